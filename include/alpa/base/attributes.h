@@ -1,0 +1,47 @@
+#pragma once
+/// Attributes of a node: plain data in a fixed order, so that equality, hashing, printing and parsing exist once.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "alpa/base/dtype.h"
+
+namespace alpa {
+
+using Attribute = std::variant<std::int64_t, double, std::string, DType, std::vector<std::int64_t>, std::vector<double>>;
+
+/// A small list of (name, value), in the order in which the operator's builder wrote them.
+class Attributes {
+ public:
+  Attributes() = default;
+  Attributes(std::initializer_list<std::pair<std::string, Attribute>> items) : items_(items) {}
+
+  bool operator==(const Attributes&) const = default;
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  const std::vector<std::pair<std::string, Attribute>>& items() const { return items_; }
+  void set(std::string name, Attribute value);
+
+  /// Value of attribute `name`. Throws Bug if it is absent or of another type.
+  std::int64_t integer(std::string_view name) const;
+  double real(std::string_view name) const;
+  const std::string& string(std::string_view name) const;
+  DType dtype(std::string_view name) const;
+  const std::vector<std::int64_t>& integers(std::string_view name) const;
+  const std::vector<double>& reals(std::string_view name) const;
+
+ private:
+  const Attribute* find(std::string_view name) const;
+  std::vector<std::pair<std::string, Attribute>> items_;
+};
+
+/// `{equation="ik,kj->ij", axis=1, scale=0.5, to=bf16, dims=[0, 1], values=[0.5, 1.0]}`; "" when there are none.
+/// Reals print with the shortest text that reads back to the same double and always hold '.', 'e', "inf" or "nan".
+std::string to_string(const Attributes& attributes);
+
+/// Inverse of `to_string(Attributes)`. Throws Error naming the position of the first bad character.
+Attributes parse_attributes(std::string_view text);
+
+}  // namespace alpa

@@ -1,0 +1,36 @@
+#pragma once
+/// Element types. Storage is little-endian; bf16 and f16 are stored in two bytes and computed in f32.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace alpa {
+
+enum class DType : std::uint8_t { f32, bf16, f16, f64, i32, u8 };
+
+inline constexpr DType f32 = DType::f32, bf16 = DType::bf16, f16 = DType::f16, f64 = DType::f64,
+                       i32 = DType::i32, u8 = DType::u8;
+
+/// Bytes of one element.
+constexpr std::size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return 8;
+    case DType::f32:
+    case DType::i32: return 4;
+    case DType::bf16:
+    case DType::f16: return 2;
+    case DType::u8: return 1;
+  }
+  return 0;
+}
+
+/// True for f64, f32, bf16, f16: the types that have gradients.
+constexpr bool is_floating(DType dtype) { return dtype != DType::i32 && dtype != DType::u8; }
+
+/// "f32", "bf16", …
+std::string_view name_of(DType dtype);
+
+/// Inverse of `name_of`. Throws Error naming the known types.
+DType parse_dtype(std::string_view name);
+
+}  // namespace alpa
