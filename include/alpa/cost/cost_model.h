@@ -1,0 +1,27 @@
+#pragma once
+/// Seconds and bytes of operators: max(FLOPs / rate, bytes / bandwidth) + launch, on the local part of a node.
+#include <cstdint>
+#include <span>
+
+#include "alpa/cost/reshard.h"
+#include "alpa/ir/rule.h"
+#include "alpa/mesh/cluster.h"
+
+namespace alpa {
+
+struct CostModel {
+  DeviceModel device;
+  ReshardModel reshard;
+
+  /// The model of a cluster's devices. Throws Bug if the cluster is inconsistent.
+  static CostModel of(const Cluster& cluster);
+  /// Communication only: infinitely fast devices, α and β of the mesh; for comparison with published objectives.
+  static CostModel communication_only(CollectiveOptions options);
+};
+
+/// Which factor each mesh axis splits (-1: none): local factor sizes are ceil(size / product of its axes).
+/// Seconds of one run of an operator with this rule on one device. `moves_data` false: free (reshape, constant, input).
+double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis, std::span<const TensorType> operands,
+                        std::span<const TensorType> results, const DeviceMesh& mesh, const CostModel& model);
+
+}  // namespace alpa

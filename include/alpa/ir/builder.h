@@ -1,0 +1,100 @@
+#pragma once
+/// Records a graph. Models call operators on `Value`s; each appends a node to the value's builder. Preconditions are checked
+/// here, when the graph is built, never when it runs. Thread rule: one thread per builder.
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "alpa/ir/graph.h"
+
+namespace alpa {
+
+/// A tensor of a graph under construction: a handle, cheap to copy.
+struct Value {
+  Builder* builder = nullptr;
+  int id = -1;
+
+  const TensorType& type() const;
+  const Shape& shape() const { return type().shape; }
+  DType dtype() const { return type().dtype; }
+  int rank() const { return type().rank(); }
+  explicit operator bool() const { return id >= 0; }
+};
+
+/// How a parameter starts. Every element is a function of (seed, parameter name, global index): the same under every plan.
+struct Initializer {
+  enum class Kind : std::uint8_t { constant, normal, uniform } kind = Kind::constant;
+  double a = 0;  ///< constant: the value; normal: mean; uniform: low
+  double b = 0;  ///< normal: standard deviation; uniform: high
+
+  static Initializer constant(double value) { return {Kind::constant, value, 0}; }
+  static Initializer zeros() { return constant(0); }
+  static Initializer ones() { return constant(1); }
+  static Initializer normal(double mean, double standard_deviation) { return {Kind::normal, mean, standard_deviation}; }
+  static Initializer uniform(double low, double high) { return {Kind::uniform, low, high}; }
+};
+
+class Builder {
+ public:
+  explicit Builder(int num_micro_batches = 1);
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+
+  /// A new graph input. Throws Error if the name is taken.
+  Value input(InputKind kind, const std::string& name, TensorType type, Initializer init = {});
+  /// State input `name`; the one already made if it has this type (weight tying). Throws Error if it has another type.
+  Value parameter(const std::string& name, TensorType type, Initializer init);
+  /// Parameters in the order in which they were made (not other state).
+  const std::vector<Value>& parameters() const { return parameters_; }
+
+  /// Appends a node; checks operands against the operator's rule. Throws Error on a user's mistake.
+  Values emit(const OpDef& op, const Values& operands, Attributes attributes = {});
+  /// The same for operators with one result.
+  Value emit_one(const OpDef& op, const Values& operands, Attributes attributes = {});
+
+  /// Declares that `value` becomes the content of state or accumulator `input`. Throws Error if types differ or it has one already.
+  void update(Value input, Value value);
+  /// Reports a scalar after every step. Throws Error if it is no scalar or the name is taken.
+  void metric(const std::string& name, Value value);
+
+  /// Region and layer of nodes appended from now on.
+  void set_region(Region region) { region_ = region; }
+  Region region() const { return region_; }
+  void set_layer(int layer) { layer_ = layer; }
+  int layer() const { return layer_; }
+  /// Name scope for people ("dense0"): prefixed to node names until popped.
+  void push_scope(std::string name);
+  void pop_scope();
+  /// A stable name for a layer object: `kind` and a number counted in order of first use, e.g. "dense0".
+  const std::string& name_of(const void* object, std::string_view kind);
+
+  Value value(int id) { return {this, id}; }
+  Value operand(const Node& node, int i) { return {this, node.operands.at(i)}; }
+  Value result(const Node& node, int i = 0) { return {this, node.results.at(i)}; }
+  const Node& node(int id) const { return nodes_.at(id); }      ///< stays valid while nodes are appended
+  int num_nodes() const { return static_cast<int>(nodes_.size()); }
+  const TensorType& type(int value) const { return values_.at(value).type; }
+  int producer(int value) const { return values_.at(value).producer; }
+  int num_micro_batches() const { return num_micro_batches_; }
+
+  /// The graph recorded so far, without nodes that no update or metric needs (inputs are kept); verified.
+  Graph finish() const;
+
+ private:
+  std::deque<Node> nodes_;
+  std::deque<ValueInfo> values_;
+  std::vector<Input> inputs_;
+  std::vector<Update> updates_;
+  std::vector<Metric> metrics_;
+  std::vector<Value> parameters_;
+  std::map<std::string, int, std::less<>> input_by_name_;
+  std::map<const void*, std::string> layer_names_;
+  std::map<std::string, int, std::less<>> layer_counts_;
+  std::vector<std::string> scopes_;
+  Region region_ = Region::forward;
+  int layer_ = -1;
+  int num_micro_batches_;
+};
+
+}  // namespace alpa

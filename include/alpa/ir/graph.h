@@ -1,0 +1,108 @@
+#pragma once
+/// The dataflow graph: SSA, static shapes, nodes in topological order. Plain data; made by `Builder`, never changed by a pass.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "alpa/base/attributes.h"
+#include "alpa/base/shape.h"
+#include "alpa/ir/op_def.h"
+
+namespace alpa {
+
+/// When a node runs. Forward and backward nodes run once per micro-batch, apply nodes once per step.
+enum class Region : std::uint8_t { forward, backward, apply };
+
+struct Node {
+  const OpDef* op = nullptr;
+  Attributes attributes;
+  std::vector<int> operands;  ///< value ids
+  std::vector<int> results;   ///< value ids
+  std::string name;           ///< for people: layer and operator; need not be unique
+  Region region = Region::forward;
+  int layer = -1;             ///< pipeline layer; -1 when unassigned
+
+  bool operator==(const Node&) const = default;
+};
+
+struct ValueInfo {
+  TensorType type;
+  int producer = -1;  ///< node id
+  int index = 0;      ///< which result of the producer
+
+  bool operator==(const ValueInfo&) const = default;
+};
+
+/// What a graph input is, attribute "kind" of an `input` node.
+enum class InputKind : std::uint8_t {
+  batch,        ///< a slice of the step's batch along dimension 0, another one for every micro-batch
+  state,        ///< lives across steps: parameters, optimizer state
+  accumulator,  ///< zero when a step starts, lives across its micro-batches
+  scalar,       ///< a number given to every step (learning rate, step counter)
+};
+
+struct Input {
+  int value = -1;
+  InputKind kind = InputKind::batch;
+  std::string name;
+
+  bool operator==(const Input&) const = default;
+};
+
+/// `value` becomes the new content of state or accumulator `input` (both value ids, of equal type).
+struct Update {
+  int input = -1, value = -1;
+  bool operator==(const Update&) const = default;
+};
+
+/// A scalar reported after every step; computed in region apply (or anywhere if there is one micro-batch).
+struct Metric {
+  std::string name;
+  int value = -1;
+  bool operator==(const Metric&) const = default;
+};
+
+struct Graph {
+  std::vector<Node> nodes;        ///< topological order; inputs are nodes of operator `input` without operands
+  std::vector<ValueInfo> values;
+  std::vector<Input> inputs;
+  std::vector<Update> updates;
+  std::vector<Metric> metrics;
+  int num_micro_batches = 1;
+
+  bool operator==(const Graph&) const = default;
+  const Node& producer(int value) const { return nodes[values[value].producer]; }
+  const TensorType& type(int value) const { return values[value].type; }
+};
+
+/// Operand types of a node, in order.
+std::vector<TensorType> operand_types(const Graph& graph, const Node& node);
+
+/// The index rule of a node of this graph.
+Rule rule_of(const Graph& graph, const Node& node);
+
+/// For every value, the ids of the nodes that read it, ascending, each once.
+std::vector<std::vector<int>> consumers(const Graph& graph);
+
+/// How often the node runs in one step: num_micro_batches, or 1 in region apply.
+int runs_per_step(const Graph& graph, const Node& node);
+
+/// The input record of value `id`, or nullptr.
+const Input* find_input(const Graph& graph, int value);
+
+/// Throws Bug naming the first node that breaks an invariant: topological order, types as the rules give them, regions
+/// (forward before backward before apply; with several micro-batches apply reads nothing of the others but inputs and accumulator
+/// updates), updates of equal type on state and accumulators only, scalar metrics.
+void verify(const Graph& graph);
+
+/// Text form, one line per node; `parse_graph` reads it back to an equal graph.
+std::string to_string(const Graph& graph);
+
+/// Inverse of `to_string`. `operators` are the known records (`ops::all_ops()`). Throws Error naming line and mistake.
+Graph parse_graph(const std::string& text, std::span<const OpDef* const> operators);
+
+/// A hash of everything but names: equal for graphs that compute the same thing the same way.
+std::uint64_t structural_hash(const Graph& graph);
+
+}  // namespace alpa

@@ -1,0 +1,53 @@
+#pragma once
+/// One record per operator: everything the framework knows about it stands in one `OpDef`, in the operator's file.
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "alpa/base/attributes.h"
+#include "alpa/base/shape.h"
+#include "alpa/ir/rule.h"
+
+namespace alpa {
+
+class Builder;
+struct Node;
+struct Value;
+struct KernelDef;
+using Values = std::vector<Value>;
+
+/// What a rule may depend on: the node's operand types and attributes.
+struct OpQuery {
+  std::span<const TensorType> operands;
+  const Attributes& attributes;
+};
+
+struct OpDef {
+  std::string_view name;
+  /// Index notation, operands -> results, e.g. "...c! -> ...c": `...` any leading dimensions, `c!` must stay whole, letters
+  /// absent from the results are summed, "(hd)" a compound dimension. Either this or `rule`.
+  std::string_view dims = {};
+  /// The rule where it depends on attributes or on broadcasting. Throws Error on a user's mistake, with the whole message.
+  Rule (*rule)(const OpQuery&) = nullptr;
+  /// Element types of the results; default: one result, the type of operand 0.
+  std::vector<DType> (*result_dtypes)(const OpQuery&) = nullptr;
+  double flops_per_point = 0;                ///< used with `dims`
+  std::vector<std::uint32_t> linear = {};    ///< used with `dims`; see Rule::linear
+  /// Gradient: one value per operand (id -1: no gradient), given the gradient of result 0. Null: not differentiable.
+  Values (*vjp)(Builder&, const Node&, Value dy) = nullptr;
+  /// Code of the elementwise formula in kernels/elementwise.h (-1: not elementwise). Elementwise nodes can be fused.
+  int elementwise = -1;
+  /// A result may occupy the buffer of an operand of equal type that dies here.
+  bool in_place = false;
+  const KernelDef* cpu = nullptr;
+  const KernelDef* cuda = nullptr;
+};
+
+/// The rule of a node of operator `op`, from its notation or its rule function. Throws Error on bad operands.
+Rule rule_of(const OpDef& op, const OpQuery& query);
+
+/// Types of the results. Throws Error on bad operands.
+std::vector<TensorType> result_types(const OpDef& op, const OpQuery& query);
+
+}  // namespace alpa

@@ -1,0 +1,54 @@
+#pragma once
+/// The kernel calling convention, the same for every backend. A call is built once, when a device program is
+/// loaded; running it allocates nothing. Thread rule: a call belongs to one device thread.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "alpa/base/attributes.h"
+#include "alpa/base/shape.h"
+
+namespace alpa {
+
+class ThreadTeam;
+
+/// One operand or result of a kernel: a dense row-major local tensor, and where it lies in the whole one.
+struct KernelTensor {
+  std::byte* data = nullptr;
+  TensorType type;      ///< local type; extents may be 0 on a device that holds nothing
+  Shape offset;         ///< index of the first local element in the whole tensor, per dimension
+  Shape global_shape;   ///< shape of the whole tensor
+
+  template <class T>
+  T* as() const { return reinterpret_cast<T*>(data); }
+};
+
+/// What changes from step to step; owned by the device, read by kernels that draw random numbers.
+struct StepContext {
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;
+  std::int64_t micro_batch = 0;
+};
+
+struct KernelCall {
+  std::vector<KernelTensor> inputs, outputs;  ///< an output may be the same buffer as an input if the operator is `in_place`
+  const Attributes* attributes = nullptr;
+  const StepContext* step = nullptr;
+  ThreadTeam* team = nullptr;                 ///< threads of this device; never null
+  std::byte* workspace = nullptr;             ///< `workspace_bytes` of scratch, 64-byte aligned
+  std::shared_ptr<const void> prepared;       ///< what `KernelDef::prepare` returned
+};
+
+/// A backend's implementation of an operator.
+struct KernelDef {
+  void (*run)(const KernelCall&) = nullptr;
+  /// Analysis done once at load time (data pointers are not valid yet); optional.
+  std::shared_ptr<const void> (*prepare)(const KernelCall&) = nullptr;
+  /// Scratch bytes the call needs (data pointers are not valid yet); optional.
+  std::int64_t (*workspace_bytes)(const KernelCall&) = nullptr;
+
+  explicit operator bool() const { return run != nullptr; }
+};
+
+}  // namespace alpa
