@@ -1,0 +1,66 @@
+#pragma once
+/// Choose one strategy per node: minimise node costs plus pairwise costs while the usages of the nodes that
+/// are live at a time never sum to more than a limit. Costs are whole numbers (the planner uses
+/// nanoseconds), so that optimality is exact. The module knows nothing of tensors.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace alpa::ilp {
+
+/// Never choose: every cost of at least this much. Finite costs may be negative; their absolute values must
+/// sum to less than this over the whole problem (`validate`).
+inline constexpr std::int64_t kInfinite = 1'000'000'000'000'000'000;
+
+/// A cost table, row-major; shared, because repeated layers have equal tables (the solver works once on
+/// equal ones).
+using Table = std::shared_ptr<const std::vector<std::int64_t>>;
+
+/// Wraps `costs` for use in an edge.
+inline Table table(std::vector<std::int64_t> costs) {
+  return std::make_shared<const std::vector<std::int64_t>>(std::move(costs));
+}
+
+/// What a node uses at every time of the half-open interval [from, to): one non-negative amount per
+/// strategy. An interval with from >= to is empty. Several usages of one node add up where they overlap.
+struct Usage {
+  std::int64_t from = 0, to = 0;
+  std::vector<std::int64_t> amounts;
+};
+
+struct Node {
+  std::vector<std::int64_t> costs;  ///< one per strategy
+  std::vector<Usage> usages;
+};
+
+/// `(*costs)[p * strategies(b) + q]` is paid when a chooses p and b chooses q. Several edges between two
+/// nodes add up; an edge from a node to itself pays its diagonal.
+struct Edge {
+  int a = 0, b = 0;
+  Table costs;
+};
+
+struct Problem {
+  std::vector<Node> nodes;
+  std::vector<Edge> edges;
+  std::optional<std::int64_t> usage_limit;  ///< none: usages do not matter
+};
+
+/// Throws Error naming the first node or edge that is malformed: no strategies, an index or a table size
+/// out of range, a negative usage, finite costs so large that sums could overflow.
+void validate(const Problem& problem);
+
+struct Evaluation {
+  std::int64_t cost = 0;        ///< kInfinite when a forbidden entry is chosen
+  std::int64_t peak_usage = 0;  ///< largest sum of usages over all times; computed even without a limit
+  std::int64_t peak_time = 0;   ///< first time at which the peak is reached
+  bool feasible = false;        ///< finite cost and peak within the limit
+};
+
+/// Prices `choice` on the problem as it was given, sharing no code with the solver.
+/// Throws Error if `choice` has not one valid strategy per node.
+Evaluation evaluate(const Problem& problem, const std::vector<int>& choice);
+
+}  // namespace alpa::ilp

@@ -1,0 +1,84 @@
+#pragma once
+/// The solver: exact reductions, dual bound, elimination, and CBC on what is left. Thread-safe;
+/// deterministic for a fixed problem and fixed options as long as the time limit does not cut it short.
+#include <cstdint>
+#include <vector>
+
+#include "alpa/base/error.h"
+#include "alpa/ilp/problem.h"
+
+namespace alpa::ilp {
+
+/// The exact reductions; each keeps at least one optimal solution and can be switched off (for tests and
+/// studies).
+struct Reductions {
+  bool arc_consistency =
+      true;  ///< drop strategies without a finite partner, or that can never fit the usage limit
+  bool projection =
+      true;  ///< move row and column minima of edges to their nodes; drop edges that become zero
+  bool merge =
+      true;  ///< a node whose every strategy allows one strategy of a neighbour absorbs that neighbour
+  bool dominance =
+      true;  ///< Goldstein: drop a strategy that another one replaces at no loss, usages included
+  bool degree_one = true;   ///< min-plus elimination of leaves
+  bool degree_two = true;   ///< min-plus elimination of nodes between two neighbours
+  bool rows = true;         ///< drop usage rows that cannot be violated or that another row implies
+  bool elimination = true;  ///< bounded elimination of nodes of any degree that have no usage left
+};
+
+struct Options {
+  double time_limit_seconds = 60;  ///< wall clock; the solver returns its best choice when it is reached
+  double relative_gap = 0;         ///< stop when (cost - lower bound) / cost is at most this
+  std::int64_t elimination_cells = 1 << 22;  ///< largest table that elimination may build
+  int dual_sweeps = 400;  ///< sweeps of the dual bound per round; 0 switches the dual bound off
+  bool use_cbc = true;    ///< false: stop at the best bound and choice found without branching
+  std::int64_t seed = 1;  ///< of the local search
+  Reductions reductions;
+};
+
+/// How the solution came about.
+struct Statistics {
+  int nodes = 0, edges = 0;
+  std::int64_t strategies = 0;
+  int core_nodes = 0, core_edges = 0;  ///< left after the reductions
+  std::int64_t core_strategies = 0;
+  int core_rows = 0;  ///< usage rows that could still be violated
+  std::int64_t variables = 0,
+               constraints = 0;  ///< of the last integer program given to CBC; 0 if none was needed
+  double reduce_seconds = 0, dual_seconds = 0, cbc_seconds = 0;
+};
+
+struct Solution {
+  std::vector<int> choice;       ///< one strategy per node
+  std::int64_t cost = 0;         ///< as `evaluate` computes it on the problem given
+  std::int64_t lower_bound = 0;  ///< proven: no feasible choice costs less
+  bool optimal = false;          ///< cost == lower_bound
+  std::int64_t peak_usage = 0, peak_time = 0;
+  double seconds = 0;
+  Statistics statistics;
+
+  /// (cost - lower_bound) / cost; 0 when optimal.
+  double gap() const;
+};
+
+/// No choice satisfies the problem.
+class Infeasible : public Error {
+ public:
+  using Error::Error;
+  std::int64_t missing_usage =
+      0;                  ///< the smallest increase of the limit that would help; 0: not a matter of usage
+  std::int64_t time = 0;  ///< when the usage limit is missed
+};
+
+/// The time limit passed before a feasible choice or a proof of infeasibility was found.
+class TimedOut : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A choice of least cost, or the best found within the time limit with a proven lower bound.
+/// Throws Infeasible (by how much and when the usage limit is missed), TimedOut, or Error for a malformed
+/// problem.
+Solution solve(const Problem& problem, const Options& options = {});
+
+}  // namespace alpa::ilp
