@@ -1,0 +1,48 @@
+# The library: src/*.cc, src/<module>/*.cc and kernels/cpu/*.cc.
+file(GLOB ALPA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cc ${PROJECT_SOURCE_DIR}/src/*/*.cc)
+file(GLOB ALPA_KERNELS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cpu/*.cc)
+set(ALPA_ISA_KERNELS ${ALPA_KERNELS})
+list(FILTER ALPA_ISA_KERNELS INCLUDE REGEX "\\.isa\\.cc$")
+list(FILTER ALPA_KERNELS EXCLUDE REGEX "\\.isa\\.cc$")
+
+# Kernels may reorder what traps and errno forbid, never what changes a sum.
+set(ALPA_KERNEL_OPTIONS -fno-trapping-math -fno-math-errno)
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  list(APPEND ALPA_KERNEL_OPTIONS -O3)
+endif()
+set_source_files_properties(${ALPA_KERNELS} PROPERTIES COMPILE_OPTIONS "${ALPA_KERNEL_OPTIONS}")
+
+add_library(alpa ${ALPA_SOURCES} ${ALPA_KERNELS})
+add_library(alpa::alpa ALIAS alpa)
+target_compile_features(alpa PUBLIC cxx_std_20)
+target_include_directories(alpa PUBLIC
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(alpa
+  PUBLIC fmt::fmt
+  PRIVATE $<BUILD_INTERFACE:alpa_settings> Eigen3::Eigen nlohmann_json::nlohmann_json DNNL::dnnl Cbc::Cbc
+          ZLIB::ZLIB Threads::Threads)
+set_target_properties(alpa PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/version.cc PROPERTIES
+  COMPILE_DEFINITIONS ALPA_VERSION="${PROJECT_VERSION}")
+
+# kernels/cpu/<op>.isa.cc is compiled once per instruction set, each time into namespace ALPA_ISA; the caller
+# picks one at run time. Such a file must not instantiate inline functions of other headers: the linker keeps
+# one copy of those, possibly the one the processor cannot run (tests/structure checks the objects).
+set(ALPA_ISAS baseline)
+set(ALPA_ISA_OPTIONS_baseline "")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  list(APPEND ALPA_ISAS avx2 avx512)
+  set(ALPA_ISA_OPTIONS_avx2 -mavx2 -mfma -mf16c)
+  set(ALPA_ISA_OPTIONS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl ${ALPA_ISA_OPTIONS_avx2}
+      -mprefer-vector-width=512)
+endif()
+if(ALPA_ISA_KERNELS)
+  foreach(isa ${ALPA_ISAS})
+    add_library(alpa_${isa} OBJECT ${ALPA_ISA_KERNELS})
+    target_compile_definitions(alpa_${isa} PRIVATE ALPA_ISA=${isa})
+    target_compile_options(alpa_${isa} PRIVATE ${ALPA_KERNEL_OPTIONS} ${ALPA_ISA_OPTIONS_${isa}})
+    target_include_directories(alpa_${isa} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+    target_link_libraries(alpa_${isa} PRIVATE alpa_settings fmt::fmt)
+    target_sources(alpa PRIVATE $<TARGET_OBJECTS:alpa_${isa}>)
+  endforeach()
+endif()

@@ -1,0 +1,42 @@
+# Compiler settings of everything in this repository; nothing here is exported to users of the library.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+include(GNUInstallDirs)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+endif()
+
+if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(ALPA_CCACHE ccache)
+  mark_as_advanced(ALPA_CCACHE)
+  if(ALPA_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${ALPA_CCACHE})
+  endif()
+endif()
+
+# What every target of the project compiles with, privately.
+add_library(alpa_settings INTERFACE)
+target_compile_options(alpa_settings INTERFACE -Wall -Wextra)
+target_include_directories(alpa_settings INTERFACE ${PROJECT_SOURCE_DIR})
+if(ALPA_WERROR)
+  target_compile_options(alpa_settings INTERFACE -Werror)
+endif()
+if(ALPA_NATIVE)
+  target_compile_options(alpa_settings INTERFACE -march=native)
+endif()
+if(ALPA_SANITIZE)
+  target_compile_options(alpa_settings INTERFACE
+    -fsanitize=${ALPA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(alpa_settings INTERFACE -fsanitize=${ALPA_SANITIZE})
+endif()
+
+if(ALPA_CUDA STREQUAL "ON")
+  message(FATAL_ERROR "ALPA_CUDA=ON: this version has no CUDA backend; configure with -DALPA_CUDA=AUTO or OFF.")
+elseif(ALPA_CUDA STREQUAL "AUTO")
+  message(STATUS "CUDA: this version has no CUDA backend; building for the CPU.")
+endif()

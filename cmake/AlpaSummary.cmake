@@ -1,0 +1,18 @@
+# A short table of what was configured, printed last.
+if(PROJECT_IS_TOP_LEVEL)
+  get_target_property(type alpa TYPE)
+  string(REPLACE ";" " " isas "${ALPA_ISAS}")
+  set(bench "${ALPA_BUILD_BENCH}")
+  if(ALPA_BUILD_BENCH AND NOT benchmark_FOUND)
+    set(bench "OFF (apt-get install -y libbenchmark-dev)")
+  endif()
+  set(sanitizers "none")
+  if(ALPA_SANITIZE)
+    set(sanitizers "${ALPA_SANITIZE}")
+  endif()
+  message(STATUS "alpa ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}, ${type}, sanitizers ${sanitizers}\n"
+    "     compiler     ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} through ${CMAKE_GENERATOR} ${CMAKE_CXX_COMPILER_LAUNCHER}\n"
+    "     libraries    fmt ${fmt_VERSION}, Eigen ${Eigen3_VERSION}, oneDNN ${dnnl_VERSION}, nlohmann-json ${nlohmann_json_VERSION}, CBC, zlib\n"
+    "     kernels      ${isas}, chosen at run time\n"
+    "     tools ${ALPA_BUILD_TOOLS}, examples ${ALPA_BUILD_EXAMPLES}, tests ${ALPA_BUILD_TESTS}, bench ${bench}, CUDA OFF")
+endif()

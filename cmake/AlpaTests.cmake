@@ -1,0 +1,40 @@
+# tests/<folder>/*.cc -> one program test_<folder>; every file <x>_test.cc in it is one ctest entry
+# "<folder>/<x>" with the label <folder>.
+set(ALPA_TEST_TIMEOUT 120 CACHE STRING "Seconds after which a test entry fails")
+
+add_library(alpa_test_main OBJECT ${PROJECT_SOURCE_DIR}/tests/main.cc)
+target_link_libraries(alpa_test_main PUBLIC doctest::doctest PRIVATE alpa_settings)
+# The runner is 7 s of compiling at -O2 and nothing waits for its speed.
+target_compile_options(alpa_test_main PRIVATE -O0)
+
+function(alpa_add_test_folder folder)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cc)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(test_${folder} ${sources} $<TARGET_OBJECTS:alpa_test_main>)
+  target_include_directories(test_${folder} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(test_${folder} PRIVATE
+    DOCTEST_CONFIG_SUPER_FAST_ASSERTS ALPA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_link_libraries(test_${folder} PRIVATE
+    alpa alpa_settings doctest::doctest Eigen3::Eigen nlohmann_json::nlohmann_json Cbc::Cbc ZLIB::ZLIB Threads::Threads)
+  if(TARGET alpa_models)
+    target_link_libraries(test_${folder} PRIVATE alpa_models)
+  endif()
+  list(FILTER sources INCLUDE REGEX "_test\\.cc$")
+  foreach(source ${sources})
+    get_filename_component(name ${source} NAME_WE)
+    string(REGEX REPLACE "_test$" "" entry ${name})
+    add_test(NAME ${folder}/${entry} COMMAND test_${folder} --no-intro "--source-file=*/${folder}/${name}.cc")
+    # A file whose cases all vanished must not pass: doctest itself is content with zero of them.
+    set_tests_properties(${folder}/${entry} PROPERTIES
+      LABELS ${folder} TIMEOUT ${ALPA_TEST_TIMEOUT} FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+  endforeach()
+endfunction()
+
+file(GLOB entries CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/tests/*)
+foreach(entry ${entries})
+  if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/tests/${entry} AND NOT entry STREQUAL "package")
+    alpa_add_test_folder(${entry})
+  endif()
+endforeach()

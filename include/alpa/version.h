@@ -1,0 +1,10 @@
+#pragma once
+/// The version of the library.
+#include <string_view>
+
+namespace alpa {
+
+/// "major.minor.patch" of the library that was linked.
+std::string_view version();
+
+}  // namespace alpa

@@ -1,0 +1,64 @@
+// alpa <subcommand> …: the command line of the planner. Each subcommand is a row of `kCommands`.
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <exception>
+#include <string_view>
+
+#include "alpa/base/error.h"
+#include "alpa/version.h"
+#include "tools/commands.h"
+
+namespace {
+
+/// A subcommand: `run` sees the arguments after its name, with argv[0] the name itself, and returns the exit status.
+struct Command {
+  std::string_view name;
+  std::string_view arguments;
+  std::string_view purpose;
+  int (*run)(int argc, char** argv);
+};
+
+int version_command(int, char**) {
+  fmt::print("alpa {}\n", alpa::version());
+  return 0;
+}
+
+constexpr Command kCommands[] = {
+#ifdef ALPA_HAS_SOLVE
+    {"solve", "FILE SECONDS", "solve an instance of the contest format within a time limit", solve_command},
+#endif
+    {"version", "", "print the version", version_command},
+};
+
+void print_usage(std::FILE* out) {
+  fmt::print(out, "usage: alpa COMMAND [ARGUMENTS]\n\n");
+  for (const Command& command : kCommands)
+    fmt::print(out, "  alpa {:<24} {}\n", fmt::format("{} {}", command.name, command.arguments), command.purpose);
+  fmt::print(out, "\n`alpa --version` prints the version, `alpa --help` this text.\n");
+}
+
+int run(int argc, char** argv) {
+  const std::string_view name = argc > 1 ? argv[1] : "";
+  if (name == "--version") return version_command(argc - 1, argv + 1);
+  if (name == "--help" || name == "-h") return print_usage(stdout), 0;
+  for (const Command& command : kCommands)
+    if (command.name == name) return command.run(argc - 1, argv + 1);
+  if (!name.empty()) fmt::print(stderr, "alpa: there is no command '{}'\n\n", name);
+  print_usage(stderr);
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const alpa::Error& error) {
+    fmt::print(stderr, "alpa: {}\n", error.what());
+    return 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "alpa: internal error: {}\n", error.what());
+    return 3;
+  }
+}
