@@ -1,0 +1,73 @@
+#pragma once
+/// A dense row-major tensor in host memory: what users feed in and read back. Copying an Array shares its elements.
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "alpa/base/error.h"
+#include "alpa/base/shape.h"
+
+namespace alpa {
+
+/// The element type that stores T: float, double, std::int32_t, std::uint8_t.
+template <class T>
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<T, float>) return DType::f32;
+  else if constexpr (std::is_same_v<T, double>) return DType::f64;
+  else if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
+  else {
+    static_assert(std::is_same_v<T, std::uint8_t>, "arrays hold float, double, int32_t or uint8_t");
+    return DType::u8;
+  }
+}
+
+class Array {
+ public:
+  Array() = default;
+  /// Owned, uninitialised elements.
+  explicit Array(TensorType type);
+  /// Copies `data`. Throws Error unless it has as many elements as `shape`.
+  template <class T>
+  Array(std::span<const T> data, Shape shape) : Array(TensorType{dtype_of<T>(), std::move(shape)}) {
+    require(static_cast<std::int64_t>(data.size()) == type_.elements(), "Array: {} elements given for shape {} which has {}",
+            data.size(), to_string(type_.shape), type_.elements());
+    if (!data.empty()) std::memcpy(data_.get(), data.data(), data.size_bytes());
+  }
+  template <class T>
+  Array(const std::vector<T>& data, Shape shape) : Array(std::span<const T>(data), std::move(shape)) {}
+  /// Reads the caller's memory in place; it must outlive every copy of this Array.
+  static Array view(const void* data, TensorType type);
+
+  const TensorType& type() const { return type_; }
+  const Shape& shape() const { return type_.shape; }
+  DType dtype() const { return type_.dtype; }
+  std::int64_t elements() const { return type_.elements(); }
+  std::int64_t bytes() const { return type_.bytes(); }
+  const std::byte* data() const { return data_.get(); }
+  std::byte* mutable_data() { return data_.get(); }
+
+  /// The elements as T. Throws Error if the array holds another type.
+  template <class T>
+  std::span<const T> elements_as() const {
+    require(type_.dtype == dtype_of<T>(), "Array: holds {}, not {}", name_of(type_.dtype), name_of(dtype_of<T>()));
+    return {reinterpret_cast<const T*>(data_.get()), static_cast<std::size_t>(elements())};
+  }
+  template <class T>
+  std::span<T> mutable_elements_as() {
+    auto all = elements_as<T>();
+    return {const_cast<T*>(all.data()), all.size()};
+  }
+  /// Every element converted to double; any element type.
+  std::vector<double> to_doubles() const;
+  /// A copy with elements converted (round to nearest even; integers truncate).
+  Array cast(DType to) const;
+
+ private:
+  TensorType type_;
+  std::shared_ptr<std::byte[]> data_;
+};
+
+}  // namespace alpa

@@ -1,0 +1,61 @@
+#pragma once
+/// Optimizers as graph builders: each adds its state inputs and update nodes for one parameter at a time.
+#include <functional>
+#include <map>
+#include <string>
+
+#include "alpa/ir/builder.h"
+
+namespace alpa {
+
+/// learning rate = schedule(step), step 1 for the first. Given to the graph as a scalar input, so changing it plans nothing anew.
+using LearningRate = std::function<double(std::int64_t step)>;
+
+/// A learning rate that is a plain number or a schedule.
+class Schedule {
+ public:
+  Schedule(double constant) : rate_([constant](std::int64_t) { return constant; }) {}  // NOLINT: `.learning_rate = 1e-3`
+  Schedule(LearningRate rate) : rate_(std::move(rate)) {}                              // NOLINT
+  double operator()(std::int64_t step) const { return rate_(step); }
+
+ private:
+  LearningRate rate_;
+};
+
+/// Linear warm-up over `warmup` steps to `peak`, then a cosine to `floor` at step `total`.
+LearningRate warmup_cosine(double peak, std::int64_t warmup, std::int64_t total, double floor = 0);
+
+/// Type-erased optimizer.
+struct Optimizer {
+  /// Adds the update of `parameter` by `gradient`; `learning_rate` and `step` are scalar inputs f32[].
+  std::function<void(Builder&, Value parameter, Value gradient, Value learning_rate, Value step)> update;
+  Schedule learning_rate = 0.0;
+};
+
+namespace optim {
+
+/// w ← w − lr·v, v ← momentum·v + g + weight_decay·w (Sutskever et al. 2013); Nesterov if asked.
+struct Sgd {
+  Schedule learning_rate = 1e-2;
+  double momentum = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+  operator Optimizer() const;
+};
+
+/// Adam (Kingma and Ba 2015, algorithm 1).
+struct Adam {
+  Schedule learning_rate = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  operator Optimizer() const;
+};
+
+/// AdamW: decoupled weight decay (Loshchilov and Hutter 2019).
+struct AdamW {
+  Schedule learning_rate = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
+  operator Optimizer() const;
+};
+
+}  // namespace optim
+}  // namespace alpa
