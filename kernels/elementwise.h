@@ -1,0 +1,144 @@
+#pragma once
+/// The one place where elementwise formulas stand, for every backend. C++17, no other header of the project.
+/// `T` is float or double, or a backend's vector of them with the same operators: comparison gives a mask `m`, `select(m, a, b)`
+/// picks, and exp, log, sqrt, tanh, abs, pow, round_to_* are found by argument-dependent lookup.
+#include <cmath>
+#include <cstdint>
+
+#if defined(__CUDACC__)
+#define ALPA_HOST_DEVICE __host__ __device__
+#else
+#define ALPA_HOST_DEVICE
+#endif
+
+namespace alpa {
+
+/// Codes of the elementwise formulas: `OpDef::elementwise` and the steps of a fused program. Operands are a, b, c.
+enum class ElementwiseOp : int {
+  add, sub, mul, div,      ///< a + b, a - b, a * b, a / b
+  max, min,                ///< NaN if either is NaN
+  pow,                     ///< a to the power of b
+  eq, ne, lt, le, gt, ge,  ///< 1 if a ? b, else 0
+  select,                  ///< a != 0 ? b : c
+  neg, abs, sign,          ///< sign: -1, 0 or 1
+  exp, log, sqrt, rsqrt, tanh, sigmoid,
+  relu,                    ///< a > 0 ? a : 0, NaN stays
+  step,                    ///< a > 0 ? 1 : 0
+  gelu,                    ///< tanh form: a/2 (1 + tanh(√(2/π) (a + 0.044715 a³)))
+  gelu_grad,               ///< derivative of gelu
+  square, reciprocal,
+  copy,                    ///< a
+  cast_f32, cast_bf16, cast_f16, cast_f64,  ///< a rounded to nearest even
+  cast_i32, cast_u8,       ///< a towards zero, saturated; NaN gives 0
+};
+
+/// One row per code, in the order of the enumeration.
+struct ElementwiseInfo {
+  const char* name;
+  int arity;
+  double flops;  ///< counted per element
+};
+
+inline constexpr ElementwiseInfo kElementwise[] = {
+    {"add", 2, 1},     {"sub", 2, 1},      {"mul", 2, 1},      {"div", 2, 1},        {"max", 2, 1},
+    {"min", 2, 1},     {"pow", 2, 10},     {"eq", 2, 1},       {"ne", 2, 1},         {"lt", 2, 1},
+    {"le", 2, 1},      {"gt", 2, 1},       {"ge", 2, 1},       {"select", 3, 1},     {"neg", 1, 1},
+    {"abs", 1, 1},     {"sign", 1, 1},     {"exp", 1, 8},      {"log", 1, 8},        {"sqrt", 1, 1},
+    {"rsqrt", 1, 2},   {"tanh", 1, 10},    {"sigmoid", 1, 10}, {"relu", 1, 1},       {"step", 1, 1},
+    {"gelu", 1, 16},   {"gelu_grad", 1, 24}, {"square", 1, 1}, {"reciprocal", 1, 1}, {"copy", 1, 0},
+    {"cast_f32", 1, 0}, {"cast_bf16", 1, 0}, {"cast_f16", 1, 0}, {"cast_f64", 1, 0}, {"cast_i32", 1, 0},
+    {"cast_u8", 1, 0}};
+
+inline constexpr int kNumElementwiseOps = static_cast<int>(sizeof(kElementwise) / sizeof(kElementwise[0]));
+static_assert(kNumElementwiseOps == static_cast<int>(ElementwiseOp::cast_u8) + 1);
+
+constexpr const ElementwiseInfo& info(ElementwiseOp op) { return kElementwise[static_cast<int>(op)]; }
+
+namespace elementwise {
+
+/// Scalars behave as one-lane vectors.
+template <class T>
+ALPA_HOST_DEVICE T select(bool mask, T a, T b) {
+  return mask ? a : b;
+}
+
+/// e^-|x| is at most 1: no overflow, and full relative accuracy on both sides.
+template <class T>
+ALPA_HOST_DEVICE T sigmoid(T x) {
+  using std::abs;
+  using std::exp;
+  const T e = exp(-abs(x));
+  return select(x >= T(0), T(1), e) / (T(1) + e);
+}
+
+/// 2 √(2/π) (x + 0.044715 x³): (1 + tanh(u/2)) / 2 = sigmoid(u), so gelu(x) = x sigmoid(u).
+template <class T>
+ALPA_HOST_DEVICE T gelu_argument(T x) {
+  return x * (T(1.5957691216057308) + T(0.07135481282770447) * x * x);
+}
+
+template <class T>
+ALPA_HOST_DEVICE T gelu(T x) {
+  return x * sigmoid(gelu_argument(x));
+}
+
+/// s + x s (1 - s) u'(x) with s = sigmoid(u(x)).
+template <class T>
+ALPA_HOST_DEVICE T gelu_grad(T x) {
+  const T s = sigmoid(gelu_argument(x));
+  const T slope = T(1.5957691216057308) + T(0.21406443848311342) * x * x;
+  const T correction = x * s * (T(1) - s) * slope;
+  return s + select(s * (T(1) - s) > T(0), correction, T(0));
+}
+
+/// The formula of `op`; unused operands are ignored.
+template <ElementwiseOp op, class T>
+ALPA_HOST_DEVICE T apply(T a, T b, T c) {
+  using std::abs;
+  using std::exp;
+  using std::log;
+  using std::pow;
+  using std::sqrt;
+  using std::tanh;
+  (void)b, (void)c;
+  const T zero = T(0), one = T(1);
+  if constexpr (op == ElementwiseOp::add) return a + b;
+  if constexpr (op == ElementwiseOp::sub) return a - b;
+  if constexpr (op == ElementwiseOp::mul) return a * b;
+  if constexpr (op == ElementwiseOp::div) return a / b;
+  if constexpr (op == ElementwiseOp::max) return select(a > b, a, select(a == a, b, a));
+  if constexpr (op == ElementwiseOp::min) return select(a < b, a, select(a == a, b, a));
+  if constexpr (op == ElementwiseOp::pow) return pow(a, b);
+  if constexpr (op == ElementwiseOp::eq) return select(a == b, one, zero);
+  if constexpr (op == ElementwiseOp::ne) return select(a == b, zero, one);
+  if constexpr (op == ElementwiseOp::lt) return select(a < b, one, zero);
+  if constexpr (op == ElementwiseOp::le) return select(a <= b, one, zero);
+  if constexpr (op == ElementwiseOp::gt) return select(a > b, one, zero);
+  if constexpr (op == ElementwiseOp::ge) return select(a >= b, one, zero);
+  if constexpr (op == ElementwiseOp::select) return select(a == zero, c, b);
+  if constexpr (op == ElementwiseOp::neg) return -a;
+  if constexpr (op == ElementwiseOp::abs) return abs(a);
+  if constexpr (op == ElementwiseOp::sign) return select(a > zero, one, select(a < zero, -one, a));
+  if constexpr (op == ElementwiseOp::exp) return exp(a);
+  if constexpr (op == ElementwiseOp::log) return log(a);
+  if constexpr (op == ElementwiseOp::sqrt) return sqrt(a);
+  if constexpr (op == ElementwiseOp::rsqrt) return one / sqrt(a);
+  if constexpr (op == ElementwiseOp::tanh) return tanh(a);
+  if constexpr (op == ElementwiseOp::sigmoid) return sigmoid(a);
+  if constexpr (op == ElementwiseOp::relu) return select(a <= zero, zero, a);
+  if constexpr (op == ElementwiseOp::step) return select(a > zero, one, zero);
+  if constexpr (op == ElementwiseOp::gelu) return gelu(a);
+  if constexpr (op == ElementwiseOp::gelu_grad) return gelu_grad(a);
+  if constexpr (op == ElementwiseOp::square) return a * a;
+  if constexpr (op == ElementwiseOp::reciprocal) return one / a;
+  if constexpr (op == ElementwiseOp::copy) return a;
+  if constexpr (op == ElementwiseOp::cast_f32) return round_to_f32(a);
+  if constexpr (op == ElementwiseOp::cast_bf16) return round_to_bf16(a);
+  if constexpr (op == ElementwiseOp::cast_f16) return round_to_f16(a);
+  if constexpr (op == ElementwiseOp::cast_f64) return a;
+  if constexpr (op == ElementwiseOp::cast_i32) return round_to_i32(a);
+  if constexpr (op == ElementwiseOp::cast_u8) return round_to_u8(a);
+}
+
+}  // namespace elementwise
+}  // namespace alpa
