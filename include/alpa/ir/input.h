@@ -1,0 +1,21 @@
+#pragma once
+/// The record of graph inputs, the one operator the graph itself needs to know.
+#include <string_view>
+
+#include "alpa/ir/graph.h"
+
+namespace alpa {
+namespace ops {
+
+/// A graph input: no operands, no kernel. Attributes: kind ("batch", "state", "accumulator", "scalar"), dtype, shape, and for state
+/// init ("constant", "normal", "uniform") with reals a and b as in `Initializer`. The node's name is the input's name.
+extern const OpDef input;
+
+}  // namespace ops
+
+/// "batch", "state", "accumulator", "scalar".
+std::string_view name_of(InputKind kind);
+/// "forward", "backward", "apply".
+std::string_view name_of(Region region);
+
+}  // namespace alpa

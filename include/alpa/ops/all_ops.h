@@ -1,0 +1,32 @@
+#pragma once
+/// The list of all operators. Adding one touches: its file in src/ops, this header, the array in src/ops/all_ops.cc, its function
+/// in ops.h, its rows in tests/ops/cases.h and a kernel per backend.
+#include <span>
+#include <string_view>
+
+#include "alpa/ir/input.h"
+#include "alpa/ir/op_def.h"
+
+namespace alpa {
+
+/// Every operator record, `input` included, in a fixed order.
+std::span<const OpDef* const> all_ops();
+
+/// The record of this name, or nullptr.
+const OpDef* find_op(std::string_view name);
+
+namespace ops {
+
+extern const OpDef einsum;
+extern const OpDef add, sub, mul, div, maximum, minimum, pow;
+extern const OpDef neg, exp, log, sqrt, rsqrt, tanh, sigmoid, relu, gelu, square, abs;
+extern const OpDef relu_grad, gelu_grad;
+extern const OpDef eq, ne, lt, le, gt, ge;
+extern const OpDef select, cast, stop_gradient;
+extern const OpDef reduce_sum, reduce_max;
+extern const OpDef reshape, transpose, broadcast_to;
+extern const OpDef constant, iota, random_normal, random_uniform;
+extern const OpDef adam_update, sgd_update;
+
+}  // namespace ops
+}  // namespace alpa
