@@ -11,7 +11,8 @@
 
 namespace {
 
-/// A subcommand: `run` sees the arguments after its name, with argv[0] the name itself, and returns the exit status.
+/// A subcommand: `run` sees the arguments after its name, with argv[0] the name itself, and returns the
+/// exit status.
 struct Command {
   std::string_view name;
   std::string_view arguments;
@@ -34,7 +35,8 @@ constexpr Command kCommands[] = {
 void print_usage(std::FILE* out) {
   fmt::print(out, "usage: alpa COMMAND [ARGUMENTS]\n\n");
   for (const Command& command : kCommands)
-    fmt::print(out, "  alpa {:<24} {}\n", fmt::format("{} {}", command.name, command.arguments), command.purpose);
+    fmt::print(out, "  alpa {:<24} {}\n", fmt::format("{} {}", command.name, command.arguments),
+               command.purpose);
   fmt::print(out, "\n`alpa --version` prints the version, `alpa --help` this text.\n");
 }
 

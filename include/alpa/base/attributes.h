@@ -38,7 +38,8 @@ class Attributes {
 };
 
 /// `{equation="ik,kj->ij", axis=1, scale=0.5, to=bf16, dims=[0, 1], values=[0.5, 1.0]}`; "" when there are none.
-/// Reals print with the shortest text that reads back to the same double and always hold '.', 'e', "inf" or "nan".
+/// Reals print with the shortest text that reads back to the same double and always hold '.', 'e', "inf" or "nan"; an empty
+/// list of reals is `[.]`. Strings escape \", \\ and \n.
 std::string to_string(const Attributes& attributes);
 
 /// Inverse of `to_string(Attributes)`. Throws Error naming the position of the first bad character.

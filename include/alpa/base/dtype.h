@@ -11,6 +11,9 @@ enum class DType : std::uint8_t { f32, bf16, f16, f64, i32, u8 };
 inline constexpr DType f32 = DType::f32, bf16 = DType::bf16, f16 = DType::f16, f64 = DType::f64,
                        i32 = DType::i32, u8 = DType::u8;
 
+/// Every element type.
+inline constexpr DType kDTypes[] = {f32, bf16, f16, f64, i32, u8};
+
 /// Bytes of one element.
 constexpr std::size_t size_of(DType dtype) {
   switch (dtype) {

@@ -1,0 +1,50 @@
+#include "alpa/base/attributes.h"
+
+#include "alpa/base/error.h"
+
+namespace alpa {
+namespace {
+
+constexpr std::string_view kTypeNames[] = {
+    "an integer", "a real", "a string", "an element type", "a list of integers", "a list of reals"};
+
+template <class T>
+const T& get(const Attribute* attribute, std::string_view name) {
+  invariant(attribute != nullptr, "the node has no attribute '{}'", name);
+  const T* value = std::get_if<T>(attribute);
+  invariant(value != nullptr, "attribute '{}' is {}, read as {}", name, kTypeNames[attribute->index()],
+            kTypeNames[Attribute(T{}).index()]);
+  return *value;
+}
+
+}  // namespace
+
+const Attribute* Attributes::find(std::string_view name) const {
+  for (const auto& [key, value] : items_)
+    if (key == name) return &value;
+  return nullptr;
+}
+
+void Attributes::set(std::string name, Attribute value) {
+  if (const Attribute* old = find(name))
+    const_cast<Attribute&>(*old) = std::move(value);
+  else
+    items_.emplace_back(std::move(name), std::move(value));
+}
+
+std::int64_t Attributes::integer(std::string_view name) const {
+  return get<std::int64_t>(find(name), name);
+}
+double Attributes::real(std::string_view name) const { return get<double>(find(name), name); }
+const std::string& Attributes::string(std::string_view name) const {
+  return get<std::string>(find(name), name);
+}
+DType Attributes::dtype(std::string_view name) const { return get<DType>(find(name), name); }
+const std::vector<std::int64_t>& Attributes::integers(std::string_view name) const {
+  return get<std::vector<std::int64_t>>(find(name), name);
+}
+const std::vector<double>& Attributes::reals(std::string_view name) const {
+  return get<std::vector<double>>(find(name), name);
+}
+
+}  // namespace alpa

@@ -1,0 +1,64 @@
+#include "alpa/base/shape.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "alpa/base/error.h"
+
+namespace alpa {
+namespace {
+
+std::int64_t parse_extent(std::string_view digits, std::string_view whole) {
+  std::int64_t extent = -1;
+  const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), extent);
+  require(status == std::errc{} && end == digits.data() + digits.size() && extent >= 0,
+          "'{}' is not a tensor type: '{}' is not an extent; write for example f32[8, 768]", whole, digits);
+  return extent;
+}
+
+/// Extents of `list`, the text between the brackets: "8, 768" with any number of blanks after a comma.
+Shape parse_extents(std::string_view list, std::string_view whole) {
+  Shape shape;
+  while (!list.empty()) {
+    const std::size_t comma = list.find(',');
+    shape.push_back(parse_extent(list.substr(0, comma), whole));
+    if (comma == std::string_view::npos) break;
+    list.remove_prefix(comma + 1);
+    list.remove_prefix(std::min(list.find_first_not_of(' '), list.size()));
+    require(!list.empty(), "'{}' is not a tensor type: an extent is missing after the last comma", whole);
+  }
+  return shape;
+}
+
+}  // namespace
+
+std::int64_t num_elements(const Shape& shape) {
+  std::int64_t product = 1;
+  for (std::int64_t extent : shape) product *= extent;
+  return product;
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+std::string to_string(const TensorType& type) {
+  return std::string(name_of(type.dtype)) + to_string(type.shape);
+}
+
+TensorType parse_tensor_type(const std::string& text) {
+  const std::string_view view = text;
+  const std::size_t bracket = view.find('[');
+  require(bracket != std::string_view::npos && view.back() == ']',
+          "'{}' is not a tensor type; write for example f32[8, 768], or f32[] for a scalar", text);
+  const std::string_view extents = view.substr(bracket + 1, view.size() - bracket - 2);
+  return {parse_dtype(view.substr(0, bracket)), parse_extents(extents, text)};
+}
+
+}  // namespace alpa
