@@ -1,9 +1,11 @@
 #pragma once
 /// The driver: from a training step written for one device to an executable on a cluster. `src/parallelize.cc` is the reader's map.
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -14,31 +16,40 @@
 
 namespace alpa {
 
-/// Options common to the methods.
-struct ParallelOptions {
-  int num_micro_batches = 1;                          ///< must divide the batch
-  std::vector<int> mesh_shape = {};                   ///< logical mesh, e.g. {2, 4}; empty: every shape is tried and the cheapest taken
-  std::optional<int> batch_mesh_axis = {};            ///< forces the batch onto this mesh axis
+enum class MethodKind : std::uint8_t { serial, data, zero2, zero3, shard };
+
+/// A parallel method and its options, e.g. `ShardParallel{.num_micro_batches = 4}`. All methods have the same options.
+template <MethodKind method>
+struct ParallelMethod {
+  int num_micro_batches = 1;             ///< gradients are accumulated over as many parts of the batch; must divide it
+  std::vector<int> mesh_shape = {};      ///< logical mesh, e.g. {2, 4}; empty: every shape is tried and the cheapest taken
+  std::optional<int> batch_mesh_axis = {};  ///< forces the batch onto this axis of the mesh
   bool allow_all_gather = true;
   bool allow_all_to_all = true;
   std::optional<std::int64_t> memory_budget_bytes = {};  ///< per device; default: what the cluster says a device has
-  double solver_seconds = 60;
-  std::string dump_dir = {};                          ///< writes every pass's result there: 01_graph.txt, …
+  double solver_seconds = 60;            ///< then the best plan found so far is taken; its proven gap is reported
+  std::string dump_dir = {};             ///< writes every pass's result there: 01_graph.txt, …
   ExecutorOptions executor = {};
+
+  static constexpr MethodKind kind = method;
 };
 
 /// One device; the reference for all others.
-struct Serial : ParallelOptions {};
+using Serial = ParallelMethod<MethodKind::serial>;
 /// Batch split, parameters and optimizer state on every device.
-struct DataParallel : ParallelOptions {};
+using DataParallel = ParallelMethod<MethodKind::data>;
 /// Batch split, optimizer state split (ZeRO stage 2).
-struct Zero2Parallel : ParallelOptions {};
+using Zero2Parallel = ParallelMethod<MethodKind::zero2>;
 /// Batch split, parameters and optimizer state split, parameters gathered at use (ZeRO stage 3).
-struct Zero3Parallel : ParallelOptions {};
+using Zero3Parallel = ParallelMethod<MethodKind::zero3>;
 /// The best plan the planner finds.
-struct ShardParallel : ParallelOptions {};
+using ShardParallel = ParallelMethod<MethodKind::shard>;
 
 using Method = std::variant<Serial, DataParallel, Zero2Parallel, Zero3Parallel, ShardParallel>;
+
+/// "serial", "data", "zero2", "zero3", "shard", and the method of that name with default options. Throws Error naming the methods.
+std::string_view name_of(MethodKind kind);
+Method parse_method(std::string_view name);
 
 /// What a step reports.
 class Metrics {

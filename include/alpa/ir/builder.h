@@ -77,6 +77,9 @@ class Builder {
   const TensorType& type(int value) const { return values_.at(value).type; }
   int producer(int value) const { return values_.at(value).producer; }
   int num_micro_batches() const { return num_micro_batches_; }
+  /// False while an evaluation step is recorded: layers such as dropout then do nothing.
+  void set_training(bool training) { training_ = training; }
+  bool training() const { return training_; }
 
   /// The graph recorded so far, without nodes that no update or metric needs (inputs are kept); verified.
   Graph finish() const;
@@ -95,6 +98,7 @@ class Builder {
   Region region_ = Region::forward;
   int layer_ = -1;
   int num_micro_batches_;
+  bool training_ = true;
 };
 
 }  // namespace alpa

@@ -1,0 +1,10 @@
+#pragma once
+/// Everything a program needs: models, optimizers, training steps, clusters, `parallelize`.
+#include "alpa/autograd/gradient.h"
+#include "alpa/nn/nn.h"
+#include "alpa/ops/ops.h"
+#include "alpa/parallelize.h"
+#include "alpa/train/dataset.h"
+#include "alpa/train/optimizer.h"
+#include "alpa/train/training_step.h"
+#include "alpa/version.h"

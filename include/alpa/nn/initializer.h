@@ -1,0 +1,39 @@
+#pragma once
+/// How kernels start, from the number of inputs and outputs of one unit (fan in, fan out).
+#include <cmath>
+#include <cstdint>
+#include <functional>
+
+#include "alpa/ir/builder.h"
+
+namespace alpa::nn {
+
+/// Start of a kernel with `fan_in` inputs and `fan_out` outputs; `Initializer::normal(0, 0.02)` converts to one.
+class KernelInitializer {
+ public:
+  using Function = Initializer (*)(std::int64_t fan_in, std::int64_t fan_out);
+  KernelInitializer(Function function) : make_(function) {}  // NOLINT: `.kernel = nn::glorot_uniform`
+  KernelInitializer(Initializer fixed) : make_([fixed](std::int64_t, std::int64_t) { return fixed; }) {}  // NOLINT
+  Initializer operator()(std::int64_t fan_in, std::int64_t fan_out) const { return make_(fan_in, fan_out); }
+
+ private:
+  std::function<Initializer(std::int64_t, std::int64_t)> make_;
+};
+
+/// Normal with variance 2 / fan_in, which keeps the scale of activations through ReLU layers (He et al. 2015).
+inline Initializer he_normal(std::int64_t fan_in, std::int64_t) {
+  return Initializer::normal(0, std::sqrt(2.0 / static_cast<double>(fan_in)));
+}
+
+/// Uniform in ±sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010).
+inline Initializer glorot_uniform(std::int64_t fan_in, std::int64_t fan_out) {
+  const double limit = std::sqrt(6.0 / static_cast<double>(fan_in + fan_out));
+  return Initializer::uniform(-limit, limit);
+}
+
+/// Normal with variance 1 / fan_in (LeCun et al. 1998).
+inline Initializer lecun_normal(std::int64_t fan_in, std::int64_t) {
+  return Initializer::normal(0, std::sqrt(1.0 / static_cast<double>(fan_in)));
+}
+
+}  // namespace alpa::nn

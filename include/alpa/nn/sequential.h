@@ -1,0 +1,52 @@
+#pragma once
+/// Layers in a row, and around each other.
+#include <functional>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "alpa/ops/ops.h"
+
+namespace alpa::nn {
+
+/// A layer of any kind: a callable from a tensor to a tensor, a lambda for instance.
+using Layer = std::function<Value(Value)>;
+
+/// Applies its layers one after another. Copies share the parameters of their layers.
+class Sequential {
+ public:
+  Sequential() = default;
+  Sequential(std::initializer_list<Layer> layers) : layers_(layers) {}
+
+  Sequential& add(Layer layer) {
+    layers_.push_back(std::move(layer));
+    return *this;
+  }
+
+  Value operator()(Value x) const {
+    for (const Layer& layer : layers_) x = layer(x);
+    return x;
+  }
+
+ private:
+  std::vector<Layer> layers_;
+};
+
+/// x + inner(x); the inner layer keeps the shape.
+class Residual {
+ public:
+  explicit Residual(Layer inner) : inner_(std::move(inner)) {}
+
+  /// Throws Error if the inner layer changes the shape.
+  Value operator()(Value x) const {
+    const Value y = inner_(x);
+    require(y.type() == x.type(), "nn::Residual: the inner layer turns {} into {}; it must keep the type, to be added to its input",
+            to_string(x.type()), to_string(y.type()));
+    return x + y;
+  }
+
+ private:
+  Layer inner_;
+};
+
+}  // namespace alpa::nn
