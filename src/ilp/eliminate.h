@@ -1,0 +1,11 @@
+#pragma once
+/// Exact elimination of whole components, whatever the degrees of their nodes.
+#include "model.h"
+
+namespace alpa::ilp {
+
+/// Solves every component without usages whose elimination, in the order of smallest tables first, builds
+/// no table of more than `cells` cells (and 64 times as many steps in total). Throws Contradiction.
+void eliminate_components(Model& model, std::int64_t cells, const Deadline& deadline);
+
+}  // namespace alpa::ilp

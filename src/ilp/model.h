@@ -1,0 +1,119 @@
+#pragma once
+/// The solver's working copy of a problem. Invariants: tables of live edges match the sizes of their two
+/// different live nodes; at most one edge joins two nodes; every change keeps the optimum and records in
+/// `trail` how choices of the vanished parts follow from what remains. Not shared between threads.
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "alpa/ilp/problem.h"
+
+namespace alpa::ilp {
+
+using Cost = std::int64_t;
+
+/// Infinity inside the solver: larger than what any sum of finite costs can reach.
+inline constexpr Cost kNever = 4'000'000'000'000'000'000;
+
+/// a + b, infinite if one of them is.
+inline Cost plus(Cost a, Cost b) { return a >= kNever || b >= kNever ? kNever : a + b; }
+
+/// Usage over the rows [from, to): one amount per strategy.
+struct Piece {
+  int from = 0, to = 0;
+  std::vector<Cost> amounts;
+};
+
+struct ModelNode {
+  std::vector<Cost> costs;
+  std::vector<int> edges;     ///< live edges
+  std::vector<Piece> pieces;  ///< after `normalise`: disjoint, ordered, the smallest amount of each is 0
+  bool alive = true;
+  bool normal = false;  ///< pieces are normalised
+  int size() const { return static_cast<int>(costs.size()); }
+};
+
+struct ModelEdge {
+  int a = 0, b = 0;
+  std::vector<Cost> costs;
+  bool alive = true;
+  int other(int node) const { return node == a ? b : a; }
+};
+
+/// choice[node] = table[index of the choices of `scope`, last fastest].
+struct Step {
+  int node = 0;
+  std::vector<int> scope, sizes, table;
+};
+
+struct Model {
+  std::vector<ModelNode> nodes;
+  std::vector<ModelEdge> edges;
+  std::vector<Cost> room;           ///< per row: how much the normalised pieces may still use
+  std::vector<std::int64_t> times;  ///< per row: a time it stands for
+  Cost constant = 0;
+  std::vector<Step> trail;
+};
+
+/// No choice exists. `missing` > 0: at `time` even the smallest usages exceed the limit by that much.
+struct Contradiction {
+  Cost missing = 0;
+  std::int64_t time = 0;
+};
+
+/// An edge's table seen from one of its ends: `at(p, q)` with p a strategy of that end.
+struct View {
+  const Cost* data;
+  int row, column;  ///< strides
+  int columns;
+  Cost at(int p, int q) const { return data[p * row + q * column]; }
+};
+
+View view(const Model& model, int edge, int node);
+
+/// Edge between a and b, or -1.
+int find_edge(const Model& model, int a, int b);
+
+/// Adds `costs` (|a| x |b|) to the edge between a and b, which is made if there is none. Returns the edge.
+int add_edge(Model& model, int a, int b, std::vector<Cost> costs);
+
+void remove_edge(Model& model, int edge);
+
+/// Keeps the strategies `kept` (ascending) of a node.
+void keep_strategies(Model& model, int node, const std::vector<int>& kept);
+
+/// Takes a node without edges out of the model; its choice follows from `scope` as `table` says.
+void retire(Model& model, int node, std::vector<int> scope, std::vector<int> table);
+
+/// True if strategy p uses no more than q at any row.
+bool uses_no_more(const ModelNode& node, int p, int q);
+
+/// Completes the choice of the live nodes to all nodes, in place.
+void replay(const Model& model, std::vector<int>& choice);
+
+std::vector<int> live_nodes(const Model& model);
+std::vector<int> live_edges(const Model& model);
+
+/// Cost of a choice of the live nodes without the constant; infinite if forbidden.
+Cost price(const Model& model, const std::vector<int>& choice);
+
+/// By how much each row exceeds its room under a choice of the live nodes (negative: room left).
+std::vector<Cost> excess(const Model& model, const std::vector<int>& choice);
+
+/// True if no row is exceeded.
+bool fits(const Model& model, const std::vector<int>& choice);
+
+/// Builds the model. With `consistent`, strategies without a finite partner are dropped on the way, on the
+/// shared tables of the problem. Throws Contradiction.
+Model build(const Problem& problem, bool consistent);
+
+/// A point in time after which work stops.
+struct Deadline {
+  std::chrono::steady_clock::time_point start, end;
+  explicit Deadline(double seconds);
+  double elapsed() const;
+  double left() const;
+  bool passed() const { return left() <= 0; }
+};
+
+}  // namespace alpa::ilp

@@ -1,0 +1,104 @@
+#include "alpa/ilp/problem.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "alpa/base/error.h"
+
+namespace alpa::ilp {
+namespace {
+
+__extension__ using Wide = __int128;
+
+Wide magnitude(const std::vector<std::int64_t>& costs) {
+  Wide largest = 0;
+  for (std::int64_t cost : costs)
+    if (cost < kInfinite)
+      largest = std::max(largest, cost < 0 ? -static_cast<Wide>(cost) : static_cast<Wide>(cost));
+  return largest;
+}
+
+void validate_node(const Node& node, std::size_t index) {
+  require(!node.costs.empty(), "node {} has no strategies; every node needs at least one", index);
+  for (const Usage& usage : node.usages) {
+    require(usage.amounts.size() == node.costs.size(),
+            "node {} has {} strategies but a usage with {} amounts; give one amount per strategy", index,
+            node.costs.size(), usage.amounts.size());
+    for (std::int64_t amount : usage.amounts)
+      require(amount >= 0 && amount < kInfinite, "node {} has the usage {}; usages must be in [0, 10^18)",
+              index, amount);
+  }
+}
+
+void validate_edge(const Problem& problem, const Edge& edge, std::size_t index) {
+  int n = static_cast<int>(problem.nodes.size());
+  require(edge.a >= 0 && edge.a < n && edge.b >= 0 && edge.b < n,
+          "edge {} joins nodes {} and {} but there are {} nodes; use indices from 0 to {}", index, edge.a,
+          edge.b, n, n - 1);
+  require(edge.costs != nullptr, "edge {} has no cost table; give one cost per pair of strategies", index);
+  std::size_t rows = problem.nodes[edge.a].costs.size(), columns = problem.nodes[edge.b].costs.size();
+  require(edge.costs->size() == rows * columns,
+          "edge {} has {} costs but its nodes {} and {} have {} x {} strategies; give {} costs, row by row",
+          index, edge.costs->size(), edge.a, edge.b, rows, columns, rows * columns);
+}
+
+Wide price(const Problem& problem, const std::vector<int>& choice) {
+  Wide sum = 0;
+  bool forbidden = false;
+  auto add = [&](std::int64_t cost) {
+    sum += cost;
+    forbidden |= cost >= kInfinite;
+  };
+  for (std::size_t i = 0; i < choice.size(); ++i) add(problem.nodes[i].costs[choice[i]]);
+  for (const Edge& edge : problem.edges)
+    add((*edge.costs)[choice[edge.a] * problem.nodes[edge.b].costs.size() + choice[edge.b]]);
+  return forbidden ? static_cast<Wide>(kInfinite) : sum;
+}
+
+}  // namespace
+
+void validate(const Problem& problem) {
+  for (std::size_t i = 0; i < problem.nodes.size(); ++i) validate_node(problem.nodes[i], i);
+  for (std::size_t e = 0; e < problem.edges.size(); ++e) validate_edge(problem, problem.edges[e], e);
+  Wide sum = 0, usage = 0;
+  for (const Node& node : problem.nodes) {
+    sum += magnitude(node.costs);
+    for (const Usage& u : node.usages) usage += magnitude(u.amounts);
+  }
+  for (const Edge& edge : problem.edges) sum += magnitude(*edge.costs);
+  require(sum < kInfinite,
+          "the largest finite costs sum to {} but must stay below 10^18; use a larger unit",
+          static_cast<double>(sum));
+  require(usage < kInfinite, "the largest usages sum to {} but must stay below 10^18; use a larger unit",
+          static_cast<double>(usage));
+}
+
+Evaluation evaluate(const Problem& problem, const std::vector<int>& choice) {
+  require(choice.size() == problem.nodes.size(), "the choice names {} strategies but there are {} nodes",
+          choice.size(), problem.nodes.size());
+  std::map<std::int64_t, Wide> change;  // of the usage, by time
+  for (std::size_t i = 0; i < choice.size(); ++i) {
+    const Node& node = problem.nodes[i];
+    require(choice[i] >= 0 && choice[i] < static_cast<int>(node.costs.size()),
+            "strategy {} was chosen for node {}, which has {} strategies", choice[i], i, node.costs.size());
+    for (const Usage& usage : node.usages) {
+      if (usage.from >= usage.to) continue;
+      change[usage.from] += usage.amounts[choice[i]];
+      change[usage.to] -= usage.amounts[choice[i]];
+    }
+  }
+  Evaluation result;
+  result.cost = static_cast<std::int64_t>(price(problem, choice));
+  Wide usage = 0, peak = 0;
+  for (auto [time, delta] : change) {
+    usage += delta;
+    if (usage > peak) peak = usage, result.peak_time = time;
+  }
+  result.peak_usage = static_cast<std::int64_t>(peak);
+  result.feasible =
+      result.cost < kInfinite && (!problem.usage_limit || result.peak_usage <= *problem.usage_limit);
+  return result;
+}
+
+}  // namespace alpa::ilp

@@ -1,0 +1,76 @@
+#include "alpa/ilp/solve.h"
+
+#include <algorithm>
+
+#include "attempt.h"
+#include "core.h"
+#include "eliminate.h"
+#include "reduce.h"
+
+namespace alpa::ilp {
+namespace {
+
+void count_problem(const Problem& problem, Statistics& statistics) {
+  statistics.nodes = static_cast<int>(problem.nodes.size());
+  statistics.edges = static_cast<int>(problem.edges.size());
+  for (const Node& node : problem.nodes)
+    statistics.strategies += static_cast<std::int64_t>(node.costs.size());
+}
+
+void count_core(const Model& model, Statistics& statistics) {
+  for (int i : live_nodes(model))
+    ++statistics.core_nodes, statistics.core_strategies += model.nodes[i].size();
+  statistics.core_edges = static_cast<int>(live_edges(model).size());
+  statistics.core_rows = static_cast<int>(model.room.size());
+}
+
+/// Completes the solution from a choice of the model's live nodes and checks it on the problem itself.
+void finish(const Problem& problem, const Model& model, std::vector<int> choice, Cost bound,
+            Solution& solution) {
+  Cost expected = plus(model.constant, price(model, choice));
+  replay(model, choice);
+  Evaluation evaluation = evaluate(problem, choice);
+  invariant(evaluation.cost == expected && evaluation.feasible,
+            "the solver claims cost {} but the problem prices its choice at {} with peak usage {}",
+            expected, evaluation.cost, evaluation.peak_usage);
+  solution.choice = std::move(choice);
+  solution.cost = evaluation.cost;
+  solution.peak_usage = evaluation.peak_usage;
+  solution.peak_time = evaluation.peak_time;
+  solution.lower_bound = std::min(solution.cost, plus(model.constant, bound));
+  solution.optimal = solution.lower_bound == solution.cost;
+}
+
+}  // namespace
+
+double Solution::gap() const {
+  if (optimal) return 0;
+  return static_cast<double>(cost - lower_bound) / std::max(1.0, std::abs(static_cast<double>(cost)));
+}
+
+std::optional<Solution> attempt(const Problem& problem, const Options& options, const Deadline& deadline) {
+  Solution solution;
+  count_problem(problem, solution.statistics);
+  try {
+    Model model = build(problem, options.reductions.arc_consistency);
+    reduce(model, options, deadline);
+    if (options.reductions.elimination) eliminate_components(model, options.elimination_cells, deadline);
+    solution.statistics.reduce_seconds = deadline.elapsed();
+    count_core(model, solution.statistics);
+    CoreSolution core = solve_core(model, options, deadline, solution.statistics);
+    finish(problem, model, std::move(core.choice), core.bound, solution);
+  } catch (const Contradiction&) {
+    return std::nullopt;
+  }
+  solution.seconds = deadline.elapsed();
+  return solution;
+}
+
+Solution solve(const Problem& problem, const Options& options) {
+  Deadline deadline(options.time_limit_seconds);
+  validate(problem);
+  if (auto solution = attempt(problem, options, deadline)) return *std::move(solution);
+  explain_infeasible(problem, options, deadline);
+}
+
+}  // namespace alpa::ilp

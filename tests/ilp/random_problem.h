@@ -1,0 +1,124 @@
+#pragma once
+/// Small random problems and their optimum by enumeration.
+#include <algorithm>
+#include <optional>
+#include <random>
+
+#include "alpa/ilp/problem.h"
+
+namespace alpa::ilp::testing {
+
+enum class Shape { tree, cycle, clique, sparse };
+
+struct Draw {
+  std::mt19937_64 engine;
+  int below(int n) { return static_cast<int>(engine() % static_cast<std::uint64_t>(n)); }
+  int between(int a, int b) { return a + below(b - a + 1); }
+  bool chance(int percent) { return below(100) < percent; }
+};
+
+inline std::vector<std::int64_t> draw_costs(Draw& draw, std::size_t count, int forbidden_percent,
+                                            int largest) {
+  std::vector<std::int64_t> costs(count);
+  for (auto& c : costs)
+    c = draw.chance(forbidden_percent) ? kInfinite + draw.below(2) : draw.between(-1, largest);
+  return costs;
+}
+
+/// A table in which every strategy of one side allows exactly one of the other: a follower.
+inline std::vector<std::int64_t> draw_function(Draw& draw, std::size_t rows, std::size_t columns) {
+  std::vector<std::int64_t> costs(rows * columns, kInfinite);
+  for (std::size_t p = 0; p < rows; ++p)
+    costs[p * columns + static_cast<std::size_t>(draw.below(static_cast<int>(columns)))] = draw.below(4);
+  return costs;
+}
+
+inline void connect(Draw& draw, Problem& problem, int a, int b, int forbidden_percent, int largest) {
+  if (draw.chance(50)) std::swap(a, b);
+  std::size_t rows = problem.nodes[a].costs.size(), columns = problem.nodes[b].costs.size();
+  problem.edges.push_back(
+      {a, b,
+       table(draw.chance(15) && a != b ? draw_function(draw, rows, columns)
+                                       : draw_costs(draw, rows * columns, forbidden_percent, largest))});
+}
+
+inline void draw_edges(Draw& draw, Problem& problem, Shape shape, int forbidden_percent, int largest) {
+  int n = static_cast<int>(problem.nodes.size());
+  for (int i = 1; i < n; ++i) {
+    if (shape == Shape::tree) connect(draw, problem, draw.below(i), i, forbidden_percent, largest);
+    if (shape == Shape::cycle) connect(draw, problem, i - 1, i, forbidden_percent, largest);
+    for (int j = 0; j < i; ++j)
+      if (shape == Shape::clique || (shape == Shape::sparse && draw.chance(45)))
+        connect(draw, problem, j, i, forbidden_percent, largest);
+  }
+  if (shape == Shape::cycle && n > 2) connect(draw, problem, n - 1, 0, forbidden_percent, largest);
+  if (draw.chance(10)) connect(draw, problem, draw.below(n), draw.below(n), forbidden_percent, largest);
+}
+
+inline void draw_usages(Draw& draw, Problem& problem) {
+  for (Node& node : problem.nodes)
+    for (int u = draw.between(0, 2); u > 0; --u) {
+      Usage usage{draw.between(0, 6), 0, {}};
+      usage.to = usage.from + draw.between(0, 5);
+      for (std::size_t s = 0; s < node.costs.size(); ++s) usage.amounts.push_back(draw.between(0, 9));
+      node.usages.push_back(std::move(usage));
+    }
+}
+
+/// Nodes 1..largest_nodes with 1..4 strategies; ties on purpose. Half of the problems have usages (of
+/// several rows) with a limit that lies between tight and loose.
+inline Problem draw_problem(std::uint64_t seed, int largest_nodes) {
+  Draw draw{std::mt19937_64(seed)};
+  Problem problem;
+  int forbidden = draw.below(3) * 20, largest = draw.chance(50) ? 3 : 1000;
+  problem.nodes.resize(static_cast<std::size_t>(draw.between(1, largest_nodes)));
+  for (Node& node : problem.nodes)
+    node.costs = draw_costs(draw, static_cast<std::size_t>(draw.between(1, 4)), forbidden / 4, largest);
+  draw_edges(draw, problem, static_cast<Shape>(draw.below(4)), forbidden, largest);
+  if (draw.chance(50)) {
+    draw_usages(draw, problem);
+    problem.usage_limit = draw.between(1, 6) * static_cast<int>(problem.nodes.size());
+  }
+  return problem;
+}
+
+struct Enumerated {
+  std::optional<std::int64_t> cost;        ///< of the best feasible choice
+  std::optional<std::int64_t> least_peak;  ///< over the choices of finite cost
+};
+
+/// Tries every choice. Sums are formed here, not by the library.
+inline Enumerated enumerate(const Problem& problem) {
+  Enumerated best;
+  std::vector<int> choice(problem.nodes.size(), 0);
+  for (bool more = true; more;) {
+    std::int64_t cost = 0, peak = 0;
+    bool allowed = true;
+    auto add = [&](std::int64_t c) {
+      if (c >= kInfinite)
+        allowed = false;
+      else
+        cost += c;
+    };
+    for (std::size_t i = 0; i < choice.size(); ++i) add(problem.nodes[i].costs[choice[i]]);
+    for (const Edge& e : problem.edges)
+      add(e.costs->at(choice[e.a] * problem.nodes[e.b].costs.size() + choice[e.b]));
+    for (int time = 0; time < 12 && allowed; ++time) {
+      std::int64_t used = 0;
+      for (std::size_t i = 0; i < choice.size(); ++i)
+        for (const Usage& u : problem.nodes[i].usages)
+          if (u.from <= time && time < u.to) used += u.amounts[choice[i]];
+      peak = std::max(peak, used);
+    }
+    if (allowed) best.least_peak = std::min(best.least_peak.value_or(peak), peak);
+    if (allowed && (!problem.usage_limit || peak <= *problem.usage_limit))
+      best.cost = std::min(best.cost.value_or(cost), cost);
+    std::size_t i = 0;
+    while (i < choice.size() && ++choice[i] == static_cast<int>(problem.nodes[i].costs.size()))
+      choice[i++] = 0;
+    more = i < choice.size();
+  }
+  return best;
+}
+
+}  // namespace alpa::ilp::testing
