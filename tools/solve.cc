@@ -1,0 +1,33 @@
+// alpa solve FILE SECONDS: the solver on a problem of the contest's format.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "alpa/base/error.h"
+#include "alpa/ilp/contest.h"
+
+namespace {
+
+double parse_seconds(const char* text) {
+  char* end = nullptr;
+  double seconds = std::strtod(text, &end);
+  alpa::require(end != text && *end == '\0' && seconds > 0,
+                "solve: SECONDS is `{}`; write a positive number, for example 60", text);
+  return seconds;
+}
+
+}  // namespace
+
+/// `argv[0]` is the command's name. Prints the result and returns 0, or a message on stderr and 1.
+int solve_command(int argc, char** argv) {
+  try {
+    alpa::require(
+        argc == 3,
+        "usage: alpa solve FILE SECONDS\nFILE is a problem in the contest's JSON, or the same gzip'd.");
+    std::fputs(alpa::ilp::solve_contest(argv[1], parse_seconds(argv[2])).c_str(), stdout);
+    return 0;
+  } catch (const alpa::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
