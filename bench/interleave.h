@@ -1,0 +1,54 @@
+#pragma once
+/// Timing several variants against each other: all variants run once per round, so that drift of the machine hits them alike, and what
+/// is reported are medians and per-round ratios to the first variant (the yardstick).
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace alpa::bench {
+
+struct Variant {
+  std::string name;
+  std::function<void()> run;
+  std::vector<double> seconds = {};  ///< one per counted round
+};
+
+inline double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n == 0 ? 0 : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+/// One warm-up round, then `rounds` counted ones.
+inline void interleave(std::vector<Variant>& variants, int rounds) {
+  using Clock = std::chrono::steady_clock;
+  for (int round = -1; round < rounds; ++round) {
+    for (Variant& variant : variants) {
+      const auto start = Clock::now();
+      variant.run();
+      if (round >= 0) variant.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    }
+  }
+}
+
+/// Median over rounds of variant.seconds / yardstick.seconds.
+inline double median_ratio(const Variant& variant, const Variant& yardstick) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < variant.seconds.size(); ++i) ratios.push_back(variant.seconds[i] / yardstick.seconds[i]);
+  return median(ratios);
+}
+
+/// One JSON object per variant and line: name, median and best seconds, ratio to the first variant.
+inline void print(const std::vector<Variant>& variants) {
+  for (const Variant& variant : variants) {
+    fmt::print(R"({{"name": "{}", "median_seconds": {:.6g}, "best_seconds": {:.6g}, "ratio": {:.3f}}})" "\n", variant.name,
+               median(variant.seconds), *std::min_element(variant.seconds.begin(), variant.seconds.end()),
+               median_ratio(variant, variants.front()));
+  }
+}
+
+}  // namespace alpa::bench

@@ -1,0 +1,99 @@
+// The whole training step of an MLP (Dense + bias + ReLU, mean squared error, Adam) against the time oneDNN alone needs for the same
+// matrix products, then the same step on several CPU devices against the step on one.
+//   bench_mlp_step [DIM [BATCH [LAYERS [DEVICES [ROUNDS]]]]]      defaults: 1024 1024 10 8 5
+#include <alpa/alpa.h>
+#include <dnnl.hpp>
+#include <omp.h>
+
+#include <random>
+
+#include "interleave.h"
+
+using namespace alpa;
+
+namespace {
+
+struct Sizes {
+  std::int64_t dim = 1024, batch = 1024, layers = 10;
+  int devices = 8, rounds = 5;
+};
+
+Array random_array(Shape shape) {
+  Array array({f32, std::move(shape)});
+  std::mt19937 engine(1);
+  std::normal_distribution<float> normal;
+  for (float& x : array.mutable_elements_as<float>()) x = normal(engine);
+  return array;
+}
+
+TrainingStep mlp_step(const Sizes& sizes) {
+  auto mlp = std::make_shared<nn::Sequential>();
+  for (std::int64_t i = 0; i < sizes.layers; ++i) {
+    mlp->add(nn::Dense(sizes.dim));
+    if (i + 1 < sizes.layers) mlp->add(nn::ReLU());
+  }
+  const TensorType type{f32, {sizes.batch, sizes.dim}};
+  return training_step({{"x", type}, {"y", type}},
+                       [mlp](const Batch& batch) { return mean(square((*mlp)(batch["x"]) - batch["y"])); },
+                       optim::Adam{.learning_rate = 1e-3});
+}
+
+/// The step's matrix products and nothing else: forward and kernel gradient of every layer, input gradient of all but the first.
+std::function<void()> matmuls_only(const Sizes& sizes) {
+  const auto m = sizes.batch, n = sizes.dim;
+  auto x = std::make_shared<Array>(random_array({m, n}));
+  std::vector<Array> weights, gradients, activations;
+  for (std::int64_t i = 0; i < sizes.layers; ++i) {
+    weights.push_back(random_array({n, n}));
+    gradients.push_back(random_array({n, n}));
+    activations.push_back(random_array({m, n}));
+  }
+  return [=]() mutable {
+    omp_set_num_threads(usable_cores());
+    const auto data = [](const Array& a) { return reinterpret_cast<const float*>(a.data()); };
+    const auto out = [](Array& a) { return reinterpret_cast<float*>(a.mutable_data()); };
+    for (std::int64_t i = 0; i < sizes.layers; ++i) {
+      const float* in = i == 0 ? data(*x) : data(activations[i - 1]);
+      dnnl::sgemm('N', 'N', m, n, n, 1.f, in, n, data(weights[i]), n, 0.f, out(activations[i]), n);
+    }
+    for (std::int64_t i = sizes.layers - 1; i >= 0; --i) {
+      const float* in = i == 0 ? data(*x) : data(activations[i - 1]);
+      dnnl::sgemm('T', 'N', n, n, m, 1.f, in, n, data(activations[i]), n, 0.f, out(gradients[i]), n);
+      if (i > 0) dnnl::sgemm('N', 'T', m, n, n, 1.f, data(activations[i]), n, data(weights[i]), n, 0.f, out(*x), n);
+    }
+  };
+}
+
+bench::Variant step_variant(std::string name, const Sizes& sizes, const Method& method, int devices) {
+  auto executable = std::make_shared<Executable>(parallelize(mlp_step(sizes), method, Cluster::local(devices)));
+  auto state = std::make_shared<TrainState>(executable->init(0));
+  auto batch = std::make_shared<std::map<std::string, Array>>();
+  (*batch)["x"] = random_array({sizes.batch, sizes.dim});
+  (*batch)["y"] = random_array({sizes.batch, sizes.dim});
+  return {std::move(name), [=] { executable->run(*state, *batch); }};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Sizes sizes;
+  if (argc > 1) sizes.dim = std::atoll(argv[1]);
+  if (argc > 2) sizes.batch = std::atoll(argv[2]);
+  if (argc > 3) sizes.layers = std::atoll(argv[3]);
+  if (argc > 4) sizes.devices = std::atoi(argv[4]);
+  if (argc > 5) sizes.rounds = std::atoi(argv[5]);
+
+  std::vector<bench::Variant> one_device{{"matmuls alone (oneDNN)", matmuls_only(sizes)}};
+  one_device.push_back(step_variant("step, one device", sizes, Serial{}, 1));
+  bench::interleave(one_device, sizes.rounds);
+  bench::print(one_device);
+
+  std::vector<bench::Variant> methods{one_device.back()};
+  methods.front().seconds.clear();
+  methods.push_back(step_variant("data", sizes, DataParallel{}, sizes.devices));
+  methods.push_back(step_variant("zero2", sizes, Zero2Parallel{}, sizes.devices));
+  methods.push_back(step_variant("zero3", sizes, Zero3Parallel{}, sizes.devices));
+  methods.push_back(step_variant("shard", sizes, ShardParallel{}, sizes.devices));
+  bench::interleave(methods, sizes.rounds);
+  bench::print(methods);
+}
