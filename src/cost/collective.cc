@@ -1,0 +1,64 @@
+// src/cost/collective.cc — ring formulas
+#include "alpa/cost/collective.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "alpa/base/error.h"
+
+namespace alpa {
+namespace {
+
+/// Tails by which Alpa's formulas order equal costs: all_gather last, then all_reduce.
+double tie_break_tail(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce: return 0.01;
+    case CollectiveKind::all_gather: return 0.1;
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_to_all: return 0.001;
+  }
+  return 0;
+}
+
+bool allowed(CollectiveKind kind, const CollectiveOptions& options) {
+  if (kind == CollectiveKind::all_gather) return options.allow_all_gather;
+  if (kind == CollectiveKind::all_to_all) return options.allow_all_to_all;
+  return true;
+}
+
+}  // namespace
+
+std::string_view name_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce: return "all_reduce";
+    case CollectiveKind::all_gather: return "all_gather";
+    case CollectiveKind::reduce_scatter: return "reduce_scatter";
+    case CollectiveKind::all_to_all: return "all_to_all";
+  }
+  bug("collective kind {}", static_cast<int>(kind));
+}
+
+double collective_seconds(CollectiveKind kind, double bytes, const DeviceMesh& mesh, std::span<const int> axes,
+                          const CollectiveOptions& options) {
+  int n = 1;
+  double alpha = 0, beta = 0;
+  for (int axis : axes) {
+    const MeshAxis& link = mesh.axes()[axis];
+    n *= link.size;
+    if (link.size == 1) continue;
+    alpha = std::max(alpha, link.alpha_seconds);
+    beta = std::max(beta, link.beta_seconds_per_byte);
+  }
+  if (n == 1) return 0;
+  if (!allowed(kind, options)) return std::numeric_limits<double>::infinity();
+  double sent = collective_sent_bytes(kind, bytes, n);
+  if (kind == CollectiveKind::all_to_all && options.alpa_all_to_all) sent *= 0.5;  // (n-1)/n²·n/2
+  return alpha + beta * sent + (options.tie_break_tails ? tie_break_tail(kind) : 0);
+}
+
+double collective_sent_bytes(CollectiveKind kind, double bytes, int n) {
+  const double others = static_cast<double>(n - 1) / n;
+  return (kind == CollectiveKind::all_reduce ? 2 : 1) * others * bytes;
+}
+
+}  // namespace alpa

@@ -1,0 +1,141 @@
+// src/cost/reshard.cc — cheapest sequences of collectives between layouts
+#include "alpa/cost/reshard.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "alpa/base/error.h"
+#include "spec_graph.h"
+
+namespace alpa {
+namespace {
+
+using Kind = AxisPlacement::Kind;
+constexpr double kUnreached = std::numeric_limits<double>::infinity();
+
+/// Best known way to one spec.
+struct Label {
+  double seconds = kUnreached;
+  int steps = 0;
+  int move = -1;  ///< the last one; -1 at the source and where unreached
+};
+
+std::uint32_t combiners_of(const ShardingSpec& spec) {
+  std::uint32_t combiners = 0;
+  for (const AxisPlacement& a : spec.axes) {
+    if (a.kind == Kind::partial) combiners |= a.combiner == Combiner::sum ? kPartialSum : kPartialMax;
+  }
+  return combiners;
+}
+
+/// Dijkstra from one spec. Among equally cheap ways the one with the fewest steps wins, then the one whose last step comes first
+/// in the order of ReshardKind, axes and dimensions; so the answer does not depend on the order of the search.
+class Search {
+ public:
+  explicit Search(const SpecGraph& graph) : graph_(graph), labels_(graph.list.specs.size()) {
+    queue_.reserve(graph.moves.size());
+  }
+
+  void run(int source) {
+    std::fill(labels_.begin(), labels_.end(), Label{});
+    labels_[source] = {.seconds = 0};
+    const std::uint32_t combiners = combiners_of(graph_.list.specs[source]);
+    queue_.assign(1, {0, 0, source});
+    while (!queue_.empty()) {
+      std::pop_heap(queue_.begin(), queue_.end(), std::greater<>());
+      const auto [seconds, steps, spec] = queue_.back();
+      queue_.pop_back();
+      if (labels_[spec].seconds == seconds && labels_[spec].steps == steps) relax_from(spec, combiners);
+    }
+  }
+
+  const Label& label(int spec) const { return labels_[spec]; }
+
+ private:
+  void relax_from(int spec, std::uint32_t combiners) {
+    for (int m = graph_.first_move[spec]; m < graph_.first_move[spec + 1]; ++m) {
+      const Move& move = graph_.moves[m];
+      if (combiners && (combiners_of(graph_.list.specs[move.to]) & ~combiners)) continue;
+      const Label way{labels_[spec].seconds + move.seconds, labels_[spec].steps + 1, m};
+      Label& best = labels_[move.to];
+      const bool shorter = std::tie(way.seconds, way.steps) < std::tie(best.seconds, best.steps);
+      if (!shorter && !ties_in_favour(way, best)) continue;
+      best = way;
+      if (!shorter) continue;
+      queue_.emplace_back(way.seconds, way.steps, move.to);
+      std::push_heap(queue_.begin(), queue_.end(), std::greater<>());
+    }
+  }
+
+  bool ties_in_favour(const Label& way, const Label& best) const {
+    if (best.move < 0 || way.seconds != best.seconds || way.steps != best.steps) return false;
+    const Move &a = graph_.moves[way.move], &b = graph_.moves[best.move];
+    return std::tie(a.kind, a.axes, a.dim, a.from_dim, a.from) < std::tie(b.kind, b.axes, b.dim, b.from_dim, b.from);
+  }
+
+  const SpecGraph& graph_;
+  std::vector<Label> labels_;
+  std::vector<std::tuple<double, int, int>> queue_;  ///< heap of (seconds, steps, spec)
+};
+
+ReshardStep step_of(const Move& move, const SpecGraph& graph) {
+  ReshardStep step{.kind = move.kind, .axes = {}, .dim = move.dim, .from_dim = move.from_dim, .to = graph.list.specs[move.to],
+                   .seconds = move.seconds};
+  for (int axis = 0; axis < kMaxMeshAxes; ++axis) {
+    if (move.axes >> axis & 1) step.axes.push_back(axis);
+  }
+  return step;
+}
+
+}  // namespace
+
+std::string_view name_of(ReshardKind kind) {
+  switch (kind) {
+    case ReshardKind::all_reduce: return "all_reduce";
+    case ReshardKind::reduce_scatter: return "reduce_scatter";
+    case ReshardKind::all_gather: return "all_gather";
+    case ReshardKind::all_to_all: return "all_to_all";
+    case ReshardKind::slice: return "slice";
+    case ReshardKind::to_partial: return "to_partial";
+  }
+  bug("reshard kind {}", static_cast<int>(kind));
+}
+
+std::vector<ShardingSpec> all_specs(const TensorType& type, const DeviceMesh& mesh, std::uint32_t partials) {
+  return enumerate_specs(type, mesh, {.partials = partials}).specs;
+}
+
+std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSpec& from, const ShardingSpec& to,
+                                        const DeviceMesh& mesh, const ReshardModel& model) {
+  const SpecGraph graph = spec_graph(type, {&from, 1}, {&to, 1}, mesh, model);
+  Search search(graph);
+  const int source = graph.index(from);
+  int spec = graph.index(to);
+  search.run(source);
+  if (search.label(spec).seconds == kUnreached) return std::nullopt;
+  ReshardPath path{.steps = {}, .seconds = search.label(spec).seconds};
+  for (; spec != source; spec = graph.moves[search.label(spec).move].from) {
+    path.steps.push_back(step_of(graph.moves[search.label(spec).move], graph));
+  }
+  std::reverse(path.steps.begin(), path.steps.end());
+  return path;
+}
+
+std::vector<double> reshard_seconds(const TensorType& type, const std::vector<ShardingSpec>& from,
+                                    const std::vector<ShardingSpec>& to, const DeviceMesh& mesh, const ReshardModel& model) {
+  const SpecGraph graph = spec_graph(type, from, to, mesh, model);
+  std::vector<int> targets;
+  targets.reserve(to.size());
+  for (const ShardingSpec& spec : to) targets.push_back(graph.index(spec));
+  Search search(graph);
+  std::vector<double> seconds;
+  seconds.reserve(from.size() * to.size());
+  for (const ShardingSpec& spec : from) {
+    search.run(graph.index(spec));
+    for (int target : targets) seconds.push_back(search.label(target).seconds);
+  }
+  return seconds;
+}
+
+}  // namespace alpa

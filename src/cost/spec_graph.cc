@@ -1,0 +1,259 @@
+// src/cost/spec_graph.cc — the specs of a value and the steps between them
+#include "spec_graph.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "alpa/base/error.h"
+
+namespace alpa {
+namespace {
+
+using Kind = AxisPlacement::Kind;
+constexpr int kMaxRank = 64;  // SpecLimits::small_dims holds one bit per dimension
+
+/// Emits each spec once: dimension by dimension, the sequence of axes that split it, then which of the other axes are partial.
+class Enumeration {
+ public:
+  Enumeration(const TensorType& type, const DeviceMesh& mesh, const SpecLimits& limits)
+      : mesh_(mesh), limits_(limits), extents_(type.shape) {
+    list_.rank = type.rank();
+  }
+
+  SpecList run() && {
+    choose_splits({}, 0);
+    return std::move(list_);
+  }
+
+ private:
+  bool usable(int axis) const { return mesh_.size(axis) > 1 || (limits_.unit_axes >> axis & 1); }
+
+  bool may_split(const ShardingSpec& spec, int axis, int dim) const {
+    if (spec.axes[axis].kind != Kind::replicated || !usable(axis)) return false;
+    return extents_[dim] >= mesh_.size(axis) || (limits_.small_dims[axis] >> dim & 1);
+  }
+
+  void choose_splits(const ShardingSpec& spec, int dim) {
+    if (dim == list_.rank) return choose_partials(spec);
+    choose_splits(spec, dim + 1);
+    for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
+      if (!may_split(spec, axis, dim)) continue;
+      const std::int64_t whole = extents_[dim];
+      extents_[dim] = (whole + mesh_.size(axis) - 1) / mesh_.size(axis);
+      choose_splits(spec.split(axis, dim), dim);
+      extents_[dim] = whole;
+    }
+  }
+
+  void choose_partials(const ShardingSpec& spec) {
+    emit(spec);
+    if (limits_.partials & kPartialSum) add_partials(spec, 0, Combiner::sum);
+    if (limits_.partials & kPartialMax) add_partials(spec, 0, Combiner::max);
+  }
+
+  void add_partials(const ShardingSpec& spec, int first_axis, Combiner combiner) {
+    for (int axis = first_axis; axis < mesh_.num_axes(); ++axis) {
+      if (spec.axes[axis].kind != Kind::replicated || !usable(axis)) continue;
+      const ShardingSpec more = spec.partial(axis, combiner);
+      emit(more);
+      add_partials(more, axis + 1, combiner);
+    }
+  }
+
+  void emit(const ShardingSpec& spec) {
+    list_.specs.push_back(spec);
+    list_.extents.insert(list_.extents.end(), extents_.begin(), extents_.end());
+  }
+
+  const DeviceMesh& mesh_;
+  const SpecLimits& limits_;
+  Shape extents_;
+  SpecList list_;
+};
+
+void admit(const ShardingSpec& spec, const TensorType& type, const DeviceMesh& mesh, SpecLimits& limits) {
+  for (int axis = 0; axis < kMaxMeshAxes; ++axis) {
+    const AxisPlacement& a = spec.axes[axis];
+    if (a.kind == Kind::replicated) continue;
+    invariant(axis < mesh.num_axes() && (a.kind == Kind::partial || a.dim < type.rank()), "{} is no spec of {} on a mesh of {} axes",
+              to_string(spec), to_string(type), mesh.num_axes());
+    if (mesh.size(axis) == 1) limits.unit_axes |= 1u << axis;
+    if (a.kind == Kind::split) limits.small_dims[axis] |= std::uint64_t{1} << a.dim;
+    if (a.kind == Kind::partial) limits.partials |= a.combiner == Combiner::sum ? kPartialSum : kPartialMax;
+  }
+}
+
+std::uint64_t code_of(const ShardingSpec& spec) {
+  std::uint64_t code = 0;
+  for (const AxisPlacement& a : spec.axes) {
+    code = code << 16 | static_cast<std::uint64_t>(a.dim) << 8 | static_cast<std::uint64_t>(a.order) << 4 |
+           static_cast<std::uint64_t>(a.kind) << 1 | static_cast<std::uint64_t>(a.combiner);
+  }
+  return code;
+}
+
+void index_codes(SpecGraph& graph) {
+  const std::vector<ShardingSpec>& specs = graph.list.specs;
+  std::vector<std::uint64_t> codes(specs.size());
+  std::transform(specs.begin(), specs.end(), codes.begin(), code_of);
+  graph.by_code.resize(specs.size());
+  std::iota(graph.by_code.begin(), graph.by_code.end(), 0);
+  std::sort(graph.by_code.begin(), graph.by_code.end(), [&](int a, int b) { return codes[a] < codes[b]; });
+  graph.codes.reserve(specs.size());
+  for (int spec : graph.by_code) graph.codes.push_back(codes[spec]);
+}
+
+/// Index of a spec, or -1.
+int find(const SpecGraph& graph, const ShardingSpec& spec) {
+  const std::uint64_t code = code_of(spec);
+  const auto place = std::lower_bound(graph.codes.begin(), graph.codes.end(), code);
+  return place == graph.codes.end() || *place != code ? -1 : graph.by_code[place - graph.codes.begin()];
+}
+
+/// Prices and records the moves that leave each spec. Bytes are those of the largest part, so a collective over uneven parts is
+/// charged n times its largest part: the ring waits for it in every round.
+class MoveBuilder {
+ public:
+  MoveBuilder(SpecGraph& graph, const TensorType& type, const DeviceMesh& mesh, const ReshardModel& model)
+      : graph_(graph), mesh_(mesh), model_(model) {
+    bytes_.assign(graph.list.specs.size(), static_cast<double>(size_of(type.dtype)));
+    for (std::size_t spec = 0; spec < bytes_.size(); ++spec) {
+      for (int d = 0; d < type.rank(); ++d) bytes_[spec] *= static_cast<double>(graph.list.extents_of(spec)[d]);
+    }
+  }
+
+  void add_moves_from(int spec) {
+    from_ = spec;
+    std::uint32_t partial_axes = 0;
+    for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
+      const AxisPlacement& placement = source().axes[axis];
+      if (placement.kind == Kind::replicated) leave_replicated(axis);
+      if (placement.kind == Kind::split && is_minor_most(placement)) leave_split(axis, placement.dim);
+      if (placement.kind == Kind::partial) {
+        reduce_scatter(axis);
+        partial_axes |= 1u << axis;
+      }
+    }
+    for (std::uint32_t axes = 1; axes <= partial_axes; ++axes) {
+      if ((axes & partial_axes) == axes) all_reduce(axes);
+    }
+  }
+
+ private:
+  const ShardingSpec& source() const { return graph_.list.specs[from_]; }
+
+  bool is_minor_most(const AxisPlacement& placement) const {
+    for (const AxisPlacement& other : source().axes) {
+      if (other.kind == Kind::split && other.dim == placement.dim && other.order > placement.order) return false;
+    }
+    return true;
+  }
+
+  void leave_replicated(int axis) {
+    for (int dim = 0; dim < graph_.list.rank; ++dim) {
+      const int to = find(graph_, source().split(axis, dim));
+      if (to >= 0) add(to, ReshardKind::slice, 1u << axis, dim, -1, local_seconds(to));
+    }
+    for (Combiner combiner : {Combiner::sum, Combiner::max}) {
+      const int to = find(graph_, source().partial(axis, combiner));
+      if (to >= 0) add(to, ReshardKind::to_partial, 1u << axis, -1, -1, local_seconds(to));
+    }
+  }
+
+  void leave_split(int axis, int from_dim) {
+    const ShardingSpec without = source().without(axis);
+    const int gathered = find(graph_, without);
+    const double all_bytes = mesh_.size(axis) * bytes_[from_];
+    if (gathered >= 0) {
+      add(gathered, ReshardKind::all_gather, 1u << axis, -1, from_dim, seconds(CollectiveKind::all_gather, all_bytes, 1u << axis));
+    }
+    for (int dim = 0; dim < graph_.list.rank; ++dim) {
+      const int to = dim == from_dim ? -1 : find(graph_, without.split(axis, dim));
+      if (to < 0) continue;
+      const double extent = static_cast<double>(graph_.list.extents_of(from_)[dim]);
+      const double piece = extent > 0 ? bytes_[from_] / extent * static_cast<double>(graph_.list.extents_of(to)[dim]) : 0;
+      add(to, ReshardKind::all_to_all, 1u << axis, dim, from_dim,
+          seconds(CollectiveKind::all_to_all, mesh_.size(axis) * piece, 1u << axis));
+    }
+  }
+
+  void reduce_scatter(int axis) {
+    const ShardingSpec without = source().without(axis);
+    for (int dim = 0; dim < graph_.list.rank; ++dim) {
+      const int to = find(graph_, without.split(axis, dim));
+      if (to < 0) continue;
+      add(to, ReshardKind::reduce_scatter, 1u << axis, dim, -1,
+          seconds(CollectiveKind::reduce_scatter, mesh_.size(axis) * bytes_[to], 1u << axis));
+    }
+  }
+
+  void all_reduce(std::uint32_t axes) {
+    ShardingSpec reduced = source();
+    for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
+      if (axes >> axis & 1) reduced.axes[axis] = {};
+    }
+    const int to = find(graph_, reduced);
+    if (to >= 0) add(to, ReshardKind::all_reduce, axes, -1, -1, seconds(CollectiveKind::all_reduce, bytes_[from_], axes));
+  }
+
+  double seconds(CollectiveKind kind, double bytes, std::uint32_t axes) const {
+    std::array<int, kMaxMeshAxes> list{};
+    std::size_t n = 0;
+    for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
+      if (axes >> axis & 1) list[n++] = axis;
+    }
+    return collective_seconds(kind, bytes, mesh_, std::span(list.data(), n), model_.collectives);
+  }
+
+  /// Reading and writing the result.
+  double local_seconds(int to) const {
+    return model_.memory_bytes_per_second > 0 ? 2 * bytes_[to] / model_.memory_bytes_per_second : 0;
+  }
+
+  void add(int to, ReshardKind kind, std::uint32_t axes, int dim, int from_dim, double seconds) {
+    if (!std::isfinite(seconds)) return;
+    const bool moves_nothing = std::has_single_bit(axes) && mesh_.size(std::countr_zero(axes)) == 1;
+    graph_.moves.push_back({moves_nothing ? 0 : seconds + model_.launch_seconds, from_, to, kind, static_cast<std::uint8_t>(axes),
+                            static_cast<std::int16_t>(dim), static_cast<std::int16_t>(from_dim)});
+  }
+
+  SpecGraph& graph_;
+  const DeviceMesh& mesh_;
+  const ReshardModel& model_;
+  std::vector<double> bytes_;  ///< of the largest shard, per spec
+  int from_ = 0;
+};
+
+}  // namespace
+
+SpecList enumerate_specs(const TensorType& type, const DeviceMesh& mesh, const SpecLimits& limits) {
+  invariant(type.rank() <= kMaxRank, "resharding of rank {}; at most {} is supported", type.rank(), kMaxRank);
+  return Enumeration(type, mesh, limits).run();
+}
+
+int SpecGraph::index(const ShardingSpec& spec) const {
+  const int found = find(*this, spec);
+  invariant(found >= 0, "spec {} is not among those of this value and mesh", to_string(spec));
+  return found;
+}
+
+SpecGraph spec_graph(const TensorType& type, std::span<const ShardingSpec> from, std::span<const ShardingSpec> to,
+                     const DeviceMesh& mesh, const ReshardModel& model) {
+  SpecLimits limits;
+  for (const ShardingSpec& spec : from) admit(spec, type, mesh, limits);
+  for (const ShardingSpec& spec : to) admit(spec, type, mesh, limits);
+  SpecGraph graph;
+  graph.list = enumerate_specs(type, mesh, limits);
+  index_codes(graph);
+  MoveBuilder builder(graph, type, mesh, model);
+  for (int spec = 0; spec < static_cast<int>(graph.list.specs.size()); ++spec) {
+    graph.first_move.push_back(static_cast<int>(graph.moves.size()));
+    builder.add_moves_from(spec);
+  }
+  graph.first_move.push_back(static_cast<int>(graph.moves.size()));
+  return graph;
+}
+
+}  // namespace alpa

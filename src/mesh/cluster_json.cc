@@ -1,0 +1,224 @@
+// src/mesh/cluster_json.cc — cluster files
+#include <cmath>
+#include <fstream>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "alpa/base/error.h"
+#include "alpa/mesh/cluster.h"
+
+namespace alpa {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kMaxHosts = 65536, kMaxDevicesPerHost = 1024;
+constexpr double kMaxInteger = 9007199254740992;  // 2^53: exact in JSON numbers
+
+/// One object of the file: where it stands and what it holds.
+struct Section {
+  const std::string& origin;
+  std::string path;  ///< "" for the whole file
+  const Json& json;
+};
+
+std::string key_path(const Section& section, const std::string& key) {
+  return section.path.empty() ? key : section.path + "." + key;
+}
+
+[[noreturn]] void bad_value(const Section& section, const std::string& key, const std::string& found, const std::string& expected) {
+  fail("cluster file {}: {}: found {}, expected {}", section.origin, key_path(section, key), found, expected);
+}
+
+std::string shown(const Json& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "a list";
+  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text.size() <= 60 ? text : text.substr(0, 57) + "...";
+}
+
+const Json* find(const Section& section, const std::string& key) {
+  const auto entry = section.json.find(key);
+  return entry == section.json.end() ? nullptr : &*entry;
+}
+
+const Json& at(const Section& section, const std::string& key, const std::string& expected) {
+  const Json* value = find(section, key);
+  if (!value) bad_value(section, key, "nothing", expected);
+  return *value;
+}
+
+void check_keys(const Section& section, std::initializer_list<const char*> known) {
+  for (const auto& [key, value] : section.json.items()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    std::string keys;
+    for (const char* name : known) keys += (keys.empty() ? "" : ", ") + std::string(name);
+    fail("cluster file {}: {}: unknown key; the keys here are: {}", section.origin, key_path(section, key), keys);
+  }
+}
+
+Section subsection(const Section& section, const std::string& key, const std::string& expected) {
+  const Json& value = at(section, key, expected);
+  if (!value.is_object()) bad_value(section, key, shown(value), expected);
+  return {section.origin, key_path(section, key), value};
+}
+
+double read_number(const Section& section, const std::string& key, const std::string& expected) {
+  const Json& value = at(section, key, expected);
+  const double number = value.is_number() ? value.get<double>() : -1;
+  if (!std::isfinite(number) || number < 0) bad_value(section, key, shown(value), expected);
+  return number;
+}
+
+double read_number_or(const Section& section, const std::string& key, const std::string& expected, double otherwise) {
+  return find(section, key) ? read_number(section, key, expected) : otherwise;
+}
+
+std::int64_t read_count(const Section& section, const std::string& key, double most, const std::string& what) {
+  const std::string expected = fmt::format("{}: a whole number from 1 to {:.0f}", what, most);
+  const double number = read_number(section, key, expected);
+  if (number < 1 || number > most || number != std::floor(number)) bad_value(section, key, shown(at(section, key, expected)), expected);
+  return static_cast<std::int64_t>(number);
+}
+
+std::map<DType, double> read_rates(const Section& section) {
+  std::map<DType, double> rates;
+  for (const auto& [name, value] : section.json.items()) {
+    DType dtype;
+    try {
+      dtype = parse_dtype(name);
+    } catch (const Error& error) {
+      fail("cluster file {}: {}: {}", section.origin, key_path(section, name), error.what());
+    }
+    rates[dtype] = read_number(section, name, "FLOP/s of matrix products, 0 or more (0: infinitely fast)");
+  }
+  return rates;
+}
+
+DeviceModel read_device(const Section& section) {
+  check_keys(section, {"memory_bytes", "flops_per_second", "memory_bytes_per_second", "launch_seconds"});
+  DeviceModel device;
+  device.memory_bytes = read_count(section, "memory_bytes", kMaxInteger, "bytes of one device");
+  device.flops_per_second =
+      read_rates(subsection(section, "flops_per_second", "an object: FLOP/s by element type, like {\"f32\": 1.4e13}"));
+  device.memory_bytes_per_second =
+      read_number(section, "memory_bytes_per_second", "bytes per second, 0 or more (0: infinitely fast)");
+  device.launch_seconds = read_number_or(section, "launch_seconds", "seconds per instruction, 0 or more", 0);
+  return device;
+}
+
+Link read_link(const Section& section) {
+  check_keys(section, {"alpha_seconds", "beta_seconds_per_byte", "bytes_per_second"});
+  Link link;
+  link.alpha_seconds = read_number(section, "alpha_seconds", "seconds, 0 or more");
+  const bool as_rate = find(section, "bytes_per_second") != nullptr;
+  if (as_rate == (find(section, "beta_seconds_per_byte") != nullptr)) {
+    fail("cluster file {}: {}: give exactly one of bytes_per_second and beta_seconds_per_byte", section.origin, section.path);
+  }
+  if (!as_rate) {
+    link.beta_seconds_per_byte = read_number(section, "beta_seconds_per_byte", "seconds per byte, 0 or more");
+    return link;
+  }
+  const std::string expected = "bytes per second, more than 0";
+  const double rate = read_number(section, "bytes_per_second", expected);
+  if (!std::isnormal(rate)) bad_value(section, "bytes_per_second", shown(at(section, "bytes_per_second", expected)), expected);
+  link.beta_seconds_per_byte = 1 / rate;
+  return link;
+}
+
+Link read_link_if(const Section& file, const std::string& key, bool needed, const std::string& why) {
+  if (!needed && !find(file, key)) return {};
+  return read_link(subsection(file, key, "an object with alpha_seconds and bytes_per_second, because " + why));
+}
+
+std::string read_backend(const Section& file) {
+  const Json* value = find(file, "backend");
+  if (!value) return "cpu";
+  if (*value != "cpu" && *value != "cuda") bad_value(file, "backend", shown(*value), "\"cpu\" or \"cuda\"");
+  return value->get<std::string>();
+}
+
+Cluster read_cluster(const Section& file) {
+  check_keys(file, {"description", "backend", "num_hosts", "devices_per_host", "device", "within_host", "between_hosts"});
+  if (const Json* text = find(file, "description"); text && !text->is_string()) {
+    bad_value(file, "description", shown(*text), "a text for people");
+  }
+  Cluster cluster;
+  cluster.backend = read_backend(file);
+  cluster.num_hosts = static_cast<int>(read_count(file, "num_hosts", kMaxHosts, "hosts"));
+  cluster.devices_per_host = static_cast<int>(read_count(file, "devices_per_host", kMaxDevicesPerHost, "devices of one host"));
+  cluster.device = read_device(subsection(file, "device", "an object that describes one device"));
+  cluster.within_host = read_link_if(file, "within_host", cluster.devices_per_host > 1, "the hosts have several devices");
+  cluster.between_hosts = read_link_if(file, "between_hosts", cluster.num_hosts > 1, "there are several hosts");
+  return cluster;
+}
+
+/// "line 3, column 7" of byte `offset` (from 1).
+std::string position(const std::string& text, std::size_t offset) {
+  std::size_t line = 1, column = 1;
+  for (std::size_t i = 0; i + 1 < offset && i < text.size(); ++i) {
+    column = text[i] == '\n' ? 1 : column + 1;
+    line += text[i] == '\n';
+  }
+  return fmt::format("line {}, column {}", line, column);
+}
+
+/// Parses, refusing keys given twice in one object (which JSON libraries silently overwrite).
+Json parse(const std::string& text, const std::string& origin) {
+  std::vector<std::set<std::string>> open;
+  const auto watch = [&](int, Json::parse_event_t event, Json& value) {
+    if (event == Json::parse_event_t::object_start) open.emplace_back();
+    if (event == Json::parse_event_t::object_end) open.pop_back();
+    if (event == Json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second) {
+      fail("cluster file {}: key {} is given twice in one object; remove one", origin, shown(value));
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text, watch);
+  } catch (const Json::parse_error& error) {
+    fail("cluster file {}: {}: not valid JSON; check for a missing comma, quote or bracket just before", origin,
+         position(text, error.byte));
+  } catch (const Json::exception&) {
+    fail("cluster file {}: a number is too large for a double; write a smaller one", origin);
+  }
+}
+
+Json link_json(const Link& link) {
+  return {{"alpha_seconds", link.alpha_seconds}, {"beta_seconds_per_byte", link.beta_seconds_per_byte}};
+}
+
+}  // namespace
+
+Cluster Cluster::from_json(const std::string& text, const std::string& origin) {
+  const Json json = parse(text, origin);
+  if (!json.is_object()) fail("cluster file {}: found {}, expected an object", origin, shown(json));
+  return read_cluster({origin, "", json});
+}
+
+Cluster Cluster::from_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) fail("cluster file {}: cannot be read; check that it exists and is a readable file", path);
+  return from_json(text.str(), path);
+}
+
+std::string Cluster::to_json() const {
+  Json rates = Json::object();
+  for (const auto& [dtype, rate] : device.flops_per_second) rates[std::string(name_of(dtype))] = rate;
+  const Json json = {{"backend", backend},
+                     {"num_hosts", num_hosts},
+                     {"devices_per_host", devices_per_host},
+                     {"device",
+                      {{"memory_bytes", device.memory_bytes},
+                       {"flops_per_second", rates},
+                       {"memory_bytes_per_second", device.memory_bytes_per_second},
+                       {"launch_seconds", device.launch_seconds}}},
+                     {"within_host", link_json(within_host)},
+                     {"between_hosts", link_json(between_hosts)}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace alpa
