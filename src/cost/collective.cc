@@ -38,8 +38,8 @@ std::string_view name_of(CollectiveKind kind) {
   bug("collective kind {}", static_cast<int>(kind));
 }
 
-double collective_seconds(CollectiveKind kind, double bytes, const DeviceMesh& mesh, std::span<const int> axes,
-                          const CollectiveOptions& options) {
+double collective_seconds(CollectiveKind kind, double bytes, const DeviceMesh& mesh,
+                          std::span<const int> axes, const CollectiveOptions& options) {
   int n = 1;
   double alpha = 0, beta = 0;
   for (int axis : axes) {

@@ -41,7 +41,8 @@ double local_bytes(const std::vector<DimFactors>& dims, std::span<const TensorTy
 }
 
 /// The type an operator computes in: its first floating operand's, else its first floating result's.
-double flop_rate(const DeviceModel& device, std::span<const TensorType> operands, std::span<const TensorType> results) {
+double flop_rate(const DeviceModel& device, std::span<const TensorType> operands,
+                 std::span<const TensorType> results) {
   for (std::span<const TensorType> types : {operands, results}) {
     for (const TensorType& type : types) {
       if (!is_floating(type.dtype)) continue;
@@ -55,8 +56,8 @@ double flop_rate(const DeviceModel& device, std::span<const TensorType> operands
 }  // namespace
 
 CostModel CostModel::of(const Cluster& cluster) {
-  invariant(cluster.num_hosts >= 1 && cluster.devices_per_host >= 1, "cluster: {} hosts of {} devices", cluster.num_hosts,
-            cluster.devices_per_host);
+  invariant(cluster.num_hosts >= 1 && cluster.devices_per_host >= 1, "cluster: {} hosts of {} devices",
+            cluster.num_hosts, cluster.devices_per_host);
   for (const auto& [dtype, rate] : cluster.device.flops_per_second) check_rate(rate, "flops_per_second");
   check_rate(cluster.device.memory_bytes_per_second, "memory_bytes_per_second");
   check_rate(cluster.device.launch_seconds, "launch_seconds");
@@ -73,13 +74,16 @@ CostModel CostModel::communication_only(CollectiveOptions options) {
   return model;
 }
 
-double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis, std::span<const TensorType> operands,
-                        std::span<const TensorType> results, const DeviceMesh& mesh, const CostModel& model) {
+double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
+                        std::span<const TensorType> operands, std::span<const TensorType> results,
+                        const DeviceMesh& mesh, const CostModel& model) {
   const std::vector<std::int64_t> sizes = local_factor_sizes(rule, factor_of_axis, mesh);
   double flops = rule.flops_per_point;
   for (std::int64_t size : sizes) flops *= static_cast<double>(size);
-  const double bytes = local_bytes(rule.operands, operands, sizes) + local_bytes(rule.results, results, sizes);
-  const double rate = flop_rate(model.device, operands, results), bandwidth = model.device.memory_bytes_per_second;
+  const double bytes =
+      local_bytes(rule.operands, operands, sizes) + local_bytes(rule.results, results, sizes);
+  const double rate = flop_rate(model.device, operands, results),
+               bandwidth = model.device.memory_bytes_per_second;
   const double compute = rate > 0 ? flops / rate : 0, memory = bandwidth > 0 ? bytes / bandwidth : 0;
   return std::max(compute, memory) + model.device.launch_seconds;
 }

@@ -29,8 +29,9 @@ std::uint32_t combiners_of(const ShardingSpec& spec) {
   return combiners;
 }
 
-/// Dijkstra from one spec. Among equally cheap ways the one with the fewest steps wins, then the one whose last step comes first
-/// in the order of ReshardKind, axes and dimensions; so the answer does not depend on the order of the search.
+/// Dijkstra from one spec. Among equally cheap ways the one with the fewest steps wins, then the one whose
+/// last step comes first in the order of ReshardKind, axes and dimensions; so the answer does not depend on
+/// the order of the search.
 class Search {
  public:
   explicit Search(const SpecGraph& graph) : graph_(graph), labels_(graph.list.specs.size()) {
@@ -71,7 +72,8 @@ class Search {
   bool ties_in_favour(const Label& way, const Label& best) const {
     if (best.move < 0 || way.seconds != best.seconds || way.steps != best.steps) return false;
     const Move &a = graph_.moves[way.move], &b = graph_.moves[best.move];
-    return std::tie(a.kind, a.axes, a.dim, a.from_dim, a.from) < std::tie(b.kind, b.axes, b.dim, b.from_dim, b.from);
+    return std::tie(a.kind, a.axes, a.dim, a.from_dim, a.from) <
+           std::tie(b.kind, b.axes, b.dim, b.from_dim, b.from);
   }
 
   const SpecGraph& graph_;
@@ -80,7 +82,11 @@ class Search {
 };
 
 ReshardStep step_of(const Move& move, const SpecGraph& graph) {
-  ReshardStep step{.kind = move.kind, .axes = {}, .dim = move.dim, .from_dim = move.from_dim, .to = graph.list.specs[move.to],
+  ReshardStep step{.kind = move.kind,
+                   .axes = {},
+                   .dim = move.dim,
+                   .from_dim = move.from_dim,
+                   .to = graph.list.specs[move.to],
                    .seconds = move.seconds};
   for (int axis = 0; axis < kMaxMeshAxes; ++axis) {
     if (move.axes >> axis & 1) step.axes.push_back(axis);
@@ -102,12 +108,14 @@ std::string_view name_of(ReshardKind kind) {
   bug("reshard kind {}", static_cast<int>(kind));
 }
 
-std::vector<ShardingSpec> all_specs(const TensorType& type, const DeviceMesh& mesh, std::uint32_t partials) {
+std::vector<ShardingSpec> all_specs(const TensorType& type, const DeviceMesh& mesh,
+                                    std::uint32_t partials) {
   return enumerate_specs(type, mesh, {.partials = partials}).specs;
 }
 
-std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSpec& from, const ShardingSpec& to,
-                                        const DeviceMesh& mesh, const ReshardModel& model) {
+std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSpec& from,
+                                        const ShardingSpec& to, const DeviceMesh& mesh,
+                                        const ReshardModel& model) {
   const SpecGraph graph = spec_graph(type, {&from, 1}, {&to, 1}, mesh, model);
   Search search(graph);
   const int source = graph.index(from);
@@ -123,7 +131,8 @@ std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSp
 }
 
 std::vector<double> reshard_seconds(const TensorType& type, const std::vector<ShardingSpec>& from,
-                                    const std::vector<ShardingSpec>& to, const DeviceMesh& mesh, const ReshardModel& model) {
+                                    const std::vector<ShardingSpec>& to, const DeviceMesh& mesh,
+                                    const ReshardModel& model) {
   const SpecGraph graph = spec_graph(type, from, to, mesh, model);
   std::vector<int> targets;
   targets.reserve(to.size());

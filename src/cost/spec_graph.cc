@@ -14,11 +14,16 @@ namespace {
 using Kind = AxisPlacement::Kind;
 constexpr int kMaxRank = 64;  // SpecLimits::small_dims holds one bit per dimension
 
-/// Emits each spec once: dimension by dimension, the sequence of axes that split it, then which of the other axes are partial.
+/// Emits each spec once: dimension by dimension, the sequence of axes that split it, then which of the
+/// other axes are partial.
 class Enumeration {
  public:
   Enumeration(const TensorType& type, const DeviceMesh& mesh, const SpecLimits& limits)
-      : mesh_(mesh), limits_(limits), extents_(type.shape) {
+      : mesh_(mesh),
+        limits_(limits),
+        shape_(type.shape),
+        extents_(type.shape),
+        parts_(type.shape.size(), 1) {
     list_.rank = type.rank();
   }
 
@@ -32,7 +37,7 @@ class Enumeration {
 
   bool may_split(const ShardingSpec& spec, int axis, int dim) const {
     if (spec.axes[axis].kind != Kind::replicated || !usable(axis)) return false;
-    return extents_[dim] >= mesh_.size(axis) || (limits_.small_dims[axis] >> dim & 1);
+    return parts_[dim] * mesh_.size(axis) <= shape_[dim] || (limits_.small_dims[axis] >> dim & 1);
   }
 
   void choose_splits(const ShardingSpec& spec, int dim) {
@@ -42,8 +47,10 @@ class Enumeration {
       if (!may_split(spec, axis, dim)) continue;
       const std::int64_t whole = extents_[dim];
       extents_[dim] = (whole + mesh_.size(axis) - 1) / mesh_.size(axis);
+      parts_[dim] *= mesh_.size(axis);
       choose_splits(spec.split(axis, dim), dim);
       extents_[dim] = whole;
+      parts_[dim] /= mesh_.size(axis);
     }
   }
 
@@ -69,7 +76,9 @@ class Enumeration {
 
   const DeviceMesh& mesh_;
   const SpecLimits& limits_;
-  Shape extents_;
+  const Shape& shape_;
+  Shape extents_,
+      parts_;  ///< of every dimension, under the splits chosen so far: nominal chunk and number of parts
   SpecList list_;
 };
 
@@ -77,8 +86,9 @@ void admit(const ShardingSpec& spec, const TensorType& type, const DeviceMesh& m
   for (int axis = 0; axis < kMaxMeshAxes; ++axis) {
     const AxisPlacement& a = spec.axes[axis];
     if (a.kind == Kind::replicated) continue;
-    invariant(axis < mesh.num_axes() && (a.kind == Kind::partial || a.dim < type.rank()), "{} is no spec of {} on a mesh of {} axes",
-              to_string(spec), to_string(type), mesh.num_axes());
+    invariant(axis < mesh.num_axes() && (a.kind == Kind::partial || a.dim < type.rank()),
+              "{} is no spec of {} on a mesh of {} axes", to_string(spec), to_string(type),
+              mesh.num_axes());
     if (mesh.size(axis) == 1) limits.unit_axes |= 1u << axis;
     if (a.kind == Kind::split) limits.small_dims[axis] |= std::uint64_t{1} << a.dim;
     if (a.kind == Kind::partial) limits.partials |= a.combiner == Combiner::sum ? kPartialSum : kPartialMax;
@@ -112,15 +122,16 @@ int find(const SpecGraph& graph, const ShardingSpec& spec) {
   return place == graph.codes.end() || *place != code ? -1 : graph.by_code[place - graph.codes.begin()];
 }
 
-/// Prices and records the moves that leave each spec. Bytes are those of the largest part, so a collective over uneven parts is
-/// charged n times its largest part: the ring waits for it in every round.
+/// Prices and records the moves that leave each spec. Bytes are those of the largest part, so a collective
+/// over uneven parts is charged n times its largest part: the ring waits for it in every round.
 class MoveBuilder {
  public:
   MoveBuilder(SpecGraph& graph, const TensorType& type, const DeviceMesh& mesh, const ReshardModel& model)
       : graph_(graph), mesh_(mesh), model_(model) {
     bytes_.assign(graph.list.specs.size(), static_cast<double>(size_of(type.dtype)));
     for (std::size_t spec = 0; spec < bytes_.size(); ++spec) {
-      for (int d = 0; d < type.rank(); ++d) bytes_[spec] *= static_cast<double>(graph.list.extents_of(spec)[d]);
+      for (int d = 0; d < type.rank(); ++d)
+        bytes_[spec] *= static_cast<double>(graph.list.extents_of(spec)[d]);
     }
   }
 
@@ -146,7 +157,8 @@ class MoveBuilder {
 
   bool is_minor_most(const AxisPlacement& placement) const {
     for (const AxisPlacement& other : source().axes) {
-      if (other.kind == Kind::split && other.dim == placement.dim && other.order > placement.order) return false;
+      if (other.kind == Kind::split && other.dim == placement.dim && other.order > placement.order)
+        return false;
     }
     return true;
   }
@@ -167,13 +179,15 @@ class MoveBuilder {
     const int gathered = find(graph_, without);
     const double all_bytes = mesh_.size(axis) * bytes_[from_];
     if (gathered >= 0) {
-      add(gathered, ReshardKind::all_gather, 1u << axis, -1, from_dim, seconds(CollectiveKind::all_gather, all_bytes, 1u << axis));
+      add(gathered, ReshardKind::all_gather, 1u << axis, from_dim, from_dim,
+          seconds(CollectiveKind::all_gather, all_bytes, 1u << axis));
     }
     for (int dim = 0; dim < graph_.list.rank; ++dim) {
       const int to = dim == from_dim ? -1 : find(graph_, without.split(axis, dim));
       if (to < 0) continue;
       const double extent = static_cast<double>(graph_.list.extents_of(from_)[dim]);
-      const double piece = extent > 0 ? bytes_[from_] / extent * static_cast<double>(graph_.list.extents_of(to)[dim]) : 0;
+      const double piece =
+          extent > 0 ? bytes_[from_] / extent * static_cast<double>(graph_.list.extents_of(to)[dim]) : 0;
       add(to, ReshardKind::all_to_all, 1u << axis, dim, from_dim,
           seconds(CollectiveKind::all_to_all, mesh_.size(axis) * piece, 1u << axis));
     }
@@ -195,7 +209,9 @@ class MoveBuilder {
       if (axes >> axis & 1) reduced.axes[axis] = {};
     }
     const int to = find(graph_, reduced);
-    if (to >= 0) add(to, ReshardKind::all_reduce, axes, -1, -1, seconds(CollectiveKind::all_reduce, bytes_[from_], axes));
+    if (to >= 0)
+      add(to, ReshardKind::all_reduce, axes, -1, -1,
+          seconds(CollectiveKind::all_reduce, bytes_[from_], axes));
   }
 
   double seconds(CollectiveKind kind, double bytes, std::uint32_t axes) const {
@@ -215,8 +231,9 @@ class MoveBuilder {
   void add(int to, ReshardKind kind, std::uint32_t axes, int dim, int from_dim, double seconds) {
     if (!std::isfinite(seconds)) return;
     const bool moves_nothing = std::has_single_bit(axes) && mesh_.size(std::countr_zero(axes)) == 1;
-    graph_.moves.push_back({moves_nothing ? 0 : seconds + model_.launch_seconds, from_, to, kind, static_cast<std::uint8_t>(axes),
-                            static_cast<std::int16_t>(dim), static_cast<std::int16_t>(from_dim)});
+    graph_.moves.push_back({moves_nothing ? 0 : seconds + model_.launch_seconds, from_, to, kind,
+                            static_cast<std::uint8_t>(axes), static_cast<std::int16_t>(dim),
+                            static_cast<std::int16_t>(from_dim)});
   }
 
   SpecGraph& graph_;
@@ -229,7 +246,8 @@ class MoveBuilder {
 }  // namespace
 
 SpecList enumerate_specs(const TensorType& type, const DeviceMesh& mesh, const SpecLimits& limits) {
-  invariant(type.rank() <= kMaxRank, "resharding of rank {}; at most {} is supported", type.rank(), kMaxRank);
+  invariant(type.rank() <= kMaxRank, "resharding of rank {}; at most {} is supported", type.rank(),
+            kMaxRank);
   return Enumeration(type, mesh, limits).run();
 }
 
@@ -239,8 +257,8 @@ int SpecGraph::index(const ShardingSpec& spec) const {
   return found;
 }
 
-SpecGraph spec_graph(const TensorType& type, std::span<const ShardingSpec> from, std::span<const ShardingSpec> to,
-                     const DeviceMesh& mesh, const ReshardModel& model) {
+SpecGraph spec_graph(const TensorType& type, std::span<const ShardingSpec> from,
+                     std::span<const ShardingSpec> to, const DeviceMesh& mesh, const ReshardModel& model) {
   SpecLimits limits;
   for (const ShardingSpec& spec : from) admit(spec, type, mesh, limits);
   for (const ShardingSpec& spec : to) admit(spec, type, mesh, limits);

@@ -1,7 +1,7 @@
 #pragma once
-/// The graph that resharding searches: the specs of one value on one mesh, and every single step between two of them.
-/// Invariants: specs are distinct and start with the replicated one; each spec has at most one combiner; `moves` are sorted by
-/// their source. Immutable after construction.
+/// The graph that resharding searches: the specs of one value on one mesh, and every single step between
+/// two of them. Invariants: specs are distinct and start with the replicated one; each spec has at most one
+/// combiner; `moves` are sorted by their source. Immutable after construction.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -11,21 +11,23 @@
 
 namespace alpa {
 
-
 /// Specs with the extents of their largest shard.
 struct SpecList {
   int rank = 0;
   std::vector<ShardingSpec> specs;
   std::vector<std::int64_t> extents;  ///< rank numbers per spec: the nominal chunk of every dimension
 
-  const std::int64_t* extents_of(int spec) const { return extents.data() + static_cast<std::ptrdiff_t>(spec) * rank; }
+  const std::int64_t* extents_of(int spec) const {
+    return extents.data() + static_cast<std::ptrdiff_t>(spec) * rank;
+  }
 };
 
 /// What `enumerate_specs` may produce beyond the usual.
 struct SpecLimits {
   std::uint32_t partials = 0;                            ///< kPartialSum | kPartialMax
-  std::array<std::uint64_t, kMaxMeshAxes> small_dims{};  ///< per axis, bits of dimensions it may split although too small
-  std::uint32_t unit_axes = 0;                           ///< bits of axes of size 1 that may split or be partial
+  std::array<std::uint64_t, kMaxMeshAxes> small_dims{};  ///< per axis, bits of dimensions it may split
+                                                         ///< although it has fewer elements than parts
+  std::uint32_t unit_axes = 0;  ///< bits of axes of size 1 that may split or be partial
 };
 
 /// Every spec of `type` on `mesh` within the limits, each once, the replicated one first.
@@ -44,14 +46,15 @@ struct SpecGraph {
   std::vector<std::uint64_t> codes;  ///< of the specs, ascending
   std::vector<int> by_code;          ///< their indices
   std::vector<Move> moves;
-  std::vector<int> first_move;       ///< of each spec, and one past the last
+  std::vector<int> first_move;  ///< of each spec, and one past the last
 
   /// Index of a spec. Throws Bug if the graph does not hold it.
   int index(const ShardingSpec& spec) const;
 };
 
-/// The graph that holds at least `from` and `to`. Throws Bug if one of them is no spec of this type on this mesh.
-SpecGraph spec_graph(const TensorType& type, std::span<const ShardingSpec> from, std::span<const ShardingSpec> to,
-                     const DeviceMesh& mesh, const ReshardModel& model);
+/// The graph that holds at least `from` and `to`. Throws Bug if one of them is no spec of this type on this
+/// mesh.
+SpecGraph spec_graph(const TensorType& type, std::span<const ShardingSpec> from,
+                     std::span<const ShardingSpec> to, const DeviceMesh& mesh, const ReshardModel& model);
 
 }  // namespace alpa

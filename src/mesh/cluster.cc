@@ -13,7 +13,8 @@
 namespace alpa {
 namespace {
 
-// Rates of one core and of threads that exchange data through shared memory; docs/cost-model.md says where they come from.
+// Rates of one core and of threads that exchange data through shared memory; docs/cost-model.md says where
+// they come from.
 constexpr double kCoreFlopsF32 = 80e9, kCoreFlopsF64 = 10e9, kCoreFlopsHalf = 40e9;
 constexpr double kCoreBytesPerSecond = 9e9;
 constexpr double kLaunchSeconds = 2e-6;
@@ -21,7 +22,8 @@ constexpr double kOwnCoreAlpha = 1e-6, kSharedCoreAlpha = 4e-6;
 constexpr double kOwnCoreLinkBytesPerSecond = 7.5e9, kSharedCoreLinkBytesPerSecond = 4.9e9;
 
 std::int64_t physical_memory_bytes() {
-  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE));
+  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE));
 }
 
 /// Cores one of n devices computes with: whole ones while there are enough, else its share of one.
@@ -52,7 +54,8 @@ bool within_one_host(const Cluster& cluster, int stride, int size) {
 }
 
 Link slower(const Link& a, const Link& b) {
-  return {std::max(a.alpha_seconds, b.alpha_seconds), std::max(a.beta_seconds_per_byte, b.beta_seconds_per_byte)};
+  return {std::max(a.alpha_seconds, b.alpha_seconds),
+          std::max(a.beta_seconds_per_byte, b.beta_seconds_per_byte)};
 }
 
 }  // namespace
@@ -64,8 +67,10 @@ Cluster Cluster::local(int n) {
   Cluster cluster;
   cluster.devices_per_host = n;
   cluster.device.memory_bytes = physical_memory_bytes() / n;
-  cluster.device.flops_per_second = {
-      {f32, share * kCoreFlopsF32}, {f64, share * kCoreFlopsF64}, {bf16, share * kCoreFlopsHalf}, {f16, share * kCoreFlopsHalf}};
+  cluster.device.flops_per_second = {{f32, share * kCoreFlopsF32},
+                                     {f64, share * kCoreFlopsF64},
+                                     {bf16, share * kCoreFlopsHalf},
+                                     {f16, share * kCoreFlopsHalf}};
   cluster.device.memory_bytes_per_second = share * kCoreBytesPerSecond;
   cluster.device.launch_seconds = kLaunchSeconds;
   cluster.within_host = thread_link(cores, n);
@@ -74,22 +79,26 @@ Cluster Cluster::local(int n) {
 }
 
 DeviceMesh Cluster::mesh(const std::vector<int>& shape) const {
-  require(!shape.empty() && shape.size() <= kMaxMeshAxes, "mesh shape \"{}\": give 1 to {} axes", shape_words(shape),
-          kMaxMeshAxes);
+  require(!shape.empty() && shape.size() <= kMaxMeshAxes, "mesh shape \"{}\": give 1 to {} axes",
+          shape_words(shape), kMaxMeshAxes);
   std::int64_t product = 1;
   for (int size : shape) {
     require(size >= 1, "mesh shape {}: every axis needs at least one device", shape_words(shape));
     product *= size;
-    require(product <= num_devices(), "mesh shape {}: the cluster has {} devices ({} hosts of {}), fewer than the mesh needs",
+    require(product <= num_devices(),
+            "mesh shape {}: the cluster has {} devices ({} hosts of {}), fewer than the mesh needs",
             shape_words(shape), num_devices(), num_hosts, devices_per_host);
   }
-  require(product == num_devices(), "mesh shape {} has {} devices, but the cluster has {} ({} hosts of {}); the product of the axes must be {}",
+  require(product == num_devices(),
+          "mesh shape {} has {} devices, but the cluster has {} ({} hosts of {}); the product of the axes "
+          "must be {}",
           shape_words(shape), product, num_devices(), num_hosts, devices_per_host, num_devices());
   std::vector<MeshAxis> axes;
   int stride = num_devices();
   for (std::size_t i = 0; i < shape.size(); ++i) {
     stride /= shape[i];
-    const Link link = within_one_host(*this, stride, shape[i]) ? within_host : slower(within_host, between_hosts);
+    const Link link =
+        within_one_host(*this, stride, shape[i]) ? within_host : slower(within_host, between_hosts);
     axes.push_back({std::string(1, "xyzw"[i]), shape[i], link.alpha_seconds, link.beta_seconds_per_byte});
   }
   return DeviceMesh(std::move(axes));
@@ -97,8 +106,8 @@ DeviceMesh Cluster::mesh(const std::vector<int>& shape) const {
 
 Cluster Cluster::submesh(int hosts, int devices) const {
   require(hosts >= 1 && hosts <= num_hosts, "submesh of {} hosts: the cluster has {}", hosts, num_hosts);
-  require(devices >= 1 && devices <= devices_per_host, "submesh of {} devices per host: the hosts have {}", devices,
-          devices_per_host);
+  require(devices >= 1 && devices <= devices_per_host, "submesh of {} devices per host: the hosts have {}",
+          devices, devices_per_host);
   Cluster part = *this;
   part.num_hosts = hosts;
   part.devices_per_host = devices;
@@ -120,8 +129,10 @@ std::vector<int> parse_mesh_shape(const std::string& text) {
   while (true) {
     int size = 0;
     const auto [next, error] = std::from_chars(at, end, size);
-    require(error == std::errc() && size >= 1 && (next == end || *next == 'x') && shape.size() < kMaxMeshAxes,
-            "mesh shape \"{}\": expected 1 to {} positive sizes joined by \"x\", like \"8\" or \"2x4\"", text, kMaxMeshAxes);
+    require(
+        error == std::errc() && size >= 1 && (next == end || *next == 'x') && shape.size() < kMaxMeshAxes,
+        "mesh shape \"{}\": expected 1 to {} positive sizes joined by \"x\", like \"8\" or \"2x4\"", text,
+        kMaxMeshAxes);
     shape.push_back(size);
     if (next == end) return shape;
     at = next + 1;

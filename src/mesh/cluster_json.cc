@@ -28,8 +28,10 @@ std::string key_path(const Section& section, const std::string& key) {
   return section.path.empty() ? key : section.path + "." + key;
 }
 
-[[noreturn]] void bad_value(const Section& section, const std::string& key, const std::string& found, const std::string& expected) {
-  fail("cluster file {}: {}: found {}, expected {}", section.origin, key_path(section, key), found, expected);
+[[noreturn]] void bad_value(const Section& section, const std::string& key, const std::string& found,
+                            const std::string& expected) {
+  fail("cluster file {}: {}: found {}, expected {}", section.origin, key_path(section, key), found,
+       expected);
 }
 
 std::string shown(const Json& value) {
@@ -55,7 +57,8 @@ void check_keys(const Section& section, std::initializer_list<const char*> known
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     std::string keys;
     for (const char* name : known) keys += (keys.empty() ? "" : ", ") + std::string(name);
-    fail("cluster file {}: {}: unknown key; the keys here are: {}", section.origin, key_path(section, key), keys);
+    fail("cluster file {}: {}: unknown key; the keys here are: {}", section.origin, key_path(section, key),
+         keys);
   }
 }
 
@@ -72,14 +75,17 @@ double read_number(const Section& section, const std::string& key, const std::st
   return number;
 }
 
-double read_number_or(const Section& section, const std::string& key, const std::string& expected, double otherwise) {
+double read_number_or(const Section& section, const std::string& key, const std::string& expected,
+                      double otherwise) {
   return find(section, key) ? read_number(section, key, expected) : otherwise;
 }
 
-std::int64_t read_count(const Section& section, const std::string& key, double most, const std::string& what) {
+std::int64_t read_count(const Section& section, const std::string& key, double most,
+                        const std::string& what) {
   const std::string expected = fmt::format("{}: a whole number from 1 to {:.0f}", what, most);
   const double number = read_number(section, key, expected);
-  if (number < 1 || number > most || number != std::floor(number)) bad_value(section, key, shown(at(section, key, expected)), expected);
+  if (number < 1 || number > most || number != std::floor(number))
+    bad_value(section, key, shown(at(section, key, expected)), expected);
   return static_cast<std::int64_t>(number);
 }
 
@@ -101,11 +107,12 @@ DeviceModel read_device(const Section& section) {
   check_keys(section, {"memory_bytes", "flops_per_second", "memory_bytes_per_second", "launch_seconds"});
   DeviceModel device;
   device.memory_bytes = read_count(section, "memory_bytes", kMaxInteger, "bytes of one device");
-  device.flops_per_second =
-      read_rates(subsection(section, "flops_per_second", "an object: FLOP/s by element type, like {\"f32\": 1.4e13}"));
+  device.flops_per_second = read_rates(
+      subsection(section, "flops_per_second", "an object: FLOP/s by element type, like {\"f32\": 1.4e13}"));
   device.memory_bytes_per_second =
       read_number(section, "memory_bytes_per_second", "bytes per second, 0 or more (0: infinitely fast)");
-  device.launch_seconds = read_number_or(section, "launch_seconds", "seconds per instruction, 0 or more", 0);
+  device.launch_seconds =
+      read_number_or(section, "launch_seconds", "seconds per instruction, 0 or more", 0);
   return device;
 }
 
@@ -115,22 +122,26 @@ Link read_link(const Section& section) {
   link.alpha_seconds = read_number(section, "alpha_seconds", "seconds, 0 or more");
   const bool as_rate = find(section, "bytes_per_second") != nullptr;
   if (as_rate == (find(section, "beta_seconds_per_byte") != nullptr)) {
-    fail("cluster file {}: {}: give exactly one of bytes_per_second and beta_seconds_per_byte", section.origin, section.path);
+    fail("cluster file {}: {}: give exactly one of bytes_per_second and beta_seconds_per_byte",
+         section.origin, section.path);
   }
   if (!as_rate) {
-    link.beta_seconds_per_byte = read_number(section, "beta_seconds_per_byte", "seconds per byte, 0 or more");
+    link.beta_seconds_per_byte =
+        read_number(section, "beta_seconds_per_byte", "seconds per byte, 0 or more");
     return link;
   }
   const std::string expected = "bytes per second, more than 0";
   const double rate = read_number(section, "bytes_per_second", expected);
-  if (!std::isnormal(rate)) bad_value(section, "bytes_per_second", shown(at(section, "bytes_per_second", expected)), expected);
+  if (!std::isnormal(rate))
+    bad_value(section, "bytes_per_second", shown(at(section, "bytes_per_second", expected)), expected);
   link.beta_seconds_per_byte = 1 / rate;
   return link;
 }
 
 Link read_link_if(const Section& file, const std::string& key, bool needed, const std::string& why) {
   if (!needed && !find(file, key)) return {};
-  return read_link(subsection(file, key, "an object with alpha_seconds and bytes_per_second, because " + why));
+  return read_link(
+      subsection(file, key, "an object with alpha_seconds and bytes_per_second, because " + why));
 }
 
 std::string read_backend(const Section& file) {
@@ -141,17 +152,21 @@ std::string read_backend(const Section& file) {
 }
 
 Cluster read_cluster(const Section& file) {
-  check_keys(file, {"description", "backend", "num_hosts", "devices_per_host", "device", "within_host", "between_hosts"});
+  check_keys(file, {"description", "backend", "num_hosts", "devices_per_host", "device", "within_host",
+                    "between_hosts"});
   if (const Json* text = find(file, "description"); text && !text->is_string()) {
     bad_value(file, "description", shown(*text), "a text for people");
   }
   Cluster cluster;
   cluster.backend = read_backend(file);
   cluster.num_hosts = static_cast<int>(read_count(file, "num_hosts", kMaxHosts, "hosts"));
-  cluster.devices_per_host = static_cast<int>(read_count(file, "devices_per_host", kMaxDevicesPerHost, "devices of one host"));
+  cluster.devices_per_host =
+      static_cast<int>(read_count(file, "devices_per_host", kMaxDevicesPerHost, "devices of one host"));
   cluster.device = read_device(subsection(file, "device", "an object that describes one device"));
-  cluster.within_host = read_link_if(file, "within_host", cluster.devices_per_host > 1, "the hosts have several devices");
-  cluster.between_hosts = read_link_if(file, "between_hosts", cluster.num_hosts > 1, "there are several hosts");
+  cluster.within_host =
+      read_link_if(file, "within_host", cluster.devices_per_host > 1, "the hosts have several devices");
+  cluster.between_hosts =
+      read_link_if(file, "between_hosts", cluster.num_hosts > 1, "there are several hosts");
   return cluster;
 }
 
@@ -179,8 +194,8 @@ Json parse(const std::string& text, const std::string& origin) {
   try {
     return Json::parse(text, watch);
   } catch (const Json::parse_error& error) {
-    fail("cluster file {}: {}: not valid JSON; check for a missing comma, quote or bracket just before", origin,
-         position(text, error.byte));
+    fail("cluster file {}: {}: not valid JSON; check for a missing comma, quote or bracket just before",
+         origin, position(text, error.byte));
   } catch (const Json::exception&) {
     fail("cluster file {}: a number is too large for a double; write a smaller one", origin);
   }
@@ -201,7 +216,8 @@ Cluster Cluster::from_json(const std::string& text, const std::string& origin) {
 Cluster Cluster::from_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) fail("cluster file {}: cannot be read; check that it exists and is a readable file", path);
+  if (!file || !(text << file.rdbuf()))
+    fail("cluster file {}: cannot be read; check that it exists and is a readable file", path);
   return from_json(text.str(), path);
 }
 

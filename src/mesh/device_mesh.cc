@@ -14,15 +14,16 @@ namespace {
 constexpr std::int64_t kMaxDevices = 1 << 20;
 
 std::int64_t checked_places(const std::vector<MeshAxis>& axes) {
-  require(axes.size() <= kMaxMeshAxes, "device mesh: {} axes, but at most {} are supported; merge some of them",
-          axes.size(), kMaxMeshAxes);
+  require(axes.size() <= kMaxMeshAxes,
+          "device mesh: {} axes, but at most {} are supported; merge some of them", axes.size(),
+          kMaxMeshAxes);
   std::int64_t places = 1;
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    require(axes[i].size >= 1, "device mesh: axis \"{}\" has size {}; give every axis at least one device", axes[i].name,
-            axes[i].size);
+    require(axes[i].size >= 1, "device mesh: axis \"{}\" has size {}; give every axis at least one device",
+            axes[i].name, axes[i].size);
     for (std::size_t j = 0; j < i; ++j) {
-      require(axes[i].name != axes[j].name, "device mesh: two axes are called \"{}\"; name every axis differently",
-              axes[i].name);
+      require(axes[i].name != axes[j].name,
+              "device mesh: two axes are called \"{}\"; name every axis differently", axes[i].name);
     }
     places *= axes[i].size;
     require(places <= kMaxDevices, "device mesh: more than {} devices; use smaller axes", kMaxDevices);
@@ -38,7 +39,8 @@ std::vector<int> first_devices(const std::vector<MeshAxis>& axes) {
 
 }  // namespace
 
-DeviceMesh::DeviceMesh(std::vector<MeshAxis> axes) : axes_(std::move(axes)), devices_(first_devices(axes_)) {}
+DeviceMesh::DeviceMesh(std::vector<MeshAxis> axes)
+    : axes_(std::move(axes)), devices_(first_devices(axes_)) {}
 
 DeviceMesh::DeviceMesh(std::vector<MeshAxis> axes, std::vector<int> devices)
     : axes_(std::move(axes)), devices_(std::move(devices)) {
@@ -49,7 +51,8 @@ DeviceMesh::DeviceMesh(std::vector<MeshAxis> axes, std::vector<int> devices)
   std::vector<int> sorted = devices_;
   std::sort(sorted.begin(), sorted.end());
   const auto twin = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twin != sorted.end()) fail("device mesh: device {} stands at two places; list every device once", *twin);
+  if (twin != sorted.end())
+    fail("device mesh: device {} stands at two places; list every device once", *twin);
 }
 
 std::vector<int> DeviceMesh::coordinates(int rank) const {
@@ -63,12 +66,13 @@ std::vector<int> DeviceMesh::coordinates(int rank) const {
 }
 
 int DeviceMesh::rank(const std::vector<int>& coordinates) const {
-  invariant(coordinates.size() == axes_.size(), "device mesh: {} coordinates for {} axes", coordinates.size(),
-            axes_.size());
+  invariant(coordinates.size() == axes_.size(), "device mesh: {} coordinates for {} axes",
+            coordinates.size(), axes_.size());
   int rank = 0;
   for (int axis = 0; axis < num_axes(); ++axis) {
     invariant(coordinates[axis] >= 0 && coordinates[axis] < axes_[axis].size,
-              "device mesh: coordinate {} on axis {} of size {}", coordinates[axis], axis, axes_[axis].size);
+              "device mesh: coordinate {} on axis {} of size {}", coordinates[axis], axis,
+              axes_[axis].size);
     rank = rank * axes_[axis].size + coordinates[axis];
   }
   return rank;

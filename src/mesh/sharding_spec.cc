@@ -13,7 +13,9 @@ namespace {
 using Kind = AxisPlacement::Kind;
 constexpr int kMaxDims = 256;  // AxisPlacement::dim is one byte
 
-void check_axis(int axis) { invariant(axis >= 0 && axis < kMaxMeshAxes, "sharding spec: mesh axis {}", axis); }
+void check_axis(int axis) {
+  invariant(axis >= 0 && axis < kMaxMeshAxes, "sharding spec: mesh axis {}", axis);
+}
 
 int splits_of(const ShardingSpec& spec, int dim) {
   return static_cast<int>(std::count_if(spec.axes.begin(), spec.axes.end(), [&](const AxisPlacement& a) {
@@ -23,34 +25,40 @@ int splits_of(const ShardingSpec& spec, int dim) {
 
 AxisPlacement& replicated_axis(ShardingSpec& spec, int axis) {
   check_axis(axis);
-  invariant(spec.axes[axis].kind == Kind::replicated, "sharding spec {}: mesh axis {} is in use", to_string(spec), axis);
+  invariant(spec.axes[axis].kind == Kind::replicated, "sharding spec {}: mesh axis {} is in use",
+            to_string(spec), axis);
   return spec.axes[axis];
 }
 
 std::string_view combiner_text(Combiner combiner) { return combiner == Combiner::sum ? "+" : "max"; }
 
 [[noreturn]] void bad_spec(std::string_view text, std::string_view what) {
-  fail("sharding spec \"{}\": {}; write \"R\", or words like \"S0@1\" (tensor dimension 0 split over mesh axis 1, major axis "
-       "first), \"P+@0\" or \"Pmax@0\" (partial over mesh axis 0)",
-       text, what);
+  fail(
+      "sharding spec \"{}\": {}; write \"R\", or words like \"S0@1\" (tensor dimension 0 split over mesh "
+      "axis 1, major axis "
+      "first), \"P+@0\" or \"Pmax@0\" (partial over mesh axis 0)",
+      text, what);
 }
 
 /// Reads a number below `limit` at the front of `word` and removes it.
 int take_number(std::string_view text, std::string_view& word, int limit, std::string_view what) {
   int number = -1;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (error != std::errc() || number < 0) bad_spec(text, fmt::format("expected a {} at \"{}\"", what, word));
+  if (error != std::errc() || number < 0)
+    bad_spec(text, fmt::format("expected a {} at \"{}\"", what, word));
   if (number >= limit) bad_spec(text, fmt::format("{} {} is not below {}", what, number, limit));
   word.remove_prefix(end - word.data());
   return number;
 }
 
 int take_axis(std::string_view text, std::string_view& word, const ShardingSpec& spec) {
-  if (word.empty() || word.front() != '@') bad_spec(text, fmt::format("expected \"@\" and a mesh axis at \"{}\"", word));
+  if (word.empty() || word.front() != '@')
+    bad_spec(text, fmt::format("expected \"@\" and a mesh axis at \"{}\"", word));
   word.remove_prefix(1);
   const int axis = take_number(text, word, kMaxMeshAxes, "mesh axis");
   if (!word.empty()) bad_spec(text, fmt::format("unexpected \"{}\" after mesh axis {}", word, axis));
-  if (spec.axes[axis].kind != Kind::replicated) bad_spec(text, fmt::format("mesh axis {} is used twice", axis));
+  if (spec.axes[axis].kind != Kind::replicated)
+    bad_spec(text, fmt::format("mesh axis {} is used twice", axis));
   return axis;
 }
 
@@ -66,7 +74,8 @@ Combiner take_combiner(std::string_view text, std::string_view& word) {
 
 void check_one_combiner(std::string_view text, const ShardingSpec& spec, Combiner combiner) {
   for (const AxisPlacement& a : spec.axes) {
-    if (a.kind == Kind::partial && a.combiner != combiner) bad_spec(text, "sums and maxima cannot be mixed");
+    if (a.kind == Kind::partial && a.combiner != combiner)
+      bad_spec(text, "sums and maxima cannot be mixed");
   }
 }
 
@@ -105,14 +114,16 @@ ShardingSpec ShardingSpec::without(int axis) const {
   check_axis(axis);
   const AxisPlacement& a = axes[axis];
   invariant(a.kind != Kind::split || a.order + 1 == splits_of(*this, a.dim),
-            "sharding spec {}: mesh axis {} is not the minor-most of dimension {}", to_string(*this), axis, a.dim);
+            "sharding spec {}: mesh axis {} is not the minor-most of dimension {}", to_string(*this), axis,
+            a.dim);
   ShardingSpec result = *this;
   result.axes[axis] = {};
   return result;
 }
 
 bool ShardingSpec::is_partial() const {
-  return std::any_of(axes.begin(), axes.end(), [](const AxisPlacement& a) { return a.kind == Kind::partial; });
+  return std::any_of(axes.begin(), axes.end(),
+                     [](const AxisPlacement& a) { return a.kind == Kind::partial; });
 }
 
 std::vector<int> ShardingSpec::axes_of(int dim) const {
@@ -134,7 +145,8 @@ std::string to_string(const ShardingSpec& spec) {
     return x.dim != y.dim ? x.dim < y.dim : x.order < y.order;
   });
   std::string text;
-  for (int axis : splits) text += fmt::format("{}S{}@{}", text.empty() ? "" : " ", spec.axes[axis].dim, axis);
+  for (int axis : splits)
+    text += fmt::format("{}S{}@{}", text.empty() ? "" : " ", spec.axes[axis].dim, axis);
   for (int axis : partials) {
     text += fmt::format("{}P{}@{}", text.empty() ? "" : " ", combiner_text(spec.axes[axis].combiner), axis);
   }
@@ -158,7 +170,8 @@ Extent shard_extent(std::int64_t size, const ShardingSpec& spec, int dim, const 
                     const std::vector<int>& at) {
   std::int64_t begin = 0, end = size, chunk = size;
   for (int axis : spec.axes_of(dim)) {
-    invariant(axis < mesh.num_axes(), "sharding spec {} on a mesh of {} axes", to_string(spec), mesh.num_axes());
+    invariant(axis < mesh.num_axes(), "sharding spec {} on a mesh of {} axes", to_string(spec),
+              mesh.num_axes());
     chunk = (chunk + mesh.size(axis) - 1) / mesh.size(axis);
     begin = std::min(begin + at[axis] * chunk, end);
     end = std::min(begin + chunk, end);
@@ -166,15 +179,19 @@ Extent shard_extent(std::int64_t size, const ShardingSpec& spec, int dim, const 
   return {begin, end - begin};
 }
 
-Shape local_shape(const Shape& shape, const ShardingSpec& spec, const DeviceMesh& mesh, const std::vector<int>& at) {
+Shape local_shape(const Shape& shape, const ShardingSpec& spec, const DeviceMesh& mesh,
+                  const std::vector<int>& at) {
   Shape local(shape.size());
-  for (std::size_t d = 0; d < shape.size(); ++d) local[d] = shard_extent(shape[d], spec, d, mesh, at).extent;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    local[d] = shard_extent(shape[d], spec, d, mesh, at).extent;
   return local;
 }
 
-Shape local_offset(const Shape& shape, const ShardingSpec& spec, const DeviceMesh& mesh, const std::vector<int>& at) {
+Shape local_offset(const Shape& shape, const ShardingSpec& spec, const DeviceMesh& mesh,
+                   const std::vector<int>& at) {
   Shape offset(shape.size());
-  for (std::size_t d = 0; d < shape.size(); ++d) offset[d] = shard_extent(shape[d], spec, d, mesh, at).begin;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    offset[d] = shard_extent(shape[d], spec, d, mesh, at).begin;
   return offset;
 }
 
@@ -188,9 +205,11 @@ std::int64_t shard_bytes(const TensorType& type, const ShardingSpec& spec, const
 std::size_t std::hash<alpa::ShardingSpec>::operator()(const alpa::ShardingSpec& spec) const noexcept {
   std::uint64_t packed = 0;
   for (const alpa::AxisPlacement& a : spec.axes) {
-    const unsigned order_and_kind = a.order << 3 | static_cast<unsigned>(a.kind) << 1 | static_cast<unsigned>(a.combiner);
+    const unsigned order_and_kind =
+        a.order << 3 | static_cast<unsigned>(a.kind) << 1 | static_cast<unsigned>(a.combiner);
     packed = packed << 16 | static_cast<unsigned>(a.dim) << 8 | order_and_kind;
   }
-  packed = (packed ^ packed >> 31) * 0x9e3779b97f4a7c15;  // Fibonacci hashing spreads the packed fields over all bits
+  packed = (packed ^ packed >> 31) *
+           0x9e3779b97f4a7c15;  // Fibonacci hashing spreads the packed fields over all bits
   return packed ^ packed >> 32;
 }

@@ -1,5 +1,6 @@
 #pragma once
-/// Seconds of collectives on one or more mesh axes, after Alpa's formulas (auto_sharding.py) with true all-to-all bytes.
+/// Seconds of collectives on one or more mesh axes, after Alpa's formulas (auto_sharding.py) with true
+/// all-to-all bytes.
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -15,18 +16,22 @@ std::string_view name_of(CollectiveKind kind);
 
 /// Switches for comparing with other systems' published objectives.
 struct CollectiveOptions {
-  bool tie_break_tails = false;      ///< adds Alpa's 0.01/0.1/0.001/0.001 seconds (AR/AG/RS/A2A), for its test cases
-  bool alpa_all_to_all = false;      ///< charges all-to-all (n-1)/n²·bytes·n/2·β as Alpa does
-  bool allow_all_gather = true;      ///< false: infinite
+  bool tie_break_tails =
+      false;  ///< adds Alpa's 0.01/0.1/0.001/0.001 seconds (AR/AG/RS/A2A), for its test cases
+  bool alpa_all_to_all = false;  ///< charges all-to-all (n-1)/n²·bytes·n/2·β as Alpa does
+  bool allow_all_gather = true;  ///< false: infinite
   bool allow_all_to_all = true;
 };
 
-/// Seconds over `axes` (α = max, β = max, n = product for several). `bytes` per device: all_reduce, reduce_scatter and all_to_all:
-/// of the local operand; all_gather: of the gathered result. AR α+2β(n-1)/n·b, AG and RS α+β(n-1)/n·b, A2A α+β(n-1)/n·b. 0 if n = 1.
-double collective_seconds(CollectiveKind kind, double bytes, const DeviceMesh& mesh, std::span<const int> axes,
-                          const CollectiveOptions& options = {});
+/// Seconds over `axes` (α = max, β = max, n = product for several). `bytes` per device: all_reduce,
+/// reduce_scatter and all_to_all: of the local operand; all_gather: of the gathered result (for uneven
+/// parts n times the largest one). AR α+2β(n-1)/n·b, AG and RS α+β(n-1)/n·b, A2A α+β(n-1)/n·b. 0 if n = 1;
+/// infinity if the options forbid the kind.
+double collective_seconds(CollectiveKind kind, double bytes, const DeviceMesh& mesh,
+                          std::span<const int> axes, const CollectiveOptions& options = {});
 
-/// Bytes one device sends in the ring algorithm: AR 2(n-1)/n·b, AG and RS (n-1)/n·b, A2A (n-1)/n·b, with `bytes` as above.
+/// Bytes one device sends in the ring algorithm: AR 2(n-1)/n·b, AG and RS (n-1)/n·b, A2A (n-1)/n·b, with
+/// `bytes` as above.
 double collective_sent_bytes(CollectiveKind kind, double bytes, int n);
 
 }  // namespace alpa

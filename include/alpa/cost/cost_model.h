@@ -1,5 +1,6 @@
 #pragma once
-/// Seconds and bytes of operators: max(FLOPs / rate, bytes / bandwidth) + launch, on the local part of a node.
+/// Seconds and bytes of operators: max(FLOPs / rate, bytes / bandwidth) + launch, on the local part of a
+/// node.
 #include <cstdint>
 #include <span>
 
@@ -15,13 +16,18 @@ struct CostModel {
 
   /// The model of a cluster's devices. Throws Bug if the cluster is inconsistent.
   static CostModel of(const Cluster& cluster);
-  /// Communication only: infinitely fast devices, α and β of the mesh; for comparison with published objectives.
+  /// Communication only: infinitely fast devices, α and β of the mesh; for comparison with published
+  /// objectives.
   static CostModel communication_only(CollectiveOptions options);
 };
 
-/// Which factor each mesh axis splits (-1: none): local factor sizes are ceil(size / product of its axes).
-/// Seconds of one run of an operator with this rule on one device. `moves_data` false: free (reshape, constant, input).
-double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis, std::span<const TensorType> operands,
-                        std::span<const TensorType> results, const DeviceMesh& mesh, const CostModel& model);
+/// Seconds of one run of an operator with this rule on one device; `factor_of_axis` says which factor each
+/// mesh axis splits (-1: none), so that local factor sizes are ceil(size / product of its axes). FLOPs
+/// count at the rate of the first floating type among operands, then results; bytes are those of all
+/// operands and results. Operators that move nothing (reshape, constant, input) are free and not priced
+/// here.
+double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
+                        std::span<const TensorType> operands, std::span<const TensorType> results,
+                        const DeviceMesh& mesh, const CostModel& model);
 
 }  // namespace alpa

@@ -1,6 +1,6 @@
 #pragma once
-/// Resharding: from one ShardingSpec of a value to another, as the cheapest sequence of collectives and local steps (Dijkstra over
-/// specs). The sequence priced here is the one the partitioner emits.
+/// Resharding: from one ShardingSpec of a value to another, as the cheapest sequence of collectives and
+/// local steps (Dijkstra over specs). The sequence priced here is the one the partitioner emits.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -15,10 +15,12 @@ namespace alpa {
 enum class ReshardKind : std::uint8_t {
   all_reduce,      ///< partial → replicated on `axes`
   reduce_scatter,  ///< partial → split `dim` (as its minor-most axis) on one axis
-  all_gather,      ///< split → replicated on one axis (the minor-most of its dimension)
-  all_to_all,      ///< split dimension `from_dim` → split `dim` on one axis
-  slice,           ///< replicated → split `dim` on one axis, local
-  to_partial,      ///< replicated → partial on one axis: the identity of the combiner on all but coordinate 0, local
+  all_gather,  ///< split `dim` (= `from_dim`) → replicated on one axis (the minor-most of its dimension)
+  all_to_all,  ///< split `from_dim` (as its minor-most axis) → split `dim` (as its minor-most axis) on one
+               ///< axis
+  slice,       ///< replicated → split `dim` on one axis, local
+  to_partial,  ///< replicated → partial on one axis: the identity of the combiner on all but coordinate 0,
+               ///< local
 };
 
 /// "all_reduce", …, "slice", "to_partial"
@@ -26,10 +28,10 @@ std::string_view name_of(ReshardKind kind);
 
 struct ReshardStep {
   ReshardKind kind;
-  std::vector<int> axes;   ///< mesh axes; several only for all_reduce
-  int dim = -1;            ///< see ReshardKind
+  std::vector<int> axes;  ///< mesh axes, ascending; several only for all_reduce
+  int dim = -1;           ///< see ReshardKind
   int from_dim = -1;
-  ShardingSpec to;         ///< spec after this step
+  ShardingSpec to;  ///< spec after this step
   double seconds = 0;
 
   bool operator==(const ReshardStep&) const = default;
@@ -42,22 +44,29 @@ struct ReshardPath {
 
 struct ReshardModel {
   CollectiveOptions collectives;
-  double memory_bytes_per_second = 0;  ///< of local steps (read + write); 0: free
-  double launch_seconds = 0;           ///< per step
+  double memory_bytes_per_second = 0;  ///< of local steps, which read and write their result once; 0: free
+  double launch_seconds = 0;  ///< per step; steps over an axis of size 1 do nothing and cost nothing
 };
 
-/// Specs a value of this type may have on the mesh: every assignment of axes to {replicated, a dimension, partial sum or max if
-/// `partials` says so}, both orders where two axes share a dimension. Dimensions smaller than the axis are not split over it.
+/// Specs a value of this type may have on the mesh: every assignment of axes to {replicated, a dimension,
+/// partial sum or max if `partials` says so}, every order where axes share a dimension, one combiner at
+/// most. No dimension is split into more parts than it has elements, and axes of size 1 do nothing. The
+/// replicated spec comes first.
 std::vector<ShardingSpec> all_specs(const TensorType& type, const DeviceMesh& mesh, std::uint32_t partials);
 inline constexpr std::uint32_t kNoPartials = 0, kPartialSum = 1, kPartialMax = 2;
 
-/// Shortest path, or nothing if `to` cannot be reached (never to partial of a combiner from partial of another; forbidden moves).
-/// Never gathers or reduces more than needed for the price model given; empty path if equal.
-std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSpec& from, const ShardingSpec& to, const DeviceMesh& mesh,
+/// Shortest path, or nothing if `to` cannot be reached (never to partial of a combiner from partial of
+/// another; forbidden moves). Empty if equal. Among equally cheap paths the one with the fewest steps, then
+/// by the order of ReshardKind, axes and dimensions of the last steps. A collective over uneven parts is
+/// charged n times its largest part: bytes as in collective.h, rounded up.
+std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSpec& from,
+                                        const ShardingSpec& to, const DeviceMesh& mesh,
                                         const ReshardModel& model);
 
-/// Seconds between every pair of `from` x `to` (row-major), infinity where impossible; one search per source.
-std::vector<double> reshard_seconds(const TensorType& type, const std::vector<ShardingSpec>& from, const std::vector<ShardingSpec>& to,
-                                    const DeviceMesh& mesh, const ReshardModel& model);
+/// Seconds between every pair of `from` x `to` (row-major), infinity where impossible; one search per
+/// source. Obeys the triangle inequality among specs of one combiner.
+std::vector<double> reshard_seconds(const TensorType& type, const std::vector<ShardingSpec>& from,
+                                    const std::vector<ShardingSpec>& to, const DeviceMesh& mesh,
+                                    const ReshardModel& model);
 
 }  // namespace alpa

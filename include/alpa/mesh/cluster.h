@@ -20,10 +20,10 @@ struct Link {
 
 /// What one device can do; the rates are achievable ones, measured where possible.
 struct DeviceModel {
-  std::int64_t memory_bytes = 0;                      ///< for one device
-  std::map<DType, double> flops_per_second;           ///< matrix products; 0 or absent: infinitely fast
-  double memory_bytes_per_second = 0;                 ///< 0: infinitely fast
-  double launch_seconds = 0;                          ///< per instruction
+  std::int64_t memory_bytes = 0;             ///< for one device
+  std::map<DType, double> flops_per_second;  ///< matrix products; 0 or absent: infinitely fast
+  double memory_bytes_per_second = 0;        ///< 0: infinitely fast
+  double launch_seconds = 0;                 ///< per instruction
   bool operator==(const DeviceModel&) const = default;
 };
 
@@ -32,22 +32,25 @@ struct Cluster {
   int devices_per_host = 1;
   DeviceModel device;
   Link within_host, between_hosts;
-  std::string backend = "cpu";                         ///< "cpu" (virtual devices: threads) or "cuda"
+  std::string backend = "cpu";  ///< "cpu" (virtual devices: threads) or "cuda"
 
   bool operator==(const Cluster&) const = default;
   int num_devices() const { return num_hosts * devices_per_host; }
 
-  /// `n` CPU devices of this process, sharing its cores, with the rates `docs/cost-model.md` derives. Throws Error if n < 1.
+  /// `n` CPU devices of this process, sharing its cores, with the rates `docs/cost-model.md` derives.
+  /// Throws Error if n < 1.
   static Cluster local(int n);
   /// Reads a cluster file. Throws Error naming the file, the key, what was found and what is expected.
   static Cluster from_file(const std::string& path);
   static Cluster from_json(const std::string& text, const std::string& origin);
   std::string to_json() const;
 
-  /// A logical mesh of all devices, shape like {2, 4}; axes "x", "y", …. An axis whose groups stay within one host has the within-host
-  /// link, any other the slower one. Throws Error unless the product is num_devices().
+  /// A logical mesh of all devices, shape like {2, 4}; axes "x", "y", …. An axis whose groups stay within
+  /// one host has the within-host link, any other the slower one. Throws Error unless the product is
+  /// num_devices().
   DeviceMesh mesh(const std::vector<int>& shape) const;
-  /// The first `hosts` hosts with `devices` devices each, as a cluster of its own. Throws Error if there are fewer.
+  /// The first `hosts` hosts with `devices` devices each, as a cluster of its own. Throws Error if there
+  /// are fewer.
   Cluster submesh(int hosts, int devices) const;
 };
 

@@ -6,10 +6,10 @@
 namespace alpa {
 
 struct MeshAxis {
-  std::string name;                   ///< "x", "y", …
+  std::string name;  ///< "x", "y", …
   int size = 1;
-  double alpha_seconds = 0;           ///< latency of one collective over this axis
-  double beta_seconds_per_byte = 0;   ///< inverse bandwidth of one device's link along this axis
+  double alpha_seconds = 0;          ///< latency of one collective over this axis
+  double beta_seconds_per_byte = 0;  ///< inverse bandwidth of one device's link along this axis
 
   bool operator==(const MeshAxis&) const = default;
 };
@@ -17,9 +17,11 @@ struct MeshAxis {
 class DeviceMesh {
  public:
   DeviceMesh() : DeviceMesh(std::vector<MeshAxis>{}) {}
-  /// Devices 0 … n-1 in row-major order. Throws Error on an axis of size < 1, a repeated name, or more than kMaxMeshAxes axes.
+  /// Devices 0 … n-1 in row-major order. Throws Error on an axis of size < 1, a repeated name, or more than
+  /// kMaxMeshAxes axes.
   explicit DeviceMesh(std::vector<MeshAxis> axes);
-  /// The same with explicit device ids, row-major. Throws Error unless there are as many distinct ids as places.
+  /// The same with explicit device ids, row-major. Throws Error unless there are as many distinct ids as
+  /// places.
   DeviceMesh(std::vector<MeshAxis> axes, std::vector<int> devices);
 
   bool operator==(const DeviceMesh&) const = default;
@@ -32,7 +34,8 @@ class DeviceMesh {
   /// Coordinates of place `rank` (row-major), and back.
   std::vector<int> coordinates(int rank) const;
   int rank(const std::vector<int>& coordinates) const;
-  /// Ranks that differ from `rank` only along `axes`, ordered row-major in the order of `axes` (first = slowest).
+  /// Ranks that differ from `rank` only along `axes`, ordered row-major in the order of `axes` (first =
+  /// slowest).
   std::vector<int> group(int rank, const std::vector<int>& axes) const;
 
  private:

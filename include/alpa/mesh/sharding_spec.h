@@ -1,7 +1,8 @@
 #pragma once
-/// How a tensor lies on a device mesh: every mesh axis splits one tensor dimension, or holds partial results, or holds copies.
-/// A dimension of extent D split over an axis of size n gives chunks of ceil(D/n): device j holds [j·c, min((j+1)·c, D)), which may
-/// be short or empty. Several axes on one dimension split major first, each the nominal chunk of the one before.
+/// How a tensor lies on a device mesh: every mesh axis splits one tensor dimension, or holds partial
+/// results, or holds copies. A dimension of extent D split over an axis of size n gives chunks of
+/// ceil(D/n): device j holds [j·c, min((j+1)·c, D)), which may be short or empty. Several axes on one
+/// dimension split major first, each the nominal chunk of the one before.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -22,8 +23,8 @@ enum class Combiner : std::uint8_t { sum, max };
 /// What one mesh axis does to a tensor.
 struct AxisPlacement {
   enum class Kind : std::uint8_t { replicated, split, partial } kind = Kind::replicated;
-  std::uint8_t dim = 0;              ///< split: the tensor dimension
-  std::uint8_t order = 0;            ///< split: 0 for the major axis of that dimension, 1 for the next, …
+  std::uint8_t dim = 0;    ///< split: the tensor dimension
+  std::uint8_t order = 0;  ///< split: 0 for the major axis of that dimension, 1 for the next, …
   Combiner combiner = Combiner::sum;  ///< partial
 
   bool operator==(const AxisPlacement&) const = default;
@@ -36,11 +37,13 @@ struct ShardingSpec {
   bool operator==(const ShardingSpec&) const = default;
 
   static ShardingSpec replicated() { return {}; }
-  /// This spec with mesh axis `axis` (replicated before) splitting `dim`, as the minor-most of that dimension.
+  /// This spec with mesh axis `axis` (replicated before) splitting `dim`, as the minor-most of that
+  /// dimension.
   ShardingSpec split(int axis, int dim) const;
   /// This spec with mesh axis `axis` (replicated before) holding partial results.
   ShardingSpec partial(int axis, Combiner combiner = Combiner::sum) const;
-  /// This spec with mesh axis `axis` replicated; must be the minor-most of its dimension if it splits one. Throws Bug otherwise.
+  /// This spec with mesh axis `axis` replicated; must be the minor-most of its dimension if it splits one.
+  /// Throws Bug otherwise.
   ShardingSpec without(int axis) const;
 
   bool is_replicated() const { return *this == ShardingSpec{}; }
@@ -49,8 +52,9 @@ struct ShardingSpec {
   std::vector<int> axes_of(int dim) const;
 };
 
-/// "R" when fully replicated, else one word per axis that does something, by dimension and major first: "S0@1 S0@0 P+@2" (tensor dim 0
-/// split over mesh axis 1, then over axis 0; partial sums over axis 2; "Pmax@a" for maxima). `parse_spec` reads it back.
+/// "R" when fully replicated, else one word per axis that does something, by dimension and major first:
+/// "S0@1 S0@0 P+@2" (tensor dim 0 split over mesh axis 1, then over axis 0; partial sums over axis 2;
+/// "Pmax@a" for maxima). `parse_spec` reads it back.
 std::string to_string(const ShardingSpec& spec);
 ShardingSpec parse_spec(std::string_view text);
 
@@ -61,11 +65,14 @@ struct Extent {
 };
 
 /// Part of dimension `dim` (of extent `size`) that the device at mesh coordinates `at` holds.
-Extent shard_extent(std::int64_t size, const ShardingSpec& spec, int dim, const DeviceMesh& mesh, const std::vector<int>& at);
+Extent shard_extent(std::int64_t size, const ShardingSpec& spec, int dim, const DeviceMesh& mesh,
+                    const std::vector<int>& at);
 
 /// Local shape and offset of the device at `at`.
-Shape local_shape(const Shape& shape, const ShardingSpec& spec, const DeviceMesh& mesh, const std::vector<int>& at);
-Shape local_offset(const Shape& shape, const ShardingSpec& spec, const DeviceMesh& mesh, const std::vector<int>& at);
+Shape local_shape(const Shape& shape, const ShardingSpec& spec, const DeviceMesh& mesh,
+                  const std::vector<int>& at);
+Shape local_offset(const Shape& shape, const ShardingSpec& spec, const DeviceMesh& mesh,
+                   const std::vector<int>& at);
 
 /// Bytes of the largest shard (that of coordinate 0).
 std::int64_t shard_bytes(const TensorType& type, const ShardingSpec& spec, const DeviceMesh& mesh);

@@ -1,0 +1,102 @@
+#include "alpa/cost/cost_model.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "alpa/base/error.h"
+
+using namespace alpa;
+
+namespace {
+
+/// C[i, j] = sum over k of A[i, k] B[k, j]; factors i, j, k.
+Rule matmul(std::int64_t i, std::int64_t j, std::int64_t k) {
+  return {.factors = {{i}, {j}, {k, FactorKind::sum}},
+          .operands = {{{0}, {2}}, {{2}, {1}}},
+          .results = {{{0}, {1}}},
+          .linear = {0b01, 0b10},
+          .flops_per_point = 2};
+}
+
+struct Case {
+  std::array<TensorType, 2> operands;
+  std::array<TensorType, 1> results;
+};
+
+double seconds(const Rule& rule, const std::vector<int>& factor_of_axis, const Case& types, const DeviceMesh& mesh, const CostModel& model) {
+  return operator_seconds(rule, factor_of_axis, types.operands, types.results, mesh, model);
+}
+
+CostModel compute_only() {
+  CostModel model;
+  model.device.flops_per_second = {{f32, 1.0}, {bf16, 4.0}};
+  return model;
+}
+
+CostModel bytes_only() {
+  CostModel model;
+  model.device.memory_bytes_per_second = 1;
+  return model;
+}
+
+const DeviceMesh kMesh({{"x", 2, 1, 1}, {"y", 4, 1, 1}});
+const Case kMatmul{{TensorType{f32, {6, 10}}, TensorType{f32, {10, 8}}}, {TensorType{f32, {6, 8}}}};
+
+}  // namespace
+
+TEST_CASE("A whole matmul does 2·i·j·k FLOPs and moves its three matrices") {
+  CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, compute_only()) == 2 * 6 * 8 * 10);
+  CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, bytes_only()) == 4 * (60 + 80 + 48));
+}
+
+TEST_CASE("Splitting a factor divides the work and the tensors that have it, rounded up") {
+  // i over x: 3 rows; k over y: ceil(10 / 4) = 3.
+  CHECK(seconds(matmul(6, 8, 10), {0, 2}, kMatmul, kMesh, compute_only()) == 2 * 3 * 8 * 3);
+  CHECK(seconds(matmul(6, 8, 10), {0, 2}, kMatmul, kMesh, bytes_only()) == 4 * (3 * 3 + 3 * 8 + 3 * 8));
+  // k over both axes: ceil(10 / 8) = 2.
+  CHECK(seconds(matmul(6, 8, 10), {2, 2}, kMatmul, kMesh, compute_only()) == 2 * 6 * 8 * 2);
+}
+
+TEST_CASE("The slower of computing and moving counts, and every operator is launched") {
+  CostModel model = compute_only();
+  model.device.memory_bytes_per_second = 1;
+  model.device.launch_seconds = 100;
+  CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, model) == 960 + 100);
+  model.device.memory_bytes_per_second = 0.1;
+  CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, model) == doctest::Approx(7520 + 100));
+}
+
+TEST_CASE("FLOPs run at the rate of the first floating type") {
+  const Case half{{TensorType{bf16, {6, 10}}, TensorType{f32, {10, 8}}}, {TensorType{f32, {6, 8}}}};
+  CHECK(seconds(matmul(6, 8, 10), {-1, -1}, half, kMesh, compute_only()) == 960 / 4.0);
+  const Case indices{{TensorType{i32, {6, 10}}, TensorType{u8, {10, 8}}}, {TensorType{f32, {6, 8}}}};
+  CHECK(seconds(matmul(6, 8, 10), {-1, -1}, indices, kMesh, compute_only()) == 960);
+  const Case unknown{{TensorType{f64, {6, 10}}, TensorType{f64, {10, 8}}}, {TensorType{f64, {6, 8}}}};
+  CHECK(seconds(matmul(6, 8, 10), {-1, -1}, unknown, kMesh, compute_only()) == 0);
+}
+
+TEST_CASE("A broadcast dimension of extent 1 is not multiplied") {
+  const Rule add{.factors = {{6}, {8}}, .operands = {{{0}, {1}}, {{}, {1}}}, .results = {{{0}, {1}}}, .linear = {0b11}, .flops_per_point = 1};
+  const Case types{{TensorType{f32, {6, 8}}, TensorType{f32, {1, 8}}}, {TensorType{f32, {6, 8}}}};
+  CHECK(seconds(add, {0, 1}, types, kMesh, bytes_only()) == 4 * (3 * 2 + 2 + 3 * 2));
+}
+
+TEST_CASE("A cluster's model has its rates, and steps of resharding cost its launches and bandwidth") {
+  Cluster cluster;
+  cluster.device = {.memory_bytes = 1, .flops_per_second = {{f32, 5}}, .memory_bytes_per_second = 7, .launch_seconds = 3};
+  const CostModel model = CostModel::of(cluster);
+  CHECK(model.device == cluster.device);
+  CHECK(model.reshard.memory_bytes_per_second == 7);
+  CHECK(model.reshard.launch_seconds == 3);
+  cluster.device.launch_seconds = -1;
+  CHECK_THROWS_AS(CostModel::of(cluster), Bug);
+}
+
+TEST_CASE("Communication-only models do everything else in no time") {
+  const CostModel model = CostModel::communication_only({.allow_all_gather = false});
+  CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, model) == 0);
+  CHECK(model.reshard.launch_seconds == 0);
+  CHECK(model.reshard.memory_bytes_per_second == 0);
+  CHECK_FALSE(model.reshard.collectives.allow_all_gather);
+}
