@@ -9,13 +9,15 @@ using namespace alpa;
 
 namespace {
 
-double seconds(CollectiveKind kind, double bytes, const DeviceMesh& mesh, std::vector<int> axes, const CollectiveOptions& options = {}) {
+double seconds(CollectiveKind kind, double bytes, const DeviceMesh& mesh, std::vector<int> axes,
+               const CollectiveOptions& options = {}) {
   return collective_seconds(kind, bytes, mesh, axes, options);
 }
 
 }  // namespace
 
-TEST_CASE("Alpa's unit values come out to the digit printed (un-rounded LogicalDeviceMesh formulas, alpha = 1)") {
+TEST_CASE(
+    "Alpa's unit values come out to the digit printed (un-rounded LogicalDeviceMesh formulas, alpha = 1)") {
   struct Row {
     int n;
     double bytes, beta, all_gather, all_reduce, reduce_scatter, all_to_all;
@@ -43,10 +45,14 @@ TEST_CASE("Alpa's unit values come out to the digit printed (un-rounded LogicalD
     CAPTURE(row.n);
     CAPTURE(row.bytes);
     const DeviceMesh mesh({{"x", row.n, 1, row.beta}});
-    CHECK(std::abs(seconds(CollectiveKind::all_gather, row.bytes, mesh, {0}, alpa) - row.all_gather) < 5e-5);
-    CHECK(std::abs(seconds(CollectiveKind::all_reduce, row.bytes, mesh, {0}, alpa) - row.all_reduce) < 5e-5);
-    CHECK(std::abs(seconds(CollectiveKind::reduce_scatter, row.bytes, mesh, {0}, alpa) - row.reduce_scatter) < 5e-5);
-    CHECK(std::abs(seconds(CollectiveKind::all_to_all, row.bytes, mesh, {0}, alpa) - row.all_to_all) < 5e-5);
+    CHECK(std::abs(seconds(CollectiveKind::all_gather, row.bytes, mesh, {0}, alpa) - row.all_gather) <
+          5e-5);
+    CHECK(std::abs(seconds(CollectiveKind::all_reduce, row.bytes, mesh, {0}, alpa) - row.all_reduce) <
+          5e-5);
+    CHECK(std::abs(seconds(CollectiveKind::reduce_scatter, row.bytes, mesh, {0}, alpa) -
+                   row.reduce_scatter) < 5e-5);
+    CHECK(std::abs(seconds(CollectiveKind::all_to_all, row.bytes, mesh, {0}, alpa) - row.all_to_all) <
+          5e-5);
   }
 }
 
@@ -54,7 +60,8 @@ TEST_CASE("Without the tails an all-reduce costs one latency less than reduce-sc
   const DeviceMesh mesh({{"x", 4, 3, 0.5}});
   const double all_reduce = seconds(CollectiveKind::all_reduce, 1000, mesh, {0});
   CHECK(all_reduce == 3 + 750);
-  CHECK(seconds(CollectiveKind::reduce_scatter, 1000, mesh, {0}) + seconds(CollectiveKind::all_gather, 1000, mesh, {0}) ==
+  CHECK(seconds(CollectiveKind::reduce_scatter, 1000, mesh, {0}) +
+            seconds(CollectiveKind::all_gather, 1000, mesh, {0}) ==
         all_reduce + 3);
   CHECK(seconds(CollectiveKind::all_to_all, 1000, mesh, {0}) == 3 + 375);
 }
@@ -68,7 +75,8 @@ TEST_CASE("Axes of size 1 cost nothing, not even their latency") {
   const DeviceMesh mesh({{"x", 1, 100, 100}, {"y", 4, 3, 0.5}});
   CHECK(seconds(CollectiveKind::all_reduce, 1000, mesh, {0}, {.tie_break_tails = true}) == 0);
   CHECK(seconds(CollectiveKind::all_gather, 1000, mesh, {0}, {.allow_all_gather = false}) == 0);
-  CHECK(seconds(CollectiveKind::all_reduce, 1000, mesh, {0, 1}) == seconds(CollectiveKind::all_reduce, 1000, mesh, {1}));
+  CHECK(seconds(CollectiveKind::all_reduce, 1000, mesh, {0, 1}) ==
+        seconds(CollectiveKind::all_reduce, 1000, mesh, {1}));
   CHECK(seconds(CollectiveKind::all_reduce, 1000, mesh, {}) == 0);
 }
 

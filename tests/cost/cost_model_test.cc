@@ -24,7 +24,8 @@ struct Case {
   std::array<TensorType, 1> results;
 };
 
-double seconds(const Rule& rule, const std::vector<int>& factor_of_axis, const Case& types, const DeviceMesh& mesh, const CostModel& model) {
+double seconds(const Rule& rule, const std::vector<int>& factor_of_axis, const Case& types,
+               const DeviceMesh& mesh, const CostModel& model) {
   return operator_seconds(rule, factor_of_axis, types.operands, types.results, mesh, model);
 }
 
@@ -77,14 +78,19 @@ TEST_CASE("FLOPs run at the rate of the first floating type") {
 }
 
 TEST_CASE("A broadcast dimension of extent 1 is not multiplied") {
-  const Rule add{.factors = {{6}, {8}}, .operands = {{{0}, {1}}, {{}, {1}}}, .results = {{{0}, {1}}}, .linear = {0b11}, .flops_per_point = 1};
+  const Rule add{.factors = {{6}, {8}},
+                 .operands = {{{0}, {1}}, {{}, {1}}},
+                 .results = {{{0}, {1}}},
+                 .linear = {0b11},
+                 .flops_per_point = 1};
   const Case types{{TensorType{f32, {6, 8}}, TensorType{f32, {1, 8}}}, {TensorType{f32, {6, 8}}}};
   CHECK(seconds(add, {0, 1}, types, kMesh, bytes_only()) == 4 * (3 * 2 + 2 + 3 * 2));
 }
 
 TEST_CASE("A cluster's model has its rates, and steps of resharding cost its launches and bandwidth") {
   Cluster cluster;
-  cluster.device = {.memory_bytes = 1, .flops_per_second = {{f32, 5}}, .memory_bytes_per_second = 7, .launch_seconds = 3};
+  cluster.device = {
+      .memory_bytes = 1, .flops_per_second = {{f32, 5}}, .memory_bytes_per_second = 7, .launch_seconds = 3};
   const CostModel model = CostModel::of(cluster);
   CHECK(model.device == cluster.device);
   CHECK(model.reshard.memory_bytes_per_second == 7);

@@ -20,7 +20,9 @@ std::string error_of(const std::function<void()>& body) {
   return "no error";
 }
 
-std::string data(const std::string& name) { return std::string(ALPA_SOURCE_DIR) + "/tests/mesh/data/" + name; }
+std::string data(const std::string& name) {
+  return std::string(ALPA_SOURCE_DIR) + "/tests/mesh/data/" + name;
+}
 
 const std::string kGood =
     R"({"num_hosts": 2, "devices_per_host": 4,
@@ -58,13 +60,15 @@ TEST_CASE("A written cluster reads back equal") {
     const Cluster cluster = Cluster::from_file(data(name));
     CHECK(Cluster::from_json(cluster.to_json(), name) == cluster);
   }
-  for (int n : {1, 3, 8}) CHECK(Cluster::from_json(Cluster::local(n).to_json(), "local") == Cluster::local(n));
+  for (int n : {1, 3, 8})
+    CHECK(Cluster::from_json(Cluster::local(n).to_json(), "local") == Cluster::local(n));
 }
 
 TEST_CASE("Links that nothing uses may be absent") {
   const Cluster one = Cluster::from_json(
       R"({"num_hosts": 1, "devices_per_host": 1,
-          "device": {"memory_bytes": 1, "flops_per_second": {}, "memory_bytes_per_second": 0}})", "one.json");
+          "device": {"memory_bytes": 1, "flops_per_second": {}, "memory_bytes_per_second": 0}})",
+      "one.json");
   CHECK(one.within_host == Link{});
   CHECK(one.between_hosts == Link{});
 }
@@ -72,42 +76,64 @@ TEST_CASE("Links that nothing uses may be absent") {
 TEST_CASE("Every mistake in a cluster file is named with its place, what was found and what is expected") {
   const std::string file = "cluster file c.json: ";
   CHECK(error_with("\"num_hosts\": 2", "\"hosts\": 2") ==
-        file + "hosts: unknown key; the keys here are: description, backend, num_hosts, devices_per_host, device, within_host, between_hosts");
-  CHECK(error_with("\"num_hosts\": 2,", "") == file + "num_hosts: found nothing, expected hosts: a whole number from 1 to 65536");
-  CHECK(error_with("\"num_hosts\": 2", "\"num_hosts\": 0") == file + "num_hosts: found 0, expected hosts: a whole number from 1 to 65536");
+        file +
+            "hosts: unknown key; the keys here are: description, backend, num_hosts, devices_per_host, "
+            "device, within_host, between_hosts");
+  CHECK(error_with("\"num_hosts\": 2,", "") ==
+        file + "num_hosts: found nothing, expected hosts: a whole number from 1 to 65536");
+  CHECK(error_with("\"num_hosts\": 2", "\"num_hosts\": 0") ==
+        file + "num_hosts: found 0, expected hosts: a whole number from 1 to 65536");
   CHECK(error_with("\"devices_per_host\": 4", "\"devices_per_host\": 2.5") ==
         file + "devices_per_host: found 2.5, expected devices of one host: a whole number from 1 to 1024");
-  CHECK(error_with("\"num_hosts\"", "\"backend\": \"tpu\", \"num_hosts\"") == file + "backend: found \"tpu\", expected \"cpu\" or \"cuda\"");
-  CHECK(error_with("\"num_hosts\"", "\"description\": 3, \"num_hosts\"") == file + "description: found 3, expected a text for people");
-  CHECK(error_with("1e9,", "\"16 GB\",") ==
-        file + "device.memory_bytes: found \"16 GB\", expected bytes of one device: a whole number from 1 to 9007199254740992");
+  CHECK(error_with("\"num_hosts\"", "\"backend\": \"tpu\", \"num_hosts\"") ==
+        file + "backend: found \"tpu\", expected \"cpu\" or \"cuda\"");
+  CHECK(error_with("\"num_hosts\"", "\"description\": 3, \"num_hosts\"") ==
+        file + "description: found 3, expected a text for people");
+  CHECK(error_with("1e9,", "\"16 GB\",") == file +
+                                                "device.memory_bytes: found \"16 GB\", expected bytes of "
+                                                "one device: a whole number from 1 to 9007199254740992");
   CHECK(error_with("\"f32\": 1e12", "\"fp32\": 1e12").find(file + "device.flops_per_second.fp32: ") == 0);
-  CHECK(error_with("1e12", "-1") ==
-        file + "device.flops_per_second.f32: found -1, expected FLOP/s of matrix products, 0 or more (0: infinitely fast)");
+  CHECK(error_with("1e12", "-1") == file +
+                                        "device.flops_per_second.f32: found -1, expected FLOP/s of matrix "
+                                        "products, 0 or more (0: infinitely fast)");
   CHECK(error_with("{\"f32\": 1e12}", "1e12") ==
-        file + "device.flops_per_second: found 1000000000000.0, expected an object: FLOP/s by element type, like {\"f32\": 1.4e13}");
+        file +
+            "device.flops_per_second: found 1000000000000.0, expected an object: FLOP/s by element type, "
+            "like {\"f32\": 1.4e13}");
   CHECK(error_with("\"memory_bytes_per_second\": 1e10", "\"memory_bytes_per_second\": true") ==
-        file + "device.memory_bytes_per_second: found true, expected bytes per second, 0 or more (0: infinitely fast)");
+        file +
+            "device.memory_bytes_per_second: found true, expected bytes per second, 0 or more (0: "
+            "infinitely fast)");
   CHECK(error_with("\"within_host\": {\"alpha_seconds\": 1e-6, \"bytes_per_second\": 1e10},", "") ==
-        file + "within_host: found nothing, expected an object with alpha_seconds and bytes_per_second, because the hosts have several devices");
+        file +
+            "within_host: found nothing, expected an object with alpha_seconds and bytes_per_second, "
+            "because the hosts have several devices");
   CHECK(error_with("{\"alpha_seconds\": 1e-5, \"beta_seconds_per_byte\": 1e-9}", "[1]") ==
-        file + "between_hosts: found a list, expected an object with alpha_seconds and bytes_per_second, because there are several hosts");
-  CHECK(error_with("\"beta_seconds_per_byte\": 1e-9", "\"beta_seconds_per_byte\": 1e-9, \"bytes_per_second\": 1e9") ==
+        file +
+            "between_hosts: found a list, expected an object with alpha_seconds and bytes_per_second, "
+            "because there are several hosts");
+  CHECK(error_with("\"beta_seconds_per_byte\": 1e-9",
+                   "\"beta_seconds_per_byte\": 1e-9, \"bytes_per_second\": 1e9") ==
         file + "between_hosts: give exactly one of bytes_per_second and beta_seconds_per_byte");
   CHECK(error_with("\"bytes_per_second\": 1e10", "\"bytes_per_second\": 0") ==
         file + "within_host.bytes_per_second: found 0, expected bytes per second, more than 0");
   CHECK(error_with("\"alpha_seconds\": 1e-6", "\"alpha\": 1e-6") ==
-        file + "within_host.alpha: unknown key; the keys here are: alpha_seconds, beta_seconds_per_byte, bytes_per_second");
+        file +
+            "within_host.alpha: unknown key; the keys here are: alpha_seconds, beta_seconds_per_byte, "
+            "bytes_per_second");
   CHECK(error_with("\"device\": {", "\"device\": {\"memory_bytes\": 5, ") ==
         file + "key \"memory_bytes\" is given twice in one object; remove one");
 }
 
 TEST_CASE("Text that is no JSON object is refused with its place") {
   CHECK(error_of([] { Cluster::from_json("{\"num_hosts\": 2\n \"x\": 1}", "c.json"); }) ==
-        "cluster file c.json: line 2, column 4: not valid JSON; check for a missing comma, quote or bracket just before");
+        "cluster file c.json: line 2, column 4: not valid JSON; check for a missing comma, quote or "
+        "bracket just before");
   CHECK(error_of([] { Cluster::from_json("", "c.json"); }) ==
-        "cluster file c.json: line 1, column 1: not valid JSON; check for a missing comma, quote or bracket just before");
-  CHECK(error_of([] { Cluster::from_json("[1]", "c.json"); }) == "cluster file c.json: found a list, expected an object");
+        "cluster file c.json: line 1, column 1: not valid JSON; check for a missing comma, quote or "
+        "bracket just before");
+  CHECK(error_of([] { Cluster::from_json("[1]", "c.json"); }) ==
+        "cluster file c.json: found a list, expected an object");
   CHECK(error_of([] { Cluster::from_json("{\"num_hosts\": 1e999}", "c.json"); }) ==
         "cluster file c.json: a number is too large for a double; write a smaller one");
   CHECK(error_of([] { Cluster::from_file("/nowhere/c.json"); }) ==
@@ -143,11 +169,17 @@ TEST_CASE("Groups that straddle hosts pay for it even where a host is not a powe
 
 TEST_CASE("A mesh has to use every device") {
   const Cluster cluster = Cluster::from_json(kGood, "c.json");
-  CHECK(error_of([&] { cluster.mesh({2, 2}); }) ==
-        "mesh shape 2x2 has 4 devices, but the cluster has 8 (2 hosts of 4); the product of the axes must be 8");
-  CHECK(error_of([&] { cluster.mesh({4, 4}); }) ==
-        "mesh shape 4x4: the cluster has 8 devices (2 hosts of 4), fewer than the mesh needs");
-  CHECK(error_of([&] { cluster.mesh({-2, -4}); }) == "mesh shape -2x-4: every axis needs at least one device");
+  CHECK(error_of([&] {
+          cluster.mesh({2, 2});
+        }) ==
+        "mesh shape 2x2 has 4 devices, but the cluster has 8 (2 hosts of 4); the product of the axes must "
+        "be 8");
+  CHECK(error_of([&] {
+          cluster.mesh({4, 4});
+        }) == "mesh shape 4x4: the cluster has 8 devices (2 hosts of 4), fewer than the mesh needs");
+  CHECK(error_of([&] {
+          cluster.mesh({-2, -4});
+        }) == "mesh shape -2x-4: every axis needs at least one device");
   CHECK(error_of([&] { cluster.mesh({}); }) == "mesh shape \"\": give 1 to 4 axes");
 }
 
@@ -184,8 +216,10 @@ TEST_CASE("Logical shapes are all factorisations into at most two axes") {
 TEST_CASE("Mesh shapes are read from text") {
   CHECK(parse_mesh_shape("8") == std::vector<int>{8});
   CHECK(parse_mesh_shape("2x4") == std::vector<int>{2, 4});
-  for (const std::string text : {"", "x", "2x", "x4", "2*4", "0x4", "-2x4", "2x4 ", "1x1x1x1x2", "99999999999"}) {
+  for (const std::string text :
+       {"", "x", "2x", "x4", "2*4", "0x4", "-2x4", "2x4 ", "1x1x1x1x2", "99999999999"}) {
     CHECK(error_of([&] { parse_mesh_shape(text); }) ==
-          "mesh shape \"" + text + "\": expected 1 to 4 positive sizes joined by \"x\", like \"8\" or \"2x4\"");
+          "mesh shape \"" + text +
+              "\": expected 1 to 4 positive sizes joined by \"x\", like \"8\" or \"2x4\"");
   }
 }

@@ -58,12 +58,18 @@ TEST_CASE("Impossible meshes are refused") {
   using Axes = std::vector<MeshAxis>;
   const Axes two{{"x", 2}}, empty{{"x", 2}, {"y", 0}}, twins{{"x", 2}, {"x", 2}},
       five{{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 1}}, huge{{"x", 1 << 20}, {"y", 1 << 20}};
-  CHECK(error_of([&] { DeviceMesh m(empty); }) == "device mesh: axis \"y\" has size 0; give every axis at least one device");
-  CHECK(error_of([&] { DeviceMesh m(twins); }) == "device mesh: two axes are called \"x\"; name every axis differently");
-  CHECK(error_of([&] { DeviceMesh m(five); }) == "device mesh: 5 axes, but at most 4 are supported; merge some of them");
-  CHECK(error_of([&] { DeviceMesh m(huge); }) == "device mesh: more than 1048576 devices; use smaller axes");
-  CHECK(error_of([&] { DeviceMesh m(two, {0, 1, 2}); }) ==
-        "device mesh: 3 device ids for 2 places (2); give one id per place");
-  CHECK(error_of([&] { DeviceMesh m(two, {5, 5}); }) ==
-        "device mesh: device 5 stands at two places; list every device once");
+  CHECK(error_of([&] { DeviceMesh m(empty); }) ==
+        "device mesh: axis \"y\" has size 0; give every axis at least one device");
+  CHECK(error_of([&] { DeviceMesh m(twins); }) ==
+        "device mesh: two axes are called \"x\"; name every axis differently");
+  CHECK(error_of([&] { DeviceMesh m(five); }) ==
+        "device mesh: 5 axes, but at most 4 are supported; merge some of them");
+  CHECK(error_of([&] { DeviceMesh m(huge); }) ==
+        "device mesh: more than 1048576 devices; use smaller axes");
+  CHECK(error_of([&] {
+          DeviceMesh m(two, {0, 1, 2});
+        }) == "device mesh: 3 device ids for 2 places (2); give one id per place");
+  CHECK(error_of([&] {
+          DeviceMesh m(two, {5, 5});
+        }) == "device mesh: device 5 stands at two places; list every device once");
 }

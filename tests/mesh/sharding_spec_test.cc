@@ -28,7 +28,8 @@ std::string error_of(std::string_view text) {
 
 std::string message(const std::string& text, const std::string& what) {
   return "sharding spec \"" + text + "\": " + what +
-         "; write \"R\", or words like \"S0@1\" (tensor dimension 0 split over mesh axis 1, major axis first), \"P+@0\" or "
+         "; write \"R\", or words like \"S0@1\" (tensor dimension 0 split over mesh axis 1, major axis "
+         "first), \"P+@0\" or "
          "\"Pmax@0\" (partial over mesh axis 0)";
 }
 
@@ -41,7 +42,8 @@ std::vector<Extent> parts(std::int64_t size, const ShardingSpec& spec, const Dev
   return result;
 }
 
-/// Alpa's notation for a layout: number of tiles per dimension (then copies per tile, if any) and the devices in tile order.
+/// Alpa's notation for a layout: number of tiles per dimension (then copies per tile, if any) and the
+/// devices in tile order.
 struct Tiling {
   std::vector<int> tiles;
   std::vector<int> devices;
