@@ -1,7 +1,8 @@
 #pragma once
-/// The one place where elementwise formulas stand, for every backend. C++17, no other header of the project.
-/// `T` is float or double, or a backend's vector of them with the same operators: comparison gives a mask `m`, `select(m, a, b)`
-/// picks, and exp, log, sqrt, tanh, abs, pow, round_to_* are found by argument-dependent lookup.
+/// The one place where elementwise formulas stand, for every backend. C++17, no other header of the
+/// project. `T` is float or double, or a backend's vector of them with the same operators: comparison gives
+/// a mask `m`, `select(m, a, b)` picks, and exp, log, sqrt, tanh, abs, pow, round_to_* are found by
+/// argument-dependent lookup.
 #include <cmath>
 #include <cstdint>
 
@@ -13,23 +14,45 @@
 
 namespace alpa {
 
-/// Codes of the elementwise formulas: `OpDef::elementwise` and the steps of a fused program. Operands are a, b, c.
+/// Codes of the elementwise formulas: `OpDef::elementwise` and the steps of a fused program. Operands are
+/// a, b, c.
 enum class ElementwiseOp : int {
-  add, sub, mul, div,      ///< a + b, a - b, a * b, a / b
-  max, min,                ///< NaN if either is NaN
-  pow,                     ///< a to the power of b
-  eq, ne, lt, le, gt, ge,  ///< 1 if a ? b, else 0
-  select,                  ///< a != 0 ? b : c
-  neg, abs, sign,          ///< sign: -1, 0 or 1
-  exp, log, sqrt, rsqrt, tanh, sigmoid,
-  relu,                    ///< a > 0 ? a : 0, NaN stays
-  step,                    ///< a > 0 ? 1 : 0
-  gelu,                    ///< tanh form: a/2 (1 + tanh(√(2/π) (a + 0.044715 a³)))
-  gelu_grad,               ///< derivative of gelu
-  square, reciprocal,
-  copy,                    ///< a
-  cast_f32, cast_bf16, cast_f16, cast_f64,  ///< a rounded to nearest even
-  cast_i32, cast_u8,       ///< a towards zero, saturated; NaN gives 0
+  add,
+  sub,
+  mul,
+  div,  ///< a + b, a - b, a * b, a / b
+  max,
+  min,  ///< NaN if either is NaN
+  pow,  ///< a to the power of b
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,      ///< 1 if a ? b, else 0
+  select,  ///< a != 0 ? b : c
+  neg,
+  abs,
+  sign,  ///< sign: -1, 0 or 1
+  exp,
+  log,
+  sqrt,
+  rsqrt,
+  tanh,
+  sigmoid,
+  relu,       ///< a > 0 ? a : 0, NaN stays
+  step,       ///< a > 0 ? 1 : 0
+  gelu,       ///< tanh form: a/2 (1 + tanh(√(2/π) (a + 0.044715 a³)))
+  gelu_grad,  ///< derivative of gelu
+  square,
+  reciprocal,
+  copy,  ///< a
+  cast_f32,
+  cast_bf16,
+  cast_f16,
+  cast_f64,  ///< a rounded to nearest even
+  cast_i32,
+  cast_u8,  ///< a towards zero, saturated; NaN gives 0
 };
 
 /// One row per code, in the order of the enumeration.
@@ -40,13 +63,13 @@ struct ElementwiseInfo {
 };
 
 inline constexpr ElementwiseInfo kElementwise[] = {
-    {"add", 2, 1},     {"sub", 2, 1},      {"mul", 2, 1},      {"div", 2, 1},        {"max", 2, 1},
-    {"min", 2, 1},     {"pow", 2, 10},     {"eq", 2, 1},       {"ne", 2, 1},         {"lt", 2, 1},
-    {"le", 2, 1},      {"gt", 2, 1},       {"ge", 2, 1},       {"select", 3, 1},     {"neg", 1, 1},
-    {"abs", 1, 1},     {"sign", 1, 1},     {"exp", 1, 8},      {"log", 1, 8},        {"sqrt", 1, 1},
-    {"rsqrt", 1, 2},   {"tanh", 1, 10},    {"sigmoid", 1, 10}, {"relu", 1, 1},       {"step", 1, 1},
-    {"gelu", 1, 16},   {"gelu_grad", 1, 24}, {"square", 1, 1}, {"reciprocal", 1, 1}, {"copy", 1, 0},
-    {"cast_f32", 1, 0}, {"cast_bf16", 1, 0}, {"cast_f16", 1, 0}, {"cast_f64", 1, 0}, {"cast_i32", 1, 0},
+    {"add", 2, 1},      {"sub", 2, 1},        {"mul", 2, 1},      {"div", 2, 1},        {"max", 2, 1},
+    {"min", 2, 1},      {"pow", 2, 10},       {"eq", 2, 1},       {"ne", 2, 1},         {"lt", 2, 1},
+    {"le", 2, 1},       {"gt", 2, 1},         {"ge", 2, 1},       {"select", 3, 1},     {"neg", 1, 1},
+    {"abs", 1, 1},      {"sign", 1, 1},       {"exp", 1, 8},      {"log", 1, 8},        {"sqrt", 1, 1},
+    {"rsqrt", 1, 2},    {"tanh", 1, 10},      {"sigmoid", 1, 10}, {"relu", 1, 1},       {"step", 1, 1},
+    {"gelu", 1, 16},    {"gelu_grad", 1, 24}, {"square", 1, 1},   {"reciprocal", 1, 1}, {"copy", 1, 0},
+    {"cast_f32", 1, 0}, {"cast_bf16", 1, 0},  {"cast_f16", 1, 0}, {"cast_f64", 1, 0},   {"cast_i32", 1, 0},
     {"cast_u8", 1, 0}};
 
 inline constexpr int kNumElementwiseOps = static_cast<int>(sizeof(kElementwise) / sizeof(kElementwise[0]));
@@ -74,7 +97,7 @@ ALPA_HOST_DEVICE T sigmoid(T x) {
 /// 2 √(2/π) (x + 0.044715 x³): (1 + tanh(u/2)) / 2 = sigmoid(u), so gelu(x) = x sigmoid(u).
 template <class T>
 ALPA_HOST_DEVICE T gelu_argument(T x) {
-  return x * (T(1.5957691216057308) + T(0.07135481282770447) * x * x);
+  return x * (T(1.5957691216057308) + T(0.07135481627260025) * x * x);
 }
 
 template <class T>
@@ -86,7 +109,7 @@ ALPA_HOST_DEVICE T gelu(T x) {
 template <class T>
 ALPA_HOST_DEVICE T gelu_grad(T x) {
   const T s = sigmoid(gelu_argument(x));
-  const T slope = T(1.5957691216057308) + T(0.21406443848311342) * x * x;
+  const T slope = T(1.5957691216057308) + T(0.21406444881780076) * x * x;
   const T correction = x * s * (T(1) - s) * slope;
   return s + select(s * (T(1) - s) > T(0), correction, T(0));
 }

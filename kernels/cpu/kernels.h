@@ -1,7 +1,8 @@
 #pragma once
-/// The CPU backend's kernels, one `KernelDef` per operator. Tensors are dense row-major; any extent may be 0 (nothing is read
-/// or written then). Element types are f32, bf16, f16, f64, i32 and u8 unless said otherwise; bf16 and f16 are computed in f32.
-/// Results do not depend on the number of threads. Thread rule: a `KernelCall` belongs to one device thread.
+/// The CPU backend's kernels, one `KernelDef` per operator. Tensors are dense row-major; any extent may be
+/// 0 (nothing is read or written then). Element types are f32, bf16, f16, f64, i32 and u8 unless said
+/// otherwise; bf16 and f16 are computed in f32. Results do not depend on the number of threads. Thread
+/// rule: a `KernelCall` belongs to one device thread.
 #include <memory>
 
 #include "alpa/tensor/kernel.h"
@@ -18,27 +19,31 @@ std::shared_ptr<const void> prepare_one(const KernelCall& call) {
 }
 }  // namespace detail
 
-/// Single elementwise operator: `.cpu = &cpu::elementwise<ElementwiseOp::add>`. No attributes. Inputs broadcast to the
-/// result's shape as in NumPy: dimensions aligned from the last one, extent 1 or equal. Comparisons give u8 0 or 1 (or any
-/// type); select takes (condition, a, b), the condition of any type. May run in place on an input of the result's type.
+/// Single elementwise operator: `.cpu = &cpu::elementwise<ElementwiseOp::add>`. No attributes. Inputs
+/// broadcast to the result's shape as in NumPy: dimensions aligned from the last one, extent 1 or equal.
+/// Comparisons give u8 0 or 1 (or any type); select takes (condition, a, b), the condition of any type. May
+/// run in place on an input of the result's type.
 template <ElementwiseOp op>
 inline constexpr KernelDef elementwise{detail::run_elementwise, detail::prepare_one<op>, nullptr};
 
 /// x → x in the result's element type. No attributes.
 extern const KernelDef cast;
 
-/// Several elementwise steps in one pass: the attributes of `ElementwiseProgram` (alpa/tensor/elementwise_program.h). Every
-/// result has the same shape; inputs broadcast to it as for single operators or by attribute "dims" (see there). In place.
+/// Several elementwise steps in one pass: the attributes of `ElementwiseProgram`
+/// (alpa/tensor/elementwise_program.h). Every result has the same shape; inputs broadcast to it as for
+/// single operators or by attribute "dims" (see there). In place.
 extern const KernelDef fused;
 
-/// (x, y) → z, attribute "equation" such as "bik,bkj->bij": one letter per dimension, each at most once per tensor. Letters of
-/// both inputs and the result are batch, of both inputs only are summed, of one input only and not of the result are summed too.
+/// (x, y) → z, attribute "equation" such as "bik,bkj->bij": one letter per dimension, each at most once per
+/// tensor. Letters of both inputs and the result are batch, of both inputs only are summed, of one input
+/// only and not of the result are summed too.
 extern const KernelDef einsum;
 
 /// x → x summed over the dimensions "axes" (integers, ascending), which disappear. The sum of nothing is 0.
 extern const KernelDef reduce_sum;
 
-/// x → maximum over "axes", which disappear; NaN if one element is NaN. Of nothing: -infinity, or the type's lowest.
+/// x → maximum over "axes", which disappear; NaN if one element is NaN. Of nothing: -infinity, or the
+/// type's lowest.
 extern const KernelDef reduce_max;
 
 /// x → y with y's dimension d being x's dimension permutation[d] (attribute "permutation", integers).
@@ -47,8 +52,8 @@ extern const KernelDef transpose;
 /// x → the same elements in the same order under the result's shape. No attributes. In place: does nothing.
 extern const KernelDef reshape;
 
-/// x → y: attribute "dims" (integers, ascending) gives the dimension of y that each dimension of x becomes; there x's extent
-/// is 1 or y's. Other dimensions of y repeat x.
+/// x → y: attribute "dims" (integers, ascending) gives the dimension of y that each dimension of x becomes;
+/// there x's extent is 1 or y's. Other dimensions of y repeat x.
 extern const KernelDef broadcast;
 
 /// () → every element is the real attribute "value".
@@ -57,21 +62,23 @@ extern const KernelDef constant;
 /// () → the element's index in the whole tensor along dimension "axis" (integer).
 extern const KernelDef iota;
 
-/// () → normal numbers with mean "a" and standard deviation "b" (reals). Philox4x32-10 on (seed of the step context, integer
-/// attribute "stream"; element index in the whole tensor, step, micro-batch): the same number however the tensor is split.
+/// () → normal numbers with mean "a" and standard deviation "b" (reals). Philox4x32-10 on (seed of the step
+/// context, integer attribute "stream"; element index in the whole tensor, step, micro-batch): the same
+/// number however the tensor is split.
 extern const KernelDef random_normal;
 
 /// () → uniform numbers in ["a", "b"), drawn like `random_normal`.
 extern const KernelDef random_uniform;
 
-/// (w, m, v, g, learning_rate, step) → (w, m, v): Adam (Kingma & Ba 2015) with bias correction, step counted from 1. Reals
-/// "beta1", "beta2", "epsilon", "weight_decay"; integer "decoupled": 1 decays w itself (AdamW), 0 adds weight_decay·w to g.
-/// learning_rate and step are scalars. f32, bf16, f16 or f64; g and the scalars may have another type. In place.
+/// (w, m, v, g, learning_rate, step) → (w, m, v): Adam (Kingma & Ba 2015) with bias correction, step
+/// counted from 1. Reals "beta1", "beta2", "epsilon", "weight_decay"; integer "decoupled": 1 decays w
+/// itself (AdamW), 0 adds weight_decay·w to g. learning_rate and step are scalars. f32, bf16, f16 or f64; g
+/// and the scalars may have another type. In place.
 extern const KernelDef adam_update;
 
-/// (w, velocity, g, learning_rate) → (w, velocity): g' = g + weight_decay·w; velocity = momentum·velocity + g';
-/// w -= learning_rate·(nesterov ? g' + momentum·velocity : velocity). Reals "momentum", "weight_decay"; integer "nesterov".
-/// Types as for `adam_update`. In place.
+/// (w, velocity, g, learning_rate) → (w, velocity): g' = g + weight_decay·w; velocity = momentum·velocity +
+/// g'; w -= learning_rate·(nesterov ? g' + momentum·velocity : velocity). Reals "momentum", "weight_decay";
+/// integer "nesterov". Types as for `adam_update`. In place.
 extern const KernelDef sgd_update;
 
 }  // namespace alpa::cpu

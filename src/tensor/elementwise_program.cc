@@ -8,7 +8,8 @@ namespace {
 void check_registers(const ElementwiseProgram& program) {
   for (int i = 0; i < static_cast<int>(program.steps.size()); ++i)
     for (int r : {program.steps[i].a, program.steps[i].b, program.steps[i].c})
-      invariant(r >= -1 && r < program.register_of_step(i), "elementwise program: step {} reads register {}", i, r);
+      invariant(r >= -1 && r < program.register_of_step(i),
+                "elementwise program: step {} reads register {}", i, r);
   for (int r : program.outputs)
     invariant(r >= 0 && r < program.num_registers(), "elementwise program: no register {} for a result", r);
 }
@@ -30,7 +31,8 @@ ElementwiseProgram parse_elementwise_program(const Attributes& attributes, int n
   program.num_inputs = num_inputs;
   if (attributes.contains("constants")) program.constants = attributes.reals("constants");
   const auto& code = attributes.integers("code");
-  invariant(code.size() % 4 == 0, "elementwise program: {} integers of code are no multiple of 4", code.size());
+  invariant(code.size() % 4 == 0, "elementwise program: {} integers of code are no multiple of 4",
+            code.size());
   for (std::size_t i = 0; i < code.size(); i += 4)
     program.steps.push_back({static_cast<int>(code[i]), static_cast<int>(code[i + 1]),
                              static_cast<int>(code[i + 2]), static_cast<int>(code[i + 3])});

@@ -1,6 +1,7 @@
 #pragma once
-/// A straight-line program over the elements of equally shaped tensors: what a fused elementwise node carries. Registers are
-/// numbered inputs first, then constants, then one per step. Plain data, independent of the backend.
+/// A straight-line program over the elements of equally shaped tensors: what a fused elementwise node
+/// carries. Registers are numbered inputs first, then constants, then one per step. Plain data, independent
+/// of the backend.
 #include <vector>
 
 #include "alpa/base/attributes.h"
@@ -20,7 +21,8 @@ struct ElementwiseProgram {
   std::vector<double> constants;
   std::vector<ElementwiseStep> steps;
   std::vector<int> outputs;  ///< the register of every result
-  /// Result dimension of every input dimension, input after input; empty: inputs are aligned at the last dimension.
+  /// Result dimension of every input dimension, input after input; empty: inputs are aligned at the last
+  /// dimension.
   std::vector<std::int64_t> dims;
 
   bool operator==(const ElementwiseProgram&) const = default;
@@ -29,10 +31,12 @@ struct ElementwiseProgram {
   int register_of_step(int i) const { return num_inputs + static_cast<int>(constants.size()) + i; }
 };
 
-/// The program as attributes "code" (op, a, b, c of every step), "outputs", and "constants" and "dims" unless empty.
+/// The program as attributes "code" (op, a, b, c of every step), "outputs", and "constants" and "dims"
+/// unless empty.
 Attributes to_attributes(const ElementwiseProgram& program);
 
-/// Inverse of `to_attributes` for a node with `num_inputs` operands. Throws Bug if a register is read before it is written.
+/// Inverse of `to_attributes` for a node with `num_inputs` operands. Throws Bug if a register is read
+/// before it is written.
 ElementwiseProgram parse_elementwise_program(const Attributes& attributes, int num_inputs);
 
 }  // namespace alpa

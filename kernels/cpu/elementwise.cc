@@ -1,0 +1,242 @@
+#include <algorithm>
+
+#include "alpa/base/error.h"
+#include "alpa/base/thread_team.h"
+#include "kernels/cpu/elementwise_plan.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/kernels.h"
+
+namespace alpa::cpu {
+namespace {
+
+/// What `prepare` returns: the plan and its constants, each repeated to the length of a vector.
+struct Prepared {
+  ElementwisePlan plan;
+  std::vector<float> constants32;
+  std::vector<double> constants64;
+
+  template <class T>
+  const T* constant(int i) const {
+    constexpr int lanes = kVectorBytes / sizeof(T);
+    if constexpr (sizeof(T) == 4)
+      return constants32.data() + i * lanes;
+    else
+      return constants64.data() + i * lanes;
+  }
+};
+
+bool overlap(const KernelTensor& a, const KernelTensor& b) {
+  return a.data < b.data + b.type.bytes() && b.data < a.data + a.type.bytes();
+}
+
+/// One thread's walk over blocks. `T` is the type of computation.
+template <class T>
+class Evaluator {
+ public:
+  Evaluator(const KernelCall& call, const Prepared& prepared, std::byte* scratch)
+      : call_(call), plan_(prepared.plan), scratch_(scratch) {
+    for (int i = 0; i < plan_.program.num_inputs; ++i)
+      if (plan_.inputs[i].kind == InputKind::scalar) registers_[i] = repeat(i, 0);
+    for (int i = 0; i < static_cast<int>(plan_.program.constants.size()); ++i)
+      registers_[plan_.program.register_of_constant(i)] = {prepared.template constant<T>(i), 0};
+    choose_direct_outputs();
+  }
+
+  /// Computes elements [begin, begin + n) of the results; n is at most plan.block.
+  void block(std::int64_t begin, std::int64_t n) {
+    const std::int64_t whole = n / lanes() * lanes();
+    if (whole > 0) part(begin, whole, false);
+    if (n > whole) part(begin + whole, n - whole, true);
+  }
+
+ private:
+  std::int64_t lanes() const { return loops<T>().lanes; }
+  T* slot(int i) const {
+    return reinterpret_cast<T*>(scratch_ + plan_.program.num_inputs * kVectorBytes) + i * plan_.block;
+  }
+  /// One vector of scratch per input.
+  T* vector_of(int input) const { return reinterpret_cast<T*>(scratch_ + input * kVectorBytes); }
+
+  void load(int i, T* out, std::int64_t element, std::int64_t n) const {
+    const KernelTensor& input = call_.inputs[i];
+    const auto dtype = input.type.dtype;
+    loops<T>().loads[static_cast<int>(dtype)](
+        out, input.data + element * static_cast<std::int64_t>(size_of(dtype)), n);
+  }
+
+  /// Element `element` of input i as a vector of equal numbers.
+  StepOperand<T> repeat(int i, std::int64_t element) const {
+    T* const vector = vector_of(i);
+    load(i, vector, element, 1);
+    std::fill(vector + 1, vector + lanes(), vector[0]);
+    return {vector, 0};
+  }
+
+  /// A result may be written at once by the step that makes it unless a later step still reads an input
+  /// lying there.
+  void choose_direct_outputs() {
+    for (int o = 0; o < static_cast<int>(call_.outputs.size()); ++o) {
+      const KernelTensor& output = call_.outputs[o];
+      const int step = plan_.program.outputs[o] - plan_.program.register_of_step(0);
+      bool direct = step >= 0 && output.type.dtype == (sizeof(T) == 8 ? f64 : f32);
+      for (std::size_t i = 0; direct && i < call_.inputs.size(); ++i)
+        direct = plan_.inputs[i].last_step <= step || !overlap(call_.inputs[i], output);
+      if (direct) direct_[step] = output.template as<T>();
+      stored_[o] = !direct;
+    }
+  }
+
+  /// `tail`: fewer elements than a vector; then nothing outside of [begin, begin + n) may be touched.
+  void part(std::int64_t begin, std::int64_t n, bool tail) {
+    for (int i = 0; i < plan_.program.num_inputs; ++i)
+      if (plan_.inputs[i].kind == InputKind::flat)
+        registers_[i] = dense(i, begin, n, tail);
+      else if (plan_.inputs[i].kind == InputKind::rows)
+        registers_[i] = row(i, begin, n, tail);
+    const std::int64_t padded = (n + lanes() - 1) / lanes() * lanes();
+    for (int s = 0; s < static_cast<int>(plan_.program.steps.size()); ++s) run_step(s, begin, padded, tail);
+    for (std::size_t o = 0; o < call_.outputs.size(); ++o)
+      if (stored_[o] || tail) store(static_cast<int>(o), begin, n);
+  }
+
+  /// Elements [element, element + n) of input i: in place, or converted.
+  StepOperand<T> dense(int i, std::int64_t element, std::int64_t n, bool tail) const {
+    const ElementwiseInput& input = plan_.inputs[i];
+    if (!input.convert && !tail) return {call_.inputs[i].template as<T>() + element, 1};
+    T* const buffer = tail ? vector_of(i) : slot(input.slot);
+    load(i, buffer, element, n);
+    return {buffer, 1};
+  }
+
+  /// First element of input i in row `r` of the iteration space.
+  std::int64_t row_start(int i, std::int64_t r) const {
+    std::int64_t element = 0;
+    for (int d = static_cast<int>(plan_.outer.size()) - 1; d >= 0; r /= plan_.outer[d--])
+      element += r % plan_.outer[d] * plan_.inputs[i].strides[d];
+    return element;
+  }
+
+  StepOperand<T> row(int i, std::int64_t begin, std::int64_t n, bool tail) const {
+    const std::int64_t r = begin / plan_.row, column = begin % plan_.row,
+                       stride = plan_.inputs[i].inner_stride;
+    if (column + n > plan_.row) return gather(i, r, column, n, tail);
+    const std::int64_t element = row_start(i, r) + column * stride;
+    return stride == 0 ? repeat(i, element) : dense(i, element, n, tail);
+  }
+
+  /// n elements from column `column` of row `r` on, over several rows.
+  StepOperand<T> gather(int i, std::int64_t r, std::int64_t column, std::int64_t n, bool tail) const {
+    T* const buffer = tail ? vector_of(i) : slot(plan_.inputs[i].slot);
+    const std::int64_t stride = plan_.inputs[i].inner_stride;
+    for (std::int64_t done = 0, length; done < n; done += length, column = 0, ++r) {
+      length = std::min(plan_.row - column, n - done);
+      const std::int64_t element = row_start(i, r) + column * stride;
+      load(i, buffer + done, element, stride == 0 ? 1 : length);
+      if (stride == 0) std::fill(buffer + done + 1, buffer + done + length, buffer[done]);
+    }
+    return {buffer, 1};
+  }
+
+  void run_step(int s, std::int64_t begin, std::int64_t n, bool tail) {
+    const ElementwiseStep& step = plan_.program.steps[s];
+    T* const out = direct_[s] != nullptr && !tail ? direct_[s] + begin : slot(plan_.slots[s]);
+    const auto operand = [&](int r) { return r < 0 ? StepOperand<T>{} : registers_[r]; };
+    loops<T>().steps[step.op](out, operand(step.a), operand(step.b), operand(step.c), n);
+    registers_[plan_.program.register_of_step(s)] = {out, 1};
+  }
+
+  void store(int o, std::int64_t begin, std::int64_t n) const {
+    const KernelTensor& output = call_.outputs[o];
+    const auto dtype = output.type.dtype;
+    loops<T>().stores[static_cast<int>(dtype)](
+        output.data + begin * static_cast<std::int64_t>(size_of(dtype)),
+        registers_[plan_.program.outputs[o]].data, n);
+  }
+
+  const KernelCall& call_;
+  const ElementwisePlan& plan_;
+  std::byte* scratch_;
+  StepOperand<T> registers_[kMaxRegisters];
+  T* direct_[kMaxRegisters] = {};
+  bool stored_[kMaxRegisters];
+};
+
+/// The range of block number `index`.
+struct Range {
+  std::int64_t begin, length;
+};
+Range block_range(const ElementwisePlan& plan, std::int64_t index) {
+  const std::int64_t line = plan.row_blocks ? plan.row : plan.elements;
+  const std::int64_t per_line = (line + plan.block - 1) / plan.block;
+  const std::int64_t start = index % per_line * plan.block;
+  return {index / per_line * line + start, std::min(plan.block, line - start)};
+}
+std::int64_t num_blocks(const ElementwisePlan& plan) {
+  const std::int64_t line = plan.row_blocks ? plan.row : plan.elements;
+  return plan.elements / line * ((line + plan.block - 1) / plan.block);
+}
+
+template <class T>
+void run_blocks(const KernelCall& call, const Prepared& prepared) {
+  constexpr std::int64_t kMinElementsPerThread = 16 * 1024;
+  const std::int64_t grain = std::max<std::int64_t>(1, kMinElementsPerThread / prepared.plan.block);
+  call.team->parallel_for(num_blocks(prepared.plan), grain, [&](std::int64_t begin, std::int64_t end) {
+    alignas(kVectorBytes) std::byte scratch[kScratchBytes];
+    Evaluator<T> evaluator(call, prepared, scratch);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Range range = block_range(prepared.plan, i);
+      evaluator.block(range.begin, range.length);
+    }
+  });
+}
+
+std::shared_ptr<const void> prepare_program(const KernelCall& call, ElementwiseProgram program) {
+  auto prepared = std::make_shared<Prepared>();
+  for (double x : program.constants) {
+    prepared->constants32.insert(prepared->constants32.end(), kVectorBytes / 4, static_cast<float>(x));
+    prepared->constants64.insert(prepared->constants64.end(), kVectorBytes / 8, x);
+  }
+  prepared->plan = plan_elementwise(std::move(program), call);
+  return prepared;
+}
+
+std::shared_ptr<const void> prepare_fused(const KernelCall& call) {
+  return prepare_program(call,
+                         parse_elementwise_program(*call.attributes, static_cast<int>(call.inputs.size())));
+}
+
+}  // namespace
+
+std::shared_ptr<const void> detail::prepare_elementwise(const KernelCall& call, ElementwiseOp op) {
+  const int arity = info(op).arity;
+  invariant(static_cast<int>(call.inputs.size()) == arity, "{}: {} operands", info(op).name,
+            call.inputs.size());
+  ElementwiseProgram program;
+  program.num_inputs = arity;
+  program.steps = {{static_cast<int>(op), 0, arity > 1 ? 1 : -1, arity > 2 ? 2 : -1}};
+  program.outputs = {arity};
+  return prepare_program(call, std::move(program));
+}
+
+void detail::run_elementwise(const KernelCall& call) {
+  const auto& prepared = *static_cast<const Prepared*>(call.prepared.get());
+  if (prepared.plan.elements == 0) return;
+  if (prepared.plan.wide)
+    run_blocks<double>(call, prepared);
+  else
+    run_blocks<float>(call, prepared);
+}
+
+namespace {
+std::shared_ptr<const void> prepare_cast(const KernelCall& call) {
+  ElementwiseProgram program;
+  program.num_inputs = 1;
+  program.outputs = {0};
+  return prepare_program(call, std::move(program));
+}
+}  // namespace
+
+const KernelDef cast{detail::run_elementwise, prepare_cast, nullptr};
+const KernelDef fused{detail::run_elementwise, prepare_fused, nullptr};
+
+}  // namespace alpa::cpu

@@ -1,0 +1,293 @@
+#pragma once
+/// Vectors of float and double for *.isa.cc files: the number type of kernels/elementwise.h, as wide as the
+/// instruction set this file is compiled for. Everything has internal linkage or lives in namespace
+/// ALPA_ISA, so that no two instruction sets share a function.
+#include <cstdint>
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+#define ALPA_INLINE inline __attribute__((always_inline))
+
+namespace alpa::cpu::ALPA_ISA {
+
+#if defined(__AVX512F__)
+inline constexpr int kBytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int kBytes = 32;
+#else
+inline constexpr int kBytes = 16;
+#endif
+inline constexpr int kLanes32 = kBytes / 4, kLanes64 = kBytes / 8;
+
+typedef float Float32s __attribute__((vector_size(kBytes)));
+typedef std::int32_t Int32s __attribute__((vector_size(kBytes)));
+typedef std::uint32_t Word32s __attribute__((vector_size(kBytes)));
+typedef double Float64s __attribute__((vector_size(kBytes)));
+typedef std::int64_t Int64s __attribute__((vector_size(kBytes)));
+typedef float HalfFloat32s
+    __attribute__((vector_size(kBytes / 2)));  // as many floats as Float64s has doubles
+
+/// True lanes are -1, false lanes 0.
+struct Mask32 {
+  Int32s v;
+};
+struct Mask64 {
+  Int64s v;
+};
+
+/// A vector of numbers with the operators that formulas use. Vector: Float32s or Float64s.
+template <class Scalar_, class Vector_, class Mask_, int lanes_>
+struct Numbers {
+  using Scalar = Scalar_;
+  using Vector = Vector_;
+  using Mask = Mask_;
+  static constexpr int lanes = lanes_;
+  Vector v;
+
+  ALPA_INLINE Numbers(Vector vector) : v(vector) {}
+  ALPA_INLINE explicit Numbers(Scalar x) : v(Vector{} + x) {}
+  static ALPA_INLINE Numbers load(const Scalar* from) {
+    Vector vector;
+    __builtin_memcpy(&vector, from, sizeof vector);
+    return vector;
+  }
+  ALPA_INLINE void store(Scalar* to) const { __builtin_memcpy(to, &v, sizeof v); }
+
+  friend ALPA_INLINE Numbers operator+(Numbers a, Numbers b) { return a.v + b.v; }
+  friend ALPA_INLINE Numbers operator-(Numbers a, Numbers b) { return a.v - b.v; }
+  friend ALPA_INLINE Numbers operator*(Numbers a, Numbers b) { return a.v * b.v; }
+  friend ALPA_INLINE Numbers operator/(Numbers a, Numbers b) { return a.v / b.v; }
+  friend ALPA_INLINE Numbers operator-(Numbers a) { return -a.v; }
+  friend ALPA_INLINE Mask operator==(Numbers a, Numbers b) { return {a.v == b.v}; }
+  friend ALPA_INLINE Mask operator<(Numbers a, Numbers b) { return {a.v < b.v}; }
+  friend ALPA_INLINE Mask operator<=(Numbers a, Numbers b) { return {a.v <= b.v}; }
+  friend ALPA_INLINE Mask operator>(Numbers a, Numbers b) { return {a.v > b.v}; }
+  friend ALPA_INLINE Mask operator>=(Numbers a, Numbers b) { return {a.v >= b.v}; }
+  friend ALPA_INLINE Numbers select(Mask m, Numbers a, Numbers b) { return m.v ? a.v : b.v; }
+
+  /// f applied to every lane.
+  template <class F>
+  ALPA_INLINE Numbers each(F f) const {
+    Numbers out = *this;
+    for (int i = 0; i < lanes; ++i) out.v[i] = f(v[i]);
+    return out;
+  }
+};
+
+using F32 = Numbers<float, Float32s, Mask32, kLanes32>;
+using F64 = Numbers<double, Float64s, Mask64, kLanes64>;
+
+ALPA_INLINE Int32s bits(F32 x) { return reinterpret_cast<Int32s>(x.v); }
+ALPA_INLINE F32 from_bits(Int32s x) { return reinterpret_cast<Float32s>(x); }
+ALPA_INLINE Int32s broadcast(std::int32_t x) { return Int32s{} + x; }
+ALPA_INLINE Word32s shift_right(Int32s x, int by) { return reinterpret_cast<Word32s>(x) >> by; }
+
+ALPA_INLINE F32 abs(F32 x) { return from_bits(bits(x) & broadcast(0x7fffffff)); }
+ALPA_INLINE F64 abs(F64 x) {
+  return reinterpret_cast<Float64s>(reinterpret_cast<Int64s>(x.v) & (Int64s{} + 0x7fffffffffffffff));
+}
+
+#if defined(__AVX512F__)
+ALPA_INLINE F32 sqrt(F32 x) {
+  return reinterpret_cast<Float32s>(_mm512_maskz_sqrt_ps(-1, reinterpret_cast<__m512>(x.v)));
+}
+ALPA_INLINE F64 sqrt(F64 x) {
+  return reinterpret_cast<Float64s>(_mm512_maskz_sqrt_pd(-1, reinterpret_cast<__m512d>(x.v)));
+}
+#elif defined(__AVX2__)
+ALPA_INLINE F32 sqrt(F32 x) {
+  return reinterpret_cast<Float32s>(_mm256_sqrt_ps(reinterpret_cast<__m256>(x.v)));
+}
+ALPA_INLINE F64 sqrt(F64 x) {
+  return reinterpret_cast<Float64s>(_mm256_sqrt_pd(reinterpret_cast<__m256d>(x.v)));
+}
+#elif defined(__SSE2__)
+ALPA_INLINE F32 sqrt(F32 x) {
+  return reinterpret_cast<Float32s>(_mm_sqrt_ps(reinterpret_cast<__m128>(x.v)));
+}
+ALPA_INLINE F64 sqrt(F64 x) {
+  return reinterpret_cast<Float64s>(_mm_sqrt_pd(reinterpret_cast<__m128d>(x.v)));
+}
+#else
+ALPA_INLINE F32 sqrt(F32 x) {
+  return x.each([](float y) { return __builtin_sqrtf(y); });
+}
+ALPA_INLINE F64 sqrt(F64 x) {
+  return x.each([](double y) { return __builtin_sqrt(y); });
+}
+#endif
+
+/// x to the nearest integer, ties to even; |x| < 2^22.
+ALPA_INLINE F32 round_small(F32 x) { return (x + F32(12582912.0f)) - F32(12582912.0f); }
+/// 2^n for whole n in [-126, 127].
+ALPA_INLINE F32 power_of_two(F32 n) {
+  return from_bits((__builtin_convertvector(n.v, Int32s) + 127) << 23);
+}
+
+/// e^r for |r| <= ln(2)/2: relative error below 2^-24 before rounding (the coefficients of Cephes' expf).
+ALPA_INLINE F32 exp_reduced(F32 r) {
+  F32 p(1.9875691500e-4f);
+  p = p * r + F32(1.3981999507e-3f);
+  p = p * r + F32(8.3334519073e-3f);
+  p = p * r + F32(4.1665795894e-2f);
+  p = p * r + F32(1.6666665459e-1f);
+  p = p * r + F32(5.0000001201e-1f);
+  return p * (r * r) + r + F32(1.0f);
+}
+
+/// e^x = 2^n e^r; 2^n in two factors, so that subnormal results and overflow come out right. NaN stays NaN.
+ALPA_INLINE F32 exp(F32 x) {
+  x = select(x > F32(89.0f), F32(89.0f), x);
+  x = select(x < F32(-104.0f), F32(-104.0f), x);
+  const F32 n = round_small(x * F32(1.44269504088896341f));
+  const F32 r = (x - n * F32(0.693359375f)) + n * F32(2.12194440e-4f);
+  const F32 half = round_small(n * F32(0.5f));
+  return exp_reduced(r) * power_of_two(half) * power_of_two(n - half);
+}
+
+/// log(1 + f) for sqrt(1/2) - 1 <= f <= sqrt(2) - 1, without the terms f - f²/2 (Cephes' logf).
+ALPA_INLINE F32 log1p_tail(F32 f) {
+  F32 p(7.0376836292e-2f);
+  p = p * f + F32(-1.1514610310e-1f);
+  p = p * f + F32(1.1676998740e-1f);
+  p = p * f + F32(-1.2420140846e-1f);
+  p = p * f + F32(1.4249322787e-1f);
+  p = p * f + F32(-1.6668057665e-1f);
+  p = p * f + F32(2.0000714765e-1f);
+  p = p * f + F32(-2.4999993993e-1f);
+  p = p * f + F32(3.3333331174e-1f);
+  return p * f * (f * f);
+}
+
+ALPA_INLINE F32 log(F32 x) {
+  const Mask32 subnormal = x < F32(1.17549435e-38f);
+  const F32 scaled = select(subnormal, x * F32(8388608.0f), x);
+  // Mantissa in [sqrt(1/2), sqrt(2)), exponent e.
+  const Int32s shifted = bits(scaled) - 0x3f3504f3;
+  const F32 e =
+      F32(__builtin_convertvector(shifted >> 23, Float32s)) - select(subnormal, F32(23.0f), F32(0.0f));
+  const F32 f = from_bits((shifted & 0x007fffff) + 0x3f3504f3) - F32(1.0f);
+  F32 y = log1p_tail(f) + e * F32(-2.12194440e-4f) - F32(0.5f) * (f * f);
+  y = f + y + e * F32(0.693359375f);
+  const F32 infinity(__builtin_inff());
+  y = select(x < infinity, y, x);  // infinity and NaN
+  y = select(x == F32(0.0f), -infinity, y);
+  return select(x < F32(0.0f), F32(__builtin_nanf("")), y);
+}
+
+/// Odd polynomial near 0, 1 - 2 / (e^2|x| + 1) beyond (Cephes' tanhf).
+ALPA_INLINE F32 tanh(F32 x) {
+  const F32 a = abs(x), s = x * x;
+  F32 p(-5.70498872745e-3f);
+  p = p * s + F32(2.06390887954e-2f);
+  p = p * s + F32(-5.37397155531e-2f);
+  p = p * s + F32(1.33314422036e-1f);
+  p = p * s + F32(-3.33332819422e-1f);
+  const F32 small = p * s * x + x;
+  const F32 large = F32(1.0f) - F32(2.0f) / (exp(a + a) + F32(1.0f));
+  return select(a < F32(0.625f), small, select(x < F32(0.0f), -large, large));
+}
+
+ALPA_INLINE F32 pow(F32 a, F32 b) {
+  F32 out = a;
+  for (int i = 0; i < kLanes32; ++i) out.v[i] = __builtin_powf(a.v[i], b.v[i]);
+  return out;
+}
+ALPA_INLINE F64 pow(F64 a, F64 b) {
+  F64 out = a;
+  for (int i = 0; i < kLanes64; ++i) out.v[i] = __builtin_pow(a.v[i], b.v[i]);
+  return out;
+}
+ALPA_INLINE F64 exp(F64 x) {
+  return x.each([](double y) { return __builtin_exp(y); });
+}
+ALPA_INLINE F64 log(F64 x) {
+  return x.each([](double y) { return __builtin_log(y); });
+}
+ALPA_INLINE F64 tanh(F64 x) {
+  return x.each([](double y) { return __builtin_tanh(y); });
+}
+
+/// Bits of the nearest bf16, as in alpa/base/half.h, in the lower half of each word.
+ALPA_INLINE Int32s bf16_bits(F32 x) {
+  const Int32s b = bits(x);
+  const Int32s rounded = b + 0x7fff + ((b >> 16) & 1);
+  const Int32s chosen = (b & 0x7fffffff) > 0x7f800000 ? (b | 0x400000) : rounded;
+  return reinterpret_cast<Int32s>(shift_right(chosen, 16));
+}
+
+/// Bits of the nearest f16, as in alpa/base/half.h.
+ALPA_INLINE Int32s f16_bits(F32 x) {
+  const Int32s b = bits(x), magnitude = b & 0x7fffffff;
+  const Int32s sign = reinterpret_cast<Int32s>(shift_right(b, 16)) & 0x8000;
+  const Int32s normal = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
+  const Int32s subnormal = bits(from_bits(magnitude) + F32(0.5f)) - 0x3f000000;
+  const Int32s nan = 0x7e00 | ((magnitude >> 13) & 0x3ff);
+  Int32s result = magnitude < 0x38800000 ? subnormal : normal;
+  result = magnitude >= 0x47800000 ? broadcast(0x7c00) : result;
+  return sign | (magnitude > 0x7f800000 ? nan : result);
+}
+
+ALPA_INLINE F32 from_bf16_bits(Int32s x) { return from_bits(x << 16); }
+
+ALPA_INLINE F32 from_f16_bits(Int32s x) {
+  const Int32s magnitude = x & 0x7fff, sign = (x & 0x8000) << 16;
+  const Int32s finite = bits(from_bits(magnitude << 13) * from_bits(broadcast(0x77800000)));
+  const Int32s quiet = magnitude > 0x7c00 ? broadcast(0x400000) : broadcast(0);
+  const Int32s special = 0x7f800000 | quiet | ((magnitude & 0x3ff) << 13);
+  return from_bits(sign | (magnitude >= 0x7c00 ? special : finite));
+}
+
+ALPA_INLINE F32 narrow_pair(F64 low, F64 high) {
+  Float32s out;
+  for (int i = 0; i < kLanes64; ++i)
+    out[i] = static_cast<float>(low.v[i]), out[i + kLanes64] = static_cast<float>(high.v[i]);
+  return out;
+}
+
+ALPA_INLINE F32 round_to_f32(F32 x) { return x; }
+ALPA_INLINE F64 round_to_f32(F64 x) {
+  return __builtin_convertvector(__builtin_convertvector(x.v, HalfFloat32s), Float64s);
+}
+ALPA_INLINE F32 round_to_bf16(F32 x) { return from_bf16_bits(bf16_bits(x)); }
+ALPA_INLINE F32 round_to_f16(F32 x) { return from_f16_bits(f16_bits(x)); }
+
+template <class Round>
+ALPA_INLINE F64 through_f32(F64 x, Round round) {
+  float lanes[kLanes32] = {};
+  for (int i = 0; i < kLanes64; ++i) lanes[i] = static_cast<float>(x.v[i]);
+  const F32 rounded = round(F32::load(lanes));
+  F64 out = x;
+  for (int i = 0; i < kLanes64; ++i) out.v[i] = rounded.v[i];
+  return out;
+}
+ALPA_INLINE F64 round_to_bf16(F64 x) {
+  return through_f32(x, [](F32 y) { return round_to_bf16(y); });
+}
+ALPA_INLINE F64 round_to_f16(F64 x) {
+  return through_f32(x, [](F32 y) { return round_to_f16(y); });
+}
+
+/// Towards zero within [low, high]; NaN gives 0.
+template <class T>
+ALPA_INLINE T truncate(T x, typename T::Scalar low, typename T::Scalar high) {
+  x = select(x < T(low), T(low), select(x > T(high), T(high), x));
+  x = select(x == x, x, T(0));
+  if constexpr (sizeof(typename T::Scalar) == 4)  // from 2^23 on every float is whole
+    return select(abs(x) < T(8388608.0f),
+                  T(__builtin_convertvector(__builtin_convertvector(x.v, Int32s), Float32s)), x);
+  else
+    return T(__builtin_convertvector(__builtin_convertvector(x.v, Int64s), Float64s));
+}
+template <class T>
+ALPA_INLINE T round_to_i32(T x) {
+  return truncate(x, -2147483648.0, 2147483647.0);
+}
+template <class T>
+ALPA_INLINE T round_to_u8(T x) {
+  return truncate(x, 0, 255);
+}
+
+}  // namespace alpa::cpu::ALPA_ISA
