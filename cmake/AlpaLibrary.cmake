@@ -19,8 +19,8 @@ target_include_directories(alpa PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(alpa
   PUBLIC fmt::fmt
-  PRIVATE $<BUILD_INTERFACE:alpa_settings> Eigen3::Eigen nlohmann_json::nlohmann_json DNNL::dnnl Cbc::Cbc
-          ZLIB::ZLIB Threads::Threads)
+  PRIVATE $<BUILD_INTERFACE:alpa_settings> $<BUILD_INTERFACE:Eigen3::Eigen>
+          $<BUILD_INTERFACE:nlohmann_json::nlohmann_json> DNNL::dnnl Cbc::Cbc ZLIB::ZLIB Threads::Threads)
 set_target_properties(alpa PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/version.cc PROPERTIES
   COMPILE_DEFINITIONS ALPA_VERSION="${PROJECT_VERSION}")

@@ -26,9 +26,7 @@ int version_command(int, char**) {
 }
 
 constexpr Command kCommands[] = {
-#ifdef ALPA_HAS_SOLVE
     {"solve", "FILE SECONDS", "solve an instance of the contest format within a time limit", solve_command},
-#endif
     {"version", "", "print the version", version_command},
 };
 
