@@ -1,0 +1,187 @@
+// src/intra_op/strategy.cc — how a node is split over a mesh, from its index rule alone
+#include "alpa/intra_op/strategy.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+
+#include "alpa/base/error.h"
+
+namespace alpa {
+namespace {
+
+using Kind = AxisRole::Kind;
+constexpr int kMaxRoleIndex = 256;  // AxisRole::index is one byte
+
+/// Depth-first over the mesh axes; keeps how many parts each factor is in.
+class Enumeration {
+ public:
+  Enumeration(const Rule& rule, const DeviceMesh& mesh)
+      : rule_(rule), mesh_(mesh), parts_(rule.factors.size(), 1) {}
+
+  std::vector<Strategy> run() && {
+    choose(0);
+    return std::move(found_);
+  }
+
+ private:
+  void choose(int axis) {
+    if (axis == mesh_.num_axes()) {
+      found_.push_back(strategy_);
+      return;
+    }
+    choose(axis + 1);
+    if (mesh_.size(axis) == 1) return;
+    for (int f = 0; f < static_cast<int>(rule_.factors.size()); ++f) choose_factor(axis, f);
+    for (int l = 0; l < static_cast<int>(rule_.linear.size()); ++l) choose_linear(axis, l);
+  }
+
+  void choose_factor(int axis, int f) {
+    const Factor& factor = rule_.factors[f];
+    const std::int64_t parts = parts_[f] * mesh_.size(axis);
+    const bool partial_max = factor.kind == FactorKind::max, partial_sum = factor.kind == FactorKind::sum;
+    if (factor.kind == FactorKind::whole || factor.size < parts) return;
+    if (factor.even_only && factor.size % parts != 0) return;
+    if ((partial_max && sums_ > 0) || (partial_sum && maxima_ > 0)) return;
+    parts_[f] = parts;
+    sums_ += partial_sum;
+    maxima_ += partial_max;
+    with(axis, {Kind::factor, static_cast<std::uint8_t>(f)});
+    sums_ -= partial_sum;
+    maxima_ -= partial_max;
+    parts_[f] /= mesh_.size(axis);
+  }
+
+  void choose_linear(int axis, int l) {
+    if (maxima_ > 0) return;
+    ++sums_;
+    with(axis, {Kind::linear, static_cast<std::uint8_t>(l)});
+    --sums_;
+  }
+
+  void with(int axis, AxisRole role) {
+    strategy_.axes[axis] = role;
+    choose(axis + 1);
+    strategy_.axes[axis] = {};
+  }
+
+  const Rule& rule_;
+  const DeviceMesh& mesh_;
+  std::vector<std::int64_t> parts_;  ///< of every factor, under the roles chosen so far
+  int sums_ = 0, maxima_ = 0;        ///< axes that leave partial sums or maxima; a spec has one combiner
+  Strategy strategy_;
+  std::vector<Strategy> found_;
+};
+
+bool splits(const Strategy& strategy, int axis, int factor) {
+  return strategy.axes[axis].kind == Kind::factor && strategy.axes[axis].index == factor;
+}
+
+/// Splits of a tensor with these dimensions: by dimension, then factor, then mesh axis.
+ShardingSpec split_spec(const DimFactors& dims, const Strategy& strategy, const DeviceMesh& mesh) {
+  ShardingSpec spec;
+  for (int d = 0; d < static_cast<int>(dims.size()); ++d) {
+    for (int factor : dims[d]) {
+      for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+        if (splits(strategy, axis, factor)) spec = spec.split(axis, d);
+      }
+    }
+  }
+  return spec;
+}
+
+[[noreturn]] void bad_strategy(std::string_view text, std::string_view what) {
+  fail(
+      "strategy \"{}\": {}; write \"-\", or words like \"f0@1\" (factor 0 split over mesh axis 1) and "
+      "\"l0@0\" "
+      "(linear set 0 partial over mesh axis 0)",
+      text, what);
+}
+
+int take_number(std::string_view text, std::string_view& rest, int limit, std::string_view what) {
+  int number = -1;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+  if (error != std::errc() || number < 0 || number >= limit)
+    bad_strategy(text, fmt::format("expected a {} below {} at \"{}\"", what, limit, rest));
+  rest.remove_prefix(end - rest.data());
+  return number;
+}
+
+void parse_word(std::string_view text, std::string_view word, Strategy& strategy) {
+  const char letter = word.empty() ? ' ' : word.front();
+  if (letter != 'f' && letter != 'l') bad_strategy(text, fmt::format("unknown word \"{}\"", word));
+  std::string_view rest = word.substr(1);
+  const bool factor = letter == 'f';
+  const int index = take_number(text, rest, kMaxRoleIndex, factor ? "factor" : "linear set");
+  if (rest.empty() || rest.front() != '@')
+    bad_strategy(text, fmt::format("expected \"@\" and a mesh axis at \"{}\"", rest));
+  rest.remove_prefix(1);
+  const int axis = take_number(text, rest, kMaxMeshAxes, "mesh axis");
+  if (!rest.empty()) bad_strategy(text, fmt::format("unexpected \"{}\" after mesh axis {}", rest, axis));
+  AxisRole& role = strategy.axes[axis];
+  if (role.kind != Kind::none) bad_strategy(text, fmt::format("mesh axis {} is used twice", axis));
+  role = {factor ? Kind::factor : Kind::linear, static_cast<std::uint8_t>(index)};
+}
+
+}  // namespace
+
+std::vector<Strategy> all_strategies(const Rule& rule, const DeviceMesh& mesh) {
+  invariant(rule.factors.size() < kMaxRoleIndex && rule.linear.size() < kMaxRoleIndex,
+            "rule with {} factors and {} linear sets", rule.factors.size(), rule.linear.size());
+  return Enumeration(rule, mesh).run();
+}
+
+std::vector<int> factor_of_axis(const Strategy& strategy, const DeviceMesh& mesh) {
+  std::vector<int> factors(mesh.num_axes(), -1);
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    if (strategy.axes[axis].kind == Kind::factor) factors[axis] = strategy.axes[axis].index;
+  }
+  return factors;
+}
+
+ShardingSpec operand_spec(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh, int i) {
+  ShardingSpec spec = split_spec(rule.operands.at(i), strategy, mesh);
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    const AxisRole& role = strategy.axes[axis];
+    if (role.kind == Kind::linear && (rule.linear.at(role.index) >> i & 1)) spec = spec.partial(axis);
+  }
+  return spec;
+}
+
+ShardingSpec result_spec(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh, int i) {
+  ShardingSpec spec = split_spec(rule.results.at(i), strategy, mesh);
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    const AxisRole& role = strategy.axes[axis];
+    if (role.kind == Kind::linear) spec = spec.partial(axis);
+    if (role.kind != Kind::factor) continue;
+    const FactorKind kind = rule.factors.at(role.index).kind;
+    if (kind == FactorKind::sum) spec = spec.partial(axis, Combiner::sum);
+    if (kind == FactorKind::max) spec = spec.partial(axis, Combiner::max);
+  }
+  return spec;
+}
+
+std::string to_string(const Strategy& strategy) {
+  std::string text;
+  for (int axis = 0; axis < kMaxMeshAxes; ++axis) {
+    const AxisRole& role = strategy.axes[axis];
+    if (role.kind == Kind::none) continue;
+    text += fmt::format("{}{}{}@{}", text.empty() ? "" : " ", role.kind == Kind::factor ? 'f' : 'l',
+                        static_cast<int>(role.index), axis);
+  }
+  return text.empty() ? "-" : text;
+}
+
+Strategy parse_strategy(std::string_view text) {
+  Strategy strategy;
+  if (text == "-") return strategy;
+  std::string_view rest = text;
+  while (true) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    parse_word(text, rest.substr(0, end), strategy);
+    if (end == rest.size()) return strategy;
+    rest.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace alpa
