@@ -1,0 +1,44 @@
+// src/comm/rendezvous.cc — the barrier of a thread group
+#include "rendezvous.h"
+
+#include <thread>
+
+#include "alpa/base/thread_team.h"
+#include "alpa/comm/group.h"
+
+namespace alpa::comm {
+
+Patience::Patience(int waiters) : spins_(waiters <= usable_cores() ? 300 : 0) {}
+
+void Patience::relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+void Patience::yield() { std::this_thread::yield(); }
+
+void Rendezvous::arrive(bool abortable) {
+  std::uint32_t word = word_.load(std::memory_order_acquire);
+  bool last = false;
+  do {
+    if (abortable && (word & kAborted)) throw Aborted("collective aborted");
+    last = (word & kArrived) + 1 == size_;
+  } while (!word_.compare_exchange_weak(word, last ? (word & kAborted) | ((word + kMeeting) & kMeetings) : word + 1,
+                                        std::memory_order_acq_rel, std::memory_order_acquire));
+  if (last) return word_.notify_all();
+  const std::uint32_t meeting = word & kMeetings;
+  const std::uint32_t now = patience_.wait(word_, [&](std::uint32_t value) {
+    return (value & kMeetings) != meeting || (abortable && (value & kAborted));
+  });
+  if ((now & kMeetings) == meeting) throw Aborted("collective aborted");
+}
+
+void Rendezvous::abort() {
+  word_.fetch_or(kAborted, std::memory_order_acq_rel);
+  word_.notify_all();
+}
+
+}  // namespace alpa::comm

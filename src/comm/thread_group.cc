@@ -1,0 +1,282 @@
+// src/comm/thread_group.cc — collectives between threads of one process: every member publishes its tensors, all meet, each reads what
+// it needs out of the others' memory, all meet again
+#include <algorithm>
+#include <vector>
+
+#include "alpa/base/error.h"
+#include "alpa/comm/group.h"
+#include "alpa/tensor/box_copy.h"
+#include "combine.h"
+#include "rendezvous.h"
+
+namespace alpa::comm {
+namespace {
+
+using At = std::array<std::int64_t, BoxCopy::kMaxRank>;
+
+/// What a member shows the others during a call.
+struct Published {
+  Operation operation = Operation::barrier;
+  std::span<const KernelTensor> in, out;
+};
+
+struct alignas(64) Member {
+  Published shown;
+  Counts counts{};
+  std::vector<const std::byte*> sources;  ///< of one combination; sized once
+  std::vector<std::byte*> targets;
+};
+
+/// The way from one member to another: the sender offers a tensor, the receiver takes it out of the sender's memory.
+struct Channel {
+  static constexpr std::uint32_t kOffered = 1, kTaking = 2, kAborted = 4;
+  std::atomic<std::uint32_t> state{0};
+  const KernelTensor* tensor = nullptr;
+};
+
+std::int64_t total_bytes(std::span<const KernelTensor> tensors) {
+  std::int64_t bytes = 0;
+  for (const KernelTensor& tensor : tensors) bytes += tensor.type.bytes();
+  return bytes;
+}
+
+std::int64_t total_elements(std::span<const KernelTensor> tensors) {
+  std::int64_t elements = 0;
+  for (const KernelTensor& tensor : tensors) elements += tensor.type.elements();
+  return elements;
+}
+
+/// Zeros but for `value` at `dim`, for a tensor of rank `rank`.
+Extents origin(At& at, int rank, int dim, std::int64_t value) {
+  at.fill(0);
+  at[dim] = value;
+  return {at.data(), static_cast<std::size_t>(rank)};
+}
+
+class ThreadGroup final : public Group {
+ public:
+  explicit ThreadGroup(int size)
+      : members_(size), channels_(static_cast<std::size_t>(size) * size), meeting_(size), patience_(size) {
+    for (Member& member : members_) {
+      member.sources.resize(size);
+      member.targets.resize(size);
+    }
+  }
+
+  int size() const override { return static_cast<int>(members_.size()); }
+
+  void all_reduce(int member, std::span<const KernelTensor> in, std::span<const KernelTensor> out, Combiner combiner) override {
+    call(member, {Operation::all_reduce, in, out}, [&] {
+      const std::int64_t moved = combine_slice(member, in, combiner);
+      count(member, Operation::all_reduce, total_bytes(in), moved);
+    });
+  }
+
+  void reduce_scatter(int member, const KernelTensor& in, const KernelTensor& out, int dim, std::int64_t chunk, Combiner combiner) override {
+    call(member, {Operation::reduce_scatter, {&in, 1}, {&out, 1}}, [&] {
+      At from, to;
+      const BoxCopy box = BoxCopy::make(in.type.shape, origin(from, in.type.rank(), dim, member * chunk), out.type.shape,
+                                        origin(to, in.type.rank(), dim, 0), out.type.shape);
+      combine_box(member, box, out, combiner);
+      count(member, Operation::reduce_scatter, in.type.bytes(), (size() - 1) * out.type.bytes());
+    });
+  }
+
+  void all_gather(int member, const KernelTensor& in, const KernelTensor& out, int dim, std::int64_t chunk) override {
+    call(member, {Operation::all_gather, {&in, 1}, {&out, 1}}, [&] {
+      for (int other = 0; other < size(); ++other) {
+        const KernelTensor& shard = members_[other].shown.in[0];
+        At from, to;
+        copy(shard, origin(from, shard.type.rank(), dim, 0), out, origin(to, out.type.rank(), dim, other * chunk), shard.type.shape);
+      }
+      count(member, Operation::all_gather, out.type.bytes(), out.type.bytes() - in.type.bytes());
+    });
+  }
+
+  void all_to_all(int member, const KernelTensor& in, const KernelTensor& out, int split_dim, std::int64_t split_chunk,
+                  int gather_dim, std::int64_t gather_chunk) override {
+    call(member, {Operation::all_to_all, {&in, 1}, {&out, 1}}, [&] {
+      std::int64_t own = 0;
+      for (int other = 0; other < size(); ++other) {
+        const KernelTensor& shard = members_[other].shown.in[0];
+        const std::int64_t bytes = exchange(member, other, shard, out, split_dim, split_chunk, gather_dim, gather_chunk);
+        if (other == member) own = bytes;
+      }
+      count(member, Operation::all_to_all, in.type.bytes(), out.type.bytes() - own);
+    });
+  }
+
+  void broadcast(int member, const KernelTensor& tensor, int root) override {
+    call(member, {Operation::broadcast, {&tensor, 1}, {&tensor, 1}}, [&] {
+      const KernelTensor& source = members_[root].shown.in[0];
+      invariant(source.type == tensor.type, "broadcast: {} of member {} into {} of member {}", to_string(source.type), root,
+                to_string(tensor.type), member);
+      if (member != root) std::copy_n(source.data, tensor.type.bytes(), tensor.data);
+      count(member, Operation::broadcast, tensor.type.bytes(), member == root ? 0 : tensor.type.bytes());
+    });
+  }
+
+  void send(int member, const KernelTensor& tensor, int to) override {
+    Channel& way = channel(member, to);
+    way.tensor = &tensor;
+    if (way.state.fetch_or(Channel::kOffered, std::memory_order_acq_rel) & Channel::kAborted) throw Aborted("send aborted");
+    way.state.notify_all();
+    // An aborted offer is withdrawn unless the receiver is reading it already.
+    patience_.wait(way.state, [&](std::uint32_t state) {
+      if (!(state & (Channel::kOffered | Channel::kTaking))) return true;
+      if (state != (Channel::kOffered | Channel::kAborted)) return false;
+      if (way.state.compare_exchange_strong(state, Channel::kAborted)) throw Aborted("send aborted");
+      return false;
+    });
+    count(member, Operation::send, tensor.type.bytes(), 0);
+  }
+
+  void receive(int member, const KernelTensor& tensor, int from) override {
+    Channel& way = channel(from, member);
+    patience_.wait(way.state, [&](std::uint32_t state) {
+      if (state & Channel::kAborted) throw Aborted("receive aborted");
+      return state == Channel::kOffered && way.state.compare_exchange_strong(state, Channel::kTaking);
+    });
+    const TensorType sent = way.tensor->type;
+    if (sent == tensor.type) std::copy_n(way.tensor->data, tensor.type.bytes(), tensor.data);
+    way.state.fetch_and(~Channel::kTaking, std::memory_order_acq_rel);
+    way.state.notify_all();
+    invariant(sent == tensor.type, "receive: {} from member {} into {}", to_string(sent), from, to_string(tensor.type));
+    count(member, Operation::receive, tensor.type.bytes(), tensor.type.bytes());
+  }
+
+  void barrier(int member) override {
+    meeting_.enter();
+    meeting_.leave();
+    count(member, Operation::barrier, 0, 0);
+  }
+
+  void abort() override {
+    meeting_.abort();
+    for (Channel& way : channels_) {
+      way.state.fetch_or(Channel::kAborted, std::memory_order_acq_rel);
+      way.state.notify_all();
+    }
+  }
+
+  const Counts& counts(int member) const override { return members_[member].counts; }
+  void reset_counts(int member) override { members_[member].counts = {}; }
+
+ private:
+  /// Publishes, meets, does the member's part and meets again; everybody leaves, also if the part fails.
+  template <class Part>
+  void call(int member, Published shown, Part&& part) {
+    members_[member].shown = shown;
+    meeting_.enter();
+    try {
+      check(member);
+      part();
+    } catch (...) {
+      meeting_.leave();
+      throw;
+    }
+    meeting_.leave();
+  }
+
+  void check(int member) const {
+    const Published& own = members_[member].shown;
+    for (const Member& other : members_)
+      invariant(other.shown.operation == own.operation && other.shown.in.size() == own.in.size() &&
+                    other.shown.out.size() == own.in.size(),
+                "collectives do not match: member {} calls {} of {} tensors while another calls {} of {}", member,
+                name_of(own.operation), own.in.size(), name_of(other.shown.operation), other.shown.in.size());
+  }
+
+  void count(int member, Operation operation, std::int64_t payload, std::int64_t moved) {
+    Count& count = members_[member].counts[static_cast<int>(operation)];
+    ++count.calls;
+    count.payload_bytes += payload;
+    count.moved_bytes += moved;
+  }
+
+  /// Copies a box and returns its bytes.
+  static std::int64_t copy(const KernelTensor& from, Extents from_at, const KernelTensor& to, Extents to_at, Extents extent) {
+    invariant(from.type.dtype == to.type.dtype, "collective: {} into {}", to_string(from.type), to_string(to.type));
+    const BoxCopy box = BoxCopy::make(from.type.shape, from_at, to.type.shape, to_at, extent);
+    box.copy(from.data, to.data, size_of(to.type.dtype));
+    return box.elements() * static_cast<std::int64_t>(size_of(to.type.dtype));
+  }
+
+  /// `other`'s part for `member` of an all_to_all; returns its bytes.
+  static std::int64_t exchange(int member, int other, const KernelTensor& shard, const KernelTensor& out, int split_dim,
+                               std::int64_t split_chunk, int gather_dim, std::int64_t gather_chunk) {
+    At from, to, box;
+    const int rank = out.type.rank();
+    std::copy(out.type.shape.begin(), out.type.shape.end(), box.begin());
+    box[gather_dim] = shard.type.shape[gather_dim];
+    const Extents extent{box.data(), static_cast<std::size_t>(rank)};
+    return copy(shard, origin(from, rank, split_dim, member * split_chunk), out,
+                origin(to, rank, gather_dim, other * gather_chunk), extent);
+  }
+
+  /// This member's slice of the tensors laid end to end, combined and written to everybody; returns the bytes that crossed. Slices
+  /// begin at multiples of kSliceElements, so that members do not write into one cache line.
+  std::int64_t combine_slice(int member, std::span<const KernelTensor> tensors, Combiner combiner) {
+    const std::int64_t total = total_elements(tensors);
+    const auto bound = [&](int i) { return i == size() ? total : total * i / size() / kSliceElements * kSliceElements; };
+    std::int64_t first = 0, bytes = 0;
+    for (std::size_t t = 0; t < tensors.size(); first += tensors[t++].type.elements()) {
+      const std::int64_t begin = std::max(bound(member), first) - first;
+      const std::int64_t end = std::min(bound(member + 1) - first, tensors[t].type.elements());
+      if (begin < end) bytes += combine_range(member, t, begin, end, combiner);
+    }
+    return 2 * (size() - 1) * bytes;
+  }
+
+  std::int64_t combine_range(int member, std::size_t tensor, std::int64_t begin, std::int64_t end, Combiner combiner) {
+    Member& own = members_[member];
+    const TensorType& type = own.shown.in[tensor].type;
+    const std::int64_t size = static_cast<std::int64_t>(size_of(type.dtype));
+    for (std::size_t m = 0; m < members_.size(); ++m) {
+      const Published& shown = members_[m].shown;
+      invariant(shown.in[tensor].type == type && shown.out[tensor].type == type, "all_reduce: {} of member {} with {} of member {}",
+                to_string(type), member, to_string(shown.in[tensor].type), m);
+      own.sources[m] = shown.in[tensor].data + begin * size;
+      own.targets[m] = shown.out[tensor].data + begin * size;
+    }
+    combine(type.dtype, combiner, own.sources, own.targets, end - begin);
+    return (end - begin) * size;
+  }
+
+  void combine_box(int member, const BoxCopy& box, const KernelTensor& out, Combiner combiner) {
+    Member& own = members_[member];
+    const TensorType& type = own.shown.in[0].type;
+    const auto size = static_cast<std::int64_t>(size_of(type.dtype));
+    for (const Member& other : members_)
+      invariant(other.shown.in[0].type == type && out.type.dtype == type.dtype, "reduce_scatter: {} of member {} with {}",
+                to_string(type), member, to_string(other.shown.in[0].type));
+    box.for_each_run(0, box.runs(), [&](std::int64_t from, std::int64_t to) {
+      for (std::size_t m = 0; m < members_.size(); ++m) own.sources[m] = members_[m].shown.in[0].data + from * size;
+      own.targets[0] = out.data + to * size;
+      combine(type.dtype, combiner, own.sources, {own.targets.data(), 1}, box.run);
+    });
+  }
+
+  Channel& channel(int from, int to) { return channels_[static_cast<std::size_t>(from) * members_.size() + to]; }
+
+  static constexpr std::int64_t kSliceElements = 64;
+  std::vector<Member> members_;
+  std::vector<Channel> channels_;
+  Rendezvous meeting_;
+  Patience patience_;
+};
+
+}  // namespace
+
+std::string_view name_of(Operation operation) {
+  constexpr std::string_view kNames[kNumOperations] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
+                                                       "broadcast",  "send",           "receive",    "barrier"};
+  return kNames[static_cast<int>(operation)];
+}
+
+std::unique_ptr<Group> make_thread_group(int size) {
+  require(size >= 1, "thread group of {} members; give at least 1", size);
+  return std::make_unique<ThreadGroup>(size);
+}
+
+}  // namespace alpa::comm
