@@ -10,7 +10,8 @@ set(ALPA_KERNEL_OPTIONS -fno-trapping-math -fno-math-errno)
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   list(APPEND ALPA_KERNEL_OPTIONS -O3)
 endif()
-set_source_files_properties(${ALPA_KERNELS} PROPERTIES COMPILE_OPTIONS "${ALPA_KERNEL_OPTIONS}")
+set_source_files_properties(${ALPA_KERNELS} ${PROJECT_SOURCE_DIR}/src/comm/combine.cc
+  PROPERTIES COMPILE_OPTIONS "${ALPA_KERNEL_OPTIONS}")
 
 add_library(alpa ${ALPA_SOURCES} ${ALPA_KERNELS})
 add_library(alpa::alpa ALIAS alpa)

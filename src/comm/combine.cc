@@ -22,9 +22,12 @@ inline std::uint8_t widen(std::uint8_t x) { return x; }
 
 template <class T, class Wide>
 inline T narrow(Wide x) {
-  if constexpr (std::is_same_v<T, Bf16>) return to_bf16(x);
-  else if constexpr (std::is_same_v<T, F16>) return to_f16(x);
-  else return static_cast<T>(x);
+  if constexpr (std::is_same_v<T, Bf16>)
+    return to_bf16(x);
+  else if constexpr (std::is_same_v<T, F16>)
+    return to_f16(x);
+  else
+    return static_cast<T>(x);
 }
 
 struct Sum {
@@ -42,7 +45,8 @@ struct Max {
 };
 
 template <class T, class Op>
-void combine_blocks(std::span<const std::byte* const> sources, std::span<std::byte* const> targets, std::int64_t count) {
+void combine_blocks(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+                    std::int64_t count) {
   using Wide = decltype(widen(T{}));
   Wide block[kBlock];
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
@@ -62,15 +66,18 @@ void combine_blocks(std::span<const std::byte* const> sources, std::span<std::by
 
 /// i32 sums are taken unsigned, where wrapping is defined; maxima need the sign.
 template <class T, class SumType = T>
-void combine_as(Combiner combiner, std::span<const std::byte* const> sources, std::span<std::byte* const> targets, std::int64_t count) {
-  if (combiner == Combiner::sum) combine_blocks<SumType, Sum>(sources, targets, count);
-  else combine_blocks<T, Max>(sources, targets, count);
+void combine_as(Combiner combiner, std::span<const std::byte* const> sources,
+                std::span<std::byte* const> targets, std::int64_t count) {
+  if (combiner == Combiner::sum)
+    combine_blocks<SumType, Sum>(sources, targets, count);
+  else
+    combine_blocks<T, Max>(sources, targets, count);
 }
 
 }  // namespace
 
-void combine(DType dtype, Combiner combiner, std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
-             std::int64_t count) {
+void combine(DType dtype, Combiner combiner, std::span<const std::byte* const> sources,
+             std::span<std::byte* const> targets, std::int64_t count) {
   switch (dtype) {
     case DType::f32: return combine_as<float>(combiner, sources, targets, count);
     case DType::f64: return combine_as<double>(combiner, sources, targets, count);

@@ -26,8 +26,9 @@ void Rendezvous::arrive(bool abortable) {
   do {
     if (abortable && (word & kAborted)) throw Aborted("collective aborted");
     last = (word & kArrived) + 1 == size_;
-  } while (!word_.compare_exchange_weak(word, last ? (word & kAborted) | ((word + kMeeting) & kMeetings) : word + 1,
-                                        std::memory_order_acq_rel, std::memory_order_acquire));
+  } while (!word_.compare_exchange_weak(
+      word, last ? (word & kAborted) | ((word + kMeeting) & kMeetings) : word + 1,
+      std::memory_order_acq_rel, std::memory_order_acquire));
   if (last) return word_.notify_all();
   const std::uint32_t meeting = word & kMeetings;
   const std::uint32_t now = patience_.wait(word_, [&](std::uint32_t value) {

@@ -1,5 +1,5 @@
-// src/comm/thread_group.cc — collectives between threads of one process: every member publishes its tensors, all meet, each reads what
-// it needs out of the others' memory, all meet again
+// src/comm/thread_group.cc — collectives between threads of one process: every member publishes its
+// tensors, all meet, each reads what it needs out of the others' memory, all meet again
 #include <algorithm>
 #include <vector>
 
@@ -27,7 +27,8 @@ struct alignas(64) Member {
   std::vector<std::byte*> targets;
 };
 
-/// The way from one member to another: the sender offers a tensor, the receiver takes it out of the sender's memory.
+/// The way from one member to another: the sender offers a tensor, the receiver takes it out of the
+/// sender's memory.
 struct Channel {
   static constexpr std::uint32_t kOffered = 1, kTaking = 2, kAborted = 4;
   std::atomic<std::uint32_t> state{0};
@@ -65,41 +66,46 @@ class ThreadGroup final : public Group {
 
   int size() const override { return static_cast<int>(members_.size()); }
 
-  void all_reduce(int member, std::span<const KernelTensor> in, std::span<const KernelTensor> out, Combiner combiner) override {
+  void all_reduce(int member, std::span<const KernelTensor> in, std::span<const KernelTensor> out,
+                  Combiner combiner) override {
     call(member, {Operation::all_reduce, in, out}, [&] {
       const std::int64_t moved = combine_slice(member, in, combiner);
       count(member, Operation::all_reduce, total_bytes(in), moved);
     });
   }
 
-  void reduce_scatter(int member, const KernelTensor& in, const KernelTensor& out, int dim, std::int64_t chunk, Combiner combiner) override {
+  void reduce_scatter(int member, const KernelTensor& in, const KernelTensor& out, int dim,
+                      std::int64_t chunk, Combiner combiner) override {
     call(member, {Operation::reduce_scatter, {&in, 1}, {&out, 1}}, [&] {
       At from, to;
-      const BoxCopy box = BoxCopy::make(in.type.shape, origin(from, in.type.rank(), dim, member * chunk), out.type.shape,
-                                        origin(to, in.type.rank(), dim, 0), out.type.shape);
+      const BoxCopy box = BoxCopy::make(in.type.shape, origin(from, in.type.rank(), dim, member * chunk),
+                                        out.type.shape, origin(to, in.type.rank(), dim, 0), out.type.shape);
       combine_box(member, box, out, combiner);
       count(member, Operation::reduce_scatter, in.type.bytes(), (size() - 1) * out.type.bytes());
     });
   }
 
-  void all_gather(int member, const KernelTensor& in, const KernelTensor& out, int dim, std::int64_t chunk) override {
+  void all_gather(int member, const KernelTensor& in, const KernelTensor& out, int dim,
+                  std::int64_t chunk) override {
     call(member, {Operation::all_gather, {&in, 1}, {&out, 1}}, [&] {
       for (int other = 0; other < size(); ++other) {
         const KernelTensor& shard = members_[other].shown.in[0];
         At from, to;
-        copy(shard, origin(from, shard.type.rank(), dim, 0), out, origin(to, out.type.rank(), dim, other * chunk), shard.type.shape);
+        copy(shard, origin(from, shard.type.rank(), dim, 0), out,
+             origin(to, out.type.rank(), dim, other * chunk), shard.type.shape);
       }
       count(member, Operation::all_gather, out.type.bytes(), out.type.bytes() - in.type.bytes());
     });
   }
 
-  void all_to_all(int member, const KernelTensor& in, const KernelTensor& out, int split_dim, std::int64_t split_chunk,
-                  int gather_dim, std::int64_t gather_chunk) override {
+  void all_to_all(int member, const KernelTensor& in, const KernelTensor& out, int split_dim,
+                  std::int64_t split_chunk, int gather_dim, std::int64_t gather_chunk) override {
     call(member, {Operation::all_to_all, {&in, 1}, {&out, 1}}, [&] {
       std::int64_t own = 0;
       for (int other = 0; other < size(); ++other) {
         const KernelTensor& shard = members_[other].shown.in[0];
-        const std::int64_t bytes = exchange(member, other, shard, out, split_dim, split_chunk, gather_dim, gather_chunk);
+        const std::int64_t bytes =
+            exchange(member, other, shard, out, split_dim, split_chunk, gather_dim, gather_chunk);
         if (other == member) own = bytes;
       }
       count(member, Operation::all_to_all, in.type.bytes(), out.type.bytes() - own);
@@ -109,8 +115,8 @@ class ThreadGroup final : public Group {
   void broadcast(int member, const KernelTensor& tensor, int root) override {
     call(member, {Operation::broadcast, {&tensor, 1}, {&tensor, 1}}, [&] {
       const KernelTensor& source = members_[root].shown.in[0];
-      invariant(source.type == tensor.type, "broadcast: {} of member {} into {} of member {}", to_string(source.type), root,
-                to_string(tensor.type), member);
+      invariant(source.type == tensor.type, "broadcast: {} of member {} into {} of member {}",
+                to_string(source.type), root, to_string(tensor.type), member);
       if (member != root) std::copy_n(source.data, tensor.type.bytes(), tensor.data);
       count(member, Operation::broadcast, tensor.type.bytes(), member == root ? 0 : tensor.type.bytes());
     });
@@ -119,7 +125,8 @@ class ThreadGroup final : public Group {
   void send(int member, const KernelTensor& tensor, int to) override {
     Channel& way = channel(member, to);
     way.tensor = &tensor;
-    if (way.state.fetch_or(Channel::kOffered, std::memory_order_acq_rel) & Channel::kAborted) throw Aborted("send aborted");
+    if (way.state.fetch_or(Channel::kOffered, std::memory_order_acq_rel) & Channel::kAborted)
+      throw Aborted("send aborted");
     way.state.notify_all();
     // An aborted offer is withdrawn unless the receiver is reading it already.
     patience_.wait(way.state, [&](std::uint32_t state) {
@@ -141,7 +148,8 @@ class ThreadGroup final : public Group {
     if (sent == tensor.type) std::copy_n(way.tensor->data, tensor.type.bytes(), tensor.data);
     way.state.fetch_and(~Channel::kTaking, std::memory_order_acq_rel);
     way.state.notify_all();
-    invariant(sent == tensor.type, "receive: {} from member {} into {}", to_string(sent), from, to_string(tensor.type));
+    invariant(sent == tensor.type, "receive: {} from member {} into {}", to_string(sent), from,
+              to_string(tensor.type));
     count(member, Operation::receive, tensor.type.bytes(), tensor.type.bytes());
   }
 
@@ -183,8 +191,9 @@ class ThreadGroup final : public Group {
     for (const Member& other : members_)
       invariant(other.shown.operation == own.operation && other.shown.in.size() == own.in.size() &&
                     other.shown.out.size() == own.in.size(),
-                "collectives do not match: member {} calls {} of {} tensors while another calls {} of {}", member,
-                name_of(own.operation), own.in.size(), name_of(other.shown.operation), other.shown.in.size());
+                "collectives do not match: member {} calls {} of {} tensors while another calls {} of {}",
+                member, name_of(own.operation), own.in.size(), name_of(other.shown.operation),
+                other.shown.in.size());
   }
 
   void count(int member, Operation operation, std::int64_t payload, std::int64_t moved) {
@@ -195,16 +204,19 @@ class ThreadGroup final : public Group {
   }
 
   /// Copies a box and returns its bytes.
-  static std::int64_t copy(const KernelTensor& from, Extents from_at, const KernelTensor& to, Extents to_at, Extents extent) {
-    invariant(from.type.dtype == to.type.dtype, "collective: {} into {}", to_string(from.type), to_string(to.type));
+  static std::int64_t copy(const KernelTensor& from, Extents from_at, const KernelTensor& to, Extents to_at,
+                           Extents extent) {
+    invariant(from.type.dtype == to.type.dtype, "collective: {} into {}", to_string(from.type),
+              to_string(to.type));
     const BoxCopy box = BoxCopy::make(from.type.shape, from_at, to.type.shape, to_at, extent);
     box.copy(from.data, to.data, size_of(to.type.dtype));
     return box.elements() * static_cast<std::int64_t>(size_of(to.type.dtype));
   }
 
   /// `other`'s part for `member` of an all_to_all; returns its bytes.
-  static std::int64_t exchange(int member, int other, const KernelTensor& shard, const KernelTensor& out, int split_dim,
-                               std::int64_t split_chunk, int gather_dim, std::int64_t gather_chunk) {
+  static std::int64_t exchange(int member, int other, const KernelTensor& shard, const KernelTensor& out,
+                               int split_dim, std::int64_t split_chunk, int gather_dim,
+                               std::int64_t gather_chunk) {
     At from, to, box;
     const int rank = out.type.rank();
     std::copy(out.type.shape.begin(), out.type.shape.end(), box.begin());
@@ -214,11 +226,14 @@ class ThreadGroup final : public Group {
                 origin(to, rank, gather_dim, other * gather_chunk), extent);
   }
 
-  /// This member's slice of the tensors laid end to end, combined and written to everybody; returns the bytes that crossed. Slices
-  /// begin at multiples of kSliceElements, so that members do not write into one cache line.
+  /// This member's slice of the tensors laid end to end, combined and written to everybody; returns the
+  /// bytes that crossed. Slices begin at multiples of kSliceElements, so that members do not write into one
+  /// cache line.
   std::int64_t combine_slice(int member, std::span<const KernelTensor> tensors, Combiner combiner) {
     const std::int64_t total = total_elements(tensors);
-    const auto bound = [&](int i) { return i == size() ? total : total * i / size() / kSliceElements * kSliceElements; };
+    const auto bound = [&](int i) {
+      return i == size() ? total : total * i / size() / kSliceElements * kSliceElements;
+    };
     std::int64_t first = 0, bytes = 0;
     for (std::size_t t = 0; t < tensors.size(); first += tensors[t++].type.elements()) {
       const std::int64_t begin = std::max(bound(member), first) - first;
@@ -228,14 +243,16 @@ class ThreadGroup final : public Group {
     return 2 * (size() - 1) * bytes;
   }
 
-  std::int64_t combine_range(int member, std::size_t tensor, std::int64_t begin, std::int64_t end, Combiner combiner) {
+  std::int64_t combine_range(int member, std::size_t tensor, std::int64_t begin, std::int64_t end,
+                             Combiner combiner) {
     Member& own = members_[member];
     const TensorType& type = own.shown.in[tensor].type;
     const std::int64_t size = static_cast<std::int64_t>(size_of(type.dtype));
     for (std::size_t m = 0; m < members_.size(); ++m) {
       const Published& shown = members_[m].shown;
-      invariant(shown.in[tensor].type == type && shown.out[tensor].type == type, "all_reduce: {} of member {} with {} of member {}",
-                to_string(type), member, to_string(shown.in[tensor].type), m);
+      invariant(shown.in[tensor].type == type && shown.out[tensor].type == type,
+                "all_reduce: {} of member {} with {} of member {}", to_string(type), member,
+                to_string(shown.in[tensor].type), m);
       own.sources[m] = shown.in[tensor].data + begin * size;
       own.targets[m] = shown.out[tensor].data + begin * size;
     }
@@ -248,16 +265,20 @@ class ThreadGroup final : public Group {
     const TensorType& type = own.shown.in[0].type;
     const auto size = static_cast<std::int64_t>(size_of(type.dtype));
     for (const Member& other : members_)
-      invariant(other.shown.in[0].type == type && out.type.dtype == type.dtype, "reduce_scatter: {} of member {} with {}",
-                to_string(type), member, to_string(other.shown.in[0].type));
+      invariant(other.shown.in[0].type == type && out.type.dtype == type.dtype,
+                "reduce_scatter: {} of member {} with {}", to_string(type), member,
+                to_string(other.shown.in[0].type));
     box.for_each_run(0, box.runs(), [&](std::int64_t from, std::int64_t to) {
-      for (std::size_t m = 0; m < members_.size(); ++m) own.sources[m] = members_[m].shown.in[0].data + from * size;
+      for (std::size_t m = 0; m < members_.size(); ++m)
+        own.sources[m] = members_[m].shown.in[0].data + from * size;
       own.targets[0] = out.data + to * size;
       combine(type.dtype, combiner, own.sources, {own.targets.data(), 1}, box.run);
     });
   }
 
-  Channel& channel(int from, int to) { return channels_[static_cast<std::size_t>(from) * members_.size() + to]; }
+  Channel& channel(int from, int to) {
+    return channels_[static_cast<std::size_t>(from) * members_.size() + to];
+  }
 
   static constexpr std::int64_t kSliceElements = 64;
   std::vector<Member> members_;
@@ -269,8 +290,9 @@ class ThreadGroup final : public Group {
 }  // namespace
 
 std::string_view name_of(Operation operation) {
-  constexpr std::string_view kNames[kNumOperations] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
-                                                       "broadcast",  "send",           "receive",    "barrier"};
+  constexpr std::string_view kNames[kNumOperations] = {"all_reduce", "reduce_scatter", "all_gather",
+                                                       "all_to_all", "broadcast",      "send",
+                                                       "receive",    "barrier"};
   return kNames[static_cast<int>(operation)];
 }
 

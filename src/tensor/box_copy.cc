@@ -14,8 +14,8 @@ void check(Extents source, Extents source_at, Extents target, Extents target_at,
                 target.size() == rank && target_at.size() == rank,
             "box copy: ranks {}, {}, {}", source.size(), target.size(), rank);
   for (std::size_t d = 0; d < rank; ++d)
-    invariant(extent[d] == 0 || (source_at[d] >= 0 && source_at[d] + extent[d] <= source[d] && target_at[d] >= 0 &&
-                                 target_at[d] + extent[d] <= target[d]),
+    invariant(extent[d] == 0 || (source_at[d] >= 0 && source_at[d] + extent[d] <= source[d] &&
+                                 target_at[d] >= 0 && target_at[d] + extent[d] <= target[d]),
               "box copy: dimension {}: {} elements from {} of {} to {} of {}", d, extent[d], source_at[d],
               source[d], target_at[d], target[d]);
 }
@@ -47,7 +47,8 @@ void take_run(BoxCopy& copy) {
 }
 
 template <class Word>
-void copy_words(const BoxCopy& box, const std::byte* source, std::byte* target, std::int64_t begin, std::int64_t end) {
+void copy_words(const BoxCopy& box, const std::byte* source, std::byte* target, std::int64_t begin,
+                std::int64_t end) {
   box.for_each_run(begin, end, [&](std::int64_t from, std::int64_t to) {
     std::memcpy(target + to * sizeof(Word), source + from * sizeof(Word), sizeof(Word));
   });
@@ -55,7 +56,8 @@ void copy_words(const BoxCopy& box, const std::byte* source, std::byte* target, 
 
 }  // namespace
 
-BoxCopy BoxCopy::make(Extents source, Extents source_at, Extents target, Extents target_at, Extents extent) {
+BoxCopy BoxCopy::make(Extents source, Extents source_at, Extents target, Extents target_at,
+                      Extents extent) {
   check(source, source_at, target, target_at, extent);
   BoxCopy copy;
   std::int64_t source_stride = 1, target_stride = 1;
@@ -75,8 +77,8 @@ std::int64_t BoxCopy::runs() const {
   return runs;
 }
 
-void BoxCopy::copy(const std::byte* source, std::byte* target, std::size_t element_bytes, std::int64_t begin,
-                   std::int64_t end) const {
+void BoxCopy::copy(const std::byte* source, std::byte* target, std::size_t element_bytes,
+                   std::int64_t begin, std::int64_t end) const {
   const auto bytes = static_cast<std::size_t>(run) * element_bytes;
   if (bytes == 4 && element_bytes == 4) return copy_words<std::uint32_t>(*this, source, target, begin, end);
   if (bytes == 8 && element_bytes == 8) return copy_words<std::uint64_t>(*this, source, target, begin, end);

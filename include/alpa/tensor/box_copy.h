@@ -1,6 +1,7 @@
 #pragma once
-/// Copying a box out of one dense row-major tensor into another of the same rank: slices, shards, gathered pieces.
-/// A BoxCopy is built on the stack (nothing is allocated) and holds as few and as long contiguous runs as both layouts allow.
+/// Copying a box out of one dense row-major tensor into another of the same rank: slices, shards, gathered
+/// pieces. A BoxCopy is built on the stack (nothing is allocated) and holds as few and as long contiguous
+/// runs as both layouts allow.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,10 +17,10 @@ struct BoxCopy {
   int loops = 0;  ///< loops around one contiguous run, innermost first; strides in elements
   std::array<std::int64_t, kMaxRank> count{}, source_stride{}, target_stride{};
   std::int64_t source_begin = 0, target_begin = 0;  ///< first element in either tensor
-  std::int64_t run = 1;                             ///< elements of one contiguous run; 0 if the box is empty
+  std::int64_t run = 1;  ///< elements of one contiguous run; 0 if the box is empty
 
-  /// The box of `extent` elements at `source_at` of a tensor of shape `source`, to `target_at` of one of shape `target`.
-  /// Throws Bug if it leaves one of them, or if the rank exceeds kMaxRank.
+  /// The box of `extent` elements at `source_at` of a tensor of shape `source`, to `target_at` of one of
+  /// shape `target`. Throws Bug if it leaves one of them, or if the rank exceeds kMaxRank.
   static BoxCopy make(Extents source, Extents source_at, Extents target, Extents target_at, Extents extent);
 
   std::int64_t runs() const;
@@ -49,7 +50,8 @@ struct BoxCopy {
   }
 
   /// Copies the runs [begin, end) between tensors with elements of `element_bytes`.
-  void copy(const std::byte* source, std::byte* target, std::size_t element_bytes, std::int64_t begin, std::int64_t end) const;
+  void copy(const std::byte* source, std::byte* target, std::size_t element_bytes, std::int64_t begin,
+            std::int64_t end) const;
   /// Copies the whole box.
   void copy(const std::byte* source, std::byte* target, std::size_t element_bytes) const {
     copy(source, target, element_bytes, 0, runs());
