@@ -11,7 +11,6 @@
 namespace alpa {
 namespace {
 
-using Kind = AxisPlacement::Kind;
 constexpr double kUnreached = std::numeric_limits<double>::infinity();
 
 /// Best known way to one spec.
@@ -20,14 +19,6 @@ struct Label {
   int steps = 0;
   int move = -1;  ///< the last one; -1 at the source and where unreached
 };
-
-std::uint32_t combiners_of(const ShardingSpec& spec) {
-  std::uint32_t combiners = 0;
-  for (const AxisPlacement& a : spec.axes) {
-    if (a.kind == Kind::partial) combiners |= a.combiner == Combiner::sum ? kPartialSum : kPartialMax;
-  }
-  return combiners;
-}
 
 /// Dijkstra from one spec. Among equally cheap ways the one with the fewest steps wins, then the one whose
 /// last step comes first in the order of ReshardKind, axes and dimensions; so the answer does not depend on
@@ -41,7 +32,7 @@ class Search {
   void run(int source) {
     std::fill(labels_.begin(), labels_.end(), Label{});
     labels_[source] = {.seconds = 0};
-    const std::uint32_t combiners = combiners_of(graph_.list.specs[source]);
+    const std::uint32_t combiners = graph_.list.partials[source];
     queue_.assign(1, {0, 0, source});
     while (!queue_.empty()) {
       std::pop_heap(queue_.begin(), queue_.end(), std::greater<>());
@@ -57,7 +48,7 @@ class Search {
   void relax_from(int spec, std::uint32_t combiners) {
     for (int m = graph_.first_move[spec]; m < graph_.first_move[spec + 1]; ++m) {
       const Move& move = graph_.moves[m];
-      if (combiners && (combiners_of(graph_.list.specs[move.to]) & ~combiners)) continue;
+      if (combiners && (graph_.list.partials[move.to] & ~combiners)) continue;  // never from sums to maxima
       const Label way{labels_[spec].seconds + move.seconds, labels_[spec].steps + 1, m};
       Label& best = labels_[move.to];
       const bool shorter = std::tie(way.seconds, way.steps) < std::tie(best.seconds, best.steps);

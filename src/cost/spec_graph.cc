@@ -55,7 +55,7 @@ class Enumeration {
   }
 
   void choose_partials(const ShardingSpec& spec) {
-    emit(spec);
+    emit(spec, 0);
     if (limits_.partials & kPartialSum) add_partials(spec, 0, Combiner::sum);
     if (limits_.partials & kPartialMax) add_partials(spec, 0, Combiner::max);
   }
@@ -64,13 +64,14 @@ class Enumeration {
     for (int axis = first_axis; axis < mesh_.num_axes(); ++axis) {
       if (spec.axes[axis].kind != Kind::replicated || !usable(axis)) continue;
       const ShardingSpec more = spec.partial(axis, combiner);
-      emit(more);
+      emit(more, combiner == Combiner::sum ? kPartialSum : kPartialMax);
       add_partials(more, axis + 1, combiner);
     }
   }
 
-  void emit(const ShardingSpec& spec) {
+  void emit(const ShardingSpec& spec, std::uint32_t partials) {
     list_.specs.push_back(spec);
+    list_.partials.push_back(partials);
     list_.extents.insert(list_.extents.end(), extents_.begin(), extents_.end());
   }
 

@@ -11,11 +11,12 @@
 
 namespace alpa {
 
-/// Specs with the extents of their largest shard.
+/// Specs with their combiners and the extents of their largest shard.
 struct SpecList {
   int rank = 0;
   std::vector<ShardingSpec> specs;
-  std::vector<std::int64_t> extents;  ///< rank numbers per spec: the nominal chunk of every dimension
+  std::vector<std::uint32_t> partials;  ///< per spec: 0, kPartialSum or kPartialMax
+  std::vector<std::int64_t> extents;    ///< rank numbers per spec: the nominal chunk of every dimension
 
   const std::int64_t* extents_of(int spec) const {
     return extents.data() + static_cast<std::ptrdiff_t>(spec) * rank;

@@ -1,5 +1,5 @@
-// Every resharding path is executed on simulated devices: the numbers must be those of the target layout and the elements sent
-// those that were priced.
+// Every resharding path is executed on simulated devices: the numbers must be those of the target layout
+// and the elements sent those that were priced.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -20,11 +20,11 @@ struct Prices {
 };
 
 const std::vector<Prices> kPrices{
-    {{0, 0}, {1, 1}, {}},                               // bytes alone
-    {{4096, 4096}, {1, 1}, {}},                         // few steps
-    {{0, 0}, {1, 16}, {}},                              // a slow second axis
-    {{64, 0}, {8, 1}, {.allow_all_gather = false}},     //
-    {{0, 64}, {1, 2}, {.allow_all_to_all = false}},     //
+    {{0, 0}, {1, 1}, {}},                            // bytes alone
+    {{4096, 4096}, {1, 1}, {}},                      // few steps
+    {{0, 0}, {1, 16}, {}},                           // a slow second axis
+    {{64, 0}, {8, 1}, {.allow_all_gather = false}},  //
+    {{0, 64}, {1, 2}, {.allow_all_to_all = false}},  //
 };
 
 DeviceMesh mesh_of(const std::vector<int>& sizes, const Prices& prices) {
@@ -70,8 +70,8 @@ void check_price(const ReshardStep& step, const simulated::Traffic& traffic, con
 }
 
 /// Executes one path, comparing with the whole tensor after every step.
-void check_path(const ReshardPath& path, const TensorType& type, const ShardingSpec& from, const ShardingSpec& to,
-                const DeviceMesh& mesh) {
+void check_path(const ReshardPath& path, const TensorType& type, const ShardingSpec& from,
+                const ShardingSpec& to, const DeviceMesh& mesh) {
   std::vector<double> whole(type.elements());
   for (std::size_t e = 0; e < whole.size(); ++e) whole[e] = identity_number(e);
   simulated::Tensor tensor = simulated::distribute(whole, type.shape, from, mesh);
@@ -93,22 +93,26 @@ void check_triangles(const std::vector<double>& seconds, std::size_t n) {
     CHECK(seconds[a * n + a] == 0);
     for (std::size_t b = 0; b < n; ++b) {
       for (std::size_t c = 0; c < n; ++c) {
-        if (seconds[a * n + c] > (seconds[a * n + b] + seconds[b * n + c]) * (1 + 1e-12)) FAIL_CHECK("triangle inequality broken");
+        if (seconds[a * n + c] > (seconds[a * n + b] + seconds[b * n + c]) * (1 + 1e-12))
+          FAIL_CHECK("triangle inequality broken");
       }
     }
   }
 }
 
 /// Every pair of `specs`; returns how many paths were executed.
-int check_all_pairs(const TensorType& type, const std::vector<ShardingSpec>& specs, const DeviceMesh& mesh, const ReshardModel& model) {
+int check_all_pairs(const TensorType& type, const std::vector<ShardingSpec>& specs, const DeviceMesh& mesh,
+                    const ReshardModel& model) {
   const std::vector<double> seconds = reshard_seconds(type, specs, specs, mesh, model);
   check_triangles(seconds, specs.size());
   int executed = 0;
   for (std::size_t a = 0; a < specs.size(); ++a) {
     for (std::size_t b = 0; b < specs.size(); ++b) {
-      INFO(to_string(type) << " on " << shape_text(mesh) << ": " << to_string(specs[a]) << " to " << to_string(specs[b]));
+      INFO(to_string(type) << " on " << shape_text(mesh) << ": " << to_string(specs[a]) << " to "
+                           << to_string(specs[b]));
       const std::optional<ReshardPath> path = find_reshard(type, specs[a], specs[b], mesh, model);
-      CHECK((path ? path->seconds : std::numeric_limits<double>::infinity()) == seconds[a * specs.size() + b]);
+      CHECK((path ? path->seconds : std::numeric_limits<double>::infinity()) ==
+            seconds[a * specs.size() + b]);
       if (!path) {
         CHECK_FALSE(model.collectives.allow_all_gather);
         continue;
@@ -130,7 +134,8 @@ void check_mesh(const std::vector<int>& sizes, std::uint32_t partials) {
     for (const Shape& shape : kShapes) {
       if (shape.size() == 3 && p % 2) continue;  // three price lists are enough for the largest tensors
       const TensorType type{f64, shape};
-      executed += check_all_pairs(type, all_specs(type, mesh, partials), mesh, {.collectives = prices.options});
+      executed +=
+          check_all_pairs(type, all_specs(type, mesh, partials), mesh, {.collectives = prices.options});
     }
   }
   CHECK(executed > 100);
@@ -138,13 +143,18 @@ void check_mesh(const std::vector<int>& sizes, std::uint32_t partials) {
 
 }  // namespace
 
-TEST_CASE("On one axis of 2, 3 and 4 devices every path of sums ends in the right numbers at the priced bytes") {
+TEST_CASE(
+    "On one axis of 2, 3 and 4 devices every path of sums ends in the right numbers at the priced bytes") {
   for (int n : {2, 3, 4}) check_mesh({n}, kPartialSum);
 }
 
-TEST_CASE("On 2x2 every path of sums ends in the right numbers at the priced bytes") { check_mesh({2, 2}, kPartialSum); }
+TEST_CASE("On 2x2 every path of sums ends in the right numbers at the priced bytes") {
+  check_mesh({2, 2}, kPartialSum);
+}
 
-TEST_CASE("On 2x3 every path of sums ends in the right numbers at the priced bytes") { check_mesh({2, 3}, kPartialSum); }
+TEST_CASE("On 2x3 every path of sums ends in the right numbers at the priced bytes") {
+  check_mesh({2, 3}, kPartialSum);
+}
 
 TEST_CASE("Maxima are combined like sums") {
   check_mesh({3}, kPartialMax);
@@ -161,5 +171,6 @@ TEST_CASE("Layouts with more parts than elements are left and reached correctly"
   };
   CHECK(check_all_pairs({f64, {3, 2}}, specs({"R", "S0@0", "S1@0", "P+@0"}), line, {}) == 16);
   CHECK(check_all_pairs({f64, {0, 2}}, specs({"R", "S0@0", "S1@0", "P+@0"}), line, {}) == 16);
-  CHECK(check_all_pairs({f64, {1, 2}}, specs({"R", "S0@0 S1@1", "S1@1 S1@0", "S0@1 P+@0", "S1@0 S1@1"}), grid, {}) == 25);
+  CHECK(check_all_pairs({f64, {1, 2}}, specs({"R", "S0@0 S1@1", "S1@1 S1@0", "S0@1 P+@0", "S1@0 S1@1"}),
+                        grid, {}) == 25);
 }

@@ -23,11 +23,13 @@ struct Found {
 };
 
 /// The path as text, like "reduce_scatter all_gather".
-Found reshard(const TensorType& type, const char* from, const char* to, const DeviceMesh& mesh, const ReshardModel& model = {}) {
+Found reshard(const TensorType& type, const char* from, const char* to, const DeviceMesh& mesh,
+              const ReshardModel& model = {}) {
   const auto path = find_reshard(type, parse_spec(from), parse_spec(to), mesh, model);
   if (!path) return {"impossible", 0};
   std::string text;
-  for (const ReshardStep& step : path->steps) text += (text.empty() ? "" : " ") + std::string(name_of(step.kind));
+  for (const ReshardStep& step : path->steps)
+    text += (text.empty() ? "" : " ") + std::string(name_of(step.kind));
   return {text, path->seconds};
 }
 
@@ -57,13 +59,14 @@ TEST_CASE("One axis, one step: each move costs its collective on its own bytes")
 
 TEST_CASE("Uneven parts are charged by the largest") {
   const DeviceMesh mesh = line(4, 0, 1);
-  CHECK(reshard({f32, {7}}, "S0@0", "R", mesh).seconds == 3 * 2 * 4);       // parts 2, 2, 2, 1
+  CHECK(reshard({f32, {7}}, "S0@0", "R", mesh).seconds == 3 * 2 * 4);  // parts 2, 2, 2, 1
   CHECK(reshard({f32, {7}}, "P+@0", "S0@0", mesh).seconds == 3 * 2 * 4);
   CHECK(reshard({f32, {7, 5}}, "S0@0", "S1@0", mesh).seconds == 3 * 2 * 2 * 4);  // pieces of 2 x 2
 }
 
 TEST_CASE("A step fields what a partitioner needs") {
-  const auto path = find_reshard({f32, {8, 12}}, parse_spec("S0@1 P+@0"), parse_spec("S1@1"), grid(2, 4, 1, 1, 0), {});
+  const auto path =
+      find_reshard({f32, {8, 12}}, parse_spec("S0@1 P+@0"), parse_spec("S1@1"), grid(2, 4, 1, 1, 0), {});
   REQUIRE(path);
   REQUIRE(path->steps.size() == 2);
   CHECK(path->steps[0] == ReshardStep{ReshardKind::all_to_all, {1}, 1, 0, parse_spec("S1@1 P+@0"), 3 * 24});
@@ -73,7 +76,8 @@ TEST_CASE("A step fields what a partitioner needs") {
   CHECK(gather->steps == std::vector<ReshardStep>{{ReshardKind::all_gather, {0}, 1, 1, {}, 1 + 192}});
 }
 
-TEST_CASE("Partial over two axes is reduced at once where that is cheapest, in stages where one axis is slow") {
+TEST_CASE(
+    "Partial over two axes is reduced at once where that is cheapest, in stages where one axis is slow") {
   const TensorType type{f32, {64, 64}};  // 16384 bytes
   CHECK(reshard(type, "P+@0 P+@1", "R", grid(2, 4)).steps == "all_reduce");
   CHECK(reshard(type, "P+@0 P+@1", "R", grid(2, 4)).seconds == 1 + 2 * 7 * 2048);
@@ -81,7 +85,8 @@ TEST_CASE("Partial over two axes is reduced at once where that is cheapest, in s
   const Found staged = reshard(type, "P+@0 P+@1", "R", grid(2, 4, 1, 100));
   CHECK(staged.steps == "reduce_scatter all_reduce all_gather");
   CHECK(staged.seconds == 3 + 8192 + 2 * 100 * 3 * 2048 + 8192);
-  CHECK(reshard({f32, {}}, "P+@0 P+@1", "R", grid(2, 4, 1, 100)).steps == "all_reduce all_reduce");  // nothing to scatter
+  CHECK(reshard({f32, {}}, "P+@0 P+@1", "R", grid(2, 4, 1, 100)).steps ==
+        "all_reduce all_reduce");  // nothing to scatter
 }
 
 TEST_CASE("What is not needed is not gathered") {
@@ -89,7 +94,8 @@ TEST_CASE("What is not needed is not gathered") {
   const TensorType type{f32, {8, 8}};
   // Only axis 1 leaves dimension 0: 4 parts of 64 bytes.
   CHECK(reshard(type, "S0@0 S0@1", "S0@0", mesh).seconds == 3 * 32);
-  // The major axis cannot leave before the minor one, but the minor one can step aside into dimension 1 and need not be gathered.
+  // The major axis cannot leave before the minor one, but the minor one can step aside into dimension 1 and
+  // need not be gathered.
   const Found found = reshard(type, "S0@0 S0@1", "S1@1", mesh);
   CHECK(found.steps == "all_to_all all_gather");
   CHECK(found.seconds == 3 * 8 + 32);
@@ -125,8 +131,10 @@ TEST_CASE("Partial results are never resolved for free") {
   for (std::size_t a = 0; a < specs.size(); ++a) {
     for (std::size_t b = 0; b < specs.size(); ++b) {
       for (int axis = 0; axis < 2; ++axis) {
-        const bool resolved = specs[a].axes[axis].kind == AxisPlacement::Kind::partial && specs[b].axes[axis].kind != AxisPlacement::Kind::partial;
-        const bool gathered = specs[a].axes[axis].kind == AxisPlacement::Kind::split && specs[b].axes[axis].kind == AxisPlacement::Kind::replicated;
+        const bool resolved = specs[a].axes[axis].kind == AxisPlacement::Kind::partial &&
+                              specs[b].axes[axis].kind != AxisPlacement::Kind::partial;
+        const bool gathered = specs[a].axes[axis].kind == AxisPlacement::Kind::split &&
+                              specs[b].axes[axis].kind == AxisPlacement::Kind::replicated;
         // At the least (n-1)/n of the smallest possible shard, 40 elements, has to cross this axis.
         const double least = (mesh.size(axis) - 1.0) / mesh.size(axis) * 40 * 4;
         if (resolved || gathered) CHECK(seconds[a * specs.size() + b] >= least);
@@ -144,9 +152,11 @@ TEST_CASE("Local steps cost a read and a write, every step a launch") {
 }
 
 TEST_CASE("Steps over an axis of size 1 are free") {
-  const ReshardModel model{.collectives = {.tie_break_tails = true}, .memory_bytes_per_second = 2, .launch_seconds = 5};
+  const ReshardModel model{
+      .collectives = {.tie_break_tails = true}, .memory_bytes_per_second = 2, .launch_seconds = 5};
   const DeviceMesh mesh = grid(4, 1);
-  CHECK(reshard(kSquare, "S0@0 S1@1", "S0@0", mesh, model).seconds == 0);  // Alpa: 4x1 mesh, full tile to S0@0 costs 0
+  CHECK(reshard(kSquare, "S0@0 S1@1", "S0@0", mesh, model).seconds ==
+        0);  // Alpa: 4x1 mesh, full tile to S0@0 costs 0
   CHECK(reshard(kSquare, "P+@1", "R", mesh, model).seconds == 0);
   CHECK(reshard(kSquare, "S0@0", "S0@0 S1@1", mesh, model).seconds == 0);
 }
@@ -166,7 +176,9 @@ TEST_CASE("Alpa's resharding costs are reached or beaten (test_sharding_spec.py,
   CHECK(replicated > all_gather(2, full));
 }
 
-TEST_CASE("All specs are all: (r+2)^2 + r of them on two axes with sums, fewer without, small dimensions left whole") {
+TEST_CASE(
+    "All specs are all: (r+2)^2 + r of them on two axes with sums, fewer without, small dimensions left "
+    "whole") {
   const DeviceMesh mesh = grid(2, 3);
   for (int rank = 0; rank <= 4; ++rank) {
     const TensorType type{f32, Shape(rank, 6)};
@@ -174,14 +186,16 @@ TEST_CASE("All specs are all: (r+2)^2 + r of them on two axes with sums, fewer w
     CHECK(static_cast<int>(sums.size()) == (rank + 2) * (rank + 2) + rank);
     CHECK(static_cast<int>(all_specs(type, mesh, kNoPartials).size()) == (rank + 1) * (rank + 1) + rank);
     // Either combiner: those with maxima are the specs with at least one partial axis, 2(r+1)+1, again.
-    CHECK(static_cast<int>(all_specs(type, mesh, kPartialSum | kPartialMax).size()) == (rank + 2) * (rank + 2) + rank + 2 * (rank + 1) + 1);
+    CHECK(static_cast<int>(all_specs(type, mesh, kPartialSum | kPartialMax).size()) ==
+          (rank + 2) * (rank + 2) + rank + 2 * (rank + 1) + 1);
     CHECK(sums[0].is_replicated());
     std::set<std::string> texts;
     for (const ShardingSpec& spec : sums) texts.insert(to_string(spec));
     CHECK(texts.size() == sums.size());
   }
   std::string small;
-  for (const ShardingSpec& spec : all_specs({f32, {2, 5}}, mesh, kNoPartials)) small += to_string(spec) + ", ";
+  for (const ShardingSpec& spec : all_specs({f32, {2, 5}}, mesh, kNoPartials))
+    small += to_string(spec) + ", ";
   CHECK(small == "R, S1@0, S1@1, S0@0, S0@0 S1@1, ");  // 2 rows on at most 2, 5 columns on at most 3
   CHECK(all_specs({f32, {8}}, grid(1, 4), kPartialSum).size() == 3);
 }

@@ -1,6 +1,7 @@
 #pragma once
-/// Devices that execute resharding steps on real numbers, written from the documented meaning of ShardingSpec and ReshardKind alone.
-/// A device's memory is the whole tensor with a mark on the elements it holds, so no index arithmetic of the library is reused.
+/// Devices that execute resharding steps on real numbers, written from the documented meaning of
+/// ShardingSpec and ReshardKind alone. A device's memory is the whole tensor with a mark on the elements it
+/// holds, so no index arithmetic of the library is reused.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -14,7 +15,8 @@ namespace simulated {
 
 using Kind = alpa::AxisPlacement::Kind;
 
-/// What one device holds of a tensor: per element of the whole, row-major, whether it is here and its value.
+/// What one device holds of a tensor: per element of the whole, row-major, whether it is here and its
+/// value.
 struct Memory {
   std::vector<char> here;
   std::vector<double> value;
@@ -54,14 +56,15 @@ inline std::vector<int> group_of(const alpa::DeviceMesh& mesh, int device, const
 }
 
 /// Indices of a dimension that a device holds: cut the list into nominal chunks, axis by axis.
-inline std::vector<std::int64_t> indices_held(std::int64_t size, int dim, const alpa::ShardingSpec& spec, const alpa::DeviceMesh& mesh,
-                                              int device) {
+inline std::vector<std::int64_t> indices_held(std::int64_t size, int dim, const alpa::ShardingSpec& spec,
+                                              const alpa::DeviceMesh& mesh, int device) {
   std::vector<std::int64_t> held(size);
   std::iota(held.begin(), held.end(), 0);
   std::int64_t nominal = size;
   for (int order = 0; order < mesh.num_axes(); ++order) {
     for (int a = 0; a < mesh.num_axes(); ++a) {
-      if (spec.axes[a].kind != Kind::split || spec.axes[a].dim != dim || spec.axes[a].order != order) continue;
+      if (spec.axes[a].kind != Kind::split || spec.axes[a].dim != dim || spec.axes[a].order != order)
+        continue;
       const int parts = mesh.axes()[a].size;
       nominal = nominal / parts + (nominal % parts != 0);
       std::vector<std::int64_t> mine;
@@ -76,13 +79,14 @@ inline std::vector<std::int64_t> indices_held(std::int64_t size, int dim, const 
 }
 
 /// Which elements of the whole tensor a device holds under `spec`.
-inline std::vector<char> elements_held(const alpa::Shape& shape, const alpa::ShardingSpec& spec, const alpa::DeviceMesh& mesh,
-                                       int device) {
+inline std::vector<char> elements_held(const alpa::Shape& shape, const alpa::ShardingSpec& spec,
+                                       const alpa::DeviceMesh& mesh, int device) {
   std::vector<std::int64_t> elements{0};
   for (std::size_t d = 0; d < shape.size(); ++d) {
     std::vector<std::int64_t> longer;
     for (std::int64_t prefix : elements) {
-      for (std::int64_t i : indices_held(shape[d], static_cast<int>(d), spec, mesh, device)) longer.push_back(prefix * shape[d] + i);
+      for (std::int64_t i : indices_held(shape[d], static_cast<int>(d), spec, mesh, device))
+        longer.push_back(prefix * shape[d] + i);
     }
     elements = longer;
   }
@@ -105,28 +109,33 @@ inline double identity(alpa::Combiner combiner) {
   return combiner == alpa::Combiner::sum ? 0 : -std::numeric_limits<double>::infinity();
 }
 
-inline double combine(alpa::Combiner combiner, double a, double b) { return combiner == alpa::Combiner::sum ? a + b : std::max(a, b); }
+inline double combine(alpa::Combiner combiner, double a, double b) {
+  return combiner == alpa::Combiner::sum ? a + b : std::max(a, b);
+}
 
 /// Element `e` combined over a group of devices.
-inline double combined(const Tensor& t, const std::vector<int>& group, alpa::Combiner combiner, std::size_t e) {
+inline double combined(const Tensor& t, const std::vector<int>& group, alpa::Combiner combiner,
+                       std::size_t e) {
   double value = identity(combiner);
   for (int device : group) value = combine(combiner, value, t.devices[device].value[e]);
   return value;
 }
 
 /// `whole` laid out as `spec`; partial results are irregular whole numbers that combine to it.
-inline Tensor distribute(const std::vector<double>& whole, const alpa::Shape& shape, const alpa::ShardingSpec& spec,
-                         const alpa::DeviceMesh& mesh) {
+inline Tensor distribute(const std::vector<double>& whole, const alpa::Shape& shape,
+                         const alpa::ShardingSpec& spec, const alpa::DeviceMesh& mesh) {
   Tensor t{mesh, shape, spec, {}};
   const std::vector<int> axes = partial_axes(spec);
-  for (int device = 0; device < mesh.num_devices(); ++device) t.devices.push_back({elements_held(shape, spec, mesh, device), whole});
+  for (int device = 0; device < mesh.num_devices(); ++device)
+    t.devices.push_back({elements_held(shape, spec, mesh, device), whole});
   if (axes.empty()) return t;
   const bool sum = spec.axes[axes[0]].combiner == alpa::Combiner::sum;
   for (int first = 0; first < mesh.num_devices(); ++first) {
     const std::vector<int> group = group_of(mesh, first, axes);
     if (group[0] != first) continue;
     for (std::size_t e = 0; e < whole.size(); ++e) {
-      const std::size_t full = (e + first) % group.size();  // this member gets what is left of the sum, or the maximum
+      const std::size_t full =
+          (e + first) % group.size();  // this member gets what is left of the sum, or the maximum
       double rest = whole[e];
       for (std::size_t m = 0; m < group.size(); ++m) {
         if (m == full) continue;
@@ -149,7 +158,8 @@ inline bool represents(const Tensor& t, const std::vector<double>& whole) {
     const std::vector<int> group = group_of(t.mesh, device, axes);
     for (std::size_t e = 0; e < whole.size(); ++e) {
       if (!memory.here[e]) continue;
-      const double value = axes.empty() ? memory.value[e] : combined(t, group, t.spec.axes[axes[0]].combiner, e);
+      const double value =
+          axes.empty() ? memory.value[e] : combined(t, group, t.spec.axes[axes[0]].combiner, e);
       if (value != whole[e]) return false;
     }
   }
@@ -168,7 +178,8 @@ inline void note_ring(Traffic& traffic, const std::vector<std::int64_t>& chunks)
   traffic.most_sent = std::max(traffic.most_sent, all - *std::min_element(chunks.begin(), chunks.end()));
 }
 
-/// all_reduce and reduce_scatter: the group's values combined, of which each device keeps what `to` gives it.
+/// all_reduce and reduce_scatter: the group's values combined, of which each device keeps what `to` gives
+/// it.
 inline Traffic reduce(Tensor& t, const alpa::ReshardStep& step) {
   const Tensor before = t;
   const alpa::Combiner combiner = before.spec.axes[step.axes.at(0)].combiner;
@@ -179,16 +190,20 @@ inline Traffic reduce(Tensor& t, const alpa::ReshardStep& step) {
     mine.here = elements_held(t.shape, step.to, t.mesh, device);
     std::vector<std::int64_t> kept;
     for (int other : group) {
-      if (before.devices[other].here != before.devices[device].here) throw std::logic_error("a reduction of different parts");
+      if (before.devices[other].here != before.devices[device].here)
+        throw std::logic_error("a reduction of different parts");
       kept.push_back(count(elements_held(t.shape, step.to, t.mesh, other)));
     }
     for (std::size_t e = 0; e < mine.here.size(); ++e) {
-      if (mine.here[e] && !before.devices[device].here[e]) throw std::logic_error("reduced element was not there");
+      if (mine.here[e] && !before.devices[device].here[e])
+        throw std::logic_error("reduced element was not there");
       if (mine.here[e]) mine.value[e] = combined(before, group, combiner, e);
     }
-    const std::int64_t all = count(before.devices[device].here), n = static_cast<std::int64_t>(group.size());
+    const std::int64_t all = count(before.devices[device].here),
+                       n = static_cast<std::int64_t>(group.size());
     if (step.kind == alpa::ReshardKind::reduce_scatter) {
-      if (std::accumulate(kept.begin(), kept.end(), std::int64_t{0}) != all) throw std::logic_error("scattered parts do not add up");
+      if (std::accumulate(kept.begin(), kept.end(), std::int64_t{0}) != all)
+        throw std::logic_error("scattered parts do not add up");
       note_ring(traffic, kept);
     } else {
       note_piece(traffic, all);
