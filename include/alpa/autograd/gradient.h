@@ -6,10 +6,11 @@
 
 namespace alpa {
 
-/// Gradients of `loss` with respect to each of `wrt`, of their types. Appends nodes in region backward (also when the builder's
-/// region is apply: then there), each with the layer of the forward node it belongs to; region and layer are restored. A value on
-/// which the loss does not depend gets zeros. Throws Error if the loss is no floating scalar, or if a value of `wrt` is of integer type, of
-/// another graph, or needs an operator that has no gradient.
+/// Gradients of `loss` with respect to each of `wrt`, of their types. Appends nodes in region backward
+/// (also when the builder's region is apply: then there), each with the layer of the forward node it
+/// belongs to; region and layer are restored. A value on which the loss does not depend gets zeros. Throws
+/// Error if the loss is no floating scalar, or if a value of `wrt` is of integer type, of another graph, or
+/// needs an operator that has no gradient.
 Values gradient(Value loss, const Values& wrt);
 
 struct ValueAndGrad {

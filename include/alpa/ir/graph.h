@@ -91,15 +91,20 @@ int runs_per_step(const Graph& graph, const Node& node);
 /// The input record of value `id`, or nullptr.
 const Input* find_input(const Graph& graph, int value);
 
-/// Throws Bug naming the first node that breaks an invariant: topological order, types as the rules give them, regions
-/// (forward before backward before apply; with several micro-batches apply reads nothing of the others but inputs and accumulator
-/// updates), updates of equal type on state and accumulators only, scalar metrics.
+/// Throws Bug naming the first node that breaks an invariant: topological order; types as the rules give them; one `input` node per
+/// entry of `inputs`, in this order, of its kind and name; updates of equal type on state and accumulators only; scalar metrics;
+/// regions: nothing reads the result of a later region (inputs belong to all of them), accumulators are not updated in apply. With
+/// several micro-batches all that happens once per step (apply nodes, updates of state, metrics) reads apply nodes, state and
+/// scalar inputs, and updates of accumulators, nothing else.
 void verify(const Graph& graph);
 
-/// Text form, one line per node; `parse_graph` reads it back to an equal graph.
+/// Text form, one line per node (grammar in docs/graph-text.md); `parse_graph` reads it back to an equal graph.
 std::string to_string(const Graph& graph);
 
-/// Inverse of `to_string`. `operators` are the known records (`ops::all_ops()`). Throws Error naming line and mistake.
+/// The line of one node, e.g. `%2: f32[8, 16] = einsum(%0, %1) {equation="ab,bc->ac"} forward layer=0 "dense0/einsum"`.
+std::string to_string(const Graph& graph, const Node& node);
+
+/// Inverse of `to_string`. `operators` are the known records (`all_ops()`). Throws Error naming line and mistake.
 Graph parse_graph(const std::string& text, std::span<const OpDef* const> operators);
 
 /// A hash of everything but names: equal for graphs that compute the same thing the same way.

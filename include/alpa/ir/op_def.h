@@ -2,6 +2,7 @@
 /// One record per operator: everything the framework knows about it stands in one `OpDef`, in the operator's file.
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,23 +18,28 @@ struct Value;
 struct KernelDef;
 using Values = std::vector<Value>;
 
-/// What a rule may depend on: the node's operand types and attributes.
+struct OpDef;
+
+/// What a rule may depend on: the node's operand types and attributes, and the operator itself (filled in by `rule_of`), so that
+/// a family of operators can share one rule function.
 struct OpQuery {
   std::span<const TensorType> operands;
   const Attributes& attributes;
+  const OpDef* op = nullptr;
 };
 
 struct OpDef {
   std::string_view name;
-  /// Index notation, operands -> results, e.g. "...c! -> ...c": `...` any leading dimensions, `c!` must stay whole, letters
-  /// absent from the results are summed, "(hd)" a compound dimension. Either this or `rule`.
+  /// Index notation, operands -> results, e.g. "...c!, c -> ...c": `...` any dimensions, the same in every tensor; `c!` must stay
+  /// whole; letters absent from the results are summed; "(hd)" a compound dimension of which only the major letter can be split,
+  /// into equal parts. A letter's extent comes from an operand or from the integer attribute of that name. Either this or `rule`.
   std::string_view dims = {};
   /// The rule where it depends on attributes or on broadcasting. Throws Error on a user's mistake, with the whole message.
   Rule (*rule)(const OpQuery&) = nullptr;
   /// Element types of the results; default: one result, the type of operand 0.
   std::vector<DType> (*result_dtypes)(const OpQuery&) = nullptr;
-  double flops_per_point = 0;                ///< used with `dims`
-  std::vector<std::uint32_t> linear = {};    ///< used with `dims`; see Rule::linear
+  double flops_per_point = 0;                ///< used with `dims`, and by rule functions of families
+  std::vector<std::uint32_t> linear = {};    ///< likewise; see Rule::linear
   /// Gradient: one value per operand (id -1: no gradient), given the gradient of result 0. Null: not differentiable.
   Values (*vjp)(Builder&, const Node&, Value dy) = nullptr;
   /// Code of the elementwise formula in kernels/elementwise.h (-1: not elementwise). Elementwise nodes can be fused.
@@ -49,5 +55,8 @@ Rule rule_of(const OpDef& op, const OpQuery& query);
 
 /// Types of the results. Throws Error on bad operands.
 std::vector<TensorType> result_types(const OpDef& op, const OpQuery& query);
+
+/// "f32[8, 768], f32[768]", for messages.
+std::string to_string(std::span<const TensorType> types);
 
 }  // namespace alpa

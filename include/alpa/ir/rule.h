@@ -28,7 +28,8 @@ struct Rule {
   std::vector<Factor> factors;
   std::vector<DimFactors> operands, results;
   /// Sets of operands (bit i: operand i) in which the node is jointly linear: if on a mesh axis exactly those operands are
-  /// partial sums and the others are whole, the results are partial sums over that axis. add: {0b11}; mul: {0b01, 0b10}.
+  /// partial sums and the others are whole, the results are partial sums over that axis. add: {0b11}; mul: {0b01, 0b10}. The empty
+  /// set {0} of an operator without operands says that its result is zero, which is a partial sum of nothing.
   std::vector<std::uint32_t> linear;
   double flops_per_point = 0;  ///< per point of the whole iteration space (the product of all factors)
 };
@@ -39,7 +40,8 @@ Shape shape_of(const Rule& rule, const DimFactors& dims);
 /// flops_per_point times the product of all factor sizes.
 double flops(const Rule& rule);
 
-/// Throws Bug unless factors are in range, used at most once per tensor, and pass factors occur in every result or operand as declared.
+/// Throws Bug unless sizes are positive, factors are in range and occur at most once per tensor, pass factors occur in a result,
+/// sum and max factors in an operand and no result, and linear sets name operands that exist.
 void verify(const Rule& rule);
 
 }  // namespace alpa

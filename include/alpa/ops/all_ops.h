@@ -1,6 +1,6 @@
 #pragma once
-/// The list of all operators. Adding one touches: its file in src/ops, this header, the array in src/ops/all_ops.cc, its function
-/// in ops.h, its rows in tests/ops/cases.h and a kernel per backend.
+/// The list of all operators. Adding one touches: its file in src/ops, this header, the array in
+/// src/ops/all_ops.cc, its function in ops.h, its rows in tests/ops/cases.h and a kernel per backend.
 #include <span>
 #include <string_view>
 
@@ -15,16 +15,22 @@ std::span<const OpDef* const> all_ops();
 /// The record of this name, or nullptr.
 const OpDef* find_op(std::string_view name);
 
+/// Code of a node's formula in kernels/elementwise.h, -1 if it is not elementwise. (`OpDef::elementwise`,
+/// but for cast the code of the conversion to its type.)
+int elementwise_code(const Node& node);
+
 namespace ops {
 
 extern const OpDef einsum;
 extern const OpDef add, sub, mul, div, maximum, minimum, pow;
-extern const OpDef neg, exp, log, sqrt, rsqrt, tanh, sigmoid, relu, gelu, square, abs;
-extern const OpDef relu_grad, gelu_grad;
+extern const OpDef neg, abs, sign, exp, log, sqrt, rsqrt, tanh, sigmoid, relu, gelu, square;
+/// Derivatives of relu, as a function of its result (so that the pre-activation may die), and of gelu, of
+/// its operand.
+extern const OpDef step, gelu_grad;
 extern const OpDef eq, ne, lt, le, gt, ge;
 extern const OpDef select, cast, stop_gradient;
 extern const OpDef reduce_sum, reduce_max;
-extern const OpDef reshape, transpose, broadcast_to;
+extern const OpDef reshape, transpose, broadcast;
 extern const OpDef constant, iota, random_normal, random_uniform;
 extern const OpDef adam_update, sgd_update;
 

@@ -1,10 +1,12 @@
 #pragma once
-/// The operators models are written in. Each appends nodes to its operands' builder and returns the result. Every mistake (shapes,
-/// element types, operands of two graphs) throws Error when the call is made, with shapes and a remedy in the text.
+/// The operators models are written in. Each appends nodes to its operands' builder and returns the result.
+/// Every mistake (shapes, element types, operands of two graphs) throws Error when the call is made, with
+/// shapes and a remedy in the text.
 ///
-/// Elementwise operators broadcast as NumPy does: shapes are aligned at the last dimension, extents of 1 stretch. Operands have
-/// one element type; `cast` is explicit. A `double` operand takes the element type of the other. Trivial cases make no node
-/// (x * 1, x + 0, constants are folded). Axes may be negative: -1 is the last.
+/// Elementwise operators broadcast as NumPy does: shapes are aligned at the last dimension, extents of 1
+/// stretch. Operands have one element type; `cast` is explicit. A `double` operand takes the element type
+/// of the other. Trivial cases make no node (x * 1, x + 0, constants are folded). Axes may be negative: -1
+/// is the last.
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -15,11 +17,12 @@ namespace alpa {
 
 using Axes = std::vector<std::int64_t>;
 
-/// General contraction, e.g. einsum("bik,bkj->bij", a, b). One ASCII letter per dimension, no repeated letter within a tensor, and
-/// every letter occurs in two of the three tensors at least (a letter of one operand alone must be in the result).
+/// General contraction, e.g. einsum("bik,bkj->bij", a, b). One ASCII letter per dimension, no repeated
+/// letter within a tensor, and every letter occurs in two of the three tensors at least (a letter of one
+/// operand alone must be in the result).
 Value einsum(std::string_view equation, Value a, Value b);
-/// Matrix product over the last dimension of x and the last but one of w. Leading dimensions of both must be equal, or one of them
-/// has none. Ranks of at least 2.
+/// Matrix product over the last dimension of x and the last but one of w. Leading dimensions of both must
+/// be equal, or one of them has none. Ranks of at least 2.
 Value matmul(Value x, Value w);
 
 Value operator+(Value x, Value y);
@@ -53,9 +56,11 @@ Value rsqrt(Value x);  ///< 1 / sqrt(x)
 Value tanh(Value x);
 Value sigmoid(Value x);  ///< 1 / (1 + exp(-x))
 Value relu(Value x);     ///< max(x, 0); gradient 0 at 0
-Value gelu(Value x);     ///< tanh approximation (Hendrycks & Gimpel 2016): x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+Value gelu(Value x);     ///< tanh approximation (Hendrycks & Gimpel 2016): x/2 (1 + tanh(sqrt(2/pi) (x +
+                         ///< 0.044715 x^3)))
 Value square(Value x);
-Value abs(Value x);      ///< gradient 1 at 0
+Value abs(Value x);   ///< gradient 0 at 0
+Value sign(Value x);  ///< -1, 0 or 1; gradient 0
 
 /// Comparisons: u8 tensors of 0 and 1, without gradient.
 Value eq(Value x, Value y);
@@ -81,9 +86,11 @@ Value cast(Value x, DType to);
 /// x, through which no gradient flows.
 Value stop_gradient(Value x);
 
-/// Reductions over `axes` (all when empty); reduced dimensions vanish, or stay with extent 1 if `keep_dims`.
+/// Reductions over `axes` (all when empty); reduced dimensions vanish, or stay with extent 1 if
+/// `keep_dims`.
 Value reduce_sum(Value x, const Axes& axes = {}, bool keep_dims = false);
-/// Sum divided by the number of elements summed (of the whole tensor, however it is partitioned). Floating types only.
+/// Sum divided by the number of elements summed (of the whole tensor, however it is partitioned). Floating
+/// types only.
 Value reduce_mean(Value x, const Axes& axes = {}, bool keep_dims = false);
 /// The gradient is shared equally by tied elements.
 Value reduce_max(Value x, const Axes& axes = {}, bool keep_dims = false);
@@ -101,20 +108,23 @@ Value broadcast_to(Value x, const Shape& shape);
 Value constant(Builder& builder, double value, DType dtype = f32, const Shape& shape = {});
 /// 0, 1, 2, … along `axis` of `type`, the same along all others.
 Value iota(Builder& builder, const TensorType& type, std::int64_t axis = -1);
-/// Fresh numbers in every step and micro-batch, each a function of (seed, this node, step, micro-batch, index in the whole tensor)
-/// alone: the same under every plan. Floating types only.
-Value random_normal(Builder& builder, const TensorType& type, double mean = 0, double standard_deviation = 1);
+/// Fresh numbers in every step and micro-batch, each a function of (seed, this node, step, micro-batch,
+/// index in the whole tensor) alone: the same under every plan. Floating types only.
+Value random_normal(Builder& builder, const TensorType& type, double mean = 0,
+                    double standard_deviation = 1);
 /// Uniform in [low, high).
 Value random_uniform(Builder& builder, const TensorType& type, double low = 0, double high = 1);
 
-/// exp(x) / sum(exp(x)) along `axis`, shifted by the maximum; composed of the above, so that the axis can be split.
+/// exp(x) / sum(exp(x)) along `axis`, shifted by the maximum; composed of the above, so that the axis can
+/// be split.
 Value softmax(Value x, std::int64_t axis = -1);
 /// log(softmax(x)) along `axis`.
 Value log_softmax(Value x, std::int64_t axis = -1);
 /// 1 where the index along a new last dimension of extent `classes` equals `labels` (i32), else 0.
 Value one_hot(Value labels, std::int64_t classes, DType dtype = f32);
-/// -log_softmax(logits)[..., label] for every row: logits [..., V] floating, labels i32 [...], result [...]. Labels outside
-/// [0, V) count as a row without a true class (log of the sum of exponentials). The vocabulary V can be split.
+/// -log_softmax(logits)[..., label] for every row: logits [..., V] floating, labels i32 [...], result
+/// [...]. Labels outside [0, V) count as a row without a true class (log of the sum of exponentials). The
+/// vocabulary V can be split.
 Value softmax_cross_entropy(Value logits, Value labels);
 
 }  // namespace alpa

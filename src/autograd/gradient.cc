@@ -1,0 +1,142 @@
+#include "alpa/autograd/gradient.h"
+
+#include <algorithm>
+
+#include "alpa/base/error.h"
+#include "alpa/ops/ops.h"
+
+namespace alpa {
+namespace {
+
+void check_loss(Value loss) {
+  require(static_cast<bool>(loss), "gradient: the loss is an empty Value");
+  require(loss.rank() == 0 && is_floating(loss.dtype()),
+          "gradient: the loss is {}, but only a floating scalar can be differentiated; reduce it first, "
+          "e.g. with mean",
+          to_string(loss.type()));
+}
+
+void check_variable(Value loss, Value variable) {
+  require(static_cast<bool>(variable), "gradient: a value to differentiate by is empty");
+  require(variable.builder == loss.builder,
+          "gradient: a value to differentiate by belongs to another graph than the loss");
+  require(is_floating(variable.dtype()),
+          "gradient: \"{}\" is {}, which has no gradient; only floating types have",
+          loss.builder->node(loss.builder->producer(variable.id)).name, to_string(variable.type()));
+}
+
+/// Puts the builder's region and layer back, also when a vjp throws.
+class RestoredPlace {
+ public:
+  explicit RestoredPlace(Builder& builder)
+      : builder_(builder), region_(builder.region()), layer_(builder.layer()) {}
+  ~RestoredPlace() {
+    builder_.set_region(region_);
+    builder_.set_layer(layer_);
+  }
+  RestoredPlace(const RestoredPlace&) = delete;
+  RestoredPlace& operator=(const RestoredPlace&) = delete;
+
+ private:
+  Builder& builder_;
+  Region region_;
+  int layer_;
+};
+
+/// One differentiation. Gradients of values are summed as they arrive.
+class Tape {
+ public:
+  Tape(Builder& builder, Value loss) : builder_(builder), loss_(loss), gradients_(loss.id + 1) {}
+
+  Values run(const Values& wrt) {
+    mark_dependents(wrt);
+    if (!depends_[loss_.id]) return zeros(wrt);
+    const int last = builder_.producer(loss_.id);
+    gradients_[loss_.id] = constant(builder_, 1, loss_.dtype());
+    for (int n = last; n >= 0; --n) visit(n);
+    Values result;
+    for (Value variable : wrt) {
+      const bool reached = variable.id <= loss_.id && gradients_[variable.id];
+      result.push_back(reached ? gradients_[variable.id] : zeros({variable})[0]);
+    }
+    return result;
+  }
+
+ private:
+  Values zeros(const Values& wrt) {
+    Values result;
+    for (Value variable : wrt) result.push_back(constant(builder_, 0, variable.dtype(), variable.shape()));
+    return result;
+  }
+
+  /// Floating values up to the loss that are computed from `wrt`.
+  void mark_dependents(const Values& wrt) {
+    depends_.assign(loss_.id + 1, false);
+    for (Value variable : wrt)
+      if (variable.id <= loss_.id) depends_[variable.id] = true;
+    for (int n = 0; n <= builder_.producer(loss_.id); ++n) {
+      const Node& node = builder_.node(n);
+      const bool any = std::any_of(node.operands.begin(), node.operands.end(),
+                                   [&](int value) { return depends_[value]; });
+      for (int value : node.results)
+        if (any && value <= loss_.id && is_floating(builder_.type(value).dtype)) depends_[value] = true;
+    }
+  }
+
+  void visit(int n) {
+    const Node& node = builder_.node(n);
+    const auto needed = [&](int value) { return depends_[value]; };
+    const Value dy = arrived(node);
+    if (!dy || std::none_of(node.operands.begin(), node.operands.end(), needed)) return;
+    require(node.op->vjp != nullptr,
+            "gradient: the loss depends on {} \"{}\", which has no gradient; wrap it in stop_gradient",
+            node.op->name, node.name);
+    builder_.set_layer(node.layer);
+    builder_.push_scope(node.name + ".grad");
+    const Values contributions = node.op->vjp(builder_, node, dy);
+    invariant(contributions.size() == node.operands.size(), "{}: vjp gives {} gradients for {} operands",
+              node.op->name, contributions.size(), node.operands.size());
+    for (std::size_t i = 0; i < contributions.size(); ++i)
+      if (contributions[i] && depends_[node.operands[i]])
+        accumulate(node, node.operands[i], contributions[i]);
+    builder_.pop_scope();
+  }
+
+  /// The gradient of result 0. Operators of several results have no vjp, so the others matter only for that
+  /// complaint.
+  Value arrived(const Node& node) const {
+    for (int value : node.results)
+      if (value <= loss_.id && gradients_[value]) return gradients_[value];
+    return {};
+  }
+
+  void accumulate(const Node& node, int operand, Value contribution) {
+    invariant(contribution.type() == builder_.type(operand), "{}: vjp gives {} for an operand {}",
+              node.op->name, to_string(contribution.type()), to_string(builder_.type(operand)));
+    Value& total = gradients_[operand];
+    total = total ? total + contribution : contribution;
+  }
+
+  Builder& builder_;
+  Value loss_;
+  Values gradients_;           ///< by value id, so far
+  std::vector<bool> depends_;  ///< by value id
+};
+
+}  // namespace
+
+Values gradient(Value loss, const Values& wrt) {
+  check_loss(loss);
+  for (Value variable : wrt) check_variable(loss, variable);
+  Builder& builder = *loss.builder;
+  const RestoredPlace place(builder);
+  if (builder.region() == Region::forward) builder.set_region(Region::backward);
+  return Tape(builder, loss).run(wrt);
+}
+
+ValueAndGrad value_and_grad(const std::function<Value()>& loss, const Values& wrt) {
+  const Value value = loss();
+  return {value, gradient(value, wrt)};
+}
+
+}  // namespace alpa

@@ -1,0 +1,184 @@
+#include "alpa/ir/builder.h"
+
+#include <algorithm>
+
+#include "alpa/base/error.h"
+#include "alpa/ir/input.h"
+#include "region_rules.h"
+
+namespace alpa {
+namespace {
+
+std::string_view name_of(Initializer::Kind kind) {
+  switch (kind) {
+    case Initializer::Kind::constant: return "constant";
+    case Initializer::Kind::normal: return "normal";
+    case Initializer::Kind::uniform: return "uniform";
+  }
+  bug("initializer {}", static_cast<int>(kind));
+}
+
+Attributes input_attributes(InputKind kind, const TensorType& type, const Initializer& init) {
+  Attributes attributes{{"kind", std::string(name_of(kind))}, {"dtype", type.dtype}, {"shape", type.shape}};
+  if (kind != InputKind::state) return attributes;
+  attributes.set("init", std::string(name_of(init.kind)));
+  attributes.set("a", init.a);
+  attributes.set("b", init.b);
+  return attributes;
+}
+
+/// Nodes that an update or a metric needs, and all inputs.
+std::vector<bool> needed_nodes(const std::deque<Node>& nodes, const std::deque<ValueInfo>& values,
+                               const std::vector<Update>& updates, const std::vector<Metric>& metrics) {
+  std::vector<bool> needed(nodes.size(), false);
+  for (const Update& update : updates) needed[values[update.value].producer] = true;
+  for (const Metric& metric : metrics) needed[values[metric.value].producer] = true;
+  for (int n = static_cast<int>(nodes.size()) - 1; n >= 0; --n) {
+    if (nodes[n].op == &ops::input) needed[n] = true;
+    if (!needed[n]) continue;
+    for (int value : nodes[n].operands) needed[values[value].producer] = true;
+  }
+  return needed;
+}
+
+}  // namespace
+
+const TensorType& Value::type() const {
+  invariant(builder != nullptr, "type() of an empty Value");
+  return builder->type(id);
+}
+
+Builder::Builder(int num_micro_batches) : num_micro_batches_(num_micro_batches) {
+  require(num_micro_batches >= 1, "num_micro_batches must be at least 1, not {}", num_micro_batches);
+}
+
+Value Builder::input(InputKind kind, const std::string& name, TensorType type, Initializer init) {
+  require(!name.empty(), "an input needs a name");
+  require(!input_by_name_.count(name), "input \"{}\" exists already; give inputs different names", name);
+  for (std::int64_t extent : type.shape)
+    require(extent >= 1, "input \"{}\" has type {}; extents must be at least 1", name, to_string(type));
+  const Region region = region_;
+  region_ = Region::forward;
+  const Value value = emit_one(ops::input, {}, input_attributes(kind, type, init));
+  region_ = region;
+  nodes_.back().name = name;
+  input_by_name_[name] = static_cast<int>(inputs_.size());
+  inputs_.push_back({value.id, kind, name});
+  return value;
+}
+
+Value Builder::parameter(const std::string& name, TensorType type, Initializer init) {
+  const auto found = input_by_name_.find(name);
+  if (found == input_by_name_.end()) {
+    parameters_.push_back(input(InputKind::state, name, std::move(type), init));
+    return parameters_.back();
+  }
+  const Input& known = inputs_[found->second];
+  require(known.kind == InputKind::state, "parameter \"{}\": a {} input has this name", name,
+          alpa::name_of(known.kind));
+  require(this->type(known.value) == type,
+          "parameter \"{}\" is {} but was made as {}; tied parameters need one type", name, to_string(type),
+          to_string(this->type(known.value)));
+  return value(known.value);
+}
+
+Values Builder::emit(const OpDef& op, const Values& operands, Attributes attributes) {
+  std::vector<TensorType> types;
+  types.reserve(operands.size());
+  Node node;
+  for (const Value& operand : operands) {
+    require(static_cast<bool>(operand), "{}: operand {} is an empty Value", op.name, types.size());
+    require(operand.builder == this, "{}: operand {} belongs to another graph", op.name, types.size());
+    types.push_back(operand.type());
+    node.operands.push_back(operand.id);
+  }
+  Values results;
+  for (TensorType& type : result_types(op, {types, attributes})) {
+    const int id = static_cast<int>(values_.size());
+    values_.push_back({std::move(type), num_nodes(), static_cast<int>(results.size())});
+    node.results.push_back(id);
+    results.push_back({this, id});
+  }
+  node.op = &op;
+  node.attributes = std::move(attributes);
+  for (const std::string& scope : scopes_) node.name += scope + "/";
+  node.name += op.name;
+  node.region = region_;
+  node.layer = layer_;
+  nodes_.push_back(std::move(node));
+  return results;
+}
+
+Value Builder::emit_one(const OpDef& op, const Values& operands, Attributes attributes) {
+  const Values results = emit(op, operands, std::move(attributes));
+  invariant(results.size() == 1, "{} has {} results", op.name, results.size());
+  return results[0];
+}
+
+void Builder::update(Value input, Value value) {
+  require(input && value && input.builder == this && value.builder == this,
+          "update: both values must belong to this graph");
+  const auto known =
+      std::find_if(inputs_.begin(), inputs_.end(), [&](const Input& i) { return i.value == input.id; });
+  require(
+      known != inputs_.end() && (known->kind == InputKind::state || known->kind == InputKind::accumulator),
+      "update: {} \"{}\" is no state; only state and accumulator inputs can be updated",
+      nodes_[producer(input.id)].op->name, nodes_[producer(input.id)].name);
+  require(input.type() == value.type(), "update of \"{}\": it is {} but the new value is {}", known->name,
+          to_string(input.type()), to_string(value.type()));
+  for (const Update& earlier : updates_)
+    require(earlier.input != input.id, "update of \"{}\": it has an update already", known->name);
+  updates_.push_back({input.id, value.id});
+}
+
+void Builder::metric(const std::string& name, Value value) {
+  require(value && value.builder == this, "metric \"{}\": the value must belong to this graph", name);
+  require(value.rank() == 0, "metric \"{}\": {} is no scalar; reduce it first, e.g. with mean", name,
+          to_string(value.type()));
+  for (const Metric& earlier : metrics_)
+    require(earlier.name != name, "metric \"{}\" exists already", name);
+  metrics_.push_back({name, value.id});
+}
+
+void Builder::push_scope(std::string name) { scopes_.push_back(std::move(name)); }
+
+void Builder::pop_scope() {
+  invariant(!scopes_.empty(), "pop_scope without push_scope");
+  scopes_.pop_back();
+}
+
+const std::string& Builder::name_of(const void* object, std::string_view kind) {
+  std::string& name = layer_names_[object];
+  if (name.empty()) name = fmt::format("{}{}", kind, layer_counts_[std::string(kind)]++);
+  return name;
+}
+
+Graph Builder::finish() const {
+  const std::vector<bool> needed = needed_nodes(nodes_, values_, updates_, metrics_);
+  std::vector<int> renumbered(values_.size(), -1);
+  Graph graph;
+  for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    if (!needed[n]) continue;
+    Node node = nodes_[n];
+    for (int& value : node.operands) value = renumbered[value];
+    for (int& value : node.results) {
+      renumbered[value] = static_cast<int>(graph.values.size());
+      graph.values.push_back(
+          {values_[value].type, static_cast<int>(graph.nodes.size()), values_[value].index});
+      value = renumbered[value];
+    }
+    graph.nodes.push_back(std::move(node));
+  }
+  for (const Input& input : inputs_)
+    graph.inputs.push_back({renumbered[input.value], input.kind, input.name});
+  for (const Update& update : updates_)
+    graph.updates.push_back({renumbered[update.input], renumbered[update.value]});
+  for (const Metric& metric : metrics_) graph.metrics.push_back({metric.name, renumbered[metric.value]});
+  graph.num_micro_batches = num_micro_batches_;
+  const std::string mistake = region_mistake(graph);
+  require(mistake.empty(), "{}", mistake);
+  verify(graph);
+  return graph;
+}
+
+}  // namespace alpa

@@ -1,0 +1,35 @@
+#include "alpa/ir/graph.h"
+
+namespace alpa {
+
+std::vector<TensorType> operand_types(const Graph& graph, const Node& node) {
+  std::vector<TensorType> types;
+  types.reserve(node.operands.size());
+  for (int value : node.operands) types.push_back(graph.type(value));
+  return types;
+}
+
+Rule rule_of(const Graph& graph, const Node& node) {
+  const std::vector<TensorType> types = operand_types(graph, node);
+  return rule_of(*node.op, {types, node.attributes});
+}
+
+std::vector<std::vector<int>> consumers(const Graph& graph) {
+  std::vector<std::vector<int>> readers(graph.values.size());
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+    for (int value : graph.nodes[n].operands)
+      if (readers[value].empty() || readers[value].back() != n) readers[value].push_back(n);
+  return readers;
+}
+
+int runs_per_step(const Graph& graph, const Node& node) {
+  return node.region == Region::apply ? 1 : graph.num_micro_batches;
+}
+
+const Input* find_input(const Graph& graph, int value) {
+  for (const Input& input : graph.inputs)
+    if (input.value == value) return &input;
+  return nullptr;
+}
+
+}  // namespace alpa

@@ -1,0 +1,46 @@
+// The text form of graphs; its grammar stands in docs/graph-text.md.
+#include "alpa/ir/graph.h"
+#include "alpa/ir/input.h"
+
+namespace alpa {
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c == '\n' ? std::string("\\n") : std::string(1, c);
+  }
+  return result + '"';
+}
+
+std::string ref(int value) { return "%" + std::to_string(value); }
+
+}  // namespace
+
+std::string to_string(const Graph& graph, const Node& node) {
+  std::string text;
+  for (int value : node.results)
+    text += (text.empty() ? "" : ", ") + ref(value) + ": " + to_string(graph.type(value));
+  text += " = " + std::string(node.op->name) + "(";
+  for (std::size_t i = 0; i < node.operands.size(); ++i)
+    text += (i > 0 ? ", " : "") + ref(node.operands[i]);
+  text += ")";
+  if (const std::string attributes = to_string(node.attributes); !attributes.empty())
+    text += " " + attributes;
+  text += " " + std::string(name_of(node.region));
+  if (node.layer != -1) text += " layer=" + std::to_string(node.layer);
+  return text + " " + quoted(node.name);
+}
+
+std::string to_string(const Graph& graph) {
+  std::string text = "graph micro_batches=" + std::to_string(graph.num_micro_batches) + "\n";
+  for (const Node& node : graph.nodes) text += to_string(graph, node) + "\n";
+  for (const Update& update : graph.updates)
+    text += "update " + ref(update.input) + " = " + ref(update.value) + "\n";
+  for (const Metric& metric : graph.metrics)
+    text += "metric " + quoted(metric.name) + " = " + ref(metric.value) + "\n";
+  return text;
+}
+
+}  // namespace alpa

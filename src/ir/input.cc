@@ -1,0 +1,52 @@
+// src/ir/input.cc — the operator of graph inputs: a tensor of attributes "dtype" and "shape"
+#include "alpa/ir/input.h"
+
+#include "alpa/base/error.h"
+
+namespace alpa {
+namespace {
+
+/// Every dimension is a factor of its own; an accumulator starts at zero, which is a partial sum of
+/// nothing.
+Rule input_rule(const OpQuery& query) {
+  Rule rule;
+  DimFactors dims;
+  for (std::int64_t extent : query.attributes.integers("shape")) {
+    require(extent >= 1, "input: extents must be at least 1, not {}", extent);
+    dims.push_back({static_cast<int>(rule.factors.size())});
+    rule.factors.push_back({extent, FactorKind::pass, false});
+  }
+  rule.results.push_back(std::move(dims));
+  if (query.attributes.string("kind") == name_of(InputKind::accumulator)) rule.linear = {0};
+  return rule;
+}
+
+}  // namespace
+
+const OpDef ops::input = {
+    .name = "input",
+    .rule = input_rule,
+    .result_dtypes =
+        [](const OpQuery& query) { return std::vector<DType>{query.attributes.dtype("dtype")}; },
+};
+
+std::string_view name_of(InputKind kind) {
+  switch (kind) {
+    case InputKind::batch: return "batch";
+    case InputKind::state: return "state";
+    case InputKind::accumulator: return "accumulator";
+    case InputKind::scalar: return "scalar";
+  }
+  bug("input kind {}", static_cast<int>(kind));
+}
+
+std::string_view name_of(Region region) {
+  switch (region) {
+    case Region::forward: return "forward";
+    case Region::backward: return "backward";
+    case Region::apply: return "apply";
+  }
+  bug("region {}", static_cast<int>(region));
+}
+
+}  // namespace alpa

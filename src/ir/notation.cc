@@ -1,0 +1,247 @@
+#include "notation.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "alpa/base/error.h"
+
+namespace alpa {
+namespace {
+
+/// One dimension of a tensor pattern: `...`, or the letters of its factors, major first.
+struct DimPattern {
+  bool ellipsis = false;
+  std::string letters;
+};
+
+using Pattern = std::vector<DimPattern>;
+
+struct Notation {
+  std::vector<Pattern> operands, results;
+  std::string whole;  ///< letters marked `!`
+};
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Notation parse() {
+    Notation notation;
+    notation.operands = tensors(notation.whole);
+    expect("->");
+    notation.results = tensors(notation.whole);
+    invariant(at_ == text_.size(), "notation \"{}\": unexpected '{}' at position {}", text_, text_[at_],
+              at_);
+    return notation;
+  }
+
+ private:
+  bool take(std::string_view token) {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+    if (text_.substr(at_, token.size()) != token) return false;
+    at_ += token.size();
+    return true;
+  }
+  void expect(std::string_view token) {
+    invariant(take(token), "notation \"{}\": expected \"{}\" at position {}", text_, token, at_);
+  }
+
+  std::vector<Pattern> tensors(std::string& whole) {
+    std::vector<Pattern> all;
+    do all.push_back(tensor(whole));
+    while (take(","));
+    return all;
+  }
+
+  Pattern tensor(std::string& whole) {
+    Pattern pattern;
+    while (std::optional<DimPattern> dim = dimension(whole)) pattern.push_back(*dim);
+    return pattern;
+  }
+
+  std::optional<DimPattern> dimension(std::string& whole) {
+    if (take("...")) return DimPattern{true, {}};
+    DimPattern dim;
+    if (take("(")) {
+      while (letter(dim.letters, whole)) {
+      }
+      expect(")");
+    } else if (!letter(dim.letters, whole)) {
+      return std::nullopt;
+    }
+    return dim;
+  }
+
+  bool letter(std::string& letters, std::string& whole) {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+    if (at_ == text_.size() || !is_letter(text_[at_])) return false;
+    letters += text_[at_++];
+    if (take("!")) whole += letters.back();
+    return true;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+/// Extents of letters and of the ellipsis, found in the operands.
+class Extents {
+ public:
+  Extents(const OpDef& op, const OpQuery& query) : op_(op), query_(query) { sizes_.fill(-1); }
+
+  void bind(const std::vector<Pattern>& operands) {
+    require(operands.size() == query_.operands.size(), "{}: takes {} operands but got {} ({})", op_.name,
+            operands.size(), query_.operands.size(), to_string(query_.operands));
+    for (std::size_t i = 0; i < operands.size(); ++i) bind_ellipsis(operands[i], i);
+    for (bool compound : {false, true})
+      for (std::size_t i = 0; i < operands.size(); ++i) bind_letters(operands[i], i, compound);
+  }
+
+  const Shape& ellipsis() const { return ellipsis_; }
+
+  std::int64_t of(char letter) {
+    std::int64_t& size = sizes_[static_cast<unsigned char>(letter)];
+    if (size < 0) {
+      const std::string name(1, letter);
+      invariant(query_.attributes.contains(name), "{}: nothing gives the extent of {} in \"{}\"", op_.name,
+                letter, op_.dims);
+      size = query_.attributes.integer(name);
+    }
+    return size;
+  }
+
+ private:
+  std::string types() const { return to_string(query_.operands); }
+
+  void bind_ellipsis(const Pattern& pattern, std::size_t i) {
+    const auto dots =
+        std::count_if(pattern.begin(), pattern.end(), [](const DimPattern& d) { return d.ellipsis; });
+    const Shape& shape = query_.operands[i].shape;
+    const std::int64_t rank = static_cast<std::int64_t>(shape.size()),
+                       fixed = static_cast<std::int64_t>(pattern.size()) - dots;
+    require(dots > 0 ? rank >= fixed : rank == fixed, "{}: operand {} must have {}{} dimensions ({})",
+            op_.name, i, dots > 0 ? "at least " : "", fixed, types());
+    if (dots == 0) return;
+    std::int64_t first = 0;
+    while (!pattern[first].ellipsis) ++first;
+    const Shape mine(shape.begin() + first, shape.begin() + first + (rank - fixed));
+    require(!has_ellipsis_ || mine == ellipsis_, "{}: operand {} has {} where {} is needed ({})", op_.name,
+            i, to_string(mine), to_string(ellipsis_), types());
+    ellipsis_ = mine;
+    has_ellipsis_ = true;
+  }
+
+  void bind_letters(const Pattern& pattern, std::size_t i, bool compound) {
+    std::size_t d = 0;
+    for (const DimPattern& dim : pattern) {
+      if (dim.ellipsis) {
+        d += ellipsis_.size();
+        continue;
+      }
+      const std::int64_t extent = query_.operands[i].shape[d++];
+      if ((dim.letters.size() > 1) == compound) bind_dimension(dim.letters, extent, i, d - 1);
+    }
+  }
+
+  void bind_dimension(const std::string& letters, std::int64_t extent, std::size_t i, std::size_t d) {
+    std::int64_t known = 1;
+    char unknown = 0;
+    for (char letter : letters) {
+      const bool given = sizes_[static_cast<unsigned char>(letter)] >= 0 ||
+                         query_.attributes.contains(std::string(1, letter));
+      if (given || unknown)
+        known *= of(letter);
+      else
+        unknown = letter;
+    }
+    if (unknown && known > 0 && extent % known == 0) {
+      sizes_[static_cast<unsigned char>(unknown)] = extent / known;
+      return;
+    }
+    require(!unknown && known == extent, "{}: dimension {} of operand {} has extent {} but {}={} ({})",
+            op_.name, d, i, extent, letters, known, types());
+  }
+
+  const OpDef& op_;
+  const OpQuery& query_;
+  std::array<std::int64_t, 128> sizes_{};
+  Shape ellipsis_;
+  bool has_ellipsis_ = false;
+};
+
+/// Numbers the factors while tensors are laid out.
+class Layout {
+ public:
+  Layout(const Notation& notation, Extents& extents, Rule& rule)
+      : notation_(notation), extents_(extents), rule_(rule) {
+    ids_.fill(-1);
+  }
+
+  DimFactors lay_out(const Pattern& pattern, bool is_result) {
+    DimFactors dims;
+    for (const DimPattern& dim : pattern) {
+      if (dim.ellipsis) {
+        for (std::size_t i = 0; i < extents_.ellipsis().size(); ++i)
+          dims.push_back({ellipsis_factor(i, is_result)});
+        continue;
+      }
+      std::vector<int> factors;
+      for (char letter : dim.letters) factors.push_back(letter_factor(letter, is_result));
+      mark_compound(factors);
+      dims.push_back(std::move(factors));
+    }
+    return dims;
+  }
+
+ private:
+  int add(std::int64_t size, bool is_result) {
+    rule_.factors.push_back({size, is_result ? FactorKind::pass : FactorKind::sum, false});
+    return static_cast<int>(rule_.factors.size()) - 1;
+  }
+
+  int ellipsis_factor(std::size_t i, bool is_result) {
+    if (ellipsis_.size() <= i) ellipsis_.push_back(add(extents_.ellipsis()[i], is_result));
+    return ellipsis_[i];
+  }
+
+  int letter_factor(char letter, bool is_result) {
+    int& id = ids_[static_cast<unsigned char>(letter)];
+    if (id < 0) {
+      id = add(extents_.of(letter), is_result);
+      if (notation_.whole.find(letter) != std::string::npos) rule_.factors[id].kind = FactorKind::whole;
+    }
+    return id;
+  }
+
+  void mark_compound(const std::vector<int>& factors) {
+    if (factors.size() < 2) return;
+    rule_.factors[factors[0]].even_only = true;
+    for (std::size_t i = 1; i < factors.size(); ++i) rule_.factors[factors[i]].kind = FactorKind::whole;
+  }
+
+  const Notation& notation_;
+  Extents& extents_;
+  Rule& rule_;
+  std::array<int, 128> ids_{};
+  std::vector<int> ellipsis_;
+};
+
+}  // namespace
+
+Rule rule_of_notation(const OpDef& op, const OpQuery& query) {
+  const Notation notation = Parser(op.dims).parse();
+  Extents extents(op, query);
+  extents.bind(notation.operands);
+  Rule rule;
+  Layout layout(notation, extents, rule);
+  for (const Pattern& pattern : notation.results) rule.results.push_back(layout.lay_out(pattern, true));
+  for (const Pattern& pattern : notation.operands) rule.operands.push_back(layout.lay_out(pattern, false));
+  rule.linear = op.linear;
+  rule.flops_per_point = op.flops_per_point;
+  return rule;
+}
+
+}  // namespace alpa

@@ -1,0 +1,86 @@
+#include <set>
+
+#include "alpa/base/error.h"
+#include "alpa/ir/graph.h"
+#include "alpa/ir/input.h"
+#include "region_rules.h"
+
+namespace alpa {
+namespace {
+
+void verify_operands(const Graph& graph, const Node& node, const std::vector<bool>& defined) {
+  for (int value : node.operands) {
+    invariant(value >= 0 && value < static_cast<int>(graph.values.size()), "graph: {} reads value {} of {}",
+              describe(node), value, graph.values.size());
+    invariant(defined[value], "graph: {} reads value {} before it is defined", describe(node), value);
+  }
+}
+
+void verify_results(const Graph& graph, int n, std::vector<bool>& defined) {
+  const Node& node = graph.nodes[n];
+  const std::vector<TensorType> operands = operand_types(graph, node);
+  const std::vector<TensorType> types = result_types(*node.op, {operands, node.attributes});
+  invariant(types.size() == node.results.size(), "graph: {} has {} results, not {}", describe(node),
+            node.results.size(), types.size());
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const int value = node.results[i];
+    invariant(value >= 0 && value < static_cast<int>(graph.values.size()) && !defined[value],
+              "graph: {} defines value {}, which is out of range or defined twice", describe(node), value);
+    const ValueInfo expected{types[i], n, static_cast<int>(i)};
+    invariant(graph.values[value] == expected,
+              "graph: result {} of {} is recorded as {} of node {}, not {} of node {}", i, describe(node),
+              to_string(graph.values[value].type), graph.values[value].producer, to_string(types[i]), n);
+    defined[value] = true;
+  }
+}
+
+void verify_inputs(const Graph& graph) {
+  std::size_t next = 0;
+  std::set<std::string> names;
+  for (const Node& node : graph.nodes) {
+    if (node.op != &ops::input) continue;
+    invariant(next < graph.inputs.size() && graph.inputs[next].value == node.results[0],
+              "graph: {} is not input {} of the graph", describe(node), next);
+    const Input& input = graph.inputs[next++];
+    invariant(input.name == node.name && name_of(input.kind) == node.attributes.string("kind"),
+              "graph: input {} \"{}\" differs from its node {}", name_of(input.kind), input.name,
+              describe(node));
+    invariant(names.insert(input.name).second, "graph: two inputs are called \"{}\"", input.name);
+  }
+  invariant(next == graph.inputs.size(), "graph: {} inputs but {} input nodes", graph.inputs.size(), next);
+}
+
+void verify_outputs(const Graph& graph) {
+  const int num_values = static_cast<int>(graph.values.size());
+  std::set<int> updated;
+  for (const Update& update : graph.updates) {
+    const Input* input = find_input(graph, update.input);
+    invariant(input && (input->kind == InputKind::state || input->kind == InputKind::accumulator),
+              "graph: update of value {}, which is no state", update.input);
+    invariant(update.value >= 0 && update.value < num_values &&
+                  graph.type(update.value) == graph.type(update.input),
+              "graph: update of \"{}\" by a value of another type", input->name);
+    invariant(updated.insert(update.input).second, "graph: \"{}\" is updated twice", input->name);
+  }
+  for (const Metric& metric : graph.metrics)
+    invariant(metric.value >= 0 && metric.value < num_values && graph.type(metric.value).shape.empty(),
+              "graph: metric \"{}\" is no scalar", metric.name);
+}
+
+}  // namespace
+
+void verify(const Graph& graph) {
+  std::vector<bool> defined(graph.values.size(), false);
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    verify_operands(graph, graph.nodes[n], defined);
+    verify_results(graph, n, defined);
+  }
+  for (std::size_t value = 0; value < defined.size(); ++value)
+    invariant(defined[value], "graph: no node defines value {}", value);
+  verify_inputs(graph);
+  verify_outputs(graph);
+  const std::string mistake = region_mistake(graph);
+  invariant(mistake.empty(), "graph: {}", mistake);
+}
+
+}  // namespace alpa

@@ -1,0 +1,18 @@
+// src/ops/adam_update.cc — (w, m, v, g, learning_rate, step) -> (w, m, v), Kingma and Ba 2015, algorithm 1;
+// AdamW if "decoupled"
+#include "alpa/ops/all_ops.h"
+#include "kernels/cpu/kernels.h"
+#include "optimizer_types.h"
+
+namespace alpa {
+
+const OpDef ops::adam_update = {
+    .name = "adam_update",
+    .dims = "..., ..., ..., ..., , -> ..., ..., ...",
+    .result_dtypes = [](const OpQuery& query) { return state_dtypes(query, 3); },
+    .flops_per_point = 14,
+    .in_place = true,
+    .cpu = &cpu::adam_update,
+};
+
+}  // namespace alpa

@@ -1,0 +1,26 @@
+// src/ops/constant.cc — every element is attribute "value"
+#include "alpa/base/error.h"
+#include "alpa/ops/all_ops.h"
+#include "alpa/ops/ops.h"
+#include "kernels/cpu/kernels.h"
+#include "source_rule.h"
+
+namespace alpa {
+
+const OpDef ops::constant = {
+    .name = "constant",
+    .rule =
+        [](const OpQuery& query) {
+          Rule rule = source_rule(query);
+          if (query.attributes.real("value") == 0) rule.linear = {0};
+          return rule;
+        },
+    .result_dtypes = source_dtypes,
+    .cpu = &cpu::constant,
+};
+
+Value constant(Builder& builder, double value, DType dtype, const Shape& shape) {
+  return builder.emit_one(ops::constant, {}, {{"value", value}, {"dtype", dtype}, {"shape", shape}});
+}
+
+}  // namespace alpa

@@ -1,0 +1,31 @@
+#pragma once
+/// The rule of all elementwise operators: NumPy broadcasting, every result dimension one factor that the
+/// operands of that extent share; dimensions of extent 1 have none. FLOPs and linear sets are those of the
+/// operator's record. The variants differ in the element types they accept. All throw Error on a user's
+/// mistake.
+#include "alpa/ir/op_def.h"
+
+namespace alpa::ops {
+
+/// Any element types.
+Rule elementwise_rule(const OpQuery& query);
+/// One element type for all operands, any but u8.
+Rule numeric_rule(const OpQuery& query);
+/// One floating element type for all operands.
+Rule floating_rule(const OpQuery& query);
+/// One element type for all operands.
+Rule same_type_rule(const OpQuery& query);
+
+/// `x f32[8, 768], y f32[4]`: operands by the names messages use for them.
+std::string named_types(std::span<const TensorType> operands);
+
+/// The name of operand `i` in messages: x, y, z.
+char operand_name(std::size_t i);
+
+/// Throws Error unless there are `n` operands.
+void require_operands(const OpQuery& query, std::size_t n);
+
+/// FLOPs per element of an elementwise operator's formula.
+double flops_of(int elementwise_code);
+
+}  // namespace alpa::ops

@@ -1,0 +1,23 @@
+// src/ops/iota.cc — y[i0, …] = i_axis
+#include "alpa/ops/all_ops.h"
+#include "alpa/ops/ops.h"
+#include "kernels/cpu/kernels.h"
+#include "simplify.h"
+#include "source_rule.h"
+
+namespace alpa {
+
+const OpDef ops::iota = {
+    .name = "iota",
+    .rule = source_rule,
+    .result_dtypes = source_dtypes,
+    .cpu = &cpu::iota,
+};
+
+Value iota(Builder& builder, const TensorType& type, std::int64_t axis) {
+  return builder.emit_one(
+      ops::iota, {},
+      {{"axis", ops::checked_axis("iota", axis, type)}, {"dtype", type.dtype}, {"shape", type.shape}});
+}
+
+}  // namespace alpa

@@ -1,0 +1,17 @@
+#include "optimizer_types.h"
+
+#include "alpa/base/error.h"
+
+namespace alpa::ops {
+
+std::vector<DType> state_dtypes(const OpQuery& query, std::size_t n) {
+  std::vector<DType> dtypes;
+  for (const TensorType& type : query.operands) {
+    require(is_floating(type.dtype), "{}: {} is no floating type ({})", query.op->name, to_string(type),
+            to_string(query.operands));
+    if (dtypes.size() < n) dtypes.push_back(type.dtype);
+  }
+  return dtypes;
+}
+
+}  // namespace alpa::ops

@@ -1,0 +1,69 @@
+// src/ops/power.cc — x^y, x², √x, 1/√x
+#include "alpa/ops/all_ops.h"
+#include "alpa/ops/ops.h"
+#include "arithmetic.h"
+#include "elementwise_rule.h"
+#include "kernels/cpu/kernels.h"
+#include "simplify.h"
+#include "unary.h"
+
+namespace alpa {
+
+const OpDef ops::pow = {
+    .name = "pow",
+    .rule = floating_rule,
+    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
+      const Value x = g.operand(n, 0), y = g.operand(n, 1);
+      const Value dx = sum_to(dy * (y * alpa::pow(x, y - 1)), x.shape());
+      return {dx, sum_to(dy * (g.result(n) * alpa::log(x)), y.shape())};
+    },
+    .elementwise = static_cast<int>(ElementwiseOp::pow),
+    .in_place = true,
+    .cpu = &cpu::elementwise<ElementwiseOp::pow>,
+};
+
+const OpDef ops::square = {
+    .name = "square",
+    .rule = numeric_rule,
+    .vjp = [](Builder& g, const Node& n, Value dy) -> Values { return {dy * (g.operand(n, 0) * 2)}; },
+    .elementwise = static_cast<int>(ElementwiseOp::square),
+    .in_place = true,
+    .cpu = &cpu::elementwise<ElementwiseOp::square>,
+};
+
+const OpDef ops::sqrt = {
+    .name = "sqrt",
+    .rule = floating_rule,
+    .vjp = [](Builder& g, const Node& n, Value dy) -> Values { return {dy * 0.5 / g.result(n)}; },
+    .elementwise = static_cast<int>(ElementwiseOp::sqrt),
+    .in_place = true,
+    .cpu = &cpu::elementwise<ElementwiseOp::sqrt>,
+};
+
+const OpDef ops::rsqrt = {
+    .name = "rsqrt",
+    .rule = floating_rule,
+    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
+      const Value y = g.result(n);
+      return {dy * (alpa::square(y) * y * -0.5)};
+    },
+    .elementwise = static_cast<int>(ElementwiseOp::rsqrt),
+    .in_place = true,
+    .cpu = &cpu::elementwise<ElementwiseOp::rsqrt>,
+};
+
+Value pow(Value x, Value y) {
+  const std::optional<double> exponent = y ? ops::constant_of(y) : std::nullopt;
+  if (x && y.rank() == 0 && y.dtype() == x.dtype() && is_floating(x.dtype())) {
+    if (exponent == 1) return x;
+    if (exponent == 2) return square(x);
+  }
+  return ops::emit_binary(ops::pow, x, y);
+}
+
+Value pow(Value x, double y) { return pow(x, ops::scalar_like(x, y)); }
+Value square(Value x) { return ops::emit_unary(ops::square, x); }
+Value sqrt(Value x) { return ops::emit_unary(ops::sqrt, x); }
+Value rsqrt(Value x) { return ops::emit_unary(ops::rsqrt, x); }
+
+}  // namespace alpa

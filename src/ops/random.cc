@@ -1,0 +1,49 @@
+// src/ops/random.cc — numbers that are functions of (seed, stream, step, micro-batch, index in the whole
+// tensor): Philox4x32-10 (Salmon et al., SC'11)
+#include "alpa/base/error.h"
+#include "alpa/ops/all_ops.h"
+#include "alpa/ops/ops.h"
+#include "kernels/cpu/kernels.h"
+#include "source_rule.h"
+
+namespace alpa {
+namespace {
+
+/// Ten rounds of two multiplications for four numbers, and the transformation to the distribution.
+constexpr double kFlopsPerNumber = 20;
+
+Value emit_random(const OpDef& op, Builder& builder, const TensorType& type, double a, double b) {
+  require(is_floating(type.dtype), "{}: {} is no floating type; draw f32 and cast", op.name,
+          to_string(type));
+  const std::int64_t stream = builder.num_nodes();  // its own sequence for every node of the graph
+  return builder.emit_one(
+      op, {}, {{"a", a}, {"b", b}, {"stream", stream}, {"dtype", type.dtype}, {"shape", type.shape}});
+}
+
+}  // namespace
+
+const OpDef ops::random_normal = {
+    .name = "random_normal",
+    .rule = source_rule,
+    .result_dtypes = source_dtypes,
+    .flops_per_point = kFlopsPerNumber,
+    .cpu = &cpu::random_normal,
+};
+
+const OpDef ops::random_uniform = {
+    .name = "random_uniform",
+    .rule = source_rule,
+    .result_dtypes = source_dtypes,
+    .flops_per_point = kFlopsPerNumber,
+    .cpu = &cpu::random_uniform,
+};
+
+Value random_normal(Builder& builder, const TensorType& type, double mean, double standard_deviation) {
+  return emit_random(ops::random_normal, builder, type, mean, standard_deviation);
+}
+
+Value random_uniform(Builder& builder, const TensorType& type, double low, double high) {
+  return emit_random(ops::random_uniform, builder, type, low, high);
+}
+
+}  // namespace alpa

@@ -1,0 +1,25 @@
+// src/ops/reduce_max.cc — y = maximum of x over "axes"
+#include "alpa/ops/all_ops.h"
+#include "alpa/ops/ops.h"
+#include "kernels/cpu/kernels.h"
+#include "reduce_rule.h"
+
+namespace alpa {
+
+const OpDef ops::reduce_max = {
+    .name = "reduce_max",
+    .rule = [](const OpQuery& query) { return reduce_rule(query, FactorKind::max); },
+    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
+      const Value is_max = alpa::eq(g.operand(n, 0), with_kept_dims(g, n, g.result(n)));
+      const Value ties =
+          alpa::reduce_sum(alpa::cast(is_max, dy.dtype()), n.attributes.integers("axes"), true);
+      return {alpa::select(is_max, with_kept_dims(g, n, dy) / ties, 0)};
+    },
+    .cpu = &cpu::reduce_max,
+};
+
+Value reduce_max(Value x, const Axes& axes, bool keep_dims) {
+  return ops::emit_reduce(ops::reduce_max, x, axes, keep_dims);
+}
+
+}  // namespace alpa

@@ -1,0 +1,49 @@
+// src/ops/reduce_sum.cc — y = sum of x over "axes"; the mean is that times one over the number of elements
+#include <algorithm>
+
+#include "alpa/base/error.h"
+#include "alpa/ops/all_ops.h"
+#include "alpa/ops/ops.h"
+#include "kernels/cpu/kernels.h"
+#include "reduce_rule.h"
+#include "simplify.h"
+
+namespace alpa {
+namespace {
+
+/// The dimensions of x in which those of the result lie.
+std::vector<std::int64_t> kept_dims(const Node& n, int rank) {
+  if (n.attributes.integer("keep_dims") != 0) return ops::counting(rank);
+  std::vector<std::int64_t> dims;
+  const std::vector<std::int64_t>& axes = n.attributes.integers("axes");
+  for (std::int64_t d = 0; d < rank; ++d)
+    if (std::find(axes.begin(), axes.end(), d) == axes.end()) dims.push_back(d);
+  return dims;
+}
+
+}  // namespace
+
+const OpDef ops::reduce_sum = {
+    .name = "reduce_sum",
+    .rule = [](const OpQuery& query) { return reduce_rule(query, FactorKind::sum); },
+    .linear = {0b1},
+    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
+      const Value x = g.operand(n, 0);
+      return {emit_broadcast(dy, x.shape(), kept_dims(n, x.rank()))};
+    },
+    .cpu = &cpu::reduce_sum,
+};
+
+Value reduce_sum(Value x, const Axes& axes, bool keep_dims) {
+  return ops::emit_reduce(ops::reduce_sum, x, axes, keep_dims);
+}
+
+Value reduce_mean(Value x, const Axes& axes, bool keep_dims) {
+  require(static_cast<bool>(x), "reduce_mean: the operand is an empty Value");
+  require(is_floating(x.dtype()), "reduce_mean: {} has no floating type; cast it", to_string(x.type()));
+  std::int64_t count = 1;
+  for (std::int64_t axis : ops::sorted_axes("reduce_mean", axes, x)) count *= x.shape()[axis];
+  return reduce_sum(x, axes, keep_dims) * (1.0 / static_cast<double>(count));
+}
+
+}  // namespace alpa

@@ -1,0 +1,143 @@
+// src/ops/reshape.cc — the same elements in row-major order in another shape
+#include <numeric>
+
+#include "alpa/base/error.h"
+#include "alpa/ops/all_ops.h"
+#include "alpa/ops/ops.h"
+#include "elementwise_rule.h"
+#include "kernels/cpu/kernels.h"
+
+namespace alpa {
+namespace {
+
+/// One side of the walk: its dimensions from the major end, the one being read partly consumed.
+struct Side {
+  const Shape& shape;
+  DimFactors dims;
+  std::size_t at = 0;
+  std::int64_t rest = 1;  ///< what is left of dimension `at`
+
+  explicit Side(const Shape& shape) : shape(shape), dims(shape.size()) { settle(); }
+  bool done() const { return at == shape.size(); }
+  /// To the next dimension with something left.
+  void settle() {
+    while (at < shape.size() && shape[at] == 1) ++at;
+    rest = done() ? 1 : shape[at];
+  }
+  void consume(std::int64_t size, int factor) {
+    dims[at].push_back(factor);
+    rest /= size;
+    if (rest > 1) return;
+    ++at;
+    settle();
+  }
+};
+
+/// Splits both shapes into common factors from the major end: a factor that both sides share keeps its
+/// place in the row-major order, so splitting it moves nothing. Where the extents have no common factor,
+/// dimensions are opaque until products meet again.
+class ReshapeWalk {
+ public:
+  ReshapeWalk(const Shape& from, const Shape& to) : from_(from), to_(to) {}
+
+  Rule run() {
+    while (!from_.done() && !to_.done()) {
+      const std::int64_t common = std::gcd(from_.rest, to_.rest);
+      if (common > 1)
+        share(common);
+      else
+        skip_opaque();
+    }
+    mark_compound(from_.dims);
+    mark_compound(to_.dims);
+    rule_.operands.push_back(std::move(from_.dims));
+    rule_.results.push_back(std::move(to_.dims));
+    rule_.linear = {0b1};
+    return std::move(rule_);
+  }
+
+ private:
+  int add(std::int64_t size, FactorKind kind) {
+    rule_.factors.push_back({size, kind, false});
+    return static_cast<int>(rule_.factors.size()) - 1;
+  }
+
+  void share(std::int64_t size) {
+    const int factor = add(size, FactorKind::pass);
+    from_.consume(size, factor);
+    to_.consume(size, factor);
+  }
+
+  /// Consumes whole dimensions on the side with the smaller product until both products are equal.
+  void skip_opaque() {
+    std::int64_t from_product = 1, to_product = 1;
+    do {
+      Side& side = from_product <= to_product ? from_ : to_;
+      (from_product <= to_product ? from_product : to_product) *= side.rest;
+      side.consume(side.rest, add(side.rest, FactorKind::whole));
+    } while (from_product != to_product);
+  }
+
+  /// Only the major factor of a dimension can be split, and only evenly if there are others below it.
+  void mark_compound(const DimFactors& dims) {
+    for (const std::vector<int>& factors : dims) {
+      if (factors.size() < 2) continue;
+      rule_.factors[factors[0]].even_only = true;
+      for (std::size_t i = 1; i < factors.size(); ++i) rule_.factors[factors[i]].kind = FactorKind::whole;
+    }
+  }
+
+  Side from_, to_;
+  Rule rule_;
+};
+
+Rule reshape_rule(const OpQuery& query) {
+  ops::require_operands(query, 1);
+  const Shape& shape = query.attributes.integers("shape");
+  for (std::int64_t extent : shape)
+    require(extent >= 1, "reshape: extents must be at least 1 (shape {})", to_string(shape));
+  require(num_elements(shape) == query.operands[0].elements(), "reshape: {} has {} elements but {} has {}",
+          to_string(query.operands[0]), query.operands[0].elements(), to_string(shape),
+          num_elements(shape));
+  return ReshapeWalk(query.operands[0].shape, shape).run();
+}
+
+/// `shape` with its -1, if any, replaced by what is left.
+Shape completed(Shape shape, const TensorType& type) {
+  std::int64_t known = 1, unknown = 0;
+  for (std::int64_t extent : shape) {
+    if (extent == -1)
+      ++unknown;
+    else
+      known *= extent;
+  }
+  require(unknown <= 1, "reshape: {} has more than one extent of -1", to_string(shape));
+  if (unknown == 0) return shape;
+  require(known > 0 && type.elements() % known == 0,
+          "reshape: {} does not fit {}: {} elements are no multiple of {}", to_string(type),
+          to_string(shape), type.elements(), known);
+  for (std::int64_t& extent : shape)
+    if (extent == -1) extent = type.elements() / known;
+  return shape;
+}
+
+}  // namespace
+
+const OpDef ops::reshape = {
+    .name = "reshape",
+    .rule = reshape_rule,
+    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
+      return {alpa::reshape(dy, g.operand(n, 0).shape())};
+    },
+    .in_place = true,
+    .cpu = &cpu::reshape,
+};
+
+Value reshape(Value x, const Shape& shape) {
+  require(static_cast<bool>(x), "reshape: the operand is an empty Value");
+  const Shape target = completed(shape, x.type());
+  if (target == x.shape()) return x;
+  return x.builder->emit_one(ops::reshape, {x}, {{"shape", target}});
+}
+
+}  // namespace alpa

@@ -1,0 +1,49 @@
+// src/ops/select.cc — x where the condition is not 0, else y
+#include "alpa/base/error.h"
+#include "alpa/ops/all_ops.h"
+#include "alpa/ops/ops.h"
+#include "arithmetic.h"
+#include "elementwise_rule.h"
+#include "kernels/cpu/kernels.h"
+#include "simplify.h"
+
+namespace alpa {
+namespace {
+
+Rule select_rule(const OpQuery& query) {
+  ops::require_operands(query, 3);
+  const std::span<const TensorType> types = query.operands;
+  require(types[0].dtype == u8, "select: the condition is {}, not u8 ({}); make it with a comparison",
+          to_string(types[0]), to_string(types));
+  require(types[1].dtype == types[2].dtype, "select: the alternatives are {} and {}; cast one of them",
+          to_string(types[1]), to_string(types[2]));
+  return ops::elementwise_rule(query);
+}
+
+}  // namespace
+
+const OpDef ops::select = {
+    .name = "select",
+    .rule = select_rule,
+    .result_dtypes = [](const OpQuery& query) { return std::vector<DType>{query.operands[1].dtype}; },
+    .linear = {0b110},
+    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
+      const Value condition = g.operand(n, 0);
+      return {Value{}, sum_to(alpa::select(condition, dy, 0), g.operand(n, 1).shape()),
+              sum_to(alpa::select(condition, 0, dy), g.operand(n, 2).shape())};
+    },
+    .elementwise = static_cast<int>(ElementwiseOp::select),
+    .in_place = true,
+    .cpu = &cpu::elementwise<ElementwiseOp::select>,
+};
+
+Value select(Value condition, Value x, Value y) {
+  require(condition && x && y, "select: an operand is an empty Value");
+  return x.builder->emit_one(ops::select,
+                             {condition, ops::narrowed(x, condition), ops::narrowed(y, condition)});
+}
+
+Value select(Value condition, Value x, double y) { return select(condition, x, ops::scalar_like(x, y)); }
+Value select(Value condition, double x, Value y) { return select(condition, ops::scalar_like(y, x), y); }
+
+}  // namespace alpa

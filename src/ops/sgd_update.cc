@@ -1,0 +1,17 @@
+// src/ops/sgd_update.cc — (w, velocity, g, learning_rate) -> (w, velocity), Sutskever et al. 2013
+#include "alpa/ops/all_ops.h"
+#include "kernels/cpu/kernels.h"
+#include "optimizer_types.h"
+
+namespace alpa {
+
+const OpDef ops::sgd_update = {
+    .name = "sgd_update",
+    .dims = "..., ..., ..., -> ..., ...",
+    .result_dtypes = [](const OpQuery& query) { return state_dtypes(query, 2); },
+    .flops_per_point = 6,
+    .in_place = true,
+    .cpu = &cpu::sgd_update,
+};
+
+}  // namespace alpa

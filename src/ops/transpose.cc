@@ -1,0 +1,61 @@
+// src/ops/transpose.cc — dimension i of y is dimension permutation[i] of x
+#include <algorithm>
+
+#include "alpa/base/error.h"
+#include "alpa/ops/all_ops.h"
+#include "alpa/ops/ops.h"
+#include "elementwise_rule.h"
+#include "kernels/cpu/kernels.h"
+#include "simplify.h"
+
+namespace alpa {
+namespace {
+
+/// Factors in the order of the result.
+Rule transpose_rule(const OpQuery& query) {
+  ops::require_operands(query, 1);
+  const Shape& shape = query.operands[0].shape;
+  const std::vector<std::int64_t>& permutation = query.attributes.integers("permutation");
+  std::vector<std::int64_t> sorted = permutation;
+  std::sort(sorted.begin(), sorted.end());
+  require(sorted == ops::counting(static_cast<std::int64_t>(shape.size())),
+          "transpose: {} is no permutation of the dimensions of {}", to_string(permutation),
+          to_string(query.operands[0]));
+  Rule rule;
+  DimFactors operand(shape.size()), result;
+  for (std::int64_t dim : permutation) {
+    operand[dim] = {static_cast<int>(rule.factors.size())};
+    result.push_back(operand[dim]);
+    rule.factors.push_back({shape[dim], FactorKind::pass, false});
+  }
+  rule.operands.push_back(std::move(operand));
+  rule.results.push_back(std::move(result));
+  rule.linear = {0b1};
+  return rule;
+}
+
+}  // namespace
+
+const OpDef ops::transpose = {
+    .name = "transpose",
+    .rule = transpose_rule,
+    .vjp = [](Builder&, const Node& n, Value dy) -> Values {
+      const std::vector<std::int64_t>& permutation = n.attributes.integers("permutation");
+      Axes inverse(permutation.size());
+      for (std::size_t i = 0; i < permutation.size(); ++i)
+        inverse[permutation[i]] = static_cast<std::int64_t>(i);
+      return {alpa::transpose(dy, inverse)};
+    },
+    .cpu = &cpu::transpose,
+};
+
+Value transpose(Value x, const Axes& permutation) {
+  require(static_cast<bool>(x), "transpose: the operand is an empty Value");
+  Axes axes = permutation.empty() ? ops::counting(x.rank()) : permutation;
+  if (permutation.empty()) std::reverse(axes.begin(), axes.end());
+  for (std::int64_t& axis : axes) axis = ops::checked_axis("transpose", axis, x.type());
+  if (axes == ops::counting(x.rank())) return x;
+  return x.builder->emit_one(ops::transpose, {x}, {{"permutation", axes}});
+}
+
+}  // namespace alpa
