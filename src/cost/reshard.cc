@@ -101,7 +101,7 @@ std::string_view name_of(ReshardKind kind) {
 
 std::vector<ShardingSpec> all_specs(const TensorType& type, const DeviceMesh& mesh,
                                     std::uint32_t partials) {
-  return enumerate_specs(type, mesh, {.partials = partials}).specs;
+  return enumerate_specs(type, mesh, {.partials = partials, .unit_axes = 0}).specs;
 }
 
 std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSpec& from,

@@ -2,6 +2,7 @@
 #include "spec_graph.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <numeric>
@@ -12,7 +13,6 @@ namespace alpa {
 namespace {
 
 using Kind = AxisPlacement::Kind;
-constexpr int kMaxRank = 64;  // SpecLimits::small_dims holds one bit per dimension
 
 /// Emits each spec once: dimension by dimension, the sequence of axes that split it, then which of the
 /// other axes are partial.
@@ -37,7 +37,7 @@ class Enumeration {
 
   bool may_split(const ShardingSpec& spec, int axis, int dim) const {
     if (spec.axes[axis].kind != Kind::replicated || !usable(axis)) return false;
-    return parts_[dim] * mesh_.size(axis) <= shape_[dim] || (limits_.small_dims[axis] >> dim & 1);
+    return limits_.more_parts_than_elements || parts_[dim] * mesh_.size(axis) <= shape_[dim];
   }
 
   void choose_splits(const ShardingSpec& spec, int dim) {
@@ -78,8 +78,8 @@ class Enumeration {
   const DeviceMesh& mesh_;
   const SpecLimits& limits_;
   const Shape& shape_;
-  Shape extents_,
-      parts_;  ///< of every dimension, under the splits chosen so far: nominal chunk and number of parts
+  Shape extents_;  ///< nominal chunk of every dimension under the splits chosen so far
+  Shape parts_;    ///< number of parts, likewise
   SpecList list_;
 };
 
@@ -91,7 +91,6 @@ void admit(const ShardingSpec& spec, const TensorType& type, const DeviceMesh& m
               "{} is no spec of {} on a mesh of {} axes", to_string(spec), to_string(type),
               mesh.num_axes());
     if (mesh.size(axis) == 1) limits.unit_axes |= 1u << axis;
-    if (a.kind == Kind::split) limits.small_dims[axis] |= std::uint64_t{1} << a.dim;
     if (a.kind == Kind::partial) limits.partials |= a.combiner == Combiner::sum ? kPartialSum : kPartialMax;
   }
 }
@@ -247,8 +246,6 @@ class MoveBuilder {
 }  // namespace
 
 SpecList enumerate_specs(const TensorType& type, const DeviceMesh& mesh, const SpecLimits& limits) {
-  invariant(type.rank() <= kMaxRank, "resharding of rank {}; at most {} is supported", type.rank(),
-            kMaxRank);
   return Enumeration(type, mesh, limits).run();
 }
 
@@ -260,7 +257,9 @@ int SpecGraph::index(const ShardingSpec& spec) const {
 
 SpecGraph spec_graph(const TensorType& type, std::span<const ShardingSpec> from,
                      std::span<const ShardingSpec> to, const DeviceMesh& mesh, const ReshardModel& model) {
-  SpecLimits limits;
+  // Splits into more parts than elements are part of every graph, so that a price does not depend on what
+  // is asked beside it.
+  SpecLimits limits{.more_parts_than_elements = true};
   for (const ShardingSpec& spec : from) admit(spec, type, mesh, limits);
   for (const ShardingSpec& spec : to) admit(spec, type, mesh, limits);
   SpecGraph graph;

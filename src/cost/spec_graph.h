@@ -2,7 +2,6 @@
 /// The graph that resharding searches: the specs of one value on one mesh, and every single step between
 /// two of them. Invariants: specs are distinct and start with the replicated one; each spec has at most one
 /// combiner; `moves` are sorted by their source. Immutable after construction.
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -23,12 +22,11 @@ struct SpecList {
   }
 };
 
-/// What `enumerate_specs` may produce beyond the usual.
+/// What `enumerate_specs` produces beyond splits into at most as many parts as there are elements.
 struct SpecLimits {
-  std::uint32_t partials = 0;                            ///< kPartialSum | kPartialMax
-  std::array<std::uint64_t, kMaxMeshAxes> small_dims{};  ///< per axis, bits of dimensions it may split
-                                                         ///< although it has fewer elements than parts
+  std::uint32_t partials = 0;   ///< kPartialSum | kPartialMax
   std::uint32_t unit_axes = 0;  ///< bits of axes of size 1 that may split or be partial
+  bool more_parts_than_elements = false;
 };
 
 /// Every spec of `type` on `mesh` within the limits, each once, the replicated one first.

@@ -64,7 +64,8 @@ std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSp
                                         const ReshardModel& model);
 
 /// Seconds between every pair of `from` x `to` (row-major), infinity where impossible; one search per
-/// source. Obeys the triangle inequality among specs of one combiner.
+/// source. Obeys the triangle inequality among specs of one combiner; each number is that of find_reshard,
+/// to the bit, whatever is asked beside it.
 std::vector<double> reshard_seconds(const TensorType& type, const std::vector<ShardingSpec>& from,
                                     const std::vector<ShardingSpec>& to, const DeviceMesh& mesh,
                                     const ReshardModel& model);
