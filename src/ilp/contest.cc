@@ -1,6 +1,5 @@
 #include "alpa/ilp/contest.h"
 
-#include <fmt/ranges.h>
 #include <zlib.h>
 
 #include <chrono>
@@ -191,6 +190,16 @@ Contest parse_contest(const std::string& text, const std::string& file_name) {
 
 Contest read_contest(const std::string& path) { return parse_contest(read_all(path), path); }
 
+namespace {
+
+std::string list_text(const std::vector<int>& values) {
+  std::string text;
+  for (int value : values) text += fmt::format("{}{}", text.empty() ? "" : ", ", value);
+  return "[" + text + "]";
+}
+
+}  // namespace
+
 std::string solve_contest(const std::string& path, double seconds) {
   auto start = std::chrono::steady_clock::now();
   Contest contest = read_contest(path);
@@ -199,8 +208,8 @@ std::string solve_contest(const std::string& path, double seconds) {
   options.time_limit_seconds = seconds - used;
   Solution solution = solve(contest.problem, options);
   solution.choice.resize(static_cast<std::size_t>(contest.num_nodes));
-  return fmt::format("cost {} lower_bound {} gap {:.4f}%\n[{}]\n", solution.cost, solution.lower_bound,
-                     100 * solution.gap(), fmt::join(solution.choice, ", "));
+  return fmt::format("cost {} lower_bound {} gap {:.4f}%\n{}\n", solution.cost, solution.lower_bound,
+                     100 * solution.gap(), list_text(solution.choice));
 }
 
 }  // namespace alpa::ilp

@@ -6,13 +6,13 @@
 namespace alpa::ilp {
 
 struct CoreSolution {
-  std::vector<int> choice;  ///< of the live nodes
-  Cost bound = -kNever;     ///< without the model's constant
+  std::vector<int> choice;  ///< of all nodes of the model
+  Cost cost = kNever;       ///< with the model's constant
+  Cost bound = -kNever;     ///< with the model's constant
 };
 
-/// Best choice of the live nodes within the deadline. May reduce the model further (its trail grows).
-/// Throws Contradiction if there is none, TimedOut if none was found.
-CoreSolution solve_core(Model& model, const Options& options, const Deadline& deadline,
+/// Best choice within the deadline. Throws Contradiction if there is none, TimedOut if none was found.
+CoreSolution solve_core(Model model, const Options& options, const Deadline& deadline,
                         Statistics& statistics);
 
 }  // namespace alpa::ilp

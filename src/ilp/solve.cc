@@ -24,20 +24,17 @@ void count_core(const Model& model, Statistics& statistics) {
   statistics.core_rows = static_cast<int>(model.room.size());
 }
 
-/// Completes the solution from a choice of the model's live nodes and checks it on the problem itself.
-void finish(const Problem& problem, const Model& model, std::vector<int> choice, Cost bound,
-            Solution& solution) {
-  Cost expected = plus(model.constant, price(model, choice));
-  replay(model, choice);
-  Evaluation evaluation = evaluate(problem, choice);
-  invariant(evaluation.cost == expected && evaluation.feasible,
+/// Checks the choice on the problem itself.
+void finish(const Problem& problem, CoreSolution core, Solution& solution) {
+  Evaluation evaluation = evaluate(problem, core.choice);
+  invariant(evaluation.cost == core.cost && evaluation.feasible,
             "the solver claims cost {} but the problem prices its choice at {} with peak usage {}",
-            expected, evaluation.cost, evaluation.peak_usage);
-  solution.choice = std::move(choice);
+            core.cost, evaluation.cost, evaluation.peak_usage);
+  solution.choice = std::move(core.choice);
   solution.cost = evaluation.cost;
   solution.peak_usage = evaluation.peak_usage;
   solution.peak_time = evaluation.peak_time;
-  solution.lower_bound = std::min(solution.cost, plus(model.constant, bound));
+  solution.lower_bound = std::min(solution.cost, core.bound);
   solution.optimal = solution.lower_bound == solution.cost;
 }
 
@@ -57,8 +54,7 @@ std::optional<Solution> attempt(const Problem& problem, const Options& options, 
     if (options.reductions.elimination) eliminate_components(model, options.elimination_cells, deadline);
     solution.statistics.reduce_seconds = deadline.elapsed();
     count_core(model, solution.statistics);
-    CoreSolution core = solve_core(model, options, deadline, solution.statistics);
-    finish(problem, model, std::move(core.choice), core.bound, solution);
+    finish(problem, solve_core(std::move(model), options, deadline, solution.statistics), solution);
   } catch (const Contradiction&) {
     return std::nullopt;
   }

@@ -1,0 +1,99 @@
+#include "ascent.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "local_search.h"
+
+namespace alpa::ilp {
+namespace {
+
+constexpr double kFirstStep = 0.1;  // largest change of all row prices together, as a part of the bound
+constexpr double kSmallestStep = 1e-5;
+constexpr int kPatience = 12;  // sweeps without a better bound before the step shrinks
+constexpr double kMomentum = 0.8;
+
+class Climber {
+ public:
+  Climber(const Model& model, Dual& dual, Cost cutoff, const Deadline& deadline)
+      : model_(model), dual_(dual), best_(dual.state()), deadline_(deadline), mean_(model.room.size(), 0) {
+    result_.cost = cutoff;
+  }
+
+  Ascent run(int sweeps) {
+    for (int k = 0; k < sweeps && !deadline_.passed(); ++k) {
+      dual_.sweep();
+      consider(dual_.rounded(), k);
+      double bound = dual_.bound();
+      bool better = bound > best_bound_ + 1e-7 * std::max(1.0, std::abs(best_bound_));
+      if (bound > best_bound_) best_bound_ = bound, best_ = dual_.state();
+      if (std::ceil(best_bound_ - 1e-6) >= static_cast<double>(result_.cost)) break;
+      idle_ = better ? 0 : idle_ + 1;
+      if (idle_ > kPatience && !shrink_step()) break;
+      if (!model_.room.empty()) move_multipliers(bound);
+    }
+    dual_.restore(best_);
+    result_.exact = dual_.exact();
+    return std::move(result_);
+  }
+
+ private:
+  /// Returns to the best state with a smaller step; false if the bound has converged.
+  bool shrink_step() {
+    idle_ = 0;
+    if (model_.room.empty() || step_ < kSmallestStep) return false;
+    step_ *= 0.6;
+    dual_.restore(best_);
+    std::fill(mean_.begin(), mean_.end(), 0);
+    return true;
+  }
+
+  /// Raises the prices of rows that the rounded choice exceeds, lowers those of rows with room.
+  void move_multipliers(double bound) {
+    std::vector<Cost> over = excess(model_, dual_.rounded());
+    std::vector<double> prices = dual_.multipliers();
+    double sum = 0;
+    for (std::size_t r = 0; r < over.size(); ++r) {
+      mean_[r] = kMomentum * mean_[r] + (1 - kMomentum) * static_cast<double>(over[r]);
+      if (mean_[r] > 0 || prices[r] > 0) sum += std::abs(mean_[r]) * unit(r);
+    }
+    if (sum <= 0) return;
+    double scale = step_ * std::max(1.0, std::abs(bound)) / sum;
+    for (std::size_t r = 0; r < over.size(); ++r) prices[r] = std::max(0.0, prices[r] + scale * mean_[r]);
+    dual_.set_multipliers(std::move(prices));
+  }
+
+  double unit(std::size_t row) const { return std::max(1.0, static_cast<double>(model_.room[row])); }
+
+  /// Takes a rounded choice if it is feasible, or nearly so and can be repaired, and improves it.
+  void consider(std::vector<int> choice, int sweep) {
+    Cost cost = price(model_, choice);
+    bool fine = cost < kNever && fits(model_, choice);
+    if (!fine && (sweep % 8 != 7 || !repair(model_, choice, 100))) return;
+    cost = price(model_, choice);
+    if (static_cast<double>(cost) > static_cast<double>(result_.cost) * 1.1) return;
+    if (seen_cost_ == cost) return;
+    seen_cost_ = cost;
+    improve(model_, choice, deadline_);
+    cost = price(model_, choice);
+    if (cost < result_.cost) result_.cost = cost, result_.choice = std::move(choice);
+  }
+
+  const Model& model_;
+  Dual& dual_;
+  Dual::State best_;
+  const Deadline& deadline_;
+  std::vector<double> mean_;  // moving average of the rows' excess
+  double best_bound_ = -1e300, step_ = kFirstStep;
+  Cost seen_cost_ = -kNever;
+  int idle_ = 0;
+  Ascent result_;
+};
+
+}  // namespace
+
+Ascent ascend(const Model& model, Dual& dual, int sweeps, Cost cutoff, const Deadline& deadline) {
+  return Climber(model, dual, cutoff, deadline).run(sweeps);
+}
+
+}  // namespace alpa::ilp

@@ -1,0 +1,174 @@
+/// The proven side of the dual bound: messages in whole numbers, and what the bound excludes.
+#include <algorithm>
+#include <cmath>
+
+#include "dual.h"
+
+namespace alpa::ilp {
+namespace {
+
+__extension__ using Wide = __int128;
+
+constexpr int kMultiplierBits = 24;  // multipliers are whole numbers of 2^-24 scaled costs per unit
+
+std::vector<Cost> rounded_messages(const double* message, std::size_t size, int shift) {
+  std::vector<Cost> result;
+  for (std::size_t s = 0; s < size; ++s) result.push_back(std::llround(std::ldexp(message[s], shift)));
+  return result;
+}
+
+Cost scaled(Cost cost, int shift) { return cost >= kNever ? kNever : cost << shift; }
+
+/// Least reduced cost of every line of an edge, and of the whole edge.
+struct Minima {
+  std::vector<Cost> rows, columns;
+  Cost least = kNever;
+};
+
+}  // namespace
+
+Cost Dual::Exact::proven() const {
+  Cost unit = Cost{1} << shift;
+  return bound >= 0 ? (bound + unit - 1) / unit : -(-bound / unit);
+}
+
+/// Largest scale at which no sum of costs leaves 2^58.
+int Dual::exact_shift() const {
+  double sum = 1;
+  auto add = [&](const std::vector<Cost>& costs) {
+    Cost largest = 0;
+    for (Cost c : costs)
+      if (c < kNever) largest = std::max(largest, std::abs(c));
+    sum += static_cast<double>(largest);
+  };
+  for (const DualNode& node : nodes_) add(model_->nodes[node.index].costs);
+  for (const DualEdge& edge : edges_) add(model_->edges[edge.index].costs);
+  for (std::size_t r = 0; r < state_.multipliers.size(); ++r)
+    sum += state_.multipliers[r] * static_cast<double>(model_->room[r]);
+  return std::clamp(static_cast<int>(std::floor(58 - std::log2(sum))), 0, 20);
+}
+
+Cost Dual::reduced(const DualEdge& edge, const Exact& exact, std::size_t number, int p, int q) const {
+  Cost cost = view(*model_, edge.index, nodes_[edge.a].index).at(p, q);
+  if (cost >= kNever) return kNever;
+  return scaled(cost, exact.shift) - exact.message_a[number][p] - exact.message_b[number][q];
+}
+
+/// Adds the price of usages to the nodes, rounded down, and takes the price of the room from the bound,
+/// rounded up.
+void Dual::add_usage_prices(Exact& exact) const {
+  std::vector<Wide> upto(state_.multipliers.size() + 1, 0);
+  Wide room = 0;
+  for (std::size_t r = 0; r < state_.multipliers.size(); ++r) {
+    Wide multiplier = std::llround(std::ldexp(state_.multipliers[r], exact.shift + kMultiplierBits));
+    upto[r + 1] = upto[r] + multiplier;
+    room += multiplier * model_->room[r];
+  }
+  exact.bound -= static_cast<Cost>((room + (Wide{1} << kMultiplierBits) - 1) >> kMultiplierBits);
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    for (std::size_t s = 0; s < exact.node_excess[i].size(); ++s) {
+      Wide price = 0;
+      for (const Piece& piece : model_->nodes[nodes_[i].index].pieces)
+        price += (upto[piece.to] - upto[piece.from]) * piece.amounts[s];
+      if (exact.node_excess[i][s] < kNever)
+        exact.node_excess[i][s] += static_cast<Cost>(price >> kMultiplierBits);
+    }
+}
+
+/// Turns node totals into excesses: node minima and edge minima go to the bound, line minima to the
+/// strategies.
+void Dual::add_edge_minima(Exact& exact) const {
+  for (auto& excess : exact.node_excess) {
+    Cost least = *std::min_element(excess.begin(), excess.end());
+    exact.bound += least;
+    for (Cost& c : excess)
+      if (c < kNever) c -= least;
+  }
+  for (std::size_t e = 0; e < edges_.size(); ++e) {
+    const DualEdge& edge = edges_[e];
+    std::vector<Cost>&a = exact.node_excess[edge.a], &b = exact.node_excess[edge.b];
+    Minima minima{std::vector<Cost>(a.size(), kNever), std::vector<Cost>(b.size(), kNever)};
+    for (std::size_t p = 0; p < a.size(); ++p)
+      for (std::size_t q = 0; q < b.size(); ++q) {
+        Cost cost = reduced(edge, exact, e, static_cast<int>(p), static_cast<int>(q));
+        minima.rows[p] = std::min(minima.rows[p], cost);
+        minima.columns[q] = std::min(minima.columns[q], cost);
+        minima.least = std::min(minima.least, cost);
+      }
+    exact.bound += minima.least;
+    for (std::size_t p = 0; p < a.size(); ++p)
+      a[p] = minima.rows[p] < kNever ? plus(a[p], minima.rows[p] - minima.least) : kNever;
+    for (std::size_t q = 0; q < b.size(); ++q)
+      b[q] = minima.columns[q] < kNever ? plus(b[q], minima.columns[q] - minima.least) : kNever;
+  }
+}
+
+Dual::Exact Dual::exact() const {
+  Exact result;
+  result.shift = exact_shift();
+  for (const DualNode& node : nodes_) {
+    std::vector<Cost> costs;
+    for (Cost cost : model_->nodes[node.index].costs) costs.push_back(scaled(cost, result.shift));
+    result.node_excess.push_back(std::move(costs));
+  }
+  add_usage_prices(result);
+  for (const DualEdge& edge : edges_) {
+    result.message_a.push_back(
+        rounded_messages(state_.messages.data() + edge.at_a, edge.size_a, result.shift));
+    result.message_b.push_back(
+        rounded_messages(state_.messages.data() + edge.at_b, edge.size_b, result.shift));
+    auto give = [](std::vector<Cost>& node, const std::vector<Cost>& message) {
+      for (std::size_t s = 0; s < node.size(); ++s) node[s] = plus(node[s], message[s]);
+    };
+    give(result.node_excess[edge.a], result.message_a.back());
+    give(result.node_excess[edge.b], result.message_b.back());
+  }
+  add_edge_minima(result);
+  return result;
+}
+
+/// A pair costs at least the bound, the excess of both strategies without this edge, and its own reduced
+/// cost.
+std::int64_t Dual::fix_pairs(Model& model, const Exact& exact, std::size_t number, Cost allowed) const {
+  const DualEdge& edge = edges_[number];
+  const std::vector<Cost>&a = exact.node_excess[edge.a], &b = exact.node_excess[edge.b];
+  int rows = static_cast<int>(a.size()), columns = static_cast<int>(b.size());
+  std::vector<Cost> table(a.size() * b.size());
+  Minima minima{std::vector<Cost>(a.size(), kNever), std::vector<Cost>(b.size(), kNever)};
+  for (int p = 0; p < rows; ++p)
+    for (int q = 0; q < columns; ++q) {
+      Cost cost = table[p * columns + q] = reduced(edge, exact, number, p, q);
+      minima.rows[p] = std::min(minima.rows[p], cost);
+      minima.columns[q] = std::min(minima.columns[q], cost);
+      minima.least = std::min(minima.least, cost);
+    }
+  ModelEdge& target = model.edges[edge.index];
+  bool same_way = target.a == nodes_[edge.a].index;
+  std::int64_t count = 0;
+  for (int p = 0; p < rows; ++p)
+    for (int q = 0; q < columns; ++q) {
+      Cost cost = table[p * columns + q];
+      if (cost >= kNever || a[p] >= kNever || b[q] >= kNever) continue;
+      if (a[p] + b[q] + cost - minima.rows[p] - minima.columns[q] + minima.least <= allowed) continue;
+      target.costs[same_way ? p * columns + q : q * rows + p] = kNever;
+      ++count;
+    }
+  return count;
+}
+
+std::int64_t Dual::fix(Model& model, const Exact& exact, Cost cutoff) const {
+  Cost allowed = scaled(cutoff - 1, exact.shift) - exact.bound;
+  std::int64_t count = 0;
+  for (std::size_t e = 0; e < edges_.size(); ++e) count += fix_pairs(model, exact, e, allowed);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    std::vector<int> kept;
+    for (std::size_t s = 0; s < exact.node_excess[i].size(); ++s)
+      if (exact.node_excess[i][s] <= allowed) kept.push_back(static_cast<int>(s));
+    std::int64_t dropped = static_cast<std::int64_t>(exact.node_excess[i].size() - kept.size());
+    if (dropped > 0) keep_strategies(model, nodes_[i].index, kept);
+    count += dropped;
+  }
+  return count;
+}
+
+}  // namespace alpa::ilp

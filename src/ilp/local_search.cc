@@ -1,0 +1,157 @@
+#include "local_search.h"
+
+#include <algorithm>
+
+namespace alpa::ilp {
+namespace {
+
+/// Cost of a node's strategies given the others' choice; infinite ones count as kForbidden so that sums
+/// stay ordered.
+constexpr Cost kForbidden = 100'000'000'000'000'000;
+
+Cost bounded(Cost cost) { return std::min(cost, kForbidden); }
+
+class Search {
+ public:
+  Search(const Model& model, std::vector<int>& choice)
+      : model_(model), choice_(choice), over_(excess(model, choice)), nodes_(live_nodes(model)) {}
+
+  const std::vector<int>& nodes() const { return nodes_; }
+  const std::vector<Cost>& over() const { return over_; }
+
+  /// Cost of every strategy of `node`, the edge `without` left out.
+  void price_node(int node, int without, std::vector<Cost>& costs) const {
+    const ModelNode& n = model_.nodes[node];
+    costs.resize(n.costs.size());
+    for (std::size_t s = 0; s < costs.size(); ++s) costs[s] = bounded(n.costs[s]);
+    for (int e : n.edges) {
+      if (e == without) continue;
+      View table = view(model_, e, node);
+      int q = choice_[model_.edges[e].other(node)];
+      for (int p = 0; p < n.size(); ++p) costs[p] += bounded(table.at(p, q));
+    }
+  }
+
+  void apply_usage(int node, int strategy, int sign) {
+    for (const Piece& piece : model_.nodes[node].pieces)
+      for (int r = piece.from; piece.amounts[strategy] > 0 && r < piece.to; ++r)
+        over_[r] += sign * piece.amounts[strategy];
+  }
+
+  void set(int node, int strategy) {
+    if (strategy == choice_[node]) return;
+    apply_usage(node, choice_[node], -1);
+    apply_usage(node, strategy, 1);
+    choice_[node] = strategy;
+  }
+
+  bool within(int node) const {
+    for (const Piece& piece : model_.nodes[node].pieces)
+      for (int r = piece.from; r < piece.to; ++r)
+        if (over_[r] > 0) return false;
+    return true;
+  }
+
+  /// Sets the node if the rows allow it.
+  bool try_set(int node, int strategy) {
+    int before = choice_[node];
+    if (uses_no_more(model_.nodes[node], strategy, before)) return set(node, strategy), true;
+    set(node, strategy);
+    if (within(node)) return true;
+    set(node, before);
+    return false;
+  }
+
+  bool improve_node(int node) {
+    price_node(node, -1, costs_);
+    std::vector<int> order;
+    for (int s = 0; s < static_cast<int>(costs_.size()); ++s)
+      if (costs_[s] < costs_[choice_[node]]) order.push_back(s);
+    std::sort(order.begin(), order.end(), [&](int a, int b) { return costs_[a] < costs_[b]; });
+    return std::any_of(order.begin(), order.end(), [&](int s) { return try_set(node, s); });
+  }
+
+  bool improve_edge(int e) {
+    const ModelEdge& edge = model_.edges[e];
+    price_node(edge.a, e, costs_);
+    price_node(edge.b, e, others_);
+    int width = static_cast<int>(others_.size()), p0 = choice_[edge.a], q0 = choice_[edge.b], p1 = p0,
+        q1 = q0;
+    auto cost = [&](int p, int q) { return costs_[p] + others_[q] + bounded(edge.costs[p * width + q]); };
+    Cost best = cost(p0, q0);
+    for (int p = 0; p < static_cast<int>(costs_.size()); ++p)
+      for (int q = 0; q < width; ++q)
+        if (cost(p, q) < best) best = cost(p, q), p1 = p, q1 = q;
+    if (p1 == p0 && q1 == q0) return false;
+    set(edge.a, p1), set(edge.b, q1);
+    if (within(edge.a) && within(edge.b)) return true;
+    set(edge.a, p0), set(edge.b, q0);
+    return false;
+  }
+
+  /// The cheapest move per unit of relief of the worst row. False if none relieves it.
+  bool relieve() {
+    int row = static_cast<int>(std::max_element(over_.begin(), over_.end()) - over_.begin());
+    int best_node = -1, best_strategy = 0;
+    double best = 0;
+    for (int node : nodes_)
+      for (const Piece& piece : model_.nodes[node].pieces) {
+        if (row < piece.from || row >= piece.to || piece.amounts[choice_[node]] == 0) continue;
+        price_node(node, -1, costs_);
+        for (int s = 0; s < static_cast<int>(costs_.size()); ++s) {
+          Cost relief = std::min(piece.amounts[choice_[node]] - piece.amounts[s], over_[row]);
+          if (relief <= 0 || costs_[s] >= kForbidden) continue;
+          double rate =
+              static_cast<double>(costs_[s] - costs_[choice_[node]]) / static_cast<double>(relief);
+          if (best_node < 0 || rate < best) best = rate, best_node = node, best_strategy = s;
+        }
+      }
+    if (best_node >= 0) set(best_node, best_strategy);
+    return best_node >= 0;
+  }
+
+  /// Moves every node at an infinite cost to its cheapest strategy.
+  void leave_forbidden() {
+    for (int node : nodes_) {
+      price_node(node, -1, costs_);
+      if (costs_[choice_[node]] >= kForbidden)
+        set(node, static_cast<int>(std::min_element(costs_.begin(), costs_.end()) - costs_.begin()));
+    }
+  }
+
+ private:
+  const Model& model_;
+  std::vector<int>& choice_;
+  std::vector<Cost> over_;
+  std::vector<int> nodes_;
+  std::vector<Cost> costs_, others_;
+};
+
+}  // namespace
+
+void improve(const Model& model, std::vector<int>& choice, const Deadline& deadline) {
+  Search search(model, choice);
+  std::vector<int> edges = live_edges(model);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int node : search.nodes()) changed |= search.improve_node(node);
+    if (changed) continue;
+    for (int e : edges) {
+      if (deadline.passed()) return;
+      changed |= search.improve_edge(e);
+    }
+  }
+}
+
+bool repair(const Model& model, std::vector<int>& choice, int moves) {
+  Search search(model, choice);
+  if (price(model, choice) >= kNever) search.leave_forbidden();
+  auto exceeded = [&] {
+    return std::any_of(search.over().begin(), search.over().end(), [](Cost c) { return c > 0; });
+  };
+  while (exceeded())
+    if (moves-- <= 0 || !search.relieve()) return false;
+  return price(model, choice) < kNever;
+}
+
+}  // namespace alpa::ilp
