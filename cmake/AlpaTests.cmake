@@ -34,15 +34,8 @@ endfunction()
 
 file(GLOB entries CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/tests/*)
 foreach(entry ${entries})
-  if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/tests/${entry} AND NOT entry STREQUAL "package")
+  if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/tests/${entry} AND NOT entry MATCHES "^(package|readme)$")
     alpa_add_test_folder(${entry})
   endif()
 endforeach()
-
-# Programs built outside do not know of the sanitizers.
-if(ALPA_INSTALL AND NOT ALPA_SANITIZE)
-  add_test(NAME package/outside_project COMMAND ${CMAKE_COMMAND}
-    -DBUILD=${PROJECT_BINARY_DIR} -DWORK=${PROJECT_BINARY_DIR}/package_test -DVERSION=${PROJECT_VERSION}
-    -P ${PROJECT_SOURCE_DIR}/tests/package/check.cmake)
-  set_tests_properties(package/outside_project PROPERTIES LABELS package TIMEOUT ${ALPA_TEST_TIMEOUT})
-endif()
+include(AlpaRepositoryTests)

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "alpa/base/error.h"
 #include "alpa/nn/initializer.h"
 #include "alpa/nn/layer.h"
 #include "alpa/ops/ops.h"

@@ -1,5 +1,6 @@
 #pragma once
 /// Random omission of activations.
+#include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 
 namespace alpa::nn {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 
 namespace alpa::nn {

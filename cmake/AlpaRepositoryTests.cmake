@@ -1,0 +1,46 @@
+# Tests that are more than a program of doctest cases: structure, README and package.
+
+# What only the compiler and the linker can say of the structure; the other claims are tests/structure/*_test.cc.
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ALPA_SANITIZE)
+  add_test(NAME structure/headers_alone COMMAND ${PROJECT_SOURCE_DIR}/tests/structure/headers_alone.sh
+    ${CMAKE_CXX_COMPILER} ${PROJECT_SOURCE_DIR}/include
+    "-I$<JOIN:$<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>,;-I>" COMMAND_EXPAND_LISTS)
+  set_tests_properties(structure/headers_alone PROPERTIES LABELS structure TIMEOUT 300 PROCESSORS 2)
+endif()
+
+if(ALPA_ISA_KERNELS AND NOT ALPA_SANITIZE)
+  set(objects "")
+  foreach(isa ${ALPA_ISAS})
+    list(APPEND objects $<TARGET_OBJECTS:alpa_${isa}>)
+  endforeach()
+  add_test(NAME structure/isa_symbols COMMAND ${PROJECT_SOURCE_DIR}/tests/structure/isa_symbols.sh ${objects}
+    COMMAND_EXPAND_LISTS)
+  set_tests_properties(structure/isa_symbols PROPERTIES LABELS structure TIMEOUT ${ALPA_TEST_TIMEOUT})
+endif()
+
+# The first ```cpp block of README.md is a program, and the ```text block after it what it prints.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/README.md)
+file(READ ${PROJECT_SOURCE_DIR}/README.md readme)
+string(REGEX MATCH "```cpp\n([^`]*)```(.*)" matched "${readme}")
+set(program "${CMAKE_MATCH_1}")
+string(REGEX MATCH "```text\n([^`]*)```" matched "${CMAKE_MATCH_2}")
+set(printed "${CMAKE_MATCH_1}")
+if(program AND printed)
+  set(folder ${PROJECT_BINARY_DIR}/readme)
+  file(GENERATE OUTPUT ${folder}/program.cc CONTENT "${program}")
+  file(GENERATE OUTPUT ${folder}/expected.txt CONTENT "${printed}")
+  add_executable(readme_program ${folder}/program.cc)
+  target_link_libraries(readme_program PRIVATE alpa alpa_settings)
+  alpa_add_test_folder(readme)
+  add_dependencies(test_readme readme_program)
+  target_compile_definitions(test_readme PRIVATE ALPA_README_PROGRAM="$<TARGET_FILE:readme_program>"
+    ALPA_README_EXPECTED="${folder}/expected.txt" ALPA_README_ACTUAL="${folder}/actual.txt")
+endif()
+
+# Programs built outside do not know of the sanitizers.
+if(ALPA_INSTALL AND NOT ALPA_SANITIZE)
+  add_test(NAME package/outside_project COMMAND ${CMAKE_COMMAND}
+    -DBUILD=${PROJECT_BINARY_DIR} -DWORK=${PROJECT_BINARY_DIR}/package_test -DVERSION=${PROJECT_VERSION}
+    -P ${PROJECT_SOURCE_DIR}/tests/package/check.cmake)
+  set_tests_properties(package/outside_project PROPERTIES LABELS package TIMEOUT ${ALPA_TEST_TIMEOUT})
+endif()

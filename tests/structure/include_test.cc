@@ -1,0 +1,116 @@
+// Which module may include which: the table of docs/design.md, section 3, as code.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "structure/source_files.h"
+
+using structure::Include;
+using structure::SourceFile;
+
+namespace {
+
+using Modules = std::set<std::string>;
+
+// Lowest first; a module may include itself, what its row names, and what those may include. "kernels" is
+// the folder kernels/, "root" stands for alpa/*.h and src/*.cc, which may include everything.
+const std::vector<std::pair<std::string, Modules>> kTable = {
+    {"base", {}},
+    {"ilp", {"base"}},
+    {"mesh", {"base"}},
+    {"tensor", {"base"}},
+    {"ir", {"base"}},
+    {"kernels", {"tensor"}},
+    {"ops", {"ir", "kernels"}},
+    {"autograd", {"ops"}},
+    {"nn", {"ops"}},
+    {"train", {"autograd", "nn", "tensor", "mesh"}},
+    {"cost", {"ops", "mesh"}},
+    {"intra_op", {"cost", "ilp"}},
+    {"spmd", {"intra_op"}},
+    {"inter_op", {"intra_op"}},
+    {"pipeline", {"spmd", "inter_op"}},
+    {"comm", {"mesh", "tensor"}},
+    {"runtime", {"pipeline", "comm", "train"}},
+    {"report", {"pipeline", "cost"}},
+};
+
+/// For every module, all it may include.
+std::map<std::string, Modules> allowed_modules() {
+  std::map<std::string, Modules> allowed;
+  for (const auto& [module, row] : kTable) {
+    Modules& all = allowed[module] = row;
+    all.insert(module);
+    for (const std::string& lower : row) all.insert(allowed.at(lower).begin(), allowed.at(lower).end());
+    allowed["root"].insert(module);
+  }
+  allowed["root"].insert("root");
+  return allowed;
+}
+
+/// The module of `path`, which starts with "include/alpa/", "alpa/", "src/" or "kernels/"; "" for any
+/// other.
+std::string module_of(const std::string& path) {
+  if (path.starts_with("kernels/")) return "kernels";
+  for (const std::string prefix : {"include/alpa/", "alpa/", "src/"}) {
+    if (!path.starts_with(prefix)) continue;
+    const std::size_t slash = path.find('/', prefix.size());
+    return slash == std::string::npos ? "root" : path.substr(prefix.size(), slash - prefix.size());
+  }
+  return "";
+}
+
+/// What is wrong with `file` including `include`; "" if nothing.
+std::string complaint(const SourceFile& file, const Include& include,
+                      const std::map<std::string, Modules>& allowed) {
+  const std::string where = file.path + ":" + std::to_string(include.line) + ": ";
+  const std::string from = module_of(file.path);
+  if (!allowed.contains(from)) return where + "module " + from + " is not in the table of this test";
+  std::string to = module_of(include.target);
+  if (to.empty() && include.quoted && include.target.find('/') == std::string::npos) to = from;
+  if (to.empty())
+    return include.quoted ? where + "\"" + include.target + "\" is no path from the root" : "";
+  if (allowed.at(from).contains(to)) return "";
+  return where + from + " may not include " + to + " (" + include.target + ")";
+}
+
+std::vector<SourceFile> library_files() {
+  std::vector<SourceFile> files;
+  for (const char* folder : {"include", "src", "kernels"})
+    for (SourceFile& file : structure::source_files(folder, {".h", ".cc", ".cu"}))
+      files.push_back(std::move(file));
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("no module includes one that the table does not allow it") {
+  const auto allowed = allowed_modules();
+  const std::vector<SourceFile> files = library_files();
+  CHECK(files.size() > 50);
+  for (const SourceFile& file : files)
+    for (const Include& include : structure::includes_of(file))
+      CHECK(complaint(file, include, allowed) == "");
+}
+
+TEST_CASE("a forbidden edge is reported with file, line and edge") {
+  const auto allowed = allowed_modules();
+  const auto first_complaint = [&](const std::string& path, const std::string& line) {
+    const SourceFile file = {path, {"", line}};
+    return complaint(file, structure::includes_of(file).at(0), allowed);
+  };
+  CHECK(first_complaint("src/ir/x.cc", "#include \"alpa/ops/ops.h\"") ==
+        "src/ir/x.cc:2: ir may not include ops (alpa/ops/ops.h)");
+  CHECK(first_complaint("include/alpa/ilp/x.h", "#  include <alpa/mesh/cluster.h>") ==
+        "include/alpa/ilp/x.h:2: ilp may not include mesh (alpa/mesh/cluster.h)");
+  CHECK(first_complaint("kernels/cpu/x.cc", "#include \"alpa/ir/graph.h\"") ==
+        "kernels/cpu/x.cc:2: kernels may not include ir (alpa/ir/graph.h)");
+  CHECK(first_complaint("src/base/x.cc", "#include \"alpa/alpa.h\"") ==
+        "src/base/x.cc:2: base may not include root (alpa/alpa.h)");
+  CHECK(first_complaint("src/gadgets/x.cc", "#include <vector>") ==
+        "src/gadgets/x.cc:2: module gadgets is not in the table of this test");
+  CHECK(first_complaint("src/runtime/x.cc", "#include \"alpa/base/error.h\"") == "");
+  CHECK(first_complaint("src/cost/x.cc", "#include \"spec_graph.h\"") == "");
+  CHECK(first_complaint("src/parallelize.cc", "#include \"alpa/runtime/executor.h\"") == "");
+}

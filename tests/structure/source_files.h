@@ -1,0 +1,31 @@
+#pragma once
+// The repository's own text, for the tests that read it.
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace structure {
+
+/// A text file: its path from the root of the repository, and its lines.
+struct SourceFile {
+  std::string path;
+  std::vector<std::string> lines;
+};
+
+/// The files below `folder` whose name ends with one of `endings`, sorted by path.
+std::vector<SourceFile> source_files(const std::string& folder, const std::vector<std::string>& endings);
+
+/// Every committed text file; without git, every file but build folders and hidden ones.
+std::vector<SourceFile> committed_files();
+
+/// `#include "target"` or `#include <target>`.
+struct Include {
+  std::string target;
+  bool quoted = false;
+  int line = 0;
+};
+
+/// The includes of `file`, in order.
+std::vector<Include> includes_of(const SourceFile& file);
+
+}  // namespace structure

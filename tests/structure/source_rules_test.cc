@@ -1,0 +1,88 @@
+// Rules that hold for the text of the repository.
+#include <doctest/doctest.h>
+
+#include <regex>
+
+#include "structure/source_files.h"
+
+using structure::SourceFile;
+
+namespace {
+
+constexpr std::size_t kMaxLines = 600;
+
+std::string place(const SourceFile& file, std::size_t line) {
+  return file.path + ":" + std::to_string(line);
+}
+
+/// "file:line: text" of the first line of `files` in which `pattern` is found; "" if there is none.
+std::string first_match(const std::vector<SourceFile>& files, const std::regex& pattern) {
+  for (const SourceFile& file : files)
+    for (std::size_t i = 0; i < file.lines.size(); ++i)
+      if (std::regex_search(file.lines[i], pattern)) return place(file, i + 1) + ": " + file.lines[i];
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("no header says `using namespace`") {
+  const std::regex pattern(R"(^\s*using\s+namespace\b)");
+  for (const char* folder : {"include", "src", "kernels", "models", "tests"})
+    CHECK(first_match(structure::source_files(folder, {".h"}), pattern) == "");
+  CHECK(first_match({{"x.h", {"", " using  namespace std;"}}}, pattern) == "x.h:2:  using  namespace std;");
+}
+
+TEST_CASE("public headers include no heavy or private library") {
+  const std::string forbidden[] = {
+      "iostream", "regex",  "nlohmann/", "CLI/",    "Eigen/", "unsupported/Eigen",
+      "dnnl",     "oneapi", "Cbc",       "Cgl",     "Clp",    "Osi",
+      "Coin",     "coin",   "zlib",      "doctest", "src/",   "kernels/"};
+  for (const SourceFile& file : structure::source_files("include", {".h"}))
+    for (const structure::Include& include : structure::includes_of(file))
+      for (const std::string& start : forbidden) {
+        CAPTURE(file.path);
+        CAPTURE(include.line);
+        CHECK_MESSAGE(!include.target.starts_with(start), include.target);
+      }
+}
+
+TEST_CASE("no source file is longer than 600 lines") {
+  for (const char* folder : {"include", "src", "kernels", "models", "tools", "tests", "bench"})
+    for (const SourceFile& file : structure::source_files(folder, {".h", ".cc", ".cu"})) {
+      CAPTURE(file.path);
+      CHECK(file.lines.size() <= kMaxLines);
+    }
+}
+
+TEST_CASE("no committed file names a path or a package registry of one machine") {
+  // Written in pieces, so that this file does not match itself.
+  const std::regex pattern(
+      "(^|[^A-Za-z0-9_.$}/-])/(w"
+      "ork|r"
+      "oot|h"
+      "ome)/|registry\\.np"
+      "mjs|py"
+      "pi\\.org|files\\.python"
+      "hosted"
+      "|artifact"
+      "registry|proxy\\.go"
+      "lang|deb\\.deb"
+      "ian\\.org");
+  CHECK(first_match(structure::committed_files(), pattern) == "");
+  CHECK(first_match({{"x",
+                      {"cd /w"
+                       "ork/main"}}},
+                    pattern) != "");
+  CHECK(first_match({{"x",
+                      {"src/r"
+                       "oot/x.cc"}}},
+                    pattern) == "");
+}
+
+TEST_CASE("test cases stand only in files named *_test.cc, from which the runner's entries are made") {
+  const std::regex pattern(R"(^\s*(TEST_CASE|SCENARIO|TEST_SUITE)\w*\()");
+  for (const SourceFile& file : structure::source_files("tests", {".h", ".cc"})) {
+    if (!file.path.ends_with("_test.cc")) CHECK(first_match({file}, pattern) == "");
+    if (file.path.ends_with("_test.cc")) CHECK_MESSAGE(first_match({file}, pattern) != "", file.path);
+  }
+}
