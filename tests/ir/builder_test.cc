@@ -1,0 +1,149 @@
+#include "alpa/ir/builder.h"
+
+#include <doctest/doctest.h>
+
+#include "alpa/base/error.h"
+#include "sample_ops.h"
+
+using namespace alpa;
+
+namespace {
+
+template <class F>
+std::string message(F&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("finish keeps inputs and what updates and metrics need, and drops the rest") {
+  Builder b;
+  const Value x = b.input(InputKind::batch, "x", {f32, {2, 2}});
+  const Value unused = b.input(InputKind::batch, "unused", {f32, {2, 2}});
+  b.emit_one(sample::scale, {unused});
+  const Value kept = b.emit_one(sample::scale, {x});
+  b.emit_one(sample::add, {kept, x});
+  b.metric("m", b.emit_one(sample::total, {kept}));
+  const Graph graph = b.finish();
+  REQUIRE(graph.nodes.size() == 4);
+  CHECK(graph.nodes[2].op == &sample::scale);
+  CHECK(graph.nodes[3].operands == std::vector<int>{2});
+  CHECK(graph.inputs.size() == 2);
+  CHECK(consumers(graph) == std::vector<std::vector<int>>{{2}, {}, {3}, {}});
+}
+
+TEST_CASE("a parameter asked for twice is one input") {
+  Builder b;
+  const Value w = b.parameter("w", {f32, {2}}, Initializer::ones());
+  CHECK(b.parameter("w", {f32, {2}}, Initializer::zeros()).id == w.id);
+  CHECK(b.parameters().size() == 1);
+  CHECK(message([&] {
+          b.parameter("w", {f32, {3}}, Initializer::ones());
+        }) == "parameter \"w\" is f32[3] but was made as f32[2]; tied parameters need one type");
+  b.input(InputKind::batch, "x", {f32, {2}});
+  CHECK(message([&] {
+          b.parameter("x", {f32, {2}}, Initializer::ones());
+        }) == "parameter \"x\": a batch input has this name");
+}
+
+TEST_CASE("mistakes are found when the graph is built") {
+  Builder b, other;
+  const Value x = b.input(InputKind::batch, "x", {f32, {2, 2}});
+  const Value w = b.parameter("w", {f32, {2, 2}}, Initializer::ones());
+  const Value foreign = other.input(InputKind::batch, "x", {f32, {2, 2}});
+  CHECK(message([&] {
+          b.input(InputKind::batch, "x", {f32, {1}});
+        }) == "input \"x\" exists already; give inputs different names");
+  CHECK(message([&] { b.input(InputKind::batch, "", {f32, {1}}); }) == "an input needs a name");
+  CHECK(message([&] {
+          b.input(InputKind::batch, "e", {f32, {0, 2}});
+        }) == "input \"e\" has type f32[0, 2]; extents must be at least 1");
+  CHECK(message([&] { b.emit(sample::add, {x, foreign}); }) == "add: operand 1 belongs to another graph");
+  CHECK(message([&] { b.emit(sample::add, {x, Value{}}); }) == "add: operand 1 is an empty Value");
+  CHECK(message([&] { b.update(x, x); }) ==
+        "update: input \"x\" is no state; only state and accumulator inputs can be updated");
+  CHECK(message([&] { b.update(w, b.emit_one(sample::total, {x})); }) ==
+        "update of \"w\": it is f32[2, 2] but the new value is f32[]");
+  b.update(w, x);
+  CHECK(message([&] { b.update(w, x); }) == "update of \"w\": it has an update already");
+  CHECK(message([&] { b.metric("m", x); }) ==
+        "metric \"m\": f32[2, 2] is no scalar; reduce it first, e.g. with mean");
+  const Value loss = b.emit_one(sample::total, {x});
+  b.metric("m", loss);
+  CHECK(message([&] { b.metric("m", loss); }) == "metric \"m\" exists already");
+  CHECK(message([&] { Builder bad(0); }) == "num_micro_batches must be at least 1, not 0");
+  CHECK_THROWS_AS(Value{}.type(), Bug);
+}
+
+TEST_CASE("what runs once per step may not read one of several micro-batches") {
+  const auto build = [](int micro_batches, auto&& use) {
+    return message([&] {
+      Builder b(micro_batches);
+      const Value x = b.input(InputKind::batch, "x", {f32, {2, 2}});
+      const Value w = b.parameter("w", {f32, {2, 2}}, Initializer::ones());
+      use(b, w, b.emit_one(sample::scale, {x}));
+      b.finish();
+    });
+  };
+  const auto apply = [](Builder& b, Value w, Value y) {
+    b.set_region(Region::apply);
+    b.update(w, b.emit_one(sample::add, {w, y}));
+  };
+  const auto update = [](Builder& b, Value w, Value y) { b.update(w, y); };
+  const auto metric = [](Builder& b, Value, Value y) { b.metric("m", b.emit_one(sample::total, {y})); };
+  CHECK(build(1, apply) == "no error");
+  CHECK(build(1, update) == "no error");
+  CHECK(build(1, metric) == "no error");
+  const std::string scale =
+      "scale \"scale\", of which there is one for each of 2 micro-batches; add it up in an accumulator and "
+      "read that accumulator's update";
+  CHECK(build(2, apply) == "add \"add\" runs once per step but reads the result of " + scale);
+  CHECK(build(2, update) ==
+        "the update of state \"w\" runs once per step but reads the result of " + scale);
+  CHECK(build(2, metric) ==
+        "metric \"m\" runs once per step but reads the result of total \"total\", of which there is one "
+        "for each of 2 "
+        "micro-batches; add it up in an accumulator and read that accumulator's update");
+}
+
+TEST_CASE("nothing reads what runs later") {
+  Builder b;
+  const Value x = b.input(InputKind::batch, "x", {f32, {2, 2}});
+  b.set_region(Region::backward);
+  const Value late = b.emit_one(sample::scale, {x});
+  b.set_region(Region::forward);
+  b.metric("m", b.emit_one(sample::total, {late}));
+  CHECK(message([&] { b.finish(); }) ==
+        "total \"total\" runs in region forward but reads the result of scale \"scale\", which runs later, "
+        "in region backward");
+}
+
+TEST_CASE("names carry scopes, and layer objects are counted by kind") {
+  Builder b;
+  const Value x = b.input(InputKind::batch, "x", {f32, {2, 2}});
+  b.push_scope("block0");
+  b.push_scope("dense1");
+  b.emit_one(sample::scale, {x});
+  CHECK(b.node(b.num_nodes() - 1).name == "block0/dense1/scale");
+  b.pop_scope();
+  b.pop_scope();
+  CHECK_THROWS_AS(b.pop_scope(), Bug);
+  const int first = 0, second = 0, third = 0;
+  CHECK(b.name_of(&first, "dense") == "dense0");
+  CHECK(b.name_of(&second, "relu") == "relu0");
+  CHECK(b.name_of(&third, "dense") == "dense1");
+  CHECK(b.name_of(&first, "dense") == "dense0");
+}
+
+TEST_CASE("nodes run as often as their region") {
+  const Graph graph = sample::step(3);
+  CHECK(runs_per_step(graph, graph.nodes[3]) == 3);
+  CHECK(runs_per_step(graph, graph.nodes.back()) == 1);
+  CHECK(find_input(graph, 1)->name == "w");
+  CHECK(find_input(graph, 3) == nullptr);
+}

@@ -1,0 +1,46 @@
+#pragma once
+/// A few operators of the tests' own: the graph modules know none.
+#include "alpa/ir/builder.h"
+#include "alpa/ir/input.h"
+
+namespace sample {
+
+inline const alpa::OpDef add = {
+    .name = "add", .dims = "..., ... -> ...", .flops_per_point = 1, .linear = {0b11}};
+inline const alpa::OpDef dot = {
+    .name = "dot", .dims = "ik, kj -> ij", .flops_per_point = 2, .linear = {0b01, 0b10}};
+inline const alpa::OpDef total = {.name = "total", .dims = "ij -> ", .flops_per_point = 1, .linear = {0b1}};
+inline const alpa::OpDef scale = {.name = "scale", .dims = "... -> ..."};
+inline const alpa::OpDef split = {
+    .name = "split",
+    .dims = "... -> ..., ...",
+    .result_dtypes =
+        [](const alpa::OpQuery& q) { return std::vector<alpa::DType>(2, q.operands[0].dtype); },
+};
+
+inline const alpa::OpDef* const all[] = {&add, &dot, &total, &scale, &split};
+
+/// w starts normal; loss = total(x w), once per micro-batch into an accumulator; w becomes w + the
+/// accumulated x^T-less "gradient".
+inline alpa::Graph step(int micro_batches) {
+  using namespace alpa;
+  Builder b(micro_batches);
+  const Value x = b.input(InputKind::batch, "x", {f32, {2, 3}});
+  const Value w = b.parameter("w", {f32, {3, 4}}, Initializer::normal(0, 0.5));
+  const Value sum = b.input(InputKind::accumulator, "loss_sum", {f32, {}});
+  b.push_scope("dense0");
+  b.set_layer(0);
+  const Value y = b.emit_one(dot, {x, w});
+  b.pop_scope();
+  const Value loss = b.emit_one(total, {y}, {{"note", std::string("a \"quoted\" {name}\n")}});
+  const Value summed = b.emit_one(add, {sum, loss});
+  b.update(sum, summed);
+  b.set_region(Region::apply);
+  b.set_layer(-1);
+  const Values parts = b.emit(split, {w}, {{"at", 0.5}, {"axes", std::vector<std::int64_t>{0, 1}}});
+  b.update(w, b.emit_one(add, {parts[0], parts[1]}));
+  b.metric("loss", b.emit_one(scale, {summed}, {{"by", 0.25}}));
+  return b.finish();
+}
+
+}  // namespace sample
