@@ -20,13 +20,11 @@ stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 development=$(sed 's/#.*//' scripts/packages.txt | grep -- -dev; dpkg-query -W -f '${Package}\n' 'coinor-lib*-dev')
 
-# Headers and CMake packages at the places they have below /usr, from which the latter find the former.
+# Headers and CMake packages at the places they have below /usr, from which the latter find the former (and
+# Google Benchmark's insists on one archive).
 # shellcheck disable=SC2086 # a list of packages
-dpkg -L $development | sort -u | grep -E '^/usr/(include/|.*/cmake/)' | grep -v /unsupported/ | while read -r path; do
+dpkg -L $development | sort -u | grep -E '^/usr/(include/|.*/cmake/|.*/libbenchmark_main\.a)' | grep -v /unsupported/ | while read -r path; do
   [ ! -f "$path" ] || install -D -m 644 "$path" "$stage/${path#/usr/}"
-done
-for folder in "$stage"/include/*-linux-gnu; do
-  cp -r "$folder"/. "$stage/include/" && rm -r "$folder"
 done
 
 # Libraries under every name they go by, with all that they load but what the compiler itself brings.
