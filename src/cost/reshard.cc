@@ -2,6 +2,7 @@
 #include "alpa/cost/reshard.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <tuple>
 
