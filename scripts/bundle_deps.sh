@@ -26,6 +26,9 @@ development=$(sed 's/#.*//' scripts/packages.txt | grep -- -dev; dpkg-query -W -
 dpkg -L $development | sort -u | grep -E '^/usr/(include/|.*/cmake/|.*/libbenchmark_main\.a)' | grep -v /unsupported/ | while read -r path; do
   [ ! -f "$path" ] || install -D -m 644 "$path" "$stage/${path#/usr/}"
 done
+# doctest's package alone names /usr as its prefix.
+sed -i 's#set(_IMPORT_PREFIX "/usr")#get_filename_component(_IMPORT_PREFIX "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)#' \
+  "$stage/lib/cmake/doctest/doctestTargets.cmake"
 
 # Libraries under every name they go by, with all that they load but what the compiler itself brings.
 # shellcheck disable=SC2086
