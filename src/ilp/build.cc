@@ -134,8 +134,10 @@ Model build(const Problem& problem, bool consistent) {
     if (problem.usage_limit) add_pieces(model, problem.nodes[i], kept[i], node);
     node.normal = node.pieces.empty();
     model.nodes.push_back(std::move(node));
-    model.trail.push_back(
-        {static_cast<int>(i), {static_cast<int>(i)}, {static_cast<int>(kept[i].size())}, kept[i]});
+    model.trail.push_back({static_cast<int>(i),
+                           {static_cast<int>(i)},
+                           {static_cast<int>(kept[i].size())},
+                           std::make_shared<const std::vector<int>>(kept[i])});
   }
   add_edges(problem, kept, model);
   return model;

@@ -1,205 +1,268 @@
 #include "eliminate.h"
 
 #include <algorithm>
+#include <map>
 #include <queue>
 #include <set>
+#include <tuple>
 
 namespace alpa::ilp {
 namespace {
 
-/// One component's elimination as planned: nodes in order, and the neighbours of each when its turn comes.
-struct Order {
-  std::vector<int> nodes;
-  std::vector<std::vector<int>> scopes;
+/// A cost table over `scope`, which is in the order of elimination, last fastest. Equal tables have equal
+/// numbers: the number stands for the contents, so that what repeated layers have in common is planned,
+/// computed and stored once.
+struct Factor {
+  std::vector<int> scope;
+  int table = 0;
 };
 
-/// The graph of a component while it is eliminated symbolically.
+/// What one elimination computes, apart from the names of its nodes: the sizes of the node and of its
+/// scope, and per factor its table and where its nodes stand in (node, scope...).
+using Recipe = std::vector<std::vector<int>>;
+
+/// Result of a recipe.
+struct Outcome {
+  Recipe recipe;
+  std::shared_ptr<const std::vector<int>> best;  ///< the node's strategy for every choice of the scope
+};
+
+struct Elimination {
+  int node = 0;
+  std::vector<int> scope;
+  int table = 0;  ///< number of the resulting table
+};
+
+/// Tables by number: those of the model, then results of recipes.
+struct Tables {
+  std::vector<std::vector<Cost>> costs;  // empty until computed
+  std::map<std::vector<Cost>, int> known;
+  std::map<Recipe, int> results;
+  std::map<int, Outcome> outcomes;
+
+  int intern(std::vector<Cost> values) {
+    auto [at, fresh] = known.emplace(std::move(values), static_cast<int>(costs.size()));
+    if (fresh) costs.push_back(at->first);
+    return at->second;
+  }
+
+  /// The table that `recipe` makes; `fresh` tells whether it was unknown.
+  int result(const Recipe& recipe, bool& fresh) {
+    auto [at, added] = results.emplace(recipe, static_cast<int>(costs.size()));
+    fresh = added;
+    if (added) outcomes[at->second].recipe = recipe, costs.emplace_back();
+    return at->second;
+  }
+};
+
+/// Eliminates one component symbolically, smallest tables first; with `copies_first`, nodes of two strategies before
+/// all others (what shares a value's copies is then joined once, instead of the copies among themselves).
 class Planner {
  public:
-  Planner(const Model& model, std::vector<std::set<int>>& neighbours)
-      : model_(model), neighbours_(neighbours) {}
+  Planner(const Model& model, bool copies_first) : model_(model), copies_first_(copies_first) {}
 
-  /// Elimination order by smallest table, or nothing if it exceeds the budget.
-  bool plan(const std::vector<int>& component, double cells, Order& order) {
+  /// False if the budget is exceeded: `cells` for one table, 256 times as many steps in all.
+  bool plan(const std::vector<int>& component, double cells) {
+    for (int node : component) load(node);
     for (int node : component) push(node);
-    double steps = 0, outputs = 0;
+    double outputs = 0;
     while (!queue_.empty()) {
-      auto [size, node] = queue_.top();
+      auto [late, size, node] = queue_.top();
       queue_.pop();
-      if (done_.count(node) || size != table_size(node)) continue;
-      steps += size * static_cast<double>(neighbours_[node].size() + 1);
-      outputs += size / model_.nodes[node].size();
-      if (size > cells * 16 || outputs > cells * 8 || steps > cells * 64) return false;
-      if (size / model_.nodes[node].size() > cells) return false;
-      remove(node, order);
+      if (position_.count(node) || size != table_size(node)) continue;
+      double output = size / model_.nodes[node].size();
+      if (output > cells || size > cells * 16) return false;
+      if (!eliminate(node)) continue;
+      steps_ += size * static_cast<double>(last_factors_);
+      outputs += output;
+      if (outputs > cells * 16 || steps_ > cells * 256) return false;
     }
     return true;
   }
 
+  double steps() const { return steps_; }
+  Tables& tables() { return tables_; }
+  const std::vector<Elimination>& order() const { return order_; }
+
  private:
-  double table_size(int node) const {
+  struct Loose {
+    std::vector<int> scope;  // as the table is stored
+    int table;
+  };
+
+  void load(int node) {
+    const ModelNode& n = model_.nodes[node];
+    factors_[node].push_back({{node}, tables_.intern(n.costs)});
+    for (int e : n.edges) {
+      int other = model_.edges[e].other(node);
+      neighbours_[node].insert(other);
+      if (model_.edges[e].a != node) continue;
+      Loose factor{{node, other}, tables_.intern(model_.edges[e].costs)};
+      factors_[node].push_back(factor);
+      factors_[other].push_back(std::move(factor));
+    }
+  }
+
+  double table_size(int node) {
     double size = model_.nodes[node].size();
     for (int n : neighbours_[node]) size *= model_.nodes[n].size();
     return size;
   }
 
-  void push(int node) { queue_.emplace(table_size(node), node); }
+  void push(int node) {
+    bool late = copies_first_ && model_.nodes[node].size() > 2;
+    queue_.emplace(late, table_size(node), node);
+  }
 
-  void remove(int node, Order& order) {
-    done_.insert(node);
+  /// Returns true if this elimination has not been planned before for equal tables.
+  bool eliminate(int node) {
     std::vector<int> scope(neighbours_[node].begin(), neighbours_[node].end());
+    bool fresh = false;
+    int table = tables_.result(recipe(node, scope), fresh);
+    last_factors_ = factors_[node].size();
     for (int a : scope) {
+      std::erase_if(factors_[a], [&](const Loose& f) {
+        return std::find(f.scope.begin(), f.scope.end(), node) != f.scope.end();
+      });
+      factors_[a].push_back({scope, table});
       neighbours_[a].erase(node);
       for (int b : scope)
         if (a != b) neighbours_[a].insert(b);
     }
     for (int a : scope) push(a);
-    order.nodes.push_back(node);
-    order.scopes.push_back(std::move(scope));
+    position_[node] = static_cast<int>(order_.size());
+    order_.push_back({node, std::move(scope), table});
+    return fresh;
   }
 
-  using Entry = std::pair<double, int>;
-  const Model& model_;
-  std::vector<std::set<int>>& neighbours_;
-  std::set<int> done_;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
-};
-
-/// A cost table over `scope`, which is in the order of elimination; last fastest.
-struct Factor {
-  std::vector<int> scope;
-  std::vector<Cost> costs;
-};
-
-/// A factor seen from the table being built: the stride of the eliminated node and of each node of its
-/// scope.
-struct Strides {
-  const Cost* data;
-  std::size_t node;
-  std::vector<std::size_t> scope;
-};
-
-class Eliminator {
- public:
-  Eliminator(Model& model, const Order& order)
-      : model_(model), order_(order), position_(model.nodes.size(), -1) {
-    for (std::size_t i = 0; i < order.nodes.size(); ++i) position_[order.nodes[i]] = static_cast<int>(i);
-    factors_.resize(order.nodes.size());
-  }
-
-  void run() {
-    load();
-    for (std::size_t i = 0; i < order_.nodes.size(); ++i) step(i);
-  }
-
- private:
-  void load() {
-    for (int node : order_.nodes) {
-      add({{node}, model_.nodes[node].costs});
-      std::vector<int> edges = model_.nodes[node].edges;
-      for (int e : edges) {
-        int other = model_.edges[e].other(node);
-        View table = view(model_, e, node);
-        if (position_[other] < position_[node]) continue;
-        Factor factor{{node, other}, {}};
-        for (int p = 0; p < model_.nodes[node].size(); ++p)
-          for (int q = 0; q < table.columns; ++q) factor.costs.push_back(table.at(p, q));
-        add(std::move(factor));
-        remove_edge(model_, e);
-      }
+  Recipe recipe(int node, const std::vector<int>& scope) {
+    Recipe result(1, {model_.nodes[node].size()});
+    for (int s : scope) result[0].push_back(model_.nodes[s].size());
+    for (const Loose& factor : factors_[node]) {
+      std::vector<int> entry = {factor.table};
+      for (int s : factor.scope)
+        entry.push_back(s == node ? 0
+                                  : 1 + static_cast<int>(std::lower_bound(scope.begin(), scope.end(), s) -
+                                                         scope.begin()));
+      result.push_back(std::move(entry));
     }
-  }
-
-  /// A factor waits at the node of its scope that is eliminated first.
-  void add(Factor factor) { factors_[position_[factor.scope[0]]].push_back(std::move(factor)); }
-
-  void step(std::size_t i) {
-    int node = order_.nodes[i];
-    std::vector<int> scope = order_.scopes[i];
-    std::sort(scope.begin(), scope.end(), [&](int a, int b) { return position_[a] < position_[b]; });
-    std::vector<int> best;
-    Factor result{scope, minimise(node, scope, factors_[i], best)};
-    factors_[i].clear();
-    retire(model_, node, scope, std::move(best));
-    if (!scope.empty()) return add(std::move(result));
-    if (result.costs[0] >= kNever) throw Contradiction{};
-    model_.constant += result.costs[0];
-  }
-
-  Strides strides_of(const Factor& factor, const std::vector<int>& scope) const {
-    Strides result{factor.costs.data(), 0, std::vector<std::size_t>(scope.size() + 1, 0)};
-    std::size_t stride = 1;
-    for (std::size_t d = factor.scope.size(); d-- > 0;) {
-      auto at = std::find(scope.begin(), scope.end(), factor.scope[d]);
-      if (at == scope.end())
-        result.node = stride;
-      else
-        result.scope[at - scope.begin()] = stride;
-      stride *= model_.nodes[factor.scope[d]].size();
-    }
+    std::sort(result.begin() + 1, result.end());
     return result;
   }
 
-  /// min over the node's strategies of the sum of the factors, for every choice of the scope.
-  std::vector<Cost> minimise(int node, const std::vector<int>& scope, const std::vector<Factor>& factors,
-                             std::vector<int>& best) const {
-    std::vector<Strides> strides;
-    for (const Factor& factor : factors) strides.push_back(strides_of(factor, scope));
-    std::size_t inner = scope.empty() ? 1 : model_.nodes[scope.back()].size(), cells = inner;
-    std::size_t outer = scope.empty() ? 0 : scope.size() - 1;
-    for (std::size_t d = 0; d < outer; ++d) cells *= model_.nodes[scope[d]].size();
-    std::vector<Cost> costs(cells, kNever);
-    best.assign(cells, 0);
-    std::vector<int> digits(outer, 0);
-    std::vector<const Cost*> at(strides.size());
-    for (std::size_t f = 0; f < at.size(); ++f) at[f] = strides[f].data;
-    for (std::size_t cell = 0; cell < cells; cell += inner) {
-      minimise_row(model_.nodes[node].size(), inner, strides, at, outer, costs.data() + cell,
-                   best.data() + cell);
-      advance(scope, strides, digits, at);
+  using Entry = std::tuple<bool, double, int>;  // late, table size, node
+  const Model& model_;
+  bool copies_first_;
+  double steps_ = 0;
+  Tables tables_;
+  std::map<int, std::vector<Loose>> factors_;
+  std::map<int, std::set<int>> neighbours_;
+  std::map<int, int> position_;
+  std::size_t last_factors_ = 0;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+  std::vector<Elimination> order_;
+};
+
+/// A factor seen from the table being built: its strides along (node, scope...).
+struct Strides {
+  const Cost* data;
+  std::vector<std::size_t> along;
+};
+
+/// Carries out one recipe: min over the node's strategies of the sum of the factors, for every choice of
+/// the scope.
+class Minimisation {
+ public:
+  Minimisation(const Recipe& recipe, const Tables& tables)
+      : sizes_(recipe[0]), dimensions_(recipe[0].size() - 1), digits_(dimensions_, 0) {
+    for (std::size_t f = 1; f < recipe.size(); ++f) add_factor(recipe[f], tables);
+    inner_ = dimensions_ ? static_cast<std::size_t>(sizes_[dimensions_]) : 1;
+    cells_ = 1;
+    for (std::size_t d = 1; d <= dimensions_; ++d) cells_ *= static_cast<std::size_t>(sizes_[d]);
+    row_.resize(inner_);
+  }
+
+  void run(std::vector<Cost>& costs, std::vector<int>& best) {
+    costs.assign(cells_, kNever);
+    best.assign(cells_, 0);
+    for (std::size_t cell = 0; cell < cells_; cell += inner_) {
+      minimise_row(costs.data() + cell, best.data() + cell);
+      advance();
     }
     for (Cost& cost : costs)
       if (cost >= kNever / 2) cost = kNever;
-    return costs;
   }
 
-  /// One row of the result: the last node of the scope varies.
-  void minimise_row(int size, std::size_t inner, const std::vector<Strides>& strides,
-                    const std::vector<const Cost*>& at, std::size_t last, Cost* costs, int* best) const {
-    static thread_local std::vector<Cost> row;
-    row.resize(inner);
-    for (int p = 0; p < size; ++p) {
+ private:
+  void add_factor(const std::vector<int>& entry, const Tables& tables) {
+    Strides strides{tables.costs[entry[0]].data(), std::vector<std::size_t>(dimensions_ + 1, 0)};
+    std::size_t stride = 1;
+    for (std::size_t d = entry.size(); d-- > 1;) {
+      strides.along[entry[d]] = stride;
+      stride *= static_cast<std::size_t>(sizes_[entry[d]]);
+    }
+    factors_.push_back(std::move(strides));
+  }
+
+  /// The last node of the scope varies. Infinite terms stay above kNever / 2 whatever is added.
+  void minimise_row(Cost* costs, int* best) {
+    for (int p = 0; p < sizes_[0]; ++p) {
       Cost base = 0;
-      for (std::size_t f = 0; f < at.size(); ++f)
-        if (strides[f].scope[last] == 0) base = std::min(base + at[f][p * strides[f].node], kNever);
+      for (const Strides& f : factors_)
+        if (!varies(f)) base = std::min(base + f.data[p * f.along[0]], kNever);
       if (base >= kNever / 2) continue;
-      std::fill(row.begin(), row.end(), base);
-      for (std::size_t f = 0; f < at.size(); ++f) {
-        if (strides[f].scope[last] == 0) continue;
-        const Cost* values = at[f] + p * strides[f].node;  // stride 1: eliminated last means stored last
-        for (std::size_t r = 0; r < inner; ++r) row[r] = std::min(row[r] + values[r], kNever);
-      }
-      for (std::size_t r = 0; r < inner; ++r)
-        if (row[r] < costs[r]) costs[r] = row[r], best[r] = p;
+      std::fill(row_.begin(), row_.end(), base);
+      for (const Strides& f : factors_)
+        if (varies(f)) add_row(f.data + p * f.along[0], f.along[dimensions_]);
+      for (std::size_t r = 0; r < inner_; ++r)
+        if (row_[r] < costs[r]) costs[r] = row_[r], best[r] = p;
     }
   }
 
-  void advance(const std::vector<int>& scope, const std::vector<Strides>& strides, std::vector<int>& digits,
-               std::vector<const Cost*>& at) const {
-    for (std::size_t d = digits.size(); d-- > 0;) {
-      for (std::size_t f = 0; f < at.size(); ++f) at[f] += strides[f].scope[d];
-      int size = model_.nodes[scope[d]].size();
-      if (++digits[d] < size) return;
-      for (std::size_t f = 0; f < at.size(); ++f) at[f] -= strides[f].scope[d] * size;
-      digits[d] = 0;
+  bool varies(const Strides& factor) const { return dimensions_ > 0 && factor.along[dimensions_] > 0; }
+
+  void add_row(const Cost* values, std::size_t stride) {
+    for (std::size_t r = 0; r < inner_; ++r) row_[r] = std::min(row_[r] + values[r * stride], kNever);
+  }
+
+  void advance() {
+    for (std::size_t d = dimensions_; d-- > 1;) {  // dimension d of the scope, but not its last
+      for (Strides& f : factors_) f.data += f.along[d];
+      if (++digits_[d] < sizes_[d]) return;
+      for (Strides& f : factors_) f.data -= f.along[d] * static_cast<std::size_t>(sizes_[d]);
+      digits_[d] = 0;
     }
   }
 
-  Model& model_;
-  const Order& order_;
-  std::vector<int> position_;
-  std::vector<std::vector<Factor>> factors_;
+  std::vector<int> sizes_;  // node, scope...
+  std::size_t dimensions_, inner_ = 1, cells_ = 1;
+  std::vector<int> digits_;
+  std::vector<Strides> factors_;
+  std::vector<Cost> row_;
 };
+
+void compute(Tables& tables, int table) {
+  Outcome& outcome = tables.outcomes.at(table);
+  if (outcome.best) return;
+  std::vector<int> best;
+  std::vector<Cost> costs;
+  Minimisation(outcome.recipe, tables).run(costs, best);
+  tables.costs[table] = std::move(costs);
+  outcome.best = std::make_shared<const std::vector<int>>(std::move(best));
+}
+
+void carry_out(Model& model, Tables& tables, const std::vector<Elimination>& order) {
+  for (const Elimination& step : order) {
+    compute(tables, step.table);
+    std::vector<int> edges = model.nodes[step.node].edges;
+    for (int e : edges) remove_edge(model, e);
+    retire(model, step.node, step.scope, tables.outcomes.at(step.table).best);
+    if (!step.scope.empty()) continue;
+    Cost cost = tables.costs[step.table][0];
+    if (cost >= kNever) throw Contradiction{};
+    model.constant += cost;
+  }
+}
 
 /// Live nodes by connected component.
 std::vector<std::vector<int>> components(const Model& model) {
@@ -214,6 +277,7 @@ std::vector<std::vector<int>> components(const Model& model) {
         int other = model.edges[e].other(members[i]);
         if (!seen[other]) seen[other] = 1, members.push_back(other);
       }
+    std::sort(members.begin(), members.end());
     result.push_back(std::move(members));
   }
   return result;
@@ -222,19 +286,17 @@ std::vector<std::vector<int>> components(const Model& model) {
 }  // namespace
 
 void eliminate_components(Model& model, std::int64_t cells, const Deadline& deadline) {
-  std::vector<std::set<int>> neighbours(model.nodes.size());
-  for (int e : live_edges(model)) {
-    neighbours[model.edges[e].a].insert(model.edges[e].b);
-    neighbours[model.edges[e].b].insert(model.edges[e].a);
-  }
   for (const std::vector<int>& component : components(model)) {
     if (deadline.passed()) return;
     if (std::any_of(component.begin(), component.end(),
                     [&](int i) { return !model.nodes[i].pieces.empty(); }))
       continue;
-    Order order;
-    if (Planner(model, neighbours).plan(component, static_cast<double>(cells), order))
-      Eliminator(model, order).run();
+    Planner plain(model, false), copies(model, true);
+    bool first = plain.plan(component, static_cast<double>(cells));
+    bool second = copies.plan(component, static_cast<double>(cells));
+    if (!first && !second) continue;
+    Planner& better = !second || (first && plain.steps() <= copies.steps()) ? plain : copies;
+    carry_out(model, better.tables(), better.order());
   }
 }
 

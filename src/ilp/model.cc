@@ -93,10 +93,14 @@ void keep_strategies(Model& model, int node, const std::vector<int>& kept) {
   select(n.costs, kept);
   for (Piece& piece : n.pieces) select(piece.amounts, kept);
   n.normal = n.pieces.empty();
-  model.trail.push_back({node, {node}, {count}, kept});
+  model.trail.push_back({node, {node}, {count}, std::make_shared<const std::vector<int>>(kept)});
 }
 
 void retire(Model& model, int node, std::vector<int> scope, std::vector<int> table) {
+  retire(model, node, std::move(scope), std::make_shared<const std::vector<int>>(std::move(table)));
+}
+
+void retire(Model& model, int node, std::vector<int> scope, std::shared_ptr<const std::vector<int>> table) {
   std::vector<int> sizes;
   for (int s : scope) sizes.push_back(model.nodes[s].size());
   model.nodes[node].alive = false;
@@ -114,7 +118,7 @@ void replay(const Model& model, std::vector<int>& choice) {
     std::size_t index = 0;
     for (std::size_t i = 0; i < step->scope.size(); ++i)
       index = index * step->sizes[i] + choice[step->scope[i]];
-    choice[step->node] = step->table[index];
+    choice[step->node] = (*step->table)[index];
   }
 }
 

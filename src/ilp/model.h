@@ -4,6 +4,7 @@
 /// `trail` how choices of the vanished parts follow from what remains. Not shared between threads.
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "alpa/ilp/problem.h"
@@ -43,7 +44,8 @@ struct ModelEdge {
 /// choice[node] = table[index of the choices of `scope`, last fastest].
 struct Step {
   int node = 0;
-  std::vector<int> scope, sizes, table;
+  std::vector<int> scope, sizes;
+  std::shared_ptr<const std::vector<int>> table;  ///< shared by equal parts of the model
 };
 
 struct Model {
@@ -84,6 +86,7 @@ void keep_strategies(Model& model, int node, const std::vector<int>& kept);
 
 /// Takes a node without edges out of the model; its choice follows from `scope` as `table` says.
 void retire(Model& model, int node, std::vector<int> scope, std::vector<int> table);
+void retire(Model& model, int node, std::vector<int> scope, std::shared_ptr<const std::vector<int>> table);
 
 /// True if strategy p uses no more than q at any row.
 bool uses_no_more(const ModelNode& node, int p, int q);
