@@ -163,5 +163,49 @@ ALPA_HOST_DEVICE T apply(T a, T b, T c) {
   if constexpr (op == ElementwiseOp::cast_u8) return round_to_u8(a);
 }
 
+/// One step of Adam (Kingma & Ba 2015) in numbers that are the same for all elements; step counts from 1.
+struct AdamScalars {
+  double beta1, beta2, epsilon;
+  double step_size;   ///< learning_rate / (1 - beta1^step)
+  double correction;  ///< 1 / sqrt(1 - beta2^step)
+  double l2;          ///< what is added to the gradient per unit of w
+  double keep;  ///< what remains of w before the step: 1 - learning_rate * weight_decay for AdamW, else 1
+};
+
+inline AdamScalars adam_scalars(double beta1, double beta2, double epsilon, double weight_decay,
+                                bool decoupled, double learning_rate, double step) {
+  return {beta1,
+          beta2,
+          epsilon,
+          learning_rate / (1 - std::pow(beta1, step)),
+          1 / std::sqrt(1 - std::pow(beta2, step)),
+          decoupled ? 0 : weight_decay,
+          decoupled ? 1 - learning_rate * weight_decay : 1};
+}
+
+/// w, m and v become their new values; g is the gradient. `S` is T's scalar type.
+template <class S, class T>
+ALPA_HOST_DEVICE void adam(T& w, T& m, T& v, T g, const AdamScalars& s) {
+  using std::sqrt;
+  g = g + T(S(s.l2)) * w;
+  m = T(S(s.beta1)) * m + T(S(1 - s.beta1)) * g;
+  v = T(S(s.beta2)) * v + T(S(1 - s.beta2)) * (g * g);
+  w = T(S(s.keep)) * w - T(S(s.step_size)) * m / (T(S(s.correction)) * sqrt(v) + T(S(s.epsilon)));
+}
+
+/// Stochastic gradient descent with momentum.
+struct SgdScalars {
+  double learning_rate, momentum, weight_decay;
+  bool nesterov;
+};
+
+/// w and its velocity u become their new values.
+template <class S, class T>
+ALPA_HOST_DEVICE void sgd(T& w, T& u, T g, const SgdScalars& s) {
+  g = g + T(S(s.weight_decay)) * w;
+  u = T(S(s.momentum)) * u + g;
+  w = w - T(S(s.learning_rate)) * (s.nesterov ? g + T(S(s.momentum)) * u : u);
+}
+
 }  // namespace elementwise
 }  // namespace alpa

@@ -25,6 +25,11 @@ struct Prepared {
   }
 };
 
+template <class T>
+const auto& elementwise_loops() {
+  return loops<T>(isa().elementwise);
+}
+
 bool overlap(const KernelTensor& a, const KernelTensor& b) {
   return a.data < b.data + b.type.bytes() && b.data < a.data + a.type.bytes();
 }
@@ -50,7 +55,7 @@ class Evaluator {
   }
 
  private:
-  std::int64_t lanes() const { return loops<T>().lanes; }
+  std::int64_t lanes() const { return elementwise_loops<T>().lanes; }
   T* slot(int i) const {
     return reinterpret_cast<T*>(scratch_ + plan_.program.num_inputs * kVectorBytes) + i * plan_.block;
   }
@@ -60,7 +65,7 @@ class Evaluator {
   void load(int i, T* out, std::int64_t element, std::int64_t n) const {
     const KernelTensor& input = call_.inputs[i];
     const auto dtype = input.type.dtype;
-    loops<T>().loads[static_cast<int>(dtype)](
+    elementwise_loops<T>().loads[static_cast<int>(dtype)](
         out, input.data + element * static_cast<std::int64_t>(size_of(dtype)), n);
   }
 
@@ -141,14 +146,14 @@ class Evaluator {
     const ElementwiseStep& step = plan_.program.steps[s];
     T* const out = direct_[s] != nullptr && !tail ? direct_[s] + begin : slot(plan_.slots[s]);
     const auto operand = [&](int r) { return r < 0 ? StepOperand<T>{} : registers_[r]; };
-    loops<T>().steps[step.op](out, operand(step.a), operand(step.b), operand(step.c), n);
+    elementwise_loops<T>().steps[step.op](out, operand(step.a), operand(step.b), operand(step.c), n);
     registers_[plan_.program.register_of_step(s)] = {out, 1};
   }
 
   void store(int o, std::int64_t begin, std::int64_t n) const {
     const KernelTensor& output = call_.outputs[o];
     const auto dtype = output.type.dtype;
-    loops<T>().stores[static_cast<int>(dtype)](
+    elementwise_loops<T>().stores[static_cast<int>(dtype)](
         output.data + begin * static_cast<std::int64_t>(size_of(dtype)),
         registers_[plan_.program.outputs[o]].data, n);
   }

@@ -28,22 +28,16 @@ void step(typename V::Scalar* out, Operand<V> a, Operand<V> b, Operand<V> c, std
   }
 }
 
-template <int... codes>
-struct Codes {};
-
 template <class V, int... codes>
-const StepFunction<typename V::Scalar>* steps_of(Codes<codes...>) {
+struct Steps {
   static constexpr StepFunction<typename V::Scalar> functions[] = {step<V, codes>...};
-  return functions;
-}
-
-template <int n, int... codes>
-struct CodesBelow : CodesBelow<n - 1, n - 1, codes...> {};
-template <int... codes>
-struct CodesBelow<0, codes...> {
-  using type = Codes<codes...>;
 };
-using AllCodes = CodesBelow<kNumElementwiseOps>::type;
+template <class V, int n, int... codes>
+struct StepsBelow : StepsBelow<V, n - 1, n - 1, codes...> {};
+template <class V, int... codes>
+struct StepsBelow<V, 0, codes...> : Steps<V, codes...> {};
+template <class V>
+constexpr auto* kSteps = StepsBelow<V, kNumElementwiseOps>::functions;
 
 // ---- conversions
 // ---------------------------------------------------------------------------------------------
@@ -192,16 +186,12 @@ void stream(std::byte* out, const std::byte* in, std::int64_t n) {
 #endif
 }
 
-#define ALPA_TEXT_OF(x) #x
-#define ALPA_TEXT(x) ALPA_TEXT_OF(x)
-
 }  // namespace
 
-const IsaTable& table() {
-  static const IsaTable table{ALPA_TEXT(ALPA_ISA),
-                              {F32::lanes, steps_of<F32>(AllCodes{}), kLoads32, kStores32},
-                              {F64::lanes, steps_of<F64>(AllCodes{}), kLoads64, kStores64},
-                              stream};
+const ElementwiseTable& elementwise_table() {
+  static constexpr ElementwiseTable table{{F32::lanes, kSteps<F32>, kLoads32, kStores32},
+                                          {F64::lanes, kSteps<F64>, kLoads64, kStores64},
+                                          stream};
   return table;
 }
 

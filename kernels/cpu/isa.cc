@@ -3,21 +3,22 @@
 namespace alpa::cpu {
 namespace {
 
-const IsaTable& best_table() {
+Isa best_isa() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return avx512::table();
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2::table();
+    return {"avx512", avx512::elementwise_table(), avx512::reduce_table(), avx512::update_table()};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return {"avx2", avx2::elementwise_table(), avx2::reduce_table(), avx2::update_table()};
 #endif
-  return baseline::table();
+  return {"baseline", baseline::elementwise_table(), baseline::reduce_table(), baseline::update_table()};
 }
 
 }  // namespace
 
-const IsaTable& isa() {
-  static const IsaTable& table = best_table();
-  return table;
+const Isa& isa() {
+  static const Isa best = best_isa();
+  return best;
 }
 
 }  // namespace alpa::cpu

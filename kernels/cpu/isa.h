@@ -4,7 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/elementwise.h"
+
 namespace alpa::cpu {
+
+using elementwise::AdamScalars;
+using elementwise::SgdScalars;
 
 /// Longest vector of any instruction set, in bytes: alignment and padding of every scratch buffer.
 inline constexpr int kVectorBytes = 64;
@@ -26,47 +31,83 @@ using LoadFunction = void (*)(T* out, const std::byte* in, std::int64_t n);
 template <class T>
 using StoreFunction = void (*)(std::byte* out, const T* in, std::int64_t n);
 
-/// The loops for one compute type; tables are indexed by code of kernels/elementwise.h and by DType.
+/// Elementwise loops of one compute type; tables are indexed by code of kernels/elementwise.h and by DType.
 template <class T>
-struct IsaLoops {
-  std::int64_t lanes = 0;
-  const StepFunction<T>* steps = nullptr;
-  const LoadFunction<T>* loads = nullptr;
-  const StoreFunction<T>* stores = nullptr;
+struct ElementwiseLoops {
+  std::int64_t lanes;
+  const StepFunction<T>* steps;
+  const LoadFunction<T>* loads;
+  const StoreFunction<T>* stores;
+};
+struct ElementwiseTable {
+  ElementwiseLoops<float> f32;
+  ElementwiseLoops<double> f64;
+  /// Copies past the caches; `out` is aligned to kVectorBytes, n a multiple of kVectorBytes.
+  void (*stream)(std::byte* out, const std::byte* in, std::int64_t n);
 };
 
-struct IsaTable {
-  const char* name = nullptr;
-  IsaLoops<float> f32;
-  IsaLoops<double> f64;
-  /// Copies whole vectors past the caches; `out` is aligned to kVectorBytes, n a multiple of kVectorBytes.
-  void (*stream)(std::byte* out, const std::byte* in, std::int64_t n) = nullptr;
+/// Reduction of elements of type T, carried in double.
+template <class T>
+struct ReduceLoops {
+  /// The reduced value of n elements.
+  double (*line)(const T* x, std::int64_t n);
+  /// result[i] is reduced with x[r·stride + i] for r < rows, i < n; rows is at least 1.
+  void (*rows)(double* result, const T* x, std::int64_t rows, std::int64_t stride, std::int64_t n);
+};
+enum class ReduceOp : std::uint8_t { sum, max };
+
+/// Indexed by ReduceOp.
+struct ReduceTable {
+  ReduceLoops<float> f32[2];
+  ReduceLoops<double> f64[2];
 };
 
+/// Optimizer updates of n elements, n a multiple of `lanes`; an output may be the input it updates.
+template <class T>
+struct UpdateLoops {
+  void (*adam)(T* const* out, const T* const* in, std::int64_t n, const AdamScalars& scalars);
+  void (*sgd)(T* const* out, const T* const* in, std::int64_t n, const SgdScalars& scalars);
+};
+struct UpdateTable {
+  UpdateLoops<float> f32;
+  UpdateLoops<double> f64;
+};
+
+// What each instruction set provides, one function per file.
 namespace baseline {
-const IsaTable& table();
-}
+const ElementwiseTable& elementwise_table();
+const ReduceTable& reduce_table();
+const UpdateTable& update_table();
+}  // namespace baseline
 #if defined(__x86_64__)
 namespace avx2 {
-const IsaTable& table();
-}
+const ElementwiseTable& elementwise_table();
+const ReduceTable& reduce_table();
+const UpdateTable& update_table();
+}  // namespace avx2
 namespace avx512 {
-const IsaTable& table();
-}
+const ElementwiseTable& elementwise_table();
+const ReduceTable& reduce_table();
+const UpdateTable& update_table();
+}  // namespace avx512
 #endif
 
-/// The best table this processor runs.
-const IsaTable& isa();
+/// The loops of the best instruction set that this processor has.
+struct Isa {
+  const char* name;
+  const ElementwiseTable& elementwise;
+  const ReduceTable& reduce;
+  const UpdateTable& update;
+};
+const Isa& isa();
 
-template <class T>
-const IsaLoops<T>& loops();
-template <>
-inline const IsaLoops<float>& loops<float>() {
-  return isa().f32;
-}
-template <>
-inline const IsaLoops<double>& loops<double>() {
-  return isa().f64;
+/// The member of a table for compute type T.
+template <class T, class Table>
+const auto& loops(const Table& table) {
+  if constexpr (sizeof(T) == 8)
+    return table.f64;
+  else
+    return table.f32;
 }
 
 }  // namespace alpa::cpu

@@ -67,7 +67,7 @@ extern const KernelDef iota;
 /// number however the tensor is split.
 extern const KernelDef random_normal;
 
-/// () → uniform numbers in ["a", "b"), drawn like `random_normal`.
+/// () → uniform numbers between "a" and "b", drawn like `random_normal`.
 extern const KernelDef random_uniform;
 
 /// (w, m, v, g, learning_rate, step) → (w, m, v): Adam (Kingma & Ba 2015) with bias correction, step

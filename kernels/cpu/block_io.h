@@ -1,0 +1,38 @@
+#pragma once
+/// Reads and writes blocks of tensors of any element type as float or double.
+#include <cstddef>
+#include <cstdint>
+
+#include "alpa/tensor/kernel.h"
+#include "kernels/cpu/isa.h"
+
+namespace alpa::cpu {
+
+/// Whether the computation on these tensors is in double: one of them is f64 or i32.
+inline bool needs_double(DType dtype) { return dtype == f64 || dtype == i32; }
+
+template <class T>
+bool is_stored_as(DType dtype) {
+  return dtype == (sizeof(T) == 8 ? f64 : f32);
+}
+
+template <class T>
+void load_block(T* out, const std::byte* data, DType dtype, std::int64_t element, std::int64_t n) {
+  loops<T>(isa().elementwise)
+      .loads[static_cast<int>(dtype)](out, data + element * static_cast<std::int64_t>(size_of(dtype)), n);
+}
+
+template <class T>
+void store_block(std::byte* data, DType dtype, std::int64_t element, const T* in, std::int64_t n) {
+  loops<T>(isa().elementwise)
+      .stores[static_cast<int>(dtype)](data + element * static_cast<std::int64_t>(size_of(dtype)), in, n);
+}
+
+/// A scalar operand.
+inline double load_scalar(const KernelTensor& tensor) {
+  double value = 0;
+  load_block(&value, tensor.data, tensor.type.dtype, 0, 1);
+  return value;
+}
+
+}  // namespace alpa::cpu

@@ -1,0 +1,288 @@
+// All calls of oneDNN. The library would run on OpenMP threads of its own, which keep spinning on the cores
+// that the device's team needs next, and which ThreadSanitizer cannot see into: so every call is
+// single-threaded and the team shares the work.
+#include <dnnl.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "alpa/base/error.h"
+#include "alpa/base/thread_team.h"
+#include "kernels/cpu/matmul.h"
+
+// Of the OpenMP runtime that oneDNN brings along; absent if it was built for another one.
+extern "C" {
+__attribute__((weak)) int omp_get_max_threads();
+__attribute__((weak)) void omp_set_num_threads(int);
+}
+
+namespace alpa::cpu {
+namespace {
+
+/// Makes oneDNN use the calling thread only, for the lifetime of this object.
+class SingleThread {
+ public:
+  SingleThread() : saved_(omp_get_max_threads != nullptr ? omp_get_max_threads() : 1) { set(1); }
+  ~SingleThread() { set(saved_); }
+  SingleThread(const SingleThread&) = delete;
+  SingleThread& operator=(const SingleThread&) = delete;
+
+ private:
+  static void set(int threads) {
+    if (omp_set_num_threads != nullptr) omp_set_num_threads(threads);
+  }
+  int saved_;
+};
+
+void check(dnnl_status_t status, const char* what) {
+  invariant(status == dnnl_success, "oneDNN: {} failed with status {}", what, static_cast<int>(status));
+}
+
+/// A two-dimensional operand as sgemm wants it: transposed or not, and the distance of its lines.
+struct Layout {
+  char transposed = 'N';
+  std::int64_t lead = 1;
+};
+Layout layout_of(std::int64_t rows, std::int64_t columns, std::int64_t row_stride,
+                 std::int64_t column_stride) {
+  if (column_stride == 1 || columns == 1) return {'N', std::max(rows == 1 ? 1 : row_stride, columns)};
+  return {'T', std::max(columns == 1 ? 1 : column_stride, rows)};
+}
+
+void sgemm(const MatmulShape& s, std::int64_t m, std::int64_t n, float* c, const float* a, const float* b) {
+  const Layout left = layout_of(s.m, s.k, s.a_m, s.a_k), right = layout_of(s.k, s.n, s.b_k, s.b_n);
+  check(dnnl_sgemm(left.transposed, right.transposed, m, n, s.k, 1.0f, a, left.lead, b, right.lead, 0.0f, c,
+                   std::max(s.c_m, s.n)),
+        "sgemm");
+}
+
+/// One product, its longer side shared between the threads.
+void sgemm_shared(const MatmulShape& s, float* c, const float* a, const float* b, ThreadTeam& team) {
+  constexpr std::int64_t kUnit = 16;
+  constexpr double kMinFlopsPerThread = 1 << 20;
+  const bool by_columns = s.n >= s.m;
+  const std::int64_t length = by_columns ? s.n : s.m;
+  const double flops_per_unit = 2.0 * static_cast<double>(s.m) * s.n * s.k * kUnit / length;
+  const std::int64_t grain = 1 + static_cast<std::int64_t>(kMinFlopsPerThread / flops_per_unit);
+  team.parallel_for((length + kUnit - 1) / kUnit, grain, [&](std::int64_t begin, std::int64_t end) {
+    const SingleThread single;
+    const std::int64_t first = begin * kUnit, count = std::min(end * kUnit, length) - first;
+    if (by_columns)
+      sgemm(s, s.m, count, c + first, a, b + first * s.b_n);
+    else
+      sgemm(s, count, s.n, c + first * s.c_m, a + first * s.a_m, b);
+  });
+}
+
+dnnl_engine_t engine() {
+  static const dnnl_engine_t engine = [] {
+    dnnl_engine_t created;
+    check(dnnl_engine_create(&created, dnnl_cpu, 0), "engine_create");
+    return created;
+  }();
+  return engine;
+}
+
+dnnl_memory_desc_t matrices(std::int64_t count, std::int64_t rows, std::int64_t columns,
+                            std::int64_t batch_stride, std::int64_t row_stride,
+                            std::int64_t column_stride) {
+  const bool by_rows = column_stride == 1 || columns == 1;  // strides of dimensions of extent 1 are made up
+  if (columns == 1) column_stride = 1;
+  if (rows == 1) row_stride = by_rows ? columns : 1;
+  const dnnl_dims_t dims = {count, rows, columns}, strides = {batch_stride, row_stride, column_stride};
+  dnnl_memory_desc_t descriptor;
+  check(dnnl_memory_desc_init_by_strides(&descriptor, 3, dims, dnnl_f32, strides), "memory_desc_init");
+  return descriptor;
+}
+
+/// oneDNN's matmul primitive for `count` products one `BatchDim` stride apart: better than sgemm for many
+/// small ones.
+class BatchedPrimitive {
+ public:
+  BatchedPrimitive(const MatmulShape& s, const BatchDim& batch, std::int64_t count)
+      : descriptors_{matrices(count, s.m, s.k, batch.a, s.a_m, s.a_k),
+                     matrices(count, s.k, s.n, batch.b, s.b_k, s.b_n),
+                     matrices(count, s.m, s.n, batch.c, s.c_m, 1)} {
+    const SingleThread single;
+    dnnl_matmul_desc_t matmul;
+    dnnl_primitive_attr_t attributes;
+    check(dnnl_matmul_desc_init(&matmul, &descriptors_[0], &descriptors_[1], nullptr, &descriptors_[2]),
+          "matmul_desc_init");
+    check(dnnl_primitive_attr_create(&attributes), "primitive_attr_create");
+    check(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user),
+          "set_scratchpad_mode");
+    dnnl_primitive_desc_t chosen = nullptr;
+    const bool found =
+        dnnl_primitive_desc_create(&chosen, &matmul, attributes, engine(), nullptr) == dnnl_success;
+    dnnl_primitive_attr_destroy(attributes);
+    if (!found) return;
+    create(chosen);
+    dnnl_primitive_desc_destroy(chosen);
+  }
+  ~BatchedPrimitive() {
+    if (primitive_ != nullptr) dnnl_primitive_destroy(primitive_);
+  }
+  BatchedPrimitive(const BatchedPrimitive&) = delete;
+  BatchedPrimitive& operator=(const BatchedPrimitive&) = delete;
+
+  /// False where oneDNN has but its slow reference implementation for these strides.
+  bool usable() const { return primitive_ != nullptr; }
+  std::int64_t scratch_bytes() const {
+    return static_cast<std::int64_t>(dnnl_memory_desc_get_size(&scratch_));
+  }
+  dnnl_primitive_t primitive() const { return primitive_; }
+  const dnnl_memory_desc_t& descriptor(int i) const { return i < 3 ? descriptors_[i] : scratch_; }
+
+ private:
+  void create(dnnl_primitive_desc_t chosen) {
+    const char* name = "";
+    check(dnnl_primitive_desc_query(chosen, dnnl_query_impl_info_str, 0, &name),
+          "query of the implementation");
+    scratch_ = *dnnl_primitive_desc_query_md(chosen, dnnl_query_scratchpad_md, 0);
+    if (std::string_view(name).substr(0, 3) == "ref") return;
+    check(dnnl_primitive_create(&primitive_, chosen), "primitive_create");
+  }
+
+  std::array<dnnl_memory_desc_t, 3> descriptors_;
+  dnnl_memory_desc_t scratch_ = {};
+  dnnl_primitive_t primitive_ = nullptr;
+};
+
+/// What one thread needs to execute a primitive: its memory objects and a stream.
+class Execution {
+ public:
+  explicit Execution(const BatchedPrimitive& primitive) : primitive_(primitive.primitive()) {
+    for (int i = 0; i < 4; ++i)
+      check(dnnl_memory_create(&memory_[i], &primitive.descriptor(i), engine(), DNNL_MEMORY_NONE),
+            "memory_create");
+    check(dnnl_stream_create(&stream_, engine(), dnnl_stream_default_flags), "stream_create");
+  }
+  ~Execution() {
+    for (dnnl_memory_t memory : memory_) dnnl_memory_destroy(memory);
+    dnnl_stream_destroy(stream_);
+  }
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
+
+  void run(float* c, const float* a, const float* b, std::byte* scratch) const {
+    void* const data[] = {const_cast<float*>(a), const_cast<float*>(b), c, scratch};
+    for (int i = 0; i < 4; ++i)
+      check(dnnl_memory_set_data_handle(memory_[i], data[i]), "memory_set_data_handle");
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, memory_[0]},
+                                         {DNNL_ARG_WEIGHTS, memory_[1]},
+                                         {DNNL_ARG_DST, memory_[2]},
+                                         {DNNL_ARG_SCRATCHPAD, memory_[3]}};
+    check(dnnl_primitive_execute(primitive_, stream_, 4, arguments), "primitive_execute");
+    check(dnnl_stream_wait(stream_), "stream_wait");
+  }
+
+ private:
+  dnnl_primitive_t primitive_;
+  std::array<dnnl_memory_t, 4> memory_ = {};
+  dnnl_stream_t stream_ = nullptr;
+};
+
+}  // namespace
+
+/// The innermost batch dimension in chunks, each one execution; the last one may be shorter.
+struct DnnlMatmul::Impl {
+  struct Chunk {
+    std::unique_ptr<BatchedPrimitive> primitive;
+    std::vector<std::unique_ptr<Execution>> of_thread;
+  };
+
+  MatmulShape shape;
+  std::vector<BatchDim> outer;
+  BatchDim inner;
+  std::int64_t chunk = 0,
+               chunks = 0;  ///< matrices in a chunk, chunks of the innermost dimension; 0: no primitive
+  Chunk whole, rest;
+  int threads = 1;
+  std::int64_t scratch = 0;  ///< bytes of each thread
+
+  /// The primitive wins for small matrices; it reads a wide B badly and is poor at large ones.
+  static bool prefers_primitive(const MatmulShape& s) {
+    return s.batches() > 1 && s.n <= 512 && static_cast<double>(s.m) * s.n * s.k <= 1 << 27;
+  }
+
+  Chunk make_chunk(std::int64_t count) const {
+    Chunk made{std::make_unique<BatchedPrimitive>(shape, inner, count), {}};
+    if (!made.primitive->usable()) return {};
+    for (int t = 0; t < threads; ++t)
+      made.of_thread.push_back(std::make_unique<Execution>(*made.primitive));
+    return made;
+  }
+
+  void make_primitives() {
+    outer = shape.batch;
+    inner = outer.back();
+    outer.pop_back();
+    const std::int64_t outer_count = shape.batches() / inner.extent;
+    chunk = outer_count >= threads ? inner.extent : (inner.extent + threads - 1) / threads;
+    whole = make_chunk(chunk);
+    const std::int64_t left = inner.extent % chunk;
+    if (left > 0 && whole.primitive) rest = make_chunk(left);
+    if (!whole.primitive || (left > 0 && !rest.primitive)) return;
+    chunks = (inner.extent + chunk - 1) / chunk;
+    scratch = whole.primitive->scratch_bytes();
+    if (rest.primitive) scratch = std::max(scratch, rest.primitive->scratch_bytes());
+    scratch = (scratch + 63) / 64 * 64;
+  }
+
+  void run_chunk(std::int64_t index, int thread, float* c, const float* a, const float* b,
+                 std::byte* space) const {
+    const BatchOffsets at = batch_offsets(outer, index / chunks);
+    const std::int64_t first = index % chunks * chunk;
+    const Chunk& kind = first + chunk <= inner.extent ? whole : rest;
+    kind.of_thread[thread]->run(c + at.c + first * inner.c, a + at.a + first * inner.a,
+                                b + at.b + first * inner.b, space + thread * scratch);
+  }
+
+  void run_chunks(float* c, const float* a, const float* b, std::byte* space, ThreadTeam& team) const {
+    const std::int64_t tasks = shape.batches() / inner.extent * chunks;
+    team.parallel_for(std::min<std::int64_t>(threads, tasks), 1, [&](std::int64_t begin, std::int64_t end) {
+      const SingleThread single;
+      for (std::int64_t t = begin; t < end; ++t)
+        for (std::int64_t i = t; i < tasks; i += threads) run_chunk(i, static_cast<int>(t), c, a, b, space);
+    });
+  }
+
+  void run_sgemms(float* c, const float* a, const float* b, ThreadTeam& team) const {
+    const std::int64_t batches = shape.batches();
+    if (batches < team.size()) {
+      for (std::int64_t i = 0; i < batches; ++i) {
+        const BatchOffsets at = batch_offsets(shape.batch, i);
+        sgemm_shared(shape, c + at.c, a + at.a, b + at.b, team);
+      }
+      return;
+    }
+    team.parallel_for(batches, 1, [&](std::int64_t begin, std::int64_t end) {
+      const SingleThread single;
+      for (std::int64_t i = begin; i < end; ++i) {
+        const BatchOffsets at = batch_offsets(shape.batch, i);
+        sgemm(shape, shape.m, shape.n, c + at.c, a + at.a, b + at.b);
+      }
+    });
+  }
+};
+
+DnnlMatmul::DnnlMatmul(const MatmulShape& shape, int threads) : impl_(std::make_unique<Impl>()) {
+  impl_->shape = shape;
+  impl_->threads = threads;
+  if (Impl::prefers_primitive(shape)) impl_->make_primitives();
+}
+
+DnnlMatmul::~DnnlMatmul() = default;
+
+std::int64_t DnnlMatmul::workspace_bytes() const { return impl_->threads * impl_->scratch; }
+
+void DnnlMatmul::run(float* c, const float* a, const float* b, std::byte* workspace,
+                     ThreadTeam& team) const {
+  if (impl_->chunks > 0)
+    impl_->run_chunks(c, a, b, workspace, team);
+  else
+    impl_->run_sgemms(c, a, b, team);
+}
+
+}  // namespace alpa::cpu

@@ -1,0 +1,243 @@
+// einsum: operands are summed, converted and packed as the plan asks, multiplied, and the result brought
+// into its layout.
+#include <algorithm>
+#include <optional>
+
+#include "alpa/base/error.h"
+#include "alpa/base/thread_team.h"
+#include "kernels/cpu/block_io.h"
+#include "kernels/cpu/einsum_plan.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/strided_copy.h"
+
+namespace alpa::cpu {
+namespace {
+
+constexpr std::int64_t kNone = -1;
+
+/// Hands out parts of the workspace.
+class Workspace {
+ public:
+  std::int64_t take(std::int64_t bytes) {
+    const std::int64_t offset = size_;
+    size_ += (bytes + 63) / 64 * 64;
+    return offset;
+  }
+  std::int64_t size() const { return size_; }
+
+ private:
+  std::int64_t size_ = 0;
+};
+
+/// Sums an operand over its own letters, through the kernel of reduce_sum.
+struct OwnSum {
+  mutable KernelCall call;  ///< pointers are set for every run; a call belongs to one thread
+  std::int64_t workspace = kNone;
+};
+
+/// How an operand becomes a matrix of the compute type; offsets are into the workspace.
+struct OperandSteps {
+  int input = 0;
+  std::optional<OwnSum> sum;
+  std::int64_t converted = kNone;
+  std::optional<StridedCopy> pack;
+  std::int64_t packed = kNone;
+};
+
+struct Prepared {
+  EinsumPlan plan;
+  DType compute = f32;
+  OperandSteps a, b;
+  std::int64_t product = kNone;  ///< where the product is made if not in the result
+  std::optional<StridedCopy> unpack;
+  std::int64_t unpacked = kNone;  ///< the product in the result's layout, if it must be converted then
+  std::unique_ptr<DnnlMatmul> dnnl;
+  std::int64_t dnnl_workspace = kNone;
+  std::int64_t workspace_bytes = 0;
+  std::int64_t results = 0;
+  bool empty_sum = false;
+};
+
+// ---- preparation
+// ---------------------------------------------------------------------------------------------
+
+Shape extents_of(const EinsumPlan& plan, const std::string& letters) {
+  Shape shape;
+  for (char l : letters) shape.push_back(plan.extents.at(l));
+  return shape;
+}
+
+/// The letters of operand `input` as stored, without those of extent 1.
+std::string stored_letters(const EinsumPlan& plan, const std::string& equation, int input) {
+  const std::size_t comma = equation.find(',');
+  std::string letters =
+      input == 0 ? equation.substr(0, comma) : equation.substr(comma + 1, equation.find('-') - comma - 1);
+  std::erase_if(letters, [&](char l) { return plan.extents.at(l) == 1; });
+  return letters;
+}
+
+OwnSum prepare_sum(const Prepared& prepared, const EinsumOperand& operand, const KernelCall& call,
+                   int input, Workspace& space) {
+  const std::string letters = stored_letters(prepared.plan, call.attributes->string("equation"), input);
+  std::vector<std::int64_t> axes;
+  for (std::size_t d = 0; d < letters.size(); ++d)
+    if (operand.summed.find(letters[d]) != std::string::npos) axes.push_back(static_cast<std::int64_t>(d));
+  const Attributes attributes{{"axes", axes}};
+  OwnSum sum;
+  sum.call = call;
+  sum.call.attributes = &attributes;
+  sum.call.inputs = {call.inputs[input]};
+  sum.call.inputs[0].type.shape = extents_of(prepared.plan, letters);
+  sum.call.outputs = {{.data = nullptr,
+                       .type = {prepared.compute, extents_of(prepared.plan, operand.layout)},
+                       .offset = {},
+                       .global_shape = {}}};
+  sum.call.prepared = reduce_sum.prepare(sum.call);
+  sum.workspace = space.take(reduce_sum.workspace_bytes(sum.call));
+  sum.call.attributes = nullptr;  // read while preparing only
+  return sum;
+}
+
+OperandSteps prepare_operand(const Prepared& prepared, const EinsumOperand& operand, const KernelCall& call,
+                             int input, Workspace& space) {
+  OperandSteps steps;
+  steps.input = input;
+  const std::int64_t element = static_cast<std::int64_t>(size_of(prepared.compute));
+  const std::int64_t bytes = prepared.plan.extent_of(operand.layout) * element;
+  if (!operand.summed.empty()) steps.sum = prepare_sum(prepared, operand, call, input, space);
+  if (!operand.summed.empty() || call.inputs[input].type.dtype != prepared.compute)
+    steps.converted = space.take(bytes);
+  if (operand.packed.empty()) return steps;
+  steps.pack = plan_strided_copy(extents_of(prepared.plan, operand.packed),
+                                 strides_of(prepared.plan, operand.layout, operand.packed),
+                                 static_cast<std::size_t>(element));
+  steps.packed = space.take(bytes);
+  return steps;
+}
+
+void prepare_result(Prepared& prepared, const KernelCall& call, Workspace& space) {
+  const EinsumPlan& plan = prepared.plan;
+  const std::size_t element = size_of(prepared.compute);
+  const std::int64_t bytes = prepared.results * static_cast<std::int64_t>(element);
+  const bool convert = call.outputs[0].type.dtype != prepared.compute;
+  if (!plan.c_packed.empty()) {
+    prepared.product = space.take(bytes);
+    prepared.unpack =
+        plan_strided_copy(extents_of(plan, plan.c), strides_of(plan, plan.c_packed, plan.c), element);
+    if (convert) prepared.unpacked = space.take(bytes);
+  } else if (convert) {
+    prepared.product = space.take(bytes);
+  }
+}
+
+std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
+  auto prepared = std::make_shared<Prepared>();
+  const TensorType &x = call.inputs.at(0).type, &y = call.inputs.at(1).type, &z = call.outputs.at(0).type;
+  prepared->plan = plan_einsum(call.attributes->string("equation"), x.shape, y.shape, z.shape);
+  prepared->results = z.elements();
+  prepared->empty_sum = x.elements() == 0 || y.elements() == 0;
+  if (prepared->results == 0 || prepared->empty_sum) return prepared;
+  const bool wide = needs_double(x.dtype) || needs_double(y.dtype) || needs_double(z.dtype);
+  prepared->compute = wide ? f64 : f32;
+  Workspace space;
+  const bool swapped = prepared->plan.swapped;
+  prepared->a = prepare_operand(*prepared, prepared->plan.a, call, swapped ? 1 : 0, space);
+  prepared->b = prepare_operand(*prepared, prepared->plan.b, call, swapped ? 0 : 1, space);
+  prepare_result(*prepared, call, space);
+  if (!wide) {
+    prepared->dnnl = std::make_unique<DnnlMatmul>(prepared->plan.shape, call.team->size());
+    prepared->dnnl_workspace = space.take(prepared->dnnl->workspace_bytes());
+  }
+  prepared->workspace_bytes = space.size();
+  return prepared;
+}
+
+std::shared_ptr<const void> prepare_einsum(const KernelCall& call) { return prepare(call); }
+
+std::int64_t einsum_workspace(const KernelCall& call) {
+  if (call.prepared) return static_cast<const Prepared*>(call.prepared.get())->workspace_bytes;
+  return prepare(call)->workspace_bytes;
+}
+
+// ---- execution
+// -----------------------------------------------------------------------------------------------
+
+/// n elements of one type as another, of which one is T.
+template <class T>
+void convert(std::byte* out, DType to, const std::byte* in, DType from, std::int64_t n, ThreadTeam& team) {
+  constexpr std::int64_t kBlock = 1024;
+  team.parallel_for((n + kBlock - 1) / kBlock, 16, [&](std::int64_t begin, std::int64_t end) {
+    T buffer[kBlock];
+    for (std::int64_t i = begin * kBlock; i < std::min(end * kBlock, n); i += kBlock) {
+      const std::int64_t length = std::min(kBlock, n - i);
+      load_block(buffer, in, from, i, length);
+      store_block(out, to, i, buffer, length);
+    }
+  });
+}
+
+template <class T>
+const T* bring(const KernelCall& call, const Prepared& prepared, const OperandSteps& steps) {
+  const KernelTensor& input = call.inputs[steps.input];
+  const std::byte* data = input.data;
+  if (steps.sum) {
+    KernelCall& sum = steps.sum->call;
+    sum.inputs[0].data = input.data;
+    sum.outputs[0].data = call.workspace + steps.converted;
+    sum.workspace = call.workspace + steps.sum->workspace;
+    reduce_sum.run(sum);
+    data = call.workspace + steps.converted;
+  } else if (steps.converted != kNone) {
+    convert<T>(call.workspace + steps.converted, prepared.compute, data, input.type.dtype,
+               input.type.elements(), *call.team);
+    data = call.workspace + steps.converted;
+  }
+  if (steps.pack) {
+    strided_copy(*steps.pack, call.workspace + steps.packed, data, *call.team);
+    data = call.workspace + steps.packed;
+  }
+  return reinterpret_cast<const T*>(data);
+}
+
+template <class T>
+void deliver(const KernelCall& call, const Prepared& prepared, const std::byte* product) {
+  const KernelTensor& z = call.outputs[0];
+  const bool direct = z.type.dtype == prepared.compute;
+  if (prepared.unpack) {
+    std::byte* const to = direct ? z.data : call.workspace + prepared.unpacked;
+    strided_copy(*prepared.unpack, to, product, *call.team);
+    product = to;
+  }
+  if (!direct) convert<T>(z.data, z.type.dtype, product, prepared.compute, prepared.results, *call.team);
+}
+
+template <class T>
+void run_as(const KernelCall& call, const Prepared& prepared) {
+  const T* const a = bring<T>(call, prepared, prepared.a);
+  const T* const b = bring<T>(call, prepared, prepared.b);
+  std::byte* const product =
+      prepared.product == kNone ? call.outputs[0].data : call.workspace + prepared.product;
+  T* const c = reinterpret_cast<T*>(product);
+  if constexpr (sizeof(T) == 8)
+    matmul_f64(prepared.plan.shape, c, a, b, *call.team);
+  else
+    prepared.dnnl->run(c, a, b, call.workspace + prepared.dnnl_workspace, *call.team);
+  deliver<T>(call, prepared, product);
+}
+
+void run_einsum(const KernelCall& call) {
+  const Prepared& prepared = *static_cast<const Prepared*>(call.prepared.get());
+  if (prepared.results == 0) return;
+  if (prepared.empty_sum)
+    std::fill_n(call.outputs[0].data, call.outputs[0].type.bytes(), std::byte{0});
+  else if (prepared.compute == f64)
+    run_as<double>(call, prepared);
+  else
+    run_as<float>(call, prepared);
+}
+
+}  // namespace
+
+const KernelDef einsum{run_einsum, prepare_einsum, einsum_workspace};
+
+}  // namespace alpa::cpu

@@ -1,0 +1,37 @@
+#pragma once
+/// From an einsum equation to one batched matrix product. A tensor is a dense array over an ordered list of
+/// letters (its layout); letters of extent 1 are left out. What cannot be read as a matrix is first copied
+/// into another layout.
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "kernels/cpu/matmul.h"
+
+namespace alpa::cpu {
+
+struct EinsumOperand {
+  std::string layout;  ///< letters as stored, outermost first
+  std::string summed;  ///< those of no other tensor: to be summed first
+  std::string packed;  ///< the layout to copy into; empty: used as it is
+};
+
+struct EinsumPlan {
+  std::map<char, std::int64_t> extents;
+  EinsumOperand a, b;       ///< after `swapped`
+  std::string c, c_packed;  ///< result's layout, and the layout to compute it in if that is another
+  bool swapped = false;     ///< a is the node's second input: the transposed result is computed
+  MatmulShape shape;
+
+  std::int64_t extent_of(const std::string& letters) const;
+};
+
+/// Equation "ab,bc->ac" over inputs and a result of these shapes. Throws Bug if they do not fit.
+EinsumPlan plan_einsum(const std::string& equation, const std::vector<std::int64_t>& x,
+                       const std::vector<std::int64_t>& y, const std::vector<std::int64_t>& z);
+
+/// Strides, for the letters of `order`, of a dense array over `layout`; 0 for letters it does not have.
+std::vector<std::int64_t> strides_of(const EinsumPlan& plan, const std::string& layout,
+                                     const std::string& order);
+
+}  // namespace alpa::cpu

@@ -1,0 +1,125 @@
+// Operators without operands: constant, iota, random_normal, random_uniform
+#include <algorithm>
+#include <cstring>
+
+#include "alpa/base/philox.h"
+#include "alpa/base/thread_team.h"
+#include "kernels/cpu/block_io.h"
+#include "kernels/cpu/kernels.h"
+
+namespace alpa::cpu {
+namespace {
+
+constexpr std::int64_t kBlock = 512;
+
+/// Writes make(row, column, values, n) for pieces of rows of the result's last dimension; a scalar is one
+/// row of one column.
+template <class Make>
+void fill_rows(const KernelCall& call, const Make& make) {
+  const KernelTensor& y = call.outputs[0];
+  const std::int64_t columns = y.type.shape.empty() ? 1 : y.type.shape.back(), elements = y.type.elements();
+  if (elements == 0) return;
+  call.team->parallel_for(elements, 4096, [&](std::int64_t begin, std::int64_t end) {
+    double values[kBlock];
+    for (std::int64_t i = begin, n; i < end; i += n) {
+      const std::int64_t row = i / columns, column = i % columns;
+      n = std::min({kBlock, end - i, columns - column});
+      make(row, column, values, n);
+      store_block(y.data, y.type.dtype, i, values, n);
+    }
+  });
+}
+
+void run_constant(const KernelCall& call) {
+  const KernelTensor& y = call.outputs[0];
+  double values[kBlock];
+  std::fill(values, values + kBlock, call.attributes->real("value"));
+  std::byte bytes[kBlock * sizeof(double)];
+  store_block(bytes, y.type.dtype, 0, values, kBlock);
+  const std::int64_t block_bytes = kBlock * static_cast<std::int64_t>(size_of(y.type.dtype)),
+                     total = y.type.bytes();
+  call.team->parallel_for(
+      (total + block_bytes - 1) / block_bytes, 32, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin * block_bytes; i < std::min(end * block_bytes, total); i += block_bytes)
+          std::memcpy(y.data + i, bytes, static_cast<std::size_t>(std::min(block_bytes, total - i)));
+      });
+}
+
+/// Local index along dimension `axis` of the first element of local row `row`.
+std::int64_t index_along(const Shape& shape, int axis, std::int64_t row) {
+  for (int d = static_cast<int>(shape.size()) - 2; d > axis; --d) row /= shape[d];
+  return row % shape[axis];
+}
+
+void run_iota(const KernelCall& call) {
+  const KernelTensor& y = call.outputs[0];
+  const int axis = static_cast<int>(call.attributes->integer("axis"));
+  const bool inner = axis == y.type.rank() - 1;
+  fill_rows(call, [&](std::int64_t row, std::int64_t column, double* values, std::int64_t n) {
+    const std::int64_t first = y.offset.at(axis) + (inner ? column : index_along(y.type.shape, axis, row));
+    for (std::int64_t i = 0; i < n; ++i) values[i] = static_cast<double>(first + (inner ? i : 0));
+  });
+}
+
+/// Index in the whole tensor of the local element (row, column).
+std::int64_t global_index(const KernelTensor& y, std::int64_t row, std::int64_t column) {
+  std::int64_t index = 0, scale = 1;
+  for (int d = y.type.rank() - 1; d >= 0; --d) {
+    const bool last = d == y.type.rank() - 1;
+    const std::int64_t local = last ? column : row % y.type.shape[d];
+    if (!last) row /= y.type.shape[d];
+    index += (y.offset[d] + local) * scale;
+    scale *= y.global_shape[d];
+  }
+  return index;
+}
+
+/// Elements [first, first + n) of a stream; draw(words, values) makes the four of a group.
+template <class Draw>
+void draw_elements(const RandomStream& stream, std::uint64_t first, double* values, std::int64_t n,
+                   const Draw& draw) {
+  double group[4];
+  for (std::int64_t i = 0; i < n;) {
+    const std::uint64_t element = first + static_cast<std::uint64_t>(i);
+    draw(stream.words(element / 4), group);
+    for (std::uint64_t lane = element % 4; lane < 4 && i < n; ++lane) values[i++] = group[lane];
+  }
+}
+
+template <class Draw>
+void run_random(const KernelCall& call, const Draw& draw) {
+  const KernelTensor& y = call.outputs[0];
+  const RandomStream stream =
+      random_stream(call.step->seed, static_cast<std::uint64_t>(call.attributes->integer("stream")),
+                    call.step->step, call.step->micro_batch);
+  fill_rows(call, [&](std::int64_t row, std::int64_t column, double* values, std::int64_t n) {
+    draw_elements(stream, static_cast<std::uint64_t>(global_index(y, row, column)), values, n, draw);
+  });
+}
+
+void run_normal(const KernelCall& call) {
+  const double mean = call.attributes->real("a"), deviation = call.attributes->real("b");
+  run_random(call, [=](const Philox4& words, double* group) {
+    for (int pair = 0; pair < 4; pair += 2) {
+      const NormalPair normal = normal_pair(words.word[pair], words.word[pair + 1]);
+      group[pair] = mean + deviation * normal.first;
+      group[pair + 1] = mean + deviation * normal.second;
+    }
+  });
+}
+
+void run_uniform(const KernelCall& call) {
+  const double low = call.attributes->real("a"), high = call.attributes->real("b");
+  run_random(call, [=](const Philox4& words, double* group) {
+    for (int i = 0; i < 4; ++i) group[i] = low + (high - low) * unit_interval(words.word[i]);
+  });
+}
+
+}  // namespace
+
+const KernelDef constant{run_constant, nullptr, nullptr};
+const KernelDef iota{run_iota, nullptr, nullptr};
+const KernelDef random_normal{run_normal, nullptr, nullptr};
+const KernelDef random_uniform{run_uniform, nullptr, nullptr};
+
+}  // namespace alpa::cpu

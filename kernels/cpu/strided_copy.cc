@@ -1,0 +1,157 @@
+#include "kernels/cpu/strided_copy.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "alpa/base/error.h"
+#include "alpa/base/thread_team.h"
+
+namespace alpa::cpu {
+namespace {
+
+constexpr std::int64_t kTile = 16;  ///< side of a transposed tile
+constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
+
+/// Source element at which the dense index over the leading `dims` dimensions stands.
+std::int64_t source_of(const StridedCopy& plan, int dims, std::int64_t index) {
+  std::int64_t element = 0;
+  for (int d = dims - 1; d >= 0; index /= plan.extents[d--])
+    element += index % plan.extents[d] * plan.strides[d];
+  return element;
+}
+
+/// One line of the innermost dimension.
+template <class T>
+void copy_line(T* dst, const T* src, std::int64_t n, std::int64_t stride) {
+  if (stride == 1)
+    std::memcpy(dst, src, n * sizeof(T));
+  else if (stride == 0)
+    std::fill(dst, dst + n, *src);
+  else
+    for (std::int64_t i = 0; i < n; ++i) dst[i] = src[i * stride];
+}
+
+/// Pieces of the innermost dimension, so that one long line is shared between threads too.
+template <class T>
+void copy_lines(const StridedCopy& plan, T* dst, const T* src, ThreadTeam& team) {
+  const int outer = static_cast<int>(plan.extents.size()) - 1;
+  const std::int64_t line = plan.extents.back(), stride = plan.strides.back();
+  const std::int64_t piece = std::min<std::int64_t>(line, 64 * 1024 / sizeof(T));
+  const std::int64_t per_line = (line + piece - 1) / piece;
+  const std::int64_t grain = std::max<std::int64_t>(1, kMinBytesPerThread / (piece * sizeof(T)));
+  team.parallel_for(plan.elements / line * per_line, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t l = i / per_line, start = i % per_line * piece;
+      copy_line(dst + l * line + start, src + source_of(plan, outer, l) + start * stride,
+                std::min(piece, line - start), stride);
+    }
+  });
+}
+
+/// dst[i·dst_stride + j] = src[j·src_stride + i] for i < rows, j < columns, both at most kTile: reads and
+/// writes whole lines.
+template <class T>
+void transpose_tile(T* dst, std::int64_t dst_stride, const T* src, std::int64_t src_stride,
+                    std::int64_t rows, std::int64_t columns) {
+  T tile[kTile][kTile];
+  if (rows == kTile && columns == kTile) {
+    for (int j = 0; j < kTile; ++j)
+      for (int i = 0; i < kTile; ++i) tile[i][j] = src[j * src_stride + i];
+    for (int i = 0; i < kTile; ++i) std::memcpy(dst + i * dst_stride, tile[i], sizeof tile[i]);
+    return;
+  }
+  for (int j = 0; j < columns; ++j)
+    for (int i = 0; i < rows; ++i) tile[i][j] = src[j * src_stride + i];
+  for (int i = 0; i < rows; ++i) std::memcpy(dst + i * dst_stride, tile[i], columns * sizeof(T));
+}
+
+/// Where a band of kTile rows of the fast dimension lies, all other dimensions but the innermost being
+/// fixed.
+struct Band {
+  std::int64_t from = 0, to = 0, row = 0;
+};
+Band band_at(const StridedCopy& plan, std::int64_t index) {
+  Band band;
+  for (int d = static_cast<int>(plan.extents.size()) - 2; d >= 0; --d) {
+    const std::int64_t extent = d == plan.fast ? (plan.extents[d] + kTile - 1) / kTile : plan.extents[d];
+    const std::int64_t i = index % extent * (d == plan.fast ? kTile : 1);
+    if (d == plan.fast) band.row = i;
+    band.from += i * plan.strides[d];
+    band.to += i * plan.dst_strides[d];
+    index /= extent;
+  }
+  return band;
+}
+
+/// Transposes the fast dimension with the innermost one, for all others.
+template <class T>
+void copy_tiles(const StridedCopy& plan, T* dst, const T* src, ThreadTeam& team) {
+  const std::int64_t rows = plan.extents[plan.fast], columns = plan.extents.back();
+  const std::int64_t dst_stride = plan.dst_strides[plan.fast], src_stride = plan.strides.back();
+  const std::int64_t bands = plan.elements / (rows * columns) * ((rows + kTile - 1) / kTile);
+  const std::int64_t grain = std::max<std::int64_t>(1, kMinBytesPerThread / (kTile * columns * sizeof(T)));
+  team.parallel_for(bands, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      const Band band = band_at(plan, b);
+      for (std::int64_t c = 0; c < columns; c += kTile)
+        transpose_tile(dst + band.to + c, dst_stride, src + band.from + c * src_stride, src_stride,
+                       std::min(kTile, rows - band.row), std::min(kTile, columns - c));
+    }
+  });
+}
+
+template <class T>
+void copy_as(const StridedCopy& plan, std::byte* dst, const std::byte* src, ThreadTeam& team) {
+  T* const to = reinterpret_cast<T*>(dst);
+  const T* const from = reinterpret_cast<const T*>(src);
+  if (plan.elements == 0) return;
+  if (plan.extents.empty()) {
+    *to = *from;
+    return;
+  }
+  if (plan.fast >= 0)
+    copy_tiles(plan, to, from, team);
+  else
+    copy_lines(plan, to, from, team);
+}
+
+}  // namespace
+
+std::vector<std::int64_t> dense_strides(const Shape& shape) {
+  std::vector<std::int64_t> strides(shape.size());
+  std::int64_t stride = 1;
+  for (int d = static_cast<int>(shape.size()) - 1; d >= 0; stride *= shape[d--]) strides[d] = stride;
+  return strides;
+}
+
+StridedCopy plan_strided_copy(const Shape& extents, const std::vector<std::int64_t>& strides,
+                              std::size_t element) {
+  StridedCopy plan{{}, {}, element, num_elements(extents), {}, -1};
+  for (std::size_t d = 0; d < extents.size(); ++d) {
+    if (extents[d] == 1) continue;
+    if (!plan.extents.empty() && plan.strides.back() == strides[d] * extents[d]) {
+      plan.extents.back() *= extents[d];
+      plan.strides.back() = strides[d];
+    } else {
+      plan.extents.push_back(extents[d]);
+      plan.strides.push_back(strides[d]);
+    }
+  }
+  plan.dst_strides = dense_strides(plan.extents);
+  const auto fast = std::find(plan.strides.begin(), plan.strides.end(), 1);
+  if (fast != plan.strides.end() && plan.strides.back() > 1)
+    plan.fast = static_cast<int>(fast - plan.strides.begin());
+  return plan;
+}
+
+void strided_copy(const StridedCopy& plan, std::byte* dst, const std::byte* src, ThreadTeam& team) {
+  switch (plan.element) {
+    case 1: return copy_as<std::uint8_t>(plan, dst, src, team);
+    case 2: return copy_as<std::uint16_t>(plan, dst, src, team);
+    case 4: return copy_as<std::uint32_t>(plan, dst, src, team);
+    case 8: return copy_as<std::uint64_t>(plan, dst, src, team);
+    default: bug("strided copy of elements of {} bytes", plan.element);
+  }
+}
+
+}  // namespace alpa::cpu

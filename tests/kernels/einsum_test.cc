@@ -1,0 +1,112 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <map>
+
+#include "kernel_call.h"
+#include "kernels/cpu/kernels.h"
+
+namespace alpa {
+namespace {
+
+using namespace testing;
+
+using Extents = std::map<char, std::int64_t>;
+
+Shape shape_of(const std::string& letters, const Extents& extents) {
+  Shape shape;
+  for (char l : letters) shape.push_back(extents.at(l));
+  return shape;
+}
+
+struct Equation {
+  std::string x, y, z, letters;
+};
+Equation split(const std::string& text) {
+  const auto comma = text.find(','), arrow = text.find("->");
+  Equation e{text.substr(0, comma), text.substr(comma + 1, arrow - comma - 1), text.substr(arrow + 2), ""};
+  for (char l : e.x + e.y)
+    if (e.letters.find(l) == std::string::npos) e.letters += l;
+  return e;
+}
+
+/// The sum over every combination of letters, in double.
+std::vector<double> naive(const Equation& e, const Extents& extents, const HostTensor& x,
+                          const HostTensor& y) {
+  std::vector<double> z(static_cast<std::size_t>(num_elements(shape_of(e.z, extents))), 0);
+  for_each_index(shape_of(e.letters, extents), [&](const Shape& index) {
+    const auto at = [&](const std::string& letters) {
+      Shape own;
+      for (char l : letters) own.push_back(index[e.letters.find(l)]);
+      return flat_index(shape_of(letters, extents), own);
+    };
+    z[static_cast<std::size_t>(at(e.z))] += x.get(at(e.x)) * y.get(at(e.y));
+  });
+  return z;
+}
+
+const char* const kEquations[] = {"ik,kj->ij",     "ki,kj->ij",       "ik,jk->ij",       "ki,jk->ij",
+                                  "ik,kj->ji",     "ki,jk->ji",       "bik,bkj->bij",    "bik,bjk->bji",
+                                  "ibk,kbj->ibj",  "bthd,bshd->bhts", "bhts,bshd->bthd", "btc,chd->bthd",
+                                  "btc,chd->bhtd", "bthd,chd->btc",   "btc,bthd->chd",   "k,k->",
+                                  "i,j->ij",       "ik,k->i",         "k,kj->j",         "bk,bk->b",
+                                  "kb,kb->b",      "ib,jb->ijb",      "ab,ab->ab",       "aik,kj->ij",
+                                  "ik,kjq->ij",    "aik,kqj->ij",     "ij,k->ij",        "ijkl,lkmn->mjni",
+                                  "abc,cd->bad",   "kl,lkj->j",       "k,->k",           ",->"};
+
+void check(const std::string& equation, const Extents& extents, DType dtype, unsigned seed) {
+  const Equation e = split(equation);
+  const HostTensor x = random_tensor({dtype, shape_of(e.x, extents)}, seed);
+  const HostTensor y = random_tensor({dtype, shape_of(e.y, extents)}, seed + 1);
+  const HostTensor z({dtype, shape_of(e.z, extents)});
+  const std::vector<double> expected = naive(e, extents, x, y);
+  double summed = 1;  // terms of every element
+  for (char l : e.letters)
+    if (e.z.find(l) == std::string::npos) summed *= static_cast<double>(extents.at(l));
+  CAPTURE(equation);
+  CAPTURE(std::string(name_of(dtype)));
+  std::vector<HostTensor> first;
+  for (int threads : {1, 2, 3}) {
+    const auto got =
+        run_kernel(cpu::einsum, {x, y}, {z}, {.attributes = {{"equation", equation}}, .threads = threads});
+    if (threads == 1) first = got;
+    CHECK(difference(got[0], expected) <= (8 + summed) * epsilon(dtype));
+    CHECK(got == first);
+  }
+}
+
+TEST_CASE(
+    "einsum equals the naive sum for every transposition, batch and type, with 1, 2 and 3 threads alike") {
+  unsigned seed = 0;
+  std::mt19937 generator(7);
+  for (const char* equation : kEquations)
+    for (DType dtype : {f32, bf16, f16, f64, i32})
+      for (int round = 0; round < 3; ++round) {
+        Extents extents;
+        for (char l = 'a'; l <= 'z'; ++l)
+          extents[l] = 1 + static_cast<std::int64_t>(generator() % (round == 0 ? 3 : 9));
+        check(equation, extents, dtype, seed += 2);
+      }
+}
+
+TEST_CASE("einsum of larger matrices, where the work is shared between threads") {
+  check("ik,kj->ij", {{'i', 130}, {'j', 70}, {'k', 150}}, f32, 1);
+  check("ik,jk->ij", {{'i', 33}, {'j', 257}, {'k', 129}}, f32, 3);
+  check("ki,kj->ij", {{'i', 200}, {'j', 150}, {'k', 64}}, f32, 5);
+  check("bik,bkj->bij", {{'b', 7}, {'i', 40}, {'j', 48}, {'k', 33}}, f32, 7);
+  check("bthd,bshd->bhts", {{'b', 2}, {'h', 3}, {'t', 40}, {'s', 48}, {'d', 16}}, f32, 9);
+  check("bik,bkj->bij", {{'b', 2}, {'i', 100}, {'j', 600}, {'k', 20}}, f32, 11);
+  check("ik,kj->ij", {{'i', 150}, {'j', 70}, {'k', 50}}, f64, 13);
+}
+
+TEST_CASE("einsum over nothing is zero, and of nothing does nothing") {
+  const Extents no_k{{'i', 3}, {'j', 4}, {'k', 0}}, no_i{{'i', 0}, {'j', 4}, {'k', 5}};
+  for (DType dtype : {f32, bf16, f64}) {
+    check("ik,kj->ij", no_k, dtype, 1);
+    check("ik,kj->ij", no_i, dtype, 1);
+    check("aik,kj->ij", {{'a', 0}, {'i', 2}, {'j', 4}, {'k', 5}}, dtype, 1);
+  }
+}
+
+}  // namespace
+}  // namespace alpa
