@@ -5,6 +5,7 @@
 #include "ascent.h"
 #include "branch.h"
 #include "eliminate.h"
+#include "lagrange.h"
 #include "reduce.h"
 
 namespace alpa::ilp {
@@ -18,6 +19,7 @@ class Core {
 
   CoreSolution run() {
     try {
+      if (options_.reductions.elimination) try_prices();
       if (options_.dual_sweeps > 0 && options_.reductions.arc_consistency) tighten();
       if (!done() && options_.use_cbc) branch_rest();
       if (live_nodes(model_).empty())
@@ -52,6 +54,15 @@ class Core {
     std::int64_t sum = 0;
     for (int i : live_nodes(model_)) sum += model_.nodes[i].size();
     return sum;
+  }
+
+  /// Exact solutions under prices of the rows, where elimination allows them; at most a third of the time.
+  void try_prices() {
+    double before = deadline_.elapsed();
+    auto priced = price_rows(model_, options_, 40, Deadline(deadline_.left() / 3));
+    if (priced && !priced->choice.empty()) take(priced->choice);
+    if (priced) best_.bound = std::max(best_.bound, model_.constant + priced->bound);
+    statistics_.dual_seconds += deadline_.elapsed() - before;
   }
 
   /// Bound, fixing and reductions in turn as long as the model shrinks.

@@ -55,8 +55,9 @@ struct Tables {
   }
 };
 
-/// Eliminates one component symbolically, smallest tables first; with `copies_first`, nodes of two strategies before
-/// all others (what shares a value's copies is then joined once, instead of the copies among themselves).
+/// Eliminates one component symbolically, smallest tables first; with `copies_first`, nodes of two
+/// strategies before all others (what shares a value's copies is then joined once, instead of the copies
+/// among themselves).
 class Planner {
  public:
   Planner(const Model& model, bool copies_first) : model_(model), copies_first_(copies_first) {}

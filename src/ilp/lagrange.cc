@@ -1,0 +1,154 @@
+#include "lagrange.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "eliminate.h"
+#include "local_search.h"
+#include "reduce.h"
+
+namespace alpa::ilp {
+namespace {
+
+__extension__ using Wide = __int128;
+
+constexpr int kShift = 8;            // costs are scaled by 2^8 while prices of usages are rounded down
+constexpr int kMultiplierBits = 20;  // multipliers are whole numbers of 2^-20 scaled costs per unit
+
+using Multipliers = std::vector<Wide>;
+
+/// Sums of multipliers before each row.
+Multipliers running_sums(const std::vector<double>& prices) {
+  Multipliers upto(prices.size() + 1, 0);
+  for (std::size_t r = 0; r < prices.size(); ++r)
+    upto[r + 1] = upto[r] + std::llround(std::ldexp(prices[r], kShift + kMultiplierBits));
+  return upto;
+}
+
+/// The model without rows, its usages priced into the costs.
+Model without_rows(const Model& model, const Multipliers& upto) {
+  Model result;
+  result.nodes = model.nodes;
+  result.edges = model.edges;
+  for (ModelNode& node : result.nodes) {
+    for (std::size_t s = 0; s < node.costs.size(); ++s) {
+      Wide price = 0;
+      for (const Piece& piece : node.pieces)
+        price += (upto[piece.to] - upto[piece.from]) * piece.amounts[s];
+      if (node.costs[s] < kNever)
+        node.costs[s] = (node.costs[s] << kShift) + static_cast<Cost>(price >> kMultiplierBits);
+    }
+    node.pieces.clear();
+    node.normal = true;
+  }
+  for (ModelEdge& edge : result.edges)
+    for (Cost& cost : edge.costs)
+      if (cost < kNever) cost <<= kShift;
+  return result;
+}
+
+Cost price_of_room(const Model& model, const Multipliers& upto) {
+  Wide sum = 0;
+  for (std::size_t r = 0; r < model.room.size(); ++r) sum += (upto[r + 1] - upto[r]) * model.room[r];
+  return static_cast<Cost>((sum + (Wide{1} << kMultiplierBits) - 1) >> kMultiplierBits);
+}
+
+/// Largest cost that scaling leaves well below infinity.
+bool scalable(const Model& model) {
+  double sum = 0;
+  auto add = [&](const std::vector<Cost>& costs) {
+    double largest = 0;
+    for (Cost c : costs)
+      if (c < kNever) largest = std::max(largest, std::abs(static_cast<double>(c)));
+    sum += largest;
+  };
+  for (const ModelNode& node : model.nodes)
+    if (node.alive) add(node.costs);
+  for (const ModelEdge& edge : model.edges)
+    if (edge.alive) add(edge.costs);
+  return std::ldexp(sum, kShift) < 1e17;
+}
+
+class Pricing {
+ public:
+  Pricing(const Model& model, const Options& options, const Deadline& deadline)
+      : model_(model), options_(options), deadline_(deadline), prices_(model.room.size(), 0) {}
+
+  std::optional<Priced> run(int trials) {
+    for (int k = 0; k < trials && !deadline_.passed(); ++k) {
+      if (!trial()) return k == 0 ? std::nullopt : std::optional<Priced>(std::move(best_));
+      if (best_.bound >= best_.cost || step_ < 1e-3) break;
+      move_prices();
+    }
+    return std::move(best_);
+  }
+
+ private:
+  /// Solves for the current prices. False if that is too wide.
+  bool trial() {
+    Multipliers upto = running_sums(prices_);
+    Model priced = without_rows(model_, upto);
+    reduce(priced, options_, deadline_);
+    eliminate_components(priced, options_.elimination_cells, deadline_);
+    if (!live_nodes(priced).empty()) return false;
+    std::vector<int> choice(model_.nodes.size(), 0);
+    replay(priced, choice);
+    value_ = priced.constant - price_of_room(model_, upto);
+    Cost bound = value_ >> kShift;
+    if (Cost rounding = value_ & ((Cost{1} << kShift) - 1)) bound += rounding > 0;
+    over_ = excess(model_, choice);
+    if (bound > best_.bound)
+      best_.bound = bound, best_prices_ = prices_, best_over_ = over_, idle_ = 0;
+    else
+      ++idle_;
+    consider(std::move(choice));
+    return true;
+  }
+
+  void consider(std::vector<int> choice) {
+    if (!repair(model_, choice, 200)) return;
+    improve(model_, choice, deadline_);
+    Cost cost = price(model_, choice);
+    if (cost < best_.cost) best_.cost = cost, best_.choice = std::move(choice);
+  }
+
+  /// Polyak's step towards the best cost; smaller steps from the best prices when the bound stalls.
+  void move_prices() {
+    if (idle_ >= 2)
+      step_ *= 0.5, prices_ = best_prices_, over_ = best_over_, value_ = best_.bound << kShift, idle_ = 0;
+    double norm = 0;
+    for (std::size_t r = 0; r < over_.size(); ++r)
+      if (over_[r] > 0 || prices_[r] > 0)
+        norm += static_cast<double>(over_[r]) * static_cast<double>(over_[r]);
+    if (norm <= 0) {
+      step_ = 0;
+      return;
+    }
+    double current = std::ldexp(static_cast<double>(value_), -kShift);
+    double target =
+        best_.cost < kNever ? static_cast<double>(best_.cost) : current + 0.1 * std::abs(current) + 1;
+    double scale = step_ * std::max(target - current, 1.0) / norm;
+    for (std::size_t r = 0; r < over_.size(); ++r)
+      prices_[r] = std::max(0.0, prices_[r] + scale * static_cast<double>(over_[r]));
+  }
+
+  const Model& model_;
+  const Options& options_;
+  const Deadline& deadline_;
+  std::vector<double> prices_, best_prices_;
+  std::vector<Cost> over_, best_over_;  // excess of the rows at the last and at the best prices
+  Cost value_ = 0;                      // scaled bound at the last prices
+  double step_ = 1;
+  int idle_ = 0;
+  Priced best_;
+};
+
+}  // namespace
+
+std::optional<Priced> price_rows(const Model& model, const Options& options, int trials,
+                                 const Deadline& deadline) {
+  if (model.room.empty() || !scalable(model)) return std::nullopt;
+  return Pricing(model, options, deadline).run(trials);
+}
+
+}  // namespace alpa::ilp
