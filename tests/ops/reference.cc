@@ -1,0 +1,150 @@
+#include "reference.h"
+
+#include <algorithm>
+#include <map>
+
+namespace cases {
+namespace {
+
+std::size_t flat(const Shape& shape, const Shape& index) {
+  std::size_t position = 0;
+  for (std::size_t d = 0; d < shape.size(); ++d) position = position * shape[d] + index[d];
+  return position;
+}
+
+Tensor empty(const Shape& shape, double value = 0) {
+  std::size_t n = 1;
+  for (std::int64_t extent : shape) n *= extent;
+  return {shape, std::vector<double>(n, value)};
+}
+
+/// The element of a broadcast operand that belongs to `index` of the result.
+double broadcast_at(const Tensor& x, const Shape& index) {
+  Shape mine(x.shape.size());
+  for (std::size_t d = 0; d < mine.size(); ++d)
+    mine[d] = x.shape[d] == 1 ? 0 : index[d + index.size() - mine.size()];
+  return x.at(mine);
+}
+
+}  // namespace
+
+double& Tensor::at(const Shape& index) { return data[flat(shape, index)]; }
+
+void for_each(const Shape& shape, const std::function<void(const Shape&)>& visit) {
+  std::size_t n = 1;
+  for (std::int64_t extent : shape) n *= extent;
+  for (std::size_t i = 0; i < n; ++i) {
+    Shape index(shape.size());
+    std::size_t rest = i;
+    for (std::size_t d = shape.size(); d-- > 0; rest /= shape[d]) index[d] = rest % shape[d];
+    visit(index);
+  }
+}
+
+Reference elementwise(const std::function<double(const std::vector<double>&)>& f) {
+  return [f](const std::vector<Tensor>& x) {
+    Shape shape;
+    for (const Tensor& t : x) {
+      shape.insert(shape.begin(), std::max(t.shape.size(), shape.size()) - shape.size(), 1);
+      for (std::size_t d = 0; d < t.shape.size(); ++d) {
+        std::int64_t& extent = shape[d + shape.size() - t.shape.size()];
+        extent = std::max(extent, t.shape[d]);
+      }
+    }
+    Tensor y = empty(shape);
+    for_each(shape, [&](const Shape& index) {
+      std::vector<double> values;
+      for (const Tensor& t : x) values.push_back(broadcast_at(t, index));
+      y.at(index) = f(values);
+    });
+    return std::vector<Tensor>{y};
+  };
+}
+
+Reference contraction(const std::string& x, const std::string& y, const std::string& z) {
+  return [=](const std::vector<Tensor>& in) {
+    std::map<char, std::int64_t> sizes;
+    for (std::size_t d = 0; d < x.size(); ++d) sizes[x[d]] = in[0].shape[d];
+    for (std::size_t d = 0; d < y.size(); ++d) sizes[y[d]] = in[1].shape[d];
+    std::string letters;
+    Shape space;
+    for (const auto& [letter, size] : sizes) letters += letter, space.push_back(size);
+    const auto pick = [&](const std::string& wanted, const Shape& point) {
+      Shape index;
+      for (char c : wanted) index.push_back(point[letters.find(c)]);
+      return index;
+    };
+    Tensor result = empty(pick(z, space));
+    for_each(space,
+             [&](const Shape& p) { result.at(pick(z, p)) += in[0].at(pick(x, p)) * in[1].at(pick(y, p)); });
+    return std::vector<Tensor>{result};
+  };
+}
+
+Reference reduction(const std::vector<std::int64_t>& axes, bool keep_dims, double first,
+                    double (*combine)(double, double)) {
+  return [=](const std::vector<Tensor>& in) {
+    const auto reduced = [&](std::size_t d) {
+      return std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(d)) != axes.end();
+    };
+    const auto kept = [&](const Shape& from, bool extents) {
+      Shape to;
+      for (std::size_t d = 0; d < from.size(); ++d) {
+        if (!reduced(d))
+          to.push_back(from[d]);
+        else if (keep_dims)
+          to.push_back(extents ? 1 : 0);
+      }
+      return to;
+    };
+    Tensor y = empty(kept(in[0].shape, true), first);
+    for_each(in[0].shape, [&](const Shape& index) {
+      double& total = y.at(kept(index, false));
+      total = combine(total, in[0].at(index));
+    });
+    return std::vector<Tensor>{y};
+  };
+}
+
+Reference gather(const Shape& result, const std::function<Shape(const Shape&)>& source) {
+  return [=](const std::vector<Tensor>& in) {
+    Tensor y = empty(result);
+    for_each(result, [&](const Shape& index) { y.at(index) = in[0].at(source(index)); });
+    return std::vector<Tensor>{y};
+  };
+}
+
+Reference same_order(const Shape& result) {
+  return [=](const std::vector<Tensor>& in) { return std::vector<Tensor>{{result, in[0].data}}; };
+}
+
+Reference adam(double beta1, double beta2, double epsilon, double weight_decay, bool decoupled) {
+  return [=](const std::vector<Tensor>& in) {
+    Tensor w = in[0], m = in[1], v = in[2];
+    const double rate = in[4].data[0], t = in[5].data[0];
+    for (std::size_t i = 0; i < w.data.size(); ++i) {
+      const double g = in[3].data[i] + (decoupled ? 0 : weight_decay * w.data[i]);
+      m.data[i] = beta1 * m.data[i] + (1 - beta1) * g;
+      v.data[i] = beta2 * v.data[i] + (1 - beta2) * g * g;
+      const double m_hat = m.data[i] / (1 - std::pow(beta1, t)),
+                   v_hat = v.data[i] / (1 - std::pow(beta2, t));
+      w.data[i] -=
+          rate * (m_hat / (std::sqrt(v_hat) + epsilon) + (decoupled ? weight_decay * w.data[i] : 0));
+    }
+    return std::vector<Tensor>{w, m, v};
+  };
+}
+
+Reference sgd(double momentum, double weight_decay, bool nesterov) {
+  return [=](const std::vector<Tensor>& in) {
+    Tensor w = in[0], velocity = in[1];
+    for (std::size_t i = 0; i < w.data.size(); ++i) {
+      const double g = in[2].data[i] + weight_decay * w.data[i];
+      velocity.data[i] = momentum * velocity.data[i] + g;
+      w.data[i] -= in[3].data[0] * (nesterov ? g + momentum * velocity.data[i] : velocity.data[i]);
+    }
+    return std::vector<Tensor>{w, velocity};
+  };
+}
+
+}  // namespace cases
