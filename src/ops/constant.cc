@@ -12,7 +12,8 @@ const OpDef ops::constant = {
     .rule =
         [](const OpQuery& query) {
           Rule rule = source_rule(query);
-          if (query.attributes.real("value") == 0) rule.linear = {0};
+          if (query.attributes.real("value") == 0 && query.attributes.dtype("dtype") != u8)
+            rule.linear = {0};
           return rule;
         },
     .result_dtypes = source_dtypes,

@@ -50,6 +50,11 @@ void require_operands(const OpQuery& query, std::size_t n) {
           query.operands.size());
 }
 
+std::vector<std::uint32_t> movement_linear(const OpQuery& query) {
+  if (query.operands[0].dtype == u8) return {};
+  return {0b1};
+}
+
 double flops_of(int elementwise_code) { return kElementwise[elementwise_code].flops; }
 
 Rule elementwise_rule(const OpQuery& query) {
@@ -73,7 +78,8 @@ Rule elementwise_rule(const OpQuery& query) {
     rule.operands.push_back(std::move(dims));
   }
   rule.results.push_back(std::move(result));
-  rule.linear = query.op->linear;
+  if (query.operands.back().dtype != u8)
+    rule.linear = query.op->linear;  // sums of conditions would overflow
   rule.flops_per_point = flops_of(query.op->elementwise);
   return rule;
 }

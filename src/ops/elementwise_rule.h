@@ -16,6 +16,10 @@ Rule floating_rule(const OpQuery& query);
 /// One element type for all operands.
 Rule same_type_rule(const OpQuery& query);
 
+/// Linear sets of an operator of one operand that moves elements: {0b1}, but none for u8, whose sums would
+/// overflow.
+std::vector<std::uint32_t> movement_linear(const OpQuery& query);
+
 /// `x f32[8, 768], y f32[4]`: operands by the names messages use for them.
 std::string named_types(std::span<const TensorType> operands);
 

@@ -52,7 +52,6 @@ class ReshapeWalk {
     mark_compound(to_.dims);
     rule_.operands.push_back(std::move(from_.dims));
     rule_.results.push_back(std::move(to_.dims));
-    rule_.linear = {0b1};
     return std::move(rule_);
   }
 
@@ -99,7 +98,9 @@ Rule reshape_rule(const OpQuery& query) {
   require(num_elements(shape) == query.operands[0].elements(), "reshape: {} has {} elements but {} has {}",
           to_string(query.operands[0]), query.operands[0].elements(), to_string(shape),
           num_elements(shape));
-  return ReshapeWalk(query.operands[0].shape, shape).run();
+  Rule rule = ReshapeWalk(query.operands[0].shape, shape).run();
+  rule.linear = ops::movement_linear(query);
+  return rule;
 }
 
 /// `shape` with its -1, if any, replaced by what is left.

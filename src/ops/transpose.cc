@@ -30,7 +30,7 @@ Rule transpose_rule(const OpQuery& query) {
   }
   rule.operands.push_back(std::move(operand));
   rule.results.push_back(std::move(result));
-  rule.linear = {0b1};
+  rule.linear = ops::movement_linear(query);
   return rule;
 }
 

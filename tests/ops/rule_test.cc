@@ -51,21 +51,21 @@ TEST_CASE(
   CHECK(reshape_rule({6, 4}, {2, 3, 4}) == "2e 3! 4 | [01][2] -> [0][1][2]");
   CHECK(reshape_rule({12, 5}, {12, 5}) == "12 5 | [0][1] -> [0][1]");
   CHECK(reshape_rule({8, 3}, {2, 4, 3}) == "2e 4! 3 | [01][2] -> [0][1][2]");
-  CHECK(reshape_rule({4, 6}, {8, 3}) == "4e 2! 3 | [0][12] -> [01][2]");
+  CHECK(reshape_rule({4, 6}, {8, 3}) == "4e 2! 3! | [0][12] -> [01][2]");
   CHECK(reshape_rule({5}, {5, 1}) == "5 | [0] -> [0][]");
   CHECK(reshape_rule({1, 5, 1}, {5}) == "5 | [][0][] -> [0]");
-  CHECK(reshape_rule({1}, {}) == "| [] ->");
+  CHECK(reshape_rule({1}, {}) == "| [] -> ");
 }
 
 TEST_CASE("reshape keeps dimensions whole where extents have no common factor") {
   CHECK(reshape_rule({2, 3}, {3, 2}) == "2! 3! 3! 2! | [0][2] -> [1][3]");
   CHECK(reshape_rule({2, 3, 5}, {3, 2, 5}) == "2! 3! 3! 2! 5 | [0][2][4] -> [1][3][4]");
-  CHECK(reshape_rule({6, 4}, {4, 6}) == "2e 3! 2! 2! 2! | [01][2] -> [02][3]");
+  CHECK(reshape_rule({6, 4}, {4, 6}) == "2e 3! 2! 6! 4! | [01][4] -> [02][3]");
 }
 
 TEST_CASE("elementwise dimensions of extent 1 have no factor") {
   CHECK(rule(ops::add, {{f32, {5, 1}}, {f32, {6}}}) == "5 6 | [0][] [1] -> [0][1]");
-  CHECK(rule(ops::add, {{f32, {}}, {f32, {}}}) == "|   ->");
+  CHECK(rule(ops::add, {{f32, {}}, {f32, {}}}) == "|   -> ");
   CHECK(rule(ops::select, {{u8, {2, 1, 4}}, {f32, {3, 1}}, {f32, {}}}) ==
         "2 3 4 | [0][][2] [1][]  -> [0][1][2]");
 }
@@ -104,4 +104,16 @@ TEST_CASE("partial sums pass through what is linear and stop at what is not") {
   };
   CHECK(linear(ops::constant, {}, filled(0)) == Sets{0});
   CHECK(linear(ops::constant, {}, filled(1)) == Sets{});
+}
+
+TEST_CASE("conditions are never partial sums: they would overflow") {
+  const Attributes shape{{"shape", Shape{4, 1}}},
+      permutation{{"permutation", std::vector<std::int64_t>{1, 0}}};
+  const Attributes stretched{{"dims", std::vector<std::int64_t>{0}}, {"shape", Shape{4, 2}}};
+  const std::vector<TensorType> row{{u8, {4}}}, matrix{{u8, {4, 2}}};
+  CHECK(rule_of(ops::reshape, {row, shape}).linear.empty());
+  CHECK(rule_of(ops::transpose, {matrix, permutation}).linear.empty());
+  CHECK(rule_of(ops::broadcast, {row, stretched}).linear.empty());
+  CHECK(rule_of(ops::stop_gradient, {row, {}}).linear.empty());
+  CHECK(rule_of(ops::constant, {{}, {{"value", 0.0}, {"dtype", u8}, {"shape", Shape{4}}}}).linear.empty());
 }

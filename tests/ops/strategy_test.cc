@@ -17,7 +17,7 @@ using Kind = AxisPlacement::Kind;
 std::vector<DeviceMesh> meshes() {
   const auto axis = [](const char* name, int size) { return MeshAxis{name, size, 0, 0}; };
   return {DeviceMesh({axis("x", 2)}), DeviceMesh({axis("x", 3)}), DeviceMesh({axis("x", 4)}),
-          DeviceMesh({axis("x", 2), axis("y", 2)})};
+          DeviceMesh({axis("x", 2), axis("y", 2)}), DeviceMesh({axis("x", 3), axis("y", 2)})};
 }
 
 /// Number of copies that are summed, and this device's place among them.
@@ -148,7 +148,7 @@ double tolerance(const Case& row) {
 
 }  // namespace
 
-TEST_CASE("every strategy on 2, 3, 4 and 2x2 devices gives what one device gives") {
+TEST_CASE("every strategy on 2, 3, 4, 2x2 and 3x2 devices gives what one device gives") {
   int run = 0, uneven = 0, partial = 0;
   for (const Case& row : all()) {
     if (!is_computed(row)) continue;
