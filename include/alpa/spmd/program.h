@@ -16,37 +16,49 @@ struct SpmdProgram {
   std::vector<ShardingSpec> specs;  ///< per value of `graph`
 };
 
-/// Operators of partitioned programs; attribute "axes" (mesh axes), "dim", "from_dim" as in ReshardStep.
+/// Operators of partitioned programs: results have the types of the operands, only the layout changes. Attributes as in ReshardStep:
+/// "axes" (mesh axes), "dim" and, for all_to_all, "from_dim". all_reduce takes any number of tensors, the others one.
 namespace ops {
 extern const OpDef all_reduce, reduce_scatter, all_gather, all_to_all, slice_shard, to_partial;
-/// Elementwise chain: one node, several results; attributes as in kernels/elementwise.h.
+/// Elementwise chain: one node, several results of one shape. Attributes of an ElementwiseProgram, and "shape" and "dtypes" ("f32 u8") of
+/// the results.
 extern const OpDef fused;
 }  // namespace ops
 
 /// True for nodes that talk to other devices.
 bool is_collective(const Node& node);
 
-/// Inserts the planned reshards. The result computes the same as `graph`, on every device its part.
+/// Kind of a collective node. Throws Bug for any other.
+CollectiveKind collective_kind(const Node& node);
+
+/// Inserts the planned reshards, each just before its first use and named "<value>.<kind>". The result computes the same as `graph`, on
+/// every device its part. A reshard read in both the micro-batches and region apply is emitted in each. Throws Bug if the plan lacks one.
 SpmdProgram partition(const Graph& graph, const ShardingPlan& plan);
 
-/// Joins elementwise nodes of equal iteration space and spec that run together into `fused` nodes; never across a collective's wait.
+/// Joins elementwise nodes of one iteration space, spec and region into `fused` nodes, which stand where the last of them stood; scalar
+/// constants and broadcasts become part of the nodes that read them. Never moves work past the arrival of a collective's result. A
+/// value that was rounded to bf16 or f16 before is so after.
 SpmdProgram fuse_elementwise(const SpmdProgram& program);
 
-/// Moves each collective to the earliest place its operands allow and joins neighbours of one kind and one group, while the joined size is
-/// at most `bucket_bytes` per device, into one node with several operands and results.
+/// Moves reductions (all_reduce, reduce_scatter) to the earliest place their operands allow and joins all_reduces of one combiner, element type,
+/// group and region into one node with several operands and results, while their joined size is at most `bucket_bytes` per device and
+/// none of the results is needed before. Gathers stay where they are read first, so that nothing is held longer than planned.
 SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_bytes);
 
-/// Throws Bug naming the first node whose local shapes don't follow from specs, or whose specs contradict its operator.
+/// Throws Bug naming the first node whose specs don't follow from one another by its operator, or the first update or metric of a wrong
+/// spec; also what verify(Graph) throws.
 void verify(const SpmdProgram& program);
 
-/// Text form of a partitioned program: the graph's text with the spec of every value.
+/// Text form of a partitioned program: the mesh, then the graph's text with the specs of its results behind every node.
 std::string to_string(const SpmdProgram& program);
 
-/// Bytes a device sends and number of calls, per collective kind, in one step (accumulate regions counted once per micro-batch).
+/// Number of calls, and bytes a device sends in the ring algorithms (cost/collective.h), of the device at coordinate 0.
 struct Traffic {
   std::int64_t count = 0;
   double bytes = 0;
+  bool operator==(const Traffic&) const = default;
 };
+/// Per collective kind in one step; what runs once per micro-batch counts as often.
 std::map<std::string, Traffic> traffic(const SpmdProgram& program);
 
 }  // namespace alpa

@@ -1,0 +1,215 @@
+// src/pipeline/emit.cc — a partitioned program as the instruction list of one device
+#include <algorithm>
+
+#include "alpa/base/error.h"
+#include "alpa/ops/all_ops.h"
+#include "alpa/pipeline/device_program.h"
+#include "updates.h"
+
+namespace alpa {
+namespace {
+
+using Kind = Instruction::Kind;
+
+class Emitter {
+ public:
+  Emitter(const SpmdProgram& program, int rank)
+      : program_(program), graph_(program.graph), at_(program.mesh.coordinates(rank)) {
+    device_.rank = rank;
+    device_.buffer_of_value.assign(graph_.values.size(), -1);
+  }
+
+  DeviceProgram run() && {
+    for (const Node& node : graph_.nodes) add(static_cast<int>(&node - graph_.nodes.data()));
+    for (const Update& update : graph_.updates) ensure_loaded(update.value, device_.apply);
+    for (const Metric& metric : graph_.metrics) {
+      ensure_loaded(metric.value, device_.apply);
+      device_.reported.push_back(buffer(metric.value));
+    }
+    return std::move(device_);
+  }
+
+ private:
+  const Node& node(int n) const { return graph_.nodes[n]; }
+
+  std::vector<Instruction>& list_of(Region region) {
+    return region == Region::apply || graph_.num_micro_batches == 1 ? device_.apply : device_.accumulate;
+  }
+
+  /// The buffer of a value, made when first asked for.
+  int buffer(int value) {
+    int& buffer = device_.buffer_of_value[value];
+    if (buffer >= 0) return buffer;
+    const TensorType& type = graph_.type(value);
+    const ShardingSpec& spec = program_.specs[value];
+    buffer = static_cast<int>(device_.buffers.size());
+    device_.buffers.push_back({{type.dtype, local_shape(type.shape, spec, program_.mesh, at_)},
+                               local_offset(type.shape, spec, program_.mesh, at_), type.shape, -1, -1});
+    return buffer;
+  }
+
+  const TensorType& local(int value) { return device_.buffers[buffer(value)].type; }
+
+  void add(int n) {
+    if (const Input* input = find_input(graph_, node(n).results[0])) return add_input(*input);
+    std::vector<Instruction>& list = list_of(node(n).region);
+    for (int value : node(n).operands) ensure_loaded(value, list);
+    if (lies_in_operand(n)) {
+      const int operand = buffer(node(n).operands[0]);
+      device_.buffers[buffer(node(n).results[0])].alias_of = operand;
+      return;
+    }
+    if (is_idle(n)) return;
+    list.push_back(instruction(n));
+  }
+
+  void add_input(const Input& input) {
+    if (input.kind == InputKind::state) device_.kept.push_back(buffer(input.value));
+    if (input.kind == InputKind::accumulator) device_.zeroed.push_back(buffer(input.value));
+  }
+
+  /// Batch and scalar inputs are loaded just before a list first reads them.
+  void ensure_loaded(int value, std::vector<Instruction>& list) {
+    const Input* input = find_input(graph_, value);
+    if (!input || (input->kind != InputKind::batch && input->kind != InputKind::scalar)) return;
+    const int loaded = buffer(value);
+    const bool done = std::any_of(list.begin(), list.end(), [&](const Instruction& instruction) {
+      return instruction.kind == Kind::load && instruction.outputs[0] == loaded;
+    });
+    if (done) return;
+    Instruction load;
+    load.kind = Kind::load;
+    load.node = graph_.values[value].producer;
+    load.outputs = {loaded};
+    list.push_back(std::move(load));
+  }
+
+  /// Nodes whose result is their operand's bytes under another shape.
+  bool lies_in_operand(int n) {
+    const OpDef* op = node(n).op;
+    if (op == &ops::to_partial) return at_[node(n).attributes.integers("axes")[0]] == 0;
+    if (op != &ops::reshape && op != &ops::broadcast && op != &ops::stop_gradient) return false;
+    return local(node(n).operands[0]).elements() == local(node(n).results[0]).elements();
+  }
+
+  /// Nothing to compute on this device: its part of every result is empty. Collectives take part all the same.
+  bool is_idle(int n) {
+    return !is_collective(node(n)) && std::all_of(node(n).results.begin(), node(n).results.end(),
+                                                  [&](int value) { return local(value).elements() == 0; });
+  }
+
+  Instruction instruction(int n) {
+    Instruction result;
+    result.node = n;
+    for (int value : node(n).operands) result.inputs.push_back(buffer(value));
+    for (int value : node(n).results) result.outputs.push_back(buffer(value));
+    if (is_collective(node(n))) {
+      result.kind = Kind::collective;
+      result.call = call(n);
+    } else if (node(n).op == &ops::slice_shard) {
+      result.kind = Kind::copy;
+    } else if (node(n).op == &ops::to_partial) {
+      result.kind = Kind::fill;
+      result.inputs.clear();
+      result.value = identity(n);
+    }
+    return result;
+  }
+
+  double identity(int n) const {
+    const auto axis = node(n).attributes.integers("axes")[0];
+    const Combiner combiner = program_.specs[node(n).results[0]].axes[axis].combiner;
+    return combiner == Combiner::sum ? 0 : -std::numeric_limits<double>::infinity();
+  }
+
+  /// Extent of a full shard of `value` in dimension `dim`: the nominal chunk.
+  std::int64_t chunk(int value, int dim) const {
+    const std::vector<int> first(program_.mesh.num_axes(), 0);
+    return shard_extent(graph_.type(value).shape[dim], program_.specs[value], dim, program_.mesh, first).extent;
+  }
+
+  CollectiveCall call(int n) const {
+    const Attributes& attributes = node(n).attributes;
+    const int operand = node(n).operands[0], result = node(n).results[0];
+    const auto& axes = attributes.integers("axes");
+    CollectiveCall call;
+    call.kind = collective_kind(node(n));
+    call.group = program_.mesh.group(device_.rank, {axes.begin(), axes.end()});
+    if (attributes.contains("dim")) call.dim = static_cast<int>(attributes.integer("dim"));
+    if (attributes.contains("from_dim")) call.from_dim = static_cast<int>(attributes.integer("from_dim"));
+    switch (call.kind) {
+      case CollectiveKind::all_reduce: call.combiner = program_.specs[operand].axes[axes[0]].combiner; break;
+      case CollectiveKind::reduce_scatter:
+        call.combiner = program_.specs[operand].axes[axes[0]].combiner;
+        call.chunk = chunk(result, call.dim);
+        break;
+      case CollectiveKind::all_gather: call.chunk = chunk(operand, call.dim); break;
+      case CollectiveKind::all_to_all:
+        call.chunk = chunk(result, call.dim);
+        call.from_chunk = chunk(operand, call.from_dim);
+        break;
+    }
+    return call;
+  }
+
+  const SpmdProgram& program_;
+  const Graph& graph_;
+  std::vector<int> at_;  ///< coordinates of the device
+  DeviceProgram device_;
+};
+
+/// Position of the first instruction after `start` that touches a result of it, or writes or ends the list.
+std::size_t first_use(const DeviceProgram& device, const std::vector<Instruction>& list, std::size_t start) {
+  std::vector<int> results;
+  for (int buffer : list[start].outputs) results.push_back(memory_of(device, buffer));
+  for (std::size_t i = start + 1; i < list.size(); ++i)
+    for (const auto* buffers : {&list[i].inputs, &list[i].outputs})
+      for (int buffer : *buffers)
+        if (std::find(results.begin(), results.end(), memory_of(device, buffer)) != results.end()) return i;
+  return list.size();
+}
+
+bool computes(const std::vector<Instruction>& list, std::size_t begin, std::size_t end) {
+  return std::any_of(list.begin() + begin, list.begin() + end, [](const Instruction& i) { return i.kind == Kind::compute; });
+}
+
+/// Collectives with work behind them start there and are awaited where their result is first needed.
+std::vector<Instruction> overlapped(const DeviceProgram& device, const std::vector<Instruction>& list) {
+  std::vector<std::vector<std::size_t>> awaited_at(list.size() + 1);
+  std::vector<bool> starts(list.size(), false);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].kind != Kind::collective) continue;
+    const std::size_t use = first_use(device, list, i);
+    starts[i] = computes(list, i + 1, use);
+    if (starts[i]) awaited_at[use].push_back(i);
+  }
+  std::vector<Instruction> result;
+  std::vector<int> position(list.size());
+  for (std::size_t i = 0; i <= list.size(); ++i) {
+    for (std::size_t start : awaited_at[i]) {
+      Instruction wait;
+      wait.kind = Kind::wait;
+      wait.node = list[start].node;
+      wait.awaits = position[start];
+      result.push_back(std::move(wait));
+    }
+    if (i == list.size()) break;
+    position[i] = static_cast<int>(result.size());
+    result.push_back(list[i]);
+    if (starts[i]) result.back().kind = Kind::start;
+  }
+  return result;
+}
+
+}  // namespace
+
+DeviceProgram emit(const SpmdProgram& program, int rank, bool overlap) {
+  DeviceProgram device = Emitter(program, rank).run();
+  if (overlap) {
+    device.accumulate = overlapped(device, device.accumulate);
+    device.apply = overlapped(device, device.apply);
+  }
+  return with_updates(device, program);
+}
+
+}  // namespace alpa

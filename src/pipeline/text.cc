@@ -1,0 +1,70 @@
+// src/pipeline/text.cc — text form of device programs
+#include <fmt/core.h>
+
+#include "alpa/pipeline/device_program.h"
+
+namespace alpa {
+namespace {
+
+std::string buffer_list(const std::vector<int>& buffers) {
+  std::string text;
+  for (int buffer : buffers) text += fmt::format("{}b{}", text.empty() ? "" : ", ", buffer);
+  return text;
+}
+
+std::string buffer_line(const DeviceProgram& device, int b) {
+  const Buffer& buffer = device.buffers[b];
+  std::string text = fmt::format("b{}: {}", b, to_string(buffer.type));
+  if (buffer.type.shape != buffer.global_shape)
+    text += fmt::format(" at {} of {}", to_string(buffer.offset), to_string(buffer.global_shape));
+  if (buffer.alias_of >= 0) return text + fmt::format(" in b{}", buffer.alias_of);
+  return buffer.arena_offset >= 0 ? text + fmt::format(" @{}", buffer.arena_offset) : text;
+}
+
+std::string call_text(const CollectiveCall& call) {
+  std::string text = fmt::format(" {}", name_of(call.kind));
+  if (call.from_dim >= 0) text += fmt::format(" dim {} chunk {} to", call.from_dim, call.from_chunk);
+  if (call.dim >= 0) text += fmt::format(" dim {} chunk {}", call.dim, call.chunk);
+  if (call.dim < 0 || call.kind == CollectiveKind::reduce_scatter) text += call.combiner == Combiner::sum ? " sum" : " max";
+  text += " over";
+  for (int rank : call.group) text += fmt::format(" {}", rank);
+  return text;
+}
+
+std::string instruction_line(const Instruction& instruction, const SpmdProgram& program) {
+  const Node& node = program.graph.nodes[instruction.node];
+  std::string text = std::string(name_of(instruction.kind));
+  if (instruction.kind == Instruction::Kind::wait) return text + fmt::format(" {} \"{}\"", instruction.awaits, node.name);
+  if (instruction.kind == Instruction::Kind::compute) text += fmt::format(" {}", node.op->name);
+  if (instruction.kind == Instruction::Kind::fill) text += fmt::format(" {}", instruction.value);
+  if (!instruction.call.group.empty()) text += call_text(instruction.call);
+  text += fmt::format(" ({}) -> {}", buffer_list(instruction.inputs), buffer_list(instruction.outputs));
+  if (instruction.workspace >= 0) text += fmt::format(" using b{}", instruction.workspace);
+  return text + fmt::format(" \"{}\"", node.name);
+}
+
+std::string list_text(const char* name, const std::vector<Instruction>& list, const SpmdProgram& program) {
+  std::string text = fmt::format("{}:\n", name);
+  for (std::size_t i = 0; i < list.size(); ++i) text += fmt::format("  {} {}\n", i, instruction_line(list[i], program));
+  return text;
+}
+
+}  // namespace
+
+std::string_view name_of(Instruction::Kind kind) {
+  constexpr std::string_view kNames[] = {"load", "compute", "copy", "fill", "collective", "start", "wait"};
+  return kNames[static_cast<int>(kind)];
+}
+
+std::string to_string(const DeviceProgram& device, const SpmdProgram& program) {
+  std::string text = fmt::format("device {} of {}", device.rank, shape_text(program.mesh));
+  text += device.arena_bytes > 0 ? fmt::format(", arena of {} bytes\n", device.arena_bytes) : "\n";
+  for (int b = 0; b < static_cast<int>(device.buffers.size()); ++b) text += buffer_line(device, b) + "\n";
+  if (!device.kept.empty()) text += "kept " + buffer_list(device.kept) + "\n";
+  if (!device.zeroed.empty()) text += "zeroed " + buffer_list(device.zeroed) + "\n";
+  if (!device.reported.empty()) text += "reported " + buffer_list(device.reported) + "\n";
+  if (!device.accumulate.empty()) text += list_text("accumulate", device.accumulate, program);
+  return text + list_text("apply", device.apply, program);
+}
+
+}  // namespace alpa

@@ -1,0 +1,146 @@
+#include "updates.h"
+
+#include <algorithm>
+
+#include "alpa/base/error.h"
+
+namespace alpa {
+namespace {
+
+using Kind = Instruction::Kind;
+
+class Updating {
+ public:
+  Updating(const DeviceProgram& device, const SpmdProgram& program)
+      : device_(device), program_(program), end_(static_cast<int>(device.accumulate.size() + device.apply.size())) {
+    for (const Input& input : program.graph.inputs)
+      if (device_.buffer_of_value[input.value] >= 0) inputs_.push_back(memory_of(device_, device_.buffer_of_value[input.value]));
+  }
+
+  DeviceProgram run() && {
+    std::vector<Copy> copies;
+    for (const Update& update : program_.graph.updates) {
+      const bool from_input = is_input(memory(update.value));
+      if (from_input && memory(update.value) != memory(update.input)) read_at_end_.push_back(memory(update.value));
+      copies.push_back({&update, from_input});
+    }
+    copies.erase(std::remove_if(copies.begin(), copies.end(), [&](const Copy& copy) { return settled(*copy.update); }), copies.end());
+    // What comes from another input is put aside first, because the copies before it may replace that input.
+    for (Copy& copy : copies)
+      if (copy.from_input) copy.from = add_copy(*copy.update, device_.buffer_of_value[copy.update->value], aside_buffer(*copy.update));
+    for (const Copy& copy : copies)
+      add_copy(*copy.update, copy.from_input ? copy.from : device_.buffer_of_value[copy.update->value],
+               device_.buffer_of_value[copy.update->input]);
+    return std::move(device_);
+  }
+
+ private:
+  /// An update that was not settled by an alias.
+  struct Copy {
+    const Update* update;
+    bool from_input;  ///< the new content is that of a graph input
+    int from = -1;    ///< then: where it was put aside
+  };
+
+  int memory(int value) const {
+    const int buffer = device_.buffer_of_value[value];
+    invariant(buffer >= 0, "emit: value {} has no buffer", value);
+    return memory_of(device_, buffer);
+  }
+
+  bool is_input(int memory) const { return std::find(inputs_.begin(), inputs_.end(), memory) != inputs_.end(); }
+
+  const Instruction& at(int position) const {
+    const int first = static_cast<int>(device_.accumulate.size());
+    return position < first ? device_.accumulate[position] : device_.apply[position - first];
+  }
+
+  bool touches(const std::vector<int>& buffers, int memory) const {
+    return std::any_of(buffers.begin(), buffers.end(), [&](int buffer) { return memory_of(device_, buffer) == memory; });
+  }
+
+  /// Makes the new content's buffer lie in the state's memory if that is possible; false if it must be copied.
+  bool settled(const Update& update) {
+    const int state = memory(update.input), value = memory(update.value);
+    if (state == value) return true;
+    if (is_input(value) || in_state(value)) return false;
+    if (device_.buffers[value].type.bytes() == 0) return true;
+    const int made = first_write(value);
+    if (made < 0 || !runs_in_the_same_list(update, made) || used_from(state, made)) return false;
+    if (touches(at(made).inputs, state) && !overwrites(at(made), state, value)) return false;
+    device_.buffers[value].alias_of = state;
+    return true;
+  }
+
+  bool in_state(int memory) const {
+    return touches(device_.kept, memory) || touches(device_.zeroed, memory);
+  }
+
+  int first_write(int memory) const {
+    for (int position = 0; position < end_; ++position)
+      if (touches(at(position).outputs, memory)) return position;
+    return -1;
+  }
+
+  /// State is replaced once per step, accumulators once per micro-batch.
+  bool runs_in_the_same_list(const Update& update, int position) const {
+    const bool in_apply = position >= static_cast<int>(device_.accumulate.size());
+    const bool accumulates = find_input(program_.graph, update.input)->kind == InputKind::accumulator;
+    return in_apply || (accumulates && !device_.accumulate.empty());
+  }
+
+  /// True if the memory is read or written after instruction `position`, or by a collective that is still under way there.
+  bool used_from(int memory, int position) const {
+    if (std::find(read_at_end_.begin(), read_at_end_.end(), memory) != read_at_end_.end()) return true;
+    for (int later = position + 1; later < end_; ++later) {
+      const Instruction& instruction = at(later);
+      if (touches(instruction.inputs, memory) || touches(instruction.outputs, memory)) return true;
+      if (instruction.kind != Kind::wait) continue;
+      const int first = later >= static_cast<int>(device_.accumulate.size()) ? static_cast<int>(device_.accumulate.size()) : 0;
+      const Instruction& started = at(first + instruction.awaits);
+      if (first + instruction.awaits != position && (touches(started.inputs, memory) || touches(started.outputs, memory))) return true;
+    }
+    return false;
+  }
+
+  /// True if the instruction may write the new content over the old one, whichever operands hold that.
+  bool overwrites(const Instruction& instruction, int state, int value) const {
+    for (std::size_t o = 0; o < instruction.outputs.size(); ++o) {
+      if (memory_of(device_, instruction.outputs[o]) != value) continue;
+      for (std::size_t i = 0; i < instruction.inputs.size(); ++i)
+        if (memory_of(device_, instruction.inputs[i]) == state && !may_overwrite(device_, program_, instruction, i, o)) return false;
+    }
+    return true;
+  }
+
+  int aside_buffer(const Update& update) {
+    Buffer buffer = device_.buffers[device_.buffer_of_value[update.value]];
+    buffer.alias_of = -1;
+    device_.buffers.push_back(std::move(buffer));
+    return static_cast<int>(device_.buffers.size()) - 1;
+  }
+
+  /// Appends a copy to the list that ends where the update takes effect; returns `to`.
+  int add_copy(const Update& update, int from, int to) {
+    const bool accumulates = find_input(program_.graph, update.input)->kind == InputKind::accumulator;
+    Instruction copy;
+    copy.kind = Kind::copy;
+    copy.node = program_.graph.values[update.input].producer;
+    copy.inputs = {from};
+    copy.outputs = {to};
+    (accumulates && !device_.accumulate.empty() ? device_.accumulate : device_.apply).push_back(std::move(copy));
+    return to;
+  }
+
+  DeviceProgram device_;
+  const SpmdProgram& program_;
+  int end_;
+  std::vector<int> inputs_;       ///< memory of the graph's inputs
+  std::vector<int> read_at_end_;  ///< memory that copies will read
+};
+
+}  // namespace
+
+DeviceProgram with_updates(const DeviceProgram& device, const SpmdProgram& program) { return Updating(device, program).run(); }
+
+}  // namespace alpa

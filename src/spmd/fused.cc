@@ -1,0 +1,64 @@
+// src/spmd/fused.cc — several elementwise formulas in one pass over tensors of one shape
+#include "alpa/base/error.h"
+#include "alpa/spmd/program.h"
+#include "alpa/tensor/elementwise_program.h"
+#include "fused.h"
+#include "kernels/cpu/kernels.h"
+
+namespace alpa {
+namespace {
+
+/// Words separated by single blanks.
+std::vector<DType> parse_dtypes(const std::string& text) {
+  std::vector<DType> dtypes;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    dtypes.push_back(parse_dtype(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return dtypes;
+}
+
+Rule fused_rule(const OpQuery& query) {
+  const Shape& shape = query.attributes.integers("shape");
+  Rule rule;
+  DimFactors result(shape.size());
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    result[d] = {static_cast<int>(d)};
+    rule.factors.push_back({shape[d], FactorKind::pass, false});
+  }
+  const ElementwiseProgram program = parse_elementwise_program(query.attributes, static_cast<int>(query.operands.size()));
+  std::size_t mapped = 0;
+  for (const TensorType& type : query.operands) {
+    DimFactors dims(type.shape.size());
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      const std::size_t to = program.dims.empty() ? shape.size() - dims.size() + d : program.dims.at(mapped++);
+      if (type.shape[d] == shape.at(to) && shape[to] != 1) dims[d] = result[to];
+    }
+    rule.operands.push_back(std::move(dims));
+  }
+  rule.results.assign(program.outputs.size(), result);
+  for (const ElementwiseStep& step : program.steps) rule.flops_per_point += kElementwise[step.op].flops;
+  return rule;
+}
+
+}  // namespace
+
+const OpDef ops::fused = {
+    .name = "fused",
+    .rule = fused_rule,
+    .result_dtypes = [](const OpQuery& query) { return parse_dtypes(query.attributes.string("dtypes")); },
+    .in_place = true,
+    .cpu = &cpu::fused,
+};
+
+Attributes fused_attributes(const ElementwiseProgram& program, const Shape& shape, const std::vector<DType>& dtypes) {
+  Attributes attributes = to_attributes(program);
+  std::string names;
+  for (DType dtype : dtypes) names += (names.empty() ? "" : " ") + std::string(name_of(dtype));
+  attributes.set("shape", shape);
+  attributes.set("dtypes", names);
+  return attributes;
+}
+
+}  // namespace alpa

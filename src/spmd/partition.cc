@@ -1,0 +1,190 @@
+// src/spmd/partition.cc — the graph with the plan's reshards as nodes
+#include <algorithm>
+#include <map>
+
+#include "alpa/base/error.h"
+#include "alpa/ir/input.h"
+#include "alpa/spmd/program.h"
+
+namespace alpa {
+namespace {
+
+const OpDef& op_of(ReshardKind kind) {
+  switch (kind) {
+    case ReshardKind::all_reduce: return ops::all_reduce;
+    case ReshardKind::reduce_scatter: return ops::reduce_scatter;
+    case ReshardKind::all_gather: return ops::all_gather;
+    case ReshardKind::all_to_all: return ops::all_to_all;
+    case ReshardKind::slice: return ops::slice_shard;
+    case ReshardKind::to_partial: return ops::to_partial;
+  }
+  bug("unknown reshard kind");
+}
+
+Attributes attributes_of(const ReshardStep& step) {
+  Attributes attributes{{"axes", std::vector<std::int64_t>(step.axes.begin(), step.axes.end())}};
+  if (step.dim >= 0) attributes.set("dim", std::int64_t{step.dim});
+  if (step.from_dim >= 0) attributes.set("from_dim", std::int64_t{step.from_dim});
+  return attributes;
+}
+
+class Partitioner {
+ public:
+  Partitioner(const Graph& graph, const ShardingPlan& plan)
+      : graph_(graph), plan_(plan), value_of_(graph.values.size(), -1), reshards_of_(graph.values.size()),
+        outputs_of_(graph.values.size()), accumulator_of_(graph.values.size(), -1) {
+    for (int r = 0; r < static_cast<int>(plan.reshards.size()); ++r) reshards_of_[plan.reshards[r].value].push_back(r);
+    for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u) {
+      const Update& update = graph.updates[u];
+      const bool accumulates = find_input(graph, update.input)->kind == InputKind::accumulator;
+      if (accumulates) accumulator_of_[update.value] = update.input;
+      outputs_of_[update.value].push_back({use_of_update(graph, u), plan.specs[update.input], accumulates});
+    }
+    for (int m = 0; m < static_cast<int>(graph.metrics.size()); ++m)
+      outputs_of_[graph.metrics[m].value].push_back({use_of_metric(graph, m), ShardingSpec::replicated(), false});
+    program_.mesh = plan.mesh;
+    program_.graph.num_micro_batches = graph.num_micro_batches;
+  }
+
+  SpmdProgram run() && {
+    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
+      if (enters_apply(n)) settle_all();
+      add_node(n);
+      for (int value : graph_.nodes[n].results) settle(value, graph_.nodes[n].region);
+    }
+    settle_all();
+    for (const Input& input : graph_.inputs)
+      program_.graph.inputs.push_back({value_of_[input.value], input.kind, input.name});
+    for (int u = 0; u < static_cast<int>(graph_.updates.size()); ++u)
+      program_.graph.updates.push_back({value_of_[graph_.updates[u].input], settled_.at(use_of_update(graph_, u))});
+    for (int m = 0; m < static_cast<int>(graph_.metrics.size()); ++m)
+      program_.graph.metrics.push_back({graph_.metrics[m].name, settled_.at(use_of_metric(graph_, m))});
+    return std::move(program_);
+  }
+
+ private:
+  /// An update or metric that takes a value.
+  struct Output {
+    int use;
+    ShardingSpec wanted;
+    bool accumulates;
+  };
+
+  bool enters_apply(int n) const {
+    return graph_.nodes[n].region == Region::apply && (n == 0 || graph_.nodes[n - 1].region != Region::apply);
+  }
+
+  void add_node(int n) {
+    const Node& node = graph_.nodes[n];
+    const Rule rule = rule_of(graph_, node);
+    Node copy = node;
+    for (int i = 0; i < static_cast<int>(node.operands.size()); ++i) {
+      const ShardingSpec wanted = operand_spec(rule, plan_.strategies[n], plan_.mesh, i);
+      copy.operands[i] = in_spec(node.operands[i], wanted, n, node.region, node.layer);
+    }
+    for (int& value : copy.results) {
+      value_of_[value] = add_value(graph_.type(value), graph_.values[value].index, plan_.specs[value]);
+      value = value_of_[value];
+    }
+    program_.graph.nodes.push_back(std::move(copy));
+  }
+
+  bool once_per_step(Region region) const { return region == Region::apply && graph_.num_micro_batches > 1; }
+
+  /// Value `value` as `use` wants it, resharded if the plan says so.
+  int in_spec(int value, const ShardingSpec& wanted, int use, Region region, int layer) {
+    const int accumulator = once_per_step(region) ? accumulator_of_[value] : -1;
+    if (accumulator >= 0 && plan_.specs[accumulator] != plan_.specs[value])
+      return from_accumulator(value, plan_.specs[accumulator], wanted, layer);
+    if (plan_.specs[value] == wanted) return value_of_[value];
+    const int reshard = planned_reshard(value, wanted, use);
+    int& done = resharded_.try_emplace({reshard, once_per_step(region)}, -1).first->second;
+    if (done < 0) done = add_path(value_of_[value], plan_.reshards[reshard].path, region, layer);
+    return done;
+  }
+
+  /// Region apply reads an updated accumulator as the accumulator holds it: the value itself belongs to the last micro-batch.
+  int from_accumulator(int value, const ShardingSpec& held, const ShardingSpec& wanted, int layer) {
+    const int source = taken_.at(value);
+    if (held == wanted) return source;
+    const auto path = find_reshard(graph_.type(value), held, wanted, plan_.mesh, {});
+    invariant(path.has_value(), "partition: accumulator of \"{}\" cannot go from {} to {}", graph_.producer(value).name,
+              to_string(held), to_string(wanted));
+    return add_path(source, *path, Region::apply, layer);
+  }
+
+  int planned_reshard(int value, const ShardingSpec& wanted, int use) const {
+    for (int r : reshards_of_[value]) {
+      const PlannedReshard& reshard = plan_.reshards[r];
+      if (std::find(reshard.uses.begin(), reshard.uses.end(), use) == reshard.uses.end()) continue;
+      if (reshard.path.steps.back().to == wanted) return r;
+    }
+    bug("partition: the plan has no reshard of \"{}\" from {} to {} for use {}", graph_.producer(value).name,
+        to_string(plan_.specs[value]), to_string(wanted), use);
+  }
+
+  int add_path(int value, const ReshardPath& path, Region region, int layer) {
+    const std::string name = value_name(value);
+    for (const ReshardStep& step : path.steps) value = add_step(value, step, name, region, layer);
+    return value;
+  }
+
+  int add_step(int value, const ReshardStep& step, const std::string& name, Region region, int layer) {
+    Node node;
+    node.op = &op_of(step.kind);
+    node.attributes = attributes_of(step);
+    node.operands = {value};
+    node.name = name + "." + std::string(node.op->name);
+    node.region = region;
+    node.layer = layer;
+    const TensorType type = program_.graph.type(value);
+    node.results = {add_value(type, 0, step.to)};
+    program_.graph.nodes.push_back(std::move(node));
+    return program_.graph.nodes.back().results[0];
+  }
+
+  std::string value_name(int value) const {
+    const ValueInfo& info = program_.graph.values[value];
+    const Node& producer = program_.graph.nodes[info.producer];
+    return producer.results.size() > 1 ? fmt::format("{}.{}", producer.name, info.index) : producer.name;
+  }
+
+  int add_value(const TensorType& type, int index, const ShardingSpec& spec) {
+    program_.graph.values.push_back({type, static_cast<int>(program_.graph.nodes.size()), index});
+    program_.specs.push_back(spec);
+    return static_cast<int>(program_.specs.size()) - 1;
+  }
+
+  /// Updates and metrics take a value as soon as it is there; with several micro-batches all but accumulators wait for region apply.
+  void settle(int value, Region region) {
+    for (const Output& output : outputs_of_[value]) {
+      if (settled_.count(output.use)) continue;
+      if (graph_.num_micro_batches > 1 && region != Region::apply && !output.accumulates) continue;
+      const int taken = in_spec(value, output.wanted, output.use, region, -1);
+      settled_[output.use] = taken;
+      if (output.accumulates) taken_[value] = taken;
+    }
+  }
+
+  void settle_all() {
+    for (int value = 0; value < static_cast<int>(value_of_.size()); ++value)
+      if (value_of_[value] >= 0) settle(value, Region::apply);
+  }
+
+  const Graph& graph_;
+  const ShardingPlan& plan_;
+  std::vector<int> value_of_;                             ///< in the program, per value of the graph; -1: not yet
+  std::vector<std::vector<int>> reshards_of_;             ///< per value, indices into the plan's
+  std::vector<std::vector<Output>> outputs_of_;           ///< per value
+  std::vector<int> accumulator_of_;                       ///< per value: the accumulator it updates, or -1
+  std::map<std::pair<int, bool>, int> resharded_;         ///< by planned reshard and whether in apply: the result
+  std::map<int, int> settled_;                            ///< by use of an update or metric: value of the program
+  std::map<int, int> taken_;                              ///< by value that updates an accumulator: value of the program
+  SpmdProgram program_;
+};
+
+}  // namespace
+
+SpmdProgram partition(const Graph& graph, const ShardingPlan& plan) { return Partitioner(graph, plan).run(); }
+
+}  // namespace alpa

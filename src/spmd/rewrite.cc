@@ -1,0 +1,42 @@
+#include "rewrite.h"
+
+#include "alpa/base/error.h"
+
+namespace alpa {
+
+SpmdProgram with_nodes(const SpmdProgram& program, std::vector<Node> nodes) {
+  SpmdProgram result;
+  result.mesh = program.mesh;
+  Graph& graph = result.graph;
+  graph.num_micro_batches = program.graph.num_micro_batches;
+  std::vector<int> number(program.graph.values.size(), -1);
+  const auto renumber = [&](int& value) {
+    invariant(number.at(value) >= 0, "rewriting a program: value {} is read but not defined", value);
+    value = number[value];
+  };
+  for (Node& node : nodes) {
+    for (int& value : node.operands) renumber(value);
+    for (int i = 0; i < static_cast<int>(node.results.size()); ++i) {
+      const int old = node.results[i];
+      node.results[i] = number.at(old) = static_cast<int>(graph.values.size());
+      graph.values.push_back({program.graph.type(old), static_cast<int>(graph.nodes.size()), i});
+      result.specs.push_back(program.specs[old]);
+    }
+    graph.nodes.push_back(std::move(node));
+  }
+  graph.inputs = program.graph.inputs;
+  graph.updates = program.graph.updates;
+  graph.metrics = program.graph.metrics;
+  for (Input& input : graph.inputs) renumber(input.value);
+  for (Update& update : graph.updates) renumber(update.input), renumber(update.value);
+  for (Metric& metric : graph.metrics) renumber(metric.value);
+  return result;
+}
+
+Combiner combiner_on(const ShardingSpec& spec, int axis) {
+  const AxisPlacement& placement = spec.axes.at(axis);
+  invariant(placement.kind == AxisPlacement::Kind::partial, "spec {} is not partial over mesh axis {}", to_string(spec), axis);
+  return placement.combiner;
+}
+
+}  // namespace alpa

@@ -1,0 +1,23 @@
+// src/spmd/text.cc — text form and traffic of partitioned programs
+#include <fmt/core.h>
+
+#include "alpa/spmd/program.h"
+
+namespace alpa {
+
+std::string to_string(const SpmdProgram& program) {
+  const Graph& graph = program.graph;
+  std::string text = "mesh " + shape_text(program.mesh) + "\n";
+  text += "graph micro_batches=" + std::to_string(graph.num_micro_batches) + "\n";
+  for (const Node& node : graph.nodes) {
+    text += to_string(graph, node) + " ->";
+    for (std::size_t i = 0; i < node.results.size(); ++i)
+      text += (i > 0 ? ", " : " ") + to_string(program.specs[node.results[i]]);
+    text += "\n";
+  }
+  for (const Update& update : graph.updates) text += fmt::format("update %{} = %{}\n", update.input, update.value);
+  for (const Metric& metric : graph.metrics) text += fmt::format("metric \"{}\" = %{}\n", metric.name, metric.value);
+  return text;
+}
+
+}  // namespace alpa

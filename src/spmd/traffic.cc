@@ -1,0 +1,36 @@
+// src/spmd/traffic.cc — what a partitioned program sends
+#include "alpa/spmd/program.h"
+
+namespace alpa {
+namespace {
+
+int group_size(const SpmdProgram& program, const Node& node) {
+  int size = 1;
+  for (std::int64_t axis : node.attributes.integers("axes")) size *= program.mesh.size(static_cast<int>(axis));
+  return size;
+}
+
+/// Bytes the collective formulas take: local operands, or the gathered results.
+double payload_bytes(const SpmdProgram& program, const Node& node) {
+  double bytes = 0;
+  for (int value : collective_kind(node) == CollectiveKind::all_gather ? node.results : node.operands)
+    bytes += static_cast<double>(shard_bytes(program.graph.type(value), program.specs[value], program.mesh));
+  return bytes;
+}
+
+}  // namespace
+
+std::map<std::string, Traffic> traffic(const SpmdProgram& program) {
+  std::map<std::string, Traffic> total;
+  for (const Node& node : program.graph.nodes) {
+    if (!is_collective(node)) continue;
+    const CollectiveKind kind = collective_kind(node);
+    const int runs = runs_per_step(program.graph, node);
+    Traffic& entry = total[std::string(name_of(kind))];
+    entry.count += runs;
+    entry.bytes += runs * collective_sent_bytes(kind, payload_bytes(program, node), group_size(program, node));
+  }
+  return total;
+}
+
+}  // namespace alpa

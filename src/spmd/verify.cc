@@ -1,0 +1,170 @@
+// src/spmd/verify.cc — do the specs of a partitioned program follow from one another?
+#include <algorithm>
+
+#include "alpa/base/error.h"
+#include "alpa/ops/all_ops.h"
+#include "alpa/spmd/program.h"
+#include "alpa/tensor/elementwise_program.h"
+#include "kernels/elementwise.h"
+
+namespace alpa {
+namespace {
+
+using Kind = AxisPlacement::Kind;
+
+std::vector<ShardingSpec> specs_of(const SpmdProgram& program, const std::vector<int>& values) {
+  std::vector<ShardingSpec> specs;
+  for (int value : values) specs.push_back(program.specs[value]);
+  return specs;
+}
+
+std::string listed(const std::vector<ShardingSpec>& specs) {
+  std::string text;
+  for (const ShardingSpec& spec : specs) text += (text.empty() ? "" : ", ") + to_string(spec);
+  return text;
+}
+
+bool follows_a_strategy(const SpmdProgram& program, const Node& node) {
+  const Rule rule = rule_of(program.graph, node);
+  const auto fits = [&](const Strategy& strategy) {
+    for (std::size_t i = 0; i < node.operands.size(); ++i)
+      if (operand_spec(rule, strategy, program.mesh, static_cast<int>(i)) != program.specs[node.operands[i]]) return false;
+    for (std::size_t i = 0; i < node.results.size(); ++i)
+      if (result_spec(rule, strategy, program.mesh, static_cast<int>(i)) != program.specs[node.results[i]]) return false;
+    return true;
+  };
+  const std::vector<Strategy> strategies = all_strategies(rule, program.mesh);
+  return std::any_of(strategies.begin(), strategies.end(), fits);
+}
+
+// ---- reshards
+
+ShardingSpec without_all(ShardingSpec spec, const std::vector<std::int64_t>& axes) {
+  for (std::int64_t axis : axes) spec = spec.without(static_cast<int>(axis));
+  return spec;
+}
+
+bool partial_on(const ShardingSpec& spec, const std::vector<std::int64_t>& axes) {
+  return std::all_of(axes.begin(), axes.end(), [&](std::int64_t axis) { return spec.axes[axis].kind == Kind::partial; });
+}
+
+/// The spec a reshard node makes of `from`; `from` itself if it does not apply.
+ShardingSpec resharded(const Node& node, const ShardingSpec& from, const ShardingSpec& to) {
+  const std::vector<std::int64_t>& axes = node.attributes.integers("axes");
+  const int axis = static_cast<int>(axes[0]);
+  const AxisPlacement& at = from.axes[axis];
+  const auto dim = [&] { return static_cast<int>(node.attributes.integer("dim")); };
+  if (node.op == &ops::all_reduce) return partial_on(from, axes) ? without_all(from, axes) : from;
+  if (node.op == &ops::reduce_scatter) return partial_on(from, axes) ? from.without(axis).split(axis, dim()) : from;
+  if (node.op == &ops::slice_shard) return at.kind == Kind::replicated ? from.split(axis, dim()) : from;
+  if (node.op == &ops::to_partial) return at.kind == Kind::replicated ? from.partial(axis, to.axes[axis].combiner) : from;
+  if (at.kind != Kind::split) return from;
+  return node.op == &ops::all_gather ? from.without(axis) : from.without(axis).split(axis, dim());
+}
+
+bool is_reshard(const Node& node) {
+  return is_collective(node) || node.op == &ops::slice_shard || node.op == &ops::to_partial;
+}
+
+bool follows_reshard(const SpmdProgram& program, const Node& node) {
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    const ShardingSpec &from = program.specs[node.operands[i]], &to = program.specs[node.results[i]];
+    if (from == to || resharded(node, from, to) != to) return false;
+  }
+  return true;
+}
+
+// ---- fused nodes
+
+/// Operand sets in which formula `op` is jointly linear, as the operator's record says.
+std::vector<std::uint32_t> linear_sets(int op) {
+  if (op >= static_cast<int>(ElementwiseOp::cast_f32) || op == static_cast<int>(ElementwiseOp::copy)) return {0b1};
+  for (const OpDef* def : all_ops())
+    if (def->elementwise == op) return def->linear;
+  return {};
+}
+
+/// What a register holds along one mesh axis. Zero is a whole number and a partial sum.
+enum class Content : std::uint8_t { whole, partial, zero, mixed };
+
+Content result_of(const ElementwiseStep& step, const std::vector<Content>& registers) {
+  std::uint32_t partial = 0, zero = 0;
+  const int operands[] = {step.a, step.b, step.c};
+  for (int i = 0; i < 3; ++i) {
+    if (operands[i] < 0) continue;
+    const Content content = registers[operands[i]];
+    if (content == Content::mixed) return Content::mixed;
+    partial |= static_cast<std::uint32_t>(content == Content::partial) << i;
+    zero |= static_cast<std::uint32_t>(content == Content::zero) << i;
+  }
+  if (partial == 0) return Content::whole;
+  for (std::uint32_t set : linear_sets(step.op))
+    if ((set & ~zero) == partial && (partial & ~set) == 0) return Content::partial;
+  return Content::mixed;
+}
+
+bool partial_sums_pass(const SpmdProgram& program, const Node& node, int axis) {
+  const ElementwiseProgram steps = parse_elementwise_program(node.attributes, static_cast<int>(node.operands.size()));
+  std::vector<Content> registers;
+  for (int value : node.operands)
+    registers.push_back(program.specs[value].axes[axis].kind == Kind::partial ? Content::partial : Content::whole);
+  for (double constant : steps.constants) registers.push_back(constant == 0 ? Content::zero : Content::whole);
+  for (const ElementwiseStep& step : steps.steps) registers.push_back(result_of(step, registers));
+  for (std::size_t i = 0; i < node.results.size(); ++i) {
+    const bool partial = program.specs[node.results[i]].axes[axis].kind == Kind::partial;
+    const Content content = registers[steps.outputs[i]];
+    if (content == Content::mixed || (content == Content::partial) != partial) return false;
+  }
+  return true;
+}
+
+ShardingSpec without_partials(ShardingSpec spec) {
+  for (AxisPlacement& axis : spec.axes)
+    if (axis.kind == Kind::partial) axis = {};
+  return spec;
+}
+
+/// Splits as in the results wherever an operand has the dimension; partial sums only through what is linear in them.
+bool follows_fusion(const SpmdProgram& program, const Node& node) {
+  const Rule rule = rule_of(program.graph, node);
+  const ShardingSpec& spec = program.specs[node.results[0]];
+  for (int value : node.results)
+    if (program.specs[value] != spec) return false;
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    Strategy strategy;
+    for (int axis = 0; axis < program.mesh.num_axes(); ++axis)
+      if (spec.axes[axis].kind == Kind::split)
+        strategy.axes[axis] = {AxisRole::Kind::factor, spec.axes[axis].dim};  // factor d of a fused node is dimension d
+    if (operand_spec(rule, strategy, program.mesh, static_cast<int>(i)) != without_partials(program.specs[node.operands[i]]))
+      return false;
+  }
+  for (int axis = 0; axis < program.mesh.num_axes(); ++axis)
+    if (!partial_sums_pass(program, node, axis)) return false;
+  return true;
+}
+
+void verify_node(const SpmdProgram& program, const Node& node) {
+  const bool follows = node.op == &ops::fused ? follows_fusion(program, node)
+                       : is_reshard(node)     ? follows_reshard(program, node)
+                                              : follows_a_strategy(program, node);
+  invariant(follows, "partitioned program: \"{}\" ({}) cannot take {} to {}", node.name, node.op->name,
+            listed(specs_of(program, node.operands)), listed(specs_of(program, node.results)));
+}
+
+}  // namespace
+
+void verify(const SpmdProgram& program) {
+  verify(program.graph);
+  invariant(program.specs.size() == program.graph.values.size(), "partitioned program: {} specs for {} values", program.specs.size(),
+            program.graph.values.size());
+  for (const Node& node : program.graph.nodes) verify_node(program, node);
+  for (const Update& update : program.graph.updates)
+    invariant(program.specs[update.value] == program.specs[update.input],
+              "partitioned program: \"{}\" is {} but its update is {}", program.graph.producer(update.input).name,
+              to_string(program.specs[update.input]), to_string(program.specs[update.value]));
+  for (const Metric& metric : program.graph.metrics)
+    invariant(program.specs[metric.value].is_replicated(), "partitioned program: metric \"{}\" is {}", metric.name,
+              to_string(program.specs[metric.value]));
+}
+
+}  // namespace alpa
