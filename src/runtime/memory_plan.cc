@@ -1,0 +1,224 @@
+// src/runtime/memory_plan.cc — offsets of all buffers of a device program in one arena
+#include "alpa/runtime/memory_plan.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "alpa/base/error.h"
+#include "alpa/base/thread_team.h"
+#include "kernel_call.h"
+
+namespace alpa {
+namespace {
+
+using Kind = Instruction::Kind;
+
+std::int64_t aligned(std::int64_t bytes) { return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment; }
+
+template <class Body>
+void for_each_instruction(DeviceProgram& device, Body&& body) {
+  int position = 0;
+  for (auto* list : {&device.accumulate, &device.apply})
+    for (Instruction& instruction : *list) body(instruction, position++);
+}
+
+void add_workspaces(DeviceProgram& device, const SpmdProgram& program) {
+  ThreadTeam team(1);
+  for_each_instruction(device, [&](Instruction& instruction, int) {
+    if (instruction.kind != Kind::compute) return;
+    const KernelCall call = kernel_call(device, program, instruction, team);
+    const auto workspace_bytes = program.graph.nodes[instruction.node].op->cpu->workspace_bytes;
+    const std::int64_t bytes = workspace_bytes ? workspace_bytes(call) : 0;
+    if (bytes == 0) return;
+    instruction.workspace = static_cast<int>(device.buffers.size());
+    device.buffers.push_back({{u8, {bytes}}, {0}, {bytes}, -1, -1});
+  });
+}
+
+/// Lets results take over the memory of operands that die where the results are made.
+class InPlace {
+ public:
+  InPlace(DeviceProgram& device, const SpmdProgram& program) : device_(device), program_(program), ranges_(live_ranges(device)) {
+    for (int buffer : device.kept) fixed_.push_back(memory_of(device, buffer));
+  }
+
+  void run() {
+    for_each_instruction(device_, [&](Instruction& instruction, int position) {
+      for (std::size_t o = 0; o < instruction.outputs.size(); ++o) take_over(instruction, o, position);
+    });
+  }
+
+ private:
+  void take_over(const Instruction& instruction, std::size_t o, int position) {
+    const int result = memory_of(device_, instruction.outputs[o]);
+    if (is_fixed(result) || ranges_[result].begin != position) return;
+    for (std::size_t i = 0; i < instruction.inputs.size(); ++i) {
+      const int operand = memory_of(device_, instruction.inputs[i]);
+      if (operand == result || is_fixed(operand) || ranges_[operand].end != last_position(instruction, position)) continue;
+      if (!may_overwrite(device_, program_, instruction, i, o) || !alone(instruction, operand, o)) continue;
+      device_.buffers[result].alias_of = operand;
+      ranges_[operand].end = ranges_[result].end;
+      ranges_[result] = {};
+      return;
+    }
+  }
+
+  /// Where an operand that dies in the instruction ends: for a started collective at its wait, which is where its results are there.
+  int last_position(const Instruction& instruction, int position) const {
+    if (instruction.kind != Kind::start) return position;
+    const int first = position < static_cast<int>(device_.accumulate.size()) ? 0 : static_cast<int>(device_.accumulate.size());
+    const std::vector<Instruction>& list = first == 0 && !device_.accumulate.empty() ? device_.accumulate : device_.apply;
+    for (int i = 0; i < static_cast<int>(list.size()); ++i)
+      if (list[i].kind == Kind::wait && list[i].awaits == position - first) return first + i;
+    bug("instruction {} starts a collective that nobody awaits", position);
+  }
+
+  /// Every operand in this memory may be overwritten, and no other result lies there.
+  bool alone(const Instruction& instruction, int memory, std::size_t o) const {
+    for (std::size_t i = 0; i < instruction.inputs.size(); ++i)
+      if (memory_of(device_, instruction.inputs[i]) == memory && !may_overwrite(device_, program_, instruction, i, o)) return false;
+    return std::none_of(instruction.outputs.begin(), instruction.outputs.end(),
+                        [&](int output) { return memory_of(device_, output) == memory; });
+  }
+
+  bool is_fixed(int memory) const { return std::find(fixed_.begin(), fixed_.end(), memory) != fixed_.end(); }
+
+  DeviceProgram& device_;
+  const SpmdProgram& program_;
+  std::vector<LiveRange> ranges_;
+  std::vector<int> fixed_;  ///< memory of state
+};
+
+/// A stretch of the arena for some time.
+struct Block {
+  int buffer;
+  std::int64_t bytes;  ///< rounded up
+  LiveRange range;
+  std::int64_t offset = -1;
+
+  std::int64_t length() const { return range.end - range.begin + 1; }
+};
+
+/// Lowest gap that holds the block (or the tightest one, if `tight`) among the placed ones that live at the same time.
+std::int64_t find_gap(const Block& block, const std::vector<Block>& placed_by_offset, bool tight) {
+  std::int64_t best = -1, best_size = 0, free_from = 0;
+  for (const Block& other : placed_by_offset) {
+    if (!other.range.overlaps(block.range)) continue;
+    const std::int64_t gap = other.offset - free_from;
+    if (gap >= block.bytes && (best < 0 || gap < best_size)) {
+      best = free_from;
+      best_size = gap;
+      if (!tight) return best;
+    }
+    free_from = std::max(free_from, other.offset + other.bytes);
+  }
+  return best >= 0 ? best : free_from;
+}
+
+std::int64_t pack(std::vector<Block>& blocks, bool tight) {
+  std::vector<Block> placed;
+  placed.reserve(blocks.size());
+  std::int64_t end = 0;
+  for (Block& block : blocks) {
+    block.offset = find_gap(block, placed, tight);
+    end = std::max(end, block.offset + block.bytes);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), block, [](const Block& a, const Block& b) { return a.offset < b.offset; }),
+                  block);
+  }
+  return end;
+}
+
+using Before = std::function<bool(const Block&, const Block&)>;
+
+/// Longest lived first, then by different notions of what is hardest to place.
+std::vector<Before> orders() {
+  return {
+      [](const Block& a, const Block& b) { return a.bytes > b.bytes; },
+      [](const Block& a, const Block& b) { return a.bytes * a.length() > b.bytes * b.length(); },
+      [](const Block& a, const Block& b) { return a.length() > b.length(); },
+      [](const Block& a, const Block& b) { return a.range.begin < b.range.begin; },
+  };
+}
+
+std::vector<Block> blocks_of(const DeviceProgram& device) {
+  const std::vector<LiveRange> ranges = live_ranges(device);
+  std::vector<Block> blocks;
+  for (int b = 0; b < static_cast<int>(device.buffers.size()); ++b)
+    if (!ranges[b].empty() && device.buffers[b].type.bytes() > 0) blocks.push_back({b, aligned(device.buffers[b].type.bytes()), ranges[b]});
+  return blocks;
+}
+
+std::int64_t bound_of(const std::vector<Block>& blocks, int positions) {
+  std::vector<std::int64_t> change(positions + 3, 0);
+  for (const Block& block : blocks) {
+    change[block.range.begin + 1] += block.bytes;
+    change[block.range.end + 2] -= block.bytes;
+  }
+  std::int64_t live = 0, most = 0;
+  for (std::int64_t c : change) most = std::max(most, live += c);
+  return most;
+}
+
+int positions_of(const DeviceProgram& device) { return static_cast<int>(device.accumulate.size() + device.apply.size()); }
+
+/// The best of several packings; stops at one that can't be beaten.
+std::vector<Block> packed(const DeviceProgram& device) {
+  std::vector<Block> blocks = blocks_of(device), best;
+  const std::int64_t bound = bound_of(blocks, positions_of(device));
+  std::int64_t best_end = -1;
+  for (const Before& before : orders())
+    for (bool tight : {false, true}) {
+      std::vector<Block> attempt = blocks;
+      std::stable_sort(attempt.begin(), attempt.end(), before);
+      const std::int64_t end = pack(attempt, tight);
+      if (best_end < 0 || end < best_end) {
+        best_end = end;
+        best = std::move(attempt);
+      }
+      if (best_end <= bound) return best;
+    }
+  return best;
+}
+
+}  // namespace
+
+DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& program) {
+  DeviceProgram result = device;
+  add_workspaces(result, program);
+  InPlace(result, program).run();
+  for (const Block& block : packed(result)) {
+    result.buffers[block.buffer].arena_offset = block.offset;
+    result.arena_bytes = std::max(result.arena_bytes, block.offset + result.buffers[block.buffer].type.bytes());
+  }
+  for (int b = 0; b < static_cast<int>(result.buffers.size()); ++b)
+    result.buffers[b].arena_offset = result.buffers[memory_of(result, b)].arena_offset;
+  return result;
+}
+
+void verify_memory(const DeviceProgram& device, const SpmdProgram& program) {
+  const std::vector<LiveRange> ranges = live_ranges(device);
+  std::vector<Block> blocks = blocks_of(device);
+  for (Block& block : blocks) {
+    block.offset = device.buffers[block.buffer].arena_offset;
+    block.bytes = device.buffers[block.buffer].type.bytes();
+    invariant(block.offset >= 0 && block.offset % kBufferAlignment == 0 && block.offset + block.bytes <= device.arena_bytes,
+              "memory of device {} of {}: buffer {} of {} bytes at {} in an arena of {}", device.rank, shape_text(program.mesh), block.buffer,
+              block.bytes, block.offset, device.arena_bytes);
+  }
+  std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) { return a.offset < b.offset; });
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    for (std::size_t j = i + 1; j < blocks.size() && blocks[j].offset < blocks[i].offset + blocks[i].bytes; ++j)
+      invariant(!blocks[i].range.overlaps(blocks[j].range), "memory of device {} of {}: buffers {} and {} overlap at {}", device.rank,
+                shape_text(program.mesh), blocks[i].buffer, blocks[j].buffer, blocks[j].offset);
+}
+
+std::int64_t live_bytes_bound(const DeviceProgram& device) { return bound_of(blocks_of(device), positions_of(device)); }
+
+DeviceProgram lower(const SpmdProgram& program, int rank, bool overlap) {
+  DeviceProgram device = plan_memory(emit(program, rank, overlap), program);
+  verify_memory(device, program);
+  return device;
+}
+
+}  // namespace alpa
