@@ -1,24 +1,9 @@
 // src/comm/rendezvous.cc — the barrier of a thread group
 #include "rendezvous.h"
 
-#include <thread>
-
-#include "alpa/base/thread_team.h"
 #include "alpa/comm/group.h"
 
 namespace alpa::comm {
-
-Patience::Patience(int waiters) : spins_(waiters <= usable_cores() ? 300 : 0) {}
-
-void Patience::relax() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#else
-  std::this_thread::yield();
-#endif
-}
-
-void Patience::yield() { std::this_thread::yield(); }
 
 void Rendezvous::arrive(bool abortable) {
   std::uint32_t word = word_.load(std::memory_order_acquire);

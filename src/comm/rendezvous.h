@@ -6,35 +6,9 @@
 #include <atomic>
 #include <cstdint>
 
+#include "alpa/base/patience.h"
+
 namespace alpa::comm {
-
-/// Waits for a condition on an atomic word: spins briefly if there are cores to spare, gives way a few
-/// times, then sleeps. `done(value)` decides; returns the value that satisfied it.
-class Patience {
- public:
-  /// `waiters`: threads that may wait at once; with more than there are cores nobody spins.
-  explicit Patience(int waiters);
-
-  template <class Word, class Done>
-  Word wait(const std::atomic<Word>& word, Done&& done) const {
-    for (int tries = 0;; ++tries) {
-      const Word value = word.load(std::memory_order_acquire);
-      if (done(value)) return value;
-      if (tries < spins_)
-        relax();
-      else if (tries < spins_ + kYields)
-        yield();
-      else
-        word.wait(value, std::memory_order_acquire);
-    }
-  }
-
- private:
-  static constexpr int kYields = 4;
-  static void relax();
-  static void yield();
-  int spins_;
-};
 
 class Rendezvous {
  public:

@@ -1,0 +1,34 @@
+#include "crew.h"
+
+namespace alpa {
+
+Crew::Crew(int size) : patience_(size + 1) {
+  for (int i = 0; i < size; ++i) threads_.emplace_back([this, i] { work(i); });
+}
+
+Crew::~Crew() {
+  job_ = nullptr;
+  epoch_.fetch_add(1, std::memory_order_release);
+  epoch_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Crew::start(void (*job)(void*, int), void* context) {
+  job_ = job;
+  context_ = context;
+  pending_.store(size(), std::memory_order_relaxed);
+  epoch_.fetch_add(1, std::memory_order_release);
+  epoch_.notify_all();
+  patience_.wait(pending_, [](int pending) { return pending == 0; });
+}
+
+void Crew::work(int index) {
+  for (std::uint32_t seen = 0;; ++seen) {
+    patience_.wait(epoch_, [seen](std::uint32_t epoch) { return epoch != seen; });
+    if (!job_) return;
+    job_(context_, index);
+    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_all();
+  }
+}
+
+}  // namespace alpa

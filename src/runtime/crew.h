@@ -1,0 +1,39 @@
+#pragma once
+/// A fixed number of threads that all run one job at a time. Thread rule: `run` is called by one thread at a time.
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "alpa/base/patience.h"
+
+namespace alpa {
+
+class Crew {
+ public:
+  explicit Crew(int size);
+  ~Crew();
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+
+  int size() const { return static_cast<int>(threads_.size()); }
+
+  /// Calls job(0) … job(size - 1), each on its own thread; returns when all are done. The job must not throw. Allocates nothing.
+  template <class Job>
+  void run(Job&& job) {
+    start([](void* context, int index) { (*static_cast<std::remove_reference_t<Job>*>(context))(index); }, &job);
+  }
+
+ private:
+  void start(void (*job)(void*, int), void* context);
+  void work(int index);
+
+  Patience patience_;
+  void (*job_)(void*, int) = nullptr;
+  void* context_ = nullptr;
+  std::atomic<std::uint32_t> epoch_{0};
+  std::atomic<int> pending_{0};
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace alpa

@@ -1,0 +1,283 @@
+// src/runtime/device.cc — the interpreter of device programs
+#include "device.h"
+
+#include <algorithm>
+
+#include "alpa/base/error.h"
+#include "alpa/ir/input.h"
+#include "initialize.h"
+#include "kernel_call.h"
+
+namespace alpa {
+namespace {
+
+using Kind = Instruction::Kind;
+
+/// Elements below which a copy is not worth sharing among threads.
+constexpr std::int64_t kCopyGrain = 32 * 1024;
+
+/// Thrown on a device that stops because another one failed.
+struct Stopped {};
+
+void run_collective(comm::Group& group, int member, const CollectiveCall& call, const KernelCall& tensors) {
+  const auto& in = tensors.inputs;
+  const auto& out = tensors.outputs;
+  switch (call.kind) {
+    case CollectiveKind::all_reduce: return group.all_reduce(member, in, out, call.combiner);
+    case CollectiveKind::reduce_scatter: return group.reduce_scatter(member, in[0], out[0], call.dim, call.chunk, call.combiner);
+    case CollectiveKind::all_gather: return group.all_gather(member, in[0], out[0], call.dim, call.chunk);
+    case CollectiveKind::all_to_all:
+      return group.all_to_all(member, in[0], out[0], call.dim, call.chunk, call.from_dim, call.from_chunk);
+  }
+}
+
+void fill(const KernelTensor& tensor, double value) {
+  const auto size = static_cast<std::int64_t>(size_of(tensor.type.dtype));
+  for (std::int64_t i = 0; i < tensor.type.elements(); ++i) store_element(tensor.type.dtype, tensor.data + i * size, value);
+}
+
+int input_index(const Graph& graph, int value) {
+  const auto at = std::find_if(graph.inputs.begin(), graph.inputs.end(), [&](const Input& input) { return input.value == value; });
+  return static_cast<int>(at - graph.inputs.begin());
+}
+
+}  // namespace
+
+bool Failure::record(std::string message, bool bug) {
+  if (claimed_.exchange(true)) return false;
+  message_ = std::move(message);
+  bug_ = bug;
+  failed_.store(true, std::memory_order_release);
+  return true;
+}
+
+void Failure::rethrow() {
+  const std::string message = message_;
+  const bool bug = bug_;
+  failed_ = claimed_ = false;
+  if (bug) throw Bug(message);
+  throw Error(message);
+}
+
+Device::Device(DeviceProgram program, Surroundings surroundings, int num_threads)
+    : program_(std::move(program)), around_(surroundings), team_(num_threads), patience_(2 * surroundings.program.mesh.num_devices()) {
+  accumulate_ = load_list(program_.accumulate, started_[0]);
+  apply_ = load_list(program_.apply, started_[1]);
+}
+
+std::vector<Device::Operation> Device::load_list(const std::vector<Instruction>& list, std::vector<int>& started) {
+  std::vector<Operation> operations;
+  for (int i = 0; i < static_cast<int>(list.size()); ++i) {
+    const Instruction& instruction = list[i];
+    int ticket = -1;
+    if (instruction.kind == Kind::start) {
+      ticket = static_cast<int>(started.size());
+      started.push_back(i);
+    }
+    if (instruction.kind == Kind::wait) ticket = operations[instruction.awaits].ticket;
+    operations.push_back(load_operation(instruction, ticket));
+  }
+  return operations;
+}
+
+Device::Operation Device::load_operation(const Instruction& instruction, int ticket) {
+  Operation operation;
+  operation.instruction = &instruction;
+  operation.ticket = ticket;
+  if (instruction.kind == Kind::compute) {
+    const KernelDef& kernel = *around_.program.graph.nodes[instruction.node].op->cpu;
+    operation.call = kernel_call(program_, around_.program, instruction, team_);
+    operation.call.step = &context_;
+    operation.run = kernel.run;
+    if (kernel.prepare) operation.call.prepared = kernel.prepare(operation.call);
+    return operation;
+  }
+  for (int buffer : instruction.inputs) operation.call.inputs.push_back(kernel_tensor(program_, buffer));
+  for (int buffer : instruction.outputs) operation.call.outputs.push_back(kernel_tensor(program_, buffer));
+  if (instruction.kind == Kind::collective) operation.membership = around_.groups.join(instruction.call.group, program_.rank);
+  if (instruction.kind == Kind::start) operation.membership = around_.communication_groups.join(instruction.call.group, program_.rank);
+  if (instruction.kind == Kind::load) load_input(operation);
+  if (instruction.kind == Kind::copy) {
+    const KernelTensor &from = operation.call.inputs[0], &to = operation.call.outputs[0];
+    Shape begin = to.offset;
+    for (std::size_t d = 0; d < begin.size(); ++d) begin[d] -= from.offset[d];
+    operation.box = BoxCopy::make(from.type.shape, begin, to.type.shape, Shape(begin.size(), 0), to.type.shape);
+  }
+  return operation;
+}
+
+/// The device's slice of a batch array, which holds all micro-batches one after the other along dimension 0.
+void Device::load_input(Operation& operation) {
+  const Graph& graph = around_.program.graph;
+  const int value = graph.nodes[operation.instruction->node].results[0];
+  operation.input = input_index(graph, value);
+  if (graph.inputs[operation.input].kind != InputKind::batch) return;
+  const KernelTensor& to = operation.call.outputs[0];
+  operation.box = BoxCopy::make(to.global_shape, to.offset, to.type.shape, Shape(to.offset.size(), 0), to.type.shape);
+  operation.micro_batch_stride = graph.type(value).bytes();
+}
+
+void Device::place(std::byte* arena) {
+  if (arena_ == arena) return;
+  arena_ = arena;
+  for (auto* list : {&accumulate_, &apply_})
+    for (Operation& operation : *list) {
+      const Instruction& instruction = *operation.instruction;
+      for (std::size_t i = 0; i < operation.call.inputs.size(); ++i) operation.call.inputs[i].data = tensor(instruction.inputs[i]).data;
+      for (std::size_t i = 0; i < operation.call.outputs.size(); ++i) operation.call.outputs[i].data = tensor(instruction.outputs[i]).data;
+      if (instruction.workspace >= 0) operation.call.workspace = tensor(instruction.workspace).data;
+    }
+}
+
+KernelTensor Device::tensor(int buffer) const {
+  KernelTensor tensor = kernel_tensor(program_, buffer);
+  const std::int64_t offset = program_.buffers[buffer].arena_offset;
+  if (arena_ && offset >= 0) tensor.data = arena_ + offset;
+  return tensor;
+}
+
+void Device::prepare_step() {
+  issued_.store(0, std::memory_order_relaxed);
+  finished_.store(0, std::memory_order_relaxed);
+}
+
+void Device::stop() {
+  for (auto* counter : {&issued_, &finished_}) {
+    counter->fetch_or(kStopped, std::memory_order_acq_rel);
+    counter->notify_all();
+  }
+}
+
+// ---- one step
+
+bool Device::step(const StepInputs& inputs) {
+  return guarded(at_, [&] { run_step(inputs); });
+}
+
+bool Device::communicate() {
+  return guarded(communicating_, [&] { communicate_all(); });
+}
+
+template <class Part>
+bool Device::guarded(const Progress& progress, Part&& part) {
+  try {
+    part();
+    return true;
+  } catch (const Stopped&) {
+  } catch (const comm::Aborted&) {
+  } catch (const Bug& bug) {
+    around_.failure.record(fmt::format("{}: {}", place_of(progress), bug.what()), true);
+  } catch (const std::exception& error) {
+    around_.failure.record(fmt::format("{}: {}", place_of(progress), error.what()), false);
+  }
+  return false;
+}
+
+std::string Device::place_of(const Progress& progress) const {
+  if (!progress.operation) return fmt::format("device {}", program_.rank);
+  const Instruction& instruction = *progress.operation->instruction;
+  const bool accumulates = progress.operation >= accumulate_.data() && progress.operation < accumulate_.data() + accumulate_.size();
+  const auto index = progress.operation - (accumulates ? accumulate_ : apply_).data();
+  const Node& node = around_.program.graph.nodes[instruction.node];
+  const bool named_by_kind = instruction.kind == Kind::load || instruction.kind == Kind::copy;
+  std::string text = fmt::format("device {}: instruction {} '{}' ({}, {}", program_.rank, index, node.name,
+                                 named_by_kind ? name_of(instruction.kind) : node.op->name, name_of(node.region));
+  if (accumulates) text += fmt::format(", micro-batch {} of {}", progress.micro_batch + 1, micro_batches());
+  return text + ")";
+}
+
+void Device::run_step(const StepInputs& inputs) {
+  at_ = {};
+  context_ = {inputs.seed, inputs.step, 0};
+  clear_accumulators();
+  const int per_micro_batch = static_cast<int>(started_[0].size());
+  for (int m = 0; m < micro_batches(); ++m) {
+    context_.micro_batch = at_.micro_batch = m;
+    run_list(accumulate_, inputs, m * per_micro_batch);
+  }
+  context_.micro_batch = at_.micro_batch = 0;
+  run_list(apply_, inputs, micro_batches() * per_micro_batch);
+}
+
+void Device::run_list(const std::vector<Operation>& list, const StepInputs& inputs, int first_ticket) {
+  for (const Operation& operation : list) {
+    at_.operation = &operation;
+    if (around_.failure.any()) throw Stopped{};
+    run_operation(operation, inputs, first_ticket);
+  }
+}
+
+void Device::run_operation(const Operation& operation, const StepInputs& inputs, int first_ticket) {
+  switch (operation.instruction->kind) {
+    case Kind::compute: return operation.run(operation.call);
+    case Kind::load: return run_load(operation, inputs);
+    case Kind::copy: return run_copy(operation, operation.call.inputs[0].data);
+    case Kind::fill: return fill(operation.call.outputs[0], operation.instruction->value);
+    case Kind::collective:
+      return run_collective(around_.groups[operation.membership], operation.membership.member, operation.instruction->call, operation.call);
+    case Kind::start:
+      issued_.fetch_add(1, std::memory_order_acq_rel);
+      return issued_.notify_all();
+    case Kind::wait: return await(finished_, first_ticket + operation.ticket + 1);
+  }
+}
+
+void Device::await(std::atomic<std::uint32_t>& counter, int count) {
+  const std::uint32_t now = patience_.wait(
+      counter, [&](std::uint32_t value) { return (value & kStopped) || value >= static_cast<std::uint32_t>(count); });
+  if (now & kStopped) throw Stopped{};
+}
+
+void Device::run_load(const Operation& operation, const StepInputs& inputs) {
+  const KernelTensor& to = operation.call.outputs[0];
+  const std::byte* array = inputs.batch[operation.input];
+  if (array) return run_copy(operation, array + context_.micro_batch * operation.micro_batch_stride);
+  store_element(to.type.dtype, to.data, inputs.scalars[operation.input]);
+}
+
+void Device::run_copy(const Operation& operation, const std::byte* from) {
+  const KernelTensor& to = operation.call.outputs[0];
+  const BoxCopy& box = operation.box;
+  const std::size_t size = size_of(to.type.dtype);
+  if (from == to.data) return;
+  if (box.runs() != 1)
+    return team_.parallel_for(box.runs(), std::max<std::int64_t>(1, kCopyGrain / std::max<std::int64_t>(1, box.run)),
+                              [&](std::int64_t begin, std::int64_t end) { box.copy(from, to.data, size, begin, end); });
+  team_.parallel_for(box.run, kCopyGrain, [&](std::int64_t begin, std::int64_t end) {
+    std::copy(from + (box.source_begin + begin) * size, from + (box.source_begin + end) * size, to.data + (box.target_begin + begin) * size);
+  });
+}
+
+void Device::clear_accumulators() {
+  for (int buffer : program_.zeroed) {
+    const std::int64_t offset = program_.buffers[buffer].arena_offset, bytes = program_.buffers[buffer].type.bytes();
+    if (bytes == 0) continue;
+    team_.parallel_for(bytes, 4 * kCopyGrain, [&](std::int64_t begin, std::int64_t end) {
+      std::fill(arena_ + offset + begin, arena_ + offset + end, std::byte{0});
+    });
+  }
+}
+
+void Device::communicate_all() {
+  communicating_ = {};
+  const int per_micro_batch = static_cast<int>(started_[0].size());
+  for (int m = 0; m < micro_batches(); ++m) {
+    communicating_.micro_batch = m;
+    communicate_list(accumulate_, started_[0], m * per_micro_batch);
+  }
+  communicate_list(apply_, started_[1], micro_batches() * per_micro_batch);
+}
+
+void Device::communicate_list(const std::vector<Operation>& list, const std::vector<int>& started, int first_ticket) {
+  for (int ticket = 0; ticket < static_cast<int>(started.size()); ++ticket) {
+    const Operation& operation = list[started[ticket]];
+    communicating_.operation = &operation;
+    await(issued_, first_ticket + ticket + 1);
+    const Membership& place = operation.membership;
+    run_collective(around_.communication_groups[place], place.member, operation.instruction->call, operation.call);
+    finished_.fetch_add(1, std::memory_order_acq_rel);
+    finished_.notify_all();
+  }
+}
+
+}  // namespace alpa

@@ -1,0 +1,123 @@
+#pragma once
+/// One CPU device: its program as calls that are ready to run. Thread rule: `step` belongs to the device's thread, `communicate` to its
+/// communication thread; both run once per step. Everything else happens between steps.
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "alpa/base/patience.h"
+#include "alpa/base/thread_team.h"
+#include "alpa/comm/group.h"
+#include "alpa/pipeline/device_program.h"
+#include "alpa/tensor/array.h"
+#include "alpa/tensor/box_copy.h"
+#include "groups.h"
+
+namespace alpa {
+
+/// What a step is run on; the same for all devices.
+struct StepInputs {
+  std::vector<const std::byte*> batch;  ///< per graph input, null for others: the whole array
+  std::vector<double> scalars;          ///< per graph input
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;
+};
+
+/// The first thing that went wrong in a step. Thread-safe.
+class Failure {
+ public:
+  bool any() const { return failed_.load(std::memory_order_acquire); }
+  /// Keeps the first message. Returns true if this was it.
+  bool record(std::string message, bool bug);
+  /// Throws what was recorded, as Error or Bug, and forgets it.
+  [[noreturn]] void rethrow();
+  const std::string& message() const { return message_; }
+
+ private:
+  std::atomic<bool> claimed_{false}, failed_{false};
+  std::string message_;
+  bool bug_ = false;
+};
+
+/// What a device needs to know of the others.
+struct Surroundings {
+  const SpmdProgram& program;
+  Groups& groups;                ///< of the device threads
+  Groups& communication_groups;  ///< of the communication threads
+  Failure& failure;
+};
+
+class Device {
+ public:
+  Device(DeviceProgram program, Surroundings surroundings, int num_threads);
+
+  const DeviceProgram& program() const { return program_; }
+  ThreadTeam& team() { return team_; }
+  /// True if the device needs its communication thread.
+  bool communicates() const { return !started_[0].empty() || !started_[1].empty(); }
+
+  /// Points every call into `arena`.
+  void place(std::byte* arena);
+  /// Resets the counters of what was started and done; before each step.
+  void prepare_step();
+  /// Runs one step; false if it failed or was stopped (then the failure is recorded).
+  bool step(const StepInputs& inputs);
+  /// Runs the collectives the step starts; returns when all are done or the step is stopped.
+  bool communicate();
+  /// Wakes both threads if they wait for each other.
+  void stop();
+
+  /// A local tensor in the current arena.
+  KernelTensor tensor(int buffer) const;
+
+ private:
+  /// One instruction, ready to run.
+  struct Operation {
+    const Instruction* instruction = nullptr;
+    void (*run)(const KernelCall&) = nullptr;  ///< compute
+    KernelCall call;                           ///< tensors of every kind of instruction
+    BoxCopy box;                               ///< copy and load
+    int input = -1;                            ///< load: index among the graph's inputs
+    std::int64_t micro_batch_stride = 0;       ///< load: bytes of the array between micro-batches
+    Membership membership;                     ///< collectives
+    int ticket = -1;                           ///< start and wait: number of the started collective in its list
+  };
+
+  std::vector<Operation> load_list(const std::vector<Instruction>& list, std::vector<int>& started);
+  Operation load_operation(const Instruction& instruction, int ticket);
+  void load_input(Operation& operation);
+  int micro_batches() const { return accumulate_.empty() ? 0 : around_.program.graph.num_micro_batches; }
+  void run_step(const StepInputs& inputs);
+  void run_list(const std::vector<Operation>& list, const StepInputs& inputs, int first_ticket);
+  void run_operation(const Operation& operation, const StepInputs& inputs, int first_ticket);
+  void run_load(const Operation& operation, const StepInputs& inputs);
+  void run_copy(const Operation& operation, const std::byte* from);
+  void clear_accumulators();
+  void await(std::atomic<std::uint32_t>& counter, int count);
+  void communicate_all();
+  void communicate_list(const std::vector<Operation>& list, const std::vector<int>& started, int first_ticket);
+
+  /// What a thread is at, for messages.
+  struct Progress {
+    const Operation* operation = nullptr;
+    int micro_batch = 0;
+  };
+  /// Runs `part`; records what it throws with the place where it was. Returns true if it threw nothing.
+  template <class Part>
+  bool guarded(const Progress& progress, Part&& part);
+  std::string place_of(const Progress& progress) const;
+
+  DeviceProgram program_;
+  Surroundings around_;
+  ThreadTeam team_;
+  StepContext context_;
+  std::vector<Operation> accumulate_, apply_;
+  std::vector<int> started_[2];  ///< positions of `start` in accumulate and apply
+  std::byte* arena_ = nullptr;
+  Patience patience_;
+  static constexpr std::uint32_t kStopped = 0x80000000u;
+  std::atomic<std::uint32_t> issued_{0}, finished_{0};  ///< collectives started and done in this step; flag kStopped: give up
+  Progress at_, communicating_;
+};
+
+}  // namespace alpa

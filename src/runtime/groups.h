@@ -1,0 +1,35 @@
+#pragma once
+/// The groups of one set of threads: for every set of ranks that communicate one comm::Group.
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "alpa/comm/group.h"
+
+namespace alpa {
+
+/// A device's place in a group.
+struct Membership {
+  int group = -1, member = -1;
+};
+
+class Groups {
+ public:
+  /// Membership of `rank` in the group of these ranks, which is made if it is new.
+  Membership join(const std::vector<int>& ranks, int rank);
+  comm::Group& operator[](const Membership& membership) { return *groups_[membership.group]; }
+
+  /// Aborts all groups; they are good for nothing until `renew`.
+  void abort();
+  void renew();
+
+  void reset_counts();
+  /// Counts of `rank` per group it is in: group size and counts.
+  std::vector<std::pair<int, comm::Counts>> counts(int rank) const;
+
+ private:
+  std::map<std::vector<int>, int> index_;
+  std::vector<std::unique_ptr<comm::Group>> groups_;
+};
+
+}  // namespace alpa
