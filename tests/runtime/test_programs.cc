@@ -1,0 +1,183 @@
+#include "runtime/test_programs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "alpa/base/error.h"
+
+namespace alpa::test {
+namespace {
+
+/// Adds up `value` over micro-batches; the sum so far is what region apply reads.
+Value accumulated(Builder& g, const std::string& name, Value value) {
+  if (g.num_micro_batches() == 1) return value;
+  const Value before = g.input(InputKind::accumulator, name, value.type());
+  const Value after = before + value;
+  g.update(before, after);
+  return after;
+}
+
+void add_update(Builder& g, Value w, const std::string& name, Value gradient, Value rate, Value step, Optimizer optimizer) {
+  if (optimizer == Optimizer::sgd) return g.update(w, w - gradient * cast(rate, w.dtype()));
+  const Value m = g.input(InputKind::state, name + ".m", w.type()), v = g.input(InputKind::state, name + ".v", w.type());
+  const Attributes attributes{{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", 0.0}, {"decoupled", std::int64_t{0}}};
+  const Values results = g.emit(ops::adam_update, {w, m, v, gradient, rate, step}, attributes);
+  g.update(w, results[0]);
+  g.update(m, results[1]);
+  g.update(v, results[2]);
+}
+
+TensorType micro_batch(TensorType type, int n) {
+  type.shape[0] /= n;
+  return type;
+}
+
+/// One use of a value: which spec it wants.
+struct Wanted {
+  int value, use;
+  ShardingSpec spec;
+};
+
+std::vector<Wanted> wanted_specs(const Graph& graph, const DeviceMesh& mesh, const ShardingPlan& plan) {
+  std::vector<Wanted> wanted;
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    const Rule rule = rule_of(graph, graph.nodes[n]);
+    for (int i = 0; i < static_cast<int>(graph.nodes[n].operands.size()); ++i)
+      wanted.push_back({graph.nodes[n].operands[i], n, operand_spec(rule, plan.strategies[n], mesh, i)});
+  }
+  for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u)
+    wanted.push_back({graph.updates[u].value, use_of_update(graph, u), plan.specs[graph.updates[u].input]});
+  for (int m = 0; m < static_cast<int>(graph.metrics.size()); ++m)
+    wanted.push_back({graph.metrics[m].value, use_of_metric(graph, m), ShardingSpec::replicated()});
+  return wanted;
+}
+
+}  // namespace
+
+DeviceMesh mesh_of(const std::vector<int>& shape) {
+  std::vector<MeshAxis> axes;
+  for (int size : shape) axes.push_back({std::string(1, "xyzw"[axes.size()]), size, 1e-6, 1e-9});
+  return DeviceMesh(axes);
+}
+
+Graph training_graph(const TensorType& x, const TensorType& y, const Model& model, const StepOptions& options) {
+  const int n = options.num_micro_batches;
+  Builder g(n);
+  const Value rate = g.input(InputKind::scalar, "learning_rate", {f32, {}}), step = g.input(InputKind::scalar, "step", {f32, {}});
+  const Value loss = model(g, g.input(InputKind::batch, "x", micro_batch(x, n)), g.input(InputKind::batch, "y", micro_batch(y, n)));
+  const Values parameters = g.parameters(), gradients = gradient(loss, parameters);
+  g.set_region(Region::backward);
+  const Value total = accumulated(g, "loss.sum", loss);
+  Values sums;
+  for (std::size_t i = 0; i < gradients.size(); ++i) sums.push_back(accumulated(g, fmt::format("gradient{}", i), gradients[i]));
+  g.set_region(Region::apply);
+  g.metric("loss", total * (1.0 / n));
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    add_update(g, parameters[i], fmt::format("p{}", i), sums[i] * (1.0 / n), rate, step, options.optimizer);
+  return g.finish();
+}
+
+ShardingPlan replicated_plan(const Graph& graph, const DeviceMesh& mesh) {
+  return plan_of(graph, mesh, std::vector<Strategy>(graph.nodes.size())).value();
+}
+
+std::optional<ShardingPlan> plan_of(const Graph& graph, const DeviceMesh& mesh, const std::vector<Strategy>& strategies,
+                                    const std::function<bool()>& separate) {
+  ShardingPlan plan;
+  plan.mesh = mesh;
+  plan.strategies = strategies;
+  plan.specs.resize(graph.values.size());
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+    for (int i = 0; i < static_cast<int>(graph.nodes[n].results.size()); ++i)
+      plan.specs[graph.nodes[n].results[i]] = result_spec(rule_of(graph, graph.nodes[n]), strategies[n], mesh, i);
+  std::map<std::pair<int, std::string>, int> known;
+  for (const Wanted& want : wanted_specs(graph, mesh, plan)) {
+    if (want.spec == plan.specs[want.value]) continue;
+    const auto [entry, fresh] = known.try_emplace({want.value, to_string(want.spec)}, static_cast<int>(plan.reshards.size()));
+    if (!fresh && !separate()) {
+      std::vector<int>& uses = plan.reshards[entry->second].uses;
+      if (uses.back() != want.use) uses.push_back(want.use);
+      continue;
+    }
+    const auto path = find_reshard(graph.type(want.value), plan.specs[want.value], want.spec, mesh, {});
+    if (!path) return std::nullopt;
+    entry->second = static_cast<int>(plan.reshards.size());
+    plan.reshards.push_back({want.value, *path, {want.use}});
+  }
+  return plan;
+}
+
+ShardingPlan random_plan(const Graph& graph, const DeviceMesh& mesh, std::mt19937& random) {
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    std::vector<Strategy> strategies;
+    for (const Node& node : graph.nodes) {
+      const std::vector<Strategy> all = all_strategies(rule_of(graph, node), mesh);
+      strategies.push_back(all[random() % all.size()]);
+    }
+    if (auto plan = plan_of(graph, mesh, strategies, [&] { return random() % 4 == 0; })) return *plan;
+  }
+  bug("no valid plan in 1000 attempts");
+}
+
+SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan, std::int64_t bucket_bytes) {
+  const SpmdProgram partitioned = partition(graph, plan);
+  verify(partitioned);
+  const SpmdProgram fused = fuse_elementwise(partitioned);
+  verify(fused);
+  SpmdProgram program = bucket_collectives(fused, bucket_bytes);
+  verify(program);
+  return program;
+}
+
+std::map<std::string, Array> random_batch(const Graph& graph, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::map<std::string, Array> batch;
+  for (const Input& input : graph.inputs) {
+    if (input.kind != InputKind::batch) continue;
+    TensorType type = graph.type(input.value);
+    type.shape[0] *= graph.num_micro_batches;
+    Array numbers({f64, type.shape});
+    for (double& x : numbers.mutable_elements_as<double>())
+      x = is_floating(type.dtype) ? std::uniform_real_distribution<double>(-1, 1)(random) : static_cast<double>(random() % 3);
+    batch.emplace(input.name, numbers.cast(type.dtype));
+  }
+  return batch;
+}
+
+std::map<std::string, double> scalars_of(const Graph& graph, std::int64_t step) {
+  std::map<std::string, double> scalars;
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::scalar) scalars[input.name] = input.name == "step" ? static_cast<double>(step) : 0.1;
+  return scalars;
+}
+
+Outcome run_steps(Executor& executor, int steps, std::uint64_t seed) {
+  const Graph& graph = executor.program().graph;
+  const auto state = executor.make_state(seed);
+  Outcome outcome;
+  for (int step = 1; step <= steps; ++step)
+    outcome.losses.push_back(executor.run(*state, random_batch(graph, step), scalars_of(graph, step)).at("loss"));
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::state) outcome.state[input.name] = executor.read(*state, input.name).to_doubles();
+  return outcome;
+}
+
+double largest_difference(const Outcome& a, const Outcome& b) {
+  double worst = 0;
+  const auto compare = [&](const std::vector<double>& x, const std::vector<double>& y) {
+    if (x.size() != y.size()) worst = std::numeric_limits<double>::infinity();
+    double scale = 1, difference = 0;
+    for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
+      scale = std::max(scale, std::abs(x[i]));
+      difference = std::isfinite(x[i]) && std::isfinite(y[i]) ? std::max(difference, std::abs(x[i] - y[i])) : std::numeric_limits<double>::infinity();
+    }
+    worst = std::max(worst, difference / scale);
+  };
+  compare(a.losses, b.losses);
+  for (const auto& [name, values] : a.state) compare(values, b.state.at(name));
+  return worst;
+}
+
+}  // namespace alpa::test
