@@ -169,20 +169,36 @@ std::size_t first_use(const DeviceProgram& device, const std::vector<Instruction
   return list.size();
 }
 
-bool computes(const std::vector<Instruction>& list, std::size_t begin, std::size_t end) {
-  return std::any_of(list.begin() + begin, list.begin() + end, [](const Instruction& i) { return i.kind == Kind::compute; });
+bool is_work(const Node& node) {
+  return node.op->cpu && node.op != &ops::reshape && node.op != &ops::constant && node.op != &ops::stop_gradient;
+}
+
+/// Collective nodes with work behind them before their results are read. Decided on the graph, so that all devices start the same ones,
+/// whatever is empty or free on one of them.
+std::vector<bool> worth_starting(const Graph& graph) {
+  const std::vector<std::vector<int>> readers = consumers(graph);
+  std::vector<bool> worth(graph.nodes.size(), false);
+  const int size = static_cast<int>(graph.nodes.size());
+  for (int n = 0; n < size; ++n) {
+    if (!is_collective(graph.nodes[n])) continue;
+    int use = size;
+    for (int value : graph.nodes[n].results)
+      if (!readers[value].empty()) use = std::min(use, readers[value].front());
+    const auto same_list = [&](const Node& node) {
+      return graph.num_micro_batches == 1 || (node.region == Region::apply) == (graph.nodes[n].region == Region::apply);
+    };
+    for (int between = n + 1; between < use && same_list(graph.nodes[between]); ++between)
+      if (is_work(graph.nodes[between])) worth[n] = true;
+  }
+  return worth;
 }
 
 /// Collectives with work behind them start there and are awaited where their result is first needed.
-std::vector<Instruction> overlapped(const DeviceProgram& device, const std::vector<Instruction>& list) {
+std::vector<Instruction> overlapped(const DeviceProgram& device, const std::vector<Instruction>& list, const std::vector<bool>& worth) {
   std::vector<std::vector<std::size_t>> awaited_at(list.size() + 1);
-  std::vector<bool> starts(list.size(), false);
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    if (list[i].kind != Kind::collective) continue;
-    const std::size_t use = first_use(device, list, i);
-    starts[i] = computes(list, i + 1, use);
-    if (starts[i]) awaited_at[use].push_back(i);
-  }
+  const auto starts = [&](std::size_t i) { return list[i].kind == Kind::collective && worth[list[i].node]; };
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (starts(i)) awaited_at[first_use(device, list, i)].push_back(i);
   std::vector<Instruction> result;
   std::vector<int> position(list.size());
   for (std::size_t i = 0; i <= list.size(); ++i) {
@@ -196,7 +212,7 @@ std::vector<Instruction> overlapped(const DeviceProgram& device, const std::vect
     if (i == list.size()) break;
     position[i] = static_cast<int>(result.size());
     result.push_back(list[i]);
-    if (starts[i]) result.back().kind = Kind::start;
+    if (starts(i)) result.back().kind = Kind::start;
   }
   return result;
 }
@@ -206,8 +222,9 @@ std::vector<Instruction> overlapped(const DeviceProgram& device, const std::vect
 DeviceProgram emit(const SpmdProgram& program, int rank, bool overlap) {
   DeviceProgram device = Emitter(program, rank).run();
   if (overlap) {
-    device.accumulate = overlapped(device, device.accumulate);
-    device.apply = overlapped(device, device.apply);
+    const std::vector<bool> worth = worth_starting(program.graph);
+    device.accumulate = overlapped(device, device.accumulate, worth);
+    device.apply = overlapped(device, device.apply, worth);
   }
   return with_updates(device, program);
 }
