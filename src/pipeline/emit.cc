@@ -44,7 +44,10 @@ class Emitter {
     const ShardingSpec& spec = program_.specs[value];
     buffer = static_cast<int>(device_.buffers.size());
     device_.buffers.push_back({{type.dtype, local_shape(type.shape, spec, program_.mesh, at_)},
-                               local_offset(type.shape, spec, program_.mesh, at_), type.shape, -1, -1});
+                               local_offset(type.shape, spec, program_.mesh, at_),
+                               type.shape,
+                               -1,
+                               -1});
     return buffer;
   }
 
@@ -92,7 +95,8 @@ class Emitter {
     return local(node(n).operands[0]).elements() == local(node(n).results[0]).elements();
   }
 
-  /// Nothing to compute on this device: its part of every result is empty. Collectives take part all the same.
+  /// Nothing to compute on this device: its part of every result is empty. Collectives take part all the
+  /// same.
   bool is_idle(int n) {
     return !is_collective(node(n)) && std::all_of(node(n).results.begin(), node(n).results.end(),
                                                   [&](int value) { return local(value).elements() == 0; });
@@ -125,7 +129,8 @@ class Emitter {
   /// Extent of a full shard of `value` in dimension `dim`: the nominal chunk.
   std::int64_t chunk(int value, int dim) const {
     const std::vector<int> first(program_.mesh.num_axes(), 0);
-    return shard_extent(graph_.type(value).shape[dim], program_.specs[value], dim, program_.mesh, first).extent;
+    return shard_extent(graph_.type(value).shape[dim], program_.specs[value], dim, program_.mesh, first)
+        .extent;
   }
 
   CollectiveCall call(int n) const {
@@ -138,7 +143,9 @@ class Emitter {
     if (attributes.contains("dim")) call.dim = static_cast<int>(attributes.integer("dim"));
     if (attributes.contains("from_dim")) call.from_dim = static_cast<int>(attributes.integer("from_dim"));
     switch (call.kind) {
-      case CollectiveKind::all_reduce: call.combiner = program_.specs[operand].axes[axes[0]].combiner; break;
+      case CollectiveKind::all_reduce:
+        call.combiner = program_.specs[operand].axes[axes[0]].combiner;
+        break;
       case CollectiveKind::reduce_scatter:
         call.combiner = program_.specs[operand].axes[axes[0]].combiner;
         call.chunk = chunk(result, call.dim);
@@ -159,7 +166,8 @@ class Emitter {
 };
 
 /// Position of the first instruction after `start` that touches a result of it, or writes or ends the list.
-std::size_t first_use(const DeviceProgram& device, const std::vector<Instruction>& list, std::size_t start) {
+std::size_t first_use(const DeviceProgram& device, const std::vector<Instruction>& list,
+                      std::size_t start) {
   std::vector<int> results;
   for (int buffer : list[start].outputs) results.push_back(memory_of(device, buffer));
   for (std::size_t i = start + 1; i < list.size(); ++i)
@@ -170,11 +178,12 @@ std::size_t first_use(const DeviceProgram& device, const std::vector<Instruction
 }
 
 bool is_work(const Node& node) {
-  return node.op->cpu && node.op != &ops::reshape && node.op != &ops::constant && node.op != &ops::stop_gradient;
+  return node.op->cpu && node.op != &ops::reshape && node.op != &ops::constant &&
+         node.op != &ops::stop_gradient;
 }
 
-/// Collective nodes with work behind them before their results are read. Decided on the graph, so that all devices start the same ones,
-/// whatever is empty or free on one of them.
+/// Collective nodes with work behind them before their results are read. Decided on the graph, so that all
+/// devices start the same ones, whatever is empty or free on one of them.
 std::vector<bool> worth_starting(const Graph& graph) {
   const std::vector<std::vector<int>> readers = consumers(graph);
   std::vector<bool> worth(graph.nodes.size(), false);
@@ -185,7 +194,8 @@ std::vector<bool> worth_starting(const Graph& graph) {
     for (int value : graph.nodes[n].results)
       if (!readers[value].empty()) use = std::min(use, readers[value].front());
     const auto same_list = [&](const Node& node) {
-      return graph.num_micro_batches == 1 || (node.region == Region::apply) == (graph.nodes[n].region == Region::apply);
+      return graph.num_micro_batches == 1 ||
+             (node.region == Region::apply) == (graph.nodes[n].region == Region::apply);
     };
     for (int between = n + 1; between < use && same_list(graph.nodes[between]); ++between)
       if (is_work(graph.nodes[between])) worth[n] = true;
@@ -194,9 +204,12 @@ std::vector<bool> worth_starting(const Graph& graph) {
 }
 
 /// Collectives with work behind them start there and are awaited where their result is first needed.
-std::vector<Instruction> overlapped(const DeviceProgram& device, const std::vector<Instruction>& list, const std::vector<bool>& worth) {
+std::vector<Instruction> overlapped(const DeviceProgram& device, const std::vector<Instruction>& list,
+                                    const std::vector<bool>& worth) {
   std::vector<std::vector<std::size_t>> awaited_at(list.size() + 1);
-  const auto starts = [&](std::size_t i) { return list[i].kind == Kind::collective && worth[list[i].node]; };
+  const auto starts = [&](std::size_t i) {
+    return list[i].kind == Kind::collective && worth[list[i].node];
+  };
   for (std::size_t i = 0; i < list.size(); ++i)
     if (starts(i)) awaited_at[first_use(device, list, i)].push_back(i);
   std::vector<Instruction> result;

@@ -25,7 +25,8 @@ std::string call_text(const CollectiveCall& call) {
   std::string text = fmt::format(" {}", name_of(call.kind));
   if (call.from_dim >= 0) text += fmt::format(" dim {} chunk {} to", call.from_dim, call.from_chunk);
   if (call.dim >= 0) text += fmt::format(" dim {} chunk {}", call.dim, call.chunk);
-  if (call.dim < 0 || call.kind == CollectiveKind::reduce_scatter) text += call.combiner == Combiner::sum ? " sum" : " max";
+  if (call.dim < 0 || call.kind == CollectiveKind::reduce_scatter)
+    text += call.combiner == Combiner::sum ? " sum" : " max";
   text += " over";
   for (int rank : call.group) text += fmt::format(" {}", rank);
   return text;
@@ -34,7 +35,8 @@ std::string call_text(const CollectiveCall& call) {
 std::string instruction_line(const Instruction& instruction, const SpmdProgram& program) {
   const Node& node = program.graph.nodes[instruction.node];
   std::string text = std::string(name_of(instruction.kind));
-  if (instruction.kind == Instruction::Kind::wait) return text + fmt::format(" {} \"{}\"", instruction.awaits, node.name);
+  if (instruction.kind == Instruction::Kind::wait)
+    return text + fmt::format(" {} \"{}\"", instruction.awaits, node.name);
   if (instruction.kind == Instruction::Kind::compute) text += fmt::format(" {}", node.op->name);
   if (instruction.kind == Instruction::Kind::fill) text += fmt::format(" {}", instruction.value);
   if (!instruction.call.group.empty()) text += call_text(instruction.call);
@@ -45,7 +47,8 @@ std::string instruction_line(const Instruction& instruction, const SpmdProgram& 
 
 std::string list_text(const char* name, const std::vector<Instruction>& list, const SpmdProgram& program) {
   std::string text = fmt::format("{}:\n", name);
-  for (std::size_t i = 0; i < list.size(); ++i) text += fmt::format("  {} {}\n", i, instruction_line(list[i], program));
+  for (std::size_t i = 0; i < list.size(); ++i)
+    text += fmt::format("  {} {}\n", i, instruction_line(list[i], program));
   return text;
 }
 

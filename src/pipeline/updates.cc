@@ -12,22 +12,31 @@ using Kind = Instruction::Kind;
 class Updating {
  public:
   Updating(const DeviceProgram& device, const SpmdProgram& program)
-      : device_(device), program_(program), end_(static_cast<int>(device.accumulate.size() + device.apply.size())) {
+      : device_(device),
+        program_(program),
+        end_(static_cast<int>(device.accumulate.size() + device.apply.size())) {
     for (const Input& input : program.graph.inputs)
-      if (device_.buffer_of_value[input.value] >= 0) inputs_.push_back(memory_of(device_, device_.buffer_of_value[input.value]));
+      if (device_.buffer_of_value[input.value] >= 0)
+        inputs_.push_back(memory_of(device_, device_.buffer_of_value[input.value]));
   }
 
   DeviceProgram run() && {
     std::vector<Copy> copies;
     for (const Update& update : program_.graph.updates) {
       const bool from_input = is_input(memory(update.value));
-      if (from_input && memory(update.value) != memory(update.input)) read_at_end_.push_back(memory(update.value));
+      if (from_input && memory(update.value) != memory(update.input))
+        read_at_end_.push_back(memory(update.value));
       copies.push_back({&update, from_input});
     }
-    copies.erase(std::remove_if(copies.begin(), copies.end(), [&](const Copy& copy) { return settled(*copy.update); }), copies.end());
-    // What comes from another input is put aside first, because the copies before it may replace that input.
+    copies.erase(std::remove_if(copies.begin(), copies.end(),
+                                [&](const Copy& copy) { return settled(*copy.update); }),
+                 copies.end());
+    // What comes from another input is put aside first, because the copies before it may replace that
+    // input.
     for (Copy& copy : copies)
-      if (copy.from_input) copy.from = add_copy(*copy.update, device_.buffer_of_value[copy.update->value], aside_buffer(*copy.update));
+      if (copy.from_input)
+        copy.from =
+            add_copy(*copy.update, device_.buffer_of_value[copy.update->value], aside_buffer(*copy.update));
     for (const Copy& copy : copies)
       add_copy(*copy.update, copy.from_input ? copy.from : device_.buffer_of_value[copy.update->value],
                device_.buffer_of_value[copy.update->input]);
@@ -48,18 +57,19 @@ class Updating {
     return memory_of(device_, buffer);
   }
 
-  bool is_input(int memory) const { return std::find(inputs_.begin(), inputs_.end(), memory) != inputs_.end(); }
-
-  const Instruction& at(int position) const {
-    const int first = static_cast<int>(device_.accumulate.size());
-    return position < first ? device_.accumulate[position] : device_.apply[position - first];
+  bool is_input(int memory) const {
+    return std::find(inputs_.begin(), inputs_.end(), memory) != inputs_.end();
   }
+
+  const Instruction& at(int position) const { return instruction_at(device_, position); }
 
   bool touches(const std::vector<int>& buffers, int memory) const {
-    return std::any_of(buffers.begin(), buffers.end(), [&](int buffer) { return memory_of(device_, buffer) == memory; });
+    return std::any_of(buffers.begin(), buffers.end(),
+                       [&](int buffer) { return memory_of(device_, buffer) == memory; });
   }
 
-  /// Makes the new content's buffer lie in the state's memory if that is possible; false if it must be copied.
+  /// Makes the new content's buffer lie in the state's memory if that is possible; false if it must be
+  /// copied.
   bool settled(const Update& update) {
     const int state = memory(update.input), value = memory(update.value);
     if (state == value) return true;
@@ -89,18 +99,9 @@ class Updating {
     return in_apply || (accumulates && !device_.accumulate.empty());
   }
 
-  /// True if the memory is read or written after instruction `position`, or by a collective that is still under way there.
   bool used_from(int memory, int position) const {
-    if (std::find(read_at_end_.begin(), read_at_end_.end(), memory) != read_at_end_.end()) return true;
-    for (int later = position + 1; later < end_; ++later) {
-      const Instruction& instruction = at(later);
-      if (touches(instruction.inputs, memory) || touches(instruction.outputs, memory)) return true;
-      if (instruction.kind != Kind::wait) continue;
-      const int first = later >= static_cast<int>(device_.accumulate.size()) ? static_cast<int>(device_.accumulate.size()) : 0;
-      const Instruction& started = at(first + instruction.awaits);
-      if (first + instruction.awaits != position && (touches(started.inputs, memory) || touches(started.outputs, memory))) return true;
-    }
-    return false;
+    return std::find(read_at_end_.begin(), read_at_end_.end(), memory) != read_at_end_.end() ||
+           used_after(device_, memory, position);
   }
 
   /// True if the instruction may write the new content over the old one, whichever operands hold that.
@@ -108,7 +109,9 @@ class Updating {
     for (std::size_t o = 0; o < instruction.outputs.size(); ++o) {
       if (memory_of(device_, instruction.outputs[o]) != value) continue;
       for (std::size_t i = 0; i < instruction.inputs.size(); ++i)
-        if (memory_of(device_, instruction.inputs[i]) == state && !may_overwrite(device_, program_, instruction, i, o)) return false;
+        if (memory_of(device_, instruction.inputs[i]) == state &&
+            !may_overwrite(device_, program_, instruction, i, o))
+          return false;
     }
     return true;
   }
@@ -128,7 +131,8 @@ class Updating {
     copy.node = program_.graph.values[update.input].producer;
     copy.inputs = {from};
     copy.outputs = {to};
-    (accumulates && !device_.accumulate.empty() ? device_.accumulate : device_.apply).push_back(std::move(copy));
+    (accumulates && !device_.accumulate.empty() ? device_.accumulate : device_.apply)
+        .push_back(std::move(copy));
     return to;
   }
 
@@ -141,6 +145,8 @@ class Updating {
 
 }  // namespace
 
-DeviceProgram with_updates(const DeviceProgram& device, const SpmdProgram& program) { return Updating(device, program).run(); }
+DeviceProgram with_updates(const DeviceProgram& device, const SpmdProgram& program) {
+  return Updating(device, program).run();
+}
 
 }  // namespace alpa

@@ -1,5 +1,6 @@
 #pragma once
-/// A fixed number of threads that all run one job at a time. Thread rule: `run` is called by one thread at a time.
+/// A fixed number of threads that all run one job at a time. Thread rule: `run` is called by one thread at
+/// a time.
 #include <atomic>
 #include <cstdint>
 #include <thread>
@@ -18,10 +19,12 @@ class Crew {
 
   int size() const { return static_cast<int>(threads_.size()); }
 
-  /// Calls job(0) … job(size - 1), each on its own thread; returns when all are done. The job must not throw. Allocates nothing.
+  /// Calls job(0) … job(size - 1), each on its own thread; returns when all are done. The job must not
+  /// throw. Allocates nothing.
   template <class Job>
   void run(Job&& job) {
-    start([](void* context, int index) { (*static_cast<std::remove_reference_t<Job>*>(context))(index); }, &job);
+    start([](void* context, int index) { (*static_cast<std::remove_reference_t<Job>*>(context))(index); },
+          &job);
   }
 
  private:

@@ -24,7 +24,8 @@ void run_collective(comm::Group& group, int member, const CollectiveCall& call, 
   const auto& out = tensors.outputs;
   switch (call.kind) {
     case CollectiveKind::all_reduce: return group.all_reduce(member, in, out, call.combiner);
-    case CollectiveKind::reduce_scatter: return group.reduce_scatter(member, in[0], out[0], call.dim, call.chunk, call.combiner);
+    case CollectiveKind::reduce_scatter:
+      return group.reduce_scatter(member, in[0], out[0], call.dim, call.chunk, call.combiner);
     case CollectiveKind::all_gather: return group.all_gather(member, in[0], out[0], call.dim, call.chunk);
     case CollectiveKind::all_to_all:
       return group.all_to_all(member, in[0], out[0], call.dim, call.chunk, call.from_dim, call.from_chunk);
@@ -33,11 +34,13 @@ void run_collective(comm::Group& group, int member, const CollectiveCall& call, 
 
 void fill(const KernelTensor& tensor, double value) {
   const auto size = static_cast<std::int64_t>(size_of(tensor.type.dtype));
-  for (std::int64_t i = 0; i < tensor.type.elements(); ++i) store_element(tensor.type.dtype, tensor.data + i * size, value);
+  for (std::int64_t i = 0; i < tensor.type.elements(); ++i)
+    store_element(tensor.type.dtype, tensor.data + i * size, value);
 }
 
 int input_index(const Graph& graph, int value) {
-  const auto at = std::find_if(graph.inputs.begin(), graph.inputs.end(), [&](const Input& input) { return input.value == value; });
+  const auto at = std::find_if(graph.inputs.begin(), graph.inputs.end(),
+                               [&](const Input& input) { return input.value == value; });
   return static_cast<int>(at - graph.inputs.begin());
 }
 
@@ -60,12 +63,16 @@ void Failure::rethrow() {
 }
 
 Device::Device(DeviceProgram program, Surroundings surroundings, int num_threads)
-    : program_(std::move(program)), around_(surroundings), team_(num_threads), patience_(2 * surroundings.program.mesh.num_devices()) {
+    : program_(std::move(program)),
+      around_(surroundings),
+      team_(num_threads),
+      patience_(2 * surroundings.program.mesh.num_devices()) {
   accumulate_ = load_list(program_.accumulate, started_[0]);
   apply_ = load_list(program_.apply, started_[1]);
 }
 
-std::vector<Device::Operation> Device::load_list(const std::vector<Instruction>& list, std::vector<int>& started) {
+std::vector<Device::Operation> Device::load_list(const std::vector<Instruction>& list,
+                                                 std::vector<int>& started) {
   std::vector<Operation> operations;
   for (int i = 0; i < static_cast<int>(list.size()); ++i) {
     const Instruction& instruction = list[i];
@@ -94,26 +101,31 @@ Device::Operation Device::load_operation(const Instruction& instruction, int tic
   }
   for (int buffer : instruction.inputs) operation.call.inputs.push_back(kernel_tensor(program_, buffer));
   for (int buffer : instruction.outputs) operation.call.outputs.push_back(kernel_tensor(program_, buffer));
-  if (instruction.kind == Kind::collective) operation.membership = around_.groups.join(instruction.call.group, program_.rank);
-  if (instruction.kind == Kind::start) operation.membership = around_.communication_groups.join(instruction.call.group, program_.rank);
+  if (instruction.kind == Kind::collective)
+    operation.membership = around_.groups.join(instruction.call.group, program_.rank);
+  if (instruction.kind == Kind::start)
+    operation.membership = around_.communication_groups.join(instruction.call.group, program_.rank);
   if (instruction.kind == Kind::load) load_input(operation);
   if (instruction.kind == Kind::copy) {
     const KernelTensor &from = operation.call.inputs[0], &to = operation.call.outputs[0];
     Shape begin = to.offset;
     for (std::size_t d = 0; d < begin.size(); ++d) begin[d] -= from.offset[d];
-    operation.box = BoxCopy::make(from.type.shape, begin, to.type.shape, Shape(begin.size(), 0), to.type.shape);
+    operation.box =
+        BoxCopy::make(from.type.shape, begin, to.type.shape, Shape(begin.size(), 0), to.type.shape);
   }
   return operation;
 }
 
-/// The device's slice of a batch array, which holds all micro-batches one after the other along dimension 0.
+/// The device's slice of a batch array, which holds all micro-batches one after the other along dimension
+/// 0.
 void Device::load_input(Operation& operation) {
   const Graph& graph = around_.program.graph;
   const int value = graph.nodes[operation.instruction->node].results[0];
   operation.input = input_index(graph, value);
   if (graph.inputs[operation.input].kind != InputKind::batch) return;
   const KernelTensor& to = operation.call.outputs[0];
-  operation.box = BoxCopy::make(to.global_shape, to.offset, to.type.shape, Shape(to.offset.size(), 0), to.type.shape);
+  operation.box =
+      BoxCopy::make(to.global_shape, to.offset, to.type.shape, Shape(to.offset.size(), 0), to.type.shape);
   operation.micro_batch_stride = graph.type(value).bytes();
 }
 
@@ -123,8 +135,10 @@ void Device::place(std::byte* arena) {
   for (auto* list : {&accumulate_, &apply_})
     for (Operation& operation : *list) {
       const Instruction& instruction = *operation.instruction;
-      for (std::size_t i = 0; i < operation.call.inputs.size(); ++i) operation.call.inputs[i].data = tensor(instruction.inputs[i]).data;
-      for (std::size_t i = 0; i < operation.call.outputs.size(); ++i) operation.call.outputs[i].data = tensor(instruction.outputs[i]).data;
+      for (std::size_t i = 0; i < operation.call.inputs.size(); ++i)
+        operation.call.inputs[i].data = tensor(instruction.inputs[i]).data;
+      for (std::size_t i = 0; i < operation.call.outputs.size(); ++i)
+        operation.call.outputs[i].data = tensor(instruction.outputs[i]).data;
       if (instruction.workspace >= 0) operation.call.workspace = tensor(instruction.workspace).data;
     }
 }
@@ -176,12 +190,14 @@ bool Device::guarded(const Progress& progress, Part&& part) {
 std::string Device::place_of(const Progress& progress) const {
   if (!progress.operation) return fmt::format("device {}", program_.rank);
   const Instruction& instruction = *progress.operation->instruction;
-  const bool accumulates = progress.operation >= accumulate_.data() && progress.operation < accumulate_.data() + accumulate_.size();
+  const bool accumulates = progress.operation >= accumulate_.data() &&
+                           progress.operation < accumulate_.data() + accumulate_.size();
   const auto index = progress.operation - (accumulates ? accumulate_ : apply_).data();
   const Node& node = around_.program.graph.nodes[instruction.node];
   const bool named_by_kind = instruction.kind == Kind::load || instruction.kind == Kind::copy;
-  std::string text = fmt::format("device {}: instruction {} '{}' ({}, {}", program_.rank, index, node.name,
-                                 named_by_kind ? name_of(instruction.kind) : node.op->name, name_of(node.region));
+  std::string text =
+      fmt::format("device {}: instruction {} '{}' ({}, {}", program_.rank, index, node.name,
+                  named_by_kind ? name_of(instruction.kind) : node.op->name, name_of(node.region));
   if (accumulates) text += fmt::format(", micro-batch {} of {}", progress.micro_batch + 1, micro_batches());
   return text + ")";
 }
@@ -214,17 +230,17 @@ void Device::run_operation(const Operation& operation, const StepInputs& inputs,
     case Kind::copy: return run_copy(operation, operation.call.inputs[0].data);
     case Kind::fill: return fill(operation.call.outputs[0], operation.instruction->value);
     case Kind::collective:
-      return run_collective(around_.groups[operation.membership], operation.membership.member, operation.instruction->call, operation.call);
-    case Kind::start:
-      issued_.fetch_add(1, std::memory_order_acq_rel);
-      return issued_.notify_all();
+      return run_collective(around_.groups[operation.membership], operation.membership.member,
+                            operation.instruction->call, operation.call);
+    case Kind::start: issued_.fetch_add(1, std::memory_order_acq_rel); return issued_.notify_all();
     case Kind::wait: return await(finished_, first_ticket + operation.ticket + 1);
   }
 }
 
 void Device::await(std::atomic<std::uint32_t>& counter, int count) {
-  const std::uint32_t now = patience_.wait(
-      counter, [&](std::uint32_t value) { return (value & kStopped) || value >= static_cast<std::uint32_t>(count); });
+  const std::uint32_t now = patience_.wait(counter, [&](std::uint32_t value) {
+    return (value & kStopped) || value >= static_cast<std::uint32_t>(count);
+  });
   if (now & kStopped) throw Stopped{};
 }
 
@@ -241,16 +257,19 @@ void Device::run_copy(const Operation& operation, const std::byte* from) {
   const std::size_t size = size_of(to.type.dtype);
   if (from == to.data) return;
   if (box.runs() != 1)
-    return team_.parallel_for(box.runs(), std::max<std::int64_t>(1, kCopyGrain / std::max<std::int64_t>(1, box.run)),
-                              [&](std::int64_t begin, std::int64_t end) { box.copy(from, to.data, size, begin, end); });
+    return team_.parallel_for(
+        box.runs(), std::max<std::int64_t>(1, kCopyGrain / std::max<std::int64_t>(1, box.run)),
+        [&](std::int64_t begin, std::int64_t end) { box.copy(from, to.data, size, begin, end); });
   team_.parallel_for(box.run, kCopyGrain, [&](std::int64_t begin, std::int64_t end) {
-    std::copy(from + (box.source_begin + begin) * size, from + (box.source_begin + end) * size, to.data + (box.target_begin + begin) * size);
+    std::copy(from + (box.source_begin + begin) * size, from + (box.source_begin + end) * size,
+              to.data + (box.target_begin + begin) * size);
   });
 }
 
 void Device::clear_accumulators() {
   for (int buffer : program_.zeroed) {
-    const std::int64_t offset = program_.buffers[buffer].arena_offset, bytes = program_.buffers[buffer].type.bytes();
+    const std::int64_t offset = program_.buffers[buffer].arena_offset,
+                       bytes = program_.buffers[buffer].type.bytes();
     if (bytes == 0) continue;
     team_.parallel_for(bytes, 4 * kCopyGrain, [&](std::int64_t begin, std::int64_t end) {
       std::fill(arena_ + offset + begin, arena_ + offset + end, std::byte{0});
@@ -268,13 +287,15 @@ void Device::communicate_all() {
   communicate_list(apply_, started_[1], micro_batches() * per_micro_batch);
 }
 
-void Device::communicate_list(const std::vector<Operation>& list, const std::vector<int>& started, int first_ticket) {
+void Device::communicate_list(const std::vector<Operation>& list, const std::vector<int>& started,
+                              int first_ticket) {
   for (int ticket = 0; ticket < static_cast<int>(started.size()); ++ticket) {
     const Operation& operation = list[started[ticket]];
     communicating_.operation = &operation;
     await(issued_, first_ticket + ticket + 1);
     const Membership& place = operation.membership;
-    run_collective(around_.communication_groups[place], place.member, operation.instruction->call, operation.call);
+    run_collective(around_.communication_groups[place], place.member, operation.instruction->call,
+                   operation.call);
     finished_.fetch_add(1, std::memory_order_acq_rel);
     finished_.notify_all();
   }

@@ -1,6 +1,7 @@
 #pragma once
-/// One CPU device: its program as calls that are ready to run. Thread rule: `step` belongs to the device's thread, `communicate` to its
-/// communication thread; both run once per step. Everything else happens between steps.
+/// One CPU device: its program as calls that are ready to run. Thread rule: `step` belongs to the device's
+/// thread, `communicate` to its communication thread; both run once per step. Everything else happens
+/// between steps.
 #include <atomic>
 #include <memory>
 #include <vector>
@@ -80,7 +81,7 @@ class Device {
     int input = -1;                            ///< load: index among the graph's inputs
     std::int64_t micro_batch_stride = 0;       ///< load: bytes of the array between micro-batches
     Membership membership;                     ///< collectives
-    int ticket = -1;                           ///< start and wait: number of the started collective in its list
+    int ticket = -1;  ///< start and wait: number of the started collective in its list
   };
 
   std::vector<Operation> load_list(const std::vector<Instruction>& list, std::vector<int>& started);
@@ -95,7 +96,8 @@ class Device {
   void clear_accumulators();
   void await(std::atomic<std::uint32_t>& counter, int count);
   void communicate_all();
-  void communicate_list(const std::vector<Operation>& list, const std::vector<int>& started, int first_ticket);
+  void communicate_list(const std::vector<Operation>& list, const std::vector<int>& started,
+                        int first_ticket);
 
   /// What a thread is at, for messages.
   struct Progress {
@@ -116,7 +118,8 @@ class Device {
   std::byte* arena_ = nullptr;
   Patience patience_;
   static constexpr std::uint32_t kStopped = 0x80000000u;
-  std::atomic<std::uint32_t> issued_{0}, finished_{0};  ///< collectives started and done in this step; flag kStopped: give up
+  std::atomic<std::uint32_t> issued_{0},
+      finished_{0};  ///< collectives started and done in this step; flag kStopped: give up
   Progress at_, communicating_;
 };
 

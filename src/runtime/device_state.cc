@@ -19,7 +19,8 @@ DeviceAllocator::DeviceAllocator(DeviceAllocator&& other) noexcept
     : blocks_(std::exchange(other.blocks_, {})), bytes_(std::exchange(other.bytes_, 0)) {}
 
 std::byte* DeviceAllocator::allocate(std::int64_t bytes) {
-  auto* block = static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), kAlignment, std::nothrow));
+  auto* block =
+      static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), kAlignment, std::nothrow));
   if (!block) return nullptr;
   blocks_.push_back(block);
   bytes_ += bytes;

@@ -18,9 +18,11 @@ namespace alpa {
 namespace {
 
 int threads_of(const ExecutorOptions& options, int num_devices) {
-  require(options.threads_per_device >= 0, "executor: {} threads per device; give 0 for as many as there are cores, or more",
+  require(options.threads_per_device >= 0,
+          "executor: {} threads per device; give 0 for as many as there are cores, or more",
           options.threads_per_device);
-  return options.threads_per_device > 0 ? options.threads_per_device : std::max(1, usable_cores() / num_devices);
+  return options.threads_per_device > 0 ? options.threads_per_device
+                                        : std::max(1, usable_cores() / num_devices);
 }
 
 template <class Map>
@@ -44,7 +46,8 @@ TensorType batch_type(const Graph& graph, const Input& input) {
   return type;
 }
 
-/// Ranks whose shard of `spec` is not that of a lower rank: those at coordinate 0 of every axis that does not split.
+/// Ranks whose shard of `spec` is not that of a lower rank: those at coordinate 0 of every axis that does
+/// not split.
 bool is_owner(const DeviceMesh& mesh, const ShardingSpec& spec, int rank) {
   const std::vector<int> at = mesh.coordinates(rank);
   for (int axis = 0; axis < mesh.num_axes(); ++axis)
@@ -67,12 +70,15 @@ bool overlaps(const ExecutorOptions& options, int num_devices) {
 }
 
 struct Executor::Impl {
-  Impl(SpmdProgram given, ExecutorOptions given_options) : program(std::move(given)), options(given_options) {
+  Impl(SpmdProgram given, ExecutorOptions given_options)
+      : program(std::move(given)), options(given_options) {
     const int n = program.mesh.num_devices(), threads = threads_of(options, n);
     const Surroundings surroundings{program, groups, communication_groups, failure};
     for (int rank = 0; rank < n; ++rank)
-      devices.push_back(std::make_unique<Device>(lower(program, rank, overlaps(options, n)), surroundings, threads));
-    const bool communicates = std::any_of(devices.begin(), devices.end(), [](const auto& device) { return device->communicates(); });
+      devices.push_back(
+          std::make_unique<Device>(lower(program, rank, overlaps(options, n)), surroundings, threads));
+    const bool communicates = std::any_of(devices.begin(), devices.end(),
+                                          [](const auto& device) { return device->communicates(); });
     inputs.batch.resize(program.graph.inputs.size());
     inputs.scalars.resize(program.graph.inputs.size());
     crew = std::make_unique<Crew>(communicates ? 2 * n : n);
@@ -97,7 +103,8 @@ struct Executor::Impl {
   }
 
   void check_owner(const DeviceState& state) const {
-    require(state.owner == this, "executor: this state was made by another executor; use the one whose make_state returned it");
+    require(state.owner == this,
+            "executor: this state was made by another executor; use the one whose make_state returned it");
   }
 
   std::shared_ptr<DeviceState> allocate(std::uint64_t seed) const {
@@ -108,7 +115,9 @@ struct Executor::Impl {
       const std::int64_t bytes = device->program().arena_bytes;
       state->allocators.emplace_back();
       state->arenas.push_back(state->allocators.back().allocate(bytes));
-      require(state->arenas.back() != nullptr, "device {}: no memory for an arena of {} bytes; use more devices, a memory budget or more micro-batches",
+      require(state->arenas.back() != nullptr,
+              "device {}: no memory for an arena of {} bytes; use more devices, a memory budget or more "
+              "micro-batches",
               device->program().rank, bytes);
     }
     return state;
@@ -128,7 +137,9 @@ struct Executor::Impl {
     const ShardingSpec& spec = program.specs[input.value];
     if (is_owner(program.mesh, spec, rank) != owners) return;
     const KernelTensor tensor = shard(state, input, rank);
-    if (owners) return initialize(tensor, input.name, graph().producer(input.value).attributes, state.seed, devices[rank]->team());
+    if (owners)
+      return initialize(tensor, input.name, graph().producer(input.value).attributes, state.seed,
+                        devices[rank]->team());
     const KernelTensor source = shard(state, input, owner_of(program.mesh, spec, rank));
     std::copy_n(source.data, tensor.type.bytes(), tensor.data);
   }
@@ -138,14 +149,15 @@ struct Executor::Impl {
   void take_batch(const std::map<std::string, Array>& batch) {
     const std::vector<std::string> names = names_of(graph(), InputKind::batch);
     for (const auto& [name, array] : batch)
-      require(std::find(names.begin(), names.end(), name) != names.end(), "no batch input is called \"{}\"; known are {}", name,
-              known_names(names));
+      require(std::find(names.begin(), names.end(), name) != names.end(),
+              "no batch input is called \"{}\"; known are {}", name, known_names(names));
     for (std::size_t i = 0; i < graph().inputs.size(); ++i) {
       const Input& input = graph().inputs[i];
       if (input.kind != InputKind::batch) continue;
       const TensorType type = batch_type(graph(), input);
       const auto given = batch.find(input.name);
-      require(given != batch.end(), "batch input \"{}\" is missing; give an array of type {}", input.name, to_string(type));
+      require(given != batch.end(), "batch input \"{}\" is missing; give an array of type {}", input.name,
+              to_string(type));
       require(given->second.type() == type, "batch input \"{}\" is {}, but the step takes {}", input.name,
               to_string(given->second.type()), to_string(type));
       inputs.batch[i] = given->second.data();
@@ -155,8 +167,8 @@ struct Executor::Impl {
   void take_scalars(const std::map<std::string, double>& scalars) {
     const std::vector<std::string> names = names_of(graph(), InputKind::scalar);
     for (const auto& [name, value] : scalars)
-      require(std::find(names.begin(), names.end(), name) != names.end(), "no scalar input is called \"{}\"; known are {}", name,
-              known_names(names));
+      require(std::find(names.begin(), names.end(), name) != names.end(),
+              "no scalar input is called \"{}\"; known are {}", name, known_names(names));
     for (std::size_t i = 0; i < graph().inputs.size(); ++i) {
       const Input& input = graph().inputs[i];
       if (input.kind != InputKind::scalar) continue;
@@ -176,7 +188,8 @@ struct Executor::Impl {
       devices[rank]->prepare_step();
     }
     crew->run([&](int index) {
-      const bool done = index < num_devices() ? devices[index]->step(inputs) : devices[index - num_devices()]->communicate();
+      const bool done = index < num_devices() ? devices[index]->step(inputs)
+                                              : devices[index - num_devices()]->communicate();
       if (!done) stop();
     });
   }
@@ -200,7 +213,8 @@ struct Executor::Impl {
     const DeviceProgram& device = devices[0]->program();
     for (std::size_t i = 0; i < graph().metrics.size(); ++i) {
       const Buffer& buffer = device.buffers[device.reported[i]];
-      values[graph().metrics[i].name] = load_element(buffer.type.dtype, state.arenas[0] + buffer.arena_offset);
+      values[graph().metrics[i].name] =
+          load_element(buffer.type.dtype, state.arenas[0] + buffer.arena_offset);
     }
     return values;
   }
@@ -209,8 +223,9 @@ struct Executor::Impl {
     if (!options.check_finite) return;
     for (const auto& [name, value] : values)
       require(std::isfinite(value),
-              "metric \"{}\" is {} in step {}; lower the learning rate, clip gradients, or look for a division by zero or log of 0", name, value,
-              step);
+              "metric \"{}\" is {} in step {}; lower the learning rate, clip gradients, or look for a "
+              "division by zero or log of 0",
+              name, value, step);
   }
 
   SpmdProgram program;
@@ -223,7 +238,8 @@ struct Executor::Impl {
   std::unique_ptr<Crew> crew;  ///< last: its threads use all of the above
 };
 
-Executor::Executor(SpmdProgram program, ExecutorOptions options) : impl_(std::make_unique<Impl>(std::move(program), options)) {}
+Executor::Executor(SpmdProgram program, ExecutorOptions options)
+    : impl_(std::make_unique<Impl>(std::move(program), options)) {}
 Executor::~Executor() = default;
 
 std::shared_ptr<DeviceState> Executor::make_state(std::uint64_t seed) const {
@@ -237,7 +253,9 @@ std::map<std::string, double> Executor::run(DeviceState& state, const std::map<s
                                             const std::map<std::string, double>& scalars) {
   const std::lock_guard lock(impl_->mutex);
   impl_->check_owner(state);
-  require(state.failure.empty(), "this state is unusable since a step failed: {}; make a new one or restore a checkpoint", state.failure);
+  require(state.failure.empty(),
+          "this state is unusable since a step failed: {}; make a new one or restore a checkpoint",
+          state.failure);
   impl_->take_batch(batch);
   impl_->take_scalars(scalars);
   impl_->run_devices(state);
@@ -268,7 +286,8 @@ void Executor::write(DeviceState& state, const std::string& name, const Array& a
   impl_->check_owner(state);
   const Input& input = impl_->find_state(name);
   const TensorType& type = impl_->graph().type(input.value);
-  require(array.type() == type, "state \"{}\" is {}, but the array is {}", name, to_string(type), to_string(array.type()));
+  require(array.type() == type, "state \"{}\" is {}, but the array is {}", name, to_string(type),
+          to_string(array.type()));
   for (int rank = 0; rank < impl_->num_devices(); ++rank) {
     const KernelTensor shard = impl_->shard(state, input, rank);
     const Shape origin(shard.offset.size(), 0);
@@ -289,15 +308,17 @@ std::int64_t Executor::planned_bytes() const {
 
 std::int64_t Executor::measured_bytes(const DeviceState& state) const {
   std::int64_t bytes = 0;
-  for (const DeviceAllocator& allocator : state.allocators) bytes = std::max(bytes, allocator.bytes_in_use());
+  for (const DeviceAllocator& allocator : state.allocators)
+    bytes = std::max(bytes, allocator.bytes_in_use());
   return bytes;
 }
 
 std::map<std::string, Traffic> Executor::measured_traffic() const {
-  constexpr std::pair<comm::Operation, CollectiveKind> kKinds[] = {{comm::Operation::all_reduce, CollectiveKind::all_reduce},
-                                                                   {comm::Operation::all_gather, CollectiveKind::all_gather},
-                                                                   {comm::Operation::reduce_scatter, CollectiveKind::reduce_scatter},
-                                                                   {comm::Operation::all_to_all, CollectiveKind::all_to_all}};
+  constexpr std::pair<comm::Operation, CollectiveKind> kKinds[] = {
+      {comm::Operation::all_reduce, CollectiveKind::all_reduce},
+      {comm::Operation::all_gather, CollectiveKind::all_gather},
+      {comm::Operation::reduce_scatter, CollectiveKind::reduce_scatter},
+      {comm::Operation::all_to_all, CollectiveKind::all_to_all}};
   const std::lock_guard lock(impl_->mutex);
   std::map<std::string, Traffic> most;
   for (int rank = 0; rank < impl_->num_devices(); ++rank) {

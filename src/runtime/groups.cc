@@ -28,7 +28,8 @@ std::vector<std::pair<int, comm::Counts>> Groups::counts(int rank) const {
   for (const auto& [ranks, index] : index_) {
     const auto at = std::find(ranks.begin(), ranks.end(), rank);
     if (at == ranks.end()) continue;
-    counts.emplace_back(static_cast<int>(ranks.size()), groups_[index]->counts(static_cast<int>(at - ranks.begin())));
+    counts.emplace_back(static_cast<int>(ranks.size()),
+                        groups_[index]->counts(static_cast<int>(at - ranks.begin())));
   }
   return counts;
 }

@@ -9,9 +9,10 @@
 
 namespace alpa {
 
-/// Fills a local shard of state `name` as the attributes of its input node say ("init", "a", "b"). Every element is a function of seed, name and
-/// its index in the whole tensor.
-void initialize(const KernelTensor& shard, const std::string& name, const Attributes& attributes, std::uint64_t seed, ThreadTeam& team);
+/// Fills a local shard of state `name` as the attributes of its input node say ("init", "a", "b"). Every
+/// element is a function of seed, name and its index in the whole tensor.
+void initialize(const KernelTensor& shard, const std::string& name, const Attributes& attributes,
+                std::uint64_t seed, ThreadTeam& team);
 
 /// `value` as an element of type `dtype`, rounded to nearest even, integers towards zero.
 void store_element(DType dtype, std::byte* to, double value);

@@ -8,7 +8,9 @@ namespace alpa {
 /// Buffer `buffer` as a kernel sees it; data is not set.
 KernelTensor kernel_tensor(const DeviceProgram& device, int buffer);
 
-/// The call of a compute instruction without data, step or preparation. Throws Bug if the operator has no CPU kernel.
-KernelCall kernel_call(const DeviceProgram& device, const SpmdProgram& program, const Instruction& instruction, ThreadTeam& team);
+/// The call of a compute instruction without data, step or preparation. Throws Bug if the operator has no
+/// CPU kernel.
+KernelCall kernel_call(const DeviceProgram& device, const SpmdProgram& program,
+                       const Instruction& instruction, ThreadTeam& team);
 
 }  // namespace alpa

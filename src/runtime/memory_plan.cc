@@ -14,7 +14,9 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment; }
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
 
 template <class Body>
 void for_each_instruction(DeviceProgram& device, Body&& body) {
@@ -39,8 +41,11 @@ void add_workspaces(DeviceProgram& device, const SpmdProgram& program) {
 /// Lets results take over the memory of operands that die where the results are made.
 class InPlace {
  public:
-  InPlace(DeviceProgram& device, const SpmdProgram& program) : device_(device), program_(program), ranges_(live_ranges(device)) {
+  InPlace(DeviceProgram& device, const SpmdProgram& program)
+      : device_(device), program_(program), ranges_(live_ranges(device)) {
     for (int buffer : device.kept) fixed_.push_back(memory_of(device, buffer));
+    // The next micro-batch reads an accumulator again, whatever its live range says of this one.
+    for (int buffer : device.zeroed) fixed_.push_back(memory_of(device, buffer));
   }
 
   void run() {
@@ -55,7 +60,7 @@ class InPlace {
     if (is_fixed(result) || ranges_[result].begin != position) return;
     for (std::size_t i = 0; i < instruction.inputs.size(); ++i) {
       const int operand = memory_of(device_, instruction.inputs[i]);
-      if (operand == result || is_fixed(operand) || ranges_[operand].end != last_position(instruction, position)) continue;
+      if (operand == result || is_fixed(operand) || !dies_in(instruction, position, operand)) continue;
       if (!may_overwrite(device_, program_, instruction, i, o) || !alone(instruction, operand, o)) continue;
       device_.buffers[result].alias_of = operand;
       ranges_[operand].end = ranges_[result].end;
@@ -64,30 +69,37 @@ class InPlace {
     }
   }
 
-  /// Where an operand that dies in the instruction ends: for a started collective at its wait, which is where its results are there.
-  int last_position(const Instruction& instruction, int position) const {
-    if (instruction.kind != Kind::start) return position;
-    const int first = position < static_cast<int>(device_.accumulate.size()) ? 0 : static_cast<int>(device_.accumulate.size());
-    const std::vector<Instruction>& list = first == 0 && !device_.accumulate.empty() ? device_.accumulate : device_.apply;
-    for (int i = 0; i < static_cast<int>(list.size()); ++i)
-      if (list[i].kind == Kind::wait && list[i].awaits == position - first) return first + i;
-    bug("instruction {} starts a collective that nobody awaits", position);
+  /// True if nothing but the instruction uses the memory from here on. A started collective's operand lives
+  /// until its wait, and another instruction may read it meanwhile.
+  bool dies_in(const Instruction& instruction, int position, int memory) const {
+    if (instruction.kind == Kind::start)
+      return !used_after(device_, memory, position) && !is_reported(memory);
+    return ranges_[memory].end == position;
+  }
+
+  bool is_reported(int memory) const {
+    return std::any_of(device_.reported.begin(), device_.reported.end(),
+                       [&](int buffer) { return memory_of(device_, buffer) == memory; });
   }
 
   /// Every operand in this memory may be overwritten, and no other result lies there.
   bool alone(const Instruction& instruction, int memory, std::size_t o) const {
     for (std::size_t i = 0; i < instruction.inputs.size(); ++i)
-      if (memory_of(device_, instruction.inputs[i]) == memory && !may_overwrite(device_, program_, instruction, i, o)) return false;
+      if (memory_of(device_, instruction.inputs[i]) == memory &&
+          !may_overwrite(device_, program_, instruction, i, o))
+        return false;
     return std::none_of(instruction.outputs.begin(), instruction.outputs.end(),
                         [&](int output) { return memory_of(device_, output) == memory; });
   }
 
-  bool is_fixed(int memory) const { return std::find(fixed_.begin(), fixed_.end(), memory) != fixed_.end(); }
+  bool is_fixed(int memory) const {
+    return std::find(fixed_.begin(), fixed_.end(), memory) != fixed_.end();
+  }
 
   DeviceProgram& device_;
   const SpmdProgram& program_;
   std::vector<LiveRange> ranges_;
-  std::vector<int> fixed_;  ///< memory of state
+  std::vector<int> fixed_;  ///< memory of state and accumulators
 };
 
 /// A stretch of the arena for some time.
@@ -100,7 +112,8 @@ struct Block {
   std::int64_t length() const { return range.end - range.begin + 1; }
 };
 
-/// Lowest gap that holds the block (or the tightest one, if `tight`) among the placed ones that live at the same time.
+/// Lowest gap that holds the block (or the tightest one, if `tight`) among the placed ones that live at the
+/// same time.
 std::int64_t find_gap(const Block& block, const std::vector<Block>& placed_by_offset, bool tight) {
   std::int64_t best = -1, best_size = 0, free_from = 0;
   for (const Block& other : placed_by_offset) {
@@ -123,7 +136,8 @@ std::int64_t pack(std::vector<Block>& blocks, bool tight) {
   for (Block& block : blocks) {
     block.offset = find_gap(block, placed, tight);
     end = std::max(end, block.offset + block.bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), block, [](const Block& a, const Block& b) { return a.offset < b.offset; }),
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), block,
+                                   [](const Block& a, const Block& b) { return a.offset < b.offset; }),
                   block);
   }
   return end;
@@ -145,7 +159,8 @@ std::vector<Block> blocks_of(const DeviceProgram& device) {
   const std::vector<LiveRange> ranges = live_ranges(device);
   std::vector<Block> blocks;
   for (int b = 0; b < static_cast<int>(device.buffers.size()); ++b)
-    if (!ranges[b].empty() && device.buffers[b].type.bytes() > 0) blocks.push_back({b, aligned(device.buffers[b].type.bytes()), ranges[b]});
+    if (!ranges[b].empty() && device.buffers[b].type.bytes() > 0)
+      blocks.push_back({b, aligned(device.buffers[b].type.bytes()), ranges[b]});
   return blocks;
 }
 
@@ -160,7 +175,9 @@ std::int64_t bound_of(const std::vector<Block>& blocks, int positions) {
   return most;
 }
 
-int positions_of(const DeviceProgram& device) { return static_cast<int>(device.accumulate.size() + device.apply.size()); }
+int positions_of(const DeviceProgram& device) {
+  return static_cast<int>(device.accumulate.size() + device.apply.size());
+}
 
 /// The best of several packings; stops at one that can't be beaten.
 std::vector<Block> packed(const DeviceProgram& device) {
@@ -189,7 +206,8 @@ DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& progra
   InPlace(result, program).run();
   for (const Block& block : packed(result)) {
     result.buffers[block.buffer].arena_offset = block.offset;
-    result.arena_bytes = std::max(result.arena_bytes, block.offset + result.buffers[block.buffer].type.bytes());
+    result.arena_bytes =
+        std::max(result.arena_bytes, block.offset + result.buffers[block.buffer].type.bytes());
   }
   for (int b = 0; b < static_cast<int>(result.buffers.size()); ++b)
     result.buffers[b].arena_offset = result.buffers[memory_of(result, b)].arena_offset;
@@ -202,18 +220,24 @@ void verify_memory(const DeviceProgram& device, const SpmdProgram& program) {
   for (Block& block : blocks) {
     block.offset = device.buffers[block.buffer].arena_offset;
     block.bytes = device.buffers[block.buffer].type.bytes();
-    invariant(block.offset >= 0 && block.offset % kBufferAlignment == 0 && block.offset + block.bytes <= device.arena_bytes,
-              "memory of device {} of {}: buffer {} of {} bytes at {} in an arena of {}", device.rank, shape_text(program.mesh), block.buffer,
-              block.bytes, block.offset, device.arena_bytes);
+    invariant(block.offset >= 0 && block.offset % kBufferAlignment == 0 &&
+                  block.offset + block.bytes <= device.arena_bytes,
+              "memory of device {} of {}: buffer {} of {} bytes at {} in an arena of {}", device.rank,
+              shape_text(program.mesh), block.buffer, block.bytes, block.offset, device.arena_bytes);
   }
-  std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) { return a.offset < b.offset; });
+  std::sort(blocks.begin(), blocks.end(),
+            [](const Block& a, const Block& b) { return a.offset < b.offset; });
   for (std::size_t i = 0; i < blocks.size(); ++i)
-    for (std::size_t j = i + 1; j < blocks.size() && blocks[j].offset < blocks[i].offset + blocks[i].bytes; ++j)
-      invariant(!blocks[i].range.overlaps(blocks[j].range), "memory of device {} of {}: buffers {} and {} overlap at {}", device.rank,
+    for (std::size_t j = i + 1; j < blocks.size() && blocks[j].offset < blocks[i].offset + blocks[i].bytes;
+         ++j)
+      invariant(!blocks[i].range.overlaps(blocks[j].range),
+                "memory of device {} of {}: buffers {} and {} overlap at {}", device.rank,
                 shape_text(program.mesh), blocks[i].buffer, blocks[j].buffer, blocks[j].offset);
 }
 
-std::int64_t live_bytes_bound(const DeviceProgram& device) { return bound_of(blocks_of(device), positions_of(device)); }
+std::int64_t live_bytes_bound(const DeviceProgram& device) {
+  return bound_of(blocks_of(device), positions_of(device));
+}
 
 DeviceProgram lower(const SpmdProgram& program, int rank, bool overlap) {
   DeviceProgram device = plan_memory(emit(program, rank, overlap), program);

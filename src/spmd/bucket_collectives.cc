@@ -9,9 +9,12 @@
 namespace alpa {
 namespace {
 
-bool is_reduction(const Node& node) { return node.op == &ops::all_reduce || node.op == &ops::reduce_scatter; }
+bool is_reduction(const Node& node) {
+  return node.op == &ops::all_reduce || node.op == &ops::reduce_scatter;
+}
 
-/// The node order in which every reduction follows the last producer of its operands, or the node before its region.
+/// The node order in which every reduction follows the last producer of its operands, or the node before
+/// its region.
 std::vector<int> reductions_early(const Graph& graph) {
   const int size = static_cast<int>(graph.nodes.size());
   std::vector<int> place(size), order(size);
@@ -21,7 +24,8 @@ std::vector<int> reductions_early(const Graph& graph) {
     place[n] = n;
     if (!is_reduction(graph.nodes[n])) continue;
     place[n] = region_start - 1;
-    for (int value : graph.nodes[n].operands) place[n] = std::max(place[n], place[graph.values[value].producer]);
+    for (int value : graph.nodes[n].operands)
+      place[n] = std::max(place[n], place[graph.values[value].producer]);
   }
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return place[a] < place[b]; });
@@ -39,13 +43,16 @@ struct Kind {
 
 class Bucketing {
  public:
-  Bucketing(const SpmdProgram& program, std::int64_t bucket_bytes) : program_(program), bucket_bytes_(bucket_bytes) {}
+  Bucketing(const SpmdProgram& program, std::int64_t bucket_bytes)
+      : program_(program), bucket_bytes_(bucket_bytes) {}
 
   SpmdProgram run() {
     for (int n : reductions_early(program_.graph)) {
       if (reads_bucket(n)) open_ = -1;
-      if (joins(n)) extend(n);
-      else start(n);
+      if (joins(n))
+        extend(n);
+      else
+        start(n);
     }
     std::vector<Node> nodes;
     for (const std::vector<int>& unit : units_)
@@ -58,14 +65,16 @@ class Bucketing {
 
   std::int64_t bytes(int n) const {
     std::int64_t bytes = 0;
-    for (int value : node(n).operands) bytes += shard_bytes(program_.graph.type(value), program_.specs[value], program_.mesh);
+    for (int value : node(n).operands)
+      bytes += shard_bytes(program_.graph.type(value), program_.specs[value], program_.mesh);
     return bytes;
   }
 
   Kind kind(int n) const {
     const int value = node(n).operands[0];
     const std::vector<std::int64_t>& axes = node(n).attributes.integers("axes");
-    return {axes, combiner_on(program_.specs[value], static_cast<int>(axes[0])), program_.graph.type(value).dtype, node(n).region};
+    return {axes, combiner_on(program_.specs[value], static_cast<int>(axes[0])),
+            program_.graph.type(value).dtype, node(n).region};
   }
 
   bool reads_bucket(int n) const {

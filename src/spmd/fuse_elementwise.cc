@@ -24,7 +24,10 @@ bool is_wide(DType dtype) { return dtype == f64 || dtype == i32; }
 class Grouping {
  public:
   explicit Grouping(const SpmdProgram& program)
-      : program_(program), graph_(program.graph), readers_(consumers(program.graph)), group_of_(graph_.nodes.size(), -1) {}
+      : program_(program),
+        graph_(program.graph),
+        readers_(consumers(program.graph)),
+        group_of_(graph_.nodes.size(), -1) {}
 
   /// Groups of node numbers, ascending; every elementwise node is in one.
   std::vector<std::vector<int>> run() {
@@ -40,20 +43,22 @@ class Grouping {
   Space space_of(int n) const {
     const Node& node = graph_.nodes[n];
     const int result = node.results[0];
-    Space space{graph_.type(result).shape, program_.specs[result], node.region, is_wide(graph_.type(result).dtype)};
+    Space space{graph_.type(result).shape, program_.specs[result], node.region,
+                is_wide(graph_.type(result).dtype)};
     for (int value : node.operands) space.wide |= is_wide(graph_.type(value).dtype);
     return space;
   }
 
   int producer(int value) const { return graph_.values[value].producer; }
 
-  /// Node n joins every group that made one of its operands and may stand here, at n: later groups first, so that earlier ones whose
-  /// results only those read may follow.
+  /// Node n joins every group that made one of its operands and may stand here, at n: later groups first,
+  /// so that earlier ones whose results only those read may follow.
   void place(int n) {
     std::vector<int> candidates;
     for (int value : graph_.nodes[n].operands)
       if (const int g = group_of_[producer(value)]; g >= 0) candidates.push_back(g);
-    std::sort(candidates.begin(), candidates.end(), [&](int a, int b) { return groups_[a].back() > groups_[b].back(); });
+    std::sort(candidates.begin(), candidates.end(),
+              [&](int a, int b) { return groups_[a].back() > groups_[b].back(); });
     candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
     const int own = static_cast<int>(groups_.size());
     groups_.push_back({n});
@@ -64,8 +69,8 @@ class Grouping {
 
   bool fits(int g, int own) const {
     const int n = groups_[own].back();
-    return groups_[g].size() + groups_[own].size() <= kMaxMembers && space_of(groups_[g].front()) == space_of(n) &&
-           can_wait(g, own) && !awaits_collective(g, own);
+    return groups_[g].size() + groups_[own].size() <= kMaxMembers &&
+           space_of(groups_[g].front()) == space_of(n) && can_wait(g, own) && !awaits_collective(g, own);
   }
 
   /// True if nothing but the members of `own` reads group g's results before `own` stands.
@@ -84,7 +89,8 @@ class Grouping {
   bool awaits_collective(int g, int own) const {
     for (int member : groups_[own])
       for (int value : graph_.nodes[member].operands)
-        if (producer(value) > groups_[g].back() && is_collective(graph_.nodes[producer(value)])) return true;
+        if (producer(value) > groups_[g].back() && is_collective(graph_.nodes[producer(value)]))
+          return true;
     return false;
   }
 
@@ -98,7 +104,8 @@ class Grouping {
   const SpmdProgram& program_;
   const Graph& graph_;
   std::vector<std::vector<int>> readers_;
-  std::vector<std::vector<int>> groups_;  ///< empty once absorbed; a group stands where its last member stood
+  std::vector<std::vector<int>>
+      groups_;  ///< empty once absorbed; a group stands where its last member stood
   std::vector<int> group_of_;
 };
 
@@ -109,11 +116,16 @@ void drop_unread(const SpmdProgram& program, std::vector<Node>& nodes) {
   for (const Metric& metric : program.graph.metrics) read[metric.value] = true;
   for (std::size_t i = nodes.size(); i-- > 0;) {
     Node& node = nodes[i];
-    const bool absorbed = (node.op == &ops::constant || node.op == &ops::broadcast) && !read[node.results[0]];
-    if (absorbed) node.op = nullptr;
-    else for (int value : node.operands) read[value] = true;
+    const bool absorbed =
+        (node.op == &ops::constant || node.op == &ops::broadcast) && !read[node.results[0]];
+    if (absorbed)
+      node.op = nullptr;
+    else
+      for (int value : node.operands) read[value] = true;
   }
-  nodes.erase(std::remove_if(nodes.begin(), nodes.end(), [](const Node& node) { return node.op == nullptr; }), nodes.end());
+  nodes.erase(
+      std::remove_if(nodes.begin(), nodes.end(), [](const Node& node) { return node.op == nullptr; }),
+      nodes.end());
 }
 
 }  // namespace
@@ -127,7 +139,9 @@ SpmdProgram fuse_elementwise(const SpmdProgram& program) {
     for (int member : group) nodes[member].op = nullptr;
     nodes[group.back()] = std::move(*fused);
   }
-  nodes.erase(std::remove_if(nodes.begin(), nodes.end(), [](const Node& node) { return node.op == nullptr; }), nodes.end());
+  nodes.erase(
+      std::remove_if(nodes.begin(), nodes.end(), [](const Node& node) { return node.op == nullptr; }),
+      nodes.end());
   drop_unread(program, nodes);
   return with_nodes(program, std::move(nodes));
 }

@@ -41,7 +41,8 @@ struct Source {
   int index;
 };
 
-/// Reading a value: the tensor behind a broadcast, and the dimension of the iteration space each of its dimensions is.
+/// Reading a value: the tensor behind a broadcast, and the dimension of the iteration space each of its
+/// dimensions is.
 struct Reading {
   int value;
   std::vector<std::int64_t> dims;
@@ -81,7 +82,9 @@ class GroupFusion {
 
  private:
   bool is_wide(const Node& node) const {
-    const auto wide = [&](int value) { return graph_.type(value).dtype == f64 || graph_.type(value).dtype == i32; };
+    const auto wide = [&](int value) {
+      return graph_.type(value).dtype == f64 || graph_.type(value).dtype == i32;
+    };
     return wide(node.results[0]) || std::any_of(node.operands.begin(), node.operands.end(), wide);
   }
 
@@ -112,7 +115,8 @@ class GroupFusion {
 
   /// False for formulas whose results are whole small numbers: exact in every type.
   static bool rounds(ElementwiseOp op) {
-    return !(op >= ElementwiseOp::eq && op <= ElementwiseOp::ge) && op != ElementwiseOp::step && op != ElementwiseOp::sign;
+    return !(op >= ElementwiseOp::eq && op <= ElementwiseOp::ge) && op != ElementwiseOp::step &&
+           op != ElementwiseOp::sign;
   }
 
   Source add_step(int code, const std::vector<Source>& sources) {
@@ -167,11 +171,14 @@ class GroupFusion {
     program.num_inputs = static_cast<int>(inputs_.size());
     program.constants = constants_;
     for (const auto& [code, sources] : steps_) {
-      const auto operand = [&, &sources = sources](std::size_t i) { return i < sources.size() ? number(sources[i]) : -1; };
+      const auto operand = [&, &sources = sources](std::size_t i) {
+        return i < sources.size() ? number(sources[i]) : -1;
+      };
       program.steps.push_back({code, operand(0), operand(1), operand(2)});
     }
     if (!aligned_at_last())
-      for (const Reading& reading : inputs_) program.dims.insert(program.dims.end(), reading.dims.begin(), reading.dims.end());
+      for (const Reading& reading : inputs_)
+        program.dims.insert(program.dims.end(), reading.dims.begin(), reading.dims.end());
     return program;
   }
 
@@ -187,7 +194,8 @@ class GroupFusion {
   std::string name() const {
     const auto name_of = [&](int n) { return graph_.nodes[n].name; };
     if (group_.size() == 1) return name_of(group_[0]);
-    return name_of(group_.front()) + (group_.size() > 2 ? fmt::format("+{}+", group_.size() - 2) : "+") + name_of(group_.back());
+    return name_of(group_.front()) + (group_.size() > 2 ? fmt::format("+{}+", group_.size() - 2) : "+") +
+           name_of(group_.back());
   }
 
   const Graph& graph_;
@@ -203,7 +211,8 @@ class GroupFusion {
 
 }  // namespace
 
-std::optional<Node> fuse_group(const SpmdProgram& program, const std::vector<std::vector<int>>& readers, const std::vector<int>& group) {
+std::optional<Node> fuse_group(const SpmdProgram& program, const std::vector<std::vector<int>>& readers,
+                               const std::vector<int>& group) {
   return GroupFusion(program, group).run(readers);
 }
 

@@ -1,8 +1,8 @@
 // src/spmd/fused.cc — several elementwise formulas in one pass over tensors of one shape
+#include "fused.h"
 #include "alpa/base/error.h"
 #include "alpa/spmd/program.h"
 #include "alpa/tensor/elementwise_program.h"
-#include "fused.h"
 #include "kernels/cpu/kernels.h"
 
 namespace alpa {
@@ -27,12 +27,14 @@ Rule fused_rule(const OpQuery& query) {
     result[d] = {static_cast<int>(d)};
     rule.factors.push_back({shape[d], FactorKind::pass, false});
   }
-  const ElementwiseProgram program = parse_elementwise_program(query.attributes, static_cast<int>(query.operands.size()));
+  const ElementwiseProgram program =
+      parse_elementwise_program(query.attributes, static_cast<int>(query.operands.size()));
   std::size_t mapped = 0;
   for (const TensorType& type : query.operands) {
     DimFactors dims(type.shape.size());
     for (std::size_t d = 0; d < dims.size(); ++d) {
-      const std::size_t to = program.dims.empty() ? shape.size() - dims.size() + d : program.dims.at(mapped++);
+      const std::size_t to =
+          program.dims.empty() ? shape.size() - dims.size() + d : program.dims.at(mapped++);
       if (type.shape[d] == shape.at(to) && shape[to] != 1) dims[d] = result[to];
     }
     rule.operands.push_back(std::move(dims));
@@ -52,7 +54,8 @@ const OpDef ops::fused = {
     .cpu = &cpu::fused,
 };
 
-Attributes fused_attributes(const ElementwiseProgram& program, const Shape& shape, const std::vector<DType>& dtypes) {
+Attributes fused_attributes(const ElementwiseProgram& program, const Shape& shape,
+                            const std::vector<DType>& dtypes) {
   Attributes attributes = to_attributes(program);
   std::string names;
   for (DType dtype : dtypes) names += (names.empty() ? "" : " ") + std::string(name_of(dtype));

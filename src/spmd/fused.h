@@ -7,6 +7,7 @@
 namespace alpa {
 
 /// Attributes of a fused node whose results have this shape and these element types.
-Attributes fused_attributes(const ElementwiseProgram& program, const Shape& shape, const std::vector<DType>& dtypes);
+Attributes fused_attributes(const ElementwiseProgram& program, const Shape& shape,
+                            const std::vector<DType>& dtypes);
 
 }  // namespace alpa

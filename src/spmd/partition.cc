@@ -31,9 +31,14 @@ Attributes attributes_of(const ReshardStep& step) {
 class Partitioner {
  public:
   Partitioner(const Graph& graph, const ShardingPlan& plan)
-      : graph_(graph), plan_(plan), value_of_(graph.values.size(), -1), reshards_of_(graph.values.size()),
-        outputs_of_(graph.values.size()), accumulator_of_(graph.values.size(), -1) {
-    for (int r = 0; r < static_cast<int>(plan.reshards.size()); ++r) reshards_of_[plan.reshards[r].value].push_back(r);
+      : graph_(graph),
+        plan_(plan),
+        value_of_(graph.values.size(), -1),
+        reshards_of_(graph.values.size()),
+        outputs_of_(graph.values.size()),
+        accumulator_of_(graph.values.size(), -1) {
+    for (int r = 0; r < static_cast<int>(plan.reshards.size()); ++r)
+      reshards_of_[plan.reshards[r].value].push_back(r);
     for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u) {
       const Update& update = graph.updates[u];
       const bool accumulates = find_input(graph, update.input)->kind == InputKind::accumulator;
@@ -41,7 +46,8 @@ class Partitioner {
       outputs_of_[update.value].push_back({use_of_update(graph, u), plan.specs[update.input], accumulates});
     }
     for (int m = 0; m < static_cast<int>(graph.metrics.size()); ++m)
-      outputs_of_[graph.metrics[m].value].push_back({use_of_metric(graph, m), ShardingSpec::replicated(), false});
+      outputs_of_[graph.metrics[m].value].push_back(
+          {use_of_metric(graph, m), ShardingSpec::replicated(), false});
     program_.mesh = plan.mesh;
     program_.graph.num_micro_batches = graph.num_micro_batches;
   }
@@ -56,7 +62,8 @@ class Partitioner {
     for (const Input& input : graph_.inputs)
       program_.graph.inputs.push_back({value_of_[input.value], input.kind, input.name});
     for (int u = 0; u < static_cast<int>(graph_.updates.size()); ++u)
-      program_.graph.updates.push_back({value_of_[graph_.updates[u].input], settled_.at(use_of_update(graph_, u))});
+      program_.graph.updates.push_back(
+          {value_of_[graph_.updates[u].input], settled_.at(use_of_update(graph_, u))});
     for (int m = 0; m < static_cast<int>(graph_.metrics.size()); ++m)
       program_.graph.metrics.push_back({graph_.metrics[m].name, settled_.at(use_of_metric(graph_, m))});
     return std::move(program_);
@@ -71,7 +78,8 @@ class Partitioner {
   };
 
   bool enters_apply(int n) const {
-    return graph_.nodes[n].region == Region::apply && (n == 0 || graph_.nodes[n - 1].region != Region::apply);
+    return graph_.nodes[n].region == Region::apply &&
+           (n == 0 || graph_.nodes[n - 1].region != Region::apply);
   }
 
   void add_node(int n) {
@@ -89,7 +97,9 @@ class Partitioner {
     program_.graph.nodes.push_back(std::move(copy));
   }
 
-  bool once_per_step(Region region) const { return region == Region::apply && graph_.num_micro_batches > 1; }
+  bool once_per_step(Region region) const {
+    return region == Region::apply && graph_.num_micro_batches > 1;
+  }
 
   /// Value `value` as `use` wants it, resharded if the plan says so.
   int in_spec(int value, const ShardingSpec& wanted, int use, Region region, int layer) {
@@ -103,13 +113,14 @@ class Partitioner {
     return done;
   }
 
-  /// Region apply reads an updated accumulator as the accumulator holds it: the value itself belongs to the last micro-batch.
+  /// Region apply reads an updated accumulator as the accumulator holds it: the value itself belongs to the
+  /// last micro-batch.
   int from_accumulator(int value, const ShardingSpec& held, const ShardingSpec& wanted, int layer) {
     const int source = taken_.at(value);
     if (held == wanted) return source;
     const auto path = find_reshard(graph_.type(value), held, wanted, plan_.mesh, {});
-    invariant(path.has_value(), "partition: accumulator of \"{}\" cannot go from {} to {}", graph_.producer(value).name,
-              to_string(held), to_string(wanted));
+    invariant(path.has_value(), "partition: accumulator of \"{}\" cannot go from {} to {}",
+              graph_.producer(value).name, to_string(held), to_string(wanted));
     return add_path(source, *path, Region::apply, layer);
   }
 
@@ -119,8 +130,8 @@ class Partitioner {
       if (std::find(reshard.uses.begin(), reshard.uses.end(), use) == reshard.uses.end()) continue;
       if (reshard.path.steps.back().to == wanted) return r;
     }
-    bug("partition: the plan has no reshard of \"{}\" from {} to {} for use {}", graph_.producer(value).name,
-        to_string(plan_.specs[value]), to_string(wanted), use);
+    bug("partition: the plan has no reshard of \"{}\" from {} to {} for use {}",
+        graph_.producer(value).name, to_string(plan_.specs[value]), to_string(wanted), use);
   }
 
   int add_path(int value, const ReshardPath& path, Region region, int layer) {
@@ -155,7 +166,8 @@ class Partitioner {
     return static_cast<int>(program_.specs.size()) - 1;
   }
 
-  /// Updates and metrics take a value as soon as it is there; with several micro-batches all but accumulators wait for region apply.
+  /// Updates and metrics take a value as soon as it is there; with several micro-batches all but
+  /// accumulators wait for region apply.
   void settle(int value, Region region) {
     for (const Output& output : outputs_of_[value]) {
       if (settled_.count(output.use)) continue;
@@ -173,18 +185,20 @@ class Partitioner {
 
   const Graph& graph_;
   const ShardingPlan& plan_;
-  std::vector<int> value_of_;                             ///< in the program, per value of the graph; -1: not yet
-  std::vector<std::vector<int>> reshards_of_;             ///< per value, indices into the plan's
-  std::vector<std::vector<Output>> outputs_of_;           ///< per value
-  std::vector<int> accumulator_of_;                       ///< per value: the accumulator it updates, or -1
-  std::map<std::pair<int, bool>, int> resharded_;         ///< by planned reshard and whether in apply: the result
-  std::map<int, int> settled_;                            ///< by use of an update or metric: value of the program
-  std::map<int, int> taken_;                              ///< by value that updates an accumulator: value of the program
+  std::vector<int> value_of_;                      ///< in the program, per value of the graph; -1: not yet
+  std::vector<std::vector<int>> reshards_of_;      ///< per value, indices into the plan's
+  std::vector<std::vector<Output>> outputs_of_;    ///< per value
+  std::vector<int> accumulator_of_;                ///< per value: the accumulator it updates, or -1
+  std::map<std::pair<int, bool>, int> resharded_;  ///< by planned reshard and whether in apply: the result
+  std::map<int, int> settled_;                     ///< by use of an update or metric: value of the program
+  std::map<int, int> taken_;  ///< by value that updates an accumulator: value of the program
   SpmdProgram program_;
 };
 
 }  // namespace
 
-SpmdProgram partition(const Graph& graph, const ShardingPlan& plan) { return Partitioner(graph, plan).run(); }
+SpmdProgram partition(const Graph& graph, const ShardingPlan& plan) {
+  return Partitioner(graph, plan).run();
+}
 
 }  // namespace alpa

@@ -35,7 +35,8 @@ SpmdProgram with_nodes(const SpmdProgram& program, std::vector<Node> nodes) {
 
 Combiner combiner_on(const ShardingSpec& spec, int axis) {
   const AxisPlacement& placement = spec.axes.at(axis);
-  invariant(placement.kind == AxisPlacement::Kind::partial, "spec {} is not partial over mesh axis {}", to_string(spec), axis);
+  invariant(placement.kind == AxisPlacement::Kind::partial, "spec {} is not partial over mesh axis {}",
+            to_string(spec), axis);
   return placement.combiner;
 }
 

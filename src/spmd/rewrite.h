@@ -6,8 +6,9 @@
 
 namespace alpa {
 
-/// `program` with these nodes instead, in this order; they name values by their numbers in `program`. Values are numbered anew in order
-/// of definition, those no longer defined vanish. Inputs, updates and metrics are kept.
+/// `program` with these nodes instead, in this order; they name values by their numbers in `program`.
+/// Values are numbered anew in order of definition, those no longer defined vanish. Inputs, updates and
+/// metrics are kept.
 SpmdProgram with_nodes(const SpmdProgram& program, std::vector<Node> nodes);
 
 /// Combiner of the partial results on `axis`. Throws Bug if there are none.

@@ -15,8 +15,10 @@ std::string to_string(const SpmdProgram& program) {
       text += (i > 0 ? ", " : " ") + to_string(program.specs[node.results[i]]);
     text += "\n";
   }
-  for (const Update& update : graph.updates) text += fmt::format("update %{} = %{}\n", update.input, update.value);
-  for (const Metric& metric : graph.metrics) text += fmt::format("metric \"{}\" = %{}\n", metric.name, metric.value);
+  for (const Update& update : graph.updates)
+    text += fmt::format("update %{} = %{}\n", update.input, update.value);
+  for (const Metric& metric : graph.metrics)
+    text += fmt::format("metric \"{}\" = %{}\n", metric.name, metric.value);
   return text;
 }
 

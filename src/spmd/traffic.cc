@@ -6,7 +6,8 @@ namespace {
 
 int group_size(const SpmdProgram& program, const Node& node) {
   int size = 1;
-  for (std::int64_t axis : node.attributes.integers("axes")) size *= program.mesh.size(static_cast<int>(axis));
+  for (std::int64_t axis : node.attributes.integers("axes"))
+    size *= program.mesh.size(static_cast<int>(axis));
   return size;
 }
 
@@ -14,7 +15,8 @@ int group_size(const SpmdProgram& program, const Node& node) {
 double payload_bytes(const SpmdProgram& program, const Node& node) {
   double bytes = 0;
   for (int value : collective_kind(node) == CollectiveKind::all_gather ? node.results : node.operands)
-    bytes += static_cast<double>(shard_bytes(program.graph.type(value), program.specs[value], program.mesh));
+    bytes +=
+        static_cast<double>(shard_bytes(program.graph.type(value), program.specs[value], program.mesh));
   return bytes;
 }
 
@@ -28,7 +30,8 @@ std::map<std::string, Traffic> traffic(const SpmdProgram& program) {
     const int runs = runs_per_step(program.graph, node);
     Traffic& entry = total[std::string(name_of(kind))];
     entry.count += runs;
-    entry.bytes += runs * collective_sent_bytes(kind, payload_bytes(program, node), group_size(program, node));
+    entry.bytes +=
+        runs * collective_sent_bytes(kind, payload_bytes(program, node), group_size(program, node));
   }
   return total;
 }

@@ -28,9 +28,12 @@ bool follows_a_strategy(const SpmdProgram& program, const Node& node) {
   const Rule rule = rule_of(program.graph, node);
   const auto fits = [&](const Strategy& strategy) {
     for (std::size_t i = 0; i < node.operands.size(); ++i)
-      if (operand_spec(rule, strategy, program.mesh, static_cast<int>(i)) != program.specs[node.operands[i]]) return false;
+      if (operand_spec(rule, strategy, program.mesh, static_cast<int>(i)) !=
+          program.specs[node.operands[i]])
+        return false;
     for (std::size_t i = 0; i < node.results.size(); ++i)
-      if (result_spec(rule, strategy, program.mesh, static_cast<int>(i)) != program.specs[node.results[i]]) return false;
+      if (result_spec(rule, strategy, program.mesh, static_cast<int>(i)) != program.specs[node.results[i]])
+        return false;
     return true;
   };
   const std::vector<Strategy> strategies = all_strategies(rule, program.mesh);
@@ -45,7 +48,8 @@ ShardingSpec without_all(ShardingSpec spec, const std::vector<std::int64_t>& axe
 }
 
 bool partial_on(const ShardingSpec& spec, const std::vector<std::int64_t>& axes) {
-  return std::all_of(axes.begin(), axes.end(), [&](std::int64_t axis) { return spec.axes[axis].kind == Kind::partial; });
+  return std::all_of(axes.begin(), axes.end(),
+                     [&](std::int64_t axis) { return spec.axes[axis].kind == Kind::partial; });
 }
 
 /// The spec a reshard node makes of `from`; `from` itself if it does not apply.
@@ -55,9 +59,11 @@ ShardingSpec resharded(const Node& node, const ShardingSpec& from, const Shardin
   const AxisPlacement& at = from.axes[axis];
   const auto dim = [&] { return static_cast<int>(node.attributes.integer("dim")); };
   if (node.op == &ops::all_reduce) return partial_on(from, axes) ? without_all(from, axes) : from;
-  if (node.op == &ops::reduce_scatter) return partial_on(from, axes) ? from.without(axis).split(axis, dim()) : from;
+  if (node.op == &ops::reduce_scatter)
+    return partial_on(from, axes) ? from.without(axis).split(axis, dim()) : from;
   if (node.op == &ops::slice_shard) return at.kind == Kind::replicated ? from.split(axis, dim()) : from;
-  if (node.op == &ops::to_partial) return at.kind == Kind::replicated ? from.partial(axis, to.axes[axis].combiner) : from;
+  if (node.op == &ops::to_partial)
+    return at.kind == Kind::replicated ? from.partial(axis, to.axes[axis].combiner) : from;
   if (at.kind != Kind::split) return from;
   return node.op == &ops::all_gather ? from.without(axis) : from.without(axis).split(axis, dim());
 }
@@ -78,7 +84,8 @@ bool follows_reshard(const SpmdProgram& program, const Node& node) {
 
 /// Operand sets in which formula `op` is jointly linear, as the operator's record says.
 std::vector<std::uint32_t> linear_sets(int op) {
-  if (op >= static_cast<int>(ElementwiseOp::cast_f32) || op == static_cast<int>(ElementwiseOp::copy)) return {0b1};
+  if (op >= static_cast<int>(ElementwiseOp::cast_f32) || op == static_cast<int>(ElementwiseOp::copy))
+    return {0b1};
   for (const OpDef* def : all_ops())
     if (def->elementwise == op) return def->linear;
   return {};
@@ -104,11 +111,14 @@ Content result_of(const ElementwiseStep& step, const std::vector<Content>& regis
 }
 
 bool partial_sums_pass(const SpmdProgram& program, const Node& node, int axis) {
-  const ElementwiseProgram steps = parse_elementwise_program(node.attributes, static_cast<int>(node.operands.size()));
+  const ElementwiseProgram steps =
+      parse_elementwise_program(node.attributes, static_cast<int>(node.operands.size()));
   std::vector<Content> registers;
   for (int value : node.operands)
-    registers.push_back(program.specs[value].axes[axis].kind == Kind::partial ? Content::partial : Content::whole);
-  for (double constant : steps.constants) registers.push_back(constant == 0 ? Content::zero : Content::whole);
+    registers.push_back(program.specs[value].axes[axis].kind == Kind::partial ? Content::partial
+                                                                              : Content::whole);
+  for (double constant : steps.constants)
+    registers.push_back(constant == 0 ? Content::zero : Content::whole);
   for (const ElementwiseStep& step : steps.steps) registers.push_back(result_of(step, registers));
   for (std::size_t i = 0; i < node.results.size(); ++i) {
     const bool partial = program.specs[node.results[i]].axes[axis].kind == Kind::partial;
@@ -124,7 +134,8 @@ ShardingSpec without_partials(ShardingSpec spec) {
   return spec;
 }
 
-/// Splits as in the results wherever an operand has the dimension; partial sums only through what is linear in them.
+/// Splits as in the results wherever an operand has the dimension; partial sums only through what is linear
+/// in them.
 bool follows_fusion(const SpmdProgram& program, const Node& node) {
   const Rule rule = rule_of(program.graph, node);
   const ShardingSpec& spec = program.specs[node.results[0]];
@@ -134,8 +145,10 @@ bool follows_fusion(const SpmdProgram& program, const Node& node) {
     Strategy strategy;
     for (int axis = 0; axis < program.mesh.num_axes(); ++axis)
       if (spec.axes[axis].kind == Kind::split)
-        strategy.axes[axis] = {AxisRole::Kind::factor, spec.axes[axis].dim};  // factor d of a fused node is dimension d
-    if (operand_spec(rule, strategy, program.mesh, static_cast<int>(i)) != without_partials(program.specs[node.operands[i]]))
+        strategy.axes[axis] = {AxisRole::Kind::factor,
+                               spec.axes[axis].dim};  // factor d of a fused node is dimension d
+    if (operand_spec(rule, strategy, program.mesh, static_cast<int>(i)) !=
+        without_partials(program.specs[node.operands[i]]))
       return false;
   }
   for (int axis = 0; axis < program.mesh.num_axes(); ++axis)
@@ -155,16 +168,18 @@ void verify_node(const SpmdProgram& program, const Node& node) {
 
 void verify(const SpmdProgram& program) {
   verify(program.graph);
-  invariant(program.specs.size() == program.graph.values.size(), "partitioned program: {} specs for {} values", program.specs.size(),
+  invariant(program.specs.size() == program.graph.values.size(),
+            "partitioned program: {} specs for {} values", program.specs.size(),
             program.graph.values.size());
   for (const Node& node : program.graph.nodes) verify_node(program, node);
   for (const Update& update : program.graph.updates)
     invariant(program.specs[update.value] == program.specs[update.input],
-              "partitioned program: \"{}\" is {} but its update is {}", program.graph.producer(update.input).name,
-              to_string(program.specs[update.input]), to_string(program.specs[update.value]));
+              "partitioned program: \"{}\" is {} but its update is {}",
+              program.graph.producer(update.input).name, to_string(program.specs[update.input]),
+              to_string(program.specs[update.value]));
   for (const Metric& metric : program.graph.metrics)
-    invariant(program.specs[metric.value].is_replicated(), "partitioned program: metric \"{}\" is {}", metric.name,
-              to_string(program.specs[metric.value]));
+    invariant(program.specs[metric.value].is_replicated(), "partitioned program: metric \"{}\" is {}",
+              metric.name, to_string(program.specs[metric.value]));
 }
 
 }  // namespace alpa

@@ -19,10 +19,16 @@ Value accumulated(Builder& g, const std::string& name, Value value) {
   return after;
 }
 
-void add_update(Builder& g, Value w, const std::string& name, Value gradient, Value rate, Value step, Optimizer optimizer) {
+void add_update(Builder& g, Value w, const std::string& name, Value gradient, Value rate, Value step,
+                Optimizer optimizer) {
   if (optimizer == Optimizer::sgd) return g.update(w, w - gradient * cast(rate, w.dtype()));
-  const Value m = g.input(InputKind::state, name + ".m", w.type()), v = g.input(InputKind::state, name + ".v", w.type());
-  const Attributes attributes{{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", 0.0}, {"decoupled", std::int64_t{0}}};
+  const Value m = g.input(InputKind::state, name + ".m", w.type()),
+              v = g.input(InputKind::state, name + ".v", w.type());
+  const Attributes attributes{{"beta1", 0.9},
+                              {"beta2", 0.999},
+                              {"epsilon", 1e-8},
+                              {"weight_decay", 0.0},
+                              {"decoupled", std::int64_t{0}}};
   const Values results = g.emit(ops::adam_update, {w, m, v, gradient, rate, step}, attributes);
   g.update(w, results[0]);
   g.update(m, results[1]);
@@ -62,16 +68,20 @@ DeviceMesh mesh_of(const std::vector<int>& shape) {
   return DeviceMesh(axes);
 }
 
-Graph training_graph(const TensorType& x, const TensorType& y, const Model& model, const StepOptions& options) {
+Graph training_graph(const TensorType& x, const TensorType& y, const Model& model,
+                     const StepOptions& options) {
   const int n = options.num_micro_batches;
   Builder g(n);
-  const Value rate = g.input(InputKind::scalar, "learning_rate", {f32, {}}), step = g.input(InputKind::scalar, "step", {f32, {}});
-  const Value loss = model(g, g.input(InputKind::batch, "x", micro_batch(x, n)), g.input(InputKind::batch, "y", micro_batch(y, n)));
+  const Value rate = g.input(InputKind::scalar, "learning_rate", {f32, {}}),
+              step = g.input(InputKind::scalar, "step", {f32, {}});
+  const Value loss = model(g, g.input(InputKind::batch, "x", micro_batch(x, n)),
+                           g.input(InputKind::batch, "y", micro_batch(y, n)));
   const Values parameters = g.parameters(), gradients = gradient(loss, parameters);
   g.set_region(Region::backward);
   const Value total = accumulated(g, "loss.sum", loss);
   Values sums;
-  for (std::size_t i = 0; i < gradients.size(); ++i) sums.push_back(accumulated(g, fmt::format("gradient{}", i), gradients[i]));
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    sums.push_back(accumulated(g, fmt::format("gradient{}", i), gradients[i]));
   g.set_region(Region::apply);
   g.metric("loss", total * (1.0 / n));
   for (std::size_t i = 0; i < parameters.size(); ++i)
@@ -83,7 +93,8 @@ ShardingPlan replicated_plan(const Graph& graph, const DeviceMesh& mesh) {
   return plan_of(graph, mesh, std::vector<Strategy>(graph.nodes.size())).value();
 }
 
-std::optional<ShardingPlan> plan_of(const Graph& graph, const DeviceMesh& mesh, const std::vector<Strategy>& strategies,
+std::optional<ShardingPlan> plan_of(const Graph& graph, const DeviceMesh& mesh,
+                                    const std::vector<Strategy>& strategies,
                                     const std::function<bool()>& separate) {
   ShardingPlan plan;
   plan.mesh = mesh;
@@ -91,11 +102,13 @@ std::optional<ShardingPlan> plan_of(const Graph& graph, const DeviceMesh& mesh, 
   plan.specs.resize(graph.values.size());
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     for (int i = 0; i < static_cast<int>(graph.nodes[n].results.size()); ++i)
-      plan.specs[graph.nodes[n].results[i]] = result_spec(rule_of(graph, graph.nodes[n]), strategies[n], mesh, i);
+      plan.specs[graph.nodes[n].results[i]] =
+          result_spec(rule_of(graph, graph.nodes[n]), strategies[n], mesh, i);
   std::map<std::pair<int, std::string>, int> known;
   for (const Wanted& want : wanted_specs(graph, mesh, plan)) {
     if (want.spec == plan.specs[want.value]) continue;
-    const auto [entry, fresh] = known.try_emplace({want.value, to_string(want.spec)}, static_cast<int>(plan.reshards.size()));
+    const auto [entry, fresh] =
+        known.try_emplace({want.value, to_string(want.spec)}, static_cast<int>(plan.reshards.size()));
     if (!fresh && !separate()) {
       std::vector<int>& uses = plan.reshards[entry->second].uses;
       if (uses.back() != want.use) uses.push_back(want.use);
@@ -140,7 +153,8 @@ std::map<std::string, Array> random_batch(const Graph& graph, std::uint32_t seed
     type.shape[0] *= graph.num_micro_batches;
     Array numbers({f64, type.shape});
     for (double& x : numbers.mutable_elements_as<double>())
-      x = is_floating(type.dtype) ? std::uniform_real_distribution<double>(-1, 1)(random) : static_cast<double>(random() % 3);
+      x = is_floating(type.dtype) ? std::uniform_real_distribution<double>(-1, 1)(random)
+                                  : static_cast<double>(random() % 3);
     batch.emplace(input.name, numbers.cast(type.dtype));
   }
   return batch;
@@ -149,7 +163,8 @@ std::map<std::string, Array> random_batch(const Graph& graph, std::uint32_t seed
 std::map<std::string, double> scalars_of(const Graph& graph, std::int64_t step) {
   std::map<std::string, double> scalars;
   for (const Input& input : graph.inputs)
-    if (input.kind == InputKind::scalar) scalars[input.name] = input.name == "step" ? static_cast<double>(step) : 0.1;
+    if (input.kind == InputKind::scalar)
+      scalars[input.name] = input.name == "step" ? static_cast<double>(step) : 0.1;
   return scalars;
 }
 
@@ -158,9 +173,11 @@ Outcome run_steps(Executor& executor, int steps, std::uint64_t seed) {
   const auto state = executor.make_state(seed);
   Outcome outcome;
   for (int step = 1; step <= steps; ++step)
-    outcome.losses.push_back(executor.run(*state, random_batch(graph, step), scalars_of(graph, step)).at("loss"));
+    outcome.losses.push_back(
+        executor.run(*state, random_batch(graph, step), scalars_of(graph, step)).at("loss"));
   for (const Input& input : graph.inputs)
-    if (input.kind == InputKind::state) outcome.state[input.name] = executor.read(*state, input.name).to_doubles();
+    if (input.kind == InputKind::state)
+      outcome.state[input.name] = executor.read(*state, input.name).to_doubles();
   return outcome;
 }
 
@@ -171,7 +188,8 @@ double largest_difference(const Outcome& a, const Outcome& b) {
     double scale = 1, difference = 0;
     for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
       scale = std::max(scale, std::abs(x[i]));
-      difference = std::isfinite(x[i]) && std::isfinite(y[i]) ? std::max(difference, std::abs(x[i] - y[i])) : std::numeric_limits<double>::infinity();
+      difference = std::isfinite(x[i]) && std::isfinite(y[i]) ? std::max(difference, std::abs(x[i] - y[i]))
+                                                              : std::numeric_limits<double>::infinity();
     }
     worst = std::max(worst, difference / scale);
   };

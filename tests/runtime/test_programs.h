@@ -28,15 +28,17 @@ struct StepOptions {
 using Model = std::function<Value(Builder&, Value x, Value y)>;
 
 /// A whole training step: micro-batches of x and y, gradients (accumulated), one update. Metric "loss".
-Graph training_graph(const TensorType& x, const TensorType& y, const Model& model, const StepOptions& options);
+Graph training_graph(const TensorType& x, const TensorType& y, const Model& model,
+                     const StepOptions& options);
 
 /// Every node whole on every device.
 ShardingPlan replicated_plan(const Graph& graph, const DeviceMesh& mesh);
 
-/// `strategies` per node and the reshards they need: one per value and target spec, or one per use if `separate(value)`. Nothing if some layout
-/// cannot be reached from another.
-std::optional<ShardingPlan> plan_of(const Graph& graph, const DeviceMesh& mesh, const std::vector<Strategy>& strategies,
-                                    const std::function<bool()>& separate = [] { return false; });
+/// `strategies` per node and the reshards they need: one per value and target spec, or one per use if
+/// `separate(value)`. Nothing if some layout cannot be reached from another.
+std::optional<ShardingPlan> plan_of(
+    const Graph& graph, const DeviceMesh& mesh, const std::vector<Strategy>& strategies,
+    const std::function<bool()>& separate = [] { return false; });
 
 /// A valid plan with a strategy drawn for every node.
 ShardingPlan random_plan(const Graph& graph, const DeviceMesh& mesh, std::mt19937& random);
@@ -57,7 +59,8 @@ struct Outcome {
 };
 Outcome run_steps(Executor& executor, int steps, std::uint64_t seed = 1);
 
-/// Largest difference between two outcomes, relative to the largest element of the tensor in question (or 1 if that is less).
+/// Largest difference between two outcomes, relative to the largest element of the tensor in question (or 1
+/// if that is less).
 double largest_difference(const Outcome& a, const Outcome& b);
 
 }  // namespace alpa::test

@@ -1,5 +1,6 @@
 #pragma once
-/// Waiting for another thread: spins briefly if there are cores to spare, gives way a few times, then sleeps.
+/// Waiting for another thread: spins briefly if there are cores to spare, gives way a few times, then
+/// sleeps.
 #include <atomic>
 
 namespace alpa {
@@ -15,9 +16,12 @@ class Patience {
     for (int tries = 0;; ++tries) {
       const Word value = word.load(std::memory_order_acquire);
       if (done(value)) return value;
-      if (tries < spins_) relax();
-      else if (tries < spins_ + kYields) yield();
-      else word.wait(value, std::memory_order_acquire);
+      if (tries < spins_)
+        relax();
+      else if (tries < spins_ + kYields)
+        yield();
+      else
+        word.wait(value, std::memory_order_acquire);
     }
   }
 

@@ -12,7 +12,8 @@ namespace alpa {
 struct Buffer {
   TensorType type;             ///< local
   Shape offset, global_shape;  ///< place in the whole tensor
-  int alias_of = -1;           ///< lies in the memory of this buffer, which is its own: same bytes, or its next content
+  int alias_of =
+      -1;  ///< lies in the memory of this buffer, which is its own: same bytes, or its next content
   std::int64_t arena_offset = -1;
 };
 
@@ -20,8 +21,8 @@ struct Buffer {
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Combiner combiner = Combiner::sum;
-  std::vector<int> group;                ///< ranks that take part, this device among them, in the order of their shards
-  int dim = -1, from_dim = -1;           ///< as in ReshardStep
+  std::vector<int> group;  ///< ranks that take part, this device among them, in the order of their shards
+  int dim = -1, from_dim = -1;             ///< as in ReshardStep
   std::int64_t chunk = 0, from_chunk = 0;  ///< nominal extent of a shard in either dimension
 };
 
@@ -40,13 +41,14 @@ struct Instruction {
   CollectiveCall call;               ///< collective and start
   double value = 0;                  ///< fill
   int awaits = -1;                   ///< wait: index of the `start` in the same list
-  int workspace = -1;                ///< buffer of the kernel's scratch, added by `plan_memory`; -1: none needed
+  int workspace = -1;  ///< buffer of the kernel's scratch, added by `plan_memory`; -1: none needed
 };
 
 struct DeviceProgram {
   int rank = 0;
   std::vector<Buffer> buffers;
-  std::vector<int> buffer_of_value;     ///< per value of the program's graph; -1 if the device never touches it
+  std::vector<int>
+      buffer_of_value;  ///< per value of the program's graph; -1 if the device never touches it
   std::vector<Instruction> accumulate;  ///< once per micro-batch (empty if there is one micro-batch only)
   std::vector<Instruction> apply;       ///< once per step; with one micro-batch it holds everything
   std::vector<int> kept;                ///< state: lives from step to step
@@ -55,9 +57,10 @@ struct DeviceProgram {
   std::int64_t arena_bytes = 0;         ///< exact peak, known before running
 };
 
-/// The instruction list of device `rank`. Every collective is a start … wait pair if `overlap` and there is work to do before its result is
-/// needed. Values that only reshape another lie in its memory. An update is written straight into its state's memory where the old
-/// content is dead by then or the kernel works in place, else copied there at the end.
+/// The instruction list of device `rank`. Every collective is a start … wait pair if `overlap` and there is
+/// work to do before its result is needed. Values that only reshape another lie in its memory. An update is
+/// written straight into its state's memory where the old content is dead by then or the kernel works in
+/// place, else copied there at the end.
 DeviceProgram emit(const SpmdProgram& program, int rank, bool overlap);
 
 /// Text form of a device program.
@@ -69,20 +72,30 @@ std::string_view name_of(Instruction::Kind kind);
 /// The buffer whose memory `buffer` lies in: itself if it is no alias.
 int memory_of(const DeviceProgram& device, int buffer);
 
-/// When a buffer's memory is in use: positions count the instructions of `accumulate`, then those of `apply`; -1 is the start of the step, one
-/// past the last its end. What a started collective touches is in use until its wait.
+/// When a buffer's memory is in use: positions count the instructions of `accumulate`, then those of
+/// `apply`; -1 is the start of the step, one past the last its end. What a started collective touches is in
+/// use until its wait.
 struct LiveRange {
   int begin = 0, end = -1;  ///< inclusive; end < begin: never
   bool empty() const { return end < begin; }
   bool overlaps(const LiveRange& other) const { return begin <= other.end && other.begin <= end; }
 };
 
-/// Per buffer that owns memory (empty for aliases): from first write to last use, its aliases included. State lives always, accumulators from the
-/// start of the step until their last use, but at least through all micro-batches, metrics to the end.
+/// Per buffer that owns memory (empty for aliases): from first write to last use, its aliases included.
+/// State lives always, accumulators from the start of the step until their last use, but at least through
+/// all micro-batches, metrics to the end.
 std::vector<LiveRange> live_ranges(const DeviceProgram& device);
 
-/// True if `instruction`'s kernel may write output `output` over input `input`: same local type, and the operator allows it.
-bool may_overwrite(const DeviceProgram& device, const SpmdProgram& program, const Instruction& instruction, std::size_t input,
-                   std::size_t output);
+/// True if the memory is read or written after the instruction at `position`, or by a collective that is
+/// still under way there. What that instruction touches itself, also until its own wait, does not count.
+bool used_after(const DeviceProgram& device, int memory, int position);
+
+/// The instruction at a position, as live_ranges counts them.
+const Instruction& instruction_at(const DeviceProgram& device, int position);
+
+/// True if `instruction`'s kernel may write output `output` over input `input`: same local type, and the
+/// operator allows it.
+bool may_overwrite(const DeviceProgram& device, const SpmdProgram& program, const Instruction& instruction,
+                   std::size_t input, std::size_t output);
 
 }  // namespace alpa

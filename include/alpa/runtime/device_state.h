@@ -16,7 +16,8 @@ class DeviceAllocator {
   DeviceAllocator(DeviceAllocator&& other) noexcept;
   DeviceAllocator& operator=(DeviceAllocator&&) = delete;
 
-  /// `bytes` of memory aligned to kBufferAlignment; nullptr if there is none. It lives as long as the allocator.
+  /// `bytes` of memory aligned to kBufferAlignment; nullptr if there is none. It lives as long as the
+  /// allocator.
   std::byte* allocate(std::int64_t bytes);
   std::int64_t bytes_in_use() const { return bytes_; }
 
@@ -31,9 +32,9 @@ class DeviceState {
   std::vector<DeviceAllocator> allocators;  ///< per device
   std::vector<std::byte*> arenas;           ///< per device
   std::uint64_t seed = 0;
-  std::int64_t steps = 0;                   ///< taken so far; random operators draw by it
-  const void* owner = nullptr;              ///< the executor
-  std::string failure;                      ///< why it can't be used any more; empty: it can
+  std::int64_t steps = 0;       ///< taken so far; random operators draw by it
+  const void* owner = nullptr;  ///< the executor
+  std::string failure;          ///< why it can't be used any more; empty: it can
 };
 
 }  // namespace alpa

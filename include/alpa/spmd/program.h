@@ -1,6 +1,7 @@
 #pragma once
-/// A partitioned program: one graph for all devices of a mesh. Types are those of whole tensors; `specs` says how each lies on the mesh, so a
-/// device's local shapes follow from its coordinates. Collectives and local slices are nodes like any other.
+/// A partitioned program: one graph for all devices of a mesh. Types are those of whole tensors; `specs`
+/// says how each lies on the mesh, so a device's local shapes follow from its coordinates. Collectives and
+/// local slices are nodes like any other.
 #include <map>
 #include <string>
 #include <vector>
@@ -16,12 +17,13 @@ struct SpmdProgram {
   std::vector<ShardingSpec> specs;  ///< per value of `graph`
 };
 
-/// Operators of partitioned programs: results have the types of the operands, only the layout changes. Attributes as in ReshardStep:
-/// "axes" (mesh axes), "dim" and, for all_to_all, "from_dim". all_reduce takes any number of tensors, the others one.
+/// Operators of partitioned programs: results have the types of the operands, only the layout changes.
+/// Attributes as in ReshardStep: "axes" (mesh axes), "dim" and, for all_to_all, "from_dim". all_reduce
+/// takes any number of tensors, the others one.
 namespace ops {
 extern const OpDef all_reduce, reduce_scatter, all_gather, all_to_all, slice_shard, to_partial;
-/// Elementwise chain: one node, several results of one shape. Attributes of an ElementwiseProgram, and "shape" and "dtypes" ("f32 u8") of
-/// the results.
+/// Elementwise chain: one node, several results of one shape. Attributes of an ElementwiseProgram, and
+/// "shape" and "dtypes" ("f32 u8") of the results.
 extern const OpDef fused;
 }  // namespace ops
 
@@ -31,28 +33,33 @@ bool is_collective(const Node& node);
 /// Kind of a collective node. Throws Bug for any other.
 CollectiveKind collective_kind(const Node& node);
 
-/// Inserts the planned reshards, each just before its first use and named "<value>.<kind>". The result computes the same as `graph`, on
-/// every device its part. A reshard read in both the micro-batches and region apply is emitted in each. Throws Bug if the plan lacks one.
+/// Inserts the planned reshards, each just before its first use and named "<value>.<kind>". The result
+/// computes the same as `graph`, on every device its part. A reshard read in both the micro-batches and
+/// region apply is emitted in each. Throws Bug if the plan lacks one.
 SpmdProgram partition(const Graph& graph, const ShardingPlan& plan);
 
-/// Joins elementwise nodes of one iteration space, spec and region into `fused` nodes, which stand where the last of them stood; scalar
-/// constants and broadcasts become part of the nodes that read them. Never moves work past the arrival of a collective's result. A
-/// value that was rounded to bf16 or f16 before is so after.
+/// Joins elementwise nodes of one iteration space, spec and region into `fused` nodes, which stand where
+/// the last of them stood; scalar constants and broadcasts become part of the nodes that read them. Never
+/// moves work past the arrival of a collective's result. A value that was rounded to bf16 or f16 before is
+/// so after.
 SpmdProgram fuse_elementwise(const SpmdProgram& program);
 
-/// Moves reductions (all_reduce, reduce_scatter) to the earliest place their operands allow and joins all_reduces of one combiner, element type,
-/// group and region into one node with several operands and results, while their joined size is at most `bucket_bytes` per device and
-/// none of the results is needed before. Gathers stay where they are read first, so that nothing is held longer than planned.
+/// Moves reductions (all_reduce, reduce_scatter) to the earliest place their operands allow and joins
+/// all_reduces of one combiner, element type, group and region into one node with several operands and
+/// results, while their joined size is at most `bucket_bytes` per device and none of the results is needed
+/// before. Gathers stay where they are read first, so that nothing is held longer than planned.
 SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_bytes);
 
-/// Throws Bug naming the first node whose specs don't follow from one another by its operator, or the first update or metric of a wrong
-/// spec; also what verify(Graph) throws.
+/// Throws Bug naming the first node whose specs don't follow from one another by its operator, or the first
+/// update or metric of a wrong spec; also what verify(Graph) throws.
 void verify(const SpmdProgram& program);
 
-/// Text form of a partitioned program: the mesh, then the graph's text with the specs of its results behind every node.
+/// Text form of a partitioned program: the mesh, then the graph's text with the specs of its results behind
+/// every node.
 std::string to_string(const SpmdProgram& program);
 
-/// Number of calls, and bytes a device sends in the ring algorithms (cost/collective.h), of the device at coordinate 0.
+/// Number of calls, and bytes a device sends in the ring algorithms (cost/collective.h), of the device at
+/// coordinate 0.
 struct Traffic {
   std::int64_t count = 0;
   double bytes = 0;
