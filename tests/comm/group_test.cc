@@ -122,7 +122,8 @@ void for_each_case(Body&& body) {
   for (DType dtype : kDTypes)
     for (int n = 1; n <= 5; ++n)
       for (std::int64_t dim : {1, 2, 7, 12, 130})
-        for (auto [outer, inner] : {std::pair<int, int>{1, 1}, {3, 1}, {1, 4}, {2, 3}}) {
+        for (const auto& sizes : {std::pair<int, int>{1, 1}, {3, 1}, {1, 4}, {2, 3}}) {
+          const int outer = sizes.first, inner = sizes.second;  // clang 14 captures no structured bindings
           CAPTURE(name_of(dtype));
           CAPTURE(n);
           CAPTURE(dim);
