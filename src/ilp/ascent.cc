@@ -8,15 +8,18 @@
 namespace alpa::ilp {
 namespace {
 
-constexpr double kFirstStep = 0.1;  // largest change of all row prices together, as a part of the bound
-constexpr double kSmallestStep = 1e-5;
 constexpr int kPatience = 12;  // sweeps without a better bound before the step shrinks
 constexpr double kMomentum = 0.8;
 
 class Climber {
  public:
-  Climber(const Model& model, Dual& dual, Cost cutoff, const Deadline& deadline)
-      : model_(model), dual_(dual), best_(dual.state()), deadline_(deadline), mean_(model.room.size(), 0) {
+  Climber(const Model& model, Dual& dual, Cost cutoff, double& step, const Deadline& deadline)
+      : model_(model),
+        dual_(dual),
+        best_(dual.state()),
+        step_(step),
+        deadline_(deadline),
+        mean_(model.room.size(), 0) {
     result_.cost = cutoff;
   }
 
@@ -82,9 +85,10 @@ class Climber {
   const Model& model_;
   Dual& dual_;
   Dual::State best_;
+  double& step_;
   const Deadline& deadline_;
   std::vector<double> mean_;  // moving average of the rows' excess
-  double best_bound_ = -1e300, step_ = kFirstStep;
+  double best_bound_ = -1e300;
   Cost seen_cost_ = -kNever;
   int idle_ = 0;
   Ascent result_;
@@ -92,8 +96,9 @@ class Climber {
 
 }  // namespace
 
-Ascent ascend(const Model& model, Dual& dual, int sweeps, Cost cutoff, const Deadline& deadline) {
-  return Climber(model, dual, cutoff, deadline).run(sweeps);
+Ascent ascend(const Model& model, Dual& dual, int sweeps, Cost cutoff, double& step,
+              const Deadline& deadline) {
+  return Climber(model, dual, cutoff, step, deadline).run(sweeps);
 }
 
 }  // namespace alpa::ilp

@@ -11,9 +11,13 @@ struct Ascent {
   Cost cost = kNever;       ///< of `choice`, or the cutoff
 };
 
+/// How far the multipliers move: the change of all row prices together, as a part of the bound.
+inline constexpr double kFirstStep = 0.1, kSmallestStep = 1e-5;
+
 /// Ascends from the state of `dual` for at most `sweeps` sweeps, or until the bound proves that nothing is
 /// cheaper than the best choice, or until it stalls; leaves `dual` in its best state. `cutoff`: cost of a
-/// choice known before.
-Ascent ascend(const Model& model, Dual& dual, int sweeps, Cost cutoff, const Deadline& deadline);
+/// choice known before. `step` is where the step starts and where it ended.
+Ascent ascend(const Model& model, Dual& dual, int sweeps, Cost cutoff, double& step,
+              const Deadline& deadline);
 
 }  // namespace alpa::ilp

@@ -1,44 +1,57 @@
 #include "core.h"
 
 #include <algorithm>
+#include <map>
 
 #include "ascent.h"
 #include "branch.h"
 #include "eliminate.h"
 #include "lagrange.h"
+#include "neighbourhood.h"
 #include "reduce.h"
 
 namespace alpa::ilp {
 namespace {
 
-/// State of the search: a model in which every choice cheaper than the best known one survives.
+constexpr std::int64_t kBranchCells =
+    300'000;  // larger cores are left to the dual bound and to neighbourhoods
+
+/// State of the search. `model_` starts as the model given and shrinks: every choice cheaper than the best
+/// known one survives, and its trail leads back to the live nodes of the model given.
 class Core {
  public:
-  Core(Model model, const Options& options, const Deadline& deadline, Statistics& statistics)
-      : model_(std::move(model)), options_(options), deadline_(deadline), statistics_(statistics) {}
+  Core(const Model& given, Cost cutoff, const Options& options, const Deadline& deadline,
+       Statistics& statistics)
+      : given_(given), model_(given), options_(options), deadline_(deadline), statistics_(statistics) {
+    model_.trail.clear();
+    best_.cost = cutoff;
+  }
 
   CoreSolution run() {
     try {
       if (options_.reductions.elimination) try_prices();
-      if (options_.dual_sweeps > 0 && options_.reductions.arc_consistency) tighten();
-      if (!done() && options_.use_cbc) branch_rest();
+      bool dual = options_.dual_sweeps > 0 && options_.reductions.arc_consistency;
+      if (dual) tighten();
+      if (!done() && options_.use_cbc && cells() <= kBranchCells) branch_rest();
+      while (dual && options_.neighbourhoods && !done() && !best_.choice.empty()) {
+        search_neighbourhoods();
+        tighten();
+      }
       if (live_nodes(model_).empty())
         take(std::vector<int>(model_.nodes.size(), 0)), best_.bound = best_.cost;
     } catch (const Contradiction&) {
       if (best_.choice.empty()) throw;
       best_.bound = best_.cost;  // nothing cheaper exists
     }
-    if (best_.choice.empty()) throw TimedOut("no feasible choice was found in time; allow more seconds");
     return std::move(best_);
   }
 
  private:
   bool done() const {
     if (live_nodes(model_).empty() || deadline_.passed()) return true;
-    if (best_.choice.empty()) return false;
-    double gap = static_cast<double>(best_.cost - best_.bound) /
-                 std::max(1.0, std::abs(static_cast<double>(best_.cost)));
-    return best_.bound >= best_.cost || gap <= options_.relative_gap;
+    if (best_.cost >= kNever) return false;
+    double gap = static_cast<double>(best_.cost - best_.bound);
+    return gap <= options_.relative_gap * std::abs(static_cast<double>(best_.cost));
   }
 
   /// Keeps a choice of the live nodes if it is the best so far.
@@ -50,9 +63,17 @@ class Core {
     best_.cost = cost;
   }
 
+  void raise_bound(Cost bound) { best_.bound = std::max(best_.bound, bound); }
+
   std::int64_t strategies() const {
     std::int64_t sum = 0;
     for (int i : live_nodes(model_)) sum += model_.nodes[i].size();
+    return sum;
+  }
+
+  std::int64_t cells() const {
+    std::int64_t sum = 0;
+    for (const ModelEdge& edge : model_.edges) sum += static_cast<std::int64_t>(edge.costs.size());
     return sum;
   }
 
@@ -61,61 +82,96 @@ class Core {
     double before = deadline_.elapsed();
     auto priced = price_rows(model_, options_, 40, Deadline(deadline_.left() / 3));
     if (priced && !priced->choice.empty()) take(priced->choice);
-    if (priced) best_.bound = std::max(best_.bound, model_.constant + priced->bound);
+    if (priced) raise_bound(model_.constant + priced->bound);
     statistics_.dual_seconds += deadline_.elapsed() - before;
   }
 
-  /// Bound, fixing and reductions in turn as long as the model shrinks.
+  /// Bound, fixing and reductions in turn as long as the model shrinks or the gap does.
   void tighten() {
     double before = deadline_.elapsed();
-    for (std::int64_t size = strategies(); !done(); size = strategies()) {
-      if (!ascend_once() || !shrink() || strategies() > size * 9 / 10) break;
+    for (bool again = true; again && !done();) {
+      std::int64_t size = strategies();
+      double gap = static_cast<double>(best_.cost) - static_cast<double>(best_.bound);
+      if (!ascend_once()) break;
+      double new_gap = static_cast<double>(best_.cost) - static_cast<double>(best_.bound);
+      again = strategies() < size * 9 / 10 || new_gap < 0.9 * gap;
     }
     statistics_.dual_seconds += deadline_.elapsed() - before;
   }
 
-  /// Returns false if nothing could be fixed.
+  /// Returns false if there is nothing more to gain from the dual bound for now.
   bool ascend_once() {
     Dual dual(model_);
-    Ascent ascent = ascend(model_, dual, options_.dual_sweeps, relative(best_.cost), deadline_);
+    dual.set_multipliers(remembered_multipliers());
+    Ascent ascent = ascend(model_, dual, options_.dual_sweeps, relative(best_.cost), step_, deadline_);
+    remember(dual.multipliers());
+    step_ = std::max(step_ * 4, 100 * kSmallestStep);
     if (!ascent.choice.empty()) take(ascent.choice);
-    best_.bound = std::max(best_.bound, model_.constant + ascent.exact.proven());
-    return !done() && !best_.choice.empty() && dual.fix(model_, ascent.exact, relative(best_.cost)) > 0;
-  }
-
-  Cost relative(Cost cost) const { return cost >= kNever ? kNever : cost - model_.constant; }
-
-  bool shrink() {
+    raise_bound(model_.constant + ascent.exact.proven());
+    if (done() || best_.cost >= kNever) return false;
+    dual.fix(model_, ascent.exact, relative(best_.cost));
     reduce(model_, options_, deadline_);
     if (options_.reductions.elimination)
       eliminate_components(model_, options_.elimination_cells, deadline_);
     return true;
   }
 
+  /// Multipliers survive reductions by the time of their rows.
+  std::vector<double> remembered_multipliers() const {
+    std::vector<double> result;
+    for (std::int64_t time : model_.times) {
+      auto found = multipliers_.find(time);
+      result.push_back(found == multipliers_.end() ? 0 : found->second);
+    }
+    return result;
+  }
+
+  void remember(const std::vector<double>& multipliers) {
+    multipliers_.clear();
+    for (std::size_t r = 0; r < multipliers.size(); ++r)
+      if (multipliers[r] > 0) multipliers_[model_.times[r]] = multipliers[r];
+  }
+
+  Cost relative(Cost cost) const { return cost >= kNever ? kNever : cost - model_.constant; }
+
   void branch_rest() {
     std::optional<Cost> cutoff;
-    if (!best_.choice.empty()) cutoff = relative(best_.cost);
-    Branched result = branch(model_, cutoff, deadline_, statistics_);
-    if (result.closed && !result.choice && !cutoff) throw Contradiction{};
+    if (best_.cost < kNever) cutoff = relative(best_.cost);
+    Branched result = branch(model_, cutoff, Deadline(deadline_.left() * 0.9 - 0.1), statistics_);
+    if (result.closed && !result.choice && best_.choice.empty()) throw Contradiction{};
     if (result.choice) take(*std::move(result.choice));
     if (result.closed)
       best_.bound = best_.cost;
     else if (result.bound > -kNever)
-      best_.bound = std::max(best_.bound, model_.constant + result.bound);
+      raise_bound(model_.constant + result.bound);
   }
 
+  /// Improves the best choice on the model given for a while.
+  void search_neighbourhoods() {
+    Cost before = best_.cost;
+    Deadline pause(std::max(2.0, deadline_.left() / 3));
+    best_.cost = given_.constant + improve_by_neighbourhoods(
+                                       given_, best_.choice, options_, round_++,
+                                       pause.left() < deadline_.left() ? pause : deadline_, statistics_);
+    if (best_.cost < before) step_ = std::max(step_, 0.001);
+  }
+
+  const Model& given_;
   Model model_;
   const Options& options_;
   const Deadline& deadline_;
   Statistics& statistics_;
   CoreSolution best_;
+  std::map<std::int64_t, double> multipliers_;
+  double step_ = kFirstStep;
+  int round_ = 0;
 };
 
 }  // namespace
 
-CoreSolution solve_core(Model model, const Options& options, const Deadline& deadline,
+CoreSolution solve_core(const Model& model, Cost cutoff, const Options& options, const Deadline& deadline,
                         Statistics& statistics) {
-  return Core(std::move(model), options, deadline, statistics).run();
+  return Core(model, cutoff, options, deadline, statistics).run();
 }
 
 }  // namespace alpa::ilp

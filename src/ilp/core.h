@@ -1,18 +1,20 @@
 #pragma once
-/// What the reductions leave: bound, rounding, fixing, branching.
+/// What the reductions leave: bound, rounding, fixing, branching, neighbourhoods.
 #include "alpa/ilp/solve.h"
 #include "model.h"
 
 namespace alpa::ilp {
 
 struct CoreSolution {
-  std::vector<int> choice;  ///< of all nodes of the model
-  Cost cost = kNever;       ///< with the model's constant
-  Cost bound = -kNever;     ///< with the model's constant
+  std::vector<int>
+      choice;            ///< of the live nodes of the model; empty: none cheaper than the cutoff was found
+  Cost cost = kNever;    ///< with the model's constant; the cutoff if there is no choice
+  Cost bound = -kNever;  ///< with the model's constant
 };
 
-/// Best choice within the deadline. Throws Contradiction if there is none, TimedOut if none was found.
-CoreSolution solve_core(Model model, const Options& options, const Deadline& deadline,
+/// Best choice of the live nodes that costs less than `cutoff` (kNever: any). Throws Contradiction if there
+/// is none.
+CoreSolution solve_core(const Model& model, Cost cutoff, const Options& options, const Deadline& deadline,
                         Statistics& statistics);
 
 }  // namespace alpa::ilp

@@ -73,6 +73,7 @@ class Dual {
   Cost reduced(const DualEdge& edge, const Exact& exact, std::size_t number, int p, int q) const;
   void add_usage_prices(Exact& exact) const;
   void add_edge_minima(Exact& exact) const;
+  void reparametrise(Model& model) const;
   std::int64_t fix_pairs(Model& model, const Exact& exact, std::size_t number, Cost allowed) const;
 
   const Model* model_;

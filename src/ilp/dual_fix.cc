@@ -156,10 +156,30 @@ std::int64_t Dual::fix_pairs(Model& model, const Exact& exact, std::size_t numbe
   return count;
 }
 
+void Dual::reparametrise(Model& model) const {
+  for (const DualEdge& edge : edges_) {
+    std::vector<Cost> a = rounded_messages(state_.messages.data() + edge.at_a, edge.size_a, 0);
+    std::vector<Cost> b = rounded_messages(state_.messages.data() + edge.at_b, edge.size_b, 0);
+    ModelEdge& target = model.edges[edge.index];
+    bool same_way = target.a == nodes_[edge.a].index;
+    for (std::size_t p = 0; p < a.size(); ++p)
+      for (std::size_t q = 0; q < b.size(); ++q) {
+        Cost& cost = target.costs[same_way ? p * b.size() + q : q * a.size() + p];
+        if (cost < kNever) cost -= a[p] + b[q];
+      }
+    auto give = [](std::vector<Cost>& costs, const std::vector<Cost>& message) {
+      for (std::size_t s = 0; s < costs.size(); ++s) costs[s] = plus(costs[s], message[s]);
+    };
+    give(model.nodes[nodes_[edge.a].index].costs, a);
+    give(model.nodes[nodes_[edge.b].index].costs, b);
+  }
+}
+
 std::int64_t Dual::fix(Model& model, const Exact& exact, Cost cutoff) const {
   Cost allowed = scaled(cutoff - 1, exact.shift) - exact.bound;
   std::int64_t count = 0;
   for (std::size_t e = 0; e < edges_.size(); ++e) count += fix_pairs(model, exact, e, allowed);
+  reparametrise(model);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     std::vector<int> kept;
     for (std::size_t s = 0; s < exact.node_excess[i].size(); ++s)

@@ -54,7 +54,10 @@ std::optional<Solution> attempt(const Problem& problem, const Options& options, 
     if (options.reductions.elimination) eliminate_components(model, options.elimination_cells, deadline);
     solution.statistics.reduce_seconds = deadline.elapsed();
     count_core(model, solution.statistics);
-    finish(problem, solve_core(std::move(model), options, deadline, solution.statistics), solution);
+    CoreSolution core = solve_core(model, kNever, options, deadline, solution.statistics);
+    if (core.choice.empty()) throw TimedOut("no feasible choice was found in time; allow more seconds");
+    replay(model, core.choice);
+    finish(problem, std::move(core), solution);
   } catch (const Contradiction&) {
     return std::nullopt;
   }

@@ -30,9 +30,10 @@ struct Options {
   double time_limit_seconds = 60;  ///< wall clock; the solver returns its best choice when it is reached
   double relative_gap = 0;         ///< stop when (cost - lower bound) / cost is at most this
   std::int64_t elimination_cells = 1 << 22;  ///< largest table that elimination may build
-  int dual_sweeps = 400;  ///< sweeps of the dual bound per round; 0 switches the dual bound off
-  bool use_cbc = true;    ///< false: stop at the best bound and choice found without branching
-  std::int64_t seed = 1;  ///< of the local search
+  int dual_sweeps = 400;       ///< sweeps of the dual bound per round; 0 switches the dual bound off
+  bool use_cbc = true;         ///< false: stop at the best bound and choice found without branching
+  bool neighbourhoods = true;  ///< spend what is left of the time improving parts of the best choice
+  std::int64_t seed = 1;       ///< of the local search
   Reductions reductions;
 };
 
@@ -45,7 +46,7 @@ struct Statistics {
   int core_rows = 0;  ///< usage rows that could still be violated
   std::int64_t variables = 0,
                constraints = 0;  ///< of the last integer program given to CBC; 0 if none was needed
-  double reduce_seconds = 0, dual_seconds = 0, cbc_seconds = 0;
+  double reduce_seconds = 0, dual_seconds = 0, cbc_seconds = 0, search_seconds = 0;
 };
 
 struct Solution {

@@ -1,0 +1,155 @@
+#include "neighbourhood.h"
+
+#include <algorithm>
+#include <random>
+
+#include "core.h"
+#include "eliminate.h"
+#include "reduce.h"
+
+namespace alpa::ilp {
+namespace {
+
+class Neighbourhoods {
+ public:
+  Neighbourhoods(const Model& model, std::vector<int>& choice, const Options& options, int round,
+                 const Deadline& deadline)
+      : model_(model),
+        choice_(choice),
+        options_(options),
+        deadline_(deadline),
+        nodes_(live_nodes(model)),
+        engine_(static_cast<std::uint64_t>(options.seed) * 1000 + static_cast<std::uint64_t>(round)) {
+    options_.neighbourhoods = false;
+    options_.dual_sweeps = std::min(options_.dual_sweeps, 60);
+  }
+
+  Cost run() {
+    for (int k = 0; !deadline_.passed(); ++k) {
+      std::vector<int> part = k % 3 == 0 ? stretch() : k % 3 == 1 ? ball() : tight_row();
+      double before = deadline_.elapsed();
+      bool finished = solve_part(part);
+      double seconds = deadline_.elapsed() - before;
+      if (!finished || seconds > kLongest / 2)
+        size_ = std::max(8.0, size_ * 0.8);
+      else if (seconds < kLongest / 6)
+        size_ = std::min(size_ * 1.05, static_cast<double>(nodes_.size()));
+      if (static_cast<std::size_t>(size_) >= nodes_.size() && finished) break;
+    }
+    return price(model_, choice_);
+  }
+
+ private:
+  static constexpr double kLongest = 3;  // seconds for one part
+
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(engine_() % n); }
+  std::size_t wanted() const { return std::min(static_cast<std::size_t>(size_), nodes_.size()); }
+
+  /// Nodes that follow each other in the order given: close in time.
+  std::vector<int> stretch() {
+    std::size_t first = below(nodes_.size() - wanted() + 1);
+    return {nodes_.begin() + static_cast<std::ptrdiff_t>(first),
+            nodes_.begin() + static_cast<std::ptrdiff_t>(first + wanted())};
+  }
+
+  /// Nodes around one, breadth first.
+  std::vector<int> ball() {
+    std::vector<int> members = {nodes_[below(nodes_.size())]};
+    std::vector<char> seen(model_.nodes.size());
+    seen[members[0]] = 1;
+    for (std::size_t i = 0; i < members.size() && members.size() < wanted(); ++i)
+      for (int e : model_.nodes[members[i]].edges) {
+        int other = model_.edges[e].other(members[i]);
+        if (!seen[other] && members.size() < wanted()) seen[other] = 1, members.push_back(other);
+      }
+    return members;
+  }
+
+  /// Nodes that share a row with little room left.
+  std::vector<int> tight_row() {
+    if (model_.room.empty()) return ball();
+    std::vector<Cost> over = excess(model_, choice_);
+    int row = static_cast<int>(below(over.size()));
+    for (int draw = 0; draw < 8; ++draw) {
+      int other = static_cast<int>(below(over.size()));
+      if (over[other] > over[row]) row = other;
+    }
+    std::vector<int> members;
+    for (int node : nodes_)
+      for (const Piece& piece : model_.nodes[node].pieces)
+        if (piece.from <= row && row < piece.to) members.push_back(node);
+    for (std::size_t i = members.size(); i > 1; --i) std::swap(members[i - 1], members[below(i)]);
+    members.resize(std::min(members.size(), wanted()));
+    return members;
+  }
+
+  /// The model of the part, everything else fixed to the present choice.
+  Model model_of(const std::vector<int>& part) const {
+    Model result;
+    result.nodes.resize(model_.nodes.size());
+    for (ModelNode& node : result.nodes) node.alive = false;
+    result.times = model_.times;
+    for (Cost over : excess(model_, choice_)) result.room.push_back(-over);
+    for (int i : part) {
+      ModelNode& node = result.nodes[i];
+      node = model_.nodes[i];
+      node.edges.clear();
+      for (const Piece& piece : node.pieces)
+        for (int r = piece.from; r < piece.to; ++r) result.room[r] += piece.amounts[choice_[i]];
+    }
+    for (int i : part)
+      for (int e : model_.nodes[i].edges) copy_edge(i, e, result);
+    return result;
+  }
+
+  void copy_edge(int i, int e, Model& result) const {
+    const ModelEdge& edge = model_.edges[e];
+    if (result.nodes[edge.other(i)].alive) {
+      if (edge.a == i) add_edge(result, edge.a, edge.b, edge.costs);
+      return;
+    }
+    View table = view(model_, e, i);
+    int q = choice_[edge.other(i)];
+    std::vector<Cost>& costs = result.nodes[i].costs;
+    for (std::size_t p = 0; p < costs.size(); ++p)
+      costs[p] = plus(costs[p], table.at(static_cast<int>(p), q));
+  }
+
+  /// Returns false if the part was too hard for its time.
+  bool solve_part(const std::vector<int>& part) {
+    Deadline deadline(std::min(kLongest, deadline_.left()));
+    try {
+      Model sub = model_of(part);
+      Cost cutoff = price(sub, choice_);
+      reduce(sub, options_, deadline);
+      eliminate_components(sub, options_.elimination_cells / 4, deadline);
+      Statistics ignored;
+      CoreSolution better = solve_core(sub, cutoff, options_, deadline, ignored);
+      if (better.choice.empty()) return !deadline.passed();
+      replay(sub, better.choice);
+      for (int i : part) choice_[i] = better.choice[i];
+    } catch (const Contradiction&) {
+    }
+    return !deadline.passed();
+  }
+
+  const Model& model_;
+  std::vector<int>& choice_;
+  Options options_;
+  const Deadline& deadline_;
+  std::vector<int> nodes_;
+  std::mt19937_64 engine_;
+  double size_ = 60;
+};
+
+}  // namespace
+
+Cost improve_by_neighbourhoods(const Model& model, std::vector<int>& choice, const Options& options,
+                               int round, const Deadline& deadline, Statistics& statistics) {
+  double before = deadline.elapsed();
+  Cost cost = Neighbourhoods(model, choice, options, round, deadline).run();
+  statistics.search_seconds += deadline.elapsed() - before;
+  return cost;
+}
+
+}  // namespace alpa::ilp
