@@ -55,7 +55,8 @@ std::optional<Solution> attempt(const Problem& problem, const Options& options, 
     solution.statistics.reduce_seconds = deadline.elapsed();
     count_core(model, solution.statistics);
     CoreSolution core = solve_core(model, kNever, options, deadline, solution.statistics);
-    if (core.choice.empty()) throw TimedOut("no feasible choice was found in time; allow more seconds");
+    if (core.choice.empty() && !problem.nodes.empty())
+      throw TimedOut("no feasible choice was found in time; allow more seconds");
     replay(model, core.choice);
     finish(problem, std::move(core), solution);
   } catch (const Contradiction&) {
