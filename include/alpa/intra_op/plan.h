@@ -1,5 +1,6 @@
 #pragma once
-/// The sharding plan of a graph: complete (partitioning needs no solver and no cost model), plain data, written as JSON.
+/// The sharding plan of a graph: complete (partitioning needs no solver and no cost model), plain data,
+/// written as JSON.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,12 +14,22 @@
 namespace alpa {
 
 /// Uses of values are numbered: first the nodes, then the graph's updates, then its metrics.
-/// A node wants operand j in `operand_spec`, an update wants the spec of the state it replaces, a metric is wanted replicated.
-inline int use_of_update(const Graph& graph, int update) { return static_cast<int>(graph.nodes.size()) + update; }
-inline int use_of_metric(const Graph& graph, int metric) { return static_cast<int>(graph.nodes.size() + graph.updates.size()) + metric; }
+/// A node wants operand j in `operand_spec`, an update wants the spec of the state it replaces, a metric is
+/// wanted replicated.
+inline int use_of_update(const Graph& graph, int update) {
+  return static_cast<int>(graph.nodes.size()) + update;
+}
+inline int use_of_metric(const Graph& graph, int metric) {
+  return static_cast<int>(graph.nodes.size() + graph.updates.size()) + metric;
+}
 
-/// One resharding of a value, done once and read by all `uses`; emitted just before the first of them (or as early as its operand
-/// is ready, for reductions), in the region of the first use.
+/// The region in which a use happens: a node's own; backward (once per micro-batch) for the update of an
+/// accumulator; apply for other updates and for metrics. With several micro-batches, uses in region apply
+/// never share a resharding with others.
+Region region_of_use(const Graph& graph, int use);
+
+/// One resharding of a value, done once and read by all `uses`; emitted just before the first of them (or
+/// as early as its operand is ready, for reductions), in the region of the first use.
 struct PlannedReshard {
   int value = -1;
   ReshardPath path;
@@ -27,32 +38,36 @@ struct PlannedReshard {
 
 /// Seconds of one step, split by what they are spent on, and what the solver proved.
 struct PlanCost {
-  double objective_seconds = 0;      ///< compute + communication
+  double objective_seconds = 0;  ///< compute + communication
   double compute_seconds = 0, communication_seconds = 0;
-  double lower_bound_seconds = 0;    ///< proven for the objective
-  double gap() const { return objective_seconds > 0 ? (objective_seconds - lower_bound_seconds) / objective_seconds : 0; }
+  double lower_bound_seconds = 0;  ///< proven for the objective
+  double gap() const {
+    return objective_seconds > 0 ? (objective_seconds - lower_bound_seconds) / objective_seconds : 0;
+  }
 };
 
 struct PlannerStatistics {
   double solve_seconds = 0, total_seconds = 0;
-  int nodes = 0, strategies = 0;      ///< of the solver instance before reductions
-  int variables = 0, constraints = 0; ///< of what was left for CBC; 0 if the reductions solved it
+  int nodes = 0, strategies = 0;       ///< of the solver instance before reductions
+  int variables = 0, constraints = 0;  ///< of what was left for CBC; 0 if the reductions solved it
 };
 
 struct ShardingPlan {
-  std::string method;                           ///< "shard", "data", …
+  std::string method;  ///< "shard", "data", …
   DeviceMesh mesh;
-  std::vector<Strategy> strategies;             ///< per node
-  std::vector<ShardingSpec> specs;              ///< per value, as produced
-  std::vector<PlannedReshard> reshards;         ///< ordered by first use
+  std::vector<Strategy> strategies;      ///< per node
+  std::vector<ShardingSpec> specs;       ///< per value, as produced
+  std::vector<PlannedReshard> reshards;  ///< ordered by first use
   PlanCost cost;
   PlannerStatistics statistics;
 };
 
-/// Throws Error if the plan does not belong to this graph (another structural hash) or contradicts its rules; says which node and how.
+/// Throws Error if the plan does not belong to this graph (another structural hash) or contradicts its
+/// rules; says which node and how.
 void verify(const ShardingPlan& plan, const Graph& graph);
 
-/// Independent evaluator: prices node strategies and reshards of the plan under a cost model, weighting regions by runs per step.
+/// Independent evaluator: prices node strategies and reshards of the plan under a cost model, weighting
+/// regions by runs per step.
 struct CostModel;
 PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const CostModel& model);
 
@@ -61,7 +76,8 @@ std::string to_json(const ShardingPlan& plan, const Graph& graph);
 /// Throws Error on malformed text or if it was made for another graph (both structural hashes are named).
 ShardingPlan plan_from_json(const std::string& text, const Graph& graph, const std::string& origin);
 
-/// Why this plan: in words, per parameter, the largest costs and what the next best choice there would cost.
+/// Why this plan: in words, per parameter, the largest costs and what the next best choice there would
+/// cost.
 std::string explain(const ShardingPlan& plan, const Graph& graph, const CostModel& model);
 
 }  // namespace alpa

@@ -1,0 +1,78 @@
+// src/intra_op/assemble_plan.cc — specs and reshardings that follow from the chosen strategies
+#include "assemble_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "alpa/base/error.h"
+#include "instance.h"
+
+namespace alpa {
+namespace {
+
+class Assembly {
+ public:
+  Assembly(const Graph& graph, const SearchSpace& space, const std::vector<int>& choice,
+           const ReshardModel& model, ShardingPlan& plan)
+      : graph_(graph), space_(space), choice_(choice), model_(model), plan_(plan) {}
+
+  void run() {
+    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
+      plan_.strategies.push_back(space_.of(n).strategies[choice_[n]]);
+    const auto readers = readers_of_values(graph_, space_);
+    for (int v = 0; v < static_cast<int>(readers.size()); ++v) add_value(v, readers[v]);
+    std::stable_sort(
+        plan_.reshards.begin(), plan_.reshards.end(),
+        [](const PlannedReshard& a, const PlannedReshard& b) { return a.uses.front() < b.uses.front(); });
+  }
+
+ private:
+  void add_value(int v, const std::vector<Reader>& readers) {
+    const ValueInfo& info = graph_.values[v];
+    const Choices& producer = space_.of(info.producer);
+    const int type = producer.result_types[info.index],
+              from = producer.produced[info.index][choice_[info.producer]];
+    plan_.specs.push_back(space_.layouts.of(type).specs[from]);
+    std::map<std::pair<int, int>, std::vector<int>> uses;  // by phase and spec
+    for (const Reader& reader : readers) {
+      const int to =
+          (*reader.wanted)[reader.node < static_cast<int>(choice_.size()) ? choice_[reader.node] : 0];
+      std::vector<int>& list = uses[{reader.use.phase, to}];
+      if (to != from && (list.empty() || list.back() != reader.use.id)) list.push_back(reader.use.id);
+    }
+    for (auto& [target, list] : uses) {
+      if (!list.empty()) plan_.reshards.push_back({v, path(type, from, target.second), std::move(list)});
+    }
+  }
+
+  const ReshardPath& path(int type, int from, int to) {
+    const auto [place, added] = paths_.try_emplace({type, from, to});
+    if (!added) return place->second;
+    const TypeLayouts& layouts = space_.layouts.of(type);
+    const auto found =
+        find_reshard(layouts.type, layouts.specs[from], layouts.specs[to], plan_.mesh, model_);
+    invariant(found.has_value(), "the plan chosen reshards {} from {} to {}, which is impossible",
+              to_string(layouts.type), to_string(layouts.specs[from]), to_string(layouts.specs[to]));
+    return place->second = *found;
+  }
+
+  const Graph& graph_;
+  const SearchSpace& space_;
+  const std::vector<int>& choice_;
+  const ReshardModel& model_;
+  ShardingPlan& plan_;
+  std::map<std::tuple<int, int, int>, ReshardPath> paths_;
+};
+
+}  // namespace
+
+ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const std::vector<int>& choice,
+                           const DeviceMesh& mesh, const ReshardModel& model) {
+  ShardingPlan plan;
+  plan.mesh = mesh;
+  Assembly(graph, space, choice, model, plan).run();
+  return plan;
+}
+
+}  // namespace alpa

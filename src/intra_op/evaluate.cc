@@ -1,0 +1,86 @@
+// src/intra_op/evaluate.cc — seconds of a plan, from its strategies and resharding steps alone
+#include <algorithm>
+
+#include "alpa/base/error.h"
+#include "alpa/intra_op/plan.h"
+#include "node_classes.h"
+
+namespace alpa {
+namespace {
+
+std::int64_t extent_of(const TensorType& type, const ShardingSpec& spec, int dim, const DeviceMesh& mesh) {
+  return shard_extent(type.shape[dim], spec, dim, mesh, std::vector<int>(mesh.num_axes(), 0)).extent;
+}
+
+/// Bytes as collective_seconds wants them: of the local operand for all_reduce, else of all parts, n times
+/// the largest.
+double collective_bytes(const TensorType& type, const ShardingSpec& from, const ReshardStep& step,
+                        const DeviceMesh& mesh) {
+  const double before = static_cast<double>(shard_bytes(type, from, mesh)),
+               n = mesh.size(step.axes.front());
+  switch (step.kind) {
+    case ReshardKind::all_reduce: return before;
+    case ReshardKind::all_gather: return n * before;
+    case ReshardKind::reduce_scatter: return n * static_cast<double>(shard_bytes(type, step.to, mesh));
+    case ReshardKind::all_to_all:
+      return n * before /
+             static_cast<double>(std::max<std::int64_t>(1, extent_of(type, from, step.dim, mesh))) *
+             static_cast<double>(extent_of(type, step.to, step.dim, mesh));
+    default: bug("{} is no collective", name_of(step.kind));
+  }
+}
+
+CollectiveKind collective_of(ReshardKind kind) {
+  switch (kind) {
+    case ReshardKind::all_reduce: return CollectiveKind::all_reduce;
+    case ReshardKind::all_gather: return CollectiveKind::all_gather;
+    case ReshardKind::reduce_scatter: return CollectiveKind::reduce_scatter;
+    case ReshardKind::all_to_all: return CollectiveKind::all_to_all;
+    default: bug("{} is no collective", name_of(kind));
+  }
+}
+
+double step_seconds(const TensorType& type, const ShardingSpec& from, const ReshardStep& step,
+                    const DeviceMesh& mesh, const ReshardModel& model) {
+  if (step.axes.size() == 1 && mesh.size(step.axes[0]) == 1) return 0;
+  if (step.kind == ReshardKind::slice || step.kind == ReshardKind::to_partial) {
+    const double bytes = 2 * static_cast<double>(shard_bytes(type, step.to, mesh));
+    return model.launch_seconds +
+           (model.memory_bytes_per_second > 0 ? bytes / model.memory_bytes_per_second : 0);
+  }
+  return model.launch_seconds + collective_seconds(collective_of(step.kind),
+                                                   collective_bytes(type, from, step, mesh), mesh,
+                                                   step.axes, model.collectives);
+}
+
+double path_seconds(const TensorType& type, ShardingSpec spec, const ReshardPath& path,
+                    const DeviceMesh& mesh, const ReshardModel& model) {
+  double seconds = 0;
+  for (const ReshardStep& step : path.steps) {
+    seconds += step_seconds(type, spec, step, mesh, model);
+    spec = step.to;
+  }
+  return seconds;
+}
+
+}  // namespace
+
+PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const CostModel& model) {
+  PlanCost cost;
+  const NodeClasses classes = classify(graph);
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    cost.compute_seconds +=
+        runs_per_step(graph, graph.nodes[n]) *
+        node_seconds(classes.of(static_cast<int>(n)), plan.strategies[n], plan.mesh, model);
+  }
+  for (const PlannedReshard& reshard : plan.reshards) {
+    const int runs =
+        region_of_use(graph, reshard.uses.front()) == Region::apply ? 1 : graph.num_micro_batches;
+    cost.communication_seconds += runs * path_seconds(graph.type(reshard.value), plan.specs[reshard.value],
+                                                      reshard.path, plan.mesh, model.reshard);
+  }
+  cost.objective_seconds = cost.compute_seconds + cost.communication_seconds;
+  return cost;
+}
+
+}  // namespace alpa

@@ -1,0 +1,181 @@
+// src/intra_op/restrictions.cc — data parallelism and its relatives as restrictions of the search
+#include "restrictions.h"
+
+#include <algorithm>
+#include <set>
+
+#include "alpa/base/error.h"
+#include "alpa/ops/all_ops.h"
+#include "batch_factors.h"
+
+namespace alpa {
+namespace {
+
+std::uint32_t axes_larger_than_one(const DeviceMesh& mesh) {
+  std::uint32_t axes = 0;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) axes |= mesh.size(axis) > 1 ? 1u << axis : 0u;
+  return axes;
+}
+
+std::uint32_t axes_on_batch(const DeviceMesh& mesh, const AutoShardOptions& options) {
+  if (options.split_batch_everywhere) return axes_larger_than_one(mesh);
+  if (!options.batch_mesh_axis) return 0;
+  const int axis = *options.batch_mesh_axis;
+  require(axis >= 0 && axis < mesh.num_axes(),
+          "batch_mesh_axis {} on a mesh of {} axes; give one from 0 to {}", axis, mesh.num_axes(),
+          mesh.num_axes() - 1);
+  return axes_larger_than_one(mesh) & 1u << axis;
+}
+
+int devices_on(std::uint32_t axes, const DeviceMesh& mesh) {
+  int devices = 1;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) devices *= axes >> axis & 1 ? mesh.size(axis) : 1;
+  return devices;
+}
+
+void check_batch(const Graph& graph, std::uint32_t axes, const DeviceMesh& mesh,
+                 const AutoShardOptions& options) {
+  const int devices = devices_on(axes, mesh);
+  for (const Input& input : graph.inputs) {
+    if (input.kind != InputKind::batch || graph.type(input.value).rank() == 0) continue;
+    require(graph.type(input.value).shape[0] >= devices,
+            "method {}: the {} of input \"{}\" {} has {} rows, too few to split over {} devices; use a "
+            "larger batch, fewer "
+            "micro-batches or fewer devices, or the method \"shard\"",
+            options.method, graph.num_micro_batches > 1 ? "micro-batch" : "batch", input.name,
+            to_string(graph.type(input.value)), graph.type(input.value).shape[0], devices);
+  }
+}
+
+/// Fills one Restriction per node.
+class Restrictor {
+ public:
+  Restrictor(const Graph& graph, const NodeClasses& classes, const DeviceMesh& mesh,
+             const AutoShardOptions& options)
+      : graph_(graph), classes_(classes), mesh_(mesh), options_(options), result_(graph.nodes.size()) {
+    for (const Input& input : graph.inputs) {
+      if (input.kind == InputKind::state) states_.insert(input.name);
+    }
+    for (const Update& update : graph.updates) {
+      if (kind_of(update.input) == InputKind::accumulator)
+        accumulations_.insert(graph.values[update.value].producer);
+    }
+  }
+
+  std::vector<Restriction> run() && {
+    const std::uint32_t axes = axes_on_batch(mesh_, options_);
+    check_batch(graph_, axes, mesh_, options_);
+    const std::vector<int> batch = batch_factors(graph_, classes_);
+    for (int n = 0; n < static_cast<int>(result_.size()); ++n) {
+      result_[n].batch_factor = batch[n];
+      if (batch[n] >= 0) result_[n].batch_axes = axes;
+      if (graph_.nodes[n].op == &ops::input)
+        restrict_input(n);
+      else
+        restrict_node(n);
+    }
+    add_linear_axes();
+    return std::move(result_);
+  }
+
+ private:
+  InputKind kind_of(int value) const { return find_input(graph_, value)->kind; }
+
+  /// Optimizer state is named after its parameter: "w.adam_m".
+  bool is_optimizer_state(const std::string& name) const {
+    for (std::size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0;
+         dot = name.rfind('.', dot - 1)) {
+      if (states_.count(name.substr(0, dot))) return true;
+    }
+    return false;
+  }
+
+  void restrict_input(int n) {
+    const Input& input = *find_input(graph_, graph_.nodes[n].results[0]);
+    Restriction& r = result_[n];
+    if (input.kind == InputKind::state) {
+      const bool optimizer = is_optimizer_state(input.name);
+      r.no_splits = optimizer ? options_.replicate_optimizer_state : options_.replicate_parameters;
+      r.most_split = optimizer ? options_.shard_optimizer_state : options_.shard_parameters;
+    }
+    if (input.kind == InputKind::accumulator)
+      r.no_splits = options_.split_batch_everywhere && !options_.shard_optimizer_state;
+  }
+
+  /// Where the batch is split everywhere, all else is split only for the sake of state that is.
+  void restrict_node(int n) {
+    const Node& node = graph_.nodes[n];
+    Restriction& r = result_[n];
+    if (options_.split_batch_everywhere && r.batch_factor < 0) {
+      const bool updates_state = node.region == Region::apply || accumulations_.count(n);
+      r.no_splits = !(options_.shard_optimizer_state && updates_state);
+    }
+    r.most_split = options_.split_contractions && node.op == &ops::einsum;
+  }
+
+  /// Partial operands help only where partial sums arise: from a split sum, or from operands that are
+  /// partial themselves. An accumulator may be partial if what is added to it may; hence the second pass.
+  void add_linear_axes() {
+    std::vector<std::uint32_t> partial(graph_.values.size(), 0);
+    mark_partial(partial);
+    for (const Update& update : graph_.updates) {
+      if (kind_of(update.input) == InputKind::accumulator) partial[update.input] = partial[update.value];
+    }
+    mark_partial(partial);
+  }
+
+  void mark_partial(std::vector<std::uint32_t>& partial) {
+    for (int n = 0; n < static_cast<int>(result_.size()); ++n) {
+      const Node& node = graph_.nodes[n];
+      const Rule& rule = classes_.of(n).rule;
+      std::uint32_t axes = sum_axes(n, rule);
+      result_[n].linear_axes.assign(rule.linear.size(), 0);
+      for (std::size_t l = 0; l < rule.linear.size(); ++l) {
+        result_[n].linear_axes[l] = linear_axes(node, rule.linear[l], partial) & ~result_[n].batch_axes;
+        axes |= result_[n].linear_axes[l];
+      }
+      for (int value : node.results) partial[value] |= axes;
+    }
+  }
+
+  std::uint32_t linear_axes(const Node& node, std::uint32_t operands,
+                            const std::vector<std::uint32_t>& partial) const {
+    if (node.op == &ops::input) return partial[node.results[0]];
+    std::uint32_t axes = 0;
+    for (std::size_t j = 0; j < node.operands.size(); ++j)
+      axes |= operands >> j & 1 ? partial[node.operands[j]] : 0;
+    return axes;
+  }
+
+  /// Axes on which the node itself may leave partial sums.
+  std::uint32_t sum_axes(int n, const Rule& rule) const {
+    const Restriction& r = result_[n];
+    std::uint32_t axes = 0;
+    for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
+      if (mesh_.size(axis) == 1) continue;
+      for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
+        const bool allowed = r.batch_axes >> axis & 1 ? f == r.batch_factor : !r.no_splits;
+        if (allowed && rule.factors[f].kind == FactorKind::sum && rule.factors[f].size >= mesh_.size(axis))
+          axes |= 1u << axis;
+      }
+    }
+    return axes;
+  }
+
+  const Graph& graph_;
+  const NodeClasses& classes_;
+  const DeviceMesh& mesh_;
+  const AutoShardOptions& options_;
+  std::vector<Restriction> result_;
+  std::set<std::string> states_;
+  std::set<int> accumulations_;  ///< nodes that compute the update of an accumulator
+};
+
+}  // namespace
+
+std::vector<Restriction> restrictions(const Graph& graph, const NodeClasses& classes,
+                                      const DeviceMesh& mesh, const AutoShardOptions& options) {
+  return Restrictor(graph, classes, mesh, options).run();
+}
+
+}  // namespace alpa

@@ -1,0 +1,155 @@
+// src/intra_op/search_space.cc — strategies allowed by the options, without useless ones
+#include "search_space.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "alpa/base/error.h"
+#include "restrictions.h"
+
+namespace alpa {
+namespace {
+
+using Kind = AxisRole::Kind;
+
+bool splits_batch(const Strategy& strategy, const Restriction& r, const DeviceMesh& mesh) {
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    if (r.batch_axes >> axis & 1 &&
+        strategy.axes[axis] != AxisRole{Kind::factor, static_cast<std::uint8_t>(r.batch_factor)})
+      return false;
+  }
+  return true;
+}
+
+bool splits_only_batch(const Strategy& strategy, const Restriction& r, const DeviceMesh& mesh) {
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    if (!(r.batch_axes >> axis & 1) && strategy.axes[axis].kind == Kind::factor) return false;
+  }
+  return true;
+}
+
+bool has_useful_partials(const Strategy& strategy, const Restriction& r, const DeviceMesh& mesh) {
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    const AxisRole& role = strategy.axes[axis];
+    if (role.kind == Kind::linear && !(r.linear_axes[role.index] >> axis & 1)) return false;
+  }
+  return true;
+}
+
+int devices_used(const Strategy& strategy, const DeviceMesh& mesh) {
+  int devices = 1;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    if (strategy.axes[axis].kind == Kind::factor) devices *= mesh.size(axis);
+  }
+  return devices;
+}
+
+template <class Predicate>
+void keep_if(std::vector<Strategy>& strategies, Predicate predicate) {
+  strategies.erase(std::remove_if(strategies.begin(), strategies.end(),
+                                  [&](const Strategy& s) { return !predicate(s); }),
+                   strategies.end());
+}
+
+void keep_most_split(std::vector<Strategy>& strategies, const DeviceMesh& mesh) {
+  int most = 0;
+  for (const Strategy& s : strategies) most = std::max(most, devices_used(s, mesh));
+  keep_if(strategies, [&](const Strategy& s) { return devices_used(s, mesh) == most; });
+}
+
+/// An odd batch under a compound dimension may admit no split at all; such a node does the whole work on
+/// every device.
+std::vector<Strategy> allowed_strategies(const Rule& rule, const Restriction& r, const DeviceMesh& mesh) {
+  std::vector<Strategy> strategies = all_strategies(rule, mesh);
+  keep_if(strategies, [&](const Strategy& s) { return has_useful_partials(s, r, mesh); });
+  if (r.batch_axes && std::any_of(strategies.begin(), strategies.end(),
+                                  [&](const Strategy& s) { return splits_batch(s, r, mesh); }))
+    keep_if(strategies, [&](const Strategy& s) { return splits_batch(s, r, mesh); });
+  if (r.no_splits) keep_if(strategies, [&](const Strategy& s) { return splits_only_batch(s, r, mesh); });
+  if (r.most_split) keep_most_split(strategies, mesh);
+  return strategies;
+}
+
+/// Builds choices by class and restriction.
+class SpaceBuilder {
+ public:
+  SpaceBuilder(const DeviceMesh& mesh, const CostModel& model, SearchSpace& space)
+      : mesh_(mesh), model_(model), space_(space) {}
+
+  int choices_for(int node_class, const Restriction& restriction) {
+    const auto [place, added] =
+        known_.try_emplace({node_class, restriction}, static_cast<int>(space_.choices.size()));
+    if (added) space_.choices.push_back(build(node_class, restriction));
+    return place->second;
+  }
+
+ private:
+  Choices build(int node_class, const Restriction& restriction) {
+    const NodeClass& node = space_.classes.classes[node_class];
+    Choices choices;
+    choices.node_class = node_class;
+    for (const TensorType& type : node.operands)
+      choices.operand_types.push_back(space_.layouts.number(type));
+    for (const TensorType& type : node.results) choices.result_types.push_back(space_.layouts.number(type));
+    choices.wanted.resize(node.operands.size());
+    choices.produced.resize(node.results.size());
+    std::map<std::vector<int>, int> by_specs;
+    for (const Strategy& strategy : allowed_strategies(node.rule, restriction, mesh_)) {
+      const std::vector<int> specs = specs_of(node, choices, strategy);
+      const double seconds = node_seconds(node, strategy, mesh_, model_);
+      const auto [place, added] = by_specs.emplace(specs, static_cast<int>(choices.strategies.size()));
+      if (added)
+        append(choices, strategy, seconds, specs);
+      else if (seconds < choices.seconds[place->second])
+        replace(choices, place->second, strategy, seconds);
+    }
+    return choices;
+  }
+
+  std::vector<int> specs_of(const NodeClass& node, const Choices& choices, const Strategy& strategy) {
+    std::vector<int> specs;
+    for (int j = 0; j < static_cast<int>(node.operands.size()); ++j)
+      specs.push_back(
+          space_.layouts.of(choices.operand_types[j]).number(operand_spec(node.rule, strategy, mesh_, j)));
+    for (int i = 0; i < static_cast<int>(node.results.size()); ++i)
+      specs.push_back(
+          space_.layouts.of(choices.result_types[i]).number(result_spec(node.rule, strategy, mesh_, i)));
+    return specs;
+  }
+
+  static void append(Choices& choices, const Strategy& strategy, double seconds,
+                     const std::vector<int>& specs) {
+    choices.strategies.push_back(strategy);
+    choices.seconds.push_back(seconds);
+    std::size_t next = 0;
+    for (std::vector<int>& wanted : choices.wanted) wanted.push_back(specs[next++]);
+    for (std::vector<int>& produced : choices.produced) produced.push_back(specs[next++]);
+  }
+
+  static void replace(Choices& choices, int at, const Strategy& strategy, double seconds) {
+    choices.strategies[at] = strategy;
+    choices.seconds[at] = seconds;
+  }
+
+  const DeviceMesh& mesh_;
+  const CostModel& model_;
+  SearchSpace& space_;
+  std::map<std::pair<int, Restriction>, int> known_;
+};
+
+}  // namespace
+
+SearchSpace search_space(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
+                         const AutoShardOptions& options) {
+  SearchSpace space;
+  space.classes = classify(graph);
+  const std::vector<Restriction> limits = restrictions(graph, space.classes, mesh, options);
+  SpaceBuilder builder(mesh, model, space);
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+    space.of_node.push_back(builder.choices_for(space.classes.of_node[n], limits[n]));
+  space.layouts.price(mesh, model.reshard);
+  return space;
+}
+
+}  // namespace alpa

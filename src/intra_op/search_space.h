@@ -1,0 +1,35 @@
+#pragma once
+/// What the planner may choose from: per node the strategies that the options allow and that no other makes
+/// useless. Nodes that are alike and restricted alike share their choices. Plain data, built once per mesh.
+#include <vector>
+
+#include "alpa/intra_op/auto_shard.h"
+#include "layouts.h"
+#include "node_classes.h"
+
+namespace alpa {
+
+/// Strategies of a node; specs are numbered per type (`SearchSpace::layouts`).
+struct Choices {
+  int node_class = -1;
+  std::vector<Strategy> strategies;
+  std::vector<double> seconds;  ///< of one run
+  std::vector<int> operand_types, result_types;
+  std::vector<std::vector<int>> wanted;    ///< per operand and strategy, a spec
+  std::vector<std::vector<int>> produced;  ///< per result and strategy, a spec
+};
+
+struct SearchSpace {
+  NodeClasses classes;
+  Layouts layouts;
+  std::vector<Choices> choices;
+  std::vector<int> of_node;  ///< choices of each node
+
+  const Choices& of(int node) const { return choices[of_node[node]]; }
+};
+
+/// Throws Error if the options cannot be followed: the batch is too small, the mesh axis does not exist.
+SearchSpace search_space(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
+                         const AutoShardOptions& options);
+
+}  // namespace alpa

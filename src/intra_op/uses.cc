@@ -1,0 +1,39 @@
+// src/intra_op/uses.cc — who reads a value, in which region and how often
+#include "uses.h"
+
+#include "alpa/intra_op/plan.h"
+
+namespace alpa {
+namespace {
+
+Use use_of(const Graph& graph, int id, int operand) {
+  const bool apply = region_of_use(graph, id) == Region::apply;
+  return {id, operand, apply && graph.num_micro_batches > 1 ? 1 : 0, apply ? 1 : graph.num_micro_batches};
+}
+
+}  // namespace
+
+Region region_of_use(const Graph& graph, int use) {
+  const int num_nodes = static_cast<int>(graph.nodes.size());
+  if (use < num_nodes) return graph.nodes[use].region;
+  const int update = use - num_nodes;
+  if (update >= static_cast<int>(graph.updates.size())) return Region::apply;
+  const Input* input = find_input(graph, graph.updates[update].input);
+  return input && input->kind == InputKind::accumulator ? Region::backward : Region::apply;
+}
+
+std::vector<std::vector<Use>> uses_of_values(const Graph& graph) {
+  std::vector<std::vector<Use>> uses(graph.values.size());
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    const std::vector<int>& operands = graph.nodes[n].operands;
+    for (int j = 0; j < static_cast<int>(operands.size()); ++j)
+      uses[operands[j]].push_back(use_of(graph, n, j));
+  }
+  for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u)
+    uses[graph.updates[u].value].push_back(use_of(graph, use_of_update(graph, u), -1));
+  for (int m = 0; m < static_cast<int>(graph.metrics.size()); ++m)
+    uses[graph.metrics[m].value].push_back(use_of(graph, use_of_metric(graph, m), -1));
+  return uses;
+}
+
+}  // namespace alpa
