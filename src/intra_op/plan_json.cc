@@ -1,0 +1,229 @@
+// src/intra_op/plan_json.cc — plans as files
+#include <nlohmann/json.hpp>
+
+#include "alpa/base/error.h"
+#include "alpa/intra_op/plan.h"
+
+namespace alpa {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSchema = "alpa.plan/1";
+constexpr ReshardKind kKinds[] = {ReshardKind::all_reduce, ReshardKind::reduce_scatter,
+                                  ReshardKind::all_gather, ReshardKind::all_to_all,
+                                  ReshardKind::slice,      ReshardKind::to_partial};
+
+std::string hash_text(const Graph& graph) { return fmt::format("{:016x}", structural_hash(graph)); }
+
+Json json_of(const DeviceMesh& mesh) {
+  Json axes = Json::array();
+  for (const MeshAxis& axis : mesh.axes()) {
+    axes.push_back({{"name", axis.name},
+                    {"size", axis.size},
+                    {"alpha_seconds", axis.alpha_seconds},
+                    {"beta_seconds_per_byte", axis.beta_seconds_per_byte}});
+  }
+  return {{"axes", std::move(axes)}, {"devices", mesh.devices()}};
+}
+
+Json json_of(const ReshardStep& step) {
+  Json json = {{"kind", name_of(step.kind)}, {"axes", step.axes}};
+  if (step.from_dim >= 0) json["from_dim"] = step.from_dim;
+  if (step.dim >= 0) json["dim"] = step.dim;
+  json["to"] = to_string(step.to);
+  json["seconds"] = step.seconds;
+  return json;
+}
+
+Json json_of(const PlannedReshard& reshard) {
+  Json steps = Json::array();
+  for (const ReshardStep& step : reshard.path.steps) steps.push_back(json_of(step));
+  return {{"value", reshard.value}, {"uses", reshard.uses}, {"steps", std::move(steps)}};
+}
+
+Json json_of(const PlanCost& cost) {
+  return {{"objective_seconds", cost.objective_seconds},
+          {"compute_seconds", cost.compute_seconds},
+          {"communication_seconds", cost.communication_seconds},
+          {"lower_bound_seconds", cost.lower_bound_seconds}};
+}
+
+Json json_of(const PlannerStatistics& statistics) {
+  return {{"nodes", statistics.nodes},
+          {"strategies", statistics.strategies},
+          {"variables", statistics.variables},
+          {"constraints", statistics.constraints}};
+}
+
+/// A place in the file, for messages and for typed access.
+class Place {
+ public:
+  Place(const Json& json, const std::string& origin, std::string path)
+      : json_(json), origin_(origin), path_(std::move(path)) {}
+
+  Place at(const char* key) const {
+    const auto entry = json_.is_object() ? json_.find(key) : json_.end();
+    if (!json_.is_object() || entry == json_.end())
+      fail("plan {}: {}{} is missing", origin_, path_.empty() ? "" : path_ + ".", key);
+    return {*entry, origin_, path_.empty() ? key : path_ + "." + key};
+  }
+  bool contains(const char* key) const { return json_.is_object() && json_.contains(key); }
+
+  std::vector<Place> items() const {
+    if (!json_.is_array()) bad("a list");
+    std::vector<Place> result;
+    for (const Json& item : json_)
+      result.emplace_back(item, origin_, fmt::format("{}[{}]", path_, result.size()));
+    return result;
+  }
+  std::string text() const {
+    if (!json_.is_string()) bad("a text");
+    return json_.get<std::string>();
+  }
+  double number() const {
+    if (!json_.is_number()) bad("a number");
+    return json_.get<double>();
+  }
+  int integer() const {
+    if (!json_.is_number_integer() ||
+        json_.get<std::int64_t>() != static_cast<int>(json_.get<std::int64_t>()))
+      bad("a whole number");
+    return json_.get<int>();
+  }
+  std::vector<int> integers() const {
+    std::vector<int> result;
+    for (const Place& item : items()) result.push_back(item.integer());
+    return result;
+  }
+  /// What `parse` makes of the text; its error gets the place.
+  template <class Parse>
+  auto parsed(Parse parse) const {
+    const std::string given = text();
+    try {
+      return parse(given);
+    } catch (const Error& error) {
+      fail("plan {}: {}: {}", origin_, path_, error.what());
+    }
+  }
+  [[noreturn]] void bad(std::string_view expected) const {
+    const std::string found = json_.dump(-1, ' ', false, Json::error_handler_t::replace);
+    fail("plan {}: {}: found {}, expected {}", origin_, path_,
+         found.size() <= 60 ? found : found.substr(0, 57) + "...", expected);
+  }
+
+ private:
+  const Json& json_;
+  const std::string& origin_;
+  std::string path_;
+};
+
+DeviceMesh read_mesh(const Place& place) {
+  std::vector<MeshAxis> axes;
+  for (const Place& axis : place.at("axes").items()) {
+    axes.push_back({axis.at("name").text(), axis.at("size").integer(), axis.at("alpha_seconds").number(),
+                    axis.at("beta_seconds_per_byte").number()});
+  }
+  return DeviceMesh(std::move(axes), place.at("devices").integers());
+}
+
+ReshardKind read_kind(const Place& place) {
+  for (ReshardKind kind : kKinds) {
+    if (place.text() == name_of(kind)) return kind;
+  }
+  place.bad("all_reduce, reduce_scatter, all_gather, all_to_all, slice or to_partial");
+}
+
+ReshardStep read_step(const Place& place) {
+  ReshardStep step{.kind = read_kind(place.at("kind")),
+                   .axes = place.at("axes").integers(),
+                   .dim = place.contains("dim") ? place.at("dim").integer() : -1,
+                   .from_dim = place.contains("from_dim") ? place.at("from_dim").integer() : -1,
+                   .to = place.at("to").parsed(parse_spec),
+                   .seconds = place.at("seconds").number()};
+  return step;
+}
+
+PlannedReshard read_reshard(const Place& place) {
+  PlannedReshard reshard;
+  reshard.value = place.at("value").integer();
+  reshard.uses = place.at("uses").integers();
+  for (const Place& step : place.at("steps").items()) {
+    reshard.path.steps.push_back(read_step(step));
+    reshard.path.seconds += reshard.path.steps.back().seconds;
+  }
+  return reshard;
+}
+
+PlanCost read_cost(const Place& place) {
+  PlanCost cost;
+  cost.objective_seconds = place.at("objective_seconds").number();
+  cost.compute_seconds = place.at("compute_seconds").number();
+  cost.communication_seconds = place.at("communication_seconds").number();
+  cost.lower_bound_seconds = place.at("lower_bound_seconds").number();
+  return cost;
+}
+
+PlannerStatistics read_statistics(const Place& place) {
+  PlannerStatistics statistics;
+  statistics.nodes = place.at("nodes").integer();
+  statistics.strategies = place.at("strategies").integer();
+  statistics.variables = place.at("variables").integer();
+  statistics.constraints = place.at("constraints").integer();
+  return statistics;
+}
+
+Json parse_text(const std::string& text, const std::string& origin) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    fail("plan {}: not JSON: error at byte {}; write one with save_plan or --save-plan", origin,
+         error.byte);
+  }
+}
+
+void check_header(const Place& file, const Graph& graph, const std::string& origin) {
+  const std::string schema = file.at("schema").text(), hash = file.at("graph").text();
+  require(schema == kSchema, "plan {}: schema \"{}\"; this version reads \"{}\"; plan again", origin,
+          schema, kSchema);
+  require(hash == hash_text(graph),
+          "plan {}: it was made for the graph {} but this one is {}; model, batch, optimizer or number of "
+          "micro-batches differ, so "
+          "plan again",
+          origin, hash, hash_text(graph));
+}
+
+}  // namespace
+
+std::string to_json(const ShardingPlan& plan, const Graph& graph) {
+  verify(plan, graph);
+  Json nodes = Json::array(), specs = Json::array(), reshards = Json::array();
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+    nodes.push_back({{"name", graph.nodes[n].name}, {"strategy", to_string(plan.strategies[n])}});
+  for (const ShardingSpec& spec : plan.specs) specs.push_back(to_string(spec));
+  for (const PlannedReshard& reshard : plan.reshards) reshards.push_back(json_of(reshard));
+  const Json file = {
+      {"schema", kSchema},          {"graph", hash_text(graph)},  {"method", plan.method},
+      {"mesh", json_of(plan.mesh)}, {"cost", json_of(plan.cost)}, {"statistics", json_of(plan.statistics)},
+      {"nodes", std::move(nodes)},  {"specs", std::move(specs)},  {"reshards", std::move(reshards)}};
+  return file.dump(1) + "\n";
+}
+
+ShardingPlan plan_from_json(const std::string& text, const Graph& graph, const std::string& origin) {
+  const Json json = parse_text(text, origin);
+  const Place file(json, origin, "");
+  check_header(file, graph, origin);
+  ShardingPlan plan;
+  plan.method = file.at("method").text();
+  plan.mesh = read_mesh(file.at("mesh"));
+  plan.cost = read_cost(file.at("cost"));
+  plan.statistics = read_statistics(file.at("statistics"));
+  for (const Place& node : file.at("nodes").items())
+    plan.strategies.push_back(node.at("strategy").parsed(parse_strategy));
+  for (const Place& spec : file.at("specs").items()) plan.specs.push_back(spec.parsed(parse_spec));
+  for (const Place& reshard : file.at("reshards").items()) plan.reshards.push_back(read_reshard(reshard));
+  verify(plan, graph);
+  return plan;
+}
+
+}  // namespace alpa

@@ -1,0 +1,73 @@
+#pragma once
+/// Training graphs for planner tests, written with builder and operators alone.
+#include <fmt/core.h>
+
+#include <string>
+#include <vector>
+
+#include "alpa/autograd/gradient.h"
+#include "alpa/ops/all_ops.h"
+#include "alpa/ops/ops.h"
+
+namespace alpa::testing {
+
+struct MlpShape {
+  int layers = 2;
+  std::int64_t batch = 8, width = 8;
+  std::int64_t hidden = 0;       ///< width of odd layers' results; 0: the same
+  int num_micro_batches = 1;
+  bool bias = true;
+};
+
+/// Adam on every parameter: one fused node with two states each.
+inline void adam(Builder& g, const Values& gradients) {
+  const Value rate = g.input(InputKind::scalar, "learning_rate", {f32, {}});
+  const Value step = g.input(InputKind::scalar, "step", {f32, {}});
+  const Values parameters = g.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::string& name = g.node(g.producer(parameters[i].id)).name;
+    const Value m = g.input(InputKind::state, name + ".adam_m", parameters[i].type());
+    const Value v = g.input(InputKind::state, name + ".adam_v", parameters[i].type());
+    const Values updated = g.emit(ops::adam_update, {parameters[i], m, v, gradients[i], rate, step},
+                                  {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", 0.0}, {"decoupled", std::int64_t{1}}});
+    g.update(parameters[i], updated[0]);
+    g.update(m, updated[1]);
+    g.update(v, updated[2]);
+  }
+}
+
+/// Gradients added up over the micro-batches in accumulators; the sums are read in region apply.
+inline Values accumulated(Builder& g, const Values& gradients, const std::string& prefix) {
+  if (g.num_micro_batches() == 1) return gradients;
+  Values sums;
+  g.set_region(Region::backward);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const Value sum = g.input(InputKind::accumulator, fmt::format("{}{}", prefix, i), gradients[i].type());
+    sums.push_back(sum + gradients[i]);
+    g.update(sum, sums.back());
+  }
+  return sums;
+}
+
+/// L x Dense with ReLU after all but the last, loss mean((out - y)²), Adam: test_mlp.py of the reference, with batches as inputs.
+inline Graph mlp_graph(const MlpShape& shape) {
+  Builder g(shape.num_micro_batches);
+  Value h = g.input(InputKind::batch, "x", {f32, {shape.batch, shape.width}});
+  const Value y = g.input(InputKind::batch, "y", {f32, {shape.batch, shape.width}});
+  for (int layer = 0; layer < shape.layers; ++layer) {
+    const bool widen = shape.hidden > 0 && layer % 2 == 0 && layer + 1 < shape.layers;
+    const std::int64_t out = widen ? shape.hidden : shape.width;
+    h = matmul(h, g.parameter(fmt::format("dense{}.kernel", layer), {f32, {h.shape()[1], out}}, {}));
+    if (shape.bias) h = h + g.parameter(fmt::format("dense{}.bias", layer), {f32, {out}}, {});
+    if (layer + 1 < shape.layers) h = relu(h);
+  }
+  const Value loss = mean(square(h - y));
+  const Values gradients = accumulated(g, gradient(loss, g.parameters()), "gradient");
+  const Value reported = accumulated(g, {loss}, "loss")[0];
+  g.set_region(Region::apply);
+  adam(g, gradients);
+  g.metric("loss", reported);
+  return g.finish();
+}
+
+}  // namespace alpa::testing
