@@ -1,5 +1,6 @@
 #pragma once
-/// The driver: from a training step written for one device to an executable on a cluster. `src/parallelize.cc` is the reader's map.
+/// The driver: from a training step written for one device to an executable on a cluster.
+/// `src/parallelize.cc` is the reader's map.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,17 +19,20 @@ namespace alpa {
 
 enum class MethodKind : std::uint8_t { serial, data, zero2, zero3, shard };
 
-/// A parallel method and its options, e.g. `ShardParallel{.num_micro_batches = 4}`. All methods have the same options.
+/// A parallel method and its options, e.g. `ShardParallel{.num_micro_batches = 4}`. All methods have the
+/// same options.
 template <MethodKind method>
 struct ParallelMethod {
-  int num_micro_batches = 1;             ///< gradients are accumulated over as many parts of the batch; must divide it
-  std::vector<int> mesh_shape = {};      ///< logical mesh, e.g. {2, 4}; empty: every shape is tried and the cheapest taken
+  int num_micro_batches = 1;  ///< gradients are accumulated over as many parts of the batch; must divide it
+  std::vector<int> mesh_shape =
+      {};  ///< logical mesh, e.g. {2, 4}; empty: every shape is tried and the cheapest taken
   std::optional<int> batch_mesh_axis = {};  ///< forces the batch onto this axis of the mesh
   bool allow_all_gather = true;
   bool allow_all_to_all = true;
-  std::optional<std::int64_t> memory_budget_bytes = {};  ///< per device; default: what the cluster says a device has
-  double solver_seconds = 60;            ///< then the best plan found so far is taken; its proven gap is reported
-  std::string dump_dir = {};             ///< writes every pass's result there: 01_graph.txt, …
+  std::optional<std::int64_t> memory_budget_bytes =
+      {};                      ///< per device; default: what the cluster says a device has
+  double solver_seconds = 60;  ///< then the best plan found so far is taken; its proven gap is reported
+  std::string dump_dir = {};   ///< writes every pass's result there: 01_graph.txt, …
   ExecutorOptions executor = {};
 
   static constexpr MethodKind kind = method;
@@ -47,7 +51,8 @@ using ShardParallel = ParallelMethod<MethodKind::shard>;
 
 using Method = std::variant<Serial, DataParallel, Zero2Parallel, Zero3Parallel, ShardParallel>;
 
-/// "serial", "data", "zero2", "zero3", "shard", and the method of that name with default options. Throws Error naming the methods.
+/// "serial", "data", "zero2", "zero3", "shard", and the method of that name with default options. Throws
+/// Error naming the methods.
 std::string_view name_of(MethodKind kind);
 Method parse_method(std::string_view name);
 
@@ -107,9 +112,9 @@ class Executable {
   /// One step on a whole batch. Throws Error on a batch that does not fit the step's inputs.
   Metrics run(TrainState& state, const std::map<std::string, Array>& batch);
 
-  std::int64_t memory_bytes() const;                       ///< planned peak per device, exact
+  std::int64_t memory_bytes() const;  ///< planned peak per device, exact
   std::int64_t measured_bytes(const TrainState& state) const;
-  std::map<std::string, Traffic> communication() const;    ///< per step and device, planned
+  std::map<std::string, Traffic> communication() const;           ///< per step and device, planned
   std::map<std::string, Traffic> measured_communication() const;  ///< of the last step
   const Graph& graph() const;
   const ShardingPlan& plan() const;
@@ -120,16 +125,20 @@ class Executable {
   void save_plan(const std::string& path) const;
 
  private:
-  friend Executable parallelize_with_plan(const TrainingStep&, const Method&, const Cluster&, std::optional<std::string> plan_path);
+  friend Executable parallelize_with_plan(const TrainingStep&, const Method&, const Cluster&,
+                                          std::optional<std::string> plan_path);
   struct Impl;
   std::shared_ptr<Impl> impl_;
 };
 
-/// Traces, plans, partitions and loads `step`. Throws Error on a mistake of the model, the method's options or the cluster.
+/// Traces, plans, partitions and loads `step`. Throws Error on a mistake of the model, the method's options
+/// or the cluster.
 Executable parallelize(const TrainingStep& step, const Method& method, const Cluster& cluster);
 
-/// The same with the plan read from a file instead of solved for. Throws Error if it belongs to another graph or mesh.
-Executable load_plan(const TrainingStep& step, const Method& method, const Cluster& cluster, const std::string& path);
+/// The same with the plan read from a file instead of solved for. Throws Error if it belongs to another
+/// graph or mesh.
+Executable load_plan(const TrainingStep& step, const Method& method, const Cluster& cluster,
+                     const std::string& path);
 
 /// Plans only: no devices needed.
 struct Planned {

@@ -8,19 +8,22 @@
 
 namespace alpa::nn {
 
-/// Start of a kernel with `fan_in` inputs and `fan_out` outputs; `Initializer::normal(0, 0.02)` converts to one.
+/// Start of a kernel with `fan_in` inputs and `fan_out` outputs; `Initializer::normal(0, 0.02)` converts to
+/// one.
 class KernelInitializer {
  public:
   using Function = Initializer (*)(std::int64_t fan_in, std::int64_t fan_out);
   KernelInitializer(Function function) : make_(function) {}  // NOLINT: `.kernel = nn::glorot_uniform`
-  KernelInitializer(Initializer fixed) : make_([fixed](std::int64_t, std::int64_t) { return fixed; }) {}  // NOLINT
+  KernelInitializer(Initializer fixed)
+      : make_([fixed](std::int64_t, std::int64_t) { return fixed; }) {}  // NOLINT
   Initializer operator()(std::int64_t fan_in, std::int64_t fan_out) const { return make_(fan_in, fan_out); }
 
  private:
   std::function<Initializer(std::int64_t, std::int64_t)> make_;
 };
 
-/// Normal with variance 2 / fan_in, which keeps the scale of activations through ReLU layers (He et al. 2015).
+/// Normal with variance 2 / fan_in, which keeps the scale of activations through ReLU layers (He et al.
+/// 2015).
 inline Initializer he_normal(std::int64_t fan_in, std::int64_t) {
   return Initializer::normal(0, std::sqrt(2.0 / static_cast<double>(fan_in)));
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// What all layers share. A layer is any callable `Value(Value)`; one with parameters carries a `LayerId`, and copies of it use
-/// the same parameters (weight tying).
+/// What all layers share. A layer is any callable `Value(Value)`; one with parameters carries a `LayerId`,
+/// and copies of it use the same parameters (weight tying).
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace alpa::nn {
 
-/// Identity of a layer with parameters: unique in the process, shared by copies. Gives the layer its name in each graph,
-/// "dense0", "dense1", … in order of first use.
+/// Identity of a layer with parameters: unique in the process, shared by copies. Gives the layer its name
+/// in each graph, "dense0", "dense1", … in order of first use.
 class LayerId {
  public:
   LayerId() : id_(next().fetch_add(1, std::memory_order_relaxed)) {}

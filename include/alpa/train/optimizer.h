@@ -8,14 +8,16 @@
 
 namespace alpa {
 
-/// learning rate = schedule(step), step 1 for the first. Given to the graph as a scalar input, so changing it plans nothing anew.
+/// learning rate = schedule(step), step 1 for the first. Given to the graph as a scalar input, so changing
+/// it plans nothing anew.
 using LearningRate = std::function<double(std::int64_t step)>;
 
 /// A learning rate that is a plain number or a schedule.
 class Schedule {
  public:
-  Schedule(double constant) : rate_([constant](std::int64_t) { return constant; }) {}  // NOLINT: `.learning_rate = 1e-3`
-  Schedule(LearningRate rate) : rate_(std::move(rate)) {}                              // NOLINT
+  Schedule(double constant)
+      : rate_([constant](std::int64_t) { return constant; }) {}  // NOLINT: `.learning_rate = 1e-3`
+  Schedule(LearningRate rate) : rate_(std::move(rate)) {}        // NOLINT
   double operator()(std::int64_t step) const { return rate_(step); }
 
  private:

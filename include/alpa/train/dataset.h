@@ -1,0 +1,53 @@
+#pragma once
+/// Examples in host memory: reading, making, shuffling and slicing them.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "alpa/tensor/array.h"
+
+namespace alpa {
+
+/// Row i of every array is example i.
+struct Dataset {
+  Array x;                   ///< features, f32 [n, features]
+  Array y;                   ///< targets f32 [n, outputs], or class labels i32 [n]
+  std::int64_t classes = 0;  ///< number of classes; 0: `y` holds numbers to predict
+
+  std::int64_t size() const { return x.shape().at(0); }
+  std::int64_t features() const { return x.shape().at(1); }
+};
+
+struct TrainingAndTestSet {
+  Dataset training, test;
+};
+
+/// Where Debian's package dataset-fashion-mnist puts its files.
+inline constexpr const char* kFashionMnistDirectory = "/usr/share/datasets/fashion-mnist";
+
+/// Fashion-MNIST (Xiao et al. 2017): 60,000 + 10,000 images as 784 features in [0, 1], 10 classes. Throws
+/// Error naming the missing file and the Debian package, or the file that is damaged.
+TrainingAndTestSet load_fashion_mnist(const std::string& directory = kFashionMnistDirectory);
+
+/// An IDX file (LeCun's format), gzip'd or not, of unsigned bytes: u8 of the file's shape. Throws Error
+/// naming file and mistake.
+Array read_idx(const std::string& path);
+
+/// Numbers separated by commas, one example per line, optionally a line of column names first. The last
+/// column is what to predict: a class label if all of its cells are whole numbers from 0 (written without
+/// '.' or exponent), else a target value. Throws Error naming file, line and column of the first bad cell.
+Dataset read_csv(const std::string& path);
+
+/// n examples of y = x·W + b + noise/10 with x, W, b and noise standard normal, all functions of `seed`; x
+/// and y are [n, dim].
+Dataset linear_dataset(std::int64_t n, std::int64_t dim, std::uint64_t seed);
+
+/// 0 … n-1 in an order that is a function of (seed, epoch): Fisher-Yates with Philox numbers.
+std::vector<std::int64_t> shuffled_indices(std::int64_t n, std::uint64_t seed, std::int64_t epoch);
+
+/// The given rows (indices along dimension 0) of `array`, in that order. Throws Error if an index is out of
+/// range.
+Array take_rows(const Array& array, std::span<const std::int64_t> rows);
+
+}  // namespace alpa

@@ -1,0 +1,108 @@
+#include "alpa/train/optimizer.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "alpa/ops/all_ops.h"
+#include "alpa/ops/ops.h"
+
+namespace alpa {
+namespace {
+
+/// The name under which the input `value` was made.
+const std::string& input_name(Value value) {
+  Builder& builder = *value.builder;
+  return builder.node(builder.producer(value.id)).name;
+}
+
+/// Optimizer state of a parameter: "dense0.kernel.adam_m", of the parameter's type, zero at first.
+Value state_of(Value parameter, const char* what) {
+  const std::string name = input_name(parameter) + "." + what;
+  return parameter.builder->input(InputKind::state, name, parameter.type(), Initializer::zeros());
+}
+
+/// Half-precision parameters are updated in f32.
+DType update_dtype(DType dtype) { return dtype == f64 ? f64 : f32; }
+
+/// w ← w − lr·(g + weight_decay·w), which needs no state.
+void plain_sgd_update(Value w, Value gradient, Value learning_rate, double weight_decay) {
+  const DType dtype = update_dtype(w.dtype());
+  const Value old = cast(w, dtype);
+  Value direction = cast(gradient, dtype);
+  if (weight_decay != 0) direction = direction + old * weight_decay;
+  w.builder->update(w, cast(old - direction * cast(learning_rate, dtype), w.dtype()));
+}
+
+void momentum_update(const optim::Sgd& sgd, Value w, Value gradient, Value learning_rate) {
+  Builder& builder = *w.builder;
+  const Value velocity = state_of(w, "velocity");
+  const Values results = builder.emit(ops::sgd_update, {w, velocity, gradient, learning_rate},
+                                      {{"momentum", sgd.momentum},
+                                       {"weight_decay", sgd.weight_decay},
+                                       {"nesterov", std::int64_t{sgd.nesterov}}});
+  builder.update(w, results[0]);
+  builder.update(velocity, results[1]);
+}
+
+Optimizer adam(Schedule rate, double beta1, double beta2, double epsilon, double weight_decay) {
+  const Attributes attributes = {{"beta1", beta1},
+                                 {"beta2", beta2},
+                                 {"epsilon", epsilon},
+                                 {"weight_decay", weight_decay},
+                                 {"decoupled", std::int64_t{1}}};
+  auto update = [attributes](Builder& builder, Value w, Value gradient, Value learning_rate, Value step) {
+    const Value m = state_of(w, "adam_m"), v = state_of(w, "adam_v");
+    const Values results =
+        builder.emit(ops::adam_update, {w, m, v, gradient, learning_rate, step}, attributes);
+    builder.update(w, results[0]);
+    builder.update(m, results[1]);
+    builder.update(v, results[2]);
+  };
+  return {update, std::move(rate)};
+}
+
+/// Throws Error unless 0 <= value < 1.
+void require_fraction(const char* what, double value) {
+  require(value >= 0 && value < 1, "{} is {}; it must be at least 0 and less than 1", what, value);
+}
+
+}  // namespace
+
+LearningRate warmup_cosine(double peak, std::int64_t warmup, std::int64_t total, double floor) {
+  require(warmup >= 0 && total > warmup,
+          "warmup_cosine: {} warm-up steps of {} steps in total; the warm-up must be shorter", warmup,
+          total);
+  return [=](std::int64_t step) {
+    if (step < warmup) return peak * static_cast<double>(step) / static_cast<double>(warmup);
+    if (step >= total) return floor;
+    const double progress = static_cast<double>(step - warmup) / static_cast<double>(total - warmup);
+    return floor + (peak - floor) * 0.5 * (1 + std::cos(std::numbers::pi * progress));
+  };
+}
+
+namespace optim {
+
+Sgd::operator Optimizer() const {
+  require_fraction("optim::Sgd: momentum", momentum);
+  require(!nesterov || momentum > 0, "optim::Sgd: nesterov needs a momentum above 0");
+  auto update = [sgd = *this](Builder&, Value w, Value gradient, Value learning_rate, Value) {
+    if (sgd.momentum == 0) return plain_sgd_update(w, gradient, learning_rate, sgd.weight_decay);
+    momentum_update(sgd, w, gradient, learning_rate);
+  };
+  return {update, learning_rate};
+}
+
+Adam::operator Optimizer() const {
+  require_fraction("optim::Adam: beta1", beta1);
+  require_fraction("optim::Adam: beta2", beta2);
+  return adam(learning_rate, beta1, beta2, epsilon, 0);
+}
+
+AdamW::operator Optimizer() const {
+  require_fraction("optim::AdamW: beta1", beta1);
+  require_fraction("optim::AdamW: beta2", beta2);
+  return adam(learning_rate, beta1, beta2, epsilon, weight_decay);
+}
+
+}  // namespace optim
+}  // namespace alpa
