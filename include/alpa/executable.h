@@ -1,0 +1,120 @@
+#pragma once
+/// A training step ready to run, and what it runs on: state, metrics, arrays that live split over devices.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "alpa/intra_op/plan.h"
+#include "alpa/mesh/cluster.h"
+#include "alpa/runtime/executor.h"
+#include "alpa/train/training_step.h"
+
+namespace alpa {
+
+/// What a step reports.
+class Metrics {
+ public:
+  explicit Metrics(std::map<std::string, double> values) : values_(std::move(values)) {}
+  /// Mean loss over the batch.
+  double loss() const { return (*this)["loss"]; }
+  /// Throws Error naming the known metrics.
+  double operator[](const std::string& name) const;
+  const std::map<std::string, double>& values() const { return values_; }
+
+ private:
+  std::map<std::string, double> values_;
+};
+
+/// A tensor that lives split over devices. Type and sharding are known without touching the devices. It
+/// keeps the state it belongs to alive and always shows its present content.
+class DistributedArray {
+ public:
+  const TensorType& type() const { return type_; }
+  const ShardingSpec& sharding() const { return sharding_; }
+  const DeviceMesh& mesh() const { return executor_->program().mesh; }
+  /// The whole tensor, gathered.
+  Array to_host() const { return executor_->read(*state_, name_); }
+
+ private:
+  friend class TrainState;
+  DistributedArray(std::string name, TensorType type, ShardingSpec sharding,
+                   std::shared_ptr<const Executor> executor, std::shared_ptr<const DeviceState> state);
+  std::string name_;
+  TensorType type_;
+  ShardingSpec sharding_;
+  std::shared_ptr<const Executor> executor_;
+  std::shared_ptr<const DeviceState> state_;
+};
+
+/// Parameters and optimizer state, readable and writable by name ("dense0.kernel", "dense0.kernel.adam_m").
+/// Copies share their content. Made by `Executable::init`.
+class TrainState {
+ public:
+  TrainState() = default;
+  /// In the order in which the model made them.
+  std::vector<std::string> names() const;
+  /// Throws Error naming the known names.
+  DistributedArray operator[](const std::string& name) const;
+  /// Replaces a tensor. Throws Error naming the known names, or both types if they differ.
+  void set(const std::string& name, const Array& array);
+  /// Takes over every tensor that `other` has under the same name and with the same type, e.g. the trained
+  /// parameters into the state of an evaluation step. Returns how many.
+  int copy_from(const TrainState& other);
+  std::int64_t step() const;  ///< steps taken
+
+ private:
+  friend class Executable;
+  const Executor& executor() const;
+  std::shared_ptr<const Executor> executor_;
+  std::shared_ptr<DeviceState> state_;
+};
+
+/// A partitioned program with its plan, and what planning it took. Needs no devices.
+struct Planned {
+  Graph graph;
+  ShardingPlan plan;
+  SpmdProgram program;            ///< partitioned, fused, bucketed
+  std::int64_t memory_bytes = 0;  ///< exact peak per device, maximum over devices
+  double seconds = 0;             ///< of tracing, planning and lowering together
+};
+
+/// A compiled training step. Several may live and run at once; one runs one step at a time. Copies share
+/// the devices.
+class Executable {
+ public:
+  /// Loads a program onto devices of this process. `step` is what was planned. Throws Error if the
+  /// cluster's backend is not built in.
+  Executable(Planned planned, const TrainingStep& step, const Cluster& cluster, ExecutorOptions options);
+
+  /// Parameters and optimizer state as initialised from `seed`: the same numbers under every plan.
+  TrainState init(std::uint64_t seed) const;
+  /// One step on a whole batch. Throws Error on a batch that does not fit the step's inputs, a state of
+  /// another executable, or a failure of a device (the state is unusable then).
+  Metrics run(TrainState& state, const std::map<std::string, Array>& batch) const;
+
+  std::int64_t memory_bytes() const;  ///< planned peak per device, exact
+  std::int64_t measured_bytes(const TrainState& state) const;
+  std::map<std::string, Traffic> communication() const;           ///< per step and device, planned
+  std::map<std::string, Traffic> measured_communication() const;  ///< of the last step
+  const Graph& graph() const;
+  const ShardingPlan& plan() const;
+  const SpmdProgram& program() const;
+  double planning_seconds() const;  ///< tracing, planning and lowering together
+  /// Why this plan, in words.
+  std::string explain() const;
+  /// How parameter or other state `name` lies on the mesh. Throws Error naming the known names.
+  ShardingSpec sharding_of(const std::string& name) const;
+  /// Writes the plan as JSON, for `load_plan`. Throws Error if the file can't be written.
+  void save_plan(const std::string& path) const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+/// Where a tensor lies, in words: "rows split over 8 devices", "whole on every device".
+std::string describe(const ShardingSpec& spec, const TensorType& type, const DeviceMesh& mesh);
+
+}  // namespace alpa

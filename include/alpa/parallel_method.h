@@ -1,0 +1,58 @@
+#pragma once
+/// The ways of spreading a training step over devices, and their options.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "alpa/runtime/executor.h"
+
+namespace alpa {
+
+enum class MethodKind : std::uint8_t { serial, data, zero2, zero3, shard };
+
+/// A parallel method and its options, e.g. `ShardParallel{.num_micro_batches = 4}`. All methods have the
+/// same options.
+template <MethodKind method>
+struct ParallelMethod {
+  /// Gradients are accumulated over as many parts of the batch; must divide it.
+  int num_micro_batches = 1;
+  /// Logical mesh, e.g. {2, 4}. Empty: every shape is tried and the cheapest taken.
+  std::vector<int> mesh_shape = {};
+  /// Forces the batch onto this axis of the mesh.
+  std::optional<int> batch_mesh_axis = {};
+  bool allow_all_gather = true;
+  bool allow_all_to_all = true;
+  /// Bytes a device may use; default: what the cluster says it has.
+  std::optional<std::int64_t> memory_budget_bytes = {};
+  /// Then the best plan found so far is taken; its proven gap is reported.
+  double solver_seconds = 60;
+  /// Every pass writes its result there: 01_graph.txt, 02_plan.json, …; empty: nowhere.
+  std::string dump_dir = {};
+  ExecutorOptions executor = {};
+
+  static constexpr MethodKind kind = method;
+};
+
+/// One device; the reference for all others.
+using Serial = ParallelMethod<MethodKind::serial>;
+/// Batch split, parameters and optimizer state on every device.
+using DataParallel = ParallelMethod<MethodKind::data>;
+/// Batch split, optimizer state split (ZeRO stage 2, Rajbhandari et al. 2020).
+using Zero2Parallel = ParallelMethod<MethodKind::zero2>;
+/// Batch split, parameters and optimizer state split, parameters gathered at use (ZeRO stage 3).
+using Zero3Parallel = ParallelMethod<MethodKind::zero3>;
+/// The best plan the planner finds.
+using ShardParallel = ParallelMethod<MethodKind::shard>;
+
+using Method = std::variant<Serial, DataParallel, Zero2Parallel, Zero3Parallel, ShardParallel>;
+
+/// "serial", "data", "zero2", "zero3", "shard".
+std::string_view name_of(MethodKind kind);
+
+/// The method of this name with default options. Throws Error naming the methods.
+Method parse_method(std::string_view name);
+
+}  // namespace alpa

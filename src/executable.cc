@@ -1,0 +1,183 @@
+#include "alpa/executable.h"
+
+#include <fstream>
+
+#include "alpa/cost/cost_model.h"
+#include "alpa/runtime/device_state.h"
+
+namespace alpa {
+namespace {
+
+template <class Names>
+std::string quoted(const Names& names) {
+  std::string text;
+  for (const std::string& name : names) text += fmt::format("{}'{}'", text.empty() ? "" : ", ", name);
+  return text;
+}
+
+std::vector<std::string> state_names(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::state) names.push_back(input.name);
+  return names;
+}
+
+const Input* find_state(const Graph& graph, const std::string& name) {
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::state && input.name == name) return &input;
+  return nullptr;
+}
+
+/// Throws Error naming the known names.
+const Input& known_state(const Graph& graph, const std::string& name) {
+  const Input* input = find_state(graph, name);
+  if (input == nullptr)
+    fail("no parameter or optimizer state is called '{}'; known are {}", name, quoted(state_names(graph)));
+  return *input;
+}
+
+/// What splits one dimension, as words: "rows split over 8 devices (axis x)".
+std::string describe_dim(const ShardingSpec& spec, int dim, int rank, const DeviceMesh& mesh) {
+  int parts = 1;
+  std::string axes;
+  for (int axis : spec.axes_of(dim)) {
+    parts *= mesh.size(axis);
+    axes += fmt::format("{}{}", axes.empty() ? "" : ", ", mesh.axes()[axis].name);
+  }
+  if (parts == 1) return "";
+  std::string what = fmt::format("dimension {}", dim);
+  if (rank == 1) what = "elements";
+  if (rank == 2) what = dim == 0 ? "rows" : "columns";
+  const char* noun = mesh.num_axes() > 1 && axes.find(',') != axes.npos ? "axes" : "axis";
+  return fmt::format("{} split in {} ({} {})", what, parts, noun, axes);
+}
+
+}  // namespace
+
+double Metrics::operator[](const std::string& name) const {
+  const auto found = values_.find(name);
+  if (found != values_.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& entry : values_) names.push_back(entry.first);
+  fail("the step reports no metric '{}'; its metrics are {}", name, quoted(names));
+}
+
+DistributedArray::DistributedArray(std::string name, TensorType type, ShardingSpec sharding,
+                                   std::shared_ptr<const Executor> executor,
+                                   std::shared_ptr<const DeviceState> state)
+    : name_(std::move(name)),
+      type_(std::move(type)),
+      sharding_(sharding),
+      executor_(std::move(executor)),
+      state_(std::move(state)) {}
+
+const Executor& TrainState::executor() const {
+  require(executor_ != nullptr, "this TrainState is empty; make one with `executable.init(seed)`");
+  return *executor_;
+}
+
+std::vector<std::string> TrainState::names() const { return state_names(executor().program().graph); }
+
+DistributedArray TrainState::operator[](const std::string& name) const {
+  const SpmdProgram& program = executor().program();
+  const Input& input = known_state(program.graph, name);
+  return {name, program.graph.type(input.value), program.specs[input.value], executor_, state_};
+}
+
+void TrainState::set(const std::string& name, const Array& array) {
+  known_state(executor().program().graph, name);
+  executor().write(*state_, name, array);
+}
+
+int TrainState::copy_from(const TrainState& other) {
+  const Graph& from = other.executor().program().graph;
+  const Graph& to = executor().program().graph;
+  int copied = 0;
+  for (const Input& input : to.inputs) {
+    const Input* source = find_state(from, input.name);
+    if (input.kind != InputKind::state || source == nullptr) continue;
+    if (from.type(source->value) != to.type(input.value)) continue;
+    set(input.name, other[input.name].to_host());
+    ++copied;
+  }
+  return copied;
+}
+
+std::int64_t TrainState::step() const {
+  executor();
+  return state_->steps;
+}
+
+struct Executable::Impl {
+  Planned planned;
+  CostModel model;
+  std::function<std::map<std::string, double>(std::int64_t step)> scalars;
+  std::shared_ptr<Executor> executor;
+};
+
+Executable::Executable(Planned planned, const TrainingStep& step, const Cluster& cluster,
+                       ExecutorOptions options) {
+  require(cluster.backend == "cpu",
+          "the cluster's backend is \"{}\", but this build runs on \"cpu\" only; plan_only plans for it",
+          cluster.backend);
+  auto executor = std::make_shared<Executor>(planned.program, options);
+  impl_ = std::make_shared<Impl>(
+      Impl{std::move(planned), CostModel::of(cluster), step.scalars, std::move(executor)});
+}
+
+TrainState Executable::init(std::uint64_t seed) const {
+  TrainState state;
+  state.executor_ = impl_->executor;
+  state.state_ = impl_->executor->make_state(seed);
+  return state;
+}
+
+Metrics Executable::run(TrainState& state, const std::map<std::string, Array>& batch) const {
+  require(state.executor_ == impl_->executor,
+          "this state belongs to another executable; make one with init() of this one and fill it with "
+          "copy_from()");
+  return Metrics(impl_->executor->run(*state.state_, batch, impl_->scalars(state.step() + 1)));
+}
+
+std::int64_t Executable::memory_bytes() const { return impl_->executor->planned_bytes(); }
+
+std::int64_t Executable::measured_bytes(const TrainState& state) const {
+  return impl_->executor->measured_bytes(*state.state_);
+}
+
+std::map<std::string, Traffic> Executable::communication() const { return traffic(impl_->planned.program); }
+
+std::map<std::string, Traffic> Executable::measured_communication() const {
+  return impl_->executor->measured_traffic();
+}
+
+const Graph& Executable::graph() const { return impl_->planned.graph; }
+const ShardingPlan& Executable::plan() const { return impl_->planned.plan; }
+const SpmdProgram& Executable::program() const { return impl_->planned.program; }
+double Executable::planning_seconds() const { return impl_->planned.seconds; }
+
+std::string Executable::explain() const {
+  return alpa::explain(impl_->planned.plan, impl_->planned.graph, impl_->model);
+}
+
+ShardingSpec Executable::sharding_of(const std::string& name) const {
+  return program().specs[known_state(program().graph, name).value];
+}
+
+void Executable::save_plan(const std::string& path) const {
+  std::ofstream file(path);
+  file << to_json(plan(), graph()) << std::flush;
+  require(file.good(), "plan file {}: cannot be written", path);
+}
+
+std::string describe(const ShardingSpec& spec, const TensorType& type, const DeviceMesh& mesh) {
+  std::string text;
+  for (int dim = 0; dim < type.rank(); ++dim) {
+    const std::string part = describe_dim(spec, dim, type.rank(), mesh);
+    if (!part.empty()) text += fmt::format("{}{}", text.empty() ? "" : ", ", part);
+  }
+  if (text.empty()) return mesh.num_devices() == 1 ? "whole" : "whole on every device";
+  return text;
+}
+
+}  // namespace alpa

@@ -1,0 +1,228 @@
+// The reader's map: from a training step to device programs, one pass per line of `lower_plan` and
+// `compile`.
+#include "alpa/parallelize.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "alpa/cost/cost_model.h"
+#include "alpa/intra_op/auto_shard.h"
+#include "alpa/runtime/memory_plan.h"
+
+namespace alpa {
+namespace {
+
+using Options = ParallelMethod<MethodKind::shard>;
+using Clock = std::chrono::steady_clock;
+
+/// Solutions of the integer program that are tried under a tightened budget before giving up.
+constexpr int kBudgetAttempts = 6;
+
+/// A method's kind and options as plain data.
+struct Settings {
+  MethodKind kind;
+  Options options;
+};
+
+Settings settings_of(const Method& method) {
+  const auto copy = [](const auto& m) -> Settings {
+    return {m.kind,
+            {m.num_micro_batches, m.mesh_shape, m.batch_mesh_axis, m.allow_all_gather, m.allow_all_to_all,
+             m.memory_budget_bytes, m.solver_seconds, m.dump_dir, m.executor}};
+  };
+  return std::visit(copy, method);
+}
+
+/// Checks every pass's result and writes it to the dump directory, numbered in the order of the passes.
+class Passes {
+ public:
+  explicit Passes(std::string directory) : directory_(std::move(directory)) {
+    if (directory_.empty()) return;
+    std::error_code failure;
+    std::filesystem::create_directories(directory_, failure);
+    require(!failure, "dump_dir {}: {}", directory_, failure.message());
+  }
+
+  Graph check(int number, const char* name, Graph graph) const {
+    verify(graph);
+    write(number, name, [&] { return to_string(graph); });
+    return graph;
+  }
+
+  ShardingPlan check(int number, const char* name, ShardingPlan plan, const Graph& graph) const {
+    verify(plan, graph);
+    write(number, name, [&] { return to_json(plan, graph); });
+    return plan;
+  }
+
+  SpmdProgram check(int number, const char* name, SpmdProgram program) const {
+    verify(program);
+    write(number, name, [&] { return to_string(program); });
+    return program;
+  }
+
+  template <class Text>
+  void write(int number, const char* name, Text&& text) const {
+    if (directory_.empty()) return;
+    const std::string path = fmt::format("{}/{:02}_{}", directory_, number, name);
+    std::ofstream file(path);
+    file << text();
+    require(file.good(), "{}: cannot be written", path);
+  }
+
+ private:
+  std::string directory_;
+};
+
+void check_options(const Settings& settings, const Cluster& cluster) {
+  const Options& options = settings.options;
+  require(cluster.num_devices() >= 1, "parallelize: the cluster has {} devices; at least 1 is needed",
+          cluster.num_devices());
+  require(options.num_micro_batches >= 1, "parallelize: {} micro-batches; give at least 1",
+          options.num_micro_batches);
+  require(options.solver_seconds > 0, "parallelize: solver_seconds is {}; give more than 0",
+          options.solver_seconds);
+  require(options.memory_budget_bytes.value_or(1) > 0,
+          "parallelize: a memory budget of {} bytes; give more than 0", *options.memory_budget_bytes);
+}
+
+std::vector<DeviceMesh> candidate_meshes(const Settings& settings, const Cluster& cluster) {
+  const Options& options = settings.options;
+  if (settings.kind == MethodKind::serial) return {cluster.submesh(1, 1).mesh({1})};
+  if (!options.mesh_shape.empty()) return {cluster.mesh(options.mesh_shape)};
+  std::vector<DeviceMesh> meshes;
+  for (const std::vector<int>& shape : logical_mesh_shapes(cluster.num_devices())) {
+    // Splitting the batch over all devices is the same on every mesh of them.
+    if (settings.kind != MethodKind::shard && !meshes.empty()) break;
+    if (options.batch_mesh_axis.value_or(0) < static_cast<int>(shape.size()))
+      meshes.push_back(cluster.mesh(shape));
+  }
+  require(!meshes.empty(),
+          "parallelize: batch_mesh_axis is {}, but no mesh of {} devices has that many axes",
+          options.batch_mesh_axis.value_or(0), cluster.num_devices());
+  return meshes;
+}
+
+AutoShardOptions search_options(const Settings& settings) {
+  AutoShardOptions search;
+  if (settings.kind == MethodKind::data) search = data_parallel_options();
+  if (settings.kind == MethodKind::zero2) search = zero2_options();
+  if (settings.kind == MethodKind::zero3) search = zero3_options();
+  search.method = name_of(settings.kind);
+  const Options& options = settings.options;
+  if (settings.kind != MethodKind::serial) search.batch_mesh_axis = options.batch_mesh_axis;
+  search.allow_all_gather = options.allow_all_gather;
+  search.allow_all_to_all = options.allow_all_to_all;
+  search.time_limit_seconds = options.solver_seconds;
+  return search;
+}
+
+/// Exact peak per device, maximum over devices, of the device programs an executor would run.
+std::int64_t exact_memory(const SpmdProgram& program, const ExecutorOptions& options,
+                          const Passes& passes) {
+  const bool overlap = overlaps(options, program.mesh.num_devices());
+  std::int64_t bytes = 0;
+  for (int rank = 0; rank < program.mesh.num_devices(); ++rank) {
+    const DeviceProgram device = lower(program, rank, overlap);
+    if (rank == 0) passes.write(6, "device0.txt", [&] { return to_string(device, program); });
+    bytes = std::max(bytes, device.arena_bytes);
+  }
+  return bytes;
+}
+
+/// Plan to programs.
+Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOptions& options,
+                   const Passes& passes) {
+  ShardingPlan plan = passes.check(2, "plan.json", std::move(solved), graph);
+  SpmdProgram program = passes.check(3, "partitioned.txt", partition(graph, plan));
+  program = passes.check(4, "fused.txt", fuse_elementwise(program));
+  program = passes.check(5, "bucketed.txt", bucket_collectives(program, options.bucket_bytes));
+  const std::int64_t bytes = exact_memory(program, options, passes);
+  return {graph, std::move(plan), std::move(program), bytes};
+}
+
+[[noreturn]] void fail_budget(std::int64_t budget, std::int64_t least) {
+  fail(
+      "the smallest plan found needs {} bytes per device, {} more than the memory budget of {}; use more "
+      "devices, more micro-batches, ShardParallel instead of a fixed method, or raise the budget",
+      least, least - budget, budget);
+}
+
+/// The planner counts bytes live at each point; the exact peak, known after lowering, is higher by padding,
+/// scratch and what packing loses. Where that breaks the budget, the planner gets that much less.
+Planned plan_within_budget(const Graph& graph, const Settings& settings, const Cluster& cluster,
+                           const Passes& passes) {
+  const std::vector<DeviceMesh> meshes = candidate_meshes(settings, cluster);
+  const CostModel model = CostModel::of(cluster);
+  AutoShardOptions search = search_options(settings);
+  const std::int64_t budget = settings.options.memory_budget_bytes.value_or(cluster.device.memory_bytes);
+  if (budget > 0) search.memory_budget_bytes = budget;
+  std::int64_t least = 0;
+  for (int attempt = 0; attempt < kBudgetAttempts; ++attempt) {
+    ShardingPlan plan;
+    try {
+      plan = auto_shard(graph, meshes, model, search);
+    } catch (const Error&) {
+      if (attempt == 0) throw;
+      break;
+    }
+    Planned planned = lower_plan(graph, std::move(plan), settings.options.executor, passes);
+    if (budget <= 0 || planned.memory_bytes <= budget) return planned;
+    least = attempt == 0 ? planned.memory_bytes : std::min(least, planned.memory_bytes);
+    search.memory_budget_bytes = *search.memory_budget_bytes - (planned.memory_bytes - budget);
+    if (*search.memory_budget_bytes <= 0) break;
+  }
+  fail_budget(budget, least);
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  require(file.good(), "plan file {}: cannot be read", path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+ShardingPlan read_plan(const Graph& graph, const Cluster& cluster, const std::string& path) {
+  ShardingPlan plan = plan_from_json(read_file(path), graph, path);
+  const int devices = plan.mesh.num_devices();
+  require(devices == cluster.num_devices() || plan.method == "serial",
+          "plan file {}: the plan is for {} devices (mesh {}), but the cluster has {}", path, devices,
+          shape_text(plan.mesh), cluster.num_devices());
+  return plan;
+}
+
+Planned compile(const TrainingStep& step, const Settings& settings, const Cluster& cluster,
+                const std::string& plan_path) {
+  const Clock::time_point start = Clock::now();
+  check_options(settings, cluster);
+  const Passes passes(settings.options.dump_dir);
+  const Graph graph = passes.check(1, "graph.txt", step.trace(settings.options.num_micro_batches));
+  Planned planned = plan_path.empty() ? plan_within_budget(graph, settings, cluster, passes)
+                                      : lower_plan(graph, read_plan(graph, cluster, plan_path),
+                                                   settings.options.executor, passes);
+  planned.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return planned;
+}
+
+}  // namespace
+
+Planned plan_only(const TrainingStep& step, const Method& method, const Cluster& cluster) {
+  return compile(step, settings_of(method), cluster, "");
+}
+
+Executable parallelize(const TrainingStep& step, const Method& method, const Cluster& cluster) {
+  const Settings settings = settings_of(method);
+  return {compile(step, settings, cluster, ""), step, cluster, settings.options.executor};
+}
+
+Executable load_plan(const TrainingStep& step, const Method& method, const Cluster& cluster,
+                     const std::string& path) {
+  const Settings settings = settings_of(method);
+  return {compile(step, settings, cluster, path), step, cluster, settings.options.executor};
+}
+
+}  // namespace alpa
