@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "alpa/base/error.h"
 #include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "alpa/autograd/gradient.h"
+#include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 
 namespace alpa {

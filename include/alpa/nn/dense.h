@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "alpa/base/error.h"
+#include "alpa/base/error.h"
 #include "alpa/nn/initializer.h"
 #include "alpa/nn/layer.h"
 #include "alpa/ops/ops.h"

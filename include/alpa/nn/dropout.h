@@ -1,6 +1,7 @@
 #pragma once
 /// Random omission of activations.
 #include "alpa/base/error.h"
+#include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 
 namespace alpa::nn {

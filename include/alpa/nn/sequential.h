@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "alpa/base/error.h"
+#include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 
 namespace alpa::nn {
