@@ -93,8 +93,9 @@ class Extents {
   Extents(const OpDef& op, const OpQuery& query) : op_(op), query_(query) { sizes_.fill(-1); }
 
   void bind(const std::vector<Pattern>& operands) {
-    require(operands.size() == query_.operands.size(), "{}: takes {} operands but got {} ({})", op_.name,
-            operands.size(), query_.operands.size(), to_string(query_.operands));
+    if (operands.size() != query_.operands.size())
+      fail("{}: takes {} operands but got {} ({})", op_.name, operands.size(), query_.operands.size(),
+           to_string(query_.operands));
     for (std::size_t i = 0; i < operands.size(); ++i) bind_ellipsis(operands[i], i);
     for (bool compound : {false, true})
       for (std::size_t i = 0; i < operands.size(); ++i) bind_letters(operands[i], i, compound);
@@ -122,14 +123,16 @@ class Extents {
     const Shape& shape = query_.operands[i].shape;
     const std::int64_t rank = static_cast<std::int64_t>(shape.size()),
                        fixed = static_cast<std::int64_t>(pattern.size()) - dots;
-    require(dots > 0 ? rank >= fixed : rank == fixed, "{}: operand {} must have {}{} dimensions ({})",
-            op_.name, i, dots > 0 ? "at least " : "", fixed, types());
+    if (dots > 0 ? rank < fixed : rank != fixed)
+      fail("{}: operand {} must have {}{} dimensions ({})", op_.name, i, dots > 0 ? "at least " : "", fixed,
+           types());
     if (dots == 0) return;
     std::int64_t first = 0;
     while (!pattern[first].ellipsis) ++first;
     const Shape mine(shape.begin() + first, shape.begin() + first + (rank - fixed));
-    require(!has_ellipsis_ || mine == ellipsis_, "{}: operand {} has {} where {} is needed ({})", op_.name,
-            i, to_string(mine), to_string(ellipsis_), types());
+    if (has_ellipsis_ && mine != ellipsis_)
+      fail("{}: operand {} has {} where {} is needed ({})", op_.name, i, to_string(mine),
+           to_string(ellipsis_), types());
     ellipsis_ = mine;
     has_ellipsis_ = true;
   }
@@ -161,8 +164,9 @@ class Extents {
       sizes_[static_cast<unsigned char>(unknown)] = extent / known;
       return;
     }
-    require(!unknown && known == extent, "{}: dimension {} of operand {} has extent {} but {}={} ({})",
-            op_.name, d, i, extent, letters, known, types());
+    if (unknown || known != extent)
+      fail("{}: dimension {} of operand {} has extent {} but {}={} ({})", op_.name, d, i, extent, letters,
+           known, types());
   }
 
   const OpDef& op_;

@@ -10,28 +10,32 @@ namespace {
 
 void verify_operands(const Graph& graph, const Node& node, const std::vector<bool>& defined) {
   for (int value : node.operands) {
-    invariant(value >= 0 && value < static_cast<int>(graph.values.size()), "graph: {} reads value {} of {}",
-              describe(node), value, graph.values.size());
-    invariant(defined[value], "graph: {} reads value {} before it is defined", describe(node), value);
+    if (value < 0 || value >= static_cast<int>(graph.values.size()))
+      bug("graph: {} reads value {} of {}", describe(node), value, graph.values.size());
+    if (!defined[value]) bug("graph: {} reads value {} before it is defined", describe(node), value);
   }
+}
+
+void verify_result(const Graph& graph, const Node& node, int index, const ValueInfo& expected,
+                   std::vector<bool>& defined) {
+  const int value = node.results[index];
+  if (value < 0 || value >= static_cast<int>(graph.values.size()) || defined[value])
+    bug("graph: {} defines value {}, which is out of range or defined twice", describe(node), value);
+  const ValueInfo& recorded = graph.values[value];
+  if (recorded != expected)
+    bug("graph: result {} of {} is recorded as {} of node {}, not {} of node {}", index, describe(node),
+        to_string(recorded.type), recorded.producer, to_string(expected.type), expected.producer);
+  defined[value] = true;
 }
 
 void verify_results(const Graph& graph, int n, std::vector<bool>& defined) {
   const Node& node = graph.nodes[n];
   const std::vector<TensorType> operands = operand_types(graph, node);
   const std::vector<TensorType> types = result_types(*node.op, {operands, node.attributes});
-  invariant(types.size() == node.results.size(), "graph: {} has {} results, not {}", describe(node),
-            node.results.size(), types.size());
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    const int value = node.results[i];
-    invariant(value >= 0 && value < static_cast<int>(graph.values.size()) && !defined[value],
-              "graph: {} defines value {}, which is out of range or defined twice", describe(node), value);
-    const ValueInfo expected{types[i], n, static_cast<int>(i)};
-    invariant(graph.values[value] == expected,
-              "graph: result {} of {} is recorded as {} of node {}, not {} of node {}", i, describe(node),
-              to_string(graph.values[value].type), graph.values[value].producer, to_string(types[i]), n);
-    defined[value] = true;
-  }
+  if (types.size() != node.results.size())
+    bug("graph: {} has {} results, not {}", describe(node), node.results.size(), types.size());
+  for (int i = 0; i < static_cast<int>(types.size()); ++i)
+    verify_result(graph, node, i, {types[i], n, i}, defined);
 }
 
 void verify_inputs(const Graph& graph) {

@@ -16,20 +16,21 @@ Rule broadcast_rule(const OpQuery& query) {
   ops::require_operands(query, 1);
   const Shape &x = query.operands[0].shape, &y = query.attributes.integers("shape");
   const std::vector<std::int64_t>& dims = query.attributes.integers("dims");
-  require(dims.size() == x.size(), "broadcast: {} dims for {}", dims.size(), to_string(query.operands[0]));
+  if (dims.size() != x.size()) fail("broadcast: {} dims for {}", dims.size(), to_string(query.operands[0]));
   Rule rule;
   DimFactors operand(x.size()), result(y.size());
   for (std::size_t d = 0; d < y.size(); ++d) {
-    require(y[d] >= 1, "broadcast: extents must be at least 1 (shape {})", to_string(y));
+    if (y[d] < 1) fail("broadcast: extents must be at least 1 (shape {})", to_string(y));
     result[d] = {static_cast<int>(d)};
     rule.factors.push_back({y[d], FactorKind::pass, false});
   }
   for (std::size_t d = 0; d < x.size(); ++d) {
     const bool ascending = d == 0 || dims[d] > dims[d - 1];
-    require(ascending && dims[d] >= 0 && dims[d] < static_cast<std::int64_t>(y.size()) &&
-                (x[d] == 1 || x[d] == y[dims[d]]),
-            "broadcast: {} does not stretch to {} along dimensions {}", to_string(query.operands[0]),
-            to_string(y), to_string(dims));
+    const bool fits = ascending && dims[d] >= 0 && dims[d] < static_cast<std::int64_t>(y.size()) &&
+                      (x[d] == 1 || x[d] == y[dims[d]]);
+    if (!fits)
+      fail("broadcast: {} does not stretch to {} along dimensions {}", to_string(query.operands[0]),
+           to_string(y), to_string(dims));
     if (x[d] == y[dims[d]]) operand[d] = result[dims[d]];
   }
   rule.operands.push_back(std::move(operand));
@@ -70,10 +71,11 @@ Value ops::emit_broadcast(Value x, const Shape& shape, const std::vector<std::in
 
 Value broadcast_to(Value x, const Shape& shape) {
   require(static_cast<bool>(x), "broadcast_to: the operand is an empty Value");
-  require(
-      ops::broadcast_shape(x.shape(), shape) == shape,
-      "broadcast_to: {} does not stretch to {}; extents must be equal or 1, aligned at the last dimension",
-      to_string(x.type()), to_string(shape));
+  if (ops::broadcast_shape(x.shape(), shape) != shape)
+    fail(
+        "broadcast_to: {} does not stretch to {}; extents must be equal or 1, aligned at the last "
+        "dimension",
+        to_string(x.type()), to_string(shape));
   std::vector<std::int64_t> dims = ops::counting(x.rank());
   for (std::int64_t& dim : dims) dim += static_cast<std::int64_t>(shape.size()) - x.rank();
   return ops::emit_broadcast(x, shape, dims);

@@ -52,13 +52,14 @@ std::array<std::int64_t, 128> extents(const Equation& e, const OpQuery& query) {
   for (std::size_t i = 0; i < 2; ++i) {
     const std::string_view letters = i == 0 ? e.x : e.y;
     const Shape& shape = query.operands[i].shape;
-    require(letters.size() == shape.size(),
-            "einsum \"{}\": {} has {} dimensions but the equation gives it {} ({})", e.text,
-            ops::operand_name(i), shape.size(), letters.size(), ops::named_types(query.operands));
+    if (letters.size() != shape.size())
+      fail("einsum \"{}\": {} has {} dimensions but the equation gives it {} ({})", e.text,
+           ops::operand_name(i), shape.size(), letters.size(), ops::named_types(query.operands));
     for (std::size_t d = 0; d < letters.size(); ++d) {
       std::int64_t& size = sizes[static_cast<unsigned char>(letters[d])];
-      require(size == 0 || size == shape[d], "einsum \"{}\": x has {}={} but y has {}={} ({})", e.text,
-              letters[d], size, letters[d], shape[d], ops::named_types(query.operands));
+      if (size != 0 && size != shape[d])
+        fail("einsum \"{}\": x has {}={} but y has {}={} ({})", e.text, letters[d], size, letters[d],
+             shape[d], ops::named_types(query.operands));
       size = shape[d];
     }
   }
@@ -77,9 +78,9 @@ Rule einsum_rule(const OpQuery& query) {
   ops::require_operands(query, 2);
   const Equation e = parse(query.attributes.string("equation"));
   const DType x = query.operands[0].dtype, y = query.operands[1].dtype;
-  require(x == y && x != u8,
-          "einsum \"{}\": the operands must have one numeric type ({}); cast one of them", e.text,
-          ops::named_types(query.operands));
+  if (x != y || x == u8)
+    fail("einsum \"{}\": the operands must have one numeric type ({}); cast one of them", e.text,
+         ops::named_types(query.operands));
   const std::array<std::int64_t, 128> sizes = extents(e, query);
   std::array<int, 128> factor{};
   Rule rule;

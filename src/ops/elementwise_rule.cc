@@ -8,10 +8,10 @@ namespace {
 
 void require_one_type(const OpQuery& query) {
   for (std::size_t i = 1; i < query.operands.size(); ++i)
-    require(query.operands[i].dtype == query.operands[0].dtype,
-            "{}: x is {} but {} is {} ({}); cast one of them", query.op->name,
-            name_of(query.operands[0].dtype), operand_name(i), name_of(query.operands[i].dtype),
-            named_types(query.operands));
+    if (query.operands[i].dtype != query.operands[0].dtype)
+      fail("{}: x is {} but {} is {} ({}); cast one of them", query.op->name,
+           name_of(query.operands[0].dtype), operand_name(i), name_of(query.operands[i].dtype),
+           named_types(query.operands));
 }
 
 /// The operand that decides the extent of result dimension `d` (counted from the last): the first that is
@@ -23,11 +23,12 @@ std::int64_t extent_from_last(const OpQuery& query, std::size_t d) {
     const Shape& shape = query.operands[i].shape;
     const std::int64_t mine = d < shape.size() ? shape[shape.size() - 1 - d] : 1;
     if (mine == 1) continue;
-    require(extent == 1 || mine == extent,
-            "{}: {} has extent {} but {} has {} in dimension {} from the last ({}); reshape one of them, "
-            "or give it extent 1 there",
-            query.op->name, operand_name(owner), extent, operand_name(i), mine, d + 1,
-            named_types(query.operands));
+    if (extent != 1 && mine != extent)
+      fail(
+          "{}: {} has extent {} but {} has {} in dimension {} from the last ({}); reshape one of them, "
+          "or give it extent 1 there",
+          query.op->name, operand_name(owner), extent, operand_name(i), mine, d + 1,
+          named_types(query.operands));
     if (extent == 1) owner = i;
     extent = mine;
   }
@@ -91,15 +92,17 @@ Rule same_type_rule(const OpQuery& query) {
 
 Rule numeric_rule(const OpQuery& query) {
   for (std::size_t i = 0; i < query.operands.size(); ++i)
-    require(query.operands[i].dtype != u8, "{}: {} is u8, the type of conditions ({}); cast it",
-            query.op->name, operand_name(i), named_types(query.operands));
+    if (query.operands[i].dtype == u8)
+      fail("{}: {} is u8, the type of conditions ({}); cast it", query.op->name, operand_name(i),
+           named_types(query.operands));
   return same_type_rule(query);
 }
 
 Rule floating_rule(const OpQuery& query) {
   for (std::size_t i = 0; i < query.operands.size(); ++i)
-    require(is_floating(query.operands[i].dtype), "{}: {} is {}, not a floating type ({}); cast it",
-            query.op->name, operand_name(i), name_of(query.operands[i].dtype), named_types(query.operands));
+    if (!is_floating(query.operands[i].dtype))
+      fail("{}: {} is {}, not a floating type ({}); cast it", query.op->name, operand_name(i),
+           name_of(query.operands[i].dtype), named_types(query.operands));
   return same_type_rule(query);
 }
 

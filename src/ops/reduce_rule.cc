@@ -11,14 +11,14 @@ namespace alpa::ops {
 
 Rule reduce_rule(const OpQuery& query, FactorKind kind) {
   require_operands(query, 1);
-  require(query.operands[0].dtype != u8, "{}: x is u8, the type of conditions ({}); cast it",
-          query.op->name, named_types(query.operands));
+  if (query.operands[0].dtype == u8)
+    fail("{}: x is u8, the type of conditions ({}); cast it", query.op->name, named_types(query.operands));
   const Shape& shape = query.operands[0].shape;
   const std::vector<std::int64_t>& axes = query.attributes.integers("axes");
   const bool keep_dims = query.attributes.integer("keep_dims") != 0;
   for (std::int64_t axis : axes)
-    require(axis >= 0 && axis < static_cast<std::int64_t>(shape.size()), "{}: axis {} of {}",
-            query.op->name, axis, to_string(query.operands[0]));
+    if (axis < 0 || axis >= static_cast<std::int64_t>(shape.size()))
+      fail("{}: axis {} of {}", query.op->name, axis, to_string(query.operands[0]));
   Rule rule;
   DimFactors operand(shape.size()), result;
   for (std::size_t d = 0; d < shape.size(); ++d) {

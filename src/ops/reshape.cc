@@ -94,10 +94,10 @@ Rule reshape_rule(const OpQuery& query) {
   ops::require_operands(query, 1);
   const Shape& shape = query.attributes.integers("shape");
   for (std::int64_t extent : shape)
-    require(extent >= 1, "reshape: extents must be at least 1 (shape {})", to_string(shape));
-  require(num_elements(shape) == query.operands[0].elements(), "reshape: {} has {} elements but {} has {}",
-          to_string(query.operands[0]), query.operands[0].elements(), to_string(shape),
-          num_elements(shape));
+    if (extent < 1) fail("reshape: extents must be at least 1 (shape {})", to_string(shape));
+  if (num_elements(shape) != query.operands[0].elements())
+    fail("reshape: {} has {} elements but {} has {}", to_string(query.operands[0]),
+         query.operands[0].elements(), to_string(shape), num_elements(shape));
   Rule rule = ReshapeWalk(query.operands[0].shape, shape).run();
   rule.linear = ops::movement_linear(query);
   return rule;
@@ -112,11 +112,11 @@ Shape completed(Shape shape, const TensorType& type) {
     else
       known *= extent;
   }
-  require(unknown <= 1, "reshape: {} has more than one extent of -1", to_string(shape));
+  if (unknown > 1) fail("reshape: {} has more than one extent of -1", to_string(shape));
   if (unknown == 0) return shape;
-  require(known > 0 && type.elements() % known == 0,
-          "reshape: {} does not fit {}: {} elements are no multiple of {}", to_string(type),
-          to_string(shape), type.elements(), known);
+  if (known <= 0 || type.elements() % known != 0)
+    fail("reshape: {} does not fit {}: {} elements are no multiple of {}", to_string(type),
+         to_string(shape), type.elements(), known);
   for (std::int64_t& extent : shape)
     if (extent == -1) extent = type.elements() / known;
   return shape;

@@ -13,10 +13,12 @@ namespace {
 Rule select_rule(const OpQuery& query) {
   ops::require_operands(query, 3);
   const std::span<const TensorType> types = query.operands;
-  require(types[0].dtype == u8, "select: the condition is {}, not u8 ({}); make it with a comparison",
-          to_string(types[0]), to_string(types));
-  require(types[1].dtype == types[2].dtype, "select: the alternatives are {} and {}; cast one of them",
-          to_string(types[1]), to_string(types[2]));
+  if (types[0].dtype != u8)
+    fail("select: the condition is {}, not u8 ({}); make it with a comparison", to_string(types[0]),
+         to_string(types));
+  if (types[1].dtype != types[2].dtype)
+    fail("select: the alternatives are {} and {}; cast one of them", to_string(types[1]),
+         to_string(types[2]));
   return ops::elementwise_rule(query);
 }
 

@@ -10,8 +10,9 @@ Rule source_rule(const OpQuery& query) {
   Rule rule;
   DimFactors dims;
   for (std::int64_t extent : query.attributes.integers("shape")) {
-    require(extent >= 1, "{}: extents must be at least 1 (shape {})", query.op->name,
-            to_string(query.attributes.integers("shape")));
+    if (extent < 1)
+      fail("{}: extents must be at least 1 (shape {})", query.op->name,
+           to_string(query.attributes.integers("shape")));
     dims.push_back({static_cast<int>(rule.factors.size())});
     rule.factors.push_back({extent, FactorKind::pass, false});
   }

@@ -18,9 +18,9 @@ Rule transpose_rule(const OpQuery& query) {
   const std::vector<std::int64_t>& permutation = query.attributes.integers("permutation");
   std::vector<std::int64_t> sorted = permutation;
   std::sort(sorted.begin(), sorted.end());
-  require(sorted == ops::counting(static_cast<std::int64_t>(shape.size())),
-          "transpose: {} is no permutation of the dimensions of {}", to_string(permutation),
-          to_string(query.operands[0]));
+  if (sorted != ops::counting(static_cast<std::int64_t>(shape.size())))
+    fail("transpose: {} is no permutation of the dimensions of {}", to_string(permutation),
+         to_string(query.operands[0]));
   Rule rule;
   DimFactors operand(shape.size()), result;
   for (std::int64_t dim : permutation) {

@@ -20,24 +20,22 @@ inline const alpa::OpDef split = {
 
 inline const alpa::OpDef* const all[] = {&add, &dot, &total, &scale, &split};
 
-/// w starts normal; loss = total(x w), once per micro-batch into an accumulator; w becomes w + the
-/// accumulated x^T-less "gradient".
+/// w starts normal; loss = total(x w), once per micro-batch into an accumulator; w becomes w + w.
 inline alpa::Graph step(int micro_batches) {
-  using namespace alpa;
-  Builder b(micro_batches);
-  const Value x = b.input(InputKind::batch, "x", {f32, {2, 3}});
-  const Value w = b.parameter("w", {f32, {3, 4}}, Initializer::normal(0, 0.5));
-  const Value sum = b.input(InputKind::accumulator, "loss_sum", {f32, {}});
+  alpa::Builder b(micro_batches);
+  const alpa::Value x = b.input(alpa::InputKind::batch, "x", {alpa::f32, {2, 3}});
+  const alpa::Value w = b.parameter("w", {alpa::f32, {3, 4}}, alpa::Initializer::normal(0, 0.5));
+  const alpa::Value sum = b.input(alpa::InputKind::accumulator, "loss_sum", {alpa::f32, {}});
   b.push_scope("dense0");
   b.set_layer(0);
-  const Value y = b.emit_one(dot, {x, w});
+  const alpa::Value y = b.emit_one(dot, {x, w});
   b.pop_scope();
-  const Value loss = b.emit_one(total, {y}, {{"note", std::string("a \"quoted\" {name}\n")}});
-  const Value summed = b.emit_one(add, {sum, loss});
+  const alpa::Value loss = b.emit_one(total, {y}, {{"note", std::string("a \"quoted\" {name}\n")}});
+  const alpa::Value summed = b.emit_one(add, {sum, loss});
   b.update(sum, summed);
-  b.set_region(Region::apply);
+  b.set_region(alpa::Region::apply);
   b.set_layer(-1);
-  const Values parts = b.emit(split, {w}, {{"at", 0.5}, {"axes", std::vector<std::int64_t>{0, 1}}});
+  const alpa::Values parts = b.emit(split, {w}, {{"at", 0.5}, {"axes", std::vector<std::int64_t>{0, 1}}});
   b.update(w, b.emit_one(add, {parts[0], parts[1]}));
   b.metric("loss", b.emit_one(scale, {summed}, {{"by", 0.25}}));
   return b.finish();
