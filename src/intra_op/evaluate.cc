@@ -4,6 +4,7 @@
 #include "alpa/base/error.h"
 #include "alpa/intra_op/plan.h"
 #include "node_classes.h"
+#include "path_cost.h"
 
 namespace alpa {
 namespace {
@@ -53,9 +54,12 @@ double step_seconds(const TensorType& type, const ShardingSpec& from, const Resh
                                                    step.axes, model.collectives);
 }
 
-double path_seconds(const TensorType& type, ShardingSpec spec, const ReshardPath& path,
+}  // namespace
+
+double path_seconds(const TensorType& type, const ShardingSpec& from, const ReshardPath& path,
                     const DeviceMesh& mesh, const ReshardModel& model) {
   double seconds = 0;
+  ShardingSpec spec = from;
   for (const ReshardStep& step : path.steps) {
     seconds += step_seconds(type, spec, step, mesh, model);
     spec = step.to;
@@ -63,7 +67,25 @@ double path_seconds(const TensorType& type, ShardingSpec spec, const ReshardPath
   return seconds;
 }
 
-}  // namespace
+double path_sent_bytes(const TensorType& type, const ShardingSpec& from, const ReshardPath& path,
+                       const DeviceMesh& mesh) {
+  double bytes = 0;
+  ShardingSpec spec = from;
+  for (const ReshardStep& step : path.steps) {
+    const bool local = step.kind == ReshardKind::slice || step.kind == ReshardKind::to_partial;
+    int devices = 1;
+    for (int axis : step.axes) devices *= mesh.size(axis);
+    if (!local)
+      bytes += collective_sent_bytes(collective_of(step.kind), collective_bytes(type, spec, step, mesh),
+                                     devices);
+    spec = step.to;
+  }
+  return bytes;
+}
+
+int runs_of(const PlannedReshard& reshard, const Graph& graph) {
+  return region_of_use(graph, reshard.uses.front()) == Region::apply ? 1 : graph.num_micro_batches;
+}
 
 PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const CostModel& model) {
   PlanCost cost;

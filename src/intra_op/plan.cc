@@ -22,14 +22,14 @@ bool is_minor_most(const ShardingSpec& spec, int axis) {
 }
 
 /// `spec` after `step`, or nothing if the step cannot be taken from there.
-std::optional<ShardingSpec> after(ShardingSpec spec, const ReshardStep& step) {
+std::optional<ShardingSpec> after(ShardingSpec spec, const ReshardStep& step, int rank, int num_axes) {
   const bool single = step.kind != ReshardKind::all_reduce;
   if (step.axes.empty() || (single && step.axes.size() != 1)) return std::nullopt;
   const bool splits = step.kind == ReshardKind::reduce_scatter || step.kind == ReshardKind::all_to_all ||
                       step.kind == ReshardKind::slice;
-  if (splits && step.dim < 0) return std::nullopt;
+  if (splits && (step.dim < 0 || step.dim >= rank)) return std::nullopt;
   for (int axis : step.axes) {
-    if (axis < 0 || axis >= kMaxMeshAxes) return std::nullopt;
+    if (axis < 0 || axis >= num_axes) return std::nullopt;
     const AxisPlacement& a = spec.axes[axis];
     const bool from_split = step.kind == ReshardKind::all_gather || step.kind == ReshardKind::all_to_all;
     const bool from_partial =
@@ -73,16 +73,6 @@ class Verifier {
     return fmt::format("node {} {} \"{}\"", n, graph_.nodes[n].op->name, graph_.nodes[n].name);
   }
 
-  std::string use_text(int use) const {
-    const int num_nodes = static_cast<int>(graph_.nodes.size()),
-              num_updates = static_cast<int>(graph_.updates.size());
-    if (use < num_nodes) return node_text(use);
-    if (use < num_nodes + num_updates)
-      return fmt::format("the update of \"{}\"",
-                         graph_.producer(graph_.updates[use - num_nodes].input).name);
-    return fmt::format("metric \"{}\"", graph_.metrics[use - num_nodes - num_updates].name);
-  }
-
   void check_node(int n) {
     const NodeClass& node = classes_.of(n);
     const auto [place, added] = strategies_.try_emplace(classes_.of_node[n]);
@@ -115,8 +105,9 @@ class Verifier {
             "plan: resharding {} comes after a later one", r);
     ShardingSpec spec = plan_.specs[reshard.value];
     for (const ReshardStep& step : reshard.path.steps) {
-      require(after(spec, step) == step.to, "plan: resharding {} of value {}: no {} leads from {} to {}", r,
-              reshard.value, name_of(step.kind), to_string(spec), to_string(step.to));
+      require(after(spec, step, graph_.type(reshard.value).rank(), plan_.mesh.num_axes()) == step.to,
+              "plan: resharding {} of value {}: no {} leads from {} to {}", r, reshard.value,
+              name_of(step.kind), to_string(spec), to_string(step.to));
       spec = step.to;
     }
     targets_.push_back(spec);
@@ -124,17 +115,8 @@ class Verifier {
     by_value_.emplace(reshard.value, r);
   }
 
-  ShardingSpec wanted(const Use& use) const {
-    const int num_nodes = static_cast<int>(graph_.nodes.size());
-    if (use.id < num_nodes)
-      return operand_spec(classes_.of(use.id).rule, plan_.strategies[use.id], plan_.mesh, use.operand);
-    const int update = use.id - num_nodes;
-    if (update < static_cast<int>(graph_.updates.size())) return plan_.specs[graph_.updates[update].input];
-    return ShardingSpec::replicated();
-  }
-
   void check_use(int v, const Use& use) {
-    const ShardingSpec spec = wanted(use);
+    const ShardingSpec spec = wanted_spec(graph_, classes_, plan_.strategies, plan_.mesh, use);
     if (spec == plan_.specs[v]) return;
     const auto [begin, end] = by_value_.equal_range(v);
     for (auto r = begin; r != end; ++r) {
@@ -143,12 +125,12 @@ class Verifier {
       require(phase_of(uses.front()) == use.phase,
               "plan: resharding {} is read by {} and by {}, but the one runs once per micro-batch and the "
               "other once per step",
-              r->second, use_text(uses.front()), use_text(use.id));
+              r->second, use_text(graph_, uses.front()), use_text(graph_, use.id));
       ++reads_[r->second];
       return;
     }
     fail("plan: {} wants value {} as {} but it is left as {} and no resharding provides it",
-         use_text(use.id), v, to_string(spec), to_string(plan_.specs[v]));
+         use_text(graph_, use.id), v, to_string(spec), to_string(plan_.specs[v]));
   }
 
   int phase_of(int use) const {

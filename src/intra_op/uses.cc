@@ -1,7 +1,7 @@
 // src/intra_op/uses.cc — who reads a value, in which region and how often
 #include "uses.h"
 
-#include "alpa/intra_op/plan.h"
+#include "alpa/base/error.h"
 
 namespace alpa {
 namespace {
@@ -34,6 +34,25 @@ std::vector<std::vector<Use>> uses_of_values(const Graph& graph) {
   for (int m = 0; m < static_cast<int>(graph.metrics.size()); ++m)
     uses[graph.metrics[m].value].push_back(use_of(graph, use_of_metric(graph, m), -1));
   return uses;
+}
+
+ShardingSpec wanted_spec(const Graph& graph, const NodeClasses& classes,
+                         const std::vector<Strategy>& strategies, const DeviceMesh& mesh, const Use& use) {
+  const int num_nodes = static_cast<int>(graph.nodes.size()), update = use.id - num_nodes;
+  if (use.id < num_nodes)
+    return operand_spec(classes.of(use.id).rule, strategies[use.id], mesh, use.operand);
+  if (update >= static_cast<int>(graph.updates.size())) return ShardingSpec::replicated();
+  const int input = graph.values[graph.updates[update].input].producer;
+  return result_spec(classes.of(input).rule, strategies[input], mesh);
+}
+
+std::string use_text(const Graph& graph, int use) {
+  const int num_nodes = static_cast<int>(graph.nodes.size()),
+            num_updates = static_cast<int>(graph.updates.size());
+  if (use < num_nodes) return fmt::format("{} \"{}\"", graph.nodes[use].op->name, graph.nodes[use].name);
+  if (use < num_nodes + num_updates)
+    return fmt::format("the update of \"{}\"", graph.producer(graph.updates[use - num_nodes].input).name);
+  return fmt::format("metric \"{}\"", graph.metrics[use - num_nodes - num_updates].name);
 }
 
 }  // namespace alpa

@@ -3,7 +3,8 @@
 /// has two phases (accumulate: once per micro-batch; apply), any other has one.
 #include <vector>
 
-#include "alpa/ir/graph.h"
+#include "alpa/intra_op/plan.h"
+#include "node_classes.h"
 
 namespace alpa {
 
@@ -16,5 +17,12 @@ struct Use {
 
 /// Per value, its uses by ascending id and operand.
 std::vector<std::vector<Use>> uses_of_values(const Graph& graph);
+
+/// Spec in which a use wants its value, if the nodes have these strategies.
+ShardingSpec wanted_spec(const Graph& graph, const NodeClasses& classes,
+                         const std::vector<Strategy>& strategies, const DeviceMesh& mesh, const Use& use);
+
+/// "einsum "dense0/einsum"", "the update of "dense0.kernel"", "metric "loss"".
+std::string use_text(const Graph& graph, int use);
 
 }  // namespace alpa

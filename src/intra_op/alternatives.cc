@@ -1,0 +1,98 @@
+// src/intra_op/alternatives.cc — the price of changing one node's strategy
+#include "alternatives.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+#include "uses.h"
+
+namespace alpa {
+namespace {
+
+class Repricing {
+ public:
+  Repricing(const ShardingPlan& plan, const Graph& graph, const CostModel& model)
+      : plan_(plan),
+        graph_(graph),
+        model_(model),
+        classes_(classify(graph)),
+        uses_(uses_of_values(graph)),
+        strategies_(plan.strategies) {}
+
+  std::optional<Alternative> next_best(int n) {
+    const Strategy chosen = plan_.strategies[n];
+    const double now = seconds_around(n);
+    std::optional<Alternative> best;
+    for (const Strategy& strategy : all_strategies(classes_.of(n).rule, plan_.mesh)) {
+      if (strategy == chosen) continue;
+      strategies_[n] = strategy;
+      const double extra = seconds_around(n) - now;
+      if (extra < (best ? best->extra_seconds : std::numeric_limits<double>::infinity()))
+        best = {strategy, extra};
+    }
+    strategies_[n] = chosen;
+    return best;
+  }
+
+ private:
+  /// Seconds of the node and of resharding the values it reads and leaves.
+  double seconds_around(int n) {
+    const Node& node = graph_.nodes[n];
+    double seconds =
+        runs_per_step(graph_, node) * node_seconds(classes_.of(n), strategies_[n], plan_.mesh, model_);
+    for (int value : std::set<int>(node.operands.begin(), node.operands.end()))
+      seconds += reshard_seconds_of(value);
+    for (int value : node.results) seconds += reshard_seconds_of(value);
+    return seconds;
+  }
+
+  /// Once per phase and spec wanted.
+  double reshard_seconds_of(int value) {
+    const ValueInfo& info = graph_.values[value];
+    const ShardingSpec from =
+        result_spec(classes_.of(info.producer).rule, strategies_[info.producer], plan_.mesh, info.index);
+    std::vector<std::pair<int, ShardingSpec>> paid;
+    double seconds = 0;
+    for (const Use& use : uses_[value]) {
+      const std::pair<int, ShardingSpec> target(
+          use.phase, wanted_spec(graph_, classes_, strategies_, plan_.mesh, use));
+      if (target.second == from || std::find(paid.begin(), paid.end(), target) != paid.end()) continue;
+      paid.push_back(target);
+      seconds += use.runs * between(info.type, from, target.second);
+    }
+    return seconds;
+  }
+
+  double between(const TensorType& type, const ShardingSpec& from, const ShardingSpec& to) {
+    const auto [place, added] = known_.try_emplace({to_string(type), to_string(from), to_string(to)});
+    if (added) {
+      const auto path = find_reshard(type, from, to, plan_.mesh, model_.reshard);
+      place->second = path ? path->seconds : std::numeric_limits<double>::infinity();
+    }
+    return place->second;
+  }
+
+  const ShardingPlan& plan_;
+  const Graph& graph_;
+  const CostModel& model_;
+  const NodeClasses classes_;
+  const std::vector<std::vector<Use>> uses_;
+  std::vector<Strategy> strategies_;
+  std::map<std::tuple<std::string, std::string, std::string>, double> known_;
+};
+
+}  // namespace
+
+std::vector<std::optional<Alternative>> next_best(const std::vector<int>& nodes, const ShardingPlan& plan,
+                                                  const Graph& graph, const CostModel& model) {
+  Repricing repricing(plan, graph, model);
+  std::vector<std::optional<Alternative>> result;
+  for (int n : nodes) result.push_back(repricing.next_best(n));
+  return result;
+}
+
+}  // namespace alpa

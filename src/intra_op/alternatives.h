@@ -1,0 +1,21 @@
+#pragma once
+/// What other strategies would cost, all else equal.
+#include <optional>
+
+#include "alpa/cost/cost_model.h"
+#include "alpa/intra_op/plan.h"
+
+namespace alpa {
+
+/// The cheapest other strategy of one node when its neighbours keep theirs: not what the second-best plan
+/// costs, in which they might change too.
+struct Alternative {
+  Strategy strategy;
+  double extra_seconds = 0;  ///< per step, over the plan
+};
+
+/// One per node of `nodes`; nothing where a node has no other strategy that its neighbours can live with.
+std::vector<std::optional<Alternative>> next_best(const std::vector<int>& nodes, const ShardingPlan& plan,
+                                                  const Graph& graph, const CostModel& model);
+
+}  // namespace alpa

@@ -1,0 +1,19 @@
+#pragma once
+/// Prices of planned reshardings, independent of the search that found them.
+#include "alpa/cost/reshard.h"
+#include "alpa/intra_op/plan.h"
+
+namespace alpa {
+
+/// Seconds of one run of `path` from spec `from`.
+double path_seconds(const TensorType& type, const ShardingSpec& from, const ReshardPath& path,
+                    const DeviceMesh& mesh, const ReshardModel& model);
+
+/// Bytes one device sends in one run.
+double path_sent_bytes(const TensorType& type, const ShardingSpec& from, const ReshardPath& path,
+                       const DeviceMesh& mesh);
+
+/// How often a resharding runs in one step: as often as its first use.
+int runs_of(const PlannedReshard& reshard, const Graph& graph);
+
+}  // namespace alpa
