@@ -252,9 +252,14 @@ void compute(Tables& tables, int table) {
   outcome.best = std::make_shared<const std::vector<int>>(std::move(best));
 }
 
-void carry_out(Model& model, Tables& tables, const std::vector<Elimination>& order) {
+/// Computes every table before the model changes, so that a deadline leaves it as it was.
+void carry_out(Model& model, Tables& tables, const std::vector<Elimination>& order,
+               const Deadline& deadline) {
   for (const Elimination& step : order) {
+    if (deadline.passed()) return;
     compute(tables, step.table);
+  }
+  for (const Elimination& step : order) {
     std::vector<int> edges = model.nodes[step.node].edges;
     for (int e : edges) remove_edge(model, e);
     retire(model, step.node, step.scope, tables.outcomes.at(step.table).best);
@@ -297,7 +302,7 @@ void eliminate_components(Model& model, std::int64_t cells, const Deadline& dead
     bool second = copies.plan(component, static_cast<double>(cells));
     if (!first && !second) continue;
     Planner& better = !second || (first && plain.steps() <= copies.steps()) ? plain : copies;
-    carry_out(model, better.tables(), better.order());
+    carry_out(model, better.tables(), better.order(), deadline);
   }
 }
 
