@@ -1,5 +1,6 @@
 // src/spmd/bucket_collectives.cc — reductions early, small ones together
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include <fmt/core.h>
@@ -13,19 +14,39 @@ bool is_reduction(const Node& node) {
   return node.op == &ops::all_reduce || node.op == &ops::reduce_scatter;
 }
 
-/// The node order in which every reduction follows the last producer of its operands, or the node before
+/// With one micro-batch nothing separates region apply from what runs before it: reductions run in the
+/// region of their operands, so that gradients travel while the backward pass goes on.
+SpmdProgram with_regions_of_operands(SpmdProgram program) {
+  Graph& graph = program.graph;
+  if (graph.num_micro_batches > 1) return program;
+  for (Node& node : graph.nodes) {
+    if (!is_reduction(node)) continue;
+    node.region = Region::forward;
+    for (int value : node.operands) node.region = std::max(node.region, graph.producer(value).region);
+  }
+  return program;
+}
+
+/// Per region, the first node of it; inputs and constants, which stand anywhere, don't count.
+std::array<int, 3> region_starts(const Graph& graph) {
+  std::array<int, 3> starts{};
+  for (int n = static_cast<int>(graph.nodes.size()) - 1; n >= 0; --n)
+    if (!graph.nodes[n].operands.empty()) starts[static_cast<int>(graph.nodes[n].region)] = n;
+  return starts;
+}
+
+/// The node order in which every reduction follows the last producer of its operands, or what stands before
 /// its region.
 std::vector<int> reductions_early(const Graph& graph) {
   const int size = static_cast<int>(graph.nodes.size());
+  const std::array<int, 3> starts = region_starts(graph);
   std::vector<int> place(size), order(size);
-  int region_start = 0;
   for (int n = 0; n < size; ++n) {
-    if (n > 0 && graph.nodes[n].region != graph.nodes[n - 1].region) region_start = n;
+    const Node& node = graph.nodes[n];
     place[n] = n;
-    if (!is_reduction(graph.nodes[n])) continue;
-    place[n] = region_start - 1;
-    for (int value : graph.nodes[n].operands)
-      place[n] = std::max(place[n], place[graph.values[value].producer]);
+    if (!is_reduction(node)) continue;
+    place[n] = starts[static_cast<int>(node.region)] - 1;
+    for (int value : node.operands) place[n] = std::max(place[n], place[graph.values[value].producer]);
   }
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return place[a] < place[b]; });
@@ -129,7 +150,8 @@ class Bucketing {
 }  // namespace
 
 SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_bytes) {
-  return Bucketing(program, bucket_bytes).run();
+  const SpmdProgram placed = with_regions_of_operands(program);
+  return Bucketing(placed, bucket_bytes).run();
 }
 
 }  // namespace alpa
