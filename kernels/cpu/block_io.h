@@ -28,6 +28,17 @@ void store_block(std::byte* data, DType dtype, std::int64_t element, const T* in
       .stores[static_cast<int>(dtype)](data + element * static_cast<std::int64_t>(size_of(dtype)), in, n);
 }
 
+/// Quotient and remainder of non-negative numbers; most are small, and a 32-bit division is three times
+/// faster.
+struct Division {
+  std::int64_t quotient, remainder;
+};
+inline Division divide(std::int64_t a, std::int64_t b) {
+  if (((a | b) >> 32) != 0) return {a / b, a % b};
+  const auto x = static_cast<std::uint32_t>(a), y = static_cast<std::uint32_t>(b);
+  return {x / y, x % y};
+}
+
 /// A scalar operand.
 inline double load_scalar(const KernelTensor& tensor) {
   double value = 0;

@@ -2,6 +2,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/thread_team.h"
+#include "kernels/cpu/block_io.h"
 #include "kernels/cpu/elementwise_plan.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernels.h"
@@ -25,11 +26,6 @@ struct Prepared {
   }
 };
 
-template <class T>
-const auto& elementwise_loops() {
-  return loops<T>(isa().elementwise);
-}
-
 bool overlap(const KernelTensor& a, const KernelTensor& b) {
   return a.data < b.data + b.type.bytes() && b.data < a.data + a.type.bytes();
 }
@@ -39,7 +35,11 @@ template <class T>
 class Evaluator {
  public:
   Evaluator(const KernelCall& call, const Prepared& prepared, std::byte* scratch)
-      : call_(call), plan_(prepared.plan), scratch_(scratch) {
+      : call_(call),
+        plan_(prepared.plan),
+        loops_(loops<T>(isa().elementwise)),
+        lanes_(loops_.lanes),
+        scratch_(scratch) {
     for (int i = 0; i < plan_.program.num_inputs; ++i)
       if (plan_.inputs[i].kind == InputKind::scalar) registers_[i] = repeat(i, 0);
     for (int i = 0; i < static_cast<int>(plan_.program.constants.size()); ++i)
@@ -49,13 +49,12 @@ class Evaluator {
 
   /// Computes elements [begin, begin + n) of the results; n is at most plan.block.
   void block(std::int64_t begin, std::int64_t n) {
-    const std::int64_t whole = n / lanes() * lanes();
+    const std::int64_t whole = n & -lanes_;
     if (whole > 0) part(begin, whole, false);
     if (n > whole) part(begin + whole, n - whole, true);
   }
 
  private:
-  std::int64_t lanes() const { return elementwise_loops<T>().lanes; }
   T* slot(int i) const {
     return reinterpret_cast<T*>(scratch_ + plan_.program.num_inputs * kVectorBytes) + i * plan_.block;
   }
@@ -65,7 +64,7 @@ class Evaluator {
   void load(int i, T* out, std::int64_t element, std::int64_t n) const {
     const KernelTensor& input = call_.inputs[i];
     const auto dtype = input.type.dtype;
-    elementwise_loops<T>().loads[static_cast<int>(dtype)](
+    loops_.loads[static_cast<int>(dtype)](
         out, input.data + element * static_cast<std::int64_t>(size_of(dtype)), n);
   }
 
@@ -73,7 +72,7 @@ class Evaluator {
   StepOperand<T> repeat(int i, std::int64_t element) const {
     T* const vector = vector_of(i);
     load(i, vector, element, 1);
-    std::fill(vector + 1, vector + lanes(), vector[0]);
+    std::fill(vector + 1, vector + lanes_, vector[0]);
     return {vector, 0};
   }
 
@@ -98,7 +97,7 @@ class Evaluator {
         registers_[i] = dense(i, begin, n, tail);
       else if (plan_.inputs[i].kind == InputKind::rows)
         registers_[i] = row(i, begin, n, tail);
-    const std::int64_t padded = (n + lanes() - 1) / lanes() * lanes();
+    const std::int64_t padded = (n + lanes_ - 1) & -lanes_;
     for (int s = 0; s < static_cast<int>(plan_.program.steps.size()); ++s) run_step(s, begin, padded, tail);
     for (std::size_t o = 0; o < call_.outputs.size(); ++o)
       if (stored_[o] || tail) store(static_cast<int>(o), begin, n);
@@ -116,8 +115,11 @@ class Evaluator {
   /// First element of input i in row `r` of the iteration space.
   std::int64_t row_start(int i, std::int64_t r) const {
     std::int64_t element = 0;
-    for (int d = static_cast<int>(plan_.outer.size()) - 1; d >= 0; r /= plan_.outer[d--])
-      element += r % plan_.outer[d] * plan_.inputs[i].strides[d];
+    for (int d = static_cast<int>(plan_.outer.size()) - 1; d >= 0; --d) {
+      const Division part = divide(r, plan_.outer[d]);
+      element += part.remainder * plan_.inputs[i].strides[d];
+      r = part.quotient;
+    }
     return element;
   }
 
@@ -145,53 +147,59 @@ class Evaluator {
   void run_step(int s, std::int64_t begin, std::int64_t n, bool tail) {
     const ElementwiseStep& step = plan_.program.steps[s];
     T* const out = direct_[s] != nullptr && !tail ? direct_[s] + begin : slot(plan_.slots[s]);
-    const auto operand = [&](int r) { return r < 0 ? StepOperand<T>{} : registers_[r]; };
-    elementwise_loops<T>().steps[step.op](out, operand(step.a), operand(step.b), operand(step.c), n);
+    const auto operand = [&](int r) { return r < 0 ? nullptr : &registers_[r]; };
+    loops_.steps[step.op](out, operand(step.a), operand(step.b), operand(step.c), n);
     registers_[plan_.program.register_of_step(s)] = {out, 1};
   }
 
   void store(int o, std::int64_t begin, std::int64_t n) const {
     const KernelTensor& output = call_.outputs[o];
     const auto dtype = output.type.dtype;
-    elementwise_loops<T>().stores[static_cast<int>(dtype)](
-        output.data + begin * static_cast<std::int64_t>(size_of(dtype)),
-        registers_[plan_.program.outputs[o]].data, n);
+    loops_.stores[static_cast<int>(dtype)](output.data + begin * static_cast<std::int64_t>(size_of(dtype)),
+                                           registers_[plan_.program.outputs[o]].data, n);
   }
 
   const KernelCall& call_;
   const ElementwisePlan& plan_;
+  const ElementwiseLoops<T>& loops_;
+  const std::int64_t lanes_;  ///< a power of two
   std::byte* scratch_;
   StepOperand<T> registers_[kMaxRegisters];
   T* direct_[kMaxRegisters] = {};
   bool stored_[kMaxRegisters];
 };
 
-/// The range of block number `index`.
-struct Range {
-  std::int64_t begin, length;
+/// The blocks of a plan: lines (rows, or everything) cut into pieces of plan.block elements.
+struct Blocks {
+  std::int64_t line, block, per_line, count;
 };
-Range block_range(const ElementwisePlan& plan, std::int64_t index) {
+Blocks blocks_of(const ElementwisePlan& plan) {
   const std::int64_t line = plan.row_blocks ? plan.row : plan.elements;
   const std::int64_t per_line = (line + plan.block - 1) / plan.block;
-  const std::int64_t start = index % per_line * plan.block;
-  return {index / per_line * line + start, std::min(plan.block, line - start)};
+  return {line, plan.block, per_line, plan.elements / line * per_line};
 }
-std::int64_t num_blocks(const ElementwisePlan& plan) {
-  const std::int64_t line = plan.row_blocks ? plan.row : plan.elements;
-  return plan.elements / line * ((line + plan.block - 1) / plan.block);
+
+/// Calls visit(first element, length) for blocks [begin, end).
+template <class Visit>
+void for_blocks(const Blocks& blocks, std::int64_t begin, std::int64_t end, const Visit& visit) {
+  std::int64_t start = begin / blocks.per_line * blocks.line,
+               column = begin % blocks.per_line * blocks.block;
+  for (std::int64_t i = begin; i < end; ++i) {
+    visit(start + column, std::min(blocks.block, blocks.line - column));
+    column += blocks.block;
+    if (column >= blocks.line) start += blocks.line, column = 0;
+  }
 }
 
 template <class T>
 void run_blocks(const KernelCall& call, const Prepared& prepared) {
   constexpr std::int64_t kMinElementsPerThread = 16 * 1024;
-  const std::int64_t grain = std::max<std::int64_t>(1, kMinElementsPerThread / prepared.plan.block);
-  call.team->parallel_for(num_blocks(prepared.plan), grain, [&](std::int64_t begin, std::int64_t end) {
+  const Blocks blocks = blocks_of(prepared.plan);
+  const std::int64_t grain = std::max<std::int64_t>(1, kMinElementsPerThread / blocks.block);
+  call.team->parallel_for(blocks.count, grain, [&](std::int64_t begin, std::int64_t end) {
     alignas(kVectorBytes) std::byte scratch[kScratchBytes];
     Evaluator<T> evaluator(call, prepared, scratch);
-    for (std::int64_t i = begin; i < end; ++i) {
-      const Range range = block_range(prepared.plan, i);
-      evaluator.block(range.begin, range.length);
-    }
+    for_blocks(blocks, begin, end, [&](std::int64_t first, std::int64_t n) { evaluator.block(first, n); });
   });
 }
 

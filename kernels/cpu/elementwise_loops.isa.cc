@@ -11,26 +11,71 @@ namespace {
 template <class V>
 using Operand = StepOperand<typename V::Scalar>;
 
-/// out[i] = formula(a[i], b[i], c[i]); `out` may be one of the operands.
-template <class V, int code>
-void step(typename V::Scalar* out, Operand<V> a, Operand<V> b, Operand<V> c, std::int64_t n) {
-  constexpr ElementwiseOp op = static_cast<ElementwiseOp>(code);
-  constexpr int arity = info(op).arity;
-  const std::ptrdiff_t sa = a.step * V::lanes, sb = b.step * V::lanes, sc = c.step * V::lanes;
+template <class V>
+ALPA_INLINE V load_at(const Operand<V>& operand, std::int64_t i) {
+  return V::load(operand.data + operand.step * i);
+}
+
+/// out[i] = formula(a[i]); `out` may be an operand, here and below.
+template <class V, ElementwiseOp op, class T = typename V::Scalar>
+void step1(T* out, const Operand<V>* a, const Operand<V>*, const Operand<V>*, std::int64_t n) {
+  const Operand<V> x = *a;
 #pragma GCC unroll 4
   for (std::int64_t i = 0; i < n; i += V::lanes) {
-    const V x = V::load(a.data);
-    V y = x, z = x;
-    a.data += sa;
-    if constexpr (arity >= 2) y = V::load(b.data), b.data += sb;
-    if constexpr (arity >= 3) z = V::load(c.data), c.data += sc;
-    elementwise::apply<op>(x, y, z).store(out + i);
+    const V first = load_at<V>(x, i);
+    elementwise::apply<op>(first, first, first).store(out + i);
   }
+}
+
+/// out[i] = formula(a[i], b[i]), with loops of their own for an equal number on either side: one read less.
+template <class V, ElementwiseOp op, class T = typename V::Scalar>
+void step2(T* out, const Operand<V>* a, const Operand<V>* b, const Operand<V>*, std::int64_t n) {
+  const T *pa = a->data, *pb = b->data;
+  if (b->step == 0) {
+    const V y = V::load(pb);
+    if (a->step == 0) {
+      const V z = elementwise::apply<op>(V::load(pa), y, y);
+      for (std::int64_t i = 0; i < n; i += V::lanes) z.store(out + i);
+    } else {
+#pragma GCC unroll 4
+      for (std::int64_t i = 0; i < n; i += V::lanes)
+        elementwise::apply<op>(V::load(pa + i), y, y).store(out + i);
+    }
+  } else if (a->step == 0) {
+    const V x = V::load(pa);
+#pragma GCC unroll 4
+    for (std::int64_t i = 0; i < n; i += V::lanes)
+      elementwise::apply<op>(x, V::load(pb + i), x).store(out + i);
+  } else {
+#pragma GCC unroll 4
+    for (std::int64_t i = 0; i < n; i += V::lanes)
+      elementwise::apply<op>(V::load(pa + i), V::load(pb + i), V::load(pa + i)).store(out + i);
+  }
+}
+
+/// out[i] = formula(a[i], b[i], c[i])
+template <class V, ElementwiseOp op, class T = typename V::Scalar>
+void step3(T* out, const Operand<V>* a, const Operand<V>* b, const Operand<V>* c, std::int64_t n) {
+  const Operand<V> x = *a, y = *b, z = *c;
+#pragma GCC unroll 4
+  for (std::int64_t i = 0; i < n; i += V::lanes)
+    elementwise::apply<op>(load_at<V>(x, i), load_at<V>(y, i), load_at<V>(z, i)).store(out + i);
+}
+
+template <class V, int code>
+constexpr StepFunction<typename V::Scalar> step() {
+  constexpr ElementwiseOp op = static_cast<ElementwiseOp>(code);
+  if constexpr (info(op).arity == 1)
+    return step1<V, op>;
+  else if constexpr (info(op).arity == 2)
+    return step2<V, op>;
+  else
+    return step3<V, op>;
 }
 
 template <class V, int... codes>
 struct Steps {
-  static constexpr StepFunction<typename V::Scalar> functions[] = {step<V, codes>...};
+  static constexpr StepFunction<typename V::Scalar> functions[] = {step<V, codes>()...};
 };
 template <class V, int n, int... codes>
 struct StepsBelow : StepsBelow<V, n - 1, n - 1, codes...> {};
@@ -63,9 +108,7 @@ ALPA_INLINE void read(typename Lanes<S, V::lanes>::type& raw, const std::byte* i
 
 template <class S>
 ALPA_INLINE F32 widen_half(const std::byte* in) {
-  Lanes<std::uint16_t, kLanes32>::type narrow;
-  read<F32, std::uint16_t>(narrow, in);
-  const Int32s raw = __builtin_convertvector(narrow, Int32s);
+  const Int32s raw = load_words(in);
   if constexpr (__is_same(S, Bf16Bits))
     return from_bf16_bits(raw);
   else
@@ -75,7 +118,9 @@ ALPA_INLINE F32 widen_half(const std::byte* in) {
 /// V::lanes elements of type S as V.
 template <class V, class S>
 ALPA_INLINE V load_vector(const std::byte* in) {
-  if constexpr (!is_half<S>) {
+  if constexpr (__is_same(S, float) && __is_same(V, F64)) {
+    return load_wide(reinterpret_cast<const float*>(in));
+  } else if constexpr (!is_half<S>) {
     typename Lanes<S, V::lanes>::type raw;
     read<V, S>(raw, in);
     return V(__builtin_convertvector(raw, typename V::Vector));
@@ -111,13 +156,10 @@ ALPA_INLINE void write(std::byte* out, V x) {
 
 template <class S>
 ALPA_INLINE void write_half(std::byte* out, F32 x) {
-  Int32s raw;
   if constexpr (__is_same(S, Bf16Bits))
-    raw = bf16_bits(x);
+    store_words(out, bf16_bits(x));
   else
-    raw = f16_bits(x);
-  const auto narrow = __builtin_convertvector(raw, Lanes<std::uint16_t, kLanes32>::type);
-  __builtin_memcpy(out, &narrow, sizeof narrow);
+    store_words(out, f16_bits(x));
 }
 
 template <class S, class V>
@@ -126,6 +168,8 @@ ALPA_INLINE void store_vector(std::byte* out, V x) {
     write<S>(out, round_to_i32(x));
   } else if constexpr (__is_same(S, std::uint8_t)) {
     write<S>(out, round_to_u8(x));
+  } else if constexpr (__is_same(S, float) && __is_same(V, F64)) {
+    store_narrow(reinterpret_cast<float*>(out), x);
   } else if constexpr (!is_half<S>) {
     write<S>(out, x);
   } else if constexpr (__is_same(V, F32)) {

@@ -74,45 +74,37 @@ std::int64_t global_index(const KernelTensor& y, std::int64_t row, std::int64_t 
   return index;
 }
 
-/// Elements [first, first + n) of a stream; draw(words, values) makes the four of a group.
-template <class Draw>
-void draw_elements(const RandomStream& stream, std::uint64_t first, double* values, std::int64_t n,
-                   const Draw& draw) {
-  double group[4];
-  for (std::int64_t i = 0; i < n;) {
-    const std::uint64_t element = first + static_cast<std::uint64_t>(i);
-    draw(stream.words(element / 4), group);
-    for (std::uint64_t lane = element % 4; lane < 4 && i < n; ++lane) values[i++] = group[lane];
-  }
+constexpr std::int64_t kMaxLanes = kVectorBytes / static_cast<std::int64_t>(sizeof(double));
+
+/// Elements [first, first + n) of a stream, n at most kBlock: whole groups are drawn, the wanted ones kept.
+void draw_elements(const RandomStream& stream, DrawFunction draw, std::uint64_t first, double* values,
+                   std::int64_t n) {
+  alignas(kVectorBytes) double drawn[kBlock + 8 * kMaxLanes];
+  const std::int64_t lanes = isa().random.lanes, skipped = static_cast<std::int64_t>(first % 4);
+  const std::int64_t groups = ((skipped + n + 3) / 4 + lanes - 1) / lanes * lanes;
+  draw(drawn, stream, first / 4, groups);
+  std::copy_n(drawn + skipped, n, values);
 }
 
-template <class Draw>
-void run_random(const KernelCall& call, const Draw& draw) {
+/// Every element is offset + scale · number of the stream.
+void run_random(const KernelCall& call, DrawFunction draw, double offset, double scale) {
   const KernelTensor& y = call.outputs[0];
   const RandomStream stream =
       random_stream(call.step->seed, static_cast<std::uint64_t>(call.attributes->integer("stream")),
                     call.step->step, call.step->micro_batch);
   fill_rows(call, [&](std::int64_t row, std::int64_t column, double* values, std::int64_t n) {
-    draw_elements(stream, static_cast<std::uint64_t>(global_index(y, row, column)), values, n, draw);
+    draw_elements(stream, draw, static_cast<std::uint64_t>(global_index(y, row, column)), values, n);
+    for (std::int64_t i = 0; i < n; ++i) values[i] = offset + scale * values[i];
   });
 }
 
 void run_normal(const KernelCall& call) {
-  const double mean = call.attributes->real("a"), deviation = call.attributes->real("b");
-  run_random(call, [=](const Philox4& words, double* group) {
-    for (int pair = 0; pair < 4; pair += 2) {
-      const NormalPair normal = normal_pair(words.word[pair], words.word[pair + 1]);
-      group[pair] = mean + deviation * normal.first;
-      group[pair + 1] = mean + deviation * normal.second;
-    }
-  });
+  run_random(call, isa().random.normal, call.attributes->real("a"), call.attributes->real("b"));
 }
 
 void run_uniform(const KernelCall& call) {
   const double low = call.attributes->real("a"), high = call.attributes->real("b");
-  run_random(call, [=](const Philox4& words, double* group) {
-    for (int i = 0; i < 4; ++i) group[i] = low + (high - low) * unit_interval(words.word[i]);
-  });
+  run_random(call, isa().random.uniform, low, high - low);
 }
 
 }  // namespace

@@ -6,6 +6,10 @@
 
 #include "kernels/elementwise.h"
 
+namespace alpa {
+struct RandomStream;
+}
+
 namespace alpa::cpu {
 
 using elementwise::AdamScalars;
@@ -21,9 +25,11 @@ struct StepOperand {
   std::ptrdiff_t step = 0;
 };
 
-/// Applies a formula to n elements; n is a multiple of `IsaTable::lanes`.
+/// Applies a formula to n elements; n is a positive multiple of `ElementwiseLoops::lanes`. Unused operands
+/// may be null.
 template <class T>
-using StepFunction = void (*)(T* out, StepOperand<T> a, StepOperand<T> b, StepOperand<T> c, std::int64_t n);
+using StepFunction = void (*)(T* out, const StepOperand<T>* a, const StepOperand<T>* b,
+                              const StepOperand<T>* c, std::int64_t n);
 
 /// Converts any n elements of a dtype to T, or back (to nearest even; integers towards zero, saturated).
 template <class T>
@@ -73,22 +79,34 @@ struct UpdateTable {
   UpdateLoops<double> f64;
 };
 
+/// Fills out with four numbers for each of groups [group, group + groups) of the stream; groups is a
+/// multiple of `lanes`.
+using DrawFunction = void (*)(double* out, const RandomStream& stream, std::uint64_t group,
+                              std::int64_t groups);
+struct RandomTable {
+  std::int64_t lanes;
+  DrawFunction normal, uniform;
+};
+
 // What each instruction set provides, one function per file.
 namespace baseline {
 const ElementwiseTable& elementwise_table();
 const ReduceTable& reduce_table();
 const UpdateTable& update_table();
+const RandomTable& random_table();
 }  // namespace baseline
 #if defined(__x86_64__)
 namespace avx2 {
 const ElementwiseTable& elementwise_table();
 const ReduceTable& reduce_table();
 const UpdateTable& update_table();
+const RandomTable& random_table();
 }  // namespace avx2
 namespace avx512 {
 const ElementwiseTable& elementwise_table();
 const ReduceTable& reduce_table();
 const UpdateTable& update_table();
+const RandomTable& random_table();
 }  // namespace avx512
 #endif
 
@@ -98,6 +116,7 @@ struct Isa {
   const ElementwiseTable& elementwise;
   const ReduceTable& reduce;
   const UpdateTable& update;
+  const RandomTable& random;
 };
 const Isa& isa();
 

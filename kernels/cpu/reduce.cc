@@ -30,8 +30,11 @@ struct Walk {
   }
   std::int64_t element(std::int64_t index) const {
     std::int64_t at = 0;
-    for (int d = static_cast<int>(extents.size()) - 1; d >= 0; index /= extents[d--])
-      at += index % extents[d] * strides[d];
+    for (int d = static_cast<int>(extents.size()) - 1; d >= 0; --d) {
+      const Division part = divide(index, extents[d]);
+      at += part.remainder * strides[d];
+      index = part.quotient;
+    }
     return at;
   }
 };

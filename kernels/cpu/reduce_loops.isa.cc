@@ -4,50 +4,37 @@
 namespace alpa::cpu::ALPA_ISA {
 namespace {
 
-/// As many doubles as F32 has floats.
-struct WideSum {
-  F64 low{0}, high{0};
-};
-
-ALPA_INLINE F64 half_of(F32 x, int which) {
-  HalfFloat32s part;
-  __builtin_memcpy(&part, reinterpret_cast<const char*>(&x.v) + which * sizeof part, sizeof part);
-  return __builtin_convertvector(part, Float64s);
-}
-ALPA_INLINE void add_to(WideSum& sum, F32 x) {
-  sum.low = sum.low + half_of(x, 0);
-  sum.high = sum.high + half_of(x, 1);
-}
+/// The lanes added up in pairs.
 ALPA_INLINE double total(F64 x) {
-  double sum = 0;
-  for (int i = 0; i < F64::lanes; ++i) sum += x.v[i];
-  return sum;
+  for (int width = F64::lanes / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) x.v[i] += x.v[i + width];
+  return x.v[0];
 }
 
-double sum32(const float* x, std::int64_t n) {
-  WideSum a, b;
+template <class T>
+double sum_of(const T* x, std::int64_t n) {
+  constexpr int kWays = 8;
+  F64 sums[kWays] = {F64(0), F64(0), F64(0), F64(0), F64(0), F64(0), F64(0), F64(0)};
   std::int64_t i = 0;
-  for (; i + 2 * kLanes32 <= n; i += 2 * kLanes32) {
-    add_to(a, F32::load(x + i));
-    add_to(b, F32::load(x + i + kLanes32));
-  }
+  for (; i + kWays * kLanes64 <= n; i += kWays * kLanes64)
+    for (int way = 0; way < kWays; ++way) sums[way] = sums[way] + load_wide(x + i + way * kLanes64);
+  for (int width = kWays / 2; width > 0; width /= 2)
+    for (int way = 0; way < width; ++way) sums[way] = sums[way] + sums[way + width];
   double rest = 0;
   for (; i < n; ++i) rest += x[i];
-  return total(a.low + a.high + b.low + b.high) + rest;
+  return total(sums[0]) + rest;
 }
 
-double sum64(const double* x, std::int64_t n) {
-  F64 a(0), b(0), c(0), d(0);
+template <class T>
+void add_rows(double* sums, const T* x, std::int64_t rows, std::int64_t stride, std::int64_t n) {
   std::int64_t i = 0;
-  for (; i + 4 * kLanes64 <= n; i += 4 * kLanes64) {
-    a = a + F64::load(x + i);
-    b = b + F64::load(x + i + kLanes64);
-    c = c + F64::load(x + i + 2 * kLanes64);
-    d = d + F64::load(x + i + 3 * kLanes64);
+  for (; i + kLanes64 <= n; i += kLanes64) {
+    F64 sum = F64::load(sums + i);
+    for (std::int64_t r = 0; r < rows; ++r) sum = sum + load_wide(x + r * stride + i);
+    sum.store(sums + i);
   }
-  double rest = 0;
-  for (; i < n; ++i) rest += x[i];
-  return total((a + b) + (c + d)) + rest;
+  for (; i < n; ++i)
+    for (std::int64_t r = 0; r < rows; ++r) sums[i] += x[r * stride + i];
 }
 
 /// The larger one; NaN wins.
@@ -59,51 +46,28 @@ ALPA_INLINE double larger(double a, double b) { return a > b || a != a ? a : b; 
 
 template <class V>
 double max_of(const typename V::Scalar* x, std::int64_t n) {
-  V a(-__builtin_inf()), b = a;
+  V a(-__builtin_inf()), b = a, c = a, d = a;
   std::int64_t i = 0;
-  for (; i + 2 * V::lanes <= n; i += 2 * V::lanes) {
-    a = larger(a, V::load(x + i));
-    b = larger(b, V::load(x + i + V::lanes));
+  for (; i + 4 * V::lanes <= n; i += 4 * V::lanes) {
+    a = larger(V::load(x + i), a);
+    b = larger(V::load(x + i + V::lanes), b);
+    c = larger(V::load(x + i + 2 * V::lanes), c);
+    d = larger(V::load(x + i + 3 * V::lanes), d);
   }
-  a = larger(a, b);
+  a = larger(larger(a, b), larger(c, d));
   double result = -__builtin_inf();
   for (int lane = 0; lane < V::lanes; ++lane) result = larger(result, double(a.v[lane]));
   for (; i < n; ++i) result = larger(result, double(x[i]));
   return result;
 }
 
-void add_rows32(double* sums, const float* x, std::int64_t rows, std::int64_t stride, std::int64_t n) {
-  std::int64_t i = 0;
-  for (; i + kLanes32 <= n; i += kLanes32) {
-    WideSum sum{F64::load(sums + i), F64::load(sums + i + kLanes64)};
-    for (std::int64_t r = 0; r < rows; ++r) add_to(sum, F32::load(x + r * stride + i));
-    sum.low.store(sums + i);
-    sum.high.store(sums + i + kLanes64);
-  }
-  for (; i < n; ++i)
-    for (std::int64_t r = 0; r < rows; ++r) sums[i] += x[r * stride + i];
-}
-
-void add_rows64(double* sums, const double* x, std::int64_t rows, std::int64_t stride, std::int64_t n) {
+template <class T>
+void max_rows(double* result, const T* x, std::int64_t rows, std::int64_t stride, std::int64_t n) {
   std::int64_t i = 0;
   for (; i + kLanes64 <= n; i += kLanes64) {
-    F64 sum = F64::load(sums + i);
-    for (std::int64_t r = 0; r < rows; ++r) sum = sum + F64::load(x + r * stride + i);
-    sum.store(sums + i);
-  }
-  for (; i < n; ++i)
-    for (std::int64_t r = 0; r < rows; ++r) sums[i] += x[r * stride + i];
-}
-
-template <class V>
-void max_rows(double* result, const typename V::Scalar* x, std::int64_t rows, std::int64_t stride,
-              std::int64_t n) {
-  std::int64_t i = 0;
-  for (; i + V::lanes <= n; i += V::lanes) {
-    V most = V::load(x + i);
-    for (std::int64_t r = 1; r < rows; ++r) most = larger(most, V::load(x + r * stride + i));
-    for (int lane = 0; lane < V::lanes; ++lane)
-      result[i + lane] = larger(result[i + lane], double(most.v[lane]));
+    F64 most = F64::load(result + i);
+    for (std::int64_t r = 0; r < rows; ++r) most = larger(load_wide(x + r * stride + i), most);
+    most.store(result + i);
   }
   for (; i < n; ++i)
     for (std::int64_t r = 0; r < rows; ++r) result[i] = larger(result[i], double(x[r * stride + i]));
@@ -112,8 +76,8 @@ void max_rows(double* result, const typename V::Scalar* x, std::int64_t rows, st
 }  // namespace
 
 const ReduceTable& reduce_table() {
-  static constexpr ReduceTable table{{{sum32, add_rows32}, {max_of<F32>, max_rows<F32>}},
-                                     {{sum64, add_rows64}, {max_of<F64>, max_rows<F64>}}};
+  static constexpr ReduceTable table{{{sum_of<float>, add_rows<float>}, {max_of<F32>, max_rows<float>}},
+                                     {{sum_of<double>, add_rows<double>}, {max_of<F64>, max_rows<double>}}};
   return table;
 }
 

@@ -121,10 +121,33 @@ ALPA_INLINE F64 sqrt(F64 x) {
 
 /// x to the nearest integer, ties to even; |x| < 2^22.
 ALPA_INLINE F32 round_small(F32 x) { return (x + F32(12582912.0f)) - F32(12582912.0f); }
+
+#if defined(__AVX512F__)
+ALPA_INLINE __m512 native(F32 x) { return reinterpret_cast<__m512>(x.v); }
+/// p · 2^n for whole n, rounded once.
+ALPA_INLINE F32 scale(F32 p, F32 n) {
+  return reinterpret_cast<Float32s>(_mm512_maskz_scalef_ps(-1, native(p), native(n)));
+}
+/// x within [low, high]; NaN stays.
+ALPA_INLINE F32 clamp(F32 x, float low, float high) {
+  const __m512 below = _mm512_maskz_min_ps(-1, native(F32(high)), native(x));
+  return reinterpret_cast<Float32s>(_mm512_maskz_max_ps(-1, native(F32(low)), below));
+}
+#else
 /// 2^n for whole n in [-126, 127].
 ALPA_INLINE F32 power_of_two(F32 n) {
   return from_bits((__builtin_convertvector(n.v, Int32s) + 127) << 23);
 }
+/// In two factors, so that subnormal results and overflow come out right.
+ALPA_INLINE F32 scale(F32 p, F32 n) {
+  const F32 half = round_small(n * F32(0.5f));
+  return p * power_of_two(half) * power_of_two(n - half);
+}
+ALPA_INLINE F32 clamp(F32 x, float low, float high) {
+  x = select(x > F32(high), F32(high), x);
+  return select(x < F32(low), F32(low), x);
+}
+#endif
 
 /// e^r for |r| <= ln(2)/2: relative error below 2^-24 before rounding (the coefficients of Cephes' expf).
 ALPA_INLINE F32 exp_reduced(F32 r) {
@@ -137,14 +160,12 @@ ALPA_INLINE F32 exp_reduced(F32 r) {
   return p * (r * r) + r + F32(1.0f);
 }
 
-/// e^x = 2^n e^r; 2^n in two factors, so that subnormal results and overflow come out right. NaN stays NaN.
+/// e^x = 2^n e^r. NaN stays NaN.
 ALPA_INLINE F32 exp(F32 x) {
-  x = select(x > F32(89.0f), F32(89.0f), x);
-  x = select(x < F32(-104.0f), F32(-104.0f), x);
+  x = clamp(x, -104.0f, 89.0f);
   const F32 n = round_small(x * F32(1.44269504088896341f));
   const F32 r = (x - n * F32(0.693359375f)) + n * F32(2.12194440e-4f);
-  const F32 half = round_small(n * F32(0.5f));
-  return exp_reduced(r) * power_of_two(half) * power_of_two(n - half);
+  return scale(exp_reduced(r), n);
 }
 
 /// log(1 + f) for sqrt(1/2) - 1 <= f <= sqrt(2) - 1, without the terms f - f²/2 (Cephes' logf).
@@ -210,6 +231,66 @@ ALPA_INLINE F64 tanh(F64 x) {
   return x.each([](double y) { return __builtin_tanh(y); });
 }
 
+// Changes of width: the compilers' own conversions of whole vectors go through halves, so the instructions
+// are named.
+
+/// F64::lanes floats as doubles.
+ALPA_INLINE F64 load_wide(const float* x) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Float64s>(_mm512_maskz_cvtps_pd(-1, _mm256_loadu_ps(x)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Float64s>(_mm256_cvtps_pd(_mm_loadu_ps(x)));
+#else
+  HalfFloat32s part;
+  __builtin_memcpy(&part, x, sizeof part);
+  return __builtin_convertvector(part, Float64s);
+#endif
+}
+ALPA_INLINE F64 load_wide(const double* x) { return F64::load(x); }
+
+/// Rounds to floats.
+ALPA_INLINE void store_narrow(float* out, F64 x) {
+#if defined(__AVX512F__)
+  _mm256_storeu_ps(out, _mm512_maskz_cvtpd_ps(-1, reinterpret_cast<__m512d>(x.v)));
+#elif defined(__AVX2__)
+  _mm_storeu_ps(out, _mm256_cvtpd_ps(reinterpret_cast<__m256d>(x.v)));
+#else
+  const HalfFloat32s part = __builtin_convertvector(x.v, HalfFloat32s);
+  __builtin_memcpy(out, &part, sizeof part);
+#endif
+}
+
+/// kLanes32 words of 16 bits as integers.
+ALPA_INLINE Int32s load_words(const void* x) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Int32s>(
+      _mm512_maskz_cvtepu16_epi32(-1, _mm256_loadu_si256(static_cast<const __m256i*>(x))));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Int32s>(_mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(x))));
+#else
+  typedef std::uint16_t Words __attribute__((vector_size(kBytes / 2)));
+  Words words;
+  __builtin_memcpy(&words, x, sizeof words);
+  return __builtin_convertvector(words, Int32s);
+#endif
+}
+
+/// The lower 16 bits of each; the upper ones are 0.
+ALPA_INLINE void store_words(void* out, Int32s x) {
+#if defined(__AVX512F__)
+  _mm256_storeu_si256(static_cast<__m256i*>(out),
+                      _mm512_maskz_cvtepi32_epi16(-1, reinterpret_cast<__m512i>(x)));
+#elif defined(__AVX2__)
+  const __m256i packed = _mm256_packus_epi32(reinterpret_cast<__m256i>(x), reinterpret_cast<__m256i>(x));
+  _mm_storeu_si128(static_cast<__m128i*>(out),
+                   _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
+#else
+  typedef std::uint16_t Words __attribute__((vector_size(kBytes / 2)));
+  const Words words = __builtin_convertvector(x, Words);
+  __builtin_memcpy(out, &words, sizeof words);
+#endif
+}
+
 /// Bits of the nearest bf16, as in alpa/base/half.h, in the lower half of each word.
 ALPA_INLINE Int32s bf16_bits(F32 x) {
   const Int32s b = bits(x);
@@ -238,13 +319,6 @@ ALPA_INLINE F32 from_f16_bits(Int32s x) {
   const Int32s quiet = magnitude > 0x7c00 ? broadcast(0x400000) : broadcast(0);
   const Int32s special = 0x7f800000 | quiet | ((magnitude & 0x3ff) << 13);
   return from_bits(sign | (magnitude >= 0x7c00 ? special : finite));
-}
-
-ALPA_INLINE F32 narrow_pair(F64 low, F64 high) {
-  Float32s out;
-  for (int i = 0; i < kLanes64; ++i)
-    out[i] = static_cast<float>(low.v[i]), out[i + kLanes64] = static_cast<float>(high.v[i]);
-  return out;
 }
 
 ALPA_INLINE F32 round_to_f32(F32 x) { return x; }

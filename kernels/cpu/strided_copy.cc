@@ -9,7 +9,8 @@
 namespace alpa::cpu {
 namespace {
 
-constexpr std::int64_t kTile = 16;  ///< side of a transposed tile
+constexpr std::int64_t kTile = 16;   ///< side of a transposed tile
+constexpr std::int64_t kBlock = 64;  ///< side of a block of tiles
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
 
 /// Source element at which the dense index over the leading `dims` dimensions stands.
@@ -65,39 +66,50 @@ void transpose_tile(T* dst, std::int64_t dst_stride, const T* src, std::int64_t 
   for (int i = 0; i < rows; ++i) std::memcpy(dst + i * dst_stride, tile[i], columns * sizeof(T));
 }
 
-/// Where a band of kTile rows of the fast dimension lies, all other dimensions but the innermost being
-/// fixed.
-struct Band {
-  std::int64_t from = 0, to = 0, row = 0;
+/// Where a block of kBlock rows of the fast dimension and kBlock columns of the innermost one lies.
+struct Block {
+  std::int64_t from = 0, to = 0, row = 0, column = 0;
 };
-Band band_at(const StridedCopy& plan, std::int64_t index) {
-  Band band;
-  for (int d = static_cast<int>(plan.extents.size()) - 2; d >= 0; --d) {
-    const std::int64_t extent = d == plan.fast ? (plan.extents[d] + kTile - 1) / kTile : plan.extents[d];
-    const std::int64_t i = index % extent * (d == plan.fast ? kTile : 1);
-    if (d == plan.fast) band.row = i;
-    band.from += i * plan.strides[d];
-    band.to += i * plan.dst_strides[d];
+Block block_at(const StridedCopy& plan, std::int64_t index) {
+  Block block;
+  for (int d = static_cast<int>(plan.extents.size()) - 1; d >= 0; --d) {
+    const bool innermost = d == static_cast<int>(plan.extents.size()) - 1,
+               tiled = innermost || d == plan.fast;
+    const std::int64_t extent = tiled ? (plan.extents[d] + kBlock - 1) / kBlock : plan.extents[d];
+    const std::int64_t i = index % extent * (tiled ? kBlock : 1);
+    if (innermost)
+      block.column = i;
+    else if (tiled)
+      block.row = i;
+    block.from += i * plan.strides[d];
+    block.to += i * plan.dst_strides[d];
     index /= extent;
   }
-  return band;
+  return block;
 }
 
-/// Transposes the fast dimension with the innermost one, for all others.
+/// Transposes the fast dimension with the innermost one, for all others: blocks that touch few pages, and
+/// tiles in them.
 template <class T>
 void copy_tiles(const StridedCopy& plan, T* dst, const T* src, ThreadTeam& team) {
   const std::int64_t rows = plan.extents[plan.fast], columns = plan.extents.back();
   const std::int64_t dst_stride = plan.dst_strides[plan.fast], src_stride = plan.strides.back();
-  const std::int64_t bands = plan.elements / (rows * columns) * ((rows + kTile - 1) / kTile);
-  const std::int64_t grain = std::max<std::int64_t>(1, kMinBytesPerThread / (kTile * columns * sizeof(T)));
-  team.parallel_for(bands, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t b = begin; b < end; ++b) {
-      const Band band = band_at(plan, b);
-      for (std::int64_t c = 0; c < columns; c += kTile)
-        transpose_tile(dst + band.to + c, dst_stride, src + band.from + c * src_stride, src_stride,
-                       std::min(kTile, rows - band.row), std::min(kTile, columns - c));
-    }
-  });
+  const auto blocks = [](std::int64_t extent) { return (extent + kBlock - 1) / kBlock; };
+  const std::int64_t count = plan.elements / (rows * columns) * blocks(rows) * blocks(columns);
+  const std::int64_t block_bytes = std::min(kBlock, rows) * std::min(kBlock, columns) * sizeof(T);
+  team.parallel_for(count, std::max<std::int64_t>(1, kMinBytesPerThread / block_bytes),
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t b = begin; b < end; ++b) {
+                        const Block block = block_at(plan, b);
+                        const std::int64_t height = std::min(kBlock, rows - block.row),
+                                           width = std::min(kBlock, columns - block.column);
+                        for (std::int64_t r = 0; r < height; r += kTile)
+                          for (std::int64_t c = 0; c < width; c += kTile)
+                            transpose_tile(dst + block.to + r * dst_stride + c, dst_stride,
+                                           src + block.from + c * src_stride + r, src_stride,
+                                           std::min(kTile, height - r), std::min(kTile, width - c));
+                      }
+                    });
 }
 
 template <class T>
