@@ -3,7 +3,6 @@
 //   bench_mlp_step [DIM [BATCH [LAYERS [DEVICES [ROUNDS]]]]]      defaults: 1024 1024 10 8 5
 #include <alpa/alpa.h>
 #include <dnnl.hpp>
-#include <omp.h>
 
 #include <random>
 
@@ -49,7 +48,6 @@ std::function<void()> matmuls_only(const Sizes& sizes) {
     activations.push_back(random_array({m, n}));
   }
   return [=]() mutable {
-    omp_set_num_threads(usable_cores());
     const auto data = [](const Array& a) { return reinterpret_cast<const float*>(a.data()); };
     const auto out = [](Array& a) { return reinterpret_cast<float*>(a.mutable_data()); };
     for (std::int64_t i = 0; i < sizes.layers; ++i) {
