@@ -162,6 +162,7 @@ void contractions() {
     add_einsum(dtype, "bmk", "kn", "bmn", {2, 3, 5}, {5, 4}, 2 * 2 * 3 * 5 * 4);
     add_einsum(dtype, "bmk", "bmn", "kn", {2, 3, 5}, {2, 3, 4}, 2 * 2 * 3 * 5 * 4);
   }
+  add_einsum(i32, "mk", "kn", "mn", {5, 7}, {7, 6}, 2 * 5 * 7 * 6);
   add_einsum(f64, "bthd", "bshd", "bhts", {2, 3, 2, 4}, {2, 5, 2, 4}, 2 * 2 * 3 * 2 * 4 * 5);
   add_einsum(f64, "i", "j", "ij", {4}, {5}, 20);
   add_einsum(f64, "i", "i", "", {6}, {6}, 12);

@@ -43,12 +43,12 @@ HostTensor shard(const HostTensor& whole, const ShardingSpec& spec, const Device
   HostTensor local({whole.type.dtype, local_shape(whole.type.shape, spec, mesh, at)});
   local.offset = local_offset(whole.type.shape, spec, mesh, at);
   local.global_shape = whole.type.shape;
-  const auto [parts, place] = partial_place(spec, mesh, at);
+  const std::pair<int, int> place = partial_place(spec, mesh, at);
   std::int64_t i = 0;
   for_each(local.type.shape, [&](Shape index) {
     for (std::size_t d = 0; d < index.size(); ++d) index[d] += local.offset[d];
     const double value = whole.get(testing::flat_index(whole.type.shape, index));
-    local.put(i++, part_of(value, parts, place, !is_floating(whole.type.dtype)));
+    local.put(i++, part_of(value, place.first, place.second, !is_floating(whole.type.dtype)));
   });
   return local;
 }
