@@ -56,13 +56,15 @@ class Emitter {
   void add(int n) {
     if (const Input* input = find_input(graph_, node(n).results[0])) return add_input(*input);
     std::vector<Instruction>& list = list_of(node(n).region);
-    for (int value : node(n).operands) ensure_loaded(value, list);
     if (lies_in_operand(n)) {
+      ensure_loaded(node(n).operands[0], list);
       const int operand = buffer(node(n).operands[0]);
       device_.buffers[buffer(node(n).results[0])].alias_of = operand;
       return;
     }
     if (is_idle(n)) return;
+    if (node(n).op != &ops::to_partial)
+      for (int value : node(n).operands) ensure_loaded(value, list);
     list.push_back(instruction(n));
   }
 

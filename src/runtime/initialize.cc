@@ -1,12 +1,10 @@
 #include "initialize.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "alpa/base/error.h"
 #include "alpa/base/half.h"
-#include "alpa/base/philox.h"
-#include "alpa/tensor/box_copy.h"
+#include "kernels/cpu/kernels.h"
 
 namespace alpa {
 namespace {
@@ -28,18 +26,6 @@ T get(const std::byte* from) {
   T value;
   std::memcpy(&value, from, sizeof value);
   return value;
-}
-
-/// Numbers 4·group … 4·group + 3 of the stream.
-void draw(const RandomStream& stream, std::uint64_t group, bool normal, double numbers[4]) {
-  const Philox4 words = stream.words(group);
-  for (int i = 0; i < 4; i += 2) {
-    const NormalPair pair =
-        normal ? normal_pair(words.word[i], words.word[i + 1])
-               : NormalPair{unit_interval(words.word[i]), unit_interval(words.word[i + 1])};
-    numbers[i] = pair.first;
-    numbers[i + 1] = pair.second;
-  }
 }
 
 }  // namespace
@@ -71,34 +57,15 @@ void initialize(const KernelTensor& shard, const std::string& name, const Attrib
                 std::uint64_t seed, ThreadTeam& team) {
   const std::string& kind = attributes.string("init");
   const double a = attributes.real("a"), b = attributes.real("b");
-  const bool normal = kind == "normal", uniform = kind == "uniform";
-  const double scale = normal ? b : b - a;
-  const RandomStream stream = random_stream(seed, hash(name), 0, 0);
-  const DType dtype = shard.type.dtype;
-  const auto size = static_cast<std::int64_t>(size_of(dtype));
-  const Shape origin(shard.type.shape.size(), 0);
-  const BoxCopy box =
-      BoxCopy::make(shard.global_shape, shard.offset, shard.type.shape, origin, shard.type.shape);
-  if (box.elements() == 0) return;
-  // Elements are counted over all runs, so that one long run is shared among the threads as well.
-  team.parallel_for(box.elements(), 4096, [&](std::int64_t begin, std::int64_t end) {
-    double numbers[4];
-    const std::int64_t first_run = begin / box.run;
-    std::int64_t run = first_run;
-    box.for_each_run(first_run, (end + box.run - 1) / box.run,
-                     [&](std::int64_t global, std::int64_t local) {
-                       const std::int64_t from = std::max<std::int64_t>(0, begin - run * box.run),
-                                          to = std::min(box.run, end - run * box.run);
-                       for (std::int64_t i = from; i < to; ++i) {
-                         const auto index = static_cast<std::uint64_t>(global + i);
-                         if ((normal || uniform) && (i == from || index % 4 == 0))
-                           draw(stream, index / 4, normal, numbers);
-                         store_element(dtype, shard.data + (local + i) * size,
-                                       normal || uniform ? a + scale * numbers[index % 4] : a);
-                       }
-                       ++run;
-                     });
-  });
+  const StepContext context{seed, 0, 0};
+  const Attributes drawn{{"value", a}, {"stream", static_cast<std::int64_t>(hash(name))}, {"a", a}, {"b", b}};
+  KernelCall call;
+  call.outputs = {shard};
+  call.attributes = &drawn;
+  call.step = &context;
+  call.team = &team;
+  const KernelDef& kernel = kind == "normal" ? cpu::random_normal : kind == "uniform" ? cpu::random_uniform : cpu::constant;
+  kernel.run(call);
 }
 
 }  // namespace alpa

@@ -1,6 +1,5 @@
 // src/spmd/bucket_collectives.cc — reductions early, small ones together
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include <fmt/core.h>
@@ -14,43 +13,46 @@ bool is_reduction(const Node& node) {
   return node.op == &ops::all_reduce || node.op == &ops::reduce_scatter;
 }
 
-/// With one micro-batch nothing separates region apply from what runs before it: reductions run in the
-/// region of their operands, so that gradients travel while the backward pass goes on.
-SpmdProgram with_regions_of_operands(SpmdProgram program) {
-  Graph& graph = program.graph;
-  if (graph.num_micro_batches > 1) return program;
-  for (Node& node : graph.nodes) {
-    if (!is_reduction(node)) continue;
-    node.region = Region::forward;
-    for (int value : node.operands) node.region = std::max(node.region, graph.producer(value).region);
-  }
-  return program;
-}
+/// Where a node moves to: behind the node in this place, in this region.
+struct Place {
+  int after;
+  Region region;
+};
 
-/// Per region, the first node of it; inputs and constants, which stand anywhere, don't count.
-std::array<int, 3> region_starts(const Graph& graph) {
-  std::array<int, 3> starts{};
-  for (int n = static_cast<int>(graph.nodes.size()) - 1; n >= 0; --n)
-    if (!graph.nodes[n].operands.empty()) starts[static_cast<int>(graph.nodes[n].region)] = n;
-  return starts;
-}
-
-/// The node order in which every reduction follows the last producer of its operands, or what stands before
-/// its region.
-std::vector<int> reductions_early(const Graph& graph) {
-  const int size = static_cast<int>(graph.nodes.size());
-  const std::array<int, 3> starts = region_starts(graph);
-  std::vector<int> place(size), order(size);
-  for (int n = 0; n < size; ++n) {
+/// Reductions follow the last producer of their operands. With several micro-batches they do not leave their region, which may run once
+/// for all of them.
+std::vector<Place> places_of(const Graph& graph) {
+  std::vector<Place> places;
+  int apply_start = -1;
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const Node& node = graph.nodes[n];
-    place[n] = n;
+    if (apply_start < 0 && node.region == Region::apply) apply_start = n;
+    places.push_back({n, node.region});
     if (!is_reduction(node)) continue;
-    place[n] = starts[static_cast<int>(node.region)] - 1;
-    for (int value : node.operands) place[n] = std::max(place[n], place[graph.values[value].producer]);
+    const bool once_per_step = node.region == Region::apply && graph.num_micro_batches > 1;
+    Place place = once_per_step ? Place{apply_start - 1, Region::apply} : Place{-1, Region::forward};
+    for (int value : node.operands) {
+      const Place& producer = places[graph.values[value].producer];
+      place.after = std::max(place.after, producer.after);
+      place.region = std::max(place.region, producer.region);
+    }
+    places.back() = place;
   }
+  return places;
+}
+
+/// The graph's nodes with every reduction in its place.
+std::vector<Node> reductions_early(const Graph& graph) {
+  const std::vector<Place> places = places_of(graph);
+  std::vector<int> order(graph.nodes.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return place[a] < place[b]; });
-  return order;
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return places[a].after < places[b].after; });
+  std::vector<Node> nodes;
+  for (int n : order) {
+    nodes.push_back(graph.nodes[n]);
+    nodes.back().region = places[n].region;
+  }
+  return nodes;
 }
 
 /// What all_reduces of one bucket have in common.
@@ -68,7 +70,7 @@ class Bucketing {
       : program_(program), bucket_bytes_(bucket_bytes) {}
 
   SpmdProgram run() {
-    for (int n : reductions_early(program_.graph)) {
+    for (int n = 0; n < static_cast<int>(program_.graph.nodes.size()); ++n) {
       if (reads_bucket(n)) open_ = -1;
       if (joins(n))
         extend(n);
@@ -150,8 +152,8 @@ class Bucketing {
 }  // namespace
 
 SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_bytes) {
-  const SpmdProgram placed = with_regions_of_operands(program);
-  return Bucketing(placed, bucket_bytes).run();
+  const SpmdProgram early = with_nodes(program, reductions_early(program.graph));
+  return Bucketing(early, bucket_bytes).run();
 }
 
 }  // namespace alpa

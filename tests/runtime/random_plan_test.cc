@@ -1,7 +1,7 @@
 // Any valid plan computes what one device computes: strategies drawn per node, reshards by find_reshard.
 #include <doctest/doctest.h>
 
-#include "runtime/test_programs.h"
+#include "support/steps.h"
 
 using namespace alpa;
 using namespace alpa::test;

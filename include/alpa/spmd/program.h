@@ -44,10 +44,11 @@ SpmdProgram partition(const Graph& graph, const ShardingPlan& plan);
 /// so after.
 SpmdProgram fuse_elementwise(const SpmdProgram& program);
 
-/// Moves reductions (all_reduce, reduce_scatter) to the earliest place their operands allow and joins
-/// all_reduces of one combiner, element type, group and region into one node with several operands and
-/// results, while their joined size is at most `bucket_bytes` per device and none of the results is needed
-/// before. Gathers stay where they are read first, so that nothing is held longer than planned.
+/// Moves reductions (all_reduce, reduce_scatter) to the earliest place their operands allow, gradients of the
+/// only micro-batch into the backward pass, and joins all_reduces of one combiner, element type, group and
+/// region into one node with several operands and results, while their joined size is at most `bucket_bytes`
+/// per device and none of the results is needed before. Gathers stay where they are read first, so that
+/// nothing is held longer than planned.
 SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_bytes);
 
 /// Throws Bug naming the first node whose specs don't follow from one another by its operator, or the first

@@ -1,17 +1,54 @@
-#include "runtime/test_programs.h"
-
+#pragma once
+/// Small training steps, and plans for them made without a planner.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <map>
 #include <optional>
+#include <random>
+#include <string>
+#include <vector>
 
+#include "alpa/autograd/gradient.h"
 #include "alpa/base/error.h"
+#include "alpa/intra_op/plan.h"
+#include "alpa/ir/input.h"
+#include "alpa/ops/all_ops.h"
+#include "alpa/ops/ops.h"
+#include "alpa/runtime/executor.h"
 
 namespace alpa::test {
-namespace {
+
+enum class Optimizer : std::uint8_t { sgd, adam };
+
+struct StepOptions {
+  int num_micro_batches = 1;
+  Optimizer optimizer = Optimizer::sgd;
+  DType dtype = f32;
+};
+
+/// Builds a loss from the builder's parameters and batch inputs "x" and "y".
+using Model = std::function<Value(Builder&, Value x, Value y)>;
+
+/// `strategies` per node and the reshards they need: one per value and target spec, or one per use if
+/// `separate(value)`. Nothing if some layout cannot be reached from another.
+inline std::optional<ShardingPlan> plan_of(
+    const Graph& graph, const DeviceMesh& mesh, const std::vector<Strategy>& strategies,
+    const std::function<bool()>& separate = [] { return false; });
+
+/// Layouts by input name, or by value as in the graph's text ("%8").
+using Layouts = std::map<std::string, std::string>;
+
+/// Loss of every step, then the state after them by name, all as doubles.
+struct Outcome {
+  std::vector<double> losses;
+  std::map<std::string, std::vector<double>> state;
+};
+inline Outcome run_steps(Executor& executor, int steps, std::uint64_t seed = 1);
 
 /// Adds up `value` over micro-batches; the sum so far is what region apply reads.
-Value accumulated(Builder& g, const std::string& name, Value value) {
+inline Value accumulated(Builder& g, const std::string& name, Value value) {
   if (g.num_micro_batches() == 1) return value;
   const Value before = g.input(InputKind::accumulator, name, value.type());
   const Value after = before + value;
@@ -19,8 +56,8 @@ Value accumulated(Builder& g, const std::string& name, Value value) {
   return after;
 }
 
-void add_update(Builder& g, Value w, const std::string& name, Value gradient, Value rate, Value step,
-                Optimizer optimizer) {
+inline void add_update(Builder& g, Value w, const std::string& name, Value gradient, Value rate, Value step,
+                       Optimizer optimizer) {
   if (optimizer == Optimizer::sgd) return g.update(w, w - gradient * cast(rate, w.dtype()));
   const Value m = g.input(InputKind::state, name + ".m", w.type()),
               v = g.input(InputKind::state, name + ".v", w.type());
@@ -35,7 +72,7 @@ void add_update(Builder& g, Value w, const std::string& name, Value gradient, Va
   g.update(v, results[2]);
 }
 
-TensorType micro_batch(TensorType type, int n) {
+inline TensorType micro_batch(TensorType type, int n) {
   type.shape[0] /= n;
   return type;
 }
@@ -46,7 +83,8 @@ struct Wanted {
   ShardingSpec spec;
 };
 
-std::vector<Wanted> wanted_specs(const Graph& graph, const DeviceMesh& mesh, const ShardingPlan& plan) {
+inline std::vector<Wanted> wanted_specs(const Graph& graph, const DeviceMesh& mesh,
+                                        const ShardingPlan& plan) {
   std::vector<Wanted> wanted;
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const Rule rule = rule_of(graph, graph.nodes[n]);
@@ -60,16 +98,16 @@ std::vector<Wanted> wanted_specs(const Graph& graph, const DeviceMesh& mesh, con
   return wanted;
 }
 
-}  // namespace
-
-DeviceMesh mesh_of(const std::vector<int>& shape) {
+/// A mesh of these sizes, axes x, y, …, with equal links.
+inline DeviceMesh mesh_of(const std::vector<int>& shape) {
   std::vector<MeshAxis> axes;
   for (int size : shape) axes.push_back({std::string(1, "xyzw"[axes.size()]), size, 1e-6, 1e-9});
   return DeviceMesh(axes);
 }
 
-Graph training_graph(const TensorType& x, const TensorType& y, const Model& model,
-                     const StepOptions& options) {
+/// A whole training step: micro-batches of x and y, gradients (accumulated), one update. Metric "loss".
+inline Graph training_graph(const TensorType& x, const TensorType& y, const Model& model,
+                            const StepOptions& options) {
   const int n = options.num_micro_batches;
   Builder g(n);
   const Value rate = g.input(InputKind::scalar, "learning_rate", {f32, {}}),
@@ -89,13 +127,14 @@ Graph training_graph(const TensorType& x, const TensorType& y, const Model& mode
   return g.finish();
 }
 
-ShardingPlan replicated_plan(const Graph& graph, const DeviceMesh& mesh) {
+/// Every node whole on every device.
+inline ShardingPlan replicated_plan(const Graph& graph, const DeviceMesh& mesh) {
   return plan_of(graph, mesh, std::vector<Strategy>(graph.nodes.size())).value();
 }
 
-std::optional<ShardingPlan> plan_of(const Graph& graph, const DeviceMesh& mesh,
-                                    const std::vector<Strategy>& strategies,
-                                    const std::function<bool()>& separate) {
+inline std::optional<ShardingPlan> plan_of(const Graph& graph, const DeviceMesh& mesh,
+                                           const std::vector<Strategy>& strategies,
+                                           const std::function<bool()>& separate) {
   ShardingPlan plan;
   plan.mesh = mesh;
   plan.strategies = strategies;
@@ -122,7 +161,8 @@ std::optional<ShardingPlan> plan_of(const Graph& graph, const DeviceMesh& mesh,
   return plan;
 }
 
-ShardingPlan random_plan(const Graph& graph, const DeviceMesh& mesh, std::mt19937& random) {
+/// A valid plan with a strategy drawn for every node.
+inline ShardingPlan random_plan(const Graph& graph, const DeviceMesh& mesh, std::mt19937& random) {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     std::vector<Strategy> strategies;
     for (const Node& node : graph.nodes) {
@@ -134,7 +174,53 @@ ShardingPlan random_plan(const Graph& graph, const DeviceMesh& mesh, std::mt1993
   bug("no valid plan in 1000 attempts");
 }
 
-SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan, std::int64_t bucket_bytes) {
+/// Every node's cheapest strategy: seconds to get its operands, 1 for a result that does not lie as given.
+inline ShardingPlan cheapest_plan(const Graph& graph, const DeviceMesh& mesh, const Layouts& layouts,
+                                  bool others_whole) {
+  std::vector<Strategy> strategies;
+  std::vector<ShardingSpec> specs(graph.values.size());
+  for (const Node& node : graph.nodes) {
+    const Rule rule = rule_of(graph, node);
+    const auto layout =
+        layouts.find(node.op == &ops::input ? node.name : fmt::format("%{}", node.results[0]));
+    const bool given = layout != layouts.end(), fixed = given || others_whole || node.op == &ops::input;
+    const ShardingSpec wanted = parse_spec(given ? layout->second : "R");
+    const auto cost = [&](const Strategy& strategy) {
+      double cost = fixed && result_spec(rule, strategy, mesh) != wanted ? 1 : 0;
+      for (int i = 0; i < static_cast<int>(node.operands.size()); ++i) {
+        const int value = node.operands[i];
+        const auto path =
+            find_reshard(graph.type(value), specs[value], operand_spec(rule, strategy, mesh, i), mesh, {});
+        cost += path ? path->seconds + 1e-10 * static_cast<double>(path->steps.size()) : 1;
+      }
+      for (int axis = 0; axis < mesh.num_axes(); ++axis)
+        cost += strategy.axes[axis].kind == AxisRole::Kind::none ? 1e-12 : 0;
+      return cost;
+    };
+    const std::vector<Strategy> all = all_strategies(rule, mesh);
+    strategies.push_back(*std::min_element(
+        all.begin(), all.end(), [&](const Strategy& a, const Strategy& b) { return cost(a) < cost(b); }));
+    for (int i = 0; i < static_cast<int>(node.results.size()); ++i)
+      specs[node.results[i]] = result_spec(rule, strategies.back(), mesh, i);
+  }
+  return plan_of(graph, mesh, strategies).value();
+}
+
+/// A plan without search: inputs named in `layouts` lie as given, others whole; every other node takes the
+/// strategy whose operands are cheapest to get from what is there, of equally cheap ones the one that
+/// splits the work over most axes.
+inline ShardingPlan following_plan(const Graph& graph, const DeviceMesh& mesh, const Layouts& layouts) {
+  return cheapest_plan(graph, mesh, layouts, false);
+}
+
+/// The plan in which every node's first result lies as given, or whole: of the strategies that do so, the
+/// one with the cheapest operands.
+inline ShardingPlan laid_out_plan(const Graph& graph, const DeviceMesh& mesh, const Layouts& layouts) {
+  return cheapest_plan(graph, mesh, layouts, true);
+}
+
+/// partition, fuse_elementwise and bucket_collectives with a verifier after each.
+inline SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan, std::int64_t bucket_bytes) {
   const SpmdProgram partitioned = partition(graph, plan);
   verify(partitioned);
   const SpmdProgram fused = fuse_elementwise(partitioned);
@@ -144,7 +230,8 @@ SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan, std::int64_t b
   return program;
 }
 
-std::map<std::string, Array> random_batch(const Graph& graph, std::uint32_t seed) {
+/// Batch arrays for the graph's inputs, floating ones drawn from [-1, 1), integers from [0, 3).
+inline std::map<std::string, Array> random_batch(const Graph& graph, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::map<std::string, Array> batch;
   for (const Input& input : graph.inputs) {
@@ -160,7 +247,8 @@ std::map<std::string, Array> random_batch(const Graph& graph, std::uint32_t seed
   return batch;
 }
 
-std::map<std::string, double> scalars_of(const Graph& graph, std::int64_t step) {
+/// Scalars "learning_rate" 0.1 and "step".
+inline std::map<std::string, double> scalars_of(const Graph& graph, std::int64_t step) {
   std::map<std::string, double> scalars;
   for (const Input& input : graph.inputs)
     if (input.kind == InputKind::scalar)
@@ -168,7 +256,7 @@ std::map<std::string, double> scalars_of(const Graph& graph, std::int64_t step) 
   return scalars;
 }
 
-Outcome run_steps(Executor& executor, int steps, std::uint64_t seed) {
+inline Outcome run_steps(Executor& executor, int steps, std::uint64_t seed) {
   const Graph& graph = executor.program().graph;
   const auto state = executor.make_state(seed);
   Outcome outcome;
@@ -181,7 +269,9 @@ Outcome run_steps(Executor& executor, int steps, std::uint64_t seed) {
   return outcome;
 }
 
-double largest_difference(const Outcome& a, const Outcome& b) {
+/// Largest difference between two outcomes, relative to the largest element of the tensor in question (or 1
+/// if that is less).
+inline double largest_difference(const Outcome& a, const Outcome& b) {
   double worst = 0;
   const auto compare = [&](const std::vector<double>& x, const std::vector<double>& y) {
     if (x.size() != y.size()) worst = std::numeric_limits<double>::infinity();
