@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 #include <cstring>
 #include <numeric>
+#include <span>
 
 #include "alpa/base/philox.h"
 
@@ -19,14 +20,22 @@ Eigen::Map<Matrix> as_matrix(Array& array) {
 Array standard_normal(Shape shape, std::uint64_t seed, std::uint64_t stream) {
   Array array(TensorType{f32, std::move(shape)});
   const RandomStream numbers = random_stream(seed, stream, 0, 0);
-  std::uint64_t index = 0;
-  for (float& x : array.mutable_elements_as<float>()) x = static_cast<float>(normal_at(numbers, index++));
+  const std::span<float> elements = array.mutable_elements_as<float>();
+  for (std::size_t i = 0; i < elements.size(); i += 4) {
+    const Philox4 words = random_words(numbers, i / 4);
+    double u[4], drawn[4];
+    for (int k = 0; k < 4; ++k) u[k] = unit_interval(static_cast<double>(words.word[k]));
+    normal_pair(u[0], u[1], drawn[0], drawn[1]);
+    normal_pair(u[2], u[3], drawn[2], drawn[3]);
+    for (std::size_t k = 0; k < 4 && i + k < elements.size(); ++k)
+      elements[i + k] = static_cast<float>(drawn[k]);
+  }
   return array;
 }
 
 /// Element `index` of the stream as a number in [0, bound), as good as unbiased: bound is far below 2^64.
 std::int64_t uniform_below(const RandomStream& stream, std::uint64_t index, std::int64_t bound) {
-  const Philox4 words = stream.words(index);
+  const Philox4 words = random_words(stream, index);
   const std::uint64_t wide = (static_cast<std::uint64_t>(words.word[0]) << 32) | words.word[1];
   return static_cast<std::int64_t>(wide % static_cast<std::uint64_t>(bound));
 }
