@@ -95,6 +95,7 @@ class Core {
       if (!ascend_once()) break;
       double new_gap = static_cast<double>(best_.cost) - static_cast<double>(best_.bound);
       again = strategies() < size * 9 / 10 || new_gap < 0.9 * gap;
+      again &= deadline_.elapsed() - before < deadline_.left();  // leave as much for the rest
     }
     statistics_.dual_seconds += deadline_.elapsed() - before;
   }
@@ -103,7 +104,8 @@ class Core {
   bool ascend_once() {
     Dual dual(model_);
     dual.set_multipliers(remembered_multipliers());
-    Ascent ascent = ascend(model_, dual, options_.dual_sweeps, relative(best_.cost), step_, deadline_);
+    Ascent ascent = ascend(model_, dual, options_.dual_sweeps, relative(best_.cost), step_,
+                           Deadline(deadline_.left() / 2));
     remember(dual.multipliers());
     step_ = std::max(step_ * 4, 100 * kSmallestStep);
     if (!ascent.choice.empty()) take(ascent.choice);
