@@ -36,22 +36,6 @@ const Input& known_state(const Graph& graph, const std::string& name) {
   return *input;
 }
 
-/// What splits one dimension, as words: "rows split over 8 devices (axis x)".
-std::string describe_dim(const ShardingSpec& spec, int dim, int rank, const DeviceMesh& mesh) {
-  int parts = 1;
-  std::string axes;
-  for (int axis : spec.axes_of(dim)) {
-    parts *= mesh.size(axis);
-    axes += fmt::format("{}{}", axes.empty() ? "" : ", ", mesh.axes()[axis].name);
-  }
-  if (parts == 1) return "";
-  std::string what = fmt::format("dimension {}", dim);
-  if (rank == 1) what = "elements";
-  if (rank == 2) what = dim == 0 ? "rows" : "columns";
-  const char* noun = mesh.num_axes() > 1 && axes.find(',') != axes.npos ? "axes" : "axis";
-  return fmt::format("{} split in {} ({} {})", what, parts, noun, axes);
-}
-
 }  // namespace
 
 double Metrics::operator[](const std::string& name) const {
@@ -108,6 +92,15 @@ std::int64_t TrainState::step() const {
   return state_->steps;
 }
 
+std::vector<std::string> parameter_names(const Graph& graph) {
+  std::vector<std::string> parameters;
+  for (const std::string& name : state_names(graph)) {
+    const std::size_t dot = name.rfind('.');
+    if (dot == name.npos || find_state(graph, name.substr(0, dot)) == nullptr) parameters.push_back(name);
+  }
+  return parameters;
+}
+
 struct Executable::Impl {
   Planned planned;
   CostModel model;
@@ -154,7 +147,7 @@ std::map<std::string, Traffic> Executable::measured_communication() const {
 const Graph& Executable::graph() const { return impl_->planned.graph; }
 const ShardingPlan& Executable::plan() const { return impl_->planned.plan; }
 const SpmdProgram& Executable::program() const { return impl_->planned.program; }
-double Executable::planning_seconds() const { return impl_->planned.seconds; }
+const Planned& Executable::planned() const { return impl_->planned; }
 
 std::string Executable::explain() const {
   return alpa::explain(impl_->planned.plan, impl_->planned.graph, impl_->model);
@@ -168,16 +161,6 @@ void Executable::save_plan(const std::string& path) const {
   std::ofstream file(path);
   file << to_json(plan(), graph()) << std::flush;
   require(file.good(), "plan file {}: cannot be written", path);
-}
-
-std::string describe(const ShardingSpec& spec, const TensorType& type, const DeviceMesh& mesh) {
-  std::string text;
-  for (int dim = 0; dim < type.rank(); ++dim) {
-    const std::string part = describe_dim(spec, dim, type.rank(), mesh);
-    if (!part.empty()) text += fmt::format("{}{}", text.empty() ? "" : ", ", part);
-  }
-  if (text.empty()) return mesh.num_devices() == 1 ? "whole" : "whole on every device";
-  return text;
 }
 
 }  // namespace alpa

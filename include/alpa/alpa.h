@@ -2,6 +2,7 @@
 /// Everything a program needs: models, optimizers, training steps, clusters, `parallelize`.
 #include "alpa/autograd/gradient.h"
 #include "alpa/base/error.h"
+#include "alpa/cost/cost_model.h"
 #include "alpa/nn/nn.h"
 #include "alpa/ops/ops.h"
 #include "alpa/parallelize.h"

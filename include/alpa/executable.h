@@ -71,6 +71,10 @@ class TrainState {
   std::shared_ptr<DeviceState> state_;
 };
 
+/// The parameters among a graph's state inputs, in order: those that are not named after another one, as
+/// optimizer state is ("dense0.kernel.adam_m").
+std::vector<std::string> parameter_names(const Graph& graph);
+
 /// A partitioned program with its plan, and what planning it took. Needs no devices.
 struct Planned {
   Graph graph;
@@ -101,7 +105,7 @@ class Executable {
   const Graph& graph() const;
   const ShardingPlan& plan() const;
   const SpmdProgram& program() const;
-  double planning_seconds() const;  ///< tracing, planning and lowering together
+  const Planned& planned() const;
   /// Why this plan, in words.
   std::string explain() const;
   /// How parameter or other state `name` lies on the mesh. Throws Error naming the known names.
@@ -113,8 +117,5 @@ class Executable {
   struct Impl;
   std::shared_ptr<Impl> impl_;
 };
-
-/// Where a tensor lies, in words: "rows split over 8 devices", "whole on every device".
-std::string describe(const ShardingSpec& spec, const TensorType& type, const DeviceMesh& mesh);
 
 }  // namespace alpa

@@ -236,6 +236,10 @@ class Explanation {
 
 }  // namespace
 
+std::string describe(const ShardingSpec& spec, int rank, const DeviceMesh& mesh) {
+  return spec_text(spec, rank, mesh);
+}
+
 std::string explain(const ShardingPlan& plan, const Graph& graph, const CostModel& model) {
   return Explanation(plan, graph, model).text();
 }

@@ -76,6 +76,10 @@ std::string to_json(const ShardingPlan& plan, const Graph& graph);
 /// Throws Error on malformed text or if it was made for another graph (both structural hashes are named).
 ShardingPlan plan_from_json(const std::string& text, const Graph& graph, const std::string& origin);
 
+/// Where a tensor of this rank lies, in words: "columns split over y (4 devices), copies along x (2
+/// devices)".
+std::string describe(const ShardingSpec& spec, int rank, const DeviceMesh& mesh);
+
 /// Why this plan: in words, per parameter, the largest costs and what the next best choice there would
 /// cost.
 std::string explain(const ShardingPlan& plan, const Graph& graph, const CostModel& model);

@@ -14,11 +14,11 @@ inline Value cross_entropy(Value logits, Value labels) {
   return mean(softmax_cross_entropy(logits, labels));
 }
 
-/// Share of rows whose label has the largest logit (a tie counts as right): logits [..., V], labels i32
-/// [...]. No gradient.
+/// Share of rows whose label has the largest logit: logits [..., V], labels i32 [...]. A tie counts as
+/// right, a label outside [0, V) as wrong. No gradient.
 inline Value accuracy(Value logits, Value labels) {
-  const Value of_label = reduce_sum(logits * one_hot(labels, logits.shape().back(), logits.dtype()), {-1});
-  return mean(cast(ge(of_label, reduce_max(logits, {-1})), f32));
+  const Value largest = cast(eq(logits, reduce_max(logits, {-1}, true)), f32);
+  return mean(reduce_sum(largest * one_hot(labels, logits.shape().back()), {-1}));
 }
 
 }  // namespace alpa::nn

@@ -1,0 +1,47 @@
+#pragma once
+/// The flags all example programs share, and what they mean for the library. CLI11 stays in flags.cc.
+#include <alpa/alpa.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace models {
+
+/// One flag of a command line: "--devices", where its value goes, and its line of help (with the default).
+struct Flag {
+  std::string name;
+  std::variant<bool*, std::int64_t*, std::optional<std::int64_t>*, double*, std::string*> target;
+  std::string meaning;
+};
+
+/// Where and how a step runs, and what is written about it.
+struct CommonFlags {
+  std::int64_t devices = 8;
+  std::string mesh = "auto", method = "shard";
+  std::int64_t micro_batches = 1, steps = 10, seed = 0, batch = 512;
+  std::string optimizer = "adam";
+  double learning_rate = 1e-3;
+  std::string cluster;
+  std::optional<std::int64_t> memory_budget;
+  bool compare = false, plan_only = false, explain = false;
+  std::string save_plan, load_plan, dump, json;
+};
+
+/// The rows of `flags` for `parse_flags`.
+std::vector<Flag> rows_of(CommonFlags& flags);
+
+/// Fills the targets from the command line. `--help` prints and exits. Throws Error on a mistake.
+void parse_flags(int argc, char** argv, const std::string& purpose, const std::vector<Flag>& flags);
+
+/// The flags as the library wants them. Throw Error naming flag, value and what is allowed.
+alpa::Cluster make_cluster(const CommonFlags& flags);
+alpa::Method make_method(const CommonFlags& flags, const std::string& method);
+alpa::Optimizer make_optimizer(const CommonFlags& flags);
+
+/// Runs `body`; a mistake of the user becomes one line on stderr and exit status 2, a bug of ours status 3.
+int run_program(const char* name, int (*body)(int argc, char** argv), int argc, char** argv);
+
+}  // namespace models

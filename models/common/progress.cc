@@ -1,0 +1,53 @@
+#include "models/common/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "models/common/text.h"
+
+namespace models {
+namespace {
+
+/// Seconds between two lines.
+constexpr double kLiveInterval = 0.1, kPlainInterval = 2;
+
+double seconds_between(std::chrono::steady_clock::time_point from,
+                       std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+Progress::Progress(std::int64_t steps, std::int64_t samples_per_step, double flops_per_step,
+                   std::int64_t planned_bytes)
+    : steps_(steps),
+      samples_per_step_(samples_per_step),
+      flops_per_step_(flops_per_step),
+      planned_bytes_(planned_bytes),
+      live_(isatty(fileno(stdout)) != 0),
+      start_(Clock::now()),
+      last_line_(start_) {}
+
+bool Progress::due(Clock::time_point now) const {
+  if (done_ == 1 || done_ == steps_) return true;
+  return seconds_between(last_line_, now) >= (live_ ? kLiveInterval : kPlainInterval);
+}
+
+void Progress::step(double loss) {
+  ++done_;
+  const Clock::time_point now = Clock::now();
+  if (!due(now)) return;
+  last_line_ = now;
+  const double per_step = seconds_between(start_, now) / static_cast<double>(done_);
+  const std::string line = fmt::format(
+      "step {:>{}}/{}  loss {:.4f}  {:.0f} samples/s  {:.1f} GFLOP/s  {} per device planned  ETA {}", done_,
+      fmt::formatted_size("{}", steps_), steps_, loss, static_cast<double>(samples_per_step_) / per_step,
+      flops_per_step_ / per_step * 1e-9, bytes_text(static_cast<double>(planned_bytes_)),
+      duration_text(per_step * static_cast<double>(steps_ - done_)));
+  fmt::print("{}{}{}", live_ ? "\r\033[K" : "", line, live_ && done_ < steps_ ? "" : "\n");
+  std::fflush(stdout);
+}
+
+}  // namespace models

@@ -1,0 +1,29 @@
+#pragma once
+/// The progress line of a training run: on a terminal one live line, otherwise plain lines now and then.
+#include <chrono>
+#include <cstdint>
+
+namespace models {
+
+class Progress {
+ public:
+  /// `flops_per_step`: floating-point operations of one step; `planned_bytes`: peak of one device.
+  Progress(std::int64_t steps, std::int64_t samples_per_step, double flops_per_step,
+           std::int64_t planned_bytes);
+
+  /// Call after every step; `loss` as the step reported it.
+  void step(double loss);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  bool due(Clock::time_point now) const;
+
+  std::int64_t steps_, samples_per_step_;
+  double flops_per_step_;
+  std::int64_t planned_bytes_;
+  std::int64_t done_ = 0;
+  bool live_;
+  Clock::time_point start_, last_line_;
+};
+
+}  // namespace models

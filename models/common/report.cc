@@ -1,0 +1,140 @@
+#include "models/common/report.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "models/common/text.h"
+
+namespace models {
+
+using namespace alpa;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+std::map<std::string, Traffic> communication_of(const Planned& planned, const RunResult* run) {
+  return run ? run->communication : traffic(planned.program);
+}
+
+Json step_seconds_json(const RunResult* run) {
+  if (!run || run->seconds.empty()) return nullptr;
+  const auto [min, max] = std::minmax_element(run->seconds.begin(), run->seconds.end());
+  return {{"median", median(run->seconds)}, {"min", *min}, {"max", *max}};
+}
+
+Json communication_json(const std::map<std::string, Traffic>& communication) {
+  Json json = Json::object();
+  for (const auto& [kind, traffic] : communication)
+    json[kind] = {{"count", traffic.count}, {"bytes", traffic.bytes}};
+  return json;
+}
+
+Json planner_json(const Planned& planned) {
+  const PlanCost& cost = planned.plan.cost;
+  const PlannerStatistics& statistics = planned.plan.statistics;
+  return {{"objective_seconds", cost.objective_seconds},
+          {"communication_seconds", cost.communication_seconds},
+          {"compute_seconds", cost.compute_seconds},
+          {"lower_bound_seconds", cost.lower_bound_seconds},
+          {"gap", cost.gap()},
+          {"solve_seconds", statistics.solve_seconds},
+          {"total_seconds", planned.seconds},
+          {"nodes", statistics.nodes},
+          {"strategies", statistics.strategies},
+          {"variables", statistics.variables},
+          {"constraints", statistics.constraints}};
+}
+
+/// Calls `visit(name, type, spec)` for every parameter.
+template <class Visitor>
+void for_each_parameter(const Planned& planned, Visitor&& visit) {
+  const Graph& graph = planned.graph;
+  const std::vector<std::string> names = parameter_names(graph);
+  for (const Input& input : graph.inputs)
+    if (std::find(names.begin(), names.end(), input.name) != names.end())
+      visit(input.name, graph.type(input.value), planned.plan.specs[input.value]);
+}
+
+Json parameters_json(const Planned& planned) {
+  Json json = Json::object();
+  for_each_parameter(planned,
+                     [&](const std::string& name, const TensorType& type, const ShardingSpec& spec) {
+                       json[name] = {{"shape", type.shape}, {"sharding", to_string(spec)}};
+                     });
+  return json;
+}
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+std::string report_json(const Planned& planned, const RunResult* run) {
+  Json json;
+  json["method"] = planned.plan.method;
+  json["mesh"] = shape_text(planned.plan.mesh);
+  json["micro_batches"] = planned.graph.num_micro_batches;
+  json["loss"] = run ? Json(run->losses) : Json::array();
+  json["step_seconds"] = step_seconds_json(run);
+  json["memory"] = {{"planned_bytes", planned.memory_bytes},
+                    {"measured_bytes", run ? Json(run->measured_bytes) : Json(nullptr)}};
+  json["communication"] = communication_json(communication_of(planned, run));
+  json["planner"] = planner_json(planned);
+  json["max_abs_parameter_difference"] = run ? or_null(run->max_abs_parameter_difference) : Json(nullptr);
+  json["test_accuracy"] = run ? or_null(run->test_accuracy) : Json(nullptr);
+  json["parameters"] = parameters_json(planned);
+  return json.dump(2) + "\n";
+}
+
+std::string summary_text(const Planned& planned, const RunResult* run) {
+  const PlanCost& cost = planned.plan.cost;
+  std::string text = fmt::format(
+      "plan        {} on mesh {}: {} per step predicted ({} compute, {} communication), {}; planned in "
+      "{}\n",
+      planned.plan.method, shape_text(planned.plan.mesh), seconds_text(cost.objective_seconds),
+      seconds_text(cost.compute_seconds), seconds_text(cost.communication_seconds),
+      cost.gap() <= 0 ? "proven optimal"
+                      : fmt::format("at most {:.2f} % above the optimum", cost.gap() * 100),
+      seconds_text(planned.seconds));
+  text += fmt::format("memory      {} bytes per device planned", planned.memory_bytes);
+  text += run ? fmt::format(", {} measured\n", run->measured_bytes) : "\n";
+  for (const auto& [kind, traffic] : communication_of(planned, run))
+    text += fmt::format("sent        {} by {} {} per device and step\n", bytes_text(traffic.bytes),
+                        traffic.count, kind);
+  if (!run) return text;
+  text += fmt::format("time        {} per step (median)\n", seconds_text(median(run->seconds)));
+  if (run->max_abs_parameter_difference)
+    text += fmt::format("difference  {:.3g} at most in any parameter from the run on one device\n",
+                        *run->max_abs_parameter_difference);
+  if (run->test_accuracy)
+    text += fmt::format("accuracy    {:.2f} % of the test set\n", *run->test_accuracy * 100);
+  return text;
+}
+
+std::string sharding_text(const Planned& planned) {
+  std::vector<std::vector<std::string>> rows;
+  std::string text;
+  for_each_parameter(planned,
+                     [&](const std::string& name, const TensorType& type, const ShardingSpec& spec) {
+                       text += fmt::format("{:<14}  {:<16}  {}\n", name, to_string(type),
+                                           describe(spec, type.rank(), planned.plan.mesh));
+                     });
+  return text;
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text << std::flush;
+  require(file.good(), "{}: cannot be written", path);
+}
+
+}  // namespace models

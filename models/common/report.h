@@ -1,0 +1,26 @@
+#pragma once
+/// Reports of a run: for people and as JSON. nlohmann/json stays in report.cc.
+#include <string>
+
+#include "models/common/training.h"
+
+namespace models {
+
+/// The report as JSON: loss, step_seconds, memory, communication, planner, max_abs_parameter_difference,
+/// parameters, and what the run was. Without a run (`--plan-only`) what only a run knows is null, and
+/// communication is the planned one.
+std::string report_json(const alpa::Planned& planned, const RunResult* run);
+
+/// A few lines: plan, memory, communication, time.
+std::string summary_text(const alpa::Planned& planned, const RunResult* run);
+
+/// One line per parameter: name, shape, and where it lies in words.
+std::string sharding_text(const alpa::Planned& planned);
+
+/// Median of the values. `values` must not be empty.
+double median(std::vector<double> values);
+
+/// Writes `text` to `path`. Throws Error if that fails.
+void write_file(const std::string& path, const std::string& text);
+
+}  // namespace models

@@ -1,0 +1,104 @@
+#include "models/common/task.h"
+
+#include <cmath>
+
+namespace models {
+
+using namespace alpa;
+
+namespace {
+
+constexpr const char* kFashionMnist = "fashion-mnist";
+
+/// Every feature to mean 0 and variance 1 (a constant one to 0).
+void standardise(Dataset& data) {
+  const std::int64_t rows = data.size(), columns = data.features();
+  auto x = data.x.mutable_elements_as<float>();
+  for (std::int64_t column = 0; column < columns; ++column) {
+    double sum = 0, squares = 0;
+    for (std::int64_t row = 0; row < rows; ++row) sum += x[row * columns + column];
+    const double mean = sum / static_cast<double>(rows);
+    for (std::int64_t row = 0; row < rows; ++row) squares += std::pow(x[row * columns + column] - mean, 2);
+    const double deviation = std::sqrt(squares / static_cast<double>(rows));
+    const double scale = deviation > 0 ? 1 / deviation : 0;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      float& value = x[row * columns + column];
+      value = static_cast<float>((value - mean) * scale);
+    }
+  }
+}
+
+/// `count` rows from `first`; past the end rows of zeros.
+Array padded_rows(const Array& array, std::int64_t first, std::int64_t count) {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t row = first; row < std::min(first + count, array.shape()[0]); ++row)
+    rows.push_back(row);
+  const Array present = take_rows(array, rows);
+  TensorType type = array.type();
+  type.shape[0] = count;
+  Array padded(type);
+  std::memset(padded.mutable_data(), 0, static_cast<std::size_t>(padded.bytes()));
+  std::memcpy(padded.mutable_data(), present.data(), static_cast<std::size_t>(present.bytes()));
+  return padded;
+}
+
+/// Labels of a padded batch: rows past the end have no class and count as wrong.
+Array padded_labels(const Array& labels, std::int64_t first, std::int64_t count) {
+  Array padded = padded_rows(labels, first, count);
+  auto values = padded.mutable_elements_as<std::int32_t>();
+  for (std::int64_t i = labels.shape()[0] - first; i < count; ++i) values[i] = -1;
+  return padded;
+}
+
+}  // namespace
+
+std::vector<BatchInput> Task::inputs() const {
+  require(batch >= 1, "--batch is {}; it must be at least 1", batch);
+  require(batch <= training.size(), "--batch is {}, but there are only {} examples", batch,
+          training.size());
+  TensorType x = training.x.type(), y = training.y.type();
+  x.shape[0] = y.shape[0] = batch;
+  return {{"x", x}, {"y", y}};
+}
+
+TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim, std::uint64_t seed) {
+  if (data == "tutorial") return {linear_dataset(batch, dim, seed), {}};
+  if (data == kFashionMnist || data.starts_with(std::string(kFashionMnist) + ":")) {
+    const std::size_t colon = data.find(':');
+    TrainingAndTestSet sets =
+        load_fashion_mnist(colon == data.npos ? kFashionMnistDirectory : data.substr(colon + 1));
+    return {std::move(sets.training), std::move(sets.test)};
+  }
+  require(data.ends_with(".csv"), "--data is '{}'; it must be tutorial, {}[:DIR] or a file FILE.csv", data,
+          kFashionMnist);
+  TaskData table{read_csv(data), {}};
+  standardise(table.training);
+  return table;
+}
+
+std::map<std::string, Array> BatchStream::next() {
+  if (epoch_ < 0 || position_ + batch_ > data_.size()) {
+    ++epoch_;
+    position_ = 0;
+    order_ = shuffled_indices(data_.size(), seed_, epoch_);
+  }
+  const std::span<const std::int64_t> rows(order_.data() + position_, static_cast<std::size_t>(batch_));
+  position_ += batch_;
+  return {{"x", take_rows(data_.x, rows)}, {"y", take_rows(data_.y, rows)}};
+}
+
+double test_accuracy(const Task& task, const TrainState& trained, const Method& method,
+                     const Cluster& cluster) {
+  const Executable evaluate = parallelize(evaluation_step(task.inputs(), task.model), method, cluster);
+  TrainState state = evaluate.init(0);
+  state.copy_from(trained);
+  double right = 0;
+  for (std::int64_t first = 0; first < task.test.size(); first += task.batch) {
+    const Metrics metrics = evaluate.run(state, {{"x", padded_rows(task.test.x, first, task.batch)},
+                                                 {"y", padded_labels(task.test.y, first, task.batch)}});
+    right += metrics["accuracy"] * static_cast<double>(task.batch);
+  }
+  return right / static_cast<double>(task.test.size());
+}
+
+}  // namespace models

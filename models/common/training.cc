@@ -1,0 +1,53 @@
+#include "models/common/training.h"
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "models/common/progress.h"
+
+namespace models {
+
+using namespace alpa;
+
+Run train(const Task& task, Executable executable, std::int64_t steps, std::uint64_t seed, Show show) {
+  using Clock = std::chrono::steady_clock;
+  Run run{executable, executable.init(seed), {}};
+  BatchStream batches(task.training, task.batch, seed);
+  Progress progress(steps, task.batch, flops_per_step(executable.graph()), executable.memory_bytes());
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const std::map<std::string, Array> batch = batches.next();
+    const Clock::time_point start = Clock::now();
+    const double loss = executable.run(run.state, batch).loss();
+    run.result.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    run.result.losses.push_back(loss);
+    if (show == Show::progress) progress.step(loss);
+  }
+  run.result.measured_bytes = executable.measured_bytes(run.state);
+  run.result.communication = executable.measured_communication();
+  return run;
+}
+
+Executable serial_reference(const TrainingStep& step, const CommonFlags& flags, const Cluster& cluster) {
+  Serial method{.num_micro_batches = static_cast<int>(flags.micro_batches)};
+  method.memory_budget_bytes = std::numeric_limits<std::int64_t>::max() / 2;
+  return parallelize(step, method, cluster);
+}
+
+double max_abs_parameter_difference(const Run& run, const Run& reference) {
+  double largest = 0;
+  for (const std::string& name : parameter_names(run.executable.graph())) {
+    const std::vector<double> a = run.state[name].to_host().to_doubles();
+    const std::vector<double> b = reference.state[name].to_host().to_doubles();
+    for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  }
+  return largest;
+}
+
+double flops_per_step(const Graph& graph) {
+  double total = 0;
+  for (const Node& node : graph.nodes) total += flops(rule_of(graph, node)) * runs_per_step(graph, node);
+  return total;
+}
+
+}  // namespace models

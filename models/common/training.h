@@ -1,0 +1,41 @@
+#pragma once
+/// Running a training step a number of times, and what came of it.
+#include <optional>
+
+#include "models/common/flags.h"
+#include "models/common/task.h"
+
+namespace models {
+
+/// What a run measured.
+struct RunResult {
+  std::vector<double> losses, seconds;                 ///< per step
+  std::int64_t measured_bytes = 0;                     ///< peak per device, maximum over devices
+  std::map<std::string, alpa::Traffic> communication;  ///< of one step, per device
+  std::optional<double> max_abs_parameter_difference;  ///< from the run on one device
+  std::optional<double> test_accuracy;
+};
+
+/// A run that is over: its executable, the trained state and the measurements.
+struct Run {
+  alpa::Executable executable;
+  alpa::TrainState state;
+  RunResult result;
+};
+
+enum class Show : std::uint8_t { nothing, progress };
+
+/// Trains from `seed` for so many steps, on batches shuffled by the same seed.
+Run train(const Task& task, alpa::Executable executable, std::int64_t steps, std::uint64_t seed, Show show);
+
+/// The step on one device, whatever memory it takes: the reference.
+alpa::Executable serial_reference(const alpa::TrainingStep& step, const CommonFlags& flags,
+                                  const alpa::Cluster& cluster);
+
+/// Largest absolute difference between equally named parameters.
+double max_abs_parameter_difference(const Run& run, const Run& reference);
+
+/// Floating-point operations of one step on one device.
+double flops_per_step(const alpa::Graph& graph);
+
+}  // namespace models

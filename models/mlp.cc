@@ -1,0 +1,191 @@
+// alpa-mlp: trains a multi-layer perceptron on CPU devices and reports what the plan promised and what was
+// measured.
+#include <string_view>
+
+#include "models/common/report.h"
+#include "models/common/text.h"
+
+using namespace alpa;
+using namespace models;
+
+namespace {
+
+struct MlpFlags : CommonFlags {
+  std::int64_t dim = 512, hidden_factor = 4, layers = 10, epochs = 0;
+  std::string data = "tutorial";
+  bool demo = false;
+};
+
+std::vector<Flag> rows_of_mlp(MlpFlags& flags) {
+  std::vector<Flag> rows = {
+      {"--dim", &flags.dim, "width of every second layer"},
+      {"--hidden-factor", &flags.hidden_factor, "the layers between are this many times wider"},
+      {"--layers", &flags.layers, "dense layers"},
+      {"--data", &flags.data, "tutorial, fashion-mnist[:DIR] or FILE.csv (last column: what to predict)"},
+      {"--epochs", &flags.epochs, "passes through the data, instead of --steps"},
+      {"--demo", &flags.demo, "train a classifier of Fashion-MNIST, then compare all methods"},
+  };
+  for (const Flag& row : rows_of(flags)) rows.push_back(row);
+  return rows;
+}
+
+/// Other defaults for --demo; flags on the command line still win.
+void set_demo_defaults(MlpFlags& flags) {
+  flags.data = "fashion-mnist";
+  flags.dim = 128;
+  flags.hidden_factor = 2;
+  flags.layers = 3;
+  flags.epochs = 6;
+}
+
+MlpFlags read_flags(int argc, char** argv) {
+  MlpFlags flags;
+  for (int i = 1; i < argc; ++i)
+    if (std::string_view(argv[i]) == "--demo") set_demo_defaults(flags);
+  parse_flags(argc, argv, "Trains a multi-layer perceptron with an automatic parallel plan.",
+              rows_of_mlp(flags));
+  require(flags.dim >= 1 && flags.hidden_factor >= 1 && flags.layers >= 1 && flags.steps >= 1 &&
+              flags.batch >= 1 && flags.epochs >= 0,
+          "--dim, --hidden-factor, --layers, --steps and --batch must be at least 1, --epochs at least 0");
+  require(!flags.plan_only || (!flags.compare && flags.load_plan.empty()),
+          "--plan-only runs nothing: it can't be combined with --compare or --load-plan");
+  return flags;
+}
+
+/// Dense layers of alternating width, ReLU between them; the last has `outputs` features.
+nn::Sequential make_mlp(const MlpFlags& flags, std::int64_t outputs, bool final_relu) {
+  nn::Sequential mlp;
+  for (std::int64_t i = 0; i + 1 < flags.layers; ++i)
+    mlp.add(nn::Dense(i % 2 == 0 ? flags.dim * flags.hidden_factor : flags.dim)).add(nn::ReLU());
+  mlp.add(nn::Dense(outputs));
+  if (final_relu) mlp.add(nn::ReLU());
+  return mlp;
+}
+
+LossAndMetrics classify(Value logits, Value labels) {
+  return {nn::cross_entropy(logits, labels), {{"accuracy", nn::accuracy(logits, labels)}}};
+}
+
+Task make_task(const MlpFlags& flags) {
+  TaskData data = load_data(flags.data, flags.batch, flags.dim, static_cast<std::uint64_t>(flags.seed));
+  Task task;
+  task.training = std::move(data.training);
+  task.test = std::move(data.test);
+  task.batch = flags.batch;
+  if (task.training.classes > 0) {
+    task.model = [mlp = make_mlp(flags, task.training.classes, false)](const Batch& b) {
+      return classify(mlp(b["x"]), b["y"]);
+    };
+  } else {
+    const bool final_relu = flags.data == "tutorial";  // as in the Alpa tutorial
+    task.model = [mlp = make_mlp(flags, task.training.y.shape()[1], final_relu)](const Batch& b) {
+      return nn::mean_squared_error(mlp(b["x"]), b["y"]);
+    };
+  }
+  return task;
+}
+
+std::int64_t number_of_steps(const MlpFlags& flags, const Task& task) {
+  return flags.epochs > 0 ? flags.epochs * (task.training.size() / task.batch) : flags.steps;
+}
+
+void report(const MlpFlags& flags, const Planned& planned, const CostModel& model, const RunResult* run) {
+  fmt::print("{}", summary_text(planned, run));
+  if (flags.explain) fmt::print("\n{}", explain(planned.plan, planned.graph, model));
+  if (!flags.save_plan.empty()) write_file(flags.save_plan, to_json(planned.plan, planned.graph));
+  if (!flags.json.empty()) write_file(flags.json, report_json(planned, run));
+}
+
+void plan_and_report(const MlpFlags& flags) {
+  const Cluster cluster = make_cluster(flags);
+  const Task task = make_task(flags);
+  const TrainingStep step = training_step(task.inputs(), task.model, make_optimizer(flags));
+  report(flags, plan_only(step, make_method(flags, flags.method), cluster), CostModel::of(cluster),
+         nullptr);
+}
+
+Run train_and_report(const MlpFlags& flags, const Task& task) {
+  const Cluster cluster = make_cluster(flags);
+  const Method method = make_method(flags, flags.method);
+  const TrainingStep step = training_step(task.inputs(), task.model, make_optimizer(flags));
+  Executable executable = flags.load_plan.empty() ? parallelize(step, method, cluster)
+                                                  : load_plan(step, method, cluster, flags.load_plan);
+  const std::int64_t steps = number_of_steps(flags, task);
+  const auto seed = static_cast<std::uint64_t>(flags.seed);
+  Run run = train(task, executable, steps, seed, Show::progress);
+  if (flags.compare) {
+    const Run serial = train(task, serial_reference(step, flags, cluster), steps, seed, Show::nothing);
+    run.result.max_abs_parameter_difference = max_abs_parameter_difference(run, serial);
+  }
+  if (task.has_test_set()) run.result.test_accuracy = test_accuracy(task, run.state, method, cluster);
+  report(flags, executable.planned(), CostModel::of(cluster), &run.result);
+  return run;
+}
+
+/// Steps of each method in the comparison.
+constexpr std::int64_t kComparedSteps = 5;
+
+std::vector<std::string> comparison_row(const std::string& name, const Run& run, const Run& serial) {
+  std::vector<std::string> row = {name, fmt::format("{:.4f}", median(run.result.seconds)),
+                                  std::to_string(run.executable.memory_bytes()),
+                                  std::to_string(run.result.measured_bytes)};
+  for (const char* kind : {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"}) {
+    const auto found = run.result.communication.find(kind);
+    row.push_back(found == run.result.communication.end() ? "-"
+                                                          : fmt::format("{:.0f}", found->second.bytes));
+  }
+  row.push_back(fmt::format("{:.3f}", run.executable.planned().seconds));
+  row.push_back(fmt::format("{:.1e}", max_abs_parameter_difference(run, serial)));
+  return row;
+}
+
+/// Every method from the same start: time, memory, communication, and how far its parameters are from those
+/// of one device.
+std::string comparison_text(const MlpFlags& flags, const Task& task) {
+  const Cluster cluster = make_cluster(flags);
+  const TrainingStep step = training_step(task.inputs(), task.model, make_optimizer(flags));
+  const auto seed = static_cast<std::uint64_t>(flags.seed);
+  const auto run_of = [&](Executable executable) {
+    return train(task, std::move(executable), kComparedSteps, seed, Show::nothing);
+  };
+  const Run serial = run_of(serial_reference(step, flags, cluster));
+  std::vector<std::vector<std::string>> rows = {{"method", "s/step", "planned bytes", "measured bytes",
+                                                 "all_reduce", "reduce_scatter", "all_gather", "all_to_all",
+                                                 "planning s", "difference"}};
+  rows.push_back(comparison_row("single device", serial, serial));
+  constexpr std::pair<const char*, const char*> kMethods[] = {
+      {"data", "data parallel"}, {"zero2", "ZeRO-2"}, {"zero3", "ZeRO-3"}, {"shard", "automatic"}};
+  for (const auto& [name, title] : kMethods)
+    rows.push_back(
+        comparison_row(title, run_of(parallelize(step, make_method(flags, name), cluster)), serial));
+  return table_text(rows);
+}
+
+void run_demo(const MlpFlags& flags) {
+  const Task task = make_task(flags);
+  fmt::print("Training {} for {} epochs on {} CPU devices with the {} plan.\n", flags.data, flags.epochs,
+             flags.devices, flags.method == "shard" ? "automatic" : flags.method);
+  const Run run = train_and_report(flags, task);
+  fmt::print(
+      "\nThe same step under every method: median of {} steps, bytes per device (peak) and bytes each "
+      "device sends per step, "
+      "largest difference of a parameter from the single-device run after {} steps\n{}",
+      kComparedSteps, kComparedSteps, comparison_text(flags, task));
+  fmt::print("\nWhere the {} plan puts every parameter\n{}",
+             flags.method == "shard" ? "automatic" : flags.method, sharding_text(run.executable.planned()));
+}
+
+int run_mlp(int argc, char** argv) {
+  const MlpFlags flags = read_flags(argc, argv);
+  if (flags.demo)
+    run_demo(flags);
+  else if (flags.plan_only)
+    plan_and_report(flags);
+  else
+    train_and_report(flags, make_task(flags));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program("alpa-mlp", run_mlp, argc, argv); }
