@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "alpa/runtime/device_state.h"
+#include "alpa/tensor/kernel.h"
 #include "support/steps.h"
 
 using namespace alpa;
@@ -172,8 +173,13 @@ TEST_CASE("initial values are the same under every layout and follow their distr
 }
 
 TEST_CASE("overlapping collectives with work changes no bit") {
-  const Graph graph = linear_step(2);
-  const SpmdProgram program = data_parallel(graph, 3);
+  const auto model = [](Builder& g, Value x, Value y) {
+    for (int i = 0; i < 3; ++i)
+      x = tanh(matmul(x, g.parameter(fmt::format("w{}", i), {f32, {6, 6}}, Initializer::normal(0, 1))));
+    return mean(square(x - y));
+  };
+  const Graph graph = training_graph({f32, {16, 6}}, {f32, {16, 6}}, model, {});
+  const SpmdProgram program = lowered(graph, following_plan(graph, mesh_of({3}), kDataParallel), 0);
   Executor plain(program, {.overlap = Overlap::never}), overlapped(program, {.overlap = Overlap::always});
   int starts = 0;
   for (const Instruction& instruction : overlapped.device_program(0).apply) starts += instruction.kind == Instruction::Kind::start;

@@ -220,7 +220,7 @@ inline ShardingPlan laid_out_plan(const Graph& graph, const DeviceMesh& mesh, co
 }
 
 /// partition, fuse_elementwise and bucket_collectives with a verifier after each.
-inline SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan, std::int64_t bucket_bytes) {
+inline SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan, std::int64_t bucket_bytes = 1 << 20) {
   const SpmdProgram partitioned = partition(graph, plan);
   verify(partitioned);
   const SpmdProgram fused = fuse_elementwise(partitioned);
