@@ -46,7 +46,8 @@ Value linear(Builder& g, Value x, Value y) {
 }
 
 Graph linear_step(int num_micro_batches = 1, DType dtype = f32) {
-  return training_graph({dtype, {16, 6}}, {dtype, {16, 4}}, linear, {.num_micro_batches = num_micro_batches});
+  return training_graph({dtype, {16, 6}}, {dtype, {16, 4}}, linear,
+                        {.num_micro_batches = num_micro_batches});
 }
 
 const Layouts kDataParallel{{"x", "S0@0"}, {"y", "S0@0"}};
@@ -76,12 +77,14 @@ TEST_CASE("a device that fails stops the others, names the place, and leaves the
     const auto state = executor.make_state(3);
     failing_row = 4;  // of 8 rows of a micro-batch, on the third device
     const auto begin = std::chrono::steady_clock::now();
-    const std::string message = "device 2: instruction 1 'fragile' (fragile, forward, micro-batch 2 of 2): out of paper";
+    const std::string message =
+        "device 2: instruction 1 'fragile' (fragile, forward, micro-batch 2 of 2): out of paper";
     CHECK(error_of([&] { executor.run(*state, batch, scalars); }) == message);
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(1));
     failing_row = -1;
     CHECK(error_of([&] { executor.run(*state, batch, scalars); }) ==
-          "this state is unusable since a step failed: " + message + "; make a new one or restore a checkpoint");
+          "this state is unusable since a step failed: " + message +
+              "; make a new one or restore a checkpoint");
     const auto fresh = executor.make_state(3);
     const double loss = executor.run(*fresh, batch, scalars).at("loss");
     Executor serial(lowered(graph, replicated_plan(graph, mesh_of({1}))));
@@ -104,22 +107,29 @@ TEST_CASE("wrong batches and names are refused before anything runs") {
     map.erase(name);
     return map;
   };
-  CHECK(error_of([&] { executor.run(*state, with("z", Array({f32, {1}})), scalars); }) ==
-        "no batch input is called \"z\"; known are \"y\", \"x\"");
+  CHECK(error_of([&] {
+          executor.run(*state, with("z", Array({f32, {1}})), scalars);
+        }) == "no batch input is called \"z\"; known are \"y\", \"x\"");
   CHECK(error_of([&] { executor.run(*state, without(batch, "x"), scalars); }) ==
         "batch input \"x\" is missing; give an array of type f32[16, 6]");
-  CHECK(error_of([&] { executor.run(*state, with("x", Array({f32, {8, 6}})), scalars); }) ==
-        "batch input \"x\" is f32[8, 6], but the step takes f32[16, 6]");
-  CHECK(error_of([&] { executor.run(*state, with("x", Array({f64, {16, 6}})), scalars); }) ==
-        "batch input \"x\" is f64[16, 6], but the step takes f32[16, 6]");
+  CHECK(error_of([&] {
+          executor.run(*state, with("x", Array({f32, {8, 6}})), scalars);
+        }) == "batch input \"x\" is f32[8, 6], but the step takes f32[16, 6]");
+  CHECK(error_of([&] {
+          executor.run(*state, with("x", Array({f64, {16, 6}})), scalars);
+        }) == "batch input \"x\" is f64[16, 6], but the step takes f32[16, 6]");
   CHECK(error_of([&] { executor.run(*state, batch, without(scalars, "learning_rate")); }) ==
         "scalar input \"learning_rate\" is missing; give it a value");
   auto more = scalars;
   more["temperature"] = 1;
-  CHECK(error_of([&] { executor.run(*state, batch, more); }).find("no scalar input is called \"temperature\"; known are") == 0);
-  CHECK(error_of([&] { executor.read(*state, "v"); }) == "no state is called \"v\"; known are \"w\", \"b\"");
-  CHECK(error_of([&] { executor.write(*state, "w", Array({f32, {4, 6}})); }) ==
-        "state \"w\" is f32[6, 4], but the array is f32[4, 6]");
+  CHECK(error_of([&] {
+          executor.run(*state, batch, more);
+        }).find("no scalar input is called \"temperature\"; known are") == 0);
+  CHECK(error_of([&] { executor.read(*state, "v"); }) ==
+        "no state is called \"v\"; known are \"w\", \"b\"");
+  CHECK(error_of([&] {
+          executor.write(*state, "w", Array({f32, {4, 6}}));
+        }) == "state \"w\" is f32[6, 4], but the array is f32[4, 6]");
   CHECK(error_of([&] { other.run(*state, batch, scalars); }) ==
         "executor: this state was made by another executor; use the one whose make_state returned it");
   CHECK(error_of([&] { Executor(data_parallel(graph, 2), {.threads_per_device = -1}); }) ==
@@ -134,7 +144,8 @@ TEST_CASE("a metric that is not finite is an error if asked for") {
   Executor lenient(data_parallel(graph, 2)), strict(data_parallel(graph, 2), {.check_finite = true});
   CHECK(std::isinf(lenient.run(*lenient.make_state(0), batch, scalars_of(graph, 1)).at("loss")));
   CHECK(error_of([&] { strict.run(*strict.make_state(0), batch, scalars_of(graph, 1)); }) ==
-        "metric \"loss\" is inf in step 1; lower the learning rate, clip gradients, or look for a division by zero or log of 0");
+        "metric \"loss\" is inf in step 1; lower the learning rate, clip gradients, or look for a division "
+        "by zero or log of 0");
 }
 
 TEST_CASE("state is read whole and written to every shard, whatever the layout") {
@@ -167,7 +178,8 @@ TEST_CASE("initial values are the same under every layout and follow their distr
   for (double x : serial.read(*serial.make_state(7), "u").to_doubles()) CHECK((x >= -1 && x < 3));
   CHECK(serial.read(*serial.make_state(8), "w").to_doubles() != expected);
   for (const char* layout : {"R", "S0@0", "S1@0", "S1@1 S1@0"}) {
-    Executor executor(lowered(graph, following_plan(graph, mesh_of({4, 2}), {{"w", layout}, {"u", "S0@0"}})));
+    Executor executor(
+        lowered(graph, following_plan(graph, mesh_of({4, 2}), {{"w", layout}, {"u", "S0@0"}})));
     CHECK(executor.read(*executor.make_state(7), "w").to_doubles() == expected);
   }
 }
@@ -182,7 +194,8 @@ TEST_CASE("overlapping collectives with work changes no bit") {
   const SpmdProgram program = lowered(graph, following_plan(graph, mesh_of({3}), kDataParallel), 0);
   Executor plain(program, {.overlap = Overlap::never}), overlapped(program, {.overlap = Overlap::always});
   int starts = 0;
-  for (const Instruction& instruction : overlapped.device_program(0).apply) starts += instruction.kind == Instruction::Kind::start;
+  for (const Instruction& instruction : overlapped.device_program(0).apply)
+    starts += instruction.kind == Instruction::Kind::start;
   CHECK(starts > 0);
   const Outcome a = run_steps(plain, 3), b = run_steps(overlapped, 3);
   CHECK(a.losses == b.losses);
@@ -195,7 +208,8 @@ TEST_CASE("several executors run at once, each as if alone") {
   Executor first(program), second(program);
   const Outcome alone = run_steps(first, 5);
   Outcome outcomes[2];
-  std::thread one([&] { outcomes[0] = run_steps(first, 5); }), two([&] { outcomes[1] = run_steps(second, 5); });
+  std::thread one([&] { outcomes[0] = run_steps(first, 5); }),
+      two([&] { outcomes[1] = run_steps(second, 5); });
   one.join();
   two.join();
   for (const Outcome& outcome : outcomes) {
@@ -213,11 +227,13 @@ TEST_CASE("in double precision two plans agree to 1e-10") {
 TEST_CASE("measured traffic is the planned one") {
   const Graph graph = linear_step(2);
   for (const std::vector<int>& shape : {std::vector<int>{4}, {2, 2}}) {
-    const SpmdProgram program = lowered(graph, following_plan(graph, mesh_of(shape), {{"x", "S0@0"}, {"w", "S0@0"}, {"y", "S1@0"}}));
+    const SpmdProgram program = lowered(
+        graph, following_plan(graph, mesh_of(shape), {{"x", "S0@0"}, {"w", "S0@0"}, {"y", "S1@0"}}));
     for (const Overlap overlap : {Overlap::never, Overlap::always}) {
       Executor executor(program, {.overlap = overlap});
       const auto state = executor.make_state(0);
-      for (int step = 1; step <= 2; ++step) executor.run(*state, random_batch(graph, step), scalars_of(graph, step));
+      for (int step = 1; step <= 2; ++step)
+        executor.run(*state, random_batch(graph, step), scalars_of(graph, step));
       CHECK(!traffic(program).empty());
       CHECK(executor.measured_traffic() == traffic(program));
     }

@@ -1,4 +1,5 @@
-// Planned memory is what a step touches, to the byte; nothing that lives at once overlaps; nothing is allocated while running.
+// Planned memory is what a step touches, to the byte; nothing that lives at once overlaps; nothing is
+// allocated while running.
 #include "alpa/runtime/memory_plan.h"
 
 #include <doctest/doctest.h>
@@ -22,7 +23,8 @@ thread_local bool asked_to_count = false;
 void* allocate(std::size_t bytes, std::size_t alignment) {
   if (counting && !asked_to_count) ++allocations;
   void* memory = nullptr;
-  if (posix_memalign(&memory, std::max(alignment, sizeof(void*)), std::max<std::size_t>(bytes, 1)) != 0) return nullptr;
+  if (posix_memalign(&memory, std::max(alignment, sizeof(void*)), std::max<std::size_t>(bytes, 1)) != 0)
+    return nullptr;
   return memory;
 }
 
@@ -36,8 +38,12 @@ void* allocate_or_throw(std::size_t bytes, std::size_t alignment) {
 
 void* operator new(std::size_t bytes) { return allocate_or_throw(bytes, 16); }
 void* operator new[](std::size_t bytes) { return allocate_or_throw(bytes, 16); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) { return allocate_or_throw(bytes, static_cast<std::size_t>(alignment)); }
-void* operator new[](std::size_t bytes, std::align_val_t alignment) { return allocate_or_throw(bytes, static_cast<std::size_t>(alignment)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return allocate_or_throw(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return allocate_or_throw(bytes, static_cast<std::size_t>(alignment));
+}
 void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return allocate(bytes, static_cast<std::size_t>(alignment));
 }
@@ -76,7 +82,8 @@ const std::vector<Case> kCases{{1, f32, {{"x", "S0@0"}, {"y", "S0@0"}}},
                                {1, f64, {{"x", "S0@0"}, {"y", "S1@0"}}}};
 
 SpmdProgram program_of(const Case& c, int devices) {
-  const StepOptions options{.num_micro_batches = c.num_micro_batches, .optimizer = alpa::test::Optimizer::adam};
+  const StepOptions options{.num_micro_batches = c.num_micro_batches,
+                            .optimizer = alpa::test::Optimizer::adam};
   const Graph graph = training_graph({c.dtype, {24, 10}}, {c.dtype, {24, 6}}, mlp, options);
   return lowered(graph, following_plan(graph, mesh_of({devices}), c.layouts));
 }
@@ -90,15 +97,16 @@ std::vector<bool> kept_bytes(const DeviceProgram& device) {
   return kept;
 }
 
-/// One past the last byte of a device's arena that a step writes, found with arenas that are larger than planned and full of a pattern
-/// where no state lies.
+/// One past the last byte of a device's arena that a step writes, found with arenas that are larger than
+/// planned and full of a pattern where no state lies.
 std::int64_t highest_touched(Executor& executor, int rank, std::byte pattern) {
   constexpr std::int64_t kBeyond = 4096;
   const auto state = executor.make_state(1);
   std::vector<std::byte*> larger;
   for (std::size_t r = 0; r < state->arenas.size(); ++r) {
     const DeviceProgram& device = executor.device_program(static_cast<int>(r));
-    larger.push_back(static_cast<std::byte*>(::operator new(device.arena_bytes + kBeyond, std::align_val_t{64})));
+    larger.push_back(
+        static_cast<std::byte*>(::operator new (device.arena_bytes + kBeyond, std::align_val_t{64})));
     std::memset(larger[r], static_cast<int>(pattern), device.arena_bytes + kBeyond);
     const std::vector<bool> kept = kept_bytes(device);
     for (std::size_t i = 0; i < kept.size(); ++i)
@@ -114,7 +122,7 @@ std::int64_t highest_touched(Executor& executor, int rank, std::byte pattern) {
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(before.size()); ++i)
     if (larger[rank][i] != before[i]) highest = i + 1;
   state->arenas = planned;
-  for (std::byte* arena : larger) ::operator delete(arena, std::align_val_t{64});
+  for (std::byte* arena : larger) ::operator delete (arena, std::align_val_t{64});
   return highest;
 }
 
@@ -129,7 +137,8 @@ TEST_CASE("planned bytes are the bytes allocated and the highest byte a step wri
       CHECK(executor.measured_bytes(*executor.make_state(0)) == executor.planned_bytes());
       for (int rank = 0; rank < 3; ++rank) {
         // A byte that happens to be written with the pattern shows under the other one.
-        const std::int64_t touched = std::max(highest_touched(executor, rank, std::byte{0x5a}), highest_touched(executor, rank, std::byte{0xa5}));
+        const std::int64_t touched = std::max(highest_touched(executor, rank, std::byte{0x5a}),
+                                              highest_touched(executor, rank, std::byte{0xa5}));
         CHECK(touched == executor.device_program(rank).arena_bytes);
       }
     }
@@ -150,23 +159,28 @@ TEST_CASE("new content is made in the state's own memory") {
   const SpmdProgram program = program_of(kCases[0], 2);
   const DeviceProgram device = lower(program, 0, false);
   for (const Update& update : program.graph.updates)
-    CHECK(memory_of(device, device.buffer_of_value[update.value]) == memory_of(device, device.buffer_of_value[update.input]));
+    CHECK(memory_of(device, device.buffer_of_value[update.value]) ==
+          memory_of(device, device.buffer_of_value[update.input]));
   for (const Instruction& instruction : device.apply)
-    CHECK_FALSE((instruction.kind == Instruction::Kind::copy && program.graph.nodes[instruction.node].op == &ops::input));
+    CHECK_FALSE((instruction.kind == Instruction::Kind::copy &&
+                 program.graph.nodes[instruction.node].op == &ops::input));
 }
 
 TEST_CASE("state that swaps, repeats or is read late is updated as if all were replaced at once") {
   Builder g;
   const TensorType type{f32, {5}};
-  const auto state = [&](const char* name, double value) { return g.input(InputKind::state, name, type, Initializer::constant(value)); };
-  const Value a = state("a", 1), b = state("b", 2), c = state("c", 3), d = state("d", 4), e = state("e", 5), x = g.input(InputKind::batch, "x", type);
+  const auto state = [&](const char* name, double value) {
+    return g.input(InputKind::state, name, type, Initializer::constant(value));
+  };
+  const Value a = state("a", 1), b = state("b", 2), c = state("c", 3), d = state("d", 4), e = state("e", 5),
+              x = g.input(InputKind::batch, "x", type);
   const Value sum = a + x;
-  g.update(a, b);              // swap
+  g.update(a, b);  // swap
   g.update(b, a);
-  g.update(c, sum);            // two states take one value
+  g.update(c, sum);  // two states take one value
   g.update(d, sum);
   const Value early = e * 2.0;
-  g.update(e, early);          // e is read after its new content was made
+  g.update(e, early);  // e is read after its new content was made
   g.metric("late", reduce_sum(early * 0.0 + e));
   const Graph graph = g.finish();
   for (const std::vector<int>& shape : {std::vector<int>{1}, {2}}) {
@@ -222,11 +236,13 @@ TEST_CASE("devices allocate nothing during a step") {
 
 TEST_CASE("an arena that cannot be had is an error that names the device") {
   Builder g;
-  const Value w = g.parameter("w", {f32, {std::int64_t{1} << 25, std::int64_t{1} << 25}}, Initializer::zeros());
+  const Value w =
+      g.parameter("w", {f32, {std::int64_t{1} << 25, std::int64_t{1} << 25}}, Initializer::zeros());
   g.update(w, w);
   const Graph graph = g.finish();
   Executor executor(lowered(graph, replicated_plan(graph, mesh_of({1}))));
   CHECK_THROWS_WITH_AS(executor.make_state(0),
-                       "device 0: no memory for an arena of 4503599627370496 bytes; use more devices, a memory budget or more micro-batches",
+                       "device 0: no memory for an arena of 4503599627370496 bytes; use more devices, a "
+                       "memory budget or more micro-batches",
                        Error);
 }

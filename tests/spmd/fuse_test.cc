@@ -24,7 +24,8 @@ Graph graph_of(const std::function<Value(Builder&, Value x, Value y)>& body, DTy
 
 SpmdProgram partitioned(const Graph& graph, const Layouts& layouts = {}) {
   const DeviceMesh mesh = mesh_of({2});
-  return partition(graph, layouts.empty() ? replicated_plan(graph, mesh) : following_plan(graph, mesh, layouts));
+  return partition(graph,
+                   layouts.empty() ? replicated_plan(graph, mesh) : following_plan(graph, mesh, layouts));
 }
 
 /// "einsum fused reduce_sum": operators but inputs, in order.
@@ -109,7 +110,8 @@ TEST_CASE("work does not wait for a collective it can do without") {
     return t + sum;
   });
   // Rows split: the sum over rows arrives by an all_reduce, which tanh and square do not await.
-  CHECK(fused_operators(graph, {{"x", "S0@0"}, {"y", "S0@0"}}) == "fused reduce_sum all_reduce add all_gather");
+  CHECK(fused_operators(graph, {{"x", "S0@0"}, {"y", "S0@0"}}) ==
+        "fused reduce_sum all_reduce add all_gather");
   CHECK(fused_operators(graph) == "reduce_sum fused");
 }
 

@@ -1,0 +1,121 @@
+// What the runtime costs beside the kernels: seconds per instruction with kernels that do nothing,
+// barriers, and small collectives.
+#include <benchmark/benchmark.h>
+
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "alpa/base/thread_team.h"
+#include "alpa/comm/group.h"
+#include "alpa/ir/builder.h"
+#include "alpa/ir/input.h"
+#include "alpa/runtime/executor.h"
+#include "alpa/tensor/kernel.h"
+
+namespace {
+
+using namespace alpa;
+
+void do_nothing(const KernelCall&) {}
+const KernelDef kEmptyKernel{do_nothing, nullptr, nullptr};
+
+OpDef empty_op() {
+  OpDef op;
+  op.name = "empty";
+  op.dims = "... -> ...";
+  op.in_place = true;
+  op.cpu = &kEmptyKernel;
+  return op;
+}
+const OpDef empty = empty_op();
+
+DeviceMesh mesh_of(int devices) { return DeviceMesh({{"x", devices, 1e-6, 1e-9}}); }
+
+/// A step of `instructions` empty kernels on every device, with an all_reduce of 8 elements after every
+/// `per_collective` of them (0: none).
+SpmdProgram empty_program(int devices, int instructions, int per_collective) {
+  Builder g;
+  Value value = g.input(InputKind::state, "x", {f32, {8}});
+  const Value state = value;
+  std::vector<bool> reduce;
+  for (int i = 0; i < instructions; ++i) value = g.emit_one(empty, {value});
+  g.update(state, value);
+  SpmdProgram program{mesh_of(devices), g.finish(), {}};
+  program.specs.resize(program.graph.values.size());
+  if (per_collective == 0) return program;
+  for (int n = per_collective; n < static_cast<int>(program.graph.nodes.size()); n += per_collective) {
+    program.graph.nodes[n].op = &ops::all_reduce;
+    program.graph.nodes[n].attributes = {{"axes", std::vector<std::int64_t>{0}}};
+    program.specs[program.graph.nodes[n].operands[0]] = ShardingSpec{}.partial(0);
+  }
+  return program;
+}
+
+void run_steps(benchmark::State& state, Overlap overlap, int per_collective) {
+  constexpr int kInstructions = 1000;
+  const int devices = static_cast<int>(state.range(0));
+  Executor executor(empty_program(devices, kInstructions, per_collective),
+                    {.threads_per_device = 1, .overlap = overlap});
+  const auto memory = executor.make_state(0);
+  for (auto _ : state) executor.run(*memory, {}, {});
+  state.counters["per_instruction"] = benchmark::Counter(
+      kInstructions, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+void BM_EmptyInstructions(benchmark::State& state) { run_steps(state, Overlap::never, 0); }
+BENCHMARK(BM_EmptyInstructions)->ArgName("devices")->Arg(1)->Arg(2)->Arg(8)->UseRealTime();
+
+void BM_EmptyInstructionsWithAllReduces(benchmark::State& state) { run_steps(state, Overlap::never, 10); }
+BENCHMARK(BM_EmptyInstructionsWithAllReduces)->ArgName("devices")->Arg(2)->Arg(8)->UseRealTime();
+
+/// An empty step: handing work to the devices and back.
+void BM_EmptyStep(benchmark::State& state) {
+  Executor executor(empty_program(static_cast<int>(state.range(0)), 1, 0), {.threads_per_device = 1});
+  const auto memory = executor.make_state(0);
+  for (auto _ : state) executor.run(*memory, {}, {});
+}
+BENCHMARK(BM_EmptyStep)->ArgName("devices")->Arg(1)->Arg(2)->Arg(8)->UseRealTime();
+
+/// `rounds` calls on every member's own thread; seconds of one.
+void run_group(benchmark::State& state, const std::function<void(comm::Group&, int)>& call) {
+  constexpr int kRounds = 200;
+  const int size = static_cast<int>(state.range(0));
+  for (auto _ : state) {
+    auto group = comm::make_thread_group(size);
+    std::vector<std::thread> threads;
+    for (int member = 0; member < size; ++member)
+      threads.emplace_back([&, member] {
+        for (int i = 0; i < kRounds; ++i) call(*group, member);
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+  state.counters["per_call"] = benchmark::Counter(
+      kRounds, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+void BM_Barrier(benchmark::State& state) {
+  run_group(state, [](comm::Group& group, int member) { group.barrier(member); });
+}
+BENCHMARK(BM_Barrier)->ArgName("members")->Arg(2)->Arg(8)->UseRealTime();
+
+/// In place; range(1) bytes per member.
+void BM_AllReduce(benchmark::State& state) {
+  const int size = static_cast<int>(state.range(0));
+  const std::int64_t elements = state.range(1) / 4;
+  std::vector<std::vector<float>> memory(size, std::vector<float>(elements, 0));
+  run_group(state, [&](comm::Group& group, int member) {
+    KernelTensor tensor;
+    tensor.data = reinterpret_cast<std::byte*>(memory[member].data());
+    tensor.type = {f32, {elements}};
+    group.all_reduce(member, {&tensor, 1}, {&tensor, 1}, Combiner::sum);
+  });
+}
+BENCHMARK(BM_AllReduce)
+    ->ArgNames({"members", "bytes"})
+    ->ArgsProduct({{2, 8}, {4096, 1 << 20}})
+    ->UseRealTime();
+
+}  // namespace
+
+BENCHMARK_MAIN();
