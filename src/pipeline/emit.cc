@@ -1,5 +1,7 @@
 // src/pipeline/emit.cc — a partitioned program as the instruction list of one device
 #include <algorithm>
+#include <deque>
+#include <limits>
 
 #include "alpa/base/error.h"
 #include "alpa/ops/all_ops.h"
@@ -205,15 +207,38 @@ std::vector<bool> worth_starting(const Graph& graph) {
   return worth;
 }
 
-/// Collectives with work behind them start there and are awaited where their result is first needed.
+/// Collectives in flight at once: one that runs and one that waits for its turn. More would only keep their
+/// operands alive.
+constexpr std::size_t kMaxInFlight = 2;
+
+/// For every position of the list (and its end) the collectives started before that must be done there:
+/// before their results are first touched, or before one too many starts.
+std::vector<std::vector<std::size_t>> waits_of(const DeviceProgram& device,
+                                               const std::vector<Instruction>& list,
+                                               const std::vector<bool>& starts) {
+  std::vector<std::vector<std::size_t>> awaited_at(list.size() + 1);
+  std::deque<std::pair<std::size_t, std::size_t>> in_flight;  // start, first use
+  for (std::size_t i = 0; i <= list.size(); ++i) {
+    for (const auto& [start, use] : in_flight)
+      if (use <= i) awaited_at[i].push_back(start);
+    std::erase_if(in_flight, [i](const auto& flight) { return flight.second <= i; });
+    if (i == list.size() || !starts[i]) continue;
+    if (in_flight.size() == kMaxInFlight) {
+      awaited_at[i].push_back(in_flight.front().first);
+      in_flight.pop_front();
+    }
+    in_flight.emplace_back(i, first_use(device, list, i));
+  }
+  return awaited_at;
+}
+
+/// Collectives with work behind them start there and are awaited where `waits_of` says.
 std::vector<Instruction> overlapped(const DeviceProgram& device, const std::vector<Instruction>& list,
                                     const std::vector<bool>& worth) {
-  std::vector<std::vector<std::size_t>> awaited_at(list.size() + 1);
-  const auto starts = [&](std::size_t i) {
-    return list[i].kind == Kind::collective && worth[list[i].node];
-  };
-  for (std::size_t i = 0; i < list.size(); ++i)
-    if (starts(i)) awaited_at[first_use(device, list, i)].push_back(i);
+  std::vector<bool> starts;
+  for (const Instruction& instruction : list)
+    starts.push_back(instruction.kind == Kind::collective && worth[instruction.node]);
+  const std::vector<std::vector<std::size_t>> awaited_at = waits_of(device, list, starts);
   std::vector<Instruction> result;
   std::vector<int> position(list.size());
   for (std::size_t i = 0; i <= list.size(); ++i) {
@@ -227,7 +252,7 @@ std::vector<Instruction> overlapped(const DeviceProgram& device, const std::vect
     if (i == list.size()) break;
     position[i] = static_cast<int>(result.size());
     result.push_back(list[i]);
-    if (starts(i)) result.back().kind = Kind::start;
+    if (starts[i]) result.back().kind = Kind::start;
   }
   return result;
 }

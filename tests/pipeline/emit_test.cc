@@ -139,6 +139,26 @@ TEST_CASE("a started collective is awaited once, before its result is touched") 
   }
 }
 
+TEST_CASE("at most two collectives are in flight") {
+  const auto model = [](Builder& g, Value x, Value y) {
+    for (int i = 0; i < 8; ++i)
+      x = tanh(matmul(x, g.parameter(fmt::format("w{}", i), {f32, {4, 4}}, Initializer::ones())));
+    return mean(square(x - y));
+  };
+  const Graph graph =
+      training_graph({f32, {6, 4}}, {f32, {6, 4}}, model, {.optimizer = alpa::test::Optimizer::adam});
+  const SpmdProgram program =
+      lowered(graph, following_plan(graph, mesh_of({2}), {{"x", "S0@0"}, {"y", "S0@0"}}), 0);
+  int in_flight = 0, most = 0;
+  for (const Instruction& instruction : emit(program, 0, true).apply) {
+    in_flight +=
+        (instruction.kind == Instruction::Kind::start) - (instruction.kind == Instruction::Kind::wait);
+    most = std::max(most, in_flight);
+  }
+  CHECK(most == 2);
+  CHECK(in_flight == 0);
+}
+
 TEST_CASE("what only reshapes lies in its operand's memory") {
   Builder g;
   const Value x = g.input(InputKind::batch, "x", {f32, {4, 6}});

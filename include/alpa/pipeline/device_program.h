@@ -58,9 +58,9 @@ struct DeviceProgram {
 };
 
 /// The instruction list of device `rank`. Every collective is a start … wait pair if `overlap` and there is
-/// work to do before its result is needed. Values that only reshape another lie in its memory. An update is
-/// written straight into its state's memory where the old content is dead by then or the kernel works in
-/// place, else copied there at the end.
+/// work to do before its result is needed; at most two are in flight, because a started one keeps its operands
+/// alive. Values that only reshape another lie in its memory. An update is written straight into its state's
+/// memory where the old content is dead by then or the kernel works in place, else copied there at the end.
 DeviceProgram emit(const SpmdProgram& program, int rank, bool overlap);
 
 /// Text form of a device program.
