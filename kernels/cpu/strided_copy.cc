@@ -66,6 +66,28 @@ void transpose_tile(T* dst, std::int64_t dst_stride, const T* src, std::int64_t 
   for (int i = 0; i < rows; ++i) std::memcpy(dst + i * dst_stride, tile[i], columns * sizeof(T));
 }
 
+/// Asks for the lines of the next tile: each lies in another page, which no hardware foresees.
+template <class T>
+void prefetch_tile(const T* dst, std::int64_t dst_stride, const T* src, std::int64_t src_stride,
+                   std::int64_t rows, std::int64_t columns) {
+  for (std::int64_t i = 0; i < std::min(kTile, rows); ++i) __builtin_prefetch(dst + i * dst_stride, 1);
+  for (std::int64_t j = 0; j < std::min(kTile, columns); ++j) __builtin_prefetch(src + j * src_stride);
+}
+
+template <class T>
+void copy_block(T* dst, std::int64_t dst_stride, const T* src, std::int64_t src_stride, std::int64_t height,
+                std::int64_t width) {
+  for (std::int64_t r = 0; r < height; r += kTile)
+    for (std::int64_t c = 0; c < width; c += kTile) {
+      const bool last = c + kTile >= width;
+      const std::int64_t next_r = last ? r + kTile : r, next_c = last ? 0 : c + kTile;
+      prefetch_tile(dst + next_r * dst_stride + next_c, dst_stride, src + next_c * src_stride + next_r,
+                    src_stride, height - next_r, width - next_c);
+      transpose_tile(dst + r * dst_stride + c, dst_stride, src + c * src_stride + r, src_stride,
+                     std::min(kTile, height - r), std::min(kTile, width - c));
+    }
+}
+
 /// Where a block of kBlock rows of the fast dimension and kBlock columns of the innermost one lies.
 struct Block {
   std::int64_t from = 0, to = 0, row = 0, column = 0;
@@ -97,19 +119,14 @@ void copy_tiles(const StridedCopy& plan, T* dst, const T* src, ThreadTeam& team)
   const auto blocks = [](std::int64_t extent) { return (extent + kBlock - 1) / kBlock; };
   const std::int64_t count = plan.elements / (rows * columns) * blocks(rows) * blocks(columns);
   const std::int64_t block_bytes = std::min(kBlock, rows) * std::min(kBlock, columns) * sizeof(T);
-  team.parallel_for(count, std::max<std::int64_t>(1, kMinBytesPerThread / block_bytes),
-                    [&](std::int64_t begin, std::int64_t end) {
-                      for (std::int64_t b = begin; b < end; ++b) {
-                        const Block block = block_at(plan, b);
-                        const std::int64_t height = std::min(kBlock, rows - block.row),
-                                           width = std::min(kBlock, columns - block.column);
-                        for (std::int64_t r = 0; r < height; r += kTile)
-                          for (std::int64_t c = 0; c < width; c += kTile)
-                            transpose_tile(dst + block.to + r * dst_stride + c, dst_stride,
-                                           src + block.from + c * src_stride + r, src_stride,
-                                           std::min(kTile, height - r), std::min(kTile, width - c));
-                      }
-                    });
+  const std::int64_t grain = std::max<std::int64_t>(1, kMinBytesPerThread / block_bytes);
+  team.parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      const Block block = block_at(plan, b);
+      copy_block(dst + block.to, dst_stride, src + block.from, src_stride,
+                 std::min(kBlock, rows - block.row), std::min(kBlock, columns - block.column));
+    }
+  });
 }
 
 template <class T>
