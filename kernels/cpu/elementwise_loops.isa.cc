@@ -210,32 +210,11 @@ constexpr StoreFunction<double> kStores64[] = {store<float, F64>,        store<B
                                                store<F16Bits, F64>,      store<double, F64>,
                                                store<std::int32_t, F64>, store<std::uint8_t, F64>};
 
-/// Non-temporal copy.
-void stream(std::byte* out, const std::byte* in, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; i += kBytes) {
-#if defined(__AVX512F__)
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(out + i), _mm512_loadu_si512(in + i));
-#elif defined(__AVX2__)
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(out + i),
-                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + i)));
-#elif defined(__SSE2__)
-    _mm_stream_si128(reinterpret_cast<__m128i*>(out + i),
-                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i)));
-#else
-    __builtin_memcpy(out + i, in + i, kBytes);
-#endif
-  }
-#if defined(__SSE2__)
-  _mm_sfence();
-#endif
-}
-
 }  // namespace
 
 const ElementwiseTable& elementwise_table() {
   static constexpr ElementwiseTable table{{F32::lanes, kSteps<F32>, kLoads32, kStores32},
-                                          {F64::lanes, kSteps<F64>, kLoads64, kStores64},
-                                          stream};
+                                          {F64::lanes, kSteps<F64>, kLoads64, kStores64}};
   return table;
 }
 

@@ -48,8 +48,6 @@ struct ElementwiseLoops {
 struct ElementwiseTable {
   ElementwiseLoops<float> f32;
   ElementwiseLoops<double> f64;
-  /// Copies past the caches; `out` is aligned to kVectorBytes, n a multiple of kVectorBytes.
-  void (*stream)(std::byte* out, const std::byte* in, std::int64_t n);
 };
 
 /// Reduction of elements of type T, carried in double.
