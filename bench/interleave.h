@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace alpa::bench {
@@ -23,11 +24,13 @@ inline double median(std::vector<double> values) {
   return n == 0 ? 0 : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/// One warm-up round, then `rounds` counted ones.
-inline void interleave(std::vector<Variant>& variants, int rounds) {
+/// One warm-up round, then `rounds` counted ones. `pause` seconds before each run let the threads of a library that spin after
+/// their work (OpenMP's do for milliseconds) go to sleep, so that they do not disturb the next variant.
+inline void interleave(std::vector<Variant>& variants, int rounds, double pause = 0) {
   using Clock = std::chrono::steady_clock;
   for (int round = -1; round < rounds; ++round) {
     for (Variant& variant : variants) {
+      if (pause > 0) std::this_thread::sleep_for(std::chrono::duration<double>(pause));
       const auto start = Clock::now();
       variant.run();
       if (round >= 0) variant.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());

@@ -87,7 +87,7 @@ int main(int argc, char** argv) {
                                          {"einsum", [&] {
                                             for (int i = 0; i < repeats; ++i) cpu::einsum.run(state->call);
                                           }}};
-    bench::interleave(variants, rounds);
+    bench::interleave(variants, rounds, 0.05);
     fmt::print(
         R"({{"x": "{}", "y": "{}", "batch": {}, "m": {}, "n": {}, "k": {}, "sgemm_gflops": {:.1f}, "einsum_gflops": {:.1f}, "einsum_seconds_per_sgemm_second": {:.3f}}})"
         "\n",

@@ -1,27 +1,51 @@
 #include "kernels/cpu/isa.h"
 
+#include <atomic>
+#include <vector>
+
 namespace alpa::cpu {
 namespace {
 
-Isa best_isa() {
+/// Those that this processor can run, the best one first.
+std::vector<Isa> usable_isas() {
+  std::vector<Isa> usable;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return {"avx512", avx512::elementwise_table(), avx512::reduce_table(), avx512::update_table(),
-            avx512::random_table()};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return {"avx2", avx2::elementwise_table(), avx2::reduce_table(), avx2::update_table(),
-            avx2::random_table()};
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (has_avx2 && has_avx512)
+    usable.push_back({"avx512", avx512::elementwise_table(), avx512::reduce_table(), avx512::update_table(),
+                      avx512::random_table()});
+  if (has_avx2)
+    usable.push_back({"avx2", avx2::elementwise_table(), avx2::reduce_table(), avx2::update_table(),
+                      avx2::random_table()});
 #endif
-  return {"baseline", baseline::elementwise_table(), baseline::reduce_table(), baseline::update_table(),
-          baseline::random_table()};
+  usable.push_back({"baseline", baseline::elementwise_table(), baseline::reduce_table(),
+                    baseline::update_table(), baseline::random_table()});
+  return usable;
+}
+
+const std::vector<Isa>& usable() {
+  static const std::vector<Isa> isas = usable_isas();
+  return isas;
+}
+
+std::atomic<const Isa*>& current() {
+  static std::atomic<const Isa*> isa{&usable().front()};
+  return isa;
 }
 
 }  // namespace
 
-const Isa& isa() {
-  static const Isa best = best_isa();
-  return best;
+const Isa& isa() { return *current().load(std::memory_order_relaxed); }
+
+bool select_isa(std::string_view name) {
+  for (const Isa& isa : usable())
+    if (isa.name == name) {
+      current() = &isa;
+      return true;
+    }
+  return false;
 }
 
 }  // namespace alpa::cpu

@@ -3,6 +3,7 @@
 /// at start. Raw pointers and counts only: these files instantiate no inline function of another header.
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "kernels/elementwise.h"
 
@@ -108,7 +109,7 @@ const RandomTable& random_table();
 }  // namespace avx512
 #endif
 
-/// The loops of the best instruction set that this processor has.
+/// The loops of one instruction set.
 struct Isa {
   const char* name;
   const ElementwiseTable& elementwise;
@@ -116,7 +117,12 @@ struct Isa {
   const UpdateTable& update;
   const RandomTable& random;
 };
+/// The best one this processor has, unless another was selected.
 const Isa& isa();
+
+/// Makes `isa()` that of this name ("baseline", "avx2", "avx512"); false, and no change, if the processor
+/// lacks it. Tests compare instruction sets with it; no kernel may be running.
+bool select_isa(std::string_view name);
 
 /// The member of a table for compute type T.
 template <class T, class Table>
