@@ -104,8 +104,9 @@ class Core {
   bool ascend_once() {
     Dual dual(model_);
     dual.set_multipliers(remembered_multipliers());
-    Ascent ascent = ascend(model_, dual, options_.dual_sweeps, relative(best_.cost), step_,
-                           Deadline(deadline_.left() / 2));
+    Ascent ascent = ascend(model_, dual, std::min(sweeps_, options_.dual_sweeps), relative(best_.cost),
+                           step_, Deadline(deadline_.left() / 2));
+    sweeps_ *= 4;
     remember(dual.multipliers());
     step_ = std::max(step_ * 4, 100 * kSmallestStep);
     if (!ascent.choice.empty()) take(ascent.choice);
@@ -166,6 +167,7 @@ class Core {
   CoreSolution best_;
   std::map<std::int64_t, double> multipliers_;
   double step_ = kFirstStep;
+  int sweeps_ = 32;  ///< of the next ascent; few are enough to fix most of a chain-like model
   int round_ = 0;
 };
 

@@ -24,6 +24,11 @@ void count_core(const Model& model, Statistics& statistics) {
   statistics.core_rows = static_cast<int>(model.room.size());
 }
 
+/// Cells of the first elimination: where the dual bound follows, only what is cheap without fixing.
+std::int64_t first_cells(const Options& options) {
+  return options.dual_sweeps > 0 ? options.elimination_cells / 32 : options.elimination_cells;
+}
+
 /// Checks the choice on the problem itself.
 void finish(const Problem& problem, CoreSolution core, Solution& solution) {
   Evaluation evaluation = evaluate(problem, core.choice);
@@ -51,7 +56,7 @@ std::optional<Solution> attempt(const Problem& problem, const Options& options, 
   try {
     Model model = build(problem, options.reductions.arc_consistency);
     reduce(model, options, deadline);
-    if (options.reductions.elimination) eliminate_components(model, options.elimination_cells, deadline);
+    if (options.reductions.elimination) eliminate_components(model, first_cells(options), deadline);
     solution.statistics.reduce_seconds = deadline.elapsed();
     count_core(model, solution.statistics);
     CoreSolution core = solve_core(model, kNever, options, deadline, solution.statistics);
