@@ -1,12 +1,11 @@
-// src/intra_op/assemble_plan.cc — specs and reshardings that follow from the chosen strategies
+// src/intra_op/assemble_plan.cc — specs and reshardings that follow from the solver's choice
 #include "assemble_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
-#include <tuple>
 
 #include "alpa/base/error.h"
-#include "instance.h"
 
 namespace alpa {
 namespace {
@@ -17,7 +16,9 @@ class Assembly {
            const ReshardModel& model, ShardingPlan& plan)
       : graph_(graph), space_(space), choice_(choice), model_(model), plan_(plan) {}
 
-  void run() {
+  void run(const Instance& instance) {
+    for (const Copy& copy : instance.copies)
+      copies_[{copy.value, copy.phase, copy.spec}] = &copy.states[choice_[copy.node]];
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
       plan_.strategies.push_back(space_.of(n).strategies[choice_[n]]);
     const auto readers = readers_of_values(graph_, space_);
@@ -34,16 +35,29 @@ class Assembly {
     const int type = producer.result_types[info.index],
               from = producer.produced[info.index][choice_[info.producer]];
     plan_.specs.push_back(space_.layouts.of(type).specs[from]);
-    std::map<std::pair<int, int>, std::vector<int>> uses;  // by phase and spec
+    std::map<std::array<int, 3>, std::vector<int>> uses;  // by phase, spec and making
     for (const Reader& reader : readers) {
-      const int to =
-          (*reader.wanted)[reader.node < static_cast<int>(choice_.size()) ? choice_[reader.node] : 0];
-      std::vector<int>& list = uses[{reader.use.phase, to}];
-      if (to != from && (list.empty() || list.back() != reader.use.id)) list.push_back(reader.use.id);
+      const int to = (*reader.wanted)[choice_[reader.node]];
+      if (to == from) continue;
+      std::vector<int>& list = uses[{reader.use.phase, to, making_of(v, to, reader.use)}];
+      if (list.empty() || list.back() != reader.use.id) list.push_back(reader.use.id);
     }
-    for (auto& [target, list] : uses) {
-      if (!list.empty()) plan_.reshards.push_back({v, path(type, from, target.second), std::move(list)});
-    }
+    for (auto& [target, list] : uses)
+      plan_.reshards.push_back({v, path(type, from, target[1]), std::move(list)});
+  }
+
+  /// Which of the chosen makings of a copy serves the use.
+  int making_of(int value, int spec, const Use& use) const {
+    const auto copy = copies_.find({value, use.phase, spec});
+    if (copy == copies_.end()) return 0;
+    const std::vector<Making>& makings = copy->second->makings;
+    const Region region = region_of_use(graph_, use.id);
+    const auto making = std::find_if(makings.begin(), makings.end(), [&](const Making& m) {
+      return m.first <= region && region <= m.last;
+    });
+    invariant(making != makings.end(), "the solver lets {} read a copy of value {} that is absent",
+              use_text(graph_, use.id), value);
+    return static_cast<int>(making - makings.begin());
   }
 
   const ReshardPath& path(int type, int from, int to) {
@@ -62,16 +76,18 @@ class Assembly {
   const std::vector<int>& choice_;
   const ReshardModel& model_;
   ShardingPlan& plan_;
-  std::map<std::tuple<int, int, int>, ReshardPath> paths_;
+  std::map<std::array<int, 3>, const CopyState*> copies_;  ///< by value, phase and spec
+  std::map<std::array<int, 3>, ReshardPath> paths_;
 };
 
 }  // namespace
 
-ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const std::vector<int>& choice,
-                           const DeviceMesh& mesh, const ReshardModel& model) {
+ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const Instance& instance,
+                           const std::vector<int>& choice, const DeviceMesh& mesh,
+                           const ReshardModel& model) {
   ShardingPlan plan;
   plan.mesh = mesh;
-  Assembly(graph, space, choice, model, plan).run();
+  Assembly(graph, space, choice, model, plan).run(instance);
   return plan;
 }
 

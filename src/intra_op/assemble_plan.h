@@ -1,12 +1,13 @@
 #pragma once
 #include "alpa/intra_op/plan.h"
-#include "search_space.h"
+#include "instance.h"
 
 namespace alpa {
 
-/// The plan that follows from one strategy per node (`choice`: indices into the nodes' choices): specs of
-/// all values, and one resharding per value and spec wanted. Its cost and statistics are left empty.
-ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const std::vector<int>& choice,
-                           const DeviceMesh& mesh, const ReshardModel& model);
+/// The plan that follows from the solver's choice: specs of all values, and one resharding per value and
+/// spec wanted (several if the choice makes a copy several times). Its cost and statistics are left empty.
+ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const Instance& instance,
+                           const std::vector<int>& choice, const DeviceMesh& mesh,
+                           const ReshardModel& model);
 
 }  // namespace alpa

@@ -9,7 +9,8 @@
 #include "alpa/base/error.h"
 #include "alpa/ilp/solve.h"
 #include "assemble_plan.h"
-#include "instance.h"
+#include "memory_error.h"
+#include "peak_memory.h"
 
 namespace alpa {
 namespace {
@@ -47,6 +48,50 @@ void check_objective(const PlanCost& cost, const ilp::Solution& solution, const 
             cost.objective_seconds, solved, tolerance);
 }
 
+struct Planning {
+  const Graph& graph;
+  const DeviceMesh& mesh;
+  const CostModel& model;
+  const AutoShardOptions& options;
+  const SearchSpace& space;
+  Clock::time_point start;
+};
+
+ilp::Solution solve_problem(const Planning& p, const ilp::Problem& problem) {
+  ilp::Options solver;
+  solver.time_limit_seconds = std::max(0.1, p.options.time_limit_seconds - seconds_since(p.start));
+  solver.elimination_cells =
+      1 << 24;  // training graphs are narrow: what fits is solved exactly, without branching
+  solver.reductions.merge = false;  // merging would undo what nodes for specs are there for
+  try {
+    return ilp::solve(problem, solver);
+  } catch (const ilp::Infeasible& infeasible) {
+    if (p.options.memory_budget_bytes && infeasible.missing_usage > 0)
+      throw Error(memory_error(infeasible, p.graph, p.space, p.mesh, p.options));
+    fail(
+        "method {}: no plan on a {} mesh keeps to the options; allow all_gather and all_to_all, or forbid "
+        "less",
+        p.options.method, shape_text(p.mesh));
+  }
+}
+
+/// The best plan within the budget, if one is given.
+ShardingPlan solve_within(const Planning& p, std::optional<std::int64_t> memory_budget_bytes) {
+  const Instance instance = build_instance(p.graph, p.space, p.mesh, memory_budget_bytes);
+  const ilp::Solution solution = solve_problem(p, instance.problem);
+  ShardingPlan plan = assemble_plan(p.graph, p.space, instance, solution.choice, p.mesh, p.model.reshard);
+  plan.method = p.options.method;
+  plan.cost = evaluate(plan, p.graph, p.model);
+  check_objective(plan.cost, solution, instance);
+  plan.cost.lower_bound_seconds = plan.cost.objective_seconds;
+  if (!solution.optimal) {
+    const double bound = static_cast<double>(solution.lower_bound) / instance.units_per_second;
+    plan.cost.lower_bound_seconds = std::min(plan.cost.objective_seconds, bound);
+  }
+  plan.statistics = statistics_of(solution);
+  return plan;
+}
+
 }  // namespace
 
 AutoShardOptions data_parallel_options() {
@@ -74,21 +119,10 @@ ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const CostMo
   priced.reshard.collectives.allow_all_gather &= options.allow_all_gather;
   priced.reshard.collectives.allow_all_to_all &= options.allow_all_to_all;
   const SearchSpace space = search_space(graph, mesh, priced, options);
-  const Instance instance = build_instance(graph, space);
-  ilp::Options solver;
-  solver.time_limit_seconds = options.time_limit_seconds;
-  const ilp::Solution solution = ilp::solve(instance.problem, solver);
-  const std::vector<int> choice(solution.choice.begin(),
-                                solution.choice.begin() + static_cast<std::ptrdiff_t>(graph.nodes.size()));
-  ShardingPlan plan = assemble_plan(graph, space, choice, mesh, priced.reshard);
-  plan.method = options.method;
-  plan.cost = evaluate(plan, graph, priced);
-  check_objective(plan.cost, solution, instance);
-  plan.cost.lower_bound_seconds =
-      solution.optimal ? plan.cost.objective_seconds
-                       : std::min(plan.cost.objective_seconds,
-                                  static_cast<double>(solution.lower_bound) / instance.units_per_second);
-  plan.statistics = statistics_of(solution);
+  const Planning planning{graph, mesh, priced, options, space, start};
+  ShardingPlan plan = solve_within(planning, std::nullopt);
+  if (options.memory_budget_bytes && peak_memory(plan, graph).bytes > *options.memory_budget_bytes)
+    plan = solve_within(planning, options.memory_budget_bytes);
   plan.statistics.total_seconds = seconds_since(start);
   return plan;
 }

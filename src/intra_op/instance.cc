@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "memory_usage.h"
+
 namespace alpa {
 namespace {
 
@@ -19,31 +21,41 @@ double largest_finite(const std::vector<double>& seconds) {
   return largest;
 }
 
-/// Nanoseconds, or the finest power of ten below them in which all costs together stay far from overflow.
-double unit_for(const Graph& graph, const SearchSpace& space) {
+/// Nanoseconds, or the finest power of ten above them in which all costs together stay far from overflow.
+double units_for(const Graph& graph, const SearchSpace& space) {
   double bound = 0;
-  for (const Node& node : graph.nodes)
-    bound += runs_per_step(graph, node) * largest_finite(space.of(&node - graph.nodes.data()).seconds);
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+    bound += runs_per_step(graph, graph.nodes[n]) * largest_finite(space.of(n).seconds);
+  std::map<int, double> dearest;  // per type
   const auto uses = uses_of_values(graph);
-  std::map<int, double> dearest;
   for (std::size_t v = 0; v < uses.size(); ++v) {
     const int type = space.of(graph.values[v].producer).result_types[graph.values[v].index];
     const TypeLayouts& layouts = space.layouts.of(type);
     const auto [place, added] = dearest.try_emplace(type, 0);
     if (added) place->second = largest_finite(layouts.seconds);
     for (const Use& use : uses[v]) bound += use.runs * place->second;
-    if (uses[v].size() > 1)
-      bound += uses[v].front().runs * place->second * static_cast<double>(layouts.specs.size());
+    if (!uses[v].empty())
+      bound += 3 * uses[v].front().runs * place->second * static_cast<double>(layouts.specs.size());
   }
-  double unit = 1e9;
-  while (bound * unit > 1e17) unit /= 10;
-  return unit;
+  double units = 1e9;
+  while (bound * units > 1e17) units /= 10;
+  return units;
 }
+
+/// One end of a value: a node of the problem and the spec that each of its strategies means. Equal lists
+/// have equal numbers.
+struct End {
+  int node = -1;
+  std::vector<int> specs;
+  int list = -1;
+  Use use;
+};
 
 class InstanceBuilder {
  public:
-  InstanceBuilder(const Graph& graph, const SearchSpace& space) : graph_(graph), space_(space) {
-    instance_.units_per_second = unit_for(graph, space);
+  InstanceBuilder(const Graph& graph, const SearchSpace& space, MemoryUsage* memory)
+      : graph_(graph), space_(space), memory_(memory) {
+    instance_.units_per_second = units_for(graph, space);
   }
 
   Instance run() && {
@@ -51,6 +63,7 @@ class InstanceBuilder {
     instance_.problem.nodes.push_back({{0}, {}});  // the metrics
     const auto readers = readers_of_values(graph_, space_);
     for (int v = 0; v < static_cast<int>(readers.size()); ++v) add_value(v, readers[v]);
+    if (memory_) instance_.problem.usage_limit = memory_->limit();
     return std::move(instance_);
   }
 
@@ -59,97 +72,161 @@ class InstanceBuilder {
     ilp::Node node;
     const int runs = runs_per_step(graph_, graph_.nodes[n]);
     for (double seconds : space_.of(n).seconds) node.costs.push_back(in_units(runs * seconds));
+    if (memory_) node.usages = memory_->of_results(n);
     instance_.problem.nodes.push_back(std::move(node));
   }
 
   void add_value(int v, const std::vector<Reader>& readers) {
     const ValueInfo& info = graph_.values[v];
-    value_ = {info.producer, space_.of_node[info.producer], info.index};
+    const Choices& producer = space_.of(info.producer);
+    value_ = v;
+    type_ = producer.result_types[info.index];
     for (int phase : {0, 1}) {
-      std::vector<Reader> here;
-      std::copy_if(readers.begin(), readers.end(), std::back_inserter(here),
-                   [&](const Reader& r) { return r.use.phase == phase; });
-      if (here.empty()) continue;
-      const std::vector<int> shared = shared_specs(here);
-      for (int spec : shared) add_copy(spec, here);
-      const int set = shared_sets_.try_emplace(shared, static_cast<int>(shared_sets_.size())).first->second;
-      for (const Reader& reader : here) add_direct(reader, shared, set);
+      std::vector<End> wanting;
+      for (const Reader& r : readers) {
+        if (r.use.phase == phase) wanting.push_back(end(r.node, *r.wanted, r.use));
+      }
+      if (!wanting.empty())
+        add_phase(phase, end(info.producer, producer.produced[info.index], {}), std::move(wanting));
     }
   }
 
-  const TypeLayouts& layouts() const {
-    return space_.layouts.of(space_.choices[value_.choices].result_types[value_.result]);
-  }
-  const std::vector<int>& produced() const {
-    return space_.choices[value_.choices].produced[value_.result];
+  void add_phase(int phase, End from, std::vector<End> wanting) {
+    const std::vector<int> shared = shared_specs(from, wanting);
+    const int set = shared_sets_.try_emplace(shared, static_cast<int>(shared_sets_.size())).first->second;
+    if (!shared.empty()) {
+      from = spec_end(from);
+      for (End& to : wanting) to = spec_end(to);
+    }
+    for (int spec : shared) add_copy(phase, spec, from, wanting);
+    for (const End& to : wanting) add_edge(from.node, to.node, direct_table(from, to, shared, set));
   }
 
-  /// Specs that at least two readers can want and that are not always there for free.
-  std::vector<int> shared_specs(const std::vector<Reader>& readers) const {
-    std::vector<int> wanting(layouts().specs.size(), 0), shared;
-    if (readers.size() < 2) return shared;
-    for (const Reader& reader : readers) {
-      std::vector<bool> seen(wanting.size(), false);
-      for (int spec : *reader.wanted) {
-        if (!seen[spec]) ++wanting[spec];
+  const TypeLayouts& layouts() const { return space_.layouts.of(type_); }
+
+  /// Specs that several ends can want and that are not always there for free; if memory matters, that any
+  /// end can want.
+  std::vector<int> shared_specs(const End& from, const std::vector<End>& wanting) const {
+    std::vector<int> count(layouts().specs.size(), 0), shared;
+    const bool alone = memory_ && memory_->matters(value_);
+    if (wanting.size() < 2 && !alone) return shared;
+    for (const End& to : wanting) {
+      std::vector<bool> seen(count.size(), false);
+      for (int spec : to.specs) {
+        count[spec] += !seen[spec];
         seen[spec] = true;
       }
     }
-    for (int spec = 0; spec < static_cast<int>(wanting.size()); ++spec) {
-      const bool costs = std::any_of(produced().begin(), produced().end(),
-                                     [&](int from) { return layouts().between(from, spec) > 0; });
-      if (wanting[spec] > 1 && costs) shared.push_back(spec);
+    for (int spec = 0; spec < static_cast<int>(count.size()); ++spec) {
+      const bool costs = std::any_of(from.specs.begin(), from.specs.end(),
+                                     [&](int s) { return layouts().between(s, spec) > 0; });
+      const bool copied = alone && (from.specs.size() > 1 || from.specs[0] != spec);
+      if (count[spec] > (alone ? 0 : 1) && (costs || copied)) shared.push_back(spec);
     }
     return shared;
   }
 
-  void add_copy(int spec, const std::vector<Reader>& readers) {
-    const int copy = static_cast<int>(instance_.problem.nodes.size());
-    instance_.problem.nodes.push_back({{0, 0}, {}});
-    add_edge(value_.node, copy, copy_table(spec, readers.front().use.runs));
-    for (const Reader& reader : readers) add_edge(copy, reader.node, reading_table(reader, spec));
+  End end(int node, const std::vector<int>& specs, const Use& use) {
+    std::vector<int> key = {type_};
+    key.insert(key.end(), specs.begin(), specs.end());
+    const int list = lists_.try_emplace(std::move(key), static_cast<int>(lists_.size())).first->second;
+    return {node, specs, list, use};
   }
 
-  /// Producer's strategy x {absent, present}.
-  ilp::Table copy_table(int spec, int runs) {
-    ilp::Table& table = copy_tables_[{value_.choices, value_.result, spec, runs}];
-    if (table) return table;
-    std::vector<std::int64_t> costs;
-    for (int from : produced()) {
-      costs.push_back(0);
-      costs.push_back(in_units(runs * layouts().between(from, spec)));
+  /// A node whose strategies are the distinct specs of `hub`.
+  End spec_end(const End& hub) {
+    std::vector<int> distinct = hub.specs;
+    std::sort(distinct.begin(), distinct.end());
+    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+    ilp::Table& table = following_tables_[hub.list];
+    if (!table) {
+      std::vector<std::int64_t> costs;
+      for (int spec : hub.specs) {
+        for (int state : distinct) costs.push_back(spec == state ? 0 : ilp::kInfinite);
+      }
+      table = ilp::table(std::move(costs));
     }
-    return table = ilp::table(std::move(costs));
+    const int node = add_free_node(distinct.size());
+    add_edge(hub.node, node, table);
+    return end(node, distinct, hub.use);
   }
 
-  /// {absent, present} x reader's strategy.
-  ilp::Table reading_table(const Reader& reader, int spec) {
-    ilp::Table& table = reading_tables_[{reader.choices, reader.operand, spec}];
+  int add_free_node(std::size_t strategies) {
+    instance_.problem.nodes.push_back({std::vector<std::int64_t>(strategies, 0), {}});
+    return static_cast<int>(instance_.problem.nodes.size()) - 1;
+  }
+
+  void add_copy(int phase, int spec, const End& from, const std::vector<End>& wanting) {
+    const bool with_memory = memory_ && memory_->matters(value_);
+    std::vector<Region> regions;
+    std::vector<Use> uses;
+    for (const End& to : wanting) {
+      if (std::find(to.specs.begin(), to.specs.end(), spec) == to.specs.end()) continue;
+      regions.push_back(region_of_use(graph_, to.use.id));
+      uses.push_back(to.use);
+    }
+    std::sort(regions.begin(), regions.end());
+    regions.erase(std::unique(regions.begin(), regions.end()), regions.end());
+    std::vector<CopyState> states = copy_states(regions, with_memory);
+    const int node = add_free_node(states.size());
+    if (with_memory) instance_.problem.nodes.back().usages = memory_->of_copy(value_, spec, states, uses);
+    add_edge(from.node, node, copy_table(spec, from, states, regions, wanting.front().use.runs));
+    for (const End& to : wanting) add_edge(node, to.node, reading_table(spec, to, states, regions));
+    instance_.copies.push_back({node, value_, phase, spec, std::move(states)});
+  }
+
+  /// Number of a list of states, which follow from the regions.
+  int states_key(const std::vector<CopyState>& states, const std::vector<Region>& regions) const {
+    int key = states.size() > 2 ? 1 : 0;
+    for (Region region : regions) key |= 2 << static_cast<int>(region);
+    return key;
+  }
+
+  /// Producer's specs x states: every making costs.
+  ilp::Table copy_table(int spec, const End& from, const std::vector<CopyState>& states,
+                        const std::vector<Region>& regions, int runs) {
+    ilp::Table& table = copy_tables_[{from.list, spec, states_key(states, regions), runs}];
     if (table) return table;
     std::vector<std::int64_t> costs;
-    for (int wanted : *reader.wanted) costs.push_back(wanted == spec ? ilp::kInfinite : 0);
-    costs.resize(2 * costs.size(), 0);
-    return table = ilp::table(std::move(costs));
-  }
-
-  void add_direct(const Reader& reader, const std::vector<int>& shared, int set) {
-    const std::array<int, 6> key = {value_.choices, value_.result, reader.choices,
-                                    reader.operand, set,           reader.use.runs};
-    const auto [place, added] = direct_tables_.try_emplace(key);
-    if (added) place->second = direct_table(reader, shared);
-    add_edge(value_.node, reader.node, place->second);
-  }
-
-  ilp::Table direct_table(const Reader& reader, const std::vector<int>& shared) const {
-    std::vector<std::int64_t> costs;
-    costs.reserve(produced().size() * reader.wanted->size());
-    for (int from : produced()) {
-      for (int to : *reader.wanted) {
-        const bool copied = std::binary_search(shared.begin(), shared.end(), to);
-        costs.push_back(copied ? 0 : in_units(reader.use.runs * layouts().between(from, to)));
+    for (int have : from.specs) {
+      for (const CopyState& state : states) {
+        const std::int64_t once = in_units(runs * layouts().between(have, spec));
+        const std::int64_t makings = static_cast<std::int64_t>(state.makings.size());
+        costs.push_back(state.own                               ? (have == spec ? 0 : ilp::kInfinite)
+                        : makings > 0 && once >= ilp::kInfinite ? once
+                                                                : makings * once);
       }
     }
-    return ilp::table(std::move(costs));
+    return table = ilp::table(std::move(costs));
+  }
+
+  /// States x reader's specs: what is read must exist.
+  ilp::Table reading_table(int spec, const End& to, const std::vector<CopyState>& states,
+                           const std::vector<Region>& regions) {
+    const Region region = region_of_use(graph_, to.use.id);
+    ilp::Table& table =
+        reading_tables_[{to.list, spec, states_key(states, regions), static_cast<int>(region)}];
+    if (table) return table;
+    std::vector<std::int64_t> costs;
+    for (const CopyState& state : states) {
+      for (int wanted : to.specs)
+        costs.push_back(wanted == spec && !covers(state, region) ? ilp::kInfinite : 0);
+    }
+    return table = ilp::table(std::move(costs));
+  }
+
+  ilp::Table direct_table(const End& from, const End& to, const std::vector<int>& shared, int set) {
+    ilp::Table& table = direct_tables_[{from.list, to.list, set, to.use.runs}];
+    if (table) return table;
+    std::vector<std::int64_t> costs;
+    costs.reserve(from.specs.size() * to.specs.size());
+    for (int have : from.specs) {
+      for (int wanted : to.specs) {
+        const bool copied = std::binary_search(shared.begin(), shared.end(), wanted);
+        costs.push_back(copied ? 0 : in_units(to.use.runs * layouts().between(have, wanted)));
+      }
+    }
+    return table = ilp::table(std::move(costs));
   }
 
   void add_edge(int a, int b, const ilp::Table& table) {
@@ -161,24 +238,21 @@ class InstanceBuilder {
 
   const Graph& graph_;
   const SearchSpace& space_;
+  MemoryUsage* memory_;
   Instance instance_;
-  struct {
-    int node = 0, choices = 0, result = 0;
-  } value_;  ///< the value being added: its producer
-  std::map<std::vector<int>, int> shared_sets_;
-  std::map<std::array<int, 6>, ilp::Table> direct_tables_;
-  std::map<std::array<int, 4>, ilp::Table> copy_tables_;
-  std::map<std::array<int, 3>, ilp::Table> reading_tables_;
+  int value_ = 0, type_ = 0;  ///< being added
+  std::map<std::vector<int>, int> lists_, shared_sets_;
+  std::map<int, ilp::Table> following_tables_;
+  std::map<std::array<int, 4>, ilp::Table> direct_tables_, copy_tables_, reading_tables_;
 };
 
 Reader reader_of(const Graph& graph, const SearchSpace& space, const Use& use) {
   const int num_nodes = static_cast<int>(graph.nodes.size()),
             num_updates = static_cast<int>(graph.updates.size());
-  if (use.id < num_nodes)
-    return {use.id, space.of_node[use.id], use.operand, &space.of(use.id).wanted[use.operand], use};
-  if (use.id >= num_nodes + num_updates) return {num_nodes, -1, -1, &kReplicatedOnly, use};
+  if (use.id < num_nodes) return {use.id, &space.of(use.id).wanted[use.operand], use};
+  if (use.id >= num_nodes + num_updates) return {num_nodes, &kReplicatedOnly, use};
   const int input = graph.values[graph.updates[use.id - num_nodes].input].producer;
-  return {input, space.of_node[input], -1, &space.of(input).produced[0], use};
+  return {input, &space.of(input).produced[0], use};
 }
 
 }  // namespace
@@ -196,8 +270,11 @@ std::int64_t units(double seconds, double units_per_second) {
   return std::isfinite(seconds) ? std::llround(seconds * units_per_second) : ilp::kInfinite;
 }
 
-Instance build_instance(const Graph& graph, const SearchSpace& space) {
-  return InstanceBuilder(graph, space).run();
+Instance build_instance(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
+                        std::optional<std::int64_t> memory_budget_bytes) {
+  if (!memory_budget_bytes) return InstanceBuilder(graph, space, nullptr).run();
+  MemoryUsage memory(graph, space, mesh, *memory_budget_bytes);
+  return InstanceBuilder(graph, space, &memory).run();
 }
 
 }  // namespace alpa

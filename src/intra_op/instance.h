@@ -1,10 +1,18 @@
 #pragma once
 /// The search space as a problem for the solver. Its nodes are, in order: the nodes of the graph; one for
-/// the metrics, which want their values replicated; and a two-state node (0 absent, 1 present) for each
-/// copy of a value that several uses might share. What a copy costs stands on its edge to the producer; its
-/// edges to the uses forbid reading an absent copy. A use that alone could want a spec pays on its edge to
-/// the producer.
+/// the metrics, which want their values replicated; and, for each value of which several uses might share a
+/// copy, nodes for the spec it is left in, for the spec that each use wants (they follow from strategies,
+/// but tables over specs are smaller than tables over strategies), and a node for each copy. What a copy
+/// costs stands on its edge to the producer's spec; its edges to the uses' specs forbid reading an absent
+/// copy. A use that alone could want a spec pays on its edge to the producer.
+///
+/// A copy is absent or present. Under a memory budget every copy has a node, and its states say when it
+/// exists: in which regions, and whether it is kept from one to the next or made again (ZeRO-3 gathers its
+/// parameters in the forward and again in the backward pass).
+#include <optional>
+
 #include "alpa/ilp/problem.h"
+#include "live_ranges.h"
 #include "search_space.h"
 #include "uses.h"
 
@@ -13,7 +21,6 @@ namespace alpa {
 /// Somebody who wants a value in a spec that depends on his strategy.
 struct Reader {
   int node = -1;                             ///< of the solver's problem
-  int choices = -1, operand = -1;            ///< say where `wanted` comes from; equal for equal `wanted`
   const std::vector<int>* wanted = nullptr;  ///< spec per strategy
   Use use;
 };
@@ -22,12 +29,39 @@ struct Reader {
 /// replaces.
 std::vector<std::vector<Reader>> readers_of_values(const Graph& graph, const SearchSpace& space);
 
+/// A copy made before the first use in region `first` and kept to the last use in region `last`.
+struct Making {
+  Region first = Region::forward, last = Region::forward;
+};
+
+/// What a copy node can choose: the makings, in order; none of them and not `own`: absent.
+struct CopyState {
+  std::vector<Making> makings;
+  bool own = false;  ///< the producer leaves the value in this spec
+};
+
+/// States of a copy read in these regions, absent first. Without memory: absent, and made once for all.
+std::vector<CopyState> copy_states(const std::vector<Region>& regions, bool with_memory);
+
+/// True if a use in this region can read the copy.
+bool covers(const CopyState& state, Region region);
+
+struct Copy {
+  int node = -1, value = -1, phase = 0, spec = -1;
+  std::vector<CopyState> states;
+};
+
 struct Instance {
   ilp::Problem problem;
   double units_per_second = 1e9;  ///< of costs: nanoseconds, coarser only where their sum would overflow
+  std::vector<Copy> copies;
 };
 
-Instance build_instance(const Graph& graph, const SearchSpace& space);
+/// Without `memory`, nothing is said about bytes. With it, the usage of every node is the bytes it makes
+/// live, over the points of `live_ranges`, and the limit is the budget less what is too small to be worth a
+/// row.
+Instance build_instance(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
+                        std::optional<std::int64_t> memory_budget_bytes = {});
 
 /// Whole units; kInfinite for infinity.
 std::int64_t units(double seconds, double units_per_second);

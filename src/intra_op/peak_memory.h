@@ -1,0 +1,17 @@
+#pragma once
+/// Bytes that a plan makes live on the device that holds most.
+#include "alpa/intra_op/plan.h"
+
+namespace alpa {
+
+struct PeakMemory {
+  std::int64_t bytes = 0;
+  int point = 0;  ///< a node, or the number of nodes for the end of the step
+};
+
+/// Largest sum over the points of the step, and the first point where it is reached: values from where they
+/// are made to the last use that reads them or reshards them, copies from their first use to their last.
+/// Operators in place count once (live_ranges.h).
+PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph);
+
+}  // namespace alpa
