@@ -1,5 +1,5 @@
 # tests/<folder>/*.cc -> one program test_<folder>; every file <x>_test.cc in it is one ctest entry
-# "<folder>/<x>" with the label <folder>.
+# "<folder>/<x>" with the label <folder>; <x>_slow_test.cc has the label slow instead, which the presets leave out.
 set(ALPA_TEST_TIMEOUT 120 CACHE STRING "Seconds after which a test entry fails")
 
 add_library(alpa_test_main OBJECT ${PROJECT_SOURCE_DIR}/tests/main.cc)
@@ -29,6 +29,9 @@ function(alpa_add_test_folder folder)
     # A file whose cases all vanished must not pass: doctest itself is content with zero of them.
     set_tests_properties(${folder}/${entry} PROPERTIES
       LABELS ${folder} TIMEOUT ${ALPA_TEST_TIMEOUT} FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+    if(entry MATCHES "_slow$")
+      set_tests_properties(${folder}/${entry} PROPERTIES LABELS slow TIMEOUT 7200)
+    endif()
   endforeach()
 endfunction()
 

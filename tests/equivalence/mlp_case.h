@@ -1,0 +1,47 @@
+#pragma once
+/// Runs of small MLPs under every kind of plan, to be compared with the run on one device.
+#include <alpa/alpa.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace alpa::testing {
+
+/// What a model has beside dense layers and ReLU.
+enum class Trait : std::uint8_t { plain, bias, tied, residual };
+
+/// What is computed.
+struct MlpCase {
+  Trait trait = Trait::bias;
+  int layers = 2;
+  bool adam = true;
+  DType dtype = f32;
+};
+
+/// How it is spread.
+struct Spread {
+  const char* method = "shard";
+  std::vector<int> mesh = {2};
+  int micro_batches = 1;
+};
+
+std::string to_string(const MlpCase& model);
+std::string to_string(const Spread& spread);
+
+/// Everything the state holds after three steps, by name.
+using Contents = std::map<std::string, std::vector<double>>;
+
+/// The run on one device, whole batch at once.
+Contents run_serial(const MlpCase& model);
+
+/// The run under `spread`; checks on the way that planned peak and traffic are the measured ones.
+Contents run_spread(const MlpCase& model, const Spread& spread);
+
+/// Largest deviation of any tensor, as a share of the largest element of the reference tensor.
+double deviation(const Contents& run, const Contents& reference);
+
+/// What `deviation` may be: 1e-5 in f32, 1e-10 in f64.
+double tolerance(DType dtype);
+
+}  // namespace alpa::testing
