@@ -38,12 +38,14 @@ PlannerStatistics statistics_of(const ilp::Solution& solution) {
   return statistics;
 }
 
-/// The plan's own price must be the solver's, up to the rounding of every cost to whole units.
+/// The plan's own price must be the solver's, up to the rounding of every cost to whole units. Where time
+/// ran out, the solver may have paid for a copy that nothing reads; the plan then costs less.
 void check_objective(const PlanCost& cost, const ilp::Solution& solution, const Instance& instance) {
   const double solved = static_cast<double>(solution.cost) / instance.units_per_second;
   const double terms = static_cast<double>(instance.problem.nodes.size() + instance.problem.edges.size());
   const double tolerance = terms / instance.units_per_second + 1e-9 * std::abs(solved);
-  invariant(std::abs(cost.objective_seconds - solved) <= tolerance,
+  const double difference = solved - cost.objective_seconds;
+  invariant(difference >= -tolerance && (difference <= tolerance || !solution.optimal),
             "the plan costs {} s but the solver's objective is {} s (tolerance {} s)",
             cost.objective_seconds, solved, tolerance);
 }
