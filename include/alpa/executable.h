@@ -21,7 +21,8 @@ class Metrics {
   double loss() const { return (*this)["loss"]; }
   /// Throws Error naming the known metrics.
   double operator[](const std::string& name) const;
-  const std::map<std::string, double>& values() const { return values_; }
+  const std::map<std::string, double>& values() const& { return values_; }
+  std::map<std::string, double> values() && { return std::move(values_); }
 
  private:
   std::map<std::string, double> values_;
