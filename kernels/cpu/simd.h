@@ -82,6 +82,11 @@ using F64 = Numbers<double, Float64s, Mask64, kLanes64>;
 ALPA_INLINE Int32s bits(F32 x) { return reinterpret_cast<Int32s>(x.v); }
 ALPA_INLINE F32 from_bits(Int32s x) { return reinterpret_cast<Float32s>(x); }
 ALPA_INLINE Int32s broadcast(std::int32_t x) { return Int32s{} + x; }
+/// a + b modulo 2^32.
+ALPA_INLINE Int32s add_wrapped(Int32s a, Int32s b) {
+  return reinterpret_cast<Int32s>(reinterpret_cast<Word32s>(a) + reinterpret_cast<Word32s>(b));
+}
+ALPA_INLINE Int32s add_wrapped(Int32s a, std::int32_t b) { return add_wrapped(a, broadcast(b)); }
 ALPA_INLINE Word32s shift_right(Int32s x, int by) { return reinterpret_cast<Word32s>(x) >> by; }
 
 ALPA_INLINE F32 abs(F32 x) { return from_bits(bits(x) & broadcast(0x7fffffff)); }
@@ -186,7 +191,7 @@ ALPA_INLINE F32 log(F32 x) {
   const Mask32 subnormal = x < F32(1.17549435e-38f);
   const F32 scaled = select(subnormal, x * F32(8388608.0f), x);
   // Mantissa in [sqrt(1/2), sqrt(2)), exponent e.
-  const Int32s shifted = bits(scaled) - 0x3f3504f3;
+  const Int32s shifted = add_wrapped(bits(scaled), -0x3f3504f3);
   const F32 e =
       F32(__builtin_convertvector(shifted >> 23, Float32s)) - select(subnormal, F32(23.0f), F32(0.0f));
   const F32 f = from_bits((shifted & 0x007fffff) + 0x3f3504f3) - F32(1.0f);
@@ -294,7 +299,7 @@ ALPA_INLINE void store_words(void* out, Int32s x) {
 /// Bits of the nearest bf16, as in alpa/base/half.h, in the lower half of each word.
 ALPA_INLINE Int32s bf16_bits(F32 x) {
   const Int32s b = bits(x);
-  const Int32s rounded = b + 0x7fff + ((b >> 16) & 1);
+  const Int32s rounded = add_wrapped(b, 0x7fff + ((b >> 16) & 1));
   const Int32s chosen = (b & 0x7fffffff) > 0x7f800000 ? (b | 0x400000) : rounded;
   return reinterpret_cast<Int32s>(shift_right(chosen, 16));
 }

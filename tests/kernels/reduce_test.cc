@@ -69,6 +69,7 @@ TEST_CASE("reductions equal the naive loop, with any number of threads alike") {
     for (DType dtype : {f32, bf16, f16, f64, i32, u8})
       for (bool sum : {true, false}) {
         if (sum && dtype == u8) continue;
+        if (num_elements(c.shape) > 10000 && dtype != f32 && dtype != bf16) continue;
         const bool nothing = num_elements(c.shape) == 0;
         if (nothing && !is_floating(dtype)) continue;
         const HostTensor x = random_tensor({dtype, c.shape}, ++seed);
