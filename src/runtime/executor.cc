@@ -2,6 +2,7 @@
 #include "alpa/runtime/executor.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <mutex>
 
@@ -103,14 +104,14 @@ struct Executor::Impl {
   }
 
   void check_owner(const DeviceState& state) const {
-    require(state.owner == this,
+    require(state.owner == number,
             "executor: this state was made by another executor; use the one whose make_state returned it");
   }
 
   std::shared_ptr<DeviceState> allocate(std::uint64_t seed) const {
     auto state = std::make_shared<DeviceState>();
     state->seed = seed;
-    state->owner = this;
+    state->owner = number;
     for (const auto& device : devices) {
       const std::int64_t bytes = device->program().arena_bytes;
       state->allocators.emplace_back();
@@ -228,6 +229,12 @@ struct Executor::Impl {
               name, value, step);
   }
 
+  static std::uint64_t next_number() {
+    static std::atomic<std::uint64_t> last{0};
+    return ++last;
+  }
+
+  const std::uint64_t number = next_number();  ///< of this executor in the process, never given twice
   SpmdProgram program;
   ExecutorOptions options;
   Groups groups, communication_groups;

@@ -32,9 +32,9 @@ class DeviceState {
   std::vector<DeviceAllocator> allocators;  ///< per device
   std::vector<std::byte*> arenas;           ///< per device
   std::uint64_t seed = 0;
-  std::int64_t steps = 0;       ///< taken so far; random operators draw by it
-  const void* owner = nullptr;  ///< the executor
-  std::string failure;          ///< why it can't be used any more; empty: it can
+  std::int64_t steps = 0;   ///< taken so far; random operators draw by it
+  std::uint64_t owner = 0;  ///< number of the executor that made it
+  std::string failure;      ///< why it can't be used any more; empty: it can
 };
 
 }  // namespace alpa
