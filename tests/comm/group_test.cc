@@ -344,6 +344,32 @@ TEST_CASE("abort makes waiting members and every later call throw Aborted within
   CHECK(std::chrono::steady_clock::now() - started < std::chrono::seconds(1));
 }
 
+TEST_CASE("an abort at any moment ends every member, and none reads a tensor whose owner has left") {
+  constexpr int n = 3;
+  for (int round = 0; round < 100; ++round) {
+    auto group = comm::make_thread_group(n);
+    std::atomic<int> ended{0};
+    std::thread aborting([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(10 * round));
+      group->abort();
+    });
+    run_members(n, [&](int m) {
+      try {
+        for (;;) {
+          Tensor own({f32, {64}}), whole({f32, {192}});  // freed when the call throws
+          group->all_gather(m, own.view, whole.view, 0, 64);
+          if (m < 2) group->send(m, own.view, m + 1);
+          if (m > 0) group->receive(m, own.view, m - 1);
+        }
+      } catch (const comm::Aborted&) {
+        ++ended;
+      }
+    });
+    aborting.join();
+    CHECK(ended == n);
+  }
+}
+
 TEST_CASE("calls that do not match throw Bug on every member instead of hanging") {
   constexpr int n = 2;
   auto group = comm::make_thread_group(n);

@@ -22,6 +22,7 @@ thread_local bool asked_to_count = false;
 
 void* allocate(std::size_t bytes, std::size_t alignment) {
   if (counting && !asked_to_count) ++allocations;
+  if (bytes > std::size_t{1} << 47) return nullptr;  // sanitizers end the process when asked for that much
   void* memory = nullptr;
   if (posix_memalign(&memory, std::max(alignment, sizeof(void*)), std::max<std::size_t>(bytes, 1)) != 0)
     return nullptr;
