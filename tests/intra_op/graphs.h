@@ -14,7 +14,7 @@ namespace alpa::testing {
 struct MlpShape {
   int layers = 2;
   std::int64_t batch = 8, width = 8;
-  std::int64_t hidden = 0;       ///< width of odd layers' results; 0: the same
+  std::int64_t hidden = 0;  ///< width of odd layers' results; 0: the same
   int num_micro_batches = 1;
   bool bias = true;
 };
@@ -29,7 +29,11 @@ inline void adam(Builder& g, const Values& gradients) {
     const Value m = g.input(InputKind::state, name + ".adam_m", parameters[i].type());
     const Value v = g.input(InputKind::state, name + ".adam_v", parameters[i].type());
     const Values updated = g.emit(ops::adam_update, {parameters[i], m, v, gradients[i], rate, step},
-                                  {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", 0.0}, {"decoupled", std::int64_t{1}}});
+                                  {{"beta1", 0.9},
+                                   {"beta2", 0.999},
+                                   {"epsilon", 1e-8},
+                                   {"weight_decay", 0.0},
+                                   {"decoupled", std::int64_t{1}}});
     g.update(parameters[i], updated[0]);
     g.update(m, updated[1]);
     g.update(v, updated[2]);
@@ -49,7 +53,8 @@ inline Values accumulated(Builder& g, const Values& gradients, const std::string
   return sums;
 }
 
-/// L x Dense with ReLU after all but the last, loss mean((out - y)²), Adam: test_mlp.py of the reference, with batches as inputs.
+/// L x Dense with ReLU after all but the last, loss mean((out - y)²), Adam: test_mlp.py of the reference,
+/// with batches as inputs.
 inline Graph mlp_graph(const MlpShape& shape) {
   Builder g(shape.num_micro_batches);
   Value h = g.input(InputKind::batch, "x", {f32, {shape.batch, shape.width}});

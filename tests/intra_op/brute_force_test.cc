@@ -1,0 +1,272 @@
+// The planner against enumeration of all strategy combinations: every node any strategy of its rule,
+// nothing pruned, resharding paid once per value and target.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+#include "alpa/base/error.h"
+#include "alpa/intra_op/auto_shard.h"
+#include "alpa/ops/all_ops.h"
+#include "alpa/ops/ops.h"
+
+using namespace alpa;
+
+namespace {
+
+using Random = std::mt19937_64;
+
+int below(Random& random, int n) { return static_cast<int>(random() % static_cast<std::uint64_t>(n)); }
+
+/// A value as the enumeration sees it: who makes it, who wants it, and seconds between specs.
+struct Wanting {
+  int node, group;         // uses of one group share copies; group 1 runs once per step
+  std::vector<int> specs;  // per strategy of `node`
+};
+struct Flow {
+  int producer, last;      // `last`: once nodes 0..last are decided, its price is known
+  std::vector<int> specs;  // per strategy of the producer
+  std::vector<Wanting> wanting;
+  std::vector<std::vector<double>> seconds;
+};
+
+class Enumeration {
+ public:
+  Enumeration(const Graph& graph, const DeviceMesh& mesh, const CostModel& model)
+      : graph_(graph), mesh_(mesh) {
+    for (const Node& node : graph.nodes) add_node(node, model);
+    for (int v = 0; v < static_cast<int>(graph.values.size()); ++v) add_flow(v, model);
+  }
+
+  double combinations() const {
+    double product = 1;
+    for (const auto& s : strategies_) product *= static_cast<double>(s.size());
+    return product;
+  }
+
+  double cheapest() {
+    choice_.assign(strategies_.size(), 0);
+    decide(0, 0);
+    return best_;
+  }
+
+ private:
+  void add_node(const Node& node, const CostModel& model) {
+    rules_.push_back(rule_of(graph_, node));
+    strategies_.push_back(all_strategies(rules_.back(), mesh_));
+    std::vector<TensorType> results;
+    for (int value : node.results) results.push_back(graph_.type(value));
+    const bool free = node.op == &ops::input || node.op == &ops::constant || node.op == &ops::reshape;
+    seconds_.emplace_back();
+    for (const Strategy& s : strategies_.back()) {
+      const double once = operator_seconds(rules_.back(), factor_of_axis(s, mesh_),
+                                           operand_types(graph_, node), results, mesh_, model);
+      seconds_.back().push_back(
+          free ? 0 : once * (node.region == Region::apply ? 1 : graph_.num_micro_batches));
+    }
+  }
+
+  void add_flow(int v, const CostModel& model) {
+    const ValueInfo& info = graph_.values[v];
+    std::vector<ShardingSpec> specs;
+    const auto number = [&](const ShardingSpec& spec) {
+      const auto at = std::find(specs.begin(), specs.end(), spec);
+      if (at != specs.end()) return static_cast<int>(at - specs.begin());
+      specs.push_back(spec);
+      return static_cast<int>(specs.size()) - 1;
+    };
+    Flow flow{info.producer, info.producer, {}, {}, {}};
+    for (const Strategy& s : strategies_[info.producer])
+      flow.specs.push_back(number(result_spec(rules_[info.producer], s, mesh_, info.index)));
+    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
+      const Node& node = graph_.nodes[n];
+      for (int j = 0; j < static_cast<int>(node.operands.size()); ++j) {
+        if (node.operands[j] != v) continue;
+        flow.wanting.push_back({n, group(node.region == Region::apply), {}});
+        for (const Strategy& s : strategies_[n])
+          flow.wanting.back().specs.push_back(number(operand_spec(rules_[n], s, mesh_, j)));
+      }
+    }
+    for (const Update& update : graph_.updates) {
+      if (update.value != v) continue;
+      const int input = graph_.values[update.input].producer;
+      flow.wanting.push_back(
+          {input, group(find_input(graph_, update.input)->kind == InputKind::state), {}});
+      for (const Strategy& s : strategies_[input])
+        flow.wanting.back().specs.push_back(number(result_spec(rules_[input], s, mesh_)));
+    }
+    for (const Metric& metric : graph_.metrics) {
+      if (metric.value == v)
+        flow.wanting.push_back(
+            {info.producer, group(true), std::vector<int>(strategies_[info.producer].size(), number({}))});
+    }
+    for (const Wanting& w : flow.wanting) flow.last = std::max(flow.last, w.node);
+    const std::vector<double> table = reshard_seconds(info.type, specs, specs, mesh_, model.reshard);
+    for (std::size_t i = 0; i < specs.size(); ++i)
+      flow.seconds.emplace_back(table.begin() + static_cast<std::ptrdiff_t>(i * specs.size()),
+                                table.begin() + static_cast<std::ptrdiff_t>((i + 1) * specs.size()));
+    flows_.push_back(std::move(flow));
+  }
+
+  int group(bool apply) const { return apply && graph_.num_micro_batches > 1 ? 1 : 0; }
+
+  double price(const Flow& flow) const {
+    const int from = flow.specs[choice_[flow.producer]];
+    std::vector<std::pair<int, int>> paid;
+    double seconds = 0;
+    for (const Wanting& w : flow.wanting) {
+      const std::pair<int, int> target(w.group, w.specs[choice_[w.node]]);
+      if (target.second == from || std::find(paid.begin(), paid.end(), target) != paid.end()) continue;
+      paid.push_back(target);
+      seconds += flow.seconds[from][target.second] * (w.group == 1 ? 1 : graph_.num_micro_batches);
+    }
+    return seconds;
+  }
+
+  void decide(int n, double so_far) {
+    if (so_far >= best_) return;
+    if (n == static_cast<int>(strategies_.size())) {
+      best_ = so_far;
+      return;
+    }
+    for (int s = 0; s < static_cast<int>(strategies_[n].size()); ++s) {
+      choice_[n] = s;
+      double seconds = so_far + seconds_[n][s];
+      for (const Flow& flow : flows_) {
+        if (flow.last == n) seconds += price(flow);
+      }
+      decide(n + 1, seconds);
+    }
+  }
+
+  const Graph& graph_;
+  const DeviceMesh& mesh_;
+  std::vector<Rule> rules_;
+  std::vector<std::vector<Strategy>> strategies_;
+  std::vector<std::vector<double>> seconds_;
+  std::vector<Flow> flows_;
+  std::vector<int> choice_;
+  double best_ = std::numeric_limits<double>::infinity();
+};
+
+Value random_operation(Random& random, const Values& values) {
+  const Value x = values[below(random, static_cast<int>(values.size()))],
+              y = values[below(random, static_cast<int>(values.size()))];
+  switch (below(random, 9)) {
+    case 0: return x.shape() == y.shape() ? x + y : relu(x);
+    case 1: return x.shape() == y.shape() ? x * y : square(x);
+    case 2:
+      return x.rank() == 2 && y.rank() == 2 && x.shape()[1] == y.shape()[0] ? einsum("ik,kj->ij", x, y)
+                                                                            : x * 2.0;
+    case 3:
+      return x.rank() == 2 && y.rank() == 2 && x.shape()[0] == y.shape()[0] ? einsum("ki,kj->ij", x, y)
+                                                                            : square(x);
+    case 4: return x.rank() > 0 ? reduce_sum(x, {below(random, x.rank())}) : x * x;
+    case 5: return x.rank() == 2 ? transpose(x) : x - y;
+    case 6: return x.rank() == 2 ? reshape(x, {x.shape()[0] * x.shape()[1]}) : relu(x);
+    case 7: return x.rank() == 2 && y.rank() == 1 && x.shape()[1] == y.shape()[0] ? x + y : square(x) - x;
+    default: return x.rank() == 2 ? reduce_max(x, {1}) : relu(x);
+  }
+}
+
+/// One or two inputs, operators on them, and whatever nobody reads becomes a metric, new state or an
+/// accumulator's increment.
+Graph random_graph(Random& random, int operations) {
+  const int micro_batches = below(random, 2) == 0 ? 2 : 1;
+  Builder g(micro_batches);
+  const auto extent = [&] { return std::vector<std::int64_t>{2, 3, 4, 6, 8}[below(random, 5)]; };
+  Values values = {g.input(InputKind::batch, "a", {f32, {extent(), extent()}})};
+  if (below(random, 2))
+    values.push_back(g.input(InputKind::state, "b", {f32, {values[0].shape()[1], extent()}}));
+  for (int i = 0; i < operations; ++i) {
+    try {
+      values.push_back(random_operation(random, values));
+    } catch (const Error&) {  // operands that do not fit: fewer operators
+    }
+  }
+  std::vector<bool> read(1000, false);
+  for (int n = 0; n < g.num_nodes(); ++n) {
+    for (int value : g.node(n).operands) read[value] = true;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Value v = values[i];
+    if (read[v.id] || g.node(g.producer(v.id)).op == &ops::input) continue;
+    read[v.id] = true;
+    if (v.rank() == 0 && micro_batches == 1) {
+      g.metric(fmt::format("m{}", i), v);
+    } else if (micro_batches == 1) {
+      g.update(g.input(InputKind::state, fmt::format("s{}", i), v.type()), v);
+    } else {
+      const Value sum = g.input(InputKind::accumulator, fmt::format("s{}", i), v.type());
+      const Value added = sum + v;
+      g.update(sum, added);
+      g.set_region(Region::apply);
+      g.update(g.input(InputKind::state, fmt::format("t{}", i), v.type()), relu(added));
+      g.set_region(Region::forward);
+    }
+  }
+  return g.finish();
+}
+
+double pick(Random& random, std::initializer_list<double> values) {
+  return values.begin()[below(random, static_cast<int>(values.size()))];
+}
+
+DeviceMesh random_mesh(Random& random) {
+  const std::vector<std::vector<int>> shapes = {{2}, {3}, {4}, {2, 2}, {2, 3}, {1, 4}};
+  std::vector<MeshAxis> axes;
+  for (int size : shapes[below(random, static_cast<int>(shapes.size()))])
+    axes.push_back({std::string(1, static_cast<char>('x' + axes.size())), size, pick(random, {0, 1, 5}),
+                    pick(random, {0.01, 0.1, 1})});
+  return DeviceMesh(axes);
+}
+
+CostModel random_model(Random& random) {
+  CostModel model;
+  model.device.flops_per_second[f32] = pick(random, {0, 1, 20});
+  model.device.memory_bytes_per_second = pick(random, {0, 5, 100});
+  model.device.launch_seconds = pick(random, {0, 0.5});
+  model.reshard.memory_bytes_per_second = model.device.memory_bytes_per_second;
+  model.reshard.launch_seconds = model.device.launch_seconds;
+  return model;
+}
+
+bool has_shared_value(const Graph& graph) {
+  const auto readers = consumers(graph);
+  return std::any_of(readers.begin(), readers.end(),
+                     [](const std::vector<int>& r) { return r.size() > 1; });
+}
+
+}  // namespace
+
+TEST_CASE("The plan of a small graph costs what the cheapest of all strategy combinations costs") {
+  int compared = 0, shared = 0, two_axes = 0, repeated = 0, resharded = 0;
+  for (std::uint64_t seed = 1; compared < 600; ++seed) {
+    Random random(seed);
+    const Graph graph = random_graph(random, 2 + below(random, 3));
+    const DeviceMesh mesh = random_mesh(random);
+    const CostModel model = random_model(random);
+    if (graph.nodes.size() < 3 || graph.nodes.size() > 7) continue;
+    Enumeration enumeration(graph, mesh, model);
+    if (enumeration.combinations() > 2e8) continue;
+    CAPTURE(seed);
+    CAPTURE(to_string(graph));
+    const ShardingPlan plan = auto_shard(graph, mesh, model, {});
+    verify(plan, graph);
+    const double expected = enumeration.cheapest();
+    REQUIRE(plan.cost.objective_seconds == doctest::Approx(expected).epsilon(1e-9));
+    REQUIRE(plan.cost.lower_bound_seconds == doctest::Approx(expected).epsilon(1e-9));
+    REQUIRE(evaluate(plan, graph, model).objective_seconds == plan.cost.objective_seconds);
+    ++compared;
+    shared += has_shared_value(graph);
+    two_axes += mesh.num_axes() == 2 && mesh.size(0) > 1;
+    repeated += graph.num_micro_batches > 1;
+    resharded += !plan.reshards.empty();
+  }
+  // The sample covers what it is meant to cover.
+  CHECK(shared > 300);
+  CHECK(two_axes > 120);
+  CHECK(repeated > 40);
+  CHECK(resharded > 200);
+}
