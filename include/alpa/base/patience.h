@@ -26,7 +26,8 @@ class Patience {
   }
 
  private:
-  static constexpr int kYields = 4;
+  static constexpr int kYields =
+      16;  ///< enough for every thread that shares the core to come to the same point
   static void relax();
   static void yield();
   int spins_;
