@@ -1,0 +1,183 @@
+// Plans as data: files, verification, the independent evaluator, the explanation.
+#include "alpa/intra_op/plan.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "alpa/base/error.h"
+#include "alpa/ops/ops.h"
+#include "intra_op/graphs.h"
+#include "intra_op/plans.h"
+
+using namespace alpa;
+using namespace alpa::testing;
+
+namespace {
+
+CostModel some_model() {
+  CostModel model;
+  model.device = {.memory_bytes = 1 << 30,
+                  .flops_per_second = {{f32, 1e9}},
+                  .memory_bytes_per_second = 1e9,
+                  .launch_seconds = 1e-6};
+  model.reshard.memory_bytes_per_second = 1e9;
+  model.reshard.launch_seconds = 1e-6;
+  return model;
+}
+
+DeviceMesh some_mesh(const std::vector<int>& sizes) { return mesh_of(sizes, {1e-6, 1e-6}, {1e-9, 1e-8}); }
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// Two matmuls of one row of weights each: small enough to look at.
+Graph small_graph() { return mlp_graph({.layers = 1, .batch = 8, .width = 4, .bias = false}); }
+
+}  // namespace
+
+TEST_CASE("A plan written and read back is the same plan, and planning again writes the same bytes") {
+  for (int micro_batches : {1, 2}) {
+    const Graph graph =
+        mlp_graph({.layers = 3, .batch = 64, .width = 96, .num_micro_batches = micro_batches});
+    const DeviceMesh mesh = some_mesh({2, 3});
+    const ShardingPlan plan = auto_shard(graph, mesh, some_model(), {});
+    const std::string text = to_json(plan, graph);
+    const ShardingPlan read = plan_from_json(text, graph, "plan.json");
+    CHECK(read.strategies == plan.strategies);
+    CHECK(read.specs == plan.specs);
+    CHECK(read.mesh == plan.mesh);
+    CHECK(to_json(read, graph) == text);
+    CHECK(to_json(auto_shard(graph, mesh, some_model(), {}), graph) == text);
+    CHECK(evaluate(read, graph, some_model()).objective_seconds == plan.cost.objective_seconds);
+  }
+}
+
+TEST_CASE("Uneven dimensions and device counts are planned, not refused") {
+  for (int devices : {3, 4, 5, 6, 7}) {
+    const Graph graph = mlp_graph({.layers = 2, .batch = 7, .width = 10});
+    for (const AutoShardOptions& options : {AutoShardOptions{}, data_parallel_options(), zero3_options()}) {
+      const ShardingPlan plan = auto_shard(graph, some_mesh({devices}), some_model(), options);
+      verify(plan, graph);
+      CHECK(plan.cost.gap() == 0);
+      if (options.split_batch_everywhere) CHECK(spec_of(plan, graph, "x") == "S0@0");
+    }
+  }
+}
+
+TEST_CASE("The evaluator prices a hand-worked plan") {
+  // x[8, 4] times w[4, 4], the batch over two devices; w replicated; one all_reduce of 64 bytes for its
+  // gradient.
+  const Graph graph = small_graph();
+  CostModel model;
+  model.device.flops_per_second[f32] = 1;
+  const ShardingPlan plan = auto_shard(graph, mesh_of({2}, {100}, {10}), model, data_parallel_options());
+  const PlanCost cost = evaluate(plan, graph, model);
+  // Gradient: 100 + 2 * 1/2 * 64 * 10; the loss likewise with 4 bytes.
+  CHECK(cost.communication_seconds == doctest::Approx(740 + 140));
+  // Per device 4 of 8 rows. Two matmuls 2*4*4*4 each; sub, square, its gradient 4*4 each; sum 4*4; mean's
+  // scalar product 1; the gradient's factor; adam 14 per weight.
+  double flops = 0;
+  for (const Node& node : graph.nodes) {
+    const Rule rule = rule_of(graph, node);
+    const bool has_rows = !rule.factors.empty() && std::any_of(rule.factors.begin(), rule.factors.end(),
+                                                               [](const Factor& f) { return f.size == 8; });
+    if (node.op != &ops::input && node.op != &ops::constant)
+      flops += alpa::flops(rule) / (has_rows ? 2 : 1);
+  }
+  CHECK(cost.compute_seconds == doctest::Approx(flops));
+  CHECK(cost.objective_seconds == cost.compute_seconds + cost.communication_seconds);
+}
+
+TEST_CASE("A plan for another graph is refused, naming both") {
+  const Graph graph = small_graph(),
+              other = mlp_graph({.layers = 1, .batch = 16, .width = 4, .bias = false});
+  const ShardingPlan plan = auto_shard(graph, some_mesh({2}), some_model(), {});
+  CHECK(error_of([&] { plan_from_json(to_json(plan, graph), other, "p.json"); }) ==
+        fmt::format("plan p.json: it was made for the graph {:016x} but this one is {:016x}; model, batch, "
+                    "optimizer or number of "
+                    "micro-batches differ, so plan again",
+                    structural_hash(graph), structural_hash(other)));
+  const Graph larger = mlp_graph({.layers = 2, .batch = 8, .width = 4, .bias = false});
+  CHECK(error_of([&] { verify(plan, larger); }) ==
+        fmt::format("plan: it has {} nodes and {} values but the graph has {} and {}; it was made for "
+                    "another graph, so plan again",
+                    graph.nodes.size(), graph.values.size(), larger.nodes.size(), larger.values.size()));
+}
+
+TEST_CASE("Malformed plan files are refused with place and remedy") {
+  const Graph graph = small_graph();
+  const std::string good =
+      to_json(auto_shard(graph, some_mesh({2}), some_model(), data_parallel_options()), graph);
+  const auto with = [&](const std::string& before, const std::string& after) {
+    std::string text = good;
+    const std::size_t place = text.find(before);
+    REQUIRE(place != std::string::npos);
+    text.replace(place, before.size(), after);
+    return error_of([&] { plan_from_json(text, graph, "p.json"); });
+  };
+  CHECK(with("{", "[") ==
+        "plan p.json: not JSON: error at byte 12; write one with save_plan or --save-plan");
+  CHECK(with("alpa.plan/1", "alpa.plan/0") ==
+        "plan p.json: schema \"alpa.plan/0\"; this version reads \"alpa.plan/1\"; plan again");
+  CHECK(with("\"method\"", "\"methods\"") == "plan p.json: method is missing");
+  CHECK(with("\"size\": 2", "\"size\": \"2\"") ==
+        "plan p.json: mesh.axes[0].size: found \"2\", expected a whole number");
+  CHECK(with("\"strategy\": \"f0@0\"", "\"strategy\": \"f0\"") ==
+        "plan p.json: nodes[0].strategy: strategy \"f0\": expected \"@\" and a mesh axis at \"\"; write "
+        "\"-\", or words like \"f0@1\" "
+        "(factor 0 split over mesh axis 1) and \"l0@0\" (linear set 0 partial over mesh axis 0)");
+  CHECK(
+      with("\"strategy\": \"f0@0\"", "\"strategy\": \"f7@0\"") ==
+      "plan: node 0 input \"x\" has the strategy \"f7@0\", which this operator does not have on a 2 mesh");
+  CHECK(with("\"strategy\": \"f0@0\"", "\"strategy\": \"-\"") ==
+        "plan: node 0 input \"x\" with the strategy \"-\" leaves result 0 as R, not as S0@0");
+  CHECK(with("\"kind\": \"all_reduce\"", "\"kind\": \"all_sum\"") ==
+        "plan p.json: reshards[0].steps[0].kind: found \"all_sum\", expected all_reduce, reduce_scatter, "
+        "all_gather, all_to_all, slice "
+        "or to_partial");
+  CHECK(with("\"kind\": \"all_reduce\"", "\"kind\": \"all_gather\"")
+            .find("no all_gather leads from P+@0 to R") != std::string::npos);
+}
+
+TEST_CASE("A plan that leaves a reader without its spec is refused") {
+  const Graph graph = small_graph();
+  ShardingPlan plan = auto_shard(graph, some_mesh({2}), some_model(), data_parallel_options());
+  REQUIRE(plan.reshards.size() == 2);
+  const int value = plan.reshards[1].value;
+  plan.reshards.pop_back();
+  CHECK(
+      error_of([&] { verify(plan, graph); }) ==
+      fmt::format(
+          "plan: metric \"loss\" wants value {} as R but it is left as P+@0 and no resharding provides it",
+          value));
+}
+
+TEST_CASE(
+    "The explanation says where parameters lie, what is communicated and why, and what the alternatives "
+    "cost") {
+  const Graph graph = mlp_graph({.layers = 2, .batch = 512, .width = 64});
+  const CostModel model = some_model();
+  const ShardingPlan plan = auto_shard(graph, some_mesh({4}), model, data_parallel_options());
+  const std::string text = explain(plan, graph, model);
+  CAPTURE(text);
+  CHECK(text.find("Plan \"data\" on a 4 mesh (4 devices): ") == 0);
+  CHECK(text.find("Proven: no plan of this method costs less.") != std::string::npos);
+  CHECK(text.find(
+            "dense0.kernel        f32[64, 64]: a copy on every device; every device updates its copy") !=
+        std::string::npos);
+  CHECK(text.find("all_reduce over x of f32[64, 64] from einsum") != std::string::npos);
+  CHECK(text.find(
+            "because it is left with partial over x (4 devices) and wanted with a copy on every device") !=
+        std::string::npos);
+  CHECK(text.find(" ms: ") != std::string::npos);
+  const ShardingPlan split = auto_shard(graph, some_mesh({4}), model, zero2_options());
+  CHECK(explain(split, graph, model)
+            .find("split over x (4 devices); updated in place, each device its part") != std::string::npos);
+}
