@@ -11,7 +11,7 @@ namespace {
 template <class Names>
 std::string quoted(const Names& names) {
   std::string text;
-  for (const std::string& name : names) text += fmt::format("{}'{}'", text.empty() ? "" : ", ", name);
+  for (const std::string& name : names) text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", name);
   return text;
 }
 
@@ -32,7 +32,7 @@ const Input* find_state(const Graph& graph, const std::string& name) {
 const Input& known_state(const Graph& graph, const std::string& name) {
   const Input* input = find_state(graph, name);
   if (input == nullptr)
-    fail("no parameter or optimizer state is called '{}'; known are {}", name, quoted(state_names(graph)));
+    fail("no parameter or optimizer state is called \"{}\"; known are {}", name, quoted(state_names(graph)));
   return *input;
 }
 
@@ -43,7 +43,7 @@ double Metrics::operator[](const std::string& name) const {
   if (found != values_.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& entry : values_) names.push_back(entry.first);
-  fail("the step reports no metric '{}'; its metrics are {}", name, quoted(names));
+  fail("the step reports no metric \"{}\"; its metrics are {}", name, quoted(names));
 }
 
 DistributedArray::DistributedArray(std::string name, TensorType type, ShardingSpec sharding,
@@ -126,7 +126,7 @@ TrainState Executable::init(std::uint64_t seed) const {
 }
 
 Metrics Executable::run(TrainState& state, const std::map<std::string, Array>& batch) const {
-  require(state.executor_ == impl_->executor,
+  require(&state.executor() == impl_->executor.get(),
           "this state belongs to another executable; make one with init() of this one and fill it with "
           "copy_from()");
   return Metrics(impl_->executor->run(*state.state_, batch, impl_->scalars(state.step() + 1)));

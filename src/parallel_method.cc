@@ -23,7 +23,7 @@ Method parse_method(std::string_view name) {
     if (own == name) return method;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", own);
   }
-  fail("'{}' is not a parallel method; the methods are {}", name, known);
+  fail("\"{}\" is not a parallel method; the methods are {}", name, known);
 }
 
 }  // namespace alpa

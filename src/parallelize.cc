@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 
 #include "alpa/cost/cost_model.h"
 #include "alpa/intra_op/auto_shard.h"
@@ -22,6 +23,9 @@ using Clock = std::chrono::steady_clock;
 
 /// Solutions of the integer program that are tried under a tightened budget before giving up.
 constexpr int kBudgetAttempts = 6;
+
+/// Every search gets at least this long, also after the time limit.
+constexpr double kLeastSeconds = 1;
 
 /// A method's kind and options as plain data.
 struct Settings {
@@ -153,28 +157,37 @@ Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOption
       least, least - budget, budget);
 }
 
-/// The planner counts bytes live at each point; the exact peak, known after lowering, is higher by padding,
-/// scratch and what packing loses. Where that breaks the budget, the planner gets that much less.
+/// Seconds the next search may take on each of `meshes`: what is left of the limit, shared.
+double seconds_left(const Options& options, Clock::time_point start, std::size_t meshes) {
+  const double spent = std::chrono::duration<double>(Clock::now() - start).count();
+  return std::max(options.solver_seconds - spent, kLeastSeconds) / static_cast<double>(meshes);
+}
+
+/// The best plan without a budget, if it fits, is the best plan. Else the planner is told the budget. It
+/// counts bytes live at each point; the exact peak, known after lowering, is higher by padding, scratch and
+/// what packing loses. Where that breaks the budget, the planner gets that much less.
 Planned plan_within_budget(const Graph& graph, const Settings& settings, const Cluster& cluster,
                            const Passes& passes) {
+  const Clock::time_point start = Clock::now();
   const std::vector<DeviceMesh> meshes = candidate_meshes(settings, cluster);
   const CostModel model = CostModel::of(cluster);
   AutoShardOptions search = search_options(settings);
   const std::int64_t budget = settings.options.memory_budget_bytes.value_or(cluster.device.memory_bytes);
-  if (budget > 0) search.memory_budget_bytes = budget;
-  std::int64_t least = 0;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (int attempt = 0; attempt < kBudgetAttempts; ++attempt) {
+    search.time_limit_seconds = seconds_left(settings.options, start, meshes.size());
     ShardingPlan plan;
     try {
       plan = auto_shard(graph, meshes, model, search);
     } catch (const Error&) {
-      if (attempt == 0) throw;
+      if (attempt <= 1) throw;
       break;
     }
     Planned planned = lower_plan(graph, std::move(plan), settings.options.executor, passes);
     if (budget <= 0 || planned.memory_bytes <= budget) return planned;
-    least = attempt == 0 ? planned.memory_bytes : std::min(least, planned.memory_bytes);
-    search.memory_budget_bytes = *search.memory_budget_bytes - (planned.memory_bytes - budget);
+    least = std::min(least, planned.memory_bytes);
+    const std::int64_t excess = search.memory_budget_bytes ? planned.memory_bytes - budget : 0;
+    search.memory_budget_bytes = search.memory_budget_bytes.value_or(budget) - excess;
     if (*search.memory_budget_bytes <= 0) break;
   }
   fail_budget(budget, least);

@@ -27,7 +27,7 @@ struct ParallelMethod {
   bool allow_all_to_all = true;
   /// Bytes a device may use; default: what the cluster says it has.
   std::optional<std::int64_t> memory_budget_bytes = {};
-  /// Then the best plan found so far is taken; its proven gap is reported.
+  /// Of all searches together; then the best plan found so far is taken, and its proven gap reported.
   double solver_seconds = 60;
   /// Every pass writes its result there: 01_graph.txt, 02_plan.json, …; empty: nowhere.
   std::string dump_dir = {};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <optional>
 
 #include "alpa/base/error.h"
@@ -133,10 +134,16 @@ ShardingPlan auto_shard(const Graph& graph, const std::vector<DeviceMesh>& meshe
                         const AutoShardOptions& options) {
   require(!meshes.empty(), "auto_shard: no mesh to plan for");
   std::optional<ShardingPlan> best;
+  std::exception_ptr first_failure;
   for (const DeviceMesh& mesh : meshes) {
-    ShardingPlan plan = auto_shard(graph, mesh, model, options);
-    if (!best || plan.cost.objective_seconds < best->cost.objective_seconds) best = std::move(plan);
+    try {
+      ShardingPlan plan = auto_shard(graph, mesh, model, options);
+      if (!best || plan.cost.objective_seconds < best->cost.objective_seconds) best = std::move(plan);
+    } catch (const Error&) {  // what one mesh cannot keep, another may
+      if (!first_failure) first_failure = std::current_exception();
+    }
   }
+  if (!best) std::rethrow_exception(first_failure);
   return *best;
 }
 

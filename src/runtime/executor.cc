@@ -226,7 +226,7 @@ struct Executor::Impl {
       require(std::isfinite(value),
               "metric \"{}\" is {} in step {}; lower the learning rate, clip gradients, or look for a "
               "division by zero or log of 0",
-              name, value, step);
+              name, std::isnan(value) ? std::abs(value) : value, step);
   }
 
   static std::uint64_t next_number() {

@@ -15,12 +15,12 @@ void check_inputs(const std::vector<BatchInput>& inputs) {
   require(!inputs.empty(), "a step needs at least one batch input, e.g. {{\"x\", {{f32, {{32, 784}}}}}}");
   for (const BatchInput& input : inputs) {
     const Shape& shape = input.type.shape;
-    require(!shape.empty(), "batch input '{}' is {}; its dimension 0 must be the batch", input.name,
+    require(!shape.empty(), "batch input \"{}\" is {}; its dimension 0 must be the batch", input.name,
             to_string(input.type));
     require(*std::min_element(shape.begin(), shape.end()) > 0,
-            "batch input '{}' is {}; every extent must be at least 1", input.name, to_string(input.type));
+            "batch input \"{}\" is {}; every extent must be at least 1", input.name, to_string(input.type));
     require(shape[0] == inputs[0].type.shape[0],
-            "batch input '{}' is {} but '{}' is {}; dimension 0 of all is the batch and must agree",
+            "batch input \"{}\" is {} but \"{}\" is {}; dimension 0 of all is the batch and must agree",
             input.name, to_string(input.type), inputs[0].name, to_string(inputs[0].type));
   }
 }
@@ -32,7 +32,7 @@ Batch make_batch(Builder& builder, const std::vector<BatchInput>& inputs) {
   for (const BatchInput& input : inputs) {
     TensorType type = input.type;
     require(type.shape[0] % parts == 0,
-            "{} micro-batches do not divide the batch of {} ('{}' is {}); choose a divisor of {}", parts,
+            "{} micro-batches do not divide the batch of {} (\"{}\" is {}); choose a divisor of {}", parts,
             type.shape[0], input.name, to_string(type), type.shape[0]);
     type.shape[0] /= parts;
     values.emplace(input.name, builder.input(InputKind::batch, input.name, type));
@@ -51,7 +51,7 @@ void check_scalar(const std::string& what, Value value) {
 LossAndMetrics trace_model(const Model& model, const Batch& batch) {
   LossAndMetrics result = model(batch);
   check_scalar("loss", result.loss);
-  for (const auto& [name, value] : result.metrics) check_scalar("metric '" + name + "'", value);
+  for (const auto& [name, value] : result.metrics) check_scalar("metric \"" + name + "\"", value);
   return result;
 }
 
@@ -82,7 +82,7 @@ std::map<std::string, Value> metric_sums(const LossAndMetrics& result, Accumulat
   std::map<std::string, Value> sums;
   sums.emplace("loss", accumulation.sum("loss.sum", result.loss));
   for (const auto& [name, value] : result.metrics) {
-    require(name != "loss", "a metric can't be called 'loss'; the loss itself is reported under this name");
+    require(name != "loss", "a metric can't be called \"loss\"; the loss itself is reported under this name");
     sums.emplace(name, accumulation.sum(name + ".sum", value));
   }
   return sums;
@@ -169,8 +169,8 @@ Value Batch::operator[](const std::string& name) const {
   const auto found = values_.find(name);
   if (found != values_.end()) return found->second;
   std::string known;
-  for (const auto& entry : values_) known += fmt::format("{}'{}'", known.empty() ? "" : ", ", entry.first);
-  fail("the batch has no input '{}'; its inputs are {}", name, known);
+  for (const auto& entry : values_) known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", entry.first);
+  fail("the batch has no input \"{}\"; its inputs are {}", name, known);
 }
 
 TrainingStep training_step(std::vector<BatchInput> inputs,

@@ -1,0 +1,81 @@
+// Mistakes in running a step: batches, states, names.
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "errors/error_text.h"
+#include "errors/small_model.h"
+
+using namespace alpa;
+using namespace alpa::testing;
+
+namespace {
+
+struct Running {
+  Executable train = parallelize(small_step(), DataParallel{}, Cluster::local(2));
+  TrainState state = train.init(0);
+
+  /// The error of a step on the small batch with one input replaced or added.
+  std::string error_with(const std::string& name, const Array& array) {
+    auto batch = small_batch();
+    batch[name] = array;
+    return error_of([&] { train.run(state, batch); });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("batches of wrong shape, element type or names") {
+  Running running;
+  CHECK(running.error_with("x", zeros({12, 5})) ==
+        "batch input \"x\" is f32[12, 5], but the step takes f32[12, 6]");
+  CHECK(running.error_with("x", zeros({0, 6})) ==
+        "batch input \"x\" is f32[0, 6], but the step takes f32[12, 6]");
+  CHECK(running.error_with("x", zeros({12, 6}, f64)) ==
+        "batch input \"x\" is f64[12, 6], but the step takes f32[12, 6]");
+  CHECK(running.error_with("z", zeros({12, 6})) ==
+        "no batch input is called \"z\"; known are \"x\", \"y\"");
+  CHECK(error_of([&] {
+          running.train.run(running.state, {{"x", zeros({12, 6})}});
+        }) == "batch input \"y\" is missing; give an array of type f32[12, 4]");
+  CHECK(running.train.run(running.state, small_batch()).loss() == 0);  // none of them did harm
+}
+
+TEST_CASE("names nobody knows") {
+  Running running;
+  const std::string known = "no parameter or optimizer state is called \"w\"; known are \"dense0.kernel\"";
+  CHECK(error_of([&] { running.state["w"]; }) == known);
+  CHECK(error_of([&] { running.state.set("w", zeros({1})); }) == known);
+  CHECK(error_of([&] { running.train.sharding_of("w"); }) == known);
+  CHECK(error_of([&] { running.train.run(running.state, small_batch())["accuracy"]; }) ==
+        "the step reports no metric \"accuracy\"; its metrics are \"loss\"");
+  CHECK(error_of([&] {
+          running.state.set("dense0.kernel", zeros({4, 6}));
+        }) == "state \"dense0.kernel\" is f32[6, 4], but the array is f32[4, 6]");
+}
+
+TEST_CASE("states of another executable, and none at all") {
+  Running running, other;
+  CHECK(error_of([&] { running.train.run(other.state, small_batch()); }) ==
+        "this state belongs to another executable; make one with init() of this one and fill it with "
+        "copy_from()");
+  TrainState empty;
+  CHECK(error_of([&] { running.train.run(empty, small_batch()); }) ==
+        "this TrainState is empty; make one with `executable.init(seed)`");
+  CHECK(error_of([&] { empty.names(); }) ==
+        "this TrainState is empty; make one with `executable.init(seed)`");
+}
+
+TEST_CASE("a loss that is not finite, if that is to be an error") {
+  auto batch = small_batch();
+  batch["y"] = Array(std::vector<float>(48, std::numeric_limits<float>::infinity()), {12, 4});
+  const Executable strict =
+      parallelize(small_step(), DataParallel{.executor = {.check_finite = true}}, Cluster::local(2));
+  TrainState state = strict.init(0);
+  strict.run(state, small_batch());
+  CHECK(error_of([&] { strict.run(state, batch); }) ==
+        "metric \"loss\" is inf in step 2; lower the learning rate, clip gradients, or look for a division "
+        "by zero or log of 0");
+  Running lenient;
+  CHECK(lenient.train.run(lenient.state, batch).loss() == std::numeric_limits<double>::infinity());
+}
