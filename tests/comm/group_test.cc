@@ -346,11 +346,11 @@ TEST_CASE("abort makes waiting members and every later call throw Aborted within
 
 TEST_CASE("an abort at any moment ends every member, and none reads a tensor whose owner has left") {
   constexpr int n = 3;
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < 30; ++round) {
     auto group = comm::make_thread_group(n);
     std::atomic<int> ended{0};
     std::thread aborting([&] {
-      std::this_thread::sleep_for(std::chrono::microseconds(10 * round));
+      std::this_thread::sleep_for(std::chrono::microseconds(30 * round));
       group->abort();
     });
     run_members(n, [&](int m) {
