@@ -1,6 +1,6 @@
 # tests/<folder>/*.cc -> one program test_<folder>; every file <x>_test.cc in it is one ctest entry
 # "<folder>/<x>" with the label <folder>; <x>_slow_test.cc has the label slow instead, which the presets leave out.
-set(ALPA_TEST_TIMEOUT 120 CACHE STRING "Seconds after which a test entry fails")
+set(ALPA_TEST_TIMEOUT 300 CACHE STRING "Seconds after which a test entry fails")
 
 add_library(alpa_test_main OBJECT ${PROJECT_SOURCE_DIR}/tests/main.cc)
 target_link_libraries(alpa_test_main PUBLIC doctest::doctest PRIVATE alpa_settings)
