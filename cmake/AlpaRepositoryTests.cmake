@@ -3,10 +3,10 @@
 # What only the compiler and the linker can say of the structure; the other claims are tests/structure/*_test.cc.
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ALPA_SANITIZE)
   add_test(NAME structure/headers_alone COMMAND ${PROJECT_SOURCE_DIR}/tests/structure/headers_alone.sh
-    ${CMAKE_CXX_COMPILER} ${PROJECT_SOURCE_DIR}/include
+    ${CMAKE_CXX_COMPILER} ${PROJECT_SOURCE_DIR}
     "-I$<JOIN:$<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>,;-I>"
     "-isystem$<JOIN:$<TARGET_PROPERTY:Eigen3::Eigen,INTERFACE_INCLUDE_DIRECTORIES>,;-isystem>" COMMAND_EXPAND_LISTS)
-  set_tests_properties(structure/headers_alone PROPERTIES LABELS structure TIMEOUT 300 PROCESSORS 2)
+  set_tests_properties(structure/headers_alone PROPERTIES LABELS structure TIMEOUT ${ALPA_TEST_TIMEOUT} PROCESSORS 2)
 endif()
 
 if(ALPA_ISA_KERNELS AND NOT ALPA_SANITIZE)
