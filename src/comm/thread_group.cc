@@ -74,38 +74,29 @@ class ThreadGroup final : public Group {
     });
   }
 
-  void reduce_scatter(int member, const KernelTensor& in, const KernelTensor& out, int dim,
-                      std::int64_t chunk, Combiner combiner) override {
-    call(member, {Operation::reduce_scatter, {&in, 1}, {&out, 1}}, [&] {
-      At from, to;
-      const BoxCopy box = BoxCopy::make(in.type.shape, origin(from, in.type.rank(), dim, member * chunk),
-                                        out.type.shape, origin(to, in.type.rank(), dim, 0), out.type.shape);
-      combine_box(member, box, out, combiner);
-      count(member, Operation::reduce_scatter, in.type.bytes(), (size() - 1) * out.type.bytes());
+  void reduce_scatter(int member, std::span<const KernelTensor> in, std::span<const KernelTensor> out,
+                      std::span<const ShardedDim> dims, Combiner combiner) override {
+    call(member, {Operation::reduce_scatter, in, out}, [&] {
+      for (std::size_t t = 0; t < in.size(); ++t) combine_shard(member, t, dims[t], combiner);
+      count(member, Operation::reduce_scatter, total_bytes(in), (size() - 1) * total_bytes(out));
     });
   }
 
-  void all_gather(int member, const KernelTensor& in, const KernelTensor& out, int dim,
-                  std::int64_t chunk) override {
-    call(member, {Operation::all_gather, {&in, 1}, {&out, 1}}, [&] {
-      for (int other = 0; other < size(); ++other) {
-        const KernelTensor& shard = members_[other].shown.in[0];
-        At from, to;
-        copy(shard, origin(from, shard.type.rank(), dim, 0), out,
-             origin(to, out.type.rank(), dim, other * chunk), shard.type.shape);
-      }
-      count(member, Operation::all_gather, out.type.bytes(), out.type.bytes() - in.type.bytes());
+  void all_gather(int member, std::span<const KernelTensor> in, std::span<const KernelTensor> out,
+                  std::span<const ShardedDim> dims) override {
+    call(member, {Operation::all_gather, in, out}, [&] {
+      for (std::size_t t = 0; t < in.size(); ++t) gather(t, out[t], dims[t]);
+      count(member, Operation::all_gather, total_bytes(out), total_bytes(out) - total_bytes(in));
     });
   }
 
-  void all_to_all(int member, const KernelTensor& in, const KernelTensor& out, int split_dim,
-                  std::int64_t split_chunk, int gather_dim, std::int64_t gather_chunk) override {
+  void all_to_all(int member, const KernelTensor& in, const KernelTensor& out, ShardedDim split,
+                  ShardedDim gathered) override {
     call(member, {Operation::all_to_all, {&in, 1}, {&out, 1}}, [&] {
       std::int64_t own = 0;
       for (int other = 0; other < size(); ++other) {
         const KernelTensor& shard = members_[other].shown.in[0];
-        const std::int64_t bytes =
-            exchange(member, other, shard, out, split_dim, split_chunk, gather_dim, gather_chunk);
+        const std::int64_t bytes = exchange(member, other, shard, out, split, gathered);
         if (other == member) own = bytes;
       }
       count(member, Operation::all_to_all, in.type.bytes(), out.type.bytes() - own);
@@ -213,17 +204,26 @@ class ThreadGroup final : public Group {
     return box.elements() * static_cast<std::int64_t>(size_of(to.type.dtype));
   }
 
+  /// Everybody's shard of tensor `t` into `out`.
+  void gather(std::size_t t, const KernelTensor& out, ShardedDim sharded) const {
+    for (int other = 0; other < size(); ++other) {
+      const KernelTensor& shard = members_[other].shown.in[t];
+      At from, to;
+      copy(shard, origin(from, shard.type.rank(), sharded.dim, 0), out,
+           origin(to, out.type.rank(), sharded.dim, other * sharded.chunk), shard.type.shape);
+    }
+  }
+
   /// `other`'s part for `member` of an all_to_all; returns its bytes.
   static std::int64_t exchange(int member, int other, const KernelTensor& shard, const KernelTensor& out,
-                               int split_dim, std::int64_t split_chunk, int gather_dim,
-                               std::int64_t gather_chunk) {
+                               ShardedDim split, ShardedDim gathered) {
     At from, to, box;
     const int rank = out.type.rank();
     std::copy(out.type.shape.begin(), out.type.shape.end(), box.begin());
-    box[gather_dim] = shard.type.shape[gather_dim];
+    box[gathered.dim] = shard.type.shape[gathered.dim];
     const Extents extent{box.data(), static_cast<std::size_t>(rank)};
-    return copy(shard, origin(from, rank, split_dim, member * split_chunk), out,
-                origin(to, rank, gather_dim, other * gather_chunk), extent);
+    return copy(shard, origin(from, rank, split.dim, member * split.chunk), out,
+                origin(to, rank, gathered.dim, other * gathered.chunk), extent);
   }
 
   /// This member's slice of the tensors laid end to end, combined and written to everybody; returns the
@@ -260,18 +260,24 @@ class ThreadGroup final : public Group {
     return (end - begin) * size;
   }
 
-  void combine_box(int member, const BoxCopy& box, const KernelTensor& out, Combiner combiner) {
+  /// This member's shard of tensor `t`, combined.
+  void combine_shard(int member, std::size_t t, ShardedDim sharded, Combiner combiner) {
     Member& own = members_[member];
-    const TensorType& type = own.shown.in[0].type;
-    const auto size = static_cast<std::int64_t>(size_of(type.dtype));
+    const KernelTensor& out = own.shown.out[t];
+    const TensorType& type = own.shown.in[t].type;
     for (const Member& other : members_)
-      invariant(other.shown.in[0].type == type && out.type.dtype == type.dtype,
+      invariant(other.shown.in[t].type == type && out.type.dtype == type.dtype,
                 "reduce_scatter: {} of member {} with {}", to_string(type), member,
-                to_string(other.shown.in[0].type));
-    box.for_each_run(0, box.runs(), [&](std::int64_t from, std::int64_t to) {
+                to_string(other.shown.in[t].type));
+    At from, to;
+    const BoxCopy box =
+        BoxCopy::make(type.shape, origin(from, type.rank(), sharded.dim, member * sharded.chunk),
+                      out.type.shape, origin(to, type.rank(), sharded.dim, 0), out.type.shape);
+    const auto size = static_cast<std::int64_t>(size_of(type.dtype));
+    box.for_each_run(0, box.runs(), [&](std::int64_t read, std::int64_t written) {
       for (std::size_t m = 0; m < members_.size(); ++m)
-        own.sources[m] = members_[m].shown.in[0].data + from * size;
-      own.targets[0] = out.data + to * size;
+        own.sources[m] = members_[m].shown.in[t].data + read * size;
+      own.targets[0] = out.data + written * size;
       combine(type.dtype, combiner, own.sources, {own.targets.data(), 1}, box.run);
     });
   }

@@ -130,36 +130,30 @@ class Emitter {
     return combiner == Combiner::sum ? 0 : -std::numeric_limits<double>::infinity();
   }
 
-  /// Extent of a full shard of `value` in dimension `dim`: the nominal chunk.
-  std::int64_t chunk(int value, int dim) const {
+  /// Dimension `dim` of `value` with the extent of a full shard.
+  ShardedDim sharded(int value, std::int64_t dim) const {
     const std::vector<int> first(program_.mesh.num_axes(), 0);
-    return shard_extent(graph_.type(value).shape[dim], program_.specs[value], dim, program_.mesh, first)
-        .extent;
+    const int d = static_cast<int>(dim);
+    return {
+        d,
+        shard_extent(graph_.type(value).shape[d], program_.specs[value], d, program_.mesh, first).extent};
   }
 
   CollectiveCall call(int n) const {
     const Attributes& attributes = node(n).attributes;
-    const int operand = node(n).operands[0], result = node(n).results[0];
     const auto& axes = attributes.integers("axes");
     CollectiveCall call;
     call.kind = collective_kind(node(n));
     call.group = program_.mesh.group(device_.rank, {axes.begin(), axes.end()});
-    if (attributes.contains("dim")) call.dim = static_cast<int>(attributes.integer("dim"));
-    if (attributes.contains("from_dim")) call.from_dim = static_cast<int>(attributes.integer("from_dim"));
-    switch (call.kind) {
-      case CollectiveKind::all_reduce:
-        call.combiner = program_.specs[operand].axes[axes[0]].combiner;
-        break;
-      case CollectiveKind::reduce_scatter:
-        call.combiner = program_.specs[operand].axes[axes[0]].combiner;
-        call.chunk = chunk(result, call.dim);
-        break;
-      case CollectiveKind::all_gather: call.chunk = chunk(operand, call.dim); break;
-      case CollectiveKind::all_to_all:
-        call.chunk = chunk(result, call.dim);
-        call.from_chunk = chunk(operand, call.from_dim);
-        break;
-    }
+    if (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce_scatter)
+      call.combiner = program_.specs[node(n).operands[0]].axes[axes[0]].combiner;
+    if (call.kind == CollectiveKind::all_reduce) return call;
+    const bool gathers = call.kind == CollectiveKind::all_gather;
+    const std::vector<std::int64_t>& dims = attributes.integers("dims");
+    for (std::size_t i = 0; i < dims.size(); ++i)
+      call.dims.push_back(sharded(gathers ? node(n).operands[i] : node(n).results[i], dims[i]));
+    if (call.kind == CollectiveKind::all_to_all)
+      call.from_dim = sharded(node(n).operands[0], attributes.integer("from_dim"));
     return call;
   }
 

@@ -23,9 +23,12 @@ std::string buffer_line(const DeviceProgram& device, int b) {
 
 std::string call_text(const CollectiveCall& call) {
   std::string text = fmt::format(" {}", name_of(call.kind));
-  if (call.from_dim >= 0) text += fmt::format(" dim {} chunk {} to", call.from_dim, call.from_chunk);
-  if (call.dim >= 0) text += fmt::format(" dim {} chunk {}", call.dim, call.chunk);
-  if (call.dim < 0 || call.kind == CollectiveKind::reduce_scatter)
+  if (call.kind == CollectiveKind::all_to_all)
+    text += fmt::format(" dim {} chunk {} to", call.from_dim.dim, call.from_dim.chunk);
+  for (const ShardedDim& sharded : call.dims)
+    text += fmt::format("{} dim {} chunk {}", &sharded == call.dims.data() ? "" : ",", sharded.dim,
+                        sharded.chunk);
+  if (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce_scatter)
     text += call.combiner == Combiner::sum ? " sum" : " max";
   text += " over";
   for (int rank : call.group) text += fmt::format(" {}", rank);

@@ -25,10 +25,10 @@ void run_collective(comm::Group& group, int member, const CollectiveCall& call, 
   switch (call.kind) {
     case CollectiveKind::all_reduce: return group.all_reduce(member, in, out, call.combiner);
     case CollectiveKind::reduce_scatter:
-      return group.reduce_scatter(member, in[0], out[0], call.dim, call.chunk, call.combiner);
-    case CollectiveKind::all_gather: return group.all_gather(member, in[0], out[0], call.dim, call.chunk);
+      return group.reduce_scatter(member, in, out, call.dims, call.combiner);
+    case CollectiveKind::all_gather: return group.all_gather(member, in, out, call.dims);
     case CollectiveKind::all_to_all:
-      return group.all_to_all(member, in[0], out[0], call.dim, call.chunk, call.from_dim, call.from_chunk);
+      return group.all_to_all(member, in[0], out[0], call.dims[0], call.from_dim);
   }
 }
 

@@ -1,158 +1,175 @@
 // src/spmd/bucket_collectives.cc — reductions early, small ones together
 #include <algorithm>
-#include <numeric>
+#include <compare>
+#include <map>
+#include <utility>
 
 #include <fmt/core.h>
 
+#include "alpa/ir/input.h"
+#include "live_bytes.h"
 #include "rewrite.h"
 
 namespace alpa {
 namespace {
 
-bool is_reduction(const Node& node) {
-  return node.op == &ops::all_reduce || node.op == &ops::reduce_scatter;
-}
-
-/// Where a node moves to: behind the node in this place, in this region.
-struct Place {
-  int after;
-  Region region;
-};
-
-/// Reductions follow the last producer of their operands. With several micro-batches they do not leave their region, which may run once
-/// for all of them.
-std::vector<Place> places_of(const Graph& graph) {
-  std::vector<Place> places;
-  int apply_start = -1;
-  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
-    const Node& node = graph.nodes[n];
-    if (apply_start < 0 && node.region == Region::apply) apply_start = n;
-    places.push_back({n, node.region});
-    if (!is_reduction(node)) continue;
-    const bool once_per_step = node.region == Region::apply && graph.num_micro_batches > 1;
-    Place place = once_per_step ? Place{apply_start - 1, Region::apply} : Place{-1, Region::forward};
-    for (int value : node.operands) {
-      const Place& producer = places[graph.values[value].producer];
-      place.after = std::max(place.after, producer.after);
-      place.region = std::max(place.region, producer.region);
-    }
-    places.back() = place;
-  }
-  return places;
-}
-
-/// The graph's nodes with every reduction in its place.
-std::vector<Node> reductions_early(const Graph& graph) {
-  const std::vector<Place> places = places_of(graph);
-  std::vector<int> order(graph.nodes.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return places[a].after < places[b].after; });
-  std::vector<Node> nodes;
-  for (int n : order) {
-    nodes.push_back(graph.nodes[n]);
-    nodes.back().region = places[n].region;
-  }
-  return nodes;
-}
-
-/// What all_reduces of one bucket have in common.
+/// What the members of one bucket have in common.
 struct Kind {
+  const OpDef* op;
   std::vector<std::int64_t> axes;
-  Combiner combiner;
+  Combiner combiner;  ///< of reductions
   DType dtype;
   Region region;
-  bool operator==(const Kind&) const = default;
+  auto operator<=>(const Kind&) const = default;
+};
+
+template <class T>
+void append_to(std::vector<T>& all, const std::vector<T>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+/// Nodes that become one. Until one of its results is read, the unit may move down.
+struct Unit {
+  std::vector<int> nodes;
+  int place = 0;           ///< the node in whose place it stands
+  std::int64_t bytes = 0;  ///< payload of a collective
+  bool read = false;
 };
 
 class Bucketing {
  public:
   Bucketing(const SpmdProgram& program, std::int64_t bucket_bytes)
-      : program_(program), bucket_bytes_(bucket_bytes) {}
+      : program_(program),
+        bucket_bytes_(bucket_bytes),
+        live_(program),
+        unit_of_(program.graph.nodes.size()) {}
 
   SpmdProgram run() {
     for (int n = 0; n < static_cast<int>(program_.graph.nodes.size()); ++n) {
-      if (reads_bucket(n)) open_ = -1;
-      if (joins(n))
-        extend(n);
-      else
-        start(n);
+      for (int value : node(n).operands) units_[unit_producing(value)].read = true;
+      if (!is_small(n))
+        append({{n}, n});
+      else if (!joins(n))
+        open_.insert_or_assign(kind(n), append({{n}, n, bytes(n)}));
     }
-    std::vector<Node> nodes;
-    for (const std::vector<int>& unit : units_)
-      if (!unit.empty()) nodes.push_back(joined(unit));
-    return with_nodes(program_, std::move(nodes));
+    return with_nodes(program_, nodes());
   }
 
  private:
   const Node& node(int n) const { return program_.graph.nodes[n]; }
+  int unit_producing(int value) const { return unit_of_[program_.graph.values[value].producer]; }
+  std::int64_t bytes(int n) const { return payload_bytes(program_, node(n)); }
 
-  std::int64_t bytes(int n) const {
-    std::int64_t bytes = 0;
-    for (int value : node(n).operands)
-      bytes += shard_bytes(program_.graph.type(value), program_.specs[value], program_.mesh);
-    return bytes;
+  bool is_small(int n) const {
+    return is_collective(node(n)) && node(n).op != &ops::all_to_all && bytes(n) < bucket_bytes_;
   }
 
   Kind kind(int n) const {
     const int value = node(n).operands[0];
     const std::vector<std::int64_t>& axes = node(n).attributes.integers("axes");
-    return {axes, combiner_on(program_.specs[value], static_cast<int>(axes[0])),
+    return {node(n).op, axes, program_.specs[value].axes[axes[0]].combiner,
             program_.graph.type(value).dtype, node(n).region};
   }
 
-  bool reads_bucket(int n) const {
-    if (open_ < 0) return false;
-    return std::any_of(node(n).operands.begin(), node(n).operands.end(), [&](int value) {
-      const auto& unit = units_[open_];
-      return std::find(unit.begin(), unit.end(), program_.graph.values[value].producer) != unit.end();
-    });
-  }
+  bool is_input(int value) const { return program_.graph.producer(value).op == &ops::input; }
 
-  bool joins(int n) const {
-    return open_ >= 0 && node(n).op == &ops::all_reduce && open_bytes_ + bytes(n) <= bucket_bytes_ &&
-           kind(n) == kind(units_[open_].front());
-  }
-
-  /// The bucket moves to its newest member, behind which nothing has read it yet.
-  void extend(int n) {
-    std::vector<int> unit = std::move(units_[open_]);
-    units_[open_].clear();
-    unit.push_back(n);
+  int append(Unit unit) {
+    for (int n : unit.nodes) unit_of_[n] = static_cast<int>(units_.size());
     units_.push_back(std::move(unit));
-    open_ = static_cast<int>(units_.size()) - 1;
-    open_bytes_ += bytes(n);
+    return static_cast<int>(units_.size()) - 1;
   }
 
-  /// A node of its own; an all_reduce smaller than a bucket opens one.
-  void start(int n) {
-    units_.push_back({n});
-    if (node(n).op != &ops::all_reduce || bytes(n) >= bucket_bytes_) return;
-    open_ = static_cast<int>(units_.size()) - 1;
-    open_bytes_ = bytes(n);
+  /// Takes node `n` into the open bucket of its kind. A bucket that nobody has read moves down to its
+  /// newest member; to one that has been read the member moves up, if its operands are there. Neither may
+  /// raise the peak of what lives at once.
+  bool joins(int n) {
+    const auto open = open_.find(kind(n));
+    if (open == open_.end()) return false;
+    int& bucket = open->second;
+    if (units_[bucket].bytes + bytes(n) > bucket_bytes_) return false;
+    const auto made_before = [&](int value) { return is_input(value) || unit_producing(value) < bucket; };
+    if (!units_[bucket].read) {
+      if (!live_.grow(growth_down(units_[bucket], n))) return false;
+      bucket = append(std::exchange(units_[bucket], {}));
+      units_[bucket].place = n;
+    } else if (!std::all_of(node(n).operands.begin(), node(n).operands.end(), made_before) ||
+               !live_.grow(growth_up(n, units_[bucket].place))) {
+      return false;
+    }
+    units_[bucket].nodes.push_back(n);
+    units_[bucket].bytes += bytes(n);
+    unit_of_[n] = bucket;
+    return true;
+  }
+
+  /// Operands are held and results made later.
+  std::vector<Growth> growth_down(const Unit& unit, int to) const {
+    std::int64_t held = 0, freed = 0;
+    for (int n : unit.nodes) {
+      freed += live_.freed_by(n);
+      held += live_.freed_by(n) - live_.made_by(n);
+    }
+    const bool in_place = node(to).op->in_place;
+    return {{unit.place + 1, to, held}, {to, to + 1, in_place ? held : freed}};
+  }
+
+  /// The results are made, and operands freed, earlier.
+  std::vector<Growth> growth_up(int n, int to) const {
+    const std::int64_t made = live_.made_by(n), freed = live_.freed_by(n);
+    return {{to, to + 1, made}, {to + 1, n, made - freed}, {n, n + 1, -freed}};
+  }
+
+  /// The units as nodes. Inputs stand before what reads them, also where that has moved up, and keep their
+  /// order.
+  std::vector<Node> nodes() const {
+    const Graph& graph = program_.graph;
+    std::vector<Node> nodes;
+    std::size_t inputs = 0;
+    const auto add_inputs_to = [&](int n) {
+      for (; inputs < graph.inputs.size() && graph.values[graph.inputs[inputs].value].producer <= n;
+           ++inputs)
+        nodes.push_back(graph.producer(graph.inputs[inputs].value));
+    };
+    for (const Unit& unit : units_) {
+      for (int n : unit.nodes)
+        for (int value : node(n).operands)
+          if (is_input(value)) add_inputs_to(graph.values[value].producer);
+      if (unit.nodes.empty()) continue;
+      if (node(unit.nodes.front()).op == &ops::input)
+        add_inputs_to(unit.nodes.front());
+      else
+        nodes.push_back(joined(unit.nodes));
+    }
+    return nodes;
   }
 
   Node joined(const std::vector<int>& unit) const {
     Node result = node(unit.front());
-    for (std::size_t i = 1; i < unit.size(); ++i) {
-      const Node& next = node(unit[i]);
-      result.operands.insert(result.operands.end(), next.operands.begin(), next.operands.end());
-      result.results.insert(result.results.end(), next.results.begin(), next.results.end());
+    if (unit.size() == 1) return result;
+    std::vector<std::int64_t> dims;
+    result.operands.clear(), result.results.clear();
+    for (int n : unit) {
+      append_to(result.operands, node(n).operands);
+      append_to(result.results, node(n).results);
+      if (node(n).op != &ops::all_reduce) append_to(dims, node(n).attributes.integers("dims"));
     }
-    if (unit.size() > 1) result.name += fmt::format("+{}", unit.size() - 1);
+    if (!dims.empty()) result.attributes.set("dims", std::move(dims));
+    result.name += fmt::format("+{}", unit.size() - 1);
     return result;
   }
 
   const SpmdProgram& program_;
   std::int64_t bucket_bytes_;
-  std::vector<std::vector<int>> units_;  ///< nodes that become one, in order
-  int open_ = -1;                        ///< unit that may still grow, or -1
-  std::int64_t open_bytes_ = 0;
+  LiveBytes live_;
+  std::vector<Unit> units_;   ///< in order; empty where a bucket has moved away
+  std::vector<int> unit_of_;  ///< per node seen so far
+  std::map<Kind, int> open_;  ///< units that may still grow
 };
 
 }  // namespace
 
 SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_bytes) {
-  const SpmdProgram early = with_nodes(program, reductions_early(program.graph));
+  const SpmdProgram early = reductions_early(program);
   return Bucketing(early, bucket_bytes).run();
 }
 

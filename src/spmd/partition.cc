@@ -23,8 +23,8 @@ const OpDef& op_of(ReshardKind kind) {
 
 Attributes attributes_of(const ReshardStep& step) {
   Attributes attributes{{"axes", std::vector<std::int64_t>(step.axes.begin(), step.axes.end())}};
-  if (step.dim >= 0) attributes.set("dim", std::int64_t{step.dim});
-  if (step.from_dim >= 0) attributes.set("from_dim", std::int64_t{step.from_dim});
+  if (step.dim >= 0) attributes.set("dims", std::vector<std::int64_t>{step.dim});
+  if (step.kind == ReshardKind::all_to_all) attributes.set("from_dim", std::int64_t{step.from_dim});
   return attributes;
 }
 

@@ -40,4 +40,11 @@ Combiner combiner_on(const ShardingSpec& spec, int axis) {
   return placement.combiner;
 }
 
+std::int64_t payload_bytes(const SpmdProgram& program, const Node& node) {
+  std::int64_t bytes = 0;
+  for (int value : collective_kind(node) == CollectiveKind::all_gather ? node.results : node.operands)
+    bytes += shard_bytes(program.graph.type(value), program.specs[value], program.mesh);
+  return bytes;
+}
+
 }  // namespace alpa

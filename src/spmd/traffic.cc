@@ -1,5 +1,5 @@
 // src/spmd/traffic.cc — what a partitioned program sends
-#include "alpa/spmd/program.h"
+#include "rewrite.h"
 
 namespace alpa {
 namespace {
@@ -9,15 +9,6 @@ int group_size(const SpmdProgram& program, const Node& node) {
   for (std::int64_t axis : node.attributes.integers("axes"))
     size *= program.mesh.size(static_cast<int>(axis));
   return size;
-}
-
-/// Bytes the collective formulas take: local operands, or the gathered results.
-double payload_bytes(const SpmdProgram& program, const Node& node) {
-  double bytes = 0;
-  for (int value : collective_kind(node) == CollectiveKind::all_gather ? node.results : node.operands)
-    bytes +=
-        static_cast<double>(shard_bytes(program.graph.type(value), program.specs[value], program.mesh));
-  return bytes;
 }
 
 }  // namespace
@@ -30,8 +21,8 @@ std::map<std::string, Traffic> traffic(const SpmdProgram& program) {
     const int runs = runs_per_step(program.graph, node);
     Traffic& entry = total[std::string(name_of(kind))];
     entry.count += runs;
-    entry.bytes +=
-        runs * collective_sent_bytes(kind, payload_bytes(program, node), group_size(program, node));
+    entry.bytes += runs * collective_sent_bytes(kind, static_cast<double>(payload_bytes(program, node)),
+                                                group_size(program, node));
   }
   return total;
 }

@@ -52,12 +52,12 @@ bool partial_on(const ShardingSpec& spec, const std::vector<std::int64_t>& axes)
                      [&](std::int64_t axis) { return spec.axes[axis].kind == Kind::partial; });
 }
 
-/// The spec a reshard node makes of `from`; `from` itself if it does not apply.
-ShardingSpec resharded(const Node& node, const ShardingSpec& from, const ShardingSpec& to) {
+/// The spec a reshard node makes of its operand number `i`, `from`; `from` itself if it does not apply.
+ShardingSpec resharded(const Node& node, std::size_t i, const ShardingSpec& from, const ShardingSpec& to) {
   const std::vector<std::int64_t>& axes = node.attributes.integers("axes");
   const int axis = static_cast<int>(axes[0]);
   const AxisPlacement& at = from.axes[axis];
-  const auto dim = [&] { return static_cast<int>(node.attributes.integer("dim")); };
+  const auto dim = [&] { return static_cast<int>(node.attributes.integers("dims").at(i)); };
   if (node.op == &ops::all_reduce) return partial_on(from, axes) ? without_all(from, axes) : from;
   if (node.op == &ops::reduce_scatter)
     return partial_on(from, axes) ? from.without(axis).split(axis, dim()) : from;
@@ -65,7 +65,8 @@ ShardingSpec resharded(const Node& node, const ShardingSpec& from, const Shardin
   if (node.op == &ops::to_partial)
     return at.kind == Kind::replicated ? from.partial(axis, to.axes[axis].combiner) : from;
   if (at.kind != Kind::split) return from;
-  return node.op == &ops::all_gather ? from.without(axis) : from.without(axis).split(axis, dim());
+  if (node.op == &ops::all_gather) return at.dim == dim() ? from.without(axis) : from;
+  return at.dim == node.attributes.integer("from_dim") ? from.without(axis).split(axis, dim()) : from;
 }
 
 bool is_reshard(const Node& node) {
@@ -75,7 +76,7 @@ bool is_reshard(const Node& node) {
 bool follows_reshard(const SpmdProgram& program, const Node& node) {
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     const ShardingSpec &from = program.specs[node.operands[i]], &to = program.specs[node.results[i]];
-    if (from == to || resharded(node, from, to) != to) return false;
+    if (from == to || resharded(node, i, from, to) != to) return false;
   }
   return true;
 }

@@ -173,7 +173,8 @@ TEST_CASE("reduce_scatter leaves member j with chunk j of the combination") {
         const std::int64_t chunk = chunk_of(c.dim, c.n);
         Tensor in = filled(c.dtype, c.outer, 0, c.dim, c.inner, m);
         Tensor out({c.dtype, {c.outer, extent_of(c.dim, c.n, m), c.inner}});
-        group->reduce_scatter(m, in.view, out.view, 1, chunk, combiner);
+        const ShardedDim columns{1, chunk};
+        group->reduce_scatter(m, {&in.view, 1}, {&out.view, 1}, {&columns, 1}, combiner);
         wrong[m] = mismatches(out, m * chunk,
                               [&](auto o, auto d, auto i) { return combined(c.n, combiner, o, d, i); });
       });
@@ -190,7 +191,8 @@ TEST_CASE("all_gather leaves the whole tensor with everybody") {
       const std::int64_t chunk = chunk_of(c.dim, c.n);
       Tensor in = filled(c.dtype, c.outer, m * chunk, extent_of(c.dim, c.n, m), c.inner, 0);
       Tensor out({c.dtype, {c.outer, c.dim, c.inner}});
-      group->all_gather(m, in.view, out.view, 1, chunk);
+      const ShardedDim columns{1, chunk};
+      group->all_gather(m, {&in.view, 1}, {&out.view, 1}, {&columns, 1});
       wrong[m] = mismatches(out, 0, [](auto o, auto d, auto i) { return value_at(0, o, d, i); });
     });
     for (int m = 0; m < c.n; ++m) CHECK(wrong[m] == 0);
@@ -214,9 +216,9 @@ TEST_CASE("all_to_all moves the split from one dimension to another, either way"
           for (std::int64_t d = 0; d < in.view.type.shape[1]; ++d)
             for (std::int64_t i = 0; i < c.inner; ++i) in.set(at++, value_at(0, begin0 + o, begin1 + d, i));
         if (forward)
-          group->all_to_all(m, in.view, out.view, 1, chunk1, 0, chunk0);
+          group->all_to_all(m, in.view, out.view, {1, chunk1}, {0, chunk0});
         else
-          group->all_to_all(m, in.view, out.view, 0, chunk0, 1, chunk1);
+          group->all_to_all(m, in.view, out.view, {0, chunk0}, {1, chunk1});
         const std::int64_t out0 = forward ? 0 : m * chunk0;
         wrong[m] = mismatches(out, forward ? m * chunk1 : 0,
                               [&](auto o, auto d, auto i) { return value_at(0, out0 + o, d, i); });
@@ -272,6 +274,56 @@ TEST_CASE("several tensors of one all_reduce share a call, and equal the tensors
   }
 }
 
+TEST_CASE("several tensors of one reduce_scatter or all_gather share a call, each with its own dimension") {
+  constexpr int n = 3;
+  // Whole shape [outer, dim, inner] and the split dimension: even, uneven, short and empty shards, nothing.
+  const std::vector<std::pair<Shape, int>> wholes = {
+      {{2, 6, 2}, 1}, {{7, 2, 3}, 0}, {{2, 3, 4}, 2}, {{1, 1, 5}, 1}, {{2, 0, 3}, 0}};
+  auto group = comm::make_thread_group(n);
+  std::vector<int> wrong(n);
+  run_members(n, [&](int m) {
+    std::vector<Tensor> partials, shards, gathered;
+    std::vector<ShardedDim> dims;
+    std::vector<Shape> begins;
+    for (const auto& [shape, dim] : wholes) {
+      partials.push_back(filled(f32, shape[0], 0, shape[1], shape[2], m));
+      Shape part = shape, begin(3, 0);
+      dims.push_back({dim, chunk_of(shape[dim], n)});
+      part[dim] = extent_of(shape[dim], n, m), begin[dim] = m * dims.back().chunk;
+      shards.emplace_back(TensorType{f32, part});
+      gathered.emplace_back(TensorType{f32, shape});
+      begins.push_back(begin);
+    }
+    const auto views = [](std::vector<Tensor>& tensors) {
+      std::vector<KernelTensor> views;
+      for (Tensor& t : tensors) views.push_back(t.view), views.back().data = t.memory.data();
+      return views;
+    };
+    group->reduce_scatter(m, views(partials), views(shards), dims, Combiner::sum);
+    group->all_gather(m, views(shards), views(gathered), dims);
+    for (std::size_t t = 0; t < wholes.size(); ++t) {
+      const Shape& begin = begins[t];
+      const auto sum = [&](auto o, auto d, auto i) { return combined(n, Combiner::sum, o, d, i); };
+      wrong[m] += mismatches(shards[t], begin[1],
+                             [&](auto o, auto d, auto i) { return sum(begin[0] + o, d, begin[2] + i); });
+      wrong[m] += mismatches(gathered[t], 0, sum);
+    }
+  });
+  const std::int64_t bytes = (24 + 42 + 24 + 5) * 4;
+  const std::int64_t shard_bytes[n] = {(8 + 18 + 12 + 5) * 4, (8 + 18 + 12) * 4, (8 + 6) * 4};
+  for (int m = 0; m < n; ++m) {
+    CHECK(wrong[m] == 0);
+    const comm::Count& scattered = group->counts(m)[static_cast<int>(Operation::reduce_scatter)];
+    const comm::Count& gathered = group->counts(m)[static_cast<int>(Operation::all_gather)];
+    CHECK(scattered.calls == 1);
+    CHECK(scattered.payload_bytes == bytes);
+    CHECK(scattered.moved_bytes == (n - 1) * shard_bytes[m]);
+    CHECK(gathered.calls == 1);
+    CHECK(gathered.payload_bytes == bytes);
+    CHECK(gathered.moved_bytes == bytes - shard_bytes[m]);
+  }
+}
+
 TEST_CASE("sums are taken in rank order, in f32 for bf16, and a maximum keeps NaN") {
   constexpr int n = 3;
   auto group = comm::make_thread_group(n);
@@ -296,13 +348,13 @@ TEST_CASE("over equal shards the bytes moved are what a ring would send") {
   constexpr int n = 4;
   auto group = comm::make_thread_group(n);
   run_members(n, [&](int m) {
-    Tensor whole({f32, {4096, 2}}), shard({f32, {1024, 2}}), columns({f32, {4096, 1}});
-    Tensor rows({f32, {2048, 2}}), turned({f32, {4096 * 2, 1}});
+    Tensor whole({f32, {4096, 2}}), shard({f32, {1024, 2}});
     group->all_reduce(m, {&whole.view, 1}, {&whole.view, 1}, Combiner::sum);
-    group->reduce_scatter(m, whole.view, shard.view, 0, 1024, Combiner::sum);
-    group->all_gather(m, shard.view, whole.view, 0, 1024);
+    const ShardedDim rows{0, 1024};
+    group->reduce_scatter(m, {&whole.view, 1}, {&shard.view, 1}, {&rows, 1}, Combiner::sum);
+    group->all_gather(m, {&shard.view, 1}, {&whole.view, 1}, {&rows, 1});
     Tensor square({f32, {64, 256}}), square_out({f32, {256, 64}});
-    group->all_to_all(m, square.view, square_out.view, 1, 64, 0, 64);
+    group->all_to_all(m, square.view, square_out.view, {1, 64}, {0, 64});
   });
   for (int m = 0; m < n; ++m) {
     const auto& counts = group->counts(m);
@@ -357,7 +409,8 @@ TEST_CASE("an abort at any moment ends every member, and none reads a tensor who
       try {
         for (;;) {
           Tensor own({f32, {64}}), whole({f32, {192}});  // freed when the call throws
-          group->all_gather(m, own.view, whole.view, 0, 64);
+          const ShardedDim rows{0, 64};
+          group->all_gather(m, {&own.view, 1}, {&whole.view, 1}, {&rows, 1});
           if (m < 2) group->send(m, own.view, m + 1);
           if (m > 0) group->receive(m, own.view, m - 1);
         }
@@ -376,11 +429,12 @@ TEST_CASE("calls that do not match throw Bug on every member instead of hanging"
   std::vector<std::string> messages(n);
   run_members(n, [&](int m) {
     Tensor tensor({f32, {8}}), out({f32, {16}});
+    const ShardedDim rows{0, 8};
     try {
       if (m == 0)
         group->broadcast(m, tensor.view, 0);
       else
-        group->all_gather(m, tensor.view, out.view, 0, 8);
+        group->all_gather(m, {&tensor.view, 1}, {&out.view, 1}, {&rows, 1});
     } catch (const Bug& bug) {
       messages[m] = bug.what();
     }

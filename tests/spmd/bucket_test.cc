@@ -1,7 +1,8 @@
-// Small all_reduces travel together, none later than it is needed.
+// Small collectives travel together, none later than it is needed or earlier than memory allows.
 #include <doctest/doctest.h>
 
 #include "alpa/ops/all_ops.h"
+#include "alpa/runtime/memory_plan.h"
 #include "support/steps.h"
 
 using namespace alpa;
@@ -25,12 +26,50 @@ SpmdProgram data_parallel(int layers) {
   return fuse_elementwise(partition(graph, following_plan(graph, mesh_of({2}), layouts)));
 }
 
-/// Tensors per all_reduce, in program order.
-std::vector<std::size_t> bucket_sizes(const SpmdProgram& program) {
+std::vector<std::size_t> sorted(std::vector<std::size_t> sizes) {
+  std::sort(sizes.begin(), sizes.end());
+  return sizes;
+}
+
+/// Tensors per collective of a kind, in program order.
+std::vector<std::size_t> bucket_sizes(const SpmdProgram& program, const OpDef& op = ops::all_reduce) {
   std::vector<std::size_t> sizes;
   for (const Node& node : program.graph.nodes)
-    if (node.op == &ops::all_reduce) sizes.push_back(node.operands.size());
+    if (node.op == &op) sizes.push_back(node.operands.size());
   return sizes;
+}
+
+/// Dense layers of `width` with biases; their kernels are 4·width² bytes, their biases 4·width.
+Graph dense_layers(int layers, std::int64_t batch, std::int64_t width, int num_micro_batches) {
+  const auto model = [=](Builder& g, Value x, Value y) {
+    for (int i = 0; i < layers; ++i) {
+      const Value w = g.parameter(fmt::format("w{}", i), {f32, {width, width}}, Initializer::normal(0, 1));
+      const Value b = g.parameter(fmt::format("b{}", i), {f32, {width}}, Initializer::normal(0, 1));
+      x = tanh(matmul(x, w) + b);
+    }
+    return mean(square(x - y));
+  };
+  return training_graph({f32, {batch, width}}, {f32, {batch, width}}, model,
+                        {.num_micro_batches = num_micro_batches, .optimizer = alpa::test::Optimizer::adam});
+}
+
+enum class Zero : std::uint8_t { two = 2, three = 3 };
+
+/// The batch and all optimizer state split over the devices; ZeRO-3: the parameters, too. Kernels by
+/// columns, biases by their only dimension.
+SpmdProgram zero(Zero stage, const Graph& graph, int devices = 2) {
+  Layouts layouts{{"x", "S0@0"}, {"y", "S0@0"}};
+  const auto split = [&](int value) { return graph.type(value).rank() == 2 ? "S1@0" : "S0@0"; };
+  for (const Input& input : graph.inputs) {
+    const bool optimizer = input.kind == InputKind::state && input.name[0] == 'p',
+               parameter = input.kind == InputKind::state && !optimizer,
+               gradient = input.kind == InputKind::accumulator && input.name != "loss.sum";
+    if (optimizer || gradient || (parameter && stage == Zero::three))
+      layouts[input.name] = split(input.value);
+  }
+  for (const Node& node : graph.nodes)
+    if (node.op == &ops::adam_update) layouts[fmt::format("%{}", node.results[0])] = split(node.results[0]);
+  return fuse_elementwise(partition(graph, following_plan(graph, mesh_of({devices}), layouts)));
 }
 
 }  // namespace
@@ -81,4 +120,104 @@ TEST_CASE("gradients are reduced where they are made, so that the rest of the ba
     CHECK(nodes[n - 1].results[0] == nodes[n].operands[0]);
   }
   CHECK(reductions == 3);
+}
+
+TEST_CASE("ZeRO's small reduce_scatters and all_gathers share calls, and send the same bytes") {
+  using Sizes = std::vector<std::size_t>;
+  for (const Zero stage : {Zero::two, Zero::three})
+    for (const int micro_batches : {1, 2}) {
+      CAPTURE(static_cast<int>(stage));
+      CAPTURE(micro_batches);
+      const SpmdProgram program = zero(stage, dense_layers(4, 64, 8, micro_batches));
+      const auto before = traffic(program);
+      for (const OpDef* op : {&ops::reduce_scatter, &ops::all_gather}) {
+        // Kernels of 256 bytes and biases of 32, of four layers.
+        const auto sizes = [&](std::int64_t bytes) {
+          return bucket_sizes(bucket_collectives(program, bytes), *op);
+        };
+        CHECK(sizes(0) == Sizes(8, 1));
+        CHECK(sorted(sizes(100)) == Sizes{1, 1, 1, 1, 1, 3});
+        CHECK(sizes(300) == Sizes(4, 2));
+        CHECK(sizes(600) == Sizes(2, 4));
+        CHECK(sizes(1 << 20) == Sizes{8});
+        const auto after = traffic(bucket_collectives(program, 1 << 20));
+        CHECK(after.at(std::string(op->name)).bytes == before.at(std::string(op->name)).bytes);
+        CHECK(after.at(std::string(op->name)).count * 8 == before.at(std::string(op->name)).count);
+      }
+    }
+}
+
+TEST_CASE("a bucket of gathers is made for its first reader if the shards are there, else for its last") {
+  const auto gather_of = [](Zero stage) {
+    const SpmdProgram program = bucket_collectives(zero(stage, dense_layers(3, 64, 8, 1)), 1 << 20);
+    const std::vector<Node>& nodes = program.graph.nodes;
+    const auto is_gather = [](const Node& node) { return node.op == &ops::all_gather; };
+    const auto gather = std::find_if(nodes.begin(), nodes.end(), is_gather);
+    REQUIRE(gather != nodes.end());
+    CHECK(gather->attributes.integers("dims") == std::vector<std::int64_t>{1, 0, 1, 0, 1, 0});
+    std::pair<int, int> updates_and_products{0, 0};  // before the gather
+    for (auto node = nodes.begin(); node != gather; ++node) {
+      updates_and_products.first += node->op == &ops::adam_update;
+      updates_and_products.second += node->op == &ops::einsum;
+    }
+    return updates_and_products;
+  };
+  CHECK(gather_of(Zero::two) == std::pair(6, 3 + 2 * 3 - 1));  // no gradient of x
+  CHECK(gather_of(Zero::three) == std::pair(0, 0));
+}
+
+TEST_CASE("buckets wait where holding their tensors would raise the peak of what lives at once") {
+  for (const Zero stage : {Zero::two, Zero::three})
+    for (const int micro_batches : {1, 2}) {
+      CAPTURE(static_cast<int>(stage));
+      CAPTURE(micro_batches);
+      // With four rows, gradients are most of what lives.
+      const SpmdProgram program = zero(stage, dense_layers(6, 4, 16, micro_batches)),
+                        joined = bucket_collectives(program, 1 << 20);
+      const std::size_t calls = bucket_sizes(joined, ops::reduce_scatter).size();
+      CHECK(calls > 1);
+      CHECK(calls < bucket_sizes(program, ops::reduce_scatter).size());
+      const auto arena = [](const SpmdProgram& p) {
+        return static_cast<double>(lower(p, 0, false).arena_bytes);
+      };
+      CHECK(arena(joined) <= 1.01 * arena(bucket_collectives(program, 0)));  // but for padding
+    }
+}
+
+TEST_CASE("buckets change no bit of the result, and run as often as planned") {
+  for (const Zero stage : {Zero::two, Zero::three})
+    for (const int micro_batches : {1, 2}) {
+      // Seven columns on three devices: 3, 3 and 1; a bias of seven likewise.
+      const SpmdProgram program = zero(stage, dense_layers(3, 24, 7, micro_batches), 3);
+      Executor alone(bucket_collectives(program, 0));
+      const Outcome expected = run_steps(alone, 2);
+      for (const Overlap overlap : {Overlap::never, Overlap::always})
+        for (const std::int64_t bytes : {60, 400, 1 << 20}) {
+          const SpmdProgram joined = bucket_collectives(program, bytes);
+          verify(joined);
+          CHECK(traffic(joined).at("reduce_scatter").count < traffic(program).at("reduce_scatter").count);
+          Executor executor(joined, {.threads_per_device = 1, .overlap = overlap});
+          CHECK(largest_difference(expected, run_steps(executor, 2)) == 0);
+          for (const auto& [kind, planned] : traffic(joined)) {
+            const Traffic measured = executor.measured_traffic().at(kind);
+            CHECK(measured.count == planned.count);
+            CHECK(measured.bytes == doctest::Approx(planned.bytes).epsilon(1e-12));  // sums of thirds
+          }
+        }
+    }
+}
+
+TEST_CASE("the verifier sees a bucket whose dimensions are mixed up") {
+  SpmdProgram program = bucket_collectives(zero(Zero::three, dense_layers(2, 64, 8, 1)), 1 << 20);
+  for (const OpDef* op : {&ops::reduce_scatter, &ops::all_gather}) {
+    SpmdProgram wrong = program;
+    for (Node& node : wrong.graph.nodes) {
+      if (node.op != op) continue;
+      std::vector<std::int64_t> dims = node.attributes.integers("dims");
+      std::reverse(dims.begin(), dims.end());
+      node.attributes.set("dims", dims);
+    }
+    CHECK_NOTHROW(verify(program));
+    CHECK_THROWS_AS(verify(wrong), Bug);
+  }
 }

@@ -51,27 +51,28 @@ struct Count {
 using Counts = std::array<Count, kNumOperations>;
 
 /// Local tensors of the calling member; only data and local type are read. Nominal chunk sizes are passed
-/// as `chunk` because uneven dimensions leave short or empty shards at the end. A member that calls
-/// something else than the others, or with tensors that do not fit theirs, makes every member throw Bug.
-/// Unless said otherwise `out` must not overlap `in`.
+/// because uneven dimensions leave short or empty shards at the end. Where tensors come in spans, those of
+/// one call share one rendezvous, and the spans of a call are of one length. A member that calls something
+/// else than the others, or with tensors that do not fit theirs, makes every member throw Bug. Unless said
+/// otherwise `out` must not overlap `in`.
 class Group {
  public:
   virtual ~Group() = default;
   virtual int size() const = 0;
 
   /// Element-wise combination over all members, written to each member's `out` (each may be its `in`).
-  /// Several tensors in one call share one rendezvous.
   virtual void all_reduce(int member, std::span<const KernelTensor> in, std::span<const KernelTensor> out,
                           Combiner combiner) = 0;
-  /// Combination over all members; member j keeps [j·chunk, …) of `dim`.
-  virtual void reduce_scatter(int member, const KernelTensor& in, const KernelTensor& out, int dim,
-                              std::int64_t chunk, Combiner combiner) = 0;
-  /// Member j's `in` becomes [j·chunk, …) of `dim` in everybody's `out`.
-  virtual void all_gather(int member, const KernelTensor& in, const KernelTensor& out, int dim,
-                          std::int64_t chunk) = 0;
-  /// `in` is whole in `split_dim` and a shard in `gather_dim`; `out` the other way round.
-  virtual void all_to_all(int member, const KernelTensor& in, const KernelTensor& out, int split_dim,
-                          std::int64_t split_chunk, int gather_dim, std::int64_t gather_chunk) = 0;
+  /// Combination over all members; member j keeps shard j of each tensor's dimension.
+  virtual void reduce_scatter(int member, std::span<const KernelTensor> in,
+                              std::span<const KernelTensor> out, std::span<const ShardedDim> dims,
+                              Combiner combiner) = 0;
+  /// Member j's `in` becomes shard j of its dimension in everybody's `out`.
+  virtual void all_gather(int member, std::span<const KernelTensor> in, std::span<const KernelTensor> out,
+                          std::span<const ShardedDim> dims) = 0;
+  /// `in` is whole in dimension `split` and a shard in `gathered`; `out` the other way round.
+  virtual void all_to_all(int member, const KernelTensor& in, const KernelTensor& out, ShardedDim split,
+                          ShardedDim gathered) = 0;
   /// `tensor` of member `root` to all.
   virtual void broadcast(int member, const KernelTensor& tensor, int root) = 0;
   /// Returns when the receiver has the elements.

@@ -64,6 +64,14 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
+/// A dimension cut into shards of nominally `chunk`: number j is [j·chunk, …), the last ones short or
+/// empty.
+struct ShardedDim {
+  int dim = -1;
+  std::int64_t chunk = 0;
+  bool operator==(const ShardedDim&) const = default;
+};
+
 /// Part of dimension `dim` (of extent `size`) that the device at mesh coordinates `at` holds.
 Extent shard_extent(std::int64_t size, const ShardingSpec& spec, int dim, const DeviceMesh& mesh,
                     const std::vector<int>& at);

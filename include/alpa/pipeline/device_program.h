@@ -22,8 +22,8 @@ struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Combiner combiner = Combiner::sum;
   std::vector<int> group;  ///< ranks that take part, this device among them, in the order of their shards
-  int dim = -1, from_dim = -1;             ///< as in ReshardStep
-  std::int64_t chunk = 0, from_chunk = 0;  ///< nominal extent of a shard in either dimension
+  std::vector<ShardedDim> dims;  ///< per tensor: what is split afterwards, for all_gather before
+  ShardedDim from_dim;           ///< all_to_all: what is split before
 };
 
 struct Instruction {
@@ -58,9 +58,10 @@ struct DeviceProgram {
 };
 
 /// The instruction list of device `rank`. Every collective is a start … wait pair if `overlap` and there is
-/// work to do before its result is needed; at most two are in flight, because a started one keeps its operands
-/// alive. Values that only reshape another lie in its memory. An update is written straight into its state's
-/// memory where the old content is dead by then or the kernel works in place, else copied there at the end.
+/// work to do before its result is needed; at most two are in flight, because a started one keeps its
+/// operands alive. Values that only reshape another lie in its memory. An update is written straight into
+/// its state's memory where the old content is dead by then or the kernel works in place, else copied there
+/// at the end.
 DeviceProgram emit(const SpmdProgram& program, int rank, bool overlap);
 
 /// Text form of a device program.

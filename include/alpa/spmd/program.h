@@ -18,8 +18,9 @@ struct SpmdProgram {
 };
 
 /// Operators of partitioned programs: results have the types of the operands, only the layout changes.
-/// Attributes as in ReshardStep: "axes" (mesh axes), "dim" and, for all_to_all, "from_dim". all_reduce
-/// takes any number of tensors, the others one.
+/// Attributes as in ReshardStep: "axes" (mesh axes), "dims" (but for all_reduce and to_partial; one per
+/// tensor) and, for all_to_all, "from_dim". all_reduce, reduce_scatter and all_gather take any number of
+/// tensors, the others one.
 namespace ops {
 extern const OpDef all_reduce, reduce_scatter, all_gather, all_to_all, slice_shard, to_partial;
 /// Elementwise chain: one node, several results of one shape. Attributes of an ElementwiseProgram, and
@@ -44,11 +45,12 @@ SpmdProgram partition(const Graph& graph, const ShardingPlan& plan);
 /// so after.
 SpmdProgram fuse_elementwise(const SpmdProgram& program);
 
-/// Moves reductions (all_reduce, reduce_scatter) to the earliest place their operands allow, gradients of the
-/// only micro-batch into the backward pass, and joins all_reduces of one combiner, element type, group and
-/// region into one node with several operands and results, while their joined size is at most `bucket_bytes`
-/// per device and none of the results is needed before. Gathers stay where they are read first, so that
-/// nothing is held longer than planned.
+/// Moves reductions (all_reduce, reduce_scatter) to the earliest place their operands allow, gradients of
+/// the only micro-batch into the backward pass; then joins small collectives of one kind, combiner, element
+/// type, group and region into one node with several operands and results, while their joined payload is at
+/// most `bucket_bytes` per device. A joint node stands where its last member stood, or, if a result is read
+/// before (parameters gathered layer by layer), where its first members stood. Neither may raise the peak
+/// of what lives at once, judged by the sizes of values. all_to_all stays single.
 SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_bytes);
 
 /// Throws Bug naming the first node whose specs don't follow from one another by its operator, or the first

@@ -1,0 +1,61 @@
+// src/spmd/live_bytes.cc — bytes that live at once along a partitioned program
+#include "live_bytes.h"
+
+#include <algorithm>
+
+namespace alpa {
+
+LiveBytes::LiveBytes(const SpmdProgram& program) : graph_(program.graph), live_(graph_.nodes.size(), 0) {
+  const int size = static_cast<int>(graph_.nodes.size());
+  for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+    bytes_.push_back(shard_bytes(graph_.values[v].type, program.specs[v], program.mesh));
+    last_use_.push_back(graph_.values[v].producer);
+  }
+  for (int n = 0; n < size; ++n)
+    for (int value : graph_.nodes[n].operands) last_use_[value] = n;
+  for (const Metric& metric : graph_.metrics) last_use_[metric.value] = size;
+  for (const Input& input : graph_.inputs)
+    if (input.kind == InputKind::state) bytes_[input.value] = 0;
+  for (const Update& update : graph_.updates) {
+    bytes_[update.value] = 0;
+    last_use_[update.input] = std::max(last_use_[update.input], last_use_[update.value]);
+  }
+  for (int v = 0; v < static_cast<int>(bytes_.size()); ++v) {
+    const int begin = graph_.values[v].producer + (takes_over_operand(v) ? 1 : 0);
+    for (int n = begin; n <= std::min(last_use_[v], size - 1); ++n) live_[n] += bytes_[v];
+  }
+  for (std::int64_t bytes : live_) peak_ = std::max(peak_, bytes);
+}
+
+bool LiveBytes::takes_over_operand(int value) const {
+  const int n = graph_.values[value].producer;
+  const Node& node = graph_.nodes[n];
+  return node.op->in_place && std::any_of(node.operands.begin(), node.operands.end(), [&](int operand) {
+           return last_use_[operand] == n && bytes_[operand] == bytes_[value];
+         });
+}
+
+bool LiveBytes::grow(const std::vector<Growth>& growth) {
+  std::vector<std::int64_t> grown = live_;
+  for (const Growth& part : growth)
+    for (int n = part.begin; n < part.end; ++n) grown[n] += part.bytes;
+  for (std::size_t n = 0; n < grown.size(); ++n)
+    if (grown[n] > peak_) return false;
+  live_ = std::move(grown);
+  return true;
+}
+
+std::int64_t LiveBytes::freed_by(int n) const {
+  std::int64_t bytes = 0;
+  for (int value : graph_.nodes[n].operands)
+    if (last_use_[value] == n) bytes += bytes_[value];
+  return bytes;
+}
+
+std::int64_t LiveBytes::made_by(int n) const {
+  std::int64_t bytes = 0;
+  for (int value : graph_.nodes[n].results) bytes += bytes_[value];
+  return bytes;
+}
+
+}  // namespace alpa

@@ -1,0 +1,40 @@
+#pragma once
+/// Bytes that live at once along a partitioned program, on the device at coordinate 0: what the sizes and
+/// uses of its values say, before memory is planned. Points are nodes.
+#include <vector>
+
+#include "alpa/spmd/program.h"
+
+namespace alpa {
+
+/// `bytes` more (or fewer) at points [begin, end).
+struct Growth {
+  int begin, end;
+  std::int64_t bytes;
+};
+
+class LiveBytes {
+ public:
+  explicit LiveBytes(const SpmdProgram& program);
+
+  /// Takes all of the growth; or none, and returns false, if somewhere more would live than the peak at the
+  /// start.
+  bool grow(const std::vector<Growth>& growth);
+
+  std::int64_t peak() const { return peak_; }
+  /// Bytes of the operands nobody reads after node `n`. State and what lies in it count nothing.
+  std::int64_t freed_by(int n) const;
+  /// Bytes of the results of node `n`.
+  std::int64_t made_by(int n) const;
+
+ private:
+  bool takes_over_operand(int value) const;
+
+  const Graph& graph_;
+  std::vector<std::int64_t> bytes_;  ///< per value; 0 for state and its new content, made in place
+  std::vector<int> last_use_;        ///< per value: a node; the number of nodes for metrics
+  std::vector<std::int64_t> live_;   ///< per node
+  std::int64_t peak_ = 0;
+};
+
+}  // namespace alpa

@@ -1,0 +1,59 @@
+// src/spmd/reductions_early.cc — reductions where their operands are ready
+#include <algorithm>
+#include <numeric>
+
+#include "rewrite.h"
+
+namespace alpa {
+namespace {
+
+bool is_reduction(const Node& node) {
+  return node.op == &ops::all_reduce || node.op == &ops::reduce_scatter;
+}
+
+/// Where a node moves to: behind the node in this place, in this region.
+struct Place {
+  int after;
+  Region region;
+};
+
+/// Reductions follow the last producer of their operands. With several micro-batches they do not leave
+/// their region, which may run once for all of them.
+std::vector<Place> places_of(const Graph& graph) {
+  std::vector<Place> places;
+  int apply_start = -1;
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    const Node& node = graph.nodes[n];
+    if (apply_start < 0 && node.region == Region::apply) apply_start = n;
+    places.push_back({n, node.region});
+    if (!is_reduction(node)) continue;
+    const bool once_per_step = node.region == Region::apply && graph.num_micro_batches > 1;
+    Place place = once_per_step ? Place{apply_start - 1, Region::apply} : Place{-1, Region::forward};
+    for (int value : node.operands) {
+      const Place& producer = places[graph.values[value].producer];
+      place.after = std::max(place.after, producer.after);
+      place.region = std::max(place.region, producer.region);
+    }
+    places.back() = place;
+  }
+  return places;
+}
+
+}  // namespace
+
+SpmdProgram reductions_early(const SpmdProgram& program) {
+  const Graph& graph = program.graph;
+  const std::vector<Place> places = places_of(graph);
+  std::vector<int> order(graph.nodes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return places[a].after < places[b].after; });
+  std::vector<Node> nodes;
+  for (int n : order) {
+    nodes.push_back(graph.nodes[n]);
+    nodes.back().region = places[n].region;
+  }
+  return with_nodes(program, std::move(nodes));
+}
+
+}  // namespace alpa
