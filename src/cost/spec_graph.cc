@@ -180,7 +180,7 @@ class MoveBuilder {
     const double all_bytes = mesh_.size(axis) * bytes_[from_];
     if (gathered >= 0) {
       add(gathered, ReshardKind::all_gather, 1u << axis, from_dim, from_dim,
-          seconds(CollectiveKind::all_gather, all_bytes, 1u << axis));
+          seconds(CollectiveKind::all_gather, all_bytes, 1u << axis) + packing_seconds(gathered, from_dim));
     }
     for (int dim = 0; dim < graph_.list.rank; ++dim) {
       const int to = dim == from_dim ? -1 : find(graph_, without.split(axis, dim));
@@ -189,7 +189,8 @@ class MoveBuilder {
       const double piece =
           extent > 0 ? bytes_[from_] / extent * static_cast<double>(graph_.list.extents_of(to)[dim]) : 0;
       add(to, ReshardKind::all_to_all, 1u << axis, dim, from_dim,
-          seconds(CollectiveKind::all_to_all, mesh_.size(axis) * piece, 1u << axis));
+          seconds(CollectiveKind::all_to_all, mesh_.size(axis) * piece, 1u << axis) +
+              packing_seconds(from_, dim) + packing_seconds(to, from_dim));
     }
   }
 
@@ -199,7 +200,8 @@ class MoveBuilder {
       const int to = find(graph_, without.split(axis, dim));
       if (to < 0) continue;
       add(to, ReshardKind::reduce_scatter, 1u << axis, dim, -1,
-          seconds(CollectiveKind::reduce_scatter, mesh_.size(axis) * bytes_[to], 1u << axis));
+          seconds(CollectiveKind::reduce_scatter, mesh_.size(axis) * bytes_[to], 1u << axis) +
+              packing_seconds(from_, dim));
     }
   }
 
@@ -223,9 +225,17 @@ class MoveBuilder {
     return collective_seconds(kind, bytes, mesh_, std::span(list.data(), n), model_.collectives);
   }
 
-  /// Reading and writing the result.
-  double local_seconds(int to) const {
-    return model_.memory_bytes_per_second > 0 ? 2 * bytes_[to] / model_.memory_bytes_per_second : 0;
+  /// Reading and writing what a device holds under a spec.
+  double local_seconds(int spec) const {
+    return model_.memory_bytes_per_second > 0 ? 2 * bytes_[spec] / model_.memory_bytes_per_second : 0;
+  }
+
+  /// Of bringing the parts along `dim` of what a device holds together, or apart: nothing where they lie one
+  /// after the other.
+  double packing_seconds(int spec, int dim) const {
+    const std::int64_t* extents = graph_.list.extents_of(spec);
+    const bool contiguous = std::all_of(extents, extents + dim, [](std::int64_t extent) { return extent <= 1; });
+    return contiguous ? 0 : local_seconds(spec);
   }
 
   void add(int to, ReshardKind kind, std::uint32_t axes, int dim, int from_dim, double seconds) {
