@@ -41,17 +41,41 @@ CollectiveKind collective_of(ReshardKind kind) {
   }
 }
 
+/// True if the parts along `dim` of what a device holds under `spec` do not lie one after the other.
+bool needs_packing(const TensorType& type, const ShardingSpec& spec, int dim, const DeviceMesh& mesh) {
+  for (int outer = 0; outer < dim; ++outer) {
+    if (extent_of(type, spec, outer, mesh) > 1) return true;
+  }
+  return false;
+}
+
+/// Bytes that a step reads and writes on the device itself.
+double local_bytes(const TensorType& type, const ShardingSpec& from, const ReshardStep& step,
+                   const DeviceMesh& mesh) {
+  const double before = 2 * static_cast<double>(shard_bytes(type, from, mesh)),
+               after = 2 * static_cast<double>(shard_bytes(type, step.to, mesh));
+  switch (step.kind) {
+    case ReshardKind::slice:
+    case ReshardKind::to_partial: return after;
+    case ReshardKind::all_reduce: return 0;
+    case ReshardKind::reduce_scatter: return needs_packing(type, from, step.dim, mesh) ? before : 0;
+    case ReshardKind::all_gather: return needs_packing(type, step.to, step.dim, mesh) ? after : 0;
+    case ReshardKind::all_to_all:
+      return (needs_packing(type, from, step.dim, mesh) ? before : 0) +
+             (needs_packing(type, step.to, step.from_dim, mesh) ? after : 0);
+  }
+  bug("reshard kind {}", static_cast<int>(step.kind));
+}
+
 double step_seconds(const TensorType& type, const ShardingSpec& from, const ReshardStep& step,
                     const DeviceMesh& mesh, const ReshardModel& model) {
   if (step.axes.size() == 1 && mesh.size(step.axes[0]) == 1) return 0;
-  if (step.kind == ReshardKind::slice || step.kind == ReshardKind::to_partial) {
-    const double bytes = 2 * static_cast<double>(shard_bytes(type, step.to, mesh));
-    return model.launch_seconds +
-           (model.memory_bytes_per_second > 0 ? bytes / model.memory_bytes_per_second : 0);
-  }
-  return model.launch_seconds + collective_seconds(collective_of(step.kind),
-                                                   collective_bytes(type, from, step, mesh), mesh,
-                                                   step.axes, model.collectives);
+  double seconds = model.launch_seconds;
+  if (model.memory_bytes_per_second > 0)
+    seconds += local_bytes(type, from, step, mesh) / model.memory_bytes_per_second;
+  if (step.kind == ReshardKind::slice || step.kind == ReshardKind::to_partial) return seconds;
+  return seconds + collective_seconds(collective_of(step.kind), collective_bytes(type, from, step, mesh),
+                                      mesh, step.axes, model.collectives);
 }
 
 }  // namespace
