@@ -116,6 +116,29 @@ BENCHMARK(BM_AllReduce)
     ->ArgsProduct({{2, 8}, {4096, 1 << 20}})
     ->UseRealTime();
 
+/// 20 tensors of 4 KiB in calls of `range(1)`; seconds of all 20.
+void BM_SmallReduceScatters(benchmark::State& state) {
+  constexpr std::int64_t kTensors = 20, kElements = 1024;
+  const auto size = state.range(0), per_call = state.range(1);
+  std::vector<std::vector<float>> memory(size, std::vector<float>(2 * kTensors * kElements, 0));
+  const std::vector<ShardedDim> dims(per_call, {0, kElements / size});
+  run_group(state, [&](comm::Group& group, int member) {
+    std::vector<KernelTensor> in(kTensors), out(kTensors);
+    for (std::int64_t t = 0; t < kTensors; ++t) {
+      auto* const data = reinterpret_cast<std::byte*>(memory[member].data() + 2 * t * kElements);
+      in[t].data = data, in[t].type = {f32, {kElements}};
+      out[t].data = data + 4 * kElements, out[t].type = {f32, {kElements / size}};
+    }
+    for (std::int64_t t = 0; t < kTensors; t += per_call)
+      group.reduce_scatter(member, {&in[t], static_cast<std::size_t>(per_call)},
+                           {&out[t], static_cast<std::size_t>(per_call)}, dims, Combiner::sum);
+  });
+}
+BENCHMARK(BM_SmallReduceScatters)
+    ->ArgNames({"members", "per_call"})
+    ->ArgsProduct({{2, 4, 8}, {1, 20}})
+    ->UseRealTime();
+
 }  // namespace
 
 BENCHMARK_MAIN();
