@@ -217,10 +217,10 @@ TEST_CASE("the memory verifier finds an overlap and a buffer outside the arena")
   CHECK_THROWS_AS(verify_memory(bad, program), Bug);
 }
 
-TEST_CASE("devices allocate nothing during a step") {
+// Through operator new, that is: oneDNN's sgemm and Eigen take packing buffers from malloc.
+TEST_CASE("devices allocate nothing during a step, in f32, bf16 and f64") {
   asked_to_count = true;
   for (const Case& c : kCases) {
-    if (c.dtype == bf16) continue;  // oneDNN converts inside, in memory of its own
     for (const Overlap overlap : {Overlap::never, Overlap::always}) {
       Executor executor(program_of(c, 3), {.overlap = overlap});
       const Graph& graph = executor.program().graph;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "alpa/base/error.h"
-#include "alpa/base/error.h"
 #include "alpa/nn/initializer.h"
 #include "alpa/nn/layer.h"
 #include "alpa/ops/ops.h"
