@@ -1,6 +1,7 @@
 #pragma once
-/// Timing several variants against each other: all variants run once per round, so that drift of the machine hits them alike, and what
-/// is reported are medians and per-round ratios to the first variant (the yardstick).
+/// Timing several variants against each other: all variants run once per round, so that drift of the
+/// machine hits them alike, and what is reported are medians and per-round ratios to the first variant (the
+/// yardstick).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -24,8 +25,9 @@ inline double median(std::vector<double> values) {
   return n == 0 ? 0 : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/// One warm-up round, then `rounds` counted ones. `pause` seconds before each run let the threads of a library that spin after
-/// their work (OpenMP's do for milliseconds) go to sleep, so that they do not disturb the next variant.
+/// One warm-up round, then `rounds` counted ones. `pause` seconds before each run let the threads of a
+/// library that spin after their work (OpenMP's do for milliseconds) go to sleep, so that they do not
+/// disturb the next variant.
 inline void interleave(std::vector<Variant>& variants, int rounds, double pause = 0) {
   using Clock = std::chrono::steady_clock;
   for (int round = -1; round < rounds; ++round) {
@@ -33,7 +35,8 @@ inline void interleave(std::vector<Variant>& variants, int rounds, double pause 
       if (pause > 0) std::this_thread::sleep_for(std::chrono::duration<double>(pause));
       const auto start = Clock::now();
       variant.run();
-      if (round >= 0) variant.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+      if (round >= 0)
+        variant.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
     }
   }
 }
@@ -41,15 +44,18 @@ inline void interleave(std::vector<Variant>& variants, int rounds, double pause 
 /// Median over rounds of variant.seconds / yardstick.seconds.
 inline double median_ratio(const Variant& variant, const Variant& yardstick) {
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < variant.seconds.size(); ++i) ratios.push_back(variant.seconds[i] / yardstick.seconds[i]);
+  for (std::size_t i = 0; i < variant.seconds.size(); ++i)
+    ratios.push_back(variant.seconds[i] / yardstick.seconds[i]);
   return median(ratios);
 }
 
 /// One JSON object per variant and line: name, median and best seconds, ratio to the first variant.
 inline void print(const std::vector<Variant>& variants) {
   for (const Variant& variant : variants) {
-    fmt::print(R"({{"name": "{}", "median_seconds": {:.6g}, "best_seconds": {:.6g}, "ratio": {:.3f}}})" "\n", variant.name,
-               median(variant.seconds), *std::min_element(variant.seconds.begin(), variant.seconds.end()),
+    fmt::print(R"({{"name": "{}", "median_seconds": {:.6g}, "best_seconds": {:.6g}, "ratio": {:.3f}}})"
+               "\n",
+               variant.name, median(variant.seconds),
+               *std::min_element(variant.seconds.begin(), variant.seconds.end()),
                median_ratio(variant, variants.front()));
   }
 }

@@ -1,12 +1,16 @@
-// The whole training step of an MLP (Dense + bias + ReLU, mean squared error, Adam) against the time oneDNN alone needs for the same
-// matrix products, then the same step on several CPU devices against the step on one.
+// The whole training step of an MLP (Dense + bias + ReLU, mean squared error, Adam) against the time oneDNN
+// alone needs for the same matrix products, then the same step on several CPU devices against the step on
+// one. Data parallelism repeats Adam on every device, which the cores of one machine must do one after the
+// other; the yardstick "step, Adam repeated" is the step on one device and this additional work.
 //   bench_mlp_step [DIM [BATCH [LAYERS [DEVICES [ROUNDS]]]]]      defaults: 1024 1024 10 8 5
 #include <alpa/alpa.h>
 #include <dnnl.hpp>
 
 #include <random>
 
+#include "alpa/base/thread_team.h"
 #include "interleave.h"
+#include "kernels/cpu/kernels.h"
 
 using namespace alpa;
 
@@ -32,12 +36,14 @@ TrainingStep mlp_step(const Sizes& sizes) {
     if (i + 1 < sizes.layers) mlp->add(nn::ReLU());
   }
   const TensorType type{f32, {sizes.batch, sizes.dim}};
-  return training_step({{"x", type}, {"y", type}},
-                       [mlp](const Batch& batch) { return mean(square((*mlp)(batch["x"]) - batch["y"])); },
-                       optim::Adam{.learning_rate = 1e-3});
+  return training_step(
+      {{"x", type}, {"y", type}},
+      [mlp](const Batch& batch) { return mean(square((*mlp)(batch["x"]) - batch["y"])); },
+      optim::Adam{.learning_rate = 1e-3});
 }
 
-/// The step's matrix products and nothing else: forward and kernel gradient of every layer, input gradient of all but the first.
+/// The step's matrix products and nothing else: forward and kernel gradient of every layer, input gradient
+/// of all but the first.
 std::function<void()> matmuls_only(const Sizes& sizes) {
   const auto m = sizes.batch, n = sizes.dim;
   auto x = std::make_shared<Array>(random_array({m, n}));
@@ -57,13 +63,45 @@ std::function<void()> matmuls_only(const Sizes& sizes) {
     for (std::int64_t i = sizes.layers - 1; i >= 0; --i) {
       const float* in = i == 0 ? data(*x) : data(activations[i - 1]);
       dnnl::sgemm('T', 'N', n, n, m, 1.f, in, n, data(activations[i]), n, 0.f, out(gradients[i]), n);
-      if (i > 0) dnnl::sgemm('N', 'T', m, n, n, 1.f, data(activations[i]), n, data(weights[i]), n, 0.f, out(*x), n);
+      if (i > 0)
+        dnnl::sgemm('N', 'T', m, n, n, 1.f, data(activations[i]), n, data(weights[i]), n, 0.f, out(*x), n);
     }
   };
 }
 
+/// Adam's update of all kernels, `times` times.
+std::function<void()> adam_alone(const Sizes& sizes, int times) {
+  struct State {
+    std::vector<Array> arrays;
+    Attributes attributes{{"beta1", 0.9},
+                          {"beta2", 0.999},
+                          {"epsilon", 1e-8},
+                          {"weight_decay", 0.0},
+                          {"decoupled", std::int64_t{0}}};
+    StepContext step;
+    ThreadTeam team{usable_cores()};
+    KernelCall call;
+  };
+  auto state = std::make_shared<State>();
+  const Shape all = {sizes.layers * sizes.dim * sizes.dim};
+  for (const Shape& shape : {all, all, all, all, Shape{}, Shape{}}) {  // w, gradient, m, v, rate, step
+    state->arrays.push_back(random_array(shape));
+    for (float& x : state->arrays.back().mutable_elements_as<float>()) x = x * x + 0.5f;
+    state->call.inputs.push_back(
+        {state->arrays.back().mutable_data(), {f32, shape}, Shape(shape.size(), 0), shape});
+  }
+  state->call.outputs = {state->call.inputs[0], state->call.inputs[1], state->call.inputs[2]};
+  state->call.attributes = &state->attributes;
+  state->call.step = &state->step;
+  state->call.team = &state->team;
+  return [state, times] {
+    for (int i = 0; i < times; ++i) cpu::adam_update.run(state->call);
+  };
+}
+
 bench::Variant step_variant(std::string name, const Sizes& sizes, const Method& method, int devices) {
-  auto executable = std::make_shared<Executable>(parallelize(mlp_step(sizes), method, Cluster::local(devices)));
+  auto executable =
+      std::make_shared<Executable>(parallelize(mlp_step(sizes), method, Cluster::local(devices)));
   auto state = std::make_shared<TrainState>(executable->init(0));
   auto batch = std::make_shared<std::map<std::string, Array>>();
   (*batch)["x"] = random_array({sizes.batch, sizes.dim});
@@ -88,10 +126,18 @@ int main(int argc, char** argv) {
 
   std::vector<bench::Variant> methods{one_device.back()};
   methods.front().seconds.clear();
+  methods.push_back(
+      {"step, Adam repeated", [step = methods.front().run, adam = adam_alone(sizes, sizes.devices - 1)] {
+         step();
+         adam();
+       }});
   methods.push_back(step_variant("data", sizes, DataParallel{}, sizes.devices));
   methods.push_back(step_variant("zero2", sizes, Zero2Parallel{}, sizes.devices));
   methods.push_back(step_variant("zero3", sizes, Zero3Parallel{}, sizes.devices));
   methods.push_back(step_variant("shard", sizes, ShardParallel{}, sizes.devices));
   bench::interleave(methods, sizes.rounds);
   bench::print(methods);
+  fmt::print(R"({{"name": "data, of the step with Adam repeated", "ratio": {:.3f}}})"
+             "\n",
+             bench::median_ratio(methods[2], methods[1]));
 }
