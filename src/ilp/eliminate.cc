@@ -115,11 +115,36 @@ class Planner {
     queue_.emplace(late, table_size(node), node);
   }
 
+  /// Adds up the node's factors of equal scope. Repeated layers have most of them in common, so that this
+  /// is done once for all layers.
+  void join_factors(int node) {
+    std::map<std::vector<int>, std::vector<Loose>> by_scope;
+    for (Loose& factor : factors_[node]) {
+      std::vector<int> scope = factor.scope;
+      std::sort(scope.begin(), scope.end());
+      by_scope[std::move(scope)].push_back(std::move(factor));
+    }
+    factors_[node].clear();
+    for (auto& [scope, factors] : by_scope)
+      factors_[node].push_back(factors.size() == 1 ? std::move(factors[0]) : sum(scope, factors));
+  }
+
+  /// As the elimination of a node of one strategy.
+  Loose sum(const std::vector<int>& scope, const std::vector<Loose>& factors) {
+    bool fresh = false;
+    const int table = tables_.result(recipe(1, -1, scope, factors), fresh);
+    double size = 1;
+    for (int s : scope) size *= model_.nodes[s].size();
+    if (fresh) steps_ += size * static_cast<double>(factors.size());
+    return {scope, table};
+  }
+
   /// Returns true if this elimination has not been planned before for equal tables.
   bool eliminate(int node) {
     std::vector<int> scope(neighbours_[node].begin(), neighbours_[node].end());
+    join_factors(node);
     bool fresh = false;
-    int table = tables_.result(recipe(node, scope), fresh);
+    int table = tables_.result(recipe(model_.nodes[node].size(), node, scope, factors_[node]), fresh);
     last_factors_ = factors_[node].size();
     for (int a : scope) {
       std::erase_if(factors_[a], [&](const Loose& f) {
@@ -136,10 +161,10 @@ class Planner {
     return fresh;
   }
 
-  Recipe recipe(int node, const std::vector<int>& scope) {
-    Recipe result(1, {model_.nodes[node].size()});
+  Recipe recipe(int strategies, int node, const std::vector<int>& scope, const std::vector<Loose>& factors) {
+    Recipe result(1, {strategies});
     for (int s : scope) result[0].push_back(model_.nodes[s].size());
-    for (const Loose& factor : factors_[node]) {
+    for (const Loose& factor : factors) {
       std::vector<int> entry = {factor.table};
       for (int s : factor.scope)
         entry.push_back(s == node ? 0
@@ -202,49 +227,64 @@ class Minimisation {
       strides.along[entry[d]] = stride;
       stride *= static_cast<std::size_t>(sizes_[entry[d]]);
     }
-    factors_.push_back(std::move(strides));
+    const bool varies = dimensions_ > 0 && strides.along[dimensions_] > 0;
+    (varies ? varying_ : fixed_).push_back(std::move(strides));
   }
 
   /// The last node of the scope varies. Infinite terms stay above kNever / 2 whatever is added.
   void minimise_row(Cost* costs, int* best) {
     for (int p = 0; p < sizes_[0]; ++p) {
       Cost base = 0;
-      for (const Strides& f : factors_)
-        if (!varies(f)) base = std::min(base + f.data[p * f.along[0]], kNever);
+      for (const Strides& f : fixed_) base = std::min(base + f.data[p * f.along[0]], kNever);
       if (base >= kNever / 2) continue;
       std::fill(row_.begin(), row_.end(), base);
-      for (const Strides& f : factors_)
-        if (varies(f)) add_row(f.data + p * f.along[0], f.along[dimensions_]);
-      for (std::size_t r = 0; r < inner_; ++r)
-        if (row_[r] < costs[r]) costs[r] = row_[r], best[r] = p;
+      for (const Strides& f : varying_) add_row(f.data + p * f.along[0], f.along[dimensions_]);
+      take_better(p, costs, best);
     }
   }
 
-  bool varies(const Strides& factor) const { return dimensions_ > 0 && factor.along[dimensions_] > 0; }
-
   void add_row(const Cost* values, std::size_t stride) {
-    for (std::size_t r = 0; r < inner_; ++r) row_[r] = std::min(row_[r] + values[r * stride], kNever);
+    Cost* const row = row_.data();
+    for (std::size_t r = 0; r < inner_; ++r) {
+      const Cost sum = row[r] + values[r * stride];
+      row[r] = sum < kNever ? sum : kNever;
+    }
+  }
+
+  void take_better(int p, Cost* costs, int* best) const {
+    const Cost* const row = row_.data();
+    for (std::size_t r = 0; r < inner_; ++r) {
+      const Cost old = costs[r], sum = row[r];
+      const int chosen = best[r];
+      costs[r] = sum < old ? sum : old;
+      best[r] = sum < old ? p : chosen;
+    }
   }
 
   void advance() {
     for (std::size_t d = dimensions_; d-- > 1;) {  // dimension d of the scope, but not its last
-      for (Strides& f : factors_) f.data += f.along[d];
-      if (++digits_[d] < sizes_[d]) return;
-      for (Strides& f : factors_) f.data -= f.along[d] * static_cast<std::size_t>(sizes_[d]);
-      digits_[d] = 0;
+      const bool wraps = ++digits_[d] == sizes_[d];
+      if (wraps) digits_[d] = 0;
+      for (std::vector<Strides>* factors : {&fixed_, &varying_})
+        for (Strides& f : *factors)
+          f.data += f.along[d] - (wraps ? f.along[d] * static_cast<std::size_t>(sizes_[d]) : 0);
+      if (!wraps) return;
     }
   }
 
   std::vector<int> sizes_;  // node, scope...
   std::size_t dimensions_, inner_ = 1, cells_ = 1;
   std::vector<int> digits_;
-  std::vector<Strides> factors_;
+  std::vector<Strides> fixed_, varying_;  // factors without and with the last node of the scope
   std::vector<Cost> row_;
 };
 
+/// Computes a table, and before it the sums it is made of, if that has not been done yet.
 void compute(Tables& tables, int table) {
-  Outcome& outcome = tables.outcomes.at(table);
-  if (outcome.best) return;
+  const auto place = tables.outcomes.find(table);
+  if (place == tables.outcomes.end() || place->second.best) return;
+  Outcome& outcome = place->second;
+  for (std::size_t f = 1; f < outcome.recipe.size(); ++f) compute(tables, outcome.recipe[f][0]);
   std::vector<int> best;
   std::vector<Cost> costs;
   Minimisation(outcome.recipe, tables).run(costs, best);
