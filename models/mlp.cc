@@ -67,7 +67,9 @@ LossAndMetrics classify(Value logits, Value labels) {
 }
 
 Task make_task(const MlpFlags& flags) {
-  TaskData data = load_data(flags.data, flags.batch, flags.dim, static_cast<std::uint64_t>(flags.seed));
+  TaskData data = flags.plan_only ? load_types(flags.data, flags.batch, flags.dim)
+                                  : load_data(flags.data, flags.batch, flags.dim,
+                                              static_cast<std::uint64_t>(flags.seed));
   Task task;
   task.training = std::move(data.training);
   task.test = std::move(data.test);

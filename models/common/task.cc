@@ -8,6 +8,7 @@ using namespace alpa;
 
 namespace {
 
+constexpr const char* kTutorial = "tutorial";
 constexpr const char* kFashionMnist = "fashion-mnist";
 
 /// Every feature to mean 0 and variance 1 (a constant one to 0).
@@ -62,18 +63,24 @@ std::vector<BatchInput> Task::inputs() const {
 }
 
 TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim, std::uint64_t seed) {
-  if (data == "tutorial") return {linear_dataset(batch, dim, seed), {}};
+  if (data == kTutorial) return {linear_dataset(batch, dim, seed), {}};
   if (data == kFashionMnist || data.starts_with(std::string(kFashionMnist) + ":")) {
     const std::size_t colon = data.find(':');
     TrainingAndTestSet sets =
         load_fashion_mnist(colon == data.npos ? kFashionMnistDirectory : data.substr(colon + 1));
     return {std::move(sets.training), std::move(sets.test)};
   }
-  require(data.ends_with(".csv"), "--data is '{}'; it must be tutorial, {}[:DIR] or a file FILE.csv", data,
-          kFashionMnist);
+  require(data.ends_with(".csv"), "--data is '{}'; it must be {}, {}[:DIR] or a file FILE.csv", data,
+          kTutorial, kFashionMnist);
   TaskData table{read_csv(data), {}};
   standardise(table.training);
   return table;
+}
+
+TaskData load_types(const std::string& data, std::int64_t batch, std::int64_t dim) {
+  if (data != kTutorial) return load_data(data, batch, dim, 0);
+  const Array examples(TensorType{f32, {batch, dim}});
+  return {{examples, examples, 0}, {}};
 }
 
 std::map<std::string, Array> BatchStream::next() {

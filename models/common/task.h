@@ -28,6 +28,9 @@ struct TaskData {
 };
 TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim, std::uint64_t seed);
 
+/// Data of the same types, whose contents do not matter: "tutorial" is not made up. For planning alone.
+TaskData load_types(const std::string& data, std::int64_t batch, std::int64_t dim);
+
 /// Batches of "x" and "y": every epoch in another order, which depends on the seed alone; the examples left
 /// over at the end of an epoch are skipped in it.
 class BatchStream {

@@ -230,11 +230,12 @@ class MoveBuilder {
     return model_.memory_bytes_per_second > 0 ? 2 * bytes_[spec] / model_.memory_bytes_per_second : 0;
   }
 
-  /// Of bringing the parts along `dim` of what a device holds together, or apart: nothing where they lie one
-  /// after the other.
+  /// Of bringing the parts along `dim` of what a device holds together, or apart: nothing where they lie
+  /// one after the other.
   double packing_seconds(int spec, int dim) const {
     const std::int64_t* extents = graph_.list.extents_of(spec);
-    const bool contiguous = std::all_of(extents, extents + dim, [](std::int64_t extent) { return extent <= 1; });
+    const bool contiguous =
+        std::all_of(extents, extents + dim, [](std::int64_t extent) { return extent <= 1; });
     return contiguous ? 0 : local_seconds(spec);
   }
 

@@ -161,7 +161,8 @@ class Planner {
     return fresh;
   }
 
-  Recipe recipe(int strategies, int node, const std::vector<int>& scope, const std::vector<Loose>& factors) {
+  Recipe recipe(int strategies, int node, const std::vector<int>& scope,
+                const std::vector<Loose>& factors) {
     Recipe result(1, {strategies});
     for (int s : scope) result[0].push_back(model_.nodes[s].size());
     for (const Loose& factor : factors) {
