@@ -18,6 +18,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Under a budget a plan this close to the proven bound is good enough: the last percent can take minutes.
+constexpr double kBudgetGap = 0.01;
+constexpr int kBudgetAttempts = 6;
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -58,30 +62,19 @@ struct Planning {
   const AutoShardOptions& options;
   const SearchSpace& space;
   Clock::time_point start;
+
+  double seconds_left() const { return std::max(0.1, options.time_limit_seconds - seconds_since(start)); }
 };
 
-ilp::Solution solve_problem(const Planning& p, const ilp::Problem& problem) {
+/// The best plan under a limit, if there is one. Throws ilp::Infeasible.
+ShardingPlan solve(const Planning& p, const std::optional<MemoryLimit>& memory) {
+  const Instance instance = build_instance(p.graph, p.space, p.mesh, memory);
   ilp::Options solver;
-  solver.time_limit_seconds = std::max(0.1, p.options.time_limit_seconds - seconds_since(p.start));
-  solver.elimination_cells =
-      1 << 24;  // training graphs are narrow: what fits is solved exactly, without branching
-  solver.reductions.merge = false;  // merging would undo what nodes for specs are there for
-  try {
-    return ilp::solve(problem, solver);
-  } catch (const ilp::Infeasible& infeasible) {
-    if (p.options.memory_budget_bytes && infeasible.missing_usage > 0)
-      throw Error(memory_error(infeasible, p.graph, p.space, p.mesh, p.options));
-    fail(
-        "method {}: no plan on a {} mesh keeps to the options; allow all_gather and all_to_all, or forbid "
-        "less",
-        p.options.method, shape_text(p.mesh));
-  }
-}
-
-/// The best plan within the budget, if one is given.
-ShardingPlan solve_within(const Planning& p, std::optional<std::int64_t> memory_budget_bytes) {
-  const Instance instance = build_instance(p.graph, p.space, p.mesh, memory_budget_bytes);
-  const ilp::Solution solution = solve_problem(p, instance.problem);
+  solver.time_limit_seconds = memory ? p.seconds_left() / 2 : p.seconds_left();
+  solver.relative_gap = memory ? kBudgetGap : 0;
+  solver.elimination_cells = 1 << 24;  // training graphs are narrow: what fits is solved without branching
+  solver.reductions.merge = false;     // merging would undo what nodes for specs are there for
+  const ilp::Solution solution = ilp::solve(instance.problem, solver);
   ShardingPlan plan = assemble_plan(p.graph, p.space, instance, solution.choice, p.mesh, p.model.reshard);
   plan.method = p.options.method;
   plan.cost = evaluate(plan, p.graph, p.model);
@@ -93,6 +86,42 @@ ShardingPlan solve_within(const Planning& p, std::optional<std::int64_t> memory_
   }
   plan.statistics = statistics_of(solution);
   return plan;
+}
+
+/// Tries the small model of memory, which leaves out copies that only one node reads, under a limit lowered
+/// by what the last plan exceeded the budget by; then the full model.
+ShardingPlan solve_within(const Planning& p, std::int64_t budget) {
+  std::int64_t limit = budget;
+  std::optional<double> bound;
+  for (int attempt = 0; attempt < kBudgetAttempts && limit > 0; ++attempt) {
+    try {
+      ShardingPlan plan = solve(p, MemoryLimit{limit, false});
+      if (!bound) bound = plan.cost.lower_bound_seconds;
+      const std::int64_t peak = peak_memory(plan, p.graph).bytes;
+      plan.cost.lower_bound_seconds = std::min(*bound, plan.cost.objective_seconds);
+      if (peak <= budget) return plan;
+      limit -= peak - budget;
+    } catch (const ilp::Infeasible&) {
+      if (attempt == 0) throw;
+      break;
+    }
+  }
+  return solve(p, MemoryLimit{budget, true});
+}
+
+ShardingPlan solve(const Planning& p) {
+  const std::optional<std::int64_t>& budget = p.options.memory_budget_bytes;
+  try {
+    ShardingPlan plan = solve(p, std::nullopt);
+    return budget && peak_memory(plan, p.graph).bytes > *budget ? solve_within(p, *budget) : plan;
+  } catch (const ilp::Infeasible& infeasible) {
+    if (budget && infeasible.missing_usage > 0)
+      throw Error(memory_error(infeasible, p.graph, p.space, p.mesh, p.options));
+    fail(
+        "method {}: no plan on a {} mesh keeps to the options; allow all_gather and all_to_all, or forbid "
+        "less",
+        p.options.method, shape_text(p.mesh));
+  }
 }
 
 }  // namespace
@@ -122,10 +151,7 @@ ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const CostMo
   priced.reshard.collectives.allow_all_gather &= options.allow_all_gather;
   priced.reshard.collectives.allow_all_to_all &= options.allow_all_to_all;
   const SearchSpace space = search_space(graph, mesh, priced, options);
-  const Planning planning{graph, mesh, priced, options, space, start};
-  ShardingPlan plan = solve_within(planning, std::nullopt);
-  if (options.memory_budget_bytes && peak_memory(plan, graph).bytes > *options.memory_budget_bytes)
-    plan = solve_within(planning, options.memory_budget_bytes);
+  ShardingPlan plan = solve(Planning{graph, mesh, priced, options, space, start});
   plan.statistics.total_seconds = seconds_since(start);
   return plan;
 }

@@ -63,7 +63,7 @@ class InstanceBuilder {
     instance_.problem.nodes.push_back({{0}, {}});  // the metrics
     const auto readers = readers_of_values(graph_, space_);
     for (int v = 0; v < static_cast<int>(readers.size()); ++v) add_value(v, readers[v]);
-    if (memory_) instance_.problem.usage_limit = memory_->limit();
+    if (memory_) instance_.problem.usage_limit = memory_->room();
     return std::move(instance_);
   }
 
@@ -93,6 +93,7 @@ class InstanceBuilder {
 
   void add_phase(int phase, End from, std::vector<End> wanting) {
     const std::vector<int> shared = shared_specs(from, wanting);
+    for (const End& to : wanting) add_reading(to, shared);
     const int set = shared_sets_.try_emplace(shared, static_cast<int>(shared_sets_.size())).first->second;
     if (!shared.empty()) {
       from = spec_end(from);
@@ -102,13 +103,20 @@ class InstanceBuilder {
     for (const End& to : wanting) add_edge(from.node, to.node, direct_table(from, to, shared, set));
   }
 
+  void add_reading(const End& to, const std::vector<int>& shared) {
+    if (!memory_ || to.node == static_cast<int>(graph_.nodes.size())) return;
+    std::vector<ilp::Usage>& usages = instance_.problem.nodes[to.node].usages;
+    for (ilp::Usage& usage : memory_->of_reading(value_, to.specs, shared, to.use))
+      usages.push_back(std::move(usage));
+  }
+
   const TypeLayouts& layouts() const { return space_.layouts.of(type_); }
 
   /// Specs that several ends can want and that are not always there for free; if memory matters, that any
   /// end can want.
   std::vector<int> shared_specs(const End& from, const std::vector<End>& wanting) const {
     std::vector<int> count(layouts().specs.size(), 0), shared;
-    const bool alone = memory_ && memory_->matters(value_);
+    const bool alone = memory_ && memory_->limit().every_copy && memory_->matters(value_);
     if (wanting.size() < 2 && !alone) return shared;
     for (const End& to : wanting) {
       std::vector<bool> seen(count.size(), false);
@@ -271,9 +279,9 @@ std::int64_t units(double seconds, double units_per_second) {
 }
 
 Instance build_instance(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
-                        std::optional<std::int64_t> memory_budget_bytes) {
-  if (!memory_budget_bytes) return InstanceBuilder(graph, space, nullptr).run();
-  MemoryUsage memory(graph, space, mesh, *memory_budget_bytes);
+                        const std::optional<MemoryLimit>& limit) {
+  if (!limit) return InstanceBuilder(graph, space, nullptr).run();
+  MemoryUsage memory(graph, space, mesh, *limit);
   return InstanceBuilder(graph, space, &memory).run();
 }
 

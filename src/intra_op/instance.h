@@ -6,9 +6,9 @@
 /// costs stands on its edge to the producer's spec; its edges to the uses' specs forbid reading an absent
 /// copy. A use that alone could want a spec pays on its edge to the producer.
 ///
-/// A copy is absent or present. Under a memory budget every copy has a node, and its states say when it
-/// exists: in which regions, and whether it is kept from one to the next or made again (ZeRO-3 gathers its
-/// parameters in the forward and again in the backward pass).
+/// A copy is absent or present. Under a memory limit its states say when it exists: in which regions, and
+/// whether it is kept from one to the next or made again (ZeRO-3 gathers its parameters in the forward and
+/// again in the backward pass); and copies that only one use can read may have nodes, too.
 #include <optional>
 
 #include "alpa/ilp/problem.h"
@@ -57,11 +57,17 @@ struct Instance {
   std::vector<Copy> copies;
 };
 
-/// Without `memory`, nothing is said about bytes. With it, the usage of every node is the bytes it makes
-/// live, over the points of `live_ranges`, and the limit is the budget less what is too small to be worth a
-/// row.
+/// What may be live at once.
+struct MemoryLimit {
+  std::int64_t bytes = 0;
+  bool every_copy = false;  ///< also copies that one node alone can read, which live only while it runs
+};
+
+/// Without a limit, nothing is said about bytes. With it, the usage of every node is the bytes it makes
+/// live, over the points of `live_ranges`, and the usage limit is this one less what is too small to be
+/// worth counting.
 Instance build_instance(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
-                        std::optional<std::int64_t> memory_budget_bytes = {});
+                        const std::optional<MemoryLimit>& memory = {});
 
 /// Whole units; kInfinite for infinity.
 std::int64_t units(double seconds, double units_per_second);

@@ -1,7 +1,9 @@
 #pragma once
-/// When the values of a graph occupy memory, before anything is known of layouts. Points are node indices;
+/// When the values of a graph occupy memory, before anything is known of offsets. Points are node indices;
 /// one more stands for the end of the step. Updates in place take no memory of their own, and neither does
-/// an elementwise result that takes over the buffer of an operand which dies there.
+/// an elementwise result that takes over the buffer of an operand which dies there. A reduction happens as
+/// soon as its operand is there and takes over its buffer; any other copy is made just before it is first
+/// read.
 #include <vector>
 
 #include "uses.h"
@@ -13,11 +15,19 @@ struct LiveRange {
   int from = 0, to = 0;
 };
 
-/// Per value. State and accumulators live always, batch inputs from the start.
-std::vector<LiveRange> live_ranges(const Graph& graph, const std::vector<std::vector<Use>>& uses);
+/// Per value, given the last point at which each is read (-1: never). State and accumulators live always,
+/// batch inputs from the start.
+std::vector<LiveRange> live_ranges(const Graph& graph, const std::vector<int>& last_read);
+
+/// Last point at which each value could be read.
+std::vector<int> last_reads(const Graph& graph, const std::vector<std::vector<Use>>& uses);
 
 /// The point at which a use happens: a node's own; for an update, that of the node that computes the new
 /// value; the end for metrics.
 int point_of_use(const Graph& graph, int use);
+
+/// The first point at which the sum of `value`, left partial by its producer, is there for `use`: just
+/// after the producer, but at the start of region apply if that is once per step and the producer is not.
+int point_of_reduction(const Graph& graph, int value, int use);
 
 }  // namespace alpa

@@ -6,20 +6,22 @@
 namespace alpa {
 namespace {
 
-/// Of a budget; smaller values are counted at their largest, all together.
+/// Of a limit; smaller values are counted at their largest, all together.
 constexpr std::int64_t kWorthCounting = 50'000;
 
 }  // namespace
 
 MemoryUsage::MemoryUsage(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
-                         std::int64_t budget_bytes)
+                         const MemoryLimit& limit)
     : graph_(graph),
       space_(space),
       mesh_(mesh),
-      budget_(budget_bytes),
-      ranges_(live_ranges(graph, uses_of_values(graph))) {}
+      limit_(limit),
+      ranges_(live_ranges(graph, last_reads(graph, uses_of_values(graph)))) {}
 
-bool MemoryUsage::matters(int value) const { return graph_.type(value).bytes() > budget_ / kWorthCounting; }
+bool MemoryUsage::matters(int value) const {
+  return graph_.type(value).bytes() > limit_.bytes / kWorthCounting;
+}
 
 std::int64_t MemoryUsage::bytes_of(int type, int spec) {
   const auto [place, added] = bytes_.try_emplace({type, spec});
@@ -28,12 +30,22 @@ std::int64_t MemoryUsage::bytes_of(int type, int spec) {
   return place->second;
 }
 
+bool MemoryUsage::may_be_partial(int value) const {
+  const ValueInfo& info = graph_.values[value];
+  if (graph_.nodes[info.producer].operands.empty()) return false;
+  const Choices& choices = space_.of(info.producer);
+  const std::vector<ShardingSpec>& specs = space_.layouts.of(choices.result_types[info.index]).specs;
+  const std::vector<int>& produced = choices.produced[info.index];
+  return std::any_of(produced.begin(), produced.end(), [&](int spec) { return specs[spec].is_partial(); });
+}
+
 std::vector<ilp::Usage> MemoryUsage::of_results(int node) {
   std::vector<ilp::Usage> usages;
   const Choices& choices = space_.of(node);
   for (std::size_t i = 0; i < choices.produced.size(); ++i) {
     const int value = graph_.nodes[node].results[i];
-    const LiveRange& range = ranges_[value];
+    LiveRange range = ranges_[value];
+    if (may_be_partial(value)) range.to = std::min(range.to, node + 1);
     if (!matters(value) || range.from >= range.to) continue;
     ilp::Usage usage{range.from, range.to, {}};
     for (int spec : choices.produced[i]) usage.amounts.push_back(bytes_of(choices.result_types[i], spec));
@@ -42,35 +54,59 @@ std::vector<ilp::Usage> MemoryUsage::of_results(int node) {
   return usages;
 }
 
+std::vector<ilp::Usage> MemoryUsage::of_reading(int value, const std::vector<int>& wanted,
+                                                const std::vector<int>& copied, const Use& use) {
+  const LiveRange range = range_of(value, {use});
+  if (!matters(value) || !may_be_partial(value) || range.from >= range.to) return {};
+  const ValueInfo& info = graph_.values[value];
+  const int type = space_.of(info.producer).result_types[info.index];
+  ilp::Usage usage{range.from, range.to, {}};
+  for (int spec : wanted) {
+    const bool elsewhere = std::binary_search(copied.begin(), copied.end(), spec);
+    usage.amounts.push_back(elsewhere ? 0 : bytes_of(type, spec));
+  }
+  return {usage};
+}
+
+LiveRange MemoryUsage::range_of(int value, const std::vector<Use>& uses) const {
+  const bool early = may_be_partial(value);
+  LiveRange range{static_cast<int>(graph_.nodes.size()) + 1, 0};
+  for (const Use& use : uses) {
+    const int point = point_of_use(graph_, use.id);
+    range.from = std::min(range.from, early ? point_of_reduction(graph_, value, use.id) : point);
+    range.to = std::max(range.to, point + 1);
+  }
+  return range;
+}
+
 std::vector<ilp::Usage> MemoryUsage::of_copy(int value, int spec, const std::vector<CopyState>& states,
                                              const std::vector<Use>& uses) {
   std::vector<ilp::Usage> usages;
   const ValueInfo& info = graph_.values[value];
   const std::int64_t bytes = bytes_of(space_.of(info.producer).result_types[info.index], spec);
+  const auto add = [&](std::size_t state, Region first, Region last) {
+    std::vector<Use> served;
+    std::copy_if(uses.begin(), uses.end(), std::back_inserter(served), [&](const Use& use) {
+      const Region region = region_of_use(graph_, use.id);
+      return first <= region && region <= last;
+    });
+    const LiveRange range = range_of(value, served);
+    usages.push_back({range.from, range.to, std::vector<std::int64_t>(states.size(), 0)});
+    usages.back().amounts[state] = bytes;
+  };
   for (std::size_t s = 0; s < states.size(); ++s) {
-    for (const Making& making : states[s].makings) {
-      ilp::Usage usage{static_cast<std::int64_t>(graph_.nodes.size()) + 1, 0,
-                       std::vector<std::int64_t>(states.size(), 0)};
-      for (const Use& use : uses) {
-        const Region region = region_of_use(graph_, use.id);
-        if (region < making.first || region > making.last) continue;
-        const std::int64_t point = point_of_use(graph_, use.id);
-        usage.from = std::min(usage.from, point);
-        usage.to = std::max(usage.to, point + 1);
-      }
-      usage.amounts[s] = bytes;
-      usages.push_back(std::move(usage));
-    }
+    for (const Making& making : states[s].makings) add(s, making.first, making.last);
+    if (states[s].own && may_be_partial(value)) add(s, Region::forward, Region::apply);
   }
   return usages;
 }
 
-std::int64_t MemoryUsage::limit() const {
+std::int64_t MemoryUsage::room() const {
   std::int64_t small = 0;
   for (int value = 0; value < static_cast<int>(graph_.values.size()); ++value) {
     if (!matters(value)) small += graph_.type(value).bytes();
   }
-  return std::max<std::int64_t>(0, budget_ - small);
+  return std::max<std::int64_t>(0, limit_.bytes - small);
 }
 
 }  // namespace alpa

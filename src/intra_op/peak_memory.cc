@@ -8,31 +8,40 @@
 namespace alpa {
 namespace {
 
-/// Uses that read the value itself: of those that share a resharding only the first, before which it is
-/// done.
-std::vector<std::vector<Use>> direct_uses(const ShardingPlan& plan, const Graph& graph,
-                                          const NodeClasses& classes) {
-  std::vector<std::vector<Use>> uses = uses_of_values(graph);
-  std::vector<std::vector<int>> later(uses.size());
-  for (const PlannedReshard& r : plan.reshards)
-    later[r.value].insert(later[r.value].end(), r.uses.begin() + 1, r.uses.end());
-  for (std::size_t v = 0; v < uses.size(); ++v) {
-    uses[v].erase(std::remove_if(uses[v].begin(), uses[v].end(),
-                                 [&](const Use& use) {
-                                   return std::find(later[v].begin(), later[v].end(), use.id) !=
-                                              later[v].end() &&
-                                          wanted_spec(graph, classes, plan.strategies, plan.mesh, use) !=
-                                              plan.specs[v];
-                                 }),
-                  uses[v].end());
+/// Points between which a copy lives.
+LiveRange range_of(const PlannedReshard& r, const ShardingPlan& plan, const Graph& graph) {
+  LiveRange range{static_cast<int>(graph.nodes.size()), 0};
+  for (int use : r.uses) {
+    const int point = point_of_use(graph, use);
+    range.from = std::min(
+        range.from, plan.specs[r.value].is_partial() ? point_of_reduction(graph, r.value, use) : point);
+    range.to = std::max(range.to, point + 1);
   }
-  return uses;
+  return range;
+}
+
+/// Last points at which values themselves are read: by uses that want them as they are, and to make copies.
+std::vector<int> last_direct_reads(const ShardingPlan& plan, const Graph& graph) {
+  const NodeClasses classes = classify(graph);
+  std::vector<std::vector<Use>> uses = uses_of_values(graph);
+  for (std::size_t v = 0; v < uses.size(); ++v) {
+    const auto resharded = [&](const Use& use) {
+      return wanted_spec(graph, classes, plan.strategies, plan.mesh, use) != plan.specs[v];
+    };
+    uses[v].erase(std::remove_if(uses[v].begin(), uses[v].end(), resharded), uses[v].end());
+  }
+  std::vector<int> last = last_reads(graph, uses);
+  for (const PlannedReshard& r : plan.reshards) {
+    const int made = range_of(r, plan, graph).from;
+    last[r.value] = std::max(last[r.value], plan.specs[r.value].is_partial() ? made - 1 : made);
+  }
+  return last;
 }
 
 }  // namespace
 
 PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph) {
-  const std::vector<LiveRange> ranges = live_ranges(graph, direct_uses(plan, graph, classify(graph)));
+  const std::vector<LiveRange> ranges = live_ranges(graph, last_direct_reads(plan, graph));
   std::vector<std::int64_t> change(graph.nodes.size() + 2, 0);
   const auto add = [&](int from, int to, int value, const ShardingSpec& spec) {
     if (from >= to) return;
@@ -43,12 +52,8 @@ PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph) {
   for (int v = 0; v < static_cast<int>(ranges.size()); ++v)
     add(ranges[v].from, ranges[v].to, v, plan.specs[v]);
   for (const PlannedReshard& r : plan.reshards) {
-    int first = static_cast<int>(graph.nodes.size()), last = 0;
-    for (int use : r.uses) {
-      first = std::min(first, point_of_use(graph, use));
-      last = std::max(last, point_of_use(graph, use));
-    }
-    add(first, last + 1, r.value, r.path.steps.back().to);
+    const LiveRange range = range_of(r, plan, graph);
+    add(range.from, range.to, r.value, r.path.steps.back().to);
   }
   PeakMemory peak;
   std::int64_t live = 0;
