@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -150,12 +151,38 @@ Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOption
   return {graph, std::move(plan), std::move(program), bytes};
 }
 
-[[noreturn]] void fail_budget(std::int64_t budget, std::int64_t least) {
-  fail(
-      "the smallest plan found needs {} bytes per device, {} more than the memory budget of {}; use more "
-      "devices, more micro-batches, ShardParallel instead of a fixed method, or raise the budget",
-      least, least - budget, budget);
-}
+/// The limit on the bytes that the planner counts, moved until the exact peak keeps the budget. The count
+/// knows neither padding and scratch nor what packing loses and what overlapping collectives keep alive;
+/// and it may be too high where nodes are fused in ways it does not foresee.
+class PlannersLimit {
+ public:
+  explicit PlannersLimit(std::int64_t budget) : budget_(budget), bytes_(budget) {}
+
+  std::int64_t bytes() const { return bytes_; }
+
+  /// The plan under this limit really takes `peak` bytes, more than the budget.
+  void was_too_high(std::int64_t peak) {
+    over_ = bytes_;
+    bytes_ = std::max<std::int64_t>(bytes_ - (peak - budget_), 0);
+    if (bytes_ <= under_) bytes_ = under_ + (over_ - under_) / 2;
+  }
+
+  /// No plan keeps this limit; `missing` bytes would have to be added at least.
+  void was_too_low(std::int64_t missing) {
+    under_ = bytes_ + std::max<std::int64_t>(missing - 1, 0);
+    bytes_ = over_ == kNone ? under_ + 1 : under_ + (over_ - under_) / 2;
+  }
+
+  /// Another plan within the budget is not to be expected.
+  bool is_exhausted() const {
+    return over_ - under_ < budget_ / 200 || bytes_ > budget_ + budget_ / 10 || bytes_ == under_;
+  }
+
+ private:
+  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+  std::int64_t budget_, bytes_;
+  std::int64_t under_ = 0, over_ = kNone;  ///< limits known to be too low and too high
+};
 
 /// Seconds the next search may take on each of `meshes`: what is left of the limit, shared.
 double seconds_left(const Options& options, Clock::time_point start, std::size_t meshes) {
@@ -163,33 +190,43 @@ double seconds_left(const Options& options, Clock::time_point start, std::size_t
   return std::max(options.solver_seconds - spent, kLeastSeconds) / static_cast<double>(meshes);
 }
 
-/// The best plan without a budget, if it fits, is the best plan. Else the planner is told the budget. It
-/// counts bytes live at each point; the exact peak, known after lowering, is higher by padding, scratch and
-/// what packing loses. Where that breaks the budget, the planner gets that much less.
+[[noreturn]] void fail_budget(std::int64_t budget, std::int64_t least) {
+  fail(
+      "the smallest plan found needs {} bytes per device, {} more than the memory budget of {}; use more "
+      "devices, more micro-batches, ShardParallel instead of a fixed method, or raise the budget",
+      least, least - budget, budget);
+}
+
+/// The best plan without a budget, if it fits, is the best plan. Else the planner is given a limit.
 Planned plan_within_budget(const Graph& graph, const Settings& settings, const Cluster& cluster,
                            const Passes& passes) {
   const Clock::time_point start = Clock::now();
   const std::vector<DeviceMesh> meshes = candidate_meshes(settings, cluster);
   const CostModel model = CostModel::of(cluster);
   AutoShardOptions search = search_options(settings);
+  search.time_limit_seconds = seconds_left(settings.options, start, meshes.size());
+  Planned free =
+      lower_plan(graph, auto_shard(graph, meshes, model, search), settings.options.executor, passes);
   const std::int64_t budget = settings.options.memory_budget_bytes.value_or(cluster.device.memory_bytes);
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (int attempt = 0; attempt < kBudgetAttempts; ++attempt) {
+  if (budget <= 0 || free.memory_bytes <= budget) return free;
+  std::int64_t least = free.memory_bytes;
+  std::exception_ptr failure;
+  PlannersLimit limit(budget);
+  for (int attempt = 0; attempt < kBudgetAttempts && !limit.is_exhausted(); ++attempt) {
+    search.memory_budget_bytes = limit.bytes();
     search.time_limit_seconds = seconds_left(settings.options, start, meshes.size());
-    ShardingPlan plan;
     try {
-      plan = auto_shard(graph, meshes, model, search);
-    } catch (const Error&) {
-      if (attempt <= 1) throw;
-      break;
+      Planned planned =
+          lower_plan(graph, auto_shard(graph, meshes, model, search), settings.options.executor, passes);
+      if (planned.memory_bytes <= budget) return planned;
+      least = std::min(least, planned.memory_bytes);
+      limit.was_too_high(planned.memory_bytes);
+    } catch (const OverBudget& error) {
+      if (limit.bytes() == budget) failure = std::current_exception();
+      limit.was_too_low(error.missing_bytes);
     }
-    Planned planned = lower_plan(graph, std::move(plan), settings.options.executor, passes);
-    if (budget <= 0 || planned.memory_bytes <= budget) return planned;
-    least = std::min(least, planned.memory_bytes);
-    const std::int64_t excess = search.memory_budget_bytes ? planned.memory_bytes - budget : 0;
-    search.memory_budget_bytes = search.memory_budget_bytes.value_or(budget) - excess;
-    if (*search.memory_budget_bytes <= 0) break;
   }
+  if (failure && least == free.memory_bytes) std::rethrow_exception(failure);
   fail_budget(budget, least);
 }
 

@@ -13,6 +13,9 @@ std::vector<std::int64_t> free_of_charge(std::vector<std::int64_t> costs) {
   return costs;
 }
 
+/// An explanation may take this long, or as long as the search before it.
+constexpr double kLeastSeconds = 1;
+
 /// The problem with all finite costs zero: only feasibility counts.
 Problem feasibility_problem(const Problem& problem) {
   Problem result = problem;
@@ -33,15 +36,52 @@ Infeasible forbidden() {
       "strategies or lower those costs");
 }
 
-/// Least peak that some choice reaches, by bisection: `known` is a choice without limit.
+/// The same problem without a limit, in which a choice costs what it uses at `time`.
+Problem usage_problem(const Problem& free, std::int64_t time) {
+  Problem result = free;
+  result.usage_limit.reset();
+  for (Node& node : result.nodes) {
+    for (const Usage& usage : node.usages)
+      for (std::size_t s = 0; usage.from <= time && time < usage.to && s < node.costs.size(); ++s)
+        if (node.costs[s] < kInfinite) node.costs[s] += usage.amounts[s];
+  }
+  return result;
+}
+
+/// Proven: every choice uses at least this much at `time`.
+std::int64_t least_usage(const Problem& free, std::int64_t time, const Options& options,
+                         const Deadline& deadline) {
+  const auto result = attempt(usage_problem(free, time), options, deadline);
+  const auto* solution = std::get_if<Solution>(&result);
+  return solution ? solution->lower_bound : 0;
+}
+
+/// Least peak that some choice reaches, between what the times of failures prove and `known`, a choice
+/// without limit; by bisection where these do not meet. Its lower bound becomes the least peak possible.
 Solution least_peak(Problem problem, const Options& options, const Deadline& deadline, Solution known) {
-  std::int64_t impossible = *problem.usage_limit;
-  while (impossible + 1 < known.peak_usage && !deadline.passed()) {
-    problem.usage_limit = impossible + (known.peak_usage - impossible) / 2;
-    if (auto better = attempt(problem, options, deadline))
-      known = *std::move(better);
-    else
-      impossible = *problem.usage_limit;
+  std::int64_t impossible = *problem.usage_limit, next = impossible, time = known.peak_time;
+  try {
+    impossible = std::max(impossible, least_usage(problem, time, options, deadline) - 1);
+    for (next = impossible + 1; impossible + 1 < known.peak_usage && !deadline.passed();) {
+      problem.usage_limit = next;
+      auto result = attempt(problem, options, deadline);
+      if (auto* better = std::get_if<Solution>(&result)) {
+        known = std::move(*better);
+      } else {
+        impossible = next;
+        const Contradiction& why = std::get<Contradiction>(result);
+        const bool elsewhere = why.missing > 0 && why.time != time;
+        if (elsewhere) time = why.time;
+        const std::int64_t least = elsewhere ? least_usage(problem, time, options, deadline) : 0;
+        if (least - 1 > impossible) {
+          impossible = least - 1;
+          next = least;
+          continue;
+        }
+      }
+      next = impossible + (known.peak_usage - impossible) / 2;
+    }
+  } catch (const TimedOut&) {  // what is known so far is told
   }
   known.lower_bound = impossible + 1;
   return known;
@@ -63,13 +103,15 @@ Infeasible over_limit(std::int64_t limit, const Solution& best) {
 
 }  // namespace
 
-void explain_infeasible(const Problem& problem, const Options& options, const Deadline& deadline) {
+void explain_infeasible(const Problem& problem, const Options& options, const Deadline& search) {
+  const Deadline deadline(std::min(search.left(), std::max(kLeastSeconds, search.elapsed())));
   Problem free = feasibility_problem(problem);
   free.usage_limit.reset();
-  std::optional<Solution> known = attempt(free, options, deadline);
-  if (!known || !problem.usage_limit) throw forbidden();
+  auto known = attempt(free, options, deadline);
+  if (std::holds_alternative<Contradiction>(known) || !problem.usage_limit) throw forbidden();
   free.usage_limit = problem.usage_limit;
-  throw over_limit(*problem.usage_limit, least_peak(std::move(free), options, deadline, *std::move(known)));
+  throw over_limit(*problem.usage_limit,
+                   least_peak(std::move(free), options, deadline, std::get<Solution>(std::move(known))));
 }
 
 }  // namespace alpa::ilp

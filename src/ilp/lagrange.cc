@@ -12,7 +12,9 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-constexpr int kShift = 8;            // costs are scaled by 2^8 while prices of usages are rounded down
+constexpr int kShift = 8;  // costs are scaled by 2^8 while prices of usages are rounded down
+constexpr double kSmallestStep = 0.01;
+constexpr int kLeastUsages = 3;
 constexpr int kMultiplierBits = 20;  // multipliers are whole numbers of 2^-20 scaled costs per unit
 
 using Multipliers = std::vector<Wide>;
@@ -53,6 +55,26 @@ Cost price_of_room(const Model& model, const Multipliers& upto) {
   return static_cast<Cost>((sum + (Wide{1} << kMultiplierBits) - 1) >> kMultiplierBits);
 }
 
+/// The model without rows in which a choice costs what it uses at `row`.
+Model usage_at(const Model& model, int row) {
+  Model result;
+  result.nodes = model.nodes;
+  result.edges = model.edges;
+  for (ModelNode& node : result.nodes) {
+    for (Cost& cost : node.costs)
+      if (cost < kNever) cost = 0;
+    for (const Piece& piece : node.pieces)
+      for (std::size_t s = 0; row >= piece.from && row < piece.to && s < node.costs.size(); ++s)
+        node.costs[s] = plus(node.costs[s], piece.amounts[s]);
+    node.pieces.clear();
+    node.normal = true;
+  }
+  for (ModelEdge& edge : result.edges)
+    for (Cost& cost : edge.costs)
+      if (cost < kNever) cost = 0;
+  return result;
+}
+
 /// Largest cost that scaling leaves well below infinity.
 bool scalable(const Model& model) {
   double sum = 0;
@@ -77,9 +99,11 @@ class Pricing {
   std::optional<Priced> run(int trials) {
     for (int k = 0; k < trials && !deadline_.passed(); ++k) {
       if (!trial()) return k == 0 ? std::nullopt : std::optional<Priced>(std::move(best_));
-      if (best_.bound >= best_.cost || step_ < 1e-3) break;
+      if (k == 0 && best_.choice.empty()) use_least();
+      if (close() || step_ < kSmallestStep) break;
       move_prices();
     }
+    if (best_.choice.empty()) raise_prices();
     return std::move(best_);
   }
 
@@ -103,6 +127,42 @@ class Pricing {
       ++idle_;
     consider(std::move(choice));
     return true;
+  }
+
+  bool close() const {
+    if (best_.cost >= kNever) return false;
+    const double gap = static_cast<double>(best_.cost) - static_cast<double>(best_.bound);
+    return gap <= options_.relative_gap * std::abs(static_cast<double>(best_.cost));
+  }
+
+  /// Considers the choices that use least where the last one exceeds the room most. Throws Contradiction if
+  /// even they exceed it.
+  void use_least() {
+    std::vector<Cost> over = over_;
+    for (int k = 0; k < kLeastUsages && best_.choice.empty() && !deadline_.passed(); ++k) {
+      const auto worst = std::max_element(over.begin(), over.end());
+      const int row = static_cast<int>(worst - over.begin());
+      if (*worst <= 0) return;
+      Model usage = usage_at(model_, row);
+      reduce(usage, options_, deadline_);
+      eliminate_components(usage, options_.elimination_cells, deadline_);
+      if (!live_nodes(usage).empty()) return;
+      const Cost missing = usage.constant - model_.room[row];
+      if (missing > 0) throw Contradiction{missing, model_.times[row]};
+      std::vector<int> choice(model_.nodes.size(), 0);
+      replay(usage, choice);
+      over = excess(model_, choice);
+      consider(std::move(choice));
+    }
+  }
+
+  /// Higher and higher prices until a feasible choice is found.
+  void raise_prices() {
+    for (double factor = 1.05; factor < 20 && best_.choice.empty() && !deadline_.passed(); factor *= 1.4) {
+      prices_ = best_prices_;
+      for (double& price : prices_) price *= factor;
+      if (!trial()) return;
+    }
   }
 
   void consider(std::vector<int> choice) {

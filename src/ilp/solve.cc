@@ -50,7 +50,8 @@ double Solution::gap() const {
   return static_cast<double>(cost - lower_bound) / std::max(1.0, std::abs(static_cast<double>(cost)));
 }
 
-std::optional<Solution> attempt(const Problem& problem, const Options& options, const Deadline& deadline) {
+std::variant<Solution, Contradiction> attempt(const Problem& problem, const Options& options,
+                                              const Deadline& deadline) {
   Solution solution;
   count_problem(problem, solution.statistics);
   try {
@@ -64,8 +65,8 @@ std::optional<Solution> attempt(const Problem& problem, const Options& options, 
       throw TimedOut("no feasible choice was found in time; allow more seconds");
     replay(model, core.choice);
     finish(problem, std::move(core), solution);
-  } catch (const Contradiction&) {
-    return std::nullopt;
+  } catch (const Contradiction& contradiction) {
+    return contradiction;
   }
   solution.seconds = deadline.elapsed();
   return solution;
@@ -74,7 +75,8 @@ std::optional<Solution> attempt(const Problem& problem, const Options& options, 
 Solution solve(const Problem& problem, const Options& options) {
   Deadline deadline(options.time_limit_seconds);
   validate(problem);
-  if (auto solution = attempt(problem, options, deadline)) return *std::move(solution);
+  auto result = attempt(problem, options, deadline);
+  if (auto* solution = std::get_if<Solution>(&result)) return std::move(*solution);
   explain_infeasible(problem, options, deadline);
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <limits>
 #include <optional>
 
 #include "alpa/base/error.h"
@@ -21,6 +22,8 @@ using Clock = std::chrono::steady_clock;
 /// Under a budget a plan this close to the proven bound is good enough: the last percent can take minutes.
 constexpr double kBudgetGap = 0.01;
 constexpr int kBudgetAttempts = 6;
+/// Of the time limit, for each attempt under a budget.
+constexpr double kBudgetTime = 0.05;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -70,7 +73,8 @@ struct Planning {
 ShardingPlan solve(const Planning& p, const std::optional<MemoryLimit>& memory) {
   const Instance instance = build_instance(p.graph, p.space, p.mesh, memory);
   ilp::Options solver;
-  solver.time_limit_seconds = memory ? p.seconds_left() / 2 : p.seconds_left();
+  solver.time_limit_seconds =
+      memory ? std::min(p.options.time_limit_seconds * kBudgetTime, p.seconds_left()) : p.seconds_left();
   solver.relative_gap = memory ? kBudgetGap : 0;
   solver.elimination_cells = 1 << 24;  // training graphs are narrow: what fits is solved without branching
   solver.reductions.merge = false;     // merging would undo what nodes for specs are there for
@@ -109,19 +113,51 @@ ShardingPlan solve_within(const Planning& p, std::int64_t budget) {
   return solve(p, MemoryLimit{budget, true});
 }
 
-ShardingPlan solve(const Planning& p) {
+OverBudget over_budget(const Planning& p, const ilp::Infeasible& infeasible) {
+  OverBudget error(memory_error(infeasible, p.graph, p.space, p.mesh, p.options));
+  error.missing_bytes = infeasible.missing_usage;
+  return error;
+}
+
+/// Nothing if even without a budget no plan is cheaper than `worth` seconds.
+std::optional<ShardingPlan> solve(const Planning& p, double worth) {
   const std::optional<std::int64_t>& budget = p.options.memory_budget_bytes;
   try {
     ShardingPlan plan = solve(p, std::nullopt);
+    if (plan.cost.objective_seconds >= worth) return std::nullopt;
     return budget && peak_memory(plan, p.graph).bytes > *budget ? solve_within(p, *budget) : plan;
   } catch (const ilp::Infeasible& infeasible) {
-    if (budget && infeasible.missing_usage > 0)
-      throw Error(memory_error(infeasible, p.graph, p.space, p.mesh, p.options));
+    if (budget && infeasible.missing_usage > 0) throw over_budget(p, infeasible);
     fail(
         "method {}: no plan on a {} mesh keeps to the options; allow all_gather and all_to_all, or forbid "
         "less",
         p.options.method, shape_text(p.mesh));
+  } catch (const ilp::TimedOut&) {
+    if (!budget) throw;
+    throw OverBudget(
+        fmt::format("method {}: no plan on a {} mesh was found that fits into {} bytes per device; allow "
+                    "more seconds or "
+                    "more bytes",
+                    p.options.method, shape_text(p.mesh), *budget));
   }
+}
+
+std::optional<ShardingPlan> plan_for(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
+                                     const AutoShardOptions& options, double worth) {
+  const auto start = Clock::now();
+  CostModel priced = model;
+  priced.reshard.collectives.allow_all_gather &= options.allow_all_gather;
+  priced.reshard.collectives.allow_all_to_all &= options.allow_all_to_all;
+  const SearchSpace space = search_space(graph, mesh, priced, options);
+  std::optional<ShardingPlan> plan = solve(Planning{graph, mesh, priced, options, space, start}, worth);
+  if (plan) plan->statistics.total_seconds = seconds_since(start);
+  return plan;
+}
+
+/// How far an error is from a plan.
+std::int64_t missing_bytes(const Error& error) {
+  const auto* over = dynamic_cast<const OverBudget*>(&error);
+  return over && over->missing_bytes > 0 ? over->missing_bytes : std::numeric_limits<std::int64_t>::max();
 }
 
 }  // namespace
@@ -146,30 +182,27 @@ AutoShardOptions zero3_options() {
 
 ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
                         const AutoShardOptions& options) {
-  const Clock::time_point start = Clock::now();
-  CostModel priced = model;
-  priced.reshard.collectives.allow_all_gather &= options.allow_all_gather;
-  priced.reshard.collectives.allow_all_to_all &= options.allow_all_to_all;
-  const SearchSpace space = search_space(graph, mesh, priced, options);
-  ShardingPlan plan = solve(Planning{graph, mesh, priced, options, space, start});
-  plan.statistics.total_seconds = seconds_since(start);
-  return plan;
+  return *plan_for(graph, mesh, model, options, std::numeric_limits<double>::infinity());
 }
 
 ShardingPlan auto_shard(const Graph& graph, const std::vector<DeviceMesh>& meshes, const CostModel& model,
                         const AutoShardOptions& options) {
   require(!meshes.empty(), "auto_shard: no mesh to plan for");
   std::optional<ShardingPlan> best;
-  std::exception_ptr first_failure;
+  std::exception_ptr failure;
+  std::int64_t least_missing = 0;
   for (const DeviceMesh& mesh : meshes) {
     try {
-      ShardingPlan plan = auto_shard(graph, mesh, model, options);
-      if (!best || plan.cost.objective_seconds < best->cost.objective_seconds) best = std::move(plan);
-    } catch (const Error&) {  // what one mesh cannot keep, another may
-      if (!first_failure) first_failure = std::current_exception();
+      const double worth = best ? best->cost.objective_seconds : std::numeric_limits<double>::infinity();
+      std::optional<ShardingPlan> plan = plan_for(graph, mesh, model, options, worth);
+      if (plan && plan->cost.objective_seconds < worth) best = std::move(plan);
+    } catch (const Error& error) {  // what one mesh cannot keep, another may
+      if (failure && missing_bytes(error) >= least_missing) continue;
+      failure = std::current_exception();
+      least_missing = missing_bytes(error);
     }
   }
-  if (!best) std::rethrow_exception(first_failure);
+  if (!best) std::rethrow_exception(failure);
   return *best;
 }
 

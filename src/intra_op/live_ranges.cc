@@ -8,13 +8,36 @@
 namespace alpa {
 namespace {
 
-/// An operand of the result's type that is no input and is read by nobody later.
-bool takes_over_buffer(const Graph& graph, const Node& node, int n, const TensorType& type,
-                       const std::vector<int>& last_read) {
-  return node.op->in_place && std::any_of(node.operands.begin(), node.operands.end(), [&](int value) {
-           return graph.type(value) == type && graph.producer(value).op != &ops::input &&
-                  last_read[value] == n;
-         });
+/// Values that the nodes at each point read.
+std::vector<std::vector<int>> operands_at_points(const Graph& graph, const std::vector<int>& points) {
+  std::vector<std::vector<int>> operands(graph.nodes.size());
+  for (std::size_t n = 0; n < points.size(); ++n) {
+    std::vector<int>& there = operands[points[n]];
+    there.insert(there.end(), graph.nodes[n].operands.begin(), graph.nodes[n].operands.end());
+  }
+  return operands;
+}
+
+/// One of the operands at a point is of the result's type, is no input and is read by nobody later.
+bool takes_over_buffer(const Graph& graph, const std::vector<int>& operands, int point,
+                       const TensorType& type, const std::vector<int>& last_read) {
+  return std::any_of(operands.begin(), operands.end(), [&](int value) {
+    return graph.type(value) == type && graph.producer(value).op != &ops::input &&
+           last_read[value] == point;
+  });
+}
+
+/// Per node, whether an update or a metric reads a result of it.
+std::vector<bool> reported_nodes(const Graph& graph) {
+  std::vector<bool> reported(graph.nodes.size(), false);
+  for (const Update& update : graph.updates) reported[graph.values[update.value].producer] = true;
+  for (const Metric& metric : graph.metrics) reported[graph.values[metric.value].producer] = true;
+  return reported;
+}
+
+bool same_loop(const Graph& graph, const Node& a, const Node& b) {
+  return elementwise_code(a) >= 0 && elementwise_code(b) >= 0 && a.region == b.region &&
+         graph.type(a.results[0]).shape == graph.type(b.results[0]).shape;
 }
 
 /// Values that are read by an update and by nothing else.
@@ -29,6 +52,24 @@ std::vector<bool> new_states(const Graph& graph) {
 }
 
 }  // namespace
+
+std::vector<int> points_of_nodes(const Graph& graph) {
+  const std::vector<bool> reported = reported_nodes(graph);
+  const std::vector<std::vector<int>> readers = consumers(graph);
+  std::vector<int> points(graph.nodes.size());
+  for (int n = static_cast<int>(points.size()); n-- > 0;) {
+    points[n] = n;
+    const Node& node = graph.nodes[n];
+    if (reported[n] || node.results.size() != 1 || readers[node.results[0]].empty()) continue;
+    const std::vector<int>& reading = readers[node.results[0]];
+    const int point = points[reading[0]];
+    if (std::all_of(reading.begin(), reading.end(), [&](int reader) {
+          return points[reader] == point && same_loop(graph, node, graph.nodes[reader]);
+        }))
+      points[n] = point;
+  }
+  return points;
+}
 
 int point_of_use(const Graph& graph, int use) {
   const int num_nodes = static_cast<int>(graph.nodes.size()), update = use - num_nodes;
@@ -49,9 +90,12 @@ int point_of_reduction(const Graph& graph, int value, int use) {
 }
 
 std::vector<int> last_reads(const Graph& graph, const std::vector<std::vector<Use>>& uses) {
+  const std::vector<int> points = points_of_nodes(graph);
+  const int num_nodes = static_cast<int>(graph.nodes.size());
   std::vector<int> last(uses.size(), -1);
   for (std::size_t v = 0; v < uses.size(); ++v) {
-    for (const Use& use : uses[v]) last[v] = std::max(last[v], point_of_use(graph, use.id));
+    for (const Use& use : uses[v])
+      last[v] = std::max(last[v], use.id < num_nodes ? points[use.id] : point_of_use(graph, use.id));
   }
   return last;
 }
@@ -59,18 +103,24 @@ std::vector<int> last_reads(const Graph& graph, const std::vector<std::vector<Us
 std::vector<LiveRange> live_ranges(const Graph& graph, const std::vector<int>& last_read) {
   const int end = static_cast<int>(graph.nodes.size()) + 1;
   const std::vector<bool> new_state = new_states(graph);
+  const std::vector<int> points = points_of_nodes(graph);
+  const std::vector<std::vector<int>> operands = operands_at_points(graph, points),
+                                      readers = consumers(graph);
   std::vector<LiveRange> ranges;
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const int n = graph.values[v].producer;
     const Node& node = graph.nodes[n];
-    const bool in_place = takes_over_buffer(graph, node, n, graph.values[v].type, last_read) ||
-                          (node.op->in_place && new_state[v]);
+    const bool in_place =
+        node.op->in_place &&
+        (new_state[v] || takes_over_buffer(graph, operands[n], n, graph.values[v].type, last_read));
     ranges.push_back({in_place ? n + 1 : n, std::max(n, last_read[v]) + 1});
+    if (points[n] != n) ranges.back().from = ranges.back().to;
   }
   for (const Input& input : graph.inputs) {
     LiveRange& range = ranges[input.value];
-    range.from = 0;
-    if (input.kind == InputKind::state || input.kind == InputKind::accumulator) range.to = end;
+    const bool kept = input.kind == InputKind::state || input.kind == InputKind::accumulator;
+    if (kept) range = {0, end};
+    if (!kept && !readers[input.value].empty()) range.from = readers[input.value].front();
   }
   return ranges;
 }

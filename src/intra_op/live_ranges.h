@@ -15,8 +15,12 @@ struct LiveRange {
   int from = 0, to = 0;
 };
 
+/// Per node, the point at which it runs: its own, or that of the elementwise node that alone reads its
+/// elementwise result: they will be one loop (spmd/fuse_elementwise.cc), and the result never exists.
+std::vector<int> points_of_nodes(const Graph& graph);
+
 /// Per value, given the last point at which each is read (-1: never). State and accumulators live always,
-/// batch inputs from the start.
+/// other inputs from where they are first read.
 std::vector<LiveRange> live_ranges(const Graph& graph, const std::vector<int>& last_read);
 
 /// Last point at which each value could be read.

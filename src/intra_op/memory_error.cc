@@ -54,7 +54,8 @@ std::string memory_error(const ilp::Infeasible& infeasible, const Graph& graph, 
                            to_string(graph.type(live[i].value)), live[i].bytes);
   }
   return fmt::format(
-      "method {}: no plan on a {} mesh fits into {} bytes per device: {} bytes are missing at {}, where {} "
+      "method {}: no plan on a {} mesh fits into {} bytes per device: at least {} bytes are missing at {}, "
+      "where {} "
       "tensors are live; the "
       "largest are {}; {}",
       options.method, shape_text(mesh), *options.memory_budget_bytes, infeasible.missing_usage,

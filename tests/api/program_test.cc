@@ -21,6 +21,13 @@ nn::Sequential make_mlp() {
   return mlp;
 }
 
+/// Weights are what fills its memory.
+nn::Sequential wide_mlp() {
+  nn::Sequential mlp;
+  for (int i = 0; i < 4; ++i) mlp.add(nn::Dense(8 * kDim)).add(nn::ReLU());
+  return mlp.add(nn::Dense(kDim));
+}
+
 TrainingStep make_step(const nn::Sequential& mlp) {
   return training_step(
       {{"x", {f32, {kBatch, kDim}}}, {"y", {f32, {kBatch, kDim}}}},
@@ -207,16 +214,33 @@ TEST_CASE("planning needs no devices: a cluster nobody has") {
 }
 
 TEST_CASE("a memory budget is kept to the byte, at the price of time") {
-  const TrainingStep step = make_step(make_mlp());
-  const Planned free = plan_only(step, ShardParallel{}, Cluster::local(4));
-  const std::int64_t budget = free.memory_bytes * 9 / 10;
+  const TrainingStep step = make_step(wide_mlp());
+  const ShardParallel method{.mesh_shape = {8}};
+  const Planned free = plan_only(step, method, Cluster::local(8));
+  ShardParallel tight = method;
+  tight.memory_budget_bytes = free.memory_bytes * 17 / 20;
+  const Executable train = parallelize(step, tight, Cluster::local(8));
+  TrainState state = train.init(0);
+  train.run(state, next_batch());
+  CHECK(train.measured_bytes(state) <= *tight.memory_budget_bytes);
+  CHECK(train.memory_bytes() == train.measured_bytes(state));
+  CHECK(train.plan().cost.objective_seconds >= free.plan.cost.objective_seconds);
+}
+
+TEST_CASE("ZeRO-3 under a budget gathers weights again, measures what it planned, and trains the same") {
+  const TrainingStep step = make_step(wide_mlp());
+  const Planned free = plan_only(step, Zero3Parallel{}, Cluster::local(8));
+  const std::int64_t budget = free.memory_bytes * 4 / 5;
   const Executable tight =
-      parallelize(step, ShardParallel{.memory_budget_bytes = budget}, Cluster::local(4));
+      parallelize(step, Zero3Parallel{.memory_budget_bytes = budget}, Cluster::local(8));
+  CHECK(tight.communication().at("all_gather").count > traffic(free.program).at("all_gather").count);
   TrainState state = tight.init(0);
-  tight.run(state, next_batch());
-  CHECK(tight.measured_bytes(state) <= budget);
-  CHECK(tight.memory_bytes() == tight.measured_bytes(state));
-  CHECK(tight.plan().cost.objective_seconds >= free.plan.cost.objective_seconds);
+  std::vector<double> tight_losses;
+  for (int i = 0; i < 3; ++i) tight_losses.push_back(tight.run(state, next_batch()).loss());
+  CHECK(tight.memory_bytes() <= budget);
+  CHECK(tight.measured_bytes(state) == tight.memory_bytes());
+  const std::vector<double> serial = losses(parallelize(step, Serial{}, Cluster::local(1)), 3);
+  for (int i = 0; i < 3; ++i) CHECK(tight_losses[i] == doctest::Approx(serial[i]).epsilon(1e-5));
 }
 
 TEST_CASE("every pass is written to the dump directory") {

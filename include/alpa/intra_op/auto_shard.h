@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "alpa/base/error.h"
 #include "alpa/cost/cost_model.h"
 #include "alpa/intra_op/plan.h"
 
@@ -38,12 +39,23 @@ AutoShardOptions data_parallel_options();
 AutoShardOptions zero2_options();
 AutoShardOptions zero3_options();
 
-/// The best plan on this mesh. Throws Error if the memory budget can't be kept: by how many bytes, where,
-/// and what would help.
+/// No plan keeps the memory budget, or none was found in time: by how many bytes, where, and what would
+/// help.
+class OverBudget : public Error {
+ public:
+  using Error::Error;
+  std::int64_t missing_bytes = 0;  ///< at least; 0: nothing is proven
+};
+
+/// The best plan on this mesh whose bytes, counted as live at each point of the graph, keep the memory
+/// budget (padding, scratch and gaps between buffers come on top). Without a budget it is proven the best,
+/// unless time runs out. With one, a plan close to the proven bound is good enough, and every attempt to
+/// find it gets a twentieth of the time. Throws OverBudget, or Error if no plan keeps to the other options.
 ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
                         const AutoShardOptions& options);
 
-/// The best over several logical meshes (same devices); ties go to the first.
+/// The best over several logical meshes (same devices); ties go to the first. Throws as for one mesh; of
+/// several errors the one that lacks least.
 ShardingPlan auto_shard(const Graph& graph, const std::vector<DeviceMesh>& meshes, const CostModel& model,
                         const AutoShardOptions& options);
 
