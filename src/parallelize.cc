@@ -140,15 +140,26 @@ std::int64_t exact_memory(const SpmdProgram& program, const ExecutorOptions& opt
   return bytes;
 }
 
-/// Plan to programs.
+/// Plan to programs. Joining collectives keeps their operands until the last one is there; where that
+/// breaks the budget, every collective stays on its own.
 Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOptions& options,
-                   const Passes& passes) {
+                   std::int64_t budget, const Passes& passes) {
   ShardingPlan plan = passes.check(2, "plan.json", std::move(solved), graph);
-  SpmdProgram program = passes.check(3, "partitioned.txt", partition(graph, plan));
-  program = passes.check(4, "fused.txt", fuse_elementwise(program));
-  program = passes.check(5, "bucketed.txt", bucket_collectives(program, options.bucket_bytes));
-  const std::int64_t bytes = exact_memory(program, options, passes);
-  return {graph, std::move(plan), std::move(program), bytes};
+  const SpmdProgram partitioned = passes.check(3, "partitioned.txt", partition(graph, plan));
+  const SpmdProgram fused = passes.check(4, "fused.txt", fuse_elementwise(partitioned));
+  const auto lowered = [&](std::int64_t bucket_bytes) -> Planned {
+    SpmdProgram program = passes.check(5, "bucketed.txt", bucket_collectives(fused, bucket_bytes));
+    const std::int64_t bytes = exact_memory(program, options, passes);
+    return {graph, plan, std::move(program), bytes};
+  };
+  Planned planned = lowered(options.bucket_bytes);
+  return planned.memory_bytes <= budget ? planned : lowered(0);
+}
+
+/// Bytes that a device may use.
+std::int64_t budget_of(const Settings& settings, const Cluster& cluster) {
+  const std::int64_t budget = settings.options.memory_budget_bytes.value_or(cluster.device.memory_bytes);
+  return budget > 0 ? budget : std::numeric_limits<std::int64_t>::max();
 }
 
 /// The limit on the bytes that the planner counts, moved until the exact peak keeps the budget. The count
@@ -203,31 +214,32 @@ Planned plan_within_budget(const Graph& graph, const Settings& settings, const C
   const Clock::time_point start = Clock::now();
   const std::vector<DeviceMesh> meshes = candidate_meshes(settings, cluster);
   const CostModel model = CostModel::of(cluster);
-  AutoShardOptions search = search_options(settings);
-  search.time_limit_seconds = seconds_left(settings.options, start, meshes.size());
-  Planned free =
-      lower_plan(graph, auto_shard(graph, meshes, model, search), settings.options.executor, passes);
-  const std::int64_t budget = settings.options.memory_budget_bytes.value_or(cluster.device.memory_bytes);
-  if (budget <= 0 || free.memory_bytes <= budget) return free;
-  std::int64_t least = free.memory_bytes;
+  const std::int64_t budget = budget_of(settings, cluster);
+  const auto planned = [&](std::optional<std::int64_t> limit) {
+    AutoShardOptions search = search_options(settings);
+    search.memory_budget_bytes = limit;
+    search.time_limit_seconds = seconds_left(settings.options, start, meshes.size());
+    return lower_plan(graph, auto_shard(graph, meshes, model, search), settings.options.executor, budget,
+                      passes);
+  };
+  Planned best = planned(std::nullopt);
+  if (best.memory_bytes <= budget) return best;
+  const std::int64_t unconstrained = best.memory_bytes;
   std::exception_ptr failure;
   PlannersLimit limit(budget);
   for (int attempt = 0; attempt < kBudgetAttempts && !limit.is_exhausted(); ++attempt) {
-    search.memory_budget_bytes = limit.bytes();
-    search.time_limit_seconds = seconds_left(settings.options, start, meshes.size());
     try {
-      Planned planned =
-          lower_plan(graph, auto_shard(graph, meshes, model, search), settings.options.executor, passes);
-      if (planned.memory_bytes <= budget) return planned;
-      least = std::min(least, planned.memory_bytes);
-      limit.was_too_high(planned.memory_bytes);
+      Planned next = planned(limit.bytes());
+      limit.was_too_high(next.memory_bytes);
+      if (next.memory_bytes < best.memory_bytes) best = std::move(next);
+      if (best.memory_bytes <= budget) return best;
     } catch (const OverBudget& error) {
       if (limit.bytes() == budget) failure = std::current_exception();
       limit.was_too_low(error.missing_bytes);
     }
   }
-  if (failure && least == free.memory_bytes) std::rethrow_exception(failure);
-  fail_budget(budget, least);
+  if (failure && best.memory_bytes == unconstrained) std::rethrow_exception(failure);
+  fail_budget(budget, best.memory_bytes);
 }
 
 std::string read_file(const std::string& path) {
@@ -251,9 +263,10 @@ Planned compile(const TrainingStep& step, const Settings& settings, const Cluste
   check_options(settings, cluster);
   const Passes passes(settings.options.dump_dir);
   const Graph graph = passes.check(1, "graph.txt", step.trace(settings.options.num_micro_batches));
-  Planned planned = plan_path.empty() ? plan_within_budget(graph, settings, cluster, passes)
-                                      : lower_plan(graph, read_plan(graph, cluster, plan_path),
-                                                   settings.options.executor, passes);
+  Planned planned = plan_path.empty()
+                        ? plan_within_budget(graph, settings, cluster, passes)
+                        : lower_plan(graph, read_plan(graph, cluster, plan_path), settings.options.executor,
+                                     budget_of(settings, cluster), passes);
   planned.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return planned;
 }

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kBudgetGap = 0.01;
 constexpr int kBudgetAttempts = 6;
 /// Of the time limit, for each attempt under a budget.
-constexpr double kBudgetTime = 0.05;
+constexpr double kBudgetTime = 0.02;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();

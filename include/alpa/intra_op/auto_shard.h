@@ -50,7 +50,7 @@ class OverBudget : public Error {
 /// The best plan on this mesh whose bytes, counted as live at each point of the graph, keep the memory
 /// budget (padding, scratch and gaps between buffers come on top). Without a budget it is proven the best,
 /// unless time runs out. With one, a plan close to the proven bound is good enough, and every attempt to
-/// find it gets a twentieth of the time. Throws OverBudget, or Error if no plan keeps to the other options.
+/// find it gets a fiftieth of the time. Throws OverBudget, or Error if no plan keeps to the other options.
 ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
                         const AutoShardOptions& options);
 
