@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kPatience = 12;  // sweeps without a better bound before the step shrinks
 constexpr double kMomentum = 0.8;
+constexpr int kLeastSweeps = 64;  // also after the deadline, while no choice is known
 
 class Climber {
  public:
@@ -24,7 +25,7 @@ class Climber {
   }
 
   Ascent run(int sweeps) {
-    for (int k = 0; k < sweeps && !deadline_.passed(); ++k) {
+    for (int k = 0; k < sweeps && has_time(k); ++k) {
       dual_.sweep();
       consider(dual_.rounded(), k);
       double bound = dual_.bound();
@@ -41,6 +42,10 @@ class Climber {
   }
 
  private:
+  bool has_time(int sweep) const {
+    return !deadline_.passed() || (result_.cost >= kNever && sweep < kLeastSweeps);
+  }
+
   /// Returns to the best state with a smaller step; false if the bound has converged.
   bool shrink_step() {
     idle_ = 0;

@@ -32,7 +32,7 @@ class Core {
       if (options_.reductions.elimination) try_prices();
       bool dual = options_.dual_sweeps > 0 && options_.reductions.arc_consistency;
       if (dual) tighten();
-      if (!done() && options_.use_cbc && cells() <= kBranchCells) branch_rest();
+      if (!done() && !deadline_.passed() && options_.use_cbc && cells() <= kBranchCells) branch_rest();
       while (dual && options_.neighbourhoods && !done() && !best_.choice.empty()) {
         search_neighbourhoods();
         tighten();
@@ -47,8 +47,9 @@ class Core {
   }
 
  private:
+  /// The time limit ends the search for better choices, not that for a first one.
   bool done() const {
-    if (live_nodes(model_).empty() || deadline_.passed()) return true;
+    if (live_nodes(model_).empty() || (deadline_.passed() && best_.cost < kNever)) return true;
     if (best_.cost >= kNever) return false;
     double gap = static_cast<double>(best_.cost - best_.bound);
     return gap <= options_.relative_gap * std::abs(static_cast<double>(best_.cost));
@@ -112,12 +113,15 @@ class Core {
     step_ = std::max(step_ * 4, 100 * kSmallestStep);
     if (!ascent.choice.empty()) take(ascent.choice);
     raise_bound(model_.constant + ascent.exact.proven());
-    if (done() || best_.cost >= kNever) return false;
-    dual.fix(model_, ascent.exact, relative(best_.cost));
-    reduce(model_, options_, deadline_);
+    if (done()) return false;
+    const bool known = best_.cost < kNever;
+    if (known) {
+      dual.fix(model_, ascent.exact, relative(best_.cost));
+      reduce(model_, options_, deadline_);
+    }
     if (options_.reductions.elimination)
       eliminate_components(model_, options_.elimination_cells, deadline_);
-    return true;
+    return known;
   }
 
   /// Multipliers survive reductions by the time of their rows.
