@@ -5,8 +5,10 @@
 
 #include "ascent.h"
 #include "branch.h"
+#include "dive.h"
 #include "eliminate.h"
 #include "lagrange.h"
+#include "local_search.h"
 #include "neighbourhood.h"
 #include "reduce.h"
 
@@ -15,6 +17,8 @@ namespace {
 
 constexpr std::int64_t kBranchCells =
     300'000;  // larger cores are left to the dual bound and to neighbourhoods
+constexpr int kDiveAttempts = 100;
+constexpr int kRepairMoves = 1000;
 
 /// State of the search. `model_` starts as the model given and shrinks: every choice cheaper than the best
 /// known one survives, and its trail leads back to the live nodes of the model given.
@@ -30,6 +34,7 @@ class Core {
   CoreSolution run() {
     try {
       if (options_.reductions.elimination) try_prices();
+      if (best_.cost >= kNever) try_dive();
       bool dual = options_.dual_sweeps > 0 && options_.reductions.arc_consistency;
       if (dual) tighten();
       if (!done() && !deadline_.passed() && options_.use_cbc && cells() <= kBranchCells) branch_rest();
@@ -86,6 +91,14 @@ class Core {
     if (priced) raise_bound(model_.constant + priced->bound);
     priced_ = priced && !priced->choice.empty();
     statistics_.dual_seconds += deadline_.elapsed() - before;
+  }
+
+  /// A first choice, so that a plan exists whatever the time limit is.
+  void try_dive() {
+    std::optional<std::vector<int>> choice = dive(model_, kDiveAttempts);
+    if (!choice || (!fits(model_, *choice) && !repair(model_, *choice, kRepairMoves))) return;
+    improve(model_, *choice, Deadline(deadline_.left() / 4));
+    take(*std::move(choice));
   }
 
   /// Bound, fixing and reductions in turn as long as the model shrinks or the gap does.
