@@ -12,6 +12,7 @@
 #include <iterator>
 #include <limits>
 
+#include "alpa/base/thread_team.h"
 #include "alpa/cost/cost_model.h"
 #include "alpa/intra_op/auto_shard.h"
 #include "alpa/runtime/memory_plan.h"
@@ -130,14 +131,18 @@ AutoShardOptions search_options(const Settings& settings) {
 /// Exact peak per device, maximum over devices, of the device programs an executor would run.
 std::int64_t exact_memory(const SpmdProgram& program, const ExecutorOptions& options,
                           const Passes& passes) {
-  const bool overlap = overlaps(options, program.mesh.num_devices());
-  std::int64_t bytes = 0;
-  for (int rank = 0; rank < program.mesh.num_devices(); ++rank) {
-    const DeviceProgram device = lower(program, rank, overlap);
-    if (rank == 0) passes.write(6, "device0.txt", [&] { return to_string(device, program); });
-    bytes = std::max(bytes, device.arena_bytes);
-  }
-  return bytes;
+  const int devices = program.mesh.num_devices();
+  const bool overlap = overlaps(options, devices);
+  std::vector<std::int64_t> bytes(devices);
+  ThreadTeam team(std::min(devices, usable_cores()));
+  team.parallel_for(devices, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (int rank = static_cast<int>(begin); rank < end; ++rank) {
+      const DeviceProgram device = lower(program, rank, overlap);
+      if (rank == 0) passes.write(6, "device0.txt", [&] { return to_string(device, program); });
+      bytes[rank] = device.arena_bytes;
+    }
+  });
+  return *std::max_element(bytes.begin(), bytes.end());
 }
 
 /// Plan to programs. Joining collectives keeps their operands until the last one is there; where that
