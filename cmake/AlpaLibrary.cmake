@@ -1,5 +1,6 @@
-# The library: src/*.cc, src/<module>/*.cc and kernels/cpu/*.cc.
+# The library: src/*.cc, src/<module>/*.cc (but src/cuda, see AlpaCuda) and kernels/cpu/*.cc.
 file(GLOB ALPA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cc ${PROJECT_SOURCE_DIR}/src/*/*.cc)
+list(FILTER ALPA_SOURCES EXCLUDE REGEX "/src/cuda/")
 file(GLOB ALPA_KERNELS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cpu/*.cc)
 set(ALPA_ISA_KERNELS ${ALPA_KERNELS})
 list(FILTER ALPA_ISA_KERNELS INCLUDE REGEX "\\.isa\\.cc$")
@@ -21,10 +22,19 @@ target_include_directories(alpa PUBLIC
 target_link_libraries(alpa
   PUBLIC fmt::fmt
   PRIVATE $<BUILD_INTERFACE:alpa_settings> $<BUILD_INTERFACE:Eigen3::Eigen>
-          $<BUILD_INTERFACE:nlohmann_json::nlohmann_json> DNNL::dnnl Cbc::Cbc ZLIB::ZLIB Threads::Threads)
+          $<BUILD_INTERFACE:nlohmann_json::nlohmann_json> DNNL::dnnl Cbc::Cbc ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS})
 set_target_properties(alpa PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/version.cc PROPERTIES
   COMPILE_DEFINITIONS ALPA_VERSION="${PROJECT_VERSION}")
+# Where an installed program finds libalpa_cuda.so: seen from its own folder, or from its run path.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/device/cuda_library.cc PROPERTIES
+  COMPILE_DEFINITIONS ALPA_LIBRARY_FOLDER="${CMAKE_INSTALL_LIBDIR}")
+if(NOT ALPA_CUDA_ABSENT)
+  target_link_options(alpa INTERFACE $<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/${CMAKE_INSTALL_LIBDIR}>)
+  if(NOT PROJECT_IS_TOP_LEVEL)
+    target_link_options(alpa INTERFACE $<BUILD_INTERFACE:LINKER:-rpath,${CMAKE_RUNTIME_OUTPUT_DIRECTORY}>)
+  endif()
+endif()
 
 # kernels/cpu/<op>.isa.cc is compiled once per instruction set, each time into namespace ALPA_ISA; the caller
 # picks one at run time. Such a file must not instantiate inline functions of other headers: the linker keeps

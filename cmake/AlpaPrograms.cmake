@@ -1,9 +1,13 @@
-# Programs: tools/*.cc -> alpa, models/<x>.cc -> alpa-<x>, bench/<x>.cc -> bench_<x>.
+# Programs: tools/*.cc -> alpa, models/<x>.cc -> alpa-<x>, bench/<x>.cc -> bench_<x> (bench/cuda_<x>.cc with CUDA alone).
 if(ALPA_BUILD_TOOLS)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.cc)
-  add_executable(alpa_tool ${sources})
+  list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/tools/main.cc)
+  # The subcommands, for the program and for tests/tools.
+  add_library(alpa_commands STATIC ${sources})
+  target_link_libraries(alpa_commands PUBLIC alpa PRIVATE alpa_settings CLI11::CLI11 nlohmann_json::nlohmann_json)
+  add_executable(alpa_tool tools/main.cc)
   set_target_properties(alpa_tool PROPERTIES OUTPUT_NAME alpa)
-  target_link_libraries(alpa_tool PRIVATE alpa alpa_settings CLI11::CLI11 nlohmann_json::nlohmann_json)
+  target_link_libraries(alpa_tool PRIVATE alpa_commands alpa_settings)
 endif()
 
 if(ALPA_BUILD_EXAMPLES)
@@ -27,10 +31,16 @@ endif()
 
 if(ALPA_BUILD_BENCH AND benchmark_FOUND)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.cc)
+  if(ALPA_CUDA_ABSENT)
+    list(FILTER sources EXCLUDE REGEX "/bench/cuda_")
+  endif()
   foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)
     add_executable(bench_${name} ${source})
     # DNNL: the yardstick of the matmul benchmarks is the library called directly.
     target_link_libraries(bench_${name} PRIVATE alpa alpa_settings benchmark::benchmark DNNL::dnnl Threads::Threads)
+    if(name MATCHES "^cuda_")
+      target_link_libraries(bench_${name} PRIVATE alpa_cuda CUDA::cublasLt CUDA::nvrtc)
+    endif()
   endforeach()
 endif()

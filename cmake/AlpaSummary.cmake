@@ -10,9 +10,16 @@ if(PROJECT_IS_TOP_LEVEL)
   if(ALPA_SANITIZE)
     set(sanitizers "${ALPA_SANITIZE}")
   endif()
+  if(ALPA_CUDA_ABSENT)
+    set(cuda "OFF (${ALPA_CUDA_ABSENT})")
+  else()
+    string(REPLACE ";" " " architectures "${ALPA_CUDA_ARCHITECTURES}")
+    set(cuda "${CUDAToolkit_VERSION} for ${architectures}")
+  endif()
   message(STATUS "alpa ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}, ${type}, sanitizers ${sanitizers}\n"
     "     compiler     ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} through ${CMAKE_GENERATOR} ${CMAKE_CXX_COMPILER_LAUNCHER}\n"
     "     libraries    fmt ${fmt_VERSION}, Eigen ${Eigen3_VERSION}, oneDNN ${OneDNN_VERSION}, nlohmann-json ${nlohmann_json_VERSION}, CBC, zlib\n"
     "     kernels      ${isas}, chosen at run time\n"
-    "     tools ${ALPA_BUILD_TOOLS}, examples ${ALPA_BUILD_EXAMPLES}, tests ${ALPA_BUILD_TESTS}, bench ${bench}, CUDA OFF")
+    "     tools ${ALPA_BUILD_TOOLS}, examples ${ALPA_BUILD_EXAMPLES}, tests ${ALPA_BUILD_TESTS}, bench ${bench}\n"
+    "     CUDA         ${cuda}")
 endif()

@@ -1,5 +1,6 @@
 # tests/<folder>/*.cc -> one program test_<folder>; every file <x>_test.cc in it is one ctest entry
 # "<folder>/<x>" with the label <folder>; <x>_slow_test.cc has the label slow instead, which the presets leave out.
+# Folders named cuda… are linked with libalpa_cuda.so and exist where that does.
 set(ALPA_TEST_TIMEOUT 300 CACHE STRING "Seconds after which a test entry fails")
 
 add_library(alpa_test_main OBJECT ${PROJECT_SOURCE_DIR}/tests/main.cc)
@@ -18,6 +19,9 @@ function(alpa_add_test_folder folder)
     DOCTEST_CONFIG_SUPER_FAST_ASSERTS ALPA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(test_${folder} PRIVATE
     alpa alpa_settings doctest::doctest Eigen3::Eigen nlohmann_json::nlohmann_json Cbc::Cbc ZLIB::ZLIB Threads::Threads)
+  if(folder MATCHES "^cuda")
+    target_link_libraries(test_${folder} PRIVATE alpa_cuda ${ALPA_CUDA_LIBRARIES})
+  endif()
   if(TARGET alpa_models)
     target_link_libraries(test_${folder} PRIVATE alpa_models)
   endif()
@@ -37,7 +41,8 @@ endfunction()
 
 file(GLOB entries CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/tests/*)
 foreach(entry ${entries})
-  if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/tests/${entry} AND NOT entry MATCHES "^(package|readme)$")
+  if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/tests/${entry} AND NOT entry MATCHES "^(package|readme|tools)$"
+     AND NOT (entry MATCHES "^cuda" AND ALPA_CUDA_ABSENT))
     alpa_add_test_folder(${entry})
   endif()
 endforeach()

@@ -17,11 +17,13 @@ using Modules = std::set<std::string>;
 // the folder kernels/, "root" stands for alpa/*.h and src/*.cc, which may include everything.
 const std::vector<std::pair<std::string, Modules>> kTable = {
     {"base", {}},
+    {"device", {"base"}},
     {"ilp", {"base"}},
     {"mesh", {"base"}},
     {"tensor", {"base"}},
     {"ir", {"base"}},
     {"kernels", {"tensor"}},
+    {"cuda", {"device", "kernels"}},
     {"ops", {"ir", "kernels"}},
     {"autograd", {"ops"}},
     {"nn", {"ops"}},
@@ -32,7 +34,7 @@ const std::vector<std::pair<std::string, Modules>> kTable = {
     {"inter_op", {"intra_op"}},
     {"pipeline", {"spmd", "inter_op"}},
     {"comm", {"mesh", "tensor"}},
-    {"runtime", {"pipeline", "comm", "train"}},
+    {"runtime", {"pipeline", "comm", "train", "device"}},
     {"report", {"pipeline", "cost"}},
 };
 
@@ -108,6 +110,8 @@ TEST_CASE("a forbidden edge is reported with file, line and edge") {
         "kernels/cpu/x.cc:2: kernels may not include ir (alpa/ir/graph.h)");
   CHECK(first_complaint("src/base/x.cc", "#include \"alpa/alpa.h\"") ==
         "src/base/x.cc:2: base may not include root (alpa/alpa.h)");
+  CHECK(first_complaint("src/cuda/x.cc", "#include \"alpa/comm/group.h\"") ==
+        "src/cuda/x.cc:2: cuda may not include comm (alpa/comm/group.h)");
   CHECK(first_complaint("src/gadgets/x.cc", "#include <vector>") ==
         "src/gadgets/x.cc:2: module gadgets is not in the table of this test");
   CHECK(first_complaint("src/runtime/x.cc", "#include \"alpa/base/error.h\"") == "");

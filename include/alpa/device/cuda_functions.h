@@ -1,0 +1,60 @@
+#pragma once
+/// What libalpa_cuda.so offers: plain structs and function pointers, so that the library may come from
+/// another compiler. Every function returns 0, or something else and a message of one line; none throws.
+/// They may be called from any thread.
+#include <cstddef>
+#include <cstdint>
+
+namespace alpa {
+
+/// Changes with every change of the structs below; the loader refuses a library of another one.
+inline constexpr std::int32_t kCudaInterface = 1;
+
+struct CudaMessage {
+  char text[512];
+};
+
+/// Versions as "13.0"; `driver` is the newest CUDA the driver supports, "" if there is no driver.
+struct CudaVersions {
+  char runtime[32], driver[32], cublas[32], cublas_lt[32], cudnn[32], nccl[32], nvrtc[32];
+};
+
+struct CudaDevice {
+  char name[256];
+  std::int32_t major, minor;  ///< compute capability
+  std::int32_t multiprocessors;
+  std::int64_t memory_bytes, free_bytes, l2_bytes;
+  std::int64_t clock_hertz;  ///< highest clock of the multiprocessors
+};
+
+/// How one device reaches the memory of another.
+struct CudaLink {
+  std::int32_t peer;              ///< 1: directly, without passing through the host's memory
+  std::int32_t atomics;           ///< 1: atomic operations too
+  std::int32_t performance_rank;  ///< 0 is the fastest link of the machine
+};
+
+/// The arithmetic `matmul_rate` measures; each accumulates in f32.
+enum class CudaMatmul : std::int32_t { f32, tf32, bf16 };
+
+struct CudaFunctions {
+  std::int32_t interface_version;  ///< `kCudaInterface`
+  /// Works without a driver.
+  int (*versions)(CudaVersions* versions, CudaMessage* why);
+  /// The number of usable devices. When there is none, `why` says what is missing and the result is not 0.
+  int (*device_count)(std::int32_t* count, CudaMessage* why);
+  int (*device)(std::int32_t index, CudaDevice* device, CudaMessage* why);
+  int (*link)(std::int32_t from, std::int32_t to, CudaLink* link, CudaMessage* why);
+  /// Floating-point operations per second of a large cuBLASLt product of random numbers: the median over
+  /// `seconds`, at least three.
+  int (*matmul_rate)(std::int32_t device, CudaMatmul kind, double seconds, double* flops_per_second,
+                     CudaMessage* why);
+  /// Rate of copying within the device's memory, each byte counted twice: read and written.
+  int (*copy_rate)(std::int32_t device, double seconds, double* bytes_per_second, CudaMessage* why);
+};
+
+/// The library's one entry: `extern "C" const CudaFunctions* alpa_cuda_functions()`.
+inline constexpr const char* kCudaEntry = "alpa_cuda_functions";
+using CudaEntry = const CudaFunctions* (*)();
+
+}  // namespace alpa

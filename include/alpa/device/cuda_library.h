@@ -1,0 +1,28 @@
+#pragma once
+/// Loading libalpa_cuda.so when CUDA is first asked for.
+#include <cstdint>
+#include <string>
+
+#include "alpa/device/cuda_functions.h"
+
+namespace alpa {
+
+/// What this process can do with CUDA.
+struct CudaSupport {
+  const CudaFunctions* functions = nullptr;  ///< null without the library; never unloaded
+  std::string path;                          ///< of the library that was loaded
+  std::int32_t devices = 0;
+  std::string reason;  ///< why there is no device, in one line; "" if there is one
+
+  bool usable() const { return devices > 0; }
+};
+
+/// Looks for libalpa_cuda.so beside the code of alpa and beside the program, in the library folder of an
+/// installed program and where the system looks; loads it and counts the devices. Once per process, by
+/// whichever thread comes first. Never throws on what it finds.
+const CudaSupport& cuda_support();
+
+/// The same for the library at `path`, every time.
+CudaSupport load_cuda_library(const std::string& path);
+
+}  // namespace alpa

@@ -1,0 +1,190 @@
+// What a device can do at best: a large matrix product and a large copy.
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+#include "alpa/base/error.h"
+#include "discovery.h"
+#include "status.h"
+
+namespace alpa::cuda {
+namespace {
+
+/// A handle that is freed when it goes out of scope.
+template <class T, auto free>
+struct Free {
+  void operator()(T* handle) const { free(handle); }
+};
+template <class T, auto free>
+using Handle = std::unique_ptr<T, Free<T, free>>;
+template <class T>
+using Opaque = std::remove_pointer_t<T>;
+
+using Memory = Handle<void, cudaFree>;
+using Stream = Handle<Opaque<cudaStream_t>, cudaStreamDestroy>;
+using Event = Handle<Opaque<cudaEvent_t>, cudaEventDestroy>;
+using Lt = Handle<Opaque<cublasLtHandle_t>, cublasLtDestroy>;
+using MatmulDesc = Handle<Opaque<cublasLtMatmulDesc_t>, cublasLtMatmulDescDestroy>;
+using Layout = Handle<Opaque<cublasLtMatrixLayout_t>, cublasLtMatrixLayoutDestroy>;
+using Preference = Handle<Opaque<cublasLtMatmulPreference_t>, cublasLtMatmulPreferenceDestroy>;
+
+Memory allocate(std::int64_t bytes) {
+  void* data = nullptr;
+  check(cudaMalloc(&data, static_cast<std::size_t>(bytes)),
+        fmt::format("cudaMalloc({} bytes)", bytes).c_str());
+  return Memory(data);
+}
+
+Stream make_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return Stream(stream);
+}
+
+Event make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreate(&event), "cudaEventCreate");
+  return Event(event);
+}
+
+/// Seconds the device takes for `work` on `stream`: the median over `seconds`, at least three, after two to
+/// warm up.
+double median_seconds(cudaStream_t stream, double seconds, const std::function<void()>& work) {
+  using Clock = std::chrono::steady_clock;
+  const Event start = make_event(), stop = make_event();
+  const auto timed = [&] {
+    check(cudaEventRecord(start.get(), stream), "cudaEventRecord");
+    work();
+    check(cudaEventRecord(stop.get(), stream), "cudaEventRecord");
+    check(cudaEventSynchronize(stop.get()), "cudaEventSynchronize");
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, start.get(), stop.get()), "cudaEventElapsedTime");
+    return milliseconds * 1e-3;
+  };
+  timed(), timed();
+  std::vector<double> rounds;
+  const Clock::time_point begin = Clock::now();
+  while (rounds.size() < 3 || std::chrono::duration<double>(Clock::now() - begin).count() < seconds)
+    rounds.push_back(timed());
+  std::nth_element(rounds.begin(), rounds.begin() + rounds.size() / 2, rounds.end());
+  return rounds[rounds.size() / 2];
+}
+
+/// Random numbers of [-1, 1): a product of zeros draws less power and runs faster than any real one.
+template <class Bits>
+std::vector<Bits> random_numbers(std::size_t count) {
+  std::minstd_rand random(1);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<Bits> numbers(count);
+  for (Bits& number : numbers) {
+    const float value = uniform(random);
+    std::uint32_t bits = 0;
+    std::copy_n(reinterpret_cast<const char*>(&value), sizeof bits, reinterpret_cast<char*>(&bits));
+    number = static_cast<Bits>(bits >> (32 - 8 * sizeof(Bits)));  // the upper half of an f32 is a bf16
+  }
+  return numbers;
+}
+
+template <class Bits>
+void fill(void* data, std::int64_t count) {
+  const std::vector<Bits> numbers = random_numbers<Bits>(std::size_t{1} << 20);
+  for (std::int64_t at = 0; at < count; at += static_cast<std::int64_t>(numbers.size())) {
+    const std::size_t part = std::min(numbers.size(), static_cast<std::size_t>(count - at));
+    check(cudaMemcpy(static_cast<Bits*>(data) + at, numbers.data(), part * sizeof(Bits),
+                     cudaMemcpyHostToDevice),
+          "cudaMemcpy");
+  }
+}
+
+constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
+
+/// C = A·B of n × n matrices, column-major, through cuBLASLt.
+class Product {
+ public:
+  Product(CudaMatmul kind, std::int64_t n)
+      : type_(kind == CudaMatmul::bf16 ? CUDA_R_16BF : CUDA_R_32F), workspace_(allocate(kWorkspaceBytes)) {
+    const std::int64_t bytes = kind == CudaMatmul::bf16 ? 2 : 4;
+    for (Memory& matrix : matrices_) matrix = allocate(n * n * bytes);
+    for (int i = 0; i < 2; ++i)
+      bytes == 2 ? fill<std::uint16_t>(matrices_[i].get(), n * n)
+                 : fill<std::uint32_t>(matrices_[i].get(), n * n);
+    describe(kind, n);
+    choose();
+  }
+
+  void run(cudaStream_t stream) const {
+    const float one = 1, zero = 0;
+    check(cublasLtMatmul(lt_.get(), description_.get(), &one, matrices_[0].get(), layout_.get(),
+                         matrices_[1].get(), layout_.get(), &zero, matrices_[2].get(), layout_.get(),
+                         matrices_[2].get(), layout_.get(), &algorithm_, workspace_.get(), kWorkspaceBytes,
+                         stream),
+          "cublasLtMatmul");
+  }
+
+ private:
+  void describe(CudaMatmul kind, std::int64_t n) {
+    cublasLtHandle_t lt = nullptr;
+    check(cublasLtCreate(&lt), "cublasLtCreate");
+    lt_.reset(lt);
+    cublasLtMatmulDesc_t description = nullptr;
+    const auto compute = kind == CudaMatmul::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    check(cublasLtMatmulDescCreate(&description, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    description_.reset(description);
+    cublasLtMatrixLayout_t layout = nullptr;
+    check(cublasLtMatrixLayoutCreate(&layout, type_, n, n, n), "cublasLtMatrixLayoutCreate");
+    layout_.reset(layout);
+  }
+
+  void choose() {
+    cublasLtMatmulPreference_t created = nullptr;
+    check(cublasLtMatmulPreferenceCreate(&created), "cublasLtMatmulPreferenceCreate");
+    const Preference preference(created);
+    check(cublasLtMatmulPreferenceSetAttribute(created, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                               &kWorkspaceBytes, sizeof kWorkspaceBytes),
+          "cublasLtMatmulPreferenceSetAttribute");
+    cublasLtMatmulHeuristicResult_t result{};
+    int found = 0;
+    check(cublasLtMatmulAlgoGetHeuristic(lt_.get(), description_.get(), layout_.get(), layout_.get(),
+                                         layout_.get(), layout_.get(), created, 1, &result, &found),
+          "cublasLtMatmulAlgoGetHeuristic");
+    require(found > 0, "cublasLtMatmulAlgoGetHeuristic: no algorithm for the product");
+    algorithm_ = result.algo;
+  }
+
+  cudaDataType_t type_;
+  Memory matrices_[3], workspace_;
+  Lt lt_;
+  MatmulDesc description_;
+  Layout layout_;
+  cublasLtMatmulAlgo_t algorithm_{};
+};
+
+}  // namespace
+
+double matmul_rate(std::int32_t device, CudaMatmul kind, double seconds) {
+  constexpr std::int64_t n = 8192;
+  check(cudaSetDevice(device), "cudaSetDevice");
+  const Product product(kind, n);
+  const Stream stream = make_stream();
+  const double time = median_seconds(stream.get(), seconds, [&] { product.run(stream.get()); });
+  return 2.0 * n * n * n / time;
+}
+
+double copy_rate(std::int32_t device, double seconds) {
+  constexpr std::int64_t bytes = std::int64_t{1} << 30;
+  check(cudaSetDevice(device), "cudaSetDevice");
+  const Memory from = allocate(bytes), to = allocate(bytes);
+  check(cudaMemset(from.get(), 1, bytes), "cudaMemset");
+  const Stream stream = make_stream();
+  const double time = median_seconds(stream.get(), seconds, [&] {
+    check(cudaMemcpyAsync(to.get(), from.get(), bytes, cudaMemcpyDeviceToDevice, stream.get()),
+          "cudaMemcpyAsync");
+  });
+  return 2.0 * static_cast<double>(bytes) / time;
+}
+
+}  // namespace alpa::cuda

@@ -1,0 +1,17 @@
+#pragma once
+/// What the machine has for CUDA, and how fast it is. All throw alpa::Error with a message of one line.
+#include <cstdint>
+
+#include "alpa/device/cuda_functions.h"
+
+namespace alpa::cuda {
+
+CudaVersions versions();
+/// At least 1. Throws with what is missing: the driver, a newer driver, or a device.
+std::int32_t device_count();
+CudaDevice device(std::int32_t index);
+CudaLink link(std::int32_t from, std::int32_t to);
+double matmul_rate(std::int32_t device, CudaMatmul kind, double seconds);
+double copy_rate(std::int32_t device, double seconds);
+
+}  // namespace alpa::cuda

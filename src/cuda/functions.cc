@@ -1,0 +1,46 @@
+// The table libalpa_cuda.so hands to the core: no exception leaves it.
+#include <algorithm>
+#include <cstring>
+#include <exception>
+
+#include "discovery.h"
+
+namespace alpa::cuda {
+namespace {
+
+/// Runs `body`; 0, or 1 and its exception's message.
+template <class Body>
+int guarded(CudaMessage* why, Body&& body) {
+  try {
+    body();
+    return 0;
+  } catch (const std::exception& error) {
+    const std::size_t size = std::min(std::strlen(error.what()), sizeof why->text - 1);
+    std::memcpy(why->text, error.what(), size);
+    why->text[size] = '\0';
+    return 1;
+  }
+}
+
+constexpr CudaFunctions kFunctions = {
+    .interface_version = kCudaInterface,
+    .versions = [](CudaVersions* out,
+                   CudaMessage* why) { return guarded(why, [&] { *out = versions(); }); },
+    .device_count = [](std::int32_t* out,
+                       CudaMessage* why) { return guarded(why, [&] { *out = device_count(); }); },
+    .device = [](std::int32_t index, CudaDevice* out,
+                 CudaMessage* why) { return guarded(why, [&] { *out = device(index); }); },
+    .link = [](std::int32_t from, std::int32_t to, CudaLink* out,
+               CudaMessage* why) { return guarded(why, [&] { *out = link(from, to); }); },
+    .matmul_rate =
+        [](std::int32_t device, CudaMatmul kind, double seconds, double* out, CudaMessage* why) {
+          return guarded(why, [&] { *out = matmul_rate(device, kind, seconds); });
+        },
+    .copy_rate = [](std::int32_t device, double seconds, double* out,
+                    CudaMessage* why) { return guarded(why, [&] { *out = copy_rate(device, seconds); }); },
+};
+
+}  // namespace
+}  // namespace alpa::cuda
+
+extern "C" const alpa::CudaFunctions* alpa_cuda_functions() { return &alpa::cuda::kFunctions; }
