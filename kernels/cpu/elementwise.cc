@@ -30,6 +30,9 @@ bool overlap(const KernelTensor& a, const KernelTensor& b) {
   return a.data < b.data + b.type.bytes() && b.data < a.data + a.type.bytes();
 }
 
+/// Bytes of a tensor that no longer lies in a core's own cache.
+constexpr std::int64_t kBeyondCaches = std::int64_t{4} << 20;
+
 /// One thread's walk over blocks. `T` is the type of computation.
 template <class T>
 class Evaluator {
@@ -39,7 +42,8 @@ class Evaluator {
         plan_(prepared.plan),
         loops_(loops<T>(isa().elementwise)),
         lanes_(loops_.lanes),
-        scratch_(scratch) {
+        scratch_(scratch),
+        prefetches_(plan_.program.steps.size() > 1 && call.outputs[0].type.bytes() >= kBeyondCaches) {
     for (int i = 0; i < plan_.program.num_inputs; ++i)
       if (plan_.inputs[i].kind == InputKind::scalar) registers_[i] = repeat(i, 0);
     for (int i = 0; i < static_cast<int>(plan_.program.constants.size()); ++i)
@@ -49,12 +53,29 @@ class Evaluator {
 
   /// Computes elements [begin, begin + n) of the results; n is at most plan.block.
   void block(std::int64_t begin, std::int64_t n) {
+    if (prefetches_) prefetch(begin + n, n);
     const std::int64_t whole = n & -lanes_;
     if (whole > 0) part(begin, whole, false);
     if (n > whole) part(begin + whole, n - whole, true);
   }
 
  private:
+  /// Fetches what a block reads flat and writes, so that memory works while the block before is computed.
+  void prefetch(std::int64_t begin, std::int64_t n) const {
+    for (std::size_t i = 0; i < call_.inputs.size(); ++i)
+      if (plan_.inputs[i].kind == InputKind::flat) prefetch<0>(call_.inputs[i], begin, n);
+    for (const KernelTensor& output : call_.outputs) prefetch<1>(output, begin, n);
+  }
+
+  template <int kWrite>
+  static void prefetch(const KernelTensor& tensor, std::int64_t begin, std::int64_t n) {
+    constexpr std::int64_t kLine = 64;
+    const auto size = static_cast<std::int64_t>(size_of(tensor.type.dtype));
+    const std::int64_t end = std::min(tensor.type.bytes(), (begin + n) * size);
+    for (std::int64_t at = begin * size; at < end; at += kLine)
+      __builtin_prefetch(tensor.data + at, kWrite, 2);
+  }
+
   T* slot(int i) const {
     return reinterpret_cast<T*>(scratch_ + plan_.program.num_inputs * kVectorBytes) + i * plan_.block;
   }
@@ -165,6 +186,7 @@ class Evaluator {
   const std::int64_t lanes_;  ///< a power of two
   std::byte* scratch_;
   StepOperand<T> registers_[kMaxRegisters];
+  const bool prefetches_;
   T* direct_[kMaxRegisters] = {};
   bool stored_[kMaxRegisters];
 };

@@ -5,21 +5,13 @@
 #include "alpa/base/error.h"
 #include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
+#include "support/error_text.h"
 #include "support/evaluate.h"
 
 using namespace alpa;
+using namespace alpa::testing;
 
 namespace {
-
-template <class F>
-std::string message(F&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 struct Fixture {
   Builder b;
@@ -47,19 +39,19 @@ TEST_CASE_FIXTURE(Fixture,
                   "only a floating scalar can be differentiated, by floating values of its own graph") {
   const Value x = batch("x", {f32, {2, 3}}), labels = batch("labels", {i32, {2}});
   const Value loss = sum(x);
-  CHECK(message([&] { gradient(x, {x}); }) ==
+  CHECK(error_of([&] { gradient(x, {x}); }) ==
         "gradient: the loss is f32[2, 3], but only a floating scalar can be differentiated; reduce it "
         "first, e.g. with mean");
-  CHECK(message([&] { gradient(sum(labels), {x}); }) ==
+  CHECK(error_of([&] { gradient(sum(labels), {x}); }) ==
         "gradient: the loss is i32[], but only a floating scalar can be differentiated; reduce it first, "
         "e.g. with mean");
-  CHECK(message([&] { gradient(Value{}, {x}); }) == "gradient: the loss is an empty Value");
-  CHECK(message([&] { gradient(loss, {labels}); }) ==
+  CHECK(error_of([&] { gradient(Value{}, {x}); }) == "gradient: the loss is an empty Value");
+  CHECK(error_of([&] { gradient(loss, {labels}); }) ==
         "gradient: \"labels\" is i32[2], which has no gradient; only floating types have");
-  CHECK(message([&] { gradient(loss, {Value{}}); }) == "gradient: a value to differentiate by is empty");
+  CHECK(error_of([&] { gradient(loss, {Value{}}); }) == "gradient: a value to differentiate by is empty");
   Builder other;
   const Value foreign = other.input(InputKind::batch, "x", {f32, {2, 3}});
-  CHECK(message([&] { gradient(loss, {foreign}); }) ==
+  CHECK(error_of([&] { gradient(loss, {foreign}); }) ==
         "gradient: a value to differentiate by belongs to another graph than the loss");
 }
 
@@ -73,7 +65,7 @@ TEST_CASE_FIXTURE(Fixture,
   const Value loss = sum(updated * other);
   CHECK(gradient(loss, {other})[0].id == updated.id);
   b.set_layer(7);
-  CHECK(message([&] { gradient(loss, {w}); }) ==
+  CHECK(error_of([&] { gradient(loss, {w}); }) ==
         "gradient: the loss depends on sgd_update \"sgd_update\", which has no gradient; wrap it in "
         "stop_gradient");
   CHECK(b.region() == Region::forward);

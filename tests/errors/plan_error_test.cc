@@ -1,11 +1,12 @@
-// Mistakes in methods, clusters, budgets, plan and cluster files (contest files: tests/ilp/contest_test.cc).
+// Mistakes in methods, clusters, budgets, plan and cluster files (contest files:
+// tests/ilp/contest_test.cc).
 #include <doctest/doctest.h>
 
 #include <cstdio>
 #include <fstream>
 
-#include "errors/error_text.h"
 #include "errors/small_model.h"
+#include "support/error_text.h"
 
 using namespace alpa;
 using namespace alpa::testing;

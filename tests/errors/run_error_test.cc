@@ -3,8 +3,8 @@
 
 #include <limits>
 
-#include "errors/error_text.h"
 #include "errors/small_model.h"
+#include "support/error_text.h"
 
 using namespace alpa;
 using namespace alpa::testing;

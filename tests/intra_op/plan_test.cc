@@ -3,12 +3,11 @@
 
 #include <doctest/doctest.h>
 
-#include <functional>
-
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "intra_op/graphs.h"
 #include "intra_op/plans.h"
+#include "support/error_text.h"
 
 using namespace alpa;
 using namespace alpa::testing;
@@ -27,15 +26,6 @@ CostModel some_model() {
 }
 
 DeviceMesh some_mesh(const std::vector<int>& sizes) { return mesh_of(sizes, {1e-6, 1e-6}, {1e-9, 1e-8}); }
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 /// Two matmuls of one row of weights each: small enough to look at.
 Graph small_graph() { return mlp_graph({.layers = 1, .batch = 8, .width = 4, .bias = false}); }

@@ -4,22 +4,10 @@
 
 #include "alpa/base/error.h"
 #include "sample_ops.h"
+#include "support/error_text.h"
 
 using namespace alpa;
-
-namespace {
-
-template <class F>
-std::string message(F&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-}  // namespace
+using namespace alpa::testing;
 
 TEST_CASE("finish keeps inputs and what updates and metrics need, and drops the rest") {
   Builder b;
@@ -42,11 +30,11 @@ TEST_CASE("a parameter asked for twice is one input") {
   const Value w = b.parameter("w", {f32, {2}}, Initializer::ones());
   CHECK(b.parameter("w", {f32, {2}}, Initializer::zeros()).id == w.id);
   CHECK(b.parameters().size() == 1);
-  CHECK(message([&] {
+  CHECK(error_of([&] {
           b.parameter("w", {f32, {3}}, Initializer::ones());
         }) == "parameter \"w\" is f32[3] but was made as f32[2]; tied parameters need one type");
   b.input(InputKind::batch, "x", {f32, {2}});
-  CHECK(message([&] {
+  CHECK(error_of([&] {
           b.parameter("x", {f32, {2}}, Initializer::ones());
         }) == "parameter \"x\": a batch input has this name");
 }
@@ -56,33 +44,33 @@ TEST_CASE("mistakes are found when the graph is built") {
   const Value x = b.input(InputKind::batch, "x", {f32, {2, 2}});
   const Value w = b.parameter("w", {f32, {2, 2}}, Initializer::ones());
   const Value foreign = other.input(InputKind::batch, "x", {f32, {2, 2}});
-  CHECK(message([&] {
+  CHECK(error_of([&] {
           b.input(InputKind::batch, "x", {f32, {1}});
         }) == "input \"x\" exists already; give inputs different names");
-  CHECK(message([&] { b.input(InputKind::batch, "", {f32, {1}}); }) == "an input needs a name");
-  CHECK(message([&] {
+  CHECK(error_of([&] { b.input(InputKind::batch, "", {f32, {1}}); }) == "an input needs a name");
+  CHECK(error_of([&] {
           b.input(InputKind::batch, "e", {f32, {0, 2}});
         }) == "input \"e\" has type f32[0, 2]; extents must be at least 1");
-  CHECK(message([&] { b.emit(sample::add, {x, foreign}); }) == "add: operand 1 belongs to another graph");
-  CHECK(message([&] { b.emit(sample::add, {x, Value{}}); }) == "add: operand 1 is an empty Value");
-  CHECK(message([&] { b.update(x, x); }) ==
+  CHECK(error_of([&] { b.emit(sample::add, {x, foreign}); }) == "add: operand 1 belongs to another graph");
+  CHECK(error_of([&] { b.emit(sample::add, {x, Value{}}); }) == "add: operand 1 is an empty Value");
+  CHECK(error_of([&] { b.update(x, x); }) ==
         "update: input \"x\" is no state; only state and accumulator inputs can be updated");
-  CHECK(message([&] { b.update(w, b.emit_one(sample::total, {x})); }) ==
+  CHECK(error_of([&] { b.update(w, b.emit_one(sample::total, {x})); }) ==
         "update of \"w\": it is f32[2, 2] but the new value is f32[]");
   b.update(w, x);
-  CHECK(message([&] { b.update(w, x); }) == "update of \"w\": it has an update already");
-  CHECK(message([&] { b.metric("m", x); }) ==
+  CHECK(error_of([&] { b.update(w, x); }) == "update of \"w\": it has an update already");
+  CHECK(error_of([&] { b.metric("m", x); }) ==
         "metric \"m\": f32[2, 2] is no scalar; reduce it first, e.g. with mean");
   const Value loss = b.emit_one(sample::total, {x});
   b.metric("m", loss);
-  CHECK(message([&] { b.metric("m", loss); }) == "metric \"m\" exists already");
-  CHECK(message([&] { Builder bad(0); }) == "num_micro_batches must be at least 1, not 0");
+  CHECK(error_of([&] { b.metric("m", loss); }) == "metric \"m\" exists already");
+  CHECK(error_of([&] { Builder bad(0); }) == "num_micro_batches must be at least 1, not 0");
   CHECK_THROWS_AS(Value{}.type(), Bug);
 }
 
 TEST_CASE("what runs once per step may not read one of several micro-batches") {
   const auto build = [](int micro_batches, auto&& use) {
-    return message([&] {
+    return error_of([&] {
       Builder b(micro_batches);
       const Value x = b.input(InputKind::batch, "x", {f32, {2, 2}});
       const Value w = b.parameter("w", {f32, {2, 2}}, Initializer::ones());
@@ -118,7 +106,7 @@ TEST_CASE("nothing reads what runs later") {
   const Value late = b.emit_one(sample::scale, {x});
   b.set_region(Region::forward);
   b.metric("m", b.emit_one(sample::total, {late}));
-  CHECK(message([&] { b.finish(); }) ==
+  CHECK(error_of([&] { b.finish(); }) ==
         "total \"total\" runs in region forward but reads the result of scale \"scale\", which runs later, "
         "in region backward");
 }

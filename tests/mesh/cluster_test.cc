@@ -2,23 +2,14 @@
 
 #include <doctest/doctest.h>
 
-#include <functional>
-
 #include "alpa/base/error.h"
 #include "alpa/base/thread_team.h"
+#include "support/error_text.h"
 
 using namespace alpa;
+using namespace alpa::testing;
 
 namespace {
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::string data(const std::string& name) {
   return std::string(ALPA_SOURCE_DIR) + "/tests/mesh/data/" + name;

@@ -2,24 +2,11 @@
 
 #include <doctest/doctest.h>
 
-#include <functional>
-
 #include "alpa/base/error.h"
+#include "support/error_text.h"
 
 using namespace alpa;
-
-namespace {
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-}  // namespace
+using namespace alpa::testing;
 
 TEST_CASE("Ranks are row-major over the axes") {
   const DeviceMesh mesh({{"x", 2}, {"y", 3}, {"z", 2}});

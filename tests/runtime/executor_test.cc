@@ -10,9 +10,11 @@
 
 #include "alpa/runtime/device_state.h"
 #include "alpa/tensor/kernel.h"
+#include "support/error_text.h"
 #include "support/steps.h"
 
 using namespace alpa;
+using namespace alpa::testing;
 using namespace alpa::test;
 
 namespace {
@@ -54,15 +56,6 @@ const Layouts kDataParallel{{"x", "S0@0"}, {"y", "S0@0"}};
 
 SpmdProgram data_parallel(const Graph& graph, int devices) {
   return lowered(graph, following_plan(graph, mesh_of({devices}), kDataParallel));
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 }  // namespace

@@ -9,7 +9,10 @@
 #include <fstream>
 #include <numeric>
 
+#include "support/error_text.h"
+
 using namespace alpa;
+using namespace alpa::testing;
 
 namespace {
 
@@ -25,16 +28,6 @@ class TemporaryFile {
  private:
   std::string path_;
 };
-
-template <class Call>
-std::string error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 Dataset csv(const std::string& text) { return read_csv(TemporaryFile("dataset_test.csv", text).path()); }
 std::string csv_error(const std::string& text) {
