@@ -58,6 +58,13 @@ if(program AND printed)
     ALPA_README_EXPECTED="${folder}/expected.txt" ALPA_README_ACTUAL="${folder}/actual.txt")
 endif()
 
+if(ALPA_BUILD_TOOLS)
+  alpa_add_test_folder(tools)
+  target_link_libraries(test_tools PRIVATE alpa_commands)
+  add_dependencies(test_tools alpa_tool)
+  target_compile_definitions(test_tools PRIVATE ALPA_TOOL="$<TARGET_FILE:alpa_tool>")
+endif()
+
 # Programs built outside do not know of the sanitizers.
 if(ALPA_INSTALL AND NOT ALPA_SANITIZE)
   add_test(NAME package/outside_project COMMAND ${CMAKE_COMMAND}

@@ -4,3 +4,6 @@
 
 /// `solve FILE SECONDS`: solves an instance of the contest format (tools/solve.cc).
 int solve_command(int argc, char** argv);
+
+/// `doctor [--json] [--seconds S]`: prints what was found, measured and missed (tools/doctor.cc).
+int doctor_command(int argc, char** argv);

@@ -26,6 +26,8 @@ int version_command(int, char**) {
 }
 
 constexpr Command kCommands[] = {
+    {"doctor", "[--json] [--seconds S]",
+     "say what this machine offers, how fast it is, and what is missing", doctor_command},
     {"solve", "FILE SECONDS", "solve an instance of the contest format within a time limit", solve_command},
     {"version", "", "print the version", version_command},
 };
@@ -33,7 +35,7 @@ constexpr Command kCommands[] = {
 void print_usage(std::FILE* out) {
   fmt::print(out, "usage: alpa COMMAND [ARGUMENTS]\n\n");
   for (const Command& command : kCommands)
-    fmt::print(out, "  alpa {:<24} {}\n", fmt::format("{} {}", command.name, command.arguments),
+    fmt::print(out, "  alpa {:<32} {}\n", fmt::format("{} {}", command.name, command.arguments),
                command.purpose);
   fmt::print(out, "\n`alpa --version` prints the version, `alpa --help` this text.\n");
 }

@@ -1,0 +1,211 @@
+// alpa doctor: looking at the machine.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "alpa/base/error.h"
+#include "alpa/base/thread_team.h"
+#include "alpa/cost/profile.h"
+#include "alpa/tensor/array.h"
+#include "alpa/tensor/kernel.h"
+#include "alpa/train/dataset.h"
+#include "alpa/version.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/kernels.h"
+#include "tools/doctor_report.h"
+
+namespace doctor {
+
+using namespace alpa;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Value of the first line "<key> : <value>" of a file of /proc; "" if there is none.
+std::string proc_value(const char* file, const std::string& key) {
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    const std::size_t colon = line.find(':');
+    if (!line.starts_with(key) || colon == line.npos) continue;
+    const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
+    return begin == line.npos ? "" : line.substr(begin);
+  }
+  return "";
+}
+
+/// Those of the processor's flags that matrix products and loops can use.
+std::vector<std::string> instruction_sets() {
+  std::vector<std::string> sets;
+  std::istringstream flags(proc_value("/proc/cpuinfo", "flags"));
+  for (std::string flag; flags >> flag;)
+    for (const char* start : {"avx", "fma", "f16c", "amx"})
+      if (flag.starts_with(start)) sets.push_back(flag);
+  return sets;
+}
+
+std::int64_t memory_value(const char* key) {
+  return std::strtoll(proc_value("/proc/meminfo", key).c_str(), nullptr, 10) * 1024;
+}
+
+template <class Work>
+double median_seconds(double seconds, Work&& work) {
+  using Clock = std::chrono::steady_clock;
+  const auto since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  work();
+  std::vector<double> rounds;
+  const Clock::time_point begin = Clock::now();
+  while (rounds.size() < 3 || since(begin) < seconds) {
+    const Clock::time_point start = Clock::now();
+    work();
+    rounds.push_back(since(start));
+  }
+  std::nth_element(rounds.begin(), rounds.begin() + rounds.size() / 2, rounds.end());
+  return rounds[rounds.size() / 2];
+}
+
+/// Rate of alpa's own matrix product on all cores.
+double matmul_rate(DType dtype, double seconds, ThreadTeam& team) {
+  constexpr std::int64_t n = 1024;
+  std::vector<double> numbers(n * n);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i % 17) * 0.125 - 1;
+  Array a = Array(numbers, {n, n}).cast(dtype), b = a, c(TensorType{dtype, {n, n}});
+  const auto tensor = [&](Array& array) {
+    return KernelTensor{array.mutable_data(), array.type(), {0, 0}, {n, n}};
+  };
+  const Attributes attributes = {{"equation", "mk,kn->mn"}};
+  KernelCall call;
+  call.inputs = {tensor(a), tensor(b)};
+  call.outputs = {tensor(c)};
+  call.attributes = &attributes;
+  call.team = &team;
+  call.prepared = cpu::einsum.prepare(call);
+  std::vector<std::byte> workspace(static_cast<std::size_t>(cpu::einsum.workspace_bytes(call)) + 64);
+  void* aligned = workspace.data();
+  std::size_t space = workspace.size();
+  call.workspace = static_cast<std::byte*>(std::align(64, space - 64, aligned, space));
+  return 2.0 * n * n * n / median_seconds(seconds, [&] { cpu::einsum.run(call); });
+}
+
+Processor examine_processor(double seconds) {
+  Processor processor;
+  processor.model = proc_value("/proc/cpuinfo", "model name");
+  processor.usable_cores = usable_cores();
+  processor.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  processor.instruction_sets = instruction_sets();
+  processor.kernels = cpu::isa().name;
+  processor.memory_bytes = memory_value("MemTotal");
+  processor.available_bytes = memory_value("MemAvailable");
+  if (seconds > 0) {
+    ThreadTeam team(processor.usable_cores);
+    for (const DType dtype : {f32, f64, bf16, f16})
+      processor.matmul.emplace_back(name_of(dtype), matmul_rate(dtype, seconds, team));
+    processor.copy_bytes_per_second =
+        measure_copy(processor.usable_cores, std::int64_t{64} << 20, seconds).median_bytes_per_second;
+  }
+  return processor;
+}
+
+std::string first_word(const fs::path& file) {
+  std::ifstream stream(file);
+  std::string word;
+  stream >> word;
+  return word;
+}
+
+int nvidia_cards() {
+  int cards = 0;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/sys/bus/pci/devices", error))
+    if (first_word(entry.path() / "vendor") == "0x10de" &&
+        first_word(entry.path() / "class").starts_with("0x03"))
+      ++cards;
+  return cards;
+}
+
+/// Throws Error with the library's message unless `status` is 0.
+void check(int status, const CudaMessage& why) { require(status == 0, "{}", why.text); }
+
+Gpu examine_gpu(const CudaFunctions& cuda, std::int32_t index, double seconds) {
+  Gpu gpu;
+  try {
+    CudaMessage why{};
+    check(cuda.device(index, &gpu.device, &why), why);
+    if (seconds <= 0) return gpu;
+    constexpr std::pair<const char*, CudaMatmul> kKinds[] = {
+        {"f32", CudaMatmul::f32}, {"tf32", CudaMatmul::tf32}, {"bf16", CudaMatmul::bf16}};
+    for (const auto& [name, kind] : kKinds) {
+      double rate = 0;
+      check(cuda.matmul_rate(index, kind, seconds, &rate, &why), why);
+      gpu.matmul.emplace_back(name, rate);
+    }
+    check(cuda.copy_rate(index, seconds, &gpu.copy_bytes_per_second, &why), why);
+  } catch (const Error& error) {
+    gpu.error = error.what();
+  }
+  return gpu;
+}
+
+Cuda examine_cuda(double seconds) {
+  const CudaSupport& support = cuda_support();
+  Cuda cuda;
+  cuda.reason = support.reason;
+  cuda.library = support.path;
+  cuda.cards_seen = nvidia_cards();
+  CudaMessage why{};
+  if (support.functions != nullptr) check(support.functions->versions(&cuda.versions, &why), why);
+  for (int i = 0; i < support.devices; ++i)
+    cuda.gpus.push_back(examine_gpu(*support.functions, i, seconds));
+  for (int from = 0; from < support.devices; ++from)
+    for (int to = 0; to < support.devices; ++to) {
+      if (from == to) continue;
+      GpuLink link{from, to, {}};
+      check(support.functions->link(from, to, &link.link, &why), why);
+      cuda.links.push_back(link);
+    }
+  return cuda;
+}
+
+}  // namespace
+
+std::vector<Missing> missing_for_cuda(const Cuda& cuda) {
+  if (cuda.reason.empty()) return {};
+  constexpr const char* kToolkit =
+      "apt-get install -y cuda-toolkit-13-0 libcudnn9-dev-cuda-13 libnccl-dev (from NVIDIA's Debian "
+      "repository), then configure with -DALPA_CUDA=ON and build";
+  constexpr const char* kDriver =
+      "apt-get install -y nvidia-open (from NVIDIA's Debian repository), then restart";
+  const std::string driver = cuda.versions.driver;
+  std::vector<Missing> missing;
+  if (cuda.library.empty()) missing.push_back({"CUDA backend", kToolkit});
+  if (cuda.cards_seen == 0 && driver.empty()) {
+    missing.push_back({"NVIDIA GPU", "none is on the PCI bus; alpa runs on the CPU"});
+  } else if (!cuda.library.empty()) {
+    const bool no_device = cuda.reason.find("cudaErrorNoDevice") != std::string::npos;
+    missing.push_back(no_device
+                          ? Missing{"visible GPU", "see `nvidia-smi` and the variable CUDA_VISIBLE_DEVICES"}
+                          : Missing{driver.empty() ? "NVIDIA driver" : "newer NVIDIA driver", kDriver});
+  }
+  return missing;
+}
+
+Report examine(double seconds) {
+  Report report;
+  report.version = version();
+  report.processor = examine_processor(seconds);
+  report.cuda = examine_cuda(seconds);
+  report.missing = missing_for_cuda(report.cuda);
+  if (!fs::exists(kFashionMnistDirectory))
+    report.missing.push_back({"data of alpa-mlp --demo", "apt-get install -y dataset-fashion-mnist"});
+  return report;
+}
+
+}  // namespace doctor

@@ -1,0 +1,156 @@
+#include "tools/doctor_report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace doctor {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// 1.5e12 → "1.50 T".
+std::string scaled(double value) {
+  const char* prefix = "";
+  for (const char* next : {"k", "M", "G", "T", "P"}) {
+    if (value < 1000) break;
+    value /= 1000;
+    prefix = next;
+  }
+  return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, prefix);
+}
+
+std::string gibibytes(std::int64_t bytes) {
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (std::int64_t{1} << 30));
+}
+
+/// One line "heading     text"; further lines of an entry have an empty heading.
+std::string line(const std::string& heading, const std::string& text) {
+  return fmt::format("{:<12}{}\n", heading, text);
+}
+
+std::string ceilings_text(const Rates& matmul, double copy) {
+  std::string text = "matmul";
+  for (const auto& [dtype, rate] : matmul) text += fmt::format(" {} {}FLOP/s,", dtype, scaled(rate));
+  text.back() = ';';
+  return text + fmt::format(" copy {}B/s read and written", scaled(copy));
+}
+
+std::string processor_text(const Processor& p) {
+  std::string text =
+      line("processor", fmt::format("{}, {} of {} cores usable", p.model, p.usable_cores, p.cores));
+  text += line("", fmt::format("{}; kernels for {}", fmt::join(p.instruction_sets, " "), p.kernels));
+  if (!p.matmul.empty()) text += line("", ceilings_text(p.matmul, p.copy_bytes_per_second));
+  return text +
+         line("memory", gibibytes(p.memory_bytes) + ", " + gibibytes(p.available_bytes) + " available");
+}
+
+std::string versions_text(const alpa::CudaVersions& v) {
+  return fmt::format("runtime {}, {}, cuBLAS {}, cuBLASLt {}, cuDNN {}, NCCL {}, NVRTC {}", v.runtime,
+                     v.driver[0] == '\0' ? "no driver" : fmt::format("driver for {}", v.driver), v.cublas,
+                     v.cublas_lt, v.cudnn, v.nccl, v.nvrtc);
+}
+
+std::string gpu_text(std::size_t index, const Gpu& gpu) {
+  const alpa::CudaDevice& d = gpu.device;
+  const std::string heading = fmt::format("gpu {}", index);
+  if (!gpu.error.empty()) return line(heading, "failed: " + gpu.error);
+  std::string text = line(
+      heading, fmt::format("{}, sm_{}{}, {} multiprocessors up to {}Hz, {}, {} free, L2 {} MiB", d.name,
+                           d.major, d.minor, d.multiprocessors, scaled(static_cast<double>(d.clock_hertz)),
+                           gibibytes(d.memory_bytes), gibibytes(d.free_bytes), d.l2_bytes >> 20));
+  if (!gpu.matmul.empty()) text += line("", ceilings_text(gpu.matmul, gpu.copy_bytes_per_second));
+  return text;
+}
+
+std::string cuda_text(const Cuda& cuda) {
+  std::string text =
+      line("cuda", cuda.reason.empty() ? fmt::format("{} devices", cuda.gpus.size()) : cuda.reason);
+  if (!cuda.library.empty()) text += line("", versions_text(cuda.versions));
+  for (std::size_t i = 0; i < cuda.gpus.size(); ++i) text += gpu_text(i, cuda.gpus[i]);
+  for (const GpuLink& l : cuda.links)
+    text += line("link", fmt::format("{} -> {}: {}{}, rank {}", l.from, l.to,
+                                     l.link.peer != 0 ? "direct" : "through the host",
+                                     l.link.atomics != 0 ? ", atomics" : "", l.link.performance_rank));
+  return text;
+}
+
+/// Null if nothing was measured.
+Json ceilings_json(const Rates& matmul, double copy) {
+  if (matmul.empty()) return nullptr;
+  Json rates = Json::object();
+  for (const auto& [dtype, rate] : matmul) rates[dtype] = rate;
+  return {{"matmul_flops_per_second", rates}, {"copy_bytes_per_second", copy}};
+}
+
+Json processor_json(const Processor& p) {
+  return {{"model", p.model},
+          {"usable_cores", p.usable_cores},
+          {"cores", p.cores},
+          {"instruction_sets", p.instruction_sets},
+          {"kernels", p.kernels},
+          {"memory_bytes", p.memory_bytes},
+          {"available_bytes", p.available_bytes},
+          {"ceilings", ceilings_json(p.matmul, p.copy_bytes_per_second)}};
+}
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json versions_json(const alpa::CudaVersions& v) {
+  return {{"runtime", v.runtime}, {"driver", text_or_null(v.driver)},
+          {"cublas", v.cublas},   {"cublas_lt", v.cublas_lt},
+          {"cudnn", v.cudnn},     {"nccl", v.nccl},
+          {"nvrtc", v.nvrtc}};
+}
+
+Json gpu_json(const Gpu& gpu) {
+  const alpa::CudaDevice& d = gpu.device;
+  return {{"name", d.name},
+          {"compute_capability", fmt::format("{}.{}", d.major, d.minor)},
+          {"multiprocessors", d.multiprocessors},
+          {"clock_hertz", d.clock_hertz},
+          {"memory_bytes", d.memory_bytes},
+          {"free_bytes", d.free_bytes},
+          {"l2_bytes", d.l2_bytes},
+          {"ceilings", ceilings_json(gpu.matmul, gpu.copy_bytes_per_second)},
+          {"error", text_or_null(gpu.error)}};
+}
+
+Json cuda_json(const Cuda& cuda) {
+  Json gpus = Json::array(), links = Json::array();
+  for (const Gpu& gpu : cuda.gpus) gpus.push_back(gpu_json(gpu));
+  for (const GpuLink& l : cuda.links)
+    links.push_back({{"from", l.from},
+                     {"to", l.to},
+                     {"peer", l.link.peer != 0},
+                     {"atomics", l.link.atomics != 0},
+                     {"performance_rank", l.link.performance_rank}});
+  return {{"reason", text_or_null(cuda.reason)},
+          {"library", text_or_null(cuda.library)},
+          {"cards_seen", cuda.cards_seen},
+          {"versions", cuda.library.empty() ? Json(nullptr) : versions_json(cuda.versions)},
+          {"devices", gpus},
+          {"links", links}};
+}
+
+}  // namespace
+
+std::string report_text(const Report& report) {
+  std::string text =
+      line("alpa", report.version) + processor_text(report.processor) + cuda_text(report.cuda);
+  for (const Missing& missing : report.missing)
+    text += line("missing", missing.what + ": " + missing.remedy);
+  return text;
+}
+
+std::string report_json(const Report& report) {
+  Json missing = Json::array();
+  for (const Missing& m : report.missing) missing.push_back({{"what", m.what}, {"remedy", m.remedy}});
+  const Json json = {{"version", report.version},
+                     {"processor", processor_json(report.processor)},
+                     {"cuda", cuda_json(report.cuda)},
+                     {"missing", missing}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace doctor
