@@ -1,5 +1,4 @@
-# The CUDA backend, libalpa_cuda.so: kernels/cuda/*.cu and src/cuda/*.cc. It is a library of its own, which the core loads
-# when a CUDA device is first asked for, so that nobody else loads a gigabyte of NVIDIA's libraries.
+# Finds nvcc and what the CUDA backend (AlpaCudaLibrary) is linked with.
 # Afterwards ALPA_CUDA_ABSENT is empty, or says in a line why there is no such library.
 set(ALPA_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "What kernels are compiled for; 90 alone brings PTX for later cards")
 set(ALPA_CUDA_HINT "apt-get install -y cuda-toolkit-13-0 libcudnn9-dev-cuda-13 libnccl-dev (from NVIDIA's Debian \
@@ -76,41 +75,4 @@ if(ALPA_CUDA STREQUAL "ON" AND ALPA_CUDA_ABSENT)
     "or configure with -DALPA_CUDA=AUTO or OFF.")
 elseif(ALPA_CUDA STREQUAL "AUTO" AND ALPA_CUDA_ABSENT)
   message(STATUS "CUDA: ${ALPA_CUDA_ABSENT}; building for the CPU alone. To change that: ${ALPA_CUDA_HINT}")
-endif()
-
-if(NOT ALPA_CUDA_ABSENT)
-  # CMake 3.25.1 knows no CUDA C++20.
-  set(CMAKE_CUDA_STANDARD 17)
-  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
-  if(NOT DEFINED CMAKE_CUDA_COMPILER_LAUNCHER AND CMAKE_CXX_COMPILER_LAUNCHER)
-    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
-  endif()
-
-  # <op>.sm90a.cu uses what only sm_90a has and is compiled for nothing else.
-  file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cuda/*.cu)
-  set(hopper_kernels ${kernels})
-  list(FILTER kernels EXCLUDE REGEX "\\.sm90a\\.cu$")
-  list(FILTER hopper_kernels INCLUDE REGEX "\\.sm90a\\.cu$")
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cc)
-
-  add_library(alpa_cuda SHARED ${kernels} ${sources})
-  if(hopper_kernels)
-    add_library(alpa_cuda_sm90a OBJECT ${hopper_kernels})
-    set_target_properties(alpa_cuda_sm90a PROPERTIES CUDA_ARCHITECTURES 90a-real)
-    target_include_directories(alpa_cuda_sm90a PRIVATE ${PROJECT_SOURCE_DIR}/include)
-    target_link_libraries(alpa_cuda_sm90a PRIVATE alpa_settings CUDA::cudart)
-    target_sources(alpa_cuda PRIVATE $<TARGET_OBJECTS:alpa_cuda_sm90a>)
-  endif()
-  target_compile_features(alpa_cuda PRIVATE cxx_std_20)
-  target_include_directories(alpa_cuda PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
-  target_include_directories(alpa_cuda SYSTEM PUBLIC
-    $<BUILD_INTERFACE:${ALPA_CUDNN_INCLUDE}> $<BUILD_INTERFACE:${ALPA_NCCL_INCLUDE}>)
-  # The driver's own library is in no list: a program linked with it does not start where there is no driver.
-  target_link_libraries(alpa_cuda
-    PUBLIC $<BUILD_INTERFACE:CUDA::cudart>
-    PRIVATE $<BUILD_INTERFACE:alpa_settings> $<BUILD_INTERFACE:fmt::fmt-header-only> ${ALPA_CUDA_LIBRARIES})
-  # Beside the programs, where the loader looks first.
-  set_target_properties(alpa_cuda PROPERTIES
-    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} VISIBILITY_INLINES_HIDDEN ON
-    INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)
 endif()

@@ -49,6 +49,7 @@ MlpFlags read_flags(int argc, char** argv) {
           "--dim, --hidden-factor, --layers, --steps and --batch must be at least 1, --epochs at least 0");
   require(!flags.plan_only || (!flags.compare && flags.load_plan.empty()),
           "--plan-only runs nothing: it can't be combined with --compare or --load-plan");
+  if (!flags.plan_only) fmt::print("backend     {}\n", choose_backend(flags.backend));
   return flags;
 }
 

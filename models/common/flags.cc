@@ -31,6 +31,7 @@ void add(CLI::App& app, const Flag& flag) {
 std::vector<Flag> rows_of(CommonFlags& f) {
   return {
       {"--devices", &f.devices, "CPU devices of this process"},
+      {"--backend", &f.backend, "what runs the steps: cpu, cuda or auto"},
       {"--mesh", &f.mesh, "logical mesh, e.g. 1x8 or 2x4; auto tries all"},
       {"--method", &f.method, "serial, data, zero2, zero3 or shard (automatic)"},
       {"--batch", &f.batch, "examples per step"},
@@ -91,6 +92,20 @@ Optimizer make_optimizer(const CommonFlags& flags) {
   if (flags.optimizer == "adam") return optim::Adam{.learning_rate = flags.learning_rate};
   if (flags.optimizer == "sgd") return optim::Sgd{.learning_rate = flags.learning_rate, .momentum = 0.9};
   fail("--optimizer is '{}'; it must be adam or sgd", flags.optimizer);
+}
+
+std::string choose_backend(const std::string& backend,
+                           const std::function<const CudaSupport&()>& cuda_support) {
+  if (backend == "cpu") return "cpu (--backend cpu)";
+  if (backend == "auto")
+    return "cpu (--backend auto: this version runs steps on the CPU alone; `alpa doctor` lists GPUs)";
+  require(backend == "cuda", "--backend is '{}'; it must be auto, cpu or cuda", backend);
+  const CudaSupport& cuda = cuda_support();
+  require(cuda.usable(), "--backend cuda: {}", cuda.reason);
+  fail(
+      "--backend cuda: this version can plan for CUDA clusters and checks its kernels there, but has no "
+      "CUDA "
+      "executor yet; run with --backend cpu");
 }
 
 int run_program(const char* name, int (*body)(int argc, char** argv), int argc, char** argv) {

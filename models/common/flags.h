@@ -1,8 +1,10 @@
 #pragma once
 /// The flags all example programs share, and what they mean for the library. CLI11 stays in flags.cc.
 #include <alpa/alpa.h>
+#include <alpa/device/cuda_library.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -20,6 +22,7 @@ struct Flag {
 /// Where and how a step runs, and what is written about it.
 struct CommonFlags {
   std::int64_t devices = 8;
+  std::string backend = "auto";
   std::string mesh = "auto", method = "shard";
   std::int64_t micro_batches = 1, steps = 10, seed = 0, batch = 512;
   std::string optimizer = "adam";
@@ -40,6 +43,12 @@ void parse_flags(int argc, char** argv, const std::string& purpose, const std::v
 alpa::Cluster make_cluster(const CommonFlags& flags);
 alpa::Method make_method(const CommonFlags& flags, const std::string& method);
 alpa::Optimizer make_optimizer(const CommonFlags& flags);
+
+/// The backend of a run and why, in one line: "cpu (…)". Throws Error if `backend` is none of auto, cpu and
+/// cuda, or is cuda, with what is missing. `cuda_support` is asked only for cuda.
+std::string choose_backend(
+    const std::string& backend,
+    const std::function<const alpa::CudaSupport&()>& cuda_support = alpa::cuda_support);
 
 /// Runs `body`; a mistake of the user becomes one line on stderr and exit status 2, a bug of ours status 3.
 int run_program(const char* name, int (*body)(int argc, char** argv), int argc, char** argv);
