@@ -179,7 +179,8 @@ class PlannersLimit {
   /// The plan under this limit really takes `peak` bytes, more than the budget.
   void was_too_high(std::int64_t peak) {
     over_ = bytes_;
-    bytes_ = std::max<std::int64_t>(bytes_ - (peak - budget_), 0);
+    step_ = std::max(peak - budget_, 2 * step_);  // a small excess can take a far smaller limit
+    bytes_ = std::max<std::int64_t>(bytes_ - step_, 0);
     if (bytes_ <= under_) bytes_ = under_ + (over_ - under_) / 2;
   }
 
@@ -196,7 +197,7 @@ class PlannersLimit {
 
  private:
   static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-  std::int64_t budget_, bytes_;
+  std::int64_t budget_, bytes_, step_ = 0;
   std::int64_t under_ = 0, over_ = kNone;  ///< limits known to be too low and too high
 };
 

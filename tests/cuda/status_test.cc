@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "errors/error_text.h"
+#include "support/error_text.h"
 
 using alpa::cuda::check;
 using alpa::testing::error_of;

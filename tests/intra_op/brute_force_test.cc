@@ -57,11 +57,18 @@ class Enumeration {
     strategies_.push_back(all_strategies(rules_.back(), mesh_));
     std::vector<TensorType> results;
     for (int value : node.results) results.push_back(graph_.type(value));
-    const bool free = node.op == &ops::input || node.op == &ops::constant || node.op == &ops::reshape;
+    const Input* input = find_input(graph_, node.results[0]);
+    const bool load = input && input->kind == InputKind::batch;
+    const bool free = (input && !load) || node.op == &ops::constant || node.op == &ops::reshape;
     seconds_.emplace_back();
     for (const Strategy& s : strategies_.back()) {
-      const double once = operator_seconds(rules_.back(), factor_of_axis(s, mesh_),
-                                           operand_types(graph_, node), results, mesh_, model);
+      double once = operator_seconds(rules_.back(), factor_of_axis(s, mesh_), operand_types(graph_, node),
+                                     results, mesh_, model);
+      if (load && model.device.memory_bytes_per_second > 0) {  // read and written
+        const ShardingSpec spec = result_spec(rules_.back(), s, mesh_, 0);
+        once = model.device.launch_seconds + 2 * static_cast<double>(shard_bytes(results[0], spec, mesh_)) /
+                                                 model.device.memory_bytes_per_second;
+      }
       seconds_.back().push_back(
           free ? 0 : once * (node.region == Region::apply ? 1 : graph_.num_micro_batches));
     }
