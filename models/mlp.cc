@@ -171,8 +171,9 @@ void run_demo(const MlpFlags& flags) {
   const Run run = train_and_report(flags, task);
   fmt::print(
       "\nThe same step under every method: median of {} steps, bytes per device (peak) and bytes each "
-      "device sends per step, "
-      "largest difference of a parameter from the single-device run after {} steps\n{}",
+      "device sends per step,\nlargest difference of a parameter from the single-device run after {} steps "
+      "(sums in another order round differently,\nand Adam makes a step of up to the learning rate of a "
+      "gradient that is nothing but rounding)\n{}",
       kComparedSteps, kComparedSteps, comparison_text(flags, task));
   fmt::print("\nWhere the {} plan puts every parameter\n{}",
              flags.method == "shard" ? "automatic" : flags.method, sharding_text(run.executable.planned()));
