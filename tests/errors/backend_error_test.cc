@@ -1,7 +1,7 @@
 // --backend of the example programs: what runs, why, and every reason why CUDA does not.
 #include <doctest/doctest.h>
 
-#include "errors/error_text.h"
+#include "support/error_text.h"
 #include "models/common/flags.h"
 
 using namespace alpa;
