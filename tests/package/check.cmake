@@ -1,6 +1,6 @@
-# cmake -DBUILD=<build folder> -DWORK=<scratch folder> -DVERSION=<x.y.z> -P check.cmake
+# cmake -DBUILD=<build folder> -DWORK=<scratch folder> -DVERSION=<x.y.z> -DCUDA=<ON or OFF> -P check.cmake
 # Installs alpa, moves the installation elsewhere, and builds and runs an outside project against it, once through
-# find_package and once through pkg-config.
+# find_package and once through pkg-config. All of them, and the installed program, find libalpa_cuda.so there if CUDA.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT status EQUAL 0)
@@ -12,7 +12,11 @@ endfunction()
 
 function(check_program program)
   run(${program})
-  if(NOT output STREQUAL "alpa ${VERSION} bf16[8, 768]\n")
+  set(library absent)
+  if(CUDA)
+    set(library loaded)
+  endif()
+  if(NOT output STREQUAL "alpa ${VERSION} bf16[8, 768]\nCUDA library ${library}\n")
     message(FATAL_ERROR "${program} printed '${output}'")
   endif()
 endfunction()
@@ -21,6 +25,15 @@ set(outside ${CMAKE_CURRENT_LIST_DIR}/outside)
 file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
 file(RENAME ${WORK}/first ${WORK}/moved)
+
+file(GLOB_RECURSE libraries ${WORK}/moved/libalpa_cuda.so)
+if(EXISTS ${WORK}/moved/bin/alpa)
+  run(${WORK}/moved/bin/alpa doctor --json --seconds 0)
+  string(JSON library GET "${output}" cuda library)
+  if(NOT library STREQUAL "${libraries}")
+    message(FATAL_ERROR "the installed program loaded '${library}', not '${libraries}'")
+  endif()
+endif()
 
 run(${CMAKE_COMMAND} -S ${outside} -B ${WORK}/build -DCMAKE_PREFIX_PATH=${WORK}/moved -DCMAKE_BUILD_TYPE=Debug)
 run(${CMAKE_COMMAND} --build ${WORK}/build)
