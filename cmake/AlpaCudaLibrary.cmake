@@ -40,3 +40,6 @@ target_link_options(alpa_cuda PRIVATE LINKER:--exclude-libs,ALL LINKER:--as-need
 set_target_properties(alpa_cuda PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} VISIBILITY_INLINES_HIDDEN ON
   INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)
+
+# What scripts/gpu_check needs: the CUDA tests and benchmarks, and the doctor.
+add_custom_target(cuda_programs DEPENDS alpa_cuda)
