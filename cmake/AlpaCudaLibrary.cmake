@@ -1,5 +1,5 @@
-# The CUDA backend, libalpa_cuda.so: kernels/cuda/*.cu, kernels/cuda/*.cc and src/cuda/*.cc. It is a library of its
-# own, which the core loads when a CUDA device is first asked for, so that nobody else loads a gigabyte of NVIDIA's libraries.
+# The CUDA backend, libalpa_cuda.so: kernels/cuda/*.cu and src/cuda/*.cc. It is a library of its own, which the core loads
+# when a CUDA device is first asked for, so that nobody else loads a gigabyte of NVIDIA's libraries.
 if(ALPA_CUDA_ABSENT)
   return()
 endif()
@@ -16,7 +16,7 @@ file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cuda/*.cu)
 set(hopper_kernels ${kernels})
 list(FILTER kernels EXCLUDE REGEX "\\.sm90a\\.cu$")
 list(FILTER hopper_kernels INCLUDE REGEX "\\.sm90a\\.cu$")
-file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cuda/*.cc ${PROJECT_SOURCE_DIR}/src/cuda/*.cc)
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cc)
 
 add_library(alpa_cuda SHARED ${kernels} ${sources})
 if(hopper_kernels)
