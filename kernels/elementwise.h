@@ -172,8 +172,9 @@ struct AdamScalars {
   double keep;  ///< what remains of w before the step: 1 - learning_rate * weight_decay for AdamW, else 1
 };
 
-inline AdamScalars adam_scalars(double beta1, double beta2, double epsilon, double weight_decay,
-                                bool decoupled, double learning_rate, double step) {
+ALPA_HOST_DEVICE inline AdamScalars adam_scalars(double beta1, double beta2, double epsilon,
+                                                 double weight_decay, bool decoupled, double learning_rate,
+                                                 double step) {
   return {beta1,
           beta2,
           epsilon,

@@ -1,0 +1,68 @@
+#pragma once
+/// The numbers that the formulas of kernels/elementwise.h compute with on the device: one float or double, with the
+/// operations that those formulas look up by their arguments. Usable on the host and in code compiled at run time.
+#include "kernels/cuda/element.h"
+
+namespace alpa::cuda {
+
+template <class S>
+struct Real {
+  S v;
+
+  Real() = default;
+  template <class A>
+  ALPA_HOST_DEVICE explicit Real(A x) : v(static_cast<S>(x)) {}
+
+  ALPA_HOST_DEVICE friend Real operator+(Real a, Real b) { return Real(a.v + b.v); }
+  ALPA_HOST_DEVICE friend Real operator-(Real a, Real b) { return Real(a.v - b.v); }
+  ALPA_HOST_DEVICE friend Real operator*(Real a, Real b) { return Real(a.v * b.v); }
+  ALPA_HOST_DEVICE friend Real operator/(Real a, Real b) { return Real(a.v / b.v); }
+  ALPA_HOST_DEVICE friend Real operator-(Real a) { return Real(-a.v); }
+  ALPA_HOST_DEVICE friend bool operator==(Real a, Real b) { return a.v == b.v; }
+  ALPA_HOST_DEVICE friend bool operator>(Real a, Real b) { return a.v > b.v; }
+  ALPA_HOST_DEVICE friend bool operator<(Real a, Real b) { return a.v < b.v; }
+  ALPA_HOST_DEVICE friend bool operator>=(Real a, Real b) { return a.v >= b.v; }
+  ALPA_HOST_DEVICE friend bool operator<=(Real a, Real b) { return a.v <= b.v; }
+};
+
+ALPA_HOST_DEVICE inline Real<float> abs(Real<float> x) { return Real<float>(::fabsf(x.v)); }
+ALPA_HOST_DEVICE inline Real<float> exp(Real<float> x) { return Real<float>(::expf(x.v)); }
+ALPA_HOST_DEVICE inline Real<float> log(Real<float> x) { return Real<float>(::logf(x.v)); }
+ALPA_HOST_DEVICE inline Real<float> sqrt(Real<float> x) { return Real<float>(::sqrtf(x.v)); }
+ALPA_HOST_DEVICE inline Real<float> tanh(Real<float> x) { return Real<float>(::tanhf(x.v)); }
+ALPA_HOST_DEVICE inline Real<float> pow(Real<float> x, Real<float> y) { return Real<float>(::powf(x.v, y.v)); }
+
+ALPA_HOST_DEVICE inline Real<double> abs(Real<double> x) { return Real<double>(::fabs(x.v)); }
+ALPA_HOST_DEVICE inline Real<double> exp(Real<double> x) { return Real<double>(::exp(x.v)); }
+ALPA_HOST_DEVICE inline Real<double> log(Real<double> x) { return Real<double>(::log(x.v)); }
+ALPA_HOST_DEVICE inline Real<double> sqrt(Real<double> x) { return Real<double>(::sqrt(x.v)); }
+ALPA_HOST_DEVICE inline Real<double> tanh(Real<double> x) { return Real<double>(::tanh(x.v)); }
+ALPA_HOST_DEVICE inline Real<double> pow(Real<double> x, Real<double> y) { return Real<double>(::pow(x.v, y.v)); }
+
+/// x as it would be after being stored as T.
+template <class T, class S>
+ALPA_HOST_DEVICE inline Real<S> round_through(Real<S> x) {
+  return Real<S>(Element<T>::template widen<S>(Element<T>::template narrow<S>(x.v)));
+}
+template <class S>
+ALPA_HOST_DEVICE inline Real<S> round_to_f32(Real<S> x) {
+  return round_through<float>(x);
+}
+template <class S>
+ALPA_HOST_DEVICE inline Real<S> round_to_bf16(Real<S> x) {
+  return round_through<Bf16>(x);
+}
+template <class S>
+ALPA_HOST_DEVICE inline Real<S> round_to_f16(Real<S> x) {
+  return round_through<F16>(x);
+}
+template <class S>
+ALPA_HOST_DEVICE inline Real<S> round_to_i32(Real<S> x) {
+  return round_through<std::int32_t>(x);
+}
+template <class S>
+ALPA_HOST_DEVICE inline Real<S> round_to_u8(Real<S> x) {
+  return round_through<std::uint8_t>(x);
+}
+
+}  // namespace alpa::cuda

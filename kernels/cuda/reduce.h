@@ -1,0 +1,34 @@
+#pragma once
+/// Sums, means and maxima over dimensions: contracts of `cpu::reduce_sum` and `cpu::reduce_max`. The input is
+/// kept × reduced × inner, inner being contiguous and either reduced (lines) or kept (columns). Everything is carried
+/// in double and put together in an order that the shapes alone determine; two passes when the results are few.
+#include "kernels/cuda/launch.h"
+
+namespace alpa::cuda {
+
+/// mean is the sum divided by the number of elements reduced (of none: NaN); a maximum is NaN if one element is.
+enum class ReduceOp : std::uint8_t { sum, max, mean };
+
+struct ReduceLaunch {
+  ReduceOp op = ReduceOp::sum;
+  DType from = DType::f32, to = DType::f32;
+  Walk kept, reduced;  ///< the dimensions but inner
+  std::int64_t kept_count = 1, reduced_count = 1, inner = 1;
+  bool inner_reduced = true;
+  std::int64_t pieces = 1;     ///< of every result
+  std::int64_t per_piece = 1;  ///< elements of a line, or rows, in a piece
+  std::int64_t results = 0;
+  bool empty = false;  ///< nothing to reduce: the results become what no element gives
+};
+
+/// How to reduce a dense tensor of `extent`, `rank` numbers, over the dimensions where `reduce` is true. Returns false
+/// if more than kMaxDims dimensions remain after merging neighbours that are treated alike.
+bool plan_reduce(ReduceLaunch& launch, ReduceOp op, DType from, DType to, int rank, const std::int64_t* extent,
+                 const bool* reduce);
+
+/// Scratch that the launch needs, 16-byte aligned.
+std::int64_t reduce_workspace_bytes(const ReduceLaunch& launch);
+
+Status run_reduce(const ReduceLaunch& launch, const void* x, void* y, void* workspace, Stream stream);
+
+}  // namespace alpa::cuda
