@@ -75,7 +75,9 @@ inline constexpr ElementwiseInfo kElementwise[] = {
 inline constexpr int kNumElementwiseOps = static_cast<int>(sizeof(kElementwise) / sizeof(kElementwise[0]));
 static_assert(kNumElementwiseOps == static_cast<int>(ElementwiseOp::cast_u8) + 1);
 
-constexpr const ElementwiseInfo& info(ElementwiseOp op) { return kElementwise[static_cast<int>(op)]; }
+ALPA_HOST_DEVICE constexpr const ElementwiseInfo& info(ElementwiseOp op) {
+  return kElementwise[static_cast<int>(op)];
+}
 
 namespace elementwise {
 

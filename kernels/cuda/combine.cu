@@ -106,7 +106,8 @@ bool is_packed(const CombineLaunch& p, std::int64_t n) {
   const int last = box.dims - 1;
   bool packed = box.from_stride[last] == 1 && box.to_stride[last] == 1 && box.extent[last] % n == 0 &&
                 box.from_begin % n == 0 && box.to_begin % n == 0;
-  for (int d = 0; d < last; ++d) packed = packed && box.from_stride[d] % n == 0 && box.to_stride[d] % n == 0;
+  for (int d = 0; d < last; ++d)
+    packed = packed && box.from_stride[d] % n == 0 && box.to_stride[d] % n == 0;
   for (int s = 0; s < p.num_sources; ++s) packed = packed && aligned16(p.sources[s]);
   for (int t = 0; t < p.num_targets; ++t) packed = packed && aligned16(p.targets[t]);
   return packed;
@@ -116,14 +117,15 @@ template <class T, bool is_max>
 Status run_as(const CombineLaunch& p, Stream stream) {
   constexpr int n = 16 / static_cast<int>(sizeof(T));
   if (is_packed(p, n))
-    return launch(combine_packs<T, is_max, n>, blocks_for(p.elements, kThreads * n), kThreads, 0, stream, p);
+    return launch(combine_packs<T, is_max, n>, blocks_for(p.elements, kThreads * n), kThreads, 0, stream,
+                  p);
   return launch(combine_packs<T, is_max, 1>, blocks_for(p.elements, kThreads), kThreads, 0, stream, p);
 }
 
 }  // namespace
 
-Status run_combine(DType dtype, CombineOp op, const CombineBox& box, int num_sources, const void* const* sources,
-                   int num_targets, void* const* targets, Stream stream) {
+Status run_combine(DType dtype, CombineOp op, const CombineBox& box, int num_sources,
+                   const void* const* sources, int num_targets, void* const* targets, Stream stream) {
   if (num_sources < 1 || num_sources > kMaxMembers || num_targets > kMaxMembers || box.dims < 1)
     return cudaErrorInvalidValue;
   CombineLaunch p = {box, 1, num_sources, num_targets, {}, {}};

@@ -41,7 +41,8 @@ __device__ inline Place place_of(const CopyLaunch& c, std::int64_t i) {
 
 /// Neighbouring threads copy neighbouring elements, each several that are a block apart.
 template <class W>
-__global__ void __launch_bounds__(kThreads) copy_elements(const __grid_constant__ CopyLaunch c, const W* x, W* y) {
+__global__ void __launch_bounds__(kThreads)
+    copy_elements(const __grid_constant__ CopyLaunch c, const W* x, W* y) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * kPerThread;
   std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads * kPerThread + threadIdx.x;
   for (; first < c.elements; first += stride) {
@@ -65,8 +66,8 @@ __global__ void __launch_bounds__(kThreads) copy_elements(const __grid_constant_
 // ---- transposition
 // ---------------------------------------------------------------------------------------------
 
-/// `outer` walks the dimensions but the two that are transposed: x is contiguous along the `rows` one, y along the
-/// `columns` one.
+/// `outer` walks the dimensions but the two that are transposed: x is contiguous along the `rows` one, y
+/// along the `columns` one.
 struct TransposeLaunch {
   CopyLaunch outer;
   std::int64_t rows, columns, x_stride, y_stride;  ///< y's stride of rows, x's of columns
@@ -76,10 +77,11 @@ struct TransposeLaunch {
 template <class W>
 constexpr int kSide = sizeof(W) >= 4 ? 32 : 64;
 
-/// Square tiles: read along x's rows, written along y's. The padding spreads a tile's columns over the banks.
+/// Square tiles: read along x's rows, written along y's. The padding spreads a tile's columns over the
+/// banks.
 template <class W>
-__global__ void __launch_bounds__(kThreads) transpose_tiles(const __grid_constant__ TransposeLaunch t, const W* x,
-                                                            W* y) {
+__global__ void __launch_bounds__(kThreads)
+    transpose_tiles(const __grid_constant__ TransposeLaunch t, const W* x, W* y) {
   constexpr int side = kSide<W>, step = kThreads / side, pad = sizeof(W) >= 4 ? 1 : 4 / sizeof(W);
   __shared__ W tile[side][side + pad];
   const int fast = threadIdx.x % side, slow = threadIdx.x / side;
@@ -119,8 +121,8 @@ TransposeLaunch transposition(const CopyLaunch& c, int fast, std::int64_t side) 
 template <class W>
 Status run_transpose(const CopyLaunch& c, int fast, const void* x, void* y, Stream stream) {
   const TransposeLaunch t = transposition(c, fast, kSide<W>);
-  return launch(transpose_tiles<W>, blocks_for(t.outer.elements * t.tiles_down * t.tiles_across, 1, 65535), kThreads,
-                0, stream, t, static_cast<const W*>(x), static_cast<W*>(y));
+  return launch(transpose_tiles<W>, blocks_for(t.outer.elements * t.tiles_down * t.tiles_across, 1, 65535),
+                kThreads, 0, stream, t, static_cast<const W*>(x), static_cast<W*>(y));
 }
 
 // ---- from nothing
@@ -144,10 +146,11 @@ __global__ void __launch_bounds__(kThreads) fill(T* y, std::int64_t elements, T 
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) iota(T* y, std::int64_t elements, std::int64_t extent, std::int64_t inner,
-                                                 std::int64_t offset) {
+__global__ void __launch_bounds__(kThreads)
+    iota(T* y, std::int64_t elements, std::int64_t extent, std::int64_t inner, std::int64_t offset) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < elements; i += stride) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < elements;
+       i += stride) {
     const std::int64_t index = offset + divide(divide(i, inner).quotient, extent).remainder;
     y[i] = Element<T>::narrow(static_cast<double>(index));
   }
@@ -170,8 +173,9 @@ Status run_copy(const CopyLaunch& launched, const void* x, void* y, Stream strea
 Status run_fill(void* y, DType dtype, std::int64_t elements, double value, Stream stream) {
   return with_element(dtype, [&](auto t) {
     using T = decltype(t);
-    return launch(fill<T>, blocks_for(elements, kThreads * (16 / static_cast<std::int64_t>(sizeof(T)))), kThreads, 0,
-                  stream, static_cast<T*>(y), elements, Element<T>::narrow(value), aligned16(y));
+    return launch(fill<T>, blocks_for(elements, kThreads * (16 / static_cast<std::int64_t>(sizeof(T)))),
+                  kThreads, 0, stream, static_cast<T*>(y), elements, Element<T>::narrow(value),
+                  aligned16(y));
   });
 }
 
@@ -179,8 +183,8 @@ Status run_iota(void* y, DType dtype, std::int64_t elements, std::int64_t extent
                 std::int64_t offset, Stream stream) {
   return with_element(dtype, [&](auto t) {
     using T = decltype(t);
-    return launch(iota<T>, blocks_for(elements, kThreads), kThreads, 0, stream, static_cast<T*>(y), elements, extent,
-                  inner, offset);
+    return launch(iota<T>, blocks_for(elements, kThreads), kThreads, 0, stream, static_cast<T*>(y),
+                  elements, extent, inner, offset);
   });
 }
 

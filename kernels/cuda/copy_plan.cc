@@ -4,15 +4,17 @@
 
 namespace alpa::cuda {
 
-bool plan_copy(CopyLaunch& launch, int element, int rank, const std::int64_t* extent, const std::int64_t* x_stride,
-               const std::int64_t* y_stride, std::int64_t x_begin, std::int64_t y_begin) {
+bool plan_copy(CopyLaunch& launch, int element, int rank, const std::int64_t* extent,
+               const std::int64_t* x_stride, const std::int64_t* y_stride, std::int64_t x_begin,
+               std::int64_t y_begin) {
   CopyLaunch c;
   c.element = element, c.x_begin = x_begin, c.y_begin = y_begin;
   for (int d = 0; d < rank; ++d) c.elements *= extent[d];
   for (int d = 0; d < rank && c.elements > 0; ++d) {
     if (extent[d] == 1) continue;
     const int last = c.dims - 1;
-    if (last >= 0 && c.x_stride[last] == x_stride[d] * extent[d] && c.y_stride[last] == y_stride[d] * extent[d]) {
+    if (last >= 0 && c.x_stride[last] == x_stride[d] * extent[d] &&
+        c.y_stride[last] == y_stride[d] * extent[d]) {
       c.extent[last] *= extent[d];
       c.x_stride[last] = x_stride[d];
       c.y_stride[last] = y_stride[d];

@@ -1,6 +1,6 @@
 #pragma once
-/// What the kernels (.cu files) share: launching, element types at run time, index arithmetic. Device code and its
-/// launchers only.
+/// What the kernels (.cu files) share: launching, element types at run time, index arithmetic. Device code
+/// and its launchers only.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/launch.h"
@@ -10,8 +10,8 @@ namespace alpa::cuda {
 
 /// Queues kernel(arguments…); an empty grid is no launch.
 template <class... Parameters, class... Arguments>
-Status launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::size_t shared_bytes, Stream stream,
-              const Arguments&... arguments) {
+Status launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::size_t shared_bytes,
+              Stream stream, const Arguments&... arguments) {
   if (blocks <= 0) return cudaSuccess;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
@@ -50,7 +50,8 @@ auto with_element(DType dtype, const Visit& visit) {
   }
 }
 
-/// Quotient and remainder of non-negative numbers; most fit in 32 bits, where a division is four times faster.
+/// Quotient and remainder of non-negative numbers; most fit in 32 bits, where a division is four times
+/// faster.
 struct Division {
   std::int64_t quotient, remainder;
 };

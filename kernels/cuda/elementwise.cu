@@ -1,5 +1,6 @@
-// The interpreter of elementwise programs. A thread computes packs of neighbouring elements; the result of the last
-// instruction stays in registers, values that are needed later in shared memory that belongs to the thread alone.
+// The interpreter of elementwise programs. A thread computes packs of neighbouring elements; the result of
+// the last instruction stays in registers, values that are needed later in shared memory that belongs to
+// the thread alone.
 #include "kernels/cuda/elementwise.h"
 
 #include "kernels/cuda/device.h"
@@ -31,10 +32,11 @@ __device__ void keep(unsigned char* slots, int slot, const Pack<S>& x) {
 }
 
 template <class S>
-__device__ void fetch(Pack<S>& x, const ElementwiseLaunch& p, const unsigned char* slots, ElementwiseOperand operand,
-                      const Pack<S>& previous) {
+__device__ void fetch(Pack<S>& x, const ElementwiseLaunch& p, const unsigned char* slots,
+                      ElementwiseOperand operand, const Pack<S>& previous) {
   if (operand.kind == OperandKind::slot) {
-    const uint4* const words = reinterpret_cast<const uint4*>(slots + operand.index * kSlotBytes) + threadIdx.x;
+    const uint4* const words =
+        reinterpret_cast<const uint4*>(slots + operand.index * kSlotBytes) + threadIdx.x;
     const uint4 part[2] = {words[0], words[kThreads]};
     memcpy(x, part, 32);
     return;
@@ -105,8 +107,8 @@ __device__ void load_as(S (&out)[kPack<S>], const ElementwiseLaunch& p, const El
 }
 
 template <class S>
-__device__ void load(Pack<S>& x, const ElementwiseLaunch& p, const ElementwiseSource& in, std::int64_t begin,
-                     std::int64_t n) {
+__device__ void load(Pack<S>& x, const ElementwiseLaunch& p, const ElementwiseSource& in,
+                     std::int64_t begin, std::int64_t n) {
   S values[kPack<S>] = {};
   switch (in.dtype) {
     case DType::f32: load_as<float>(values, p, in, begin, n); break;
@@ -125,7 +127,8 @@ __device__ void load(Pack<S>& x, const ElementwiseLaunch& p, const ElementwiseSo
 }
 
 template <class T, class S>
-__device__ void store_as(const S (&values)[kPack<S>], void* data, std::int64_t begin, std::int64_t n, bool packed) {
+__device__ void store_as(const S (&values)[kPack<S>], void* data, std::int64_t begin, std::int64_t n,
+                         bool packed) {
   T* const at = static_cast<T*>(data) + begin;
   if (packed)
     store_pack(at, values);
@@ -134,8 +137,8 @@ __device__ void store_as(const S (&values)[kPack<S>], void* data, std::int64_t b
 }
 
 template <class S>
-__device__ void store(const Pack<S>& x, const ElementwiseLaunch& p, const ElementwiseTarget& out, std::int64_t begin,
-                      std::int64_t n) {
+__device__ void store(const Pack<S>& x, const ElementwiseLaunch& p, const ElementwiseTarget& out,
+                      std::int64_t begin, std::int64_t n) {
   S values[kPack<S>];
 #pragma unroll
   for (int i = 0; i < kPack<S>; ++i) values[i] = x[i].v;
@@ -157,8 +160,8 @@ __device__ void store(const Pack<S>& x, const ElementwiseLaunch& p, const Elemen
 // ---- formulas
 // ---------------------------------------------------------------------------------------------
 
-/// result = formula number `code`, which lies in [low, high): found by halving, so that every formula is compiled in
-/// from the one place where it stands.
+/// result = formula number `code`, which lies in [low, high): found by halving, so that every formula is
+/// compiled in from the one place where it stands.
 template <int low, int high, class S>
 __device__ __forceinline__ void compute(int code, Pack<S>& result, const Pack<S>& a, const Pack<S>& b,
                                         const Pack<S>& c) {
@@ -176,7 +179,8 @@ __device__ __forceinline__ void compute(int code, Pack<S>& result, const Pack<S>
 }
 
 template <class S>
-__device__ void run_pack(const ElementwiseLaunch& p, unsigned char* slots, std::int64_t begin, std::int64_t n) {
+__device__ void run_pack(const ElementwiseLaunch& p, unsigned char* slots, std::int64_t begin,
+                         std::int64_t n) {
   Pack<S> result = {};
   for (int i = 0; i < p.num_instructions; ++i) {
     const Instruction& step = p.instructions[i];
@@ -209,8 +213,9 @@ template <class S>
 Status run(const ElementwiseLaunch& p, Stream stream) {
   const std::size_t shared = static_cast<std::size_t>(p.num_slots) * kSlotBytes;
   if (shared > 48 * 1024) {
-    const Status status = cudaFuncSetAttribute(reinterpret_cast<const void*>(&interpret<S>),
-                                               cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+    const Status status =
+        cudaFuncSetAttribute(reinterpret_cast<const void*>(&interpret<S>),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
     if (status != cudaSuccess) return status;
   }
   return launch(interpret<S>, blocks_for(p.elements, kThreads * kPack<S>), kThreads, shared, stream, p);

@@ -1,6 +1,7 @@
 #pragma once
-/// Elementwise programs on the device: as instructions for an interpreting kernel, which needs nothing compiled, and
-/// the limits of that form. Plain data; made by `lower_elementwise` (kernels/cuda/elementwise_lower.h).
+/// Elementwise programs on the device: as instructions for an interpreting kernel, which needs nothing
+/// compiled, and the limits of that form. Plain data; made by `lower_elementwise`
+/// (kernels/cuda/elementwise_lower.h).
 #include "kernels/cuda/launch.h"
 
 namespace alpa::cuda {
@@ -23,10 +24,11 @@ struct ElementwiseOperand {
   std::uint8_t index = 0;
 };
 
-inline constexpr std::uint8_t kLoadCode = 255;  ///< `Instruction::op` of reading an input, operand a's index
+inline constexpr std::uint8_t kLoadCode =
+    255;  ///< `Instruction::op` of reading an input, operand a's index
 
-/// result = op(a, b, c); then it is kept in `slot` and written to `output` unless those are -1. Invariant: no input is
-/// loaded after an output has been written, so that an output may be an input's buffer.
+/// result = op(a, b, c); then it is kept in `slot` and written to `output` unless those are -1. Invariant:
+/// no input is loaded after an output has been written, so that an output may be an input's buffer.
 struct Instruction {
   std::uint8_t op = 0;  ///< code of kernels/elementwise.h, or kLoadCode
   ElementwiseOperand a, b, c;
@@ -38,8 +40,8 @@ struct ElementwiseSource {
   const void* data = nullptr;
   enum Kind : std::uint8_t { flat, scalar, rows } kind = flat;
   DType dtype = DType::f32;
-  bool packed = false;            ///< neighbours of a pack are neighbours in memory at a multiple of the pack
-  std::uint8_t inner_stride = 1;  ///< rows: 0 or 1 along a row
+  bool packed = false;  ///< neighbours of a pack are neighbours in memory at a multiple of the pack
+  std::uint8_t inner_stride = 1;       ///< rows: 0 or 1 along a row
   std::int64_t stride[kMaxDims] = {};  ///< rows: of the dimensions of `ElementwiseLaunch::outer`
 };
 
@@ -65,9 +67,10 @@ struct ElementwiseLaunch {
 /// Elements computed at once by a thread.
 constexpr int pack_of(bool wide) { return wide ? 4 : 8; }
 
-/// Runs the program over `inputs` and `outputs` (device pointers, as many as the launch has). An output may be the
-/// buffer of a flat input of its type. Within 4 ulp of the formulas evaluated in the type of computation for one
-/// operator (CUDA's exp, log, tanh, pow; the others are rounded once).
-Status run_elementwise(const ElementwiseLaunch& program, const void* const* inputs, void* const* outputs, Stream stream);
+/// Runs the program over `inputs` and `outputs` (device pointers, as many as the launch has). An output may
+/// be the buffer of a flat input of its type. Within 4 ulp of the formulas evaluated in the type of
+/// computation for one operator (CUDA's exp, log, tanh, pow; the others are rounded once).
+Status run_elementwise(const ElementwiseLaunch& program, const void* const* inputs, void* const* outputs,
+                       Stream stream);
 
 }  // namespace alpa::cuda

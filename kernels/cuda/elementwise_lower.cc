@@ -14,8 +14,8 @@ struct Draft {
   int output = -1;
 };
 
-/// Loads stand right before the first step that reads them; all outputs but that of the last step are written at the
-/// end, by copies.
+/// Loads stand right before the first step that reads them; all outputs but that of the last step are
+/// written at the end, by copies.
 std::vector<Draft> draft(const ElementwiseProgram& program) {
   std::vector<Draft> drafts;
   std::vector<bool> loaded(static_cast<std::size_t>(program.num_inputs));
@@ -39,7 +39,8 @@ std::vector<Draft> draft(const ElementwiseProgram& program) {
   return drafts;
 }
 
-/// Gives registers places. A value stays with the next instruction; one that is read later gets a slot until then.
+/// Gives registers places. A value stays with the next instruction; one that is read later gets a slot
+/// until then.
 class Places {
  public:
   Places(const ElementwiseProgram& program, const std::vector<Draft>& drafts)
@@ -84,7 +85,8 @@ class Places {
 
  private:
   const ElementwiseProgram& program_;
-  std::vector<int> made_, last_, slot_;  ///< by register: instruction that makes it, reads it last; its slot now
+  std::vector<int> made_, last_,
+      slot_;  ///< by register: instruction that makes it, reads it last; its slot now
   std::vector<int> free_;
   int count_ = 0;
 };
@@ -101,10 +103,12 @@ bool within_limits(const cpu::ElementwisePlan& plan, const std::vector<Draft>& d
 bool is_packed(const cpu::ElementwisePlan& plan, const cpu::ElementwiseInput& input) {
   const std::int64_t pack = pack_of(plan.wide);
   return input.inner_stride == 1 && plan.row % pack == 0 &&
-         std::all_of(input.strides.begin(), input.strides.end(), [&](std::int64_t s) { return s % pack == 0; });
+         std::all_of(input.strides.begin(), input.strides.end(),
+                     [&](std::int64_t s) { return s % pack == 0; });
 }
 
-ElementwiseSource source_of(const cpu::ElementwisePlan& plan, const cpu::ElementwiseInput& input, DType dtype) {
+ElementwiseSource source_of(const cpu::ElementwisePlan& plan, const cpu::ElementwiseInput& input,
+                            DType dtype) {
   ElementwiseSource source;
   source.dtype = dtype;
   source.kind = input.kind == cpu::InputKind::flat     ? ElementwiseSource::flat
@@ -139,7 +143,8 @@ void place_instructions(ElementwiseLaunch& launch, const ElementwiseProgram& pro
 
 }  // namespace
 
-std::optional<ElementwiseLaunch> lower_elementwise(const cpu::ElementwisePlan& plan, const KernelCall& call) {
+std::optional<ElementwiseLaunch> lower_elementwise(const cpu::ElementwisePlan& plan,
+                                                   const KernelCall& call) {
   const std::vector<Draft> drafts = draft(plan.program);
   if (!within_limits(plan, drafts)) return std::nullopt;
   ElementwiseLaunch launch;

@@ -41,19 +41,22 @@ std::string position(const cpu::ElementwisePlan& plan, const cpu::ElementwiseInp
     if (d > 0) coordinate += fmt::format(" % {}", plan.outer[d]);
     sum += fmt::format("{}{} * std::int64_t({})", sum.empty() ? "" : " + ", coordinate, input.strides[d]);
   }
-  return fmt::format("[](const {} e) -> std::int64_t {{ return {}; }}", narrow ? "unsigned" : "std::uint64_t", sum);
+  return fmt::format("[](const {} e) -> std::int64_t {{ return {}; }}",
+                     narrow ? "unsigned" : "std::uint64_t", sum);
 }
 
 std::string load_line(const cpu::ElementwisePlan& plan, int i) {
   const cpu::ElementwiseInput& input = plan.inputs[i];
   const std::int64_t pack = pack_of(plan.wide);
   if (input.kind == cpu::InputKind::scalar) return fmt::format("    load_same(v{0}, x{0});\n", i);
-  if (input.kind == cpu::InputKind::flat) return fmt::format("    load_flat(v{0}, x{0}, begin, n, packed);\n", i);
+  if (input.kind == cpu::InputKind::flat)
+    return fmt::format("    load_flat(v{0}, x{0}, begin, n, packed);\n", i);
   const std::string at = fmt::format("    const auto at{} = {};\n", i, position(plan, input));
   const bool whole = plan.row % pack == 0;  // a pack lies in one row
-  const bool multiples =
-      std::all_of(input.strides.begin(), input.strides.end(), [&](std::int64_t s) { return s % pack == 0; });
-  if (whole && input.inner_stride == 0) return at + fmt::format("    load_same(v{0}, x{0} + at{0}(begin));\n", i);
+  const bool multiples = std::all_of(input.strides.begin(), input.strides.end(),
+                                     [&](std::int64_t s) { return s % pack == 0; });
+  if (whole && input.inner_stride == 0)
+    return at + fmt::format("    load_same(v{0}, x{0} + at{0}(begin));\n", i);
   if (whole && multiples)
     return at + fmt::format("    load_flat(v{0}, x{0}, at{0}(begin), n, packed);\n", i);
   return at + fmt::format("    load_at(v{0}, x{0}, begin, n, at{0});\n", i);
@@ -71,7 +74,8 @@ std::string parameters(const KernelCall& call) {
 /// One line per register and result, for element i of a pack.
 std::string formulas(const ElementwiseProgram& program) {
   std::string text;
-  for (int i = 0; i < program.num_inputs; ++i) text += fmt::format("      const Real<S> r{0}(v{0}[i]);\n", i);
+  for (int i = 0; i < program.num_inputs; ++i)
+    text += fmt::format("      const Real<S> r{0}(v{0}[i]);\n", i);
   for (std::size_t c = 0; c < program.constants.size(); ++c)
     text += fmt::format("      const Real<S> r{}({});\n", program.register_of_constant(static_cast<int>(c)),
                         literal(program.constants[c]));

@@ -1,8 +1,9 @@
 #pragma once
-/// What the launchers of all CUDA kernels share. Headers that declare launchers are C++17, need no CUDA header
-/// and may be included anywhere. Rules of every launcher: pointers are device memory unless said otherwise; nothing is
-/// allocated and nothing waits; the work is queued on `stream`; results depend on shapes and values alone, never on
-/// the card or on timing; extents may be 0. Calls may come from any thread.
+/// What the launchers of all CUDA kernels share. Headers that declare launchers are C++17, need no CUDA
+/// header and may be included anywhere. Rules of every launcher: pointers are device memory unless said
+/// otherwise; nothing is allocated and nothing waits; the work is queued on `stream`; results depend on
+/// shapes and values alone, never on the card or on timing; extents may be 0. Calls may come from any
+/// thread.
 #include <cstdint>
 
 #include "alpa/base/dtype.h"
@@ -17,8 +18,8 @@ using Status = int;           ///< cudaError_t: 0 is success
 /// Dimensions that a kernel can walk after those that behave alike have been merged.
 inline constexpr int kMaxDims = 8;
 
-/// Positions of a set of dimensions: index i, row-major over `extent`, stands at the sum of its coordinates times
-/// `stride` (in elements).
+/// Positions of a set of dimensions: index i, row-major over `extent`, stands at the sum of its coordinates
+/// times `stride` (in elements).
 struct Walk {
   int dims = 0;
   std::int64_t extent[kMaxDims] = {};

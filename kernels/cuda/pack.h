@@ -30,7 +30,8 @@ struct Word<1> {
 /// out[i] = p[i] for i < n; p lies at a multiple of 16 bytes, or of n elements if that is less.
 template <class T, int n>
 __device__ inline void load_words(T (&out)[n], const T* p) {
-  constexpr int bytes = static_cast<int>(sizeof(T)) * n, chunk = bytes < 16 ? bytes : 16, per = chunk / static_cast<int>(sizeof(T));
+  constexpr int bytes = static_cast<int>(sizeof(T)) * n, chunk = bytes < 16 ? bytes : 16,
+                per = chunk / static_cast<int>(sizeof(T));
   using W = typename Word<chunk>::type;
 #pragma unroll
   for (int c = 0; c < bytes / chunk; ++c) {
@@ -42,7 +43,8 @@ __device__ inline void load_words(T (&out)[n], const T* p) {
 /// p[i] = in[i] for i < n, aligned as for `load_words`.
 template <class T, int n>
 __device__ inline void store_words(T* p, const T (&in)[n]) {
-  constexpr int bytes = static_cast<int>(sizeof(T)) * n, chunk = bytes < 16 ? bytes : 16, per = chunk / static_cast<int>(sizeof(T));
+  constexpr int bytes = static_cast<int>(sizeof(T)) * n, chunk = bytes < 16 ? bytes : 16,
+                per = chunk / static_cast<int>(sizeof(T));
   using W = typename Word<chunk>::type;
 #pragma unroll
   for (int c = 0; c < bytes / chunk; ++c) {

@@ -9,7 +9,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// A double whose operations are never fused: what alpa/base/philox.h computes with, to draw the CPU's bits.
+/// A double whose operations are never fused: what alpa/base/philox.h computes with, to draw the CPU's
+/// bits.
 struct Exact {
   double v;
 
@@ -24,7 +25,9 @@ __device__ inline Exact operator/(Exact a, Exact b) { return Exact(__ddiv_rn(a.v
 __device__ inline Exact operator-(Exact a) { return Exact(-a.v); }
 __device__ inline bool operator==(Exact a, Exact b) { return a.v == b.v; }
 __device__ inline Exact sqrt(Exact a) { return Exact(__dsqrt_rn(a.v)); }
-__device__ inline void split(Exact x, Exact& mantissa, Exact& exponent) { alpa::split(x.v, mantissa.v, exponent.v); }
+__device__ inline void split(Exact x, Exact& mantissa, Exact& exponent) {
+  alpa::split(x.v, mantissa.v, exponent.v);
+}
 
 /// The four numbers of a group.
 template <Distribution distribution>
@@ -40,8 +43,9 @@ __device__ inline void draw(Exact (&numbers)[4], const RandomStream& stream, std
 
 /// A thread draws a group and writes those of its numbers that lie in its row.
 template <class T, Distribution distribution>
-__global__ void __launch_bounds__(kThreads) draw_rows(const __grid_constant__ RandomLaunch r, const RandomStep* step,
-                                                      T* y, std::int64_t groups_per_row, bool aligned) {
+__global__ void __launch_bounds__(kThreads)
+    draw_rows(const __grid_constant__ RandomLaunch r, const RandomStep* step, T* y,
+              std::int64_t groups_per_row, bool aligned) {
   const RandomStream stream = random_stream(step->seed, r.stream, step->step, step->micro_batch);
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
   std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -72,8 +76,8 @@ Status run_as(const RandomLaunch& r, const RandomStep* step, T* y, Stream stream
   const std::int64_t groups_per_row = divide_up(r.columns + 3, 4);  // a row may begin anywhere in a group
   const auto kernel = r.distribution == Distribution::normal ? draw_rows<T, Distribution::normal>
                                                              : draw_rows<T, Distribution::uniform>;
-  return launch(kernel, r.columns == 0 ? 0 : blocks_for(r.row_count * groups_per_row, kThreads), kThreads, 0, stream,
-                r, step, y, groups_per_row, aligned16(y));
+  return launch(kernel, r.columns == 0 ? 0 : blocks_for(r.row_count * groups_per_row, kThreads), kThreads,
+                0, stream, r, step, y, groups_per_row, aligned16(y));
 }
 
 }  // namespace

@@ -2,8 +2,9 @@
 
 namespace alpa::cuda {
 
-bool plan_random(RandomLaunch& launch, Distribution distribution, DType dtype, std::uint64_t stream, double a, double b,
-                 int rank, const std::int64_t* extent, const std::int64_t* at, const std::int64_t* whole) {
+bool plan_random(RandomLaunch& launch, Distribution distribution, DType dtype, std::uint64_t stream,
+                 double a, double b, int rank, const std::int64_t* extent, const std::int64_t* at,
+                 const std::int64_t* whole) {
   RandomLaunch r;
   r.dtype = dtype, r.distribution = distribution, r.stream = stream;
   r.offset = a, r.scale = distribution == Distribution::uniform ? b - a : b;

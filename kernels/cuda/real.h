@@ -1,6 +1,7 @@
 #pragma once
-/// The numbers that the formulas of kernels/elementwise.h compute with on the device: one float or double, with the
-/// operations that those formulas look up by their arguments. Usable on the host and in code compiled at run time.
+/// The numbers that the formulas of kernels/elementwise.h compute with on the device: one float or double,
+/// with the operations that those formulas look up by their arguments. Usable on the host and in code
+/// compiled at run time.
 #include "kernels/cuda/element.h"
 
 namespace alpa::cuda {
@@ -30,14 +31,18 @@ ALPA_HOST_DEVICE inline Real<float> exp(Real<float> x) { return Real<float>(::ex
 ALPA_HOST_DEVICE inline Real<float> log(Real<float> x) { return Real<float>(::logf(x.v)); }
 ALPA_HOST_DEVICE inline Real<float> sqrt(Real<float> x) { return Real<float>(::sqrtf(x.v)); }
 ALPA_HOST_DEVICE inline Real<float> tanh(Real<float> x) { return Real<float>(::tanhf(x.v)); }
-ALPA_HOST_DEVICE inline Real<float> pow(Real<float> x, Real<float> y) { return Real<float>(::powf(x.v, y.v)); }
+ALPA_HOST_DEVICE inline Real<float> pow(Real<float> x, Real<float> y) {
+  return Real<float>(::powf(x.v, y.v));
+}
 
 ALPA_HOST_DEVICE inline Real<double> abs(Real<double> x) { return Real<double>(::fabs(x.v)); }
 ALPA_HOST_DEVICE inline Real<double> exp(Real<double> x) { return Real<double>(::exp(x.v)); }
 ALPA_HOST_DEVICE inline Real<double> log(Real<double> x) { return Real<double>(::log(x.v)); }
 ALPA_HOST_DEVICE inline Real<double> sqrt(Real<double> x) { return Real<double>(::sqrt(x.v)); }
 ALPA_HOST_DEVICE inline Real<double> tanh(Real<double> x) { return Real<double>(::tanh(x.v)); }
-ALPA_HOST_DEVICE inline Real<double> pow(Real<double> x, Real<double> y) { return Real<double>(::pow(x.v, y.v)); }
+ALPA_HOST_DEVICE inline Real<double> pow(Real<double> x, Real<double> y) {
+  return Real<double>(::pow(x.v, y.v));
+}
 
 /// x as it would be after being stored as T.
 template <class T, class S>

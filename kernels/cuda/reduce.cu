@@ -8,7 +8,8 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr std::int64_t kLong = 2048;  ///< elements of a line from which on a block reduces it, not a part of a warp
+constexpr std::int64_t kLong =
+    2048;  ///< elements of a line from which on a block reduces it, not a part of a warp
 
 // ---- operations
 // ---------------------------------------------------------------------------------------------
@@ -25,11 +26,12 @@ __device__ inline double combine(double a, double b) {
     return a + b;
 }
 
-/// Combination over the `width` threads (a power of two up to 32) whose lanes differ in the lowest bits alone; the
-/// whole warp takes part.
+/// Combination over the `width` threads (a power of two up to 32) whose lanes differ in the lowest bits
+/// alone; the whole warp takes part.
 template <bool is_max>
 __device__ double combine_lanes(double x, int width) {
-  for (int offset = width / 2; offset > 0; offset /= 2) x = combine<is_max>(x, __shfl_xor_sync(~0u, x, offset, 32));
+  for (int offset = width / 2; offset > 0; offset /= 2)
+    x = combine<is_max>(x, __shfl_xor_sync(~0u, x, offset, 32));
   return x;
 }
 
@@ -75,7 +77,9 @@ struct Results {
 // ---------------------------------------------------------------------------------------------
 
 template <class T>
-constexpr int kPack = sizeof(T) >= 8 ? 2 : 16 / static_cast<int>(sizeof(T)) > 8 ? 8 : 16 / static_cast<int>(sizeof(T));
+constexpr int kPack = sizeof(T) >= 8                         ? 2
+                      : 16 / static_cast<int>(sizeof(T)) > 8 ? 8
+                                                             : 16 / static_cast<int>(sizeof(T));
 
 /// Position of element e of a line.
 __device__ inline std::int64_t line_position(const ReduceLaunch& r, std::int64_t e) {
@@ -84,8 +88,8 @@ __device__ inline std::int64_t line_position(const ReduceLaunch& r, std::int64_t
   return position(r.reduced, at.quotient) + at.remainder;
 }
 
-/// Elements first, first + step, … below end of the line at x, one thread's share. A pack's elements are neighbours
-/// if `packed`: then `first`, `step` and `end` are multiples of it.
+/// Elements first, first + step, … below end of the line at x, one thread's share. A pack's elements are
+/// neighbours if `packed`: then `first`, `step` and `end` are multiples of it.
 template <class T, bool is_max>
 __device__ double line_share(const ReduceLaunch& r, const T* x, std::int64_t first, std::int64_t step,
                              std::int64_t end, bool packed) {
@@ -108,8 +112,8 @@ __device__ double line_share(const ReduceLaunch& r, const T* x, std::int64_t fir
 
 /// A block per piece of a result.
 template <class T, bool is_max>
-__global__ void __launch_bounds__(kThreads) long_lines(const __grid_constant__ ReduceLaunch r, const T* x,
-                                                       Results results, bool packed) {
+__global__ void __launch_bounds__(kThreads)
+    long_lines(const __grid_constant__ ReduceLaunch r, const T* x, Results results, bool packed) {
   const std::int64_t length = r.reduced_count * r.inner;
   for (std::int64_t i = blockIdx.x; i < r.results * r.pieces; i += gridDim.x) {
     const std::int64_t result = i / r.pieces, piece = i % r.pieces, begin = piece * r.per_piece;
@@ -131,7 +135,8 @@ __global__ void __launch_bounds__(kThreads) short_lines(const __grid_constant__ 
     const std::int64_t result = first + threadIdx.x / width;
     double share = neutral<is_max>();
     if (result < r.results)
-      share = line_share<T, is_max>(r, x + position(r.kept, result), threadIdx.x % width, width, length, packed);
+      share = line_share<T, is_max>(r, x + position(r.kept, result), threadIdx.x % width, width, length,
+                                    packed);
     const double value = combine_lanes<is_max>(share, width);
     if (result < r.results && threadIdx.x % width == 0) results.put(result, 0, value);
   }
@@ -144,12 +149,12 @@ Status run_lines(const ReduceLaunch& r, const T* x, const Results& results, Stre
   for (int d = 0; d < r.reduced.dims; ++d) packed = packed && r.reduced.stride[d] % kPack<T> == 0;
   const std::int64_t length = r.reduced_count * r.inner, packs = packed ? length / kPack<T> : length;
   if (length >= kLong || r.pieces > 1)
-    return launch(long_lines<T, is_max>, blocks_for(r.results * r.pieces, 1, 65535), kThreads, 0, stream, r, x,
-                  results, packed);
+    return launch(long_lines<T, is_max>, blocks_for(r.results * r.pieces, 1, 65535), kThreads, 0, stream, r,
+                  x, results, packed);
   int width = 1;
   while (width < 32 && width < packs) width *= 2;
-  return launch(short_lines<T, is_max>, blocks_for(r.results, kThreads / width, 65535), kThreads, 0, stream, r, x,
-                results, packed, width);
+  return launch(short_lines<T, is_max>, blocks_for(r.results, kThreads / width, 65535), kThreads, 0, stream,
+                r, x, results, packed, width);
 }
 
 // ---- columns: inner is kept
@@ -176,20 +181,22 @@ __device__ void column_share(double (&sums)[n], const ReduceLaunch& r, const T* 
 
 /// Columns `n` at a time: 16 bytes if the layout allows, else one.
 template <class T, bool is_max, int n>
-__global__ void __launch_bounds__(kThreads) columns(const __grid_constant__ ReduceLaunch r, const T* x,
-                                                    Results results, ColumnGrid grid) {
+__global__ void __launch_bounds__(kThreads)
+    columns(const __grid_constant__ ReduceLaunch r, const T* x, Results results, ColumnGrid grid) {
   __shared__ double shares[n][kThreads];
   const int across = threadIdx.x % grid.across, down = threadIdx.x / grid.across;
   const std::int64_t tasks = r.kept_count * grid.blocks * r.pieces;
   for (std::int64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
     const std::int64_t piece = task / grid.blocks % r.pieces, kept = task / grid.blocks / r.pieces;
-    const std::int64_t column = (task % grid.blocks * grid.across + across) * n, begin = piece * r.per_piece;
+    const std::int64_t column = (task % grid.blocks * grid.across + across) * n,
+                       begin = piece * r.per_piece;
     const std::int64_t end = begin + r.per_piece < r.reduced_count ? begin + r.per_piece : r.reduced_count;
     double sums[n];
 #pragma unroll
     for (int i = 0; i < n; ++i) sums[i] = neutral<is_max>();
     if (column < r.inner)
-      column_share<T, is_max, n>(sums, r, x + position(r.kept, kept) + column, begin + down, grid.down, end);
+      column_share<T, is_max, n>(sums, r, x + position(r.kept, kept) + column, begin + down, grid.down,
+                                 end);
     __syncthreads();  // the last results have been read
 #pragma unroll
     for (int i = 0; i < n; ++i) shares[i][threadIdx.x] = sums[i];
@@ -197,7 +204,8 @@ __global__ void __launch_bounds__(kThreads) columns(const __grid_constant__ Redu
     if (down > 0 || column >= r.inner) continue;
 #pragma unroll
     for (int i = 0; i < n; ++i) {
-      for (int y = 1; y < grid.down; ++y) sums[i] = combine<is_max>(sums[i], shares[i][y * grid.across + across]);
+      for (int y = 1; y < grid.down; ++y)
+        sums[i] = combine<is_max>(sums[i], shares[i][y * grid.across + across]);
       results.put(kept * r.inner + column + i, piece, sums[i]);
     }
   }
@@ -209,8 +217,8 @@ Status run_columns_of(const ReduceLaunch& r, const T* x, const Results& results,
   while (grid.across < 32 && grid.across * n < r.inner) grid.across *= 2;
   grid.down = kThreads / grid.across;
   grid.blocks = divide_up(r.inner, static_cast<std::int64_t>(grid.across) * n);
-  return launch(columns<T, is_max, n>, blocks_for(r.kept_count * grid.blocks * r.pieces, 1, 65535), kThreads, 0,
-                stream, r, x, results, grid);
+  return launch(columns<T, is_max, n>, blocks_for(r.kept_count * grid.blocks * r.pieces, 1, 65535),
+                kThreads, 0, stream, r, x, results, grid);
 }
 
 template <class T, bool is_max>

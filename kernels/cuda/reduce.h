@@ -1,12 +1,14 @@
 #pragma once
-/// Sums, means and maxima over dimensions: contracts of `cpu::reduce_sum` and `cpu::reduce_max`. The input is
-/// kept × reduced × inner, inner being contiguous and either reduced (lines) or kept (columns). Everything is carried
-/// in double and put together in an order that the shapes alone determine; two passes when the results are few.
+/// Sums, means and maxima over dimensions: contracts of `cpu::reduce_sum` and `cpu::reduce_max`. The input
+/// is kept × reduced × inner, inner being contiguous and either reduced (lines) or kept (columns).
+/// Everything is carried in double and put together in an order that the shapes alone determine; two passes
+/// when the results are few.
 #include "kernels/cuda/launch.h"
 
 namespace alpa::cuda {
 
-/// mean is the sum divided by the number of elements reduced (of none: NaN); a maximum is NaN if one element is.
+/// mean is the sum divided by the number of elements reduced (of none: NaN); a maximum is NaN if one
+/// element is.
 enum class ReduceOp : std::uint8_t { sum, max, mean };
 
 struct ReduceLaunch {
@@ -21,10 +23,10 @@ struct ReduceLaunch {
   bool empty = false;  ///< nothing to reduce: the results become what no element gives
 };
 
-/// How to reduce a dense tensor of `extent`, `rank` numbers, over the dimensions where `reduce` is true. Returns false
-/// if more than kMaxDims dimensions remain after merging neighbours that are treated alike.
-bool plan_reduce(ReduceLaunch& launch, ReduceOp op, DType from, DType to, int rank, const std::int64_t* extent,
-                 const bool* reduce);
+/// How to reduce a dense tensor of `extent`, `rank` numbers, over the dimensions where `reduce` is true.
+/// Returns false if more than kMaxDims dimensions remain after merging neighbours that are treated alike.
+bool plan_reduce(ReduceLaunch& launch, ReduceOp op, DType from, DType to, int rank,
+                 const std::int64_t* extent, const bool* reduce);
 
 /// Scratch that the launch needs, 16-byte aligned.
 std::int64_t reduce_workspace_bytes(const ReduceLaunch& launch);

@@ -13,7 +13,8 @@ struct Dim {
   bool reduced;
 };
 
-/// Neighbours that are reduced, or kept, together become one. Returns their number, -1 if there are too many.
+/// Neighbours that are reduced, or kept, together become one. Returns their number, -1 if there are too
+/// many.
 int merge(Dim* dims, int capacity, int rank, const std::int64_t* extent, const bool* reduce) {
   int count = 0;
   std::int64_t stride = 1;
@@ -39,7 +40,8 @@ void cut(ReduceLaunch& r) {
   const std::int64_t length = r.inner_reduced ? r.reduced_count * r.inner : r.reduced_count;
   const std::int64_t elements = r.reduced_count * r.inner;  // that a block of results reads
   const std::int64_t blocks = r.inner_reduced ? r.results : r.kept_count * ((r.inner + 255) / 256);
-  const std::int64_t wanted = std::min(elements / kPieceElements, kTargetPieces / std::max<std::int64_t>(1, blocks));
+  const std::int64_t wanted =
+      std::min(elements / kPieceElements, kTargetPieces / std::max<std::int64_t>(1, blocks));
   r.per_piece = (length + std::max<std::int64_t>(1, wanted) - 1) / std::max<std::int64_t>(1, wanted);
   if (r.inner_reduced) r.per_piece = (r.per_piece + 63) / 64 * 64;  // pieces begin at multiples of any pack
   r.pieces = (length + r.per_piece - 1) / r.per_piece;
@@ -47,8 +49,8 @@ void cut(ReduceLaunch& r) {
 
 }  // namespace
 
-bool plan_reduce(ReduceLaunch& launch, ReduceOp op, DType from, DType to, int rank, const std::int64_t* extent,
-                 const bool* reduce) {
+bool plan_reduce(ReduceLaunch& launch, ReduceOp op, DType from, DType to, int rank,
+                 const std::int64_t* extent, const bool* reduce) {
   ReduceLaunch r;
   r.op = op, r.from = from, r.to = to;
   std::int64_t elements = 1;

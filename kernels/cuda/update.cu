@@ -29,7 +29,8 @@ __device__ int tensor_of(const UpdateTensor* tensors, int count, std::int64_t ch
 }
 
 template <class S, int n>
-__device__ void load_typed(S (&out)[n], const void* data, DType dtype, std::int64_t begin, std::int64_t count) {
+__device__ void load_typed(S (&out)[n], const void* data, DType dtype, std::int64_t begin,
+                           std::int64_t count) {
   switch (dtype) {
     case DType::f32: return load_some(out, static_cast<const float*>(data) + begin, count);
     case DType::bf16: return load_some(out, static_cast<const Bf16*>(data) + begin, count);
@@ -41,7 +42,8 @@ __device__ void load_typed(S (&out)[n], const void* data, DType dtype, std::int6
 }
 
 template <class S, int n>
-__device__ void store_typed(void* data, DType dtype, const S (&in)[n], std::int64_t begin, std::int64_t count) {
+__device__ void store_typed(void* data, DType dtype, const S (&in)[n], std::int64_t begin,
+                            std::int64_t count) {
   switch (dtype) {
     case DType::f32: return store_some(static_cast<float*>(data) + begin, in, count);
     case DType::bf16: return store_some(static_cast<Bf16*>(data) + begin, in, count);
@@ -52,20 +54,22 @@ __device__ void store_typed(void* data, DType dtype, const S (&in)[n], std::int6
   }
 }
 
-/// The first `count` of n elements at `begin`: in 16-byte accesses if the tensor allows (`fast`, f32 weights) and all
-/// are there.
+/// The first `count` of n elements at `begin`: in 16-byte accesses if the tensor allows (`fast`, f32
+/// weights) and all are there.
 template <class S, int n>
-__device__ inline void read(S (&out)[n], const void* data, DType dtype, std::int64_t begin, std::int64_t count,
-                            bool fast) {
+__device__ inline void read(S (&out)[n], const void* data, DType dtype, std::int64_t begin,
+                            std::int64_t count, bool fast) {
   if constexpr (sizeof(S) == 4) {
-    if (fast && count == n && dtype == DType::f32) return load_pack(out, static_cast<const float*>(data) + begin);
-    if (fast && count == n && dtype == DType::bf16) return load_pack(out, static_cast<const Bf16*>(data) + begin);
+    if (fast && count == n && dtype == DType::f32)
+      return load_pack(out, static_cast<const float*>(data) + begin);
+    if (fast && count == n && dtype == DType::bf16)
+      return load_pack(out, static_cast<const Bf16*>(data) + begin);
   }
   load_typed(out, data, dtype, begin, count);
 }
 template <class S, int n>
-__device__ inline void write(void* data, DType dtype, const S (&in)[n], std::int64_t begin, std::int64_t count,
-                             bool fast) {
+__device__ inline void write(void* data, DType dtype, const S (&in)[n], std::int64_t begin,
+                             std::int64_t count, bool fast) {
   if constexpr (sizeof(S) == 4) {
     if (fast && count == n && dtype == DType::f32) return store_pack(static_cast<float*>(data) + begin, in);
     if (fast && count == n && dtype == DType::bf16) return store_pack(static_cast<Bf16*>(data) + begin, in);
@@ -81,8 +85,8 @@ __device__ double load_scalar(DeviceScalar scalar) {
 
 __device__ inline bool aligned_all(const UpdateTensor& t) {
   const auto bits = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
-  return ((bits(t.w) | bits(t.first) | bits(t.second) | bits(t.gradient) | bits(t.new_w) | bits(t.new_first) |
-           bits(t.new_second)) &
+  return ((bits(t.w) | bits(t.first) | bits(t.second) | bits(t.gradient) | bits(t.new_w) |
+           bits(t.new_first) | bits(t.new_second)) &
           15) == 0;
 }
 
@@ -134,7 +138,8 @@ __device__ void update_chunk(const UpdateTensor& t, const Rule& rule, std::int64
 }
 
 template <class Rule>
-__device__ void update_chunks(const UpdateTensor* tensors, int count, std::int64_t chunks, const Rule& rule) {
+__device__ void update_chunks(const UpdateTensor* tensors, int count, std::int64_t chunks,
+                              const Rule& rule) {
   for (std::int64_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
     const UpdateTensor t = tensors[tensor_of(tensors, count, chunk)];
     const std::int64_t begin = (chunk - t.first_chunk) * kUpdateChunk;
@@ -148,8 +153,9 @@ __device__ void update_chunks(const UpdateTensor* tensors, int count, std::int64
 }
 
 /// The powers of the bias correction are taken once a block.
-__global__ void __launch_bounds__(kThreads) adam(const UpdateTensor* tensors, int count, std::int64_t chunks,
-                                                 AdamSettings s, DeviceScalar learning_rate, DeviceScalar step) {
+__global__ void __launch_bounds__(kThreads, 4)
+    adam(const UpdateTensor* tensors, int count, std::int64_t chunks, AdamSettings s,
+         DeviceScalar learning_rate, DeviceScalar step) {
   __shared__ AdamScalars scalars;
   if (threadIdx.x == 0)
     scalars = elementwise::adam_scalars(s.beta1, s.beta2, s.epsilon, s.weight_decay, s.decoupled,
@@ -160,7 +166,8 @@ __global__ void __launch_bounds__(kThreads) adam(const UpdateTensor* tensors, in
 
 __global__ void __launch_bounds__(kThreads) sgd(const UpdateTensor* tensors, int count, std::int64_t chunks,
                                                 SgdSettings s, DeviceScalar learning_rate) {
-  update_chunks(tensors, count, chunks, Sgd{{load_scalar(learning_rate), s.momentum, s.weight_decay, s.nesterov}});
+  update_chunks(tensors, count, chunks,
+                Sgd{{load_scalar(learning_rate), s.momentum, s.weight_decay, s.nesterov}});
 }
 
 // ---- squared norm
@@ -178,8 +185,8 @@ __device__ double sum_block(double x) {
   return x;
 }
 
-__global__ void __launch_bounds__(kThreads) square_chunks(const UpdateTensor* tensors, int count, std::int64_t chunks,
-                                                          double* sums) {
+__global__ void __launch_bounds__(kThreads)
+    square_chunks(const UpdateTensor* tensors, int count, std::int64_t chunks, double* sums) {
   for (std::int64_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
     const UpdateTensor t = tensors[tensor_of(tensors, count, chunk)];
     const std::int64_t begin = (chunk - t.first_chunk) * kUpdateChunk;
@@ -204,7 +211,8 @@ __global__ void __launch_bounds__(kThreads) square_chunks(const UpdateTensor* te
 }
 
 /// One block.
-__global__ void __launch_bounds__(kThreads) add_chunks(const double* sums, std::int64_t chunks, double* result) {
+__global__ void __launch_bounds__(kThreads)
+    add_chunks(const double* sums, std::int64_t chunks, double* result) {
   double sum = 0;
 #pragma unroll 4
   for (std::int64_t i = threadIdx.x; i < chunks; i += kThreads) sum += sums[i];
@@ -235,10 +243,10 @@ Status run_sgd(const UpdateTensor* tensors, int count, std::int64_t chunks, cons
                 learning_rate);
 }
 
-Status run_squared_norm(const UpdateTensor* tensors, int count, std::int64_t chunks, double* workspace, double* result,
-                        Stream stream) {
-  const Status status =
-      launch(square_chunks, blocks_for(chunks, 1, 65535), kThreads, 0, stream, tensors, count, chunks, workspace);
+Status run_squared_norm(const UpdateTensor* tensors, int count, std::int64_t chunks, double* workspace,
+                        double* result, Stream stream) {
+  const Status status = launch(square_chunks, blocks_for(chunks, 1, 65535), kThreads, 0, stream, tensors,
+                               count, chunks, workspace);
   if (status != cudaSuccess) return status;
   return launch(add_chunks, 1, kThreads, 0, stream, workspace, chunks, result);
 }

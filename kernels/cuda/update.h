@@ -1,6 +1,7 @@
 #pragma once
-/// Optimizers over all parameters in one launch, and the norm of all gradients: contracts of `cpu::adam_update` and
-/// `cpu::sgd_update`. The tensors are a table in device memory, which the caller fills once from the host's.
+/// Optimizers over all parameters in one launch, and the norm of all gradients: contracts of
+/// `cpu::adam_update` and `cpu::sgd_update`. The tensors are a table in device memory, which the caller
+/// fills once from the host's.
 #include "kernels/cuda/launch.h"
 
 namespace alpa::cuda {
@@ -13,8 +14,8 @@ struct DeviceScalar {
   DType dtype = DType::f32;
 };
 
-/// One parameter: results may be the operands' buffers. `second` is Adam's v and absent for SGD, where `first` is the
-/// velocity. Computed in double if one type is f64 or i32, else in float.
+/// One parameter: results may be the operands' buffers. `second` is Adam's v and absent for SGD, where
+/// `first` is the velocity. Computed in double if one type is f64 or i32, else in float.
 struct UpdateTensor {
   const void *w = nullptr, *first = nullptr, *second = nullptr, *gradient = nullptr;
   void *new_w = nullptr, *new_first = nullptr, *new_second = nullptr;
@@ -35,17 +36,18 @@ struct SgdSettings {
   bool nesterov = false;
 };
 
-/// `tensors` is device memory, numbered by `number_chunks`, which returned `chunks`. learning_rate and step (from 1)
-/// are read by the device.
+/// `tensors` is device memory, numbered by `number_chunks`, which returned `chunks`. learning_rate and step
+/// (from 1) are read by the device.
 Status run_adam(const UpdateTensor* tensors, int count, std::int64_t chunks, const AdamSettings& settings,
                 DeviceScalar learning_rate, DeviceScalar step, Stream stream);
 Status run_sgd(const UpdateTensor* tensors, int count, std::int64_t chunks, const SgdSettings& settings,
                DeviceScalar learning_rate, Stream stream);
 
-/// *result (a double) = Σ gradient² over all tensors, carried in double, in an order that the sizes alone determine.
-/// Only gradient, gradient_type, elements and first_chunk are read. `workspace`: squared_norm_workspace_bytes(chunks).
-Status run_squared_norm(const UpdateTensor* tensors, int count, std::int64_t chunks, double* workspace, double* result,
-                        Stream stream);
+/// *result (a double) = Σ gradient² over all tensors, carried in double, in an order that the sizes alone
+/// determine. Only gradient, gradient_type, elements and first_chunk are read. `workspace`:
+/// squared_norm_workspace_bytes(chunks).
+Status run_squared_norm(const UpdateTensor* tensors, int count, std::int64_t chunks, double* workspace,
+                        double* result, Stream stream);
 constexpr std::int64_t squared_norm_workspace_bytes(std::int64_t chunks) { return chunks * 8; }
 
 }  // namespace alpa::cuda

@@ -1,0 +1,95 @@
+#include "kernels/cuda/combine.h"
+
+#include "alpa/tensor/box_copy.h"
+#include "device_call.h"
+#include "kernels/cpu/strided_copy.h"
+
+namespace alpa {
+namespace {
+
+using namespace testing;
+using cuda::CombineOp;
+
+/// In the order of the sources, rounded once.
+HostTensor combined(const std::vector<HostTensor>& sources, CombineOp op) {
+  HostTensor result(sources[0].type);
+  const bool is_double = result.type.dtype == f64;
+  for (std::int64_t i = 0; i < result.type.elements(); ++i) {
+    double value = sources[0].get(i);
+    for (std::size_t s = 1; s < sources.size(); ++s) {
+      const double next = sources[s].get(i);
+      value = op == CombineOp::max ? std::max(value, next)
+              : is_double          ? value + next
+                                   : static_cast<float>(value + next);
+    }
+    result.put(
+        i, result.type.dtype == u8 ? static_cast<double>(static_cast<std::int64_t>(value) & 255) : value);
+  }
+  return result;
+}
+
+std::vector<HostTensor> members(int count, const TensorType& type) {
+  std::vector<HostTensor> all;
+  for (int i = 0; i < count; ++i) all.push_back(random_tensor(type, 5 + i));
+  return all;
+}
+
+struct Buffers {
+  std::vector<DeviceBuffer> buffers;
+  std::vector<const void*> in;
+  std::vector<void*> out;
+
+  Buffers(const std::vector<HostTensor>& tensors, std::size_t shift) {
+    for (const HostTensor& t : tensors) {
+      out.push_back(buffers.emplace_back(t, shift).data());
+      in.push_back(out.back());
+    }
+  }
+};
+
+TEST_CASE("an all_reduce in place leaves every member with the combination in rank order, bit for bit") {
+  if (no_device()) return;
+  for (const int count : {1, 2, 8})
+    for (const DType dtype : kDTypes)
+      for (const CombineOp op : {CombineOp::sum, CombineOp::max})
+        for (const std::int64_t elements : {4096, 1001}) {
+          const std::vector<HostTensor> all = members(count, {dtype, {elements}});
+          const Buffers device(all, elements == 1001 ? 8 : 0);
+          check(cuda::run_combine(dtype, op, cuda::whole_box(elements), count, device.in.data(), count,
+                                  device.out.data(), nullptr));
+          const HostTensor expected = combined(all, op);
+          for (const DeviceBuffer& b : device.buffers)
+            CHECK(b.download(expected.type).bytes == expected.bytes);
+        }
+}
+
+TEST_CASE(
+    "a reduce_scatter gives each member its box of the combination, an all_gather puts boxes together") {
+  if (no_device()) return;
+  const Shape whole = {6, 32}, part = {6, 8};
+  for (const DType dtype : {f32, bf16, i32}) {
+    const std::vector<HostTensor> all = members(4, {dtype, whole});
+    const HostTensor expected = combined(all, CombineOp::sum);
+    const Buffers in(all, 0), shards(members(4, {dtype, part}), 0), gathered(members(4, {dtype, whole}), 0);
+    const auto whole_strides = cpu::dense_strides(whole), part_strides = cpu::dense_strides(part);
+    for (std::int64_t j = 0; j < 4; ++j) {
+      cuda::CombineBox box;
+      REQUIRE(cuda::plan_box(box, 2, part.data(), whole_strides.data(), part_strides.data(), j * 8, 0));
+      check(cuda::run_combine(dtype, CombineOp::sum, box, 4, in.in.data(), 1, &shards.out[j], nullptr));
+    }
+    for (std::int64_t j = 0; j < 4; ++j) {
+      cuda::CombineBox box;
+      REQUIRE(cuda::plan_box(box, 2, part.data(), part_strides.data(), whole_strides.data(), 0, j * 8));
+      check(
+          cuda::run_combine(dtype, CombineOp::sum, box, 1, &shards.in[j], 4, gathered.out.data(), nullptr));
+    }
+    for (const DeviceBuffer& b : gathered.buffers) CHECK(b.download(expected.type).bytes == expected.bytes);
+    HostTensor shard({dtype, part});
+    BoxCopy::make(whole, Shape{0, 16}, part, Shape{0, 0}, part)
+        .copy(expected.bytes.data(), shard.bytes.data(), size_of(dtype));
+    CHECK(shards.buffers[2].download(shard.type).bytes == shard.bytes);
+  }
+}
+
+}  // namespace
+}  // namespace alpa
