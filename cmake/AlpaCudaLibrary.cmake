@@ -18,7 +18,18 @@ list(FILTER kernels EXCLUDE REGEX "\\.sm90a\\.cu$")
 list(FILTER hopper_kernels INCLUDE REGEX "\\.sm90a\\.cu$")
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cc)
 
-add_library(alpa_cuda SHARED ${kernels} ${sources})
+# The headers that generated kernels include travel in the library as text.
+set(ALPA_RUN_TIME_HEADERS "")
+foreach(header kernels/cuda/fused.h kernels/cuda/pack.h kernels/cuda/real.h kernels/cuda/element.h
+               kernels/elementwise.h include/alpa/base/half.h)
+  file(READ ${PROJECT_SOURCE_DIR}/${header} text)
+  string(REGEX REPLACE "^include/" "" name ${header})
+  string(APPEND ALPA_RUN_TIME_HEADERS "    {\"${name}\", R\"header(${text})header\"},\n")
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${header})
+endforeach()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/run_time_headers.cc.in ${PROJECT_BINARY_DIR}/run_time_headers.cc @ONLY)
+
+add_library(alpa_cuda SHARED ${kernels} ${sources} ${PROJECT_BINARY_DIR}/run_time_headers.cc)
 if(hopper_kernels)
   add_library(alpa_cuda_sm90a OBJECT ${hopper_kernels})
   set_target_properties(alpa_cuda_sm90a PROPERTIES CUDA_ARCHITECTURES 90a-real)

@@ -1,0 +1,48 @@
+#pragma once
+/// Elementwise programs compiled at run time, for programs too long for the interpreting kernel and for
+/// speed.
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/elementwise_lower.h"
+
+struct CUlib_st;
+struct CUkern_st;
+
+namespace alpa::cuda {
+
+/// A header that code compiled at run time may include.
+struct RunTimeHeader {
+  const char* name;
+  const char* text;
+};
+/// The repository's headers that kernels/cuda/fused.h needs, as they were when the library was built.
+extern const RunTimeHeader kRunTimeHeaders[];
+extern const int kNumRunTimeHeaders;
+
+/// Machine code of `source` for cards of compute capability `architecture` (90 stands for 9.0); needs no
+/// card. Equal arguments are compiled once a process. May be called from any thread. Throws Bug with the
+/// compiler's log if the source is wrong.
+std::vector<char> compile_kernel(const std::string& source, int architecture);
+
+/// One program, loaded on the current device. Belongs to one device thread.
+class FusedKernel {
+ public:
+  /// Compiles and loads `elementwise_source(plan, call)`. Throws Error if the device refuses it.
+  FusedKernel(const cpu::ElementwisePlan& plan, const KernelCall& call, int architecture);
+  ~FusedKernel();
+  FusedKernel(const FusedKernel&) = delete;
+  FusedKernel& operator=(const FusedKernel&) = delete;
+
+  /// As `run_elementwise`.
+  Status run(const void* const* inputs, void* const* outputs, Stream stream) const;
+
+ private:
+  std::vector<bool> packed_;  ///< inputs that are read in packs when all of them are aligned
+  std::size_t outputs_;
+  std::int64_t packs_;
+  CUlib_st* library_ = nullptr;
+  CUkern_st* kernel_ = nullptr;
+};
+
+}  // namespace alpa::cuda
