@@ -153,7 +153,7 @@ __device__ void update_chunks(const UpdateTensor* tensors, int count, std::int64
 }
 
 /// The powers of the bias correction are taken once a block.
-__global__ void __launch_bounds__(kThreads, 4)
+__global__ void __launch_bounds__(kThreads, 3)
     adam(const UpdateTensor* tensors, int count, std::int64_t chunks, AdamSettings s,
          DeviceScalar learning_rate, DeviceScalar step) {
   __shared__ AdamScalars scalars;
