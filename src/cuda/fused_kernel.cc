@@ -91,32 +91,33 @@ FusedKernel::FusedKernel(const cpu::ElementwisePlan& plan, const KernelCall& cal
     : outputs_(call.outputs.size()), packs_((plan.elements + pack_of(plan.wide) - 1) / pack_of(plan.wide)) {
   for (const cpu::ElementwiseInput& input : plan.inputs)
     packed_.push_back(input.kind != cpu::InputKind::scalar);
+  arguments_.resize(packed_.size() + outputs_ + 1);
   if (packs_ == 0) return;
   const std::vector<char> code = compile_kernel(elementwise_source(plan, call), architecture);
-  check(cudaLibraryLoadData(&library_, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+  cudaLibrary_t library = nullptr;
+  check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
         "cudaLibraryLoadData");
-  check(cudaLibraryGetKernel(&kernel_, library_, "fused"), "cudaLibraryGetKernel");
+  library_.reset(library);
+  check(cudaLibraryGetKernel(&kernel_, library, "fused"), "cudaLibraryGetKernel");
 }
 
-FusedKernel::~FusedKernel() {
-  if (library_ != nullptr) cudaLibraryUnload(library_);
-}
+void FusedKernel::Unload::operator()(CUlib_st* library) const { cudaLibraryUnload(library); }
 
 Status FusedKernel::run(const void* const* inputs, void* const* outputs, Stream stream) const {
   constexpr std::int64_t kMaxBlocks = 4096;
   if (packs_ == 0) return cudaSuccess;
   const auto is_aligned = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
   bool aligned = std::all_of(outputs, outputs + outputs_, is_aligned);
-  std::vector<void*> arguments;
   for (std::size_t i = 0; i < packed_.size(); ++i) {
     aligned = aligned && (!packed_[i] || is_aligned(inputs[i]));
-    arguments.push_back(const_cast<const void**>(&inputs[i]));
+    arguments_[i] = const_cast<const void**>(&inputs[i]);
   }
-  for (std::size_t o = 0; o < outputs_; ++o) arguments.push_back(const_cast<void**>(&outputs[o]));
-  arguments.push_back(&aligned);
+  for (std::size_t o = 0; o < outputs_; ++o)
+    arguments_[packed_.size() + o] = const_cast<void**>(&outputs[o]);
+  arguments_.back() = &aligned;
   const std::int64_t blocks = std::min(kMaxBlocks, (packs_ + kFusedThreads - 1) / kFusedThreads);
   return cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), dim3(static_cast<unsigned>(blocks)),
-                          dim3(kFusedThreads), arguments.data(), 0, stream);
+                          dim3(kFusedThreads), arguments_.data(), 0, stream);
 }
 
 }  // namespace alpa::cuda

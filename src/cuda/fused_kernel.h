@@ -1,6 +1,7 @@
 #pragma once
 /// Elementwise programs compiled at run time, for programs too long for the interpreting kernel and for
 /// speed.
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,9 +31,6 @@ class FusedKernel {
  public:
   /// Compiles and loads `elementwise_source(plan, call)`. Throws Error if the device refuses it.
   FusedKernel(const cpu::ElementwisePlan& plan, const KernelCall& call, int architecture);
-  ~FusedKernel();
-  FusedKernel(const FusedKernel&) = delete;
-  FusedKernel& operator=(const FusedKernel&) = delete;
 
   /// As `run_elementwise`.
   Status run(const void* const* inputs, void* const* outputs, Stream stream) const;
@@ -40,8 +38,12 @@ class FusedKernel {
  private:
   std::vector<bool> packed_;  ///< inputs that are read in packs when all of them are aligned
   std::size_t outputs_;
+  mutable std::vector<void*> arguments_;  ///< filled by `run`, which allocates nothing
   std::int64_t packs_;
-  CUlib_st* library_ = nullptr;
+  struct Unload {
+    void operator()(CUlib_st* library) const;
+  };
+  std::unique_ptr<CUlib_st, Unload> library_;
   CUkern_st* kernel_ = nullptr;
 };
 
