@@ -61,15 +61,21 @@ __device__ inline Division divide(std::int64_t a, std::int64_t b) {
   return {static_cast<std::int64_t>(q), static_cast<std::int64_t>(x - q * y)};
 }
 
-/// Position of `index`.
-__device__ inline std::int64_t position(const Walk& walk, std::int64_t index) {
+/// Position of `index` where several dimensions are walked: kept out of the loops that call it, which are
+/// unrolled.
+__device__ __noinline__ inline std::int64_t position_of_many(const Walk& walk, std::int64_t index) {
   std::int64_t at = 0;
   for (int d = walk.dims - 1; d > 0; --d) {
     const Division part = divide(index, walk.extent[d]);
     at += part.remainder * walk.stride[d];
     index = part.quotient;
   }
-  return walk.dims > 0 ? at + index * walk.stride[0] : at;
+  return at + index * walk.stride[0];
+}
+
+/// Position of `index`.
+__device__ inline std::int64_t position(const Walk& walk, std::int64_t index) {
+  return walk.dims <= 1 ? index * walk.stride[0] : position_of_many(walk, index);
 }
 
 }  // namespace alpa::cuda

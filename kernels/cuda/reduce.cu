@@ -95,7 +95,7 @@ __device__ double line_share(const ReduceLaunch& r, const T* x, std::int64_t fir
                              std::int64_t end, bool packed) {
   double result = neutral<is_max>();
   if (!packed) {
-#pragma unroll 4
+#pragma unroll 2
     for (std::int64_t e = first; e < end; e += step)
       result = combine<is_max>(result, Element<T>::template widen<double>(x[line_position(r, e)]));
     return result;
