@@ -61,21 +61,6 @@ struct Prepared {
 // ---- preparation
 // ---------------------------------------------------------------------------------------------
 
-Shape extents_of(const EinsumPlan& plan, const std::string& letters) {
-  Shape shape;
-  for (char l : letters) shape.push_back(plan.extents.at(l));
-  return shape;
-}
-
-/// The letters of operand `input` as stored, without those of extent 1.
-std::string stored_letters(const EinsumPlan& plan, const std::string& equation, int input) {
-  const std::size_t comma = equation.find(',');
-  std::string letters =
-      input == 0 ? equation.substr(0, comma) : equation.substr(comma + 1, equation.find('-') - comma - 1);
-  std::erase_if(letters, [&](char l) { return plan.extents.at(l) == 1; });
-  return letters;
-}
-
 OwnSum prepare_sum(const Prepared& prepared, const EinsumOperand& operand, const KernelCall& call,
                    int input, Workspace& space) {
   const std::string letters = stored_letters(prepared.plan, call.attributes->string("equation"), input);

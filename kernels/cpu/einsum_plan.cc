@@ -73,12 +73,14 @@ Roles choose_roles(const EinsumPlan& plan) {
   return roles;
 }
 
-void choose_layouts(EinsumPlan& plan, const Roles& roles) {
-  if (!is_matrix(plan.a.layout, roles.m, roles.k)) plan.a.packed = roles.batch + roles.m + roles.k;
-  if (!is_matrix(plan.b.layout, roles.k, roles.n)) plan.b.packed = roles.batch + roles.k + roles.n;
+void choose_layouts(EinsumPlan& plan, const Roles& roles, bool one_batch) {
+  const auto fits = [&](const std::string& layout, const std::string& rows, const std::string& columns) {
+    return is_matrix(layout, rows, columns) && (!one_batch || contiguous(layout, roles.batch));
+  };
+  if (!fits(plan.a.layout, roles.m, roles.k)) plan.a.packed = roles.batch + roles.m + roles.k;
+  if (!fits(plan.b.layout, roles.k, roles.n)) plan.b.packed = roles.batch + roles.k + roles.n;
   const bool unit_columns = roles.n.empty() || has(roles.n, plan.c.back());
-  if (!is_matrix(plan.c, roles.m, roles.n) || !unit_columns)
-    plan.c_packed = roles.batch + roles.m + roles.n;
+  if (!fits(plan.c, roles.m, roles.n) || !unit_columns) plan.c_packed = roles.batch + roles.m + roles.n;
 }
 
 /// Stride of the innermost letter of `group`; 0 for an empty one.
@@ -128,8 +130,20 @@ std::vector<std::int64_t> strides_of(const EinsumPlan& plan, const std::string& 
   return strides;
 }
 
+std::string stored_letters(const EinsumPlan& plan, const std::string& equation, int input) {
+  const Equation e = split(equation);
+  return filtered(input == 0 ? e.x : e.y, [&](char l) { return plan.extents.at(l) != 1; });
+}
+
+std::vector<std::int64_t> extents_of(const EinsumPlan& plan, const std::string& letters) {
+  std::vector<std::int64_t> extents;
+  for (char l : letters) extents.push_back(plan.extents.at(l));
+  return extents;
+}
+
 EinsumPlan plan_einsum(const std::string& text, const std::vector<std::int64_t>& x,
-                       const std::vector<std::int64_t>& y, const std::vector<std::int64_t>& z) {
+                       const std::vector<std::int64_t>& y, const std::vector<std::int64_t>& z,
+                       bool one_batch) {
   EinsumPlan plan;
   const Equation e = split(text);
   read_extents(plan, e.x, x);
@@ -151,7 +165,7 @@ EinsumPlan plan_einsum(const std::string& text, const std::vector<std::int64_t>&
   plan.swapped = !plan.c.empty() && !has(plan.b.layout, plan.c.back());
   if (plan.swapped) std::swap(plan.a, plan.b);
   const Roles roles = choose_roles(plan);
-  choose_layouts(plan, roles);
+  choose_layouts(plan, roles, one_batch);
   fill_shape(plan, roles);
   return plan;
 }

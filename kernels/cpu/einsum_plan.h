@@ -26,9 +26,17 @@ struct EinsumPlan {
   std::int64_t extent_of(const std::string& letters) const;
 };
 
-/// Equation "ab,bc->ac" over inputs and a result of these shapes. Throws Bug if they do not fit.
+/// Equation "ab,bc->ac" over inputs and a result of these shapes. Where `one_batch` demands it, what keeps
+/// the batch from being a single dimension is packed, too. Throws Bug if the shapes do not fit.
 EinsumPlan plan_einsum(const std::string& equation, const std::vector<std::int64_t>& x,
-                       const std::vector<std::int64_t>& y, const std::vector<std::int64_t>& z);
+                       const std::vector<std::int64_t>& y, const std::vector<std::int64_t>& z,
+                       bool one_batch = false);
+
+/// The letters of input 0 or 1 as stored, without those of extent 1.
+std::string stored_letters(const EinsumPlan& plan, const std::string& equation, int input);
+
+/// Extents of these letters.
+std::vector<std::int64_t> extents_of(const EinsumPlan& plan, const std::string& letters);
 
 /// Strides, for the letters of `order`, of a dense array over `layout`; 0 for letters it does not have.
 std::vector<std::int64_t> strides_of(const EinsumPlan& plan, const std::string& layout,

@@ -1,0 +1,26 @@
+#include "kernels/cuda/scratch.h"
+
+#include "kernels/cuda/einsum_plan.h"
+
+namespace alpa::cuda {
+namespace {
+
+struct ScratchOf {
+  std::string_view op;
+  std::int64_t (*bytes)(const KernelCall& call);
+};
+
+/// Operators that need scratch.
+constexpr ScratchOf kScratch[] = {
+    {"einsum", [](const KernelCall& call) { return plan_einsum_steps(call).scratch_bytes; }},
+};
+
+}  // namespace
+
+std::int64_t scratch_bytes(std::string_view op, const KernelCall& call) {
+  for (const ScratchOf& row : kScratch)
+    if (row.op == op) return row.bytes(call);
+  return 0;
+}
+
+}  // namespace alpa::cuda
