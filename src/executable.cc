@@ -32,17 +32,19 @@ const Input* find_state(const Graph& graph, const std::string& name) {
 const Input& known_state(const Graph& graph, const std::string& name) {
   const Input* input = find_state(graph, name);
   if (input == nullptr)
-    fail("no parameter or optimizer state is called \"{}\"; known are {}", name, quoted(state_names(graph)));
+    fail("no parameter or optimizer state is called \"{}\"; known are {}", name,
+         quoted(state_names(graph)));
   return *input;
 }
 
 }  // namespace
 
 double Metrics::operator[](const std::string& name) const {
-  const auto found = values_.find(name);
-  if (found != values_.end()) return found->second;
+  const std::map<std::string, double>& values = step_.metrics();
+  const auto found = values.find(name);
+  if (found != values.end()) return found->second;
   std::vector<std::string> names;
-  for (const auto& entry : values_) names.push_back(entry.first);
+  for (const auto& entry : values) names.push_back(entry.first);
   fail("the step reports no metric \"{}\"; its metrics are {}", name, quoted(names));
 }
 
@@ -110,10 +112,7 @@ struct Executable::Impl {
 
 Executable::Executable(Planned planned, const TrainingStep& step, const Cluster& cluster,
                        ExecutorOptions options) {
-  require(cluster.backend == "cpu",
-          "the cluster's backend is \"{}\", but this build runs on \"cpu\" only; plan_only plans for it",
-          cluster.backend);
-  auto executor = std::make_shared<Executor>(planned.program, options);
+  auto executor = std::make_shared<Executor>(planned.program, options, cluster.backend);
   impl_ = std::make_shared<Impl>(
       Impl{std::move(planned), CostModel::of(cluster), step.scalars, std::move(executor)});
 }
@@ -129,7 +128,7 @@ Metrics Executable::run(TrainState& state, const std::map<std::string, Array>& b
   require(&state.executor() == impl_->executor.get(),
           "this state belongs to another executable; make one with init() of this one and fill it with "
           "copy_from()");
-  return Metrics(impl_->executor->run(*state.state_, batch, impl_->scalars(state.step() + 1)));
+  return Metrics(impl_->executor->start(*state.state_, batch, impl_->scalars(state.step() + 1)));
 }
 
 std::int64_t Executable::memory_bytes() const { return impl_->executor->planned_bytes(); }

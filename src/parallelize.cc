@@ -130,14 +130,15 @@ AutoShardOptions search_options(const Settings& settings) {
 
 /// Exact peak per device, maximum over devices, of the device programs an executor would run.
 std::int64_t exact_memory(const SpmdProgram& program, const ExecutorOptions& options,
-                          const Passes& passes) {
+                          const std::string& backend, const Passes& passes) {
   const int devices = program.mesh.num_devices();
-  const bool overlap = overlaps(options, devices);
+  const bool overlap = overlaps(options, devices, backend);
+  const MemoryRules& rules = memory_rules(backend);
   std::vector<std::int64_t> bytes(devices);
   ThreadTeam team(std::min(devices, usable_cores()));
   team.parallel_for(devices, 1, [&](std::int64_t begin, std::int64_t end) {
     for (int rank = static_cast<int>(begin); rank < end; ++rank) {
-      const DeviceProgram device = lower(program, rank, overlap);
+      const DeviceProgram device = lower(program, rank, overlap, rules);
       if (rank == 0) passes.write(6, "device0.txt", [&] { return to_string(device, program); });
       bytes[rank] = device.arena_bytes;
     }
@@ -148,13 +149,13 @@ std::int64_t exact_memory(const SpmdProgram& program, const ExecutorOptions& opt
 /// Plan to programs. Joining collectives keeps their operands until the last one is there; where that
 /// breaks the budget, every collective stays on its own.
 Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOptions& options,
-                   std::int64_t budget, const Passes& passes) {
+                   const std::string& backend, std::int64_t budget, const Passes& passes) {
   ShardingPlan plan = passes.check(2, "plan.json", std::move(solved), graph);
   const SpmdProgram partitioned = passes.check(3, "partitioned.txt", partition(graph, plan));
   const SpmdProgram fused = passes.check(4, "fused.txt", fuse_elementwise(partitioned));
   const auto lowered = [&](std::int64_t bucket_bytes) -> Planned {
     SpmdProgram program = passes.check(5, "bucketed.txt", bucket_collectives(fused, bucket_bytes));
-    const std::int64_t bytes = exact_memory(program, options, passes);
+    const std::int64_t bytes = exact_memory(program, options, backend, passes);
     return {graph, plan, std::move(program), bytes};
   };
   Planned planned = lowered(options.bucket_bytes);
@@ -225,8 +226,8 @@ Planned plan_within_budget(const Graph& graph, const Settings& settings, const C
     AutoShardOptions search = search_options(settings);
     search.memory_budget_bytes = limit;
     search.time_limit_seconds = seconds_left(settings.options, start, meshes.size());
-    return lower_plan(graph, auto_shard(graph, meshes, model, search), settings.options.executor, budget,
-                      passes);
+    return lower_plan(graph, auto_shard(graph, meshes, model, search), settings.options.executor,
+                      cluster.backend, budget, passes);
   };
   Planned best = planned(std::nullopt);
   if (best.memory_bytes <= budget) return best;
@@ -272,7 +273,7 @@ Planned compile(const TrainingStep& step, const Settings& settings, const Cluste
   Planned planned = plan_path.empty()
                         ? plan_within_budget(graph, settings, cluster, passes)
                         : lower_plan(graph, read_plan(graph, cluster, plan_path), settings.options.executor,
-                                     budget_of(settings, cluster), passes);
+                                     cluster.backend, budget_of(settings, cluster), passes);
   planned.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return planned;
 }

@@ -13,19 +13,20 @@
 
 namespace alpa {
 
-/// What a step reports.
+/// What a step reports. On CUDA the step may still be running: the first look at a number waits for it, and
+/// throws the Error of what went wrong.
 class Metrics {
  public:
-  explicit Metrics(std::map<std::string, double> values) : values_(std::move(values)) {}
+  explicit Metrics(StepResult step) : step_(std::move(step)) {}
   /// Mean loss over the batch.
   double loss() const { return (*this)["loss"]; }
   /// Throws Error naming the known metrics.
   double operator[](const std::string& name) const;
-  const std::map<std::string, double>& values() const& { return values_; }
-  std::map<std::string, double> values() && { return std::move(values_); }
+  const std::map<std::string, double>& values() const& { return step_.metrics(); }
+  std::map<std::string, double> values() && { return step_.metrics(); }
 
  private:
-  std::map<std::string, double> values_;
+  StepResult step_;
 };
 
 /// A tensor that lives split over devices. Type and sharding are known without touching the devices. It
@@ -95,8 +96,9 @@ class Executable {
 
   /// Parameters and optimizer state as initialised from `seed`: the same numbers under every plan.
   TrainState init(std::uint64_t seed) const;
-  /// One step on a whole batch. Throws Error on a batch that does not fit the step's inputs, a state of
-  /// another executable, or a failure of a device (the state is unusable then).
+  /// One step on a whole batch, which may be changed when this returns. Throws Error on a batch that does
+  /// not fit the step's inputs, a state of another executable, or a failure of a device (the state is
+  /// unusable then).
   Metrics run(TrainState& state, const std::map<std::string, Array>& batch) const;
 
   std::int64_t memory_bytes() const;  ///< planned peak per device, exact

@@ -16,7 +16,7 @@ void touch(const DeviceProgram& device, const Instruction& instruction, int from
            std::vector<LiveRange>& ranges) {
   for (const auto* buffers : {&instruction.inputs, &instruction.outputs})
     for (int buffer : *buffers) extend(ranges[memory_of(device, buffer)], from, to);
-  if (instruction.workspace >= 0) extend(ranges[instruction.workspace], from, from);
+  if (instruction.workspace >= 0) extend(ranges[instruction.workspace], from, to);
 }
 
 bool touches(const DeviceProgram& device, const Instruction& instruction, int memory) {

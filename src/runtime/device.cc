@@ -5,8 +5,9 @@
 
 #include "alpa/base/error.h"
 #include "alpa/ir/input.h"
+#include "alpa/runtime/kernel_call.h"
+#include "alpa/runtime/staging.h"
 #include "initialize.h"
-#include "kernel_call.h"
 
 namespace alpa {
 namespace {
@@ -36,12 +37,6 @@ void fill(const KernelTensor& tensor, double value) {
   const auto size = static_cast<std::int64_t>(size_of(tensor.type.dtype));
   for (std::int64_t i = 0; i < tensor.type.elements(); ++i)
     store_element(tensor.type.dtype, tensor.data + i * size, value);
-}
-
-int input_index(const Graph& graph, int value) {
-  const auto at = std::find_if(graph.inputs.begin(), graph.inputs.end(),
-                               [&](const Input& input) { return input.value == value; });
-  return static_cast<int>(at - graph.inputs.begin());
 }
 
 }  // namespace
@@ -99,8 +94,7 @@ Device::Operation Device::load_operation(const Instruction& instruction, int tic
     if (kernel.prepare) operation.call.prepared = kernel.prepare(operation.call);
     return operation;
   }
-  for (int buffer : instruction.inputs) operation.call.inputs.push_back(kernel_tensor(program_, buffer));
-  for (int buffer : instruction.outputs) operation.call.outputs.push_back(kernel_tensor(program_, buffer));
+  operation.call = tensors_of(program_, instruction);
   if (instruction.kind == Kind::collective)
     operation.membership = around_.groups.join(instruction.call.group, program_.rank);
   if (instruction.kind == Kind::start)
@@ -121,7 +115,7 @@ Device::Operation Device::load_operation(const Instruction& instruction, int tic
 void Device::load_input(Operation& operation) {
   const Graph& graph = around_.program.graph;
   const int value = graph.nodes[operation.instruction->node].results[0];
-  operation.input = input_index(graph, value);
+  operation.input = loaded_input(around_.program, *operation.instruction);
   if (graph.inputs[operation.input].kind != InputKind::batch) return;
   const KernelTensor& to = operation.call.outputs[0];
   operation.box =
@@ -188,18 +182,9 @@ bool Device::guarded(const Progress& progress, Part&& part) {
 }
 
 std::string Device::place_of(const Progress& progress) const {
-  if (!progress.operation) return fmt::format("device {}", program_.rank);
-  const Instruction& instruction = *progress.operation->instruction;
-  const bool accumulates = progress.operation >= accumulate_.data() &&
-                           progress.operation < accumulate_.data() + accumulate_.size();
-  const auto index = progress.operation - (accumulates ? accumulate_ : apply_).data();
-  const Node& node = around_.program.graph.nodes[instruction.node];
-  const bool named_by_kind = instruction.kind == Kind::load || instruction.kind == Kind::copy;
-  std::string text =
-      fmt::format("device {}: instruction {} '{}' ({}, {}", program_.rank, index, node.name,
-                  named_by_kind ? name_of(instruction.kind) : node.op->name, name_of(node.region));
-  if (accumulates) text += fmt::format(", micro-batch {} of {}", progress.micro_batch + 1, micro_batches());
-  return text + ")";
+  return to_string(
+      {program_.rank, progress.operation ? progress.operation->instruction : nullptr, progress.micro_batch},
+      program_, around_.program);
 }
 
 void Device::run_step(const StepInputs& inputs) {

@@ -10,19 +10,11 @@
 #include "alpa/base/thread_team.h"
 #include "alpa/comm/group.h"
 #include "alpa/pipeline/device_program.h"
-#include "alpa/tensor/array.h"
+#include "alpa/runtime/devices.h"
 #include "alpa/tensor/box_copy.h"
 #include "groups.h"
 
 namespace alpa {
-
-/// What a step is run on; the same for all devices.
-struct StepInputs {
-  std::vector<const std::byte*> batch;  ///< per graph input, null for others: the whole array
-  std::vector<double> scalars;          ///< per graph input
-  std::uint64_t seed = 0;
-  std::int64_t step = 0;
-};
 
 /// The first thing that went wrong in a step. Thread-safe.
 class Failure {
@@ -32,7 +24,6 @@ class Failure {
   bool record(std::string message, bool bug);
   /// Throws what was recorded, as Error or Bug, and forgets it.
   [[noreturn]] void rethrow();
-  const std::string& message() const { return message_; }
 
  private:
   std::atomic<bool> claimed_{false}, failed_{false};

@@ -1,19 +1,21 @@
-// src/runtime/executor.cc — devices as threads, steps, and state read and written whole
+// src/runtime/executor.cc — steps, and state read and written whole, on whatever devices
 #include "alpa/runtime/executor.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <deque>
 #include <mutex>
+#include <optional>
 
 #include "alpa/base/error.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/ir/input.h"
-#include "alpa/runtime/device_state.h"
+#include "alpa/runtime/devices.h"
 #include "alpa/runtime/memory_plan.h"
-#include "crew.h"
-#include "device.h"
+#include "alpa/tensor/box_copy.h"
 #include "initialize.h"
+#include "make_devices.h"
 
 namespace alpa {
 namespace {
@@ -47,15 +49,7 @@ TensorType batch_type(const Graph& graph, const Input& input) {
   return type;
 }
 
-/// Ranks whose shard of `spec` is not that of a lower rank: those at coordinate 0 of every axis that does
-/// not split.
-bool is_owner(const DeviceMesh& mesh, const ShardingSpec& spec, int rank) {
-  const std::vector<int> at = mesh.coordinates(rank);
-  for (int axis = 0; axis < mesh.num_axes(); ++axis)
-    if (at[axis] != 0 && spec.axes[axis].kind != AxisPlacement::Kind::split) return false;
-  return true;
-}
-
+/// The lowest rank that holds the same shard as `rank`: at coordinate 0 of every axis that does not split.
 int owner_of(const DeviceMesh& mesh, const ShardingSpec& spec, int rank) {
   std::vector<int> at = mesh.coordinates(rank);
   for (int axis = 0; axis < mesh.num_axes(); ++axis)
@@ -65,27 +59,35 @@ int owner_of(const DeviceMesh& mesh, const ShardingSpec& spec, int rank) {
 
 }  // namespace
 
-bool overlaps(const ExecutorOptions& options, int num_devices) {
-  if (options.overlap == Overlap::automatic) return usable_cores() > num_devices;
+bool overlaps(const ExecutorOptions& options, int num_devices, std::string_view backend) {
+  if (options.overlap == Overlap::automatic) return backend != "cpu" || usable_cores() > num_devices;
   return options.overlap == Overlap::always;
 }
 
+/// A started step: what came of it, once it is over.
+struct StepResult::Step {
+  std::int64_t number = 0;
+  std::shared_ptr<std::string> state_failure;  ///< of the state it runs on
+  std::optional<std::map<std::string, double>> metrics;
+  std::exception_ptr failure;
+
+  bool over() const { return metrics || failure; }
+};
+
 struct Executor::Impl {
-  Impl(SpmdProgram given, ExecutorOptions given_options)
+  Impl(SpmdProgram given, ExecutorOptions given_options, const std::string& backend)
       : program(std::move(given)), options(given_options) {
-    const int n = program.mesh.num_devices(), threads = threads_of(options, n);
-    const Surroundings surroundings{program, groups, communication_groups, failure};
+    const int n = program.mesh.num_devices();
+    DevicesRequest request{program, {}, threads_of(options, n), options.tf32};
     for (int rank = 0; rank < n; ++rank)
-      devices.push_back(
-          std::make_unique<Device>(lower(program, rank, overlaps(options, n)), surroundings, threads));
-    const bool communicates = std::any_of(devices.begin(), devices.end(),
-                                          [](const auto& device) { return device->communicates(); });
+      request.programs.push_back(
+          lower(program, rank, overlaps(options, n, backend), memory_rules(backend)));
     inputs.batch.resize(program.graph.inputs.size());
     inputs.scalars.resize(program.graph.inputs.size());
-    crew = std::make_unique<Crew>(communicates ? 2 * n : n);
+    devices = make_devices(backend, std::move(request));
   }
 
-  int num_devices() const { return static_cast<int>(devices.size()); }
+  int num_devices() const { return program.mesh.num_devices(); }
   const Graph& graph() const { return program.graph; }
 
   // ---- state
@@ -96,11 +98,15 @@ struct Executor::Impl {
     fail("no state is called \"{}\"; known are {}", name, known_names(names_of(graph(), InputKind::state)));
   }
 
-  KernelTensor shard(const DeviceState& state, const Input& input, int rank) const {
-    const DeviceProgram& device = devices[rank]->program();
-    const Buffer& buffer = device.buffers[device.buffer_of_value[input.value]];
-    std::byte* data = buffer.arena_offset >= 0 ? state.arenas[rank] + buffer.arena_offset : nullptr;
-    return {data, buffer.type, buffer.offset, buffer.global_shape};
+  int buffer_of(const Input& input, int rank) const {
+    return devices->program(rank).buffer_of_value[input.value];
+  }
+
+  /// A shard of a state input in `host`, which is resized.
+  KernelTensor shard(const Input& input, int rank, std::vector<std::byte>& host) const {
+    const Buffer& buffer = devices->program(rank).buffers[buffer_of(input, rank)];
+    host.resize(buffer.type.bytes());
+    return {host.data(), buffer.type, buffer.offset, buffer.global_shape};
   }
 
   void check_owner(const DeviceState& state) const {
@@ -108,41 +114,56 @@ struct Executor::Impl {
             "executor: this state was made by another executor; use the one whose make_state returned it");
   }
 
-  std::shared_ptr<DeviceState> allocate(std::uint64_t seed) const {
+  std::shared_ptr<DeviceState> make_state(std::uint64_t seed) {
     auto state = std::make_shared<DeviceState>();
     state->seed = seed;
     state->owner = number;
-    for (const auto& device : devices) {
-      const std::int64_t bytes = device->program().arena_bytes;
-      state->allocators.emplace_back();
-      state->arenas.push_back(state->allocators.back().allocate(bytes));
-      require(state->arenas.back() != nullptr,
-              "device {}: no memory for an arena of {} bytes; use more devices, a memory budget or more "
-              "micro-batches",
-              device->program().rank, bytes);
-    }
+    state->memory = devices->allocate();
+    fill(*state);
     return state;
   }
 
-  /// Owners of a shard draw it, the others copy it from them.
-  void fill(const DeviceState& state) {
-    for (const bool owners : {true, false})
-      crew->run([&](int rank) {
-        if (rank >= num_devices()) return;
-        for (const Input& input : graph().inputs)
-          if (input.kind == InputKind::state) fill_shard(state, input, rank, owners);
-      });
+  /// Every distinct shard is drawn once and written to all devices that hold it.
+  void fill(DeviceState& state) {
+    ThreadTeam team(usable_cores());
+    std::vector<std::byte> host;
+    for (const Input& input : graph().inputs) {
+      if (input.kind != InputKind::state) continue;
+      const ShardingSpec& spec = program.specs[input.value];
+      for (int owner = 0; owner < num_devices(); ++owner) {
+        if (owner_of(program.mesh, spec, owner) != owner) continue;
+        initialize(shard(input, owner, host), input.name, graph().producer(input.value).attributes,
+                   state.seed, team);
+        for (int rank = owner; rank < num_devices(); ++rank)
+          if (owner_of(program.mesh, spec, rank) == owner)
+            devices->write(*state.memory, rank, buffer_of(input, rank), host.data());
+      }
+    }
   }
 
-  void fill_shard(const DeviceState& state, const Input& input, int rank, bool owners) {
-    const ShardingSpec& spec = program.specs[input.value];
-    if (is_owner(program.mesh, spec, rank) != owners) return;
-    const KernelTensor tensor = shard(state, input, rank);
-    if (owners)
-      return initialize(tensor, input.name, graph().producer(input.value).attributes, state.seed,
-                        devices[rank]->team());
-    const KernelTensor source = shard(state, input, owner_of(program.mesh, spec, rank));
-    std::copy_n(source.data, tensor.type.bytes(), tensor.data);
+  Array read(const DeviceState& state, const Input& input) {
+    Array whole(graph().type(input.value));
+    std::vector<std::byte> host;
+    for (int rank = 0; rank < num_devices(); ++rank) {
+      if (owner_of(program.mesh, program.specs[input.value], rank) != rank) continue;
+      const KernelTensor part = shard(input, rank, host);
+      devices->read(*state.memory, rank, buffer_of(input, rank), part.data);
+      const Shape origin(part.offset.size(), 0);
+      BoxCopy::make(part.type.shape, origin, part.global_shape, part.offset, part.type.shape)
+          .copy(part.data, whole.mutable_data(), size_of(part.type.dtype));
+    }
+    return whole;
+  }
+
+  void write(DeviceState& state, const Input& input, const Array& array) {
+    std::vector<std::byte> host;
+    for (int rank = 0; rank < num_devices(); ++rank) {
+      const KernelTensor part = shard(input, rank, host);
+      const Shape origin(part.offset.size(), 0);
+      BoxCopy::make(part.global_shape, part.offset, part.type.shape, origin, part.type.shape)
+          .copy(array.data(), part.data, size_of(part.type.dtype));
+      devices->write(*state.memory, rank, buffer_of(input, rank), part.data);
+    }
   }
 
   // ---- steps
@@ -179,49 +200,68 @@ struct Executor::Impl {
     }
   }
 
-  void run_devices(DeviceState& state) {
+  /// Starts a step; when too many would be under way, waits for the oldest first.
+  std::shared_ptr<StepResult::Step> start(DeviceState& state) {
+    while (static_cast<int>(under_way.size()) >= devices->depth()) settle();
+    require_usable(state);
     inputs.seed = state.seed;
     inputs.step = state.steps + 1;
-    groups.reset_counts();
-    communication_groups.reset_counts();
-    for (int rank = 0; rank < num_devices(); ++rank) {
-      devices[rank]->place(state.arenas[rank]);
-      devices[rank]->prepare_step();
+    auto step = std::make_shared<StepResult::Step>();
+    step->number = inputs.step;
+    step->state_failure = state.failure;
+    under_way.push_back(step);
+    try {
+      devices->start(*state.memory, inputs);
+      state.steps = inputs.step;
+    } catch (...) {
+      abandon(std::current_exception());
     }
-    crew->run([&](int index) {
-      const bool done = index < num_devices() ? devices[index]->step(inputs)
-                                              : devices[index - num_devices()]->communicate();
-      if (!done) stop();
-    });
+    return step;
   }
 
-  /// Called on the thread that failed or was stopped; wakes everybody else.
-  void stop() {
-    groups.abort();
-    communication_groups.abort();
-    for (auto& device : devices) device->stop();
-  }
-
-  [[noreturn]] void give_up(DeviceState& state) {
-    groups.renew();
-    communication_groups.renew();
-    state.failure = failure.message();
-    failure.rethrow();
-  }
-
-  std::map<std::string, double> metrics(const DeviceState& state) const {
-    std::map<std::string, double> values;
-    const DeviceProgram& device = devices[0]->program();
-    for (std::size_t i = 0; i < graph().metrics.size(); ++i) {
-      const Buffer& buffer = device.buffers[device.reported[i]];
-      values[graph().metrics[i].name] =
-          load_element(buffer.type.dtype, state.arenas[0] + buffer.arena_offset);
+  /// Waits for the oldest step. If it failed, so did all that were started after it.
+  void settle() {
+    try {
+      const std::vector<double> values = devices->finish();
+      std::map<std::string, double> metrics;
+      for (std::size_t i = 0; i < values.size(); ++i) metrics[graph().metrics[i].name] = values[i];
+      under_way.front()->metrics = std::move(metrics);
+      under_way.pop_front();
+    } catch (...) {
+      abandon(std::current_exception());
     }
-    return values;
   }
 
-  void check_finite(const std::map<std::string, double>& values, std::int64_t step) const {
-    if (!options.check_finite) return;
+  void abandon(const std::exception_ptr& failure) {
+    for (const auto& step : under_way) {
+      step->failure = failure;
+      *step->state_failure = message_of(failure);
+    }
+    under_way.clear();
+  }
+
+  static std::string message_of(const std::exception_ptr& failure) {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  }
+
+  static void require_usable(const DeviceState& state) {
+    require(state.failure->empty(),
+            "this state is unusable since a step failed: {}; make a new one or restore a checkpoint",
+            *state.failure);
+  }
+
+  const std::map<std::string, double>& metrics_of(StepResult::Step& step) {
+    while (!step.over()) settle();
+    if (step.failure) std::rethrow_exception(step.failure);
+    if (options.check_finite) check_finite(*step.metrics, step.number);
+    return *step.metrics;
+  }
+
+  static void check_finite(const std::map<std::string, double>& values, std::int64_t step) {
     for (const auto& [name, value] : values)
       require(std::isfinite(value),
               "metric \"{}\" is {} in step {}; lower the learning rate, clip gradients, or look for a "
@@ -237,55 +277,50 @@ struct Executor::Impl {
   const std::uint64_t number = next_number();  ///< of this executor in the process, never given twice
   SpmdProgram program;
   ExecutorOptions options;
-  Groups groups, communication_groups;
-  Failure failure;
-  std::vector<std::unique_ptr<Device>> devices;
   StepInputs inputs;
   std::mutex mutex;
-  std::unique_ptr<Crew> crew;  ///< last: its threads use all of the above
+  std::unique_ptr<Devices> devices;
+  std::deque<std::shared_ptr<StepResult::Step>> under_way;  ///< oldest first
 };
 
-Executor::Executor(SpmdProgram program, ExecutorOptions options)
-    : impl_(std::make_unique<Impl>(std::move(program), options)) {}
+StepResult::StepResult(std::shared_ptr<Executor::Impl> executor, std::shared_ptr<Step> step)
+    : executor_(std::move(executor)), step_(std::move(step)) {}
+
+const std::map<std::string, double>& StepResult::metrics() const {
+  const std::lock_guard lock(executor_->mutex);
+  return executor_->metrics_of(*step_);
+}
+
+Executor::Executor(SpmdProgram program, ExecutorOptions options, const std::string& backend)
+    : impl_(std::make_shared<Impl>(std::move(program), options, backend)) {}
 Executor::~Executor() = default;
 
 std::shared_ptr<DeviceState> Executor::make_state(std::uint64_t seed) const {
   const std::lock_guard lock(impl_->mutex);
-  std::shared_ptr<DeviceState> state = impl_->allocate(seed);
-  impl_->fill(*state);
-  return state;
+  return impl_->make_state(seed);
+}
+
+StepResult Executor::start(DeviceState& state, const std::map<std::string, Array>& batch,
+                           const std::map<std::string, double>& scalars) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->check_owner(state);
+  Impl::require_usable(state);
+  impl_->take_batch(batch);
+  impl_->take_scalars(scalars);
+  std::shared_ptr<StepResult::Step> step = impl_->start(state);
+  if (impl_->options.check_finite || impl_->devices->depth() == 1) impl_->metrics_of(*step);
+  return StepResult(impl_, std::move(step));
 }
 
 std::map<std::string, double> Executor::run(DeviceState& state, const std::map<std::string, Array>& batch,
                                             const std::map<std::string, double>& scalars) {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->check_owner(state);
-  require(state.failure.empty(),
-          "this state is unusable since a step failed: {}; make a new one or restore a checkpoint",
-          state.failure);
-  impl_->take_batch(batch);
-  impl_->take_scalars(scalars);
-  impl_->run_devices(state);
-  if (impl_->failure.any()) impl_->give_up(state);
-  ++state.steps;
-  std::map<std::string, double> values = impl_->metrics(state);
-  impl_->check_finite(values, state.steps);
-  return values;
+  return start(state, batch, scalars).metrics();
 }
 
 Array Executor::read(const DeviceState& state, const std::string& name) const {
   const std::lock_guard lock(impl_->mutex);
   impl_->check_owner(state);
-  const Input& input = impl_->find_state(name);
-  Array whole(impl_->graph().type(input.value));
-  for (int rank = 0; rank < impl_->num_devices(); ++rank) {
-    if (!is_owner(impl_->program.mesh, impl_->program.specs[input.value], rank)) continue;
-    const KernelTensor shard = impl_->shard(state, input, rank);
-    const Shape origin(shard.offset.size(), 0);
-    BoxCopy::make(shard.type.shape, origin, shard.global_shape, shard.offset, shard.type.shape)
-        .copy(shard.data, whole.mutable_data(), size_of(shard.type.dtype));
-  }
-  return whole;
+  return impl_->read(state, impl_->find_state(name));
 }
 
 void Executor::write(DeviceState& state, const std::string& name, const Array& array) const {
@@ -295,28 +330,24 @@ void Executor::write(DeviceState& state, const std::string& name, const Array& a
   const TensorType& type = impl_->graph().type(input.value);
   require(array.type() == type, "state \"{}\" is {}, but the array is {}", name, to_string(type),
           to_string(array.type()));
-  for (int rank = 0; rank < impl_->num_devices(); ++rank) {
-    const KernelTensor shard = impl_->shard(state, input, rank);
-    const Shape origin(shard.offset.size(), 0);
-    BoxCopy::make(shard.global_shape, shard.offset, shard.type.shape, origin, shard.type.shape)
-        .copy(array.data(), shard.data, size_of(shard.type.dtype));
-  }
+  impl_->write(state, input, array);
 }
 
 const SpmdProgram& Executor::program() const { return impl_->program; }
 
-const DeviceProgram& Executor::device_program(int rank) const { return impl_->devices.at(rank)->program(); }
+const DeviceProgram& Executor::device_program(int rank) const { return impl_->devices->program(rank); }
 
 std::int64_t Executor::planned_bytes() const {
   std::int64_t bytes = 0;
-  for (const auto& device : impl_->devices) bytes = std::max(bytes, device->program().arena_bytes);
+  for (int rank = 0; rank < impl_->num_devices(); ++rank)
+    bytes = std::max(bytes, impl_->devices->program(rank).arena_bytes);
   return bytes;
 }
 
 std::int64_t Executor::measured_bytes(const DeviceState& state) const {
   std::int64_t bytes = 0;
-  for (const DeviceAllocator& allocator : state.allocators)
-    bytes = std::max(bytes, allocator.bytes_in_use());
+  for (int rank = 0; rank < impl_->num_devices(); ++rank)
+    bytes = std::max(bytes, state.memory->bytes_in_use(rank));
   return bytes;
 }
 
@@ -330,15 +361,14 @@ std::map<std::string, Traffic> Executor::measured_traffic() const {
   std::map<std::string, Traffic> most;
   for (int rank = 0; rank < impl_->num_devices(); ++rank) {
     std::map<std::string, Traffic> own;
-    for (const Groups* groups : {&impl_->groups, &impl_->communication_groups})
-      for (const auto& [size, counts] : groups->counts(rank))
-        for (const auto& [operation, kind] : kKinds) {
-          const comm::Count& count = counts[static_cast<int>(operation)];
-          if (count.calls == 0) continue;
-          Traffic& entry = own[std::string(name_of(kind))];
-          entry.count += count.calls;
-          entry.bytes += collective_sent_bytes(kind, static_cast<double>(count.payload_bytes), size);
-        }
+    for (const auto& [size, counts] : impl_->devices->counts(rank))
+      for (const auto& [operation, kind] : kKinds) {
+        const comm::Count& count = counts[static_cast<int>(operation)];
+        if (count.calls == 0) continue;
+        Traffic& entry = own[std::string(name_of(kind))];
+        entry.count += count.calls;
+        entry.bytes += collective_sent_bytes(kind, static_cast<double>(count.payload_bytes), size);
+      }
     for (const auto& [name, entry] : own) {
       most[name].count = std::max(most[name].count, entry.count);
       most[name].bytes = std::max(most[name].bytes, entry.bytes);

@@ -58,13 +58,16 @@ void initialize(const KernelTensor& shard, const std::string& name, const Attrib
   const std::string& kind = attributes.string("init");
   const double a = attributes.real("a"), b = attributes.real("b");
   const StepContext context{seed, 0, 0};
-  const Attributes drawn{{"value", a}, {"stream", static_cast<std::int64_t>(hash(name))}, {"a", a}, {"b", b}};
+  const Attributes drawn{
+      {"value", a}, {"stream", static_cast<std::int64_t>(hash(name))}, {"a", a}, {"b", b}};
   KernelCall call;
   call.outputs = {shard};
   call.attributes = &drawn;
   call.step = &context;
   call.team = &team;
-  const KernelDef& kernel = kind == "normal" ? cpu::random_normal : kind == "uniform" ? cpu::random_uniform : cpu::constant;
+  const KernelDef& kernel = kind == "normal"    ? cpu::random_normal
+                            : kind == "uniform" ? cpu::random_uniform
+                                                : cpu::constant;
   kernel.run(call);
 }
 

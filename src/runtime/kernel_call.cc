@@ -1,6 +1,4 @@
-#include "kernel_call.h"
-
-#include "alpa/base/error.h"
+#include "alpa/runtime/kernel_call.h"
 
 namespace alpa {
 
@@ -9,15 +7,17 @@ KernelTensor kernel_tensor(const DeviceProgram& device, int buffer) {
   return {nullptr, b.type, b.offset, b.global_shape};
 }
 
-KernelCall kernel_call(const DeviceProgram& device, const SpmdProgram& program,
-                       const Instruction& instruction, ThreadTeam& team) {
-  const Node& node = program.graph.nodes[instruction.node];
-  invariant(node.op->cpu && *node.op->cpu, "\"{}\": operator {} has no CPU kernel", node.name,
-            node.op->name);
+KernelCall tensors_of(const DeviceProgram& device, const Instruction& instruction) {
   KernelCall call;
   for (int buffer : instruction.inputs) call.inputs.push_back(kernel_tensor(device, buffer));
   for (int buffer : instruction.outputs) call.outputs.push_back(kernel_tensor(device, buffer));
-  call.attributes = &node.attributes;
+  return call;
+}
+
+KernelCall kernel_call(const DeviceProgram& device, const SpmdProgram& program,
+                       const Instruction& instruction, ThreadTeam& team) {
+  KernelCall call = tensors_of(device, instruction);
+  call.attributes = &program.graph.nodes[instruction.node].attributes;
   call.team = &team;
   return call;
 }

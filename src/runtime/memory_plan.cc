@@ -7,15 +7,16 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/thread_team.h"
-#include "kernel_call.h"
+#include "alpa/runtime/kernel_call.h"
+#include "alpa/runtime/staging.h"
 
 namespace alpa {
 namespace {
 
 using Kind = Instruction::Kind;
 
-std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+std::int64_t aligned(std::int64_t bytes, const MemoryRules& rules) {
+  return (bytes + rules.alignment - 1) / rules.alignment * rules.alignment;
 }
 
 template <class Body>
@@ -25,17 +26,33 @@ void for_each_instruction(DeviceProgram& device, Body&& body) {
     for (Instruction& instruction : *list) body(instruction, position++);
 }
 
-void add_workspaces(DeviceProgram& device, const SpmdProgram& program) {
+/// A new buffer of so many bytes.
+int add_bytes(DeviceProgram& device, std::int64_t bytes) {
+  device.buffers.push_back({{u8, {bytes}}, {0}, {bytes}, -1, -1});
+  return static_cast<int>(device.buffers.size()) - 1;
+}
+
+std::int64_t scratch_bytes(const DeviceProgram& device, const SpmdProgram& program,
+                           const Instruction& instruction, const MemoryRules& rules, ThreadTeam& team) {
+  if (instruction.kind == Kind::compute)
+    return rules.scratch_bytes(program.graph.nodes[instruction.node],
+                               kernel_call(device, program, instruction, team));
+  const bool collective = instruction.kind == Kind::collective || instruction.kind == Kind::start;
+  if (!collective || !rules.collective_scratch_bytes) return 0;
+  return rules.collective_scratch_bytes(instruction.call, tensors_of(device, instruction));
+}
+
+void add_workspaces(DeviceProgram& device, const SpmdProgram& program, const MemoryRules& rules) {
   ThreadTeam team(1);
   for_each_instruction(device, [&](Instruction& instruction, int) {
-    if (instruction.kind != Kind::compute) return;
-    const KernelCall call = kernel_call(device, program, instruction, team);
-    const auto workspace_bytes = program.graph.nodes[instruction.node].op->cpu->workspace_bytes;
-    const std::int64_t bytes = workspace_bytes ? workspace_bytes(call) : 0;
-    if (bytes == 0) return;
-    instruction.workspace = static_cast<int>(device.buffers.size());
-    device.buffers.push_back({{u8, {bytes}}, {0}, {bytes}, -1, -1});
+    const std::int64_t bytes = scratch_bytes(device, program, instruction, rules, team);
+    if (bytes > 0) instruction.workspace = add_bytes(device, bytes);
   });
+}
+
+void add_staging(DeviceProgram& device, const SpmdProgram& program) {
+  device.staging = add_bytes(device, kStagedSteps * staging_layout(device, program).bytes);
+  device.kept.push_back(device.staging);
 }
 
 /// Lets results take over the memory of operands that die where the results are made.
@@ -155,12 +172,12 @@ std::vector<Before> orders() {
   };
 }
 
-std::vector<Block> blocks_of(const DeviceProgram& device) {
+std::vector<Block> blocks_of(const DeviceProgram& device, const MemoryRules& rules) {
   const std::vector<LiveRange> ranges = live_ranges(device);
   std::vector<Block> blocks;
   for (int b = 0; b < static_cast<int>(device.buffers.size()); ++b)
     if (!ranges[b].empty() && device.buffers[b].type.bytes() > 0)
-      blocks.push_back({b, aligned(device.buffers[b].type.bytes()), ranges[b]});
+      blocks.push_back({b, aligned(device.buffers[b].type.bytes(), rules), ranges[b]});
   return blocks;
 }
 
@@ -180,8 +197,8 @@ int positions_of(const DeviceProgram& device) {
 }
 
 /// The best of several packings; stops at one that can't be beaten.
-std::vector<Block> packed(const DeviceProgram& device) {
-  std::vector<Block> blocks = blocks_of(device), best;
+std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules) {
+  std::vector<Block> blocks = blocks_of(device, rules), best;
   const std::int64_t bound = bound_of(blocks, positions_of(device));
   std::int64_t best_end = -1;
   for (const Before& before : orders())
@@ -200,11 +217,13 @@ std::vector<Block> packed(const DeviceProgram& device) {
 
 }  // namespace
 
-DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& program) {
+DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& program,
+                          const MemoryRules& rules) {
   DeviceProgram result = device;
-  add_workspaces(result, program);
+  add_workspaces(result, program, rules);
+  if (rules.staged_inputs) add_staging(result, program);
   InPlace(result, program).run();
-  for (const Block& block : packed(result)) {
+  for (const Block& block : packed(result, rules)) {
     result.buffers[block.buffer].arena_offset = block.offset;
     result.arena_bytes =
         std::max(result.arena_bytes, block.offset + result.buffers[block.buffer].type.bytes());
@@ -214,13 +233,13 @@ DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& progra
   return result;
 }
 
-void verify_memory(const DeviceProgram& device, const SpmdProgram& program) {
+void verify_memory(const DeviceProgram& device, const SpmdProgram& program, const MemoryRules& rules) {
   const std::vector<LiveRange> ranges = live_ranges(device);
-  std::vector<Block> blocks = blocks_of(device);
+  std::vector<Block> blocks = blocks_of(device, rules);
   for (Block& block : blocks) {
     block.offset = device.buffers[block.buffer].arena_offset;
     block.bytes = device.buffers[block.buffer].type.bytes();
-    invariant(block.offset >= 0 && block.offset % kBufferAlignment == 0 &&
+    invariant(block.offset >= 0 && block.offset % rules.alignment == 0 &&
                   block.offset + block.bytes <= device.arena_bytes,
               "memory of device {} of {}: buffer {} of {} bytes at {} in an arena of {}", device.rank,
               shape_text(program.mesh), block.buffer, block.bytes, block.offset, device.arena_bytes);
@@ -235,13 +254,13 @@ void verify_memory(const DeviceProgram& device, const SpmdProgram& program) {
                 shape_text(program.mesh), blocks[i].buffer, blocks[j].buffer, blocks[j].offset);
 }
 
-std::int64_t live_bytes_bound(const DeviceProgram& device) {
-  return bound_of(blocks_of(device), positions_of(device));
+std::int64_t live_bytes_bound(const DeviceProgram& device, const MemoryRules& rules) {
+  return bound_of(blocks_of(device, rules), positions_of(device));
 }
 
-DeviceProgram lower(const SpmdProgram& program, int rank, bool overlap) {
-  DeviceProgram device = plan_memory(emit(program, rank, overlap), program);
-  verify_memory(device, program);
+DeviceProgram lower(const SpmdProgram& program, int rank, bool overlap, const MemoryRules& rules) {
+  DeviceProgram device = plan_memory(emit(program, rank, overlap), program, rules);
+  verify_memory(device, program, rules);
   return device;
 }
 

@@ -108,17 +108,17 @@ std::int64_t highest_touched(Executor& executor, int rank, std::byte pattern) {
   constexpr std::int64_t kBeyond = 4096;
   const auto state = executor.make_state(1);
   std::vector<std::byte*> larger;
-  for (std::size_t r = 0; r < state->arenas.size(); ++r) {
+  for (std::size_t r = 0; r < state->memory->arenas.size(); ++r) {
     const DeviceProgram& device = executor.device_program(static_cast<int>(r));
     larger.push_back(
         static_cast<std::byte*>(::operator new (device.arena_bytes + kBeyond, std::align_val_t{64})));
     std::memset(larger[r], static_cast<int>(pattern), device.arena_bytes + kBeyond);
     const std::vector<bool> kept = kept_bytes(device);
     for (std::size_t i = 0; i < kept.size(); ++i)
-      if (kept[i]) larger[r][i] = state->arenas[r][i];
+      if (kept[i]) larger[r][i] = state->memory->arenas[r][i];
   }
-  const std::vector<std::byte*> planned = state->arenas;
-  state->arenas = larger;
+  const std::vector<std::byte*> planned = state->memory->arenas;
+  state->memory->arenas = larger;
   const DeviceProgram& device = executor.device_program(rank);
   const std::vector<std::byte> before(larger[rank], larger[rank] + device.arena_bytes + kBeyond);
   const Graph& graph = executor.program().graph;
@@ -126,7 +126,7 @@ std::int64_t highest_touched(Executor& executor, int rank, std::byte pattern) {
   std::int64_t highest = 0;
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(before.size()); ++i)
     if (larger[rank][i] != before[i]) highest = i + 1;
-  state->arenas = planned;
+  state->memory->arenas = planned;
   for (std::byte* arena : larger) ::operator delete (arena, std::align_val_t{64});
   return highest;
 }
@@ -155,7 +155,7 @@ TEST_CASE("packing comes within five percent of the bytes that live at once") {
     for (int rank : {0, 1}) {
       const DeviceProgram device = lower(program_of(c, 2), rank, true);
       const std::int64_t bound = live_bytes_bound(device);
-      CHECK(device.arena_bytes > bound - kBufferAlignment);
+      CHECK(device.arena_bytes > bound - memory_rules("cpu").alignment);
       CHECK(static_cast<double>(device.arena_bytes) <= 1.05 * static_cast<double>(bound));
     }
 }

@@ -1,17 +1,20 @@
 #pragma once
-/// What libalpa_cuda.so offers: plain structs and function pointers, so that the library may come from
-/// another compiler. Every function returns 0, or something else and a message of one line; none throws.
-/// They may be called from any thread.
+/// What libalpa_cuda.so offers: plain structs and function pointers, but for devices, whose types are the
+/// core's: both must come from one build. Every function returns 0 (or an object), or something else (or
+/// null) and a message of one line; none throws. They may be called from any thread.
 #include <cstddef>
 #include <cstdint>
 
 namespace alpa {
 
 /// Changes with every change of the structs below; the loader refuses a library of another one.
-inline constexpr std::int32_t kCudaInterface = 1;
+inline constexpr std::int32_t kCudaInterface = 2;
+
+class Devices;
+struct DevicesRequest;
 
 struct CudaMessage {
-  char text[512];
+  char text[2048];
 };
 
 /// Versions as "13.0"; `driver` is the newest CUDA the driver supports, "" if there is no driver.
@@ -51,6 +54,8 @@ struct CudaFunctions {
                      CudaMessage* why);
   /// Rate of copying within the device's memory, each byte counted twice: read and written.
   int (*copy_rate)(std::int32_t device, double seconds, double* bytes_per_second, CudaMessage* why);
+  /// Loads programs onto CUDA devices (alpa/runtime/devices.h). The caller owns the result.
+  Devices* (*make_devices)(DevicesRequest* request, CudaMessage* why);
 };
 
 /// The library's one entry: `extern "C" const CudaFunctions* alpa_cuda_functions()`.

@@ -41,7 +41,7 @@ struct Instruction {
   CollectiveCall call;               ///< collective and start
   double value = 0;                  ///< fill
   int awaits = -1;                   ///< wait: index of the `start` in the same list
-  int workspace = -1;  ///< buffer of the kernel's scratch, added by `plan_memory`; -1: none needed
+  int workspace = -1;  ///< buffer of scratch, added by `plan_memory`; -1: none needed
 };
 
 struct DeviceProgram {
@@ -54,6 +54,7 @@ struct DeviceProgram {
   std::vector<int> kept;                ///< state: lives from step to step
   std::vector<int> zeroed;              ///< accumulators, cleared when a step starts
   std::vector<int> reported;            ///< per metric of the graph; read when the step is over
+  int staging = -1;  ///< buffer where inputs of steps wait, if the backend has one; among `kept`, too
   std::int64_t arena_bytes = 0;         ///< exact peak, known before running
 };
 

@@ -8,33 +8,32 @@
 
 namespace alpa {
 
-/// Hands out a device's memory and counts it.
-class DeviceAllocator {
+/// The arenas of all devices of this process, one block per device, freed with it. Made by
+/// `Devices::allocate`.
+class DeviceMemory {
  public:
-  DeviceAllocator() = default;
-  ~DeviceAllocator();
-  DeviceAllocator(DeviceAllocator&& other) noexcept;
-  DeviceAllocator& operator=(DeviceAllocator&&) = delete;
+  virtual ~DeviceMemory() = default;
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  /// `bytes` of memory aligned to kBufferAlignment; nullptr if there is none. It lives as long as the
-  /// allocator.
-  std::byte* allocate(std::int64_t bytes);
-  std::int64_t bytes_in_use() const { return bytes_; }
+  /// Bytes handed out for a device.
+  virtual std::int64_t bytes_in_use(int rank) const = 0;
 
- private:
-  std::vector<std::byte*> blocks_;
-  std::int64_t bytes_ = 0;
+  std::vector<std::byte*> arenas;  ///< per device: where its arena begins, in the device's memory
+
+ protected:
+  DeviceMemory() = default;
 };
 
-/// One arena per device. Plain data for the executor that made it.
+/// Plain data for the executor that made it.
 class DeviceState {
  public:
-  std::vector<DeviceAllocator> allocators;  ///< per device
-  std::vector<std::byte*> arenas;           ///< per device
+  std::unique_ptr<DeviceMemory> memory;
   std::uint64_t seed = 0;
-  std::int64_t steps = 0;   ///< taken so far; random operators draw by it
+  std::int64_t steps = 0;   ///< started so far; random operators draw by it
   std::uint64_t owner = 0;  ///< number of the executor that made it
-  std::string failure;      ///< why it can't be used any more; empty: it can
+  /// Why it can't be used any more; empty: it can. Shared with steps that still run on it.
+  std::shared_ptr<std::string> failure = std::make_shared<std::string>();
 };
 
 }  // namespace alpa

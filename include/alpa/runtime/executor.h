@@ -1,20 +1,22 @@
 #pragma once
-/// Runs device programs: one thread per device (and one for its started collectives), one arena per device
-/// and state.
+/// Runs device programs on the devices of a backend, with one arena per device and state. On the CPU a
+/// device is a thread (and one more for its started collectives), on CUDA a pair of streams of a GPU.
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "alpa/pipeline/device_program.h"
 #include "alpa/tensor/array.h"
 
 namespace alpa {
 
-/// When collectives run on a thread of their own beside the work that follows them. Results are bitwise the
-/// same.
+/// When collectives run on a thread or stream of their own beside the work that follows them. Results are
+/// bitwise the same.
 enum class Overlap : std::uint8_t {
-  automatic,  ///< if there are more cores than devices: threads that share a core gain nothing
+  automatic,  ///< CUDA: always; CPU: if there are more cores than devices (threads that share one gain
+              ///< nothing)
   always,
   never,
 };
@@ -24,21 +26,24 @@ struct ExecutorOptions {
   Overlap overlap = Overlap::automatic;
   bool check_finite = false;            ///< a non-finite metric is an Error naming it and the step
   std::int64_t bucket_bytes = 1 << 20;  ///< for `bucket_collectives`, per device
+  bool tf32 = false;  ///< CUDA: products of f32 may round their operands to TF32 (10 bits of mantissa)
 };
 
 /// What `options.overlap` means for so many devices of this process.
-bool overlaps(const ExecutorOptions& options, int num_devices);
+bool overlaps(const ExecutorOptions& options, int num_devices, std::string_view backend = "cpu");
 
 /// The arenas of all devices: parameters, optimizer state, accumulators and temporaries. Made by
 /// `Executor::make_state`.
 class DeviceState;
 
+class StepResult;
+
 /// Thread rule: calls of one executor exclude each other; several executors may run at once.
 class Executor {
  public:
-  /// Lowers `program` for every device and starts their threads. `program` is final: partitioned, fused,
-  /// bucketed.
-  explicit Executor(SpmdProgram program, ExecutorOptions options = {});
+  /// Lowers `program` for every device and loads it. `program` is final: partitioned, fused, bucketed.
+  /// Throws Error if the backend, "cpu" or "cuda", has no such devices here.
+  explicit Executor(SpmdProgram program, ExecutorOptions options = {}, const std::string& backend = "cpu");
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -47,11 +52,16 @@ class Executor {
   /// global index). Throws Error if a device's arena can't be had.
   std::shared_ptr<DeviceState> make_state(std::uint64_t seed) const;
 
-  /// One step: `batch` by input name (whole arrays), `scalars` by input name. Returns the metrics by name.
-  /// Nothing is allocated on device threads (but for what oneDNN allocates inside). Throws Error naming an
-  /// unknown or missing input, wrong type or shape, before anything runs. If a device fails, all stop and
-  /// one Error (Bug, if it was one) names device, instruction, operator, region and micro-batch; `state` is
-  /// then unusable (each later run says so), the executor is not.
+  /// Starts one step: `batch` by input name (whole arrays; copied, or used up, when this returns),
+  /// `scalars` by input name. On CUDA it returns while the step runs, and the next one's inputs travel
+  /// meanwhile; at most two steps are under way. On the CPU it returns when the step is over. Nothing is
+  /// allocated on devices (but for what oneDNN allocates inside). Throws Error naming an unknown or missing
+  /// input, wrong type or shape, before anything runs. If a device fails, all stop and one Error (Bug, if
+  /// it was one) names device, instruction, operator, region and micro-batch where they are known; `state`
+  /// is then unusable (each later call says so), the executor is not, unless the failure was the GPU's.
+  StepResult start(DeviceState& state, const std::map<std::string, Array>& batch,
+                   const std::map<std::string, double>& scalars);
+  /// The same, and waits: the metrics by name.
   std::map<std::string, double> run(DeviceState& state, const std::map<std::string, Array>& batch,
                                     const std::map<std::string, double>& scalars);
 
@@ -70,8 +80,24 @@ class Executor {
   std::map<std::string, Traffic> measured_traffic() const;
 
  private:
+  friend class StepResult;
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
+};
+
+/// A step that may still be running. Keeps its executor alive.
+class StepResult {
+ public:
+  /// The metrics by name; waits for the step. Throws what went wrong in it, or in one before it on the same
+  /// devices.
+  const std::map<std::string, double>& metrics() const;
+
+ private:
+  friend class Executor;
+  struct Step;
+  StepResult(std::shared_ptr<Executor::Impl> executor, std::shared_ptr<Step> step);
+  std::shared_ptr<Executor::Impl> executor_;
+  std::shared_ptr<Step> step_;
 };
 
 }  // namespace alpa

@@ -1,26 +1,43 @@
 #pragma once
 /// Static memory: every buffer of a device program gets an offset in one arena before anything runs.
+#include <string_view>
+
 #include "alpa/pipeline/device_program.h"
+#include "alpa/tensor/kernel.h"
 
 namespace alpa {
 
-/// Buffers start at multiples of this.
-inline constexpr std::int64_t kBufferAlignment = 64;
+/// What a backend asks of memory planning.
+struct MemoryRules {
+  std::int64_t alignment = 64;  ///< buffers start at multiples of this
+  /// Scratch of a compute instruction's kernel, in bytes.
+  std::int64_t (*scratch_bytes)(const Node& node, const KernelCall& call) = nullptr;
+  /// Scratch of a collective; null: none is ever needed.
+  std::int64_t (*collective_scratch_bytes)(const CollectiveCall& call, const KernelCall& tensors) = nullptr;
+  /// The inputs of a step wait on the device, two steps' worth of them, in a buffer that is always live.
+  bool staged_inputs = false;
+};
 
-/// Offsets by live ranges over accumulate (a loop) and apply. Results lie in the memory of an operand that
-/// dies there where the operator allows it; kernels' scratch gets buffers of its own, live during the
-/// instruction. Of several packings the smallest is kept. Sets alias_of, arena_offset,
+/// The rules of backend "cpu" or "cuda". Throws Error naming these for any other.
+const MemoryRules& memory_rules(std::string_view backend);
+
+/// Offsets by live ranges over accumulate (a loop) and apply, by `rules`. Results lie in the memory of an
+/// operand that dies there where the operator allows it; kernels' scratch gets buffers of its own, live
+/// during the instruction. Of several packings the smallest is kept. Sets alias_of, arena_offset,
 /// Instruction::workspace and arena_bytes, which is the end of the last buffer, to the byte.
-DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& program);
+DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& program,
+                          const MemoryRules& rules = memory_rules("cpu"));
 
 /// Throws Bug if two buffers that live at once overlap, or one leaves the arena or is not aligned.
-void verify_memory(const DeviceProgram& device, const SpmdProgram& program);
+void verify_memory(const DeviceProgram& device, const SpmdProgram& program,
+                   const MemoryRules& rules = memory_rules("cpu"));
 
 /// Most bytes that live at any one position, each buffer rounded up to the alignment: no packing takes less
 /// (but for the last rounding).
-std::int64_t live_bytes_bound(const DeviceProgram& device);
+std::int64_t live_bytes_bound(const DeviceProgram& device, const MemoryRules& rules = memory_rules("cpu"));
 
 /// emit, plan_memory and verify_memory for one rank: what an executor of the same `overlap` runs.
-DeviceProgram lower(const SpmdProgram& program, int rank, bool overlap);
+DeviceProgram lower(const SpmdProgram& program, int rank, bool overlap,
+                    const MemoryRules& rules = memory_rules("cpu"));
 
 }  // namespace alpa

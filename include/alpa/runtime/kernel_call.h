@@ -1,15 +1,17 @@
 #pragma once
-/// From instructions of a device program to kernel calls.
+/// From instructions of a device program to kernel calls; data pointers are not set.
 #include "alpa/pipeline/device_program.h"
 #include "alpa/tensor/kernel.h"
 
 namespace alpa {
 
-/// Buffer `buffer` as a kernel sees it; data is not set.
+/// Buffer `buffer` as a kernel sees it.
 KernelTensor kernel_tensor(const DeviceProgram& device, int buffer);
 
-/// The call of a compute instruction without data, step or preparation. Throws Bug if the operator has no
-/// CPU kernel.
+/// Operands and results of any instruction.
+KernelCall tensors_of(const DeviceProgram& device, const Instruction& instruction);
+
+/// The call of a compute instruction, without step or preparation.
 KernelCall kernel_call(const DeviceProgram& device, const SpmdProgram& program,
                        const Instruction& instruction, ThreadTeam& team);
 

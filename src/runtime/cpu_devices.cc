@@ -1,0 +1,111 @@
+// src/runtime/cpu_devices.cc — devices as threads of this process
+#include <algorithm>
+
+#include "alpa/base/error.h"
+#include "alpa/runtime/devices.h"
+#include "crew.h"
+#include "device.h"
+#include "host_arenas.h"
+#include "initialize.h"
+
+namespace alpa {
+namespace {
+
+class CpuDevices : public Devices {
+ public:
+  explicit CpuDevices(DevicesRequest request) : program_(request.program) {
+    const Surroundings surroundings{program_, groups_, communication_groups_, failure_};
+    for (DeviceProgram& program : request.programs)
+      devices_.push_back(
+          std::make_unique<Device>(std::move(program), surroundings, request.threads_per_device));
+    const bool communicates = std::any_of(devices_.begin(), devices_.end(),
+                                          [](const auto& device) { return device->communicates(); });
+    crew_ = std::make_unique<Crew>(communicates ? 2 * size() : size());
+  }
+
+  const DeviceProgram& program(int rank) const override { return devices_.at(rank)->program(); }
+
+  std::unique_ptr<DeviceMemory> allocate() override {
+    auto memory = std::make_unique<HostArenas>();
+    for (const auto& device : devices_) {
+      const std::int64_t bytes = device->program().arena_bytes;
+      require(memory->add(bytes),
+              "device {}: no memory for an arena of {} bytes; use more devices, a memory budget or more "
+              "micro-batches",
+              device->program().rank, bytes);
+    }
+    return memory;
+  }
+
+  void write(DeviceMemory& memory, int rank, int buffer, const std::byte* from) override {
+    const Buffer& to = program(rank).buffers[buffer];
+    if (to.arena_offset >= 0) std::copy_n(from, to.type.bytes(), memory.arenas[rank] + to.arena_offset);
+  }
+
+  void read(const DeviceMemory& memory, int rank, int buffer, std::byte* to) override {
+    const Buffer& from = program(rank).buffers[buffer];
+    if (from.arena_offset >= 0) std::copy_n(memory.arenas[rank] + from.arena_offset, from.type.bytes(), to);
+  }
+
+  int depth() const override { return 1; }
+
+  void start(DeviceMemory& memory, const StepInputs& inputs) override {
+    memory_ = &memory;
+    groups_.reset_counts();
+    communication_groups_.reset_counts();
+    for (int rank = 0; rank < size(); ++rank) {
+      devices_[rank]->place(memory.arenas[rank]);
+      devices_[rank]->prepare_step();
+    }
+    crew_->run([&](int index) {
+      const bool done =
+          index < size() ? devices_[index]->step(inputs) : devices_[index - size()]->communicate();
+      if (!done) stop();
+    });
+  }
+
+  std::vector<double> finish() override {
+    if (failure_.any()) {
+      groups_.renew();
+      communication_groups_.renew();
+      failure_.rethrow();
+    }
+    std::vector<double> metrics;
+    for (int reported : program(0).reported) {
+      const Buffer& buffer = program(0).buffers[reported];
+      metrics.push_back(load_element(buffer.type.dtype, memory_->arenas[0] + buffer.arena_offset));
+    }
+    return metrics;
+  }
+
+  std::vector<std::pair<int, comm::Counts>> counts(int rank) const override {
+    std::vector<std::pair<int, comm::Counts>> all = groups_.counts(rank);
+    for (auto& entry : communication_groups_.counts(rank)) all.push_back(std::move(entry));
+    return all;
+  }
+
+ private:
+  int size() const { return static_cast<int>(devices_.size()); }
+
+  /// Called on the thread that failed or was stopped; wakes everybody else.
+  void stop() {
+    groups_.abort();
+    communication_groups_.abort();
+    for (auto& device : devices_) device->stop();
+  }
+
+  const SpmdProgram& program_;
+  Groups groups_, communication_groups_;
+  Failure failure_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  DeviceMemory* memory_ = nullptr;  ///< of the step under way
+  std::unique_ptr<Crew> crew_;      ///< last: its threads use all of the above
+};
+
+}  // namespace
+
+std::unique_ptr<Devices> make_cpu_devices(DevicesRequest request) {
+  return std::make_unique<CpuDevices>(std::move(request));
+}
+
+}  // namespace alpa

@@ -1,0 +1,56 @@
+#include "alpa/runtime/staging.h"
+
+#include <algorithm>
+
+#include "alpa/ir/input.h"
+#include "alpa/tensor/kernel.h"
+
+namespace alpa {
+namespace {
+
+constexpr std::int64_t kAlignment = 256, kScalarBytes = 8;
+
+std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+template <class Body>
+void for_each_load(const DeviceProgram& device, const SpmdProgram& program, InputKind kind, Body&& body) {
+  for (const auto* list : {&device.accumulate, &device.apply})
+    for (const Instruction& instruction : *list) {
+      if (instruction.kind != Instruction::Kind::load) continue;
+      const int input = loaded_input(program, instruction);
+      if (program.graph.inputs[input].kind == kind) body(input, instruction);
+    }
+}
+
+}  // namespace
+
+int loaded_input(const SpmdProgram& program, const Instruction& load) {
+  const std::vector<Input>& inputs = program.graph.inputs;
+  const int value = program.graph.nodes[load.node].results[0];
+  const auto at =
+      std::find_if(inputs.begin(), inputs.end(), [&](const Input& input) { return input.value == value; });
+  return static_cast<int>(at - inputs.begin());
+}
+
+StagingLayout staging_layout(const DeviceProgram& device, const SpmdProgram& program) {
+  StagingLayout layout;
+  layout.of_input.assign(program.graph.inputs.size(), -1);
+  const std::int64_t micro_batches = program.graph.num_micro_batches;
+  std::int64_t end = micro_batches * static_cast<std::int64_t>(sizeof(StepContext));
+  for_each_load(device, program, InputKind::scalar, [&](int input, const Instruction&) {
+    if (layout.of_input[input] >= 0) return;
+    layout.of_input[input] = end;
+    end += kScalarBytes;
+  });
+  layout.header_bytes = end;
+  end = aligned(end);
+  for_each_load(device, program, InputKind::batch, [&](int input, const Instruction& load) {
+    if (layout.of_input[input] >= 0) return;
+    layout.of_input[input] = end;
+    end = aligned(end + micro_batches * device.buffers[load.outputs[0]].type.bytes());
+  });
+  layout.bytes = end;
+  return layout;
+}
+
+}  // namespace alpa
