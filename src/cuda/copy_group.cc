@@ -1,0 +1,159 @@
+// src/cuda/copy_group.cc — collectives among logical devices of one card
+#include <array>
+
+#include "alpa/base/error.h"
+#include "collective_group.h"
+#include "handles.h"
+#include "kernels/cuda/combine.h"
+#include "status.h"
+
+namespace alpa::cuda {
+namespace {
+
+CombineOp combine_op(Combiner combiner) {
+  return combiner == Combiner::sum ? CombineOp::sum : CombineOp::max;
+}
+
+Shape strides_of(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+/// The box of `extent` elements that begins at `from_at` along dimension `from_dim` of a tensor of shape
+/// `from`, and at `to_at` along `to_dim` of one of shape `to`.
+CombineBox box_between(const Shape& from, int from_dim, std::int64_t from_at, const Shape& to, int to_dim,
+                       std::int64_t to_at, const Shape& extent) {
+  const Shape from_strides = strides_of(from), to_strides = strides_of(to);
+  CombineBox box;
+  const bool planned =
+      plan_box(box, static_cast<int>(extent.size()), extent.data(), from_strides.data(), to_strides.data(),
+               from_at * from_strides[from_dim], to_at * to_strides[to_dim]);
+  require(planned, "collective of tensors with {} dimensions: the kernel walks {} at most", extent.size(),
+          kMaxDims);
+  return box;
+}
+
+bool is_empty(const Shape& shape) {
+  for (std::int64_t extent : shape)
+    if (extent == 0) return true;
+  return false;
+}
+
+class CopyGroup : public CollectiveGroup {
+ public:
+  explicit CopyGroup(int size) : size_(size), done_(make_event()) {
+    require(size >= 1 && size <= kMaxMembers,
+            "group of {} logical devices on one card: 1 to {} can exchange tensors there", size, kMaxMembers);
+    for (int i = 0; i < size; ++i) ready_.push_back(make_event());
+  }
+
+  /// The first member's stream does the work, between the others' work before and after.
+  void queue(const CollectiveCall& call, std::span<const Member> members) override {
+    invariant(static_cast<int>(members.size()) == size_, "copy group: {} of {} members are here",
+              members.size(), size_);
+    const Stream leader = members[0].stream;
+    for (const Member& member : members.subspan(1)) order(member.stream, ready_[member.index].get(), leader);
+    exchange(call, members, leader);
+    check(cudaEventRecord(done_.get(), leader), "cudaEventRecord");
+    for (const Member& member : members.subspan(1))
+      check(cudaStreamWaitEvent(member.stream, done_.get(), 0), "cudaStreamWaitEvent");
+  }
+
+ private:
+  using Pointers = std::array<void*, kMaxMembers>;
+
+  void exchange(const CollectiveCall& call, std::span<const Member> members, Stream stream) {
+    const std::size_t tensors = members[0].tensors->inputs.size();
+    for (std::size_t t = 0; t < tensors; ++t) switch (call.kind) {
+        case CollectiveKind::all_reduce: all_reduce(call, members, t, stream); break;
+        case CollectiveKind::reduce_scatter: reduce_scatter(call, members, t, stream); break;
+        case CollectiveKind::all_gather: all_gather(call, members, t, stream); break;
+        case CollectiveKind::all_to_all: all_to_all(call, members, stream); break;
+      }
+  }
+
+  static const KernelTensor& in(const Member& member, std::size_t t) { return member.tensors->inputs[t]; }
+  static const KernelTensor& out(const Member& member, std::size_t t) { return member.tensors->outputs[t]; }
+
+  static Pointers inputs_of(std::span<const Member> members, std::size_t t) {
+    Pointers pointers{};
+    for (std::size_t m = 0; m < members.size(); ++m) pointers[m] = in(members[m], t).data;
+    return pointers;
+  }
+  static Pointers outputs_of(std::span<const Member> members, std::size_t t) {
+    Pointers pointers{};
+    for (std::size_t m = 0; m < members.size(); ++m) pointers[m] = out(members[m], t).data;
+    return pointers;
+  }
+
+  void combine(DType dtype, CombineOp op, const CombineBox& box, int sources, void* const* from, int targets,
+               void* const* to, Stream stream) const {
+    check(static_cast<cudaError_t>(run_combine(dtype, op, box, sources, from, targets, to, stream)),
+          "run_combine");
+  }
+
+  void all_reduce(const CollectiveCall& call, std::span<const Member> members, std::size_t t,
+                  Stream stream) const {
+    const TensorType& type = in(members[0], t).type;
+    for (const Member& member : members)
+      invariant(in(member, t).type == type && out(member, t).type == type, "all_reduce: {} with {}",
+                to_string(type), to_string(in(member, t).type));
+    if (is_empty(type.shape)) return;
+    combine(type.dtype, combine_op(call.combiner), whole_box(type.elements()), size_,
+            inputs_of(members, t).data(), size_, outputs_of(members, t).data(), stream);
+  }
+
+  void reduce_scatter(const CollectiveCall& call, std::span<const Member> members, std::size_t t,
+                      Stream stream) const {
+    const Pointers sources = inputs_of(members, t);
+    const ShardedDim& cut = call.dims[t];
+    for (const Member& member : members) {
+      const TensorType &whole = in(member, t).type, &part = out(member, t).type;
+      if (is_empty(part.shape)) continue;
+      const CombineBox box = box_between(whole.shape, cut.dim, member.index * cut.chunk, part.shape, cut.dim,
+                                         0, part.shape);
+      void* const target = out(member, t).data;
+      combine(part.dtype, combine_op(call.combiner), box, size_, sources.data(), 1, &target, stream);
+    }
+  }
+
+  void all_gather(const CollectiveCall& call, std::span<const Member> members, std::size_t t,
+                  Stream stream) const {
+    const Pointers targets = outputs_of(members, t);
+    const ShardedDim& cut = call.dims[t];
+    for (const Member& member : members) {
+      const TensorType &part = in(member, t).type, &whole = out(member, t).type;
+      if (is_empty(part.shape)) continue;
+      const CombineBox box = box_between(part.shape, cut.dim, 0, whole.shape, cut.dim,
+                                         member.index * cut.chunk, part.shape);
+      void* const source = in(member, t).data;
+      combine(part.dtype, CombineOp::sum, box, 1, &source, size_, targets.data(), stream);
+    }
+  }
+
+  void all_to_all(const CollectiveCall& call, std::span<const Member> members, Stream stream) const {
+    const ShardedDim &split = call.dims[0], &gathered = call.from_dim;
+    for (const Member& from : members)
+      for (const Member& to : members) {
+        const TensorType &source = in(from, 0).type, &target = out(to, 0).type;
+        Shape extent = target.shape;
+        extent[gathered.dim] = source.shape[gathered.dim];
+        if (is_empty(extent)) continue;
+        const CombineBox box = box_between(source.shape, split.dim, to.index * split.chunk, target.shape,
+                                           gathered.dim, from.index * gathered.chunk, extent);
+        void *const read = in(from, 0).data, *const written = out(to, 0).data;
+        combine(source.dtype, CombineOp::sum, box, 1, &read, 1, &written, stream);
+      }
+  }
+
+  int size_;
+  std::vector<EventHandle> ready_;
+  EventHandle done_;
+};
+
+}  // namespace
+
+std::unique_ptr<CollectiveGroup> make_copy_group(int size) { return std::make_unique<CopyGroup>(size); }
+
+}  // namespace alpa::cuda

@@ -1,0 +1,43 @@
+#include "handles.h"
+
+#include <fmt/core.h>
+
+#include "status.h"
+
+namespace alpa::cuda {
+
+DeviceBlock allocate_device(std::int64_t bytes) {
+  if (bytes == 0) return {};
+  void* data = nullptr;
+  check(cudaMalloc(&data, static_cast<std::size_t>(bytes)),
+        fmt::format("cudaMalloc({} bytes)", bytes).c_str());
+  return DeviceBlock(data);
+}
+
+PinnedBlock allocate_pinned(std::int64_t bytes) {
+  if (bytes == 0) return {};
+  void* data = nullptr;
+  check(cudaMallocHost(&data, static_cast<std::size_t>(bytes)),
+        fmt::format("cudaMallocHost({} bytes)", bytes).c_str());
+  return PinnedBlock(data);
+}
+
+StreamHandle make_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return StreamHandle(stream);
+}
+
+EventHandle make_event(bool timed) {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming),
+        "cudaEventCreateWithFlags");
+  return EventHandle(event);
+}
+
+void order(cudaStream_t before, cudaEvent_t event, cudaStream_t stream) {
+  check(cudaEventRecord(event, before), "cudaEventRecord");
+  check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+}
+
+}  // namespace alpa::cuda

@@ -1,0 +1,38 @@
+#pragma once
+/// CUDA objects that are freed when they go out of scope. Made on the current device.
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace alpa::cuda {
+
+template <class T, auto free>
+struct Free {
+  void operator()(T* handle) const { free(handle); }
+};
+template <class T, auto free>
+using Handle = std::unique_ptr<T, Free<T, free>>;
+template <class T>
+using Opaque = std::remove_pointer_t<T>;
+
+using DeviceBlock = Handle<void, cudaFree>;
+using PinnedBlock = Handle<void, cudaFreeHost>;
+using StreamHandle = Handle<Opaque<cudaStream_t>, cudaStreamDestroy>;
+using EventHandle = Handle<Opaque<cudaEvent_t>, cudaEventDestroy>;
+using GraphExec = Handle<Opaque<cudaGraphExec_t>, cudaGraphExecDestroy>;
+
+/// Throw Error. No bytes give null.
+DeviceBlock allocate_device(std::int64_t bytes);
+PinnedBlock allocate_pinned(std::int64_t bytes);
+/// A stream that does not wait for the legacy default stream.
+StreamHandle make_stream();
+/// An event for order alone, or one that keeps the time.
+EventHandle make_event(bool timed = false);
+
+/// What is queued on `stream` from now on waits for what `event` is recorded behind now, on `before`.
+void order(cudaStream_t before, cudaEvent_t event, cudaStream_t stream);
+
+}  // namespace alpa::cuda
