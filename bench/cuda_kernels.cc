@@ -139,19 +139,18 @@ void add_updates(std::vector<Measured>& all, std::vector<void*> states) {
     t.w = t.new_w = at(0), t.first = t.new_first = at(1), t.second = t.new_second = at(2);
     t.gradient = at(3), t.elements = kElements / kCount;
   }
-  const std::int64_t chunks = cuda::number_chunks(tensors.data(), kCount);
-  auto* const table = static_cast<cuda::UpdateTensor*>(allocate(sizeof(cuda::UpdateTensor) * kCount));
-  check(cudaMemcpy(table, tensors.data(), sizeof(cuda::UpdateTensor) * kCount, cudaMemcpyHostToDevice));
   const float one = 1;
   void* const scalar = allocate(4);
   check(cudaMemcpy(scalar, &one, 4, cudaMemcpyHostToDevice));
   all.push_back({"Adam of 64 parameters f32", 7 * 4 * kElements, [=] {
-                   check(cuda::run_adam(table, kCount, chunks, {}, {scalar, f32}, {scalar, f32}, nullptr));
+                   check(cuda::run_adam(tensors.data(), kCount, {}, {scalar, f32}, {scalar, f32}, nullptr));
                  }});
-  auto* const sums = static_cast<double*>(allocate(cuda::squared_norm_workspace_bytes(chunks) + 8));
-  all.push_back({"squared norm of 64 gradients f32", 4 * kElements, [=] {
-                   check(cuda::run_squared_norm(table, kCount, chunks, sums, sums + chunks, nullptr));
-                 }});
+  std::vector<cuda::NormTensor> norms(kCount);
+  auto* const sums = static_cast<double*>(
+      allocate((kCount * cuda::chunks_of(kElements / kCount) + kCount) * sizeof(double)));
+  for (int i = 0; i < kCount; ++i) norms[i] = {tensors[i].gradient, sums + i, f32, f64, kElements / kCount};
+  all.push_back({"squared norms of 64 gradients f32", 4 * kElements,
+                 [=] { check(cuda::run_squared_norms(norms.data(), kCount, sums + kCount, nullptr)); }});
 }
 
 /// An all_reduce of eight logical devices: all read, all written.

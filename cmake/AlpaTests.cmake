@@ -34,6 +34,9 @@ function(alpa_add_test_folder folder)
     # A file whose cases all vanished must not pass: doctest itself is content with zero of them.
     set_tests_properties(${folder}/${entry} PROPERTIES
       LABELS ${folder} TIMEOUT ${ALPA_TEST_TIMEOUT} FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+    if(folder MATCHES "^cuda")  # kernels compiled at run time are kept beside the build, not in the user's home
+      set_tests_properties(${folder}/${entry} PROPERTIES ENVIRONMENT XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache)
+    endif()
     if(entry MATCHES "_slow$")
       set_tests_properties(${folder}/${entry} PROPERTIES LABELS slow TIMEOUT 7200)
     endif()

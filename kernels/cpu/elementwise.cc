@@ -246,11 +246,7 @@ std::shared_ptr<const void> detail::prepare_elementwise(const KernelCall& call, 
   const int arity = info(op).arity;
   invariant(static_cast<int>(call.inputs.size()) == arity, "{}: {} operands", info(op).name,
             call.inputs.size());
-  ElementwiseProgram program;
-  program.num_inputs = arity;
-  program.steps = {{static_cast<int>(op), 0, arity > 1 ? 1 : -1, arity > 2 ? 2 : -1}};
-  program.outputs = {arity};
-  return prepare_program(call, std::move(program));
+  return prepare_program(call, one_step(static_cast<int>(op), arity));
 }
 
 void detail::run_elementwise(const KernelCall& call) {

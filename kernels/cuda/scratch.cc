@@ -1,6 +1,7 @@
 #include "kernels/cuda/scratch.h"
 
 #include "kernels/cuda/einsum_plan.h"
+#include "kernels/cuda/reduce_call.h"
 
 namespace alpa::cuda {
 namespace {
@@ -12,6 +13,10 @@ struct ScratchOf {
 
 /// Operators that need scratch.
 constexpr ScratchOf kScratch[] = {
+    {"reduce_sum",
+     [](const KernelCall& call) { return reduce_workspace_bytes(reduce_call("reduce_sum", call)); }},
+    {"reduce_max",
+     [](const KernelCall& call) { return reduce_workspace_bytes(reduce_call("reduce_max", call)); }},
     {"einsum", [](const KernelCall& call) { return plan_einsum_steps(call).scratch_bytes; }},
 };
 

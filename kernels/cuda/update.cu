@@ -1,5 +1,8 @@
-// Adam, SGD, squared norm: a block looks up which tensor its chunk belongs to.
+// Adam, SGD, squared norms: a block looks up which tensor its chunk belongs to.
 #include "kernels/cuda/update.h"
+
+#include <type_traits>
+#include <utility>
 
 #include "kernels/cuda/device.h"
 
@@ -15,12 +18,28 @@ constexpr int kWarps = kThreads / 32;
 template <class S>
 constexpr int kPack = 16 / static_cast<int>(sizeof(S));
 
+/// The parameter of a kernel: tensors and the chunk at which each begins.
+template <class Tensor, int capacity>
+struct Table {
+  Tensor tensors[capacity];
+  std::int64_t first_chunk[capacity];
+  std::int64_t chunks = 0;
+  int count = 0;
+};
+
+template <class T>
+constexpr int capacity_of = sizeof(std::decay_t<T>::tensors) / sizeof(std::decay_t<T>::tensors[0]);
+
+/// A table of few tensors is a smaller parameter to hand over.
+constexpr int kFewTensors = 24;
+
 /// The tensor that holds chunk `chunk`: the last one that begins at it or before.
-__device__ int tensor_of(const UpdateTensor* tensors, int count, std::int64_t chunk) {
-  int low = 0, high = count;
+template <class Tensor, int capacity>
+__device__ int tensor_of(const Table<Tensor, capacity>& table, std::int64_t chunk) {
+  int low = 0, high = table.count;
   while (high - low > 1) {
     const int middle = (low + high) / 2;
-    if (tensors[middle].first_chunk <= chunk)
+    if (table.first_chunk[middle] <= chunk)
       low = middle;
     else
       high = middle;
@@ -137,12 +156,12 @@ __device__ void update_chunk(const UpdateTensor& t, const Rule& rule, std::int64
     update_pack<S>(t, rule, i, end - i < kPack<S> ? end - i : kPack<S>, fast);
 }
 
-template <class Rule>
-__device__ void update_chunks(const UpdateTensor* tensors, int count, std::int64_t chunks,
-                              const Rule& rule) {
-  for (std::int64_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
-    const UpdateTensor t = tensors[tensor_of(tensors, count, chunk)];
-    const std::int64_t begin = (chunk - t.first_chunk) * kUpdateChunk;
+template <int capacity, class Rule>
+__device__ void update_chunks(const Table<UpdateTensor, capacity>& table, const Rule& rule) {
+  for (std::int64_t chunk = blockIdx.x; chunk < table.chunks; chunk += gridDim.x) {
+    const int i = tensor_of(table, chunk);
+    const UpdateTensor& t = table.tensors[i];
+    const std::int64_t begin = (chunk - table.first_chunk[i]) * kUpdateChunk;
     const bool wide = is_wide(t.w_type) || is_wide(t.first_type) || is_wide(t.gradient_type) ||
                       (t.second != nullptr && is_wide(t.second_type));
     if (wide)
@@ -153,24 +172,25 @@ __device__ void update_chunks(const UpdateTensor* tensors, int count, std::int64
 }
 
 /// The powers of the bias correction are taken once a block.
+template <int capacity>
 __global__ void __launch_bounds__(kThreads, 3)
-    adam(const UpdateTensor* tensors, int count, std::int64_t chunks, AdamSettings s,
+    adam(const __grid_constant__ Table<UpdateTensor, capacity> table, AdamSettings s,
          DeviceScalar learning_rate, DeviceScalar step) {
   __shared__ AdamScalars scalars;
   if (threadIdx.x == 0)
     scalars = elementwise::adam_scalars(s.beta1, s.beta2, s.epsilon, s.weight_decay, s.decoupled,
                                         load_scalar(learning_rate), load_scalar(step));
   __syncthreads();
-  update_chunks(tensors, count, chunks, Adam{scalars});
+  update_chunks(table, Adam{scalars});
 }
 
-__global__ void __launch_bounds__(kThreads) sgd(const UpdateTensor* tensors, int count, std::int64_t chunks,
+template <int capacity>
+__global__ void __launch_bounds__(kThreads) sgd(const __grid_constant__ Table<UpdateTensor, capacity> table,
                                                 SgdSettings s, DeviceScalar learning_rate) {
-  update_chunks(tensors, count, chunks,
-                Sgd{{load_scalar(learning_rate), s.momentum, s.weight_decay, s.nesterov}});
+  update_chunks(table, Sgd{{load_scalar(learning_rate), s.momentum, s.weight_decay, s.nesterov}});
 }
 
-// ---- squared norm
+// ---- squared norms
 // ---------------------------------------------------------------------------------------------
 
 /// Σ over the block, in thread 0.
@@ -185,70 +205,105 @@ __device__ double sum_block(double x) {
   return x;
 }
 
+template <int capacity>
 __global__ void __launch_bounds__(kThreads)
-    square_chunks(const UpdateTensor* tensors, int count, std::int64_t chunks, double* sums) {
-  for (std::int64_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
-    const UpdateTensor t = tensors[tensor_of(tensors, count, chunk)];
-    const std::int64_t begin = (chunk - t.first_chunk) * kUpdateChunk;
+    square_chunks(const __grid_constant__ Table<NormTensor, capacity> table, double* sums) {
+  for (std::int64_t chunk = blockIdx.x; chunk < table.chunks; chunk += gridDim.x) {
+    const int tensor = tensor_of(table, chunk);
+    const NormTensor& t = table.tensors[tensor];
+    const std::int64_t begin = (chunk - table.first_chunk[tensor]) * kUpdateChunk;
     const std::int64_t end = begin + kUpdateChunk < t.elements ? begin + kUpdateChunk : t.elements;
-    const bool fast = reinterpret_cast<std::uintptr_t>(t.gradient) % 16 == 0 && !is_wide(t.gradient_type);
+    const bool fast = reinterpret_cast<std::uintptr_t>(t.x) % 16 == 0 && !is_wide(t.type);
     double sum = 0;
     for (std::int64_t i = begin + threadIdx.x * 4; i < end; i += kThreads * 4) {
       const std::int64_t left = end - i < 4 ? end - i : 4;
-      double g[4];
+      double x[4];
       if (fast) {
         float narrow[4];
-        read(narrow, t.gradient, t.gradient_type, i, left, true);
-        for (int k = 0; k < 4; ++k) g[k] = narrow[k];
+        read(narrow, t.x, t.type, i, left, true);
+        for (int k = 0; k < 4; ++k) x[k] = narrow[k];
       } else {
-        load_typed(g, t.gradient, t.gradient_type, i, left);
+        load_typed(x, t.x, t.type, i, left);
       }
-      for (int k = 0; k < 4; ++k) sum += g[k] * g[k];
+      for (int k = 0; k < 4; ++k) sum += x[k] * x[k];
     }
     sum = sum_block(sum);
     if (threadIdx.x == 0) sums[chunk] = sum;
   }
 }
 
-/// One block.
+/// A block a tensor.
+template <int capacity>
 __global__ void __launch_bounds__(kThreads)
-    add_chunks(const double* sums, std::int64_t chunks, double* result) {
+    add_chunks(const __grid_constant__ Table<NormTensor, capacity> table, const double* sums) {
+  const int tensor = static_cast<int>(blockIdx.x);
+  const std::int64_t end = tensor + 1 < table.count ? table.first_chunk[tensor + 1] : table.chunks;
   double sum = 0;
-#pragma unroll 4
-  for (std::int64_t i = threadIdx.x; i < chunks; i += kThreads) sum += sums[i];
-  sum = sum_block(sum);
-  if (threadIdx.x == 0) *result = sum;
+  for (std::int64_t i = table.first_chunk[tensor] + threadIdx.x; i < end; i += kThreads) sum += sums[i];
+  const double total[1] = {sum_block(sum)};
+  if (threadIdx.x == 0)
+    store_typed(table.tensors[tensor].result, table.tensors[tensor].result_type, total, 0, 1);
+}
+
+// ---- launching
+// ---------------------------------------------------------------------------------------------
+
+template <int capacity, class Tensor>
+Table<Tensor, capacity> table_of(const Tensor* tensors, int count) {
+  Table<Tensor, capacity> table;
+  table.count = count;
+  for (int i = 0; i < count; ++i) {
+    table.tensors[i] = tensors[i];
+    table.first_chunk[i] = table.chunks;
+    table.chunks += chunks_of(tensors[i].elements);
+  }
+  return table;
+}
+
+/// queue(table) for groups of tensors that are not too many for a launch.
+template <class Tensor, class Queue>
+Status for_tables(const Tensor* tensors, int count, const Queue& queue) {
+  if (count <= kFewTensors) return queue(table_of<kFewTensors>(tensors, count));
+  for (int first = 0; first < count; first += kMaxTableTensors) {
+    const int some = count - first < kMaxTableTensors ? count - first : kMaxTableTensors;
+    const Status status = queue(table_of<kMaxTableTensors>(tensors + first, some));
+    if (status != cudaSuccess) return status;
+  }
+  return cudaSuccess;
+}
+
+template <class Tensor, int capacity>
+std::int64_t blocks_of(const Table<Tensor, capacity>& table) {
+  return blocks_for(table.chunks, 1, 65535);
 }
 
 }  // namespace
 
-std::int64_t number_chunks(UpdateTensor* tensors, int count) {
-  std::int64_t chunks = 0;
-  for (int i = 0; i < count; ++i) {
-    tensors[i].first_chunk = chunks;
-    chunks += divide_up(tensors[i].elements, kUpdateChunk);
-  }
-  return chunks;
-}
-
-Status run_adam(const UpdateTensor* tensors, int count, std::int64_t chunks, const AdamSettings& settings,
+Status run_adam(const UpdateTensor* tensors, int count, const AdamSettings& settings,
                 DeviceScalar learning_rate, DeviceScalar step, Stream stream) {
-  return launch(adam, blocks_for(chunks, 1, 65535), kThreads, 0, stream, tensors, count, chunks, settings,
-                learning_rate, step);
+  return for_tables(tensors, count, [&](const auto& table) {
+    return launch(adam<capacity_of<decltype(table)>>, blocks_of(table), kThreads, 0, stream, table,
+                  settings, learning_rate, step);
+  });
 }
 
-Status run_sgd(const UpdateTensor* tensors, int count, std::int64_t chunks, const SgdSettings& settings,
+Status run_sgd(const UpdateTensor* tensors, int count, const SgdSettings& settings,
                DeviceScalar learning_rate, Stream stream) {
-  return launch(sgd, blocks_for(chunks, 1, 65535), kThreads, 0, stream, tensors, count, chunks, settings,
-                learning_rate);
+  return for_tables(tensors, count, [&](const auto& table) {
+    return launch(sgd<capacity_of<decltype(table)>>, blocks_of(table), kThreads, 0, stream, table, settings,
+                  learning_rate);
+  });
 }
 
-Status run_squared_norm(const UpdateTensor* tensors, int count, std::int64_t chunks, double* workspace,
-                        double* result, Stream stream) {
-  const Status status = launch(square_chunks, blocks_for(chunks, 1, 65535), kThreads, 0, stream, tensors,
-                               count, chunks, workspace);
-  if (status != cudaSuccess) return status;
-  return launch(add_chunks, 1, kThreads, 0, stream, workspace, chunks, result);
+Status run_squared_norms(const NormTensor* tensors, int count, double* workspace, Stream stream) {
+  double* sums = workspace;
+  return for_tables(tensors, count, [&](const auto& table) {
+    const Status status = launch(square_chunks<capacity_of<decltype(table)>>, blocks_of(table), kThreads, 0,
+                                 stream, table, sums);
+    if (status != cudaSuccess) return status;
+    const double* const added = std::exchange(sums, sums + table.chunks);
+    return launch(add_chunks<capacity_of<decltype(table)>>, table.count, kThreads, 0, stream, table, added);
+  });
 }
 
 }  // namespace alpa::cuda

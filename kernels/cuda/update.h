@@ -1,12 +1,16 @@
 #pragma once
-/// Optimizers over all parameters in one launch, and the norm of all gradients: contracts of
-/// `cpu::adam_update` and `cpu::sgd_update`. The tensors are a table in device memory, which the caller
-/// fills once from the host's.
+/// Optimizers over all parameters in one launch, and the squared norms of all gradients: contracts of
+/// `cpu::adam_update`, `cpu::sgd_update` and `cpu::squared_norms`. The tensors are a table in host memory,
+/// read before the call returns: it travels as the parameter of the kernel, so that a captured launch keeps
+/// it.
 #include "kernels/cuda/launch.h"
 
 namespace alpa::cuda {
 
-inline constexpr std::int64_t kUpdateChunk = 8192;  ///< elements that a block updates at a time
+inline constexpr std::int64_t kUpdateChunk = 8192;  ///< elements that a block handles at a time
+
+/// Tensors that a launch takes; more are several launches. A kernel's parameters are 32764 bytes at most.
+inline constexpr int kMaxTableTensors = 400;
 
 /// A scalar operand in device memory.
 struct DeviceScalar {
@@ -21,11 +25,7 @@ struct UpdateTensor {
   void *new_w = nullptr, *new_first = nullptr, *new_second = nullptr;
   DType w_type = DType::f32, first_type = DType::f32, second_type = DType::f32, gradient_type = DType::f32;
   std::int64_t elements = 0;
-  std::int64_t first_chunk = 0;  ///< set by `number_chunks`
 };
-
-/// Sets first_chunk of all `count` tensors (host memory) and returns the number of chunks.
-std::int64_t number_chunks(UpdateTensor* tensors, int count);
 
 struct AdamSettings {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
@@ -36,18 +36,25 @@ struct SgdSettings {
   bool nesterov = false;
 };
 
-/// `tensors` is device memory, numbered by `number_chunks`, which returned `chunks`. learning_rate and step
-/// (from 1) are read by the device.
-Status run_adam(const UpdateTensor* tensors, int count, std::int64_t chunks, const AdamSettings& settings,
+/// `tensors`: `count` of them, host memory. learning_rate and step (from 1) are read by the device.
+Status run_adam(const UpdateTensor* tensors, int count, const AdamSettings& settings,
                 DeviceScalar learning_rate, DeviceScalar step, Stream stream);
-Status run_sgd(const UpdateTensor* tensors, int count, std::int64_t chunks, const SgdSettings& settings,
+Status run_sgd(const UpdateTensor* tensors, int count, const SgdSettings& settings,
                DeviceScalar learning_rate, Stream stream);
 
-/// *result (a double) = Σ gradient² over all tensors, carried in double, in an order that the sizes alone
-/// determine. Only gradient, gradient_type, elements and first_chunk are read. `workspace`:
-/// squared_norm_workspace_bytes(chunks).
-Status run_squared_norm(const UpdateTensor* tensors, int count, std::int64_t chunks, double* workspace,
-                        double* result, Stream stream);
-constexpr std::int64_t squared_norm_workspace_bytes(std::int64_t chunks) { return chunks * 8; }
+/// A tensor and where the sum of its squares goes.
+struct NormTensor {
+  const void* x = nullptr;
+  void* result = nullptr;
+  DType type = DType::f32, result_type = DType::f32;
+  std::int64_t elements = 0;
+};
+
+/// Every tensor's *result = Σ x², carried in double, in an order that the size alone determines. `tensors`:
+/// `count` of them, host memory. `workspace`: a double per chunk of every tensor.
+Status run_squared_norms(const NormTensor* tensors, int count, double* workspace, Stream stream);
+constexpr std::int64_t chunks_of(std::int64_t elements) {
+  return (elements + kUpdateChunk - 1) / kUpdateChunk;
+}
 
 }  // namespace alpa::cuda

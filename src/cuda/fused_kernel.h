@@ -2,7 +2,6 @@
 /// Elementwise programs compiled at run time, for programs too long for the interpreting kernel and for
 /// speed.
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "kernels/cuda/elementwise_lower.h"
@@ -11,20 +10,6 @@ struct CUlib_st;
 struct CUkern_st;
 
 namespace alpa::cuda {
-
-/// A header that code compiled at run time may include.
-struct RunTimeHeader {
-  const char* name;
-  const char* text;
-};
-/// The repository's headers that kernels/cuda/fused.h needs, as they were when the library was built.
-extern const RunTimeHeader kRunTimeHeaders[];
-extern const int kNumRunTimeHeaders;
-
-/// Machine code of `source` for cards of compute capability `architecture` (90 stands for 9.0); needs no
-/// card. Equal arguments are compiled once a process. May be called from any thread. Throws Bug with the
-/// compiler's log if the source is wrong.
-std::vector<char> compile_kernel(const std::string& source, int architecture);
 
 /// One program, loaded on the current device. Belongs to one device thread.
 class FusedKernel {

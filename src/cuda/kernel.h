@@ -1,5 +1,6 @@
 #pragma once
 /// Operators as the CUDA executor loads and queues them.
+#include <cstdint>
 #include <functional>
 
 #include "alpa/ir/op_def.h"
@@ -10,16 +11,24 @@ namespace alpa::cuda {
 
 class Products;
 
+/// How elementwise programs run: tests and benchmarks force either.
+enum class ElementwiseForm : std::uint8_t {
+  automatic,    ///< small tensors are interpreted, and all where NVRTC knows nothing of the card
+  interpreted,  ///< where the program keeps the limits of kernels/cuda/elementwise.h
+  compiled,
+};
+
 /// The card a kernel is loaded on: the current device while kernels are loaded and queued.
 struct Card {
   int ordinal = 0;
   int architecture = 0;          ///< 90 for compute capability 9.0
   Products* products = nullptr;  ///< matrix products through cuBLASLt (src/cuda/product.h)
+  ElementwiseForm elementwise = ElementwiseForm::automatic;
 };
 
-/// Queues one call on `stream`: `call` is the one that was loaded, now with device pointers (workspace, too;
-/// `step` is device memory). Allocates nothing and waits for nothing, so that it can be captured. Throws
-/// Error with CUDA's message.
+/// Queues one call on `stream`: `call` is the one that was loaded, now with device pointers (workspace,
+/// too; `step` is device memory). Allocates nothing and waits for nothing, so that it can be captured.
+/// Throws Error with CUDA's message.
 using Launch = std::function<void(const KernelCall& call, Stream stream)>;
 
 /// Analyses a call whose data pointers are not valid yet. Throws Error on what CUDA has no kernel for.

@@ -16,6 +16,14 @@ void check_registers(const ElementwiseProgram& program) {
 
 }  // namespace
 
+ElementwiseProgram one_step(int op, int arity) {
+  ElementwiseProgram program;
+  program.num_inputs = arity;
+  program.steps = {{op, 0, arity > 1 ? 1 : -1, arity > 2 ? 2 : -1}};
+  program.outputs = {arity};
+  return program;
+}
+
 Attributes to_attributes(const ElementwiseProgram& program) {
   std::vector<std::int64_t> code;
   for (const ElementwiseStep& s : program.steps) code.insert(code.end(), {s.op, s.a, s.b, s.c});

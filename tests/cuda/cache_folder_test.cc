@@ -1,34 +1,14 @@
 #include "src/cuda/cache_folder.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
-#include <cstdlib>
+#include "own_cache.h"
 
 namespace alpa {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// An environment variable for the time of a test.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* const text = std::getenv(name)) before_ = text;
-    set(value);
-  }
-  ~Variable() { set(before_ ? before_->c_str() : nullptr); }
-
- private:
-  void set(const char* value) { value == nullptr ? unsetenv(name_) : setenv(name_, value, 1); }
-  const char* name_;
-  std::optional<std::string> before_;
-};
-
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("alpa_cache_test." + std::to_string(getpid()));
-  ~Folder() { fs::remove_all(path); }
-};
+using testing::Variable;
 
 TEST_CASE("the cache is where XDG says, else under the home folder, else nowhere") {
   const Variable home("HOME", "/somewhere");
@@ -47,15 +27,14 @@ TEST_CASE("the cache is where XDG says, else under the home folder, else nowhere
 }
 
 TEST_CASE("what is kept is found again byte for byte, and nothing else lies in the folder") {
-  const Folder folder;
-  const Variable cache("XDG_CACHE_HOME", folder.path.c_str());
+  const testing::OwnCache cache;
   CHECK_FALSE(cuda::read_cached("a").has_value());
   const std::string content("\0\n\xff binary", 10);
   cuda::write_cached("a", "an earlier content, which is longer");
   cuda::write_cached("a", content);
   CHECK(cuda::read_cached("a") == content);
   int files = 0;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder.path / "alpa"))
+  for (const fs::directory_entry& entry : fs::directory_iterator(cache.path() / "alpa"))
     files += entry.is_regular_file();
   CHECK(files == 1);
 }

@@ -48,14 +48,7 @@ std::vector<HostTensor> run_on_cpu(const ElementwiseProgram& program, const std:
   return run_kernel(cpu::fused, in, results, options);
 }
 
-ElementwiseProgram single(int op) {
-  const int arity = info(static_cast<ElementwiseOp>(op)).arity;
-  ElementwiseProgram program;
-  program.num_inputs = arity;
-  program.steps = {{op, 0, arity > 1 ? 1 : -1, arity > 2 ? 2 : -1}};
-  program.outputs = {arity};
-  return program;
-}
+ElementwiseProgram single(int op) { return one_step(op, info(static_cast<ElementwiseOp>(op)).arity); }
 
 /// Two roundings of the type, or the functions' error in float.
 double bound(DType dtype) { return dtype == f64 ? 1e-13 : std::max(2 * epsilon(dtype), 2e-6); }

@@ -4,6 +4,7 @@
 #include "alpa/base/error.h"
 #include "device_call.h"
 #include "kernels/cpu/kernels.h"
+#include "src/cuda/compile_kernel.h"
 
 namespace alpa {
 namespace {

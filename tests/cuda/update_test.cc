@@ -49,26 +49,11 @@ std::vector<Parameter> parameters(int states) {
   return all;
 }
 
-struct Table {
+std::vector<UpdateTensor> rows_of(const std::vector<Parameter>& all) {
   std::vector<UpdateTensor> rows;
-  std::int64_t chunks;
-  DeviceBuffer buffer;
-
-  explicit Table(const std::vector<Parameter>& all)
-      : rows(rows_of(all)),
-        chunks(cuda::number_chunks(rows.data(), count())),
-        buffer(rows.size() * sizeof(UpdateTensor)) {
-    check(
-        cudaMemcpy(buffer.data(), rows.data(), rows.size() * sizeof(UpdateTensor), cudaMemcpyHostToDevice));
-  }
-  static std::vector<UpdateTensor> rows_of(const std::vector<Parameter>& all) {
-    std::vector<UpdateTensor> rows;
-    for (const Parameter& p : all) rows.push_back(row_of(p));
-    return rows;
-  }
-  int count() const { return static_cast<int>(rows.size()); }
-  const UpdateTensor* data() const { return static_cast<const UpdateTensor*>(buffer.data()); }
-};
+  for (const Parameter& p : all) rows.push_back(row_of(p));
+  return rows;
+}
 
 HostTensor scalar(double value) {
   HostTensor t({f32, {}});
@@ -84,10 +69,10 @@ TEST_CASE("one launch updates all parameters as Adam on the CPU does one by one"
   if (no_device()) return;
   for (const bool decoupled : {false, true}) {
     const std::vector<Parameter> all = parameters(2);
-    const Table table(all);
+    const std::vector<UpdateTensor> table = rows_of(all);
     const HostTensor rate = scalar(0.01), step = scalar(3);
     const DeviceBuffer rate_buffer(rate), step_buffer(step);
-    check(cuda::run_adam(table.data(), table.count(), table.chunks, {0.9, 0.99, 1e-8, 0.1, decoupled},
+    check(cuda::run_adam(table.data(), static_cast<int>(table.size()), {0.9, 0.99, 1e-8, 0.1, decoupled},
                          {rate_buffer.data(), f32}, {step_buffer.data(), f32}, nullptr));
     CallOptions options;
     options.attributes = {{"beta1", 0.9},
@@ -110,10 +95,10 @@ TEST_CASE("one launch updates all parameters as SGD on the CPU does one by one")
   if (no_device()) return;
   for (const bool nesterov : {false, true}) {
     const std::vector<Parameter> all = parameters(1);
-    const Table table(all);
+    const std::vector<UpdateTensor> table = rows_of(all);
     const HostTensor rate = scalar(0.1);
     const DeviceBuffer rate_buffer(rate);
-    check(cuda::run_sgd(table.data(), table.count(), table.chunks, {0.9, 0.01, nesterov},
+    check(cuda::run_sgd(table.data(), static_cast<int>(table.size()), {0.9, 0.01, nesterov},
                         {rate_buffer.data(), f32}, nullptr));
     CallOptions options;
     options.attributes = {{"momentum", 0.9}, {"weight_decay", 0.01}, {"nesterov", std::int64_t{nesterov}}};
@@ -127,25 +112,33 @@ TEST_CASE("one launch updates all parameters as SGD on the CPU does one by one")
   }
 }
 
-TEST_CASE("the squared norm is the sum of all gradients' squares, the same bits every time") {
+TEST_CASE("the squared norms are the sums of the tensors' squares, the same bits every time") {
   if (no_device()) return;
   const std::vector<Parameter> all = parameters(1);
-  const Table table(all);
-  double expected = 0;
-  for (const Parameter& p : all)
-    for (const double g : values_of(p.host.back())) expected += g * g;
-  const DeviceBuffer workspace(static_cast<std::size_t>(cuda::squared_norm_workspace_bytes(table.chunks)));
-  double first = 0;
-  for (int i = 0; i < 3; ++i) {
-    const DeviceBuffer result(sizeof(double));
-    check(cuda::run_squared_norm(table.data(), table.count(), table.chunks,
-                                 static_cast<double*>(workspace.data()),
-                                 static_cast<double*>(result.data()), nullptr));
-    double norm;
-    result.download(&norm);
-    CHECK(std::abs(norm - expected) <= 1e-12 * expected);
-    if (i > 0) CHECK(norm == first);
-    first = norm;
+  for (const int count : {3, 30, 430}) {  // a small table, a large one, two launches
+    std::vector<cuda::NormTensor> table;
+    std::int64_t chunks = 0;
+    const DeviceBuffer results(static_cast<std::size_t>(count) * sizeof(double));
+    for (int i = 0; i < count; ++i) {
+      const Parameter& p = all[i % all.size()];
+      const TensorType& type = p.host.back().type;
+      table.push_back({p.buffers.back().data(), static_cast<double*>(results.data()) + i, type.dtype, f64,
+                       type.elements()});
+      chunks += cuda::chunks_of(type.elements());
+    }
+    const DeviceBuffer workspace(static_cast<std::size_t>(chunks) * sizeof(double));
+    std::vector<double> norms(static_cast<std::size_t>(count)), first;
+    for (int repeated = 0; repeated < 3; ++repeated) {
+      check(cuda::run_squared_norms(table.data(), count, static_cast<double*>(workspace.data()), nullptr));
+      results.download(norms.data());
+      if (repeated == 0) first = norms;
+      CHECK(norms == first);
+    }
+    for (int i = 0; i < count; ++i) {
+      double expected = 0;
+      for (const double g : values_of(all[i % all.size()].host.back())) expected += g * g;
+      CHECK(std::abs(norms[i] - expected) <= 1e-12 * expected);
+    }
   }
 }
 

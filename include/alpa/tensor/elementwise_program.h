@@ -31,6 +31,9 @@ struct ElementwiseProgram {
   int register_of_step(int i) const { return num_inputs + static_cast<int>(constants.size()) + i; }
 };
 
+/// The program of one formula of `arity` inputs.
+ElementwiseProgram one_step(int op, int arity);
+
 /// The program as attributes "code" (op, a, b, c of every step), "outputs", and "constants" and "dims"
 /// unless empty.
 Attributes to_attributes(const ElementwiseProgram& program);

@@ -1,0 +1,27 @@
+#include "kernels/cuda/reduce_call.h"
+
+#include <memory>
+
+#include "alpa/base/error.h"
+
+namespace alpa::cuda {
+
+ReduceLaunch reduce_call(std::string_view op, const KernelCall& call) {
+  const TensorType &x = call.inputs.at(0).type, &y = call.outputs.at(0).type;
+  const auto reduce = std::make_unique<bool[]>(x.shape.size());
+  for (std::int64_t axis : call.attributes->integers("axes")) reduce[axis] = true;
+  const ReduceOp reduction = op == "reduce_max" ? ReduceOp::max : ReduceOp::sum;
+  ReduceLaunch launch;
+  if (!plan_reduce(launch, reduction, x.dtype, y.dtype, x.rank(), x.shape.data(), reduce.get()))
+    fail_dims(op, x);
+  return launch;
+}
+
+void fail_dims(std::string_view op, const TensorType& type) {
+  fail(
+      "{}: the CUDA kernels walk at most {} dimensions after neighbours that behave alike are merged, and "
+      "{} leaves more; reshape it to fewer dimensions",
+      op, kMaxDims, to_string(type));
+}
+
+}  // namespace alpa::cuda

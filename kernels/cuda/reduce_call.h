@@ -1,0 +1,18 @@
+#pragma once
+/// From a call of reduce_sum or reduce_max to its launch: what loading and the plan of scratch memory
+/// share.
+#include <string_view>
+
+#include "alpa/tensor/kernel.h"
+#include "kernels/cuda/reduce.h"
+
+namespace alpa::cuda {
+
+/// The launch of a call with attribute "axes". Throws Error naming `op` if more than kMaxDims dimensions
+/// remain.
+ReduceLaunch reduce_call(std::string_view op, const KernelCall& call);
+
+/// Throws the Error of a tensor with more dimensions than the kernels of `op` walk.
+[[noreturn]] void fail_dims(std::string_view op, const TensorType& type);
+
+}  // namespace alpa::cuda

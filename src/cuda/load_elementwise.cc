@@ -1,0 +1,89 @@
+// Elementwise operators and fused programs: interpreted, or compiled at run time.
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "compile_kernel.h"
+#include "fused_kernel.h"
+#include "kernels/elementwise.h"
+#include "loads.h"
+
+namespace alpa::cuda {
+namespace {
+
+/// Elements from which a program is compiled. An H200 moves this many in well under the two microseconds
+/// that a launch takes whichever kernel it is, so that interpreting them costs next to nothing, and a
+/// compilation takes a tenth of a second.
+constexpr std::int64_t kCompiledElements = 64 * 1024;
+
+ElementwiseProgram program_of(const OpDef& op, std::size_t operands) {
+  const auto code = static_cast<ElementwiseOp>(op.elementwise);
+  const int arity = info(code).arity;
+  invariant(static_cast<int>(operands) == arity, "{}: {} operands", op.name, operands);
+  if (code != ElementwiseOp::copy) return one_step(op.elementwise, arity);
+  ElementwiseProgram copy;  // cast is a copy too: storing converts
+  copy.num_inputs = 1;
+  copy.outputs = {0};
+  return copy;
+}
+
+void point(const KernelCall& call, const void** inputs, void** outputs) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) inputs[i] = call.inputs[i].data;
+  for (std::size_t o = 0; o < call.outputs.size(); ++o) outputs[o] = call.outputs[o].data;
+}
+
+Launch interpreted(const ElementwiseLaunch& program) {
+  return [program](const KernelCall& call, Stream stream) {
+    const void* inputs[kMaxElementwiseInputs];
+    void* outputs[kMaxElementwiseOutputs];
+    point(call, inputs, outputs);
+    check_queued(run_elementwise(program, inputs, outputs, stream), "interpreted elementwise program");
+  };
+}
+
+Launch compiled(const cpu::ElementwisePlan& plan, const KernelCall& call, int architecture) {
+  struct Compiled {
+    FusedKernel kernel;
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;
+  };
+  const auto program = std::make_shared<Compiled>(Compiled{FusedKernel(plan, call, architecture),
+                                                           std::vector<const void*>(call.inputs.size()),
+                                                           std::vector<void*>(call.outputs.size())});
+  return [program](const KernelCall& now, Stream stream) {
+    point(now, program->inputs.data(), program->outputs.data());
+    check_queued(program->kernel.run(program->inputs.data(), program->outputs.data(), stream),
+                 "compiled elementwise program");
+  };
+}
+
+}  // namespace
+
+Launch load_program(std::string_view op, ElementwiseProgram program, const KernelCall& call,
+                    const Card& card) {
+  const cpu::ElementwisePlan plan = cpu::plan_elementwise(std::move(program), call);
+  if (plan.elements == 0) return [](const KernelCall&, Stream) {};
+  const std::optional<ElementwiseLaunch> instructions = lower_elementwise(plan, call);
+  const bool can_compile =
+      card.elementwise != ElementwiseForm::interpreted && can_compile_for(card.architecture);
+  const bool worthwhile =
+      card.elementwise == ElementwiseForm::compiled || plan.elements >= kCompiledElements;
+  if (instructions && !(can_compile && worthwhile)) return interpreted(*instructions);
+  require(can_compile,
+          "{}: a program of {} inputs, {} steps and {} dimensions exceeds what the interpreting kernel "
+          "takes, and this NVRTC does not compile for sm_{}; use a CUDA toolkit that knows the card",
+          op, plan.program.num_inputs, plan.program.steps.size(), plan.outer.size() + 1, card.architecture);
+  return compiled(plan, call, card.architecture);
+}
+
+Launch load_elementwise(const OpDef& op, const KernelCall& call, const Card& card) {
+  return load_program(op.name, program_of(op, call.inputs.size()), call, card);
+}
+
+Launch load_fused(const OpDef& op, const KernelCall& call, const Card& card) {
+  return load_program(op.name,
+                      parse_elementwise_program(*call.attributes, static_cast<int>(call.inputs.size())),
+                      call, card);
+}
+
+}  // namespace alpa::cuda
