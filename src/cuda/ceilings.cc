@@ -2,68 +2,27 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <random>
-#include <type_traits>
 #include <vector>
 
 #include "alpa/base/error.h"
 #include "discovery.h"
+#include "lt_handles.h"
 #include "status.h"
 
 namespace alpa::cuda {
 namespace {
 
-/// A handle that is freed when it goes out of scope.
-template <class T, auto free>
-struct Free {
-  void operator()(T* handle) const { free(handle); }
-};
-template <class T, auto free>
-using Handle = std::unique_ptr<T, Free<T, free>>;
-template <class T>
-using Opaque = std::remove_pointer_t<T>;
-
-using Memory = Handle<void, cudaFree>;
-using Stream = Handle<Opaque<cudaStream_t>, cudaStreamDestroy>;
-using Event = Handle<Opaque<cudaEvent_t>, cudaEventDestroy>;
-using Lt = Handle<Opaque<cublasLtHandle_t>, cublasLtDestroy>;
-using MatmulDesc = Handle<Opaque<cublasLtMatmulDesc_t>, cublasLtMatmulDescDestroy>;
-using Layout = Handle<Opaque<cublasLtMatrixLayout_t>, cublasLtMatrixLayoutDestroy>;
-using Preference = Handle<Opaque<cublasLtMatmulPreference_t>, cublasLtMatmulPreferenceDestroy>;
-
-Memory allocate(std::int64_t bytes) {
-  void* data = nullptr;
-  check(cudaMalloc(&data, static_cast<std::size_t>(bytes)),
-        fmt::format("cudaMalloc({} bytes)", bytes).c_str());
-  return Memory(data);
-}
-
-Stream make_stream() {
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  return Stream(stream);
-}
-
-Event make_event() {
-  cudaEvent_t event = nullptr;
-  check(cudaEventCreate(&event), "cudaEventCreate");
-  return Event(event);
-}
-
 /// Seconds the device takes for `work` on `stream`: the median over `seconds`, at least three, after two to
 /// warm up.
 double median_seconds(cudaStream_t stream, double seconds, const std::function<void()>& work) {
   using Clock = std::chrono::steady_clock;
-  const Event start = make_event(), stop = make_event();
+  const EventHandle start = make_event(true), stop = make_event(true);
   const auto timed = [&] {
     check(cudaEventRecord(start.get(), stream), "cudaEventRecord");
     work();
     check(cudaEventRecord(stop.get(), stream), "cudaEventRecord");
-    check(cudaEventSynchronize(stop.get()), "cudaEventSynchronize");
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, start.get(), stop.get()), "cudaEventElapsedTime");
-    return milliseconds * 1e-3;
+    return seconds_between(start.get(), stop.get());
   };
   timed(), timed();
   std::vector<double> rounds;
@@ -103,12 +62,13 @@ void fill(void* data, std::int64_t count) {
 constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
 
 /// C = A·B of n × n matrices, column-major, through cuBLASLt.
-class Product {
+class SquareProduct {
  public:
-  Product(CudaMatmul kind, std::int64_t n)
-      : type_(kind == CudaMatmul::bf16 ? CUDA_R_16BF : CUDA_R_32F), workspace_(allocate(kWorkspaceBytes)) {
+  SquareProduct(CudaMatmul kind, std::int64_t n)
+      : type_(kind == CudaMatmul::bf16 ? CUDA_R_16BF : CUDA_R_32F),
+        workspace_(allocate_device(kWorkspaceBytes)) {
     const std::int64_t bytes = kind == CudaMatmul::bf16 ? 2 : 4;
-    for (Memory& matrix : matrices_) matrix = allocate(n * n * bytes);
+    for (DeviceBlock& matrix : matrices_) matrix = allocate_device(n * n * bytes);
     for (int i = 0; i < 2; ++i)
       bytes == 2 ? fill<std::uint16_t>(matrices_[i].get(), n * n)
                  : fill<std::uint32_t>(matrices_[i].get(), n * n);
@@ -142,7 +102,7 @@ class Product {
   void choose() {
     cublasLtMatmulPreference_t created = nullptr;
     check(cublasLtMatmulPreferenceCreate(&created), "cublasLtMatmulPreferenceCreate");
-    const Preference preference(created);
+    const LtPreference preference(created);
     check(cublasLtMatmulPreferenceSetAttribute(created, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                &kWorkspaceBytes, sizeof kWorkspaceBytes),
           "cublasLtMatmulPreferenceSetAttribute");
@@ -156,10 +116,10 @@ class Product {
   }
 
   cudaDataType_t type_;
-  Memory matrices_[3], workspace_;
-  Lt lt_;
-  MatmulDesc description_;
-  Layout layout_;
+  DeviceBlock matrices_[3], workspace_;
+  LtHandle lt_;
+  LtMatmul description_;
+  LtLayout layout_;
   cublasLtMatmulAlgo_t algorithm_{};
 };
 
@@ -168,8 +128,8 @@ class Product {
 double matmul_rate(std::int32_t device, CudaMatmul kind, double seconds) {
   constexpr std::int64_t n = 8192;
   check(cudaSetDevice(device), "cudaSetDevice");
-  const Product product(kind, n);
-  const Stream stream = make_stream();
+  const SquareProduct product(kind, n);
+  const StreamHandle stream = make_stream();
   const double time = median_seconds(stream.get(), seconds, [&] { product.run(stream.get()); });
   return 2.0 * n * n * n / time;
 }
@@ -177,9 +137,9 @@ double matmul_rate(std::int32_t device, CudaMatmul kind, double seconds) {
 double copy_rate(std::int32_t device, double seconds) {
   constexpr std::int64_t bytes = std::int64_t{1} << 30;
   check(cudaSetDevice(device), "cudaSetDevice");
-  const Memory from = allocate(bytes), to = allocate(bytes);
+  const DeviceBlock from = allocate_device(bytes), to = allocate_device(bytes);
   check(cudaMemset(from.get(), 1, bytes), "cudaMemset");
-  const Stream stream = make_stream();
+  const StreamHandle stream = make_stream();
   const double time = median_seconds(stream.get(), seconds, [&] {
     check(cudaMemcpyAsync(to.get(), from.get(), bytes, cudaMemcpyDeviceToDevice, stream.get()),
           "cudaMemcpyAsync");

@@ -35,6 +35,13 @@ EventHandle make_event(bool timed) {
   return EventHandle(event);
 }
 
+double seconds_between(cudaEvent_t start, cudaEvent_t stop) {
+  check(cudaEventSynchronize(stop), "cudaEventSynchronize");
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, start, stop), "cudaEventElapsedTime");
+  return milliseconds * 1e-3;
+}
+
 void order(cudaStream_t before, cudaEvent_t event, cudaStream_t stream) {
   check(cudaEventRecord(event, before), "cudaEventRecord");
   check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");

@@ -32,6 +32,9 @@ StreamHandle make_stream();
 /// An event for order alone, or one that keeps the time.
 EventHandle make_event(bool timed = false);
 
+/// Seconds between two timed events, the later of which is waited for.
+double seconds_between(cudaEvent_t start, cudaEvent_t stop);
+
 /// What is queued on `stream` from now on waits for what `event` is recorded behind now, on `before`.
 void order(cudaStream_t before, cudaEvent_t event, cudaStream_t stream);
 

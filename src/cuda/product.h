@@ -1,0 +1,105 @@
+#pragma once
+/// Matrix products through cuBLASLt: C[m, n] = epilogue(Σ_k A[m, k] B[k, n]), batched, of row-major tensors
+/// (cuBLASLt computes the column-major Cᵀ = Bᵀ Aᵀ). Of the algorithms that cuBLASLt proposes the fastest on
+/// this card is taken; those that add parts up in the result's place are left out, so that equal operands
+/// give equal bits, run after run. Thread rule: a `Products` and what it loads belong to one host thread.
+#include <map>
+#include <optional>
+#include <string>
+
+#include "alpa/base/dtype.h"
+#include "kernels/cpu/matmul.h"
+#include "kernels/cuda/launch.h"
+#include "lt_handles.h"
+
+namespace alpa::cuda {
+
+/// What happens to a product's elements before they are stored, or beside it.
+struct Epilogue {
+  enum class Function : std::uint8_t { none, relu, gelu };
+  enum class Sums : std::uint8_t { none, of_a, of_b };
+  bool bias = false;  ///< a vector of n is added to every row
+  Function function = Function::none;
+  /// What `gradient` needs is stored as a second matrix m × n: bits of what relu let pass (rows of n bits,
+  /// a multiple of 128), or the operands of gelu (n a multiple of 8).
+  bool keep = false;
+  bool gradient = false;   ///< not the function but its derivative at what was kept is applied
+  Sums sums = Sums::none;  ///< a vector beside the product: Σ_k A[m, k], or Σ_k B[k, n]
+
+  bool has_vector() const { return bias || sums != Sums::none; }
+  bool has_kept() const { return keep || gradient; }
+};
+
+/// A product as it is chosen and loaded: everything but the pointers.
+struct ProductShape {
+  cpu::MatmulShape matrices;  ///< at most one batch dimension
+  DType operands = f32, result = f32;
+  std::int64_t workspace_bytes = 0;  ///< at most
+  std::int64_t alignment = 16;       ///< of all pointers, at least; the workspace's is 256
+  Epilogue epilogue;
+};
+
+/// "2048x2048x2048 f32 a 2048,1 b 2048,1 c 2048 …": equal texts are equal products.
+std::string to_string(const ProductShape& shape);
+
+struct ProductBuffers {
+  const void *a = nullptr, *b = nullptr;
+  void* c = nullptr;
+  void* vector = nullptr;  ///< the bias, or where the sums go
+  void* kept = nullptr;
+};
+
+/// A product with its algorithm.
+class Product {
+ public:
+  /// Queues it. Allocates nothing and waits for nothing. Throws Error with cuBLASLt's status.
+  void run(const ProductBuffers& buffers, void* workspace, Stream stream) const;
+
+  /// As `run`, with another algorithm.
+  void run(const cublasLtMatmulAlgo_t& algorithm, const ProductBuffers& buffers, void* workspace,
+           Stream stream) const;
+
+ private:
+  friend class Products;
+  Product(cublasLtHandle_t lt, const ProductShape& shape, bool tf32);
+
+  cublasLtHandle_t lt_;
+  ProductShape shape_;
+  LtMatmul matmul_;
+  LtLayout a_, b_, c_;  ///< in the order of ProductShape, which cuBLASLt's is the reverse of
+  cublasLtMatmulAlgo_t algorithm_{};
+};
+
+struct ProductOptions {
+  bool tf32 = false;  ///< f32 operands are rounded to TF32's 10 bits of fraction
+  /// Candidates are timed when a product is loaded. Else the first one that cuBLASLt proposes is taken:
+  /// for tests, whose results must not depend on the machine's mood.
+  bool measured = true;
+  /// What was measured is kept in the cache folder (cache_folder.h), one file per card and version of
+  /// cuBLASLt.
+  bool cached = true;
+};
+
+/// The products of one card: the device that is current when it is made and whenever it is used.
+class Products {
+ public:
+  explicit Products(const ProductOptions& options = {});
+
+  /// The product, ready to run; nothing if cuBLASLt has no algorithm for it. Equal shapes are measured
+  /// once. Throws Error with the status of what failed.
+  std::optional<Product> load(const ProductShape& shape);
+
+ private:
+  std::optional<cublasLtMatmulAlgo_t> choose(const Product& product);
+  std::vector<cublasLtMatmulAlgo_t> candidates(const Product& product) const;
+  std::optional<cublasLtMatmulAlgo_t> remembered(const Product& product, const std::string& key) const;
+  void remember(const std::string& key, const cublasLtMatmulAlgo_t& algorithm);
+
+  ProductOptions options_;
+  LtHandle lt_;
+  std::string file_;                           ///< of the cache folder
+  std::map<std::string, std::string> stored_;  ///< what the file said: algorithms as text
+  std::map<std::string, std::optional<cublasLtMatmulAlgo_t>> chosen_;
+};
+
+}  // namespace alpa::cuda
