@@ -15,6 +15,7 @@ struct Entry {
 /// Elementwise operators are known by their codes.
 constexpr Entry kLoads[] = {
     {"fused", load_fused},
+    {"einsum", load_einsum},
     {"reduce_sum", load_reduce},
     {"reduce_max", load_reduce},
     {"reshape", load_reshape},

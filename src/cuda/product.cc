@@ -63,8 +63,8 @@ void set(const LtMatmul& matmul, cublasLtMatmulDescAttributes_t attribute, const
 
 /// cuBLASLt's A is our B.
 cublasLtEpilogue_t epilogue_code(const Epilogue& epilogue) {
-  if (epilogue.sums == Epilogue::Sums::of_b) return CUBLASLT_EPILOGUE_BGRADA;
-  if (epilogue.sums == Epilogue::Sums::of_a) return CUBLASLT_EPILOGUE_BGRADB;
+  if (epilogue.sums_of == 1) return CUBLASLT_EPILOGUE_BGRADA;
+  if (epilogue.sums_of == 0) return CUBLASLT_EPILOGUE_BGRADB;
   const bool relu = epilogue.function == Epilogue::Function::relu;
   if (epilogue.gradient) return relu ? CUBLASLT_EPILOGUE_DRELU : CUBLASLT_EPILOGUE_DGELU;
   if (epilogue.function == Epilogue::Function::none)
@@ -91,15 +91,6 @@ void describe_epilogue(const LtMatmul& matmul, const ProductShape& shape) {
   }
 }
 
-std::string epilogue_text(const Epilogue& e) {
-  std::string text = e.bias ? " bias" : "";
-  if (e.function == Epilogue::Function::relu) text += e.gradient ? " relu'" : " relu";
-  if (e.function == Epilogue::Function::gelu) text += e.gradient ? " gelu'" : " gelu";
-  if (e.keep) text += " keep";
-  if (e.sums != Epilogue::Sums::none) text += e.sums == Epilogue::Sums::of_a ? " sums of a" : " sums of b";
-  return text;
-}
-
 }  // namespace
 
 std::string to_string(const ProductShape& shape) {
@@ -109,8 +100,8 @@ std::string to_string(const ProductShape& shape) {
                   name_of(shape.result), s.a_m, s.a_k, s.b_k, s.b_n, s.c_m);
   for (const cpu::BatchDim& dim : s.batch)
     text += fmt::format(" batch {} {},{},{}", dim.extent, dim.a, dim.b, dim.c);
-  return text + epilogue_text(shape.epilogue) +
-         fmt::format(" within {} at {}", shape.workspace_bytes, shape.alignment);
+  return text + fmt::format(" within {} at {} {}", shape.workspace_bytes, shape.alignment,
+                            alpa::to_string(shape.epilogue));
 }
 
 Product::Product(cublasLtHandle_t lt, const ProductShape& shape, bool tf32) : lt_(lt), shape_(shape) {

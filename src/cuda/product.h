@@ -8,27 +8,12 @@
 #include <string>
 
 #include "alpa/base/dtype.h"
+#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cuda/launch.h"
 #include "lt_handles.h"
 
 namespace alpa::cuda {
-
-/// What happens to a product's elements before they are stored, or beside it.
-struct Epilogue {
-  enum class Function : std::uint8_t { none, relu, gelu };
-  enum class Sums : std::uint8_t { none, of_a, of_b };
-  bool bias = false;  ///< a vector of n is added to every row
-  Function function = Function::none;
-  /// What `gradient` needs is stored as a second matrix m × n: bits of what relu let pass (rows of n bits,
-  /// a multiple of 128), or the operands of gelu (n a multiple of 8).
-  bool keep = false;
-  bool gradient = false;   ///< not the function but its derivative at what was kept is applied
-  Sums sums = Sums::none;  ///< a vector beside the product: Σ_k A[m, k], or Σ_k B[k, n]
-
-  bool has_vector() const { return bias || sums != Sums::none; }
-  bool has_kept() const { return keep || gradient; }
-};
 
 /// A product as it is chosen and loaded: everything but the pointers.
 struct ProductShape {
@@ -36,6 +21,7 @@ struct ProductShape {
   DType operands = f32, result = f32;
   std::int64_t workspace_bytes = 0;  ///< at most
   std::int64_t alignment = 16;       ///< of all pointers, at least; the workspace's is 256
+  /// A kept matrix has rows of n bits or elements: n is a multiple of 128, or of 8. Operand 0 is A.
   Epilogue epilogue;
 };
 

@@ -1,0 +1,46 @@
+#pragma once
+/// An einsum on the device, as kernels/cuda/einsum_plan.h divides it into steps: what the operators that
+/// are one share.
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "kernel.h"
+#include "kernels/cuda/einsum_plan.h"
+#include "product.h"
+
+namespace alpa::cuda {
+
+/// The steps of one call, loaded. Belongs to one host thread.
+class EinsumLaunch {
+ public:
+  /// `op` is named in errors. Null if cuBLASLt has no algorithm for the product with this epilogue; without
+  /// one that is an Error.
+  static std::shared_ptr<const EinsumLaunch> load(std::string_view op, const EinsumSteps& steps,
+                                                  const KernelCall& call, const Card& card,
+                                                  const Epilogue& epilogue = {});
+
+  /// Queues all steps for operands and result 0 of `call`; `vector` and `kept` are the epilogue's.
+  void run(const KernelCall& call, std::byte* vector, std::byte* kept, Stream stream) const;
+
+ private:
+  /// An elementwise program over tensors that are known when it is queued.
+  struct Pass {
+    Launch launch;
+    mutable KernelCall call;
+
+    void run(std::initializer_list<std::byte*> inputs, std::byte* output, Stream stream) const;
+  };
+
+  explicit EinsumLaunch(const EinsumSteps& steps) : steps_(steps) {}
+  std::byte* bring(const KernelCall& call, const OperandSteps& operand, const Pass& conversion,
+                   Stream stream) const;
+  void multiply(const KernelCall& call, std::byte* vector, std::byte* kept, Stream stream) const;
+  void deliver(const KernelCall& call, Stream stream) const;
+
+  EinsumSteps steps_;
+  Pass a_, b_, result_;  ///< conversions, or in a_ the whole of a `multiply`
+  std::optional<Product> product_;
+};
+
+}  // namespace alpa::cuda
