@@ -8,8 +8,13 @@ target_link_libraries(alpa_test_main PUBLIC doctest::doctest PRIVATE alpa_settin
 # The runner is 7 s of compiling at -O2 and nothing waits for its speed.
 target_compile_options(alpa_test_main PRIVATE -O0)
 
+# The case table of all operators: tests/ops and the CUDA tests are driven by it.
+add_library(alpa_test_cases OBJECT ${PROJECT_SOURCE_DIR}/tests/ops/cases.cc ${PROJECT_SOURCE_DIR}/tests/ops/reference.cc)
+target_link_libraries(alpa_test_cases PRIVATE alpa alpa_settings)
+
 function(alpa_add_test_folder folder)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "/tests/ops/(cases|reference)\\.cc$")
   if(NOT sources)
     return()
   endif()
@@ -19,6 +24,9 @@ function(alpa_add_test_folder folder)
     DOCTEST_CONFIG_SUPER_FAST_ASSERTS ALPA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(test_${folder} PRIVATE
     alpa alpa_settings doctest::doctest Eigen3::Eigen nlohmann_json::nlohmann_json Cbc::Cbc ZLIB::ZLIB Threads::Threads)
+  if(folder MATCHES "^(ops|cuda)")
+    target_sources(test_${folder} PRIVATE $<TARGET_OBJECTS:alpa_test_cases>)
+  endif()
   if(folder MATCHES "^cuda")
     target_link_libraries(test_${folder} PRIVATE alpa_cuda ${ALPA_CUDA_LIBRARIES})
     add_dependencies(cuda_programs test_${folder})

@@ -74,6 +74,13 @@ struct CallOptions {
   std::vector<std::pair<int, int>> in_place = {};  ///< (output, input) that share a buffer
 };
 
+/// The tensor as a call describes it, without data.
+inline KernelTensor kernel_tensor(const HostTensor& t) {
+  KernelTensor k{.data = nullptr, .type = t.type, .offset = t.offset, .global_shape = t.global_shape};
+  if (k.global_shape.empty()) k.offset.assign(t.type.shape.size(), 0), k.global_shape = t.type.shape;
+  return k;
+}
+
 /// Runs the kernel; `outputs` give types, offsets and global shapes. The buffers end exactly where the
 /// tensors end.
 inline std::vector<HostTensor> run_kernel(const KernelDef& kernel, std::vector<HostTensor> inputs,
@@ -81,13 +88,8 @@ inline std::vector<HostTensor> run_kernel(const KernelDef& kernel, std::vector<H
                                           const CallOptions& options = {}) {
   ThreadTeam team(options.threads);
   KernelCall call;
-  const auto describe = [](const HostTensor& t) {
-    KernelTensor k{.data = nullptr, .type = t.type, .offset = t.offset, .global_shape = t.global_shape};
-    if (k.global_shape.empty()) k.offset.assign(t.type.shape.size(), 0), k.global_shape = t.type.shape;
-    return k;
-  };
-  for (const HostTensor& t : inputs) call.inputs.push_back(describe(t));
-  for (const HostTensor& t : outputs) call.outputs.push_back(describe(t));
+  for (const HostTensor& t : inputs) call.inputs.push_back(kernel_tensor(t));
+  for (const HostTensor& t : outputs) call.outputs.push_back(kernel_tensor(t));
   call.attributes = &options.attributes;
   call.step = &options.step;
   call.team = &team;
