@@ -4,6 +4,7 @@
 #include "device_call.h"
 #include "kernels/cuda/scratch.h"
 #include "src/cuda/kernel.h"
+#include "src/cuda/product.h"
 
 namespace alpa::testing {
 
@@ -16,13 +17,13 @@ struct DeviceRun {
   cuda::ElementwiseForm elementwise = cuda::ElementwiseForm::automatic;
 };
 
-/// The current device, without matrix products.
-inline cuda::Card this_card() {
+/// The current device. Its products are the first ones that cuBLASLt proposes.
+inline cuda::Card this_card(cuda::Products& products) {
   int ordinal, major, minor;
   check(cudaGetDevice(&ordinal));
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal));
   check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal));
-  return {ordinal, major * 10 + minor};
+  return {ordinal, major * 10 + minor, &products};
 }
 
 /// Queues `launch`, directly or as a graph that was captured of it, and waits.
@@ -55,7 +56,8 @@ inline std::vector<HostTensor> run_on_device(const OpDef& op, const std::vector<
   for (const HostTensor& t : inputs) call.inputs.push_back(kernel_tensor(t));
   for (const HostTensor& t : outputs) call.outputs.push_back(kernel_tensor(t));
   call.attributes = &run.attributes;
-  cuda::Card card = this_card();
+  cuda::Products products({.measured = false, .cached = false});
+  cuda::Card card = this_card(products);
   card.elementwise = run.elementwise;
   const cuda::Load load = cuda::find_kernel(op);
   REQUIRE(static_cast<bool>(load));
