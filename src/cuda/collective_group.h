@@ -1,7 +1,7 @@
 #pragma once
-/// Collectives among CUDA devices. One host thread queues for all members that live in its process, so that a
-/// step of several devices can be captured as a whole; comm::Group, by contrast, is called by every member's
-/// own thread.
+/// Collectives among CUDA devices. One host thread queues for all members that live in its process, so that
+/// a step of several devices can be captured as a whole; comm::Group, by contrast, is called by every
+/// member's own thread.
 #include <memory>
 #include <span>
 #include <vector>
@@ -14,8 +14,8 @@ namespace alpa::cuda {
 
 /// A member of this process in one collective.
 struct Member {
-  int index = 0;                        ///< in the group
-  Stream stream = nullptr;              ///< its work comes behind what was queued there, and before what will be
+  int index = 0;            ///< in the group
+  Stream stream = nullptr;  ///< its work comes behind what was queued there, and before what will be
   const KernelCall* tensors = nullptr;  ///< operands, results and workspace, with device pointers
 };
 

@@ -44,7 +44,8 @@ class CopyGroup : public CollectiveGroup {
  public:
   explicit CopyGroup(int size) : size_(size), done_(make_event()) {
     require(size >= 1 && size <= kMaxMembers,
-            "group of {} logical devices on one card: 1 to {} can exchange tensors there", size, kMaxMembers);
+            "group of {} logical devices on one card: 1 to {} can exchange tensors there", size,
+            kMaxMembers);
     for (int i = 0; i < size; ++i) ready_.push_back(make_event());
   }
 
@@ -53,7 +54,8 @@ class CopyGroup : public CollectiveGroup {
     invariant(static_cast<int>(members.size()) == size_, "copy group: {} of {} members are here",
               members.size(), size_);
     const Stream leader = members[0].stream;
-    for (const Member& member : members.subspan(1)) order(member.stream, ready_[member.index].get(), leader);
+    for (const Member& member : members.subspan(1))
+      order(member.stream, ready_[member.index].get(), leader);
     exchange(call, members, leader);
     check(cudaEventRecord(done_.get(), leader), "cudaEventRecord");
     for (const Member& member : members.subspan(1))
@@ -87,8 +89,8 @@ class CopyGroup : public CollectiveGroup {
     return pointers;
   }
 
-  void combine(DType dtype, CombineOp op, const CombineBox& box, int sources, void* const* from, int targets,
-               void* const* to, Stream stream) const {
+  void combine(DType dtype, CombineOp op, const CombineBox& box, int sources, void* const* from,
+               int targets, void* const* to, Stream stream) const {
     check(static_cast<cudaError_t>(run_combine(dtype, op, box, sources, from, targets, to, stream)),
           "run_combine");
   }
@@ -111,8 +113,8 @@ class CopyGroup : public CollectiveGroup {
     for (const Member& member : members) {
       const TensorType &whole = in(member, t).type, &part = out(member, t).type;
       if (is_empty(part.shape)) continue;
-      const CombineBox box = box_between(whole.shape, cut.dim, member.index * cut.chunk, part.shape, cut.dim,
-                                         0, part.shape);
+      const CombineBox box =
+          box_between(whole.shape, cut.dim, member.index * cut.chunk, part.shape, cut.dim, 0, part.shape);
       void* const target = out(member, t).data;
       combine(part.dtype, combine_op(call.combiner), box, size_, sources.data(), 1, &target, stream);
     }
@@ -125,8 +127,8 @@ class CopyGroup : public CollectiveGroup {
     for (const Member& member : members) {
       const TensorType &part = in(member, t).type, &whole = out(member, t).type;
       if (is_empty(part.shape)) continue;
-      const CombineBox box = box_between(part.shape, cut.dim, 0, whole.shape, cut.dim,
-                                         member.index * cut.chunk, part.shape);
+      const CombineBox box =
+          box_between(part.shape, cut.dim, 0, whole.shape, cut.dim, member.index * cut.chunk, part.shape);
       void* const source = in(member, t).data;
       combine(part.dtype, CombineOp::sum, box, 1, &source, size_, targets.data(), stream);
     }

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <exception>
 
+#include "devices.h"
 #include "discovery.h"
 
 namespace alpa::cuda {
@@ -38,6 +39,11 @@ constexpr CudaFunctions kFunctions = {
         },
     .copy_rate = [](std::int32_t device, double seconds, double* out,
                     CudaMessage* why) { return guarded(why, [&] { *out = copy_rate(device, seconds); }); },
+    .make_devices = [](DevicesRequest* request, CudaMessage* why) -> Devices* {
+      std::unique_ptr<Devices> devices;
+      guarded(why, [&] { devices = make_devices(std::move(*request)); });
+      return devices.release();
+    },
 };
 
 }  // namespace

@@ -3,10 +3,10 @@
 
 #include "alpa/base/error.h"
 #include "alpa/runtime/devices.h"
+#include "alpa/tensor/element.h"
 #include "crew.h"
 #include "device.h"
 #include "host_arenas.h"
-#include "initialize.h"
 
 namespace alpa {
 namespace {

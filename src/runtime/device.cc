@@ -7,15 +7,15 @@
 #include "alpa/ir/input.h"
 #include "alpa/runtime/kernel_call.h"
 #include "alpa/runtime/staging.h"
-#include "initialize.h"
+#include "alpa/tensor/element.h"
 
 namespace alpa {
 namespace {
 
 using Kind = Instruction::Kind;
 
-/// Elements below which a copy is not worth sharing among threads.
-constexpr std::int64_t kCopyGrain = 32 * 1024;
+/// Bytes below which clearing memory is not worth sharing among threads.
+constexpr std::int64_t kClearGrain = 128 * 1024;
 
 /// Thrown on a device that stops because another one failed.
 struct Stopped {};
@@ -238,17 +238,7 @@ void Device::run_load(const Operation& operation, const StepInputs& inputs) {
 
 void Device::run_copy(const Operation& operation, const std::byte* from) {
   const KernelTensor& to = operation.call.outputs[0];
-  const BoxCopy& box = operation.box;
-  const std::size_t size = size_of(to.type.dtype);
-  if (from == to.data) return;
-  if (box.runs() != 1)
-    return team_.parallel_for(
-        box.runs(), std::max<std::int64_t>(1, kCopyGrain / std::max<std::int64_t>(1, box.run)),
-        [&](std::int64_t begin, std::int64_t end) { box.copy(from, to.data, size, begin, end); });
-  team_.parallel_for(box.run, kCopyGrain, [&](std::int64_t begin, std::int64_t end) {
-    std::copy(from + (box.source_begin + begin) * size, from + (box.source_begin + end) * size,
-              to.data + (box.target_begin + begin) * size);
-  });
+  if (from != to.data) copy(operation.box, from, to.data, size_of(to.type.dtype), team_);
 }
 
 void Device::clear_accumulators() {
@@ -256,7 +246,7 @@ void Device::clear_accumulators() {
     const std::int64_t offset = program_.buffers[buffer].arena_offset,
                        bytes = program_.buffers[buffer].type.bytes();
     if (bytes == 0) continue;
-    team_.parallel_for(bytes, 4 * kCopyGrain, [&](std::int64_t begin, std::int64_t end) {
+    team_.parallel_for(bytes, kClearGrain, [&](std::int64_t begin, std::int64_t end) {
       std::fill(arena_ + offset + begin, arena_ + offset + end, std::byte{0});
     });
   }

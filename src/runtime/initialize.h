@@ -14,8 +14,4 @@ namespace alpa {
 void initialize(const KernelTensor& shard, const std::string& name, const Attributes& attributes,
                 std::uint64_t seed, ThreadTeam& team);
 
-/// `value` as an element of type `dtype`, rounded to nearest even, integers towards zero.
-void store_element(DType dtype, std::byte* to, double value);
-double load_element(DType dtype, const std::byte* from);
-
 }  // namespace alpa

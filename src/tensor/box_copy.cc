@@ -1,9 +1,11 @@
 // src/tensor/box_copy.cc — a box of one dense tensor into another, in contiguous runs
 #include "alpa/tensor/box_copy.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "alpa/base/error.h"
+#include "alpa/base/thread_team.h"
 
 namespace alpa {
 namespace {
@@ -85,6 +87,20 @@ void BoxCopy::copy(const std::byte* source, std::byte* target, std::size_t eleme
   const auto size = static_cast<std::int64_t>(element_bytes);
   for_each_run(begin, end, [&](std::int64_t from, std::int64_t to) {
     std::memcpy(target + to * size, source + from * size, bytes);
+  });
+}
+
+void copy(const BoxCopy& box, const std::byte* source, std::byte* target, std::size_t element_bytes,
+          ThreadTeam& team) {
+  constexpr std::int64_t kGrain = 32 * 1024;  // elements below which sharing among threads is not worth it
+  if (box.runs() != 1)
+    return team.parallel_for(
+        box.runs(), std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, box.run)),
+        [&](std::int64_t begin, std::int64_t end) { box.copy(source, target, element_bytes, begin, end); });
+  const auto size = static_cast<std::int64_t>(element_bytes);
+  team.parallel_for(box.run, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    std::memcpy(target + (box.target_begin + begin) * size, source + (box.source_begin + begin) * size,
+                static_cast<std::size_t>((end - begin) * size));
   });
 }
 

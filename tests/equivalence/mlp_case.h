@@ -35,8 +35,9 @@ using Contents = std::map<std::string, std::vector<double>>;
 /// The run on one device, whole batch at once.
 Contents run_serial(const MlpCase& model);
 
-/// The run under `spread`; checks on the way that planned peak and traffic are the measured ones.
-Contents run_spread(const MlpCase& model, const Spread& spread);
+/// The run under `spread` on devices of `backend`; checks on the way that planned peak and traffic are the
+/// measured ones.
+Contents run_spread(const MlpCase& model, const Spread& spread, const std::string& backend = "cpu");
 
 /// Largest deviation of any tensor, as a share of the largest element of the reference tensor.
 double deviation(const Contents& run, const Contents& reference);

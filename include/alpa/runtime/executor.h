@@ -26,6 +26,9 @@ struct ExecutorOptions {
   Overlap overlap = Overlap::automatic;
   bool check_finite = false;            ///< a non-finite metric is an Error naming it and the step
   std::int64_t bucket_bytes = 1 << 20;  ///< for `bucket_collectives`, per device
+  /// CUDA: every step runs instruction by instruction, so that the one that fails is named; slow. The first
+  /// step always does.
+  bool check_instructions = false;
   bool tf32 = false;  ///< CUDA: products of f32 may round their operands to TF32 (10 bits of mantissa)
 };
 

@@ -9,6 +9,8 @@
 
 namespace alpa {
 
+class ThreadTeam;
+
 using Extents = std::span<const std::int64_t>;
 
 struct BoxCopy {
@@ -57,5 +59,9 @@ struct BoxCopy {
     copy(source, target, element_bytes, 0, runs());
   }
 };
+
+/// Copies the whole box with several threads.
+void copy(const BoxCopy& box, const std::byte* source, std::byte* target, std::size_t element_bytes,
+          ThreadTeam& team);
 
 }  // namespace alpa

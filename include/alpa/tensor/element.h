@@ -1,0 +1,13 @@
+#pragma once
+/// One element of a tensor in host memory, whatever its type.
+#include <cstddef>
+
+#include "alpa/base/dtype.h"
+
+namespace alpa {
+
+/// `value` as an element of type `dtype`, rounded to nearest even, integers towards zero.
+void store_element(DType dtype, std::byte* to, double value);
+double load_element(DType dtype, const std::byte* from);
+
+}  // namespace alpa

@@ -1,0 +1,14 @@
+#pragma once
+/// Devices of the runtime's seam on CUDA cards.
+#include <memory>
+
+#include "alpa/runtime/devices.h"
+
+namespace alpa::cuda {
+
+/// One device per card if there are enough cards, exchanging tensors through NCCL; else all of them on the
+/// first card as logical devices, exchanging tensors by copies. Throws Error naming the instruction that no
+/// kernel was found for, or what CUDA says.
+std::unique_ptr<Devices> make_devices(DevicesRequest request);
+
+}  // namespace alpa::cuda

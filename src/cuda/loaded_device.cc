@@ -1,0 +1,153 @@
+#include "loaded_device.h"
+
+#include "alpa/base/error.h"
+#include "alpa/base/thread_team.h"
+#include "alpa/ir/input.h"
+#include "alpa/runtime/kernel_call.h"
+#include "kernels/cuda/copy.h"
+#include "kernels/cuda/random.h"
+#include "status.h"
+
+namespace alpa::cuda {
+namespace {
+
+using Kind = Instruction::Kind;
+
+static_assert(sizeof(StepContext) == sizeof(RandomStep) &&
+                  offsetof(StepContext, seed) == offsetof(RandomStep, seed) &&
+                  offsetof(StepContext, step) == offsetof(RandomStep, step) &&
+                  offsetof(StepContext, micro_batch) == offsetof(RandomStep, micro_batch),
+              "random kernels read the step's context");
+
+void check_launch(Status status, const char* call) { check(static_cast<cudaError_t>(status), call); }
+
+/// The part of the operand that lies where the result lies.
+Launch load_copy(const KernelCall& call) {
+  const KernelTensor &from = call.inputs[0], &to = call.outputs[0];
+  const int rank = to.type.rank();
+  Shape x_stride(rank, 1), y_stride(rank, 1);
+  for (int d = rank - 1; d > 0; --d) {
+    x_stride[d - 1] = x_stride[d] * from.type.shape[d];
+    y_stride[d - 1] = y_stride[d] * to.type.shape[d];
+  }
+  std::int64_t begin = 0;
+  for (int d = 0; d < rank; ++d) begin += (to.offset[d] - from.offset[d]) * x_stride[d];
+  CopyLaunch copy;
+  require(plan_copy(copy, static_cast<int>(size_of(to.type.dtype)), rank, to.type.shape.data(),
+                    x_stride.data(), y_stride.data(), begin),
+          "copy of {}: the kernel walks {} dimensions at most", to_string(to.type), kMaxDims);
+  return [copy](const KernelCall& ready, Stream stream) {
+    if (ready.inputs[0].data != ready.outputs[0].data)
+      check_launch(run_copy(copy, ready.inputs[0].data, ready.outputs[0].data, stream), "run_copy");
+  };
+}
+
+Launch load_fill(double value) {
+  return [value](const KernelCall& call, Stream stream) {
+    const KernelTensor& y = call.outputs[0];
+    check_launch(run_fill(y.data, y.type.dtype, y.type.elements(), value, stream), "run_fill");
+  };
+}
+
+}  // namespace
+
+LoadedDevice::LoadedDevice(const SpmdProgram& program, DeviceProgram device, const Card& card)
+    : program_(program),
+      device_(std::move(device)),
+      card_(card),
+      staging_(staging_layout(device_, program)),
+      compute_(make_stream()),
+      communication_(make_stream()),
+      compute_done_(make_event()),
+      communication_done_(make_event()),
+      accumulate_(load_list(device_.accumulate)),
+      apply_(load_list(device_.apply)) {}
+
+std::vector<Operation> LoadedDevice::load_list(const std::vector<Instruction>& list) {
+  std::vector<Operation> operations;
+  for (const Instruction& instruction : list) try {
+      operations.push_back(load(instruction));
+    } catch (const Error& error) {
+      fail("{}: {}", to_string(StepPlace{device_.rank, &instruction}, device_, program_), error.what());
+    }
+  return operations;
+}
+
+Operation LoadedDevice::load(const Instruction& instruction) {
+  Operation operation;
+  operation.instruction = &instruction;
+  operation.call = tensors_of(device_, instruction);
+  switch (instruction.kind) {
+    case Kind::compute: {
+      const Node& node = program_.graph.nodes[instruction.node];
+      const Load load_kernel = find_kernel(*node.op);
+      require(load_kernel != nullptr, "operator {} has no CUDA kernel", node.op->name);
+      operation.call.attributes = &node.attributes;
+      operation.launch = load_kernel(*node.op, operation.call, card_);
+      break;
+    }
+    case Kind::load: {
+      const int input = loaded_input(program_, instruction);
+      operation.staged = staging_.of_input[input];
+      operation.sliced = program_.graph.inputs[input].kind == InputKind::batch;
+      break;
+    }
+    case Kind::copy: operation.launch = load_copy(operation.call); break;
+    case Kind::fill: operation.launch = load_fill(instruction.value); break;
+    case Kind::start:
+      operation.done = make_event();
+      communicates_ = true;
+      break;
+    case Kind::collective:
+    case Kind::wait: break;
+  }
+  return operation;
+}
+
+std::byte* LoadedDevice::address(std::byte* arena, int buffer) const {
+  const std::int64_t offset = device_.buffers[buffer].arena_offset;
+  return offset >= 0 ? arena + offset : nullptr;
+}
+
+void LoadedDevice::place(std::byte* arena, int slot) {
+  arena_ = arena;
+  slot_ = address(arena, device_.staging) + slot * staging_.bytes;
+  for (auto* list : {&accumulate_, &apply_})
+    for (Operation& operation : *list) {
+      const Instruction& instruction = *operation.instruction;
+      KernelCall& call = operation.call;
+      for (std::size_t i = 0; i < call.inputs.size(); ++i)
+        call.inputs[i].data = address(arena, instruction.inputs[i]);
+      for (std::size_t i = 0; i < call.outputs.size(); ++i)
+        call.outputs[i].data = address(arena, instruction.outputs[i]);
+      if (instruction.workspace >= 0) call.workspace = address(arena, instruction.workspace);
+    }
+}
+
+void LoadedDevice::join(Stream origin) const {
+  if (compute() != origin) order(compute(), compute_done_.get(), origin);
+  if (communicates()) order(communication(), communication_done_.get(), origin);
+}
+
+void LoadedDevice::queue_clearing() const {
+  for (int buffer : device_.zeroed)
+    if (const std::int64_t bytes = device_.buffers[buffer].type.bytes(); bytes > 0)
+      check(cudaMemsetAsync(address(arena_, buffer), 0, bytes, compute()), "cudaMemsetAsync");
+}
+
+void LoadedDevice::queue(Operation& operation, int micro_batch) const {
+  if (operation.instruction->kind == Kind::load) return queue_load(operation, micro_batch);
+  // The contexts of the step are the first thing in the staging buffer.
+  operation.call.step = reinterpret_cast<const StepContext*>(slot_) + micro_batch;
+  operation.launch(operation.call, compute());
+}
+
+void LoadedDevice::queue_load(const Operation& operation, int micro_batch) const {
+  const KernelTensor& to = operation.call.outputs[0];
+  const std::int64_t bytes = to.type.bytes();
+  if (bytes == 0) return;
+  const std::byte* from = slot_ + operation.staged + (operation.sliced ? micro_batch * bytes : 0);
+  check(cudaMemcpyAsync(to.data, from, bytes, cudaMemcpyDeviceToDevice, compute()), "cudaMemcpyAsync");
+}
+
+}  // namespace alpa::cuda

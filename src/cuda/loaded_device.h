@@ -1,0 +1,68 @@
+#pragma once
+/// One logical device: its program as kernels that are ready to be queued on its two streams.
+#include <vector>
+
+#include "alpa/runtime/devices.h"
+#include "alpa/runtime/staging.h"
+#include "handles.h"
+#include "kernel.h"
+
+namespace alpa::cuda {
+
+/// One instruction, ready to be queued.
+struct Operation {
+  const Instruction* instruction = nullptr;
+  Launch launch;                ///< compute, copy and fill
+  KernelCall call;              ///< tensors of every kind of instruction
+  std::int64_t staged = -1;     ///< load: offset in a step's part of the staging buffer
+  bool sliced = false;          ///< load: every micro-batch has its own part
+  int group = -1, member = -1;  ///< collective and start: set by the step queue, as is
+  int meeting = 0;              ///< how many collectives of the group came before in this step
+  EventHandle done;             ///< start: the collective is over
+};
+
+class LoadedDevice {
+ public:
+  /// Loads every kernel on `card`. Throws Error naming the instruction of what can't be loaded.
+  LoadedDevice(const SpmdProgram& program, DeviceProgram device, const Card& card);
+
+  const DeviceProgram& program() const { return device_; }
+  const StagingLayout& staging() const { return staging_; }
+  const Card& card() const { return card_; }
+  Stream compute() const { return compute_.get(); }
+  Stream communication() const { return communication_.get(); }
+  /// True if the program starts collectives on the communication stream.
+  bool communicates() const { return communicates_; }
+  /// What is queued on `origin` from now on waits for both streams.
+  void join(Stream origin) const;
+  std::vector<Operation>& accumulate() { return accumulate_; }
+  std::vector<Operation>& apply() { return apply_; }
+  int micro_batches() const { return accumulate_.empty() ? 0 : program_.graph.num_micro_batches; }
+
+  /// Points every call into `arena`, and loads into part `slot` of the staging buffer there.
+  void place(std::byte* arena, int slot);
+  std::byte* address(std::byte* arena, int buffer) const;
+  std::byte* placed_address(int buffer) const { return address(arena_, buffer); }
+
+  /// Queues clearing the accumulators.
+  void queue_clearing() const;
+  /// Queues a load, compute, copy or fill.
+  void queue(Operation& operation, int micro_batch) const;
+
+ private:
+  std::vector<Operation> load_list(const std::vector<Instruction>& list);
+  Operation load(const Instruction& instruction);
+  void queue_load(const Operation& operation, int micro_batch) const;
+
+  const SpmdProgram& program_;
+  DeviceProgram device_;
+  Card card_;
+  StagingLayout staging_;
+  StreamHandle compute_, communication_;
+  EventHandle compute_done_, communication_done_;
+  bool communicates_ = false;
+  std::vector<Operation> accumulate_, apply_;
+  std::byte *arena_ = nullptr, *slot_ = nullptr;
+};
+
+}  // namespace alpa::cuda

@@ -1,0 +1,17 @@
+#pragma once
+/// Arenas, and what to say when there is no memory for one.
+#include "handles.h"
+#include "kernel.h"
+
+namespace alpa {
+struct DeviceProgram;
+struct SpmdProgram;
+}  // namespace alpa
+
+namespace alpa::cuda {
+
+/// The arena of a device on the current card. Throws Error naming what was asked for, what is free, and the
+/// largest tensors.
+DeviceBlock allocate_arena(const SpmdProgram& program, const DeviceProgram& device, const Card& card);
+
+}  // namespace alpa::cuda

@@ -1,0 +1,217 @@
+#include "step_queue.h"
+
+#include <algorithm>
+
+#include "alpa/base/error.h"
+#include "status.h"
+
+namespace alpa::cuda {
+namespace {
+
+using Kind = Instruction::Kind;
+
+void wait_for(Stream stream) { check(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
+
+comm::Operation counted_as(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce: return comm::Operation::all_reduce;
+    case CollectiveKind::reduce_scatter: return comm::Operation::reduce_scatter;
+    case CollectiveKind::all_gather: return comm::Operation::all_gather;
+    case CollectiveKind::all_to_all: return comm::Operation::all_to_all;
+  }
+  bug("unknown collective");
+}
+
+/// Bytes that a ring's formula is about: the operands, for all_gather the results.
+std::int64_t payload_bytes(const Operation& operation) {
+  const bool gathers = operation.instruction->call.kind == CollectiveKind::all_gather;
+  std::int64_t bytes = 0;
+  for (const KernelTensor& tensor : gathers ? operation.call.outputs : operation.call.inputs)
+    bytes += tensor.type.bytes();
+  return bytes;
+}
+
+}  // namespace
+
+StepQueue::StepQueue(const SpmdProgram& program, LoadedDevices& devices, const MakeGroup& make_group)
+    : program_(program), devices_(devices), cursors_(devices.size()) {
+  for (int rank = 0; rank < static_cast<int>(devices_.size()); ++rank)
+    for (auto* list : {&devices_[rank]->accumulate(), &devices_[rank]->apply()})
+      for (Operation& operation : *list)
+        if (operation.instruction->kind == Kind::collective || operation.instruction->kind == Kind::start)
+          join(rank, operation, make_group);
+}
+
+void StepQueue::join(int rank, Operation& operation, const MakeGroup& make_group) {
+  const std::vector<int>& ranks = operation.instruction->call.group;
+  const bool overlapped = operation.instruction->kind == Kind::start;
+  auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& known) {
+    return known.ranks == ranks && known.overlapped == overlapped;
+  });
+  if (group == groups_.end()) {
+    const std::size_t size = ranks.size();
+    group = groups_.insert(group, {ranks, overlapped, make_group(ranks), 0, {}, {}, {}});
+    group->waiting.resize(size);
+    group->arrivals.resize(size);
+    group->counts.resize(size);
+  }
+  operation.group = static_cast<int>(group - groups_.begin());
+  operation.member = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
+
+void StepQueue::rewind() {
+  for (Group& group : groups_) {
+    group.met = 0;
+    for (auto& waiting : group.waiting) waiting.clear();
+    std::fill(group.arrivals.begin(), group.arrivals.end(), 0);
+    std::fill(group.counts.begin(), group.counts.end(), comm::Counts{});
+  }
+  for (std::size_t rank = 0; rank < cursors_.size(); ++rank)
+    cursors_[rank] = {0, devices_[rank]->micro_batches() == 0, false, 0};
+}
+
+void StepQueue::queue(bool checked) {
+  rewind();
+  const int n = static_cast<int>(devices_.size());
+  for (const auto& device : devices_) {
+    check(cudaSetDevice(device->card().ordinal), "cudaSetDevice");
+    device->queue_clearing();
+  }
+  for (bool done = false, moved = true; !done;) {
+    invariant(moved, "the devices' programs do not meet: every one waits for another in a collective");
+    done = true, moved = false;
+    for (int rank = 0; rank < n; ++rank) {
+      moved = advance(rank, checked) || moved;
+      done = done && at_end(rank);
+    }
+  }
+}
+
+std::vector<Operation>& StepQueue::list_of(int rank) {
+  return cursors_[rank].applies ? devices_[rank]->apply() : devices_[rank]->accumulate();
+}
+
+bool StepQueue::at_end(int rank) const {
+  const Cursor& cursor = cursors_[rank];
+  return cursor.applies && cursor.at == devices_[rank]->apply().size();
+}
+
+/// Queues what `rank` has to do until it waits for others. Returns true if there was something.
+bool StepQueue::advance(int rank, bool checked) {
+  check(cudaSetDevice(devices_[rank]->card().ordinal), "cudaSetDevice");
+  Cursor& cursor = cursors_[rank];
+  bool moved = false;
+  while (!at_end(rank)) {
+    std::vector<Operation>& list = list_of(rank);
+    if (cursor.at == list.size()) {
+      cursor.applies = ++cursor.micro_batch == devices_[rank]->micro_batches();
+      cursor.at = 0;
+      if (cursor.applies) cursor.micro_batch = 0;
+      continue;
+    }
+    const bool arrived = cursor.arrived;
+    if (!pass(rank, list[cursor.at], checked)) return moved || cursor.arrived != arrived;
+    cursor.arrived = false;
+    ++cursor.at;
+    moved = true;
+  }
+  return moved;
+}
+
+/// Queues one operation. Returns false if others must come first.
+bool StepQueue::pass(int rank, Operation& operation, bool checked) {
+  LoadedDevice& device = *devices_[rank];
+  Cursor& cursor = cursors_[rank];
+  switch (operation.instruction->kind) {
+    case Kind::collective:
+      if (!cursor.arrived) arrive(rank, operation, checked);
+      cursor.arrived = true;
+      return groups_[operation.group].met > operation.meeting;
+    case Kind::start:
+      at_place(rank, operation,
+               [&] { order(device.compute(), operation.done.get(), device.communication()); });
+      arrive(rank, operation, checked);
+      return true;
+    case Kind::wait: {
+      const Operation& started = list_of(rank)[operation.instruction->awaits];
+      if (groups_[started.group].met <= started.meeting) return false;
+      at_place(rank, operation, [&] {
+        check(cudaStreamWaitEvent(device.compute(), started.done.get(), 0), "cudaStreamWaitEvent");
+      });
+      return true;
+    }
+    default:
+      at_place(rank, operation, [&] {
+        device.queue(operation, cursor.micro_batch);
+        if (checked) wait_for(device.compute());
+      });
+      return true;
+  }
+}
+
+void StepQueue::arrive(int rank, Operation& operation, bool checked) {
+  Group& group = groups_[operation.group];
+  operation.meeting = group.arrivals[operation.member]++;
+  group.waiting[operation.member].push_back(&operation);
+  const bool complete = std::none_of(group.waiting.begin(), group.waiting.end(),
+                                     [](const auto& waiting) { return waiting.empty(); });
+  if (complete) at_place(rank, operation, [&] { meet(group, checked); });
+}
+
+/// Queues the oldest collective of a group to which all members have come.
+void StepQueue::meet(Group& group, bool checked) {
+  std::vector<Member> members;
+  std::vector<Operation*> operations;
+  for (std::size_t m = 0; m < group.ranks.size(); ++m) {
+    Operation* operation = group.waiting[m].front();
+    group.waiting[m].pop_front();
+    LoadedDevice& device = *devices_[group.ranks[m]];
+    members.push_back({static_cast<int>(m), group.overlapped ? device.communication() : device.compute(),
+                       &operation->call});
+    operations.push_back(operation);
+    comm::Count& count = group.counts[m][static_cast<int>(counted_as(operation->instruction->call.kind))];
+    ++count.calls;
+    count.payload_bytes += payload_bytes(*operation);
+  }
+  group.collectives->queue(operations[0]->instruction->call, members);
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    if (group.overlapped)
+      check(cudaEventRecord(operations[m]->done.get(), members[m].stream), "cudaEventRecord");
+    if (checked) wait_for(members[m].stream);
+  }
+  ++group.met;
+}
+
+template <class Body>
+void StepQueue::at_place(int rank, const Operation& operation, Body&& body) const {
+  const auto place = [&] {
+    return to_string(StepPlace{rank, operation.instruction, cursors_[rank].micro_batch},
+                     devices_[rank]->program(), program_);
+  };
+  try {
+    body();
+  } catch (const Bug& error) {
+    bug("{}: {}", place(), error.what());
+  } catch (const std::exception& error) {
+    fail("{}: {}", place(), error.what());
+  }
+}
+
+void StepQueue::check_health() {
+  for (Group& group : groups_) group.collectives->check_health();
+}
+
+void StepQueue::abort() noexcept {
+  for (Group& group : groups_) group.collectives->abort();
+}
+
+std::vector<std::pair<int, comm::Counts>> StepQueue::counts(int rank) const {
+  std::vector<std::pair<int, comm::Counts>> counts;
+  for (const Group& group : groups_)
+    for (std::size_t m = 0; m < group.ranks.size(); ++m)
+      if (group.ranks[m] == rank)
+        counts.emplace_back(static_cast<int>(group.ranks.size()), group.counts[m]);
+  return counts;
+}
+
+}  // namespace alpa::cuda

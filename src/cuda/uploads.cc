@@ -1,0 +1,95 @@
+#include "uploads.h"
+
+#include <algorithm>
+
+#include "alpa/ir/input.h"
+#include "alpa/runtime/kernel_call.h"
+#include "alpa/runtime/staging.h"
+#include "alpa/tensor/element.h"
+#include "alpa/tensor/kernel.h"
+#include "status.h"
+
+namespace alpa::cuda {
+namespace {
+
+/// Threads that pack: memory is busy with fewer than a large machine has.
+constexpr int kPackingThreads = 8;
+
+std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+}  // namespace
+
+Uploads::Uploads(const SpmdProgram& program, const LoadedDevices& devices)
+    : program_(program), devices_(devices), team_(std::min(kPackingThreads, usable_cores())) {
+  for (std::size_t rank = 0; rank < devices.size(); ++rank) plan(static_cast<int>(rank));
+  pinned_ = allocate_pinned(kStagedSteps * slot_bytes_);
+}
+
+void Uploads::plan(int rank) {
+  const LoadedDevice& device = *devices_[rank];
+  const StagingLayout& layout = device.staging();
+  headers_.push_back(slot_bytes_);
+  transfers_.push_back({{slot_bytes_, 0, layout.header_bytes}});
+  slot_bytes_ += aligned(layout.header_bytes);
+  std::vector<int> seen;
+  for (const auto* list : {&device.program().accumulate, &device.program().apply})
+    for (const Instruction& instruction : *list) {
+      if (instruction.kind != Instruction::Kind::load) continue;
+      const int input = loaded_input(program_, instruction);
+      if (program_.graph.inputs[input].kind != InputKind::batch) continue;
+      if (std::find(seen.begin(), seen.end(), input) != seen.end()) continue;
+      seen.push_back(input);
+      const KernelTensor part = kernel_tensor(device.program(), instruction.outputs[0]);
+      const std::int64_t bytes = part.type.bytes() * program_.graph.num_micro_batches;
+      if (bytes > 0) transfers_[rank].push_back({place_piece(input, part), layout.of_input[input], bytes});
+    }
+}
+
+/// Where the piece lies in a slot; devices that need the same share it.
+std::int64_t Uploads::place_piece(int input, const KernelTensor& part) {
+  for (const Piece& piece : pieces_)
+    if (piece.input == input && piece.offset == part.offset && piece.type == part.type) return piece.at;
+  Piece piece{input, part.offset, part.type, {}, 0, slot_bytes_};
+  piece.box = BoxCopy::make(part.global_shape, part.offset, part.type.shape, Shape(part.offset.size(), 0),
+                            part.type.shape);
+  piece.micro_batch_stride = TensorType{part.type.dtype, part.global_shape}.bytes();
+  slot_bytes_ += aligned(part.type.bytes() * program_.graph.num_micro_batches);
+  pieces_.push_back(std::move(piece));
+  return pieces_.back().at;
+}
+
+void Uploads::pack(const StepInputs& inputs, int slot) {
+  std::byte* const begin = static_cast<std::byte*>(pinned_.get()) + slot * slot_bytes_;
+  for (std::size_t rank = 0; rank < devices_.size(); ++rank)
+    pack_header(inputs, static_cast<int>(rank), begin + headers_[rank]);
+  for (const Piece& piece : pieces_)
+    for (int m = 0; m < program_.graph.num_micro_batches; ++m)
+      copy(piece.box, inputs.batch[piece.input] + m * piece.micro_batch_stride,
+           begin + piece.at + m * piece.type.bytes(), size_of(piece.type.dtype), team_);
+}
+
+void Uploads::pack_header(const StepInputs& inputs, int rank, std::byte* header) const {
+  auto* contexts = reinterpret_cast<StepContext*>(header);
+  for (int m = 0; m < program_.graph.num_micro_batches; ++m) contexts[m] = {inputs.seed, inputs.step, m};
+  const StagingLayout& layout = devices_[rank]->staging();
+  for (std::size_t i = 0; i < program_.graph.inputs.size(); ++i) {
+    const Input& input = program_.graph.inputs[i];
+    if (input.kind == InputKind::scalar && layout.of_input[i] >= 0)
+      store_element(program_.graph.type(input.value).dtype, header + layout.of_input[i], inputs.scalars[i]);
+  }
+}
+
+void Uploads::queue(int slot, const DeviceMemory& memory, const std::vector<Stream>& streams) const {
+  const std::byte* const begin = static_cast<const std::byte*>(pinned_.get()) + slot * slot_bytes_;
+  for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
+    const LoadedDevice& device = *devices_[rank];
+    std::byte* const staging =
+        device.address(memory.arenas[rank], device.program().staging) + slot * device.staging().bytes;
+    check(cudaSetDevice(device.card().ordinal), "cudaSetDevice");
+    for (const Transfer& t : transfers_[rank])
+      check(cudaMemcpyAsync(staging + t.to, begin + t.from, t.bytes, cudaMemcpyHostToDevice, streams[rank]),
+            "cudaMemcpyAsync");
+  }
+}
+
+}  // namespace alpa::cuda

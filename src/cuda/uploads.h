@@ -1,0 +1,50 @@
+#pragma once
+/// The way of a step's inputs to the devices: packed into pinned memory by the host, then copied into the
+/// staging buffers while the step before still runs.
+#include <vector>
+
+#include "alpa/base/thread_team.h"
+#include "alpa/runtime/devices.h"
+#include "alpa/tensor/box_copy.h"
+#include "step_queue.h"
+
+namespace alpa::cuda {
+
+class Uploads {
+ public:
+  Uploads(const SpmdProgram& program, const LoadedDevices& devices);
+
+  /// Packs the inputs for part `slot` of the staging buffers. That part's last upload must be over.
+  void pack(const StepInputs& inputs, int slot);
+  /// Queues the copies into `memory` on `streams` (per rank).
+  void queue(int slot, const DeviceMemory& memory, const std::vector<Stream>& streams) const;
+
+ private:
+  /// What one or several devices need of a batch input: a box of every micro-batch, one after the other.
+  struct Piece {
+    int input = -1;
+    Shape offset;
+    TensorType type;  ///< of one micro-batch's part
+    BoxCopy box;
+    std::int64_t micro_batch_stride = 0;  ///< bytes of the whole array
+    std::int64_t at = 0;                  ///< in a slot of the pinned memory
+  };
+  struct Transfer {
+    std::int64_t from = 0, to = 0, bytes = 0;  ///< in a slot of pinned memory, of the staging buffer
+  };
+
+  void plan(int rank);
+  std::int64_t place_piece(int input, const KernelTensor& part);
+  void pack_header(const StepInputs& inputs, int rank, std::byte* slot) const;
+
+  const SpmdProgram& program_;
+  const LoadedDevices& devices_;
+  std::vector<Piece> pieces_;
+  std::vector<std::int64_t> headers_;             ///< per rank: where its header lies in a slot
+  std::vector<std::vector<Transfer>> transfers_;  ///< per rank
+  std::int64_t slot_bytes_ = 0;
+  PinnedBlock pinned_;
+  ThreadTeam team_;
+};
+
+}  // namespace alpa::cuda
