@@ -1,4 +1,4 @@
-// alpa-mlp: trains a multi-layer perceptron on CPU devices and reports what the plan promised and what was
+// alpa-mlp: trains a multi-layer perceptron on CPU or CUDA devices and reports what the plan promised and what was
 // measured.
 #include <string_view>
 
@@ -49,7 +49,7 @@ MlpFlags read_flags(int argc, char** argv) {
           "--dim, --hidden-factor, --layers, --steps and --batch must be at least 1, --epochs at least 0");
   require(!flags.plan_only || (!flags.compare && flags.load_plan.empty()),
           "--plan-only runs nothing: it can't be combined with --compare or --load-plan");
-  if (!flags.plan_only) fmt::print("backend     {}\n", choose_backend(flags.backend));
+  if (!flags.plan_only) fmt::print("backend     {}\n", choose_backend(flags.backend).line);
   return flags;
 }
 
@@ -166,7 +166,7 @@ std::string comparison_text(const MlpFlags& flags, const Task& task) {
 
 void run_demo(const MlpFlags& flags) {
   const Task task = make_task(flags);
-  fmt::print("Training {} for {} epochs on {} CPU devices with the {} plan.\n", flags.data, flags.epochs,
+  fmt::print("Training {} for {} epochs on {} devices with the {} plan.\n", flags.data, flags.epochs,
              flags.devices, flags.method == "shard" ? "automatic" : flags.method);
   const Run run = train_and_report(flags, task);
   fmt::print(

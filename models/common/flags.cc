@@ -26,11 +26,22 @@ void add(CLI::App& app, const Flag& flag) {
   std::visit(add_option, flag.target);
 }
 
+/// "2 x NVIDIA H200, CUDA 13.0, driver for 13.1".
+std::string cuda_text(const CudaSupport& cuda) {
+  CudaDevice card{};
+  CudaVersions versions{};
+  CudaMessage why{};
+  require(cuda.functions->device(0, &card, &why) == 0 && cuda.functions->versions(&versions, &why) == 0,
+          "--backend: {}", why.text);
+  return fmt::format("{} x {}, CUDA {}, driver for {}", cuda.devices, card.name, versions.runtime,
+                     versions.driver);
+}
+
 }  // namespace
 
 std::vector<Flag> rows_of(CommonFlags& f) {
   return {
-      {"--devices", &f.devices, "CPU devices of this process"},
+      {"--devices", &f.devices, "devices of this process: CPU threads, GPUs, or parts of one GPU"},
       {"--backend", &f.backend, "what runs the steps: cpu, cuda or auto"},
       {"--mesh", &f.mesh, "logical mesh, e.g. 1x8 or 2x4; auto tries all"},
       {"--method", &f.method, "serial, data, zero2, zero3 or shard (automatic)"},
@@ -44,6 +55,7 @@ std::vector<Flag> rows_of(CommonFlags& f) {
       {"--memory-budget", &f.memory_budget, "bytes a device may use"},
       {"--compare", &f.compare, "run on one device too and report the largest difference of a parameter"},
       {"--plan-only", &f.plan_only, "plan and report, run nothing"},
+      {"--tf32", &f.tf32, "CUDA: let products of f32 round their operands to TF32"},
       {"--explain", &f.explain, "print why this plan was chosen"},
       {"--save-plan", &f.save_plan, "write the plan to this file"},
       {"--load-plan", &f.load_plan, "take the plan from this file instead of solving for one"},
@@ -69,7 +81,7 @@ Cluster make_cluster(const CommonFlags& flags) {
   require_at_least("--devices", flags.devices, 1);
   require(flags.devices <= 1024, "--devices is {}; at most 1024 (describe larger machines with --cluster)",
           flags.devices);
-  return Cluster::local(static_cast<int>(flags.devices));
+  return Cluster::local(static_cast<int>(flags.devices), choose_backend(flags.backend).name);
 }
 
 Method make_method(const CommonFlags& flags, const std::string& name) {
@@ -82,6 +94,7 @@ Method make_method(const CommonFlags& flags, const std::string& name) {
       options.mesh_shape = parse_mesh_shape(flags.mesh);
     options.memory_budget_bytes = flags.memory_budget;
     options.dump_dir = flags.dump;
+    options.executor.tf32 = flags.tf32;
   };
   std::visit(set, method);
   return method;
@@ -94,18 +107,17 @@ Optimizer make_optimizer(const CommonFlags& flags) {
   fail("--optimizer is '{}'; it must be adam or sgd", flags.optimizer);
 }
 
-std::string choose_backend(const std::string& backend,
-                           const std::function<const CudaSupport&()>& cuda_support) {
-  if (backend == "cpu") return "cpu (--backend cpu)";
-  if (backend == "auto")
-    return "cpu (--backend auto: this version runs steps on the CPU alone; `alpa doctor` lists GPUs)";
-  require(backend == "cuda", "--backend is '{}'; it must be auto, cpu or cuda", backend);
+Backend choose_backend(const std::string& backend,
+                       const std::function<const CudaSupport&()>& cuda_support) {
+  if (backend == "cpu") return {"cpu", "cpu (--backend cpu)"};
+  require(backend == "cuda" || backend == "auto", "--backend is '{}'; it must be auto, cpu or cuda",
+          backend);
   const CudaSupport& cuda = cuda_support();
-  require(cuda.usable(), "--backend cuda: {}", cuda.reason);
-  fail(
-      "--backend cuda: this version can plan for CUDA clusters and checks its kernels there, but has no "
-      "CUDA "
-      "executor yet; run with --backend cpu");
+  if (!cuda.usable()) {
+    require(backend == "auto", "--backend cuda: {}", cuda.reason);
+    return {"cpu", fmt::format("cpu ({})", cuda.reason)};
+  }
+  return {"cuda", fmt::format("cuda ({}; {})", cuda_text(cuda), cuda.path)};
 }
 
 int run_program(const char* name, int (*body)(int argc, char** argv), int argc, char** argv) {

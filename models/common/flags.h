@@ -29,7 +29,7 @@ struct CommonFlags {
   double learning_rate = 1e-3;
   std::string cluster;
   std::optional<std::int64_t> memory_budget;
-  bool compare = false, plan_only = false, explain = false;
+  bool compare = false, plan_only = false, explain = false, tf32 = false;
   std::string save_plan, load_plan, dump, json;
 };
 
@@ -44,11 +44,15 @@ alpa::Cluster make_cluster(const CommonFlags& flags);
 alpa::Method make_method(const CommonFlags& flags, const std::string& method);
 alpa::Optimizer make_optimizer(const CommonFlags& flags);
 
-/// The backend of a run and why, in one line: "cpu (…)". Throws Error if `backend` is none of auto, cpu and
-/// cuda, or is cuda, with what is missing. `cuda_support` is asked only for cuda.
-std::string choose_backend(
-    const std::string& backend,
-    const std::function<const alpa::CudaSupport&()>& cuda_support = alpa::cuda_support);
+/// What runs the steps, and why in one line: "cpu (--backend cpu)".
+struct Backend {
+  std::string name, line;
+};
+
+/// `backend` as the user gave it: auto is CUDA where there is a device, else the CPU. Throws Error if it is
+/// none of auto, cpu and cuda, or is cuda, with what is missing. `cuda_support` is not asked for cpu.
+Backend choose_backend(const std::string& backend,
+                       const std::function<const alpa::CudaSupport&()>& cuda_support = alpa::cuda_support);
 
 /// Runs `body`; a mistake of the user becomes one line on stderr and exit status 2, a bug of ours status 3.
 int run_program(const char* name, int (*body)(int argc, char** argv), int argc, char** argv);

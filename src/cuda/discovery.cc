@@ -121,6 +121,9 @@ CudaDevice device(std::int32_t index) {
   device.multiprocessors = properties.multiProcessorCount;
   device.l2_bytes = properties.l2CacheSize;
   device.clock_hertz = attribute(cudaDevAttrClockRate, index) * 1000;
+  // kHz, twice per clock, and bits.
+  device.memory_bytes_per_second = 2 * attribute(cudaDevAttrMemoryClockRate, index) * 1000 *
+                                   (attribute(cudaDevAttrGlobalMemoryBusWidth, index) / 8);
   check(cudaSetDevice(index), "cudaSetDevice");
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");

@@ -8,7 +8,9 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/thread_team.h"
+#include "alpa/device/cuda_library.h"
 #include "alpa/mesh/sharding_spec.h"
+#include "cuda_cluster.h"
 
 namespace alpa {
 namespace {
@@ -58,10 +60,30 @@ Link slower(const Link& a, const Link& b) {
           std::max(a.beta_seconds_per_byte, b.beta_seconds_per_byte)};
 }
 
+Cluster local_cuda(int n) {
+  const CudaSupport& cuda = cuda_support();
+  require(cuda.usable(), "Cluster::local: {}", cuda.reason);
+  CudaMessage why{};
+  CudaDevice card{};
+  CudaLink link{};
+  require(cuda.functions->device(0, &card, &why) == 0, "Cluster::local: {}", why.text);
+  if (cuda.devices > 1)
+    require(cuda.functions->link(0, 1, &link, &why) == 0, "Cluster::local: {}", why.text);
+  return cuda_cluster(n, cuda.devices, card, link.peer != 0);
+}
+
 }  // namespace
 
-Cluster Cluster::local(int n) {
+Cluster Cluster::local() {
+  const CudaSupport& cuda = cuda_support();
+  return cuda.usable() ? local(cuda.devices, "cuda") : local(1);
+}
+
+Cluster Cluster::local(int n, const std::string& backend) {
   require(n >= 1, "Cluster::local: {} devices; ask for at least 1", n);
+  if (backend == "cuda") return local_cuda(n);
+  require(backend == "cpu", "Cluster::local: backend \"{}\" is unknown; known are \"cpu\" and \"cuda\"",
+          backend);
   const int cores = usable_cores();
   const double share = cores_of_device(cores, n);
   Cluster cluster;

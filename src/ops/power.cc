@@ -53,8 +53,8 @@ const OpDef ops::rsqrt = {
 };
 
 Value pow(Value x, Value y) {
-  const std::optional<double> exponent = y ? ops::constant_of(y) : std::nullopt;
-  if (x && y.rank() == 0 && y.dtype() == x.dtype() && is_floating(x.dtype())) {
+  if (x && y && y.rank() == 0 && y.dtype() == x.dtype() && is_floating(x.dtype())) {
+    const double exponent = ops::constant_of(y).value_or(0);
     if (exponent == 1) return x;
     if (exponent == 2) return square(x);
   }

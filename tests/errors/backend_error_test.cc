@@ -1,8 +1,8 @@
 // --backend of the example programs: what runs, why, and every reason why CUDA does not.
 #include <doctest/doctest.h>
 
-#include "support/error_text.h"
 #include "models/common/flags.h"
+#include "support/error_text.h"
 
 using namespace alpa;
 using namespace alpa::testing;
@@ -10,10 +10,9 @@ using models::choose_backend;
 
 namespace {
 
-/// The error of --backend cuda where the library finds so many devices, or the reason for none.
-std::string cuda_error(std::int32_t devices, const std::string& reason) {
+/// The error of --backend cuda where there is no device for this reason.
+std::string cuda_error(const std::string& reason) {
   CudaSupport support;
-  support.devices = devices;
   support.reason = reason;
   return error_of([&] { choose_backend("cuda", [&]() -> const CudaSupport& { return support; }); });
 }
@@ -26,10 +25,41 @@ const CudaSupport& not_asked() {
 
 }  // namespace
 
-TEST_CASE("cpu and auto run on the CPU, say why, and do not look for CUDA") {
-  CHECK(choose_backend("cpu", not_asked) == "cpu (--backend cpu)");
-  CHECK(choose_backend("auto", not_asked) ==
-        "cpu (--backend auto: this version runs steps on the CPU alone; `alpa doctor` lists GPUs)");
+TEST_CASE("cpu runs on the CPU and does not look for CUDA") {
+  CHECK(choose_backend("cpu", not_asked).name == "cpu");
+  CHECK(choose_backend("cpu", not_asked).line == "cpu (--backend cpu)");
+}
+
+TEST_CASE("auto takes the CPU where there is no CUDA device, and says why") {
+  CudaSupport support;
+  support.reason = "CUDA 13.0 runtime, but no driver (cudaErrorInsufficientDriver)";
+  const auto found = choose_backend("auto", [&]() -> const CudaSupport& { return support; });
+  CHECK(found.name == "cpu");
+  CHECK(found.line == "cpu (CUDA 13.0 runtime, but no driver (cudaErrorInsufficientDriver))");
+}
+
+TEST_CASE("auto and cuda take CUDA where there is a device, and name it") {
+  static constexpr CudaFunctions kFunctions = {
+      .versions =
+          [](CudaVersions* versions, CudaMessage*) {
+            *versions = {"13.0", "13.1", "", "", "", "", ""};
+            return 0;
+          },
+      .device =
+          [](std::int32_t, CudaDevice* device, CudaMessage*) {
+            *device = {"NVIDIA H200", 9, 0, 132, 0, 0, 0, 0, 0};
+            return 0;
+          },
+  };
+  CudaSupport support;
+  support.functions = &kFunctions;
+  support.path = "/opt/lib/libalpa_cuda.so";
+  support.devices = 2;
+  for (const char* asked : {"auto", "cuda"}) {
+    const auto found = choose_backend(asked, [&]() -> const CudaSupport& { return support; });
+    CHECK(found.name == "cuda");
+    CHECK(found.line == "cuda (2 x NVIDIA H200, CUDA 13.0, driver for 13.1; /opt/lib/libalpa_cuda.so)");
+  }
 }
 
 TEST_CASE("cuda is refused with the reason, never replaced by the CPU") {
@@ -37,11 +67,7 @@ TEST_CASE("cuda is refused with the reason, never replaced by the CPU") {
                                    "CUDA 13.0 runtime, but no driver (cudaErrorInsufficientDriver)",
                                    "CUDA 13.0 runtime and a driver for CUDA 13.0, but no device "
                                    "(cudaErrorNoDevice)"})
-    CHECK(cuda_error(0, reason) == "--backend cuda: " + reason);
-  CHECK(cuda_error(1, "") ==
-        "--backend cuda: this version can plan for CUDA clusters and checks its kernels there, but has no "
-        "CUDA "
-        "executor yet; run with --backend cpu");
+    CHECK(cuda_error(reason) == "--backend cuda: " + reason);
 }
 
 TEST_CASE("a backend nobody knows") {

@@ -19,7 +19,7 @@ const std::vector<std::pair<std::string, Modules>> kTable = {
     {"base", {}},
     {"device", {"base"}},
     {"ilp", {"base"}},
-    {"mesh", {"base"}},
+    {"mesh", {"base", "device"}},
     {"tensor", {"base"}},
     {"ir", {"base"}},
     {"kernels", {"tensor"}},

@@ -27,7 +27,8 @@ struct CudaDevice {
   std::int32_t major, minor;  ///< compute capability
   std::int32_t multiprocessors;
   std::int64_t memory_bytes, free_bytes, l2_bytes;
-  std::int64_t clock_hertz;  ///< highest clock of the multiprocessors
+  std::int64_t clock_hertz;              ///< highest clock of the multiprocessors
+  std::int64_t memory_bytes_per_second;  ///< by the memory's clock and the width of its bus
 };
 
 /// How one device reaches the memory of another.

@@ -37,9 +37,12 @@ struct Cluster {
   bool operator==(const Cluster&) const = default;
   int num_devices() const { return num_hosts * devices_per_host; }
 
-  /// `n` CPU devices of this process, sharing its cores, with the rates `docs/cost-model.md` derives.
-  /// Throws Error if n < 1.
-  static Cluster local(int n);
+  /// All CUDA devices of this machine; without any, one CPU device with all cores.
+  static Cluster local();
+  /// `n` devices of this process, with the rates that docs/cost-model.md derives. CPU devices share the
+  /// cores. CUDA devices are a card each; if there are fewer cards, all are logical devices of the first,
+  /// which they share. Throws Error if n < 1, or with the reason why there is no CUDA.
+  static Cluster local(int n, const std::string& backend = "cpu");
   /// Reads a cluster file. Throws Error naming the file, the key, what was found and what is expected.
   static Cluster from_file(const std::string& path);
   static Cluster from_json(const std::string& text, const std::string& origin);

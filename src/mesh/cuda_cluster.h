@@ -1,0 +1,13 @@
+#pragma once
+/// The CUDA devices of this machine as a cluster.
+#include "alpa/device/cuda_functions.h"
+#include "alpa/mesh/cluster.h"
+
+namespace alpa {
+
+/// `n` devices on `cards` of this kind: one each if there are enough, else all of them logical devices of
+/// one card, which share its memory and rates. `peers`: the cards reach each other's memory directly. Rates
+/// are shares of what the card's clocks and units would give; docs/cost-model.md says which.
+Cluster cuda_cluster(int n, int cards, const CudaDevice& card, bool peers);
+
+}  // namespace alpa
