@@ -11,6 +11,7 @@
 #include "captured_step.h"
 #include "discovery.h"
 #include "memory_error.h"
+#include "product.h"
 #include "step_queue.h"
 #include "uploads.h"
 
@@ -53,8 +54,9 @@ class CudaDevices : public Devices {
   explicit CudaDevices(DevicesRequest request)
       : program_(request.program), check_instructions_(request.check_instructions) {
     const int n = static_cast<int>(request.programs.size());
-    card_ = {0, architecture_of(0), nullptr};
-    check(cudaSetDevice(card_.ordinal), "cudaSetDevice");
+    check(cudaSetDevice(0), "cudaSetDevice");
+    products_ = std::make_unique<Products>(ProductOptions{request.tf32, request.tune, request.tune});
+    card_ = {0, architecture_of(0), products_.get()};
     for (DeviceProgram& program : request.programs)
       devices_.push_back(std::make_unique<LoadedDevice>(program_, std::move(program), card_));
     queue_ = std::make_unique<StepQueue>(program_, devices_, [](const std::vector<int>& ranks) {
@@ -231,6 +233,7 @@ class CudaDevices : public Devices {
 
   const SpmdProgram& program_;
   const bool check_instructions_;
+  std::unique_ptr<Products> products_;
   Card card_;
   LoadedDevices devices_;
   std::unique_ptr<StepQueue> queue_;

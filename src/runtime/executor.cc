@@ -78,7 +78,7 @@ struct Executor::Impl {
   Impl(SpmdProgram given, ExecutorOptions given_options, const std::string& backend)
       : program(std::move(given)), options(given_options) {
     const int n = program.mesh.num_devices();
-    DevicesRequest request{program, {}, threads_of(options, n), options.tf32, options.check_instructions};
+    DevicesRequest request{program, {}, threads_of(options, n), options.tf32, options.tune, options.check_instructions};
     for (int rank = 0; rank < n; ++rank)
       request.programs.push_back(
           lower(program, rank, overlaps(options, n, backend), memory_rules(backend)));

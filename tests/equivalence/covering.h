@@ -9,7 +9,7 @@
 namespace alpa::testing {
 
 inline const std::vector<std::vector<int>> kMeshes = {{1},    {2},    {3}, {4}, {2, 2}, {5},   {6},
-                                               {2, 3}, {3, 2}, {7}, {8}, {2, 4}, {4, 2}};
+                                                      {2, 3}, {3, 2}, {7}, {8}, {2, 4}, {4, 2}};
 inline constexpr const char* kMethods[] = {"data", "zero2", "zero3", "shard"};
 inline constexpr int kLayers[] = {2, 3, 4, 6, 12};
 

@@ -91,7 +91,7 @@ Contents run_serial(const MlpCase& model) {
   return run(parallelize(make_step(model), Serial{}, Cluster::local(1)), model.dtype);
 }
 
-Contents run_spread(const MlpCase& model, const Spread& spread) {
+Contents run_spread(const MlpCase& model, const Spread& spread, const std::string& backend) {
   int devices = 1;
   for (int size : spread.mesh) devices *= size;
   Method method = parse_method(spread.method);
@@ -99,10 +99,11 @@ Contents run_spread(const MlpCase& model, const Spread& spread) {
     options.mesh_shape = spread.mesh;
     options.num_micro_batches = spread.micro_batches;
     options.executor.threads_per_device = 1;
+    options.executor.tune = false;
     options.solver_seconds = 2;  // any plan must be right, the best or not
   };
   std::visit(set, method);
-  return run(parallelize(make_step(model), method, Cluster::local(devices)), model.dtype);
+  return run(parallelize(make_step(model), method, Cluster::local(devices, backend)), model.dtype);
 }
 
 double deviation(const Contents& run, const Contents& reference) {

@@ -9,7 +9,7 @@ using namespace alpa::testing;
 
 namespace {
 
-const std::vector<std::vector<int>> kMeshes = {{1},    {2},    {3}, {4}, {2, 2}, {5},    {6},
+const std::vector<std::vector<int>> kMeshes = {{1},    {2},    {3}, {4}, {2, 2}, {5},   {6},
                                                {2, 3}, {3, 2}, {7}, {8}, {2, 4}, {4, 2}};
 
 void check_all_spreads(const MlpCase& model) {

@@ -27,6 +27,7 @@ struct DevicesRequest {
   std::vector<DeviceProgram> programs;  ///< per rank, memory planned by the backend's rules
   int threads_per_device = 1;           ///< CPU
   bool tf32 = false;                    ///< CUDA: f32 products may round their operands to TF32
+  bool tune = true;                     ///< CUDA: choose matrix products by measured time
   bool check_instructions = false;      ///< CUDA: wait after every instruction of every step
 };
 

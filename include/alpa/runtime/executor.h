@@ -29,6 +29,9 @@ struct ExecutorOptions {
   /// CUDA: every step runs instruction by instruction, so that the one that fails is named; slow. The first
   /// step always does.
   bool check_instructions = false;
+  /// CUDA: algorithms of matrix products are measured when a program is loaded, and remembered on disk.
+  /// Else the library's first proposal is taken, which is the same every time.
+  bool tune = true;
   bool tf32 = false;  ///< CUDA: products of f32 may round their operands to TF32 (10 bits of mantissa)
 };
 
