@@ -1,5 +1,16 @@
 # The CUDA backend, libalpa_cuda.so: kernels/cuda/*.cu and src/cuda/*.cc. It is a library of its own, which the core loads
 # when a CUDA device is first asked for, so that nobody else loads a gigabyte of NVIDIA's libraries.
+# The headers that generated kernels include travel in the library as text.
+set(ALPA_RUN_TIME_HEADERS "")
+foreach(header kernels/cuda/fused.h kernels/cuda/pack.h kernels/cuda/real.h kernels/cuda/element.h
+               kernels/elementwise.h include/alpa/base/half.h)
+  file(READ ${PROJECT_SOURCE_DIR}/${header} text)
+  string(REGEX REPLACE "^include/" "" name ${header})
+  string(APPEND ALPA_RUN_TIME_HEADERS "    {\"${name}\", R\"header(${text})header\"},\n")
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${header})
+endforeach()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/run_time_headers.cc.in ${PROJECT_BINARY_DIR}/run_time_headers.cc @ONLY)
+
 if(ALPA_CUDA_ABSENT)
   return()
 endif()
@@ -17,17 +28,6 @@ set(hopper_kernels ${kernels})
 list(FILTER kernels EXCLUDE REGEX "\\.sm90a\\.cu$")
 list(FILTER hopper_kernels INCLUDE REGEX "\\.sm90a\\.cu$")
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cc)
-
-# The headers that generated kernels include travel in the library as text.
-set(ALPA_RUN_TIME_HEADERS "")
-foreach(header kernels/cuda/fused.h kernels/cuda/pack.h kernels/cuda/real.h kernels/cuda/element.h
-               kernels/elementwise.h include/alpa/base/half.h)
-  file(READ ${PROJECT_SOURCE_DIR}/${header} text)
-  string(REGEX REPLACE "^include/" "" name ${header})
-  string(APPEND ALPA_RUN_TIME_HEADERS "    {\"${name}\", R\"header(${text})header\"},\n")
-  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${header})
-endforeach()
-configure_file(${PROJECT_SOURCE_DIR}/cmake/run_time_headers.cc.in ${PROJECT_BINARY_DIR}/run_time_headers.cc @ONLY)
 
 add_library(alpa_cuda SHARED ${kernels} ${sources} ${PROJECT_BINARY_DIR}/run_time_headers.cc)
 if(hopper_kernels)

@@ -1,6 +1,7 @@
 # tests/<folder>/*.cc -> one program test_<folder>; every file <x>_test.cc in it is one ctest entry
 # "<folder>/<x>" with the label <folder>; <x>_slow_test.cc has the label slow instead, which the presets leave out.
-# Folders named cuda… are linked with libalpa_cuda.so and exist where that does.
+# Folders named cuda… are linked with libalpa_cuda.so and exist where that does; a second time, as <folder>_emulated,
+# they are linked with libalpa_cuda_emulated.so (tests/emulation), everywhere.
 set(ALPA_TEST_TIMEOUT 300 CACHE STRING "Seconds after which a test entry fails")
 
 add_library(alpa_test_main OBJECT ${PROJECT_SOURCE_DIR}/tests/main.cc)
@@ -12,50 +13,71 @@ target_compile_options(alpa_test_main PRIVATE -O0)
 add_library(alpa_test_cases OBJECT ${PROJECT_SOURCE_DIR}/tests/ops/cases.cc ${PROJECT_SOURCE_DIR}/tests/ops/reference.cc)
 target_link_libraries(alpa_test_cases PRIVATE alpa alpa_settings)
 
+# alpa_add_test_folder(FOLDER [NAME]): NAME instead of the folder's in targets, entries and labels.
 function(alpa_add_test_folder folder)
+  set(name ${folder})
+  if(ARGC GREATER 1)
+    set(name ${ARGV1})
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cc)
   list(FILTER sources EXCLUDE REGEX "/tests/ops/(cases|reference)\\.cc$")
   if(NOT sources)
     return()
   endif()
-  add_executable(test_${folder} ${sources} $<TARGET_OBJECTS:alpa_test_main>)
-  target_include_directories(test_${folder} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_compile_definitions(test_${folder} PRIVATE
+  add_executable(test_${name} ${sources} $<TARGET_OBJECTS:alpa_test_main>)
+  target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(test_${name} PRIVATE
     DOCTEST_CONFIG_SUPER_FAST_ASSERTS ALPA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  target_link_libraries(test_${folder} PRIVATE
+  target_link_libraries(test_${name} PRIVATE
     alpa alpa_settings doctest::doctest Eigen3::Eigen nlohmann_json::nlohmann_json Cbc::Cbc ZLIB::ZLIB Threads::Threads)
   if(folder MATCHES "^(ops|cuda)")
-    target_sources(test_${folder} PRIVATE $<TARGET_OBJECTS:alpa_test_cases>)
+    target_sources(test_${name} PRIVATE $<TARGET_OBJECTS:alpa_test_cases>)
   endif()
-  if(folder MATCHES "^cuda")
-    target_link_libraries(test_${folder} PRIVATE alpa_cuda ${ALPA_CUDA_LIBRARIES})
-    add_dependencies(cuda_programs test_${folder})
+  if(name MATCHES "_emulated$")
+    target_link_libraries(test_${name} PRIVATE alpa_cuda_emulated)
+  elseif(name MATCHES "^cuda")
+    target_link_libraries(test_${name} PRIVATE alpa_cuda ${ALPA_CUDA_LIBRARIES})
+    add_dependencies(cuda_programs test_${name})
   endif()
   if(TARGET alpa_models)
-    target_link_libraries(test_${folder} PRIVATE alpa_models)
+    target_link_libraries(test_${name} PRIVATE alpa_models)
+  endif()
+  set(excluded "")
+  if(name MATCHES "_emulated$")
+    set(excluded "--test-case-exclude=*ceilings*")  # minutes, for a speed that nobody has
   endif()
   list(FILTER sources INCLUDE REGEX "_test\\.cc$")
   foreach(source ${sources})
-    get_filename_component(name ${source} NAME_WE)
-    string(REGEX REPLACE "_test$" "" entry ${name})
-    add_test(NAME ${folder}/${entry} COMMAND test_${folder} --no-intro "--source-file=*/${folder}/${name}.cc")
+    get_filename_component(file ${source} NAME_WE)
+    string(REGEX REPLACE "_test$" "" entry ${file})
+    add_test(NAME ${name}/${entry} COMMAND test_${name} --no-intro "--source-file=*/${folder}/${file}.cc" ${excluded})
     # A file whose cases all vanished must not pass: doctest itself is content with zero of them.
-    set_tests_properties(${folder}/${entry} PROPERTIES
-      LABELS ${folder} TIMEOUT ${ALPA_TEST_TIMEOUT} FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+    set_tests_properties(${name}/${entry} PROPERTIES
+      LABELS ${name} TIMEOUT ${ALPA_TEST_TIMEOUT} FAIL_REGULAR_EXPRESSION "test cases: +0 ")
     if(folder MATCHES "^cuda")  # kernels compiled at run time are kept beside the build, not in the user's home
-      set_tests_properties(${folder}/${entry} PROPERTIES ENVIRONMENT XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache)
+      set(environment XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache)
+      if(name MATCHES "_emulated$")
+        list(APPEND environment ALPA_CUDA_LIBRARY=$<TARGET_FILE:alpa_cuda_emulated>)
+      endif()
+      set_tests_properties(${name}/${entry} PROPERTIES ENVIRONMENT "${environment}")
     endif()
     if(entry MATCHES "_slow$")
-      set_tests_properties(${folder}/${entry} PROPERTIES LABELS slow TIMEOUT 7200)
+      set_tests_properties(${name}/${entry} PROPERTIES LABELS slow TIMEOUT 7200)
     endif()
   endforeach()
 endfunction()
 
+add_subdirectory(${PROJECT_SOURCE_DIR}/tests/emulation)
 file(GLOB entries CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/tests/*)
 foreach(entry ${entries})
-  if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/tests/${entry} AND NOT entry MATCHES "^(package|readme|tools)$"
-     AND NOT (entry MATCHES "^cuda" AND ALPA_CUDA_ABSENT))
+  if(NOT IS_DIRECTORY ${PROJECT_SOURCE_DIR}/tests/${entry} OR entry MATCHES "^(emulation|package|readme|tools)$")
+    continue()
+  endif()
+  if(NOT (entry MATCHES "^cuda" AND ALPA_CUDA_ABSENT))
     alpa_add_test_folder(${entry})
+  endif()
+  if(entry MATCHES "^cuda")
+    alpa_add_test_folder(${entry} ${entry}_emulated)
   endif()
 endforeach()
 include(AlpaRepositoryTests)

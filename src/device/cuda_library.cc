@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fmt/core.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <vector>
@@ -31,8 +32,11 @@ fs::path folder_of_program() {
   return fs::read_symlink("/proc/self/exe", error).parent_path();
 }
 
-/// Full paths first; the bare name, last, stands for the run path of the program and the system's folders.
+/// The library that the environment names, and no other; else full paths first; the bare name, last, stands
+/// for the run path of the program and the system's folders.
 std::vector<std::string> places() {
+  if (const char* const chosen = std::getenv("ALPA_CUDA_LIBRARY"); chosen != nullptr && *chosen != '\0')
+    return {chosen};
   std::vector<std::string> places;
   for (const fs::path& folder : {folder_of_this_code(), folder_of_program()}) {
     if (folder.empty()) continue;

@@ -17,9 +17,10 @@ struct CudaSupport {
   bool usable() const { return devices > 0; }
 };
 
-/// Looks for libalpa_cuda.so beside the code of alpa and beside the program, in the library folder of an
-/// installed program and where the system looks; loads it and counts the devices. Once per process, by
-/// whichever thread comes first. Never throws on what it finds.
+/// Loads the library that the environment variable ALPA_CUDA_LIBRARY names, or libalpa_cuda.so, which is
+/// looked for beside the code of alpa and beside the program, in the library folder of an installed program
+/// and where the system looks; counts the devices. Once per process, by whichever thread comes first. Never
+/// throws on what it finds.
 const CudaSupport& cuda_support();
 
 /// The same for the library at `path`, every time.

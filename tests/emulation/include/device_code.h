@@ -1,0 +1,58 @@
+#pragma once
+/// What CUDA's compiler knows of itself in device code. No other header is needed.
+#include "vector_types.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __noinline__
+#define __grid_constant__
+#define __launch_bounds__(...)
+/// Static in a function; one block runs on a host thread at a time.
+#define __shared__ thread_local
+
+/// Of the emulated thread that runs on this host thread.
+extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
+
+extern "C" {
+void __syncthreads();
+void __syncwarp(unsigned int mask = 0xffffffffu);
+/// Hands `bytes` (up to 8) of this lane to the others of its warp and fetches lane `from`'s.
+void alpa_emulation_shuffle(unsigned int mask, void* value, unsigned int bytes, unsigned int from);
+}
+
+template <class T>
+inline T __shfl_sync(unsigned int mask, T value, int lane, int width = 32) {
+  const unsigned int own = threadIdx.x % 32, first = own / width * width;
+  alpa_emulation_shuffle(mask, &value, sizeof value, first + lane % width);
+  return value;
+}
+template <class T>
+inline T __shfl_xor_sync(unsigned int mask, T value, int bits, int width = 32) {
+  const unsigned int own = threadIdx.x % 32, from = own ^ bits;
+  alpa_emulation_shuffle(mask, &value, sizeof value, from / width == own / width ? from : own);
+  return value;
+}
+template <class T>
+inline T __shfl_down_sync(unsigned int mask, T value, unsigned int by, int width = 32) {
+  const unsigned int own = threadIdx.x % 32;
+  alpa_emulation_shuffle(mask, &value, sizeof value, own % width + by < unsigned(width) ? own + by : own);
+  return value;
+}
+template <class T>
+inline T __shfl_up_sync(unsigned int mask, T value, unsigned int by, int width = 32) {
+  const unsigned int own = threadIdx.x % 32;
+  alpa_emulation_shuffle(mask, &value, sizeof value, own % width >= by ? own - by : own);
+  return value;
+}
+
+// One rounding each: the host's compiler must not fuse across a call.
+extern "C" {
+double __dadd_rn(double a, double b);
+double __dsub_rn(double a, double b);
+double __dmul_rn(double a, double b);
+double __ddiv_rn(double a, double b);
+double __dsqrt_rn(double a);
+float __int_as_float(int bits);
+}

@@ -1,0 +1,74 @@
+// Kernels
+#include <cstdio>
+#include <map>
+
+#include "block.h"
+#include "cuda_runtime.h"
+#include "stream.h"
+
+namespace alpa::emulation {
+namespace {
+
+/// Dynamic shared memory that kernels were allowed beyond 48 KB, by kernel.
+std::map<const void*, std::size_t>& allowances() {
+  static auto* const allowances = new std::map<const void*, std::size_t>;
+  return *allowances;
+}
+
+bool is_valid(const Grid& grid, const void* kernel) {
+  const dim3 &b = grid.blocks, &t = grid.threads;
+  const auto allowance = allowances().find(kernel);
+  const std::size_t shared = allowance == allowances().end() ? 48 * 1024 : allowance->second;
+  return b.x > 0 && b.x < (1u << 31) && b.y > 0 && b.y < 65536 && b.z > 0 && b.z < 65536 && t.x > 0 &&
+         t.x <= 1024 && t.y > 0 && t.y <= 1024 && t.z > 0 && t.z <= 64 && t.x * t.y * t.z <= 1024 &&
+         grid.shared_bytes <= shared;
+}
+
+/// Whether this kernel is the one that is to fail.
+bool is_to_fail() {
+  const Lock lock(world().mutex);
+  return ++world().kernels == world().settings.fail_kernel;
+}
+
+}  // namespace
+
+cudaError_t launch(const void* kernel, dim3 blocks, dim3 threads, std::size_t shared_bytes,
+                   cudaStream_t stream, std::function<void()> body) {
+  return call([&](Lock&) {
+    const Grid grid = {blocks, threads, shared_bytes, std::move(body)};
+    if (!is_valid(grid, kernel)) return cudaErrorInvalidConfiguration;
+    enqueue(resolve(stream), [grid](std::shared_ptr<void>&) {
+      if (is_to_fail()) throw cudaErrorIllegalAddress;
+      if (const char* const fault = run_grid(grid)) {
+        std::fprintf(stderr, "emulated CUDA: %s\n", fault);
+        throw cudaErrorLaunchFailure;
+      }
+      return true;
+    });
+    return cudaSuccess;
+  });
+}
+
+}  // namespace alpa::emulation
+
+using namespace alpa::emulation;
+
+extern "C" {
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
+  return call([&](Lock&) {
+    if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+    *attributes = {0, 0, 0, 1024, 32, 90, 90};
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
+  return call([&](Lock&) {
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+    if (value < 0 || static_cast<std::size_t>(value) > kSharedBytes) return cudaErrorInvalidValue;
+    allowances()[function] = static_cast<std::size_t>(value);
+    return cudaSuccess;
+  });
+}
+}

@@ -1,0 +1,182 @@
+#include "stream.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace alpa::emulation {
+namespace {
+
+/// Runs the work until it is done or the device has failed.
+void run(Lock& lock, int device, const Work& work) {
+  cudaError_t& fault = world().devices[static_cast<std::size_t>(device)].fault;
+  std::shared_ptr<void> state;
+  while (fault == cudaSuccess) {
+    const std::uint64_t changes = world().changes;
+    lock.unlock();
+    bool done = true;
+    cudaError_t error = cudaSuccess;
+    try {
+      done = work(state);
+    } catch (cudaError_t thrown) {
+      error = thrown;
+    }
+    lock.lock();
+    if (error != cudaSuccess && fault == cudaSuccess) {
+      fault = error;
+      notify();
+    }
+    if (done) return;
+    wait_until(lock, [&] { return world().changes != changes; });
+  }
+}
+
+void work_off(cudaStream_t stream) {
+  const Unseen unseen;
+  Lock lock(world().mutex);
+  for (;;) {
+    wait_until(lock, [&] { return stream->closing || !stream->queue.empty(); });
+    if (stream->queue.empty()) break;
+    Item& item = stream->queue.front();
+    for (const TicketPtr& ticket : item.after) wait_for(lock, ticket);
+    acquire(&item.ticket->issued);
+    if (item.work) run(lock, stream->device, item.work);
+    release(&item.ticket->finished);
+    item.ticket->done = true;
+    item.ticket->time = std::chrono::steady_clock::now();
+    const Item done = std::move(item);
+    stream->queue.pop_front();
+    notify();
+    lock.unlock();  // what the work holds is freed without the mutex
+    { const Item freed = std::move(done); }
+    lock.lock();
+  }
+  delete stream;
+}
+
+void start(cudaStream_t stream) {
+  if (stream->started) return;
+  stream->started = true;
+  std::thread(work_off, stream).detach();
+}
+
+cudaStream_t make_stream(int device, bool blocking) {
+  const auto stream = new CUstream_st;
+  stream->device = device;
+  stream->blocking = blocking;
+  return stream;
+}
+
+}  // namespace
+
+cudaStream_t resolve(cudaStream_t stream) {
+  if (stream != nullptr && stream != cudaStreamLegacy) return stream;
+  Device& device = world().devices[static_cast<std::size_t>(current_device())];
+  if (device.legacy == nullptr) device.legacy = make_stream(current_device(), true);
+  return device.legacy;
+}
+
+TicketPtr enqueue(cudaStream_t stream, Work work, std::vector<TicketPtr> after) {
+  Device& device = world().devices[static_cast<std::size_t>(stream->device)];
+  if (stream == device.legacy) {
+    for (const cudaStream_t other : device.streams)
+      if (other->blocking) after.push_back(other->last);
+  } else if (stream->blocking && device.legacy != nullptr) {
+    after.push_back(device.legacy->last);
+  }
+  std::erase(after, nullptr);
+  stream->last = std::make_shared<Ticket>();
+  release(&stream->last->issued);
+  stream->queue.push_back({std::move(work), std::move(after), stream->last});
+  start(stream);
+  notify();
+  return stream->last;
+}
+
+void wait_for(Lock& lock, const TicketPtr& ticket) {
+  if (!ticket) return;
+  wait_until(lock, [&] { return ticket->done; });
+  acquire(&ticket->finished);
+}
+
+void wait_for_device(Lock& lock, int index) {
+  const Device& device = world().devices[static_cast<std::size_t>(index)];
+  std::vector<TicketPtr> last;
+  for (const cudaStream_t stream : device.streams) last.push_back(stream->last);
+  if (device.legacy != nullptr) last.push_back(device.legacy->last);
+  for (const TicketPtr& ticket : last) wait_for(lock, ticket);
+}
+
+}  // namespace alpa::emulation
+
+using namespace alpa::emulation;
+
+namespace {
+
+cudaError_t fault_of(cudaStream_t stream) {
+  return world().devices[static_cast<std::size_t>(stream->device)].fault;
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, 0); }
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
+  return call([&](Lock&) {
+    if (stream == nullptr || flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
+    *stream = make_stream(current_device(), flags != cudaStreamNonBlocking);
+    world().devices[static_cast<std::size_t>(current_device())].streams.push_back(*stream);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0, *greatest = -5;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  return call([&](Lock&) {
+    if (stream == nullptr || stream == cudaStreamLegacy) return cudaErrorInvalidResourceHandle;
+    std::erase(world().devices[static_cast<std::size_t>(stream->device)].streams, stream);
+    stream->closing = true;
+    start(stream);
+    notify();
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  return call([&](Lock& lock) {
+    const cudaStream_t stream = resolve(handle);
+    if (stream->last && !stream->last->done) return cudaErrorNotReady;
+    wait_for(lock, stream->last);
+    return fault_of(stream);
+  });
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+  return call([&](Lock& lock) {
+    const cudaStream_t stream = resolve(handle);
+    wait_for(lock, stream->last);
+    return fault_of(stream);
+  });
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  return call([&](Lock& lock) {
+    wait_for_device(lock, current_device());
+    return world().devices[static_cast<std::size_t>(current_device())].fault;
+  });
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  return call([&](Lock&) {
+    enqueue(resolve(stream), visible([=] { function(data); }));
+    return cudaSuccess;
+  });
+}
+}

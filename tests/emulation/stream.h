@@ -1,0 +1,36 @@
+#pragma once
+/// Streams: queues that a host thread each works off. The rules of world.h hold.
+#include "world.h"
+
+namespace alpa::emulation {
+
+struct Item {
+  Work work;
+  std::vector<TicketPtr> after;  ///< of other streams
+  TicketPtr ticket;
+};
+
+}  // namespace alpa::emulation
+
+struct CUstream_st {
+  int device = 0;
+  bool blocking = true;  ///< in order with the default stream
+  bool closing = false, started = false;
+  std::deque<alpa::emulation::Item> queue;
+  alpa::emulation::TicketPtr last;  ///< of what was queued last; null at first
+};
+
+namespace alpa::emulation {
+
+/// The stream of a handle: nullptr and cudaStreamLegacy stand for the current device's default stream.
+cudaStream_t resolve(cudaStream_t stream);
+
+/// Queues `work` on `stream` behind `after`. Returns what tells when it is done.
+TicketPtr enqueue(cudaStream_t stream, Work work, std::vector<TicketPtr> after = {});
+
+/// Waits until it is done, which then comes before what the calling thread does next.
+void wait_for(Lock& lock, const TicketPtr& ticket);
+/// Everything that was queued on a device.
+void wait_for_device(Lock& lock, int device);
+
+}  // namespace alpa::emulation

@@ -1,0 +1,46 @@
+#include "world.h"
+
+#include <cstdlib>
+
+namespace alpa::emulation {
+namespace {
+
+template <class T>
+void read_setting(const char* name, T& value) {
+  if (const char* const text = std::getenv(name)) value = static_cast<T>(std::strtoull(text, nullptr, 10));
+}
+
+}  // namespace
+
+World::World() {
+  read_setting("ALPA_EMULATED_DEVICES", settings.devices);
+  read_setting("ALPA_EMULATED_MEMORY", settings.memory_bytes);
+  read_setting("ALPA_EMULATED_FAULT", settings.fail_kernel);
+  read_setting("ALPA_EMULATED_SEED", settings.seed);
+  devices.resize(static_cast<std::size_t>(settings.devices < 1 ? 1 : settings.devices));
+}
+
+World& world() {
+  static World* const world = new World;
+  return *world;
+}
+
+void notify() {
+  ++world().changes;
+  world().changed.notify_all();
+}
+
+cudaError_t& last_error() {
+  static thread_local cudaError_t error = cudaSuccess;
+  return error;
+}
+
+const Allocation* allocation_of(const void* data, std::size_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  auto after = world().memory.upper_bound(begin);
+  if (after == world().memory.begin()) return nullptr;
+  const auto& [first, allocation] = *--after;
+  return begin + bytes <= first + allocation.bytes ? &allocation : nullptr;
+}
+
+}  // namespace alpa::emulation

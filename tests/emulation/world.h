@@ -1,0 +1,108 @@
+#pragma once
+/// The state of the emulated machine. One mutex guards all of it; `changed` is notified whenever something
+/// that anybody waits for may have happened. Everything here is called in an Unseen (sanitizers.h) and with
+/// the mutex held, unless it says otherwise.
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include "cuda_runtime_api.h"
+#include "sanitizers.h"
+
+namespace alpa::emulation {
+
+/// The completion of a piece of work.
+struct Ticket {
+  bool done = false;
+  std::chrono::steady_clock::time_point time;  ///< of completion
+  char issued = 0, finished = 0;               ///< addresses that stand for the order with host and others
+};
+using TicketPtr = std::shared_ptr<Ticket>;
+
+/// Work that a stream does: called without the mutex, in an Unseen, until it returns true; after false it
+/// is called again when something has changed. `state` is its own between these calls. What the program's
+/// data is touched with stands in a Seen. Throws a cudaError_t as the device's sticky error.
+using Work = std::function<bool(std::shared_ptr<void>& state)>;
+
+/// Work that touches the program's data and does not wait.
+template <class Body>
+Work visible(Body body) {
+  return [body = std::move(body)](std::shared_ptr<void>&) {
+    const Seen seen;
+    body();
+    return true;
+  };
+}
+
+enum class MemoryKind { device, pinned, registered };
+
+struct Allocation {
+  std::size_t bytes;
+  MemoryKind kind;
+  int device;
+};
+
+struct Device {
+  std::size_t used_bytes = 0, allocations = 0;
+  cudaError_t fault = cudaSuccess;  ///< sticky
+  cudaStream_t legacy = nullptr;    ///< the default stream
+  std::vector<cudaStream_t> streams;
+};
+
+struct Settings {
+  int devices = 1;                                  ///< ALPA_EMULATED_DEVICES
+  std::size_t memory_bytes = std::size_t{8} << 30;  ///< ALPA_EMULATED_MEMORY, of each device
+  std::int64_t fail_kernel = 0;                     ///< ALPA_EMULATED_FAULT: the n-th kernel fails
+  std::uint64_t seed = 1;                           ///< ALPA_EMULATED_SEED: order of a graph's nodes
+};
+
+struct World {
+  World();
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::uint64_t changes = 0;
+  Settings settings;
+  std::vector<Device> devices;
+  std::map<std::uintptr_t, Allocation> memory;  ///< by first byte
+  std::int64_t kernels = 0;                     ///< that were run
+};
+
+/// Never destroyed: threads of streams outlive `main`. May be called without the mutex.
+World& world();
+using Lock = std::unique_lock<std::mutex>;
+
+void notify();
+/// Waits until `condition` holds.
+template <class Condition>
+void wait_until(Lock& lock, Condition condition) {
+  world().changed.wait(lock, condition);
+}
+
+int current_device();
+/// What this thread's cudaGetLastError returns.
+cudaError_t& last_error();
+
+/// One call of the interface: `body(lock)` gives its status, unless the device has a sticky error. Called
+/// from the program.
+template <class Body>
+cudaError_t call(Body&& body) {
+  const Unseen unseen;
+  Lock lock(world().mutex);
+  cudaError_t status = world().devices[static_cast<std::size_t>(current_device())].fault;
+  if (status == cudaSuccess) status = body(lock);
+  if (status != cudaSuccess) last_error() = status;
+  return status;
+}
+
+/// The allocation that holds all of [data, data + bytes); nullptr if none does.
+const Allocation* allocation_of(const void* data, std::size_t bytes);
+
+}  // namespace alpa::emulation
