@@ -334,10 +334,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     return CUBLAS_STATUS_INVALID_VALUE;
   product.splits = chosen->splits;
   set_scalars(product, alpha, beta);
-  const cudaError_t queued = call([&](Lock&) {
-    enqueue(resolve(stream), work_of(product, workspace, workspace_bytes));
-    return cudaSuccess;
-  });
+  const cudaError_t queued =
+      call([&](Lock&) { return enqueue(resolve(stream), work_of(product, workspace, workspace_bytes)); });
   return queued == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 }

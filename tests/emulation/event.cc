@@ -1,13 +1,66 @@
 // Events
+#include <algorithm>
+
 #include "stream.h"
 
 struct CUevent_st {
   int device = 0;
   bool timed = true;
-  alpa::emulation::TicketPtr ticket;  ///< of the last record; null at first
+  alpa::emulation::TicketPtr ticket = nullptr;    ///< of the last record; null at first
+  alpa::emulation::CapturePtr capture = nullptr;  ///< in which it was recorded last, if in one
+  std::vector<int> nodes = {};                    ///< of that capture
 };
 
 using namespace alpa::emulation;
+
+namespace {
+
+cudaError_t record(CUevent_st& event, CUstream_st& stream) {
+  event.capture.reset();
+  if (!stream.capture) return enqueue(&stream, {}, {}, &event.ticket);
+  if (stream.capture->invalid) return cudaErrorStreamCaptureInvalidated;
+  event.capture = stream.capture, event.nodes = stream.tail;
+  return cudaSuccess;
+}
+
+/// `stream` takes part in the capture from now on, if it does not yet.
+void join(CUstream_st& stream, const CapturePtr& capture) {
+  if (stream.capture) return;
+  stream.capture = capture;
+  capture->streams.push_back(&stream);
+}
+
+cudaError_t wait(CUstream_st& stream, const CUevent_st& event) {
+  if (stream.capture && stream.capture->invalid) return cudaErrorStreamCaptureInvalidated;
+  if (!event.capture) {
+    if (!stream.capture) return event.ticket ? enqueue(&stream, {}, {event.ticket}) : cudaSuccess;
+    stream.capture->invalid = true;
+    return cudaErrorStreamCaptureIsolation;
+  }
+  if (stream.capture && stream.capture != event.capture) {
+    stream.capture->invalid = event.capture->invalid = true;
+    return cudaErrorStreamCaptureMerge;
+  }
+  if (event.capture->invalid) return cudaErrorStreamCaptureInvalidated;
+  if (event.capture->origin->capture != event.capture)
+    return cudaErrorCapturedEvent;  // the capture has ended
+  join(stream, event.capture);
+  for (const int node : event.nodes)
+    if (std::find(stream.tail.begin(), stream.tail.end(), node) == stream.tail.end())
+      stream.tail.push_back(node);
+  return cudaSuccess;
+}
+
+/// The error of a call of the host that waits for `event` or asks for it, if captures forbid that.
+cudaError_t check_wait(const CUevent_st& event) {
+  if (event.capture) {
+    event.capture->invalid = true;
+    return cudaErrorCapturedEvent;
+  }
+  return is_forbidden() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -15,7 +68,7 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlag
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
   return call([&](Lock&) {
-    *event = new CUevent_st{current_device(), (flags & cudaEventDisableTiming) == 0, nullptr};
+    *event = new CUevent_st{current_device(), (flags & cudaEventDisableTiming) == 0};
     return cudaSuccess;
   });
 }
@@ -31,22 +84,21 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return call([&](Lock&) {
     if (event == nullptr || event->device != resolve(stream)->device) return cudaErrorInvalidResourceHandle;
-    event->ticket = enqueue(resolve(stream), {});
-    return cudaSuccess;
+    return record(*event, *resolve(stream));
   });
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
   return call([&](Lock&) {
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
-    if (event->ticket) enqueue(resolve(stream), {}, {event->ticket});
-    return cudaSuccess;
+    return wait(*resolve(stream), *event);
   });
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return call([&](Lock& lock) {
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
+    if (const cudaError_t error = check_wait(*event)) return error;
     if (event->ticket && !event->ticket->done) return cudaErrorNotReady;
     wait_for(lock, event->ticket);
     return world().devices[static_cast<std::size_t>(event->device)].fault;
@@ -56,6 +108,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return call([&](Lock& lock) {
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
+    if (const cudaError_t error = check_wait(*event)) return error;
     wait_for(lock, event->ticket);
     return world().devices[static_cast<std::size_t>(event->device)].fault;
   });

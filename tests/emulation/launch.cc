@@ -37,7 +37,7 @@ cudaError_t launch(const void* kernel, dim3 blocks, dim3 threads, std::size_t sh
   return call([&](Lock&) {
     const Grid grid = {blocks, threads, shared_bytes, std::move(body)};
     if (!is_valid(grid, kernel)) return cudaErrorInvalidConfiguration;
-    enqueue(resolve(stream), [grid](std::shared_ptr<void>&) {
+    return enqueue(resolve(stream), [grid](std::shared_ptr<void>&) {
       if (is_to_fail()) throw cudaErrorIllegalAddress;
       if (const char* const fault = run_grid(grid)) {
         std::fprintf(stderr, "emulated CUDA: %s\n", fault);
@@ -45,7 +45,6 @@ cudaError_t launch(const void* kernel, dim3 blocks, dim3 threads, std::size_t sh
       }
       return true;
     });
-    return cudaSuccess;
   });
 }
 

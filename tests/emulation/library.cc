@@ -14,12 +14,13 @@
 
 /// The functions that ALPA_EMULATED_KERNEL of run_time_code.h makes.
 struct CUkern_st {
+  std::shared_ptr<void> code;
   void* (*bind)(void**);
   void (*run)(const void*);
   void (*unbind)(void*);
 };
 struct CUlib_st {
-  void* handle;
+  std::shared_ptr<void> code;  ///< what dlopen gave; launches keep it
   std::map<std::string, CUkern_st> kernels;
 };
 
@@ -64,7 +65,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJi
   void* const handle = load(code);
   return call([&](Lock&) {
     if (handle == nullptr) return cudaErrorInvalidKernelImage;
-    *library = new CUlib_st{handle, {}};
+    *library = new CUlib_st{{handle, dlclose}, {}};
     return cudaSuccess;
   });
 }
@@ -74,7 +75,6 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
     for (int device = 0; device < static_cast<int>(world().devices.size()); ++device)
       wait_for_device(lock, device);
     for (const auto& [name, kernel] : library->kernels) known_kernels().erase(&kernel);
-    dlclose(library->handle);
     delete library;
     return cudaSuccess;
   });
@@ -82,10 +82,10 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
 
 cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name) {
   return call([&](Lock&) {
-    CUkern_st found{};
-    find(found.bind, library->handle, std::string(name) + "_bind");
-    find(found.run, library->handle, std::string(name) + "_run");
-    find(found.unbind, library->handle, std::string(name) + "_unbind");
+    CUkern_st found{library->code, nullptr, nullptr, nullptr};
+    find(found.bind, library->code.get(), std::string(name) + "_bind");
+    find(found.run, library->code.get(), std::string(name) + "_run");
+    find(found.unbind, library->code.get(), std::string(name) + "_unbind");
     if (found.unbind == nullptr) return cudaErrorSymbolNotFound;
     *kernel = &library->kernels.insert_or_assign(name, found).first->second;
     known_kernels().insert(*kernel);
@@ -101,7 +101,8 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
     if (!known_kernels().contains(function)) return last_error() = cudaErrorInvalidDeviceFunction;
   }
   const CUkern_st& kernel = *static_cast<const CUkern_st*>(function);
-  const std::shared_ptr<void> values(kernel.bind(arguments), kernel.unbind);
+  const std::shared_ptr<void> values(kernel.bind(arguments),
+                                     [kernel](void* bound) { kernel.unbind(bound); });
   return launch(function, grid, block, shared_bytes, stream,
                 [values, run = kernel.run] { run(values.get()); });
 }

@@ -10,6 +10,7 @@ namespace {
 cudaError_t allocate(void** data, std::size_t bytes, MemoryKind kind) {
   *data = nullptr;
   if (bytes == 0) return cudaSuccess;
+  if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
   Device& device = world().devices[static_cast<std::size_t>(current_device())];
   if (kind == MemoryKind::device && bytes > world().settings.memory_bytes - device.used_bytes)
     return cudaErrorMemoryAllocation;
@@ -22,6 +23,7 @@ cudaError_t allocate(void** data, std::size_t bytes, MemoryKind kind) {
 
 cudaError_t deallocate(Lock& lock, void* data, bool on_device) {
   if (data == nullptr) return cudaSuccess;
+  if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
   const auto found = world().memory.find(reinterpret_cast<std::uintptr_t>(data));
   if (found == world().memory.end() || found->second.kind == MemoryKind::registered ||
       (found->second.kind == MemoryKind::device) != on_device)
@@ -82,8 +84,11 @@ cudaError_t queue_copy(Lock& lock, const Copy& copy, cudaMemcpyKind kind, cudaSt
   const Allocation* const to = allocation_of(copy.to, copy.to_bytes());
   const Allocation* const from = allocation_of(copy.from, copy.from_bytes());
   if (!agrees(kind, to, from)) return cudaErrorInvalidValue;
-  const TicketPtr done = enqueue(stream, from == nullptr ? staged(copy) : visible(copy));
-  if (!wait && to != nullptr) return cudaSuccess;
+  if (wait && is_forbidden()) return cudaErrorStreamCaptureUnsupported;
+  const bool now = from == nullptr && !stream->capture;
+  TicketPtr done;
+  const cudaError_t error = enqueue(stream, now ? staged(copy) : visible(copy), {}, &done);
+  if (error != cudaSuccess || (!wait && to != nullptr)) return error;
   wait_for(lock, done);
   return world().devices[static_cast<std::size_t>(stream->device)].fault;
 }
@@ -120,6 +125,7 @@ cudaError_t cudaFreeHost(void* data) {
 cudaError_t cudaHostRegister(void* data, size_t bytes, unsigned int) {
   return call([&](Lock&) {
     if (data == nullptr || bytes == 0) return cudaErrorInvalidValue;
+    if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
     if (allocation_of(data, 1) != nullptr) return cudaErrorHostMemoryAlreadyRegistered;
     world().memory[reinterpret_cast<std::uintptr_t>(data)] = {bytes, MemoryKind::registered,
                                                               current_device()};
@@ -186,14 +192,15 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
 }
 
 cudaError_t cudaMemset(void* data, int value, size_t bytes) {
-  return cudaMemsetAsync(data, value, bytes, nullptr);
+  const cudaError_t forbidden =
+      call([](Lock&) { return is_forbidden() ? cudaErrorStreamCaptureUnsupported : cudaSuccess; });
+  return forbidden != cudaSuccess ? forbidden : cudaMemsetAsync(data, value, bytes, nullptr);
 }
 cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {
   return call([&](Lock&) {
     if (bytes == 0) return cudaSuccess;
     if (!is_device(allocation_of(data, bytes))) return cudaErrorInvalidValue;
-    enqueue(resolve(stream), visible([=] { std::memset(data, value, bytes); }));
-    return cudaSuccess;
+    return enqueue(resolve(stream), visible([=] { std::memset(data, value, bytes); }));
   });
 }
 }

@@ -40,15 +40,14 @@ void work_off(cudaStream_t stream) {
     for (const TicketPtr& ticket : item.after) wait_for(lock, ticket);
     acquire(&item.ticket->issued);
     if (item.work) run(lock, stream->device, item.work);
+    lock.unlock();
+    item.work = nullptr;  // what it holds is gone before anybody learns that it is done
+    lock.lock();
     release(&item.ticket->finished);
     item.ticket->done = true;
     item.ticket->time = std::chrono::steady_clock::now();
-    const Item done = std::move(item);
     stream->queue.pop_front();
     notify();
-    lock.unlock();  // what the work holds is freed without the mutex
-    { const Item freed = std::move(done); }
-    lock.lock();
   }
   delete stream;
 }
@@ -66,6 +65,23 @@ cudaStream_t make_stream(int device, bool blocking) {
   return stream;
 }
 
+/// Makes `work` a node behind the stream's last ones.
+cudaError_t capture(CUstream_st& stream, Work work) {
+  Capture& capture = *stream.capture;
+  if (capture.invalid) return cudaErrorStreamCaptureInvalidated;
+  capture.nodes.push_back({std::move(work), std::move(stream.tail)});
+  stream.tail = {static_cast<int>(capture.nodes.size()) - 1};
+  return cudaSuccess;
+}
+
+/// Whether a stream that the default stream waits for is captured; its capture is then invalid.
+bool is_captured(const Device& device) {
+  bool captured = false;
+  for (const cudaStream_t stream : device.streams)
+    if (stream->blocking && stream->capture) captured = stream->capture->invalid = true;
+  return captured;
+}
+
 }  // namespace
 
 cudaStream_t resolve(cudaStream_t stream) {
@@ -75,9 +91,12 @@ cudaStream_t resolve(cudaStream_t stream) {
   return device.legacy;
 }
 
-TicketPtr enqueue(cudaStream_t stream, Work work, std::vector<TicketPtr> after) {
+cudaError_t enqueue(cudaStream_t stream, Work work, std::vector<TicketPtr> after, TicketPtr* ticket) {
+  if (ticket != nullptr) ticket->reset();
+  if (stream->capture) return capture(*stream, std::move(work));
   Device& device = world().devices[static_cast<std::size_t>(stream->device)];
   if (stream == device.legacy) {
+    if (is_captured(device)) return cudaErrorStreamCaptureImplicit;
     for (const cudaStream_t other : device.streams)
       if (other->blocking) after.push_back(other->last);
   } else if (stream->blocking && device.legacy != nullptr) {
@@ -87,9 +106,18 @@ TicketPtr enqueue(cudaStream_t stream, Work work, std::vector<TicketPtr> after) 
   stream->last = std::make_shared<Ticket>();
   release(&stream->last->issued);
   stream->queue.push_back({std::move(work), std::move(after), stream->last});
+  if (ticket != nullptr) *ticket = stream->last;
   start(stream);
   notify();
-  return stream->last;
+  return cudaSuccess;
+}
+
+cudaError_t check_wait(cudaStream_t stream) {
+  if (stream->capture) {
+    stream->capture->invalid = true;
+    return cudaErrorStreamCaptureUnsupported;
+  }
+  return is_forbidden() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
 
 void wait_for(Lock& lock, const TicketPtr& ticket) {
@@ -141,6 +169,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return call([&](Lock&) {
     if (stream == nullptr || stream == cudaStreamLegacy) return cudaErrorInvalidResourceHandle;
+    if (stream->capture) return cudaErrorStreamCaptureUnsupported;
     std::erase(world().devices[static_cast<std::size_t>(stream->device)].streams, stream);
     stream->closing = true;
     start(stream);
@@ -152,6 +181,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   return call([&](Lock& lock) {
     const cudaStream_t stream = resolve(handle);
+    if (const cudaError_t error = check_wait(stream)) return error;
     if (stream->last && !stream->last->done) return cudaErrorNotReady;
     wait_for(lock, stream->last);
     return fault_of(stream);
@@ -161,6 +191,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   return call([&](Lock& lock) {
     const cudaStream_t stream = resolve(handle);
+    if (const cudaError_t error = check_wait(stream)) return error;
     wait_for(lock, stream->last);
     return fault_of(stream);
   });
@@ -168,15 +199,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 
 cudaError_t cudaDeviceSynchronize() {
   return call([&](Lock& lock) {
+    if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
     wait_for_device(lock, current_device());
     return world().devices[static_cast<std::size_t>(current_device())].fault;
   });
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  return call([&](Lock&) {
-    enqueue(resolve(stream), visible([=] { function(data); }));
-    return cudaSuccess;
-  });
+  return call([&](Lock&) { return enqueue(resolve(stream), visible([=] { function(data); })); });
 }
 }
