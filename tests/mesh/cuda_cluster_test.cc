@@ -1,0 +1,61 @@
+// Clusters made of the cards of this machine: nominal rates against NVIDIA's data sheets.
+#include "src/mesh/cuda_cluster.h"
+
+#include <doctest/doctest.h>
+
+#include "support/error_text.h"
+
+using namespace alpa;
+using namespace alpa::testing;
+
+namespace {
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+CudaDevice card(int major, int multiprocessors, std::int64_t clock, std::int64_t bytes_per_second) {
+  CudaDevice card{};
+  card.major = major;
+  card.multiprocessors = multiprocessors;
+  card.clock_hertz = clock;
+  card.memory_bytes = 80 * kGiB;
+  card.free_bytes = 79 * kGiB;
+  card.memory_bytes_per_second = bytes_per_second;
+  return card;
+}
+
+const CudaDevice kA100 = card(8, 108, 1'410'000'000, 2'039'000'000'000);
+const CudaDevice kH100 = card(9, 132, 1'830'000'000, 3'352'000'000'000);
+
+/// Rate of `dtype` in TFLOP/s if products reached all of the nominal rate (the model says 0.75).
+double nominal_tera(const CudaDevice& card, DType dtype) {
+  return cuda_cluster(1, 1, card, false).device.flops_per_second.at(dtype) / 0.75 * 1e-12;
+}
+
+}  // namespace
+
+TEST_CASE("nominal rates are those of the data sheets") {
+  CHECK(nominal_tera(kA100, bf16) == doctest::Approx(312).epsilon(0.01));
+  CHECK(nominal_tera(kA100, f16) == doctest::Approx(312).epsilon(0.01));
+  CHECK(nominal_tera(kA100, f32) == doctest::Approx(19.5).epsilon(0.01));
+  CHECK(nominal_tera(kA100, f64) == doctest::Approx(19.5).epsilon(0.01));
+  CHECK(nominal_tera(kH100, bf16) == doctest::Approx(989).epsilon(0.01));
+}
+
+TEST_CASE("a card per device has its own memory and links; logical devices share one card") {
+  const Cluster own = cuda_cluster(4, 4, kH100, true), shared = cuda_cluster(8, 4, kH100, true);
+  CHECK(own.backend == "cuda");
+  CHECK(own.num_devices() == 4);
+  CHECK(own.device.memory_bytes == 79 * kGiB);
+  CHECK(own.within_host.beta_seconds_per_byte == doctest::Approx(1 / 150e9));
+  CHECK(cuda_cluster(4, 4, kH100, false).within_host.beta_seconds_per_byte == doctest::Approx(1 / 12e9));
+  CHECK(shared.num_devices() == 8);
+  CHECK(shared.device.memory_bytes == 79 * kGiB / 8);
+  CHECK(8 * shared.device.flops_per_second.at(bf16) ==
+        doctest::Approx(own.device.flops_per_second.at(bf16)));
+  CHECK(8 * shared.device.memory_bytes_per_second == doctest::Approx(own.device.memory_bytes_per_second));
+}
+
+TEST_CASE("a backend that the machine has not, or nobody knows") {
+  CHECK(error_of([] { Cluster::local(1, "tpu"); }) ==
+        "Cluster::local: backend \"tpu\" is unknown; known are \"cpu\" and \"cuda\"");
+}
