@@ -86,6 +86,7 @@ cudaError_t attribute(int* value, cudaDeviceAttr attribute) {
     case cudaDevAttrClockRate: *value = 1'980'000; break;
     case cudaDevAttrMultiProcessorCount: *value = p.multiProcessorCount; break;
     case cudaDevAttrMemoryClockRate: *value = 2'619'000; break;
+    case cudaDevAttrGlobalMemoryBusWidth: *value = 5120; break;
     case cudaDevAttrL2CacheSize: *value = p.l2CacheSize; break;
     case cudaDevAttrMaxThreadsPerMultiProcessor: *value = p.maxThreadsPerMultiProcessor; break;
     case cudaDevAttrAsyncEngineCount: *value = p.asyncEngineCount; break;
