@@ -1,5 +1,6 @@
 # tests/<folder>/*.cc -> one program test_<folder>; every file <x>_test.cc in it is one ctest entry
 # "<folder>/<x>" with the label <folder>; <x>_slow_test.cc has the label slow instead, which the presets leave out.
+# Files named cuda… of tests/{api,equivalence,runtime} ask whether there is CUDA; they run a second time, as cuda_emulated/<folder>_<x>, with the emulation.
 # Folders named cuda… are linked with libalpa_cuda.so and exist where that does; a second time, as <folder>_emulated,
 # they are linked with libalpa_cuda_emulated.so (tests/emulation), everywhere.
 set(ALPA_TEST_TIMEOUT 300 CACHE STRING "Seconds after which a test entry fails")
@@ -12,6 +13,26 @@ target_compile_options(alpa_test_main PRIVATE -O0)
 # The case table of all operators: tests/ops and the CUDA tests are driven by it.
 add_library(alpa_test_cases OBJECT ${PROJECT_SOURCE_DIR}/tests/ops/cases.cc ${PROJECT_SOURCE_DIR}/tests/ops/reference.cc)
 target_link_libraries(alpa_test_cases PRIVATE alpa alpa_settings)
+
+# alpa_add_test(ENTRY PROGRAM FILE LABELS [EMULATED] [TIMEOUT seconds]): the cases of one file. EMULATED: the program loads
+# the emulated CUDA library.
+function(alpa_add_test entry program file labels)
+  cmake_parse_arguments(PARSE_ARGV 4 arg "EMULATED" "TIMEOUT" "")
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT ${ALPA_TEST_TIMEOUT})
+  endif()
+  # What CUDA compiles and measures at run time is kept beside the build, not in the user's home.
+  set(environment XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache)
+  set(excluded "")
+  if(arg_EMULATED)
+    list(APPEND environment ALPA_CUDA_LIBRARY=$<TARGET_FILE:alpa_cuda_emulated>)
+    set(excluded "--test-case-exclude=*ceilings*")  # minutes, for a speed that nobody has
+  endif()
+  add_test(NAME ${entry} COMMAND ${program} --no-intro "--source-file=*/${file}" ${excluded})
+  # A file whose cases all vanished must not pass: doctest itself is content with zero of them.
+  set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
+    ENVIRONMENT "${environment}" FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+endfunction()
 
 # alpa_add_test_folder(FOLDER [NAME]): NAME instead of the folder's in targets, entries and labels.
 function(alpa_add_test_folder folder)
@@ -42,27 +63,22 @@ function(alpa_add_test_folder folder)
   if(TARGET alpa_models)
     target_link_libraries(test_${name} PRIVATE alpa_models)
   endif()
-  set(excluded "")
-  if(name MATCHES "_emulated$")
-    set(excluded "--test-case-exclude=*ceilings*")  # minutes, for a speed that nobody has
-  endif()
   list(FILTER sources INCLUDE REGEX "_test\\.cc$")
   foreach(source ${sources})
     get_filename_component(file ${source} NAME_WE)
     string(REGEX REPLACE "_test$" "" entry ${file})
-    add_test(NAME ${name}/${entry} COMMAND test_${name} --no-intro "--source-file=*/${folder}/${file}.cc" ${excluded})
-    # A file whose cases all vanished must not pass: doctest itself is content with zero of them.
-    set_tests_properties(${name}/${entry} PROPERTIES
-      LABELS ${name} TIMEOUT ${ALPA_TEST_TIMEOUT} FAIL_REGULAR_EXPRESSION "test cases: +0 ")
-    if(folder MATCHES "^cuda")  # kernels compiled at run time are kept beside the build, not in the user's home
-      set(environment XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache)
-      if(name MATCHES "_emulated$")
-        list(APPEND environment ALPA_CUDA_LIBRARY=$<TARGET_FILE:alpa_cuda_emulated>)
-      endif()
-      set_tests_properties(${name}/${entry} PROPERTIES ENVIRONMENT "${environment}")
-    endif()
     if(entry MATCHES "_slow$")
-      set_tests_properties(${name}/${entry} PROPERTIES LABELS slow TIMEOUT 7200)
+      alpa_add_test(${name}/${entry} test_${name} ${folder}/${file}.cc slow TIMEOUT 7200)
+    elseif(name MATCHES "_emulated$")
+      alpa_add_test(${name}/${entry} test_${name} ${folder}/${file}.cc ${name} EMULATED)
+    elseif(entry MATCHES "^cuda" AND folder MATCHES "^(api|equivalence|runtime)$")
+      alpa_add_test(${name}/${entry} test_${name} ${folder}/${file}.cc "${name};cuda")
+      alpa_add_test(cuda_emulated/${name}_${entry} test_${name} ${folder}/${file}.cc cuda_emulated EMULATED)
+      if(TARGET cuda_programs)
+        add_dependencies(cuda_programs test_${name})
+      endif()
+    else()
+      alpa_add_test(${name}/${entry} test_${name} ${folder}/${file}.cc ${name})
     endif()
   endforeach()
 endfunction()
