@@ -15,14 +15,21 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
   Run run{executable, executable.init(seed), {}};
   BatchStream batches(task.training, task.batch, seed);
   Progress progress(steps, task.batch, flops_per_step(executable.graph()), executable.memory_bytes());
+  // A step's loss is read when the next one has been started: on CUDA the devices never wait for the host.
+  std::optional<Metrics> under_way;
+  const auto finish = [&] {
+    run.result.losses.push_back(under_way->loss());
+    if (show == Show::progress) progress.step(run.result.losses.back());
+  };
   for (std::int64_t i = 0; i < steps; ++i) {
     const std::map<std::string, Array> batch = batches.next();
     const Clock::time_point start = Clock::now();
-    const double loss = executable.run(run.state, batch).loss();
+    Metrics next = executable.run(run.state, batch);
+    if (under_way) finish();
+    under_way = std::move(next);
     run.result.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-    run.result.losses.push_back(loss);
-    if (show == Show::progress) progress.step(loss);
   }
+  if (under_way) finish();
   run.result.measured_bytes = executable.measured_bytes(run.state);
   run.result.communication = executable.measured_communication();
   return run;
