@@ -9,7 +9,7 @@ namespace {
 
 thread_local int device_of_thread = 0;
 
-bool exists(int device) { return device >= 0 && device < static_cast<int>(world().devices.size()); }
+bool exists(int device) { return device >= 0 && device < world().machine.devices; }
 
 struct ErrorText {
   cudaError_t error;
@@ -66,7 +66,7 @@ const ErrorText& text_of(cudaError_t error) {
 cudaError_t describe(cudaDeviceProp* p, int device) {
   *p = {};
   std::strcpy(p->name, "alpa emulated device");
-  p->totalGlobalMem = world().settings.memory_bytes;
+  p->totalGlobalMem = world().machine.memory_bytes;
   p->sharedMemPerBlock = 48 * 1024;
   p->sharedMemPerBlockOptin = 227 * 1024;
   p->sharedMemPerMultiprocessor = 228 * 1024;
@@ -120,7 +120,9 @@ cudaError_t cudaDriverGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = static_cast<int>(world().devices.size());
+  const Unseen unseen;
+  const Lock lock(world().mutex);
+  *count = world().machine.devices;
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {

@@ -105,7 +105,7 @@ bool GraphRun::go_on() {
 
 Work graph_work(std::shared_ptr<const std::vector<Node>> nodes) {
   return [nodes, launches = std::make_shared<std::uint64_t>(0)](std::shared_ptr<void>& state) {
-    if (!state) state = std::make_shared<GraphRun>(nodes, world().settings.seed + (*launches)++);
+    if (!state) state = std::make_shared<GraphRun>(nodes, world().machine.seed + (*launches)++);
     return static_cast<GraphRun*>(state.get())->go_on();
   };
 }

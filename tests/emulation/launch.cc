@@ -27,7 +27,7 @@ bool is_valid(const Grid& grid, const void* kernel) {
 /// Whether this kernel is the one that is to fail.
 bool is_to_fail() {
   const Lock lock(world().mutex);
-  return ++world().kernels == world().settings.fail_kernel;
+  return ++world().kernels == world().machine.fail_kernel;
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ cudaError_t allocate(void** data, std::size_t bytes, MemoryKind kind) {
   if (bytes == 0) return cudaSuccess;
   if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
   Device& device = world().devices[static_cast<std::size_t>(current_device())];
-  if (kind == MemoryKind::device && bytes > world().settings.memory_bytes - device.used_bytes)
+  if (kind == MemoryKind::device && bytes > world().machine.memory_bytes - device.used_bytes)
     return cudaErrorMemoryAllocation;
   if (posix_memalign(data, 512, bytes) != 0) return cudaErrorMemoryAllocation;
   std::memset(*data, 0xff, bytes);  // NaN in every floating type
@@ -144,7 +144,7 @@ cudaError_t cudaHostUnregister(void* data) {
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   return call([&](Lock&) {
-    *total = world().settings.memory_bytes;
+    *total = world().machine.memory_bytes;
     *free = *total - world().devices[static_cast<std::size_t>(current_device())].used_bytes;
     return cudaSuccess;
   });

@@ -1,5 +1,6 @@
 #include "world.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace alpa::emulation {
@@ -13,11 +14,11 @@ void read_setting(const char* name, T& value) {
 }  // namespace
 
 World::World() {
-  read_setting("ALPA_EMULATED_DEVICES", settings.devices);
-  read_setting("ALPA_EMULATED_MEMORY", settings.memory_bytes);
-  read_setting("ALPA_EMULATED_FAULT", settings.fail_kernel);
-  read_setting("ALPA_EMULATED_SEED", settings.seed);
-  devices.resize(static_cast<std::size_t>(settings.devices < 1 ? 1 : settings.devices));
+  read_setting("ALPA_EMULATED_DEVICES", machine.devices);
+  read_setting("ALPA_EMULATED_MEMORY", machine.memory_bytes);
+  read_setting("ALPA_EMULATED_FAULT", machine.fail_kernel);
+  read_setting("ALPA_EMULATED_SEED", machine.seed);
+  devices.resize(static_cast<std::size_t>(std::max(1, machine.devices)));
 }
 
 World& world() {
@@ -28,6 +29,22 @@ World& world() {
 void notify() {
   ++world().changes;
   world().changed.notify_all();
+}
+
+void restart(const Machine& machine) {
+  const Unseen unseen;
+  const Lock lock(world().mutex);
+  world().machine = machine;
+  world().kernels = 0;
+  for (Device& device : world().devices) device.fault = cudaSuccess;
+  if (world().devices.size() < static_cast<std::size_t>(machine.devices))
+    world().devices.resize(static_cast<std::size_t>(machine.devices));
+}
+
+std::size_t allocations(int device) {
+  const Unseen unseen;
+  const Lock lock(world().mutex);
+  return world().devices[static_cast<std::size_t>(device)].allocations;
 }
 
 cudaError_t& last_error() {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cuda_runtime_api.h"
+#include "emulation.h"
 #include "sanitizers.h"
 
 namespace alpa::emulation {
@@ -56,21 +57,14 @@ struct Device {
   std::vector<cudaStream_t> streams;
 };
 
-struct Settings {
-  int devices = 1;                                  ///< ALPA_EMULATED_DEVICES
-  std::size_t memory_bytes = std::size_t{8} << 30;  ///< ALPA_EMULATED_MEMORY, of each device
-  std::int64_t fail_kernel = 0;                     ///< ALPA_EMULATED_FAULT: the n-th kernel fails
-  std::uint64_t seed = 1;                           ///< ALPA_EMULATED_SEED: order of a graph's nodes
-};
-
 struct World {
   World();
 
   std::mutex mutex;
   std::condition_variable changed;
   std::uint64_t changes = 0;
-  Settings settings;
-  std::vector<Device> devices;
+  Machine machine;
+  std::deque<Device> devices;                   ///< machine.devices of them exist
   std::map<std::uintptr_t, Allocation> memory;  ///< by first byte
   std::int64_t kernels = 0;                     ///< that were run
 };

@@ -1,0 +1,22 @@
+#pragma once
+/// The emulated machine, for tests that want another one than the environment describes.
+#include <cstddef>
+#include <cstdint>
+
+namespace alpa::emulation {
+
+/// The environment's ALPA_EMULATED_DEVICES, _MEMORY, _FAULT and _SEED give the values at first.
+struct Machine {
+  int devices = 1;
+  std::size_t memory_bytes = std::size_t{8} << 30;  ///< of each device
+  std::int64_t fail_kernel = 0;  ///< the n-th kernel from now on ends in cudaErrorIllegalAddress
+  std::uint64_t seed = 1;        ///< of the order in which the nodes of graphs run
+};
+
+/// Another machine, without errors, from now on. The old one's memory, streams and events must be gone.
+void restart(const Machine& machine);
+
+/// Calls of cudaMalloc on a device so far.
+std::size_t allocations(int device);
+
+}  // namespace alpa::emulation
