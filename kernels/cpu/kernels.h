@@ -73,12 +73,13 @@ extern const KernelDef random_uniform;
 /// (w, m, v, g, learning_rate, step) → (w, m, v): Adam (Kingma & Ba 2015) with bias correction, step
 /// counted from 1. Reals "beta1", "beta2", "epsilon", "weight_decay"; integer "decoupled": 1 decays w
 /// itself (AdamW), 0 adds weight_decay·w to g. learning_rate and step are scalars. f32, bf16, f16 or f64; g
-/// and the scalars may have another type. In place.
+/// and the scalars may have another type. Of n parameters: operands w, m, v of every one after the other,
+/// their n gradients, and the scalars; results w, m, v of every one. In place.
 extern const KernelDef adam_update;
 
 /// (w, velocity, g, learning_rate) → (w, velocity): g' = g + weight_decay·w; velocity = momentum·velocity +
 /// g'; w -= learning_rate·(nesterov ? g' + momentum·velocity : velocity). Reals "momentum", "weight_decay";
-/// integer "nesterov". Types as for `adam_update`. In place.
+/// integer "nesterov". Types, and several parameters, as for `adam_update`. In place.
 extern const KernelDef sgd_update;
 
 }  // namespace alpa::cpu

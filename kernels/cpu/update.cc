@@ -1,4 +1,5 @@
-// adam_update, sgd_update
+// adam_update, sgd_update; of any number of parameters, their states one parameter after the other, then
+// the gradients, then the scalars
 #include <algorithm>
 
 #include "alpa/base/thread_team.h"
@@ -12,14 +13,38 @@ namespace {
 constexpr int kMaxArrays = 4;
 constexpr std::int64_t kBlock = 1024;
 
-/// The first `inputs` operands and all results, block after block, in place where they are stored as T.
+/// One parameter: its states, old and new, and its gradient.
+struct Member {
+  const KernelTensor* inputs[kMaxArrays];
+  const KernelTensor* outputs[kMaxArrays];
+  int states;
+};
+
+/// Visits all members of a call with `scalars` operands behind the gradients.
+template <class Visit>
+void for_each_member(const KernelCall& call, int states, int scalars, const Visit& visit) {
+  const int members = (static_cast<int>(call.inputs.size()) - scalars) / (states + 1);
+  for (int m = 0; m < members; ++m) {
+    Member member{{}, {}, states};
+    for (int s = 0; s < states; ++s) {
+      member.inputs[s] = &call.inputs[m * states + s];
+      member.outputs[s] = &call.outputs[m * states + s];
+    }
+    member.inputs[states] = &call.inputs[members * states + m];
+    visit(member);
+  }
+}
+
+/// The arrays of a member, block after block, in place where they are stored as T.
 template <class T>
 class UpdateWalk {
  public:
-  UpdateWalk(const KernelCall& call, int inputs) : call_(call), inputs_(inputs) {
+  explicit UpdateWalk(const Member& member) : member_(member) {
     plain_ = true;
-    for (int i = 0; i < inputs_; ++i) plain_ = plain_ && is_stored_as<T>(call.inputs[i].type.dtype);
-    for (const KernelTensor& output : call.outputs) plain_ = plain_ && is_stored_as<T>(output.type.dtype);
+    for (int i = 0; i <= member.states; ++i)
+      plain_ = plain_ && is_stored_as<T>(member.inputs[i]->type.dtype);
+    for (int i = 0; i < member.states; ++i)
+      plain_ = plain_ && is_stored_as<T>(member.outputs[i]->type.dtype);
   }
 
   template <class Update>
@@ -35,9 +60,8 @@ class UpdateWalk {
   template <class Update>
   void in_place(std::int64_t begin, std::int64_t n, const Update& update) const {
     T *in[kMaxArrays], *out[kMaxArrays];
-    for (int i = 0; i < inputs_; ++i) in[i] = call_.inputs[i].template as<T>() + begin;
-    for (std::size_t i = 0; i < call_.outputs.size(); ++i)
-      out[i] = call_.outputs[i].template as<T>() + begin;
+    for (int i = 0; i <= member_.states; ++i) in[i] = member_.inputs[i]->template as<T>() + begin;
+    for (int i = 0; i < member_.states; ++i) out[i] = member_.outputs[i]->template as<T>() + begin;
     update(out, in, n);
   }
 
@@ -46,76 +70,72 @@ class UpdateWalk {
     T buffer[kMaxArrays][kBlock];
     T* arrays[kMaxArrays];
     const std::int64_t padded = (n + lanes - 1) / lanes * lanes;
-    for (int i = 0; i < inputs_; ++i) {
+    for (int i = 0; i <= member_.states; ++i) {
       arrays[i] = buffer[i];
-      load_block(buffer[i], call_.inputs[i].data, call_.inputs[i].type.dtype, begin, n);
+      load_block(buffer[i], member_.inputs[i]->data, member_.inputs[i]->type.dtype, begin, n);
       std::fill(buffer[i] + n, buffer[i] + padded, T(0));
     }
     update(arrays, arrays, padded);
-    for (std::size_t i = 0; i < call_.outputs.size(); ++i)
-      store_block(call_.outputs[i].data, call_.outputs[i].type.dtype, begin, buffer[i], n);
+    for (int i = 0; i < member_.states; ++i)
+      store_block(member_.outputs[i]->data, member_.outputs[i]->type.dtype, begin, buffer[i], n);
   }
 
-  const KernelCall& call_;
-  int inputs_;
+  const Member& member_;
   bool plain_;
 };
 
 /// Slices are whole vectors of every type, so that an element is computed the same way for any number of
 /// threads.
 template <class T, class Update>
-void update_all(const KernelCall& call, int inputs, const Update& update) {
+void update_member(const Member& member, ThreadTeam& team, const Update& update) {
   constexpr std::int64_t kUnit = 64;
-  const std::int64_t n = call.outputs[0].type.elements();
-  const UpdateWalk<T> walk(call, inputs);
-  call.team->parallel_for((n + kUnit - 1) / kUnit, 8 * 1024 / kUnit,
-                          [&](std::int64_t begin, std::int64_t end) {
-                            walk.run(begin * kUnit, std::min(end * kUnit, n), update);
-                          });
+  const std::int64_t n = member.outputs[0]->type.elements();
+  const UpdateWalk<T> walk(member);
+  team.parallel_for((n + kUnit - 1) / kUnit, 8 * 1024 / kUnit, [&](std::int64_t begin, std::int64_t end) {
+    walk.run(begin * kUnit, std::min(end * kUnit, n), update);
+  });
 }
 
-bool any_double(const KernelCall& call, int inputs) {
-  return std::any_of(call.inputs.begin(), call.inputs.begin() + inputs,
-                     [](const KernelTensor& t) { return needs_double(t.type.dtype); });
+bool any_double(const Member& member) {
+  return std::any_of(member.inputs, member.inputs + member.states + 1,
+                     [](const KernelTensor* t) { return needs_double(t->type.dtype); });
 }
 
-AdamScalars adam_scalars_of(const KernelCall& call) {
-  const Attributes& a = *call.attributes;
-  return elementwise::adam_scalars(a.real("beta1"), a.real("beta2"), a.real("epsilon"),
-                                   a.real("weight_decay"), a.integer("decoupled") != 0,
-                                   load_scalar(call.inputs[4]), load_scalar(call.inputs[5]));
-}
-
-template <class T>
-void run_adam_as(const KernelCall& call) {
-  const AdamScalars scalars = adam_scalars_of(call);
-  update_all<T>(call, 4, [&](T* const* out, const T* const* in, std::int64_t n) {
-    loops<T>(isa().update).adam(out, in, n, scalars);
+/// rule(T(), arrays…) for every member, T being the type it is computed in.
+template <class Rule>
+void update_all(const KernelCall& call, int states, int scalars, const Rule& rule) {
+  for_each_member(call, states, scalars, [&](const Member& member) {
+    const auto as = [&](auto type) {
+      using T = decltype(type);
+      update_member<T>(member, *call.team, [&](T* const* out, const T* const* in, std::int64_t n) {
+        rule(loops<T>(isa().update), out, in, n);
+      });
+    };
+    if (any_double(member))
+      as(double());
+    else
+      as(float());
   });
 }
 
 void run_adam(const KernelCall& call) {
-  if (any_double(call, 4))
-    run_adam_as<double>(call);
-  else
-    run_adam_as<float>(call);
-}
-
-template <class T>
-void run_sgd_as(const KernelCall& call) {
   const Attributes& a = *call.attributes;
-  const SgdScalars scalars{load_scalar(call.inputs[3]), a.real("momentum"), a.real("weight_decay"),
-                           a.integer("nesterov") != 0};
-  update_all<T>(call, 3, [&](T* const* out, const T* const* in, std::int64_t n) {
-    loops<T>(isa().update).sgd(out, in, n, scalars);
+  const std::size_t last = call.inputs.size() - 1;
+  const AdamScalars scalars = elementwise::adam_scalars(
+      a.real("beta1"), a.real("beta2"), a.real("epsilon"), a.real("weight_decay"),
+      a.integer("decoupled") != 0, load_scalar(call.inputs[last - 1]), load_scalar(call.inputs[last]));
+  update_all(call, 3, 2, [&](const auto& loops, auto* const* out, const auto* const* in, std::int64_t n) {
+    loops.adam(out, in, n, scalars);
   });
 }
 
 void run_sgd(const KernelCall& call) {
-  if (any_double(call, 3))
-    run_sgd_as<double>(call);
-  else
-    run_sgd_as<float>(call);
+  const Attributes& a = *call.attributes;
+  const SgdScalars scalars{load_scalar(call.inputs.back()), a.real("momentum"), a.real("weight_decay"),
+                           a.integer("nesterov") != 0};
+  update_all(call, 2, 1, [&](const auto& loops, auto* const* out, const auto* const* in, std::int64_t n) {
+    loops.sgd(out, in, n, scalars);
+  });
 }
 
 }  // namespace

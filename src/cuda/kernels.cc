@@ -26,7 +26,9 @@ constexpr Entry kLoads[] = {
     {"random_normal", load_random_normal},
     {"random_uniform", load_random_uniform},
     {"adam_update", load_adam_update},
+    {"adam_updates", load_adam_update},
     {"sgd_update", load_sgd_update},
+    {"sgd_updates", load_sgd_update},
 };
 
 }  // namespace

@@ -1,4 +1,6 @@
-// adam_update, sgd_update
+// adam_update, sgd_update, of one parameter or many: operands as kernels/cpu/kernels.h orders them.
+#include <vector>
+
 #include "kernels/cuda/update.h"
 #include "loads.h"
 
@@ -16,32 +18,50 @@ SgdSettings sgd_settings(const Attributes& a) {
 
 DeviceScalar scalar(const KernelTensor& tensor) { return {tensor.data, tensor.type.dtype}; }
 
-/// The row of a parameter: `states` tensors, new and old, and the gradient.
-UpdateTensor row_of(const KernelCall& call, int states) {
-  const auto& in = call.inputs;
-  UpdateTensor row;
-  row.w = in[0].data, row.new_w = call.outputs[0].data, row.w_type = in[0].type.dtype;
-  row.first = in[1].data, row.new_first = call.outputs[1].data, row.first_type = in[1].type.dtype;
-  if (states == 3)
-    row.second = in[2].data, row.new_second = call.outputs[2].data, row.second_type = in[2].type.dtype;
-  row.gradient = in[states].data, row.gradient_type = in[states].type.dtype;
-  row.elements = in[0].type.elements();
-  return row;
+/// What a call's tensors say before their memory is known: a row per parameter.
+std::vector<UpdateTensor> rows_of(const KernelCall& call, int states, int scalars) {
+  const std::size_t members = (call.inputs.size() - scalars) / (states + 1);
+  std::vector<UpdateTensor> rows(members);
+  for (std::size_t m = 0; m < members; ++m) {
+    const KernelTensor* const state = &call.inputs[m * states];
+    rows[m].w_type = state[0].type.dtype, rows[m].first_type = state[1].type.dtype;
+    if (states == 3) rows[m].second_type = state[2].type.dtype;
+    rows[m].gradient_type = call.inputs[members * states + m].type.dtype;
+    rows[m].elements = state[0].type.elements();
+  }
+  return rows;
+}
+
+void point(std::vector<UpdateTensor>& rows, const KernelCall& call, int states) {
+  for (std::size_t m = 0; m < rows.size(); ++m) {
+    const KernelTensor *const old = &call.inputs[m * states], *const made = &call.outputs[m * states];
+    rows[m].w = old[0].data, rows[m].new_w = made[0].data;
+    rows[m].first = old[1].data, rows[m].new_first = made[1].data;
+    if (states == 3) rows[m].second = old[2].data, rows[m].new_second = made[2].data;
+    rows[m].gradient = call.inputs[rows.size() * states + m].data;
+  }
 }
 
 }  // namespace
 
 Launch load_adam_update(const OpDef&, const KernelCall& call, const Card&) {
-  return [settings = adam_settings(*call.attributes)](const KernelCall& now, Stream stream) {
-    const UpdateTensor row = row_of(now, 3);
-    check_queued(run_adam(&row, 1, settings, scalar(now.inputs[4]), scalar(now.inputs[5]), stream), "Adam");
+  return [settings = adam_settings(*call.attributes), rows = rows_of(call, 3, 2)](const KernelCall& now,
+                                                                                  Stream stream) mutable {
+    point(rows, now, 3);
+    const std::size_t last = now.inputs.size() - 1;
+    check_queued(run_adam(rows.data(), static_cast<int>(rows.size()), settings,
+                          scalar(now.inputs[last - 1]), scalar(now.inputs[last]), stream),
+                 "Adam");
   };
 }
 
 Launch load_sgd_update(const OpDef&, const KernelCall& call, const Card&) {
-  return [settings = sgd_settings(*call.attributes)](const KernelCall& now, Stream stream) {
-    const UpdateTensor row = row_of(now, 2);
-    check_queued(run_sgd(&row, 1, settings, scalar(now.inputs[3]), stream), "SGD");
+  return [settings = sgd_settings(*call.attributes), rows = rows_of(call, 2, 1)](const KernelCall& now,
+                                                                                 Stream stream) mutable {
+    point(rows, now, 2);
+    check_queued(
+        run_sgd(rows.data(), static_cast<int>(rows.size()), settings, scalar(now.inputs.back()), stream),
+        "SGD");
   };
 }
 

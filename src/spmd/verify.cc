@@ -5,6 +5,7 @@
 #include "alpa/ops/all_ops.h"
 #include "alpa/spmd/program.h"
 #include "alpa/tensor/elementwise_program.h"
+#include "joint_ops.h"
 #include "kernels/elementwise.h"
 
 namespace alpa {
@@ -157,10 +158,19 @@ bool follows_fusion(const SpmdProgram& program, const Node& node) {
   return true;
 }
 
+// ---- joint updates
+
+bool follows_members(const SpmdProgram& program, const Node& node) {
+  const std::vector<Node> members = members_of(node);
+  return std::all_of(members.begin(), members.end(),
+                     [&](const Node& member) { return follows_a_strategy(program, member); });
+}
+
 void verify_node(const SpmdProgram& program, const Node& node) {
-  const bool follows = node.op == &ops::fused ? follows_fusion(program, node)
-                       : is_reshard(node)     ? follows_reshard(program, node)
-                                              : follows_a_strategy(program, node);
+  const bool follows = node.op == &ops::fused   ? follows_fusion(program, node)
+                       : is_reshard(node)       ? follows_reshard(program, node)
+                       : joint_update(*node.op) ? follows_members(program, node)
+                                                : follows_a_strategy(program, node);
   invariant(follows, "partitioned program: \"{}\" ({}) cannot take {} to {}", node.name, node.op->name,
             listed(specs_of(program, node.operands)), listed(specs_of(program, node.results)));
 }

@@ -26,6 +26,10 @@ extern const OpDef all_reduce, reduce_scatter, all_gather, all_to_all, slice_sha
 /// Elementwise chain: one node, several results of one shape. Attributes of an ElementwiseProgram, and
 /// "shape" and "dtypes" ("f32 u8") of the results.
 extern const OpDef fused;
+/// adam_update (sgd_update) of n parameters: operands w, m, v (w, velocity) of every one after the other,
+/// their n gradients, learning_rate and step (learning_rate); results the new w, m, v (w, velocity).
+/// Attributes of the single operator. Parameters may lie differently.
+extern const OpDef adam_updates, sgd_updates;
 }  // namespace ops
 
 /// True for nodes that talk to other devices.
@@ -52,6 +56,11 @@ SpmdProgram fuse_elementwise(const SpmdProgram& program);
 /// before (parameters gathered layer by layer), where its first members stood. Neither may raise the peak
 /// of what lives at once, judged by the sizes of values. all_to_all stays single.
 SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_bytes);
+
+/// Joins optimizer updates of region apply with equal settings and the same scalar operands into one node
+/// for all parameters, which stands and is paid for as a bucket of collectives is: for backends where a
+/// launch has a price.
+SpmdProgram join_updates(const SpmdProgram& program);
 
 /// Throws Bug naming the first node whose specs don't follow from one another by its operator, or the first
 /// update or metric of a wrong spec; also what verify(Graph) throws.

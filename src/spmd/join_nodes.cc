@@ -1,0 +1,141 @@
+#include "join_nodes.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "alpa/ir/input.h"
+#include "live_bytes.h"
+#include "rewrite.h"
+
+namespace alpa {
+namespace {
+
+/// Nodes that become one. Until one of its results is read, the unit may move down.
+struct Unit {
+  std::vector<int> nodes;
+  int place = 0;  ///< the node in whose place it stands
+  std::int64_t size = 0;
+  bool read = false;
+};
+
+class Joiner {
+ public:
+  Joiner(const SpmdProgram& program, const Joining& joining)
+      : program_(program), joining_(joining), live_(program), unit_of_(program.graph.nodes.size()) {}
+
+  SpmdProgram run() {
+    for (int n = 0; n < static_cast<int>(program_.graph.nodes.size()); ++n) {
+      for (int value : node(n).operands) units_[unit_producing(value)].read = true;
+      const std::optional<std::string> kind = joining_.kind(node(n));
+      if (!kind)
+        append({{n}, n});
+      else if (!joins(n, *kind))
+        open_.insert_or_assign(*kind, append({{n}, n, joining_.size(node(n))}));
+    }
+    return with_nodes(program_, nodes());
+  }
+
+ private:
+  const Node& node(int n) const { return program_.graph.nodes[n]; }
+  int producer(int value) const { return program_.graph.values[value].producer; }
+  int unit_producing(int value) const { return unit_of_[producer(value)]; }
+  bool is_input(int value) const { return node(producer(value)).op == &ops::input; }
+
+  int append(Unit unit) {
+    for (int n : unit.nodes) unit_of_[n] = static_cast<int>(units_.size());
+    units_.push_back(std::move(unit));
+    return static_cast<int>(units_.size()) - 1;
+  }
+
+  /// Takes node `n` into the open unit of its kind. A unit that nobody has read moves down to its newest
+  /// member; to one that has been read the member moves up, if its operands are there.
+  bool joins(int n, const std::string& kind) {
+    const auto open = open_.find(kind);
+    if (open == open_.end()) return false;
+    int& unit = open->second;
+    if (units_[unit].size + joining_.size(node(n)) > joining_.limit) return false;
+    if (!units_[unit].read) {
+      if (!live_.grow(growth_down(units_[unit], n))) return false;
+      unit = append(std::exchange(units_[unit], {}));
+      units_[unit].place = n;
+    } else if (!moves_up(n, unit)) {
+      return false;
+    }
+    units_[unit].nodes.push_back(n);
+    units_[unit].size += joining_.size(node(n));
+    unit_of_[n] = unit;
+    return true;
+  }
+
+  bool moves_up(int n, int unit) {
+    const auto made_before = [&](int value) { return is_input(value) || unit_producing(value) < unit; };
+    return std::all_of(node(n).operands.begin(), node(n).operands.end(), made_before) &&
+           live_.grow(growth_up(n, units_[unit].place));
+  }
+
+  /// Operands are held and results made later.
+  std::vector<Growth> growth_down(const Unit& unit, int to) const {
+    std::int64_t held = 0, freed = 0;
+    for (int n : unit.nodes) {
+      freed += live_.freed_by(n);
+      held += live_.freed_by(n) - live_.made_by(n);
+    }
+    const bool in_place = node(to).op->in_place;
+    return {{unit.place + 1, to, held}, {to, to + 1, in_place ? held : freed}};
+  }
+
+  /// The results are made, and operands freed, earlier.
+  std::vector<Growth> growth_up(int n, int to) const {
+    const std::int64_t made = live_.made_by(n), freed = live_.freed_by(n);
+    const bool in_place = node(n).op->in_place;
+    return {{to, to + 1, in_place ? std::max<std::int64_t>(made - freed, 0) : made},
+            {to + 1, n, made - freed},
+            {n, n + 1, -freed}};
+  }
+
+  /// The units as nodes. Inputs stand before what reads them, also where that has moved up, and keep their
+  /// order.
+  std::vector<Node> nodes() const {
+    const Graph& graph = program_.graph;
+    std::vector<Node> nodes;
+    std::size_t inputs = 0;
+    const auto add_inputs_to = [&](int n) {
+      for (; inputs < graph.inputs.size() && producer(graph.inputs[inputs].value) <= n; ++inputs)
+        nodes.push_back(graph.producer(graph.inputs[inputs].value));
+    };
+    for (const Unit& unit : units_) {
+      for (int n : unit.nodes)
+        for (int value : node(n).operands)
+          if (is_input(value)) add_inputs_to(producer(value));
+      if (unit.nodes.empty()) continue;
+      if (node(unit.nodes.front()).op == &ops::input)
+        add_inputs_to(unit.nodes.front());
+      else
+        nodes.push_back(joint(unit.nodes));
+    }
+    return nodes;
+  }
+
+  Node joint(const std::vector<int>& members) const {
+    if (members.size() == 1) return node(members.front());
+    std::vector<const Node*> nodes;
+    for (int n : members) nodes.push_back(&node(n));
+    return joining_.joined(nodes);
+  }
+
+  const SpmdProgram& program_;
+  const Joining& joining_;
+  LiveBytes live_;
+  std::vector<Unit> units_;          ///< in order; empty where a unit has moved away
+  std::vector<int> unit_of_;         ///< per node seen so far
+  std::map<std::string, int> open_;  ///< units that may still grow, by kind
+};
+
+}  // namespace
+
+SpmdProgram join_nodes(const SpmdProgram& program, const Joining& joining) {
+  return Joiner(program, joining).run();
+}
+
+}  // namespace alpa

@@ -1,0 +1,164 @@
+// All parameters are updated by one node.
+#include <doctest/doctest.h>
+
+#include "alpa/runtime/memory_plan.h"
+#include "parallel_steps.h"
+#include "support/steps.h"
+
+using namespace alpa;
+using namespace alpa::test;
+
+namespace {
+
+int count(const SpmdProgram& program, const OpDef& op) {
+  int nodes = 0;
+  for (const Node& node : program.graph.nodes) nodes += node.op == &op;
+  return nodes;
+}
+
+const Node& only(const SpmdProgram& program, const OpDef& op) {
+  REQUIRE(count(program, op) == 1);
+  return *std::find_if(program.graph.nodes.begin(), program.graph.nodes.end(),
+                       [&](const Node& node) { return node.op == &op; });
+}
+
+double arena(const SpmdProgram& program) {
+  return static_cast<double>(lower(program, 0, false).arena_bytes);
+}
+
+/// Three parameters that are updated as `add` says, in region apply, on two devices.
+using AddUpdate = std::function<void(Builder&, int i, Value w, Value gradient, Value rate)>;
+SpmdProgram three_parameters(const AddUpdate& add) {
+  Builder g(1);
+  const Value rate = g.input(InputKind::scalar, "learning_rate", {f32, {}});
+  Value x = g.input(InputKind::batch, "x", {f32, {4, 8}});
+  for (int i = 0; i < 3; ++i)
+    x = tanh(matmul(x, g.parameter(fmt::format("w{}", i), {f32, {8, 8}}, Initializer::normal(0, 1))));
+  const Value loss = mean(square(x));
+  const Values parameters = g.parameters(), gradients = gradient(loss, parameters);
+  g.set_region(Region::apply);
+  g.metric("loss", loss);
+  for (int i = 0; i < 3; ++i) add(g, i, parameters[i], gradients[i], rate);
+  const Graph graph = g.finish();
+  Layouts layouts{{"x", "S0@0"}};
+  for (const Node& node : graph.nodes)
+    if (node.op == &ops::sgd_update) layouts[fmt::format("%{}", node.results[0])] = "R";
+  const ShardingPlan plan = following_plan(graph, mesh_of({2}), layouts);
+  return bucket_collectives(fuse_elementwise(partition(graph, plan)), 0);
+}
+
+Value add_sgd(Builder& g, Value w, const std::string& name, Value gradient, Value rate, double momentum) {
+  const Value velocity = g.input(InputKind::state, name + ".velocity", w.type());
+  const Values results =
+      g.emit(ops::sgd_update, {w, velocity, gradient, rate},
+             {{"momentum", momentum}, {"weight_decay", 0.0}, {"nesterov", std::int64_t{0}}});
+  g.update(w, results[0]);
+  g.update(velocity, results[1]);
+  return results[0];
+}
+
+TEST_CASE("a joint update names states member by member, then gradients, then scalars") {
+  const SpmdProgram program =
+      join_updates(three_parameters([](Builder& g, int i, Value w, Value dw, Value rate) {
+        add_sgd(g, w, fmt::format("p{}", i), dw, rate, 0.9);
+      }));
+  verify(program);
+  CHECK(count(program, ops::sgd_update) == 0);
+  const Node& node = only(program, ops::sgd_updates);
+  const auto name = [&](int value) { return program.graph.producer(value).name; };
+  std::vector<std::string> names;
+  for (const int value : node.operands) names.push_back(name(value));
+  CHECK(names.size() == 3 * 3 + 1);
+  CHECK(std::vector<std::string>(names.begin(), names.begin() + 6) ==
+        std::vector<std::string>{"w0", "p0.velocity", "w1", "p1.velocity", "w2", "p2.velocity"});
+  CHECK(names.back() == "learning_rate");
+  CHECK(node.attributes.real("momentum") == 0.9);
+  for (std::size_t i = 0; i < 6; ++i)
+    CHECK(program.graph.updates[i] == Update{node.operands[i], node.results[i]});
+  CHECK(program.graph.producer(node.operands[6]).op == &ops::all_reduce);
+}
+
+TEST_CASE("updates with other settings, other scalars or in the micro-batches stay apart") {
+  const auto joined_with = [](const std::function<void(Builder&, int, Value, Value, Value)>& add) {
+    const SpmdProgram program = join_updates(three_parameters(add));
+    verify(program);
+    return std::pair(count(program, ops::sgd_update), count(program, ops::sgd_updates));
+  };
+  CHECK(joined_with([](Builder& g, int i, Value w, Value dw, Value rate) {
+          add_sgd(g, w, fmt::format("p{}", i), dw, rate, i == 1 ? 0.5 : 0.9);
+        }) == std::pair(1, 1));
+  CHECK(joined_with([](Builder& g, int i, Value w, Value dw, Value rate) {
+          add_sgd(g, w, fmt::format("p{}", i), dw, i == 1 ? rate * 2 : rate, 0.9);
+        }) == std::pair(1, 1));
+  CHECK(joined_with([](Builder& g, int i, Value w, Value dw, Value rate) {
+          if (i == 1) g.set_region(Region::backward);
+          add_sgd(g, w, fmt::format("p{}", i), dw, rate, 0.9);
+          g.set_region(Region::apply);
+        }) == std::pair(1, 1));
+}
+
+TEST_CASE("an update that another one depends on is not joined with it") {
+  Value before;
+  const SpmdProgram program =
+      join_updates(three_parameters([&](Builder& g, int i, Value w, Value dw, Value rate) {
+        before = add_sgd(g, w, fmt::format("p{}", i), i == 1 ? dw + before : dw, rate, 0.9);
+      }));
+  verify(program);  // 1 needs 0; 2 needs neither and joins one of them
+  CHECK(count(program, ops::sgd_update) == 1);
+  CHECK(only(program, ops::sgd_updates).results.size() == 4);
+}
+
+TEST_CASE("one node updates all parameters, whatever ZeRO splits, and takes no more memory") {
+  for (const int micro_batches : {1, 2})
+    for (const std::int64_t bucket_bytes : {0, 1 << 20}) {
+      CAPTURE(micro_batches);
+      CAPTURE(bucket_bytes);
+      const Graph graph = dense_layers(4, 64, 8, micro_batches);
+      for (const SpmdProgram& fused :
+           {zero(Zero::two, graph), zero(Zero::three, graph), data_parallel(5)}) {
+        const SpmdProgram program = bucket_collectives(fused, bucket_bytes), joined = join_updates(program);
+        verify(joined);
+        CHECK(count(joined, ops::adam_update) == 0);
+        CHECK(only(joined, ops::adam_updates).results.size() ==
+              3 * static_cast<std::size_t>(count(program, ops::adam_update)));
+        CHECK(arena(joined) <= 1.01 * arena(program));  // but for padding
+      }
+    }
+}
+
+TEST_CASE("updates wait for no other where that would raise the peak of what lives at once") {
+  for (const int micro_batches : {1, 2}) {
+    CAPTURE(micro_batches);
+    // With four rows, parameters and gradients are most of what lives.
+    const SpmdProgram program =
+                          bucket_collectives(zero(Zero::two, dense_layers(6, 4, 16, micro_batches)), 0),
+                      joined = join_updates(program);
+    verify(joined);
+    CHECK(arena(joined) <= 1.02 * arena(program));  // but for padding
+  }
+}
+
+TEST_CASE("joint updates change no bit of the result") {
+  for (const Zero stage : {Zero::two, Zero::three})
+    for (const int micro_batches : {1, 2}) {
+      // Seven columns on three devices: 3, 3 and 1; a bias of seven likewise.
+      const SpmdProgram program =
+                            bucket_collectives(zero(stage, dense_layers(3, 24, 7, micro_batches), 3), 0),
+                        joined = join_updates(program);
+      CHECK(count(joined, ops::adam_updates) > 0);
+      Executor alone(program), together(joined);
+      CHECK(largest_difference(run_steps(alone, 3), run_steps(together, 3)) == 0);
+    }
+}
+
+TEST_CASE("the verifier sees a member whose parameter lies otherwise than its states") {
+  SpmdProgram program =
+      join_updates(bucket_collectives(zero(Zero::two, dense_layers(2, 64, 8, 1)), 1 << 20));
+  CHECK_NOTHROW(verify(program));
+  for (Node& node : program.graph.nodes)
+    if (node.op == &ops::adam_updates)
+      node.operands[3] = program.graph.producer(node.operands[3]).operands[0];
+  CHECK_THROWS_AS(verify(program), Bug);
+}
+
+}  // namespace
