@@ -139,7 +139,7 @@ std::int64_t exact_memory(const SpmdProgram& program, const ExecutorOptions& opt
   team.parallel_for(devices, 1, [&](std::int64_t begin, std::int64_t end) {
     for (int rank = static_cast<int>(begin); rank < end; ++rank) {
       const DeviceProgram device = lower(program, rank, overlap, rules);
-      if (rank == 0) passes.write(6, "device0.txt", [&] { return to_string(device, program); });
+      if (rank == 0) passes.write(7, "device0.txt", [&] { return to_string(device, program); });
       bytes[rank] = device.arena_bytes;
     }
   });
@@ -155,6 +155,7 @@ Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOption
   const SpmdProgram fused = passes.check(4, "fused.txt", fuse_elementwise(partitioned));
   const auto lowered = [&](std::int64_t bucket_bytes) -> Planned {
     SpmdProgram program = passes.check(5, "bucketed.txt", bucket_collectives(fused, bucket_bytes));
+    if (backend == "cuda") program = passes.check(6, "joined.txt", join_updates(program));
     const std::int64_t bytes = exact_memory(program, options, backend, passes);
     return {graph, plan, std::move(program), bytes};
   };

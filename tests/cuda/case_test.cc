@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "alpa/ops/all_ops.h"
+#include "alpa/spmd/program.h"
 #include "device_run.h"
 #include "ops/run_case.h"
 #include "support/error_text.h"
@@ -119,6 +120,36 @@ TEST_CASE("a device that holds nothing of an operand gives the reduction of noth
     const HostTensor y = run_on_device(*op, {HostTensor({f32, {0, 5}})}, {HostTensor({f32, {5}})},
                                        {.attributes = attributes})[0];
     for (int i = 0; i < 5; ++i) CHECK(y.get(i) == (op == &ops::reduce_sum ? 0 : -INFINITY));
+  }
+}
+
+TEST_CASE("joint updates give what the CPU gives, parameter by parameter") {
+  if (no_device()) return;
+  for (const auto& [op, single, states] : {std::tuple(&ops::adam_updates, &ops::adam_update, 3),
+                                           std::tuple(&ops::sgd_updates, &ops::sgd_update, 2)}) {
+    std::vector<HostTensor> operands, results, gradients;
+    for (int member = 0; member < 30; ++member) {  // more than a small table holds
+      const DType dtype = member % 3 == 0 ? bf16 : f32;
+      const Shape shape{member % 5 == 4 ? 0 : member * 401 + 1};
+      for (int s = 0; s < states; ++s)
+        operands.push_back(random_tensor({dtype, shape}, 7 * member + s, 0, 1));
+      for (int s = 0; s < states; ++s) results.emplace_back(TensorType{dtype, shape});
+      gradients.push_back(random_tensor({f32, shape}, 7 * member + 5));
+    }
+    operands.insert(operands.end(), gradients.begin(), gradients.end());
+    operands.push_back(random_tensor({f32, {}}, 1, 0.01, 0.1));
+    if (states == 3) operands.push_back(random_tensor({f32, {}}, 2, 3, 4));
+    const auto row = std::find_if(cases::all().begin(), cases::all().end(),
+                                  [single = single](const Case& known) { return known.op == single; });
+    DeviceRun run{.attributes = row->attributes};
+    const std::vector<HostTensor> expected =
+        run_kernel(*op->cpu, operands, results, {.attributes = row->attributes});
+    for (const bool captured : {false, true}) {
+      run.captured = captured;
+      check_close(run_on_device(*op, operands, results, run), expected);
+    }
+    for (std::size_t i = 0; i < results.size(); ++i) run.in_place.emplace_back(i, i);
+    check_close(run_on_device(*op, operands, results, run), expected);
   }
 }
 
