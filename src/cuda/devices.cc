@@ -83,17 +83,11 @@ class CudaDevices : public Devices {
   }
 
   void write(DeviceMemory& memory, int rank, int buffer, const std::byte* from) override {
-    transfer(rank, buffer, [&](std::int64_t bytes) {
-      return cudaMemcpy(devices_[rank]->address(memory.arenas[rank], buffer), from, bytes,
-                        cudaMemcpyHostToDevice);
-    });
+    transfer(rank, buffer, devices_[rank]->address(memory.arenas[rank], buffer), from);
   }
 
   void read(const DeviceMemory& memory, int rank, int buffer, std::byte* to) override {
-    transfer(rank, buffer, [&](std::int64_t bytes) {
-      return cudaMemcpy(to, devices_[rank]->address(memory.arenas[rank], buffer), bytes,
-                        cudaMemcpyDeviceToHost);
-    });
+    transfer(rank, buffer, to, devices_[rank]->address(memory.arenas[rank], buffer));
   }
 
   int depth() const override { return kStagedSteps; }
@@ -197,13 +191,13 @@ class CudaDevices : public Devices {
 
   // ---- order and failures
 
-  template <class Copy>
-  void transfer(int rank, int buffer, Copy&& copy) {
+  /// On the stream of steps: behind those that were started, before the next.
+  void transfer(int rank, int buffer, void* to, const void* from) {
     const std::int64_t bytes = program(rank).buffers[buffer].type.bytes();
     if (bytes == 0 || program(rank).buffers[buffer].arena_offset < 0) return;
     guarded([&] {
+      check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, origin()), "cudaMemcpyAsync");
       check(cudaStreamSynchronize(origin()), "cudaStreamSynchronize");
-      check(copy(bytes), "cudaMemcpy");
     });
   }
 

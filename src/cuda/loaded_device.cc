@@ -61,7 +61,19 @@ LoadedDevice::LoadedDevice(const SpmdProgram& program, DeviceProgram device, con
       compute_done_(make_event()),
       communication_done_(make_event()),
       accumulate_(load_list(device_.accumulate)),
-      apply_(load_list(device_.apply)) {}
+      apply_(load_list(device_.apply)) {
+  find_staged();
+}
+
+/// A batch input that is loaded once per step, and what lies in its memory. (Micro-batches' parts may begin
+/// at addresses that kernels are slow with.)
+void LoadedDevice::find_staged() {
+  staged_.assign(device_.buffers.size(), -1);
+  for (const Operation& operation : apply_)
+    if (operation.sliced) staged_[memory_of(device_, operation.instruction->outputs[0])] = operation.staged;
+  for (std::size_t b = 0; b < staged_.size(); ++b)
+    staged_[b] = staged_[memory_of(device_, static_cast<int>(b))];
+}
 
 std::vector<Operation> LoadedDevice::load_list(const std::vector<Instruction>& list) {
   std::vector<Operation> operations;
@@ -117,11 +129,15 @@ void LoadedDevice::place(std::byte* arena, int slot) {
       const Instruction& instruction = *operation.instruction;
       KernelCall& call = operation.call;
       for (std::size_t i = 0; i < call.inputs.size(); ++i)
-        call.inputs[i].data = address(arena, instruction.inputs[i]);
+        call.inputs[i].data = placed_address(instruction.inputs[i]);
       for (std::size_t i = 0; i < call.outputs.size(); ++i)
-        call.outputs[i].data = address(arena, instruction.outputs[i]);
+        call.outputs[i].data = placed_address(instruction.outputs[i]);
       if (instruction.workspace >= 0) call.workspace = address(arena, instruction.workspace);
     }
+}
+
+std::byte* LoadedDevice::placed_address(int buffer) const {
+  return staged_[buffer] >= 0 ? slot_ + staged_[buffer] : address(arena_, buffer);
 }
 
 void LoadedDevice::join(Stream origin) const {
@@ -147,7 +163,8 @@ void LoadedDevice::queue_load(const Operation& operation, int micro_batch) const
   const std::int64_t bytes = to.type.bytes();
   if (bytes == 0) return;
   const std::byte* from = slot_ + operation.staged + (operation.sliced ? micro_batch * bytes : 0);
-  check(cudaMemcpyAsync(to.data, from, bytes, cudaMemcpyDeviceToDevice, compute()), "cudaMemcpyAsync");
+  if (to.data != from)
+    check(cudaMemcpyAsync(to.data, from, bytes, cudaMemcpyDeviceToDevice, compute()), "cudaMemcpyAsync");
 }
 
 }  // namespace alpa::cuda

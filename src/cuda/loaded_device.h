@@ -39,10 +39,11 @@ class LoadedDevice {
   std::vector<Operation>& apply() { return apply_; }
   int micro_batches() const { return accumulate_.empty() ? 0 : program_.graph.num_micro_batches; }
 
-  /// Points every call into `arena`, and loads into part `slot` of the staging buffer there.
+  /// Points every call into `arena`, and to part `slot` of the staging buffer there.
   void place(std::byte* arena, int slot);
   std::byte* address(std::byte* arena, int buffer) const;
-  std::byte* placed_address(int buffer) const { return address(arena_, buffer); }
+  /// Where the placed calls have a buffer: batch inputs that are whole in the staging buffer stay there.
+  std::byte* placed_address(int buffer) const;
 
   /// Queues clearing the accumulators.
   void queue_clearing() const;
@@ -52,12 +53,14 @@ class LoadedDevice {
  private:
   std::vector<Operation> load_list(const std::vector<Instruction>& list);
   Operation load(const Instruction& instruction);
+  void find_staged();
   void queue_load(const Operation& operation, int micro_batch) const;
 
   const SpmdProgram& program_;
   DeviceProgram device_;
   Card card_;
   StagingLayout staging_;
+  std::vector<std::int64_t> staged_;  ///< per buffer: its offset in a step's part; -1: it lies elsewhere
   StreamHandle compute_, communication_;
   EventHandle compute_done_, communication_done_;
   bool communicates_ = false;
