@@ -41,6 +41,12 @@ void restart(const Machine& machine) {
     world().devices.resize(static_cast<std::size_t>(machine.devices));
 }
 
+void fail_kernel(std::int64_t n) {
+  const Unseen unseen;
+  const Lock lock(world().mutex);
+  world().machine.fail_kernel = world().kernels + n;
+}
+
 std::size_t allocations(int device) {
   const Unseen unseen;
   const Lock lock(world().mutex);

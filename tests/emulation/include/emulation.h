@@ -16,6 +16,9 @@ struct Machine {
 /// Another machine, without errors, from now on. The old one's memory, streams and events must be gone.
 void restart(const Machine& machine);
 
+/// The n-th kernel from now on ends in cudaErrorIllegalAddress.
+void fail_kernel(std::int64_t n);
+
 /// Calls of cudaMalloc on a device so far.
 std::size_t allocations(int device);
 
