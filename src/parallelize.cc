@@ -155,7 +155,7 @@ Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOption
   const SpmdProgram fused = passes.check(4, "fused.txt", fuse_elementwise(partitioned));
   const auto lowered = [&](std::int64_t bucket_bytes) -> Planned {
     SpmdProgram program = passes.check(5, "bucketed.txt", bucket_collectives(fused, bucket_bytes));
-    if (backend == "cuda") program = passes.check(6, "joined.txt", join_updates(program));
+    if (backend == "cuda") program = passes.check(6, "joined.txt", join_norms(join_updates(program)));
     const std::int64_t bytes = exact_memory(program, options, backend, passes);
     return {graph, plan, std::move(program), bytes};
   };

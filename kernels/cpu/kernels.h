@@ -82,4 +82,7 @@ extern const KernelDef adam_update;
 /// integer "nesterov". Types, and several parameters, as for `adam_update`. In place.
 extern const KernelDef sgd_update;
 
+/// (x, …) → (sum of x², …): scalars of any type, carried in double.
+extern const KernelDef squared_norms;
+
 }  // namespace alpa::cpu

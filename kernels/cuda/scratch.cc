@@ -2,9 +2,17 @@
 
 #include "kernels/cuda/einsum_plan.h"
 #include "kernels/cuda/reduce_call.h"
+#include "kernels/cuda/update.h"
 
 namespace alpa::cuda {
 namespace {
+
+/// A double per chunk of every operand.
+std::int64_t norms_bytes(const KernelCall& call) {
+  std::int64_t chunks = 0;
+  for (const KernelTensor& x : call.inputs) chunks += chunks_of(x.type.elements());
+  return chunks * static_cast<std::int64_t>(sizeof(double));
+}
 
 struct ScratchOf {
   std::string_view op;
@@ -13,6 +21,7 @@ struct ScratchOf {
 
 /// Operators that need scratch.
 constexpr ScratchOf kScratch[] = {
+    {"squared_norms", norms_bytes},
     {"reduce_sum",
      [](const KernelCall& call) { return reduce_workspace_bytes(reduce_call("reduce_sum", call)); }},
     {"reduce_max",

@@ -29,6 +29,7 @@ constexpr Entry kLoads[] = {
     {"adam_updates", load_adam_update},
     {"sgd_update", load_sgd_update},
     {"sgd_updates", load_sgd_update},
+    {"squared_norms", load_squared_norms},
 };
 
 }  // namespace

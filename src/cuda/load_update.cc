@@ -1,4 +1,5 @@
-// adam_update, sgd_update, of one parameter or many: operands as kernels/cpu/kernels.h orders them.
+// adam_update and sgd_update of one parameter or many, squared norms: operands as kernels/cpu/kernels.h
+// orders them.
 #include <vector>
 
 #include "kernels/cuda/update.h"
@@ -62,6 +63,20 @@ Launch load_sgd_update(const OpDef&, const KernelCall& call, const Card&) {
     check_queued(
         run_sgd(rows.data(), static_cast<int>(rows.size()), settings, scalar(now.inputs.back()), stream),
         "SGD");
+  };
+}
+
+Launch load_squared_norms(const OpDef&, const KernelCall& call, const Card&) {
+  std::vector<NormTensor> tensors;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    tensors.push_back({nullptr, nullptr, call.inputs[i].type.dtype, call.outputs[i].type.dtype,
+                       call.inputs[i].type.elements()});
+  return [tensors](const KernelCall& now, Stream stream) mutable {
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      tensors[i].x = now.inputs[i].data, tensors[i].result = now.outputs[i].data;
+    check_queued(run_squared_norms(tensors.data(), static_cast<int>(tensors.size()),
+                                   reinterpret_cast<double*>(now.workspace), stream),
+                 "squared norms");
   };
 }
 

@@ -40,6 +40,7 @@ Launch load_random_uniform(const OpDef& op, const KernelCall& call, const Card& 
 // load_update.cc
 Launch load_adam_update(const OpDef& op, const KernelCall& call, const Card& card);
 Launch load_sgd_update(const OpDef& op, const KernelCall& call, const Card& card);
+Launch load_squared_norms(const OpDef& op, const KernelCall& call, const Card& card);
 
 /// Throws Error with CUDA's message if a launcher's status says so.
 inline void check_queued(Status status, const char* kernel) {

@@ -42,7 +42,33 @@ std::vector<DType> update_dtypes(const OpQuery& query) {
   return dtypes;
 }
 
+/// Every dimension of every operand is a factor that is summed.
+Rule norms_rule(const OpQuery& query) {
+  Rule rule;
+  for (const TensorType& type : query.operands) {
+    DimFactors dims;
+    for (std::int64_t extent : type.shape) {
+      dims.push_back({static_cast<int>(rule.factors.size())});
+      rule.factors.push_back({extent, FactorKind::sum, false});
+    }
+    rule.operands.push_back(std::move(dims));
+    rule.results.emplace_back();
+  }
+  return rule;
+}
+
+std::vector<DType> norms_dtypes(const OpQuery& query) {
+  return std::vector<DType>(query.operands.size(), query.attributes.dtype("dtype"));
+}
+
 }  // namespace
+
+const OpDef ops::squared_norms = {
+    .name = "squared_norms",
+    .rule = norms_rule,
+    .result_dtypes = norms_dtypes,
+    .cpu = &cpu::squared_norms,
+};
 
 const OpDef ops::adam_updates = {
     .name = "adam_updates",

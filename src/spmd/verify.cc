@@ -166,11 +166,24 @@ bool follows_members(const SpmdProgram& program, const Node& node) {
                      [&](const Node& member) { return follows_a_strategy(program, member); });
 }
 
+/// Partial sums where the operand is split.
+bool follows_norms(const SpmdProgram& program, const Node& node) {
+  for (std::size_t i = 0; i < node.operands.size(); ++i)
+    for (int axis = 0; axis < program.mesh.num_axes(); ++axis) {
+      const AxisPlacement from = program.specs[node.operands[i]].axes[axis];
+      AxisPlacement wanted;
+      if (from.kind == Kind::split) wanted.kind = Kind::partial, wanted.combiner = Combiner::sum;
+      if (from.kind == Kind::partial || program.specs[node.results[i]].axes[axis] != wanted) return false;
+    }
+  return true;
+}
+
 void verify_node(const SpmdProgram& program, const Node& node) {
-  const bool follows = node.op == &ops::fused   ? follows_fusion(program, node)
-                       : is_reshard(node)       ? follows_reshard(program, node)
-                       : joint_update(*node.op) ? follows_members(program, node)
-                                                : follows_a_strategy(program, node);
+  const bool follows = node.op == &ops::fused           ? follows_fusion(program, node)
+                       : is_reshard(node)               ? follows_reshard(program, node)
+                       : node.op == &ops::squared_norms ? follows_norms(program, node)
+                       : joint_update(*node.op)         ? follows_members(program, node)
+                                                        : follows_a_strategy(program, node);
   invariant(follows, "partitioned program: \"{}\" ({}) cannot take {} to {}", node.name, node.op->name,
             listed(specs_of(program, node.operands)), listed(specs_of(program, node.results)));
 }

@@ -153,6 +153,23 @@ TEST_CASE("joint updates give what the CPU gives, parameter by parameter") {
   }
 }
 
+TEST_CASE("squared norms are what the CPU gives") {
+  if (no_device()) return;
+  std::vector<HostTensor> operands, results;
+  for (int i = 0; i < 30; ++i) {
+    operands.push_back(random_tensor({std::vector{f32, bf16, f64, f16}[i % 4], {i * 1001}}, i));
+    results.emplace_back(TensorType{i % 4 == 2 ? f64 : f32, {}});
+  }
+  const std::vector<HostTensor> expected = run_kernel(*ops::squared_norms.cpu, operands, results);
+  for (int i = 0; i < 30; ++i) {
+    double sum = 0;
+    for (const double x : values_of(operands[i])) sum += x * x;
+    CHECK(difference(expected[i], {sum}) <= 1e-7);
+  }
+  for (const bool captured : {false, true})
+    check_close(run_on_device(ops::squared_norms, operands, results, {.captured = captured}), expected);
+}
+
 TEST_CASE("compiled at run time, an elementwise operator gives what the interpreting kernel gives") {
   if (no_device()) return;
   std::vector<const OpDef*> seen;

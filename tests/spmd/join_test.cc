@@ -151,6 +151,86 @@ TEST_CASE("joint updates change no bit of the result") {
     }
 }
 
+/// Dense layers whose gradients are scaled to a joint norm of 0.5 at most, on two devices.
+SpmdProgram clipped(DType dtype, int micro_batches) {
+  Builder g(micro_batches);
+  const Value rate = g.input(InputKind::scalar, "learning_rate", {f32, {}}),
+              step = g.input(InputKind::scalar, "step", {f32, {}});
+  Value x = g.input(InputKind::batch, "x", {dtype, {32 / micro_batches, 8}});
+  for (int i = 0; i < 3; ++i)
+    x = tanh(matmul(x, g.parameter(fmt::format("w{}", i), {dtype, {8, 8}}, Initializer::normal(0, 1))) +
+             g.parameter(fmt::format("b{}", i), {dtype, {8}}, Initializer::normal(0, 1)));
+  const Value loss = mean(square(cast(x, f32)));
+  const Values parameters = g.parameters(), gradients = gradient(loss, parameters);
+  g.set_region(Region::backward);
+  Values sums;
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    sums.push_back(accumulated(g, fmt::format("gradient{}", i), gradients[i]));
+  const Value total = accumulated(g, "loss.sum", loss);
+  g.set_region(Region::apply);
+  g.metric("loss", total);
+  Value squares = sum(square(cast(sums[0], f32)));
+  for (std::size_t i = 1; i < sums.size(); ++i) squares = squares + sum(square(cast(sums[i], f32)));
+  const Value scale = minimum(0.5 / sqrt(squares), 1.0);
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    add_update(g, parameters[i], fmt::format("p{}", i), sums[i] * cast(scale, dtype), rate, step,
+               alpa::test::Optimizer::adam);
+  const Graph graph = g.finish();
+  Layouts layouts{{"x", "S0@0"}};
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::state && graph.type(input.value).rank() == 2) layouts[input.name] = "S1@0";
+  const ShardingPlan plan = following_plan(graph, mesh_of({2}), layouts);
+  return bucket_collectives(fuse_elementwise(partition(graph, plan)), 1 << 20);
+}
+
+TEST_CASE("one node squares and sums all gradients, and the squares are stored nowhere") {
+  for (const DType dtype : {f32, bf16})
+    for (const int micro_batches : {1, 2}) {
+      CAPTURE(name_of(dtype));
+      CAPTURE(micro_batches);
+      const SpmdProgram program = clipped(dtype, micro_batches), joined = join_norms(program);
+      verify(joined);
+      const Node& node = only(joined, ops::squared_norms);
+      CHECK(node.operands.size() == 6);
+      CHECK(node.region == Region::apply);
+      CHECK(arena(joined) <= 1.02 * arena(program));
+      for (const int value : node.results) {
+        CHECK(joined.graph.type(value) == TensorType{f32, {}});
+        CHECK(to_string(joined.specs[value]) == "P+@0");
+      }
+      CHECK(joined.graph.nodes.size() < program.graph.nodes.size() - 6);
+    }
+}
+
+TEST_CASE("a step with joint norms is the step without, to the rounding of a sum") {
+  for (const int micro_batches : {1, 2}) {
+    const SpmdProgram program = clipped(f32, micro_batches);
+    Executor alone(program), together(join_norms(join_updates(program)));
+    CHECK(largest_difference(run_steps(alone, 3), run_steps(together, 3)) < 1e-6);
+  }
+}
+
+TEST_CASE("squares that are read elsewhere, or summed over some dimensions only, stay") {
+  for (const bool whole : {false, true}) {
+    Builder g(1);
+    const Value x = g.input(InputKind::batch, "x", {f32, {4, 8}});
+    const Value squares = square(x);
+    g.metric("a", whole ? sum(squares) : sum(sqrt(reduce_sum(squares, {0}))));
+    g.metric("b", sum(whole ? exp(squares) : x));
+    const Graph graph = g.finish();
+    const SpmdProgram program = partition(graph, following_plan(graph, mesh_of({2}), {}));
+    CHECK(count(join_norms(program), ops::squared_norms) == 0);
+  }
+}
+
+TEST_CASE("the verifier sees a norm of a split tensor that is taken for the whole one's") {
+  SpmdProgram program = join_norms(clipped(f32, 1));
+  CHECK_NOTHROW(verify(program));
+  for (const int value : only(program, ops::squared_norms).results)
+    program.specs[value] = ShardingSpec::replicated();
+  CHECK_THROWS_AS(verify(program), Bug);
+}
+
 TEST_CASE("the verifier sees a member whose parameter lies otherwise than its states") {
   SpmdProgram program =
       join_updates(bucket_collectives(zero(Zero::two, dense_layers(2, 64, 8, 1)), 1 << 20));

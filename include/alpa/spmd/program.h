@@ -30,6 +30,9 @@ extern const OpDef fused;
 /// their n gradients, learning_rate and step (learning_rate); results the new w, m, v (w, velocity).
 /// Attributes of the single operator. Parameters may lie differently.
 extern const OpDef adam_updates, sgd_updates;
+/// (x, …) -> (sum of x², …), one number of type attribute "dtype" per operand: partial sums where x is
+/// split.
+extern const OpDef squared_norms;
 }  // namespace ops
 
 /// True for nodes that talk to other devices.
@@ -61,6 +64,10 @@ SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_b
 /// for all parameters, which stands and is paid for as a bucket of collectives is: for backends where a
 /// launch has a price.
 SpmdProgram join_updates(const SpmdProgram& program);
+
+/// Joins the sums of all squares of tensors (for clipping gradients) into one node per region and element
+/// type, placed as a bucket of collectives is. Squares are not stored any more.
+SpmdProgram join_norms(const SpmdProgram& program);
 
 /// Throws Bug naming the first node whose specs don't follow from one another by its operator, or the first
 /// update or metric of a wrong spec; also what verify(Graph) throws.
