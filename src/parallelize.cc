@@ -152,7 +152,9 @@ Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOption
                    const std::string& backend, std::int64_t budget, const Passes& passes) {
   ShardingPlan plan = passes.check(2, "plan.json", std::move(solved), graph);
   const SpmdProgram partitioned = passes.check(3, "partitioned.txt", partition(graph, plan));
-  const SpmdProgram fused = passes.check(4, "fused.txt", fuse_elementwise(partitioned));
+  const SpmdProgram joined =
+      backend == "cuda" ? passes.check(4, "epilogues.txt", fuse_epilogues(partitioned)) : partitioned;
+  const SpmdProgram fused = passes.check(4, "fused.txt", fuse_elementwise(joined));
   const auto lowered = [&](std::int64_t bucket_bytes) -> Planned {
     SpmdProgram program = passes.check(5, "bucketed.txt", bucket_collectives(fused, bucket_bytes));
     if (backend == "cuda") program = passes.check(6, "joined.txt", join_norms(join_updates(program)));

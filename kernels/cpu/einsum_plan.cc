@@ -135,6 +135,15 @@ std::string stored_letters(const EinsumPlan& plan, const std::string& equation, 
   return filtered(input == 0 ? e.x : e.y, [&](char l) { return plan.extents.at(l) != 1; });
 }
 
+std::vector<std::int64_t> summed_dims(const std::string& equation, int input) {
+  const Equation e = split(equation);
+  const std::string &own = input == 0 ? e.x : e.y, &other = input == 0 ? e.y : e.x;
+  std::vector<std::int64_t> dims;
+  for (std::size_t d = 0; d < own.size(); ++d)
+    if (has(other, own[d]) && !has(e.z, own[d])) dims.push_back(static_cast<std::int64_t>(d));
+  return dims;
+}
+
 std::vector<std::int64_t> extents_of(const EinsumPlan& plan, const std::string& letters) {
   std::vector<std::int64_t> extents;
   for (char l : letters) extents.push_back(plan.extents.at(l));

@@ -35,6 +35,9 @@ EinsumPlan plan_einsum(const std::string& equation, const std::vector<std::int64
 /// The letters of input 0 or 1 as stored, without those of extent 1.
 std::string stored_letters(const EinsumPlan& plan, const std::string& equation, int input);
 
+/// The dimensions of input 0 or 1 whose letters both inputs have, but not the result.
+std::vector<std::int64_t> summed_dims(const std::string& equation, int input);
+
 /// Extents of these letters.
 std::vector<std::int64_t> extents_of(const EinsumPlan& plan, const std::string& letters);
 

@@ -3,13 +3,16 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
+#include "kernels/elementwise.h"
 
 namespace alpa {
 
 std::string to_string(const Epilogue& epilogue) {
   std::string text;
   const auto add = [&](bool present, std::string_view word) {
-    if (present) text += (text.empty() ? "" : " ") + std::string(word);
+    if (!present) return;
+    if (!text.empty()) text += ' ';
+    text += word;
   };
   add(epilogue.bias, "bias");
   add(epilogue.function == Epilogue::Function::relu, "relu");
@@ -37,6 +40,51 @@ Epilogue parse_epilogue(std::string_view text) {
   }
   invariant(to_string(epilogue) == text, "epilogue \"{}\"", text);
   return epilogue;
+}
+
+namespace {
+
+/// Appends steps; a value is the register that holds it.
+class Steps {
+ public:
+  Steps(ElementwiseProgram& program, DType dtype) : program_(program), dtype_(dtype) {}
+
+  int add(ElementwiseOp op, int a, int b = -1) {
+    program_.steps.push_back({static_cast<int>(op), a, b, -1});
+    return program_.register_of_step(static_cast<int>(program_.steps.size()) - 1);
+  }
+
+  /// The value as it is once it has been stored.
+  int stored(int value) {
+    if (dtype_ == bf16) return add(ElementwiseOp::cast_bf16, value);
+    return dtype_ == f16 ? add(ElementwiseOp::cast_f16, value) : value;
+  }
+
+ private:
+  ElementwiseProgram& program_;
+  DType dtype_;
+};
+
+}  // namespace
+
+ElementwiseProgram epilogue_program(const Epilogue& epilogue, DType dtype) {
+  const bool relu = epilogue.function == Epilogue::Function::relu;
+  invariant(!(epilogue.gradient && relu), "epilogue \"{}\" is no elementwise program", to_string(epilogue));
+  ElementwiseProgram program;
+  program.num_inputs = epilogue.bias || epilogue.gradient ? 2 : 1;
+  Steps steps(program, dtype);
+  if (epilogue.gradient) {
+    program.outputs = {
+        steps.add(ElementwiseOp::mul, 0, steps.stored(steps.add(ElementwiseOp::gelu_grad, 1)))};
+    return program;
+  }
+  const int before = epilogue.bias ? steps.stored(steps.add(ElementwiseOp::add, 0, 1)) : 0;
+  int after = before;
+  if (epilogue.function != Epilogue::Function::none)
+    after = steps.add(relu ? ElementwiseOp::relu : ElementwiseOp::gelu, before);
+  program.outputs = {after};
+  if (epilogue.keep && !relu) program.outputs.push_back(before);
+  return program;
 }
 
 }  // namespace alpa

@@ -5,6 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "alpa/base/dtype.h"
+#include "alpa/tensor/elementwise_program.h"
+
 namespace alpa {
 
 /// z = function(product + bias), or product · function'(what was kept), or the plain product and sums.
@@ -29,5 +32,10 @@ std::string to_string(const Epilogue& epilogue);
 
 /// Inverse of `to_string`. Throws Bug on any other text.
 Epilogue parse_epilogue(std::string_view text);
+
+/// The elementwise part on its own: (product[, bias or what was kept]) → (z[, the operands of gelu]), with
+/// intermediates rounded to `dtype` as if they were stored. Of relu's gradient, which reads bits, there is
+/// none.
+ElementwiseProgram epilogue_program(const Epilogue& epilogue, DType dtype);
 
 }  // namespace alpa

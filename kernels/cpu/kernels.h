@@ -39,6 +39,11 @@ extern const KernelDef fused;
 /// only and not of the result are summed too.
 extern const KernelDef einsum;
 
+/// (x, y[, bias or kept]) → (z[, kept or sums]): `einsum` and what attribute "epilogue"
+/// (kernels/cpu/epilogue.h) says, one after the other. bias has the result's last dimensions; kept bits are
+/// u8 with an eighth of its last dimension.
+extern const KernelDef einsum_epilogue;
+
 /// x → x summed over the dimensions "axes" (integers, ascending), which disappear. The sum of nothing is 0.
 extern const KernelDef reduce_sum;
 

@@ -1,6 +1,7 @@
 #include "kernels/cuda/scratch.h"
 
 #include "kernels/cuda/einsum_plan.h"
+#include "kernels/cuda/epilogue_plan.h"
 #include "kernels/cuda/reduce_call.h"
 #include "kernels/cuda/update.h"
 
@@ -27,6 +28,7 @@ constexpr ScratchOf kScratch[] = {
     {"reduce_max",
      [](const KernelCall& call) { return reduce_workspace_bytes(reduce_call("reduce_max", call)); }},
     {"einsum", [](const KernelCall& call) { return plan_einsum_steps(call).scratch_bytes; }},
+    {"einsum_epilogue", [](const KernelCall& call) { return plan_epilogue(call).scratch_bytes; }},
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ struct Entry {
 constexpr Entry kLoads[] = {
     {"fused", load_fused},
     {"einsum", load_einsum},
+    {"einsum_epilogue", load_einsum_epilogue},
     {"reduce_sum", load_reduce},
     {"reduce_max", load_reduce},
     {"reshape", load_reshape},

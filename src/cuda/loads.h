@@ -26,6 +26,9 @@ Launch load_reduce(const OpDef& op, const KernelCall& call, const Card& card);
 // einsum.cc
 Launch load_einsum(const OpDef& op, const KernelCall& call, const Card& card);
 
+// load_epilogue.cc
+Launch load_einsum_epilogue(const OpDef& op, const KernelCall& call, const Card& card);
+
 // load_movement.cc
 Launch load_reshape(const OpDef& op, const KernelCall& call, const Card& card);
 Launch load_transpose(const OpDef& op, const KernelCall& call, const Card& card);

@@ -100,8 +100,8 @@ std::string to_string(const ProductShape& shape) {
                   name_of(shape.result), s.a_m, s.a_k, s.b_k, s.b_n, s.c_m);
   for (const cpu::BatchDim& dim : s.batch)
     text += fmt::format(" batch {} {},{},{}", dim.extent, dim.a, dim.b, dim.c);
-  return text + fmt::format(" within {} at {} {}", shape.workspace_bytes, shape.alignment,
-                            alpa::to_string(shape.epilogue));
+  text += fmt::format(" within {} at {}", shape.workspace_bytes, shape.alignment);
+  return shape.epilogue == Epilogue{} ? text : text + " " + alpa::to_string(shape.epilogue);
 }
 
 Product::Product(cublasLtHandle_t lt, const ProductShape& shape, bool tf32) : lt_(lt), shape_(shape) {

@@ -15,6 +15,10 @@ SpmdProgram with_nodes(const SpmdProgram& program, std::vector<Node> nodes);
 /// region, which may run once for all of them.
 SpmdProgram reductions_early(const SpmdProgram& program);
 
+/// Whether one strategy of the node's rule gives its operands and results the specs that their values have
+/// in `program`; the node itself need not be in it.
+bool follows_a_strategy(const SpmdProgram& program, const Node& node);
+
 /// Combiner of the partial results on `axis`. Throws Bug if there are none.
 Combiner combiner_on(const ShardingSpec& spec, int axis);
 

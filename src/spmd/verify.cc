@@ -7,6 +7,7 @@
 #include "alpa/tensor/elementwise_program.h"
 #include "joint_ops.h"
 #include "kernels/elementwise.h"
+#include "rewrite.h"
 
 namespace alpa {
 namespace {
@@ -23,22 +24,6 @@ std::string listed(const std::vector<ShardingSpec>& specs) {
   std::string text;
   for (const ShardingSpec& spec : specs) text += (text.empty() ? "" : ", ") + to_string(spec);
   return text;
-}
-
-bool follows_a_strategy(const SpmdProgram& program, const Node& node) {
-  const Rule rule = rule_of(program.graph, node);
-  const auto fits = [&](const Strategy& strategy) {
-    for (std::size_t i = 0; i < node.operands.size(); ++i)
-      if (operand_spec(rule, strategy, program.mesh, static_cast<int>(i)) !=
-          program.specs[node.operands[i]])
-        return false;
-    for (std::size_t i = 0; i < node.results.size(); ++i)
-      if (result_spec(rule, strategy, program.mesh, static_cast<int>(i)) != program.specs[node.results[i]])
-        return false;
-    return true;
-  };
-  const std::vector<Strategy> strategies = all_strategies(rule, program.mesh);
-  return std::any_of(strategies.begin(), strategies.end(), fits);
 }
 
 // ---- reshards
@@ -189,6 +174,22 @@ void verify_node(const SpmdProgram& program, const Node& node) {
 }
 
 }  // namespace
+
+bool follows_a_strategy(const SpmdProgram& program, const Node& node) {
+  const Rule rule = rule_of(program.graph, node);
+  const auto fits = [&](const Strategy& strategy) {
+    for (std::size_t i = 0; i < node.operands.size(); ++i)
+      if (operand_spec(rule, strategy, program.mesh, static_cast<int>(i)) !=
+          program.specs[node.operands[i]])
+        return false;
+    for (std::size_t i = 0; i < node.results.size(); ++i)
+      if (result_spec(rule, strategy, program.mesh, static_cast<int>(i)) != program.specs[node.results[i]])
+        return false;
+    return true;
+  };
+  const std::vector<Strategy> strategies = all_strategies(rule, program.mesh);
+  return std::any_of(strategies.begin(), strategies.end(), fits);
+}
 
 void verify(const SpmdProgram& program) {
   verify(program.graph);

@@ -33,6 +33,9 @@ extern const OpDef adam_updates, sgd_updates;
 /// (x, …) -> (sum of x², …), one number of type attribute "dtype" per operand: partial sums where x is
 /// split.
 extern const OpDef squared_norms;
+/// (x, y[, bias or kept]) → (z[, kept or sums]): an einsum and what attribute "epilogue" says
+/// (kernels/cpu/epilogue.h) of its elements, for backends whose matrix products do both at once.
+extern const OpDef einsum_epilogue;
 }  // namespace ops
 
 /// True for nodes that talk to other devices.
@@ -51,6 +54,15 @@ SpmdProgram partition(const Graph& graph, const ShardingPlan& plan);
 /// moves work past the arrival of a collective's result. A value that was rounded to bf16 or f16 before is
 /// so after.
 SpmdProgram fuse_elementwise(const SpmdProgram& program);
+
+/// Joins einsums with what is done to their elements where the CUDA backend's products can do both: the
+/// addition of a bias and relu or gelu (whose operand is kept where the gradient reads it); multiplication
+/// by the gradient of gelu, or of relu, from bits that the forward product keeps then; and the sums of an
+/// einsum's operand over the letters that it contracts (the gradient of a bias, beside that of the
+/// weights). Only where nothing else reads what lies between, types are f32, bf16 or f16, and the einsum's
+/// result is no partial sum (but for sums of the operand, which may be as partial as the product). In bf16
+/// and f16 what lies between is no longer rounded.
+SpmdProgram fuse_epilogues(const SpmdProgram& program);
 
 /// Moves reductions (all_reduce, reduce_scatter) to the earliest place their operands allow, gradients of
 /// the only micro-batch into the backward pass; then joins small collectives of one kind, combiner, element

@@ -1,0 +1,87 @@
+#include "kernels/cuda/epilogue_plan.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "alpa/base/error.h"
+
+namespace alpa::cuda {
+namespace {
+
+// What cuBLASLt asks of the rows of a kept matrix, in bits or elements.
+constexpr std::int64_t kBitsMultiple = 128, kElementsMultiple = 8;
+
+bool has(const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; }
+
+/// Letters of the result that one operand has and the other has not: the product's rows or columns.
+std::string own_letters(const cpu::EinsumPlan& plan, const cpu::EinsumOperand& own,
+                        const cpu::EinsumOperand& other) {
+  std::string letters = plan.c;
+  std::erase_if(letters, [&](char l) { return !has(own.layout, l) || has(other.layout, l); });
+  return letters;
+}
+
+/// One product of a matrix by a matrix, made where the result is: m × n, rows densely one after another.
+bool is_plain_product(const EinsumSteps& e) {
+  const cpu::MatmulShape& s = e.shape;
+  return e.kind == EinsumSteps::Kind::product && e.outer.empty() && s.batch.empty() &&
+         e.product == kNowhere && e.operands != f64 && s.n > 1 && (s.m == 1 || s.c_m == s.n);
+}
+
+/// Whether the bias has an element for every column.
+bool is_bias_of_columns(const EinsumSteps& e, const KernelCall& call) {
+  const std::string& equation = call.attributes->string("equation");
+  std::string letters =
+      equation.substr(equation.size() - static_cast<std::size_t>(call.inputs[2].type.rank()));
+  std::erase_if(letters, [&](char l) { return e.plan.extents.at(l) == 1; });
+  return letters == own_letters(e.plan, e.plan.b, e.plan.a);
+}
+
+/// Whether the sums of a matrix over k stand in the order in which the second result has them.
+bool are_sums_in_order(const EinsumSteps& e, int operand) {
+  const cpu::EinsumPlan& plan = e.plan;
+  const cpu::EinsumOperand &own = operand == 0 ? plan.a : plan.b, &other = operand == 0 ? plan.b : plan.a;
+  std::string kept = own.layout;
+  std::erase_if(kept, [&](char l) { return !has(plan.c, l); });
+  return own.summed.empty() && (operand == 0 ? e.a : e.b).converted == kNowhere &&
+         kept == own_letters(plan, own, other);
+}
+
+bool is_joint(const EpilogueSteps& steps, const KernelCall& call) {
+  const EinsumSteps& e = steps.einsum;
+  const Epilogue& epilogue = steps.of_product;
+  if (!is_plain_product(e)) return false;
+  if (epilogue.bias && !is_bias_of_columns(e, call)) return false;
+  if (epilogue.sums_of >= 0) return are_sums_in_order(e, epilogue.sums_of);
+  const bool bits = epilogue.function == Epilogue::Function::relu;
+  return !epilogue.has_kept() || e.shape.n % (bits ? kBitsMultiple : kElementsMultiple) == 0;
+}
+
+ReduceLaunch sums_of(const KernelCall& call, int operand) {
+  const TensorType& type = call.inputs.at(operand).type;
+  const auto reduce = std::make_unique<bool[]>(type.shape.size() + 1);
+  for (std::int64_t d : cpu::summed_dims(call.attributes->string("equation"), operand)) reduce[d] = true;
+  ReduceLaunch launch;
+  require(plan_reduce(launch, ReduceOp::sum, type.dtype, call.outputs.at(1).type.dtype, type.rank(),
+                      type.shape.data(), reduce.get()),
+          "einsum_epilogue: the sums of {} have more than {} dimensions", to_string(type), kMaxDims);
+  return launch;
+}
+
+}  // namespace
+
+EpilogueSteps plan_epilogue(const KernelCall& call) {
+  EpilogueSteps steps;
+  steps.einsum = plan_einsum_steps(call);
+  steps.epilogue = steps.of_product = parse_epilogue(call.attributes->string("epilogue"));
+  if (steps.epilogue.sums_of >= 0 && steps.einsum.plan.swapped)
+    steps.of_product.sums_of = 1 - steps.epilogue.sums_of;
+  steps.joint = is_joint(steps, call);
+  steps.scratch_bytes = steps.sums_workspace = steps.einsum.scratch_bytes;
+  if (steps.epilogue.sums_of < 0) return steps;
+  steps.sums = sums_of(call, steps.epilogue.sums_of);
+  steps.scratch_bytes += reduce_workspace_bytes(*steps.sums);
+  return steps;
+}
+
+}  // namespace alpa::cuda

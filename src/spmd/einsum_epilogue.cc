@@ -1,0 +1,92 @@
+// src/spmd/einsum_epilogue.cc — an einsum and what is done to its elements before they are stored
+#include <algorithm>
+
+#include "alpa/base/error.h"
+#include "alpa/ops/all_ops.h"
+#include "alpa/spmd/program.h"
+#include "kernels/cpu/epilogue.h"
+#include "kernels/cpu/kernels.h"
+
+namespace alpa {
+namespace {
+
+constexpr std::int64_t kBitsPerByte = 8;
+
+/// The last `count` dimensions.
+DimFactors last_dims(const DimFactors& dims, std::size_t count) {
+  invariant(count <= dims.size(), "einsum_epilogue: a bias of {} dimensions on a result of {}", count,
+            dims.size());
+  return {dims.end() - static_cast<std::ptrdiff_t>(count), dims.end()};
+}
+
+/// Divides the factor of the result's last dimension into bytes of bits (which may be split, evenly) and
+/// the bits of one. Returns the dimensions of a tensor of such bytes.
+DimFactors divide_into_bytes(Rule& rule) {
+  const int bytes = rule.results[0].back().at(0), bits = static_cast<int>(rule.factors.size());
+  invariant(rule.factors[bytes].size % kBitsPerByte == 0, "einsum_epilogue: rows of {} bits",
+            rule.factors[bytes].size);
+  rule.factors[bytes].size /= kBitsPerByte;
+  rule.factors[bytes].even_only = true;
+  rule.factors.push_back({kBitsPerByte, FactorKind::whole, false});
+  DimFactors kept = rule.results[0];
+  for (auto* tensors : {&rule.operands, &rule.results})
+    for (DimFactors& dims : *tensors)
+      for (std::vector<int>& dim : dims)
+        if (dim == std::vector<int>{bytes}) dim.push_back(bits);
+  return kept;
+}
+
+/// Dimensions of operand `operand` that the result keeps.
+DimFactors kept_dims(const Rule& rule, int operand) {
+  DimFactors dims = rule.operands.at(operand);
+  std::erase_if(
+      dims, [&](const std::vector<int>& dim) { return rule.factors[dim.at(0)].kind == FactorKind::sum; });
+  return dims;
+}
+
+/// A function of a sum is not the sum of the function's values: neither partial operands nor partial
+/// results.
+void forbid_partial(Rule& rule) {
+  rule.linear.clear();
+  for (Factor& factor : rule.factors)
+    if (factor.kind == FactorKind::sum) factor.kind = FactorKind::whole;
+}
+
+Rule epilogue_rule(const OpQuery& query) {
+  const Epilogue epilogue = parse_epilogue(query.attributes.string("epilogue"));
+  const std::size_t operands = epilogue.bias || epilogue.gradient ? 3 : 2;
+  invariant(query.operands.size() == operands, "einsum_epilogue \"{}\": {} operands", to_string(epilogue),
+            query.operands.size());
+  Rule rule = rule_of(ops::einsum, {query.operands.first(2), query.attributes});
+  if (epilogue.sums_of >= 0) {
+    rule.results.push_back(kept_dims(rule, epilogue.sums_of));
+    rule.linear = {1U << epilogue.sums_of};
+  }
+  if (epilogue.bias || epilogue.function != Epilogue::Function::none)
+    if (!epilogue.gradient) forbid_partial(rule);
+  if (epilogue.bias) rule.operands.push_back(last_dims(rule.results[0], query.operands[2].shape.size()));
+  if (!epilogue.has_kept()) return rule;
+  const bool bits = epilogue.function == Epilogue::Function::relu;
+  const DimFactors kept = bits ? divide_into_bytes(rule) : rule.results[0];
+  (epilogue.keep ? rule.results : rule.operands).push_back(kept);
+  return rule;
+}
+
+std::vector<DType> epilogue_dtypes(const OpQuery& query) {
+  const Epilogue epilogue = parse_epilogue(query.attributes.string("epilogue"));
+  const DType dtype = query.operands[0].dtype;
+  if (epilogue.keep) return {dtype, epilogue.function == Epilogue::Function::relu ? u8 : dtype};
+  if (epilogue.sums_of >= 0) return {dtype, dtype};
+  return {dtype};
+}
+
+}  // namespace
+
+const OpDef ops::einsum_epilogue = {
+    .name = "einsum_epilogue",
+    .rule = epilogue_rule,
+    .result_dtypes = epilogue_dtypes,
+    .cpu = &cpu::einsum_epilogue,
+};
+
+}  // namespace alpa

@@ -1,0 +1,289 @@
+// src/spmd/fuse_epilogues.cc — einsums and what is done to their elements, one node each
+#include <algorithm>
+#include <optional>
+
+#include "alpa/ops/all_ops.h"
+#include "kernels/cpu/einsum_plan.h"
+#include "kernels/cuda/epilogue_plan.h"
+#include "rewrite.h"
+
+namespace alpa {
+namespace {
+
+using Function = Epilogue::Function;
+
+/// The program being rewritten. Nodes keep their numbers until `finish`.
+class Rewriting {
+ public:
+  explicit Rewriting(const SpmdProgram& before)
+      : program(before),
+        nodes(program.graph.nodes),
+        before_(nodes.size()),
+        readers_(consumers(program.graph)) {
+    for (const Update& update : program.graph.updates) outputs_.push_back(update.value);
+    for (const Metric& metric : program.graph.metrics) outputs_.push_back(metric.value);
+  }
+
+  SpmdProgram program;      ///< values may be added
+  std::vector<Node> nodes;  ///< without operator: dropped
+
+  int producer(int value) const { return program.graph.values[value].producer; }
+  const TensorType& type(int value) const { return program.graph.type(value); }
+  bool is_output(int value) const {
+    return std::find(outputs_.begin(), outputs_.end(), value) != outputs_.end();
+  }
+  const std::vector<int>& readers(int value) const { return readers_[value]; }
+
+  bool is_partial(int value) const { return program.specs[value].is_partial(); }
+
+  /// The only node that reads `value`, if it is of the region of node n; else -1.
+  int only_reader(int value, int n) const {
+    if (readers_[value].size() != 1 || is_output(value)) return -1;
+    const int reader = readers_[value][0];
+    return nodes[reader].op && nodes[reader].region == nodes[n].region ? reader : -1;
+  }
+
+  /// The operand beside `value` of a node of two; -1 if there is none.
+  int other_operand(int n, int value) const {
+    const std::vector<int>& operands = nodes[n].operands;
+    if (operands.size() != 2 || operands[0] == operands[1]) return -1;
+    return operands[0] == value ? operands[1] : operands[0];
+  }
+
+  bool is_einsum(int n) const {
+    if (nodes[n].op != &ops::einsum) return false;
+    const DType dtype = type(nodes[n].results[0]).dtype;
+    return dtype == f32 || dtype == bf16 || dtype == f16;
+  }
+
+  /// Whether `value` is there when node n runs, or can be: a reshard of what is there is moved.
+  bool bring_before(int value, int n) {
+    const int p = producer(value);
+    if (p < n) return true;
+    const bool reshard = nodes[p].op == &ops::all_gather || nodes[p].op == &ops::slice_shard;
+    if (!reshard || nodes[p].operands.size() != 1 || producer(nodes[p].operands[0]) > n) return false;
+    before_[n].push_back(nodes[p]);
+    nodes[p].op = nullptr;
+    return true;
+  }
+
+  /// Whether the CUDA backend has one kernel for the node, and the layouts of its values allow one node.
+  bool is_joint(const Node& node) const {
+    if (!follows_a_strategy(program, node)) return false;
+    KernelCall call;
+    call.attributes = &node.attributes;
+    const std::vector<int> first(program.mesh.num_axes(), 0);
+    const auto local = [&](int value) {
+      return KernelTensor{
+          nullptr,
+          {type(value).dtype, local_shape(type(value).shape, program.specs[value], program.mesh, first)},
+          {},
+          {}};
+    };
+    for (int value : node.operands) call.inputs.push_back(local(value));
+    for (int value : node.results) call.outputs.push_back(local(value));
+    return cuda::plan_epilogue(call).joint;
+  }
+
+  SpmdProgram finish() {
+    std::vector<Node> result;
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      for (Node& moved : before_[n]) result.push_back(std::move(moved));
+      if (nodes[n].op) result.push_back(std::move(nodes[n]));
+    }
+    return with_nodes(program, std::move(result));
+  }
+
+ private:
+  std::vector<std::vector<Node>> before_;  ///< what was moved to stand just before a node
+  std::vector<std::vector<int>> readers_;
+  std::vector<int> outputs_;  ///< values read by updates and metrics
+};
+
+Node epilogue_node(const Node& einsum, const Epilogue& epilogue, std::vector<int> more_operands,
+                   std::vector<int> results, const std::string& last_name) {
+  Node node = einsum;
+  node.op = &ops::einsum_epilogue;
+  node.attributes.set("epilogue", to_string(epilogue));
+  node.operands.insert(node.operands.end(), more_operands.begin(), more_operands.end());
+  node.results = std::move(results);
+  node.name += "+" + last_name;
+  return node;
+}
+
+// ---- bias, relu, gelu behind the product
+
+/// What stands behind an einsum.
+struct Tail {
+  Epilogue epilogue;
+  std::vector<int> nodes, bias;
+  std::vector<int> results;
+};
+
+void match_bias(const Rewriting& r, int n, Tail& tail) {
+  const int product = r.nodes[n].results[0], add = r.only_reader(product, n);
+  if (add < 0 || r.nodes[add].op != &ops::add) return;
+  const int bias = r.other_operand(add, product);
+  const TensorType& z = r.type(product);
+  if (bias < 0 || r.type(r.nodes[add].results[0]) != z || r.is_partial(bias)) return;
+  const Shape& shape = r.type(bias).shape;
+  if (shape.empty() || shape.size() > z.shape.size() ||
+      !std::equal(shape.rbegin(), shape.rend(), z.shape.rbegin()))
+    return;
+  tail.epilogue.bias = true;
+  tail.bias = {bias};
+  tail.nodes.push_back(add);
+  tail.results = {r.nodes[add].results[0]};
+}
+
+/// The function; of gelu the operand is kept if others read it, too.
+Tail with_function(const Rewriting& r, int n, Tail tail) {
+  const int value = tail.results[0];
+  int function = -1;
+  for (int reader : r.readers(value))
+    if ((r.nodes[reader].op == &ops::relu || r.nodes[reader].op == &ops::gelu) &&
+        r.nodes[reader].region == r.nodes[n].region)
+      function = reader;
+  if (function < 0) return tail;
+  const bool gelu = r.nodes[function].op == &ops::gelu, read = r.only_reader(value, n) != function;
+  if (read && !gelu) return tail;
+  tail.epilogue.function = gelu ? Function::gelu : Function::relu;
+  tail.epilogue.keep = read;
+  tail.nodes.push_back(function);
+  tail.results = {r.nodes[function].results[0]};
+  if (read) tail.results.push_back(value);
+  return tail;
+}
+
+void fuse_tail(Rewriting& r, int n) {
+  if (r.is_partial(r.nodes[n].results[0])) return;
+  Tail bias;
+  bias.results = r.nodes[n].results;
+  match_bias(r, n, bias);
+  for (const Tail& tail : {with_function(r, n, bias), bias}) {
+    if (tail.nodes.empty()) continue;
+    Node node =
+        epilogue_node(r.nodes[n], tail.epilogue, tail.bias, tail.results, r.nodes[tail.nodes.back()].name);
+    if (!r.is_joint(node) || (!tail.bias.empty() && !r.bring_before(tail.bias[0], n))) continue;
+    for (int joined : tail.nodes) r.nodes[joined].op = nullptr;
+    r.nodes[n] = std::move(node);
+    return;
+  }
+}
+
+// ---- gradients of relu and gelu behind the product
+
+/// Has the product that made h = relu(…) keep its bits. Returns their value, -1 if it cannot.
+int keep_bits(Rewriting& r, int h) {
+  const int n = r.producer(h);
+  Node node = r.nodes[n];
+  if (node.op != &ops::einsum_epilogue || r.type(h).shape.back() % 8 != 0) return -1;
+  Epilogue epilogue = parse_epilogue(node.attributes.string("epilogue"));
+  if (epilogue.function != Function::relu || epilogue.keep || epilogue.gradient) return -1;
+  epilogue.keep = true;
+  TensorType bits{u8, r.type(h).shape};
+  bits.shape.back() /= 8;
+  const int value = static_cast<int>(r.program.graph.values.size());
+  node.results.push_back(value);
+  node.attributes.set("epilogue", to_string(epilogue));
+  r.program.graph.values.push_back({bits, n, 1});
+  r.program.specs.push_back(r.program.specs[h]);
+  if (!r.is_joint(node)) {
+    r.program.graph.values.pop_back();
+    r.program.specs.pop_back();
+    return -1;
+  }
+  r.nodes[n] = std::move(node);
+  return value;
+}
+
+/// Product · function'(kept): the multiplication, the derivative, and what that reads.
+struct Slope {
+  int multiplication, derivative, operand;
+};
+std::optional<Slope> match_slope(const Rewriting& r, int n) {
+  const int product = r.nodes[n].results[0], mul = r.only_reader(product, n);
+  if (r.is_partial(product) || mul < 0 || r.nodes[mul].op != &ops::mul) return std::nullopt;
+  const int slope = r.other_operand(mul, product);
+  if (slope < 0 || r.type(slope) != r.type(product) || r.only_reader(slope, n) != mul) return std::nullopt;
+  const int derivative = r.producer(slope);
+  const OpDef* const op = r.nodes[derivative].op;
+  if (op != &ops::step && op != &ops::gelu_grad) return std::nullopt;
+  const int operand = r.nodes[derivative].operands[0];
+  if (r.producer(operand) > n) return std::nullopt;
+  return Slope{mul, derivative, operand};
+}
+
+void fuse_gradient(Rewriting& r, int n) {
+  const std::optional<Slope> slope = match_slope(r, n);
+  if (!slope) return;
+  Epilogue epilogue;
+  epilogue.gradient = true;
+  const bool relu = r.nodes[slope->derivative].op == &ops::step;
+  epilogue.function = relu ? Function::relu : Function::gelu;
+  const Node forward = r.nodes[r.producer(slope->operand)];
+  const int kept = relu ? keep_bits(r, slope->operand) : slope->operand;
+  if (kept < 0) return;
+  const Node& mul = r.nodes[slope->multiplication];
+  Node node = epilogue_node(r.nodes[n], epilogue, {kept}, mul.results, mul.name);
+  if (!r.is_joint(node)) {
+    if (relu) r.nodes[r.producer(slope->operand)] = forward;
+    return;
+  }
+  r.nodes[slope->multiplication].op = r.nodes[slope->derivative].op = nullptr;
+  r.nodes[n] = std::move(node);
+}
+
+// ---- sums of an operand beside the product
+
+/// The sums over the letters that einsum n contracts of its operand `i`; -1 if there are none to be read.
+int match_sums(const Rewriting& r, int n, int i) {
+  const std::vector<std::int64_t> dims = cpu::summed_dims(r.nodes[n].attributes.string("equation"), i);
+  for (int reader : r.readers(r.nodes[n].operands[i])) {
+    const Node& sum = r.nodes[reader];
+    if (sum.op == &ops::reduce_sum && sum.region == r.nodes[n].region &&
+        sum.attributes.integer("keep_dims") == 0 && sum.attributes.integers("axes") == dims)
+      return reader;
+  }
+  return -1;
+}
+
+/// Where the joint node may stand: at the einsum, unless something reads the sums before.
+int place_of(const Rewriting& r, int n, int sum) {
+  const std::vector<int>& readers = r.readers(r.nodes[sum].results[0]);
+  if (readers.empty() || readers.front() > n) return n;
+  const bool ready = std::all_of(r.nodes[n].operands.begin(), r.nodes[n].operands.end(),
+                                 [&](int value) { return r.producer(value) < sum; });
+  return ready ? sum : -1;
+}
+
+void fuse_sums(Rewriting& r, int n) {
+  for (int i : {0, 1}) {
+    const int sum = match_sums(r, n, i);
+    if (sum < 0 || r.nodes[n].operands[0] == r.nodes[n].operands[1]) continue;
+    const int place = place_of(r, n, sum);
+    Epilogue epilogue;
+    epilogue.sums_of = i;
+    Node node = epilogue_node(r.nodes[n], epilogue, {}, {r.nodes[n].results[0], r.nodes[sum].results[0]},
+                              r.nodes[sum].name);
+    if (place < 0 || !r.is_joint(node)) continue;
+    r.nodes[n].op = r.nodes[sum].op = nullptr;
+    r.nodes[place] = std::move(node);
+    return;
+  }
+}
+
+SpmdProgram for_each_einsum(const SpmdProgram& program, void (*fuse)(Rewriting&, int n)) {
+  Rewriting rewriting(program);
+  for (int n = 0; n < static_cast<int>(rewriting.nodes.size()); ++n)
+    if (rewriting.is_einsum(n)) fuse(rewriting, n);
+  return rewriting.finish();
+}
+
+}  // namespace
+
+SpmdProgram fuse_epilogues(const SpmdProgram& program) {
+  return for_each_einsum(for_each_einsum(for_each_einsum(program, fuse_tail), fuse_gradient), fuse_sums);
+}
+
+}  // namespace alpa
