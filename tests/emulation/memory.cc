@@ -112,14 +112,14 @@ cudaError_t cudaMalloc(void** data, size_t bytes) {
   return call([&](Lock&) { return allocate(data, bytes, MemoryKind::device); });
 }
 cudaError_t cudaFree(void* data) {
-  return call([&](Lock& lock) { return deallocate(lock, data, true); });
+  return give_back([&](Lock& lock) { return deallocate(lock, data, true); });
 }
 cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned int) {
   return call([&](Lock&) { return allocate(data, bytes, MemoryKind::pinned); });
 }
 cudaError_t cudaMallocHost(void** data, size_t bytes) { return cudaHostAlloc(data, bytes, 0); }
 cudaError_t cudaFreeHost(void* data) {
-  return call([&](Lock& lock) { return deallocate(lock, data, false); });
+  return give_back([&](Lock& lock) { return deallocate(lock, data, false); });
 }
 
 cudaError_t cudaHostRegister(void* data, size_t bytes, unsigned int) {

@@ -96,6 +96,18 @@ cudaError_t call(Body&& body) {
   return status;
 }
 
+/// As `call`, for what gives something back: done on a device with an error, too, so that tests can restart it.
+template <class Body>
+cudaError_t give_back(Body&& body) {
+  const Unseen unseen;
+  Lock lock(world().mutex);
+  const cudaError_t fault = world().devices[static_cast<std::size_t>(current_device())].fault;
+  cudaError_t status = body(lock);
+  if (fault != cudaSuccess) status = fault;
+  if (status != cudaSuccess) last_error() = status;
+  return status;
+}
+
 /// The allocation that holds all of [data, data + bytes); nullptr if none does.
 const Allocation* allocation_of(const void* data, std::size_t bytes);
 
