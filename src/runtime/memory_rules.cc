@@ -2,6 +2,7 @@
 #include "alpa/base/error.h"
 #include "alpa/runtime/memory_plan.h"
 #include "kernels/cuda/scratch.h"
+#include "kernels/cuda/shard_blocks.h"
 
 namespace alpa {
 namespace {
@@ -21,6 +22,22 @@ constexpr MemoryRules kCpu{64, cpu_scratch_bytes, nullptr, false};
 constexpr MemoryRules kCuda{256, cuda_scratch_bytes, nullptr, true};
 
 }  // namespace
+
+std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& tensors) {
+  std::int64_t bytes = 0;
+  const auto add = [&](const KernelTensor& tensor, const ShardedDim& cut) {
+    const int ranks = static_cast<int>(call.group.size());
+    bytes += cuda::block_scratch_bytes(cuda::shard_blocks(tensor.type.shape, cut.dim, cut.chunk, ranks),
+                                       tensor.type);
+  };
+  for (std::size_t t = 0; t < tensors.inputs.size(); ++t) {
+    if (call.kind == CollectiveKind::reduce_scatter || call.kind == CollectiveKind::all_to_all)
+      add(tensors.inputs[t], call.dims[t]);
+    if (call.kind == CollectiveKind::all_gather) add(tensors.outputs[t], call.dims[t]);
+    if (call.kind == CollectiveKind::all_to_all) add(tensors.outputs[t], call.from_dim);
+  }
+  return bytes;
+}
 
 const MemoryRules& memory_rules(std::string_view backend) {
   if (backend == "cpu") return kCpu;

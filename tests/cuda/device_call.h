@@ -36,6 +36,7 @@ class DeviceBuffer {
   explicit DeviceBuffer(std::size_t bytes, std::size_t shift = 0) : bytes_(bytes), shift_(shift) {
     check(cudaMalloc(&base_, total()));
     check(cudaMemset(base_, kPoison, total()));
+    check(cudaStreamSynchronize(nullptr));  // no other stream waits for it
   }
   explicit DeviceBuffer(const HostTensor& tensor, std::size_t shift = 0)
       : DeviceBuffer(tensor.bytes.size(), shift) {
@@ -59,6 +60,11 @@ class DeviceBuffer {
     for (std::size_t i = 0; i < all.size(); ++i)
       if (i < kGuard + shift_ || i >= kGuard + shift_ + bytes_) untouched = untouched && all[i] == kPoison;
     CHECK(untouched);
+  }
+  /// Nothing was written around the buffer.
+  void check_guards() const {
+    std::vector<unsigned char> content(bytes_);
+    download(content.data());
   }
   HostTensor download(const TensorType& type) const {
     HostTensor tensor(type);

@@ -79,6 +79,7 @@ inline std::vector<HostTensor> run_on_device(const OpDef& op, const std::vector<
   call.step = static_cast<const StepContext*>(step.data());
 
   queue(launch, call, run.captured);
+  scratch.check_guards();
   for (std::size_t o = 0; o < outputs.size(); ++o) buffers[at[o]].download(outputs[o].bytes.data());
   return outputs;
 }

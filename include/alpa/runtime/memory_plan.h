@@ -18,6 +18,10 @@ struct MemoryRules {
   bool staged_inputs = false;
 };
 
+/// Scratch of a collective through NCCL: room for the shards of tensors that are cut along another
+/// dimension than the first.
+std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& tensors);
+
 /// The rules of backend "cpu" or "cuda". Throws Error naming these for any other.
 const MemoryRules& memory_rules(std::string_view backend);
 

@@ -1,0 +1,41 @@
+#pragma once
+/// A tensor that is cut along one dimension, as one dense block per shard: the form in which collectives
+/// exchange it that know nothing of dimensions (NCCL's). Plain arithmetic, known without a card.
+#include "alpa/tensor/kernel.h"
+#include "kernels/cuda/copy.h"
+
+namespace alpa::cuda {
+
+/// A tensor [outer, extent, inner], cut along `extent` into `count` shards of nominally `chunk`; the last
+/// ones may be short or empty. Block j is [outer, its extent, inner], dense; blocks follow one another.
+struct ShardBlocks {
+  std::int64_t outer = 1, extent = 1, inner = 1, chunk = 1;
+  int count = 1;
+
+  /// Whether the tensor is its blocks, one after the other, as it stands.
+  bool in_place() const { return outer == 1 || count == 1; }
+  bool even() const { return extent == chunk * count; }
+  std::int64_t extent_of(int block) const;
+  std::int64_t elements_of(int block) const { return outer * extent_of(block) * inner; }
+  /// First element of a block, of all blocks laid end to end.
+  std::int64_t begin_of(int block) const;
+};
+
+/// Tensor of `shape`, cut along dimension `dim`.
+ShardBlocks shard_blocks(const Shape& shape, int dim, std::int64_t chunk, int count);
+
+/// Copies of elements of `element` bytes: from the tensor into blocks, or back. At most two: the full
+/// blocks, and the short one.
+struct BlockCopies {
+  int count = 0;
+  CopyLaunch copies[2];
+};
+BlockCopies pack_blocks(const ShardBlocks& blocks, int element);
+BlockCopies unpack_blocks(const ShardBlocks& blocks, int element);
+
+/// Scratch that blocks of a tensor of `type` take: nothing if it is its blocks as it stands. Parts of
+/// scratch begin at multiples of kBlockAlignment.
+std::int64_t block_scratch_bytes(const ShardBlocks& blocks, const TensorType& type);
+inline constexpr std::int64_t kBlockAlignment = 256;
+
+}  // namespace alpa::cuda

@@ -1,0 +1,271 @@
+// src/cuda/nccl_group.cc — tensors are brought into the form of one dense block per shard where they are
+// not so already, and blocks are what NCCL exchanges.
+#include "nccl_group.h"
+
+#include <fmt/core.h>
+#include <nccl.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "alpa/base/error.h"
+#include "kernels/cuda/shard_blocks.h"
+#include "status.h"
+
+namespace alpa::cuda {
+namespace {
+
+ncclDataType_t nccl_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return ncclFloat32;
+    case DType::bf16: return ncclBfloat16;
+    case DType::f16: return ncclFloat16;
+    case DType::f64: return ncclFloat64;
+    case DType::i32: return ncclInt32;
+    case DType::u8: return ncclUint8;
+  }
+  bug("unknown element type");
+}
+
+ncclRedOp_t nccl_op(Combiner combiner) { return combiner == Combiner::sum ? ncclSum : ncclMax; }
+
+int element_of(const TensorType& type) { return static_cast<int>(size_of(type.dtype)); }
+
+/// The device that was current, again at the end.
+class SameDevice {
+ public:
+  SameDevice() { check(cudaGetDevice(&before_), "cudaGetDevice"); }
+  ~SameDevice() { cudaSetDevice(before_); }
+
+ private:
+  int before_ = 0;
+};
+
+/// Calls of NCCL that belong together; the end is reached also if one throws.
+template <class Calls>
+void grouped(const Calls& calls) {
+  check(ncclGroupStart(), "ncclGroupStart");
+  try {
+    calls();
+  } catch (...) {
+    ncclGroupEnd();
+    throw;
+  }
+  check(ncclGroupEnd(), "ncclGroupEnd");
+}
+
+/// One tensor of a member as blocks: in the tensor, or packed in the workspace.
+struct Packed {
+  ShardBlocks blocks;
+  const KernelTensor* tensor = nullptr;
+  std::byte* data = nullptr;
+
+  bool moved() const { return data != tensor->data; }
+  std::byte* block(int j) const { return data + blocks.begin_of(j) * element_of(tensor->type); }
+  std::int64_t elements(int j) const { return blocks.elements_of(j); }
+};
+
+void copy(const BlockCopies& copies, const std::byte* from, std::byte* to, Stream stream) {
+  for (int i = 0; i < copies.count; ++i)
+    check(static_cast<cudaError_t>(run_copy(copies.copies[i], from, to, stream)), "packing blocks");
+}
+
+void pack(const Packed& packed, Stream stream) {
+  if (packed.moved())
+    copy(pack_blocks(packed.blocks, element_of(packed.tensor->type)), packed.tensor->data, packed.data,
+         stream);
+}
+
+void unpack(const Packed& packed, Stream stream) {
+  if (packed.moved())
+    copy(unpack_blocks(packed.blocks, element_of(packed.tensor->type)), packed.data, packed.tensor->data,
+         stream);
+}
+
+class NcclGroup : public CollectiveGroup {
+ public:
+  NcclGroup(int size, const std::string& id, std::span<const NcclRank> ranks) : size_(size) {
+    ncclUniqueId unique;
+    invariant(id.size() == sizeof unique.internal, "NCCL group: an id of {} bytes", id.size());
+    std::memcpy(unique.internal, id.data(), id.size());
+    const SameDevice same;
+    for (const NcclRank& rank : ranks) ranks_.push_back({rank, nullptr});
+    try {
+      grouped([&] {
+        for (Rank& rank : ranks_) join(rank, unique);
+      });
+    } catch (...) {
+      abort();
+      throw;
+    }
+  }
+
+  ~NcclGroup() override {
+    for (const Rank& rank : ranks_)
+      if (rank.comm != nullptr) ncclCommDestroy(rank.comm);
+  }
+
+  void queue(const CollectiveCall& call, std::span<const Member> members) override {
+    invariant(members.size() == ranks_.size(), "NCCL group: {} of {} members of this process",
+              members.size(), ranks_.size());
+    const SameDevice same;
+    for_each(call, members, [&](const Rank& rank, const Member& member, const Tensor& t) {
+      if (t.from.tensor == nullptr) return;
+      check(cudaSetDevice(rank.place.ordinal), "cudaSetDevice");
+      pack(t.from, member.stream);
+    });
+    grouped([&] {
+      for_each(call, members, [&](const Rank& rank, const Member& member, const Tensor& t) {
+        exchange(call, rank, t, member.stream);
+      });
+    });
+    for_each(call, members, [&](const Rank& rank, const Member& member, const Tensor& t) {
+      if (t.to.tensor == nullptr) return;
+      check(cudaSetDevice(rank.place.ordinal), "cudaSetDevice");
+      unpack(t.to, member.stream);
+    });
+  }
+
+  void check_health() override {
+    for (const Rank& rank : ranks_) {
+      require(rank.comm != nullptr, "the NCCL group of rank {} was aborted", rank.place.index);
+      ncclResult_t error = ncclSuccess;
+      check(ncclCommGetAsyncError(rank.comm, &error), "ncclCommGetAsyncError");
+      if (error == ncclSuccess || error == ncclInProgress) continue;
+      fail("rank {} of {} in its NCCL group: {} ({})", rank.place.index, size_, ncclGetErrorString(error),
+           ncclGetLastError(rank.comm));
+    }
+  }
+
+  void abort() noexcept override {
+    for (Rank& rank : ranks_)
+      if (rank.comm != nullptr) ncclCommAbort(std::exchange(rank.comm, nullptr));
+  }
+
+ private:
+  struct Rank {
+    NcclRank place;
+    ncclComm_t comm;
+  };
+
+  /// What a member gives and gets of one tensor; `from` or `to` is without tensor where it is no blocks.
+  struct Tensor {
+    const KernelTensor *in, *out;
+    Packed from, to;
+  };
+
+  void join(Rank& rank, const ncclUniqueId& id) const {
+    check(cudaSetDevice(rank.place.ordinal), "cudaSetDevice");
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    check(ncclCommInitRankConfig(&rank.comm, size_, id, rank.place.index, &config),
+          fmt::format("ncclCommInitRankConfig(rank {} of {}, card {})", rank.place.index, size_,
+                      rank.place.ordinal)
+              .c_str());
+  }
+
+  /// Blocks of `tensor`, in the workspace from `scratch` on if they need room.
+  Packed packed(const KernelTensor& tensor, const ShardedDim& cut, std::byte*& scratch) const {
+    Packed result{shard_blocks(tensor.type.shape, cut.dim, cut.chunk, size_), &tensor, tensor.data};
+    const std::int64_t bytes = block_scratch_bytes(result.blocks, tensor.type);
+    if (bytes > 0) result.data = std::exchange(scratch, scratch + bytes);
+    return result;
+  }
+
+  /// visit(rank, member, tensor) for all tensors of all members.
+  template <class Visit>
+  void for_each(const CollectiveCall& call, std::span<const Member> members, const Visit& visit) const {
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      invariant(members[m].index == ranks_[m].place.index, "NCCL group: member {} where {} is expected",
+                members[m].index, ranks_[m].place.index);
+      std::byte* scratch = members[m].tensors->workspace;
+      for (std::size_t t = 0; t < members[m].tensors->inputs.size(); ++t) {
+        Tensor tensor{&members[m].tensors->inputs[t], &members[m].tensors->outputs[t], {}, {}};
+        if (call.kind == CollectiveKind::reduce_scatter || call.kind == CollectiveKind::all_to_all)
+          tensor.from = packed(*tensor.in, call.dims[t], scratch);
+        if (call.kind == CollectiveKind::all_gather) tensor.to = packed(*tensor.out, call.dims[t], scratch);
+        if (call.kind == CollectiveKind::all_to_all)
+          tensor.to = packed(*tensor.out, call.from_dim, scratch);
+        visit(ranks_[m], members[m], tensor);
+      }
+    }
+  }
+
+  void exchange(const CollectiveCall& call, const Rank& rank, const Tensor& t, Stream stream) const {
+    switch (call.kind) {
+      case CollectiveKind::all_reduce: return all_reduce(call, rank, t, stream);
+      case CollectiveKind::reduce_scatter: return reduce_scatter(call, rank, t, stream);
+      case CollectiveKind::all_gather: return all_gather(rank, t, stream);
+      case CollectiveKind::all_to_all: return all_to_all(rank, t, stream);
+    }
+  }
+
+  static void all_reduce(const CollectiveCall& call, const Rank& rank, const Tensor& t, Stream stream) {
+    const TensorType& type = t.in->type;
+    if (type.elements() == 0) return;
+    check(ncclAllReduce(t.in->data, t.out->data, type.elements(), nccl_type(type.dtype),
+                        nccl_op(call.combiner), rank.comm, stream),
+          "ncclAllReduce");
+  }
+
+  /// Shards of different sizes are reduced one by one, each to its rank.
+  void reduce_scatter(const CollectiveCall& call, const Rank& rank, const Tensor& t, Stream stream) const {
+    const Packed& from = t.from;
+    const ncclDataType_t type = nccl_type(t.in->type.dtype);
+    const ncclRedOp_t op = nccl_op(call.combiner);
+    if (from.blocks.even() && from.elements(0) > 0)
+      return check(ncclReduceScatter(from.data, t.out->data, from.elements(0), type, op, rank.comm, stream),
+                   "ncclReduceScatter");
+    for (int j = 0; j < size_; ++j)
+      if (from.elements(j) > 0)
+        check(ncclReduce(from.block(j), t.out->data, from.elements(j), type, op, j, rank.comm, stream),
+              "ncclReduce");
+  }
+
+  /// Shards of different sizes are sent one by one, each from its rank.
+  void all_gather(const Rank& rank, const Tensor& t, Stream stream) const {
+    const Packed& to = t.to;
+    const ncclDataType_t type = nccl_type(t.in->type.dtype);
+    if (to.blocks.even() && to.elements(0) > 0)
+      return check(ncclAllGather(t.in->data, to.data, to.elements(0), type, rank.comm, stream),
+                   "ncclAllGather");
+    for (int j = 0; j < size_; ++j)
+      if (to.elements(j) > 0)
+        check(ncclBroadcast(t.in->data, to.block(j), to.elements(j), type, j, rank.comm, stream),
+              "ncclBroadcast");
+  }
+
+  void all_to_all(const Rank& rank, const Tensor& t, Stream stream) const {
+    const ncclDataType_t type = nccl_type(t.in->type.dtype);
+    for (int j = 0; j < size_; ++j) {
+      if (t.from.elements(j) > 0)
+        check(ncclSend(t.from.block(j), t.from.elements(j), type, j, rank.comm, stream), "ncclSend");
+      if (t.to.elements(j) > 0)
+        check(ncclRecv(t.to.block(j), t.to.elements(j), type, j, rank.comm, stream), "ncclRecv");
+    }
+  }
+
+  int size_;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace
+
+std::string make_nccl_id() {
+  ncclUniqueId id;
+  check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  return {id.internal, sizeof id.internal};
+}
+
+std::unique_ptr<CollectiveGroup> make_nccl_group(int size, const std::string& id,
+                                                 std::span<const NcclRank> ranks) {
+  return std::make_unique<NcclGroup>(size, id, ranks);
+}
+
+std::unique_ptr<CollectiveGroup> make_nccl_group(std::span<const int> ordinals) {
+  std::vector<NcclRank> ranks;
+  for (int ordinal : ordinals) ranks.push_back({static_cast<int>(ranks.size()), ordinal});
+  return make_nccl_group(static_cast<int>(ordinals.size()), make_nccl_id(), ranks);
+}
+
+}  // namespace alpa::cuda
