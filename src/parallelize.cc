@@ -44,7 +44,8 @@ Settings settings_of(const Method& method) {
   return std::visit(copy, method);
 }
 
-/// Checks every pass's result and writes it to the dump directory, numbered in the order of the passes.
+/// Checks every pass's result and writes it to the dump directory, numbered in the order in which the
+/// passes first ran.
 class Passes {
  public:
   explicit Passes(std::string directory) : directory_(std::move(directory)) {
@@ -54,35 +55,43 @@ class Passes {
     require(!failure, "dump_dir {}: {}", directory_, failure.message());
   }
 
-  Graph check(int number, const char* name, Graph graph) const {
+  Graph check(const char* name, Graph graph) const {
     verify(graph);
-    write(number, name, [&] { return to_string(graph); });
+    write(name, [&] { return to_string(graph); });
     return graph;
   }
 
-  ShardingPlan check(int number, const char* name, ShardingPlan plan, const Graph& graph) const {
+  ShardingPlan check(const char* name, ShardingPlan plan, const Graph& graph) const {
     verify(plan, graph);
-    write(number, name, [&] { return to_json(plan, graph); });
+    write(name, [&] { return to_json(plan, graph); });
     return plan;
   }
 
-  SpmdProgram check(int number, const char* name, SpmdProgram program) const {
+  SpmdProgram check(const char* name, SpmdProgram program) const {
     verify(program);
-    write(number, name, [&] { return to_string(program); });
+    write(name, [&] { return to_string(program); });
     return program;
   }
 
   template <class Text>
-  void write(int number, const char* name, Text&& text) const {
+  void write(const char* name, Text&& text) const {
     if (directory_.empty()) return;
-    const std::string path = fmt::format("{}/{:02}_{}", directory_, number, name);
+    const std::string path = fmt::format("{}/{:02}_{}", directory_, number_of(name), name);
     std::ofstream file(path);
     file << text();
     require(file.good(), "{}: cannot be written", path);
   }
 
  private:
+  int number_of(const std::string& name) const {
+    const auto known = std::find(names_.begin(), names_.end(), name);
+    const auto number = static_cast<int>(known - names_.begin()) + 1;
+    if (known == names_.end()) names_.push_back(name);
+    return number;
+  }
+
   std::string directory_;
+  mutable std::vector<std::string> names_;  ///< of what has been written
 };
 
 void check_options(const Settings& settings, const Cluster& cluster) {
@@ -139,7 +148,7 @@ std::int64_t exact_memory(const SpmdProgram& program, const ExecutorOptions& opt
   team.parallel_for(devices, 1, [&](std::int64_t begin, std::int64_t end) {
     for (int rank = static_cast<int>(begin); rank < end; ++rank) {
       const DeviceProgram device = lower(program, rank, overlap, rules);
-      if (rank == 0) passes.write(7, "device0.txt", [&] { return to_string(device, program); });
+      if (rank == 0) passes.write("device0.txt", [&] { return to_string(device, program); });
       bytes[rank] = device.arena_bytes;
     }
   });
@@ -150,14 +159,14 @@ std::int64_t exact_memory(const SpmdProgram& program, const ExecutorOptions& opt
 /// breaks the budget, every collective stays on its own.
 Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOptions& options,
                    const std::string& backend, std::int64_t budget, const Passes& passes) {
-  ShardingPlan plan = passes.check(2, "plan.json", std::move(solved), graph);
-  const SpmdProgram partitioned = passes.check(3, "partitioned.txt", partition(graph, plan));
+  ShardingPlan plan = passes.check("plan.json", std::move(solved), graph);
+  const SpmdProgram partitioned = passes.check("partitioned.txt", partition(graph, plan));
   const SpmdProgram joined =
-      backend == "cuda" ? passes.check(4, "epilogues.txt", fuse_epilogues(partitioned)) : partitioned;
-  const SpmdProgram fused = passes.check(4, "fused.txt", fuse_elementwise(joined));
+      backend == "cuda" ? passes.check("epilogues.txt", fuse_epilogues(partitioned)) : partitioned;
+  const SpmdProgram fused = passes.check("fused.txt", fuse_elementwise(joined));
   const auto lowered = [&](std::int64_t bucket_bytes) -> Planned {
-    SpmdProgram program = passes.check(5, "bucketed.txt", bucket_collectives(fused, bucket_bytes));
-    if (backend == "cuda") program = passes.check(6, "joined.txt", join_norms(join_updates(program)));
+    SpmdProgram program = passes.check("bucketed.txt", bucket_collectives(fused, bucket_bytes));
+    if (backend == "cuda") program = passes.check("joined.txt", join_norms(join_updates(program)));
     const std::int64_t bytes = exact_memory(program, options, backend, passes);
     return {graph, plan, std::move(program), bytes};
   };
@@ -272,7 +281,7 @@ Planned compile(const TrainingStep& step, const Settings& settings, const Cluste
   const Clock::time_point start = Clock::now();
   check_options(settings, cluster);
   const Passes passes(settings.options.dump_dir);
-  const Graph graph = passes.check(1, "graph.txt", step.trace(settings.options.num_micro_batches));
+  const Graph graph = passes.check("graph.txt", step.trace(settings.options.num_micro_batches));
   Planned planned = plan_path.empty()
                         ? plan_within_budget(graph, settings, cluster, passes)
                         : lower_plan(graph, read_plan(graph, cluster, plan_path), settings.options.executor,

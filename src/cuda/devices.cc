@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <deque>
 #include <thread>
 
 #include "alpa/base/error.h"
@@ -11,6 +10,7 @@
 #include "captured_step.h"
 #include "discovery.h"
 #include "memory_error.h"
+#include "nccl_group.h"
 #include "product.h"
 #include "step_queue.h"
 #include "uploads.h"
@@ -20,6 +20,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Steps under way at once: one runs, one has its inputs on the devices, one has them in pinned memory.
+constexpr int kStepsUnderWay = kStagedSteps + 1;
+
+/// Captured steps by part of the staging buffer; null: not captured yet.
+using CapturedSteps = std::array<GraphExec, kStagedSteps>;
+
 /// The arenas of all devices, and the steps captured in them.
 class CudaMemory : public DeviceMemory {
  public:
@@ -27,7 +33,24 @@ class CudaMemory : public DeviceMemory {
 
   std::vector<DeviceBlock> blocks;
   std::vector<std::int64_t> bytes;
-  std::array<GraphExec, kStagedSteps> steps;  ///< by part of the staging buffer; null: not captured yet
+  std::shared_ptr<CapturedSteps> steps = std::make_shared<CapturedSteps>();
+};
+
+/// A card of this process, and what its devices share.
+struct LocalCard {
+  LocalCard(int ordinal, const ProductOptions& options) {
+    check(cudaSetDevice(ordinal), "cudaSetDevice");
+    products = std::make_unique<Products>(options);
+    const CudaDevice properties = device(ordinal);
+    card = {ordinal, properties.major * 10 + properties.minor, products.get()};
+    upload_stream = make_stream();
+    uploaded = make_event();
+  }
+
+  std::unique_ptr<Products> products;
+  Card card;
+  StreamHandle upload_stream;
+  EventHandle uploaded;
 };
 
 /// Waits for `event`; asks `still_well` now and then.
@@ -53,26 +76,39 @@ class CudaDevices : public Devices {
  public:
   explicit CudaDevices(DevicesRequest request)
       : program_(request.program), check_instructions_(request.check_instructions) {
-    const int n = static_cast<int>(request.programs.size());
-    check(cudaSetDevice(0), "cudaSetDevice");
-    products_ = std::make_unique<Products>(ProductOptions{request.tf32, request.tune, request.tune});
-    card_ = {0, architecture_of(0), products_.get()};
-    for (DeviceProgram& program : request.programs)
-      devices_.push_back(std::make_unique<LoadedDevice>(program_, std::move(program), card_));
-    queue_ = std::make_unique<StepQueue>(program_, devices_, [](const std::vector<int>& ranks) {
-      return make_copy_group(static_cast<int>(ranks.size()));
+    const int n = static_cast<int>(request.programs.size()), cards = n <= device_count() ? n : 1;
+    for (int ordinal = 0; ordinal < cards; ++ordinal)
+      cards_.emplace_back(ordinal, ProductOptions{request.tf32, request.tune, request.tune});
+    for (int rank = 0; rank < n; ++rank) {
+      const LocalCard& local = cards_[rank % cards];
+      check(cudaSetDevice(local.card.ordinal), "cudaSetDevice");
+      devices_.push_back(
+          std::make_unique<LoadedDevice>(program_, std::move(request.programs[rank]), local.card));
+      upload_streams_.push_back(local.upload_stream.get());
+    }
+    check(cudaSetDevice(cards_[0].card.ordinal), "cudaSetDevice");
+    begun_ = make_event();
+    for (EventHandle& done : done_) done = make_event();
+    queue_ = std::make_unique<StepQueue>(program_, devices_, [cards](const std::vector<int>& ranks) {
+      return cards > 1 ? make_nccl_group(ranks) : make_copy_group(static_cast<int>(ranks.size()));
     });
-    uploads_ = std::make_unique<Uploads>(program_, devices_);
-    upload_streams_.assign(n, upload_stream_.get());
-    metrics_ = allocate_pinned(kStagedSteps * metrics_bytes());
+    uploads_ = std::make_unique<Uploads>(program_, devices_, kStepsUnderWay);
+    metrics_ = allocate_pinned(kStepsUnderWay * metrics_bytes());
   }
 
-  ~CudaDevices() override { drain(); }
+  /// Captured steps go before the groups whose collectives they hold; the memory they work in may stay.
+  ~CudaDevices() override {
+    drain();
+    for (const auto& known : captured_)
+      if (const auto steps = known.lock()) *steps = {};
+  }
 
   const DeviceProgram& program(int rank) const override { return devices_.at(rank)->program(); }
 
   std::unique_ptr<DeviceMemory> allocate() override {
     auto memory = std::make_unique<CudaMemory>();
+    std::erase_if(captured_, [](const auto& known) { return known.expired(); });
+    captured_.push_back(memory->steps);
     for (const auto& device : devices_) {
       check(cudaSetDevice(device->card().ordinal), "cudaSetDevice");
       memory->blocks.push_back(allocate_arena(program_, device->program(), device->card()));
@@ -90,17 +126,16 @@ class CudaDevices : public Devices {
     transfer(rank, buffer, to, devices_[rank]->address(memory.arenas[rank], buffer));
   }
 
-  int depth() const override { return kStagedSteps; }
+  int depth() const override { return kStepsUnderWay; }
 
   void start(DeviceMemory& memory, const StepInputs& inputs) override {
     guarded([&] {
-      const int slot = static_cast<int>(started_ % kStagedSteps);
-      uploads_->pack(inputs, slot);
-      uploads_->queue(slot, memory, upload_streams_);
-      order(upload_stream_.get(), uploaded_.get(), origin());
+      const int part = part_of(started_), slot = static_cast<int>(started_ % kStagedSteps);
+      uploads_->pack(inputs, part);
+      upload(part, slot, memory);
       run(static_cast<CudaMemory&>(memory), slot);
-      check(cudaEventRecord(done_[slot].get(), origin()), "cudaEventRecord");
-      under_way_.push_back(slot);
+      queue_metrics(memory, part);
+      check(cudaEventRecord(done_[part].get(), origin()), "cudaEventRecord");
       ++started_;
     });
   }
@@ -108,10 +143,10 @@ class CudaDevices : public Devices {
   std::vector<double> finish() override {
     std::vector<double> metrics;
     guarded([&] {
-      const int slot = under_way_.front();
-      wait_for(done_[slot].get(), [&] { queue_->check_health(); });
-      under_way_.pop_front();
-      metrics = metrics_of(slot);
+      const int part = part_of(finished_);
+      wait_for(done_[part].get(), [&] { queue_->check_health(); });
+      ++finished_;
+      metrics = metrics_of(part);
     });
     return metrics;
   }
@@ -119,9 +154,18 @@ class CudaDevices : public Devices {
   std::vector<std::pair<int, comm::Counts>> counts(int rank) const override { return queue_->counts(rank); }
 
  private:
-  static int architecture_of(std::int32_t ordinal) {
-    const CudaDevice properties = device(ordinal);
-    return properties.major * 10 + properties.minor;
+  /// The part of pinned memory for a step's inputs and metrics.
+  static int part_of(std::int64_t step) { return static_cast<int>(step % kStepsUnderWay); }
+
+  /// The staging buffers' slot is free when the last step but one is over; the step itself waits for this.
+  void upload(int part, int slot, const DeviceMemory& memory) {
+    for (const LocalCard& local : cards_)
+      if (started_ >= kStagedSteps)
+        check(cudaStreamWaitEvent(local.upload_stream.get(), done_[part_of(started_ - kStagedSteps)].get(),
+                                  0),
+              "cudaStreamWaitEvent");
+    uploads_->queue(part, slot, memory, upload_streams_);
+    for (const LocalCard& local : cards_) order(local.upload_stream.get(), local.uploaded.get(), origin());
   }
 
   /// The stream that a step begins and ends on.
@@ -132,12 +176,12 @@ class CudaDevices : public Devices {
   void run(CudaMemory& memory, int slot) {
     if (check_instructions_ || started_ == 0) {
       place(memory, slot);
-      return queue_step(slot, true);
+      return queue_step(true);
     }
-    GraphExec& step = memory.steps[slot];
+    GraphExec& step = (*memory.steps)[slot];
     if (!step) {
       place(memory, slot);
-      step = capture(origin(), [&] { queue_step(slot, false); });
+      step = capture(origin(), [&] { queue_step(false); });
     }
     check(cudaGraphLaunch(step.get(), origin()), "cudaGraphLaunch");
   }
@@ -147,7 +191,7 @@ class CudaDevices : public Devices {
       devices_[rank]->place(memory.arenas[rank], slot);
   }
 
-  void queue_step(int slot, bool checked) {
+  void queue_step(bool checked) {
     check(cudaEventRecord(begun_.get(), origin()), "cudaEventRecord");
     for (const auto& device : devices_) {
       if (device->compute() != origin())
@@ -158,20 +202,20 @@ class CudaDevices : public Devices {
     queue_->queue(checked);
     check(cudaSetDevice(devices_[0]->card().ordinal), "cudaSetDevice");
     for (const auto& device : devices_) device->join(origin());
-    queue_metrics(slot);
   }
 
   // ---- metrics: as the first device has them
 
   std::int64_t metrics_bytes() const { return 8 * static_cast<std::int64_t>(program(0).reported.size()); }
-  std::byte* metrics_at(int slot) const {
-    return static_cast<std::byte*>(metrics_.get()) + slot * metrics_bytes();
+  std::byte* metrics_at(int part) const {
+    return static_cast<std::byte*>(metrics_.get()) + part * metrics_bytes();
   }
 
-  void queue_metrics(int slot) {
-    std::byte* to = metrics_at(slot);
+  /// Behind the step, not in it: a captured one would always write to the same part.
+  void queue_metrics(const DeviceMemory& memory, int part) {
+    std::byte* to = metrics_at(part);
     for (int reported : program(0).reported) {
-      const std::byte* from = devices_[0]->placed_address(reported);
+      const std::byte* from = devices_[0]->address(memory.arenas[0], reported);
       check(cudaMemcpyAsync(to, from, program(0).buffers[reported].type.bytes(), cudaMemcpyDeviceToHost,
                             origin()),
             "cudaMemcpyAsync");
@@ -179,9 +223,9 @@ class CudaDevices : public Devices {
     }
   }
 
-  std::vector<double> metrics_of(int slot) const {
+  std::vector<double> metrics_of(int part) const {
     std::vector<double> values;
-    const std::byte* from = metrics_at(slot);
+    const std::byte* from = metrics_at(part);
     for (int reported : program(0).reported) {
       values.push_back(load_element(program(0).buffers[reported].type.dtype, from));
       from += 8;
@@ -201,7 +245,8 @@ class CudaDevices : public Devices {
     });
   }
 
-  /// After an exception nothing is under way. What only CUDA or NCCL can have broken stays broken.
+  /// After an exception nothing is under way. A card that CUDA refuses to use stays broken, and so do
+  /// several cards, whose groups were aborted.
   template <class Body>
   void guarded(Body&& body) {
     require(broken_.empty(), "the GPU is unusable since a step failed: {}; start the program anew",
@@ -211,13 +256,13 @@ class CudaDevices : public Devices {
     } catch (const std::exception& error) {
       queue_->abort();
       drain();
-      if (cudaStreamQuery(origin()) != cudaSuccess) broken_ = error.what();
+      if (cards_.size() > 1 || cudaStreamQuery(origin()) != cudaSuccess) broken_ = error.what();
       throw;
     }
   }
 
   void drain() noexcept {
-    under_way_.clear();
+    finished_ = started_;
     for (const auto& device : devices_) {
       cudaSetDevice(device->card().ordinal);
       cudaDeviceSynchronize();
@@ -227,18 +272,16 @@ class CudaDevices : public Devices {
 
   const SpmdProgram& program_;
   const bool check_instructions_;
-  std::unique_ptr<Products> products_;
-  Card card_;
+  std::vector<LocalCard> cards_;
   LoadedDevices devices_;
   std::unique_ptr<StepQueue> queue_;
   std::unique_ptr<Uploads> uploads_;
-  StreamHandle upload_stream_ = make_stream();
-  std::vector<Stream> upload_streams_;
-  EventHandle uploaded_ = make_event(), begun_ = make_event();
-  std::array<EventHandle, kStagedSteps> done_{make_event(), make_event()};
+  std::vector<Stream> upload_streams_;  ///< per rank
+  EventHandle begun_;
+  std::array<EventHandle, kStepsUnderWay> done_;        ///< by part
+  std::vector<std::weak_ptr<CapturedSteps>> captured_;  ///< of every memory that was handed out
   PinnedBlock metrics_;
-  std::int64_t started_ = 0;
-  std::deque<int> under_way_;  ///< parts of the staging buffer, oldest step first
+  std::int64_t started_ = 0, finished_ = 0;  ///< steps
   std::string broken_;
 };
 

@@ -19,18 +19,18 @@ std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
 
-Uploads::Uploads(const SpmdProgram& program, const LoadedDevices& devices)
+Uploads::Uploads(const SpmdProgram& program, const LoadedDevices& devices, int parts)
     : program_(program), devices_(devices), team_(std::min(kPackingThreads, usable_cores())) {
   for (std::size_t rank = 0; rank < devices.size(); ++rank) plan(static_cast<int>(rank));
-  pinned_ = allocate_pinned(kStagedSteps * slot_bytes_);
+  pinned_ = allocate_pinned(parts * part_bytes_);
 }
 
 void Uploads::plan(int rank) {
   const LoadedDevice& device = *devices_[rank];
   const StagingLayout& layout = device.staging();
-  headers_.push_back(slot_bytes_);
-  transfers_.push_back({{slot_bytes_, 0, layout.header_bytes}});
-  slot_bytes_ += aligned(layout.header_bytes);
+  headers_.push_back(part_bytes_);
+  transfers_.push_back({{part_bytes_, 0, layout.header_bytes}});
+  part_bytes_ += aligned(layout.header_bytes);
   std::vector<int> seen;
   for (const auto* list : {&device.program().accumulate, &device.program().apply})
     for (const Instruction& instruction : *list) {
@@ -45,21 +45,21 @@ void Uploads::plan(int rank) {
     }
 }
 
-/// Where the piece lies in a slot; devices that need the same share it.
+/// Where the piece lies in a part; devices that need the same share it.
 std::int64_t Uploads::place_piece(int input, const KernelTensor& part) {
   for (const Piece& piece : pieces_)
     if (piece.input == input && piece.offset == part.offset && piece.type == part.type) return piece.at;
-  Piece piece{input, part.offset, part.type, {}, 0, slot_bytes_};
+  Piece piece{input, part.offset, part.type, {}, 0, part_bytes_};
   piece.box = BoxCopy::make(part.global_shape, part.offset, part.type.shape, Shape(part.offset.size(), 0),
                             part.type.shape);
   piece.micro_batch_stride = TensorType{part.type.dtype, part.global_shape}.bytes();
-  slot_bytes_ += aligned(part.type.bytes() * program_.graph.num_micro_batches);
+  part_bytes_ += aligned(part.type.bytes() * program_.graph.num_micro_batches);
   pieces_.push_back(std::move(piece));
   return pieces_.back().at;
 }
 
-void Uploads::pack(const StepInputs& inputs, int slot) {
-  std::byte* const begin = static_cast<std::byte*>(pinned_.get()) + slot * slot_bytes_;
+void Uploads::pack(const StepInputs& inputs, int part) {
+  std::byte* const begin = static_cast<std::byte*>(pinned_.get()) + part * part_bytes_;
   for (std::size_t rank = 0; rank < devices_.size(); ++rank)
     pack_header(inputs, static_cast<int>(rank), begin + headers_[rank]);
   for (const Piece& piece : pieces_)
@@ -79,8 +79,9 @@ void Uploads::pack_header(const StepInputs& inputs, int rank, std::byte* header)
   }
 }
 
-void Uploads::queue(int slot, const DeviceMemory& memory, const std::vector<Stream>& streams) const {
-  const std::byte* const begin = static_cast<const std::byte*>(pinned_.get()) + slot * slot_bytes_;
+void Uploads::queue(int part, int slot, const DeviceMemory& memory,
+                    const std::vector<Stream>& streams) const {
+  const std::byte* const begin = static_cast<const std::byte*>(pinned_.get()) + part * part_bytes_;
   for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
     const LoadedDevice& device = *devices_[rank];
     std::byte* const staging =

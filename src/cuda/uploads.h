@@ -12,12 +12,14 @@ namespace alpa::cuda {
 
 class Uploads {
  public:
-  Uploads(const SpmdProgram& program, const LoadedDevices& devices);
+  /// Pinned memory for the inputs of `parts` steps.
+  Uploads(const SpmdProgram& program, const LoadedDevices& devices, int parts);
 
-  /// Packs the inputs for part `slot` of the staging buffers. That part's last upload must be over.
-  void pack(const StepInputs& inputs, int slot);
-  /// Queues the copies into `memory` on `streams` (per rank).
-  void queue(int slot, const DeviceMemory& memory, const std::vector<Stream>& streams) const;
+  /// Packs the inputs into a part of the pinned memory, whose last upload must be over.
+  void pack(const StepInputs& inputs, int part);
+  /// Queues the copies from there to part `slot` of the staging buffers in `memory`, on `streams` (per
+  /// rank).
+  void queue(int part, int slot, const DeviceMemory& memory, const std::vector<Stream>& streams) const;
 
  private:
   /// What one or several devices need of a batch input: a box of every micro-batch, one after the other.
@@ -27,22 +29,22 @@ class Uploads {
     TensorType type;  ///< of one micro-batch's part
     BoxCopy box;
     std::int64_t micro_batch_stride = 0;  ///< bytes of the whole array
-    std::int64_t at = 0;                  ///< in a slot of the pinned memory
+    std::int64_t at = 0;                  ///< in a part of the pinned memory
   };
   struct Transfer {
-    std::int64_t from = 0, to = 0, bytes = 0;  ///< in a slot of pinned memory, of the staging buffer
+    std::int64_t from = 0, to = 0, bytes = 0;  ///< in a part of pinned memory; in a slot
   };
 
   void plan(int rank);
   std::int64_t place_piece(int input, const KernelTensor& part);
-  void pack_header(const StepInputs& inputs, int rank, std::byte* slot) const;
+  void pack_header(const StepInputs& inputs, int rank, std::byte* header) const;
 
   const SpmdProgram& program_;
   const LoadedDevices& devices_;
   std::vector<Piece> pieces_;
-  std::vector<std::int64_t> headers_;             ///< per rank: where its header lies in a slot
+  std::vector<std::int64_t> headers_;             ///< per rank: where its header lies in a part
   std::vector<std::vector<Transfer>> transfers_;  ///< per rank
-  std::int64_t slot_bytes_ = 0;
+  std::int64_t part_bytes_ = 0;
   PinnedBlock pinned_;
   ThreadTeam team_;
 };

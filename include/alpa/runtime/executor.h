@@ -60,7 +60,7 @@ class Executor {
 
   /// Starts one step: `batch` by input name (whole arrays; copied, or used up, when this returns),
   /// `scalars` by input name. On CUDA it returns while the step runs, and the next one's inputs travel
-  /// meanwhile; at most two steps are under way. On the CPU it returns when the step is over. Nothing is
+  /// meanwhile; at most three steps are under way. On the CPU it returns when the step is over. Nothing is
   /// allocated on devices (but for what oneDNN allocates inside). Throws Error naming an unknown or missing
   /// input, wrong type or shape, before anything runs. If a device fails, all stop and one Error (Bug, if
   /// it was one) names device, instruction, operator, region and micro-batch where they are known; `state`
