@@ -1,6 +1,7 @@
 # tests/<folder>/*.cc -> one program test_<folder>; every file <x>_test.cc in it is one ctest entry
 # "<folder>/<x>" with the label <folder>; <x>_slow_test.cc has the label slow instead, which the presets leave out.
-# Files named cuda… of tests/{api,equivalence,runtime} ask whether there is CUDA; they run a second time, as cuda_emulated/<folder>_<x>, with the emulation.
+# Files named cuda… of tests/{api,equivalence,runtime} ask whether there is CUDA; they run again with the emulation of one
+# card and of eight, as cuda_emulated/<folder>_<x>_<cards>.
 # Folders named cuda… are linked with libalpa_cuda.so and exist where that does; a second time, as <folder>_emulated,
 # they are linked with libalpa_cuda_emulated.so (tests/emulation), everywhere.
 set(ALPA_TEST_TIMEOUT 300 CACHE STRING "Seconds after which a test entry fails")
@@ -14,10 +15,10 @@ target_compile_options(alpa_test_main PRIVATE -O0)
 add_library(alpa_test_cases OBJECT ${PROJECT_SOURCE_DIR}/tests/ops/cases.cc ${PROJECT_SOURCE_DIR}/tests/ops/reference.cc)
 target_link_libraries(alpa_test_cases PRIVATE alpa alpa_settings)
 
-# alpa_add_test(ENTRY PROGRAM FILE LABELS [EMULATED] [TIMEOUT seconds]): the cases of one file. EMULATED: the program loads
-# the emulated CUDA library.
+# alpa_add_test(ENTRY PROGRAM FILE LABELS [EMULATED cards] [TIMEOUT seconds]): the cases of one file. EMULATED: the program
+# loads the emulated CUDA library, with so many cards.
 function(alpa_add_test entry program file labels)
-  cmake_parse_arguments(PARSE_ARGV 4 arg "EMULATED" "TIMEOUT" "")
+  cmake_parse_arguments(PARSE_ARGV 4 arg "" "EMULATED;TIMEOUT" "")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT ${ALPA_TEST_TIMEOUT})
   endif()
@@ -25,7 +26,8 @@ function(alpa_add_test entry program file labels)
   set(environment XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache)
   set(excluded "")
   if(arg_EMULATED)
-    list(APPEND environment ALPA_CUDA_LIBRARY=$<TARGET_FILE:alpa_cuda_emulated>)
+    list(APPEND environment
+      ALPA_CUDA_LIBRARY=$<TARGET_FILE:alpa_cuda_emulated> ALPA_EMULATED_DEVICES=${arg_EMULATED})
     set(excluded "--test-case-exclude=*ceilings*")  # minutes, for a speed that nobody has
   endif()
   add_test(NAME ${entry} COMMAND ${program} --no-intro "--source-file=*/${file}" ${excluded})
@@ -70,10 +72,13 @@ function(alpa_add_test_folder folder)
     if(entry MATCHES "_slow$")
       alpa_add_test(${name}/${entry} test_${name} ${folder}/${file}.cc slow TIMEOUT 7200)
     elseif(name MATCHES "_emulated$")
-      alpa_add_test(${name}/${entry} test_${name} ${folder}/${file}.cc ${name} EMULATED)
+      alpa_add_test(${name}/${entry} test_${name} ${folder}/${file}.cc ${name} EMULATED 1)
     elseif(entry MATCHES "^cuda" AND folder MATCHES "^(api|equivalence|runtime)$")
       alpa_add_test(${name}/${entry} test_${name} ${folder}/${file}.cc "${name};cuda")
-      alpa_add_test(cuda_emulated/${name}_${entry} test_${name} ${folder}/${file}.cc cuda_emulated EMULATED)
+      foreach(cards 1 8)  # logical devices, and a card per device
+        alpa_add_test(cuda_emulated/${name}_${entry}_${cards} test_${name} ${folder}/${file}.cc cuda_emulated
+          EMULATED ${cards})
+      endforeach()
       if(TARGET cuda_programs)
         add_dependencies(cuda_programs test_${name})
       endif()
