@@ -1,7 +1,7 @@
 # tests/<folder>/*.cc -> one program test_<folder>; every file <x>_test.cc in it is one ctest entry
 # "<folder>/<x>" with the label <folder>; <x>_slow_test.cc has the label slow instead, which the presets leave out.
 # Files named cuda… of tests/{api,equivalence,runtime} ask whether there is CUDA; they run again with the emulation of one
-# card and of eight, as cuda_emulated/<folder>_<x>_<cards>.
+# card and of eight, as <folder>_emulated/<x>_<cards>.
 # Folders named cuda… are linked with libalpa_cuda.so and exist where that does; a second time, as <folder>_emulated,
 # they are linked with libalpa_cuda_emulated.so (tests/emulation), everywhere.
 set(ALPA_TEST_TIMEOUT 300 CACHE STRING "Seconds after which a test entry fails")
@@ -76,9 +76,10 @@ function(alpa_add_test_folder folder)
     elseif(entry MATCHES "^cuda" AND folder MATCHES "^(api|equivalence|runtime)$")
       alpa_add_test(${name}/${entry} test_${name} ${folder}/${file}.cc "${name};cuda")
       foreach(cards 1 8)  # logical devices, and a card per device
-        alpa_add_test(cuda_emulated/${name}_${entry}_${cards} test_${name} ${folder}/${file}.cc cuda_emulated
+        alpa_add_test(${name}_emulated/${entry}_${cards} test_${name} ${folder}/${file}.cc ${name}_emulated
           EMULATED ${cards})
       endforeach()
+      add_dependencies(test_${name} alpa_cuda_emulated)
       if(TARGET cuda_programs)
         add_dependencies(cuda_programs test_${name})
       endif()

@@ -17,10 +17,6 @@ std::int64_t cuda_scratch_bytes(const Node& node, const KernelCall& call) {
   return cuda::scratch_bytes(node.op->name, call);
 }
 
-// 256 bytes is what cudaMalloc aligns to and cuBLASLt's heuristic takes for granted.
-constexpr MemoryRules kCpu{64, cpu_scratch_bytes, nullptr, false};
-constexpr MemoryRules kCuda{256, cuda_scratch_bytes, nullptr, true};
-
 }  // namespace
 
 std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& tensors) {
@@ -40,6 +36,10 @@ std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& te
 }
 
 const MemoryRules& memory_rules(std::string_view backend) {
+  static constexpr MemoryRules kCpu{64, cpu_scratch_bytes, nullptr, false};
+  // 256 bytes is what cudaMalloc aligns to and cuBLASLt's heuristic takes for granted. Room for NCCL's
+  // blocks is planned for logical devices, too: a plan does not know how many cards it will run on.
+  static constexpr MemoryRules kCuda{256, cuda_scratch_bytes, nccl_scratch_bytes, true};
   if (backend == "cpu") return kCpu;
   require(backend == "cuda", "backend \"{}\" is unknown; known are \"cpu\" and \"cuda\"", backend);
   return kCuda;
