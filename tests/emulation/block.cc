@@ -20,7 +20,7 @@ thread_local uint4 alpa_dynamic_shared[emulation::kSharedBytes / sizeof(uint4)];
 namespace alpa::emulation {
 namespace {
 
-constexpr unsigned kWarp = 32;
+constexpr unsigned kWarp = 32, kMaxThreads = 1024;
 
 /// Waiting threads go on when `generation` has passed the one they arrived in.
 struct Barrier {
@@ -41,6 +41,9 @@ struct Thread {
 
 class Block {
  public:
+  /// Nothing is allocated by the threads of a block, of which ThreadSanitizer would see it.
+  Block() { idle_.reserve(kMaxThreads); }
+
   const char* run_grid(const Grid& grid);
   void wait(Barrier& barrier, unsigned members);
   void wait_block() { wait(barrier_, size_); }
@@ -49,7 +52,6 @@ class Block {
  private:
   bool run_block();
   void run_fiber();
-  void run_thread();
   void resume(Fiber* fiber);
   void place(unsigned thread);
   unsigned in_order(unsigned i) const { return backwards_ ? size_ - 1 - i : i; }
@@ -77,12 +79,11 @@ void Block::place(unsigned thread) {
 
 /// Takes threads that have not begun until one of them waits; the fiber is then that thread's.
 void Block::run_fiber() {
-  const Unseen unseen;
   for (;;) {
     while (started_ < size_) {
       place(in_order(started_++));
       acquire(&order_);
-      run_thread();
+      grid_->body();
       release(&order_);
       if (++ended_ < size_ && barrier_.arrived > 0)
         fault_ = "a thread ended while others of its block wait at a barrier";
@@ -90,11 +91,6 @@ void Block::run_fiber() {
     idle_.push_back(running_);
     running_->pause();
   }
-}
-
-void Block::run_thread() {
-  const Seen seen;
-  grid_->body();
 }
 
 void Block::resume(Fiber* fiber) {
@@ -167,12 +163,12 @@ const char* Block::run_grid(const Grid& grid) {
   blockDim = {grid.threads.x, grid.threads.y, grid.threads.z};
   gridDim = {grid.blocks.x, grid.blocks.y, grid.blocks.z};
   fault_ = nullptr;
-  release(&order_);
   for (unsigned z = 0; z < grid.blocks.z; ++z)
     for (unsigned y = 0; y < grid.blocks.y; ++y)
       for (unsigned x = 0; x < grid.blocks.x; ++x) {
         blockIdx = {x, y, z};
         std::memset(cuda::alpa_dynamic_shared, 0xa5, grid.shared_bytes);
+        release(&order_);
         if (!run_block()) return fault_;
         acquire(&order_);
       }
@@ -191,16 +187,12 @@ const char* run_grid(const Grid& grid) {
 }  // namespace alpa::emulation
 
 extern "C" {
-void __syncthreads() {
-  const alpa::emulation::Unseen unseen;
-  alpa::emulation::block->wait_block();
-}
+void __syncthreads() { alpa::emulation::block->wait_block(); }
 void __syncwarp(unsigned int mask) {
   char nothing = 0;
   alpa_emulation_shuffle(mask, &nothing, 1, threadIdx.x % 32);
 }
 void alpa_emulation_shuffle(unsigned int mask, void* value, unsigned int bytes, unsigned int from) {
-  const alpa::emulation::Unseen unseen;
   alpa::emulation::block->shuffle(mask, value, bytes, from);
 }
 

@@ -16,7 +16,7 @@ struct Grid {
   std::function<void()> body;  ///< one thread
 };
 
-/// Nullptr, or what was wrong: threads of a block that wait for ever. Called in an Unseen.
+/// Nullptr, or what was wrong: threads of a block that wait for ever. Called in a Seen.
 const char* run_grid(const Grid& grid);
 
 }  // namespace alpa::emulation

@@ -54,13 +54,13 @@ Meeting* arrive(ncclComm& comm, const Call& call) {
   }
   meeting.calls[rank] = call;
   meeting.arrived[rank] = true;
-  release(&meeting.begin);
+  release_unseen(&meeting.begin);
   return &meeting;
 }
 
 void leave(Clique& clique, const ncclComm& comm, std::uint64_t number) {
   Meeting& meeting = clique.meetings.at(number);
-  acquire(&meeting.end);
+  acquire_unseen(&meeting.end);
   meeting.left[static_cast<std::size_t>(comm.rank)] = true;
   if (std::find(meeting.left.begin(), meeting.left.end(), false) == meeting.left.end())
     clique.meetings.erase(number);
@@ -78,7 +78,7 @@ bool meet(ncclComm& comm, const Call& call, std::shared_ptr<void>& state) {
     if (meeting == nullptr) return true;
     const auto& arrived = meeting->arrived;
     if (std::find(arrived.begin(), arrived.end(), false) == arrived.end() && is_present(clique)) {
-      acquire(&meeting->begin);
+      acquire_unseen(&meeting->begin);
       const std::vector<Call> calls = meeting->calls;
       lock.unlock();
       {
@@ -86,7 +86,7 @@ bool meet(ncclComm& comm, const Call& call, std::shared_ptr<void>& state) {
         exchange(calls);
       }
       lock.lock();
-      release(&meeting->end);
+      release_unseen(&meeting->end);
       meeting->done = true;
       notify();
     }
@@ -110,7 +110,7 @@ void transfer(Lock& lock, Clique& clique, Post& send, Post& recv, int from, int 
                                               describe(send.call), to, describe(recv.call)));
     return;
   }
-  acquire(&send.begin), acquire(&recv.begin);
+  acquire_unseen(&send.begin), acquire_unseen(&recv.begin);
   lock.unlock();
   {
     const Seen seen;
@@ -118,7 +118,7 @@ void transfer(Lock& lock, Clique& clique, Post& send, Post& recv, int from, int 
       std::memcpy(recv.call.to, send.call.from, send.call.count * bytes_of(send.call.type));
   }
   lock.lock();
-  release(&send.end), release(&recv.end);
+  release_unseen(&send.end), release_unseen(&recv.end);
   send.done = recv.done = true;
   notify();
 }
@@ -127,7 +127,7 @@ PostPtr post(Lock& lock, ncclComm& comm, const Call& call) {
   Clique& clique = *comm.clique;
   check_memory(comm, call);
   const auto own = std::make_shared<Post>(Post{call});
-  release(&own->begin);
+  release_unseen(&own->begin);
   const bool sends = call.kind == Exchange::send;
   const std::pair<int, int> way = {sends ? comm.rank : call.peer, sends ? call.peer : comm.rank};
   Posts& waiting = sends ? clique.recvs[way] : clique.sends[way];
@@ -152,7 +152,7 @@ bool transfer_all(ncclComm& comm, const std::vector<Call>& calls, std::shared_pt
   if (is_over(comm)) return true;
   const auto& posts = *static_cast<std::vector<PostPtr>*>(state.get());
   if (!std::all_of(posts.begin(), posts.end(), [](const PostPtr& p) { return p->done; })) return false;
-  for (const PostPtr& p : posts) acquire(&p->end);
+  for (const PostPtr& p : posts) acquire_unseen(&p->end);
   return true;
 }
 

@@ -51,7 +51,7 @@ GraphRun::GraphRun(std::shared_ptr<const std::vector<Node>> nodes, std::uint64_t
     lane_[n] = static_cast<int>(lanes_.size());
     lanes_.push_back(std::make_unique<Strand>());
   }
-  release(&begin_);
+  release_unseen(&begin_);
 }
 
 /// In the node's lane.
@@ -63,14 +63,14 @@ bool GraphRun::run(std::size_t n) {
   lane.enter();
   {
     const Unseen unseen;
-    acquire(&begin_);
-    for (const int before : node.after) acquire(&order_[static_cast<std::size_t>(before)]);
+    acquire_unseen(&begin_);
+    for (const int before : node.after) acquire_unseen(&order_[static_cast<std::size_t>(before)]);
     try {
       done = node.work == nullptr || node.work(states_[n]);
     } catch (cudaError_t thrown) {
       error = thrown;
     }
-    release(&order_[n]);
+    release_unseen(&order_[n]);
   }
   lane.leave();
   if (error != cudaSuccess) throw error;
@@ -97,7 +97,7 @@ bool GraphRun::go_on() {
       blocked_.push_back(node);
   }
   if (left_ > 0) return false;
-  for (char& order : order_) acquire(&order);
+  for (char& order : order_) acquire_unseen(&order);
   return true;
 }
 

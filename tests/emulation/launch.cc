@@ -30,6 +30,14 @@ bool is_to_fail() {
   return ++world().kernels == world().machine.fail_kernel;
 }
 
+void run(const Grid& grid) {
+  const Seen seen;
+  if (const char* const fault = run_grid(grid)) {
+    std::fprintf(stderr, "emulated CUDA: %s\n", fault);
+    throw cudaErrorLaunchFailure;
+  }
+}
+
 }  // namespace
 
 cudaError_t launch(const void* kernel, dim3 blocks, dim3 threads, std::size_t shared_bytes,
@@ -39,10 +47,7 @@ cudaError_t launch(const void* kernel, dim3 blocks, dim3 threads, std::size_t sh
     if (!is_valid(grid, kernel)) return cudaErrorInvalidConfiguration;
     return enqueue(resolve(stream), [grid](std::shared_ptr<void>&) {
       if (is_to_fail()) throw cudaErrorIllegalAddress;
-      if (const char* const fault = run_grid(grid)) {
-        std::fprintf(stderr, "emulated CUDA: %s\n", fault);
-        throw cudaErrorLaunchFailure;
-      }
+      run(grid);
       return true;
     });
   });

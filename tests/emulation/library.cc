@@ -101,8 +101,10 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
     if (!known_kernels().contains(function)) return last_error() = cudaErrorInvalidDeviceFunction;
   }
   const CUkern_st& kernel = *static_cast<const CUkern_st*>(function);
-  const std::shared_ptr<void> values(kernel.bind(arguments),
-                                     [kernel](void* bound) { kernel.unbind(bound); });
+  const std::shared_ptr<void> values(kernel.bind(arguments), [kernel](void* bound) {
+    const Unseen unseen;
+    kernel.unbind(bound);
+  });
   return launch(function, grid, block, shared_bytes, stream,
                 [values, run = kernel.run] { run(values.get()); });
 }

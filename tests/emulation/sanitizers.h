@@ -48,19 +48,25 @@ struct Seen {
   Seen& operator=(const Seen&) = delete;
 };
 
-/// What came before `release(at)` on its thread comes before what follows a later `acquire(at)`. Both are
-/// called in an Unseen.
+/// What came before `release(at)` on its thread comes before what follows a later `acquire(at)`.
 inline void release([[maybe_unused]] void* at) {
 #if defined(ALPA_EMULATION_TSAN)
-  const Seen seen;
   __tsan_release(at);
 #endif
 }
 inline void acquire([[maybe_unused]] void* at) {
 #if defined(ALPA_EMULATION_TSAN)
-  const Seen seen;
   __tsan_acquire(at);
 #endif
+}
+/// The same, called in an Unseen.
+inline void release_unseen(void* at) {
+  const Seen seen;
+  release(at);
+}
+inline void acquire_unseen(void* at) {
+  const Seen seen;
+  acquire(at);
 }
 
 #if defined(ALPA_EMULATION_TSAN)
@@ -72,11 +78,13 @@ class Strand {
   ~Strand() { __tsan_destroy_fiber(strand_); }
   Strand(const Strand&) = delete;
   Strand& operator=(const Strand&) = delete;
-  void enter() {
+  __attribute__((noinline, no_sanitize("thread"))) void enter() {
     outer_ = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(strand_, __tsan_switch_to_fiber_no_sync);
   }
-  void leave() { __tsan_switch_to_fiber(outer_, __tsan_switch_to_fiber_no_sync); }
+  __attribute__((noinline, no_sanitize("thread"))) void leave() {
+    __tsan_switch_to_fiber(outer_, __tsan_switch_to_fiber_no_sync);
+  }
 
  private:
   void *strand_, *outer_ = nullptr;

@@ -38,12 +38,12 @@ void work_off(cudaStream_t stream) {
     if (stream->queue.empty()) break;
     Item& item = stream->queue.front();
     for (const TicketPtr& ticket : item.after) wait_for(lock, ticket);
-    acquire(&item.ticket->issued);
+    acquire_unseen(&item.ticket->issued);
     if (item.work) run(lock, stream->device, item.work);
     lock.unlock();
     item.work = nullptr;  // what it holds is gone before anybody learns that it is done
     lock.lock();
-    release(&item.ticket->finished);
+    release_unseen(&item.ticket->finished);
     item.ticket->done = true;
     item.ticket->time = std::chrono::steady_clock::now();
     stream->queue.pop_front();
@@ -104,7 +104,7 @@ cudaError_t enqueue(cudaStream_t stream, Work work, std::vector<TicketPtr> after
   }
   std::erase(after, nullptr);
   stream->last = std::make_shared<Ticket>();
-  release(&stream->last->issued);
+  release_unseen(&stream->last->issued);
   stream->queue.push_back({std::move(work), std::move(after), stream->last});
   if (ticket != nullptr) *ticket = stream->last;
   start(stream);
@@ -123,7 +123,7 @@ cudaError_t check_wait(cudaStream_t stream) {
 void wait_for(Lock& lock, const TicketPtr& ticket) {
   if (!ticket) return;
   wait_until(lock, [&] { return ticket->done; });
-  acquire(&ticket->finished);
+  acquire_unseen(&ticket->finished);
 }
 
 void wait_for_device(Lock& lock, int index) {
