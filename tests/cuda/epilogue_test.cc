@@ -85,8 +85,8 @@ bool are_bits_of(const HostTensor& bits, const HostTensor& z) {
 
 TEST_CASE("the plan says which epilogues a product can have") {
   for (const Case& c : kCases) {
-    CAPTURE(c.equation);
-    CAPTURE(c.epilogue);
+    CAPTURE(std::string(c.equation));
+    CAPTURE(std::string(c.epilogue));
     CAPTURE(to_string(c.y));
     const Prepared p = prepare(c, f32, 1);
     std::vector<TensorType> outputs;
@@ -102,8 +102,8 @@ TEST_CASE("a product and its epilogue are the CPU's einsum and what follows it, 
   if (no_device()) return;
   for (const Case& c : kCases)
     for (DType dtype : {f32, bf16, f16, f64}) {
-      CAPTURE(c.equation);
-      CAPTURE(c.epilogue);
+      CAPTURE(std::string(c.equation));
+      CAPTURE(std::string(c.epilogue));
       CAPTURE(to_string(c.y));
       CAPTURE(name_of(dtype));
       const Prepared p = prepare(c, dtype, 11);
