@@ -334,8 +334,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     return CUBLAS_STATUS_INVALID_VALUE;
   product.splits = chosen->splits;
   set_scalars(product, alpha, beta);
-  const cudaError_t queued =
-      call([&](Lock&) { return enqueue(resolve(stream), work_of(product, workspace, workspace_bytes)); });
+  const cudaError_t queued = call([&](Lock&) {
+    const int device = resolve(stream)->device;
+    if (device != current_device() || device != handle->device) return cudaErrorInvalidResourceHandle;
+    return enqueue(resolve(stream), work_of(product, workspace, workspace_bytes));
+  });
   return queued == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 }

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "card_memory.h"
 #include "stream.h"
 
 namespace alpa::emulation {
@@ -14,10 +15,12 @@ cudaError_t allocate(void** data, std::size_t bytes, MemoryKind kind) {
   Device& device = world().devices[static_cast<std::size_t>(current_device())];
   if (kind == MemoryKind::device && bytes > world().machine.memory_bytes - device.used_bytes)
     return cudaErrorMemoryAllocation;
-  if (posix_memalign(data, 512, bytes) != 0) return cudaErrorMemoryAllocation;
-  std::memset(*data, 0xff, bytes);  // NaN in every floating type
+  const bool on_card = kind == MemoryKind::device;
+  *data = on_card ? map_card_memory(bytes) : std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  if (*data == nullptr) return cudaErrorMemoryAllocation;
+  if (!on_card) std::memset(*data, kPoison, bytes);
   world().memory[reinterpret_cast<std::uintptr_t>(*data)] = {bytes, kind, current_device()};
-  if (kind == MemoryKind::device) device.used_bytes += bytes, ++device.allocations;
+  if (on_card) device.used_bytes += bytes, ++device.allocations;
   return cudaSuccess;
 }
 
@@ -34,7 +37,7 @@ cudaError_t deallocate(Lock& lock, void* data, bool on_device) {
     world().devices[static_cast<std::size_t>(allocation.device)].used_bytes -= allocation.bytes;
   world().memory.erase(reinterpret_cast<std::uintptr_t>(data));
   const Seen seen;
-  std::free(data);
+  on_device ? unmap_card_memory(data, allocation.bytes) : std::free(data);
   return cudaSuccess;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "card_memory.h"
+
 namespace alpa::emulation {
 namespace {
 
@@ -31,6 +33,7 @@ void run(Lock& lock, int device, const Work& work) {
 }
 
 void work_off(cudaStream_t stream) {
+  enter_card();
   const Unseen unseen;
   Lock lock(world().mutex);
   for (;;) {
@@ -206,6 +209,12 @@ cudaError_t cudaDeviceSynchronize() {
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  return call([&](Lock&) { return enqueue(resolve(stream), visible([=] { function(data); })); });
+  return call([&](Lock&) {
+    return enqueue(resolve(stream), visible([=] {
+                     leave_card();
+                     function(data);
+                     enter_card();
+                   }));
+  });
 }
 }

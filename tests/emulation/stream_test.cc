@@ -1,7 +1,11 @@
 // Streams, events, memory and errors of the emulation behave as CUDA's.
 #include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include <atomic>
+#include <cstdio>
 #include <future>
 #include <vector>
 
@@ -199,3 +203,37 @@ TEST_CASE("threads that leave while others wait at a barrier are a launch failur
   CHECK(cudaStreamSynchronize(f.a) == cudaErrorLaunchFailure);
   restart({});
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("the host faults on a card's memory, and a kernel on what lies behind it") {
+  const auto ends = [](auto body) {  // the signal that ends a process which does it
+    std::fflush(nullptr);
+    const pid_t process = fork();
+    if (process == 0) {
+      signal(SIGSEGV, SIG_DFL);
+      body();
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(process, &status, 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  };
+  const int key = pkey_alloc(0, 0);
+  const auto touch = [] {
+    int* data;
+    cudaMalloc(&data, 512);
+    *static_cast<volatile int*>(data) = 1;
+  };
+  CHECK(ends(touch) == (key < 0 ? 0 : SIGSEGV));
+  const auto overrun = [] {
+    int* data;
+    cudaStream_t stream;
+    cudaMalloc(&data, 512);
+    cudaStreamCreate(&stream);
+    launch(stream, count_threads, data + 128);
+    cudaStreamSynchronize(stream);
+  };
+  CHECK(ends(overrun) == SIGSEGV);
+  if (key >= 0) pkey_free(key);
+}
+#endif

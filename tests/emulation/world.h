@@ -96,7 +96,8 @@ cudaError_t call(Body&& body) {
   return status;
 }
 
-/// As `call`, for what gives something back: done on a device with an error, too, so that tests can restart it.
+/// As `call`, for what gives something back: done on a device with an error, too, so that tests can restart
+/// it.
 template <class Body>
 cudaError_t give_back(Body&& body) {
   const Unseen unseen;

@@ -161,7 +161,6 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer);
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags);
 cudaError_t cudaDeviceDisablePeerAccess(int peer);
 cudaError_t cudaDeviceSynchronize();
-cudaError_t cudaDeviceReset();
 
 // errors
 cudaError_t cudaGetLastError();
