@@ -148,6 +148,9 @@ Gpu examine_gpu(const CudaFunctions& cuda, std::int32_t index, double seconds) {
       gpu.matmul.emplace_back(name, rate);
     }
     check(cuda.copy_rate(index, seconds, &gpu.copy_bytes_per_second, &why), why);
+    CudaMessage report{};
+    check(cuda.try_dnn(index, &report, &why), why);
+    gpu.dnn = report.text;
   } catch (const Error& error) {
     gpu.error = error.what();
   }

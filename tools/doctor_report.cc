@@ -60,6 +60,7 @@ std::string gpu_text(std::size_t index, const Gpu& gpu) {
                            d.major, d.minor, d.multiprocessors, scaled(static_cast<double>(d.clock_hertz)),
                            gibibytes(d.memory_bytes), gibibytes(d.free_bytes), d.l2_bytes >> 20));
   if (!gpu.matmul.empty()) text += line("", ceilings_text(gpu.matmul, gpu.copy_bytes_per_second));
+  if (!gpu.dnn.empty()) text += line("", gpu.dnn);
   return text;
 }
 
@@ -113,6 +114,7 @@ Json gpu_json(const Gpu& gpu) {
           {"free_bytes", d.free_bytes},
           {"l2_bytes", d.l2_bytes},
           {"ceilings", ceilings_json(gpu.matmul, gpu.copy_bytes_per_second)},
+          {"dnn", text_or_null(gpu.dnn)},
           {"error", text_or_null(gpu.error)}};
 }
 

@@ -26,6 +26,7 @@ struct Gpu {
   alpa::CudaDevice device{};
   Rates matmul;
   double copy_bytes_per_second = 0;
+  std::string dnn;    ///< what cuDNN was found to run; "" if it was not tried
   std::string error;  ///< what failed while it was examined; "" if nothing
 };
 

@@ -1,13 +1,20 @@
 // The table libalpa_cuda.so hands to the core: no exception leaves it.
-#include <algorithm>
 #include <cstring>
 #include <exception>
+#include <string_view>
 
 #include "devices.h"
 #include "discovery.h"
+#include "dnn.h"
 
 namespace alpa::cuda {
 namespace {
+
+void set(CudaMessage* message, std::string_view text) {
+  text = text.substr(0, sizeof message->text - 1);
+  std::memcpy(message->text, text.data(), text.size());
+  message->text[text.size()] = '\0';
+}
 
 /// Runs `body`; 0, or 1 and its exception's message.
 template <class Body>
@@ -16,9 +23,7 @@ int guarded(CudaMessage* why, Body&& body) {
     body();
     return 0;
   } catch (const std::exception& error) {
-    const std::size_t size = std::min(std::strlen(error.what()), sizeof why->text - 1);
-    std::memcpy(why->text, error.what(), size);
-    why->text[size] = '\0';
+    set(why, error.what());
     return 1;
   }
 }
@@ -39,6 +44,8 @@ constexpr CudaFunctions kFunctions = {
         },
     .copy_rate = [](std::int32_t device, double seconds, double* out,
                     CudaMessage* why) { return guarded(why, [&] { *out = copy_rate(device, seconds); }); },
+    .try_dnn = [](std::int32_t device, CudaMessage* report,
+                  CudaMessage* why) { return guarded(why, [&] { set(report, try_dnn(device)); }); },
     .make_devices = [](DevicesRequest* request, CudaMessage* why) -> Devices* {
       std::unique_ptr<Devices> devices;
       guarded(why, [&] { devices = make_devices(std::move(*request)); });

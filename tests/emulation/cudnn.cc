@@ -1,4 +1,4 @@
-// cuDNN: handles
+// cuDNN: handles; the graph interface is not emulated and says so
 #include "cudnn.h"
 
 struct cudnnContext {
@@ -31,5 +31,22 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   handle->stream = stream;
   return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t, cudnnBackendDescriptor_t*) {
+  return CUDNN_STATUS_NOT_SUPPORTED;
+}
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t) { return CUDNN_STATUS_NOT_SUPPORTED; }
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t, cudnnBackendAttributeName_t,
+                                       cudnnBackendAttributeType_t, int64_t, const void*) {
+  return CUDNN_STATUS_NOT_SUPPORTED;
+}
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t, cudnnBackendAttributeName_t,
+                                       cudnnBackendAttributeType_t, int64_t, int64_t*, void*) {
+  return CUDNN_STATUS_NOT_SUPPORTED;
+}
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t) { return CUDNN_STATUS_NOT_SUPPORTED; }
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDescriptor_t) {
+  return CUDNN_STATUS_NOT_SUPPORTED;
 }
 }

@@ -64,6 +64,7 @@ Cuda with_two_devices() {
   gpu.device.l2_bytes = std::int64_t{50} << 20;
   gpu.matmul = {{"f32", 5e13}, {"bf16", 7.5e14}};
   gpu.copy_bytes_per_second = 4.25e12;
+  gpu.dnn = "cuDNN convolution and attention run";
   cuda.gpus = {gpu, {}};
   cuda.gpus[1].error = "cudaMalloc(1024 bytes): cudaErrorMemoryAllocation (2): out of memory, at x.cc:1";
   cuda.links = {{0, 1, {1, 1, 0}}, {1, 0, {0, 0, 2}}};
@@ -147,6 +148,7 @@ TEST_CASE("the text of a machine with two devices") {
             "50 "
             "MiB\n"
             "            matmul f32 50.0 TFLOP/s, bf16 750 TFLOP/s; copy 4.25 TB/s read and written\n"
+            "            cuDNN convolution and attention run\n"
             "gpu 1       failed: cudaMalloc(1024 bytes): cudaErrorMemoryAllocation (2): out of memory, at "
             "x.cc:1\n"
             "link        0 -> 1: direct, atomics, rank 0\n"

@@ -8,7 +8,7 @@
 namespace alpa {
 
 /// Changes with every change of the structs below; the loader refuses a library of another one.
-inline constexpr std::int32_t kCudaInterface = 2;
+inline constexpr std::int32_t kCudaInterface = 3;
 
 class Devices;
 struct DevicesRequest;
@@ -55,6 +55,8 @@ struct CudaFunctions {
                      CudaMessage* why);
   /// Rate of copying within the device's memory, each byte counted twice: read and written.
   int (*copy_rate)(std::int32_t device, double seconds, double* bytes_per_second, CudaMessage* why);
+  /// Tries a convolution and an attention through cuDNN; `report` says in one line what runs.
+  int (*try_dnn)(std::int32_t device, CudaMessage* report, CudaMessage* why);
   /// Loads programs onto CUDA devices (alpa/runtime/devices.h). The caller owns the result.
   Devices* (*make_devices)(DevicesRequest* request, CudaMessage* why);
 };

@@ -19,6 +19,8 @@ constexpr alpa::CudaFunctions kFunctions = {
     .link = nullptr,
     .matmul_rate = nullptr,
     .copy_rate = nullptr,
+    .try_dnn = nullptr,
+    .make_devices = nullptr,
 };
 
 }  // namespace

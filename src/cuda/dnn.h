@@ -1,0 +1,12 @@
+#pragma once
+/// What the next operators will ask of cuDNN, tried on a card.
+#include <cstdint>
+#include <string>
+
+namespace alpa::cuda {
+
+/// Runs a small convolution and a small attention in bf16 on the device and looks at the results: "cuDNN
+/// convolution and attention run", or what does not and why, in one line.
+std::string try_dnn(std::int32_t device);
+
+}  // namespace alpa::cuda
