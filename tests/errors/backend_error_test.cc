@@ -39,20 +39,17 @@ TEST_CASE("auto takes the CPU where there is no CUDA device, and says why") {
 }
 
 TEST_CASE("auto and cuda take CUDA where there is a device, and name it") {
-  static constexpr CudaFunctions kFunctions = {
-      .versions =
-          [](CudaVersions* versions, CudaMessage*) {
-            *versions = {"13.0", "13.1", "", "", "", "", ""};
-            return 0;
-          },
-      .device =
-          [](std::int32_t, CudaDevice* device, CudaMessage*) {
-            *device = {"NVIDIA H200", 9, 0, 132, 0, 0, 0, 0, 0};
-            return 0;
-          },
+  CudaFunctions functions{};
+  functions.versions = [](CudaVersions* versions, CudaMessage*) {
+    *versions = {"13.0", "13.1", "", "", "", "", ""};
+    return 0;
+  };
+  functions.device = [](std::int32_t, CudaDevice* device, CudaMessage*) {
+    *device = {"NVIDIA H200", 9, 0, 132, 0, 0, 0, 0, 0};
+    return 0;
   };
   CudaSupport support;
-  support.functions = &kFunctions;
+  support.functions = &functions;
   support.path = "/opt/lib/libalpa_cuda.so";
   support.devices = 2;
   for (const char* asked : {"auto", "cuda"}) {
