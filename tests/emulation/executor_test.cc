@@ -17,16 +17,9 @@ using namespace alpa::test;
 
 namespace {
 
-Value mlp(Builder& g, Value x, Value y) {
-  const Value a = g.parameter("a", {x.dtype(), {10, 24}}, Initializer::normal(0, 0.3));
-  const Value b = g.parameter("b", {x.dtype(), {24}}, Initializer::normal(0, 0.3));
-  const Value c = g.parameter("c", {x.dtype(), {24, 6}}, Initializer::normal(0, 0.3));
-  return mean(square(matmul(relu(matmul(x, a) + b), c) - y));
-}
-
 SpmdProgram program_of(int devices, int num_micro_batches = 2) {
   const Graph graph =
-      training_graph({f32, {24, 10}}, {f32, {24, 6}}, mlp,
+      training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
                      {.num_micro_batches = num_micro_batches, .optimizer = alpa::test::Optimizer::adam});
   return lowered(graph, following_plan(graph, mesh_of({devices}), {{"x", "S0@0"}, {"y", "S0@0"}}));
 }

@@ -13,15 +13,8 @@ using namespace alpa::test;
 
 namespace {
 
-Value mlp(Builder& g, Value x, Value y) {
-  const Value a = g.parameter("a", {x.dtype(), {10, 24}}, Initializer::normal(0, 0.3));
-  const Value b = g.parameter("b", {x.dtype(), {24}}, Initializer::normal(0, 0.3));
-  const Value c = g.parameter("c", {x.dtype(), {24, 6}}, Initializer::normal(0, 0.3));
-  return mean(square(matmul(relu(matmul(x, a) + b), c) - y));
-}
-
 Graph mlp_step(int num_micro_batches = 1) {
-  return training_graph({f32, {24, 10}}, {f32, {24, 6}}, mlp,
+  return training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
                         {.num_micro_batches = num_micro_batches, .optimizer = alpa::test::Optimizer::adam});
 }
 
@@ -120,7 +113,9 @@ TEST_CASE("an operator without a CUDA kernel is named when the program is loaded
   strange.name = "strange";
   strange.dims = "... -> ...";
   strange.vjp = [](Builder&, const Node&, Value dy) -> Values { return {dy}; };
-  const auto model = [&](Builder& g, Value x, Value y) { return mlp(g, g.emit_one(strange, {x}), y); };
+  const auto model = [&](Builder& g, Value x, Value y) {
+    return small_mlp(g, g.emit_one(strange, {x}), y);
+  };
   const Graph graph = training_graph({f32, {24, 10}}, {f32, {24, 6}}, model, {});
   CHECK(error_of([&] { Executor(data_parallel(graph, 2), untuned(), "cuda"); }) ==
         "device 0: instruction 1 'strange' (strange, forward): operator strange has no CUDA kernel");

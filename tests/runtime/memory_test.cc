@@ -67,13 +67,6 @@ using namespace alpa::test;
 
 namespace {
 
-Value mlp(Builder& g, Value x, Value y) {
-  const Value a = g.parameter("a", {x.dtype(), {10, 24}}, Initializer::normal(0, 0.3));
-  const Value b = g.parameter("b", {x.dtype(), {24}}, Initializer::normal(0, 0.3));
-  const Value c = g.parameter("c", {x.dtype(), {24, 6}}, Initializer::normal(0, 0.3));
-  return mean(square(matmul(relu(matmul(x, a) + b), c) - y));
-}
-
 struct Case {
   int num_micro_batches;
   DType dtype;
@@ -89,7 +82,7 @@ const std::vector<Case> kCases{{1, f32, {{"x", "S0@0"}, {"y", "S0@0"}}},
 SpmdProgram program_of(const Case& c, int devices) {
   const StepOptions options{.num_micro_batches = c.num_micro_batches,
                             .optimizer = alpa::test::Optimizer::adam};
-  const Graph graph = training_graph({c.dtype, {24, 10}}, {c.dtype, {24, 6}}, mlp, options);
+  const Graph graph = training_graph({c.dtype, {24, 10}}, {c.dtype, {24, 6}}, small_mlp, options);
   return lowered(graph, following_plan(graph, mesh_of({devices}), c.layouts));
 }
 

@@ -127,6 +127,14 @@ inline Graph training_graph(const TensorType& x, const TensorType& y, const Mode
   return g.finish();
 }
 
+/// mean((relu(x·a + b)·c - y)²): 10 inputs, 24 hidden, 6 outputs, parameters "a", "b", "c".
+inline Value small_mlp(Builder& g, Value x, Value y) {
+  const Value a = g.parameter("a", {x.dtype(), {10, 24}}, Initializer::normal(0, 0.3));
+  const Value b = g.parameter("b", {x.dtype(), {24}}, Initializer::normal(0, 0.3));
+  const Value c = g.parameter("c", {x.dtype(), {24, 6}}, Initializer::normal(0, 0.3));
+  return mean(square(matmul(relu(matmul(x, a) + b), c) - y));
+}
+
 /// Every node whole on every device.
 inline ShardingPlan replicated_plan(const Graph& graph, const DeviceMesh& mesh) {
   return plan_of(graph, mesh, std::vector<Strategy>(graph.nodes.size())).value();
