@@ -131,6 +131,7 @@ class CudaDevices : public Devices {
   void start(DeviceMemory& memory, const StepInputs& inputs) override {
     guarded([&] {
       const int part = part_of(started_), slot = static_cast<int>(started_ % kStagedSteps);
+      launched_ = false;
       uploads_->pack(inputs, part);
       upload(part, slot, memory);
       run(static_cast<CudaMemory&>(memory), slot);
@@ -183,6 +184,7 @@ class CudaDevices : public Devices {
       place(memory, slot);
       step = capture(origin(), [&] { queue_step(false); });
     }
+    launched_ = true;
     check(cudaGraphLaunch(step.get(), origin()), "cudaGraphLaunch");
   }
 
@@ -254,10 +256,17 @@ class CudaDevices : public Devices {
     try {
       body();
     } catch (const std::exception& error) {
+      const bool under_way = started_ > finished_ || launched_;
       queue_->abort();
       drain();
-      if (cards_.size() > 1 || cudaStreamQuery(origin()) != cudaSuccess) broken_ = error.what();
-      throw;
+      const cudaError_t status = cudaStreamQuery(origin());
+      if (cards_.size() > 1 || status != cudaSuccess) broken_ = error.what();
+      if (status == cudaSuccess || !under_way) throw;
+      // Whatever call was told is not to blame.
+      broken_ = fmt::format(
+          "a step under way failed: {} ({}): {}; ExecutorOptions::check_instructions names the instruction",
+          cudaGetErrorName(status), static_cast<int>(status), cudaGetErrorString(status));
+      fail("{}", broken_);
     }
   }
 
@@ -282,6 +291,7 @@ class CudaDevices : public Devices {
   std::vector<std::weak_ptr<CapturedSteps>> captured_;  ///< of every memory that was handed out
   PinnedBlock metrics_;
   std::int64_t started_ = 0, finished_ = 0;  ///< steps
+  bool launched_ = false;                    ///< the step that is being started may run already
   std::string broken_;
 };
 

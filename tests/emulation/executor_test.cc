@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "alpa/alpa.h"
 #include "alpa/device/cuda_library.h"
 #include "alpa/runtime/device_state.h"
 #include "emulation.h"
@@ -71,11 +72,14 @@ TEST_CASE(
     else
       for (int step = 3; text.empty() && step < 6; ++step)
         text = error_of([&] { fixture.start(*state, step).metrics(); });
-    CHECK(text.find("cudaErrorIllegalAddress") != text.npos);
+    CAPTURE(text);
+    CHECK(text.find("a step under way failed: cudaErrorIllegalAddress (700): ") != text.npos);
     CHECK(error_of([&] {
             fixture.start(*state, 9);
           }).starts_with("this state is unusable since a step failed"));
-    CHECK(error_of([&] { failed.metrics(); }).find("cudaErrorIllegalAddress") != text.npos);
+    const std::string again = error_of([&] { failed.metrics(); });
+    CHECK(again.starts_with("a step under way failed: cudaErrorIllegalAddress (700): "));
+    CHECK(again.ends_with("; ExecutorOptions::check_instructions names the instruction"));
   }
 }
 
@@ -95,6 +99,22 @@ TEST_CASE("too little memory is an error with the bytes, and leaves the executor
             "free. It is the planned peak",
             bytes, 40'000 - bytes));
   CHECK(fixture.start(*first, 1).metrics().at("loss") > 0);
+}
+
+TEST_CASE("what a card has no memory for is refused when it is planned") {
+  emulation::Machine machine;
+  machine.memory_bytes = 10'000;
+  emulation::restart(machine);
+  const TrainingStep step = training_step(
+      {{"x", {f32, {24, 10}}}, {"y", {f32, {24, 6}}}},
+      [](const Batch& batch) { return small_mlp(*batch["x"].builder, batch["x"], batch["y"]); },
+      optim::Sgd{});
+  const Cluster card = Cluster::local(1, "cuda");
+  CHECK(card.device.memory_bytes == 10'000);
+  const std::string text = error_of([&] { parallelize(step, Serial{}, card); });
+  CAPTURE(text);
+  CHECK(text.find("more than the memory budget of 10000; use more devices") != text.npos);
+  emulation::restart({});
 }
 
 TEST_CASE("steps allocate no device memory") {

@@ -170,7 +170,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  return call([&](Lock&) {
+  return give_back([&](Lock&) {
     if (stream == nullptr || stream == cudaStreamLegacy) return cudaErrorInvalidResourceHandle;
     if (stream->capture) return cudaErrorStreamCaptureUnsupported;
     std::erase(world().devices[static_cast<std::size_t>(stream->device)].streams, stream);
