@@ -18,7 +18,7 @@ double parse_seconds(const char* text) {
 
 }  // namespace
 
-/// `argv[0]` is the command's name. Prints the result and returns 0, or a message on stderr and 1.
+/// `argv[0]` is the command's name. Prints the result and returns 0, or a message on stderr and 2.
 int solve_command(int argc, char** argv) {
   try {
     alpa::require(
@@ -28,6 +28,6 @@ int solve_command(int argc, char** argv) {
     return 0;
   } catch (const alpa::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
-    return 1;
+    return 2;
   }
 }

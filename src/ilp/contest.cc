@@ -37,9 +37,14 @@ struct Reader {
     return value;
   }
 
+  /// Comparing the value itself with INT64_MAX would compare as signed numbers.
+  static bool is_integer(const Json& value) {
+    return value.is_number_integer() &&
+           !(value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{INT64_MAX});
+  }
+
   std::int64_t integer(const Json& value, const std::string& path) const {
-    check(value.is_number_integer() && !(value.is_number_unsigned() && value > INT64_MAX),
-          "`{}` is {}; write a whole number below 2^63", path, value.dump());
+    check(is_integer(value), "`{}` is {}; write a whole number from -2^63 to 2^63 - 1", path, value.dump());
     return value.get<std::int64_t>();
   }
 
@@ -49,11 +54,21 @@ struct Reader {
     result.reserve(value.size());
     for (std::size_t i = 0; i < value.size(); ++i) {
       // The common case without the cost of building a path.
-      if (value[i].is_number_integer() && !(value[i].is_number_unsigned() && value[i] > INT64_MAX))
+      if (is_integer(value[i]))
         result.push_back(value[i].get<std::int64_t>());
       else
         result.push_back(integer(value[i], fmt::format("{}[{}]", path, i)));
     }
+    return result;
+  }
+
+  /// Costs so low that two of them could not be added are refused.
+  Costs costs(const Json& value, const std::string& path) const {
+    Costs result = integers(value, path);
+    for (std::size_t i = 0; i < result.size(); ++i)
+      check(result[i] > -kInfinite,
+            "`{}[{}]` is {}; costs must be above -10^18 (and at least 10^18 means never)", path, i,
+            result[i]);
     return result;
   }
 
@@ -66,7 +81,7 @@ struct Reader {
 
   Node node(const Json& nodes, std::size_t i) const {
     Node result;
-    result.costs = integers(nodes["costs"][i], fmt::format("problem.nodes.costs[{}]", i));
+    result.costs = costs(nodes["costs"][i], fmt::format("problem.nodes.costs[{}]", i));
     check(!result.costs.empty(), "`problem.nodes.costs[{}]` is empty; give node {} at least one strategy",
           i, i);
     Costs interval = integers(nodes["intervals"][i], fmt::format("problem.nodes.intervals[{}]", i));
@@ -104,9 +119,9 @@ struct Reader {
         ends.size(), costs.size());
     for (std::size_t e = 0; e < ends.size(); ++e) {
       Costs members = integers(ends[e], fmt::format("problem.edges.nodes[{}]", e));
-      Costs values = integers(costs[e], fmt::format("problem.edges.costs[{}]", e));
+      Costs values = this->costs(costs[e], fmt::format("problem.edges.costs[{}]", e));
       check_edge(contest, members, values.size(), e);
-      add_edge(contest.problem, std::vector<int>(members.begin(), members.end()), std::move(values));
+      add_edge(contest.problem, std::vector<int>(members.begin(), members.end()), std::move(values), e);
     }
   }
 
@@ -126,11 +141,17 @@ struct Reader {
           e, values, expected);
   }
 
-  void add_edge(Problem& problem, const std::vector<int>& members, Costs values) {
+  void add_edge(Problem& problem, const std::vector<int>& members, Costs values, std::size_t e) {
     if (members.size() == 1) {
       Costs& costs = problem.nodes[members[0]].costs;
-      for (std::size_t s = 0; s < costs.size(); ++s)
+      for (std::size_t s = 0; s < costs.size(); ++s) {
         costs[s] = costs[s] >= kInfinite || values[s] >= kInfinite ? kInfinite : costs[s] + values[s];
+        check(
+            costs[s] > -kInfinite,
+            "`problem.edges.costs[{}][{}]` is {}, which takes node {}'s cost to {}; costs must stay above "
+            "-10^18",
+            e, s, values[s], members[0], costs[s]);
+      }
     } else if (members.size() == 2) {
       problem.edges.push_back({members[0], members[1], shared(std::move(values))});
     } else {
@@ -179,12 +200,21 @@ Contest parse_contest(const std::string& text, const std::string& file_name) {
   }
   const Json& body = reader.member(json, "the file", "problem");
   Contest contest;
-  reader.read_nodes(reader.member(body, "problem", "nodes"), contest.problem);
-  contest.num_nodes = static_cast<int>(contest.problem.nodes.size());
+  Problem& problem = contest.problem;
+  reader.read_nodes(reader.member(body, "problem", "nodes"), problem);
+  contest.num_nodes = static_cast<int>(problem.nodes.size());
   reader.read_edges(reader.member(body, "problem", "edges"), contest);
   auto limit = body.find("usage_limit");
-  if (limit != body.end() && !limit->is_null())
-    contest.problem.usage_limit = reader.integer(*limit, "problem.usage_limit");
+  if (limit != body.end() && !limit->is_null()) {
+    problem.usage_limit = reader.integer(*limit, "problem.usage_limit");
+    reader.check(*problem.usage_limit >= 0, "`problem.usage_limit` is {}; it must be at least 0",
+                 *problem.usage_limit);
+  }
+  try {
+    validate(problem);
+  } catch (const Error& error) {
+    fail("{}: {}", file_name, error.what());
+  }
   return contest;
 }
 

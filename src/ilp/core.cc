@@ -31,8 +31,11 @@ class Core {
     best_.cost = cutoff;
   }
 
-  CoreSolution run() {
+  CoreSolution run(std::vector<int> start) {
     try {
+      raise_bound(plus(model_.constant, least_cost(model_)));
+      if (best_.bound >= kNever) throw Contradiction{};
+      if (!start.empty()) take(std::move(start));
       if (options_.reductions.elimination) try_prices();
       if (best_.cost >= kNever) try_dive();
       bool dual = options_.dual_sweeps > 0 && options_.reductions.arc_consistency;
@@ -86,7 +89,7 @@ class Core {
   /// Exact solutions under prices of the rows, where elimination allows them; at most half of the time.
   void try_prices() {
     double before = deadline_.elapsed();
-    auto priced = price_rows(model_, options_, 40, Deadline(deadline_.left() / 2));
+    auto priced = price_rows(model_, options_, 40, deadline_.within(deadline_.left() / 2));
     if (priced && !priced->choice.empty()) take(priced->choice);
     if (priced) raise_bound(model_.constant + priced->bound);
     priced_ = priced && !priced->choice.empty();
@@ -97,7 +100,7 @@ class Core {
   void try_dive() {
     std::optional<std::vector<int>> choice = dive(model_, kDiveAttempts);
     if (!choice || (!fits(model_, *choice) && !repair(model_, *choice, kRepairMoves))) return;
-    improve(model_, *choice, Deadline(deadline_.left() / 4));
+    improve(model_, *choice, deadline_.within(deadline_.left() / 4));
     take(*std::move(choice));
   }
 
@@ -120,7 +123,7 @@ class Core {
     Dual dual(model_);
     dual.set_multipliers(remembered_multipliers());
     Ascent ascent = ascend(model_, dual, std::min(sweeps_, options_.dual_sweeps), relative(best_.cost),
-                           step_, Deadline(deadline_.left() / 2));
+                           step_, deadline_.within(deadline_.left() / 2));
     sweeps_ *= 4;
     remember(dual.multipliers());
     step_ = std::max(step_ * 4, 100 * kSmallestStep);
@@ -160,7 +163,7 @@ class Core {
     if (best_.cost < kNever) cutoff = relative(best_.cost);
     // Where prices of the rows led to a choice, searching around it gains more than branching does.
     const double share = priced_ ? 0.3 : 0.9;
-    Branched result = branch(model_, cutoff, Deadline(deadline_.left() * share - 0.1), statistics_);
+    Branched result = branch(model_, cutoff, deadline_.within(deadline_.left() * share - 0.1), statistics_);
     if (result.closed && !result.choice && best_.choice.empty()) throw Contradiction{};
     if (result.choice) take(*std::move(result.choice));
     if (result.closed)
@@ -172,10 +175,9 @@ class Core {
   /// Improves the best choice on the model given for a while.
   void search_neighbourhoods() {
     Cost before = best_.cost;
-    Deadline pause(std::max(2.0, deadline_.left() / 3));
-    best_.cost = given_.constant + improve_by_neighbourhoods(
-                                       given_, best_.choice, options_, round_++,
-                                       pause.left() < deadline_.left() ? pause : deadline_, statistics_);
+    const Deadline pause = deadline_.within(std::max(2.0, deadline_.left() / 3));
+    best_.cost = given_.constant +
+                 improve_by_neighbourhoods(given_, best_.choice, options_, round_++, pause, statistics_);
     if (best_.cost < before) step_ = std::max(step_, 0.001);
   }
 
@@ -194,9 +196,9 @@ class Core {
 
 }  // namespace
 
-CoreSolution solve_core(const Model& model, Cost cutoff, const Options& options, const Deadline& deadline,
-                        Statistics& statistics) {
-  return Core(model, cutoff, options, deadline, statistics).run();
+CoreSolution solve_core(const Model& model, Cost cutoff, std::vector<int> start, const Options& options,
+                        const Deadline& deadline, Statistics& statistics) {
+  return Core(model, cutoff, options, deadline, statistics).run(std::move(start));
 }
 
 }  // namespace alpa::ilp

@@ -12,9 +12,9 @@ struct CoreSolution {
   Cost bound = -kNever;  ///< with the model's constant
 };
 
-/// Best choice of the live nodes that costs less than `cutoff` (kNever: any). Throws Contradiction if there
-/// is none.
-CoreSolution solve_core(const Model& model, Cost cutoff, const Options& options, const Deadline& deadline,
-                        Statistics& statistics);
+/// Best choice of the live nodes that costs less than `cutoff` (kNever: any). `start`: such a choice to
+/// begin with, or nothing. Throws Contradiction if there is none.
+CoreSolution solve_core(const Model& model, Cost cutoff, std::vector<int> start, const Options& options,
+                        const Deadline& deadline, Statistics& statistics);
 
 }  // namespace alpa::ilp

@@ -193,7 +193,7 @@ class Planner {
 /// A factor seen from the table being built: its strides along (node, scope...).
 struct Strides {
   const Cost* data;
-  std::vector<std::size_t> along;
+  std::vector<std::ptrdiff_t> along;  ///< signed, because steps back are taken, too
 };
 
 /// Carries out one recipe: min over the node's strategies of the sum of the factors, for every choice of
@@ -222,11 +222,11 @@ class Minimisation {
 
  private:
   void add_factor(const std::vector<int>& entry, const Tables& tables) {
-    Strides strides{tables.costs[entry[0]].data(), std::vector<std::size_t>(dimensions_ + 1, 0)};
-    std::size_t stride = 1;
+    Strides strides{tables.costs[entry[0]].data(), std::vector<std::ptrdiff_t>(dimensions_ + 1, 0)};
+    std::ptrdiff_t stride = 1;
     for (std::size_t d = entry.size(); d-- > 1;) {
       strides.along[entry[d]] = stride;
-      stride *= static_cast<std::size_t>(sizes_[entry[d]]);
+      stride *= sizes_[entry[d]];
     }
     const bool varies = dimensions_ > 0 && strides.along[dimensions_] > 0;
     (varies ? varying_ : fixed_).push_back(std::move(strides));
@@ -244,10 +244,10 @@ class Minimisation {
     }
   }
 
-  void add_row(const Cost* values, std::size_t stride) {
+  void add_row(const Cost* values, std::ptrdiff_t stride) {
     Cost* const row = row_.data();
     for (std::size_t r = 0; r < inner_; ++r) {
-      const Cost sum = row[r] + values[r * stride];
+      const Cost sum = row[r] + values[static_cast<std::ptrdiff_t>(r) * stride];
       row[r] = sum < kNever ? sum : kNever;
     }
   }
@@ -267,8 +267,7 @@ class Minimisation {
       const bool wraps = ++digits_[d] == sizes_[d];
       if (wraps) digits_[d] = 0;
       for (std::vector<Strides>* factors : {&fixed_, &varying_})
-        for (Strides& f : *factors)
-          f.data += f.along[d] - (wraps ? f.along[d] * static_cast<std::size_t>(sizes_[d]) : 0);
+        for (Strides& f : *factors) f.data += f.along[d] - (wraps ? f.along[d] * sizes_[d] : 0);
       if (!wraps) return;
     }
   }

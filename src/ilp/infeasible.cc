@@ -104,7 +104,7 @@ Infeasible over_limit(std::int64_t limit, const Solution& best) {
 }  // namespace
 
 void explain_infeasible(const Problem& problem, const Options& options, const Deadline& search) {
-  const Deadline deadline(std::min(search.left(), std::max(kLeastSeconds, search.elapsed())));
+  const Deadline deadline = search.within(std::max(kLeastSeconds, search.elapsed()));
   Problem free = feasibility_problem(problem);
   free.usage_limit.reset();
   auto known = attempt(free, options, deadline);

@@ -146,6 +146,18 @@ Cost price(const Model& model, const std::vector<int>& choice) {
   return sum;
 }
 
+Cost least_cost(const Model& model) {
+  Cost sum = 0;
+  const auto add = [&](const std::vector<Cost>& costs) {
+    sum = plus(sum, *std::min_element(costs.begin(), costs.end()));
+  };
+  for (const ModelNode& node : model.nodes)
+    if (node.alive) add(node.costs);
+  for (const ModelEdge& edge : model.edges)
+    if (edge.alive) add(edge.costs);
+  return sum;
+}
+
 std::vector<Cost> excess(const Model& model, const std::vector<int>& choice) {
   std::vector<Cost> result(model.room.size() + 1, 0);
   for (std::size_t i = 0; i < model.nodes.size(); ++i)
@@ -162,19 +174,6 @@ std::vector<Cost> excess(const Model& model, const std::vector<int>& choice) {
 bool fits(const Model& model, const std::vector<int>& choice) {
   std::vector<Cost> over = excess(model, choice);
   return std::all_of(over.begin(), over.end(), [](Cost c) { return c <= 0; });
-}
-
-Deadline::Deadline(double seconds) : start(std::chrono::steady_clock::now()), end(start) {
-  end += std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-      std::chrono::duration<double>(std::min(seconds, 1e8)));
-}
-
-double Deadline::elapsed() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double Deadline::left() const {
-  return std::chrono::duration<double>(end - std::chrono::steady_clock::now()).count();
 }
 
 }  // namespace alpa::ilp

@@ -2,12 +2,12 @@
 /// The solver's working copy of a problem. Invariants: tables of live edges match the sizes of their two
 /// different live nodes; at most one edge joins two nodes; every change keeps the optimum and records in
 /// `trail` how choices of the vanished parts follow from what remains. Not shared between threads.
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "alpa/ilp/problem.h"
+#include "deadline.h"
 
 namespace alpa::ilp {
 
@@ -100,6 +100,9 @@ std::vector<int> live_edges(const Model& model);
 /// Cost of a choice of the live nodes without the constant; infinite if forbidden.
 Cost price(const Model& model, const std::vector<int>& choice);
 
+/// A lower bound: the least cost of every node and of every edge. Infinite if one has no finite cost.
+Cost least_cost(const Model& model);
+
 /// By how much each row exceeds its room under a choice of the live nodes (negative: room left).
 std::vector<Cost> excess(const Model& model, const std::vector<int>& choice);
 
@@ -109,14 +112,5 @@ bool fits(const Model& model, const std::vector<int>& choice);
 /// Builds the model. With `consistent`, strategies without a finite partner are dropped on the way, on the
 /// shared tables of the problem. Throws Contradiction.
 Model build(const Problem& problem, bool consistent);
-
-/// A point in time after which work stops.
-struct Deadline {
-  std::chrono::steady_clock::time_point start, end;
-  explicit Deadline(double seconds);
-  double elapsed() const;
-  double left() const;
-  bool passed() const { return left() <= 0; }
-};
 
 }  // namespace alpa::ilp

@@ -117,14 +117,14 @@ class Neighbourhoods {
 
   /// Returns false if the part was too hard for its time.
   bool solve_part(const std::vector<int>& part) {
-    Deadline deadline(std::min(kLongest, deadline_.left()));
+    const Deadline deadline = deadline_.within(kLongest);
     try {
       Model sub = model_of(part);
       Cost cutoff = price(sub, choice_);
       reduce(sub, options_, deadline);
       eliminate_components(sub, options_.elimination_cells / 4, deadline);
       Statistics ignored;
-      CoreSolution better = solve_core(sub, cutoff, options_, deadline, ignored);
+      CoreSolution better = solve_core(sub, cutoff, {}, options_, deadline, ignored);
       if (better.choice.empty()) return !deadline.passed();
       replay(sub, better.choice);
       for (int i : part) choice_[i] = better.choice[i];

@@ -61,6 +61,8 @@ Wide price(const Problem& problem, const std::vector<int>& choice) {
 void validate(const Problem& problem) {
   for (std::size_t i = 0; i < problem.nodes.size(); ++i) validate_node(problem.nodes[i], i);
   for (std::size_t e = 0; e < problem.edges.size(); ++e) validate_edge(problem, problem.edges[e], e);
+  require(!problem.usage_limit || *problem.usage_limit > -kInfinite,
+          "the usage limit is {}; it must be above -10^18", problem.usage_limit.value_or(0));
   Wide sum = 0, usage = 0;
   for (const Node& node : problem.nodes) {
     sum += magnitude(node.costs);

@@ -95,7 +95,7 @@ TEST_CASE("malformed files are refused with what, where and how to mend it") {
   CHECK(message(replaced(good, "[25, 25]", "[25, -1]")) ==
         "f.json: `problem.nodes.usages[1][1]` is -1; usages must be in [0, 10^18)");
   CHECK(message(replaced(good, "[25, 45, 35]", "[25, 4.5, 35]")) ==
-        "f.json: `problem.nodes.costs[2][1]` is 4.5; write a whole number below 2^63");
+        "f.json: `problem.nodes.costs[2][1]` is 4.5; write a whole number from -2^63 to 2^63 - 1");
   CHECK(message(replaced(good, "[0, 1]", "[0, 7]")) ==
         "f.json: `problem.edges.nodes[0]` names node 7 but there are 5 nodes; use indices from 0 to 4");
   CHECK(message(replaced(good, "[30, 40]", "[30, 40, 50]")) ==
@@ -104,6 +104,49 @@ TEST_CASE("malformed files are refused with what, where and how to mend it") {
         "per combination, the last node fastest");
   CHECK_THROWS_WITH_AS(read_contest("absent.json"),
                        "absent.json: cannot be opened; check the path and its permissions", Error);
+}
+
+TEST_CASE(
+    "numbers that do not fit into 64 bits with a sign, and those near the end, are refused with their "
+    "place") {
+  const std::string good = text_of(kExample);
+  CHECK(message(replaced(good, "[55, 65]", "[9223372036854775808, 65]")) ==
+        "f.json: `problem.nodes.costs[1][0]` is 9223372036854775808; write a whole number from -2^63 to "
+        "2^63 - 1");
+  CHECK(message(replaced(good, "[55, 65]", "[18446744073709551615, 65]")) ==
+        "f.json: `problem.nodes.costs[1][0]` is 18446744073709551615; write a whole number from -2^63 to "
+        "2^63 - "
+        "1");
+  CHECK(message(replaced(good, "[30, 40]", "[30, 9223372036854775808]")) ==
+        "f.json: `problem.edges.costs[0][1]` is 9223372036854775808; write a whole number from -2^63 to "
+        "2^63 - 1");
+  CHECK(message(replaced(good, "[25, 25]", "[25, 9223372036854775808]")) ==
+        "f.json: `problem.nodes.usages[1][1]` is 9223372036854775808; write a whole number from -2^63 to "
+        "2^63 - "
+        "1");
+  CHECK(message(replaced(good, "[55, 65]", "[-9223372036854775808, 65]")) ==
+        "f.json: `problem.nodes.costs[1][0]` is -9223372036854775808; costs must be above -10^18 (and at "
+        "least "
+        "10^18 means never)");
+  CHECK(message(replaced(good, "[55, 65]", "[999999999999999999, 65]")) ==
+        "f.json: the largest finite costs sum to 1.0000000000000005e+18 but must stay below 10^18; use a larger unit");
+  CHECK(message(replaced(good, "[55, 65]", "[9223372036854775807, 65]")) == "no error");  // never chosen
+}
+
+TEST_CASE("usage limits from one end of 64 bits to the other are refused or mean what they say") {
+  const auto with_limit = [](const std::string& limit) {
+    return R"({"problem": {"nodes": {"intervals": [[0, 1]], "costs": [[3, 1]], "usages": [[0, 7]]},
+               "edges": {"nodes": [], "costs": []}, "usage_limit": )" +
+           limit + "}}";
+  };
+  for (const std::string limit : {"-1", "-9223372036854775808"})
+    CHECK(message(with_limit(limit)) ==
+          "f.json: `problem.usage_limit` is " + limit + "; it must be at least 0");
+  CHECK(
+      message(with_limit("9223372036854775808")) ==
+      "f.json: `problem.usage_limit` is 9223372036854775808; write a whole number from -2^63 to 2^63 - 1");
+  CHECK(solve(parse_contest(with_limit("9223372036854775807"), "f.json").problem).cost == 1);
+  CHECK(solve(parse_contest(with_limit("6"), "f.json").problem).cost == 3);
 }
 
 TEST_CASE("contest instance G is solved to its proven optimum") {

@@ -90,6 +90,25 @@ TEST_CASE("malformed problems are refused") {
         "the largest finite costs sum to 1e+18 but must stay below 10^18; use a larger unit");
 }
 
+TEST_CASE("a negative usage limit is missed by every choice, even of nodes that use nothing") {
+  Problem problem;
+  problem.nodes = {{{1, 2}, {}}};
+  problem.usage_limit = -3;
+  CHECK(message(problem) ==
+        "no choice keeps the usage limit -3: the least possible peak is 0, at time 0; raise the limit by 3 "
+        "or "
+        "allow strategies that use less");
+  problem.nodes[0].usages = {{4, 6, {5, 7}}};
+  CHECK(message(problem) ==
+        "no choice keeps the usage limit -3: the least possible peak is 5, at time 4; raise the limit by 8 "
+        "or "
+        "allow strategies that use less");
+  problem.usage_limit = INT64_MIN;
+  CHECK(message(problem) == "the usage limit is -9223372036854775808; it must be above -10^18");
+  problem.usage_limit = INT64_MAX;
+  CHECK(message(problem) == "no error");
+}
+
 TEST_CASE("a problem whose every choice is forbidden says so") {
   Problem problem;
   problem.nodes = {{{1, 2}, {}}, {{3, kInfinite}, {}}};

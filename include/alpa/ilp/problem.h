@@ -45,11 +45,11 @@ struct Edge {
 struct Problem {
   std::vector<Node> nodes;
   std::vector<Edge> edges;
-  std::optional<std::int64_t> usage_limit;  ///< none: usages do not matter
+  std::optional<std::int64_t> usage_limit;  ///< none: usages do not matter; negative: no choice keeps it
 };
 
 /// Throws Error naming the first node or edge that is malformed: no strategies, an index or a table size
-/// out of range, a negative usage, finite costs so large that sums could overflow.
+/// out of range, a negative usage, finite costs or a usage limit so large that sums could overflow.
 void validate(const Problem& problem);
 
 struct Evaluation {

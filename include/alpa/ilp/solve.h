@@ -28,7 +28,10 @@ struct Reductions {
 
 struct Options {
   double time_limit_seconds = 60;  ///< wall clock; the solver returns its best choice when it is reached
-  double relative_gap = 0;         ///< stop when (cost - lower bound) / cost is at most this
+  /// One strategy per node of the problem to start from; empty: none. If it is feasible, the solution is
+  /// never worse, whatever the limits. If it is not, the solver does without.
+  std::vector<int> start;
+  double relative_gap = 0;                   ///< stop when (cost - lower bound) / cost is at most this
   std::int64_t elimination_cells = 1 << 22;  ///< largest table that elimination may build
   int dual_sweeps = 400;       ///< sweeps of the dual bound per round; 0 switches the dual bound off
   bool use_cbc = true;         ///< false: stop at the best bound and choice found without branching

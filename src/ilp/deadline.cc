@@ -1,0 +1,37 @@
+#include "deadline.h"
+
+#include <algorithm>
+
+namespace alpa::ilp {
+namespace {
+
+constexpr double kLongestSeconds = 1e8;
+
+}  // namespace
+
+double Deadline::wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+Deadline::Deadline(double seconds, std::int64_t work)
+    : work_(work > 0 ? std::make_shared<double>(0) : nullptr),
+      start_(now()),
+      wall_end_(wall_seconds() + std::min(seconds, kLongestSeconds)) {
+  end_ = work > 0 ? static_cast<double>(work) / kCellsPerSecond : wall_end_;
+}
+
+Deadline Deadline::within(double seconds) const {
+  Deadline result = *this;
+  result.start_ = now();
+  result.end_ = std::min(end_, result.start_ + seconds);
+  return result;
+}
+
+Deadline Deadline::with_grace() const {
+  Deadline result = *this;
+  result.end_ = std::max(end_, now()) + kGraceSeconds;
+  result.wall_end_ = std::max(wall_end_, wall_seconds()) + kGraceSeconds;
+  return result;
+}
+
+}  // namespace alpa::ilp
