@@ -112,8 +112,6 @@ std::vector<DeviceMesh> candidate_meshes(const Settings& settings, const Cluster
   if (!options.mesh_shape.empty()) return {cluster.mesh(options.mesh_shape)};
   std::vector<DeviceMesh> meshes;
   for (const std::vector<int>& shape : logical_mesh_shapes(cluster.num_devices())) {
-    // Splitting the batch over all devices is the same on every mesh of them.
-    if (settings.kind != MethodKind::shard && !meshes.empty()) break;
     if (options.batch_mesh_axis.value_or(0) < static_cast<int>(shape.size()))
       meshes.push_back(cluster.mesh(shape));
   }
@@ -168,7 +166,7 @@ Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOption
     SpmdProgram program = passes.check("bucketed.txt", bucket_collectives(fused, bucket_bytes));
     if (backend == "cuda") program = passes.check("joined.txt", join_norms(join_updates(program)));
     const std::int64_t bytes = exact_memory(program, options, backend, passes);
-    return {graph, plan, std::move(program), bytes};
+    return {graph, plan, std::move(program), bytes, 0, repeated_work(plan, graph)};
   };
   Planned planned = lowered(options.bucket_bytes);
   return planned.memory_bytes <= budget ? planned : lowered(0);
@@ -270,10 +268,24 @@ std::string read_file(const std::string& path) {
 ShardingPlan read_plan(const Graph& graph, const Cluster& cluster, const std::string& path) {
   ShardingPlan plan = plan_from_json(read_file(path), graph, path);
   const int devices = plan.mesh.num_devices();
-  require(devices == cluster.num_devices() || plan.method == "serial",
+  const bool serial = plan.method == "serial" && devices == 1;
+  require(devices == cluster.num_devices() || serial,
           "plan file {}: the plan is for {} devices (mesh {}), but the cluster has {}", path, devices,
           shape_text(plan.mesh), cluster.num_devices());
   return plan;
+}
+
+/// A plan from a file, which keeps the budget as a planned one would.
+Planned planned_from_file(const Graph& graph, const Settings& settings, const Cluster& cluster,
+                          const std::string& path, const Passes& passes) {
+  const std::int64_t budget = budget_of(settings, cluster);
+  Planned planned = lower_plan(graph, read_plan(graph, cluster, path), settings.options.executor,
+                               cluster.backend, budget, passes);
+  require(planned.memory_bytes <= budget,
+          "plan file {}: the plan needs {} bytes per device, {} more than the memory budget of {}; plan "
+          "again within it, or raise the budget",
+          path, planned.memory_bytes, planned.memory_bytes - budget, budget);
+  return planned;
 }
 
 Planned compile(const TrainingStep& step, const Settings& settings, const Cluster& cluster,
@@ -284,8 +296,7 @@ Planned compile(const TrainingStep& step, const Settings& settings, const Cluste
   const Graph graph = passes.check("graph.txt", step.trace(settings.options.num_micro_batches));
   Planned planned = plan_path.empty()
                         ? plan_within_budget(graph, settings, cluster, passes)
-                        : lower_plan(graph, read_plan(graph, cluster, plan_path), settings.options.executor,
-                                     cluster.backend, budget_of(settings, cluster), passes);
+                        : planned_from_file(graph, settings, cluster, plan_path, passes);
   planned.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return planned;
 }

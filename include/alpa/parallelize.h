@@ -15,7 +15,8 @@ namespace alpa {
 Executable parallelize(const TrainingStep& step, const Method& method, const Cluster& cluster);
 
 /// The same with the plan read from a file instead of solved for; of the method's options those of the
-/// search are without effect. Throws Error if the plan belongs to another graph or number of devices.
+/// search are without effect. Throws Error if the plan belongs to another graph or number of devices, or
+/// exceeds the memory budget.
 Executable load_plan(const TrainingStep& step, const Method& method, const Cluster& cluster,
                      const std::string& path);
 

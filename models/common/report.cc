@@ -110,6 +110,8 @@ std::string summary_text(const Planned& planned, const RunResult* run) {
   for (const auto& [kind, traffic] : communication_of(planned, run))
     text += fmt::format("sent        {} by {} {} per device and step\n", bytes_text(traffic.bytes),
                         traffic.count, kind);
+  if (const std::string repeated = repeated_work_text(planned.plan, planned.graph); !repeated.empty())
+    text += fmt::format("repeated    {}\n", repeated);
   if (!run) return text;
   text += fmt::format("time        {} per step (median)\n", seconds_text(median(run->seconds)));
   if (run->max_abs_parameter_difference)

@@ -130,11 +130,15 @@ class Explanation {
          plan_.method, shape_text(plan_.mesh), plan_.mesh.num_devices(),
          seconds_text(cost_.objective_seconds), seconds_text(cost_.compute_seconds),
          seconds_text(cost_.communication_seconds));
-    if (plan_.cost.gap() <= 0) return line("Proven: no plan of this method costs less.");
-    line(
-        "Proven: no plan of this method costs less than {}, so this one is at most {:.2g} % above the "
-        "best.",
-        seconds_text(plan_.cost.lower_bound_seconds), 100 * plan_.cost.gap());
+    if (plan_.cost.gap() <= 0)
+      line("Proven: no plan of this method costs less.");
+    else
+      line(
+          "Proven: no plan of this method costs less than {}, so this one is at most {:.2g} % above the "
+          "best.",
+          seconds_text(plan_.cost.lower_bound_seconds), 100 * plan_.cost.gap());
+    if (const std::string repeated = repeated_work_text(plan_, graph_); !repeated.empty())
+      line("Repeated work: {}.", repeated);
   }
 
   void add_parameters() {

@@ -80,6 +80,22 @@ ShardingPlan plan_from_json(const std::string& text, const Graph& graph, const s
 /// devices)".
 std::string describe(const ShardingSpec& spec, int rank, const DeviceMesh& mesh);
 
+/// Work outside region apply that several devices do alike: the node has no legal split over them, or
+/// splitting it would cost more. (Updates of state that every device holds are not counted.)
+struct RepeatedWork {
+  struct Item {
+    int node = -1;
+    int devices = 1;   ///< that do the same
+    double share = 0;  ///< of the floating-point operations of a step
+  };
+  std::vector<Item> nodes;  ///< heaviest first
+  double share = 0;         ///< of all of them together
+};
+RepeatedWork repeated_work(const ShardingPlan& plan, const Graph& graph);
+
+/// The same in a line that names the heaviest nodes; empty below 1 % of the operations.
+std::string repeated_work_text(const ShardingPlan& plan, const Graph& graph);
+
 /// Why this plan: in words, per parameter, the largest costs and what the next best choice there would
 /// cost.
 std::string explain(const ShardingPlan& plan, const Graph& graph, const CostModel& model);
