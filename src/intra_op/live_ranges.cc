@@ -100,13 +100,13 @@ std::vector<int> last_reads(const Graph& graph, const std::vector<std::vector<Us
   return last;
 }
 
-std::vector<LiveRange> live_ranges(const Graph& graph, const std::vector<int>& last_read) {
+std::vector<LivePoints> live_ranges(const Graph& graph, const std::vector<int>& last_read) {
   const int end = static_cast<int>(graph.nodes.size()) + 1;
   const std::vector<bool> new_state = new_states(graph);
   const std::vector<int> points = points_of_nodes(graph);
   const std::vector<std::vector<int>> operands = operands_at_points(graph, points),
                                       readers = consumers(graph);
-  std::vector<LiveRange> ranges;
+  std::vector<LivePoints> ranges;
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const int n = graph.values[v].producer;
     const Node& node = graph.nodes[n];
@@ -117,7 +117,7 @@ std::vector<LiveRange> live_ranges(const Graph& graph, const std::vector<int>& l
     if (points[n] != n) ranges.back().from = ranges.back().to;
   }
   for (const Input& input : graph.inputs) {
-    LiveRange& range = ranges[input.value];
+    LivePoints& range = ranges[input.value];
     const bool kept = input.kind == InputKind::state || input.kind == InputKind::accumulator;
     if (kept) range = {0, end};
     if (!kept && !readers[input.value].empty()) range.from = readers[input.value].front();

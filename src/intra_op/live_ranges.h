@@ -11,7 +11,7 @@
 namespace alpa {
 
 /// Points [from, to).
-struct LiveRange {
+struct LivePoints {
   int from = 0, to = 0;
 };
 
@@ -21,7 +21,7 @@ std::vector<int> points_of_nodes(const Graph& graph);
 
 /// Per value, given the last point at which each is read (-1: never). State and accumulators live always,
 /// other inputs from where they are first read.
-std::vector<LiveRange> live_ranges(const Graph& graph, const std::vector<int>& last_read);
+std::vector<LivePoints> live_ranges(const Graph& graph, const std::vector<int>& last_read);
 
 /// Last point at which each value could be read.
 std::vector<int> last_reads(const Graph& graph, const std::vector<std::vector<Use>>& uses);

@@ -44,7 +44,7 @@ std::vector<ilp::Usage> MemoryUsage::of_results(int node) {
   const Choices& choices = space_.of(node);
   for (std::size_t i = 0; i < choices.produced.size(); ++i) {
     const int value = graph_.nodes[node].results[i];
-    LiveRange range = ranges_[value];
+    LivePoints range = ranges_[value];
     if (may_be_partial(value)) range.to = std::min(range.to, node + 1);
     if (!matters(value) || range.from >= range.to) continue;
     ilp::Usage usage{range.from, range.to, {}};
@@ -56,7 +56,7 @@ std::vector<ilp::Usage> MemoryUsage::of_results(int node) {
 
 std::vector<ilp::Usage> MemoryUsage::of_reading(int value, const std::vector<int>& wanted,
                                                 const std::vector<int>& copied, const Use& use) {
-  const LiveRange range = range_of(value, {use});
+  const LivePoints range = range_of(value, {use});
   if (!matters(value) || !may_be_partial(value) || range.from >= range.to) return {};
   const ValueInfo& info = graph_.values[value];
   const int type = space_.of(info.producer).result_types[info.index];
@@ -68,9 +68,9 @@ std::vector<ilp::Usage> MemoryUsage::of_reading(int value, const std::vector<int
   return {usage};
 }
 
-LiveRange MemoryUsage::range_of(int value, const std::vector<Use>& uses) const {
+LivePoints MemoryUsage::range_of(int value, const std::vector<Use>& uses) const {
   const bool early = may_be_partial(value);
-  LiveRange range{static_cast<int>(graph_.nodes.size()) + 1, 0};
+  LivePoints range{static_cast<int>(graph_.nodes.size()) + 1, 0};
   for (const Use& use : uses) {
     const int point = point_of_use(graph_, use.id);
     range.from = std::min(range.from, early ? point_of_reduction(graph_, value, use.id) : point);
@@ -90,7 +90,7 @@ std::vector<ilp::Usage> MemoryUsage::of_copy(int value, int spec, const std::vec
       const Region region = region_of_use(graph_, use.id);
       return first <= region && region <= last;
     });
-    const LiveRange range = range_of(value, served);
+    const LivePoints range = range_of(value, served);
     usages.push_back({range.from, range.to, std::vector<std::int64_t>(states.size(), 0)});
     usages.back().amounts[state] = bytes;
   };

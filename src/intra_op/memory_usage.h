@@ -34,13 +34,13 @@ class MemoryUsage {
  private:
   std::int64_t bytes_of(int type, int spec);
   bool may_be_partial(int value) const;
-  LiveRange range_of(int value, const std::vector<Use>& uses) const;
+  LivePoints range_of(int value, const std::vector<Use>& uses) const;
 
   const Graph& graph_;
   const SearchSpace& space_;
   const DeviceMesh& mesh_;
   MemoryLimit limit_;
-  std::vector<LiveRange> ranges_;
+  std::vector<LivePoints> ranges_;
   std::map<std::pair<int, int>, std::int64_t> bytes_;
 };
 

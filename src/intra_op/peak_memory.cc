@@ -9,8 +9,8 @@ namespace alpa {
 namespace {
 
 /// Points between which a copy lives.
-LiveRange range_of(const PlannedReshard& r, const ShardingPlan& plan, const Graph& graph) {
-  LiveRange range{static_cast<int>(graph.nodes.size()), 0};
+LivePoints range_of(const PlannedReshard& r, const ShardingPlan& plan, const Graph& graph) {
+  LivePoints range{static_cast<int>(graph.nodes.size()), 0};
   for (int use : r.uses) {
     const int point = point_of_use(graph, use);
     range.from = std::min(
@@ -41,7 +41,7 @@ std::vector<int> last_direct_reads(const ShardingPlan& plan, const Graph& graph)
 }  // namespace
 
 PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph) {
-  const std::vector<LiveRange> ranges = live_ranges(graph, last_direct_reads(plan, graph));
+  const std::vector<LivePoints> ranges = live_ranges(graph, last_direct_reads(plan, graph));
   std::vector<std::int64_t> change(graph.nodes.size() + 2, 0);
   const auto add = [&](int from, int to, int value, const ShardingSpec& spec) {
     if (from >= to) return;
@@ -52,7 +52,7 @@ PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph) {
   for (int v = 0; v < static_cast<int>(ranges.size()); ++v)
     add(ranges[v].from, ranges[v].to, v, plan.specs[v]);
   for (const PlannedReshard& r : plan.reshards) {
-    const LiveRange range = range_of(r, plan, graph);
+    const LivePoints range = range_of(r, plan, graph);
     add(range.from, range.to, r.value, r.path.steps.back().to);
   }
   PeakMemory peak;
