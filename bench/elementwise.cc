@@ -68,6 +68,7 @@ Case kernel_case(const Setup& setup, const std::string& name, const KernelDef& k
   call.attributes = &state->attributes;
   call.step = &state->step;
   call.team = setup.team;
+  call.threads = setup.team->size();
   if (kernel.prepare) call.prepared = kernel.prepare(call);
   const auto place = [&](std::int64_t size) {
     state->buffers.emplace_back(size);

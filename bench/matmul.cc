@@ -56,6 +56,7 @@ std::shared_ptr<State> make_state(const Shape3& s, ThreadTeam& team) {
   call.outputs = {tensor(state->z, {s.batch, s.m, s.n})};
   call.attributes = &state->attributes;
   call.team = &team;
+  call.threads = team.size();
   call.prepared = cpu::einsum.prepare(call);
   state->workspace.resize(static_cast<std::size_t>(cpu::einsum.workspace_bytes(call)) + 64);
   call.workspace =

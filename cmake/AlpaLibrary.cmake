@@ -27,6 +27,13 @@ target_link_libraries(alpa
 set_target_properties(alpa PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/version.cc PROPERTIES
   COMPILE_DEFINITIONS ALPA_VERSION="${PROJECT_VERSION}")
+# Debug and sanitizer builds watch the ends of all buffers (src/runtime/arena_guard.h).
+set(ALPA_GUARD_BYTES 0)
+if(ALPA_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(ALPA_GUARD_BYTES 64)
+endif()
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/runtime/memory_rules.cc PROPERTIES
+  COMPILE_DEFINITIONS ALPA_GUARD_BYTES=${ALPA_GUARD_BYTES})
 # Where an installed program finds libalpa_cuda.so: seen from its own folder, or from its run path.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/device/cuda_library.cc PROPERTIES
   COMPILE_DEFINITIONS ALPA_LIBRARY_FOLDER="${CMAKE_INSTALL_LIBDIR}")

@@ -140,7 +140,7 @@ std::int64_t exact_memory(const SpmdProgram& program, const ExecutorOptions& opt
                           const std::string& backend, const Passes& passes) {
   const int devices = program.mesh.num_devices();
   const bool overlap = overlaps(options, devices, backend);
-  const MemoryRules& rules = memory_rules(backend);
+  const MemoryRules rules = memory_rules(backend, threads_per_device(options, devices, backend));
   std::vector<std::int64_t> bytes(devices);
   ThreadTeam team(std::min(devices, usable_cores()));
   team.parallel_for(devices, 1, [&](std::int64_t begin, std::int64_t end) {

@@ -87,6 +87,7 @@ double matmul_rate(DType dtype, double seconds, ThreadTeam& team) {
   call.outputs = {tensor(c)};
   call.attributes = &attributes;
   call.team = &team;
+  call.threads = team.size();
   call.prepared = cpu::einsum.prepare(call);
   std::vector<std::byte> workspace(static_cast<std::size_t>(cpu::einsum.workspace_bytes(call)) + 64);
   void* aligned = workspace.data();

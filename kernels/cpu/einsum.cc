@@ -130,7 +130,7 @@ std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
   prepared->b = prepare_operand(*prepared, prepared->plan.b, call, swapped ? 0 : 1, space);
   prepare_result(*prepared, call, space);
   if (!wide) {
-    prepared->dnnl = std::make_unique<DnnlMatmul>(prepared->plan.shape, call.team->size());
+    prepared->dnnl = std::make_unique<DnnlMatmul>(prepared->plan.shape, call.threads);
     prepared->dnnl_workspace = space.take(prepared->dnnl->workspace_bytes());
   }
   prepared->workspace_bytes = space.size();
@@ -167,6 +167,7 @@ const T* bring(const KernelCall& call, const Prepared& prepared, const OperandSt
   const std::byte* data = input.data;
   if (steps.sum) {
     KernelCall& sum = steps.sum->call;
+    sum.team = call.team;
     sum.inputs[0].data = input.data;
     sum.outputs[0].data = call.workspace + steps.converted;
     sum.workspace = call.workspace + steps.sum->workspace;

@@ -33,7 +33,7 @@ const KernelTensor& tensor_of(const KernelCall& call, int which) {
 }
 
 void add_part(Prepared& prepared, const KernelCall& call, Part part) {
-  part.call.team = call.team;
+  part.call.threads = call.threads;
   part.call.attributes = &part.attributes;
   for (int which : part.inputs) part.call.inputs.push_back(tensor_of(call, which));
   for (int which : part.outputs) part.call.outputs.push_back(tensor_of(call, which));
@@ -102,6 +102,7 @@ void run(const KernelCall& call) {
     for (std::size_t o = 0; o < part.outputs.size(); ++o)
       part.call.outputs[o].data = tensor_of(call, part.outputs[o]).data;
     part.call.workspace = call.workspace + part.workspace;
+    part.call.team = call.team;
     part.kernel->run(part.call);
   }
   if (prepared.epilogue.function != Epilogue::Function::relu) return;

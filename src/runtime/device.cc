@@ -33,6 +33,10 @@ void run_collective(comm::Group& group, int member, const CollectiveCall& call, 
   }
 }
 
+/// Scratch counts as used whole, though libraries ask for more than they write. Between steps nothing lives
+/// there.
+__attribute__((no_sanitize_address)) void count_as_written(std::byte* byte) { *byte = std::byte{0}; }
+
 void fill(const KernelTensor& tensor, double value) {
   const auto size = static_cast<std::int64_t>(size_of(tensor.type.dtype));
   for (std::int64_t i = 0; i < tensor.type.elements(); ++i)
@@ -61,6 +65,7 @@ Device::Device(DeviceProgram program, Surroundings surroundings, int num_threads
     : program_(std::move(program)),
       around_(surroundings),
       team_(num_threads),
+      guard_(program_),
       patience_(2 * surroundings.program.mesh.num_devices()) {
   accumulate_ = load_list(program_.accumulate, started_[0]);
   apply_ = load_list(program_.apply, started_[1]);
@@ -88,10 +93,12 @@ Device::Operation Device::load_operation(const Instruction& instruction, int tic
   operation.ticket = ticket;
   if (instruction.kind == Kind::compute) {
     const KernelDef& kernel = *around_.program.graph.nodes[instruction.node].op->cpu;
-    operation.call = kernel_call(program_, around_.program, instruction, team_);
+    operation.call = kernel_call(program_, around_.program, instruction, team_.size());
+    operation.call.team = &team_;
     operation.call.step = &context_;
     operation.run = kernel.run;
     if (kernel.prepare) operation.call.prepared = kernel.prepare(operation.call);
+    check_scratch(instruction, kernel, operation.call);
     return operation;
   }
   operation.call = tensors_of(program_, instruction);
@@ -108,6 +115,15 @@ Device::Operation Device::load_operation(const Instruction& instruction, int tic
         BoxCopy::make(from.type.shape, begin, to.type.shape, Shape(begin.size(), 0), to.type.shape);
   }
   return operation;
+}
+
+/// No kernel may need more scratch than was planned, for a team of another size, say.
+void Device::check_scratch(const Instruction& instruction, const KernelDef& kernel, const KernelCall& call) {
+  const std::int64_t needed = kernel.workspace_bytes ? kernel.workspace_bytes(call) : 0;
+  const std::int64_t planned =
+      instruction.workspace >= 0 ? program_.buffers[instruction.workspace].type.bytes() : 0;
+  invariant(needed <= planned, "{}: {} bytes of scratch for {} threads, but {} were planned",
+            place_of({&instruction, 0}), needed, call.threads, planned);
 }
 
 /// The device's slice of a batch array, which holds all micro-batches one after the other along dimension
@@ -133,7 +149,9 @@ void Device::place(std::byte* arena) {
         operation.call.inputs[i].data = tensor(instruction.inputs[i]).data;
       for (std::size_t i = 0; i < operation.call.outputs.size(); ++i)
         operation.call.outputs[i].data = tensor(instruction.outputs[i]).data;
-      if (instruction.workspace >= 0) operation.call.workspace = tensor(instruction.workspace).data;
+      if (instruction.workspace < 0) continue;
+      operation.call.workspace = tensor(instruction.workspace).data;
+      count_as_written(operation.call.workspace + program_.buffers[instruction.workspace].type.bytes() - 1);
     }
 }
 
@@ -182,29 +200,32 @@ bool Device::guarded(const Progress& progress, Part&& part) {
 }
 
 std::string Device::place_of(const Progress& progress) const {
-  return to_string(
-      {program_.rank, progress.operation ? progress.operation->instruction : nullptr, progress.micro_batch},
-      program_, around_.program);
+  return to_string({program_.rank, progress.instruction, progress.micro_batch}, program_, around_.program);
 }
 
 void Device::run_step(const StepInputs& inputs) {
   at_ = {};
   context_ = {inputs.seed, inputs.step, 0};
+  guard_.begin_step(arena_);
   clear_accumulators();
   const int per_micro_batch = static_cast<int>(started_[0].size());
   for (int m = 0; m < micro_batches(); ++m) {
     context_.micro_batch = at_.micro_batch = m;
-    run_list(accumulate_, inputs, m * per_micro_batch);
+    run_list(accumulate_, inputs, 0, m * per_micro_batch);
   }
   context_.micro_batch = at_.micro_batch = 0;
-  run_list(apply_, inputs, micro_batches() * per_micro_batch);
+  run_list(apply_, inputs, static_cast<int>(accumulate_.size()), micro_batches() * per_micro_batch);
 }
 
-void Device::run_list(const std::vector<Operation>& list, const StepInputs& inputs, int first_ticket) {
+void Device::run_list(const std::vector<Operation>& list, const StepInputs& inputs, int first_position,
+                      int first_ticket) {
+  int position = first_position;
   for (const Operation& operation : list) {
-    at_.operation = &operation;
+    at_.instruction = operation.instruction;
     if (around_.failure.any()) throw Stopped{};
+    guard_.before(arena_, position);
     run_operation(operation, inputs, first_ticket);
+    guard_.after(arena_, position++);
   }
 }
 
@@ -266,7 +287,7 @@ void Device::communicate_list(const std::vector<Operation>& list, const std::vec
                               int first_ticket) {
   for (int ticket = 0; ticket < static_cast<int>(started.size()); ++ticket) {
     const Operation& operation = list[started[ticket]];
-    communicating_.operation = &operation;
+    communicating_.instruction = operation.instruction;
     await(issued_, first_ticket + ticket + 1);
     const Membership& place = operation.membership;
     run_collective(around_.communication_groups[place], place.member, operation.instruction->call,

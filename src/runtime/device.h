@@ -12,6 +12,7 @@
 #include "alpa/pipeline/device_program.h"
 #include "alpa/runtime/devices.h"
 #include "alpa/tensor/box_copy.h"
+#include "arena_guard.h"
 #include "groups.h"
 
 namespace alpa {
@@ -77,10 +78,12 @@ class Device {
 
   std::vector<Operation> load_list(const std::vector<Instruction>& list, std::vector<int>& started);
   Operation load_operation(const Instruction& instruction, int ticket);
+  void check_scratch(const Instruction& instruction, const KernelDef& kernel, const KernelCall& call);
   void load_input(Operation& operation);
   int micro_batches() const { return accumulate_.empty() ? 0 : around_.program.graph.num_micro_batches; }
   void run_step(const StepInputs& inputs);
-  void run_list(const std::vector<Operation>& list, const StepInputs& inputs, int first_ticket);
+  void run_list(const std::vector<Operation>& list, const StepInputs& inputs, int first_position,
+                int first_ticket);
   void run_operation(const Operation& operation, const StepInputs& inputs, int first_ticket);
   void run_load(const Operation& operation, const StepInputs& inputs);
   void run_copy(const Operation& operation, const std::byte* from);
@@ -92,7 +95,7 @@ class Device {
 
   /// What a thread is at, for messages.
   struct Progress {
-    const Operation* operation = nullptr;
+    const Instruction* instruction = nullptr;
     int micro_batch = 0;
   };
   /// Runs `part`; records what it throws with the place where it was. Returns true if it threw nothing.
@@ -106,6 +109,7 @@ class Device {
   StepContext context_;
   std::vector<Operation> accumulate_, apply_;
   std::vector<int> started_[2];  ///< positions of `start` in accumulate and apply
+  ArenaGuard guard_;
   std::byte* arena_ = nullptr;
   Patience patience_;
   static constexpr std::uint32_t kStopped = 0x80000000u;

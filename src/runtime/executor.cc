@@ -20,14 +20,6 @@
 namespace alpa {
 namespace {
 
-int threads_of(const ExecutorOptions& options, int num_devices) {
-  require(options.threads_per_device >= 0,
-          "executor: {} threads per device; give 0 for as many as there are cores, or more",
-          options.threads_per_device);
-  return options.threads_per_device > 0 ? options.threads_per_device
-                                        : std::max(1, usable_cores() / num_devices);
-}
-
 template <class Map>
 std::string known_names(const Map& names) {
   std::string text;
@@ -59,6 +51,15 @@ int owner_of(const DeviceMesh& mesh, const ShardingSpec& spec, int rank) {
 
 }  // namespace
 
+int threads_per_device(const ExecutorOptions& options, int num_devices, std::string_view backend) {
+  require(options.threads_per_device >= 0,
+          "executor: {} threads per device; give 0 for as many as there are cores, or more",
+          options.threads_per_device);
+  if (backend != "cpu") return 1;
+  return options.threads_per_device > 0 ? options.threads_per_device
+                                        : std::max(1, usable_cores() / num_devices);
+}
+
 bool overlaps(const ExecutorOptions& options, int num_devices, std::string_view backend) {
   if (options.overlap == Overlap::automatic) return backend != "cpu" || usable_cores() > num_devices;
   return options.overlap == Overlap::always;
@@ -78,10 +79,11 @@ struct Executor::Impl {
   Impl(SpmdProgram given, ExecutorOptions given_options, const std::string& backend)
       : program(std::move(given)), options(given_options) {
     const int n = program.mesh.num_devices();
-    DevicesRequest request{program, {}, threads_of(options, n), options.tf32, options.tune, options.check_instructions};
+    const int threads = threads_per_device(options, n, backend);
+    DevicesRequest request{program, {}, threads, options.tf32, options.tune, options.check_instructions};
     for (int rank = 0; rank < n; ++rank)
       request.programs.push_back(
-          lower(program, rank, overlaps(options, n, backend), memory_rules(backend)));
+          lower(program, rank, overlaps(options, n, backend), memory_rules(backend, threads)));
     inputs.batch.resize(program.graph.inputs.size());
     inputs.scalars.resize(program.graph.inputs.size());
     devices = make_devices(backend, std::move(request));

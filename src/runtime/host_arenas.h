@@ -8,13 +8,11 @@ class HostArenas : public DeviceMemory {
  public:
   ~HostArenas() override;
 
-  /// An arena of `bytes` for the next device, aligned as the CPU's memory rules say. Returns false if there
-  /// is none.
+  /// An arena of `bytes` for the next device, at a multiple of 64. Returns false if there is none.
   bool add(std::int64_t bytes);
-  std::int64_t bytes_in_use(int rank) const override { return bytes_[rank]; }
+  std::int64_t bytes_in_use(int rank) const override;
 
  private:
-  std::vector<std::byte*> blocks_;
   std::vector<std::int64_t> bytes_;
 };
 

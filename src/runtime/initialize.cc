@@ -26,6 +26,7 @@ void initialize(const KernelTensor& shard, const std::string& name, const Attrib
   call.attributes = &drawn;
   call.step = &context;
   call.team = &team;
+  call.threads = team.size();
   const KernelDef& kernel = kind == "normal"    ? cpu::random_normal
                             : kind == "uniform" ? cpu::random_uniform
                                                 : cpu::constant;

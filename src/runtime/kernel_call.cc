@@ -15,10 +15,10 @@ KernelCall tensors_of(const DeviceProgram& device, const Instruction& instructio
 }
 
 KernelCall kernel_call(const DeviceProgram& device, const SpmdProgram& program,
-                       const Instruction& instruction, ThreadTeam& team) {
+                       const Instruction& instruction, int threads) {
   KernelCall call = tensors_of(device, instruction);
   call.attributes = &program.graph.nodes[instruction.node].attributes;
-  call.team = &team;
+  call.threads = threads;
   return call;
 }
 

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "alpa/base/error.h"
-#include "alpa/base/thread_team.h"
 #include "alpa/runtime/kernel_call.h"
 #include "alpa/runtime/staging.h"
 
@@ -33,19 +32,18 @@ int add_bytes(DeviceProgram& device, std::int64_t bytes) {
 }
 
 std::int64_t scratch_bytes(const DeviceProgram& device, const SpmdProgram& program,
-                           const Instruction& instruction, const MemoryRules& rules, ThreadTeam& team) {
+                           const Instruction& instruction, const MemoryRules& rules) {
   if (instruction.kind == Kind::compute)
     return rules.scratch_bytes(program.graph.nodes[instruction.node],
-                               kernel_call(device, program, instruction, team));
+                               kernel_call(device, program, instruction, rules.threads));
   const bool collective = instruction.kind == Kind::collective || instruction.kind == Kind::start;
   if (!collective || !rules.collective_scratch_bytes) return 0;
   return rules.collective_scratch_bytes(instruction.call, tensors_of(device, instruction));
 }
 
 void add_workspaces(DeviceProgram& device, const SpmdProgram& program, const MemoryRules& rules) {
-  ThreadTeam team(1);
   for_each_instruction(device, [&](Instruction& instruction, int) {
-    const std::int64_t bytes = scratch_bytes(device, program, instruction, rules, team);
+    const std::int64_t bytes = scratch_bytes(device, program, instruction, rules);
     if (bytes > 0) instruction.workspace = add_bytes(device, bytes);
   });
 }
@@ -177,7 +175,7 @@ std::vector<Block> blocks_of(const DeviceProgram& device, const MemoryRules& rul
   std::vector<Block> blocks;
   for (int b = 0; b < static_cast<int>(device.buffers.size()); ++b)
     if (!ranges[b].empty() && device.buffers[b].type.bytes() > 0)
-      blocks.push_back({b, aligned(device.buffers[b].type.bytes(), rules), ranges[b]});
+      blocks.push_back({b, aligned(device.buffers[b].type.bytes() + rules.guard_bytes, rules), ranges[b]});
   return blocks;
 }
 
@@ -220,13 +218,14 @@ std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules)
 DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& program,
                           const MemoryRules& rules) {
   DeviceProgram result = device;
+  result.guard_bytes = rules.guard_bytes;
   add_workspaces(result, program, rules);
   if (rules.staged_inputs) add_staging(result, program);
   InPlace(result, program).run();
   for (const Block& block : packed(result, rules)) {
     result.buffers[block.buffer].arena_offset = block.offset;
-    result.arena_bytes =
-        std::max(result.arena_bytes, block.offset + result.buffers[block.buffer].type.bytes());
+    result.arena_bytes = std::max(
+        result.arena_bytes, block.offset + result.buffers[block.buffer].type.bytes() + rules.guard_bytes);
   }
   for (int b = 0; b < static_cast<int>(result.buffers.size()); ++b)
     result.buffers[b].arena_offset = result.buffers[memory_of(result, b)].arena_offset;
@@ -238,7 +237,7 @@ void verify_memory(const DeviceProgram& device, const SpmdProgram& program, cons
   std::vector<Block> blocks = blocks_of(device, rules);
   for (Block& block : blocks) {
     block.offset = device.buffers[block.buffer].arena_offset;
-    block.bytes = device.buffers[block.buffer].type.bytes();
+    block.bytes = device.buffers[block.buffer].type.bytes() + rules.guard_bytes;
     invariant(block.offset >= 0 && block.offset % rules.alignment == 0 &&
                   block.offset + block.bytes <= device.arena_bytes,
               "memory of device {} of {}: buffer {} of {} bytes at {} in an arena of {}", device.rank,

@@ -35,14 +35,19 @@ std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& te
   return bytes;
 }
 
-const MemoryRules& memory_rules(std::string_view backend) {
-  static constexpr MemoryRules kCpu{64, cpu_scratch_bytes, nullptr, false};
+MemoryRules memory_rules(std::string_view backend, int threads_per_device) {
+  if (backend == "cpu")
+    return {.alignment = 64,
+            .scratch_bytes = cpu_scratch_bytes,
+            .threads = threads_per_device,
+            .guard_bytes = ALPA_GUARD_BYTES};
+  require(backend == "cuda", "backend \"{}\" is unknown; known are \"cpu\" and \"cuda\"", backend);
   // 256 bytes is what cudaMalloc aligns to and cuBLASLt's heuristic takes for granted. Room for NCCL's
   // blocks is planned for logical devices, too: a plan does not know how many cards it will run on.
-  static constexpr MemoryRules kCuda{256, cuda_scratch_bytes, nccl_scratch_bytes, true};
-  if (backend == "cpu") return kCpu;
-  require(backend == "cuda", "backend \"{}\" is unknown; known are \"cpu\" and \"cuda\"", backend);
-  return kCuda;
+  return {.alignment = 256,
+          .scratch_bytes = cuda_scratch_bytes,
+          .collective_scratch_bytes = nccl_scratch_bytes,
+          .staged_inputs = true};
 }
 
 }  // namespace alpa

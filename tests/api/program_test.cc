@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "alpa/base/thread_team.h"
+
 using namespace alpa;
 
 namespace {
@@ -265,4 +267,33 @@ TEST_CASE("dropout draws the same mask under every plan") {
     const std::vector<double> parallel = losses(parallelize(step, method, Cluster::local(3)), 3);
     for (int i = 0; i < 3; ++i) CHECK(parallel[i] == doctest::Approx(serial[i]).epsilon(1e-5));
   }
+}
+
+// Each device shares a batched product's matrices among its threads.
+TEST_CASE("a batched product is right with any number of threads, the default among them") {
+  const TrainingStep step = custom_step({{"x", {f32, {4, 4, 8, 8}}}}, [](Builder& g, const Batch& b) {
+    const Value o = einsum("bnqd,bnkd->bnqk", b["x"], b["x"]);
+    g.update(g.parameter("o", o.type(), {}), o);
+  });
+  for (int threads : {0, 1, 2, 3, 7}) {
+    const Executable e =
+        parallelize(step, Serial{.executor = {.threads_per_device = threads}}, Cluster::local(1));
+    TrainState s = e.init(0);
+    e.run(s, {{"x", Array(std::vector<float>(1024, 1.f), {4, 4, 8, 8})}});
+    CAPTURE(threads);
+    for (double v : s["o"].to_host().to_doubles()) REQUIRE(v == 8);
+    CHECK(e.measured_bytes(s) == e.memory_bytes());
+  }
+}
+
+TEST_CASE("planned bytes grow with the threads of a device where kernels need scratch for each") {
+  const TrainingStep step = custom_step({{"x", {f32, {64, 16, 32, 32}}}}, [](Builder& g, const Batch& b) {
+    const Value o = einsum("bnqd,bnkd->bnqk", b["x"], b["x"]);
+    g.update(g.parameter("o", o.type(), {}), o);
+  });
+  const auto bytes = [&](int threads) {
+    return plan_only(step, Serial{.executor = {.threads_per_device = threads}}, Cluster::local(1)).memory_bytes;
+  };
+  CHECK(bytes(8) >= bytes(1));
+  CHECK(bytes(0) == bytes(usable_cores()));
 }

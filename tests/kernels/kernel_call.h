@@ -1,11 +1,13 @@
 #pragma once
 /// Host tensors and calls for kernel tests: everything is read and written as double, one element at a
 /// time.
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <random>
 #include <vector>
 
+#include "alpa/base/error.h"
 #include "alpa/base/half.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/tensor/kernel.h"
@@ -93,14 +95,19 @@ inline std::vector<HostTensor> run_kernel(const KernelDef& kernel, std::vector<H
   call.attributes = &options.attributes;
   call.step = &options.step;
   call.team = &team;
+  call.threads = team.size();
   if (kernel.prepare) call.prepared = kernel.prepare(call);
   const std::int64_t workspace = kernel.workspace_bytes ? kernel.workspace_bytes(call) : 0;
-  std::vector<std::byte> scratch(static_cast<std::size_t>(workspace + 64));
+  constexpr std::byte kGuard{0xc5};
+  std::vector<std::byte> scratch(static_cast<std::size_t>(workspace + 128), kGuard);
   call.workspace = scratch.data() + (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64;
   for (std::size_t i = 0; i < inputs.size(); ++i) call.inputs[i].data = inputs[i].bytes.data();
   for (std::size_t i = 0; i < outputs.size(); ++i) call.outputs[i].data = outputs[i].bytes.data();
   for (const auto& [out, in] : options.in_place) call.outputs[out].data = call.inputs[in].data;
   kernel.run(call);
+  invariant(std::all_of(call.workspace + workspace, scratch.data() + scratch.size(),
+                        [=](std::byte byte) { return byte == kGuard; }),
+            "the kernel writes past its {} bytes of scratch", workspace);
   for (const auto& [out, in] : options.in_place) outputs[out].bytes = inputs[in].bytes;
   return outputs;
 }

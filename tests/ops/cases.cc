@@ -164,6 +164,10 @@ void contractions() {
   }
   add_einsum(i32, "mk", "kn", "mn", {5, 7}, {7, 6}, 2 * 5 * 7 * 6);
   add_einsum(f64, "bthd", "bshd", "bhts", {2, 3, 2, 4}, {2, 5, 2, 4}, 2 * 2 * 3 * 2 * 4 * 5);
+  for (DType dtype : {f32, bf16}) {  // many small products, which threads share
+    add_einsum(dtype, "bnqd", "bnkd", "bnqk", {4, 3, 5, 8}, {4, 3, 7, 8}, 2 * 4 * 3 * 5 * 7 * 8);
+    add_einsum(dtype, "bnqk", "bnkd", "bnqd", {4, 4, 8, 8}, {4, 4, 8, 8}, 2 * 4 * 4 * 8 * 8 * 8);
+  }
   add_einsum(f64, "i", "j", "ij", {4}, {5}, 20);
   add_einsum(f64, "i", "i", "", {6}, {6}, 12);
   add_einsum(f64, "ij", "ij", "ij", {3, 4}, {3, 4}, 12);

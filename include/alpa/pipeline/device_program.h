@@ -55,6 +55,7 @@ struct DeviceProgram {
   std::vector<int> zeroed;              ///< accumulators, cleared when a step starts
   std::vector<int> reported;            ///< per metric of the graph; read when the step is over
   int staging = -1;  ///< buffer where inputs of steps wait, if the backend has one; among `kept`, too
+  std::int64_t guard_bytes = 0;         ///< after every buffer, written by nobody; debug and sanitizer builds
   std::int64_t arena_bytes = 0;         ///< exact peak, known before running
 };
 

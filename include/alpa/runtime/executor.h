@@ -35,6 +35,10 @@ struct ExecutorOptions {
   bool tf32 = false;  ///< CUDA: products of f32 may round their operands to TF32 (10 bits of mantissa)
 };
 
+/// Threads of each of so many devices of this process: `options.threads_per_device`, or what 0 stands for. CUDA
+/// devices have 1. Throws Error for a negative number.
+int threads_per_device(const ExecutorOptions& options, int num_devices, std::string_view backend = "cpu");
+
 /// What `options.overlap` means for so many devices of this process.
 bool overlaps(const ExecutorOptions& options, int num_devices, std::string_view backend = "cpu");
 
@@ -77,8 +81,8 @@ class Executor {
 
   const SpmdProgram& program() const;
   const DeviceProgram& device_program(int rank) const;
-  /// Peak bytes per device, maximum over devices: as planned, and as handed out by the devices' allocators
-  /// for `state`.
+  /// Peak bytes per device, maximum over devices: as planned (some kernels need scratch for every thread of a
+  /// device), and as measured on `state`, see DeviceMemory::bytes_in_use.
   std::int64_t planned_bytes() const;
   std::int64_t measured_bytes(const DeviceState& state) const;
   /// Calls of each kind of collective in the last step and, by the formulas of `traffic`, the bytes sent

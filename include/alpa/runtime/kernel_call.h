@@ -11,8 +11,8 @@ KernelTensor kernel_tensor(const DeviceProgram& device, int buffer);
 /// Operands and results of any instruction.
 KernelCall tensors_of(const DeviceProgram& device, const Instruction& instruction);
 
-/// The call of a compute instruction, without step or preparation.
+/// The call of a compute instruction for a device of so many threads, without team, step or preparation.
 KernelCall kernel_call(const DeviceProgram& device, const SpmdProgram& program,
-                       const Instruction& instruction, ThreadTeam& team);
+                       const Instruction& instruction, int threads);
 
 }  // namespace alpa

@@ -35,7 +35,8 @@ struct KernelCall {
   std::vector<KernelTensor> inputs, outputs;  ///< an output may be the same buffer as an input if the operator is `in_place`
   const Attributes* attributes = nullptr;
   const StepContext* step = nullptr;
-  ThreadTeam* team = nullptr;                 ///< threads of this device; never null
+  int threads = 1;                            ///< members of `team`; known when the call is planned, before there is a team
+  ThreadTeam* team = nullptr;                 ///< threads of this device; null until the call is loaded
   std::byte* workspace = nullptr;             ///< `workspace_bytes` of scratch, 64-byte aligned
   std::shared_ptr<const void> prepared;       ///< what `KernelDef::prepare` returned
 };

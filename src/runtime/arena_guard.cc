@@ -1,0 +1,109 @@
+#include "arena_guard.h"
+
+#include "alpa/base/error.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace alpa {
+namespace {
+
+constexpr std::byte kGuard{0xc5};
+
+/// Guard bytes are dead to everybody else.
+__attribute__((no_sanitize_address)) void write_guard(std::byte* at, std::int64_t bytes) {
+  for (std::int64_t i = 0; i < bytes; ++i) const_cast<volatile std::byte*>(at)[i] = kGuard;
+}
+
+/// Index of the first byte that is not as it was; `bytes` if all are.
+__attribute__((no_sanitize_address)) std::int64_t first_changed(const std::byte* at, std::int64_t bytes) {
+  for (std::int64_t i = 0; i < bytes; ++i)
+    if (at[i] != kGuard) return i;
+  return bytes;
+}
+
+}  // namespace
+
+void mark_alive([[maybe_unused]] const std::byte* memory, [[maybe_unused]] std::int64_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  ASAN_UNPOISON_MEMORY_REGION(memory, bytes);
+#endif
+}
+
+void mark_dead([[maybe_unused]] const std::byte* memory, [[maybe_unused]] std::int64_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  ASAN_POISON_MEMORY_REGION(memory, bytes);
+#endif
+}
+
+ArenaGuard::ArenaGuard(const DeviceProgram& device) : device_(device) {
+  if (device.guard_bytes == 0) return;
+  const int positions = static_cast<int>(device.accumulate.size() + device.apply.size());
+  points_.resize(positions);
+  const std::vector<LiveRange> ranges = live_ranges(device);
+  for (int b = 0; b < static_cast<int>(ranges.size()); ++b) {
+    if (ranges[b].empty() || device.buffers[b].type.bytes() == 0) continue;
+    if (ranges[b].begin < 0) always_.push_back(memory_at(b));
+    if (ranges[b].begin >= 0 && ranges[b].begin < positions)
+      points_[ranges[b].begin].born.push_back(memory_at(b));
+    if (ranges[b].begin >= 0 && ranges[b].end < positions)
+      points_[ranges[b].end].dying.push_back(memory_at(b));
+  }
+  watch_ends(device.accumulate, 0);
+  watch_ends(device.apply, static_cast<int>(device.accumulate.size()));
+}
+
+ArenaGuard::Stretch ArenaGuard::memory_at(int buffer) const {
+  const Buffer& owner = device_.buffers[memory_of(device_, buffer)];
+  return {owner.arena_offset, owner.type.bytes(), buffer};
+}
+
+/// The guard bytes of what an instruction writes.
+std::vector<ArenaGuard::Stretch> ArenaGuard::ends_of(const Instruction& instruction) const {
+  std::vector<int> buffers = instruction.outputs;
+  if (instruction.workspace >= 0) buffers.push_back(instruction.workspace);
+  std::vector<Stretch> ends;
+  for (int buffer : buffers) {
+    const Stretch memory = memory_at(buffer);
+    if (memory.bytes > 0) ends.push_back({memory.offset + memory.bytes, device_.guard_bytes, buffer});
+  }
+  return ends;
+}
+
+/// A started collective writes until its wait.
+void ArenaGuard::watch_ends(const std::vector<Instruction>& list, int first) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    Point& point = points_[first + i];
+    const bool waits = list[i].kind == Instruction::Kind::wait;
+    point.written = ends_of(list[i]);
+    if (list[i].kind != Instruction::Kind::start)
+      point.checked = waits ? ends_of(list[list[i].awaits]) : point.written;
+  }
+}
+
+void ArenaGuard::begin_step(std::byte* arena) const {
+  if (points_.empty()) return;
+  mark_dead(arena, device_.arena_bytes);
+  for (const Stretch& stretch : always_) mark_alive(arena + stretch.offset, stretch.bytes);
+}
+
+void ArenaGuard::before(std::byte* arena, int position) const {
+  if (points_.empty()) return;
+  const Point& point = points_[position];
+  for (const Stretch& stretch : point.born) mark_alive(arena + stretch.offset, stretch.bytes);
+  for (const Stretch& end : point.written) write_guard(arena + end.offset, end.bytes);
+}
+
+void ArenaGuard::after(std::byte* arena, int position) const {
+  if (points_.empty()) return;
+  const Point& point = points_[position];
+  for (const Stretch& end : point.checked) {
+    const std::int64_t changed = first_changed(arena + end.offset, end.bytes);
+    invariant(changed == end.bytes, "wrote past the end of buffer {} of {} bytes, {} bytes beyond it",
+              end.buffer, device_.buffers[end.buffer].type.bytes(), changed);
+  }
+  for (const Stretch& stretch : point.dying) mark_dead(arena + stretch.offset, stretch.bytes);
+}
+
+}  // namespace alpa

@@ -1,0 +1,48 @@
+#pragma once
+/// Watches what kernels do to a device's arena, in builds whose programs have guard bytes (debug and
+/// sanitizers): guard bytes after the buffers that an instruction writes must stay as they are, and under
+/// AddressSanitizer memory in which no buffer lives may not be touched. Thread rule: belongs to the
+/// device's thread; memory of started collectives is alive until their wait.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "alpa/pipeline/device_program.h"
+
+namespace alpa {
+
+/// Tells AddressSanitizer that memory may be used, or that nobody may; nothing in other builds.
+void mark_alive(const std::byte* memory, std::int64_t bytes);
+void mark_dead(const std::byte* memory, std::int64_t bytes);
+
+class ArenaGuard {
+ public:
+  explicit ArenaGuard(const DeviceProgram& device);
+
+  /// Before a step: only state and accumulators are alive.
+  void begin_step(std::byte* arena) const;
+  /// Around the instruction at `position` (as live_ranges counts). `after` throws Bug if the instruction
+  /// wrote past the end of one of its buffers.
+  void before(std::byte* arena, int position) const;
+  void after(std::byte* arena, int position) const;
+
+ private:
+  struct Stretch {
+    std::int64_t offset = 0, bytes = 0;
+    int buffer = -1;
+  };
+  /// What an instruction changes: memory that comes to life before it and dies after it, guard bytes that
+  /// are written before it and checked after it.
+  struct Point {
+    std::vector<Stretch> born, dying, written, checked;
+  };
+  Stretch memory_at(int buffer) const;
+  std::vector<Stretch> ends_of(const Instruction& instruction) const;
+  void watch_ends(const std::vector<Instruction>& list, int first);
+
+  const DeviceProgram& device_;
+  std::vector<Stretch> always_;  ///< state and accumulators
+  std::vector<Point> points_;    ///< per position; empty without guard bytes
+};
+
+}  // namespace alpa
