@@ -1,8 +1,10 @@
 #include "branch.h"
 
+#include <CbcEventHandler.hpp>
 #include <CbcModel.hpp>
 #include <CglClique.hpp>
 #include <CglKnapsackCover.hpp>
+#include <ClpEventHandler.hpp>
 #include <CoinPackedVector.hpp>
 #include <OsiClpSolverInterface.hpp>
 #include <algorithm>
@@ -52,6 +54,27 @@ void take_minima(std::vector<Cost>& table, std::vector<Cost>& costs, int stride,
   }
 }
 
+/// Ends a linear program, or CBC's search, when the deadline's flag says so; their own clocks see to its time.
+class StopRelaxation : public ClpEventHandler {
+ public:
+  explicit StopRelaxation(const std::atomic<bool>* stop) : stop_(stop) {}
+  int event(Event) override { return stop_ != nullptr && *stop_ ? 0 : -1; }
+  ClpEventHandler* clone() const override { return new StopRelaxation(*this); }
+
+ private:
+  const std::atomic<bool>* stop_;
+};
+
+class StopSearch : public CbcEventHandler {
+ public:
+  explicit StopSearch(const std::atomic<bool>* stop) : stop_(stop) {}
+  CbcAction event(CbcEvent) override { return stop_ != nullptr && *stop_ ? stop : noAction; }
+  CbcEventHandler* clone() const override { return new StopSearch(*this); }
+
+ private:
+  const std::atomic<bool>* stop_;
+};
+
 /// The integer program: binary x per node and strategy, continuous transport variables per edge.
 class Program {
  public:
@@ -66,7 +89,10 @@ class Program {
 
   Branched run(Statistics& statistics) {
     if (cutoff_ && offset_ >= *cutoff_) return {std::nullopt, *cutoff_, true};
+    const StopRelaxation while_relaxing(deadline_.stop()), never(nullptr);
+    solver_.getModelPtr()->passInEventHandler(&while_relaxing);
     if (!solve_relaxation()) return stopped_early();
+    solver_.getModelPtr()->passInEventHandler(&never);  // CBC would take a part of a program for its solution
     Branched result;
     do {
       statistics.variables = solver_.getNumCols();
@@ -243,6 +269,8 @@ class Program {
     cbc.setAllowableFractionGap(0);
     cbc.setNumberThreads(0);
     cbc.setNumberBeforeTrust(10);
+    const StopSearch while_branching(deadline_.stop());
+    cbc.passInEventHandler(&while_branching);
     CglClique clique;
     clique.setStarCliqueReport(false);
     clique.setRowCliqueReport(false);

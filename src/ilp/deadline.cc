@@ -13,8 +13,9 @@ double Deadline::wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-Deadline::Deadline(double seconds, std::int64_t work)
+Deadline::Deadline(double seconds, std::int64_t work, const std::atomic<bool>* stop)
     : work_(work > 0 ? std::make_shared<double>(0) : nullptr),
+      stop_(stop),
       start_(now()),
       wall_end_(wall_seconds() + std::min(seconds, kLongestSeconds)) {
   end_ = work > 0 ? static_cast<double>(work) / kCellsPerSecond : wall_end_;
@@ -29,7 +30,8 @@ Deadline Deadline::within(double seconds) const {
 
 Deadline Deadline::with_grace() const {
   Deadline result = *this;
-  result.end_ = std::max(end_, now()) + kGraceSeconds;
+  result.stop_ = nullptr;
+  result.end_ = (is_stopped() ? now() : std::max(end_, now())) + kGraceSeconds;
   result.wall_end_ = std::max(wall_end_, wall_seconds()) + kGraceSeconds;
   return result;
 }

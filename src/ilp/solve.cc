@@ -99,7 +99,7 @@ std::variant<Solution, Contradiction> attempt(const Problem& problem, const Opti
 }
 
 Solution solve(const Problem& problem, const Options& options) {
-  const Deadline deadline(options.time_limit_seconds);
+  const Deadline deadline(options.time_limit_seconds, 0, options.stop);
   validate(problem);
   validate_start(problem, options.start);
   auto result = attempt(problem, options, deadline);

@@ -1,6 +1,7 @@
 #pragma once
 /// The solver: exact reductions, dual bound, elimination, and CBC on what is left. Thread-safe;
 /// deterministic for a fixed problem and fixed options as long as the time limit does not cut it short.
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct Reductions {
 
 struct Options {
   double time_limit_seconds = 60;  ///< wall clock; the solver returns its best choice when it is reached
+  /// Set true by another thread or a signal handler, it ends the search as the time limit does.
+  const std::atomic<bool>* stop = nullptr;
   /// One strategy per node of the problem to start from; empty: none. If it is feasible, the solution is
   /// never worse, whatever the limits. If it is not, the solver does without.
   std::vector<int> start;

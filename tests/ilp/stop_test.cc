@@ -1,0 +1,54 @@
+/// A search that is told to stop.
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "alpa/ilp/solve.h"
+#include "random_problem.h"
+#include "training_graph.h"
+
+namespace alpa::ilp {
+namespace {
+
+/// Every pair of nodes has random costs: far from being solved in minutes.
+Problem hard_problem(int nodes) {
+  testing::Draw draw{std::mt19937_64(7)};
+  Problem problem;
+  problem.nodes.assign(static_cast<std::size_t>(nodes), {std::vector<std::int64_t>(12, 0), {}});
+  for (int a = 0; a < nodes; ++a)
+    for (int b = a + 1; b < nodes; ++b)
+      problem.edges.push_back({a, b, table(testing::draw_costs(draw, 144, 0, 1000))});
+  return problem;
+}
+
+TEST_CASE("a search that is stopped gives the best choice so far, in CBC and in neighbourhoods") {
+  for (int nodes : {40, 70}) {  // the larger one is not left to CBC
+    const Problem problem = hard_problem(nodes);
+    std::atomic<bool> stop = false;
+    Options options;
+    options.time_limit_seconds = 600;
+    options.stop = &stop;
+    std::thread user([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      stop = true;
+    });
+    const Solution solution = solve(problem, options);
+    user.join();
+    CAPTURE(nodes);
+    CHECK(solution.seconds < 60);
+    CHECK(!solution.optimal);
+    CHECK(evaluate(problem, solution.choice).feasible);
+    CHECK(solution.lower_bound <= solution.cost);
+  }
+}
+
+TEST_CASE("a search that is stopped before it starts still finds a choice") {
+  const Problem problem = testing::training_graph(96, true, 0);
+  const std::atomic<bool> stop = true;
+  Options options;
+  options.stop = &stop;
+  CHECK(evaluate(problem, solve(problem, options).choice).feasible);
+}
+
+}  // namespace
+}  // namespace alpa::ilp
