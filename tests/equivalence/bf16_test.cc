@@ -67,7 +67,6 @@ std::vector<Spread> spreads_over_four_devices() {
         const auto set = [&](auto& options) {
           options.mesh_shape = mesh;
           options.num_micro_batches = micro_batches;
-          options.executor.threads_per_device = 1;
           options.solver_seconds = 2;
         };
         std::visit(set, method);

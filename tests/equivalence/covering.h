@@ -31,7 +31,10 @@ inline MlpCase model_of(const Choice& c) {
   return {static_cast<Trait>(c[5]), kLayers[c[4]], c[6] == 1, c[3] == 1 ? f64 : f32};
 }
 
-inline Spread spread_of(const Choice& c) { return {kMethods[c[1]], kMeshes[c[0]], c[2] == 1 ? 4 : 1}; }
+/// The default number of threads, 1, 2 and 3 take turns, too.
+inline Spread spread_of(const Choice& c) {
+  return {kMethods[c[1]], kMeshes[c[0]], c[2] == 1 ? 4 : 1, (c[0] + c[1] + c[2]) % 4};
+}
 
 /// Compares every choice of a mesh, run on `backend`, with one CPU device.
 inline void check_mesh(int mesh, const std::string& backend) {

@@ -84,7 +84,8 @@ std::string to_string(const MlpCase& model) {
 std::string to_string(const Spread& spread) {
   std::string mesh;
   for (int size : spread.mesh) mesh += fmt::format("{}{}", mesh.empty() ? "" : "x", size);
-  return fmt::format("{} on {}, {} micro-batches", spread.method, mesh, spread.micro_batches);
+  return fmt::format("{} on {}, {} micro-batches, {} threads", spread.method, mesh, spread.micro_batches,
+                     spread.threads);
 }
 
 Contents run_serial(const MlpCase& model) {
@@ -98,7 +99,7 @@ Contents run_spread(const MlpCase& model, const Spread& spread, const std::strin
   const auto set = [&](auto& options) {
     options.mesh_shape = spread.mesh;
     options.num_micro_batches = spread.micro_batches;
-    options.executor.threads_per_device = 1;
+    options.executor.threads_per_device = spread.threads;
     options.executor.tune = false;
     options.solver_seconds = 2;  // any plan must be right, the best or not
   };

@@ -24,6 +24,7 @@ struct Spread {
   const char* method = "shard";
   std::vector<int> mesh = {2};
   int micro_batches = 1;
+  int threads = 0;  ///< of each device; 0: the default
 };
 
 std::string to_string(const MlpCase& model);

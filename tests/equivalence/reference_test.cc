@@ -39,7 +39,7 @@ Executable planned_like_alpa(const TrainingStep& step, const DeviceMesh& mesh, A
   CHECK(plan.cost.objective_seconds <= alpas_objective + 1e-3);
   const std::string path = "reference_test_plan.json";
   std::ofstream(path) << to_json(plan, graph);
-  const ShardParallel method{.executor = {.threads_per_device = 1, .bucket_bytes = std::int64_t{1} << 30}};
+  const ShardParallel method{.executor = {.bucket_bytes = std::int64_t{1} << 30}};
   Executable executable = load_plan(step, method, Cluster::local(mesh.num_devices()), path);
   std::remove(path.c_str());
   return executable;

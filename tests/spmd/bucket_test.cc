@@ -147,7 +147,7 @@ TEST_CASE("buckets change no bit of the result, and run as often as planned") {
           const SpmdProgram joined = bucket_collectives(program, bytes);
           verify(joined);
           CHECK(traffic(joined).at("reduce_scatter").count < traffic(program).at("reduce_scatter").count);
-          Executor executor(joined, {.threads_per_device = 1, .overlap = overlap});
+          Executor executor(joined, {.overlap = overlap});
           CHECK(largest_difference(expected, run_steps(executor, 2)) == 0);
           for (const auto& [kind, planned] : traffic(joined)) {
             const Traffic measured = executor.measured_traffic().at(kind);
