@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "alpa/base/error.h"
+#include "alpa/base/start_threads.h"
 
 namespace alpa {
 namespace {
@@ -65,6 +66,12 @@ struct ThreadTeam::Impl {
     epoch.notify_all();
   }
 
+  /// Lets every worker return.
+  void dismiss() {
+    stop = true;
+    release_workers();
+  }
+
   void wait_for_workers() {
     for (int left; (left = pending.load(std::memory_order_acquire)) != 0;) wait_while_equal(pending, left);
   }
@@ -93,14 +100,13 @@ struct ThreadTeam::Impl {
 ThreadTeam::ThreadTeam(int num_threads) {
   require(num_threads >= 1, "thread team: {} threads; a team needs at least 1", num_threads);
   impl_ = std::make_unique<Impl>(num_threads);
+  const auto work = [impl = impl_.get()](int i) { impl->work(i + 1); };
+  start_threads(impl_->workers, num_threads - 1, "thread team", work, [this] { impl_->dismiss(); });
   living_threads += num_threads;
-  for (int i = 1; i < num_threads; ++i)
-    impl_->workers.emplace_back([impl = impl_.get(), i] { impl->work(i); });
 }
 
 ThreadTeam::~ThreadTeam() {
-  impl_->stop = true;
-  impl_->release_workers();
+  impl_->dismiss();
   for (std::thread& worker : impl_->workers) worker.join();
   living_threads -= impl_->size;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
+#include "alpa/base/exception_text.h"
 #include "status.h"
 
 namespace alpa::cuda {
@@ -184,16 +185,11 @@ void StepQueue::meet(Group& group, bool checked) {
 
 template <class Body>
 void StepQueue::at_place(int rank, const Operation& operation, Body&& body) const {
-  const auto place = [&] {
-    return to_string(StepPlace{rank, operation.instruction, cursors_[rank].micro_batch},
-                     devices_[rank]->program(), program_);
-  };
   try {
     body();
-  } catch (const Bug& error) {
-    bug("{}: {}", place(), error.what());
-  } catch (const std::exception& error) {
-    fail("{}: {}", place(), error.what());
+  } catch (...) {
+    const StepPlace place{rank, operation.instruction, cursors_[rank].micro_batch};
+    rethrow_at(to_string(place, devices_[rank]->program(), program_), std::current_exception());
   }
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
+#include "alpa/base/exception_text.h"
 #include "alpa/runtime/devices.h"
 #include "alpa/tensor/element.h"
 #include "crew.h"
@@ -68,7 +69,8 @@ class CpuDevices : public Devices {
     if (failure_.any()) {
       groups_.renew();
       communication_groups_.renew();
-      failure_.rethrow();
+      const Failure::Record failed = failure_.take();
+      rethrow_at(to_string(failed.place, program(failed.place.rank), program_), failed.thrown);
     }
     std::vector<double> metrics;
     for (int reported : program(0).reported) {

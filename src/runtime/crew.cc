@@ -1,16 +1,23 @@
 #include "crew.h"
 
+#include "alpa/base/start_threads.h"
+
 namespace alpa {
 
 Crew::Crew(int size) : patience_(size + 1) {
-  for (int i = 0; i < size; ++i) threads_.emplace_back([this, i] { work(i); });
+  start_threads(
+      threads_, size, "devices", [this](int i) { work(i); }, [this] { dismiss(); });
 }
 
 Crew::~Crew() {
+  dismiss();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Crew::dismiss() {
   job_ = nullptr;
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
 }
 
 void Crew::start(void (*job)(void*, int), void* context) {

@@ -12,6 +12,7 @@ namespace alpa {
 
 class Crew {
  public:
+  /// Throws Error if a thread cannot be started.
   explicit Crew(int size);
   ~Crew();
   Crew(const Crew&) = delete;
@@ -30,6 +31,7 @@ class Crew {
  private:
   void start(void (*job)(void*, int), void* context);
   void work(int index);
+  void dismiss();  ///< lets all threads return
 
   Patience patience_;
   void (*job_)(void*, int) = nullptr;

@@ -2,6 +2,7 @@
 #include "device.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "alpa/base/error.h"
 #include "alpa/ir/input.h"
@@ -45,20 +46,15 @@ void fill(const KernelTensor& tensor, double value) {
 
 }  // namespace
 
-bool Failure::record(std::string message, bool bug) {
-  if (claimed_.exchange(true)) return false;
-  message_ = std::move(message);
-  bug_ = bug;
+void Failure::record(Record record) noexcept {
+  if (claimed_.exchange(true)) return;
+  record_ = std::move(record);
   failed_.store(true, std::memory_order_release);
-  return true;
 }
 
-void Failure::rethrow() {
-  const std::string message = message_;
-  const bool bug = bug_;
+Failure::Record Failure::take() noexcept {
   failed_ = claimed_ = false;
-  if (bug) throw Bug(message);
-  throw Error(message);
+  return std::exchange(record_, {});
 }
 
 Device::Device(DeviceProgram program, Surroundings surroundings, int num_threads)
@@ -123,7 +119,7 @@ void Device::check_scratch(const Instruction& instruction, const KernelDef& kern
   const std::int64_t planned =
       instruction.workspace >= 0 ? program_.buffers[instruction.workspace].type.bytes() : 0;
   invariant(needed <= planned, "{}: {} bytes of scratch for {} threads, but {} were planned",
-            place_of({&instruction, 0}), needed, call.threads, planned);
+            to_string(place_of({&instruction, 0}), program_, around_.program), needed, call.threads, planned);
 }
 
 /// The device's slice of a batch array, which holds all micro-batches one after the other along dimension
@@ -191,16 +187,14 @@ bool Device::guarded(const Progress& progress, Part&& part) {
     return true;
   } catch (const Stopped&) {
   } catch (const comm::Aborted&) {
-  } catch (const Bug& bug) {
-    around_.failure.record(fmt::format("{}: {}", place_of(progress), bug.what()), true);
-  } catch (const std::exception& error) {
-    around_.failure.record(fmt::format("{}: {}", place_of(progress), error.what()), false);
+  } catch (...) {
+    around_.failure.record({place_of(progress), std::current_exception()});
   }
   return false;
 }
 
-std::string Device::place_of(const Progress& progress) const {
-  return to_string({program_.rank, progress.instruction, progress.micro_batch}, program_, around_.program);
+StepPlace Device::place_of(const Progress& progress) const {
+  return {program_.rank, progress.instruction, progress.micro_batch};
 }
 
 void Device::run_step(const StepInputs& inputs) {

@@ -3,6 +3,7 @@
 /// thread, `communicate` to its communication thread; both run once per step. Everything else happens
 /// between steps.
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <vector>
 
@@ -20,16 +21,20 @@ namespace alpa {
 /// The first thing that went wrong in a step. Thread-safe.
 class Failure {
  public:
+  struct Record {
+    StepPlace place;
+    std::exception_ptr thrown;
+  };
+
   bool any() const { return failed_.load(std::memory_order_acquire); }
-  /// Keeps the first message. Returns true if this was it.
-  bool record(std::string message, bool bug);
-  /// Throws what was recorded, as Error or Bug, and forgets it.
-  [[noreturn]] void rethrow();
+  /// Keeps the first record. Allocates nothing: memory may be what ran out.
+  void record(Record record) noexcept;
+  /// Returns what was recorded and forgets it; after the step, and only if there is any.
+  Record take() noexcept;
 
  private:
   std::atomic<bool> claimed_{false}, failed_{false};
-  std::string message_;
-  bool bug_ = false;
+  Record record_;
 };
 
 /// What a device needs to know of the others.
@@ -101,7 +106,7 @@ class Device {
   /// Runs `part`; records what it throws with the place where it was. Returns true if it threw nothing.
   template <class Part>
   bool guarded(const Progress& progress, Part&& part);
-  std::string place_of(const Progress& progress) const;
+  StepPlace place_of(const Progress& progress) const;
 
   DeviceProgram program_;
   Surroundings around_;

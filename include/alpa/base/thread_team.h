@@ -7,7 +7,8 @@ namespace alpa {
 
 class ThreadTeam {
  public:
-  /// A team of `num_threads` >= 1: the caller's thread and num_threads - 1 workers. Throws Error if num_threads < 1.
+  /// A team of `num_threads` >= 1: the caller's thread and num_threads - 1 workers. Throws Error if
+  /// num_threads < 1 or a worker cannot be started.
   explicit ThreadTeam(int num_threads);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
@@ -15,16 +16,22 @@ class ThreadTeam {
 
   int size() const;
 
-  /// Calls body(begin, end) for disjoint slices of [0, n), each at least `grain` long where n allows; returns when all are done.
-  /// Runs on the caller alone if n <= grain. Allocates nothing. An exception of any slice is rethrown on the caller.
+  /// Calls body(begin, end) for disjoint slices of [0, n), each at least `grain` long where n allows;
+  /// returns when all are done. Runs on the caller alone if n <= grain. Allocates nothing. An exception of
+  /// any slice is rethrown on the caller.
   template <class Body>
   void parallel_for(std::int64_t n, std::int64_t grain, Body&& body) {
-    run(n, grain, [](void* context, std::int64_t begin, std::int64_t end) { (*static_cast<std::remove_reference_t<Body>*>(context))(begin, end); },
+    run(
+        n, grain,
+        [](void* context, std::int64_t begin, std::int64_t end) {
+          (*static_cast<std::remove_reference_t<Body>*>(context))(begin, end);
+        },
         const_cast<void*>(static_cast<const void*>(&body)));
   }
 
  private:
-  void run(std::int64_t n, std::int64_t grain, void (*body)(void*, std::int64_t, std::int64_t), void* context);
+  void run(std::int64_t n, std::int64_t grain, void (*body)(void*, std::int64_t, std::int64_t),
+           void* context);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

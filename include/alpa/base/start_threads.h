@@ -1,0 +1,32 @@
+#pragma once
+/// Starting several threads: all or none.
+#include <exception>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace alpa {
+
+/// Throws Error: of `wanted` threads of `whose` only `started` could be had, for the reason that was
+/// thrown.
+[[noreturn]] void fail_to_start(std::string_view whose, int started, int wanted,
+                                const std::exception_ptr& thrown);
+
+/// Adds `count` threads to `threads`; thread i runs body(i). If one cannot be started, calls `stop`, which
+/// makes the others return, joins them and throws Error.
+template <class Body, class Stop>
+void start_threads(std::vector<std::thread>& threads, int count, std::string_view whose, const Body& body,
+                   Stop&& stop) {
+  int started = 0;
+  try {
+    threads.reserve(threads.size() + count);
+    for (; started < count; ++started) threads.emplace_back(body, started);
+  } catch (...) {
+    stop();
+    for (std::thread& thread : threads) thread.join();
+    threads.clear();
+    fail_to_start(whose, started, count, std::current_exception());
+  }
+}
+
+}  // namespace alpa
