@@ -89,10 +89,7 @@ int TrainState::copy_from(const TrainState& other) {
   return copied;
 }
 
-std::int64_t TrainState::step() const {
-  executor();
-  return state_->steps;
-}
+std::int64_t TrainState::step() const { return executor().steps(*state_); }
 
 std::vector<std::string> parameter_names(const Graph& graph) {
   std::vector<std::string> parameters;
@@ -128,7 +125,7 @@ Metrics Executable::run(TrainState& state, const std::map<std::string, Array>& b
   require(&state.executor() == impl_->executor.get(),
           "this state belongs to another executable; make one with init() of this one and fill it with "
           "copy_from()");
-  return Metrics(impl_->executor->start(*state.state_, batch, impl_->scalars(state.step() + 1)));
+  return Metrics(impl_->executor->start(*state.state_, batch, impl_->scalars));
 }
 
 std::int64_t Executable::memory_bytes() const { return impl_->executor->planned_bytes(); }

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "alpa/base/error.h"
+#include "alpa/base/exception_text.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/ir/input.h"
 #include "alpa/runtime/devices.h"
@@ -109,6 +110,11 @@ struct Executor::Impl {
     const Buffer& buffer = devices->program(rank).buffers[buffer_of(input, rank)];
     host.resize(buffer.type.bytes());
     return {host.data(), buffer.type, buffer.offset, buffer.global_shape};
+  }
+
+  /// Waits for every started step: only then is it known which states are usable.
+  void settle_all() {
+    while (!under_way.empty()) settle();
   }
 
   void check_owner(const DeviceState& state) const {
@@ -237,17 +243,9 @@ struct Executor::Impl {
   void abandon(const std::exception_ptr& failure) {
     for (const auto& step : under_way) {
       step->failure = failure;
-      *step->state_failure = message_of(failure);
+      *step->state_failure = text_of(failure);
     }
     under_way.clear();
-  }
-
-  static std::string message_of(const std::exception_ptr& failure) {
-    try {
-      std::rethrow_exception(failure);
-    } catch (const std::exception& error) {
-      return error.what();
-    }
   }
 
   static void require_usable(const DeviceState& state) {
@@ -304,11 +302,16 @@ std::shared_ptr<DeviceState> Executor::make_state(std::uint64_t seed) const {
 
 StepResult Executor::start(DeviceState& state, const std::map<std::string, Array>& batch,
                            const std::map<std::string, double>& scalars) {
+  return start(state, batch, [&](std::int64_t) { return scalars; });
+}
+
+StepResult Executor::start(DeviceState& state, const std::map<std::string, Array>& batch,
+                           const ScalarsOfStep& scalars) {
   const std::lock_guard lock(impl_->mutex);
   impl_->check_owner(state);
   Impl::require_usable(state);
   impl_->take_batch(batch);
-  impl_->take_scalars(scalars);
+  impl_->take_scalars(scalars(state.steps + 1));
   std::shared_ptr<StepResult::Step> step = impl_->start(state);
   if (impl_->options.check_finite || impl_->devices->depth() == 1) impl_->metrics_of(*step);
   return StepResult(impl_, std::move(step));
@@ -319,9 +322,17 @@ std::map<std::string, double> Executor::run(DeviceState& state, const std::map<s
   return start(state, batch, scalars).metrics();
 }
 
+std::int64_t Executor::steps(const DeviceState& state) const {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->check_owner(state);
+  return state.steps;
+}
+
 Array Executor::read(const DeviceState& state, const std::string& name) const {
   const std::lock_guard lock(impl_->mutex);
   impl_->check_owner(state);
+  impl_->settle_all();
+  Impl::require_usable(state);
   return impl_->read(state, impl_->find_state(name));
 }
 
@@ -332,6 +343,8 @@ void Executor::write(DeviceState& state, const std::string& name, const Array& a
   const TensorType& type = impl_->graph().type(input.value);
   require(array.type() == type, "state \"{}\" is {}, but the array is {}", name, to_string(type),
           to_string(array.type()));
+  impl_->settle_all();
+  Impl::require_usable(state);
   impl_->write(state, input, array);
 }
 

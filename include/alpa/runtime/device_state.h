@@ -27,7 +27,7 @@ class DeviceMemory {
   DeviceMemory() = default;
 };
 
-/// Plain data for the executor that made it.
+/// Plain data for the executor that made it, whose lock guards it.
 class DeviceState {
  public:
   std::unique_ptr<DeviceMemory> memory;

@@ -2,6 +2,7 @@
 /// Runs device programs on the devices of a backend, with one arena per device and state. On the CPU a
 /// device is a thread (and one more for its started collectives), on CUDA a pair of streams of a GPU.
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -48,7 +49,11 @@ class DeviceState;
 
 class StepResult;
 
-/// Thread rule: calls of one executor exclude each other; several executors may run at once.
+/// Scalars of a step, by input name, from its number: 1 for the first.
+using ScalarsOfStep = std::function<std::map<std::string, double>(std::int64_t step)>;
+
+/// Thread rule: calls of one executor exclude each other, so steps that several threads run on one state
+/// follow one another, each with a number of its own; several executors may run at once.
 class Executor {
  public:
   /// Lowers `program` for every device and loads it. `program` is final: partitioned, fused, bucketed.
@@ -68,14 +73,22 @@ class Executor {
   /// allocated on devices (but for what oneDNN allocates inside). Throws Error naming an unknown or missing
   /// input, wrong type or shape, before anything runs. If a device fails, all stop and one Error (Bug, if
   /// it was one) names device, instruction, operator, region and micro-batch where they are known; `state`
-  /// is then unusable (each later call says so), the executor is not, unless the failure was the GPU's.
+  /// is then unusable (each later call, `read` and `write` too, says so), the executor is not, unless the
+  /// failure was the GPU's.
   StepResult start(DeviceState& state, const std::map<std::string, Array>& batch,
                    const std::map<std::string, double>& scalars);
-  /// The same, and waits: the metrics by name.
+  /// The same with scalars that depend on the step's number. `scalars` is called once, before the step
+  /// starts, and must not call this executor.
+  StepResult start(DeviceState& state, const std::map<std::string, Array>& batch,
+                   const ScalarsOfStep& scalars);
+  /// The same as the first, and waits: the metrics by name.
   std::map<std::string, double> run(DeviceState& state, const std::map<std::string, Array>& batch,
                                     const std::map<std::string, double>& scalars);
 
-  /// Whole content of a state input, gathered; and its replacement. Throws Error naming the known names.
+  /// Steps started on `state` so far.
+  std::int64_t steps(const DeviceState& state) const;
+  /// Whole content of a state input, gathered; and its replacement; after all steps that were started.
+  /// Throws Error naming the known names, or if `state` is unusable.
   Array read(const DeviceState& state, const std::string& name) const;
   void write(DeviceState& state, const std::string& name, const Array& array) const;
 
