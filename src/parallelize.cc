@@ -15,6 +15,7 @@
 #include "alpa/base/thread_team.h"
 #include "alpa/cost/cost_model.h"
 #include "alpa/intra_op/auto_shard.h"
+#include "alpa/pipeline/rank_classes.h"
 #include "alpa/runtime/memory_plan.h"
 
 namespace alpa {
@@ -26,8 +27,8 @@ using Clock = std::chrono::steady_clock;
 /// Solutions of the integer program that are tried under a tightened budget before giving up.
 constexpr int kBudgetAttempts = 6;
 
-/// Every search gets at least this long, also after the time limit.
-constexpr double kLeastSeconds = 1;
+/// Of the time for planning, what searches may take; the rest is for lowering what they find.
+constexpr double kSearchShare = 0.9;
 
 /// A method's kind and options as plain data.
 struct Settings {
@@ -39,7 +40,7 @@ Settings settings_of(const Method& method) {
   const auto copy = [](const auto& m) -> Settings {
     return {m.kind,
             {m.num_micro_batches, m.mesh_shape, m.batch_mesh_axis, m.allow_all_gather, m.allow_all_to_all,
-             m.memory_budget_bytes, m.solver_seconds, m.dump_dir, m.executor}};
+             m.memory_budget_bytes, m.solver_seconds, m.stop, m.dump_dir, m.executor}};
   };
   return std::visit(copy, method);
 }
@@ -131,7 +132,8 @@ AutoShardOptions search_options(const Settings& settings) {
   if (settings.kind != MethodKind::serial) search.batch_mesh_axis = options.batch_mesh_axis;
   search.allow_all_gather = options.allow_all_gather;
   search.allow_all_to_all = options.allow_all_to_all;
-  search.time_limit_seconds = options.solver_seconds;
+  search.time_limit_seconds = kSearchShare * options.solver_seconds;
+  search.stop = options.stop;
   return search;
 }
 
@@ -141,13 +143,14 @@ std::int64_t exact_memory(const SpmdProgram& program, const ExecutorOptions& opt
   const int devices = program.mesh.num_devices();
   const bool overlap = overlaps(options, devices, backend);
   const MemoryRules rules = memory_rules(backend, threads_per_device(options, devices, backend));
-  std::vector<std::int64_t> bytes(devices);
-  ThreadTeam team(std::min(devices, usable_cores()));
-  team.parallel_for(devices, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (int rank = static_cast<int>(begin); rank < end; ++rank) {
-      const DeviceProgram device = lower(program, rank, overlap, rules);
-      if (rank == 0) passes.write("device0.txt", [&] { return to_string(device, program); });
-      bytes[rank] = device.arena_bytes;
+  const std::vector<int> ranks = first_ranks_of_classes(program);
+  std::vector<std::int64_t> bytes(ranks.size());
+  ThreadTeam team(std::min(static_cast<int>(ranks.size()), usable_cores()));
+  team.parallel_for(static_cast<std::int64_t>(ranks.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const DeviceProgram device = lower(program, ranks[i], overlap, rules);
+      if (i == 0) passes.write("device0.txt", [&] { return to_string(device, program); });
+      bytes[i] = device.arena_bytes;
     }
   });
   return *std::max_element(bytes.begin(), bytes.end());
@@ -212,32 +215,23 @@ class PlannersLimit {
   std::int64_t under_ = 0, over_ = kNone;  ///< limits known to be too low and too high
 };
 
-/// Seconds the next search may take on each of `meshes`: what is left of the limit, shared.
-double seconds_left(const Options& options, Clock::time_point start, std::size_t meshes) {
-  const double spent = std::chrono::duration<double>(Clock::now() - start).count();
-  return std::max(options.solver_seconds - spent, kLeastSeconds) / static_cast<double>(meshes);
-}
-
-[[noreturn]] void fail_budget(std::int64_t budget, std::int64_t least) {
+[[noreturn]] void fail_budget(std::int64_t budget, std::int64_t least, bool time_is_over) {
   fail(
       "the smallest plan found needs {} bytes per device, {} more than the memory budget of {}; use more "
-      "devices, more micro-batches, ShardParallel instead of a fixed method, or raise the budget",
-      least, least - budget, budget);
+      "devices, more micro-batches, ShardParallel instead of a fixed method, or raise the budget{}",
+      least, least - budget, budget, time_is_over ? " or solver_seconds, which were used up" : "");
 }
 
 /// The best plan without a budget, if it fits, is the best plan. Else the planner is given a limit.
 Planned plan_within_budget(const Graph& graph, const Settings& settings, const Cluster& cluster,
                            const Passes& passes) {
-  const Clock::time_point start = Clock::now();
-  const std::vector<DeviceMesh> meshes = candidate_meshes(settings, cluster);
-  const CostModel model = CostModel::of(cluster);
   const std::int64_t budget = budget_of(settings, cluster);
+  AutoShardOptions options = search_options(settings);
+  options.memory_budget_bytes = budget;
+  AutoSharding search(graph, candidate_meshes(settings, cluster), CostModel::of(cluster), options);
   const auto planned = [&](std::optional<std::int64_t> limit) {
-    AutoShardOptions search = search_options(settings);
-    search.memory_budget_bytes = limit;
-    search.time_limit_seconds = seconds_left(settings.options, start, meshes.size());
-    return lower_plan(graph, auto_shard(graph, meshes, model, search), settings.options.executor,
-                      cluster.backend, budget, passes);
+    return lower_plan(graph, search.plan(limit), settings.options.executor, cluster.backend, budget,
+                      passes);
   };
   Planned best = planned(std::nullopt);
   if (best.memory_bytes <= budget) return best;
@@ -245,6 +239,7 @@ Planned plan_within_budget(const Graph& graph, const Settings& settings, const C
   std::exception_ptr failure;
   PlannersLimit limit(budget);
   for (int attempt = 0; attempt < kBudgetAttempts && !limit.is_exhausted(); ++attempt) {
+    if (attempt > 0 && search.is_over()) break;
     try {
       Planned next = planned(limit.bytes());
       limit.was_too_high(next.memory_bytes);
@@ -256,7 +251,7 @@ Planned plan_within_budget(const Graph& graph, const Settings& settings, const C
     }
   }
   if (failure && best.memory_bytes == unconstrained) std::rethrow_exception(failure);
-  fail_budget(budget, best.memory_bytes);
+  fail_budget(budget, best.memory_bytes, search.is_over());
 }
 
 std::string read_file(const std::string& path) {

@@ -1,5 +1,6 @@
 #pragma once
 /// The ways of spreading a training step over devices, and their options.
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +30,8 @@ struct ParallelMethod {
   std::optional<std::int64_t> memory_budget_bytes = {};
   /// Of all searches together; then the best plan found so far is taken, and its proven gap reported.
   double solver_seconds = 60;
+  /// Set true by another thread or a signal handler, it ends planning early: the best plan so far is taken.
+  const std::atomic<bool>* stop = nullptr;
   /// Every pass writes its result there: 01_graph.txt, 02_plan.json, …; empty: nowhere.
   std::string dump_dir = {};
   ExecutorOptions executor = {};

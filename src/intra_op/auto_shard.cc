@@ -1,33 +1,22 @@
-// src/intra_op/auto_shard.cc — from a graph to its cheapest sharding plan
+// src/intra_op/auto_shard.cc — from a graph to its cheapest sharding plan on any of several meshes
 #include "alpa/intra_op/auto_shard.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <exception>
 #include <limits>
-#include <optional>
 
-#include "alpa/base/error.h"
-#include "alpa/ilp/solve.h"
-#include "assemble_plan.h"
-#include "memory_error.h"
-#include "peak_memory.h"
+#include "mesh_search.h"
 
 namespace alpa {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-/// Under a budget a plan this close to the proven bound is good enough: the last percent can take minutes.
-constexpr double kBudgetGap = 0.01;
-constexpr int kBudgetAttempts = 6;
-/// Of the time limit, for each attempt under a budget.
-constexpr double kBudgetTime = 0.02;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+/// Work after which a program is no longer an easy one (ilp::Options::work_limit).
+constexpr std::int64_t kEasyWork = 500'000'000;
+/// Work of the first attempt to keep a budget; each round of attempts gets four times that of the last.
+constexpr std::int64_t kFirstWork = 2'000'000'000;
+constexpr std::int64_t kMoreWork = 4;
+/// Of the time that is left: for every restriction, and for a first look at the whole of all meshes.
+constexpr double kRestrictionShare = 0.1, kLookShare = 0.25;
 
 AutoShardOptions batch_only(std::string method) {
   AutoShardOptions options;
@@ -36,128 +25,31 @@ AutoShardOptions batch_only(std::string method) {
   return options;
 }
 
-PlannerStatistics statistics_of(const ilp::Solution& solution) {
-  PlannerStatistics statistics;
-  statistics.solve_seconds = solution.seconds;
-  statistics.nodes = solution.statistics.nodes;
-  statistics.strategies = static_cast<int>(solution.statistics.strategies);
-  statistics.variables = static_cast<int>(solution.statistics.variables);
-  statistics.constraints = static_cast<int>(solution.statistics.constraints);
-  return statistics;
-}
-
-/// The plan's own price must be the solver's, up to the rounding of every cost to whole units. Where time
-/// ran out, the solver may have paid for a copy that nothing reads; the plan then costs less.
-void check_objective(const PlanCost& cost, const ilp::Solution& solution, const Instance& instance) {
-  const double solved = static_cast<double>(solution.cost) / instance.units_per_second;
-  const double terms = static_cast<double>(instance.problem.nodes.size() + instance.problem.edges.size());
-  const double tolerance = terms / instance.units_per_second + 1e-9 * std::abs(solved);
-  const double difference = solved - cost.objective_seconds;
-  invariant(difference >= -tolerance && (difference <= tolerance || !solution.optimal),
-            "the plan costs {} s but the solver's objective is {} s (tolerance {} s)",
-            cost.objective_seconds, solved, tolerance);
-}
-
-struct Planning {
-  const Graph& graph;
-  const DeviceMesh& mesh;
-  const CostModel& model;
-  const AutoShardOptions& options;
-  const SearchSpace& space;
-  Clock::time_point start;
-
-  double seconds_left() const { return std::max(0.1, options.time_limit_seconds - seconds_since(start)); }
-};
-
-/// The best plan under a limit, if there is one. Throws ilp::Infeasible.
-ShardingPlan solve(const Planning& p, const std::optional<MemoryLimit>& memory) {
-  const Instance instance = build_instance(p.graph, p.space, p.mesh, memory);
-  ilp::Options solver;
-  solver.time_limit_seconds =
-      memory ? std::min(p.options.time_limit_seconds * kBudgetTime, p.seconds_left()) : p.seconds_left();
-  solver.relative_gap = memory ? kBudgetGap : 0;
-  solver.elimination_cells = 1 << 24;  // training graphs are narrow: what fits is solved without branching
-  solver.reductions.merge = false;     // merging would undo what nodes for specs are there for
-  const ilp::Solution solution = ilp::solve(instance.problem, solver);
-  ShardingPlan plan = assemble_plan(p.graph, p.space, instance, solution.choice, p.mesh, p.model.reshard);
-  plan.method = p.options.method;
-  plan.cost = evaluate(plan, p.graph, p.model);
-  check_objective(plan.cost, solution, instance);
-  plan.cost.lower_bound_seconds = plan.cost.objective_seconds;
-  if (!solution.optimal) {
-    const double bound = static_cast<double>(solution.lower_bound) / instance.units_per_second;
-    plan.cost.lower_bound_seconds = std::min(plan.cost.objective_seconds, bound);
-  }
-  plan.statistics = statistics_of(solution);
-  return plan;
-}
-
-/// Tries the small model of memory, which leaves out copies that only one node reads, under a limit lowered
-/// by what the last plan exceeded the budget by; then the full model.
-ShardingPlan solve_within(const Planning& p, std::int64_t budget) {
-  std::int64_t limit = budget;
-  std::optional<double> bound;
-  for (int attempt = 0; attempt < kBudgetAttempts && limit > 0; ++attempt) {
-    try {
-      ShardingPlan plan = solve(p, MemoryLimit{limit, false});
-      if (!bound) bound = plan.cost.lower_bound_seconds;
-      const std::int64_t peak = peak_memory(plan, p.graph).bytes;
-      plan.cost.lower_bound_seconds = std::min(*bound, plan.cost.objective_seconds);
-      if (peak <= budget) return plan;
-      limit -= peak - budget;
-    } catch (const ilp::Infeasible&) {
-      if (attempt == 0) throw;
-      break;
-    }
-  }
-  return solve(p, MemoryLimit{budget, true});
-}
-
-OverBudget over_budget(const Planning& p, const ilp::Infeasible& infeasible) {
-  OverBudget error(memory_error(infeasible, p.graph, p.space, p.mesh, p.options));
-  error.missing_bytes = infeasible.missing_usage;
-  return error;
-}
-
-/// Nothing if even without a budget no plan is cheaper than `worth` seconds.
-std::optional<ShardingPlan> solve(const Planning& p, double worth) {
-  const std::optional<std::int64_t>& budget = p.options.memory_budget_bytes;
-  try {
-    ShardingPlan plan = solve(p, std::nullopt);
-    if (plan.cost.objective_seconds >= worth) return std::nullopt;
-    return budget && peak_memory(plan, p.graph).bytes > *budget ? solve_within(p, *budget) : plan;
-  } catch (const ilp::Infeasible& infeasible) {
-    if (budget && infeasible.missing_usage > 0) throw over_budget(p, infeasible);
-    fail(
-        "method {}: no plan on a {} mesh keeps to the options; allow all_gather and all_to_all, or forbid "
-        "less",
-        p.options.method, shape_text(p.mesh));
-  } catch (const ilp::TimedOut&) {
-    if (!budget) throw;
-    throw OverBudget(
-        fmt::format("method {}: no plan on a {} mesh was found that fits into {} bytes per device; allow "
-                    "more seconds or "
-                    "more bytes",
-                    p.options.method, shape_text(p.mesh), *budget));
-  }
-}
-
-std::optional<ShardingPlan> plan_for(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
-                                     const AutoShardOptions& options, double worth) {
-  const auto start = Clock::now();
-  CostModel priced = model;
-  priced.reshard.collectives.allow_all_gather &= options.allow_all_gather;
-  priced.reshard.collectives.allow_all_to_all &= options.allow_all_to_all;
-  const SearchSpace space = search_space(graph, mesh, priced, options);
-  std::optional<ShardingPlan> plan = solve(Planning{graph, mesh, priced, options, space, start}, worth);
-  if (plan) plan->statistics.total_seconds = seconds_since(start);
-  return plan;
-}
-
 /// How far an error is from a plan.
 std::int64_t missing_bytes(const Error& error) {
   const auto* over = dynamic_cast<const OverBudget*>(&error);
   return over && over->missing_bytes > 0 ? over->missing_bytes : std::numeric_limits<std::int64_t>::max();
+}
+
+/// Of several errors the one that lacks least.
+class LeastError {
+ public:
+  void add(const Error& error) {
+    if (first_ && missing_bytes(error) >= missing_) return;
+    first_ = std::current_exception();
+    missing_ = missing_bytes(error);
+  }
+  void rethrow_if_any() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::exception_ptr first_;
+  std::int64_t missing_ = 0;
+};
+
+double seconds_of(const ShardingPlan* plan) {
+  return plan ? plan->cost.objective_seconds : std::numeric_limits<double>::infinity();
 }
 
 }  // namespace
@@ -180,30 +72,158 @@ AutoShardOptions zero3_options() {
   return options;
 }
 
+struct AutoSharding::Impl {
+  using Budget = std::optional<std::int64_t>;
+
+  const Graph& graph;
+  std::vector<DeviceMesh> meshes;
+  CostModel model;
+  AutoShardOptions options;
+  PlanningTime time;
+  std::vector<std::unique_ptr<MeshSearch>> searches;  ///< of the meshes on which the options can be followed
+  LeastError failure;                                 ///< of the others
+  bool searched = false, every_mesh = true;
+  std::int64_t work = kFirstWork;
+
+  ShardingPlan plan(Budget budget) {
+    if (!searched) search();
+    searched = true;
+    if (searches.empty()) failure.rethrow_if_any();
+    if (best({}) == nullptr) fail_in_time({});
+    if (budget && best(budget) != best({})) search_within(*budget);
+    return finished(budget);
+  }
+
+  const ShardingPlan* best(Budget budget) {
+    const ShardingPlan* cheapest = nullptr;
+    for (const auto& search : searches) {
+      const ShardingPlan* plan = search->best(budget);
+      if (plan && seconds_of(plan) < seconds_of(cheapest)) cheapest = plan;
+    }
+    return cheapest;
+  }
+
+  /// The best plan with what is proven of all meshes.
+  ShardingPlan finished(Budget budget) {
+    ShardingPlan plan = *best(budget);
+    double bound = every_mesh ? plan.cost.objective_seconds : 0;
+    for (const auto& search : searches)
+      bound = std::min(bound, budget ? search->bound_within() : search->bound());
+    plan.cost.lower_bound_seconds = bound;
+    plan.statistics.total_seconds = time.elapsed();
+    return plan;
+  }
+
+  void search() {
+    for (const DeviceMesh& mesh : meshes) look_at(mesh);
+    const double each = kRestrictionShare * time.left() / static_cast<double>(meshes.size());
+    for (const auto& search : searches)
+      if (!is_settled(*search)) search->search_restrictions({each});
+    const double look = kLookShare * time.left() / static_cast<double>(meshes.size());
+    if (searches.size() > 1 || exceeds_budget())
+      for (MeshSearch* search : most_promising_first()) try_search(*search, {look});
+    if (exceeds_budget()) return;  // the rest of the time is for plans that do not
+    const std::vector<MeshSearch*> order = most_promising_first();
+    for (MeshSearch* search : order)
+      try_search(*search, {search == order.back() ? time.left() : time.left() / 2});
+  }
+
+  bool exceeds_budget() {
+    return options.memory_budget_bytes && best({}) != best(options.memory_budget_bytes);
+  }
+
+  /// The easy programs end here.
+  void look_at(const DeviceMesh& mesh) {
+    if (time.is_over() && best({}) != nullptr) {
+      every_mesh = false;
+      return;
+    }
+    try {
+      auto search = std::make_unique<MeshSearch>(graph, mesh, model, options, time);
+      search->search({time.left(), kEasyWork});
+      searches.push_back(std::move(search));
+    } catch (const Error& error) {  // what one mesh cannot keep, another may
+      failure.add(error);
+    }
+  }
+
+  /// True if the search cannot find a plan cheaper than the best known.
+  bool is_settled(const MeshSearch& search) { return search.bound() >= seconds_of(best({})); }
+
+  void try_search(MeshSearch& search, const Effort& effort) {
+    if (is_settled(search) || (time.is_over() && best({}) != nullptr)) return;
+    search.search(effort);
+  }
+
+  std::vector<MeshSearch*> most_promising_first() const {
+    std::vector<MeshSearch*> order;
+    for (const auto& search : searches) order.push_back(search.get());
+    std::stable_sort(order.begin(), order.end(), [](MeshSearch* a, MeshSearch* b) {
+      return seconds_of(a->best()) < seconds_of(b->best());
+    });
+    return order;
+  }
+
+  void search_within(std::int64_t budget) {
+    LeastError over;
+    std::vector<MeshSearch*> open = most_promising_first();
+    for (bool first = true; first || (best(budget) == nullptr && !open.empty()); first = false) {
+      if (!first && time.is_over()) fail_in_time(budget);
+      if (!first) work *= kMoreWork;
+      std::vector<MeshSearch*> undecided;
+      for (MeshSearch* search : open) {
+        if (search->bound() >= seconds_of(best(budget))) continue;
+        try {
+          search->search_within(budget, {time.left(), work});
+          undecided.push_back(search);
+        } catch (const OverBudget& error) {
+          over.add(error);
+        }
+      }
+      open = std::move(undecided);
+    }
+    if (best(budget) == nullptr) over.rethrow_if_any();
+  }
+
+  [[noreturn]] void fail_in_time(Budget budget) const {
+    std::string text = fmt::format(
+        "method {}: no plan on {} was found", options.method,
+        meshes.size() == 1 ? "a " + shape_text(meshes[0]) + " mesh" : std::string("any mesh"));
+    if (budget) text += fmt::format(" that fits into {} bytes per device", *budget);
+    if (time.is_stopped())
+      text += fmt::format(" before planning was stopped after {:.3g} seconds", time.elapsed());
+    else if (time.is_over())
+      text += fmt::format(" in {:.3g} seconds; allow more seconds", time.elapsed());
+    else
+      text += fmt::format(" (the search ended after {:.3g} of {:.3g} seconds); use a method with fewer choices",
+                          time.elapsed(), time.limit());
+    if (budget) text += " or more bytes";
+    throw OverBudget(text);
+  }
+};
+
+AutoSharding::AutoSharding(const Graph& graph, const std::vector<DeviceMesh>& meshes,
+                           const CostModel& model, const AutoShardOptions& options)
+    : impl_(new Impl{graph, meshes, model, options, {options.time_limit_seconds, options.stop}, {}, {}}) {
+  require(!meshes.empty(), "auto_shard: no mesh to plan for");
+}
+
+AutoSharding::~AutoSharding() = default;
+
+ShardingPlan AutoSharding::plan(std::optional<std::int64_t> memory_budget_bytes) {
+  return impl_->plan(memory_budget_bytes);
+}
+
+bool AutoSharding::is_over() const { return impl_->time.is_over(); }
+
 ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
                         const AutoShardOptions& options) {
-  return *plan_for(graph, mesh, model, options, std::numeric_limits<double>::infinity());
+  return auto_shard(graph, std::vector<DeviceMesh>{mesh}, model, options);
 }
 
 ShardingPlan auto_shard(const Graph& graph, const std::vector<DeviceMesh>& meshes, const CostModel& model,
                         const AutoShardOptions& options) {
-  require(!meshes.empty(), "auto_shard: no mesh to plan for");
-  std::optional<ShardingPlan> best;
-  std::exception_ptr failure;
-  std::int64_t least_missing = 0;
-  for (const DeviceMesh& mesh : meshes) {
-    try {
-      const double worth = best ? best->cost.objective_seconds : std::numeric_limits<double>::infinity();
-      std::optional<ShardingPlan> plan = plan_for(graph, mesh, model, options, worth);
-      if (plan && plan->cost.objective_seconds < worth) best = std::move(plan);
-    } catch (const Error& error) {  // what one mesh cannot keep, another may
-      if (failure && missing_bytes(error) >= least_missing) continue;
-      failure = std::current_exception();
-      least_missing = missing_bytes(error);
-    }
-  }
-  if (!best) std::rethrow_exception(failure);
-  return *best;
+  return AutoSharding(graph, meshes, model, options).plan(options.memory_budget_bytes);
 }
 
 }  // namespace alpa

@@ -156,6 +156,11 @@ class InstanceBuilder {
     }
     const int node = add_free_node(distinct.size());
     add_edge(hub.node, node, table);
+    instance_.followers.push_back({node, hub.node, {}});
+    for (int spec : hub.specs) {
+      const auto state = std::lower_bound(distinct.begin(), distinct.end(), spec);
+      instance_.followers.back().states.push_back(static_cast<int>(state - distinct.begin()));
+    }
     return end(node, distinct, hub.use);
   }
 

@@ -51,10 +51,17 @@ struct Copy {
   std::vector<CopyState> states;
 };
 
+/// A node for a spec, which follows from the strategy of another node.
+struct Follower {
+  int node = -1, of = -1;
+  std::vector<int> states;  ///< per strategy of `of`
+};
+
 struct Instance {
   ilp::Problem problem;
   double units_per_second = 1e9;  ///< of costs: nanoseconds, coarser only where their sum would overflow
   std::vector<Copy> copies;
+  std::vector<Follower> followers;
 };
 
 /// What may be live at once.

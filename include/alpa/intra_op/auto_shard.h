@@ -1,7 +1,9 @@
 #pragma once
 /// Auto-sharding: one integer linear program over all nodes of the graph (DESIGN section 5; after Alpa
 /// section 4).
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +35,7 @@ struct AutoShardOptions {
   std::optional<std::int64_t>
       memory_budget_bytes;  ///< per device, for all that is live at any point of the program
   double time_limit_seconds = 60;
+  const std::atomic<bool>* stop = nullptr;  ///< becomes true: planning ends as at the time limit
 };
 
 AutoShardOptions data_parallel_options();
@@ -47,15 +50,45 @@ class OverBudget : public Error {
   std::int64_t missing_bytes = 0;  ///< at least; 0: nothing is proven
 };
 
-/// The best plan on this mesh whose bytes, counted as live at each point of the graph, keep the memory
-/// budget (padding, scratch and gaps between buffers come on top). Without a budget it is proven the best,
-/// unless time runs out. With one, a plan close to the proven bound is good enough, and every attempt to
-/// find it gets a fiftieth of the time. Throws OverBudget, or Error if no plan keeps to the other options.
+/// A search for plans on several logical meshes of the same devices. It goes on over several calls, which
+/// share what they learn: a plan found under one budget starts the search under the next. The time limit
+/// holds from the constructor on, for all calls together. Not shared between threads.
+///
+/// A program of which little work proves the best plan is done with that. For any other, what data
+/// parallelism, ZeRO and the batch on one axis make of it is solved first (a fraction of the work), and the
+/// search starts from the best of these: no plan is above them. Meshes that cannot win are given up.
+class AutoSharding {
+ public:
+  /// `graph` must outlive this. The options' memory budget tells how the time is shared: if the best plan
+  /// exceeds it, most of the time is left to calls with a budget. Throws Error if no mesh is given.
+  AutoSharding(const Graph& graph, const std::vector<DeviceMesh>& meshes, const CostModel& model,
+               const AutoShardOptions& options);
+  ~AutoSharding();
+  AutoSharding(const AutoSharding&) = delete;
+  AutoSharding& operator=(const AutoSharding&) = delete;
+
+  /// The best plan, with a bound for the plans on all the meshes; ties go to the first mesh. With a budget:
+  /// of those whose bytes, counted as live at each point of the graph, keep it (padding, scratch and gaps
+  /// between buffers come on top). Without one it is proven the best, unless time runs out; with one, a plan
+  /// close to the proven bound is good enough. Attempts to keep a budget are limited by work, so that their
+  /// outcome does not depend on the machine, and get more of it as long as none succeeds and there is time.
+  /// Throws OverBudget, or Error if no plan keeps to the other options; of several meshes' errors that which
+  /// lacks least.
+  ShardingPlan plan(std::optional<std::int64_t> memory_budget_bytes = {});
+
+  /// True if the time limit has passed, or the search was stopped.
+  bool is_over() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The best plan on this mesh within the options' budget: one call of AutoSharding::plan.
 ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
                         const AutoShardOptions& options);
 
-/// The best over several logical meshes (same devices); ties go to the first. Throws as for one mesh; of
-/// several errors the one that lacks least.
+/// The same over several logical meshes of the same devices.
 ShardingPlan auto_shard(const Graph& graph, const std::vector<DeviceMesh>& meshes, const CostModel& model,
                         const AutoShardOptions& options);
 

@@ -1,0 +1,138 @@
+// src/intra_op/known_choice.cc — a plan as a choice of the solver
+#include "known_choice.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+namespace alpa {
+namespace {
+
+/// Number of the spec, -1 if it does not occur in the search.
+int find_number(const TypeLayouts& layouts, const ShardingSpec& spec) {
+  const auto found = layouts.numbers.find(spec);
+  return found == layouts.numbers.end() ? -1 : found->second;
+}
+
+class KnownChoice {
+ public:
+  KnownChoice(const ShardingPlan& plan, const Graph& graph, const SearchSpace& space,
+              const Instance& instance)
+      : plan_(plan), graph_(graph), space_(space), instance_(instance) {}
+
+  std::optional<std::vector<int>> run() && {
+    choice_.assign(instance_.problem.nodes.size(), 0);
+    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
+      choice_[n] = index_of(n);
+      if (choice_[n] < 0) return std::nullopt;
+    }
+    for (const Follower& f : instance_.followers) choice_[f.node] = f.states[choice_[f.of]];
+    find_makings();
+    for (const Copy& copy : instance_.copies) {
+      choice_[copy.node] = state_of(copy);
+      if (choice_[copy.node] < 0) return std::nullopt;
+    }
+    return std::move(choice_);
+  }
+
+ private:
+  /// The node's strategy in the search space, or the one that stands for all with the same specs.
+  int index_of(int n) {
+    const Strategy& strategy = plan_.strategies[n];
+    auto& known = known_[space_.of_node[n]];
+    const auto place =
+        std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == strategy; });
+    if (place != known.end()) return place->second;
+    known.emplace_back(strategy, find_strategy(space_.of(n), strategy));
+    return known.back().second;
+  }
+
+  int find_strategy(const Choices& choices, const Strategy& strategy) const {
+    const auto same = std::find(choices.strategies.begin(), choices.strategies.end(), strategy);
+    if (same != choices.strategies.end()) return static_cast<int>(same - choices.strategies.begin());
+    const Rule& rule = space_.classes.classes[choices.node_class].rule;
+    const auto equal_specs = [&](int s) {
+      for (std::size_t j = 0; j < choices.wanted.size(); ++j) {
+        const ShardingSpec spec = operand_spec(rule, strategy, plan_.mesh, static_cast<int>(j));
+        if (find_number(space_.layouts.of(choices.operand_types[j]), spec) != choices.wanted[j][s])
+          return false;
+      }
+      for (std::size_t i = 0; i < choices.produced.size(); ++i) {
+        const ShardingSpec spec = result_spec(rule, strategy, plan_.mesh, static_cast<int>(i));
+        if (find_number(space_.layouts.of(choices.result_types[i]), spec) != choices.produced[i][s])
+          return false;
+      }
+      return true;
+    };
+    for (int s = 0; s < static_cast<int>(choices.strategies.size()); ++s) {
+      if (equal_specs(s)) return s;
+    }
+    return -1;
+  }
+
+  const TypeLayouts& layouts_of(int value) const {
+    const ValueInfo& info = graph_.values[value];
+    return space_.layouts.of(space_.of(info.producer).result_types[info.index]);
+  }
+
+  /// What is wanted of every value in which phase and spec, and the makings that the plan serves it with.
+  void find_makings() {
+    for (const PlannedReshard& r : plan_.reshards) {
+      const Region first = region_of_use(graph_, r.uses.front());
+      const int phase = graph_.num_micro_batches > 1 && first == Region::apply ? 1 : 0;
+      Making making{first, first};
+      for (int use : r.uses) {
+        making.first = std::min(making.first, region_of_use(graph_, use));
+        making.last = std::max(making.last, region_of_use(graph_, use));
+      }
+      makings_[{r.value, phase, find_number(layouts_of(r.value), r.path.steps.back().to)}].push_back(making);
+    }
+    const auto readers = readers_of_values(graph_, space_);
+    for (int v = 0; v < static_cast<int>(readers.size()); ++v) {
+      for (const Reader& reader : readers[v])
+        wanted_[{v, reader.use.phase, (*reader.wanted)[choice_[reader.node]]}] = true;
+    }
+  }
+
+  /// State of the copy: absent where nobody wants it, -1 if it cannot be as the plan has it.
+  int state_of(const Copy& copy) const {
+    const std::array<int, 3> key = {copy.value, copy.phase, copy.spec};
+    if (!wanted_.count(key)) return 0;
+    const auto index = [&](auto matches) {
+      const auto place = std::find_if(copy.states.begin(), copy.states.end(), matches);
+      return place == copy.states.end() ? -1 : static_cast<int>(place - copy.states.begin());
+    };
+    const bool with_memory = copy.states.size() > 2;
+    if (!with_memory) return 1;
+    if (find_number(layouts_of(copy.value), plan_.specs[copy.value]) == copy.spec)
+      return index([](const CopyState& state) { return state.own; });
+    const auto found = makings_.find(key);
+    if (found == makings_.end()) return -1;
+    std::vector<Making> makings = found->second;
+    const auto earlier = [](const Making& a, const Making& b) { return a.first < b.first; };
+    std::sort(makings.begin(), makings.end(), earlier);
+    return index([&](const CopyState& state) {
+      return std::equal(
+          makings.begin(), makings.end(), state.makings.begin(), state.makings.end(),
+          [](const Making& a, const Making& b) { return a.first == b.first && a.last == b.last; });
+    });
+  }
+
+  const ShardingPlan& plan_;
+  const Graph& graph_;
+  const SearchSpace& space_;
+  const Instance& instance_;
+  std::vector<int> choice_;
+  std::map<int, std::vector<std::pair<Strategy, int>>> known_;  ///< by choices of the search space
+  std::map<std::array<int, 3>, std::vector<Making>> makings_;   ///< by value, phase and spec
+  std::map<std::array<int, 3>, bool> wanted_;
+};
+
+}  // namespace
+
+std::optional<std::vector<int>> choice_of(const ShardingPlan& plan, const Graph& graph,
+                                          const SearchSpace& space, const Instance& instance) {
+  return KnownChoice(plan, graph, space, instance).run();
+}
+
+}  // namespace alpa

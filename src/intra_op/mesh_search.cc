@@ -1,0 +1,238 @@
+// src/intra_op/mesh_search.cc — one mesh: the program of the whole search space, and of parts of it
+#include "mesh_search.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "alpa/base/error.h"
+#include "assemble_plan.h"
+#include "known_choice.h"
+#include "memory_error.h"
+#include "peak_memory.h"
+
+namespace alpa {
+namespace {
+
+/// Under a budget a plan this close to the proven bound is good enough: the last percent can take minutes.
+constexpr double kBudgetGap = 0.01;
+constexpr int kBudgetAttempts = 6;
+/// A search gets at least this long, so that there is a plan whatever the limit.
+constexpr double kLeastSeconds = 0.1;
+
+CostModel allowed(CostModel model, const AutoShardOptions& options) {
+  model.reshard.collectives.allow_all_gather &= options.allow_all_gather;
+  model.reshard.collectives.allow_all_to_all &= options.allow_all_to_all;
+  return model;
+}
+
+/// The plan's own price must be the solver's, up to the rounding of every cost to whole units. Where time
+/// ran out, the solver may have paid for a copy that nothing reads; the plan then costs less.
+void check_objective(const PlanCost& cost, const ilp::Solution& solution, const Instance& instance) {
+  const double solved = static_cast<double>(solution.cost) / instance.units_per_second;
+  const double terms = static_cast<double>(instance.problem.nodes.size() + instance.problem.edges.size());
+  const double tolerance = terms / instance.units_per_second + 1e-9 * std::abs(solved);
+  const double difference = solved - cost.objective_seconds;
+  invariant(difference >= -tolerance && (difference <= tolerance || !solution.optimal),
+            "the plan costs {} s but the solver's objective is {} s (tolerance {} s)",
+            cost.objective_seconds, solved, tolerance);
+}
+
+double bound_of(const ilp::Solution& solution, const PlanCost& cost, const Instance& instance) {
+  if (solution.optimal) return cost.objective_seconds;
+  return std::min(cost.objective_seconds,
+                  static_cast<double>(solution.lower_bound) / instance.units_per_second);
+}
+
+}  // namespace
+
+MeshSearch::MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
+                       const AutoShardOptions& options, const PlanningTime& time)
+    : graph_(graph),
+      mesh_(mesh),
+      model_(allowed(model, options)),
+      options_(options),
+      time_(time),
+      space_(search_space(graph, mesh_, model_, options)) {}
+
+void MeshSearch::search(const Effort& effort) {
+  try {
+    if (auto plan = solve(space_, whole_instance(), {}, effort)) {
+      bound_ = std::max(bound_, plan->cost.lower_bound_seconds);
+      statistics_.nodes = plan->statistics.nodes;
+      statistics_.strategies = plan->statistics.strategies;
+      statistics_.variables = plan->statistics.variables;
+      statistics_.constraints = plan->statistics.constraints;
+      keep(*std::move(plan));
+    }
+  } catch (const ilp::Infeasible&) {
+    fail(
+        "method {}: no plan on a {} mesh keeps to the options; allow all_gather and all_to_all, or forbid "
+        "less",
+        options_.method, shape_text(mesh_));
+  }
+}
+
+void MeshSearch::search_restrictions(const Effort& each) {
+  for (AutoShardOptions& restriction : restrictions()) parts_.push_back({std::move(restriction), nullptr});
+  for (Part& part : parts_) {
+    const SearchSpace* space = space_of(part);
+    if (space == nullptr) continue;
+    try {
+      if (auto plan = solve(*space, build_instance(graph_, *space, mesh_), {}, each)) {
+        if (choice_of(*plan, graph_, space_, whole_instance())) keep(*std::move(plan));
+      }
+    } catch (const ilp::Infeasible&) {  // the whole may have plans all the same
+    }
+  }
+}
+
+/// Those that leave a part of the search space, each at most as large.
+std::vector<AutoShardOptions> MeshSearch::restrictions() const {
+  std::vector<AutoShardOptions> parts;
+  if (options_.split_batch_everywhere || mesh_.num_devices() == 1) return parts;
+  for (AutoShardOptions part : {data_parallel_options(), zero2_options(), zero3_options()}) {
+    part.split_contractions = options_.split_contractions;
+    parts.push_back(std::move(part));
+  }
+  for (int axis = 0; axis < mesh_.num_axes() && !options_.batch_mesh_axis; ++axis) {
+    if (mesh_.size(axis) == 1) continue;
+    parts.push_back(options_);
+    parts.back().batch_mesh_axis = axis;
+  }
+  return parts;
+}
+
+/// Null if the part cannot be followed: the batch is too small.
+const SearchSpace* MeshSearch::space_of(Part& part) {
+  if (part.space) return part.space.get();
+  try {
+    part.space = std::make_unique<SearchSpace>(search_space(graph_, mesh_, model_, part.options));
+  } catch (const Error&) {
+  }
+  return part.space.get();
+}
+
+void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
+  bound_within_ = 0;
+  for (Part& part : parts_) {
+    if (best(budget) != nullptr || !part.options.split_batch_everywhere) continue;
+    try {
+      if (const SearchSpace* space = space_of(part)) search_model(*space, budget, each);
+    } catch (const ilp::Infeasible&) {
+    }
+  }
+  try {
+    bound_within_ = search_model(space_, budget, each);
+  } catch (const ilp::Infeasible& infeasible) {
+    if (best(budget) == nullptr) throw over_budget(infeasible, budget);
+  }
+}
+
+/// Tries the small model of memory, which leaves out copies that only one node reads, under a limit lowered
+/// by what the last plan exceeded the budget by; then, if need be, the full model. Returns a bound.
+double MeshSearch::search_model(const SearchSpace& space, std::int64_t budget, const Effort& each) {
+  double bound = 0;
+  std::int64_t limit = budget;
+  ilp::Options solver;
+  solver.relative_gap = kBudgetGap;
+  const auto attempt = [&](const MemoryLimit& memory) {
+    auto plan = solve(space, build_instance(graph_, space, mesh_, memory), solver, each);
+    if (!plan) return false;
+    if (memory.bytes == budget) bound = std::max(bound, plan->cost.lower_bound_seconds);
+    const std::int64_t peak = peak_memory(*plan, graph_).bytes;
+    keep(*std::move(plan));
+    limit -= peak - budget;
+    return peak > budget;
+  };
+  for (int k = 0; k < kBudgetAttempts && limit > 0 && (k == 0 || !time_.is_over()); ++k) {
+    try {
+      if (!attempt({limit, false})) break;
+    } catch (const ilp::Infeasible&) {
+      if (k == 0) throw;
+      break;
+    }
+  }
+  if (best(budget) == nullptr) attempt({budget, true});
+  return bound;
+}
+
+/// The best plan of a program, starting from what is known. Nothing if none was found in time. Throws
+/// ilp::Infeasible.
+std::optional<ShardingPlan> MeshSearch::solve(const SearchSpace& space, const Instance& instance,
+                                              ilp::Options solver, const Effort& effort) {
+  solver.time_limit_seconds = std::max(kLeastSeconds, std::min(effort.seconds, time_.left()));
+  if (effort.work > 0)
+    solver.time_limit_seconds = std::min(solver.time_limit_seconds, static_cast<double>(effort.work) / 1e9);
+  solver.stop = time_.stop();
+  solver.elimination_cells = 1 << 24;  // training graphs are narrow: what fits is solved without branching
+  solver.reductions.merge = false;     // merging would undo what nodes for specs are there for
+  solver.start = start(space, instance);
+  try {
+    const ilp::Solution solution = ilp::solve(instance.problem, solver);
+    statistics_.solve_seconds += solution.seconds;
+    ShardingPlan plan =
+        assemble_plan(graph_, space, instance, solution.choice, mesh_, model_.reshard);
+    plan.method = options_.method;
+    plan.cost = evaluate(plan, graph_, model_);
+    check_objective(plan.cost, solution, instance);
+    plan.cost.lower_bound_seconds = bound_of(solution, plan.cost, instance);
+    plan.statistics.nodes = solution.statistics.nodes;
+    plan.statistics.strategies = static_cast<int>(solution.statistics.strategies);
+    plan.statistics.variables = static_cast<int>(solution.statistics.variables);
+    plan.statistics.constraints = static_cast<int>(solution.statistics.constraints);
+    return plan;
+  } catch (const ilp::TimedOut&) {
+    return std::nullopt;
+  }
+}
+
+/// The cheapest known plan that the program allows.
+std::vector<int> MeshSearch::start(const SearchSpace& space, const Instance& instance) const {
+  std::vector<int> cheapest;
+  std::int64_t least = ilp::kInfinite;
+  for (const Known& known : known_) {
+    std::optional<std::vector<int>> choice = choice_of(known.plan, graph_, space, instance);
+    if (!choice) continue;
+    const ilp::Evaluation evaluation = ilp::evaluate(instance.problem, *choice);
+    if (!evaluation.feasible || evaluation.cost >= least) continue;
+    least = evaluation.cost;
+    cheapest = *std::move(choice);
+  }
+  return cheapest;
+}
+
+const Instance& MeshSearch::whole_instance() {
+  if (!instance_) instance_ = std::make_unique<Instance>(build_instance(graph_, space_, mesh_));
+  return *instance_;
+}
+
+void MeshSearch::keep(ShardingPlan plan) { known_.push_back({std::move(plan)}); }
+
+std::int64_t MeshSearch::bytes_of(Known& known) const {
+  if (known.bytes < 0) known.bytes = peak_memory(known.plan, graph_).bytes;
+  return known.bytes;
+}
+
+const ShardingPlan* MeshSearch::best(std::optional<std::int64_t> budget) {
+  ShardingPlan* cheapest = nullptr;
+  for (Known& known : known_) {
+    if (budget && bytes_of(known) > *budget) continue;
+    if (cheapest == nullptr || known.plan.cost.objective_seconds < cheapest->cost.objective_seconds)
+      cheapest = &known.plan;
+  }
+  if (cheapest != nullptr) cheapest->statistics = statistics_;
+  return cheapest;
+}
+
+OverBudget MeshSearch::over_budget(const ilp::Infeasible& infeasible, std::int64_t budget) const {
+  if (infeasible.missing_usage <= 0)
+    return OverBudget(fmt::format("method {}: no plan on a {} mesh fits into {} bytes per device",
+                                  options_.method, shape_text(mesh_), budget));
+  AutoShardOptions options = options_;
+  options.memory_budget_bytes = budget;
+  OverBudget error(memory_error(infeasible, graph_, space_, mesh_, options));
+  error.missing_bytes = infeasible.missing_usage;
+  return error;
+}
+
+}  // namespace alpa

@@ -1,0 +1,101 @@
+#pragma once
+/// The search for plans on one mesh. It goes on over several calls, each of which keeps the plans that it
+/// finds and starts from the cheapest known. Not shared between threads.
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "alpa/ilp/solve.h"
+#include "alpa/intra_op/auto_shard.h"
+#include "instance.h"
+
+namespace alpa {
+
+/// When planning ends: at the time limit, or when it is told to stop.
+class PlanningTime {
+ public:
+  PlanningTime(double seconds, const std::atomic<bool>* stop) : limit_(seconds), stop_(stop) {}
+  double elapsed() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  bool is_stopped() const { return stop_ != nullptr && *stop_; }
+  double left() const { return is_stopped() ? 0 : std::max(0.0, limit_ - elapsed()); }
+  bool is_over() const { return left() <= 0; }
+  double limit() const { return limit_; }
+  const std::atomic<bool>* stop() const { return stop_; }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double limit_;
+  const std::atomic<bool>* stop_;
+};
+
+/// What one search may take: seconds, and cells of work if that is positive (ilp::Options::work_limit).
+struct Effort {
+  double seconds = 0;
+  std::int64_t work = 0;
+};
+
+class MeshSearch {
+ public:
+  /// What is passed must outlive the search. Throws Error if the options cannot be followed on this mesh.
+  MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
+             const AutoShardOptions& options, const PlanningTime& time);
+
+  /// Looks for a cheaper plan and a higher bound, without a budget. Throws Error if there is no plan.
+  void search(const Effort& effort);
+
+  /// Solves the restrictions of the options (data parallelism, ZeRO-2, ZeRO-3, the batch on one axis), which
+  /// takes a fraction of what the whole does. What they give is a plan of the whole, too.
+  void search_restrictions(const Effort& each);
+
+  /// Looks for plans whose counted bytes keep the budget: among ZeRO-2 and ZeRO-3 if none is known, then
+  /// among all. Throws OverBudget if it proves that there is none.
+  void search_within(std::int64_t budget, const Effort& each);
+
+  /// The cheapest plan known, or the cheapest whose counted bytes keep the budget; null: none.
+  const ShardingPlan* best(std::optional<std::int64_t> budget = {});
+
+  /// Proven: seconds that no plan on this mesh is below; and none within the budget of the last
+  /// `search_within`.
+  double bound() const { return bound_; }
+  double bound_within() const { return std::max(bound_, bound_within_); }
+
+  const DeviceMesh& mesh() const { return mesh_; }
+
+ private:
+  struct Known {
+    ShardingPlan plan;
+    std::int64_t bytes = -1;  ///< counted; -1: not yet
+  };
+  struct Part {
+    AutoShardOptions options;
+    std::unique_ptr<const SearchSpace> space;
+  };
+
+  std::vector<AutoShardOptions> restrictions() const;
+  std::optional<ShardingPlan> solve(const SearchSpace& space, const Instance& instance,
+                                    ilp::Options solver, const Effort& effort);
+  double search_model(const SearchSpace& space, std::int64_t budget, const Effort& each);
+  std::vector<int> start(const SearchSpace& space, const Instance& instance) const;
+  const Instance& whole_instance();
+  const SearchSpace* space_of(Part& part);
+  std::int64_t bytes_of(Known& known) const;
+  void keep(ShardingPlan plan);
+  OverBudget over_budget(const ilp::Infeasible& infeasible, std::int64_t budget) const;
+
+  const Graph& graph_;
+  const DeviceMesh mesh_;
+  CostModel model_;
+  AutoShardOptions options_;
+  const PlanningTime& time_;
+  SearchSpace space_;
+  std::unique_ptr<const Instance> instance_;  ///< of the whole without memory
+  std::vector<Part> parts_;
+  std::vector<Known> known_;
+  double bound_ = 0, bound_within_ = 0;
+  PlannerStatistics statistics_;  ///< of the searches in the whole
+};
+
+}  // namespace alpa
