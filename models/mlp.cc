@@ -1,5 +1,8 @@
 // alpa-mlp: trains a multi-layer perceptron on CPU or CUDA devices and reports what the plan promised and what was
 // measured.
+#include <alpa/base/file.h>
+#include <alpa/base/program.h>
+
 #include <string_view>
 
 #include "models/common/report.h"

@@ -1,7 +1,6 @@
 #include "alpa/executable.h"
 
-#include <fstream>
-
+#include "alpa/base/file.h"
 #include "alpa/cost/cost_model.h"
 #include "alpa/runtime/device_state.h"
 
@@ -154,9 +153,7 @@ ShardingSpec Executable::sharding_of(const std::string& name) const {
 }
 
 void Executable::save_plan(const std::string& path) const {
-  std::ofstream file(path);
-  file << to_json(plan(), graph()) << std::flush;
-  require(file.good(), "plan file {}: cannot be written", path);
+  write_file(path, to_json(plan(), graph()));
 }
 
 }  // namespace alpa

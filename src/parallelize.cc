@@ -8,10 +8,9 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 
+#include "alpa/base/file.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/cost/cost_model.h"
 #include "alpa/intra_op/auto_shard.h"
@@ -23,6 +22,8 @@ namespace {
 
 using Options = ParallelMethod<MethodKind::shard>;
 using Clock = std::chrono::steady_clock;
+
+constexpr FileKind kPlanFile{"plan file", 1 << 28};
 
 /// Solutions of the integer program that are tried under a tightened budget before giving up.
 constexpr int kBudgetAttempts = 6;
@@ -78,9 +79,7 @@ class Passes {
   void write(const char* name, Text&& text) const {
     if (directory_.empty()) return;
     const std::string path = fmt::format("{}/{:02}_{}", directory_, number_of(name), name);
-    std::ofstream file(path);
-    file << text();
-    require(file.good(), "{}: cannot be written", path);
+    write_file(path, text());
   }
 
  private:
@@ -254,14 +253,8 @@ Planned plan_within_budget(const Graph& graph, const Settings& settings, const C
   fail_budget(budget, best.memory_bytes, search.is_over());
 }
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path);
-  require(file.good(), "plan file {}: cannot be read", path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 ShardingPlan read_plan(const Graph& graph, const Cluster& cluster, const std::string& path) {
-  ShardingPlan plan = plan_from_json(read_file(path), graph, path);
+  ShardingPlan plan = plan_from_json(read_file(path, kPlanFile), graph, path);
   const int devices = plan.mesh.num_devices();
   const bool serial = plan.method == "serial" && devices == 1;
   require(devices == cluster.num_devices() || serial,

@@ -2,10 +2,9 @@
 #include <fmt/core.h>
 
 #include <cstdio>
-#include <exception>
 #include <string_view>
 
-#include "alpa/base/error.h"
+#include "alpa/base/program.h"
 #include "alpa/version.h"
 #include "tools/commands.h"
 
@@ -53,14 +52,4 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const alpa::Error& error) {
-    fmt::print(stderr, "alpa: {}\n", error.what());
-    return 1;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "alpa: internal error: {}\n", error.what());
-    return 3;
-  }
-}
+int main(int argc, char** argv) { return alpa::run_program("alpa", run, argc, argv); }

@@ -1,5 +1,6 @@
 // alpa solve FILE SECONDS: the solver on a problem of the contest's format.
-#include <cstdio>
+#include <fmt/core.h>
+
 #include <cstdlib>
 #include <string>
 
@@ -18,16 +19,10 @@ double parse_seconds(const char* text) {
 
 }  // namespace
 
-/// `argv[0]` is the command's name. Prints the result and returns 0, or a message on stderr and 2.
+/// `argv[0]` is the command's name. Prints the result.
 int solve_command(int argc, char** argv) {
-  try {
-    alpa::require(
-        argc == 3,
-        "usage: alpa solve FILE SECONDS\nFILE is a problem in the contest's JSON, or the same gzip'd.");
-    std::fputs(alpa::ilp::solve_contest(argv[1], parse_seconds(argv[2])).c_str(), stdout);
-    return 0;
-  } catch (const alpa::Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 2;
-  }
+  alpa::require(argc == 3,
+                "usage: alpa solve FILE SECONDS\nFILE is a problem in the contest's JSON, or the same gzip'd.");
+  fmt::print("{}", alpa::ilp::solve_contest(argv[1], parse_seconds(argv[2])));
+  return 0;
 }

@@ -1,5 +1,7 @@
 #include "models/common/flags.h"
 
+#include <alpa/base/program.h>
+
 #include <CLI/CLI.hpp>
 
 namespace models {
@@ -70,7 +72,8 @@ void parse_flags(int argc, char** argv, const std::string& purpose, const std::v
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
-    std::exit(app.exit(help));
+    fmt::print("{}", app.help());
+    std::exit(checked_status("help", 0));
   } catch (const CLI::ParseError& error) {
     fail("{}; --help lists the flags", error.what());
   }
@@ -118,18 +121,6 @@ Backend choose_backend(const std::string& backend,
     return {"cpu", fmt::format("cpu ({})", cuda.reason)};
   }
   return {"cuda", fmt::format("cuda ({}; {})", cuda_text(cuda), cuda.path)};
-}
-
-int run_program(const char* name, int (*body)(int argc, char** argv), int argc, char** argv) {
-  try {
-    return body(argc, argv);
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}: {}\n", name, error.what());
-    return 2;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: internal error, please report it: {}\n", name, error.what());
-    return 3;
-  }
 }
 
 }  // namespace models

@@ -54,7 +54,4 @@ struct Backend {
 Backend choose_backend(const std::string& backend,
                        const std::function<const alpa::CudaSupport&()>& cuda_support = alpa::cuda_support);
 
-/// Runs `body`; a mistake of the user becomes one line on stderr and exit status 2, a bug of ours status 3.
-int run_program(const char* name, int (*body)(int argc, char** argv), int argc, char** argv);
-
 }  // namespace models

@@ -1,7 +1,6 @@
 #include "models/common/report.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "models/common/text.h"
@@ -92,7 +91,7 @@ std::string report_json(const Planned& planned, const RunResult* run) {
   json["max_abs_parameter_difference"] = run ? or_null(run->max_abs_parameter_difference) : Json(nullptr);
   json["test_accuracy"] = run ? or_null(run->test_accuracy) : Json(nullptr);
   json["parameters"] = parameters_json(planned);
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string summary_text(const Planned& planned, const RunResult* run) {
@@ -131,12 +130,6 @@ std::string sharding_text(const Planned& planned) {
                                            describe(spec, type.rank(), planned.plan.mesh));
                      });
   return text;
-}
-
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text << std::flush;
-  require(file.good(), "{}: cannot be written", path);
 }
 
 }  // namespace models

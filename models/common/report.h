@@ -20,7 +20,4 @@ std::string sharding_text(const alpa::Planned& planned);
 /// Median of the values. `values` must not be empty.
 double median(std::vector<double> values);
 
-/// Writes `text` to `path`. Throws Error if that fails.
-void write_file(const std::string& path, const std::string& text);
-
 }  // namespace models

@@ -5,6 +5,7 @@
 
 #include "alpa/base/attributes.h"
 #include "alpa/base/error.h"
+#include "alpa/base/text.h"
 
 namespace alpa {
 namespace {
@@ -57,7 +58,7 @@ class Reader {
     do {
       const std::size_t start = skip_blanks();
       std::string name(word("a name"));
-      if (result.contains(name)) complain(start, fmt::format("the second attribute '{}'", name));
+      if (result.contains(name)) complain(start, fmt::format("the second attribute '{}'", excerpt(name)));
       expect('=');
       result.set(std::move(name), value());
     } while (accept(','));
@@ -68,7 +69,7 @@ class Reader {
 
  private:
   [[noreturn]] void complain(std::size_t position, std::string_view what) const {
-    fail("attributes {}: {} at position {}", text_, what, position);
+    fail("attributes {}: {} at position {}", excerpt(text_), what, position);
   }
 
   std::size_t skip_blanks() {
@@ -117,7 +118,7 @@ class Reader {
     if (const auto read = number(text)) return std::visit([](auto v) { return Attribute(v); }, *read);
     for (DType dtype : kDTypes)
       if (name_of(dtype) == text) return dtype;
-    complain(start, fmt::format("'{}' is neither a number (of 64 bits) nor an element type", text));
+    complain(start, fmt::format("'{}' is neither a number (of 64 bits) nor an element type", excerpt(text)));
   }
 
   std::string quoted(std::size_t start) {
@@ -144,7 +145,7 @@ class Reader {
       const std::size_t start = skip_blanks();
       const std::string_view text = word("a number");
       const auto read = number(text);
-      if (!read) complain(start, fmt::format("'{}' is not a number (of 64 bits)", text));
+      if (!read) complain(start, fmt::format("'{}' is not a number (of 64 bits)", excerpt(text)));
       if (const auto* integer = std::get_if<std::int64_t>(&*read)) integers.push_back(*integer);
       reals.push_back(std::visit([](auto v) { return static_cast<double>(v); }, *read));
     } while (accept(','));

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "alpa/base/error.h"
+#include "alpa/base/text.h"
 
 namespace alpa {
 
@@ -24,7 +25,7 @@ DType parse_dtype(std::string_view name) {
     if (name_of(dtype) == name) return dtype;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", name_of(dtype));
   }
-  fail("'{}' is not an element type; the types are {}", name, known);
+  fail("'{}' is not an element type; the types are {}", excerpt(name), known);
 }
 
 }  // namespace alpa

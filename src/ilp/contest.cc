@@ -1,19 +1,21 @@
 #include "alpa/ilp/contest.h"
 
-#include <zlib.h>
-
 #include <chrono>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <new>
 
 #include "alpa/base/error.h"
+#include "alpa/base/file.h"
 #include "alpa/ilp/solve.h"
+#include "src/base/json.h"
 
 namespace alpa::ilp {
 namespace {
 
 using Json = nlohmann::json;
 using Costs = std::vector<std::int64_t>;
+
+constexpr FileKind kContestFile{"", 1 << 30};
 
 /// The file being read, for messages.
 struct Reader {
@@ -44,7 +46,7 @@ struct Reader {
   }
 
   std::int64_t integer(const Json& value, const std::string& path) const {
-    check(is_integer(value), "`{}` is {}; write a whole number from -2^63 to 2^63 - 1", path, value.dump());
+    check(is_integer(value), "`{}` is {}; write a whole number from -2^63 to 2^63 - 1", path, shown(value));
     return value.get<std::int64_t>();
   }
 
@@ -174,30 +176,11 @@ struct Reader {
   }
 };
 
-std::string read_all(const std::string& path) {
-  gzFile file = gzopen(path.c_str(), "rb");  // reads plain files as they are
-  require(file != nullptr, "{}: cannot be opened; check the path and its permissions", path);
-  std::string text;
-  std::vector<char> buffer(1 << 20);
-  int count = 0;
-  while ((count = gzread(file, buffer.data(), static_cast<unsigned>(buffer.size()))) > 0)
-    text.append(buffer.data(), static_cast<std::size_t>(count));
-  gzclose(file);
-  require(count == 0, "{}: cannot be read or is not a complete gzip file; fetch it again", path);
-  return text;
-}
-
 }  // namespace
 
 Contest parse_contest(const std::string& text, const std::string& file_name) {
   Reader reader{file_name, {}};
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    fail("{}: not valid JSON at byte {}; {}", file_name, error.byte,
-         text.empty() ? "the file is empty" : "the file may be cut off or of another format");
-  }
+  const Json json = parse_json(text, file_name);
   const Json& body = reader.member(json, "the file", "problem");
   Contest contest;
   Problem& problem = contest.problem;
@@ -218,7 +201,13 @@ Contest parse_contest(const std::string& text, const std::string& file_name) {
   return contest;
 }
 
-Contest read_contest(const std::string& path) { return parse_contest(read_all(path), path); }
+Contest read_contest(const std::string& path) {
+  try {
+    return parse_contest(read_file(path, kContestFile), path);
+  } catch (const std::bad_alloc&) {
+    fail("{}: the problem does not fit in memory", path);
+  }
+}
 
 namespace {
 

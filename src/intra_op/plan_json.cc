@@ -1,13 +1,15 @@
 // src/intra_op/plan_json.cc — plans as files
-#include <nlohmann/json.hpp>
+#include <climits>
 
 #include "alpa/base/error.h"
+#include "alpa/base/text.h"
 #include "alpa/intra_op/plan.h"
+#include "src/base/json.h"
 
 namespace alpa {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;  // as it is written
 
 constexpr const char* kSchema = "alpa.plan/1";
 constexpr ReshardKind kKinds[] = {ReshardKind::all_reduce, ReshardKind::reduce_scatter,
@@ -59,7 +61,7 @@ Json json_of(const PlannerStatistics& statistics) {
 /// A place in the file, for messages and for typed access.
 class Place {
  public:
-  Place(const Json& json, const std::string& origin, std::string path)
+  Place(const nlohmann::json& json, const std::string& origin, std::string path)
       : json_(json), origin_(origin), path_(std::move(path)) {}
 
   Place at(const char* key) const {
@@ -73,7 +75,7 @@ class Place {
   std::vector<Place> items() const {
     if (!json_.is_array()) bad("a list");
     std::vector<Place> result;
-    for (const Json& item : json_)
+    for (const nlohmann::json& item : json_)
       result.emplace_back(item, origin_, fmt::format("{}[{}]", path_, result.size()));
     return result;
   }
@@ -86,9 +88,11 @@ class Place {
     return json_.get<double>();
   }
   int integer() const {
-    if (!json_.is_number_integer() ||
-        json_.get<std::int64_t>() != static_cast<int>(json_.get<std::int64_t>()))
-      bad("a whole number");
+    // JSON of a larger unsigned number would wrap around when compared with a signed one.
+    const bool fits = json_.is_number_unsigned()
+                          ? json_.get<std::uint64_t>() <= INT_MAX
+                          : json_.is_number_integer() && json_.get<std::int64_t>() >= INT_MIN;
+    if (!fits) bad("a whole number of 32 bits");
     return json_.get<int>();
   }
   std::vector<int> integers() const {
@@ -103,17 +107,15 @@ class Place {
     try {
       return parse(given);
     } catch (const Error& error) {
-      fail("plan {}: {}: {}", origin_, path_, error.what());
+      fail("plan {}: {}: {}", origin_, path_, excerpt(error.what(), 300));
     }
   }
   [[noreturn]] void bad(std::string_view expected) const {
-    const std::string found = json_.dump(-1, ' ', false, Json::error_handler_t::replace);
-    fail("plan {}: {}: found {}, expected {}", origin_, path_,
-         found.size() <= 60 ? found : found.substr(0, 57) + "...", expected);
+    fail("plan {}: {}: found {}, expected {}", origin_, path_, shown(json_), expected);
   }
 
  private:
-  const Json& json_;
+  const nlohmann::json& json_;
   const std::string& origin_;
   std::string path_;
 };
@@ -173,24 +175,15 @@ PlannerStatistics read_statistics(const Place& place) {
   return statistics;
 }
 
-Json parse_text(const std::string& text, const std::string& origin) {
-  try {
-    return Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    fail("plan {}: not JSON: error at byte {}; write one with save_plan or --save-plan", origin,
-         error.byte);
-  }
-}
-
 void check_header(const Place& file, const Graph& graph, const std::string& origin) {
   const std::string schema = file.at("schema").text(), hash = file.at("graph").text();
   require(schema == kSchema, "plan {}: schema \"{}\"; this version reads \"{}\"; plan again", origin,
-          schema, kSchema);
+          excerpt(schema), kSchema);
   require(hash == hash_text(graph),
           "plan {}: it was made for the graph {} but this one is {}; model, batch, optimizer or number of "
           "micro-batches differ, so "
           "plan again",
-          origin, hash, hash_text(graph));
+          origin, excerpt(hash), hash_text(graph));
 }
 
 }  // namespace
@@ -206,11 +199,11 @@ std::string to_json(const ShardingPlan& plan, const Graph& graph) {
       {"schema", kSchema},          {"graph", hash_text(graph)},  {"method", plan.method},
       {"mesh", json_of(plan.mesh)}, {"cost", json_of(plan.cost)}, {"statistics", json_of(plan.statistics)},
       {"nodes", std::move(nodes)},  {"specs", std::move(specs)},  {"reshards", std::move(reshards)}};
-  return file.dump(1) + "\n";
+  return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 ShardingPlan plan_from_json(const std::string& text, const Graph& graph, const std::string& origin) {
-  const Json json = parse_text(text, origin);
+  const nlohmann::json json = parse_json(text, "plan " + origin);
   const Place file(json, origin, "");
   check_header(file, graph, origin);
   ShardingPlan plan;

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "alpa/base/error.h"
+#include "alpa/base/text.h"
 
 namespace alpa {
 namespace {
@@ -95,7 +96,7 @@ ShardingSpec split_spec(const DimFactors& dims, const Strategy& strategy, const 
       "strategy \"{}\": {}; write \"-\", or words like \"f0@1\" (factor 0 split over mesh axis 1) and "
       "\"l0@0\" "
       "(linear set 0 partial over mesh axis 0)",
-      text, what);
+      excerpt(text), excerpt(what, 200));
 }
 
 int take_number(std::string_view text, std::string_view& rest, int limit, std::string_view what) {

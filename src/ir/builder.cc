@@ -43,18 +43,26 @@ std::vector<bool> needed_nodes(const std::deque<Node>& nodes, const std::deque<V
 
 }  // namespace
 
-const TensorType& Value::type() const {
-  invariant(builder != nullptr, "type() of an empty Value");
-  return builder->type(id);
+Builder& BuilderHandle::get() const {
+  invariant(shared_ != nullptr, "an empty Value is used");
+  require(*shared_ != nullptr,
+          "a Value of an earlier trace is used, whose graph is gone; make Values anew whenever the model is traced");
+  return **shared_;
 }
 
-Builder::Builder(int num_micro_batches) : num_micro_batches_(num_micro_batches) {
+const TensorType& Value::type() const { return builder->type(id); }
+
+Builder::Builder(int num_micro_batches)
+    : self_(std::make_shared<Builder*>(this)), num_micro_batches_(num_micro_batches) {
   require(num_micro_batches >= 1, "num_micro_batches must be at least 1, not {}", num_micro_batches);
 }
+
+Builder::~Builder() { *self_ = nullptr; }
 
 Value Builder::input(InputKind kind, const std::string& name, TensorType type, Initializer init) {
   require(!name.empty(), "an input needs a name");
   require(!input_by_name_.count(name), "input \"{}\" exists already; give inputs different names", name);
+  check_type(type, fmt::format("input \"{}\"", name));
   for (std::int64_t extent : type.shape)
     require(extent >= 1, "input \"{}\" has type {}; extents must be at least 1", name, to_string(type));
   const Region region = region_;
@@ -88,16 +96,19 @@ Values Builder::emit(const OpDef& op, const Values& operands, Attributes attribu
   Node node;
   for (const Value& operand : operands) {
     require(static_cast<bool>(operand), "{}: operand {} is an empty Value", op.name, types.size());
-    require(operand.builder == this, "{}: operand {} belongs to another graph", op.name, types.size());
+    require(operand.builder == handle(), "{}: operand {} belongs to another graph", op.name, types.size());
     types.push_back(operand.type());
     node.operands.push_back(operand.id);
   }
   Values results;
   for (TensorType& type : result_types(op, {types, attributes})) {
     const int id = static_cast<int>(values_.size());
+    total_bytes_ += type.bytes();
+    require(total_bytes_ <= kMaxGraphBytes,
+            "{}: with its result {} the values of the graph take more than 2^60 bytes", op.name, to_string(type));
     values_.push_back({std::move(type), num_nodes(), static_cast<int>(results.size())});
     node.results.push_back(id);
-    results.push_back({this, id});
+    results.push_back(value(id));
   }
   node.op = &op;
   node.attributes = std::move(attributes);
@@ -116,7 +127,7 @@ Value Builder::emit_one(const OpDef& op, const Values& operands, Attributes attr
 }
 
 void Builder::update(Value input, Value value) {
-  require(input && value && input.builder == this && value.builder == this,
+  require(input && value && input.builder == handle() && value.builder == handle(),
           "update: both values must belong to this graph");
   const auto known =
       std::find_if(inputs_.begin(), inputs_.end(), [&](const Input& i) { return i.value == input.id; });
@@ -132,7 +143,7 @@ void Builder::update(Value input, Value value) {
 }
 
 void Builder::metric(const std::string& name, Value value) {
-  require(value && value.builder == this, "metric \"{}\": the value must belong to this graph", name);
+  require(value && value.builder == handle(), "metric \"{}\": the value must belong to this graph", name);
   require(value.rank() == 0, "metric \"{}\": {} is no scalar; reduce it first, e.g. with mean", name,
           to_string(value.type()));
   for (const Metric& earlier : metrics_)

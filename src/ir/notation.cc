@@ -150,16 +150,17 @@ class Extents {
   }
 
   void bind_dimension(const std::string& letters, std::int64_t extent, std::size_t i, std::size_t d) {
-    std::int64_t known = 1;
+    Shape given_sizes;
     char unknown = 0;
     for (char letter : letters) {
       const bool given = sizes_[static_cast<unsigned char>(letter)] >= 0 ||
                          query_.attributes.contains(std::string(1, letter));
       if (given || unknown)
-        known *= of(letter);
+        given_sizes.push_back(of(letter));
       else
         unknown = letter;
     }
+    const std::int64_t known = num_elements(given_sizes);
     if (unknown && known > 0 && extent % known == 0) {
       sizes_[static_cast<unsigned char>(unknown)] = extent / known;
       return;

@@ -20,8 +20,10 @@ std::vector<TensorType> result_types(const OpDef& op, const OpQuery& query) {
   invariant(dtypes.size() == rule.results.size(), "{}: {} element types for {} results", op.name,
             dtypes.size(), rule.results.size());
   std::vector<TensorType> types;
-  for (std::size_t i = 0; i < dtypes.size(); ++i)
+  for (std::size_t i = 0; i < dtypes.size(); ++i) {
     types.push_back({dtypes[i], shape_of(rule, rule.results[i])});
+    check_type(types[i], fmt::format("{}: the result", op.name));
+  }
   return types;
 }
 

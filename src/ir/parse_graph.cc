@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "alpa/base/error.h"
+#include "alpa/base/text.h"
 #include "alpa/ir/graph.h"
 #include "alpa/ir/input.h"
 
@@ -18,7 +19,7 @@ class Line {
   Line(std::string_view text, int number) : text_(text), number_(number) {}
 
   [[noreturn]] void complain(const std::string& mistake) const {
-    fail("graph text, line {}: {}", number_, mistake);
+    fail("graph text, line {}: {}", number_, excerpt(mistake, kMaxMistake));
   }
 
   bool at_end() const { return at_ == text_.size(); }
@@ -97,6 +98,7 @@ class Line {
     return end + 1;
   }
 
+  static constexpr std::size_t kMaxMistake = 400;  ///< bytes of a message of others
   std::string_view text_;
   int number_;
   std::size_t at_ = 0;
@@ -104,7 +106,9 @@ class Line {
 
 class GraphReader {
  public:
-  explicit GraphReader(std::span<const OpDef* const> operators) : operators_(operators) {}
+  /// `max_values`: more than the text can define.
+  GraphReader(std::span<const OpDef* const> operators, std::size_t max_values)
+      : operators_(operators), max_values_(max_values) {}
 
   void read(Line& line, bool first) {
     if (first) {
@@ -127,7 +131,7 @@ class GraphReader {
     try {
       verify(graph_);
     } catch (const Bug& bug) {
-      fail("graph text: {}", bug.what());
+      fail("graph text: {}", excerpt(bug.what(), 400));
     }
     return std::move(graph_);
   }
@@ -142,12 +146,16 @@ class GraphReader {
 
   void define(Line& line, Node& node, int index) {
     const int id = line.value();
-    if (id < 0 || id > kMaxValue) line.complain(fmt::format("value number {} is out of range", id));
+    if (id < 0 || static_cast<std::size_t>(id) >= max_values_)
+      line.complain(fmt::format("value number {} is out of range; values are numbered from 0", id));
     line.expect(": ");
     if (id >= static_cast<int>(graph_.values.size())) graph_.values.resize(id + 1);
     ValueInfo& value = graph_.values[id];
     if (value.producer >= 0) line.complain(fmt::format("%{} is defined twice", id));
     value = {line.type(), static_cast<int>(graph_.nodes.size()), index};
+    total_bytes_ += value.type.bytes();
+    if (total_bytes_ > kMaxGraphBytes)
+      line.complain(fmt::format("with %{} the values of the graph take more than 2^60 bytes", id));
     node.results.push_back(id);
   }
 
@@ -198,14 +206,14 @@ class GraphReader {
     if (name == ops::input.name) return &ops::input;
     for (const OpDef* op : operators_)
       if (op->name == name) return op;
-    line.complain(fmt::format("unknown operator \"{}\"", name));
+    line.complain(fmt::format("unknown operator \"{}\"", excerpt(name)));
   }
 
   static Region region(Line& line) {
     const std::string_view name = line.word();
     for (Region region : {Region::forward, Region::backward, Region::apply})
       if (name_of(region) == name) return region;
-    line.complain(fmt::format("unknown region \"{}\"; regions are forward, backward and apply", name));
+    line.complain(fmt::format("unknown region \"{}\"; regions are forward, backward and apply", excerpt(name)));
   }
 
   static InputKind input_kind(Line& line, const Node& node) {
@@ -213,7 +221,7 @@ class GraphReader {
     for (InputKind kind : {InputKind::batch, InputKind::state, InputKind::accumulator, InputKind::scalar})
       if (name_of(kind) == name) return kind;
     line.complain(
-        fmt::format("unknown kind of input \"{}\"; kinds are batch, state, accumulator and scalar", name));
+        fmt::format("unknown kind of input \"{}\"; kinds are batch, state, accumulator and scalar", excerpt(name)));
   }
 
   void update(Line& line) {
@@ -232,15 +240,16 @@ class GraphReader {
     graph_.metrics.push_back(std::move(metric));
   }
 
-  static constexpr int kMaxValue = 10'000'000;
   std::span<const OpDef* const> operators_;
+  std::size_t max_values_;
+  std::int64_t total_bytes_ = 0;
   Graph graph_;
 };
 
 }  // namespace
 
 Graph parse_graph(const std::string& text, std::span<const OpDef* const> operators) {
-  GraphReader reader(operators);
+  GraphReader reader(operators, text.size());
   int number = 0;
   for (std::size_t start = 0; start < text.size() || number == 0;) {
     const std::size_t end = std::min(text.find('\n', start), text.size());

@@ -40,10 +40,11 @@ void verify_kind(const Rule& rule, int f) {
 Shape shape_of(const Rule& rule, const DimFactors& dims) {
   Shape shape;
   shape.reserve(dims.size());
+  Shape sizes;
   for (const auto& dim : dims) {
-    std::int64_t extent = 1;
-    for (int f : dim) extent *= rule.factors[f].size;
-    shape.push_back(extent);
+    sizes.clear();
+    for (int f : dim) sizes.push_back(rule.factors[f].size);
+    shape.push_back(num_elements(sizes));
   }
   return shape;
 }

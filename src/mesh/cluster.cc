@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "alpa/base/error.h"
+#include "alpa/base/text.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/device/cuda_library.h"
 #include "alpa/mesh/sharding_spec.h"
@@ -153,7 +154,7 @@ std::vector<int> parse_mesh_shape(const std::string& text) {
     const auto [next, error] = std::from_chars(at, end, size);
     require(
         error == std::errc() && size >= 1 && (next == end || *next == 'x') && shape.size() < kMaxMeshAxes,
-        "mesh shape \"{}\": expected 1 to {} positive sizes joined by \"x\", like \"8\" or \"2x4\"", text,
+        "mesh shape \"{}\": expected 1 to {} positive sizes joined by \"x\", like \"8\" or \"2x4\"", excerpt(text),
         kMaxMeshAxes);
     shape.push_back(size);
     if (next == end) return shape;

@@ -1,18 +1,21 @@
 // src/mesh/cluster_json.cc — cluster files
+#include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
-#include <set>
-#include <sstream>
 
 #include "alpa/base/error.h"
+#include "alpa/base/file.h"
+#include "alpa/base/text.h"
 #include "alpa/mesh/cluster.h"
+#include "src/base/json.h"
 
 namespace alpa {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;  // as it is written
+
+constexpr FileKind kClusterFile{"cluster file", 1 << 20};
 
 constexpr double kMaxHosts = 65536, kMaxDevicesPerHost = 1024;
 constexpr double kMaxInteger = 9007199254740992;  // 2^53: exact in JSON numbers
@@ -25,20 +28,13 @@ struct Section {
 };
 
 std::string key_path(const Section& section, const std::string& key) {
-  return section.path.empty() ? key : section.path + "." + key;
+  return section.path.empty() ? excerpt(key) : section.path + "." + excerpt(key);
 }
 
 [[noreturn]] void bad_value(const Section& section, const std::string& key, const std::string& found,
                             const std::string& expected) {
   fail("cluster file {}: {}: found {}, expected {}", section.origin, key_path(section, key), found,
        expected);
-}
-
-std::string shown(const Json& value) {
-  if (value.is_object()) return "an object";
-  if (value.is_array()) return "a list";
-  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return text.size() <= 60 ? text : text.substr(0, 57) + "...";
 }
 
 const Json* find(const Section& section, const std::string& key) {
@@ -170,61 +166,24 @@ Cluster read_cluster(const Section& file) {
   return cluster;
 }
 
-/// "line 3, column 7" of byte `offset` (from 1).
-std::string position(const std::string& text, std::size_t offset) {
-  std::size_t line = 1, column = 1;
-  for (std::size_t i = 0; i + 1 < offset && i < text.size(); ++i) {
-    column = text[i] == '\n' ? 1 : column + 1;
-    line += text[i] == '\n';
-  }
-  return fmt::format("line {}, column {}", line, column);
-}
-
-/// Parses, refusing keys given twice in one object (which JSON libraries silently overwrite).
-Json parse(const std::string& text, const std::string& origin) {
-  std::vector<std::set<std::string>> open;
-  const auto watch = [&](int, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::object_start) open.emplace_back();
-    if (event == Json::parse_event_t::object_end) open.pop_back();
-    if (event == Json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second) {
-      fail("cluster file {}: key {} is given twice in one object; remove one", origin, shown(value));
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, watch);
-  } catch (const Json::parse_error& error) {
-    fail("cluster file {}: {}: not valid JSON; check for a missing comma, quote or bracket just before",
-         origin, position(text, error.byte));
-  } catch (const Json::exception&) {
-    fail("cluster file {}: a number is too large for a double; write a smaller one", origin);
-  }
-}
-
-Json link_json(const Link& link) {
+OrderedJson link_json(const Link& link) {
   return {{"alpha_seconds", link.alpha_seconds}, {"beta_seconds_per_byte", link.beta_seconds_per_byte}};
 }
 
 }  // namespace
 
 Cluster Cluster::from_json(const std::string& text, const std::string& origin) {
-  const Json json = parse(text, origin);
+  const Json json = parse_json(text, "cluster file " + origin);
   if (!json.is_object()) fail("cluster file {}: found {}, expected an object", origin, shown(json));
   return read_cluster({origin, "", json});
 }
 
-Cluster Cluster::from_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
-    fail("cluster file {}: cannot be read; check that it exists and is a readable file", path);
-  return from_json(text.str(), path);
-}
+Cluster Cluster::from_file(const std::string& path) { return from_json(read_file(path, kClusterFile), path); }
 
 std::string Cluster::to_json() const {
-  Json rates = Json::object();
+  OrderedJson rates = OrderedJson::object();
   for (const auto& [dtype, rate] : device.flops_per_second) rates[std::string(name_of(dtype))] = rate;
-  const Json json = {{"backend", backend},
+  const OrderedJson json = {{"backend", backend},
                      {"num_hosts", num_hosts},
                      {"devices_per_host", devices_per_host},
                      {"device",

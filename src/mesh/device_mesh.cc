@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "alpa/base/error.h"
+#include "alpa/base/text.h"
 #include "alpa/mesh/sharding_spec.h"
 
 namespace alpa {
@@ -20,10 +21,10 @@ std::int64_t checked_places(const std::vector<MeshAxis>& axes) {
   std::int64_t places = 1;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     require(axes[i].size >= 1, "device mesh: axis \"{}\" has size {}; give every axis at least one device",
-            axes[i].name, axes[i].size);
+            excerpt(axes[i].name), axes[i].size);
     for (std::size_t j = 0; j < i; ++j) {
       require(axes[i].name != axes[j].name,
-              "device mesh: two axes are called \"{}\"; name every axis differently", axes[i].name);
+              "device mesh: two axes are called \"{}\"; name every axis differently", excerpt(axes[i].name));
     }
     places *= axes[i].size;
     require(places <= kMaxDevices, "device mesh: more than {} devices; use smaller axes", kMaxDevices);

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "alpa/base/error.h"
+#include "alpa/base/text.h"
 #include "alpa/mesh/device_mesh.h"
 
 namespace alpa {
@@ -37,7 +38,7 @@ std::string_view combiner_text(Combiner combiner) { return combiner == Combiner:
       "sharding spec \"{}\": {}; write \"R\", or words like \"S0@1\" (tensor dimension 0 split over mesh "
       "axis 1, major axis "
       "first), \"P+@0\" or \"Pmax@0\" (partial over mesh axis 0)",
-      text, what);
+      excerpt(text), excerpt(what, 200));
 }
 
 /// Reads a number below `limit` at the front of `word` and removes it.

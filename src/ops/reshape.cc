@@ -95,6 +95,7 @@ Rule reshape_rule(const OpQuery& query) {
   const Shape& shape = query.attributes.integers("shape");
   for (std::int64_t extent : shape)
     if (extent < 1) fail("reshape: extents must be at least 1 (shape {})", to_string(shape));
+  check_type({query.operands[0].dtype, shape}, "reshape: the result");
   if (num_elements(shape) != query.operands[0].elements())
     fail("reshape: {} has {} elements but {} has {}", to_string(query.operands[0]),
          query.operands[0].elements(), to_string(shape), num_elements(shape));
@@ -105,16 +106,14 @@ Rule reshape_rule(const OpQuery& query) {
 
 /// `shape` with its -1, if any, replaced by what is left.
 Shape completed(Shape shape, const TensorType& type) {
-  std::int64_t known = 1, unknown = 0;
-  for (std::int64_t extent : shape) {
-    if (extent == -1)
-      ++unknown;
-    else
-      known *= extent;
-  }
+  Shape others = shape;
+  const std::size_t unknown = std::erase(others, -1);
   if (unknown > 1) fail("reshape: {} has more than one extent of -1", to_string(shape));
   if (unknown == 0) return shape;
-  if (known <= 0 || type.elements() % known != 0)
+  for (std::int64_t extent : others)
+    if (extent < 1) fail("reshape: extents must be at least 1, but one may be -1 (shape {})", to_string(shape));
+  const std::int64_t known = num_elements(others);
+  if (type.elements() % known != 0)
     fail("reshape: {} does not fit {}: {} elements are no multiple of {}", to_string(type),
          to_string(shape), type.elements(), known);
   for (std::int64_t& extent : shape)

@@ -55,12 +55,15 @@ void copy_converted(const std::byte* from, DType from_type, std::byte* to, DType
 }  // namespace
 
 Array::Array(TensorType type) : type_(std::move(type)) {
+  check_type(type_, "the array");
   const auto size = static_cast<std::size_t>(type_.bytes());
-  data_ = {static_cast<std::byte*>(::operator new(size, kAlignment)),
-           [](std::byte* data) { ::operator delete(data, kAlignment); }};
+  void* const memory = ::operator new(size, kAlignment, std::nothrow);
+  require(memory != nullptr, "the array is {}; its {} bytes can't be allocated", to_string(type_), size);
+  data_ = {static_cast<std::byte*>(memory), [](std::byte* data) { ::operator delete(data, kAlignment); }};
 }
 
 Array Array::view(const void* data, TensorType type) {
+  check_type(type, "the array");
   Array array;
   array.type_ = std::move(type);
   array.data_ = {const_cast<std::byte*>(static_cast<const std::byte*>(data)), [](std::byte*) {}};

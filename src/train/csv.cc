@@ -1,14 +1,23 @@
 #include <charconv>
-#include <fstream>
+#include <cmath>
+#include <limits>
+#include <new>
 #include <optional>
 #include <string_view>
 
+#include "alpa/base/file.h"
+#include "alpa/base/text.h"
 #include "alpa/train/dataset.h"
 
 namespace alpa {
 namespace {
 
-/// The rows of a file, as text cells; views into `line`.
+constexpr FileKind kCsvFile{"", std::int64_t{4} << 30};
+
+/// What editors of some systems put before UTF-8.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+/// The cells of a line; views into it.
 std::vector<std::string_view> split_cells(std::string_view line) {
   std::vector<std::string_view> cells;
   while (true) {
@@ -23,12 +32,21 @@ std::vector<std::string_view> split_cells(std::string_view line) {
   }
 }
 
-std::optional<float> parse_number(std::string_view cell) {
-  if (!cell.empty() && cell.front() == '+') cell.remove_prefix(1);
-  float value = 0;
+/// The whole cell as a T; infinite beyond its range. Nothing if the cell is no number.
+template <class T>
+std::optional<T> read_as(std::string_view cell) {
+  T value = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (error != std::errc{} || end != cell.data() + cell.size()) return {};
-  return value;
+  if (end != cell.data() + cell.size() || error == std::errc::invalid_argument) return {};
+  return error == std::errc::result_out_of_range ? std::numeric_limits<T>::infinity() : value;
+}
+
+/// A number too small for a float becomes 0, one too large becomes infinite.
+std::optional<float> parse_number(std::string_view cell) {
+  if (cell.size() > 1 && cell[0] == '+' && cell[1] != '-') cell.remove_prefix(1);
+  const std::optional<float> value = read_as<float>(cell);
+  if (!value || !std::isinf(*value)) return value;
+  return std::abs(*read_as<double>(cell)) < 1 ? 0.0F : value;
 }
 
 /// A whole number from 0, written as digits only.
@@ -48,8 +66,10 @@ void add_row(Table& table, const std::vector<std::string_view>& cells, const std
           cells.size(), table.columns);
   for (std::size_t column = 0; column < cells.size(); ++column) {
     const std::optional<float> value = parse_number(cells[column]);
-    require(value.has_value(), "{}: line {}, column {}: '{}' is not a number", path, line, column + 1,
-            cells[column]);
+    if (!value) fail("{}: line {}, column {}: '{}' is not a number", path, line, column + 1, excerpt(cells[column]));
+    if (!std::isfinite(*value))
+      fail("{}: line {}, column {}: '{}' is not a finite number of 32 bits; leave the row out or give it a value",
+           path, line, column + 1, excerpt(cells[column]));
     (column + 1 < cells.size() ? table.features : table.targets).push_back(*value);
   }
   table.labels = table.labels && is_label(cells.back());
@@ -78,12 +98,12 @@ Dataset to_dataset(const Table& table) {
 
 }  // namespace
 
-Dataset read_csv(const std::string& path) {
-  std::ifstream file(path);
-  require(file.good(), "{}: cannot be read", path);
+Dataset parse_csv(std::string_view text, const std::string& path) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   Table table;
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
+  for (int number = 1; !text.empty(); ++number) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
     if (line.empty() || line == "\r") continue;
     const auto cells = split_cells(line);
     if (table.columns == 0) {
@@ -97,6 +117,15 @@ Dataset read_csv(const std::string& path) {
   }
   require(!table.targets.empty(), "{}: holds no examples", path);
   return to_dataset(table);
+}
+
+Dataset read_csv(const std::string& path) {
+  const std::string text = read_file(path, kCsvFile);
+  try {
+    return parse_csv(text, path);
+  } catch (const std::bad_alloc&) {
+    fail("{}: its examples do not fit in memory", path);
+  }
 }
 
 }  // namespace alpa

@@ -1,45 +1,57 @@
 // The IDX files of MNIST and its kin: two zero bytes, the element type (8: unsigned byte), the number of
-// dimensions, the big-endian extents, then the elements. zlib's gzread reads gzip'd and plain files alike.
+// dimensions, the big-endian extents, then the elements.
 #include <sys/stat.h>
-#include <zlib.h>
 
-#include <memory>
+#include <cstring>
 
+#include "alpa/base/file.h"
 #include "alpa/train/dataset.h"
 
 namespace alpa {
 namespace {
 
+constexpr FileKind kIdxFile{"", std::int64_t{4} << 30};
 constexpr int kUnsignedByte = 8;
 
-class GzipFile {
+/// What is left of a file, from the front.
+class Bytes {
  public:
-  explicit GzipFile(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb"), gzclose) {
-    require(file_ != nullptr, "{}: cannot be opened", path);
-  }
+  Bytes(std::string_view rest, const std::string& path) : rest_(rest), path_(path) {}
 
-  /// Throws Error if fewer than `size` bytes are left, or they are damaged.
-  void read(void* data, std::size_t size) {
-    auto* out = static_cast<unsigned char*>(data);
-    while (size > 0) {
-      const auto chunk = static_cast<unsigned>(std::min<std::size_t>(size, 1U << 30));
-      const int got = gzread(file_.get(), out, chunk);
-      require(got > 0, "{}: the file is damaged or ends too early", path_);
-      out += got;
-      size -= static_cast<std::size_t>(got);
-    }
-  }
+  std::string_view rest() const { return rest_; }
 
-  std::int64_t read_big_endian() {
-    unsigned char b[4];
-    read(b, sizeof b);
-    return (std::int64_t{b[0]} << 24) | (b[1] << 16) | (b[2] << 8) | b[3];
+  unsigned byte() {
+    require(!rest_.empty(), "{}: the file ends within its header", path_);
+    const auto value = static_cast<unsigned char>(rest_.front());
+    rest_.remove_prefix(1);
+    return value;
+  }
+  std::int64_t big_endian() {
+    std::int64_t value = 0;
+    for (int i = 0; i < 4; ++i) value = value << 8 | byte();
+    return value;
   }
 
  private:
-  std::string path_;
-  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
+  std::string_view rest_;
+  const std::string& path_;
 };
+
+/// Extents from the file's header.
+TensorType read_header(Bytes& bytes, const std::string& path) {
+  unsigned magic[4];
+  for (unsigned& part : magic) part = bytes.byte();
+  require(magic[0] == 0 && magic[1] == 0 && magic[2] == kUnsignedByte && magic[3] >= 1,
+          "{}: not an IDX file of unsigned bytes (it starts with {} {} {} {}; expected 0 0 8 and the "
+          "number of dimensions)",
+          path, magic[0], magic[1], magic[2], magic[3]);
+  TensorType type{u8, {}};
+  for (unsigned i = 0; i < magic[3]; ++i) type.shape.push_back(bytes.big_endian());
+  check_type(type, path);
+  for (std::int64_t extent : type.shape)
+    require(extent >= 1, "{}: has shape {}; extents must be at least 1", path, to_string(type.shape));
+  return type;
+}
 
 bool exists(const std::string& path) {
   struct stat info {};
@@ -79,22 +91,19 @@ Dataset load_part(const std::string& directory, const std::string& part) {
 
 }  // namespace
 
-Array read_idx(const std::string& path) {
-  GzipFile file(path);
-  unsigned char magic[4];
-  file.read(magic, sizeof magic);
-  require(magic[0] == 0 && magic[1] == 0 && magic[2] == kUnsignedByte && magic[3] >= 1,
-          "{}: not an IDX file of unsigned bytes (it starts with {} {} {} {}; expected 0 0 8 and the "
-          "number of dimensions)",
-          path, magic[0], magic[1], magic[2], magic[3]);
-  Shape shape;
-  for (int i = 0; i < magic[3]; ++i) shape.push_back(file.read_big_endian());
-  require(num_elements(shape) > 0 && num_elements(shape) < (std::int64_t{1} << 36),
-          "{}: has shape {}; expected between 1 and 2^36 bytes", path, to_string(shape));
-  Array array(TensorType{u8, shape});
-  file.read(array.mutable_data(), static_cast<std::size_t>(array.bytes()));
+Array parse_idx(const std::string& content, const std::string& path) {
+  Bytes bytes(content, path);
+  const TensorType type = read_header(bytes, path);
+  // Compared before anything is allocated: a header can ask for much more than the file holds.
+  require(static_cast<std::int64_t>(bytes.rest().size()) == type.bytes(),
+          "{}: has shape {}, so {} elements, but holds {}; the file is damaged", path, to_string(type.shape),
+          type.bytes(), bytes.rest().size());
+  Array array(type);
+  std::memcpy(array.mutable_data(), bytes.rest().data(), bytes.rest().size());
   return array;
 }
+
+Array read_idx(const std::string& path) { return parse_idx(read_file(path, kIdxFile), path); }
 
 TrainingAndTestSet load_fashion_mnist(const std::string& directory) {
   return {load_part(directory, "train"), load_part(directory, "t10k")};

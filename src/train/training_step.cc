@@ -17,6 +17,7 @@ void check_inputs(const std::vector<BatchInput>& inputs) {
     const Shape& shape = input.type.shape;
     require(!shape.empty(), "batch input \"{}\" is {}; its dimension 0 must be the batch", input.name,
             to_string(input.type));
+    check_type(input.type, fmt::format("batch input \"{}\"", input.name));
     require(*std::min_element(shape.begin(), shape.end()) > 0,
             "batch input \"{}\" is {}; every extent must be at least 1", input.name, to_string(input.type));
     require(shape[0] == inputs[0].type.shape[0],

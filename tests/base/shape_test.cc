@@ -44,3 +44,28 @@ TEST_CASE("what is not a tensor type is refused with what could not be read") {
   for (const auto& [text, message] : rows)
     CHECK_THROWS_WITH_AS(parse_tensor_type(text), message.c_str(), Error);
 }
+
+TEST_CASE("products of extents that no tensor can have are refused, not wrapped around") {
+  CHECK(num_elements({1 << 25, 1 << 25}) == kMaxElements);
+  CHECK(num_elements({kMaxElements, 0, 1}) == 0);
+  CHECK_THROWS_WITH_AS(num_elements({4294967296, 4294967296}),
+                       "shape [4294967296, 4294967296]: a tensor has at most 2^50 elements", Error);
+  CHECK_THROWS_WITH_AS(num_elements({65537, 3254237144, 2207403134}),
+                       "shape [65537, 3254237144, 2207403134]: a tensor has at most 2^50 elements", Error);
+  CHECK_THROWS_WITH_AS(num_elements({0, 1 << 26, 1 << 25}),
+                       "shape [0, 67108864, 33554432]: a tensor has at most 2^50 elements", Error);
+  CHECK_THROWS_WITH_AS(num_elements({-2, -3}), "shape [-2, -3]: extents can't be negative", Error);
+  CHECK_THROWS_WITH_AS(TensorType({f32, {INT64_MIN}}).bytes(),
+                       "shape [-9223372036854775808]: extents can't be negative", Error);
+}
+
+TEST_CASE("types of impossible tensors are refused with whose they are") {
+  check_type({u8, Shape(16, 1)}, "x");
+  CHECK_THROWS_WITH_AS(check_type({u8, Shape(17, 1)}, "x"),
+                       "x is u8[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]; a tensor has at most 16 dimensions",
+                       Error);
+  CHECK_THROWS_WITH_AS(check_type({f64, {4, -1}}, "batch input \"x\""),
+                       "batch input \"x\" is f64[4, -1]; extents can't be negative", Error);
+  CHECK_THROWS_WITH_AS(parse_tensor_type("f32[4294967296, 4294967296]"),
+                       "the tensor type is f32[4294967296, 4294967296]; a tensor has at most 2^50 elements", Error);
+}

@@ -75,9 +75,9 @@ TEST_CASE("edges over one and over three nodes are exact") {
 TEST_CASE("malformed files are refused with what, where and how to mend it") {
   std::string good = text_of(kExample);
   REQUIRE(message(good) == "no error");
-  CHECK(message("") == "f.json: not valid JSON at byte 1; the file is empty");
+  CHECK(message("") == "f.json: is empty; expected JSON");
   CHECK(message("{\"problem\": ") ==
-        "f.json: not valid JSON at byte 13; the file may be cut off or of another format");
+        "f.json: line 1, column 13: not valid JSON; check for a missing comma, quote or bracket just before");
   CHECK(message("[]") == "f.json: `the file` must be an object; see the contest's format");
   CHECK(message("{}") == "f.json: `the file.problem` is missing; add it");
   CHECK(message(replaced(good, "\"usages\"", "\"usage\"")) ==
@@ -103,7 +103,7 @@ TEST_CASE("malformed files are refused with what, where and how to mend it") {
         "give one cost "
         "per combination, the last node fastest");
   CHECK_THROWS_WITH_AS(read_contest("absent.json"),
-                       "absent.json: cannot be opened; check the path and its permissions", Error);
+                       "absent.json: cannot be read: No such file or directory", Error);
 }
 
 TEST_CASE(

@@ -113,12 +113,16 @@ TEST_CASE("Malformed plan files are refused with place and remedy") {
     return error_of([&] { plan_from_json(text, graph, "p.json"); });
   };
   CHECK(with("{", "[") ==
-        "plan p.json: not JSON: error at byte 12; write one with save_plan or --save-plan");
+        "plan p.json: line 2, column 10: not valid JSON; check for a missing comma, quote or bracket just before");
+  CHECK(with("\"size\": 2", "\"size\": 1e400") ==
+        "plan p.json: a number is too large for a double; write a smaller one");
+  CHECK(with("\"size\": 2", "\"size\": 18446744073709551615") ==
+        "plan p.json: mesh.axes[0].size: found 18446744073709551615, expected a whole number of 32 bits");
   CHECK(with("alpa.plan/1", "alpa.plan/0") ==
         "plan p.json: schema \"alpa.plan/0\"; this version reads \"alpa.plan/1\"; plan again");
   CHECK(with("\"method\"", "\"methods\"") == "plan p.json: method is missing");
   CHECK(with("\"size\": 2", "\"size\": \"2\"") ==
-        "plan p.json: mesh.axes[0].size: found \"2\", expected a whole number");
+        "plan p.json: mesh.axes[0].size: found \"2\", expected a whole number of 32 bits");
   CHECK(with("\"strategy\": \"f0@0\"", "\"strategy\": \"f0\"") ==
         "plan p.json: nodes[0].strategy: strategy \"f0\": expected \"@\" and a mesh axis at \"\"; write "
         "\"-\", or words like \"f0@1\" "

@@ -121,16 +121,23 @@ TEST_CASE("Text that is no JSON object is refused with its place") {
         "cluster file c.json: line 2, column 4: not valid JSON; check for a missing comma, quote or "
         "bracket just before");
   CHECK(error_of([] { Cluster::from_json("", "c.json"); }) ==
-        "cluster file c.json: line 1, column 1: not valid JSON; check for a missing comma, quote or "
-        "bracket just before");
+        "cluster file c.json: is empty; expected JSON");
+  CHECK(error_of([] { Cluster::from_json("{\"a\\n" + std::string(100'000, 'x') + "\": 1}", "c.json"); }) ==
+        "cluster file c.json: a\\n" + std::string(54, 'x') +
+            "...: unknown key; the keys here are: description, backend, num_hosts, devices_per_host, device, "
+            "within_host, between_hosts");
   CHECK(error_of([] { Cluster::from_json("[1]", "c.json"); }) ==
         "cluster file c.json: found a list, expected an object");
   CHECK(error_of([] { Cluster::from_json("{\"num_hosts\": 1e999}", "c.json"); }) ==
         "cluster file c.json: a number is too large for a double; write a smaller one");
+  CHECK(error_of([] { Cluster::from_json(std::string(100'000, '['), "c.json"); }) ==
+        "cluster file c.json: line 1, column 65: lists and objects are nested more than 64 deep");
+  CHECK(error_of([] { Cluster::from_file("/dev/zero"); }) ==
+        "cluster file /dev/zero: cannot be read: it is a device, not a file");
   CHECK(error_of([] { Cluster::from_file("/nowhere/c.json"); }) ==
-        "cluster file /nowhere/c.json: cannot be read; check that it exists and is a readable file");
+        "cluster file /nowhere/c.json: cannot be read: No such file or directory");
   CHECK(error_of([] { Cluster::from_file(ALPA_SOURCE_DIR); }) ==
-        "cluster file " ALPA_SOURCE_DIR ": cannot be read; check that it exists and is a readable file");
+        "cluster file " ALPA_SOURCE_DIR ": cannot be read: it is a folder, not a file");
 }
 
 TEST_CASE("An axis within one host has the link of the host, any other that between hosts") {

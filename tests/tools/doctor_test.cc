@@ -125,7 +125,7 @@ TEST_CASE("mistakes on the command line") {
         "each ceiling is measured; 0 measures nothing\n");
   CHECK(run("doctor --seconds -1").text ==
         "alpa: doctor: --seconds is `-1`; write a number from 0, which measures nothing, to 60\n");
-  CHECK(run("doctor --seconds -1").status == 1);
+  CHECK(run("doctor --seconds -1").status == 2);
 }
 
 TEST_CASE("the text of a machine with the toolkit, but neither card nor driver") {

@@ -10,24 +10,12 @@
 #include <numeric>
 
 #include "support/error_text.h"
+#include "support/temporary_file.h"
 
 using namespace alpa;
 using namespace alpa::testing;
 
 namespace {
-
-/// A file that vanishes at the end of the test.
-class TemporaryFile {
- public:
-  TemporaryFile(std::string name, const std::string& content) : path_(std::move(name)) {
-    std::ofstream(path_, std::ios::binary) << content;
-  }
-  ~TemporaryFile() { std::remove(path_.c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 Dataset csv(const std::string& text) { return read_csv(TemporaryFile("dataset_test.csv", text).path()); }
 std::string csv_error(const std::string& text) {
@@ -63,7 +51,7 @@ TEST_CASE("a bad CSV file is an error that names line and column") {
       csv_error("7\n") ==
       "dataset_test.csv: line 1 has one column; at least one feature and the value to predict are needed");
   CHECK(csv_error("a,b\n") == "dataset_test.csv: holds no examples");
-  CHECK(error_of([] { read_csv("missing.csv"); }) == "missing.csv: cannot be read");
+  CHECK(error_of([] { read_csv("missing.csv"); }) == "missing.csv: cannot be read: No such file or directory");
 }
 
 TEST_CASE("an IDX file is read plain and gzip'd") {
@@ -86,11 +74,53 @@ TEST_CASE("a damaged IDX file is an error that names it") {
         "dimensions)");
   const TemporaryFile cut("dataset_test.idx", kIdx.substr(0, 15));
   CHECK(error_of([&] { read_idx(cut.path()); }) ==
-        "dataset_test.idx: the file is damaged or ends too early");
+        "dataset_test.idx: has shape [2, 3], so 6 elements, but holds 3; the file is damaged");
+  const TemporaryFile header("dataset_test.idx", kIdx.substr(0, 7));
+  CHECK(error_of([&] { read_idx(header.path()); }) == "dataset_test.idx: the file ends within its header");
   CHECK(error_of([] { load_fashion_mnist("nowhere"); }) ==
         "Fashion-MNIST: nowhere/train-images-idx3-ubyte.gz does not exist; install Debian's package with "
         "`apt-get install "
         "dataset-fashion-mnist`, or give the directory that holds the four IDX files");
+}
+
+TEST_CASE("an IDX file whose extents overflow, or ask for more than it holds, allocates nothing") {
+  const auto file_of = [](const std::string& extents) { return std::string({0, 0, 8, 3}) + extents; };
+  const TemporaryFile overflow("dataset_test.idx", file_of(std::string("\0\1\0\1\xc1\xf7\xb7\xd8\x83\x92\x4c\x7e", 12)) +
+                                                       std::string(40016, 'x'));
+  CHECK(error_of([&] { read_idx(overflow.path()); }) ==
+        "dataset_test.idx is u8[65537, 3254237144, 2207403134]; a tensor has at most 2^50 elements");
+  const TemporaryFile large("dataset_test.idx", file_of(std::string("\0\0\x10\0\0\0\x10\0\0\0\x0f\xff", 12)));
+  CHECK(error_of([&] { read_idx(large.path()); }) ==
+        "dataset_test.idx: has shape [4096, 4096, 4095], so 68702699520 elements, but holds 0; the file is damaged");
+  const TemporaryFile none("dataset_test.idx", file_of(std::string(12, '\0')));
+  CHECK(error_of([&] { read_idx(none.path()); }) ==
+        "dataset_test.idx: has shape [0, 0, 0]; extents must be at least 1");
+}
+
+TEST_CASE("a CSV file may begin with a byte-order mark") {
+  const Dataset data = csv("\xef\xbb\xbf" "1,2.5\n3,4\n");
+  CHECK(data.x.to_doubles() == std::vector<double>{1, 3});
+  CHECK(csv("\xef\xbb\xbf" "a,b\n1,2\n").x.to_doubles() == std::vector<double>{1});
+}
+
+TEST_CASE("a CSV file with numbers that are not finite is refused") {
+  const auto refused = [](const std::string& cell, int line, int column) {
+    return fmt::format(
+        "dataset_test.csv: line {}, column {}: '{}' is not a finite number of 32 bits; leave the row out or give it a "
+        "value",
+        line, column, cell);
+  };
+  CHECK(csv_error("1,2\n3,nan\n") == refused("nan", 2, 2));
+  CHECK(csv_error("1,2\n-inf,3\n") == refused("-inf", 2, 1));
+  CHECK(csv_error("1,2\n1e39,3\n") == refused("1e39", 2, 1));
+  CHECK(csv_error("nan,inf\n1,2\n") == refused("nan", 1, 1));  // no line of column names
+  CHECK(csv("1e-60,2.5\n-1e-60,3\n").x.to_doubles() == std::vector<double>{0, 0});
+}
+
+TEST_CASE("what a message quotes of a CSV file is short and on one line") {
+  CHECK(csv_error("1,2\n3," + std::string(100'000, 'x') + "\n") ==
+        "dataset_test.csv: line 2, column 2: '" + std::string(57, 'x') + "...' is not a number");
+  CHECK(csv_error("1,2\n3,a\rb\n") == "dataset_test.csv: line 2, column 2: 'a\\rb' is not a number");
 }
 
 TEST_CASE("the tutorial's examples follow a linear law up to noise of a tenth") {

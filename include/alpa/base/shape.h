@@ -2,6 +2,7 @@
 /// Shapes and tensor types. A shape is a list of non-negative extents, outermost first; rank 0 is a scalar.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alpa/base/dtype.h"
@@ -10,7 +11,14 @@ namespace alpa {
 
 using Shape = std::vector<std::int64_t>;
 
-/// Product of the extents; 1 for a scalar.
+/// Most elements of one tensor, 2^50: its bytes are exact in a double, and sums over many tensors stay below 2^63.
+inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;
+
+/// Most dimensions of one tensor; what copies between shards can walk.
+inline constexpr int kMaxRank = 16;
+
+/// Product of the extents; 1 for a scalar. The one product of extents that everything uses: throws Error naming the shape
+/// if an extent is negative, or if those that are not 0 multiply to more than kMaxElements.
 std::int64_t num_elements(const Shape& shape);
 
 /// "[8, 768]"
@@ -29,6 +37,10 @@ struct TensorType {
 
 /// "f32[8, 768]"
 std::string to_string(const TensorType& type);
+
+/// Throws Error unless a tensor may be of this type: at most kMaxRank dimensions, no negative extent, at most
+/// kMaxElements elements. `what` says in the message which tensor: "batch input \"x\"".
+void check_type(const TensorType& type, std::string_view what);
 
 /// Inverse of `to_string(TensorType)`. Throws Error naming what could not be read.
 TensorType parse_tensor_type(const std::string& text);

@@ -3,6 +3,7 @@
 /// here, when the graph is built, never when it runs. Thread rule: one thread per builder.
 #include <deque>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -10,9 +11,28 @@
 
 namespace alpa {
 
+/// A builder as its values know it. It knows when the builder is gone, and equals no handle of another builder, not even
+/// of a later one at the same address.
+class BuilderHandle {
+ public:
+  BuilderHandle() = default;
+  bool operator==(const BuilderHandle&) const = default;
+
+  /// The builder. Throws Error if it is gone: somebody kept a Value of an earlier trace.
+  Builder& operator*() const { return get(); }
+  Builder* operator->() const { return &get(); }
+
+ private:
+  friend class Builder;
+  explicit BuilderHandle(std::shared_ptr<Builder*> shared) : shared_(std::move(shared)) {}
+  Builder& get() const;
+
+  std::shared_ptr<Builder*> shared_;
+};
+
 /// A tensor of a graph under construction: a handle, cheap to copy.
 struct Value {
-  Builder* builder = nullptr;
+  BuilderHandle builder;
   int id = -1;
 
   const TensorType& type() const;
@@ -38,6 +58,7 @@ struct Initializer {
 class Builder {
  public:
   explicit Builder(int num_micro_batches = 1);
+  ~Builder();
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
@@ -69,9 +90,9 @@ class Builder {
   /// A stable name for a layer object: `kind` and a number counted in order of first use, e.g. "dense0".
   const std::string& name_of(const void* object, std::string_view kind);
 
-  Value value(int id) { return {this, id}; }
-  Value operand(const Node& node, int i) { return {this, node.operands.at(i)}; }
-  Value result(const Node& node, int i = 0) { return {this, node.results.at(i)}; }
+  Value value(int id) { return {handle(), id}; }
+  Value operand(const Node& node, int i) { return value(node.operands.at(i)); }
+  Value result(const Node& node, int i = 0) { return value(node.results.at(i)); }
   const Node& node(int id) const { return nodes_.at(id); }      ///< stays valid while nodes are appended
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
   const TensorType& type(int value) const { return values_.at(value).type; }
@@ -85,6 +106,9 @@ class Builder {
   Graph finish() const;
 
  private:
+  BuilderHandle handle() const { return BuilderHandle(self_); }
+
+  std::shared_ptr<Builder*> self_;  ///< null inside once this is gone
   std::deque<Node> nodes_;
   std::deque<ValueInfo> values_;
   std::vector<Input> inputs_;
@@ -95,6 +119,7 @@ class Builder {
   std::map<const void*, std::string> layer_names_;
   std::map<std::string, int, std::less<>> layer_counts_;
   std::vector<std::string> scopes_;
+  std::int64_t total_bytes_ = 0;  ///< of all values
   Region region_ = Region::forward;
   int layer_ = -1;
   int num_micro_batches_;

@@ -63,6 +63,10 @@ struct Metric {
   bool operator==(const Metric&) const = default;
 };
 
+/// Most bytes of all values of a graph together, 2^60: sums over them, of what lives at a time or of what is sent, can't
+/// overflow.
+inline constexpr std::int64_t kMaxGraphBytes = std::int64_t{1} << 60;
+
 struct Graph {
   std::vector<Node> nodes;        ///< topological order; inputs are nodes of operator `input` without operands
   std::vector<ValueInfo> values;

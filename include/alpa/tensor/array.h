@@ -27,7 +27,7 @@ constexpr DType dtype_of() {
 class Array {
  public:
   Array() = default;
-  /// Owned, uninitialised elements.
+  /// Owned, uninitialised elements. Throws Error if no tensor may be of this type (`check_type`) or memory is short.
   explicit Array(TensorType type);
   /// Copies `data`. Throws Error unless it has as many elements as `shape`.
   template <class T>
@@ -38,7 +38,7 @@ class Array {
   }
   template <class T>
   Array(const std::vector<T>& data, Shape shape) : Array(std::span<const T>(data), std::move(shape)) {}
-  /// Reads the caller's memory in place; it must outlive every copy of this Array.
+  /// Reads the caller's memory in place; it must outlive every copy of this Array. Throws Error as `check_type` does.
   static Array view(const void* data, TensorType type);
 
   const TensorType& type() const { return type_; }

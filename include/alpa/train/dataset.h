@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alpa/tensor/array.h"
@@ -30,14 +31,19 @@ inline constexpr const char* kFashionMnistDirectory = "/usr/share/datasets/fashi
 /// Error naming the missing file and the Debian package, or the file that is damaged.
 TrainingAndTestSet load_fashion_mnist(const std::string& directory = kFashionMnistDirectory);
 
-/// An IDX file (LeCun's format), gzip'd or not, of unsigned bytes: u8 of the file's shape. Throws Error
+/// An IDX file (LeCun's format), gzip'd or not, of unsigned bytes: u8 of the file's shape. At most 4 GiB. Throws Error
 /// naming file and mistake.
 Array read_idx(const std::string& path);
+/// The same from the content of a file, not gzip'd; `path` for messages.
+Array parse_idx(const std::string& content, const std::string& path);
 
 /// Numbers separated by commas, one example per line, optionally a line of column names first. The last
 /// column is what to predict: a class label if all of its cells are whole numbers from 0 (written without
-/// '.' or exponent), else a target value. Throws Error naming file, line and column of the first bad cell.
+/// '.' or exponent), else a target value. At most 4 GiB, gzip'd or not; a byte-order mark is skipped. Throws Error naming
+/// file, line and column of the first bad cell: nan and inf are, because nothing can be learnt from them.
 Dataset read_csv(const std::string& path);
+/// The same from the content of a file, not gzip'd; `path` for messages.
+Dataset parse_csv(std::string_view text, const std::string& path);
 
 /// n examples of y = x·W + b + noise/10 with x, W, b and noise standard normal, all functions of `seed`; x
 /// and y are [n, dim].

@@ -1,0 +1,54 @@
+#include "alpa/base/text.h"
+
+#include <fmt/core.h>
+
+namespace alpa {
+namespace {
+
+unsigned byte_at(std::string_view text, std::size_t i) {
+  return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
+}
+
+/// Bytes of the printable character that starts `text`; 0 if it must be escaped. Overlong forms, surrogates and the
+/// control characters above ASCII count as bytes that are no UTF-8.
+std::size_t printable_length(std::string_view text) {
+  const unsigned first = byte_at(text, 0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  unsigned code = first & (0x7fU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte_at(text, i) & 0xc0U) != 0x80) return 0;
+    code = code << 6 | (byte_at(text, i) & 0x3fU);
+  }
+  constexpr unsigned kLeast[] = {0, 0, 0xa0, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code < 0xe000;
+  return first < 0xc0 || code < kLeast[length] || code > 0x10ffff || surrogate ? 0 : length;
+}
+
+std::string escaped(char c) {
+  switch (c) {
+    case '\n': return "\\n";
+    case '\t': return "\\t";
+    case '\r': return "\\r";
+    default: return fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+}
+
+}  // namespace
+
+std::string excerpt(std::string_view text, std::size_t most) {
+  constexpr std::string_view kMore = "...";
+  std::string result;
+  std::size_t cut = 0;  ///< where "..." goes, should the rest be too long
+  while (!text.empty()) {
+    const std::size_t length = printable_length(text);
+    const std::string piece = length > 0 ? std::string(text.substr(0, length)) : escaped(text[0]);
+    if (result.size() + kMore.size() <= most) cut = result.size();
+    if (result.size() + piece.size() > most) return result.substr(0, cut).append(kMore);
+    result += piece;
+    text.remove_prefix(length > 0 ? length : 1);
+  }
+  return result;
+}
+
+}  // namespace alpa
