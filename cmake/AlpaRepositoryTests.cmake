@@ -63,6 +63,10 @@ if(ALPA_BUILD_TOOLS)
   target_link_libraries(test_tools PRIVATE alpa_commands)
   add_dependencies(test_tools alpa_tool)
   target_compile_definitions(test_tools PRIVATE ALPA_TOOL="$<TARGET_FILE:alpa_tool>")
+  if(TARGET alpa-mlp)
+    add_dependencies(test_tools alpa-mlp)
+    target_compile_definitions(test_tools PRIVATE ALPA_MLP="$<TARGET_FILE:alpa-mlp>")
+  endif()
 endif()
 
 # Programs built outside do not know of the sanitizers.

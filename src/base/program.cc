@@ -15,7 +15,9 @@ namespace {
 
 constexpr int kUsersMistake = 2, kOurBug = 3;
 
+/// After what was printed before.
 int complain(const char* name, const char* message, int status) {
+  std::fflush(stdout);
   std::fprintf(stderr, "%s: %s\n", name, message);
   return status;
 }
