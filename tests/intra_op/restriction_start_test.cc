@@ -1,0 +1,137 @@
+// The best plan is never worse than data parallelism, ZeRO or the batch on one axis, whatever the time.
+#include <doctest/doctest.h>
+
+#include <atomic>
+
+#include "../../src/intra_op/known_choice.h"
+#include "../../src/intra_op/peak_memory.h"
+#include "alpa/base/error.h"
+#include "intra_op/gpt_plans.h"
+#include "intra_op/graphs.h"
+#include "intra_op/plans.h"
+
+using namespace alpa;
+using namespace alpa::testing;
+
+namespace {
+
+AutoShardOptions within_seconds(double seconds) {
+  AutoShardOptions options;
+  options.time_limit_seconds = seconds;
+  return options;
+}
+
+/// Allows for the rounding of costs to nanoseconds.
+constexpr double kRounding = 1 + 1e-4;
+
+/// The plan as a choice of all strategies costs what the plan costs and uses what the plan uses.
+void check_choice(const ShardingPlan& plan, const Graph& graph, const CostModel& model,
+                  const std::optional<MemoryLimit>& memory) {
+  const SearchSpace space = search_space(graph, plan.mesh, model, {});
+  const Instance instance = build_instance(graph, space, plan.mesh, memory);
+  const auto choice = choice_of(plan, graph, space, instance);
+  REQUIRE(choice.has_value());
+  const ilp::Evaluation evaluation = ilp::evaluate(instance.problem, *choice);
+  const double terms = static_cast<double>(instance.problem.nodes.size() + instance.problem.edges.size());
+  CHECK(std::abs(static_cast<double>(evaluation.cost) / instance.units_per_second -
+                 plan.cost.objective_seconds) <= terms / instance.units_per_second);
+  if (memory) CHECK(evaluation.feasible);
+}
+
+}  // namespace
+
+TEST_CASE("attention in a hurry costs no more than data parallelism, ZeRO and the batch on one axis") {
+  const Cluster cluster = gpu_cluster(1, 8);
+  const CostModel model = CostModel::of(cluster);
+  for (int layers : {4, 12}) {
+    const Graph graph = gpt_graph({.layers = layers});
+    for (const std::vector<int>& shape : {std::vector<int>{8}, std::vector<int>{2, 4}}) {
+      CAPTURE(layers);
+      CAPTURE(shape.size());
+      const DeviceMesh mesh = cluster.mesh(shape);
+      const ShardingPlan plan = auto_shard(graph, mesh, model, within_seconds(1));
+      verify(plan, graph);
+      CHECK(plan.cost.objective_seconds <= least_restricted_seconds(graph, mesh, model) * kRounding);
+      CHECK(plan.cost.lower_bound_seconds > 0);
+      CHECK(plan.cost.lower_bound_seconds <= plan.cost.objective_seconds);
+      AutoShardOptions batch = within_seconds(0.5);
+      batch.batch_mesh_axis = 0;
+      if (layers == 4 && shape.size() == 1)
+        CHECK(plan.cost.objective_seconds <= seconds_of(graph, mesh, model, batch) * kRounding);
+    }
+  }
+}
+
+TEST_CASE("of several meshes the best plan is no worse than a restriction on any of them") {
+  const Cluster cluster = gpu_cluster(2, 4);
+  const CostModel model = CostModel::of(cluster);
+  const Graph graph = gpt_graph({.layers = 4});
+  std::vector<DeviceMesh> meshes;
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::vector<int>& shape : logical_mesh_shapes(8)) {
+    meshes.push_back(cluster.mesh(shape));
+    least = std::min(least, least_restricted_seconds(graph, meshes.back(), model));
+  }
+  const ShardingPlan plan = auto_shard(graph, meshes, model, within_seconds(2));
+  CHECK(plan.cost.objective_seconds <= least * kRounding);
+  CHECK(plan.cost.lower_bound_seconds <= plan.cost.objective_seconds);
+}
+
+TEST_CASE("planning that is stopped before it starts still gives a plan no worse than the restrictions") {
+  const Cluster cluster = gpu_cluster(1, 8);
+  const CostModel model = CostModel::of(cluster);
+  const Graph graph = gpt_graph({.layers = 4});
+  const std::atomic<bool> stop = true;
+  AutoShardOptions options;
+  options.stop = &stop;
+  const ShardingPlan plan = auto_shard(graph, cluster.mesh({2, 4}), model, options);
+  verify(plan, graph);
+  CHECK(plan.cost.objective_seconds <=
+        least_restricted_seconds(graph, cluster.mesh({2, 4}), model) * kRounding);
+}
+
+TEST_CASE("restrictions obey the options of the whole") {
+  const Cluster cluster = gpu_cluster(1, 8);
+  const CostModel model = CostModel::of(cluster);
+  const Graph graph = gpt_graph({.layers = 2});
+  AutoShardOptions options = within_seconds(1);
+  options.allow_all_gather = options.allow_all_to_all = false;
+  const auto steps = count_steps(auto_shard(graph, cluster.mesh({2, 4}), model, options));
+  CHECK(steps.count("all_gather") + steps.count("all_to_all") == 0);
+  AutoShardOptions forced = within_seconds(1);
+  forced.batch_mesh_axis = 1;
+  const ShardingPlan plan = auto_shard(graph, cluster.mesh({2, 4}), model, forced);
+  CHECK(spec_of(plan, graph, "x").find("S0@1") != std::string::npos);
+}
+
+TEST_CASE("a batch too small to be split over all devices leaves the other restrictions and the whole") {
+  const Cluster cluster = gpu_cluster(1, 8);
+  const Graph graph = gpt_graph({.layers = 2, .batch = 2, .sequence = 64, .hidden = 256, .heads = 4});
+  const ShardingPlan plan =
+      auto_shard(graph, cluster.mesh({2, 4}), CostModel::of(cluster), within_seconds(1));
+  verify(plan, graph);
+}
+
+TEST_CASE("a plan of any restriction is a choice of all strategies at the same cost, with its bytes") {
+  const Cluster cluster = gpu_cluster(1, 8);
+  const CostModel model = CostModel::of(cluster);
+  const DeviceMesh mesh = cluster.mesh({2, 4});
+  for (int micro_batches : {1, 3}) {
+    const Graph mlp = mlp_graph({.layers = 3, .batch = 24, .width = 40, .num_micro_batches = micro_batches});
+    const Graph gpt = gpt_step({.layers = 1, .batch = 24, .sequence = 16, .hidden = 64, .heads = 4})
+                          .trace(micro_batches);
+    for (const Graph* graph : {&mlp, &gpt}) {
+      AutoShardOptions batch = within_seconds(1);
+      batch.batch_mesh_axis = 1;
+      for (AutoShardOptions options :
+           {data_parallel_options(), zero2_options(), zero3_options(), batch, within_seconds(0.2)}) {
+        CAPTURE(options.method);
+        options.time_limit_seconds = std::min(options.time_limit_seconds, 1.0);
+        const ShardingPlan plan = auto_shard(*graph, mesh, model, options);
+        check_choice(plan, *graph, model, std::nullopt);
+        const std::int64_t bytes = peak_memory(plan, *graph).bytes * 11 / 10;
+        for (bool every_copy : {false, true}) check_choice(plan, *graph, model, MemoryLimit{bytes, every_copy});
+      }
+    }
+  }
+}
