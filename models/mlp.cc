@@ -5,6 +5,7 @@
 
 #include <string_view>
 
+#include "models/common/interrupt.h"
 #include "models/common/report.h"
 #include "models/common/text.h"
 
@@ -106,16 +107,26 @@ void plan_and_report(const MlpFlags& flags) {
   const Cluster cluster = make_cluster(flags);
   const Task task = make_task(flags);
   const TrainingStep step = training_step(task.inputs(), task.model, make_optimizer(flags));
-  report(flags, plan_only(step, make_method(flags, flags.method), cluster), CostModel::of(cluster),
-         nullptr);
+  const PlanningInterrupt interrupt(!flags.save_plan.empty());
+  const Planned planned = plan_only(step, interrupt.ending(make_method(flags, flags.method)), cluster);
+  interrupt.exit_with(planned, flags.save_plan);
+  report(flags, planned, CostModel::of(cluster), nullptr);
+}
+
+Executable plan_or_load(const MlpFlags& flags, const TrainingStep& step, const Method& method,
+                        const Cluster& cluster) {
+  if (!flags.load_plan.empty()) return load_plan(step, method, cluster, flags.load_plan);
+  const PlanningInterrupt interrupt(!flags.save_plan.empty());
+  Executable executable = parallelize(step, interrupt.ending(method), cluster);
+  interrupt.exit_with(executable.planned(), flags.save_plan);
+  return executable;
 }
 
 Run train_and_report(const MlpFlags& flags, const Task& task) {
   const Cluster cluster = make_cluster(flags);
   const Method method = make_method(flags, flags.method);
   const TrainingStep step = training_step(task.inputs(), task.model, make_optimizer(flags));
-  Executable executable = flags.load_plan.empty() ? parallelize(step, method, cluster)
-                                                  : load_plan(step, method, cluster, flags.load_plan);
+  Executable executable = plan_or_load(flags, step, method, cluster);
   const std::int64_t steps = number_of_steps(flags, task);
   const auto seed = static_cast<std::uint64_t>(flags.seed);
   Run run = train(task, executable, steps, seed, Show::progress);

@@ -1,0 +1,54 @@
+#include "models/common/interrupt.h"
+
+#include <csignal>
+#include <cstdlib>
+
+#include "models/common/report.h"
+
+namespace models {
+
+using namespace alpa;
+
+namespace {
+
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
+
+struct sigaction before;
+
+constexpr int kInterruptedStatus = 130;  // as of a program that SIGINT ended
+
+void interrupt(int) { interrupted = true; }
+
+}  // namespace
+
+PlanningInterrupt::PlanningInterrupt(bool active) : active_(active) {
+  if (!active_) return;
+  interrupted = false;
+  struct sigaction once = {};
+  once.sa_handler = interrupt;
+  once.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  sigaction(SIGINT, &once, &before);
+  if (before.sa_handler == SIG_IGN) sigaction(SIGINT, &before, nullptr);
+}
+
+PlanningInterrupt::~PlanningInterrupt() {
+  if (active_) sigaction(SIGINT, &before, nullptr);
+}
+
+Method PlanningInterrupt::ending(Method method) const {
+  if (active_) std::visit([](auto& options) { options.stop = &interrupted; }, method);
+  return method;
+}
+
+void PlanningInterrupt::exit_with(const Planned& planned, const std::string& path) const {
+  if (!active_ || !interrupted) return;
+  write_file(path, to_json(planned.plan, planned.graph));
+  fmt::print(stderr,
+             "interrupted while planning: the best plan so far is saved in {} (at most {:.3g} % above the "
+             "optimum); --load-plan takes it\n",
+             path, 100 * planned.plan.cost.gap());
+  std::exit(kInterruptedStatus);
+}
+
+}  // namespace models

@@ -1,0 +1,78 @@
+// SIGINT while planning: the best plan so far is saved.
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <thread>
+
+#include "models/common/interrupt.h"
+#include "support/gpt_stack.h"
+
+using namespace alpa;
+using namespace alpa::testing;
+using models::PlanningInterrupt;
+
+namespace {
+
+TrainingStep attention_step() { return gpt_step({.layers = 6}); }
+const ShardParallel kAttentionMethod{.mesh_shape = {2, 4}, .solver_seconds = 600};
+
+/// What `body` exits with in a process of its own; 1000 + the signal that ended it.
+template <class Body>
+int status_of(Body&& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGINT, SIG_DFL);  // not the test framework's
+    body();
+    std::_Exit(99);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+}  // namespace
+
+TEST_CASE("SIGINT ends planning early, with a plan that keeps its bound") {
+  const PlanningInterrupt interrupt(true);
+  std::thread user([] {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    std::raise(SIGINT);
+  });
+  const Planned planned =
+      plan_only(attention_step(), interrupt.ending(kAttentionMethod), Cluster::local(8));
+  user.join();
+  CHECK(planned.seconds < 300);
+  CHECK(planned.plan.cost.gap() > 0);
+  const Planned data = plan_only(attention_step(), DataParallel{.mesh_shape = {2, 4}}, Cluster::local(8));
+  CHECK(planned.plan.cost.objective_seconds <= data.plan.cost.objective_seconds * (1 + 1e-4));
+}
+
+TEST_CASE("an interrupted program saves the plan, which can be loaded, and exits with 130") {
+  const std::string path = "interrupt_test_plan.json";
+  std::remove(path.c_str());
+  CHECK(status_of([&] {
+          const PlanningInterrupt interrupt(true);
+          std::raise(SIGINT);
+          interrupt.exit_with(
+              plan_only(attention_step(), interrupt.ending(kAttentionMethod), Cluster::local(8)), path);
+        }) == 130);
+  const Executable loaded = load_plan(attention_step(), ShardParallel{}, Cluster::local(8), path);
+  CHECK(loaded.plan().mesh.num_devices() == 8);
+  std::remove(path.c_str());
+}
+
+TEST_CASE("a second SIGINT, and one where no plan is to be saved, end the program as always") {
+  CHECK(status_of([] {
+          const PlanningInterrupt interrupt(true);
+          std::raise(SIGINT);
+          std::raise(SIGINT);
+        }) == 1000 + SIGINT);
+  CHECK(status_of([] {
+          const PlanningInterrupt interrupt(false);
+          std::raise(SIGINT);
+        }) == 1000 + SIGINT);
+}
