@@ -1,9 +1,9 @@
 #include "models/common/interrupt.h"
 
+#include <alpa/base/file.h>
+
 #include <csignal>
 #include <cstdlib>
-
-#include "models/common/report.h"
 
 namespace models {
 
