@@ -10,7 +10,6 @@ namespace {
 
 constexpr int kPatience = 12;  // sweeps without a better bound before the step shrinks
 constexpr double kMomentum = 0.8;
-constexpr int kLeastSweeps = 64;  // also after the deadline, while no choice is known
 
 class Climber {
  public:
@@ -25,8 +24,9 @@ class Climber {
   }
 
   Ascent run(int sweeps) {
-    for (int k = 0; k < sweeps && has_time(k); ++k) {
+    for (int k = 0; k < sweeps && !deadline_.passed(); ++k) {
       dual_.sweep();
+      deadline_.spend(dual_.cells_of_sweep());
       consider(dual_.rounded(), k);
       double bound = dual_.bound();
       bool better = bound > best_bound_ + 1e-7 * std::max(1.0, std::abs(best_bound_));
@@ -42,10 +42,6 @@ class Climber {
   }
 
  private:
-  bool has_time(int sweep) const {
-    return !deadline_.passed() || (result_.cost >= kNever && sweep < kLeastSweeps);
-  }
-
   /// Returns to the best state with a smaller step; false if the bound has converged.
   bool shrink_step() {
     idle_ = 0;
@@ -77,7 +73,7 @@ class Climber {
   void consider(std::vector<int> choice, int sweep) {
     Cost cost = price(model_, choice);
     bool fine = cost < kNever && fits(model_, choice);
-    if (!fine && (sweep % 8 != 7 || !repair(model_, choice, 100))) return;
+    if (!fine && (sweep % 8 != 7 || !repair(model_, choice, 100, deadline_))) return;
     cost = price(model_, choice);
     if (static_cast<double>(cost) > static_cast<double>(result_.cost) * 1.1) return;
     if (seen_cost_ == cost) return;

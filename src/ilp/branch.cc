@@ -54,25 +54,41 @@ void take_minima(std::vector<Cost>& table, std::vector<Cost>& costs, int stride,
   }
 }
 
-/// Ends a linear program, or CBC's search, when the deadline's flag says so; their own clocks see to its time.
-class StopRelaxation : public ClpEventHandler {
+/// Of the time, the part after which CBC ends between two nodes. At the end of all of it, relaxations end,
+/// too, and what CBC concludes from them is no longer believed.
+constexpr double kShareOfNodes = 0.9;
+
+/// Counts the work of relaxations and ends them at the deadline.
+class RelaxationEnd : public ClpEventHandler {
  public:
-  explicit StopRelaxation(const std::atomic<bool>* stop) : stop_(stop) {}
-  int event(Event) override { return stop_ != nullptr && *stop_ ? 0 : -1; }
-  ClpEventHandler* clone() const override { return new StopRelaxation(*this); }
+  RelaxationEnd(const Deadline& deadline, double cells, bool& cut_off)
+      : deadline_(deadline), cells_(cells), cut_off_(cut_off) {}
+  ClpEventHandler* clone() const override { return new RelaxationEnd(*this); }
+
+  int event(Event event) override {
+    if (event != endOfIteration) return kGoOn;
+    deadline_.spend(cells_);
+    if (!deadline_.passed()) return kGoOn;
+    cut_off_ = true;
+    return kStop;
+  }
 
  private:
-  const std::atomic<bool>* stop_;
+  static constexpr int kGoOn = -1, kStop = 0;
+  const Deadline& deadline_;
+  double cells_;  ///< of an iteration
+  bool& cut_off_;
 };
 
-class StopSearch : public CbcEventHandler {
+/// Ends CBC between two nodes at the deadline.
+class NodesEnd : public CbcEventHandler {
  public:
-  explicit StopSearch(const std::atomic<bool>* stop) : stop_(stop) {}
-  CbcAction event(CbcEvent) override { return stop_ != nullptr && *stop_ ? stop : noAction; }
-  CbcEventHandler* clone() const override { return new StopSearch(*this); }
+  explicit NodesEnd(const Deadline& deadline) : deadline_(deadline) {}
+  CbcEventHandler* clone() const override { return new NodesEnd(*this); }
+  CbcAction event(CbcEvent) override { return deadline_.passed() ? stop : noAction; }
 
  private:
-  const std::atomic<bool>* stop_;
+  const Deadline& deadline_;
 };
 
 /// The integer program: binary x per node and strategy, continuous transport variables per edge.
@@ -89,10 +105,7 @@ class Program {
 
   Branched run(Statistics& statistics) {
     if (cutoff_ && offset_ >= *cutoff_) return {std::nullopt, *cutoff_, true};
-    const StopRelaxation while_relaxing(deadline_.stop()), never(nullptr);
-    solver_.getModelPtr()->passInEventHandler(&while_relaxing);
     if (!solve_relaxation()) return stopped_early();
-    solver_.getModelPtr()->passInEventHandler(&never);  // CBC would take a part of a program for its solution
     Branched result;
     do {
       statistics.variables = solver_.getNumCols();
@@ -167,6 +180,8 @@ class Program {
     solver_.loadProblem(matrix, lower.data(), upper_.data(), objective_.data(), right_.data(),
                         right_.data());
     solver_.setInteger(integers_.data(), static_cast<int>(integers_.size()));
+    const RelaxationEnd end(deadline_, static_cast<double>(values_.size()), cut_off_);
+    solver_.getModelPtr()->passInEventHandler(&end);
   }
 
   /// Sum of the transport from a group = sum of its strategies, on both sides.
@@ -191,15 +206,13 @@ class Program {
 
   /// Solves the relaxation, adding violated usage rows. False if time ran out.
   bool solve_relaxation() {
-    solver_.getModelPtr()->setMaximumWallSeconds(std::max(0.01, deadline_.left()));
     solver_.initialSolve();
     for (int round = 0; round < 30; ++round) {
-      if (deadline_.passed() || solver_.isAbandoned()) return false;
+      if (cut_off_ || deadline_.passed() || solver_.isAbandoned()) return false;
       if (solver_.isProvenPrimalInfeasible()) return true;
       if (!solver_.isProvenOptimal()) return false;
       bound_ = std::max(bound_, unscaled(solver_.getObjValue()));
       if (!add_violated_rows(solver_.getColSolution())) return true;
-      solver_.getModelPtr()->setMaximumWallSeconds(std::max(0.01, deadline_.left()));
       solver_.resolve();
     }
     return true;
@@ -264,13 +277,14 @@ class Program {
     cbc.setLogLevel(0);
     cbc.messageHandler()->setLogLevel(0);
     cbc.setUseElapsedTime(true);
-    cbc.setMaximumSeconds(std::max(0.05, deadline_.left()));
+    const Deadline nodes_end = deadline_.within(kShareOfNodes * deadline_.left());
+    NodesEnd handler(nodes_end);
+    cbc.passInEventHandler(&handler);
+    cbc.setMaximumSeconds(std::max(0.05, nodes_end.wall_left()));
     cbc.setAllowableGap(0);
     cbc.setAllowableFractionGap(0);
     cbc.setNumberThreads(0);
     cbc.setNumberBeforeTrust(10);
-    const StopSearch while_branching(deadline_.stop());
-    cbc.passInEventHandler(&while_branching);
     CglClique clique;
     clique.setStarCliqueReport(false);
     clique.setRowCliqueReport(false);
@@ -285,7 +299,7 @@ class Program {
   Branched read(CbcModel& cbc) {
     Branched result;
     fitting_ = true;
-    bool finished = cbc.status() == 0 && cbc.secondaryStatus() <= 1;
+    bool finished = !cut_off_ && cbc.status() == 0 && cbc.secondaryStatus() <= 1;
     const double* values = cbc.bestSolution();
     if (values) {
       std::vector<int> choice(model_.nodes.size(), 0);
@@ -300,7 +314,7 @@ class Program {
       }
     }
     result.closed = finished && fitting_;
-    if (!finished) bound_ = std::max(bound_, unscaled(cbc.getBestPossibleObjValue()));
+    if (!finished && !cut_off_) bound_ = std::max(bound_, unscaled(cbc.getBestPossibleObjValue()));
     result.bound = bound_;
     return result;
   }
@@ -319,6 +333,7 @@ class Program {
   Cost offset_ = 0, bound_ = -kNever;
   double scale_ = 1;
   bool fitting_ = true;
+  bool cut_off_ = false;  ///< a relaxation was ended by the deadline
 };
 
 }  // namespace

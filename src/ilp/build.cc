@@ -51,12 +51,13 @@ struct Domains {
     restrict_to(edge.b, supported_b);
   }
 
-  void run() {
-    while (!queue.empty()) {
+  void run(const Deadline& deadline) {
+    while (!queue.empty() && !deadline.passed()) {
       int e = queue.front();
       queue.pop_front();
       queued[e] = 0;
       revise(problem.edges[e]);
+      deadline.spend(static_cast<double>(problem.edges[e].costs->size()));
     }
   }
 };
@@ -116,10 +117,10 @@ void add_edges(const Problem& problem, const std::vector<std::vector<int>>& kept
 
 }  // namespace
 
-Model build(const Problem& problem, bool consistent) {
+Model build(const Problem& problem, bool consistent, const Deadline& deadline) {
   Domains domains(problem);
   if (consistent)
-    domains.run();
+    domains.run(deadline);
   else
     for (Mask& mask : domains.masks) std::fill(mask.begin(), mask.end(), 1);
   Model model;

@@ -1,12 +1,13 @@
 #include "core.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "ascent.h"
 #include "branch.h"
-#include "dive.h"
 #include "eliminate.h"
+#include "first_choice.h"
 #include "lagrange.h"
 #include "local_search.h"
 #include "neighbourhood.h"
@@ -17,8 +18,8 @@ namespace {
 
 constexpr std::int64_t kBranchCells =
     300'000;  // larger cores are left to the dual bound and to neighbourhoods
-constexpr int kDiveAttempts = 100;
-constexpr int kRepairMoves = 1000;
+/// Dives before the dual bound and CBC are tried; afterwards as many as there is time for.
+constexpr int kFirstDives = 4, kAllDives = std::numeric_limits<int>::max();
 
 /// State of the search. `model_` starts as the model given and shrinks: every choice cheaper than the best
 /// known one survives, and its trail leads back to the live nodes of the model given.
@@ -26,7 +27,12 @@ class Core {
  public:
   Core(const Model& given, Cost cutoff, const Options& options, const Deadline& deadline,
        Statistics& statistics)
-      : given_(given), model_(given), options_(options), deadline_(deadline), statistics_(statistics) {
+      : given_(given),
+        model_(given),
+        options_(options),
+        deadline_(deadline),
+        grace_(deadline.with_grace()),
+        statistics_(statistics) {
     model_.trail.clear();
     best_.cost = cutoff;
   }
@@ -37,10 +43,14 @@ class Core {
       if (best_.bound >= kNever) throw Contradiction{};
       if (!start.empty()) take(std::move(start));
       if (options_.reductions.elimination) try_prices();
-      if (best_.cost >= kNever) try_dive();
-      bool dual = options_.dual_sweeps > 0 && options_.reductions.arc_consistency;
+      find_first(kFirstDives);
+      const bool dual = options_.dual_sweeps > 0 && options_.reductions.arc_consistency;
       if (dual) tighten();
-      if (!done() && !deadline_.passed() && options_.use_cbc && cells() <= kBranchCells) branch_rest();
+      if (!done() && options_.use_cbc && cells() <= kBranchCells) branch_rest();
+      if (best_.cost >= kNever) {
+        find_first(kAllDives);
+        if (dual) tighten();
+      }
       while (dual && options_.neighbourhoods && !done() && !best_.choice.empty()) {
         search_neighbourhoods();
         tighten();
@@ -55,9 +65,8 @@ class Core {
   }
 
  private:
-  /// The time limit ends the search for better choices, not that for a first one.
   bool done() const {
-    if (live_nodes(model_).empty() || (deadline_.passed() && best_.cost < kNever)) return true;
+    if (deadline_.passed() || live_nodes(model_).empty()) return true;
     if (best_.cost >= kNever) return false;
     double gap = static_cast<double>(best_.cost - best_.bound);
     return gap <= options_.relative_gap * std::abs(static_cast<double>(best_.cost));
@@ -96,12 +105,10 @@ class Core {
     statistics_.dual_seconds += deadline_.elapsed() - before;
   }
 
-  /// A first choice, so that a plan exists whatever the time limit is.
-  void try_dive() {
-    std::optional<std::vector<int>> choice = dive(model_, kDiveAttempts);
-    if (!choice || (!fits(model_, *choice) && !repair(model_, *choice, kRepairMoves))) return;
-    improve(model_, *choice, deadline_.within(deadline_.left() / 4));
-    take(*std::move(choice));
+  /// The time limit ends the search for better choices; a first one is sought a little longer.
+  void find_first(int dives) {
+    if (best_.cost >= kNever && !live_nodes(model_).empty())
+      if (auto choice = first_choice(model_, dives, grace_); !choice.empty()) take(std::move(choice));
   }
 
   /// Bound, fixing and reductions in turn as long as the model shrinks or the gap does.
@@ -185,6 +192,7 @@ class Core {
   Model model_;
   const Options& options_;
   const Deadline& deadline_;
+  const Deadline grace_;
   Statistics& statistics_;
   CoreSolution best_;
   std::map<std::int64_t, double> multipliers_;

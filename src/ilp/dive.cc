@@ -1,148 +1,204 @@
 #include "dive.h"
 
 #include <algorithm>
-#include <utility>
+#include <limits>
 
 namespace alpa::ilp {
-namespace {
 
-class Dive {
- public:
-  Dive(const Model& model, int attempts)
-      : model_(model), attempts_(attempts), nodes_(live_nodes(model)), allowed_(model.nodes.size()) {
-    for (int node : nodes_) {
-      for (Cost cost : model.nodes[node].costs) allowed_[node].push_back(cost < kNever);
+Diver::Diver(const Model& model)
+    : model_(model),
+      nodes_(live_nodes(model)),
+      forbids_(model.edges.size()),
+      allowed_(model.nodes.size()),
+      emptied_(model.nodes.size()),
+      least_(model.nodes.size()),
+      used_(model.room.size()) {
+  for (int node : nodes_) {
+    for (Cost cost : model.nodes[node].costs) allowed_[node].push_back(cost < kNever);
+    least_[node].resize(model.nodes[node].pieces.size());
+  }
+  for (std::size_t e = 0; e < model.edges.size(); ++e)
+    forbids_[e] = std::any_of(model.edges[e].costs.begin(), model.edges[e].costs.end(),
+                              [](Cost cost) { return cost >= kNever; });
+}
+
+std::optional<std::vector<int>> Diver::dive(const Settings& settings, const Deadline& deadline) {
+  set_prices(settings.row_prices);
+  undo(0, 0);
+  decisions_.clear();
+  filled_.assign(used_.size(), 0);
+  keep_rows_ = settings.keep_rows;
+  int conflicts = settings.conflicts;
+  std::stable_sort(nodes_.begin(), nodes_.end(), [&](int a, int b) { return emptied_[a] > emptied_[b]; });
+  pending_ = nodes_;
+  exhausted_ =
+      !propagate() || !std::all_of(nodes_.begin(), nodes_.end(), [&](int n) { return raise_usage(n); });
+  if (exhausted_) return std::nullopt;
+  for (std::size_t k = next_open(0); k < nodes_.size(); k = next_open(decisions_.back().position + 1)) {
+    if (deadline.passed()) return std::nullopt;
+    decisions_.push_back({k, {}, 0, removed_.size(), raised_.size()});
+    if (drop_unfitting(nodes_[k])) decisions_.back().order = cheapest_first(nodes_[k], deadline);
+    if (!decide(conflicts, deadline)) return std::nullopt;
+  }
+  std::vector<int> choice(model_.nodes.size(), 0);
+  for (int node : nodes_) choice[node] = static_cast<int>(first_allowed(node) - allowed_[node].begin());
+  return choice;
+}
+
+void Diver::set_prices(const std::vector<double>& row_prices) {
+  usage_price_.assign(row_prices.empty() ? 0 : model_.nodes.size(), {});
+  std::vector<double> upto(row_prices.size() + 1, 0);
+  for (std::size_t r = 0; r < row_prices.size(); ++r) upto[r + 1] = upto[r] + row_prices[r];
+  for (std::size_t i = 0; i < usage_price_.size(); ++i)
+    for (const Piece& piece : model_.nodes[i].pieces) {
+      usage_price_[i].resize(piece.amounts.size());
+      for (std::size_t s = 0; s < piece.amounts.size(); ++s)
+        usage_price_[i][s] += (upto[piece.to] - upto[piece.from]) * static_cast<double>(piece.amounts[s]);
+    }
+}
+
+Diver::Strategies::const_iterator Diver::first_allowed(int node) const {
+  return std::find(allowed_[node].begin(), allowed_[node].end(), 1);
+}
+
+/// Position of the next node with a choice left, from `k` on.
+std::size_t Diver::next_open(std::size_t k) const {
+  while (k < nodes_.size() && std::count(allowed_[nodes_[k]].begin(), allowed_[nodes_[k]].end(), 1) == 1)
+    ++k;
+  return k;
+}
+
+/// Carries out the last decision, or another one of those before.
+bool Diver::decide(int& conflicts, const Deadline& deadline) {
+  while (!decisions_.empty()) {
+    Decision& last = decisions_.back();
+    while (last.next < last.order.size()) {
+      if (keep_only(nodes_[last.position], last.order[last.next++])) return true;
+      undo(last.removed, last.raised);
+      if (--conflicts <= 0 || deadline.passed()) return false;
+    }
+    decisions_.pop_back();
+    if (!decisions_.empty() && (--conflicts <= 0 || deadline.passed())) return false;
+    if (!decisions_.empty()) undo(decisions_.back().removed, decisions_.back().raised);
+  }
+  exhausted_ = true;
+  return false;
+}
+
+void Diver::remove(int node, int strategy) {
+  allowed_[node][strategy] = 0;
+  removed_.emplace_back(node, strategy);
+}
+
+void Diver::undo(std::size_t removed, std::size_t raised) {
+  for (; removed_.size() > removed; removed_.pop_back())
+    allowed_[removed_.back().first][removed_.back().second] = 1;
+  for (; raised_.size() > raised; raised_.pop_back())
+    set_least(raised_.back().node, raised_.back().piece, raised_.back().least);
+}
+
+bool Diver::keep_only(int node, int strategy) {
+  for (int s = 0; s < model_.nodes[node].size(); ++s)
+    if (s != strategy && allowed_[node][s]) remove(node, s);
+  if (!raise_usage(node)) return false;
+  add_neighbours(node);
+  return propagate();
+}
+
+std::vector<int> Diver::cheapest_first(int node, const Deadline& deadline) const {
+  const ModelNode& n = model_.nodes[node];
+  std::vector<Cost> costs = n.costs;
+  for (int e : n.edges) {
+    const View table = view(model_, e, node);
+    const Strategies& others = allowed_[model_.edges[e].other(node)];
+    deadline.spend(static_cast<double>(costs.size()) * table.columns);
+    for (int p = 0; p < n.size(); ++p) {
+      Cost least = kNever;
+      for (int q = 0; q < table.columns; ++q)
+        if (others[q]) least = std::min(least, table.at(p, q));
+      costs[p] = plus(costs[p], least);
     }
   }
+  std::vector<double> keys(costs.begin(), costs.end());
+  if (!usage_price_.empty() && !usage_price_[node].empty())
+    for (std::size_t p = 0; p < keys.size(); ++p) keys[p] += usage_price_[node][p];
+  std::vector<int> order;
+  for (int p = 0; p < n.size(); ++p)
+    if (allowed_[node][p]) order.push_back(p);
+  std::stable_sort(order.begin(), order.end(), [&](int p, int q) { return keys[p] < keys[q]; });
+  return order;
+}
 
-  std::optional<std::vector<int>> run() {
-    pending_ = nodes_;
-    if (!propagate()) return std::nullopt;
-    for (std::size_t k = next_open(0); k < nodes_.size(); k = next_open(decisions_.back().position + 1)) {
-      decisions_.push_back({k, cheapest_first(nodes_[k]), 0, removed_.size()});
-      if (!decide()) return std::nullopt;
-    }
-    std::vector<int> choice(model_.nodes.size(), 0);
-    for (int node : nodes_) choice[node] = static_cast<int>(first_allowed(node) - allowed_[node].begin());
-    return choice;
-  }
+void Diver::add_neighbours(int node) {
+  for (int e : model_.nodes[node].edges)
+    if (forbids_[e]) pending_.push_back(model_.edges[e].other(node));
+}
 
- private:
-  using Strategies = std::vector<char>;
-  struct Decision {
-    std::size_t position;    ///< in nodes_
-    std::vector<int> order;  ///< strategies to try
-    std::size_t next;        ///< in order
-    std::size_t before;      ///< size of removed_ before it
-  };
-
-  Strategies::const_iterator first_allowed(int node) const {
-    return std::find(allowed_[node].begin(), allowed_[node].end(), 1);
-  }
-
-  /// Position of the next node with a choice left, from `k` on.
-  std::size_t next_open(std::size_t k) const {
-    while (k < nodes_.size() && std::count(allowed_[nodes_[k]].begin(), allowed_[nodes_[k]].end(), 1) == 1)
-      ++k;
-    return k;
-  }
-
-  /// Carries out the last decision, or another one of those before.
-  bool decide() {
-    while (!decisions_.empty()) {
-      Decision& last = decisions_.back();
-      while (last.next < last.order.size()) {
-        if (keep_only(nodes_[last.position], last.order[last.next++])) return true;
-        undo(last.before);
-        if (--attempts_ <= 0) return false;
-      }
-      decisions_.pop_back();
-      if (!decisions_.empty()) undo(decisions_.back().before);
-    }
-    return false;
-  }
-
-  void remove(int node, int strategy) {
-    allowed_[node][strategy] = 0;
-    removed_.emplace_back(node, strategy);
-  }
-
-  void undo(std::size_t size) {
-    for (; removed_.size() > size; removed_.pop_back())
-      allowed_[removed_.back().first][removed_.back().second] = 1;
-  }
-
-  bool keep_only(int node, int strategy) {
-    for (int s = 0; s < model_.nodes[node].size(); ++s)
-      if (s != strategy && allowed_[node][s]) remove(node, s);
-    add_neighbours(node);
-    return propagate();
-  }
-
-  std::vector<int> cheapest_first(int node) const {
-    const ModelNode& n = model_.nodes[node];
-    std::vector<Cost> costs = n.costs;
-    for (int e : n.edges) {
-      const View table = view(model_, e, node);
-      const Strategies& others = allowed_[model_.edges[e].other(node)];
-      for (int p = 0; p < n.size(); ++p) {
-        Cost least = kNever;
-        for (int q = 0; q < table.columns; ++q)
-          if (others[q]) least = std::min(least, table.at(p, q));
-        costs[p] = plus(costs[p], least);
-      }
-    }
-    std::vector<int> order;
-    for (int p = 0; p < n.size(); ++p)
-      if (allowed_[node][p]) order.push_back(p);
-    std::sort(order.begin(), order.end(), [&](int p, int q) { return costs[p] < costs[q]; });
-    return order;
-  }
-
-  void add_neighbours(int node) {
-    for (int e : model_.nodes[node].edges) pending_.push_back(model_.edges[e].other(node));
-  }
-
-  /// Rules out what has no allowed partner, until nothing changes. False if a node is left without a
-  /// strategy.
-  bool propagate() {
-    while (!pending_.empty()) {
-      const int node = pending_.back();
-      pending_.pop_back();
-      bool changed = false;
-      for (int e : model_.nodes[node].edges) changed |= rule_out(node, e);
-      if (first_allowed(node) == allowed_[node].end()) return pending_.clear(), false;
-      if (changed) add_neighbours(node);
-    }
-    return true;
-  }
-
-  bool rule_out(int node, int edge) {
-    const View table = view(model_, edge, node);
-    const Strategies& others = allowed_[model_.edges[edge].other(node)];
+/// Rules out what has no allowed partner, until nothing changes. False if a node is left without a
+/// strategy.
+bool Diver::propagate() {
+  while (!pending_.empty()) {
+    const int node = pending_.back();
+    pending_.pop_back();
     bool changed = false;
-    for (int p = 0; p < model_.nodes[node].size(); ++p) {
-      if (!allowed_[node][p]) continue;
-      bool partner = false;
-      for (int q = 0; q < table.columns && !partner; ++q) partner = others[q] && table.at(p, q) < kNever;
-      if (!partner) remove(node, p), changed = true;
-    }
-    return changed;
+    for (int e : model_.nodes[node].edges) changed |= forbids_[e] && rule_out(node, e);
+    if (first_allowed(node) == allowed_[node].end()) return ++emptied_[node], pending_.clear(), false;
+    if (changed) add_neighbours(node);
+    if (changed && !raise_usage(node)) return pending_.clear(), false;
   }
+  return true;
+}
 
-  const Model& model_;
-  int attempts_;
-  std::vector<int> nodes_;
-  std::vector<Strategies> allowed_;           ///< per node of the model
-  std::vector<std::pair<int, int>> removed_;  ///< nodes and strategies, in order
-  std::vector<Decision> decisions_;
-  std::vector<int> pending_;
-};
+bool Diver::rule_out(int node, int edge) {
+  const View table = view(model_, edge, node);
+  const Strategies& others = allowed_[model_.edges[edge].other(node)];
+  bool changed = false;
+  for (int p = 0; p < model_.nodes[node].size(); ++p) {
+    if (!allowed_[node][p]) continue;
+    bool partner = false;
+    for (int q = 0; q < table.columns && !partner; ++q) partner = others[q] && table.at(p, q) < kNever;
+    if (!partner) remove(node, p), changed = true;
+  }
+  return changed;
+}
 
-}  // namespace
+/// Accounts for what the node uses at least. False if that fills a row above its room.
+bool Diver::raise_usage(int node) {
+  if (!keep_rows_) return true;
+  bool fits = true;
+  for (std::size_t i = 0; i < model_.nodes[node].pieces.size(); ++i) {
+    const Piece& piece = model_.nodes[node].pieces[i];
+    Cost least = kNever;
+    for (std::size_t s = 0; s < piece.amounts.size(); ++s)
+      if (allowed_[node][s]) least = std::min(least, piece.amounts[s]);
+    if (least == least_[node][i]) continue;
+    raised_.push_back({node, i, least_[node][i]});
+    set_least(node, i, least);
+    for (int r = piece.from; r < piece.to; ++r)
+      if (used_[r] > model_.room[r]) ++filled_[r], fits = false;
+  }
+  return fits;
+}
 
-std::optional<std::vector<int>> dive(const Model& model, int attempts) {
-  return Dive(model, attempts).run();
+void Diver::set_least(int node, std::size_t piece, Cost least) {
+  const Piece& p = model_.nodes[node].pieces[piece];
+  for (int r = p.from; r < p.to; ++r) used_[r] += least - least_[node][piece];
+  least_[node][piece] = least;
+}
+
+/// Removes strategies for which the rows have no room. False if none is left.
+bool Diver::drop_unfitting(int node) {
+  for (std::size_t i = 0; keep_rows_ && i < model_.nodes[node].pieces.size(); ++i) {
+    const Piece& piece = model_.nodes[node].pieces[i];
+    Cost room = kNever;
+    int tightest = piece.from;
+    for (int r = piece.from; r < piece.to; ++r)
+      if (model_.room[r] - used_[r] < room) room = model_.room[r] - used_[r], tightest = r;
+    for (std::size_t s = 0; s < piece.amounts.size(); ++s)
+      if (allowed_[node][s] && piece.amounts[s] - least_[node][i] > room)
+        remove(node, static_cast<int>(s)), ++filled_[tightest];
+  }
+  return first_allowed(node) != allowed_[node].end();
 }
 
 }  // namespace alpa::ilp

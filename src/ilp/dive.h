@@ -1,15 +1,80 @@
 #pragma once
 /// A first allowed choice, found without any bound.
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "model.h"
 
 namespace alpa::ilp {
 
-/// A choice of the live nodes without infinite costs, node after node the strategy that is cheapest given
-/// what has been chosen before; strategies that nothing allowed goes with any more are ruled out after
-/// every step, and a step that leaves a node without any is taken back. Rows are not looked at. Nothing if
-/// `attempts` steps were taken back.
-std::optional<std::vector<int>> dive(const Model& model, int attempts);
+/// Depth-first search for a choice without infinite costs: node after node the strategy that is cheapest
+/// given what has been chosen before. After every step, strategies without an allowed partner are removed;
+/// a step that empties a node, or fills a row above its room, is undone. Nodes that were emptied come first
+/// in later dives (Boussemart et al., ECAI 2004). Not shared between threads; the model outlives it.
+class Diver {
+ public:
+  explicit Diver(const Model& model);
+
+  struct Settings {
+    bool keep_rows = false;               ///< false: rows are not looked at
+    int conflicts = 0;                    ///< steps that may be undone
+    std::vector<double> row_prices = {};  ///< what a unit of usage costs per row; empty: nothing
+  };
+
+  /// The choice; nothing if none exists, after so many conflicts, or at the deadline.
+  std::optional<std::vector<int>> dive(const Settings& settings, const Deadline& deadline);
+
+  /// The last dive looked everywhere: no such choice exists.
+  bool exhausted() const { return exhausted_; }
+
+  /// Rows that the last dive filled above their room, by how often.
+  const std::vector<int>& filled() const { return filled_; }
+
+ private:
+  using Strategies = std::vector<char>;
+  struct Decision {
+    std::size_t position;         ///< in nodes_
+    std::vector<int> order;       ///< strategies to try
+    std::size_t next;             ///< in order
+    std::size_t removed, raised;  ///< sizes of removed_ and raised_ before it
+  };
+  struct Raise {
+    int node;
+    std::size_t piece;
+    Cost least;  ///< before
+  };
+
+  void set_prices(const std::vector<double>& row_prices);
+  Strategies::const_iterator first_allowed(int node) const;
+  std::size_t next_open(std::size_t k) const;
+  bool decide(int& conflicts, const Deadline& deadline);
+  void remove(int node, int strategy);
+  void undo(std::size_t removed, std::size_t raised);
+  bool keep_only(int node, int strategy);
+  std::vector<int> cheapest_first(int node, const Deadline& deadline) const;
+  void add_neighbours(int node);
+  bool propagate();
+  bool rule_out(int node, int edge);
+  bool raise_usage(int node);
+  void set_least(int node, std::size_t piece, Cost least);
+  bool drop_unfitting(int node);
+
+  const Model& model_;
+  std::vector<int> nodes_;                        ///< in the order of decisions
+  std::vector<char> forbids_;                     ///< per edge: some entry is infinite
+  std::vector<Strategies> allowed_;               ///< per node of the model
+  std::vector<int> emptied_;                      ///< per node of the model: how often
+  std::vector<std::vector<double>> usage_price_;  ///< per node of the model and strategy; empty: none
+  std::vector<std::pair<int, int>> removed_;      ///< nodes and strategies, in order
+  bool keep_rows_ = false;
+  std::vector<std::vector<Cost>> least_;  ///< per node of the model and piece, of the strategies allowed
+  std::vector<Cost> used_;                ///< per row, by the least amounts
+  std::vector<int> filled_;
+  std::vector<Raise> raised_;  ///< in order
+  std::vector<Decision> decisions_;
+  std::vector<int> pending_;
+  bool exhausted_ = false;
+};
 
 }  // namespace alpa::ilp

@@ -2,6 +2,7 @@
 /// more.
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "reduce.h"
 
@@ -15,6 +16,7 @@ struct Rows {
   std::vector<Cost> costs;                // node costs plus all row minima
   std::vector<std::vector<Cost>> tables;  // row-major
   std::vector<int> columns;
+  mutable double looked_at = 0;  ///< cells
 
   Rows(const Model& model, int index) : node(model.nodes[index]), costs(node.costs) {
     for (int e : node.edges) {
@@ -45,6 +47,7 @@ struct Rows {
       const Cost* mine = tables[e].data() + static_cast<std::size_t>(p) * columns[e];
       const Cost* other = tables[e].data() + static_cast<std::size_t>(loser) * columns[e];
       Cost worst = 0;
+      looked_at += columns[e];
       for (int q = 0; q < columns[e]; ++q)
         if (other[q] < kNever) worst = std::max(worst, mine[q] - other[q]);
       if (worst > slack) return false;
@@ -56,13 +59,18 @@ struct Rows {
 
 }  // namespace
 
-std::vector<int> undominated_strategies(const Model& model, int index) {
+std::vector<int> undominated_strategies(const Model& model, int index, const Deadline& deadline) {
   Rows rows(model, index);
   std::vector<int> order(rows.costs.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int p, int q) { return rows.costs[p] < rows.costs[q]; });
   std::vector<int> kept;
   for (int candidate : order) {
+    deadline.spend(std::exchange(rows.looked_at, 0) + rows.tables.size());
+    if (deadline.passed()) {
+      kept.push_back(candidate);
+      continue;
+    }
     bool lost = std::any_of(kept.begin(), kept.end(), [&](int p) { return rows.replaces(p, candidate); });
     if (lost) continue;
     // Equal costs: the newcomer may replace earlier ones by using less.

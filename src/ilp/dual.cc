@@ -97,6 +97,12 @@ void Dual::sweep() {
   pass(false);
 }
 
+double Dual::cells_of_sweep() const {
+  double cells = static_cast<double>(4 * state_.totals.size());
+  for (const DualEdge& edge : edges_) cells += 3 * static_cast<double>(edge.size_a * edge.size_b);
+  return cells;
+}
+
 void Dual::pass(bool forward) {
   int n = static_cast<int>(nodes_.size());
   for (int k = 0; k < n; ++k) visit(forward ? k : n - 1 - k, forward);

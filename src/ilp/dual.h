@@ -16,6 +16,9 @@ class Dual {
   /// One sweep in each direction. The choice rounded on the way is left in `rounded()`.
   void sweep();
 
+  /// Cells looked at by a sweep, its choice's price, and the bound.
+  double cells_of_sweep() const;
+
   /// Bound in doubles, for steering only.
   double bound() const;
 

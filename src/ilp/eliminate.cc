@@ -9,6 +9,11 @@
 namespace alpa::ilp {
 namespace {
 
+/// Tables are computed this many cells at a time between looks at the deadline.
+constexpr std::size_t kCellsAtOnce = 1 << 16;
+/// What planning one elimination is worth, per pair of its nodes.
+constexpr double kPlanningCells = 100;
+
 /// A cost table over `scope`, which is in the order of elimination, last fastest. Equal tables have equal
 /// numbers: the number stands for the contents, so that what repeated layers have in common is planned,
 /// computed and stored once.
@@ -60,14 +65,20 @@ struct Tables {
 /// among themselves).
 class Planner {
  public:
-  Planner(const Model& model, bool copies_first) : model_(model), copies_first_(copies_first) {}
+  Planner(const Model& model, bool copies_first, const Deadline& deadline)
+      : model_(model), copies_first_(copies_first), deadline_(deadline) {}
 
-  /// False if the budget is exceeded: `cells` for one table, 256 times as many steps in all.
+  /// False at the deadline, or if the budget is exceeded: `cells` for one table, 256 times as many steps in
+  /// all.
   bool plan(const std::vector<int>& component, double cells) {
-    for (int node : component) load(node);
+    for (int node : component) {
+      if (deadline_.passed()) return false;
+      load(node);
+    }
     for (int node : component) push(node);
     double outputs = 0;
     while (!queue_.empty()) {
+      if (deadline_.passed()) return false;
       auto [late, size, node] = queue_.top();
       queue_.pop();
       if (position_.count(node) || size != table_size(node)) continue;
@@ -94,10 +105,12 @@ class Planner {
   void load(int node) {
     const ModelNode& n = model_.nodes[node];
     factors_[node].push_back({{node}, tables_.intern(n.costs)});
+    deadline_.spend(static_cast<double>(n.costs.size()));
     for (int e : n.edges) {
       int other = model_.edges[e].other(node);
       neighbours_[node].insert(other);
       if (model_.edges[e].a != node) continue;
+      deadline_.spend(static_cast<double>(model_.edges[e].costs.size()));
       Loose factor{{node, other}, tables_.intern(model_.edges[e].costs)};
       factors_[node].push_back(factor);
       factors_[other].push_back(std::move(factor));
@@ -146,6 +159,7 @@ class Planner {
     bool fresh = false;
     int table = tables_.result(recipe(model_.nodes[node].size(), node, scope, factors_[node]), fresh);
     last_factors_ = factors_[node].size();
+    deadline_.spend(kPlanningCells * static_cast<double>(scope.size() * scope.size() + last_factors_));
     for (int a : scope) {
       std::erase_if(factors_[a], [&](const Loose& f) {
         return std::find(f.scope.begin(), f.scope.end(), node) != f.scope.end();
@@ -180,6 +194,7 @@ class Planner {
   using Entry = std::tuple<bool, double, int>;  // late, table size, node
   const Model& model_;
   bool copies_first_;
+  const Deadline& deadline_;
   double steps_ = 0;
   Tables tables_;
   std::map<int, std::vector<Loose>> factors_;
@@ -209,15 +224,23 @@ class Minimisation {
     row_.resize(inner_);
   }
 
-  void run(std::vector<Cost>& costs, std::vector<int>& best) {
+  /// False at the deadline.
+  bool run(std::vector<Cost>& costs, std::vector<int>& best, const Deadline& deadline) {
     costs.assign(cells_, kNever);
     best.assign(cells_, 0);
+    const std::size_t at_once = inner_ * std::max<std::size_t>(1, kCellsAtOnce / inner_);
+    const double cost_of_cell = static_cast<double>(sizes_[0]) * static_cast<double>(1 + varying_.size());
     for (std::size_t cell = 0; cell < cells_; cell += inner_) {
+      if (cell % at_once == 0) {
+        if (deadline.passed()) return false;
+        deadline.spend(static_cast<double>(std::min(at_once, cells_ - cell)) * cost_of_cell);
+      }
       minimise_row(costs.data() + cell, best.data() + cell);
       advance();
     }
     for (Cost& cost : costs)
       if (cost >= kNever / 2) cost = kNever;
+    return true;
   }
 
  private:
@@ -279,26 +302,27 @@ class Minimisation {
   std::vector<Cost> row_;
 };
 
-/// Computes a table, and before it the sums it is made of, if that has not been done yet.
-void compute(Tables& tables, int table) {
+/// Computes a table, and before it the sums it is made of, if that has not been done yet. False at the
+/// deadline.
+bool compute(Tables& tables, int table, const Deadline& deadline) {
   const auto place = tables.outcomes.find(table);
-  if (place == tables.outcomes.end() || place->second.best) return;
+  if (place == tables.outcomes.end() || place->second.best) return true;
   Outcome& outcome = place->second;
-  for (std::size_t f = 1; f < outcome.recipe.size(); ++f) compute(tables, outcome.recipe[f][0]);
+  for (std::size_t f = 1; f < outcome.recipe.size(); ++f)
+    if (!compute(tables, outcome.recipe[f][0], deadline)) return false;
   std::vector<int> best;
   std::vector<Cost> costs;
-  Minimisation(outcome.recipe, tables).run(costs, best);
+  if (!Minimisation(outcome.recipe, tables).run(costs, best, deadline)) return false;
   tables.costs[table] = std::move(costs);
   outcome.best = std::make_shared<const std::vector<int>>(std::move(best));
+  return true;
 }
 
 /// Computes every table before the model changes, so that a deadline leaves it as it was.
 void carry_out(Model& model, Tables& tables, const std::vector<Elimination>& order,
                const Deadline& deadline) {
-  for (const Elimination& step : order) {
-    if (deadline.passed()) return;
-    compute(tables, step.table);
-  }
+  for (const Elimination& step : order)
+    if (!compute(tables, step.table, deadline)) return;
   for (const Elimination& step : order) {
     std::vector<int> edges = model.nodes[step.node].edges;
     for (int e : edges) remove_edge(model, e);
@@ -337,7 +361,7 @@ void eliminate_components(Model& model, std::int64_t cells, const Deadline& dead
     if (std::any_of(component.begin(), component.end(),
                     [&](int i) { return !model.nodes[i].pieces.empty(); }))
       continue;
-    Planner plain(model, false), copies(model, true);
+    Planner plain(model, false, deadline), copies(model, true, deadline);
     bool first = plain.plan(component, static_cast<double>(cells));
     bool second = copies.plan(component, static_cast<double>(cells));
     if (!first && !second) continue;

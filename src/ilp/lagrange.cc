@@ -6,6 +6,7 @@
 #include "eliminate.h"
 #include "local_search.h"
 #include "reduce.h"
+#include "rows.h"
 
 namespace alpa::ilp {
 namespace {
@@ -15,7 +16,8 @@ __extension__ using Wide = __int128;
 constexpr int kShift = 8;  // costs are scaled by 2^8 while prices of usages are rounded down
 constexpr double kSmallestStep = 0.01;
 constexpr int kLeastUsages = 3;
-constexpr int kMultiplierBits = 20;  // multipliers are whole numbers of 2^-20 scaled costs per unit
+constexpr double kLargestSum = 1e15;  // of all prices together, in costs
+constexpr int kMultiplierBits = 20;   // multipliers are whole numbers of 2^-20 scaled costs per unit
 
 using Multipliers = std::vector<Wide>;
 
@@ -23,7 +25,7 @@ using Multipliers = std::vector<Wide>;
 Multipliers running_sums(const std::vector<double>& prices) {
   Multipliers upto(prices.size() + 1, 0);
   for (std::size_t r = 0; r < prices.size(); ++r)
-    upto[r + 1] = upto[r] + std::llround(std::ldexp(prices[r], kShift + kMultiplierBits));
+    upto[r + 1] = upto[r] + static_cast<Wide>(std::ldexp(prices[r], kShift + kMultiplierBits));
   return upto;
 }
 
@@ -94,7 +96,11 @@ bool scalable(const Model& model) {
 class Pricing {
  public:
   Pricing(const Model& model, const Options& options, const Deadline& deadline)
-      : model_(model), options_(options), deadline_(deadline), prices_(model.room.size(), 0) {}
+      : model_(model),
+        options_(options),
+        deadline_(deadline),
+        most_(largest_usage(model)),
+        prices_(model.room.size(), 0) {}
 
   std::optional<Priced> run(int trials) {
     for (int k = 0; k < trials && !deadline_.passed(); ++k) {
@@ -110,6 +116,7 @@ class Pricing {
  private:
   /// Solves for the current prices. False if that is too wide.
   bool trial() {
+    limit_prices();
     Multipliers upto = running_sums(prices_);
     Model priced = without_rows(model_, upto);
     reduce(priced, options_, deadline_);
@@ -127,6 +134,16 @@ class Pricing {
       ++idle_;
     consider(std::move(choice));
     return true;
+  }
+
+  /// Usages must not be priced so high that sums leave 64 bits: a row that is exceeded by little otherwise
+  /// gets any price. Lower prices are as good a bound.
+  void limit_prices() {
+    double sum = 0;
+    for (std::size_t r = 0; r < prices_.size(); ++r)
+      sum += prices_[r] * static_cast<double>(most_[r] + std::abs(model_.room[r]));
+    if (sum > kLargestSum)
+      for (double& price : prices_) price *= kLargestSum / sum;
   }
 
   bool close() const {
@@ -166,7 +183,7 @@ class Pricing {
   }
 
   void consider(std::vector<int> choice) {
-    if (!repair(model_, choice, 200)) return;
+    if (!repair(model_, choice, 200, deadline_)) return;
     improve(model_, choice, deadline_);
     Cost cost = price(model_, choice);
     if (cost < best_.cost) best_.cost = cost, best_.choice = std::move(choice);
@@ -195,6 +212,7 @@ class Pricing {
   const Model& model_;
   const Options& options_;
   const Deadline& deadline_;
+  const std::vector<Cost> most_;  // what the rows could be used at most
   std::vector<double> prices_, best_prices_;
   std::vector<Cost> over_, best_over_;  // excess of the rows at the last and at the best prices
   Cost value_ = 0;                      // scaled bound at the last prices

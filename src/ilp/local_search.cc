@@ -2,25 +2,33 @@
 
 #include <algorithm>
 
+#include "alpa/base/error.h"
+
 namespace alpa::ilp {
 namespace {
 
-/// Cost of a node's strategies given the others' choice; infinite ones count as kForbidden so that sums
-/// stay ordered.
-constexpr Cost kForbidden = 100'000'000'000'000'000;
+/// A sum of costs in which infinite ones count as kForbidden: more forbidden pairs are worse, and of
+/// equally many the finite costs decide. 64 bits would overflow at a few hundred forbidden edges.
+__extension__ using Sum = __int128;
+constexpr Sum kForbidden = Sum{1} << 80;
 
-Cost bounded(Cost cost) { return std::min(cost, kForbidden); }
+Sum bounded(Cost cost) { return cost >= kNever ? kForbidden : Sum{cost}; }
+bool forbidden(Sum sum) { return sum > kForbidden / 2; }
 
 class Search {
  public:
-  Search(const Model& model, std::vector<int>& choice)
-      : model_(model), choice_(choice), over_(excess(model, choice)), nodes_(live_nodes(model)) {}
+  Search(const Model& model, std::vector<int>& choice, const Deadline& deadline)
+      : model_(model),
+        choice_(choice),
+        deadline_(deadline),
+        over_(excess(model, choice)),
+        nodes_(live_nodes(model)) {}
 
   const std::vector<int>& nodes() const { return nodes_; }
   const std::vector<Cost>& over() const { return over_; }
 
   /// Cost of every strategy of `node`, the edge `without` left out.
-  void price_node(int node, int without, std::vector<Cost>& costs) const {
+  void price_node(int node, int without, std::vector<Sum>& costs) const {
     const ModelNode& n = model_.nodes[node];
     costs.resize(n.costs.size());
     for (std::size_t s = 0; s < costs.size(); ++s) costs[s] = bounded(n.costs[s]);
@@ -30,6 +38,7 @@ class Search {
       int q = choice_[model_.edges[e].other(node)];
       for (int p = 0; p < n.size(); ++p) costs[p] += bounded(table.at(p, q));
     }
+    deadline_.spend(static_cast<double>(costs.size() * (n.edges.size() + 1)));
   }
 
   void apply_usage(int node, int strategy, int sign) {
@@ -78,7 +87,8 @@ class Search {
     int width = static_cast<int>(others_.size()), p0 = choice_[edge.a], q0 = choice_[edge.b], p1 = p0,
         q1 = q0;
     auto cost = [&](int p, int q) { return costs_[p] + others_[q] + bounded(edge.costs[p * width + q]); };
-    Cost best = cost(p0, q0);
+    deadline_.spend(static_cast<double>(edge.costs.size()));
+    Sum best = cost(p0, q0);
     for (int p = 0; p < static_cast<int>(costs_.size()); ++p)
       for (int q = 0; q < width; ++q)
         if (cost(p, q) < best) best = cost(p, q), p1 = p, q1 = q;
@@ -94,18 +104,20 @@ class Search {
     int row = static_cast<int>(std::max_element(over_.begin(), over_.end()) - over_.begin());
     int best_node = -1, best_strategy = 0;
     double best = 0;
-    for (int node : nodes_)
+    for (int node : nodes_) {
+      if (deadline_.passed()) return false;
       for (const Piece& piece : model_.nodes[node].pieces) {
         if (row < piece.from || row >= piece.to || piece.amounts[choice_[node]] == 0) continue;
         price_node(node, -1, costs_);
         for (int s = 0; s < static_cast<int>(costs_.size()); ++s) {
           Cost relief = std::min(piece.amounts[choice_[node]] - piece.amounts[s], over_[row]);
-          if (relief <= 0 || costs_[s] >= kForbidden) continue;
+          if (relief <= 0 || forbidden(costs_[s])) continue;
           double rate =
               static_cast<double>(costs_[s] - costs_[choice_[node]]) / static_cast<double>(relief);
           if (best_node < 0 || rate < best) best = rate, best_node = node, best_strategy = s;
         }
       }
+    }
     if (best_node >= 0) set(best_node, best_strategy);
     return best_node >= 0;
   }
@@ -113,8 +125,9 @@ class Search {
   /// Moves every node at an infinite cost to its cheapest strategy.
   void leave_forbidden() {
     for (int node : nodes_) {
+      if (deadline_.passed()) return;
       price_node(node, -1, costs_);
-      if (costs_[choice_[node]] >= kForbidden)
+      if (forbidden(costs_[choice_[node]]))
         set(node, static_cast<int>(std::min_element(costs_.begin(), costs_.end()) - costs_.begin()));
     }
   }
@@ -122,35 +135,48 @@ class Search {
  private:
   const Model& model_;
   std::vector<int>& choice_;
+  const Deadline& deadline_;
   std::vector<Cost> over_;
   std::vector<int> nodes_;
-  std::vector<Cost> costs_, others_;
+  std::vector<Sum> costs_, others_;
 };
+
+/// Calls `move` for each of `items` until the deadline. True if one of them returned true.
+template <class Move>
+bool sweep(const std::vector<int>& items, const Deadline& deadline, const Move& move) {
+  bool changed = false;
+  for (int item : items) {
+    if (deadline.passed()) break;
+    changed |= move(item);
+  }
+  return changed;
+}
 
 }  // namespace
 
 void improve(const Model& model, std::vector<int>& choice, const Deadline& deadline) {
-  Search search(model, choice);
-  std::vector<int> edges = live_edges(model);
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (int node : search.nodes()) changed |= search.improve_node(node);
-    if (changed) continue;
-    for (int e : edges) {
-      if (deadline.passed()) return;
-      changed |= search.improve_edge(e);
-    }
+  Search search(model, choice, deadline);
+  const std::vector<int> edges = live_edges(model);
+  Cost cost = price(model, choice);
+  invariant(cost < kNever, "a choice to be improved is forbidden");
+  for (bool changed = true; changed && !deadline.passed();) {
+    changed = sweep(search.nodes(), deadline, [&](int node) { return search.improve_node(node); }) ||
+              sweep(edges, deadline, [&](int e) { return search.improve_edge(e); });
+    const Cost before = cost;
+    cost = price(model, choice);
+    invariant(changed ? cost < before : cost == before, "small moves took the cost from {} to {}", before,
+              cost);
   }
 }
 
-bool repair(const Model& model, std::vector<int>& choice, int moves) {
-  Search search(model, choice);
+bool repair(const Model& model, std::vector<int>& choice, int moves, const Deadline& deadline) {
+  Search search(model, choice, deadline);
   if (price(model, choice) >= kNever) search.leave_forbidden();
   auto exceeded = [&] {
     return std::any_of(search.over().begin(), search.over().end(), [](Cost c) { return c > 0; });
   };
   while (exceeded())
-    if (moves-- <= 0 || !search.relieve()) return false;
+    if (moves-- <= 0 || deadline.passed() || !search.relieve()) return false;
   return price(model, choice) < kNever;
 }
 

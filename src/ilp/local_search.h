@@ -6,11 +6,11 @@
 namespace alpa::ilp {
 
 /// Changes single nodes, and pairs of neighbours, as long as that lowers the cost and keeps the rows.
-/// `choice` must be allowed and keep the rows.
+/// `choice` must be allowed and keep the rows. Ends at the deadline.
 void improve(const Model& model, std::vector<int>& choice, const Deadline& deadline);
 
 /// Tries to bring `choice` within the rows by the cheapest moves per unit of relief, and away from infinite
-/// costs. True on success.
-bool repair(const Model& model, std::vector<int>& choice, int moves);
+/// costs. True on success; false after `moves` moves or at the deadline.
+bool repair(const Model& model, std::vector<int>& choice, int moves, const Deadline& deadline);
 
 }  // namespace alpa::ilp

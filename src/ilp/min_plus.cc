@@ -76,11 +76,14 @@ struct Between {
 };
 
 /// Without usages: minimum over p of first(p, q) + second(p, r).
-Between min_plus(const ModelNode& node, const View& first, const View& second) {
+std::optional<Between> min_plus(const ModelNode& node, const View& first, const View& second,
+                                const Deadline& deadline) {
   Between result{std::vector<Cost>(static_cast<std::size_t>(first.columns) * second.columns, kNever), {}};
   result.strategies.assign(result.costs.size(), -1);
   std::vector<Cost> row(second.columns);
   for (int p = 0; p < node.size(); ++p) {
+    deadline.spend(static_cast<double>(result.costs.size()));
+    if (deadline.passed()) return std::nullopt;
     for (int r = 0; r < second.columns; ++r) row[r] = plus(node.costs[p], second.at(p, r));
     for (int q = 0; q < first.columns; ++q) {
       Cost base = first.at(p, q);
@@ -94,9 +97,12 @@ Between min_plus(const ModelNode& node, const View& first, const View& second) {
   return result;
 }
 
-std::optional<Between> min_plus_with_usage(const ModelNode& node, const View& first, const View& second) {
+std::optional<Between> min_plus_with_usage(const ModelNode& node, const View& first, const View& second,
+                                           const Deadline& deadline) {
   Between result;
-  for (int q = 0; q < first.columns; ++q)
+  for (int q = 0; q < first.columns; ++q) {
+    deadline.spend(static_cast<double>(node.size()) * second.columns * (1 + node.pieces.size()));
+    if (deadline.passed()) return std::nullopt;
     for (int r = 0; r < second.columns; ++r) {
       Best best = best_strategy(
           node, [&](int p) { return plus(node.costs[p], plus(first.at(p, q), second.at(p, r))); });
@@ -104,6 +110,7 @@ std::optional<Between> min_plus_with_usage(const ModelNode& node, const View& fi
       result.costs.push_back(best.cost);
       result.strategies.push_back(best.cost >= kNever ? -1 : best.strategy);
     }
+  }
   return result;
 }
 
@@ -125,7 +132,7 @@ bool move_between(Model& model, int index, int j, int k, const std::vector<int>&
 
 }  // namespace
 
-bool eliminate_leaf(Model& model, int index) {
+bool eliminate_leaf(Model& model, int index, const Deadline& deadline) {
   ModelNode& node = model.nodes[index];
   if (node.edges.empty()) return eliminate_alone(model, index);
   int edge = node.edges[0], j = model.edges[edge].other(index);
@@ -133,6 +140,8 @@ bool eliminate_leaf(Model& model, int index) {
   std::vector<int> chosen;
   std::vector<Cost> costs;
   for (int q = 0; q < table.columns; ++q) {
+    deadline.spend(static_cast<double>(node.size()) * (1 + node.pieces.size()));
+    if (deadline.passed()) return false;
     Best best = best_strategy(node, [&](int p) { return plus(node.costs[p], table.at(p, q)); });
     if (!best.unique) return false;
     chosen.push_back(best.strategy);
@@ -146,7 +155,7 @@ bool eliminate_leaf(Model& model, int index) {
   return true;
 }
 
-bool eliminate_between(Model& model, int index, std::int64_t cells) {
+bool eliminate_between(Model& model, int index, std::int64_t cells, const Deadline& deadline) {
   ModelNode& node = model.nodes[index];
   int e = node.edges[0], f = node.edges[1];
   int j = model.edges[e].other(index), k = model.edges[f].other(index);
@@ -154,9 +163,9 @@ bool eliminate_between(Model& model, int index, std::int64_t cells) {
   if (static_cast<std::int64_t>(first.columns) * second.columns > cells) return false;
   std::optional<Between> result;
   if (node.pieces.empty())
-    result = min_plus(node, first, second);
+    result = min_plus(node, first, second, deadline);
   else
-    result = min_plus_with_usage(node, first, second);
+    result = min_plus_with_usage(node, first, second, deadline);
   if (!result || !move_between(model, index, j, k, result->strategies)) return false;
   for (int& p : result->strategies) p = std::max(p, 0);
   remove_edge(model, e);

@@ -110,7 +110,7 @@ std::vector<Cost> excess(const Model& model, const std::vector<int>& choice);
 bool fits(const Model& model, const std::vector<int>& choice);
 
 /// Builds the model. With `consistent`, strategies without a finite partner are dropped on the way, on the
-/// shared tables of the problem. Throws Contradiction.
-Model build(const Problem& problem, bool consistent);
+/// shared tables of the problem, until the deadline. Throws Contradiction.
+Model build(const Problem& problem, bool consistent, const Deadline& deadline);
 
 }  // namespace alpa::ilp

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "alpa/base/error.h"
 #include "core.h"
 #include "eliminate.h"
 #include "reduce.h"
@@ -85,6 +86,7 @@ class Neighbourhoods {
 
   /// The model of the part, everything else fixed to the present choice.
   Model model_of(const std::vector<int>& part) const {
+    deadline_.spend(static_cast<double>(model_.nodes.size() + model_.room.size()));
     Model result;
     result.nodes.resize(model_.nodes.size());
     for (ModelNode& node : result.nodes) node.alive = false;
@@ -127,7 +129,10 @@ class Neighbourhoods {
       CoreSolution better = solve_core(sub, cutoff, {}, options_, deadline, ignored);
       if (better.choice.empty()) return !deadline.passed();
       replay(sub, better.choice);
+      const Cost before = price(model_, choice_);
       for (int i : part) choice_[i] = better.choice[i];
+      const Cost after = price(model_, choice_);
+      invariant(after < before, "a part's better choice took the cost from {} to {}", before, after);
     } catch (const Contradiction&) {
     }
     return !deadline.passed();

@@ -8,6 +8,13 @@
 namespace alpa::ilp {
 namespace {
 
+/// What it takes to look at a node's usages.
+double usage_cells(const ModelNode& node) {
+  double cells = 0;
+  for (const Piece& piece : node.pieces) cells += piece.to - piece.from + node.size();
+  return cells;
+}
+
 /// Work queues: edges to settle, nodes to simplify, nodes to test for dominance.
 class Reducer {
  public:
@@ -81,6 +88,7 @@ class Reducer {
 
   void settle_edge(int index) {
     const ModelEdge& edge = model_.edges[index];
+    deadline_.spend(4 * static_cast<double>(edge.costs.size()));
     int a = edge.a, b = edge.b;
     if (on_.arc_consistency && (keep_supported(index, a) || keep_supported(index, b))) return;
     if (on_.projection && project(model_, index)) {
@@ -118,14 +126,16 @@ class Reducer {
   }
 
   void simplify(int index) {
+    for (int e : model_.nodes[index].edges)
+      deadline_.spend(static_cast<double>(model_.edges[e].costs.size()));
     if (on_.arc_consistency && keep(index, supported_strategies(model_, index))) return;
     std::size_t degree = model_.nodes[index].edges.size();
     if (degree > 2) return;
     std::array<int, 2> neighbours = {-1, -1};
     for (std::size_t d = 0; d < degree; ++d)
       neighbours[d] = model_.edges[model_.nodes[index].edges[d]].other(index);
-    bool gone = degree < 2 ? on_.degree_one && eliminate_leaf(model_, index)
-                           : on_.degree_two && eliminate_between(model_, index, cells_);
+    bool gone = degree < 2 ? on_.degree_one && eliminate_leaf(model_, index, deadline_)
+                           : on_.degree_two && eliminate_between(model_, index, cells_, deadline_);
     if (!gone) return;
     for (int neighbour : neighbours)
       if (neighbour >= 0) touch_node(neighbour);
@@ -146,7 +156,7 @@ class Reducer {
     for (int node : queue) {
       if (deadline_.passed()) return false;
       if (model_.nodes[node].alive && model_.nodes[node].size() > 1)
-        changed |= keep(node, undominated_strategies(model_, node));
+        changed |= keep(node, undominated_strategies(model_, node, deadline_));
     }
     return changed;
   }
@@ -156,12 +166,15 @@ class Reducer {
   bool reduce_usages() {
     if (model_.room.empty()) return false;
     bool changed = false, again = true;
-    while (again) {
+    while (again && !deadline_.passed()) {
       again = false;
       normalise(model_);
+      deadline_.spend(static_cast<double>(model_.room.size()));
       for (int i : live_nodes(model_))
-        if (on_.arc_consistency && !model_.nodes[i].pieces.empty())
+        if (on_.arc_consistency && !model_.nodes[i].pieces.empty() && !deadline_.passed()) {
+          deadline_.spend(usage_cells(model_.nodes[i]));
           again |= keep(i, fitting_strategies(model_, i));
+        }
       changed |= again;
     }
     if (on_.rows && drop_rows(model_)) {

@@ -20,13 +20,13 @@ std::optional<std::vector<int>> function_across(const Model& model, int edge, in
 void absorb(Model& model, int edge, int node, const std::vector<int>& partner);
 
 /// Strategies of `node` that are left when strategies which another one replaces at no loss are dropped,
-/// ascending.
-std::vector<int> undominated_strategies(const Model& model, int node);
+/// ascending. At the deadline those not yet compared are kept.
+std::vector<int> undominated_strategies(const Model& model, int node, const Deadline& deadline);
 
 /// Eliminates a node with at most one neighbour, or with two, by min-plus, if that is exact. Returns
-/// success.
-bool eliminate_leaf(Model& model, int node);
-bool eliminate_between(Model& model, int node, std::int64_t cells);
+/// success; false at the deadline.
+bool eliminate_leaf(Model& model, int node, const Deadline& deadline);
+bool eliminate_between(Model& model, int node, std::int64_t cells, const Deadline& deadline);
 
 /// Applies the reductions that are switched on until none changes anything or the deadline passes.
 /// Throws Contradiction.

@@ -75,7 +75,7 @@ std::variant<Solution, Contradiction> attempt(const Problem& problem, const Opti
   count_problem(problem, solution.statistics);
   const std::optional<Cost> known = cost_of_start(problem, options);
   try {
-    Model model = build(problem, options.reductions.arc_consistency);
+    Model model = build(problem, options.reductions.arc_consistency, deadline);
     reduce(model, options, deadline);
     if (options.reductions.elimination) eliminate_components(model, first_cells(options), deadline);
     solution.statistics.reduce_seconds = deadline.elapsed();
@@ -99,7 +99,7 @@ std::variant<Solution, Contradiction> attempt(const Problem& problem, const Opti
 }
 
 Solution solve(const Problem& problem, const Options& options) {
-  const Deadline deadline(options.time_limit_seconds, 0, options.stop);
+  const Deadline deadline(options.time_limit_seconds, options.work_limit, options.stop);
   validate(problem);
   validate_start(problem, options.start);
   auto result = attempt(problem, options, deadline);

@@ -45,7 +45,8 @@ std::vector<int> carry_over(const Model& model, std::vector<int> choice, const D
     if (choice[node] == kDropped) choice[node] = cheapest(model, node, choice);
   for (std::size_t i = 0; i < choice.size(); ++i)
     if (!model.nodes[i].alive) choice[i] = 0;
-  if ((price(model, choice) >= kNever || !fits(model, choice)) && !repair(model, choice, kRepairMoves))
+  if ((price(model, choice) >= kNever || !fits(model, choice)) &&
+      !repair(model, choice, kRepairMoves, deadline))
     return {};
   improve(model, choice, deadline.within(deadline.left() / 4));
   return choice;

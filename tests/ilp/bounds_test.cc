@@ -32,11 +32,12 @@ Options consistency_alone() {
 
 /// Calls `check` with models that have a feasible choice; returns how many.
 template <class Check>
-int for_each_model(std::uint64_t first, int count, const Check& check) {
+int for_each_model(std::uint64_t first, int count, const Check& check,
+                   Problem (*draw)(std::uint64_t, int) = testing::draw_problem) {
   int models = 0;
   for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(count); ++seed) {
     try {
-      Model model = build(testing::draw_problem(seed, 5), true);
+      Model model = build(draw(seed, 5), true, Deadline(60));
       reduce(model, consistency_alone(), Deadline(60));  // parallel edges can contradict each other
       Cost optimum = enumerate_model(model);
       if (optimum >= kNever) continue;
@@ -110,11 +111,40 @@ TEST_CASE("priced rows bound the optimum from below and their choice keeps the r
   CHECK(met > priced_models / 4);
 }
 
+/// Costs of milliards, amounts of 10^15 and limits missed by single units.
+Problem draw_large(std::uint64_t seed, int nodes) {
+  Problem problem = testing::draw_problem(seed, nodes);
+  testing::Draw draw{std::mt19937_64(seed)};
+  for (Node& node : problem.nodes) {
+    for (std::int64_t& cost : node.costs)
+      if (cost < kInfinite) cost *= 1'000'000'000;
+    for (Usage& usage : node.usages)
+      for (std::int64_t& amount : usage.amounts) amount = amount * 1'000'000'000'000'000 + draw.below(3);
+  }
+  if (problem.usage_limit) *problem.usage_limit *= 1'000'000'000'000'000;
+  return problem;
+}
+
+TEST_CASE("priced rows bound the optimum from below where amounts are large and exceeded by little") {
+  int priced_models = 0;
+  for_each_model(
+      560'000, 3000,
+      [&](const Model& model, Cost optimum) {
+        auto priced = price_rows(model, {}, 40, Deadline(60));
+        if (!priced) return;
+        ++priced_models;
+        CHECK(priced->bound <= optimum);
+        CHECK(priced->cost >= optimum);
+      },
+      draw_large);
+  CHECK(priced_models > 400);
+}
+
 TEST_CASE("repaired and improved choices keep the rows") {
   int repaired = 0;
   for_each_model(540'000, 800, [&](const Model& model, Cost optimum) {
     std::vector<int> choice(model.nodes.size(), 0);
-    if (!repair(model, choice, 50)) return;
+    if (!repair(model, choice, 50, Deadline(60))) return;
     Cost before = price(model, choice);
     CHECK(fits(model, choice));
     improve(model, choice, Deadline(60));

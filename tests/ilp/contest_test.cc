@@ -129,7 +129,8 @@ TEST_CASE(
         "least "
         "10^18 means never)");
   CHECK(message(replaced(good, "[55, 65]", "[999999999999999999, 65]")) ==
-        "f.json: the largest finite costs sum to 1.0000000000000005e+18 but must stay below 10^18; use a larger unit");
+        "f.json: the largest finite costs sum to 1.0000000000000005e+18 but must stay below 10^18; use a "
+        "larger unit");
   CHECK(message(replaced(good, "[55, 65]", "[9223372036854775807, 65]")) == "no error");  // never chosen
 }
 

@@ -12,8 +12,8 @@ namespace {
 /// Whether diving finds an allowed choice of the problem without its limit.
 bool finds_choice(const Problem& problem) {
   try {
-    const Model model = build(problem, true);
-    const auto choice = dive(model, 1 << 20);
+    const Model model = build(problem, true, Deadline(60));
+    const auto choice = Diver(model).dive({.conflicts = 1 << 20}, Deadline(60));
     return choice && price(model, *choice) < kNever;
   } catch (const Contradiction&) {
     return false;
@@ -40,8 +40,9 @@ TEST_CASE("no steps may be taken back: of two values that exclude each other the
   Problem problem;
   problem.nodes.assign(3, {{0, 0}, {}});
   problem.edges = {{0, 1, differ}, {1, 2, differ}, {0, 2, differ}};
-  CHECK(!dive(build(problem, true), 1));
-  CHECK(!dive(build(problem, true), 100));
+  const Model model = build(problem, true, Deadline(60));
+  CHECK(!Diver(model).dive({.conflicts = 1}, Deadline(60)));
+  CHECK(!Diver(model).dive({.conflicts = 100}, Deadline(60)));
 }
 
 TEST_CASE("a training graph has a choice however short the time") {

@@ -1,0 +1,92 @@
+#include "first_choice.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dive.h"
+#include "local_search.h"
+
+namespace alpa::ilp {
+namespace {
+
+constexpr int kFirstConflicts = 100;
+constexpr int kMostConflicts = 1 << 24;
+constexpr int kRepairMoves = 1000;
+/// How much dearer exceeded rows become from one dive to the next.
+constexpr double kRise = 2;
+
+/// Of the costs that a node's strategies differ by, and of its usages, the mean over the nodes.
+double mean_price(const Model& model) {
+  double costs = 0, amounts = 0;
+  for (int i : live_nodes(model)) {
+    const ModelNode& node = model.nodes[i];
+    Cost least = kNever, most = -kNever;
+    for (Cost cost : node.costs)
+      if (cost < kNever) least = std::min(least, cost), most = std::max(most, cost);
+    if (most > least) costs += static_cast<double>(most - least);
+    for (const Piece& piece : node.pieces)
+      amounts += static_cast<double>(*std::max_element(piece.amounts.begin(), piece.amounts.end()));
+  }
+  return std::max(costs, 1.0) / std::max(amounts, 1.0);
+}
+
+class Search {
+ public:
+  Search(const Model& model, const Deadline& deadline)
+      : model_(model), deadline_(deadline), diver_(model), price_(mean_price(model) / 16) {}
+
+  std::vector<int> run(int dives) {
+    const bool rows = !model_.room.empty();
+    settings_.conflicts = kFirstConflicts;
+    for (int k = 0; k < dives && !deadline_.passed(); ++k) {
+      settings_.keep_rows = rows && k % 2 == 1;
+      if (auto choice = dive()) return *std::move(choice);
+      if (rows && !settings_.keep_rows) continue;
+      settings_.conflicts = std::min(2 * settings_.conflicts, kMostConflicts);
+    }
+    return {};
+  }
+
+ private:
+  std::optional<std::vector<int>> dive() {
+    std::optional<std::vector<int>> choice = diver_.dive(settings_, deadline_);
+    if (diver_.exhausted()) throw Contradiction{};
+    if (!choice) {
+      raise_prices(diver_.filled());
+      return std::nullopt;
+    }
+    const std::vector<Cost> over = excess(model_, *choice);
+    if (std::all_of(over.begin(), over.end(), [](Cost c) { return c <= 0; }) ||
+        repair(model_, *choice, kRepairMoves, deadline_))
+      return choice;
+    std::vector<int> filled(over.size());
+    std::transform(over.begin(), over.end(), filled.begin(), [](Cost c) { return c > 0; });
+    raise_prices(filled);
+    return std::nullopt;
+  }
+
+  void raise_prices(const std::vector<int>& filled) {
+    if (std::all_of(filled.begin(), filled.end(), [](int f) { return f == 0; })) return;
+    std::vector<double>& prices = settings_.row_prices;
+    prices.resize(filled.size(), 0);
+    const double least = std::max(price_, *std::max_element(prices.begin(), prices.end()) / 16);
+    for (std::size_t r = 0; r < filled.size(); ++r)
+      if (filled[r] > 0) prices[r] = std::max(prices[r] * kRise, least);
+  }
+
+  const Model& model_;
+  const Deadline& deadline_;
+  Diver diver_;
+  Diver::Settings settings_;
+  double price_;  ///< of a row exceeded for the first time
+};
+
+}  // namespace
+
+std::vector<int> first_choice(const Model& model, int dives, const Deadline& deadline) {
+  std::vector<int> choice = Search(model, deadline).run(dives);
+  if (!choice.empty()) improve(model, choice, deadline.within(deadline.left() / 4));
+  return choice;
+}
+
+}  // namespace alpa::ilp
