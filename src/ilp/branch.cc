@@ -54,6 +54,9 @@ void take_minima(std::vector<Cost>& table, std::vector<Cost>& costs, int stride,
   }
 }
 
+/// What it takes to set up and presolve the integer program, per cell of the model.
+constexpr double kSetupCells = 2500;
+
 /// Of the time, the part after which CBC ends between two nodes. At the end of all of it, relaxations end,
 /// too, and what CBC concludes from them is no longer believed.
 constexpr double kShareOfNodes = 0.9;
@@ -341,6 +344,8 @@ class Program {
 Branched branch(const Model& model, std::optional<Cost> cutoff, const Deadline& deadline,
                 Statistics& statistics) {
   double before = deadline.elapsed();
+  for (int e : live_edges(model))
+    deadline.spend(kSetupCells * static_cast<double>(model.edges[e].costs.size()));
   Branched result = Program(model, cutoff, deadline).run(statistics);
   statistics.cbc_seconds += deadline.elapsed() - before;
   return result;

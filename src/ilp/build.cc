@@ -1,6 +1,7 @@
 /// From a problem to the solver's model: arc consistency on the shared tables first, then compact copies.
 #include <algorithm>
 #include <deque>
+#include <map>
 
 #include "model.h"
 
@@ -9,6 +10,22 @@ namespace {
 
 using Mask = std::vector<char>;
 
+/// Which strategies have a finite partner in a table, all others allowed. Tables are shared, so that this
+/// is found out once for many edges.
+struct Support {
+  Mask rows, columns;
+  bool everything = true;  ///< no entry is infinite
+
+  Support(const std::vector<std::int64_t>& costs, std::size_t num_rows, std::size_t num_columns)
+      : rows(num_rows), columns(num_columns) {
+    for (std::size_t p = 0; p < num_rows; ++p)
+      for (std::size_t q = 0; q < num_columns; ++q) {
+        const bool finite = costs[p * num_columns + q] < kInfinite;
+        rows[p] |= finite, columns[q] |= finite, everything &= finite;
+      }
+  }
+};
+
 /// Which strategies may still be chosen, per node.
 struct Domains {
   const Problem& problem;
@@ -16,11 +33,16 @@ struct Domains {
   std::vector<std::vector<int>> incident;  // edges per node
   std::deque<int> queue;                   // edges
   Mask queued;
+  Mask whole;  ///< per node: no strategy has been dropped
+  std::map<std::pair<const void*, std::size_t>, Support> supports;  // by table and its rows
 
-  explicit Domains(const Problem& p) : problem(p), incident(p.nodes.size()), queued(p.edges.size(), 1) {
+  explicit Domains(const Problem& p)
+      : problem(p), incident(p.nodes.size()), queued(p.edges.size(), 1), whole(p.nodes.size(), 1) {
     for (const Node& node : p.nodes) {
       masks.emplace_back(node.costs.size());
       for (std::size_t s = 0; s < node.costs.size(); ++s) masks.back()[s] = node.costs[s] < kInfinite;
+      whole[masks.size() - 1] =
+          std::all_of(masks.back().begin(), masks.back().end(), [](char m) { return m; });
     }
     for (std::size_t e = 0; e < p.edges.size(); ++e) {
       incident[p.edges[e].a].push_back(static_cast<int>(e));
@@ -34,12 +56,23 @@ struct Domains {
     for (std::size_t s = 0; s < supported.size(); ++s)
       if (masks[node][s] && !supported[s]) masks[node][s] = 0, changed = true;
     if (!changed) return;
+    whole[node] = 0;
     for (int e : incident[node])
       if (!queued[e]) queued[e] = 1, queue.push_back(e);
   }
 
   void revise(const Edge& edge) {
     const Mask &a = masks[edge.a], &b = masks[edge.b];
+    if (edge.a != edge.b) {
+      const Support& support =
+          supports.try_emplace({edge.costs.get(), a.size()}, *edge.costs, a.size(), b.size()).first->second;
+      if (support.everything) return;
+      if (whole[edge.a] && whole[edge.b]) {
+        restrict_to(edge.a, support.rows);
+        restrict_to(edge.b, support.columns);
+        return;
+      }
+    }
     Mask supported_a(a.size()), supported_b(b.size());
     for (std::size_t p = 0; p < a.size(); ++p) {
       if (!a[p]) continue;
@@ -107,10 +140,14 @@ void add_edges(const Problem& problem, const std::vector<std::vector<int>>& kept
         node.costs[s] = plus(node.costs[s], inner(costs[kept[edge.a][s] * (columns + 1)]));
       continue;
     }
-    std::vector<Cost> table;
-    table.reserve(kept[edge.a].size() * kept[edge.b].size());
-    for (int p : kept[edge.a])
-      for (int q : kept[edge.b]) table.push_back(inner(costs[p * columns + q]));
+    std::vector<Cost> table(kept[edge.a].size() * kept[edge.b].size());
+    if (table.size() == costs.size()) {
+      std::transform(costs.begin(), costs.end(), table.begin(), inner);
+    } else {
+      std::size_t cell = 0;
+      for (int p : kept[edge.a])
+        for (int q : kept[edge.b]) table[cell++] = inner(costs[p * columns + q]);
+    }
     add_edge(model, edge.a, edge.b, std::move(table));
   }
 }

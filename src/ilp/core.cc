@@ -16,8 +16,11 @@
 namespace alpa::ilp {
 namespace {
 
-constexpr std::int64_t kBranchCells =
-    300'000;  // larger cores are left to the dual bound and to neighbourhoods
+constexpr double kBranchCells = 300'000;  // larger cores are left to the dual bound and to neighbourhoods
+/// What CBC takes before it first looks at the time, with some to spare.
+constexpr double kBranchSecondsPerCell = 5e-6;
+/// A proven bound and fixing take about as long as it takes to make the dual; without time for that, none.
+constexpr double kDualRounds = 4;
 /// Dives before the dual bound and CBC are tried; afterwards as many as there is time for.
 constexpr int kFirstDives = 4, kAllDives = std::numeric_limits<int>::max();
 
@@ -46,7 +49,7 @@ class Core {
       find_first(kFirstDives);
       const bool dual = options_.dual_sweeps > 0 && options_.reductions.arc_consistency;
       if (dual) tighten();
-      if (!done() && options_.use_cbc && cells() <= kBranchCells) branch_rest();
+      if (!done() && can_branch()) branch_rest();
       if (best_.cost >= kNever) {
         find_first(kAllDives);
         if (dual) tighten();
@@ -95,6 +98,11 @@ class Core {
     return sum;
   }
 
+  bool can_branch() const {
+    const auto size = static_cast<double>(cells());
+    return options_.use_cbc && size <= kBranchCells && deadline_.left() > kBranchSecondsPerCell * size;
+  }
+
   /// Exact solutions under prices of the rows, where elimination allows them; at most half of the time.
   void try_prices() {
     double before = deadline_.elapsed();
@@ -107,8 +115,11 @@ class Core {
 
   /// The time limit ends the search for better choices; a first one is sought a little longer.
   void find_first(int dives) {
-    if (best_.cost >= kNever && !live_nodes(model_).empty())
-      if (auto choice = first_choice(model_, dives, grace_); !choice.empty()) take(std::move(choice));
+    if (best_.cost < kNever || live_nodes(model_).empty()) return;
+    std::vector<int> choice = first_choice(model_, dives, grace_);
+    if (choice.empty()) return;
+    improve(model_, choice, deadline_.within(deadline_.left() / 4));
+    take(std::move(choice));
   }
 
   /// Bound, fixing and reductions in turn as long as the model shrinks or the gap does.
@@ -127,7 +138,11 @@ class Core {
 
   /// Returns false if there is nothing more to gain from the dual bound for now.
   bool ascend_once() {
+    const double before = deadline_.elapsed();
     Dual dual(model_);
+    deadline_.spend(2 * dual.cells_of_sweep());
+    const double making = deadline_.elapsed() - before;
+    if (deadline_.left() < kDualRounds * making) return false;
     dual.set_multipliers(remembered_multipliers());
     Ascent ascent = ascend(model_, dual, std::min(sweeps_, options_.dual_sweeps), relative(best_.cost),
                            step_, deadline_.within(deadline_.left() / 2));

@@ -1,6 +1,7 @@
 #include "deadline.h"
 
 #include <algorithm>
+#include <ctime>
 
 namespace alpa::ilp {
 namespace {
@@ -13,8 +14,14 @@ double Deadline::wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+double Deadline::processor_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 Deadline::Deadline(double seconds, std::int64_t work, const std::atomic<bool>* stop)
-    : work_(work > 0 ? std::make_shared<double>(0) : nullptr),
+    : counts_work_(work > 0),
       stop_(stop),
       start_(now()),
       wall_end_(wall_seconds() + std::min(seconds, kLongestSeconds)) {
@@ -27,13 +34,21 @@ double Deadline::end() const {
     if (stopped_at_ < 0) stopped_at_ = now();
     end = std::min(end, stopped_at_);
   }
-  return end + grace_;
+  return end;
+}
+
+double Deadline::left() const {
+  const double left = end() - now();
+  if (counts_work_ || left > 0 || grace_ == 0) return left + grace_;
+  const double seconds = processor_seconds();
+  if (shared_->graced_since < 0) shared_->graced_since = seconds;
+  return grace_ - (seconds - shared_->graced_since);
 }
 
 Deadline Deadline::within(double seconds) const {
   Deadline result = *this;
   result.start_ = now();
-  result.end_ = std::min(end(), result.start_ + seconds);
+  result.end_ = result.start_ + std::min(left(), seconds);
   result.wall_end_ += grace_;
   result.grace_ = 0;
   return result;

@@ -12,8 +12,9 @@ namespace alpa::ilp {
 /// Cells of work that count as a second under a work limit: about what a core does.
 inline constexpr double kCellsPerSecond = 1e9;
 
-/// After the time limit, this long for a first choice. An answer is due one second after the limit.
-inline constexpr double kGraceSeconds = 0.4;
+/// After the time limit, this long for a first choice: seconds of this thread's processor, so that a busy
+/// machine does not take them away. An answer is due one second after the limit.
+inline constexpr double kGraceSeconds = 0.5;
 
 class Deadline {
  public:
@@ -24,28 +25,35 @@ class Deadline {
   /// The earlier of this one and `seconds` from now, which is the start of its `elapsed`.
   Deadline within(double seconds) const;
 
-  /// `kGraceSeconds` after this one, or from now if it has passed.
+  /// `kGraceSeconds` after this one, or from now if it has passed; of all made from one, the first to pass
+  /// begins the grace of all.
   Deadline with_grace() const;
 
   /// Seconds since the start and to the end; of wall clock, or counted in cells.
   double elapsed() const { return now() - start_; }
-  double left() const { return end() - now(); }
-  bool passed() const { return left() <= 0 || (work_ && wall_left() <= 0); }
+  double left() const;
+  bool passed() const { return left() <= 0 || (counts_work_ && wall_left() <= 0); }
 
   /// Seconds of wall clock to the end, for work that cannot be counted.
-  double wall_left() const { return work_ ? wall_end_ + grace_ - wall_seconds() : left(); }
+  double wall_left() const { return counts_work_ ? wall_end_ + grace_ - wall_seconds() : left(); }
 
   /// `cells` of tables have been looked at.
-  void spend(double cells) const {
-    if (work_) *work_ += cells;
-  }
+  void spend(double cells) const { shared_->cells += cells; }
 
  private:
+  /// Of all deadlines made from one.
+  struct Shared {
+    double cells = 0;          ///< of work so far
+    double graced_since = -1;  ///< seconds of the thread's processor when the grace began
+  };
+
   static double wall_seconds();
-  double now() const { return work_ ? *work_ / kCellsPerSecond : wall_seconds(); }
+  static double processor_seconds();
+  double now() const { return counts_work_ ? shared_->cells / kCellsPerSecond : wall_seconds(); }
   double end() const;
 
-  std::shared_ptr<double> work_;  ///< cells so far, of all deadlines made from one; none: wall clock
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  bool counts_work_ = false;
   const std::atomic<bool>* stop_ = nullptr;
   double start_ = 0, end_ = 0, wall_end_ = 0;
   double grace_ = 0;                ///< seconds after the end, however it comes

@@ -30,7 +30,7 @@ std::optional<std::vector<int>> Diver::dive(const Settings& settings, const Dead
   keep_rows_ = settings.keep_rows;
   int conflicts = settings.conflicts;
   std::stable_sort(nodes_.begin(), nodes_.end(), [&](int a, int b) { return emptied_[a] > emptied_[b]; });
-  pending_ = nodes_;
+  for (int node : nodes_) add_neighbours(node);
   exhausted_ =
       !propagate() || !std::all_of(nodes_.begin(), nodes_.end(), [&](int n) { return raise_usage(n); });
   if (exhausted_) return std::nullopt;
@@ -105,59 +105,64 @@ bool Diver::keep_only(int node, int strategy) {
   return propagate();
 }
 
+/// The allowed strategies of a node.
+std::vector<int> Diver::allowed_of(int node) const {
+  std::vector<int> result;
+  for (int s = 0; s < static_cast<int>(allowed_[node].size()); ++s)
+    if (allowed_[node][s]) result.push_back(s);
+  return result;
+}
+
 std::vector<int> Diver::cheapest_first(int node, const Deadline& deadline) const {
   const ModelNode& n = model_.nodes[node];
+  std::vector<int> order = allowed_of(node);
   std::vector<Cost> costs = n.costs;
   for (int e : n.edges) {
     const View table = view(model_, e, node);
-    const Strategies& others = allowed_[model_.edges[e].other(node)];
-    deadline.spend(static_cast<double>(costs.size()) * table.columns);
-    for (int p = 0; p < n.size(); ++p) {
+    const std::vector<int> others = allowed_of(model_.edges[e].other(node));
+    deadline.spend(static_cast<double>(order.size() * others.size()));
+    for (int p : order) {
       Cost least = kNever;
-      for (int q = 0; q < table.columns; ++q)
-        if (others[q]) least = std::min(least, table.at(p, q));
+      for (int q : others) least = std::min(least, table.at(p, q));
       costs[p] = plus(costs[p], least);
     }
   }
   std::vector<double> keys(costs.begin(), costs.end());
   if (!usage_price_.empty() && !usage_price_[node].empty())
     for (std::size_t p = 0; p < keys.size(); ++p) keys[p] += usage_price_[node][p];
-  std::vector<int> order;
-  for (int p = 0; p < n.size(); ++p)
-    if (allowed_[node][p]) order.push_back(p);
   std::stable_sort(order.begin(), order.end(), [&](int p, int q) { return keys[p] < keys[q]; });
   return order;
 }
 
 void Diver::add_neighbours(int node) {
   for (int e : model_.nodes[node].edges)
-    if (forbids_[e]) pending_.push_back(model_.edges[e].other(node));
+    if (forbids_[e]) pending_.emplace_back(model_.edges[e].other(node), e);
 }
 
 /// Rules out what has no allowed partner, until nothing changes. False if a node is left without a
 /// strategy.
 bool Diver::propagate() {
   while (!pending_.empty()) {
-    const int node = pending_.back();
+    const auto [node, edge] = pending_.back();
     pending_.pop_back();
-    bool changed = false;
-    for (int e : model_.nodes[node].edges) changed |= forbids_[e] && rule_out(node, e);
-    if (first_allowed(node) == allowed_[node].end()) return ++emptied_[node], pending_.clear(), false;
-    if (changed) add_neighbours(node);
-    if (changed && !raise_usage(node)) return pending_.clear(), false;
+    if (!rule_out(node, edge)) continue;
+    const bool empty = first_allowed(node) == allowed_[node].end();
+    emptied_[node] += empty;
+    if (empty || !raise_usage(node)) return pending_.clear(), false;
+    add_neighbours(node);
   }
   return true;
 }
 
+/// Removes strategies of `node` without an allowed partner across `edge`. True if there were any.
 bool Diver::rule_out(int node, int edge) {
   const View table = view(model_, edge, node);
-  const Strategies& others = allowed_[model_.edges[edge].other(node)];
+  const std::vector<int> others = allowed_of(model_.edges[edge].other(node));
   bool changed = false;
   for (int p = 0; p < model_.nodes[node].size(); ++p) {
     if (!allowed_[node][p]) continue;
-    bool partner = false;
-    for (int q = 0; q < table.columns && !partner; ++q) partner = others[q] && table.at(p, q) < kNever;
-    if (!partner) remove(node, p), changed = true;
+    if (std::any_of(others.begin(), others.end(), [&](int q) { return table.at(p, q) < kNever; })) continue;
+    remove(node, p), changed = true;
   }
   return changed;
 }

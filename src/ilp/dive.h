@@ -52,6 +52,7 @@ class Diver {
   void remove(int node, int strategy);
   void undo(std::size_t removed, std::size_t raised);
   bool keep_only(int node, int strategy);
+  std::vector<int> allowed_of(int node) const;
   std::vector<int> cheapest_first(int node, const Deadline& deadline) const;
   void add_neighbours(int node);
   bool propagate();
@@ -73,7 +74,7 @@ class Diver {
   std::vector<int> filled_;
   std::vector<Raise> raised_;  ///< in order
   std::vector<Decision> decisions_;
-  std::vector<int> pending_;
+  std::vector<std::pair<int, int>> pending_;  ///< nodes, and edges across which a strategy was removed
   bool exhausted_ = false;
 };
 

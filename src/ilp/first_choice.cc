@@ -84,9 +84,7 @@ class Search {
 }  // namespace
 
 std::vector<int> first_choice(const Model& model, int dives, const Deadline& deadline) {
-  std::vector<int> choice = Search(model, deadline).run(dives);
-  if (!choice.empty()) improve(model, choice, deadline.within(deadline.left() / 4));
-  return choice;
+  return Search(model, deadline).run(dives);
 }
 
 }  // namespace alpa::ilp

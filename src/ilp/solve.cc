@@ -5,11 +5,16 @@
 #include "attempt.h"
 #include "core.h"
 #include "eliminate.h"
+#include "first_choice.h"
 #include "reduce.h"
 #include "start.h"
 
 namespace alpa::ilp {
 namespace {
+
+constexpr int kEarlyDives = 3;
+/// While no choice is known, of the time; the rest is for finding one.
+constexpr double kShareOfReductions = 0.5;
 
 void validate_start(const Problem& problem, const std::vector<int>& start) {
   if (start.empty()) return;
@@ -41,11 +46,51 @@ std::int64_t first_cells(const Options& options) {
   return options.dual_sweeps > 0 ? options.elimination_cells / 32 : options.elimination_cells;
 }
 
-/// What the start costs if it is feasible.
-std::optional<Cost> cost_of_start(const Problem& problem, const Options& options) {
-  if (options.start.empty()) return std::nullopt;
-  const Evaluation evaluation = evaluate(problem, options.start);
-  return evaluation.feasible ? std::optional<Cost>(evaluation.cost) : std::nullopt;
+/// A feasible choice of the problem.
+struct Known {
+  std::vector<int> choice;
+  Cost cost = 0;
+};
+
+std::optional<Known> feasible(const Problem& problem, const std::vector<int>& choice) {
+  if (choice.empty()) return std::nullopt;
+  const Evaluation evaluation = evaluate(problem, choice);
+  if (!evaluation.feasible) return std::nullopt;
+  return Known{choice, evaluation.cost};
+}
+
+/// A choice before any reduction, which may take all of the time. Throws Contradiction if none is allowed.
+std::optional<Known> first_known(const Problem& problem, const Model& model, const Deadline& deadline) {
+  std::vector<int> choice = first_choice(model, kEarlyDives, deadline);
+  if (!choice.empty()) replay(model, choice);
+  return feasible(problem, choice);
+}
+
+/// What the dual bound starts from: no strategy without a finite partner, normal usages.
+void make_consistent(Model& model, Options options, const Deadline& deadline) {
+  options.reductions =
+      Reductions{options.reductions.arc_consistency, false, false, false, false, false, false, false};
+  reduce(model, options, deadline);
+}
+
+/// No time was left to look for anything.
+CoreSolution unsearched(const Model& model) {
+  return {{}, kNever, plus(model.constant, least_cost(model))};
+}
+
+CoreSolution search(const Model& model, const std::optional<Known>& known, const Options& options,
+                    const Deadline& deadline, Statistics& statistics) {
+  if (!known) return solve_core(model, kNever, {}, options, deadline, statistics);
+  return solve_core(model, known->cost + 1, carry_over(model, known->choice, deadline), options, deadline,
+                    statistics);
+}
+
+TimedOut timed_out(const Options& options, const Deadline& deadline) {
+  const bool work = options.work_limit > 0 && deadline.wall_left() > 0;
+  return TimedOut(work ? fmt::format("no feasible choice was found in a work of {} cells; allow more",
+                                     options.work_limit)
+                       : fmt::format("no feasible choice was found in {:.1f} s; allow more seconds",
+                                     deadline.elapsed()));
 }
 
 /// Checks the choice on the problem itself.
@@ -73,25 +118,28 @@ std::variant<Solution, Contradiction> attempt(const Problem& problem, const Opti
                                               const Deadline& deadline) {
   Solution solution;
   count_problem(problem, solution.statistics);
-  const std::optional<Cost> known = cost_of_start(problem, options);
+  std::optional<Known> known = feasible(problem, options.start);
   try {
     Model model = build(problem, options.reductions.arc_consistency, deadline);
-    reduce(model, options, deadline);
-    if (options.reductions.elimination) eliminate_components(model, first_cells(options), deadline);
+    if (!known && model.room.empty()) known = first_known(problem, model, deadline.with_grace());
+    const Deadline reducing = known ? deadline : deadline.within(deadline.left() * kShareOfReductions);
+    reduce(model, options, reducing);
+    if (options.reductions.elimination) eliminate_components(model, first_cells(options), reducing);
+    if (reducing.passed() && !deadline.passed()) make_consistent(model, options, deadline);
     solution.statistics.reduce_seconds = deadline.elapsed();
     count_core(model, solution.statistics);
-    CoreSolution core = solve_core(model, known ? *known + 1 : kNever,
-                                   known ? carry_over(model, options.start, deadline) : std::vector<int>(),
-                                   options, deadline, solution.statistics);
+    CoreSolution core = known && deadline.passed() && !live_nodes(model).empty()
+                            ? unsearched(model)
+                            : search(model, known, options, deadline, solution.statistics);
     if (!core.choice.empty() || problem.nodes.empty())
       replay(model, core.choice);
     else if (known)
-      core.choice = options.start, core.cost = *known;
+      core.choice = std::move(known->choice), core.cost = known->cost;
     else
-      throw TimedOut("no feasible choice was found in time; allow more seconds");
+      throw timed_out(options, deadline);
     finish(problem, std::move(core), solution);
   } catch (const Contradiction& contradiction) {
-    invariant(!known, "the solver found no choice but the start costs {}", known.value_or(0));
+    invariant(!known, "the solver found no choice but one costs {}", known ? known->cost : 0);
     return contradiction;
   }
   solution.seconds = deadline.elapsed();
