@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "support/difference.h"
+
 using namespace alpa;
 
 namespace {
@@ -81,13 +83,8 @@ constexpr double kRoundoff = 1.0 / 256;
 
 /// Is every element within four roundings of the largest one, plus `extra`?
 bool is_close(const std::vector<double>& actual, const std::vector<double>& expected, double extra = 0) {
-  double largest = 0, difference = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    largest = std::max(largest, std::abs(expected[i]));
-    difference =
-        std::max(difference, std::isfinite(actual[i]) ? std::abs(actual[i] - expected[i]) : INFINITY);
-  }
-  return difference <= 4 * kRoundoff * largest + extra;
+  return testing::largest_distance(actual, expected) <=
+         4 * kRoundoff * testing::largest_magnitude(expected) + extra;
 }
 
 /// Every method against one device, and that against f64. Where a gradient is smaller than its rounding, a

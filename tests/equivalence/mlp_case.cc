@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "support/difference.h"
+
 namespace alpa::testing {
 
 namespace {
@@ -113,13 +115,7 @@ double deviation(const Contents& run, const Contents& reference) {
   for (const auto& [name, expected] : reference) {
     const std::vector<double>& actual = run.at(name);
     REQUIRE(actual.size() == expected.size());
-    double largest = 0, difference = 0;
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      largest = std::max(largest, std::abs(expected[i]));
-      difference =
-          std::max(difference, std::isfinite(actual[i]) ? std::abs(actual[i] - expected[i]) : INFINITY);
-    }
-    worst = std::max(worst, largest > 0 ? difference / largest : difference);
+    worst = std::max(worst, testing::largest_difference(actual, expected, 0));
   }
   return worst;
 }

@@ -40,7 +40,8 @@ Contents run_serial(const MlpCase& model);
 /// measured ones.
 Contents run_spread(const MlpCase& model, const Spread& spread, const std::string& backend = "cpu");
 
-/// Largest deviation of any tensor, as a share of the largest element of the reference tensor.
+/// Largest deviation of any tensor, as a share of the largest element of the reference tensor;
+/// infinite if a number of either is not finite.
 double deviation(const Contents& run, const Contents& reference);
 
 /// What `deviation` may be: 1e-5 in f32, 1e-10 in f64.

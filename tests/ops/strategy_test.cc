@@ -6,6 +6,7 @@
 #include "alpa/intra_op/strategy.h"
 #include "reference.h"
 #include "run_case.h"
+#include "support/difference.h"
 
 using namespace cases;
 using namespace alpa;
@@ -126,12 +127,11 @@ double worst_error(const Case& row, const Rule& rule, const Strategy& strategy, 
     const int parts =
         partial_place(result_spec(rule, strategy, mesh, static_cast<int>(i)), mesh, mesh.coordinates(0))
             .first;
-    double scale = 1;
-    for (double value : expected.data) scale = std::max(scale, std::fabs(value));
+    const double scale = testing::largest_magnitude(expected.data, 1);
     for (const auto& [replica, all] : results[i])
       for (std::size_t e = 0; e < expected.data.size(); ++e) {
         if (all.pieces[e] != parts) return std::numeric_limits<double>::infinity();
-        worst = std::max(worst, std::fabs(all.value[e] - expected.data[e]) / scale);
+        worst = std::max(worst, testing::distance(all.value[e], expected.data[e]) / scale);
       }
   }
   return worst;

@@ -17,6 +17,7 @@
 #include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "alpa/runtime/executor.h"
+#include "support/difference.h"
 
 namespace alpa::test {
 
@@ -228,7 +229,8 @@ inline ShardingPlan laid_out_plan(const Graph& graph, const DeviceMesh& mesh, co
 }
 
 /// partition, fuse_elementwise and bucket_collectives with a verifier after each.
-inline SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan, std::int64_t bucket_bytes = 1 << 20) {
+inline SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan,
+                           std::int64_t bucket_bytes = 1 << 20) {
   const SpmdProgram partitioned = partition(graph, plan);
   verify(partitioned);
   const SpmdProgram fused = fuse_elementwise(partitioned);
@@ -278,21 +280,11 @@ inline Outcome run_steps(Executor& executor, int steps, std::uint64_t seed) {
 }
 
 /// Largest difference between two outcomes, relative to the largest element of the tensor in question (or 1
-/// if that is less).
+/// if that is less). Infinite if a number is not finite.
 inline double largest_difference(const Outcome& a, const Outcome& b) {
-  double worst = 0;
-  const auto compare = [&](const std::vector<double>& x, const std::vector<double>& y) {
-    if (x.size() != y.size()) worst = std::numeric_limits<double>::infinity();
-    double scale = 1, difference = 0;
-    for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
-      scale = std::max(scale, std::abs(x[i]));
-      difference = std::isfinite(x[i]) && std::isfinite(y[i]) ? std::max(difference, std::abs(x[i] - y[i]))
-                                                              : std::numeric_limits<double>::infinity();
-    }
-    worst = std::max(worst, difference / scale);
-  };
-  compare(a.losses, b.losses);
-  for (const auto& [name, values] : a.state) compare(values, b.state.at(name));
+  double worst = testing::largest_difference(b.losses, a.losses, 1);
+  for (const auto& [name, values] : a.state)
+    worst = std::max(worst, testing::largest_difference(b.state.at(name), values, 1));
   return worst;
 }
 
