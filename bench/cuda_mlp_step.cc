@@ -170,6 +170,7 @@ void measure_one_device(const Sizes& sizes, const Precision& precision) {
 }
 
 void measure_logical_devices(const Sizes& sizes) {
+  if (cuda_support().devices > 1) return;  // a card each is another measurement
   const Precision& precision = kPrecisions[1];
   std::vector<bench::Variant> variants{
       step_variant("step, tf32, 1 device", sizes, precision, with_precision(Serial{}, precision), 1),

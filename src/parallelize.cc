@@ -16,6 +16,7 @@
 #include "alpa/intra_op/auto_shard.h"
 #include "alpa/pipeline/rank_classes.h"
 #include "alpa/runtime/memory_plan.h"
+#include "src/runtime/make_devices.h"
 
 namespace alpa {
 namespace {
@@ -282,26 +283,29 @@ Planned compile(const TrainingStep& step, const Settings& settings, const Cluste
   check_options(settings, cluster);
   const Passes passes(settings.options.dump_dir);
   const Graph graph = passes.check("graph.txt", step.trace(settings.options.num_micro_batches));
-  Planned planned = plan_path.empty()
-                        ? plan_within_budget(graph, settings, cluster, passes)
-                        : planned_from_file(graph, settings, cluster, plan_path, passes);
+  Planned planned = plan_path.empty() ? plan_within_budget(graph, settings, cluster, passes)
+                                      : planned_from_file(graph, settings, cluster, plan_path, passes);
   planned.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return planned;
 }
 
 }  // namespace
 
+void require_devices(const Cluster& cluster) { require_devices(cluster.backend, cluster.num_devices()); }
+
 Planned plan_only(const TrainingStep& step, const Method& method, const Cluster& cluster) {
   return compile(step, settings_of(method), cluster, "");
 }
 
 Executable parallelize(const TrainingStep& step, const Method& method, const Cluster& cluster) {
+  require_devices(cluster);
   const Settings settings = settings_of(method);
   return {compile(step, settings, cluster, ""), step, cluster, settings.options.executor};
 }
 
 Executable load_plan(const TrainingStep& step, const Method& method, const Cluster& cluster,
                      const std::string& path) {
+  require_devices(cluster);
   const Settings settings = settings_of(method);
   return {compile(step, settings, cluster, path), step, cluster, settings.options.executor};
 }

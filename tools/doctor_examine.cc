@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "alpa/base/error.h"
+#include "alpa/base/host_memory.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/cost/profile.h"
 #include "alpa/tensor/array.h"
@@ -48,10 +49,6 @@ std::vector<std::string> instruction_sets() {
     for (const char* start : {"avx", "fma", "f16c", "amx"})
       if (flag.starts_with(start)) sets.push_back(flag);
   return sets;
-}
-
-std::int64_t memory_value(const char* key) {
-  return std::strtoll(proc_value("/proc/meminfo", key).c_str(), nullptr, 10) * 1024;
 }
 
 template <class Work>
@@ -103,8 +100,10 @@ Processor examine_processor(double seconds) {
   processor.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   processor.instruction_sets = instruction_sets();
   processor.kernels = cpu::isa().name;
-  processor.memory_bytes = memory_value("MemTotal");
-  processor.available_bytes = memory_value("MemAvailable");
+  const HostMemory memory = host_memory();
+  processor.memory_bytes = memory.total_bytes;
+  processor.limit_bytes = memory.limit_bytes;
+  processor.available_bytes = memory.available_bytes;
   if (seconds > 0) {
     ThreadTeam team(processor.usable_cores);
     for (const DType dtype : {f32, f64, bf16, f16})

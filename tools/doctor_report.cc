@@ -41,8 +41,11 @@ std::string processor_text(const Processor& p) {
       line("processor", fmt::format("{}, {} of {} cores usable", p.model, p.usable_cores, p.cores));
   text += line("", fmt::format("{}; kernels for {}", fmt::join(p.instruction_sets, " "), p.kernels));
   if (!p.matmul.empty()) text += line("", ceilings_text(p.matmul, p.copy_bytes_per_second));
-  return text +
-         line("memory", gibibytes(p.memory_bytes) + ", " + gibibytes(p.available_bytes) + " available");
+  const std::string limit = p.limit_bytes < p.memory_bytes
+                                ? fmt::format("control groups allow {}, ", gibibytes(p.limit_bytes))
+                                : "";
+  return text + line("memory", fmt::format("{}, {}{} available", gibibytes(p.memory_bytes), limit,
+                                           gibibytes(p.available_bytes)));
 }
 
 std::string versions_text(const alpa::CudaVersions& v) {
@@ -91,6 +94,7 @@ Json processor_json(const Processor& p) {
           {"instruction_sets", p.instruction_sets},
           {"kernels", p.kernels},
           {"memory_bytes", p.memory_bytes},
+          {"limit_bytes", p.limit_bytes},
           {"available_bytes", p.available_bytes},
           {"ceilings", ceilings_json(p.matmul, p.copy_bytes_per_second)}};
 }

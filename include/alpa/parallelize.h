@@ -20,6 +20,10 @@ Executable parallelize(const TrainingStep& step, const Method& method, const Clu
 Executable load_plan(const TrainingStep& step, const Method& method, const Cluster& cluster,
                      const std::string& path);
 
+/// Throws Error if this process does not have the devices of `cluster`: the backend is unknown, has none
+/// here, or has several cards, but fewer than devices. `parallelize` and `load_plan` begin with it.
+void require_devices(const Cluster& cluster);
+
 /// Plans only: no devices needed, so any cluster can be planned for.
 Planned plan_only(const TrainingStep& step, const Method& method, const Cluster& cluster);
 

@@ -6,9 +6,9 @@
 
 namespace alpa::cuda {
 
-/// One device per card if there are enough cards, exchanging tensors through NCCL; else all of them on the
-/// first card as logical devices, exchanging tensors by copies. Throws Error naming the instruction that no
-/// kernel was found for, or what CUDA says.
+/// One device per card if there are enough cards, exchanging tensors through NCCL; else there must be one
+/// card, which all of them share as logical devices, exchanging tensors by copies. Throws Error naming the
+/// instruction that no kernel was found for, or what CUDA says.
 std::unique_ptr<Devices> make_devices(DevicesRequest request);
 
 }  // namespace alpa::cuda

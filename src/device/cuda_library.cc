@@ -9,6 +9,8 @@
 #include <system_error>
 #include <vector>
 
+#include "alpa/base/error.h"
+
 namespace alpa {
 namespace {
 
@@ -102,6 +104,13 @@ CudaSupport load_cuda_library(const std::string& path) {
 const CudaSupport& cuda_support() {
   static const CudaSupport support = load_cuda_library(places().front());
   return support;
+}
+
+void require_cards(const CudaSupport& cuda, int devices, const std::string& who) {
+  require(cuda.devices == 1 || devices <= cuda.devices,
+          "{}: {} devices, but the machine has {} cards; take at most {}, or leave one card visible "
+          "(CUDA_VISIBLE_DEVICES=0), which any number of devices may share",
+          who, devices, cuda.devices, cuda.devices);
 }
 
 }  // namespace alpa

@@ -1,12 +1,11 @@
 // src/mesh/cluster.cc — logical meshes and parts of a cluster, and the cluster of this process
 #include "alpa/mesh/cluster.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 
 #include "alpa/base/error.h"
+#include "alpa/base/host_memory.h"
 #include "alpa/base/text.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/device/cuda_library.h"
@@ -23,11 +22,6 @@ constexpr double kCoreBytesPerSecond = 9e9;
 constexpr double kLaunchSeconds = 2e-6;
 constexpr double kOwnCoreAlpha = 1e-6, kSharedCoreAlpha = 4e-6;
 constexpr double kOwnCoreLinkBytesPerSecond = 7.5e9, kSharedCoreLinkBytesPerSecond = 4.9e9;
-
-std::int64_t physical_memory_bytes() {
-  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) *
-         static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE));
-}
 
 /// Cores one of n devices computes with: whole ones while there are enough, else its share of one.
 double cores_of_device(int cores, int n) { return n <= cores ? cores / n : static_cast<double>(cores) / n; }
@@ -64,6 +58,7 @@ Link slower(const Link& a, const Link& b) {
 Cluster local_cuda(int n) {
   const CudaSupport& cuda = cuda_support();
   require(cuda.usable(), "Cluster::local: {}", cuda.reason);
+  require_cards(cuda, n, "Cluster::local");
   CudaMessage why{};
   CudaDevice card{};
   CudaLink link{};
@@ -89,7 +84,7 @@ Cluster Cluster::local(int n, const std::string& backend) {
   const double share = cores_of_device(cores, n);
   Cluster cluster;
   cluster.devices_per_host = n;
-  cluster.device.memory_bytes = physical_memory_bytes() / n;
+  cluster.device.memory_bytes = host_memory().limit_bytes / n;
   cluster.device.flops_per_second = {{f32, share * kCoreFlopsF32},
                                      {f64, share * kCoreFlopsF64},
                                      {bf16, share * kCoreFlopsHalf},

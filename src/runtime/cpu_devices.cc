@@ -27,6 +27,7 @@ class CpuDevices : public Devices {
   const DeviceProgram& program(int rank) const override { return devices_.at(rank)->program(); }
 
   std::unique_ptr<DeviceMemory> allocate() override {
+    require_available(needed_bytes(), size(), host_memory());
     auto memory = std::make_unique<HostArenas>();
     for (const auto& device : devices_) {
       const std::int64_t bytes = device->program().arena_bytes;
@@ -87,6 +88,19 @@ class CpuDevices : public Devices {
   }
 
  private:
+  /// Of a new state: all arenas, and the largest shard, which is drawn outside of them.
+  std::int64_t needed_bytes() const {
+    std::int64_t arenas = 0, shard = 0;
+    for (const auto& device : devices_) {
+      const DeviceProgram& program = device->program();
+      arenas += HostArenas::allocated_bytes(program.arena_bytes);
+      for (const Input& input : program_.graph.inputs)
+        if (input.kind == InputKind::state)
+          shard = std::max(shard, program.buffers[program.buffer_of_value[input.value]].type.bytes());
+    }
+    return arenas + shard;
+  }
+
   int size() const { return static_cast<int>(devices_.size()); }
 
   /// Called on the thread that failed or was stopped; wakes everybody else.

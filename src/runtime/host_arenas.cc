@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "alpa/base/error.h"
 #include "arena_guard.h"
 
 namespace alpa {
@@ -17,7 +18,8 @@ constexpr std::byte kUntouched{0xff};
 constexpr std::int64_t kBeyond = 4096;
 
 /// One past the highest byte that was written. Reads memory that AddressSanitizer may hold for dead.
-__attribute__((no_sanitize_address)) std::int64_t highest_written(const std::byte* block, std::int64_t bytes) {
+__attribute__((no_sanitize_address)) std::int64_t highest_written(const std::byte* block,
+                                                                  std::int64_t bytes) {
   while (bytes > 0 && block[bytes - 1] == kUntouched) --bytes;
   return bytes;
 }
@@ -31,8 +33,10 @@ HostArenas::~HostArenas() {
   }
 }
 
+std::int64_t HostArenas::allocated_bytes(std::int64_t bytes) { return bytes + kBeyond; }
+
 bool HostArenas::add(std::int64_t bytes) {
-  const auto size = static_cast<std::size_t>(bytes + kBeyond);
+  const auto size = static_cast<std::size_t>(allocated_bytes(bytes));
   auto* block = static_cast<std::byte*>(::operator new(size, kAlignment, std::nothrow));
   if (!block) return false;
   std::fill_n(block, size, kUntouched);
@@ -43,6 +47,19 @@ bool HostArenas::add(std::int64_t bytes) {
 
 std::int64_t HostArenas::bytes_in_use(int rank) const {
   return highest_written(arenas[rank], bytes_[rank] + kBeyond);
+}
+
+void require_available(std::int64_t bytes, int devices, const HostMemory& memory) {
+  if (bytes <= memory.available_bytes) return;
+  const std::string have =
+      memory.group.empty()
+          ? fmt::format("this machine has {} available", memory.available_bytes)
+          : fmt::format("control group \"{}\" has {} left", memory.group, memory.available_bytes);
+  fail(
+      "no memory for a new state: the arenas of its {} devices need {} bytes, but {}; use more "
+      "micro-batches, a "
+      "smaller batch or a memory budget, drop other states, or {}",
+      devices, bytes, have, memory.group.empty() ? "end other programs" : "raise the group's limit");
 }
 
 }  // namespace alpa

@@ -1,5 +1,6 @@
 #pragma once
 /// Arenas in the host's memory.
+#include "alpa/base/host_memory.h"
 #include "alpa/runtime/device_state.h"
 
 namespace alpa {
@@ -8,6 +9,8 @@ class HostArenas : public DeviceMemory {
  public:
   ~HostArenas() override;
 
+  /// What `add` allocates for an arena of `bytes`.
+  static std::int64_t allocated_bytes(std::int64_t bytes);
   /// An arena of `bytes` for the next device, at a multiple of 64. Returns false if there is none.
   bool add(std::int64_t bytes);
   std::int64_t bytes_in_use(int rank) const override;
@@ -15,5 +18,9 @@ class HostArenas : public DeviceMemory {
  private:
   std::vector<std::int64_t> bytes_;
 };
+
+/// Throws Error if `bytes` for the arenas of so many devices are more than what is available: Linux would
+/// hand them out, and kill the process when it uses them.
+void require_available(std::int64_t bytes, int devices, const HostMemory& memory);
 
 }  // namespace alpa

@@ -8,7 +8,10 @@
 #include <thread>
 #include <vector>
 
+#include "support/error_text.h"
+
 using namespace alpa;
+using alpa::testing::error_of;
 
 namespace {
 
@@ -64,6 +67,16 @@ TEST_CASE("a library that finds devices is usable and gives no reason") {
   CHECK(support.reason == "");
   CHECK(support.devices == 2);
   CHECK(support.usable());
+}
+
+TEST_CASE("devices have a card each or share the only one, and never leave cards idle") {
+  CudaSupport cuda = load_cuda_library(fake("two_devices"));
+  for (int devices : {1, 2}) CHECK(error_of([&] { require_cards(cuda, devices, "x"); }) == "no error");
+  CHECK(error_of([&] { require_cards(cuda, 3, "Cluster::local"); }) ==
+        "Cluster::local: 3 devices, but the machine has 2 cards; take at most 2, or leave one card visible "
+        "(CUDA_VISIBLE_DEVICES=0), which any number of devices may share");
+  cuda.devices = 1;
+  CHECK(error_of([&] { require_cards(cuda, 8, "x"); }) == "no error");
 }
 
 TEST_CASE("all threads see one answer, found once") {

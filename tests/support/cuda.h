@@ -16,4 +16,12 @@ inline bool no_cuda() {
   return absent;
 }
 
+/// The same where so many devices neither have a card each nor share the only one.
+inline bool no_cuda(int devices) {
+  const int cards = cuda_support().devices;
+  const bool too_few = cards > 1 && devices > cards;
+  if (too_few) std::printf("skipped: %d devices, but %d cards\n", devices, cards);
+  return no_cuda() || too_few;
+}
+
 }  // namespace alpa::test

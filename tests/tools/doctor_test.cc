@@ -74,9 +74,16 @@ Cuda with_two_devices() {
 Report report_of(const Cuda& cuda) {
   Report report;
   report.version = "0.1.0";
-  report.processor = {
-      "Abacus",          2,     4, {"avx2", "fma"}, "avx2", std::int64_t{8} << 30, std::int64_t{3} << 29,
-      {{"f32", 1.5e11}}, 2.5e10};
+  report.processor = {"Abacus",
+                      2,
+                      4,
+                      {"avx2", "fma"},
+                      "avx2",
+                      std::int64_t{8} << 30,
+                      std::int64_t{8} << 30,
+                      std::int64_t{3} << 29,
+                      {{"f32", 1.5e11}},
+                      2.5e10};
   report.cuda = cuda;
   report.missing = missing_for_cuda(cuda);
   return report;
@@ -153,6 +160,14 @@ TEST_CASE("the text of a machine with two devices") {
             "x.cc:1\n"
             "link        0 -> 1: direct, atomics, rank 0\n"
             "link        1 -> 0: through the host, rank 2\n");
+}
+
+TEST_CASE("a limit of control groups on memory is told") {
+  Report report = report_of(without_driver());
+  report.processor.limit_bytes = std::int64_t{2} << 30;
+  CHECK(report_text(report).find(
+            "memory      8.0 GiB, control groups allow 2.0 GiB, 1.5 GiB available\n") != std::string::npos);
+  CHECK(Json::parse(report_json(report)).at("processor").at("limit_bytes") == std::int64_t{2} << 30);
 }
 
 TEST_CASE("the JSON of a machine with two devices") {

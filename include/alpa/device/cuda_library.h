@@ -23,6 +23,10 @@ struct CudaSupport {
 /// throws on what it finds.
 const CudaSupport& cuda_support();
 
+/// Throws Error, which begins with `who`, unless `cuda` has cards for so many devices: one each, or one
+/// card that all share. Devices that outnumber several cards would all have to share the first.
+void require_cards(const CudaSupport& cuda, int devices, const std::string& who);
+
 /// The same for the library at `path`, every time.
 CudaSupport load_cuda_library(const std::string& path);
 

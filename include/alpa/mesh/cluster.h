@@ -40,8 +40,10 @@ struct Cluster {
   /// All CUDA devices of this machine; without any, one CPU device with all cores.
   static Cluster local();
   /// `n` devices of this process, with the rates that docs/cost-model.md derives. CPU devices share the
-  /// cores. CUDA devices are a card each; if there are fewer cards, all are logical devices of the first,
-  /// which they share. Throws Error if n < 1, or with the reason why there is no CUDA.
+  /// cores, and the memory that the process may use (`HostMemory::limit_bytes`; what others hold of it at
+  /// the moment is not subtracted, so that the same step has the same plan). CUDA devices are a card each;
+  /// on a machine with one card, all are logical devices of it. Throws Error if n < 1, if n exceeds several
+  /// cards, or with the reason why there is no CUDA.
   static Cluster local(int n, const std::string& backend = "cpu");
   /// Reads a cluster file. Throws Error naming the file, the key, what was found and what is expected.
   static Cluster from_file(const std::string& path);
