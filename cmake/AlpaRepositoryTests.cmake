@@ -69,6 +69,13 @@ if(ALPA_BUILD_TOOLS)
   endif()
 endif()
 
+if(ALPA_BUILD_EXAMPLES)
+  alpa_add_test_folder(models)
+  target_link_libraries(test_models PRIVATE alpa_models)
+  add_dependencies(test_models alpa-mlp)
+  target_compile_definitions(test_models PRIVATE ALPA_MLP="$<TARGET_FILE:alpa-mlp>")
+endif()
+
 # Programs built outside do not know of the sanitizers.
 if(ALPA_INSTALL AND NOT ALPA_SANITIZE)
   add_test(NAME package/outside_project COMMAND ${CMAKE_COMMAND}

@@ -1,8 +1,9 @@
-// alpa-mlp: trains a multi-layer perceptron on CPU or CUDA devices and reports what the plan promised and what was
-// measured.
+// alpa-mlp: trains a multi-layer perceptron on CPU or CUDA devices and reports what the plan promised and
+// what was measured.
 #include <alpa/base/file.h>
 #include <alpa/base/program.h>
 
+#include <optional>
 #include <string_view>
 
 #include "models/common/interrupt.h"
@@ -14,20 +15,25 @@ using namespace models;
 
 namespace {
 
+/// A graph of more layers would take hours to plan.
+constexpr std::int64_t kMaxLayers = 10000;
+
 struct MlpFlags : CommonFlags {
   std::int64_t dim = 512, hidden_factor = 4, layers = 10, epochs = 0;
   std::string data = "tutorial";
   bool demo = false;
 };
 
-std::vector<Flag> rows_of_mlp(MlpFlags& flags) {
+std::vector<cli::Flag> rows_of_mlp(MlpFlags& flags) {
+  using namespace cli;
   std::vector<Flag> rows = {
-      {"--dim", &flags.dim, "width of every second layer"},
-      {"--hidden-factor", &flags.hidden_factor, "the layers between are this many times wider"},
-      {"--layers", &flags.layers, "dense layers"},
-      {"--data", &flags.data, "tutorial, fashion-mnist[:DIR] or FILE.csv (last column: what to predict)"},
-      {"--epochs", &flags.epochs, "passes through the data, instead of --steps"},
-      {"--demo", &flags.demo, "train a classifier of Fashion-MNIST, then compare all methods"},
+      whole("--dim", &flags.dim, "width of every second layer", 1),
+      whole("--hidden-factor", &flags.hidden_factor, "the layers between are this many times wider", 1),
+      whole("--layers", &flags.layers, "dense layers", 1, kMaxLayers),
+      text("--data", &flags.data,
+           "tutorial, fashion-mnist[:DIR] or FILE.csv (last column: what to predict)"),
+      whole("--epochs", &flags.epochs, "passes through the data, instead of --steps; 0: none", 0),
+      on("--demo", &flags.demo, "train a classifier of Fashion-MNIST, then compare all methods"),
   };
   for (const Flag& row : rows_of(flags)) rows.push_back(row);
   return rows;
@@ -42,18 +48,16 @@ void set_demo_defaults(MlpFlags& flags) {
   flags.epochs = 6;
 }
 
-MlpFlags read_flags(int argc, char** argv) {
+/// Nothing if only help was asked for.
+std::optional<MlpFlags> read_flags(int argc, char** argv) {
   MlpFlags flags;
   for (int i = 1; i < argc; ++i)
     if (std::string_view(argv[i]) == "--demo") set_demo_defaults(flags);
-  parse_flags(argc, argv, "Trains a multi-layer perceptron with an automatic parallel plan.",
-              rows_of_mlp(flags));
-  require(flags.dim >= 1 && flags.hidden_factor >= 1 && flags.layers >= 1 && flags.steps >= 1 &&
-              flags.batch >= 1 && flags.epochs >= 0,
-          "--dim, --hidden-factor, --layers, --steps and --batch must be at least 1, --epochs at least 0");
+  if (cli::parse(argc, argv, "Trains a multi-layer perceptron with an automatic parallel plan.",
+                 rows_of_mlp(flags)))
+    return std::nullopt;
   require(!flags.plan_only || (!flags.compare && flags.load_plan.empty()),
           "--plan-only runs nothing: it can't be combined with --compare or --load-plan");
-  if (!flags.plan_only) fmt::print("backend     {}\n", choose_backend(flags.backend).line);
   return flags;
 }
 
@@ -72,20 +76,23 @@ LossAndMetrics classify(Value logits, Value labels) {
 }
 
 Task make_task(const MlpFlags& flags) {
-  TaskData data = flags.plan_only ? load_types(flags.data, flags.batch, flags.dim)
-                                  : load_data(flags.data, flags.batch, flags.dim,
-                                              static_cast<std::uint64_t>(flags.seed));
   Task task;
-  task.training = std::move(data.training);
-  task.test = std::move(data.test);
   task.batch = flags.batch;
-  if (task.training.classes > 0) {
-    task.model = [mlp = make_mlp(flags, task.training.classes, false)](const Batch& b) {
+  if (flags.plan_only) {
+    task.types = load_types(flags.data, flags.batch, flags.dim);
+  } else {
+    TaskData data = load_data(flags.data, flags.batch, flags.dim, static_cast<std::uint64_t>(flags.seed));
+    task.training = std::move(data.training);
+    task.test = std::move(data.test);
+    task.types = types_of(task.training);
+  }
+  if (task.types.classes > 0) {
+    task.model = [mlp = make_mlp(flags, task.types.classes, false)](const Batch& b) {
       return classify(mlp(b["x"]), b["y"]);
     };
   } else {
     const bool final_relu = flags.data == "tutorial";  // as in the Alpa tutorial
-    task.model = [mlp = make_mlp(flags, task.training.y.shape()[1], final_relu)](const Batch& b) {
+    task.model = [mlp = make_mlp(flags, task.types.y.shape[1], final_relu)](const Batch& b) {
       return nn::mean_squared_error(mlp(b["x"]), b["y"]);
     };
   }
@@ -93,7 +100,7 @@ Task make_task(const MlpFlags& flags) {
 }
 
 std::int64_t number_of_steps(const MlpFlags& flags, const Task& task) {
-  return flags.epochs > 0 ? flags.epochs * (task.training.size() / task.batch) : flags.steps;
+  return flags.epochs > 0 ? flags.epochs * (task.types.size() / task.batch) : flags.steps;
 }
 
 void report(const MlpFlags& flags, const Planned& planned, const CostModel& model, const RunResult* run) {
@@ -103,8 +110,7 @@ void report(const MlpFlags& flags, const Planned& planned, const CostModel& mode
   if (!flags.json.empty()) write_file(flags.json, report_json(planned, run));
 }
 
-void plan_and_report(const MlpFlags& flags) {
-  const Cluster cluster = make_cluster(flags);
+void plan_and_report(const MlpFlags& flags, const Cluster& cluster) {
   const Task task = make_task(flags);
   const TrainingStep step = training_step(task.inputs(), task.model, make_optimizer(flags));
   const PlanningInterrupt interrupt(!flags.save_plan.empty());
@@ -122,8 +128,7 @@ Executable plan_or_load(const MlpFlags& flags, const TrainingStep& step, const M
   return executable;
 }
 
-Run train_and_report(const MlpFlags& flags, const Task& task) {
-  const Cluster cluster = make_cluster(flags);
+Run train_and_report(const MlpFlags& flags, const Cluster& cluster, const Task& task) {
   const Method method = make_method(flags, flags.method);
   const TrainingStep step = training_step(task.inputs(), task.model, make_optimizer(flags));
   Executable executable = plan_or_load(flags, step, method, cluster);
@@ -158,8 +163,7 @@ std::vector<std::string> comparison_row(const std::string& name, const Run& run,
 
 /// Every method from the same start: time, memory, communication, and how far its parameters are from those
 /// of one device.
-std::string comparison_text(const MlpFlags& flags, const Task& task) {
-  const Cluster cluster = make_cluster(flags);
+std::string comparison_text(const MlpFlags& flags, const Cluster& cluster, const Task& task) {
   const TrainingStep step = training_step(task.inputs(), task.model, make_optimizer(flags));
   const auto seed = static_cast<std::uint64_t>(flags.seed);
   const auto run_of = [&](Executable executable) {
@@ -178,29 +182,33 @@ std::string comparison_text(const MlpFlags& flags, const Task& task) {
   return table_text(rows);
 }
 
-void run_demo(const MlpFlags& flags) {
+void run_demo(const MlpFlags& flags, const Cluster& cluster) {
   const Task task = make_task(flags);
   fmt::print("Training {} for {} epochs on {} devices with the {} plan.\n", flags.data, flags.epochs,
-             flags.devices, flags.method == "shard" ? "automatic" : flags.method);
-  const Run run = train_and_report(flags, task);
+             cluster.num_devices(), flags.method == "shard" ? "automatic" : flags.method);
+  const Run run = train_and_report(flags, cluster, task);
   fmt::print(
       "\nThe same step under every method: median of {} steps, bytes per device (peak) and bytes each "
       "device sends per step,\nlargest difference of a parameter from the single-device run after {} steps "
       "(sums in another order round differently,\nand Adam makes a step of up to the learning rate of a "
       "gradient that is nothing but rounding)\n{}",
-      kComparedSteps, kComparedSteps, comparison_text(flags, task));
+      kComparedSteps, kComparedSteps, comparison_text(flags, cluster, task));
   fmt::print("\nWhere the {} plan puts every parameter\n{}",
              flags.method == "shard" ? "automatic" : flags.method, sharding_text(run.executable.planned()));
 }
 
 int run_mlp(int argc, char** argv) {
-  const MlpFlags flags = read_flags(argc, argv);
+  const std::optional<MlpFlags> given = read_flags(argc, argv);
+  if (!given) return 0;
+  const MlpFlags& flags = *given;
+  const Cluster cluster = make_cluster(flags);
+  if (flags.plan_only) return plan_and_report(flags, cluster), 0;
+  require_devices(cluster);
+  fmt::print("backend     {}\n", backend_line(flags, cluster));
   if (flags.demo)
-    run_demo(flags);
-  else if (flags.plan_only)
-    plan_and_report(flags);
+    run_demo(flags, cluster);
   else
-    train_and_report(flags, make_task(flags));
+    train_and_report(flags, cluster, make_task(flags));
   return 0;
 }
 

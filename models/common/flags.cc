@@ -1,8 +1,6 @@
 #include "models/common/flags.h"
 
-#include <alpa/base/program.h>
-
-#include <CLI/CLI.hpp>
+#include <limits>
 
 namespace models {
 
@@ -10,22 +8,21 @@ using namespace alpa;
 
 namespace {
 
-/// Throws Error unless a flag's number is at least `least`.
-void require_at_least(const char* flag, std::int64_t value, std::int64_t least) {
-  require(value >= least, "{} is {}; it must be at least {}", flag, value, least);
+/// Devices where --devices is not given and there are not several cards.
+constexpr int kDefaultDevices = 8, kMaxDevices = 1024;
+
+constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
+
+bool is_mesh(const std::string& text) {
+  try {
+    return text == "auto" || !parse_mesh_shape(text).empty();
+  } catch (const Error&) {
+    return false;
+  }
 }
 
-void add(CLI::App& app, const Flag& flag) {
-  if (auto* const* on = std::get_if<bool*>(&flag.target)) {
-    app.add_flag(flag.name, **on, flag.meaning);
-    return;
-  }
-  const auto add_option = [&](auto* target) {
-    CLI::Option* option = app.add_option(flag.name, *target, flag.meaning);
-    if constexpr (!std::is_same_v<decltype(target), std::optional<std::int64_t>*>)
-      option->capture_default_str();
-  };
-  std::visit(add_option, flag.target);
+int default_devices(const Backend& backend) {
+  return backend.name == "cuda" && cuda_support().devices > 1 ? cuda_support().devices : kDefaultDevices;
 }
 
 /// "2 x NVIDIA H200, CUDA 13.0, driver for 13.1".
@@ -41,58 +38,54 @@ std::string cuda_text(const CudaSupport& cuda) {
 
 }  // namespace
 
-std::vector<Flag> rows_of(CommonFlags& f) {
+std::vector<cli::Flag> rows_of(CommonFlags& f) {
+  using namespace cli;
   return {
-      {"--devices", &f.devices, "devices of this process: CPU threads, GPUs, or parts of one GPU"},
-      {"--backend", &f.backend, "what runs the steps: cpu, cuda or auto"},
-      {"--mesh", &f.mesh, "logical mesh, e.g. 1x8 or 2x4; auto tries all"},
-      {"--method", &f.method, "serial, data, zero2, zero3 or shard (automatic)"},
-      {"--batch", &f.batch, "examples per step"},
-      {"--micro-batches", &f.micro_batches, "parts of the batch over which gradients are accumulated"},
-      {"--steps", &f.steps, "training steps"},
-      {"--optimizer", &f.optimizer, "adam or sgd"},
-      {"--learning-rate", &f.learning_rate, "step size of the optimizer"},
-      {"--seed", &f.seed, "of parameters, made data and shuffling"},
-      {"--cluster", &f.cluster, "cluster file to plan for instead of --devices"},
-      {"--memory-budget", &f.memory_budget, "bytes a device may use"},
-      {"--compare", &f.compare, "run on one device too and report the largest difference of a parameter"},
-      {"--plan-only", &f.plan_only, "plan and report, run nothing"},
-      {"--tf32", &f.tf32, "CUDA: let products of f32 round their operands to TF32"},
-      {"--explain", &f.explain, "print why this plan was chosen"},
-      {"--save-plan", &f.save_plan, "write the plan to this file"},
-      {"--load-plan", &f.load_plan, "take the plan from this file instead of solving for one"},
-      {"--dump", &f.dump, "write the result of every pass to this directory"},
-      {"--json", &f.json, "write the report to this file"},
+      whole("--devices", &f.devices,
+            "devices of this process: CPU threads, GPUs, or parts of one GPU; by default one per GPU of "
+            "several, else 8",
+            1, kMaxDevices),
+      choice("--backend", &f.backend, "what runs the steps", {"auto", "cpu", "cuda"}),
+      text("--mesh", &f.mesh, "logical mesh; auto tries all", "auto or sizes like 8, 1x8 or 2x4", is_mesh),
+      choice("--method", &f.method, "how the step is spread over the devices; shard is automatic",
+             {"serial", "data", "zero2", "zero3", "shard"}),
+      whole("--batch", &f.batch, "examples per step", 1),
+      whole("--micro-batches", &f.micro_batches, "parts of the batch over which gradients are accumulated",
+            1),
+      whole("--steps", &f.steps, "training steps", 1),
+      choice("--optimizer", &f.optimizer, "how parameters follow gradients", {"adam", "sgd"}),
+      positive_number("--learning-rate", &f.learning_rate, "step size of the optimizer"),
+      whole("--seed", &f.seed, "of parameters, made data and shuffling", 0, kMaxInt64),
+      text("--cluster", &f.cluster, "cluster file to plan for instead of --devices"),
+      whole("--memory-budget", &f.memory_budget, "bytes a device may use", 1, kMaxInt64),
+      on("--compare", &f.compare, "run on one device too and report the largest difference of a parameter"),
+      on("--plan-only", &f.plan_only, "plan and report, run nothing"),
+      on("--tf32", &f.tf32, "CUDA: let products of f32 round their operands to TF32"),
+      on("--explain", &f.explain, "print why this plan was chosen"),
+      text("--save-plan", &f.save_plan, "write the plan to this file"),
+      text("--load-plan", &f.load_plan, "take the plan from this file instead of solving for one"),
+      text("--dump", &f.dump, "write the result of every pass to this directory"),
+      text("--json", &f.json, "write the report to this file"),
   };
 }
 
-void parse_flags(int argc, char** argv, const std::string& purpose, const std::vector<Flag>& flags) {
-  CLI::App app(purpose);
-  for (const Flag& flag : flags) add(app, flag);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    fmt::print("{}", app.help());
-    std::exit(checked_status("help", 0));
-  } catch (const CLI::ParseError& error) {
-    fail("{}; --help lists the flags", error.what());
-  }
-}
-
 Cluster make_cluster(const CommonFlags& flags) {
-  if (!flags.cluster.empty()) return Cluster::from_file(flags.cluster);
-  require_at_least("--devices", flags.devices, 1);
-  require(flags.devices <= 1024, "--devices is {}; at most 1024 (describe larger machines with --cluster)",
-          flags.devices);
-  return Cluster::local(static_cast<int>(flags.devices), choose_backend(flags.backend).name);
+  if (flags.cluster.empty()) {
+    const Backend backend = choose_backend(flags.backend);
+    return Cluster::local(flags.devices.value_or(default_devices(backend)), backend.name);
+  }
+  Cluster cluster = Cluster::from_file(flags.cluster);
+  require(
+      flags.backend == "auto" || flags.backend == cluster.backend,
+      "--backend is '{}', but the devices of --cluster {} are of backend '{}'; leave one of the two out",
+      flags.backend, flags.cluster, cluster.backend);
+  return cluster;
 }
 
 Method make_method(const CommonFlags& flags, const std::string& name) {
-  require_at_least("--micro-batches", flags.micro_batches, 1);
-  if (flags.memory_budget) require_at_least("--memory-budget", *flags.memory_budget, 1);
   Method method = parse_method(name);
   const auto set = [&](auto& options) {
-    options.num_micro_batches = static_cast<int>(flags.micro_batches);
+    options.num_micro_batches = flags.micro_batches;
     if (flags.mesh != "auto" && options.kind != MethodKind::serial)
       options.mesh_shape = parse_mesh_shape(flags.mesh);
     options.memory_budget_bytes = flags.memory_budget;
@@ -104,23 +97,26 @@ Method make_method(const CommonFlags& flags, const std::string& name) {
 }
 
 Optimizer make_optimizer(const CommonFlags& flags) {
-  require(flags.learning_rate > 0, "--learning-rate is {}; it must be above 0", flags.learning_rate);
   if (flags.optimizer == "adam") return optim::Adam{.learning_rate = flags.learning_rate};
-  if (flags.optimizer == "sgd") return optim::Sgd{.learning_rate = flags.learning_rate, .momentum = 0.9};
-  fail("--optimizer is '{}'; it must be adam or sgd", flags.optimizer);
+  return optim::Sgd{.learning_rate = flags.learning_rate, .momentum = 0.9};
 }
 
 Backend choose_backend(const std::string& backend,
                        const std::function<const CudaSupport&()>& cuda_support) {
   if (backend == "cpu") return {"cpu", "cpu (--backend cpu)"};
-  require(backend == "cuda" || backend == "auto", "--backend is '{}'; it must be auto, cpu or cuda",
-          backend);
+  invariant(backend == "cuda" || backend == "auto", "backend '{}' passed the table of flags", backend);
   const CudaSupport& cuda = cuda_support();
   if (!cuda.usable()) {
     require(backend == "auto", "--backend cuda: {}", cuda.reason);
     return {"cpu", fmt::format("cpu ({})", cuda.reason)};
   }
   return {"cuda", fmt::format("cuda ({}; {})", cuda_text(cuda), cuda.path)};
+}
+
+std::string backend_line(const CommonFlags& flags, const Cluster& cluster) {
+  if (flags.cluster.empty()) return choose_backend(flags.backend).line;
+  return cluster.backend == "cpu" ? fmt::format("cpu (--cluster {})", flags.cluster)
+                                  : choose_backend(cluster.backend).line;
 }
 
 }  // namespace models

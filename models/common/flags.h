@@ -1,5 +1,5 @@
 #pragma once
-/// The flags all example programs share, and what they mean for the library. CLI11 stays in flags.cc.
+/// The flags all example programs share, and what they mean for the library.
 #include <alpa/alpa.h>
 #include <alpa/device/cuda_library.h>
 
@@ -7,24 +7,19 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
+
+#include "tools/common/flag_table.h"
 
 namespace models {
 
-/// One flag of a command line: "--devices", where its value goes, and its line of help (with the default).
-struct Flag {
-  std::string name;
-  std::variant<bool*, std::int64_t*, std::optional<std::int64_t>*, double*, std::string*> target;
-  std::string meaning;
-};
-
 /// Where and how a step runs, and what is written about it.
 struct CommonFlags {
-  std::int64_t devices = 8;
+  std::optional<int> devices;
   std::string backend = "auto";
   std::string mesh = "auto", method = "shard";
-  std::int64_t micro_batches = 1, steps = 10, seed = 0, batch = 512;
+  int micro_batches = 1;
+  std::int64_t steps = 10, seed = 0, batch = 512;
   std::string optimizer = "adam";
   double learning_rate = 1e-3;
   std::string cluster;
@@ -33,14 +28,13 @@ struct CommonFlags {
   std::string save_plan, load_plan, dump, json;
 };
 
-/// The rows of `flags` for `parse_flags`.
-std::vector<Flag> rows_of(CommonFlags& flags);
+/// The rows of `flags`.
+std::vector<cli::Flag> rows_of(CommonFlags& flags);
 
-/// Fills the targets from the command line. `--help` prints and exits. Throws Error on a mistake.
-void parse_flags(int argc, char** argv, const std::string& purpose, const std::vector<Flag>& flags);
-
-/// The flags as the library wants them. Throw Error naming flag, value and what is allowed.
+/// The cluster that --cluster, or else --devices and --backend name. Without --devices: a device per card
+/// where there are several, else eight. Throws Error naming flag, value and what is allowed.
 alpa::Cluster make_cluster(const CommonFlags& flags);
+/// The method called `method` with the options of the flags.
 alpa::Method make_method(const CommonFlags& flags, const std::string& method);
 alpa::Optimizer make_optimizer(const CommonFlags& flags);
 
@@ -49,9 +43,13 @@ struct Backend {
   std::string name, line;
 };
 
-/// `backend` as the user gave it: auto is CUDA where there is a device, else the CPU. Throws Error if it is
-/// none of auto, cpu and cuda, or is cuda, with what is missing. `cuda_support` is not asked for cpu.
+/// `backend`, one of auto, cpu and cuda: auto is CUDA where there is a device, else the CPU. Throws Error
+/// if it is cuda and there is no device, with what is missing. `cuda_support` is not asked for cpu.
 Backend choose_backend(const std::string& backend,
                        const std::function<const alpa::CudaSupport&()>& cuda_support = alpa::cuda_support);
+
+/// The line of `choose_backend` for the devices of `make_cluster(flags)`, which may come from a cluster
+/// file.
+std::string backend_line(const CommonFlags& flags, const alpa::Cluster& cluster);
 
 }  // namespace models

@@ -1,6 +1,7 @@
 #include "models/common/report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "models/common/text.h"
@@ -64,9 +65,26 @@ Json parameters_json(const Planned& planned) {
   return json;
 }
 
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
+/// JSON has no other numbers than finite ones: "nan", "inf" and "-inf" are texts.
+Json number_json(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+Json numbers_json(const std::vector<double>& values) {
+  Json json = Json::array();
+  for (double value : values) json.push_back(number_json(value));
+  return json;
+}
+
+Json or_null(const std::optional<double>& value) { return value ? number_json(*value) : Json(nullptr); }
+
+std::string difference_text(double difference) {
+  if (std::isnan(difference))
+    return "difference  not a number: parameters of this run, of the run on one device or of both are NaN; "
+           "lower --learning-rate\n";
+  return fmt::format("difference  {:.3g} at most in any parameter from the run on one device\n",
+                     difference);
 }
 
 }  // namespace
@@ -82,7 +100,7 @@ std::string report_json(const Planned& planned, const RunResult* run) {
   json["method"] = planned.plan.method;
   json["mesh"] = shape_text(planned.plan.mesh);
   json["micro_batches"] = planned.graph.num_micro_batches;
-  json["loss"] = run ? Json(run->losses) : Json::array();
+  json["loss"] = run ? numbers_json(run->losses) : Json::array();
   json["step_seconds"] = step_seconds_json(run);
   json["memory"] = {{"planned_bytes", planned.memory_bytes},
                     {"measured_bytes", run ? Json(run->measured_bytes) : Json(nullptr)}};
@@ -113,9 +131,7 @@ std::string summary_text(const Planned& planned, const RunResult* run) {
     text += fmt::format("repeated    {}\n", repeated);
   if (!run) return text;
   text += fmt::format("time        {} per step (median)\n", seconds_text(median(run->seconds)));
-  if (run->max_abs_parameter_difference)
-    text += fmt::format("difference  {:.3g} at most in any parameter from the run on one device\n",
-                        *run->max_abs_parameter_difference);
+  if (run->max_abs_parameter_difference) text += difference_text(*run->max_abs_parameter_difference);
   if (run->test_accuracy)
     text += fmt::format("accuracy    {:.2f} % of the test set\n", *run->test_accuracy * 100);
   return text;

@@ -1,5 +1,7 @@
 #include "models/common/task.h"
 
+#include <alpa/base/host_memory.h>
+
 #include <cmath>
 
 namespace models {
@@ -51,19 +53,32 @@ Array padded_labels(const Array& labels, std::int64_t first, std::int64_t count)
   return padded;
 }
 
+/// Throws Error if the tutorial's data can't be had: x and y of [batch, dim] and weights of [dim, dim].
+void require_memory(std::int64_t batch, std::int64_t dim) {
+  const auto rows = static_cast<double>(batch), columns = static_cast<double>(dim);
+  const double bytes = 4 * columns * (2 * rows + columns);
+  const std::int64_t available = host_memory().available_bytes;
+  require(
+      bytes <= static_cast<double>(available),
+      "--batch is {} and --dim is {}: making data for them takes {:.3g} bytes, but {} are available; lower "
+      "one of them, or plan with --plan-only",
+      batch, dim, bytes, available);
+}
+
 }  // namespace
 
 std::vector<BatchInput> Task::inputs() const {
-  require(batch >= 1, "--batch is {}; it must be at least 1", batch);
-  require(batch <= training.size(), "--batch is {}, but there are only {} examples", batch,
-          training.size());
-  TensorType x = training.x.type(), y = training.y.type();
+  require(batch <= types.size(), "--batch is {}, but there are only {} examples", batch, types.size());
+  TensorType x = types.x, y = types.y;
   x.shape[0] = y.shape[0] = batch;
   return {{"x", x}, {"y", y}};
 }
 
 TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim, std::uint64_t seed) {
-  if (data == kTutorial) return {linear_dataset(batch, dim, seed), {}};
+  if (data == kTutorial) {
+    require_memory(batch, dim);
+    return {linear_dataset(batch, dim, seed), {}};
+  }
   if (data == kFashionMnist || data.starts_with(std::string(kFashionMnist) + ":")) {
     const std::size_t colon = data.find(':');
     TrainingAndTestSet sets =
@@ -77,10 +92,12 @@ TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim
   return table;
 }
 
-TaskData load_types(const std::string& data, std::int64_t batch, std::int64_t dim) {
-  if (data != kTutorial) return load_data(data, batch, dim, 0);
-  const Array examples(TensorType{f32, {batch, dim}});
-  return {{examples, examples, 0}, {}};
+DataTypes types_of(const Dataset& data) { return {data.x.type(), data.y.type(), data.classes}; }
+
+DataTypes load_types(const std::string& data, std::int64_t batch, std::int64_t dim) {
+  if (data != kTutorial) return types_of(load_data(data, batch, dim, 0).training);
+  const TensorType examples{f32, {batch, dim}};
+  return {examples, examples, 0};
 }
 
 std::map<std::string, Array> BatchStream::next() {

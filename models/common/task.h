@@ -9,10 +9,19 @@
 
 namespace models {
 
+/// What a model needs to know of its data: `Dataset` without the examples.
+struct DataTypes {
+  alpa::TensorType x, y;
+  std::int64_t classes = 0;
+
+  std::int64_t size() const { return x.shape.at(0); }
+};
+
 /// A model and the examples it learns from; `test` is empty if there is no test set.
 struct Task {
   std::function<alpa::LossAndMetrics(const alpa::Batch&)> model;
-  alpa::Dataset training, test;
+  alpa::Dataset training, test;  ///< without examples where nothing is to be run
+  DataTypes types;               ///< of the training set
   std::int64_t batch = 1;
 
   /// "x" and "y" of one step. Throws Error if the training set has fewer examples than one batch.
@@ -28,8 +37,9 @@ struct TaskData {
 };
 TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim, std::uint64_t seed);
 
-/// Data of the same types, whose contents do not matter: "tutorial" is not made up. For planning alone.
-TaskData load_types(const std::string& data, std::int64_t batch, std::int64_t dim);
+/// The types of that training set; "tutorial" is not made for it. For planning alone.
+DataTypes load_types(const std::string& data, std::int64_t batch, std::int64_t dim);
+DataTypes types_of(const alpa::Dataset& data);
 
 /// Batches of "x" and "y": every epoch in another order, which depends on the seed alone; the examples left
 /// over at the end of an epoch are skipped in it.

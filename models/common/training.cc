@@ -36,17 +36,28 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
 }
 
 Executable serial_reference(const TrainingStep& step, const CommonFlags& flags, const Cluster& cluster) {
-  Serial method{.num_micro_batches = static_cast<int>(flags.micro_batches)};
+  Serial method{.num_micro_batches = flags.micro_batches};
   method.memory_budget_bytes = std::numeric_limits<std::int64_t>::max() / 2;
   return parallelize(step, method, cluster);
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  invariant(a.size() == b.size(), "difference of {} and {} numbers", a.size(), b.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::isnan(a[i]) || std::isnan(b[i])) return std::numeric_limits<double>::quiet_NaN();
+    if (a[i] != b[i]) largest = std::max(largest, std::abs(a[i] - b[i]));
+  }
+  return largest;
 }
 
 double max_abs_parameter_difference(const Run& run, const Run& reference) {
   double largest = 0;
   for (const std::string& name : parameter_names(run.executable.graph())) {
-    const std::vector<double> a = run.state[name].to_host().to_doubles();
-    const std::vector<double> b = reference.state[name].to_host().to_doubles();
-    for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+    const double here = largest_difference(run.state[name].to_host().to_doubles(),
+                                           reference.state[name].to_host().to_doubles());
+    if (std::isnan(here)) return here;
+    largest = std::max(largest, here);
   }
   return largest;
 }

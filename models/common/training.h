@@ -32,7 +32,12 @@ Run train(const Task& task, alpa::Executable executable, std::int64_t steps, std
 alpa::Executable serial_reference(const alpa::TrainingStep& step, const CommonFlags& flags,
                                   const alpa::Cluster& cluster);
 
-/// Largest absolute difference between equally named parameters.
+/// Largest |a - b| of elements at the same place. NaN if an element of either is NaN, also if both are:
+/// runs that diverged are not alike. Infinite where only one is infinite; 0 where both are the same
+/// infinity.
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
+
+/// `largest_difference` of equally named parameters, the largest of all; NaN if one of them is.
 double max_abs_parameter_difference(const Run& run, const Run& reference);
 
 /// Floating-point operations of one step on one device.

@@ -66,8 +66,3 @@ TEST_CASE("cuda is refused with the reason, never replaced by the CPU") {
                                    "(cudaErrorNoDevice)"})
     CHECK(cuda_error(reason) == "--backend cuda: " + reason);
 }
-
-TEST_CASE("a backend nobody knows") {
-  CHECK(error_of([] { choose_backend("tpu", not_asked); }) ==
-        "--backend is 'tpu'; it must be auto, cpu or cuda");
-}

@@ -1,0 +1,37 @@
+#pragma once
+/// Runs a program of this build as a user does.
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace alpa::testing {
+
+struct ProgramOutput {
+  std::string text;  ///< of stdout and stderr
+  int status = 0;    ///< of exit; -1 after a signal
+};
+
+/// `word` as one word of the shell.
+inline std::string quoted(const std::string& word) {
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+inline ProgramOutput run_program(const std::string& path, const std::vector<std::string>& arguments) {
+  std::string command = quoted(path);
+  for (const std::string& argument : arguments) command += " " + quoted(argument);
+  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("popen failed");
+  ProgramOutput output;
+  char chunk[4096];
+  while (const std::size_t size = std::fread(chunk, 1, sizeof chunk, pipe)) output.text.append(chunk, size);
+  const int status = pclose(pipe);
+  output.status = WIFEXITED(status) && WEXITSTATUS(status) < 128 ? WEXITSTATUS(status) : -1;
+  return output;
+}
+
+}  // namespace alpa::testing

@@ -1,0 +1,128 @@
+#include "tools/common/flag_table.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "alpa/base/error.h"
+#include "alpa/base/text.h"
+
+namespace cli {
+namespace {
+
+/// "adam or sgd", "auto, cpu or cuda".
+std::string alternatives(const std::vector<std::string>& words) {
+  std::string text = words.at(0);
+  for (std::size_t i = 1; i < words.size(); ++i) text += (i + 1 < words.size() ? ", " : " or ") + words[i];
+  return text;
+}
+
+/// The value that all of `text` is as std::from_chars reads it.
+template <class T, class... Format>
+std::optional<T> parse_all(const std::string& text, Format... format) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(text.data(), end, value, format...);
+  if (error != std::errc() || next != end) return std::nullopt;
+  return value;
+}
+
+void take(const Flag& flag, const std::string& text) {
+  alpa::require(flag.take(text), "{} is '{}'; it must be {}", flag.name, alpa::excerpt(text), flag.allowed);
+}
+
+void add(CLI::App& app, const Flag& flag) {
+  const std::string meaning =
+      flag.allowed.empty() ? flag.meaning : fmt::format("{} ({})", flag.meaning, flag.allowed);
+  if (flag.on != nullptr) {
+    app.add_flag(flag.name, *flag.on, meaning)->disable_flag_override();
+    return;
+  }
+  CLI::Option* option = app.add_option_function<std::string>(
+      flag.name, [&](const std::string& text) { take(flag, text); }, meaning);
+  option->type_name(flag.value)->default_str(flag.initial);
+  if (!flag.name.starts_with("-")) option->required();
+}
+
+}  // namespace
+
+std::optional<std::int64_t> parse_whole(const std::string& text) { return parse_all<std::int64_t>(text); }
+
+std::optional<double> parse_number(const std::string& text) {
+  const std::optional<double> value = parse_all<double>(text, std::chars_format::general);
+  return value && std::isfinite(*value) ? value : std::nullopt;
+}
+
+std::string whole_allowed(std::int64_t least, std::int64_t most) {
+  return fmt::format("a whole number from {} to {}", least, most);
+}
+
+Flag on(std::string name, bool* target, std::string meaning) {
+  return {std::move(name), "", std::move(meaning), "", "", {}, target};
+}
+
+Flag text(std::string name, std::string* target, std::string meaning) {
+  return text(std::move(name), target, std::move(meaning), "", [](const std::string&) { return true; });
+}
+
+Flag text(std::string name, std::string* target, std::string meaning, std::string allowed,
+          std::function<bool(const std::string&)> is_allowed) {
+  const auto take = [target, is_allowed = std::move(is_allowed)](const std::string& value) {
+    if (!is_allowed(value)) return false;
+    *target = value;
+    return true;
+  };
+  return {std::move(name), "TEXT", std::move(meaning), std::move(allowed), *target, take, nullptr};
+}
+
+Flag choice(std::string name, std::string* target, std::string meaning, std::vector<std::string> words) {
+  std::string allowed = alternatives(words);
+  const auto is_word = [words = std::move(words)](const std::string& value) {
+    return std::find(words.begin(), words.end(), value) != words.end();
+  };
+  Flag flag = text(std::move(name), target, std::move(meaning), std::move(allowed), is_word);
+  flag.value = "WORD";
+  return flag;
+}
+
+Flag number(std::string name, double* target, std::string meaning, double least, double most) {
+  const auto take = [=](const std::string& text) {
+    const std::optional<double> value = parse_number(text);
+    if (!value || *value < least || *value > most) return false;
+    *target = *value;
+    return true;
+  };
+  return {std::move(name),
+          "NUMBER",
+          std::move(meaning),
+          fmt::format("a number from {} to {}", least, most),
+          fmt::format("{}", *target),
+          take,
+          nullptr};
+}
+
+Flag positive_number(std::string name, double* target, std::string meaning) {
+  Flag flag = number(std::move(name), target, std::move(meaning), std::numeric_limits<double>::denorm_min(),
+                     std::numeric_limits<double>::max());
+  flag.allowed = "a finite number above 0";
+  return flag;
+}
+
+bool parse(int argc, const char* const* argv, const std::string& purpose, const std::vector<Flag>& flags) {
+  CLI::App app(purpose);
+  for (const Flag& flag : flags) add(app, flag);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    fmt::print("{}", app.help());
+    return true;
+  } catch (const CLI::ParseError& error) {
+    alpa::fail("{}; --help lists the flags", alpa::excerpt(error.what(), 200));
+  }
+  return false;
+}
+
+}  // namespace cli

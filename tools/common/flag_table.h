@@ -1,0 +1,90 @@
+#pragma once
+/// Command lines as tables: a row per flag says its name, where its value goes, what is allowed and what it
+/// means. Parsing, `--help` and messages are made of the rows. CLI11 stays in flag_table.cc.
+///
+/// Whole numbers are decimal digits, with a minus sign before them where negative ones are allowed; other
+/// numbers are decimal, finite, with or without exponent. Blanks, a plus sign and 0x are refused.
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "alpa/base/error.h"
+
+namespace cli {
+
+/// One flag ("--devices") or, if its name has no dashes, one argument by position ("FILE").
+struct Flag {
+  std::string name;
+  std::string value;  ///< what the help calls its value: "N"
+  std::string meaning;
+  std::string allowed;  ///< "a whole number from 1 to 8"; "" where every text is allowed
+  std::string initial;  ///< the value it has if it is not given, for the help; "" if there is none
+  /// Takes a value. Returns false if it is not allowed.
+  std::function<bool(const std::string& text)> take;
+  bool* on = nullptr;  ///< of a flag without a value, for which the others but name and meaning are empty
+};
+
+/// The whole number that all of `text` is, if there is one.
+std::optional<std::int64_t> parse_whole(const std::string& text);
+/// The finite number that all of `text` is, if there is one.
+std::optional<double> parse_number(const std::string& text);
+
+/// Largest value of counts that have no tighter bound.
+inline constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
+
+/// A flag without a value.
+Flag on(std::string name, bool* target, std::string meaning);
+/// Any text.
+Flag text(std::string name, std::string* target, std::string meaning);
+/// Text that `is_allowed`; `allowed` says which that is.
+Flag text(std::string name, std::string* target, std::string meaning, std::string allowed,
+          std::function<bool(const std::string&)> is_allowed);
+/// One of a few words.
+Flag choice(std::string name, std::string* target, std::string meaning, std::vector<std::string> words);
+/// A finite number from `least` to `most`.
+Flag number(std::string name, double* target, std::string meaning, double least, double most);
+/// A finite number above 0.
+Flag positive_number(std::string name, double* target, std::string meaning);
+
+/// "a whole number from 1 to 8".
+std::string whole_allowed(std::int64_t least, std::int64_t most);
+
+template <class T>
+struct IntegerOf {
+  using type = T;
+};
+template <class T>
+struct IntegerOf<std::optional<T>> {
+  using type = T;
+};
+
+/// A whole number from `least` to `most`. `T`: an integer, or an optional one that is empty if the flag is
+/// not given. Every value allowed fits into it.
+template <class T>
+Flag whole(std::string name, T* target, std::string meaning, std::int64_t least,
+           std::int64_t most = kMaxCount) {
+  Flag flag{std::move(name), "N", std::move(meaning), whole_allowed(least, most), "", {}, nullptr};
+  using Integer = typename IntegerOf<T>::type;
+  alpa::invariant(std::in_range<Integer>(least) && std::in_range<Integer>(most),
+                  "flag {}: {} does not fit into its target", flag.name, flag.allowed);
+  if constexpr (std::is_integral_v<T>) flag.initial = std::to_string(*target);
+  flag.take = [=](const std::string& text) {
+    const std::optional<std::int64_t> value = parse_whole(text);
+    if (!value || *value < least || *value > most) return false;
+    *target = static_cast<Integer>(*value);
+    return true;
+  };
+  return flag;
+}
+
+/// Fills the targets from the command line. Throws alpa::Error, one line, on a mistake: flag, value and
+/// what is allowed. Returns true if only help was asked for, and prints it.
+[[nodiscard]] bool parse(int argc, const char* const* argv, const std::string& purpose,
+                         const std::vector<Flag>& flags);
+
+}  // namespace cli
