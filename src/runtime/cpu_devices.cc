@@ -12,9 +12,14 @@
 namespace alpa {
 namespace {
 
+/// What is taken beside arenas, measured and rounded up: by the process, and by each thread's stack and the
+/// packing buffers of its matrix products.
+constexpr std::int64_t kProcessBytes = 16 << 20, kThreadBytes = 2 << 20;
+
 class CpuDevices : public Devices {
  public:
-  explicit CpuDevices(DevicesRequest request) : program_(request.program) {
+  explicit CpuDevices(DevicesRequest request)
+      : program_(request.program), threads_per_device_(request.threads_per_device) {
     const Surroundings surroundings{program_, groups_, communication_groups_, failure_};
     for (DeviceProgram& program : request.programs)
       devices_.push_back(
@@ -27,7 +32,7 @@ class CpuDevices : public Devices {
   const DeviceProgram& program(int rank) const override { return devices_.at(rank)->program(); }
 
   std::unique_ptr<DeviceMemory> allocate() override {
-    require_available(needed_bytes(), size(), host_memory());
+    require_memory();
     auto memory = std::make_unique<HostArenas>();
     for (const auto& device : devices_) {
       const std::int64_t bytes = device->program().arena_bytes;
@@ -88,9 +93,8 @@ class CpuDevices : public Devices {
   }
 
  private:
-  /// Of a new state: all arenas, and the largest shard, which is drawn outside of them.
-  std::int64_t needed_bytes() const {
-    std::int64_t arenas = 0, shard = 0;
+  void require_memory() const {
+    std::int64_t arenas = 0, shard = 0;  // the largest shard is drawn outside of the arenas
     for (const auto& device : devices_) {
       const DeviceProgram& program = device->program();
       arenas += HostArenas::allocated_bytes(program.arena_bytes);
@@ -98,7 +102,8 @@ class CpuDevices : public Devices {
         if (input.kind == InputKind::state)
           shard = std::max(shard, program.buffers[program.buffer_of_value[input.value]].type.bytes());
     }
-    return arenas + shard;
+    const std::int64_t others = kProcessBytes + size() * threads_per_device_ * kThreadBytes + shard;
+    require_available(arenas, others, size(), host_memory());
   }
 
   int size() const { return static_cast<int>(devices_.size()); }
@@ -111,6 +116,7 @@ class CpuDevices : public Devices {
   }
 
   const SpmdProgram& program_;
+  const int threads_per_device_;
   Groups groups_, communication_groups_;
   Failure failure_;
   std::vector<std::unique_ptr<Device>> devices_;

@@ -49,17 +49,20 @@ std::int64_t HostArenas::bytes_in_use(int rank) const {
   return highest_written(arenas[rank], bytes_[rank] + kBeyond);
 }
 
-void require_available(std::int64_t bytes, int devices, const HostMemory& memory) {
-  if (bytes <= memory.available_bytes) return;
+void require_available(std::int64_t arena_bytes, std::int64_t other_bytes, int devices,
+                       const HostMemory& memory) {
+  if (arena_bytes + other_bytes <= memory.available_bytes) return;
   const std::string have =
       memory.group.empty()
           ? fmt::format("this machine has {} available", memory.available_bytes)
           : fmt::format("control group \"{}\" has {} left", memory.group, memory.available_bytes);
   fail(
-      "no memory for a new state: the arenas of its {} devices need {} bytes, but {}; use more "
-      "micro-batches, a "
-      "smaller batch or a memory budget, drop other states, or {}",
-      devices, bytes, have, memory.group.empty() ? "end other programs" : "raise the group's limit");
+      "no memory for a new state: the arenas of its {} devices need {} bytes, and what is computed beside "
+      "them "
+      "{} more, but {}; use more micro-batches, a smaller batch or a memory budget, drop other states, or "
+      "{}",
+      devices, arena_bytes, other_bytes, have,
+      memory.group.empty() ? "end other programs" : "raise the group's limit");
 }
 
 }  // namespace alpa

@@ -14,17 +14,18 @@ using namespace alpa::testing;
 
 TEST_CASE("more bytes than are available, on a machine and in a control group") {
   HostMemory memory{.total_bytes = 8000, .limit_bytes = 8000, .available_bytes = 5000, .group = ""};
-  CHECK(error_of([&] { require_available(5000, 2, memory); }) == "no error");
-  CHECK(error_of([&] { require_available(5001, 2, memory); }) ==
-        "no memory for a new state: the arenas of its 2 devices need 5001 bytes, but this machine has 5000 "
-        "available; use more micro-batches, a smaller batch or a memory budget, drop other states, or end "
-        "other programs");
+  CHECK(error_of([&] { require_available(4000, 1000, 2, memory); }) == "no error");
+  CHECK(
+      error_of([&] { require_available(4001, 1000, 2, memory); }) ==
+      "no memory for a new state: the arenas of its 2 devices need 4001 bytes, and what is computed beside "
+      "them 1000 more, but this machine has 5000 available; use more micro-batches, a smaller batch or a "
+      "memory budget, drop other states, or end other programs");
   memory.group = "/docker/x";
   CHECK(
-      error_of([&] { require_available(5001, 2, memory); }) ==
-      "no memory for a new state: the arenas of its 2 devices need 5001 bytes, but control group "
-      "\"/docker/x\" has 5000 left; use more micro-batches, a smaller batch or a memory budget, drop other "
-      "states, or raise the group's limit");
+      error_of([&] { require_available(4001, 1000, 2, memory); }) ==
+      "no memory for a new state: the arenas of its 2 devices need 4001 bytes, and what is computed beside "
+      "them 1000 more, but control group \"/docker/x\" has 5000 left; use more micro-batches, a smaller "
+      "batch or a memory budget, drop other states, or raise the group's limit");
 }
 
 TEST_CASE("a state of four times the machine's memory") {
