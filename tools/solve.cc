@@ -1,28 +1,21 @@
 // alpa solve FILE SECONDS: the solver on a problem of the contest's format.
 #include <fmt/core.h>
 
-#include <cstdlib>
 #include <string>
 
-#include "alpa/base/error.h"
 #include "alpa/ilp/contest.h"
-
-namespace {
-
-double parse_seconds(const char* text) {
-  char* end = nullptr;
-  double seconds = std::strtod(text, &end);
-  alpa::require(end != text && *end == '\0' && seconds > 0,
-                "solve: SECONDS is `{}`; write a positive number, for example 60", text);
-  return seconds;
-}
-
-}  // namespace
+#include "tools/commands.h"
+#include "tools/common/flag_table.h"
 
 /// `argv[0]` is the command's name. Prints the result.
 int solve_command(int argc, char** argv) {
-  alpa::require(argc == 3,
-                "usage: alpa solve FILE SECONDS\nFILE is a problem in the contest's JSON, or the same gzip'd.");
-  fmt::print("{}", alpa::ilp::solve_contest(argv[1], parse_seconds(argv[2])));
+  std::string file;
+  double seconds = 0;
+  const bool only_help =
+      cli::parse(argc, argv, "Solves a problem of the ASPLOS'25 contest on intra-operator parallelism.",
+                 {cli::text("FILE", &file, "the problem in the contest's JSON, or the same gzip'd"),
+                  cli::number("SECONDS", &seconds, "time limit", 0.001, 1e9)});
+  if (only_help) return 0;
+  fmt::print("{}", alpa::ilp::solve_contest(file, seconds));
   return 0;
 }

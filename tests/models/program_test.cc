@@ -2,10 +2,8 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <fstream>
-
 #include "support/program.h"
+#include "support/temporary_file.h"
 
 using namespace alpa::testing;
 
@@ -13,25 +11,15 @@ namespace {
 
 const std::string kCudaCluster = ALPA_SOURCE_DIR "/tests/mesh/data/p3_16xlarge_2x8.json";
 
-/// A file that vanishes at the end of the test.
-struct TemporaryFile {
-  explicit TemporaryFile(const std::string& name, const std::string& text = "")
-      : path("/tmp/alpa_" + std::to_string(getpid()) + "_" + name) {
-    std::ofstream(path) << text;
-  }
-  ~TemporaryFile() { std::remove(path.c_str()); }
-  std::string path;
-};
-
 /// A class of flowers in three numbers, the second of which is its label's.
 const char* kTable = "a,b,label\n1,0,0\n2,1,1\n3,0,0\n4,1,1\n";
 
 }  // namespace
 
 TEST_CASE("--demo --plan-only plans the demo's step and trains nothing") {
-  const TemporaryFile table("demo.csv", kTable);
+  const TemporaryFile table("program_test_demo.csv", kTable);
   const ProgramOutput output = run_program(
-      ALPA_MLP, {"--demo", "--plan-only", "--data", table.path, "--batch", "2", "--backend", "cpu"});
+      ALPA_MLP, {"--demo", "--plan-only", "--data", table.path(), "--batch", "2", "--backend", "cpu"});
   CAPTURE(output.text);
   CHECK(output.status == 0);
   CHECK(output.text.starts_with("plan        shard on mesh "));
@@ -40,17 +28,16 @@ TEST_CASE("--demo --plan-only plans the demo's step and trains nothing") {
 }
 
 TEST_CASE("a cluster of CUDA devices is refused before anything is planned, read or written") {
-  const TemporaryFile dump("dump");
-  std::remove(dump.path.c_str());
+  const std::string dump = "program_test_dump";
   setenv("ALPA_CUDA_LIBRARY", "/nowhere/libalpa_cuda.so", 1);
   const ProgramOutput output =
-      run_program(ALPA_MLP, {"--cluster", kCudaCluster, "--dump", dump.path, "--data", "/nowhere.csv"});
+      run_program(ALPA_MLP, {"--cluster", kCudaCluster, "--dump", dump, "--data", "/nowhere.csv"});
   unsetenv("ALPA_CUDA_LIBRARY");
   CHECK(output.status == 2);
   CHECK(output.text ==
         "alpa-mlp: backend \"cuda\": no libalpa_cuda.so beside the library: this build has no CUDA; run on "
         "\"cpu\", or plan with plan_only\n");
-  CHECK(access(dump.path.c_str(), F_OK) != 0);
+  CHECK(access(dump.c_str(), F_OK) != 0);
 }
 
 TEST_CASE("a cluster of CUDA devices is planned for without CUDA") {
@@ -74,8 +61,8 @@ TEST_CASE("the backend is that of the cluster file") {
 }
 
 TEST_CASE("epochs run as often as they are asked for, and more than can be are refused") {
-  const TemporaryFile table("epochs.csv", kTable);
-  const std::vector<std::string> words = {"--data",    table.path, "--batch", "2",         "--dim",
+  const TemporaryFile table("program_test_epochs.csv", kTable);
+  const std::vector<std::string> words = {"--data",    table.path(), "--batch", "2",         "--dim",
                                           "2",         "--layers", "2",       "--devices", "2",
                                           "--backend", "cpu",      "--epochs"};
   const auto with = [&](const char* epochs) {
@@ -98,15 +85,16 @@ TEST_CASE("data and models that no memory holds are refused in one line") {
     return output.text.substr(begin);
   };
   CHECK(mistake({"--batch", "2147483647", "--dim", "2147483647", "--backend", "cpu"})
-            .starts_with("alpa-mlp: --batch is 2147483647 and --dim is 2147483647: making data for them takes "
-                         "5.53e+19 bytes, but "));
+            .starts_with(
+                "alpa-mlp: --batch is 2147483647 and --dim is 2147483647: making data for them takes "
+                "5.53e+19 bytes, but "));
   for (const char* factor : {"--batch", "--hidden-factor"})
     CHECK(mistake({factor, "2147483647", "--dim", "2147483647", "--plan-only", "--backend", "cpu"})
               .find("2^50 elements") != std::string::npos);
 }
 
 TEST_CASE("--memory-budget counts for a loaded plan, too") {
-  const TemporaryFile plan("plan.json");
+  const TemporaryFile plan("program_test_plan.json", "");
   const std::vector<std::string> words = {"--dim",     "4", "--batch",   "8",   "--layers", "2",
                                           "--devices", "2", "--backend", "cpu", "--steps",  "1"};
   const auto with = [&](const std::vector<std::string>& more) {
@@ -114,9 +102,9 @@ TEST_CASE("--memory-budget counts for a loaded plan, too") {
     all.insert(all.end(), more.begin(), more.end());
     return run_program(ALPA_MLP, all);
   };
-  REQUIRE(with({"--plan-only", "--save-plan", plan.path}).status == 0);
-  CHECK(with({"--load-plan", plan.path}).status == 0);
-  const ProgramOutput output = with({"--load-plan", plan.path, "--memory-budget", "1000"});
+  REQUIRE(with({"--plan-only", "--save-plan", plan.path()}).status == 0);
+  CHECK(with({"--load-plan", plan.path()}).status == 0);
+  const ProgramOutput output = with({"--load-plan", plan.path(), "--memory-budget", "1000"});
   CAPTURE(output.text);
   CHECK(output.status == 2);
   CHECK(output.text.find("memory budget of 1000") != output.text.npos);

@@ -126,15 +126,6 @@ TEST_CASE("the text says why there is no CUDA device") {
                 text);
 }
 
-TEST_CASE("mistakes on the command line") {
-  CHECK(run("doctor --fast").text ==
-        "alpa: doctor: `--fast` is not understood\nusage: alpa doctor [--json] [--seconds S]\nS: how long "
-        "each ceiling is measured; 0 measures nothing\n");
-  CHECK(run("doctor --seconds -1").text ==
-        "alpa: doctor: --seconds is `-1`; write a number from 0, which measures nothing, to 60\n");
-  CHECK(run("doctor --seconds -1").status == 2);
-}
-
 TEST_CASE("the text of a machine with the toolkit, but neither card nor driver") {
   CHECK(
       report_text(report_of(without_driver())) ==

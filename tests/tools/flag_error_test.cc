@@ -1,0 +1,48 @@
+// Mistakes in the flags and arguments of the program alpa.
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "support/program.h"
+
+using namespace alpa::testing;
+
+namespace {
+
+/// What the program prints, one line, after "alpa: ", when it is given a mistake.
+std::string mistake(const std::vector<std::string>& words) {
+  const ProgramOutput output = run_program(ALPA_TOOL, words);
+  CHECK(output.status == 2);
+  CHECK(output.text.starts_with("alpa: "));
+  CHECK(output.text.find('\n') == output.text.size() - 1);
+  return output.text.substr(6, output.text.size() - 7);
+}
+
+const char* const kEdges[] = {"",   " ",  "-1", "+1",  "1x",  "0x1",   "1 ",
+                              " 1", "\n", "61", "inf", "nan", "1e400", "9223372036854775808"};
+
+}  // namespace
+
+TEST_CASE("flags of alpa doctor") {
+  for (const std::string text : kEdges)
+    CHECK(mistake({"doctor", "--seconds", text}) ==
+          "--seconds is '" + (text == "\n" ? "\\n" : text) + "'; it must be a number from 0 to 60");
+  CHECK(mistake({"doctor", "--fast"}) ==
+        "The following argument was not expected: --fast; --help lists the flags");
+  CHECK(run_program(ALPA_TOOL, {"doctor", "--help"}).text.find("--seconds NUMBER=0.25") !=
+        std::string::npos);
+}
+
+TEST_CASE("arguments of alpa solve") {
+  const std::string file = ALPA_SOURCE_DIR "/tests/ilp/data/example.json";
+  for (const std::string text : kEdges)
+    if (text != "61")
+      CHECK(mistake({"solve", file, text}) == "SECONDS is '" + (text == "\n" ? "\\n" : text) +
+                                                  "'; it must be a number from 0.001 to 1000000000");
+  CHECK(mistake({"solve", file}) == "SECONDS is required; --help lists the flags");
+  CHECK(mistake({"solve"}) == "FILE is required; --help lists the flags");
+  CHECK(mistake({"solve", file, "1", "2"}) ==
+        "The following argument was not expected: 2; --help lists the flags");
+  CHECK(run_program(ALPA_TOOL, {"solve", file, "5"}).status == 0);
+  CHECK(run_program(ALPA_TOOL, {"solve", "--help"}).text.find("SECONDS") != std::string::npos);
+}
