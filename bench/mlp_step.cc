@@ -6,52 +6,29 @@
 #include <alpa/alpa.h>
 #include <dnnl.hpp>
 
-#include <random>
-
 #include "alpa/base/thread_team.h"
 #include "interleave.h"
 #include "kernels/cpu/kernels.h"
+#include "mlp.h"
 
 using namespace alpa;
 
 namespace {
 
-struct Sizes {
-  std::int64_t dim = 1024, batch = 1024, layers = 10;
+struct Sizes : bench::MlpSizes {
   int devices = 8, rounds = 5;
 };
-
-Array random_array(Shape shape) {
-  Array array({f32, std::move(shape)});
-  std::mt19937 engine(1);
-  std::normal_distribution<float> normal;
-  for (float& x : array.mutable_elements_as<float>()) x = normal(engine);
-  return array;
-}
-
-TrainingStep mlp_step(const Sizes& sizes) {
-  auto mlp = std::make_shared<nn::Sequential>();
-  for (std::int64_t i = 0; i < sizes.layers; ++i) {
-    mlp->add(nn::Dense(sizes.dim));
-    if (i + 1 < sizes.layers) mlp->add(nn::ReLU());
-  }
-  const TensorType type{f32, {sizes.batch, sizes.dim}};
-  return training_step(
-      {{"x", type}, {"y", type}},
-      [mlp](const Batch& batch) { return mean(square((*mlp)(batch["x"]) - batch["y"])); },
-      optim::Adam{.learning_rate = 1e-3});
-}
 
 /// The step's matrix products and nothing else: forward and kernel gradient of every layer, input gradient
 /// of all but the first.
 std::function<void()> matmuls_only(const Sizes& sizes) {
   const auto m = sizes.batch, n = sizes.dim;
-  auto x = std::make_shared<Array>(random_array({m, n}));
+  auto x = std::make_shared<Array>(bench::random_array({m, n}));
   std::vector<Array> weights, gradients, activations;
   for (std::int64_t i = 0; i < sizes.layers; ++i) {
-    weights.push_back(random_array({n, n}));
-    gradients.push_back(random_array({n, n}));
-    activations.push_back(random_array({m, n}));
+    weights.push_back(bench::random_array({n, n}));
+    gradients.push_back(bench::random_array({n, n}));
+    activations.push_back(bench::random_array({m, n}));
   }
   return [=]() mutable {
     const auto data = [](const Array& a) { return reinterpret_cast<const float*>(a.data()); };
@@ -85,7 +62,7 @@ std::function<void()> adam_alone(const Sizes& sizes, int times) {
   auto state = std::make_shared<State>();
   const Shape all = {sizes.layers * sizes.dim * sizes.dim};
   for (const Shape& shape : {all, all, all, all, Shape{}, Shape{}}) {  // w, gradient, m, v, rate, step
-    state->arrays.push_back(random_array(shape));
+    state->arrays.push_back(bench::random_array(shape));
     for (float& x : state->arrays.back().mutable_elements_as<float>()) x = x * x + 0.5f;
     state->call.inputs.push_back(
         {state->arrays.back().mutable_data(), {f32, shape}, Shape(shape.size(), 0), shape});
@@ -101,13 +78,7 @@ std::function<void()> adam_alone(const Sizes& sizes, int times) {
 }
 
 bench::Variant step_variant(std::string name, const Sizes& sizes, const Method& method, int devices) {
-  auto executable =
-      std::make_shared<Executable>(parallelize(mlp_step(sizes), method, Cluster::local(devices)));
-  auto state = std::make_shared<TrainState>(executable->init(0));
-  auto batch = std::make_shared<std::map<std::string, Array>>();
-  (*batch)["x"] = random_array({sizes.batch, sizes.dim});
-  (*batch)["y"] = random_array({sizes.batch, sizes.dim});
-  return {std::move(name), [=] { executable->run(*state, *batch); }};
+  return {std::move(name), bench::mlp_runner(sizes, method, devices)};
 }
 
 }  // namespace

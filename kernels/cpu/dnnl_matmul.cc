@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <string_view>
 
 #include "alpa/base/error.h"
@@ -57,21 +58,51 @@ void sgemm(const MatmulShape& s, std::int64_t m, std::int64_t n, float* c, const
         "sgemm");
 }
 
-/// One product, its longer side shared between the threads.
-void sgemm_shared(const MatmulShape& s, float* c, const float* a, const float* b, ThreadTeam& team) {
-  constexpr std::int64_t kUnit = 16;
+/// A product as rows × columns of blocks.
+struct Grid {
+  std::int64_t rows = 1, columns = 1;
+};
+
+/// The longer side is shared between the threads; large blocks are halved, so that a thread that comes late
+/// leaves work to the others. Every block packs its operands anew, which small ones do not repay.
+Grid grid_of(const MatmulShape& s, int threads) {
   constexpr double kMinFlopsPerThread = 1 << 20;
-  const bool by_columns = s.n >= s.m;
-  const std::int64_t length = by_columns ? s.n : s.m;
-  const double flops_per_unit = 2.0 * static_cast<double>(s.m) * s.n * s.k * kUnit / length;
-  const std::int64_t grain = 1 + static_cast<std::int64_t>(kMinFlopsPerThread / flops_per_unit);
-  team.parallel_for((length + kUnit - 1) / kUnit, grain, [&](std::int64_t begin, std::int64_t end) {
+  constexpr std::int64_t kLeastSide = 512;
+  const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+  const auto parts = static_cast<std::int64_t>(std::clamp(flops / kMinFlopsPerThread, 1.0, 1.0 * threads));
+  Grid grid = s.n >= s.m ? Grid{1, parts} : Grid{parts, 1};
+  while (parts > 1 && 2 * grid.rows * grid.columns <= threads * ThreadTeam::kSlicesPerThread) {
+    const std::int64_t height = s.m / grid.rows, width = s.n / grid.columns;
+    if (std::max(height, width) < 2 * kLeastSide) break;
+    (height >= width ? grid.rows : grid.columns) *= 2;
+  }
+  return grid;
+}
+
+struct Part {
+  std::int64_t begin, end;
+};
+/// Part `i` of `parts` of `length` elements; parts begin at whole vectors and may be empty.
+Part part_of(std::int64_t length, std::int64_t i, std::int64_t parts) {
+  constexpr std::int64_t kUnit = 16;
+  const std::int64_t units = (length + kUnit - 1) / kUnit;
+  return {units * i / parts * kUnit, std::min(units * (i + 1) / parts * kUnit, length)};
+}
+
+/// One product, shared between the threads.
+void sgemm_shared(const MatmulShape& s, float* c, const float* a, const float* b, ThreadTeam& team) {
+  const Grid grid = grid_of(s, team.size());
+  const bool by_columns =
+      grid.columns >= grid.rows;  // neighbours in a thread's share have columns in common
+  team.parallel_for(grid.rows * grid.columns, 1, [&](std::int64_t begin, std::int64_t end) {
     const SingleThread single;
-    const std::int64_t first = begin * kUnit, count = std::min(end * kUnit, length) - first;
-    if (by_columns)
-      sgemm(s, s.m, count, c + first, a, b + first * s.b_n);
-    else
-      sgemm(s, count, s.n, c + first * s.c_m, a + first * s.a_m, b);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Part rows = part_of(s.m, by_columns ? i % grid.rows : i / grid.columns, grid.rows);
+      const Part columns = part_of(s.n, by_columns ? i / grid.rows : i % grid.columns, grid.columns);
+      if (rows.begin < rows.end && columns.begin < columns.end)
+        sgemm(s, rows.end - rows.begin, columns.end - columns.begin, c + rows.begin * s.c_m + columns.begin,
+              a + rows.begin * s.a_m, b + columns.begin * s.b_n);
+    }
   });
 }
 
@@ -201,8 +232,8 @@ struct DnnlMatmul::Impl {
   std::int64_t scratch = 0;  ///< bytes of each thread
 
   /// The primitive wins for many small matrices; it reads a wide B badly and is poor at large ones. It also
-  /// wins 1.2 to 1.35 times for few rows times a transposed B (input gradients of a split batch), but only as
-  /// a whole, so not where threads could share it.
+  /// wins 1.2 to 1.35 times for few rows times a transposed B (input gradients of a split batch), but only
+  /// as a whole, so not where threads could share it.
   bool prefers_primitive() const {
     const MatmulShape& s = shape;
     if (s.batches() > 1) return s.n <= 512 && static_cast<double>(s.m) * s.n * s.k <= 1 << 27;
@@ -246,10 +277,13 @@ struct DnnlMatmul::Impl {
 
   void run_chunks(float* c, const float* a, const float* b, std::byte* space, ThreadTeam& team) const {
     const std::int64_t tasks = shape.batches() / inner.extent * chunks;
+    std::atomic<std::int64_t> next{0};
+    // A slice owns scratch, not chunks: those go to whoever is running.
     team.parallel_for(std::min<std::int64_t>(threads, tasks), 1, [&](std::int64_t begin, std::int64_t end) {
       const SingleThread single;
       for (std::int64_t t = begin; t < end; ++t)
-        for (std::int64_t i = t; i < tasks; i += threads) run_chunk(i, static_cast<int>(t), c, a, b, space);
+        for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
+          run_chunk(i, static_cast<int>(t), c, a, b, space);
     });
   }
 

@@ -1,3 +1,5 @@
+// src/base/thread_team.cc — slices of work, each taken by a thread that is free. A thread that the system does
+// not run takes none, so nobody waits for it: the caller waits only for slices that another has begun.
 #include "alpa/base/thread_team.h"
 
 #include <sched.h>
@@ -9,71 +11,97 @@
 #include <vector>
 
 #include "alpa/base/error.h"
+#include "alpa/base/patience.h"
 #include "alpa/base/start_threads.h"
 
 namespace alpa {
 namespace {
 
-/// Threads of all living teams. As long as each has a core of its own, waiting threads spin for a while.
-std::atomic<int> living_threads{0};
-
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  std::this_thread::yield();
-#endif
-}
-
-/// Waits until `word` is no longer `old`: spins first where cores suffice, then sleeps.
-void wait_while_equal(const std::atomic<int>& word, int old) {
-  static const int cores = usable_cores();
-  int spins = living_threads.load(std::memory_order_relaxed) <= cores ? 1000 : 0;
-  for (; spins > 0; --spins) {
-    if (word.load(std::memory_order_acquire) != old) return;
-    pause();
+/// Slices [begin, end) that nobody has taken yet, in one word. Taking one acquires what was written before
+/// `put`; a thread that is late takes slices of whatever call is under way then.
+class alignas(64) Share {
+ public:
+  void put(std::uint32_t begin, std::uint32_t end) {
+    word_.store(std::uint64_t{begin} << 32 | end, std::memory_order_release);
   }
-  word.wait(old, std::memory_order_acquire);
-}
+  int take_first() {
+    return take(std::uint64_t{1} << 32, [](Range range) { return range.begin; });
+  }
+  int take_last() {
+    return take(~std::uint64_t{0}, [](Range range) { return range.end - 1; });
+  }
+
+ private:
+  struct Range {
+    std::uint32_t begin, end;
+  };
+
+  /// Adds `step` to the word, and returns the slice that it takes; -1 if there is none.
+  template <class Slice>
+  int take(std::uint64_t step, Slice&& slice) {
+    std::uint64_t word = word_.load(std::memory_order_acquire);
+    for (;;) {
+      const Range range{static_cast<std::uint32_t>(word >> 32), static_cast<std::uint32_t>(word)};
+      if (range.begin >= range.end) return -1;
+      if (word_.compare_exchange_weak(word, word + step, std::memory_order_acq_rel,
+                                      std::memory_order_acquire))
+        return static_cast<int>(slice(range));
+    }
+  }
+
+  std::atomic<std::uint64_t> word_{0};
+};
 
 }  // namespace
 
 struct ThreadTeam::Impl {
-  explicit Impl(int num_threads) : size(num_threads), errors(num_threads) {}
+  explicit Impl(int num_threads)
+      : size(num_threads), shares(num_threads), errors(num_threads * kSlicesPerThread) {}
 
   void work(int index) {
-    for (int seen = 0;; ++seen) {
-      wait_while_equal(epoch, seen);
+    for (std::uint32_t seen = 0;;) {
+      seen = patience.wait(epoch, [seen](std::uint32_t now) { return now != seen; });
       if (stop) return;
-      run_slice(index);
-      if (pending.fetch_sub(1, std::memory_order_acq_rel) == 1) pending.notify_one();
+      finish(run_slices(index));
     }
   }
 
-  void run_slice(int index) {
-    if (index >= slices) return;
+  /// Runs slices until all are taken, first those of thread `index`, so that a thread mostly sees the same
+  /// part of the data from call to call. Returns how many.
+  int run_slices(int index) {
+    int ran = 0;
+    for (int slice; (slice = shares[index].take_first()) >= 0; ++ran) run_slice(slice);
+    for (int other = 1; other < size; ++other)
+      for (int slice; (slice = shares[(index + other) % size].take_last()) >= 0; ++ran) run_slice(slice);
+    return ran;
+  }
+
+  void run_slice(int slice) {
     try {
-      body(context, n * index / slices, n * (index + 1) / slices);
+      body(context, n * slice / slices, n * (slice + 1) / slices);
     } catch (...) {
-      errors[index] = std::current_exception();
+      errors[slice] = std::current_exception();
     }
   }
 
-  /// Lets every worker pass once; what was written before is visible to them.
-  void release_workers() {
-    pending.store(size - 1, std::memory_order_relaxed);
-    epoch.fetch_add(1, std::memory_order_release);
-    epoch.notify_all();
+  void finish(int ran) {
+    if (ran > 0 && unfinished.fetch_sub(ran) == static_cast<std::uint32_t>(ran)) patience.wake(unfinished);
+  }
+
+  void offer_slices() {
+    unfinished.store(static_cast<std::uint32_t>(slices));
+    for (int i = 0; i < size; ++i)
+      shares[i].put(static_cast<std::uint32_t>(slices * i / size),
+                    static_cast<std::uint32_t>(slices * (i + 1) / size));
+    ++epoch;
+    patience.wake(epoch, static_cast<int>(std::min<std::int64_t>(slices, size) - 1));
   }
 
   /// Lets every worker return.
   void dismiss() {
     stop = true;
-    release_workers();
-  }
-
-  void wait_for_workers() {
-    for (int left; (left = pending.load(std::memory_order_acquire)) != 0;) wait_while_equal(pending, left);
+    ++epoch;
+    patience.wake(epoch);
   }
 
   void rethrow_first_error() {
@@ -86,14 +114,16 @@ struct ThreadTeam::Impl {
   }
 
   const int size;
+  std::vector<Share> shares;               ///< of each thread
   std::vector<std::exception_ptr> errors;  ///< of each slice
   void (*body)(void*, std::int64_t, std::int64_t) = nullptr;
   void* context = nullptr;
   std::int64_t n = 0;
   std::int64_t slices = 0;
   bool stop = false;
-  alignas(64) std::atomic<int> epoch{0};
-  alignas(64) std::atomic<int> pending{0};
+  alignas(64) Patience::Word epoch{0};       ///< calls so far
+  alignas(64) Patience::Word unfinished{0};  ///< slices of this call
+  Patience patience;
   std::vector<std::thread> workers;
 };
 
@@ -102,13 +132,11 @@ ThreadTeam::ThreadTeam(int num_threads) {
   impl_ = std::make_unique<Impl>(num_threads);
   const auto work = [impl = impl_.get()](int i) { impl->work(i + 1); };
   start_threads(impl_->workers, num_threads - 1, "thread team", work, [this] { impl_->dismiss(); });
-  living_threads += num_threads;
 }
 
 ThreadTeam::~ThreadTeam() {
   impl_->dismiss();
   for (std::thread& worker : impl_->workers) worker.join();
-  living_threads -= impl_->size;
 }
 
 int ThreadTeam::size() const { return impl_->size; }
@@ -117,15 +145,16 @@ void ThreadTeam::run(std::int64_t n, std::int64_t grain, void (*body)(void*, std
                      void* context) {
   if (n <= 0) return;
   Impl& team = *impl_;
-  const std::int64_t slices = std::min<std::int64_t>(team.size, n / std::max<std::int64_t>(grain, 1));
-  if (slices <= 1) return body(context, 0, n);
+  const std::int64_t slices = std::min<std::int64_t>(std::int64_t{team.size} * kSlicesPerThread,
+                                                     n / std::max<std::int64_t>(grain, 1));
+  if (slices <= 1 || team.size == 1) return body(context, 0, n);
   team.body = body;
   team.context = context;
   team.n = n;
   team.slices = slices;
-  team.release_workers();
-  team.run_slice(0);
-  team.wait_for_workers();
+  team.offer_slices();
+  team.finish(team.run_slices(0));
+  team.patience.wait(team.unfinished, [](std::uint32_t left) { return left == 0; });
   team.rethrow_first_error();
 }
 

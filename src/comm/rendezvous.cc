@@ -12,9 +12,8 @@ void Rendezvous::arrive(bool abortable) {
     if (abortable && (word & kAborted)) throw Aborted("collective aborted");
     last = (word & kArrived) + 1 == size_;
   } while (!word_.compare_exchange_weak(
-      word, last ? (word & kAborted) | ((word + kMeeting) & kMeetings) : word + 1,
-      std::memory_order_acq_rel, std::memory_order_acquire));
-  if (last) return word_.notify_all();
+      word, last ? (word & kAborted) | ((word + kMeeting) & kMeetings) : word + 1));
+  if (last) return patience_.wake(word_);
   const std::uint32_t meeting = word & kMeetings;
   const std::uint32_t now = patience_.wait(word_, [&](std::uint32_t value) {
     return (value & kMeetings) != meeting || (abortable && (value & kAborted));
@@ -23,8 +22,8 @@ void Rendezvous::arrive(bool abortable) {
 }
 
 void Rendezvous::abort() {
-  word_.fetch_or(kAborted, std::memory_order_acq_rel);
-  word_.notify_all();
+  word_.fetch_or(kAborted);
+  patience_.wake(word_);
 }
 
 }  // namespace alpa::comm

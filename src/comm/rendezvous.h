@@ -3,7 +3,6 @@
 /// they need (`leave`). Between the two a member may read what the others published. Invariants: a call
 /// that all have entered is left by all, so nobody's buffers vanish while another reads them; after `abort`
 /// no call is entered.
-#include <atomic>
 #include <cstdint>
 
 #include "alpa/base/patience.h"
@@ -12,7 +11,7 @@ namespace alpa::comm {
 
 class Rendezvous {
  public:
-  explicit Rendezvous(int size) : size_(static_cast<std::uint32_t>(size)), patience_(size) {}
+  explicit Rendezvous(int size) : size_(static_cast<std::uint32_t>(size)) {}
 
   /// Returns when all members have entered. Throws Aborted if `abort` came first.
   void enter() { arrive(true); }
@@ -27,7 +26,7 @@ class Rendezvous {
                                  kArrived = 0xffffu;
   void arrive(bool abortable);
 
-  alignas(64) std::atomic<std::uint32_t> word_{0};
+  alignas(64) Patience::Word word_{0};
   std::uint32_t size_;
   Patience patience_;
 };

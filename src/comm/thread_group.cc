@@ -31,7 +31,7 @@ struct alignas(64) Member {
 /// sender's memory.
 struct Channel {
   static constexpr std::uint32_t kOffered = 1, kTaking = 2, kAborted = 4;
-  std::atomic<std::uint32_t> state{0};
+  Patience::Word state{0};
   const KernelTensor* tensor = nullptr;
 };
 
@@ -57,7 +57,7 @@ Extents origin(At& at, int rank, int dim, std::int64_t value) {
 class ThreadGroup final : public Group {
  public:
   explicit ThreadGroup(int size)
-      : members_(size), channels_(static_cast<std::size_t>(size) * size), meeting_(size), patience_(size) {
+      : members_(size), channels_(static_cast<std::size_t>(size) * size), meeting_(size) {
     for (Member& member : members_) {
       member.sources.resize(size);
       member.targets.resize(size);
@@ -116,9 +116,8 @@ class ThreadGroup final : public Group {
   void send(int member, const KernelTensor& tensor, int to) override {
     Channel& way = channel(member, to);
     way.tensor = &tensor;
-    if (way.state.fetch_or(Channel::kOffered, std::memory_order_acq_rel) & Channel::kAborted)
-      throw Aborted("send aborted");
-    way.state.notify_all();
+    if (way.state.fetch_or(Channel::kOffered) & Channel::kAborted) throw Aborted("send aborted");
+    patience_.wake(way.state);
     // An aborted offer is withdrawn unless the receiver is reading it already.
     patience_.wait(way.state, [&](std::uint32_t state) {
       if (!(state & (Channel::kOffered | Channel::kTaking))) return true;
@@ -137,8 +136,8 @@ class ThreadGroup final : public Group {
     });
     const TensorType sent = way.tensor->type;
     if (sent == tensor.type) std::copy_n(way.tensor->data, tensor.type.bytes(), tensor.data);
-    way.state.fetch_and(~Channel::kTaking, std::memory_order_acq_rel);
-    way.state.notify_all();
+    way.state.fetch_and(~Channel::kTaking);
+    patience_.wake(way.state);
     invariant(sent == tensor.type, "receive: {} from member {} into {}", to_string(sent), from,
               to_string(tensor.type));
     count(member, Operation::receive, tensor.type.bytes(), tensor.type.bytes());
@@ -153,8 +152,8 @@ class ThreadGroup final : public Group {
   void abort() override {
     meeting_.abort();
     for (Channel& way : channels_) {
-      way.state.fetch_or(Channel::kAborted, std::memory_order_acq_rel);
-      way.state.notify_all();
+      way.state.fetch_or(Channel::kAborted);
+      patience_.wake(way.state);
     }
   }
 

@@ -4,9 +4,9 @@
 
 namespace alpa {
 
-Crew::Crew(int size) : patience_(size + 1) {
+Crew::Crew(int size) {
   start_threads(
-      threads_, size, "devices", [this](int i) { work(i); }, [this] { dismiss(); });
+      threads_, size - 1, "devices", [this](int i) { work(i + 1); }, [this] { dismiss(); });
 }
 
 Crew::~Crew() {
@@ -16,17 +16,18 @@ Crew::~Crew() {
 
 void Crew::dismiss() {
   job_ = nullptr;
-  epoch_.fetch_add(1, std::memory_order_release);
-  epoch_.notify_all();
+  ++epoch_;
+  patience_.wake(epoch_);
 }
 
 void Crew::start(void (*job)(void*, int), void* context) {
   job_ = job;
   context_ = context;
-  pending_.store(size(), std::memory_order_relaxed);
-  epoch_.fetch_add(1, std::memory_order_release);
-  epoch_.notify_all();
-  patience_.wait(pending_, [](int pending) { return pending == 0; });
+  pending_ = static_cast<std::uint32_t>(threads_.size());
+  ++epoch_;
+  patience_.wake(epoch_);
+  job(context, 0);
+  patience_.wait(pending_, [](std::uint32_t pending) { return pending == 0; });
 }
 
 void Crew::work(int index) {
@@ -34,7 +35,7 @@ void Crew::work(int index) {
     patience_.wait(epoch_, [seen](std::uint32_t epoch) { return epoch != seen; });
     if (!job_) return;
     job_(context_, index);
-    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_all();
+    if (--pending_ == 0) patience_.wake(pending_);
   }
 }
 

@@ -1,7 +1,6 @@
 #pragma once
-/// A fixed number of threads that all run one job at a time. Thread rule: `run` is called by one thread at
-/// a time.
-#include <atomic>
+/// Threads that all run one job at a time: the caller's, and others of a fixed number. Thread rule: `run`
+/// is called by one thread at a time.
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -12,16 +11,16 @@ namespace alpa {
 
 class Crew {
  public:
-  /// Throws Error if a thread cannot be started.
+  /// `size` >= 1, the caller included. Throws Error if a thread cannot be started.
   explicit Crew(int size);
   ~Crew();
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  int size() const { return static_cast<int>(threads_.size()); }
+  int size() const { return static_cast<int>(threads_.size()) + 1; }
 
-  /// Calls job(0) … job(size - 1), each on its own thread; returns when all are done. The job must not
-  /// throw. Allocates nothing.
+  /// Calls job(0) … job(size - 1), each on its own thread, job(0) on the caller's; returns when all are
+  /// done. The job must not throw. Allocates nothing.
   template <class Job>
   void run(Job&& job) {
     start([](void* context, int index) { (*static_cast<std::remove_reference_t<Job>*>(context))(index); },
@@ -36,8 +35,7 @@ class Crew {
   Patience patience_;
   void (*job_)(void*, int) = nullptr;
   void* context_ = nullptr;
-  std::atomic<std::uint32_t> epoch_{0};
-  std::atomic<int> pending_{0};
+  Patience::Word epoch_{0}, pending_{0};
   std::vector<std::thread> threads_;
 };
 

@@ -58,11 +58,7 @@ Failure::Record Failure::take() noexcept {
 }
 
 Device::Device(DeviceProgram program, Surroundings surroundings, int num_threads)
-    : program_(std::move(program)),
-      around_(surroundings),
-      team_(num_threads),
-      guard_(program_),
-      patience_(2 * surroundings.program.mesh.num_devices()) {
+    : program_(std::move(program)), around_(surroundings), team_(num_threads), guard_(program_) {
   accumulate_ = load_list(program_.accumulate, started_[0]);
   apply_ = load_list(program_.apply, started_[1]);
 }
@@ -114,12 +110,14 @@ Device::Operation Device::load_operation(const Instruction& instruction, int tic
 }
 
 /// No kernel may need more scratch than was planned, for a team of another size, say.
-void Device::check_scratch(const Instruction& instruction, const KernelDef& kernel, const KernelCall& call) {
+void Device::check_scratch(const Instruction& instruction, const KernelDef& kernel,
+                           const KernelCall& call) {
   const std::int64_t needed = kernel.workspace_bytes ? kernel.workspace_bytes(call) : 0;
   const std::int64_t planned =
       instruction.workspace >= 0 ? program_.buffers[instruction.workspace].type.bytes() : 0;
   invariant(needed <= planned, "{}: {} bytes of scratch for {} threads, but {} were planned",
-            to_string(place_of({&instruction, 0}), program_, around_.program), needed, call.threads, planned);
+            to_string(place_of({&instruction, 0}), program_, around_.program), needed, call.threads,
+            planned);
 }
 
 /// The device's slice of a batch array, which holds all micro-batches one after the other along dimension
@@ -165,8 +163,8 @@ void Device::prepare_step() {
 
 void Device::stop() {
   for (auto* counter : {&issued_, &finished_}) {
-    counter->fetch_or(kStopped, std::memory_order_acq_rel);
-    counter->notify_all();
+    counter->fetch_or(kStopped);
+    patience_.wake(*counter);
   }
 }
 
@@ -232,12 +230,12 @@ void Device::run_operation(const Operation& operation, const StepInputs& inputs,
     case Kind::collective:
       return run_collective(around_.groups[operation.membership], operation.membership.member,
                             operation.instruction->call, operation.call);
-    case Kind::start: issued_.fetch_add(1, std::memory_order_acq_rel); return issued_.notify_all();
+    case Kind::start: ++issued_; return patience_.wake(issued_);
     case Kind::wait: return await(finished_, first_ticket + operation.ticket + 1);
   }
 }
 
-void Device::await(std::atomic<std::uint32_t>& counter, int count) {
+void Device::await(Patience::Word& counter, int count) {
   const std::uint32_t now = patience_.wait(counter, [&](std::uint32_t value) {
     return (value & kStopped) || value >= static_cast<std::uint32_t>(count);
   });
@@ -286,8 +284,8 @@ void Device::communicate_list(const std::vector<Operation>& list, const std::vec
     const Membership& place = operation.membership;
     run_collective(around_.communication_groups[place], place.member, operation.instruction->call,
                    operation.call);
-    finished_.fetch_add(1, std::memory_order_acq_rel);
-    finished_.notify_all();
+    ++finished_;
+    patience_.wake(finished_);
   }
 }
 

@@ -93,7 +93,7 @@ class Device {
   void run_load(const Operation& operation, const StepInputs& inputs);
   void run_copy(const Operation& operation, const std::byte* from);
   void clear_accumulators();
-  void await(std::atomic<std::uint32_t>& counter, int count);
+  void await(Patience::Word& counter, int count);
   void communicate_all();
   void communicate_list(const std::vector<Operation>& list, const std::vector<int>& started,
                         int first_ticket);
@@ -118,7 +118,7 @@ class Device {
   std::byte* arena_ = nullptr;
   Patience patience_;
   static constexpr std::uint32_t kStopped = 0x80000000u;
-  std::atomic<std::uint32_t> issued_{0},
+  Patience::Word issued_{0},
       finished_{0};  ///< collectives started and done in this step; flag kStopped: give up
   Progress at_, communicating_;
 };

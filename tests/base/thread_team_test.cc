@@ -1,7 +1,9 @@
 #include "alpa/base/thread_team.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <iterator>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -10,6 +12,7 @@
 
 #include <doctest/doctest.h>
 #include "alpa/base/error.h"
+#include "support/held_threads.h"
 
 namespace alpa {
 namespace {
@@ -93,6 +96,37 @@ TEST_CASE("a team that slept after its last work wakes up again") {
     team.parallel_for(2, 1, [&](std::int64_t, std::int64_t) { ++slices; });
     CHECK(slices == 2);
   }
+}
+
+TEST_CASE("a worker that the system does not run takes no work, and nobody waits for it") {
+#if !defined(__SANITIZE_THREAD__)
+  ThreadTeam team(3);
+  std::atomic<int> sum{0};
+  const auto add = [&](std::int64_t begin, std::int64_t end) { sum += static_cast<int>(end - begin); };
+  team.parallel_for(100, 1, add);
+  CHECK(test::returns_without_others([&] {
+    for (int i = 0; i < 10; ++i) team.parallel_for(100, 1, add);
+  }));
+  team.parallel_for(100, 1, add);
+  CHECK(sum == 1200);
+#endif
+}
+
+TEST_CASE("a slice that takes long is waited for, and the others are shared out meanwhile") {
+  ThreadTeam team(2);
+  constexpr int kSlices = 2 * ThreadTeam::kSlicesPerThread;
+  std::atomic<int> begun{0};
+  std::atomic<bool> done[kSlices] = {};
+  team.parallel_for(kSlices, 1, [&](std::int64_t begin, std::int64_t) {
+    // Whoever is first keeps its thread busy until the other has run everything else.
+    if (begun++ == 0)
+      for (int left = 1; left > 0; std::this_thread::yield())
+        left =
+            static_cast<int>(std::count_if(std::begin(done), std::end(done), [](auto& d) { return !d; })) -
+            1;
+    done[begin] = true;
+  });
+  CHECK(std::all_of(std::begin(done), std::end(done), [](auto& d) { return d.load(); }));
 }
 
 TEST_CASE("a team of no threads is refused") {

@@ -94,7 +94,7 @@ TEST_CASE("threads that the system refuses are an Error, whether none or some of
   const std::string team = output_of("in a process of its own: a team");
   CHECK(team == refused("thread team", 7, team));
   const std::string devices = output_of("in a process of its own: devices");
-  CHECK(devices == refused("devices", 6, devices));
+  CHECK(devices == refused("devices", 5, devices));
   const std::string both = output_of("in a process of its own: devices of several threads");
   CHECK(both == refused("thread team", 2, both));
   if (getuid() == 0) CHECK(number_after(devices, "but only ") > 0);

@@ -1,36 +1,92 @@
 #pragma once
-/// Waiting for another thread: spins briefly if there are cores to spare, gives way a few times, then
-/// sleeps.
+/// Waiting for another thread to change a word: spins for some microseconds where that pays, then sleeps.
+/// It never gives its turn away (sched_yield): beside other programs that costs a whole time slice.
+/// Invariant: nobody sleeps on a word that was changed before; so every change of a word that somebody may
+/// wait for is sequentially consistent (the default order) and followed by `wake`.
 #include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <limits>
 
 namespace alpa {
 
+/// One for all words of a kind, since it learns from earlier waits whether spinning pays. Thread-safe.
 class Patience {
  public:
-  /// `waiters`: threads that may be busy or waiting at once; with more than there are cores nobody spins.
-  explicit Patience(int waiters);
+  using Word = std::atomic<std::uint32_t>;
+  static constexpr int kAll = std::numeric_limits<int>::max();
 
-  /// Waits until done(value of `word`) and returns that value. Whoever changes `word` calls notify_all.
-  template <class Word, class Done>
-  Word wait(const std::atomic<Word>& word, Done&& done) const {
-    for (int tries = 0;; ++tries) {
-      const Word value = word.load(std::memory_order_acquire);
-      if (done(value)) return value;
-      if (tries < spins_)
-        relax();
-      else if (tries < spins_ + kYields)
-        yield();
-      else
-        word.wait(value, std::memory_order_acquire);
-    }
+  /// Waits until done(value of `word`) and returns that value.
+  template <class Done>
+  std::uint32_t wait(const Word& word, Done&& done) {
+    std::uint32_t value = word.load();
+    if (done(value) || (spinning_pays() && spin(word, value, done))) return value;
+    const Clock::time_point start = Clock::now();
+    do {
+      const Sleeper sleeper(sleepers_);
+      value = word.load();
+      if (done(value)) break;
+      sleep(word, value);
+      value = word.load();
+    } while (!done(value));
+    note(Clock::now() - start);
+    return value;
+  }
+
+  /// Wakes up to `count` threads that sleep on `word`, after a change of it.
+  void wake(Word& word, int count = kAll) {
+    if (sleepers_.load() > 0) wake_sleepers(word, count);
   }
 
  private:
-  static constexpr int kYields =
-      16;  ///< enough for every thread that shares the core to come to the same point
+  using Clock = std::chrono::steady_clock;
+  /// About what sleeping and waking up cost; longer waits are not worth a core.
+  static constexpr std::chrono::microseconds kLongestSpin{50};
+  static constexpr int kTriesPerLook = 16;  ///< at the word, between two looks at the clock
+
+  /// A thread that is about to sleep, or asleep.
+  class Sleeper {
+   public:
+    explicit Sleeper(std::atomic<int>& count) : count_(count) { ++count_; }
+    ~Sleeper() { --count_; }
+    Sleeper(const Sleeper&) = delete;
+    Sleeper& operator=(const Sleeper&) = delete;
+
+   private:
+    std::atomic<int>& count_;
+  };
+
+  template <class Done>
+  bool spin(const Word& word, std::uint32_t& value, Done&& done) {
+    const Clock::time_point end = Clock::now() + kLongestSpin;
+    do {
+      for (int i = 0; i < kTriesPerLook; ++i) {
+        relax();
+        value = word.load(std::memory_order_acquire);
+        if (done(value)) return note_short(), true;
+      }
+    } while (Clock::now() < end);
+    return false;
+  }
+
   static void relax();
-  static void yield();
-  int spins_;
+  static void sleep(const Word& word, std::uint32_t value);
+  static void wake_sleepers(Word& word, int count);
+
+  // Whether spinning pays: a moving average over recent waits, of kAlways for a short one and 0 for a long
+  // one. Lost updates of concurrent waits do no harm.
+  static constexpr int kAlways = 1024, kPays = kAlways / 2, kMemory = 8;
+  bool spinning_pays() const { return short_.load(std::memory_order_relaxed) >= kPays; }
+  void note_short() { remember(kAlways); }
+  void note(Clock::duration slept) { remember(slept < 2 * kLongestSpin ? kAlways : 0); }
+  void remember(int wait) {
+    const int before = short_.load(std::memory_order_relaxed);
+    const int after = before + (wait - before) / kMemory;
+    if (after != before) short_.store(after, std::memory_order_relaxed);
+  }
+
+  std::atomic<int> sleepers_{0};
+  std::atomic<int> short_{kAlways};
 };
 
 }  // namespace alpa

@@ -1,5 +1,6 @@
 #pragma once
-/// The threads of one device. Slices are fixed by (n, team size), so results do not depend on timing.
+/// The threads of one device. Slices are fixed by (n, grain, team size), so results do not depend on timing;
+/// who runs a slice is not, so nobody waits for a thread that another program keeps from its core.
 #include <cstdint>
 #include <memory>
 
@@ -15,6 +16,10 @@ class ThreadTeam {
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   int size() const;
+
+  /// Slices of a call, at most: more than threads, so that one that comes late or is interrupted leaves work
+  /// to the others.
+  static constexpr int kSlicesPerThread = 4;
 
   /// Calls body(begin, end) for disjoint slices of [0, n), each at least `grain` long where n allows;
   /// returns when all are done. Runs on the caller alone if n <= grain. Allocates nothing. An exception of

@@ -1,6 +1,7 @@
 #pragma once
 /// Runs device programs on the devices of a backend, with one arena per device and state. On the CPU a
-/// device is a thread (and one more for its started collectives), on CUDA a pair of streams of a GPU.
+/// device is a thread, the first one the caller's (and one more each for started collectives), on CUDA a
+/// pair of streams of a GPU.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -36,8 +37,8 @@ struct ExecutorOptions {
   bool tf32 = false;  ///< CUDA: products of f32 may round their operands to TF32 (10 bits of mantissa)
 };
 
-/// Threads of each of so many devices of this process: `options.threads_per_device`, or what 0 stands for. CUDA
-/// devices have 1. Throws Error for a negative number.
+/// Threads of each of so many devices of this process: `options.threads_per_device`, or what 0 stands for.
+/// CUDA devices have 1. Throws Error for a negative number.
 int threads_per_device(const ExecutorOptions& options, int num_devices, std::string_view backend = "cpu");
 
 /// What `options.overlap` means for so many devices of this process.
@@ -94,8 +95,8 @@ class Executor {
 
   const SpmdProgram& program() const;
   const DeviceProgram& device_program(int rank) const;
-  /// Peak bytes per device, maximum over devices: as planned (some kernels need scratch for every thread of a
-  /// device), and as measured on `state`, see DeviceMemory::bytes_in_use.
+  /// Peak bytes per device, maximum over devices: as planned (some kernels need scratch for every thread of
+  /// a device), and as measured on `state`, see DeviceMemory::bytes_in_use.
   std::int64_t planned_bytes() const;
   std::int64_t measured_bytes(const DeviceState& state) const;
   /// Calls of each kind of collective in the last step and, by the formulas of `traffic`, the bytes sent
