@@ -13,7 +13,7 @@ namespace {
 /// Work after which a program is no longer an easy one (ilp::Options::work_limit).
 constexpr std::int64_t kEasyWork = 500'000'000;
 /// Work of the first attempt to keep a budget; each round of attempts gets four times that of the last.
-constexpr std::int64_t kFirstWork = 2'000'000'000;
+constexpr std::int64_t kFirstWork = 500'000'000;
 constexpr std::int64_t kMoreWork = 4;
 /// Of the time that is left: for every restriction, and for a first look at the whole of all meshes.
 constexpr double kRestrictionShare = 0.1, kLookShare = 0.25;
@@ -164,12 +164,13 @@ struct AutoSharding::Impl {
     return order;
   }
 
+  /// Rounds over the meshes with more and more work, until there is a plan.
   void search_within(std::int64_t budget) {
     LeastError over;
     std::vector<MeshSearch*> open = most_promising_first();
-    for (bool first = true; first || (best(budget) == nullptr && !open.empty()); first = false) {
-      if (!first && time.is_over()) fail_in_time(budget);
-      if (!first) work *= kMoreWork;
+    for (int round = 0; round == 0 || (best(budget) == nullptr && !open.empty()); ++round) {
+      if (round > 0 && time.is_over()) fail_in_time(budget);
+      if (round > 0) work *= kMoreWork;
       std::vector<MeshSearch*> undecided;
       for (MeshSearch* search : open) {
         if (search->bound() >= seconds_of(best(budget))) continue;
@@ -186,19 +187,15 @@ struct AutoSharding::Impl {
   }
 
   [[noreturn]] void fail_in_time(Budget budget) const {
-    std::string text = fmt::format(
-        "method {}: no plan on {} was found", options.method,
-        meshes.size() == 1 ? "a " + shape_text(meshes[0]) + " mesh" : std::string("any mesh"));
-    if (budget) text += fmt::format(" that fits into {} bytes per device", *budget);
-    if (time.is_stopped())
-      text += fmt::format(" before planning was stopped after {:.3g} seconds", time.elapsed());
-    else if (time.is_over())
-      text += fmt::format(" in {:.3g} seconds; allow more seconds", time.elapsed());
-    else
-      text += fmt::format(" (the search ended after {:.3g} of {:.3g} seconds); use a method with fewer choices",
-                          time.elapsed(), time.limit());
-    if (budget) text += " or more bytes";
-    throw OverBudget(text);
+    const std::string where = meshes.size() == 1 ? "a " + shape_text(meshes[0]) + " mesh" : "any mesh";
+    const std::string what = budget ? fmt::format(" that fits into {} bytes per device", *budget) : "";
+    const std::string when =
+        time.is_stopped() ? fmt::format("before planning was stopped after {:.3g} seconds", time.elapsed())
+        : time.is_over()  ? fmt::format("in {:.3g} seconds", time.elapsed())
+                          : fmt::format("though {:.3g} of {:.3g} seconds are left", time.left(), time.limit());
+    const char* help = time.is_over() ? "allow more seconds" : "use a method with fewer choices";
+    throw OverBudget(fmt::format("method {}: no plan on {}{} was found {}; {}{}", options.method, where, what,
+                                 when, help, budget ? " or more bytes" : ""));
   }
 };
 

@@ -73,12 +73,13 @@ void MeshSearch::search(const Effort& effort) {
 }
 
 void MeshSearch::search_restrictions(const Effort& each) {
-  for (AutoShardOptions& restriction : restrictions()) parts_.push_back({std::move(restriction), nullptr});
+  make_parts();
   for (Part& part : parts_) {
     const SearchSpace* space = space_of(part);
     if (space == nullptr) continue;
     try {
       if (auto plan = solve(*space, build_instance(graph_, *space, mesh_), {}, each)) {
+        part.bound = plan->cost.lower_bound_seconds;
         if (choice_of(*plan, graph_, space_, whole_instance())) keep(*std::move(plan));
       }
     } catch (const ilp::Infeasible&) {  // the whole may have plans all the same
@@ -86,20 +87,17 @@ void MeshSearch::search_restrictions(const Effort& each) {
   }
 }
 
-/// Those that leave a part of the search space, each at most as large.
-std::vector<AutoShardOptions> MeshSearch::restrictions() const {
-  std::vector<AutoShardOptions> parts;
-  if (options_.split_batch_everywhere || mesh_.num_devices() == 1) return parts;
+void MeshSearch::make_parts() {
+  if (!parts_.empty() || options_.split_batch_everywhere || mesh_.num_devices() == 1) return;
   for (AutoShardOptions part : {data_parallel_options(), zero2_options(), zero3_options()}) {
     part.split_contractions = options_.split_contractions;
-    parts.push_back(std::move(part));
+    parts_.push_back({std::move(part), nullptr, 0});
   }
   for (int axis = 0; axis < mesh_.num_axes() && !options_.batch_mesh_axis; ++axis) {
     if (mesh_.size(axis) == 1) continue;
-    parts.push_back(options_);
-    parts.back().batch_mesh_axis = axis;
+    parts_.push_back({options_, nullptr, 0});
+    parts_.back().options.batch_mesh_axis = axis;
   }
-  return parts;
 }
 
 /// Null if the part cannot be followed: the batch is too small.
@@ -113,14 +111,26 @@ const SearchSpace* MeshSearch::space_of(Part& part) {
 }
 
 void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
-  bound_within_ = 0;
-  for (Part& part : parts_) {
-    if (best(budget) != nullptr || !part.options.split_batch_everywhere) continue;
-    try {
-      if (const SearchSpace* space = space_of(part)) search_model(*space, budget, each);
-    } catch (const ilp::Infeasible&) {
-    }
+  const bool easy = parts_.empty();  // without a budget
+  if (easy) search_whole_within(budget, each);
+  if (easy && best(budget) != nullptr) return;
+  make_parts();
+  for (Part& part : parts_) search_part_within(part, budget, each);
+  if (!easy) search_whole_within(budget, each);
+}
+
+void MeshSearch::search_part_within(Part& part, std::int64_t budget, const Effort& each) {
+  const SearchSpace* space = space_of(part);
+  const ShardingPlan* known = best(budget);
+  if (space == nullptr || (known != nullptr && part.bound >= known->cost.objective_seconds)) return;
+  try {
+    search_model(*space, budget, each);
+  } catch (const ilp::Infeasible&) {  // the whole may have plans all the same
   }
+}
+
+void MeshSearch::search_whole_within(std::int64_t budget, const Effort& each) {
+  bound_within_ = 0;
   try {
     bound_within_ = search_model(space_, budget, each);
   } catch (const ilp::Infeasible& infeasible) {
@@ -133,27 +143,34 @@ void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
 double MeshSearch::search_model(const SearchSpace& space, std::int64_t budget, const Effort& each) {
   double bound = 0;
   std::int64_t limit = budget;
-  ilp::Options solver;
-  solver.relative_gap = kBudgetGap;
-  const auto attempt = [&](const MemoryLimit& memory) {
-    auto plan = solve(space, build_instance(graph_, space, mesh_, memory), solver, each);
-    if (!plan) return false;
-    if (memory.bytes == budget) bound = std::max(bound, plan->cost.lower_bound_seconds);
-    const std::int64_t peak = peak_memory(*plan, graph_).bytes;
-    keep(*std::move(plan));
-    limit -= peak - budget;
-    return peak > budget;
-  };
   for (int k = 0; k < kBudgetAttempts && limit > 0 && (k == 0 || !time_.is_over()); ++k) {
     try {
-      if (!attempt({limit, false})) break;
+      const std::optional<ShardingPlan> plan = solve_within(space, {limit, false}, each);
+      if (!plan) break;
+      if (limit == budget) bound = plan->cost.lower_bound_seconds;
+      const std::int64_t peak = known_.back().bytes;
+      if (peak <= budget) return bound;
+      limit -= peak - budget;
     } catch (const ilp::Infeasible&) {
       if (k == 0) throw;
       break;
     }
   }
-  if (best(budget) == nullptr) attempt({budget, true});
+  if (best(budget) == nullptr) solve_within(space, {budget, true}, each);
   return bound;
+}
+
+std::optional<ShardingPlan> MeshSearch::solve_within(const SearchSpace& space, const MemoryLimit& memory,
+                                                     const Effort& effort) {
+  ilp::Options solver;
+  solver.relative_gap = kBudgetGap;
+  const Instance instance = build_instance(graph_, space, mesh_, memory);
+  std::optional<ShardingPlan> plan = solve(space, instance, solver, effort);
+  if (plan) {
+    keep(*plan);
+    bytes_of(known_.back());
+  }
+  return plan;
 }
 
 /// The best plan of a program, starting from what is known. Nothing if none was found in time. Throws
@@ -161,8 +178,7 @@ double MeshSearch::search_model(const SearchSpace& space, std::int64_t budget, c
 std::optional<ShardingPlan> MeshSearch::solve(const SearchSpace& space, const Instance& instance,
                                               ilp::Options solver, const Effort& effort) {
   solver.time_limit_seconds = std::max(kLeastSeconds, std::min(effort.seconds, time_.left()));
-  if (effort.work > 0)
-    solver.time_limit_seconds = std::min(solver.time_limit_seconds, static_cast<double>(effort.work) / 1e9);
+  solver.work_limit = effort.work;
   solver.stop = time_.stop();
   solver.elimination_cells = 1 << 24;  // training graphs are narrow: what fits is solved without branching
   solver.reductions.merge = false;     // merging would undo what nodes for specs are there for

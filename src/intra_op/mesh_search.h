@@ -50,8 +50,8 @@ class MeshSearch {
   /// takes a fraction of what the whole does. What they give is a plan of the whole, too.
   void search_restrictions(const Effort& each);
 
-  /// Looks for plans whose counted bytes keep the budget: among ZeRO-2 and ZeRO-3 if none is known, then
-  /// among all. Throws OverBudget if it proves that there is none.
+  /// Looks for plans whose counted bytes keep the budget: in the restrictions, as far as they can have a
+  /// cheaper one than is known, then in the whole. Throws OverBudget if it proves that there is none.
   void search_within(std::int64_t budget, const Effort& each);
 
   /// The cheapest plan known, or the cheapest whose counted bytes keep the budget; null: none.
@@ -69,15 +69,21 @@ class MeshSearch {
     ShardingPlan plan;
     std::int64_t bytes = -1;  ///< counted; -1: not yet
   };
+  /// A restriction of the options.
   struct Part {
     AutoShardOptions options;
     std::unique_ptr<const SearchSpace> space;
+    double bound = 0;  ///< seconds, proven for its plans without a budget
   };
 
-  std::vector<AutoShardOptions> restrictions() const;
+  void make_parts();
+  void search_part_within(Part& part, std::int64_t budget, const Effort& each);
+  void search_whole_within(std::int64_t budget, const Effort& each);
   std::optional<ShardingPlan> solve(const SearchSpace& space, const Instance& instance,
                                     ilp::Options solver, const Effort& effort);
   double search_model(const SearchSpace& space, std::int64_t budget, const Effort& each);
+  std::optional<ShardingPlan> solve_within(const SearchSpace& space, const MemoryLimit& memory,
+                                           const Effort& effort);
   std::vector<int> start(const SearchSpace& space, const Instance& instance) const;
   const Instance& whole_instance();
   const SearchSpace* space_of(Part& part);
