@@ -80,8 +80,9 @@ struct AutoSharding::Impl {
   CostModel model;
   AutoShardOptions options;
   PlanningTime time;
-  std::vector<std::unique_ptr<MeshSearch>> searches;  ///< of the meshes on which the options can be followed
-  LeastError failure;                                 ///< of the others
+  std::vector<std::unique_ptr<MeshSearch>>
+      searches;        ///< of the meshes on which the options can be followed
+  LeastError failure;  ///< of the others
   bool searched = false, every_mesh = true;
   std::int64_t work = kFirstWork;
 
@@ -191,11 +192,12 @@ struct AutoSharding::Impl {
     const std::string what = budget ? fmt::format(" that fits into {} bytes per device", *budget) : "";
     const std::string when =
         time.is_stopped() ? fmt::format("before planning was stopped after {:.3g} seconds", time.elapsed())
-        : time.is_over()  ? fmt::format("in {:.3g} seconds", time.elapsed())
-                          : fmt::format("though {:.3g} of {:.3g} seconds are left", time.left(), time.limit());
+        : time.is_over()
+            ? fmt::format("in {:.3g} seconds", time.elapsed())
+            : fmt::format("though {:.3g} of {:.3g} seconds are left", time.left(), time.limit());
     const char* help = time.is_over() ? "allow more seconds" : "use a method with fewer choices";
-    throw OverBudget(fmt::format("method {}: no plan on {}{} was found {}; {}{}", options.method, where, what,
-                                 when, help, budget ? " or more bytes" : ""));
+    throw OverBudget(fmt::format("method {}: no plan on {}{} was found {}; {}{}", options.method, where,
+                                 what, when, help, budget ? " or more bytes" : ""));
   }
 };
 

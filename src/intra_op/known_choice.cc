@@ -40,8 +40,8 @@ class KnownChoice {
   int index_of(int n) {
     const Strategy& strategy = plan_.strategies[n];
     auto& known = known_[space_.of_node[n]];
-    const auto place =
-        std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == strategy; });
+    const auto place = std::find_if(known.begin(), known.end(),
+                                    [&](const auto& entry) { return entry.first == strategy; });
     if (place != known.end()) return place->second;
     known.emplace_back(strategy, find_strategy(space_.of(n), strategy));
     return known.back().second;
@@ -85,7 +85,8 @@ class KnownChoice {
         making.first = std::min(making.first, region_of_use(graph_, use));
         making.last = std::max(making.last, region_of_use(graph_, use));
       }
-      makings_[{r.value, phase, find_number(layouts_of(r.value), r.path.steps.back().to)}].push_back(making);
+      makings_[{r.value, phase, find_number(layouts_of(r.value), r.path.steps.back().to)}].push_back(
+          making);
     }
     const auto readers = readers_of_values(graph_, space_);
     for (int v = 0; v < static_cast<int>(readers.size()); ++v) {

@@ -186,8 +186,7 @@ std::optional<ShardingPlan> MeshSearch::solve(const SearchSpace& space, const In
   try {
     const ilp::Solution solution = ilp::solve(instance.problem, solver);
     statistics_.solve_seconds += solution.seconds;
-    ShardingPlan plan =
-        assemble_plan(graph_, space, instance, solution.choice, mesh_, model_.reshard);
+    ShardingPlan plan = assemble_plan(graph_, space, instance, solution.choice, mesh_, model_.reshard);
     plan.method = options_.method;
     plan.cost = evaluate(plan, graph_, model_);
     check_objective(plan.cost, solution, instance);

@@ -46,8 +46,8 @@ class MeshSearch {
   /// Looks for a cheaper plan and a higher bound, without a budget. Throws Error if there is no plan.
   void search(const Effort& effort);
 
-  /// Solves the restrictions of the options (data parallelism, ZeRO-2, ZeRO-3, the batch on one axis), which
-  /// takes a fraction of what the whole does. What they give is a plan of the whole, too.
+  /// Solves the restrictions of the options (data parallelism, ZeRO-2, ZeRO-3, the batch on one axis),
+  /// which takes a fraction of what the whole does. What they give is a plan of the whole, too.
   void search_restrictions(const Effort& each);
 
   /// Looks for plans whose counted bytes keep the budget: in the restrictions, as far as they can have a
@@ -79,8 +79,8 @@ class MeshSearch {
   void make_parts();
   void search_part_within(Part& part, std::int64_t budget, const Effort& each);
   void search_whole_within(std::int64_t budget, const Effort& each);
-  std::optional<ShardingPlan> solve(const SearchSpace& space, const Instance& instance,
-                                    ilp::Options solver, const Effort& effort);
+  std::optional<ShardingPlan> solve(const SearchSpace& space, const Instance& instance, ilp::Options solver,
+                                    const Effort& effort);
   double search_model(const SearchSpace& space, std::int64_t budget, const Effort& each);
   std::optional<ShardingPlan> solve_within(const SearchSpace& space, const MemoryLimit& memory,
                                            const Effort& effort);

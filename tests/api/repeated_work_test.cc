@@ -6,7 +6,8 @@ using namespace alpa;
 
 namespace {
 
-/// The batch is the minor part of what the second product's rows are, so that no split of it is one of them.
+/// The batch is the minor part of what the second product's rows are, so that no split of it is one of
+/// them.
 TrainingStep hidden_batch_step(std::int64_t batch) {
   return training_step(
       {{"x", {f32, {batch, 12}}}},

@@ -117,9 +117,10 @@ TEST_CASE("a plan of any restriction is a choice of all strategies at the same c
   const CostModel model = CostModel::of(cluster);
   const DeviceMesh mesh = cluster.mesh({2, 4});
   for (int micro_batches : {1, 3}) {
-    const Graph mlp = mlp_graph({.layers = 3, .batch = 24, .width = 40, .num_micro_batches = micro_batches});
-    const Graph gpt = gpt_step({.layers = 1, .batch = 24, .sequence = 16, .hidden = 64, .heads = 4})
-                          .trace(micro_batches);
+    const Graph mlp =
+        mlp_graph({.layers = 3, .batch = 24, .width = 40, .num_micro_batches = micro_batches});
+    const Graph gpt =
+        gpt_step({.layers = 1, .batch = 24, .sequence = 16, .hidden = 64, .heads = 4}).trace(micro_batches);
     for (const Graph* graph : {&mlp, &gpt}) {
       AutoShardOptions batch = within_seconds(1);
       batch.batch_mesh_axis = 1;
@@ -130,7 +131,8 @@ TEST_CASE("a plan of any restriction is a choice of all strategies at the same c
         const ShardingPlan plan = auto_shard(*graph, mesh, model, options);
         check_choice(plan, *graph, model, std::nullopt);
         const std::int64_t bytes = peak_memory(plan, *graph).bytes * 11 / 10;
-        for (bool every_copy : {false, true}) check_choice(plan, *graph, model, MemoryLimit{bytes, every_copy});
+        for (bool every_copy : {false, true})
+          check_choice(plan, *graph, model, MemoryLimit{bytes, every_copy});
       }
     }
   }

@@ -43,7 +43,8 @@ Bytes bytes_of(const TrainingStep& step, const std::vector<int>& mesh, int micro
   const std::vector<int> firsts = first_ranks_of_classes(program);
   CHECK(firsts.front() == 0);
   bytes.classes = firsts.size();
-  for (int rank : firsts) bytes.largest_of_classes = std::max(bytes.largest_of_classes, bytes.of_rank[rank]);
+  for (int rank : firsts)
+    bytes.largest_of_classes = std::max(bytes.largest_of_classes, bytes.of_rank[rank]);
   return bytes;
 }
 

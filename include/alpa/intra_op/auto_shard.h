@@ -69,11 +69,11 @@ class AutoSharding {
 
   /// The best plan, with a bound for the plans on all the meshes; ties go to the first mesh. With a budget:
   /// of those whose bytes, counted as live at each point of the graph, keep it (padding, scratch and gaps
-  /// between buffers come on top). Without one it is proven the best, unless time runs out; with one, a plan
-  /// close to the proven bound is good enough. Attempts to keep a budget are limited by work, so that their
-  /// outcome does not depend on the machine, and get more of it as long as none succeeds and there is time.
-  /// Throws OverBudget, or Error if no plan keeps to the other options; of several meshes' errors that which
-  /// lacks least.
+  /// between buffers come on top). Without one it is proven the best, unless time runs out; with one, a
+  /// plan close to the proven bound is good enough. Attempts to keep a budget are limited by work, so that
+  /// their outcome does not depend on the machine, and get more of it as long as none succeeds and there is
+  /// time. Throws OverBudget, or Error if no plan keeps to the other options; of several meshes' errors
+  /// that which lacks least.
   ShardingPlan plan(std::optional<std::int64_t> memory_budget_bytes = {});
 
   /// True if the time limit has passed, or the search was stopped.
