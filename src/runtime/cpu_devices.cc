@@ -102,7 +102,7 @@ class CpuDevices : public Devices {
         if (input.kind == InputKind::state)
           shard = std::max(shard, program.buffers[program.buffer_of_value[input.value]].type.bytes());
     }
-    const std::int64_t others = kProcessBytes + size() * threads_per_device_ * kThreadBytes + shard;
+    const std::int64_t others = kProcessBytes + kThreadBytes * size() * threads_per_device_ + shard;
     require_available(arenas, others, size(), host_memory());
   }
 

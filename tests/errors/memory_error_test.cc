@@ -16,16 +16,17 @@ TEST_CASE("more bytes than are available, on a machine and in a control group") 
   HostMemory memory{.total_bytes = 8000, .limit_bytes = 8000, .available_bytes = 5000, .group = ""};
   CHECK(error_of([&] { require_available(4000, 1000, 2, memory); }) == "no error");
   CHECK(
-      error_of([&] { require_available(4001, 1000, 2, memory); }) ==
-      "no memory for a new state: the arenas of its 2 devices need 4001 bytes, and what is computed beside "
-      "them 1000 more, but this machine has 5000 available; use more micro-batches, a smaller batch or a "
-      "memory budget, drop other states, or end other programs");
+      error_of([&] { require_available(4001, 1000, 1, memory); }) ==
+      "no memory for a new state: 1 device needs 4001 bytes of arenas, and 1000 more for what is computed "
+      "beside them, but this machine has 5000 available; use more micro-batches, a smaller batch or a "
+      "memory "
+      "budget, drop other states, or end other programs");
   memory.group = "/docker/x";
   CHECK(
       error_of([&] { require_available(4001, 1000, 2, memory); }) ==
-      "no memory for a new state: the arenas of its 2 devices need 4001 bytes, and what is computed beside "
-      "them 1000 more, but control group \"/docker/x\" has 5000 left; use more micro-batches, a smaller "
-      "batch or a memory budget, drop other states, or raise the group's limit");
+      "no memory for a new state: 2 devices need 4001 bytes of arenas, and 1000 more for what is computed "
+      "beside them, but control group \"/docker/x\" has 5000 left; use more micro-batches, a smaller batch "
+      "or a memory budget, drop other states, or raise the group's limit");
 }
 
 TEST_CASE("a state of four times the machine's memory") {
@@ -35,7 +36,7 @@ TEST_CASE("a state of four times the machine's memory") {
   REQUIRE(2 * train.memory_bytes() > 4 * host_memory().total_bytes);
   const std::string error = error_of([&] { train.init(0); });
   CAPTURE(error);
-  const std::string start = "no memory for a new state: the arenas of its 2 devices need ";
+  const std::string start = "no memory for a new state: 2 devices need ";
   REQUIRE(error.starts_with(start));
   CHECK(std::stoll(error.substr(start.size())) >= 2 * train.memory_bytes());
 }

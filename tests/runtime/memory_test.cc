@@ -3,15 +3,19 @@
 #include "alpa/runtime/memory_plan.h"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <new>
 #include <thread>
 
 #include "alpa/runtime/device_state.h"
 #include "alpa/runtime/devices.h"
 #include "src/runtime/arena_guard.h"
+#include "support/error_text.h"
 #include "support/steps.h"
 
 namespace {
@@ -203,18 +207,44 @@ TEST_CASE("devices allocate nothing during a step, in f32, bf16 and f64") {
   asked_to_count = false;
 }
 
-TEST_CASE("an arena that cannot be had is an error that names the device") {
+namespace {
+
+/// One parameter, which is never changed.
+SpmdProgram program_of_parameter(const Shape& shape) {
   Builder g;
-  const Value w =
-      g.parameter("w", {f32, {std::int64_t{1} << 25, std::int64_t{1} << 25}}, Initializer::zeros());
+  const Value w = g.parameter("w", {f32, shape}, Initializer::zeros());
   g.update(w, w);
   const Graph graph = g.finish();
-  Executor executor(lowered(graph, replicated_plan(graph, mesh_of({1}))));
-  CHECK_THROWS_WITH_AS(executor.make_state(0),
-                       "device 0: no memory for an arena of 4503599627370496 bytes; use more devices, a "
-                       "memory budget or more micro-batches",
-                       Error);
+  return lowered(graph, replicated_plan(graph, mesh_of({1})));
 }
+
+}  // namespace
+
+TEST_CASE("a state that no memory holds is refused before any is taken") {
+  Executor executor(program_of_parameter({std::int64_t{1} << 25, std::int64_t{1} << 25}));
+  const std::string text = testing::error_of([&] { executor.make_state(0); });
+  CHECK_MESSAGE(
+      text.starts_with("no memory for a new state: 1 device needs 4503599627374592 bytes of arenas, "
+                       "and "),
+      text);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which reserve terabytes
+TEST_CASE("an arena that the system refuses is an error that names the device") {
+  Executor executor(program_of_parameter({1 << 26}));
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
+  std::int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlimit limit{static_cast<rlim_t>(pages * sysconf(_SC_PAGE_SIZE) + (100 << 20)), before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+  const std::string text = testing::error_of([&] { executor.make_state(0); });
+  REQUIRE(setrlimit(RLIMIT_AS, &before) == 0);
+  CHECK(text ==
+        "device 0: no memory for an arena of 268435456 bytes; use more devices, a memory budget or more "
+        "micro-batches");
+}
+#endif
 
 namespace {
 
