@@ -23,7 +23,8 @@ struct Label {
 
 /// Dijkstra from one spec. Among equally cheap ways the one with the fewest steps wins, then the one whose
 /// last step comes first in the order of ReshardKind, axes and dimensions; so the answer does not depend on
-/// the order of the search.
+/// the order of the search. Reductions run over axes that are partial in the source alone, so that partial
+/// specs lead to no other: the answer does not depend on which of them the graph holds either.
 class Search {
  public:
   explicit Search(const SpecGraph& graph) : graph_(graph), labels_(graph.list.specs.size()) {
@@ -33,23 +34,37 @@ class Search {
   void run(int source) {
     std::fill(labels_.begin(), labels_.end(), Label{});
     labels_[source] = {.seconds = 0};
-    const std::uint32_t combiners = graph_.list.partials[source];
+    combiners_ = graph_.list.partials[source];
+    partial_axes_ = partial_axes(graph_.list.specs[source]);
     queue_.assign(1, {0, 0, source});
     while (!queue_.empty()) {
       std::pop_heap(queue_.begin(), queue_.end(), std::greater<>());
       const auto [seconds, steps, spec] = queue_.back();
       queue_.pop_back();
-      if (labels_[spec].seconds == seconds && labels_[spec].steps == steps) relax_from(spec, combiners);
+      if (labels_[spec].seconds == seconds && labels_[spec].steps == steps) relax_from(spec);
     }
   }
 
   const Label& label(int spec) const { return labels_[spec]; }
 
  private:
-  void relax_from(int spec, std::uint32_t combiners) {
+  static std::uint32_t partial_axes(const ShardingSpec& spec) {
+    std::uint32_t axes = 0;
+    for (int axis = 0; axis < kMaxMeshAxes; ++axis)
+      axes |= static_cast<std::uint32_t>(spec.axes[axis].kind == AxisPlacement::Kind::partial) << axis;
+    return axes;
+  }
+
+  bool allowed(const Move& move) const {
+    const bool reduces = move.kind == ReshardKind::all_reduce || move.kind == ReshardKind::reduce_scatter;
+    if (reduces && (move.axes & ~partial_axes_)) return false;
+    return !combiners_ || !(graph_.list.partials[move.to] & ~combiners_);  // never from sums to maxima
+  }
+
+  void relax_from(int spec) {
     for (int m = graph_.first_move[spec]; m < graph_.first_move[spec + 1]; ++m) {
       const Move& move = graph_.moves[m];
-      if (combiners && (graph_.list.partials[move.to] & ~combiners)) continue;  // never from sums to maxima
+      if (!allowed(move)) continue;
       const Label way{labels_[spec].seconds + move.seconds, labels_[spec].steps + 1, m};
       Label& best = labels_[move.to];
       const bool shorter = std::tie(way.seconds, way.steps) < std::tie(best.seconds, best.steps);
@@ -70,6 +85,7 @@ class Search {
 
   const SpecGraph& graph_;
   std::vector<Label> labels_;
+  std::uint32_t combiners_ = 0, partial_axes_ = 0;   ///< of the source
   std::vector<std::tuple<double, int, int>> queue_;  ///< heap of (seconds, steps, spec)
 };
 

@@ -56,16 +56,18 @@ std::vector<ShardingSpec> all_specs(const TensorType& type, const DeviceMesh& me
 inline constexpr std::uint32_t kNoPartials = 0, kPartialSum = 1, kPartialMax = 2;
 
 /// Shortest path, or nothing if `to` cannot be reached (never to partial of a combiner from partial of
-/// another; forbidden moves). Empty if equal. Among equally cheap paths the one with the fewest steps, then
-/// by the order of ReshardKind, axes and dimensions of the last steps. A collective over uneven parts is
-/// charged n times its largest part: bytes as in collective.h, rounded up.
+/// another; forbidden moves). It reduces only over axes that are partial in `from`: zeros made on the way
+/// are never sent. Empty if equal. Among equally cheap paths the one with the fewest steps, then by the
+/// order of ReshardKind, axes and dimensions of the last steps. A collective over uneven parts is charged n
+/// times its largest part: bytes as in collective.h, rounded up.
 std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSpec& from,
                                         const ShardingSpec& to, const DeviceMesh& mesh,
                                         const ReshardModel& model);
 
 /// Seconds between every pair of `from` x `to` (row-major), infinity where impossible; one search per
-/// source. Obeys the triangle inequality among specs of one combiner; each number is that of find_reshard,
-/// to the bit, whatever is asked beside it.
+/// source. Obeys the triangle inequality among specs of one combiner, wherever the spec between is partial
+/// over no axis that the first is not; each number is that of find_reshard, to the bit, whatever is asked
+/// beside it.
 std::vector<double> reshard_seconds(const TensorType& type, const std::vector<ShardingSpec>& from,
                                     const std::vector<ShardingSpec>& to, const DeviceMesh& mesh,
                                     const ReshardModel& model);

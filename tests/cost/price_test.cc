@@ -1,0 +1,106 @@
+// What a resharding costs does not depend on what is asked beside it.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+#include "alpa/cost/reshard.h"
+
+using namespace alpa;
+
+namespace {
+
+using Random = std::mt19937_64;
+
+int below(Random& random, int n) { return static_cast<int>(random() % static_cast<std::uint64_t>(n)); }
+
+double pick(Random& random, std::initializer_list<double> values) {
+  return values.begin()[below(random, static_cast<int>(values.size()))];
+}
+
+/// One to three axes of 1 to 6 devices with links of their own.
+DeviceMesh random_mesh(Random& random) {
+  std::vector<MeshAxis> axes;
+  for (int a = 0, n = 1 + below(random, 3); a < n; ++a)
+    axes.push_back({std::string(1, "xyz"[a]), 1 + below(random, n == 3 ? 3 : 6),
+                    pick(random, {0, 1e-6, 1e-3}), pick(random, {0, 1e-12, 1e-10, 1e-9, 1e-7})});
+  return DeviceMesh(axes);
+}
+
+TensorType random_type(Random& random) {
+  Shape shape;
+  for (int d = 0, rank = below(random, 4); d < rank; ++d)
+    shape.push_back(std::vector<std::int64_t>{1, 2, 3, 7, 20, 128}[below(random, 6)]);
+  return {below(random, 2) ? f32 : bf16, shape};
+}
+
+ReshardModel random_model(Random& random) {
+  ReshardModel model;
+  model.collectives.allow_all_gather = below(random, 4) > 0;
+  model.collectives.allow_all_to_all = below(random, 4) > 0;
+  model.memory_bytes_per_second = pick(random, {0, 1e9, 1e10, 1e12});
+  model.launch_seconds = pick(random, {0, 1e-6});
+  return model;
+}
+
+/// Any spec of the type: every axis whole, a split or, with one combiner for all, partial.
+ShardingSpec random_spec(Random& random, const TensorType& type, const DeviceMesh& mesh) {
+  std::vector<int> axes(mesh.num_axes());
+  for (int a = 0; a < mesh.num_axes(); ++a) axes[a] = a;
+  std::shuffle(axes.begin(), axes.end(), random);
+  const Combiner combiner = below(random, 3) ? Combiner::sum : Combiner::max;
+  ShardingSpec spec;
+  for (int axis : axes) {
+    const int role = below(random, 3);
+    if (role == 1 && type.rank() > 0) spec = spec.split(axis, below(random, type.rank()));
+    if (role == 2) spec = spec.partial(axis, combiner);
+  }
+  return spec;
+}
+
+std::vector<ShardingSpec> random_specs(Random& random, const TensorType& type, const DeviceMesh& mesh) {
+  std::vector<ShardingSpec> specs;
+  for (int i = 0, n = 1 + below(random, 6); i < n; ++i) specs.push_back(random_spec(random, type, mesh));
+  return specs;
+}
+
+}  // namespace
+
+TEST_CASE("Every price alone is its price among others, and that of its path") {
+  int reachable = 0, partial = 0;
+  for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
+    Random random(seed);
+    const TensorType type = random_type(random);
+    const DeviceMesh mesh = random_mesh(random);
+    const ReshardModel model = random_model(random);
+    const std::vector<ShardingSpec> from = random_specs(random, type, mesh),
+                                    to = random_specs(random, type, mesh);
+    const std::vector<double> prices = reshard_seconds(type, from, to, mesh, model);
+    for (std::size_t i = 0; i < prices.size(); ++i) {
+      const ShardingSpec &a = from[i / to.size()], &b = to[i % to.size()];
+      const double alone = reshard_seconds(type, {a}, {b}, mesh, model).front();
+      const auto path = find_reshard(type, a, b, mesh, model);
+      INFO("seed " << seed << ": " << to_string(type) << " on " << shape_text(mesh) << " from "
+                   << to_string(a) << " to " << to_string(b));
+      REQUIRE(prices[i] == alone);
+      REQUIRE((path ? path->seconds : std::numeric_limits<double>::infinity()) == alone);
+      reachable += path.has_value();
+      partial += a.is_partial() || b.is_partial();
+    }
+  }
+  CHECK(reachable > 5000);  // the sample covers what it is meant to cover
+  CHECK(partial > 5000);
+}
+
+TEST_CASE("No path sends zeros that it made itself") {
+  // Memory is a thousand times slower than the link: making a half partial, gathering it and scattering the
+  // sum would move fewer bytes in memory than gathering and slicing.
+  const DeviceMesh mesh({{"x", 6, 0, 1e-12}, {"y", 2, 0, 1e-12}});
+  const ReshardModel model{.collectives = {}, .memory_bytes_per_second = 1e9};
+  const auto path = find_reshard({f32, {20}}, parse_spec("S0@0"), parse_spec("S0@1"), mesh, model);
+  REQUIRE(path);
+  for (const ReshardStep& step : path->steps) CHECK_FALSE(step.to.is_partial());
+  CHECK(find_reshard({f32, {20}}, parse_spec("R"), parse_spec("P+@0"), mesh, model)->steps.front().kind ==
+        ReshardKind::to_partial);
+}
