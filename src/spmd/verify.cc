@@ -81,18 +81,23 @@ std::vector<std::uint32_t> linear_sets(int op) {
 /// What a register holds along one mesh axis. Zero is a whole number and a partial sum.
 enum class Content : std::uint8_t { whole, partial, zero, mixed };
 
+/// A formula is zero where all operands of a linear set are, whatever the others hold.
 Content result_of(const ElementwiseStep& step, const std::vector<Content>& registers) {
-  std::uint32_t partial = 0, zero = 0;
+  std::uint32_t partial = 0, zero = 0, mixed = 0;
   const int operands[] = {step.a, step.b, step.c};
   for (int i = 0; i < 3; ++i) {
     if (operands[i] < 0) continue;
     const Content content = registers[operands[i]];
-    if (content == Content::mixed) return Content::mixed;
+    mixed |= static_cast<std::uint32_t>(content == Content::mixed) << i;
     partial |= static_cast<std::uint32_t>(content == Content::partial) << i;
     zero |= static_cast<std::uint32_t>(content == Content::zero) << i;
   }
+  const std::vector<std::uint32_t> sets = linear_sets(step.op);
+  if (std::any_of(sets.begin(), sets.end(), [&](std::uint32_t set) { return set && !(set & ~zero); }))
+    return Content::zero;
+  if (mixed) return Content::mixed;
   if (partial == 0) return Content::whole;
-  for (std::uint32_t set : linear_sets(step.op))
+  for (std::uint32_t set : sets)
     if ((set & ~zero) == partial && (partial & ~set) == 0) return Content::partial;
   return Content::mixed;
 }
@@ -110,6 +115,7 @@ bool partial_sums_pass(const SpmdProgram& program, const Node& node, int axis) {
   for (std::size_t i = 0; i < node.results.size(); ++i) {
     const bool partial = program.specs[node.results[i]].axes[axis].kind == Kind::partial;
     const Content content = registers[steps.outputs[i]];
+    if (content == Content::zero) continue;
     if (content == Content::mixed || (content == Content::partial) != partial) return false;
   }
   return true;
