@@ -156,8 +156,14 @@ std::int64_t exact_memory(const SpmdProgram& program, const ExecutorOptions& opt
   return *std::max_element(bytes.begin(), bytes.end());
 }
 
+/// What joint collectives may add to the peak of a program under a budget: what one of them holds, and no more
+/// than a quarter of what the program leaves of the budget.
+std::int64_t bucket_slack(const SpmdProgram& program, std::int64_t bucket_bytes, std::int64_t budget) {
+  return std::clamp<std::int64_t>((budget - counted_bytes(program)) / 4, 0, bucket_bytes);
+}
+
 /// Plan to programs. Joining collectives keeps their operands until the last one is there; where that
-/// breaks the budget, every collective stays on its own.
+/// breaks the budget, they join only as far as the peak stays; where that still does, each stays on its own.
 Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOptions& options,
                    const std::string& backend, std::int64_t budget, const Passes& passes) {
   ShardingPlan plan = passes.check("plan.json", std::move(solved), graph);
@@ -165,14 +171,16 @@ Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOption
   const SpmdProgram joined =
       backend == "cuda" ? passes.check("epilogues.txt", fuse_epilogues(partitioned)) : partitioned;
   const SpmdProgram fused = passes.check("fused.txt", fuse_elementwise(joined));
-  const auto lowered = [&](std::int64_t bucket_bytes) -> Planned {
-    SpmdProgram program = passes.check("bucketed.txt", bucket_collectives(fused, bucket_bytes));
+  const auto lowered = [&](std::int64_t bucket_bytes, std::int64_t slack) -> Planned {
+    SpmdProgram program = passes.check("bucketed.txt", bucket_collectives(fused, bucket_bytes, slack));
     if (backend == "cuda") program = passes.check("joined.txt", join_norms(join_updates(program)));
     const std::int64_t bytes = exact_memory(program, options, backend, passes);
     return {graph, plan, std::move(program), bytes, 0, repeated_work(plan, graph)};
   };
-  Planned planned = lowered(options.bucket_bytes);
-  return planned.memory_bytes <= budget ? planned : lowered(0);
+  const std::int64_t slack = bucket_slack(fused, options.bucket_bytes, budget);
+  Planned planned = lowered(options.bucket_bytes, slack);
+  if (planned.memory_bytes > budget && slack > 0) planned = lowered(options.bucket_bytes, 0);
+  return planned.memory_bytes <= budget ? planned : lowered(0, 0);
 }
 
 /// Bytes that a device may use.
@@ -261,6 +269,10 @@ ShardingPlan read_plan(const Graph& graph, const Cluster& cluster, const std::st
   require(devices == cluster.num_devices() || serial,
           "plan file {}: the plan is for {} devices (mesh {}), but the cluster has {}", path, devices,
           shape_text(plan.mesh), cluster.num_devices());
+  for (int d = 0; d < devices; ++d)
+    require(plan.mesh.devices()[d] < cluster.num_devices(),
+            "plan file {}: mesh.devices[{}]: found {}; the cluster has devices 0 to {}", path, d,
+            plan.mesh.devices()[d], cluster.num_devices() - 1);
   return plan;
 }
 

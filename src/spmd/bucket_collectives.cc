@@ -38,14 +38,15 @@ std::string kind_of(const SpmdProgram& program, const Node& node) {
 
 }  // namespace
 
-SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_bytes) {
+SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_bytes,
+                               std::int64_t slack_bytes) {
   const SpmdProgram early = reductions_early(program);
   const auto bytes = [&](const Node& node) { return payload_bytes(early, node); };
   const auto kind = [&](const Node& node) -> std::optional<std::string> {
     const bool small = is_collective(node) && node.op != &ops::all_to_all && bytes(node) < bucket_bytes;
     return small ? std::optional(kind_of(early, node)) : std::nullopt;
   };
-  return join_nodes(early, {kind, bytes, bucket_bytes, joined});
+  return join_nodes(early, {kind, bytes, bucket_bytes, joined, slack_bytes});
 }
 
 }  // namespace alpa

@@ -18,11 +18,13 @@ struct Joining {
   std::int64_t limit = 0;
   /// The joint node of two or more, in program order.
   std::function<Node(const std::vector<const Node*>&)> joined;
+  /// What joining may add to the peak of what lives at once.
+  std::int64_t slack_bytes = 0;
 };
 
 /// `program` with nodes joined. A joint node stands where its last member stood, or, if a result is read
-/// before, where its first members stood. Neither may raise the peak of what lives at once, judged by the
-/// sizes of values.
+/// before, where its first members stood. Neither may raise the peak of what lives at once by more
+/// than the slack, judged by the sizes of values.
 SpmdProgram join_nodes(const SpmdProgram& program, const Joining& joining);
 
 }  // namespace alpa

@@ -5,7 +5,7 @@
 
 namespace alpa {
 
-LiveBytes::LiveBytes(const SpmdProgram& program) : graph_(program.graph), live_(graph_.nodes.size(), 0) {
+LiveBytes::LiveBytes(const SpmdProgram& program, std::int64_t slack_bytes) : graph_(program.graph), live_(graph_.nodes.size(), 0) {
   const int size = static_cast<int>(graph_.nodes.size());
   for (std::size_t v = 0; v < graph_.values.size(); ++v) {
     bytes_.push_back(shard_bytes(graph_.values[v].type, program.specs[v], program.mesh));
@@ -25,6 +25,7 @@ LiveBytes::LiveBytes(const SpmdProgram& program) : graph_(program.graph), live_(
     for (int n = begin; n <= std::min(last_use_[v], size - 1); ++n) live_[n] += bytes_[v];
   }
   for (std::int64_t bytes : live_) peak_ = std::max(peak_, bytes);
+  limit_ = peak_ + slack_bytes;
 }
 
 bool LiveBytes::takes_over_operand(int value) const {
@@ -40,7 +41,7 @@ bool LiveBytes::grow(const std::vector<Growth>& growth) {
   for (const Growth& part : growth)
     for (int n = part.begin; n < part.end; ++n) grown[n] += part.bytes;
   for (std::size_t n = 0; n < grown.size(); ++n)
-    if (grown[n] > peak_) return false;
+    if (grown[n] > limit_) return false;
   live_ = std::move(grown);
   return true;
 }
@@ -55,6 +56,14 @@ std::int64_t LiveBytes::freed_by(int n) const {
 std::int64_t LiveBytes::made_by(int n) const {
   std::int64_t bytes = 0;
   for (int value : graph_.nodes[n].results) bytes += bytes_[value];
+  return bytes;
+}
+
+std::int64_t counted_bytes(const SpmdProgram& program) {
+  std::int64_t bytes = LiveBytes(program).peak();
+  for (const Input& input : program.graph.inputs)
+    if (input.kind == InputKind::state)
+      bytes += shard_bytes(program.graph.type(input.value), program.specs[input.value], program.mesh);
   return bytes;
 }
 

@@ -15,12 +15,13 @@ struct Growth {
 
 class LiveBytes {
  public:
-  explicit LiveBytes(const SpmdProgram& program);
+  explicit LiveBytes(const SpmdProgram& program, std::int64_t slack_bytes = 0);
 
   /// Takes all of the growth; or none, and returns false, if somewhere more would live than the peak at the
-  /// start.
+  /// start and `slack_bytes`.
   bool grow(const std::vector<Growth>& growth);
 
+  /// Most bytes that live at once, state excluded.
   std::int64_t peak() const { return peak_; }
   /// Bytes of the operands nobody reads after node `n`. State and what lies in it count nothing.
   std::int64_t freed_by(int n) const;
@@ -34,7 +35,7 @@ class LiveBytes {
   std::vector<std::int64_t> bytes_;  ///< per value; 0 for state and its new content, made in place
   std::vector<int> last_use_;        ///< per value: a node; the number of nodes for metrics
   std::vector<std::int64_t> live_;   ///< per node
-  std::int64_t peak_ = 0;
+  std::int64_t peak_ = 0, limit_ = 0;
 };
 
 }  // namespace alpa

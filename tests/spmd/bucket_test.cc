@@ -1,6 +1,7 @@
 // Small collectives travel together, none later than it is needed or earlier than memory allows.
 #include <doctest/doctest.h>
 
+#include "alpa/alpa.h"
 #include "alpa/ops/all_ops.h"
 #include "alpa/runtime/memory_plan.h"
 #include "parallel_steps.h"
@@ -170,5 +171,61 @@ TEST_CASE("the verifier sees a bucket whose dimensions are mixed up") {
     }
     CHECK_NOTHROW(verify(program));
     CHECK_THROWS_AS(verify(wrong), Bug);
+  }
+}
+
+TEST_CASE("slack buys fewer collectives, and no more memory than it is") {
+  for (const Zero stage : {Zero::two, Zero::three}) {
+    CAPTURE(static_cast<int>(stage));
+    const SpmdProgram program = zero(stage, dense_layers(6, 4, 16, 1));
+    std::size_t calls = 0;
+    std::int64_t bytes = 0;
+    for (const std::int64_t slack : {0, 1024, 4096, 1 << 20}) {
+      CAPTURE(slack);
+      const SpmdProgram joined = bucket_collectives(program, 1 << 20, slack);
+      verify(joined);
+      const std::size_t now = bucket_sizes(joined, ops::reduce_scatter).size();
+      if (slack > 0) CHECK(now <= calls);
+      if (slack == 1 << 20 && stage == Zero::two) CHECK(now == 1);
+      CHECK(counted_bytes(joined) <= counted_bytes(program) + slack);
+      CHECK(counted_bytes(joined) >= bytes);
+      calls = now;
+      bytes = counted_bytes(joined);
+    }
+  }
+}
+
+TEST_CASE("plans spend a far budget on joint collectives, and keep a near one to the byte") {
+  const TensorType type{f32, {16, 48}};
+  const auto model = [](const Batch& b) {
+    nn::Sequential mlp;
+    for (int i = 0; i < 9; ++i) mlp.add(nn::Dense(48)).add(nn::Tanh());
+    return nn::mean_squared_error(mlp(b["x"]), b["y"]);
+  };
+  const TrainingStep step = training_step({{"x", type}, {"y", type}}, model, optim::Adam{});
+  const auto calls = [](const Planned& planned) {
+    std::int64_t count = 0;
+    for (const auto& [kind, traffic] : traffic(planned.program)) count += traffic.count;
+    return count;
+  };
+  const auto planned = [&](std::int64_t bucket_bytes, std::optional<std::int64_t> budget = {}) {
+    Zero2Parallel method;
+    method.executor.bucket_bytes = bucket_bytes;
+    method.memory_budget_bytes = budget;
+    return plan_only(step, method, Cluster::local(4));
+  };
+  const Planned alone = planned(0), free = planned(1 << 20);
+  const Planned tight = planned(1 << 20, alone.memory_bytes);
+  CHECK(tight.memory_bytes <= alone.memory_bytes);
+  CHECK(free.memory_bytes > alone.memory_bytes);
+  CHECK(free.memory_bytes <= alone.memory_bytes + (1 << 20));
+  CHECK(calls(free) < calls(tight));
+  CHECK(calls(tight) < calls(alone));
+  // Between them, the budget is kept whatever the slack was.
+  for (int part = 1; part < 4; ++part) {
+    const std::int64_t budget = alone.memory_bytes + part * (free.memory_bytes - alone.memory_bytes) / 4;
+    const Planned between = planned(1 << 20, budget);
+    CHECK(between.memory_bytes <= budget);
+    CHECK(calls(between) <= calls(tight));
   }
 }

@@ -69,8 +69,14 @@ SpmdProgram fuse_epilogues(const SpmdProgram& program);
 /// type, group and region into one node with several operands and results, while their joined payload is at
 /// most `bucket_bytes` per device. A joint node stands where its last member stood, or, if a result is read
 /// before (parameters gathered layer by layer), where its first members stood. Neither may raise the peak
-/// of what lives at once, judged by the sizes of values. all_to_all stays single.
-SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_bytes);
+/// of what lives at once by more than `slack_bytes`, judged by the sizes of values. all_to_all stays
+/// single.
+SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_bytes,
+                               std::int64_t slack_bytes = 0);
+
+/// Bytes of state and the most that other values take at once, on the device at coordinate 0, judged by the
+/// sizes of values: padding, scratch and gaps between buffers come on top.
+std::int64_t counted_bytes(const SpmdProgram& program);
 
 /// Joins optimizer updates of region apply with equal settings and the same scalar operands into one node
 /// for all parameters, which stands and is paid for as a bucket of collectives is: for backends where a
