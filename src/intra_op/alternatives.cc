@@ -53,18 +53,22 @@ class Repricing {
   /// Once per phase and spec wanted.
   double reshard_seconds_of(int value) {
     const ValueInfo& info = graph_.values[value];
-    const ShardingSpec from =
-        result_spec(classes_.of(info.producer).rule, strategies_[info.producer], plan_.mesh, info.index);
     std::vector<std::pair<int, ShardingSpec>> paid;
     double seconds = 0;
     for (const Use& use : uses_[value]) {
       const std::pair<int, ShardingSpec> target(
           use.phase, wanted_spec(graph_, classes_, strategies_, plan_.mesh, use));
+      const ShardingSpec from = produced_spec(use.source);
       if (target.second == from || std::find(paid.begin(), paid.end(), target) != paid.end()) continue;
       paid.push_back(target);
       seconds += use.runs * between(info.type, from, target.second);
     }
     return seconds;
+  }
+
+  ShardingSpec produced_spec(int value) const {
+    const ValueInfo& info = graph_.values[value];
+    return result_spec(classes_.of(info.producer).rule, strategies_[info.producer], plan_.mesh, info.index);
   }
 
   double between(const TensorType& type, const ShardingSpec& from, const ShardingSpec& to) {

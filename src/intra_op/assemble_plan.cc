@@ -31,19 +31,25 @@ class Assembly {
  private:
   void add_value(int v, const std::vector<Reader>& readers) {
     const ValueInfo& info = graph_.values[v];
-    const Choices& producer = space_.of(info.producer);
-    const int type = producer.result_types[info.index],
-              from = producer.produced[info.index][choice_[info.producer]];
-    plan_.specs.push_back(space_.layouts.of(type).specs[from]);
+    const int type = space_.of(info.producer).result_types[info.index];
+    plan_.specs.push_back(space_.layouts.of(type).specs[produced(v)]);
     std::map<std::array<int, 3>, std::vector<int>> uses;  // by phase, spec and making
+    std::array<int, 2> from{};                            // by phase
     for (const Reader& reader : readers) {
       const int to = (*reader.wanted)[choice_[reader.node]];
-      if (to == from) continue;
+      from[reader.use.phase] = produced(reader.use.source);
+      if (to == from[reader.use.phase]) continue;
       std::vector<int>& list = uses[{reader.use.phase, to, making_of(v, to, reader.use)}];
       if (list.empty() || list.back() != reader.use.id) list.push_back(reader.use.id);
     }
     for (auto& [target, list] : uses)
-      plan_.reshards.push_back({v, path(type, from, target[1]), std::move(list)});
+      plan_.reshards.push_back({v, path(type, from[target[0]], target[1]), std::move(list)});
+  }
+
+  /// The spec in which a value is left.
+  int produced(int value) const {
+    const ValueInfo& info = graph_.values[value];
+    return space_.of(info.producer).produced[info.index][choice_[info.producer]];
   }
 
   /// Which of the chosen makings of a copy serves the use.

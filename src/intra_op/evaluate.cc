@@ -5,6 +5,7 @@
 #include "alpa/intra_op/plan.h"
 #include "node_classes.h"
 #include "path_cost.h"
+#include "uses.h"
 
 namespace alpa {
 namespace {
@@ -107,6 +108,15 @@ double path_sent_bytes(const TensorType& type, const ShardingSpec& from, const R
   return bytes;
 }
 
+std::vector<ShardingSpec> starts_of_reshards(const ShardingPlan& plan, const Graph& graph) {
+  const std::vector<int> accumulators = accumulators_of_values(graph);
+  std::vector<ShardingSpec> starts;
+  starts.reserve(plan.reshards.size());
+  for (const PlannedReshard& r : plan.reshards)
+    starts.push_back(plan.specs[source_of_use(graph, accumulators, r.value, r.uses.front())]);
+  return starts;
+}
+
 int runs_of(const PlannedReshard& reshard, const Graph& graph) {
   return region_of_use(graph, reshard.uses.front()) == Region::apply ? 1 : graph.num_micro_batches;
 }
@@ -119,11 +129,12 @@ PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const CostModel&
         runs_per_step(graph, graph.nodes[n]) *
         node_seconds(classes.of(static_cast<int>(n)), plan.strategies[n], plan.mesh, model);
   }
-  for (const PlannedReshard& reshard : plan.reshards) {
-    const int runs =
-        region_of_use(graph, reshard.uses.front()) == Region::apply ? 1 : graph.num_micro_batches;
-    cost.communication_seconds += runs * path_seconds(graph.type(reshard.value), plan.specs[reshard.value],
-                                                      reshard.path, plan.mesh, model.reshard);
+  const std::vector<ShardingSpec> starts = starts_of_reshards(plan, graph);
+  for (std::size_t r = 0; r < starts.size(); ++r) {
+    const PlannedReshard& reshard = plan.reshards[r];
+    cost.communication_seconds +=
+        runs_of(reshard, graph) *
+        path_seconds(graph.type(reshard.value), starts[r], reshard.path, plan.mesh, model.reshard);
   }
   cost.objective_seconds = cost.compute_seconds + cost.communication_seconds;
   return cost;

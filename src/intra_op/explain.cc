@@ -105,10 +105,13 @@ class Explanation {
         graph_(graph),
         model_(model),
         classes_(classify(graph)),
-        cost_(evaluate(plan, graph, model)) {
-    for (const PlannedReshard& r : plan.reshards)
-      seconds_.push_back(runs_of(r, graph) * path_seconds(graph.type(r.value), plan.specs[r.value], r.path,
-                                                          plan.mesh, model.reshard));
+        cost_(evaluate(plan, graph, model)),
+        starts_(starts_of_reshards(plan, graph)) {
+    for (std::size_t i = 0; i < starts_.size(); ++i) {
+      const PlannedReshard& r = plan.reshards[i];
+      seconds_.push_back(runs_of(r, graph) * path_seconds(graph.type(r.value), starts_[i], r.path, plan.mesh,
+                                                          model.reshard));
+    }
   }
 
   std::string text() {
@@ -185,8 +188,8 @@ class Explanation {
   void add_communication(int r) {
     const PlannedReshard& reshard = plan_.reshards[r];
     const TensorType& type = graph_.type(reshard.value);
-    const double bytes = runs_of(reshard, graph_) *
-                         path_sent_bytes(type, plan_.specs[reshard.value], reshard.path, plan_.mesh);
+    const double bytes =
+        runs_of(reshard, graph_) * path_sent_bytes(type, starts_[r], reshard.path, plan_.mesh);
     const std::string more =
         reshard.uses.size() > 1 ? fmt::format(" and {} more", reshard.uses.size() - 1) : "";
     line("  {:>9} {:>10}  {} of {} from {} for {}{}", seconds_text(seconds_[r]), bytes_text(bytes),
@@ -194,7 +197,7 @@ class Explanation {
          use_text(graph_, graph_.values[reshard.value].producer), use_text(graph_, reshard.uses.front()),
          more);
     line("  {:>20}  because it is left with {} and wanted with {}", "",
-         spec_text(plan_.specs[reshard.value], type.rank(), plan_.mesh),
+         spec_text(starts_[r], type.rank(), plan_.mesh),
          spec_text(reshard.path.steps.back().to, type.rank(), plan_.mesh));
   }
 
@@ -234,6 +237,7 @@ class Explanation {
   const CostModel& model_;
   const NodeClasses classes_;
   const PlanCost cost_;
+  const std::vector<ShardingSpec> starts_;  ///< of every resharding
   std::vector<double> seconds_;  ///< per step, of every resharding
   std::string text_;
 };

@@ -78,16 +78,17 @@ class InstanceBuilder {
 
   void add_value(int v, const std::vector<Reader>& readers) {
     const ValueInfo& info = graph_.values[v];
-    const Choices& producer = space_.of(info.producer);
     value_ = v;
-    type_ = producer.result_types[info.index];
+    type_ = space_.of(info.producer).result_types[info.index];
     for (int phase : {0, 1}) {
       std::vector<End> wanting;
       for (const Reader& r : readers) {
         if (r.use.phase == phase) wanting.push_back(end(r.node, *r.wanted, r.use));
       }
-      if (!wanting.empty())
-        add_phase(phase, end(info.producer, producer.produced[info.index], {}), std::move(wanting));
+      if (wanting.empty()) continue;
+      const ValueInfo& source = graph_.values[wanting.front().use.source];
+      add_phase(phase, end(source.producer, space_.of(source.producer).produced[source.index], {}),
+                std::move(wanting));
     }
   }
 

@@ -13,6 +13,9 @@ double path_seconds(const TensorType& type, const ShardingSpec& from, const Resh
 double path_sent_bytes(const TensorType& type, const ShardingSpec& from, const ReshardPath& path,
                        const DeviceMesh& mesh);
 
+/// Spec from which each resharding of `plan` starts: that in which its uses find the value.
+std::vector<ShardingSpec> starts_of_reshards(const ShardingPlan& plan, const Graph& graph);
+
 /// How often a resharding runs in one step: as often as its first use.
 int runs_of(const PlannedReshard& reshard, const Graph& graph);
 

@@ -4,36 +4,42 @@
 #include <algorithm>
 
 #include "live_ranges.h"
+#include "path_cost.h"
 
 namespace alpa {
 namespace {
 
 /// Points between which a copy lives.
-LivePoints range_of(const PlannedReshard& r, const ShardingPlan& plan, const Graph& graph) {
+LivePoints range_of(const PlannedReshard& r, const ShardingSpec& start, const Graph& graph) {
   LivePoints range{static_cast<int>(graph.nodes.size()), 0};
   for (int use : r.uses) {
     const int point = point_of_use(graph, use);
-    range.from = std::min(
-        range.from, plan.specs[r.value].is_partial() ? point_of_reduction(graph, r.value, use) : point);
+    range.from =
+        std::min(range.from, start.is_partial() ? point_of_reduction(graph, r.value, use) : point);
     range.to = std::max(range.to, point + 1);
   }
   return range;
 }
 
 /// Last points at which values themselves are read: by uses that want them as they are, and to make copies.
-std::vector<int> last_direct_reads(const ShardingPlan& plan, const Graph& graph) {
+/// Not by uses of an accumulator that lies elsewhere.
+std::vector<int> last_direct_reads(const ShardingPlan& plan, const Graph& graph,
+                                   const std::vector<ShardingSpec>& starts) {
   const NodeClasses classes = classify(graph);
   std::vector<std::vector<Use>> uses = uses_of_values(graph);
   for (std::size_t v = 0; v < uses.size(); ++v) {
     const auto resharded = [&](const Use& use) {
-      return wanted_spec(graph, classes, plan.strategies, plan.mesh, use) != plan.specs[v];
+      return plan.specs[use.source] != plan.specs[v] ||
+             wanted_spec(graph, classes, plan.strategies, plan.mesh, use) != plan.specs[v];
     };
     uses[v].erase(std::remove_if(uses[v].begin(), uses[v].end(), resharded), uses[v].end());
   }
   std::vector<int> last = last_reads(graph, uses);
-  for (const PlannedReshard& r : plan.reshards) {
-    const int made = range_of(r, plan, graph).from;
-    last[r.value] = std::max(last[r.value], plan.specs[r.value].is_partial() ? made - 1 : made);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const PlannedReshard& r = plan.reshards[i];
+    if (starts[i] != plan.specs[r.value]) continue;
+    const int made = range_of(r, starts[i], graph).from;
+    last[r.value] = std::max(last[r.value], starts[i].is_partial() ? made - 1 : made);
   }
   return last;
 }
@@ -41,7 +47,8 @@ std::vector<int> last_direct_reads(const ShardingPlan& plan, const Graph& graph)
 }  // namespace
 
 PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph) {
-  const std::vector<LivePoints> ranges = live_ranges(graph, last_direct_reads(plan, graph));
+  const std::vector<ShardingSpec> starts = starts_of_reshards(plan, graph);
+  const std::vector<LivePoints> ranges = live_ranges(graph, last_direct_reads(plan, graph, starts));
   std::vector<std::int64_t> change(graph.nodes.size() + 2, 0);
   const auto add = [&](int from, int to, int value, const ShardingSpec& spec) {
     if (from >= to) return;
@@ -51,8 +58,9 @@ PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph) {
   };
   for (int v = 0; v < static_cast<int>(ranges.size()); ++v)
     add(ranges[v].from, ranges[v].to, v, plan.specs[v]);
-  for (const PlannedReshard& r : plan.reshards) {
-    const LivePoints range = range_of(r, plan, graph);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const PlannedReshard& r = plan.reshards[i];
+    const LivePoints range = range_of(r, starts[i], graph);
     add(range.from, range.to, r.value, r.path.steps.back().to);
   }
   PeakMemory peak;

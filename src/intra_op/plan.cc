@@ -2,6 +2,7 @@
 #include "alpa/intra_op/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -21,39 +22,87 @@ bool is_minor_most(const ShardingSpec& spec, int axis) {
   });
 }
 
-/// `spec` after `step`, or nothing if the step cannot be taken from there.
-std::optional<ShardingSpec> after(ShardingSpec spec, const ReshardStep& step, int rank, int num_axes) {
-  const bool single = step.kind != ReshardKind::all_reduce;
-  if (step.axes.empty() || (single && step.axes.size() != 1)) return std::nullopt;
-  const bool splits = step.kind == ReshardKind::reduce_scatter || step.kind == ReshardKind::all_to_all ||
-                      step.kind == ReshardKind::slice;
-  if (splits && (step.dim < 0 || step.dim >= rank)) return std::nullopt;
+/// Most seconds, and seconds per byte, that a mesh axis or a step may have: sums and products stay finite.
+constexpr double kMostSeconds = 1e12;
+
+bool is_duration(double seconds) { return seconds >= 0 && seconds <= kMostSeconds; }
+
+bool splits(ReshardKind kind) {
+  return kind == ReshardKind::reduce_scatter || kind == ReshardKind::all_to_all ||
+         kind == ReshardKind::slice;
+}
+
+bool leaves_split(ReshardKind kind) {
+  return kind == ReshardKind::all_gather || kind == ReshardKind::all_to_all;
+}
+
+/// Says which field of a step no step of its kind has; empty if all are in range.
+std::string step_mistake(const ReshardStep& step, int rank, const DeviceMesh& mesh) {
+  const std::string_view kind = name_of(step.kind);
+  for (std::size_t i = 0; i < step.axes.size(); ++i) {
+    const int axis = step.axes[i];
+    if (axis < 0 || axis >= mesh.num_axes() || (i > 0 && axis <= step.axes[i - 1]))
+      return fmt::format("axes: found {} in place {}; give axes of the {} mesh, ascending from 0 to {}",
+                         axis, i, shape_text(mesh), mesh.num_axes() - 1);
+  }
+  if (step.axes.empty() || (step.kind != ReshardKind::all_reduce && step.axes.size() != 1))
+    return fmt::format("axes: found {}; {} is over {}", step.axes.size(), kind,
+                       step.kind == ReshardKind::all_reduce ? "at least one axis" : "one axis");
+  const auto dim_mistake = [&](const char* field, int dim, bool needed) -> std::string {
+    if (needed && (dim < 0 || dim >= rank))
+      return fmt::format("{}: found {}; {} of a tensor of rank {} needs a dimension below it", field, dim,
+                         kind, rank);
+    return needed || dim == -1 ? "" : fmt::format("{}: found {}; {} has none", field, dim, kind);
+  };
+  const bool gathers = step.kind == ReshardKind::all_gather;
+  if (std::string mistake = dim_mistake("from_dim", step.from_dim, leaves_split(step.kind));
+      !mistake.empty())
+    return mistake;
+  if (std::string mistake = dim_mistake("dim", step.dim, gathers || splits(step.kind)); !mistake.empty())
+    return mistake;
+  if (leaves_split(step.kind) && (step.dim == step.from_dim) != gathers)
+    return fmt::format("dim: found {}; {} from dimension {} needs {}", step.dim, kind, step.from_dim,
+                       gathers ? "the same" : "another");
+  return is_duration(step.seconds)
+             ? ""
+             : fmt::format("seconds: found {}, expected 0 to {}", step.seconds, kMostSeconds);
+}
+
+/// `spec` after `step`, whose fields are in range; nothing if the step cannot be taken from there.
+std::optional<ShardingSpec> after(ShardingSpec spec, const ReshardStep& step) {
+  const bool reduces = step.kind == ReshardKind::all_reduce || step.kind == ReshardKind::reduce_scatter;
+  const Kind expected = leaves_split(step.kind) ? Kind::split : reduces ? Kind::partial : Kind::replicated;
   for (int axis : step.axes) {
-    if (axis < 0 || axis >= num_axes) return std::nullopt;
     const AxisPlacement& a = spec.axes[axis];
-    const bool from_split = step.kind == ReshardKind::all_gather || step.kind == ReshardKind::all_to_all;
-    const bool from_partial =
-        step.kind == ReshardKind::all_reduce || step.kind == ReshardKind::reduce_scatter;
-    const Kind expected = from_split ? Kind::split : from_partial ? Kind::partial : Kind::replicated;
-    if (a.kind != expected || (from_split && (a.dim != step.from_dim || !is_minor_most(spec, axis))))
+    if (a.kind != expected) return std::nullopt;
+    if (leaves_split(step.kind) && (a.dim != step.from_dim || !is_minor_most(spec, axis)))
       return std::nullopt;
     spec.axes[axis] = {};
   }
   const int axis = step.axes.front();
-  if (splits) return spec.split(axis, step.dim);
+  if (splits(step.kind)) return spec.split(axis, step.dim);
   if (step.kind == ReshardKind::to_partial) return spec.partial(axis, step.to.axes[axis].combiner);
   return spec;
 }
 
 class Verifier {
  public:
-  Verifier(const ShardingPlan& plan, const Graph& graph)
-      : plan_(plan), graph_(graph), classes_(classify(graph)) {}
+  Verifier(const ShardingPlan& plan, const Graph& graph, const std::string& name)
+      : plan_(plan),
+        graph_(graph),
+        name_(name),
+        classes_(classify(graph)),
+        accumulators_(accumulators_of_values(graph)) {}
 
   void run() {
     check_sizes();
+    check_mesh();
+    check_cost();
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) check_node(n);
-    for (std::size_t r = 0; r < plan_.reshards.size(); ++r) check_path(r);
+    for (std::size_t r = 0; r < plan_.reshards.size(); ++r) {
+      check_uses(r);
+      check_path(r);
+    }
     const auto uses = uses_of_values(graph_);
     for (int v = 0; v < static_cast<int>(uses.size()); ++v) {
       for (const Use& use : uses[v]) check_use(v, use);
@@ -62,11 +111,49 @@ class Verifier {
   }
 
  private:
+  template <class... Args>
+  void check(bool condition, fmt::format_string<Args...> format, Args&&... args) const {
+    if (!condition) fail("{}: {}", name_, fmt::format(format, std::forward<Args>(args)...));
+  }
+
   void check_sizes() const {
-    require(plan_.strategies.size() == graph_.nodes.size() && plan_.specs.size() == graph_.values.size(),
-            "plan: it has {} nodes and {} values but the graph has {} and {}; it was made for another "
-            "graph, so plan again",
-            plan_.strategies.size(), plan_.specs.size(), graph_.nodes.size(), graph_.values.size());
+    check(
+        plan_.strategies.size() == graph_.nodes.size() && plan_.specs.size() == graph_.values.size(),
+        "it has {} nodes and {} values but the graph has {} and {}; it was made for another graph, so plan "
+        "again",
+        plan_.strategies.size(), plan_.specs.size(), graph_.nodes.size(), graph_.values.size());
+  }
+
+  void check_mesh() const {
+    const std::vector<MeshAxis>& axes = plan_.mesh.axes();
+    for (std::size_t a = 0; a < axes.size(); ++a) {
+      check(is_duration(axes[a].alpha_seconds), "mesh.axes[{}].alpha_seconds: found {}, expected 0 to {}",
+            a, axes[a].alpha_seconds, kMostSeconds);
+      check(is_duration(axes[a].beta_seconds_per_byte),
+            "mesh.axes[{}].beta_seconds_per_byte: found {}, expected 0 to {}", a,
+            axes[a].beta_seconds_per_byte, kMostSeconds);
+    }
+    const std::vector<int>& devices = plan_.mesh.devices();
+    for (std::size_t d = 0; d < devices.size(); ++d)
+      check(devices[d] >= 0, "mesh.devices[{}]: found {}; devices are numbered from 0", d, devices[d]);
+  }
+
+  void check_cost() const {
+    const PlanCost& cost = plan_.cost;
+    const std::pair<const char*, double> seconds[] = {{"objective_seconds", cost.objective_seconds},
+                                                      {"compute_seconds", cost.compute_seconds},
+                                                      {"communication_seconds", cost.communication_seconds},
+                                                      {"lower_bound_seconds", cost.lower_bound_seconds}};
+    for (const auto& [field, value] : seconds)
+      check(std::isfinite(value) && value >= 0, "cost.{}: found {}, expected seconds, 0 or more", field,
+            value);
+    const PlannerStatistics& s = plan_.statistics;
+    const std::pair<const char*, int> counts[] = {{"nodes", s.nodes},
+                                                  {"strategies", s.strategies},
+                                                  {"variables", s.variables},
+                                                  {"constraints", s.constraints}};
+    for (const auto& [field, value] : counts)
+      check(value >= 0, "statistics.{}: found {}, expected 0 or more", field, value);
   }
 
   std::string node_text(int n) const {
@@ -78,36 +165,46 @@ class Verifier {
     const auto [place, added] = strategies_.try_emplace(classes_.of_node[n]);
     if (added) place->second = all_strategies(node.rule, plan_.mesh);
     const Strategy& strategy = plan_.strategies[n];
-    require(std::find(place->second.begin(), place->second.end(), strategy) != place->second.end(),
-            "plan: {} has the strategy \"{}\", which this operator does not have on a {} mesh",
-            node_text(n), to_string(strategy), shape_text(plan_.mesh));
+    check(std::find(place->second.begin(), place->second.end(), strategy) != place->second.end(),
+          "{} has the strategy \"{}\", which this operator does not have on a {} mesh", node_text(n),
+          to_string(strategy), shape_text(plan_.mesh));
     for (int i = 0; i < static_cast<int>(graph_.nodes[n].results.size()); ++i) {
       const ShardingSpec left = result_spec(node.rule, strategy, plan_.mesh, i),
                          &planned = plan_.specs[graph_.nodes[n].results[i]];
-      require(left == planned, "plan: {} with the strategy \"{}\" leaves result {} as {}, not as {}",
-              node_text(n), to_string(strategy), i, to_string(left), to_string(planned));
+      check(left == planned, "{} with the strategy \"{}\" leaves result {} as {}, not as {}", node_text(n),
+            to_string(strategy), i, to_string(left), to_string(planned));
     }
+  }
+
+  void check_uses(std::size_t r) const {
+    const PlannedReshard& reshard = plan_.reshards[r];
+    const int num_values = static_cast<int>(plan_.specs.size()),
+              num_uses =
+                  static_cast<int>(graph_.nodes.size() + graph_.updates.size() + graph_.metrics.size());
+    check(reshard.value >= 0 && reshard.value < num_values,
+          "reshards[{}].value: found {}; the graph has values 0 to {}", r, reshard.value, num_values - 1);
+    check(!reshard.uses.empty(), "reshards[{}].uses: none; a resharding without uses is left out", r);
+    for (std::size_t u = 0; u < reshard.uses.size(); ++u)
+      check(reshard.uses[u] >= 0 && reshard.uses[u] < num_uses &&
+                (u == 0 || reshard.uses[u] > reshard.uses[u - 1]),
+            "reshards[{}].uses[{}]: found {}; uses ascend from 0 to {}", r, u, reshard.uses[u],
+            num_uses - 1);
+    check(r == 0 || plan_.reshards[r - 1].uses.front() <= reshard.uses.front(),
+          "reshards[{}] comes after a later one", r);
   }
 
   void check_path(std::size_t r) {
     const PlannedReshard& reshard = plan_.reshards[r];
-    require(
-        reshard.value >= 0 && reshard.value < static_cast<int>(plan_.specs.size()) && !reshard.uses.empty(),
-        "plan: resharding {} has value {} and {} uses", r, reshard.value, reshard.uses.size());
-    const int num_uses =
-        static_cast<int>(graph_.nodes.size() + graph_.updates.size() + graph_.metrics.size());
-    for (std::size_t u = 0; u < reshard.uses.size(); ++u) {
-      require(reshard.uses[u] >= 0 && reshard.uses[u] < num_uses &&
-                  (u == 0 || reshard.uses[u] > reshard.uses[u - 1]),
-              "plan: resharding {} has uses that do not ascend from 0 to {}", r, num_uses - 1);
-    }
-    require(r == 0 || plan_.reshards[r - 1].uses.front() <= reshard.uses.front(),
-            "plan: resharding {} comes after a later one", r);
-    ShardingSpec spec = plan_.specs[reshard.value];
-    for (const ReshardStep& step : reshard.path.steps) {
-      require(after(spec, step, graph_.type(reshard.value).rank(), plan_.mesh.num_axes()) == step.to,
-              "plan: resharding {} of value {}: no {} leads from {} to {}", r, reshard.value,
-              name_of(step.kind), to_string(spec), to_string(step.to));
+    const int rank = graph_.type(reshard.value).rank();
+    ShardingSpec spec =
+        plan_.specs[source_of_use(graph_, accumulators_, reshard.value, reshard.uses.front())];
+    for (std::size_t s = 0; s < reshard.path.steps.size(); ++s) {
+      const ReshardStep& step = reshard.path.steps[s];
+      const std::string mistake = step_mistake(step, rank, plan_.mesh);
+      check(mistake.empty(), "reshards[{}].steps[{}].{}", r, s, mistake);
+      check(after(spec, step) == step.to, "reshards[{}].steps[{}] of {}: no {} leads from {} to {}", r, s,
+            node_text(graph_.values[reshard.value].producer), name_of(step.kind), to_string(spec),
+            to_string(step.to));
       spec = step.to;
     }
     targets_.push_back(spec);
@@ -116,36 +213,36 @@ class Verifier {
   }
 
   void check_use(int v, const Use& use) {
-    const ShardingSpec spec = wanted_spec(graph_, classes_, plan_.strategies, plan_.mesh, use);
-    if (spec == plan_.specs[v]) return;
+    const ShardingSpec spec = wanted_spec(graph_, classes_, plan_.strategies, plan_.mesh, use),
+                       &found = plan_.specs[use.source];
+    if (spec == found) return;
     const auto [begin, end] = by_value_.equal_range(v);
     for (auto r = begin; r != end; ++r) {
       const std::vector<int>& uses = plan_.reshards[r->second].uses;
       if (targets_[r->second] != spec || !std::binary_search(uses.begin(), uses.end(), use.id)) continue;
-      require(phase_of(uses.front()) == use.phase,
-              "plan: resharding {} is read by {} and by {}, but the one runs once per micro-batch and the "
-              "other once per step",
-              r->second, use_text(graph_, uses.front()), use_text(graph_, use.id));
+      check(
+          phase_of_use(graph_, uses.front()) == use.phase,
+          "reshards[{}] is read by {} and by {}, but the one runs once per micro-batch and the other once "
+          "per step",
+          r->second, use_text(graph_, uses.front()), use_text(graph_, use.id));
       ++reads_[r->second];
       return;
     }
-    fail("plan: {} wants value {} as {} but it is left as {} and no resharding provides it",
-         use_text(graph_, use.id), v, to_string(spec), to_string(plan_.specs[v]));
-  }
-
-  int phase_of(int use) const {
-    return graph_.num_micro_batches > 1 && region_of_use(graph_, use) == Region::apply ? 1 : 0;
+    check(false, "{} wants value {} as {} but it is left as {} and no resharding provides it",
+          use_text(graph_, use.id), v, to_string(spec), to_string(found));
   }
 
   void check_read(std::size_t r) const {
-    require(reads_[r] >= static_cast<int>(plan_.reshards[r].uses.size()),
-            "plan: resharding {} of value {} to {} names uses that do not want it", r,
-            plan_.reshards[r].value, to_string(targets_[r]));
+    check(reads_[r] >= static_cast<int>(plan_.reshards[r].uses.size()),
+          "reshards[{}] of value {} to {} names uses that do not want it", r, plan_.reshards[r].value,
+          to_string(targets_[r]));
   }
 
   const ShardingPlan& plan_;
   const Graph& graph_;
+  const std::string& name_;
   const NodeClasses classes_;
+  const std::vector<int> accumulators_;
   std::map<int, std::vector<Strategy>> strategies_;  ///< by class
   std::vector<ShardingSpec> targets_;                ///< of the reshardings
   std::vector<int> reads_;                           ///< how many uses each serves
@@ -154,6 +251,8 @@ class Verifier {
 
 }  // namespace
 
-void verify(const ShardingPlan& plan, const Graph& graph) { Verifier(plan, graph).run(); }
+void verify(const ShardingPlan& plan, const Graph& graph, const std::string& name) {
+  Verifier(plan, graph, name).run();
+}
 
 }  // namespace alpa

@@ -104,8 +104,13 @@ class Place {
   template <class Parse>
   auto parsed(Parse parse) const {
     const std::string given = text();
+    return checked([&] { return parse(given); });
+  }
+  /// What `make` makes; its error gets the place.
+  template <class Make>
+  auto checked(Make make) const {
     try {
-      return parse(given);
+      return make();
     } catch (const Error& error) {
       fail("plan {}: {}: {}", origin_, path_, excerpt(error.what(), 300));
     }
@@ -126,7 +131,8 @@ DeviceMesh read_mesh(const Place& place) {
     axes.push_back({axis.at("name").text(), axis.at("size").integer(), axis.at("alpha_seconds").number(),
                     axis.at("beta_seconds_per_byte").number()});
   }
-  return DeviceMesh(std::move(axes), place.at("devices").integers());
+  const Place devices = place.at("devices");
+  return place.checked([&] { return DeviceMesh(std::move(axes), devices.integers()); });
 }
 
 ReshardKind read_kind(const Place& place) {
@@ -215,7 +221,7 @@ ShardingPlan plan_from_json(const std::string& text, const Graph& graph, const s
     plan.strategies.push_back(node.at("strategy").parsed(parse_strategy));
   for (const Place& spec : file.at("specs").items()) plan.specs.push_back(spec.parsed(parse_spec));
   for (const Place& reshard : file.at("reshards").items()) plan.reshards.push_back(read_reshard(reshard));
-  verify(plan, graph);
+  verify(plan, graph, "plan " + origin);
   return plan;
 }
 

@@ -6,12 +6,31 @@
 namespace alpa {
 namespace {
 
-Use use_of(const Graph& graph, int id, int operand) {
+Use use_of(const Graph& graph, const std::vector<int>& accumulators, int value, int id, int operand) {
   const bool apply = region_of_use(graph, id) == Region::apply;
-  return {id, operand, apply && graph.num_micro_batches > 1 ? 1 : 0, apply ? 1 : graph.num_micro_batches};
+  return {id, operand, phase_of_use(graph, id), apply ? 1 : graph.num_micro_batches,
+          source_of_use(graph, accumulators, value, id)};
 }
 
 }  // namespace
+
+std::vector<int> accumulators_of_values(const Graph& graph) {
+  std::vector<int> accumulators(graph.values.size(), -1);
+  if (graph.num_micro_batches == 1) return accumulators;
+  for (const Update& update : graph.updates) {
+    const Input* input = find_input(graph, update.input);
+    if (input && input->kind == InputKind::accumulator) accumulators[update.value] = update.input;
+  }
+  return accumulators;
+}
+
+int phase_of_use(const Graph& graph, int use) {
+  return graph.num_micro_batches > 1 && region_of_use(graph, use) == Region::apply ? 1 : 0;
+}
+
+int source_of_use(const Graph& graph, const std::vector<int>& accumulators, int value, int use) {
+  return accumulators[value] >= 0 && phase_of_use(graph, use) == 1 ? accumulators[value] : value;
+}
 
 Region region_of_use(const Graph& graph, int use) {
   const int num_nodes = static_cast<int>(graph.nodes.size());
@@ -24,15 +43,19 @@ Region region_of_use(const Graph& graph, int use) {
 
 std::vector<std::vector<Use>> uses_of_values(const Graph& graph) {
   std::vector<std::vector<Use>> uses(graph.values.size());
+  const std::vector<int> accumulators = accumulators_of_values(graph);
+  const auto add = [&](int value, int id, int operand) {
+    uses[value].push_back(use_of(graph, accumulators, value, id, operand));
+  };
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const std::vector<int>& operands = graph.nodes[n].operands;
     for (int j = 0; j < static_cast<int>(operands.size()); ++j)
-      uses[operands[j]].push_back(use_of(graph, n, j));
+      add(operands[j], n, j);
   }
   for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u)
-    uses[graph.updates[u].value].push_back(use_of(graph, use_of_update(graph, u), -1));
+    add(graph.updates[u].value, use_of_update(graph, u), -1);
   for (int m = 0; m < static_cast<int>(graph.metrics.size()); ++m)
-    uses[graph.metrics[m].value].push_back(use_of(graph, use_of_metric(graph, m), -1));
+    add(graph.metrics[m].value, use_of_metric(graph, m), -1);
   return uses;
 }
 

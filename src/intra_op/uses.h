@@ -13,7 +13,14 @@ struct Use {
   int operand = -1;  ///< of a node; -1 for updates and metrics
   int phase = 0;     ///< 0 accumulate, 1 apply
   int runs = 1;      ///< per step
+  int source = -1;   ///< the value in whose spec this use finds its value: itself, or its accumulator
 };
+
+/// Phase of a use: 1 if it happens once per step although there are several micro-batches, else 0.
+int phase_of_use(const Graph& graph, int use);
+
+/// The value in whose spec `use` finds `value`; `accumulators` as accumulators_of_values gives them.
+int source_of_use(const Graph& graph, const std::vector<int>& accumulators, int value, int use);
 
 /// Per value, its uses by ascending id and operand.
 std::vector<std::vector<Use>> uses_of_values(const Graph& graph);

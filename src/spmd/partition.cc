@@ -36,13 +36,12 @@ class Partitioner {
         value_of_(graph.values.size(), -1),
         reshards_of_(graph.values.size()),
         outputs_of_(graph.values.size()),
-        accumulator_of_(graph.values.size(), -1) {
+        accumulator_of_(accumulators_of_values(graph)) {
     for (int r = 0; r < static_cast<int>(plan.reshards.size()); ++r)
       reshards_of_[plan.reshards[r].value].push_back(r);
     for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u) {
       const Update& update = graph.updates[u];
       const bool accumulates = find_input(graph, update.input)->kind == InputKind::accumulator;
-      if (accumulates) accumulator_of_[update.value] = update.input;
       outputs_of_[update.value].push_back({use_of_update(graph, u), plan.specs[update.input], accumulates});
     }
     for (int m = 0; m < static_cast<int>(graph.metrics.size()); ++m)
@@ -103,35 +102,25 @@ class Partitioner {
 
   /// Value `value` as `use` wants it, resharded if the plan says so.
   int in_spec(int value, const ShardingSpec& wanted, int use, Region region, int layer) {
-    const int accumulator = once_per_step(region) ? accumulator_of_[value] : -1;
-    if (accumulator >= 0 && plan_.specs[accumulator] != plan_.specs[value])
-      return from_accumulator(value, plan_.specs[accumulator], wanted, layer);
-    if (plan_.specs[value] == wanted) return value_of_[value];
-    const int reshard = planned_reshard(value, wanted, use);
+    // Region apply reads an updated accumulator as the accumulator holds it: the value itself belongs to
+    // the last micro-batch.
+    const bool accumulated = once_per_step(region) && accumulator_of_[value] >= 0;
+    const int source = accumulated ? taken_.at(value) : value_of_[value];
+    if (program_.specs[source] == wanted) return source;
+    const int reshard = planned_reshard(value, program_.specs[source], wanted, use);
     int& done = resharded_.try_emplace({reshard, once_per_step(region)}, -1).first->second;
-    if (done < 0) done = add_path(value_of_[value], plan_.reshards[reshard].path, region, layer);
+    if (done < 0) done = add_path(source, plan_.reshards[reshard].path, region, layer);
     return done;
   }
 
-  /// Region apply reads an updated accumulator as the accumulator holds it: the value itself belongs to the
-  /// last micro-batch.
-  int from_accumulator(int value, const ShardingSpec& held, const ShardingSpec& wanted, int layer) {
-    const int source = taken_.at(value);
-    if (held == wanted) return source;
-    const auto path = find_reshard(graph_.type(value), held, wanted, plan_.mesh, {});
-    invariant(path.has_value(), "partition: accumulator of \"{}\" cannot go from {} to {}",
-              graph_.producer(value).name, to_string(held), to_string(wanted));
-    return add_path(source, *path, Region::apply, layer);
-  }
-
-  int planned_reshard(int value, const ShardingSpec& wanted, int use) const {
+  int planned_reshard(int value, const ShardingSpec& from, const ShardingSpec& wanted, int use) const {
     for (int r : reshards_of_[value]) {
       const PlannedReshard& reshard = plan_.reshards[r];
       if (std::find(reshard.uses.begin(), reshard.uses.end(), use) == reshard.uses.end()) continue;
       if (reshard.path.steps.back().to == wanted) return r;
     }
     bug("partition: the plan has no reshard of \"{}\" from {} to {} for use {}",
-        graph_.producer(value).name, to_string(plan_.specs[value]), to_string(wanted), use);
+        graph_.producer(value).name, to_string(from), to_string(wanted), use);
   }
 
   int add_path(int value, const ReshardPath& path, Region region, int layer) {

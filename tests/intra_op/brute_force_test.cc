@@ -25,8 +25,8 @@ struct Wanting {
   std::vector<int> specs;  // per strategy of `node`
 };
 struct Flow {
-  int producer, last;      // `last`: once nodes 0..last are decided, its price is known
-  std::vector<int> specs;  // per strategy of the producer
+  int producers[2], last;     // by group of uses; `last`: once nodes 0..last are decided, its price is known
+  std::vector<int> specs[2];  // per strategy of the producer
   std::vector<Wanting> wanting;
   std::vector<std::vector<double>> seconds;
 };
@@ -83,9 +83,20 @@ class Enumeration {
       specs.push_back(spec);
       return static_cast<int>(specs.size()) - 1;
     };
-    Flow flow{info.producer, info.producer, {}, {}, {}};
-    for (const Strategy& s : strategies_[info.producer])
-      flow.specs.push_back(number(result_spec(rules_[info.producer], s, mesh_, info.index)));
+    Flow flow{{info.producer, info.producer}, info.producer, {}, {}, {}};
+    // Region apply reads the sum of all micro-batches where the accumulator has it.
+    for (const Update& update : graph_.updates) {
+      if (update.value == v && find_input(graph_, update.input)->kind == InputKind::accumulator)
+        flow.producers[group(true)] = graph_.values[update.input].producer;
+    }
+    if (group(true) == 0) flow.producers[0] = info.producer;
+    for (int g : {0, 1}) {
+      const int producer = flow.producers[g];
+      for (const Strategy& s : strategies_[producer])
+        flow.specs[g].push_back(
+            number(result_spec(rules_[producer], s, mesh_, producer == info.producer ? info.index : 0)));
+      flow.last = std::max(flow.last, producer);
+    }
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       const Node& node = graph_.nodes[n];
       for (int j = 0; j < static_cast<int>(node.operands.size()); ++j) {
@@ -119,11 +130,11 @@ class Enumeration {
   int group(bool apply) const { return apply && graph_.num_micro_batches > 1 ? 1 : 0; }
 
   double price(const Flow& flow) const {
-    const int from = flow.specs[choice_[flow.producer]];
     std::vector<std::pair<int, int>> paid;
     double seconds = 0;
     for (const Wanting& w : flow.wanting) {
       const std::pair<int, int> target(w.group, w.specs[choice_[w.node]]);
+      const int from = flow.specs[w.group][choice_[flow.producers[w.group]]];
       if (target.second == from || std::find(paid.begin(), paid.end(), target) != paid.end()) continue;
       paid.push_back(target);
       seconds += flow.seconds[from][target.second] * (w.group == 1 ? 1 : graph_.num_micro_batches);

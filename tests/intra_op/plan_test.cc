@@ -129,15 +129,17 @@ TEST_CASE("Malformed plan files are refused with place and remedy") {
         "(factor 0 split over mesh axis 1) and \"l0@0\" (linear set 0 partial over mesh axis 0)");
   CHECK(
       with("\"strategy\": \"f0@0\"", "\"strategy\": \"f7@0\"") ==
-      "plan: node 0 input \"x\" has the strategy \"f7@0\", which this operator does not have on a 2 mesh");
+      "plan p.json: node 0 input \"x\" has the strategy \"f7@0\", which this operator does not have on a 2 mesh");
   CHECK(with("\"strategy\": \"f0@0\"", "\"strategy\": \"-\"") ==
-        "plan: node 0 input \"x\" with the strategy \"-\" leaves result 0 as R, not as S0@0");
+        "plan p.json: node 0 input \"x\" with the strategy \"-\" leaves result 0 as R, not as S0@0");
   CHECK(with("\"kind\": \"all_reduce\"", "\"kind\": \"all_sum\"") ==
         "plan p.json: reshards[0].steps[0].kind: found \"all_sum\", expected all_reduce, reduce_scatter, "
         "all_gather, all_to_all, slice "
         "or to_partial");
   CHECK(with("\"kind\": \"all_reduce\"", "\"kind\": \"all_gather\"")
-            .find("no all_gather leads from P+@0 to R") != std::string::npos);
+            .find("steps[0].from_dim: found -1; all_gather of a tensor of rank") != std::string::npos);
+  CHECK(with("\"to\": \"R\"", "\"to\": \"S0@0\"").find(": no all_reduce leads from P+@0 to S0@0") !=
+        std::string::npos);
 }
 
 TEST_CASE("A plan that leaves a reader without its spec is refused") {

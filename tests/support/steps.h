@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "alpa/autograd/gradient.h"
@@ -78,10 +79,12 @@ inline TensorType micro_batch(TensorType type, int n) {
   return type;
 }
 
-/// One use of a value: which spec it wants.
+/// One use of a value: which spec it finds, and which it wants.
 struct Wanted {
   int value, use;
   ShardingSpec spec;
+  ShardingSpec found = {};
+  bool once_per_step = false;
 };
 
 inline std::vector<Wanted> wanted_specs(const Graph& graph, const DeviceMesh& mesh,
@@ -96,6 +99,12 @@ inline std::vector<Wanted> wanted_specs(const Graph& graph, const DeviceMesh& me
     wanted.push_back({graph.updates[u].value, use_of_update(graph, u), plan.specs[graph.updates[u].input]});
   for (int m = 0; m < static_cast<int>(graph.metrics.size()); ++m)
     wanted.push_back({graph.metrics[m].value, use_of_metric(graph, m), ShardingSpec::replicated()});
+  const std::vector<int> accumulators = accumulators_of_values(graph);
+  for (Wanted& want : wanted) {
+    want.once_per_step = graph.num_micro_batches > 1 && region_of_use(graph, want.use) == Region::apply;
+    const bool held = want.once_per_step && accumulators[want.value] >= 0;
+    want.found = plan.specs[held ? accumulators[want.value] : want.value];
+  }
   return wanted;
 }
 
@@ -152,17 +161,17 @@ inline std::optional<ShardingPlan> plan_of(const Graph& graph, const DeviceMesh&
     for (int i = 0; i < static_cast<int>(graph.nodes[n].results.size()); ++i)
       plan.specs[graph.nodes[n].results[i]] =
           result_spec(rule_of(graph, graph.nodes[n]), strategies[n], mesh, i);
-  std::map<std::pair<int, std::string>, int> known;
+  std::map<std::tuple<int, bool, std::string>, int> known;
   for (const Wanted& want : wanted_specs(graph, mesh, plan)) {
-    if (want.spec == plan.specs[want.value]) continue;
-    const auto [entry, fresh] =
-        known.try_emplace({want.value, to_string(want.spec)}, static_cast<int>(plan.reshards.size()));
+    if (want.spec == want.found) continue;
+    const auto [entry, fresh] = known.try_emplace({want.value, want.once_per_step, to_string(want.spec)},
+                                                  static_cast<int>(plan.reshards.size()));
     if (!fresh && !separate()) {
       std::vector<int>& uses = plan.reshards[entry->second].uses;
       if (uses.back() != want.use) uses.push_back(want.use);
       continue;
     }
-    const auto path = find_reshard(graph.type(want.value), plan.specs[want.value], want.spec, mesh, {});
+    const auto path = find_reshard(graph.type(want.value), want.found, want.spec, mesh, {});
     if (!path) return std::nullopt;
     entry->second = static_cast<int>(plan.reshards.size());
     plan.reshards.push_back({want.value, *path, {want.use}});

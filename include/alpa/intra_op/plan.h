@@ -28,8 +28,14 @@ inline int use_of_metric(const Graph& graph, int metric) {
 /// never share a resharding with others.
 Region region_of_use(const Graph& graph, int use);
 
-/// One resharding of a value, done once and read by all `uses`; emitted just before the first of them (or
-/// as early as its operand is ready, for reductions), in the region of the first use.
+/// Per value, the accumulator that it updates, or -1. With several micro-batches region apply reads such a
+/// value as its accumulator holds it, thus in the accumulator's spec. With one micro-batch, and for other
+/// values, -1.
+std::vector<int> accumulators_of_values(const Graph& graph);
+
+/// One resharding of a value, done once and read by all `uses`, from the spec in which these find the
+/// value; emitted just before the first of them (or as early as its operand is ready, for reductions), in
+/// the region of the first use.
 struct PlannedReshard {
   int value = -1;
   ReshardPath path;
@@ -62,9 +68,9 @@ struct ShardingPlan {
   PlannerStatistics statistics;
 };
 
-/// Throws Error if the plan does not belong to this graph (another structural hash) or contradicts its
-/// rules; says which node and how.
-void verify(const ShardingPlan& plan, const Graph& graph);
+/// Throws Error if the plan does not belong to this graph (other numbers of nodes and values), contradicts
+/// its rules, or has a field out of range; says which node or field and how. Messages begin with `name`.
+void verify(const ShardingPlan& plan, const Graph& graph, const std::string& name = "plan");
 
 /// Independent evaluator: prices node strategies and reshards of the plan under a cost model, weighting
 /// regions by runs per step.
@@ -73,7 +79,8 @@ PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const CostModel&
 
 /// JSON, schema "alpa.plan/1", stable under re-planning of the same input (no times in it).
 std::string to_json(const ShardingPlan& plan, const Graph& graph);
-/// Throws Error on malformed text or if it was made for another graph (both structural hashes are named).
+/// Throws Error on malformed text, if it was made for another graph (both structural hashes are named), or
+/// for a plan that `verify` refuses; messages name `origin` and the place in the file.
 ShardingPlan plan_from_json(const std::string& text, const Graph& graph, const std::string& origin);
 
 /// Where a tensor of this rank lies, in words: "columns split over y (4 devices), copies along x (2
