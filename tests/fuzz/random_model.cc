@@ -1,7 +1,7 @@
 // Random graphs and plans: what differs from one device is told with everything needed to look at it.
 #include "fuzz/random_model.h"
 
-#include <set>
+#include "alpa/intra_op/auto_shard.h"
 
 namespace alpa::fuzz {
 namespace {
@@ -178,8 +178,11 @@ Sample token_sample(Random& random, const test::StepOptions& options) {
                       einsum("btv,vc->btc", one_hot(x, vocabulary, options.dtype), embedding));
     Value h = composer.run(1 + below(random, 3));
     if (composer.rounds_to_f32()) sample.tolerance = 1e-4;
-    h = reshape(h, {x.shape()[0], x.shape()[1], -1});
-    if (h.shape()[2] != width) h = matmul(h, composer.weight({h.shape()[2], width}));
+    if (h.shape() != Shape{x.shape()[0], x.shape()[1], width}) {
+      h = reshape(h, {x.shape()[0], -1});
+      h = matmul(h, composer.weight({h.shape()[1], x.shape()[1] * width}));
+      h = reshape(h, {x.shape()[0], x.shape()[1], width});
+    }
     return mean(softmax_cross_entropy(einsum("btc,vc->btv", h, embedding), y));
   };
   const TensorType whole = whole_batch(tokens, options.num_micro_batches);
@@ -315,6 +318,30 @@ ShardingPlan random_plan(const Graph& graph, const DeviceMesh& mesh, Random& ran
   return *plan;
 }
 
+ShardingPlan planned_at_random(const Graph& graph, const DeviceMesh& mesh, Random& random) {
+  const auto pick = [&](const std::vector<double>& values) { return one_of(random, values); };
+  std::vector<MeshAxis> axes = mesh.axes();
+  for (MeshAxis& axis : axes) {
+    axis.alpha_seconds = pick({0, 1e-6, 1e-4});
+    axis.beta_seconds_per_byte = pick({0, 1e-12, 1e-10, 1e-8});
+  }
+  CostModel model;
+  model.device.flops_per_second[f32] = model.device.flops_per_second[f64] = pick({0, 1e7, 1e9, 1e12});
+  model.device.memory_bytes_per_second = pick({0, 1e6, 1e9, 1e12});
+  model.device.launch_seconds = model.reshard.launch_seconds = pick({0, 1e-6});
+  model.reshard.memory_bytes_per_second = model.device.memory_bytes_per_second;
+  AutoShardOptions options = one_of<AutoShardOptions>(
+      random, {{}, {}, {}, data_parallel_options(), zero2_options(), zero3_options()});
+  options.allow_all_gather = chance(random, 0.8);
+  options.allow_all_to_all = chance(random, 0.8);
+  options.time_limit_seconds = 5;
+  try {
+    return auto_shard(graph, DeviceMesh(axes), model, options);
+  } catch (const Error&) {  // too few rows for data parallelism, or a collective needed but forbidden
+    return random_plan(graph, mesh, random);
+  }
+}
+
 std::string difference_of(std::uint64_t seed) {
   Random random(seed);
   const Sample sample = random_sample(random);
@@ -323,7 +350,8 @@ std::string difference_of(std::uint64_t seed) {
   const test::Outcome expected = test::run_steps(serial, 2);
   if (!is_finite(expected)) return "";
   const DeviceMesh mesh = random_mesh(random);
-  const ShardingPlan plan = random_plan(graph, mesh, random);
+  const ShardingPlan plan =
+      chance(random, 0.15) ? planned_at_random(graph, mesh, random) : random_plan(graph, mesh, random);
   verify(plan, graph);
   check_file(plan, graph);
   const SpmdProgram program = lowered(graph, plan, random);
