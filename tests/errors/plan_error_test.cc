@@ -93,6 +93,15 @@ TEST_CASE("a plan of another step, for other devices, or none at all") {
         "before");
 }
 
+TEST_CASE("a plan that names a device the cluster does not have") {
+  std::string text =
+      to_json(plan_only(small_step(), ShardParallel{}, Cluster::local(2)).plan, small_step().trace(1));
+  text.replace(text.find('0', text.find("\"devices\"")), 1, "2147483647");
+  CHECK(
+      loading_error(text) ==
+      "plan file plan_error_test.json: mesh.devices[0]: found 2147483647; the cluster has devices 0 to 1");
+}
+
 TEST_CASE("a malformed cluster file") {
   CHECK(error_of([] { Cluster::from_file("nowhere.json"); }) ==
         "cluster file nowhere.json: cannot be read: No such file or directory");
