@@ -2,6 +2,7 @@
 #include "fuzz/random_model.h"
 
 #include "alpa/intra_op/auto_shard.h"
+#include "alpa/train/training_step.h"
 
 namespace alpa::fuzz {
 namespace {
@@ -166,6 +167,24 @@ TensorType whole_batch(TensorType type, int micro_batches) {
   return type;
 }
 
+Optimizer random_optimizer(Random& random, bool adam) {
+  if (adam) return chance(random, 0.5) ? Optimizer(optim::Adam{}) : Optimizer(optim::AdamW{});
+  return optim::Sgd{.learning_rate = 0.05, .momentum = chance(random, 0.5) ? 0.9 : 0};
+}
+
+/// The step as the library's users write it, or with updates written by hand.
+Graph step_of(Random& random, const TensorType& x, const TensorType& y, const test::Model& model,
+              const test::StepOptions& options) {
+  const TensorType all_x = whole_batch(x, options.num_micro_batches),
+                   all_y = whole_batch(y, options.num_micro_batches);
+  if (chance(random, 0.5)) return test::training_graph(all_x, all_y, model, options);
+  const auto loss = [&](const Batch& b) { return model(*b["x"].builder, b["x"], b["y"]); };
+  const alpa::StepOptions clipping{.clip_global_norm = chance(random, 0.5) ? 0.5 : 0};
+  return training_step({{"x", all_x}, {"y", all_y}}, loss,
+                       random_optimizer(random, options.optimizer == test::Optimizer::adam), clipping)
+      .trace(options.num_micro_batches);
+}
+
 /// Classifies tokens with one embedding for both ends.
 Sample token_sample(Random& random, const test::StepOptions& options) {
   const TensorType tokens{i32, {1 + below(random, 5), 1 + below(random, 5)}};
@@ -185,8 +204,7 @@ Sample token_sample(Random& random, const test::StepOptions& options) {
     }
     return mean(softmax_cross_entropy(einsum("btc,vc->btv", h, embedding), y));
   };
-  const TensorType whole = whole_batch(tokens, options.num_micro_batches);
-  sample.graph = test::training_graph(whole, whole, model, options);
+  sample.graph = step_of(random, tokens, tokens, model, options);
   return sample;
 }
 
@@ -200,8 +218,7 @@ Sample regression_sample(Random& random, const test::StepOptions& options) {
     if (composer.rounds_to_f32()) sample.tolerance = 1e-4;
     return mean(square(matmul(h, composer.weight({h.shape()[1], y.shape()[1]})) - y));
   };
-  sample.graph = test::training_graph(whole_batch(x_type, options.num_micro_batches),
-                                      whole_batch(y_type, options.num_micro_batches), model, options);
+  sample.graph = step_of(random, x_type, y_type, model, options);
   return sample;
 }
 

