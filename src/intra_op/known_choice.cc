@@ -18,7 +18,11 @@ class KnownChoice {
  public:
   KnownChoice(const ShardingPlan& plan, const Graph& graph, const SearchSpace& space,
               const Instance& instance)
-      : plan_(plan), graph_(graph), space_(space), instance_(instance) {}
+      : plan_(plan),
+        graph_(graph),
+        space_(space),
+        instance_(instance),
+        accumulators_(accumulators_of_values(graph)) {}
 
   std::optional<std::vector<int>> run() && {
     choice_.assign(instance_.problem.nodes.size(), 0);
@@ -105,7 +109,9 @@ class KnownChoice {
     };
     const bool with_memory = copy.states.size() > 2;
     if (!with_memory) return 1;
-    if (find_number(layouts_of(copy.value), plan_.specs[copy.value]) == copy.spec)
+    const bool held = copy.phase == 1 && accumulators_[copy.value] >= 0;
+    const int source = held ? accumulators_[copy.value] : copy.value;
+    if (find_number(layouts_of(copy.value), plan_.specs[source]) == copy.spec)
       return index([](const CopyState& state) { return state.own; });
     const auto found = makings_.find(key);
     if (found == makings_.end()) return -1;
@@ -123,6 +129,7 @@ class KnownChoice {
   const Graph& graph_;
   const SearchSpace& space_;
   const Instance& instance_;
+  const std::vector<int> accumulators_;
   std::vector<int> choice_;
   std::map<int, std::vector<std::pair<Strategy, int>>> known_;  ///< by choices of the search space
   std::map<std::array<int, 3>, std::vector<Making>> makings_;   ///< by value, phase and spec
