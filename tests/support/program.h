@@ -21,10 +21,9 @@ inline std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-inline ProgramOutput run_program(const std::string& path, const std::vector<std::string>& arguments) {
-  std::string command = quoted(path);
-  for (const std::string& argument : arguments) command += " " + quoted(argument);
-  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+/// The shell's `command`, which may send its stdout elsewhere.
+inline ProgramOutput run_shell(const std::string& command) {
+  std::FILE* pipe = popen(("(" + command + ") 2>&1").c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("popen failed");
   ProgramOutput output;
   char chunk[4096];
@@ -32,6 +31,12 @@ inline ProgramOutput run_program(const std::string& path, const std::vector<std:
   const int status = pclose(pipe);
   output.status = WIFEXITED(status) && WEXITSTATUS(status) < 128 ? WEXITSTATUS(status) : -1;
   return output;
+}
+
+inline ProgramOutput run_program(const std::string& path, const std::vector<std::string>& arguments) {
+  std::string command = quoted(path);
+  for (const std::string& argument : arguments) command += " " + quoted(argument);
+  return run_shell(command);
 }
 
 }  // namespace alpa::testing
