@@ -156,7 +156,7 @@ std::string report_json(const Report& report) {
                      {"processor", processor_json(report.processor)},
                      {"cuda", cuda_json(report.cuda)},
                      {"missing", missing}};
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace doctor

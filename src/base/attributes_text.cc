@@ -43,6 +43,9 @@ std::string print(const std::vector<T>& values) {
   return text + "]";
 }
 
+/// Of one node; far more than any operator has.
+constexpr std::size_t kMaxAttributes = 64;
+
 constexpr std::string_view kWordCharacters =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-.";
 
@@ -58,6 +61,7 @@ class Reader {
     do {
       const std::size_t start = skip_blanks();
       std::string name(word("a name"));
+      if (result.items().size() == kMaxAttributes) complain(start, "more than 64 attributes");
       if (result.contains(name)) complain(start, fmt::format("the second attribute '{}'", excerpt(name)));
       expect('=');
       result.set(std::move(name), value());

@@ -2,9 +2,18 @@
 #include "alpa/ir/input.h"
 
 #include "alpa/base/error.h"
+#include "alpa/base/text.h"
 
 namespace alpa {
 namespace {
+
+/// What the first content of a state is made from.
+void check_initializer(const Attributes& attributes) {
+  const std::string& init = attributes.string("init");
+  require(init == "constant" || init == "normal" || init == "uniform",
+          "input: init is \"{}\"; it is constant, normal or uniform", excerpt(init));
+  attributes.real("a"), attributes.real("b");
+}
 
 /// Every dimension is a factor of its own; an accumulator starts at zero, which is a partial sum of
 /// nothing.
@@ -17,7 +26,9 @@ Rule input_rule(const OpQuery& query) {
     rule.factors.push_back({extent, FactorKind::pass, false});
   }
   rule.results.push_back(std::move(dims));
-  if (query.attributes.string("kind") == name_of(InputKind::accumulator)) rule.linear = {0};
+  const std::string& kind = query.attributes.string("kind");
+  if (kind == name_of(InputKind::accumulator)) rule.linear = {0};
+  if (kind == name_of(InputKind::state)) check_initializer(query.attributes);
   return rule;
 }
 

@@ -9,7 +9,12 @@ namespace alpa {
 const OpDef ops::adam_update = {
     .name = "adam_update",
     .dims = "..., ..., ..., ..., , -> ..., ..., ...",
-    .result_dtypes = [](const OpQuery& query) { return state_dtypes(query, 3); },
+    .result_dtypes =
+        [](const OpQuery& query) {
+          const std::vector<DType> dtypes = state_dtypes(query, 3);
+          require_settings(query, {"beta1", "beta2", "epsilon", "weight_decay"}, "decoupled");
+          return dtypes;
+        },
     .flops_per_point = 14,
     .in_place = true,
     .cpu = &cpu::adam_update,

@@ -1,4 +1,5 @@
 // src/ops/iota.cc — y[i0, …] = i_axis
+#include "alpa/base/error.h"
 #include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "kernels/cpu/kernels.h"
@@ -6,10 +7,20 @@
 #include "source_rule.h"
 
 namespace alpa {
+namespace {
+
+Rule iota_rule(const OpQuery& query) {
+  const std::int64_t axis = query.attributes.integer("axis"),
+                     rank = static_cast<std::int64_t>(query.attributes.integers("shape").size());
+  require(axis >= 0 && axis < rank, "iota: axis {} of {} dimensions", axis, rank);
+  return ops::source_rule(query);
+}
+
+}  // namespace
 
 const OpDef ops::iota = {
     .name = "iota",
-    .rule = source_rule,
+    .rule = iota_rule,
     .result_dtypes = source_dtypes,
     .cpu = &cpu::iota,
 };

@@ -14,4 +14,9 @@ std::vector<DType> state_dtypes(const OpQuery& query, std::size_t n) {
   return dtypes;
 }
 
+void require_settings(const OpQuery& query, std::initializer_list<const char*> reals, const char* flag) {
+  for (const char* name : reals) query.attributes.real(name);
+  query.attributes.integer(flag);
+}
+
 }  // namespace alpa::ops

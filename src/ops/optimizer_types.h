@@ -1,10 +1,15 @@
 #pragma once
 /// Element types of optimizer updates: results are the new content of the first operands, the state.
+#include <initializer_list>
+
 #include "alpa/ir/op_def.h"
 
 namespace alpa::ops {
 
 /// Types of the first `n` operands. Throws Error unless all operands are floating.
 std::vector<DType> state_dtypes(const OpQuery& query, std::size_t n);
+
+/// Throws Bug unless the node has these attributes, which its kernels read.
+void require_settings(const OpQuery& query, std::initializer_list<const char*> reals, const char* flag);
 
 }  // namespace alpa::ops

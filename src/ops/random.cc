@@ -12,6 +12,14 @@ namespace {
 /// Ten rounds of two multiplications for four numbers, and the transformation to the distribution.
 constexpr double kFlopsPerNumber = 20;
 
+/// Every attribute of the kernel is there.
+Rule random_rule(const OpQuery& query) {
+  query.attributes.real("a"), query.attributes.real("b"), query.attributes.integer("stream");
+  const DType dtype = query.attributes.dtype("dtype");
+  require(is_floating(dtype), "{}: {} is no floating type; draw f32 and cast", query.op->name, name_of(dtype));
+  return ops::source_rule(query);
+}
+
 Value emit_random(const OpDef& op, Builder& builder, const TensorType& type, double a, double b) {
   require(is_floating(type.dtype), "{}: {} is no floating type; draw f32 and cast", op.name,
           to_string(type));
@@ -24,7 +32,7 @@ Value emit_random(const OpDef& op, Builder& builder, const TensorType& type, dou
 
 const OpDef ops::random_normal = {
     .name = "random_normal",
-    .rule = source_rule,
+    .rule = random_rule,
     .result_dtypes = source_dtypes,
     .flops_per_point = kFlopsPerNumber,
     .cpu = &cpu::random_normal,
@@ -32,7 +40,7 @@ const OpDef ops::random_normal = {
 
 const OpDef ops::random_uniform = {
     .name = "random_uniform",
-    .rule = source_rule,
+    .rule = random_rule,
     .result_dtypes = source_dtypes,
     .flops_per_point = kFlopsPerNumber,
     .cpu = &cpu::random_uniform,

@@ -8,7 +8,12 @@ namespace alpa {
 const OpDef ops::sgd_update = {
     .name = "sgd_update",
     .dims = "..., ..., ..., -> ..., ...",
-    .result_dtypes = [](const OpQuery& query) { return state_dtypes(query, 2); },
+    .result_dtypes =
+        [](const OpQuery& query) {
+          const std::vector<DType> dtypes = state_dtypes(query, 2);
+          require_settings(query, {"momentum", "weight_decay"}, "nesterov");
+          return dtypes;
+        },
     .flops_per_point = 6,
     .in_place = true,
     .cpu = &cpu::sgd_update,

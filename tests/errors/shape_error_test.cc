@@ -68,7 +68,7 @@ TEST_CASE("impossible graph text is refused with its line") {
   const auto parse_error = [](const std::string& line) {
     return error_of([&] { parse_graph("graph micro_batches=1\n" + line + "\n", all_ops()); });
   };
-  CHECK(parse_error("%0: f32[4294967296, 4294967296] = input() {kind=\"state\", dtype=f32, shape=[1]} forward \"x\"") ==
+  CHECK(parse_error("%0: f32[4294967296, 4294967296] = iota() {axis=0, dtype=f32, shape=[1]} forward \"x\"") ==
         "graph text, line 2: the tensor type is f32[4294967296, 4294967296]" + kLimit);
   CHECK(parse_error("%0: f32[1] = constant() {value=1.0, dtype=f32, shape=[4294967296, 4294967296]} forward \"x\"") ==
         "graph text, line 2: constant: the result is f32[4294967296, 4294967296]" + kLimit);

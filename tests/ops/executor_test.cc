@@ -17,7 +17,7 @@ Graph graph_of(const Case& row) {
   Values operands;
   for (const Operand& operand : row.operands)
     operands.push_back(g.input(InputKind::batch, std::to_string(operands.size()), operand.type));
-  for (const Value result : g.emit(*row.op, operands, row.attributes)) {
+  for (const Value& result : g.emit(*row.op, operands, row.attributes)) {
     const std::string name = "r" + std::to_string(result.id);
     g.update(g.input(InputKind::state, name, result.type(), Initializer::zeros()), result);
   }
