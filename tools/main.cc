@@ -4,9 +4,12 @@
 #include <cstdio>
 #include <string_view>
 
+#include "alpa/base/error.h"
 #include "alpa/base/program.h"
+#include "alpa/base/text.h"
 #include "alpa/version.h"
 #include "tools/commands.h"
+#include "tools/common/flag_table.h"
 
 namespace {
 
@@ -19,7 +22,8 @@ struct Command {
   int (*run)(int argc, char** argv);
 };
 
-int version_command(int, char**) {
+int version_command(int argc, char** argv) {
+  if (cli::parse(argc, argv, "Prints the version.", {})) return 0;
   fmt::print("alpa {}\n", alpa::version());
   return 0;
 }
@@ -45,7 +49,7 @@ int run(int argc, char** argv) {
   if (name == "--help" || name == "-h") return print_usage(stdout), 0;
   for (const Command& command : kCommands)
     if (command.name == name) return command.run(argc - 1, argv + 1);
-  if (!name.empty()) fmt::print(stderr, "alpa: there is no command '{}'\n\n", name);
+  alpa::require(argc < 2, "there is no command '{}'; `alpa --help` lists them", alpa::excerpt(name));
   print_usage(stderr);
   return 2;
 }
