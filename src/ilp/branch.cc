@@ -57,6 +57,9 @@ void take_minima(std::vector<Cost>& table, std::vector<Cost>& costs, int stride,
 /// What it takes to set up and presolve the integer program, per cell of the model.
 constexpr double kSetupCells = 2500;
 
+/// What an iteration of the simplex algorithm takes, per entry of the program.
+constexpr double kIterationCells = 10;
+
 /// Of the time, the part after which CBC ends between two nodes. At the end of all of it, relaxations end,
 /// too, and what CBC concludes from them is no longer believed.
 constexpr double kShareOfNodes = 0.9;
@@ -183,7 +186,7 @@ class Program {
     solver_.loadProblem(matrix, lower.data(), upper_.data(), objective_.data(), right_.data(),
                         right_.data());
     solver_.setInteger(integers_.data(), static_cast<int>(integers_.size()));
-    const RelaxationEnd end(deadline_, static_cast<double>(values_.size()), cut_off_);
+    const RelaxationEnd end(deadline_, kIterationCells * static_cast<double>(values_.size()), cut_off_);
     solver_.getModelPtr()->passInEventHandler(&end);
   }
 

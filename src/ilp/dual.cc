@@ -98,7 +98,7 @@ void Dual::sweep() {
 }
 
 double Dual::cells_of_sweep() const {
-  double cells = static_cast<double>(4 * state_.totals.size());
+  double cells = static_cast<double>(4 * state_.totals.size() + 100 * nodes_.size() + 50 * edges_.size());
   for (const DualEdge& edge : edges_) cells += 3 * static_cast<double>(edge.size_a * edge.size_b);
   return cells;
 }

@@ -11,9 +11,8 @@ namespace {
 
 constexpr int kFirstConflicts = 100;
 constexpr int kMostConflicts = 1 << 24;
-constexpr int kRepairMoves = 1000;
 /// How much dearer exceeded rows become from one dive to the next.
-constexpr double kRise = 2;
+constexpr double kRise = 4;
 
 /// Of the costs that a node's strategies differ by, and of its usages, the mean over the nodes.
 double mean_price(const Model& model) {
@@ -33,7 +32,7 @@ double mean_price(const Model& model) {
 class Search {
  public:
   Search(const Model& model, const Deadline& deadline)
-      : model_(model), deadline_(deadline), diver_(model), price_(mean_price(model) / 16) {}
+      : model_(model), deadline_(deadline), diver_(model), price_(mean_price(model) / 4) {}
 
   std::vector<int> run(int dives) {
     const bool rows = !model_.room.empty();
@@ -57,7 +56,7 @@ class Search {
     }
     const std::vector<Cost> over = excess(model_, *choice);
     if (std::all_of(over.begin(), over.end(), [](Cost c) { return c <= 0; }) ||
-        repair(model_, *choice, kRepairMoves, deadline_))
+        repair(model_, *choice, settings_.conflicts, deadline_))
       return choice;
     std::vector<int> filled(over.size());
     std::transform(over.begin(), over.end(), filled.begin(), [](Cost c) { return c > 0; });

@@ -13,6 +13,11 @@ __extension__ using Sum = __int128;
 constexpr Sum kForbidden = Sum{1} << 80;
 
 Sum bounded(Cost cost) { return cost >= kNever ? kForbidden : Sum{cost}; }
+/// What looking at a node takes apart from its costs.
+constexpr double kNodeCells = 50;
+/// Nodes or edges between two looks at the deadline.
+constexpr std::size_t kItemsAtOnce = 16;
+
 bool forbidden(Sum sum) { return sum > kForbidden / 2; }
 
 class Search {
@@ -38,7 +43,7 @@ class Search {
       int q = choice_[model_.edges[e].other(node)];
       for (int p = 0; p < n.size(); ++p) costs[p] += bounded(table.at(p, q));
     }
-    deadline_.spend(static_cast<double>(costs.size() * (n.edges.size() + 1)));
+    deadline_.spend(kNodeCells + static_cast<double>(costs.size() * (n.edges.size() + 1)));
   }
 
   void apply_usage(int node, int strategy, int sign) {
@@ -145,9 +150,9 @@ class Search {
 template <class Move>
 bool sweep(const std::vector<int>& items, const Deadline& deadline, const Move& move) {
   bool changed = false;
-  for (int item : items) {
-    if (deadline.passed()) break;
-    changed |= move(item);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (i % kItemsAtOnce == 0 && deadline.passed()) break;
+    changed |= move(items[i]);
   }
   return changed;
 }

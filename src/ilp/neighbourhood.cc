@@ -20,6 +20,7 @@ class Neighbourhoods {
         options_(options),
         deadline_(deadline),
         nodes_(live_nodes(model)),
+        position_(model.nodes.size(), kOutside),
         engine_(static_cast<std::uint64_t>(options.seed) * 1000 + static_cast<std::uint64_t>(round)) {
     options_.neighbourhoods = false;
     options_.dual_sweeps = std::min(options_.dual_sweeps, 60);
@@ -41,7 +42,9 @@ class Neighbourhoods {
   }
 
  private:
-  static constexpr double kLongest = 3;  // seconds for one part
+  static constexpr double kLongest = 3;        // seconds for one part
+  static constexpr double kCellsPerNode = 20;  // to look at the whole choice once
+  static constexpr int kOutside = -1;
 
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(engine_() % n); }
   std::size_t wanted() const { return std::min(static_cast<std::size_t>(size_), nodes_.size()); }
@@ -84,35 +87,35 @@ class Neighbourhoods {
     return members;
   }
 
-  /// The model of the part, everything else fixed to the present choice.
-  Model model_of(const std::vector<int>& part) const {
-    deadline_.spend(static_cast<double>(model_.nodes.size() + model_.room.size()));
+  /// The model of the part, in its order; everything else is fixed to the present choice.
+  Model model_of(const std::vector<int>& part) {
+    deadline_.spend(kCellsPerNode * static_cast<double>(model_.nodes.size() + model_.room.size()));
     Model result;
-    result.nodes.resize(model_.nodes.size());
-    for (ModelNode& node : result.nodes) node.alive = false;
     result.times = model_.times;
     for (Cost over : excess(model_, choice_)) result.room.push_back(-over);
-    for (int i : part) {
-      ModelNode& node = result.nodes[i];
-      node = model_.nodes[i];
+    for (std::size_t k = 0; k < part.size(); ++k) {
+      position_[part[k]] = static_cast<int>(k);
+      ModelNode& node = result.nodes.emplace_back(model_.nodes[part[k]]);
       node.edges.clear();
       for (const Piece& piece : node.pieces)
-        for (int r = piece.from; r < piece.to; ++r) result.room[r] += piece.amounts[choice_[i]];
+        for (int r = piece.from; r < piece.to; ++r) result.room[r] += piece.amounts[choice_[part[k]]];
     }
     for (int i : part)
       for (int e : model_.nodes[i].edges) copy_edge(i, e, result);
+    for (int i : part) position_[i] = kOutside;
     return result;
   }
 
   void copy_edge(int i, int e, Model& result) const {
     const ModelEdge& edge = model_.edges[e];
-    if (result.nodes[edge.other(i)].alive) {
-      if (edge.a == i) add_edge(result, edge.a, edge.b, edge.costs);
+    const int from = position_[i], to = position_[edge.other(i)];
+    if (to != kOutside) {
+      if (edge.a == i) add_edge(result, from, to, edge.costs);
       return;
     }
-    View table = view(model_, e, i);
-    int q = choice_[edge.other(i)];
-    std::vector<Cost>& costs = result.nodes[i].costs;
+    const View table = view(model_, e, i);
+    const int q = choice_[edge.other(i)];
+    std::vector<Cost>& costs = result.nodes[from].costs;
     for (std::size_t p = 0; p < costs.size(); ++p)
       costs[p] = plus(costs[p], table.at(static_cast<int>(p), q));
   }
@@ -122,20 +125,26 @@ class Neighbourhoods {
     const Deadline deadline = deadline_.within(kLongest);
     try {
       Model sub = model_of(part);
-      Cost cutoff = price(sub, choice_);
+      std::vector<int> present;
+      for (int i : part) present.push_back(choice_[i]);
+      const Cost cutoff = price(sub, present);
       reduce(sub, options_, deadline);
       eliminate_components(sub, options_.elimination_cells / 4, deadline);
       Statistics ignored;
       CoreSolution better = solve_core(sub, cutoff, {}, options_, deadline, ignored);
       if (better.choice.empty()) return !deadline.passed();
       replay(sub, better.choice);
-      const Cost before = price(model_, choice_);
-      for (int i : part) choice_[i] = better.choice[i];
-      const Cost after = price(model_, choice_);
-      invariant(after < before, "a part's better choice took the cost from {} to {}", before, after);
+      take(part, better.choice);
     } catch (const Contradiction&) {
     }
     return !deadline.passed();
+  }
+
+  void take(const std::vector<int>& part, const std::vector<int>& better) {
+    const Cost before = price(model_, choice_);
+    for (std::size_t k = 0; k < part.size(); ++k) choice_[part[k]] = better[k];
+    const Cost after = price(model_, choice_);
+    invariant(after < before, "a part's better choice took the cost from {} to {}", before, after);
   }
 
   const Model& model_;
@@ -143,6 +152,7 @@ class Neighbourhoods {
   Options options_;
   const Deadline& deadline_;
   std::vector<int> nodes_;
+  std::vector<int> position_;  // of each node in the part
   std::mt19937_64 engine_;
   double size_ = 60;
 };

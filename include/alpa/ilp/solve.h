@@ -32,7 +32,7 @@ struct Options {
   /// Set true by another thread or a signal handler, it ends the search as the time limit does.
   const std::atomic<bool>* stop = nullptr;
   /// Ends the solve like the time limit, but counts work, so that the answer does not depend on the
-  /// machine: cells of cost tables looked at, about 10^9 a second. 0: none.
+  /// machine: cells of cost tables looked at; 10^9 take a second or two. 0: none.
   std::int64_t work_limit = 0;
   /// One strategy per node of the problem to start from; empty: none. If it is feasible, the solution is
   /// never worse, whatever the limits. If it is not, the solver does without.
