@@ -21,8 +21,10 @@ constexpr double kBranchCells = 300'000;  // larger cores are left to the dual b
 constexpr double kBranchSecondsPerCell = 5e-6;
 /// A proven bound and fixing take about as long as it takes to make the dual; without time for that, none.
 constexpr double kDualRounds = 4;
-/// Dives before the dual bound and CBC are tried; afterwards as many as there is time for.
+/// A few dives even after the deadline; more before the dual bound and CBC are tried, for so long;
+/// afterwards as many as there is time for.
 constexpr int kFirstDives = 4, kAllDives = std::numeric_limits<int>::max();
+constexpr double kFirstSeconds = 2, kFirstShare = 0.1;
 
 /// State of the search. `model_` starts as the model given and shrinks: every choice cheaper than the best
 /// known one survives, and its trail leads back to the live nodes of the model given.
@@ -46,12 +48,13 @@ class Core {
       if (best_.bound >= kNever) throw Contradiction{};
       if (!start.empty()) take(std::move(start));
       if (options_.reductions.elimination) try_prices();
-      find_first(kFirstDives);
+      find_first(kFirstDives, grace_);
+      find_first(kAllDives, deadline_.within(std::min(kFirstSeconds, deadline_.left() * kFirstShare)));
       const bool dual = options_.dual_sweeps > 0 && options_.reductions.arc_consistency;
       if (dual) tighten();
       if (!done() && can_branch()) branch_rest();
       if (best_.cost >= kNever) {
-        find_first(kAllDives);
+        find_first(kAllDives, grace_);
         if (dual) tighten();
       }
       while (dual && options_.neighbourhoods && !done() && !best_.choice.empty()) {
@@ -114,9 +117,9 @@ class Core {
   }
 
   /// The time limit ends the search for better choices; a first one is sought a little longer.
-  void find_first(int dives) {
+  void find_first(int dives, const Deadline& deadline) {
     if (best_.cost < kNever || live_nodes(model_).empty()) return;
-    std::vector<int> choice = first_choice(model_, dives, grace_);
+    std::vector<int> choice = first_choice(model_, dives, deadline);
     if (choice.empty()) return;
     improve(model_, choice, deadline_.within(deadline_.left() / 4));
     take(std::move(choice));

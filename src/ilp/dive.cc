@@ -10,11 +10,13 @@ Diver::Diver(const Model& model)
       nodes_(live_nodes(model)),
       forbids_(model.edges.size()),
       allowed_(model.nodes.size()),
-      emptied_(model.nodes.size()),
+      open_(model.nodes.size()),
+      conflicts_(model.nodes.size()),
       least_(model.nodes.size()),
       used_(model.room.size()) {
   for (int node : nodes_) {
     for (Cost cost : model.nodes[node].costs) allowed_[node].push_back(cost < kNever);
+    open_[node] = static_cast<int>(std::count(allowed_[node].begin(), allowed_[node].end(), 1));
     least_[node].resize(model.nodes[node].pieces.size());
   }
   for (std::size_t e = 0; e < model.edges.size(); ++e)
@@ -29,16 +31,20 @@ std::optional<std::vector<int>> Diver::dive(const Settings& settings, const Dead
   filled_.assign(used_.size(), 0);
   keep_rows_ = settings.keep_rows;
   int conflicts = settings.conflicts;
-  std::stable_sort(nodes_.begin(), nodes_.end(), [&](int a, int b) { return emptied_[a] > emptied_[b]; });
+  difficult_.clear();
+  std::copy_if(nodes_.begin(), nodes_.end(), std::back_inserter(difficult_),
+               [&](int n) { return conflicts_[n] > 0; });
   for (int node : nodes_) add_neighbours(node);
   exhausted_ =
       !propagate() || !std::all_of(nodes_.begin(), nodes_.end(), [&](int n) { return raise_usage(n); });
   if (exhausted_) return std::nullopt;
-  for (std::size_t k = next_open(0); k < nodes_.size(); k = next_open(decisions_.back().position + 1)) {
+  std::size_t position = 0;
+  while (const std::optional<int> node = next_node(position)) {
     if (deadline.passed()) return std::nullopt;
-    decisions_.push_back({k, {}, 0, removed_.size(), raised_.size()});
-    if (drop_unfitting(nodes_[k])) decisions_.back().order = cheapest_first(nodes_[k], deadline);
+    decisions_.push_back({*node, position, {}, 0, removed_.size(), raised_.size()});
+    if (drop_unfitting(*node)) decisions_.back().order = cheapest_first(*node, deadline);
     if (!decide(conflicts, deadline)) return std::nullopt;
+    position = decisions_.back().position;
   }
   std::vector<int> choice(model_.nodes.size(), 0);
   for (int node : nodes_) choice[node] = static_cast<int>(first_allowed(node) - allowed_[node].begin());
@@ -61,11 +67,17 @@ Diver::Strategies::const_iterator Diver::first_allowed(int node) const {
   return std::find(allowed_[node].begin(), allowed_[node].end(), 1);
 }
 
-/// Position of the next node with a choice left, from `k` on.
-std::size_t Diver::next_open(std::size_t k) const {
-  while (k < nodes_.size() && std::count(allowed_[nodes_[k]].begin(), allowed_[nodes_[k]].end(), 1) == 1)
-    ++k;
-  return k;
+/// The next node with a choice left; nothing if all are decided.
+std::optional<int> Diver::next_node(std::size_t& position) const {
+  const auto harder = [&](int a, int b) {  // fewer strategies per conflict
+    return static_cast<double>(open_[a]) * conflicts_[b] < static_cast<double>(open_[b]) * conflicts_[a];
+  };
+  std::optional<int> hardest;
+  for (int node : difficult_)
+    if (open_[node] > 1 && (!hardest || harder(node, *hardest))) hardest = node;
+  if (hardest) return hardest;
+  while (position < nodes_.size() && open_[nodes_[position]] == 1) ++position;
+  return position < nodes_.size() ? std::optional<int>(nodes_[position]) : std::nullopt;
 }
 
 /// Carries out the last decision, or another one of those before.
@@ -73,7 +85,7 @@ bool Diver::decide(int& conflicts, const Deadline& deadline) {
   while (!decisions_.empty()) {
     Decision& last = decisions_.back();
     while (last.next < last.order.size()) {
-      if (keep_only(nodes_[last.position], last.order[last.next++])) return true;
+      if (keep_only(last.node, last.order[last.next++])) return true;
       undo(last.removed, last.raised);
       if (--conflicts <= 0 || deadline.passed()) return false;
     }
@@ -87,12 +99,13 @@ bool Diver::decide(int& conflicts, const Deadline& deadline) {
 
 void Diver::remove(int node, int strategy) {
   allowed_[node][strategy] = 0;
+  --open_[node];
   removed_.emplace_back(node, strategy);
 }
 
 void Diver::undo(std::size_t removed, std::size_t raised) {
   for (; removed_.size() > removed; removed_.pop_back())
-    allowed_[removed_.back().first][removed_.back().second] = 1;
+    allowed_[removed_.back().first][removed_.back().second] = 1, ++open_[removed_.back().first];
   for (; raised_.size() > raised; raised_.pop_back())
     set_least(raised_.back().node, raised_.back().piece, raised_.back().least);
 }
@@ -146,9 +159,8 @@ bool Diver::propagate() {
     const auto [node, edge] = pending_.back();
     pending_.pop_back();
     if (!rule_out(node, edge)) continue;
-    const bool empty = first_allowed(node) == allowed_[node].end();
-    emptied_[node] += empty;
-    if (empty || !raise_usage(node)) return pending_.clear(), false;
+    if (open_[node] == 0) ++conflicts_[node], ++conflicts_[model_.edges[edge].other(node)];
+    if (open_[node] == 0 || !raise_usage(node)) return pending_.clear(), false;
     add_neighbours(node);
   }
   return true;
@@ -203,7 +215,7 @@ bool Diver::drop_unfitting(int node) {
       if (allowed_[node][s] && piece.amounts[s] - least_[node][i] > room)
         remove(node, static_cast<int>(s)), ++filled_[tightest];
   }
-  return first_allowed(node) != allowed_[node].end();
+  return open_[node] > 0;
 }
 
 }  // namespace alpa::ilp

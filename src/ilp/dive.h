@@ -10,8 +10,9 @@ namespace alpa::ilp {
 
 /// Depth-first search for a choice without infinite costs: node after node the strategy that is cheapest
 /// given what has been chosen before. After every step, strategies without an allowed partner are removed;
-/// a step that empties a node, or fills a row above its room, is undone. Nodes that were emptied come first
-/// in later dives (Boussemart et al., ECAI 2004). Not shared between threads; the model outlives it.
+/// a step that empties a node, or fills a row above its room, is undone. In later dives the ends of edges
+/// that emptied a node come first, of them the one with fewest strategies per such event (Boussemart et
+/// al., ECAI 2004). Not shared between threads; the model outlives it.
 class Diver {
  public:
   explicit Diver(const Model& model);
@@ -34,7 +35,8 @@ class Diver {
  private:
   using Strategies = std::vector<char>;
   struct Decision {
-    std::size_t position;         ///< in nodes_
+    int node;
+    std::size_t position;         ///< in nodes_; all before are decided
     std::vector<int> order;       ///< strategies to try
     std::size_t next;             ///< in order
     std::size_t removed, raised;  ///< sizes of removed_ and raised_ before it
@@ -47,7 +49,7 @@ class Diver {
 
   void set_prices(const std::vector<double>& row_prices);
   Strategies::const_iterator first_allowed(int node) const;
-  std::size_t next_open(std::size_t k) const;
+  std::optional<int> next_node(std::size_t& position) const;
   bool decide(int& conflicts, const Deadline& deadline);
   void remove(int node, int strategy);
   void undo(std::size_t removed, std::size_t raised);
@@ -62,10 +64,11 @@ class Diver {
   bool drop_unfitting(int node);
 
   const Model& model_;
-  std::vector<int> nodes_;                        ///< in the order of decisions
-  std::vector<char> forbids_;                     ///< per edge: some entry is infinite
-  std::vector<Strategies> allowed_;               ///< per node of the model
-  std::vector<int> emptied_;                      ///< per node of the model: how often
+  std::vector<int> nodes_, difficult_;  ///< the difficult ones are decided first
+  std::vector<char> forbids_;           ///< per edge: some entry is infinite
+  std::vector<Strategies> allowed_;     ///< per node of the model
+  std::vector<int> open_;               ///< per node of the model: strategies allowed
+  std::vector<int> conflicts_;          ///< per node of the model: how often its edges emptied one
   std::vector<std::vector<double>> usage_price_;  ///< per node of the model and strategy; empty: none
   std::vector<std::pair<int, int>> removed_;      ///< nodes and strategies, in order
   bool keep_rows_ = false;

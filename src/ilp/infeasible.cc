@@ -101,17 +101,43 @@ Infeasible over_limit(std::int64_t limit, const Solution& best) {
   return error;
 }
 
+/// What the search said, where no time is left to say more.
+Infeasible over_limit(std::int64_t limit, const Contradiction& why) {
+  Infeasible error(
+      fmt::format("no choice keeps the usage limit {}: at time {} every choice uses at least {} more; "
+                  "raise the limit by "
+                  "at least {} or allow strategies that use less",
+                  limit, why.time, why.missing, why.missing));
+  error.missing_usage = why.missing;
+  error.time = why.time;
+  return error;
+}
+
+Solution without_limit(const Problem& free, const Options& options, const Deadline& deadline,
+                       const Contradiction& why, std::int64_t limit) {
+  try {
+    auto known = attempt(free, options, deadline);
+    if (std::holds_alternative<Contradiction>(known)) throw forbidden();
+    return std::get<Solution>(std::move(known));
+  } catch (const TimedOut&) {
+    if (why.missing > 0) throw over_limit(limit, why);
+    throw TimedOut(fmt::format(
+        "no choice keeps the usage limit {}, and there was no time to find out why; allow more seconds",
+        limit));
+  }
+}
+
 }  // namespace
 
-void explain_infeasible(const Problem& problem, const Options& options, const Deadline& search) {
+void explain_infeasible(const Problem& problem, const Options& options, const Contradiction& why,
+                        const Deadline& search) {
   const Deadline deadline = search.within(std::max(kLeastSeconds, search.elapsed()));
   Problem free = feasibility_problem(problem);
   free.usage_limit.reset();
-  auto known = attempt(free, options, deadline);
-  if (std::holds_alternative<Contradiction>(known) || !problem.usage_limit) throw forbidden();
+  if (!problem.usage_limit) throw forbidden();
+  Solution known = without_limit(free, options, deadline, why, *problem.usage_limit);
   free.usage_limit = problem.usage_limit;
-  throw over_limit(*problem.usage_limit,
-                   least_peak(std::move(free), options, deadline, std::get<Solution>(std::move(known))));
+  throw over_limit(*problem.usage_limit, least_peak(std::move(free), options, deadline, std::move(known)));
 }
 
 }  // namespace alpa::ilp

@@ -152,7 +152,7 @@ Solution solve(const Problem& problem, const Options& options) {
   validate_start(problem, options.start);
   auto result = attempt(problem, options, deadline);
   if (auto* solution = std::get_if<Solution>(&result)) return std::move(*solution);
-  explain_infeasible(problem, options, deadline);
+  explain_infeasible(problem, options, std::get<Contradiction>(result), deadline);
 }
 
 }  // namespace alpa::ilp

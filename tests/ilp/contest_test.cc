@@ -76,8 +76,9 @@ TEST_CASE("malformed files are refused with what, where and how to mend it") {
   std::string good = text_of(kExample);
   REQUIRE(message(good) == "no error");
   CHECK(message("") == "f.json: is empty; expected JSON");
-  CHECK(message("{\"problem\": ") ==
-        "f.json: line 1, column 13: not valid JSON; check for a missing comma, quote or bracket just before");
+  CHECK(
+      message("{\"problem\": ") ==
+      "f.json: line 1, column 13: not valid JSON; check for a missing comma, quote or bracket just before");
   CHECK(message("[]") == "f.json: `the file` must be an object; see the contest's format");
   CHECK(message("{}") == "f.json: `the file.problem` is missing; add it");
   CHECK(message(replaced(good, "\"usages\"", "\"usage\"")) ==

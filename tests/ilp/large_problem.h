@@ -8,7 +8,6 @@
 
 namespace alpa::ilp::testing {
 
-/// `size`: nodes, roughly.
 struct Large {
   std::string kind;
   Problem problem;
@@ -20,7 +19,7 @@ inline std::vector<std::int64_t> large_costs(Draw& draw, int count, int forbidde
   return costs;
 }
 
-/// Edges to nodes shortly before; `tables` different tables per pair of sizes, as repeated layers have.
+/// Edges to nodes shortly before. The choice of 0 everywhere is allowed.
 inline Problem banded(Draw& draw, int nodes, int strategies, int degree, int reach, int forbidden_percent) {
   Problem problem;
   for (int i = 0; i < nodes; ++i)
@@ -31,7 +30,6 @@ inline Problem banded(Draw& draw, int nodes, int strategies, int degree, int rea
       const auto rows = static_cast<int>(problem.nodes[j].costs.size()),
                  columns = static_cast<int>(problem.nodes[i].costs.size());
       std::vector<std::int64_t> costs = large_costs(draw, rows * columns, forbidden_percent);
-      // Strategy 0 goes with every other's 0: some choice is allowed.
       costs[0] = draw.below(100'000);
       problem.edges.push_back({j, i, table(std::move(costs))});
     }
@@ -57,10 +55,12 @@ inline void add_usages(Draw& draw, Problem& problem, int longest, int percent) {
   problem.usage_limit = low + (high - low) * percent / 100;
 }
 
-/// Kind `number` modulo 7, about `size` times as large as what takes milliseconds.
+inline constexpr int kKinds = 7;
+
+/// Kind `number` modulo kKinds, about `size` times as large as what takes milliseconds.
 inline Large large_problem(std::uint64_t seed, int number, int size) {
   Draw draw{std::mt19937_64(seed)};
-  switch (number % 7) {
+  switch (number % kKinds) {
     case 0: return {"wide band", banded(draw, 400 * size, 12, 4, 40, 20)};
     case 1: return {"narrow band of many strategies", banded(draw, 40 * size, 120, 2, 3, 5)};
     case 2: return {"much forbidden", banded(draw, 400 * size, 10, 3, 12, 60)};
