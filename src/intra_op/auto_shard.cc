@@ -10,13 +10,15 @@
 namespace alpa {
 namespace {
 
-/// Work after which a program is no longer an easy one (ilp::Options::work_limit).
-constexpr std::int64_t kEasyWork = 500'000'000;
+/// Cells of all tables of a program that may be an easy one, and the work (ilp::Options::work_limit) after
+/// which it is not.
+constexpr std::int64_t kEasyCells = 1'000'000, kEasyWork = 500'000'000;
 /// Work of the first attempt to keep a budget; each round of attempts gets four times that of the last.
 constexpr std::int64_t kFirstWork = 500'000'000;
 constexpr std::int64_t kMoreWork = 4;
-/// Of the time that is left: for every restriction, and for a first look at the whole of all meshes.
-constexpr double kRestrictionShare = 0.1, kLookShare = 0.25;
+/// Of the time: for the batch on one axis of the most promising mesh; for a first look at all meshes, and
+/// for searches without a budget once their best plan exceeds the budget.
+constexpr double kBatchAxisShare = 0.25, kBatchAxisSeconds = 6, kLookShare = 0.25;
 
 AutoShardOptions batch_only(std::string method) {
   AutoShardOptions options;
@@ -83,14 +85,16 @@ struct AutoSharding::Impl {
   std::vector<std::unique_ptr<MeshSearch>>
       searches;        ///< of the meshes on which the options can be followed
   LeastError failure;  ///< of the others
-  bool searched = false, every_mesh = true;
+  bool searched = false;
   std::int64_t work = kFirstWork;
 
   ShardingPlan plan(Budget budget) {
     if (!searched) search();
     searched = true;
-    if (searches.empty()) failure.rethrow_if_any();
-    if (best({}) == nullptr) fail_in_time({});
+    if (best({}) == nullptr) {
+      failure.rethrow_if_any();
+      fail_in_time({});
+    }
     if (budget && best(budget) != best({})) search_within(*budget);
     return finished(budget);
   }
@@ -107,7 +111,7 @@ struct AutoSharding::Impl {
   /// The best plan with what is proven of all meshes.
   ShardingPlan finished(Budget budget) {
     ShardingPlan plan = *best(budget);
-    double bound = every_mesh ? plan.cost.objective_seconds : 0;
+    double bound = plan.cost.objective_seconds;
     for (const auto& search : searches)
       bound = std::min(bound, budget ? search->bound_within() : search->bound());
     plan.cost.lower_bound_seconds = bound;
@@ -115,18 +119,34 @@ struct AutoSharding::Impl {
     return plan;
   }
 
+  /// The most promising mesh gets half of the time that is left, the next one half of the rest, and so on.
   void search() {
     for (const DeviceMesh& mesh : meshes) look_at(mesh);
-    const double each = kRestrictionShare * time.left() / static_cast<double>(meshes.size());
     for (const auto& search : searches)
-      if (!is_settled(*search)) search->search_restrictions({each});
-    const double look = kLookShare * time.left() / static_cast<double>(meshes.size());
-    if (searches.size() > 1 || exceeds_budget())
-      for (MeshSearch* search : most_promising_first()) try_search(*search, {look});
-    if (exceeds_budget()) return;  // the rest of the time is for plans that do not
+      if (!is_settled(*search)) search->search_data_parallel();
+    double share = kBatchAxisShare;
+    for (MeshSearch* search : most_promising_first()) {
+      if (!is_settled(*search) && !is_late())
+        search->search_batch_axes({std::min(share * time.left(), kBatchAxisSeconds)});
+      share /= 2;
+    }
     const std::vector<MeshSearch*> order = most_promising_first();
-    for (MeshSearch* search : order)
-      try_search(*search, {search == order.back() ? time.left() : time.left() / 2});
+    const double look = kLookShare * time.left() / static_cast<double>(meshes.size());
+    for (MeshSearch* search : order) {
+      if (is_settled(*search) || is_late()) continue;
+      const double seconds = search == order.back() ? time.left() : time.left() / 2;
+      // If the best plan exceeds the budget, the rest of the time is for plans that keep it.
+      try_search(*search, {exceeds_budget() ? look : seconds});
+    }
+  }
+
+  /// What one mesh cannot keep, another may.
+  void try_search(MeshSearch& search, const Effort& effort) {
+    try {
+      search.search(effort);
+    } catch (const Error& error) {
+      failure.add(error);
+    }
   }
 
   bool exceeds_budget() {
@@ -135,15 +155,12 @@ struct AutoSharding::Impl {
 
   /// The easy programs end here.
   void look_at(const DeviceMesh& mesh) {
-    if (time.is_over() && best({}) != nullptr) {
-      every_mesh = false;
-      return;
-    }
+    const double most = kLookShare * time.limit() / static_cast<double>(meshes.size());
     try {
       auto search = std::make_unique<MeshSearch>(graph, mesh, model, options, time);
-      search->search({time.left(), kEasyWork});
+      if (search->cells() <= kEasyCells && !is_late()) try_search(*search, {most, kEasyWork});
       searches.push_back(std::move(search));
-    } catch (const Error& error) {  // what one mesh cannot keep, another may
+    } catch (const Error& error) {
       failure.add(error);
     }
   }
@@ -151,10 +168,8 @@ struct AutoSharding::Impl {
   /// True if the search cannot find a plan cheaper than the best known.
   bool is_settled(const MeshSearch& search) { return search.bound() >= seconds_of(best({})); }
 
-  void try_search(MeshSearch& search, const Effort& effort) {
-    if (is_settled(search) || (time.is_over() && best({}) != nullptr)) return;
-    search.search(effort);
-  }
+  /// True if time is over and there is a plan.
+  bool is_late() { return time.is_over() && best({}) != nullptr; }
 
   std::vector<MeshSearch*> most_promising_first() const {
     std::vector<MeshSearch*> order;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "alpa/base/error.h"
 #include "assemble_plan.h"
@@ -16,8 +17,8 @@ namespace {
 /// Under a budget a plan this close to the proven bound is good enough: the last percent can take minutes.
 constexpr double kBudgetGap = 0.01;
 constexpr int kBudgetAttempts = 6;
-/// A search gets at least this long, so that there is a plan whatever the limit.
-constexpr double kLeastSeconds = 0.1;
+/// Far more than data parallelism takes, also on a busy machine.
+constexpr double kDataParallelSeconds = 2;
 
 CostModel allowed(CostModel model, const AutoShardOptions& options) {
   model.reshard.collectives.allow_all_gather &= options.allow_all_gather;
@@ -43,6 +44,16 @@ double bound_of(const ilp::Solution& solution, const PlanCost& cost, const Insta
                   static_cast<double>(solution.lower_bound) / instance.units_per_second);
 }
 
+/// A bound: every node at its fastest, nothing resharded.
+double least_compute_seconds(const Graph& graph, const SearchSpace& space) {
+  double sum = 0;
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    const std::vector<double>& seconds = space.of(n).seconds;
+    sum += runs_per_step(graph, graph.nodes[n]) * *std::min_element(seconds.begin(), seconds.end());
+  }
+  return sum;
+}
+
 }  // namespace
 
 MeshSearch::MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
@@ -52,7 +63,8 @@ MeshSearch::MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostMod
       model_(allowed(model, options)),
       options_(options),
       time_(time),
-      space_(search_space(graph, mesh_, model_, options)) {}
+      space_(search_space(graph, mesh_, model_, options)),
+      bound_(least_compute_seconds(graph, space_)) {}
 
 void MeshSearch::search(const Effort& effort) {
   try {
@@ -65,6 +77,7 @@ void MeshSearch::search(const Effort& effort) {
       keep(*std::move(plan));
     }
   } catch (const ilp::Infeasible&) {
+    bound_ = std::numeric_limits<double>::infinity();
     fail(
         "method {}: no plan on a {} mesh keeps to the options; allow all_gather and all_to_all, or forbid "
         "less",
@@ -72,18 +85,28 @@ void MeshSearch::search(const Effort& effort) {
   }
 }
 
-void MeshSearch::search_restrictions(const Effort& each) {
+void MeshSearch::search_data_parallel() {
   make_parts();
-  for (Part& part : parts_) {
-    const SearchSpace* space = space_of(part);
-    if (space == nullptr) continue;
-    try {
-      if (auto plan = solve(*space, build_instance(graph_, *space, mesh_), {}, each)) {
-        part.bound = plan->cost.lower_bound_seconds;
-        if (choice_of(*plan, graph_, space_, whole_instance())) keep(*std::move(plan));
-      }
-    } catch (const ilp::Infeasible&) {  // the whole may have plans all the same
-    }
+  const Effort each{time_.left(), 0, kDataParallelSeconds};
+  for (Part& part : parts_)
+    if (part.options.split_batch_everywhere) search_part(part, each);
+}
+
+void MeshSearch::search_batch_axes(const Effort& each) {
+  make_parts();
+  for (Part& part : parts_)
+    if (!part.options.split_batch_everywhere) search_part(part, each);
+}
+
+void MeshSearch::search_part(Part& part, const Effort& effort) {
+  const SearchSpace* space = space_of(part);
+  if (space == nullptr) return;
+  try {
+    auto plan = solve(*space, build_instance(graph_, *space, mesh_), {}, effort);
+    if (!plan) return;
+    part.bound = plan->cost.lower_bound_seconds;
+    if (choice_of(*plan, graph_, space_, whole_instance())) keep(*std::move(plan));
+  } catch (const ilp::Infeasible&) {  // the whole may have plans all the same
   }
 }
 
@@ -177,7 +200,7 @@ std::optional<ShardingPlan> MeshSearch::solve_within(const SearchSpace& space, c
 /// ilp::Infeasible.
 std::optional<ShardingPlan> MeshSearch::solve(const SearchSpace& space, const Instance& instance,
                                               ilp::Options solver, const Effort& effort) {
-  solver.time_limit_seconds = std::max(kLeastSeconds, std::min(effort.seconds, time_.left()));
+  solver.time_limit_seconds = std::max(effort.least_seconds, std::min(effort.seconds, time_.left()));
   solver.work_limit = effort.work;
   solver.stop = time_.stop();
   solver.elimination_cells = 1 << 24;  // training graphs are narrow: what fits is solved without branching
@@ -214,6 +237,13 @@ std::vector<int> MeshSearch::start(const SearchSpace& space, const Instance& ins
     cheapest = *std::move(choice);
   }
   return cheapest;
+}
+
+std::int64_t MeshSearch::cells() {
+  std::int64_t sum = 0;
+  for (const ilp::Edge& edge : whole_instance().problem.edges)
+    sum += static_cast<std::int64_t>(edge.costs->size());
+  return sum;
 }
 
 const Instance& MeshSearch::whole_instance() {

@@ -35,6 +35,7 @@ class PlanningTime {
 struct Effort {
   double seconds = 0;
   std::int64_t work = 0;
+  double least_seconds = 0.1;  ///< also when planning is over, so that there is a plan whatever the limit
 };
 
 class MeshSearch {
@@ -46,9 +47,11 @@ class MeshSearch {
   /// Looks for a cheaper plan and a higher bound, without a budget. Throws Error if there is no plan.
   void search(const Effort& effort);
 
-  /// Solves the restrictions of the options (data parallelism, ZeRO-2, ZeRO-3, the batch on one axis),
-  /// which takes a fraction of what the whole does. What they give is a plan of the whole, too.
-  void search_restrictions(const Effort& each);
+  /// Solves restrictions of the options, whose plans are plans of the whole, too: data parallelism, ZeRO-2
+  /// and ZeRO-3 (milliseconds each, so that there is always time for it); the batch on one axis (a fraction
+  /// of what the whole takes).
+  void search_data_parallel();
+  void search_batch_axes(const Effort& each);
 
   /// Looks for plans whose counted bytes keep the budget: in the restrictions, as far as they can have a
   /// cheaper one than is known, then in the whole. Throws OverBudget if it proves that there is none.
@@ -62,7 +65,8 @@ class MeshSearch {
   double bound() const { return bound_; }
   double bound_within() const { return std::max(bound_, bound_within_); }
 
-  const DeviceMesh& mesh() const { return mesh_; }
+  /// Of all tables of the whole's program, without memory.
+  std::int64_t cells();
 
  private:
   struct Known {
@@ -77,6 +81,7 @@ class MeshSearch {
   };
 
   void make_parts();
+  void search_part(Part& part, const Effort& effort);
   void search_part_within(Part& part, std::int64_t budget, const Effort& each);
   void search_whole_within(std::int64_t budget, const Effort& each);
   std::optional<ShardingPlan> solve(const SearchSpace& space, const Instance& instance, ilp::Options solver,
@@ -100,7 +105,7 @@ class MeshSearch {
   std::unique_ptr<const Instance> instance_;  ///< of the whole without memory
   std::vector<Part> parts_;
   std::vector<Known> known_;
-  double bound_ = 0, bound_within_ = 0;
+  double bound_, bound_within_ = 0;
   PlannerStatistics statistics_;  ///< of the searches in the whole
 };
 
