@@ -4,9 +4,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <thread>
+
+#include "alpa/base/thread_team.h"
+
 namespace alpa {
 
 static_assert(sizeof(Patience::Word) == 4 && Patience::Word::is_always_lock_free, "a futex is 32 bits");
+
+Patience::Patience(int threads) : may_spin_(threads <= usable_cores()) {}
 
 void Patience::relax() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -14,6 +20,19 @@ void Patience::relax() {
 #elif defined(__aarch64__)
   asm volatile("isb");
 #endif
+}
+
+bool Patience::yield() {
+  constexpr std::chrono::milliseconds kLong{2};
+  constexpr std::chrono::milliseconds kLately{250};
+  static std::atomic<Clock::rep> not_before{Clock::time_point::min().time_since_epoch().count()};
+  const Clock::time_point start = Clock::now();
+  if (start.time_since_epoch().count() < not_before.load(std::memory_order_relaxed)) return false;
+  std::this_thread::yield();
+  const Clock::time_point end = Clock::now();
+  if (end - start < kLong) return true;
+  not_before.store((end + kLately).time_since_epoch().count(), std::memory_order_relaxed);
+  return false;
 }
 
 // Not std::atomic::wait: libstdc++'s yields before it sleeps.

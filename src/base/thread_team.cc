@@ -1,5 +1,5 @@
-// src/base/thread_team.cc — slices of work, each taken by a thread that is free. A thread that the system does
-// not run takes none, so nobody waits for it: the caller waits only for slices that another has begun.
+// src/base/thread_team.cc — slices of work, each taken by a thread that is free. A thread that the system
+// does not run takes none, so nobody waits for it: the caller waits only for slices that another has begun.
 #include "alpa/base/thread_team.h"
 
 #include <sched.h>
@@ -56,7 +56,10 @@ class alignas(64) Share {
 
 struct ThreadTeam::Impl {
   explicit Impl(int num_threads)
-      : size(num_threads), shares(num_threads), errors(num_threads * kSlicesPerThread) {}
+      : size(num_threads),
+        shares(num_threads),
+        errors(num_threads * kSlicesPerThread),
+        patience(num_threads) {}
 
   void work(int index) {
     for (std::uint32_t seen = 0;;) {

@@ -11,7 +11,7 @@ namespace alpa::comm {
 
 class Rendezvous {
  public:
-  explicit Rendezvous(int size) : size_(static_cast<std::uint32_t>(size)) {}
+  explicit Rendezvous(int size) : size_(static_cast<std::uint32_t>(size)), patience_(size) {}
 
   /// Returns when all members have entered. Throws Aborted if `abort` came first.
   void enter() { arrive(true); }

@@ -57,7 +57,7 @@ Extents origin(At& at, int rank, int dim, std::int64_t value) {
 class ThreadGroup final : public Group {
  public:
   explicit ThreadGroup(int size)
-      : members_(size), channels_(static_cast<std::size_t>(size) * size), meeting_(size) {
+      : members_(size), channels_(static_cast<std::size_t>(size) * size), meeting_(size), patience_(size) {
     for (Member& member : members_) {
       member.sources.resize(size);
       member.targets.resize(size);

@@ -4,7 +4,7 @@
 
 namespace alpa {
 
-Crew::Crew(int size) {
+Crew::Crew(int size) : patience_(size) {
   start_threads(
       threads_, size - 1, "devices", [this](int i) { work(i + 1); }, [this] { dismiss(); });
 }

@@ -58,7 +58,11 @@ Failure::Record Failure::take() noexcept {
 }
 
 Device::Device(DeviceProgram program, Surroundings surroundings, int num_threads)
-    : program_(std::move(program)), around_(surroundings), team_(num_threads), guard_(program_) {
+    : program_(std::move(program)),
+      around_(surroundings),
+      team_(num_threads),
+      guard_(program_),
+      patience_(2 * surroundings.program.mesh.num_devices()) {
   accumulate_ = load_list(program_.accumulate, started_[0]);
   apply_ = load_list(program_.apply, started_[1]);
 }

@@ -18,7 +18,7 @@ double cpu_seconds() {
 
 TEST_CASE("no change is missed, however many wait and however long") {
   for (int threads : {2, 5}) {
-    Patience patience;
+    Patience patience(threads);
     Patience::Word turn{0};
     constexpr std::uint32_t kRounds = 2000;
     std::vector<std::thread> players;
@@ -38,7 +38,7 @@ TEST_CASE("no change is missed, however many wait and however long") {
 }
 
 TEST_CASE("a long wait uses no core, and neither do those after it") {
-  Patience patience;
+  Patience patience(2);
   Patience::Word word{0};
   std::thread setter([&] {
     for (int i = 0; i < 20; ++i) {
@@ -54,7 +54,7 @@ TEST_CASE("a long wait uses no core, and neither do those after it") {
 }
 
 TEST_CASE("a waiter may throw out of its wait, and others are woken as before") {
-  Patience patience;
+  Patience patience(2);
   Patience::Word word{0};
   std::thread setter([&] {
     ++word;

@@ -1,6 +1,7 @@
 #pragma once
 /// Waiting for another thread to change a word: spins for some microseconds where that pays, then sleeps.
-/// It never gives its turn away (sched_yield): beside other programs that costs a whole time slice.
+/// Threads that share cores yield to each other first, but not beside other programs: there a yield costs
+/// a whole time slice.
 /// Invariant: nobody sleeps on a word that was changed before; so every change of a word that somebody may
 /// wait for is sequentially consistent (the default order) and followed by `wake`.
 #include <atomic>
@@ -16,11 +17,17 @@ class Patience {
   using Word = std::atomic<std::uint32_t>;
   static constexpr int kAll = std::numeric_limits<int>::max();
 
+  /// For `threads` that wait for each other. With more of them than cores they yield instead of spinning:
+  /// whoever is waited for may need the core.
+  explicit Patience(int threads);
+
   /// Waits until done(value of `word`) and returns that value.
   template <class Done>
   std::uint32_t wait(const Word& word, Done&& done) {
     std::uint32_t value = word.load();
-    if (done(value) || (spinning_pays() && spin(word, value, done))) return value;
+    if (done(value) || (spinning_pays() && spin(word, value, done)) ||
+        (yielding_pays() && give_way(word, value, done)))
+      return value;
     const Clock::time_point start = Clock::now();
     do {
       const Sleeper sleeper(sleepers_);
@@ -43,6 +50,8 @@ class Patience {
   /// About what sleeping and waking up cost; longer waits are not worth a core.
   static constexpr std::chrono::microseconds kLongestSpin{50};
   static constexpr int kTriesPerLook = 16;  ///< at the word, between two looks at the clock
+  /// Enough for every thread that shares the core to come to the same point.
+  static constexpr int kYields = 16;
 
   /// A thread that is about to sleep, or asleep.
   class Sleeper {
@@ -69,14 +78,23 @@ class Patience {
     return false;
   }
 
+  template <class Done>
+  bool give_way(const Word& word, std::uint32_t& value, Done&& done) {
+    for (int i = 0; i < kYields && yield(); ++i)
+      if (done(value = word.load(std::memory_order_acquire))) return true;
+    return false;
+  }
+
   static void relax();
+  /// Returns false if it took so long that another program must have had the core, or if one did lately.
+  static bool yield();
   static void sleep(const Word& word, std::uint32_t value);
   static void wake_sleepers(Word& word, int count);
 
   // Whether spinning pays: a moving average over recent waits, of kAlways for a short one and 0 for a long
   // one. Lost updates of concurrent waits do no harm.
   static constexpr int kAlways = 1024, kPays = kAlways / 2, kMemory = 8;
-  bool spinning_pays() const { return short_.load(std::memory_order_relaxed) >= kPays; }
+  bool spinning_pays() const { return may_spin_ && short_.load(std::memory_order_relaxed) >= kPays; }
   void note_short() { remember(kAlways); }
   void note(Clock::duration slept) { remember(slept < 2 * kLongestSpin ? kAlways : 0); }
   void remember(int wait) {
@@ -85,6 +103,9 @@ class Patience {
     if (after != before) short_.store(after, std::memory_order_relaxed);
   }
 
+  bool yielding_pays() const { return !may_spin_; }
+
+  const bool may_spin_;
   std::atomic<int> sleepers_{0};
   std::atomic<int> short_{kAlways};
 };
