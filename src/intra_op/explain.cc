@@ -109,8 +109,8 @@ class Explanation {
         starts_(starts_of_reshards(plan, graph)) {
     for (std::size_t i = 0; i < starts_.size(); ++i) {
       const PlannedReshard& r = plan.reshards[i];
-      seconds_.push_back(runs_of(r, graph) * path_seconds(graph.type(r.value), starts_[i], r.path, plan.mesh,
-                                                          model.reshard));
+      seconds_.push_back(runs_of(r, graph) *
+                         path_seconds(graph.type(r.value), starts_[i], r.path, plan.mesh, model.reshard));
     }
   }
 
@@ -238,7 +238,7 @@ class Explanation {
   const NodeClasses classes_;
   const PlanCost cost_;
   const std::vector<ShardingSpec> starts_;  ///< of every resharding
-  std::vector<double> seconds_;  ///< per step, of every resharding
+  std::vector<double> seconds_;             ///< per step, of every resharding
   std::string text_;
 };
 

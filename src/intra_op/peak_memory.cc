@@ -14,8 +14,7 @@ LivePoints range_of(const PlannedReshard& r, const ShardingSpec& start, const Gr
   LivePoints range{static_cast<int>(graph.nodes.size()), 0};
   for (int use : r.uses) {
     const int point = point_of_use(graph, use);
-    range.from =
-        std::min(range.from, start.is_partial() ? point_of_reduction(graph, r.value, use) : point);
+    range.from = std::min(range.from, start.is_partial() ? point_of_reduction(graph, r.value, use) : point);
     range.to = std::max(range.to, point + 1);
   }
   return range;

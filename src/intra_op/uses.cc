@@ -49,8 +49,7 @@ std::vector<std::vector<Use>> uses_of_values(const Graph& graph) {
   };
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const std::vector<int>& operands = graph.nodes[n].operands;
-    for (int j = 0; j < static_cast<int>(operands.size()); ++j)
-      add(operands[j], n, j);
+    for (int j = 0; j < static_cast<int>(operands.size()); ++j) add(operands[j], n, j);
   }
   for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u)
     add(graph.updates[u].value, use_of_update(graph, u), -1);

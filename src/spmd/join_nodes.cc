@@ -22,7 +22,10 @@ struct Unit {
 class Joiner {
  public:
   Joiner(const SpmdProgram& program, const Joining& joining)
-      : program_(program), joining_(joining), live_(program, joining.slack_bytes), unit_of_(program.graph.nodes.size()) {}
+      : program_(program),
+        joining_(joining),
+        live_(program, joining.slack_bytes),
+        unit_of_(program.graph.nodes.size()) {}
 
   SpmdProgram run() {
     for (int n = 0; n < static_cast<int>(program_.graph.nodes.size()); ++n) {
