@@ -1,6 +1,7 @@
 #include "deadline.h"
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 
 namespace alpa::ilp {

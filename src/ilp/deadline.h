@@ -3,7 +3,6 @@
 /// the answer does not depend on the machine; or when it is told to. Every loop of the solver that can take
 /// longer than some milliseconds asks `passed`, and tells `spend` what it does. Not shared between threads.
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 

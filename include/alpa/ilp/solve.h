@@ -28,7 +28,8 @@ struct Reductions {
 };
 
 struct Options {
-  double time_limit_seconds = 60;  ///< wall clock; the solver returns its best choice when it is reached
+  double time_limit_seconds =
+      60;  ///< wall clock; the best choice is returned when it is reached, or soon after
   /// Set true by another thread or a signal handler, it ends the search as the time limit does.
   const std::atomic<bool>* stop = nullptr;
   /// Ends the solve like the time limit, but counts work, so that the answer does not depend on the
