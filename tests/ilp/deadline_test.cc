@@ -3,6 +3,7 @@
 
 #include <ctime>
 
+#include "../../src/ilp/first_choice.h"
 #include "../../src/ilp/local_search.h"
 #include "alpa/ilp/solve.h"
 #include "deadline_check.h"
@@ -50,6 +51,22 @@ TEST_CASE("a choice to be improved must be allowed: anything else is a bug of th
   const Model model = build(hub(3), true, Deadline(60));
   std::vector<int> choice = {1, 0, 1, 1};
   CHECK_THROWS_WITH_AS(improve(model, choice, Deadline(60)), "a choice to be improved is forbidden", Bug);
+}
+
+TEST_CASE("small moves and repairs end at the deadline") {
+  const testing::Large large = large_problem(3, 3, 2);
+  const Model model = build(large.problem, true, Deadline(60));
+  const std::vector<int> first = first_choice(model, 40, Deadline(60));
+  REQUIRE(!first.empty());
+  std::vector<int> choice = first;
+  improve(model, choice, Deadline(0));
+  CHECK(choice == first);
+  improve(model, choice, Deadline(60));
+  CHECK(price(model, choice) < price(model, first));
+  std::vector<int> exceeding(model.nodes.size(), 0);
+  REQUIRE(!fits(model, exceeding));
+  CHECK(!repair(model, exceeding, 1 << 20, Deadline(0)));
+  CHECK(exceeding == std::vector<int>(model.nodes.size(), 0));
 }
 
 TEST_CASE("large problems of all kinds are answered within their limit and a second") {
