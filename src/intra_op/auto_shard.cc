@@ -113,7 +113,7 @@ struct AutoSharding::Impl {
     ShardingPlan plan = *best(budget);
     double bound = plan.cost.objective_seconds;
     for (const auto& search : searches)
-      bound = std::min(bound, budget ? search->bound_within() : search->bound());
+      bound = std::min(bound, budget ? search->bound_within(*budget) : search->bound());
     plan.cost.lower_bound_seconds = bound;
     plan.statistics.total_seconds = time.elapsed();
     return plan;

@@ -153,11 +153,13 @@ void MeshSearch::search_part_within(Part& part, std::int64_t budget, const Effor
 }
 
 void MeshSearch::search_whole_within(std::int64_t budget, const Effort& each) {
-  bound_within_ = 0;
+  bound_within_ = {budget, 0};
   try {
-    bound_within_ = search_model(space_, budget, each);
+    bound_within_.seconds = search_model(space_, budget, each);
   } catch (const ilp::Infeasible& infeasible) {
-    if (best(budget) == nullptr) throw over_budget(infeasible, budget);
+    if (best(budget) != nullptr) return;
+    bound_within_.seconds = std::numeric_limits<double>::infinity();
+    throw over_budget(infeasible, budget);
   }
 }
 

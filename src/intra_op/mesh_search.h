@@ -60,10 +60,11 @@ class MeshSearch {
   /// The cheapest plan known, or the cheapest whose counted bytes keep the budget; null: none.
   const ShardingPlan* best(std::optional<std::int64_t> budget = {});
 
-  /// Proven: seconds that no plan on this mesh is below; and none within the budget of the last
-  /// `search_within`.
+  /// Proven: seconds that no plan on this mesh is below, and none within the budget.
   double bound() const { return bound_; }
-  double bound_within() const { return std::max(bound_, bound_within_); }
+  double bound_within(std::int64_t budget) const {
+    return budget <= bound_within_.budget ? std::max(bound_, bound_within_.seconds) : bound_;
+  }
 
   /// Of all tables of the whole's program, without memory.
   std::int64_t cells();
@@ -105,7 +106,11 @@ class MeshSearch {
   std::unique_ptr<const Instance> instance_;  ///< of the whole without memory
   std::vector<Part> parts_;
   std::vector<Known> known_;
-  double bound_, bound_within_ = 0;
+  double bound_;
+  struct {
+    std::int64_t budget = -1;
+    double seconds = 0;
+  } bound_within_;                ///< of the last search under a budget
   PlannerStatistics statistics_;  ///< of the searches in the whole
 };
 
