@@ -64,7 +64,8 @@ ssize_t read_some(int file, char* to, std::size_t size) {
   fail("{}: its content does not fit in memory", title(path, kind));
 }
 
-/// Everything up to the end, read in growing steps: what a pipe or a file of /proc holds is not known before.
+/// Everything up to the end, read in growing steps: what a pipe or a file of /proc holds is not known
+/// before.
 std::string read_all(int file, std::size_t expected, const std::string& path, const FileKind& kind) {
   const auto most = static_cast<std::size_t>(kind.max_bytes);
   std::string content;
@@ -89,7 +90,8 @@ std::string read_bytes(const std::string& path, const FileKind& kind) {
     fail("{}: cannot be read: {}", title(path, kind), why);
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) fail("{}: cannot be read: {}", title(path, kind), reason(errno));
-  return read_all(file.number(), S_ISREG(info.st_mode) ? static_cast<std::size_t>(info.st_size) : 0, path, kind);
+  return read_all(file.number(), S_ISREG(info.st_mode) ? static_cast<std::size_t>(info.st_size) : 0, path,
+                  kind);
 }
 
 /// False with errno set if not all of `text` could be written.
@@ -110,23 +112,23 @@ bool write_all(int file, std::string_view text) {
 /// What is no regular file: nothing to keep, nothing to replace.
 void write_through(const std::string& path, std::string_view text) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!file || !write_all(file.number(), text) || !file.close())
-    fail_write(path, errno);
+  if (!file || !write_all(file.number(), text) || !file.close()) fail_write(path, errno);
 }
 
-/// The standard stream that `info` is, or nullptr: a program may be told to write its report to /dev/stdout.
+/// The standard stream that `info` is, or nullptr: a program may be told to write its report to
+/// /dev/stdout.
 std::FILE* standard_stream(const struct stat& info) {
   for (std::FILE* stream : {stdout, stderr}) {
     struct stat own {};
-    if (::fstat(::fileno(stream), &own) == 0 && own.st_dev == info.st_dev && own.st_ino == info.st_ino) return stream;
+    if (::fstat(::fileno(stream), &own) == 0 && own.st_dev == info.st_dev && own.st_ino == info.st_ino)
+      return stream;
   }
   return nullptr;
 }
 
 /// After what the program printed before.
 void write_to_stream(std::FILE* stream, const std::string& path, std::string_view text) {
-  if (std::fflush(stream) != 0 || !write_all(::fileno(stream), text))
-    fail_write(path, errno);
+  if (std::fflush(stream) != 0 || !write_all(::fileno(stream), text)) fail_write(path, errno);
 }
 
 /// A name beside `path` that no other writer uses.
@@ -135,8 +137,8 @@ std::string temporary_name(const std::string& path) {
   return fmt::format("{}.{}.{}.tmp", path, ::getpid(), count++);
 }
 
-/// Writes beside `target`, which is `path` without links, then renames. `mode`: permissions of the file that is
-/// replaced, or 0 if there is none.
+/// Writes beside `target`, which is `path` without links, then renames. `mode`: permissions of the file
+/// that is replaced, or 0 if there is none.
 void replace(const std::string& path, const std::string& target, std::string_view text, mode_t mode) {
   const std::string_view consequence = mode == 0 ? "" : "; what it held before is unchanged";
   const std::string temporary = temporary_name(target);

@@ -13,7 +13,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Far above every format of ours; a deep document would cost much memory, and recursion its reader's stack.
+/// Far above every format of ours; a deep document would cost much memory, and recursion its reader's
+/// stack.
 constexpr int kMaxDepth = 64;
 
 /// "line 3, column 7" of byte `offset` (from 1).
@@ -37,7 +38,8 @@ void check_depth(std::string_view text, const std::string& origin) {
     if (c == '[' || c == '{') ++depth;
     if (c == ']' || c == '}') --depth;
     if (depth > kMaxDepth)
-      fail("{}: {}: lists and objects are nested more than {} deep", origin, position(text, i + 1), kMaxDepth);
+      fail("{}: {}: lists and objects are nested more than {} deep", origin, position(text, i + 1),
+           kMaxDepth);
   }
 }
 

@@ -39,11 +39,13 @@ int run_program(const char* name, int (*body)(int argc, char** argv), int argc, 
   } catch (const Error& error) {
     return complain(name, error.what(), kUsersMistake);
   } catch (const std::bad_alloc&) {
-    return complain(name, "out of memory; give the process more, or use a smaller batch or model", kUsersMistake);
+    return complain(name, "out of memory; give the process more, or use a smaller batch or model",
+                    kUsersMistake);
   } catch (const std::system_error& error) {  // the system's refusals: threads, locks, writing to stdout
     return complain(name, error.what(), kUsersMistake);
   } catch (const std::exception& error) {
-    return complain(name, fmt::format("internal error, please report it: {}", error.what()).c_str(), kOurBug);
+    return complain(name, fmt::format("internal error, please report it: {}", error.what()).c_str(),
+                    kOurBug);
   }
 }
 

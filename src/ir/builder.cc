@@ -46,7 +46,8 @@ std::vector<bool> needed_nodes(const std::deque<Node>& nodes, const std::deque<V
 Builder& BuilderHandle::get() const {
   invariant(shared_ != nullptr, "an empty Value is used");
   require(*shared_ != nullptr,
-          "a Value of an earlier trace is used, whose graph is gone; make Values anew whenever the model is traced");
+          "a Value of an earlier trace is used, whose graph is gone; make Values anew whenever the model "
+          "is traced");
   return **shared_;
 }
 
@@ -105,7 +106,8 @@ Values Builder::emit(const OpDef& op, const Values& operands, Attributes attribu
     const int id = static_cast<int>(values_.size());
     total_bytes_ += type.bytes();
     require(total_bytes_ <= kMaxGraphBytes,
-            "{}: with its result {} the values of the graph take more than 2^60 bytes", op.name, to_string(type));
+            "{}: with its result {} the values of the graph take more than 2^60 bytes", op.name,
+            to_string(type));
     values_.push_back({std::move(type), num_nodes(), static_cast<int>(results.size())});
     node.results.push_back(id);
     results.push_back(value(id));

@@ -213,15 +213,16 @@ class GraphReader {
     const std::string_view name = line.word();
     for (Region region : {Region::forward, Region::backward, Region::apply})
       if (name_of(region) == name) return region;
-    line.complain(fmt::format("unknown region \"{}\"; regions are forward, backward and apply", excerpt(name)));
+    line.complain(
+        fmt::format("unknown region \"{}\"; regions are forward, backward and apply", excerpt(name)));
   }
 
   static InputKind input_kind(Line& line, const Node& node) {
     const std::string& name = node.attributes.string("kind");
     for (InputKind kind : {InputKind::batch, InputKind::state, InputKind::accumulator, InputKind::scalar})
       if (name_of(kind) == name) return kind;
-    line.complain(
-        fmt::format("unknown kind of input \"{}\"; kinds are batch, state, accumulator and scalar", excerpt(name)));
+    line.complain(fmt::format(
+        "unknown kind of input \"{}\"; kinds are batch, state, accumulator and scalar", excerpt(name)));
   }
 
   void update(Line& line) {

@@ -178,21 +178,23 @@ Cluster Cluster::from_json(const std::string& text, const std::string& origin) {
   return read_cluster({origin, "", json});
 }
 
-Cluster Cluster::from_file(const std::string& path) { return from_json(read_file(path, kClusterFile), path); }
+Cluster Cluster::from_file(const std::string& path) {
+  return from_json(read_file(path, kClusterFile), path);
+}
 
 std::string Cluster::to_json() const {
   OrderedJson rates = OrderedJson::object();
   for (const auto& [dtype, rate] : device.flops_per_second) rates[std::string(name_of(dtype))] = rate;
   const OrderedJson json = {{"backend", backend},
-                     {"num_hosts", num_hosts},
-                     {"devices_per_host", devices_per_host},
-                     {"device",
-                      {{"memory_bytes", device.memory_bytes},
-                       {"flops_per_second", rates},
-                       {"memory_bytes_per_second", device.memory_bytes_per_second},
-                       {"launch_seconds", device.launch_seconds}}},
-                     {"within_host", link_json(within_host)},
-                     {"between_hosts", link_json(between_hosts)}};
+                            {"num_hosts", num_hosts},
+                            {"devices_per_host", devices_per_host},
+                            {"device",
+                             {{"memory_bytes", device.memory_bytes},
+                              {"flops_per_second", rates},
+                              {"memory_bytes_per_second", device.memory_bytes_per_second},
+                              {"launch_seconds", device.launch_seconds}}},
+                            {"within_host", link_json(within_host)},
+                            {"between_hosts", link_json(between_hosts)}};
   return json.dump(2) + "\n";
 }
 

@@ -16,7 +16,8 @@ constexpr double kFlopsPerNumber = 20;
 Rule random_rule(const OpQuery& query) {
   query.attributes.real("a"), query.attributes.real("b"), query.attributes.integer("stream");
   const DType dtype = query.attributes.dtype("dtype");
-  require(is_floating(dtype), "{}: {} is no floating type; draw f32 and cast", query.op->name, name_of(dtype));
+  require(is_floating(dtype), "{}: {} is no floating type; draw f32 and cast", query.op->name,
+          name_of(dtype));
   return ops::source_rule(query);
 }
 

@@ -111,7 +111,8 @@ Shape completed(Shape shape, const TensorType& type) {
   if (unknown > 1) fail("reshape: {} has more than one extent of -1", to_string(shape));
   if (unknown == 0) return shape;
   for (std::int64_t extent : others)
-    if (extent < 1) fail("reshape: extents must be at least 1, but one may be -1 (shape {})", to_string(shape));
+    if (extent < 1)
+      fail("reshape: extents must be at least 1, but one may be -1 (shape {})", to_string(shape));
   const std::int64_t known = num_elements(others);
   if (type.elements() % known != 0)
     fail("reshape: {} does not fit {}: {} elements are no multiple of {}", to_string(type),

@@ -66,10 +66,13 @@ void add_row(Table& table, const std::vector<std::string_view>& cells, const std
           cells.size(), table.columns);
   for (std::size_t column = 0; column < cells.size(); ++column) {
     const std::optional<float> value = parse_number(cells[column]);
-    if (!value) fail("{}: line {}, column {}: '{}' is not a number", path, line, column + 1, excerpt(cells[column]));
+    if (!value)
+      fail("{}: line {}, column {}: '{}' is not a number", path, line, column + 1, excerpt(cells[column]));
     if (!std::isfinite(*value))
-      fail("{}: line {}, column {}: '{}' is not a finite number of 32 bits; leave the row out or give it a value",
-           path, line, column + 1, excerpt(cells[column]));
+      fail(
+          "{}: line {}, column {}: '{}' is not a finite number of 32 bits; leave the row out or give it a "
+          "value",
+          path, line, column + 1, excerpt(cells[column]));
     (column + 1 < cells.size() ? table.features : table.targets).push_back(*value);
   }
   table.labels = table.labels && is_label(cells.back());

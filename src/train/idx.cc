@@ -96,8 +96,8 @@ Array parse_idx(const std::string& content, const std::string& path) {
   const TensorType type = read_header(bytes, path);
   // Compared before anything is allocated: a header can ask for much more than the file holds.
   require(static_cast<std::int64_t>(bytes.rest().size()) == type.bytes(),
-          "{}: has shape {}, so {} elements, but holds {}; the file is damaged", path, to_string(type.shape),
-          type.bytes(), bytes.rest().size());
+          "{}: has shape {}, so {} elements, but holds {}; the file is damaged", path,
+          to_string(type.shape), type.bytes(), bytes.rest().size());
   Array array(type);
   std::memcpy(array.mutable_data(), bytes.rest().data(), bytes.rest().size());
   return array;

@@ -59,7 +59,8 @@ TEST_CASE("a file is read as it is, and unpacked if it is gzip'd") {
   CHECK(read_file(TemporaryFile("file_test.txt", text).path(), kSmall) == text);
   CHECK(read_file(TemporaryFile("file_test.txt", "").path(), kSmall).empty());
   CHECK(read_file(TemporaryFile("file_test.gz", gzipped(text)).path(), kSmall) == text);
-  CHECK(read_file(TemporaryFile("file_test.gz", gzipped(text) + gzipped("more")).path(), kSmall) == text + "more");
+  CHECK(read_file(TemporaryFile("file_test.gz", gzipped(text) + gzipped("more")).path(), kSmall) ==
+        text + "more");
   CHECK(read_file("/proc/self/comm", kSmall).ends_with("\n"));  // a regular file of size 0
 }
 
@@ -80,7 +81,8 @@ TEST_CASE("what can't be read is refused with what it is called, its path and th
 
 TEST_CASE("a file of more than the cap is refused, whatever is in it") {
   const TemporaryFile file("file_test.txt", std::string(1001, ' '));
-  CHECK(read_error(file.path()) == "plan file file_test.txt: it holds more than 1000 bytes, the most that is read");
+  CHECK(read_error(file.path()) ==
+        "plan file file_test.txt: it holds more than 1000 bytes, the most that is read");
   CHECK(read_error(file.path(), {"", 1001}) == "no error");
   const TemporaryFile packed("file_test.gz", gzipped(std::string(1001, ' ')));
   CHECK(read_error(packed.path()) ==
@@ -92,7 +94,8 @@ TEST_CASE("a gzip bomb expands to no more than 256 times its size") {
   const std::size_t size = bomb.content().size();
   CHECK(size < 200'000);
   CHECK(read_error(bomb.path(), {"", std::int64_t{1} << 40}) ==
-        "file_test.gz: unpacked it holds more than " + std::to_string(256 * size) + " bytes, the most that is read of it");
+        "file_test.gz: unpacked it holds more than " + std::to_string(256 * size) +
+            " bytes, the most that is read of it");
 }
 
 TEST_CASE("damaged gzip is refused") {
@@ -100,7 +103,8 @@ TEST_CASE("damaged gzip is refused") {
   const std::string message = "file_test.gz: the gzip'd content is damaged or ends too early";
   std::string flipped = packed;
   flipped[packed.size() - 6] ^= 1;  // the checksum
-  for (const std::string& bytes : {packed.substr(0, packed.size() - 1), packed.substr(0, 2), packed + "x", flipped})
+  for (const std::string& bytes :
+       {packed.substr(0, packed.size() - 1), packed.substr(0, 2), packed + "x", flipped})
     CHECK(read_error(TemporaryFile("file_test.gz", bytes).path(), {"", 10000}) == message);
 }
 
@@ -133,7 +137,8 @@ TEST_CASE("when the disk is full the old content stays and nothing is left behin
 }
 
 TEST_CASE("what can't be written is refused with the reason") {
-  CHECK(error_of([] { write_file("/dev/full", "x"); }) == "/dev/full: cannot be written: No space left on device");
+  CHECK(error_of([] { write_file("/dev/full", "x"); }) ==
+        "/dev/full: cannot be written: No space left on device");
   CHECK(error_of([] { write_file("nowhere/x", "x"); }) ==
         "nowhere/x: cannot be written: No such file or directory");
   CHECK(error_of([] { write_file(".", "x"); }) == ".: cannot be written: Is a directory");

@@ -61,11 +61,13 @@ TEST_CASE("products of extents that no tensor can have are refused, not wrapped 
 
 TEST_CASE("types of impossible tensors are refused with whose they are") {
   check_type({u8, Shape(16, 1)}, "x");
-  CHECK_THROWS_WITH_AS(check_type({u8, Shape(17, 1)}, "x"),
-                       "x is u8[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]; a tensor has at most 16 dimensions",
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      check_type({u8, Shape(17, 1)}, "x"),
+      "x is u8[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]; a tensor has at most 16 dimensions",
+      Error);
   CHECK_THROWS_WITH_AS(check_type({f64, {4, -1}}, "batch input \"x\""),
                        "batch input \"x\" is f64[4, -1]; extents can't be negative", Error);
   CHECK_THROWS_WITH_AS(parse_tensor_type("f32[4294967296, 4294967296]"),
-                       "the tensor type is f32[4294967296, 4294967296]; a tensor has at most 2^50 elements", Error);
+                       "the tensor type is f32[4294967296, 4294967296]; a tensor has at most 2^50 elements",
+                       Error);
 }

@@ -89,7 +89,8 @@ TEST_CASE("a plan of another step, for other devices, or none at all") {
   CHECK(error_of([&] { train.save_plan("/nowhere/plan.json"); }) ==
         "/nowhere/plan.json: cannot be written: No such file or directory");
   CHECK(loading_error("{\"schema\": ") ==
-        "plan plan_error_test.json: line 1, column 12: not valid JSON; check for a missing comma, quote or bracket just "
+        "plan plan_error_test.json: line 1, column 12: not valid JSON; check for a missing comma, quote or "
+        "bracket just "
         "before");
 }
 

@@ -26,19 +26,24 @@ std::string step_error(const TensorType& x, Build&& build) {
 
 TEST_CASE("impossible inputs of a step are refused when it is made") {
   const auto nothing = [](Builder&, const Batch&) {};
-  CHECK(step_error({f32, {kHuge, kHuge}}, nothing) == "batch input \"x\" is f32[4294967296, 4294967296]" + kLimit);
-  CHECK(step_error({f32, {4, -2}}, nothing) == "batch input \"x\" is f32[4, -2]; extents can't be negative");
+  CHECK(step_error({f32, {kHuge, kHuge}}, nothing) ==
+        "batch input \"x\" is f32[4294967296, 4294967296]" + kLimit);
+  CHECK(step_error({f32, {4, -2}}, nothing) ==
+        "batch input \"x\" is f32[4, -2]; extents can't be negative");
   CHECK(step_error({f32, Shape(17, 2)}, nothing).ends_with("; a tensor has at most 16 dimensions"));
   Builder g;
-  CHECK(error_of([&] { g.parameter("w", {f32, {kHuge, kHuge}}, {}); }) ==
-        "input \"w\" is f32[4294967296, 4294967296]" + kLimit);
-  CHECK(error_of([&] { g.input(InputKind::state, "m", {f32, {-1}}); }) ==
-        "input \"m\" is f32[-1]; extents can't be negative");
+  CHECK(error_of([&] {
+          g.parameter("w", {f32, {kHuge, kHuge}}, {});
+        }) == "input \"w\" is f32[4294967296, 4294967296]" + kLimit);
+  CHECK(error_of([&] {
+          g.input(InputKind::state, "m", {f32, {-1}});
+        }) == "input \"m\" is f32[-1]; extents can't be negative");
 }
 
 TEST_CASE("impossible results of operators are refused when the call is made") {
   Builder g;
-  const Value x = g.input(InputKind::batch, "x", {f32, {kHuge}}), y = g.input(InputKind::batch, "y", {f32, {8, 6}});
+  const Value x = g.input(InputKind::batch, "x", {f32, {kHuge}}),
+              y = g.input(InputKind::batch, "y", {f32, {8, 6}});
   const std::string huge = " is f32[4294967296, 4294967296]" + kLimit;
   CHECK(error_of([&] { einsum("i,j->ij", x, x); }) == "einsum: the result" + huge);
   CHECK(error_of([&] { broadcast_to(x, {kHuge, kHuge}); }) == "broadcast: the result" + huge);
@@ -47,13 +52,18 @@ TEST_CASE("impossible results of operators are refused when the call is made") {
   CHECK(error_of([&] { iota(g, {f32, {kHuge, kHuge}}); }) == "iota: the result" + huge);
   CHECK(error_of([&] { random_uniform(g, {f32, {kHuge, kHuge}}); }) == "random_uniform: the result" + huge);
   // Extents whose product wraps around to what there is.
-  CHECK(error_of([&] { reshape(y, {std::int64_t{1} << 62, 4, 48}); }) ==
-        "reshape: the result is f32[4611686018427387904, 4, 48]" + kLimit);
-  CHECK(error_of([&] { reshape(y, {kHuge, kHuge, -1}); }) ==
-        "shape [4294967296, 4294967296]: a tensor has at most 2^50 elements");
-  CHECK(error_of([&] { reshape(y, {-2, -24}); }) == "reshape: extents must be at least 1 (shape [-2, -24])");
-  CHECK(error_of([&] { reshape(y, {-1, -2, -24}); }) ==
-        "reshape: extents must be at least 1, but one may be -1 (shape [-1, -2, -24])");
+  CHECK(error_of([&] {
+          reshape(y, {std::int64_t{1} << 62, 4, 48});
+        }) == "reshape: the result is f32[4611686018427387904, 4, 48]" + kLimit);
+  CHECK(error_of([&] {
+          reshape(y, {kHuge, kHuge, -1});
+        }) == "shape [4294967296, 4294967296]: a tensor has at most 2^50 elements");
+  CHECK(error_of([&] {
+          reshape(y, {-2, -24});
+        }) == "reshape: extents must be at least 1 (shape [-2, -24])");
+  CHECK(error_of([&] {
+          reshape(y, {-1, -2, -24});
+        }) == "reshape: extents must be at least 1, but one may be -1 (shape [-1, -2, -24])");
 }
 
 TEST_CASE("a graph whose values together can't be counted in bytes is refused") {
@@ -61,34 +71,44 @@ TEST_CASE("a graph whose values together can't be counted in bytes is refused") 
   const Value x = g.input(InputKind::batch, "x", {f64, {kMaxElements}});
   CHECK(error_of([&] {
           for (Value y = x;;) y = exp(y);
-        }) == "exp: with its result f64[1125899906842624] the values of the graph take more than 2^60 bytes");
+        }) ==
+        "exp: with its result f64[1125899906842624] the values of the graph take more than 2^60 bytes");
 }
 
 TEST_CASE("impossible graph text is refused with its line") {
   const auto parse_error = [](const std::string& line) {
     return error_of([&] { parse_graph("graph micro_batches=1\n" + line + "\n", all_ops()); });
   };
-  CHECK(parse_error("%0: f32[4294967296, 4294967296] = iota() {axis=0, dtype=f32, shape=[1]} forward \"x\"") ==
+  CHECK(parse_error(
+            "%0: f32[4294967296, 4294967296] = iota() {axis=0, dtype=f32, shape=[1]} forward \"x\"") ==
         "graph text, line 2: the tensor type is f32[4294967296, 4294967296]" + kLimit);
-  CHECK(parse_error("%0: f32[1] = constant() {value=1.0, dtype=f32, shape=[4294967296, 4294967296]} forward \"x\"") ==
-        "graph text, line 2: constant: the result is f32[4294967296, 4294967296]" + kLimit);
+  CHECK(
+      parse_error(
+          "%0: f32[1] = constant() {value=1.0, dtype=f32, shape=[4294967296, 4294967296]} forward \"x\"") ==
+      "graph text, line 2: constant: the result is f32[4294967296, 4294967296]" + kLimit);
   CHECK(parse_error("%9999999: f32[] = exp(%1) forward \"x\"") ==
         "graph text, line 2: value number 9999999 is out of range; values are numbered from 0");
 }
 
 TEST_CASE("impossible arrays are refused, and those too large for this machine") {
-  CHECK(error_of([] { Array(TensorType{f32, {kHuge, kHuge}}); }) ==
-        "the array is f32[4294967296, 4294967296]" + kLimit);
-  CHECK(error_of([] { Array(std::vector<float>(6), {-2, -3}); }) ==
-        "the array is f32[-2, -3]; extents can't be negative");
-  CHECK(error_of([] { Array::view(nullptr, {f32, {-1}}); }) == "the array is f32[-1]; extents can't be negative");
-  CHECK(error_of([] { Array(TensorType{f64, {kMaxElements}}); }) ==
-        "the array is f64[1125899906842624]; its 9007199254740992 bytes can't be allocated");
+  CHECK(error_of([] {
+          Array(TensorType{f32, {kHuge, kHuge}});
+        }) == "the array is f32[4294967296, 4294967296]" + kLimit);
+  CHECK(error_of([] {
+          Array(std::vector<float>(6), {-2, -3});
+        }) == "the array is f32[-2, -3]; extents can't be negative");
+  CHECK(error_of([] {
+          Array::view(nullptr, {f32, {-1}});
+        }) == "the array is f32[-1]; extents can't be negative");
+  CHECK(error_of([] {
+          Array(TensorType{f64, {kMaxElements}});
+        }) == "the array is f64[1125899906842624]; its 9007199254740992 bytes can't be allocated");
 }
 
 TEST_CASE("a Value kept from an earlier trace is refused, wherever the new graph is in memory") {
   const std::string gone =
-      "a Value of an earlier trace is used, whose graph is gone; make Values anew whenever the model is traced";
+      "a Value of an earlier trace is used, whose graph is gone; make Values anew whenever the model is "
+      "traced";
   Value kept;
   const auto build = [&](Builder& g, const Batch& b) {
     const Value w = kept ? kept : g.parameter("w", {f32, {4}}, {});

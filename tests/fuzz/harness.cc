@@ -12,16 +12,17 @@ constexpr std::size_t kMaxMessage = 1000;
 
 void check_message(const std::string& message) {
   if (message.empty() || message.size() > kMaxMessage)
-    throw std::logic_error("a message of " + std::to_string(message.size()) + " bytes: " + excerpt(message));
+    throw std::logic_error("a message of " + std::to_string(message.size()) +
+                           " bytes: " + excerpt(message));
   if (excerpt(message, kMaxMessage) != message)
     throw std::logic_error("a message that is not one printable line: " + excerpt(message, kMaxMessage));
 }
 
 std::uint64_t accepted_inputs = 0;
 
-const std::vector<std::string> kJsonTokens = {"{",    "}",     "[",  "]",     ",",       ":",       "\"",  "\\u0000",
-                                              "null", "true",  "{}", "[]",    "1e400",   "1e308",   "-1",  "\"x\"",
-                                              "1.5",  "-0.0",  "\\", "[[[[[", "[1, 2]",  "1e-320",  "\n",  "\xff"};
+const std::vector<std::string> kJsonTokens = {
+    "{",     "}",     "[",  "]",     ",",   ":",    "\"", "\\u0000", "null",   "true",   "{}", "[]",
+    "1e400", "1e308", "-1", "\"x\"", "1.5", "-0.0", "\\", "[[[[[",   "[1, 2]", "1e-320", "\n", "\xff"};
 
 }  // namespace
 
@@ -48,23 +49,83 @@ void expect_same(const std::string& printed, const std::string& again) {
 
 const std::vector<Harness>& harnesses() {
   static const std::vector<Harness> all = {
-      {"graph", fuzz_graph, graph_seeds,
-       {"%0", "%1", "%99", ": ", " = ", "f32[", "bf16", "u8[]", "]", "[", "(", ")", "{", "}", ", ", "\"", "\\", "\n",
-        "forward", "backward", "apply", "layer=", "update ", "metric ", "einsum", "reshape", "broadcast", "transpose",
-        "reduce_sum", "reduce_max", "iota", "constant", "select", "cast", "input", "axes=[", "axes=[0, 0]", "dims=[",
-        "shape=[", "permutation=[", "keep_dims=1", "equation=\"ab,bc->ac\"", "axis=", "kind=\"state\"",
-        "kind=\"scalar\"", "micro_batches=", "nan", "inf", "1.0", "i32", "f64"}},
-      {"attributes", fuzz_attributes, attributes_seeds,
-       {"{", "}", "[", "]", "[.]", "=", ", ", "\"", "\\", "nan", "inf", "-inf", "f32", "1e400", "1e-400", "0.5", "[]"}},
+      {"graph",
+       fuzz_graph,
+       graph_seeds,
+       {"%0",
+        "%1",
+        "%99",
+        ": ",
+        " = ",
+        "f32[",
+        "bf16",
+        "u8[]",
+        "]",
+        "[",
+        "(",
+        ")",
+        "{",
+        "}",
+        ", ",
+        "\"",
+        "\\",
+        "\n",
+        "forward",
+        "backward",
+        "apply",
+        "layer=",
+        "update ",
+        "metric ",
+        "einsum",
+        "reshape",
+        "broadcast",
+        "transpose",
+        "reduce_sum",
+        "reduce_max",
+        "iota",
+        "constant",
+        "select",
+        "cast",
+        "input",
+        "axes=[",
+        "axes=[0, 0]",
+        "dims=[",
+        "shape=[",
+        "permutation=[",
+        "keep_dims=1",
+        "equation=\"ab,bc->ac\"",
+        "axis=",
+        "kind=\"state\"",
+        "kind=\"scalar\"",
+        "micro_batches=",
+        "nan",
+        "inf",
+        "1.0",
+        "i32",
+        "f64"}},
+      {"attributes",
+       fuzz_attributes,
+       attributes_seeds,
+       {"{", "}", "[", "]", "[.]", "=", ", ", "\"", "\\", "nan", "inf", "-inf", "f32", "1e400", "1e-400",
+        "0.5", "[]"}},
       {"strategy", fuzz_strategy, strategy_seeds, {"f", "l", "@", " ", "-", "f0@0", "l255@3", "f256@4"}},
-      {"spec", fuzz_spec, spec_seeds, {"S", "P", "R", "@", " ", "+", "max", "S0@1", "P+@0", "Pmax@3", "S255@0"}},
+      {"spec",
+       fuzz_spec,
+       spec_seeds,
+       {"S", "P", "R", "@", " ", "+", "max", "S0@1", "P+@0", "Pmax@3", "S255@0"}},
       {"plan", fuzz_plan, plan_seeds, kJsonTokens},
       {"cluster", fuzz_cluster, cluster_seeds, kJsonTokens},
       {"contest", fuzz_contest, contest_seeds, kJsonTokens},
       {"contest_gz", fuzz_contest_gz, contest_gz_seeds, {"\x1f\x8b", std::string(8, '\0')}},
-      {"csv", fuzz_csv, csv_seeds,
-       {",", "\n", "\r\n", "\xef\xbb\xbf", "nan", "inf", "-", "+", "1e39", "1e-400", "0x1p3", "\t", " ", "\"", "a,b\n"}},
-      {"idx", fuzz_idx, idx_seeds, {std::string("\0\0\x08\x03", 4), std::string(4, '\0'), "\xff\xff\xff\xff", "\x1f\x8b"}},
+      {"csv",
+       fuzz_csv,
+       csv_seeds,
+       {",", "\n", "\r\n", "\xef\xbb\xbf", "nan", "inf", "-", "+", "1e39", "1e-400", "0x1p3", "\t", " ",
+        "\"", "a,b\n"}},
+      {"idx",
+       fuzz_idx,
+       idx_seeds,
+       {std::string("\0\0\x08\x03", 4), std::string(4, '\0'), "\xff\xff\xff\xff", "\x1f\x8b"}},
   };
   return all;
 }

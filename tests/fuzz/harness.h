@@ -1,7 +1,7 @@
 #pragma once
-/// What parsers must keep for every input: they return or throw alpa::Error with one printable line, use little memory and
-/// time, and what they accept prints and parses again to the same. Anything else leaves a harness as an exception (or as
-/// a sanitizer's report): a defect.
+/// What parsers must keep for every input: they return or throw alpa::Error with one printable line, use
+/// little memory and time, and what they accept prints and parses again to the same. Anything else leaves a
+/// harness as an exception (or as a sanitizer's report): a defect.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,7 +15,7 @@ namespace alpa::fuzz {
 using Run = int (*)(const std::uint8_t* data, std::size_t size);
 
 struct Harness {
-  const char* name;                     ///< "graph"
+  const char* name;  ///< "graph"
   Run run;
   std::vector<std::string> (*seeds)();  ///< valid inputs, from which others are made
   std::vector<std::string> tokens;      ///< pieces that the format gives a meaning
@@ -46,8 +46,8 @@ std::vector<std::string> contest_gz_seeds();
 std::vector<std::string> csv_seeds();
 std::vector<std::string> idx_seeds();
 
-/// Calls `parse`. False if it refused the input as it should; other exceptions pass through. Throws std::logic_error if
-/// the refusal is no message for people.
+/// Calls `parse`. False if it refused the input as it should; other exceptions pass through. Throws
+/// std::logic_error if the refusal is no message for people.
 bool accepts(const std::function<void()>& parse);
 
 /// How often `accepts` has been true.

@@ -1,7 +1,7 @@
 // Plans, clusters and contest problems.
 #include <alpa/alpa.h>
-#include <alpa/ilp/contest.h>
 #include <alpa/base/file.h>
+#include <alpa/ilp/contest.h>
 
 #include <fstream>
 #include <iterator>
@@ -19,7 +19,9 @@ std::string text_of(const std::uint8_t* data, std::size_t size) {
 
 TrainingStep small_step(const Optimizer& optimizer = optim::Sgd{}) {
   const nn::Dense first(6), last(4, {.bias = false});
-  const auto model = [=](const Batch& b) { return nn::mean_squared_error(last(relu(first(b["x"]))), b["y"]); };
+  const auto model = [=](const Batch& b) {
+    return nn::mean_squared_error(last(relu(first(b["x"]))), b["y"]);
+  };
   return training_step({{"x", {f32, {8, 6}}}, {"y", {f32, {8, 4}}}}, model, optimizer);
 }
 
@@ -95,7 +97,8 @@ int fuzz_contest(const std::uint8_t* data, std::size_t size) {
 
 std::vector<std::string> contest_seeds() {
   std::ifstream file(ALPA_SOURCE_DIR "/tests/ilp/data/example.json");
-  return {std::string(std::istreambuf_iterator<char>(file), {}), R"({"problem": {"nodes": {"intervals": [[0, 2], [1, 3],
+  return {std::string(std::istreambuf_iterator<char>(file), {}),
+          R"({"problem": {"nodes": {"intervals": [[0, 2], [1, 3],
 [2, 2]], "costs": [[1, 2], [3, 1000000000000000000], [0, 5, 6]], "usages": [[1, 2], [3, 4], [0, 0, 0]]}, "edges":
 {"nodes": [[0, 1], [1], [0, 1, 2]], "costs": [[0, 1, 2, 3], [7, 8], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]]},
 "usage_limit": 5}})"};

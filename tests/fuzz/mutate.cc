@@ -9,20 +9,42 @@ namespace {
 
 constexpr std::size_t kMaxInput = 1 << 16;
 
-const char* const kNumbers[] = {"0",          "1",          "-1",         "2",
-                                "16",         "17",         "255",        "256",
-                                "1024",       "65537",      "2147483647", "2147483648",
-                                "4294967296", "4294967297", "-2147483649", "1125899906842624",
-                                "4611686018427387904",      "9223372036854775807",
-                                "9223372036854775808",      "-9223372036854775808",
-                                "18446744073709551615",     "99999999999999999999",
-                                "1e400",      "1e308",      "-0.0",       "0.1",
-                                "nan",        "inf",        "010",        "00"};
+const char* const kNumbers[] = {"0",
+                                "1",
+                                "-1",
+                                "2",
+                                "16",
+                                "17",
+                                "255",
+                                "256",
+                                "1024",
+                                "65537",
+                                "2147483647",
+                                "2147483648",
+                                "4294967296",
+                                "4294967297",
+                                "-2147483649",
+                                "1125899906842624",
+                                "4611686018427387904",
+                                "9223372036854775807",
+                                "9223372036854775808",
+                                "-9223372036854775808",
+                                "18446744073709551615",
+                                "99999999999999999999",
+                                "1e400",
+                                "1e308",
+                                "-0.0",
+                                "0.1",
+                                "nan",
+                                "inf",
+                                "010",
+                                "00"};
 
 /// Draws and changes; every decision is a word of one Philox stream.
 class Mutation {
  public:
-  Mutation(const std::vector<std::string>& seeds, const std::vector<std::string>& tokens, std::uint64_t number)
+  Mutation(const std::vector<std::string>& seeds, const std::vector<std::string>& tokens,
+           std::uint64_t number)
       : seeds_(seeds), tokens_(tokens), stream_(random_stream(number, 1, 0, 0)), text_(seed()) {}
 
   std::string run() {
@@ -39,7 +61,9 @@ class Mutation {
   }
   std::size_t place() { return below(text_.size() + 1); }
   const std::string& seed() { return seeds_[below(seeds_.size())]; }
-  std::size_t length_from(std::size_t at) { return below(std::min<std::size_t>(text_.size() - at, 64) + 1); }
+  std::size_t length_from(std::size_t at) {
+    return below(std::min<std::size_t>(text_.size() - at, 64) + 1);
+  }
 
   void change() {
     switch (below(11)) {
@@ -77,7 +101,8 @@ class Mutation {
     const std::size_t from = place();
     const std::string piece = text_.substr(from, 1 + below(8));
     std::string many;
-    for (std::size_t i = below(below(8) == 0 ? 4000 : 20); i > 0 && many.size() < kMaxInput; --i) many += piece;
+    for (std::size_t i = below(below(8) == 0 ? 4000 : 20); i > 0 && many.size() < kMaxInput; --i)
+      many += piece;
     text_.insert(from, many);
   }
   void token() {
@@ -90,7 +115,8 @@ class Mutation {
     const std::size_t from = text_.find_first_of("0123456789", place());
     if (from == std::string::npos) return;
     const std::size_t end = std::min(text_.find_first_not_of("0123456789", from), text_.size());
-    text_.replace(from, end - from, below(3) == 0 ? std::to_string(below(20)) : kNumbers[below(std::size(kNumbers))]);
+    text_.replace(from, end - from,
+                  below(3) == 0 ? std::to_string(below(20)) : kNumbers[below(std::size(kNumbers))]);
   }
   /// A line is left out, doubled or moved.
   void line() {

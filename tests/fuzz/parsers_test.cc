@@ -82,8 +82,9 @@ TEST_CASE("parsers accept or refuse, whatever they are given") {
       if (what.empty()) continue;
       ++defects;
       std::ofstream("fuzz_" + std::string(harness.name), std::ios::binary) << input;
-      FAIL_CHECK(std::string(harness.name) << ", input " << i << ": " << excerpt(what, 500) << "; again with ALPA_FUZZ_RUNS=" << i
-                              << ":1; the input is in ./fuzz_" << std::string(harness.name));
+      FAIL_CHECK(std::string(harness.name)
+                 << ", input " << i << ": " << excerpt(what, 500) << "; again with ALPA_FUZZ_RUNS=" << i
+                 << ":1; the input is in ./fuzz_" << std::string(harness.name));
     }
   }
 }
@@ -111,6 +112,7 @@ TEST_CASE("a harness reports what a parser must not do") {
   CHECK_THROWS_AS(accepts([] { fail("{}", std::string(2000, 'x')); }), std::logic_error);
   CHECK_THROWS_AS(accepts([] { bug("ours"); }), Bug);
   CHECK_THROWS_AS(expect_same("a b", "a c"), std::logic_error);
-  const Harness slow{"slow", [](const std::uint8_t*, std::size_t) { return std::string().at(1), 0; }, csv_seeds, {}};
+  const Harness slow{
+      "slow", [](const std::uint8_t*, std::size_t) { return std::string().at(1), 0; }, csv_seeds, {}};
   CHECK(defect(slow, "") != "");
 }

@@ -25,7 +25,8 @@ int check(const std::uint8_t* data, std::size_t size, Parse&& parse, Print&& pri
   return 0;
 }
 
-/// One step of a graph that parsed, if it is small, on the reference interpreter: what a rule accepts, kernels compute.
+/// One step of a graph that parsed, if it is small, on the reference interpreter: what a rule accepts,
+/// kernels compute.
 void run_if_small(const Graph& graph) {
   constexpr std::int64_t kSmall = 50'000;
   double points = 0;
@@ -45,7 +46,8 @@ void run_if_small(const Graph& graph) {
 /// A graph of many operators, several with attributes.
 Graph wide_graph() {
   Builder g(2);
-  const Value x = g.input(InputKind::batch, "x", {f32, {4, 6}}), labels = g.input(InputKind::batch, "labels", {i32, {4}});
+  const Value x = g.input(InputKind::batch, "x", {f32, {4, 6}}),
+              labels = g.input(InputKind::batch, "labels", {i32, {4}});
   const Value w = g.parameter("w", {f32, {6, 8}}, Initializer::normal(0, 0.02));
   const Value total = g.input(InputKind::accumulator, "total", {f32, {}});
   const Value h = relu(reshape(einsum("ab,bc->ac", x, w), {2, 2, -1}) + random_uniform(g, {f32, {8}}));
@@ -70,7 +72,9 @@ int fuzz_graph(const std::uint8_t* data, std::size_t size) {
       [](const Graph& graph) { return to_string(graph); });
 }
 
-std::vector<std::string> graph_seeds() { return {to_string(small_graph()), to_string(adam_graph()), to_string(wide_graph())}; }
+std::vector<std::string> graph_seeds() {
+  return {to_string(small_graph()), to_string(adam_graph()), to_string(wide_graph())};
+}
 
 int fuzz_attributes(const std::uint8_t* data, std::size_t size) {
   return check(
@@ -97,6 +101,8 @@ int fuzz_spec(const std::uint8_t* data, std::size_t size) {
       [](const ShardingSpec& spec) { return to_string(spec); });
 }
 
-std::vector<std::string> spec_seeds() { return {"R", "S0@1", "S0@1 S0@0 S3@2", "P+@0 S1@1", "Pmax@0 Pmax@3"}; }
+std::vector<std::string> spec_seeds() {
+  return {"R", "S0@1", "S0@1 S0@0 S3@2", "P+@0 S1@1", "Pmax@0 Pmax@3"};
+}
 
 }  // namespace alpa::fuzz

@@ -113,7 +113,8 @@ TEST_CASE("Malformed plan files are refused with place and remedy") {
     return error_of([&] { plan_from_json(text, graph, "p.json"); });
   };
   CHECK(with("{", "[") ==
-        "plan p.json: line 2, column 10: not valid JSON; check for a missing comma, quote or bracket just before");
+        "plan p.json: line 2, column 10: not valid JSON; check for a missing comma, quote or bracket just "
+        "before");
   CHECK(with("\"size\": 2", "\"size\": 1e400") ==
         "plan p.json: a number is too large for a double; write a smaller one");
   CHECK(with("\"size\": 2", "\"size\": 18446744073709551615") ==
@@ -127,9 +128,9 @@ TEST_CASE("Malformed plan files are refused with place and remedy") {
         "plan p.json: nodes[0].strategy: strategy \"f0\": expected \"@\" and a mesh axis at \"\"; write "
         "\"-\", or words like \"f0@1\" "
         "(factor 0 split over mesh axis 1) and \"l0@0\" (linear set 0 partial over mesh axis 0)");
-  CHECK(
-      with("\"strategy\": \"f0@0\"", "\"strategy\": \"f7@0\"") ==
-      "plan p.json: node 0 input \"x\" has the strategy \"f7@0\", which this operator does not have on a 2 mesh");
+  CHECK(with("\"strategy\": \"f0@0\"", "\"strategy\": \"f7@0\"") ==
+        "plan p.json: node 0 input \"x\" has the strategy \"f7@0\", which this operator does not have on a "
+        "2 mesh");
   CHECK(with("\"strategy\": \"f0@0\"", "\"strategy\": \"-\"") ==
         "plan p.json: node 0 input \"x\" with the strategy \"-\" leaves result 0 as R, not as S0@0");
   CHECK(with("\"kind\": \"all_reduce\"", "\"kind\": \"all_sum\"") ==

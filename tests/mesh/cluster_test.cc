@@ -122,10 +122,11 @@ TEST_CASE("Text that is no JSON object is refused with its place") {
         "bracket just before");
   CHECK(error_of([] { Cluster::from_json("", "c.json"); }) ==
         "cluster file c.json: is empty; expected JSON");
-  CHECK(error_of([] { Cluster::from_json("{\"a\\n" + std::string(100'000, 'x') + "\": 1}", "c.json"); }) ==
-        "cluster file c.json: a\\n" + std::string(54, 'x') +
-            "...: unknown key; the keys here are: description, backend, num_hosts, devices_per_host, device, "
-            "within_host, between_hosts");
+  CHECK(
+      error_of([] { Cluster::from_json("{\"a\\n" + std::string(100'000, 'x') + "\": 1}", "c.json"); }) ==
+      "cluster file c.json: a\\n" + std::string(54, 'x') +
+          "...: unknown key; the keys here are: description, backend, num_hosts, devices_per_host, device, "
+          "within_host, between_hosts");
   CHECK(error_of([] { Cluster::from_json("[1]", "c.json"); }) ==
         "cluster file c.json: found a list, expected an object");
   CHECK(error_of([] { Cluster::from_json("{\"num_hosts\": 1e999}", "c.json"); }) ==

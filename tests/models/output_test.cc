@@ -10,8 +10,8 @@ using namespace alpa::testing;
 
 namespace {
 
-const std::string kMlp = ALPA_MLP
-    " --backend cpu --devices 2 --method data --dim 8 --layers 2 --batch 8 --steps 2";
+const std::string kMlp =
+    ALPA_MLP " --backend cpu --devices 2 --method data --dim 8 --layers 2 --batch 8 --steps 2";
 
 const std::string kLost = "standard output cannot be written: No space left on device\n";
 
@@ -25,9 +25,11 @@ TEST_CASE("output that can't be written is a failure") {
 
 TEST_CASE("a report or plan that can't be written is a failure, and the old plan stays") {
   const TemporaryFile plan("output_test.json", "the old plan");
-  const ProgramOutput output = run_shell("ulimit -f 1; trap '' XFSZ; " + kMlp + " --save-plan output_test.json > /dev/null");
-  CHECK(output.text ==
-        "alpa-mlp: output_test.json: cannot be written: File too large; what it held before is unchanged\n");
+  const ProgramOutput output =
+      run_shell("ulimit -f 1; trap '' XFSZ; " + kMlp + " --save-plan output_test.json > /dev/null");
+  CHECK(
+      output.text ==
+      "alpa-mlp: output_test.json: cannot be written: File too large; what it held before is unchanged\n");
   CHECK(output.status == 2);
   CHECK(plan.content() == "the old plan");
   CHECK(run_shell(kMlp + " --json /dev/full > /dev/null").text ==
@@ -35,7 +37,8 @@ TEST_CASE("a report or plan that can't be written is a failure, and the old plan
 }
 
 TEST_CASE("a dump that can't be written is a failure") {
-  const ProgramOutput output = run_shell("ulimit -f 1; trap '' XFSZ; " + kMlp + " --dump output_test_dump > /dev/null");
+  const ProgramOutput output =
+      run_shell("ulimit -f 1; trap '' XFSZ; " + kMlp + " --dump output_test_dump > /dev/null");
   CHECK(output.text.find(": cannot be written: File too large") != std::string::npos);
   CHECK(output.status == 2);
   run_shell("rm -r output_test_dump");
@@ -51,12 +54,13 @@ TEST_CASE("a report to /dev/stdout follows what was printed before") {
 }
 
 TEST_CASE("files that are none of its kind") {
-  CHECK(run_shell(kMlp + " --cluster /dev/zero").text.ends_with(
-      "alpa-mlp: cluster file /dev/zero: cannot be read: it is a device, not a file\n"));
-  CHECK(run_shell(kMlp + " --load-plan /tmp").text.ends_with(
-      "alpa-mlp: plan file /tmp: cannot be read: it is a folder, not a file\n"));
+  CHECK(run_shell(kMlp + " --cluster /dev/zero")
+            .text.ends_with(
+                "alpa-mlp: cluster file /dev/zero: cannot be read: it is a device, not a file\n"));
+  CHECK(run_shell(kMlp + " --load-plan /tmp")
+            .text.ends_with("alpa-mlp: plan file /tmp: cannot be read: it is a folder, not a file\n"));
   REQUIRE(run_shell("ln -s /dev/zero output_test_zero.csv").status == 0);
-  CHECK(run_shell(kMlp + " --data output_test_zero.csv").text.ends_with(
-      "output_test_zero.csv: cannot be read: it is a device, not a file\n"));
+  CHECK(run_shell(kMlp + " --data output_test_zero.csv")
+            .text.ends_with("output_test_zero.csv: cannot be read: it is a device, not a file\n"));
   run_shell("rm output_test_zero.csv");
 }

@@ -18,7 +18,8 @@ const std::string kLost = "standard output cannot be written: No space left on d
 }  // namespace
 
 TEST_CASE("output that can't be written is a failure") {
-  for (const std::string& arguments : {"solve " + kProblem + " 5", std::string("version"), std::string("--help")}) {
+  for (const std::string& arguments :
+       {"solve " + kProblem + " 5", std::string("version"), std::string("--help")}) {
     const ProgramOutput output = run_shell(ALPA_TOOL " " + arguments + " > /dev/full");
     CHECK(output.text == "alpa: " + kLost);
     CHECK(output.status == 2);

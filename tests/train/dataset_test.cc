@@ -51,7 +51,8 @@ TEST_CASE("a bad CSV file is an error that names line and column") {
       csv_error("7\n") ==
       "dataset_test.csv: line 1 has one column; at least one feature and the value to predict are needed");
   CHECK(csv_error("a,b\n") == "dataset_test.csv: holds no examples");
-  CHECK(error_of([] { read_csv("missing.csv"); }) == "missing.csv: cannot be read: No such file or directory");
+  CHECK(error_of([] { read_csv("missing.csv"); }) ==
+        "missing.csv: cannot be read: No such file or directory");
 }
 
 TEST_CASE("an IDX file is read plain and gzip'd") {
@@ -85,28 +86,36 @@ TEST_CASE("a damaged IDX file is an error that names it") {
 
 TEST_CASE("an IDX file whose extents overflow, or ask for more than it holds, allocates nothing") {
   const auto file_of = [](const std::string& extents) { return std::string({0, 0, 8, 3}) + extents; };
-  const TemporaryFile overflow("dataset_test.idx", file_of(std::string("\0\1\0\1\xc1\xf7\xb7\xd8\x83\x92\x4c\x7e", 12)) +
-                                                       std::string(40016, 'x'));
+  const TemporaryFile overflow(
+      "dataset_test.idx",
+      file_of(std::string("\0\1\0\1\xc1\xf7\xb7\xd8\x83\x92\x4c\x7e", 12)) + std::string(40016, 'x'));
   CHECK(error_of([&] { read_idx(overflow.path()); }) ==
         "dataset_test.idx is u8[65537, 3254237144, 2207403134]; a tensor has at most 2^50 elements");
-  const TemporaryFile large("dataset_test.idx", file_of(std::string("\0\0\x10\0\0\0\x10\0\0\0\x0f\xff", 12)));
+  const TemporaryFile large("dataset_test.idx",
+                            file_of(std::string("\0\0\x10\0\0\0\x10\0\0\0\x0f\xff", 12)));
   CHECK(error_of([&] { read_idx(large.path()); }) ==
-        "dataset_test.idx: has shape [4096, 4096, 4095], so 68702699520 elements, but holds 0; the file is damaged");
+        "dataset_test.idx: has shape [4096, 4096, 4095], so 68702699520 elements, but holds 0; the file is "
+        "damaged");
   const TemporaryFile none("dataset_test.idx", file_of(std::string(12, '\0')));
   CHECK(error_of([&] { read_idx(none.path()); }) ==
         "dataset_test.idx: has shape [0, 0, 0]; extents must be at least 1");
 }
 
 TEST_CASE("a CSV file may begin with a byte-order mark") {
-  const Dataset data = csv("\xef\xbb\xbf" "1,2.5\n3,4\n");
+  const Dataset data =
+      csv("\xef\xbb\xbf"
+          "1,2.5\n3,4\n");
   CHECK(data.x.to_doubles() == std::vector<double>{1, 3});
-  CHECK(csv("\xef\xbb\xbf" "a,b\n1,2\n").x.to_doubles() == std::vector<double>{1});
+  CHECK(csv("\xef\xbb\xbf"
+            "a,b\n1,2\n")
+            .x.to_doubles() == std::vector<double>{1});
 }
 
 TEST_CASE("a CSV file with numbers that are not finite is refused") {
   const auto refused = [](const std::string& cell, int line, int column) {
     return fmt::format(
-        "dataset_test.csv: line {}, column {}: '{}' is not a finite number of 32 bits; leave the row out or give it a "
+        "dataset_test.csv: line {}, column {}: '{}' is not a finite number of 32 bits; leave the row out "
+        "or give it a "
         "value",
         line, column, cell);
   };

@@ -6,8 +6,9 @@
 
 namespace alpa {
 
-/// `text` as a message may quote it, on one line and readable: control characters and bytes that are no UTF-8 become
-/// escapes like \n and \x1b, and what is longer than `most` bytes ends in "...". An excerpt is its own excerpt.
+/// `text` as a message may quote it, on one line and readable: control characters and bytes that are no
+/// UTF-8 become escapes like \n and \x1b, and what is longer than `most` bytes ends in "...". An excerpt is
+/// its own excerpt.
 std::string excerpt(std::string_view text, std::size_t most = 60);
 
 }  // namespace alpa

@@ -1,5 +1,5 @@
-// libFuzzer's entry (ALPA_FUZZ=ON, clang): ALPA_FUZZ_HARNESS=graph fuzz_parsers [CORPUS FOLDER]. The harness's seeds are
-// put into the folder first.
+// libFuzzer's entry (ALPA_FUZZ=ON, clang): ALPA_FUZZ_HARNESS=graph fuzz_parsers [CORPUS FOLDER]. The
+// harness's seeds are put into the folder first.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -13,12 +13,11 @@ namespace {
 
 const Harness& chosen() {
   const char* const name = std::getenv("ALPA_FUZZ_HARNESS");
-  std::fputs("harnesses:", stderr);
-  for (const Harness& harness : alpa::fuzz::harnesses()) {
-    if (name != nullptr && std::string_view(name) == harness.name) return std::fputs("\n", stderr), harness;
-    std::fprintf(stderr, " %s", harness.name);
-  }
-  std::fputs("\nset ALPA_FUZZ_HARNESS to one of them\n", stderr);
+  for (const Harness& harness : alpa::fuzz::harnesses())
+    if (name != nullptr && std::string_view(name) == harness.name) return harness;
+  std::fputs("set ALPA_FUZZ_HARNESS to one of:", stderr);
+  for (const Harness& harness : alpa::fuzz::harnesses()) std::fprintf(stderr, " %s", harness.name);
+  std::fputs("\n", stderr);
   std::exit(2);
 }
 
@@ -30,11 +29,13 @@ const Harness& harness() {
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  const Harness& chosen = harness();
   int number = 0;
   for (int i = 1; i < *argc; ++i)
     if ((*argv)[i][0] != '-')
-      for (const std::string& seed : harness().seeds())
-        std::ofstream(std::string((*argv)[i]) + "/seed_" + std::to_string(number++), std::ios::binary) << seed;
+      for (const std::string& seed : chosen.seeds())
+        std::ofstream(std::string((*argv)[i]) + "/seed_" + std::to_string(number++), std::ios::binary)
+            << seed;
   return 0;
 }
 
