@@ -123,7 +123,7 @@ struct ThreadTeam::Impl {
   void* context = nullptr;
   std::int64_t n = 0;
   std::int64_t slices = 0;
-  bool stop = false;
+  std::atomic<bool> stop{false};
   alignas(64) Patience::Word epoch{0};       ///< calls so far
   alignas(64) Patience::Word unfinished{0};  ///< slices of this call
   Patience patience;
