@@ -33,7 +33,7 @@ inline TrainingStep mlp_step(const MlpSizes& sizes) {
   return training_step(
       {{"x", type}, {"y", type}},
       [mlp](const Batch& batch) { return mean(square((*mlp)(batch["x"]) - batch["y"])); },
-      optim::Adam{.learning_rate = 1e-3});
+      optim::Adam{.learning_rate = 1e-7});  // so small that nothing converges to denormal numbers
 }
 
 /// Runs one step each time it is called.

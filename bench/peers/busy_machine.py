@@ -59,7 +59,7 @@ class Jax:
 
         def update(w, m, v, g, t):
             m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
-            return w - 1e-3 * (m / (1 - 0.9 ** t)) / (jnp.sqrt(v / (1 - 0.999 ** t)) + 1e-8), m, v
+            return w - 1e-7 * (m / (1 - 0.9 ** t)) / (jnp.sqrt(v / (1 - 0.999 ** t)) + 1e-8), m, v
 
         def step(parameters, m, v, t):
             loss, gradients = jax.value_and_grad(loss_of)(parameters)
