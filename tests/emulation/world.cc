@@ -1,5 +1,7 @@
 #include "world.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -19,6 +21,9 @@ World::World() {
   read_setting("ALPA_EMULATED_FAULT", machine.fail_kernel);
   read_setting("ALPA_EMULATED_SEED", machine.seed);
   devices.resize(static_cast<std::size_t>(std::max(1, machine.devices)));
+  // Held across a fork: otherwise a child could inherit it locked by a stream's thread, and wait for ever.
+  pthread_atfork([] { world().mutex.lock(); }, [] { world().mutex.unlock(); },
+                 [] { world().mutex.unlock(); });
 }
 
 World& world() {
