@@ -16,6 +16,9 @@ constexpr std::int64_t kEasyCells = 1'000'000, kEasyWork = 500'000'000;
 /// Work of the first attempt to keep a budget; each round of attempts gets four times that of the last.
 constexpr std::int64_t kFirstWork = 500'000'000;
 constexpr std::int64_t kMoreWork = 4;
+/// An attempt ends after so many seconds per cell, too: ten times what a core takes, for what the solver
+/// does not count.
+constexpr double kMostSecondsPerCell = 1e-8;
 /// Of the time: for the batch on one axis of the most promising mesh; for a first look at all meshes, and
 /// for searches without a budget once their best plan exceeds the budget.
 constexpr double kBatchAxisShare = 0.25, kBatchAxisSeconds = 6, kLookShare = 0.25;
@@ -191,7 +194,8 @@ struct AutoSharding::Impl {
       for (MeshSearch* search : open) {
         if (search->bound() >= seconds_of(best(budget))) continue;
         try {
-          search->search_within(budget, {time.left(), work});
+          const double most = kMostSecondsPerCell * static_cast<double>(work);
+          search->search_within(budget, {std::min(time.left(), most), work});
           undecided.push_back(search);
         } catch (const OverBudget& error) {
           over.add(error);
