@@ -18,6 +18,10 @@
 #include "support/error_text.h"
 #include "support/steps.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace {
 
 /// Allocations of threads other than the one that asked to count.
@@ -240,10 +244,11 @@ TEST_CASE("an arena that the system refuses is an error that names the device") 
   REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
   const std::string text = testing::error_of([&] { executor.make_state(0); });
   REQUIRE(setrlimit(RLIMIT_AS, &before) == 0);
-  CHECK(text ==
-        fmt::format("device 0: no memory for an arena of {} bytes; use more devices, a memory budget or more "
-                    "micro-batches",
-                    268435456 + memory_rules("cpu").guard_bytes));
+  CHECK(
+      text ==
+      fmt::format("device 0: no memory for an arena of {} bytes; use more devices, a memory budget or more "
+                  "micro-batches",
+                  268435456 + memory_rules("cpu").guard_bytes));
 }
 #endif
 
@@ -271,6 +276,34 @@ TEST_CASE("scratch is planned for the threads that a device has") {
   for (int threads : {1, 2, 3, 8}) CHECK_NOTHROW(devices(threads, threads));
   CHECK_THROWS_AS(devices(1, 8), Bug);
 }
+
+#if defined(__SANITIZE_ADDRESS__)
+TEST_CASE("AddressSanitizer knows which memory of an arena is in use at each instruction") {
+  const Graph graph = batched_product();
+  const SpmdProgram program = lowered(graph, replicated_plan(graph, mesh_of({1})));
+  const DeviceProgram device = lower(program, 0, false);
+  const ArenaGuard guard(device);
+  std::vector<std::byte> arena(device.arena_bytes);
+  const std::vector<LiveRange> ranges = live_ranges(device);
+  const auto check = [&](auto&& lives) {
+    for (std::size_t b = 0; b < ranges.size(); ++b)
+      if (!ranges[b].empty())
+        CHECK(__asan_address_is_poisoned(arena.data() + device.buffers[b].arena_offset) !=
+              lives(ranges[b]));
+  };
+  guard.begin_step(arena.data());
+  check([](const LiveRange& range) { return range.begin < 0; });
+  for (int position = 0; position < static_cast<int>(device.apply.size()); ++position) {
+    guard.before(arena.data(), position);
+    for (int buffer : device.apply[position].outputs)
+      CHECK_FALSE(__asan_address_is_poisoned(arena.data() +
+                                             device.buffers[memory_of(device, buffer)].arena_offset));
+    guard.after(arena.data(), position);
+  }
+  check([&](const LiveRange& range) { return range.end >= static_cast<int>(device.apply.size()); });
+  mark_alive(arena.data(), device.arena_bytes);
+}
+#endif
 
 TEST_CASE("a write past the end of a buffer is found where it happens") {
   const Graph graph = batched_product();
