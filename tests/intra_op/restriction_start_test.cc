@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <limits>
 
 #include "../../src/intra_op/known_choice.h"
 #include "../../src/intra_op/peak_memory.h"
@@ -63,12 +64,16 @@ TEST_CASE("with some time, attention costs no more than with the batch forced on
   const CostModel model = CostModel::of(cluster);
   const Graph graph = gpt_graph({.layers = 1});  // so small that the restrictions are proven
   const DeviceMesh mesh = cluster.mesh({2, 4});
-  const double seconds = seconds_of(graph, mesh, model, within_seconds(4));
+  double forced = std::numeric_limits<double>::infinity();
   for (int axis : {0, 1}) {
     AutoShardOptions batch;
     batch.batch_mesh_axis = axis;
-    CHECK(seconds <= seconds_of(graph, mesh, model, batch) * kRounding);
+    forced = std::min(forced, seconds_of(graph, mesh, model, batch));
   }
+  // A fraction of the short limit is enough for the restrictions, of the long one on a busy machine, too.
+  double seconds = seconds_of(graph, mesh, model, within_seconds(4));
+  if (seconds > forced * kRounding) seconds = seconds_of(graph, mesh, model, within_seconds(40));
+  CHECK(seconds <= forced * kRounding);
 }
 
 TEST_CASE("of several meshes the best plan is no worse than a restriction on any of them") {
