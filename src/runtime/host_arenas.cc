@@ -13,6 +13,7 @@ constexpr std::align_val_t kAlignment{64};
 
 /// What memory holds until something is written: a float of such bytes is a NaN that no arithmetic makes.
 constexpr std::byte kUntouched{0xff};
+constexpr std::int64_t kLargestElement = 8;
 
 /// Bytes kept beyond the planned ones, so that a write past the end shows instead of harming others.
 constexpr std::int64_t kBeyond = 4096;
@@ -46,7 +47,10 @@ bool HostArenas::add(std::int64_t bytes) {
 }
 
 std::int64_t HostArenas::bytes_in_use(int rank) const {
-  return highest_written(arenas[rank], bytes_[rank] + kBeyond);
+  const std::int64_t written = highest_written(arenas[rank], bytes_[rank] + kBeyond);
+  if (written > bytes_[rank]) return written;
+  // The last bytes of a negative NaN look untouched, the other bytes of its element do not.
+  return std::min(bytes_[rank], (written + kLargestElement - 1) / kLargestElement * kLargestElement);
 }
 
 void require_available(std::int64_t arena_bytes, std::int64_t other_bytes, int devices,

@@ -8,7 +8,9 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <limits>
 #include <new>
 #include <thread>
 
@@ -118,6 +120,9 @@ TEST_CASE("measured bytes are what was written, whatever was planned") {
   const auto state = executor.make_state(1);
   const std::int64_t planned = executor.planned_bytes();
   CHECK(executor.measured_bytes(*state) < planned);  // no step has run: temporaries are untouched
+  const float negative_nan = -std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(state->memory->arenas[0] + planned - 4, &negative_nan, 4);
+  CHECK(executor.measured_bytes(*state) == planned);
   state->memory->arenas[0][planned + 10] = std::byte{1};
   CHECK(executor.measured_bytes(*state) == planned + 11);
 }

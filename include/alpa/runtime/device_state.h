@@ -16,9 +16,9 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  /// What a device really takes. CPU: one past the highest byte of its arena that was ever written, the scratch
-  /// of kernels counted whole (a last float of ones alone, a NaN that no arithmetic makes, counts as not
-  /// written). CUDA: the bytes its allocator handed out.
+  /// What a device really takes. CPU: one past the highest byte of its arena that was ever written, the
+  /// scratch of kernels counted whole; within the planned bytes to multiples of 8. CUDA: the bytes its
+  /// allocator handed out.
   virtual std::int64_t bytes_in_use(int rank) const = 0;
 
   std::vector<std::byte*> arenas;  ///< per device: where its arena begins, in the device's memory
