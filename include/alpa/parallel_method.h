@@ -28,7 +28,8 @@ struct ParallelMethod {
   bool allow_all_to_all = true;
   /// Bytes a device may use; default: what the cluster says it has.
   std::optional<std::int64_t> memory_budget_bytes = {};
-  /// Of all searches together; then the best plan found so far is taken, and its proven gap reported.
+  /// For planning. Searches end after nine tenths of it, the rest is for lowering what they find; then the
+  /// best plan found so far is taken, and its proven gap reported.
   double solver_seconds = 60;
   /// Set true by another thread or a signal handler, it ends planning early: the best plan so far is taken.
   const std::atomic<bool>* stop = nullptr;

@@ -77,19 +77,11 @@ std::string complaint(const SourceFile& file, const Include& include,
   return where + from + " may not include " + to + " (" + include.target + ")";
 }
 
-std::vector<SourceFile> library_files() {
-  std::vector<SourceFile> files;
-  for (const char* folder : {"include", "src", "kernels"})
-    for (SourceFile& file : structure::source_files(folder, {".h", ".cc", ".cu"}))
-      files.push_back(std::move(file));
-  return files;
-}
-
 }  // namespace
 
 TEST_CASE("no module includes one that the table does not allow it") {
   const auto allowed = allowed_modules();
-  const std::vector<SourceFile> files = library_files();
+  const std::vector<SourceFile> files = structure::library_files();
   CHECK(files.size() > 50);
   for (const SourceFile& file : files)
     for (const Include& include : structure::includes_of(file))

@@ -1,4 +1,4 @@
-// No two files define a type or an inline function of the same name: the linker would keep one of the two
+// No two files define a type of the same name: the linker would keep the inline functions of one of the two
 // and say nothing.
 #include <doctest/doctest.h>
 
@@ -65,18 +65,10 @@ std::vector<std::string> defined_twice(const std::vector<SourceFile>& files) {
   return twice;
 }
 
-std::vector<SourceFile> library_files() {
-  std::vector<SourceFile> all;
-  for (const char* folder : {"include", "src", "kernels"})
-    for (SourceFile& file : structure::source_files(folder, {".h", ".cc", ".cu"}))
-      all.push_back(std::move(file));
-  return all;
-}
-
 }  // namespace
 
 TEST_CASE("no type of the library is defined in two files") {
-  const std::vector<SourceFile> files = library_files();
+  const std::vector<SourceFile> files = structure::library_files();
   std::size_t types = 0;
   for (const SourceFile& file : files) types += types_of(file).size();
   CHECK(types > 200);

@@ -68,6 +68,13 @@ std::vector<SourceFile> source_files(const std::string& folder, const std::vecto
   return files;
 }
 
+std::vector<SourceFile> library_files() {
+  std::vector<SourceFile> files;
+  for (const char* folder : {"include", "src", "kernels"})
+    for (SourceFile& file : source_files(folder, {".h", ".cc", ".cu"})) files.push_back(std::move(file));
+  return files;
+}
+
 std::vector<SourceFile> committed_files() {
   std::vector<fs::path> paths;
   for (const std::string& path : split(output_of("git -C '" + kRoot.string() + "' ls-files -z 2>&-"), '\0'))

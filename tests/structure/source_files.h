@@ -15,6 +15,9 @@ struct SourceFile {
 /// The files below `folder` whose name ends with one of `endings`, sorted by path.
 std::vector<SourceFile> source_files(const std::string& folder, const std::vector<std::string>& endings);
 
+/// The sources of the library: include, src and kernels.
+std::vector<SourceFile> library_files();
+
 /// Every committed text file; without git, every file but build folders and hidden ones.
 std::vector<SourceFile> committed_files();
 
