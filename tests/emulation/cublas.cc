@@ -337,7 +337,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const cudaError_t queued = call([&](Lock&) {
     const int device = resolve(stream)->device;
     if (device != current_device() || device != handle->device) return cudaErrorInvalidResourceHandle;
-    return enqueue(resolve(stream), work_of(product, workspace, workspace_bytes));
+    return enqueue(resolve(stream), work_of(product, workspace, workspace_bytes), NodeKind::kernel);
   });
   return queued == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -17,7 +17,7 @@ namespace {
 
 cudaError_t record(CUevent_st& event, CUstream_st& stream) {
   event.capture.reset();
-  if (!stream.capture) return enqueue(&stream, {}, {}, &event.ticket);
+  if (!stream.capture) return enqueue(&stream, {}, NodeKind::other, {}, &event.ticket);
   if (stream.capture->invalid) return cudaErrorStreamCaptureInvalidated;
   event.capture = stream.capture, event.nodes = stream.tail;
   return cudaSuccess;
@@ -33,7 +33,8 @@ void join(CUstream_st& stream, const CapturePtr& capture) {
 cudaError_t wait(CUstream_st& stream, const CUevent_st& event) {
   if (stream.capture && stream.capture->invalid) return cudaErrorStreamCaptureInvalidated;
   if (!event.capture) {
-    if (!stream.capture) return event.ticket ? enqueue(&stream, {}, {event.ticket}) : cudaSuccess;
+    if (!stream.capture)
+      return event.ticket ? enqueue(&stream, {}, NodeKind::other, {event.ticket}) : cudaSuccess;
     stream.capture->invalid = true;
     return cudaErrorStreamCaptureIsolation;
   }

@@ -146,6 +146,17 @@ bool is_joined(const Capture& capture) {
   return std::find(followed.begin(), followed.end(), false) == followed.end();
 }
 
+GraphNodes count(const std::vector<Node>& nodes) {
+  GraphNodes counts;
+  for (const Node& node : nodes) switch (node.kind) {
+      case NodeKind::kernel: ++counts.kernels; break;
+      case NodeKind::copy: ++counts.copies; break;
+      case NodeKind::clear: ++counts.clears; break;
+      case NodeKind::other: ++counts.others; break;
+    }
+  return counts;
+}
+
 cudaError_t end_capture(cudaStream_t stream, cudaGraph_t* graph) {
   *graph = nullptr;
   const CapturePtr capture = stream->capture;
@@ -221,6 +232,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   return call([&](Lock&) {
     if (graph == nullptr) return cudaErrorInvalidValue;
     if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
+    world().last_graph = count(*graph->nodes);
     *executable = new CUgraphExec_st{graph->nodes->size(), graph_work(graph->nodes), nullptr};
     return cudaSuccess;
   });
@@ -236,7 +248,8 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t executable, cudaStream_t) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   return call([&](Lock&) {
     if (executable == nullptr) return cudaErrorInvalidValue;
-    return enqueue(resolve(stream), executable->work, {executable->last}, &executable->last);
+    return enqueue(resolve(stream), executable->work, NodeKind::other, {executable->last},
+                   &executable->last);
   });
 }
 

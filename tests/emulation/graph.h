@@ -10,6 +10,7 @@ namespace alpa::emulation {
 struct Node {
   Work work;
   std::vector<int> after;
+  NodeKind kind;
 };
 
 /// One capture sequence, from cudaStreamBeginCapture to cudaStreamEndCapture.

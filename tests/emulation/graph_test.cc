@@ -87,6 +87,21 @@ TEST_CASE("what two streams do between fork and join is captured and runs at eve
   CHECK(f.launches(3, 3) == std::vector<int>{11, 12, 13});
 }
 
+TEST_CASE("the nodes of the last graph are counted by kind") {
+  Fixture f;
+  f.begin();
+  f.queue(f.a, 0, 0, 1);
+  f.queue(f.a, 1, 0, 1);
+  CHECK(cudaMemcpyAsync(f.data + 2, f.data, 4, cudaMemcpyDeviceToDevice, f.a) == cudaSuccess);
+  CHECK(cudaMemsetAsync(f.data + 3, 0, 4, f.a) == cudaSuccess);
+  f.launches(1, 2);
+  const alpa::emulation::GraphNodes nodes = alpa::emulation::last_graph();
+  CHECK(nodes.kernels == 2);
+  CHECK(nodes.copies == 1);
+  CHECK(nodes.clears == 1);
+  CHECK(nodes.others == 0);
+}
+
 #if !defined(__SANITIZE_THREAD__)  // which would report the race that is meant
 TEST_CASE("a dependency that was not captured shows within a few launches") {
   Fixture f;

@@ -46,11 +46,14 @@ cudaError_t launch(const void* kernel, dim3 blocks, dim3 threads, std::size_t sh
     const Grid grid = {blocks, threads, shared_bytes, std::move(body)};
     if (!is_valid(grid, kernel)) return cudaErrorInvalidConfiguration;
     if (resolve(stream)->device != current_device()) return cudaErrorInvalidResourceHandle;
-    return enqueue(resolve(stream), [grid](std::shared_ptr<void>&) {
-      if (is_to_fail()) throw cudaErrorIllegalAddress;
-      run(grid);
-      return true;
-    });
+    return enqueue(
+        resolve(stream),
+        [grid](std::shared_ptr<void>&) {
+          if (is_to_fail()) throw cudaErrorIllegalAddress;
+          run(grid);
+          return true;
+        },
+        NodeKind::kernel);
   });
 }
 

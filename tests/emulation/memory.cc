@@ -90,7 +90,7 @@ cudaError_t queue_copy(Lock& lock, const Copy& copy, cudaMemcpyKind kind, cudaSt
   if (wait && is_forbidden()) return cudaErrorStreamCaptureUnsupported;
   const bool now = from == nullptr && !stream->capture;
   TicketPtr done;
-  const cudaError_t error = enqueue(stream, now ? staged(copy) : visible(copy), {}, &done);
+  const cudaError_t error = enqueue(stream, now ? staged(copy) : visible(copy), NodeKind::copy, {}, &done);
   if (error != cudaSuccess || (!wait && to != nullptr)) return error;
   wait_for(lock, done);
   return world().devices[static_cast<std::size_t>(stream->device)].fault;
@@ -203,7 +203,7 @@ cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t st
   return call([&](Lock&) {
     if (bytes == 0) return cudaSuccess;
     if (!is_device(allocation_of(data, bytes))) return cudaErrorInvalidValue;
-    return enqueue(resolve(stream), visible([=] { std::memset(data, value, bytes); }));
+    return enqueue(resolve(stream), visible([=] { std::memset(data, value, bytes); }), NodeKind::clear);
   });
 }
 }

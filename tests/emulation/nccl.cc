@@ -161,7 +161,8 @@ ncclResult_t queue(ncclComm& comm, Work work, cudaStream_t stream) {
   if (same_capture && std::find(tail.begin(), tail.end(), comm.node) == tail.end())
     tail.push_back(comm.node);
   TicketPtr* const ticket = stream->capture ? nullptr : &comm.last;
-  if (enqueue(stream, std::move(work), {comm.last}, ticket) != cudaSuccess) return ncclUnhandledCudaError;
+  if (enqueue(stream, std::move(work), NodeKind::kernel, {comm.last}, ticket) != cudaSuccess)
+    return ncclUnhandledCudaError;
   comm.thread = std::this_thread::get_id();
   comm.capture = stream->capture;
   comm.node = stream->capture ? stream->tail.back() : -1;

@@ -69,10 +69,10 @@ cudaStream_t make_stream(int device, bool blocking) {
 }
 
 /// Makes `work` a node behind the stream's last ones.
-cudaError_t capture(CUstream_st& stream, Work work) {
+cudaError_t capture(CUstream_st& stream, Work work, NodeKind kind) {
   Capture& capture = *stream.capture;
   if (capture.invalid) return cudaErrorStreamCaptureInvalidated;
-  capture.nodes.push_back({std::move(work), std::move(stream.tail)});
+  capture.nodes.push_back({std::move(work), std::move(stream.tail), kind});
   stream.tail = {static_cast<int>(capture.nodes.size()) - 1};
   return cudaSuccess;
 }
@@ -94,9 +94,10 @@ cudaStream_t resolve(cudaStream_t stream) {
   return device.legacy;
 }
 
-cudaError_t enqueue(cudaStream_t stream, Work work, std::vector<TicketPtr> after, TicketPtr* ticket) {
+cudaError_t enqueue(cudaStream_t stream, Work work, NodeKind kind, std::vector<TicketPtr> after,
+                    TicketPtr* ticket) {
   if (ticket != nullptr) ticket->reset();
-  if (stream->capture) return capture(*stream, std::move(work));
+  if (stream->capture) return capture(*stream, std::move(work), kind);
   Device& device = world().devices[static_cast<std::size_t>(stream->device)];
   if (stream == device.legacy) {
     if (is_captured(device)) return cudaErrorStreamCaptureImplicit;
@@ -214,7 +215,8 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
                      leave_card();
                      function(data);
                      enter_card();
-                   }));
+                   }),
+                   NodeKind::other);
   });
 }
 }

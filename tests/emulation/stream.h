@@ -30,7 +30,7 @@ cudaStream_t resolve(cudaStream_t stream);
 
 /// Queues `work` on `stream` behind `after`, or makes it a node if the stream is captured. `ticket`: what
 /// tells when it is done, null in a capture.
-cudaError_t enqueue(cudaStream_t stream, Work work, std::vector<TicketPtr> after = {},
+cudaError_t enqueue(cudaStream_t stream, Work work, NodeKind kind, std::vector<TicketPtr> after = {},
                     TicketPtr* ticket = nullptr);
 
 /// The error of a call that waits for `stream`, if captures forbid that.

@@ -58,6 +58,12 @@ std::size_t allocations(int device) {
   return world().devices[static_cast<std::size_t>(device)].allocations;
 }
 
+GraphNodes last_graph() {
+  const Unseen unseen;
+  const Lock lock(world().mutex);
+  return world().last_graph;
+}
+
 cudaError_t& last_error() {
   static thread_local cudaError_t error = cudaSuccess;
   return error;

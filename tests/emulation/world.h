@@ -32,6 +32,9 @@ using TicketPtr = std::shared_ptr<Ticket>;
 /// data is touched with stands in a Seen. Throws a cudaError_t as the device's sticky error.
 using Work = std::function<bool(std::shared_ptr<void>& state)>;
 
+/// As what a graph counts a piece of work. Calls of cuBLASLt and NCCL count as one kernel each.
+enum class NodeKind { kernel, copy, clear, other };
+
 /// Work that touches the program's data and does not wait.
 template <class Body>
 Work visible(Body body) {
@@ -67,6 +70,7 @@ struct World {
   std::deque<Device> devices;                   ///< machine.devices of them exist
   std::map<std::uintptr_t, Allocation> memory;  ///< by first byte
   std::int64_t kernels = 0;                     ///< that were run
+  GraphNodes last_graph;                        ///< of the graph that was instantiated last
 };
 
 /// Never destroyed: threads of streams outlive `main`. May be called without the mutex.

@@ -19,6 +19,18 @@ void restart(const Machine& machine);
 /// The n-th kernel from now on ends in cudaErrorIllegalAddress.
 void fail_kernel(std::int64_t n);
 
+/// What a graph consists of. Calls of cuBLASLt and NCCL count as one kernel each; on a card they may be
+/// more.
+struct GraphNodes {
+  int kernels = 0;
+  int copies = 0;  ///< cudaMemcpyAsync and its kind
+  int clears = 0;  ///< cudaMemsetAsync
+  int others = 0;  ///< host functions, graphs in graphs
+};
+
+/// Nodes of the graph that was instantiated last; an executor does that once per captured step.
+GraphNodes last_graph();
+
 /// Calls of cudaMalloc on a device so far.
 std::size_t allocations(int device);
 
