@@ -18,12 +18,20 @@ enum class ElementwiseForm : std::uint8_t {
   compiled,
 };
 
+/// How an einsum_epilogue runs: tests and benchmarks force either.
+enum class EpilogueForm : std::uint8_t {
+  automatic,  ///< jointly where cuBLASLt has an algorithm for it and apart is not faster
+  joint,      ///< one product, wherever shapes and types allow it; Error if cuBLASLt has no algorithm
+  apart,      ///< the product, and one kernel behind it
+};
+
 /// The card a kernel is loaded on: the current device while kernels are loaded and queued.
 struct Card {
   int ordinal = 0;
   int architecture = 0;          ///< 90 for compute capability 9.0
   Products* products = nullptr;  ///< matrix products through cuBLASLt (src/cuda/product.h)
   ElementwiseForm elementwise = ElementwiseForm::automatic;
+  EpilogueForm epilogues = EpilogueForm::automatic;
 };
 
 /// Queues one call on `stream`: `call` is the one that was loaded, now with device pointers (workspace,

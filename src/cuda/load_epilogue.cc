@@ -71,21 +71,34 @@ Launch load_rest(const OpDef& op, const EpilogueSteps& steps, const KernelCall& 
   };
 }
 
-}  // namespace
+/// Null if cuBLASLt has no algorithm for it.
+Launch load_joint(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call, const Card& card) {
+  const auto joint = EinsumLaunch::load(op.name, steps.einsum, call, card, steps.of_product);
+  if (joint == nullptr) return nullptr;
+  return [joint, epilogue = steps.epilogue](const KernelCall& now, Stream stream) {
+    joint->run(now, vector_of(epilogue, now), kept_of(epilogue, now), stream);
+  };
+}
 
-Launch load_einsum_epilogue(const OpDef& op, const KernelCall& call, const Card& card) {
-  const EpilogueSteps steps = plan_epilogue(call);
-  const Epilogue epilogue = steps.epilogue;
-  if (steps.joint)
-    if (const auto joint = EinsumLaunch::load(op.name, steps.einsum, call, card, steps.of_product))
-      return [joint, epilogue](const KernelCall& now, Stream stream) {
-        joint->run(now, vector_of(epilogue, now), kept_of(epilogue, now), stream);
-      };
+Launch load_apart(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call, const Card& card) {
   return [einsum = EinsumLaunch::load(op.name, steps.einsum, call, card),
           rest = load_rest(op, steps, call, card)](const KernelCall& now, Stream stream) {
     einsum->run(now, nullptr, nullptr, stream);
     rest(now, stream);
   };
+}
+
+}  // namespace
+
+Launch load_einsum_epilogue(const OpDef& op, const KernelCall& call, const Card& card) {
+  const EpilogueSteps steps = plan_epilogue(call);
+  if (!steps.joint || card.epilogues == EpilogueForm::apart) return load_apart(op, steps, call, card);
+  Launch joint = load_joint(op, steps, call, card);
+  if (joint != nullptr) return joint;
+  require(card.epilogues != EpilogueForm::joint,
+          "{}: cuBLASLt has no algorithm for \"{}\" in {} on this card", op.name,
+          to_string(steps.of_product), name_of(steps.einsum.operands));
+  return load_apart(op, steps, call, card);
 }
 
 }  // namespace alpa::cuda

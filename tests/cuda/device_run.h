@@ -15,6 +15,7 @@ struct DeviceRun {
   std::vector<std::pair<int, int>> in_place = {};  ///< (output, input) that share a buffer
   bool captured = false;                           ///< launched by a CUDA graph
   cuda::ElementwiseForm elementwise = cuda::ElementwiseForm::automatic;
+  cuda::EpilogueForm epilogues = cuda::EpilogueForm::automatic;
 };
 
 /// The current device. Its products are the first ones that cuBLASLt proposes.
@@ -59,6 +60,7 @@ inline std::vector<HostTensor> run_on_device(const OpDef& op, const std::vector<
   cuda::Products products({.measured = false, .cached = false});
   cuda::Card card = this_card(products);
   card.elementwise = run.elementwise;
+  card.epilogues = run.epilogues;
   const cuda::Load load = cuda::find_kernel(op);
   REQUIRE(static_cast<bool>(load));
   const cuda::Launch launch = load(op, call, card);

@@ -1,6 +1,6 @@
 // einsum_epilogue on the device, jointly and apart, against the CPU's kernel, which is a composition.
-#include "alpa/spmd/program.h"
 #include "device_run.h"
+#include "epilogue_call.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cuda/epilogue_plan.h"
 
@@ -9,78 +9,42 @@ namespace {
 
 using namespace testing;
 
-struct Case {
-  const char *equation, *epilogue;
-  Shape x, y;
+struct Case : EpilogueCase {
   bool joint;
 };
 
 const Case kCases[] = {
-    {"mk,kn->mn", "bias", {9, 16}, {16, 24}, true},
-    {"mk,kn->mn", "bias", {9, 16}, {16, 5}, true},
-    {"mk,nk->mn", "bias relu", {9, 16}, {24, 16}, true},
-    {"mk,kn->mn", "relu", {9, 16}, {16, 24}, true},
-    {"mk,kn->mn", "bias gelu", {9, 16}, {16, 24}, true},
-    {"mk,kn->mn", "bias gelu keep", {9, 16}, {16, 24}, true},
-    {"mk,kn->mn", "gelu keep", {9, 16}, {16, 20}, false},
-    {"mk,kn->mn", "bias relu keep", {9, 16}, {16, 128}, true},
-    {"mk,kn->mn", "relu keep", {9, 16}, {16, 24}, false},
-    {"mn,kn->mk", "relu gradient", {9, 16}, {128, 16}, true},
-    {"mn,kn->mk", "relu gradient", {9, 16}, {40, 16}, false},
-    {"mn,kn->mk", "gelu gradient", {9, 16}, {40, 16}, true},
-    {"mn,kn->mk", "gelu gradient", {9, 16}, {20, 16}, false},
-    {"mk,mn->kn", "sums1", {9, 16}, {9, 24}, true},
-    {"mn,mk->kn", "sums0", {9, 24}, {9, 16}, true},
-    {"mk,mn->kn", "sums0", {9, 16}, {9, 24}, true},
-    {"mk,mn->nk", "sums1", {9, 16}, {9, 24}, true},
-    {"btc,btn->cn", "sums1", {3, 4, 16}, {3, 4, 24}, true},
-    {"btc,chd->bthd", "bias relu", {3, 4, 16}, {16, 2, 8}, true},
-    {"bmk,bkn->bmn", "bias gelu", {3, 4, 16}, {3, 16, 8}, false},
-    {"btc,chd->bhtd", "bias", {3, 4, 16}, {16, 2, 8}, false},
-    {"btc,bthd->chd", "sums1", {3, 4, 16}, {3, 4, 2, 8}, true},
-    {"mk,kn->mn", "bias relu", {9, 0}, {0, 24}, false},
-    {"mk,kn->mn", "bias relu", {0, 16}, {16, 24}, false},
-    {"mk,mn->kn", "sums1", {0, 16}, {0, 24}, false},
-    {"mk,mn->kn", "sums1", {9, 0}, {9, 24}, false},
+    {{"mk,kn->mn", "bias", {9, 16}, {16, 24}}, true},
+    {{"mk,kn->mn", "bias", {9, 16}, {16, 5}}, true},
+    {{"mk,nk->mn", "bias relu", {9, 16}, {24, 16}}, true},
+    {{"mk,kn->mn", "relu", {9, 16}, {16, 24}}, true},
+    {{"mk,kn->mn", "bias gelu", {9, 16}, {16, 24}}, true},
+    {{"mk,kn->mn", "bias gelu keep", {9, 16}, {16, 24}}, true},
+    {{"mk,kn->mn", "gelu keep", {9, 16}, {16, 20}}, false},
+    {{"mk,kn->mn", "bias relu keep", {9, 16}, {16, 128}}, true},
+    {{"mk,kn->mn", "relu keep", {9, 16}, {16, 24}}, false},
+    {{"mn,kn->mk", "relu gradient", {9, 16}, {128, 16}}, true},
+    {{"mn,kn->mk", "relu gradient", {9, 16}, {40, 16}}, false},
+    {{"mn,kn->mk", "gelu gradient", {9, 16}, {40, 16}}, true},
+    {{"mn,kn->mk", "gelu gradient", {9, 16}, {20, 16}}, false},
+    {{"mk,mn->kn", "sums1", {9, 16}, {9, 24}}, true},
+    {{"mn,mk->kn", "sums0", {9, 24}, {9, 16}}, true},
+    {{"mk,mn->kn", "sums0", {9, 16}, {9, 24}}, true},
+    {{"mk,mn->nk", "sums1", {9, 16}, {9, 24}}, true},
+    {{"btc,btn->cn", "sums1", {3, 4, 16}, {3, 4, 24}}, true},
+    {{"btc,chd->bthd", "bias relu", {3, 4, 16}, {16, 2, 8}}, true},
+    {{"bmk,bkn->bmn", "bias gelu", {3, 4, 16}, {3, 16, 8}}, false},
+    {{"btc,chd->bhtd", "bias", {3, 4, 16}, {16, 2, 8}}, false},
+    {{"btc,bthd->chd", "sums1", {3, 4, 16}, {3, 4, 2, 8}}, true},
+    {{"mk,kn->mn", "bias relu", {9, 0}, {0, 24}}, false},
+    {{"mk,kn->mn", "bias relu", {0, 16}, {16, 24}}, false},
+    {{"mk,mn->kn", "sums1", {0, 16}, {0, 24}}, false},
+    {{"mk,mn->kn", "sums1", {9, 0}, {9, 24}}, false},
 };
 
-struct Prepared {
-  std::vector<HostTensor> inputs, outputs;
-  Attributes attributes;
-};
-
-Prepared prepare(const Case& c, DType dtype, unsigned seed) {
-  Prepared p;
-  p.attributes = {{"equation", c.equation}, {"epilogue", c.epilogue}};
-  const Epilogue epilogue = parse_epilogue(c.epilogue);
-  std::vector<TensorType> types{{dtype, c.x}, {dtype, c.y}};
-  const TensorType z = {
-      dtype,
-      result_types(ops::einsum_epilogue, {types, {{"equation", c.equation}, {"epilogue", ""}}})[0].shape};
-  if (epilogue.bias) types.push_back({dtype, Shape(z.shape.end() - (z.rank() > 3 ? 2 : 1), z.shape.end())});
-  if (epilogue.gradient) {
-    const bool bits = epilogue.function == Epilogue::Function::relu;
-    types.push_back({bits ? u8 : dtype, z.shape});
-    if (bits) types.back().shape.back() /= 8;
-  }
-  for (const TensorType& type : types) p.inputs.push_back(random_tensor(type, seed++));
-  if (types.back().dtype == u8)
-    for (std::byte& byte : p.inputs.back().bytes) byte = static_cast<std::byte>(seed = seed * 7 + 3);
-  for (const TensorType& type : result_types(ops::einsum_epilogue, {types, p.attributes}))
-    p.outputs.emplace_back(type);
-  return p;
-}
-
-std::vector<HostTensor> on_device(const Prepared& p, bool captured = false) {
+std::vector<HostTensor> on_device(const EpilogueCall& p, bool captured = false) {
   return run_on_device(ops::einsum_epilogue, p.inputs, p.outputs,
                        {.attributes = p.attributes, .captured = captured});
-}
-
-/// Bit i of `bits` is whether element i of `z` is above 0.
-bool are_bits_of(const HostTensor& bits, const HostTensor& z) {
-  for (std::int64_t i = 0; i < z.type.elements(); ++i)
-    if ((static_cast<int>(bits.get(i / 8)) >> (i % 8) & 1) != static_cast<int>(z.get(i) > 0)) return false;
-  return true;
 }
 
 TEST_CASE("the plan says which epilogues a product can have") {
@@ -88,11 +52,11 @@ TEST_CASE("the plan says which epilogues a product can have") {
     CAPTURE(std::string(c.equation));
     CAPTURE(std::string(c.epilogue));
     CAPTURE(to_string(c.y));
-    const Prepared p = prepare(c, f32, 1);
+    const EpilogueCall p = prepare(c, f32, 1);
     std::vector<TensorType> outputs;
     for (const HostTensor& t : p.outputs) outputs.push_back(t.type);
     CHECK(cuda::plan_epilogue(planned_call(p.inputs, outputs, p.attributes)).joint == c.joint);
-    const Prepared wide = prepare(c, f64, 1);
+    const EpilogueCall wide = prepare(c, f64, 1);
     for (TensorType& type : outputs) type.dtype = type.dtype == u8 ? u8 : f64;
     CHECK_FALSE(cuda::plan_epilogue(planned_call(wide.inputs, outputs, wide.attributes)).joint);
   }
@@ -106,7 +70,7 @@ TEST_CASE("a product and its epilogue are the CPU's einsum and what follows it, 
       CAPTURE(std::string(c.epilogue));
       CAPTURE(to_string(c.y));
       CAPTURE(name_of(dtype));
-      const Prepared p = prepare(c, dtype, 11);
+      const EpilogueCall p = prepare(c, dtype, 11);
       const std::vector<HostTensor> expected = run_kernel(cpu::einsum_epilogue, p.inputs, p.outputs,
                                                           {.attributes = p.attributes}),
                                     got = on_device(p);
@@ -124,7 +88,7 @@ TEST_CASE("a product and its epilogue are the CPU's einsum and what follows it, 
 TEST_CASE("products with epilogues give the same bits every time, queued directly or from a graph") {
   if (no_device()) return;
   for (const Case& c : kCases) {
-    const Prepared p = prepare(c, f32, 5);
+    const EpilogueCall p = prepare(c, f32, 5);
     const std::vector<HostTensor> first = on_device(p);
     for (const bool captured : {false, true}) CHECK(on_device(p, captured) == first);
   }
