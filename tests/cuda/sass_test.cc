@@ -1,0 +1,121 @@
+// What the machine code says of the kernels' speed without a card: scripts/sass_report and the least it
+// must say.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <sstream>
+
+#include "support/sass.h"
+#include "support/temporary_file.h"
+
+namespace alpa {
+namespace {
+
+using testing::KernelReport;
+using testing::sass_report;
+
+/// At least so many loads and bytes of them under way per thread, at most so many registers, no spills.
+struct Expected {
+  const char* kernel;
+  int loads, bytes, registers;
+};
+constexpr Expected kExpected[] = {
+    {"add_chunks<24>", 8, 64, 32},  // doubles of a workspace that fits in the cache
+};
+
+/// The kernels of the library; nothing, and a line says so, where they cannot be read.
+std::optional<std::vector<KernelReport>> library_report() {
+#if defined(ALPA_CUDA_FILE)
+  return sass_report(ALPA_CUDA_FILE);
+#else
+  std::puts("skipped: the emulated library holds no machine code of cards");
+  return std::nullopt;
+#endif
+}
+
+TEST_CASE("the kernels of the library have their loads under way before the first is needed") {
+  const std::optional<std::vector<KernelReport>> reports = library_report();
+  if (!reports) return;
+  for (const Expected& expected : kExpected) {
+    CAPTURE(expected.kernel);
+    const auto found = std::find_if(reports->begin(), reports->end(),
+                                    [&](const KernelReport& r) { return r.kernel == expected.kernel; });
+    REQUIRE(found != reports->end());
+    CHECK(found->loads >= expected.loads);
+    CHECK(found->bytes >= expected.bytes);
+    CHECK(found->registers <= expected.registers);
+    CHECK(found->spills == 0);
+  }
+}
+
+/// A kernel of 256 threads and 32 registers as cuobjdump prints it: `body` is its instructions, `;` after
+/// each.
+std::string disassembly(const std::string& body) {
+  std::string text =
+      "Resource usage:\n Function _Z1kPf:\n"
+      "  REG:32 STACK:0 SHARED:1088 LOCAL:0 CONSTANT[0]:536 TEXTURE:0 SURFACE:0 SAMPLER:0\n"
+      ".nv.info._Z1kPf\n\tAttribute:\tEIATTR_MAX_THREADS\n\tFormat:\tEIFMT_SVAL\n\tValue:\t0x100 0x1 0x1 \n"
+      "\t\tFunction : _Z1kPf\n";
+  std::istringstream lines(body);
+  int at = 0;
+  char address[32];
+  for (std::string line; std::getline(lines, line); at += 16) {
+    std::snprintf(address, sizeof address, "        /*%04x*/  ", at);
+    text += address + line + " ;  /* 0x0 */\n";
+  }
+  return text;
+}
+
+KernelReport report_of(const std::string& body) {
+  const testing::TemporaryFile file("sass_test_" + std::to_string(getpid()) + ".sass", disassembly(body));
+  const auto reports = sass_report(file.path());
+  REQUIRE(reports);
+  REQUIRE(reports->size() == 1);
+  return reports->front();
+}
+
+TEST_CASE("loads count up to the first instruction that needs one, be it a conversion") {
+  const KernelReport serial = report_of(
+      "LDG.E.64 R4, desc[UR6][R2.64]\nPRMT R8, R4, 0x7610, R8\nLDG.E.64 R6, desc[UR6][R2.64+0x8]\n"
+      "STG.E.64 desc[UR6][R2.64], R8\nEXIT");
+  CHECK(serial.kernel == "k");
+  CHECK(serial.loads == 1);
+  CHECK(serial.bytes == 8);
+  CHECK(serial.registers == 32);
+  CHECK(serial.blocks == 8);
+  CHECK(serial.shared == 64);
+
+  const KernelReport parallel = report_of(
+      "LDG.E.128 R4, desc[UR6][R2.64]\n@P0 LDG.E.128.CONSTANT R8, desc[UR6][R2.64+0x10]\n@P1 BRA 0x90\n"
+      "LDG.E.U16 R12, desc[UR6][R2.64+0x20]\nFADD R4, R11, R20\nLDG.E R16, desc[UR6][R2.64+0x30]\n"
+      "STG.E.128 desc[UR6][R2.64], R4\nEXIT\nLDL R1, [R1]");
+  CHECK(parallel.loads == 3);
+  CHECK(parallel.bytes == 34);
+  CHECK(parallel.widths == "2x128+1x16");
+  CHECK(parallel.instructions == 7);
+  CHECK(parallel.spills == 1);
+}
+
+TEST_CASE(
+    "an address, a store and a new value need what was loaded; a jump or the end of the code ends the "
+    "path") {
+  for (const std::string second :
+       {"LDG.E R8, desc[UR6][R4.64]", "LDG.E R8, desc[UR6][R2.64+R5]", "STG.E.128 desc[UR6][R2.64], R4",
+        "STG.E.128 desc[UR6][R2.64], R2", "MOV R5, RZ", "DADD R8, R4, R10", "BRA 0x30", "EXIT"}) {
+    CAPTURE(second);
+    CHECK(report_of("LDG.E.64 R4, desc[UR6][R2.64]\n" + second + "\nLDG.E R9, desc[UR6][R2.64+0x8]\nEXIT")
+              .loads == 1);
+  }
+  for (const std::string second : {"STG.E desc[UR6][R2.64], R6", "MOV R6, R3", "@P0 EXIT", "LDS R6, [R3]",
+                                   "BAR.SYNC 0x0", "IMAD.WIDE R6, R3, 0x4, R2", "MOV R40, R50"}) {
+    CAPTURE(second);
+    CHECK(report_of("LDG.E.64 R4, desc[UR6][R2.64]\n" + second + "\nLDG.E R9, desc[UR6][R2.64+0x8]\nEXIT")
+              .loads == 2);
+  }
+}
+
+}  // namespace
+}  // namespace alpa

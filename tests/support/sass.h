@@ -1,0 +1,42 @@
+#pragma once
+/// What scripts/sass_report says of the kernels in a file.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/program.h"
+
+namespace alpa::testing {
+
+/// One line of the report; scripts/sass_report explains the columns.
+struct KernelReport {
+  int loads = 0, bytes = 0;
+  std::string widths;
+  int instructions = 0, registers = 0, spills = 0, shared = 0, blocks = 0;
+  std::string kernel;
+};
+
+/// The kernels for sm_90 in `file`. Nothing, and a line says so, where there is no cuobjdump.
+inline std::optional<std::vector<KernelReport>> sass_report(const std::string& file) {
+  const auto [text, status] = run_program(ALPA_SOURCE_DIR "/scripts/sass_report", {file});
+  if (status == 77) {
+    std::printf("skipped: %s", text.c_str());
+    return std::nullopt;
+  }
+  REQUIRE_MESSAGE(status == 0, text);
+  std::vector<KernelReport> reports;
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);  // the columns' names
+  for (KernelReport r; lines >> r.loads >> r.bytes >> r.widths >> r.instructions >> r.registers >>
+                           r.spills >> r.shared >> r.blocks &&
+                       std::getline(lines >> std::ws, r.kernel);)
+    reports.push_back(r);
+  return reports;
+}
+
+}  // namespace alpa::testing
