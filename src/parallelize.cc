@@ -168,8 +168,11 @@ Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOption
                    const std::string& backend, std::int64_t budget, const Passes& passes) {
   ShardingPlan plan = passes.check("plan.json", std::move(solved), graph);
   const SpmdProgram partitioned = passes.check("partitioned.txt", partition(graph, plan));
-  const SpmdProgram joined =
-      backend == "cuda" ? passes.check("epilogues.txt", fuse_epilogues(partitioned)) : partitioned;
+  SpmdProgram joined = partitioned;
+  if (backend == "cuda") {
+    joined = passes.check("epilogues.txt", fuse_epilogues(joined));
+    joined = passes.check("squared_norms.txt", fuse_squared_norms(joined));
+  }
   const SpmdProgram fused = passes.check("fused.txt", fuse_elementwise(joined));
   const auto lowered = [&](std::int64_t bucket_bytes, std::int64_t slack) -> Planned {
     SpmdProgram program = passes.check("bucketed.txt", bucket_collectives(fused, bucket_bytes, slack));

@@ -1,5 +1,6 @@
 // src/spmd/fuse_epilogues.cc — einsums and what is done to their elements, one node each
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "alpa/ops/all_ops.h"
@@ -19,7 +20,9 @@ class Rewriting {
       : program(before),
         nodes(program.graph.nodes),
         before_(nodes.size()),
+        place_(nodes.size()),
         readers_(consumers(program.graph)) {
+    std::iota(place_.begin(), place_.end(), 0);
     for (const Update& update : program.graph.updates) outputs_.push_back(update.value);
     for (const Metric& metric : program.graph.metrics) outputs_.push_back(metric.value);
   }
@@ -56,14 +59,16 @@ class Rewriting {
     return dtype == f32 || dtype == bf16 || dtype == f16;
   }
 
-  /// Whether `value` is there when node n runs, or can be: a reshard of what is there is moved.
+  /// Makes `value` ready before node n: inputs and nodes of n's region that are ready there are moved to
+  /// stand just before n, together with what they read. Returns false, and moves nothing, if one is not.
   bool bring_before(int value, int n) {
-    const int p = producer(value);
-    if (p < n) return true;
-    const bool reshard = nodes[p].op == &ops::all_gather || nodes[p].op == &ops::slice_shard;
-    if (!reshard || nodes[p].operands.size() != 1 || producer(nodes[p].operands[0]) > n) return false;
-    before_[n].push_back(nodes[p]);
-    nodes[p].op = nullptr;
+    std::vector<int> moved;
+    if (!collect(value, n, moved)) return false;
+    for (int p : moved) {
+      before_[n].push_back(std::move(nodes[p]));
+      nodes[p].op = nullptr;
+      place_[p] = n;
+    }
     return true;
   }
 
@@ -95,7 +100,30 @@ class Rewriting {
   }
 
  private:
-  std::vector<std::vector<Node>> before_;  ///< what was moved to stand just before a node
+  bool is_ready(int value, int n) const { return producer(value) != n && place_[producer(value)] <= n; }
+
+  /// Appends to `moved` what must be moved before node n for `value` to be ready there, in order.
+  bool collect(int value, int n, std::vector<int>& moved) const {
+    const int p = producer(value);
+    if (is_ready(value, n) || std::find(moved.begin(), moved.end(), p) != moved.end()) return true;
+    const Node& node = nodes[p];
+    if (p == n || !node.op || (node.op != &ops::input && node.region != nodes[n].region)) return false;
+    for (int operand : node.operands)
+      if (!collect(operand, n, moved)) return false;
+    if (node.op == &ops::input) collect_inputs(n, p, moved);
+    moved.push_back(p);
+    return true;
+  }
+
+  /// Inputs between n and input p move along: they keep their order.
+  void collect_inputs(int n, int p, std::vector<int>& moved) const {
+    for (int i = n + 1; i < p; ++i)
+      if (nodes[i].op == &ops::input && std::find(moved.begin(), moved.end(), i) == moved.end())
+        moved.push_back(i);
+  }
+
+  std::vector<std::vector<Node>> before_;  ///< nodes moved to stand just before a node
+  std::vector<int> place_;                 ///< of a node: its number, or of the node it now stands before
   std::vector<std::vector<int>> readers_;
   std::vector<int> outputs_;  ///< values read by updates and metrics
 };

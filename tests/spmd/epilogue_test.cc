@@ -149,6 +149,43 @@ TEST_CASE("a bias that must be gathered first is gathered before the product") {
   CHECK(operators(fuse_epilogues(apart)) == "all_gather einsum_epilogue[bias]");
 }
 
+TEST_CASE("a bias that is defined or computed after the product moves before it") {
+  Graphs graphs;
+  const Value x = graphs.rows(kWide), product = matmul(x, graphs.parameter({kWide, kWide}));
+  const Value b = reshape(exp(graphs.parameter({2, kWide / 2})), {kWide});
+  CHECK(joined(graphs.keeping(relu(product + b))) == "exp reshape einsum_epilogue[bias relu]");
+}
+
+TEST_CASE("two products share a bias that is defined after the first") {
+  Graphs graphs;
+  const Value x = graphs.rows(kWide), first = matmul(x, graphs.parameter({kWide, kWide}));
+  const Value b = graphs.parameter({kWide}), h = relu(first + b);
+  const Graph graph = graphs.keeping(matmul(h, graphs.parameter({kWide, kWide})) + b);
+  CHECK(joined(graph) == "einsum_epilogue[bias relu] einsum_epilogue[bias]");
+}
+
+TEST_CASE("two products share a bias that is defined after both") {
+  Graphs graphs;
+  const Value x = graphs.rows(kWide), first = matmul(x, graphs.parameter({kWide, kWide})),
+              second = matmul(x, graphs.parameter({kWide, kWide}));
+  const Value b = exp(graphs.parameter({kWide}));
+  CHECK(joined(graphs.keeping(relu(second + b) * (first + b))) ==
+        "exp einsum_epilogue[bias] einsum_epilogue[bias relu] mul");
+}
+
+TEST_CASE("a bias computed from the product stays behind it, one computed by another product moves") {
+  Graphs own;
+  {
+    const Value x = own.rows(kWide), product = matmul(x, own.parameter({kWide, kWide}));
+    CHECK(joined(own.keeping(product + reduce_sum(product, {0}))) == "einsum reduce_sum add");
+  }
+  Graphs other;
+  const Value x = other.rows(kWide), product = matmul(x, other.parameter({kWide, kWide}));
+  const Value scale = other.parameter({kWide});
+  const Value b = einsum("kn,k->n", other.parameter({kWide, kWide}), scale);
+  CHECK(joined(other.keeping(product + b)) == "einsum einsum_epilogue[bias]");
+}
+
 TEST_CASE("a product that others read, a sum of two products and other types stay as they are") {
   Graphs twice;
   {

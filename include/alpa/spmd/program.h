@@ -61,7 +61,8 @@ SpmdProgram fuse_elementwise(const SpmdProgram& program);
 /// einsum's operand over the letters that it contracts (the gradient of a bias, beside that of the
 /// weights). Only where nothing else reads what lies between, types are f32, bf16 or f16, and the einsum's
 /// result is no partial sum (but for sums of the operand, which may be as partial as the product). In bf16
-/// and f16 what lies between is no longer rounded.
+/// and f16 what lies between is no longer rounded. A bias that is defined after the product moves before
+/// it, with what computes it, where all of that is inputs and nodes of the product's region.
 SpmdProgram fuse_epilogues(const SpmdProgram& program);
 
 /// Moves reductions (all_reduce, reduce_scatter) to the earliest place their operands allow, gradients of
@@ -83,8 +84,14 @@ std::int64_t counted_bytes(const SpmdProgram& program);
 /// launch has a price.
 SpmdProgram join_updates(const SpmdProgram& program);
 
-/// Joins the sums of all squares of tensors (for clipping gradients) into one node per region and element
-/// type, placed as a bucket of collectives is. Squares are not stored any more.
+/// Makes one node of a sum over all dimensions of squares that nothing else reads (squared errors, norms of
+/// gradients): reduce_sum(square(x)) becomes squared_norms(x), so that squares are stored nowhere. They are
+/// no longer rounded to the element type, and neither is x by a cast to a type of more bits. Precedes
+/// `fuse_elementwise`, which would make the squares part of what computes x.
+SpmdProgram fuse_squared_norms(const SpmdProgram& program);
+
+/// Joins the sums of all squares of tensors (`fuse_squared_norms`; for clipping gradients) into one node per
+/// region and element type, placed as a bucket of collectives is.
 SpmdProgram join_norms(const SpmdProgram& program);
 
 /// Throws Bug naming the first node whose specs don't follow from one another by its operator, or the first

@@ -1,0 +1,90 @@
+// What a training step of nn::Dense layers becomes for a CUDA device: products with epilogues, and little else.
+// Planning needs no GPU; tests/emulation counts what such a step launches.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "alpa/alpa.h"
+#include "alpa/ops/all_ops.h"
+#include "src/mesh/cuda_cluster.h"
+
+using namespace alpa;
+
+namespace {
+
+constexpr std::int64_t kWidth = 128, kBatch = 64;
+
+template <class Activation>
+TrainingStep mlp_step(DType dtype, int layers) {
+  auto mlp = std::make_shared<nn::Sequential>();
+  for (int i = 0; i < layers; ++i) {
+    mlp->add(nn::Dense(kWidth));
+    if (i + 1 < layers) mlp->add(Activation());
+  }
+  const TensorType type{dtype, {kBatch, kWidth}};
+  return training_step(
+      {{"x", type}, {"y", type}},
+      [mlp](const Batch& batch) { return nn::mean_squared_error((*mlp)(batch["x"]), batch["y"]); },
+      optim::Adam{.learning_rate = 1e-3});
+}
+
+Cluster one_card() {
+  CudaDevice card{};
+  card.major = 9, card.multiprocessors = 132, card.clock_hertz = 1'830'000'000;
+  card.memory_bytes = card.free_bytes = std::int64_t{80} << 30;
+  card.memory_bytes_per_second = 3'352'000'000'000;
+  return cuda_cluster(1, 1, card, false);
+}
+
+/// Nodes but inputs, by operator and epilogue: "einsum_epilogue bias relu keep" → 9.
+std::map<std::string, int> operators(const SpmdProgram& program) {
+  std::map<std::string, int> counts;
+  for (const Node& node : program.graph.nodes) {
+    if (node.op == &ops::input) continue;
+    std::string name(node.op->name);
+    if (node.op == &ops::einsum_epilogue) name += " " + node.attributes.string("epilogue");
+    ++counts[name];
+  }
+  return counts;
+}
+
+using Counts = std::map<std::string, int>;
+
+}  // namespace
+
+TEST_CASE("every product of a 10-layer MLP of nn::Dense has its epilogue") {
+  for (const DType dtype : {f32, bf16})
+    for (const int micro_batches : {1, 4}) {
+      CAPTURE(name_of(dtype));
+      CAPTURE(micro_batches);
+      const auto counts = [&](const TrainingStep& step) {
+        return operators(plan_only(step, Serial{.num_micro_batches = micro_batches}, one_card()).program);
+      };
+      Counts relu = counts(mlp_step<nn::ReLU>(dtype, 10)), gelu = counts(mlp_step<nn::GELU>(dtype, 10));
+      CHECK(relu["einsum_epilogue bias relu keep"] == 9);
+      CHECK(relu["einsum_epilogue relu gradient"] == 9);
+      CHECK(gelu["einsum_epilogue bias gelu keep"] == 9);
+      CHECK(gelu["einsum_epilogue gelu gradient"] == 9);
+      for (Counts* both : {&relu, &gelu}) {
+        CHECK((*both)["einsum_epilogue bias"] == 1);
+        CHECK((*both)["einsum_epilogue sums1"] == 10);
+        CHECK((*both)["einsum"] == 0);
+        CHECK((*both)["squared_norms"] == 1);
+        CHECK((*both)["reduce_sum"] == 0);
+        CHECK((*both)["adam_updates"] == 1);
+      }
+    }
+}
+
+TEST_CASE("without micro-batches a 10-layer step is 34 nodes: 29 products, 4 for the loss, one for Adam") {
+  const SpmdProgram program = plan_only(mlp_step<nn::ReLU>(f32, 10), Serial{}, one_card()).program;
+  CHECK(operators(program) == Counts{{"einsum_epilogue bias relu keep", 9},
+                                     {"einsum_epilogue bias", 1},
+                                     {"einsum_epilogue relu gradient", 9},
+                                     {"einsum_epilogue sums1", 10},
+                                     {"sub", 1},
+                                     {"fused", 2},
+                                     {"squared_norms", 1},
+                                     {"adam_updates", 1}});
+}
