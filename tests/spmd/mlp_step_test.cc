@@ -5,29 +5,14 @@
 #include <algorithm>
 #include <map>
 
-#include "alpa/alpa.h"
 #include "alpa/ops/all_ops.h"
 #include "src/mesh/cuda_cluster.h"
+#include "support/mlp_step.h"
 
 using namespace alpa;
+using namespace alpa::test;
 
 namespace {
-
-constexpr std::int64_t kWidth = 128, kBatch = 64;
-
-template <class Activation>
-TrainingStep mlp_step(DType dtype, int layers) {
-  auto mlp = std::make_shared<nn::Sequential>();
-  for (int i = 0; i < layers; ++i) {
-    mlp->add(nn::Dense(kWidth));
-    if (i + 1 < layers) mlp->add(Activation());
-  }
-  const TensorType type{dtype, {kBatch, kWidth}};
-  return training_step(
-      {{"x", type}, {"y", type}},
-      [mlp](const Batch& batch) { return nn::mean_squared_error((*mlp)(batch["x"]), batch["y"]); },
-      optim::Adam{.learning_rate = 1e-3});
-}
 
 Cluster one_card() {
   CudaDevice card{};
@@ -61,7 +46,7 @@ TEST_CASE("every product of a 10-layer MLP of nn::Dense has its epilogue") {
       const auto counts = [&](const TrainingStep& step) {
         return operators(plan_only(step, Serial{.num_micro_batches = micro_batches}, one_card()).program);
       };
-      Counts relu = counts(mlp_step<nn::ReLU>(dtype, 10)), gelu = counts(mlp_step<nn::GELU>(dtype, 10));
+      Counts relu = counts(dense_mlp_step<nn::ReLU>(dtype, 10)), gelu = counts(dense_mlp_step<nn::GELU>(dtype, 10));
       CHECK(relu["einsum_epilogue bias relu keep"] == 9);
       CHECK(relu["einsum_epilogue relu gradient"] == 9);
       CHECK(gelu["einsum_epilogue bias gelu keep"] == 9);
@@ -78,7 +63,7 @@ TEST_CASE("every product of a 10-layer MLP of nn::Dense has its epilogue") {
 }
 
 TEST_CASE("without micro-batches a 10-layer step is 34 nodes: 29 products, 4 for the loss, one for Adam") {
-  const SpmdProgram program = plan_only(mlp_step<nn::ReLU>(f32, 10), Serial{}, one_card()).program;
+  const SpmdProgram program = plan_only(dense_mlp_step<nn::ReLU>(f32, 10), Serial{}, one_card()).program;
   CHECK(operators(program) == Counts{{"einsum_epilogue bias relu keep", 9},
                                      {"einsum_epilogue bias", 1},
                                      {"einsum_epilogue relu gradient", 9},
