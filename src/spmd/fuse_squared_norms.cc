@@ -1,4 +1,5 @@
-// src/spmd/fuse_squared_norms.cc — the sum of all squares of a tensor as one node, its squares stored nowhere
+// src/spmd/fuse_squared_norms.cc — the sum of all squares of a tensor as one node, its squares stored
+// nowhere
 #include <algorithm>
 #include <optional>
 

@@ -1,5 +1,5 @@
-// What a training step of nn::Dense layers becomes for a CUDA device: products with epilogues, and little else.
-// Planning needs no GPU; tests/emulation counts what such a step launches.
+// What a training step of nn::Dense layers becomes for a CUDA device: products with epilogues, and little
+// else. Planning needs no GPU; tests/emulation counts what such a step launches.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,12 +14,12 @@ using namespace alpa::test;
 
 namespace {
 
-Cluster one_card() {
+Cluster cards(int count) {
   CudaDevice card{};
   card.major = 9, card.multiprocessors = 132, card.clock_hertz = 1'830'000'000;
   card.memory_bytes = card.free_bytes = std::int64_t{80} << 30;
   card.memory_bytes_per_second = 3'352'000'000'000;
-  return cuda_cluster(1, 1, card, false);
+  return cuda_cluster(count, count, card, false);
 }
 
 /// Nodes but inputs, by operator and epilogue: "einsum_epilogue bias relu keep" → 9.
@@ -44,9 +44,10 @@ TEST_CASE("every product of a 10-layer MLP of nn::Dense has its epilogue") {
       CAPTURE(name_of(dtype));
       CAPTURE(micro_batches);
       const auto counts = [&](const TrainingStep& step) {
-        return operators(plan_only(step, Serial{.num_micro_batches = micro_batches}, one_card()).program);
+        return operators(plan_only(step, Serial{.num_micro_batches = micro_batches}, cards(1)).program);
       };
-      Counts relu = counts(dense_mlp_step<nn::ReLU>(dtype, 10)), gelu = counts(dense_mlp_step<nn::GELU>(dtype, 10));
+      Counts relu = counts(dense_mlp_step<nn::ReLU>(dtype, 10)),
+             gelu = counts(dense_mlp_step<nn::GELU>(dtype, 10));
       CHECK(relu["einsum_epilogue bias relu keep"] == 9);
       CHECK(relu["einsum_epilogue relu gradient"] == 9);
       CHECK(gelu["einsum_epilogue bias gelu keep"] == 9);
@@ -63,7 +64,7 @@ TEST_CASE("every product of a 10-layer MLP of nn::Dense has its epilogue") {
 }
 
 TEST_CASE("without micro-batches a 10-layer step is 34 nodes: 29 products, 4 for the loss, one for Adam") {
-  const SpmdProgram program = plan_only(dense_mlp_step<nn::ReLU>(f32, 10), Serial{}, one_card()).program;
+  const SpmdProgram program = plan_only(dense_mlp_step<nn::ReLU>(f32, 10), Serial{}, cards(1)).program;
   CHECK(operators(program) == Counts{{"einsum_epilogue bias relu keep", 9},
                                      {"einsum_epilogue bias", 1},
                                      {"einsum_epilogue relu gradient", 9},
@@ -72,4 +73,18 @@ TEST_CASE("without micro-batches a 10-layer step is 34 nodes: 29 products, 4 for
                                      {"fused", 2},
                                      {"squared_norms", 1},
                                      {"adam_updates", 1}});
+}
+
+TEST_CASE("spread over four cards, every product still has its epilogue") {
+  const TrainingStep step = dense_mlp_step<nn::ReLU>(f32, 10);
+  for (const Method& method :
+       std::initializer_list<Method>{DataParallel{}, Zero2Parallel{}, Zero3Parallel{}, ShardParallel{},
+                                     ShardParallel{.mesh_shape = {2, 2}}}) {
+    Counts counts = operators(plan_only(step, method, cards(4)).program);
+    CHECK(counts["einsum_epilogue bias relu keep"] == 9);
+    CHECK(counts["einsum_epilogue bias"] == 1);
+    CHECK(counts["einsum_epilogue relu gradient"] == 9);
+    CHECK(counts["einsum_epilogue sums1"] == 10);
+    CHECK(counts["einsum"] == 0);
+  }
 }
