@@ -20,10 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Steps under way at once: one runs, one has its inputs on the devices, one has them in pinned memory.
-constexpr int kStepsUnderWay = kStagedSteps + 1;
-
-/// Captured steps by part of the staging buffer; null: not captured yet.
+/// Captured steps by slot; null: not captured yet.
 using CapturedSteps = std::array<GraphExec, kStagedSteps>;
 
 /// The arenas of all devices, and the steps captured in them.
@@ -92,8 +89,8 @@ class CudaDevices : public Devices {
     queue_ = std::make_unique<StepQueue>(program_, devices_, [cards](const std::vector<int>& ranks) {
       return cards > 1 ? make_nccl_group(ranks) : make_copy_group(static_cast<int>(ranks.size()));
     });
-    uploads_ = std::make_unique<Uploads>(program_, devices_, kStepsUnderWay);
-    metrics_ = allocate_pinned(kStepsUnderWay * metrics_bytes());
+    uploads_ = std::make_unique<Uploads>(program_, devices_);
+    metrics_ = allocate_mapped(kStagedSteps * metrics_bytes());
   }
 
   /// Captured steps go before the groups whose collectives they hold; the memory they work in may stay.
@@ -126,17 +123,16 @@ class CudaDevices : public Devices {
     transfer(rank, buffer, to, devices_[rank]->address(memory.arenas[rank], buffer));
   }
 
-  int depth() const override { return kStepsUnderWay; }
+  int depth() const override { return kStagedSteps; }
 
   void start(DeviceMemory& memory, const StepInputs& inputs) override {
     guarded([&] {
-      const int part = part_of(started_), slot = static_cast<int>(started_ % kStagedSteps);
+      const int slot = slot_of(started_);
       launched_ = false;
-      uploads_->pack(inputs, part);
-      upload(part, slot, memory);
+      uploads_->pack(inputs, slot);
+      upload(slot, memory);
       run(static_cast<CudaMemory&>(memory), slot);
-      queue_metrics(memory, part);
-      check(cudaEventRecord(done_[part].get(), origin()), "cudaEventRecord");
+      check(cudaEventRecord(done_[slot].get(), origin()), "cudaEventRecord");
       ++started_;
     });
   }
@@ -144,10 +140,10 @@ class CudaDevices : public Devices {
   std::vector<double> finish() override {
     std::vector<double> metrics;
     guarded([&] {
-      const int part = part_of(finished_);
-      wait_for(done_[part].get(), [&] { queue_->check_health(); });
+      const int slot = slot_of(finished_);
+      wait_for(done_[slot].get(), [&] { queue_->check_health(); });
       ++finished_;
-      metrics = metrics_of(part);
+      metrics = metrics_of(slot);
     });
     return metrics;
   }
@@ -155,17 +151,13 @@ class CudaDevices : public Devices {
   std::vector<std::pair<int, comm::Counts>> counts(int rank) const override { return queue_->counts(rank); }
 
  private:
-  /// The part of pinned memory for a step's inputs and metrics.
-  static int part_of(std::int64_t step) { return static_cast<int>(step % kStepsUnderWay); }
+  /// A step's part of pinned memory, staging buffers and metrics, and its graph. The step that had it
+  /// before is over, because no more than `depth()` are under way.
+  static int slot_of(std::int64_t step) { return static_cast<int>(step % kStagedSteps); }
 
-  /// The staging buffers' slot is free when the last step but one is over; the step itself waits for this.
-  void upload(int part, int slot, const DeviceMemory& memory) {
-    for (const LocalCard& local : cards_)
-      if (started_ >= kStagedSteps)
-        check(cudaStreamWaitEvent(local.upload_stream.get(), done_[part_of(started_ - kStagedSteps)].get(),
-                                  0),
-              "cudaStreamWaitEvent");
-    uploads_->queue(part, slot, memory, upload_streams_);
+  /// The step waits for this.
+  void upload(int slot, const DeviceMemory& memory) {
+    uploads_->queue(slot, memory, upload_streams_);
     for (const LocalCard& local : cards_) order(local.upload_stream.get(), local.uploaded.get(), origin());
   }
 
@@ -190,7 +182,7 @@ class CudaDevices : public Devices {
 
   void place(const CudaMemory& memory, int slot) {
     for (std::size_t rank = 0; rank < devices_.size(); ++rank)
-      devices_[rank]->place(memory.arenas[rank], slot);
+      devices_[rank]->place(memory.arenas[rank], slot, rank == 0 ? device_metrics(slot) : nullptr);
   }
 
   void queue_step(bool checked) {
@@ -203,34 +195,27 @@ class CudaDevices : public Devices {
     }
     queue_->queue(checked);
     check(cudaSetDevice(devices_[0]->card().ordinal), "cudaSetDevice");
+    devices_[0]->queue_metrics();
     for (const auto& device : devices_) device->join(origin());
   }
 
   // ---- metrics: as the first device has them
 
-  std::int64_t metrics_bytes() const { return 8 * static_cast<std::int64_t>(program(0).reported.size()); }
-  std::byte* metrics_at(int part) const {
-    return static_cast<std::byte*>(metrics_.get()) + part * metrics_bytes();
+  std::int64_t metrics_bytes() const {
+    return kMetricBytes * static_cast<std::int64_t>(program(0).reported.size());
   }
 
-  /// Behind the step, not in it: a captured one would always write to the same part.
-  void queue_metrics(const DeviceMemory& memory, int part) {
-    std::byte* to = metrics_at(part);
-    for (int reported : program(0).reported) {
-      const std::byte* from = devices_[0]->address(memory.arenas[0], reported);
-      check(cudaMemcpyAsync(to, from, program(0).buffers[reported].type.bytes(), cudaMemcpyDeviceToHost,
-                            origin()),
-            "cudaMemcpyAsync");
-      to += 8;
-    }
+  /// Where the device writes them.
+  std::byte* device_metrics(int slot) const {
+    return metrics_ ? device_address(metrics_) + slot * metrics_bytes() : nullptr;
   }
 
-  std::vector<double> metrics_of(int part) const {
+  std::vector<double> metrics_of(int slot) const {
     std::vector<double> values;
-    const std::byte* from = metrics_at(part);
+    const std::byte* from = static_cast<const std::byte*>(metrics_.get()) + slot * metrics_bytes();
     for (int reported : program(0).reported) {
       values.push_back(load_element(program(0).buffers[reported].type.dtype, from));
-      from += 8;
+      from += kMetricBytes;
     }
     return values;
   }
@@ -287,11 +272,11 @@ class CudaDevices : public Devices {
   std::unique_ptr<Uploads> uploads_;
   std::vector<Stream> upload_streams_;  ///< per rank
   EventHandle begun_;
-  std::array<EventHandle, kStepsUnderWay> done_;        ///< by part
+  std::array<EventHandle, kStagedSteps> done_;          ///< by slot
   std::vector<std::weak_ptr<CapturedSteps>> captured_;  ///< of every memory that was handed out
-  PinnedBlock metrics_;
-  std::int64_t started_ = 0, finished_ = 0;  ///< steps
-  bool launched_ = false;                    ///< the step that is being started may run already
+  PinnedBlock metrics_;                                 ///< mapped, kStagedSteps parts
+  std::int64_t started_ = 0, finished_ = 0;             ///< steps
+  bool launched_ = false;                               ///< the step that is being started may run already
   std::string broken_;
 };
 

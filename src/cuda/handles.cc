@@ -22,6 +22,21 @@ PinnedBlock allocate_pinned(std::int64_t bytes) {
   return PinnedBlock(data);
 }
 
+PinnedBlock allocate_mapped(std::int64_t bytes) {
+  if (bytes == 0) return {};
+  void* data = nullptr;
+  check(cudaHostAlloc(&data, static_cast<std::size_t>(bytes), cudaHostAllocMapped | cudaHostAllocPortable),
+        fmt::format("cudaHostAlloc({} bytes)", bytes).c_str());
+  return PinnedBlock(data);
+}
+
+std::byte* device_address(const PinnedBlock& mapped) {
+  if (!mapped) return nullptr;
+  void* address = nullptr;
+  check(cudaHostGetDevicePointer(&address, mapped.get(), 0), "cudaHostGetDevicePointer");
+  return static_cast<std::byte*>(address);
+}
+
 StreamHandle make_stream() {
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");

@@ -27,6 +27,10 @@ using GraphExec = Handle<Opaque<cudaGraphExec_t>, cudaGraphExecDestroy>;
 /// Throw Error. No bytes give null.
 DeviceBlock allocate_device(std::int64_t bytes);
 PinnedBlock allocate_pinned(std::int64_t bytes);
+/// Pinned memory that kernels of every card can write. Whoever waits for them sees what they wrote.
+PinnedBlock allocate_mapped(std::int64_t bytes);
+/// Where the device sees memory of `allocate_mapped`.
+std::byte* device_address(const PinnedBlock& mapped);
 /// A stream that does not wait for the legacy default stream.
 StreamHandle make_stream();
 /// An event for order alone, or one that keeps the time.

@@ -4,8 +4,11 @@
 #include "alpa/base/thread_team.h"
 #include "alpa/ir/input.h"
 #include "alpa/runtime/kernel_call.h"
+#include "kernels/cuda/clear.h"
 #include "kernels/cuda/copy.h"
+#include "kernels/cuda/publish.h"
 #include "kernels/cuda/random.h"
+#include "placement.h"
 #include "status.h"
 
 namespace alpa::cuda {
@@ -56,24 +59,14 @@ LoadedDevice::LoadedDevice(const SpmdProgram& program, DeviceProgram device, con
       device_(std::move(device)),
       card_(card),
       staging_(staging_layout(device_, program)),
+      staged_(staged_buffers(device_, program, staging_)),
+      metric_(direct_metrics(device_, program, staged_)),
       compute_(make_stream()),
       communication_(make_stream()),
       compute_done_(make_event()),
       communication_done_(make_event()),
       accumulate_(load_list(device_.accumulate)),
-      apply_(load_list(device_.apply)) {
-  find_staged();
-}
-
-/// A batch input that is loaded once per step, and what lies in its memory. (Micro-batches' parts may begin
-/// at addresses that kernels are slow with.)
-void LoadedDevice::find_staged() {
-  staged_.assign(device_.buffers.size(), -1);
-  for (const Operation& operation : apply_)
-    if (operation.sliced) staged_[memory_of(device_, operation.instruction->outputs[0])] = operation.staged;
-  for (std::size_t b = 0; b < staged_.size(); ++b)
-    staged_[b] = staged_[memory_of(device_, static_cast<int>(b))];
-}
+      apply_(load_list(device_.apply)) {}
 
 std::vector<Operation> LoadedDevice::load_list(const std::vector<Instruction>& list) {
   std::vector<Operation> operations;
@@ -121,8 +114,9 @@ std::byte* LoadedDevice::address(std::byte* arena, int buffer) const {
   return offset >= 0 ? arena + offset : nullptr;
 }
 
-void LoadedDevice::place(std::byte* arena, int slot) {
+void LoadedDevice::place(std::byte* arena, int slot, std::byte* metrics) {
   arena_ = arena;
+  metrics_ = metrics;
   slot_ = address(arena, device_.staging) + slot * staging_.bytes;
   for (auto* list : {&accumulate_, &apply_})
     for (Operation& operation : *list) {
@@ -137,7 +131,9 @@ void LoadedDevice::place(std::byte* arena, int slot) {
 }
 
 std::byte* LoadedDevice::placed_address(int buffer) const {
-  return staged_[buffer] >= 0 ? slot_ + staged_[buffer] : address(arena_, buffer);
+  if (staged_[buffer] >= 0) return slot_ + staged_[buffer];
+  if (metrics_ && metric_[buffer] >= 0) return metrics_ + metric_[buffer] * kMetricBytes;
+  return address(arena_, buffer);
 }
 
 void LoadedDevice::join(Stream origin) const {
@@ -146,9 +142,11 @@ void LoadedDevice::join(Stream origin) const {
 }
 
 void LoadedDevice::queue_clearing() const {
+  std::vector<ClearedBytes> cleared;
   for (int buffer : device_.zeroed)
     if (const std::int64_t bytes = device_.buffers[buffer].type.bytes(); bytes > 0)
-      check(cudaMemsetAsync(address(arena_, buffer), 0, bytes, compute()), "cudaMemsetAsync");
+      cleared.push_back({address(arena_, buffer), bytes});
+  check_launch(run_clear(cleared.data(), static_cast<int>(cleared.size()), compute()), "run_clear");
 }
 
 void LoadedDevice::queue(Operation& operation, int micro_batch) const {
@@ -156,6 +154,18 @@ void LoadedDevice::queue(Operation& operation, int micro_batch) const {
   // The contexts of the step are the first thing in the staging buffer.
   operation.call.step = reinterpret_cast<const StepContext*>(slot_) + micro_batch;
   operation.launch(operation.call, compute());
+}
+
+void LoadedDevice::queue_metrics() const {
+  if (!metrics_) return;
+  std::vector<PublishedElement> published;
+  std::byte* to = metrics_;
+  for (int reported : device_.reported) {
+    if (metric_[reported] < 0)
+      published.push_back({placed_address(reported), to, device_.buffers[reported].type.bytes()});
+    to += kMetricBytes;
+  }
+  check_launch(run_publish(published.data(), static_cast<int>(published.size()), compute()), "run_publish");
 }
 
 void LoadedDevice::queue_load(const Operation& operation, int micro_batch) const {

@@ -21,6 +21,9 @@ struct Operation {
   EventHandle done;             ///< start: the collective is over
 };
 
+/// Bytes apart that metrics lie in the host's memory.
+inline constexpr std::int64_t kMetricBytes = 8;
+
 class LoadedDevice {
  public:
   /// Loads every kernel on `card`. Throws Error naming the instruction of what can't be loaded.
@@ -39,33 +42,36 @@ class LoadedDevice {
   std::vector<Operation>& apply() { return apply_; }
   int micro_batches() const { return accumulate_.empty() ? 0 : program_.graph.num_micro_batches; }
 
-  /// Points every call into `arena`, and to part `slot` of the staging buffer there.
-  void place(std::byte* arena, int slot);
+  /// Points every call into `arena`, and to part `slot` of the staging buffer there. `metrics`: where the
+  /// device can write 8 bytes for each metric; null: they stay in the arena.
+  void place(std::byte* arena, int slot, std::byte* metrics = nullptr);
   std::byte* address(std::byte* arena, int buffer) const;
-  /// Where the placed calls have a buffer: batch inputs that are whole in the staging buffer stay there.
-  std::byte* placed_address(int buffer) const;
 
   /// Queues clearing the accumulators.
   void queue_clearing() const;
   /// Queues a load, compute, copy or fill.
   void queue(Operation& operation, int micro_batch) const;
+  /// Queues copying the metrics that no kernel writes straight to where they were placed.
+  void queue_metrics() const;
 
  private:
   std::vector<Operation> load_list(const std::vector<Instruction>& list);
   Operation load(const Instruction& instruction);
-  void find_staged();
+  /// Where the placed calls have a buffer.
+  std::byte* placed_address(int buffer) const;
   void queue_load(const Operation& operation, int micro_batch) const;
 
   const SpmdProgram& program_;
   DeviceProgram device_;
   Card card_;
   StagingLayout staging_;
-  std::vector<std::int64_t> staged_;  ///< per buffer: its offset in a step's part; -1: it lies elsewhere
+  std::vector<std::int64_t> staged_;  ///< per buffer, see `staged_buffers`
+  std::vector<int> metric_;           ///< per buffer, see `direct_metrics`
   StreamHandle compute_, communication_;
   EventHandle compute_done_, communication_done_;
   bool communicates_ = false;
   std::vector<Operation> accumulate_, apply_;
-  std::byte *arena_ = nullptr, *slot_ = nullptr;
+  std::byte *arena_ = nullptr, *slot_ = nullptr, *metrics_ = nullptr;
 };
 
 }  // namespace alpa::cuda

@@ -19,10 +19,10 @@ std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
 
-Uploads::Uploads(const SpmdProgram& program, const LoadedDevices& devices, int parts)
+Uploads::Uploads(const SpmdProgram& program, const LoadedDevices& devices)
     : program_(program), devices_(devices), team_(std::min(kPackingThreads, usable_cores())) {
   for (std::size_t rank = 0; rank < devices.size(); ++rank) plan(static_cast<int>(rank));
-  pinned_ = allocate_pinned(parts * part_bytes_);
+  pinned_ = allocate_pinned(kStagedSteps * part_bytes_);
 }
 
 void Uploads::plan(int rank) {
@@ -58,8 +58,8 @@ std::int64_t Uploads::place_piece(int input, const KernelTensor& part) {
   return pieces_.back().at;
 }
 
-void Uploads::pack(const StepInputs& inputs, int part) {
-  std::byte* const begin = static_cast<std::byte*>(pinned_.get()) + part * part_bytes_;
+void Uploads::pack(const StepInputs& inputs, int slot) {
+  std::byte* const begin = static_cast<std::byte*>(pinned_.get()) + slot * part_bytes_;
   for (std::size_t rank = 0; rank < devices_.size(); ++rank)
     pack_header(inputs, static_cast<int>(rank), begin + headers_[rank]);
   for (const Piece& piece : pieces_)
@@ -79,9 +79,8 @@ void Uploads::pack_header(const StepInputs& inputs, int rank, std::byte* header)
   }
 }
 
-void Uploads::queue(int part, int slot, const DeviceMemory& memory,
-                    const std::vector<Stream>& streams) const {
-  const std::byte* const begin = static_cast<const std::byte*>(pinned_.get()) + part * part_bytes_;
+void Uploads::queue(int slot, const DeviceMemory& memory, const std::vector<Stream>& streams) const {
+  const std::byte* const begin = static_cast<const std::byte*>(pinned_.get()) + slot * part_bytes_;
   for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
     const LoadedDevice& device = *devices_[rank];
     std::byte* const staging =

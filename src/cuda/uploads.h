@@ -12,14 +12,14 @@ namespace alpa::cuda {
 
 class Uploads {
  public:
-  /// Pinned memory for the inputs of `parts` steps.
-  Uploads(const SpmdProgram& program, const LoadedDevices& devices, int parts);
+  /// Pinned memory for the inputs of as many steps as staging buffers hold.
+  Uploads(const SpmdProgram& program, const LoadedDevices& devices);
 
-  /// Packs the inputs into a part of the pinned memory, whose last upload must be over.
-  void pack(const StepInputs& inputs, int part);
+  /// Packs the inputs into part `slot` of the pinned memory, whose last upload must be over.
+  void pack(const StepInputs& inputs, int slot);
   /// Queues the copies from there to part `slot` of the staging buffers in `memory`, on `streams` (per
   /// rank).
-  void queue(int part, int slot, const DeviceMemory& memory, const std::vector<Stream>& streams) const;
+  void queue(int slot, const DeviceMemory& memory, const std::vector<Stream>& streams) const;
 
  private:
   /// What one or several devices need of a batch input: a box of every micro-batch, one after the other.

@@ -120,6 +120,14 @@ cudaError_t cudaFree(void* data) {
 cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned int) {
   return call([&](Lock&) { return allocate(data, bytes, MemoryKind::pinned); });
 }
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned int flags) {
+  return call([&](Lock&) {
+    const Allocation* const found = allocation_of(host, 1);
+    if (flags != 0 || found == nullptr || is_device(found)) return cudaErrorInvalidValue;
+    *device = host;
+    return cudaSuccess;
+  });
+}
 cudaError_t cudaMallocHost(void** data, size_t bytes) { return cudaHostAlloc(data, bytes, 0); }
 cudaError_t cudaFreeHost(void* data) {
   return give_back([&](Lock& lock) { return deallocate(lock, data, false); });

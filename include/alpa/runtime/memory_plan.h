@@ -17,7 +17,7 @@ struct MemoryRules {
   int threads = 1;  ///< that a device's kernels run on; some need scratch for each
   /// Bytes after every buffer that nobody may write; checked after every instruction. 0 in release builds.
   std::int64_t guard_bytes = 0;
-  /// The inputs of a step wait on the device, two steps' worth of them, in a buffer that is always live.
+  /// The inputs of a step wait on the device, `kStagedSteps` of them, in a buffer that is always live.
   bool staged_inputs = false;
 };
 
@@ -25,8 +25,8 @@ struct MemoryRules {
 /// dimension than the first.
 std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& tensors);
 
-/// The rules of backend "cpu" or "cuda" for devices of so many threads. Throws Error naming the backends for
-/// any other.
+/// The rules of backend "cpu" or "cuda" for devices of so many threads. Throws Error naming the backends
+/// for any other.
 MemoryRules memory_rules(std::string_view backend, int threads_per_device = 1);
 
 /// Offsets by live ranges over accumulate (a loop) and apply, by `rules`. Results lie in the memory of an

@@ -6,8 +6,9 @@
 
 namespace alpa {
 
-/// Steps whose inputs fit into the staging buffer: one that runs, one that is being uploaded.
-inline constexpr int kStagedSteps = 2;
+/// Steps whose inputs fit into the staging buffer, and steps under way at once: one that runs, one that is
+/// uploaded, one that the host packs.
+inline constexpr int kStagedSteps = 3;
 
 /// One step's part of the staging buffer: first what is the same for all devices but small (a StepContext
 /// per micro-batch, scalars), then the device's slices of the batch inputs, all micro-batches one after the

@@ -173,6 +173,7 @@ cudaError_t cudaMalloc(void** data, size_t bytes);
 cudaError_t cudaFree(void* data);
 cudaError_t cudaMallocHost(void** data, size_t bytes);
 cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned int flags);
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned int flags);
 cudaError_t cudaFreeHost(void* data);
 cudaError_t cudaHostRegister(void* data, size_t bytes, unsigned int flags);
 cudaError_t cudaHostUnregister(void* data);

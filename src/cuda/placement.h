@@ -1,0 +1,24 @@
+#pragma once
+/// Buffers of a device program that lie elsewhere than in the arena: inputs that kernels read where they
+/// were staged, and metrics that kernels write where the host reads them.
+#include <cstdint>
+#include <vector>
+
+#include "alpa/pipeline/device_program.h"
+#include "alpa/runtime/staging.h"
+
+namespace alpa::cuda {
+
+/// Per buffer: its offset in a step's part of the staging buffer, or -1 if it lies elsewhere. An input
+/// stays there if nothing can miss the copy that a load would make: it is loaded once per step, or it is a
+/// scalar that nothing writes over. (Micro-batches' parts may begin at addresses that kernels are slow
+/// with.)
+std::vector<std::int64_t> staged_buffers(const DeviceProgram& device, const SpmdProgram& program,
+                                         const StagingLayout& layout);
+
+/// Per buffer: the metric that the one kernel which writes it can write in the host's memory, because
+/// nothing else touches the buffer; -1: none. `staged` is what `staged_buffers` gave.
+std::vector<int> direct_metrics(const DeviceProgram& device, const SpmdProgram& program,
+                                const std::vector<std::int64_t>& staged);
+
+}  // namespace alpa::cuda
