@@ -61,16 +61,22 @@ __device__ inline Division divide(std::int64_t a, std::int64_t b) {
   return {static_cast<std::int64_t>(q), static_cast<std::int64_t>(x - q * y)};
 }
 
-/// Position of `index` where several dimensions are walked: kept out of the loops that call it, which are
-/// unrolled.
-__device__ __noinline__ inline std::int64_t position_of_many(const Walk& walk, std::int64_t index) {
+/// Position of `index`, computed in place.
+__device__ inline std::int64_t inline_position(const Walk& walk, std::int64_t index) {
   std::int64_t at = 0;
+#pragma unroll 1
   for (int d = walk.dims - 1; d > 0; --d) {
     const Division part = divide(index, walk.extent[d]);
     at += part.remainder * walk.stride[d];
     index = part.quotient;
   }
   return at + index * walk.stride[0];
+}
+
+/// Position of `index` where several dimensions are walked: kept out of the loops that call it, which are
+/// unrolled.
+__device__ __noinline__ inline std::int64_t position_of_many(const Walk& walk, std::int64_t index) {
+  return inline_position(walk, index);
 }
 
 /// Position of `index`.

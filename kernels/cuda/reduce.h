@@ -1,8 +1,10 @@
 #pragma once
 /// Sums, means and maxima over dimensions: contracts of `cpu::reduce_sum` and `cpu::reduce_max`. The input
 /// is kept × reduced × inner, inner being contiguous and either reduced (lines) or kept (columns).
-/// Everything is carried in double and put together in an order that the shapes alone determine; two passes
-/// when the results are few.
+/// Sums are carried in double and put together in an order that shapes and alignment alone determine; two
+/// passes when the results are few. Of bf16 and f16, 4 or 8 elements at a time are added in f32 first: a
+/// sum is within 3·2⁻²⁴·Σ|x| of the exact one, before it is rounded to its type, however many elements
+/// there are. (Where eight neighbours exceed f32's range, it is infinite.)
 #include "kernels/cuda/launch.h"
 
 namespace alpa::cuda {

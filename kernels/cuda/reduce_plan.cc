@@ -5,7 +5,8 @@
 namespace alpa::cuda {
 namespace {
 
-constexpr std::int64_t kPieceElements = 16 * 1024;  ///< elements of a line worth a block
+constexpr std::int64_t kPieceElements = 16 * 1024;  ///< worth a block
+constexpr std::int64_t kBlockColumns = 256;         ///< that a block takes side by side
 constexpr std::int64_t kTargetPieces = 1024;        ///< blocks that fill a card
 
 struct Dim {
@@ -38,8 +39,9 @@ void add(Walk& walk, std::int64_t& count, const Dim& dim) {
 
 void cut(ReduceLaunch& r) {
   const std::int64_t length = r.inner_reduced ? r.reduced_count * r.inner : r.reduced_count;
-  const std::int64_t elements = r.reduced_count * r.inner;  // that a block of results reads
-  const std::int64_t blocks = r.inner_reduced ? r.results : r.kept_count * ((r.inner + 255) / 256);
+  const std::int64_t across = r.inner_reduced ? 1 : std::min(r.inner, kBlockColumns);
+  const std::int64_t elements = length * across;  // for one block, were there one piece
+  const std::int64_t blocks = r.kept_count * (r.inner_reduced ? 1 : (r.inner + across - 1) / across);
   const std::int64_t wanted =
       std::min(elements / kPieceElements, kTargetPieces / std::max<std::int64_t>(1, blocks));
   r.per_piece = (length + std::max<std::int64_t>(1, wanted) - 1) / std::max<std::int64_t>(1, wanted);

@@ -49,7 +49,24 @@ const Case kCases[] = {{{5}, {0}},
                        {{4, 4}, {}},
                        {{12, 200, 8}, {0, 2}},
                        {{200, 300}, {0, 1}},
-                       {{3, 2, 20000}, {0, 2}}};
+                       {{3, 2, 20000}, {0, 2}},
+                       // one row, one column, more columns than a block's threads, tails of every kind
+                       {{1, 1001}, {1}},
+                       {{1001, 1}, {0}},
+                       {{1, 1001}, {0}},
+                       {{5, 2049}, {1}},
+                       {{3, 8199}, {1}},
+                       {{1030, 7}, {1}},
+                       {{1030, 264}, {1}},
+                       {{9, 1025}, {0}},
+                       {{67, 520}, {0}},
+                       {{33000, 3}, {0}},
+                       {{9000, 8}, {0}},
+                       {{33001}, {0}},
+                       {{3, 50, 4, 60}, {1, 3}},
+                       {{3, 50, 4, 61}, {1, 3}},
+                       {{40, 3, 50, 8}, {0, 2}},
+                       {{40, 3, 50, 7}, {0, 2}}};
 
 /// A rounding of the type, or of sums of 40 000 doubles.
 double bound(DType dtype) { return dtype == f64 ? 1e-12 : epsilon(dtype); }
@@ -102,12 +119,68 @@ TEST_CASE("a maximum is NaN if one element is, wherever it stands") {
   }
 }
 
+/// A few large numbers among small ones that f32 loses beside them. The large ones cancel.
+HostTensor cancelling(const TensorType& type) {
+  HostTensor x(type);
+  const std::int64_t elements = type.elements();
+  for (std::int64_t i = 0; i < elements; ++i) x.put(i, std::ldexp(1.0, -13));
+  for (std::int64_t i = 0; i + 48 < elements; i += 97) x.put(i, 4096), x.put(i + 48, -4096);
+  return x;
+}
+
+TEST_CASE(
+    "a sum of bf16 or f16 is within 3/2^24 of the sum of magnitudes, of f32 a rounding from the exact "
+    "one, however long") {
+  if (no_device()) return;
+  for (const DType dtype : {bf16, f16, f32})
+    for (const auto& [shape, axes] :
+         {Case{{1 << 17}, {0}}, Case{{4, 1 << 13}, {1}}, Case{{1 << 13, 8}, {0}}, Case{{1 << 12, 3}, {0}}})
+      for (const std::size_t shift : {0, 8}) {
+        CAPTURE(name_of(dtype));
+        CAPTURE(to_string(shape));
+        CAPTURE(shift);
+        const HostTensor x = cancelling({dtype, shape});
+        const bool lines = axes[0] + 1 == x.type.rank();
+        const Shape kept = kept_shape({shape, axes});
+        const std::int64_t results = TensorType{f64, kept}.elements(), all = x.type.elements();
+        std::vector<double> exact(results), magnitude(results);
+        for (std::int64_t i = 0; i < all; ++i) {
+          const std::int64_t result = lines ? i / (all / results) : i % results;
+          exact[result] += x.get(i);  // whole multiples of 2^-13 below 2^40
+          magnitude[result] += std::abs(x.get(i));
+        }
+        const HostTensor y = reduce_on_device(x, axes, ReduceOp::sum, {f32, kept}, shift);
+        for (std::int64_t r = 0; r < results; ++r)
+          CHECK(std::abs(y.get(r) - exact[r]) <=
+                std::ldexp(std::abs(exact[r]), -24) +
+                    (dtype == f32 ? 0 : 3 * std::ldexp(magnitude[r], -24)));
+      }
+}
+
+TEST_CASE("between packs sums are carried in double: a long share loses no more than a short one") {
+  if (no_device()) return;
+  const std::int64_t lines = 1024, length = 4096;  // 16 packs for every thread
+  HostTensor x({bf16, {lines, length}});
+  const double small = std::ldexp(0.9375, -15);  // eight of them vanish beside 4096 in f32
+  for (std::int64_t i = 0; i < lines * length; ++i)
+    x.put(i, i % length == 0 ? 4096 : i % length == 8 ? -4096 : small);
+  const HostTensor y = reduce_on_device(x, {1}, ReduceOp::sum, {f32, {lines}});
+  for (std::int64_t r = 0; r < lines; ++r)
+    CHECK(std::abs(y.get(r) - (length - 2) * small) <= 3 * std::ldexp(2 * 4096 + 1, -24));
+}
+
 TEST_CASE("a reduction gives the same bits every time") {
   if (no_device()) return;
-  const HostTensor x = random_tensor({f32, {600, 500}}, 7);
-  const HostTensor first = reduce_on_device(x, {0, 1}, ReduceOp::sum, {f32, {}});
-  for (int i = 0; i < 3; ++i)
-    CHECK(reduce_on_device(x, {0, 1}, ReduceOp::sum, {f32, {}}).bytes == first.bytes);
+  for (const DType dtype : {f32, bf16})
+    for (const auto& [shape, axes] : {Case{{600, 500}, {0, 1}}, Case{{600, 500}, {0}},
+                                      Case{{60, 5000}, {1}}, Case{{9000, 24}, {0}}, Case{{301, 77}, {0}}})
+      for (const std::size_t shift : {0, 8}) {
+        const HostTensor x = random_tensor({dtype, shape}, 7);
+        const TensorType y{f32, kept_shape({shape, axes})};
+        const HostTensor first = reduce_on_device(x, axes, ReduceOp::sum, y, shift);
+        for (int i = 0; i < 3; ++i)
+          CHECK(reduce_on_device(x, axes, ReduceOp::sum, y, shift).bytes == first.bytes);
+      }
 }
 
 }  // namespace

@@ -24,6 +24,20 @@ struct Expected {
 };
 constexpr Expected kExpected[] = {
     {"add_chunks<24>", 8, 64, 32},  // doubles of a workspace that fits in the cache
+    {"columns<alpa::Bf16, false, 8>", 4, 64, 80},
+    {"columns<alpa::F16, false, 8>", 4, 64, 80},
+    {"columns<float, false, 4>", 4, 64, 64},
+    {"columns<double, false, 2>", 4, 64, 64},  // also what adds up the pieces of all columns
+    {"columns<float, true, 4>", 4, 64, 64},
+    {"columns<alpa::Bf16, false, 1>", 8, 16, 64},  // where rows begin at odd addresses
+    {"columns<float, false, 1>", 8, 32, 64},
+    {"long_lines<alpa::Bf16, false, 8>", 4, 64, 64},
+    {"long_lines<alpa::F16, false, 8>", 4, 64, 64},
+    {"long_lines<float, false, 4>", 4, 64, 64},
+    {"long_lines<float, true, 4>", 4, 64, 64},
+    {"long_lines<alpa::Bf16, false, 1>", 8, 16, 64},
+    {"short_lines<alpa::Bf16, false, 8>", 4, 64, 64},
+    {"short_lines<float, false, 4>", 4, 64, 64},
 };
 
 /// The kernels of the library; nothing, and a line says so, where they cannot be read.

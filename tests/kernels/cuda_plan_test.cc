@@ -213,6 +213,8 @@ TEST_CASE("large reductions are cut into pieces that fill a card, small ones are
   CHECK(plan({8192, 4096}, {1, 0}).pieces == 64);
   const cuda::ReduceLaunch rows = plan({8192, 4096}, {1, 0});
   CHECK(cuda::reduce_workspace_bytes(rows) == 64 * 4096 * 8);
+  CHECK(plan({2048, 2048}, {1, 0}).per_piece == 64);  // two batches of four loads for every thread
+  CHECK(plan({2048, 8}, {1, 0}).pieces == 1);
   CHECK(plan({0, 4}, {1, 0}).empty);
 }
 
