@@ -74,6 +74,7 @@ class CudaDevices : public Devices {
   explicit CudaDevices(DevicesRequest request)
       : program_(request.program), check_instructions_(request.check_instructions) {
     const int n = static_cast<int>(request.programs.size()), cards = n <= device_count() ? n : 1;
+    captures_ = request.capture.value_or(cards == 1);
     for (int ordinal = 0; ordinal < cards; ++ordinal)
       cards_.emplace_back(ordinal, ProductOptions{request.tf32, request.tune, request.tune});
     for (int rank = 0; rank < n; ++rank) {
@@ -165,11 +166,13 @@ class CudaDevices : public Devices {
   Stream origin() const { return devices_[0]->compute(); }
 
   /// The first step of all runs instruction by instruction: what can't run is named, and whatever CUDA and
-  /// its libraries load late is there before anything is captured.
+  /// its libraries load late is there before anything is captured. Later ones are captured, or queued.
   void run(CudaMemory& memory, int slot) {
-    if (check_instructions_ || started_ == 0) {
+    const bool checked = check_instructions_ || started_ == 0;
+    if (checked || !captures_) {
       place(memory, slot);
-      return queue_step(true);
+      launched_ = !checked;
+      return queue_step(checked);
     }
     GraphExec& step = (*memory.steps)[slot];
     if (!step) {
@@ -266,6 +269,7 @@ class CudaDevices : public Devices {
 
   const SpmdProgram& program_;
   const bool check_instructions_;
+  bool captures_ = true;
   std::vector<LocalCard> cards_;
   LoadedDevices devices_;
   std::unique_ptr<StepQueue> queue_;

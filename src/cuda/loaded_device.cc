@@ -60,7 +60,7 @@ LoadedDevice::LoadedDevice(const SpmdProgram& program, DeviceProgram device, con
       card_(card),
       staging_(staging_layout(device_, program)),
       staged_(staged_buffers(device_, program, staging_)),
-      metric_(direct_metrics(device_, program, staged_)),
+      metric_(direct_metrics(device_, program)),
       compute_(make_stream()),
       communication_(make_stream()),
       compute_done_(make_event()),
@@ -131,8 +131,8 @@ void LoadedDevice::place(std::byte* arena, int slot, std::byte* metrics) {
 }
 
 std::byte* LoadedDevice::placed_address(int buffer) const {
-  if (staged_[buffer] >= 0) return slot_ + staged_[buffer];
   if (metrics_ && metric_[buffer] >= 0) return metrics_ + metric_[buffer] * kMetricBytes;
+  if (staged_[buffer] >= 0) return slot_ + staged_[buffer];
   return address(arena_, buffer);
 }
 

@@ -12,8 +12,49 @@ using Kind = Instruction::Kind;
 /// What happens to the memory of one buffer in a step.
 struct Use {
   bool in_accumulate = false;  ///< touched by that list
-  int loads = 0, writes = 0, reads = 0;
-  const Instruction* writer = nullptr;  ///< the last one that is no load
+  int loads = 0, writes = 0;
+};
+
+/// Who writes and reads what buffers hold, whatever else their memory holds before.
+class Contents {
+ public:
+  explicit Contents(const DeviceProgram& device)
+      : device_(device), writes_(device.buffers.size()), writer_(device.buffers.size()) {
+    for_each([&](const Instruction& instruction) {
+      for (int buffer : instruction.outputs) ++writes_[buffer], writer_[buffer] = &instruction;
+    });
+  }
+
+  /// The buffer that something writes and `buffer` shows in another shape; or itself.
+  int of(int buffer) const {
+    while (writes_[buffer] == 0 && device_.buffers[buffer].alias_of >= 0)
+      buffer = device_.buffers[buffer].alias_of;
+    return buffer;
+  }
+  /// Null if it is not one instruction, once per step.
+  const Instruction* only_writer(int buffer) const {
+    const bool once = writes_[buffer] == 1 && writer_[buffer] >= device_.apply.data() &&
+                      writer_[buffer] < device_.apply.data() + device_.apply.size();
+    return once ? writer_[buffer] : nullptr;
+  }
+  bool is_read(int buffer) const {
+    bool read = false;
+    for_each([&](const Instruction& instruction) {
+      for (int operand : instruction.inputs) read |= of(operand) == buffer;
+    });
+    return read;
+  }
+
+ private:
+  template <class Body>
+  void for_each(Body&& body) const {
+    for (const auto* list : {&device_.accumulate, &device_.apply})
+      for (const Instruction& instruction : *list) body(instruction);
+  }
+
+  const DeviceProgram& device_;
+  std::vector<int> writes_;
+  std::vector<const Instruction*> writer_;
 };
 
 std::vector<Use> uses_of(const DeviceProgram& device) {
@@ -25,12 +66,9 @@ std::vector<Use> uses_of(const DeviceProgram& device) {
         use.in_accumulate |= list == &device.accumulate;
         return use;
       };
-      for (int buffer : instruction.inputs) ++use(buffer).reads;
-      for (int buffer : instruction.outputs) {
-        Use& written = use(buffer);
-        ++(instruction.kind == Kind::load ? written.loads : written.writes);
-        if (instruction.kind != Kind::load) written.writer = &instruction;
-      }
+      for (int buffer : instruction.inputs) use(buffer);
+      for (int buffer : instruction.outputs)
+        ++(instruction.kind == Kind::load ? use(buffer).loads : use(buffer).writes);
     }
   return uses;
 }
@@ -68,21 +106,19 @@ std::vector<std::int64_t> staged_buffers(const DeviceProgram& device, const Spmd
   return staged;
 }
 
-std::vector<int> direct_metrics(const DeviceProgram& device, const SpmdProgram& program,
-                                const std::vector<std::int64_t>& staged) {
-  const std::vector<Use> uses = uses_of(device);
+std::vector<int> direct_metrics(const DeviceProgram& device, const SpmdProgram& program) {
+  const Contents contents(device);
   std::vector<int> metric(device.buffers.size(), -1);
   for (std::size_t i = 0; i < device.reported.size(); ++i) {
-    const int memory = memory_of(device, device.reported[i]);
-    const Use& use = uses[memory];
+    const int buffer = contents.of(device.reported[i]);
+    const Instruction* const writer = contents.only_writer(buffer);
     const auto metrics_there = std::count_if(device.reported.begin(), device.reported.end(),
-                                             [&](int other) { return memory_of(device, other) == memory; });
-    if (metrics_there == 1 && use.writes == 1 && use.reads + use.loads == 0 && !use.in_accumulate &&
-        staged[memory] < 0 && !is_state(device, memory) && is_own_kernel(program, *use.writer))
-      metric[memory] = static_cast<int>(i);
+                                             [&](int other) { return contents.of(other) == buffer; });
+    if (metrics_there == 1 && writer && is_own_kernel(program, *writer) && !contents.is_read(buffer) &&
+        !is_state(device, memory_of(device, buffer)))
+      metric[buffer] = static_cast<int>(i);
   }
-  for (std::size_t b = 0; b < metric.size(); ++b)
-    metric[b] = metric[memory_of(device, static_cast<int>(b))];
+  for (std::size_t b = 0; b < metric.size(); ++b) metric[b] = metric[contents.of(static_cast<int>(b))];
   return metric;
 }
 

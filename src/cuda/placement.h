@@ -17,8 +17,8 @@ std::vector<std::int64_t> staged_buffers(const DeviceProgram& device, const Spmd
                                          const StagingLayout& layout);
 
 /// Per buffer: the metric that the one kernel which writes it can write in the host's memory, because
-/// nothing else touches the buffer; -1: none. `staged` is what `staged_buffers` gave.
-std::vector<int> direct_metrics(const DeviceProgram& device, const SpmdProgram& program,
-                                const std::vector<std::int64_t>& staged);
+/// nothing reads it; -1: none. The buffer does not lie in its place in the arena then, also if that is an
+/// operand's.
+std::vector<int> direct_metrics(const DeviceProgram& device, const SpmdProgram& program);
 
 }  // namespace alpa::cuda

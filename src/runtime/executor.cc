@@ -66,6 +66,16 @@ bool overlaps(const ExecutorOptions& options, int num_devices, std::string_view 
   return options.overlap == Overlap::always;
 }
 
+namespace {
+
+/// Nothing: as the devices like it.
+std::optional<bool> captures(const ExecutorOptions& options) {
+  if (options.capture == Capture::automatic) return std::nullopt;
+  return options.capture == Capture::always;
+}
+
+}  // namespace
+
 /// A started step: what came of it, once it is over.
 struct StepResult::Step {
   std::int64_t number = 0;
@@ -81,7 +91,8 @@ struct Executor::Impl {
       : program(std::move(given)), options(given_options) {
     const int n = program.mesh.num_devices();
     const int threads = threads_per_device(options, n, backend);
-    DevicesRequest request{program, {}, threads, options.tf32, options.tune, options.check_instructions};
+    DevicesRequest request{
+        program, {}, threads, options.tf32, options.tune, options.check_instructions, captures(options)};
     for (int rank = 0; rank < n; ++rank)
       request.programs.push_back(
           lower(program, rank, overlaps(options, n, backend), memory_rules(backend, threads)));

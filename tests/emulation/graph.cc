@@ -232,7 +232,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   return call([&](Lock&) {
     if (graph == nullptr) return cudaErrorInvalidValue;
     if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
-    world().last_graph = count(*graph->nodes);
+    world().last_graph = count(*graph->nodes), ++world().graphs;
     *executable = new CUgraphExec_st{graph->nodes->size(), graph_work(graph->nodes), nullptr};
     return cudaSuccess;
   });

@@ -45,7 +45,7 @@ void check_step(const char* name, DType dtype) {
   fmt::print("10 layers, {}, {}: {} kernels, {} copies, {} clears\n", name, name_of(dtype), nodes.kernels,
              nodes.copies, nodes.clears);
   CHECK(nodes.kernels <= 35);
-  CHECK(nodes.copies <= 2);  // scalars
+  CHECK(nodes.copies == 0);
   CHECK(nodes.clears + nodes.others == 0);
   for (int i = 0; i < kSteps; ++i)
     CHECK(cuda[i] == doctest::Approx(cpu[i]).epsilon(dtype == f32 ? 1e-5 : 2e-2));

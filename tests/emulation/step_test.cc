@@ -6,22 +6,27 @@
 #include "alpa/device/cuda_library.h"
 #include "alpa/runtime/device_state.h"
 #include "alpa/runtime/executor.h"
+#include "alpa/runtime/staging.h"
 #include "emulation.h"
+#include "support/error_text.h"
 #include "support/steps.h"
 
 using namespace alpa;
 using namespace alpa::test;
+using alpa::testing::error_of;
 
 namespace {
 
 using Steps = std::vector<std::map<std::string, double>>;
 
 /// An executor on a fresh machine.
-Executor executor_of(const SpmdProgram& program, const emulation::Machine& machine = {}) {
+Executor executor_of(const SpmdProgram& program, const emulation::Machine& machine = {},
+                     Capture capture = Capture::automatic) {
   emulation::restart(machine);
   REQUIRE(cuda_support().usable());
   ExecutorOptions options;
   options.tune = false;
+  options.capture = capture;
   return Executor(program, options, "cuda");
 }
 
@@ -33,8 +38,7 @@ Steps metrics_of(Executor& executor, int steps) {
   for (int step = 1; step <= steps; ++step) {
     std::map<std::string, double> scalars;
     for (const Input& input : graph.inputs)
-      if (input.kind == InputKind::scalar)
-        scalars[input.name] = input.name == "step" ? step : step * 0.01;
+      if (input.kind == InputKind::scalar) scalars[input.name] = input.name == "step" ? step : step * 0.01;
     results.push_back(executor.start(*state, random_batch(graph, step), scalars));
   }
   Steps metrics;
@@ -118,4 +122,37 @@ TEST_CASE("many steps under way on several logical devices report each its own m
   const emulation::GraphNodes nodes =
       nodes_of(lowered(graph, following_plan(graph, mesh_of({3}), {{"x", "S0@0"}, {"y", "S0@0"}})));
   CHECK(nodes.copies == 0);
+}
+
+TEST_CASE("steps are captured on one card, queued one by one on several, unless an option says otherwise") {
+  const Graph graph = training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp, {.num_micro_batches = 2});
+  const SpmdProgram program =
+      lowered(graph, following_plan(graph, mesh_of({3}), {{"x", "S0@0"}, {"y", "S0@0"}}));
+  Executor cpu(program);
+  const Outcome expected = run_steps(cpu, 6);
+  const auto graphs = [&](int cards, Capture capture) {
+    Executor executor = executor_of(program, {.devices = cards}, capture);
+    const int before = emulation::graphs();
+    CHECK(largest_difference(run_steps(executor, 6), expected) < 1e-5);
+    return emulation::graphs() - before;
+  };
+  CHECK(graphs(1, Capture::automatic) == kStagedSteps);
+  CHECK(graphs(1, Capture::never) == 0);
+  CHECK(graphs(3, Capture::automatic) == 0);
+  CHECK(graphs(3, Capture::always) == kStagedSteps);
+  emulation::restart({});
+}
+
+TEST_CASE("a kernel that fails in a queued step surfaces where the step is waited for") {
+  const Graph graph = training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp, {});
+  Executor executor = executor_of(on_one_device(graph), {}, Capture::never);
+  const auto state = executor.make_state(0);
+  const auto start = [&](int step) {
+    return executor.start(*state, random_batch(graph, step), scalars_of(graph, step));
+  };
+  start(1).metrics();
+  emulation::fail_kernel(3);
+  const std::string text = error_of([&] { start(2).metrics(); });
+  CHECK(text.find("a step under way failed: cudaErrorIllegalAddress (700): ") != text.npos);
+  CHECK(text.ends_with("; ExecutorOptions::check_instructions names the instruction"));
 }

@@ -64,6 +64,12 @@ GraphNodes last_graph() {
   return world().last_graph;
 }
 
+int graphs() {
+  const Unseen unseen;
+  const Lock lock(world().mutex);
+  return world().graphs;
+}
+
 cudaError_t& last_error() {
   static thread_local cudaError_t error = cudaSuccess;
   return error;

@@ -71,6 +71,7 @@ struct World {
   std::map<std::uintptr_t, Allocation> memory;  ///< by first byte
   std::int64_t kernels = 0;                     ///< that were run
   GraphNodes last_graph;                        ///< of the graph that was instantiated last
+  int graphs = 0;                               ///< that were instantiated
 };
 
 /// Never destroyed: threads of streams outlive `main`. May be called without the mutex.

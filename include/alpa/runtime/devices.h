@@ -3,6 +3,7 @@
 /// streams of CUDA devices (src/cuda, in a library of its own).
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,7 @@ struct DevicesRequest {
   bool tf32 = false;                    ///< CUDA: f32 products may round their operands to TF32
   bool tune = true;                     ///< CUDA: choose matrix products by measured time
   bool check_instructions = false;      ///< CUDA: wait after every instruction of every step
+  std::optional<bool> capture;          ///< CUDA: steps become graphs; nothing: on one card
 };
 
 /// The devices of this process with their programs loaded. Thread rule: one call at a time. Everything that

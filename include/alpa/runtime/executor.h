@@ -23,11 +23,21 @@ enum class Overlap : std::uint8_t {
   never,
 };
 
+/// CUDA: when a step of all devices is captured as one graph, which is one launch. Results are bitwise the
+/// same.
+enum class Capture : std::uint8_t {
+  automatic,  ///< unless this process has several cards: NVIDIA warns of deadlocks when one thread captures
+              ///< the collectives of several
+  always,
+  never,  ///< instructions are queued one by one, without waiting
+};
+
 struct ExecutorOptions {
   int threads_per_device = 0;  ///< 0: usable cores / devices, at least 1
   Overlap overlap = Overlap::automatic;
   bool check_finite = false;            ///< a non-finite metric is an Error naming it and the step
   std::int64_t bucket_bytes = 1 << 20;  ///< for `bucket_collectives`, per device
+  Capture capture = Capture::automatic;
   /// CUDA: every step runs instruction by instruction, so that the one that fails is named; slow. The first
   /// step always does.
   bool check_instructions = false;

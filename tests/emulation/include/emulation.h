@@ -30,6 +30,8 @@ struct GraphNodes {
 
 /// Nodes of the graph that was instantiated last; an executor does that once per captured step.
 GraphNodes last_graph();
+/// Graphs that were instantiated so far.
+int graphs();
 
 /// Calls of cudaMalloc on a device so far.
 std::size_t allocations(int device);
