@@ -1,9 +1,8 @@
 // The training step of an MLP on a machine whose cores are taken: busy loops, processes of their own, run
 // beside it in every other round. The slowdown is the ratio of a busy round to the quiet one before it.
-//   bench_busy_machine [DIM [BATCH [LAYERS [DEVICES [LOOPS [ROUNDS]]]]]]    defaults: 512 64 10 8 2 15
-//   bench_busy_machine --on-request DIM BATCH LAYERS DEVICES
-// The second form reads numbers of steps from its input, a line each, and answers with the seconds they
-// took; bench/peers/busy_machine.py asks it and JAX in turn.
+//   bench_busy_machine --help
+// With --on-request it reads numbers of steps from its input, a line each, and answers with the seconds
+// they took; bench/peers/busy_machine.py asks it and JAX in turn.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -12,6 +11,7 @@
 
 #include <iostream>
 
+#include "arguments.h"
 #include "interleave.h"
 #include "mlp.h"
 
@@ -83,24 +83,36 @@ std::function<void()> step_on(const bench::MlpSizes& sizes, int devices) {
                       : bench::mlp_runner(sizes, DataParallel{}, devices);
 }
 
-int answer(char** arguments) {
-  const bench::MlpSizes sizes{std::atoll(arguments[0]), std::atoll(arguments[1]), std::atoll(arguments[2])};
-  const auto step = step_on(sizes, std::atoi(arguments[3]));
+struct Sizes : bench::MlpSizes {
+  int devices = 8, loops = 2, rounds = 15;
+};
+
+void answer(const Sizes& sizes) {
+  const auto step = step_on(sizes, sizes.devices);
   for (int steps; std::cin >> steps;) {
     fmt::print("{:.6g}\n", seconds_of(steps, step));
     std::fflush(stdout);
   }
-  return 0;
+}
+
+void measure(const Sizes& sizes) {
+  BusyLoops loops(sizes.loops);
+  measure("one device", step_on(sizes, 1), loops, sizes.rounds);
+  measure(fmt::format("{} devices, data parallel", sizes.devices), step_on(sizes, sizes.devices), loops,
+          sizes.rounds);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 6 && std::string(argv[1]) == "--on-request") return answer(argv + 2);
-  const auto argument = [&](int i, int otherwise) { return argc > i ? std::atoi(argv[i]) : otherwise; };
-  const bench::MlpSizes sizes{argument(1, 512), argument(2, 64), argument(3, 10)};
-  const int devices = argument(4, 8), rounds = argument(6, 15);
-  BusyLoops loops(argument(5, 2));
-  measure("one device", step_on(sizes, 1), loops, rounds);
-  measure(fmt::format("{} devices, data parallel", devices), step_on(sizes, devices), loops, rounds);
+  Sizes sizes;
+  sizes.dim = 512, sizes.batch = 64;
+  bool on_request = false;
+  std::vector<cli::Flag> flags = bench::size_flags(sizes);
+  flags.push_back(cli::whole("--devices", &sizes.devices, "CPU devices", 1, 1024));
+  flags.push_back(cli::whole("--loops", &sizes.loops, "Busy loops", 0, 1024));
+  flags.push_back(cli::whole("--rounds", &sizes.rounds, "Counted rounds", 1, 1000));
+  flags.push_back(cli::on("--on-request", &on_request, "Answer numbers of steps with seconds"));
+  return bench::run(argc, argv, "The training step of an MLP while other processes take the cores.", flags,
+                    [&] { on_request ? answer(sizes) : measure(sizes); });
 }

@@ -1,209 +1,249 @@
-// CUDA kernels against the bandwidth of a device copy measured beside them.
-//   bench_cuda_kernels [ROUNDS]      default: 15
-// One JSON object per line: bytes that must be read and written per second, and their ratio to those of the
-// copy.
-#include <cuda_runtime.h>
-#include <fmt/core.h>
+// CUDA kernels against a device copy of the same bytes, measured beside each of them in every round.
+//   bench_cuda_kernels --help
+// One JSON object per line: the bytes that must be read and written, per second, and the seconds of the
+// copy over the kernel's (above 1: faster than the copy).
+#include <array>
 
-#include <cstdlib>
-#include <functional>
-#include <string>
-#include <vector>
-
-#include "alpa/base/error.h"
-#include "interleave.h"
+#include "arguments.h"
+#include "cuda_call.h"
 #include "kernels/cuda/combine.h"
 #include "kernels/cuda/copy.h"
-#include "kernels/cuda/random.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/update.h"
 #include "kernels/elementwise.h"
+#include "report.h"
 #include "src/cuda/fused_kernel.h"
 
 using namespace alpa;
 
 namespace {
 
-constexpr std::int64_t kRows = 16384, kColumns = 8192, kElements = kRows * kColumns;  // 512 MB of f32
+using cuda::Stream;
 
-void check(int status) {
-  require(status == cudaSuccess, "bench_cuda_kernels: {}",
-          cudaGetErrorString(static_cast<cudaError_t>(status)));
-}
+/// Of the kernels that a training step spends its time in; of the others nothing is asked.
+constexpr double kAim = 0.85, kAimOfAdamBf16 = 0.95, kNoAim = 0;
+constexpr int kParameters = 64;
 
-void* allocate(std::int64_t bytes) {
-  void* data = nullptr;
-  check(cudaMalloc(&data, static_cast<std::size_t>(bytes)));
-  check(cudaMemset(data, 0, static_cast<std::size_t>(bytes)));
-  return data;
-}
+void check(int status) { cuda::check(static_cast<cudaError_t>(status), "bench_cuda_kernels"); }
+
+/// Buffers of one element type, each of rows × columns elements, random.
+struct Setup {
+  std::int64_t rows, columns;
+  DType dtype;
+  std::array<void*, 4> buffers;
+  void* bias;
+
+  std::int64_t elements() const { return rows * columns; }
+  std::int64_t bytes() const { return elements() * static_cast<std::int64_t>(size_of(dtype)); }
+};
 
 struct Measured {
   std::string name;
-  std::int64_t bytes;
-  std::function<void()> run;
-  std::vector<double> seconds = {};
+  std::int64_t bytes;  ///< read and written
+  double aim;          ///< least ratio to the copy
+  bench::Queue run;
+  std::vector<double> seconds = {}, copy_seconds = {};
 };
 
-/// Seconds of the device, without the host's.
-double timed(const std::function<void()>& run) {
-  cudaEvent_t begin, end;
-  check(cudaEventCreate(&begin));
-  check(cudaEventCreate(&end));
-  check(cudaEventRecord(begin));
-  run();
-  check(cudaEventRecord(end));
-  check(cudaEventSynchronize(end));
-  float milliseconds = 0;
-  check(cudaEventElapsedTime(&milliseconds, begin, end));
-  check(cudaEventDestroy(begin));
-  check(cudaEventDestroy(end));
-  return milliseconds * 1e-3;
+using All = std::vector<Measured>;
+
+/// A fused elementwise program over (x, bias, z).
+struct Fused {
+  const char* name;
+  std::vector<ElementwiseStep> steps;
+  int inputs;  ///< 1: x, 2: x and bias, 3: all
+};
+
+std::vector<Fused> fused_programs() {
+  const auto code = [](ElementwiseOp op) { return static_cast<int>(op); };
+  using Op = ElementwiseOp;
+  return {{"bias, gelu, mul",
+           {{code(Op::add), 0, 1, -1}, {code(Op::gelu), 3, -1, -1}, {code(Op::mul), 4, 2, -1}},
+           3},
+          {"bias, relu", {{code(Op::add), 0, 1, -1}, {code(Op::relu), 2, -1, -1}}, 2},
+          {"sigmoid, mul", {{code(Op::sigmoid), 0, -1, -1}, {code(Op::mul), 1, 0, -1}}, 1}};
 }
 
-/// y = gelu(x + bias) · z in one pass, interpreted and compiled.
-void add_elementwise(std::vector<Measured>& all, DType dtype, void* x, void* bias, void* z, void* y) {
-  const auto code = [](ElementwiseOp op) { return static_cast<int>(op); };
+void add_elementwise(All& all, const Setup& s, const Fused& fused) {
   ElementwiseProgram program;
-  program.num_inputs = 3;
-  program.steps = {{code(ElementwiseOp::add), 0, 1, -1},
-                   {code(ElementwiseOp::gelu), 3, -1, -1},
-                   {code(ElementwiseOp::mul), 4, 2, -1}};
-  program.outputs = {5};
+  program.num_inputs = fused.inputs;
+  program.steps = fused.steps;
+  program.outputs = {fused.inputs + static_cast<int>(fused.steps.size()) - 1};
   static const Attributes none;
   KernelCall call;
   call.attributes = &none;
   const auto tensor = [&](Shape shape) {
-    return KernelTensor{nullptr, {dtype, shape}, Shape(shape.size(), 0), shape};
+    return KernelTensor{nullptr, {s.dtype, shape}, Shape(shape.size(), 0), shape};
   };
-  call.inputs = {tensor({kRows, kColumns}), tensor({kColumns}), tensor({kRows, kColumns})};
-  call.outputs = {tensor({kRows, kColumns})};
+  const KernelTensor whole = tensor({s.rows, s.columns}), inputs[] = {whole, tensor({s.columns}), whole};
+  call.inputs.assign(inputs, inputs + fused.inputs);
+  call.outputs = {whole};
   const cpu::ElementwisePlan plan = cpu::plan_elementwise(program, call);
+  const std::vector<const void*> in = {s.buffers[0], s.bias, s.buffers[1]};
+  const std::vector<void*> out = {s.buffers[2]};
+  const std::int64_t bytes = (fused.inputs == 3 ? 3 : 2) * s.bytes();
+  const std::string name = fmt::format("{} {}", fused.name, name_of(s.dtype));
+  const CudaDevice card = cuda::device(0);
+  const auto kernel = std::make_shared<cuda::FusedKernel>(plan, call, card.major * 10 + card.minor);
+  all.push_back(
+      {name, bytes, kAim, [=](Stream stream) { check(kernel->run(in.data(), out.data(), stream)); }});
   const cuda::ElementwiseLaunch launch = *cuda::lower_elementwise(plan, call);
-  cudaDeviceProp device;
-  check(cudaGetDeviceProperties(&device, 0));
-  const auto kernel = std::make_shared<cuda::FusedKernel>(plan, call, device.major * 10 + device.minor);
-  const std::vector<const void*> in = {x, bias, z};
-  const std::vector<void*> out = {y};
-  const std::int64_t bytes = 3 * kElements * static_cast<std::int64_t>(size_of(dtype));
-  all.push_back({fmt::format("bias, gelu, mul {} interpreted", name_of(dtype)), bytes,
-                 [=] { check(cuda::run_elementwise(launch, in.data(), out.data(), nullptr)); }});
-  all.push_back({fmt::format("bias, gelu, mul {} compiled", name_of(dtype)), bytes,
-                 [=] { check(kernel->run(in.data(), out.data(), nullptr)); }});
+  all.push_back({name + ", interpreted", bytes, kNoAim, [=](Stream stream) {
+                   check(cuda::run_elementwise(launch, in.data(), out.data(), stream));
+                 }});
 }
 
-void add_reductions(std::vector<Measured>& all, DType dtype, void* x, void* y) {
-  const std::pair<const char*, std::vector<char>> cases[] = {
-      {"rows", {0, 1}}, {"columns", {1, 0}}, {"full", {1, 1}}};
-  for (const auto& [name, reduced] : cases) {
-    const bool flags[] = {reduced[0] != 0, reduced[1] != 0};
-    const std::int64_t shape[] = {kRows, kColumns};
-    cuda::ReduceLaunch launch;
-    require(cuda::plan_reduce(launch, cuda::ReduceOp::sum, dtype, dtype, 2, shape, flags), "plan_reduce");
-    void* const workspace = allocate(cuda::reduce_workspace_bytes(launch) + 16);
-    all.push_back({fmt::format("sum of {} {}", name, name_of(dtype)),
-                   kElements * static_cast<std::int64_t>(size_of(dtype)),
-                   [=] { check(cuda::run_reduce(launch, x, y, workspace, nullptr)); }});
-  }
+/// Sums of an array of `shape` over the dimensions that `reduced` flags.
+void add_sums(All& all, const Setup& s, const char* name, std::array<std::int64_t, 2> shape,
+              std::array<bool, 2> reduced) {
+  cuda::ReduceLaunch launch;
+  require(cuda::plan_reduce(launch, cuda::ReduceOp::sum, s.dtype, s.dtype, 2, shape.data(), reduced.data()),
+          "plan_reduce");
+  void* const workspace = cuda::allocate_device(cuda::reduce_workspace_bytes(launch) + 16).release();
+  all.push_back({fmt::format("sums of {} {}", name, name_of(s.dtype)), s.bytes(), kAim, [=](Stream stream) {
+                   check(cuda::run_reduce(launch, s.buffers[0], s.buffers[2], workspace, stream));
+                 }});
 }
 
-void add_transpose(std::vector<Measured>& all, DType dtype, void* x, void* y) {
-  const std::int64_t extent[] = {kColumns, kRows}, from[] = {1, kColumns}, to[] = {kRows, 1};
-  const int element = static_cast<int>(size_of(dtype));
+void add_reductions(All& all, const Setup& s) {
+  constexpr std::int64_t kLongLines = 8;
+  add_sums(all, s, "columns", {s.rows, s.columns}, {true, false});
+  add_sums(all, s, "lines", {s.rows, s.columns}, {false, true});
+  add_sums(all, s, "8 long lines", {kLongLines, s.elements() / kLongLines}, {false, true});
+  add_sums(all, s, "all", {s.rows, s.columns}, {true, true});
+}
+
+void add_transpose(All& all, const Setup& s) {
+  const std::int64_t extent[] = {s.columns, s.rows}, from[] = {1, s.columns}, to[] = {s.rows, 1};
   cuda::CopyLaunch launch;
-  require(cuda::plan_copy(launch, element, 2, extent, from, to), "plan_copy");
-  all.push_back({fmt::format("transpose {}", name_of(dtype)), 2 * kElements * element,
-                 [=] { check(cuda::run_copy(launch, x, y, nullptr)); }});
+  require(cuda::plan_copy(launch, static_cast<int>(size_of(s.dtype)), 2, extent, from, to), "plan_copy");
+  all.push_back({fmt::format("transpose {}", name_of(s.dtype)), 2 * s.bytes(), kAim, [=](Stream stream) {
+                   check(cuda::run_copy(launch, s.buffers[0], s.buffers[1], stream));
+                 }});
 }
 
-void add_random(std::vector<Measured>& all, void* y) {
-  const std::int64_t extent[] = {kElements}, at[] = {0};
-  const auto* const step = static_cast<const cuda::RandomStep*>(allocate(sizeof(cuda::RandomStep)));
+/// Adam of equal parameters, whose m, v and gradient are of their type; then the gradients' norms.
+void add_updates(All& all, const Setup& s) {
+  const std::int64_t each = s.elements() / kParameters;
+  const std::int64_t stride = each * static_cast<std::int64_t>(size_of(s.dtype));
+  std::vector<cuda::UpdateTensor> tensors(kParameters);
+  std::vector<cuda::NormTensor> norms(kParameters);
+  auto* const sums = static_cast<double*>(
+      cuda::allocate_device((kParameters * cuda::chunks_of(each) + kParameters) * 8).release());
+  for (int i = 0; i < kParameters; ++i) {
+    const auto at = [&](int buffer) { return static_cast<std::byte*>(s.buffers[buffer]) + i * stride; };
+    cuda::UpdateTensor& t = tensors[i];
+    t.w = t.new_w = at(0), t.first = t.new_first = at(1), t.second = t.new_second = at(2),
+    t.gradient = at(3);
+    t.w_type = t.first_type = t.second_type = t.gradient_type = s.dtype, t.elements = each;
+    norms[i] = {at(3), sums + i, s.dtype, f64, each};
+  }
+  void* const one = cuda::allocate_device(4).release();
+  const float value = 1e-7F;  // a rate with which nothing changes much, and a step number that counts as 1
+  check(cudaMemcpy(one, &value, 4, cudaMemcpyHostToDevice));
+  all.push_back({fmt::format("Adam of {} parameters {}", kParameters, name_of(s.dtype)), 7 * s.bytes(),
+                 s.dtype == bf16 ? kAimOfAdamBf16 : kAim, [=](Stream stream) {
+                   check(cuda::run_adam(tensors.data(), kParameters, {}, {one, f32}, {one, f32}, stream));
+                 }});
+  all.push_back({fmt::format("squared norms of {} gradients {}", kParameters, name_of(s.dtype)), s.bytes(),
+                 kNoAim, [=](Stream stream) {
+                   check(cuda::run_squared_norms(norms.data(), kParameters, sums + kParameters, stream));
+                 }});
+}
+
+void add_random(All& all, const Setup& s) {
+  const std::int64_t extent[] = {s.elements()}, at[] = {0};
+  static void* const step = cuda::allocate_device(sizeof(cuda::RandomStep)).release();
+  check(cudaMemset(step, 0, sizeof(cuda::RandomStep)));
   for (const auto distribution : {cuda::Distribution::uniform, cuda::Distribution::normal}) {
     cuda::RandomLaunch launch;
-    require(cuda::plan_random(launch, distribution, f32, 1, 0, 1, 1, extent, at, extent), "plan_random");
-    all.push_back({distribution == cuda::Distribution::normal ? "random normal f32" : "random uniform f32",
-                   4 * kElements, [=] { check(cuda::run_random(launch, step, y, nullptr)); }});
+    require(cuda::plan_random(launch, distribution, s.dtype, 1, 0, 1, 1, extent, at, extent),
+            "plan_random");
+    all.push_back(
+        {fmt::format("random {} {}", distribution == cuda::Distribution::normal ? "normal" : "uniform",
+                     name_of(s.dtype)),
+         s.bytes(), kNoAim, [=](Stream stream) {
+           check(
+               cuda::run_random(launch, static_cast<const cuda::RandomStep*>(step), s.buffers[2], stream));
+         }});
   }
-}
-
-/// 64 parameters of equal size.
-void add_updates(std::vector<Measured>& all, std::vector<void*> states) {
-  constexpr int kCount = 64;
-  std::vector<cuda::UpdateTensor> tensors(kCount);
-  for (int i = 0; i < kCount; ++i) {
-    const auto at = [&](int state) {
-      return static_cast<float*>(states[state]) + i * (kElements / kCount);
-    };
-    cuda::UpdateTensor& t = tensors[i];
-    t.w = t.new_w = at(0), t.first = t.new_first = at(1), t.second = t.new_second = at(2);
-    t.gradient = at(3), t.elements = kElements / kCount;
-  }
-  const float one = 1;
-  void* const scalar = allocate(4);
-  check(cudaMemcpy(scalar, &one, 4, cudaMemcpyHostToDevice));
-  all.push_back({"Adam of 64 parameters f32", 7 * 4 * kElements, [=] {
-                   check(cuda::run_adam(tensors.data(), kCount, {}, {scalar, f32}, {scalar, f32}, nullptr));
-                 }});
-  std::vector<cuda::NormTensor> norms(kCount);
-  auto* const sums = static_cast<double*>(
-      allocate((kCount * cuda::chunks_of(kElements / kCount) + kCount) * sizeof(double)));
-  for (int i = 0; i < kCount; ++i) norms[i] = {tensors[i].gradient, sums + i, f32, f64, kElements / kCount};
-  all.push_back({"squared norms of 64 gradients f32", 4 * kElements,
-                 [=] { check(cuda::run_squared_norms(norms.data(), kCount, sums + kCount, nullptr)); }});
 }
 
 /// An all_reduce of eight logical devices: all read, all written.
-void add_all_reduce(std::vector<Measured>& all, void* x) {
+void add_all_reduce(All& all, const Setup& s) {
   constexpr int kMembers = 8;
   std::vector<void*> members;
-  for (int i = 0; i < kMembers; ++i) members.push_back(static_cast<float*>(x) + i * (kElements / kMembers));
-  all.push_back({"all_reduce of 8 logical devices f32", 2 * 4 * kElements, [=] {
-                   check(cuda::run_combine(f32, cuda::CombineOp::sum, cuda::whole_box(kElements / kMembers),
-                                           kMembers, const_cast<const void* const*>(members.data()),
-                                           kMembers, members.data(), nullptr));
+  for (int i = 0; i < kMembers; ++i)
+    members.push_back(static_cast<std::byte*>(s.buffers[2]) + i * (s.bytes() / kMembers));
+  all.push_back({fmt::format("all_reduce of 8 logical devices {}", name_of(s.dtype)), 2 * s.bytes(), kNoAim,
+                 [=](Stream stream) {
+                   check(cuda::run_combine(
+                       s.dtype, cuda::CombineOp::sum, cuda::whole_box(s.elements() / kMembers), kMembers,
+                       const_cast<const void* const*>(members.data()), kMembers, members.data(), stream));
                  }});
 }
 
-std::vector<Measured> measurements() {
-  std::vector<void*> buffers;
-  for (int i = 0; i < 4; ++i) buffers.push_back(allocate(4 * kElements));
-  void* const bias = allocate(4 * kColumns);
-  std::vector<Measured> all;
-  all.push_back({"copy", 2 * 4 * kElements, [=] {
-                   check(cudaMemcpyAsync(buffers[1], buffers[0], 4 * kElements, cudaMemcpyDeviceToDevice));
-                 }});
-  for (const DType dtype : {f32, bf16}) {
-    add_elementwise(all, dtype, buffers[0], bias, buffers[1], buffers[2]);
-    add_reductions(all, dtype, buffers[0], buffers[2]);
-    add_transpose(all, dtype, buffers[0], buffers[1]);
-  }
-  add_random(all, buffers[2]);
-  add_updates(all, buffers);
-  add_all_reduce(all, buffers[0]);
+All measurements(const Setup& s) {
+  All all;
+  for (const Fused& fused : fused_programs()) add_elementwise(all, s, fused);
+  add_reductions(all, s);
+  add_transpose(all, s);
+  add_updates(all, s);
+  add_random(all, s);
+  add_all_reduce(all, s);
   return all;
+}
+
+/// Adam's second moments, in buffer 2, are at least 0.
+void randomize(const Setup& s) {
+  for (std::size_t i = 0; i < s.buffers.size(); ++i)
+    bench::randomize(s.buffers[i], s.dtype, s.elements(), i == 2 ? 0 : -1, 1);
+  bench::randomize(s.bias, s.dtype, s.columns);
+}
+
+void print(const Measured& m) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < m.seconds.size(); ++i) ratios.push_back(m.copy_seconds[i] / m.seconds[i]);
+  bench::print_row(
+      m.name,
+      {{"gigabytes_per_second", static_cast<double>(m.bytes) / bench::median(m.seconds) * 1e-9},
+       {"ratio_to_copy", bench::median(ratios)}},
+      m.aim == kNoAim ? bench::Aim{} : bench::Aim{"ratio_to_copy", m.aim});
+}
+
+/// Every measurement and its copy in every round, each on fresh numbers.
+void measure(std::int64_t rows, std::int64_t columns, int rounds) {
+  if (!bench::have_card()) return;
+  void *copied[2], *bias = cuda::allocate_device(4 * columns).release();
+  Setup setup{rows, columns, f32, {}, bias};
+  for (void*& buffer : setup.buffers) buffer = cuda::allocate_device(setup.bytes()).release();
+  // Half of the most bytes that a measurement moves is read, half written.
+  for (void*& buffer : copied) buffer = cuda::allocate_device(7 * setup.bytes() / 2).release();
+  bench::randomize(copied[0], f32, 7 * setup.elements() / 2);
+  for (const DType dtype : {bf16, f32}) {
+    setup.dtype = dtype;
+    All all = measurements(setup);
+    for (int round = -1; round < rounds; ++round)
+      for (Measured& m : all) {
+        randomize(setup);
+        const double copy = bench::timed([&](Stream stream) {
+          check(cudaMemcpyAsync(copied[1], copied[0], m.bytes / 2, cudaMemcpyDeviceToDevice, stream));
+        });
+        const double seconds = bench::timed(m.run);
+        if (round >= 0) m.seconds.push_back(seconds), m.copy_seconds.push_back(copy);
+      }
+    for (const Measured& m : all) print(m);
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  int devices = 0;
-  const cudaError_t status = cudaGetDeviceCount(&devices);
-  if (status != cudaSuccess || devices == 0) {
-    fmt::print("skipped: no CUDA device: {}\n", cudaGetErrorString(status));
-    return 0;
-  }
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : 15;
-  std::vector<Measured> all = measurements();
-  for (int round = -1; round < rounds; ++round)
-    for (Measured& m : all) {
-      const double seconds = timed(m.run);
-      if (round >= 0) m.seconds.push_back(seconds);
-    }
-  const auto rate = [](const Measured& m) {
-    return static_cast<double>(m.bytes) / bench::median(m.seconds);
-  };
-  for (const Measured& m : all)
-    fmt::print("{{\"name\": \"{}\", \"gigabytes_per_second\": {:.1f}, \"ratio_to_copy\": {:.3f}}}\n",
-               m.name, rate(m) * 1e-9, rate(m) / rate(all[0]));
+  std::int64_t rows = 16384, columns = 8192;
+  int rounds = 15;
+  return bench::run(argc, argv, "CUDA kernels against a copy of the same bytes.",
+                    {cli::whole("--rows", &rows, "Rows, a multiple of 64", 64, 1 << 20),
+                     cli::whole("--columns", &columns, "Columns, a multiple of 8", 8, 1 << 20),
+                     cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000)},
+                    [&] { measure(rows, columns, rounds); });
 }

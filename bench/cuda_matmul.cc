@@ -1,71 +1,36 @@
 // Matrix products as a program's einsums load them, against cuBLASLt called directly: with the first
-// algorithm that it proposes, and with the fastest of 64, any workspace and reduction allowed.
-//   bench_cuda_matmul [ROUNDS]      default: 15
-// One JSON object per line: operations per second and, of the direct calls of the same shape, the ratios of
-// their times to ours (above 1: ours is faster).
+// algorithm that it proposes, and with the fastest of 64, any workspace and reduction allowed. Products
+// with an epilogue run jointly, apart, and as a program chooses; their yardstick is the product alone.
+//   bench_cuda_matmul --help
+// One JSON object per line: operations per second, and the ratios of the yardsticks' times to ours (above
+// 1: ours is faster).
 #include <cublasLt.h>
-#include <cuda_runtime.h>
-#include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <functional>
+#include <limits>
 #include <map>
-#include <memory>
-#include <string>
-#include <vector>
 
-#include "alpa/base/error.h"
-#include "alpa/ops/all_ops.h"
-#include "alpa/spmd/program.h"
-#include "interleave.h"
-#include "kernels/cuda/random.h"
-#include "kernels/cuda/scratch.h"
-#include "src/cuda/kernel.h"
+#include "arguments.h"
+#include "cuda_call.h"
+#include "report.h"
 #include "src/cuda/lt_handles.h"
-#include "src/cuda/product.h"
-#include "src/cuda/status.h"
 
 using namespace alpa;
 
 namespace {
 
+using bench::Queue;
+using bench::random_tensor;
 using cuda::check;
 
 constexpr std::int64_t kWorkspaceBytes = std::int64_t{64} << 20;
 constexpr int kCandidates = 64;
-
-/// Random numbers of [-1, 1): products of zeros are faster than any real ones.
-std::byte* random_tensor(const TensorType& type) {
-  static const cuda::DeviceBlock step = [] {
-    cuda::DeviceBlock block = cuda::allocate_device(sizeof(cuda::RandomStep));
-    check(cudaMemset(block.get(), 0, sizeof(cuda::RandomStep)), "cudaMemset");
-    return block;
-  }();
-  const std::int64_t elements = type.elements(), begin = 0;
-  auto* const data = static_cast<std::byte*>(cuda::allocate_device(type.bytes()).release());
-  if (!is_floating(type.dtype)) return data;
-  cuda::RandomLaunch launch;
-  static std::uint64_t stream = 0;
-  require(cuda::plan_random(launch, cuda::Distribution::uniform, type.dtype, ++stream, -1, 1, 1, &elements,
-                            &begin, &elements),
-          "plan_random");
-  check(static_cast<cudaError_t>(
-            cuda::run_random(launch, static_cast<const cuda::RandomStep*>(step.get()), data, nullptr)),
-        "run_random");
-  return data;
-}
-
+/// A product on its own is cuBLASLt's; choosing between two forms costs no more than they differ from run
+/// to run.
+constexpr double kAimOfProducts = 0.95, kAimOfChoice = 0.97;
 constexpr int kRuns = 10;  ///< in a row, so that the gap before the first one is little
 
-/// Seconds of the device for one run, without the host's.
-double timed(const std::function<void()>& run) {
-  static const cuda::EventHandle begin = cuda::make_event(true), end = cuda::make_event(true);
-  check(cudaEventRecord(begin.get(), nullptr), "cudaEventRecord");
-  for (int i = 0; i < kRuns; ++i) run();
-  check(cudaEventRecord(end.get(), nullptr), "cudaEventRecord");
-  return cuda::seconds_between(begin.get(), end.get()) / kRuns;
-}
+double timed(const Queue& run) { return bench::timed(run, kRuns); }
 
 /// cuBLASLt's product of n × n matrices, column-major.
 class Direct {
@@ -94,8 +59,8 @@ class Direct {
     best_ = static_cast<int>(std::min_element(seconds.begin(), seconds.end()) - seconds.begin());
   }
 
-  void run_first() const { run(0); }
-  void run_best() const { run(best_); }
+  void run_first(cuda::Stream stream) const { run(0, stream); }
+  void run_best(cuda::Stream stream) const { run(best_, stream); }
 
  private:
   void propose() {
@@ -112,18 +77,25 @@ class Direct {
     require(found_ > 0, "cublasLtMatmulAlgoGetHeuristic: no algorithm");
   }
 
-  void run(int i) const {
+  void run(int i, cuda::Stream stream) const {
     const float one = 1, zero = 0;
     check(cublasLtMatmul(lt_.get(), matmul_.get(), &one, matrices_[0], layout_.get(), matrices_[1],
                          layout_.get(), &zero, matrices_[2], layout_.get(), matrices_[2], layout_.get(),
-                         &results_[i].algo, workspace_.get(), kWorkspaceBytes, nullptr),
+                         &results_[i].algo, workspace_.get(), kWorkspaceBytes, stream),
           "cublasLtMatmul");
   }
 
+  /// Infinite if the algorithm fails when it is tried.
   double median_of_five(int i) const {
-    run(i);  // loads the kernel
+    try {
+      run(i, nullptr);  // loads the kernel
+    } catch (const Error& error) {
+      fmt::print(stderr, "algorithm {}: {}\n", i, error.what());
+      return std::numeric_limits<double>::infinity();
+    }
     std::vector<double> rounds;
-    for (int round = 0; round < 5; ++round) rounds.push_back(timed([&] { run(i); }));
+    for (int round = 0; round < 5; ++round)
+      rounds.push_back(timed([&](cuda::Stream stream) { run(i, stream); }));
     return bench::median(rounds);
   }
 
@@ -136,28 +108,12 @@ class Direct {
   int found_ = 0, best_ = 0;
 };
 
-/// An einsum, or one with an epilogue, as the executor loads and queues it.
-std::function<void()> loaded(const OpDef& op, const Attributes& attributes,
-                             const std::vector<TensorType>& operands, const cuda::Card& card) {
-  const auto call = std::make_shared<KernelCall>();
-  const auto kept = std::make_shared<Attributes>(attributes);
-  const auto tensor = [](const TensorType& type) {
-    return KernelTensor{random_tensor(type), type, Shape(type.shape.size(), 0), type.shape};
-  };
-  call->attributes = kept.get();
-  for (const TensorType& type : operands) call->inputs.push_back(tensor(type));
-  for (const TensorType& type : result_types(op, {operands, attributes}))
-    call->outputs.push_back(tensor(type));
-  call->workspace =
-      static_cast<std::byte*>(cuda::allocate_device(cuda::scratch_bytes(op.name, *call) + 1).release());
-  return [call, kept, launch = cuda::find_kernel(op)(op, *call, card)] { launch(*call, nullptr); };
-}
-
+/// A product of ours and its yardsticks, all timed in every round.
 struct Measured {
   std::string name;
-  std::int64_t n;
-  std::function<void()> ours, first, best;
-  std::vector<double> ours_seconds = {}, first_seconds = {}, best_seconds = {};
+  std::map<std::string, Queue>
+      runs;  ///< "ours" (without epilogue), or "chosen", "joint" and "apart"; "first", "best"
+  std::map<std::string, std::vector<double>> seconds = {};
 };
 
 struct Kind {
@@ -166,73 +122,116 @@ struct Kind {
   bool tf32;
 };
 
-/// The products of a dense layer's forward and backward pass, on their own and with what follows them.
+/// A product of a dense layer, n × n × n, maybe with what follows it.
+struct Row {
+  const char *what, *equation, *epilogue;
+  cublasOperation_t a, b;
+  std::vector<TensorType> more = {};
+};
+
+std::vector<Row> rows_of(std::int64_t n, DType dtype) {
+  const TensorType matrix{dtype, {n, n}}, vector{dtype, {n}}, bits{u8, {n, n / 8}};
+  return {{"forward", "mk,kn->mn", "", CUBLAS_OP_N, CUBLAS_OP_N},
+          {"dx", "mn,kn->mk", "", CUBLAS_OP_T, CUBLAS_OP_N},
+          {"dw", "mk,mn->kn", "", CUBLAS_OP_N, CUBLAS_OP_T},
+          {"forward", "mk,kn->mn", "bias", CUBLAS_OP_N, CUBLAS_OP_N, {vector}},
+          {"forward", "mk,kn->mn", "bias relu keep", CUBLAS_OP_N, CUBLAS_OP_N, {vector}},
+          {"forward", "mk,kn->mn", "bias gelu keep", CUBLAS_OP_N, CUBLAS_OP_N, {vector}},
+          {"dx", "mn,kn->mk", "relu gradient", CUBLAS_OP_T, CUBLAS_OP_N, {bits}},
+          {"dx", "mn,kn->mk", "gelu gradient", CUBLAS_OP_T, CUBLAS_OP_N, {matrix}},
+          {"dw", "mk,mn->kn", "sums1", CUBLAS_OP_N, CUBLAS_OP_T}};
+}
+
+/// The same node in every form that the card has. Two that run are at least there: apart and chosen.
+std::map<std::string, Queue> forms_of(const Row& row, const TensorType& matrix, cuda::Card card) {
+  std::vector<TensorType> operands{matrix, matrix};
+  operands.insert(operands.end(), row.more.begin(), row.more.end());
+  const Attributes attributes{{"equation", row.equation}, {"epilogue", row.epilogue}};
+  std::map<std::string, Queue> runs;
+  using Form = cuda::EpilogueForm;
+  for (const auto& [name, form] :
+       {std::pair{"chosen", Form::automatic}, {"joint", Form::joint}, {"apart", Form::apart}}) {
+    card.epilogues = form;
+    try {
+      runs[name] = bench::loaded(ops::einsum_epilogue, attributes, operands, card);
+    } catch (const Error& error) {
+      if (form != Form::joint) throw;
+      fmt::print(stderr, "{}\n", error.what());  // the card has no such product
+    }
+  }
+  return runs;
+}
+
 void add_layer(std::vector<Measured>& all, std::int64_t n, const Kind& kind, const cuda::Card& card) {
-  const TensorType matrix{kind.dtype, {n, n}}, vector{kind.dtype, {n}}, bits{u8, {n, n / 8}};
-  struct Row {
-    const char *what, *equation, *epilogue;
-    cublasOperation_t a, b;
-    std::vector<TensorType> more = {};
-  };
-  const Row rows[] = {
-      {"forward", "mk,kn->mn", "", CUBLAS_OP_N, CUBLAS_OP_N},
-      {"dx", "mn,kn->mk", "", CUBLAS_OP_T, CUBLAS_OP_N},
-      {"dw", "mk,mn->kn", "", CUBLAS_OP_N, CUBLAS_OP_T},
-      {"forward", "mk,kn->mn", "bias relu keep", CUBLAS_OP_N, CUBLAS_OP_N, {vector}},
-      {"forward", "mk,kn->mn", "bias gelu keep", CUBLAS_OP_N, CUBLAS_OP_N, {vector}},
-      {"dx", "mn,kn->mk", "relu gradient", CUBLAS_OP_T, CUBLAS_OP_N, {bits}},
-      {"dx", "mn,kn->mk", "gelu gradient", CUBLAS_OP_T, CUBLAS_OP_N, {matrix}},
-      {"dw", "mk,mn->kn", "sums1", CUBLAS_OP_N, CUBLAS_OP_T},
-  };
+  const TensorType matrix{kind.dtype, {n, n}};
   std::map<std::string, std::shared_ptr<Direct>> directs;  // by `what`
-  for (const Row& row : rows) {
-    const std::string epilogue = row.epilogue;
-    Attributes attributes{{"equation", row.equation}};
-    if (!epilogue.empty()) attributes.set("epilogue", epilogue);
-    std::vector<TensorType> operands{matrix, matrix};
-    operands.insert(operands.end(), row.more.begin(), row.more.end());
+  for (const Row& row : rows_of(n, kind.dtype)) {
+    const bool plain = *row.epilogue == '\0';
     std::shared_ptr<Direct>& direct = directs[row.what];
     if (!direct) direct = std::make_shared<Direct>(n, kind.dtype, kind.tf32, row.a, row.b);
-    all.push_back(
-        {fmt::format("{} {} {}{}{}", n, kind.name, row.what, epilogue.empty() ? "" : " + ", epilogue), n,
-         loaded(epilogue.empty() ? ops::einsum : ops::einsum_epilogue, attributes, operands, card),
-         [direct] { direct->run_first(); }, [direct] { direct->run_best(); }});
+    Measured measured{fmt::format("{} {} {}{}{}", n, kind.name, row.what, plain ? "" : " + ", row.epilogue),
+                      {}};
+    if (plain)
+      measured.runs["ours"] =
+          bench::loaded(ops::einsum, {{"equation", row.equation}}, {matrix, matrix}, card);
+    else
+      measured.runs = forms_of(row, matrix, card);
+    measured.runs["first"] = [direct](cuda::Stream stream) { direct->run_first(stream); };
+    measured.runs["best"] = [direct](cuda::Stream stream) { direct->run_best(stream); };
+    all.push_back(std::move(measured));
   }
 }
 
-void print(const Measured& m) {
-  const double ours = bench::median(m.ours_seconds), n = static_cast<double>(m.n);
-  fmt::print(R"({{"name": "{}", "teraflops": {:.1f}, "ratio_to_first": {:.3f}, "ratio_to_best": {:.3f}}})"
-             "\n",
-             m.name, 2 * n * n * n / ours * 1e-12, bench::median(m.first_seconds) / ours,
-             bench::median(m.best_seconds) / ours);
+/// Median over rounds of `yardstick`'s seconds over `run`'s.
+double ratio(const Measured& m, const std::string& yardstick, const std::string& run) {
+  const auto found = m.seconds.find(run);
+  if (found == m.seconds.end()) return std::nan("");
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < found->second.size(); ++i)
+    ratios.push_back(m.seconds.at(yardstick)[i] / found->second[i]);
+  return bench::median(ratios);
+}
+
+void print(const Measured& m, std::int64_t size) {
+  const double n = static_cast<double>(size);
+  const std::string own = m.runs.contains("ours") ? "ours" : "chosen";
+  std::vector<bench::Figure> figures{
+      {"teraflops", 2 * n * n * n / bench::median(m.seconds.at(own)) * 1e-12},
+      {"ratio_to_first", ratio(m, "first", own)},
+      {"ratio_to_best", ratio(m, "best", own)}};
+  if (own == "ours") return bench::print_row(m.name, figures, {"ratio_to_best", kAimOfProducts});
+  figures.push_back({"joint_ratio_to_best", ratio(m, "best", "joint")});
+  figures.push_back({"apart_ratio_to_best", ratio(m, "best", "apart")});
+  const double joint = ratio(m, "chosen", "joint"), apart = ratio(m, "chosen", "apart");
+  figures.push_back({"chosen_ratio_to_faster_form", 1 / (joint > apart ? joint : apart)});
+  bench::print_row(m.name, figures, {"chosen_ratio_to_faster_form", kAimOfChoice});
+}
+
+void measure(std::int64_t size, int rounds) {
+  if (!bench::have_card()) return;
+  cuda::Products exact({.tf32 = false, .measured = true, .cached = false}),
+      rounded({.tf32 = true, .measured = true, .cached = false});
+  for (const Kind& kind : {Kind{"bf16", bf16, false}, Kind{"tf32", f32, true}, Kind{"f32", f32, false}}) {
+    std::vector<Measured> all;
+    add_layer(all, size, kind, bench::first_card(kind.tf32 ? rounded : exact));
+    for (int round = -1; round < rounds; ++round)
+      for (Measured& m : all)
+        for (const auto& [name, run] : m.runs) {
+          const double seconds = timed(run);
+          if (round >= 0) m.seconds[name].push_back(seconds);
+        }
+    for (const Measured& m : all) print(m, size);
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  int devices = 0;
-  const cudaError_t status = cudaGetDeviceCount(&devices);
-  if (status != cudaSuccess || devices == 0) {
-    fmt::print("skipped: no CUDA device: {}\n", cudaGetErrorString(status));
-    return 0;
-  }
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : 15;
-  cudaDeviceProp device;
-  check(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
-  cuda::Products exact({.tf32 = false, .measured = true, .cached = false}),
-      rounded({.tf32 = true, .measured = true, .cached = false});
-  const cuda::Card card{0, device.major * 10 + device.minor, &exact};
-  cuda::Card tf32_card = card;
-  tf32_card.products = &rounded;
-  std::vector<Measured> all;
-  for (const Kind& kind : {Kind{"f32", f32, false}, Kind{"tf32", f32, true}, Kind{"bf16", bf16, false}})
-    add_layer(all, 2048, kind, kind.tf32 ? tf32_card : card);
-  for (int round = -1; round < rounds; ++round)
-    for (Measured& m : all) {
-      const double ours = timed(m.ours), first = timed(m.first), best = timed(m.best);
-      if (round < 0) continue;
-      m.ours_seconds.push_back(ours), m.first_seconds.push_back(first), m.best_seconds.push_back(best);
-    }
-  for (const Measured& m : all) print(m);
+  std::int64_t size = 2048;
+  int rounds = 15;
+  return bench::run(
+      argc, argv, "Matrix products against cuBLASLt called directly.",
+      {cli::whole("--size", &size, "Rows and columns of every matrix, a multiple of 128", 128, 32768),
+       cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000)},
+      [&] { measure(size, rounds); });
 }

@@ -1,29 +1,23 @@
 // The whole training step of an MLP (Dense + bias, ReLU between, mean squared error, Adam) on one GPU, in
-// f32, f32 with TF32 products, and bf16, against (a) its matrix products alone, with the same algorithms,
-// captured as one graph, and (b) the time of its instructions one by one, each repeated: what the step
-// takes beyond them are the gaps. Then the step of 8 logical devices against that of one. A round is STEPS
-// steps, started without looking at the loss; batches come from the host's memory.
-//   bench_cuda_mlp_step [DIM [BATCH [LAYERS [ROUNDS [STEPS]]]]]      defaults: 2048 2048 10 5 20
-// bench/peers/mlp_step.py is the same step in PyTorch and JAX.
-#include <alpa/alpa.h>
-
-#include <optional>
-#include <random>
-
+// bf16, TF32 and f32, against its matrix products alone, and against the time of its kernels: what the step
+// takes beyond them are the gaps. With --logical the step of 8 logical devices against that of one. A round
+// is STEPS steps, started without looking at the loss.
+//   bench_cuda_mlp_step --help
+// bench/peers/mlp_step.py is the same step in PyTorch and JAX. Their batch stays on the card, as in our
+// rows "batch": "resident"; in rows "batch": "uploaded" it comes from the host's memory in every step.
 #include "alpa/device/cuda_library.h"
-#include "alpa/runtime/memory_plan.h"
-#include "interleave.h"
+#include "arguments.h"
+#include "cuda_resident_step.h"
+#include "mlp.h"
+#include "report.h"
 #include "src/cuda/captured_step.h"
-#include "src/cuda/loaded_device.h"
-#include "src/cuda/product.h"
 
 using namespace alpa;
 
 namespace {
 
-struct Sizes {
-  std::int64_t dim = 2048, batch = 2048, layers = 10;
-  int rounds = 5, steps = 20;
+struct Sizes : bench::MlpSizes {
+  int rounds = 5, steps = 200;
 };
 
 struct Precision {
@@ -31,175 +25,143 @@ struct Precision {
   DType dtype;
   bool tf32;
 };
-constexpr Precision kPrecisions[] = {{"f32", f32, false}, {"tf32", f32, true}, {"bf16", bf16, false}};
+constexpr Precision kPrecisions[] = {{"bf16", bf16, false}, {"tf32", f32, true}, {"f32", f32, false}};
 
-TrainingStep mlp_step(const Sizes& sizes, DType dtype) {
-  auto mlp = std::make_shared<nn::Sequential>();
-  for (std::int64_t i = 0; i < sizes.layers; ++i) {
-    mlp->add(nn::Dense(sizes.dim));
-    if (i + 1 < sizes.layers) mlp->add(nn::ReLU());
-  }
-  const TensorType type{dtype, {sizes.batch, sizes.dim}};
-  return training_step(
-      {{"x", type}, {"y", type}},
-      [mlp](const Batch& batch) { return nn::mean_squared_error((*mlp)(batch["x"]), batch["y"]); },
-      optim::Adam{.learning_rate = 1e-3});
-}
-
-std::map<std::string, Array> random_batch(const Sizes& sizes, DType dtype) {
-  std::map<std::string, Array> batch;
-  for (const char* name : {"x", "y"}) {
-    Array array({f32, {sizes.batch, sizes.dim}});
-    std::mt19937 engine(1);
-    std::normal_distribution<float> normal;
-    for (float& x : array.mutable_elements_as<float>()) x = normal(engine);
-    batch.emplace(name, array.cast(dtype));
-  }
-  return batch;
-}
+/// What the step should be: at least so much of its time is its products', and less than so much is gaps.
+const bench::Aim kProducts{"products_over_step", 0.80}, kGaps{"gaps_over_step", 0.05, true};
 
 template <class M>
-Method with_precision(M method, const Precision& precision) {
+M with_precision(M method, const Precision& precision) {
   method.executor.tf32 = precision.tf32;
   return method;
 }
 
-/// `steps` steps, then their last loss.
-bench::Variant step_variant(std::string name, const Sizes& sizes, const Precision& precision,
-                            const Method& method, int devices) {
-  auto executable = std::make_shared<Executable>(
-      parallelize(mlp_step(sizes, precision.dtype), method, Cluster::local(devices, "cuda")));
-  auto state = std::make_shared<TrainState>(executable->init(0));
-  auto batch = std::make_shared<std::map<std::string, Array>>(random_batch(sizes, precision.dtype));
-  return {std::move(name), [=] {
-            std::optional<Metrics> last;
-            for (int i = 0; i < sizes.steps; ++i) last = executable->run(*state, *batch);
-            last->loss();
+/// The products of a step on their own, each on operands of its own: forward and kernel gradient of every
+/// layer, input gradient of all but the first.
+std::vector<bench::Queue> products_of(const Sizes& sizes, const Precision& precision,
+                                      const cuda::Card& card) {
+  const TensorType x{precision.dtype, {sizes.batch, sizes.dim}}, w{precision.dtype, {sizes.dim, sizes.dim}};
+  const auto product = [&](const char* equation, const TensorType& a, const TensorType& b) {
+    return bench::loaded(ops::einsum, {{"equation", equation}}, {a, b}, card);
+  };
+  std::vector<bench::Queue> products;
+  for (std::int64_t i = 0; i < sizes.layers; ++i) products.push_back(product("mk,kn->mn", x, w));
+  for (std::int64_t i = 0; i < sizes.layers; ++i) {
+    products.push_back(product("mk,mn->kn", x, x));
+    if (i > 0) products.push_back(product("mn,kn->mk", x, w));
+  }
+  return products;
+}
+
+/// All of them `steps` times, as a graph that was captured after each had run.
+std::function<void()> replayed(const std::vector<bench::Queue>& products, int steps) {
+  const auto stream = std::make_shared<cuda::StreamHandle>(cuda::make_stream());
+  const auto queue = [=] {
+    for (const bench::Queue& product : products) product(stream->get());
+  };
+  const auto wait = [=] { cuda::check(cudaStreamSynchronize(stream->get()), "cudaStreamSynchronize"); };
+  queue();
+  wait();
+  const auto graph = std::make_shared<cuda::GraphExec>(cuda::capture(stream->get(), queue));
+  return [=] {
+    for (int i = 0; i < steps; ++i)
+      cuda::check(cudaGraphLaunch(graph->get(), stream->get()), "cudaGraphLaunch");
+    wait();
+  };
+}
+
+/// The executor's steps, which read the batch from the host.
+bench::Variant uploaded(std::string name, const Sizes& sizes, const Precision& precision,
+                        const Method& method, int devices) {
+  return {std::move(name),
+          [run = bench::mlp_runner(sizes, method, Cluster::local(devices, "cuda"), precision.dtype),
+           steps = sizes.steps] {
+            for (int i = 1; i < steps; ++i) run();
+            run().loss();
           }};
 }
 
-/// The program of one device, loaded beside the executor's, to run parts of it.
-class Parts {
- public:
-  Parts(const Sizes& sizes, const Precision& precision)
-      : planned_(plan_only(mlp_step(sizes, precision.dtype), with_precision(Serial{}, precision),
-                           Cluster::local(1, "cuda"))),
-        products_(cuda::ProductOptions{precision.tf32, true, true}),
-        device_(planned_.program, lower(planned_.program, 0, true, memory_rules("cuda")),
-                cuda::Card{0, 90, &products_}),
-        arena_(cuda::allocate_device(device_.program().arena_bytes)) {
-    fill(random_batch(sizes, precision.dtype).at("x"));
-    device_.place(static_cast<std::byte*>(arena_.get()), 0);
-  }
-
-  /// Queues the matrix products of a step `steps` times, and waits.
-  std::function<void()> products(int steps) {
-    auto graph = std::make_shared<cuda::GraphExec>(cuda::capture(device_.compute(), [&] {
-      for (cuda::Operation& operation : device_.apply())
-        if (name_of_operator(operation).starts_with("einsum")) device_.queue(operation, 0);
-    }));
-    return [this, graph, steps] {
-      for (int i = 0; i < steps; ++i)
-        cuda::check(cudaGraphLaunch(graph->get(), device_.compute()), "cudaGraphLaunch");
-      cuda::check(cudaStreamSynchronize(device_.compute()), "cudaStreamSynchronize");
-    };
-  }
-
-  /// Seconds of all instructions of a step, each from repeating it alone.
-  double instruction_seconds() {
-    constexpr int kRepeats = 20;
-    const cuda::EventHandle begin = cuda::make_event(true), end = cuda::make_event(true);
-    double seconds = 0;
-    for (cuda::Operation& operation : device_.apply()) {
-      const cuda::GraphExec graph = cuda::capture(device_.compute(), [&] {
-        for (int i = 0; i < kRepeats; ++i) device_.queue(operation, 0);
-      });
-      float milliseconds = 0;
-      for (int round = 0; round < 2; ++round) {  // the first warms up
-        cuda::check(cudaEventRecord(begin.get(), device_.compute()), "cudaEventRecord");
-        cuda::check(cudaGraphLaunch(graph.get(), device_.compute()), "cudaGraphLaunch");
-        cuda::check(cudaEventRecord(end.get(), device_.compute()), "cudaEventRecord");
-        cuda::check(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
-        cuda::check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
-      }
-      seconds += milliseconds * 1e-3 / kRepeats;
-    }
-    return seconds;
-  }
-
- private:
-  /// Random numbers everywhere: products of zeros draw less power and run faster than any real ones.
-  void fill(const Array& numbers) {
-    for (std::int64_t at = 0; at < device_.program().arena_bytes; at += numbers.bytes())
-      cuda::check(
-          cudaMemcpy(static_cast<std::byte*>(arena_.get()) + at, numbers.data(),
-                     std::min(numbers.bytes(), device_.program().arena_bytes - at), cudaMemcpyHostToDevice),
-          "cudaMemcpy");
-  }
-
-  std::string_view name_of_operator(const cuda::Operation& operation) const {
-    if (operation.instruction->kind != Instruction::Kind::compute) return "";
-    return planned_.program.graph.nodes[operation.instruction->node].op->name;
-  }
-
-  Planned planned_;
-  cuda::Products products_;
-  cuda::LoadedDevice device_;
-  cuda::DeviceBlock arena_;
-};
-
-/// Seconds of one step instead of a round's.
-void per_step(std::vector<bench::Variant>& variants, int steps) {
-  for (bench::Variant& variant : variants)
-    for (double& seconds : variant.seconds) seconds /= steps;
+/// Median seconds of one step.
+double seconds_of_step(const bench::Variant& variant, int steps) {
+  return bench::median(variant.seconds) / steps;
 }
 
 void measure_one_device(const Sizes& sizes, const Precision& precision) {
-  Parts parts(sizes, precision);
+  cuda::Products products({.tf32 = precision.tf32});
+  const Serial method = with_precision(Serial{}, precision);
+  bench::ResidentStep resident(bench::mlp_step(sizes, precision.dtype), method,
+                               bench::random_batch(sizes, precision.dtype));
   std::vector<bench::Variant> variants{
-      {fmt::format("products alone, {}", precision.name), parts.products(sizes.steps)}};
-  variants.push_back(step_variant(fmt::format("step, {}", precision.name), sizes, precision,
-                                  with_precision(Serial{}, precision), 1));
+      {"products alone", replayed(products_of(sizes, precision, bench::first_card(products)), sizes.steps)},
+      {"step", [&] { resident.run(sizes.steps); }},
+      uploaded("step", sizes, precision, method, 1)};
   bench::interleave(variants, sizes.rounds);
-  per_step(variants, sizes.steps);
-  bench::print(variants);
-  const double instructions = parts.instruction_seconds(), step = bench::median(variants[1].seconds);
-  fmt::print(R"({{"name": "instructions one by one, {}", "seconds": {:.6g}, "gaps_of_step": {:.3f}}})"
-             "\n",
-             precision.name, instructions, 1 - instructions / step);
+  const auto print = [&](int i, const char* batch, std::vector<bench::Figure> more, const bench::Aim& aim) {
+    bench::Labels labels{{"who", "alpa"}, {"precision", precision.name}};
+    if (*batch != '\0') labels.push_back({"batch", batch});
+    std::vector<bench::Figure> figures{
+        {"median_seconds", seconds_of_step(variants[i], sizes.steps)},
+        {"best_seconds",
+         *std::min_element(variants[i].seconds.begin(), variants[i].seconds.end()) / sizes.steps}};
+    figures.insert(figures.end(), more.begin(), more.end());
+    bench::print_row(variants[i].name, figures, aim, labels);
+  };
+  const auto products_over = [&](int i) {
+    return bench::Figure{kProducts.figure, bench::median_ratio(variants[0], variants[i])};
+  };
+  const double kernels = resident.kernel_seconds(4 * sizes.rounds),
+               step = seconds_of_step(variants[1], sizes.steps);
+  print(0, "", {}, {});
+  print(
+      1, "resident",
+      {products_over(1), {"launches", static_cast<double>(resident.launches())}, {"loss", resident.loss()}},
+      kProducts);
+  print(2, "uploaded", {products_over(2)}, kProducts);
+  bench::print_row("kernels of the step", {{"seconds", kernels}, {kGaps.figure, 1 - kernels / step}}, kGaps,
+                   {{"who", "alpa"}, {"precision", precision.name}});
 }
 
 void measure_logical_devices(const Sizes& sizes) {
-  if (cuda_support().devices > 1) return;  // a card each is another measurement
+  if (cuda_support().devices > 1) {
+    fmt::print("skipped: {} cards, and a card each is another measurement\n", cuda_support().devices);
+    return;
+  }
   const Precision& precision = kPrecisions[1];
+  const auto on_eight = [&](const char* name, const auto& method) {
+    return uploaded(fmt::format("8 logical devices, {}", name), sizes, precision,
+                    with_precision(method, precision), 8);
+  };
   std::vector<bench::Variant> variants{
-      step_variant("step, tf32, 1 device", sizes, precision, with_precision(Serial{}, precision), 1),
-      step_variant("8 logical devices, data", sizes, precision, with_precision(DataParallel{}, precision),
-                   8),
-      step_variant("8 logical devices, zero2", sizes, precision, with_precision(Zero2Parallel{}, precision),
-                   8),
-      step_variant("8 logical devices, zero3", sizes, precision, with_precision(Zero3Parallel{}, precision),
-                   8),
-      step_variant("8 logical devices, shard", sizes, precision, with_precision(ShardParallel{}, precision),
-                   8)};
+      uploaded("1 device", sizes, precision, with_precision(Serial{}, precision), 1),
+      on_eight("data", DataParallel{}), on_eight("zero2", Zero2Parallel{}),
+      on_eight("zero3", Zero3Parallel{}), on_eight("shard", ShardParallel{})};
   bench::interleave(variants, sizes.rounds);
-  per_step(variants, sizes.steps);
-  bench::print(variants);
+  for (const bench::Variant& variant : variants)
+    bench::print_row(variant.name,
+                     {{"median_seconds", seconds_of_step(variant, sizes.steps)},
+                      {"ratio_to_1_device", bench::median_ratio(variant, variants[0])}},
+                     {}, {{"who", "alpa"}, {"precision", precision.name}, {"batch", "uploaded"}});
+}
+
+void measure(const Sizes& sizes, bool logical) {
+  if (!cuda_support().usable()) {
+    fmt::print("skipped: {}\n", cuda_support().reason);
+    return;
+  }
+  if (logical) return measure_logical_devices(sizes);
+  for (const Precision& precision : kPrecisions) measure_one_device(sizes, precision);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (!cuda_support().usable()) {
-    fmt::print("skipped: {}\n", cuda_support().reason);
-    return 0;
-  }
   Sizes sizes;
-  if (argc > 1) sizes.dim = std::atoll(argv[1]);
-  if (argc > 2) sizes.batch = std::atoll(argv[2]);
-  if (argc > 3) sizes.layers = std::atoll(argv[3]);
-  if (argc > 4) sizes.rounds = std::atoi(argv[4]);
-  if (argc > 5) sizes.steps = std::atoi(argv[5]);
-  for (const Precision& precision : kPrecisions) measure_one_device(sizes, precision);
-  measure_logical_devices(sizes);
+  sizes.dim = sizes.batch = 2048;
+  bool logical = false;
+  std::vector<cli::Flag> flags = bench::size_flags(sizes);
+  flags.push_back(cli::whole("--rounds", &sizes.rounds, "Counted rounds", 1, 1000));
+  flags.push_back(cli::whole("--steps", &sizes.steps, "Steps of a round", 1, 1 << 20));
+  flags.push_back(cli::on("--logical", &logical, "8 logical devices against one instead"));
+  return bench::run(argc, argv, "The training step of an MLP on one GPU.", flags,
+                    [&] { measure(sizes, logical); });
 }

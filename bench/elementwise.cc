@@ -1,5 +1,5 @@
 // Elementwise kernels, reductions and movement against the bandwidth of memcpy measured beside them.
-//   bench_elementwise [ROUNDS]      default: 15
+//   bench_elementwise --help
 // One JSON object per line: bytes that must be read and written per second, and their ratio to those of
 // memcpy.
 #include <fmt/core.h>
@@ -11,6 +11,7 @@
 
 #include "alpa/base/thread_team.h"
 #include "alpa/tensor/elementwise_program.h"
+#include "arguments.h"
 #include "interleave.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernels.h"
@@ -198,14 +199,19 @@ void measure(const std::string& place, const Setup& setup, int rounds) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : 15;
+void measure(int rounds) {
   fmt::print(R"({{"instructions": "{}", "cores": {}}})"
              "\n",
              cpu::isa().name, usable_cores());
   ThreadTeam one(1), all(usable_cores());
   measure("L2", {.elements = 32 * 1024, .repeats = 100, .team = &one}, rounds);
   measure("memory", {.elements = 16 * 1024 * 1024, .repeats = 1, .team = &all}, rounds);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int rounds = 15;
+  return bench::run(argc, argv, "Memory-bound CPU kernels against a copy.",
+                    {cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000)}, [&] { measure(rounds); });
 }

@@ -1,12 +1,12 @@
 // The einsum kernel against dnnl::sgemm called directly (its own threads), shape by shape, and batched
 // products against a loop of sgemm calls.
-//   bench_matmul [ROUNDS]      default: 9
+//   bench_matmul --help
 #include <dnnl.h>
 
-#include <cstdlib>
 #include <memory>
 
 #include "alpa/base/thread_team.h"
+#include "arguments.h"
 #include "interleave.h"
 #include "kernels/cpu/kernels.h"
 
@@ -72,10 +72,7 @@ void direct(State& state) {
                state.z.data() + b * s.m * s.n, s.n);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : 9;
+void measure(int rounds) {
   ThreadTeam team(usable_cores());
   for (const Shape3& s : kShapes) {
     const auto state = make_state(s, team);
@@ -96,4 +93,12 @@ int main(int argc, char** argv) {
         flops * repeats / bench::median(variants[1].seconds) * 1e-9,
         bench::median_ratio(variants[1], variants[0]));
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int rounds = 9;
+  return bench::run(argc, argv, "The einsum kernel against oneDNN's sgemm.",
+                    {cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000)}, [&] { measure(rounds); });
 }

@@ -1,6 +1,6 @@
 #pragma once
 /// The training step that several benchmarks run: LAYERS × (Dense + bias, ReLU between), mean squared
-/// error, Adam.
+/// error, Adam. Weights have variance 2 / fan-in, so that no layer's values grow or vanish.
 #include <alpa/alpa.h>
 
 #include <functional>
@@ -8,12 +8,22 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <vector>
+
+#include "tools/common/flag_table.h"
 
 namespace alpa::bench {
 
 struct MlpSizes {
   std::int64_t dim = 1024, batch = 1024, layers = 10;
 };
+
+/// `sizes` as flags.
+inline std::vector<cli::Flag> size_flags(MlpSizes& sizes) {
+  return {cli::whole("--dim", &sizes.dim, "Units of a layer", 1),
+          cli::whole("--batch", &sizes.batch, "Rows of the batch", 1),
+          cli::whole("--layers", &sizes.layers, "Layers", 1)};
+}
 
 inline Array random_array(Shape shape) {
   Array array({f32, std::move(shape)});
@@ -23,28 +33,38 @@ inline Array random_array(Shape shape) {
   return array;
 }
 
-inline TrainingStep mlp_step(const MlpSizes& sizes) {
+/// The learning rate is so small that nothing converges, however many steps are measured: gradients that
+/// become zero or denormal would change the time.
+inline TrainingStep mlp_step(const MlpSizes& sizes, DType dtype = f32) {
   auto mlp = std::make_shared<nn::Sequential>();
   for (std::int64_t i = 0; i < sizes.layers; ++i) {
     mlp->add(nn::Dense(sizes.dim));
     if (i + 1 < sizes.layers) mlp->add(nn::ReLU());
   }
-  const TensorType type{f32, {sizes.batch, sizes.dim}};
+  const TensorType type{dtype, {sizes.batch, sizes.dim}};
   return training_step(
       {{"x", type}, {"y", type}},
-      [mlp](const Batch& batch) { return mean(square((*mlp)(batch["x"]) - batch["y"])); },
-      optim::Adam{.learning_rate = 1e-7});  // so small that nothing converges to denormal numbers
+      [mlp](const alpa::Batch& batch) { return nn::mean_squared_error((*mlp)(batch["x"]), batch["y"]); },
+      optim::Adam{.learning_rate = 1e-7});
 }
 
-/// Runs one step each time it is called.
-inline std::function<void()> mlp_runner(const MlpSizes& sizes, const Method& method, int devices) {
-  auto executable =
-      std::make_shared<Executable>(parallelize(mlp_step(sizes), method, Cluster::local(devices)));
+inline std::map<std::string, Array> random_batch(const MlpSizes& sizes, DType dtype = f32) {
+  const Array numbers = random_array({sizes.batch, sizes.dim}).cast(dtype);
+  return {{"x", numbers}, {"y", numbers}};
+}
+
+/// Starts one step each time it is called, and returns its metrics, which can be waited for.
+inline std::function<Metrics()> mlp_runner(const MlpSizes& sizes, const Method& method,
+                                           const Cluster& cluster, DType dtype = f32) {
+  auto executable = std::make_shared<Executable>(parallelize(mlp_step(sizes, dtype), method, cluster));
   auto state = std::make_shared<TrainState>(executable->init(0));
-  auto batch = std::make_shared<std::map<std::string, Array>>();
-  (*batch)["x"] = random_array({sizes.batch, sizes.dim});
-  (*batch)["y"] = random_array({sizes.batch, sizes.dim});
-  return [=] { executable->run(*state, *batch); };
+  auto batch = std::make_shared<std::map<std::string, Array>>(random_batch(sizes, dtype));
+  return [=] { return executable->run(*state, *batch); };
+}
+
+/// The same on devices of the CPU, where a step is over when it returns.
+inline std::function<void()> mlp_runner(const MlpSizes& sizes, const Method& method, int devices) {
+  return [run = mlp_runner(sizes, method, Cluster::local(devices))] { run(); };
 }
 
 }  // namespace alpa::bench

@@ -2,11 +2,12 @@
 // alone needs for the same matrix products, then the same step on several CPU devices against the step on
 // one. Data parallelism repeats Adam on every device, which the cores of one machine must do one after the
 // other; the yardstick "step, Adam repeated" is the step on one device and this additional work.
-//   bench_mlp_step [DIM [BATCH [LAYERS [DEVICES [ROUNDS]]]]]      defaults: 1024 1024 10 8 5
+//   bench_mlp_step --help
 #include <alpa/alpa.h>
 #include <dnnl.hpp>
 
 #include "alpa/base/thread_team.h"
+#include "arguments.h"
 #include "interleave.h"
 #include "kernels/cpu/kernels.h"
 #include "mlp.h"
@@ -81,16 +82,7 @@ bench::Variant step_variant(std::string name, const Sizes& sizes, const Method& 
   return {std::move(name), bench::mlp_runner(sizes, method, devices)};
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  Sizes sizes;
-  if (argc > 1) sizes.dim = std::atoll(argv[1]);
-  if (argc > 2) sizes.batch = std::atoll(argv[2]);
-  if (argc > 3) sizes.layers = std::atoll(argv[3]);
-  if (argc > 4) sizes.devices = std::atoi(argv[4]);
-  if (argc > 5) sizes.rounds = std::atoi(argv[5]);
-
+void measure(const Sizes& sizes) {
   std::vector<bench::Variant> one_device{{"matmuls alone (oneDNN)", matmuls_only(sizes)}};
   one_device.push_back(step_variant("step, one device", sizes, Serial{}, 1));
   bench::interleave(one_device, sizes.rounds);
@@ -112,4 +104,15 @@ int main(int argc, char** argv) {
   fmt::print(R"({{"name": "data, of the step with Adam repeated", "ratio": {:.3f}}})"
              "\n",
              bench::median_ratio(methods[2], methods[1]));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Sizes sizes;
+  std::vector<cli::Flag> flags = bench::size_flags(sizes);
+  flags.push_back(cli::whole("--devices", &sizes.devices, "CPU devices", 1, 1024));
+  flags.push_back(cli::whole("--rounds", &sizes.rounds, "Counted rounds", 1, 1000));
+  return bench::run(argc, argv, "The training step of an MLP on CPU devices.", flags,
+                    [&] { measure(sizes); });
 }

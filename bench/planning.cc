@@ -1,10 +1,9 @@
 // Seconds of planning, from the training step to device programs, and what is proven of the plan.
-//   bench_planning CLUSTER_FILE [ROUNDS]      a cluster of 8 hosts of 8, e.g.
-//   tests/mesh/data/a100_8x8.json; default: 3
+//   bench_planning CLUSTER_FILE [--rounds N]      a cluster of 8 hosts of 8, e.g.
+//   tests/mesh/data/a100_8x8.json
 #include <alpa/alpa.h>
 
-#include <cstdlib>
-
+#include "arguments.h"
 #include "interleave.h"
 
 using namespace alpa;
@@ -33,18 +32,22 @@ void measure(const char* name, const TrainingStep& step, const Method& method, c
       plan.statistics.nodes, plan.statistics.variables);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc < 2) {
-    fmt::print(stderr, "usage: bench_planning CLUSTER_FILE [ROUNDS]\n");
-    return 2;
-  }
-  const int rounds = argc > 2 ? std::atoi(argv[2]) : 3;
+void measure(const std::string& cluster_file, int rounds) {
   measure("12 layers on 2x4", mlp_step(12, 1024, 1024), ShardParallel{.mesh_shape = {2, 4}},
           Cluster::local(8), rounds);
   measure("12 layers on 8 devices, every mesh", mlp_step(12, 1024, 1024), ShardParallel{},
           Cluster::local(8), rounds);
   measure("96 layers on 8x8", mlp_step(96, 4096, 4096), ShardParallel{.mesh_shape = {8, 8}},
-          Cluster::from_file(argv[1]), rounds);
+          Cluster::from_file(cluster_file), rounds);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string cluster_file;
+  int rounds = 3;
+  return bench::run(argc, argv, "Time of planning.",
+                    {cli::text("CLUSTER_FILE", &cluster_file, "8x8 devices"),
+                     cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000)},
+                    [&] { measure(cluster_file, rounds); });
 }

@@ -1,5 +1,5 @@
 # Programs: tools/*.cc -> alpa, models/<x>.cc -> alpa-<x>, bench/<x>.cc -> bench_<x> (bench/cuda_<x>.cc with CUDA alone).
-if(ALPA_BUILD_TOOLS OR ALPA_BUILD_EXAMPLES)
+if(ALPA_BUILD_TOOLS OR ALPA_BUILD_EXAMPLES OR ALPA_BUILD_BENCH)
   # Tables of flags, for all programs.
   add_library(alpa_flags STATIC ${PROJECT_SOURCE_DIR}/tools/common/flag_table.cc)
   target_link_libraries(alpa_flags PUBLIC alpa PRIVATE alpa_settings CLI11::CLI11)
@@ -47,7 +47,7 @@ if(ALPA_BUILD_BENCH AND benchmark_FOUND)
     get_filename_component(name ${source} NAME_WE)
     add_executable(bench_${name} ${source})
     # DNNL: the yardstick of the matmul benchmarks is the library called directly.
-    target_link_libraries(bench_${name} PRIVATE alpa alpa_settings benchmark::benchmark DNNL::dnnl Threads::Threads)
+    target_link_libraries(bench_${name} PRIVATE alpa alpa_flags alpa_settings benchmark::benchmark DNNL::dnnl Threads::Threads)
     if(name MATCHES "^cuda_")
       target_link_libraries(bench_${name} PRIVATE alpa_cuda CUDA::cublasLt CUDA::nvrtc)
       add_dependencies(cuda_programs bench_${name})

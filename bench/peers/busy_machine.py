@@ -29,7 +29,7 @@ class Alpa:
     name = "alpa"
 
     def __init__(self):
-        self.process = subprocess.Popen([BENCH, "--on-request", *map(str, (DIM, BATCH, LAYERS, DEVICES))], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([BENCH, "--on-request", f"--dim={DIM}", f"--batch={BATCH}", f"--layers={LAYERS}", f"--devices={DEVICES}"], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, preexec_fn=ends_with_us)
 
     def seconds_of(self, steps):

@@ -1,0 +1,194 @@
+#pragma once
+/// A training step of one card with its batch in the card's memory: loaded as the executor loads it,
+/// captured once, and replayed without uploads. Its instructions can be timed one by one, in the order of
+/// the step.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "alpa/alpa.h"
+#include "alpa/runtime/device_state.h"
+#include "alpa/runtime/memory_plan.h"
+#include "alpa/tensor/element.h"
+#include "cuda_call.h"
+#include "kernels/cuda/copy.h"
+#include "src/cuda/step_queue.h"
+#include "src/cuda/uploads.h"
+#include "src/runtime/initialize.h"
+
+namespace alpa::bench {
+
+class ResidentStep {
+ public:
+  /// Loads `step` on the first card with initial parameters, uploads `batch`, and runs the step twice, so
+  /// that everything is loaded before it is captured.
+  ResidentStep(const TrainingStep& step, const Serial& method, const std::map<std::string, Array>& batch)
+      : planned_(plan_only(step, method, Cluster::local(1, "cuda"))),
+        products_({.tf32 = method.executor.tf32}) {
+    const SpmdProgram& program = planned_.program;
+    devices_.push_back(std::make_unique<cuda::LoadedDevice>(
+        program, lower(program, 0, true, memory_rules("cuda")), first_card(products_)));
+    queue_ = std::make_unique<cuda::StepQueue>(
+        program, devices_, [](const std::vector<int>&) -> std::unique_ptr<cuda::CollectiveGroup> {
+          bug("a step of one device has no collectives");
+        });
+    arena_ = cuda::allocate_device(device().program().arena_bytes);
+    memory_.arenas = {static_cast<std::byte*>(arena_.get())};
+    initialize_state();
+    upload(step, batch);
+    metrics_ = cuda::allocate_mapped(cuda::kMetricBytes * device().program().reported.size());
+    device().place(memory_.arenas[0], 0, cuda::device_address(metrics_));
+    for (int i = 0; i < 2; ++i) queue_->queue(true);
+    capture();
+  }
+
+  /// Replays the step and waits.
+  void run(int steps) {
+    for (int i = 0; i < steps; ++i)
+      cuda::check(cudaGraphLaunch(graph_.get(), device().compute()), "cudaGraphLaunch");
+    wait();
+  }
+
+  /// Of the last step that was replayed.
+  double loss() const {
+    const DeviceProgram& program = device().program();
+    const double loss = load_element(program.buffers[program.reported.at(0)].type.dtype,
+                                     static_cast<const std::byte*>(metrics_.get()));
+    require(std::isfinite(loss), "the loss of the resident step is {}", loss);
+    return loss;
+  }
+
+  /// Kernels, copies and fills that a step launches.
+  std::size_t launches() const { return launches_; }
+
+  /// Seconds that the kernels of a step take, without the gaps between them: the sum over instructions of
+  /// the median over `rounds` steps of the time between events around the instruction, less the time that a
+  /// kernel of one element takes between such events. The instructions run in the order of the step, so
+  /// what lies in the cache is what lies there in a step. With each gap the time of that smallest kernel is
+  /// subtracted, too, so the sum is rather too small: the gaps of a step are at most the rest of its time.
+  double kernel_seconds(int rounds) {
+    std::vector<cuda::EventHandle> events;
+    for (std::size_t i = 0; i <= operations().size(); ++i) events.push_back(cuda::make_event(true));
+    std::vector<std::vector<double>> seconds(operations().size());
+    const double overhead = seconds_of_smallest_kernel(rounds);
+    for (int round = -1; round < rounds; ++round) {
+      hold_back();
+      record(events[0]);
+      for (std::size_t i = 0; i < operations().size(); ++i) {
+        device().queue(operations()[i], 0);
+        record(events[i + 1]);
+      }
+      wait();
+      for (std::size_t i = 0; round >= 0 && i < seconds.size(); ++i)
+        seconds[i].push_back(cuda::seconds_between(events[i].get(), events[i + 1].get()));
+    }
+    double sum = 0;
+    for (const std::vector<double>& of_rounds : seconds) sum += std::max(0.0, median(of_rounds) - overhead);
+    return sum;
+  }
+
+ private:
+  struct Memory : DeviceMemory {
+    std::int64_t bytes_in_use(int) const override { return 0; }
+  };
+
+  cuda::LoadedDevice& device() const { return *devices_[0]; }
+  std::vector<cuda::Operation>& operations() const {
+    invariant(device().accumulate().empty(), "a step of one micro-batch has one list");
+    return device().apply();
+  }
+  void wait() const { cuda::check(cudaStreamSynchronize(device().compute()), "cudaStreamSynchronize"); }
+  void record(const cuda::EventHandle& event) const {
+    cuda::check(cudaEventRecord(event.get(), device().compute()), "cudaEventRecord");
+  }
+
+  void capture() {
+    const cuda::Stream origin = device().compute();
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    cuda::check(cudaStreamBeginCapture(origin, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    queue_->queue(false);
+    device().queue_metrics();
+    device().join(origin);
+    cuda::check(cudaStreamEndCapture(origin, &graph), "cudaStreamEndCapture");
+    cuda::check(cudaGraphGetNodes(graph, nullptr, &launches_), "cudaGraphGetNodes");
+    cuda::check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+    graph_.reset(executable);
+    cuda::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  }
+
+  void initialize_state() {
+    const Graph& graph = planned_.program.graph;
+    ThreadTeam team(usable_cores());
+    for (const Input& input : graph.inputs) {
+      if (input.kind != InputKind::state) continue;
+      const int b = device().program().buffer_of_value[input.value];
+      const Buffer& buffer = device().program().buffers[b];
+      std::vector<std::byte> host(buffer.type.bytes());
+      initialize({host.data(), buffer.type, buffer.offset, buffer.global_shape}, input.name,
+                 graph.producer(input.value).attributes, 0, team);
+      cuda::check(cudaMemcpy(device().address(memory_.arenas[0], b), host.data(), host.size(),
+                             cudaMemcpyHostToDevice),
+                  "cudaMemcpy");
+    }
+  }
+
+  void upload(const TrainingStep& step, const std::map<std::string, Array>& batch) {
+    constexpr std::int64_t kStep = 1000;  // Adam's first steps are its largest
+    const std::map<std::string, double> scalars = step.scalars(kStep);
+    StepInputs inputs;
+    inputs.step = kStep;
+    for (const Input& input : planned_.program.graph.inputs) {
+      inputs.batch.push_back(input.kind == InputKind::batch ? batch.at(input.name).data() : nullptr);
+      inputs.scalars.push_back(input.kind == InputKind::scalar ? scalars.at(input.name) : 0);
+    }
+    cuda::Uploads uploads(planned_.program, devices_);
+    uploads.pack(inputs, 0);
+    uploads.queue(0, memory_, {device().compute()});
+    wait();
+  }
+
+  /// Keeps the card busy until the host has queued the instructions of a step: for some 15 µs each.
+  void hold_back() {
+    constexpr std::int64_t kBytes = std::int64_t{1} << 25;
+    const int times = 2 * static_cast<int>(operations().size());
+    if (!held_) held_ = cuda::allocate_device(kBytes);
+    for (int i = 0; i < times; ++i)
+      cuda::check(cudaMemsetAsync(held_.get(), i, kBytes, device().compute()), "cudaMemsetAsync");
+  }
+
+  double seconds_of_smallest_kernel(int rounds) {
+    const cuda::DeviceBlock one = cuda::allocate_device(4);
+    std::vector<cuda::EventHandle> events;
+    for (int i = 0; i <= rounds; ++i) events.push_back(cuda::make_event(true));
+    hold_back();
+    record(events[0]);
+    for (int i = 0; i < rounds; ++i) {
+      cuda::check(static_cast<cudaError_t>(cuda::run_fill(one.get(), f32, 1, 1, device().compute())),
+                  "run_fill");
+      record(events[i + 1]);
+    }
+    wait();
+    std::vector<double> seconds;
+    for (int i = 0; i < rounds; ++i)
+      seconds.push_back(cuda::seconds_between(events[i].get(), events[i + 1].get()));
+    return median(seconds);
+  }
+
+  Planned planned_;
+  cuda::Products products_;
+  cuda::LoadedDevices devices_;
+  std::unique_ptr<cuda::StepQueue> queue_;
+  cuda::DeviceBlock arena_, held_;
+  cuda::PinnedBlock metrics_;
+  Memory memory_;
+  cuda::GraphExec graph_;
+  std::size_t launches_ = 0;
+};
+
+}  // namespace alpa::bench
