@@ -89,3 +89,25 @@ if(ALPA_FUZZ)
   target_link_libraries(fuzz_parsers PRIVATE alpa alpa_settings ZLIB::ZLIB)
   target_link_options(fuzz_parsers PRIVATE -fsanitize=fuzzer)
 endif()
+
+# The CUDA benchmarks at their smallest sizes, on the emulation: that they run and what they print.
+if(ALPA_BUILD_BENCH AND benchmark_FOUND AND ALPA_EMULATION)
+  set(arguments_of_kernels --rows 64 --columns 256 --rounds 1)
+  set(arguments_of_matmul --size 128 --rounds 1)
+  set(arguments_of_mlp_step --dim 128 --batch 128 --layers 2 --rounds 1 --steps 2)
+  foreach(name kernels matmul mlp_step)
+    add_executable(bench_emulated_${name} ${PROJECT_SOURCE_DIR}/bench/cuda_${name}.cc)
+    target_link_libraries(bench_emulated_${name} PRIVATE alpa_cuda_emulated alpa alpa_flags alpa_settings)
+    add_test(NAME bench_emulated/${name} COMMAND bench_emulated_${name} ${arguments_of_${name}})
+    set_tests_properties(bench_emulated/${name} PROPERTIES LABELS bench_emulated TIMEOUT ${ALPA_TEST_TIMEOUT}
+      ENVIRONMENT "ALPA_CUDA_LIBRARY=$<TARGET_FILE:alpa_cuda_emulated>;XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache"
+      PASS_REGULAR_EXPRESSION "\"met\": (true|false)" FAIL_REGULAR_EXPRESSION "skipped|null|nan|inf")
+  endforeach()
+endif()
+
+# scripts/gpu_check is Python, and so is its test.
+find_package(Python3 3.8 COMPONENTS Interpreter QUIET)
+if(Python3_Interpreter_FOUND)
+  add_test(NAME scripts/gpu_check COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/gpu_check_test.py)
+  set_tests_properties(scripts/gpu_check PROPERTIES LABELS scripts TIMEOUT ${ALPA_TEST_TIMEOUT})
+endif()

@@ -1,14 +1,17 @@
 #!/bin/sh
 # Carries the libraries of scripts/packages.txt to a machine that has a compiler and CMake but no Debian packages.
-#   scripts/bundle_deps.sh                packs what is installed here into bundle/dependencies.tar.xz
+#   scripts/bundle_deps.sh                packs what is installed here into bundle/dependencies.tar.gz
 #   scripts/bundle_deps.sh unpack FOLDER  unpacks it there and prints how to configure with it
+# The archive needs nothing but tar and gzip there. Packing fails if it grows beyond ALPA_BUNDLE_MIB (48).
 set -eu
 cd "$(dirname "$0")/.."
-archive=bundle/dependencies.tar.xz
+archive=bundle/dependencies.tar.gz
 
 if [ "${1:-}" = unpack ]; then
+  [ $# -eq 2 ] || { echo "scripts/bundle_deps.sh unpack FOLDER" >&2; exit 2; }
+  rm -rf "$2"
   mkdir -p "$2"
-  tar -xJf "$archive" -C "$2"
+  tar -xzf "$archive" -C "$2"
   folder=$(cd "$2" && pwd)
   echo "export LD_LIBRARY_PATH=$(dirname "$(find "$folder/lib" -name 'libdnnl.so')")"
   echo "cmake --preset release -DCMAKE_PREFIX_PATH=$folder"
@@ -27,6 +30,7 @@ dpkg -L $development | sort -u | grep -E '^/usr/(include/|.*/cmake/|.*/libbenchm
   [ ! -f "$path" ] || install -D -m 644 "$path" "$stage/${path#/usr/}"
 done
 # doctest's package alone names /usr as its prefix.
+# shellcheck disable=SC2016 # CMake's variables
 sed -i 's#set(_IMPORT_PREFIX "/usr")#get_filename_component(_IMPORT_PREFIX "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)#' \
   "$stage/lib/cmake/doctest/doctestTargets.cmake"
 
@@ -40,10 +44,13 @@ done | sort -u | grep -vE '/lib(c|m|stdc\+\+|gcc_s|pthread|dl|rt)\.so' | while r
   file=$(readlink -f "$library")
   folder=$stage/lib/$(basename "$(dirname "$library")")
   mkdir -p "$folder"
-  cp -n "$file" "$folder/"
+  # Symbols for debuggers are half of the largest of them.
+  [ -e "$folder/$(basename "$file")" ] || { cp "$file" "$folder/" && strip --strip-debug "$folder/$(basename "$file")"; }
   [ "$(basename "$file")" = "$(basename "$library")" ] || ln -sf "$(basename "$file")" "$folder/$(basename "$library")"
 done
 
 mkdir -p bundle
-tar -cJf "$archive" -C "$stage" .
+tar -cf - --sort=name --owner=0 --group=0 --numeric-owner -C "$stage" . | gzip -9n >"$archive"
+mebibytes=$(($(stat -c %s "$archive") / 1048576 + 1))
+[ "$mebibytes" -le "${ALPA_BUNDLE_MIB:-48}" ] || { echo "$archive is $mebibytes MiB, more than ${ALPA_BUNDLE_MIB:-48}" >&2; exit 1; }
 ls -lh "$archive"

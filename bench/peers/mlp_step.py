@@ -1,116 +1,163 @@
 #!/usr/bin/env python3
-"""The training step of bench/cuda_mlp_step.cc in PyTorch and JAX, on the same card.
+"""The training step of bench/cuda_mlp_step.cc in PyTorch or JAX, one of them in this process.
 
-LAYERS x (Dense + bias, ReLU between), mean squared error, Adam (fused where the framework has it); the batch is on the card
-already. Prints one JSON object per line: seconds of one step, the median over ROUNDS of STEPS steps each. What is not
-installed is said in a line and left out.
-
-    bench/peers/mlp_step.py [DIM [BATCH [LAYERS [ROUNDS [STEPS]]]]]      defaults: 2048 2048 10 5 20
+LAYERS x (Dense + bias, ReLU between), mean squared error, Adam; the same sizes, start, batch and learning rate as ours, Adam's
+moments in the parameters' type, and the batch on the device throughout. Prints one JSON object per line and precision:
+seconds of one step, the median over ROUNDS of STEPS steps each. scripts/gpu_check sets them beside ours.
+Exit status 1 if a precision failed; the others still count.
 """
+import argparse
 import json
+import math
+import os
 import statistics
 import sys
 import time
 
-DIM, BATCH, LAYERS, ROUNDS, STEPS = [int(a) for a in sys.argv[1:]] + [2048, 2048, 10, 5, 20][len(sys.argv) - 1:]
+PRECISIONS = ("bf16", "tf32", "f32")
+RATE = 1e-7  # so small that nothing converges, however many steps are measured
+PEERS = {"eager": "PyTorch, fused Adam", "compile": "PyTorch, torch.compile, fused Adam",
+         "compile-adam": "PyTorch, torch.compile, compiled Adam", "jax": "JAX, jit"}
 
 
-def report(name, precision, run, wait):
-    """run() queues one step; wait() returns when all are over."""
-    for _ in range(5):
-        run()
-    wait()
-    seconds = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        for _ in range(STEPS):
-            run()
-        wait()
-        seconds.append((time.perf_counter() - start) / STEPS)
-    print(json.dumps({"name": f"{name}, {precision}", "median_seconds": statistics.median(seconds),
-                      "best_seconds": min(seconds)}), flush=True)
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("peer", choices=PEERS, help="; ".join(f"{peer}: {name}" for peer, name in PEERS.items()))
+    for name, default in (("dim", 2048), ("batch", 2048), ("layers", 10), ("rounds", 5), ("steps", 200)):
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"default: {default}")
+    parser.add_argument("--precision", choices=PRECISIONS, action="append", help="default: all, in this order")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="default: cuda")
+    return parser.parse_args()
 
 
-def torch_steps():
-    import torch
+class TorchStep:
+    """One step of PyTorch; `run` queues it."""
 
-    def step_of(precision, compiled):
+    def __init__(self, options, precision):
+        import torch
+        self.torch, self.version = torch, torch.__version__
+        self.cuda = options.device == "cuda"
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
         torch.manual_seed(0)
         layers = []
-        for i in range(LAYERS):
-            layers.append(torch.nn.Linear(DIM, DIM))
-            if i + 1 < LAYERS:
-                layers.append(torch.nn.ReLU())
-        model = torch.nn.Sequential(*layers).to("cuda", dtype)
-        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
-        x = torch.randn(BATCH, DIM, device="cuda", dtype=dtype)
-        y = torch.randn(BATCH, DIM, device="cuda", dtype=dtype)
+        for i in range(options.layers):
+            dense = torch.nn.Linear(options.dim, options.dim)
+            torch.nn.init.kaiming_normal_(dense.weight, nonlinearity="relu")
+            torch.nn.init.zeros_(dense.bias)
+            layers += [dense, torch.nn.ReLU()]
+        model = torch.nn.Sequential(*layers[:-1]).to(options.device, dtype)
+        self.x = torch.randn(options.batch, options.dim, device=options.device, dtype=dtype)
+        compiled_adam = options.peer == "compile-adam"
+        # What the compiler fuses by itself is the form of Adam over lists of tensors.
+        form = {"foreach": True} if compiled_adam else {"fused": True}
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=RATE, capturable=self.cuda, **form)
 
         def loss_of(x, y):
             return torch.nn.functional.mse_loss(model(x), y)
 
-        forward = torch.compile(loss_of, mode="reduce-overhead") if compiled else loss_of
+        self.loss_of = loss_of if options.peer == "eager" else torch.compile(loss_of, mode="reduce-overhead")
+        self.update = torch.compile(self.optimizer.step) if compiled_adam else self.optimizer.step
+        self.marks = options.peer != "eager"
+        self.loss = None
 
-        def run():
-            optimizer.zero_grad(set_to_none=True)
-            forward(x, y).backward()
-            optimizer.step()
+    def run(self):
+        if self.marks:
+            self.torch.compiler.cudagraph_mark_step_begin()
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.loss_of(self.x, self.x)
+        loss.backward()
+        self.update()
+        self.loss = loss
 
-        return run
-
-    for precision in ("f32", "tf32", "bf16"):
-        for name, compiled in (("PyTorch eager", False), ("torch.compile", True)):
-            try:
-                report(f"{name} {torch.__version__}", precision, step_of(precision, compiled), torch.cuda.synchronize)
-            except Exception as error:  # the compiler may be missing a tool; the other rows still count
-                print(f"{name}, {precision}: {str(error).splitlines()[0]}", file=sys.stderr)
+    def wait(self):
+        if self.cuda:
+            self.torch.cuda.synchronize()
+        return float(self.loss.detach())
 
 
-def jax_steps():
-    import jax
-    import jax.numpy as jnp
+class JaxStep:
+    """One step of JAX; `run` queues it."""
 
-    def step_of(precision):
+    def __init__(self, options, precision):
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        import jax
+        import jax.numpy as jnp
+        if options.device == "cpu":
+            jax.config.update("jax_platforms", "cpu")
+        elif jax.default_backend() != "gpu":
+            raise RuntimeError(f"JAX runs on {jax.default_backend()} here, not on the GPU")
+        self.jax, self.version = jax, jax.__version__
         dtype = jnp.bfloat16 if precision == "bf16" else jnp.float32
-        jax.config.update("jax_default_matmul_precision", {"f32": "highest", "tf32": "tensorfloat32"}.get(precision, "bfloat16"))
-        keys = jax.random.split(jax.random.PRNGKey(0), LAYERS + 2)
-        parameters = [(jax.random.normal(k, (DIM, DIM), dtype) * DIM ** -0.5, jnp.zeros(DIM, dtype)) for k in keys[:LAYERS]]
-        zeros = jax.tree_util.tree_map(jnp.zeros_like, parameters)
-        x, y = (jax.random.normal(k, (BATCH, DIM), dtype) for k in keys[LAYERS:])
+        jax.config.update("jax_default_matmul_precision",
+                          {"f32": "highest", "tf32": "tensorfloat32"}.get(precision, "bfloat16"))
+        keys = jax.random.split(jax.random.PRNGKey(0), options.layers + 1)
+        scale = math.sqrt(2 / options.dim)
+        parameters = [(jax.random.normal(key, (options.dim, options.dim), dtype) * jnp.asarray(scale, dtype),
+                       jnp.zeros(options.dim, dtype)) for key in keys[1:]]
+        x = jax.random.normal(keys[0], (options.batch, options.dim), dtype)
 
         def loss_of(parameters, x, y):
             for i, (w, b) in enumerate(parameters):
                 x = x @ w + b
-                if i + 1 < LAYERS:
+                if i + 1 < options.layers:
                     x = jax.nn.relu(x)
-            return jnp.mean(jnp.square(x - y))
+            return jnp.mean(jnp.square(x - y).astype(jnp.float32))
 
         def update(w, m, v, g, t):
+            w32, m, v, g = (tensor.astype(jnp.float32) for tensor in (w, m, v, g))
             m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
-            return (w - 1e-3 * (m / (1 - 0.9 ** t)) / (jnp.sqrt(v / (1 - 0.999 ** t)) + 1e-8)).astype(w.dtype), m, v
+            w32 -= RATE * (m / (1 - 0.9 ** t)) / (jnp.sqrt(v / (1 - 0.999 ** t)) + 1e-8)
+            return tuple(tensor.astype(w.dtype) for tensor in (w32, m, v))
 
-        def step(parameters, m, v, t):
-            loss, gradients = jax.value_and_grad(loss_of)(parameters, x, y)
+        def step(parameters, m, v, t, x):
+            loss, gradients = jax.value_and_grad(loss_of)(parameters, x, x)
             flat, tree = jax.tree_util.tree_flatten(parameters)
             rows = [update(*row, t) for row in zip(flat, *map(jax.tree_util.tree_leaves, (m, v, gradients)))]
             return [jax.tree_util.tree_unflatten(tree, column) for column in zip(*rows)] + [t + 1, loss]
 
-        compiled = jax.jit(step, donate_argnums=(0, 1, 2))
-        state = [parameters, zeros, jax.tree_util.tree_map(jnp.zeros_like, parameters), jnp.float32(1)]
+        self.step = jax.jit(step, donate_argnums=(0, 1, 2, 3))
+        zeros = [jax.tree_util.tree_map(jnp.zeros_like, parameters) for _ in range(2)]
+        self.x, self.state = x, [parameters, *zeros, jnp.float32(1)]
+        self.loss = None
 
-        def run():
-            state[:] = compiled(*state)[:4]
+    def run(self):
+        *self.state, self.loss = self.step(*self.state, self.x)
 
-        return run, lambda: jax.block_until_ready(state)
+    def wait(self):
+        self.jax.block_until_ready(self.state)
+        return float(self.loss)
 
-    for precision in ("f32", "tf32", "bf16"):
-        report(f"JAX jit {jax.__version__}", precision, *step_of(precision))
+
+def measure(options, precision):
+    step = (JaxStep if options.peer == "jax" else TorchStep)(options, precision)
+    for _ in range(5):  # compiles, and lets graphs be captured
+        step.run()
+    loss = step.wait()
+    seconds = []
+    for _ in range(options.rounds):
+        start = time.perf_counter()
+        for _ in range(options.steps):
+            step.run()
+        loss = step.wait()
+        seconds.append((time.perf_counter() - start) / options.steps)
+    if not math.isfinite(loss):
+        raise RuntimeError(f"the loss is {loss}")
+    print(json.dumps({"name": f"{PEERS[options.peer]}, {step.version}", "who": "peer", "precision": precision, "batch": "resident",
+                      "median_seconds": round(statistics.median(seconds), 9), "best_seconds": round(min(seconds), 9),
+                      "loss": round(loss, 4)}), flush=True)
 
 
-for peer in (torch_steps, jax_steps):
-    try:
-        peer()
-    except ImportError as error:
-        print(f"{peer.__name__}: {error}; left out", file=sys.stderr)
+def main():
+    options, failed = arguments(), False
+    for precision in options.precision or PRECISIONS:
+        try:
+            measure(options, precision)
+        except Exception as error:  # the compiler may lack a tool or the framework may be absent
+            print(f"{options.peer}, {precision}: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}", file=sys.stderr)
+            failed = True
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
