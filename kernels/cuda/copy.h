@@ -28,6 +28,10 @@ CopyLaunch widened(const CopyLaunch& launch, const void* x, const void* y);
 /// transposed through shared memory. -1 if there is none.
 int transposed_dim(const CopyLaunch& launch);
 
+/// Elements, 1, 2 or 4, that a transposition moves at once on both sides, as layout and addresses allow: up
+/// to 4 elements and 16 bytes.
+int transposed_vector(const CopyLaunch& launch, const void* x, const void* y);
+
 /// x and y must not overlap.
 Status run_copy(const CopyLaunch& launch, const void* x, void* y, Stream stream);
 

@@ -49,6 +49,22 @@ CopyLaunch widened(const CopyLaunch& launch, const void* x, const void* y) {
   return c;
 }
 
+int transposed_vector(const CopyLaunch& c, const void* x, const void* y) {
+  const int fast = transposed_dim(c), last = c.dims - 1;
+  const auto at_x = reinterpret_cast<std::uintptr_t>(x), at_y = reinterpret_cast<std::uintptr_t>(y);
+  const auto fits = [&](int v) {
+    const auto bytes = static_cast<std::uintptr_t>(v) * c.element;
+    bool whole = at_x % bytes == 0 && at_y % bytes == 0 && c.x_begin % v == 0 && c.y_begin % v == 0 &&
+                 c.extent[fast] % v == 0 && c.extent[last] % v == 0;
+    for (int d = 0; d < c.dims; ++d)
+      whole = whole && (d == fast || c.x_stride[d] % v == 0) && (d == last || c.y_stride[d] % v == 0);
+    return whole;
+  };
+  for (int v = c.element <= 4 ? 4 : 16 / c.element; v > 1; v /= 2)
+    if ((v > 2 || c.element > 1) && fits(v)) return v;
+  return 1;
+}
+
 int transposed_dim(const CopyLaunch& launch) {
   const int last = launch.dims - 1;
   if (last < 1 || launch.y_stride[last] != 1 || launch.x_stride[last] <= 1) return -1;

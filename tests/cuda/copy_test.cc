@@ -27,7 +27,9 @@ HostTensor copy_on_device(const HostTensor& x, const TensorType& y,
 TEST_CASE("every permutation of a tensor is the CPU's, for every size of element and alignment") {
   if (no_device()) return;
   for (const Shape& shape :
-       {Shape{70, 33}, Shape{128, 64}, Shape{3, 40, 50}, Shape{5, 1, 7, 16}, Shape{4, 0, 3}})
+       {Shape{70, 33}, Shape{128, 64}, Shape{3, 40, 50}, Shape{5, 1, 7, 16}, Shape{4, 0, 3},
+        // tails of vectors of 4, 2 and 1, beside whole tiles and alone
+        Shape{132, 268}, Shape{2, 130, 66}, Shape{129, 257}, Shape{1, 77}, Shape{257, 3}, Shape{4, 4}})
     for (const DType dtype : {f64, f32, bf16, u8}) {
       std::vector<std::int64_t> permutation(shape.size());
       std::iota(permutation.begin(), permutation.end(), 0);
@@ -42,9 +44,32 @@ TEST_CASE("every permutation of a tensor is the CPU's, for every size of element
         CallOptions options;
         options.attributes = {{"permutation", permutation}};
         const HostTensor expected = run_kernel(cpu::transpose, {x}, {HostTensor(y)}, options)[0];
-        for (const std::size_t shift : {0, 8})
+        for (const std::size_t shift : {std::size_t{0}, std::size_t{8}, size_of(dtype)})
           CHECK(copy_on_device(x, y, strides, shift).bytes == expected.bytes);
       } while (std::next_permutation(permutation.begin(), permutation.end()));
+    }
+}
+
+TEST_CASE("a box is transposed into a box, and nothing else changes") {
+  if (no_device()) return;
+  const Shape source = {2, 140, 136}, target = {2, 144, 148}, extent = {2, 132, 128};  // of the target
+  for (const DType dtype : {f64, f32, bf16, u8})
+    for (const std::int64_t step : {0, 1, 2, 4}) {
+      const HostTensor x = random_tensor({dtype, source}, 5), before = random_tensor({dtype, target}, 6);
+      const std::int64_t x_strides[] = {140 * 136, 1, 136}, y_strides[] = {144 * 148, 148, 1};
+      HostTensor expected = before;
+      for (std::int64_t b = 0; b < extent[0]; ++b)
+        for (std::int64_t i = 0; i < extent[1]; ++i)
+          for (std::int64_t j = 0; j < extent[2]; ++j)
+            expected.put(step + b * y_strides[0] + i * y_strides[1] + j,
+                         x.get(step + b * x_strides[0] + i + j * x_strides[2]));
+      cuda::CopyLaunch launch;
+      REQUIRE(cuda::plan_copy(launch, static_cast<int>(size_of(dtype)), 3, extent.data(), x_strides,
+                              y_strides, step, step));
+      REQUIRE(cuda::transposed_dim(launch) == 1);
+      const DeviceBuffer in(x), out(before);
+      check(cuda::run_copy(launch, in.data(), out.data(), nullptr));
+      CHECK(out.download(before.type).bytes == expected.bytes);
     }
 }
 

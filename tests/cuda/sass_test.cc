@@ -38,6 +38,14 @@ constexpr Expected kExpected[] = {
     {"long_lines<alpa::Bf16, false, 1>", 8, 16, 64},
     {"short_lines<alpa::Bf16, false, 8>", 4, 64, 64},
     {"short_lines<float, false, 4>", 4, 64, 64},
+    {"transpose_tiles<unsigned char, 4>", 16, 64, 64},
+    {"transpose_tiles<unsigned short, 4>", 4, 32, 48},
+    {"transpose_tiles<unsigned short, 2>", 8, 32, 48},
+    {"transpose_tiles<unsigned short, 1>", 14, 28, 64},
+    {"transpose_tiles<unsigned int, 4>", 4, 64, 64},
+    {"transpose_tiles<unsigned int, 2>", 8, 64, 64},
+    {"transpose_tiles<unsigned int, 1>", 14, 56, 64},
+    {"transpose_tiles<uint2, 2>", 2, 32, 48},
 };
 
 /// The kernels of the library; nothing, and a line says so, where they cannot be read.

@@ -198,6 +198,30 @@ TEST_CASE("rows of a local part stand where they are in the whole tensor") {
   CHECK(planned == expected);
 }
 
+TEST_CASE("a transposition moves as many elements at once as both layouts and addresses allow") {
+  const auto vector = [](int element, std::int64_t rows, std::int64_t columns, std::uintptr_t x = 0,
+                         std::uintptr_t y = 0, std::int64_t begin = 0) {
+    const std::int64_t extent[] = {rows, columns}, from[] = {1, rows}, to[] = {columns, 1};
+    cuda::CopyLaunch launch;
+    REQUIRE(cuda::plan_copy(launch, element, 2, extent, from, to, begin));
+    return cuda::transposed_vector(launch, reinterpret_cast<void*>(4096 + x),
+                                   reinterpret_cast<void*>(4096 + y));
+  };
+  for (const int element : {1, 2, 4}) CHECK(vector(element, 256, 512) == 4);
+  CHECK(vector(8, 256, 512) == 2);
+  CHECK(vector(16, 256, 512) == 1);
+  CHECK(vector(2, 130, 512) == 2);  // pairs in words of 4 bytes
+  CHECK(vector(2, 256, 66) == 2);
+  CHECK(vector(2, 256, 65) == 1);
+  CHECK(vector(2, 255, 64) == 1);
+  CHECK(vector(1, 130, 512) == 1);
+  CHECK(vector(2, 256, 512, 4) == 2);
+  CHECK(vector(2, 256, 512, 0, 2) == 1);
+  CHECK(vector(4, 256, 512, 8) == 2);
+  CHECK(vector(4, 256, 512, 0, 0, 2) == 2);
+  CHECK(vector(4, 256, 512, 0, 0, 1) == 1);
+}
+
 TEST_CASE("large reductions are cut into pieces that fill a card, small ones are not") {
   const auto plan = [](const Shape& shape, std::vector<char> reduced) {
     cuda::ReduceLaunch launch;
