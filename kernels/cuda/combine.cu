@@ -7,6 +7,7 @@ namespace alpa::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kBatch = 4;  ///< sources read at once
 
 struct CombineLaunch {
   CombineBox box;
@@ -76,27 +77,39 @@ __device__ inline Place place_of(const CombineBox& box, std::int64_t i) {
   return place;
 }
 
-/// Packs of n elements that are neighbours on both sides, at multiples of n.
+/// result = first ? next : result ⊕ next
+template <bool is_max, class W, class T, int n>
+__device__ inline void add_source(W (&result)[n], const T (&next)[n], bool first) {
+#pragma unroll
+  for (int k = 0; k < n; ++k) {
+    const W value = widen(next[k]);
+    result[k] = first ? value : combine<is_max>(result[k], value);
+  }
+}
+
+/// Packs of n elements that are neighbours on both sides, at multiples of n. The loads of kBatch sources
+/// are issued before the first is used.
 template <class T, bool is_max, int n>
-__global__ void __launch_bounds__(kThreads) combine_packs(const __grid_constant__ CombineLaunch p) {
+__global__ void __launch_bounds__(kThreads, 4) combine_packs(const __grid_constant__ CombineLaunch p) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * n;
   std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * n;
   for (; i < p.elements; i += stride) {
     const Place place = place_of(p.box, i);
     typename Wide<T>::type result[n];
-    T next[n];
-    load_words(next, static_cast<const T*>(p.sources[0]) + place.from);
+    T next[kBatch][n];
+#pragma unroll 1
+    for (int s = 0; s < p.num_sources; s += kBatch) {
 #pragma unroll
-    for (int k = 0; k < n; ++k) result[k] = widen(next[k]);
-#pragma unroll 4
-    for (int s = 1; s < p.num_sources; ++s) {
-      load_words(next, static_cast<const T*>(p.sources[s]) + place.from);
+      for (int b = 0; b < kBatch; ++b)
+        if (s + b < p.num_sources)
+          load_words(next[b], static_cast<const T*>(p.sources[s + b]) + place.from);
 #pragma unroll
-      for (int k = 0; k < n; ++k) result[k] = combine<is_max>(result[k], widen(next[k]));
+      for (int b = 0; b < kBatch; ++b)
+        if (s + b < p.num_sources) add_source<is_max>(result, next[b], s + b == 0);
     }
 #pragma unroll
-    for (int k = 0; k < n; ++k) next[k] = narrow<T>(result[k]);
-    for (int t = 0; t < p.num_targets; ++t) store_words(static_cast<T*>(p.targets[t]) + place.to, next);
+    for (int k = 0; k < n; ++k) next[0][k] = narrow<T>(result[k]);
+    for (int t = 0; t < p.num_targets; ++t) store_words(static_cast<T*>(p.targets[t]) + place.to, next[0]);
   }
 }
 

@@ -10,27 +10,28 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kPerThread = 4;
 
-/// Neighbouring threads copy neighbouring elements, each several that are a block apart.
+/// Neighbouring threads copy neighbouring elements, each several that are a block apart: all are loaded,
+/// the last element instead of those behind it, before the first is stored.
 template <class W>
 __global__ void __launch_bounds__(kThreads)
     copy_elements(const __grid_constant__ CopyLaunch c, const W* x, W* y) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * kPerThread;
   std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads * kPerThread + threadIdx.x;
   for (; first < c.elements; first += stride) {
-    W value[kPerThread];
-    std::int64_t to[kPerThread];
+    std::int64_t index[kPerThread];
 #pragma unroll
     for (int k = 0; k < kPerThread; ++k) {
-      const std::int64_t i = first + k * kThreads;
-      to[k] = -1;
-      if (i >= c.elements) continue;
-      const Place place = place_of(c, i);
-      value[k] = x[place.x];
-      to[k] = place.y;
+      index[k] = first + k * kThreads;
+      if (index[k] >= c.elements) index[k] = c.elements - 1;
     }
+    Place place[kPerThread];
+    places_of(place, c, index);
+    W value[kPerThread];
+#pragma unroll
+    for (int k = 0; k < kPerThread; ++k) value[k] = x[place[k].x];
 #pragma unroll
     for (int k = 0; k < kPerThread; ++k)
-      if (to[k] >= 0) y[to[k]] = value[k];
+      if (first + k * kThreads < c.elements) y[place[k].y] = value[k];
   }
 }
 

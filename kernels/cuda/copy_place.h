@@ -9,17 +9,29 @@ struct Place {
   std::int64_t x, y;
 };
 
-/// Where index `i`, row-major over all dimensions, stands in both tensors.
-__device__ inline Place place_of(const CopyLaunch& c, std::int64_t i) {
-  Place place = {c.x_begin, c.y_begin};
+/// Where indices, row-major over all dimensions, stand in both tensors. The divisions of all indices by one
+/// extent are done side by side.
+template <int count>
+__device__ inline void places_of(Place (&places)[count], const CopyLaunch& c,
+                                 std::int64_t (&index)[count]) {
+#pragma unroll
+  for (int k = 0; k < count; ++k) places[k] = {c.x_begin, c.y_begin};
+#pragma unroll 1
   for (int d = c.dims - 1; d > 0; --d) {
-    const Division at = divide(i, c.extent[d]);
-    place.x += at.remainder * c.x_stride[d];
-    place.y += at.remainder * c.y_stride[d];
-    i = at.quotient;
+#pragma unroll
+    for (int k = 0; k < count; ++k) {
+      const Division at = divide(index[k], c.extent[d]);
+      places[k].x += at.remainder * c.x_stride[d];
+      places[k].y += at.remainder * c.y_stride[d];
+      index[k] = at.quotient;
+    }
   }
-  if (c.dims > 0) place.x += i * c.x_stride[0], place.y += i * c.y_stride[0];
-  return place;
+  if (c.dims == 0) return;
+#pragma unroll
+  for (int k = 0; k < count; ++k) {
+    places[k].x += index[k] * c.x_stride[0];
+    places[k].y += index[k] * c.y_stride[0];
+  }
 }
 
 /// visit(W{}) with a word of `bytes`.

@@ -62,10 +62,12 @@ __global__ void __launch_bounds__(kThreads, 4)
   for (std::int64_t i = blockIdx.x; i < tiles; i += gridDim.x) {
     const Division across = divide(i, t.tiles_across), down = divide(across.quotient, t.tiles_down);
     const std::int64_t row = down.remainder * T::side, column = across.remainder * T::side;
-    const Place place = place_of(t.outer, down.quotient);
+    std::int64_t outer[] = {down.quotient};
+    Place place[1];
+    places_of(place, t.outer, outer);
     const int rows = static_cast<int>(t.rows - row < T::side ? t.rows - row : T::side);
     const int columns = static_cast<int>(t.columns - column < T::side ? t.columns - column : T::side);
-    const W* from = x + place.x + row + fast * v + (column + slow * v) * t.x_stride;
+    const W* from = x + place[0].x + row + fast * v + (column + slow * v) * t.x_stride;
     const std::int64_t next_block = (T::down - 1) * v * t.x_stride;
     Vector loaded[T::blocks][v];
 #pragma unroll
@@ -84,7 +86,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     Vector turned[T::blocks * v];
 #pragma unroll
     for (int k = 0; k < T::blocks * v; ++k) turned[k] = tile.at(slow + k * T::down, fast);
-    W* to = y + place.y + column + fast * v + (row + slow) * t.y_stride;
+    W* to = y + place[0].y + column + fast * v + (row + slow) * t.y_stride;
 #pragma unroll
     for (int k = 0; k < T::blocks * v; ++k, to += T::down * t.y_stride)
       if (slow + k * T::down < rows && fast * v < columns) *reinterpret_cast<Vector*>(to) = turned[k];

@@ -49,7 +49,7 @@ struct Buffers {
 
 TEST_CASE("an all_reduce in place leaves every member with the combination in rank order, bit for bit") {
   if (no_device()) return;
-  for (const int count : {1, 2, 8})
+  for (const int count : {1, 2, 3, 4, 5, 8})
     for (const DType dtype : kDTypes)
       for (const CombineOp op : {CombineOp::sum, CombineOp::max})
         for (const std::int64_t elements : {4096, 1001}) {

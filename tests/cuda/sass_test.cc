@@ -46,6 +46,10 @@ constexpr Expected kExpected[] = {
     {"transpose_tiles<unsigned int, 2>", 8, 64, 64},
     {"transpose_tiles<unsigned int, 1>", 14, 56, 64},
     {"transpose_tiles<uint2, 2>", 2, 32, 48},
+    {"copy_elements<uint4>", 4, 64, 48},
+    {"copy_elements<unsigned short>", 4, 8, 48},
+    {"combine_packs<alpa::Bf16, false, 8>", 4, 64, 64},
+    {"combine_packs<float, false, 4>", 4, 64, 64},
 };
 
 /// The kernels of the library; nothing, and a line says so, where they cannot be read.
