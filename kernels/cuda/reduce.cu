@@ -13,7 +13,7 @@ constexpr int kWarps = kThreads / 32;
 /// more.
 template <int n>
 constexpr int kBlocks = n >= 8 ? 3 : 4;
-constexpr std::int64_t kManyLines = 1024;  ///< from here on a warp per line fills a card
+constexpr std::int64_t kManyLines = 2048;  ///< from here on a warp per line fills a card
 
 /// Neighbours that are read at once: 16 bytes, of the smallest type 8.
 template <class T>

@@ -101,11 +101,12 @@ __device__ inline double combine_line(double result, const S (&values)[batch][n]
     S line[batch];
 #pragma unroll
     for (int b = 0; b < batch; ++b) line[b] = values[b][0];
-    return combine<is_max>(result, static_cast<double>(combine_all<is_max>(line)));
-  }
+    result = combine<is_max>(result, static_cast<double>(combine_all<is_max>(line)));
+  } else {
 #pragma unroll
-  for (int b = 0; b < batch; ++b)
-    result = combine<is_max>(result, static_cast<double>(combine_all<is_max>(values[b])));
+    for (int b = 0; b < batch; ++b)
+      result = combine<is_max>(result, static_cast<double>(combine_all<is_max>(values[b])));
+  }
   return result;
 }
 

@@ -57,11 +57,11 @@ const Case kCases[] = {{{5}, {0}},
                        {{5, 2049}, {1}},
                        {{3, 8199}, {1}},
                        {{1030, 7}, {1}},
-                       {{1030, 264}, {1}},
+                       {{70, 264}, {1}},
                        {{9, 1025}, {0}},
                        {{67, 520}, {0}},
-                       {{33000, 3}, {0}},
-                       {{9000, 8}, {0}},
+                       {{12000, 3}, {0}},
+                       {{5000, 8}, {0}},
                        {{33001}, {0}},
                        {{3, 50, 4, 60}, {1, 3}},
                        {{3, 50, 4, 61}, {1, 3}},
@@ -159,7 +159,7 @@ TEST_CASE(
 
 TEST_CASE("between packs sums are carried in double: a long share loses no more than a short one") {
   if (no_device()) return;
-  const std::int64_t lines = 1024, length = 4096;  // 16 packs for every thread
+  const std::int64_t lines = 2048, length = 4096;  // a warp per line, 16 packs for every thread
   HostTensor x({bf16, {lines, length}});
   const double small = std::ldexp(0.9375, -15);  // eight of them vanish beside 4096 in f32
   for (std::int64_t i = 0; i < lines * length; ++i)
@@ -178,7 +178,7 @@ TEST_CASE("a reduction gives the same bits every time") {
         const HostTensor x = random_tensor({dtype, shape}, 7);
         const TensorType y{f32, kept_shape({shape, axes})};
         const HostTensor first = reduce_on_device(x, axes, ReduceOp::sum, y, shift);
-        for (int i = 0; i < 3; ++i)
+        for (int i = 0; i < 2; ++i)
           CHECK(reduce_on_device(x, axes, ReduceOp::sum, y, shift).bytes == first.bytes);
       }
 }
