@@ -1,5 +1,7 @@
 #include "alpa/ir/graph.h"
 
+#include <algorithm>
+
 namespace alpa {
 
 std::vector<TensorType> operand_types(const Graph& graph, const Node& node) {
@@ -27,9 +29,9 @@ int runs_per_step(const Graph& graph, const Node& node) {
 }
 
 const Input* find_input(const Graph& graph, int value) {
-  for (const Input& input : graph.inputs)
-    if (input.value == value) return &input;
-  return nullptr;
+  const auto before = [](const Input& input, int v) { return input.value < v; };
+  const auto found = std::lower_bound(graph.inputs.begin(), graph.inputs.end(), value, before);
+  return found != graph.inputs.end() && found->value == value ? &*found : nullptr;
 }
 
 }  // namespace alpa

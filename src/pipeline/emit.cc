@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <set>
 
 #include "alpa/base/error.h"
 #include "alpa/ops/all_ops.h"
@@ -80,10 +81,7 @@ class Emitter {
     const Input* input = find_input(graph_, value);
     if (!input || (input->kind != InputKind::batch && input->kind != InputKind::scalar)) return;
     const int loaded = buffer(value);
-    const bool done = std::any_of(list.begin(), list.end(), [&](const Instruction& instruction) {
-      return instruction.kind == Kind::load && instruction.outputs[0] == loaded;
-    });
-    if (done) return;
+    if (!loaded_.emplace(&list, loaded).second) return;
     Instruction load;
     load.kind = Kind::load;
     load.node = graph_.values[value].producer;
@@ -161,18 +159,19 @@ class Emitter {
   const Graph& graph_;
   std::vector<int> at_;  ///< coordinates of the device
   DeviceProgram device_;
+  std::set<std::pair<const std::vector<Instruction>*, int>> loaded_;  ///< buffers, by list
 };
 
-/// Position of the first instruction after `start` that touches a result of it, or writes or ends the list.
-std::size_t first_use(const DeviceProgram& device, const std::vector<Instruction>& list,
-                      std::size_t start) {
-  std::vector<int> results;
-  for (int buffer : list[start].outputs) results.push_back(memory_of(device, buffer));
-  for (std::size_t i = start + 1; i < list.size(); ++i)
+/// For every instruction the position of the next one in the list that touches a result of it; the list's
+/// end if there is none.
+std::vector<std::size_t> next_uses(const DeviceProgram& device, const std::vector<Instruction>& list) {
+  std::vector<std::size_t> next(list.size(), list.size()), touched(device.buffers.size(), list.size());
+  for (std::size_t i = list.size(); i-- > 0;) {
+    for (int buffer : list[i].outputs) next[i] = std::min(next[i], touched[memory_of(device, buffer)]);
     for (const auto* buffers : {&list[i].inputs, &list[i].outputs})
-      for (int buffer : *buffers)
-        if (std::find(results.begin(), results.end(), memory_of(device, buffer)) != results.end()) return i;
-  return list.size();
+      for (int buffer : *buffers) touched[memory_of(device, buffer)] = i;
+  }
+  return next;
 }
 
 bool is_work(const Node& node) {
@@ -180,23 +179,32 @@ bool is_work(const Node& node) {
          node.op != &ops::stop_gradient;
 }
 
+/// For every node the first one behind it that is work; the number of nodes if one in another list comes
+/// before.
+std::vector<int> next_works(const Graph& graph) {
+  const int size = static_cast<int>(graph.nodes.size());
+  const auto list_of = [&](int n) {
+    return graph.num_micro_batches > 1 && graph.nodes[n].region == Region::apply;
+  };
+  std::vector<int> next(size, size);
+  for (int n = size - 2; n >= 0; --n)
+    if (list_of(n) == list_of(n + 1)) next[n] = is_work(graph.nodes[n + 1]) ? n + 1 : next[n + 1];
+  return next;
+}
+
 /// Collective nodes with work behind them before their results are read. Decided on the graph, so that all
 /// devices start the same ones, whatever is empty or free on one of them.
 std::vector<bool> worth_starting(const Graph& graph) {
   const std::vector<std::vector<int>> readers = consumers(graph);
-  std::vector<bool> worth(graph.nodes.size(), false);
+  const std::vector<int> next_work = next_works(graph);
   const int size = static_cast<int>(graph.nodes.size());
+  std::vector<bool> worth(size, false);
   for (int n = 0; n < size; ++n) {
     if (!is_collective(graph.nodes[n])) continue;
     int use = size;
     for (int value : graph.nodes[n].results)
       if (!readers[value].empty()) use = std::min(use, readers[value].front());
-    const auto same_list = [&](const Node& node) {
-      return graph.num_micro_batches == 1 ||
-             (node.region == Region::apply) == (graph.nodes[n].region == Region::apply);
-    };
-    for (int between = n + 1; between < use && same_list(graph.nodes[between]); ++between)
-      if (is_work(graph.nodes[between])) worth[n] = true;
+    worth[n] = next_work[n] < use;
   }
   return worth;
 }
@@ -211,6 +219,7 @@ std::vector<std::vector<std::size_t>> waits_of(const DeviceProgram& device,
                                                const std::vector<Instruction>& list,
                                                const std::vector<bool>& starts) {
   std::vector<std::vector<std::size_t>> awaited_at(list.size() + 1);
+  const std::vector<std::size_t> next = next_uses(device, list);
   std::deque<std::pair<std::size_t, std::size_t>> in_flight;  // start, first use
   for (std::size_t i = 0; i <= list.size(); ++i) {
     for (const auto& [start, use] : in_flight)
@@ -221,7 +230,7 @@ std::vector<std::vector<std::size_t>> waits_of(const DeviceProgram& device,
       awaited_at[i].push_back(in_flight.front().first);
       in_flight.pop_front();
     }
-    in_flight.emplace_back(i, first_use(device, list, i));
+    in_flight.emplace_back(i, next[i]);
   }
   return awaited_at;
 }

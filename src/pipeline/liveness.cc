@@ -19,12 +19,6 @@ void touch(const DeviceProgram& device, const Instruction& instruction, int from
   if (instruction.workspace >= 0) extend(ranges[instruction.workspace], from, to);
 }
 
-bool touches(const DeviceProgram& device, const Instruction& instruction, int memory) {
-  const auto lies_there = [&](int buffer) { return memory_of(device, buffer) == memory; };
-  return std::any_of(instruction.inputs.begin(), instruction.inputs.end(), lies_there) ||
-         std::any_of(instruction.outputs.begin(), instruction.outputs.end(), lies_there);
-}
-
 /// Positions of one list start at `first`.
 void touch_all(const DeviceProgram& device, const std::vector<Instruction>& list, int first,
                std::vector<LiveRange>& ranges) {
@@ -64,17 +58,42 @@ const Instruction& instruction_at(const DeviceProgram& device, int position) {
   return position < first ? device.accumulate[position] : device.apply[position - first];
 }
 
-bool used_after(const DeviceProgram& device, int memory, int position) {
+MemoryUses::MemoryUses(const DeviceProgram& device) : of_(device.buffers.size()) {
   const int apply = static_cast<int>(device.accumulate.size()),
             end = apply + static_cast<int>(device.apply.size());
-  for (int later = position + 1; later < end; ++later) {
-    const Instruction& instruction = instruction_at(device, later);
-    if (touches(device, instruction, memory)) return true;
+  const auto for_each_memory = [&](const Instruction& instruction, auto&& body) {
+    for (const auto* buffers : {&instruction.inputs, &instruction.outputs})
+      for (int buffer : *buffers) body(of_[memory_of(device, buffer)]);
+  };
+  for (int position = 0; position < end; ++position) {
+    const Instruction& instruction = instruction_at(device, position);
+    for_each_memory(instruction, [&](Uses& uses) { uses.last = position; });
+    for (int buffer : instruction.outputs)
+      if (int& first = of_[memory_of(device, buffer)].first_write; first < 0) first = position;
     if (instruction.kind != Instruction::Kind::wait) continue;
-    const int started = (later >= apply ? apply : 0) + instruction.awaits;
-    if (started != position && touches(device, instruction_at(device, started), memory)) return true;
+    const int start = (position >= apply ? apply : 0) + instruction.awaits;
+    for_each_memory(instruction_at(device, start), [&](Uses& uses) {
+      uses.flights.push_back({start, position});
+    });
   }
-  return false;
+}
+
+bool MemoryUses::used_after(int memory, int position) const {
+  const Uses& uses = of_[memory];
+  return uses.last > position ||
+         std::any_of(uses.flights.begin(), uses.flights.end(), [position](const Flight& flight) {
+           return flight.wait > position && flight.start != position;
+         });
+}
+
+void MemoryUses::move(int memory, int owner) {
+  Uses& from = of_[memory];
+  Uses& to = of_[owner];
+  if (to.first_write < 0 || (from.first_write >= 0 && from.first_write < to.first_write))
+    to.first_write = from.first_write;
+  to.last = std::max(to.last, from.last);
+  to.flights.insert(to.flights.end(), from.flights.begin(), from.flights.end());
+  from = {};
 }
 
 bool may_overwrite(const DeviceProgram& device, const SpmdProgram& program, const Instruction& instruction,

@@ -14,18 +14,22 @@ class Updating {
   Updating(const DeviceProgram& device, const SpmdProgram& program)
       : device_(device),
         program_(program),
-        end_(static_cast<int>(device.accumulate.size() + device.apply.size())) {
+        uses_(device),
+        is_input_(device.buffers.size()),
+        is_state_(device.buffers.size()),
+        read_at_end_(device.buffers.size()) {
     for (const Input& input : program.graph.inputs)
-      if (device_.buffer_of_value[input.value] >= 0)
-        inputs_.push_back(memory_of(device_, device_.buffer_of_value[input.value]));
+      if (device_.buffer_of_value[input.value] >= 0) is_input_[memory(input.value)] = true;
+    for (const auto* buffers : {&device_.kept, &device_.zeroed})
+      for (int buffer : *buffers) is_state_[memory_of(device_, buffer)] = true;
   }
 
   DeviceProgram run() && {
     std::vector<Copy> copies;
     for (const Update& update : program_.graph.updates) {
-      const bool from_input = is_input(memory(update.value));
+      const bool from_input = is_input_[memory(update.value)];
       if (from_input && memory(update.value) != memory(update.input))
-        read_at_end_.push_back(memory(update.value));
+        read_at_end_[memory(update.value)] = true;
       copies.push_back({&update, from_input});
     }
     copies.erase(std::remove_if(copies.begin(), copies.end(),
@@ -57,10 +61,6 @@ class Updating {
     return memory_of(device_, buffer);
   }
 
-  bool is_input(int memory) const {
-    return std::find(inputs_.begin(), inputs_.end(), memory) != inputs_.end();
-  }
-
   const Instruction& at(int position) const { return instruction_at(device_, position); }
 
   bool touches(const std::vector<int>& buffers, int memory) const {
@@ -73,23 +73,14 @@ class Updating {
   bool settled(const Update& update) {
     const int state = memory(update.input), value = memory(update.value);
     if (state == value) return true;
-    if (is_input(value) || in_state(value)) return false;
+    if (is_input_[value] || is_state_[value]) return false;
     if (device_.buffers[value].type.bytes() == 0) return true;
-    const int made = first_write(value);
+    const int made = uses_.first_write(value);
     if (made < 0 || !runs_in_the_same_list(update, made) || used_from(state, made)) return false;
     if (touches(at(made).inputs, state) && !overwrites(at(made), state, value)) return false;
     device_.buffers[value].alias_of = state;
+    uses_.move(value, state);
     return true;
-  }
-
-  bool in_state(int memory) const {
-    return touches(device_.kept, memory) || touches(device_.zeroed, memory);
-  }
-
-  int first_write(int memory) const {
-    for (int position = 0; position < end_; ++position)
-      if (touches(at(position).outputs, memory)) return position;
-    return -1;
   }
 
   /// State is replaced once per step, accumulators once per micro-batch.
@@ -100,8 +91,7 @@ class Updating {
   }
 
   bool used_from(int memory, int position) const {
-    return std::find(read_at_end_.begin(), read_at_end_.end(), memory) != read_at_end_.end() ||
-           used_after(device_, memory, position);
+    return read_at_end_[memory] || uses_.used_after(memory, position);
   }
 
   /// True if the instruction may write the new content over the old one, whichever operands hold that.
@@ -138,9 +128,11 @@ class Updating {
 
   DeviceProgram device_;
   const SpmdProgram& program_;
-  int end_;
-  std::vector<int> inputs_;       ///< memory of the graph's inputs
-  std::vector<int> read_at_end_;  ///< memory that copies will read
+  MemoryUses uses_;
+  // By memory:
+  std::vector<bool> is_input_;     ///< of the graph
+  std::vector<bool> is_state_;     ///< state and accumulators
+  std::vector<bool> read_at_end_;  ///< copies will read it
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "alpa/base/error.h"
 #include "alpa/runtime/kernel_call.h"
@@ -57,10 +58,16 @@ void add_staging(DeviceProgram& device, const SpmdProgram& program) {
 class InPlace {
  public:
   InPlace(DeviceProgram& device, const SpmdProgram& program)
-      : device_(device), program_(program), ranges_(live_ranges(device)) {
-    for (int buffer : device.kept) fixed_.push_back(memory_of(device, buffer));
+      : device_(device),
+        program_(program),
+        ranges_(live_ranges(device)),
+        uses_(device),
+        is_fixed_(device.buffers.size()),
+        is_reported_(device.buffers.size()) {
     // The next micro-batch reads an accumulator again, whatever its live range says of this one.
-    for (int buffer : device.zeroed) fixed_.push_back(memory_of(device, buffer));
+    for (const auto* buffers : {&device.kept, &device.zeroed})
+      for (int buffer : *buffers) is_fixed_[memory_of(device, buffer)] = true;
+    for (int buffer : device.reported) is_reported_[memory_of(device, buffer)] = true;
   }
 
   void run() {
@@ -72,14 +79,16 @@ class InPlace {
  private:
   void take_over(const Instruction& instruction, std::size_t o, int position) {
     const int result = memory_of(device_, instruction.outputs[o]);
-    if (is_fixed(result) || ranges_[result].begin != position) return;
+    if (is_fixed_[result] || ranges_[result].begin != position) return;
     for (std::size_t i = 0; i < instruction.inputs.size(); ++i) {
       const int operand = memory_of(device_, instruction.inputs[i]);
-      if (operand == result || is_fixed(operand) || !dies_in(instruction, position, operand)) continue;
+      if (operand == result || is_fixed_[operand] || !dies_in(instruction, position, operand)) continue;
       if (!may_overwrite(device_, program_, instruction, i, o) || !alone(instruction, operand, o)) continue;
       device_.buffers[result].alias_of = operand;
       ranges_[operand].end = ranges_[result].end;
       ranges_[result] = {};
+      uses_.move(result, operand);
+      is_reported_[operand] = is_reported_[operand] || is_reported_[result];
       return;
     }
   }
@@ -88,13 +97,8 @@ class InPlace {
   /// until its wait, and another instruction may read it meanwhile.
   bool dies_in(const Instruction& instruction, int position, int memory) const {
     if (instruction.kind == Kind::start)
-      return !used_after(device_, memory, position) && !is_reported(memory);
+      return !uses_.used_after(memory, position) && !is_reported_[memory];
     return ranges_[memory].end == position;
-  }
-
-  bool is_reported(int memory) const {
-    return std::any_of(device_.reported.begin(), device_.reported.end(),
-                       [&](int buffer) { return memory_of(device_, buffer) == memory; });
   }
 
   /// Every operand in this memory may be overwritten, and no other result lies there.
@@ -107,14 +111,13 @@ class InPlace {
                         [&](int output) { return memory_of(device_, output) == memory; });
   }
 
-  bool is_fixed(int memory) const {
-    return std::find(fixed_.begin(), fixed_.end(), memory) != fixed_.end();
-  }
-
   DeviceProgram& device_;
   const SpmdProgram& program_;
+  // By memory:
   std::vector<LiveRange> ranges_;
-  std::vector<int> fixed_;  ///< memory of state and accumulators
+  MemoryUses uses_;
+  std::vector<bool> is_fixed_;  ///< state and accumulators
+  std::vector<bool> is_reported_;
 };
 
 /// A stretch of the arena for some time.
@@ -127,10 +130,11 @@ struct Block {
   std::int64_t length() const { return range.end - range.begin + 1; }
 };
 
-/// Lowest gap that holds the block (or the tightest one, if `tight`) among the placed ones that live at the
-/// same time.
-std::int64_t find_gap(const Block& block, const std::vector<Block>& placed_by_offset, bool tight) {
-  std::int64_t best = -1, best_size = 0, free_from = 0;
+/// Lowest gap from `begin` on that holds the block (or the tightest one, if `tight`) among the placed ones
+/// that live at the same time.
+std::int64_t find_gap(const Block& block, const std::vector<Block>& placed_by_offset, std::int64_t begin,
+                      bool tight) {
+  std::int64_t best = -1, best_size = 0, free_from = begin;
   for (const Block& other : placed_by_offset) {
     if (!other.range.overlaps(block.range)) continue;
     const std::int64_t gap = other.offset - free_from;
@@ -144,12 +148,13 @@ std::int64_t find_gap(const Block& block, const std::vector<Block>& placed_by_of
   return best >= 0 ? best : free_from;
 }
 
-std::int64_t pack(std::vector<Block>& blocks, bool tight) {
+/// Places the blocks from `begin` on, in this order. Returns where the last one ends.
+std::int64_t pack(std::vector<Block>& blocks, std::int64_t begin, bool tight) {
   std::vector<Block> placed;
   placed.reserve(blocks.size());
-  std::int64_t end = 0;
+  std::int64_t end = begin;
   for (Block& block : blocks) {
-    block.offset = find_gap(block, placed, tight);
+    block.offset = find_gap(block, placed, begin, tight);
     end = std::max(end, block.offset + block.bytes);
     placed.insert(std::upper_bound(placed.begin(), placed.end(), block,
                                    [](const Block& a, const Block& b) { return a.offset < b.offset; }),
@@ -194,23 +199,39 @@ int positions_of(const DeviceProgram& device) {
   return static_cast<int>(device.accumulate.size() + device.apply.size());
 }
 
+/// Takes the blocks that live from the start of a step to its end out of `blocks`, placed one after
+/// another: no other block can share their bytes.
+std::vector<Block> place_permanent(std::vector<Block>& blocks, int positions) {
+  const auto transient = std::stable_partition(blocks.begin(), blocks.end(), [&](const Block& block) {
+    return block.range.begin == -1 && block.range.end == positions;
+  });
+  std::vector<Block> permanent(blocks.begin(), transient);
+  blocks.erase(blocks.begin(), transient);
+  std::int64_t end = 0;
+  for (Block& block : permanent) block.offset = std::exchange(end, end + block.bytes);
+  return permanent;
+}
+
 /// The best of several packings; stops at one that can't be beaten.
 std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules) {
+  const int positions = positions_of(device);
   std::vector<Block> blocks = blocks_of(device, rules), best;
-  const std::int64_t bound = bound_of(blocks, positions_of(device));
+  const std::int64_t bound = bound_of(blocks, positions);
+  std::vector<Block> permanent = place_permanent(blocks, positions);
+  const std::int64_t begin = permanent.empty() ? 0 : permanent.back().offset + permanent.back().bytes;
   std::int64_t best_end = -1;
   for (const Before& before : orders())
     for (bool tight : {false, true}) {
+      if (best_end >= 0 && best_end <= bound) break;
       std::vector<Block> attempt = blocks;
       std::stable_sort(attempt.begin(), attempt.end(), before);
-      const std::int64_t end = pack(attempt, tight);
-      if (best_end < 0 || end < best_end) {
-        best_end = end;
-        best = std::move(attempt);
-      }
-      if (best_end <= bound) return best;
+      const std::int64_t end = pack(attempt, begin, tight);
+      if (best_end >= 0 && end >= best_end) continue;
+      best_end = end;
+      best = std::move(attempt);
     }
-  return best;
+  permanent.insert(permanent.end(), best.begin(), best.end());
+  return permanent;
 }
 
 }  // namespace

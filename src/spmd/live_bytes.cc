@@ -2,6 +2,7 @@
 #include "live_bytes.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace alpa {
 
@@ -21,10 +22,15 @@ LiveBytes::LiveBytes(const SpmdProgram& program, std::int64_t slack_bytes)
     bytes_[update.value] = 0;
     last_use_[update.input] = std::max(last_use_[update.input], last_use_[update.value]);
   }
+  std::vector<std::int64_t> change(size + 1, 0);
   for (int v = 0; v < static_cast<int>(bytes_.size()); ++v) {
-    const int begin = graph_.values[v].producer + (takes_over_operand(v) ? 1 : 0);
-    for (int n = begin; n <= std::min(last_use_[v], size - 1); ++n) live_[n] += bytes_[v];
+    const int begin = graph_.values[v].producer + (takes_over_operand(v) ? 1 : 0),
+              end = std::min(last_use_[v] + 1, size);
+    if (begin >= end) continue;
+    change[begin] += bytes_[v];
+    change[end] -= bytes_[v];
   }
+  std::partial_sum(change.begin(), change.begin() + size, live_.begin());
   for (std::int64_t bytes : live_) peak_ = std::max(peak_, bytes);
   limit_ = peak_ + slack_bytes;
 }
@@ -38,13 +44,18 @@ bool LiveBytes::takes_over_operand(int value) const {
 }
 
 bool LiveBytes::grow(const std::vector<Growth>& growth) {
-  std::vector<std::int64_t> grown = live_;
-  for (const Growth& part : growth)
-    for (int n = part.begin; n < part.end; ++n) grown[n] += part.bytes;
-  for (std::size_t n = 0; n < grown.size(); ++n)
-    if (grown[n] > limit_) return false;
-  live_ = std::move(grown);
-  return true;
+  const auto add = [&](std::int64_t sign) {
+    for (const Growth& part : growth)
+      for (int n = part.begin; n < part.end; ++n) live_[n] += sign * part.bytes;
+  };
+  const auto fits = [&](const Growth& part) {
+    return std::all_of(live_.begin() + part.begin, live_.begin() + std::max(part.begin, part.end),
+                       [&](std::int64_t bytes) { return bytes <= limit_; });
+  };
+  add(1);
+  if (std::all_of(growth.begin(), growth.end(), fits)) return true;
+  add(-1);
+  return false;
 }
 
 std::int64_t LiveBytes::freed_by(int n) const {

@@ -1,6 +1,7 @@
 // src/spmd/partition.cc — the graph with the plan's reshards as nodes
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "alpa/base/error.h"
 #include "alpa/ir/input.h"
@@ -53,11 +54,11 @@ class Partitioner {
 
   SpmdProgram run() && {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
-      if (enters_apply(n)) settle_all();
+      if (enters_apply(n)) settle_waiting();
       add_node(n);
       for (int value : graph_.nodes[n].results) settle(value, graph_.nodes[n].region);
     }
-    settle_all();
+    settle_waiting();
     for (const Input& input : graph_.inputs)
       program_.graph.inputs.push_back({value_of_[input.value], input.kind, input.name});
     for (int u = 0; u < static_cast<int>(graph_.updates.size()); ++u)
@@ -160,16 +161,18 @@ class Partitioner {
   void settle(int value, Region region) {
     for (const Output& output : outputs_of_[value]) {
       if (settled_.count(output.use)) continue;
-      if (graph_.num_micro_batches > 1 && region != Region::apply && !output.accumulates) continue;
+      if (graph_.num_micro_batches > 1 && region != Region::apply && !output.accumulates) {
+        waiting_.push_back(value);
+        continue;
+      }
       const int taken = in_spec(value, output.wanted, output.use, region, -1);
       settled_[output.use] = taken;
       if (output.accumulates) taken_[value] = taken;
     }
   }
 
-  void settle_all() {
-    for (int value = 0; value < static_cast<int>(value_of_.size()); ++value)
-      if (value_of_[value] >= 0) settle(value, Region::apply);
+  void settle_waiting() {
+    for (int value : std::exchange(waiting_, {})) settle(value, Region::apply);
   }
 
   const Graph& graph_;
@@ -180,6 +183,7 @@ class Partitioner {
   std::vector<int> accumulator_of_;                ///< per value: the accumulator it updates, or -1
   std::map<std::pair<int, bool>, int> resharded_;  ///< by planned reshard and whether in apply: the result
   std::map<int, int> settled_;                     ///< by use of an update or metric: value of the program
+  std::vector<int> waiting_;  ///< values whose updates or metrics wait for region apply
   std::map<int, int> taken_;  ///< by value that updates an accumulator: value of the program
   SpmdProgram program_;
 };

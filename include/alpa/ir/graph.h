@@ -70,7 +70,7 @@ inline constexpr std::int64_t kMaxGraphBytes = std::int64_t{1} << 60;
 struct Graph {
   std::vector<Node> nodes;        ///< topological order; inputs are nodes of operator `input` without operands
   std::vector<ValueInfo> values;
-  std::vector<Input> inputs;
+  std::vector<Input> inputs;  ///< by ascending value
   std::vector<Update> updates;
   std::vector<Metric> metrics;
   int num_micro_batches = 1;

@@ -89,9 +89,30 @@ struct LiveRange {
 /// all micro-batches, metrics to the end.
 std::vector<LiveRange> live_ranges(const DeviceProgram& device);
 
-/// True if the memory is read or written after the instruction at `position`, or by a collective that is
-/// still under way there. What that instruction touches itself, also until its own wait, does not count.
-bool used_after(const DeviceProgram& device, int memory, int position);
+/// Where the memory of every buffer is used, from one walk over a device program. Buffers are given as
+/// `memory_of` names them.
+class MemoryUses {
+ public:
+  explicit MemoryUses(const DeviceProgram& device);
+
+  /// Position of the first instruction that has a result there; -1: none.
+  int first_write(int memory) const { return of_[memory].first_write; }
+  /// True if the memory is read or written after the instruction at `position`, or by a collective that is
+  /// still under way there. What that instruction touches itself, also until its own wait, does not count.
+  bool used_after(int memory, int position) const;
+  /// `memory` lies in `owner` from now on: its uses are the owner's.
+  void move(int memory, int owner);
+
+ private:
+  struct Flight {
+    int start, wait;  ///< positions
+  };
+  struct Uses {
+    int first_write = -1, last = -1;
+    std::vector<Flight> flights;  ///< of started collectives
+  };
+  std::vector<Uses> of_;
+};
 
 /// The instruction at a position, as live_ranges counts them.
 const Instruction& instruction_at(const DeviceProgram& device, int position);
