@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -88,9 +89,20 @@ inline Queue loaded(const OpDef& op, const Attributes& attributes, const std::ve
   };
 }
 
-/// Seconds of the card for one of `runs` runs in a row on the default stream, without the host's.
-inline double timed(const Queue& run, int runs = 1) {
+/// Keeps the card busy for a while: it clears `bytes` on `stream`, at some 3 GB a millisecond, so that the
+/// host can queue what comes next before it begins.
+inline void hold_back(std::int64_t bytes, cuda::Stream stream) {
+  constexpr std::int64_t kBlock = std::int64_t{1} << 25;
+  static const cuda::DeviceBlock block = cuda::allocate_device(kBlock);
+  for (; bytes > 0; bytes -= kBlock)
+    cuda::check(cudaMemsetAsync(block.get(), 0, std::min(bytes, kBlock), stream), "cudaMemsetAsync");
+}
+
+/// Seconds of the card for one of `runs` runs in a row on the default stream, without the host's. The card
+/// clears `held_bytes` before them.
+inline double timed(const Queue& run, std::int64_t held_bytes, int runs = 1) {
   static const cuda::EventHandle begin = cuda::make_event(true), end = cuda::make_event(true);
+  hold_back(held_bytes, nullptr);
   cuda::check(cudaEventRecord(begin.get(), nullptr), "cudaEventRecord");
   for (int i = 0; i < runs; ++i) run(nullptr);
   cuda::check(cudaEventRecord(end.get(), nullptr), "cudaEventRecord");

@@ -28,15 +28,21 @@ constexpr int kCandidates = 64;
 /// A product on its own is cuBLASLt's; choosing between two forms costs no more than they differ from run
 /// to run.
 constexpr double kAimOfProducts = 0.95, kAimOfChoice = 0.97;
-constexpr int kRuns = 10;  ///< in a row, so that the gap before the first one is little
 
-double timed(const Queue& run) { return bench::timed(run, kRuns); }
+/// Products of n × n matrices are timed several in a row, so that the gap before the first one is little.
+struct Sizes {
+  std::int64_t n = 2048;
+  int rounds = 15, runs = 10;
+
+  double timed(const Queue& run) const { return bench::timed(run, 32 * n * n, runs); }
+};
 
 /// cuBLASLt's product of n × n matrices, column-major.
 class Direct {
  public:
-  Direct(std::int64_t n, DType dtype, bool tf32, cublasOperation_t a, cublasOperation_t b)
-      : workspace_(cuda::allocate_device(kWorkspaceBytes)) {
+  Direct(const Sizes& sizes, DType dtype, bool tf32, cublasOperation_t a, cublasOperation_t b)
+      : sizes_(sizes), workspace_(cuda::allocate_device(kWorkspaceBytes)) {
+    const std::int64_t n = sizes.n;
     for (std::byte*& matrix : matrices_) matrix = random_tensor({dtype, {n, n}});
     cublasLtHandle_t lt = nullptr;
     check(cublasLtCreate(&lt), "cublasLtCreate");
@@ -95,10 +101,11 @@ class Direct {
     }
     std::vector<double> rounds;
     for (int round = 0; round < 5; ++round)
-      rounds.push_back(timed([&](cuda::Stream stream) { run(i, stream); }));
+      rounds.push_back(sizes_.timed([&](cuda::Stream stream) { run(i, stream); }));
     return bench::median(rounds);
   }
 
+  Sizes sizes_;
   cuda::DeviceBlock workspace_;
   std::byte* matrices_[3] = {};
   cuda::LtHandle lt_;
@@ -162,13 +169,14 @@ std::map<std::string, Queue> forms_of(const Row& row, const TensorType& matrix, 
   return runs;
 }
 
-void add_layer(std::vector<Measured>& all, std::int64_t n, const Kind& kind, const cuda::Card& card) {
+void add_layer(std::vector<Measured>& all, const Sizes& sizes, const Kind& kind, const cuda::Card& card) {
+  const std::int64_t n = sizes.n;
   const TensorType matrix{kind.dtype, {n, n}};
   std::map<std::string, std::shared_ptr<Direct>> directs;  // by `what`
   for (const Row& row : rows_of(n, kind.dtype)) {
     const bool plain = *row.epilogue == '\0';
     std::shared_ptr<Direct>& direct = directs[row.what];
-    if (!direct) direct = std::make_shared<Direct>(n, kind.dtype, kind.tf32, row.a, row.b);
+    if (!direct) direct = std::make_shared<Direct>(sizes, kind.dtype, kind.tf32, row.a, row.b);
     Measured measured{fmt::format("{} {} {}{}{}", n, kind.name, row.what, plain ? "" : " + ", row.epilogue),
                       {}};
     if (plain)
@@ -207,31 +215,31 @@ void print(const Measured& m, std::int64_t size) {
   bench::print_row(m.name, figures, {"chosen_ratio_to_faster_form", kAimOfChoice});
 }
 
-void measure(std::int64_t size, int rounds) {
+void measure(const Sizes& sizes) {
   if (!bench::have_card()) return;
   cuda::Products exact({.tf32 = false, .measured = true, .cached = false}),
       rounded({.tf32 = true, .measured = true, .cached = false});
   for (const Kind& kind : {Kind{"bf16", bf16, false}, Kind{"tf32", f32, true}, Kind{"f32", f32, false}}) {
     std::vector<Measured> all;
-    add_layer(all, size, kind, bench::first_card(kind.tf32 ? rounded : exact));
-    for (int round = -1; round < rounds; ++round)
+    add_layer(all, sizes, kind, bench::first_card(kind.tf32 ? rounded : exact));
+    for (int round = -1; round < sizes.rounds; ++round)
       for (Measured& m : all)
         for (const auto& [name, run] : m.runs) {
-          const double seconds = timed(run);
+          const double seconds = sizes.timed(run);
           if (round >= 0) m.seconds[name].push_back(seconds);
         }
-    for (const Measured& m : all) print(m, size);
+    for (const Measured& m : all) print(m, sizes.n);
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::int64_t size = 2048;
-  int rounds = 15;
+  Sizes sizes;
   return bench::run(
       argc, argv, "Matrix products against cuBLASLt called directly.",
-      {cli::whole("--size", &size, "Rows and columns of every matrix, a multiple of 128", 128, 32768),
-       cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000)},
-      [&] { measure(size, rounds); });
+      {cli::whole("--size", &sizes.n, "Rows and columns of every matrix, a multiple of 128", 128, 32768),
+       cli::whole("--rounds", &sizes.rounds, "Counted rounds", 1, 1000),
+       cli::whole("--runs", &sizes.runs, "Products in a row", 1, 1000)},
+      [&] { measure(sizes); });
 }

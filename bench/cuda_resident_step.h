@@ -153,13 +153,10 @@ class ResidentStep {
     wait();
   }
 
-  /// Keeps the card busy until the host has queued the instructions of a step: for some 15 µs each.
-  void hold_back() {
-    constexpr std::int64_t kBytes = std::int64_t{1} << 25;
-    const int times = 2 * static_cast<int>(operations().size());
-    if (!held_) held_ = cuda::allocate_device(kBytes);
-    for (int i = 0; i < times; ++i)
-      cuda::check(cudaMemsetAsync(held_.get(), i, kBytes, device().compute()), "cudaMemsetAsync");
+  /// For some 15 µs for each instruction of a step.
+  void hold_back() const {
+    constexpr std::int64_t kBytes = std::int64_t{1} << 26;
+    bench::hold_back(kBytes * static_cast<std::int64_t>(operations().size()), device().compute());
   }
 
   double seconds_of_smallest_kernel(int rounds) {
@@ -184,7 +181,7 @@ class ResidentStep {
   cuda::Products products_;
   cuda::LoadedDevices devices_;
   std::unique_ptr<cuda::StepQueue> queue_;
-  cuda::DeviceBlock arena_, held_;
+  cuda::DeviceBlock arena_;
   cuda::PinnedBlock metrics_;
   Memory memory_;
   cuda::GraphExec graph_;

@@ -93,7 +93,7 @@ endif()
 # The CUDA benchmarks at their smallest sizes, on the emulation: that they run and what they print.
 if(ALPA_BUILD_BENCH AND benchmark_FOUND AND ALPA_EMULATION)
   set(arguments_of_kernels --rows 64 --columns 256 --rounds 1)
-  set(arguments_of_matmul --size 128 --rounds 1)
+  set(arguments_of_matmul --size 128 --rounds 1 --runs 1)
   set(arguments_of_mlp_step --dim 128 --batch 128 --layers 2 --rounds 1 --steps 2)
   foreach(name kernels matmul mlp_step)
     add_executable(bench_emulated_${name} ${PROJECT_SOURCE_DIR}/bench/cuda_${name}.cc)
