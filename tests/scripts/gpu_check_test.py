@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -48,8 +49,8 @@ class GpuCheck(unittest.TestCase):
         path.write_text(text)
         path.chmod(0o755)
 
-    def command(self, *arguments):
-        return [sys.executable, SCRIPT, self.folder / "out", "--commit", "c0", "--programs", self.folder / "bin", *arguments]
+    def command(self, *arguments, script=SCRIPT):
+        return [sys.executable, script, self.folder / "out", "--commit", "c0", "--programs", self.folder / "bin", *arguments]
 
     def run_it(self, *arguments):
         return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=100)
@@ -75,14 +76,14 @@ class GpuCheck(unittest.TestCase):
 
     def test_a_stage_is_cut_at_its_limit_keeps_its_rows_and_the_next_one_runs(self):
         self.program("bench_cuda_kernels", ROWS % "sleep 60")
-        done = self.run_it("--stages", "kernels:1,products")
+        done = self.run_it("--stages", "kernels:3,products")
         self.assertEqual(done.returncode, 1)
         self.assertEqual(self.statuses(), {"kernels": "cut", "products": "passed"})
         self.assertEqual([row["name"] for row in self.result("kernels")["programs"][0]["rows"]], ["copy"])
 
     def test_the_limit_of_the_run_cuts_all_that_is_left(self):
         self.program("bench_cuda_kernels", ROWS % "sleep 60")
-        self.assertEqual(self.run_it("--stages", "kernels,products", "--seconds", "2").returncode, 1)
+        self.assertEqual(self.run_it("--stages", "kernels,products", "--seconds", "5").returncode, 1)
         self.assertEqual(self.statuses(), {"kernels": "cut", "products": "cut"})
 
     def test_a_failing_test_fails_its_stage_not_the_run(self):
@@ -109,19 +110,36 @@ class GpuCheck(unittest.TestCase):
         self.assertLessEqual(len(list((self.folder / "out").iterdir())), 8)
 
     def test_a_run_that_is_killed_leaves_what_was_measured(self):
-        for number, status in ((signal.SIGKILL, "running"), (signal.SIGTERM, "running")):
-            self.program("bench_cuda_kernels", ROWS % f"echo $$ > {self.folder}/pid; exec sleep 60")
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            pid, combined = self.folder / f"pid{number}", self.folder / "out/gpu_check.json"
+            combined.unlink(missing_ok=True)
+            self.program("bench_cuda_kernels", ROWS % f"echo $$ > {pid}; exec sleep 60")
             with subprocess.Popen(self.command("--stages", "kernels"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
-                until(lambda: (self.folder / "pid").exists() and self.result("kernels")["programs"][0]["rows"])
+                self.addCleanup(run.kill)
+                until(lambda: pid.exists() and pid.read_text().endswith("\n"))
+                until(lambda: combined.exists() and self.result()["missed_aims"])
                 run.send_signal(number)
-            self.assertEqual(self.result("kernels")["status"], status)
+            self.assertEqual(self.result("kernels")["status"], "running")
+            self.assertEqual([row["name"] for row in self.result("kernels")["programs"][0]["rows"]], ["copy"])
             self.assertEqual([row["name"] for row in self.result()["missed_aims"]], ["copy"])
-            child = int((self.folder / "pid").read_text())
             if number == signal.SIGTERM:
-                until(lambda: not alive(child))
+                until(lambda: not alive(int(pid.read_text())))
             else:
-                os.kill(child, signal.SIGKILL)
-            (self.folder / "pid").unlink()
+                os.kill(int(pid.read_text()), signal.SIGKILL)
+
+    def test_a_build_that_fails_is_the_end(self):
+        (self.folder / "scripts").mkdir()
+        copied = self.folder / "scripts/gpu_check"  # whose checkout is empty
+        shutil.copy(SCRIPT, copied)
+        for status, statuses in ((0, {"build": "passed", "smoke": "passed"}), (1, {"build": "failed"})):
+            self.program("cmake", f"#!/bin/sh\nexit {status}\n")
+            environment = dict(os.environ, PATH=f"{self.folder}/bin:{os.environ['PATH']}")
+            done = subprocess.run(self.command("--stages", "smoke,build", "--sm", "90", "--no-emulation", script=copied), env=environment,
+                                  capture_output=True, text=True, timeout=100)
+            self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+            self.assertEqual(self.statuses(), statuses)
+            configured = self.result()["stages"][0]["programs"][0]["command"]
+            self.assertIn("-DALPA_EMULATION=OFF -DALPA_CUDA_ARCHITECTURES=90-real", configured)
 
     def test_wrong_stages_and_missing_programs_are_said(self):
         done = self.run_it("--stages", "smoke,smoke_test")
