@@ -174,26 +174,48 @@ struct AdamScalars {
   double keep;  ///< what remains of w before the step: 1 - learning_rate * weight_decay for AdamW, else 1
 };
 
+/// `power1` is beta1^step, `power2` beta2^step.
 ALPA_HOST_DEVICE inline AdamScalars adam_scalars(double beta1, double beta2, double epsilon,
                                                  double weight_decay, bool decoupled, double learning_rate,
-                                                 double step) {
+                                                 double power1, double power2) {
   return {beta1,
           beta2,
           epsilon,
-          learning_rate / (1 - std::pow(beta1, step)),
-          1 / std::sqrt(1 - std::pow(beta2, step)),
+          learning_rate / (1 - power1),
+          1 / std::sqrt(1 - power2),
           decoupled ? 0 : weight_decay,
           decoupled ? 1 - learning_rate * weight_decay : 1};
+}
+ALPA_HOST_DEVICE inline AdamScalars adam_scalars(double beta1, double beta2, double epsilon,
+                                                 double weight_decay, bool decoupled, double learning_rate,
+                                                 double step) {
+  return adam_scalars(beta1, beta2, epsilon, weight_decay, decoupled, learning_rate, std::pow(beta1, step),
+                      std::pow(beta2, step));
+}
+
+/// The factors of `adam` in the type of computation.
+template <class S>
+struct AdamFactors {
+  S beta1, rest1, beta2, rest2, epsilon, step_size, correction, l2, keep;
+};
+template <class S>
+ALPA_HOST_DEVICE AdamFactors<S> adam_factors(const AdamScalars& s) {
+  return {S(s.beta1),     S(1 - s.beta1),  S(s.beta2), S(1 - s.beta2), S(s.epsilon),
+          S(s.step_size), S(s.correction), S(s.l2),    S(s.keep)};
 }
 
 /// w, m and v become their new values; g is the gradient. `S` is T's scalar type.
 template <class S, class T>
-ALPA_HOST_DEVICE void adam(T& w, T& m, T& v, T g, const AdamScalars& s) {
+ALPA_HOST_DEVICE void adam(T& w, T& m, T& v, T g, const AdamFactors<S>& f) {
   using std::sqrt;
-  g = g + T(S(s.l2)) * w;
-  m = T(S(s.beta1)) * m + T(S(1 - s.beta1)) * g;
-  v = T(S(s.beta2)) * v + T(S(1 - s.beta2)) * (g * g);
-  w = T(S(s.keep)) * w - T(S(s.step_size)) * m / (T(S(s.correction)) * sqrt(v) + T(S(s.epsilon)));
+  g = g + T(f.l2) * w;
+  m = T(f.beta1) * m + T(f.rest1) * g;
+  v = T(f.beta2) * v + T(f.rest2) * (g * g);
+  w = T(f.keep) * w - T(f.step_size) * m / (T(f.correction) * sqrt(v) + T(f.epsilon));
+}
+template <class S, class T>
+ALPA_HOST_DEVICE void adam(T& w, T& m, T& v, T g, const AdamScalars& s) {
+  adam<S>(w, m, v, g, adam_factors<S>(s));
 }
 
 /// Stochastic gradient descent with momentum.
@@ -202,12 +224,27 @@ struct SgdScalars {
   bool nesterov;
 };
 
+/// The factors of `sgd` in the type of computation.
+template <class S>
+struct SgdFactors {
+  S learning_rate, momentum, weight_decay;
+  bool nesterov;
+};
+template <class S>
+ALPA_HOST_DEVICE SgdFactors<S> sgd_factors(const SgdScalars& s) {
+  return {S(s.learning_rate), S(s.momentum), S(s.weight_decay), s.nesterov};
+}
+
 /// w and its velocity u become their new values.
 template <class S, class T>
+ALPA_HOST_DEVICE void sgd(T& w, T& u, T g, const SgdFactors<S>& f) {
+  g = g + T(f.weight_decay) * w;
+  u = T(f.momentum) * u + g;
+  w = w - T(f.learning_rate) * (f.nesterov ? g + T(f.momentum) * u : u);
+}
+template <class S, class T>
 ALPA_HOST_DEVICE void sgd(T& w, T& u, T g, const SgdScalars& s) {
-  g = g + T(S(s.weight_decay)) * w;
-  u = T(S(s.momentum)) * u + g;
-  w = w - T(S(s.learning_rate)) * (s.nesterov ? g + T(S(s.momentum)) * u : u);
+  sgd<S>(w, u, g, sgd_factors<S>(s));
 }
 
 }  // namespace elementwise

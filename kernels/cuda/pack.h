@@ -27,6 +27,26 @@ struct Word<1> {
   using type = unsigned char;
 };
 
+/// *p = x in one access. (An assignment does not say so: nvcc takes a word that was put together from
+/// elements apart again, and writes those.)
+template <class W>
+__device__ inline void store_word(W* p, const W& x) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(W) == 16) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(p)), "r"(x.x),
+                 "r"(x.y), "r"(x.z), "r"(x.w)
+                 : "memory");
+    return;
+  }
+  if constexpr (sizeof(W) == 8) {
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(p)), "r"(x.x), "r"(x.y)
+                 : "memory");
+    return;
+  }
+#endif
+  *p = x;
+}
+
 /// out[i] = p[i] for i < n; p lies at a multiple of 16 bytes, or of n elements if that is less.
 template <class T, int n>
 __device__ inline void load_words(T (&out)[n], const T* p) {
@@ -40,7 +60,7 @@ __device__ inline void load_words(T (&out)[n], const T* p) {
   }
 }
 
-/// p[i] = in[i] for i < n, aligned as for `load_words`.
+/// p[i] = in[i] for i < n, aligned as for `load_words`; device memory.
 template <class T, int n>
 __device__ inline void store_words(T* p, const T (&in)[n]) {
   constexpr int bytes = static_cast<int>(sizeof(T)) * n, chunk = bytes < 16 ? bytes : 16,
@@ -50,7 +70,7 @@ __device__ inline void store_words(T* p, const T (&in)[n]) {
   for (int c = 0; c < bytes / chunk; ++c) {
     W word;
     memcpy(&word, in + c * per, chunk);
-    reinterpret_cast<W*>(p)[c] = word;
+    store_word(reinterpret_cast<W*>(p) + c, word);
   }
 }
 

@@ -1,100 +1,31 @@
-// Adam, SGD, squared norms: a block looks up which tensor its chunk belongs to.
+// Adam and SGD. Tensors of equal element types share a launch, whose kernel is compiled for those types: a
+// thread issues all reads of its packs, 16 bytes each, before it converts what the first one brought.
 #include "kernels/cuda/update.h"
 
-#include <type_traits>
-#include <utility>
-
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/approximate.h"
+#include "kernels/cuda/tensor_table.h"
 
 namespace alpa::cuda {
 namespace {
 
-using elementwise::AdamScalars;
-using elementwise::SgdScalars;
-
 constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / 32;
 
-template <class S>
-constexpr int kPack = 16 / static_cast<int>(sizeof(S));
+/// What the formulas compute with in float: quotients and roots by the card's approximations.
+struct Quick {
+  float v;
 
-/// The parameter of a kernel: tensors and the chunk at which each begins.
-template <class Tensor, int capacity>
-struct Table {
-  Tensor tensors[capacity];
-  std::int64_t first_chunk[capacity];
-  std::int64_t chunks = 0;
-  int count = 0;
+  Quick() = default;
+  __device__ explicit Quick(float x) : v(x) {}
+  __device__ friend Quick operator+(Quick a, Quick b) { return Quick(a.v + b.v); }
+  __device__ friend Quick operator-(Quick a, Quick b) { return Quick(a.v - b.v); }
+  __device__ friend Quick operator*(Quick a, Quick b) { return Quick(a.v * b.v); }
+  /// b is a root plus epsilon: below 2^126, and 0 or above 2^-126.
+  __device__ friend Quick operator/(Quick a, Quick b) { return Quick(a.v * approximate_reciprocal(b.v)); }
 };
+__device__ inline Quick sqrt(Quick x) { return Quick(approximate_sqrt(x.v)); }
 
-template <class T>
-constexpr int capacity_of = sizeof(std::decay_t<T>::tensors) / sizeof(std::decay_t<T>::tensors[0]);
-
-/// A table of few tensors is a smaller parameter to hand over.
-constexpr int kFewTensors = 24;
-
-/// The tensor that holds chunk `chunk`: the last one that begins at it or before.
-template <class Tensor, int capacity>
-__device__ int tensor_of(const Table<Tensor, capacity>& table, std::int64_t chunk) {
-  int low = 0, high = table.count;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    if (table.first_chunk[middle] <= chunk)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
-}
-
-template <class S, int n>
-__device__ void load_typed(S (&out)[n], const void* data, DType dtype, std::int64_t begin,
-                           std::int64_t count) {
-  switch (dtype) {
-    case DType::f32: return load_some(out, static_cast<const float*>(data) + begin, count);
-    case DType::bf16: return load_some(out, static_cast<const Bf16*>(data) + begin, count);
-    case DType::f16: return load_some(out, static_cast<const F16*>(data) + begin, count);
-    case DType::f64: return load_some(out, static_cast<const double*>(data) + begin, count);
-    case DType::i32: return load_some(out, static_cast<const std::int32_t*>(data) + begin, count);
-    case DType::u8: return load_some(out, static_cast<const std::uint8_t*>(data) + begin, count);
-  }
-}
-
-template <class S, int n>
-__device__ void store_typed(void* data, DType dtype, const S (&in)[n], std::int64_t begin,
-                            std::int64_t count) {
-  switch (dtype) {
-    case DType::f32: return store_some(static_cast<float*>(data) + begin, in, count);
-    case DType::bf16: return store_some(static_cast<Bf16*>(data) + begin, in, count);
-    case DType::f16: return store_some(static_cast<F16*>(data) + begin, in, count);
-    case DType::f64: return store_some(static_cast<double*>(data) + begin, in, count);
-    case DType::i32: return store_some(static_cast<std::int32_t*>(data) + begin, in, count);
-    case DType::u8: return store_some(static_cast<std::uint8_t*>(data) + begin, in, count);
-  }
-}
-
-/// The first `count` of n elements at `begin`: in 16-byte accesses if the tensor allows (`fast`, f32
-/// weights) and all are there.
-template <class S, int n>
-__device__ inline void read(S (&out)[n], const void* data, DType dtype, std::int64_t begin,
-                            std::int64_t count, bool fast) {
-  if constexpr (sizeof(S) == 4) {
-    if (fast && count == n && dtype == DType::f32)
-      return load_pack(out, static_cast<const float*>(data) + begin);
-    if (fast && count == n && dtype == DType::bf16)
-      return load_pack(out, static_cast<const Bf16*>(data) + begin);
-  }
-  load_typed(out, data, dtype, begin, count);
-}
-template <class S, int n>
-__device__ inline void write(void* data, DType dtype, const S (&in)[n], std::int64_t begin,
-                             std::int64_t count, bool fast) {
-  if constexpr (sizeof(S) == 4) {
-    if (fast && count == n && dtype == DType::f32) return store_pack(static_cast<float*>(data) + begin, in);
-    if (fast && count == n && dtype == DType::bf16) return store_pack(static_cast<Bf16*>(data) + begin, in);
-  }
-  store_typed(data, dtype, in, begin, count);
-}
+// ---- rules: what of an optimizer the kernels need
+// ---------------------------------------------------------------------------------------------
 
 __device__ double load_scalar(DeviceScalar scalar) {
   double value[1];
@@ -102,208 +33,271 @@ __device__ double load_scalar(DeviceScalar scalar) {
   return value[0];
 }
 
-__device__ inline bool aligned_all(const UpdateTensor& t) {
-  const auto bits = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
-  return ((bits(t.w) | bits(t.first) | bits(t.second) | bits(t.gradient) | bits(t.new_w) |
-           bits(t.new_first) | bits(t.new_second)) &
-          15) == 0;
+/// base^exponent; of whole exponents by squaring, which takes a tenth of the general function's time.
+__device__ double power(double base, double exponent) {
+  if (!(exponent >= 0 && exponent < 1e9) || exponent != static_cast<int>(exponent))
+    return ::pow(base, exponent);
+  double result = 1;
+  for (int left = static_cast<int>(exponent); left > 0; left /= 2, base *= base)
+    if (left % 2 == 1) result *= base;
+  return result;
 }
 
-__device__ inline bool is_wide(DType dtype) { return dtype == DType::f64 || dtype == DType::i32; }
-
-// ---- optimizers
-// ---------------------------------------------------------------------------------------------
-
 struct Adam {
-  AdamScalars scalars;
+  static constexpr int kStates = 3;
+  template <class S>
+  using Factors = elementwise::AdamFactors<S>;
+  AdamSettings settings;
+  DeviceScalar learning_rate, step;
 
   template <class S>
-  __device__ void operator()(S& w, S& m, S& v, S g) const {
-    elementwise::adam<S>(w, m, v, g, scalars);
+  __device__ Factors<S> factors() const {
+    const double count = load_scalar(step);
+    return elementwise::adam_factors<S>(elementwise::adam_scalars(
+        settings.beta1, settings.beta2, settings.epsilon, settings.weight_decay, settings.decoupled,
+        load_scalar(learning_rate), power(settings.beta1, count), power(settings.beta2, count)));
+  }
+  template <class S, class N>
+  __device__ static void apply(N (&state)[kStates], N g, const Factors<S>& factors) {
+    elementwise::adam<S>(state[0], state[1], state[2], g, factors);
   }
 };
 
 struct Sgd {
-  SgdScalars scalars;
+  static constexpr int kStates = 2;
+  template <class S>
+  using Factors = elementwise::SgdFactors<S>;
+  SgdSettings settings;
+  DeviceScalar learning_rate;
 
   template <class S>
-  __device__ void operator()(S& w, S& velocity, S&, S g) const {
-    elementwise::sgd<S>(w, velocity, g, scalars);
+  __device__ Factors<S> factors() const {
+    return elementwise::sgd_factors<S>(
+        {load_scalar(learning_rate), settings.momentum, settings.weight_decay, settings.nesterov});
+  }
+  template <class S, class N>
+  __device__ static void apply(N (&state)[kStates], N g, const Factors<S>& factors) {
+    elementwise::sgd<S>(state[0], state[1], g, factors);
   }
 };
 
-/// Elements [begin, begin + count) of t, kPack of them.
-template <class S, class Rule>
-__device__ void update_pack(const UpdateTensor& t, const Rule& rule, std::int64_t begin, std::int64_t count,
-                            bool fast) {
-  S w[kPack<S>], first[kPack<S>], second[kPack<S>] = {}, g[kPack<S>];
-  read(w, t.w, t.w_type, begin, count, fast);
-  read(first, t.first, t.first_type, begin, count, fast);
-  if (t.second != nullptr) read(second, t.second, t.second_type, begin, count, fast);
-  read(g, t.gradient, t.gradient_type, begin, count, fast);
-#pragma unroll
-  for (int i = 0; i < kPack<S>; ++i) rule(w[i], first[i], second[i], g[i]);
-  write(t.new_w, t.w_type, w, begin, count, fast);
-  write(t.new_first, t.first_type, first, begin, count, fast);
-  if (t.second != nullptr) write(t.new_second, t.second_type, second, begin, count, fast);
+__device__ inline const void* old_state(const UpdateTensor& t, int s) {
+  return s == 0 ? t.w : s == 1 ? t.first : t.second;
+}
+__device__ inline void* new_state(const UpdateTensor& t, int s) {
+  return s == 0 ? t.new_w : s == 1 ? t.new_first : t.new_second;
 }
 
-template <class S, class Rule>
-__device__ void update_chunk(const UpdateTensor& t, const Rule& rule, std::int64_t begin) {
-  const std::int64_t end = begin + kUpdateChunk < t.elements ? begin + kUpdateChunk : t.elements;
-  const bool fast = aligned_all(t);
-  for (std::int64_t i = begin + threadIdx.x * kPack<S>; i < end; i += kThreads * kPack<S>)
-    update_pack<S>(t, rule, i, end - i < kPack<S> ? end - i : kPack<S>, fast);
-}
-
-template <int capacity, class Rule>
-__device__ void update_chunks(const Table<UpdateTensor, capacity>& table, const Rule& rule) {
-  for (std::int64_t chunk = blockIdx.x; chunk < table.chunks; chunk += gridDim.x) {
-    const int i = tensor_of(table, chunk);
-    const UpdateTensor& t = table.tensors[i];
-    const std::int64_t begin = (chunk - table.first_chunk[i]) * kUpdateChunk;
-    const bool wide = is_wide(t.w_type) || is_wide(t.first_type) || is_wide(t.gradient_type) ||
-                      (t.second != nullptr && is_wide(t.second_type));
-    if (wide)
-      update_chunk<double>(t, rule, begin);
-    else
-      update_chunk<float>(t, rule, begin);
-  }
-}
-
-/// The powers of the bias correction are taken once a block.
-template <int capacity>
-__global__ void __launch_bounds__(kThreads, 3)
-    adam(const __grid_constant__ Table<UpdateTensor, capacity> table, AdamSettings s,
-         DeviceScalar learning_rate, DeviceScalar step) {
-  __shared__ AdamScalars scalars;
-  if (threadIdx.x == 0)
-    scalars = elementwise::adam_scalars(s.beta1, s.beta2, s.epsilon, s.weight_decay, s.decoupled,
-                                        load_scalar(learning_rate), load_scalar(step));
-  __syncthreads();
-  update_chunks(table, Adam{scalars});
-}
-
-template <int capacity>
-__global__ void __launch_bounds__(kThreads) sgd(const __grid_constant__ Table<UpdateTensor, capacity> table,
-                                                SgdSettings s, DeviceScalar learning_rate) {
-  update_chunks(table, Sgd{{load_scalar(learning_rate), s.momentum, s.weight_decay, s.nesterov}});
-}
-
-// ---- squared norms
+// ---- tensors whose states are all T and whose gradients are G, at multiples of 16 bytes
 // ---------------------------------------------------------------------------------------------
 
-/// Σ over the block, in thread 0.
-__device__ double sum_block(double x) {
-  __shared__ double warps[kWarps];
-  for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(~0u, x, offset, 32);
-  __syncthreads();  // the last sum has been read
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
-  __syncthreads();
-  if (threadIdx.x != 0) return x;
-  for (int w = 1; w < kWarps; ++w) x += warps[w];
-  return x;
-}
+template <class T, class G, class Rule>
+struct Packs {
+  using Factors = typename Rule::template Factors<float>;
+  /// Elements of a pack: no access exceeds 16 bytes.
+  static constexpr int kPack = 16 / static_cast<int>(sizeof(T) > sizeof(G) ? sizeof(T) : sizeof(G));
+  /// Packs of a thread whose reads are under way together.
+  static constexpr int kAtOnce = 2;
+  static constexpr int kStep = kThreads * kPack;
 
-template <int capacity>
-__global__ void __launch_bounds__(kThreads)
-    square_chunks(const __grid_constant__ Table<NormTensor, capacity> table, double* sums) {
+  struct Raw {
+    T state[Rule::kStates][kPack];
+    G gradient[kPack];
+  };
+
+  template <int n>
+  __device__ static void update(const UpdateTensor& t, std::int64_t at, const T (&states)[Rule::kStates][n],
+                                const G (&gradient)[n], const Factors& factors) {
+    float results[Rule::kStates][n];
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      Quick state[Rule::kStates];
+#pragma unroll
+      for (int s = 0; s < Rule::kStates; ++s)
+        state[s] = Quick(Element<T>::template widen<float>(states[s][i]));
+      Rule::template apply<float>(state, Quick(Element<G>::template widen<float>(gradient[i])), factors);
+#pragma unroll
+      for (int s = 0; s < Rule::kStates; ++s) results[s][i] = state[s].v;
+    }
+#pragma unroll
+    for (int s = 0; s < Rule::kStates; ++s) store_pack(static_cast<T*>(new_state(t, s)) + at, results[s]);
+  }
+
+  __device__ static void load(Raw& raw, const UpdateTensor& t, std::int64_t at) {
+#pragma unroll
+    for (int s = 0; s < Rule::kStates; ++s)
+      load_words(raw.state[s], static_cast<const T*>(old_state(t, s)) + at);
+    load_words(raw.gradient, static_cast<const G*>(t.gradient) + at);
+  }
+
+  /// Element `at`, of no pack.
+  __device__ static void update_one(const UpdateTensor& t, std::int64_t at, const Factors& factors) {
+    T state[Rule::kStates][1];
+#pragma unroll
+    for (int s = 0; s < Rule::kStates; ++s) state[s][0] = static_cast<const T*>(old_state(t, s))[at];
+    const G gradient[1] = {static_cast<const G*>(t.gradient)[at]};
+    update(t, at, state, gradient, factors);
+  }
+};
+
+/// The factors are computed once a block, while its first reads are under way.
+template <class T, class G, class Rule, int capacity>
+__global__ void __launch_bounds__(kThreads, 3)
+    update_packs(const __grid_constant__ Table<UpdateTensor, capacity> table, const Rule rule) {
+  using P = Packs<T, G, Rule>;
+  __shared__ typename P::Factors shared;
+  typename P::Factors factors = {};
+  bool known = false;
   for (std::int64_t chunk = blockIdx.x; chunk < table.chunks; chunk += gridDim.x) {
     const int tensor = tensor_of(table, chunk);
-    const NormTensor& t = table.tensors[tensor];
+    const UpdateTensor& t = table.tensors[tensor];
     const std::int64_t begin = (chunk - table.first_chunk[tensor]) * kUpdateChunk;
-    const std::int64_t end = begin + kUpdateChunk < t.elements ? begin + kUpdateChunk : t.elements;
-    const bool fast = reinterpret_cast<std::uintptr_t>(t.x) % 16 == 0 && !is_wide(t.type);
-    double sum = 0;
-    for (std::int64_t i = begin + threadIdx.x * 4; i < end; i += kThreads * 4) {
-      const std::int64_t left = end - i < 4 ? end - i : 4;
-      double x[4];
-      if (fast) {
-        float narrow[4];
-        read(narrow, t.x, t.type, i, left, true);
-        for (int k = 0; k < 4; ++k) x[k] = narrow[k];
-      } else {
-        load_typed(x, t.x, t.type, i, left);
+    const int count =
+        static_cast<int>(t.elements - begin < kUpdateChunk ? t.elements - begin : kUpdateChunk);
+    const int packed = count / P::kPack * P::kPack;
+    int at = static_cast<int>(threadIdx.x) * P::kPack;
+    for (int base = 0; base == 0 || base < packed;
+         base += P::kAtOnce * P::kStep, at += P::kAtOnce * P::kStep) {
+      typename P::Raw raw[P::kAtOnce];
+#pragma unroll
+      for (int p = 0; p < P::kAtOnce; ++p)
+        if (at + p * P::kStep < packed) P::load(raw[p], t, begin + at + p * P::kStep);
+      if (!known) {
+        if (threadIdx.x == 0) shared = rule.template factors<float>();
+        __syncthreads();
+        factors = shared;
+        known = true;
       }
-      for (int k = 0; k < 4; ++k) sum += x[k] * x[k];
+#pragma unroll
+      for (int p = 0; p < P::kAtOnce; ++p)
+        if (at + p * P::kStep < packed)
+          P::update(t, begin + at + p * P::kStep, raw[p].state, raw[p].gradient, factors);
     }
-    sum = sum_block(sum);
-    if (threadIdx.x == 0) sums[chunk] = sum;
+    const int rest = packed + static_cast<int>(threadIdx.x);
+    if (rest < count) P::update_one(t, begin + rest, factors);
   }
 }
 
-/// A block a tensor.
-template <int capacity>
-__global__ void __launch_bounds__(kThreads)
-    add_chunks(const __grid_constant__ Table<NormTensor, capacity> table, const double* sums) {
-  const int tensor = static_cast<int>(blockIdx.x);
-  const std::int64_t end = tensor + 1 < table.count ? table.first_chunk[tensor + 1] : table.chunks;
-  double sum = 0;
-  for (std::int64_t i = table.first_chunk[tensor] + threadIdx.x; i < end; i += kThreads) sum += sums[i];
-  const double total[1] = {sum_block(sum)};
-  if (threadIdx.x == 0)
-    store_typed(table.tensors[tensor].result, table.tensors[tensor].result_type, total, 0, 1);
+// ---- all other tensors
+// ---------------------------------------------------------------------------------------------
+
+template <class S, class Rule>
+__device__ void update_element(const UpdateTensor& t, std::int64_t at,
+                               const typename Rule::template Factors<S>& factors) {
+  const DType types[] = {t.w_type, t.first_type, t.second_type};
+  S state[Rule::kStates][1], g[1], now[Rule::kStates];
+#pragma unroll
+  for (int s = 0; s < Rule::kStates; ++s) {
+    load_typed(state[s], old_state(t, s), types[s], at, 1);
+    now[s] = state[s][0];
+  }
+  load_typed(g, t.gradient, t.gradient_type, at, 1);
+  Rule::template apply<S>(now, g[0], factors);
+#pragma unroll
+  for (int s = 0; s < Rule::kStates; ++s) {
+    state[s][0] = now[s];
+    store_typed(new_state(t, s), types[s], state[s], at, 1);
+  }
+}
+
+__host__ __device__ inline bool is_wide(DType dtype) { return dtype == DType::f64 || dtype == DType::i32; }
+
+template <class Rule, int capacity>
+__global__ void __launch_bounds__(kThreads, 3)
+    update_elements(const __grid_constant__ Table<UpdateTensor, capacity> table, const Rule rule) {
+  __shared__ typename Rule::template Factors<float> narrow_factors;
+  __shared__ typename Rule::template Factors<double> wide_factors;
+  if (threadIdx.x == 0) {
+    narrow_factors = rule.template factors<float>();
+    wide_factors = rule.template factors<double>();
+  }
+  __syncthreads();
+  for (std::int64_t chunk = blockIdx.x; chunk < table.chunks; chunk += gridDim.x) {
+    const int tensor = tensor_of(table, chunk);
+    const UpdateTensor& t = table.tensors[tensor];
+    const std::int64_t begin = (chunk - table.first_chunk[tensor]) * kUpdateChunk;
+    const std::int64_t end = begin + kUpdateChunk < t.elements ? begin + kUpdateChunk : t.elements;
+    const bool wide = is_wide(t.w_type) || is_wide(t.first_type) || is_wide(t.gradient_type) ||
+                      (Rule::kStates == 3 && is_wide(t.second_type));
+    for (std::int64_t at = begin + threadIdx.x; at < end; at += kThreads)
+      if (wide)
+        update_element<double, Rule>(t, at, wide_factors);
+      else
+        update_element<float, Rule>(t, at, narrow_factors);
+  }
 }
 
 // ---- launching
 // ---------------------------------------------------------------------------------------------
 
-template <int capacity, class Tensor>
-Table<Tensor, capacity> table_of(const Tensor* tensors, int count) {
-  Table<Tensor, capacity> table;
-  table.count = count;
-  for (int i = 0; i < count; ++i) {
-    table.tensors[i] = tensors[i];
-    table.first_chunk[i] = table.chunks;
-    table.chunks += chunks_of(tensors[i].elements);
-  }
-  return table;
+/// Element types for which `update_packs` is compiled, and whether a tensor has them.
+template <class T_, class G_>
+struct Types {
+  using T = T_;
+  using G = G_;
+};
+
+template <class T>
+constexpr DType dtype_of = DType::f32;
+template <>
+constexpr DType dtype_of<Bf16> = DType::bf16;
+template <>
+constexpr DType dtype_of<F16> = DType::f16;
+
+template <class Rule>
+bool is_aligned(const UpdateTensor& t) {
+  const bool third = Rule::kStates < 3 || (aligned16(t.second) && aligned16(t.new_second));
+  return third && aligned16(t.w) && aligned16(t.new_w) && aligned16(t.first) && aligned16(t.new_first) &&
+         aligned16(t.gradient);
 }
 
-/// queue(table) for groups of tensors that are not too many for a launch.
-template <class Tensor, class Queue>
-Status for_tables(const Tensor* tensors, int count, const Queue& queue) {
-  if (count <= kFewTensors) return queue(table_of<kFewTensors>(tensors, count));
-  for (int first = 0; first < count; first += kMaxTableTensors) {
-    const int some = count - first < kMaxTableTensors ? count - first : kMaxTableTensors;
-    const Status status = queue(table_of<kMaxTableTensors>(tensors + first, some));
-    if (status != cudaSuccess) return status;
-  }
-  return cudaSuccess;
+template <class Rule, class T, class G>
+bool belongs(Types<T, G>, const UpdateTensor& t) {
+  return is_aligned<Rule>(t) && t.w_type == dtype_of<T> && t.first_type == dtype_of<T> &&
+         (Rule::kStates < 3 || t.second_type == dtype_of<T>)&&t.gradient_type == dtype_of<G>;
 }
 
-template <class Tensor, int capacity>
-std::int64_t blocks_of(const Table<Tensor, capacity>& table) {
-  return blocks_for(table.chunks, 1, 65535);
+template <class Rule, class... Kinds>
+Status run_rule(const UpdateTensor* tensors, int count, const Rule& rule, Stream stream, Kinds... kinds) {
+  Status status = cudaSuccess;
+  const auto run_kind = [&](auto kind) {
+    using Kind = decltype(kind);
+    if (status != cudaSuccess) return;
+    status = for_tables(
+        tensors, count, [&](const UpdateTensor& t) { return belongs<Rule>(kind, t); },
+        [&](const auto& table) {
+          return launch(
+              update_packs<typename Kind::T, typename Kind::G, Rule, capacity_of<decltype(table)>>,
+              blocks_of(table), kThreads, 0, stream, table, rule);
+        });
+  };
+  (run_kind(kinds), ...);
+  if (status != cudaSuccess) return status;
+  return for_tables(
+      tensors, count, [&](const UpdateTensor& t) { return !(belongs<Rule>(kinds, t) || ...); },
+      [&](const auto& table) {
+        return launch(update_elements<Rule, capacity_of<decltype(table)>>, blocks_of(table), kThreads, 0,
+                      stream, table, rule);
+      });
+}
+
+template <class Rule>
+Status run_rule(const UpdateTensor* tensors, int count, const Rule& rule, Stream stream) {
+  return run_rule(tensors, count, rule, stream, Types<float, float>(), Types<Bf16, Bf16>(),
+                  Types<F16, F16>(), Types<float, Bf16>(), Types<float, F16>(), Types<Bf16, float>(),
+                  Types<F16, float>());
 }
 
 }  // namespace
 
 Status run_adam(const UpdateTensor* tensors, int count, const AdamSettings& settings,
                 DeviceScalar learning_rate, DeviceScalar step, Stream stream) {
-  return for_tables(tensors, count, [&](const auto& table) {
-    return launch(adam<capacity_of<decltype(table)>>, blocks_of(table), kThreads, 0, stream, table,
-                  settings, learning_rate, step);
-  });
+  return run_rule(tensors, count, Adam{settings, learning_rate, step}, stream);
 }
 
 Status run_sgd(const UpdateTensor* tensors, int count, const SgdSettings& settings,
                DeviceScalar learning_rate, Stream stream) {
-  return for_tables(tensors, count, [&](const auto& table) {
-    return launch(sgd<capacity_of<decltype(table)>>, blocks_of(table), kThreads, 0, stream, table, settings,
-                  learning_rate);
-  });
-}
-
-Status run_squared_norms(const NormTensor* tensors, int count, double* workspace, Stream stream) {
-  double* sums = workspace;
-  return for_tables(tensors, count, [&](const auto& table) {
-    const Status status = launch(square_chunks<capacity_of<decltype(table)>>, blocks_of(table), kThreads, 0,
-                                 stream, table, sums);
-    if (status != cudaSuccess) return status;
-    const double* const added = std::exchange(sums, sums + table.chunks);
-    return launch(add_chunks<capacity_of<decltype(table)>>, table.count, kThreads, 0, stream, table, added);
-  });
+  return run_rule(tensors, count, Sgd{settings, learning_rate}, stream);
 }
 
 }  // namespace alpa::cuda

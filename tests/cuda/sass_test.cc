@@ -17,10 +17,11 @@ namespace {
 using testing::KernelReport;
 using testing::sass_report;
 
-/// At least so many loads and bytes of them under way per thread, at most so many registers, no spills.
+/// At least so many loads and bytes of them under way per thread, at most so many registers, at least so
+/// many stores of 16 bytes, no spills.
 struct Expected {
   const char* kernel;
-  int loads, bytes, registers;
+  int loads, bytes, registers, wide_stores = 0;
 };
 constexpr Expected kExpected[] = {
     {"add_chunks<24>", 8, 64, 32},  // doubles of a workspace that fits in the cache
@@ -50,6 +51,19 @@ constexpr Expected kExpected[] = {
     {"copy_elements<unsigned short>", 4, 8, 48},
     {"combine_packs<alpa::Bf16, false, 8>", 4, 64, 64},
     {"combine_packs<float, false, 4>", 4, 64, 64},
+    // Two packs of each state and of the gradient; 24 warps with 128 bytes a thread are 98 KB under way per
+    // SM.
+    {"update_packs<float, float, Adam, 24>", 8, 128, 80, 6},
+    {"update_packs<float, float, Adam, 400>", 8, 128, 80, 6},
+    {"update_packs<alpa::Bf16, alpa::Bf16, Adam, 24>", 8, 128, 80, 6},
+    {"update_packs<alpa::Bf16, alpa::Bf16, Adam, 400>", 8, 128, 80, 6},
+    {"update_packs<alpa::F16, alpa::F16, Adam, 400>", 8, 128, 80, 6},
+    {"update_packs<float, alpa::Bf16, Adam, 400>", 8, 112, 80, 6},
+    {"update_packs<alpa::Bf16, float, Adam, 400>", 8, 80, 80},  // a pack is one access of the gradient
+    {"update_packs<float, float, Sgd, 400>", 6, 96, 64, 4},
+    {"update_packs<alpa::Bf16, alpa::Bf16, Sgd, 400>", 6, 96, 64, 4},
+    {"square_chunks<24>", 4, 64, 40},
+    {"square_chunks<400>", 4, 64, 40},
 };
 
 /// The kernels of the library; nothing, and a line says so, where they cannot be read.
@@ -72,6 +86,7 @@ TEST_CASE("the kernels of the library have their loads under way before the firs
     REQUIRE(found != reports->end());
     CHECK(found->loads >= expected.loads);
     CHECK(found->bytes >= expected.bytes);
+    CHECK(testing::accesses(found->stores, 128) >= expected.wide_stores);
     CHECK(found->registers <= expected.registers);
     CHECK(found->spills == 0);
   }
@@ -122,6 +137,7 @@ TEST_CASE("loads count up to the first instruction that needs one, be it a conve
   CHECK(parallel.bytes == 34);
   CHECK(parallel.widths == "2x128+1x16");
   CHECK(parallel.instructions == 7);
+  CHECK(parallel.stores == "1x128");
   CHECK(parallel.spills == 1);
 }
 

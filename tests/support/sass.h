@@ -16,9 +16,20 @@ namespace alpa::testing {
 struct KernelReport {
   int loads = 0, bytes = 0;
   std::string widths;
-  int instructions = 0, registers = 0, spills = 0, shared = 0, blocks = 0;
+  int instructions = 0;
+  std::string stores;
+  int registers = 0, spills = 0, shared = 0, blocks = 0;
   std::string kernel;
 };
+
+/// The number of accesses of `bits` in `widths`, such as 3 of 128 in "3x128+1x16".
+inline int accesses(const std::string& widths, int bits) {
+  std::istringstream parts(widths);
+  for (std::string part; std::getline(parts, part, '+');)
+    if (const std::size_t at = part.find("x" + std::to_string(bits)); at != std::string::npos)
+      return std::stoi(part);
+  return 0;
+}
 
 /// The kernels for sm_90 in `file`. Nothing, and a line says so, where there is no cuobjdump.
 inline std::optional<std::vector<KernelReport>> sass_report(const std::string& file) {
@@ -32,8 +43,8 @@ inline std::optional<std::vector<KernelReport>> sass_report(const std::string& f
   std::istringstream lines(text);
   std::string line;
   std::getline(lines, line);  // the columns' names
-  for (KernelReport r; lines >> r.loads >> r.bytes >> r.widths >> r.instructions >> r.registers >>
-                           r.spills >> r.shared >> r.blocks &&
+  for (KernelReport r; lines >> r.loads >> r.bytes >> r.widths >> r.instructions >> r.stores >>
+                           r.registers >> r.spills >> r.shared >> r.blocks &&
                        std::getline(lines >> std::ws, r.kernel);)
     reports.push_back(r);
   return reports;
