@@ -100,10 +100,10 @@ constexpr std::uint64_t kAlgorithm = 0x616c706120616c67;
 
 struct Algorithm {
   int id, splits;
-  std::size_t workspace;
+  std::size_t workspace, alignment;
 };
 /// Best first.
-constexpr Algorithm kAlgorithms[] = {{21, 2, 64 * 1024}, {6, 1, 0}, {31, 4, 4 * 1024}};
+constexpr Algorithm kAlgorithms[] = {{21, 2, 64 * 1024, 16}, {6, 1, 0, 1}, {31, 4, 4 * 1024, 1}};
 
 const Algorithm* algorithm_of(const cublasLtMatmulAlgo_t& algorithm) {
   if (algorithm.data[kMagic] != kAlgorithm) return nullptr;
@@ -122,6 +122,30 @@ cublasLtMatmulAlgo_t coded(const Algorithm& algorithm) {
 
 cublasLtMatmulHeuristicResult_t described(const Algorithm& algorithm) {
   return {coded(algorithm), algorithm.workspace, CUBLAS_STATUS_SUCCESS, 1.0f, {}};
+}
+
+/// Whether `products` of the machine have the product with this algorithm.
+bool has(std::vector<ProductsOf> Machine::*products, const Product& p, const Algorithm& algorithm) {
+  const auto is = [](int wanted, int value) { return wanted == -1 || wanted == value; };
+  const auto epilogue = static_cast<int>(p.description.epilogue);
+  const Unseen unseen;
+  const Lock lock(world().mutex);
+  const std::vector<ProductsOf>& listed = world().machine.*products;
+  return std::any_of(listed.begin(), listed.end(), [&](const ProductsOf& of) {
+    const bool other = of.epilogue == 0 && epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+    return is(of.type, p.a.type) && (other || is(of.epilogue, epilogue)) && is(of.algorithm, algorithm.id);
+  });
+}
+
+bool takes(const Algorithm& algorithm, const Product& p) {
+  return is_aligned(p, algorithm.alignment) && !has(&Machine::refused, p, algorithm);
+}
+
+/// Whether the algorithm keeps the limits that the program set.
+bool is_allowed(const Algorithm& algorithm, const Preference& limits) {
+  const std::uint32_t alignment =
+      std::min(std::min(limits.align_a, limits.align_b), std::min(limits.align_c, limits.align_d));
+  return algorithm.workspace <= limits.workspace && algorithm.alignment <= alignment;
 }
 
 // ---- the call
@@ -147,7 +171,7 @@ void set_scalars(Product& p, const void* alpha, const void* beta) {
   }
 }
 
-Work work_of(const Product& product, void* workspace, std::size_t bytes) {
+Work work_of(const Product& product, void* workspace, std::size_t bytes, bool slow) {
   return [=](std::shared_ptr<void>&) {
     {
       const Lock lock(world().mutex);
@@ -155,6 +179,7 @@ Work work_of(const Product& product, void* workspace, std::size_t bytes) {
         std::fprintf(stderr, "emulated CUDA: a matrix of a product leaves its memory\n");
         throw cudaErrorIllegalAddress;
       }
+      if (slow) ++world().lag;
     }
     const Seen seen;
     scribble(workspace, bytes);
@@ -272,12 +297,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   *returned = 0;
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (requested < 1 || preference == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  const cublasStatus_t status = check(Product{*description, *a, *b, *c, *d});
+  const Product product{*description, *a, *b, *c, *d};
+  const cublasStatus_t status = check(product);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   for (const Algorithm& algorithm : kAlgorithms)
-    if (*returned < requested && algorithm.workspace <= preference->workspace)
+    if (*returned < requested && is_allowed(algorithm, *preference) && takes(algorithm, product))
       results[(*returned)++] = described(algorithm);
-  return CUBLAS_STATUS_SUCCESS;
+  return *returned > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t handle, cublasComputeType_t, cudaDataType_t,
@@ -302,7 +328,11 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t de
   const cublasLtMatmulAlgo_t untouched = result->algo;
   *result = described(*known);
   result->algo = untouched;
-  return result->state = check(Product{*description, *a, *b, *c, *d});
+  const Product product{*description, *a, *b, *c, *d};
+  result->state = check(product);
+  if (result->state == CUBLAS_STATUS_SUCCESS && !takes(*known, product))
+    result->state = CUBLAS_STATUS_NOT_SUPPORTED;
+  return result->state;
 }
 
 cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
@@ -326,18 +356,21 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               size_t workspace_bytes, cudaStream_t stream) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   Product product{*description, *a_layout, *b_layout, *c_layout, *d_layout, a, b, c, d};
-  const cublasStatus_t status = check(product);
-  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  for (const cublasStatus_t status : {check(product), check_pointers(product)})
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
   const Algorithm* const chosen = algorithm == nullptr ? &kAlgorithms[1] : algorithm_of(*algorithm);
   if (chosen == nullptr || workspace_bytes < chosen->workspace ||
-      reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0)
+      reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0 || !is_aligned(product, chosen->alignment))
     return CUBLAS_STATUS_INVALID_VALUE;
+  if (!takes(*chosen, product)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (has(&Machine::failing, product, *chosen)) return CUBLAS_STATUS_EXECUTION_FAILED;
+  const bool slow = has(&Machine::slow, product, *chosen);
   product.splits = chosen->splits;
   set_scalars(product, alpha, beta);
   const cudaError_t queued = call([&](Lock&) {
     const int device = resolve(stream)->device;
     if (device != current_device() || device != handle->device) return cudaErrorInvalidResourceHandle;
-    return enqueue(resolve(stream), work_of(product, workspace, workspace_bytes), NodeKind::kernel);
+    return enqueue(resolve(stream), work_of(product, workspace, workspace_bytes, slow), NodeKind::kernel);
   });
   return queued == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

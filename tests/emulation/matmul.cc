@@ -116,7 +116,7 @@ double finished(const Product& p, std::int64_t batch, std::int64_t i, std::int64
   if ((epilogue & 4) != 0) x += read(d.bias, p.d.type, batch * d.bias_stride + i);
   if ((epilogue & 2) != 0) {
     if (p.has(128)) set_mask_bit(p, aux, x > 0);
-    return x > 0 || std::isnan(x) ? x : 0;
+    return x > 0 ? x : 0;  // a NaN becomes 0
   }
   if ((epilogue & 32) != 0) {
     if (p.has(128)) write(d.aux, p.d.type, aux, x);

@@ -44,6 +44,14 @@ struct Product {
 /// SUCCESS, INVALID_VALUE (descriptors that contradict each other) or NOT_SUPPORTED.
 cublasStatus_t check(const Product& product);
 
+/// Whether an algorithm that needs matrices aligned to so many bytes can take it: pointers, where they are
+/// known, leading dimensions and strides.
+bool is_aligned(const Product& product, std::size_t bytes);
+
+/// SUCCESS, or INVALID_VALUE for pointers that are absent or aligned less than elements, vectors and kept
+/// matrices must be.
+cublasStatus_t check_pointers(const Product& product);
+
 /// Whether all that it reads and writes is device or pinned memory. With the world's mutex held.
 bool is_addressable(const Product& product);
 

@@ -7,6 +7,10 @@
 namespace alpa::emulation {
 namespace {
 
+constexpr unsigned kHasVector = 4 | 16 | 256 | 512, kHasKept = 128;
+/// Of vectors and kept matrices: what users of cuBLASLt found their epilogues to need.
+constexpr std::size_t kEpilogueAlignment = 16;
+
 bool is_element(std::int32_t type) {
   return type == CUDA_R_32F || type == CUDA_R_64F || type == CUDA_R_16F || type == CUDA_R_16BF;
 }
@@ -58,12 +62,16 @@ cublasStatus_t check_epilogue(const Product& p) {
   if (d.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
   if (p.a.type == CUDA_R_64F) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (d.bias_type != -1 && d.bias_type != p.d.type) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (!p.has(128)) return CUBLAS_STATUS_SUCCESS;
+  if (!p.has(kHasKept)) return CUBLAS_STATUS_SUCCESS;
   const bool mask = (d.epilogue & (2 | 8)) != 0;
   if (p.d.order == CUBLASLT_ORDER_ROW) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (!mask && d.aux_type != -1 && d.aux_type != p.d.type) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (d.aux_ld < p.m() || d.aux_ld % (mask ? 128 : 8) != 0) return CUBLAS_STATUS_INVALID_VALUE;
   return CUBLAS_STATUS_SUCCESS;
+}
+
+bool is_multiple(const void* data, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
 }
 
 bool is_accessible(const void* data, std::size_t bytes) { return allocation_of(data, bytes) != nullptr; }
@@ -72,13 +80,13 @@ bool is_epilogue_addressable(const Product& p) {
   const auto& d = p.description;
   const auto batches = static_cast<std::size_t>(p.d.batch - 1);
   const auto m = static_cast<std::size_t>(p.m()), n = static_cast<std::size_t>(p.n());
-  if ((d.epilogue & (4 | 16 | 256 | 512)) != 0) {
+  if ((d.epilogue & kHasVector) != 0) {
     const std::size_t length = d.epilogue == CUBLASLT_EPILOGUE_BGRADB ? n : m;
     if (!is_accessible(d.bias,
                        (batches * static_cast<std::size_t>(d.bias_stride) + length) * bytes_of(p.d.type)))
       return false;
   }
-  if (!p.has(128)) return true;
+  if (!p.has(kHasKept)) return true;
   const std::size_t elements =
       batches * static_cast<std::size_t>(d.aux_stride) + (n - 1) * static_cast<std::size_t>(d.aux_ld) + m;
   return is_accessible(d.aux,
@@ -101,6 +109,30 @@ cublasStatus_t check(const Product& p) {
   if (d.trans_c != CUBLAS_OP_N || p.c.order != p.d.order || !types_are_supported(p))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   return check_epilogue(p);
+}
+
+bool is_aligned(const Product& p, std::size_t bytes) {
+  const auto fits = [&](const Layout& x, const void* data) {
+    const auto stride = [&](std::int64_t elements) {
+      return static_cast<std::size_t>(elements) * bytes_of(x.type) % bytes == 0;
+    };
+    return is_multiple(data, bytes) && stride(x.ld) && (x.batch == 1 || stride(x.stride));
+  };
+  return fits(p.a, p.a_data) && fits(p.b, p.b_data) && fits(p.c, p.c_data) && fits(p.d, p.d_data);
+}
+
+cublasStatus_t check_pointers(const Product& p) {
+  const auto& d = p.description;
+  const auto fits = [](const void* data, std::size_t bytes) {
+    return data != nullptr && is_multiple(data, bytes);
+  };
+  if (!fits(p.a_data, bytes_of(p.a.type)) || !fits(p.b_data, bytes_of(p.b.type)) ||
+      !fits(p.d_data, bytes_of(p.d.type)) || !is_multiple(p.c_data, bytes_of(p.c.type)))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if ((d.epilogue & kHasVector) != 0 && !fits(d.bias, kEpilogueAlignment))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (p.has(kHasKept) && !fits(d.aux, kEpilogueAlignment)) return CUBLAS_STATUS_INVALID_VALUE;
+  return CUBLAS_STATUS_SUCCESS;
 }
 
 bool is_addressable(const Product& p) {

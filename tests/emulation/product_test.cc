@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <tuple>
 #include <vector>
 
 #include "cublasLt.h"
@@ -145,14 +147,14 @@ TEST_CASE("a product may use all of its workspace, and needs what the heuristic 
   REQUIRE(cublasLtMatmulAlgoGetHeuristic(p.lt, p.description, p.a, p.b, p.d, p.d, preference, 8, results,
                                          &found) == CUBLAS_STATUS_SUCCESS);
   cublasLtMatmulPreferenceDestroy(preference);
-  REQUIRE(found == 3);
-  REQUIRE(results[0].workspaceSize > 0);
-  const Buffer a(kA), identity(kIdentity), workspace(Floats(results[0].workspaceSize / 4, 0));
+  REQUIRE(found == 2);  // of columns of 12 bytes; the third wants 16
+  const cublasLtMatmulHeuristicResult_t& last = results[1];
+  REQUIRE(last.workspaceSize > 0);
+  const Buffer a(kA), identity(kIdentity), workspace(Floats(last.workspaceSize / 4, 0));
   Buffer y(Floats(6));
-  CHECK(p.run(a, identity, y, workspace.data, results[0].workspaceSize - 1, &results[0].algo) ==
+  CHECK(p.run(a, identity, y, workspace.data, last.workspaceSize - 1, &last.algo) ==
         CUBLAS_STATUS_INVALID_VALUE);
-  REQUIRE(p.run(a, identity, y, workspace.data, results[0].workspaceSize, &results[0].algo) ==
-          CUBLAS_STATUS_SUCCESS);
+  REQUIRE(p.run(a, identity, y, workspace.data, last.workspaceSize, &last.algo) == CUBLAS_STATUS_SUCCESS);
   CHECK(y.host() == kA);
   for (const float left : workspace.host()) REQUIRE(left != 0);
 }
@@ -166,4 +168,58 @@ TEST_CASE("attributes that are unknown or of another size are refused, and so ar
   Buffer y(Floats(6));
   p.set(CUBLASLT_MATMUL_DESC_TRANSA, std::int32_t{CUBLAS_OP_T});
   CHECK(p.run(a, identity, y) == CUBLAS_STATUS_INVALID_VALUE);
+}
+
+TEST_CASE("ReLU turns a NaN into 0, whose bit is not set") {
+  Product p;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Buffer a({nan, 2, -3, 4, 5, 6}), identity(kIdentity), mask(Floats(8, 0)), dy(Floats(6, 1));
+  Buffer y(Floats(6)), dx(Floats(6));
+  p.set(CUBLASLT_MATMUL_DESC_EPILOGUE, std::uint32_t{CUBLASLT_EPILOGUE_RELU_AUX});
+  p.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, mask.data);
+  p.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::int64_t{128});
+  REQUIRE(p.run(a, identity, y) == CUBLAS_STATUS_SUCCESS);
+  CHECK(y.host()[0] == 0);
+  CHECK(y.host()[1] == 2);
+  p.set(CUBLASLT_MATMUL_DESC_EPILOGUE, std::uint32_t{CUBLASLT_EPILOGUE_DRELU});
+  REQUIRE(p.run(dy, identity, dx) == CUBLAS_STATUS_SUCCESS);
+  CHECK(dx.host() == Floats{0, 1, 0, 0, 1, 1});
+}
+
+TEST_CASE("pointers of elements, vectors and kept matrices must be aligned, and there") {
+  Product p;
+  const Buffer a(kA), identity(kIdentity), bias(Floats(16)), mask(Floats(16));
+  Buffer y(Floats(8));
+  const auto shifted = [](float* data, int bytes) { return reinterpret_cast<char*>(data) + bytes; };
+  p.set(CUBLASLT_MATMUL_DESC_EPILOGUE, std::uint32_t{CUBLASLT_EPILOGUE_RELU_AUX_BIAS});
+  p.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::int64_t{128});
+  CHECK(p.run(a, identity, y) == CUBLAS_STATUS_INVALID_VALUE);
+  for (const auto& [of_bias, of_mask, status] : {std::tuple{4, 0, CUBLAS_STATUS_INVALID_VALUE},
+                                                 {0, 8, CUBLAS_STATUS_INVALID_VALUE},
+                                                 {16, 16, CUBLAS_STATUS_SUCCESS}}) {
+    p.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, shifted(bias.data, of_bias));
+    p.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, shifted(mask.data, of_mask));
+    CHECK(p.run(a, identity, y) == status);
+  }
+  p.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::int64_t{64});
+  CHECK(p.run(a, identity, y) == CUBLAS_STATUS_INVALID_VALUE);
+}
+
+TEST_CASE("an algorithm for aligned matrices refuses others") {
+  Product p;
+  cublasLtMatmulAlgo_t aligned;
+  REQUIRE(cublasLtMatmulAlgoInit(p.lt, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F,
+                                 CUDA_R_32F, 21, &aligned) == CUBLAS_STATUS_SUCCESS);
+  const Buffer a(Floats(8)), b(Floats(8)), workspace(Floats(1 << 14));
+  Buffer y(Floats(16));
+  const auto run = [&] { return p.run(a, b, y, workspace.data, 1 << 16, &aligned); };
+  CHECK(run() == CUBLAS_STATUS_INVALID_VALUE);  // columns of 12 bytes
+  const std::int64_t four = 4;
+  for (const cublasLtMatrixLayout_t layout : {p.a, p.b, p.d})
+    cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_LD, &four, sizeof four);
+  CHECK(run() == CUBLAS_STATUS_SUCCESS);
+  float* const begin = y.data;
+  y.data += 1;
+  CHECK(run() == CUBLAS_STATUS_INVALID_VALUE);
+  y.data = begin;
 }

@@ -48,7 +48,7 @@ void work_off(cudaStream_t stream) {
     lock.lock();
     release_unseen(&item.ticket->finished);
     item.ticket->done = true;
-    item.ticket->time = std::chrono::steady_clock::now();
+    item.ticket->time = std::chrono::steady_clock::now() + world().lag;
     stream->queue.pop_front();
     notify();
   }

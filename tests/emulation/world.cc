@@ -3,7 +3,9 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <sstream>
 
 namespace alpa::emulation {
 namespace {
@@ -13,6 +15,19 @@ void read_setting(const char* name, T& value) {
   if (const char* const text = std::getenv(name)) value = static_cast<T>(std::strtoull(text, nullptr, 10));
 }
 
+int part_of(const std::string& text) { return text == "*" ? -1 : std::stoi(text); }
+
+void read_setting(const char* name, std::vector<ProductsOf>& value) {
+  const char* const text = std::getenv(name);
+  std::istringstream words(text == nullptr ? "" : text);
+  for (std::string word; words >> word;) {
+    std::istringstream parts(word);
+    std::string type, epilogue, algorithm;
+    std::getline(parts, type, '/'), std::getline(parts, epilogue, '/'), std::getline(parts, algorithm);
+    value.push_back({part_of(type), part_of(epilogue), part_of(algorithm)});
+  }
+}
+
 }  // namespace
 
 World::World() {
@@ -20,6 +35,9 @@ World::World() {
   read_setting("ALPA_EMULATED_MEMORY", machine.memory_bytes);
   read_setting("ALPA_EMULATED_FAULT", machine.fail_kernel);
   read_setting("ALPA_EMULATED_SEED", machine.seed);
+  read_setting("ALPA_EMULATED_REFUSED", machine.refused);
+  read_setting("ALPA_EMULATED_FAILING", machine.failing);
+  read_setting("ALPA_EMULATED_SLOW", machine.slow);
   devices.resize(static_cast<std::size_t>(std::max(1, machine.devices)));
   // Held across a fork: otherwise a child could inherit it locked by a stream's thread, and wait for ever.
   pthread_atfork([] { world().mutex.lock(); }, [] { world().mutex.unlock(); },

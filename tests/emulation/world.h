@@ -70,6 +70,7 @@ struct World {
   std::deque<Device> devices;                   ///< machine.devices of them exist
   std::map<std::uintptr_t, Allocation> memory;  ///< by first byte
   std::int64_t kernels = 0;                     ///< that were run
+  std::chrono::hours lag{0};                    ///< of the clock of events ahead of the true time
   GraphNodes last_graph;                        ///< of the graph that was instantiated last
   int graphs = 0;                               ///< that were instantiated
 };

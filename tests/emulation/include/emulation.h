@@ -2,15 +2,28 @@
 /// The emulated machine, for tests that want another one than the environment describes.
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace alpa::emulation {
 
-/// The environment's ALPA_EMULATED_DEVICES, _MEMORY, _FAULT and _SEED give the values at first.
+/// Some of cuBLASLt's products; -1: any. As text "type/epilogue/algorithm", with * for any.
+struct ProductsOf {
+  int type = -1;       ///< cudaDataType_t of the operands
+  int epilogue = -1;   ///< cublasLtEpilogue_t; 0: every one but CUBLASLT_EPILOGUE_DEFAULT
+  int algorithm = -1;  ///< CUBLASLT_ALGO_CONFIG_ID: 21 (aligned matrices only), 6 or 31
+};
+
+/// The environment's ALPA_EMULATED_DEVICES, _MEMORY, _FAULT, _SEED, _REFUSED, _FAILING and _SLOW give the
+/// values at first; the last three are texts of `ProductsOf` with blanks between them.
 struct Machine {
   int devices = 1;
   std::size_t memory_bytes = std::size_t{8} << 30;  ///< of each device
-  std::int64_t fail_kernel = 0;  ///< the n-th kernel from now on ends in cudaErrorIllegalAddress
-  std::uint64_t seed = 1;        ///< of the order in which the nodes of graphs run
+  std::int64_t fail_kernel = 0;          ///< the n-th kernel from now on ends in cudaErrorIllegalAddress
+  std::uint64_t seed = 1;                ///< of the order in which the nodes of graphs run
+  std::vector<ProductsOf> refused = {};  ///< cuBLASLt proposes no algorithm for them
+  std::vector<ProductsOf> failing =
+      {};                             ///< proposed, but CUBLAS_STATUS_EXECUTION_FAILED when they are to run
+  std::vector<ProductsOf> slow = {};  ///< take an hour more by the clock of events
 };
 
 /// Another machine, without errors, from now on. The old one's memory, streams and events must be gone.
