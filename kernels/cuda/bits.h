@@ -1,12 +1,16 @@
 #pragma once
-/// What relu let pass, as bits: a byte for eight neighbouring elements, the first one's bit the lowest, as
-/// cuBLASLt's epilogues store it. For products whose epilogue cuBLASLt does not take.
+/// relu and its gradient behind a product that computes neither, one kernel each. What relu let pass is
+/// kept as bits: a byte for eight neighbouring elements, the first one's bit the lowest, as cuBLASLt's
+/// epilogues store it.
 #include "kernels/cuda/launch.h"
 
 namespace alpa::cuda {
 
-/// bits[i] says which of the elements 8i … 8i + 7 of x are above 0. Floating types.
-Status run_keep_bits(DType dtype, std::int64_t bytes, const void* x, void* bits, Stream stream);
+/// z[i] = relu(z[i] + bias[i mod n]) for 8·bytes elements, and bits: which of these are above 0. A NaN
+/// stays one and has no bit. The sum is rounded to `dtype` first. n is a multiple of 8; `bias` null: none.
+/// Floating types.
+Status run_relu_keep(DType dtype, std::int64_t bytes, const void* bias, std::int64_t n, void* z, void* bits,
+                     Stream stream);
 
 /// Elements of x whose bit is not set become 0.
 Status run_apply_bits(DType dtype, std::int64_t bytes, const void* bits, void* x, Stream stream);

@@ -75,8 +75,10 @@ class CudaDevices : public Devices {
       : program_(request.program), check_instructions_(request.check_instructions) {
     const int n = static_cast<int>(request.programs.size()), cards = n <= device_count() ? n : 1;
     captures_ = request.capture.value_or(cards == 1);
-    for (int ordinal = 0; ordinal < cards; ++ordinal)
+    for (int ordinal = 0; ordinal < cards; ++ordinal) {
       cards_.emplace_back(ordinal, ProductOptions{request.tf32, request.tune, request.tune});
+      cards_.back().card.keeps_nan = request.keeps_nan;
+    }
     for (int rank = 0; rank < n; ++rank) {
       const LocalCard& local = cards_[rank % cards];
       check(cudaSetDevice(local.card.ordinal), "cudaSetDevice");

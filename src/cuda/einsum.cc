@@ -24,6 +24,14 @@ std::int64_t alignment_of(const EinsumSteps& steps) {
   return alignment;
 }
 
+std::byte* aligned(std::byte* pointer) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  const std::uintptr_t alignment = kProductAlignment;
+  return pointer + (alignment - address % alignment) % alignment;
+}
+
+}  // namespace
+
 ProductShape product_shape(const EinsumSteps& steps, const Epilogue& epilogue) {
   return {.matrices = steps.shape,
           .operands = steps.operands,
@@ -32,14 +40,6 @@ ProductShape product_shape(const EinsumSteps& steps, const Epilogue& epilogue) {
           .alignment = alignment_of(steps),
           .epilogue = epilogue};
 }
-
-std::byte* aligned(std::byte* pointer) {
-  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  const std::uintptr_t alignment = kProductAlignment;
-  return pointer + (alignment - address % alignment) % alignment;
-}
-
-}  // namespace
 
 void EinsumLaunch::Pass::run(std::initializer_list<std::byte*> inputs, std::byte* output,
                              Stream stream) const {

@@ -11,6 +11,9 @@
 
 namespace alpa::cuda {
 
+/// The product of the steps, with this epilogue.
+ProductShape product_shape(const EinsumSteps& steps, const Epilogue& epilogue);
+
 /// The steps of one call, loaded. Belongs to one host thread.
 class EinsumLaunch {
  public:

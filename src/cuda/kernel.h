@@ -32,6 +32,8 @@ struct Card {
   Products* products = nullptr;  ///< matrix products through cuBLASLt (src/cuda/product.h)
   ElementwiseForm elementwise = ElementwiseForm::automatic;
   EpilogueForm epilogues = EpilogueForm::automatic;
+  /// relu of a NaN is NaN, as everywhere else. Else it may be 0, as cuBLASLt's relu has it.
+  bool keeps_nan = false;
 };
 
 /// Queues one call on `stream`: `call` is the one that was loaded, now with device pointers (workspace,

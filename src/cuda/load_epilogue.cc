@@ -3,9 +3,12 @@
 #include "kernels/cuda/bits.h"
 #include "kernels/cuda/epilogue_plan.h"
 #include "loads.h"
+#include "trial.h"
 
 namespace alpa::cuda {
 namespace {
+
+constexpr std::int64_t kBitsPerByte = 8;
 
 std::byte* vector_of(const Epilogue& epilogue, const KernelCall& call) {
   if (epilogue.bias) return call.inputs[2].data;
@@ -61,14 +64,15 @@ Launch load_rest(const OpDef& op, const EpilogueSteps& steps, const KernelCall& 
       check_queued(run_apply_bits(z.type.dtype, bits.type.elements(), bits.data, z.data, stream),
                    "relu's gradient");
     };
-  const Launch elementwise = load_elementwise_part(op, epilogue, call, card);
-  if (!(relu && epilogue.keep)) return elementwise;
-  return [elementwise](const KernelCall& now, Stream stream) {
-    elementwise(now, stream);
-    const KernelTensor &z = now.outputs[0], &bits = now.outputs[1];
-    check_queued(run_keep_bits(z.type.dtype, bits.type.elements(), z.data, bits.data, stream),
-                 "bits of relu");
-  };
+  if (relu && epilogue.keep)
+    return [biased = epilogue.bias](const KernelCall& now, Stream stream) {
+      const KernelTensor &z = now.outputs[0], &bits = now.outputs[1];
+      const KernelTensor* const bias = biased ? &now.inputs[2] : nullptr;
+      check_queued(run_relu_keep(z.type.dtype, bits.type.elements(), biased ? bias->data : nullptr,
+                                 biased ? bias->type.elements() : kBitsPerByte, z.data, bits.data, stream),
+                   "relu and its bits");
+    };
+  return load_elementwise_part(op, epilogue, call, card);
 }
 
 /// Null if cuBLASLt has no algorithm for it.
@@ -88,17 +92,53 @@ Launch load_apart(const OpDef& op, const EpilogueSteps& steps, const KernelCall&
   };
 }
 
+/// Whether the product may have the epilogue here. cuBLASLt's relu may lose a NaN; its gradient reads bits.
+bool may_be_joint(const EpilogueSteps& steps, const Card& card) {
+  const bool loses_nan =
+      steps.epilogue.function == Epilogue::Function::relu && !steps.epilogue.gradient && card.keeps_nan;
+  return steps.joint && !loses_nan && card.epilogues != EpilogueForm::apart;
+}
+
+/// Times both with random operands; nothing without memory for that.
+std::optional<bool> is_faster_apart(const EpilogueSteps& steps, KernelCall call, const Launch& joint,
+                                    const Launch& apart) {
+  std::int64_t bytes = steps.scratch_bytes;
+  for (const auto* tensors : {&call.inputs, &call.outputs})
+    for (const KernelTensor& tensor : *tensors) bytes += tensor.type.bytes();
+  std::optional<Trial> trial = Trial::of(bytes);
+  if (!trial) return std::nullopt;
+  for (auto* tensors : {&call.inputs, &call.outputs})
+    for (KernelTensor& tensor : *tensors)
+      tensor.data = trial->random(tensor.type.dtype, tensor.type.elements());
+  call.workspace = trial->scratch(steps.scratch_bytes);
+  const Trial::Outcome outcome = trial->run(
+      {[&](Stream stream) { joint(call, stream); }, [&](Stream stream) { apart(call, stream); }});
+  require(outcome.refusal.empty(), "{}", outcome.refusal);
+  return outcome.fastest == 1;
+}
+
 }  // namespace
 
 Launch load_einsum_epilogue(const OpDef& op, const KernelCall& call, const Card& card) {
   const EpilogueSteps steps = plan_epilogue(call);
-  if (!steps.joint || card.epilogues == EpilogueForm::apart) return load_apart(op, steps, call, card);
+  if (!may_be_joint(steps, card)) return load_apart(op, steps, call, card);
+  const bool races = card.epilogues == EpilogueForm::automatic && card.products->measures();
+  const ProductShape product = product_shape(steps.einsum, steps.of_product);
+  std::optional<bool> faster_apart = false;
+  if (races) faster_apart = card.products->is_faster_apart(product);
+  if (faster_apart == true) return load_apart(op, steps, call, card);
   Launch joint = load_joint(op, steps, call, card);
-  if (joint != nullptr) return joint;
-  require(card.epilogues != EpilogueForm::joint,
-          "{}: cuBLASLt has no algorithm for \"{}\" in {} on this card", op.name,
-          to_string(steps.of_product), name_of(steps.einsum.operands));
-  return load_apart(op, steps, call, card);
+  if (joint == nullptr) {
+    require(card.epilogues != EpilogueForm::joint,
+            "{}: cuBLASLt has no algorithm for the product {} on this card", op.name, to_string(product));
+    return load_apart(op, steps, call, card);
+  }
+  if (faster_apart) return joint;
+  Launch apart = load_apart(op, steps, call, card);
+  faster_apart = is_faster_apart(steps, call, joint, apart);
+  if (!faster_apart) return joint;
+  card.products->remember_form(product, *faster_apart);
+  return *faster_apart ? apart : joint;
 }
 
 }  // namespace alpa::cuda

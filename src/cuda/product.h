@@ -58,8 +58,9 @@ class Product {
 
 struct ProductOptions {
   bool tf32 = false;  ///< f32 operands are rounded to TF32's 10 bits of fraction
-  /// Candidates are timed when a product is loaded. Else the first one that cuBLASLt proposes is taken:
-  /// for tests, whose results must not depend on the machine's mood.
+  /// Candidates are timed when a product is loaded; those that cuBLASLt then refuses to run are left out.
+  /// Else the first one that it proposes is taken: for tests, whose results must not depend on the
+  /// machine's mood.
   bool measured = true;
   /// What was measured is kept in the cache folder (cache_folder.h), one file per card and version of
   /// cuBLASLt.
@@ -71,20 +72,28 @@ class Products {
  public:
   explicit Products(const ProductOptions& options = {});
 
-  /// The product, ready to run; nothing if cuBLASLt has no algorithm for it. Equal shapes are measured
-  /// once. Throws Error with the status of what failed.
+  /// The product, ready to run; nothing if cuBLASLt has no algorithm for it (or, with a line on stderr, if
+  /// none that it proposed ran when measured). Equal shapes are measured once. Throws Error with the status
+  /// of what failed: CUBLAS_STATUS_INVALID_VALUE, too, which says that the description is wrong.
   std::optional<Product> load(const ProductShape& shape);
 
+  bool measures() const { return options_.measured; }
+  /// Whether the product and a kernel behind it were measured to be faster than this product with its
+  /// epilogue; nothing if that is not known. Remembered as algorithms are.
+  std::optional<bool> is_faster_apart(const ProductShape& joint) const;
+  void remember_form(const ProductShape& joint, bool apart);
+
  private:
+  std::string key_of(const ProductShape& shape) const;
   std::optional<cublasLtMatmulAlgo_t> choose(const Product& product);
   std::vector<cublasLtMatmulAlgo_t> candidates(const Product& product) const;
   std::optional<cublasLtMatmulAlgo_t> remembered(const Product& product, const std::string& key) const;
-  void remember(const std::string& key, const cublasLtMatmulAlgo_t& algorithm);
+  void remember(const std::string& key, const std::string& choice);
 
   ProductOptions options_;
   LtHandle lt_;
   std::string file_;                           ///< of the cache folder
-  std::map<std::string, std::string> stored_;  ///< what the file said: algorithms as text
+  std::map<std::string, std::string> stored_;  ///< what the file said or says now: algorithms, forms
   std::map<std::string, std::optional<cublasLtMatmulAlgo_t>> chosen_;
 };
 

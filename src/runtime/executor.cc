@@ -93,6 +93,7 @@ struct Executor::Impl {
     const int threads = threads_per_device(options, n, backend);
     DevicesRequest request{
         program, {}, threads, options.tf32, options.tune, options.check_instructions, captures(options)};
+    request.keeps_nan = options.check_finite;
     for (int rank = 0; rank < n; ++rank)
       request.programs.push_back(
           lower(program, rank, overlaps(options, n, backend), memory_rules(backend, threads)));

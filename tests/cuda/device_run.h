@@ -16,9 +16,10 @@ struct DeviceRun {
   bool captured = false;                           ///< launched by a CUDA graph
   cuda::ElementwiseForm elementwise = cuda::ElementwiseForm::automatic;
   cuda::EpilogueForm epilogues = cuda::EpilogueForm::automatic;
+  cuda::Products* products = nullptr;  ///< null: the first ones that cuBLASLt proposes
 };
 
-/// The current device. Its products are the first ones that cuBLASLt proposes.
+/// The current device.
 inline cuda::Card this_card(cuda::Products& products) {
   int ordinal, major, minor;
   check(cudaGetDevice(&ordinal));
@@ -57,8 +58,8 @@ inline std::vector<HostTensor> run_on_device(const OpDef& op, const std::vector<
   for (const HostTensor& t : inputs) call.inputs.push_back(kernel_tensor(t));
   for (const HostTensor& t : outputs) call.outputs.push_back(kernel_tensor(t));
   call.attributes = &run.attributes;
-  cuda::Products products({.measured = false, .cached = false});
-  cuda::Card card = this_card(products);
+  cuda::Products first({.measured = false, .cached = false});
+  cuda::Card card = this_card(run.products == nullptr ? first : *run.products);
   card.elementwise = run.elementwise;
   card.epilogues = run.epilogues;
   const cuda::Load load = cuda::find_kernel(op);

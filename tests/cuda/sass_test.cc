@@ -64,6 +64,10 @@ constexpr Expected kExpected[] = {
     {"update_packs<alpa::Bf16, alpa::Bf16, Sgd, 400>", 6, 96, 64, 4},
     {"square_chunks<24>", 4, 64, 40},
     {"square_chunks<400>", 4, 64, 40},
+    {"relu_keep<alpa::Bf16, true>", 4, 64, 64},
+    {"relu_keep<float, true>", 4, 64, 64},
+    {"apply_bits<alpa::Bf16, true>", 8, 68, 40},  // four of 16 bytes, and a byte of bits for each
+    {"apply_bits<float, true>", 8, 68, 40},
 };
 
 /// The kernels of the library; nothing, and a line says so, where they cannot be read.

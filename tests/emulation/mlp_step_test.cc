@@ -27,7 +27,9 @@ std::map<std::string, Array> random_batch(DType dtype) {
 }
 
 std::vector<double> losses(const TrainingStep& step, const std::string& backend, DType dtype) {
-  Executable executable = parallelize(step, Serial{}, Cluster::local(1, backend));
+  Serial method;
+  method.executor.tune = false;  // a measurement might take epilogues apart
+  Executable executable = parallelize(step, method, Cluster::local(1, backend));
   TrainState state = executable.init(0);
   const std::map<std::string, Array> batch = random_batch(dtype);
   std::vector<double> losses;

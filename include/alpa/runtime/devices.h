@@ -31,6 +31,7 @@ struct DevicesRequest {
   bool tune = true;                     ///< CUDA: choose matrix products by measured time
   bool check_instructions = false;      ///< CUDA: wait after every instruction of every step
   std::optional<bool> capture;          ///< CUDA: steps become graphs; nothing: on one card
+  bool keeps_nan = false;               ///< CUDA: relu of a NaN is NaN, not 0
 };
 
 /// The devices of this process with their programs loaded. Thread rule: one call at a time. Everything that

@@ -35,14 +35,17 @@ enum class Capture : std::uint8_t {
 struct ExecutorOptions {
   int threads_per_device = 0;  ///< 0: usable cores / devices, at least 1
   Overlap overlap = Overlap::automatic;
-  bool check_finite = false;            ///< a non-finite metric is an Error naming it and the step
+  /// A non-finite metric is an Error naming it and the step. On CUDA a NaN then also passes every relu;
+  /// without, a product followed by relu may turn it into 0, as cuBLASLt does, and is sometimes faster.
+  bool check_finite = false;
   std::int64_t bucket_bytes = 1 << 20;  ///< for `bucket_collectives`, per device
   Capture capture = Capture::automatic;
   /// CUDA: every step runs instruction by instruction, so that the one that fails is named; slow. The first
   /// step always does.
   bool check_instructions = false;
-  /// CUDA: algorithms of matrix products are measured when a program is loaded, and remembered on disk.
-  /// Else the library's first proposal is taken, which is the same every time.
+  /// CUDA: algorithms of matrix products, and whether what follows a product is part of it, are measured
+  /// when a program is loaded, and remembered on disk. Else the library's first proposal is taken, with
+  /// what follows, which is the same every time.
   bool tune = true;
   bool tf32 = false;  ///< CUDA: products of f32 may round their operands to TF32 (10 bits of mantissa)
 };

@@ -1,0 +1,113 @@
+#include "trial.h"
+
+#include <algorithm>
+#include <array>
+
+#include "alpa/base/error.h"
+#include "kernels/cuda/random.h"
+#include "status.h"
+
+namespace alpa::cuda {
+namespace {
+
+constexpr int kRounds = 5;
+constexpr double kRoundSeconds = 5e-4;  ///< that a way runs in a round, at least, if it is a short one
+constexpr int kMostRuns = 20;           ///< of a way in a round
+constexpr std::int64_t kReserveBytes = std::int64_t{64} << 20;  ///< left free
+/// Another way than the first must be this much faster: less may be noise.
+constexpr double kWorthIt = 0.99;
+
+struct Runner {
+  int way, runs;
+  std::array<double, kRounds> seconds = {};
+
+  double median() {
+    std::nth_element(seconds.begin(), seconds.begin() + kRounds / 2, seconds.end());
+    return seconds[kRounds / 2];
+  }
+};
+
+}  // namespace
+
+std::optional<Trial> Trial::of(std::int64_t bytes) {
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  if (bytes + kReserveBytes > static_cast<std::int64_t>(free)) return std::nullopt;
+  return Trial();
+}
+
+Trial::Trial()
+    : stream_(make_stream()),
+      start_(make_event(true)),
+      stop_(make_event(true)),
+      step_(allocate_device(sizeof(RandomStep))) {
+  check(cudaMemset(step_.get(), 0, sizeof(RandomStep)), "cudaMemset");
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the stream does not wait for the memset
+}
+
+std::byte* Trial::random(DType dtype, std::int64_t elements) {
+  const auto bytes = elements * static_cast<std::int64_t>(size_of(dtype));
+  std::byte* const data = scratch(bytes);
+  const bool integers = dtype == u8 || dtype == i32;
+  const std::int64_t drawn = integers ? bytes / 4 : elements, begin = 0;
+  RandomLaunch launch;
+  invariant(plan_random(launch, Distribution::uniform, integers ? f32 : dtype, memory_.size(), -1, 1, 1,
+                        &drawn, &begin, &drawn),
+            "trial: {} random numbers", drawn);
+  check(static_cast<cudaError_t>(
+            run_random(launch, static_cast<const RandomStep*>(step_.get()), data, stream_.get())),
+        "random numbers of a trial");
+  return data;
+}
+
+std::byte* Trial::scratch(std::int64_t bytes) {
+  return static_cast<std::byte*>(memory_.emplace_back(allocate_device(bytes)).get());
+}
+
+/// Runs it once. A refusal may leave an error behind that is gone when it was asked for; one that stays is
+/// the device's.
+std::string Trial::refusal_of(const Way& way) const {
+  std::string refusal;
+  try {
+    way(stream_.get());
+  } catch (const Error& error) {
+    refusal = error.what();
+    cudaGetLastError();
+  }
+  check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
+  return refusal;
+}
+
+/// Of one run, of so many in a row.
+double Trial::seconds(const Way& way, int runs) const {
+  check(cudaEventRecord(start_.get(), stream_.get()), "cudaEventRecord");
+  for (int i = 0; i < runs; ++i) way(stream_.get());
+  check(cudaEventRecord(stop_.get(), stream_.get()), "cudaEventRecord");
+  return seconds_between(start_.get(), stop_.get()) / runs;
+}
+
+Trial::Outcome Trial::run(const std::vector<Way>& ways) const {
+  Outcome outcome;
+  std::vector<Runner> runners;
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    const std::string refusal = refusal_of(ways[i]);  // loads kernels, too
+    if (refusal.empty())
+      runners.push_back({static_cast<int>(i), 1});
+    else if (outcome.refusal.empty())
+      outcome.refusal = refusal;
+  }
+  if (!runners.empty()) outcome.fastest = runners[0].way;
+  if (runners.size() < 2) return outcome;
+  for (Runner& runner : runners)
+    runner.runs = static_cast<int>(
+        std::clamp(kRoundSeconds / std::max(seconds(ways[runner.way], 1), 1e-9), 1.0, 1.0 * kMostRuns));
+  for (int round = 0; round < kRounds; ++round)
+    for (Runner& runner : runners) runner.seconds[round] = seconds(ways[runner.way], runner.runs);
+  std::vector<double> medians;
+  for (Runner& runner : runners) medians.push_back(runner.median());
+  const auto best = std::min_element(medians.begin(), medians.end());
+  if (*best < kWorthIt * medians[0]) outcome.fastest = runners[best - medians.begin()].way;
+  return outcome;
+}
+
+}  // namespace alpa::cuda

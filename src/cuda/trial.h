@@ -1,0 +1,50 @@
+#pragma once
+/// Ways to compute one thing, timed against each other on the current device. Thread rule: a trial belongs
+/// to one host thread.
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "alpa/base/dtype.h"
+#include "handles.h"
+#include "kernels/cuda/launch.h"
+
+namespace alpa::cuda {
+
+/// Queues the work; throws Error if it is refused.
+using Way = std::function<void(Stream)>;
+
+/// Memory of its own for the work, and the clock.
+class Trial {
+ public:
+  /// Nothing if the device has less than `bytes` and a reserve.
+  static std::optional<Trial> of(std::int64_t bytes);
+
+  /// Memory with random numbers of [-1, 1), for integers with random bytes: work on zeros draws less power
+  /// and is faster.
+  std::byte* random(DType dtype, std::int64_t elements);
+  /// Memory with undefined content.
+  std::byte* scratch(std::int64_t bytes);
+
+  struct Outcome {
+    int fastest = -1;     ///< -1: all were refused
+    std::string refusal;  ///< of the first that was refused
+  };
+  /// Medians of rounds in which all run, so that changes of the card's speed hit all alike. What is refused
+  /// takes no part. Of the others the first wins unless another is more than 1 % faster. Throws Error if
+  /// the device fails.
+  Outcome run(const std::vector<Way>& ways) const;
+
+ private:
+  Trial();
+  std::string refusal_of(const Way& way) const;
+  double seconds(const Way& way, int runs) const;
+
+  StreamHandle stream_;
+  EventHandle start_, stop_;
+  DeviceBlock step_;
+  std::vector<DeviceBlock> memory_;  ///< freed first, which waits for what is queued
+};
+
+}  // namespace alpa::cuda

@@ -1,0 +1,189 @@
+// Which form and which algorithm a product takes where cuBLASLt refuses, fails or is slow.
+#include <limits>
+
+#include "cuda/device_run.h"
+#include "cuda/epilogue_call.h"
+#include "cuda/own_cache.h"
+#include "emulation.h"
+#include "kernels/cpu/kernels.h"
+#include "src/cuda/cache_folder.h"
+#include "src/cuda/choice_file.h"
+#include "support/error_text.h"
+
+namespace alpa {
+namespace {
+
+using namespace testing;
+using cuda::EpilogueForm;
+using cuda::Products;
+using emulation::ProductsOf;
+
+constexpr ProductsOf kWithEpilogue{.epilogue = 0}, kWithout{.epilogue = CUBLASLT_EPILOGUE_DEFAULT},
+    kEvery{}, kFirstAlgorithm{.algorithm = 21};
+
+/// A machine of its own, and a cache.
+struct On {
+  explicit On(const emulation::Machine& machine) { emulation::restart(machine); }
+  ~On() { emulation::restart({}); }
+  OwnCache cache = {};
+};
+
+const EpilogueCase kCases[] = {
+    {"mk,kn->mn", "bias", {32, 48}, {48, 128}},
+    {"mk,kn->mn", "bias relu", {32, 48}, {48, 128}},
+    {"mk,kn->mn", "bias relu keep", {32, 48}, {48, 128}},
+    {"mk,kn->mn", "relu keep", {32, 48}, {48, 128}},
+    {"mk,kn->mn", "bias gelu keep", {32, 48}, {48, 128}},
+    {"mn,kn->mk", "relu gradient", {32, 48}, {128, 48}},
+    {"mn,kn->mk", "gelu gradient", {32, 48}, {128, 48}},
+    {"mk,mn->kn", "sums1", {32, 48}, {32, 128}},
+};
+const EpilogueCase& kRelu = kCases[1];
+
+struct Runs {
+  EpilogueForm form = EpilogueForm::automatic;
+  Products* products = nullptr;
+};
+
+std::vector<HostTensor> results_of(const EpilogueCall& call, const Runs& runs) {
+  return run_on_device(ops::einsum_epilogue, call.inputs, call.outputs,
+                       {.attributes = call.attributes, .epilogues = runs.form, .products = runs.products});
+}
+
+void check(const EpilogueCase& c, DType dtype, const Runs& runs) {
+  CAPTURE(std::string(c.epilogue));
+  CAPTURE(name_of(dtype));
+  const EpilogueCall call = prepare(c, dtype, 3);
+  const std::vector<HostTensor> got = results_of(call, runs),
+                                expected = run_kernel(cpu::einsum_epilogue, call.inputs, call.outputs,
+                                                      {.attributes = call.attributes});
+  const double bound = dtype == f32 ? 2e-4 : 8 * epsilon(dtype);
+  CHECK(difference(got[0], values_of(expected[0])) <= bound);
+  if (got.size() == 2 && got[1].type.dtype == u8)
+    CHECK(are_bits_of(got[1], got[0]));
+  else if (got.size() == 2)
+    CHECK(difference(got[1], values_of(expected[1])) <= bound);
+}
+
+/// cuBLASLt's relu of a NaN is 0, ours a NaN: the results tell which one ran.
+bool runs_jointly(Products& products) {
+  EpilogueCall call = prepare(kRelu, f32, 3);
+  call.inputs[0].put(0, std::numeric_limits<double>::quiet_NaN());
+  return results_of(call, {.products = &products})[0].get(0) == 0;
+}
+
+/// The choices in the cache folder, of algorithms and forms.
+std::map<std::string, std::string> choices() {
+  return cuda::read_choices(cuda::choice_file_name("alpa emulated device", cublasLtGetVersion()));
+}
+
+std::string remembered_form() {
+  for (const auto& [key, choice] : choices())
+    if (key.starts_with("form of ")) return choice;
+  return "none";
+}
+
+TEST_CASE("a type whose epilogues cuBLASLt refuses is computed apart") {
+  const On machine({.refused = {{.type = CUDA_R_16BF, .epilogue = 0}}});
+  for (const EpilogueCase& c : kCases)
+    for (const bool measured : {false, true}) {
+      Products products({.measured = measured});
+      for (DType dtype : {f32, bf16, f16}) check(c, dtype, {.products = &products});
+      check(c, f32, {EpilogueForm::joint, &products});
+      CHECK(error_of([&] {
+              check(c, bf16, {EpilogueForm::joint, &products});
+            }).starts_with("einsum_epilogue: cuBLASLt has no algorithm for the product "));
+    }
+}
+
+TEST_CASE("an algorithm that fails when it is tried is left out") {
+  const On machine({.failing = {kFirstAlgorithm}});
+  Products products;
+  for (const EpilogueCase& c : kCases) check(c, f32, {EpilogueForm::joint, &products});
+}
+
+TEST_CASE("where all algorithms of a joint product fail it is computed apart") {
+  const On machine({.failing = {kWithEpilogue}});
+  Products products;
+  for (const EpilogueCase& c : kCases) check(c, f32, {.products = &products});
+}
+
+TEST_CASE("where all algorithms of a plain product fail it is an error that names the product") {
+  const On machine({.failing = {kEvery}});
+  Products products;
+  const std::string text = error_of([&] { check(kRelu, f32, {.products = &products}); });
+  CHECK(text ==
+        "einsum_epilogue: cuBLASLt has no algorithm for the product 32x128x48 f32 f32 a 48,1 b 128,1 c 128 "
+        "within 131072 at 64 on this card");
+}
+
+TEST_CASE("an algorithm that was not tried and fails is an error that names the product") {
+  const On machine({.failing = {kFirstAlgorithm}});
+  const std::string text = error_of([&] { check(kRelu, f32, {}); });
+  CAPTURE(text);
+  CHECK(text.starts_with(
+      "cublasLtMatmul(32x128x48 f32 f32 a 48,1 b 128,1 c 128 within 131072 at 64 bias relu): "
+      "CUBLAS_STATUS_EXECUTION_FAILED (13): "));
+}
+
+TEST_CASE("a device that fails in a trial is an error, not an algorithm that is left out") {
+  const On machine({});
+  Products products;
+  emulation::fail_kernel(1);
+  const std::string text = error_of([&] { check(kRelu, f32, {.products = &products}); });
+  CAPTURE(text);
+  CHECK(text.find("cudaErrorIllegalAddress") != text.npos);
+}
+
+TEST_CASE("a description that cuBLASLt calls invalid is an error that names the product") {
+  const On machine({});
+  cuda::ProductShape shape;
+  shape.matrices = {8, 24, 16, 16, 1, 24, 1, 24, {}};
+  shape.epilogue = {.function = Epilogue::Function::relu, .keep = true};  // rows of 24 bits, not of 128
+  const std::string text = error_of([&] { Products({.measured = false}).load(shape); });
+  CAPTURE(text);
+  CHECK(
+      text.starts_with("cublasLtMatmulAlgoGetHeuristic(8x24x16 f32 f32 a 16,1 b 24,1 c 24 within 0 at 16 "
+                       "relu keep): CUBLAS_STATUS_INVALID_VALUE (7): "));
+}
+
+TEST_CASE("the faster form is taken, the joint one if they are equal, and remembered by other processes") {
+  struct Clock {
+    ProductsOf slow;
+    bool joint;
+  };
+  for (const auto& [slow, joint] :
+       {Clock{kWithEpilogue, false}, Clock{kWithout, true}, Clock{kEvery, true}}) {
+    const On machine({.slow = {slow}});
+    for (const EpilogueCase& c : kCases) {
+      Products products;
+      check(c, f32, {.products = &products});
+    }
+    Products first;
+    CHECK(runs_jointly(first) == joint);
+    CHECK(remembered_form() == (joint ? "joint" : "apart"));
+    emulation::restart({.slow = {joint ? kWithEpilogue : kWithout}});
+    Products second;
+    CHECK(runs_jointly(second) == joint);
+    Products not_measured({.measured = false});
+    CHECK(runs_jointly(not_measured));
+    std::filesystem::remove_all(cuda::cache_folder());
+    Products anew;
+    CHECK(runs_jointly(anew) == !joint);
+  }
+}
+
+TEST_CASE("a remembered form that is no form is measured anew") {
+  const On machine({.slow = {kWithEpilogue}});
+  Products first;
+  CHECK_FALSE(runs_jointly(first));
+  const std::string file = cuda::choice_file_name("alpa emulated device", cublasLtGetVersion());
+  for (const auto& [key, choice] : choices())
+    if (key.starts_with("form of ")) cuda::add_choice(file, key, "sideways");
+  Products second;
+  CHECK_FALSE(runs_jointly(second));
+  CHECK(remembered_form() == "apart");
+}
+
+}  // namespace
+}  // namespace alpa
