@@ -80,20 +80,23 @@ class Products {
   bool measures() const { return options_.measured; }
   /// Whether the product and a kernel behind it were measured to be faster than this product with its
   /// epilogue; nothing if that is not known. Remembered as algorithms are.
-  std::optional<bool> is_faster_apart(const ProductShape& joint) const;
+  std::optional<bool> is_faster_apart(const ProductShape& joint);
   void remember_form(const ProductShape& joint, bool apart);
 
  private:
   std::string key_of(const ProductShape& shape) const;
   std::optional<cublasLtMatmulAlgo_t> choose(const Product& product);
   std::vector<cublasLtMatmulAlgo_t> candidates(const Product& product) const;
-  std::optional<cublasLtMatmulAlgo_t> remembered(const Product& product, const std::string& key) const;
+  std::optional<cublasLtMatmulAlgo_t> remembered(const Product& product, const std::string& key);
+  /// Null if nobody chose yet. The file is read whenever something is not known: other cards of this
+  /// process and other processes write there, and equal cards shall take equal choices.
+  const std::string* stored(const std::string& key);
   void remember(const std::string& key, const std::string& choice);
 
   ProductOptions options_;
   LtHandle lt_;
   std::string file_;                           ///< of the cache folder
-  std::map<std::string, std::string> stored_;  ///< what the file said or says now: algorithms, forms
+  std::map<std::string, std::string> stored_;  ///< what the file said, or says now: algorithms and forms
   std::map<std::string, std::optional<cublasLtMatmulAlgo_t>> chosen_;
 };
 

@@ -101,7 +101,6 @@ Products::Products(const ProductOptions& options) : options_(options) {
   lt_.reset(created);
   if (!options_.measured || !options_.cached) return;
   file_ = card_file();
-  stored_ = read_choices(file_);
 }
 
 std::optional<Product> Products::load(const ProductShape& shape) {
@@ -154,21 +153,30 @@ std::string Products::key_of(const ProductShape& shape) const {
   return (options_.tf32 ? "tf32 " : "") + to_string(shape);
 }
 
-std::optional<bool> Products::is_faster_apart(const ProductShape& joint) const {
-  const auto found = stored_.find("form of " + key_of(joint));
-  if (found == stored_.end() || (found->second != kApart && found->second != kJoint)) return std::nullopt;
-  return found->second == kApart;
+const std::string* Products::stored(const std::string& key) {
+  const auto known = stored_.find(key);
+  if (known != stored_.end()) return &known->second;
+  if (file_.empty()) return nullptr;
+  stored_.merge(read_choices(file_));
+  const auto read = stored_.find(key);
+  return read == stored_.end() ? nullptr : &read->second;
+}
+
+std::optional<bool> Products::is_faster_apart(const ProductShape& joint) {
+  const std::string* const form = stored("form of " + key_of(joint));
+  if (form == nullptr || (*form != kApart && *form != kJoint)) return std::nullopt;
+  return *form == kApart;
 }
 
 void Products::remember_form(const ProductShape& joint, bool apart) {
   remember("form of " + key_of(joint), std::string(apart ? kApart : kJoint));
 }
 
-std::optional<cublasLtMatmulAlgo_t> Products::remembered(const Product& p, const std::string& key) const {
-  const auto found = stored_.find(key);
-  if (found == stored_.end()) return std::nullopt;
+std::optional<cublasLtMatmulAlgo_t> Products::remembered(const Product& p, const std::string& key) {
+  const std::string* const text = stored(key);
+  if (text == nullptr) return std::nullopt;
   cublasLtMatmulAlgo_t algorithm{};
-  if (!from_text(found->second, &algorithm, sizeof algorithm)) return std::nullopt;
+  if (!from_text(*text, &algorithm, sizeof algorithm)) return std::nullopt;
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status = cublasLtMatmulAlgoCheck(lt_.get(), p.matmul_.get(), p.b_.get(), p.a_.get(),
                                                         p.c_.get(), p.c_.get(), &algorithm, &result);

@@ -147,7 +147,8 @@ TEST_CASE("a description that cuBLASLt calls invalid is an error that names the 
                        "relu keep): CUBLAS_STATUS_INVALID_VALUE (7): "));
 }
 
-TEST_CASE("the faster form is taken, the joint one if they are equal, and remembered by other processes") {
+TEST_CASE(
+    "the faster form is taken, the joint one if they are equal, and by other cards and processes, too") {
   struct Clock {
     ProductsOf slow;
     bool joint;
@@ -159,18 +160,26 @@ TEST_CASE("the faster form is taken, the joint one if they are equal, and rememb
       Products products;
       check(c, f32, {.products = &products});
     }
-    Products first;
+    Products first, second;  // as two cards of one process have them
     CHECK(runs_jointly(first) == joint);
     CHECK(remembered_form() == (joint ? "joint" : "apart"));
     emulation::restart({.slow = {joint ? kWithEpilogue : kWithout}});
-    Products second;
     CHECK(runs_jointly(second) == joint);
+    Products third;
+    CHECK(runs_jointly(third) == joint);
     Products not_measured({.measured = false});
     CHECK(runs_jointly(not_measured));
     std::filesystem::remove_all(cuda::cache_folder());
     Products anew;
     CHECK(runs_jointly(anew) == !joint);
   }
+}
+
+TEST_CASE("without memory for a trial the joint form is taken, and not remembered") {
+  const On machine({.memory_bytes = 32 << 20, .slow = {kWithEpilogue}});
+  Products products;
+  CHECK(runs_jointly(products));
+  CHECK(choices().empty());
 }
 
 TEST_CASE("a remembered form that is no form is measured anew") {
