@@ -52,8 +52,16 @@ class GpuCheck(unittest.TestCase):
     def command(self, *arguments, script=SCRIPT):
         return [sys.executable, script, self.folder / "out", "--commit", "c0", "--programs", self.folder / "bin", *arguments]
 
-    def run_it(self, *arguments):
-        return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=100)
+    def run_it(self, *arguments, script=SCRIPT, environment=None):
+        return subprocess.run(self.command(*arguments, script=script), env=environment, capture_output=True, text=True, timeout=100)
+
+    def copied_script(self):
+        """In a checkout with nothing else in it."""
+        (self.folder / "scripts").mkdir()
+        return shutil.copy(SCRIPT, self.folder / "scripts/gpu_check")
+
+    def own_path(self, **more):
+        return dict(os.environ, PATH=f"{self.folder}/bin:{os.environ['PATH']}", **more)
 
     def result(self, name="gpu_check"):
         return json.loads((self.folder / "out" / f"{name}.json").read_text())
@@ -128,18 +136,43 @@ class GpuCheck(unittest.TestCase):
                 os.kill(int(pid.read_text()), signal.SIGKILL)
 
     def test_a_build_that_fails_is_the_end(self):
-        (self.folder / "scripts").mkdir()
-        copied = self.folder / "scripts/gpu_check"  # whose checkout is empty
-        shutil.copy(SCRIPT, copied)
+        copied = self.copied_script()
         for status, statuses in ((0, {"build": "passed", "smoke": "passed"}), (1, {"build": "failed"})):
             self.program("cmake", f"#!/bin/sh\nexit {status}\n")
-            environment = dict(os.environ, PATH=f"{self.folder}/bin:{os.environ['PATH']}")
-            done = subprocess.run(self.command("--stages", "smoke,build", "--sm", "90", "--no-emulation", script=copied), env=environment,
-                                  capture_output=True, text=True, timeout=100)
+            done = self.run_it("--stages", "smoke,build", "--sm", "90", "--no-emulation", script=copied, environment=self.own_path())
             self.assertEqual(done.returncode, status, done.stdout + done.stderr)
             self.assertEqual(self.statuses(), statuses)
             configured = self.result()["stages"][0]["programs"][0]["command"]
             self.assertIn("-DALPA_EMULATION=OFF -DALPA_CUDA_ARCHITECTURES=90-real", configured)
+
+    def test_each_peer_is_a_process_of_its_own_without_our_libraries(self):
+        self.program("bench_cuda_mlp_step", """#!/bin/sh
+            echo "{\\"name\\": \\"ours $LD_LIBRARY_PATH\\"}"
+            """)
+        (self.folder / "bench/peers").mkdir(parents=True)
+        (self.folder / "bench/peers/mlp_step.py").write_text("""if True:
+            import json, os, sys
+            print(json.dumps({"name": sys.argv[1], "process": os.getpid(), "path": os.environ.get("LD_LIBRARY_PATH")}))
+            sys.exit(sys.argv[1] == "jax")
+            """)
+        (self.folder / "build/dependencies/lib").mkdir(parents=True)
+        (self.folder / "build/dependencies/lib/libdnnl.so").touch()
+        done = self.run_it("--stages", "step", script=self.copied_script(), environment=self.own_path(LD_LIBRARY_PATH="/mine"))
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        ours, *peers = [program["rows"][0] for program in self.result("step")["programs"][:5]]
+        self.assertEqual(ours["name"], "ours build/dependencies/lib:/mine")  # paths are written from the checkout's root
+        self.assertEqual([peer["name"] for peer in peers], ["eager", "jax", "compile", "compile-adam"])
+        self.assertEqual({peer["path"] for peer in peers}, {None})
+        self.assertEqual(len({peer["process"] for peer in peers}), 4)
+        self.assertEqual(self.result("step")["problems"], ["peers/mlp_step.py jax: exit status 1"])
+
+    def test_a_sanitizer_that_finds_something_fails_its_stage(self):
+        self.program("compute-sanitizer", """#!/bin/sh
+            [ "$2" != racecheck ]
+            """)
+        self.assertEqual(self.run_it("--stages", "sanitizers", environment=self.own_path()).returncode, 1)
+        states = [program["status"] for program in self.result("sanitizers")["programs"]]
+        self.assertEqual(states, ["failed", "passed", "passed"])
 
     def test_wrong_stages_and_missing_programs_are_said(self):
         done = self.run_it("--stages", "smoke,smoke_test")
