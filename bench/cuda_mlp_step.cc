@@ -70,14 +70,15 @@ std::function<void()> replayed(const std::vector<bench::Queue>& products, int st
   };
 }
 
-/// The executor's steps, which read the batch from the host.
+/// The executor's steps, which read the batch from the host. The last loss goes into `loss`.
 bench::Variant uploaded(std::string name, const Sizes& sizes, const Precision& precision,
-                        const Method& method, int devices) {
+                        const Method& method, int devices,
+                        std::shared_ptr<double> loss = std::make_shared<double>()) {
   return {std::move(name),
-          [run = bench::mlp_runner(sizes, method, Cluster::local(devices, "cuda"), precision.dtype),
+          [loss, run = bench::mlp_runner(sizes, method, Cluster::local(devices, "cuda"), precision.dtype),
            steps = sizes.steps] {
             for (int i = 1; i < steps; ++i) run();
-            run().loss();
+            *loss = run().loss();
           }};
 }
 
@@ -91,10 +92,11 @@ void measure_one_device(const Sizes& sizes, const Precision& precision) {
   const Serial method = with_precision(Serial{}, precision);
   bench::ResidentStep resident(bench::mlp_step(sizes, precision.dtype), method,
                                bench::random_batch(sizes, precision.dtype));
+  const auto loss = std::make_shared<double>();
   std::vector<bench::Variant> variants{
       {"products alone", replayed(products_of(sizes, precision, bench::first_card(products)), sizes.steps)},
       {"step", [&] { resident.run(sizes.steps); }},
-      uploaded("step", sizes, precision, method, 1)};
+      uploaded("step", sizes, precision, method, 1, loss)};
   bench::interleave(variants, sizes.rounds);
   const auto print = [&](int i, const char* batch, std::vector<bench::Figure> more, const bench::Aim& aim) {
     bench::Labels labels{{"who", "alpa"}, {"precision", precision.name}};
@@ -116,7 +118,7 @@ void measure_one_device(const Sizes& sizes, const Precision& precision) {
       1, "resident",
       {products_over(1), {"launches", static_cast<double>(resident.launches())}, {"loss", resident.loss()}},
       kProducts);
-  print(2, "uploaded", {products_over(2)}, kProducts);
+  print(2, "uploaded", {products_over(2), {"loss", *loss}}, kProducts);
   bench::print_row("kernels of the step", {{"seconds", kernels}, {kGaps.figure, 1 - kernels / step}}, kGaps,
                    {{"who", "alpa"}, {"precision", precision.name}});
 }
