@@ -87,6 +87,24 @@ double seconds_of_step(const bench::Variant& variant, int steps) {
   return bench::median(variant.seconds) / steps;
 }
 
+/// Where the time of a step goes, by operator, and what is left: the gaps.
+void print_kernels(const std::map<std::string, bench::ResidentStep::Kernels>& kernels, double step,
+                   const Precision& precision) {
+  const bench::Labels labels{{"who", "alpa"}, {"precision", precision.name}};
+  double sum = 0, with_gaps = 0;
+  for (const auto& [op, of_operator] : kernels) {
+    sum += of_operator.seconds, with_gaps += of_operator.with_gaps;
+    bench::print_row(fmt::format("kernels of {}", op.empty() ? "loads and fills" : op),
+                     {{"instructions", static_cast<double>(of_operator.instructions)},
+                      {"seconds", of_operator.seconds},
+                      {"of_step", of_operator.seconds / step}},
+                     {}, labels);
+  }
+  bench::print_row("kernels of the step",
+                   {{"seconds", sum}, {"seconds_with_gaps", with_gaps}, {kGaps.figure, 1 - sum / step}},
+                   kGaps, labels);
+}
+
 void measure_one_device(const Sizes& sizes, const Precision& precision) {
   cuda::Products products({.tf32 = precision.tf32});
   const Serial method = with_precision(Serial{}, precision);
@@ -111,16 +129,13 @@ void measure_one_device(const Sizes& sizes, const Precision& precision) {
   const auto products_over = [&](int i) {
     return bench::Figure{kProducts.figure, bench::median_ratio(variants[0], variants[i])};
   };
-  const double kernels = resident.kernel_seconds(4 * sizes.rounds),
-               step = seconds_of_step(variants[1], sizes.steps);
   print(0, "", {}, {});
   print(
       1, "resident",
       {products_over(1), {"launches", static_cast<double>(resident.launches())}, {"loss", resident.loss()}},
       kProducts);
   print(2, "uploaded", {products_over(2), {"loss", *loss}}, kProducts);
-  bench::print_row("kernels of the step", {{"seconds", kernels}, {kGaps.figure, 1 - kernels / step}}, kGaps,
-                   {{"who", "alpa"}, {"precision", precision.name}});
+  print_kernels(resident.kernels(4 * sizes.rounds), seconds_of_step(variants[1], sizes.steps), precision);
 }
 
 void measure_logical_devices(const Sizes& sizes) {

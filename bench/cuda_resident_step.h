@@ -66,30 +66,29 @@ class ResidentStep {
   /// Kernels, copies and fills that a step launches.
   std::size_t launches() const { return launches_; }
 
-  /// Seconds that the kernels of a step take, without the gaps between them: the sum over instructions of
-  /// the median over `rounds` steps of the time between events around the instruction, less the time that a
-  /// kernel of one element takes between such events. The instructions run in the order of the step, so
-  /// what lies in the cache is what lies there in a step. With each gap the time of that smallest kernel is
-  /// subtracted, too, so the sum is rather too small: the gaps of a step are at most the rest of its time.
-  double kernel_seconds(int rounds) {
-    std::vector<cuda::EventHandle> events;
-    for (std::size_t i = 0; i <= operations().size(); ++i) events.push_back(cuda::make_event(true));
-    std::vector<std::vector<double>> seconds(operations().size());
+  /// What the instructions of one operator take in a step.
+  struct Kernels {
+    int instructions = 0;
+    double seconds = 0;    ///< without the gaps between them; rather too small
+    double with_gaps = 0;  ///< when each waits for the one before, as the host sees it
+  };
+
+  /// Seconds of the kernels of a step, by operator ("" for loads, copies and fills): the median over
+  /// `rounds` steps of the time between events around each instruction, less the time that a kernel of one
+  /// element takes between such events. The instructions run in the order of the step, so what lies in the
+  /// cache is what lies there in a step. With each gap the time of that smallest kernel is subtracted, too:
+  /// the gaps of a step are at most what the sum leaves of its time.
+  std::map<std::string, Kernels> kernels(int rounds) {
     const double overhead = seconds_of_smallest_kernel(rounds);
-    for (int round = -1; round < rounds; ++round) {
-      hold_back();
-      record(events[0]);
-      for (std::size_t i = 0; i < operations().size(); ++i) {
-        device().queue(operations()[i], 0);
-        record(events[i + 1]);
-      }
-      wait();
-      for (std::size_t i = 0; round >= 0 && i < seconds.size(); ++i)
-        seconds[i].push_back(cuda::seconds_between(events[i].get(), events[i + 1].get()));
+    const std::vector<double> seconds = seconds_of_instructions(rounds);
+    std::map<std::string, Kernels> kernels;
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      Kernels& of_operator = kernels[operator_of(*operations()[i].instruction)];
+      ++of_operator.instructions;
+      of_operator.seconds += std::max(0.0, seconds[i] - overhead);
+      of_operator.with_gaps += seconds[i];
     }
-    double sum = 0;
-    for (const std::vector<double>& of_rounds : seconds) sum += std::max(0.0, median(of_rounds) - overhead);
-    return sum;
+    return kernels;
   }
 
  private:
@@ -105,6 +104,32 @@ class ResidentStep {
   void wait() const { cuda::check(cudaStreamSynchronize(device().compute()), "cudaStreamSynchronize"); }
   void record(const cuda::EventHandle& event) const {
     cuda::check(cudaEventRecord(event.get(), device().compute()), "cudaEventRecord");
+  }
+
+  std::string operator_of(const Instruction& instruction) const {
+    if (instruction.kind != Instruction::Kind::compute) return "";
+    return std::string(planned_.program.graph.nodes[instruction.node].op->name);
+  }
+
+  /// Median time between events around each instruction.
+  std::vector<double> seconds_of_instructions(int rounds) {
+    std::vector<cuda::EventHandle> events;
+    for (std::size_t i = 0; i <= operations().size(); ++i) events.push_back(cuda::make_event(true));
+    std::vector<std::vector<double>> seconds(operations().size());
+    for (int round = -1; round < rounds; ++round) {
+      hold_back();
+      record(events[0]);
+      for (std::size_t i = 0; i < operations().size(); ++i) {
+        device().queue(operations()[i], 0);
+        record(events[i + 1]);
+      }
+      wait();
+      for (std::size_t i = 0; round >= 0 && i < seconds.size(); ++i)
+        seconds[i].push_back(cuda::seconds_between(events[i].get(), events[i + 1].get()));
+    }
+    std::vector<double> medians;
+    for (const std::vector<double>& of_rounds : seconds) medians.push_back(median(of_rounds));
+    return medians;
   }
 
   void capture() {
