@@ -117,28 +117,30 @@ std::optional<bool> is_faster_apart(const EpilogueSteps& steps, KernelCall call,
   return outcome.fastest == 1;
 }
 
+/// `joint`, or what is apart from it if that was measured to be faster; measured now if it was not yet.
+Launch faster_of(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call, const Card& card,
+                 const ProductShape& product, Launch joint) {
+  if (card.products->is_faster_apart(product) == false) return joint;
+  Launch apart = load_apart(op, steps, call, card);
+  const std::optional<bool> faster = is_faster_apart(steps, call, joint, apart);
+  if (faster) card.products->remember_form(product, *faster);
+  return faster == true ? apart : joint;
+}
+
 }  // namespace
 
 Launch load_einsum_epilogue(const OpDef& op, const KernelCall& call, const Card& card) {
   const EpilogueSteps steps = plan_epilogue(call);
   if (!may_be_joint(steps, card)) return load_apart(op, steps, call, card);
-  const bool races = card.epilogues == EpilogueForm::automatic && card.products->measures();
+  const bool measured = card.epilogues == EpilogueForm::automatic && card.products->measures();
   const ProductShape product = product_shape(steps.einsum, steps.of_product);
-  std::optional<bool> faster_apart = false;
-  if (races) faster_apart = card.products->is_faster_apart(product);
-  if (faster_apart == true) return load_apart(op, steps, call, card);
-  Launch joint = load_joint(op, steps, call, card);
-  if (joint == nullptr) {
-    require(card.epilogues != EpilogueForm::joint,
-            "{}: cuBLASLt has no algorithm for the product {} on this card", op.name, to_string(product));
-    return load_apart(op, steps, call, card);
-  }
-  if (faster_apart) return joint;
-  Launch apart = load_apart(op, steps, call, card);
-  faster_apart = is_faster_apart(steps, call, joint, apart);
-  if (!faster_apart) return joint;
-  card.products->remember_form(product, *faster_apart);
-  return *faster_apart ? apart : joint;
+  if (measured && card.products->is_faster_apart(product) == true)
+    return load_apart(op, steps, call, card);  // the joint one needs no measuring of its algorithms
+  const Launch joint = load_joint(op, steps, call, card);
+  if (joint != nullptr) return measured ? faster_of(op, steps, call, card, product, joint) : joint;
+  require(card.epilogues != EpilogueForm::joint,
+          "{}: cuBLASLt has no algorithm for the product {} on this card", op.name, to_string(product));
+  return load_apart(op, steps, call, card);
 }
 
 }  // namespace alpa::cuda

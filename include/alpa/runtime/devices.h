@@ -30,7 +30,7 @@ struct DevicesRequest {
   bool tf32 = false;                    ///< CUDA: f32 products may round their operands to TF32
   bool tune = true;                     ///< CUDA: choose matrix products by measured time
   bool check_instructions = false;      ///< CUDA: wait after every instruction of every step
-  std::optional<bool> capture;          ///< CUDA: steps become graphs; nothing: on one card
+  std::optional<bool> capture = {};     ///< CUDA: steps become graphs; nothing: on one card
   bool keeps_nan = false;               ///< CUDA: relu of a NaN is NaN, not 0
 };
 
