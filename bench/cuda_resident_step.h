@@ -44,6 +44,8 @@ class ResidentStep {
     metrics_ = cuda::allocate_mapped(cuda::kMetricBytes * device().program().reported.size());
     device().place(memory_.arenas[0], 0, cuda::device_address(metrics_));
     for (int i = 0; i < 2; ++i) queue_->queue(true);
+    device().queue_metrics();
+    wait();
     capture();
   }
 
