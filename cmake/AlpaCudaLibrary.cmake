@@ -45,12 +45,18 @@ target_include_directories(alpa_cuda SYSTEM PUBLIC
 # linked with it does not start where there is no driver.
 target_link_libraries(alpa_cuda
   PUBLIC $<BUILD_INTERFACE:CUDA::cudart>
-  PRIVATE $<BUILD_INTERFACE:alpa_settings> $<BUILD_INTERFACE:alpa> ${ALPA_CUDA_LIBRARIES})
+  PRIVATE $<BUILD_INTERFACE:alpa_settings> $<BUILD_INTERFACE:alpa> ${ALPA_CUDA_LIBRARIES} ${CMAKE_DL_LIBS})
 target_link_options(alpa_cuda PRIVATE LINKER:--exclude-libs,ALL LINKER:--as-needed LINKER:-z,defs)
 # Beside the programs, where the loader looks first.
 set_target_properties(alpa_cuda PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} VISIBILITY_INLINES_HIDDEN ON
   INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)
+# Where cuDNN is looked for when it is first used.
+if(ALPA_CUDNN)
+  get_filename_component(folder ${ALPA_CUDNN} DIRECTORY)
+  set_property(TARGET alpa_cuda APPEND PROPERTY BUILD_RPATH ${folder})
+  set_property(TARGET alpa_cuda APPEND PROPERTY INSTALL_RPATH ${folder})
+endif()
 
 # What scripts/gpu_check needs: the CUDA tests and benchmarks, and the doctor.
 add_custom_target(cuda_programs DEPENDS alpa_cuda)

@@ -180,7 +180,11 @@ Cuda examine_cuda(double seconds) {
 }  // namespace
 
 std::vector<Missing> missing_for_cuda(const Cuda& cuda) {
-  if (cuda.reason.empty()) return {};
+  const bool no_dnn = !cuda.library.empty() && cuda.versions.cudnn[0] == '\0';
+  constexpr const char* kDnn =
+      "only the doctor's trial needs it: apt-get install -y libcudnn9-cuda-13 (from NVIDIA's Debian "
+      "repository), or pip install nvidia-cudnn-cu13 and name its folder in LD_LIBRARY_PATH";
+  if (cuda.reason.empty()) return no_dnn ? std::vector<Missing>{{"cuDNN", kDnn}} : std::vector<Missing>{};
   constexpr const char* kToolkit =
       "apt-get install -y cuda-toolkit-13-0 libcudnn9-dev-cuda-13 libnccl-dev (from NVIDIA's Debian "
       "repository), then configure with -DALPA_CUDA=ON and build";

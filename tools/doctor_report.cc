@@ -51,7 +51,7 @@ std::string processor_text(const Processor& p) {
 std::string versions_text(const alpa::CudaVersions& v) {
   return fmt::format("runtime {}, {}, cuBLAS {}, cuBLASLt {}, cuDNN {}, NCCL {}, NVRTC {}", v.runtime,
                      v.driver[0] == '\0' ? "no driver" : fmt::format("driver for {}", v.driver), v.cublas,
-                     v.cublas_lt, v.cudnn, v.nccl, v.nvrtc);
+                     v.cublas_lt, v.cudnn[0] == '\0' ? "not found" : v.cudnn, v.nccl, v.nvrtc);
 }
 
 std::string gpu_text(std::size_t index, const Gpu& gpu) {
@@ -102,9 +102,8 @@ Json processor_json(const Processor& p) {
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json versions_json(const alpa::CudaVersions& v) {
-  return {{"runtime", v.runtime}, {"driver", text_or_null(v.driver)},
-          {"cublas", v.cublas},   {"cublas_lt", v.cublas_lt},
-          {"cudnn", v.cudnn},     {"nccl", v.nccl},
+  return {{"runtime", v.runtime},     {"driver", text_or_null(v.driver)}, {"cublas", v.cublas},
+          {"cublas_lt", v.cublas_lt}, {"cudnn", text_or_null(v.cudnn)},   {"nccl", v.nccl},
           {"nvrtc", v.nvrtc}};
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "alpa/base/error.h"
+#include "dnn_library.h"
 #include "status.h"
 
 namespace alpa::cuda {
@@ -86,6 +87,15 @@ int peer_attribute(cudaDeviceP2PAttr attribute, std::int32_t from, std::int32_t 
   bug("cudaGetDeviceCount: status {} passed", static_cast<int>(status));
 }
 
+/// "" if there is none.
+std::string dnn_version() {
+  try {
+    return dotted(dnn().version(), 10000, 100);
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 }  // namespace
 
 CudaVersions versions() {
@@ -95,7 +105,7 @@ CudaVersions versions() {
   if (driver != 0) copy_text(versions.driver, toolkit_version(driver));
   copy_text(versions.cublas, cublas_version());
   copy_text(versions.cublas_lt, dotted(cublasLtGetVersion(), 10000, 100));
-  copy_text(versions.cudnn, dotted(cudnnGetVersion(), 10000, 100));
+  copy_text(versions.cudnn, dnn_version());
   copy_text(versions.nccl, nccl_version());
   copy_text(versions.nvrtc, nvrtc_version());
   return versions;

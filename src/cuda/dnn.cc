@@ -8,6 +8,7 @@
 #include "alpa/base/error.h"
 #include "alpa/base/half.h"
 #include "dnn_graph.h"
+#include "dnn_library.h"
 #include "status.h"
 
 namespace alpa::cuda {
@@ -140,6 +141,7 @@ std::string failure_of(const std::function<void()>& trial) {
 
 std::string try_dnn(std::int32_t device) {
   check(cudaSetDevice(device), "cudaSetDevice");
+  if (const std::string absent = failure_of([] { dnn(); }); !absent.empty()) return absent;
   const DnnHandle handle = make_dnn_handle();
   const std::string convolution = failure_of([&] { try_convolution(handle.get()); }),
                     attention = failure_of([&] { try_attention(handle.get()); });

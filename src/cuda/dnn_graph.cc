@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
+#include "dnn_library.h"
 #include "status.h"
 
 namespace alpa::cuda {
@@ -41,8 +42,8 @@ std::vector<DnnDescriptor> engines_of(const DnnDescriptor& graph) {
   for (std::int64_t i = 0; i < kMaxEngines; ++i)
     handles.push_back(engines.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).get());
   std::int64_t count = 0;
-  check(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, kMaxEngines, &count, handles.data()),
+  check(dnn().get_attribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                            kMaxEngines, &count, handles.data()),
         "cudnnBackendGetAttribute(CUDNN_ATTR_ENGINEHEUR_RESULTS)");
   engines.erase(engines.begin() + std::min(count, kMaxEngines), engines.end());
   require(!engines.empty(), "cuDNN proposes no engine for the operation");
@@ -63,21 +64,24 @@ DnnDescriptor plan_of(cudnnHandle_t handle, const DnnDescriptor& graph) {
 
 }  // namespace
 
+void destroy_dnn_handle(cudnnHandle_t handle) { dnn().destroy(handle); }
+void destroy_dnn_descriptor(cudnnBackendDescriptor_t descriptor) { dnn().destroy_descriptor(descriptor); }
+
 DnnHandle make_dnn_handle() {
   cudnnHandle_t handle = nullptr;
-  check(cudnnCreate(&handle), "cudnnCreate");
+  check(dnn().create(&handle), "cudnnCreate");
   return DnnHandle(handle);
 }
 
 DnnDescriptor::DnnDescriptor(cudnnBackendDescriptorType_t type) {
   cudnnBackendDescriptor_t handle = nullptr;
-  check(cudnnBackendCreateDescriptor(type, &handle), "cudnnBackendCreateDescriptor");
+  check(dnn().create_descriptor(type, &handle), "cudnnBackendCreateDescriptor");
   handle_.reset(handle);
 }
 
 DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                                   std::int64_t count, const void* values) {
-  check(cudnnBackendSetAttribute(get(), name, type, count, values), "cudnnBackendSetAttribute");
+  check(dnn().set_attribute(get(), name, type, count, values), "cudnnBackendSetAttribute");
   return *this;
 }
 
@@ -95,7 +99,7 @@ DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, const DnnDes
 }
 
 DnnDescriptor& DnnDescriptor::finalize() {
-  check(cudnnBackendFinalize(get()), "cudnnBackendFinalize");
+  check(dnn().finalize(get()), "cudnnBackendFinalize");
   return *this;
 }
 
@@ -115,8 +119,8 @@ DnnPlan::DnnPlan(cudnnHandle_t handle, const DnnDescriptor& operation)
 
 std::int64_t DnnPlan::workspace_bytes() const {
   std::int64_t bytes = 0;
-  check(cudnnBackendGetAttribute(plan_.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
-                                 nullptr, &bytes),
+  check(dnn().get_attribute(plan_.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+                            nullptr, &bytes),
         "cudnnBackendGetAttribute(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)");
   return bytes;
 }
@@ -130,7 +134,7 @@ void DnnPlan::run(const std::vector<std::pair<std::int64_t, void*>>& tensors, vo
   pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
            static_cast<std::int64_t>(pointers.size()), pointers.data());
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace).finalize();
-  check(cudnnBackendExecute(handle_, plan_.get(), pack.get()), "cudnnBackendExecute");
+  check(dnn().execute(handle_, plan_.get(), pack.get()), "cudnnBackendExecute");
 }
 
 }  // namespace alpa::cuda

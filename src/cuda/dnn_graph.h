@@ -12,8 +12,11 @@
 
 namespace alpa::cuda {
 
-using DnnHandle = Handle<Opaque<cudnnHandle_t>, cudnnDestroy>;
-/// Throws Error.
+void destroy_dnn_handle(cudnnHandle_t handle);
+void destroy_dnn_descriptor(cudnnBackendDescriptor_t descriptor);
+
+using DnnHandle = Handle<Opaque<cudnnHandle_t>, destroy_dnn_handle>;
+/// Throws Error, also if cuDNN is not installed.
 DnnHandle make_dnn_handle();
 
 /// One backend descriptor. Every call throws Error naming itself and cuDNN's status.
@@ -31,7 +34,7 @@ class DnnDescriptor {
   cudnnBackendDescriptor_t get() const { return handle_.get(); }
 
  private:
-  Handle<Opaque<cudnnBackendDescriptor_t>, cudnnBackendDestroyDescriptor> handle_;
+  Handle<Opaque<cudnnBackendDescriptor_t>, destroy_dnn_descriptor> handle_;
 };
 
 /// A dense tensor that pointers are bound to by number; `by_value`: a number in host memory.

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "alpa/base/error.h"
+#include "dnn_library.h"
 
 namespace alpa::cuda {
 namespace {
@@ -41,7 +42,7 @@ void check(cublasStatus_t status, const char* call, const char* file, int line) 
 
 void check(cudnnStatus_t status, const char* call, const char* file, int line) {
   if (status != CUDNN_STATUS_SUCCESS)
-    fail_call(call, cudnnGetErrorString(status), status, "", file, line);  // the name is all it has
+    fail_call(call, dnn().error_string(status), status, "", file, line);  // the name is all it has
 }
 
 void check(ncclResult_t status, const char* call, const char* file, int line) {

@@ -1,5 +1,7 @@
 #include "cuda_cluster.h"
 
+#include <algorithm>
+
 namespace alpa {
 namespace {
 
@@ -17,6 +19,13 @@ constexpr double kSameCardAlpha = 10e-6;  // events and kernels among logical de
 constexpr double kPeerAlpha = 10e-6, kPeerBytesPerSecond = 150e9;  // NVLink
 constexpr double kHostAlpha = 20e-6, kHostBytesPerSecond = 12e9;   // PCIe, through the host's memory
 
+/// Free memory that arenas leave to others: what CUDA and its libraries allocate late, fragments, a
+/// display.
+std::int64_t reserve_bytes(std::int64_t free_bytes) {
+  const std::int64_t reserve = std::max(std::int64_t{1} << 30, free_bytes / 50);
+  return std::min(reserve, free_bytes / 2);
+}
+
 }  // namespace
 
 Cluster cuda_cluster(int n, int cards, const CudaDevice& card, bool peers) {
@@ -27,7 +36,7 @@ Cluster cuda_cluster(int n, int cards, const CudaDevice& card, bool peers) {
   Cluster cluster;
   cluster.backend = "cuda";
   cluster.devices_per_host = n;
-  cluster.device.memory_bytes = card.free_bytes / (shared ? n : 1);
+  cluster.device.memory_bytes = (card.free_bytes - reserve_bytes(card.free_bytes)) / (shared ? n : 1);
   cluster.device.flops_per_second = {{f32, clocks * units.f32},
                                      {f64, clocks * units.f64},
                                      {bf16, clocks * units.half},

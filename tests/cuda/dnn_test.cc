@@ -3,6 +3,8 @@
 #include <cudnn.h>
 
 #include "device_call.h"
+#include "src/cuda/dnn_library.h"
+#include "support/error_text.h"
 
 namespace alpa {
 namespace {
@@ -10,11 +12,25 @@ namespace {
 TEST_CASE("cuDNN runs a convolution and an attention, or says in one line what it does not") {
   if (testing::no_device()) return;
   const std::string report = cuda::try_dnn(0);
+  if (report.starts_with("cuDNN does not load: ")) return;
   CHECK(report.find('\n') == std::string::npos);
   if (CUDNN_VERSION >= 91300)
     CHECK(report == "cuDNN convolution and attention run");
   else
     CHECK(report.find("; attention fails: cuDNN ") != std::string::npos);
+}
+
+TEST_CASE("a cuDNN that is not there is one line that says how to get it") {
+  const std::string text = testing::error_of([] { cuda::load_dnn("libno_cudnn.so.9"); });
+  CHECK(text.starts_with(
+      "cuDNN does not load: libno_cudnn.so.9: cannot open shared object file: No such file or directory; "
+      "install libcudnn9-cuda-"));
+  CHECK(text.ends_with(", or name its folder in LD_LIBRARY_PATH"));
+}
+
+TEST_CASE("a library that is no cuDNN is told from one") {
+  CHECK(testing::error_of([] { cuda::load_dnn("libm.so.6"); }) ==
+        "cuDNN has no function cudnnGetVersion; install cuDNN 9");
 }
 
 }  // namespace

@@ -33,9 +33,10 @@ TEST_CASE("versions are known without a driver") {
   CudaVersions versions{};
   CudaMessage why{};
   REQUIRE_MESSAGE(cuda_support().functions->versions(&versions, &why) == 0, std::string(why.text));
-  for (const std::string version : {versions.runtime, versions.cublas, versions.cublas_lt, versions.cudnn,
-                                    versions.nccl, versions.nvrtc})
+  for (const std::string version :
+       {versions.runtime, versions.cublas, versions.cublas_lt, versions.nccl, versions.nvrtc})
     CHECK_MESSAGE(is_version(version), version);
+  CHECK((versions.cudnn[0] == '\0' || is_version(versions.cudnn)));
   CHECK((versions.driver[0] == '\0' || is_version(versions.driver)));
 }
 

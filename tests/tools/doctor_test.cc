@@ -173,6 +173,19 @@ TEST_CASE("the JSON of a machine with two devices") {
   CHECK(cuda.at("versions").at("driver") == "13.1");
 }
 
+TEST_CASE("a machine without cuDNN says so, and what else is there is used") {
+  Cuda cuda = with_two_devices();
+  set(cuda.versions.cudnn, "");
+  cuda.gpus[0].dnn = "";
+  const Report report = report_of(cuda);
+  CHECK(report_text(report).find(", cuBLASLt 13.1.1, cuDNN not found, NCCL 2.28.9, ") != std::string::npos);
+  CHECK(report_text(report).ends_with(
+      "missing     cuDNN: only the doctor's trial needs it: apt-get install -y libcudnn9-cuda-13 (from "
+      "NVIDIA's Debian repository), or pip install nvidia-cudnn-cu13 and name its folder in "
+      "LD_LIBRARY_PATH\n"));
+  CHECK(Json::parse(report_json(report)).at("cuda").at("versions").at("cudnn").is_null());
+}
+
 TEST_CASE("what is missing comes with what to do") {
   const std::string driver =
       "apt-get install -y nvidia-open (from NVIDIA's Debian repository), then restart";

@@ -8,7 +8,7 @@
 namespace alpa {
 
 /// Changes with every change of the structs below; the loader refuses a library of another one.
-inline constexpr std::int32_t kCudaInterface = 3;
+inline constexpr std::int32_t kCudaInterface = 4;
 
 class Devices;
 struct DevicesRequest;
@@ -17,7 +17,8 @@ struct CudaMessage {
   char text[2048];
 };
 
-/// Versions as "13.0"; `driver` is the newest CUDA the driver supports, "" if there is no driver.
+/// Versions as "13.0"; `driver` is the newest CUDA the driver supports, "" if there is no driver;
+/// `cudnn` is "" if cuDNN is not installed.
 struct CudaVersions {
   char runtime[32], driver[32], cublas[32], cublas_lt[32], cudnn[32], nccl[32], nvrtc[32];
 };

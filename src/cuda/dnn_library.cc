@@ -1,0 +1,54 @@
+#include "dnn_library.h"
+
+#include <dlfcn.h>
+#include <fmt/core.h>
+
+#include "alpa/base/error.h"
+
+namespace alpa::cuda {
+namespace {
+
+constexpr int kMajor = CUDNN_VERSION / 10000;
+
+template <class Function>
+void find(Function& function, void* library, const char* name) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  require(function != nullptr, "cuDNN has no function {}; install cuDNN {}", name, kMajor);
+}
+
+DnnFunctions functions_of(void* library) {
+  DnnFunctions f;
+  find(f.version, library, "cudnnGetVersion");
+  const std::size_t version = f.version();
+  require(version / 10000 == kMajor, "cuDNN has version number {}, but version {} is needed; install it",
+          version, kMajor);
+  find(f.error_string, library, "cudnnGetErrorString");
+  find(f.create, library, "cudnnCreate");
+  find(f.destroy, library, "cudnnDestroy");
+  find(f.create_descriptor, library, "cudnnBackendCreateDescriptor");
+  find(f.destroy_descriptor, library, "cudnnBackendDestroyDescriptor");
+  find(f.set_attribute, library, "cudnnBackendSetAttribute");
+  find(f.get_attribute, library, "cudnnBackendGetAttribute");
+  find(f.finalize, library, "cudnnBackendFinalize");
+  find(f.execute, library, "cudnnBackendExecute");
+  return f;
+}
+
+}  // namespace
+
+DnnFunctions load_dnn(const std::string& library) {
+  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays
+  if (handle == nullptr)
+    fail("cuDNN does not load: {}; install libcudnn{}-cuda-{}, or name its folder in LD_LIBRARY_PATH",
+         dlerror(), kMajor, CUDART_VERSION / 1000);
+  return functions_of(handle);
+}
+
+const DnnFunctions& dnn() {
+  static const DnnFunctions functions = dlsym(RTLD_DEFAULT, "cudnnGetVersion") != nullptr
+                                            ? functions_of(RTLD_DEFAULT)
+                                            : load_dnn(fmt::format("libcudnn.so.{}", kMajor));
+  return functions;
+}
+
+}  // namespace alpa::cuda

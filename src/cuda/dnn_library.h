@@ -1,0 +1,31 @@
+#pragma once
+/// cuDNN, loaded when it is first used: who does not need it need not have it.
+#include <cudnn.h>
+
+#include <string>
+
+namespace alpa::cuda {
+
+/// cuDNN's functions, by their names without "cudnn".
+struct DnnFunctions {
+  decltype(&::cudnnGetVersion) version = nullptr;
+  decltype(&::cudnnGetErrorString) error_string = nullptr;
+  decltype(&::cudnnCreate) create = nullptr;
+  decltype(&::cudnnDestroy) destroy = nullptr;
+  decltype(&::cudnnBackendCreateDescriptor) create_descriptor = nullptr;
+  decltype(&::cudnnBackendDestroyDescriptor) destroy_descriptor = nullptr;
+  decltype(&::cudnnBackendSetAttribute) set_attribute = nullptr;
+  decltype(&::cudnnBackendGetAttribute) get_attribute = nullptr;
+  decltype(&::cudnnBackendFinalize) finalize = nullptr;
+  decltype(&::cudnnBackendExecute) execute = nullptr;
+};
+
+/// Those of a library that is found as programs find libraries, and on this library's run path. Throws
+/// Error saying why it does not load, or that it is of another major version than this was built for.
+DnnFunctions load_dnn(const std::string& library);
+
+/// Those of the process if it has cuDNN already, else of libcudnn.so.9. Throws Error as `load_dnn`, at
+/// every call until it is there. Any thread.
+const DnnFunctions& dnn();
+
+}  // namespace alpa::cuda
