@@ -103,17 +103,17 @@ TEST_CASE("too little memory is an error with the bytes, and leaves the executor
 
 TEST_CASE("what a card has no memory for is refused when it is planned") {
   emulation::Machine machine;
-  machine.memory_bytes = 10'000;
+  machine.memory_bytes = 20'000;
   emulation::restart(machine);
   const TrainingStep step = training_step(
       {{"x", {f32, {24, 10}}}, {"y", {f32, {24, 6}}}},
       [](const Batch& batch) { return small_mlp(*batch["x"].builder, batch["x"], batch["y"]); },
       optim::Sgd{});
   const Cluster card = Cluster::local(1, "cuda");
-  CHECK(card.device.memory_bytes == 5'000);  // a half is left free, since it is less than 1 GiB
+  CHECK(card.device.memory_bytes == 10'000);  // a half is left free, since it is less than 1 GiB
   const std::string text = error_of([&] { parallelize(step, Serial{}, card); });
   CAPTURE(text);
-  CHECK(text.find("more than the memory budget of 5000; use more devices") != text.npos);
+  CHECK(text.find("more than the memory budget of 10000; use more devices") != text.npos);
   emulation::restart({});
 }
 
