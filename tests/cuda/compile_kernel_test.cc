@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "alpa/base/error.h"
 #include "own_cache.h"
 #include "src/cuda/cache_folder.h"
 
@@ -45,6 +46,23 @@ TEST_CASE("a damaged file, or another source's, is compiled anew and replaced") 
   const std::string other = unique_source();
   cuda::write_cached(cuda::kernel_file(other, 90), content);
   CHECK(cuda::compile_kernel(other, 90) != code);
+}
+
+TEST_CASE("a kernel takes 32764 bytes of parameters, and no more") {
+  const auto source = [](int bytes) {
+    return "struct Large { char bytes[" + std::to_string(bytes) +
+           "]; };\nextern \"C\" __global__ void last(const Large large, char* to) { *to = large.bytes[0]; "
+           "}\n";
+  };
+  const testing::OwnCache cache;
+  CHECK(cuda::compile_kernel(source(32752), 90).size() > 500);
+  std::string refusal;
+  try {
+    cuda::compile_kernel(source(32768), 90);
+  } catch (const Bug& bug) {
+    refusal = bug.what();
+  }
+  CHECK(refusal.find("Formal parameter space overflowed") != std::string::npos);
 }
 
 TEST_CASE("files differ by source and architecture") {

@@ -10,6 +10,12 @@
 namespace {
 
 void __global__ add(int* to, const int* from, int value) { *to = *from + value; }
+void __global__ set(int* to, int value) { *to = value; }
+
+struct Large {
+  char bytes[5000];
+};
+void __global__ copy_large(char* to, double, const Large large) { *to = large.bytes[4999]; }
 
 struct Fixture {
   cudaStream_t a, b;
@@ -24,6 +30,7 @@ struct Fixture {
       REQUIRE(cudaEventCreateWithFlags(event, cudaEventDisableTiming) == cudaSuccess);
     REQUIRE(cudaMalloc(&data, 16 * sizeof(int)) == cudaSuccess);
     REQUIRE(cudaMemset(data, 0, 16 * sizeof(int)) == cudaSuccess);
+    queue(a, 0, 0, 0);  // a kernel that is first launched in a capture fails
     REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
   }
   ~Fixture() {
@@ -140,6 +147,37 @@ TEST_CASE("calls that wait or allocate fail during a capture and invalidate it")
         return cudaEventQuery(f.fork);
       },
       cudaErrorCapturedEvent);
+}
+
+TEST_CASE("a kernel that was never launched fails in a capture, and one that was asked about does not") {
+  Fixture f;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = 1, config.blockDim = 1, config.stream = f.a;
+  f.begin();
+  CHECK(cudaLaunchKernelEx(&config, set, f.data, 3) == cudaErrorStreamCaptureUnsupported);
+  CHECK(f.end() == cudaErrorStreamCaptureInvalidated);
+  cudaFuncAttributes attributes;
+  CHECK(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(set)) == cudaSuccess);
+  f.begin();
+  CHECK(cudaLaunchKernelEx(&config, set, f.data, 3) == cudaSuccess);
+  CHECK(f.launches(1, 0) == std::vector<int>{3});
+}
+
+TEST_CASE("parameters of kernels are laid out as CUDA does, and may be more than 4 KiB") {
+  using alpa_emulation::parameter_bytes;
+  static_assert(parameter_bytes<>() == 0 && parameter_bytes<char, double>() == 16);
+  static_assert(parameter_bytes<char*, double, Large>() == 5016);
+  Fixture f;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = 1, config.blockDim = 1, config.stream = f.a;
+  Large large = {};
+  large.bytes[4999] = 7;
+  CHECK(cudaMemset(f.data, 0, sizeof(int)) == cudaSuccess);
+  CHECK(cudaLaunchKernelEx(&config, copy_large, reinterpret_cast<char*>(f.data), 1.0, large) ==
+        cudaSuccess);
+  int found = 0;
+  CHECK(cudaMemcpyAsync(&found, f.data, 1, cudaMemcpyDeviceToHost, f.a) == cudaSuccess);
+  CHECK(found == 7);
 }
 
 TEST_CASE("a relaxed capture allows what a global one forbids, and so does a relaxed thread") {

@@ -1,6 +1,7 @@
 // Kernels
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include "block.h"
 #include "cuda_runtime.h"
@@ -24,6 +25,22 @@ bool is_valid(const Grid& grid, const void* kernel) {
          grid.shared_bytes <= shared;
 }
 
+/// Kernels by device that were launched there, or asked about, outside of captures.
+std::set<std::pair<int, const void*>>& loaded_kernels() {
+  static auto* const loaded = new std::set<std::pair<int, const void*>>;
+  return *loaded;
+}
+
+/// CUDA loads a kernel's code when it is first needed, and cannot while a stream is captured: such a launch
+/// fails and invalidates the capture.
+bool is_loadable(const void* kernel, const CUstream_st& stream) {
+  const std::pair<int, const void*> key{stream.device, kernel};
+  if (stream.capture && stream.capture->mode != cudaStreamCaptureModeRelaxed)
+    return loaded_kernels().contains(key);
+  loaded_kernels().insert(key);
+  return true;
+}
+
 /// Whether this kernel is the one that is to fail.
 bool is_to_fail() {
   const Lock lock(world().mutex);
@@ -40,12 +57,20 @@ void run(const Grid& grid) {
 
 }  // namespace
 
+void forget_kernel(const void* kernel) {
+  std::erase_if(loaded_kernels(), [kernel](const auto& loaded) { return loaded.second == kernel; });
+}
+
 cudaError_t launch(const void* kernel, dim3 blocks, dim3 threads, std::size_t shared_bytes,
                    cudaStream_t stream, std::function<void()> body) {
   return call([&](Lock&) {
     const Grid grid = {blocks, threads, shared_bytes, std::move(body)};
     if (!is_valid(grid, kernel)) return cudaErrorInvalidConfiguration;
     if (resolve(stream)->device != current_device()) return cudaErrorInvalidResourceHandle;
+    if (!is_loadable(kernel, *resolve(stream))) {
+      resolve(stream)->capture->invalid = true;
+      return cudaErrorStreamCaptureUnsupported;
+    }
     return enqueue(
         resolve(stream),
         [grid](std::shared_ptr<void>&) {
@@ -66,6 +91,8 @@ extern "C" {
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
   return call([&](Lock&) {
     if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
+    loaded_kernels().insert({current_device(), function});
     *attributes = {0, 0, 0, 1024, 32, 90, 90};
     return cudaSuccess;
   });

@@ -74,7 +74,8 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
   return call([&](Lock& lock) {
     for (int device = 0; device < static_cast<int>(world().devices.size()); ++device)
       wait_for_device(lock, device);
-    for (const auto& [name, kernel] : library->kernels) known_kernels().erase(&kernel);
+    for (const auto& [name, kernel] : library->kernels)
+      known_kernels().erase(&kernel), forget_kernel(&kernel);
     delete library;
     return cudaSuccess;
   });

@@ -86,6 +86,9 @@ void wait_until(Lock& lock, Condition condition) {
   world().changed.wait(lock, condition);
 }
 
+/// A kernel's code is gone: its address may become another's.
+void forget_kernel(const void* kernel);
+
 int current_device();
 /// What this thread's cudaGetLastError returns.
 cudaError_t& last_error();

@@ -15,6 +15,25 @@
 /// Of the emulated thread that runs on this host thread.
 extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
 
+namespace alpa_emulation {
+
+/// Bytes of a kernel's parameters, laid out as CUDA does, of which there may be 32764: nvcc and NVRTC
+/// refuse more, for cards since sm_70.
+template <class... Parameters>
+constexpr unsigned long parameter_bytes() {
+  unsigned long end = 0;
+  ((end = (end + alignof(Parameters) - 1) / alignof(Parameters) * alignof(Parameters) + sizeof(Parameters)),
+   ...);
+  return end;
+}
+template <class... Parameters>
+constexpr void check_parameters() {
+  static_assert(parameter_bytes<Parameters...>() <= 32764,
+                "Formal parameter space overflowed (max 32764 bytes allowed)");
+}
+
+}  // namespace alpa_emulation
+
 extern "C" {
 void __syncthreads();
 void __syncwarp(unsigned int mask = 0xffffffffu);

@@ -54,6 +54,7 @@ struct Values<First, Others...> {
 
 template <class... Parameters>
 void* bind(void (*)(Parameters...), void** arguments) {
+  check_parameters<Parameters...>();
   auto* const values = new Values<Parameters...>;
   values->load(arguments);
   return values;
