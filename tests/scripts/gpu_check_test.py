@@ -183,11 +183,18 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("stage build makes the programs", self.result()["problem"])
 
+    def test_the_lines_of_ctest_are_read_whatever_became_of_a_test(self):
+        read = loaded_script().test_row
+        self.assertEqual(read("1/6 Test #1: cuda/fine ........................   Passed    0.25 sec\n"),
+                         {"test": "cuda/fine", "result": "Passed", "seconds": 0.25})
+        for result, rest in (("Not Run", ""), ("Timeout", ""), ("Exception", ": SegFault"), ("Failed", "  Error regular expression found"),
+                             ("Skipped", "")):
+            row = read(f" 12/345 Test  #7: api_emulated/cuda_1 ...***{result}{rest}  10.01 sec\n")
+            self.assertEqual(row, {"test": "api_emulated/cuda_1", "result": result, "seconds": 10.01})
+        self.assertIsNone(read("      Start  1: cuda/fine\n"))
+
     def test_peers_stand_beside_our_step_of_the_same_precision(self):
-        loader = importlib.machinery.SourceFileLoader("gpu_check", str(SCRIPT))
-        sys.dont_write_bytecode = True
-        script = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
-        loader.exec_module(script)
+        script = loaded_script()
         rows = [{"who": "alpa", "name": "step", "precision": "bf16", "batch": "resident", "median_seconds": 2.0},
                 {"who": "alpa", "name": "step", "precision": "bf16", "batch": "uploaded", "median_seconds": 4.0},
                 {"who": "peer", "name": "JAX", "precision": "bf16", "batch": "resident", "median_seconds": 3.0},
@@ -195,6 +202,14 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(script.against_peers(rows), [{"name": "JAX", "precision": "bf16", "peer_seconds_over_ours": 1.5}])
         (self.folder / "libcuda.so.1").touch()
         self.assertEqual(script.beside_driver(f"/nowhere:{self.folder}::{self.folder}/bin"), str(self.folder))
+
+
+def loaded_script():
+    sys.dont_write_bytecode = True
+    loader = importlib.machinery.SourceFileLoader("gpu_check", str(SCRIPT))
+    script = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
+    loader.exec_module(script)
+    return script
 
 
 def until(done):
