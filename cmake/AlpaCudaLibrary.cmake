@@ -2,7 +2,7 @@
 # when a CUDA device is first asked for, so that nobody else loads a gigabyte of NVIDIA's libraries.
 # The headers that generated kernels include travel in the library as text.
 set(ALPA_RUN_TIME_HEADERS "")
-foreach(header kernels/cuda/fused.h kernels/cuda/pack.h kernels/cuda/real.h kernels/cuda/element.h
+foreach(header kernels/cuda/fused.h kernels/cuda/pack.h kernels/cuda/real.h kernels/cuda/element.h kernels/cuda/approximate.h
                kernels/elementwise.h include/alpa/base/half.h)
   file(READ ${PROJECT_SOURCE_DIR}/${header} text)
   string(REGEX REPLACE "^include/" "" name ${header})

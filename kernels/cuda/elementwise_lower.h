@@ -15,11 +15,18 @@ namespace alpa::cuda {
 std::optional<ElementwiseLaunch> lower_elementwise(const cpu::ElementwisePlan& plan,
                                                    const KernelCall& call);
 
+/// What a thread of a compiled program computes at once: `packs` packs of `pack` neighbouring elements, all
+/// of whose reads it issues before it needs one. No access exceeds 16 bytes, those of neighbouring threads
+/// touch.
+struct FusedTile {
+  int pack = 1, packs = 1;
+};
+FusedTile fused_tile(const cpu::ElementwisePlan& plan, const KernelCall& call);
+
 /// The same as the text of one kernel, `extern "C" fused(inputs…, outputs…, bool aligned)`: pointers in
 /// order, and whether those of all tensors but the repeated scalars are multiples of 16 bytes. Equal texts
 /// are equal programs over equal shapes, so the text is the key of a cache. It includes
-/// kernels/cuda/fused.h. Threads of a block: kFusedThreads; blocks: as many as there are packs of
-/// `pack_of(plan.wide)` elements, or fewer.
+/// kernels/cuda/fused.h. Threads of a block: kFusedThreads; blocks: any number.
 std::string elementwise_source(const cpu::ElementwisePlan& plan, const KernelCall& call);
 inline constexpr int kFusedThreads = 256;
 

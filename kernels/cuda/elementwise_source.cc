@@ -29,9 +29,13 @@ std::string literal(double x) {
   return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
 }
 
-/// The element of a repeated input that stands at result element e, as a lambda: divisions by constants.
+/// Elements are counted in 32 bits where they fit: `Index` of the source.
+const char* index_type(const cpu::ElementwisePlan& plan) {
+  return plan.elements < (std::int64_t{1} << 31) ? "unsigned" : "std::uint64_t";
+}
+
+/// The element of a repeated input that belongs to result element e, as a lambda: divisions by constants.
 std::string position(const cpu::ElementwisePlan& plan, const cpu::ElementwiseInput& input) {
-  const bool narrow = plan.elements < (std::int64_t{1} << 31);
   std::string sum, inner = fmt::format("e % {}", plan.row);
   std::int64_t below = plan.row;
   if (input.inner_stride != 0) sum = inner;
@@ -41,25 +45,63 @@ std::string position(const cpu::ElementwisePlan& plan, const cpu::ElementwiseInp
     if (d > 0) coordinate += fmt::format(" % {}", plan.outer[d]);
     sum += fmt::format("{}{} * std::int64_t({})", sum.empty() ? "" : " + ", coordinate, input.strides[d]);
   }
-  return fmt::format("[](const {} e) -> std::int64_t {{ return {}; }}",
-                     narrow ? "unsigned" : "std::uint64_t", sum);
+  return fmt::format("[](const Index e) -> std::int64_t {{ return {}; }}", sum);
 }
 
-std::string load_line(const cpu::ElementwisePlan& plan, int i) {
-  const cpu::ElementwiseInput& input = plan.inputs[i];
-  const std::int64_t pack = pack_of(plan.wide);
-  if (input.kind == cpu::InputKind::scalar) return fmt::format("    load_same(v{0}, x{0});\n", i);
-  if (input.kind == cpu::InputKind::flat)
-    return fmt::format("    load_flat(v{0}, x{0}, begin, n, packed);\n", i);
-  const std::string at = fmt::format("    const auto at{} = {};\n", i, position(plan, input));
-  const bool whole = plan.row % pack == 0;  // a pack lies in one row
-  const bool multiples = std::all_of(input.strides.begin(), input.strides.end(),
-                                     [&](std::int64_t s) { return s % pack == 0; });
-  if (whole && input.inner_stride == 0)
-    return at + fmt::format("    load_same(v{0}, x{0} + at{0}(begin));\n", i);
-  if (whole && multiples)
-    return at + fmt::format("    load_flat(v{0}, x{0}, at{0}(begin), n, packed);\n", i);
-  return at + fmt::format("    load_at(v{0}, x{0}, begin, n, at{0});\n", i);
+/// How a pack of an input is read.
+enum class Read {
+  scalar,  ///< one element for all
+  same,    ///< one element for a pack
+  words,   ///< neighbours at a multiple of the pack
+  each     ///< element by element
+};
+
+Read read_of(const cpu::ElementwisePlan& plan, const cpu::ElementwiseInput& input, int pack) {
+  if (input.kind == cpu::InputKind::scalar) return Read::scalar;
+  if (input.kind == cpu::InputKind::flat) return Read::words;
+  if (plan.row % pack != 0) return Read::each;  // a pack may lie in two rows
+  if (input.inner_stride == 0) return Read::same;
+  return std::all_of(input.strides.begin(), input.strides.end(),
+                     [&](std::int64_t s) { return s % pack == 0; })
+             ? Read::words
+             : Read::each;
+}
+
+/// The parts of the source that depend on the inputs.
+struct InputText {
+  std::string positions;        ///< lambdas
+  std::string scalars, arrays;  ///< declarations of what is read once, and once a pack
+  std::string loads;            ///< of pack p, which begins at element e
+  std::string of_pack;          ///< arguments for element i of pack p
+  std::string of_element;       ///< arguments for element e
+};
+
+void add_input(InputText& text, const cpu::ElementwisePlan& plan, int i, DType dtype, int pack) {
+  const Read read = read_of(plan, plan.inputs[i], pack);
+  const char* const type = type_name(dtype);
+  const bool repeated = plan.inputs[i].kind == cpu::InputKind::rows;
+  if (repeated)
+    text.positions += fmt::format("  const auto at{} = {};\n", i, position(plan, plan.inputs[i]));
+  const std::string place = repeated ? fmt::format("at{}(e)", i) : "e";
+  const char *shape = "[kPacks][kPack]", *element = "[p][i]";
+  switch (read) {
+    case Read::scalar:
+      text.scalars += fmt::format("    const {0} v{1} = *x{1};\n", type, i);
+      element = "";
+      break;
+    case Read::same:
+      text.loads += fmt::format("      v{0}[p] = x{0}[{1}];\n", i, place);
+      shape = "[kPacks]", element = "[p]";
+      break;
+    case Read::words:
+      text.loads += fmt::format("      load_words(v{0}[p], x{0} + {1});\n", i, place);
+      break;
+    case Read::each: text.loads += fmt::format("      load_each(v{0}[p], x{0}, e, at{0});\n", i); break;
+  }
+  if (read != Read::scalar) text.arrays += fmt::format("    {} v{}{};\n", type, i, shape);
+  text.of_pack += fmt::format("widen<S>(v{}{}), ", i, element);
+  text.of_element += read == Read::scalar ? fmt::format("widen<S>(*x{}), ", i)
+                                          : fmt::format("widen<S>(x{}[{}]), ", i, place);
 }
 
 std::string parameters(const KernelCall& call) {
@@ -71,61 +113,131 @@ std::string parameters(const KernelCall& call) {
   return text + "bool aligned";
 }
 
-/// One line per register and result, for element i of a pack.
+/// The function of one element: a line per register and result.
 std::string formulas(const ElementwiseProgram& program) {
-  std::string text;
-  for (int i = 0; i < program.num_inputs; ++i)
-    text += fmt::format("      const Real<S> r{0}(v{0}[i]);\n", i);
+  std::string text = "__device__ inline void compute(";
+  for (int i = 0; i < program.num_inputs; ++i) text += fmt::format("S x{}, ", i);
+  for (std::size_t o = 0; o < program.outputs.size(); ++o)
+    text += fmt::format("{}S& y{}", o == 0 ? "" : ", ", o);
+  text += ") {\n";
+  for (int i = 0; i < program.num_inputs; ++i) text += fmt::format("  const Real<S> r{0}(x{0});\n", i);
   for (std::size_t c = 0; c < program.constants.size(); ++c)
-    text += fmt::format("      const Real<S> r{}({});\n", program.register_of_constant(static_cast<int>(c)),
+    text += fmt::format("  const Real<S> r{}({});\n", program.register_of_constant(static_cast<int>(c)),
                         literal(program.constants[c]));
   for (int s = 0; s < static_cast<int>(program.steps.size()); ++s) {
     const ElementwiseStep& step = program.steps[s];
     const auto operand = [&](int r) { return r < 0 ? step.a : r; };
     const char* const name = info(static_cast<ElementwiseOp>(step.op)).name;
-    text += fmt::format("      const Real<S> r{} = elementwise::apply<ElementwiseOp::{}>(r{}, r{}, r{});\n",
+    text += fmt::format("  const Real<S> r{} = elementwise::apply<ElementwiseOp::{}>(r{}, r{}, r{});\n",
                         program.register_of_step(s), name, step.a, operand(step.b), operand(step.c));
   }
   for (std::size_t o = 0; o < program.outputs.size(); ++o)
-    text += fmt::format("      w{}[i] = r{}.v;\n", o, program.outputs[o]);
-  return text;
+    text += fmt::format("  y{} = r{}.v;\n", o, program.outputs[o]);
+  return text + "}\n";
+}
+
+/// Tensors that are read for every result element.
+int reads_of(const cpu::ElementwisePlan& plan) {
+  return static_cast<int>(std::count_if(
+      plan.inputs.begin(), plan.inputs.end(),
+      [](const cpu::ElementwiseInput& input) { return input.kind != cpu::InputKind::scalar; }));
+}
+
+/// What the compiler may count on. Left alone it aims at 32 registers and moves loads behind the first
+/// uses; four resident blocks of short programs leave it 64, enough for all of a tile's loads.
+std::string launch_bounds(const cpu::ElementwisePlan& plan) {
+  const bool is_short = plan.program.steps.size() <= 16 && reads_of(plan) <= 4 && !plan.wide;
+  return std::to_string(kFusedThreads) + (is_short ? ", 4" : "");
+}
+
+/// Bytes of the largest element that is read or written for every result element.
+int largest_element(const cpu::ElementwisePlan& plan, const KernelCall& call) {
+  std::size_t largest = 1;
+  for (std::size_t i = 0; i < plan.inputs.size(); ++i)
+    if (plan.inputs[i].kind != cpu::InputKind::scalar)
+      largest = std::max<std::size_t>(largest, size_of(call.inputs[i].type.dtype));
+  for (const KernelTensor& y : call.outputs)
+    largest = std::max<std::size_t>(largest, size_of(y.type.dtype));
+  return static_cast<int>(largest);
 }
 
 }  // namespace
 
+FusedTile fused_tile(const cpu::ElementwisePlan& plan, const KernelCall& call) {
+  constexpr int kReads = 4;                // under way together
+  constexpr std::int64_t kUnrolled = 512;  // steps of a program, which are repeated for every element
+  constexpr std::int64_t kThreads = 2 * 132 * 256;  // that the packs should feed: two blocks an SM
+  FusedTile tile;
+  tile.pack = std::min(16 / largest_element(plan, call), 8);
+  const int reads = reads_of(plan);
+  const auto steps = static_cast<std::int64_t>(plan.program.steps.size());
+  for (; reads > 0 && tile.packs * reads < kReads; tile.packs *= 2) {
+    const std::int64_t doubled = std::int64_t{2} * tile.packs * tile.pack;
+    if (steps * doubled > kUnrolled || plan.elements < kThreads * doubled) break;
+  }
+  return tile;
+}
+
 std::string elementwise_source(const cpu::ElementwisePlan& plan, const KernelCall& call) {
-  std::string declared, loads, stores;
-  for (int i = 0; i < plan.program.num_inputs; ++i) {
-    declared += fmt::format("{}v{}[kPack]", declared.empty() ? "" : ", ", i);
-    loads += load_line(plan, i);
-  }
+  const FusedTile tile = fused_tile(plan, call);
+  InputText inputs;
+  for (int i = 0; i < plan.program.num_inputs; ++i)
+    add_input(inputs, plan, i, call.inputs[i].type.dtype, tile.pack);
+  std::string results, of_pack, of_element, declared, stores, puts;
   for (std::size_t o = 0; o < call.outputs.size(); ++o) {
-    declared += fmt::format("{}w{}[kPack]", declared.empty() ? "" : ", ", o);
-    stores += fmt::format("    store_flat(y{0}, w{0}, begin, n, packed);\n", o);
+    const char* const comma = o == 0 ? "" : ", ";
+    declared += fmt::format("{}w{}[kPack]", comma, o), of_pack += fmt::format("{}w{}[i]", comma, o);
+    results += fmt::format("{}w{}", comma, o), of_element += fmt::format("{}w{}", comma, o);
+    stores += fmt::format("      store_pack(y{0} + e, w{0});\n", o);
+    puts += fmt::format("    put(y{0}[e], w{0});\n", o);
   }
+  const std::int64_t whole = plan.elements / tile.pack * tile.pack,
+                     at_once = std::int64_t{kFusedThreads} * tile.pack * tile.packs;
+  const char* const partial = whole % at_once == 0 ? "" : "      if (e >= kWhole) continue;\n";
   return fmt::format(R"(#include "kernels/cuda/fused.h"
 
 using namespace alpa;
 using namespace alpa::cuda;
-using S = {};
-constexpr int kPack = {};
-constexpr std::int64_t kElements = {};
+using S = {wide};
+using Index = {index};
+constexpr int kPack = {pack}, kPacks = {packs}, kThreads = {threads};
+constexpr Index kElements = {elements}, kWhole = {whole}, kStep = kThreads * kPack;
 
-extern "C" __global__ void __launch_bounds__({}) fused({}) {{
-  const std::int64_t stride = std::int64_t(gridDim.x) * blockDim.x * kPack;
-  std::int64_t begin = (std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * kPack;
-  for (; begin < kElements; begin += stride) {{
-    const int n = kElements - begin < kPack ? int(kElements - begin) : kPack;
-    const bool packed = aligned && n == kPack;
-    S {};
-{}#pragma unroll
-    for (int i = 0; i < kPack; ++i) {{
-{}    }}
-{}  }}
+{formulas}
+extern "C" __global__ void __launch_bounds__({bounds}) fused({parameters}) {{
+{positions}  const Index thread = blockIdx.x * Index(kThreads) + threadIdx.x;
+  Index begin = blockIdx.x * (kPacks * kStep) + threadIdx.x * kPack;
+  for (; aligned && begin < kWhole; begin += gridDim.x * (kPacks * kStep)) {{
+{scalars}{arrays}#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {{
+      const Index e = begin + p * kStep;
+{partial}{loads}    }}
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {{
+      const Index e = begin + p * kStep;
+{partial}      S {declared};
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) compute({pack_inputs}{pack_outputs});
+{stores}    }}
+  }}
+  for (Index e = (aligned ? kWhole : 0) + thread; e < kElements; e += gridDim.x * Index(kThreads)) {{
+    S {results};
+    compute({element_inputs}{element_outputs});
+{puts}  }}
 }}
 )",
-                     plan.wide ? "double" : "float", pack_of(plan.wide), plan.elements, kFusedThreads,
-                     parameters(call), declared, loads, formulas(plan.program), stores);
+                     fmt::arg("wide", plan.wide ? "double" : "float"), fmt::arg("index", index_type(plan)),
+                     fmt::arg("pack", tile.pack), fmt::arg("packs", tile.packs),
+                     fmt::arg("threads", kFusedThreads), fmt::arg("bounds", launch_bounds(plan)),
+                     fmt::arg("elements", plan.elements), fmt::arg("whole", whole),
+                     fmt::arg("formulas", formulas(plan.program)), fmt::arg("parameters", parameters(call)),
+                     fmt::arg("positions", inputs.positions), fmt::arg("scalars", inputs.scalars),
+                     fmt::arg("arrays", inputs.arrays), fmt::arg("partial", partial),
+                     fmt::arg("loads", inputs.loads), fmt::arg("declared", declared),
+                     fmt::arg("pack_inputs", inputs.of_pack), fmt::arg("pack_outputs", of_pack),
+                     fmt::arg("stores", stores), fmt::arg("results", results),
+                     fmt::arg("element_inputs", inputs.of_element), fmt::arg("element_outputs", of_element),
+                     fmt::arg("puts", puts));
 }
 
 }  // namespace alpa::cuda

@@ -5,36 +5,20 @@
 
 namespace alpa::cuda {
 
-/// Elements [begin, begin + count) of a tensor that has one element per result element; all n if `packed`.
-template <class T, class S, int n>
-__device__ inline void load_flat(S (&out)[n], const T* x, std::int64_t begin, int count, bool packed) {
-  if (packed)
-    load_pack(out, x + begin);
-  else
-    load_some(out, x + begin, count);
+template <class S, class T>
+__device__ inline S widen(T x) {
+  return Element<T>::template widen<S>(x);
+}
+template <class T, class S>
+__device__ inline void put(T& to, S x) {
+  to = Element<T>::template narrow<S>(x);
 }
 
-/// One element for all.
-template <class T, class S, int n>
-__device__ inline void load_same(S (&out)[n], const T* x) {
-  const S same = Element<T>::template widen<S>(*x);
+/// out[i] = x[at(e + i)]
+template <class T, int n, class Index, class At>
+__device__ inline void load_each(T (&out)[n], const T* x, Index e, const At& at) {
 #pragma unroll
-  for (int i = 0; i < n; ++i) out[i] = same;
-}
-
-/// Element begin + i is x[at(begin + i)].
-template <class T, class S, int n, class At>
-__device__ inline void load_at(S (&out)[n], const T* x, std::int64_t begin, int count, const At& at) {
-#pragma unroll
-  for (int i = 0; i < n; ++i) out[i] = i < count ? Element<T>::template widen<S>(x[at(begin + i)]) : S(0);
-}
-
-template <class T, class S, int n>
-__device__ inline void store_flat(T* y, const S (&in)[n], std::int64_t begin, int count, bool packed) {
-  if (packed)
-    store_pack(y + begin, in);
-  else
-    store_some(y + begin, in, count);
+  for (int i = 0; i < n; ++i) out[i] = x[at(e + i)];
 }
 
 }  // namespace alpa::cuda

@@ -2,6 +2,7 @@
 /// The numbers that the formulas of kernels/elementwise.h compute with on the device: one float or double,
 /// with the operations that those formulas look up by their arguments. Usable on the host and in code
 /// compiled at run time.
+#include "kernels/cuda/approximate.h"
 #include "kernels/cuda/element.h"
 
 namespace alpa::cuda {
@@ -33,6 +34,22 @@ ALPA_HOST_DEVICE inline Real<float> sqrt(Real<float> x) { return Real<float>(::s
 ALPA_HOST_DEVICE inline Real<float> tanh(Real<float> x) { return Real<float>(::tanhf(x.v)); }
 ALPA_HOST_DEVICE inline Real<float> pow(Real<float> x, Real<float> y) {
   return Real<float>(::powf(x.v, y.v));
+}
+
+/// 1 / (1 + 2^(-x / ln 2)), the formula of `elementwise::sigmoid` for functions of which each is one
+/// instruction of the card: f.exp2 may be infinite, the reciprocal of which is 0. Below -87 the result may
+/// be 0.
+template <class Functions>
+ALPA_HOST_DEVICE inline float quick_sigmoid(float x, const Functions& f) {
+  return f.reciprocal(1.0f + f.exp2(x * -1.4426950408889634f));
+}
+struct CardFunctions {
+  ALPA_HOST_DEVICE float exp2(float x) const { return approximate_exp2(x); }
+  ALPA_HOST_DEVICE float reciprocal(float x) const { return approximate_reciprocal(x); }
+};
+/// Found before the template by what calls `sigmoid`, gelu too.
+ALPA_HOST_DEVICE inline Real<float> sigmoid(Real<float> x) {
+  return Real<float>(quick_sigmoid(x.v, CardFunctions()));
 }
 
 ALPA_HOST_DEVICE inline Real<double> abs(Real<double> x) { return Real<double>(::fabs(x.v)); }

@@ -8,11 +8,13 @@
 namespace alpa::cuda {
 
 FusedKernel::FusedKernel(const cpu::ElementwisePlan& plan, const KernelCall& call, int architecture)
-    : outputs_(call.outputs.size()), packs_((plan.elements + pack_of(plan.wide) - 1) / pack_of(plan.wide)) {
+    : outputs_(call.outputs.size()), elements_(plan.elements) {
+  const FusedTile tile = fused_tile(plan, call);
+  per_block_ = std::int64_t{kFusedThreads} * tile.pack * tile.packs;
   for (const cpu::ElementwiseInput& input : plan.inputs)
     packed_.push_back(input.kind != cpu::InputKind::scalar);
   arguments_.resize(packed_.size() + outputs_ + 1);
-  if (packs_ == 0) return;
+  if (elements_ == 0) return;
   const std::vector<char> code = compile_kernel(elementwise_source(plan, call), architecture);
   cudaLibrary_t library = nullptr;
   check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
@@ -29,7 +31,7 @@ void FusedKernel::Unload::operator()(CUlib_st* library) const { cudaLibraryUnloa
 
 Status FusedKernel::run(const void* const* inputs, void* const* outputs, Stream stream) const {
   constexpr std::int64_t kMaxBlocks = 4096;
-  if (packs_ == 0) return cudaSuccess;
+  if (elements_ == 0) return cudaSuccess;
   const auto is_aligned = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
   bool aligned = std::all_of(outputs, outputs + outputs_, is_aligned);
   for (std::size_t i = 0; i < packed_.size(); ++i) {
@@ -39,7 +41,8 @@ Status FusedKernel::run(const void* const* inputs, void* const* outputs, Stream 
   for (std::size_t o = 0; o < outputs_; ++o)
     arguments_[packed_.size() + o] = const_cast<void**>(&outputs[o]);
   arguments_.back() = &aligned;
-  const std::int64_t blocks = std::min(kMaxBlocks, (packs_ + kFusedThreads - 1) / kFusedThreads);
+  const std::int64_t at_once = aligned ? per_block_ : kFusedThreads;
+  const std::int64_t blocks = std::min(kMaxBlocks, (elements_ + at_once - 1) / at_once);
   return cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), dim3(static_cast<unsigned>(blocks)),
                           dim3(kFusedThreads), arguments_.data(), 0, stream);
 }

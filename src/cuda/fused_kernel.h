@@ -24,7 +24,7 @@ class FusedKernel {
   std::vector<bool> packed_;  ///< inputs that are read in packs when all of them are aligned
   std::size_t outputs_;
   mutable std::vector<void*> arguments_;  ///< filled by `run`, which allocates nothing
-  std::int64_t packs_;
+  std::int64_t elements_, per_block_;     ///< elements, and how many of them a block computes at once
   struct Unload {
     void operator()(CUlib_st* library) const;
   };

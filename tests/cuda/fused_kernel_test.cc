@@ -28,29 +28,45 @@ TEST_CASE("a generated kernel reads as the program that it computes") {
 using namespace alpa;
 using namespace alpa::cuda;
 using S = float;
-constexpr int kPack = 8;
-constexpr std::int64_t kElements = 8192;
+using Index = unsigned;
+constexpr int kPack = 4, kPacks = 1, kThreads = 256;
+constexpr Index kElements = 8192, kWhole = 8192, kStep = kThreads * kPack;
 
-extern "C" __global__ void __launch_bounds__(256) fused(const float* x0, const Bf16* x1, float* y0, bool aligned) {
-  const std::int64_t stride = std::int64_t(gridDim.x) * blockDim.x * kPack;
-  std::int64_t begin = (std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * kPack;
-  for (; begin < kElements; begin += stride) {
-    const int n = kElements - begin < kPack ? int(kElements - begin) : kPack;
-    const bool packed = aligned && n == kPack;
-    S v0[kPack], v1[kPack], w0[kPack];
-    load_flat(v0, x0, begin, n, packed);
-    const auto at1 = [](const unsigned e) -> std::int64_t { return e % 128; };
-    load_flat(v1, x1, at1(begin), n, packed);
+__device__ inline void compute(S x0, S x1, S& y0) {
+  const Real<S> r0(x0);
+  const Real<S> r1(x1);
+  const Real<S> r2(0.5);
+  const Real<S> r3 = elementwise::apply<ElementwiseOp::add>(r0, r1, r0);
+  const Real<S> r4 = elementwise::apply<ElementwiseOp::mul>(r3, r2, r3);
+  y0 = r4.v;
+}
+
+extern "C" __global__ void __launch_bounds__(256, 4) fused(const float* x0, const Bf16* x1, float* y0, bool aligned) {
+  const auto at1 = [](const Index e) -> std::int64_t { return e % 128; };
+  const Index thread = blockIdx.x * Index(kThreads) + threadIdx.x;
+  Index begin = blockIdx.x * (kPacks * kStep) + threadIdx.x * kPack;
+  for (; aligned && begin < kWhole; begin += gridDim.x * (kPacks * kStep)) {
+    float v0[kPacks][kPack];
+    Bf16 v1[kPacks][kPack];
 #pragma unroll
-    for (int i = 0; i < kPack; ++i) {
-      const Real<S> r0(v0[i]);
-      const Real<S> r1(v1[i]);
-      const Real<S> r2(0.5);
-      const Real<S> r3 = elementwise::apply<ElementwiseOp::add>(r0, r1, r0);
-      const Real<S> r4 = elementwise::apply<ElementwiseOp::mul>(r3, r2, r3);
-      w0[i] = r4.v;
+    for (int p = 0; p < kPacks; ++p) {
+      const Index e = begin + p * kStep;
+      load_words(v0[p], x0 + e);
+      load_words(v1[p], x1 + at1(e));
     }
-    store_flat(y0, w0, begin, n, packed);
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      const Index e = begin + p * kStep;
+      S w0[kPack];
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) compute(widen<S>(v0[p][i]), widen<S>(v1[p][i]), w0[i]);
+      store_pack(y0 + e, w0);
+    }
+  }
+  for (Index e = (aligned ? kWhole : 0) + thread; e < kElements; e += gridDim.x * Index(kThreads)) {
+    S w0;
+    compute(widen<S>(x0[e]), widen<S>(x1[at1(e)]), w0);
+    put(y0[e], w0);
   }
 }
 )");
@@ -95,10 +111,8 @@ TEST_CASE("a source that does not compile is our bug, reported with the compiler
   CHECK(message.find("fused.cu(1): error") != std::string::npos);
 }
 
-TEST_CASE("compiled programs agree with the CPU, aligned or not") {
-  if (no_device()) return;
-  cudaDeviceProp properties;
-  check(cudaGetDeviceProperties(&properties, 0));
+/// (x + row) gelu · column − scalar, halved; and the gelu.
+ElementwiseProgram broadcast_program() {
   ElementwiseProgram program;
   program.num_inputs = 4;
   program.constants = {0.5};
@@ -108,31 +122,76 @@ TEST_CASE("compiled programs agree with the CPU, aligned or not") {
                    {code(ElementwiseOp::sub), 7, 3, -1},
                    {code(ElementwiseOp::mul), 8, 4, -1}};
   program.outputs = {9, 6};
-  for (const Shape& shape : {Shape{64, 128}, Shape{7, 13}})
-    for (const DType dtype : {f32, bf16, f64})
-      for (const std::size_t shift : {0, 8}) {
-        const std::vector<HostTensor> in = {
-            random_tensor({dtype, shape}, 1), random_tensor({dtype, {shape[1]}}, 2),
-            random_tensor({dtype, {shape[0], 1}}, 3), random_tensor({dtype, {}}, 4)};
-        const std::vector<TensorType> out(2, {dtype, shape});
-        const Attributes none;
-        const KernelCall call = planned_call(in, out, none);
-        const cuda::FusedKernel kernel(cpu::plan_elementwise(program, call), call,
-                                       properties.major * 10 + properties.minor);
-        std::vector<DeviceBuffer> buffers;
-        std::vector<const void*> inputs;
-        std::vector<void*> outputs;
-        for (const HostTensor& t : in) inputs.push_back(buffers.emplace_back(t, shift).data());
-        for (const TensorType& t : out)
-          outputs.push_back(buffers.emplace_back(static_cast<std::size_t>(t.bytes()), shift).data());
-        check(kernel.run(inputs.data(), outputs.data(), nullptr));
-        CallOptions options;
-        options.attributes = to_attributes(program);
-        const auto expected = run_kernel(cpu::fused, in, {HostTensor(out[0]), HostTensor(out[1])}, options);
-        for (std::size_t o = 0; o < 2; ++o)
-          CHECK(difference(buffers[4 + o].download(out[o]), values_of(expected[o])) <=
-                (dtype == f64 ? 1e-13 : std::max(2 * epsilon(dtype), 2e-6)));
-      }
+  return program;
+}
+
+/// Runs the program compiled, in buffers `shift` bytes behind aligned ones, and compares with the CPU.
+void check_compiled(const ElementwiseProgram& program, const std::vector<HostTensor>& in,
+                    const std::vector<TensorType>& out, const std::vector<std::size_t>& shifts) {
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, 0));
+  const Attributes none;
+  const KernelCall call = planned_call(in, out, none);
+  const cuda::FusedKernel kernel(cpu::plan_elementwise(program, call), call,
+                                 properties.major * 10 + properties.minor);
+  CallOptions options;
+  options.attributes = to_attributes(program);
+  const auto expected =
+      run_kernel(cpu::fused, in, std::vector<HostTensor>(out.begin(), out.end()), options);
+  for (const std::size_t shift : shifts) {
+    CAPTURE(shift);
+    std::vector<DeviceBuffer> buffers;
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;
+    for (const HostTensor& t : in) inputs.push_back(buffers.emplace_back(t, shift).data());
+    for (const TensorType& t : out)
+      outputs.push_back(buffers.emplace_back(static_cast<std::size_t>(t.bytes()), shift).data());
+    check(kernel.run(inputs.data(), outputs.data(), nullptr));
+    for (std::size_t o = 0; o < out.size(); ++o)
+      CHECK(difference(buffers[in.size() + o].download(out[o]), values_of(expected[o])) <=
+            (out[o].dtype == f64 ? 1e-13 : std::max(2 * epsilon(out[o].dtype), 2e-6)));
+  }
+}
+
+TEST_CASE("compiled programs agree with the CPU, aligned or not") {
+  if (no_device()) return;
+  // A tile is 1024 elements or more: several whole ones, a part of one, odd rows, and a few elements.
+  for (const Shape& shape : {Shape{64, 128}, Shape{7, 13}, Shape{64, 1001}, Shape{1, 5}})
+    for (const DType dtype : {f32, bf16, f16, f64}) {
+      CAPTURE(name_of(dtype));
+      CAPTURE(shape[1]);
+      check_compiled(broadcast_program(),
+                     {random_tensor({dtype, shape}, 1), random_tensor({dtype, {shape[1]}}, 2),
+                      random_tensor({dtype, {shape[0], 1}}, 3), random_tensor({dtype, {}}, 4)},
+                     std::vector<TensorType>(2, {dtype, shape}), {0, 8});
+    }
+}
+
+TEST_CASE("compiled programs of one input agree at the borders of packs and tiles") {
+  if (no_device()) return;
+  ElementwiseProgram program;
+  program.num_inputs = 1;
+  program.steps = {{code(ElementwiseOp::sigmoid), 0, -1, -1}};
+  program.outputs = {1};
+  for (const DType dtype : {f32, bf16})
+    for (const std::int64_t elements : {1, 3, 8, 15, 2047, 2049, 540672 + 1024 - 1, 1081344 + 4096 + 7}) {
+      CAPTURE(name_of(dtype));
+      CAPTURE(elements);
+      check_compiled(program, {random_tensor({dtype, {elements}}, 1, -9, 9)}, {{dtype, {elements}}}, {0});
+    }
+}
+
+TEST_CASE("compiled programs of several types agree with the CPU") {
+  if (no_device()) return;
+  ElementwiseProgram program;
+  program.num_inputs = 3;
+  program.steps = {{code(ElementwiseOp::add), 0, 1, -1}, {code(ElementwiseOp::mul), 3, 2, -1}};
+  program.outputs = {4, 3};
+  for (const auto& [first, second] : {std::pair{bf16, f32}, {u8, bf16}, {f16, f64}, {i32, f32}})
+    check_compiled(program,
+                   {random_tensor({first, {333, 12}}, 1, 0, 9), random_tensor({second, {12}}, 2, 0, 9),
+                    random_tensor({bf16, {333, 12}}, 3, 0, 2)},
+                   {{second, {333, 12}}, {f16, {333, 12}}}, {0, 8});
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ extern "C" {
 void* memcpy(void* to, const void* from, decltype(sizeof(0)) bytes);
 float fabsf(float);
 float expf(float);
+float exp2f(float);
 float logf(float);
 float powf(float, float);
 float sqrtf(float);
