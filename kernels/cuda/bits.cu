@@ -71,6 +71,7 @@ __device__ inline unsigned relu_pack(T (&z)[kPack<T>], const T (&bias)[kPack<T>]
 template <class T, bool aligned>
 __global__ void __launch_bounds__(kThreads) relu_keep(std::int64_t packs, const T* bias, std::int64_t n,
                                                       std::int64_t step, T* z, unsigned char* bits) {
+  begin_kernel();
   const std::int64_t first = first_pack();
   T values[kPacks][kPack<T>], added[kPacks][kPack<T>] = {};
 #pragma unroll
@@ -98,6 +99,7 @@ __global__ void __launch_bounds__(kThreads) relu_keep(std::int64_t packs, const 
 template <class T, bool aligned>
 __global__ void __launch_bounds__(kThreads)
     apply_bits(std::int64_t packs, const unsigned char* bits, T* x) {
+  begin_kernel();
   const std::int64_t first = first_pack();
   T values[kPacks][kPack<T>];
   unsigned set[kPacks];

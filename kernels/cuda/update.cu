@@ -144,6 +144,7 @@ struct Packs {
 template <class T, class G, class Rule, int capacity>
 __global__ void __launch_bounds__(kThreads, 3)
     update_packs(const __grid_constant__ Table<UpdateTensor, capacity> table, const Rule rule) {
+  begin_kernel();
   using P = Packs<T, G, Rule>;
   __shared__ typename P::Factors shared;
   typename P::Factors factors = {};
@@ -205,6 +206,7 @@ __host__ __device__ inline bool is_wide(DType dtype) { return dtype == DType::f6
 template <class Rule, int capacity>
 __global__ void __launch_bounds__(kThreads, 3)
     update_elements(const __grid_constant__ Table<UpdateTensor, capacity> table, const Rule rule) {
+  begin_kernel();
   __shared__ typename Rule::template Factors<float> narrow_factors;
   __shared__ typename Rule::template Factors<double> wide_factors;
   if (threadIdx.x == 0) {
