@@ -201,6 +201,7 @@ class CudaDevices : public Devices {
     queue_->queue(checked);
     check(cudaSetDevice(devices_[0]->card().ordinal), "cudaSetDevice");
     devices_[0]->queue_metrics();
+    if (checked) check(cudaStreamSynchronize(origin()), "cudaStreamSynchronize behind the metrics");
     for (const auto& device : devices_) device->join(origin());
   }
 

@@ -1,5 +1,7 @@
 #include "step_queue.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "alpa/base/error.h"
@@ -76,7 +78,7 @@ void StepQueue::queue(bool checked) {
   const int n = static_cast<int>(devices_.size());
   for (const auto& device : devices_) {
     check(cudaSetDevice(device->card().ordinal), "cudaSetDevice");
-    device->queue_clearing();
+    clear(*device, checked);
   }
   for (bool done = false, moved = true; !done;) {
     invariant(moved, "the devices' programs do not meet: every one waits for another in a collective");
@@ -85,6 +87,16 @@ void StepQueue::queue(bool checked) {
       moved = advance(rank, checked) || moved;
       done = done && at_end(rank);
     }
+  }
+}
+
+void StepQueue::clear(const LoadedDevice& device, bool checked) const {
+  try {
+    device.queue_clearing();
+    if (checked) wait_for(device.compute());
+  } catch (...) {
+    rethrow_at(fmt::format("device {}: clearing of the accumulators", device.program().rank),
+               std::current_exception());
   }
 }
 

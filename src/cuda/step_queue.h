@@ -55,6 +55,7 @@ class StepQueue {
 
   void join(int rank, Operation& operation, const MakeGroup& make_group);
   void rewind();
+  void clear(const LoadedDevice& device, bool checked) const;
   bool at_end(int rank) const;
   std::vector<Operation>& list_of(int rank);
   bool advance(int rank, bool checked);

@@ -48,7 +48,7 @@ struct Fixture {
 TEST_CASE("a kernel that fails in the first step is named, and the state is unusable") {
   Fixture fixture(program_of(2));
   const auto state = fixture.executor->make_state(0);
-  emulation::fail_kernel(1);
+  emulation::fail_kernel(3);  // behind the two that clear accumulators
   const std::string text = error_of([&] { fixture.start(*state, 1).metrics(); });
   CHECK(text.starts_with("device 0: instruction "));
   CHECK(text.find("forward, micro-batch 1 of 2): ") != text.npos);
@@ -56,6 +56,15 @@ TEST_CASE("a kernel that fails in the first step is named, and the state is unus
   CHECK(error_of([&] { fixture.start(*state, 2); }) ==
         "this state is unusable since a step failed: " + text + "; make a new one or restore a checkpoint");
   CHECK(error_of([&] { fixture.executor->make_state(0); }).find("cudaErrorIllegalAddress") != text.npos);
+}
+
+TEST_CASE("accumulators that cannot be cleared are named with their device") {
+  Fixture fixture(program_of(2));
+  const auto state = fixture.executor->make_state(0);
+  emulation::fail_kernel(2);
+  const std::string text = error_of([&] { fixture.start(*state, 1).metrics(); });
+  CHECK(text.starts_with("device 1: clearing of the accumulators: cudaStreamSynchronize: "));
+  CHECK(text.find("cudaErrorIllegalAddress") != text.npos);
 }
 
 TEST_CASE(
