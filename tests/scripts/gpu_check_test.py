@@ -139,11 +139,11 @@ class GpuCheck(unittest.TestCase):
         copied = self.copied_script()
         for status, statuses in ((0, {"build": "passed", "smoke": "passed"}), (1, {"build": "failed"})):
             self.program("cmake", f"#!/bin/sh\nexit {status}\n")
-            done = self.run_it("--stages", "smoke,build", "--sm", "90", "--no-emulation", script=copied, environment=self.own_path())
+            done = self.run_it("--stages", "smoke,build", "--sm", "90", "--no-emulation", "--cmake=-DA=B", script=copied, environment=self.own_path())
             self.assertEqual(done.returncode, status, done.stdout + done.stderr)
             self.assertEqual(self.statuses(), statuses)
             configured = self.result()["stages"][0]["programs"][0]["command"]
-            self.assertIn("-DALPA_EMULATION=OFF -DALPA_CUDA_ARCHITECTURES=90-real", configured)
+            self.assertIn("-DALPA_EMULATION=OFF -DALPA_CUDA_ARCHITECTURES=90-real -DA=B", configured)
 
     def test_each_peer_is_a_process_of_its_own_without_our_libraries(self):
         self.program("bench_cuda_mlp_step", """#!/bin/sh
