@@ -1,6 +1,6 @@
 // The interpreter of elementwise programs. A thread computes packs of neighbouring elements; the result of
 // the last instruction stays in registers, values that are needed later in shared memory that belongs to
-// the thread alone.
+// the thread alone. The first inputs of a pack are read together before the first instruction.
 #include "kernels/cuda/elementwise.h"
 
 #include "kernels/cuda/device.h"
@@ -9,11 +9,12 @@ namespace alpa::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kSlotBytes = kThreads * 32;
+constexpr int kSlotBytes = kThreads * 16;
+constexpr int kEarlyInputs = 4;  ///< that are read before the first instruction
 
-/// A pack of S: 32 bytes.
+/// A pack of S: 16 bytes, so that neighbouring threads touch neighbouring words.
 template <class S>
-constexpr int kPack = 32 / static_cast<int>(sizeof(S));
+constexpr int kPack = 16 / static_cast<int>(sizeof(S));
 
 template <class S>
 using Pack = Real<S>[kPack<S>];
@@ -21,24 +22,19 @@ using Pack = Real<S>[kPack<S>];
 // ---- values kept
 // ---------------------------------------------------------------------------------------------
 
-/// Two words of 16 bytes, so that neighbouring threads touch neighbouring words.
 template <class S>
 __device__ void keep(unsigned char* slots, int slot, const Pack<S>& x) {
-  uint4* const words = reinterpret_cast<uint4*>(slots + slot * kSlotBytes) + threadIdx.x;
-  uint4 part[2];
-  memcpy(part, x, 32);
-  words[0] = part[0];
-  words[kThreads] = part[1];
+  uint4 word;
+  memcpy(&word, x, 16);
+  reinterpret_cast<uint4*>(slots + slot * kSlotBytes)[threadIdx.x] = word;
 }
 
 template <class S>
 __device__ void fetch(Pack<S>& x, const ElementwiseLaunch& p, const unsigned char* slots,
                       ElementwiseOperand operand, const Pack<S>& previous) {
   if (operand.kind == OperandKind::slot) {
-    const uint4* const words =
-        reinterpret_cast<const uint4*>(slots + operand.index * kSlotBytes) + threadIdx.x;
-    const uint4 part[2] = {words[0], words[kThreads]};
-    memcpy(x, part, 32);
+    const uint4 word = reinterpret_cast<const uint4*>(slots + operand.index * kSlotBytes)[threadIdx.x];
+    memcpy(x, &word, 16);
     return;
   }
   const Real<S> same(operand.kind == OperandKind::constant ? p.constants[operand.index] : 0.0);
@@ -46,7 +42,7 @@ __device__ void fetch(Pack<S>& x, const ElementwiseLaunch& p, const unsigned cha
   for (int i = 0; i < kPack<S>; ++i) x[i] = operand.kind == OperandKind::previous ? previous[i] : same;
 }
 
-// ---- inputs and outputs
+// ---- inputs read when an instruction needs them
 // ---------------------------------------------------------------------------------------------
 
 /// First element of a `rows` input in row r.
@@ -126,6 +122,66 @@ __device__ void load(Pack<S>& x, const ElementwiseLaunch& p, const ElementwiseSo
   for (int i = 0; i < kPack<S>; ++i) x[i].v = values[i];
 }
 
+// ---- inputs read early: packs as they are stored
+// ---------------------------------------------------------------------------------------------
+
+/// Whether input i is among them.
+__device__ inline bool is_early(const ElementwiseLaunch& p, int i) {
+  return i < kEarlyInputs && i < p.num_inputs && p.inputs[i].kind == ElementwiseSource::flat;
+}
+
+template <class U, int n>
+__device__ void read_units(uint4& word, const void* data, std::int64_t begin) {
+  U units[n];
+  load_words(units, static_cast<const U*>(data) + begin);
+  memcpy(&word, units, sizeof units);
+}
+
+template <class S>
+__device__ void read_early(uint4& word, const ElementwiseSource& in, std::int64_t begin) {
+  switch (in.dtype) {
+    case DType::f64:
+      if constexpr (sizeof(S) == 8) read_units<std::uint64_t, kPack<S>>(word, in.data, begin);
+      return;
+    case DType::f32:
+    case DType::i32: return read_units<std::uint32_t, kPack<S>>(word, in.data, begin);
+    case DType::bf16:
+    case DType::f16: return read_units<std::uint16_t, kPack<S>>(word, in.data, begin);
+    case DType::u8: return read_units<std::uint8_t, kPack<S>>(word, in.data, begin);
+  }
+}
+
+template <class T, class S>
+__device__ void convert_as(Pack<S>& x, const uint4& word) {
+  T raw[kPack<S>];
+  memcpy(raw, &word, sizeof raw);
+#pragma unroll
+  for (int i = 0; i < kPack<S>; ++i) x[i].v = Element<T>::template widen<S>(raw[i]);
+}
+
+template <class S>
+__device__ void convert(Pack<S>& x, const uint4 (&words)[kEarlyInputs], int i, DType dtype) {
+  uint4 word = words[0];
+#pragma unroll
+  for (int k = 1; k < kEarlyInputs; ++k)
+    if (i == k) word = words[k];
+  switch (dtype) {
+    case DType::f32: return convert_as<float, S>(x, word);
+    case DType::bf16: return convert_as<Bf16, S>(x, word);
+    case DType::f16: return convert_as<F16, S>(x, word);
+    case DType::u8: return convert_as<std::uint8_t, S>(x, word);
+    case DType::f64:
+      if constexpr (sizeof(S) == 8) convert_as<double, S>(x, word);
+      return;
+    case DType::i32:
+      if constexpr (sizeof(S) == 8) convert_as<std::int32_t, S>(x, word);
+      return;
+  }
+}
+
+// ---- outputs
+// ---------------------------------------------------------------------------------------------
+
 template <class T, class S>
 __device__ void store_as(const S (&values)[kPack<S>], void* data, std::int64_t begin, std::int64_t n,
                          bool packed) {
@@ -181,10 +237,17 @@ __device__ __forceinline__ void compute(int code, Pack<S>& result, const Pack<S>
 template <class S>
 __device__ void run_pack(const ElementwiseLaunch& p, unsigned char* slots, std::int64_t begin,
                          std::int64_t n) {
+  const bool whole = p.aligned && n == kPack<S>;
+  uint4 early[kEarlyInputs] = {};
+#pragma unroll
+  for (int i = 0; i < kEarlyInputs; ++i)
+    if (whole && is_early(p, i)) read_early<S>(early[i], p.inputs[i], begin);
   Pack<S> result = {};
   for (int i = 0; i < p.num_instructions; ++i) {
     const Instruction& step = p.instructions[i];
-    if (step.op == kLoadCode) {
+    if (step.op == kLoadCode && whole && is_early(p, step.a.index)) {
+      convert<S>(result, early, step.a.index, p.inputs[step.a.index].dtype);
+    } else if (step.op == kLoadCode) {
       load<S>(result, p, p.inputs[step.a.index], begin, n);
     } else {
       Pack<S> a, b, c;

@@ -10,7 +10,7 @@ inline constexpr int kMaxElementwiseInputs = 32;
 inline constexpr int kMaxElementwiseOutputs = 16;
 inline constexpr int kMaxElementwiseConstants = 64;
 inline constexpr int kMaxInstructions = 192;
-inline constexpr int kMaxSlots = 24;  ///< values kept in shared memory at once, 4 KiB a block each
+inline constexpr int kMaxSlots = 24;  ///< values kept in shared memory at once, 2 KiB a block each
 
 /// Where an instruction finds an operand.
 enum class OperandKind : std::uint8_t {
@@ -55,7 +55,7 @@ struct ElementwiseLaunch {
   std::int64_t row = 1;
   int outer_dims = 0;
   std::int64_t outer[kMaxDims] = {};
-  bool wide = false;     ///< computed in double, 4 elements a pack; else in float, 8
+  bool wide = false;     ///< computed in double, 2 elements a pack; else in float, 4
   bool aligned = false;  ///< all pointers are multiples of 16 bytes: set by `run_elementwise`
   int num_inputs = 0, num_outputs = 0, num_instructions = 0, num_slots = 0;
   ElementwiseSource inputs[kMaxElementwiseInputs];
@@ -64,12 +64,13 @@ struct ElementwiseLaunch {
   double constants[kMaxElementwiseConstants] = {};
 };
 
-/// Elements computed at once by a thread.
-constexpr int pack_of(bool wide) { return wide ? 4 : 8; }
+/// Elements that a thread of the interpreting kernel computes at once.
+constexpr int pack_of(bool wide) { return wide ? 2 : 4; }
 
 /// Runs the program over `inputs` and `outputs` (device pointers, as many as the launch has). An output may
 /// be the buffer of a flat input of its type. Within 4 ulp of the formulas evaluated in the type of
-/// computation for one operator (CUDA's exp, log, tanh, pow; the others are rounded once).
+/// computation for one operator (CUDA's exp, log, tanh, pow; sigmoid and gelu in float: of the larger of 1
+/// and the result; the others are rounded once).
 Status run_elementwise(const ElementwiseLaunch& program, const void* const* inputs, void* const* outputs,
                        Stream stream);
 

@@ -57,7 +57,7 @@ TEST_CASE("every operator on the device agrees with the CPU in every type") {
   if (no_device()) return;
   for (int op = 0; op < kNumElementwiseOps; ++op)
     for (const DType dtype : kDTypes) {
-      CAPTURE(kElementwise[op].name);
+      CAPTURE(std::string(kElementwise[op].name));
       CAPTURE(name_of(dtype));
       const ElementwiseProgram program = single(op);
       const bool positive =
@@ -82,7 +82,7 @@ TEST_CASE("special values come out as on the CPU") {
   const double special[] = {0,     -0.0,  1,   -1,   INFINITY,     -INFINITY, NAN, 1e30,
                             -1e30, 1e-42, 300, -300, 2147483648.0, 65520,     3e-8};
   for (int op = 0; op < kNumElementwiseOps; ++op) {
-    CAPTURE(kElementwise[op].name);
+    CAPTURE(std::string(kElementwise[op].name));
     const ElementwiseProgram program = single(op);
     std::vector<HostTensor> in(static_cast<std::size_t>(program.num_inputs), HostTensor({f32, {15, 15}}));
     for (int i = 0; i < 225; ++i)
@@ -139,6 +139,30 @@ TEST_CASE("random programs with broadcast inputs agree with the CPU") {
     CAPTURE(trial);
     for (int o = 0; o < outputs; ++o) CHECK(difference(got[o], values_of(expected[o])) <= bound(dtype));
   }
+}
+
+TEST_CASE(
+    "programs of more inputs than are read early agree at the borders of packs and blocks, from any "
+    "address") {
+  if (no_device()) return;
+  std::mt19937 random(3);
+  std::vector<std::int64_t> sizes = {511, 512, 513, 1029};
+  for (std::int64_t n = 1; n < 18; ++n) sizes.push_back(n);
+  for (const DType dtype : {f32, bf16, f16, f64})
+    for (const std::int64_t n : sizes) {
+      CAPTURE(name_of(dtype));
+      CAPTURE(n);
+      const ElementwiseProgram program = random_program(random, 6, 12, 2);
+      std::vector<HostTensor> in;
+      for (int i = 0; i < 6; ++i)
+        in.push_back(random_tensor({dtype, {n}}, static_cast<unsigned>(n) * 10 + i, -1, 1));
+      const std::vector<TensorType> out(2, {dtype, {n}});
+      const auto expected = run_on_cpu(program, in, out);
+      for (const std::size_t shift : {std::size_t{0}, size_of(dtype), std::size_t{8}}) {
+        const auto got = run_on_device(program, in, out, {.shift = shift});
+        for (int o = 0; o < 2; ++o) CHECK(difference(got[o], values_of(expected[o])) <= bound(dtype));
+      }
+    }
 }
 
 TEST_CASE("results may be written over flat inputs") {
