@@ -104,6 +104,19 @@ TEST_CASE("a metric that other work reads, or that is an input, reaches the host
   CHECK(kernels({"rate", "again"}) == direct + 1);
 }
 
+TEST_CASE("a metric under another shape is written directly, one that is the new state is not") {
+  Builder g;
+  const Value x = g.input(InputKind::batch, "x", {f32, {8}});
+  const Value w = g.parameter("w", {f32, {}}, Initializer::constant(2));
+  const Value next = w + reduce_max(x);
+  g.update(w, next);
+  g.metric("w", next);
+  g.metric("sum", reshape(reduce_sum(x, {0}, true), {}));
+  const emulation::GraphNodes nodes = nodes_of(on_one_device(g.finish()));
+  CHECK(nodes.kernels == 2 + 1 + 1);  // maximum and addition, sum, the kernel that publishes w
+  CHECK(nodes.copies == 0);
+}
+
 TEST_CASE("a scalar that a kernel writes over is loaded anew for every micro-batch") {
   Builder g(3);
   const Value x = g.input(InputKind::batch, "x", {f32, {8}}),
