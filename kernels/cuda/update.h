@@ -54,8 +54,8 @@ struct NormTensor {
   std::int64_t elements = 0;
 };
 
-/// Every tensor's *result = Σ x², carried in double, in an order that the size alone determines. `tensors`:
-/// `count` of them, host memory. `workspace`: a double per chunk of every tensor.
+/// Every tensor's *result = Σ x², carried in double, in an order that size and type alone determine.
+/// `tensors`: `count` of them, host memory. `workspace`: a double per chunk of every tensor.
 Status run_squared_norms(const NormTensor* tensors, int count, double* workspace, Stream stream);
 constexpr std::int64_t chunks_of(std::int64_t elements) {
   return (elements + kUpdateChunk - 1) / kUpdateChunk;
