@@ -110,11 +110,16 @@ void measure_one_device(const Sizes& sizes, const Precision& precision) {
   const Serial method = with_precision(Serial{}, precision);
   bench::ResidentStep resident(bench::mlp_step(sizes, precision.dtype), method,
                                bench::random_batch(sizes, precision.dtype));
+  Serial overlapping = method;
+  overlapping.executor.overlap_updates = true;
+  bench::ResidentStep aside(bench::mlp_step(sizes, precision.dtype), overlapping,
+                            bench::random_batch(sizes, precision.dtype));
   const auto loss = std::make_shared<double>();
   std::vector<bench::Variant> variants{
       {"products alone", replayed(products_of(sizes, precision, bench::first_card(products)), sizes.steps)},
       {"step", [&] { resident.run(sizes.steps); }},
-      uploaded("step", sizes, precision, method, 1, loss)};
+      uploaded("step", sizes, precision, method, 1, loss),
+      {"step, updates beside products", [&] { aside.run(sizes.steps); }}};
   bench::interleave(variants, sizes.rounds);
   const auto print = [&](int i, const char* batch, std::vector<bench::Figure> more, const bench::Aim& aim) {
     bench::Labels labels{{"who", "alpa"}, {"precision", precision.name}};
@@ -135,6 +140,12 @@ void measure_one_device(const Sizes& sizes, const Precision& precision) {
       {products_over(1), {"launches", static_cast<double>(resident.launches())}, {"loss", resident.loss()}},
       kProducts);
   print(2, "uploaded", {products_over(2), {"loss", *loss}}, kProducts);
+  print(3, "resident",
+        {products_over(3),
+         {"over_step", bench::median_ratio(variants[3], variants[1])},
+         {"launches", static_cast<double>(aside.launches())},
+         {"loss", aside.loss()}},
+        kProducts);
   print_kernels(resident.kernels(4 * sizes.rounds), seconds_of_step(variants[1], sizes.steps), precision);
 }
 

@@ -156,14 +156,15 @@ std::int64_t exact_memory(const SpmdProgram& program, const ExecutorOptions& opt
   return *std::max_element(bytes.begin(), bytes.end());
 }
 
-/// What joint collectives may add to the peak of a program under a budget: what one of them holds, and no more
-/// than a quarter of what the program leaves of the budget.
+/// What joint collectives may add to the peak of a program under a budget: what one of them holds, and no
+/// more than a quarter of what the program leaves of the budget.
 std::int64_t bucket_slack(const SpmdProgram& program, std::int64_t bucket_bytes, std::int64_t budget) {
   return std::clamp<std::int64_t>((budget - counted_bytes(program)) / 4, 0, bucket_bytes);
 }
 
 /// Plan to programs. Joining collectives keeps their operands until the last one is there; where that
-/// breaks the budget, they join only as far as the peak stays; where that still does, each stays on its own.
+/// breaks the budget, they join only as far as the peak stays; where that still does, each stays on its
+/// own.
 Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOptions& options,
                    const std::string& backend, std::int64_t budget, const Passes& passes) {
   ShardingPlan plan = passes.check("plan.json", std::move(solved), graph);
@@ -176,6 +177,8 @@ Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOption
   const SpmdProgram fused = passes.check("fused.txt", fuse_elementwise(joined));
   const auto lowered = [&](std::int64_t bucket_bytes, std::int64_t slack) -> Planned {
     SpmdProgram program = passes.check("bucketed.txt", bucket_collectives(fused, bucket_bytes, slack));
+    if (backend == "cuda" && options.overlap_updates)
+      program = passes.check("updates_aside.txt", updates_aside(program));
     if (backend == "cuda") program = passes.check("joined.txt", join_norms(join_updates(program)));
     const std::int64_t bytes = exact_memory(program, options, backend, passes);
     return {graph, plan, std::move(program), bytes, 0, repeated_work(plan, graph)};

@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kThreads, 4) combine_packs(const __grid_consta
   std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * n;
   for (; i < p.elements; i += stride) {
     const Place place = place_of(p.box, i);
-    typename Wide<T>::type result[n];
+    typename Wide<T>::type result[n] = {};
     T next[kBatch][n];
 #pragma unroll 1
     for (int s = 0; s < p.num_sources; s += kBatch) {

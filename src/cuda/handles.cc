@@ -43,6 +43,15 @@ StreamHandle make_stream() {
   return StreamHandle(stream);
 }
 
+StreamHandle make_low_priority_stream() {
+  int least = 0, greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, least),
+        "cudaStreamCreateWithPriority");
+  return StreamHandle(stream);
+}
+
 EventHandle make_event(bool timed) {
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming),

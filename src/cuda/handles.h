@@ -33,6 +33,8 @@ PinnedBlock allocate_mapped(std::int64_t bytes);
 std::byte* device_address(const PinnedBlock& mapped);
 /// A stream that does not wait for the legacy default stream.
 StreamHandle make_stream();
+/// The same, whose work waits where other streams' work is ready.
+StreamHandle make_low_priority_stream();
 /// An event for order alone, or one that keeps the time.
 EventHandle make_event(bool timed = false);
 

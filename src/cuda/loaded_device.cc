@@ -1,5 +1,7 @@
 #include "loaded_device.h"
 
+#include <algorithm>
+
 #include "alpa/base/error.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/ir/input.h"
@@ -52,6 +54,11 @@ Launch load_fill(double value) {
   };
 }
 
+bool runs_aside(const DeviceProgram& device) {
+  return std::any_of(device.apply.begin(), device.apply.end(),
+                     [](const Instruction& instruction) { return instruction.aside; });
+}
+
 }  // namespace
 
 LoadedDevice::LoadedDevice(const SpmdProgram& program, DeviceProgram device, const Card& card)
@@ -63,8 +70,11 @@ LoadedDevice::LoadedDevice(const SpmdProgram& program, DeviceProgram device, con
       metric_(direct_metrics(device_, program)),
       compute_(make_stream()),
       communication_(make_stream()),
+      aside_(runs_aside(device_) ? make_low_priority_stream() : nullptr),
       compute_done_(make_event()),
       communication_done_(make_event()),
+      aside_begins_(make_event()),
+      aside_done_(make_event()),
       accumulate_(load_list(device_.accumulate)),
       apply_(load_list(device_.apply)) {}
 
@@ -139,6 +149,7 @@ std::byte* LoadedDevice::placed_address(int buffer) const {
 void LoadedDevice::join(Stream origin) const {
   if (compute() != origin) order(compute(), compute_done_.get(), origin);
   if (communicates()) order(communication(), communication_done_.get(), origin);
+  if (aside_) order(aside_.get(), aside_done_.get(), origin);
 }
 
 void LoadedDevice::queue_clearing() const {
@@ -153,7 +164,8 @@ void LoadedDevice::queue(Operation& operation, int micro_batch) const {
   if (operation.instruction->kind == Kind::load) return queue_load(operation, micro_batch);
   // The contexts of the step are the first thing in the staging buffer.
   operation.call.step = reinterpret_cast<const StepContext*>(slot_) + micro_batch;
-  operation.launch(operation.call, compute());
+  if (operation.instruction->aside) order(compute(), aside_begins_.get(), aside_.get());
+  operation.launch(operation.call, stream_of(operation));
 }
 
 void LoadedDevice::queue_metrics() const {

@@ -36,7 +36,12 @@ class LoadedDevice {
   Stream communication() const { return communication_.get(); }
   /// True if the program starts collectives on the communication stream.
   bool communicates() const { return communicates_; }
-  /// What is queued on `origin` from now on waits for both streams.
+  /// The stream that an operation other than a collective is queued on: updates that run aside have one of
+  /// low priority.
+  Stream stream_of(const Operation& operation) const {
+    return operation.instruction->aside ? aside_.get() : compute();
+  }
+  /// What is queued on `origin` from now on waits for all streams.
   void join(Stream origin) const;
   std::vector<Operation>& accumulate() { return accumulate_; }
   std::vector<Operation>& apply() { return apply_; }
@@ -68,7 +73,8 @@ class LoadedDevice {
   std::vector<std::int64_t> staged_;  ///< per buffer, see `staged_buffers`
   std::vector<int> metric_;           ///< per buffer, see `direct_metrics`
   StreamHandle compute_, communication_;
-  EventHandle compute_done_, communication_done_;
+  StreamHandle aside_;  ///< null if nothing runs aside
+  EventHandle compute_done_, communication_done_, aside_begins_, aside_done_;
   bool communicates_ = false;
   std::vector<Operation> accumulate_, apply_;
   std::byte *arena_ = nullptr, *slot_ = nullptr, *metrics_ = nullptr;

@@ -156,7 +156,7 @@ bool StepQueue::pass(int rank, Operation& operation, bool checked) {
     default:
       at_place(rank, operation, [&] {
         device.queue(operation, cursor.micro_batch);
-        if (checked) wait_for(device.compute());
+        if (checked) wait_for(device.stream_of(operation));
       });
       return true;
   }

@@ -119,6 +119,7 @@ class Emitter {
       result.inputs.clear();
       result.value = identity(n);
     }
+    result.aside = node(n).attributes.contains(kAside);
     return result;
   }
 

@@ -22,12 +22,13 @@ void touch(const DeviceProgram& device, const Instruction& instruction, int from
 /// Positions of one list start at `first`.
 void touch_all(const DeviceProgram& device, const std::vector<Instruction>& list, int first,
                std::vector<LiveRange>& ranges) {
-  for (int i = 0; i < static_cast<int>(list.size()); ++i) {
+  const int last = static_cast<int>(list.size()) - 1;
+  for (int i = 0; i <= last; ++i) {
     const Instruction& instruction = list[i];
     if (instruction.kind == Instruction::Kind::wait)
       touch(device, list.at(instruction.awaits), first + instruction.awaits, first + i, ranges);
     else
-      touch(device, instruction, first + i, first + i, ranges);
+      touch(device, instruction, first + i, first + (instruction.aside ? last : i), ranges);
   }
 }
 
@@ -70,6 +71,8 @@ MemoryUses::MemoryUses(const DeviceProgram& device) : of_(device.buffers.size())
     for_each_memory(instruction, [&](Uses& uses) { uses.last = position; });
     for (int buffer : instruction.outputs)
       if (int& first = of_[memory_of(device, buffer)].first_write; first < 0) first = position;
+    if (instruction.aside)
+      for_each_memory(instruction, [&](Uses& uses) { uses.flights.push_back({position, end}); });
     if (instruction.kind != Instruction::Kind::wait) continue;
     const int start = (position >= apply ? apply : 0) + instruction.awaits;
     for_each_memory(instruction_at(device, start), [&](Uses& uses) {

@@ -44,6 +44,7 @@ std::string instruction_line(const Instruction& instruction, const SpmdProgram& 
   if (instruction.kind == Instruction::Kind::fill) text += fmt::format(" {}", instruction.value);
   if (!instruction.call.group.empty()) text += call_text(instruction.call);
   text += fmt::format(" ({}) -> {}", buffer_list(instruction.inputs), buffer_list(instruction.outputs));
+  if (instruction.aside) text += " aside";
   if (instruction.workspace >= 0) text += fmt::format(" using b{}", instruction.workspace);
   return text + fmt::format(" \"{}\"", node.name);
 }

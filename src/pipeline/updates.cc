@@ -35,6 +35,7 @@ class Updating {
     copies.erase(std::remove_if(copies.begin(), copies.end(),
                                 [&](const Copy& copy) { return settled(*copy.update); }),
                  copies.end());
+    for (const Copy& copy : copies) awaits_copy(memory(copy.update->value));
     // What comes from another input is put aside first, because the copies before it may replace that
     // input.
     for (Copy& copy : copies)
@@ -104,6 +105,12 @@ class Updating {
           return false;
     }
     return true;
+  }
+
+  /// What makes this memory runs in order, because a copy at the list's end reads it.
+  void awaits_copy(int memory) {
+    const int made = uses_.first_write(memory), apply = static_cast<int>(device_.accumulate.size());
+    if (made >= apply) device_.apply[made - apply].aside = false;
   }
 
   int aside_buffer(const Update& update) {

@@ -234,6 +234,27 @@ std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules)
   return permanent;
 }
 
+/// Throws Bug if an instruction behind one that runs aside writes what that reads, or touches what it
+/// writes.
+void verify_aside(const DeviceProgram& device) {
+  std::vector<bool> read(device.buffers.size()), written(device.buffers.size());
+  for (const Instruction& instruction : device.apply) {
+    const auto check = [&](const std::vector<int>& buffers, bool writes) {
+      for (int buffer : buffers) {
+        const int memory = memory_of(device, buffer);
+        invariant(!written[memory] && !(writes && read[memory]),
+                  "device {}: {} of node {} touches buffer {}, which is in use aside", device.rank,
+                  name_of(instruction.kind), instruction.node, memory);
+      }
+    };
+    check(instruction.inputs, false);
+    check(instruction.outputs, true);
+    if (!instruction.aside) continue;
+    for (int buffer : instruction.inputs) read[memory_of(device, buffer)] = true;
+    for (int buffer : instruction.outputs) written[memory_of(device, buffer)] = true;
+  }
+}
+
 }  // namespace
 
 DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& program,
@@ -254,6 +275,7 @@ DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& progra
 }
 
 void verify_memory(const DeviceProgram& device, const SpmdProgram& program, const MemoryRules& rules) {
+  verify_aside(device);
   const std::vector<LiveRange> ranges = live_ranges(device);
   std::vector<Block> blocks = blocks_of(device, rules);
   for (Block& block : blocks) {

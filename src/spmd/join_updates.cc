@@ -13,24 +13,20 @@
 namespace alpa {
 namespace {
 
-std::optional<JointUpdate> joint_of(const OpDef& single) {
-  for (const OpDef* op : {&ops::adam_updates, &ops::sgd_updates})
-    if (const auto joint = joint_update(*op); joint->single == &single) return joint;
-  return std::nullopt;
-}
-
-/// Members have equal settings and the same scalars.
-std::optional<std::string> kind_of(const Node& node) {
-  const std::optional<JointUpdate> joint = joint_of(*node.op);
+/// Members have equal settings and the same scalars; those that run aside, gradients of one node.
+std::optional<std::string> kind_of(const Graph& graph, const Node& node) {
+  const std::optional<JointUpdate> joint = joint_update_of(*node.op);
   if (!joint || node.region != Region::apply) return std::nullopt;
   std::string kind = fmt::format("{} {}", node.op->name, to_string(node.attributes));
   for (std::size_t i = joint->states + 1; i < node.operands.size(); ++i)
     kind += fmt::format(" %{}", node.operands[i]);
+  if (node.attributes.contains(kAside))
+    kind += fmt::format(" of {}", graph.values[node.operands[joint->states]].producer);
   return kind;
 }
 
 Node joined(const std::vector<const Node*>& members) {
-  const JointUpdate joint = *joint_of(*members.front()->op);
+  const JointUpdate joint = *joint_update_of(*members.front()->op);
   const auto states = static_cast<std::ptrdiff_t>(joint.states);
   Node result = *members.front();
   std::vector<int> gradients;
@@ -82,8 +78,9 @@ SpmdProgram gathers_last(const SpmdProgram& program) {
 
 SpmdProgram join_updates(const SpmdProgram& program) {
   const auto size = [](const Node&) { return std::int64_t{1}; };
-  return join_nodes(gathers_last(program),
-                    {kind_of, size, std::numeric_limits<std::int64_t>::max(), joined});
+  const SpmdProgram ordered = gathers_last(program);
+  const auto kind = [&](const Node& node) { return kind_of(ordered.graph, node); };
+  return join_nodes(ordered, {kind, size, std::numeric_limits<std::int64_t>::max(), joined});
 }
 
 }  // namespace alpa

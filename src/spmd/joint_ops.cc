@@ -92,6 +92,12 @@ std::optional<JointUpdate> joint_update(const OpDef& op) {
   return std::nullopt;
 }
 
+std::optional<JointUpdate> joint_update_of(const OpDef& single) {
+  for (const OpDef* op : {&ops::adam_updates, &ops::sgd_updates})
+    if (const auto joint = joint_update(*op); joint->single == &single) return joint;
+  return std::nullopt;
+}
+
 std::vector<Node> members_of(const Node& node) {
   const JointUpdate joint = *joint_update(*node.op);
   const std::size_t members = node.results.size() / joint.states;

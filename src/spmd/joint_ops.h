@@ -17,6 +17,9 @@ struct JointUpdate {
 /// What joint operator `op` is made of; nothing for others.
 std::optional<JointUpdate> joint_update(const OpDef& op);
 
+/// What updates of operator `single` join to; nothing for others.
+std::optional<JointUpdate> joint_update_of(const OpDef& single);
+
 /// The members of a joint update as single nodes.
 std::vector<Node> members_of(const Node& node);
 

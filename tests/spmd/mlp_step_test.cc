@@ -6,6 +6,7 @@
 #include <map>
 
 #include "alpa/ops/all_ops.h"
+#include "alpa/runtime/memory_plan.h"
 #include "src/mesh/cuda_cluster.h"
 #include "support/mlp_step.h"
 
@@ -87,4 +88,37 @@ TEST_CASE("spread over four cards, every product still has its epilogue") {
     CHECK(counts["einsum_epilogue sums1"] == 10);
     CHECK(counts["einsum"] == 0);
   }
+}
+
+TEST_CASE("updates aside stand behind their gradients and the last reader of their parameter") {
+  Serial method;
+  method.executor.overlap_updates = true;
+  const SpmdProgram program = plan_only(dense_mlp_step<nn::ReLU>(f32, 10), method, cards(1)).program;
+  CHECK(operators(program)["adam_updates"] == 10);
+  const DeviceProgram device = lower(program, 0, true, memory_rules("cuda"));
+  int aside = 0, products_behind = 0;
+  for (const Instruction& instruction : device.apply) {
+    const Node& node = program.graph.nodes[instruction.node];
+    aside += instruction.aside;
+    if (aside > 0 && node.op == &ops::einsum_epilogue) ++products_behind;
+    CHECK(instruction.aside == (node.op == &ops::adam_updates));
+  }
+  CHECK(aside == 10);
+  CHECK(products_behind >= 17);  // of 19 in the backward pass
+}
+
+TEST_CASE(
+    "updates of several micro-batches, and of gradients that come from other devices, stay at the end") {
+  const TrainingStep step = dense_mlp_step<nn::ReLU>(f32, 10);
+  const auto updates = [&](Method method) {
+    const SpmdProgram program = plan_only(step, method, cards(4)).program;
+    CHECK(to_string(program).find("aside") == std::string::npos);
+    return operators(program)["adam_updates"];
+  };
+  DataParallel data;
+  data.executor.overlap_updates = true;
+  Serial parts{.num_micro_batches = 4};
+  parts.executor.overlap_updates = true;
+  CHECK(updates(data) == 1);
+  CHECK(updates(parts) == 1);
 }

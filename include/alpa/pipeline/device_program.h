@@ -41,7 +41,10 @@ struct Instruction {
   CollectiveCall call;               ///< collective and start
   double value = 0;                  ///< fill
   int awaits = -1;                   ///< wait: index of the `start` in the same list
-  int workspace = -1;  ///< buffer of scratch, added by `plan_memory`; -1: none needed
+  int workspace = -1;                ///< buffer of scratch, added by `plan_memory`; -1: none needed
+  /// compute: may run beside the instructions behind it, to the end of the list; they neither write what it
+  /// reads nor touch what it writes
+  bool aside = false;
 };
 
 struct DeviceProgram {
@@ -55,8 +58,8 @@ struct DeviceProgram {
   std::vector<int> zeroed;              ///< accumulators, cleared when a step starts
   std::vector<int> reported;            ///< per metric of the graph; read when the step is over
   int staging = -1;  ///< buffer where inputs of steps wait, if the backend has one; among `kept`, too
-  std::int64_t guard_bytes = 0;         ///< after every buffer, written by nobody; debug and sanitizer builds
-  std::int64_t arena_bytes = 0;         ///< exact peak, known before running
+  std::int64_t guard_bytes = 0;  ///< after every buffer, written by nobody; debug and sanitizer builds
+  std::int64_t arena_bytes = 0;  ///< exact peak, known before running
 };
 
 /// The instruction list of device `rank`. Every collective is a start … wait pair if `overlap` and there is
@@ -105,11 +108,11 @@ class MemoryUses {
 
  private:
   struct Flight {
-    int start, wait;  ///< positions
+    int start, wait;  ///< positions; what runs aside is awaited at the end
   };
   struct Uses {
     int first_write = -1, last = -1;
-    std::vector<Flight> flights;  ///< of started collectives
+    std::vector<Flight> flights;  ///< of started collectives and what runs aside
   };
   std::vector<Uses> of_;
 };

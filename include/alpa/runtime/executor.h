@@ -40,6 +40,10 @@ struct ExecutorOptions {
   bool check_finite = false;
   std::int64_t bucket_bytes = 1 << 20;  ///< for `bucket_collectives`, per device
   Capture capture = Capture::automatic;
+  /// CUDA, steps of one micro-batch: a layer's parameters are updated on a stream of low priority as soon
+  /// as their gradients are there, beside the products of the layers before it. Else one kernel updates all
+  /// of them at the end. Results are bitwise the same. Which is faster no card has shown yet.
+  bool overlap_updates = false;
   /// CUDA: every step runs instruction by instruction, so that the one that fails is named; slow. The first
   /// step always does.
   bool check_instructions = false;

@@ -90,8 +90,17 @@ SpmdProgram join_updates(const SpmdProgram& program);
 /// `fuse_elementwise`, which would make the squares part of what computes x.
 SpmdProgram fuse_squared_norms(const SpmdProgram& program);
 
-/// Joins the sums of all squares of tensors (`fuse_squared_norms`; for clipping gradients) into one node per
-/// region and element type, placed as a bucket of collectives is.
+/// Attribute of an optimizer update that runs beside what follows it: its operands and results stay in use
+/// to the end of the step.
+inline constexpr std::string_view kAside = "aside";
+
+/// With one micro-batch: moves every update behind the node that makes its gradient, or behind the last
+/// reader of the parameter it replaces, and gives it attribute kAside. Updates whose gradient comes out of
+/// a collective, or whose results are read, stay.
+SpmdProgram updates_aside(const SpmdProgram& program);
+
+/// Joins the sums of all squares of tensors (`fuse_squared_norms`; for clipping gradients) into one node
+/// per region and element type, placed as a bucket of collectives is.
 SpmdProgram join_norms(const SpmdProgram& program);
 
 /// Throws Bug naming the first node whose specs don't follow from one another by its operator, or the first
