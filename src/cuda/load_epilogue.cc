@@ -1,4 +1,8 @@
 // einsum_epilogue: in one product where cuBLASLt has it, else an einsum and what follows it.
+#include <fmt/core.h>
+
+#include <cstdio>
+
 #include "einsum.h"
 #include "kernels/cuda/bits.h"
 #include "kernels/cuda/epilogue_plan.h"
@@ -75,9 +79,16 @@ Launch load_rest(const OpDef& op, const EpilogueSteps& steps, const KernelCall& 
   return load_elementwise_part(op, epilogue, call, card);
 }
 
-/// Null if cuBLASLt has no algorithm for it.
+/// Null if cuBLASLt has no algorithm for it, or, told on stderr, calls it invalid. The latter is an Error
+/// where no other form is allowed.
 Launch load_joint(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call, const Card& card) {
-  const auto joint = EinsumLaunch::load(op.name, steps.einsum, call, card, steps.of_product);
+  std::shared_ptr<const EinsumLaunch> joint;
+  try {
+    joint = EinsumLaunch::load(op.name, steps.einsum, call, card, steps.of_product);
+  } catch (const InvalidProduct& error) {
+    if (card.epilogues == EpilogueForm::joint) throw;
+    fmt::print(stderr, "alpa: {}; the epilogue is computed apart\n", error.what());
+  }
   if (joint == nullptr) return nullptr;
   return [joint, epilogue = steps.epilogue](const KernelCall& now, Stream stream) {
     joint->run(now, vector_of(epilogue, now), kept_of(epilogue, now), stream);

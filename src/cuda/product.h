@@ -8,6 +8,7 @@
 #include <string>
 
 #include "alpa/base/dtype.h"
+#include "alpa/base/error.h"
 #include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cuda/launch.h"
@@ -67,14 +68,20 @@ struct ProductOptions {
   bool cached = true;
 };
 
+/// cuBLASLt calls the description of a product CUBLAS_STATUS_INVALID_VALUE.
+class InvalidProduct : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The products of one card: the device that is current when it is made and whenever it is used.
 class Products {
  public:
   explicit Products(const ProductOptions& options = {});
 
   /// The product, ready to run; nothing if cuBLASLt has no algorithm for it (or, with a line on stderr, if
-  /// none that it proposed ran when measured). Equal shapes are measured once. Throws Error with the status
-  /// of what failed: CUBLAS_STATUS_INVALID_VALUE, too, which says that the description is wrong.
+  /// none that it proposed ran when measured). Equal shapes are measured once. Throws
+  /// InvalidProduct naming it, or Error with the status of what else failed.
   std::optional<Product> load(const ProductShape& shape);
 
   bool measures() const { return options_.measured; }
@@ -86,6 +93,7 @@ class Products {
  private:
   std::string key_of(const ProductShape& shape) const;
   std::optional<cublasLtMatmulAlgo_t> choose(const Product& product);
+  std::optional<cublasLtMatmulAlgo_t> chosen_now(const Product& product, const std::string& key);
   std::vector<cublasLtMatmulAlgo_t> candidates(const Product& product) const;
   std::optional<cublasLtMatmulAlgo_t> remembered(const Product& product, const std::string& key);
   /// Null if nobody chose yet. The file is read whenever something is not known: other cards of this

@@ -119,8 +119,11 @@ std::vector<cublasLtMatmulAlgo_t> Products::candidates(const Product& p) const {
       lt_.get(), p.matmul_.get(), p.b_.get(), p.a_.get(), p.c_.get(), p.c_.get(), preference.get(),
       options_.measured ? kCandidates : 1, results.data(), &found);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
-  if (status != CUBLAS_STATUS_SUCCESS)
-    check(status, fmt::format("cublasLtMatmulAlgoGetHeuristic({})", to_string(p.shape_)).c_str());
+  const std::string call = fmt::format("cublasLtMatmulAlgoGetHeuristic({})", to_string(p.shape_));
+  if (status == CUBLAS_STATUS_INVALID_VALUE)
+    throw InvalidProduct(fmt::format("{}: {} ({}): {}", call, cublasGetStatusName(status),
+                                     static_cast<int>(status), cublasGetStatusString(status)));
+  check(status, call.c_str());
   std::vector<cublasLtMatmulAlgo_t> algorithms;
   for (int i = 0; i < found; ++i)
     if (results[i].state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(results[i].algo);
@@ -130,22 +133,26 @@ std::vector<cublasLtMatmulAlgo_t> Products::candidates(const Product& p) const {
 std::optional<cublasLtMatmulAlgo_t> Products::choose(const Product& product) {
   const std::string key = key_of(product.shape_);
   if (const auto known = chosen_.find(key); known != chosen_.end()) return known->second;
-  std::optional<cublasLtMatmulAlgo_t>& chosen = chosen_[key];
-  if (chosen = remembered(product, key); chosen) return chosen;
+  std::optional<cublasLtMatmulAlgo_t> chosen = remembered(product, key);
+  if (!chosen) chosen = chosen_now(product, key);
+  chosen_[key] = chosen;
+  return chosen;
+}
+
+std::optional<cublasLtMatmulAlgo_t> Products::chosen_now(const Product& product, const std::string& key) {
   const std::vector<cublasLtMatmulAlgo_t> algorithms = candidates(product);
-  if (algorithms.empty()) return chosen;
-  chosen = algorithms[0];
-  if (!options_.measured) return chosen;
+  if (algorithms.empty()) return std::nullopt;
+  if (!options_.measured) return algorithms[0];
   const std::optional<ProductTrial> trial = ProductTrial::of(product.shape_);
-  if (!trial) return chosen;
+  if (!trial) return algorithms[0];
   const Trial::Outcome outcome = trial->run(product, algorithms);
   if (outcome.fastest < 0) {
     fmt::print(stderr, "alpa: none of {} algorithms that cuBLASLt proposes runs: {}\n", algorithms.size(),
                outcome.refusal);
-    return chosen = std::nullopt;
+    return std::nullopt;
   }
-  chosen = algorithms[outcome.fastest];
-  remember(key, to_text(&*chosen, sizeof *chosen));
+  const cublasLtMatmulAlgo_t& chosen = algorithms[outcome.fastest];
+  remember(key, to_text(&chosen, sizeof chosen));
   return chosen;
 }
 

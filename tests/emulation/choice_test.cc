@@ -96,6 +96,19 @@ TEST_CASE("a type whose epilogues cuBLASLt refuses is computed apart") {
     }
 }
 
+TEST_CASE("a type whose epilogues cuBLASLt calls invalid is computed apart, unless it must be joint") {
+  const On machine({.invalid = {{.type = CUDA_R_16BF, .epilogue = 0}}});
+  for (const EpilogueCase& c : kCases)
+    for (const bool measured : {false, true}) {
+      Products products({.measured = measured});
+      for (DType dtype : {f32, bf16}) check(c, dtype, {.products = &products});
+      check(c, f32, {EpilogueForm::joint, &products});
+      CHECK(error_of([&] {
+              check(c, bf16, {EpilogueForm::joint, &products});
+            }).find("CUBLAS_STATUS_INVALID_VALUE") != std::string::npos);
+    }
+}
+
 TEST_CASE("an algorithm that fails when it is tried is left out") {
   const On machine({.failing = {kFirstAlgorithm}});
   Products products;

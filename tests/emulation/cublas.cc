@@ -300,6 +300,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   const Product product{*description, *a, *b, *c, *d};
   const cublasStatus_t status = check(product);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
+  if (has(&Machine::invalid, product, kAlgorithms[0])) return CUBLAS_STATUS_INVALID_VALUE;
   for (const Algorithm& algorithm : kAlgorithms)
     if (*returned < requested && is_allowed(algorithm, *preference) && takes(algorithm, product))
       results[(*returned)++] = described(algorithm);

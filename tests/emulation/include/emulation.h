@@ -21,6 +21,7 @@ struct Machine {
   std::int64_t fail_kernel = 0;          ///< the n-th kernel from now on ends in cudaErrorIllegalAddress
   std::uint64_t seed = 1;                ///< of the order in which the nodes of graphs run
   std::vector<ProductsOf> refused = {};  ///< cuBLASLt proposes no algorithm for them
+  std::vector<ProductsOf> invalid = {};  ///< CUBLAS_STATUS_INVALID_VALUE when asked for algorithms
   std::vector<ProductsOf> failing =
       {};                             ///< proposed, but CUBLAS_STATUS_EXECUTION_FAILED when they are to run
   std::vector<ProductsOf> slow = {};  ///< take an hour more by the clock of events
