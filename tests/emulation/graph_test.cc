@@ -173,6 +173,7 @@ TEST_CASE("parameters of kernels are laid out as CUDA does, and may be more than
   Large large = {};
   large.bytes[4999] = 7;
   CHECK(cudaMemset(f.data, 0, sizeof(int)) == cudaSuccess);
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);  // the stream does not wait for the memset
   CHECK(cudaLaunchKernelEx(&config, copy_large, reinterpret_cast<char*>(f.data), 1.0, large) ==
         cudaSuccess);
   int found = 0;

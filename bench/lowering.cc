@@ -1,0 +1,56 @@
+// Seconds from a sharding plan to the verified instruction lists of all devices, with memory planned, for
+// stacks of GPT-like layers under ZeRO-3 on 8 devices: how they grow with the number of layers.
+//   bench_lowering [--rounds N]
+#include <alpa/alpa.h>
+
+#include "alpa/runtime/memory_plan.h"
+#include "arguments.h"
+#include "interleave.h"
+#include "tests/support/gpt_stack.h"
+
+using namespace alpa;
+
+namespace {
+
+/// Memory that any of these steps fits into.
+Cluster roomy_cluster() {
+  Cluster cluster = Cluster::local(8);
+  cluster.device.memory_bytes = std::int64_t{1} << 42;
+  return cluster;
+}
+
+void lower_all(const Planned& planned, const Cluster& cluster) {
+  const SpmdProgram partitioned = partition(planned.graph, planned.plan);
+  verify(partitioned);
+  const SpmdProgram program = bucket_collectives(fuse_elementwise(partitioned), 1 << 20);
+  verify(program);
+  for (int rank = 0; rank < cluster.num_devices(); ++rank)
+    lower(program, rank, true, memory_rules("cpu", 1));
+}
+
+void measure(int rounds) {
+  const Cluster cluster = roomy_cluster();
+  for (const int layers : {4, 12, 24, 48, 96}) {
+    const Planned planned =
+        plan_only(testing::gpt_step({.layers = layers}), Zero3Parallel{.mesh_shape = {8}}, cluster);
+    std::vector<bench::Variant> variants{
+        {fmt::format("{} layers", layers), [&] { lower_all(planned, cluster); }}};
+    bench::interleave(variants, rounds);
+    const double seconds = bench::median(variants[0].seconds);
+    fmt::print(
+        R"({{"name": "{}", "nodes": {}, "median_seconds": {:.4f}, "microseconds_per_node_and_device": {:.2f}}})"
+        "\n",
+        variants[0].name, planned.program.graph.nodes.size(), seconds,
+        seconds * 1e6 /
+            static_cast<double>(planned.program.graph.nodes.size() *
+                                static_cast<std::size_t>(cluster.num_devices())));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int rounds = 3;
+  return bench::run(argc, argv, "Time of lowering a plan for 8 devices.",
+                    {cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000)}, [&] { measure(rounds); });
+}
