@@ -94,19 +94,32 @@ Contents run_serial(const MlpCase& model) {
   return run(parallelize(make_step(model), Serial{}, Cluster::local(1)), model.dtype);
 }
 
-Contents run_spread(const MlpCase& model, const Spread& spread, const std::string& backend) {
+std::vector<Contents> run_spread(const MlpCase& model, const Spread& spread, const std::string& backend,
+                                 int times) {
   int devices = 1;
   for (int size : spread.mesh) devices *= size;
   Method method = parse_method(spread.method);
+  ExecutorOptions executor;
+  executor.threads_per_device = spread.threads;
+  executor.tune = false;
   const auto set = [&](auto& options) {
     options.mesh_shape = spread.mesh;
     options.num_micro_batches = spread.micro_batches;
-    options.executor.threads_per_device = spread.threads;
-    options.executor.tune = false;
+    options.executor = executor;
     options.solver_seconds = 2;  // any plan must be right, the best or not
   };
   std::visit(set, method);
-  return run(parallelize(make_step(model), method, Cluster::local(devices, backend)), model.dtype);
+  const TrainingStep step = make_step(model);
+  const Cluster cluster = Cluster::local(devices, backend);
+  const Planned planned = plan_only(step, method, cluster);
+  std::vector<Contents> runs;
+  for (int i = 0; i < times; ++i)
+    runs.push_back(run(Executable(planned, step, cluster, executor), model.dtype));
+  return runs;
+}
+
+Contents run_spread(const MlpCase& model, const Spread& spread, const std::string& backend) {
+  return run_spread(model, spread, backend, 1)[0];
 }
 
 double deviation(const Contents& run, const Contents& reference) {

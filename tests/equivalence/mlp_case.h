@@ -40,6 +40,11 @@ Contents run_serial(const MlpCase& model);
 /// measured ones.
 Contents run_spread(const MlpCase& model, const Spread& spread, const std::string& backend = "cpu");
 
+/// The same `times` times, each on devices of its own, under one plan: planning again within a time limit
+/// may find another.
+std::vector<Contents> run_spread(const MlpCase& model, const Spread& spread, const std::string& backend,
+                                 int times);
+
 /// Largest deviation of any tensor, as a share of the largest element of the reference tensor;
 /// infinite if a number of either is not finite.
 double deviation(const Contents& run, const Contents& reference);
