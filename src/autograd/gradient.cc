@@ -86,14 +86,16 @@ class Tape {
   void visit(int n) {
     const Node& node = builder_.node(n);
     const auto needed = [&](int value) { return depends_[value]; };
-    const Value dy = arrived(node);
-    if (!dy || std::none_of(node.operands.begin(), node.operands.end(), needed)) return;
+    const Values dys = arrived(node);
+    const bool reached =
+        std::any_of(dys.begin(), dys.end(), [](Value dy) { return static_cast<bool>(dy); });
+    if (!reached || std::none_of(node.operands.begin(), node.operands.end(), needed)) return;
     require(node.op->vjp != nullptr,
             "gradient: the loss depends on {} \"{}\", which has no gradient; wrap it in stop_gradient",
             node.op->name, node.name);
     builder_.set_layer(node.layer);
     builder_.push_scope(node.name + ".grad");
-    const Values contributions = node.op->vjp(builder_, node, dy);
+    const Values contributions = node.op->vjp(builder_, node, dys);
     invariant(contributions.size() == node.operands.size(), "{}: vjp gives {} gradients for {} operands",
               node.op->name, contributions.size(), node.operands.size());
     for (std::size_t i = 0; i < contributions.size(); ++i)
@@ -102,12 +104,11 @@ class Tape {
     builder_.pop_scope();
   }
 
-  /// The gradient of result 0. Operators of several results have no vjp, so the others matter only for that
-  /// complaint.
-  Value arrived(const Node& node) const {
-    for (int value : node.results)
-      if (value <= loss_.id && gradients_[value]) return gradients_[value];
-    return {};
+  /// The gradient of every result, empty where none has arrived.
+  Values arrived(const Node& node) const {
+    Values dys;
+    for (int value : node.results) dys.push_back(value <= loss_.id ? gradients_[value] : Value{});
+    return dys;
   }
 
   void accumulate(const Node& node, int operand, Value contribution) {

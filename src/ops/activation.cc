@@ -11,8 +11,8 @@ namespace alpa {
 const OpDef ops::relu = {
     .name = "relu",
     .rule = numeric_rule,
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
-      return {dy * emit_unary(step, g.result(n))};
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+      return {dys[0] * emit_unary(step, g.result(n))};
     },
     .elementwise = static_cast<int>(ElementwiseOp::relu),
     .in_place = true,
@@ -22,7 +22,7 @@ const OpDef ops::relu = {
 const OpDef ops::step = {
     .name = "step",
     .rule = numeric_rule,
-    .vjp = [](Builder&, const Node&, Value) -> Values { return {Value{}}; },
+    .vjp = [](Builder&, const Node&, const Values&) -> Values { return {Value{}}; },
     .elementwise = static_cast<int>(ElementwiseOp::step),
     .in_place = true,
     .cpu = &cpu::elementwise<ElementwiseOp::step>,
@@ -31,8 +31,8 @@ const OpDef ops::step = {
 const OpDef ops::gelu = {
     .name = "gelu",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
-      return {dy * emit_unary(gelu_grad, g.operand(n, 0))};
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+      return {dys[0] * emit_unary(gelu_grad, g.operand(n, 0))};
     },
     .elementwise = static_cast<int>(ElementwiseOp::gelu),
     .in_place = true,

@@ -14,8 +14,8 @@ const OpDef ops::add = {
     .name = "add",
     .rule = numeric_rule,
     .linear = {0b11},
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
-      return {sum_to(dy, g.operand(n, 0).shape()), sum_to(dy, g.operand(n, 1).shape())};
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+      return {sum_to(dys[0], g.operand(n, 0).shape()), sum_to(dys[0], g.operand(n, 1).shape())};
     },
     .elementwise = static_cast<int>(ElementwiseOp::add),
     .in_place = true,
@@ -26,8 +26,8 @@ const OpDef ops::sub = {
     .name = "sub",
     .rule = numeric_rule,
     .linear = {0b11},
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
-      return {sum_to(dy, g.operand(n, 0).shape()), -sum_to(dy, g.operand(n, 1).shape())};
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+      return {sum_to(dys[0], g.operand(n, 0).shape()), -sum_to(dys[0], g.operand(n, 1).shape())};
     },
     .elementwise = static_cast<int>(ElementwiseOp::sub),
     .in_place = true,
@@ -38,9 +38,9 @@ const OpDef ops::mul = {
     .name = "mul",
     .rule = numeric_rule,
     .linear = {0b01, 0b10},
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Value x = g.operand(n, 0), y = g.operand(n, 1);
-      return {sum_to(dy * y, x.shape()), sum_to(dy * x, y.shape())};
+      return {sum_to(dys[0] * y, x.shape()), sum_to(dys[0] * x, y.shape())};
     },
     .elementwise = static_cast<int>(ElementwiseOp::mul),
     .in_place = true,
@@ -51,8 +51,8 @@ const OpDef ops::div = {
     .name = "div",
     .rule = numeric_rule,
     .linear = {0b01},
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
-      const Value x = g.operand(n, 0), y = g.operand(n, 1), dx = dy / y;
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+      const Value x = g.operand(n, 0), y = g.operand(n, 1), dx = dys[0] / y;
       return {sum_to(dx, x.shape()), sum_to(-(dx * g.result(n)), y.shape())};
     },
     .elementwise = static_cast<int>(ElementwiseOp::div),
@@ -64,7 +64,7 @@ const OpDef ops::neg = {
     .name = "neg",
     .rule = numeric_rule,
     .linear = {0b1},
-    .vjp = [](Builder&, const Node&, Value dy) -> Values { return {-dy}; },
+    .vjp = [](Builder&, const Node&, const Values& dys) -> Values { return {-dys[0]}; },
     .elementwise = static_cast<int>(ElementwiseOp::neg),
     .in_place = true,
     .cpu = &cpu::elementwise<ElementwiseOp::neg>,

@@ -54,10 +54,10 @@ Axes repeated_dims(const Shape& x, const Shape& y, const std::vector<std::int64_
 const OpDef ops::broadcast = {
     .name = "broadcast",
     .rule = broadcast_rule,
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Shape& x = g.operand(n, 0).shape();
-      const Axes axes = repeated_dims(x, dy.shape(), n.attributes.integers("dims"));
-      return {alpa::reshape(axes.empty() ? dy : alpa::reduce_sum(dy, axes), x)};
+      const Axes axes = repeated_dims(x, dys[0].shape(), n.attributes.integers("dims"));
+      return {alpa::reshape(axes.empty() ? dys[0] : alpa::reduce_sum(dys[0], axes), x)};
     },
     .cpu = &cpu::broadcast,
 };

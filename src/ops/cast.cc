@@ -28,9 +28,9 @@ const OpDef ops::cast = {
     .name = "cast",
     .rule = cast_rule,
     .result_dtypes = [](const OpQuery& query) { return std::vector<DType>{query.attributes.dtype("to")}; },
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Value x = g.operand(n, 0);
-      return {is_floating(x.dtype()) ? alpa::cast(dy, x.dtype()) : Value{}};
+      return {is_floating(x.dtype()) ? alpa::cast(dys[0], x.dtype()) : Value{}};
     },
     .elementwise = static_cast<int>(ElementwiseOp::copy),
     .in_place = true,
@@ -41,7 +41,7 @@ const OpDef ops::stop_gradient = {
     .name = "stop_gradient",
     .rule = elementwise_rule,
     .linear = {0b1},
-    .vjp = [](Builder&, const Node&, Value) -> Values { return {Value{}}; },
+    .vjp = [](Builder&, const Node&, const Values&) -> Values { return {Value{}}; },
     .elementwise = static_cast<int>(ElementwiseOp::copy),
     .in_place = true,
     .cpu = &cpu::elementwise<ElementwiseOp::copy>,

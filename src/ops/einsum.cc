@@ -105,11 +105,11 @@ Rule einsum_rule(const OpQuery& query) {
 const OpDef ops::einsum = {
     .name = "einsum",
     .rule = einsum_rule,
-    .vjp = [](Builder& g, const Node& n, Value dz) -> Values {
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Equation e = parse(n.attributes.string("equation"));
       const Value x = g.operand(n, 0), y = g.operand(n, 1);
-      return {alpa::einsum(fmt::format("{},{}->{}", e.z, e.y, e.x), dz, y),
-              alpa::einsum(fmt::format("{},{}->{}", e.x, e.z, e.y), x, dz)};
+      return {alpa::einsum(fmt::format("{},{}->{}", e.z, e.y, e.x), dys[0], y),
+              alpa::einsum(fmt::format("{},{}->{}", e.x, e.z, e.y), x, dys[0])};
     },
     .cpu = &cpu::einsum,
 };

@@ -10,7 +10,7 @@ namespace alpa {
 const OpDef ops::exp = {
     .name = "exp",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values { return {dy * g.result(n)}; },
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values { return {dys[0] * g.result(n)}; },
     .elementwise = static_cast<int>(ElementwiseOp::exp),
     .in_place = true,
     .cpu = &cpu::elementwise<ElementwiseOp::exp>,
@@ -19,7 +19,9 @@ const OpDef ops::exp = {
 const OpDef ops::log = {
     .name = "log",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values { return {dy / g.operand(n, 0)}; },
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+      return {dys[0] / g.operand(n, 0)};
+    },
     .elementwise = static_cast<int>(ElementwiseOp::log),
     .in_place = true,
     .cpu = &cpu::elementwise<ElementwiseOp::log>,
@@ -28,8 +30,8 @@ const OpDef ops::log = {
 const OpDef ops::tanh = {
     .name = "tanh",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
-      return {dy * (1 - alpa::square(g.result(n)))};
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+      return {dys[0] * (1 - alpa::square(g.result(n)))};
     },
     .elementwise = static_cast<int>(ElementwiseOp::tanh),
     .in_place = true,
@@ -39,9 +41,9 @@ const OpDef ops::tanh = {
 const OpDef ops::sigmoid = {
     .name = "sigmoid",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Value y = g.result(n);
-      return {dy * (y - alpa::square(y))};
+      return {dys[0] * (y - alpa::square(y))};
     },
     .elementwise = static_cast<int>(ElementwiseOp::sigmoid),
     .in_place = true,

@@ -20,8 +20,8 @@ Values share(Builder& g, const Node& n, Value x_wins, Value dy) {
 const OpDef ops::maximum = {
     .name = "maximum",
     .rule = numeric_rule,
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
-      return share(g, n, alpa::ge(g.operand(n, 0), g.operand(n, 1)), dy);
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+      return share(g, n, alpa::ge(g.operand(n, 0), g.operand(n, 1)), dys[0]);
     },
     .elementwise = static_cast<int>(ElementwiseOp::max),
     .in_place = true,
@@ -31,8 +31,8 @@ const OpDef ops::maximum = {
 const OpDef ops::minimum = {
     .name = "minimum",
     .rule = numeric_rule,
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
-      return share(g, n, alpa::le(g.operand(n, 0), g.operand(n, 1)), dy);
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+      return share(g, n, alpa::le(g.operand(n, 0), g.operand(n, 1)), dys[0]);
     },
     .elementwise = static_cast<int>(ElementwiseOp::min),
     .in_place = true,

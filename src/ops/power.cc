@@ -12,10 +12,10 @@ namespace alpa {
 const OpDef ops::pow = {
     .name = "pow",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Value x = g.operand(n, 0), y = g.operand(n, 1);
-      const Value dx = sum_to(dy * (y * alpa::pow(x, y - 1)), x.shape());
-      return {dx, sum_to(dy * (g.result(n) * alpa::log(x)), y.shape())};
+      const Value dx = sum_to(dys[0] * (y * alpa::pow(x, y - 1)), x.shape());
+      return {dx, sum_to(dys[0] * (g.result(n) * alpa::log(x)), y.shape())};
     },
     .elementwise = static_cast<int>(ElementwiseOp::pow),
     .in_place = true,
@@ -25,7 +25,9 @@ const OpDef ops::pow = {
 const OpDef ops::square = {
     .name = "square",
     .rule = numeric_rule,
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values { return {dy * (g.operand(n, 0) * 2)}; },
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+      return {dys[0] * (g.operand(n, 0) * 2)};
+    },
     .elementwise = static_cast<int>(ElementwiseOp::square),
     .in_place = true,
     .cpu = &cpu::elementwise<ElementwiseOp::square>,
@@ -34,7 +36,9 @@ const OpDef ops::square = {
 const OpDef ops::sqrt = {
     .name = "sqrt",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values { return {dy * 0.5 / g.result(n)}; },
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+      return {dys[0] * 0.5 / g.result(n)};
+    },
     .elementwise = static_cast<int>(ElementwiseOp::sqrt),
     .in_place = true,
     .cpu = &cpu::elementwise<ElementwiseOp::sqrt>,
@@ -43,9 +47,9 @@ const OpDef ops::sqrt = {
 const OpDef ops::rsqrt = {
     .name = "rsqrt",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Value y = g.result(n);
-      return {dy * (alpa::square(y) * y * -0.5)};
+      return {dys[0] * (alpa::square(y) * y * -0.5)};
     },
     .elementwise = static_cast<int>(ElementwiseOp::rsqrt),
     .in_place = true,

@@ -9,11 +9,11 @@ namespace alpa {
 const OpDef ops::reduce_max = {
     .name = "reduce_max",
     .rule = [](const OpQuery& query) { return reduce_rule(query, FactorKind::max); },
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Value is_max = alpa::eq(g.operand(n, 0), with_kept_dims(g, n, g.result(n)));
       const Value ties =
-          alpa::reduce_sum(alpa::cast(is_max, dy.dtype()), n.attributes.integers("axes"), true);
-      return {alpa::select(is_max, with_kept_dims(g, n, dy) / ties, 0)};
+          alpa::reduce_sum(alpa::cast(is_max, dys[0].dtype()), n.attributes.integers("axes"), true);
+      return {alpa::select(is_max, with_kept_dims(g, n, dys[0]) / ties, 0)};
     },
     .cpu = &cpu::reduce_max,
 };

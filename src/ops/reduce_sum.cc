@@ -27,9 +27,9 @@ const OpDef ops::reduce_sum = {
     .name = "reduce_sum",
     .rule = [](const OpQuery& query) { return reduce_rule(query, FactorKind::sum); },
     .linear = {0b1},
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Value x = g.operand(n, 0);
-      return {emit_broadcast(dy, x.shape(), kept_dims(n, x.rank()))};
+      return {emit_broadcast(dys[0], x.shape(), kept_dims(n, x.rank()))};
     },
     .cpu = &cpu::reduce_sum,
 };

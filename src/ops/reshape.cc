@@ -127,8 +127,8 @@ Shape completed(Shape shape, const TensorType& type) {
 const OpDef ops::reshape = {
     .name = "reshape",
     .rule = reshape_rule,
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
-      return {alpa::reshape(dy, g.operand(n, 0).shape())};
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+      return {alpa::reshape(dys[0], g.operand(n, 0).shape())};
     },
     .in_place = true,
     .cpu = &cpu::reshape,

@@ -29,10 +29,10 @@ const OpDef ops::select = {
     .rule = select_rule,
     .result_dtypes = [](const OpQuery& query) { return std::vector<DType>{query.operands[1].dtype}; },
     .linear = {0b110},
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values {
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Value condition = g.operand(n, 0);
-      return {Value{}, sum_to(alpa::select(condition, dy, 0), g.operand(n, 1).shape()),
-              sum_to(alpa::select(condition, 0, dy), g.operand(n, 2).shape())};
+      return {Value{}, sum_to(alpa::select(condition, dys[0], 0), g.operand(n, 1).shape()),
+              sum_to(alpa::select(condition, 0, dys[0]), g.operand(n, 2).shape())};
     },
     .elementwise = static_cast<int>(ElementwiseOp::select),
     .in_place = true,

@@ -10,7 +10,9 @@ namespace alpa {
 const OpDef ops::abs = {
     .name = "abs",
     .rule = numeric_rule,
-    .vjp = [](Builder& g, const Node& n, Value dy) -> Values { return {dy * alpa::sign(g.operand(n, 0))}; },
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+      return {dys[0] * alpa::sign(g.operand(n, 0))};
+    },
     .elementwise = static_cast<int>(ElementwiseOp::abs),
     .in_place = true,
     .cpu = &cpu::elementwise<ElementwiseOp::abs>,
@@ -19,7 +21,7 @@ const OpDef ops::abs = {
 const OpDef ops::sign = {
     .name = "sign",
     .rule = numeric_rule,
-    .vjp = [](Builder&, const Node&, Value) -> Values { return {Value{}}; },
+    .vjp = [](Builder&, const Node&, const Values&) -> Values { return {Value{}}; },
     .elementwise = static_cast<int>(ElementwiseOp::sign),
     .in_place = true,
     .cpu = &cpu::elementwise<ElementwiseOp::sign>,

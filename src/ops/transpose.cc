@@ -39,12 +39,12 @@ Rule transpose_rule(const OpQuery& query) {
 const OpDef ops::transpose = {
     .name = "transpose",
     .rule = transpose_rule,
-    .vjp = [](Builder&, const Node& n, Value dy) -> Values {
+    .vjp = [](Builder&, const Node& n, const Values& dys) -> Values {
       const std::vector<std::int64_t>& permutation = n.attributes.integers("permutation");
       Axes inverse(permutation.size());
       for (std::size_t i = 0; i < permutation.size(); ++i)
         inverse[permutation[i]] = static_cast<std::int64_t>(i);
-      return {alpa::transpose(dy, inverse)};
+      return {alpa::transpose(dys[0], inverse)};
     },
     .cpu = &cpu::transpose,
 };

@@ -52,7 +52,7 @@ const OpDef breakable = [] {
   OpDef op;
   op.name = "breakable";
   op.dims = "... -> ...";
-  op.vjp = [](Builder&, const Node&, Value dy) -> Values { return {dy}; };
+  op.vjp = [](Builder&, const Node&, const Values& dys) -> Values { return {dys[0]}; };
   op.cpu = &kBreakableKernel;
   return op;
 }();

@@ -33,7 +33,71 @@ std::string operators(const Graph& graph, Region region) {
   return names;
 }
 
+/// (a [n], b [n]) → (2 a + b [n], Σ a b []).
+void run_two_results(const KernelCall& call) {
+  const auto *a = call.inputs[0].as<double>(), *b = call.inputs[1].as<double>();
+  auto *sum = call.outputs[0].as<double>(), *product = call.outputs[1].as<double>();
+  *product = 0;
+  for (std::int64_t i = 0; i < call.inputs[0].type.elements(); ++i) {
+    sum[i] = 2 * a[i] + b[i];
+    *product += a[i] * b[i];
+  }
+}
+
+const KernelDef kTwoResultsKernel{run_two_results, nullptr, nullptr};
+
+OpDef two_results_op() {
+  OpDef op;
+  op.name = "two_results";
+  op.rule = [](const OpQuery& query) {
+    Rule rule;
+    rule.factors = {{query.operands[0].shape[0], FactorKind::whole, false}};
+    rule.operands = {{{0}}, {{0}}};
+    rule.results = {{{0}}, {}};
+    return rule;
+  };
+  op.result_dtypes = [](const OpQuery& query) { return std::vector<DType>(2, query.operands[0].dtype); };
+  op.vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+    const Value a = g.operand(n, 0), b = g.operand(n, 1);
+    Value da = constant(g, 0, a.dtype(), a.shape()), db = da;
+    if (dys[0]) da = da + dys[0] * 2, db = db + dys[0];
+    if (dys[1]) da = da + b * dys[1], db = db + a * dys[1];
+    return {da, db};
+  };
+  op.cpu = &kTwoResultsKernel;
+  return op;
+}
+const OpDef two_results = two_results_op();
+
 }  // namespace
+
+TEST_CASE("an operator of several results is given the gradient of each, whichever the loss uses") {
+  for (const auto& [uses_first, uses_second] : {std::pair{true, false}, {false, true}, {true, true}}) {
+    CAPTURE(uses_first);
+    CAPTURE(uses_second);
+    Builder g;
+    const Value a = g.parameter("a", {f64, {3}}, Initializer::zeros()),
+                b = g.parameter("b", {f64, {3}}, Initializer::zeros());
+    const Values made = g.emit(two_results, {a, b}, {});
+    Value loss = constant(g, 0, f64);
+    if (uses_first) loss = loss + sum(square(made[0]));
+    if (uses_second) loss = loss + made[1] * 5;
+    const Values gradients = gradient(loss, {a, b});
+    testing::output(g, "da", gradients[0]);
+    testing::output(g, "db", gradients[1]);
+    const testing::StepResult got = testing::evaluate(
+        g.finish(),
+        {{"a", testing::tensor({f64, {3}}, {1, 2, -3})}, {"b", testing::tensor({f64, {3}}, {4, 0, 1})}});
+    std::vector<double> da, db;
+    for (const auto& [x, y] : {std::pair<double, double>{1, 4}, {2, 0}, {-3, 1}}) {
+      const double slope = uses_first ? 2 * (2 * x + y) : 0;
+      da.push_back(2 * slope + (uses_second ? 5 * y : 0));
+      db.push_back(slope + (uses_second ? 5 * x : 0));
+    }
+    CHECK(got.update("da") == da);
+    CHECK(got.update("db") == db);
+  }
+}
 
 TEST_CASE_FIXTURE(Fixture,
                   "only a floating scalar can be differentiated, by floating values of its own graph") {

@@ -35,7 +35,7 @@ OpDef fragile_op() {
   OpDef op;
   op.name = "fragile";
   op.dims = "... -> ...";
-  op.vjp = [](Builder&, const Node&, Value dy) -> Values { return {dy}; };
+  op.vjp = [](Builder&, const Node&, const Values& dys) -> Values { return {dys[0]}; };
   op.cpu = &kFragileKernel;
   return op;
 }

@@ -32,7 +32,7 @@ const OpDef thrower = [] {
   OpDef op;
   op.name = "thrower";
   op.dims = "... -> ...";
-  op.vjp = [](Builder&, const Node&, Value dy) -> Values { return {dy}; };
+  op.vjp = [](Builder&, const Node&, const Values& dys) -> Values { return {dys[0]}; };
   op.cpu = &kThrowerKernel;
   return op;
 }();

@@ -40,8 +40,9 @@ struct OpDef {
   std::vector<DType> (*result_dtypes)(const OpQuery&) = nullptr;
   double flops_per_point = 0;                ///< used with `dims`, and by rule functions of families
   std::vector<std::uint32_t> linear = {};    ///< likewise; see Rule::linear
-  /// Gradient: one value per operand (id -1: no gradient), given the gradient of result 0. Null: not differentiable.
-  Values (*vjp)(Builder&, const Node&, Value dy) = nullptr;
+  /// Gradient: one value per operand (id -1: no gradient), given the gradient of every result: an empty Value where the loss
+  /// does not depend on it; at least one is there. Null: not differentiable.
+  Values (*vjp)(Builder&, const Node&, const Values& dys) = nullptr;
   /// Code of the elementwise formula in kernels/elementwise.h (-1: not elementwise). Elementwise nodes can be fused.
   int elementwise = -1;
   /// A result may occupy the buffer of an operand of equal type that dies here.
