@@ -1,5 +1,6 @@
 #pragma once
-/// One instruction of the card each, errors as the PTX manual states them; numbers below 2^-126 count as 0.
+/// One instruction of the card each; numbers below 2^-126 count as 0. The errors stated here are what our
+/// bounds assume; no card has confirmed them yet.
 /// The host computes the same exactly rounded. Usable in code compiled at run time.
 #include <cmath>
 

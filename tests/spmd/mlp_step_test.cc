@@ -8,6 +8,7 @@
 #include "alpa/ops/all_ops.h"
 #include "alpa/runtime/memory_plan.h"
 #include "src/mesh/cuda_cluster.h"
+#include "support/gpt_stack.h"
 #include "support/mlp_step.h"
 
 using namespace alpa;
@@ -121,4 +122,14 @@ TEST_CASE(
   parts.executor.overlap_updates = true;
   CHECK(updates(data) == 1);
   CHECK(updates(parts) == 1);
+}
+
+TEST_CASE("the dense layers of an attention block have their epilogues, too") {
+  const TrainingStep step = alpa::testing::gpt_step(
+      {.layers = 1, .batch = 8, .sequence = 64, .hidden = 256, .heads = 4, .reshape_heads = true});
+  Counts counts = operators(plan_only(step, Serial{}, cards(1)).program);
+  CHECK(counts["einsum_epilogue bias"] == 5);  // query, key, value, output, down
+  CHECK(counts["einsum_epilogue bias gelu keep"] == 1);
+  CHECK(counts["einsum_epilogue gelu gradient"] == 1);
+  CHECK(counts["einsum_epilogue sums1"] == 6);
 }
