@@ -43,8 +43,8 @@ inline cuda::Card first_card(cuda::Products& products) {
 /// Fills memory of the card with numbers of [from, to): zeros are faster than any real ones.
 inline void randomize(void* data, DType dtype, std::int64_t elements, double from = -1, double to = 1) {
   static const cuda::DeviceBlock step = [] {
-    cuda::DeviceBlock block = cuda::allocate_device(sizeof(cuda::RandomStep));
-    cuda::check(cudaMemset(block.get(), 0, sizeof(cuda::RandomStep)), "cudaMemset");
+    cuda::DeviceBlock block = cuda::allocate_device(sizeof(cuda::StepNumbers));
+    cuda::check(cudaMemset(block.get(), 0, sizeof(cuda::StepNumbers)), "cudaMemset");
     return block;
   }();
   static std::uint64_t stream = 0;
@@ -54,7 +54,7 @@ inline void randomize(void* data, DType dtype, std::int64_t elements, double fro
                             &begin, &elements),
           "plan_random");
   cuda::check(static_cast<cudaError_t>(cuda::run_random(
-                  launch, static_cast<const cuda::RandomStep*>(step.get()), data, nullptr)),
+                  launch, static_cast<const cuda::StepNumbers*>(step.get()), data, nullptr)),
               "run_random");
 }
 

@@ -154,8 +154,8 @@ void add_updates(All& all, const Setup& s) {
 
 void add_random(All& all, const Setup& s) {
   const std::int64_t extent[] = {s.elements()}, at[] = {0};
-  static void* const step = cuda::allocate_device(sizeof(cuda::RandomStep)).release();
-  check(cudaMemset(step, 0, sizeof(cuda::RandomStep)));
+  static void* const step = cuda::allocate_device(sizeof(cuda::StepNumbers)).release();
+  check(cudaMemset(step, 0, sizeof(cuda::StepNumbers)));
   for (const auto distribution : {cuda::Distribution::uniform, cuda::Distribution::normal}) {
     cuda::RandomLaunch launch;
     require(cuda::plan_random(launch, distribution, s.dtype, 1, 0, 1, 1, extent, at, extent),
@@ -165,7 +165,7 @@ void add_random(All& all, const Setup& s) {
                      name_of(s.dtype)),
          s.bytes(), kNoAim, [=](Stream stream) {
            check(
-               cuda::run_random(launch, static_cast<const cuda::RandomStep*>(step), s.buffers[2], stream));
+               cuda::run_random(launch, static_cast<const cuda::StepNumbers*>(step), s.buffers[2], stream));
          }});
   }
 }

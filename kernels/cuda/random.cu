@@ -44,7 +44,7 @@ __device__ inline void draw(Exact (&numbers)[4], const RandomStream& stream, std
 /// A thread draws a group and writes those of its numbers that lie in its row.
 template <class T, Distribution distribution>
 __global__ void __launch_bounds__(kThreads)
-    draw_rows(const __grid_constant__ RandomLaunch r, const RandomStep* step, T* y,
+    draw_rows(const __grid_constant__ RandomLaunch r, const StepNumbers* step, T* y,
               std::int64_t groups_per_row, bool aligned) {
   begin_kernel();
   const RandomStream stream = random_stream(step->seed, r.stream, step->step, step->micro_batch);
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class T>
-Status run_as(const RandomLaunch& r, const RandomStep* step, T* y, Stream stream) {
+Status run_as(const RandomLaunch& r, const StepNumbers* step, T* y, Stream stream) {
   const std::int64_t groups_per_row = divide_up(r.columns + 3, 4);  // a row may begin anywhere in a group
   const auto kernel = r.distribution == Distribution::normal ? draw_rows<T, Distribution::normal>
                                                              : draw_rows<T, Distribution::uniform>;
@@ -83,7 +83,7 @@ Status run_as(const RandomLaunch& r, const RandomStep* step, T* y, Stream stream
 
 }  // namespace
 
-Status run_random(const RandomLaunch& launch, const RandomStep* step, void* y, Stream stream) {
+Status run_random(const RandomLaunch& launch, const StepNumbers* step, void* y, Stream stream) {
   return with_element(launch.dtype,
                       [&](auto t) { return run_as(launch, step, static_cast<decltype(t)*>(y), stream); });
 }

@@ -4,16 +4,9 @@
 /// bit for bit those of the CPU, whichever part of the tensor the device holds. (Where the compiler of the
 /// CPU kernels fuses the last a + b·x, as on processors that always have FMA, the last bit may differ
 /// before rounding to the element type.)
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/step_numbers.h"
 
 namespace alpa::cuda {
-
-/// What changes from step to step, in device memory, so that a captured launch can be replayed.
-struct RandomStep {
-  std::uint64_t seed = 0;
-  std::int64_t step = 0;
-  std::int64_t micro_batch = 0;
-};
 
 enum class Distribution : std::uint8_t { uniform, normal };
 
@@ -36,6 +29,6 @@ bool plan_random(RandomLaunch& launch, Distribution distribution, DType dtype, s
                  const std::int64_t* whole);
 
 /// `step` is device memory.
-Status run_random(const RandomLaunch& launch, const RandomStep* step, void* y, Stream stream);
+Status run_random(const RandomLaunch& launch, const StepNumbers* step, void* y, Stream stream);
 
 }  // namespace alpa::cuda

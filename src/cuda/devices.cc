@@ -20,8 +20,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Captured steps by slot; null: not captured yet.
-using CapturedSteps = std::array<GraphExec, kStagedSteps>;
+/// Captured lists by slot; null: not captured yet.
+using CapturedSteps = std::array<std::array<GraphExec, kStepLists>, kStagedSteps>;
 
 /// The arenas of all devices, and the steps captured in them.
 class CudaMemory : public DeviceMemory {
@@ -168,7 +168,8 @@ class CudaDevices : public Devices {
   Stream origin() const { return devices_[0]->compute(); }
 
   /// The first step of all runs instruction by instruction: what can't run is named, and whatever CUDA and
-  /// its libraries load late is there before anything is captured. Later ones are captured, or queued.
+  /// its libraries load late is there before anything is captured. Lists of later ones are captured, or
+  /// queued.
   void run(CudaMemory& memory, int slot) {
     const bool checked = check_instructions_ || started_ == 0;
     if (checked || !captures_) {
@@ -176,13 +177,8 @@ class CudaDevices : public Devices {
       launched_ = !checked;
       return queue_step(checked);
     }
-    GraphExec& step = (*memory.steps)[slot];
-    if (!step) {
-      place(memory, slot);
-      step = capture(origin(), [&] { queue_step(false); });
-    }
-    launched_ = true;
-    check(cudaGraphLaunch(step.get(), origin()), "cudaGraphLaunch");
+    clear(memory, slot);
+    for (const Run& run : devices_[0]->schedule()) launch(memory, slot, run);
   }
 
   void place(const CudaMemory& memory, int slot) {
@@ -191,6 +187,50 @@ class CudaDevices : public Devices {
   }
 
   void queue_step(bool checked) {
+    fork();
+    queue_->queue_clearing(checked);
+    for (const Run& run : devices_[0]->schedule()) queue_list(run, checked);
+    join();
+  }
+
+  void queue_list(const Run& run, bool checked) {
+    queue_->queue(run, checked);
+    check(cudaSetDevice(devices_[0]->card().ordinal), "cudaSetDevice");
+    if (run.list != devices_[0]->schedule().back().list) return;
+    devices_[0]->queue_metrics();
+    if (checked) check(cudaStreamSynchronize(origin()), "cudaStreamSynchronize behind the metrics");
+  }
+
+  /// Before captured lists: accumulators that are cleared.
+  void clear(const CudaMemory& memory, int slot) {
+    if (std::all_of(devices_.begin(), devices_.end(),
+                    [](const auto& device) { return device->begins_clear(); }))
+      return;
+    place(memory, slot);
+    launched_ = true;
+    fork();
+    queue_->queue_clearing(false);
+    join();
+  }
+
+  /// One list of all devices as one graph.
+  void launch(CudaMemory& memory, int slot, const Run& run) {
+    GraphExec& list = (*memory.steps)[slot][run.list];
+    if (!list) {
+      place(memory, slot);
+      list = capture(origin(), [&] {
+        fork();
+        queue_list(run, false);
+        join();
+      });
+    }
+    launched_ = true;
+    check(cudaGraphLaunch(list.get(), origin()), "cudaGraphLaunch");
+  }
+
+  /// All streams come behind what the origin has done, and the origin behind what they have.
+  void fork() {
+    check(cudaSetDevice(devices_[0]->card().ordinal), "cudaSetDevice");
     check(cudaEventRecord(begun_.get(), origin()), "cudaEventRecord");
     for (const auto& device : devices_) {
       if (device->compute() != origin())
@@ -198,10 +238,9 @@ class CudaDevices : public Devices {
       if (device->communicates())
         check(cudaStreamWaitEvent(device->communication(), begun_.get(), 0), "cudaStreamWaitEvent");
     }
-    queue_->queue(checked);
+  }
+  void join() {
     check(cudaSetDevice(devices_[0]->card().ordinal), "cudaSetDevice");
-    devices_[0]->queue_metrics();
-    if (checked) check(cudaStreamSynchronize(origin()), "cudaStreamSynchronize behind the metrics");
     for (const auto& device : devices_) device->join(origin());
   }
 

@@ -8,11 +8,11 @@
 namespace alpa::cuda {
 namespace {
 
-// A call's step context in device memory is what the kernels read.
-static_assert(sizeof(RandomStep) == sizeof(StepContext) &&
-              offsetof(RandomStep, seed) == offsetof(StepContext, seed) &&
-              offsetof(RandomStep, step) == offsetof(StepContext, step) &&
-              offsetof(RandomStep, micro_batch) == offsetof(StepContext, micro_batch));
+// A call's step context in device memory is what the kernels read and step_numbers.h changes.
+static_assert(sizeof(StepNumbers) == sizeof(StepContext) &&
+              offsetof(StepNumbers, seed) == offsetof(StepContext, seed) &&
+              offsetof(StepNumbers, step) == offsetof(StepContext, step) &&
+              offsetof(StepNumbers, micro_batch) == offsetof(StepContext, micro_batch));
 
 Launch load_random(Distribution distribution, const OpDef& op, const KernelCall& call) {
   const KernelTensor& y = call.outputs.at(0);
@@ -24,7 +24,7 @@ Launch load_random(Distribution distribution, const OpDef& op, const KernelCall&
                    y.global_shape.data()))
     fail_dims(op.name, y.type);
   return [launch](const KernelCall& now, Stream stream) {
-    const auto* const step = reinterpret_cast<const RandomStep*>(now.step);
+    const auto* const step = reinterpret_cast<const StepNumbers*>(now.step);
     check_queued(run_random(launch, step, now.outputs[0].data, stream), "random numbers");
   };
 }

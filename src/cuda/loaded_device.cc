@@ -9,7 +9,7 @@
 #include "kernels/cuda/clear.h"
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/publish.h"
-#include "kernels/cuda/random.h"
+#include "kernels/cuda/step_numbers.h"
 #include "placement.h"
 #include "status.h"
 
@@ -17,12 +17,6 @@ namespace alpa::cuda {
 namespace {
 
 using Kind = Instruction::Kind;
-
-static_assert(sizeof(StepContext) == sizeof(RandomStep) &&
-                  offsetof(StepContext, seed) == offsetof(RandomStep, seed) &&
-                  offsetof(StepContext, step) == offsetof(RandomStep, step) &&
-                  offsetof(StepContext, micro_batch) == offsetof(RandomStep, micro_batch),
-              "random kernels read the step's context");
 
 void check_launch(Status status, const char* call) { check(static_cast<cudaError_t>(status), call); }
 
@@ -75,8 +69,11 @@ LoadedDevice::LoadedDevice(const SpmdProgram& program, DeviceProgram device, con
       communication_done_(make_event()),
       aside_begins_(make_event()),
       aside_done_(make_event()),
-      accumulate_(load_list(device_.accumulate)),
-      apply_(load_list(device_.apply)) {}
+      lists_{load_list(device_.accumulate), load_list(device_.apply)} {
+  const int micro_batches = program.graph.num_micro_batches;
+  for (int m = 0; micro_batches > 1 && m < micro_batches; ++m) schedule_.push_back({0, m});
+  schedule_.push_back({1, 0});
+}
 
 std::vector<Operation> LoadedDevice::load_list(const std::vector<Instruction>& list) {
   std::vector<Operation> operations;
@@ -128,10 +125,11 @@ void LoadedDevice::place(std::byte* arena, int slot, std::byte* metrics) {
   arena_ = arena;
   metrics_ = metrics;
   slot_ = address(arena, device_.staging) + slot * staging_.bytes;
-  for (auto* list : {&accumulate_, &apply_})
-    for (Operation& operation : *list) {
+  for (int list = 0; list < kStepLists; ++list)
+    for (Operation& operation : lists_[list]) {
       const Instruction& instruction = *operation.instruction;
       KernelCall& call = operation.call;
+      call.step = reinterpret_cast<const StepContext*>(context_of(list));
       for (std::size_t i = 0; i < call.inputs.size(); ++i)
         call.inputs[i].data = placed_address(instruction.inputs[i]);
       for (std::size_t i = 0; i < call.outputs.size(); ++i)
@@ -160,12 +158,21 @@ void LoadedDevice::queue_clearing() const {
   check_launch(run_clear(cleared.data(), static_cast<int>(cleared.size()), compute()), "run_clear");
 }
 
-void LoadedDevice::queue(Operation& operation, int micro_batch) const {
-  if (operation.instruction->kind == Kind::load) return queue_load(operation, micro_batch);
-  // The contexts of the step are the first thing in the staging buffer.
-  operation.call.step = reinterpret_cast<const StepContext*>(slot_) + micro_batch;
+/// The contexts of the lists are the first thing in the staging buffer.
+std::byte* LoadedDevice::context_of(int list) const { return slot_ + list * sizeof(StepContext); }
+
+void LoadedDevice::queue(const Operation& operation) const {
+  if (operation.instruction->kind == Kind::load) return queue_load(operation);
   if (operation.instruction->aside) order(compute(), aside_begins_.get(), aside_.get());
   operation.launch(operation.call, stream_of(operation));
+}
+
+void LoadedDevice::queue_next(int list) const {
+  const auto runs = std::count_if(schedule_.begin(), schedule_.end(),
+                                  [list](const Run& run) { return run.list == list; });
+  if (runs > 1)
+    check_launch(run_next_micro_batch(reinterpret_cast<StepNumbers*>(context_of(list)), compute()),
+                 "run_next_micro_batch");
 }
 
 void LoadedDevice::queue_metrics() const {
@@ -180,12 +187,16 @@ void LoadedDevice::queue_metrics() const {
   check_launch(run_publish(published.data(), static_cast<int>(published.size()), compute()), "run_publish");
 }
 
-void LoadedDevice::queue_load(const Operation& operation, int micro_batch) const {
+void LoadedDevice::queue_load(const Operation& operation) const {
   const KernelTensor& to = operation.call.outputs[0];
+  const std::byte* const from = slot_ + operation.staged;
   const std::int64_t bytes = to.type.bytes();
-  if (bytes == 0) return;
-  const std::byte* from = slot_ + operation.staged + (operation.sliced ? micro_batch * bytes : 0);
-  if (to.data != from)
+  if (bytes == 0 || to.data == from) return;
+  if (operation.sliced)
+    check_launch(run_load_part(reinterpret_cast<const StepNumbers*>(operation.call.step), from, bytes,
+                               to.data, compute()),
+                 "run_load_part");
+  else
     check(cudaMemcpyAsync(to.data, from, bytes, cudaMemcpyDeviceToDevice, compute()), "cudaMemcpyAsync");
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 /// One logical device: its program as kernels that are ready to be queued on its two streams.
+#include <array>
 #include <vector>
 
 #include "alpa/runtime/devices.h"
@@ -24,6 +25,11 @@ struct Operation {
 /// Bytes apart that metrics lie in the host's memory.
 inline constexpr std::int64_t kMetricBytes = 8;
 
+/// A list of a device program and what it is run for.
+struct Run {
+  int list = 0, micro_batch = 0;
+};
+
 class LoadedDevice {
  public:
   /// Loads every kernel on `card`. Throws Error naming the instruction of what can't be loaded.
@@ -43,9 +49,11 @@ class LoadedDevice {
   }
   /// What is queued on `origin` from now on waits for all streams.
   void join(Stream origin) const;
-  std::vector<Operation>& accumulate() { return accumulate_; }
-  std::vector<Operation>& apply() { return apply_; }
-  int micro_batches() const { return accumulate_.empty() ? 0 : program_.graph.num_micro_batches; }
+  std::vector<Operation>& list(int list) { return lists_[list]; }
+  /// The lists that a step runs, in order.
+  const std::vector<Run>& schedule() const { return schedule_; }
+  /// True if nothing has to be queued before a step's first list.
+  bool begins_clear() const { return device_.zeroed.empty(); }
 
   /// Points every call into `arena`, and to part `slot` of the staging buffer there. `metrics`: where the
   /// device can write 8 bytes for each metric; null: they stay in the arena.
@@ -54,17 +62,20 @@ class LoadedDevice {
 
   /// Queues clearing the accumulators.
   void queue_clearing() const;
-  /// Queues a load, compute, copy or fill.
-  void queue(Operation& operation, int micro_batch) const;
+  /// Queues a load, compute, copy or fill. What depends on the micro-batch is read on the device.
+  void queue(const Operation& operation) const;
+  /// Queues what makes the next run of `list` that of the next micro-batch, if there is one.
+  void queue_next(int list) const;
   /// Queues copying the metrics that no kernel writes straight to where they were placed.
   void queue_metrics() const;
 
  private:
   std::vector<Operation> load_list(const std::vector<Instruction>& list);
   Operation load(const Instruction& instruction);
+  std::byte* context_of(int list) const;
   /// Where the placed calls have a buffer.
   std::byte* placed_address(int buffer) const;
-  void queue_load(const Operation& operation, int micro_batch) const;
+  void queue_load(const Operation& operation) const;
 
   const SpmdProgram& program_;
   DeviceProgram device_;
@@ -76,7 +87,8 @@ class LoadedDevice {
   StreamHandle aside_;  ///< null if nothing runs aside
   EventHandle compute_done_, communication_done_, aside_begins_, aside_done_;
   bool communicates_ = false;
-  std::vector<Operation> accumulate_, apply_;
+  std::array<std::vector<Operation>, kStepLists> lists_;
+  std::vector<Run> schedule_;
   std::byte *arena_ = nullptr, *slot_ = nullptr, *metrics_ = nullptr;
 };
 

@@ -39,47 +39,62 @@ std::int64_t payload_bytes(const Operation& operation) {
 StepQueue::StepQueue(const SpmdProgram& program, LoadedDevices& devices, const MakeGroup& make_group)
     : program_(program), devices_(devices), cursors_(devices.size()) {
   for (int rank = 0; rank < static_cast<int>(devices_.size()); ++rank)
-    for (auto* list : {&devices_[rank]->accumulate(), &devices_[rank]->apply()})
-      for (Operation& operation : *list)
-        if (operation.instruction->kind == Kind::collective || operation.instruction->kind == Kind::start)
-          join(rank, operation, make_group);
+    for (const Run& run : devices_[rank]->schedule()) join(rank, run, make_group);
 }
 
-void StepQueue::join(int rank, Operation& operation, const MakeGroup& make_group) {
-  const std::vector<int>& ranks = operation.instruction->call.group;
-  const bool overlapped = operation.instruction->kind == Kind::start;
-  auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& known) {
-    return known.ranks == ranks && known.overlapped == overlapped;
-  });
-  if (group == groups_.end()) {
-    const std::size_t size = ranks.size();
-    group = groups_.insert(group, {ranks, overlapped, make_group(ranks), 0, {}, {}, {}});
-    group->waiting.resize(size);
-    group->arrivals.resize(size);
-    group->counts.resize(size);
+/// Finds the group of every collective of a list, and counts what the run exchanges.
+void StepQueue::join(int rank, const Run& run, const MakeGroup& make_group) {
+  for (Operation& operation : devices_[rank]->list(run.list)) {
+    const Kind kind = operation.instruction->kind;
+    if (kind != Kind::collective && kind != Kind::start) continue;
+    const CollectiveCall& call = operation.instruction->call;
+    Group& group = group_of(call.group, kind == Kind::start, make_group);
+    operation.group = static_cast<int>(&group - groups_.data());
+    operation.member =
+        static_cast<int>(std::find(call.group.begin(), call.group.end(), rank) - call.group.begin());
+    comm::Count& count = group.counts[operation.member][static_cast<int>(counted_as(call.kind))];
+    ++count.calls;
+    count.payload_bytes += payload_bytes(operation);
   }
-  operation.group = static_cast<int>(group - groups_.begin());
-  operation.member = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
 }
 
-void StepQueue::rewind() {
+StepQueue::Group& StepQueue::group_of(const std::vector<int>& ranks, bool overlapped,
+                                      const MakeGroup& make_group) {
+  for (Group& group : groups_)
+    if (group.ranks == ranks && group.overlapped == overlapped) return group;
+  const std::size_t size = ranks.size();
+  groups_.push_back({ranks, overlapped, make_group(ranks), 0, {}, {}, {}});
+  Group& group = groups_.back();
+  group.waiting.resize(size);
+  group.arrivals.resize(size);
+  group.counts.resize(size);
+  return group;
+}
+
+void StepQueue::rewind(const Run& run) {
+  run_ = run;
   for (Group& group : groups_) {
     group.met = 0;
     for (auto& waiting : group.waiting) waiting.clear();
     std::fill(group.arrivals.begin(), group.arrivals.end(), 0);
-    std::fill(group.counts.begin(), group.counts.end(), comm::Counts{});
   }
-  for (std::size_t rank = 0; rank < cursors_.size(); ++rank)
-    cursors_[rank] = {0, devices_[rank]->micro_batches() == 0, false, 0};
+  std::fill(cursors_.begin(), cursors_.end(), Cursor{});
 }
 
-void StepQueue::queue(bool checked) {
-  rewind();
+void StepQueue::queue_clearing(bool checked) const {
+  for (const auto& device : devices_) try {
+      check(cudaSetDevice(device->card().ordinal), "cudaSetDevice");
+      device->queue_clearing();
+      if (checked) wait_for(device->compute());
+    } catch (...) {
+      rethrow_at(fmt::format("device {}: clearing of the accumulators", device->program().rank),
+                 std::current_exception());
+    }
+}
+
+void StepQueue::queue(const Run& run, bool checked) {
+  rewind(run);
   const int n = static_cast<int>(devices_.size());
-  for (const auto& device : devices_) {
-    check(cudaSetDevice(device->card().ordinal), "cudaSetDevice");
-    clear(*device, checked);
-  }
   for (bool done = false, moved = true; !done;) {
     invariant(moved, "the devices' programs do not meet: every one waits for another in a collective");
     done = true, moved = false;
@@ -90,43 +105,20 @@ void StepQueue::queue(bool checked) {
   }
 }
 
-void StepQueue::clear(const LoadedDevice& device, bool checked) const {
-  try {
-    device.queue_clearing();
-    if (checked) wait_for(device.compute());
-  } catch (...) {
-    rethrow_at(fmt::format("device {}: clearing of the accumulators", device.program().rank),
-               std::current_exception());
-  }
-}
-
-std::vector<Operation>& StepQueue::list_of(int rank) {
-  return cursors_[rank].applies ? devices_[rank]->apply() : devices_[rank]->accumulate();
-}
-
-bool StepQueue::at_end(int rank) const {
-  const Cursor& cursor = cursors_[rank];
-  return cursor.applies && cursor.at == devices_[rank]->apply().size();
-}
+bool StepQueue::at_end(int rank) { return cursors_[rank].at == list_of(rank).size(); }
 
 /// Queues what `rank` has to do until it waits for others. Returns true if there was something.
 bool StepQueue::advance(int rank, bool checked) {
   check(cudaSetDevice(devices_[rank]->card().ordinal), "cudaSetDevice");
   Cursor& cursor = cursors_[rank];
+  std::vector<Operation>& list = list_of(rank);
   bool moved = false;
-  while (!at_end(rank)) {
-    std::vector<Operation>& list = list_of(rank);
-    if (cursor.at == list.size()) {
-      cursor.applies = ++cursor.micro_batch == devices_[rank]->micro_batches();
-      cursor.at = 0;
-      if (cursor.applies) cursor.micro_batch = 0;
-      continue;
-    }
+  while (cursor.at < list.size()) {
     const bool arrived = cursor.arrived;
     if (!pass(rank, list[cursor.at], checked)) return moved || cursor.arrived != arrived;
     cursor.arrived = false;
-    ++cursor.at;
     moved = true;
+    if (++cursor.at == list.size()) devices_[rank]->queue_next(run_.list);
   }
   return moved;
 }
@@ -155,7 +147,7 @@ bool StepQueue::pass(int rank, Operation& operation, bool checked) {
     }
     default:
       at_place(rank, operation, [&] {
-        device.queue(operation, cursor.micro_batch);
+        device.queue(operation);
         if (checked) wait_for(device.stream_of(operation));
       });
       return true;
@@ -182,9 +174,6 @@ void StepQueue::meet(Group& group, bool checked) {
     members.push_back({static_cast<int>(m), group.overlapped ? device.communication() : device.compute(),
                        &operation->call});
     operations.push_back(operation);
-    comm::Count& count = group.counts[m][static_cast<int>(counted_as(operation->instruction->call.kind))];
-    ++count.calls;
-    count.payload_bytes += payload_bytes(*operation);
   }
   group.collectives->queue(operations[0]->instruction->call, members);
   for (std::size_t m = 0; m < members.size(); ++m) {
@@ -200,7 +189,7 @@ void StepQueue::at_place(int rank, const Operation& operation, Body&& body) cons
   try {
     body();
   } catch (...) {
-    const StepPlace place{rank, operation.instruction, cursors_[rank].micro_batch};
+    const StepPlace place{rank, operation.instruction, run_.micro_batch};
     rethrow_at(to_string(place, devices_[rank]->program(), program_), std::current_exception());
   }
 }

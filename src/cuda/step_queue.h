@@ -1,5 +1,5 @@
 #pragma once
-/// Queues a whole step of all devices of the process: every device's list in its order, collectives when
+/// Queues lists of all devices of the process: every device's instructions in their order, collectives when
 /// all members have come to them. One thread, and nothing waits for a card.
 #include <deque>
 #include <functional>
@@ -24,16 +24,18 @@ class StepQueue {
   /// later: one for collectives among the compute streams, another for those among communication streams.
   StepQueue(const SpmdProgram& program, LoadedDevices& devices, const MakeGroup& make_group);
 
-  /// Queues one step on the devices' streams, into the arenas where they are placed. If `checked`, waits
-  /// after every instruction, so that what fails there is blamed on it. Throws Error naming the place, Bug
-  /// if the devices' lists do not meet.
-  void queue(bool checked);
+  /// Queues what comes before a step's first list. If `checked`, waits for it.
+  void queue_clearing(bool checked) const;
+  /// Queues one list of all devices on their streams, into the arenas where they are placed. If `checked`,
+  /// waits after every instruction, so that what fails there is blamed on it. Throws Error naming the
+  /// place, Bug if the devices' lists do not meet.
+  void queue(const Run& run, bool checked);
 
   /// Throws Error if a peer of a group was lost.
   void check_health();
   void abort() noexcept;
 
-  /// Of device `rank` in the last step queued: per group its size and the counts.
+  /// Of device `rank` in a step: per group its size and the counts.
   std::vector<std::pair<int, comm::Counts>> counts(int rank) const;
 
  private:
@@ -41,23 +43,22 @@ class StepQueue {
     std::vector<int> ranks;
     bool overlapped = false;
     std::unique_ptr<CollectiveGroup> collectives;
-    int met = 0;                                  ///< collectives queued in this step
+    int met = 0;                                  ///< collectives queued of this list
     std::vector<std::deque<Operation*>> waiting;  ///< per member: what it came to and is not queued yet
     std::vector<int> arrivals;                    ///< per member
-    std::vector<comm::Counts> counts;             ///< per member
+    std::vector<comm::Counts> counts;             ///< per member, of a step
   };
-  /// Where a device is in its lists.
+  /// Where a device is in the list.
   struct Cursor {
-    int micro_batch = 0;
-    bool applies = false, arrived = false;
+    bool arrived = false;
     std::size_t at = 0;
   };
 
-  void join(int rank, Operation& operation, const MakeGroup& make_group);
-  void rewind();
-  void clear(const LoadedDevice& device, bool checked) const;
-  bool at_end(int rank) const;
-  std::vector<Operation>& list_of(int rank);
+  void join(int rank, const Run& run, const MakeGroup& make_group);
+  Group& group_of(const std::vector<int>& ranks, bool overlapped, const MakeGroup& make_group);
+  void rewind(const Run& run);
+  bool at_end(int rank);
+  std::vector<Operation>& list_of(int rank) { return devices_[rank]->list(run_.list); }
   bool advance(int rank, bool checked);
   bool pass(int rank, Operation& operation, bool checked);
   void arrive(int rank, Operation& operation, bool checked);
@@ -68,6 +69,7 @@ class StepQueue {
   const SpmdProgram& program_;
   LoadedDevices& devices_;
   std::vector<Group> groups_;
+  Run run_;  ///< that is being queued
   std::vector<Cursor> cursors_;
 };
 

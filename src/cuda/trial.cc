@@ -40,8 +40,8 @@ Trial::Trial()
     : stream_(make_stream()),
       start_(make_event(true)),
       stop_(make_event(true)),
-      step_(allocate_device(sizeof(RandomStep))) {
-  check(cudaMemset(step_.get(), 0, sizeof(RandomStep)), "cudaMemset");
+      step_(allocate_device(sizeof(StepNumbers))) {
+  check(cudaMemset(step_.get(), 0, sizeof(StepNumbers)), "cudaMemset");
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the stream does not wait for the memset
 }
 
@@ -55,7 +55,7 @@ std::byte* Trial::random(DType dtype, std::int64_t elements) {
                         &drawn, &begin, &drawn),
             "trial: {} random numbers", drawn);
   check(static_cast<cudaError_t>(
-            run_random(launch, static_cast<const RandomStep*>(step_.get()), data, stream_.get())),
+            run_random(launch, static_cast<const StepNumbers*>(step_.get()), data, stream_.get())),
         "random numbers of a trial");
   return data;
 }

@@ -70,7 +70,7 @@ void Uploads::pack(const StepInputs& inputs, int slot) {
 
 void Uploads::pack_header(const StepInputs& inputs, int rank, std::byte* header) const {
   auto* contexts = reinterpret_cast<StepContext*>(header);
-  for (int m = 0; m < program_.graph.num_micro_batches; ++m) contexts[m] = {inputs.seed, inputs.step, m};
+  std::fill_n(contexts, kStepLists, StepContext{inputs.seed, inputs.step, 0});
   const StagingLayout& layout = devices_[rank]->staging();
   for (std::size_t i = 0; i < program_.graph.inputs.size(); ++i) {
     const Input& input = program_.graph.inputs[i];

@@ -36,7 +36,7 @@ StagingLayout staging_layout(const DeviceProgram& device, const SpmdProgram& pro
   StagingLayout layout;
   layout.of_input.assign(program.graph.inputs.size(), -1);
   const std::int64_t micro_batches = program.graph.num_micro_batches;
-  std::int64_t end = micro_batches * static_cast<std::int64_t>(sizeof(StepContext));
+  std::int64_t end = kStepLists * static_cast<std::int64_t>(sizeof(StepContext));
   for_each_load(device, program, InputKind::scalar, [&](int input, const Instruction&) {
     if (layout.of_input[input] >= 0) return;
     layout.of_input[input] = end;

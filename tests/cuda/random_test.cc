@@ -16,10 +16,10 @@ HostTensor draw_on_device(Distribution distribution, const HostTensor& y, double
   cuda::RandomLaunch launch;
   REQUIRE(cuda::plan_random(launch, distribution, y.type.dtype, 42, a, b, y.type.rank(),
                             y.type.shape.data(), y.offset.data(), y.global_shape.data()));
-  const cuda::RandomStep step{kStep.seed, kStep.step, kStep.micro_batch};
+  const cuda::StepNumbers step{kStep.seed, kStep.step, kStep.micro_batch};
   const DeviceBuffer on_device(sizeof step), out(y.bytes.size(), shift);
   check(cudaMemcpy(on_device.data(), &step, sizeof step, cudaMemcpyHostToDevice));
-  check(cuda::run_random(launch, static_cast<const cuda::RandomStep*>(on_device.data()), out.data(),
+  check(cuda::run_random(launch, static_cast<const cuda::StepNumbers*>(on_device.data()), out.data(),
                          nullptr));
   return out.download(y.type);
 }

@@ -232,7 +232,11 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   return call([&](Lock&) {
     if (graph == nullptr) return cudaErrorInvalidValue;
     if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
-    world().last_graph = count(*graph->nodes), ++world().graphs;
+    const GraphNodes nodes = count(*graph->nodes);
+    GraphNodes& all = world().totals.captured;
+    all.kernels += nodes.kernels, all.copies += nodes.copies;
+    all.clears += nodes.clears, all.others += nodes.others;
+    world().last_graph = nodes, ++world().totals.graphs;
     *executable = new CUgraphExec_st{graph->nodes->size(), graph_work(graph->nodes), nullptr};
     return cudaSuccess;
   });
@@ -248,6 +252,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t executable, cudaStream_t) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   return call([&](Lock&) {
     if (executable == nullptr) return cudaErrorInvalidValue;
+    ++world().totals.graph_launches;
     return enqueue(resolve(stream), executable->work, NodeKind::other, {executable->last},
                    &executable->last);
   });

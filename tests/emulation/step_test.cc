@@ -21,12 +21,13 @@ using Steps = std::vector<std::map<std::string, double>>;
 
 /// An executor on a fresh machine.
 Executor executor_of(const SpmdProgram& program, const emulation::Machine& machine = {},
-                     Capture capture = Capture::automatic) {
+                     Capture capture = Capture::automatic, bool check_instructions = false) {
   emulation::restart(machine);
   REQUIRE(cuda_support().usable());
   ExecutorOptions options;
   options.tune = false;
   options.capture = capture;
+  options.check_instructions = check_instructions;
   return Executor(program, options, "cuda");
 }
 
@@ -65,6 +66,34 @@ emulation::GraphNodes nodes_of(const SpmdProgram& program) {
   return emulation::last_graph();
 }
 
+/// A step whose micro-batches draw random numbers.
+SpmdProgram noisy_program(int micro_batches, int devices) {
+  const auto model = [](Builder& g, Value x, Value y) {
+    return small_mlp(g, x + random_normal(g, x.type(), 0, 0.5), y);
+  };
+  const Graph graph =
+      training_graph({f32, {192, 10}}, {f32, {192, 6}}, model,
+                     {.num_micro_batches = micro_batches, .optimizer = alpa::test::Optimizer::adam});
+  return lowered(graph, following_plan(graph, mesh_of({devices}), {{"x", "S0@0"}, {"y", "S0@0"}}));
+}
+
+/// What an executor captured, and what each of its steps then queued.
+struct Captured {
+  int graphs, nodes, launches_per_step, kernels_per_step;
+};
+Captured capture_steps(int micro_batches, int devices) {
+  Executor executor = executor_of(noisy_program(micro_batches, devices));
+  metrics_of(executor, 1);  // the first step of all is queued instruction by instruction
+  const emulation::Totals before = emulation::totals();
+  metrics_of(executor, kStagedSteps);
+  const emulation::Totals after = emulation::totals();
+  const emulation::GraphNodes &a = before.captured, &b = after.captured;
+  return {after.graphs - before.graphs,
+          b.kernels + b.copies + b.clears + b.others - (a.kernels + a.copies + a.clears + a.others),
+          (after.graph_launches - before.graph_launches) / kStagedSteps,
+          (after.kernels - before.kernels) / kStagedSteps};
+}
+
 }  // namespace
 
 TEST_CASE("a captured training step copies and clears nothing") {
@@ -77,12 +106,39 @@ TEST_CASE("a captured training step copies and clears nothing") {
   CHECK(nodes.others == 0);
 }
 
-TEST_CASE("micro-batches copy their batch alone, and one kernel clears the accumulators") {
+TEST_CASE("micro-batches neither copy nor clear: kernels load their parts of the batch") {
   const Graph graph = training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
                                      {.num_micro_batches = 3, .optimizer = alpa::test::Optimizer::adam});
-  const emulation::GraphNodes nodes = nodes_of(on_one_device(graph));
-  CHECK(nodes.copies == 3 * 2);
-  CHECK(nodes.clears == 0);
+  const emulation::GraphNodes before = emulation::totals().captured;
+  nodes_of(on_one_device(graph));
+  const emulation::GraphNodes after = emulation::totals().captured;
+  CHECK(after.copies == before.copies);
+  CHECK(after.clears == before.clears);
+}
+
+TEST_CASE("64 micro-batches cost no more to capture than 3, and each is one launch of a graph") {
+  for (const int devices : {1, 3}) {
+    CAPTURE(devices);
+    const Captured few = capture_steps(3, devices), many = capture_steps(64, devices);
+    CHECK(few.graphs == 2 * kStagedSteps);
+    CHECK(many.graphs == few.graphs);
+    CHECK(many.nodes == few.nodes);
+    CHECK(few.launches_per_step == 3 + 1);
+    CHECK(many.launches_per_step == 64 + 1);
+    CHECK(few.kernels_per_step == devices);  // clear the accumulators
+    CHECK(many.kernels_per_step == devices);
+  }
+}
+
+TEST_CASE("every micro-batch has its own data and random numbers, captured, queued and checked") {
+  const SpmdProgram program = noisy_program(5, 2);
+  Executor cpu(program);
+  const Outcome expected = run_steps(cpu, 6);
+  for (const Capture capture : {Capture::always, Capture::never})
+    for (const bool checked : {false, true}) {
+      Executor executor = executor_of(program, {}, capture, checked);
+      CHECK(largest_difference(run_steps(executor, 6), expected) < 1e-5);
+    }
 }
 
 TEST_CASE("a metric that other work reads, or that is an input, reaches the host by one kernel more") {
@@ -125,8 +181,9 @@ TEST_CASE("a scalar that a kernel writes over is loaded anew for every micro-bat
   const Value scaled = exp(rate), total = accumulated(g, "sum", sum(x) * scaled + sum(scaled * x));
   g.set_region(Region::apply);
   g.metric("total", total);
-  const emulation::GraphNodes nodes = nodes_of(on_one_device(g.finish()));
-  CHECK(nodes.copies >= 3);
+  const int before = emulation::totals().captured.copies;
+  nodes_of(on_one_device(g.finish()));
+  CHECK(emulation::totals().captured.copies - before == kStagedSteps);
 }
 
 TEST_CASE("many steps under way on several logical devices report each its own metrics") {
@@ -145,14 +202,14 @@ TEST_CASE("steps are captured on one card, queued one by one on several, unless 
   const Outcome expected = run_steps(cpu, 6);
   const auto graphs = [&](int cards, Capture capture) {
     Executor executor = executor_of(program, {.devices = cards}, capture);
-    const int before = emulation::graphs();
+    const int before = emulation::totals().graphs;
     CHECK(largest_difference(run_steps(executor, 6), expected) < 1e-5);
-    return emulation::graphs() - before;
+    return emulation::totals().graphs - before;
   };
-  CHECK(graphs(1, Capture::automatic) == kStagedSteps);
+  CHECK(graphs(1, Capture::automatic) == 2 * kStagedSteps);  // two lists
   CHECK(graphs(1, Capture::never) == 0);
   CHECK(graphs(3, Capture::automatic) == 0);
-  CHECK(graphs(3, Capture::always) == kStagedSteps);
+  CHECK(graphs(3, Capture::always) == 2 * kStagedSteps);
   emulation::restart({});
 }
 

@@ -82,10 +82,10 @@ GraphNodes last_graph() {
   return world().last_graph;
 }
 
-int graphs() {
+Totals totals() {
   const Unseen unseen;
   const Lock lock(world().mutex);
-  return world().graphs;
+  return world().totals;
 }
 
 cudaError_t& last_error() {

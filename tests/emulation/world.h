@@ -72,7 +72,7 @@ struct World {
   std::int64_t kernels = 0;                     ///< that were run
   std::chrono::hours lag{0};                    ///< of the clock of events ahead of the true time
   GraphNodes last_graph;                        ///< of the graph that was instantiated last
-  int graphs = 0;                               ///< that were instantiated
+  Totals totals;
 };
 
 /// Never destroyed: threads of streams outlive `main`. May be called without the mutex.

@@ -10,9 +10,12 @@ namespace alpa {
 /// uploaded, one that the host packs.
 inline constexpr int kStagedSteps = 3;
 
+/// Lists of a device program: accumulate and apply.
+inline constexpr int kStepLists = 2;
+
 /// One step's part of the staging buffer: first what is the same for all devices but small (a StepContext
-/// per micro-batch, scalars), then the device's slices of the batch inputs, all micro-batches one after the
-/// other. Offsets are multiples of 256 bytes, but for scalars (8).
+/// per list, whose micro-batch changes while the step runs; scalars), then the device's slices of the batch
+/// inputs, all micro-batches one after the other. Offsets are multiples of 256 bytes, but for scalars (8).
 struct StagingLayout {
   std::vector<std::int64_t> of_input;  ///< offset per graph input; -1: the program does not load it
   std::int64_t header_bytes = 0;       ///< contexts, at offset 0, and scalars

@@ -42,10 +42,16 @@ struct GraphNodes {
   int others = 0;  ///< host functions, graphs in graphs
 };
 
-/// Nodes of the graph that was instantiated last; an executor does that once per captured step.
+/// Nodes of the graph that was instantiated last; an executor does that for every list that it captures.
 GraphNodes last_graph();
-/// Graphs that were instantiated so far.
-int graphs();
+/// What was asked for so far.
+struct Totals {
+  int graphs = 0;          ///< instantiated
+  GraphNodes captured;     ///< nodes of all of them
+  int graph_launches = 0;  ///< launches of any of them
+  int kernels = 0;         ///< queued one by one
+};
+Totals totals();
 
 /// Calls of cudaMalloc on a device so far.
 std::size_t allocations(int device);

@@ -1,0 +1,61 @@
+// The current micro-batch of a list, and its parts of batch inputs
+#include "kernels/cuda/step_numbers.h"
+
+#include "kernels/cuda/copy_place.h"
+
+namespace alpa::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kPerThread = 4;
+
+__global__ void __launch_bounds__(1) next_micro_batch(StepNumbers* now) {
+  begin_kernel();
+  ++now->micro_batch;
+}
+
+/// All words of a thread are loaded, the last word instead of those behind it, before the first is stored.
+template <class W>
+__global__ void __launch_bounds__(kThreads)
+    load_part(const StepNumbers* now, const W* parts, std::int64_t words, W* y) {
+  begin_kernel();
+  const W* const x = parts + now->micro_batch * words;
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * kPerThread;
+  std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads * kPerThread + threadIdx.x;
+  for (; first < words; first += stride) {
+    W value[kPerThread];
+#pragma unroll
+    for (int k = 0; k < kPerThread; ++k) {
+      const std::int64_t i = first + k * kThreads;
+      value[k] = x[i < words ? i : words - 1];
+    }
+#pragma unroll
+    for (int k = 0; k < kPerThread; ++k)
+      if (first + k * kThreads < words) y[first + k * kThreads] = value[k];
+  }
+}
+
+/// Bytes of the widest word of which there are whole numbers in `bytes`.
+int word_of(std::int64_t bytes) {
+  int word = 16;
+  while (bytes % word != 0) word /= 2;
+  return word;
+}
+
+}  // namespace
+
+Status run_next_micro_batch(StepNumbers* now, Stream stream) {
+  return launch(next_micro_batch, 1, 1, 0, stream, now);
+}
+
+Status run_load_part(const StepNumbers* now, const void* parts, std::int64_t bytes, void* y,
+                     Stream stream) {
+  return with_word(word_of(bytes), [&](auto word) {
+    using W = decltype(word);
+    const auto words = bytes / static_cast<std::int64_t>(sizeof(W));
+    return launch(load_part<W>, blocks_for(words, kThreads * kPerThread), kThreads, 0, stream, now,
+                  static_cast<const W*>(parts), words, static_cast<W*>(y));
+  });
+}
+
+}  // namespace alpa::cuda
