@@ -1,53 +1,114 @@
-// Seconds of planning, from the training step to device programs, and what is proven of the plan.
-//   bench_planning CLUSTER_FILE [--rounds N]      a cluster of 8 hosts of 8, e.g.
-//   tests/mesh/data/a100_8x8.json
+// Seconds of planning by phase, from the training step to the device programs of all ranks: how they grow
+// with the number of equal layers, and the peak memory of the process.
+//   bench_planning CLUSTER_FILE [--model mlp|gpt] [--layers N] [--rounds N]
+// CLUSTER_FILE: 8 hosts of 8 devices, e.g. tests/mesh/data/a100_8x8.json. One case a process, so that the
+// memory is that of the case.
 #include <alpa/alpa.h>
+#include <sys/resource.h>
 
+#include <chrono>
+#include <utility>
+
+#include "alpa/cost/cost_model.h"
+#include "alpa/intra_op/auto_shard.h"
+#include "alpa/runtime/memory_plan.h"
 #include "arguments.h"
-#include "interleave.h"
+#include "report.h"
+#include "tests/support/gpt_stack.h"
 
 using namespace alpa;
 
 namespace {
 
-TrainingStep mlp_step(std::int64_t layers, std::int64_t dim, std::int64_t batch) {
+TrainingStep mlp_step(int layers, std::int64_t dim, std::int64_t batch) {
   nn::Sequential mlp;
-  for (std::int64_t i = 0; i < layers; ++i) mlp.add(nn::Dense(i % 2 == 0 ? 4 * dim : dim)).add(nn::ReLU());
+  for (int i = 0; i < layers; ++i) mlp.add(nn::Dense(i % 2 == 0 ? 4 * dim : dim)).add(nn::ReLU());
   const TensorType type{f32, {batch, dim}};
   return training_step(
       {{"x", type}, {"y", type}}, [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); },
       optim::Adam{});
 }
 
-void measure(const char* name, const TrainingStep& step, const Method& method, const Cluster& cluster,
-             int rounds) {
-  std::vector<bench::Variant> variants{{name, [&] { plan_only(step, method, cluster); }}};
-  bench::interleave(variants, rounds);
-  const ShardingPlan plan = plan_only(step, method, cluster).plan;
-  fmt::print(
-      R"({{"name": "{}", "median_seconds": {:.4f}, "best_seconds": {:.4f}, "gap": {}, "nodes": {}, "variables": {}}})"
-      "\n",
-      name, bench::median(variants[0].seconds),
-      *std::min_element(variants[0].seconds.begin(), variants[0].seconds.end()), plan.cost.gap(),
-      plan.statistics.nodes, plan.statistics.variables);
+/// Seconds since the last call, as a figure.
+class Clock {
+ public:
+  bench::Figure lap(std::string name) {
+    const auto now = std::chrono::steady_clock::now();
+    return {std::move(name), std::chrono::duration<double>(now - std::exchange(last_, now)).count()};
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+double peak_gigabytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1e6;
 }
 
-void measure(const std::string& cluster_file, int rounds) {
-  measure("12 layers on 2x4", mlp_step(12, 1024, 1024), ShardParallel{.mesh_shape = {2, 4}},
-          Cluster::local(8), rounds);
-  measure("12 layers on 8 devices, every mesh", mlp_step(12, 1024, 1024), ShardParallel{},
-          Cluster::local(8), rounds);
-  measure("96 layers on 8x8", mlp_step(96, 4096, 4096), ShardParallel{.mesh_shape = {8, 8}},
-          Cluster::from_file(cluster_file), rounds);
+/// The passes of src/parallelize.cc, one by one.
+std::vector<bench::Figure> phases(const TrainingStep& step, const AutoShardOptions& method,
+                                  const Cluster& cluster) {
+  std::vector<bench::Figure> figures;
+  Clock clock;
+  const auto done = [&](const char* name) { figures.push_back(clock.lap(name)); };
+  const Graph graph = step.trace(1);
+  done("trace");
+  verify(graph);
+  done("verify_graph");
+  AutoSharding search(graph, {cluster.mesh({8, 8})}, CostModel::of(cluster), method);
+  const ShardingPlan plan = search.plan();
+  done("plan");
+  verify(plan, graph);
+  done("verify_plan");
+  const SpmdProgram partitioned = partition(graph, plan);
+  done("partition");
+  verify(partitioned);
+  done("verify_partitioned");
+  const SpmdProgram fused = fuse_elementwise(partitioned);
+  done("fuse");
+  const SpmdProgram program = bucket_collectives(fused, 1 << 20);
+  done("bucket");
+  verify(fused);
+  verify(program);
+  done("verify_programs");
+  std::int64_t bytes = 0;
+  const MemoryRules rules = memory_rules("cpu", 1);
+  std::vector<DeviceProgram> devices;
+  for (int rank = 0; rank < cluster.num_devices(); ++rank) {
+    devices.push_back(lower(program, rank, true, rules));
+    bytes = std::max(bytes, devices.back().arena_bytes);
+  }
+  done("lower");
+  figures.push_back({"nodes", static_cast<double>(program.graph.nodes.size())});
+  figures.push_back({"objective_seconds", plan.cost.objective_seconds});
+  figures.push_back({"planned_bytes", static_cast<double>(bytes)});
+  return figures;
+}
+
+void measure(const std::string& cluster_file, const std::string& model, int layers, int rounds) {
+  Cluster cluster = Cluster::from_file(cluster_file);
+  const bool gpt = model == "gpt";
+  const TrainingStep step = gpt ? testing::gpt_step({.layers = layers, .batch = 64})
+                                : mlp_step(layers, 4096, 4096);
+  const AutoShardOptions method = gpt ? zero3_options() : AutoShardOptions{};
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<bench::Figure> figures = phases(step, method, cluster);
+    figures.push_back({"peak_gigabytes", peak_gigabytes()});
+    bench::print_row(fmt::format("{} {} layers on 8x8", model, layers), figures);
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string cluster_file;
-  int rounds = 3;
-  return bench::run(argc, argv, "Time of planning.",
+  std::string cluster_file, model = "mlp";
+  int layers = 96, rounds = 1;
+  return bench::run(argc, argv, "Time of planning by phase.",
                     {cli::text("CLUSTER_FILE", &cluster_file, "8x8 devices"),
-                     cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000)},
-                    [&] { measure(cluster_file, rounds); });
+                     cli::text("--model", &model, "mlp or gpt (ZeRO-3)"),
+                     cli::whole("--layers", &layers, "Layers", 1, 100000),
+                     cli::whole("--rounds", &rounds, "Rounds", 1, 1000)},
+                    [&] { measure(cluster_file, model, layers, rounds); });
 }

@@ -1,10 +1,13 @@
 #include "eliminate.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <queue>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 namespace alpa::ilp {
 namespace {
@@ -13,6 +16,14 @@ namespace {
 constexpr std::size_t kCellsAtOnce = 1 << 16;
 /// What planning one elimination is worth, per pair of its nodes.
 constexpr double kPlanningCells = 100;
+
+/// Eliminations of one size whose tables differ, at most, before those of repeated layers become periodic.
+constexpr int kMostTransient = 8;
+
+/// What one component may take: steps of minimisations, and cells of the tables that they make.
+struct Allowance {
+  double steps, cells;
+};
 
 /// A cost table over `scope`, which is in the order of elimination, last fastest. Equal tables have equal
 /// numbers: the number stands for the contents, so that what repeated layers have in common is planned,
@@ -26,38 +37,66 @@ struct Factor {
 /// scope, and per factor its table and where its nodes stand in (node, scope...).
 using Recipe = std::vector<std::vector<int>>;
 
-/// Result of a recipe.
+/// Table number `contents` of `Tables::costs`, every finite cell `more` higher.
+struct Result {
+  int contents = -1;  ///< -1: not computed
+  Cost more = 0;
+  std::shared_ptr<const std::vector<int>> best;  ///< the node's strategy for every choice of the scope
+};
+
+/// A table of the model, which has no recipe, or what a recipe makes.
 struct Outcome {
   Recipe recipe;
-  std::shared_ptr<const std::vector<int>> best;  ///< the node's strategy for every choice of the scope
+  Result result;
+};
+
+/// Tables by number: those of the model, then results of recipes. Tables of equal contents are stored once.
+/// Along repeated layers the results soon differ by a constant alone (min-plus powers are periodic in the
+/// end), so that results are stored without their least cell, and recipes of equal contents computed once.
+struct Tables {
+  std::vector<Outcome> outcomes;  ///< by number
+  std::vector<std::vector<Cost>> costs;
+  std::unordered_multimap<std::size_t, int> by_contents;
+  std::map<Recipe, int> results;      ///< numbers of the outcomes
+  std::map<Recipe, Result> computed;  ///< by recipe over contents instead of outcomes
+
+  /// Number of a table of the model.
+  int intern(const std::vector<Cost>& values) {
+    const int contents = stored(values);
+    auto [at, fresh] = of_model.emplace(contents, static_cast<int>(outcomes.size()));
+    if (fresh) outcomes.push_back({{}, {contents, 0, nullptr}});
+    return at->second;
+  }
+
+  /// The table that `recipe` makes; `fresh` tells whether it was unknown.
+  int result(const Recipe& recipe, bool& fresh) {
+    auto [at, added] = results.emplace(recipe, static_cast<int>(outcomes.size()));
+    fresh = added;
+    if (added) outcomes.push_back({recipe, {}});
+    return at->second;
+  }
+
+  /// Place of these contents among `costs`.
+  int stored(std::vector<Cost> values) {
+    std::size_t hash = values.size();
+    for (Cost value : values)
+      hash = (hash ^ static_cast<std::size_t>(value)) * 0x9e3779b97f4a7c15 + (hash >> 29);
+    const auto [begin, end] = by_contents.equal_range(hash);
+    for (auto entry = begin; entry != end; ++entry)
+      if (costs[entry->second] == values) return entry->second;
+    by_contents.emplace(hash, static_cast<int>(costs.size()));
+    costs.push_back(std::move(values));
+    return static_cast<int>(costs.size()) - 1;
+  }
+
+ private:
+  std::map<int, int> of_model;  ///< numbers by place among `costs`
 };
 
 struct Elimination {
   int node = 0;
   std::vector<int> scope;
   int table = 0;  ///< number of the resulting table
-};
-
-/// Tables by number: those of the model, then results of recipes.
-struct Tables {
-  std::vector<std::vector<Cost>> costs;  // empty until computed
-  std::map<std::vector<Cost>, int> known;
-  std::map<Recipe, int> results;
-  std::map<int, Outcome> outcomes;
-
-  int intern(std::vector<Cost> values) {
-    auto [at, fresh] = known.emplace(std::move(values), static_cast<int>(costs.size()));
-    if (fresh) costs.push_back(at->first);
-    return at->second;
-  }
-
-  /// The table that `recipe` makes; `fresh` tells whether it was unknown.
-  int result(const Recipe& recipe, bool& fresh) {
-    auto [at, added] = results.emplace(recipe, static_cast<int>(costs.size()));
-    fresh = added;
-    if (added) outcomes[at->second].recipe = recipe, costs.emplace_back();
-    return at->second;
-  }
 };
 
 /// Eliminates one component symbolically, smallest tables first; with `copies_first`, nodes of two
@@ -68,15 +107,15 @@ class Planner {
   Planner(const Model& model, bool copies_first, const Deadline& deadline)
       : model_(model), copies_first_(copies_first), deadline_(deadline) {}
 
-  /// False at the deadline, or if the budget is exceeded: `cells` for one table, 256 times as many steps in
-  /// all.
-  bool plan(const std::vector<int>& component, double cells) {
+  /// False at the deadline, or if the budget is exceeded: `cells` for one table, and in all what
+  /// `allowance` gives.
+  bool plan(const std::vector<int>& component, double cells, const Allowance& allowance) {
+    double outputs = 0;
     for (int node : component) {
       if (deadline_.passed()) return false;
       load(node);
     }
     for (int node : component) push(node);
-    double outputs = 0;
     while (!queue_.empty()) {
       if (deadline_.passed()) return false;
       auto [late, size, node] = queue_.top();
@@ -84,10 +123,10 @@ class Planner {
       if (position_.count(node) || size != table_size(node)) continue;
       double output = size / model_.nodes[node].size();
       if (output > cells || size > cells * 16) return false;
-      if (!eliminate(node)) continue;
+      if (!eliminate(node) || !is_expected(node)) continue;
       steps_ += size * static_cast<double>(last_factors_);
       outputs += output;
-      if (outputs > cells * 16 || steps_ > cells * 256) return false;
+      if (outputs > allowance.cells || steps_ > allowance.steps) return false;
     }
     return true;
   }
@@ -175,6 +214,14 @@ class Planner {
     return fresh;
   }
 
+  /// False after many eliminations of this size: along repeated layers equal tables are to be expected by
+  /// then (see `Tables`). Where they are not equal, `compute` finds out.
+  bool is_expected(int node) {
+    std::vector<int> size = {model_.nodes[node].size(), static_cast<int>(last_factors_)};
+    for (int s : order_.back().scope) size.push_back(model_.nodes[s].size());
+    return ++repeated_[std::move(size)] <= kMostTransient;
+  }
+
   Recipe recipe(int strategies, int node, const std::vector<int>& scope,
                 const std::vector<Loose>& factors) {
     Recipe result(1, {strategies});
@@ -200,6 +247,7 @@ class Planner {
   std::map<int, std::vector<Loose>> factors_;
   std::map<int, std::set<int>> neighbours_;
   std::map<int, int> position_;
+  std::map<std::vector<int>, int> repeated_;  ///< planned eliminations by size
   std::size_t last_factors_ = 0;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
   std::vector<Elimination> order_;
@@ -302,35 +350,61 @@ class Minimisation {
   std::vector<Cost> row_;
 };
 
-/// Computes a table, and before it the sums it is made of, if that has not been done yet. False at the
-/// deadline.
-bool compute(Tables& tables, int table, const Deadline& deadline) {
-  const auto place = tables.outcomes.find(table);
-  if (place == tables.outcomes.end() || place->second.best) return true;
-  Outcome& outcome = place->second;
-  for (std::size_t f = 1; f < outcome.recipe.size(); ++f)
-    if (!compute(tables, outcome.recipe[f][0], deadline)) return false;
+/// Takes the least finite cell off all of them.
+Cost take_least(std::vector<Cost>& costs) {
+  const Cost least = *std::min_element(costs.begin(), costs.end());
+  if (least >= kNever) return 0;
+  for (Cost& cost : costs)
+    if (cost < kNever) cost -= least;
+  return least;
+}
+
+/// Carries out a recipe over contents. No contents at the deadline, or when the allowance is used up.
+Result minimum(const Recipe& recipe, Tables& tables, Allowance& allowance, const Deadline& deadline) {
+  const double cells = std::accumulate(recipe[0].begin() + 1, recipe[0].end(), 1.0, std::multiplies<>());
+  allowance.cells -= cells;
+  allowance.steps -= cells * recipe[0][0] * static_cast<double>(recipe.size() - 1);
   std::vector<int> best;
   std::vector<Cost> costs;
-  if (!Minimisation(outcome.recipe, tables).run(costs, best, deadline)) return false;
-  tables.costs[table] = std::move(costs);
-  outcome.best = std::make_shared<const std::vector<int>>(std::move(best));
-  return true;
+  if (allowance.cells < 0 || allowance.steps < 0) return {};
+  if (!Minimisation(recipe, tables).run(costs, best, deadline)) return {};
+  const Cost least = take_least(costs);
+  return {tables.stored(std::move(costs)), least, std::make_shared<const std::vector<int>>(std::move(best))};
+}
+
+/// Computes a table, and before it the sums it is made of, if that has not been done yet. False at the
+/// deadline, or when the allowance is used up.
+bool compute(Tables& tables, int table, Allowance& allowance, const Deadline& deadline) {
+  if (tables.outcomes[table].result.contents >= 0) return true;
+  Recipe recipe = tables.outcomes[table].recipe;
+  Cost more = 0;
+  for (std::size_t f = 1; f < recipe.size(); ++f) {
+    if (!compute(tables, recipe[f][0], allowance, deadline)) return false;
+    const Result& factor = tables.outcomes[recipe[f][0]].result;
+    recipe[f][0] = factor.contents;
+    more += factor.more;
+  }
+  std::sort(recipe.begin() + 1, recipe.end());
+  Result& result = tables.computed[recipe];
+  if (result.contents < 0) result = minimum(recipe, tables, allowance, deadline);
+  tables.outcomes[table].result = {result.contents, more + result.more, result.best};
+  return result.contents >= 0;
 }
 
 /// Computes every table before the model changes, so that a deadline leaves it as it was.
-void carry_out(Model& model, Tables& tables, const std::vector<Elimination>& order,
+void carry_out(Model& model, Tables& tables, const std::vector<Elimination>& order, Allowance allowance,
                const Deadline& deadline) {
   for (const Elimination& step : order)
-    if (!compute(tables, step.table, deadline)) return;
+    if (!compute(tables, step.table, allowance, deadline)) return;
   for (const Elimination& step : order) {
     std::vector<int> edges = model.nodes[step.node].edges;
     for (int e : edges) remove_edge(model, e);
-    retire(model, step.node, step.scope, tables.outcomes.at(step.table).best);
+    const Result& result = tables.outcomes[step.table].result;
+    retire(model, step.node, step.scope, result.best);
     if (!step.scope.empty()) continue;
-    Cost cost = tables.costs[step.table][0];
+    const Cost cost = tables.costs[result.contents][0];
     if (cost >= kNever) throw Contradiction{};
-    model.constant += cost;
+    model.constant += cost + result.more;
   }
 }
 
@@ -362,11 +436,13 @@ void eliminate_components(Model& model, std::int64_t cells, const Deadline& dead
                     [&](int i) { return !model.nodes[i].pieces.empty(); }))
       continue;
     Planner plain(model, false, deadline), copies(model, true, deadline);
-    bool first = plain.plan(component, static_cast<double>(cells));
-    bool second = copies.plan(component, static_cast<double>(cells));
+    const double largest = static_cast<double>(cells);
+    const Allowance allowance{256 * largest, 16 * largest};
+    bool first = plain.plan(component, largest, allowance);
+    bool second = copies.plan(component, largest, allowance);
     if (!first && !second) continue;
     Planner& better = !second || (first && plain.steps() <= copies.steps()) ? plain : copies;
-    carry_out(model, better.tables(), better.order(), deadline);
+    carry_out(model, better.tables(), better.order(), allowance, deadline);
   }
 }
 
