@@ -75,6 +75,22 @@ extern const KernelDef random_normal;
 /// () → uniform numbers between "a" and "b", drawn like `random_normal`.
 extern const KernelDef random_uniform;
 
+/// (x, scale, bias) → (y, mean, rstd), real attribute "epsilon": over the last dimension mean, rstd = 1 / sqrt(variance +
+/// epsilon) and y = (x - mean)·rstd·scale + bias. Floating types; mean and rstd are f32, of f64 f64. The variance is taken of
+/// differences from the mean.
+extern const KernelDef layer_norm;
+
+/// (dy, x, scale, mean, rstd) → (dx, dscale, dbias): the gradients of `layer_norm` that arrive through y.
+extern const KernelDef layer_norm_grad;
+
+/// (table, ids) → rows of the table, which may hold some rows of the whole one: ids in others give zeros. Throws Error if an id is
+/// outside of the whole table. Floating types, ids i32.
+extern const KernelDef embedding;
+
+/// (dy, ids) → dtable, whose row r is the sum of the rows of dy with id r, added in their order, in f32 (of f64 in f64). Held rows
+/// and wrong ids as for `embedding`.
+extern const KernelDef embedding_grad;
+
 /// (w, m, v, g, learning_rate, step) → (w, m, v): Adam (Kingma & Ba 2015) with bias correction, step
 /// counted from 1. Reals "beta1", "beta2", "epsilon", "weight_decay"; integer "decoupled": 1 decays w
 /// itself (AdamW), 0 adds weight_decay·w to g. learning_rate and step are scalars. f32, bf16, f16 or f64; g

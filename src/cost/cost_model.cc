@@ -26,17 +26,36 @@ std::vector<std::int64_t> local_factor_sizes(const Rule& rule, std::span<const i
   return sizes;
 }
 
-double local_bytes(const std::vector<DimFactors>& dims, std::span<const TensorType> types,
-                   const std::vector<std::int64_t>& sizes) {
-  invariant(dims.size() == types.size(), "rule for {} tensors, given {}", dims.size(), types.size());
+double product(const std::vector<int>& factors, const std::vector<std::int64_t>& sizes) {
+  double points = 1;
+  for (int factor : factors) points *= static_cast<double>(sizes[factor]);
+  return points;
+}
+
+double local_bytes(const DimFactors& dims, const TensorType& type, const std::vector<std::int64_t>& sizes) {
+  double bytes = static_cast<double>(size_of(type.dtype));
+  for (const std::vector<int>& factors : dims) bytes *= product(factors, sizes);
+  return bytes;
+}
+
+double bytes_read(const Rule& rule, std::span<const TensorType> operands,
+                  const std::vector<std::int64_t>& sizes) {
+  invariant(rule.operands.size() == operands.size(), "rule for {} operands, given {}", rule.operands.size(),
+            operands.size());
   double bytes = 0;
-  for (std::size_t t = 0; t < types.size(); ++t) {
-    double tensor = static_cast<double>(size_of(types[t].dtype));
-    for (const std::vector<int>& factors : dims[t]) {
-      for (int factor : factors) tensor *= static_cast<double>(sizes[factor]);
-    }
-    bytes += tensor;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const bool all = rule.reads.empty() || !rule.reads[i];
+    bytes += local_bytes(all ? rule.operands[i] : DimFactors{*rule.reads[i]}, operands[i], sizes);
   }
+  return bytes;
+}
+
+double bytes_written(const Rule& rule, std::span<const TensorType> results,
+                     const std::vector<std::int64_t>& sizes) {
+  invariant(rule.results.size() == results.size(), "rule for {} results, given {}", rule.results.size(),
+            results.size());
+  double bytes = 0;
+  for (std::size_t i = 0; i < results.size(); ++i) bytes += local_bytes(rule.results[i], results[i], sizes);
   return bytes;
 }
 
@@ -78,13 +97,11 @@ double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
                         std::span<const TensorType> operands, std::span<const TensorType> results,
                         const DeviceMesh& mesh, const CostModel& model) {
   const std::vector<std::int64_t> sizes = local_factor_sizes(rule, factor_of_axis, mesh);
-  double flops = rule.flops_per_point;
-  for (std::int64_t size : sizes) flops *= static_cast<double>(size);
-  const double bytes =
-      local_bytes(rule.operands, operands, sizes) + local_bytes(rule.results, results, sizes);
+  const double bytes = bytes_read(rule, operands, sizes) + bytes_written(rule, results, sizes);
   const double rate = flop_rate(model.device, operands, results),
                bandwidth = model.device.memory_bytes_per_second;
-  const double compute = rate > 0 ? flops / rate : 0, memory = bandwidth > 0 ? bytes / bandwidth : 0;
+  const double compute = rate > 0 ? flops(rule, sizes) / rate : 0,
+               memory = bandwidth > 0 ? bytes / bandwidth : 0;
   return std::max(compute, memory) + model.device.launch_seconds;
 }
 

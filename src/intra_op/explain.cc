@@ -90,8 +90,7 @@ std::string strategy_text(const Rule& rule, const Strategy& strategy, const Devi
                  " of the result split";
       }
       if (what.empty())
-        what = rule.factors[role.index].kind == FactorKind::pass ? "operands split"
-                                                                 : "the reduced dimension split";
+        what = is_reduced(rule, role.index) ? "the reduced dimension split" : "operands split";
     }
     text += fmt::format("{}{} over {}", text.empty() ? "" : ", ", what, mesh.axes()[axis].name);
   }

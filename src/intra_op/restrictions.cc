@@ -128,13 +128,14 @@ class Restrictor {
     for (int n = 0; n < static_cast<int>(result_.size()); ++n) {
       const Node& node = graph_.nodes[n];
       const Rule& rule = classes_.of(n).rule;
-      std::uint32_t axes = sum_axes(n, rule);
+      std::uint32_t axes = 0;
       result_[n].linear_axes.assign(rule.linear.size(), 0);
       for (std::size_t l = 0; l < rule.linear.size(); ++l) {
         result_[n].linear_axes[l] = linear_axes(node, rule.linear[l], partial) & ~result_[n].batch_axes;
         axes |= result_[n].linear_axes[l];
       }
-      for (int value : node.results) partial[value] |= axes;
+      for (std::size_t i = 0; i < node.results.size(); ++i)
+        partial[node.results[i]] |= axes | sum_axes(n, rule, static_cast<int>(i));
     }
   }
 
@@ -147,15 +148,15 @@ class Restrictor {
     return axes;
   }
 
-  /// Axes on which the node itself may leave partial sums.
-  std::uint32_t sum_axes(int n, const Rule& rule) const {
+  /// Axes on which the node itself may leave partial sums in its result number `i`.
+  std::uint32_t sum_axes(int n, const Rule& rule, int i) const {
     const Restriction& r = result_[n];
     std::uint32_t axes = 0;
     for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
       if (mesh_.size(axis) == 1) continue;
       for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
         const bool allowed = r.batch_axes >> axis & 1 ? f == r.batch_factor : !r.no_splits;
-        if (allowed && rule.factors[f].kind == FactorKind::sum && rule.factors[f].size >= mesh_.size(axis))
+        if (allowed && reduction(rule, i, f) == Combiner::sum && rule.factors[f].size >= mesh_.size(axis))
           axes |= 1u << axis;
       }
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <optional>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
@@ -13,6 +14,12 @@ namespace {
 
 using Kind = AxisRole::Kind;
 constexpr int kMaxRoleIndex = 256;  // AxisRole::index is one byte
+
+/// How an axis of this role leaves result `i` partial; nullopt if it does not.
+std::optional<Combiner> combiner_of(const Rule& rule, const AxisRole& role, int i) {
+  if (role.kind == Kind::linear) return Combiner::sum;
+  return role.kind == Kind::factor ? reduction(rule, i, role.index) : std::nullopt;
+}
 
 /// Depth-first over the mesh axes; keeps how many parts each factor is in.
 class Enumeration {
@@ -34,33 +41,35 @@ class Enumeration {
     choose(axis + 1);
     if (mesh_.size(axis) == 1) return;
     for (int f = 0; f < static_cast<int>(rule_.factors.size()); ++f) choose_factor(axis, f);
-    for (int l = 0; l < static_cast<int>(rule_.linear.size()); ++l) choose_linear(axis, l);
+    for (int l = 0; l < static_cast<int>(rule_.linear.size()); ++l)
+      with(axis, {Kind::linear, static_cast<std::uint8_t>(l)});
   }
 
   void choose_factor(int axis, int f) {
     const Factor& factor = rule_.factors[f];
     const std::int64_t parts = parts_[f] * mesh_.size(axis);
-    const bool partial_max = factor.kind == FactorKind::max, partial_sum = factor.kind == FactorKind::sum;
-    if (factor.kind == FactorKind::whole || factor.size < parts) return;
+    if (factor.whole || factor.size < parts) return;
     if (factor.even_only && factor.size % parts != 0) return;
-    if ((partial_max && sums_ > 0) || (partial_sum && maxima_ > 0)) return;
     parts_[f] = parts;
-    sums_ += partial_sum;
-    maxima_ += partial_max;
     with(axis, {Kind::factor, static_cast<std::uint8_t>(f)});
-    sums_ -= partial_sum;
-    maxima_ -= partial_max;
     parts_[f] /= mesh_.size(axis);
   }
 
-  void choose_linear(int axis, int l) {
-    if (maxima_ > 0) return;
-    ++sums_;
-    with(axis, {Kind::linear, static_cast<std::uint8_t>(l)});
-    --sums_;
+  /// A spec has one combiner: no result may be partial sums over `axis` and maxima over an axis before it,
+  /// or the reverse.
+  bool mixes_combiners(int axis, const AxisRole& role) const {
+    for (int i = 0; i < static_cast<int>(rule_.results.size()); ++i) {
+      const std::optional<Combiner> mine = combiner_of(rule_, role, i);
+      for (int before = 0; mine && before < axis; ++before) {
+        const std::optional<Combiner> other = combiner_of(rule_, strategy_.axes[before], i);
+        if (other && *other != *mine) return true;
+      }
+    }
+    return false;
   }
 
   void with(int axis, AxisRole role) {
+    if (mixes_combiners(axis, role)) return;
     strategy_.axes[axis] = role;
     choose(axis + 1);
     strategy_.axes[axis] = {};
@@ -69,7 +78,6 @@ class Enumeration {
   const Rule& rule_;
   const DeviceMesh& mesh_;
   std::vector<std::int64_t> parts_;  ///< of every factor, under the roles chosen so far
-  int sums_ = 0, maxima_ = 0;        ///< axes that leave partial sums or maxima; a spec has one combiner
   Strategy strategy_;
   std::vector<Strategy> found_;
 };
@@ -151,14 +159,9 @@ ShardingSpec operand_spec(const Rule& rule, const Strategy& strategy, const Devi
 
 ShardingSpec result_spec(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh, int i) {
   ShardingSpec spec = split_spec(rule.results.at(i), strategy, mesh);
-  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
-    const AxisRole& role = strategy.axes[axis];
-    if (role.kind == Kind::linear) spec = spec.partial(axis);
-    if (role.kind != Kind::factor) continue;
-    const FactorKind kind = rule.factors.at(role.index).kind;
-    if (kind == FactorKind::sum) spec = spec.partial(axis, Combiner::sum);
-    if (kind == FactorKind::max) spec = spec.partial(axis, Combiner::max);
-  }
+  for (int axis = 0; axis < mesh.num_axes(); ++axis)
+    if (const auto combiner = combiner_of(rule, strategy.axes[axis], i))
+      spec = spec.partial(axis, *combiner);
   return spec;
 }
 

@@ -23,7 +23,7 @@ Rule input_rule(const OpQuery& query) {
   for (std::int64_t extent : query.attributes.integers("shape")) {
     require(extent >= 1, "input: extents must be at least 1, not {}", extent);
     dims.push_back({static_cast<int>(rule.factors.size())});
-    rule.factors.push_back({extent, FactorKind::pass, false});
+    rule.factors.push_back({extent});
   }
   rule.results.push_back(std::move(dims));
   const std::string& kind = query.attributes.string("kind");

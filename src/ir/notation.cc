@@ -185,16 +185,15 @@ class Layout {
     ids_.fill(-1);
   }
 
-  DimFactors lay_out(const Pattern& pattern, bool is_result) {
+  DimFactors lay_out(const Pattern& pattern) {
     DimFactors dims;
     for (const DimPattern& dim : pattern) {
       if (dim.ellipsis) {
-        for (std::size_t i = 0; i < extents_.ellipsis().size(); ++i)
-          dims.push_back({ellipsis_factor(i, is_result)});
+        for (std::size_t i = 0; i < extents_.ellipsis().size(); ++i) dims.push_back({ellipsis_factor(i)});
         continue;
       }
       std::vector<int> factors;
-      for (char letter : dim.letters) factors.push_back(letter_factor(letter, is_result));
+      for (char letter : dim.letters) factors.push_back(letter_factor(letter));
       mark_compound(factors);
       dims.push_back(std::move(factors));
     }
@@ -202,21 +201,21 @@ class Layout {
   }
 
  private:
-  int add(std::int64_t size, bool is_result) {
-    rule_.factors.push_back({size, is_result ? FactorKind::pass : FactorKind::sum, false});
+  int add(std::int64_t size) {
+    rule_.factors.push_back({size});
     return static_cast<int>(rule_.factors.size()) - 1;
   }
 
-  int ellipsis_factor(std::size_t i, bool is_result) {
-    if (ellipsis_.size() <= i) ellipsis_.push_back(add(extents_.ellipsis()[i], is_result));
+  int ellipsis_factor(std::size_t i) {
+    if (ellipsis_.size() <= i) ellipsis_.push_back(add(extents_.ellipsis()[i]));
     return ellipsis_[i];
   }
 
-  int letter_factor(char letter, bool is_result) {
+  int letter_factor(char letter) {
     int& id = ids_[static_cast<unsigned char>(letter)];
     if (id < 0) {
-      id = add(extents_.of(letter), is_result);
-      if (notation_.whole.find(letter) != std::string::npos) rule_.factors[id].kind = FactorKind::whole;
+      id = add(extents_.of(letter));
+      rule_.factors[id].whole = notation_.whole.find(letter) != std::string::npos;
     }
     return id;
   }
@@ -224,7 +223,7 @@ class Layout {
   void mark_compound(const std::vector<int>& factors) {
     if (factors.size() < 2) return;
     rule_.factors[factors[0]].even_only = true;
-    for (std::size_t i = 1; i < factors.size(); ++i) rule_.factors[factors[i]].kind = FactorKind::whole;
+    for (std::size_t i = 1; i < factors.size(); ++i) rule_.factors[factors[i]].whole = true;
   }
 
   const Notation& notation_;
@@ -234,6 +233,17 @@ class Layout {
   std::vector<int> ellipsis_;
 };
 
+/// Free factors of the operands are summed into every result that lacks them.
+void reduce_missing(Rule& rule) {
+  rule.reduced.resize(rule.results.size());
+  for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
+    const auto has = [f](const DimFactors& dims) { return has_factor(dims, f); };
+    if (rule.factors[f].whole || std::none_of(rule.operands.begin(), rule.operands.end(), has)) continue;
+    for (std::size_t i = 0; i < rule.results.size(); ++i)
+      if (!has(rule.results[i])) rule.reduced[i].push_back({f});
+  }
+}
+
 }  // namespace
 
 Rule rule_of_notation(const OpDef& op, const OpQuery& query) {
@@ -242,8 +252,9 @@ Rule rule_of_notation(const OpDef& op, const OpQuery& query) {
   extents.bind(notation.operands);
   Rule rule;
   Layout layout(notation, extents, rule);
-  for (const Pattern& pattern : notation.results) rule.results.push_back(layout.lay_out(pattern, true));
-  for (const Pattern& pattern : notation.operands) rule.operands.push_back(layout.lay_out(pattern, false));
+  for (const Pattern& pattern : notation.results) rule.results.push_back(layout.lay_out(pattern));
+  for (const Pattern& pattern : notation.operands) rule.operands.push_back(layout.lay_out(pattern));
+  reduce_missing(rule);
   rule.linear = op.linear;
   rule.flops_per_point = op.flops_per_point;
   return rule;

@@ -22,7 +22,7 @@ Rule broadcast_rule(const OpQuery& query) {
   for (std::size_t d = 0; d < y.size(); ++d) {
     if (y[d] < 1) fail("broadcast: extents must be at least 1 (shape {})", to_string(y));
     result[d] = {static_cast<int>(d)};
-    rule.factors.push_back({y[d], FactorKind::pass, false});
+    rule.factors.push_back({y[d]});
   }
   for (std::size_t d = 0; d < x.size(); ++d) {
     const bool ascending = d == 0 || dims[d] > dims[d - 1];

@@ -84,14 +84,16 @@ Rule einsum_rule(const OpQuery& query) {
   const std::array<std::int64_t, 128> sizes = extents(e, query);
   std::array<int, 128> factor{};
   Rule rule;
+  rule.reduced.resize(1);
   for (char c : e.z) {
     factor[static_cast<unsigned char>(c)] = static_cast<int>(rule.factors.size());
-    rule.factors.push_back({sizes[static_cast<unsigned char>(c)], FactorKind::pass, false});
+    rule.factors.push_back({sizes[static_cast<unsigned char>(c)]});
   }
   for (char c : e.x) {
     if (has(e.z, c)) continue;
     factor[static_cast<unsigned char>(c)] = static_cast<int>(rule.factors.size());
-    rule.factors.push_back({sizes[static_cast<unsigned char>(c)], FactorKind::sum, false});
+    rule.reduced[0].push_back({static_cast<int>(rule.factors.size())});
+    rule.factors.push_back({sizes[static_cast<unsigned char>(c)]});
   }
   rule.flops_per_point = rule.factors.size() > e.z.size() ? 2 : 1;
   rule.operands = {dims_of(e.x, factor), dims_of(e.y, factor)};

@@ -69,7 +69,7 @@ Rule elementwise_rule(const OpQuery& query) {
     const std::int64_t extent = extent_from_last(query, rank - 1 - d);
     if (extent == 1) continue;
     result[d].push_back(static_cast<int>(rule.factors.size()));
-    rule.factors.push_back({extent, FactorKind::pass, false});
+    rule.factors.push_back({extent});
   }
   rule.operands.reserve(query.operands.size());
   for (const TensorType& type : query.operands) {

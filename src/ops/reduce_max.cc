@@ -8,7 +8,7 @@ namespace alpa {
 
 const OpDef ops::reduce_max = {
     .name = "reduce_max",
-    .rule = [](const OpQuery& query) { return reduce_rule(query, FactorKind::max); },
+    .rule = [](const OpQuery& query) { return reduce_rule(query, Combiner::max); },
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Value is_max = alpa::eq(g.operand(n, 0), with_kept_dims(g, n, g.result(n)));
       const Value ties =

@@ -9,7 +9,7 @@
 
 namespace alpa::ops {
 
-Rule reduce_rule(const OpQuery& query, FactorKind kind) {
+Rule reduce_rule(const OpQuery& query, Combiner combiner) {
   require_operands(query, 1);
   if (query.operands[0].dtype == u8)
     fail("{}: x is u8, the type of conditions ({}); cast it", query.op->name, named_types(query.operands));
@@ -20,11 +20,13 @@ Rule reduce_rule(const OpQuery& query, FactorKind kind) {
     if (axis < 0 || axis >= static_cast<std::int64_t>(shape.size()))
       fail("{}: axis {} of {}", query.op->name, axis, to_string(query.operands[0]));
   Rule rule;
+  rule.reduced.resize(1);
   DimFactors operand(shape.size()), result;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     const bool reduced = std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(d)) != axes.end();
     operand[d] = {static_cast<int>(d)};
-    rule.factors.push_back({shape[d], reduced ? kind : FactorKind::pass, false});
+    rule.factors.push_back({shape[d]});
+    if (reduced) rule.reduced[0].push_back({static_cast<int>(d), combiner});
     if (!reduced)
       result.push_back(operand[d]);
     else if (keep_dims)

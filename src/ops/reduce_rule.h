@@ -5,9 +5,8 @@
 
 namespace alpa::ops {
 
-/// Reduced dimensions are factors of `kind`; in the result they vanish, or stay without a factor. Throws
-/// Error on a bad axis.
-Rule reduce_rule(const OpQuery& query, FactorKind kind);
+/// Reduced dimensions vanish from the result, or stay without a factor. Throws Error on a bad axis.
+Rule reduce_rule(const OpQuery& query, Combiner combiner);
 
 /// Emits `op` over `axes` (all when empty); x itself when it is a scalar.
 Value emit_reduce(const OpDef& op, Value x, const std::vector<std::int64_t>& axes, bool keep_dims);

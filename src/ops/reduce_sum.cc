@@ -25,7 +25,7 @@ std::vector<std::int64_t> kept_dims(const Node& n, int rank) {
 
 const OpDef ops::reduce_sum = {
     .name = "reduce_sum",
-    .rule = [](const OpQuery& query) { return reduce_rule(query, FactorKind::sum); },
+    .rule = [](const OpQuery& query) { return reduce_rule(query, Combiner::sum); },
     .linear = {0b1},
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Value x = g.operand(n, 0);

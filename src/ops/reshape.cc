@@ -56,13 +56,13 @@ class ReshapeWalk {
   }
 
  private:
-  int add(std::int64_t size, FactorKind kind) {
-    rule_.factors.push_back({size, kind, false});
+  int add(std::int64_t size, bool whole) {
+    rule_.factors.push_back({size, whole});
     return static_cast<int>(rule_.factors.size()) - 1;
   }
 
   void share(std::int64_t size) {
-    const int factor = add(size, FactorKind::pass);
+    const int factor = add(size, false);
     from_.consume(size, factor);
     to_.consume(size, factor);
   }
@@ -73,7 +73,7 @@ class ReshapeWalk {
     do {
       Side& side = from_product <= to_product ? from_ : to_;
       (from_product <= to_product ? from_product : to_product) *= side.rest;
-      side.consume(side.rest, add(side.rest, FactorKind::whole));
+      side.consume(side.rest, add(side.rest, true));
     } while (from_product != to_product);
   }
 
@@ -82,7 +82,7 @@ class ReshapeWalk {
     for (const std::vector<int>& factors : dims) {
       if (factors.size() < 2) continue;
       rule_.factors[factors[0]].even_only = true;
-      for (std::size_t i = 1; i < factors.size(); ++i) rule_.factors[factors[i]].kind = FactorKind::whole;
+      for (std::size_t i = 1; i < factors.size(); ++i) rule_.factors[factors[i]].whole = true;
     }
   }
 

@@ -14,7 +14,7 @@ Rule source_rule(const OpQuery& query) {
       fail("{}: extents must be at least 1 (shape {})", query.op->name,
            to_string(query.attributes.integers("shape")));
     dims.push_back({static_cast<int>(rule.factors.size())});
-    rule.factors.push_back({extent, FactorKind::pass, false});
+    rule.factors.push_back({extent});
   }
   rule.results.push_back(std::move(dims));
   rule.flops_per_point = query.op->flops_per_point;

@@ -26,7 +26,7 @@ Rule transpose_rule(const OpQuery& query) {
   for (std::int64_t dim : permutation) {
     operand[dim] = {static_cast<int>(rule.factors.size())};
     result.push_back(operand[dim]);
-    rule.factors.push_back({shape[dim], FactorKind::pass, false});
+    rule.factors.push_back({shape[dim]});
   }
   rule.operands.push_back(std::move(operand));
   rule.results.push_back(std::move(result));

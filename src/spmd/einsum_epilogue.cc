@@ -27,7 +27,7 @@ DimFactors divide_into_bytes(Rule& rule) {
             rule.factors[bytes].size);
   rule.factors[bytes].size /= kBitsPerByte;
   rule.factors[bytes].even_only = true;
-  rule.factors.push_back({kBitsPerByte, FactorKind::whole, false});
+  rule.factors.push_back({kBitsPerByte, true});
   DimFactors kept = rule.results[0];
   for (auto* tensors : {&rule.operands, &rule.results})
     for (DimFactors& dims : *tensors)
@@ -39,8 +39,7 @@ DimFactors divide_into_bytes(Rule& rule) {
 /// Dimensions of operand `operand` that the result keeps.
 DimFactors kept_dims(const Rule& rule, int operand) {
   DimFactors dims = rule.operands.at(operand);
-  std::erase_if(
-      dims, [&](const std::vector<int>& dim) { return rule.factors[dim.at(0)].kind == FactorKind::sum; });
+  std::erase_if(dims, [&](const std::vector<int>& dim) { return is_reduced(rule, dim.at(0)); });
   return dims;
 }
 
@@ -48,8 +47,8 @@ DimFactors kept_dims(const Rule& rule, int operand) {
 /// results.
 void forbid_partial(Rule& rule) {
   rule.linear.clear();
-  for (Factor& factor : rule.factors)
-    if (factor.kind == FactorKind::sum) factor.kind = FactorKind::whole;
+  for (const Reduced& reduced : rule.reduced[0]) rule.factors[reduced.factor].whole = true;
+  rule.reduced.clear();
 }
 
 Rule epilogue_rule(const OpQuery& query) {
@@ -60,6 +59,7 @@ Rule epilogue_rule(const OpQuery& query) {
   Rule rule = rule_of(ops::einsum, {query.operands.first(2), query.attributes});
   if (epilogue.sums_of >= 0) {
     rule.results.push_back(kept_dims(rule, epilogue.sums_of));
+    rule.reduced.push_back(rule.reduced[0]);
     rule.linear = {1U << epilogue.sums_of};
   }
   if (epilogue.bias || epilogue.function != Epilogue::Function::none)

@@ -25,7 +25,7 @@ Rule fused_rule(const OpQuery& query) {
   DimFactors result(shape.size());
   for (std::size_t d = 0; d < shape.size(); ++d) {
     result[d] = {static_cast<int>(d)};
-    rule.factors.push_back({shape[d], FactorKind::pass, false});
+    rule.factors.push_back({shape[d]});
   }
   const ElementwiseProgram program =
       parse_elementwise_program(query.attributes, static_cast<int>(query.operands.size()));

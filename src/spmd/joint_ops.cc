@@ -24,7 +24,7 @@ Rule update_rule(const OpQuery& query) {
   for (std::size_t m = 0; m < members; ++m)
     for (std::int64_t extent : query.operands[m * joint.states].shape) {
       dims[m].push_back({static_cast<int>(rule.factors.size())});
-      rule.factors.push_back({extent, FactorKind::pass, false});
+      rule.factors.push_back({extent});
     }
   for (const DimFactors& member : dims) rule.results.insert(rule.results.end(), joint.states, member);
   rule.operands = rule.results;
@@ -42,17 +42,20 @@ std::vector<DType> update_dtypes(const OpQuery& query) {
   return dtypes;
 }
 
-/// Every dimension of every operand is a factor that is summed.
+/// Every dimension of every operand is a factor that is summed into the operand's norm.
 Rule norms_rule(const OpQuery& query) {
   Rule rule;
   for (const TensorType& type : query.operands) {
     DimFactors dims;
+    std::vector<Reduced> reduced;
     for (std::int64_t extent : type.shape) {
-      dims.push_back({static_cast<int>(rule.factors.size())});
-      rule.factors.push_back({extent, FactorKind::sum, false});
+      reduced.push_back({static_cast<int>(rule.factors.size())});
+      dims.push_back({reduced.back().factor});
+      rule.factors.push_back({extent});
     }
     rule.operands.push_back(std::move(dims));
     rule.results.emplace_back();
+    rule.reduced.push_back(std::move(reduced));
   }
   return rule;
 }

@@ -12,7 +12,7 @@ Rule same_rule(const OpQuery& query) {
     DimFactors dims;
     for (std::int64_t extent : type.shape) {
       dims.push_back({static_cast<int>(rule.factors.size())});
-      rule.factors.push_back({extent, FactorKind::pass, false});
+      rule.factors.push_back({extent});
     }
     rule.operands.push_back(dims);
     rule.results.push_back(std::move(dims));

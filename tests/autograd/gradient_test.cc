@@ -51,7 +51,7 @@ OpDef two_results_op() {
   op.name = "two_results";
   op.rule = [](const OpQuery& query) {
     Rule rule;
-    rule.factors = {{query.operands[0].shape[0], FactorKind::whole, false}};
+    rule.factors = {{query.operands[0].shape[0], true}};
     rule.operands = {{{0}}, {{0}}};
     rule.results = {{{0}}, {}};
     return rule;

@@ -12,9 +12,10 @@ namespace {
 
 /// C[i, j] = sum over k of A[i, k] B[k, j]; factors i, j, k.
 Rule matmul(std::int64_t i, std::int64_t j, std::int64_t k) {
-  return {.factors = {{i}, {j}, {k, FactorKind::sum}},
+  return {.factors = {{i}, {j}, {k}},
           .operands = {{{0}, {2}}, {{2}, {1}}},
           .results = {{{0}, {1}}},
+          .reduced = {{{2}}},
           .linear = {0b01, 0b10},
           .flops_per_point = 2};
 }
@@ -85,6 +86,24 @@ TEST_CASE("A broadcast dimension of extent 1 is not multiplied") {
                  .flops_per_point = 1};
   const Case types{{TensorType{f32, {6, 8}}, TensorType{f32, {1, 8}}}, {TensorType{f32, {6, 8}}}};
   CHECK(seconds(add, {0, 1}, types, kMesh, bytes_only()) == 4 * (3 * 2 + 2 + 3 * 2));
+}
+
+TEST_CASE(
+    "An operator pays for the elements it reads and for the factors it works on, not for whole operands") {
+  // 3 of 1000 rows of 8, added: factors row, column, row of the table.
+  const Rule lookup{.factors = {{3}, {8}, {1000}},
+                    .operands = {{{2}, {1}}, {{0}}},
+                    .results = {{{0}, {1}}},
+                    .reduced = {{{2}}},
+                    .reads = {std::vector{0, 1}, std::nullopt},
+                    .work = {0, 1},
+                    .flops_per_point = 1};
+  verify(lookup);
+  const Case types{{TensorType{f32, {1000, 8}}, TensorType{i32, {3}}}, {TensorType{f32, {3, 8}}}};
+  CHECK(flops(lookup) == 3 * 8);
+  CHECK(seconds(lookup, {-1, -1}, types, kMesh, bytes_only()) == 4 * (3 * 8 + 3 + 3 * 8));
+  CHECK(seconds(lookup, {2, 1}, types, kMesh, bytes_only()) == 4 * (3 * 2 + 3 + 3 * 2));
+  CHECK(seconds(lookup, {0, 1}, types, kMesh, compute_only()) == 2 * 2);
 }
 
 TEST_CASE("A cluster's model has its rates, and steps of resharding cost its launches and bandwidth") {

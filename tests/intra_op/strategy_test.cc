@@ -143,6 +143,30 @@ TEST_CASE("A reduction leaves partial sums or maxima, never both") {
         (to_string(s).find("f0") != std::string::npos && to_string(s).find('l') != std::string::npos));
 }
 
+TEST_CASE("A factor may pass into one result and be reduced into others, each in its own way") {
+  // (x[i, j]) -> (y[i, j], sum over i [j], maximum over i [j], sum over j [i])
+  Rule rule{.factors = {{4}, {4}},
+            .operands = {{{0}, {1}}},
+            .results = {{{0}, {1}}, {{1}}, {{1}}, {{0}}},
+            .reduced = {{}, {{0, Combiner::sum}}, {{0, Combiner::max}}, {{1, Combiner::sum}}}};
+  verify(rule);
+  const DeviceMesh mesh = mesh_of({2, 2});
+  CHECK(specs_text(rule, "f0@0", mesh) == "S0@0, -> S0@0, P+@0, Pmax@0, S0@0");
+  CHECK(specs_text(rule, "f0@0 f1@1", mesh) ==
+        "S0@0 S1@1, -> S0@0 S1@1, S0@1 P+@0, S0@1 Pmax@0, S0@0 P+@1");
+  CHECK(all_strategies(rule, mesh).size() == 9);
+  rule.linear = {0b1};  // partial sums may not meet the maxima that a split f0 leaves
+  CHECK(all_strategies(rule, mesh).size() == 9 + 3 + 2);
+}
+
+TEST_CASE("A result that neither has a factor nor reduces it is alike on all devices") {
+  // (x[i], y[j]) -> (sum of x, y)
+  const Rule rule{
+      .factors = {{4}, {4}}, .operands = {{{0}}, {{1}}}, .results = {{}, {{1}}}, .reduced = {{{0}}, {}}};
+  verify(rule);
+  CHECK(specs_text(rule, "f0@0 f1@1", mesh_of({2, 2})) == "S0@0, S0@1, -> P+@0, S0@1");
+}
+
 TEST_CASE(
     "A broadcast operand is whole where the result is split, and an addition takes partial sums on both "
     "sides") {

@@ -21,15 +21,16 @@ std::string message(std::string_view dims, std::vector<TensorType> operands, Att
   return "no error";
 }
 
-/// "i2 k3+ | [0][1] -> [0]": sizes with kind (+ sum, ! whole) and e for even_only, then factors per
-/// dimension.
+/// "2 3+ | [0][1] -> [0]": sizes, + if summed into the first result, ! if whole, e for even_only, then
+/// factors per dimension.
 std::string text(const Rule& rule) {
   std::string result;
-  for (const Factor& f : rule.factors) {
+  for (std::size_t i = 0; i < rule.factors.size(); ++i) {
+    const Factor& f = rule.factors[i];
+    const std::optional<Combiner> combiner = reduction(rule, 0, static_cast<int>(i));
     result += std::to_string(f.size);
-    if (f.kind == FactorKind::sum) result += '+';
-    if (f.kind == FactorKind::max) result += '^';
-    if (f.kind == FactorKind::whole) result += '!';
+    if (combiner) result += *combiner == Combiner::sum ? '+' : '^';
+    if (f.whole) result += '!';
     if (f.even_only) result += 'e';
     result += ' ';
   }
@@ -73,6 +74,15 @@ TEST_CASE("a letter's extent may come from an attribute alone") {
   CHECK(text(rule("i -> ij", {{f32, {2}}}, {{"j", std::int64_t{5}}})) == "2 5 | [0] -> [0][1] ");
 }
 
+TEST_CASE("a letter is summed into each result that lacks it, unless it is whole") {
+  const Rule r = rule("rc!, c! -> rc!, c!, r", {{f32, {2, 3}}, {f32, {3}}});
+  CHECK(text(r) == "2 3! | [0][1] [1] -> [0][1] [1] [0] ");
+  CHECK(r.reduced == std::vector<std::vector<Reduced>>{{}, {{0, Combiner::sum}}, {}});
+  verify(r);
+  const Rule grown = rule("i -> ij, i", {{f32, {2}}}, {{"j", std::int64_t{5}}});
+  CHECK(grown.reduced == std::vector<std::vector<Reduced>>{{}, {}});
+}
+
 TEST_CASE("shape and FLOPs follow from the factors") {
   const Rule r = rule("bhd -> b(hd)", {{f32, {2, 3, 4}}});
   CHECK(shape_of(r, r.results[0]) == Shape{2, 12});
@@ -109,8 +119,15 @@ TEST_CASE("verify finds every kind of broken rule") {
   };
   CHECK_THROWS_AS(verify(broken([](Rule& r) { r.operands[0][0] = {3}; })), Bug);
   CHECK_THROWS_AS(verify(broken([](Rule& r) { r.operands[0] = {{0}, {0}}; })), Bug);
-  CHECK_THROWS_AS(verify(broken([](Rule& r) { r.factors[2].kind = FactorKind::pass; })), Bug);
-  CHECK_THROWS_AS(verify(broken([](Rule& r) { r.factors[0].kind = FactorKind::sum; })), Bug);
+  CHECK_THROWS_AS(verify(broken([](Rule& r) { r.reduced.clear(); })), Bug);
+  CHECK_THROWS_AS(verify(broken([](Rule& r) { r.reduced[0].push_back({0}); })), Bug);
+  CHECK_THROWS_AS(verify(broken([](Rule& r) { r.reduced[0].push_back({2}); })), Bug);
+  CHECK_THROWS_AS(verify(broken([](Rule& r) { r.reduced[0][0].factor = 3; })), Bug);
+  CHECK_THROWS_AS(verify(broken([](Rule& r) { r.reduced.emplace_back(); })), Bug);
+  CHECK_THROWS_AS(verify(broken([](Rule& r) { r.factors[2].whole = true; })), Bug);
+  CHECK_THROWS_AS(verify(broken([](Rule& r) { r.reads = {std::vector{0}}; })), Bug);
+  CHECK_THROWS_AS(verify(broken([](Rule& r) { r.reads = {std::vector{3}, std::nullopt}; })), Bug);
+  CHECK_THROWS_AS(verify(broken([](Rule& r) { r.work = {0, 0}; })), Bug);
   CHECK_THROWS_AS(verify(broken([](Rule& r) { r.factors[0].size = 0; })), Bug);
   CHECK_THROWS_AS(verify(broken([](Rule& r) { r.linear = {0b100}; })), Bug);
   CHECK_THROWS_AS(verify(broken([](Rule& r) { r.linear = {0}; })), Bug);

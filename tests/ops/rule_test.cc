@@ -12,12 +12,13 @@ namespace {
 /// dimension.
 std::string text(const Rule& rule) {
   std::string result;
-  for (const Factor& f : rule.factors) {
+  for (std::size_t i = 0; i < rule.factors.size(); ++i) {
+    const Factor& f = rule.factors[i];
+    const std::optional<Combiner> combiner = reduction(rule, 0, static_cast<int>(i));
     result += std::to_string(f.size);
-    if (f.kind == FactorKind::sum) result += '+';
-    if (f.kind == FactorKind::max) result += '^';
-    if (f.kind == FactorKind::whole) result += '!';
-    if (f.even_only && f.kind != FactorKind::whole) result += 'e';
+    if (combiner) result += *combiner == Combiner::sum ? '+' : '^';
+    if (f.whole) result += '!';
+    if (f.even_only && !f.whole) result += 'e';
     result += ' ';
   }
   const auto tensor = [&](const DimFactors& dims) {

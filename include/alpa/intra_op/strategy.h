@@ -45,7 +45,7 @@ std::vector<int> factor_of_axis(const Strategy& strategy, const DeviceMesh& mesh
 ShardingSpec operand_spec(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh, int i);
 
 /// Spec in which the node leaves result `i`: split where the result has the factor, partial where the
-/// factor is reduced or the role linear.
+/// factor is reduced into it or the role linear.
 ShardingSpec result_spec(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh, int i = 0);
 
 /// "i@0 k@1"-like text: one word per axis with a role, factors numbered f0, f1, …, linear sets l0, …; "-"

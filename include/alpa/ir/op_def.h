@@ -31,7 +31,7 @@ struct OpQuery {
 struct OpDef {
   std::string_view name;
   /// Index notation, operands -> results, e.g. "...c!, c -> ...c": `...` any dimensions, the same in every tensor; `c!` must stay
-  /// whole; letters absent from the results are summed; "(hd)" a compound dimension of which only the major letter can be split,
+  /// whole; a letter is summed into each result that lacks it; "(hd)" a compound dimension of which only the major letter can be split,
   /// into equal parts. A letter's extent comes from an operand or from the integer attribute of that name. Either this or `rule`.
   std::string_view dims = {};
   /// The rule where it depends on attributes or on broadcasting. Throws Error on a user's mistake, with the whole message.

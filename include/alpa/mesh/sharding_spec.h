@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "alpa/base/combiner.h"
 #include "alpa/base/shape.h"
 
 namespace alpa {
@@ -17,8 +18,6 @@ namespace alpa {
 class DeviceMesh;
 
 inline constexpr int kMaxMeshAxes = 4;
-
-enum class Combiner : std::uint8_t { sum, max };
 
 /// What one mesh axis does to a tensor.
 struct AxisPlacement {

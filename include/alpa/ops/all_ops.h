@@ -32,6 +32,8 @@ extern const OpDef select, cast, stop_gradient;
 extern const OpDef reduce_sum, reduce_max;
 extern const OpDef reshape, transpose, broadcast;
 extern const OpDef constant, iota, random_normal, random_uniform;
+extern const OpDef layer_norm, layer_norm_grad;
+extern const OpDef embedding, embedding_grad;
 extern const OpDef adam_update, sgd_update;
 
 }  // namespace ops
