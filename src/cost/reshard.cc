@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <map>
 #include <tuple>
+#include <unordered_map>
 
 #include "alpa/base/error.h"
 #include "spec_graph.h"
@@ -102,6 +104,16 @@ ReshardStep step_of(const Move& move, const SpecGraph& graph) {
   return step;
 }
 
+/// Nothing if the search has not reached `spec`.
+std::optional<ReshardPath> path_to(int spec, int source, const Search& search, const SpecGraph& graph) {
+  ReshardPath path{.steps = {}, .seconds = search.label(spec).seconds};
+  if (path.seconds == kUnreached) return std::nullopt;
+  for (; spec != source; spec = graph.moves[search.label(spec).move].from)
+    path.steps.push_back(step_of(graph.moves[search.label(spec).move], graph));
+  std::reverse(path.steps.begin(), path.steps.end());
+  return path;
+}
+
 }  // namespace
 
 std::string_view name_of(ReshardKind kind) {
@@ -124,35 +136,85 @@ std::vector<ShardingSpec> all_specs(const TensorType& type, const DeviceMesh& me
 std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSpec& from,
                                         const ShardingSpec& to, const DeviceMesh& mesh,
                                         const ReshardModel& model) {
-  const SpecGraph graph = spec_graph(type, {&from, 1}, {&to, 1}, mesh, model);
-  Search search(graph);
-  const int source = graph.index(from);
-  int spec = graph.index(to);
-  search.run(source);
-  if (search.label(spec).seconds == kUnreached) return std::nullopt;
-  ReshardPath path{.steps = {}, .seconds = search.label(spec).seconds};
-  for (; spec != source; spec = graph.moves[search.label(spec).move].from) {
-    path.steps.push_back(step_of(graph.moves[search.label(spec).move], graph));
-  }
-  std::reverse(path.steps.begin(), path.steps.end());
-  return path;
+  return ReshardPrices(mesh, model).path(type, from, to);
 }
 
 std::vector<double> reshard_seconds(const TensorType& type, const std::vector<ShardingSpec>& from,
                                     const std::vector<ShardingSpec>& to, const DeviceMesh& mesh,
                                     const ReshardModel& model) {
-  const SpecGraph graph = spec_graph(type, from, to, mesh, model);
+  return ReshardPrices(mesh, model).seconds(type, from, to);
+}
+
+/// One type: its specs, and what was found of each as a source.
+struct ReshardPrices::OfType {
+  SpecLimits limits;
+  SpecGraph graph;
+  std::vector<std::vector<double>> seconds;  ///< per source to every spec; empty: not asked yet
+  std::map<std::pair<int, int>, std::optional<ReshardPath>> paths;
+};
+
+struct ReshardPrices::Hash {
+  std::size_t operator()(const TensorType& type) const {
+    std::size_t hash = static_cast<std::size_t>(type.dtype) + 1;
+    for (std::int64_t extent : type.shape)
+      hash = hash * 0x9e3779b97f4a7c15 + static_cast<std::size_t>(extent);
+    return hash;
+  }
+};
+
+struct ReshardPrices::Types : std::unordered_map<TensorType, OfType, Hash> {};
+
+ReshardPrices::ReshardPrices(const DeviceMesh& mesh, const ReshardModel& model)
+    : mesh_(mesh), model_(model), types_(std::make_unique<Types>()) {}
+ReshardPrices::~ReshardPrices() = default;
+
+ReshardPrices::OfType& ReshardPrices::of(const TensorType& type, std::span<const ShardingSpec> from,
+                                         std::span<const ShardingSpec> to) {
+  const auto [place, added] = types_->try_emplace(type);
+  OfType& known = place->second;
+  const SpecLimits limits = limits_for(type, to, mesh_, limits_for(type, from, mesh_, known.limits));
+  if (added || limits != known.limits) {
+    SpecGraph graph = spec_graph(type, limits, mesh_, model_);
+    const std::size_t specs = graph.list.specs.size();
+    known = {limits, std::move(graph), std::vector<std::vector<double>>(specs), {}};
+  }
+  return known;
+}
+
+std::vector<double> ReshardPrices::seconds(const TensorType& type, const std::vector<ShardingSpec>& from,
+                                           const std::vector<ShardingSpec>& to) {
+  OfType& known = of(type, from, to);
   std::vector<int> targets;
   targets.reserve(to.size());
-  for (const ShardingSpec& spec : to) targets.push_back(graph.index(spec));
-  Search search(graph);
-  std::vector<double> seconds;
-  seconds.reserve(from.size() * to.size());
+  for (const ShardingSpec& spec : to) targets.push_back(known.graph.index(spec));
+  std::optional<Search> search;
+  std::vector<double> result;
+  result.reserve(from.size() * to.size());
   for (const ShardingSpec& spec : from) {
-    search.run(graph.index(spec));
-    for (int target : targets) seconds.push_back(search.label(target).seconds);
+    const int source = known.graph.index(spec);
+    std::vector<double>& row = known.seconds[source];
+    if (row.empty()) {
+      if (!search) search.emplace(known.graph);
+      search->run(source);
+      ++searches_;
+      for (int s = 0; s < static_cast<int>(known.seconds.size()); ++s)
+        row.push_back(search->label(s).seconds);
+    }
+    for (int target : targets) result.push_back(row[target]);
   }
-  return seconds;
+  return result;
+}
+
+const std::optional<ReshardPath>& ReshardPrices::path(const TensorType& type, const ShardingSpec& from,
+                                                      const ShardingSpec& to) {
+  OfType& known = of(type, {&from, 1}, {&to, 1});
+  const int source = known.graph.index(from), target = known.graph.index(to);
+  const auto [place, added] = known.paths.try_emplace({source, target});
+  if (!added) return place->second;
+  Search search(known.graph);
+  search.run(source);
+  ++searches_;
+  return place->second = path_to(target, source, search, known.graph);
 }
 
 }  // namespace alpa

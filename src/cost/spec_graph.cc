@@ -262,17 +262,21 @@ SpecList enumerate_specs(const TensorType& type, const DeviceMesh& mesh, const S
 
 int SpecGraph::index(const ShardingSpec& spec) const {
   const int found = find(*this, spec);
-  invariant(found >= 0, "spec {} is not among those of this value and mesh", to_string(spec));
+  if (found < 0) bug("spec {} is not among those of this value and mesh", to_string(spec));
   return found;
 }
 
-SpecGraph spec_graph(const TensorType& type, std::span<const ShardingSpec> from,
-                     std::span<const ShardingSpec> to, const DeviceMesh& mesh, const ReshardModel& model) {
+SpecLimits limits_for(const TensorType& type, std::span<const ShardingSpec> specs, const DeviceMesh& mesh,
+                      SpecLimits limits) {
   // Splits into more parts than elements are part of every graph, so that a price does not depend on what
   // is asked beside it.
-  SpecLimits limits{.more_parts_than_elements = true};
-  for (const ShardingSpec& spec : from) admit(spec, type, mesh, limits);
-  for (const ShardingSpec& spec : to) admit(spec, type, mesh, limits);
+  limits.more_parts_than_elements = true;
+  for (const ShardingSpec& spec : specs) admit(spec, type, mesh, limits);
+  return limits;
+}
+
+SpecGraph spec_graph(const TensorType& type, const SpecLimits& limits, const DeviceMesh& mesh,
+                     const ReshardModel& model) {
   SpecGraph graph;
   graph.list = enumerate_specs(type, mesh, limits);
   index_codes(graph);

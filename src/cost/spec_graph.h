@@ -27,7 +27,12 @@ struct SpecLimits {
   std::uint32_t partials = 0;   ///< kPartialSum | kPartialMax
   std::uint32_t unit_axes = 0;  ///< bits of axes of size 1 that may split or be partial
   bool more_parts_than_elements = false;
+  bool operator==(const SpecLimits&) const = default;
 };
+
+/// `limits` widened to hold `specs`. Throws Bug if one of them is no spec of this type on this mesh.
+SpecLimits limits_for(const TensorType& type, std::span<const ShardingSpec> specs, const DeviceMesh& mesh,
+                      SpecLimits limits = {});
 
 /// Every spec of `type` on `mesh` within the limits, each once, the replicated one first.
 SpecList enumerate_specs(const TensorType& type, const DeviceMesh& mesh, const SpecLimits& limits);
@@ -51,9 +56,8 @@ struct SpecGraph {
   int index(const ShardingSpec& spec) const;
 };
 
-/// The graph that holds at least `from` and `to`. Throws Bug if one of them is no spec of this type on this
-/// mesh.
-SpecGraph spec_graph(const TensorType& type, std::span<const ShardingSpec> from,
-                     std::span<const ShardingSpec> to, const DeviceMesh& mesh, const ReshardModel& model);
+/// The graph of all specs within the limits.
+SpecGraph spec_graph(const TensorType& type, const SpecLimits& limits, const DeviceMesh& mesh,
+                     const ReshardModel& model);
 
 }  // namespace alpa

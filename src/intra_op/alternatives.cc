@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <set>
-#include <tuple>
 #include <unordered_map>
 
 #include "uses.h"
@@ -21,7 +19,8 @@ class Repricing {
         model_(model),
         classes_(classify(graph)),
         uses_(uses_of_values(graph)),
-        strategies_(plan.strategies) {}
+        strategies_(plan.strategies),
+        prices_(plan.mesh, model.reshard) {}
 
   std::optional<Alternative> next_best(int n) {
     const Strategy chosen = plan_.strategies[n];
@@ -72,12 +71,7 @@ class Repricing {
   }
 
   double between(const TensorType& type, const ShardingSpec& from, const ShardingSpec& to) {
-    const auto [place, added] = known_.try_emplace({to_string(type), to_string(from), to_string(to)});
-    if (added) {
-      const auto path = find_reshard(type, from, to, plan_.mesh, model_.reshard);
-      place->second = path ? path->seconds : std::numeric_limits<double>::infinity();
-    }
-    return place->second;
+    return prices_.seconds(type, {from}, {to}).front();
   }
 
   const ShardingPlan& plan_;
@@ -86,7 +80,7 @@ class Repricing {
   const NodeClasses classes_;
   const std::vector<std::vector<Use>> uses_;
   std::vector<Strategy> strategies_;
-  std::map<std::tuple<std::string, std::string, std::string>, double> known_;
+  ReshardPrices prices_;
 };
 
 }  // namespace

@@ -13,8 +13,8 @@ namespace {
 class Assembly {
  public:
   Assembly(const Graph& graph, const SearchSpace& space, const std::vector<int>& choice,
-           const ReshardModel& model, ShardingPlan& plan)
-      : graph_(graph), space_(space), choice_(choice), model_(model), plan_(plan) {}
+           ReshardPrices& prices, ShardingPlan& plan)
+      : graph_(graph), space_(space), choice_(choice), prices_(prices), plan_(plan) {}
 
   void run(const Instance& instance) {
     for (const Copy& copy : instance.copies)
@@ -67,33 +67,30 @@ class Assembly {
   }
 
   const ReshardPath& path(int type, int from, int to) {
-    const auto [place, added] = paths_.try_emplace({type, from, to});
-    if (!added) return place->second;
     const TypeLayouts& layouts = space_.layouts.of(type);
-    const auto found =
-        find_reshard(layouts.type, layouts.specs[from], layouts.specs[to], plan_.mesh, model_);
-    invariant(found.has_value(), "the plan chosen reshards {} from {} to {}, which is impossible",
-              to_string(layouts.type), to_string(layouts.specs[from]), to_string(layouts.specs[to]));
-    return place->second = *found;
+    const auto& found = prices_.path(layouts.type, layouts.specs[from], layouts.specs[to]);
+    if (!found)
+      bug("the plan chosen reshards {} from {} to {}, which is impossible", to_string(layouts.type),
+          to_string(layouts.specs[from]), to_string(layouts.specs[to]));
+    return *found;
   }
 
   const Graph& graph_;
   const SearchSpace& space_;
   const std::vector<int>& choice_;
-  const ReshardModel& model_;
+  ReshardPrices& prices_;
   ShardingPlan& plan_;
   std::map<std::array<int, 3>, const CopyState*> copies_;  ///< by value, phase and spec
-  std::map<std::array<int, 3>, ReshardPath> paths_;
 };
 
 }  // namespace
 
 ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const Instance& instance,
                            const std::vector<int>& choice, const DeviceMesh& mesh,
-                           const ReshardModel& model) {
+                           ReshardPrices& prices) {
   ShardingPlan plan;
   plan.mesh = mesh;
-  Assembly(graph, space, choice, model, plan).run(instance);
+  Assembly(graph, space, choice, prices, plan).run(instance);
   return plan;
 }
 

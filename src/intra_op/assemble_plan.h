@@ -1,4 +1,5 @@
 #pragma once
+#include "alpa/cost/reshard.h"
 #include "alpa/intra_op/plan.h"
 #include "instance.h"
 
@@ -8,6 +9,6 @@ namespace alpa {
 /// spec wanted (several if the choice makes a copy several times). Its cost and statistics are left empty.
 ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const Instance& instance,
                            const std::vector<int>& choice, const DeviceMesh& mesh,
-                           const ReshardModel& model);
+                           ReshardPrices& prices);
 
 }  // namespace alpa

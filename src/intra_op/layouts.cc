@@ -31,8 +31,8 @@ int Layouts::number(const TensorType& type) {
   return static_cast<int>(types_.size()) - 1;
 }
 
-void Layouts::price(const DeviceMesh& mesh, const ReshardModel& model) {
-  for (TypeLayouts& t : types_) t.seconds = reshard_seconds(t.type, t.specs, t.specs, mesh, model);
+void Layouts::price(ReshardPrices& prices) {
+  for (TypeLayouts& t : types_) t.seconds = prices.seconds(t.type, t.specs, t.specs);
 }
 
 }  // namespace alpa

@@ -29,7 +29,7 @@ class Layouts {
   const TypeLayouts& of(int type) const { return types_[type]; }
 
   /// Fills `seconds` of every type, after the last spec was numbered.
-  void price(const DeviceMesh& mesh, const ReshardModel& model);
+  void price(ReshardPrices& prices);
 
  private:
   std::vector<TypeLayouts> types_;

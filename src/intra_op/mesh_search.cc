@@ -63,7 +63,8 @@ MeshSearch::MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostMod
       model_(allowed(model, options)),
       options_(options),
       time_(time),
-      space_(search_space(graph, mesh_, model_, options)),
+      prices_(mesh_, model_.reshard),
+      space_(search_space(graph, mesh_, model_, options, prices_)),
       bound_(least_compute_seconds(graph, space_)) {}
 
 void MeshSearch::search(const Effort& effort) {
@@ -127,7 +128,8 @@ void MeshSearch::make_parts() {
 const SearchSpace* MeshSearch::space_of(Part& part) {
   if (part.space) return part.space.get();
   try {
-    part.space = std::make_unique<SearchSpace>(search_space(graph_, mesh_, model_, part.options));
+    part.space = std::make_unique<SearchSpace>(
+        search_space(graph_, mesh_, model_, part.options, prices_));
   } catch (const Error&) {
   }
   return part.space.get();
@@ -211,7 +213,7 @@ std::optional<ShardingPlan> MeshSearch::solve(const SearchSpace& space, const In
   try {
     const ilp::Solution solution = ilp::solve(instance.problem, solver);
     statistics_.solve_seconds += solution.seconds;
-    ShardingPlan plan = assemble_plan(graph_, space, instance, solution.choice, mesh_, model_.reshard);
+    ShardingPlan plan = assemble_plan(graph_, space, instance, solution.choice, mesh_, prices_);
     plan.method = options_.method;
     plan.cost = evaluate(plan, graph_, model_);
     check_objective(plan.cost, solution, instance);

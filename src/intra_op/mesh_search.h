@@ -102,6 +102,7 @@ class MeshSearch {
   CostModel model_;
   AutoShardOptions options_;
   const PlanningTime& time_;
+  ReshardPrices prices_;  ///< for all search spaces and plans of this mesh
   SearchSpace space_;
   std::unique_ptr<const Instance> instance_;  ///< of the whole without memory
   std::vector<Part> parts_;

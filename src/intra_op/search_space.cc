@@ -141,14 +141,14 @@ class SpaceBuilder {
 }  // namespace
 
 SearchSpace search_space(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
-                         const AutoShardOptions& options) {
+                         const AutoShardOptions& options, ReshardPrices& prices) {
   SearchSpace space;
   space.classes = classify(graph);
   const std::vector<Restriction> limits = restrictions(graph, space.classes, mesh, options);
   SpaceBuilder builder(mesh, model, space);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     space.of_node.push_back(builder.choices_for(space.classes.of_node[n], limits[n]));
-  space.layouts.price(mesh, model.reshard);
+  space.layouts.price(prices);
   return space;
 }
 

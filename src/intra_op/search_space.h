@@ -28,8 +28,9 @@ struct SearchSpace {
   const Choices& of(int node) const { return choices[of_node[node]]; }
 };
 
-/// Throws Error if the options cannot be followed: the batch is too small, the mesh axis does not exist.
+/// `prices` are those of the mesh and model. Throws Error if the options cannot be followed: the batch is too
+/// small, the mesh axis does not exist.
 SearchSpace search_space(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
-                         const AutoShardOptions& options);
+                         const AutoShardOptions& options, ReshardPrices& prices);
 
 }  // namespace alpa

@@ -24,10 +24,19 @@ int splits_of(const ShardingSpec& spec, int dim) {
   }));
 }
 
+/// The mesh axis that splits `dim` as number `order` of those that do; -1: there are fewer.
+int axis_of(const ShardingSpec& spec, int dim, int order) {
+  for (int axis = 0; axis < kMaxMeshAxes; ++axis) {
+    const AxisPlacement& a = spec.axes[axis];
+    if (a.kind == Kind::split && a.dim == dim && a.order == order) return axis;
+  }
+  return -1;
+}
+
 AxisPlacement& replicated_axis(ShardingSpec& spec, int axis) {
   check_axis(axis);
-  invariant(spec.axes[axis].kind == Kind::replicated, "sharding spec {}: mesh axis {} is in use",
-            to_string(spec), axis);
+  if (spec.axes[axis].kind != Kind::replicated)
+    bug("sharding spec {}: mesh axis {} is in use", to_string(spec), axis);
   return spec.axes[axis];
 }
 
@@ -114,9 +123,8 @@ ShardingSpec ShardingSpec::partial(int axis, Combiner combiner) const {
 ShardingSpec ShardingSpec::without(int axis) const {
   check_axis(axis);
   const AxisPlacement& a = axes[axis];
-  invariant(a.kind != Kind::split || a.order + 1 == splits_of(*this, a.dim),
-            "sharding spec {}: mesh axis {} is not the minor-most of dimension {}", to_string(*this), axis,
-            a.dim);
+  if (a.kind == Kind::split && a.order + 1 != splits_of(*this, a.dim))
+    bug("sharding spec {}: mesh axis {} is not the minor-most of dimension {}", to_string(*this), axis, a.dim);
   ShardingSpec result = *this;
   result.axes[axis] = {};
   return result;
@@ -170,9 +178,9 @@ ShardingSpec parse_spec(std::string_view text) {
 Extent shard_extent(std::int64_t size, const ShardingSpec& spec, int dim, const DeviceMesh& mesh,
                     const std::vector<int>& at) {
   std::int64_t begin = 0, end = size, chunk = size;
-  for (int axis : spec.axes_of(dim)) {
-    invariant(axis < mesh.num_axes(), "sharding spec {} on a mesh of {} axes", to_string(spec),
-              mesh.num_axes());
+  for (int order = 0, axis = 0; (axis = axis_of(spec, dim, order)) >= 0; ++order) {
+    if (axis >= mesh.num_axes())
+      bug("sharding spec {} on a mesh of {} axes", to_string(spec), mesh.num_axes());
     chunk = (chunk + mesh.size(axis) - 1) / mesh.size(axis);
     begin = std::min(begin + at[axis] * chunk, end);
     end = std::min(begin + chunk, end);

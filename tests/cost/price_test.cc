@@ -108,3 +108,29 @@ TEST_CASE("No path sends zeros that it made itself") {
   }
   CHECK(path->steps.back().to == parse_spec("S0@1 P+@2"));
 }
+
+TEST_CASE("Prices and paths that are kept are those that are asked alone; a source is searched once") {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    Random random(seed);
+    const DeviceMesh mesh = random_mesh(random, seed % 2 == 0);
+    const ReshardModel model = random_model(random);
+    ReshardPrices kept(mesh, model);
+    const std::vector<TensorType> types{random_type(random), random_type(random)};
+    for (int round = 0; round < 6; ++round) {
+      const TensorType& type = types[round % 2];
+      const std::vector<ShardingSpec> from = random_specs(random, type, mesh),
+                                      to = random_specs(random, type, mesh);
+      INFO("seed " << seed << ", round " << round);
+      const std::vector<double> prices = kept.seconds(type, from, to);
+      CHECK(prices == reshard_seconds(type, from, to, mesh, model));
+      const auto path = find_reshard(type, from[0], to[0], mesh, model);
+      const auto& kept_path = kept.path(type, from[0], to[0]);
+      REQUIRE(kept_path.has_value() == path.has_value());
+      if (path) CHECK(kept_path->steps == path->steps);
+      const int searches = kept.searches();
+      CHECK(kept.seconds(type, from, to) == prices);
+      kept.path(type, from[0], to[0]);
+      CHECK(kept.searches() == searches);
+    }
+  }
+}

@@ -2,12 +2,15 @@
 /// Resharding: from one ShardingSpec of a value to another, as the cheapest sequence of collectives and
 /// local steps (Dijkstra over specs). The sequence priced here is the one the partitioner emits.
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "alpa/base/shape.h"
 #include "alpa/cost/collective.h"
+#include "alpa/mesh/device_mesh.h"
 #include "alpa/mesh/sharding_spec.h"
 
 namespace alpa {
@@ -71,5 +74,36 @@ std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSp
 std::vector<double> reshard_seconds(const TensorType& type, const std::vector<ShardingSpec>& from,
                                     const std::vector<ShardingSpec>& to, const DeviceMesh& mesh,
                                     const ReshardModel& model);
+
+/// The same of one mesh and model, kept: the layouts of a type and the steps between them are listed once,
+/// and searched once per source. Numbers and paths are those of the functions above, to the bit. One thread
+/// at a time.
+class ReshardPrices {
+ public:
+  ReshardPrices(const DeviceMesh& mesh, const ReshardModel& model);
+  ~ReshardPrices();
+  ReshardPrices(const ReshardPrices&) = delete;
+  ReshardPrices& operator=(const ReshardPrices&) = delete;
+
+  /// As `reshard_seconds`.
+  std::vector<double> seconds(const TensorType& type, const std::vector<ShardingSpec>& from,
+                              const std::vector<ShardingSpec>& to);
+  /// As `find_reshard`; valid until `seconds` or `path` is called for the same type.
+  const std::optional<ReshardPath>& path(const TensorType& type, const ShardingSpec& from,
+                                         const ShardingSpec& to);
+  /// Searches so far.
+  int searches() const { return searches_; }
+
+ private:
+  struct OfType;
+  struct Hash;
+  struct Types;
+  OfType& of(const TensorType& type, std::span<const ShardingSpec> from, std::span<const ShardingSpec> to);
+
+  const DeviceMesh mesh_;
+  const ReshardModel model_;
+  std::unique_ptr<Types> types_;
+  int searches_ = 0;
+};
 
 }  // namespace alpa
