@@ -59,7 +59,7 @@ class ResidentStep {
   /// Of the last step that was replayed.
   double loss() const {
     const DeviceProgram& program = device().program();
-    const double loss = load_element(program.buffers[program.reported.at(0)].type.dtype,
+    const double loss = load_element(program.buffers[program.reported.at(0).buffer].type.dtype,
                                      static_cast<const std::byte*>(metrics_.get()));
     require(std::isfinite(loss), "the loss of the resident step is {}", loss);
     return loss;
@@ -100,8 +100,8 @@ class ResidentStep {
 
   cuda::LoadedDevice& device() const { return *devices_[0]; }
   std::vector<cuda::Operation>& operations() const {
-    invariant(device().accumulate().empty(), "a step of one micro-batch has one list");
-    return device().apply();
+    invariant(device().lists().size() == 1, "a step of one micro-batch has one list");
+    return device().lists().front();
   }
   void wait() const { cuda::check(cudaStreamSynchronize(device().compute()), "cudaStreamSynchronize"); }
   void record(const cuda::EventHandle& event) const {

@@ -41,7 +41,7 @@ SpmdProgram empty_program(int devices, int instructions, int per_collective) {
   std::vector<bool> reduce;
   for (int i = 0; i < instructions; ++i) value = g.emit_one(empty, {value});
   g.update(state, value);
-  SpmdProgram program{mesh_of(devices), g.finish(), {}};
+  SpmdProgram program{{mesh_of(devices)}, g.finish(), {}};
   program.specs.resize(program.graph.values.size());
   if (per_collective == 0) return program;
   for (int n = per_collective; n < static_cast<int>(program.graph.nodes.size()); n += per_collective) {

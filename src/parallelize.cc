@@ -140,15 +140,15 @@ AutoShardOptions search_options(const Settings& settings) {
 /// Exact peak per device, maximum over devices, of the device programs an executor would run.
 std::int64_t exact_memory(const SpmdProgram& program, const ExecutorOptions& options,
                           const std::string& backend, const Passes& passes) {
-  const int devices = program.mesh.num_devices();
+  const int devices = static_cast<int>(devices_of(program).size());
   const bool overlap = overlaps(options, devices, backend);
   const MemoryRules rules = memory_rules(backend, threads_per_device(options, devices, backend));
-  const std::vector<int> ranks = first_ranks_of_classes(program);
-  std::vector<std::int64_t> bytes(ranks.size());
-  ThreadTeam team(std::min(static_cast<int>(ranks.size()), usable_cores()));
-  team.parallel_for(static_cast<std::int64_t>(ranks.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+  const std::vector<int> firsts = first_devices_of_classes(program);
+  std::vector<std::int64_t> bytes(firsts.size());
+  ThreadTeam team(std::min(static_cast<int>(firsts.size()), usable_cores()));
+  team.parallel_for(static_cast<std::int64_t>(firsts.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const DeviceProgram device = lower(program, ranks[i], overlap, rules);
+      const DeviceProgram device = lower(program, firsts[i], overlap, rules);
       if (i == 0) passes.write("device0.txt", [&] { return to_string(device, program); });
       bytes[i] = device.arena_bytes;
     }

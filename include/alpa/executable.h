@@ -35,7 +35,7 @@ class DistributedArray {
  public:
   const TensorType& type() const { return type_; }
   const ShardingSpec& sharding() const { return sharding_; }
-  const DeviceMesh& mesh() const { return executor_->program().mesh; }
+  const DeviceMesh& mesh() const { return executor_->program().meshes.front(); }
   /// The whole tensor, gathered.
   Array to_host() const { return executor_->read(*state_, name_); }
 

@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Captured lists by slot; null: not captured yet.
-using CapturedSteps = std::array<std::array<GraphExec, kStepLists>, kStagedSteps>;
+using CapturedSteps = std::array<std::vector<GraphExec>, kStagedSteps>;
 
 /// The arenas of all devices, and the steps captured in them.
 class CudaMemory : public DeviceMemory {
@@ -178,7 +178,7 @@ class CudaDevices : public Devices {
       return queue_step(checked);
     }
     clear(memory, slot);
-    for (const Run& run : devices_[0]->schedule()) launch(memory, slot, run);
+    for (const ListRun& run : devices_[0]->schedule()) launch(memory, slot, run);
   }
 
   void place(const CudaMemory& memory, int slot) {
@@ -189,11 +189,11 @@ class CudaDevices : public Devices {
   void queue_step(bool checked) {
     fork();
     queue_->queue_clearing(checked);
-    for (const Run& run : devices_[0]->schedule()) queue_list(run, checked);
+    for (const ListRun& run : devices_[0]->schedule()) queue_list(run, checked);
     join();
   }
 
-  void queue_list(const Run& run, bool checked) {
+  void queue_list(const ListRun& run, bool checked) {
     queue_->queue(run, checked);
     check(cudaSetDevice(devices_[0]->card().ordinal), "cudaSetDevice");
     if (run.list != devices_[0]->schedule().back().list) return;
@@ -214,8 +214,10 @@ class CudaDevices : public Devices {
   }
 
   /// One list of all devices as one graph.
-  void launch(CudaMemory& memory, int slot, const Run& run) {
-    GraphExec& list = (*memory.steps)[slot][run.list];
+  void launch(CudaMemory& memory, int slot, const ListRun& run) {
+    std::vector<GraphExec>& lists = (*memory.steps)[slot];
+    lists.resize(program(0).lists.size());
+    GraphExec& list = lists[run.list];
     if (!list) {
       place(memory, slot);
       list = capture(origin(), [&] {
@@ -258,8 +260,8 @@ class CudaDevices : public Devices {
   std::vector<double> metrics_of(int slot) const {
     std::vector<double> values;
     const std::byte* from = static_cast<const std::byte*>(metrics_.get()) + slot * metrics_bytes();
-    for (int reported : program(0).reported) {
-      values.push_back(load_element(program(0).buffers[reported].type.dtype, from));
+    for (const Reported& reported : program(0).reported) {
+      values.push_back(load_element(program(0).buffers[reported.buffer].type.dtype, from));
       from += kMetricBytes;
     }
     return values;

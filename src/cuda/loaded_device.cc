@@ -49,8 +49,10 @@ Launch load_fill(double value) {
 }
 
 bool runs_aside(const DeviceProgram& device) {
-  return std::any_of(device.apply.begin(), device.apply.end(),
-                     [](const Instruction& instruction) { return instruction.aside; });
+  return std::any_of(device.lists.begin(), device.lists.end(), [](const InstructionList& list) {
+    return std::any_of(list.instructions.begin(), list.instructions.end(),
+                       [](const Instruction& instruction) { return instruction.aside; });
+  });
 }
 
 }  // namespace
@@ -68,11 +70,8 @@ LoadedDevice::LoadedDevice(const SpmdProgram& program, DeviceProgram device, con
       compute_done_(make_event()),
       communication_done_(make_event()),
       aside_begins_(make_event()),
-      aside_done_(make_event()),
-      lists_{load_list(device_.accumulate), load_list(device_.apply)} {
-  const int micro_batches = program.graph.num_micro_batches;
-  for (int m = 0; micro_batches > 1 && m < micro_batches; ++m) schedule_.push_back({0, m});
-  schedule_.push_back({1, 0});
+      aside_done_(make_event()) {
+  for (const InstructionList& list : device_.lists) lists_.push_back(load_list(list.instructions));
 }
 
 std::vector<Operation> LoadedDevice::load_list(const std::vector<Instruction>& list) {
@@ -80,7 +79,7 @@ std::vector<Operation> LoadedDevice::load_list(const std::vector<Instruction>& l
   for (const Instruction& instruction : list) try {
       operations.push_back(load(instruction));
     } catch (const Error& error) {
-      fail("{}: {}", to_string(StepPlace{device_.rank, &instruction}, device_, program_), error.what());
+      fail("{}: {}", to_string(StepPlace{0, &instruction}, device_, program_), error.what());
     }
   return operations;
 }
@@ -112,6 +111,8 @@ Operation LoadedDevice::load(const Instruction& instruction) {
       break;
     case Kind::collective:
     case Kind::wait: break;
+    case Kind::send:
+    case Kind::receive: bug("no lanes to other meshes yet");
   }
   return operation;
 }
@@ -125,7 +126,7 @@ void LoadedDevice::place(std::byte* arena, int slot, std::byte* metrics) {
   arena_ = arena;
   metrics_ = metrics;
   slot_ = address(arena, device_.staging) + slot * staging_.bytes;
-  for (int list = 0; list < kStepLists; ++list)
+  for (int list = 0; list < static_cast<int>(lists_.size()); ++list)
     for (Operation& operation : lists_[list]) {
       const Instruction& instruction = *operation.instruction;
       KernelCall& call = operation.call;
@@ -168,9 +169,7 @@ void LoadedDevice::queue(const Operation& operation) const {
 }
 
 void LoadedDevice::queue_next(int list) const {
-  const auto runs = std::count_if(schedule_.begin(), schedule_.end(),
-                                  [list](const Run& run) { return run.list == list; });
-  if (runs > 1)
+  if (runs_of(device_, list) > 1)
     check_launch(run_next_micro_batch(reinterpret_cast<StepNumbers*>(context_of(list)), compute()),
                  "run_next_micro_batch");
 }
@@ -179,9 +178,10 @@ void LoadedDevice::queue_metrics() const {
   if (!metrics_) return;
   std::vector<PublishedElement> published;
   std::byte* to = metrics_;
-  for (int reported : device_.reported) {
-    if (metric_[reported] < 0)
-      published.push_back({placed_address(reported), to, device_.buffers[reported].type.bytes()});
+  for (const Reported& reported : device_.reported) {
+    const int buffer = reported.buffer;
+    if (metric_[buffer] < 0)
+      published.push_back({placed_address(buffer), to, device_.buffers[buffer].type.bytes()});
     to += kMetricBytes;
   }
   check_launch(run_publish(published.data(), static_cast<int>(published.size()), compute()), "run_publish");

@@ -1,6 +1,5 @@
 #pragma once
 /// One logical device: its program as kernels that are ready to be queued on its two streams.
-#include <array>
 #include <vector>
 
 #include "alpa/runtime/devices.h"
@@ -25,11 +24,6 @@ struct Operation {
 /// Bytes apart that metrics lie in the host's memory.
 inline constexpr std::int64_t kMetricBytes = 8;
 
-/// A list of a device program and what it is run for.
-struct Run {
-  int list = 0, micro_batch = 0;
-};
-
 class LoadedDevice {
  public:
   /// Loads every kernel on `card`. Throws Error naming the instruction of what can't be loaded.
@@ -51,7 +45,7 @@ class LoadedDevice {
   void join(Stream origin) const;
   std::vector<Operation>& list(int list) { return lists_[list]; }
   /// The lists that a step runs, in order.
-  const std::vector<Run>& schedule() const { return schedule_; }
+  const std::vector<ListRun>& schedule() const { return device_.schedule; }
   /// True if nothing has to be queued before a step's first list.
   bool begins_clear() const { return device_.zeroed.empty(); }
 
@@ -87,8 +81,7 @@ class LoadedDevice {
   StreamHandle aside_;  ///< null if nothing runs aside
   EventHandle compute_done_, communication_done_, aside_begins_, aside_done_;
   bool communicates_ = false;
-  std::array<std::vector<Operation>, kStepLists> lists_;
-  std::vector<Run> schedule_;
+  std::vector<std::vector<Operation>> lists_;
   std::byte *arena_ = nullptr, *slot_ = nullptr, *metrics_ = nullptr;
 };
 

@@ -44,7 +44,7 @@ DeviceBlock allocate_arena(const SpmdProgram& program, const DeviceProgram& devi
         "device {} (GPU {}, {}): no memory for an arena of {} bytes: {} of {} are free. It is the planned "
         "peak; the largest tensors are {}. Use more GPUs, a memory budget or more micro-batches, or free "
         "what others hold there",
-        device.rank, card.ordinal, gpu.name, device.arena_bytes, gpu.free_bytes, gpu.memory_bytes,
+        device.device, card.ordinal, gpu.name, device.arena_bytes, gpu.free_bytes, gpu.memory_bytes,
         largest_tensors(program, device));
   }
   check(status, "cudaMalloc");

@@ -11,7 +11,7 @@ using Kind = Instruction::Kind;
 
 /// What happens to the memory of one buffer in a step.
 struct Use {
-  bool in_accumulate = false;  ///< touched by that list
+  bool repeated = false;  ///< touched by a list that runs several times
   int loads = 0, writes = 0;
 };
 
@@ -19,10 +19,17 @@ struct Use {
 class Contents {
  public:
   explicit Contents(const DeviceProgram& device)
-      : device_(device), writes_(device.buffers.size()), writer_(device.buffers.size()) {
-    for_each([&](const Instruction& instruction) {
-      for (int buffer : instruction.outputs) ++writes_[buffer], writer_[buffer] = &instruction;
-    });
+      : device_(device),
+        writes_(device.buffers.size()),
+        writer_(device.buffers.size()),
+        repeated_(device.buffers.size()) {
+    for (int l = 0; l < static_cast<int>(device.lists.size()); ++l)
+      for (const Instruction& instruction : device.lists[l].instructions)
+        for (int buffer : instruction.outputs) {
+          ++writes_[buffer];
+          writer_[buffer] = &instruction;
+          repeated_[buffer] = runs_of(device, l) > 1;
+        }
   }
 
   /// The buffer that something writes and `buffer` shows in another shape; or itself.
@@ -33,37 +40,30 @@ class Contents {
   }
   /// Null if it is not one instruction, once per step.
   const Instruction* only_writer(int buffer) const {
-    const bool once = writes_[buffer] == 1 && writer_[buffer] >= device_.apply.data() &&
-                      writer_[buffer] < device_.apply.data() + device_.apply.size();
-    return once ? writer_[buffer] : nullptr;
+    return writes_[buffer] == 1 && !repeated_[buffer] ? writer_[buffer] : nullptr;
   }
   bool is_read(int buffer) const {
     bool read = false;
-    for_each([&](const Instruction& instruction) {
-      for (int operand : instruction.inputs) read |= of(operand) == buffer;
-    });
+    for (const InstructionList& list : device_.lists)
+      for (const Instruction& instruction : list.instructions)
+        for (int operand : instruction.inputs) read |= of(operand) == buffer;
     return read;
   }
 
  private:
-  template <class Body>
-  void for_each(Body&& body) const {
-    for (const auto* list : {&device_.accumulate, &device_.apply})
-      for (const Instruction& instruction : *list) body(instruction);
-  }
-
   const DeviceProgram& device_;
   std::vector<int> writes_;
   std::vector<const Instruction*> writer_;
+  std::vector<bool> repeated_;  ///< the list of the writer runs several times
 };
 
 std::vector<Use> uses_of(const DeviceProgram& device) {
   std::vector<Use> uses(device.buffers.size());
-  for (const auto* list : {&device.accumulate, &device.apply})
-    for (const Instruction& instruction : *list) {
+  for (int l = 0; l < static_cast<int>(device.lists.size()); ++l)
+    for (const Instruction& instruction : device.lists[l].instructions) {
       const auto use = [&](int buffer) -> Use& {
         Use& use = uses[memory_of(device, buffer)];
-        use.in_accumulate |= list == &device.accumulate;
+        use.repeated |= runs_of(device, l) > 1;
         return use;
       };
       for (int buffer : instruction.inputs) use(buffer);
@@ -97,7 +97,7 @@ std::vector<std::int64_t> staged_buffers(const DeviceProgram& device, const Spmd
     const Input& input = program.graph.inputs[i];
     const int memory = memory_of(device, device.buffer_of_value[input.value]);
     const Use& use = uses[memory];
-    const bool once = use.loads == 1 && !use.in_accumulate;
+    const bool once = use.loads == 1 && !use.repeated;
     const bool constant = input.kind == InputKind::scalar && use.writes == 0;
     if ((once || constant) && !is_state(device, memory)) staged[memory] = layout.of_input[i];
   }
@@ -110,10 +110,10 @@ std::vector<int> direct_metrics(const DeviceProgram& device, const SpmdProgram& 
   const Contents contents(device);
   std::vector<int> metric(device.buffers.size(), -1);
   for (std::size_t i = 0; i < device.reported.size(); ++i) {
-    const int buffer = contents.of(device.reported[i]);
+    const int buffer = contents.of(device.reported[i].buffer);
     const Instruction* const writer = contents.only_writer(buffer);
     const auto metrics_there = std::count_if(device.reported.begin(), device.reported.end(),
-                                             [&](int other) { return contents.of(other) == buffer; });
+                                             [&](const Reported& other) { return contents.of(other.buffer) == buffer; });
     if (metrics_there == 1 && writer && is_own_kernel(program, *writer) && !contents.is_read(buffer) &&
         !is_state(device, memory_of(device, buffer)))
       metric[buffer] = static_cast<int>(i);

@@ -39,23 +39,34 @@ std::int64_t payload_bytes(const Operation& operation) {
 StepQueue::StepQueue(const SpmdProgram& program, LoadedDevices& devices, const MakeGroup& make_group)
     : program_(program), devices_(devices), cursors_(devices.size()) {
   for (int rank = 0; rank < static_cast<int>(devices_.size()); ++rank)
-    for (const Run& run : devices_[rank]->schedule()) join(rank, run, make_group);
+    for (const ListRun& run : devices_[rank]->schedule()) join(rank, run, make_group);
 }
 
 /// Finds the group of every collective of a list, and counts what the run exchanges.
-void StepQueue::join(int rank, const Run& run, const MakeGroup& make_group) {
+void StepQueue::join(int rank, const ListRun& run, const MakeGroup& make_group) {
   for (Operation& operation : devices_[rank]->list(run.list)) {
     const Kind kind = operation.instruction->kind;
     if (kind != Kind::collective && kind != Kind::start) continue;
     const CollectiveCall& call = operation.instruction->call;
-    Group& group = group_of(call.group, kind == Kind::start, make_group);
+    Group& group = group_of(numbers_of(call.group), kind == Kind::start, make_group);
     operation.group = static_cast<int>(&group - groups_.data());
     operation.member =
-        static_cast<int>(std::find(call.group.begin(), call.group.end(), rank) - call.group.begin());
+        static_cast<int>(std::find(group.ranks.begin(), group.ranks.end(), rank) - group.ranks.begin());
     comm::Count& count = group.counts[operation.member][static_cast<int>(counted_as(call.kind))];
     ++count.calls;
     count.payload_bytes += payload_bytes(operation);
   }
+}
+
+std::vector<int> StepQueue::numbers_of(const std::vector<int>& devices) const {
+  std::vector<int> numbers;
+  for (int id : devices) {
+    const auto at = std::find_if(devices_.begin(), devices_.end(),
+                                 [id](const auto& device) { return device->program().device == id; });
+    invariant(at != devices_.end(), "device {} is not one of this process", id);
+    numbers.push_back(static_cast<int>(at - devices_.begin()));
+  }
+  return numbers;
 }
 
 StepQueue::Group& StepQueue::group_of(const std::vector<int>& ranks, bool overlapped,
@@ -71,7 +82,7 @@ StepQueue::Group& StepQueue::group_of(const std::vector<int>& ranks, bool overla
   return group;
 }
 
-void StepQueue::rewind(const Run& run) {
+void StepQueue::rewind(const ListRun& run) {
   run_ = run;
   for (Group& group : groups_) {
     group.met = 0;
@@ -87,12 +98,12 @@ void StepQueue::queue_clearing(bool checked) const {
       device->queue_clearing();
       if (checked) wait_for(device->compute());
     } catch (...) {
-      rethrow_at(fmt::format("device {}: clearing of the accumulators", device->program().rank),
+      rethrow_at(fmt::format("device {}: clearing of the accumulators", device->program().device),
                  std::current_exception());
     }
 }
 
-void StepQueue::queue(const Run& run, bool checked) {
+void StepQueue::queue(const ListRun& run, bool checked) {
   rewind(run);
   const int n = static_cast<int>(devices_.size());
   for (bool done = false, moved = true; !done;) {
@@ -137,6 +148,8 @@ bool StepQueue::pass(int rank, Operation& operation, bool checked) {
                [&] { order(device.compute(), operation.done.get(), device.communication()); });
       arrive(rank, operation, checked);
       return true;
+    case Kind::send:
+    case Kind::receive: bug("no lanes to other meshes yet");
     case Kind::wait: {
       const Operation& started = list_of(rank)[operation.instruction->awaits];
       if (groups_[started.group].met <= started.meeting) return false;

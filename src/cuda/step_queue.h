@@ -29,7 +29,7 @@ class StepQueue {
   /// Queues one list of all devices on their streams, into the arenas where they are placed. If `checked`,
   /// waits after every instruction, so that what fails there is blamed on it. Throws Error naming the
   /// place, Bug if the devices' lists do not meet.
-  void queue(const Run& run, bool checked);
+  void queue(const ListRun& run, bool checked);
 
   /// Throws Error if a peer of a group was lost.
   void check_health();
@@ -40,7 +40,7 @@ class StepQueue {
 
  private:
   struct Group {
-    std::vector<int> ranks;
+    std::vector<int> ranks;  ///< its devices, by their numbers in this process
     bool overlapped = false;
     std::unique_ptr<CollectiveGroup> collectives;
     int met = 0;                                  ///< collectives queued of this list
@@ -54,9 +54,10 @@ class StepQueue {
     std::size_t at = 0;
   };
 
-  void join(int rank, const Run& run, const MakeGroup& make_group);
+  void join(int rank, const ListRun& run, const MakeGroup& make_group);
+  std::vector<int> numbers_of(const std::vector<int>& devices) const;
   Group& group_of(const std::vector<int>& ranks, bool overlapped, const MakeGroup& make_group);
-  void rewind(const Run& run);
+  void rewind(const ListRun& run);
   bool at_end(int rank);
   std::vector<Operation>& list_of(int rank) { return devices_[rank]->list(run_.list); }
   bool advance(int rank, bool checked);
@@ -69,7 +70,7 @@ class StepQueue {
   const SpmdProgram& program_;
   LoadedDevices& devices_;
   std::vector<Group> groups_;
-  Run run_;  ///< that is being queued
+  ListRun run_;  ///< that is being queued
   std::vector<Cursor> cursors_;
 };
 

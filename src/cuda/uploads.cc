@@ -32,8 +32,8 @@ void Uploads::plan(int rank) {
   transfers_.push_back({{part_bytes_, 0, layout.header_bytes}});
   part_bytes_ += aligned(layout.header_bytes);
   std::vector<int> seen;
-  for (const auto* list : {&device.program().accumulate, &device.program().apply})
-    for (const Instruction& instruction : *list) {
+  for (const InstructionList& list : device.program().lists)
+    for (const Instruction& instruction : list.instructions) {
       if (instruction.kind != Instruction::Kind::load) continue;
       const int input = loaded_input(program_, instruction);
       if (program_.graph.inputs[input].kind != InputKind::batch) continue;
@@ -70,7 +70,7 @@ void Uploads::pack(const StepInputs& inputs, int slot) {
 
 void Uploads::pack_header(const StepInputs& inputs, int rank, std::byte* header) const {
   auto* contexts = reinterpret_cast<StepContext*>(header);
-  std::fill_n(contexts, kStepLists, StepContext{inputs.seed, inputs.step, 0});
+  std::fill_n(contexts, devices_[rank]->program().lists.size(), StepContext{inputs.seed, inputs.step, 0});
   const StagingLayout& layout = devices_[rank]->staging();
   for (std::size_t i = 0; i < program_.graph.inputs.size(); ++i) {
     const Input& input = program_.graph.inputs[i];

@@ -16,19 +16,25 @@ using Kind = Instruction::Kind;
 
 class Emitter {
  public:
-  Emitter(const SpmdProgram& program, int rank)
-      : program_(program), graph_(program.graph), at_(program.mesh.coordinates(rank)) {
-    device_.rank = rank;
+  Emitter(const SpmdProgram& program, int device, MeshPlace place)
+      : program_(program),
+        graph_(program.graph),
+        mesh_(program.meshes[place.mesh]),
+        at_(mesh_.coordinates(place.rank)) {
+    device_.device = device;
+    device_.mesh = place.mesh;
+    device_.rank = place.rank;
     device_.buffer_of_value.assign(graph_.values.size(), -1);
   }
 
   DeviceProgram run() && {
     for (const Node& node : graph_.nodes) add(static_cast<int>(&node - graph_.nodes.data()));
-    for (const Update& update : graph_.updates) ensure_loaded(update.value, device_.apply);
-    for (const Metric& metric : graph_.metrics) {
-      ensure_loaded(metric.value, device_.apply);
-      device_.reported.push_back(buffer(metric.value));
+    for (const Update& update : graph_.updates) ensure_loaded(update.value, apply_);
+    for (int m = 0; m < static_cast<int>(graph_.metrics.size()); ++m) {
+      ensure_loaded(graph_.metrics[m].value, apply_);
+      device_.reported.push_back({m, buffer(graph_.metrics[m].value)});
     }
+    schedule_runs();
     return std::move(device_);
   }
 
@@ -36,7 +42,17 @@ class Emitter {
   const Node& node(int n) const { return graph_.nodes[n]; }
 
   std::vector<Instruction>& list_of(Region region) {
-    return region == Region::apply || graph_.num_micro_batches == 1 ? device_.apply : device_.accumulate;
+    return region == Region::apply || graph_.num_micro_batches == 1 ? apply_ : accumulate_;
+  }
+
+  void schedule_runs() {
+    const auto add_list = [&](const char* name, std::vector<Instruction>& list, int runs) {
+      device_.lists.push_back({name, std::move(list)});
+      for (int m = 0; m < runs; ++m)
+        device_.schedule.push_back({static_cast<int>(device_.lists.size()) - 1, m});
+    };
+    if (graph_.num_micro_batches > 1) add_list("accumulate", accumulate_, graph_.num_micro_batches);
+    add_list("apply", apply_, 1);
   }
 
   /// The buffer of a value, made when first asked for.
@@ -46,8 +62,8 @@ class Emitter {
     const TensorType& type = graph_.type(value);
     const ShardingSpec& spec = program_.specs[value];
     buffer = static_cast<int>(device_.buffers.size());
-    device_.buffers.push_back({{type.dtype, local_shape(type.shape, spec, program_.mesh, at_)},
-                               local_offset(type.shape, spec, program_.mesh, at_),
+    device_.buffers.push_back({{type.dtype, local_shape(type.shape, spec, mesh_, at_)},
+                               local_offset(type.shape, spec, mesh_, at_),
                                type.shape,
                                -1,
                                -1});
@@ -131,11 +147,11 @@ class Emitter {
 
   /// Dimension `dim` of `value` with the extent of a full shard.
   ShardedDim sharded(int value, std::int64_t dim) const {
-    const std::vector<int> first(program_.mesh.num_axes(), 0);
+    const std::vector<int> first(mesh_.num_axes(), 0);
     const int d = static_cast<int>(dim);
     return {
         d,
-        shard_extent(graph_.type(value).shape[d], program_.specs[value], d, program_.mesh, first).extent};
+        shard_extent(graph_.type(value).shape[d], program_.specs[value], d, mesh_, first).extent};
   }
 
   CollectiveCall call(int n) const {
@@ -143,7 +159,8 @@ class Emitter {
     const auto& axes = attributes.integers("axes");
     CollectiveCall call;
     call.kind = collective_kind(node(n));
-    call.group = program_.mesh.group(device_.rank, {axes.begin(), axes.end()});
+    call.group = mesh_.group(device_.rank, {axes.begin(), axes.end()});
+    for (int& member : call.group) member = mesh_.devices()[member];
     if (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce_scatter)
       call.combiner = program_.specs[node(n).operands[0]].axes[axes[0]].combiner;
     if (call.kind == CollectiveKind::all_reduce) return call;
@@ -158,8 +175,10 @@ class Emitter {
 
   const SpmdProgram& program_;
   const Graph& graph_;
+  const DeviceMesh& mesh_;
   std::vector<int> at_;  ///< coordinates of the device
   DeviceProgram device_;
+  std::vector<Instruction> accumulate_, apply_;
   std::set<std::pair<const std::vector<Instruction>*, int>> loaded_;  ///< buffers, by list
 };
 
@@ -263,14 +282,14 @@ std::vector<Instruction> overlapped(const DeviceProgram& device, const std::vect
 
 }  // namespace
 
-DeviceProgram emit(const SpmdProgram& program, int rank, bool overlap) {
-  DeviceProgram device = Emitter(program, rank).run();
+DeviceProgram emit(const SpmdProgram& program, int device, bool overlap) {
+  DeviceProgram result = Emitter(program, device, place_of(program, device)).run();
   if (overlap) {
     const std::vector<bool> worth = worth_starting(program.graph);
-    device.accumulate = overlapped(device, device.accumulate, worth);
-    device.apply = overlapped(device, device.apply, worth);
+    for (InstructionList& list : result.lists)
+      list.instructions = overlapped(result, list.instructions, worth);
   }
-  return with_updates(device, program);
+  return with_updates(result, program);
 }
 
 }  // namespace alpa

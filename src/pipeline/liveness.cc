@@ -39,45 +39,74 @@ int memory_of(const DeviceProgram& device, int buffer) {
   return buffer;
 }
 
+int runs_of(const DeviceProgram& device, int list) {
+  return static_cast<int>(std::count_if(device.schedule.begin(), device.schedule.end(),
+                                        [list](const ListRun& run) { return run.list == list; }));
+}
+
+int first_position(const DeviceProgram& device, int list) {
+  int position = 0;
+  for (int l = 0; l < list; ++l) position += static_cast<int>(device.lists[l].instructions.size());
+  return position;
+}
+
+int num_positions(const DeviceProgram& device) {
+  return first_position(device, static_cast<int>(device.lists.size()));
+}
+
 std::vector<LiveRange> live_ranges(const DeviceProgram& device) {
   std::vector<LiveRange> ranges(device.buffers.size());
-  const int micro_batch_end = static_cast<int>(device.accumulate.size()),
-            end = micro_batch_end + static_cast<int>(device.apply.size());
-  touch_all(device, device.accumulate, 0, ranges);
-  touch_all(device, device.apply, micro_batch_end, ranges);
+  int first = 0, repeated_end = -1;  // of the lists that run for several micro-batches
+  for (int l = 0; l < static_cast<int>(device.lists.size()); ++l) {
+    const std::vector<Instruction>& list = device.lists[l].instructions;
+    touch_all(device, list, first, ranges);
+    first += static_cast<int>(list.size());
+    if (runs_of(device, l) > 1) repeated_end = first - 1;
+  }
+  const int end = first;
   for (int buffer : device.kept) extend(ranges[memory_of(device, buffer)], -1, end);
-  for (int buffer : device.zeroed) extend(ranges[memory_of(device, buffer)], -1, micro_batch_end - 1);
-  for (int buffer : device.reported) {
-    LiveRange& range = ranges[memory_of(device, buffer)];
+  for (int buffer : device.zeroed) extend(ranges[memory_of(device, buffer)], -1, repeated_end);
+  for (const Reported& reported : device.reported) {
+    LiveRange& range = ranges[memory_of(device, reported.buffer)];
     extend(range, range.empty() ? end : range.begin, end);
   }
   return ranges;
 }
 
+int list_at(const DeviceProgram& device, int position) {
+  int list = 0;
+  for (; position >= static_cast<int>(device.lists[list].instructions.size()); ++list)
+    position -= static_cast<int>(device.lists[list].instructions.size());
+  return list;
+}
+
 const Instruction& instruction_at(const DeviceProgram& device, int position) {
-  const int first = static_cast<int>(device.accumulate.size());
-  return position < first ? device.accumulate[position] : device.apply[position - first];
+  const int list = list_at(device, position);
+  return device.lists[list].instructions[position - first_position(device, list)];
 }
 
 MemoryUses::MemoryUses(const DeviceProgram& device) : of_(device.buffers.size()) {
-  const int apply = static_cast<int>(device.accumulate.size()),
-            end = apply + static_cast<int>(device.apply.size());
   const auto for_each_memory = [&](const Instruction& instruction, auto&& body) {
     for (const auto* buffers : {&instruction.inputs, &instruction.outputs})
       for (int buffer : *buffers) body(of_[memory_of(device, buffer)]);
   };
-  for (int position = 0; position < end; ++position) {
-    const Instruction& instruction = instruction_at(device, position);
-    for_each_memory(instruction, [&](Uses& uses) { uses.last = position; });
-    for (int buffer : instruction.outputs)
-      if (int& first = of_[memory_of(device, buffer)].first_write; first < 0) first = position;
-    if (instruction.aside)
-      for_each_memory(instruction, [&](Uses& uses) { uses.flights.push_back({position, end}); });
-    if (instruction.kind != Instruction::Kind::wait) continue;
-    const int start = (position >= apply ? apply : 0) + instruction.awaits;
-    for_each_memory(instruction_at(device, start), [&](Uses& uses) {
-      uses.flights.push_back({start, position});
-    });
+  const int end = num_positions(device);
+  int first = 0;  // position where the list begins
+  for (const InstructionList& list : device.lists) {
+    int position = first;
+    for (const Instruction& instruction : list.instructions) {
+      for_each_memory(instruction, [&](Uses& uses) { uses.last = position; });
+      for (int buffer : instruction.outputs)
+        if (int& write = of_[memory_of(device, buffer)].first_write; write < 0) write = position;
+      if (instruction.aside)
+        for_each_memory(instruction, [&](Uses& uses) { uses.flights.push_back({position, end}); });
+      if (instruction.kind == Instruction::Kind::wait)
+        for_each_memory(list.instructions.at(instruction.awaits), [&](Uses& uses) {
+          uses.flights.push_back({first + instruction.awaits, position});
+        });
+      ++position;
+    }
+    first = position;
   }
 }
 

@@ -49,29 +49,33 @@ std::string instruction_line(const Instruction& instruction, const SpmdProgram& 
   return text + fmt::format(" \"{}\"", node.name);
 }
 
-std::string list_text(const char* name, const std::vector<Instruction>& list, const SpmdProgram& program) {
-  std::string text = fmt::format("{}:\n", name);
-  for (std::size_t i = 0; i < list.size(); ++i)
-    text += fmt::format("  {} {}\n", i, instruction_line(list[i], program));
+std::string list_text(const InstructionList& list, const SpmdProgram& program) {
+  std::string text = list.name + ":\n";
+  for (std::size_t i = 0; i < list.instructions.size(); ++i)
+    text += fmt::format("  {} {}\n", i, instruction_line(list.instructions[i], program));
   return text;
 }
 
 }  // namespace
 
 std::string_view name_of(Instruction::Kind kind) {
-  constexpr std::string_view kNames[] = {"load", "compute", "copy", "fill", "collective", "start", "wait"};
+  constexpr std::string_view kNames[] = {"load",  "compute", "copy", "fill",   "collective",
+                                        "start", "wait",    "send", "receive"};
   return kNames[static_cast<int>(kind)];
 }
 
 std::string to_string(const DeviceProgram& device, const SpmdProgram& program) {
-  std::string text = fmt::format("device {} of {}", device.rank, shape_text(program.mesh));
+  std::string text = fmt::format("device {} of {}", device.device, shape_text(program.meshes[device.mesh]));
   text += device.arena_bytes > 0 ? fmt::format(", arena of {} bytes\n", device.arena_bytes) : "\n";
   for (int b = 0; b < static_cast<int>(device.buffers.size()); ++b) text += buffer_line(device, b) + "\n";
   if (!device.kept.empty()) text += "kept " + buffer_list(device.kept) + "\n";
   if (!device.zeroed.empty()) text += "zeroed " + buffer_list(device.zeroed) + "\n";
-  if (!device.reported.empty()) text += "reported " + buffer_list(device.reported) + "\n";
-  if (!device.accumulate.empty()) text += list_text("accumulate", device.accumulate, program);
-  return text + list_text("apply", device.apply, program);
+  std::vector<int> reported;
+  for (const Reported& metric : device.reported) reported.push_back(metric.buffer);
+  if (!reported.empty()) text += "reported " + buffer_list(reported) + "\n";
+  for (const InstructionList& list : device.lists)
+    if (!list.instructions.empty() || &list == &device.lists.back()) text += list_text(list, program);
+  return text;
 }
 
 }  // namespace alpa

@@ -86,9 +86,11 @@ class Updating {
 
   /// State is replaced once per step, accumulators once per micro-batch.
   bool runs_in_the_same_list(const Update& update, int position) const {
-    const bool in_apply = position >= static_cast<int>(device_.accumulate.size());
-    const bool accumulates = find_input(program_.graph, update.input)->kind == InputKind::accumulator;
-    return in_apply || (accumulates && !device_.accumulate.empty());
+    return runs_of(device_, list_at(device_, position)) == 1 || accumulates(update);
+  }
+
+  bool accumulates(const Update& update) const {
+    return find_input(program_.graph, update.input)->kind == InputKind::accumulator;
   }
 
   bool used_from(int memory, int position) const {
@@ -109,8 +111,10 @@ class Updating {
 
   /// What makes this memory runs in order, because a copy at the list's end reads it.
   void awaits_copy(int memory) {
-    const int made = uses_.first_write(memory), apply = static_cast<int>(device_.accumulate.size());
-    if (made >= apply) device_.apply[made - apply].aside = false;
+    const int made = uses_.first_write(memory);
+    if (made < 0) return;
+    const int list = list_at(device_, made);
+    device_.lists[list].instructions[made - first_position(device_, list)].aside = false;
   }
 
   int aside_buffer(const Update& update) {
@@ -122,14 +126,13 @@ class Updating {
 
   /// Appends a copy to the list that ends where the update takes effect; returns `to`.
   int add_copy(const Update& update, int from, int to) {
-    const bool accumulates = find_input(program_.graph, update.input)->kind == InputKind::accumulator;
     Instruction copy;
     copy.kind = Kind::copy;
     copy.node = program_.graph.values[update.input].producer;
     copy.inputs = {from};
     copy.outputs = {to};
-    (accumulates && !device_.accumulate.empty() ? device_.accumulate : device_.apply)
-        .push_back(std::move(copy));
+    (accumulates(update) ? device_.lists.front() : device_.lists.back())
+        .instructions.push_back(std::move(copy));
     return to;
   }
 

@@ -39,7 +39,7 @@ void mark_dead([[maybe_unused]] const std::byte* memory, [[maybe_unused]] std::i
 
 ArenaGuard::ArenaGuard(const DeviceProgram& device) : device_(device) {
   if (device.guard_bytes == 0) return;
-  const int positions = static_cast<int>(device.accumulate.size() + device.apply.size());
+  const int positions = num_positions(device);
   points_.resize(positions);
   const std::vector<LiveRange> ranges = live_ranges(device);
   for (int b = 0; b < static_cast<int>(ranges.size()); ++b) {
@@ -50,8 +50,8 @@ ArenaGuard::ArenaGuard(const DeviceProgram& device) : device_(device) {
     if (ranges[b].begin >= 0 && ranges[b].end < positions)
       points_[ranges[b].end].dying.push_back(memory_at(b));
   }
-  watch_ends(device.accumulate, 0);
-  watch_ends(device.apply, static_cast<int>(device.accumulate.size()));
+  for (int l = 0; l < static_cast<int>(device.lists.size()); ++l)
+    watch_ends(device.lists[l].instructions, first_position(device, l));
 }
 
 ArenaGuard::Stretch ArenaGuard::memory_at(int buffer) const {

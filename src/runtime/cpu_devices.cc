@@ -1,5 +1,6 @@
 // src/runtime/cpu_devices.cc — devices as threads of this process
 #include <algorithm>
+#include <limits>
 
 #include "alpa/base/error.h"
 #include "alpa/base/exception_text.h"
@@ -20,16 +21,17 @@ class CpuDevices : public Devices {
  public:
   explicit CpuDevices(DevicesRequest request)
       : program_(request.program), threads_per_device_(request.threads_per_device) {
-    const Surroundings surroundings{program_, groups_, communication_groups_, failure_};
+    const int devices = static_cast<int>(request.programs.size());
+    const Surroundings surroundings{program_, groups_, communication_groups_, failure_, devices};
     for (DeviceProgram& program : request.programs)
-      devices_.push_back(
-          std::make_unique<Device>(std::move(program), surroundings, request.threads_per_device));
+      devices_.push_back(std::make_unique<Device>(std::move(program), surroundings,
+                                                  static_cast<int>(devices_.size()), request.threads_per_device));
     const bool communicates = std::any_of(devices_.begin(), devices_.end(),
                                           [](const auto& device) { return device->communicates(); });
     crew_ = std::make_unique<Crew>(communicates ? 2 * size() : size());
   }
 
-  const DeviceProgram& program(int rank) const override { return devices_.at(rank)->program(); }
+  const DeviceProgram& program(int index) const override { return devices_.at(index)->program(); }
 
   std::unique_ptr<DeviceMemory> allocate() override {
     require_memory();
@@ -39,19 +41,19 @@ class CpuDevices : public Devices {
       require(memory->add(bytes),
               "device {}: no memory for an arena of {} bytes; use more devices, a memory budget or more "
               "micro-batches",
-              device->program().rank, bytes);
+              device->program().device, bytes);
     }
     return memory;
   }
 
-  void write(DeviceMemory& memory, int rank, int buffer, const std::byte* from) override {
-    const Buffer& to = program(rank).buffers[buffer];
-    if (to.arena_offset >= 0) std::copy_n(from, to.type.bytes(), memory.arenas[rank] + to.arena_offset);
+  void write(DeviceMemory& memory, int index, int buffer, const std::byte* from) override {
+    const Buffer& to = program(index).buffers[buffer];
+    if (to.arena_offset >= 0) std::copy_n(from, to.type.bytes(), memory.arenas[index] + to.arena_offset);
   }
 
-  void read(const DeviceMemory& memory, int rank, int buffer, std::byte* to) override {
-    const Buffer& from = program(rank).buffers[buffer];
-    if (from.arena_offset >= 0) std::copy_n(memory.arenas[rank] + from.arena_offset, from.type.bytes(), to);
+  void read(const DeviceMemory& memory, int index, int buffer, std::byte* to) override {
+    const Buffer& from = program(index).buffers[buffer];
+    if (from.arena_offset >= 0) std::copy_n(memory.arenas[index] + from.arena_offset, from.type.bytes(), to);
   }
 
   int depth() const override { return 1; }
@@ -60,9 +62,9 @@ class CpuDevices : public Devices {
     memory_ = &memory;
     groups_.reset_counts();
     communication_groups_.reset_counts();
-    for (int rank = 0; rank < size(); ++rank) {
-      devices_[rank]->place(memory.arenas[rank]);
-      devices_[rank]->prepare_step();
+    for (int i = 0; i < size(); ++i) {
+      devices_[i]->place(memory.arenas[i]);
+      devices_[i]->prepare_step();
     }
     crew_->run([&](int index) {
       const bool done =
@@ -76,19 +78,21 @@ class CpuDevices : public Devices {
       groups_.renew();
       communication_groups_.renew();
       const Failure::Record failed = failure_.take();
-      rethrow_at(to_string(failed.place, program(failed.place.rank), program_), failed.thrown);
+      rethrow_at(to_string(failed.place, program(failed.place.device), program_), failed.thrown);
     }
-    std::vector<double> metrics;
-    for (int reported : program(0).reported) {
-      const Buffer& buffer = program(0).buffers[reported];
-      metrics.push_back(load_element(buffer.type.dtype, memory_->arenas[0] + buffer.arena_offset));
-    }
+    std::vector<double> metrics(program_.graph.metrics.size(), std::numeric_limits<double>::quiet_NaN());
+    for (int i = size() - 1; i >= 0; --i)
+      for (const Reported& reported : program(i).reported) {
+        const Buffer& buffer = program(i).buffers[reported.buffer];
+        metrics[reported.metric] = load_element(buffer.type.dtype, memory_->arenas[i] + buffer.arena_offset);
+      }
     return metrics;
   }
 
-  std::vector<std::pair<int, comm::Counts>> counts(int rank) const override {
-    std::vector<std::pair<int, comm::Counts>> all = groups_.counts(rank);
-    for (auto& entry : communication_groups_.counts(rank)) all.push_back(std::move(entry));
+  std::vector<std::pair<int, comm::Counts>> counts(int index) const override {
+    const int device = program(index).device;
+    std::vector<std::pair<int, comm::Counts>> all = groups_.counts(device);
+    for (auto& entry : communication_groups_.counts(device)) all.push_back(std::move(entry));
     return all;
   }
 
@@ -99,8 +103,9 @@ class CpuDevices : public Devices {
       const DeviceProgram& program = device->program();
       arenas += HostArenas::allocated_bytes(program.arena_bytes);
       for (const Input& input : program_.graph.inputs)
-        if (input.kind == InputKind::state)
-          shard = std::max(shard, program.buffers[program.buffer_of_value[input.value]].type.bytes());
+        if (const int buffer = program.buffer_of_value[input.value];
+            input.kind == InputKind::state && buffer >= 0)
+          shard = std::max(shard, program.buffers[buffer].type.bytes());
     }
     const std::int64_t others = kProcessBytes + kThreadBytes * size() * threads_per_device_ + shard;
     require_available(arenas, others, size(), host_memory());

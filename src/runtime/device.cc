@@ -57,30 +57,34 @@ Failure::Record Failure::take() noexcept {
   return std::exchange(record_, {});
 }
 
-Device::Device(DeviceProgram program, Surroundings surroundings, int num_threads)
+Device::Device(DeviceProgram program, Surroundings surroundings, int index, int num_threads)
     : program_(std::move(program)),
       around_(surroundings),
+      index_(index),
       team_(num_threads),
       guard_(program_),
-      patience_(2 * surroundings.program.mesh.num_devices()) {
-  accumulate_ = load_list(program_.accumulate, started_[0]);
-  apply_ = load_list(program_.apply, started_[1]);
+      patience_(2 * surroundings.devices) {
+  for (int l = 0; l < static_cast<int>(program_.lists.size()); ++l) lists_.push_back(load_list(l));
 }
 
-std::vector<Device::Operation> Device::load_list(const std::vector<Instruction>& list,
-                                                 std::vector<int>& started) {
-  std::vector<Operation> operations;
-  for (int i = 0; i < static_cast<int>(list.size()); ++i) {
-    const Instruction& instruction = list[i];
+bool Device::communicates() const {
+  return std::any_of(lists_.begin(), lists_.end(), [](const List& list) { return !list.started.empty(); });
+}
+
+Device::List Device::load_list(int l) {
+  List list;
+  list.first_position = alpa::first_position(program_, l);
+  const std::vector<Instruction>& instructions = program_.lists[l].instructions;
+  for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
     int ticket = -1;
-    if (instruction.kind == Kind::start) {
-      ticket = static_cast<int>(started.size());
-      started.push_back(i);
+    if (instructions[i].kind == Kind::start) {
+      ticket = static_cast<int>(list.started.size());
+      list.started.push_back(i);
     }
-    if (instruction.kind == Kind::wait) ticket = operations[instruction.awaits].ticket;
-    operations.push_back(load_operation(instruction, ticket));
+    if (instructions[i].kind == Kind::wait) ticket = list.operations[instructions[i].awaits].ticket;
+    list.operations.push_back(load_operation(instructions[i], ticket));
   }
-  return operations;
+  return list;
 }
 
 Device::Operation Device::load_operation(const Instruction& instruction, int ticket) {
@@ -99,9 +103,9 @@ Device::Operation Device::load_operation(const Instruction& instruction, int tic
   }
   operation.call = tensors_of(program_, instruction);
   if (instruction.kind == Kind::collective)
-    operation.membership = around_.groups.join(instruction.call.group, program_.rank);
+    operation.membership = around_.groups.join(instruction.call.group, program_.device);
   if (instruction.kind == Kind::start)
-    operation.membership = around_.communication_groups.join(instruction.call.group, program_.rank);
+    operation.membership = around_.communication_groups.join(instruction.call.group, program_.device);
   if (instruction.kind == Kind::load) load_input(operation);
   if (instruction.kind == Kind::copy) {
     const KernelTensor &from = operation.call.inputs[0], &to = operation.call.outputs[0];
@@ -140,8 +144,8 @@ void Device::load_input(Operation& operation) {
 void Device::place(std::byte* arena) {
   if (arena_ == arena) return;
   arena_ = arena;
-  for (auto* list : {&accumulate_, &apply_})
-    for (Operation& operation : *list) {
+  for (List& list : lists_)
+    for (Operation& operation : list.operations) {
       const Instruction& instruction = *operation.instruction;
       for (std::size_t i = 0; i < operation.call.inputs.size(); ++i)
         operation.call.inputs[i].data = tensor(instruction.inputs[i]).data;
@@ -196,7 +200,7 @@ bool Device::guarded(const Progress& progress, Part&& part) {
 }
 
 StepPlace Device::place_of(const Progress& progress) const {
-  return {program_.rank, progress.instruction, progress.micro_batch};
+  return {index_, progress.instruction, progress.micro_batch};
 }
 
 void Device::run_step(const StepInputs& inputs) {
@@ -204,19 +208,17 @@ void Device::run_step(const StepInputs& inputs) {
   context_ = {inputs.seed, inputs.step, 0};
   guard_.begin_step(arena_);
   clear_accumulators();
-  const int per_micro_batch = static_cast<int>(started_[0].size());
-  for (int m = 0; m < micro_batches(); ++m) {
-    context_.micro_batch = at_.micro_batch = m;
-    run_list(accumulate_, inputs, 0, m * per_micro_batch);
+  int first_ticket = 0;
+  for (const ListRun& run : program_.schedule) {
+    context_.micro_batch = at_.micro_batch = run.micro_batch;
+    run_list(lists_[run.list], inputs, first_ticket);
+    first_ticket += static_cast<int>(lists_[run.list].started.size());
   }
-  context_.micro_batch = at_.micro_batch = 0;
-  run_list(apply_, inputs, static_cast<int>(accumulate_.size()), micro_batches() * per_micro_batch);
 }
 
-void Device::run_list(const std::vector<Operation>& list, const StepInputs& inputs, int first_position,
-                      int first_ticket) {
-  int position = first_position;
-  for (const Operation& operation : list) {
+void Device::run_list(const List& list, const StepInputs& inputs, int first_ticket) {
+  int position = list.first_position;
+  for (const Operation& operation : list.operations) {
     at_.instruction = operation.instruction;
     if (around_.failure.any()) throw Stopped{};
     guard_.before(arena_, position);
@@ -236,6 +238,8 @@ void Device::run_operation(const Operation& operation, const StepInputs& inputs,
                             operation.instruction->call, operation.call);
     case Kind::start: ++issued_; return patience_.wake(issued_);
     case Kind::wait: return await(finished_, first_ticket + operation.ticket + 1);
+    case Kind::send:
+    case Kind::receive: bug("no lanes to other meshes yet");
   }
 }
 
@@ -271,18 +275,17 @@ void Device::clear_accumulators() {
 
 void Device::communicate_all() {
   communicating_ = {};
-  const int per_micro_batch = static_cast<int>(started_[0].size());
-  for (int m = 0; m < micro_batches(); ++m) {
-    communicating_.micro_batch = m;
-    communicate_list(accumulate_, started_[0], m * per_micro_batch);
+  int first_ticket = 0;
+  for (const ListRun& run : program_.schedule) {
+    communicating_.micro_batch = run.micro_batch;
+    communicate_list(lists_[run.list], first_ticket);
+    first_ticket += static_cast<int>(lists_[run.list].started.size());
   }
-  communicate_list(apply_, started_[1], micro_batches() * per_micro_batch);
 }
 
-void Device::communicate_list(const std::vector<Operation>& list, const std::vector<int>& started,
-                              int first_ticket) {
-  for (int ticket = 0; ticket < static_cast<int>(started.size()); ++ticket) {
-    const Operation& operation = list[started[ticket]];
+void Device::communicate_list(const List& list, int first_ticket) {
+  for (int ticket = 0; ticket < static_cast<int>(list.started.size()); ++ticket) {
+    const Operation& operation = list.operations[list.started[ticket]];
     communicating_.instruction = operation.instruction;
     await(issued_, first_ticket + ticket + 1);
     const Membership& place = operation.membership;

@@ -43,16 +43,18 @@ struct Surroundings {
   Groups& groups;                ///< of the device threads
   Groups& communication_groups;  ///< of the communication threads
   Failure& failure;
+  int devices;  ///< of this process
 };
 
 class Device {
  public:
-  Device(DeviceProgram program, Surroundings surroundings, int num_threads);
+  /// `index`: among the devices of this process.
+  Device(DeviceProgram program, Surroundings surroundings, int index, int num_threads);
 
   const DeviceProgram& program() const { return program_; }
   ThreadTeam& team() { return team_; }
   /// True if the device needs its communication thread.
-  bool communicates() const { return !started_[0].empty() || !started_[1].empty(); }
+  bool communicates() const;
 
   /// Points every call into `arena`.
   void place(std::byte* arena);
@@ -81,22 +83,26 @@ class Device {
     int ticket = -1;  ///< start and wait: number of the started collective in its list
   };
 
-  std::vector<Operation> load_list(const std::vector<Instruction>& list, std::vector<int>& started);
+  /// A list, ready to run.
+  struct List {
+    std::vector<Operation> operations;
+    std::vector<int> started;  ///< positions of `start`
+    int first_position = 0;    ///< as live_ranges counts
+  };
+
+  List load_list(int list);
   Operation load_operation(const Instruction& instruction, int ticket);
   void check_scratch(const Instruction& instruction, const KernelDef& kernel, const KernelCall& call);
   void load_input(Operation& operation);
-  int micro_batches() const { return accumulate_.empty() ? 0 : around_.program.graph.num_micro_batches; }
   void run_step(const StepInputs& inputs);
-  void run_list(const std::vector<Operation>& list, const StepInputs& inputs, int first_position,
-                int first_ticket);
+  void run_list(const List& list, const StepInputs& inputs, int first_ticket);
   void run_operation(const Operation& operation, const StepInputs& inputs, int first_ticket);
   void run_load(const Operation& operation, const StepInputs& inputs);
   void run_copy(const Operation& operation, const std::byte* from);
   void clear_accumulators();
   void await(Patience::Word& counter, int count);
   void communicate_all();
-  void communicate_list(const std::vector<Operation>& list, const std::vector<int>& started,
-                        int first_ticket);
+  void communicate_list(const List& list, int first_ticket);
 
   /// What a thread is at, for messages.
   struct Progress {
@@ -110,10 +116,10 @@ class Device {
 
   DeviceProgram program_;
   Surroundings around_;
+  int index_;
   ThreadTeam team_;
   StepContext context_;
-  std::vector<Operation> accumulate_, apply_;
-  std::vector<int> started_[2];  ///< positions of `start` in accumulate and apply
+  std::vector<List> lists_;
   ArenaGuard guard_;
   std::byte* arena_ = nullptr;
   Patience patience_;

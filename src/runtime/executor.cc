@@ -42,12 +42,28 @@ TensorType batch_type(const Graph& graph, const Input& input) {
   return type;
 }
 
-/// The lowest rank that holds the same shard as `rank`: at coordinate 0 of every axis that does not split.
-int owner_of(const DeviceMesh& mesh, const ShardingSpec& spec, int rank) {
-  std::vector<int> at = mesh.coordinates(rank);
-  for (int axis = 0; axis < mesh.num_axes(); ++axis)
-    if (spec.axes[axis].kind != AxisPlacement::Kind::split) at[axis] = 0;
-  return mesh.rank(at);
+/// A part of a state input that a device of this process holds.
+struct HeldPart {
+  int device = 0, buffer = -1;
+  int owner = 0;  ///< the first device that holds the same part
+};
+
+/// Where the states are: by name their parts, by device.
+using Directory = std::map<std::string, std::vector<HeldPart>>;
+
+std::vector<HeldPart> parts_of(const Input& input, const Devices& devices, int num_devices) {
+  std::vector<HeldPart> parts;
+  for (int d = 0; d < num_devices; ++d) {
+    const int held = devices.program(d).buffer_of_value[input.value];
+    if (held < 0) continue;
+    const Buffer& buffer = devices.program(d).buffers[held];
+    const auto same = std::find_if(parts.begin(), parts.end(), [&](const HeldPart& part) {
+      const Buffer& other = devices.program(part.device).buffers[part.buffer];
+      return other.offset == buffer.offset && other.type == buffer.type;
+    });
+    parts.push_back({d, held, same != parts.end() ? same->owner : d});
+  }
+  return parts;
 }
 
 }  // namespace
@@ -89,20 +105,23 @@ struct StepResult::Step {
 struct Executor::Impl {
   Impl(SpmdProgram given, ExecutorOptions given_options, const std::string& backend)
       : program(std::move(given)), options(given_options) {
-    const int n = program.mesh.num_devices();
+    const std::vector<int> ids = devices_of(program);
+    const int n = static_cast<int>(ids.size());
     const int threads = threads_per_device(options, n, backend);
     DevicesRequest request{
         program, {}, threads, options.tf32, options.tune, options.check_instructions, captures(options)};
     request.keeps_nan = options.check_finite;
-    for (int rank = 0; rank < n; ++rank)
+    for (int device : ids)
       request.programs.push_back(
-          lower(program, rank, overlaps(options, n, backend), memory_rules(backend, threads)));
+          lower(program, device, overlaps(options, n, backend), memory_rules(backend, threads)));
     inputs.batch.resize(program.graph.inputs.size());
     inputs.scalars.resize(program.graph.inputs.size());
     devices = make_devices(backend, std::move(request));
+    num_devices = n;
+    for (const Input& input : program.graph.inputs)
+      if (input.kind == InputKind::state) directory[input.name] = parts_of(input, *devices, n);
   }
 
-  int num_devices() const { return program.mesh.num_devices(); }
   const Graph& graph() const { return program.graph; }
 
   // ---- state
@@ -113,13 +132,9 @@ struct Executor::Impl {
     fail("no state is called \"{}\"; known are {}", name, known_names(names_of(graph(), InputKind::state)));
   }
 
-  int buffer_of(const Input& input, int rank) const {
-    return devices->program(rank).buffer_of_value[input.value];
-  }
-
-  /// A shard of a state input in `host`, which is resized.
-  KernelTensor shard(const Input& input, int rank, std::vector<std::byte>& host) const {
-    const Buffer& buffer = devices->program(rank).buffers[buffer_of(input, rank)];
+  /// A part of a state input in `host`, which is resized.
+  KernelTensor shard(const HeldPart& part, std::vector<std::byte>& host) const {
+    const Buffer& buffer = devices->program(part.device).buffers[part.buffer];
     host.resize(buffer.type.bytes());
     return {host.data(), buffer.type, buffer.offset, buffer.global_shape};
   }
@@ -143,20 +158,20 @@ struct Executor::Impl {
     return state;
   }
 
-  /// Every distinct shard is drawn once and written to all devices that hold it.
+  /// Every distinct part is drawn once and written to all devices that hold it.
   void fill(DeviceState& state) {
     ThreadTeam team(usable_cores());
     std::vector<std::byte> host;
     for (const Input& input : graph().inputs) {
       if (input.kind != InputKind::state) continue;
-      const ShardingSpec& spec = program.specs[input.value];
-      for (int owner = 0; owner < num_devices(); ++owner) {
-        if (owner_of(program.mesh, spec, owner) != owner) continue;
-        initialize(shard(input, owner, host), input.name, graph().producer(input.value).attributes,
-                   state.seed, team);
-        for (int rank = owner; rank < num_devices(); ++rank)
-          if (owner_of(program.mesh, spec, rank) == owner)
-            devices->write(*state.memory, rank, buffer_of(input, rank), host.data());
+      const std::vector<HeldPart>& parts = directory.at(input.name);
+      for (const HeldPart& drawn : parts) {
+        if (drawn.owner != drawn.device) continue;
+        initialize(shard(drawn, host), input.name, graph().producer(input.value).attributes, state.seed,
+                   team);
+        for (const HeldPart& part : parts)
+          if (part.owner == drawn.owner)
+            devices->write(*state.memory, part.device, part.buffer, host.data());
       }
     }
   }
@@ -164,10 +179,10 @@ struct Executor::Impl {
   Array read(const DeviceState& state, const Input& input) {
     Array whole(graph().type(input.value));
     std::vector<std::byte> host;
-    for (int rank = 0; rank < num_devices(); ++rank) {
-      if (owner_of(program.mesh, program.specs[input.value], rank) != rank) continue;
-      const KernelTensor part = shard(input, rank, host);
-      devices->read(*state.memory, rank, buffer_of(input, rank), part.data);
+    for (const HeldPart& held : directory.at(input.name)) {
+      if (held.owner != held.device) continue;
+      const KernelTensor part = shard(held, host);
+      devices->read(*state.memory, held.device, held.buffer, part.data);
       const Shape origin(part.offset.size(), 0);
       BoxCopy::make(part.type.shape, origin, part.global_shape, part.offset, part.type.shape)
           .copy(part.data, whole.mutable_data(), size_of(part.type.dtype));
@@ -177,12 +192,12 @@ struct Executor::Impl {
 
   void write(DeviceState& state, const Input& input, const Array& array) {
     std::vector<std::byte> host;
-    for (int rank = 0; rank < num_devices(); ++rank) {
-      const KernelTensor part = shard(input, rank, host);
+    for (const HeldPart& held : directory.at(input.name)) {
+      const KernelTensor part = shard(held, host);
       const Shape origin(part.offset.size(), 0);
       BoxCopy::make(part.global_shape, part.offset, part.type.shape, origin, part.type.shape)
           .copy(array.data(), part.data, size_of(part.type.dtype));
-      devices->write(*state.memory, rank, buffer_of(input, rank), part.data);
+      devices->write(*state.memory, held.device, held.buffer, part.data);
     }
   }
 
@@ -292,6 +307,8 @@ struct Executor::Impl {
   StepInputs inputs;
   std::mutex mutex;
   std::unique_ptr<Devices> devices;
+  int num_devices = 0;
+  Directory directory;
   std::deque<std::shared_ptr<StepResult::Step>> under_way;  ///< oldest first
 };
 
@@ -362,19 +379,19 @@ void Executor::write(DeviceState& state, const std::string& name, const Array& a
 
 const SpmdProgram& Executor::program() const { return impl_->program; }
 
-const DeviceProgram& Executor::device_program(int rank) const { return impl_->devices->program(rank); }
+const DeviceProgram& Executor::device_program(int index) const { return impl_->devices->program(index); }
 
 std::int64_t Executor::planned_bytes() const {
   std::int64_t bytes = 0;
-  for (int rank = 0; rank < impl_->num_devices(); ++rank)
-    bytes = std::max(bytes, impl_->devices->program(rank).arena_bytes);
+  for (int device = 0; device < impl_->num_devices; ++device)
+    bytes = std::max(bytes, impl_->devices->program(device).arena_bytes);
   return bytes;
 }
 
 std::int64_t Executor::measured_bytes(const DeviceState& state) const {
   std::int64_t bytes = 0;
-  for (int rank = 0; rank < impl_->num_devices(); ++rank)
-    bytes = std::max(bytes, state.memory->bytes_in_use(rank));
+  for (int device = 0; device < impl_->num_devices; ++device)
+    bytes = std::max(bytes, state.memory->bytes_in_use(device));
   return bytes;
 }
 
@@ -386,9 +403,9 @@ std::map<std::string, Traffic> Executor::measured_traffic() const {
       {comm::Operation::all_to_all, CollectiveKind::all_to_all}};
   const std::lock_guard lock(impl_->mutex);
   std::map<std::string, Traffic> most;
-  for (int rank = 0; rank < impl_->num_devices(); ++rank) {
+  for (int device = 0; device < impl_->num_devices; ++device) {
     std::map<std::string, Traffic> own;
-    for (const auto& [size, counts] : impl_->devices->counts(rank))
+    for (const auto& [size, counts] : impl_->devices->counts(device))
       for (const auto& [operation, kind] : kKinds) {
         const comm::Count& count = counts[static_cast<int>(operation)];
         if (count.calls == 0) continue;

@@ -4,10 +4,10 @@
 
 namespace alpa {
 
-Membership Groups::join(const std::vector<int>& ranks, int rank) {
-  const auto [entry, fresh] = index_.try_emplace(ranks, static_cast<int>(groups_.size()));
-  if (fresh) groups_.push_back(comm::make_thread_group(static_cast<int>(ranks.size())));
-  return {entry->second, static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin())};
+Membership Groups::join(const std::vector<int>& devices, int device) {
+  const auto [entry, fresh] = index_.try_emplace(devices, static_cast<int>(groups_.size()));
+  if (fresh) groups_.push_back(comm::make_thread_group(static_cast<int>(devices.size())));
+  return {entry->second, static_cast<int>(std::find(devices.begin(), devices.end(), device) - devices.begin())};
 }
 
 void Groups::abort() {
@@ -23,13 +23,13 @@ void Groups::reset_counts() {
     for (int member = 0; member < group->size(); ++member) group->reset_counts(member);
 }
 
-std::vector<std::pair<int, comm::Counts>> Groups::counts(int rank) const {
+std::vector<std::pair<int, comm::Counts>> Groups::counts(int device) const {
   std::vector<std::pair<int, comm::Counts>> counts;
-  for (const auto& [ranks, index] : index_) {
-    const auto at = std::find(ranks.begin(), ranks.end(), rank);
-    if (at == ranks.end()) continue;
-    counts.emplace_back(static_cast<int>(ranks.size()),
-                        groups_[index]->counts(static_cast<int>(at - ranks.begin())));
+  for (const auto& [devices, index] : index_) {
+    const auto at = std::find(devices.begin(), devices.end(), device);
+    if (at == devices.end()) continue;
+    counts.emplace_back(static_cast<int>(devices.size()),
+                        groups_[index]->counts(static_cast<int>(at - devices.begin())));
   }
   return counts;
 }

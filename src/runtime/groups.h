@@ -1,5 +1,5 @@
 #pragma once
-/// The groups of one set of threads: for every set of ranks that communicate one comm::Group.
+/// The groups of one set of threads: for every set of devices that communicate one comm::Group.
 #include <map>
 #include <memory>
 #include <vector>
@@ -15,8 +15,8 @@ struct Membership {
 
 class Groups {
  public:
-  /// Membership of `rank` in the group of these ranks, which is made if it is new.
-  Membership join(const std::vector<int>& ranks, int rank);
+  /// Membership of `device` in the group of these devices, which is made if it is new.
+  Membership join(const std::vector<int>& devices, int device);
   comm::Group& operator[](const Membership& membership) { return *groups_[membership.group]; }
 
   /// Aborts all groups; they are good for nothing until `renew`.
@@ -24,8 +24,8 @@ class Groups {
   void renew();
 
   void reset_counts();
-  /// Counts of `rank` per group it is in: group size and counts.
-  std::vector<std::pair<int, comm::Counts>> counts(int rank) const;
+  /// Counts of `device` per group it is in: group size and counts.
+  std::vector<std::pair<int, comm::Counts>> counts(int device) const;
 
  private:
   std::map<std::vector<int>, int> index_;

@@ -22,8 +22,8 @@ std::int64_t aligned(std::int64_t bytes, const MemoryRules& rules) {
 template <class Body>
 void for_each_instruction(DeviceProgram& device, Body&& body) {
   int position = 0;
-  for (auto* list : {&device.accumulate, &device.apply})
-    for (Instruction& instruction : *list) body(instruction, position++);
+  for (InstructionList& list : device.lists)
+    for (Instruction& instruction : list.instructions) body(instruction, position++);
 }
 
 /// A new buffer of so many bytes.
@@ -67,7 +67,7 @@ class InPlace {
     // The next micro-batch reads an accumulator again, whatever its live range says of this one.
     for (const auto* buffers : {&device.kept, &device.zeroed})
       for (int buffer : *buffers) is_fixed_[memory_of(device, buffer)] = true;
-    for (int buffer : device.reported) is_reported_[memory_of(device, buffer)] = true;
+    for (const Reported& reported : device.reported) is_reported_[memory_of(device, reported.buffer)] = true;
   }
 
   void run() {
@@ -195,10 +195,6 @@ std::int64_t bound_of(const std::vector<Block>& blocks, int positions) {
   return most;
 }
 
-int positions_of(const DeviceProgram& device) {
-  return static_cast<int>(device.accumulate.size() + device.apply.size());
-}
-
 /// Takes the blocks that live from the start of a step to its end out of `blocks`, placed one after
 /// another: no other block can share their bytes.
 std::vector<Block> place_permanent(std::vector<Block>& blocks, int positions) {
@@ -214,7 +210,7 @@ std::vector<Block> place_permanent(std::vector<Block>& blocks, int positions) {
 
 /// The best of several packings; stops at one that can't be beaten.
 std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules) {
-  const int positions = positions_of(device);
+  const int positions = num_positions(device);
   std::vector<Block> blocks = blocks_of(device, rules), best;
   const std::int64_t bound = bound_of(blocks, positions);
   std::vector<Block> permanent = place_permanent(blocks, positions);
@@ -236,14 +232,14 @@ std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules)
 
 /// Throws Bug if an instruction behind one that runs aside writes what that reads, or touches what it
 /// writes.
-void verify_aside(const DeviceProgram& device) {
+void verify_aside(const DeviceProgram& device, const InstructionList& list) {
   std::vector<bool> read(device.buffers.size()), written(device.buffers.size());
-  for (const Instruction& instruction : device.apply) {
+  for (const Instruction& instruction : list.instructions) {
     const auto check = [&](const std::vector<int>& buffers, bool writes) {
       for (int buffer : buffers) {
         const int memory = memory_of(device, buffer);
         invariant(!written[memory] && !(writes && read[memory]),
-                  "device {}: {} of node {} touches buffer {}, which is in use aside", device.rank,
+                  "device {}: {} of node {} touches buffer {}, which is in use aside", device.device,
                   name_of(instruction.kind), instruction.node, memory);
       }
     };
@@ -275,7 +271,7 @@ DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& progra
 }
 
 void verify_memory(const DeviceProgram& device, const SpmdProgram& program, const MemoryRules& rules) {
-  verify_aside(device);
+  for (const InstructionList& list : device.lists) verify_aside(device, list);
   const std::vector<LiveRange> ranges = live_ranges(device);
   std::vector<Block> blocks = blocks_of(device, rules);
   for (Block& block : blocks) {
@@ -283,8 +279,8 @@ void verify_memory(const DeviceProgram& device, const SpmdProgram& program, cons
     block.bytes = device.buffers[block.buffer].type.bytes() + rules.guard_bytes;
     invariant(block.offset >= 0 && block.offset % rules.alignment == 0 &&
                   block.offset + block.bytes <= device.arena_bytes,
-              "memory of device {} of {}: buffer {} of {} bytes at {} in an arena of {}", device.rank,
-              shape_text(program.mesh), block.buffer, block.bytes, block.offset, device.arena_bytes);
+              "memory of device {} of {}: buffer {} of {} bytes at {} in an arena of {}", device.device,
+              shape_text(program.meshes[device.mesh]), block.buffer, block.bytes, block.offset, device.arena_bytes);
   }
   std::sort(blocks.begin(), blocks.end(),
             [](const Block& a, const Block& b) { return a.offset < b.offset; });
@@ -292,18 +288,18 @@ void verify_memory(const DeviceProgram& device, const SpmdProgram& program, cons
     for (std::size_t j = i + 1; j < blocks.size() && blocks[j].offset < blocks[i].offset + blocks[i].bytes;
          ++j)
       invariant(!blocks[i].range.overlaps(blocks[j].range),
-                "memory of device {} of {}: buffers {} and {} overlap at {}", device.rank,
-                shape_text(program.mesh), blocks[i].buffer, blocks[j].buffer, blocks[j].offset);
+                "memory of device {} of {}: buffers {} and {} overlap at {}", device.device,
+                shape_text(program.meshes[device.mesh]), blocks[i].buffer, blocks[j].buffer, blocks[j].offset);
 }
 
 std::int64_t live_bytes_bound(const DeviceProgram& device, const MemoryRules& rules) {
-  return bound_of(blocks_of(device, rules), positions_of(device));
+  return bound_of(blocks_of(device, rules), num_positions(device));
 }
 
-DeviceProgram lower(const SpmdProgram& program, int rank, bool overlap, const MemoryRules& rules) {
-  DeviceProgram device = plan_memory(emit(program, rank, overlap), program, rules);
-  verify_memory(device, program, rules);
-  return device;
+DeviceProgram lower(const SpmdProgram& program, int device, bool overlap, const MemoryRules& rules) {
+  DeviceProgram result = plan_memory(emit(program, device, overlap), program, rules);
+  verify_memory(result, program, rules);
+  return result;
 }
 
 }  // namespace alpa

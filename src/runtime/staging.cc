@@ -14,8 +14,8 @@ std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAl
 
 template <class Body>
 void for_each_load(const DeviceProgram& device, const SpmdProgram& program, InputKind kind, Body&& body) {
-  for (const auto* list : {&device.accumulate, &device.apply})
-    for (const Instruction& instruction : *list) {
+  for (const InstructionList& list : device.lists)
+    for (const Instruction& instruction : list.instructions) {
       if (instruction.kind != Instruction::Kind::load) continue;
       const int input = loaded_input(program, instruction);
       if (program.graph.inputs[input].kind == kind) body(input, instruction);
@@ -36,7 +36,7 @@ StagingLayout staging_layout(const DeviceProgram& device, const SpmdProgram& pro
   StagingLayout layout;
   layout.of_input.assign(program.graph.inputs.size(), -1);
   const std::int64_t micro_batches = program.graph.num_micro_batches;
-  std::int64_t end = kStepLists * static_cast<std::int64_t>(sizeof(StepContext));
+  std::int64_t end = static_cast<std::int64_t>(device.lists.size() * sizeof(StepContext));
   for_each_load(device, program, InputKind::scalar, [&](int input, const Instruction&) {
     if (layout.of_input[input] >= 0) return;
     layout.of_input[input] = end;

@@ -3,35 +3,31 @@
 
 #include <functional>
 
-#include <functional>
-
 #include "alpa/ir/input.h"
 #include "alpa/runtime/devices.h"
 
 namespace alpa {
 namespace {
 
-/// Index of `instruction` in `list`; -1 if it is elsewhere.
-std::ptrdiff_t index_in(const std::vector<Instruction>& list, const Instruction* instruction) {
+/// Whether `instruction` is one of these.
+bool holds(const std::vector<Instruction>& list, const Instruction* instruction) {
   const std::less<const Instruction*> before;
-  const Instruction* const begin = list.data();
-  if (before(instruction, begin) || !before(instruction, begin + list.size())) return -1;
-  return instruction - begin;
+  return !before(instruction, list.data()) && before(instruction, list.data() + list.size());
 }
 
 }  // namespace
 
 std::string to_string(const StepPlace& place, const DeviceProgram& device, const SpmdProgram& program) {
-  if (!place.instruction) return fmt::format("device {}", place.rank);
-  const std::ptrdiff_t accumulate = index_in(device.accumulate, place.instruction);
+  if (!place.instruction) return fmt::format("device {}", device.device);
   const Node& node = program.graph.nodes[place.instruction->node];
   const Instruction::Kind kind = place.instruction->kind;
   const bool named_by_kind = kind == Instruction::Kind::load || kind == Instruction::Kind::copy;
-  std::string text =
-      fmt::format("device {}: instruction {} '{}' ({}, {}", place.rank,
-                  accumulate >= 0 ? accumulate : index_in(device.apply, place.instruction), node.name,
-                  named_by_kind ? name_of(kind) : node.op->name, name_of(node.region));
-  if (accumulate >= 0)
+  int list = 0;
+  while (!holds(device.lists.at(list).instructions, place.instruction)) ++list;
+  std::string text = fmt::format("device {}: instruction {} '{}' ({}, {}", device.device,
+                                 place.instruction - device.lists[list].instructions.data(), node.name,
+                                 named_by_kind ? name_of(kind) : node.op->name, name_of(node.region));
+  if (runs_of(device, list) > 1)
     text += fmt::format(", micro-batch {} of {}", place.micro_batch + 1, program.graph.num_micro_batches);
   return text + ")";
 }

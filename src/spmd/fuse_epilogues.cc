@@ -77,11 +77,12 @@ class Rewriting {
     if (!follows_a_strategy(program, node)) return false;
     KernelCall call;
     call.attributes = &node.attributes;
-    const std::vector<int> first(program.mesh.num_axes(), 0);
+    const std::vector<int> first(program.mesh_of(node).num_axes(), 0);
     const auto local = [&](int value) {
       return KernelTensor{
           nullptr,
-          {type(value).dtype, local_shape(type(value).shape, program.specs[value], program.mesh, first)},
+          {type(value).dtype,
+           local_shape(type(value).shape, program.specs[value], program.mesh_of(value), first)},
           {},
           {}};
     };

@@ -48,7 +48,7 @@ class Partitioner {
     for (int m = 0; m < static_cast<int>(graph.metrics.size()); ++m)
       outputs_of_[graph.metrics[m].value].push_back(
           {use_of_metric(graph, m), ShardingSpec::replicated(), false});
-    program_.mesh = plan.mesh;
+    program_.meshes = {plan.mesh};
     program_.graph.num_micro_batches = graph.num_micro_batches;
   }
 

@@ -7,7 +7,8 @@ namespace alpa {
 
 std::string to_string(const SpmdProgram& program) {
   const Graph& graph = program.graph;
-  std::string text = "mesh " + shape_text(program.mesh) + "\n";
+  std::string text;
+  for (const DeviceMesh& mesh : program.meshes) text += "mesh " + shape_text(mesh) + "\n";
   text += "graph micro_batches=" + std::to_string(graph.num_micro_batches) + "\n";
   for (const Node& node : graph.nodes) {
     text += to_string(graph, node) + " ->";

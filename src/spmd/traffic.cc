@@ -7,7 +7,7 @@ namespace {
 int group_size(const SpmdProgram& program, const Node& node) {
   int size = 1;
   for (std::int64_t axis : node.attributes.integers("axes"))
-    size *= program.mesh.size(static_cast<int>(axis));
+    size *= program.mesh_of(node).size(static_cast<int>(axis));
   return size;
 }
 

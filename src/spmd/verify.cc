@@ -136,15 +136,15 @@ bool follows_fusion(const SpmdProgram& program, const Node& node) {
     if (program.specs[value] != spec) return false;
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     Strategy strategy;
-    for (int axis = 0; axis < program.mesh.num_axes(); ++axis)
+    for (int axis = 0; axis < program.mesh_of(node).num_axes(); ++axis)
       if (spec.axes[axis].kind == Kind::split)
         strategy.axes[axis] = {AxisRole::Kind::factor,
                                spec.axes[axis].dim};  // factor d of a fused node is dimension d
-    if (operand_spec(rule, strategy, program.mesh, static_cast<int>(i)) !=
+    if (operand_spec(rule, strategy, program.mesh_of(node), static_cast<int>(i)) !=
         without_partials(program.specs[node.operands[i]]))
       return false;
   }
-  for (int axis = 0; axis < program.mesh.num_axes(); ++axis)
+  for (int axis = 0; axis < program.mesh_of(node).num_axes(); ++axis)
     if (!partial_sums_pass(program, node, axis)) return false;
   return true;
 }
@@ -160,7 +160,7 @@ bool follows_members(const SpmdProgram& program, const Node& node) {
 /// Partial sums where the operand is split.
 bool follows_norms(const SpmdProgram& program, const Node& node) {
   for (std::size_t i = 0; i < node.operands.size(); ++i)
-    for (int axis = 0; axis < program.mesh.num_axes(); ++axis) {
+    for (int axis = 0; axis < program.mesh_of(node).num_axes(); ++axis) {
       const AxisPlacement from = program.specs[node.operands[i]].axes[axis];
       AxisPlacement wanted;
       if (from.kind == Kind::split) wanted.kind = Kind::partial, wanted.combiner = Combiner::sum;
@@ -185,15 +185,15 @@ bool follows_a_strategy(const SpmdProgram& program, const Node& node) {
   const Rule rule = rule_of(program.graph, node);
   const auto fits = [&](const Strategy& strategy) {
     for (std::size_t i = 0; i < node.operands.size(); ++i)
-      if (operand_spec(rule, strategy, program.mesh, static_cast<int>(i)) !=
+      if (operand_spec(rule, strategy, program.mesh_of(node), static_cast<int>(i)) !=
           program.specs[node.operands[i]])
         return false;
     for (std::size_t i = 0; i < node.results.size(); ++i)
-      if (result_spec(rule, strategy, program.mesh, static_cast<int>(i)) != program.specs[node.results[i]])
+      if (result_spec(rule, strategy, program.mesh_of(node), static_cast<int>(i)) != program.specs[node.results[i]])
         return false;
     return true;
   };
-  const std::vector<Strategy> strategies = all_strategies(rule, program.mesh);
+  const std::vector<Strategy> strategies = all_strategies(rule, program.mesh_of(node));
   return std::any_of(strategies.begin(), strategies.end(), fits);
 }
 

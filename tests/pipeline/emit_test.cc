@@ -118,21 +118,21 @@ TEST_CASE("the program of a device with three micro-batches") {
 
 TEST_CASE("without overlap every collective runs where it stands") {
   const DeviceProgram device = emit(two_products(1), 0, false);
-  CHECK(count(device.apply, Instruction::Kind::collective) == 3);
-  CHECK(count(device.apply, Instruction::Kind::start) == 0);
-  CHECK(count(device.apply, Instruction::Kind::wait) == 0);
+  CHECK(count(device.lists.back().instructions, Instruction::Kind::collective) == 3);
+  CHECK(count(device.lists.back().instructions, Instruction::Kind::start) == 0);
+  CHECK(count(device.lists.back().instructions, Instruction::Kind::wait) == 0);
 }
 
 TEST_CASE("a started collective is awaited once, before its result is touched") {
   const DeviceProgram device = emit(two_products(1), 0, true);
-  for (int i = 0; i < static_cast<int>(device.apply.size()); ++i) {
-    if (device.apply[i].kind != Instruction::Kind::start) continue;
+  for (int i = 0; i < static_cast<int>(device.lists.back().instructions.size()); ++i) {
+    if (device.lists.back().instructions[i].kind != Instruction::Kind::start) continue;
     int waits = 0, wait_at = -1;
-    for (int j = i + 1; j < static_cast<int>(device.apply.size()); ++j) {
-      const Instruction& later = device.apply[j];
+    for (int j = i + 1; j < static_cast<int>(device.lists.back().instructions.size()); ++j) {
+      const Instruction& later = device.lists.back().instructions[j];
       if (later.kind == Instruction::Kind::wait && later.awaits == i) ++waits, wait_at = j;
       const bool reads =
-          std::count(later.inputs.begin(), later.inputs.end(), device.apply[i].outputs[0]) > 0;
+          std::count(later.inputs.begin(), later.inputs.end(), device.lists.back().instructions[i].outputs[0]) > 0;
       CHECK((!reads || wait_at >= 0));
     }
     CHECK(waits == 1);
@@ -150,7 +150,7 @@ TEST_CASE("at most two collectives are in flight") {
   const SpmdProgram program =
       lowered(graph, following_plan(graph, mesh_of({2}), {{"x", "S0@0"}, {"y", "S0@0"}}), 0);
   int in_flight = 0, most = 0;
-  for (const Instruction& instruction : emit(program, 0, true).apply) {
+  for (const Instruction& instruction : emit(program, 0, true).lists.back().instructions) {
     in_flight +=
         (instruction.kind == Instruction::Kind::start) - (instruction.kind == Instruction::Kind::wait);
     most = std::max(most, in_flight);
@@ -166,6 +166,6 @@ TEST_CASE("what only reshapes lies in its operand's memory") {
   g.update(w, tanh(reshape(x, {24})) + w);
   const SpmdProgram program = lowered(g.finish(), replicated_plan(g.finish(), mesh_of({1})));
   const DeviceProgram device = emit(program, 0, false);
-  REQUIRE(device.apply.size() == 2);  // load and one fused node
-  CHECK(memory_of(device, device.apply[1].inputs[0]) == device.apply[0].outputs[0]);
+  REQUIRE(device.lists.back().instructions.size() == 2);  // load and one fused node
+  CHECK(memory_of(device, device.lists.back().instructions[1].inputs[0]) == device.lists.back().instructions[0].outputs[0]);
 }

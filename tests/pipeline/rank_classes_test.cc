@@ -40,7 +40,7 @@ Bytes bytes_of(const TrainingStep& step, const std::vector<int>& mesh, int micro
   Bytes bytes;
   for (int rank = 0; rank < devices; ++rank)
     bytes.of_rank.push_back(lower(program, rank, true, memory_rules("cpu", 1)).arena_bytes);
-  const std::vector<int> firsts = first_ranks_of_classes(program);
+  const std::vector<int> firsts = first_devices_of_classes(program);
   CHECK(firsts.front() == 0);
   bytes.classes = firsts.size();
   for (int rank : firsts)

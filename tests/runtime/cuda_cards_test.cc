@@ -27,7 +27,7 @@ TEST_CASE("one card more than there are") {
   const DataParallel method{.executor = {.tune = false}};
   if (cards == 1) {
     CHECK(Cluster::local(devices, "cuda").num_devices() == devices);
-    CHECK(parallelize(step, method, cluster).program().mesh.num_devices() == devices);
+    CHECK(parallelize(step, method, cluster).program().meshes.front().num_devices() == devices);
     return;
   }
   const std::string mistake = fmt::format(

@@ -187,7 +187,7 @@ TEST_CASE("overlapping collectives with work changes no bit") {
   const SpmdProgram program = lowered(graph, following_plan(graph, mesh_of({3}), kDataParallel), 0);
   Executor plain(program, {.overlap = Overlap::never}), overlapped(program, {.overlap = Overlap::always});
   int starts = 0;
-  for (const Instruction& instruction : overlapped.device_program(0).apply)
+  for (const Instruction& instruction : overlapped.device_program(0).lists.back().instructions)
     starts += instruction.kind == Instruction::Kind::start;
   CHECK(starts > 0);
   const Outcome a = run_steps(plain, 3), b = run_steps(overlapped, 3);

@@ -143,7 +143,7 @@ TEST_CASE("new content is made in the state's own memory") {
   for (const Update& update : program.graph.updates)
     CHECK(memory_of(device, device.buffer_of_value[update.value]) ==
           memory_of(device, device.buffer_of_value[update.input]));
-  for (const Instruction& instruction : device.apply)
+  for (const Instruction& instruction : device.lists.back().instructions)
     CHECK_FALSE((instruction.kind == Instruction::Kind::copy &&
                  program.graph.nodes[instruction.node].op == &ops::input));
 }
@@ -298,14 +298,14 @@ TEST_CASE("AddressSanitizer knows which memory of an arena is in use at each ins
   };
   guard.begin_step(arena.data());
   check([](const LiveRange& range) { return range.begin < 0; });
-  for (int position = 0; position < static_cast<int>(device.apply.size()); ++position) {
+  for (int position = 0; position < static_cast<int>(device.lists.back().instructions.size()); ++position) {
     guard.before(arena.data(), position);
-    for (int buffer : device.apply[position].outputs)
+    for (int buffer : device.lists.back().instructions[position].outputs)
       CHECK_FALSE(__asan_address_is_poisoned(arena.data() +
                                              device.buffers[memory_of(device, buffer)].arena_offset));
     guard.after(arena.data(), position);
   }
-  check([&](const LiveRange& range) { return range.end >= static_cast<int>(device.apply.size()); });
+  check([&](const LiveRange& range) { return range.end >= static_cast<int>(device.lists.back().instructions.size()); });
   mark_alive(arena.data(), device.arena_bytes);
 }
 #endif
@@ -320,10 +320,10 @@ TEST_CASE("a write past the end of a buffer is found where it happens") {
   std::vector<std::byte> arena(device.arena_bytes);
   guard.begin_step(arena.data());
   int watched = 0;
-  for (int position = 0; position < static_cast<int>(device.apply.size()); ++position) {
+  for (int position = 0; position < static_cast<int>(device.lists.back().instructions.size()); ++position) {
     guard.before(arena.data(), position);
     CHECK_NOTHROW(guard.after(arena.data(), position));
-    for (int written : device.apply[position].outputs) {
+    for (int written : device.lists.back().instructions[position].outputs) {
       const Buffer& buffer = device.buffers[memory_of(device, written)];
       for (std::int64_t beyond : {0, 63}) {
         guard.before(arena.data(), position);

@@ -98,7 +98,7 @@ TEST_CASE("updates aside stand behind their gradients and the last reader of the
   CHECK(operators(program)["adam_updates"] == 10);
   const DeviceProgram device = lower(program, 0, true, memory_rules("cuda"));
   int aside = 0, products_behind = 0;
-  for (const Instruction& instruction : device.apply) {
+  for (const Instruction& instruction : device.lists.back().instructions) {
     const Node& node = program.graph.nodes[instruction.node];
     aside += instruction.aside;
     if (aside > 0 && node.op == &ops::einsum_epilogue) ++products_behind;

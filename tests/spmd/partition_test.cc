@@ -77,7 +77,7 @@ TEST_CASE("traffic counts what runs once per micro-batch as often") {
   for (const Node& node : program.graph.nodes) {
     if (node.op != &ops::all_reduce) continue;
     const double own = static_cast<double>(
-        shard_bytes(program.graph.type(node.operands[0]), program.specs[node.operands[0]], program.mesh));
+        shard_bytes(program.graph.type(node.operands[0]), program.specs[node.operands[0]], program.mesh_of(node)));
     bytes += own * (node.region == Region::apply ? 1 : 4);
   }
   CHECK(bytes > 0);

@@ -1,5 +1,6 @@
 #pragma once
-/// The static instruction list of one device: what the interpreter runs, nothing decided at run time.
+/// The static instruction lists of one device and the schedule that runs them: nothing is decided at run
+/// time.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,16 +15,33 @@ struct Buffer {
   Shape offset, global_shape;  ///< place in the whole tensor
   int alias_of =
       -1;  ///< lies in the memory of this buffer, which is its own: same bytes, or its next content
-  std::int64_t arena_offset = -1;
+  std::int64_t arena_offset = -1;  ///< of the first copy
+  /// Copies, one for each micro-batch in flight; those of an alias are its owner's.
+  int slots = 1;
+  std::int64_t slot_bytes = 0;  ///< from one copy to the next; set by `plan_memory` if there are several
+
+  /// Where micro-batch `micro_batch` has the buffer in the arena; -1 if it has no memory.
+  std::int64_t arena_offset_of(int micro_batch) const {
+    return arena_offset < 0 ? -1 : arena_offset + micro_batch % slots * slot_bytes;
+  }
 };
 
 /// How a collective runs on this device.
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Combiner combiner = Combiner::sum;
-  std::vector<int> group;  ///< ranks that take part, this device among them, in the order of their shards
+  std::vector<int>
+      group;  ///< devices that take part, this one among them, in the order of their shards
   std::vector<ShardedDim> dims;  ///< per tensor: what is split afterwards, for all_gather before
   ShardedDim from_dim;           ///< all_to_all: what is split before
+};
+
+/// What a device sends to another one, or receives from it: a box of a tensor. Messages of one lane, which
+/// is a sender and a receiver, arrive in the order in which they are sent; both sides name the same boxes in
+/// the same order.
+struct Message {
+  int peer = -1;        ///< the other device
+  Shape begin, extent;  ///< the box, in the whole tensor
 };
 
 struct Instruction {
@@ -33,41 +51,67 @@ struct Instruction {
     copy,        ///< the part of the input that lies where the output lies
     fill,        ///< every element of the output becomes `value`
     collective,  ///< run on the calling thread
-    start,       ///< hand the collective to the communication thread
-    wait,        ///< until the collective started by instruction `awaits` is done
+    start,       ///< hand the collective to the lane of collectives
+    wait,        ///< until what instruction `awaits` started is done
+    send,     ///< hand a box of the input to the lane to `message.peer`; the input stays as it is until then
+    receive,  ///< hand a box of the output to the lane from `message.peer`, which will write it
   } kind = Kind::compute;
   int node = -1;                     ///< of the SpmdProgram's graph, for names, operator and attributes
   std::vector<int> inputs, outputs;  ///< buffer ids
   CollectiveCall call;               ///< collective and start
+  Message message;                   ///< send and receive
   double value = 0;                  ///< fill
-  int awaits = -1;                   ///< wait: index of the `start` in the same list
-  int workspace = -1;                ///< buffer of scratch, added by `plan_memory`; -1: none needed
+  int awaits = -1;       ///< wait: index of the start, send or receive in its list
+  int awaits_list = -1;  ///< wait: that list; -1: the one of the wait
+  /// wait: all of its runs in this step but the latest so many are done; 0 for the last one. What would
+  /// overwrite a copy that may not be sent yet waits for the run that sent it, `slots` micro-batches ago.
+  int behind = 0;
+  int workspace = -1;  ///< buffer of scratch, added by `plan_memory`; -1: none needed
   /// compute: may run beside the instructions behind it, to the end of the list; they neither write what it
   /// reads nor touch what it writes
   bool aside = false;
 };
 
+struct InstructionList {
+  std::string name;  ///< "accumulate", "apply", "forward", …
+  std::vector<Instruction> instructions;
+};
+
+/// One run of a list: the `micro_batch` that its loads, random numbers and slots are of.
+struct ListRun {
+  int list = 0, micro_batch = 0;
+  bool operator==(const ListRun&) const = default;
+};
+
+/// A metric that the device has when the step is over.
+struct Reported {
+  int metric = -1, buffer = -1;  ///< index among the graph's metrics
+};
+
 struct DeviceProgram {
-  int rank = 0;
+  int device = 0;          ///< id, unique in the cluster
+  int mesh = 0, rank = 0;  ///< which mesh of the program it is in, and its place there
   std::vector<Buffer> buffers;
   std::vector<int>
       buffer_of_value;  ///< per value of the program's graph; -1 if the device never touches it
-  std::vector<Instruction> accumulate;  ///< once per micro-batch (empty if there is one micro-batch only)
-  std::vector<Instruction> apply;       ///< once per step; with one micro-batch it holds everything
-  std::vector<int> kept;                ///< state: lives from step to step
-  std::vector<int> zeroed;              ///< accumulators, cleared when a step starts
-  std::vector<int> reported;            ///< per metric of the graph; read when the step is over
+  std::vector<InstructionList> lists;
+  std::vector<ListRun> schedule;  ///< one step: these runs, one after the other
+  std::vector<int> kept;      ///< state: lives from step to step
+  std::vector<int> zeroed;    ///< accumulators, cleared when a step starts
+  std::vector<Reported> reported;  ///< by metric; read when the step is over
   int staging = -1;  ///< buffer where inputs of steps wait, if the backend has one; among `kept`, too
-  std::int64_t guard_bytes = 0;  ///< after every buffer, written by nobody; debug and sanitizer builds
+  std::int64_t guard_bytes = 0;  ///< after every copy of a buffer, written by nobody; debug and sanitizers
   std::int64_t arena_bytes = 0;  ///< exact peak, known before running
 };
 
-/// The instruction list of device `rank`. Every collective is a start … wait pair if `overlap` and there is
-/// work to do before its result is needed; at most two are in flight, because a started one keeps its
-/// operands alive. Values that only reshape another lie in its memory. An update is written straight into
-/// its state's memory where the old content is dead by then or the kernel works in place, else copied there
-/// at the end.
-DeviceProgram emit(const SpmdProgram& program, int rank, bool overlap);
+/// The program of a device of one of the meshes. Without a schedule (programs of one mesh) forward and
+/// backward nodes are list "accumulate", run for every micro-batch, before list "apply"; with one
+/// micro-batch all is "apply". Every collective is a start … wait pair if `overlap` and there is work to do
+/// before its result is needed; at most two are in flight, because a started one keeps its operands alive.
+/// Values that only reshape another lie in its memory. An update is written straight into its state's memory
+/// where the old content is dead by then or the kernel works in place, else copied there at the end. Throws
+/// Bug if no mesh has the device.
+DeviceProgram emit(const SpmdProgram& program, int device, bool overlap);
 
 /// Text form of a device program.
 std::string to_string(const DeviceProgram& device, const SpmdProgram& program);
@@ -78,9 +122,16 @@ std::string_view name_of(Instruction::Kind kind);
 /// The buffer whose memory `buffer` lies in: itself if it is no alias.
 int memory_of(const DeviceProgram& device, int buffer);
 
-/// When a buffer's memory is in use: positions count the instructions of `accumulate`, then those of
-/// `apply`; -1 is the start of the step, one past the last its end. What a started collective touches is in
-/// use until its wait.
+/// How often a list runs in one step.
+int runs_of(const DeviceProgram& device, int list);
+
+/// Instructions of all lists together: positions count them list by list.
+int num_positions(const DeviceProgram& device);
+/// Position of the first instruction of a list.
+int first_position(const DeviceProgram& device, int list);
+
+/// When a buffer's memory is in use, by positions; -1 is the start of the step, one past the last its end.
+/// What a started collective touches is in use until its wait.
 struct LiveRange {
   int begin = 0, end = -1;  ///< inclusive; end < begin: never
   bool empty() const { return end < begin; }
@@ -117,8 +168,9 @@ class MemoryUses {
   std::vector<Uses> of_;
 };
 
-/// The instruction at a position, as live_ranges counts them.
+/// The instruction at a position, and the list it is in.
 const Instruction& instruction_at(const DeviceProgram& device, int position);
+int list_at(const DeviceProgram& device, int position);
 
 /// True if `instruction`'s kernel may write output `output` over input `input`: same local type, and the
 /// operator allows it.

@@ -6,9 +6,9 @@
 
 namespace alpa {
 
-/// The first rank of every class of ranks whose instruction lists (`emit`) differ in peers and in offsets
-/// into whole tensors alone: they need the same memory. Rank 0 comes first. Evenly split programs have one
-/// class, others about two per axis.
-std::vector<int> first_ranks_of_classes(const SpmdProgram& program);
+/// The first device of every class of devices of one mesh whose instruction lists (`emit`) differ in peers
+/// and in offsets into whole tensors alone: they need the same memory. The first device of a mesh comes
+/// first. Evenly split programs have one class per mesh, others about two per axis.
+std::vector<int> first_devices_of_classes(const SpmdProgram& program);
 
 }  // namespace alpa

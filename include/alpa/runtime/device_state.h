@@ -19,7 +19,7 @@ class DeviceMemory {
   /// What a device really takes. CPU: one past the highest byte of its arena that was ever written, the
   /// scratch of kernels counted whole; within the planned bytes to multiples of 8. CUDA: the bytes its
   /// allocator handed out.
-  virtual std::int64_t bytes_in_use(int rank) const = 0;
+  virtual std::int64_t bytes_in_use(int index) const = 0;
 
   std::vector<std::byte*> arenas;  ///< per device: where its arena begins, in the device's memory
 

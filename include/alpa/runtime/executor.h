@@ -111,7 +111,8 @@ class Executor {
   void write(DeviceState& state, const std::string& name, const Array& array) const;
 
   const SpmdProgram& program() const;
-  const DeviceProgram& device_program(int rank) const;
+  /// Of the devices of this process, in the order of the program's meshes.
+  const DeviceProgram& device_program(int index) const;
   /// Peak bytes per device, maximum over devices: as planned (some kernels need scratch for every thread of
   /// a device), and as measured on `state`, see DeviceMemory::bytes_in_use.
   std::int64_t planned_bytes() const;

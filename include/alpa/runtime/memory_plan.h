@@ -29,7 +29,7 @@ std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& te
 /// for any other.
 MemoryRules memory_rules(std::string_view backend, int threads_per_device = 1);
 
-/// Offsets by live ranges over accumulate (a loop) and apply, by `rules`. Results lie in the memory of an
+/// Offsets by live ranges over all lists, by `rules`. Results lie in the memory of an
 /// operand that dies there where the operator allows it; kernels' scratch gets buffers of its own, live
 /// during the instruction. Of several packings the smallest is kept. Sets alias_of, arena_offset,
 /// Instruction::workspace and arena_bytes, which is the end of the last buffer, to the byte.
@@ -44,8 +44,8 @@ void verify_memory(const DeviceProgram& device, const SpmdProgram& program,
 /// (but for the last rounding).
 std::int64_t live_bytes_bound(const DeviceProgram& device, const MemoryRules& rules = memory_rules("cpu"));
 
-/// emit, plan_memory and verify_memory for one rank: what an executor of the same `overlap` runs.
-DeviceProgram lower(const SpmdProgram& program, int rank, bool overlap,
+/// emit, plan_memory and verify_memory for one device: what an executor of the same `overlap` runs.
+DeviceProgram lower(const SpmdProgram& program, int device, bool overlap,
                     const MemoryRules& rules = memory_rules("cpu"));
 
 }  // namespace alpa

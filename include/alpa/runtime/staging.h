@@ -10,9 +10,6 @@ namespace alpa {
 /// uploaded, one that the host packs.
 inline constexpr int kStagedSteps = 3;
 
-/// Lists of a device program: accumulate and apply.
-inline constexpr int kStepLists = 2;
-
 /// One step's part of the staging buffer: first what is the same for all devices but small (a StepContext
 /// per list, whose micro-batch changes while the step runs; scalars), then the device's slices of the batch
 /// inputs, all micro-batches one after the other. Offsets are multiples of 256 bytes, but for scalars (8).

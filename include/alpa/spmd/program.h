@@ -1,7 +1,7 @@
 #pragma once
-/// A partitioned program: one graph for all devices of a mesh. Types are those of whole tensors; `specs`
-/// says how each lies on the mesh, so a device's local shapes follow from its coordinates. Collectives and
-/// local slices are nodes like any other.
+/// A partitioned program: one graph for all devices of one mesh or several. Types are those of whole
+/// tensors; `specs` says how each lies on its mesh, so a device's local shapes follow from its coordinates.
+/// Collectives, local slices and transfers between meshes are nodes like any other.
 #include <map>
 #include <string>
 #include <vector>
@@ -12,10 +12,26 @@
 namespace alpa {
 
 struct SpmdProgram {
-  DeviceMesh mesh;
+  std::vector<DeviceMesh> meshes;  ///< no device is in two of them
   Graph graph;
-  std::vector<ShardingSpec> specs;  ///< per value of `graph`
+  std::vector<ShardingSpec> specs;      ///< per value of `graph`
+  std::vector<int> mesh_of_value = {};  ///< per value, index into `meshes`; empty: all on the only one
+
+  int mesh_index(int value) const { return mesh_of_value.empty() ? 0 : mesh_of_value[value]; }
+  const DeviceMesh& mesh_of(int value) const { return meshes[mesh_index(value)]; }
+  /// The mesh of a node's results; but for `transfer` also that of its operands.
+  const DeviceMesh& mesh_of(const Node& node) const { return mesh_of(node.results.front()); }
 };
+
+/// A device's mesh and its place there.
+struct MeshPlace {
+  int mesh = 0, rank = 0;
+};
+/// Throws Bug if no mesh has the device.
+MeshPlace place_of(const SpmdProgram& program, int device);
+
+/// Ids of the devices of all meshes, mesh by mesh.
+std::vector<int> devices_of(const SpmdProgram& program);
 
 /// Operators of partitioned programs: results have the types of the operands, only the layout changes.
 /// Attributes as in ReshardStep: "axes" (mesh axes), "dims" (but for all_reduce and to_partial; one per
