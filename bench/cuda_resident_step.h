@@ -43,7 +43,7 @@ class ResidentStep {
     upload(step, batch);
     metrics_ = cuda::allocate_mapped(cuda::kMetricBytes * device().program().reported.size());
     device().place(memory_.arenas[0], 0, cuda::device_address(metrics_));
-    for (int i = 0; i < 2; ++i) queue_->queue(true);
+    for (int i = 0; i < 2; ++i) queue_->queue({0, 0}, true);
     device().queue_metrics();
     wait();
     capture();
@@ -100,8 +100,8 @@ class ResidentStep {
 
   cuda::LoadedDevice& device() const { return *devices_[0]; }
   std::vector<cuda::Operation>& operations() const {
-    invariant(device().lists().size() == 1, "a step of one micro-batch has one list");
-    return device().lists().front();
+    invariant(device().schedule().size() == 1, "a step of one micro-batch has one list");
+    return device().list(0);
   }
   void wait() const { cuda::check(cudaStreamSynchronize(device().compute()), "cudaStreamSynchronize"); }
   void record(const cuda::EventHandle& event) const {
@@ -122,7 +122,7 @@ class ResidentStep {
       hold_back();
       record(events[0]);
       for (std::size_t i = 0; i < operations().size(); ++i) {
-        device().queue(operations()[i], 0);
+        device().queue(operations()[i]);
         record(events[i + 1]);
       }
       wait();
@@ -139,7 +139,7 @@ class ResidentStep {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t executable = nullptr;
     cuda::check(cudaStreamBeginCapture(origin, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-    queue_->queue(false);
+    queue_->queue({0, 0}, false);
     device().queue_metrics();
     device().join(origin);
     cuda::check(cudaStreamEndCapture(origin, &graph), "cudaStreamEndCapture");
