@@ -24,7 +24,7 @@ OpDef empty_op() {
   OpDef op;
   op.name = "empty";
   op.dims = "... -> ...";
-  op.in_place = true;
+  op.in_place = InPlace::any;
   op.cpu = &kEmptyKernel;
   return op;
 }

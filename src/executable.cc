@@ -92,10 +92,8 @@ std::int64_t TrainState::step() const { return executor().steps(*state_); }
 
 std::vector<std::string> parameter_names(const Graph& graph) {
   std::vector<std::string> parameters;
-  for (const std::string& name : state_names(graph)) {
-    const std::size_t dot = name.rfind('.');
-    if (dot == name.npos || find_state(graph, name.substr(0, dot)) == nullptr) parameters.push_back(name);
-  }
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::state && input.of.empty()) parameters.push_back(input.name);
   return parameters;
 }
 

@@ -116,14 +116,14 @@ std::optional<ReshardPath> path_to(int spec, int source, const Search& search, c
 
 }  // namespace
 
-std::string_view name_of(ReshardKind kind) {
+std::optional<CollectiveKind> collective_of(ReshardKind kind) {
   switch (kind) {
-    case ReshardKind::all_reduce: return "all_reduce";
-    case ReshardKind::reduce_scatter: return "reduce_scatter";
-    case ReshardKind::all_gather: return "all_gather";
-    case ReshardKind::all_to_all: return "all_to_all";
-    case ReshardKind::slice: return "slice";
-    case ReshardKind::to_partial: return "to_partial";
+    case ReshardKind::all_reduce: return CollectiveKind::all_reduce;
+    case ReshardKind::reduce_scatter: return CollectiveKind::reduce_scatter;
+    case ReshardKind::all_gather: return CollectiveKind::all_gather;
+    case ReshardKind::all_to_all: return CollectiveKind::all_to_all;
+    case ReshardKind::slice:
+    case ReshardKind::to_partial: return std::nullopt;
   }
   bug("reshard kind {}", static_cast<int>(kind));
 }

@@ -80,10 +80,10 @@ bool is_state(const DeviceProgram& device, int memory) {
          std::any_of(device.zeroed.begin(), device.zeroed.end(), lies_there);
 }
 
-/// Products go through cuBLASLt, which is given device memory only.
+/// Products go through libraries, which are given device memory only.
 bool is_own_kernel(const SpmdProgram& program, const Instruction& instruction) {
   return instruction.kind == Kind::compute &&
-         !program.graph.nodes[instruction.node].op->name.starts_with("einsum");
+         program.graph.nodes[instruction.node].op->work != Work::heavy;
 }
 
 }  // namespace

@@ -32,16 +32,6 @@ double collective_bytes(const TensorType& type, const ShardingSpec& from, const 
   }
 }
 
-CollectiveKind collective_of(ReshardKind kind) {
-  switch (kind) {
-    case ReshardKind::all_reduce: return CollectiveKind::all_reduce;
-    case ReshardKind::all_gather: return CollectiveKind::all_gather;
-    case ReshardKind::reduce_scatter: return CollectiveKind::reduce_scatter;
-    case ReshardKind::all_to_all: return CollectiveKind::all_to_all;
-    default: bug("{} is no collective", name_of(kind));
-  }
-}
-
 /// True if the parts along `dim` of what a device holds under `spec` do not lie one after the other.
 bool needs_packing(const TensorType& type, const ShardingSpec& spec, int dim, const DeviceMesh& mesh) {
   for (int outer = 0; outer < dim; ++outer) {
@@ -74,9 +64,10 @@ double step_seconds(const TensorType& type, const ShardingSpec& from, const Resh
   double seconds = model.launch_seconds;
   if (model.memory_bytes_per_second > 0)
     seconds += local_bytes(type, from, step, mesh) / model.memory_bytes_per_second;
-  if (step.kind == ReshardKind::slice || step.kind == ReshardKind::to_partial) return seconds;
-  return seconds + collective_seconds(collective_of(step.kind), collective_bytes(type, from, step, mesh),
-                                      mesh, step.axes, model.collectives);
+  const std::optional<CollectiveKind> collective = collective_of(step.kind);
+  if (!collective) return seconds;
+  return seconds + collective_seconds(*collective, collective_bytes(type, from, step, mesh), mesh,
+                                      step.axes, model.collectives);
 }
 
 }  // namespace
@@ -97,12 +88,11 @@ double path_sent_bytes(const TensorType& type, const ShardingSpec& from, const R
   double bytes = 0;
   ShardingSpec spec = from;
   for (const ReshardStep& step : path.steps) {
-    const bool local = step.kind == ReshardKind::slice || step.kind == ReshardKind::to_partial;
+    const std::optional<CollectiveKind> collective = collective_of(step.kind);
     int devices = 1;
     for (int axis : step.axes) devices *= mesh.size(axis);
-    if (!local)
-      bytes += collective_sent_bytes(collective_of(step.kind), collective_bytes(type, spec, step, mesh),
-                                     devices);
+    if (collective)
+      bytes += collective_sent_bytes(*collective, collective_bytes(type, spec, step, mesh), devices);
     spec = step.to;
   }
   return bytes;

@@ -111,7 +111,7 @@ std::vector<LivePoints> live_ranges(const Graph& graph, const std::vector<int>& 
     const int n = graph.values[v].producer;
     const Node& node = graph.nodes[n];
     const bool in_place =
-        node.op->in_place &&
+        node.op->in_place != InPlace::none &&
         (new_state[v] || takes_over_buffer(graph, operands[n], n, graph.values[v].type, last_read));
     ranges.push_back({in_place ? n + 1 : n, std::max(n, last_read[v]) + 1});
     if (points[n] != n) ranges.back().from = ranges.back().to;

@@ -64,7 +64,7 @@ NodeClasses classify(const Graph& graph) {
 
 double node_seconds(const NodeClass& node, const Strategy& strategy, const DeviceMesh& mesh,
                     const CostModel& model) {
-  if (node.op == &ops::constant || node.op == &ops::reshape) return 0;
+  if (node.op->work == Work::free) return 0;
   const bool input = node.op == &ops::input;
   if (input && node.attributes->string("kind") != name_of(InputKind::batch)) return 0;
   const double seconds = operator_seconds(node.rule, factor_of_axis(strategy, mesh), node.operands,

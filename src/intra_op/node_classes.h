@@ -26,8 +26,8 @@ struct NodeClasses {
 /// The class of every node of `graph`, which must outlive the result.
 NodeClasses classify(const Graph& graph);
 
-/// Seconds of one run on one device; batch inputs are copied into the device's memory, other inputs,
-/// constants and reshapes neither compute nor move data and are free.
+/// Seconds of one run on one device; batch inputs are copied into the device's memory, other inputs and
+/// operators without work are free.
 double node_seconds(const NodeClass& node, const Strategy& strategy, const DeviceMesh& mesh,
                     const CostModel& model);
 

@@ -53,9 +53,6 @@ class Restrictor {
   Restrictor(const Graph& graph, const NodeClasses& classes, const DeviceMesh& mesh,
              const AutoShardOptions& options)
       : graph_(graph), classes_(classes), mesh_(mesh), options_(options), result_(graph.nodes.size()) {
-    for (const Input& input : graph.inputs) {
-      if (input.kind == InputKind::state) states_.insert(input.name);
-    }
     for (const Update& update : graph.updates) {
       if (kind_of(update.input) == InputKind::accumulator)
         accumulations_.insert(graph.values[update.value].producer);
@@ -81,20 +78,11 @@ class Restrictor {
  private:
   InputKind kind_of(int value) const { return find_input(graph_, value)->kind; }
 
-  /// Optimizer state is named after its parameter: "w.adam_m".
-  bool is_optimizer_state(const std::string& name) const {
-    for (std::size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0;
-         dot = name.rfind('.', dot - 1)) {
-      if (states_.count(name.substr(0, dot))) return true;
-    }
-    return false;
-  }
-
   void restrict_input(int n) {
     const Input& input = *find_input(graph_, graph_.nodes[n].results[0]);
     Restriction& r = result_[n];
     if (input.kind == InputKind::state) {
-      const bool optimizer = is_optimizer_state(input.name);
+      const bool optimizer = !input.of.empty();
       r.no_splits = optimizer ? options_.replicate_optimizer_state : options_.replicate_parameters;
       r.most_split = optimizer ? options_.shard_optimizer_state : options_.shard_parameters;
     }
@@ -110,7 +98,7 @@ class Restrictor {
       const bool updates_state = node.region == Region::apply || accumulations_.count(n);
       r.no_splits = !(options_.shard_optimizer_state && updates_state);
     }
-    r.most_split = options_.split_contractions && node.op == &ops::einsum;
+    r.most_split = options_.split_contractions && node.op->work == Work::heavy;
   }
 
   /// Partial operands help only where partial sums arise: from a split sum, or from operands that are
@@ -168,7 +156,6 @@ class Restrictor {
   const DeviceMesh& mesh_;
   const AutoShardOptions& options_;
   std::vector<Restriction> result_;
-  std::set<std::string> states_;
   std::set<int> accumulations_;  ///< nodes that compute the update of an accumulator
 };
 

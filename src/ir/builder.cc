@@ -67,28 +67,53 @@ Value Builder::input(InputKind kind, const std::string& name, TensorType type, I
   for (std::int64_t extent : type.shape)
     require(extent >= 1, "input \"{}\" has type {}; extents must be at least 1", name, to_string(type));
   const Region region = region_;
-  region_ = Region::forward;
+  if (kind != InputKind::boundary) region_ = Region::forward;
   const Value value = emit_one(ops::input, {}, input_attributes(kind, type, init));
   region_ = region;
   nodes_.back().name = name;
   input_by_name_[name] = static_cast<int>(inputs_.size());
-  inputs_.push_back({value.id, kind, name});
+  inputs_.push_back({.value = value.id, .kind = kind, .name = name});
   return value;
 }
 
-Value Builder::parameter(const std::string& name, TensorType type, Initializer init) {
+Value Builder::parameter(const std::string& name, TensorType type, Initializer init, bool frozen) {
   const auto found = input_by_name_.find(name);
   if (found == input_by_name_.end()) {
-    parameters_.push_back(input(InputKind::state, name, std::move(type), init));
-    return parameters_.back();
+    const Value made = input(InputKind::state, name, std::move(type), init);
+    inputs_.back().frozen = frozen;
+    if (!frozen) parameters_.push_back(made);
+    return made;
   }
   const Input& known = inputs_[found->second];
   require(known.kind == InputKind::state, "parameter \"{}\": a {} input has this name", name,
           alpa::name_of(known.kind));
+  require(known.of.empty(), "parameter \"{}\": an optimizer state of \"{}\" has this name; choose another", name,
+          known.of);
+  require(known.frozen == frozen,
+          "parameter \"{}\" is frozen in one place and trained in another; tied parameters are both or neither", name);
   require(this->type(known.value) == type,
           "parameter \"{}\" is {} but was made as {}; tied parameters need one type", name, to_string(type),
           to_string(this->type(known.value)));
   return value(known.value);
+}
+
+Value Builder::optimizer_state(Value parameter, const std::string& what) {
+  require(static_cast<bool>(parameter), "optimizer_state \"{}\": the parameter is an empty Value", what);
+  const Input* of = input_of(parameter);
+  require(of && of->kind == InputKind::state && of->of.empty(),
+          "optimizer_state \"{}\": {} is no parameter of this graph; give what `parameter` returned", what,
+          to_string(parameter.type()));
+  const std::string name = of->name;
+  const Value made = input(InputKind::state, name + "." + what, parameter.type(), Initializer::zeros());
+  inputs_.back().of = name;
+  return made;
+}
+
+const Input* Builder::input_of(Value value) const {
+  if (!value || value.builder != handle()) return nullptr;
+  const auto found = std::find_if(inputs_.begin(), inputs_.end(),
+                                  [&](const Input& input) { return input.value == value.id; });
+  return found == inputs_.end() ? nullptr : &*found;
 }
 
 Values Builder::emit(const OpDef& op, const Values& operands, Attributes attributes) {
@@ -131,12 +156,12 @@ Value Builder::emit_one(const OpDef& op, const Values& operands, Attributes attr
 void Builder::update(Value input, Value value) {
   require(input && value && input.builder == handle() && value.builder == handle(),
           "update: both values must belong to this graph");
-  const auto known =
-      std::find_if(inputs_.begin(), inputs_.end(), [&](const Input& i) { return i.value == input.id; });
-  require(
-      known != inputs_.end() && (known->kind == InputKind::state || known->kind == InputKind::accumulator),
-      "update: {} \"{}\" is no state; only state and accumulator inputs can be updated",
-      nodes_[producer(input.id)].op->name, nodes_[producer(input.id)].name);
+  const Input* known = input_of(input);
+  require(known && (known->kind == InputKind::state || known->kind == InputKind::accumulator),
+          "update: {} \"{}\" is no state; only state and accumulator inputs can be updated",
+          nodes_[producer(input.id)].op->name, nodes_[producer(input.id)].name);
+  require(!known->frozen, "update of \"{}\": it is frozen; make the parameter without `frozen` to train it",
+          known->name);
   require(input.type() == value.type(), "update of \"{}\": it is {} but the new value is {}", known->name,
           to_string(input.type()), to_string(value.type()));
   for (const Update& earlier : updates_)
@@ -182,8 +207,8 @@ Graph Builder::finish() const {
     }
     graph.nodes.push_back(std::move(node));
   }
-  for (const Input& input : inputs_)
-    graph.inputs.push_back({renumbered[input.value], input.kind, input.name});
+  graph.inputs = inputs_;
+  for (Input& input : graph.inputs) input.value = renumbered[input.value];
   for (const Update& update : updates_)
     graph.updates.push_back({renumbered[update.input], renumbered[update.value]});
   for (const Metric& metric : metrics_) graph.metrics.push_back({metric.name, renumbered[metric.value]});

@@ -36,6 +36,10 @@ std::string to_string(const Graph& graph, const Node& node) {
 std::string to_string(const Graph& graph) {
   std::string text = "graph micro_batches=" + std::to_string(graph.num_micro_batches) + "\n";
   for (const Node& node : graph.nodes) text += to_string(graph, node) + "\n";
+  for (const Input& input : graph.inputs) {
+    if (!input.of.empty()) text += "state " + ref(input.value) + " of " + quoted(input.of) + "\n";
+    if (input.frozen) text += "frozen " + ref(input.value) + "\n";
+  }
   for (const Update& update : graph.updates)
     text += "update " + ref(update.input) + " = " + ref(update.value) + "\n";
   for (const Metric& metric : graph.metrics)

@@ -115,6 +115,10 @@ class GraphReader {
       line.expect("graph micro_batches=");
       graph_.num_micro_batches = line.integer();
       if (graph_.num_micro_batches < 1) line.complain("micro_batches must be at least 1");
+    } else if (line.take("state ")) {
+      optimizer_state(line);
+    } else if (line.take("frozen ")) {
+      known_input(line).frozen = true;
     } else if (line.take("update ")) {
       update(line);
     } else if (line.take("metric ")) {
@@ -182,7 +186,7 @@ class GraphReader {
     node.name = line.quoted();
     check_types(line, node);
     if (node.op == &ops::input)
-      graph_.inputs.push_back({node.results[0], input_kind(line, node), node.name});
+      graph_.inputs.push_back({.value = node.results[0], .kind = input_kind(line, node), .name = node.name});
     graph_.nodes.push_back(std::move(node));
   }
 
@@ -219,10 +223,25 @@ class GraphReader {
 
   static InputKind input_kind(Line& line, const Node& node) {
     const std::string& name = node.attributes.string("kind");
-    for (InputKind kind : {InputKind::batch, InputKind::state, InputKind::accumulator, InputKind::scalar})
+    for (InputKind kind : {InputKind::batch, InputKind::state, InputKind::accumulator, InputKind::scalar,
+                           InputKind::boundary})
       if (name_of(kind) == name) return kind;
-    line.complain(fmt::format(
-        "unknown kind of input \"{}\"; kinds are batch, state, accumulator and scalar", excerpt(name)));
+    line.complain(
+        fmt::format("unknown kind of input \"{}\"; kinds are batch, state, accumulator, scalar and boundary",
+                    excerpt(name)));
+  }
+
+  Input& known_input(Line& line) {
+    const int value = known_value(line);
+    for (Input& input : graph_.inputs)
+      if (input.value == value) return input;
+    line.complain(fmt::format("%{} is no input", value));
+  }
+
+  void optimizer_state(Line& line) {
+    Input& state = known_input(line);
+    line.expect(" of ");
+    state.of = line.quoted();
   }
 
   void update(Line& line) {

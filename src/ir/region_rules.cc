@@ -14,7 +14,9 @@ std::vector<bool> readable_by_apply(const Graph& graph) {
     if (node.region == Region::apply)
       for (int value : node.results) readable[value] = true;
   for (const Input& input : graph.inputs)
-    readable[input.value] = input.kind == InputKind::state || input.kind == InputKind::scalar;
+    readable[input.value] =
+        input.kind == InputKind::state || input.kind == InputKind::scalar ||
+        (input.kind == InputKind::boundary && graph.producer(input.value).region == Region::apply);
   for (const Update& update : graph.updates) {
     const Input* input = find_input(graph, update.input);
     if (input && input->kind == InputKind::accumulator) readable[update.value] = true;
@@ -25,7 +27,8 @@ std::vector<bool> readable_by_apply(const Graph& graph) {
 std::string order_mistake(const Graph& graph, const Node& node) {
   for (int value : node.operands) {
     const Node& producer = graph.producer(value);
-    if (producer.op == &ops::input || producer.region <= node.region) continue;
+    const bool everywhere = producer.op == &ops::input && producer.region == Region::forward;
+    if (everywhere || producer.region <= node.region) continue;
     return fmt::format("{} runs in region {} but reads the result of {}, which runs later, in region {}",
                        describe(node), name_of(node.region), describe(producer), name_of(producer.region));
   }

@@ -40,7 +40,7 @@ void verify_results(const Graph& graph, int n, std::vector<bool>& defined) {
 
 void verify_inputs(const Graph& graph) {
   std::size_t next = 0;
-  std::set<std::string> names;
+  std::set<std::string> names, parameters;
   for (const Node& node : graph.nodes) {
     if (node.op != &ops::input) continue;
     invariant(next < graph.inputs.size() && graph.inputs[next].value == node.results[0],
@@ -50,7 +50,13 @@ void verify_inputs(const Graph& graph) {
               "graph: input {} \"{}\" differs from its node {}", name_of(input.kind), input.name,
               describe(node));
     invariant(names.insert(input.name).second, "graph: two inputs are called \"{}\"", input.name);
+    if (input.kind == InputKind::state && input.of.empty()) parameters.insert(input.name);
+    invariant(!input.frozen || parameters.count(input.name), "graph: \"{}\" is frozen, but no parameter", input.name);
   }
+  for (const Input& input : graph.inputs)
+    invariant(input.of.empty() || (input.kind == InputKind::state && parameters.count(input.of)),
+              "graph: {} \"{}\" belongs to \"{}\", which is no parameter", name_of(input.kind), input.name,
+              input.of);
   invariant(next == graph.inputs.size(), "graph: {} inputs but {} input nodes", graph.inputs.size(), next);
 }
 
@@ -61,6 +67,7 @@ void verify_outputs(const Graph& graph) {
     const Input* input = find_input(graph, update.input);
     invariant(input && (input->kind == InputKind::state || input->kind == InputKind::accumulator),
               "graph: update of value {}, which is no state", update.input);
+    invariant(!input->frozen, "graph: \"{}\" is frozen but updated", input->name);
     invariant(update.value >= 0 && update.value < num_values &&
                   graph.type(update.value) == graph.type(update.input),
               "graph: update of \"{}\" by a value of another type", input->name);

@@ -3,49 +3,36 @@
 #include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
-#include "kernels/cpu/kernels.h"
 #include "unary.h"
 
 namespace alpa {
 
-const OpDef ops::relu = {
+const OpDef ops::relu = elementwise<ElementwiseOp::relu>({
     .name = "relu",
     .rule = numeric_rule,
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       return {dys[0] * emit_unary(step, g.result(n))};
     },
-    .elementwise = static_cast<int>(ElementwiseOp::relu),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::relu>,
-};
+});
 
-const OpDef ops::step = {
+const OpDef ops::step = elementwise<ElementwiseOp::step>({
     .name = "step",
     .rule = numeric_rule,
     .vjp = [](Builder&, const Node&, const Values&) -> Values { return {Value{}}; },
-    .elementwise = static_cast<int>(ElementwiseOp::step),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::step>,
-};
+});
 
-const OpDef ops::gelu = {
+const OpDef ops::gelu = elementwise<ElementwiseOp::gelu>({
     .name = "gelu",
     .rule = floating_rule,
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       return {dys[0] * emit_unary(gelu_grad, g.operand(n, 0))};
     },
-    .elementwise = static_cast<int>(ElementwiseOp::gelu),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::gelu>,
-};
+});
 
-const OpDef ops::gelu_grad = {
+const OpDef ops::gelu_grad = elementwise<ElementwiseOp::gelu_grad>({
     .name = "gelu_grad",
     .rule = floating_rule,
-    .elementwise = static_cast<int>(ElementwiseOp::gelu_grad),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::gelu_grad>,
-};
+});
 
 Value relu(Value x) { return ops::emit_unary(ops::relu, x); }
 Value gelu(Value x) { return ops::emit_unary(ops::gelu, x); }

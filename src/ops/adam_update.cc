@@ -16,7 +16,7 @@ const OpDef ops::adam_update = {
           return dtypes;
         },
     .flops_per_point = 14,
-    .in_place = true,
+    .in_place = InPlace::paired,
     .cpu = &cpu::adam_update,
 };
 

@@ -5,36 +5,29 @@
 #include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
-#include "kernels/cpu/kernels.h"
 #include "simplify.h"
 
 namespace alpa {
 
-const OpDef ops::add = {
+const OpDef ops::add = elementwise<ElementwiseOp::add>({
     .name = "add",
     .rule = numeric_rule,
     .linear = {0b11},
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       return {sum_to(dys[0], g.operand(n, 0).shape()), sum_to(dys[0], g.operand(n, 1).shape())};
     },
-    .elementwise = static_cast<int>(ElementwiseOp::add),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::add>,
-};
+});
 
-const OpDef ops::sub = {
+const OpDef ops::sub = elementwise<ElementwiseOp::sub>({
     .name = "sub",
     .rule = numeric_rule,
     .linear = {0b11},
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       return {sum_to(dys[0], g.operand(n, 0).shape()), -sum_to(dys[0], g.operand(n, 1).shape())};
     },
-    .elementwise = static_cast<int>(ElementwiseOp::sub),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::sub>,
-};
+});
 
-const OpDef ops::mul = {
+const OpDef ops::mul = elementwise<ElementwiseOp::mul>({
     .name = "mul",
     .rule = numeric_rule,
     .linear = {0b01, 0b10},
@@ -42,12 +35,9 @@ const OpDef ops::mul = {
       const Value x = g.operand(n, 0), y = g.operand(n, 1);
       return {sum_to(dys[0] * y, x.shape()), sum_to(dys[0] * x, y.shape())};
     },
-    .elementwise = static_cast<int>(ElementwiseOp::mul),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::mul>,
-};
+});
 
-const OpDef ops::div = {
+const OpDef ops::div = elementwise<ElementwiseOp::div>({
     .name = "div",
     .rule = numeric_rule,
     .linear = {0b01},
@@ -55,20 +45,14 @@ const OpDef ops::div = {
       const Value x = g.operand(n, 0), y = g.operand(n, 1), dx = dys[0] / y;
       return {sum_to(dx, x.shape()), sum_to(-(dx * g.result(n)), y.shape())};
     },
-    .elementwise = static_cast<int>(ElementwiseOp::div),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::div>,
-};
+});
 
-const OpDef ops::neg = {
+const OpDef ops::neg = elementwise<ElementwiseOp::neg>({
     .name = "neg",
     .rule = numeric_rule,
     .linear = {0b1},
     .vjp = [](Builder&, const Node&, const Values& dys) -> Values { return {-dys[0]}; },
-    .elementwise = static_cast<int>(ElementwiseOp::neg),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::neg>,
-};
+});
 
 namespace ops {
 

@@ -59,6 +59,7 @@ const OpDef ops::broadcast = {
       const Axes axes = repeated_dims(x, dys[0].shape(), n.attributes.integers("dims"));
       return {alpa::reshape(axes.empty() ? dys[0] : alpa::reduce_sum(dys[0], axes), x)};
     },
+    .alias = true,
     .cpu = &cpu::broadcast,
 };
 

@@ -11,6 +11,18 @@
 namespace alpa {
 namespace {
 
+ElementwiseOp conversion_to(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return ElementwiseOp::cast_f32;
+    case DType::bf16: return ElementwiseOp::cast_bf16;
+    case DType::f16: return ElementwiseOp::cast_f16;
+    case DType::f64: return ElementwiseOp::cast_f64;
+    case DType::i32: return ElementwiseOp::cast_i32;
+    case DType::u8: return ElementwiseOp::cast_u8;
+  }
+  bug("element type {}", static_cast<int>(dtype));
+}
+
 /// Conversion keeps partial sums exact only into a type that holds every number of the first.
 bool widens(DType from, DType to) {
   return is_floating(from) && is_floating(to) && (from == to || size_of(to) > size_of(from));
@@ -33,19 +45,19 @@ const OpDef ops::cast = {
       return {is_floating(x.dtype()) ? alpa::cast(dys[0], x.dtype()) : Value{}};
     },
     .elementwise = static_cast<int>(ElementwiseOp::copy),
-    .in_place = true,
+    .elementwise_of = [](const Attributes& a) { return static_cast<int>(conversion_to(a.dtype("to"))); },
+    .in_place = InPlace::any,
     .cpu = &cpu::cast,
 };
 
-const OpDef ops::stop_gradient = {
+const OpDef ops::stop_gradient = elementwise<ElementwiseOp::copy>({
     .name = "stop_gradient",
     .rule = elementwise_rule,
     .linear = {0b1},
     .vjp = [](Builder&, const Node&, const Values&) -> Values { return {Value{}}; },
-    .elementwise = static_cast<int>(ElementwiseOp::copy),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::copy>,
-};
+    .work = Work::free,
+    .alias = true,
+});
 
 Value cast(Value x, DType to) {
   require(static_cast<bool>(x), "cast: the operand is an empty Value");

@@ -3,7 +3,6 @@
 #include "alpa/ops/ops.h"
 #include "arithmetic.h"
 #include "elementwise_rule.h"
-#include "kernels/cpu/kernels.h"
 
 namespace alpa {
 namespace {
@@ -12,14 +11,7 @@ std::vector<DType> condition(const OpQuery&) { return {u8}; }
 
 template <ElementwiseOp op>
 OpDef comparison(std::string_view name) {
-  return {
-      .name = name,
-      .rule = ops::same_type_rule,
-      .result_dtypes = condition,
-      .elementwise = static_cast<int>(op),
-      .in_place = true,
-      .cpu = &cpu::elementwise<op>,
-  };
+  return ops::elementwise<op>({.name = name, .rule = ops::same_type_rule, .result_dtypes = condition});
 }
 
 }  // namespace

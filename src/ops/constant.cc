@@ -17,6 +17,7 @@ const OpDef ops::constant = {
           return rule;
         },
     .result_dtypes = source_dtypes,
+    .work = Work::free,
     .cpu = &cpu::constant,
 };
 

@@ -113,6 +113,7 @@ const OpDef ops::einsum = {
       return {alpa::einsum(fmt::format("{},{}->{}", e.z, e.y, e.x), dys[0], y),
               alpa::einsum(fmt::format("{},{}->{}", e.x, e.z, e.y), x, dys[0])};
     },
+    .work = Work::heavy,
     .cpu = &cpu::einsum,
 };
 

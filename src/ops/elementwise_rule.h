@@ -4,6 +4,7 @@
 /// operator's record. The variants differ in the element types they accept. All throw Error on a user's
 /// mistake.
 #include "alpa/ir/op_def.h"
+#include "kernels/cpu/kernels.h"
 
 namespace alpa::ops {
 
@@ -15,6 +16,15 @@ Rule numeric_rule(const OpQuery& query);
 Rule floating_rule(const OpQuery& query);
 /// One element type for all operands.
 Rule same_type_rule(const OpQuery& query);
+
+/// `record` completed as that of the elementwise formula `op`.
+template <ElementwiseOp op>
+OpDef elementwise(OpDef record) {
+  record.elementwise = static_cast<int>(op);
+  record.in_place = InPlace::any;
+  record.cpu = &cpu::elementwise<op>;
+  return record;
+}
 
 /// Linear sets of an operator of one operand that moves elements: {0b1}, but none for u8, whose sums would
 /// overflow.

@@ -3,7 +3,6 @@
 #include "alpa/ops/ops.h"
 #include "arithmetic.h"
 #include "elementwise_rule.h"
-#include "kernels/cpu/kernels.h"
 #include "simplify.h"
 
 namespace alpa {
@@ -17,27 +16,21 @@ Values share(Builder& g, const Node& n, Value x_wins, Value dy) {
 
 }  // namespace
 
-const OpDef ops::maximum = {
+const OpDef ops::maximum = elementwise<ElementwiseOp::max>({
     .name = "maximum",
     .rule = numeric_rule,
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       return share(g, n, alpa::ge(g.operand(n, 0), g.operand(n, 1)), dys[0]);
     },
-    .elementwise = static_cast<int>(ElementwiseOp::max),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::max>,
-};
+});
 
-const OpDef ops::minimum = {
+const OpDef ops::minimum = elementwise<ElementwiseOp::min>({
     .name = "minimum",
     .rule = numeric_rule,
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       return share(g, n, alpa::le(g.operand(n, 0), g.operand(n, 1)), dys[0]);
     },
-    .elementwise = static_cast<int>(ElementwiseOp::min),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::min>,
-};
+});
 
 Value maximum(Value x, Value y) { return ops::emit_binary(ops::maximum, x, y); }
 Value maximum(Value x, double y) { return maximum(x, ops::scalar_like(x, y)); }

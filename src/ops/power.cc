@@ -3,13 +3,12 @@
 #include "alpa/ops/ops.h"
 #include "arithmetic.h"
 #include "elementwise_rule.h"
-#include "kernels/cpu/kernels.h"
 #include "simplify.h"
 #include "unary.h"
 
 namespace alpa {
 
-const OpDef ops::pow = {
+const OpDef ops::pow = elementwise<ElementwiseOp::pow>({
     .name = "pow",
     .rule = floating_rule,
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
@@ -17,44 +16,32 @@ const OpDef ops::pow = {
       const Value dx = sum_to(dys[0] * (y * alpa::pow(x, y - 1)), x.shape());
       return {dx, sum_to(dys[0] * (g.result(n) * alpa::log(x)), y.shape())};
     },
-    .elementwise = static_cast<int>(ElementwiseOp::pow),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::pow>,
-};
+});
 
-const OpDef ops::square = {
+const OpDef ops::square = elementwise<ElementwiseOp::square>({
     .name = "square",
     .rule = numeric_rule,
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       return {dys[0] * (g.operand(n, 0) * 2)};
     },
-    .elementwise = static_cast<int>(ElementwiseOp::square),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::square>,
-};
+});
 
-const OpDef ops::sqrt = {
+const OpDef ops::sqrt = elementwise<ElementwiseOp::sqrt>({
     .name = "sqrt",
     .rule = floating_rule,
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       return {dys[0] * 0.5 / g.result(n)};
     },
-    .elementwise = static_cast<int>(ElementwiseOp::sqrt),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::sqrt>,
-};
+});
 
-const OpDef ops::rsqrt = {
+const OpDef ops::rsqrt = elementwise<ElementwiseOp::rsqrt>({
     .name = "rsqrt",
     .rule = floating_rule,
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Value y = g.result(n);
       return {dys[0] * (alpa::square(y) * y * -0.5)};
     },
-    .elementwise = static_cast<int>(ElementwiseOp::rsqrt),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::rsqrt>,
-};
+});
 
 Value pow(Value x, Value y) {
   if (x && y && y.rank() == 0 && y.dtype() == x.dtype() && is_floating(x.dtype())) {

@@ -130,7 +130,9 @@ const OpDef ops::reshape = {
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       return {alpa::reshape(dys[0], g.operand(n, 0).shape())};
     },
-    .in_place = true,
+    .work = Work::free,
+    .in_place = InPlace::paired,
+    .alias = true,
     .cpu = &cpu::reshape,
 };
 

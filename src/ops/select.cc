@@ -4,7 +4,6 @@
 #include "alpa/ops/ops.h"
 #include "arithmetic.h"
 #include "elementwise_rule.h"
-#include "kernels/cpu/kernels.h"
 #include "simplify.h"
 
 namespace alpa {
@@ -24,7 +23,7 @@ Rule select_rule(const OpQuery& query) {
 
 }  // namespace
 
-const OpDef ops::select = {
+const OpDef ops::select = elementwise<ElementwiseOp::select>({
     .name = "select",
     .rule = select_rule,
     .result_dtypes = [](const OpQuery& query) { return std::vector<DType>{query.operands[1].dtype}; },
@@ -34,10 +33,7 @@ const OpDef ops::select = {
       return {Value{}, sum_to(alpa::select(condition, dys[0], 0), g.operand(n, 1).shape()),
               sum_to(alpa::select(condition, 0, dys[0]), g.operand(n, 2).shape())};
     },
-    .elementwise = static_cast<int>(ElementwiseOp::select),
-    .in_place = true,
-    .cpu = &cpu::elementwise<ElementwiseOp::select>,
-};
+});
 
 Value select(Value condition, Value x, Value y) {
   require(condition && x && y, "select: an operand is an empty Value");

@@ -15,7 +15,7 @@ const OpDef ops::sgd_update = {
           return dtypes;
         },
     .flops_per_point = 6,
-    .in_place = true,
+    .in_place = InPlace::paired,
     .cpu = &cpu::sgd_update,
 };
 

@@ -82,12 +82,13 @@ class Emitter {
       return;
     }
     if (is_idle(n)) return;
-    if (node(n).op != &ops::to_partial)
+    if (node(n).op->reshard != ReshardKind::to_partial)
       for (int value : node(n).operands) ensure_loaded(value, list);
     list.push_back(instruction(n));
   }
 
   void add_input(const Input& input) {
+    invariant(input.kind != InputKind::boundary, "boundary input \"{}\" of a program that runs", input.name);
     if (input.kind == InputKind::state) device_.kept.push_back(buffer(input.value));
     if (input.kind == InputKind::accumulator) device_.zeroed.push_back(buffer(input.value));
   }
@@ -107,10 +108,9 @@ class Emitter {
 
   /// Nodes whose result is their operand's bytes under another shape.
   bool lies_in_operand(int n) {
-    const OpDef* op = node(n).op;
-    if (op == &ops::to_partial) return at_[node(n).attributes.integers("axes")[0]] == 0;
-    if (op != &ops::reshape && op != &ops::broadcast && op != &ops::stop_gradient) return false;
-    return local(node(n).operands[0]).elements() == local(node(n).results[0]).elements();
+    const OpDef& op = *node(n).op;
+    if (op.reshard == ReshardKind::to_partial) return at_[node(n).attributes.integers("axes")[0]] == 0;
+    return op.alias && local(node(n).operands[0]).elements() == local(node(n).results[0]).elements();
   }
 
   /// Nothing to compute on this device: its part of every result is empty. Collectives take part all the
@@ -128,9 +128,9 @@ class Emitter {
     if (is_collective(node(n))) {
       result.kind = Kind::collective;
       result.call = call(n);
-    } else if (node(n).op == &ops::slice_shard) {
+    } else if (node(n).op->reshard == ReshardKind::slice) {
       result.kind = Kind::copy;
-    } else if (node(n).op == &ops::to_partial) {
+    } else if (node(n).op->reshard == ReshardKind::to_partial) {
       result.kind = Kind::fill;
       result.inputs.clear();
       result.value = identity(n);
@@ -194,10 +194,7 @@ std::vector<std::size_t> next_uses(const DeviceProgram& device, const std::vecto
   return next;
 }
 
-bool is_work(const Node& node) {
-  return node.op->cpu && node.op != &ops::reshape && node.op != &ops::constant &&
-         node.op != &ops::stop_gradient;
-}
+bool is_work(const Node& node) { return node.op->cpu && node.op->work != Work::free; }
 
 /// For every node the first one behind it that is work; the number of nodes if one in another list comes
 /// before.

@@ -135,11 +135,8 @@ bool may_overwrite(const DeviceProgram& device, const SpmdProgram& program, cons
       instruction.kind != Kind::start)
     return false;
   const OpDef* op = program.graph.nodes[instruction.node].op;
-  if (!op->in_place) return false;
-  // Elementwise kernels read an element of every input before they write it; others pair result i with
-  // operand i.
-  const bool elementwise = op->elementwise >= 0 || op == &ops::fused;
-  return (elementwise || input == output) &&
+  if (op->in_place == InPlace::none) return false;
+  return (op->in_place == InPlace::any || input == output) &&
          device.buffers[instruction.inputs[input]].type == device.buffers[instruction.outputs[output]].type;
 }
 

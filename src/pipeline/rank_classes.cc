@@ -30,7 +30,7 @@ std::vector<Layout> distinct_layouts(const SpmdProgram& program, int mesh) {
 std::set<int> axes_to_partial(const SpmdProgram& program, int mesh) {
   std::set<int> axes;
   for (const Node& node : program.graph.nodes)
-    if (node.op == &ops::to_partial && program.mesh_index(node.results[0]) == mesh)
+    if (node.op->reshard == ReshardKind::to_partial && program.mesh_index(node.results[0]) == mesh)
       axes.insert(static_cast<int>(node.attributes.integers("axes")[0]));
   return axes;
 }

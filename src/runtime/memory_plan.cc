@@ -55,9 +55,9 @@ void add_staging(DeviceProgram& device, const SpmdProgram& program) {
 }
 
 /// Lets results take over the memory of operands that die where the results are made.
-class InPlace {
+class TakeOver {
  public:
-  InPlace(DeviceProgram& device, const SpmdProgram& program)
+  TakeOver(DeviceProgram& device, const SpmdProgram& program)
       : device_(device),
         program_(program),
         ranges_(live_ranges(device)),
@@ -259,7 +259,7 @@ DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& progra
   result.guard_bytes = rules.guard_bytes;
   add_workspaces(result, program, rules);
   if (rules.staged_inputs) add_staging(result, program);
-  InPlace(result, program).run();
+  TakeOver(result, program).run();
   for (const Block& block : packed(result, rules)) {
     result.buffers[block.buffer].arena_offset = block.offset;
     result.arena_bytes = std::max(

@@ -86,6 +86,7 @@ const OpDef ops::einsum_epilogue = {
     .name = "einsum_epilogue",
     .rule = epilogue_rule,
     .result_dtypes = epilogue_dtypes,
+    .work = Work::heavy,
     .cpu = &cpu::einsum_epilogue,
 };
 

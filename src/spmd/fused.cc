@@ -50,7 +50,8 @@ const OpDef ops::fused = {
     .name = "fused",
     .rule = fused_rule,
     .result_dtypes = [](const OpQuery& query) { return parse_dtypes(query.attributes.string("dtypes")); },
-    .in_place = true,
+    .elementwise_program = true,
+    .in_place = InPlace::any,
     .cpu = &cpu::fused,
 };
 

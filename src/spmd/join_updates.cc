@@ -1,10 +1,10 @@
-// src/spmd/join_updates.cc — one node updates all parameters
+// src/spmd/join_updates.cc — one node updates all parameters, one makes all squared norms
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "alpa/ops/all_ops.h"
+#include "alpa/ir/input.h"
 #include "join_nodes.h"
 #include "joint_ops.h"
 #include "live_bytes.h"
@@ -13,36 +13,23 @@
 namespace alpa {
 namespace {
 
-/// Members have equal settings and the same scalars; those that run aside, gradients of one node.
-std::optional<std::string> kind_of(const Graph& graph, const Node& node) {
-  const std::optional<JointUpdate> joint = joint_update_of(*node.op);
-  if (!joint || node.region != Region::apply) return std::nullopt;
-  std::string kind = fmt::format("{} {}", node.op->name, to_string(node.attributes));
-  for (std::size_t i = joint->states + 1; i < node.operands.size(); ++i)
+/// Members have equal settings, the same shared operands, and one region; those that run aside, gradients of
+/// one node.
+std::optional<std::string> kind_of(const Graph& graph, const Node& node, bool updates) {
+  const OpDef* joint = joint_of(*node.op);
+  if (!joint || joint->members->gradients != updates) return std::nullopt;
+  std::string kind = fmt::format("{} {} {}", node.op->name, to_string(node.attributes), name_of(node.region));
+  for (std::size_t i = node.operands.size() - joint->members->shared; i < node.operands.size(); ++i)
     kind += fmt::format(" %{}", node.operands[i]);
   if (node.attributes.contains(kAside))
-    kind += fmt::format(" of {}", graph.values[node.operands[joint->states]].producer);
+    kind += fmt::format(" of {}", graph.values[node.operands[joint->members->each]].producer);
   return kind;
 }
 
-Node joined(const std::vector<const Node*>& members) {
-  const JointUpdate joint = *joint_update_of(*members.front()->op);
-  const auto states = static_cast<std::ptrdiff_t>(joint.states);
-  Node result = *members.front();
-  std::vector<int> gradients;
-  result.op = joint.joint;
-  result.operands.clear(), result.results.clear();
-  for (const Node* member : members) {
-    const auto first = member->operands.begin();
-    result.operands.insert(result.operands.end(), first, first + states);
-    gradients.push_back(first[states]);
-    result.results.insert(result.results.end(), member->results.begin(), member->results.end());
-  }
-  const std::vector<int>& last = members.back()->operands;
-  result.operands.insert(result.operands.end(), gradients.begin(), gradients.end());
-  result.operands.insert(result.operands.end(), last.begin() + states + 1, last.end());
-  result.name += fmt::format("+{}", members.size() - 1);
-  return result;
+SpmdProgram join(const SpmdProgram& program, bool updates) {
+  const auto kind = [&](const Node& node) { return kind_of(program.graph, node, updates); };
+  const auto size = [](const Node&) { return std::int64_t{1}; };
+  return join_nodes(program, {kind, size, std::numeric_limits<std::int64_t>::max(), joined});
 }
 
 bool is_metric(const Graph& graph, int value) {
@@ -76,11 +63,8 @@ SpmdProgram gathers_last(const SpmdProgram& program) {
 
 }  // namespace
 
-SpmdProgram join_updates(const SpmdProgram& program) {
-  const auto size = [](const Node&) { return std::int64_t{1}; };
-  const SpmdProgram ordered = gathers_last(program);
-  const auto kind = [&](const Node& node) { return kind_of(ordered.graph, node); };
-  return join_nodes(ordered, {kind, size, std::numeric_limits<std::int64_t>::max(), joined});
-}
+SpmdProgram join_updates(const SpmdProgram& program) { return join(gathers_last(program), true); }
+
+SpmdProgram join_norms(const SpmdProgram& program) { return join(program, false); }
 
 }  // namespace alpa

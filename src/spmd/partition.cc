@@ -10,18 +10,6 @@
 namespace alpa {
 namespace {
 
-const OpDef& op_of(ReshardKind kind) {
-  switch (kind) {
-    case ReshardKind::all_reduce: return ops::all_reduce;
-    case ReshardKind::reduce_scatter: return ops::reduce_scatter;
-    case ReshardKind::all_gather: return ops::all_gather;
-    case ReshardKind::all_to_all: return ops::all_to_all;
-    case ReshardKind::slice: return ops::slice_shard;
-    case ReshardKind::to_partial: return ops::to_partial;
-  }
-  bug("unknown reshard kind");
-}
-
 Attributes attributes_of(const ReshardStep& step) {
   Attributes attributes{{"axes", std::vector<std::int64_t>(step.axes.begin(), step.axes.end())}};
   if (step.dim >= 0) attributes.set("dims", std::vector<std::int64_t>{step.dim});
@@ -60,7 +48,7 @@ class Partitioner {
     }
     settle_waiting();
     for (const Input& input : graph_.inputs)
-      program_.graph.inputs.push_back({value_of_[input.value], input.kind, input.name});
+      program_.graph.inputs.push_back(input), program_.graph.inputs.back().value = value_of_[input.value];
     for (int u = 0; u < static_cast<int>(graph_.updates.size()); ++u)
       program_.graph.updates.push_back(
           {value_of_[graph_.updates[u].input], settled_.at(use_of_update(graph_, u))});
@@ -132,7 +120,7 @@ class Partitioner {
 
   int add_step(int value, const ReshardStep& step, const std::string& name, Region region, int layer) {
     Node node;
-    node.op = &op_of(step.kind);
+    node.op = &reshard_op(step.kind);
     node.attributes = attributes_of(step);
     node.operands = {value};
     node.name = name + "." + std::string(node.op->name);

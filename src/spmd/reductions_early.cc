@@ -8,7 +8,7 @@ namespace alpa {
 namespace {
 
 bool is_reduction(const Node& node) {
-  return node.op == &ops::all_reduce || node.op == &ops::reduce_scatter;
+  return node.op->reshard == ReshardKind::all_reduce || node.op->reshard == ReshardKind::reduce_scatter;
 }
 
 /// Where a node moves to: behind the node in this place, in this region.

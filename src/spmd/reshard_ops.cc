@@ -26,35 +26,45 @@ std::vector<DType> same_dtypes(const OpQuery& query) {
   return dtypes;
 }
 
-OpDef reshard_op(std::string_view name, bool in_place) {
+OpDef reshard_op(std::string_view name, ReshardKind kind, InPlace in_place = InPlace::none) {
   OpDef op;
   op.name = name;
   op.rule = same_rule;
   op.result_dtypes = same_dtypes;
   op.in_place = in_place;
+  op.reshard = kind;
   return op;
 }
 
 }  // namespace
 
-const OpDef ops::all_reduce = reshard_op("all_reduce", true);
-const OpDef ops::reduce_scatter = reshard_op("reduce_scatter", false);
-const OpDef ops::all_gather = reshard_op("all_gather", false);
-const OpDef ops::all_to_all = reshard_op("all_to_all", false);
-const OpDef ops::slice_shard = reshard_op("slice_shard", false);
-const OpDef ops::to_partial = reshard_op("to_partial", true);
+const OpDef ops::all_reduce = reshard_op("all_reduce", ReshardKind::all_reduce, InPlace::paired);
+const OpDef ops::reduce_scatter = reshard_op("reduce_scatter", ReshardKind::reduce_scatter);
+const OpDef ops::all_gather = reshard_op("all_gather", ReshardKind::all_gather);
+const OpDef ops::all_to_all = reshard_op("all_to_all", ReshardKind::all_to_all);
+const OpDef ops::slice_shard = reshard_op("slice_shard", ReshardKind::slice);
+const OpDef ops::to_partial = reshard_op("to_partial", ReshardKind::to_partial, InPlace::paired);
 
-bool is_collective(const Node& node) {
-  return node.op == &ops::all_reduce || node.op == &ops::reduce_scatter || node.op == &ops::all_gather ||
-         node.op == &ops::all_to_all;
+std::span<const OpDef* const> partitioned_ops() {
+  static constexpr const OpDef* kOps[] = {
+      &ops::all_reduce,  &ops::reduce_scatter, &ops::all_gather,      &ops::all_to_all,
+      &ops::slice_shard, &ops::to_partial,     &ops::fused,           &ops::adam_updates,
+      &ops::sgd_updates, &ops::squared_norms,  &ops::einsum_epilogue,
+  };
+  return kOps;
 }
 
+const OpDef& reshard_op(ReshardKind kind) {
+  for (const OpDef* op : partitioned_ops())
+    if (op->reshard == kind) return *op;
+  bug("no operator is a {}", name_of(kind));
+}
+
+bool is_collective(const Node& node) { return node.op->reshard && collective_of(*node.op->reshard); }
+
 CollectiveKind collective_kind(const Node& node) {
-  if (node.op == &ops::all_reduce) return CollectiveKind::all_reduce;
-  if (node.op == &ops::reduce_scatter) return CollectiveKind::reduce_scatter;
-  if (node.op == &ops::all_gather) return CollectiveKind::all_gather;
-  if (node.op == &ops::all_to_all) return CollectiveKind::all_to_all;
-  bug("\"{}\" ({}) is no collective", node.name, node.op->name);
+  invariant(is_collective(node), "\"{}\" ({}) is no collective", node.name, node.op->name);
+  return *collective_of(*node.op->reshard);
 }
 
 }  // namespace alpa

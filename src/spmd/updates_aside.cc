@@ -38,9 +38,9 @@ class Moving {
   /// the devices had better not wait for.
   std::optional<int> ready_after(int n) const {
     const Node& node = nodes_[n];
-    const std::optional<JointUpdate> joint = joint_update_of(*node.op);
-    if (!joint || node.region != Region::apply || are_read(node.results)) return std::nullopt;
-    const std::size_t states = joint->states;
+    const OpDef* joint = joint_of(*node.op);
+    if (!joint || !joint->members->gradients || node.region != Region::apply || are_read(node.results)) return std::nullopt;
+    const std::size_t states = joint->members->each;
     if (is_collective(graph_.producer(node.operands[states]))) return std::nullopt;
     int last = -1;
     for (std::size_t i = 0; i < node.operands.size(); ++i) {

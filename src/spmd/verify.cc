@@ -44,19 +44,19 @@ ShardingSpec resharded(const Node& node, std::size_t i, const ShardingSpec& from
   const int axis = static_cast<int>(axes[0]);
   const AxisPlacement& at = from.axes[axis];
   const auto dim = [&] { return static_cast<int>(node.attributes.integers("dims").at(i)); };
-  if (node.op == &ops::all_reduce) return partial_on(from, axes) ? without_all(from, axes) : from;
-  if (node.op == &ops::reduce_scatter)
-    return partial_on(from, axes) ? from.without(axis).split(axis, dim()) : from;
-  if (node.op == &ops::slice_shard) return at.kind == Kind::replicated ? from.split(axis, dim()) : from;
-  if (node.op == &ops::to_partial)
-    return at.kind == Kind::replicated ? from.partial(axis, to.axes[axis].combiner) : from;
-  if (at.kind != Kind::split) return from;
-  if (node.op == &ops::all_gather) return at.dim == dim() ? from.without(axis) : from;
-  return at.dim == node.attributes.integer("from_dim") ? from.without(axis).split(axis, dim()) : from;
-}
-
-bool is_reshard(const Node& node) {
-  return is_collective(node) || node.op == &ops::slice_shard || node.op == &ops::to_partial;
+  const auto split_along = [&](std::int64_t d) { return at.kind == Kind::split && at.dim == d; };
+  switch (*node.op->reshard) {
+    case ReshardKind::all_reduce: return partial_on(from, axes) ? without_all(from, axes) : from;
+    case ReshardKind::reduce_scatter:
+      return partial_on(from, axes) ? from.without(axis).split(axis, dim()) : from;
+    case ReshardKind::slice: return at.kind == Kind::replicated ? from.split(axis, dim()) : from;
+    case ReshardKind::to_partial:
+      return at.kind == Kind::replicated ? from.partial(axis, to.axes[axis].combiner) : from;
+    case ReshardKind::all_gather: return split_along(dim()) ? from.without(axis) : from;
+    case ReshardKind::all_to_all:
+      return split_along(node.attributes.integer("from_dim")) ? from.without(axis).split(axis, dim()) : from;
+  }
+  bug("reshard kind {}", static_cast<int>(*node.op->reshard));
 }
 
 bool follows_reshard(const SpmdProgram& program, const Node& node) {
@@ -149,7 +149,7 @@ bool follows_fusion(const SpmdProgram& program, const Node& node) {
   return true;
 }
 
-// ---- joint updates
+// ---- joint nodes
 
 bool follows_members(const SpmdProgram& program, const Node& node) {
   const std::vector<Node> members = members_of(node);
@@ -157,24 +157,11 @@ bool follows_members(const SpmdProgram& program, const Node& node) {
                      [&](const Node& member) { return follows_a_strategy(program, member); });
 }
 
-/// Partial sums where the operand is split.
-bool follows_norms(const SpmdProgram& program, const Node& node) {
-  for (std::size_t i = 0; i < node.operands.size(); ++i)
-    for (int axis = 0; axis < program.mesh_of(node).num_axes(); ++axis) {
-      const AxisPlacement from = program.specs[node.operands[i]].axes[axis];
-      AxisPlacement wanted;
-      if (from.kind == Kind::split) wanted.kind = Kind::partial, wanted.combiner = Combiner::sum;
-      if (from.kind == Kind::partial || program.specs[node.results[i]].axes[axis] != wanted) return false;
-    }
-  return true;
-}
-
 void verify_node(const SpmdProgram& program, const Node& node) {
-  const bool follows = node.op == &ops::fused           ? follows_fusion(program, node)
-                       : is_reshard(node)               ? follows_reshard(program, node)
-                       : node.op == &ops::squared_norms ? follows_norms(program, node)
-                       : joint_update(*node.op)         ? follows_members(program, node)
-                                                        : follows_a_strategy(program, node);
+  const bool follows = node.op->reshard               ? follows_reshard(program, node)
+                       : node.op->members             ? follows_members(program, node)
+                       : node.op->elementwise_program ? follows_fusion(program, node)
+                                                      : follows_a_strategy(program, node);
   invariant(follows, "partitioned program: \"{}\" ({}) cannot take {} to {}", node.name, node.op->name,
             listed(specs_of(program, node.operands)), listed(specs_of(program, node.results)));
 }

@@ -10,18 +10,6 @@
 namespace alpa {
 namespace {
 
-/// The name under which the input `value` was made.
-const std::string& input_name(Value value) {
-  Builder& builder = *value.builder;
-  return builder.node(builder.producer(value.id)).name;
-}
-
-/// Optimizer state of a parameter: "dense0.kernel.adam_m", of the parameter's type, zero at first.
-Value state_of(Value parameter, const char* what) {
-  const std::string name = input_name(parameter) + "." + what;
-  return parameter.builder->input(InputKind::state, name, parameter.type(), Initializer::zeros());
-}
-
 /// Half-precision parameters are updated in f32.
 DType update_dtype(DType dtype) { return dtype == f64 ? f64 : f32; }
 
@@ -36,7 +24,7 @@ void plain_sgd_update(Value w, Value gradient, Value learning_rate, double weigh
 
 void momentum_update(const optim::Sgd& sgd, Value w, Value gradient, Value learning_rate) {
   Builder& builder = *w.builder;
-  const Value velocity = state_of(w, "velocity");
+  const Value velocity = builder.optimizer_state(w, "velocity");
   const Values results = builder.emit(ops::sgd_update, {w, velocity, gradient, learning_rate},
                                       {{"momentum", sgd.momentum},
                                        {"weight_decay", sgd.weight_decay},
@@ -52,7 +40,7 @@ Optimizer adam(Schedule rate, double beta1, double beta2, double epsilon, double
                                  {"weight_decay", weight_decay},
                                  {"decoupled", std::int64_t{1}}};
   auto update = [attributes](Builder& builder, Value w, Value gradient, Value learning_rate, Value step) {
-    const Value m = state_of(w, "adam_m"), v = state_of(w, "adam_v");
+    const Value m = builder.optimizer_state(w, "adam_m"), v = builder.optimizer_state(w, "adam_v");
     const Values results =
         builder.emit(ops::adam_update, {w, m, v, gradient, learning_rate, step}, attributes);
     builder.update(w, results[0]);

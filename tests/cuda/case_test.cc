@@ -73,13 +73,13 @@ TEST_CASE("every row gives what the CPU gives, queued directly and from a captur
 /// Results and the operands whose buffers they may lie in: any for elementwise operators, else their own.
 std::vector<std::pair<int, int>> shared_buffers(const Case& row) {
   std::vector<std::pair<int, int>> shared;
-  if (!row.op->in_place) return shared;
+  if (row.op->in_place == InPlace::none) return shared;
   const std::vector<TensorType> types = cases::result_types(row);
   for (std::size_t o = 0; o < types.size(); ++o)
     for (std::size_t i = 0; i < row.operands.size(); ++i) {
       const TensorType& operand = row.operands[i].type;
       if (operand.dtype != types[o].dtype || operand.bytes() != types[o].bytes()) continue;
-      if (row.op->elementwise < 0 && i != o) continue;
+      if (row.op->in_place == InPlace::paired && i != o) continue;
       shared.emplace_back(o, i);
       break;
     }

@@ -26,9 +26,7 @@ inline void adam(Builder& g, const Values& gradients) {
   const Value step = g.input(InputKind::scalar, "step", {f32, {}});
   const Values parameters = g.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::string& name = g.node(g.producer(parameters[i].id)).name;
-    const Value m = g.input(InputKind::state, name + ".adam_m", parameters[i].type());
-    const Value v = g.input(InputKind::state, name + ".adam_v", parameters[i].type());
+    const Value m = g.optimizer_state(parameters[i], "adam_m"), v = g.optimizer_state(parameters[i], "adam_v");
     const Values updated = g.emit(ops::adam_update, {parameters[i], m, v, gradients[i], rate, step},
                                   {{"beta1", 0.9},
                                    {"beta2", 0.999},

@@ -58,8 +58,7 @@ TEST_CASE("PS3: a product split along k whose reader wants it split is reduce-sc
   Builder g;
   const Value x = g.input(InputKind::batch, "x", {f32, {64, 8}}),
               dy = g.input(InputKind::batch, "dy", {f32, {64, 4}});
-  g.input(InputKind::state, "w", {f32, {8, 4}});
-  const Value m = g.input(InputKind::state, "w.m", {f32, {8, 4}});
+  const Value m = g.optimizer_state(g.input(InputKind::state, "w", {f32, {8, 4}}), "m");
   const Value product = einsum("ki,kj->ij", x, dy);
   g.set_region(Region::apply);
   g.update(m, m + product);

@@ -5,29 +5,18 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "alpa/base/shape.h"
 #include "alpa/cost/collective.h"
+#include "alpa/ir/reshard_kind.h"
 #include "alpa/mesh/device_mesh.h"
 #include "alpa/mesh/sharding_spec.h"
 
 namespace alpa {
 
-enum class ReshardKind : std::uint8_t {
-  all_reduce,      ///< partial → replicated on `axes`
-  reduce_scatter,  ///< partial → split `dim` (as its minor-most axis) on one axis
-  all_gather,  ///< split `dim` (= `from_dim`) → replicated on one axis (the minor-most of its dimension)
-  all_to_all,  ///< split `from_dim` (as its minor-most axis) → split `dim` (as its minor-most axis) on one
-               ///< axis
-  slice,       ///< replicated → split `dim` on one axis, local
-  to_partial,  ///< replicated → partial on one axis: the identity of the combiner on all but coordinate 0,
-               ///< local
-};
-
-/// "all_reduce", …, "slice", "to_partial"
-std::string_view name_of(ReshardKind kind);
+/// The collective that a step of this kind is; nothing for local steps.
+std::optional<CollectiveKind> collective_of(ReshardKind kind);
 
 struct ReshardStep {
   ReshardKind kind;

@@ -64,9 +64,12 @@ class Builder {
 
   /// A new graph input. Throws Error if the name is taken.
   Value input(InputKind kind, const std::string& name, TensorType type, Initializer init = {});
-  /// State input `name`; the one already made if it has this type (weight tying). Throws Error if it has another type.
-  Value parameter(const std::string& name, TensorType type, Initializer init);
-  /// Parameters in the order in which they were made (not other state).
+  /// State input `name`; the one already made if it has this type (weight tying). Throws Error if it has another type. `frozen`: a
+  /// training step leaves it as it is.
+  Value parameter(const std::string& name, TensorType type, Initializer init, bool frozen = false);
+  /// Optimizer state "<parameter's name>.<what>" of the parameter's type, zero at first. Throws Error if `parameter` is none.
+  Value optimizer_state(Value parameter, const std::string& what);
+  /// Parameters that are not frozen, in the order in which they were made (not other state).
   const std::vector<Value>& parameters() const { return parameters_; }
 
   /// Appends a node; checks operands against the operator's rule. Throws Error on a user's mistake.
@@ -107,6 +110,8 @@ class Builder {
 
  private:
   BuilderHandle handle() const { return BuilderHandle(self_); }
+  /// The record of an input of this builder, or nullptr.
+  const Input* input_of(Value value) const;
 
   std::shared_ptr<Builder*> self_;  ///< null inside once this is gone
   std::deque<Node> nodes_;

@@ -37,15 +37,19 @@ struct ValueInfo {
 /// What a graph input is, attribute "kind" of an `input` node.
 enum class InputKind : std::uint8_t {
   batch,        ///< a slice of the step's batch along dimension 0, another one for every micro-batch
-  state,        ///< lives across steps: parameters, optimizer state
+  state,        ///< lives across steps: a parameter, or state that belongs to one
   accumulator,  ///< zero when a step starts, lives across its micro-batches
   scalar,       ///< a number given to every step (learning rate, step counter)
+  boundary,     ///< of a part of a graph: what another part computes, given for every micro-batch, or once if its node's region is apply
 };
 
 struct Input {
   int value = -1;
   InputKind kind = InputKind::batch;
   std::string name;
+  /// Optimizer state: the name of its parameter. Empty: the input is no optimizer state.
+  std::string of = {};
+  bool frozen = false;  ///< a parameter that no update changes
 
   bool operator==(const Input&) const = default;
 };
@@ -96,10 +100,11 @@ int runs_per_step(const Graph& graph, const Node& node);
 const Input* find_input(const Graph& graph, int value);
 
 /// Throws Bug naming the first node that breaks an invariant: topological order; types as the rules give them; one `input` node per
-/// entry of `inputs`, in this order, of its kind and name; updates of equal type on state and accumulators only; scalar metrics;
+/// entry of `inputs`, in this order, of its kind and name; optimizer states of parameters that the graph has; updates of equal type on
+/// state that is not frozen and accumulators only; scalar metrics;
 /// regions: nothing reads the result of a later region (inputs belong to all of them), accumulators are not updated in apply. With
-/// several micro-batches all that happens once per step (apply nodes, updates of state, metrics) reads apply nodes, state and
-/// scalar inputs, and updates of accumulators, nothing else.
+/// several micro-batches all that happens once per step (apply nodes, updates of state, metrics) reads apply nodes, state, scalar
+/// inputs and boundaries of region apply, and updates of accumulators, nothing else.
 void verify(const Graph& graph);
 
 /// Text form, one line per node (grammar in docs/graph-text.md); `parse_graph` reads it back to an equal graph.

@@ -7,14 +7,14 @@
 namespace alpa {
 namespace ops {
 
-/// A graph input: no operands, no kernel. Attributes: kind ("batch", "state", "accumulator", "scalar"),
+/// A graph input: no operands, no kernel. Attributes: kind ("batch", "state", …),
 /// dtype, shape, and for state init ("constant", "normal", "uniform") with reals a and b as in
 /// `Initializer`. The node's name is the input's name.
 extern const OpDef input;
 
 }  // namespace ops
 
-/// "batch", "state", "accumulator", "scalar".
+/// "batch", "state", "accumulator", "scalar", "boundary".
 std::string_view name_of(InputKind kind);
 /// "forward", "backward", "apply".
 std::string_view name_of(Region region);

@@ -1,6 +1,7 @@
 #pragma once
 /// One record per operator: everything the framework knows about it stands in one `OpDef`, in the operator's file.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include "alpa/base/attributes.h"
 #include "alpa/base/shape.h"
+#include "alpa/ir/reshard_kind.h"
 #include "alpa/ir/rule.h"
 
 namespace alpa {
@@ -28,6 +30,30 @@ struct OpQuery {
   const OpDef* op = nullptr;
 };
 
+/// What the planner and the scheduler of collectives take a node's work for.
+enum class Work : std::uint8_t {
+  normal,  ///< priced by its FLOPs and bytes
+  free,    ///< none: neither computes nor moves data, or is done once when a program is loaded
+  heavy,   ///< as normal; most of a step's time goes here, and splitting it as far as possible pays
+};
+
+/// Whether a result may occupy the buffer of an operand of equal type that dies here.
+enum class InPlace : std::uint8_t {
+  none,
+  paired,  ///< result i that of operand i
+  any,     ///< each result that of any operand: an element of every operand is read before it is written
+};
+
+/// A node that stands for n nodes of operator `single`, its members. Operands are the first `each` of every member, one member
+/// after the other; then, if `gradients`, the next one of every member; then those that all members share. Results are the
+/// members' results in the same order, `each` of every member.
+struct Members {
+  const OpDef* single = nullptr;
+  std::size_t each = 1;
+  bool gradients = false;
+  std::size_t shared = 0;
+};
+
 struct OpDef {
   std::string_view name;
   /// Index notation, operands -> results, e.g. "...c!, c -> ...c": `...` any dimensions, the same in every tensor; `c!` must stay
@@ -45,10 +71,20 @@ struct OpDef {
   Values (*vjp)(Builder&, const Node&, const Values& dys) = nullptr;
   /// Code of the elementwise formula in kernels/elementwise.h (-1: not elementwise). Elementwise nodes can be fused.
   int elementwise = -1;
-  /// A result may occupy the buffer of an operand of equal type that dies here.
-  bool in_place = false;
+  /// The code where it depends on attributes; `elementwise` is then that of some attributes.
+  int (*elementwise_of)(const Attributes&) = nullptr;
+  /// The attributes hold an ElementwiseProgram, which says what becomes of partial sums in place of Rule::linear.
+  bool elementwise_program = false;
+  Work work = Work::normal;
+  InPlace in_place = InPlace::none;
+  /// The result is operand 0's bytes, under another type, wherever it has as many elements on a device: nothing runs there.
+  bool alias = false;
+  /// How the node changes its operands' layout on the mesh, if that is all it does. No backend has a kernel for it.
+  std::optional<ReshardKind> reshard = {};
+  /// What the node stands for, if it stands for several.
+  std::optional<Members> members = {};
+  /// The CPU's kernel. Those of CUDA stand in kernels/cuda/kernels.h, as CUDA's library has records of its own.
   const KernelDef* cpu = nullptr;
-  const KernelDef* cuda = nullptr;
 };
 
 /// The rule of a node of operator `op`, from its notation or its rule function. Throws Error on bad operands.

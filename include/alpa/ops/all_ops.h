@@ -1,6 +1,5 @@
 #pragma once
-/// The list of all operators. Adding one touches: its file in src/ops, this header, the array in
-/// src/ops/all_ops.cc, its function in ops.h, its rows in tests/ops/cases.h and a kernel per backend.
+/// The list of all operators. docs/adding-an-operator.md says what else adding one touches.
 #include <span>
 #include <string_view>
 
@@ -15,8 +14,7 @@ std::span<const OpDef* const> all_ops();
 /// The record of this name, or nullptr.
 const OpDef* find_op(std::string_view name);
 
-/// Code of a node's formula in kernels/elementwise.h, -1 if it is not elementwise. (`OpDef::elementwise`,
-/// but for cast the code of the conversion to its type.)
+/// Code of a node's formula in kernels/elementwise.h, -1 if it is not elementwise.
 int elementwise_code(const Node& node);
 
 namespace ops {
@@ -35,6 +33,14 @@ extern const OpDef constant, iota, random_normal, random_uniform;
 extern const OpDef layer_norm, layer_norm_grad;
 extern const OpDef embedding, embedding_grad;
 extern const OpDef adam_update, sgd_update;
+
+/// `all_ops()`.
+inline constexpr const OpDef* kAll[] = {
+    &input, &einsum, &add, &sub, &mul, &div, &maximum, &minimum, &pow, &neg, &abs, &sign, &exp, &log,
+    &sqrt, &rsqrt, &tanh, &sigmoid, &relu, &gelu, &square, &step, &gelu_grad, &eq, &ne, &lt, &le, &gt,
+    &ge, &select, &cast, &stop_gradient, &reduce_sum, &reduce_max, &reshape, &transpose, &broadcast,
+    &constant, &iota, &random_normal, &random_uniform, &adam_update, &sgd_update,
+};
 
 }  // namespace ops
 }  // namespace alpa

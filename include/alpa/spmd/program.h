@@ -54,6 +54,12 @@ extern const OpDef squared_norms;
 extern const OpDef einsum_epilogue;
 }  // namespace ops
 
+/// The records of operators that partitioned programs have beside `all_ops()`.
+std::span<const OpDef* const> partitioned_ops();
+
+/// The operator that reshards so.
+const OpDef& reshard_op(ReshardKind kind);
+
 /// True for nodes that talk to other devices.
 bool is_collective(const Node& node);
 
