@@ -17,7 +17,7 @@
 #include "alpa/tensor/element.h"
 #include "cuda_call.h"
 #include "kernels/cuda/copy.h"
-#include "src/cuda/step_queue.h"
+#include "src/cuda/mesh_queue.h"
 #include "src/cuda/uploads.h"
 #include "src/runtime/initialize.h"
 
@@ -31,10 +31,13 @@ class ResidentStep {
       : planned_(plan_only(step, method, Cluster::local(1, "cuda"))),
         products_({.tf32 = method.executor.tf32}) {
     const SpmdProgram& program = planned_.program;
-    devices_.push_back(std::make_unique<cuda::LoadedDevice>(
-        program, lower(program, 0, true, memory_rules("cuda")), first_card(products_)));
-    queue_ = std::make_unique<cuda::StepQueue>(
-        program, devices_, [](const std::vector<int>&) -> std::unique_ptr<cuda::CollectiveGroup> {
+    DeviceProgram lowered = lower(program, 0, true, memory_rules("cuda"));
+    std::vector<Reported> metrics = lowered.reported;
+    devices_.push_back(std::make_unique<cuda::LoadedDevice>(program, std::move(lowered),
+                                                            first_card(products_), std::move(metrics)));
+    queue_ = std::make_unique<cuda::MeshQueue>(
+        devices_, std::vector<int>{0}, true,
+        [](const std::vector<int>&) -> std::unique_ptr<cuda::CollectiveGroup> {
           bug("a step of one device has no collectives");
         });
     arena_ = cuda::allocate_device(device().program().arena_bytes);
@@ -43,8 +46,7 @@ class ResidentStep {
     upload(step, batch);
     metrics_ = cuda::allocate_mapped(cuda::kMetricBytes * device().program().reported.size());
     device().place(memory_.arenas[0], 0, cuda::device_address(metrics_));
-    for (int i = 0; i < 2; ++i) queue_->queue({0, 0}, true);
-    device().queue_metrics();
+    for (int i = 0; i < 2; ++i) queue_->queue({0, 0}, 0, true);
     wait();
     capture();
   }
@@ -100,7 +102,7 @@ class ResidentStep {
 
   cuda::LoadedDevice& device() const { return *devices_[0]; }
   std::vector<cuda::Operation>& operations() const {
-    invariant(device().schedule().size() == 1, "a step of one micro-batch has one list");
+    invariant(device().program().schedule.size() == 1, "a step of one micro-batch has one list");
     return device().list(0);
   }
   void wait() const { cuda::check(cudaStreamSynchronize(device().compute()), "cudaStreamSynchronize"); }
@@ -139,8 +141,7 @@ class ResidentStep {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t executable = nullptr;
     cuda::check(cudaStreamBeginCapture(origin, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-    queue_->queue({0, 0}, false);
-    device().queue_metrics();
+    queue_->queue({0, 0}, 0, false);
     device().join(origin);
     cuda::check(cudaStreamEndCapture(origin, &graph), "cudaStreamEndCapture");
     cuda::check(cudaGraphGetNodes(graph, nullptr, &launches_), "cudaGraphGetNodes");
@@ -207,7 +208,7 @@ class ResidentStep {
   Planned planned_;
   cuda::Products products_;
   cuda::LoadedDevices devices_;
-  std::unique_ptr<cuda::StepQueue> queue_;
+  std::unique_ptr<cuda::MeshQueue> queue_;
   cuda::DeviceBlock arena_;
   cuda::PinnedBlock metrics_;
   Memory memory_;

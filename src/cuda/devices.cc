@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <limits>
+#include <set>
 #include <thread>
 
 #include "alpa/base/error.h"
 #include "alpa/tensor/element.h"
-#include "captured_step.h"
 #include "discovery.h"
 #include "memory_error.h"
 #include "nccl_group.h"
 #include "product.h"
+#include "status.h"
 #include "step_queue.h"
 #include "uploads.h"
 
@@ -20,8 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Captured lists by slot; null: not captured yet.
-using CapturedSteps = std::array<std::vector<GraphExec>, kStagedSteps>;
+/// What was captured, by slot.
+using CapturedSteps = std::array<StepGraphs, kStagedSteps>;
 
 /// The arenas of all devices, and the steps captured in them.
 class CudaMemory : public DeviceMemory {
@@ -79,19 +81,24 @@ class CudaDevices : public Devices {
       cards_.emplace_back(ordinal, ProductOptions{request.tf32, request.tune, request.tune});
       cards_.back().card.keeps_nan = request.keeps_nan;
     }
-    for (int rank = 0; rank < n; ++rank) {
-      const LocalCard& local = cards_[rank % cards];
+    for (int index = 0; index < n; ++index) {
+      const LocalCard& local = cards_[index % cards];
       check(cudaSetDevice(local.card.ordinal), "cudaSetDevice");
-      devices_.push_back(
-          std::make_unique<LoadedDevice>(program_, std::move(request.programs[rank]), local.card));
+      std::vector<Reported> published = published_by(request.programs[index]);
+      devices_.push_back(std::make_unique<LoadedDevice>(program_, std::move(request.programs[index]),
+                                                        local.card, std::move(published)));
       upload_streams_.push_back(local.upload_stream.get());
     }
     check(cudaSetDevice(cards_[0].card.ordinal), "cudaSetDevice");
-    begun_ = make_event();
     for (EventHandle& done : done_) done = make_event();
-    queue_ = std::make_unique<StepQueue>(program_, devices_, [cards](const std::vector<int>& ranks) {
-      return cards > 1 ? make_nccl_group(ranks) : make_copy_group(static_cast<int>(ranks.size()));
-    });
+    queue_ = std::make_unique<StepQueue>(
+        devices_, captures_,
+        [cards](const std::vector<int>& indices) {
+          return cards > 1 ? make_nccl_group(indices) : make_copy_group(static_cast<int>(indices.size()));
+        },
+        [cards](int from, int to) {
+          return cards > 1 ? make_nccl_channel(from, to) : make_copy_channel();
+        });
     uploads_ = std::make_unique<Uploads>(program_, devices_);
     metrics_ = allocate_mapped(kStagedSteps * metrics_bytes());
   }
@@ -103,7 +110,7 @@ class CudaDevices : public Devices {
       if (const auto steps = known.lock()) *steps = {};
   }
 
-  const DeviceProgram& program(int rank) const override { return devices_.at(rank)->program(); }
+  const DeviceProgram& program(int index) const override { return devices_.at(index)->program(); }
 
   std::unique_ptr<DeviceMemory> allocate() override {
     auto memory = std::make_unique<CudaMemory>();
@@ -118,12 +125,12 @@ class CudaDevices : public Devices {
     return memory;
   }
 
-  void write(DeviceMemory& memory, int rank, int buffer, const std::byte* from) override {
-    transfer(rank, buffer, devices_[rank]->address(memory.arenas[rank], buffer), from);
+  void write(DeviceMemory& memory, int index, int buffer, const std::byte* from) override {
+    transfer(index, buffer, devices_[index]->address(memory.arenas[index], buffer), from);
   }
 
-  void read(const DeviceMemory& memory, int rank, int buffer, std::byte* to) override {
-    transfer(rank, buffer, to, devices_[rank]->address(memory.arenas[rank], buffer));
+  void read(const DeviceMemory& memory, int index, int buffer, std::byte* to) override {
+    transfer(index, buffer, to, devices_[index]->address(memory.arenas[index], buffer));
   }
 
   int depth() const override { return kStagedSteps; }
@@ -151,7 +158,9 @@ class CudaDevices : public Devices {
     return metrics;
   }
 
-  std::vector<std::pair<int, comm::Counts>> counts(int rank) const override { return queue_->counts(rank); }
+  std::vector<std::pair<int, comm::Counts>> counts(int index) const override {
+    return queue_->counts(index);
+  }
 
  private:
   /// A step's part of pinned memory, staging buffers and metrics, and its graph. The step that had it
@@ -165,91 +174,32 @@ class CudaDevices : public Devices {
   }
 
   /// The stream that a step begins and ends on.
-  Stream origin() const { return devices_[0]->compute(); }
+  Stream origin() const { return queue_->origin(); }
 
   /// The first step of all runs instruction by instruction: what can't run is named, and whatever CUDA and
   /// its libraries load late is there before anything is captured. Lists of later ones are captured, or
   /// queued.
   void run(CudaMemory& memory, int slot) {
+    for (std::size_t index = 0; index < devices_.size(); ++index)
+      devices_[index]->place(memory.arenas[index], slot, device_metrics(slot));
     const bool checked = check_instructions_ || started_ == 0;
-    if (checked || !captures_) {
-      place(memory, slot);
-      launched_ = !checked;
-      return queue_step(checked);
-    }
-    clear(memory, slot);
-    for (const ListRun& run : devices_[0]->schedule()) launch(memory, slot, run);
+    launched_ = !checked;
+    if (checked || !captures_) return queue_->queue(checked);
+    queue_->launch((*memory.steps)[slot]);
   }
 
-  void place(const CudaMemory& memory, int slot) {
-    for (std::size_t rank = 0; rank < devices_.size(); ++rank)
-      devices_[rank]->place(memory.arenas[rank], slot, rank == 0 ? device_metrics(slot) : nullptr);
-  }
+  // ---- metrics: each as the first device that reports it has it
 
-  void queue_step(bool checked) {
-    fork();
-    queue_->queue_clearing(checked);
-    for (const ListRun& run : devices_[0]->schedule()) queue_list(run, checked);
-    join();
+  /// Of the device's metrics those that no device before it reports.
+  std::vector<Reported> published_by(const DeviceProgram& device) {
+    std::vector<Reported> published;
+    for (const Reported& reported : device.reported)
+      if (published_.insert(reported.metric).second) published.push_back(reported);
+    return published;
   }
-
-  void queue_list(const ListRun& run, bool checked) {
-    queue_->queue(run, checked);
-    check(cudaSetDevice(devices_[0]->card().ordinal), "cudaSetDevice");
-    if (run.list != devices_[0]->schedule().back().list) return;
-    devices_[0]->queue_metrics();
-    if (checked) check(cudaStreamSynchronize(origin()), "cudaStreamSynchronize behind the metrics");
-  }
-
-  /// Before captured lists: accumulators that are cleared.
-  void clear(const CudaMemory& memory, int slot) {
-    if (std::all_of(devices_.begin(), devices_.end(),
-                    [](const auto& device) { return device->begins_clear(); }))
-      return;
-    place(memory, slot);
-    launched_ = true;
-    fork();
-    queue_->queue_clearing(false);
-    join();
-  }
-
-  /// One list of all devices as one graph.
-  void launch(CudaMemory& memory, int slot, const ListRun& run) {
-    std::vector<GraphExec>& lists = (*memory.steps)[slot];
-    lists.resize(program(0).lists.size());
-    GraphExec& list = lists[run.list];
-    if (!list) {
-      place(memory, slot);
-      list = capture(origin(), [&] {
-        fork();
-        queue_list(run, false);
-        join();
-      });
-    }
-    launched_ = true;
-    check(cudaGraphLaunch(list.get(), origin()), "cudaGraphLaunch");
-  }
-
-  /// All streams come behind what the origin has done, and the origin behind what they have.
-  void fork() {
-    check(cudaSetDevice(devices_[0]->card().ordinal), "cudaSetDevice");
-    check(cudaEventRecord(begun_.get(), origin()), "cudaEventRecord");
-    for (const auto& device : devices_) {
-      if (device->compute() != origin())
-        check(cudaStreamWaitEvent(device->compute(), begun_.get(), 0), "cudaStreamWaitEvent");
-      if (device->communicates())
-        check(cudaStreamWaitEvent(device->communication(), begun_.get(), 0), "cudaStreamWaitEvent");
-    }
-  }
-  void join() {
-    check(cudaSetDevice(devices_[0]->card().ordinal), "cudaSetDevice");
-    for (const auto& device : devices_) device->join(origin());
-  }
-
-  // ---- metrics: as the first device has them
 
   std::int64_t metrics_bytes() const {
-    return kMetricBytes * static_cast<std::int64_t>(program(0).reported.size());
+    return kMetricBytes * static_cast<std::int64_t>(program_.graph.metrics.size());
   }
 
   /// Where the device writes them.
@@ -258,21 +208,21 @@ class CudaDevices : public Devices {
   }
 
   std::vector<double> metrics_of(int slot) const {
-    std::vector<double> values;
-    const std::byte* from = static_cast<const std::byte*>(metrics_.get()) + slot * metrics_bytes();
-    for (const Reported& reported : program(0).reported) {
-      values.push_back(load_element(program(0).buffers[reported.buffer].type.dtype, from));
-      from += kMetricBytes;
-    }
+    const Graph& graph = program_.graph;
+    std::vector<double> values(graph.metrics.size(), std::numeric_limits<double>::quiet_NaN());
+    const std::byte* const from = static_cast<const std::byte*>(metrics_.get()) + slot * metrics_bytes();
+    for (const int metric : published_)
+      values[metric] =
+          load_element(graph.type(graph.metrics[metric].value).dtype, from + metric * kMetricBytes);
     return values;
   }
 
   // ---- order and failures
 
   /// On the stream of steps: behind those that were started, before the next.
-  void transfer(int rank, int buffer, void* to, const void* from) {
-    const std::int64_t bytes = program(rank).buffers[buffer].type.bytes();
-    if (bytes == 0 || program(rank).buffers[buffer].arena_offset < 0) return;
+  void transfer(int index, int buffer, void* to, const void* from) {
+    const std::int64_t bytes = program(index).buffers[buffer].type.bytes();
+    if (bytes == 0 || program(index).buffers[buffer].arena_offset < 0) return;
     guarded([&] {
       check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, origin()), "cudaMemcpyAsync");
       check(cudaStreamSynchronize(origin()), "cudaStreamSynchronize");
@@ -318,10 +268,10 @@ class CudaDevices : public Devices {
   LoadedDevices devices_;
   std::unique_ptr<StepQueue> queue_;
   std::unique_ptr<Uploads> uploads_;
-  std::vector<Stream> upload_streams_;  ///< per rank
-  EventHandle begun_;
+  std::vector<Stream> upload_streams_;                  ///< per device
+  std::set<int> published_;                             ///< metrics that the host reads
   std::array<EventHandle, kStagedSteps> done_;          ///< by slot
-  std::vector<std::weak_ptr<CapturedSteps>> captured_;  ///< of every memory that was handed out
+  std::vector<std::weak_ptr<CapturedSteps>> captured_;  ///< of every memory handed out
   PinnedBlock metrics_;                                 ///< mapped, kStagedSteps parts
   std::int64_t started_ = 0, finished_ = 0;             ///< steps
   bool launched_ = false;                               ///< the step that is being started may run already

@@ -1,8 +1,11 @@
 #include "loaded_device.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "alpa/base/error.h"
+#include "alpa/base/exception_text.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/ir/input.h"
 #include "alpa/runtime/kernel_call.h"
@@ -49,29 +52,51 @@ Launch load_fill(double value) {
 }
 
 bool runs_aside(const DeviceProgram& device) {
-  return std::any_of(device.lists.begin(), device.lists.end(), [](const InstructionList& list) {
-    return std::any_of(list.instructions.begin(), list.instructions.end(),
-                       [](const Instruction& instruction) { return instruction.aside; });
-  });
+  for (const InstructionList& list : device.lists)
+    for (const Instruction& instruction : list.instructions)
+      if (instruction.aside) return true;
+  return false;
 }
 
 }  // namespace
 
-LoadedDevice::LoadedDevice(const SpmdProgram& program, DeviceProgram device, const Card& card)
+LoadedDevice::LoadedDevice(const SpmdProgram& program, DeviceProgram device, const Card& card,
+                           std::vector<Reported> published)
     : program_(program),
       device_(std::move(device)),
       card_(card),
       staging_(staging_layout(device_, program)),
       staged_(staged_buffers(device_, program, staging_)),
-      metric_(direct_metrics(device_, program)),
+      published_(std::move(published)),
+      metric_(direct_metrics(device_, program, published_)),
       compute_(make_stream()),
       communication_(make_stream()),
       aside_(runs_aside(device_) ? make_low_priority_stream() : nullptr),
       compute_done_(make_event()),
       communication_done_(make_event()),
       aside_begins_(make_event()),
-      aside_done_(make_event()) {
-  for (const InstructionList& list : device_.lists) lists_.push_back(load_list(list.instructions));
+      aside_done_(make_event()),
+      placed_(device_.lists.size(), -1) {
+  for (int list = 0; list < static_cast<int>(device_.lists.size()); ++list) {
+    lists_.push_back(load_list(device_.lists[list].instructions));
+    counters_.push_back(count(list));
+  }
+}
+
+LoadedDevice::Counter LoadedDevice::count(int list) const {
+  Counter counter;
+  for (const ListRun& run : device_.schedule) {
+    if (run.list != list) continue;
+    if (counter.runs++ == 0) counter.first = run.micro_batch;
+    invariant(run.micro_batch == counter.first + counter.runs - 1,
+              "device {}: run {} of list \"{}\" is for micro-batch {}, the first one was for {}",
+              device_.device, counter.runs, device_.lists[list].name, run.micro_batch, counter.first);
+  }
+  for (const Instruction& instruction : device_.lists[list].instructions)
+    for (const auto* buffers : {&instruction.inputs, &instruction.outputs})
+      for (const int buffer : *buffers)
+        counter.slots = std::lcm(counter.slots, device_.buffers[memory_of(device_, buffer)].slots);
+  return counter;
 }
 
 std::vector<Operation> LoadedDevice::load_list(const std::vector<Instruction>& list) {
@@ -110,9 +135,9 @@ Operation LoadedDevice::load(const Instruction& instruction) {
       communicates_ = true;
       break;
     case Kind::collective:
-    case Kind::wait: break;
+    case Kind::wait:
     case Kind::send:
-    case Kind::receive: bug("no lanes to other meshes yet");
+    case Kind::receive: break;
   }
   return operation;
 }
@@ -126,23 +151,29 @@ void LoadedDevice::place(std::byte* arena, int slot, std::byte* metrics) {
   arena_ = arena;
   metrics_ = metrics;
   slot_ = address(arena, device_.staging) + slot * staging_.bytes;
-  for (int list = 0; list < static_cast<int>(lists_.size()); ++list)
-    for (Operation& operation : lists_[list]) {
-      const Instruction& instruction = *operation.instruction;
-      KernelCall& call = operation.call;
-      call.step = reinterpret_cast<const StepContext*>(context_of(list));
-      for (std::size_t i = 0; i < call.inputs.size(); ++i)
-        call.inputs[i].data = placed_address(instruction.inputs[i]);
-      for (std::size_t i = 0; i < call.outputs.size(); ++i)
-        call.outputs[i].data = placed_address(instruction.outputs[i]);
-      if (instruction.workspace >= 0) call.workspace = address(arena, instruction.workspace);
-    }
+  std::fill(placed_.begin(), placed_.end(), -1);
 }
 
-std::byte* LoadedDevice::placed_address(int buffer) const {
-  if (metrics_ && metric_[buffer] >= 0) return metrics_ + metric_[buffer] * kMetricBytes;
+void LoadedDevice::place_list(const ListRun& run) {
+  const int slot = run.micro_batch % slots(run.list);
+  if (std::exchange(placed_[run.list], slot) == slot) return;
+  for (Operation& operation : lists_[run.list]) {
+    const Instruction& instruction = *operation.instruction;
+    KernelCall& call = operation.call;
+    call.step = reinterpret_cast<const StepContext*>(context_of(run.list));
+    for (std::size_t i = 0; i < call.inputs.size(); ++i)
+      call.inputs[i].data = placed_address(instruction.inputs[i], run.micro_batch);
+    for (std::size_t i = 0; i < call.outputs.size(); ++i)
+      call.outputs[i].data = placed_address(instruction.outputs[i], run.micro_batch);
+    if (instruction.workspace >= 0) call.workspace = placed_address(instruction.workspace, run.micro_batch);
+  }
+}
+
+std::byte* LoadedDevice::placed_address(int buffer, int micro_batch) const {
+  if (metric_[buffer] >= 0) return metrics_ + metric_[buffer] * kMetricBytes;
   if (staged_[buffer] >= 0) return slot_ + staged_[buffer];
-  return address(arena_, buffer);
+  const std::int64_t offset = device_.buffers[buffer].arena_offset_of(micro_batch);
+  return offset >= 0 ? arena_ + offset : nullptr;
 }
 
 void LoadedDevice::join(Stream origin) const {
@@ -169,22 +200,23 @@ void LoadedDevice::queue(const Operation& operation) const {
 }
 
 void LoadedDevice::queue_next(int list) const {
-  if (runs_of(device_, list) > 1)
+  if (counters_[list].runs > 1)
     check_launch(run_next_micro_batch(reinterpret_cast<StepNumbers*>(context_of(list)), compute()),
                  "run_next_micro_batch");
 }
 
 void LoadedDevice::queue_metrics() const {
-  if (!metrics_) return;
   std::vector<PublishedElement> published;
-  std::byte* to = metrics_;
-  for (const Reported& reported : device_.reported) {
-    const int buffer = reported.buffer;
-    if (metric_[buffer] < 0)
-      published.push_back({placed_address(buffer), to, device_.buffers[buffer].type.bytes()});
-    to += kMetricBytes;
-  }
+  for (const Reported& reported : published_)
+    if (metric_[reported.buffer] < 0)
+      published.push_back({placed_address(reported.buffer, 0), metrics_ + reported.metric * kMetricBytes,
+                           device_.buffers[reported.buffer].type.bytes()});
   check_launch(run_publish(published.data(), static_cast<int>(published.size()), compute()), "run_publish");
+}
+
+void LoadedDevice::blame(const Operation& operation, int micro_batch) const {
+  const StepPlace place{0, operation.instruction, micro_batch};
+  rethrow_at(to_string(place, device_, program_), std::current_exception());
 }
 
 void LoadedDevice::queue_load(const Operation& operation) const {

@@ -13,11 +13,11 @@ namespace alpa::cuda {
 struct Operation {
   const Instruction* instruction = nullptr;
   Launch launch;                ///< compute, copy and fill
-  KernelCall call;              ///< tensors of every kind of instruction
+  KernelCall call;              ///< tensors of every kind of instruction but wait
   std::int64_t staged = -1;     ///< load: offset in a step's part of the staging buffer
   bool sliced = false;          ///< load: every micro-batch has its own part
-  int group = -1, member = -1;  ///< collective and start: set by the step queue, as is
-  int meeting = 0;              ///< how many collectives of the group came before in this step
+  int group = -1, member = -1;  ///< collective and start: set by the mesh's queue, as is
+  int meeting = 0;              ///< how many collectives of the group came before in this list
   EventHandle done;             ///< start: the collective is over
 };
 
@@ -26,8 +26,10 @@ inline constexpr std::int64_t kMetricBytes = 8;
 
 class LoadedDevice {
  public:
-  /// Loads every kernel on `card`. Throws Error naming the instruction of what can't be loaded.
-  LoadedDevice(const SpmdProgram& program, DeviceProgram device, const Card& card);
+  /// Loads every kernel on `card`. `published`: the metrics that the host reads from this device. Throws
+  /// Error naming the instruction of what can't be loaded.
+  LoadedDevice(const SpmdProgram& program, DeviceProgram device, const Card& card,
+               std::vector<Reported> published);
 
   const DeviceProgram& program() const { return device_; }
   const StagingLayout& staging() const { return staging_; }
@@ -44,15 +46,21 @@ class LoadedDevice {
   /// What is queued on `origin` from now on waits for all streams.
   void join(Stream origin) const;
   std::vector<Operation>& list(int list) { return lists_[list]; }
-  /// The lists that a step runs, in order.
-  const std::vector<ListRun>& schedule() const { return device_.schedule; }
+  /// The micro-batch that the list runs for first in a step; then come those that follow.
+  int first_micro_batch(int list) const { return counters_[list].first; }
+  /// Runs of the list so many micro-batches apart use the same memory.
+  int slots(int list) const { return counters_[list].slots; }
   /// True if nothing has to be queued before a step's first list.
   bool begins_clear() const { return device_.zeroed.empty(); }
 
-  /// Points every call into `arena`, and to part `slot` of the staging buffer there. `metrics`: where the
-  /// device can write 8 bytes for each metric; null: they stay in the arena.
-  void place(std::byte* arena, int slot, std::byte* metrics = nullptr);
+  /// Lists work in `arena` from now on, with part `slot` of the staging buffer there. `metrics`: where the
+  /// device can write 8 bytes for each metric of the graph.
+  void place(std::byte* arena, int slot, std::byte* metrics);
+  /// Points the calls of a list to where `micro_batch` has its buffers.
+  void place_list(const ListRun& run);
   std::byte* address(std::byte* arena, int buffer) const;
+  /// Where a micro-batch has a buffer, and the scratch of an operation, in the arena that was placed.
+  std::byte* placed_address(int buffer, int micro_batch) const;
 
   /// Queues clearing the accumulators.
   void queue_clearing() const;
@@ -63,12 +71,19 @@ class LoadedDevice {
   /// Queues copying the metrics that no kernel writes straight to where they were placed.
   void queue_metrics() const;
 
+  /// Throws the exception that is being handled again, with the operation's place in front.
+  [[noreturn]] void blame(const Operation& operation, int micro_batch) const;
+
  private:
+  /// How a list's runs in a step follow one another.
+  struct Counter {
+    int first = 0, runs = 0, slots = 1;
+  };
+
+  Counter count(int list) const;
   std::vector<Operation> load_list(const std::vector<Instruction>& list);
   Operation load(const Instruction& instruction);
   std::byte* context_of(int list) const;
-  /// Where the placed calls have a buffer.
-  std::byte* placed_address(int buffer) const;
   void queue_load(const Operation& operation) const;
 
   const SpmdProgram& program_;
@@ -76,12 +91,15 @@ class LoadedDevice {
   Card card_;
   StagingLayout staging_;
   std::vector<std::int64_t> staged_;  ///< per buffer, see `staged_buffers`
-  std::vector<int> metric_;           ///< per buffer, see `direct_metrics`
+  std::vector<Reported> published_;
+  std::vector<int> metric_;  ///< per buffer, see `direct_metrics`
   StreamHandle compute_, communication_;
   StreamHandle aside_;  ///< null if nothing runs aside
   EventHandle compute_done_, communication_done_, aside_begins_, aside_done_;
   bool communicates_ = false;
   std::vector<std::vector<Operation>> lists_;
+  std::vector<Counter> counters_;  ///< per list
+  std::vector<int> placed_;        ///< per list: the slot that its calls point to; -1: none
   std::byte *arena_ = nullptr, *slot_ = nullptr, *metrics_ = nullptr;
 };
 

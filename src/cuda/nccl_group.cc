@@ -2,57 +2,19 @@
 // not so already, and blocks are what NCCL exchanges.
 #include "nccl_group.h"
 
-#include <fmt/core.h>
-#include <nccl.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "alpa/base/error.h"
 #include "kernels/cuda/shard_blocks.h"
-#include "status.h"
+#include "nccl_calls.h"
 
 namespace alpa::cuda {
 namespace {
 
-ncclDataType_t nccl_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32: return ncclFloat32;
-    case DType::bf16: return ncclBfloat16;
-    case DType::f16: return ncclFloat16;
-    case DType::f64: return ncclFloat64;
-    case DType::i32: return ncclInt32;
-    case DType::u8: return ncclUint8;
-  }
-  bug("unknown element type");
-}
-
 ncclRedOp_t nccl_op(Combiner combiner) { return combiner == Combiner::sum ? ncclSum : ncclMax; }
 
 int element_of(const TensorType& type) { return static_cast<int>(size_of(type.dtype)); }
-
-/// The device that was current, again at the end.
-class SameDevice {
- public:
-  SameDevice() { check(cudaGetDevice(&before_), "cudaGetDevice"); }
-  ~SameDevice() { cudaSetDevice(before_); }
-
- private:
-  int before_ = 0;
-};
-
-/// Calls of NCCL that belong together; the end is reached also if one throws.
-template <class Calls>
-void grouped(const Calls& calls) {
-  check(ncclGroupStart(), "ncclGroupStart");
-  try {
-    calls();
-  } catch (...) {
-    ncclGroupEnd();
-    throw;
-  }
-  check(ncclGroupEnd(), "ncclGroupEnd");
-}
 
 /// One tensor of a member as blocks: in the tensor, or packed in the workspace.
 struct Packed {
@@ -85,14 +47,12 @@ void unpack(const Packed& packed, Stream stream) {
 class NcclGroup : public CollectiveGroup {
  public:
   NcclGroup(int size, const std::string& id, std::span<const NcclRank> ranks) : size_(size) {
-    ncclUniqueId unique;
-    invariant(id.size() == sizeof unique.internal, "NCCL group: an id of {} bytes", id.size());
-    std::memcpy(unique.internal, id.data(), id.size());
     const SameDevice same;
     for (const NcclRank& rank : ranks) ranks_.push_back({rank, nullptr});
     try {
       grouped([&] {
-        for (Rank& rank : ranks_) join(rank, unique);
+        for (Rank& rank : ranks_)
+          join_communicator(rank.comm, size_, id, rank.place.index, rank.place.ordinal);
       });
     } catch (...) {
       abort();
@@ -127,14 +87,7 @@ class NcclGroup : public CollectiveGroup {
   }
 
   void check_health() override {
-    for (const Rank& rank : ranks_) {
-      require(rank.comm != nullptr, "the NCCL group of rank {} was aborted", rank.place.index);
-      ncclResult_t error = ncclSuccess;
-      check(ncclCommGetAsyncError(rank.comm, &error), "ncclCommGetAsyncError");
-      if (error == ncclSuccess || error == ncclInProgress) continue;
-      fail("rank {} of {} in its NCCL group: {} ({})", rank.place.index, size_, ncclGetErrorString(error),
-           ncclGetLastError(rank.comm));
-    }
+    for (const Rank& rank : ranks_) check_communicator(rank.comm, rank.place.index, size_);
   }
 
   void abort() noexcept override {
@@ -153,16 +106,6 @@ class NcclGroup : public CollectiveGroup {
     const KernelTensor *in, *out;
     Packed from, to;
   };
-
-  void join(Rank& rank, const ncclUniqueId& id) const {
-    check(cudaSetDevice(rank.place.ordinal), "cudaSetDevice");
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 1;
-    check(ncclCommInitRankConfig(&rank.comm, size_, id, rank.place.index, &config),
-          fmt::format("ncclCommInitRankConfig(rank {} of {}, card {})", rank.place.index, size_,
-                      rank.place.ordinal)
-              .c_str());
-  }
 
   /// Blocks of `tensor`, in the workspace from `scratch` on if they need room.
   Packed packed(const KernelTensor& tensor, const ShardedDim& cut, std::byte*& scratch) const {

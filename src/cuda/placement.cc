@@ -19,17 +19,11 @@ struct Use {
 class Contents {
  public:
   explicit Contents(const DeviceProgram& device)
-      : device_(device),
-        writes_(device.buffers.size()),
-        writer_(device.buffers.size()),
-        repeated_(device.buffers.size()) {
-    for (int l = 0; l < static_cast<int>(device.lists.size()); ++l)
-      for (const Instruction& instruction : device.lists[l].instructions)
-        for (int buffer : instruction.outputs) {
-          ++writes_[buffer];
-          writer_[buffer] = &instruction;
-          repeated_[buffer] = runs_of(device, l) > 1;
-        }
+      : device_(device), writes_(device.buffers.size()), writer_(device.buffers.size()) {
+    for (int list = 0; list < static_cast<int>(device.lists.size()); ++list)
+      for (const Instruction& instruction : device.lists[list].instructions)
+        for (int buffer : instruction.outputs)
+          writes_[buffer] += runs_of(device, list), writer_[buffer] = &instruction;
   }
 
   /// The buffer that something writes and `buffer` shows in another shape; or itself.
@@ -40,36 +34,37 @@ class Contents {
   }
   /// Null if it is not one instruction, once per step.
   const Instruction* only_writer(int buffer) const {
-    return writes_[buffer] == 1 && !repeated_[buffer] ? writer_[buffer] : nullptr;
+    return writes_[buffer] == 1 ? writer_[buffer] : nullptr;
   }
   bool is_read(int buffer) const {
-    bool read = false;
     for (const InstructionList& list : device_.lists)
       for (const Instruction& instruction : list.instructions)
-        for (int operand : instruction.inputs) read |= of(operand) == buffer;
-    return read;
+        for (int operand : instruction.inputs)
+          if (of(operand) == buffer) return true;
+    return false;
   }
 
  private:
   const DeviceProgram& device_;
-  std::vector<int> writes_;
+  std::vector<int> writes_;  ///< in one step
   std::vector<const Instruction*> writer_;
-  std::vector<bool> repeated_;  ///< the list of the writer runs several times
 };
 
 std::vector<Use> uses_of(const DeviceProgram& device) {
   std::vector<Use> uses(device.buffers.size());
-  for (int l = 0; l < static_cast<int>(device.lists.size()); ++l)
-    for (const Instruction& instruction : device.lists[l].instructions) {
+  for (int list = 0; list < static_cast<int>(device.lists.size()); ++list) {
+    const bool repeated = runs_of(device, list) > 1;
+    for (const Instruction& instruction : device.lists[list].instructions) {
       const auto use = [&](int buffer) -> Use& {
         Use& use = uses[memory_of(device, buffer)];
-        use.repeated |= runs_of(device, l) > 1;
+        use.repeated = use.repeated || repeated;
         return use;
       };
       for (int buffer : instruction.inputs) use(buffer);
       for (int buffer : instruction.outputs)
         ++(instruction.kind == Kind::load ? use(buffer).loads : use(buffer).writes);
     }
+  }
   return uses;
 }
 
@@ -106,17 +101,19 @@ std::vector<std::int64_t> staged_buffers(const DeviceProgram& device, const Spmd
   return staged;
 }
 
-std::vector<int> direct_metrics(const DeviceProgram& device, const SpmdProgram& program) {
+std::vector<int> direct_metrics(const DeviceProgram& device, const SpmdProgram& program,
+                                const std::vector<Reported>& published) {
   const Contents contents(device);
   std::vector<int> metric(device.buffers.size(), -1);
-  for (std::size_t i = 0; i < device.reported.size(); ++i) {
-    const int buffer = contents.of(device.reported[i].buffer);
+  for (const Reported& reported : published) {
+    const int buffer = contents.of(reported.buffer);
     const Instruction* const writer = contents.only_writer(buffer);
-    const auto metrics_there = std::count_if(device.reported.begin(), device.reported.end(),
-                                             [&](const Reported& other) { return contents.of(other.buffer) == buffer; });
+    const auto metrics_there =
+        std::count_if(published.begin(), published.end(),
+                      [&](const Reported& other) { return contents.of(other.buffer) == buffer; });
     if (metrics_there == 1 && writer && is_own_kernel(program, *writer) && !contents.is_read(buffer) &&
         !is_state(device, memory_of(device, buffer)))
-      metric[buffer] = static_cast<int>(i);
+      metric[buffer] = reported.metric;
   }
   for (std::size_t b = 0; b < metric.size(); ++b) metric[b] = metric[contents.of(static_cast<int>(b))];
   return metric;

@@ -16,9 +16,10 @@ namespace alpa::cuda {
 std::vector<std::int64_t> staged_buffers(const DeviceProgram& device, const SpmdProgram& program,
                                          const StagingLayout& layout);
 
-/// Per buffer: the metric that the one kernel which writes it can write in the host's memory, because
-/// nothing reads it; -1: none. The buffer does not lie in its place in the arena then, also if that is an
-/// operand's.
-std::vector<int> direct_metrics(const DeviceProgram& device, const SpmdProgram& program);
+/// Per buffer: the metric of `published` that the one kernel which writes it can write in the host's
+/// memory, because nothing reads it; -1: none. The buffer does not lie in its place in the arena then, also
+/// if that is an operand's.
+std::vector<int> direct_metrics(const DeviceProgram& device, const SpmdProgram& program,
+                                const std::vector<Reported>& published);
 
 }  // namespace alpa::cuda

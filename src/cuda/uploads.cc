@@ -70,7 +70,8 @@ void Uploads::pack(const StepInputs& inputs, int slot) {
 
 void Uploads::pack_header(const StepInputs& inputs, int rank, std::byte* header) const {
   auto* contexts = reinterpret_cast<StepContext*>(header);
-  std::fill_n(contexts, devices_[rank]->program().lists.size(), StepContext{inputs.seed, inputs.step, 0});
+  for (std::size_t list = 0; list < devices_[rank]->program().lists.size(); ++list)
+    contexts[list] = {inputs.seed, inputs.step, devices_[rank]->first_micro_batch(static_cast<int>(list))};
   const StagingLayout& layout = devices_[rank]->staging();
   for (std::size_t i = 0; i < program_.graph.inputs.size(); ++i) {
     const Input& input = program_.graph.inputs[i];

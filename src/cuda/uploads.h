@@ -6,7 +6,7 @@
 #include "alpa/base/thread_team.h"
 #include "alpa/runtime/devices.h"
 #include "alpa/tensor/box_copy.h"
-#include "step_queue.h"
+#include "mesh_queue.h"
 
 namespace alpa::cuda {
 

@@ -1,0 +1,44 @@
+#pragma once
+/// How boxes of tensors get from one device of this process to another.
+#include <memory>
+
+#include "alpa/pipeline/device_program.h"
+#include "alpa/tensor/kernel.h"
+#include "kernels/cuda/launch.h"
+
+namespace alpa::cuda {
+
+/// One side of a message.
+struct MessageEnd {
+  KernelTensor tensor;             ///< that holds the box, with a device pointer
+  std::byte* workspace = nullptr;  ///< see `message_scratch_bytes` (alpa/runtime/memory_plan.h)
+  Stream stream = nullptr;         ///< of the lane, on this side's card
+};
+
+class Channel {
+ public:
+  virtual ~Channel() = default;
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  /// Queues that `box` of one tensor is copied to where the other one has it. Allocates nothing and waits
+  /// for nothing. Throws Error with the message of CUDA or NCCL.
+  virtual void queue(const Message& box, const MessageEnd& from, const MessageEnd& to) = 0;
+
+  /// Throws Error if the peer was lost or a queued message failed.
+  virtual void check_health() {}
+  /// Makes everything queued end soon; the channel cannot be used afterwards.
+  virtual void abort() noexcept {}
+
+ protected:
+  Channel() = default;
+};
+
+/// Between logical devices of the current card: one copy on the receiver's stream, which must come behind
+/// the sender's.
+std::unique_ptr<Channel> make_copy_channel();
+
+/// Between two cards, through a communicator of NCCL. Returns when both have joined.
+std::unique_ptr<Channel> make_nccl_channel(int from_ordinal, int to_ordinal);
+
+}  // namespace alpa::cuda

@@ -1,0 +1,178 @@
+// src/cuda/lanes.cc — streams and events of messages between meshes
+#include "lanes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "alpa/base/error.h"
+#include "alpa/runtime/kernel_call.h"
+#include "status.h"
+
+namespace alpa::cuda {
+namespace {
+
+using Kind = Instruction::Kind;
+
+void use_card(const LoadedDevice& device) { check(cudaSetDevice(device.card().ordinal), "cudaSetDevice"); }
+
+const Instruction& awaited_by(const DeviceProgram& program, int list, const Instruction& wait) {
+  return program.lists[wait.awaits_list < 0 ? list : wait.awaits_list].instructions[wait.awaits];
+}
+
+}  // namespace
+
+Lanes::Lanes(LoadedDevices& devices, const MakeChannel& make_channel) : devices_(devices) {
+  for (int index = 0; index < static_cast<int>(devices.size()); ++index)
+    add(index, devices[index]->program(), make_channel);
+}
+
+/// Lanes and events of a device's messages: a wait looks back on so many runs.
+void Lanes::add(int index, const DeviceProgram& program, const MakeChannel& make_channel) {
+  std::map<const Instruction*, int> looked_back;
+  for (int list = 0; list < static_cast<int>(program.lists.size()); ++list)
+    for (const Instruction& instruction : program.lists[list].instructions)
+      if (instruction.kind == Kind::wait) {
+        int& runs = looked_back[&awaited_by(program, list, instruction)];
+        runs = std::max(runs, instruction.behind);
+      }
+  for (const InstructionList& list : program.lists)
+    for (const Instruction& instruction : list.instructions) {
+      const bool sends = instruction.kind == Kind::send;
+      if (!sends && instruction.kind != Kind::receive) continue;
+      const int peer = index_of(instruction.message.peer);
+      Flow& flow = flows_[&instruction];
+      flow.lane = sends ? lane_of(index, peer, make_channel) : lane_of(peer, index, make_channel);
+      use_card(*devices_[index]);
+      for (int run = 0; run <= looked_back[&instruction]; ++run) flow.done.push_back(make_event());
+    }
+}
+
+int Lanes::index_of(int device) const {
+  const auto at = std::find_if(devices_.begin(), devices_.end(),
+                               [&](const auto& known) { return known->program().device == device; });
+  invariant(at != devices_.end(), "message to or from device {}, which is not of this process", device);
+  return static_cast<int>(at - devices_.begin());
+}
+
+int Lanes::lane_of(int from, int to, const MakeChannel& make_channel) {
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    if (lanes_[lane].from == from && lanes_[lane].to == to) return static_cast<int>(lane);
+  Lane lane;
+  lane.from = from, lane.to = to;
+  lane.channel = make_channel(from, to);
+  use_card(*devices_[from]);
+  lane.sender = make_stream(), lane.sent = make_event();
+  use_card(*devices_[to]);
+  if (devices_[from]->card().ordinal != devices_[to]->card().ordinal) lane.own_receiver = make_stream();
+  lane.received = make_event();
+  lanes_.push_back(std::move(lane));
+  return static_cast<int>(lanes_.size()) - 1;
+}
+
+void Lanes::begin_step() {
+  for (auto& [instruction, flow] : flows_) flow.posted = flow.queued = 0;
+  for (Lane& lane : lanes_) lane.sends.clear(), lane.receives.clear();
+}
+
+bool Lanes::pass(int index, const ListRun& run, const Operation& operation, int behind, bool checked) {
+  try {
+    use_card(*devices_[behind]);
+    if (operation.instruction->kind == Kind::wait)
+      return wait(index, run, *operation.instruction, devices_[behind]->compute());
+    post(index, run, operation, behind);
+    Lane& lane = lanes_[flows_.at(operation.instruction).lane];
+    while (meet(lane, checked)) {
+    }
+    return true;
+  } catch (...) {
+    devices_[index]->blame(operation, run.micro_batch);
+  }
+}
+
+void Lanes::post(int index, const ListRun& run, const Operation& operation, int behind) {
+  const Instruction& instruction = *operation.instruction;
+  const LoadedDevice& device = *devices_[index];
+  const bool sends = instruction.kind == Kind::send;
+  Flow& flow = flows_.at(&instruction);
+  Lane& lane = lanes_[flow.lane];
+  const int buffer = sends ? instruction.inputs[0] : instruction.outputs[0],
+            ordinal = devices_[behind]->card().ordinal;
+  Post post{&flow, &operation, {}, ordinal, take_event(ordinal)};
+  post.end.tensor = kernel_tensor(device.program(), buffer);
+  post.end.tensor.data = device.placed_address(buffer, run.micro_batch);
+  if (instruction.workspace >= 0)
+    post.end.workspace = device.placed_address(instruction.workspace, run.micro_batch);
+  post.end.stream = sends ? lane.sender.get() : lane.receiver();
+  check(cudaEventRecord(post.ready.get(), devices_[behind]->compute()), "cudaEventRecord");
+  ++flow.posted;
+  (sends ? lane.sends : lane.receives).push_back(std::move(post));
+}
+
+/// An event of the current card.
+EventHandle Lanes::take_event(int ordinal) {
+  std::vector<EventHandle>& free = events_[ordinal];
+  if (free.empty()) return make_event();
+  EventHandle event = std::move(free.back());
+  free.pop_back();
+  return event;
+}
+
+bool Lanes::wait(int index, const ListRun& run, const Instruction& instruction, Stream stream) const {
+  const Flow& flow = flows_.at(&awaited_by(devices_[index]->program(), run.list, instruction));
+  const int wanted = flow.posted - 1 - instruction.behind;
+  if (wanted < 0) return true;
+  if (wanted >= flow.queued) return false;
+  const EventHandle& done = flow.done[wanted % flow.done.size()];
+  check(cudaStreamWaitEvent(stream, done.get(), 0), "cudaStreamWaitEvent");
+  return true;
+}
+
+/// Queues the oldest message of the lane that both sides have come to; false if there is none.
+bool Lanes::meet(Lane& lane, bool checked) {
+  if (lane.sends.empty() || lane.receives.empty()) return false;
+  Post send = std::move(lane.sends.front()), receive = std::move(lane.receives.front());
+  lane.sends.pop_front(), lane.receives.pop_front();
+  go(lane, send, receive);
+  if (checked)
+    for (const Stream stream : {send.end.stream, receive.end.stream})
+      check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  for (Post* const post : {&send, &receive}) events_[post->ordinal].push_back(std::move(post->ready));
+  return true;
+}
+
+void Lanes::go(Lane& lane, Post& send, Post& receive) const {
+  const Message &sent = send.operation->instruction->message,
+                &received = receive.operation->instruction->message;
+  invariant(sent.begin == received.begin && sent.extent == received.extent &&
+                send.end.tensor.type.dtype == receive.end.tensor.type.dtype,
+            "device {} sends a box of {} at {}, device {} receives one of {} at {}",
+            devices_[lane.from]->program().device, to_string(sent.extent), to_string(sent.begin),
+            devices_[lane.to]->program().device, to_string(received.extent), to_string(received.begin));
+  for (const Post* const post : {&send, &receive})
+    check(cudaStreamWaitEvent(post->end.stream, post->ready.get(), 0), "cudaStreamWaitEvent");
+  use_card(*devices_[lane.from]);
+  lane.channel->queue(sent, send.end, receive.end);
+  for (Post* const post : {&send, &receive}) {
+    Flow& flow = *post->flow;
+    use_card(*devices_[post == &send ? lane.from : lane.to]);
+    check(cudaEventRecord(flow.done[flow.queued++ % flow.done.size()].get(), post->end.stream),
+          "cudaEventRecord");
+  }
+}
+
+void Lanes::join(Stream stream) const {
+  for (const Lane& lane : lanes_) {
+    order(lane.sender.get(), lane.sent.get(), stream);
+    if (lane.own_receiver) order(lane.receiver(), lane.received.get(), stream);
+  }
+}
+
+void Lanes::check_health() {
+  for (Lane& lane : lanes_) lane.channel->check_health();
+}
+
+void Lanes::abort() noexcept {
+  for (Lane& lane : lanes_) lane.channel->abort();
+}
+
+}  // namespace alpa::cuda

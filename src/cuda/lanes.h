@@ -1,0 +1,79 @@
+#pragma once
+/// Messages between devices of different meshes. A lane, from one device to another, has streams of its
+/// own, so that it holds up nothing but what waits for it. Messages of a lane are queued in their order
+/// when both sides have come to them. One thread, and nothing waits for a card.
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "channel.h"
+#include "mesh_queue.h"
+
+namespace alpa::cuda {
+
+class Lanes {
+ public:
+  /// Makes the channel between devices that stand at these places of the process's devices.
+  using MakeChannel = std::function<std::unique_ptr<Channel>(int from, int to)>;
+
+  /// Channels are made here, never later.
+  Lanes(LoadedDevices& devices, const MakeChannel& make_channel);
+
+  /// No message of the step was queued yet.
+  void begin_step();
+  /// Device `index` comes to a send, a receive or a wait for one, in list `run.list`. A message can go when
+  /// all is done that was queued so far for computing on device `behind`; what is queued there from now on
+  /// comes behind what a wait is for. Returns false if the other side has not come to the message yet that
+  /// a wait is for: try again. If `checked`, waits for messages that go. Throws Error naming the place.
+  bool pass(int index, const ListRun& run, const Operation& operation, int behind, bool checked);
+  /// What is queued on `stream` from now on comes behind all messages.
+  void join(Stream stream) const;
+
+  /// Throws Error if a peer was lost.
+  void check_health();
+  void abort() noexcept;
+
+ private:
+  /// The runs of one send or receive.
+  struct Flow {
+    int lane = -1;
+    std::vector<EventHandle> done;  ///< of the last runs
+    int posted = 0, queued = 0;     ///< in this step
+  };
+  /// One side of a message that was come to.
+  struct Post {
+    Flow* flow;
+    const Operation* operation;
+    MessageEnd end;
+    int ordinal;  ///< of the card that `ready` belongs to
+    EventHandle ready;
+  };
+  struct Lane {
+    int from, to;  ///< devices, by place among those of the process
+    std::unique_ptr<Channel> channel;
+    StreamHandle sender, own_receiver;  ///< null: on one card both sides use the sender's
+    EventHandle sent, received;         ///< for `join`
+    std::deque<Post> sends, receives;   ///< that the other side has not come to
+
+    Stream receiver() const { return own_receiver ? own_receiver.get() : sender.get(); }
+  };
+
+  void add(int index, const DeviceProgram& program, const MakeChannel& make_channel);
+  int lane_of(int from, int to, const MakeChannel& make_channel);
+  int index_of(int device) const;
+  void post(int index, const ListRun& run, const Operation& operation, int behind);
+  bool wait(int index, const ListRun& run, const Instruction& instruction, Stream stream) const;
+  bool meet(Lane& lane, bool checked);
+  void go(Lane& lane, Post& send, Post& receive) const;
+  EventHandle take_event(int ordinal);
+
+  LoadedDevices& devices_;
+  std::vector<Lane> lanes_;
+  std::map<const Instruction*, Flow> flows_;
+  std::map<int, std::vector<EventHandle>> events_;  ///< that are free, by card
+};
+
+}  // namespace alpa::cuda

@@ -1,0 +1,295 @@
+#include "mesh_queue.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "alpa/base/error.h"
+#include "alpa/base/exception_text.h"
+#include "status.h"
+
+namespace alpa::cuda {
+namespace {
+
+using Kind = Instruction::Kind;
+
+void wait_for(Stream stream) { check(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
+
+comm::Operation counted_as(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce: return comm::Operation::all_reduce;
+    case CollectiveKind::reduce_scatter: return comm::Operation::reduce_scatter;
+    case CollectiveKind::all_gather: return comm::Operation::all_gather;
+    case CollectiveKind::all_to_all: return comm::Operation::all_to_all;
+  }
+  bug("unknown collective");
+}
+
+/// Bytes that a ring's formula is about: the operands, for all_gather the results.
+std::int64_t payload_bytes(const Operation& operation) {
+  const bool gathers = operation.instruction->call.kind == CollectiveKind::all_gather;
+  std::int64_t bytes = 0;
+  for (const KernelTensor& tensor : gathers ? operation.call.outputs : operation.call.inputs)
+    bytes += tensor.type.bytes();
+  return bytes;
+}
+
+}  // namespace
+
+MeshQueue::MeshQueue(LoadedDevices& devices, std::vector<int> members, bool few,
+                     const MakeGroup& make_group)
+    : devices_(devices), members_(std::move(members)), few_(few), cursors_(members_.size()) {
+  std::vector<const DeviceProgram*> programs;
+  for (std::size_t m = 0; m < members_.size(); ++m) {
+    programs.push_back(&device(m).program());
+    invariant(programs[m]->schedule == programs[0]->schedule,
+              "devices {} and {} of a mesh have different schedules", programs[0]->device,
+              programs[m]->device);
+  }
+  for (int list = 0; list < static_cast<int>(programs[0]->lists.size()); ++list)
+    add_segments(segments_of(programs, list, few));
+  for (std::size_t m = 0; m < members_.size(); ++m) join_groups(m, make_group);
+}
+
+/// Finds the group of every collective of a member, and counts what it exchanges in a step.
+void MeshQueue::join_groups(std::size_t member, const MakeGroup& make_group) {
+  const DeviceProgram& program = device(member).program();
+  for (int list = 0; list < static_cast<int>(program.lists.size()); ++list)
+    for (Operation& operation : device(member).list(list)) {
+      const Kind kind = operation.instruction->kind;
+      if (kind != Kind::collective && kind != Kind::start) continue;
+      const CollectiveCall& call = operation.instruction->call;
+      Group& group = group_of(call.group, kind == Kind::start, make_group);
+      operation.group = static_cast<int>(&group - groups_.data());
+      operation.member = static_cast<int>(std::find(call.group.begin(), call.group.end(), program.device) -
+                                          call.group.begin());
+      comm::Count& count = group.counts[operation.member][static_cast<int>(counted_as(call.kind))];
+      count.calls += runs_of(program, list);
+      count.payload_bytes += runs_of(program, list) * payload_bytes(operation);
+    }
+}
+
+MeshQueue::Group& MeshQueue::group_of(const std::vector<int>& devices, bool overlapped,
+                                      const MakeGroup& make_group) {
+  for (Group& group : groups_)
+    if (group.devices == devices && group.overlapped == overlapped) return group;
+  const std::size_t size = devices.size();
+  std::vector<int> members, indices;
+  for (const int device : devices) {
+    members.push_back(static_cast<int>(member_of(device)));
+    indices.push_back(members_[members.back()]);
+  }
+  groups_.push_back({devices, overlapped, make_group(indices), members, 0, {}, {}, {}});
+  Group& group = groups_.back();
+  group.waiting.resize(size);
+  group.arrivals.resize(size);
+  group.counts.resize(size);
+  return group;
+}
+
+std::size_t MeshQueue::member_of(int id) const {
+  std::size_t member = 0;
+  while (device(member).program().device != id) ++member;
+  return member;
+}
+
+/// Of one more list. What ends it comes behind its last work.
+void MeshQueue::add_segments(std::vector<Segment> segments) {
+  std::vector<bool> has_work;
+  for (const Segment& segment : segments)
+    has_work.push_back(std::any_of(segment.work.begin(), segment.work.end(),
+                                   [](const std::vector<int>& work) { return !work.empty(); }));
+  if (std::find(has_work.begin(), has_work.end(), true) == has_work.end()) has_work.front() = true;
+  segments_.push_back(std::move(segments));
+  has_work_.push_back(std::move(has_work));
+}
+
+int MeshQueue::slots(int list) const {
+  int slots = 1;
+  for (std::size_t m = 0; m < members_.size(); ++m) slots = std::lcm(slots, device(m).slots(list));
+  return slots;
+}
+
+bool MeshQueue::begins_clear() const {
+  return std::all_of(members_.begin(), members_.end(),
+                     [&](int index) { return devices_[index]->begins_clear(); });
+}
+
+void MeshQueue::fork(Stream stream, cudaEvent_t event) const {
+  check(cudaEventRecord(event, stream), "cudaEventRecord");
+  for (std::size_t m = 0; m < members_.size(); ++m) {
+    if (device(m).compute() != stream)
+      check(cudaStreamWaitEvent(device(m).compute(), event, 0), "cudaStreamWaitEvent");
+    if (device(m).communicates())
+      check(cudaStreamWaitEvent(device(m).communication(), event, 0), "cudaStreamWaitEvent");
+  }
+}
+
+void MeshQueue::join(Stream stream) const {
+  for (std::size_t m = 0; m < members_.size(); ++m) device(m).join(stream);
+}
+
+void MeshQueue::queue_clearing(bool checked) const {
+  for (std::size_t m = 0; m < members_.size(); ++m) try {
+      check(cudaSetDevice(device(m).card().ordinal), "cudaSetDevice");
+      device(m).queue_clearing();
+      if (checked) wait_for(device(m).compute());
+    } catch (...) {
+      rethrow_at(fmt::format("device {}: clearing of the accumulators", device(m).program().device),
+                 std::current_exception());
+    }
+}
+
+void MeshQueue::rewind(const ListRun& run) {
+  run_ = run;
+  for (std::size_t m = 0; m < members_.size(); ++m) device(m).place_list(run);
+  for (Group& group : groups_) {
+    group.met = 0;
+    for (auto& waiting : group.waiting) waiting.clear();
+    std::fill(group.arrivals.begin(), group.arrivals.end(), 0);
+  }
+}
+
+void MeshQueue::queue(const ListRun& run, std::size_t segment, bool checked) {
+  if (!(run == run_) || segment <= segment_) rewind(run);
+  segment_ = segment;
+  std::fill(cursors_.begin(), cursors_.end(), Cursor{});
+  const auto& work = segments_[run.list][segment].work;
+  for (bool done = false, moved = true; !done;) {
+    invariant(moved, "the devices' programs do not meet: every one waits for another in a collective");
+    done = true, moved = false;
+    for (std::size_t m = 0; m < members_.size(); ++m) {
+      moved = advance(m, work[m], checked) || moved;
+      done = done && cursors_[m].at == work[m].size();
+    }
+  }
+  const std::vector<bool>& has_work = has_work_[run.list];
+  if (std::find(has_work.begin() + static_cast<std::ptrdiff_t>(segment) + 1, has_work.end(), true) ==
+      has_work.end())
+    finish(run.list, checked);
+}
+
+/// Behind the work of a list.
+void MeshQueue::finish(int list, bool checked) {
+  for (std::size_t m = 0; m < members_.size(); ++m) try {
+      check(cudaSetDevice(device(m).card().ordinal), "cudaSetDevice");
+      device(m).queue_next(list);
+      if (list == schedule().back().list) device(m).queue_metrics();
+      if (checked) wait_for(device(m).compute());
+    } catch (...) {
+      const DeviceProgram& program = device(m).program();
+      rethrow_at(fmt::format("device {}: end of list \"{}\"", program.device, program.lists[list].name),
+                 std::current_exception());
+    }
+}
+
+/// Queues what a member has to do until it waits for others. Returns true if there was something.
+bool MeshQueue::advance(std::size_t member, const std::vector<int>& work, bool checked) {
+  check(cudaSetDevice(device(member).card().ordinal), "cudaSetDevice");
+  Cursor& cursor = cursors_[member];
+  bool moved = false;
+  while (cursor.at < work.size()) {
+    const bool arrived = cursor.arrived;
+    Operation& operation = device(member).list(run_.list)[work[cursor.at]];
+    if (!pass(member, operation, checked)) return moved || cursor.arrived != arrived;
+    cursor.arrived = false;
+    moved = true;
+    ++cursor.at;
+  }
+  return moved;
+}
+
+/// Queues one operation. Returns false if others must come first.
+bool MeshQueue::pass(std::size_t member, Operation& operation, bool checked) {
+  LoadedDevice& own = device(member);
+  Cursor& cursor = cursors_[member];
+  switch (operation.instruction->kind) {
+    case Kind::collective:
+      if (!cursor.arrived) arrive(member, operation, checked);
+      cursor.arrived = true;
+      return groups_[operation.group].met > operation.meeting;
+    case Kind::start:
+      at(member, operation, [&] { order(own.compute(), operation.done.get(), own.communication()); });
+      arrive(member, operation, checked);
+      return true;
+    case Kind::wait: {
+      const Operation& started = own.list(run_.list)[operation.instruction->awaits];
+      if (groups_[started.group].met <= started.meeting) return false;
+      if (!is_in_segment(member, operation.instruction->awaits)) return true;
+      at(member, operation,
+         [&] { check(cudaStreamWaitEvent(own.compute(), started.done.get(), 0), "cudaStreamWaitEvent"); });
+      return true;
+    }
+    default:
+      at(member, operation, [&] {
+        own.queue(operation);
+        if (checked) wait_for(own.stream_of(operation));
+      });
+      return true;
+  }
+}
+
+/// What was started in a segment before is over where a captured one begins.
+bool MeshQueue::is_in_segment(std::size_t member, int position) const {
+  const std::vector<int>& work = segments_[run_.list][segment_].work[member];
+  return !few_ || std::find(work.begin(), work.end(), position) != work.end();
+}
+
+void MeshQueue::arrive(std::size_t member, Operation& operation, bool checked) {
+  Group& group = groups_[operation.group];
+  operation.meeting = group.arrivals[operation.member]++;
+  group.waiting[operation.member].push_back(&operation);
+  const bool complete = std::none_of(group.waiting.begin(), group.waiting.end(),
+                                     [](const auto& waiting) { return waiting.empty(); });
+  if (complete) at(member, operation, [&] { meet(group, checked); });
+}
+
+/// Queues the oldest collective of a group to which all members have come.
+void MeshQueue::meet(Group& group, bool checked) {
+  std::vector<Member> members;
+  std::vector<Operation*> operations;
+  for (std::size_t m = 0; m < group.members.size(); ++m) {
+    Operation* operation = group.waiting[m].front();
+    group.waiting[m].pop_front();
+    const LoadedDevice& own = device(group.members[m]);
+    members.push_back(
+        {static_cast<int>(m), group.overlapped ? own.communication() : own.compute(), &operation->call});
+    operations.push_back(operation);
+  }
+  group.collectives->queue(operations[0]->instruction->call, members);
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    if (group.overlapped)
+      check(cudaEventRecord(operations[m]->done.get(), members[m].stream), "cudaEventRecord");
+    if (checked) wait_for(members[m].stream);
+  }
+  ++group.met;
+}
+
+template <class Body>
+void MeshQueue::at(std::size_t member, const Operation& operation, Body&& body) const {
+  try {
+    body();
+  } catch (...) {
+    device(member).blame(operation, run_.micro_batch);
+  }
+}
+
+void MeshQueue::check_health() {
+  for (Group& group : groups_) group.collectives->check_health();
+}
+
+void MeshQueue::abort() noexcept {
+  for (Group& group : groups_) group.collectives->abort();
+}
+
+std::vector<std::pair<int, comm::Counts>> MeshQueue::counts(int index) const {
+  std::vector<std::pair<int, comm::Counts>> counts;
+  for (const Group& group : groups_)
+    for (std::size_t m = 0; m < group.members.size(); ++m)
+      if (members_[group.members[m]] == index)
+        counts.emplace_back(static_cast<int>(group.members.size()), group.counts[m]);
+  return counts;
+}
+
+}  // namespace alpa::cuda

@@ -1,0 +1,104 @@
+#pragma once
+/// Queues the lists of one mesh's devices, segment by segment: every device's instructions in their order,
+/// collectives when all members have come to them. One thread, and nothing waits for a card.
+#include <deque>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "alpa/comm/group.h"
+#include "collective_group.h"
+#include "loaded_device.h"
+#include "segments.h"
+
+namespace alpa::cuda {
+
+using LoadedDevices = std::vector<std::unique_ptr<LoadedDevice>>;
+
+class MeshQueue {
+ public:
+  /// Makes the group of devices that stand at these places of the process's devices.
+  using MakeGroup = std::function<std::unique_ptr<CollectiveGroup>(const std::vector<int>& indices)>;
+
+  /// `members`: the mesh's devices, as places among `devices`; they are all members of all groups that
+  /// their programs name, and run the same lists. The groups are made here, never later: one for
+  /// collectives among the compute streams, another for those among communication streams. `few`: segments
+  /// are made for capture, see `segments_of`.
+  MeshQueue(LoadedDevices& devices, std::vector<int> members, bool few, const MakeGroup& make_group);
+
+  /// The stream that a captured list begins and ends on.
+  Stream origin() const { return device(0).compute(); }
+  const std::vector<ListRun>& schedule() const { return device(0).program().schedule; }
+  const std::vector<int>& members() const { return members_; }
+  const std::vector<Segment>& segments(const ListRun& run) const { return segments_[run.list]; }
+  bool has_work(const ListRun& run, std::size_t segment) const { return has_work_[run.list][segment]; }
+  /// Runs of the list so many micro-batches apart use the same memory.
+  int slots(int list) const;
+  /// True if nothing has to be queued before a step's first list.
+  bool begins_clear() const;
+
+  /// All streams come behind what was queued on `stream`, by an event of its card.
+  void fork(Stream stream, cudaEvent_t event) const;
+  /// What is queued on `stream` from now on comes behind all streams.
+  void join(Stream stream) const;
+
+  /// Queues what comes before a step's first list. If `checked`, waits for it.
+  void queue_clearing(bool checked) const;
+  /// Queues the work of one segment on the devices' streams, into the arenas where they are placed; those
+  /// of a run that have work in turn. If `checked`, waits after every instruction, so that what fails there
+  /// is blamed on it. Throws Error naming the place.
+  void queue(const ListRun& run, std::size_t segment, bool checked);
+
+  /// Throws Error if a peer of a group was lost.
+  void check_health();
+  void abort() noexcept;
+
+  /// Of a member in a step: per group its size and the counts.
+  std::vector<std::pair<int, comm::Counts>> counts(int index) const;
+
+ private:
+  struct Group {
+    std::vector<int> devices;  ///< by id, as collectives name them
+    bool overlapped = false;
+    std::unique_ptr<CollectiveGroup> collectives;
+    std::vector<int> members;                     ///< among `members_`
+    int met = 0;                                  ///< collectives queued of this list
+    std::vector<std::deque<Operation*>> waiting;  ///< per member: what it came to and is not queued yet
+    std::vector<int> arrivals;                    ///< per member
+    std::vector<comm::Counts> counts;             ///< per member, of a step
+  };
+  /// Where a member is in the segment.
+  struct Cursor {
+    bool arrived = false;
+    std::size_t at = 0;
+  };
+
+  LoadedDevice& device(std::size_t member) const { return *devices_[members_[member]]; }
+  std::size_t member_of(int device) const;
+  void join_groups(std::size_t member, const MakeGroup& make_group);
+  Group& group_of(const std::vector<int>& devices, bool overlapped, const MakeGroup& make_group);
+  void rewind(const ListRun& run);
+  bool advance(std::size_t member, const std::vector<int>& work, bool checked);
+  bool pass(std::size_t member, Operation& operation, bool checked);
+  bool is_in_segment(std::size_t member, int position) const;
+  void arrive(std::size_t member, Operation& operation, bool checked);
+  void meet(Group& group, bool checked);
+  void finish(int list, bool checked);
+  void add_segments(std::vector<Segment> segments);
+  template <class Body>
+  void at(std::size_t member, const Operation& operation, Body&& body) const;
+
+  LoadedDevices& devices_;
+  std::vector<int> members_;
+  const bool few_;
+  std::vector<std::vector<Segment>> segments_;  ///< per list
+  std::vector<Group> groups_;
+  std::vector<std::vector<bool>> has_work_;  ///< per list and segment; the last one ends the list
+  ListRun run_;                              ///< that was queued last, and its segment
+  std::size_t segment_ = std::numeric_limits<std::size_t>::max();
+  std::vector<Cursor> cursors_;
+};
+
+}  // namespace alpa::cuda

@@ -1,0 +1,142 @@
+#include "segments.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "alpa/base/error.h"
+
+namespace alpa::cuda {
+namespace {
+
+using Kind = Instruction::Kind;
+
+/// Walks the lists of all devices as far as each gets without a message, again and again.
+class Walk {
+ public:
+  Walk(const std::vector<const DeviceProgram*>& devices, int list)
+      : devices_(devices), list_(list), cursors_(devices.size()) {}
+
+  bool at_end() const {
+    for (std::size_t d = 0; d < devices_.size(); ++d)
+      if (!at_end(d)) return false;
+    return true;
+  }
+
+  Segment next() {
+    const std::size_t n = devices_.size();
+    Segment segment{std::vector<std::vector<int>>(n), std::vector<std::vector<int>>(n)};
+    bool any = false;
+    for (std::size_t d = 0; d < n; ++d)
+      for (; !at_end(d) && is_message(*devices_[d], list_, at(d)); any = true)
+        segment.messages[d].push_back(cursors_[d].at++);
+    for (bool moved = true; moved; any = any || moved) {
+      moved = false;
+      for (std::size_t d = 0; d < n; ++d)
+        for (; !at_end(d) && passes(d); moved = true) segment.work[d].push_back(cursors_[d].at++);
+    }
+    invariant(any || at_end(),
+              "the devices' programs do not meet: every one waits for another in a collective");
+    return segment;
+  }
+
+ private:
+  /// Collectives of one group on one kind of stream: how many each member came to.
+  using Group = std::pair<std::vector<int>, bool>;
+  struct Cursor {
+    int at = 0;
+    int number = -1;  ///< of the collective that it came to, in the group; -1: it came to none
+  };
+
+  const std::vector<Instruction>& instructions(std::size_t d) const {
+    return devices_[d]->lists[list_].instructions;
+  }
+  bool at_end(std::size_t d) const { return cursors_[d].at == static_cast<int>(instructions(d).size()); }
+  const Instruction& at(std::size_t d) const { return instructions(d)[cursors_[d].at]; }
+
+  static Group group_of(const Instruction& instruction) {
+    return {instruction.call.group, instruction.kind == Kind::start};
+  }
+
+  /// True if all members of the instruction's group came to the collective of this number.
+  bool has_met(const Instruction& instruction, int number) {
+    std::map<int, int>& arrivals = arrivals_[group_of(instruction)];
+    return std::all_of(instruction.call.group.begin(), instruction.call.group.end(),
+                       [&](int member) { return arrivals[member] > number; });
+  }
+
+  /// True if the device gets past its instruction. A collective belongs to one segment, also if it starts
+  /// there and others need not wait.
+  bool passes(std::size_t d) {
+    const Instruction& instruction = at(d);
+    if (is_message(*devices_[d], list_, instruction)) return false;
+    if (instruction.kind != Kind::collective && instruction.kind != Kind::start) return true;
+    int& number = cursors_[d].number;
+    if (number < 0) number = arrivals_[group_of(instruction)][devices_[d]->device]++;
+    if (!has_met(instruction, number)) return false;
+    number = -1;
+    return true;
+  }
+
+  const std::vector<const DeviceProgram*>& devices_;
+  const int list_;
+  std::vector<Cursor> cursors_;
+  std::map<Group, std::map<int, int>> arrivals_;  ///< per member
+};
+
+bool only(const std::vector<const DeviceProgram*>& devices, int list, const Segment& segment, Kind kind) {
+  for (std::size_t d = 0; d < devices.size(); ++d)
+    for (const int position : segment.messages[d])
+      if (devices[d]->lists[list].instructions[position].kind != kind) return false;
+  return true;
+}
+
+void append(std::vector<std::vector<int>>& to, const std::vector<std::vector<int>>& more) {
+  for (std::size_t d = 0; d < to.size(); ++d) to[d].insert(to[d].end(), more[d].begin(), more[d].end());
+}
+
+bool is_empty(const std::vector<std::vector<int>>& positions) {
+  return std::all_of(positions.begin(), positions.end(), [](const auto& of) { return of.empty(); });
+}
+
+/// What is sent behind the first segment's work is sent behind the second's, ahead of other messages there;
+/// what the second waits for, the first one's work waits for, too.
+std::vector<Segment> joined(const std::vector<const DeviceProgram*>& devices, int list,
+                            const std::vector<Segment>& segments) {
+  std::vector<Segment> result;
+  std::vector<std::vector<int>> sends(devices.size());  // that move behind the work of the last segment
+  for (const Segment& segment : segments) {
+    const bool first = result.empty();
+    if (!first && is_empty(sends) && only(devices, list, segment, Kind::wait)) {
+      append(result.back().messages, segment.messages);
+      append(result.back().work, segment.work);
+    } else if (!first && only(devices, list, segment, Kind::send)) {
+      append(sends, segment.messages);
+      append(result.back().work, segment.work);
+    } else {
+      result.push_back({std::exchange(sends, std::vector<std::vector<int>>(devices.size())), segment.work});
+      append(result.back().messages, segment.messages);
+    }
+  }
+  if (!is_empty(sends)) result.push_back({sends, std::vector<std::vector<int>>(devices.size())});
+  return result;
+}
+
+}  // namespace
+
+bool is_message(const DeviceProgram& device, int list, const Instruction& instruction) {
+  if (instruction.kind == Kind::send || instruction.kind == Kind::receive) return true;
+  if (instruction.kind != Kind::wait) return false;
+  const int of = instruction.awaits_list < 0 ? list : instruction.awaits_list;
+  return device.lists[of].instructions[instruction.awaits].kind != Kind::start;
+}
+
+std::vector<Segment> segments_of(const std::vector<const DeviceProgram*>& devices, int list, bool few) {
+  std::vector<Segment> segments;
+  Walk walk(devices, list);
+  do segments.push_back(walk.next());
+  while (!walk.at_end());
+  return few ? joined(devices, list, segments) : segments;
+}
+
+}  // namespace alpa::cuda
