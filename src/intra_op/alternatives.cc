@@ -19,7 +19,6 @@ class Repricing {
         model_(model),
         classes_(classify(graph)),
         uses_(uses_of_values(graph)),
-        strategies_(plan.strategies),
         prices_(plan.mesh, model.reshard) {}
 
   std::optional<Alternative> next_best(int n) {
@@ -28,12 +27,12 @@ class Repricing {
     std::optional<Alternative> best;
     for (const Strategy& strategy : all_strategies(classes_.of(n).rule, plan_.mesh)) {
       if (strategy == chosen) continue;
-      strategies_[n] = strategy;
+      plan_.strategies[n] = strategy;
       const double extra = seconds_around(n) - now;
       if (extra < (best ? best->extra_seconds : std::numeric_limits<double>::infinity()))
         best = {strategy, extra};
     }
-    strategies_[n] = chosen;
+    plan_.strategies[n] = chosen;
     return best;
   }
 
@@ -42,7 +41,7 @@ class Repricing {
   double seconds_around(int n) {
     const Node& node = graph_.nodes[n];
     double seconds =
-        runs_per_step(graph_, node) * node_seconds(classes_.of(n), strategies_[n], plan_.mesh, model_);
+        runs_per_step(graph_, node) * node_seconds(classes_.of(n), plan_.strategies[n], plan_.mesh, model_);
     for (int value : std::set<int>(node.operands.begin(), node.operands.end()))
       seconds += reshard_seconds_of(value);
     for (int value : node.results) seconds += reshard_seconds_of(value);
@@ -56,7 +55,7 @@ class Repricing {
     double seconds = 0;
     for (const Use& use : uses_[value]) {
       const std::pair<int, ShardingSpec> target(
-          use.phase, wanted_spec(graph_, classes_, strategies_, plan_.mesh, use));
+          use.phase, wanted_spec(graph_, classes_, plan_, use));
       const ShardingSpec from = produced_spec(use.source);
       if (target.second == from || std::find(paid.begin(), paid.end(), target) != paid.end()) continue;
       paid.push_back(target);
@@ -67,19 +66,18 @@ class Repricing {
 
   ShardingSpec produced_spec(int value) const {
     const ValueInfo& info = graph_.values[value];
-    return result_spec(classes_.of(info.producer).rule, strategies_[info.producer], plan_.mesh, info.index);
+    return result_spec(classes_.of(info.producer).rule, plan_.strategies[info.producer], plan_.mesh, info.index);
   }
 
   double between(const TensorType& type, const ShardingSpec& from, const ShardingSpec& to) {
     return prices_.seconds(type, {from}, {to}).front();
   }
 
-  const ShardingPlan& plan_;
+  ShardingPlan plan_;  ///< with the strategies that are tried
   const Graph& graph_;
   const CostModel& model_;
   const NodeClasses classes_;
   const std::vector<std::vector<Use>> uses_;
-  std::vector<Strategy> strategies_;
   ReshardPrices prices_;
 };
 

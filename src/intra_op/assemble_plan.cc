@@ -23,6 +23,10 @@ class Assembly {
       plan_.strategies.push_back(space_.of(n).strategies[choice_[n]]);
     const auto readers = readers_of_values(graph_, space_);
     for (int v = 0; v < static_cast<int>(readers.size()); ++v) add_value(v, readers[v]);
+    for (std::size_t o = 0; o < graph_.outputs.size(); ++o) {
+      const int value = graph_.outputs[o].value;
+      plan_.outputs.push_back(space_.outputs[o].value_or(plan_.specs[value]));
+    }
     std::stable_sort(
         plan_.reshards.begin(), plan_.reshards.end(),
         [](const PlannedReshard& a, const PlannedReshard& b) { return a.uses.front() < b.uses.front(); });
@@ -33,13 +37,13 @@ class Assembly {
     const ValueInfo& info = graph_.values[v];
     const int type = space_.of(info.producer).result_types[info.index];
     plan_.specs.push_back(space_.layouts.of(type).specs[produced(v)]);
-    std::map<std::array<int, 3>, std::vector<int>> uses;  // by phase, spec and making
+    std::map<std::array<int, 3>, std::vector<UseId>> uses;  // by phase, spec and making
     std::array<int, 2> from{};                            // by phase
     for (const Reader& reader : readers) {
       const int to = (*reader.wanted)[choice_[reader.node]];
       from[reader.use.phase] = produced(reader.use.source);
       if (to == from[reader.use.phase]) continue;
-      std::vector<int>& list = uses[{reader.use.phase, to, making_of(v, to, reader.use)}];
+      std::vector<UseId>& list = uses[{reader.use.phase, to, making_of(v, to, reader.use)}];
       if (list.empty() || list.back() != reader.use.id) list.push_back(reader.use.id);
     }
     for (auto& [target, list] : uses)

@@ -84,12 +84,23 @@ struct AutoSharding::Impl {
   std::vector<DeviceMesh> meshes;
   CostModel model;
   AutoShardOptions options;
+  PlanningCache own_cache;
+  PlanningCache& cache;  ///< own_cache, or the caller's
   PlanningTime time;
   std::vector<std::unique_ptr<MeshSearch>>
       searches;        ///< of the meshes on which the options can be followed
   LeastError failure;  ///< of the others
   bool searched = false;
   std::int64_t work = kFirstWork;
+
+  Impl(const Graph& g, const std::vector<DeviceMesh>& m, const CostModel& c, const AutoShardOptions& o,
+       PlanningCache* known)
+      : graph(g),
+        meshes(m),
+        model(c),
+        options(o),
+        cache(known ? *known : own_cache),
+        time(o.time_limit_seconds, o.stop) {}
 
   ShardingPlan plan(Budget budget) {
     if (!searched) search();
@@ -160,7 +171,7 @@ struct AutoSharding::Impl {
   void look_at(const DeviceMesh& mesh) {
     const double most = kLookShare * time.limit() / static_cast<double>(meshes.size());
     try {
-      auto search = std::make_unique<MeshSearch>(graph, mesh, model, options, time);
+      auto search = std::make_unique<MeshSearch>(graph, mesh, model, options, time, cache);
       if (search->cells() <= kEasyCells && !is_late()) try_search(*search, {most, kEasyWork});
       searches.push_back(std::move(search));
     } catch (const Error& error) {
@@ -221,8 +232,8 @@ struct AutoSharding::Impl {
 };
 
 AutoSharding::AutoSharding(const Graph& graph, const std::vector<DeviceMesh>& meshes,
-                           const CostModel& model, const AutoShardOptions& options)
-    : impl_(new Impl{graph, meshes, model, options, {options.time_limit_seconds, options.stop}, {}, {}}) {
+                           const CostModel& model, const AutoShardOptions& options, PlanningCache* cache)
+    : impl_(new Impl(graph, meshes, model, options, cache)) {
   require(!meshes.empty(), "auto_shard: no mesh to plan for");
 }
 
@@ -235,13 +246,13 @@ ShardingPlan AutoSharding::plan(std::optional<std::int64_t> memory_budget_bytes)
 bool AutoSharding::is_over() const { return impl_->time.is_over(); }
 
 ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
-                        const AutoShardOptions& options) {
-  return auto_shard(graph, std::vector<DeviceMesh>{mesh}, model, options);
+                        const AutoShardOptions& options, PlanningCache* cache) {
+  return auto_shard(graph, std::vector<DeviceMesh>{mesh}, model, options, cache);
 }
 
 ShardingPlan auto_shard(const Graph& graph, const std::vector<DeviceMesh>& meshes, const CostModel& model,
-                        const AutoShardOptions& options) {
-  return AutoSharding(graph, meshes, model, options).plan(options.memory_budget_bytes);
+                        const AutoShardOptions& options, PlanningCache* cache) {
+  return AutoSharding(graph, meshes, model, options, cache).plan(options.memory_budget_bytes);
 }
 
 }  // namespace alpa

@@ -161,7 +161,7 @@ class Explanation {
     const auto update = std::find_if(graph_.updates.begin(), graph_.updates.end(),
                                      [&](const Update& u) { return u.input == input.value; });
     if (update == graph_.updates.end()) return "; never updated";
-    const int use = use_of_update(graph_, static_cast<int>(update - graph_.updates.begin()));
+    const UseId use{UseKind::update, static_cast<int>(update - graph_.updates.begin())};
     for (const PlannedReshard& r : plan_.reshards) {
       if (r.value == update->value && std::binary_search(r.uses.begin(), r.uses.end(), use))
         return fmt::format(
@@ -193,7 +193,7 @@ class Explanation {
         reshard.uses.size() > 1 ? fmt::format(" and {} more", reshard.uses.size() - 1) : "";
     line("  {:>9} {:>10}  {} of {} from {} for {}{}", seconds_text(seconds_[r]), bytes_text(bytes),
          path_text(reshard.path, plan_.mesh), to_string(type),
-         use_text(graph_, graph_.values[reshard.value].producer), use_text(graph_, reshard.uses.front()),
+         use_text(graph_, {UseKind::node, graph_.values[reshard.value].producer}), use_text(graph_, reshard.uses.front()),
          more);
     line("  {:>20}  because it is left with {} and wanted with {}", "",
          spec_text(starts_[r], type.rank(), plan_.mesh),
@@ -223,7 +223,7 @@ class Explanation {
     const auto alternatives = next_best(order, plan_, graph_, model_);
     for (std::size_t i = 0; i < order.size(); ++i) {
       const Rule& rule = classes_.of(order[i]).rule;
-      line("  {:>9}  {}: {}", seconds_text(seconds[order[i]]), use_text(graph_, order[i]),
+      line("  {:>9}  {}: {}", seconds_text(seconds[order[i]]), use_text(graph_, {UseKind::node, order[i]}),
            strategy_text(rule, plan_.strategies[order[i]], plan_.mesh));
       if (!alternatives[i]) continue;
       line("  {:>9}  {:+.3g} ms: {}", "", alternatives[i]->extra_seconds * 1e3,

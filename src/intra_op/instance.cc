@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "alpa/base/error.h"
 #include "memory_usage.h"
 
 namespace alpa {
@@ -60,7 +61,7 @@ class InstanceBuilder {
 
   Instance run() && {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) add_node(n);
-    instance_.problem.nodes.push_back({{0}, {}});  // the metrics
+    instance_.problem.nodes.push_back({{0}, {}});  // metrics, and outputs that want one spec
     const auto readers = readers_of_values(graph_, space_);
     for (int v = 0; v < static_cast<int>(readers.size()); ++v) add_value(v, readers[v]);
     if (memory_) instance_.problem.usage_limit = memory_->room();
@@ -260,13 +261,21 @@ class InstanceBuilder {
   std::map<std::array<int, 4>, ilp::Table> direct_tables_, copy_tables_, reading_tables_;
 };
 
-Reader reader_of(const Graph& graph, const SearchSpace& space, const Use& use) {
-  const int num_nodes = static_cast<int>(graph.nodes.size()),
-            num_updates = static_cast<int>(graph.updates.size());
-  if (use.id < num_nodes) return {use.id, &space.of(use.id).wanted[use.operand], use};
-  if (use.id >= num_nodes + num_updates) return {num_nodes, &kReplicatedOnly, use};
-  const int input = graph.values[graph.updates[use.id - num_nodes].input].producer;
-  return {input, &space.of(input).produced[0], use};
+/// Nothing for an output that takes any spec.
+std::optional<Reader> reader_of(const Graph& graph, const SearchSpace& space, const Use& use) {
+  const int index = use.id.index, taker = static_cast<int>(graph.nodes.size());
+  switch (use.id.kind) {
+    case UseKind::node: return Reader{index, &space.of(index).wanted[use.operand], use};
+    case UseKind::update: {
+      const int input = graph.values[graph.updates[index].input].producer;
+      return Reader{input, &space.of(input).produced[0], use};
+    }
+    case UseKind::metric: return Reader{taker, &kReplicatedOnly, use};
+    case UseKind::output:
+      if (!space.outputs[index]) return std::nullopt;
+      return Reader{taker, &space.output_numbers[index], use};
+  }
+  bug("use of kind {}", static_cast<int>(use.id.kind));
 }
 
 }  // namespace
@@ -275,7 +284,8 @@ std::vector<std::vector<Reader>> readers_of_values(const Graph& graph, const Sea
   std::vector<std::vector<Reader>> readers;
   for (const std::vector<Use>& uses : uses_of_values(graph)) {
     readers.emplace_back();
-    for (const Use& use : uses) readers.back().push_back(reader_of(graph, space, use));
+    for (const Use& use : uses)
+      if (auto reader = reader_of(graph, space, use)) readers.back().push_back(*reader);
   }
   return readers;
 }

@@ -1,6 +1,6 @@
 #pragma once
 /// The search space as a problem for the solver. Its nodes are, in order: the nodes of the graph; one for
-/// the metrics, which want their values replicated; and, for each value of which several uses might share a
+/// metrics, which want their values replicated, and outputs that want one spec; and, for each value of which several uses might share a
 /// copy, nodes for the spec it is left in, for the spec that each use wants (they follow from strategies,
 /// but tables over specs are smaller than tables over strategies), and a node for each copy. What a copy
 /// costs stands on its edge to the producer's spec; its edges to the uses' specs forbid reading an absent
@@ -25,7 +25,7 @@ struct Reader {
   Use use;
 };
 
-/// Per value, its readers in the order of uses_of_values. An update reads on behalf of the input that it
+/// Per value, its readers in the order of uses_of_values, without outputs that take any spec. An update reads on behalf of the input that it
 /// replaces.
 std::vector<std::vector<Reader>> readers_of_values(const Graph& graph, const SearchSpace& space);
 

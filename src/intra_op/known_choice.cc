@@ -85,7 +85,7 @@ class KnownChoice {
       const Region first = region_of_use(graph_, r.uses.front());
       const int phase = graph_.num_micro_batches > 1 && first == Region::apply ? 1 : 0;
       Making making{first, first};
-      for (int use : r.uses) {
+      for (UseId use : r.uses) {
         making.first = std::min(making.first, region_of_use(graph_, use));
         making.last = std::max(making.last, region_of_use(graph_, use));
       }

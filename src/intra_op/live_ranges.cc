@@ -27,11 +27,12 @@ bool takes_over_buffer(const Graph& graph, const std::vector<int>& operands, int
   });
 }
 
-/// Per node, whether an update or a metric reads a result of it.
+/// Per node, whether an update, a metric or an output reads a result of it.
 std::vector<bool> reported_nodes(const Graph& graph) {
   std::vector<bool> reported(graph.nodes.size(), false);
   for (const Update& update : graph.updates) reported[graph.values[update.value].producer] = true;
   for (const Metric& metric : graph.metrics) reported[graph.values[metric.value].producer] = true;
+  for (const Output& output : graph.outputs) reported[graph.values[output.value].producer] = true;
   return reported;
 }
 
@@ -48,6 +49,7 @@ std::vector<bool> new_states(const Graph& graph) {
     for (int value : node.operands) result[value] = false;
   }
   for (const Metric& metric : graph.metrics) result[metric.value] = false;
+  for (const Output& output : graph.outputs) result[output.value] = false;
   return result;
 }
 
@@ -71,15 +73,13 @@ std::vector<int> points_of_nodes(const Graph& graph) {
   return points;
 }
 
-int point_of_use(const Graph& graph, int use) {
-  const int num_nodes = static_cast<int>(graph.nodes.size()), update = use - num_nodes;
-  if (use < num_nodes) return use;
-  if (update < static_cast<int>(graph.updates.size()))
-    return graph.values[graph.updates[update].value].producer;
-  return num_nodes;
+int point_of_use(const Graph& graph, UseId use) {
+  if (use.kind == UseKind::node) return use.index;
+  if (use.kind == UseKind::update) return graph.values[graph.updates[use.index].value].producer;
+  return static_cast<int>(graph.nodes.size());
 }
 
-int point_of_reduction(const Graph& graph, int value, int use) {
+int point_of_reduction(const Graph& graph, int value, UseId use) {
   const int producer = graph.values[value].producer;
   const bool waits = graph.num_micro_batches > 1 && region_of_use(graph, use) == Region::apply &&
                      graph.nodes[producer].region != Region::apply;
@@ -91,11 +91,12 @@ int point_of_reduction(const Graph& graph, int value, int use) {
 
 std::vector<int> last_reads(const Graph& graph, const std::vector<std::vector<Use>>& uses) {
   const std::vector<int> points = points_of_nodes(graph);
-  const int num_nodes = static_cast<int>(graph.nodes.size());
   std::vector<int> last(uses.size(), -1);
   for (std::size_t v = 0; v < uses.size(); ++v) {
-    for (const Use& use : uses[v])
-      last[v] = std::max(last[v], use.id < num_nodes ? points[use.id] : point_of_use(graph, use.id));
+    for (const Use& use : uses[v]) {
+      const bool node = use.id.kind == UseKind::node;
+      last[v] = std::max(last[v], node ? points[use.id.index] : point_of_use(graph, use.id));
+    }
   }
   return last;
 }

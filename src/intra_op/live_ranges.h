@@ -27,11 +27,11 @@ std::vector<LivePoints> live_ranges(const Graph& graph, const std::vector<int>& 
 std::vector<int> last_reads(const Graph& graph, const std::vector<std::vector<Use>>& uses);
 
 /// The point at which a use happens: a node's own; for an update, that of the node that computes the new
-/// value; the end for metrics.
-int point_of_use(const Graph& graph, int use);
+/// value; the end for metrics and outputs.
+int point_of_use(const Graph& graph, UseId use);
 
 /// The first point at which the sum of `value`, left partial by its producer, is there for `use`: just
 /// after the producer, but at the start of region apply if that is once per step and the producer is not.
-int point_of_reduction(const Graph& graph, int value, int use);
+int point_of_reduction(const Graph& graph, int value, UseId use);
 
 }  // namespace alpa

@@ -59,7 +59,7 @@ std::string memory_error(const ilp::Infeasible& infeasible, const Graph& graph, 
       "tensors are live; the "
       "largest are {}; {}",
       options.method, shape_text(mesh), *options.memory_budget_bytes, infeasible.missing_usage,
-      point < end ? use_text(graph, point) : "the end of the step", live.size(), largest,
+      point < end ? use_text(graph, {UseKind::node, point}) : "the end of the step", live.size(), largest,
       remedies(graph, options));
 }
 

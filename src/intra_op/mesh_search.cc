@@ -57,14 +57,14 @@ double least_compute_seconds(const Graph& graph, const SearchSpace& space) {
 }  // namespace
 
 MeshSearch::MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
-                       const AutoShardOptions& options, const PlanningTime& time)
+                       const AutoShardOptions& options, const PlanningTime& time, PlanningCache& cache)
     : graph_(graph),
       mesh_(mesh),
       model_(allowed(model, options)),
       options_(options),
+      facts_(cache.facts().of(mesh_, model_)),
       time_(time),
-      prices_(mesh_, model_.reshard),
-      space_(search_space(graph, mesh_, model_, options, prices_)),
+      space_(search_space(graph, mesh_, model_, options, facts_)),
       bound_(least_compute_seconds(graph, space_)) {}
 
 void MeshSearch::search(const Effort& effort) {
@@ -128,8 +128,7 @@ void MeshSearch::make_parts() {
 const SearchSpace* MeshSearch::space_of(Part& part) {
   if (part.space) return part.space.get();
   try {
-    part.space = std::make_unique<SearchSpace>(
-        search_space(graph_, mesh_, model_, part.options, prices_));
+    part.space = std::make_unique<SearchSpace>(search_space(graph_, mesh_, model_, part.options, facts_));
   } catch (const Error&) {
   }
   return part.space.get();
@@ -213,7 +212,7 @@ std::optional<ShardingPlan> MeshSearch::solve(const SearchSpace& space, const In
   try {
     const ilp::Solution solution = ilp::solve(instance.problem, solver);
     statistics_.solve_seconds += solution.seconds;
-    ShardingPlan plan = assemble_plan(graph_, space, instance, solution.choice, mesh_, prices_);
+    ShardingPlan plan = assemble_plan(graph_, space, instance, solution.choice, mesh_, facts_.prices);
     plan.method = options_.method;
     plan.cost = evaluate(plan, graph_, model_);
     check_objective(plan.cost, solution, instance);

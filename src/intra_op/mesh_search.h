@@ -9,6 +9,7 @@
 #include "alpa/ilp/solve.h"
 #include "alpa/intra_op/auto_shard.h"
 #include "instance.h"
+#include "planning_facts.h"
 
 namespace alpa {
 
@@ -42,7 +43,7 @@ class MeshSearch {
  public:
   /// What is passed must outlive the search. Throws Error if the options cannot be followed on this mesh.
   MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
-             const AutoShardOptions& options, const PlanningTime& time);
+             const AutoShardOptions& options, const PlanningTime& time, PlanningCache& cache);
 
   /// Looks for a cheaper plan and a higher bound, without a budget. Throws Error if there is no plan.
   void search(const Effort& effort);
@@ -101,8 +102,8 @@ class MeshSearch {
   const DeviceMesh mesh_;
   CostModel model_;
   AutoShardOptions options_;
+  MeshFacts& facts_;  ///< what is known of this mesh under this model
   const PlanningTime& time_;
-  ReshardPrices prices_;  ///< for all search spaces and plans of this mesh
   SearchSpace space_;
   std::unique_ptr<const Instance> instance_;  ///< of the whole without memory
   std::vector<Part> parts_;

@@ -12,7 +12,7 @@ namespace {
 /// Points between which a copy lives.
 LivePoints range_of(const PlannedReshard& r, const ShardingSpec& start, const Graph& graph) {
   LivePoints range{static_cast<int>(graph.nodes.size()), 0};
-  for (int use : r.uses) {
+  for (UseId use : r.uses) {
     const int point = point_of_use(graph, use);
     range.from = std::min(range.from, start.is_partial() ? point_of_reduction(graph, r.value, use) : point);
     range.to = std::max(range.to, point + 1);
@@ -29,7 +29,7 @@ std::vector<int> last_direct_reads(const ShardingPlan& plan, const Graph& graph,
   for (std::size_t v = 0; v < uses.size(); ++v) {
     const auto resharded = [&](const Use& use) {
       return plan.specs[use.source] != plan.specs[v] ||
-             wanted_spec(graph, classes, plan.strategies, plan.mesh, use) != plan.specs[v];
+             wanted_spec(graph, classes, plan, use) != plan.specs[v];
     };
     uses[v].erase(std::remove_if(uses[v].begin(), uses[v].end(), resharded), uses[v].end());
   }

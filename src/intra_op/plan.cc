@@ -85,6 +85,16 @@ std::optional<ShardingSpec> after(ShardingSpec spec, const ReshardStep& step) {
   return spec;
 }
 
+std::string_view name_of(UseKind kind) {
+  switch (kind) {
+    case UseKind::node: return "node";
+    case UseKind::update: return "update";
+    case UseKind::metric: return "metric";
+    case UseKind::output: return "output";
+  }
+  bug("use of kind {}", static_cast<int>(kind));
+}
+
 class Verifier {
  public:
   Verifier(const ShardingPlan& plan, const Graph& graph, const std::string& name)
@@ -122,6 +132,8 @@ class Verifier {
         "it has {} nodes and {} values but the graph has {} and {}; it was made for another graph, so plan "
         "again",
         plan_.strategies.size(), plan_.specs.size(), graph_.nodes.size(), graph_.values.size());
+    check(plan_.outputs.size() == graph_.outputs.size(), "it has {} outputs but the graph has {}; plan again",
+          plan_.outputs.size(), graph_.outputs.size());
   }
 
   void check_mesh() const {
@@ -176,19 +188,30 @@ class Verifier {
     }
   }
 
+  int count_of(UseKind kind) const {
+    switch (kind) {
+      case UseKind::node: return static_cast<int>(graph_.nodes.size());
+      case UseKind::update: return static_cast<int>(graph_.updates.size());
+      case UseKind::metric: return static_cast<int>(graph_.metrics.size());
+      case UseKind::output: return static_cast<int>(graph_.outputs.size());
+    }
+    bug("use of kind {}", static_cast<int>(kind));
+  }
+
   void check_uses(std::size_t r) const {
     const PlannedReshard& reshard = plan_.reshards[r];
-    const int num_values = static_cast<int>(plan_.specs.size()),
-              num_uses =
-                  static_cast<int>(graph_.nodes.size() + graph_.updates.size() + graph_.metrics.size());
+    const int num_values = static_cast<int>(plan_.specs.size());
     check(reshard.value >= 0 && reshard.value < num_values,
           "reshards[{}].value: found {}; the graph has values 0 to {}", r, reshard.value, num_values - 1);
     check(!reshard.uses.empty(), "reshards[{}].uses: none; a resharding without uses is left out", r);
-    for (std::size_t u = 0; u < reshard.uses.size(); ++u)
-      check(reshard.uses[u] >= 0 && reshard.uses[u] < num_uses &&
-                (u == 0 || reshard.uses[u] > reshard.uses[u - 1]),
-            "reshards[{}].uses[{}]: found {}; uses ascend from 0 to {}", r, u, reshard.uses[u],
-            num_uses - 1);
+    for (std::size_t u = 0; u < reshard.uses.size(); ++u) {
+      const UseId use = reshard.uses[u];
+      check(use.index >= 0 && use.index < count_of(use.kind),
+            "reshards[{}].uses[{}]: found {} {}; the graph has {} of that kind", r, u, name_of(use.kind),
+            use.index, count_of(use.kind));
+      check(u == 0 || use > reshard.uses[u - 1], "reshards[{}].uses[{}]: {} comes after a later use", r, u,
+            use_text(graph_, use));
+    }
     check(r == 0 || plan_.reshards[r - 1].uses.front() <= reshard.uses.front(),
           "reshards[{}] comes after a later one", r);
   }
@@ -213,12 +236,12 @@ class Verifier {
   }
 
   void check_use(int v, const Use& use) {
-    const ShardingSpec spec = wanted_spec(graph_, classes_, plan_.strategies, plan_.mesh, use),
+    const ShardingSpec spec = wanted_spec(graph_, classes_, plan_, use),
                        &found = plan_.specs[use.source];
     if (spec == found) return;
     const auto [begin, end] = by_value_.equal_range(v);
     for (auto r = begin; r != end; ++r) {
-      const std::vector<int>& uses = plan_.reshards[r->second].uses;
+      const std::vector<UseId>& uses = plan_.reshards[r->second].uses;
       if (targets_[r->second] != spec || !std::binary_search(uses.begin(), uses.end(), use.id)) continue;
       check(
           phase_of_use(graph_, uses.front()) == use.phase,

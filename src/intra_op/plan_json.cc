@@ -1,5 +1,7 @@
 // src/intra_op/plan_json.cc — plans as files
+#include <array>
 #include <climits>
+#include <optional>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
@@ -17,6 +19,31 @@ constexpr ReshardKind kKinds[] = {ReshardKind::all_reduce, ReshardKind::reduce_s
                                   ReshardKind::slice,      ReshardKind::to_partial};
 
 std::string hash_text(const Graph& graph) { return fmt::format("{:016x}", structural_hash(graph)); }
+
+/// Uses as a file numbers them: nodes, then updates, metrics and outputs.
+class Numbering {
+ public:
+  explicit Numbering(const Graph& graph)
+      : counts_{graph.nodes.size(), graph.updates.size(), graph.metrics.size(), graph.outputs.size()} {}
+  int size() const { return static_cast<int>(counts_[0] + counts_[1] + counts_[2] + counts_[3]); }
+  int number(UseId use) const {
+    int before = 0;
+    for (int kind = 0; kind < static_cast<int>(use.kind); ++kind) before += static_cast<int>(counts_[kind]);
+    return before + use.index;
+  }
+  std::optional<UseId> use(int number) const {
+    if (number < 0) return std::nullopt;
+    for (UseKind kind : {UseKind::node, UseKind::update, UseKind::metric, UseKind::output}) {
+      const int count = static_cast<int>(counts_[static_cast<int>(kind)]);
+      if (number < count) return UseId{kind, number};
+      number -= count;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::array<std::size_t, 4> counts_;
+};
 
 Json json_of(const DeviceMesh& mesh) {
   Json axes = Json::array();
@@ -38,10 +65,12 @@ Json json_of(const ReshardStep& step) {
   return json;
 }
 
-Json json_of(const PlannedReshard& reshard) {
+Json json_of(const PlannedReshard& reshard, const Graph& graph) {
   Json steps = Json::array();
   for (const ReshardStep& step : reshard.path.steps) steps.push_back(json_of(step));
-  return {{"value", reshard.value}, {"uses", reshard.uses}, {"steps", std::move(steps)}};
+  Json uses = Json::array();
+  for (UseId use : reshard.uses) uses.push_back(Numbering(graph).number(use));
+  return {{"value", reshard.value}, {"uses", std::move(uses)}, {"steps", std::move(steps)}};
 }
 
 Json json_of(const PlanCost& cost) {
@@ -115,6 +144,9 @@ class Place {
       fail("plan {}: {}: {}", origin_, path_, excerpt(error.what(), 300));
     }
   }
+  [[noreturn]] void refuse(const std::string& mistake) const {
+    fail("plan {}: {}: {}", origin_, path_, mistake);
+  }
   [[noreturn]] void bad(std::string_view expected) const {
     fail("plan {}: {}: found {}, expected {}", origin_, path_, shown(json_), expected);
   }
@@ -152,10 +184,18 @@ ReshardStep read_step(const Place& place) {
   return step;
 }
 
-PlannedReshard read_reshard(const Place& place) {
+/// Uses ascend; that is checked with the plan.
+UseId read_use(const Place& place, const Graph& graph) {
+  const Numbering numbering(graph);
+  const std::optional<UseId> use = numbering.use(place.integer());
+  if (!use) place.refuse(fmt::format("found {}; uses ascend from 0 to {}", place.integer(), numbering.size() - 1));
+  return *use;
+}
+
+PlannedReshard read_reshard(const Place& place, const Graph& graph) {
   PlannedReshard reshard;
   reshard.value = place.at("value").integer();
-  reshard.uses = place.at("uses").integers();
+  for (const Place& use : place.at("uses").items()) reshard.uses.push_back(read_use(use, graph));
   for (const Place& step : place.at("steps").items()) {
     reshard.path.steps.push_back(read_step(step));
     reshard.path.seconds += reshard.path.steps.back().seconds;
@@ -196,15 +236,17 @@ void check_header(const Place& file, const Graph& graph, const std::string& orig
 
 std::string to_json(const ShardingPlan& plan, const Graph& graph) {
   verify(plan, graph);
-  Json nodes = Json::array(), specs = Json::array(), reshards = Json::array();
+  Json nodes = Json::array(), specs = Json::array(), reshards = Json::array(), outputs = Json::array();
   for (std::size_t n = 0; n < graph.nodes.size(); ++n)
     nodes.push_back({{"name", graph.nodes[n].name}, {"strategy", to_string(plan.strategies[n])}});
   for (const ShardingSpec& spec : plan.specs) specs.push_back(to_string(spec));
-  for (const PlannedReshard& reshard : plan.reshards) reshards.push_back(json_of(reshard));
-  const Json file = {
+  for (const ShardingSpec& spec : plan.outputs) outputs.push_back(to_string(spec));
+  for (const PlannedReshard& reshard : plan.reshards) reshards.push_back(json_of(reshard, graph));
+  Json file = {
       {"schema", kSchema},          {"graph", hash_text(graph)},  {"method", plan.method},
       {"mesh", json_of(plan.mesh)}, {"cost", json_of(plan.cost)}, {"statistics", json_of(plan.statistics)},
       {"nodes", std::move(nodes)},  {"specs", std::move(specs)},  {"reshards", std::move(reshards)}};
+  if (!plan.outputs.empty()) file["outputs"] = std::move(outputs);
   return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -220,7 +262,9 @@ ShardingPlan plan_from_json(const std::string& text, const Graph& graph, const s
   for (const Place& node : file.at("nodes").items())
     plan.strategies.push_back(node.at("strategy").parsed(parse_strategy));
   for (const Place& spec : file.at("specs").items()) plan.specs.push_back(spec.parsed(parse_spec));
-  for (const Place& reshard : file.at("reshards").items()) plan.reshards.push_back(read_reshard(reshard));
+  for (const Place& reshard : file.at("reshards").items()) plan.reshards.push_back(read_reshard(reshard, graph));
+  if (!graph.outputs.empty())
+    for (const Place& spec : file.at("outputs").items()) plan.outputs.push_back(spec.parsed(parse_spec));
   verify(plan, graph, "plan " + origin);
   return plan;
 }

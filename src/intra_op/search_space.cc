@@ -138,17 +138,33 @@ class SpaceBuilder {
   std::map<std::pair<int, Restriction>, int> known_;
 };
 
+void add_outputs(const Graph& graph, const AutoShardOptions& options, SearchSpace& space) {
+  for (const auto& [name, spec] : options.output_specs)
+    require(std::any_of(graph.outputs.begin(), graph.outputs.end(),
+                        [&](const Output& output) { return output.name == name; }),
+            "method {}: output \"{}\" is to be left as {}, but the graph has no such output", options.method,
+            name, to_string(spec));
+  for (const Output& output : graph.outputs) {
+    const auto wanted = options.output_specs.find(output.name);
+    const bool free = wanted == options.output_specs.end();
+    space.outputs.push_back(free ? std::nullopt : std::optional(wanted->second));
+    TypeLayouts& layouts = space.layouts.of(space.layouts.number(graph.type(output.value)));
+    space.output_numbers.push_back(free ? std::vector<int>{} : std::vector<int>{layouts.number(wanted->second)});
+  }
+}
+
 }  // namespace
 
 SearchSpace search_space(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
-                         const AutoShardOptions& options, ReshardPrices& prices) {
+                         const AutoShardOptions& options, MeshFacts& facts) {
   SearchSpace space;
   space.classes = classify(graph);
   const std::vector<Restriction> limits = restrictions(graph, space.classes, mesh, options);
   SpaceBuilder builder(mesh, model, space);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     space.of_node.push_back(builder.choices_for(space.classes.of_node[n], limits[n]));
-  space.layouts.price(prices);
+  add_outputs(graph, options, space);
+  space.layouts.price(facts.prices);
   return space;
 }
 

@@ -1,11 +1,13 @@
 #pragma once
 /// What the planner may choose from: per node the strategies that the options allow and that no other makes
 /// useless. Nodes that are alike and restricted alike share their choices. Plain data, built once per mesh.
+#include <optional>
 #include <vector>
 
 #include "alpa/intra_op/auto_shard.h"
 #include "layouts.h"
 #include "node_classes.h"
+#include "planning_facts.h"
 
 namespace alpa {
 
@@ -24,13 +26,15 @@ struct SearchSpace {
   Layouts layouts;
   std::vector<Choices> choices;
   std::vector<int> of_node;  ///< choices of each node
+  std::vector<std::optional<ShardingSpec>> outputs;  ///< per output, the spec it wants; none: any
+  std::vector<std::vector<int>> output_numbers;      ///< the same as a list of one number
 
   const Choices& of(int node) const { return choices[of_node[node]]; }
 };
 
-/// `prices` are those of the mesh and model. Throws Error if the options cannot be followed: the batch is too
-/// small, the mesh axis does not exist.
+/// Throws Error if the options cannot be followed: the batch is too small, the mesh axis does not exist.
+/// `facts` are those of this mesh and model; what is missing there is added.
 SearchSpace search_space(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
-                         const AutoShardOptions& options, ReshardPrices& prices);
+                         const AutoShardOptions& options, MeshFacts& facts);
 
 }  // namespace alpa

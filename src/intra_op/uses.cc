@@ -6,7 +6,7 @@
 namespace alpa {
 namespace {
 
-Use use_of(const Graph& graph, const std::vector<int>& accumulators, int value, int id, int operand) {
+Use use_of(const Graph& graph, const std::vector<int>& accumulators, int value, UseId id, int operand) {
   const bool apply = region_of_use(graph, id) == Region::apply;
   return {id, operand, phase_of_use(graph, id), apply ? 1 : graph.num_micro_batches,
           source_of_use(graph, accumulators, value, id)};
@@ -24,57 +24,72 @@ std::vector<int> accumulators_of_values(const Graph& graph) {
   return accumulators;
 }
 
-int phase_of_use(const Graph& graph, int use) {
+int phase_of_use(const Graph& graph, UseId use) {
   return graph.num_micro_batches > 1 && region_of_use(graph, use) == Region::apply ? 1 : 0;
 }
 
-int source_of_use(const Graph& graph, const std::vector<int>& accumulators, int value, int use) {
+int source_of_use(const Graph& graph, const std::vector<int>& accumulators, int value, UseId use) {
   return accumulators[value] >= 0 && phase_of_use(graph, use) == 1 ? accumulators[value] : value;
 }
 
-Region region_of_use(const Graph& graph, int use) {
-  const int num_nodes = static_cast<int>(graph.nodes.size());
-  if (use < num_nodes) return graph.nodes[use].region;
-  const int update = use - num_nodes;
-  if (update >= static_cast<int>(graph.updates.size())) return Region::apply;
-  const Input* input = find_input(graph, graph.updates[update].input);
-  return input && input->kind == InputKind::accumulator ? Region::backward : Region::apply;
+Region region_of_use(const Graph& graph, UseId use) {
+  switch (use.kind) {
+    case UseKind::node: return graph.nodes[use.index].region;
+    case UseKind::update: {
+      const Input* input = find_input(graph, graph.updates[use.index].input);
+      return input && input->kind == InputKind::accumulator ? Region::backward : Region::apply;
+    }
+    case UseKind::metric: return Region::apply;
+    case UseKind::output: return graph.producer(graph.outputs[use.index].value).region;
+  }
+  bug("use of kind {}", static_cast<int>(use.kind));
 }
 
 std::vector<std::vector<Use>> uses_of_values(const Graph& graph) {
   std::vector<std::vector<Use>> uses(graph.values.size());
   const std::vector<int> accumulators = accumulators_of_values(graph);
-  const auto add = [&](int value, int id, int operand) {
+  const auto add = [&](int value, UseId id, int operand) {
     uses[value].push_back(use_of(graph, accumulators, value, id, operand));
   };
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const std::vector<int>& operands = graph.nodes[n].operands;
-    for (int j = 0; j < static_cast<int>(operands.size()); ++j) add(operands[j], n, j);
+    for (int j = 0; j < static_cast<int>(operands.size()); ++j) add(operands[j], {UseKind::node, n}, j);
   }
   for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u)
-    add(graph.updates[u].value, use_of_update(graph, u), -1);
+    add(graph.updates[u].value, {UseKind::update, u}, -1);
   for (int m = 0; m < static_cast<int>(graph.metrics.size()); ++m)
-    add(graph.metrics[m].value, use_of_metric(graph, m), -1);
+    add(graph.metrics[m].value, {UseKind::metric, m}, -1);
+  for (int o = 0; o < static_cast<int>(graph.outputs.size()); ++o)
+    add(graph.outputs[o].value, {UseKind::output, o}, -1);
   return uses;
 }
 
-ShardingSpec wanted_spec(const Graph& graph, const NodeClasses& classes,
-                         const std::vector<Strategy>& strategies, const DeviceMesh& mesh, const Use& use) {
-  const int num_nodes = static_cast<int>(graph.nodes.size()), update = use.id - num_nodes;
-  if (use.id < num_nodes)
-    return operand_spec(classes.of(use.id).rule, strategies[use.id], mesh, use.operand);
-  if (update >= static_cast<int>(graph.updates.size())) return ShardingSpec::replicated();
-  const int input = graph.values[graph.updates[update].input].producer;
-  return result_spec(classes.of(input).rule, strategies[input], mesh);
+ShardingSpec wanted_spec(const Graph& graph, const NodeClasses& classes, const ShardingPlan& plan,
+                         const Use& use) {
+  const int index = use.id.index;
+  switch (use.id.kind) {
+    case UseKind::node:
+      return operand_spec(classes.of(index).rule, plan.strategies[index], plan.mesh, use.operand);
+    case UseKind::update: {
+      const int input = graph.values[graph.updates[index].input].producer;
+      return result_spec(classes.of(input).rule, plan.strategies[input], plan.mesh);
+    }
+    case UseKind::metric: return ShardingSpec::replicated();
+    case UseKind::output: return plan.outputs[index];
+  }
+  bug("use of kind {}", static_cast<int>(use.id.kind));
 }
 
-std::string use_text(const Graph& graph, int use) {
-  const int num_nodes = static_cast<int>(graph.nodes.size()),
-            num_updates = static_cast<int>(graph.updates.size());
-  if (use < num_nodes) return fmt::format("{} \"{}\"", graph.nodes[use].op->name, graph.nodes[use].name);
-  if (use < num_nodes + num_updates)
-    return fmt::format("the update of \"{}\"", graph.producer(graph.updates[use - num_nodes].input).name);
-  return fmt::format("metric \"{}\"", graph.metrics[use - num_nodes - num_updates].name);
+std::string use_text(const Graph& graph, UseId use) {
+  switch (use.kind) {
+    case UseKind::node:
+      return fmt::format("{} \"{}\"", graph.nodes[use.index].op->name, graph.nodes[use.index].name);
+    case UseKind::update:
+      return fmt::format("the update of \"{}\"", graph.producer(graph.updates[use.index].input).name);
+    case UseKind::metric: return fmt::format("metric \"{}\"", graph.metrics[use.index].name);
+    case UseKind::output: return fmt::format("output \"{}\"", graph.outputs[use.index].name);
+  }
+  bug("use of kind {}", static_cast<int>(use.kind));
 }
 
 }  // namespace alpa

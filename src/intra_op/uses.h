@@ -9,27 +9,27 @@
 namespace alpa {
 
 struct Use {
-  int id = -1;       ///< as numbered in plan.h
-  int operand = -1;  ///< of a node; -1 for updates and metrics
+  UseId id;
+  int operand = -1;  ///< of a node; -1 for other kinds
   int phase = 0;     ///< 0 accumulate, 1 apply
   int runs = 1;      ///< per step
   int source = -1;   ///< the value in whose spec this use finds its value: itself, or its accumulator
 };
 
 /// Phase of a use: 1 if it happens once per step although there are several micro-batches, else 0.
-int phase_of_use(const Graph& graph, int use);
+int phase_of_use(const Graph& graph, UseId use);
 
 /// The value in whose spec `use` finds `value`; `accumulators` as accumulators_of_values gives them.
-int source_of_use(const Graph& graph, const std::vector<int>& accumulators, int value, int use);
+int source_of_use(const Graph& graph, const std::vector<int>& accumulators, int value, UseId use);
 
 /// Per value, its uses by ascending id and operand.
 std::vector<std::vector<Use>> uses_of_values(const Graph& graph);
 
-/// Spec in which a use wants its value, if the nodes have these strategies.
-ShardingSpec wanted_spec(const Graph& graph, const NodeClasses& classes,
-                         const std::vector<Strategy>& strategies, const DeviceMesh& mesh, const Use& use);
+/// Spec in which a use wants its value, as the plan's strategies and outputs say.
+ShardingSpec wanted_spec(const Graph& graph, const NodeClasses& classes, const ShardingPlan& plan,
+                         const Use& use);
 
-/// "einsum "dense0/einsum"", "the update of "dense0.kernel"", "metric "loss"".
-std::string use_text(const Graph& graph, int use);
+/// "einsum "dense0/einsum"", "the update of "dense0.kernel"", "metric "loss"", "output "h"".
+std::string use_text(const Graph& graph, UseId use);
 
 }  // namespace alpa

@@ -44,6 +44,8 @@ std::string to_string(const Graph& graph) {
     text += "update " + ref(update.input) + " = " + ref(update.value) + "\n";
   for (const Metric& metric : graph.metrics)
     text += "metric " + quoted(metric.name) + " = " + ref(metric.value) + "\n";
+  for (const Output& output : graph.outputs)
+    text += "output " + quoted(output.name) + " = " + ref(output.value) + "\n";
   return text;
 }
 

@@ -15,8 +15,8 @@ void check_initializer(const Attributes& attributes) {
   attributes.real("a"), attributes.real("b");
 }
 
-/// Every dimension is a factor of its own; an accumulator starts at zero, which is a partial sum of
-/// nothing.
+/// Every dimension is a factor of its own. An accumulator starts at zero, which is a partial sum of
+/// nothing; what crosses a boundary may be a partial sum.
 Rule input_rule(const OpQuery& query) {
   Rule rule;
   DimFactors dims;
@@ -27,7 +27,7 @@ Rule input_rule(const OpQuery& query) {
   }
   rule.results.push_back(std::move(dims));
   const std::string& kind = query.attributes.string("kind");
-  if (kind == name_of(InputKind::accumulator)) rule.linear = {0};
+  if (kind == name_of(InputKind::accumulator) || kind == name_of(InputKind::boundary)) rule.linear = {0};
   if (kind == name_of(InputKind::state)) check_initializer(query.attributes);
   return rule;
 }

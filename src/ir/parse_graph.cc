@@ -123,6 +123,8 @@ class GraphReader {
       update(line);
     } else if (line.take("metric ")) {
       metric(line);
+    } else if (line.take("output ")) {
+      output(line);
     } else {
       node(line);
     }
@@ -258,6 +260,14 @@ class GraphReader {
     line.expect(" = ");
     metric.value = known_value(line);
     graph_.metrics.push_back(std::move(metric));
+  }
+
+  void output(Line& line) {
+    Output output;
+    output.name = line.quoted();
+    line.expect(" = ");
+    output.value = known_value(line);
+    graph_.outputs.push_back(std::move(output));
   }
 
   std::span<const OpDef* const> operators_;

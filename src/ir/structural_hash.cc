@@ -52,6 +52,7 @@ std::uint64_t structural_hash(const Graph& graph) {
     hash.add(number[update.value]);
   }
   for (const Metric& metric : graph.metrics) hash.add(number[metric.value]);
+  for (const Output& output : graph.outputs) hash.add(number[output.value]);
   return hash.value();
 }
 

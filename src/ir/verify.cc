@@ -76,6 +76,12 @@ void verify_outputs(const Graph& graph) {
   for (const Metric& metric : graph.metrics)
     invariant(metric.value >= 0 && metric.value < num_values && graph.type(metric.value).shape.empty(),
               "graph: metric \"{}\" is no scalar", metric.name);
+  std::set<std::string> names;
+  for (const Output& output : graph.outputs) {
+    invariant(output.value >= 0 && output.value < num_values, "graph: output \"{}\" is value {} of {}",
+              output.name, output.value, num_values);
+    invariant(names.insert(output.name).second, "graph: two outputs are called \"{}\"", output.name);
+  }
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ constexpr double kFlopsPerNumber = 20;
 
 /// Every attribute of the kernel is there.
 Rule random_rule(const OpQuery& query) {
-  query.attributes.real("a"), query.attributes.real("b"), query.attributes.integer("stream");
+  query.attributes.real("a"), query.attributes.real("b"), query.attributes.integer(kStreamAttribute);
   const DType dtype = query.attributes.dtype("dtype");
   require(is_floating(dtype), "{}: {} is no floating type; draw f32 and cast", query.op->name,
           name_of(dtype));
@@ -24,9 +24,8 @@ Rule random_rule(const OpQuery& query) {
 Value emit_random(const OpDef& op, Builder& builder, const TensorType& type, double a, double b) {
   require(is_floating(type.dtype), "{}: {} is no floating type; draw f32 and cast", op.name,
           to_string(type));
-  const std::int64_t stream = builder.num_nodes();  // its own sequence for every node of the graph
   return builder.emit_one(
-      op, {}, {{"a", a}, {"b", b}, {"stream", stream}, {"dtype", type.dtype}, {"shape", type.shape}});
+      op, {}, {{"a", a}, {"b", b}, {std::string(kStreamAttribute), builder.next_stream()}, {"dtype", type.dtype}, {"shape", type.shape}});
 }
 
 }  // namespace

@@ -24,18 +24,18 @@ class Partitioner {
         plan_(plan),
         value_of_(graph.values.size(), -1),
         reshards_of_(graph.values.size()),
-        outputs_of_(graph.values.size()),
+        takers_of_(graph.values.size()),
         accumulator_of_(accumulators_of_values(graph)) {
     for (int r = 0; r < static_cast<int>(plan.reshards.size()); ++r)
       reshards_of_[plan.reshards[r].value].push_back(r);
     for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u) {
       const Update& update = graph.updates[u];
-      const bool accumulates = find_input(graph, update.input)->kind == InputKind::accumulator;
-      outputs_of_[update.value].push_back({use_of_update(graph, u), plan.specs[update.input], accumulates});
+      takers_of_[update.value].push_back({{UseKind::update, u}, plan.specs[update.input]});
     }
     for (int m = 0; m < static_cast<int>(graph.metrics.size()); ++m)
-      outputs_of_[graph.metrics[m].value].push_back(
-          {use_of_metric(graph, m), ShardingSpec::replicated(), false});
+      takers_of_[graph.metrics[m].value].push_back({{UseKind::metric, m}, ShardingSpec::replicated()});
+    for (int o = 0; o < static_cast<int>(graph.outputs.size()); ++o)
+      takers_of_[graph.outputs[o].value].push_back({{UseKind::output, o}, plan.outputs[o]});
     program_.meshes = {plan.mesh};
     program_.graph.num_micro_batches = graph.num_micro_batches;
   }
@@ -51,18 +51,19 @@ class Partitioner {
       program_.graph.inputs.push_back(input), program_.graph.inputs.back().value = value_of_[input.value];
     for (int u = 0; u < static_cast<int>(graph_.updates.size()); ++u)
       program_.graph.updates.push_back(
-          {value_of_[graph_.updates[u].input], settled_.at(use_of_update(graph_, u))});
+          {value_of_[graph_.updates[u].input], settled_.at({UseKind::update, u})});
     for (int m = 0; m < static_cast<int>(graph_.metrics.size()); ++m)
-      program_.graph.metrics.push_back({graph_.metrics[m].name, settled_.at(use_of_metric(graph_, m))});
+      program_.graph.metrics.push_back({graph_.metrics[m].name, settled_.at({UseKind::metric, m})});
+    for (int o = 0; o < static_cast<int>(graph_.outputs.size()); ++o)
+      program_.graph.outputs.push_back({graph_.outputs[o].name, settled_.at({UseKind::output, o})});
     return std::move(program_);
   }
 
  private:
-  /// An update or metric that takes a value.
-  struct Output {
-    int use;
+  /// An update, metric or output that takes a value.
+  struct Taker {
+    UseId use;
     ShardingSpec wanted;
-    bool accumulates;
   };
 
   bool enters_apply(int n) const {
@@ -76,7 +77,7 @@ class Partitioner {
     Node copy = node;
     for (int i = 0; i < static_cast<int>(node.operands.size()); ++i) {
       const ShardingSpec wanted = operand_spec(rule, plan_.strategies[n], plan_.mesh, i);
-      copy.operands[i] = in_spec(node.operands[i], wanted, n, node.region, node.layer);
+      copy.operands[i] = in_spec(node.operands[i], wanted, {UseKind::node, n}, node.region, node.layer);
     }
     for (int& value : copy.results) {
       value_of_[value] = add_value(graph_.type(value), graph_.values[value].index, plan_.specs[value]);
@@ -90,7 +91,7 @@ class Partitioner {
   }
 
   /// Value `value` as `use` wants it, resharded if the plan says so.
-  int in_spec(int value, const ShardingSpec& wanted, int use, Region region, int layer) {
+  int in_spec(int value, const ShardingSpec& wanted, UseId use, Region region, int layer) {
     // Region apply reads an updated accumulator as the accumulator holds it: the value itself belongs to
     // the last micro-batch.
     const bool accumulated = once_per_step(region) && accumulator_of_[value] >= 0;
@@ -102,14 +103,14 @@ class Partitioner {
     return done;
   }
 
-  int planned_reshard(int value, const ShardingSpec& from, const ShardingSpec& wanted, int use) const {
+  int planned_reshard(int value, const ShardingSpec& from, const ShardingSpec& wanted, UseId use) const {
     for (int r : reshards_of_[value]) {
       const PlannedReshard& reshard = plan_.reshards[r];
       if (std::find(reshard.uses.begin(), reshard.uses.end(), use) == reshard.uses.end()) continue;
       if (reshard.path.steps.back().to == wanted) return r;
     }
     bug("partition: the plan has no reshard of \"{}\" from {} to {} for use {}",
-        graph_.producer(value).name, to_string(from), to_string(wanted), use);
+        graph_.producer(value).name, to_string(from), to_string(wanted), use.index);
   }
 
   int add_path(int value, const ReshardPath& path, Region region, int layer) {
@@ -144,18 +145,19 @@ class Partitioner {
     return static_cast<int>(program_.specs.size()) - 1;
   }
 
-  /// Updates and metrics take a value as soon as it is there; with several micro-batches all but
-  /// accumulators wait for region apply.
+  /// Updates, metrics and outputs take a value as soon as it is there; with several micro-batches those of
+  /// region apply wait for it.
   void settle(int value, Region region) {
-    for (const Output& output : outputs_of_[value]) {
-      if (settled_.count(output.use)) continue;
-      if (graph_.num_micro_batches > 1 && region != Region::apply && !output.accumulates) {
+    for (const Taker& taker : takers_of_[value]) {
+      if (settled_.count(taker.use)) continue;
+      const Region taken_in = region_of_use(graph_, taker.use);
+      if (region != Region::apply && once_per_step(taken_in)) {
         waiting_.push_back(value);
         continue;
       }
-      const int taken = in_spec(value, output.wanted, output.use, region, -1);
-      settled_[output.use] = taken;
-      if (output.accumulates) taken_[value] = taken;
+      const int taken = in_spec(value, taker.wanted, taker.use, region, -1);
+      settled_[taker.use] = taken;
+      if (taker.use.kind == UseKind::update && taken_in != Region::apply) taken_[value] = taken;
     }
   }
 
@@ -167,10 +169,10 @@ class Partitioner {
   const ShardingPlan& plan_;
   std::vector<int> value_of_;                      ///< in the program, per value of the graph; -1: not yet
   std::vector<std::vector<int>> reshards_of_;      ///< per value, indices into the plan's
-  std::vector<std::vector<Output>> outputs_of_;    ///< per value
+  std::vector<std::vector<Taker>> takers_of_;      ///< per value
   std::vector<int> accumulator_of_;                ///< per value: the accumulator it updates, or -1
   std::map<std::pair<int, bool>, int> resharded_;  ///< by planned reshard and whether in apply: the result
-  std::map<int, int> settled_;                     ///< by use of an update or metric: value of the program
+  std::map<UseId, int> settled_;                   ///< by use that that is not a node's: value of the program
   std::vector<int> waiting_;  ///< values whose updates or metrics wait for region apply
   std::map<int, int> taken_;  ///< by value that updates an accumulator: value of the program
   SpmdProgram program_;

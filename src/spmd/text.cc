@@ -20,6 +20,8 @@ std::string to_string(const SpmdProgram& program) {
     text += fmt::format("update %{} = %{}\n", update.input, update.value);
   for (const Metric& metric : graph.metrics)
     text += fmt::format("metric \"{}\" = %{}\n", metric.name, metric.value);
+  for (const Output& output : graph.outputs)
+    text += fmt::format("output \"{}\" = %{}\n", output.name, output.value);
   return text;
 }
 

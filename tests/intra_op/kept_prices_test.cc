@@ -11,13 +11,14 @@ TEST_CASE("restrictions of a search space need no price that the whole has not f
   const DeviceMesh mesh = cluster.mesh({2, 4});
   const CostModel model = CostModel::of(cluster);
   const Graph graph = testing::gpt_graph({.layers = 2});
-  ReshardPrices prices(mesh, model.reshard);
-  const SearchSpace whole = search_space(graph, mesh, model, {}, prices);
-  const int searches = prices.searches();
+  PlanningCache cache;
+  MeshFacts& facts = cache.facts().of(mesh, model);
+  const SearchSpace whole = search_space(graph, mesh, model, {}, facts);
+  const int searches = facts.prices.searches();
   CHECK(searches > 0);
   for (const AutoShardOptions& part : {data_parallel_options(), zero2_options(), zero3_options()}) {
-    const SearchSpace space = search_space(graph, mesh, model, part, prices);
+    const SearchSpace space = search_space(graph, mesh, model, part, facts);
     CHECK(space.choices.size() > 0);
-    CHECK(prices.searches() == searches);
+    CHECK(facts.prices.searches() == searches);
   }
 }

@@ -28,8 +28,8 @@ constexpr double kRounding = 1 + 1e-4;
 /// The plan as a choice of all strategies costs what the plan costs and uses what the plan uses.
 void check_choice(const ShardingPlan& plan, const Graph& graph, const CostModel& model,
                   const std::optional<MemoryLimit>& memory) {
-  ReshardPrices prices(plan.mesh, model.reshard);
-  const SearchSpace space = search_space(graph, plan.mesh, model, {}, prices);
+  PlanningCache cache;
+  const SearchSpace space = search_space(graph, plan.mesh, model, {}, cache.facts().of(plan.mesh, model));
   const Instance instance = build_instance(graph, space, plan.mesh, memory);
   const auto choice = choice_of(plan, graph, space, instance);
   REQUIRE(choice.has_value());

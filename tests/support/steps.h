@@ -81,7 +81,8 @@ inline TensorType micro_batch(TensorType type, int n) {
 
 /// One use of a value: which spec it finds, and which it wants.
 struct Wanted {
-  int value, use;
+  int value;
+  UseId use;
   ShardingSpec spec;
   ShardingSpec found = {};
   bool once_per_step = false;
@@ -93,12 +94,12 @@ inline std::vector<Wanted> wanted_specs(const Graph& graph, const DeviceMesh& me
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const Rule rule = rule_of(graph, graph.nodes[n]);
     for (int i = 0; i < static_cast<int>(graph.nodes[n].operands.size()); ++i)
-      wanted.push_back({graph.nodes[n].operands[i], n, operand_spec(rule, plan.strategies[n], mesh, i)});
+      wanted.push_back({graph.nodes[n].operands[i], {UseKind::node, n}, operand_spec(rule, plan.strategies[n], mesh, i)});
   }
   for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u)
-    wanted.push_back({graph.updates[u].value, use_of_update(graph, u), plan.specs[graph.updates[u].input]});
+    wanted.push_back({graph.updates[u].value, {UseKind::update, u}, plan.specs[graph.updates[u].input]});
   for (int m = 0; m < static_cast<int>(graph.metrics.size()); ++m)
-    wanted.push_back({graph.metrics[m].value, use_of_metric(graph, m), ShardingSpec::replicated()});
+    wanted.push_back({graph.metrics[m].value, {UseKind::metric, m}, ShardingSpec::replicated()});
   const std::vector<int> accumulators = accumulators_of_values(graph);
   for (Wanted& want : wanted) {
     want.once_per_step = graph.num_micro_batches > 1 && region_of_use(graph, want.use) == Region::apply;
@@ -167,7 +168,7 @@ inline std::optional<ShardingPlan> plan_of(const Graph& graph, const DeviceMesh&
     const auto [entry, fresh] = known.try_emplace({want.value, want.once_per_step, to_string(want.spec)},
                                                   static_cast<int>(plan.reshards.size()));
     if (!fresh && !separate()) {
-      std::vector<int>& uses = plan.reshards[entry->second].uses;
+      std::vector<UseId>& uses = plan.reshards[entry->second].uses;
       if (uses.back() != want.use) uses.push_back(want.use);
       continue;
     }

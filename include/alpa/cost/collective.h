@@ -21,6 +21,8 @@ struct CollectiveOptions {
   bool alpa_all_to_all = false;  ///< charges all-to-all (n-1)/n²·bytes·n/2·β as Alpa does
   bool allow_all_gather = true;  ///< false: infinite
   bool allow_all_to_all = true;
+
+  bool operator==(const CollectiveOptions&) const = default;
 };
 
 /// Seconds over `axes` (α = max, β = max, n = product for several). `bytes` per device: all_reduce,

@@ -14,6 +14,8 @@ struct CostModel {
   DeviceModel device;
   ReshardModel reshard;
 
+  bool operator==(const CostModel&) const = default;
+
   /// The model of a cluster's devices. Throws Bug if the cluster is inconsistent.
   static CostModel of(const Cluster& cluster);
   /// Communication only: infinitely fast devices, α and β of the mesh; for comparison with published

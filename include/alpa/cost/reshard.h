@@ -38,6 +38,8 @@ struct ReshardModel {
   CollectiveOptions collectives;
   double memory_bytes_per_second = 0;  ///< of local steps, which read and write their result once; 0: free
   double launch_seconds = 0;  ///< per step; steps over an axis of size 1 do nothing and cost nothing
+
+  bool operator==(const ReshardModel&) const = default;
 };
 
 /// Specs a value of this type may have on the mesh: every assignment of axes to {replicated, a dimension,

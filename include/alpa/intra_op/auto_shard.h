@@ -3,6 +3,7 @@
 /// section 4).
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "alpa/base/error.h"
 #include "alpa/cost/cost_model.h"
 #include "alpa/intra_op/plan.h"
+#include "alpa/intra_op/planning_cache.h"
 
 namespace alpa {
 
@@ -30,6 +32,8 @@ struct AutoShardOptions {
   /// allow_recompute_heavy_op = false). Needed where the cost model knows communication only, in which
   /// doing everything everywhere would be free.
   bool split_contractions = false;
+  /// Specs in which outputs of the graph are wanted, by name; an output that is not named may be left in any.
+  std::map<std::string, ShardingSpec> output_specs;
   bool allow_all_gather = true;
   bool allow_all_to_all = true;
   std::optional<std::int64_t>
@@ -60,9 +64,11 @@ class OverBudget : public Error {
 class AutoSharding {
  public:
   /// `graph` must outlive this. The options' memory budget tells how the time is shared: if the best plan
-  /// exceeds it, most of the time is left to calls with a budget. Throws Error if no mesh is given.
+  /// exceeds it, most of the time is left to calls with a budget. What is found out of operators, types and
+  /// layers goes into `cache`, which must outlive this; null: into one of its own. Throws Error if no mesh is
+  /// given.
   AutoSharding(const Graph& graph, const std::vector<DeviceMesh>& meshes, const CostModel& model,
-               const AutoShardOptions& options);
+               const AutoShardOptions& options, PlanningCache* cache = nullptr);
   ~AutoSharding();
   AutoSharding(const AutoSharding&) = delete;
   AutoSharding& operator=(const AutoSharding&) = delete;
@@ -86,10 +92,10 @@ class AutoSharding {
 
 /// The best plan on this mesh within the options' budget: one call of AutoSharding::plan.
 ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
-                        const AutoShardOptions& options);
+                        const AutoShardOptions& options, PlanningCache* cache = nullptr);
 
 /// The same over several logical meshes of the same devices.
 ShardingPlan auto_shard(const Graph& graph, const std::vector<DeviceMesh>& meshes, const CostModel& model,
-                        const AutoShardOptions& options);
+                        const AutoShardOptions& options, PlanningCache* cache = nullptr);
 
 }  // namespace alpa

@@ -1,6 +1,7 @@
 #pragma once
 /// The sharding plan of a graph: complete (partitioning needs no solver and no cost model), plain data,
 /// written as JSON.
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,20 +14,21 @@
 
 namespace alpa {
 
-/// Uses of values are numbered: first the nodes, then the graph's updates, then its metrics.
-/// A node wants operand j in `operand_spec`, an update wants the spec of the state it replaces, a metric is
-/// wanted replicated.
-inline int use_of_update(const Graph& graph, int update) {
-  return static_cast<int>(graph.nodes.size()) + update;
-}
-inline int use_of_metric(const Graph& graph, int metric) {
-  return static_cast<int>(graph.nodes.size() + graph.updates.size()) + metric;
-}
+/// What takes values. A node wants operand j in `operand_spec`, an update wants the spec of the state it replaces, a metric
+/// is wanted replicated, an output in the spec of `ShardingPlan::outputs`.
+enum class UseKind : std::uint8_t { node, update, metric, output };
+
+/// One of these: `index` counts the graph's nodes, updates, metrics or outputs.
+struct UseId {
+  UseKind kind = UseKind::node;
+  int index = -1;
+  auto operator<=>(const UseId&) const = default;
+};
 
 /// The region in which a use happens: a node's own; backward (once per micro-batch) for the update of an
-/// accumulator; apply for other updates and for metrics. With several micro-batches, uses in region apply
-/// never share a resharding with others.
-Region region_of_use(const Graph& graph, int use);
+/// accumulator; apply for other updates and for metrics; for an output that of its value. With several
+/// micro-batches, uses in region apply never share a resharding with others.
+Region region_of_use(const Graph& graph, UseId use);
 
 /// Per value, the accumulator that it updates, or -1. With several micro-batches region apply reads such a
 /// value as its accumulator holds it, thus in the accumulator's spec. With one micro-batch, and for other
@@ -39,7 +41,7 @@ std::vector<int> accumulators_of_values(const Graph& graph);
 struct PlannedReshard {
   int value = -1;
   ReshardPath path;
-  std::vector<int> uses;  ///< ascending
+  std::vector<UseId> uses;  ///< ascending
 };
 
 /// Seconds of one step, split by what they are spent on, and what the solver proved.
@@ -63,6 +65,7 @@ struct ShardingPlan {
   DeviceMesh mesh;
   std::vector<Strategy> strategies;      ///< per node
   std::vector<ShardingSpec> specs;       ///< per value, as produced
+  std::vector<ShardingSpec> outputs;     ///< per output, as it is left
   std::vector<PlannedReshard> reshards;  ///< ordered by first use
   PlanCost cost;
   PlannerStatistics statistics;

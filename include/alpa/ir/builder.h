@@ -87,6 +87,9 @@ class Builder {
   Region region() const { return region_; }
   void set_layer(int layer) { layer_ = layer; }
   int layer() const { return layer_; }
+  /// Number of the next sequence of random numbers (kStreamAttribute): another one for every call and every layer. Every layer
+  /// counts its own, so that the numbers that one draws do not depend on what the others are made of.
+  std::int64_t next_stream();
   /// Name scope for people ("dense0"): prefixed to node names until popped.
   void push_scope(std::string name);
   void pop_scope();
@@ -127,8 +130,23 @@ class Builder {
   std::int64_t total_bytes_ = 0;  ///< of all values
   Region region_ = Region::forward;
   int layer_ = -1;
+  std::map<int, std::int64_t> streams_;  ///< drawn so far, by layer
   int num_micro_batches_;
   bool training_ = true;
+};
+
+/// Nodes appended while it lives belong to `layer` of the model, and so do their gradients, the updates of parameters that they
+/// alone read, and what these need (ir/layers.h). Layers are numbered from 0.
+class LayerScope {
+ public:
+  LayerScope(Builder& builder, int layer) : builder_(builder), before_(builder.layer()) { builder.set_layer(layer); }
+  ~LayerScope() { builder_.set_layer(before_); }
+  LayerScope(const LayerScope&) = delete;
+  LayerScope& operator=(const LayerScope&) = delete;
+
+ private:
+  Builder& builder_;
+  int before_;
 };
 
 }  // namespace alpa

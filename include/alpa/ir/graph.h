@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alpa/base/attributes.h"
@@ -21,7 +22,7 @@ struct Node {
   std::vector<int> results;   ///< value ids
   std::string name;           ///< for people: layer and operator; need not be unique
   Region region = Region::forward;
-  int layer = -1;             ///< pipeline layer; -1 when unassigned
+  int layer = -1;             ///< of the model (ir/layers.h); -1: of none, or of several
 
   bool operator==(const Node&) const = default;
 };
@@ -67,6 +68,17 @@ struct Metric {
   bool operator==(const Metric&) const = default;
 };
 
+/// A value that is read outside the graph: what a part of a graph hands to other parts (ir/subgraph.h).
+struct Output {
+  std::string name;
+  int value = -1;
+  bool operator==(const Output&) const = default;
+};
+
+/// The integer attribute of random operators that tells their sequences of numbers apart. Nodes that differ in nothing else are
+/// alike to the planner, and so are layers.
+inline constexpr std::string_view kStreamAttribute = "stream";
+
 /// Most bytes of all values of a graph together, 2^60: sums over them, of what lives at a time or of what is sent, can't
 /// overflow.
 inline constexpr std::int64_t kMaxGraphBytes = std::int64_t{1} << 60;
@@ -77,6 +89,7 @@ struct Graph {
   std::vector<Input> inputs;  ///< by ascending value
   std::vector<Update> updates;
   std::vector<Metric> metrics;
+  std::vector<Output> outputs;
   int num_micro_batches = 1;
 
   bool operator==(const Graph&) const = default;
@@ -102,7 +115,7 @@ const Input* find_input(const Graph& graph, int value);
 /// Throws Bug naming the first node that breaks an invariant: topological order; types as the rules give them; one `input` node per
 /// entry of `inputs`, in this order, of its kind and name; optimizer states of parameters that the graph has; updates of equal type on
 /// state that is not frozen and accumulators only; scalar metrics;
-/// regions: nothing reads the result of a later region (inputs belong to all of them), accumulators are not updated in apply. With
+/// outputs of different names; regions: nothing reads the result of a later region (inputs belong to all of them), accumulators are not updated in apply. With
 /// several micro-batches all that happens once per step (apply nodes, updates of state, metrics) reads apply nodes, state, scalar
 /// inputs and boundaries of region apply, and updates of accumulators, nothing else.
 void verify(const Graph& graph);

@@ -1,0 +1,21 @@
+// src/intra_op/planning_cache.cc — facts by mesh and cost model
+#include "alpa/intra_op/planning_cache.h"
+
+#include <algorithm>
+
+#include "planning_facts.h"
+
+namespace alpa {
+
+PlanningCache::PlanningCache() : facts_(std::make_unique<Facts>()) {}
+
+PlanningCache::~PlanningCache() = default;
+
+MeshFacts& PlanningCache::Facts::of(const DeviceMesh& mesh, const CostModel& model) {
+  const auto known = std::find_if(meshes.begin(), meshes.end(),
+                                  [&](const MeshFacts& f) { return f.mesh == mesh && f.model == model; });
+  if (known != meshes.end()) return *known;
+  return meshes.emplace_back(mesh, model);
+}
+
+}  // namespace alpa
