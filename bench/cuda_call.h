@@ -15,7 +15,7 @@
 #include "alpa/spmd/program.h"
 #include "interleave.h"
 #include "kernels/cuda/random.h"
-#include "kernels/cuda/scratch.h"
+#include "kernels/cuda/kernels.h"
 #include "src/cuda/discovery.h"
 #include "src/cuda/handles.h"
 #include "src/cuda/kernel.h"

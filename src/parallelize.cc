@@ -16,7 +16,7 @@
 #include "alpa/intra_op/auto_shard.h"
 #include "alpa/pipeline/rank_classes.h"
 #include "alpa/runtime/memory_plan.h"
-#include "src/runtime/make_devices.h"
+#include "src/runtime/backend.h"
 
 namespace alpa {
 namespace {
@@ -73,6 +73,13 @@ class Passes {
   SpmdProgram check(const char* name, SpmdProgram program) const {
     verify(program);
     write(name, [&] { return to_string(program); });
+    return program;
+  }
+
+  SpmdProgram run(const std::vector<BackendPass>& passes, SpmdProgram program,
+                  const ExecutorOptions& options) const {
+    for (const BackendPass& pass : passes)
+      if (!pass.option || options.*pass.option) program = check(pass.dump, pass.run(program));
     return program;
   }
 
@@ -139,10 +146,10 @@ AutoShardOptions search_options(const Settings& settings) {
 
 /// Exact peak per device, maximum over devices, of the device programs an executor would run.
 std::int64_t exact_memory(const SpmdProgram& program, const ExecutorOptions& options,
-                          const std::string& backend, const Passes& passes) {
+                          const Backend& backend, const Passes& passes) {
   const int devices = static_cast<int>(devices_of(program).size());
-  const bool overlap = overlaps(options, devices, backend);
-  const MemoryRules rules = memory_rules(backend, threads_per_device(options, devices, backend));
+  const bool overlap = overlaps(backend, options, devices);
+  const MemoryRules rules = memory_rules(backend.name, threads_per_device(backend, options, devices));
   const std::vector<int> firsts = first_devices_of_classes(program);
   std::vector<std::int64_t> bytes(firsts.size());
   ThreadTeam team(std::min(static_cast<int>(firsts.size()), usable_cores()));
@@ -166,20 +173,14 @@ std::int64_t bucket_slack(const SpmdProgram& program, std::int64_t bucket_bytes,
 /// breaks the budget, they join only as far as the peak stays; where that still does, each stays on its
 /// own.
 Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOptions& options,
-                   const std::string& backend, std::int64_t budget, const Passes& passes) {
+                   const Backend& backend, std::int64_t budget, const Passes& passes) {
   ShardingPlan plan = passes.check("plan.json", std::move(solved), graph);
   const SpmdProgram partitioned = passes.check("partitioned.txt", partition(graph, plan));
-  SpmdProgram joined = partitioned;
-  if (backend == "cuda") {
-    joined = passes.check("epilogues.txt", fuse_epilogues(joined));
-    joined = passes.check("squared_norms.txt", fuse_squared_norms(joined));
-  }
+  const SpmdProgram joined = passes.run(backend.before_fusion, partitioned, options);
   const SpmdProgram fused = passes.check("fused.txt", fuse_elementwise(joined));
   const auto lowered = [&](std::int64_t bucket_bytes, std::int64_t slack) -> Planned {
     SpmdProgram program = passes.check("bucketed.txt", bucket_collectives(fused, bucket_bytes, slack));
-    if (backend == "cuda" && options.overlap_updates)
-      program = passes.check("updates_aside.txt", updates_aside(program));
-    if (backend == "cuda") program = passes.check("joined.txt", join_norms(join_updates(program)));
+    program = passes.run(backend.behind_buckets, std::move(program), options);
     const std::int64_t bytes = exact_memory(program, options, backend, passes);
     return {graph, plan, std::move(program), bytes, 0, repeated_work(plan, graph)};
   };
@@ -244,7 +245,7 @@ Planned plan_within_budget(const Graph& graph, const Settings& settings, const C
   options.memory_budget_bytes = budget;
   AutoSharding search(graph, candidate_meshes(settings, cluster), CostModel::of(cluster), options);
   const auto planned = [&](std::optional<std::int64_t> limit) {
-    return lower_plan(graph, search.plan(limit), settings.options.executor, cluster.backend, budget,
+    return lower_plan(graph, search.plan(limit), settings.options.executor, find_backend(cluster.backend), budget,
                       passes);
   };
   Planned best = planned(std::nullopt);
@@ -287,7 +288,7 @@ Planned planned_from_file(const Graph& graph, const Settings& settings, const Cl
                           const std::string& path, const Passes& passes) {
   const std::int64_t budget = budget_of(settings, cluster);
   Planned planned = lower_plan(graph, read_plan(graph, cluster, path), settings.options.executor,
-                               cluster.backend, budget, passes);
+                               find_backend(cluster.backend), budget, passes);
   require(planned.memory_bytes <= budget,
           "plan file {}: the plan needs {} bytes per device, {} more than the memory budget of {}; plan "
           "again within it, or raise the budget",
@@ -309,7 +310,9 @@ Planned compile(const TrainingStep& step, const Settings& settings, const Cluste
 
 }  // namespace
 
-void require_devices(const Cluster& cluster) { require_devices(cluster.backend, cluster.num_devices()); }
+void require_devices(const Cluster& cluster) {
+  find_backend(cluster.backend).require_devices(cluster.num_devices());
+}
 
 Planned plan_only(const TrainingStep& step, const Method& method, const Cluster& cluster) {
   return compile(step, settings_of(method), cluster, "");

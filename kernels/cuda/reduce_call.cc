@@ -6,11 +6,10 @@
 
 namespace alpa::cuda {
 
-ReduceLaunch reduce_call(std::string_view op, const KernelCall& call) {
+ReduceLaunch reduce_call(std::string_view op, ReduceOp reduction, const KernelCall& call) {
   const TensorType &x = call.inputs.at(0).type, &y = call.outputs.at(0).type;
   const auto reduce = std::make_unique<bool[]>(x.shape.size());
   for (std::int64_t axis : call.attributes->integers("axes")) reduce[axis] = true;
-  const ReduceOp reduction = op == "reduce_max" ? ReduceOp::max : ReduceOp::sum;
   ReduceLaunch launch;
   if (!plan_reduce(launch, reduction, x.dtype, y.dtype, x.rank(), x.shape.data(), reduce.get()))
     fail_dims(op, x);

@@ -1,6 +1,5 @@
 #pragma once
-/// From a call of reduce_sum or reduce_max to its launch: what loading and the plan of scratch memory
-/// share.
+/// From a call of a reduction to its launch: what loading and the plan of scratch memory share.
 #include <string_view>
 
 #include "alpa/tensor/kernel.h"
@@ -10,7 +9,7 @@ namespace alpa::cuda {
 
 /// The launch of a call with attribute "axes". Throws Error naming `op` if more than kMaxDims dimensions
 /// remain.
-ReduceLaunch reduce_call(std::string_view op, const KernelCall& call);
+ReduceLaunch reduce_call(std::string_view op, ReduceOp reduction, const KernelCall& call);
 
 /// Throws the Error of a tensor with more dimensions than the kernels of `op` walk.
 [[noreturn]] void fail_dims(std::string_view op, const TensorType& type);

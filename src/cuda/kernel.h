@@ -1,11 +1,9 @@
 #pragma once
 /// Operators as the CUDA executor loads and queues them.
 #include <cstdint>
-#include <functional>
 
 #include "alpa/ir/op_def.h"
-#include "alpa/tensor/kernel.h"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/kernels.h"
 
 namespace alpa::cuda {
 
@@ -36,16 +34,7 @@ struct Card {
   bool keeps_nan = false;
 };
 
-/// Queues one call on `stream`: `call` is the one that was loaded, now with device pointers (workspace,
-/// too; `step` is device memory). Allocates nothing and waits for nothing, so that it can be captured.
-/// Throws Error with CUDA's message.
-using Launch = std::function<void(const KernelCall& call, Stream stream)>;
-
-/// Analyses a call whose data pointers are not valid yet. Throws Error on what CUDA has no kernel for.
-using Load = Launch (*)(const OpDef& op, const KernelCall& call, const Card& card);
-
-/// How calls of `op` are loaded; nullptr if there is no kernel. Operators are told apart by name: the
-/// records of the library and of the program that loaded it are not the same objects.
-Load find_kernel(const OpDef& op);
+/// How calls of `op` are loaded; nullptr if there is no kernel.
+Load* find_kernel(const OpDef& op);
 
 }  // namespace alpa::cuda

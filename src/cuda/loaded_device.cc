@@ -116,7 +116,7 @@ Operation LoadedDevice::load(const Instruction& instruction) {
   switch (instruction.kind) {
     case Kind::compute: {
       const Node& node = program_.graph.nodes[instruction.node];
-      const Load load_kernel = find_kernel(*node.op);
+      Load* const load_kernel = find_kernel(*node.op);
       require(load_kernel != nullptr, "operator {} has no CUDA kernel", node.op->name);
       operation.call.attributes = &node.attributes;
       operation.launch = load_kernel(*node.op, operation.call, card_);

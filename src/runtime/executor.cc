@@ -15,8 +15,8 @@
 #include "alpa/runtime/devices.h"
 #include "alpa/runtime/memory_plan.h"
 #include "alpa/tensor/box_copy.h"
+#include "backend.h"
 #include "initialize.h"
-#include "make_devices.h"
 
 namespace alpa {
 namespace {
@@ -66,24 +66,6 @@ std::vector<HeldPart> parts_of(const Input& input, const Devices& devices, int n
   return parts;
 }
 
-}  // namespace
-
-int threads_per_device(const ExecutorOptions& options, int num_devices, std::string_view backend) {
-  require(options.threads_per_device >= 0,
-          "executor: {} threads per device; give 0 for as many as there are cores, or more",
-          options.threads_per_device);
-  if (backend != "cpu") return 1;
-  return options.threads_per_device > 0 ? options.threads_per_device
-                                        : std::max(1, usable_cores() / num_devices);
-}
-
-bool overlaps(const ExecutorOptions& options, int num_devices, std::string_view backend) {
-  if (options.overlap == Overlap::automatic) return backend != "cpu" || usable_cores() > num_devices;
-  return options.overlap == Overlap::always;
-}
-
-namespace {
-
 /// Nothing: as the devices like it.
 std::optional<bool> captures(const ExecutorOptions& options) {
   if (options.capture == Capture::automatic) return std::nullopt;
@@ -103,20 +85,20 @@ struct StepResult::Step {
 };
 
 struct Executor::Impl {
-  Impl(SpmdProgram given, ExecutorOptions given_options, const std::string& backend)
+  Impl(SpmdProgram given, ExecutorOptions given_options, const Backend& backend)
       : program(std::move(given)), options(given_options) {
     const std::vector<int> ids = devices_of(program);
     const int n = static_cast<int>(ids.size());
-    const int threads = threads_per_device(options, n, backend);
+    const int threads = threads_per_device(backend, options, n);
     DevicesRequest request{
         program, {}, threads, options.tf32, options.tune, options.check_instructions, captures(options)};
     request.keeps_nan = options.check_finite;
     for (int device : ids)
       request.programs.push_back(
-          lower(program, device, overlaps(options, n, backend), memory_rules(backend, threads)));
+          lower(program, device, overlaps(backend, options, n), memory_rules(backend.name, threads)));
     inputs.batch.resize(program.graph.inputs.size());
     inputs.scalars.resize(program.graph.inputs.size());
-    devices = make_devices(backend, std::move(request));
+    devices = backend.make_devices(std::move(request));
     num_devices = n;
     for (const Input& input : program.graph.inputs)
       if (input.kind == InputKind::state) directory[input.name] = parts_of(input, *devices, n);
@@ -321,7 +303,7 @@ const std::map<std::string, double>& StepResult::metrics() const {
 }
 
 Executor::Executor(SpmdProgram program, ExecutorOptions options, const std::string& backend)
-    : impl_(std::make_shared<Impl>(std::move(program), options, backend)) {}
+    : impl_(std::make_shared<Impl>(std::move(program), options, find_backend(backend))) {}
 Executor::~Executor() = default;
 
 std::shared_ptr<DeviceState> Executor::make_state(std::uint64_t seed) const {

@@ -2,7 +2,7 @@
 /// Operators on the device, as the executor loads and queues them.
 #include "alpa/ir/op_def.h"
 #include "device_call.h"
-#include "kernels/cuda/scratch.h"
+#include "kernels/cuda/kernels.h"
 #include "src/cuda/kernel.h"
 #include "src/cuda/product.h"
 
@@ -62,7 +62,7 @@ inline std::vector<HostTensor> run_on_device(const OpDef& op, const std::vector<
   cuda::Card card = this_card(run.products == nullptr ? first : *run.products);
   card.elementwise = run.elementwise;
   card.epilogues = run.epilogues;
-  const cuda::Load load = cuda::find_kernel(op);
+  cuda::Load* const load = cuda::find_kernel(op);
   REQUIRE(static_cast<bool>(load));
   const cuda::Launch launch = load(op, call, card);
 

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "kernel_call.h"
-#include "kernels/cuda/scratch.h"
+#include "kernels/cuda/kernels.h"
 
 namespace alpa {
 namespace {

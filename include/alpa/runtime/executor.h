@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "alpa/pipeline/device_program.h"
 #include "alpa/tensor/array.h"
@@ -53,13 +52,6 @@ struct ExecutorOptions {
   bool tune = true;
   bool tf32 = false;  ///< CUDA: products of f32 may round their operands to TF32 (10 bits of mantissa)
 };
-
-/// Threads of each of so many devices of this process: `options.threads_per_device`, or what 0 stands for.
-/// CUDA devices have 1. Throws Error for a negative number.
-int threads_per_device(const ExecutorOptions& options, int num_devices, std::string_view backend = "cpu");
-
-/// What `options.overlap` means for so many devices of this process.
-bool overlaps(const ExecutorOptions& options, int num_devices, std::string_view backend = "cpu");
 
 /// The arenas of all devices: parameters, optimizer state, accumulators and temporaries. Made by
 /// `Executor::make_state`.

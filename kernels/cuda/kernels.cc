@@ -1,0 +1,59 @@
+#include "kernels/cuda/kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "kernels/cuda/einsum_plan.h"
+#include "kernels/cuda/epilogue_plan.h"
+#include "kernels/cuda/reduce_call.h"
+#include "kernels/cuda/update.h"
+
+namespace alpa::cuda {
+namespace {
+
+/// The rows without `load`: what it points to is not linked with this file, so it is left behind by the compiler.
+consteval auto planned_rows() {
+  std::array<KernelRow, std::size(kKernels)> rows{};
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = {kKernels[i].op, nullptr, kKernels[i].scratch};
+  return rows;
+}
+
+constexpr auto kRows = planned_rows();
+
+const KernelRow* row_of(std::string_view op) {
+  const auto row =
+      std::find_if(kRows.begin(), kRows.end(), [&](const KernelRow& known) { return known.op == op; });
+  return row == kRows.end() ? nullptr : &*row;
+}
+
+}  // namespace
+
+std::int64_t einsum_scratch(std::string_view, const KernelCall& call) {
+  return plan_einsum_steps(call).scratch_bytes;
+}
+
+std::int64_t epilogue_scratch(std::string_view, const KernelCall& call) {
+  return plan_epilogue(call).scratch_bytes;
+}
+
+/// The same for all reductions.
+std::int64_t reduce_scratch(std::string_view op, const KernelCall& call) {
+  return reduce_workspace_bytes(reduce_call(op, ReduceOp::sum, call));
+}
+
+/// A double per chunk of every operand.
+std::int64_t norms_scratch(std::string_view, const KernelCall& call) {
+  std::int64_t chunks = 0;
+  for (const KernelTensor& x : call.inputs) chunks += chunks_of(x.type.elements());
+  return chunks * static_cast<std::int64_t>(sizeof(double));
+}
+
+bool has_row(std::string_view op) { return row_of(op) != nullptr; }
+
+std::int64_t scratch_bytes(std::string_view op, const KernelCall& call) {
+  const KernelRow* row = row_of(op);
+  return row && row->scratch ? row->scratch(op, call) : 0;
+}
+
+}  // namespace alpa::cuda

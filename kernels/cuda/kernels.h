@@ -1,0 +1,76 @@
+#pragma once
+/// The CUDA backend's kernels, one row per operator: how calls are loaded, and the scratch memory they need. Operators are told
+/// apart by name, as the records of libalpa_cuda.so and of the program that loaded it are not the same objects. Functions
+/// `load_…` are defined in src/cuda, and only there may a row's `load` be used; functions `…_scratch` know nothing of a card, so
+/// that memory can be planned anywhere.
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "alpa/tensor/kernel.h"
+#include "kernels/cuda/launch.h"
+
+namespace alpa {
+struct OpDef;
+}
+
+namespace alpa::cuda {
+
+struct Card;
+
+/// Queues one call on `stream`: `call` is the one that was loaded, now with device pointers (workspace,
+/// too; `step` is device memory). Allocates nothing and waits for nothing, so that it can be captured.
+/// Throws Error with CUDA's message.
+using Launch = std::function<void(const KernelCall& call, Stream stream)>;
+
+/// Analyses a call whose data pointers are not valid yet. Shapes may differ from device to device; extents may be 0. Throws Error
+/// naming operator and limit if the tensors exceed what the kernels can walk.
+using Load = Launch(const OpDef& op, const KernelCall& call, const Card& card);
+
+/// Bytes of `KernelCall::workspace` of a call of operator `op`, a function of types and attributes alone. Throws Error like Load.
+using Scratch = std::int64_t(std::string_view op, const KernelCall& call);
+
+struct KernelRow {
+  std::string_view op;
+  Load* load = nullptr;
+  Scratch* scratch = nullptr;  ///< null: none is ever needed
+};
+
+Load load_elementwise, load_fused;                                    // load_elementwise.cc
+Load load_einsum;                                                     // einsum.cc
+Load load_einsum_epilogue;                                            // load_epilogue.cc
+Load load_reduce_sum, load_reduce_max;                                // load_reduce.cc
+Load load_reshape, load_transpose, load_broadcast;                    // load_movement.cc
+Load load_constant, load_iota, load_random_normal, load_random_uniform;  // load_source.cc
+Load load_adam_update, load_sgd_update, load_squared_norms;           // load_update.cc
+
+Scratch einsum_scratch, epilogue_scratch, reduce_scratch, norms_scratch;  // kernels.cc
+
+/// Operators with an elementwise formula need no row: `load_elementwise` loads them.
+inline constexpr KernelRow kKernels[] = {
+    {"fused", load_fused},
+    {"einsum", load_einsum, einsum_scratch},
+    {"einsum_epilogue", load_einsum_epilogue, epilogue_scratch},
+    {"reduce_sum", load_reduce_sum, reduce_scratch},
+    {"reduce_max", load_reduce_max, reduce_scratch},
+    {"reshape", load_reshape},
+    {"transpose", load_transpose},
+    {"broadcast", load_broadcast},
+    {"constant", load_constant},
+    {"iota", load_iota},
+    {"random_normal", load_random_normal},
+    {"random_uniform", load_random_uniform},
+    {"adam_update", load_adam_update},
+    {"adam_updates", load_adam_update},
+    {"sgd_update", load_sgd_update},
+    {"sgd_updates", load_sgd_update},
+    {"squared_norms", load_squared_norms, norms_scratch},
+};
+
+/// True if operator `op` has a row.
+bool has_row(std::string_view op);
+
+/// What the row of `op` says of a call (data pointers are not looked at); 0 without a row.
+std::int64_t scratch_bytes(std::string_view op, const KernelCall& call);
+
+}  // namespace alpa::cuda

@@ -1,0 +1,44 @@
+#pragma once
+/// What a plan is lowered for and runs on. Everything that depends on the backend is asked of this value.
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "alpa/runtime/devices.h"
+#include "alpa/runtime/executor.h"
+#include "alpa/runtime/memory_plan.h"
+
+namespace alpa {
+
+/// A pass that a backend adds to those that all have.
+struct BackendPass {
+  const char* dump;  ///< the file its result is dumped to
+  SpmdProgram (*run)(const SpmdProgram&);
+  bool ExecutorOptions::*option = nullptr;  ///< runs only if this is set; null: always
+};
+
+struct Backend {
+  std::string_view name;
+  MemoryRules memory;  ///< for devices of one thread
+  std::vector<BackendPass> before_fusion = {}, behind_buckets = {};
+  /// Devices are threads of this process and share its cores: they may have several each, and overlapping pays only while there
+  /// are more cores than devices.
+  bool on_cores = false;
+  bool (*has_kernel)(const OpDef& op) = nullptr;
+  /// Throws Error if there are not so many devices here: why, and how to mend it.
+  void (*require_devices)(int devices) = nullptr;
+  /// Throws Error like `require_devices`, and if a device can't be made.
+  std::unique_ptr<Devices> (*make_devices)(DevicesRequest request) = nullptr;
+};
+
+/// Throws Error naming the backends if there is none of this name.
+const Backend& find_backend(std::string_view name);
+
+/// Threads of each of so many devices of this process: `options.threads_per_device`, or what 0 stands for.
+/// Throws Error for a negative number.
+int threads_per_device(const Backend& backend, const ExecutorOptions& options, int num_devices);
+
+/// What `options.overlap` means for so many devices of this process.
+bool overlaps(const Backend& backend, const ExecutorOptions& options, int num_devices);
+
+}  // namespace alpa

@@ -1,0 +1,65 @@
+// Who may ask which operator a node is: records say what others need to know (alpa/ir/op_def.h).
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <regex>
+
+#include "structure/source_files.h"
+
+using structure::SourceFile;
+
+namespace {
+
+/// Files that ask, and why no record could tell them.
+const std::map<std::string, std::string> kReasons = {
+    {"src/spmd/fuse_epilogues.cc", "looks for named patterns: a product, and the bias and activation it can take in"},
+    {"src/spmd/fuse_squared_norms.cc", "looks for a named pattern: the sum of squares"},
+    {"src/spmd/fuse_elementwise.cc", "constants and broadcasts become attributes of the fused node"},
+    {"src/spmd/fuse_group.cc", "constants and broadcasts become attributes of the fused node"},
+};
+
+/// "file:line " of every line in which an operator is told by its record, or by its name, or a backend by its name.
+std::string identity_tests(const std::vector<SourceFile>& files) {
+  const std::regex record(R"([!=]=\s*&(alpa::)?ops::(?!input\b))");
+  const std::regex name(R"(\bop((\.|->)name)?(\s*[!=]=\s*"|\.(starts_with|ends_with|find)\())");
+  const std::regex backend(R"([!=]=\s*"(cpu|cuda)\")");
+  std::string found;
+  for (const SourceFile& file : files)
+    for (std::size_t i = 0; i < file.lines.size(); ++i)
+      for (const std::regex* pattern : {&record, &name, &backend})
+        if (std::regex_search(file.lines[i], *pattern)) found += file.path + ":" + std::to_string(i + 1) + " ";
+  return found;
+}
+
+/// The library without the operators' own files and without `kReasons`.
+std::vector<SourceFile> files_that_must_not_ask() {
+  std::vector<SourceFile> files = structure::library_files();
+  std::erase_if(files, [](const SourceFile& file) {
+    // Clusters are described in files, and found on machines, by their backend's name.
+    return file.path.starts_with("src/ops/") || file.path.starts_with("src/mesh/") || kReasons.count(file.path) > 0;
+  });
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("outside src/ops nobody asks which operator a node is, or which backend it runs on, without a reason") {
+  CHECK(identity_tests(files_that_must_not_ask()) == "");
+  CHECK(identity_tests({{"x.cc",
+                         {"if (node.op == &ops::relu) return;", "if (node.op != &ops::input) return;",
+                          "return op == \"einsum\";", "node.op->name.starts_with(\"einsum\")",
+                          "if (backend == \"cuda\")", "found = op.name == name;"}}}) ==
+        "x.cc:1 x.cc:3 x.cc:4 x.cc:5 ");
+}
+
+TEST_CASE("every reason to ask which operator a node is belongs to a file that asks") {
+  for (const auto& [path, reason] : kReasons) {
+    const std::vector<SourceFile> files = structure::library_files();
+    const auto file = std::find_if(files.begin(), files.end(), [&, path = path](const SourceFile& f) { return f.path == path; });
+    CAPTURE(path);
+    REQUIRE(file != files.end());
+    CHECK(!reason.empty());
+    CHECK(identity_tests({*file}) != "");
+  }
+}
