@@ -9,7 +9,7 @@
 #include "alpa/runtime/staging.h"
 #include "emulation.h"
 #include "kernels/cuda/message_box.h"
-#include "src/runtime/make_devices.h"
+#include "src/runtime/backend.h"
 #include "support/steps.h"
 
 using namespace alpa;
@@ -159,7 +159,7 @@ Outcome run(int micro_batches, bool together, const Mode& mode) {
   request.tune = false;
   request.capture = mode.capture;
   request.check_instructions = mode.check_instructions;
-  const auto devices = make_devices("cuda", std::move(request));
+  const auto devices = find_backend("cuda").make_devices(std::move(request));
   const auto memory = devices->allocate();
   Outcome outcome{{}, {}, -emulation::totals().graphs};
   for (int step = 0, finished = 0; finished < kSteps; ++step) {
