@@ -95,14 +95,22 @@ CostModel CostModel::communication_only(CollectiveOptions options) {
 
 double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
                         std::span<const TensorType> operands, std::span<const TensorType> results,
-                        const DeviceMesh& mesh, const CostModel& model) {
+                        const DeviceMesh& mesh, const CostModel& model, std::optional<double> moved) {
   const std::vector<std::int64_t> sizes = local_factor_sizes(rule, factor_of_axis, mesh);
-  const double bytes = bytes_read(rule, operands, sizes) + bytes_written(rule, results, sizes);
+  const double bytes =
+      moved ? *moved : bytes_read(rule, operands, sizes) + bytes_written(rule, results, sizes);
   const double rate = flop_rate(model.device, operands, results),
                bandwidth = model.device.memory_bytes_per_second;
   const double compute = rate > 0 ? flops(rule, sizes) / rate : 0,
                memory = bandwidth > 0 ? bytes / bandwidth : 0;
   return std::max(compute, memory) + model.device.launch_seconds;
+}
+
+double operator_bytes(const Rule& rule, std::span<const int> factor_of_axis,
+                      std::span<const TensorType> operands, std::span<const TensorType> results,
+                      const DeviceMesh& mesh) {
+  const std::vector<std::int64_t> sizes = local_factor_sizes(rule, factor_of_axis, mesh);
+  return bytes_read(rule, operands, sizes) + bytes_written(rule, results, sizes);
 }
 
 }  // namespace alpa

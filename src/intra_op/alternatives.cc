@@ -41,7 +41,13 @@ class Repricing {
   double seconds_around(int n) {
     const Node& node = graph_.nodes[n];
     double seconds =
-        runs_per_step(graph_, node) * node_seconds(classes_.of(n), plan_.strategies[n], plan_.mesh, model_);
+        runs_per_step(graph_, node) *
+        (node_seconds(classes_.of(n), classes_.share_of(n), plan_.strategies[n], plan_.mesh, model_) +
+         cuts_before(n, graph_, classes_, plan_.strategies, plan_.mesh, model_));
+    for (int value : node.results)
+      for (const Use& use : uses_[value])
+        if (use.operand >= 0)
+          seconds += use.runs * cuts_before(use.id.index, graph_, classes_, plan_.strategies, plan_.mesh, model_);
     for (int value : std::set<int>(node.operands.begin(), node.operands.end()))
       seconds += reshard_seconds_of(value);
     for (int value : node.results) seconds += reshard_seconds_of(value);

@@ -114,10 +114,11 @@ int runs_of(const PlannedReshard& reshard, const Graph& graph) {
 PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const CostModel& model) {
   PlanCost cost;
   const NodeClasses classes = classify(graph);
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     cost.compute_seconds +=
         runs_per_step(graph, graph.nodes[n]) *
-        node_seconds(classes.of(static_cast<int>(n)), plan.strategies[n], plan.mesh, model);
+        (node_seconds(classes.of(n), classes.share_of(n), plan.strategies[n], plan.mesh, model) +
+         cuts_before(n, graph, classes, plan.strategies, plan.mesh, model));
   }
   const std::vector<ShardingSpec> starts = starts_of_reshards(plan, graph);
   for (std::size_t r = 0; r < starts.size(); ++r) {

@@ -205,7 +205,9 @@ class Explanation {
     std::vector<double> seconds;
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
       seconds.push_back(runs_per_step(graph_, graph_.nodes[n]) *
-                        node_seconds(classes_.of(n), plan_.strategies[n], plan_.mesh, model_));
+                        (node_seconds(classes_.of(n), classes_.share_of(n), plan_.strategies[n], plan_.mesh,
+                                      model_) +
+                         cuts_before(n, graph_, classes_, plan_.strategies, plan_.mesh, model_)));
     for (std::size_t r = 0; r < plan_.reshards.size(); ++r)
       seconds[graph_.values[plan_.reshards[r].value].producer] += seconds_[r];
     return seconds;

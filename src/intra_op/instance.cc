@@ -33,7 +33,7 @@ double units_for(const Graph& graph, const SearchSpace& space) {
     const int type = space.of(graph.values[v].producer).result_types[graph.values[v].index];
     const TypeLayouts& layouts = space.layouts.of(type);
     const auto [place, added] = dearest.try_emplace(type, 0);
-    if (added) place->second = largest_finite(layouts.seconds);
+    if (added) place->second = largest_finite(layouts.seconds) + largest_finite(layouts.cuts);
     for (const Use& use : uses[v]) bound += use.runs * place->second;
     if (!uses[v].empty())
       bound += 3 * uses[v].front().runs * place->second * static_cast<double>(layouts.specs.size());
@@ -231,17 +231,27 @@ class InstanceBuilder {
   }
 
   ilp::Table direct_table(const End& from, const End& to, const std::vector<int>& shared, int set) {
-    ilp::Table& table = direct_tables_[{from.list, to.list, set, to.use.runs}];
+    const bool inside = is_inside(to.use);
+    ilp::Table& table = direct_tables_[{from.list, to.list, set, 2 * to.use.runs + inside}];
     if (table) return table;
     std::vector<std::int64_t> costs;
     costs.reserve(from.specs.size() * to.specs.size());
     for (int have : from.specs) {
       for (int wanted : to.specs) {
         const bool copied = std::binary_search(shared.begin(), shared.end(), wanted);
-        costs.push_back(copied ? 0 : in_units(to.use.runs * layouts().between(have, wanted)));
+        const double moved = copied ? 0 : layouts().between(have, wanted),
+                     cut = inside ? layouts().cut(have, wanted) : 0;
+        costs.push_back(in_units(to.use.runs * (moved + cut)));
       }
     }
     return table = ilp::table(std::move(costs));
+  }
+
+  /// True if the use reads a value from inside its loop.
+  bool is_inside(const Use& use) const {
+    if (use.operand < 0) return false;
+    const std::vector<LoopRead>& reads = space_.classes.share_of(use.id.index).reads;
+    return !reads.empty() && reads[use.operand].kind == LoopRead::Kind::inside;
   }
 
   void add_edge(int a, int b, const ilp::Table& table) {

@@ -1,6 +1,8 @@
 // src/intra_op/layouts.cc — numbered specs and the seconds between them
 #include "layouts.h"
 
+#include "node_classes.h"
+
 namespace alpa {
 namespace {
 
@@ -26,13 +28,18 @@ int Layouts::number(const TensorType& type) {
     if (types_[entry->second].type == type) return entry->second;
   }
   by_hash_.emplace(hash, static_cast<int>(types_.size()));
-  types_.push_back({type, {}, {}, {}});
+  types_.push_back({type, {}, {}, {}, {}});
   types_.back().number(ShardingSpec::replicated());
   return static_cast<int>(types_.size()) - 1;
 }
 
-void Layouts::price(ReshardPrices& prices) {
-  for (TypeLayouts& t : types_) t.seconds = prices.seconds(t.type, t.specs, t.specs);
+void Layouts::price(ReshardPrices& prices, const DeviceMesh& mesh, const CostModel& model) {
+  for (TypeLayouts& t : types_) {
+    t.seconds = prices.seconds(t.type, t.specs, t.specs);
+    t.cuts.clear();
+    for (const ShardingSpec& from : t.specs)
+      for (const ShardingSpec& to : t.specs) t.cuts.push_back(cut_seconds(t.type, from, to, mesh, model));
+  }
 }
 
 }  // namespace alpa

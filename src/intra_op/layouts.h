@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "alpa/cost/reshard.h"
+#include "alpa/cost/cost_model.h"
 
 namespace alpa {
 
@@ -14,11 +14,13 @@ struct TypeLayouts {
   std::vector<ShardingSpec> specs;
   std::unordered_map<ShardingSpec, int> numbers;
   std::vector<double> seconds;  ///< row-major from x to, infinity where impossible; see `price`
+  std::vector<double> cuts;     ///< likewise, of cutting a loop there (node_classes.h)
 
   int number(const ShardingSpec& spec);
   double between(int from, int to) const {
     return seconds[static_cast<std::size_t>(from) * specs.size() + to];
   }
+  double cut(int from, int to) const { return cuts[static_cast<std::size_t>(from) * specs.size() + to]; }
 };
 
 class Layouts {
@@ -28,8 +30,8 @@ class Layouts {
   TypeLayouts& of(int type) { return types_[type]; }
   const TypeLayouts& of(int type) const { return types_[type]; }
 
-  /// Fills `seconds` of every type, after the last spec was numbered.
-  void price(ReshardPrices& prices);
+  /// Fills `seconds` and `cuts` of every type, after the last spec was numbered.
+  void price(ReshardPrices& prices, const DeviceMesh& mesh, const CostModel& model);
 
  private:
   std::vector<TypeLayouts> types_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <unordered_map>
 
 #include "alpa/ops/all_ops.h"
@@ -40,12 +41,47 @@ NodeClass class_of(const Graph& graph, const Node& node) {
   return result;
 }
 
+/// What a member of a loop reads from memory and writes there.
+double moved_bytes(const NodeClass& node, const LoopShare& share, const std::vector<int>& factors,
+                   const DeviceMesh& mesh) {
+  Rule moved;
+  moved.factors = node.rule.factors;
+  std::vector<TensorType> operands, results;
+  for (std::size_t j = 0; j < share.reads.size(); ++j) {
+    const LoopRead& read = share.reads[j];
+    if (read.kind != LoopRead::Kind::memory && read.kind != LoopRead::Kind::through) continue;
+    DimFactors dims = node.rule.operands[j];
+    if (read.kind == LoopRead::Kind::through) {
+      dims.clear();
+      for (int d : read.dims) dims.push_back(node.rule.operands[j][d]);
+    }
+    moved.operands.push_back(std::move(dims));
+    operands.push_back(node.operands[j]);
+  }
+  for (std::size_t i = 0; i < share.writes.size(); ++i) {
+    if (!share.writes[i]) continue;
+    moved.results.push_back(node.rule.results[i]);
+    results.push_back(node.results[i]);
+  }
+  return operator_bytes(moved, factors, operands, results, mesh);
+}
+
+void add_shares(const Graph& graph, NodeClasses& classes) {
+  std::map<LoopShare, int> numbers;
+  for (LoopShare& share : loop_shares(graph)) {
+    const auto [place, added] = numbers.try_emplace(share, static_cast<int>(classes.shares.size()));
+    classes.share_of_node.push_back(place->second);
+    if (added) classes.shares.push_back(std::move(share));
+  }
+}
+
 }  // namespace
 
 NodeClasses classify(const Graph& graph) {
   NodeClasses result;
   result.of_node.reserve(graph.nodes.size());
   std::unordered_multimap<std::size_t, int> by_hash;
+  add_shares(graph, result);
   for (const Node& node : graph.nodes) {
     const std::size_t hash = hash_of(graph, node);
     const auto [begin, end] = by_hash.equal_range(hash);
@@ -62,14 +98,47 @@ NodeClasses classify(const Graph& graph) {
   return result;
 }
 
-double node_seconds(const NodeClass& node, const Strategy& strategy, const DeviceMesh& mesh,
-                    const CostModel& model) {
-  if (node.op->work == Work::free) return 0;
+double node_seconds(const NodeClass& node, const LoopShare& share, const Strategy& strategy,
+                    const DeviceMesh& mesh, const CostModel& model) {
+  if (share.vanishes || node.op->work == Work::free) return 0;
   const bool input = node.op == &ops::input;
   if (input && node.attributes->string("kind") != name_of(InputKind::batch)) return 0;
-  const double seconds = operator_seconds(node.rule, factor_of_axis(strategy, mesh), node.operands,
-                                          node.results, mesh, model);
-  return input ? 2 * seconds - model.device.launch_seconds : seconds;  // loading reads what it writes
+  const std::vector<int> factors = factor_of_axis(strategy, mesh);
+  if (share.reads.empty() && share.writes.empty()) {
+    const double seconds = operator_seconds(node.rule, factors, node.operands, node.results, mesh, model);
+    return input ? 2 * seconds - model.device.launch_seconds : seconds;  // loading reads what it writes
+  }
+  double seconds = operator_seconds(node.rule, factors, node.operands, node.results, mesh, model,
+                                    moved_bytes(node, share, factors, mesh));
+  if (!share.launches) seconds -= model.device.launch_seconds;
+  const ShardingSpec result = result_spec(node.rule, strategy, mesh);
+  for (std::size_t j = 0; j < share.reads.size(); ++j)
+    if (share.reads[j].kind == LoopRead::Kind::inside)
+      seconds += cut_seconds(node.operands[j], result,
+                             operand_spec(node.rule, strategy, mesh, static_cast<int>(j)), mesh, model);
+  return seconds;
+}
+
+double cut_seconds(const TensorType& type, const ShardingSpec& have, const ShardingSpec& wanted,
+                   const DeviceMesh& mesh, const CostModel& model) {
+  if (have == wanted) return 0;
+  const double bandwidth = model.device.memory_bytes_per_second;
+  const double bytes = static_cast<double>(shard_bytes(type, have, mesh) + shard_bytes(type, wanted, mesh));
+  return model.device.launch_seconds + (bandwidth > 0 ? bytes / bandwidth : 0);
+}
+
+double cuts_before(int n, const Graph& graph, const NodeClasses& classes,
+                   const std::vector<Strategy>& strategies, const DeviceMesh& mesh,
+                   const CostModel& model) {
+  double seconds = 0;
+  const LoopShare& share = classes.share_of(n);
+  for (int j = 0; j < static_cast<int>(share.reads.size()); ++j) {
+    if (share.reads[j].kind != LoopRead::Kind::inside) continue;
+    const int value = graph.nodes[n].operands[j], producer = graph.values[value].producer;
+    seconds += cut_seconds(graph.type(value), result_spec(classes.of(producer).rule, strategies[producer], mesh),
+                           operand_spec(classes.of(n).rule, strategies[n], mesh, j), mesh, model);
+  }
+  return seconds;
 }
 
 }  // namespace alpa

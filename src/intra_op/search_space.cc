@@ -77,15 +77,15 @@ class SpaceBuilder {
   SpaceBuilder(const DeviceMesh& mesh, const CostModel& model, SearchSpace& space)
       : mesh_(mesh), model_(model), space_(space) {}
 
-  int choices_for(int node_class, const Restriction& restriction) {
+  int choices_for(int node_class, int share, const Restriction& restriction) {
     const auto [place, added] =
-        known_.try_emplace({node_class, restriction}, static_cast<int>(space_.choices.size()));
-    if (added) space_.choices.push_back(build(node_class, restriction));
+        known_.try_emplace({node_class, share, restriction}, static_cast<int>(space_.choices.size()));
+    if (added) space_.choices.push_back(build(node_class, share, restriction));
     return place->second;
   }
 
  private:
-  Choices build(int node_class, const Restriction& restriction) {
+  Choices build(int node_class, int share, const Restriction& restriction) {
     const NodeClass& node = space_.classes.classes[node_class];
     Choices choices;
     choices.node_class = node_class;
@@ -97,7 +97,7 @@ class SpaceBuilder {
     std::map<std::vector<int>, int> by_specs;
     for (const Strategy& strategy : allowed_strategies(node.rule, restriction, mesh_)) {
       const std::vector<int> specs = specs_of(node, choices, strategy);
-      const double seconds = node_seconds(node, strategy, mesh_, model_);
+      const double seconds = node_seconds(node, space_.classes.shares[share], strategy, mesh_, model_);
       const auto [place, added] = by_specs.emplace(specs, static_cast<int>(choices.strategies.size()));
       if (added)
         append(choices, strategy, seconds, specs);
@@ -135,7 +135,7 @@ class SpaceBuilder {
   const DeviceMesh& mesh_;
   const CostModel& model_;
   SearchSpace& space_;
-  std::map<std::pair<int, Restriction>, int> known_;
+  std::map<std::tuple<int, int, Restriction>, int> known_;
 };
 
 void add_outputs(const Graph& graph, const AutoShardOptions& options, SearchSpace& space) {
@@ -162,9 +162,10 @@ SearchSpace search_space(const Graph& graph, const DeviceMesh& mesh, const CostM
   const std::vector<Restriction> limits = restrictions(graph, space.classes, mesh, options);
   SpaceBuilder builder(mesh, model, space);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
-    space.of_node.push_back(builder.choices_for(space.classes.of_node[n], limits[n]));
+    space.of_node.push_back(
+        builder.choices_for(space.classes.of_node[n], space.classes.share_of_node[n], limits[n]));
   add_outputs(graph, options, space);
-  space.layouts.price(facts.prices);
+  space.layouts.price(facts.prices, mesh, model);
   return space;
 }
 

@@ -1,5 +1,6 @@
 // The planner against enumeration of all strategy combinations: every node any strategy of its rule,
-// nothing pruned, resharding paid once per value and target.
+// nothing pruned, resharding paid once per value and target. A loop pays for what it reads and writes as a
+// whole, and is cut wherever two members lay a value differently.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/intra_op/auto_shard.h"
+#include "alpa/intra_op/fusion.h"
 #include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 
@@ -23,19 +25,20 @@ int below(Random& random, int n) { return static_cast<int>(random() % static_cas
 struct Wanting {
   int node, group;         // uses of one group share copies; group 1 runs once per step
   std::vector<int> specs;  // per strategy of `node`
+  bool inside = false;     // the node is in the producer's loop
 };
 struct Flow {
   int producers[2], last;     // by group of uses; `last`: once nodes 0..last are decided, its price is known
   std::vector<int> specs[2];  // per strategy of the producer
   std::vector<Wanting> wanting;
-  std::vector<std::vector<double>> seconds;
+  std::vector<std::vector<double>> seconds, cuts;
 };
 
 class Enumeration {
  public:
   Enumeration(const Graph& graph, const DeviceMesh& mesh, const CostModel& model)
-      : graph_(graph), mesh_(mesh) {
-    for (const Node& node : graph.nodes) add_node(node, model);
+      : graph_(graph), mesh_(mesh), shares_(loop_shares(graph)) {
+    for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) add_node(n, model);
     for (int v = 0; v < static_cast<int>(graph.values.size()); ++v) add_flow(v, model);
   }
 
@@ -52,18 +55,64 @@ class Enumeration {
   }
 
  private:
-  void add_node(const Node& node, const CostModel& model) {
+  /// Bytes that the node's part of a loop takes from memory and leaves there.
+  double moved(int n, const Strategy& s) const {
+    const Node& node = graph_.nodes[n];
+    double bytes = 0;
+    for (std::size_t j = 0; j < node.operands.size(); ++j) {
+      const TensorType& type = graph_.type(node.operands[j]);
+      const ShardingSpec spec = operand_spec(rules_[n], s, mesh_, static_cast<int>(j));
+      const LoopRead& read = shares_[n].reads[j];
+      if (read.kind == LoopRead::Kind::memory) bytes += static_cast<double>(shard_bytes(type, spec, mesh_));
+      if (read.kind != LoopRead::Kind::through) continue;
+      double behind = static_cast<double>(size_of(type.dtype));
+      const Shape local = local_shape(type.shape, spec, mesh_, std::vector<int>(mesh_.num_axes(), 0));
+      for (int d : read.dims) behind *= static_cast<double>(local[d]);
+      bytes += behind;
+    }
+    const int result = node.results[0];
+    if (shares_[n].writes[0])
+      bytes += static_cast<double>(shard_bytes(graph_.type(result), result_spec(rules_[n], s, mesh_), mesh_));
+    return bytes;
+  }
+
+  double cut(const TensorType& type, const ShardingSpec& a, const ShardingSpec& b, const CostModel& model) const {
+    if (a == b) return 0;
+    const double rate = model.device.memory_bytes_per_second;
+    const double bytes = static_cast<double>(shard_bytes(type, a, mesh_) + shard_bytes(type, b, mesh_));
+    return model.device.launch_seconds + (rate > 0 ? bytes / rate : 0);
+  }
+
+  bool is_inside(int n, int j) const {
+    return !shares_[n].reads.empty() && shares_[n].reads[j].kind == LoopRead::Kind::inside;
+  }
+
+  double seconds_in_loop(int n, const Strategy& s, const std::vector<TensorType>& results,
+                         const CostModel& model) const {
+    const std::vector<TensorType> operands = operand_types(graph_, graph_.nodes[n]);
+    double seconds = operator_seconds(rules_[n], factor_of_axis(s, mesh_), operands, results, mesh_, model,
+                                      moved(n, s));
+    if (!shares_[n].launches) seconds -= model.device.launch_seconds;
+    for (int j = 0; j < static_cast<int>(operands.size()); ++j)
+      if (is_inside(n, j))
+        seconds += cut(operands[j], result_spec(rules_[n], s, mesh_), operand_spec(rules_[n], s, mesh_, j), model);
+    return seconds;
+  }
+
+  void add_node(int n, const CostModel& model) {
+    const Node& node = graph_.nodes[n];
     rules_.push_back(rule_of(graph_, node));
     strategies_.push_back(all_strategies(rules_.back(), mesh_));
     std::vector<TensorType> results;
     for (int value : node.results) results.push_back(graph_.type(value));
     const Input* input = find_input(graph_, node.results[0]);
     const bool load = input && input->kind == InputKind::batch;
-    const bool free = (input && !load) || node.op == &ops::constant || node.op == &ops::reshape;
+    const bool free = shares_[n].vanishes || (input && !load) || node.op == &ops::constant || node.op == &ops::reshape;
     seconds_.emplace_back();
     for (const Strategy& s : strategies_.back()) {
       double once = operator_seconds(rules_.back(), factor_of_axis(s, mesh_), operand_types(graph_, node),
                                      results, mesh_, model);
+      if (!shares_[n].reads.empty()) once = seconds_in_loop(n, s, results, model);
       if (load && model.device.memory_bytes_per_second > 0) {  // read and written
         const ShardingSpec spec = result_spec(rules_.back(), s, mesh_, 0);
         once = model.device.launch_seconds + 2 * static_cast<double>(shard_bytes(results[0], spec, mesh_)) /
@@ -83,7 +132,7 @@ class Enumeration {
       specs.push_back(spec);
       return static_cast<int>(specs.size()) - 1;
     };
-    Flow flow{{info.producer, info.producer}, info.producer, {}, {}, {}};
+    Flow flow{{info.producer, info.producer}, info.producer, {}, {}, {}, {}};
     // Region apply reads the sum of all micro-batches where the accumulator has it.
     for (const Update& update : graph_.updates) {
       if (update.value == v && find_input(graph_, update.input)->kind == InputKind::accumulator)
@@ -101,7 +150,7 @@ class Enumeration {
       const Node& node = graph_.nodes[n];
       for (int j = 0; j < static_cast<int>(node.operands.size()); ++j) {
         if (node.operands[j] != v) continue;
-        flow.wanting.push_back({n, group(node.region == Region::apply), {}});
+        flow.wanting.push_back({n, group(node.region == Region::apply), {}, is_inside(n, j)});
         for (const Strategy& s : strategies_[n])
           flow.wanting.back().specs.push_back(number(operand_spec(rules_[n], s, mesh_, j)));
       }
@@ -121,6 +170,10 @@ class Enumeration {
     }
     for (const Wanting& w : flow.wanting) flow.last = std::max(flow.last, w.node);
     const std::vector<double> table = reshard_seconds(info.type, specs, specs, mesh_, model.reshard);
+    for (const ShardingSpec& have : specs) {
+      flow.cuts.emplace_back();
+      for (const ShardingSpec& want : specs) flow.cuts.back().push_back(cut(info.type, have, want, model));
+    }
     for (std::size_t i = 0; i < specs.size(); ++i)
       flow.seconds.emplace_back(table.begin() + static_cast<std::ptrdiff_t>(i * specs.size()),
                                 table.begin() + static_cast<std::ptrdiff_t>((i + 1) * specs.size()));
@@ -135,9 +188,11 @@ class Enumeration {
     for (const Wanting& w : flow.wanting) {
       const std::pair<int, int> target(w.group, w.specs[choice_[w.node]]);
       const int from = flow.specs[w.group][choice_[flow.producers[w.group]]];
+      const int runs = w.group == 1 ? 1 : graph_.num_micro_batches;
+      if (w.inside) seconds += flow.cuts[from][target.second] * runs;
       if (target.second == from || std::find(paid.begin(), paid.end(), target) != paid.end()) continue;
       paid.push_back(target);
-      seconds += flow.seconds[from][target.second] * (w.group == 1 ? 1 : graph_.num_micro_batches);
+      seconds += flow.seconds[from][target.second] * runs;
     }
     return seconds;
   }
@@ -160,6 +215,7 @@ class Enumeration {
 
   const Graph& graph_;
   const DeviceMesh& mesh_;
+  std::vector<LoopShare> shares_;
   std::vector<Rule> rules_;
   std::vector<std::vector<Strategy>> strategies_;
   std::vector<std::vector<double>> seconds_;

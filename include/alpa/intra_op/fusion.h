@@ -1,0 +1,45 @@
+#pragma once
+/// The forecast of fusion: which elementwise nodes run as one loop, and what each of them then reads and
+/// writes. The prices of the planner, its count of memory and the pass that fuses (spmd/program.h) ask the
+/// same function.
+#include <compare>
+#include <cstdint>
+#include <vector>
+
+#include "alpa/ir/graph.h"
+#include "alpa/mesh/sharding_spec.h"
+
+namespace alpa {
+
+/// Numbers of nodes by loop, ascending; every elementwise node is in one. The loop runs where its last member
+/// stands. Members have one iteration space (the shape of their results), one region and one precision; in a
+/// partitioned program, whose `specs` per value are given, one spec, too. None is held back until a
+/// collective that comes after it has arrived.
+std::vector<std::vector<int>> fusion_groups(const Graph& graph,
+                                            const std::vector<ShardingSpec>* specs = nullptr);
+
+/// How a node of a loop gets an operand.
+struct LoopRead {
+  enum class Kind : std::uint8_t {
+    memory,   ///< reads all of it
+    through,  ///< reads the tensor that a broadcast repeats
+    nothing,  ///< a constant, or read already by a member before
+    inside,   ///< made by another member
+  } kind = Kind::memory;
+  std::vector<int> dims;  ///< through: dimensions of the operand that the tensor behind it has
+  auto operator<=>(const LoopRead&) const = default;
+};
+
+/// What a node does of its loop. The default is a node on its own.
+struct LoopShare {
+  bool launches = true;   ///< the last member; of several members one launches
+  bool vanishes = false;  ///< a broadcast or constant that becomes part of all loops that read it
+  std::vector<LoopRead> reads;  ///< per operand; empty: all from memory
+  std::vector<bool> writes;     ///< per result: also read outside the loop; empty: all are written
+  auto operator<=>(const LoopShare&) const = default;
+};
+
+/// Per node.
+std::vector<LoopShare> loop_shares(const Graph& graph);
+
+}  // namespace alpa
