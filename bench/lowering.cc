@@ -3,6 +3,7 @@
 //   bench_lowering [--rounds N]
 #include <alpa/alpa.h>
 
+#include "alpa/pipeline/rank_classes.h"
 #include "alpa/runtime/memory_plan.h"
 #include "arguments.h"
 #include "interleave.h"
@@ -19,13 +20,12 @@ Cluster roomy_cluster() {
   return cluster;
 }
 
-void lower_all(const Planned& planned, const Cluster& cluster) {
+void lower_all(const Planned& planned) {
   const SpmdProgram partitioned = partition(planned.graph, planned.plan);
   verify(partitioned);
   const SpmdProgram program = bucket_collectives(fuse_elementwise(partitioned), 1 << 20);
   verify(program);
-  for (int rank = 0; rank < cluster.num_devices(); ++rank)
-    lower(program, rank, true, memory_rules("cpu", 1));
+  programs_of_all(program, lower_classes(program, true, memory_rules("cpu", 1)));
 }
 
 void measure(int rounds) {
@@ -34,7 +34,7 @@ void measure(int rounds) {
     const Planned planned =
         plan_only(testing::gpt_step({.layers = layers}), Zero3Parallel{.mesh_shape = {8}}, cluster);
     std::vector<bench::Variant> variants{
-        {fmt::format("{} layers", layers), [&] { lower_all(planned, cluster); }}};
+        {fmt::format("{} layers", layers), [&] { lower_all(planned); }}};
     bench::interleave(variants, rounds);
     const double seconds = bench::median(variants[0].seconds);
     fmt::print(

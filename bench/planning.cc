@@ -11,7 +11,8 @@
 
 #include "alpa/cost/cost_model.h"
 #include "alpa/intra_op/auto_shard.h"
-#include "alpa/runtime/memory_plan.h"
+#include "alpa/pipeline/rank_classes.h"
+#include "alpa/runtime/executor.h"
 #include "arguments.h"
 #include "report.h"
 #include "tests/support/gpt_stack.h"
@@ -73,14 +74,12 @@ std::vector<bench::Figure> phases(const TrainingStep& step, const AutoShardOptio
   verify(fused);
   verify(program);
   done("verify_programs");
-  std::int64_t bytes = 0;
-  const MemoryRules rules = memory_rules("cpu", 1);
-  std::vector<DeviceProgram> devices;
-  for (int rank = 0; rank < cluster.num_devices(); ++rank) {
-    devices.push_back(lower(program, rank, true, rules));
-    bytes = std::max(bytes, devices.back().arena_bytes);
-  }
+  const LoweredProgram lowered = lower_program(program, {.threads_per_device = 1, .overlap = Overlap::always}, "cpu");
   done("lower");
+  const std::vector<DeviceProgram> devices = programs_of_all(program, lowered.firsts);
+  done("all_ranks");
+  std::int64_t bytes = 0;
+  for (const DeviceProgram& device : devices) bytes = std::max(bytes, device.arena_bytes);
   figures.push_back({"nodes", static_cast<double>(program.graph.nodes.size())});
   figures.push_back({"objective_seconds", plan.cost.objective_seconds});
   figures.push_back({"planned_bytes", static_cast<double>(bytes)});

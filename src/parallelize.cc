@@ -11,11 +11,8 @@
 #include <limits>
 
 #include "alpa/base/file.h"
-#include "alpa/base/thread_team.h"
 #include "alpa/cost/cost_model.h"
 #include "alpa/intra_op/auto_shard.h"
-#include "alpa/pipeline/rank_classes.h"
-#include "alpa/runtime/memory_plan.h"
 #include "src/runtime/backend.h"
 
 namespace alpa {
@@ -144,25 +141,6 @@ AutoShardOptions search_options(const Settings& settings) {
   return search;
 }
 
-/// Exact peak per device, maximum over devices, of the device programs an executor would run.
-std::int64_t exact_memory(const SpmdProgram& program, const ExecutorOptions& options,
-                          const Backend& backend, const Passes& passes) {
-  const int devices = static_cast<int>(devices_of(program).size());
-  const bool overlap = overlaps(backend, options, devices);
-  const MemoryRules rules = memory_rules(backend.name, threads_per_device(backend, options, devices));
-  const std::vector<int> firsts = first_devices_of_classes(program);
-  std::vector<std::int64_t> bytes(firsts.size());
-  ThreadTeam team(std::min(static_cast<int>(firsts.size()), usable_cores()));
-  team.parallel_for(static_cast<std::int64_t>(firsts.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const DeviceProgram device = lower(program, firsts[i], overlap, rules);
-      if (i == 0) passes.write("device0.txt", [&] { return to_string(device, program); });
-      bytes[i] = device.arena_bytes;
-    }
-  });
-  return *std::max_element(bytes.begin(), bytes.end());
-}
-
 /// What joint collectives may add to the peak of a program under a budget: what one of them holds, and no
 /// more than a quarter of what the program leaves of the budget.
 std::int64_t bucket_slack(const SpmdProgram& program, std::int64_t bucket_bytes, std::int64_t budget) {
@@ -181,8 +159,11 @@ Planned lower_plan(const Graph& graph, ShardingPlan solved, const ExecutorOption
   const auto lowered = [&](std::int64_t bucket_bytes, std::int64_t slack) -> Planned {
     SpmdProgram program = passes.check("bucketed.txt", bucket_collectives(fused, bucket_bytes, slack));
     program = passes.run(backend.behind_buckets, std::move(program), options);
-    const std::int64_t bytes = exact_memory(program, options, backend, passes);
-    return {graph, plan, std::move(program), bytes, 0, repeated_work(plan, graph)};
+    LoweredProgram devices = lower_program(program, options, backend.name);
+    passes.write("device0.txt", [&] { return to_string(devices.firsts.front(), program); });
+    std::int64_t bytes = 0;  // exact, as an executor will take
+    for (const DeviceProgram& device : devices.firsts) bytes = std::max(bytes, device.arena_bytes);
+    return {graph, plan, std::move(program), bytes, 0, repeated_work(plan, graph), std::move(devices)};
   };
   const std::int64_t slack = bucket_slack(fused, options.bucket_bytes, budget);
   Planned planned = lowered(options.bucket_bytes, slack);

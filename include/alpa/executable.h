@@ -85,6 +85,7 @@ struct Planned {
   std::int64_t memory_bytes = 0;  ///< exact peak per device, maximum over devices
   double seconds = 0;             ///< of tracing, planning and lowering together
   RepeatedWork repeated = {};     ///< what several devices compute alike
+  LoweredProgram lowered = {};    ///< handed on to the executor
 };
 
 /// A compiled training step. Several may live and run at once; one runs one step at a time. Copies share

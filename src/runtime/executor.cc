@@ -12,6 +12,7 @@
 #include "alpa/base/exception_text.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/ir/input.h"
+#include "alpa/pipeline/rank_classes.h"
 #include "alpa/runtime/devices.h"
 #include "alpa/runtime/memory_plan.h"
 #include "alpa/tensor/box_copy.h"
@@ -85,17 +86,17 @@ struct StepResult::Step {
 };
 
 struct Executor::Impl {
-  Impl(SpmdProgram given, ExecutorOptions given_options, const Backend& backend)
+  Impl(SpmdProgram given, ExecutorOptions given_options, const Backend& backend, LoweredProgram lowered)
       : program(std::move(given)), options(given_options) {
-    const std::vector<int> ids = devices_of(program);
-    const int n = static_cast<int>(ids.size());
+    const int n = static_cast<int>(devices_of(program).size());
     const int threads = threads_per_device(backend, options, n);
     DevicesRequest request{
         program, {}, threads, options.tf32, options.tune, options.check_instructions, captures(options)};
     request.keeps_nan = options.check_finite;
-    for (int device : ids)
-      request.programs.push_back(
-          lower(program, device, overlaps(backend, options, n), memory_rules(backend.name, threads)));
+    if (lowered.backend != backend.name || lowered.threads != threads ||
+        lowered.overlap != overlaps(backend, options, n))
+      lowered = lower_program(program, options, backend.name);
+    request.programs = programs_of_all(program, std::move(lowered.firsts));
     inputs.batch.resize(program.graph.inputs.size());
     inputs.scalars.resize(program.graph.inputs.size());
     devices = backend.make_devices(std::move(request));
@@ -302,8 +303,19 @@ const std::map<std::string, double>& StepResult::metrics() const {
   return executor_->metrics_of(*step_);
 }
 
-Executor::Executor(SpmdProgram program, ExecutorOptions options, const std::string& backend)
-    : impl_(std::make_shared<Impl>(std::move(program), options, find_backend(backend))) {}
+LoweredProgram lower_program(const SpmdProgram& program, const ExecutorOptions& options,
+                             std::string_view backend) {
+  const Backend& found = find_backend(backend);
+  const int devices = static_cast<int>(devices_of(program).size());
+  LoweredProgram lowered{std::string(backend), overlaps(found, options, devices), threads_per_device(found, options, devices),
+                         {}};
+  lowered.firsts = lower_classes(program, lowered.overlap, memory_rules(backend, lowered.threads));
+  return lowered;
+}
+
+Executor::Executor(SpmdProgram program, ExecutorOptions options, const std::string& backend,
+                   LoweredProgram lowered)
+    : impl_(std::make_shared<Impl>(std::move(program), options, find_backend(backend), std::move(lowered))) {}
 Executor::~Executor() = default;
 
 std::shared_ptr<DeviceState> Executor::make_state(std::uint64_t seed) const {

@@ -3,10 +3,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "alpa/base/error.h"
+#include "alpa/base/thread_team.h"
+#include "alpa/pipeline/rank_classes.h"
 #include "alpa/runtime/kernel_call.h"
 #include "alpa/runtime/staging.h"
 
@@ -251,6 +255,33 @@ void verify_aside(const DeviceProgram& device, const InstructionList& list) {
   }
 }
 
+/// Two blocks that share bytes at one time, the lower one first: those that live are kept by offset, where
+/// each needs to be compared with its neighbours alone.
+std::optional<std::pair<const Block*, const Block*>> overlapping(const std::vector<Block>& blocks) {
+  std::vector<const Block*> by_begin, by_end;
+  for (const Block& block : blocks) by_begin.push_back(&block);
+  by_end = by_begin;
+  std::sort(by_begin.begin(), by_begin.end(),
+            [](const Block* a, const Block* b) { return a->range.begin < b->range.begin; });
+  std::sort(by_end.begin(), by_end.end(),
+            [](const Block* a, const Block* b) { return a->range.end < b->range.end; });
+  std::map<std::int64_t, const Block*> living;
+  auto ending = by_end.begin();
+  for (const Block* block : by_begin) {
+    for (; ending != by_end.end() && (*ending)->range.end < block->range.begin; ++ending)
+      living.erase((*ending)->offset);
+    const auto after = living.lower_bound(block->offset);
+    if (after != living.end() && after->first < block->offset + block->bytes)
+      return std::pair(block, after->second);
+    if (after != living.begin()) {
+      const Block* before = std::prev(after)->second;
+      if (block->offset < before->offset + before->bytes) return std::pair(before, block);
+    }
+    living.emplace(block->offset, block);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& program,
@@ -272,24 +303,20 @@ DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& progra
 
 void verify_memory(const DeviceProgram& device, const SpmdProgram& program, const MemoryRules& rules) {
   for (const InstructionList& list : device.lists) verify_aside(device, list);
-  const std::vector<LiveRange> ranges = live_ranges(device);
   std::vector<Block> blocks = blocks_of(device, rules);
   for (Block& block : blocks) {
     block.offset = device.buffers[block.buffer].arena_offset;
     block.bytes = device.buffers[block.buffer].type.bytes() + rules.guard_bytes;
-    invariant(block.offset >= 0 && block.offset % rules.alignment == 0 &&
-                  block.offset + block.bytes <= device.arena_bytes,
-              "memory of device {} of {}: buffer {} of {} bytes at {} in an arena of {}", device.device,
-              shape_text(program.meshes[device.mesh]), block.buffer, block.bytes, block.offset, device.arena_bytes);
+    if (block.offset < 0 || block.offset % rules.alignment != 0 ||
+        block.offset + block.bytes > device.arena_bytes)
+      bug("memory of device {} of {}: buffer {} of {} bytes at {} in an arena of {}", device.device,
+          shape_text(program.meshes[device.mesh]), block.buffer, block.bytes, block.offset,
+          device.arena_bytes);
   }
-  std::sort(blocks.begin(), blocks.end(),
-            [](const Block& a, const Block& b) { return a.offset < b.offset; });
-  for (std::size_t i = 0; i < blocks.size(); ++i)
-    for (std::size_t j = i + 1; j < blocks.size() && blocks[j].offset < blocks[i].offset + blocks[i].bytes;
-         ++j)
-      invariant(!blocks[i].range.overlaps(blocks[j].range),
-                "memory of device {} of {}: buffers {} and {} overlap at {}", device.device,
-                shape_text(program.meshes[device.mesh]), blocks[i].buffer, blocks[j].buffer, blocks[j].offset);
+  if (const auto pair = overlapping(blocks))
+    bug("memory of device {} of {}: buffers {} and {} overlap at {}", device.device,
+        shape_text(program.meshes[device.mesh]), pair->first->buffer, pair->second->buffer,
+        pair->second->offset);
 }
 
 std::int64_t live_bytes_bound(const DeviceProgram& device, const MemoryRules& rules) {
@@ -300,6 +327,17 @@ DeviceProgram lower(const SpmdProgram& program, int device, bool overlap, const 
   DeviceProgram result = plan_memory(emit(program, device, overlap), program, rules);
   verify_memory(result, program, rules);
   return result;
+}
+
+std::vector<DeviceProgram> lower_classes(const SpmdProgram& program, bool overlap, const MemoryRules& rules) {
+  const std::vector<std::vector<int>> classes = device_classes(program);
+  std::vector<DeviceProgram> programs(classes.size());
+  ThreadTeam team(std::min(static_cast<int>(classes.size()), usable_cores()));
+  team.parallel_for(static_cast<std::int64_t>(classes.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      programs[i] = lower(program, classes[i].front(), overlap, rules);
+  });
+  return programs;
 }
 
 }  // namespace alpa

@@ -1,5 +1,7 @@
 // src/spmd/verify.cc — do the specs of a partitioned program follow from one another?
 #include <algorithm>
+#include <functional>
+#include <unordered_map>
 
 #include "alpa/base/error.h"
 #include "alpa/ops/all_ops.h"
@@ -157,14 +159,54 @@ bool follows_members(const SpmdProgram& program, const Node& node) {
                      [&](const Node& member) { return follows_a_strategy(program, member); });
 }
 
-void verify_node(const SpmdProgram& program, const Node& node) {
-  const bool follows = node.op->reshard               ? follows_reshard(program, node)
-                       : node.op->members             ? follows_members(program, node)
-                       : node.op->elementwise_program ? follows_fusion(program, node)
-                                                      : follows_a_strategy(program, node);
-  invariant(follows, "partitioned program: \"{}\" ({}) cannot take {} to {}", node.name, node.op->name,
-            listed(specs_of(program, node.operands)), listed(specs_of(program, node.results)));
-}
+/// Verifies nodes, of several that are alike (operator, attributes, mesh, types and specs) the first.
+class NodeVerifier {
+ public:
+  explicit NodeVerifier(const SpmdProgram& program) : program_(program) {}
+
+  void run(const Node& node) {
+    const std::size_t hash = hash_of(node);
+    const auto [begin, end] = verified_.equal_range(hash);
+    if (std::any_of(begin, end, [&](const auto& entry) { return alike(*entry.second, node); })) return;
+    if (!follows(node))
+      bug("partitioned program: \"{}\" ({}) cannot take {} to {}", node.name, node.op->name,
+          listed(specs_of(program_, node.operands)), listed(specs_of(program_, node.results)));
+    verified_.emplace(hash, &node);
+  }
+
+ private:
+  bool follows(const Node& node) const {
+    return node.op->reshard               ? follows_reshard(program_, node)
+           : node.op->members             ? follows_members(program_, node)
+           : node.op->elementwise_program ? follows_fusion(program_, node)
+                                          : follows_a_strategy(program_, node);
+  }
+
+  std::size_t hash_of(const Node& node) const {
+    std::size_t hash = std::hash<const void*>()(node.op);
+    const auto mix = [&](std::size_t more) { hash = (hash ^ more) * 0x9e3779b97f4a7c15 + (hash >> 29); };
+    for (const auto* values : {&node.operands, &node.results})
+      for (int value : *values) {
+        mix(std::hash<ShardingSpec>()(program_.specs[value]));
+        for (std::int64_t extent : program_.graph.type(value).shape) mix(static_cast<std::size_t>(extent));
+      }
+    return hash;
+  }
+
+  bool alike(const Node& a, const Node& b) const {
+    return a.op == b.op && program_.mesh_index(a.results.front()) == program_.mesh_index(b.results.front()) &&
+           alike(a.operands, b.operands) && alike(a.results, b.results) && a.attributes == b.attributes;
+  }
+
+  bool alike(const std::vector<int>& a, const std::vector<int>& b) const {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](int v, int w) {
+      return program_.specs[v] == program_.specs[w] && program_.graph.type(v) == program_.graph.type(w);
+    });
+  }
+
+  const SpmdProgram& program_;
+  std::unordered_multimap<std::size_t, const Node*> verified_;
+};
 
 }  // namespace
 
@@ -189,12 +231,12 @@ void verify(const SpmdProgram& program) {
   invariant(program.specs.size() == program.graph.values.size(),
             "partitioned program: {} specs for {} values", program.specs.size(),
             program.graph.values.size());
-  for (const Node& node : program.graph.nodes) verify_node(program, node);
+  NodeVerifier verifier(program);
+  for (const Node& node : program.graph.nodes) verifier.run(node);
   for (const Update& update : program.graph.updates)
-    invariant(program.specs[update.value] == program.specs[update.input],
-              "partitioned program: \"{}\" is {} but its update is {}",
-              program.graph.producer(update.input).name, to_string(program.specs[update.input]),
-              to_string(program.specs[update.value]));
+    if (program.specs[update.value] != program.specs[update.input])
+      bug("partitioned program: \"{}\" is {} but its update is {}", program.graph.producer(update.input).name,
+          to_string(program.specs[update.input]), to_string(program.specs[update.value]));
   for (const Metric& metric : program.graph.metrics)
     invariant(program.specs[metric.value].is_replicated(), "partitioned program: metric \"{}\" is {}",
               metric.name, to_string(program.specs[metric.value]));

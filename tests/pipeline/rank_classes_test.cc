@@ -6,6 +6,9 @@
 
 #include <map>
 
+#include "alpa/cost/cost_model.h"
+#include "alpa/intra_op/auto_shard.h"
+#include "alpa/ir/builder.h"
 #include "alpa/runtime/memory_plan.h"
 
 using namespace alpa;
@@ -29,6 +32,42 @@ struct Bytes {
   std::size_t classes = 0;
 };
 
+void check_equal(const Buffer& a, const Buffer& b) {
+  CHECK(a.type == b.type);
+  CHECK(a.offset == b.offset);
+  CHECK(a.global_shape == b.global_shape);
+  CHECK(a.alias_of == b.alias_of);
+  CHECK(a.arena_offset == b.arena_offset);
+}
+
+void check_equal(const Instruction& a, const Instruction& b) {
+  CHECK(a.kind == b.kind);
+  CHECK(a.node == b.node);
+  CHECK(a.inputs == b.inputs);
+  CHECK(a.outputs == b.outputs);
+  CHECK(a.call.group == b.call.group);
+  CHECK(a.call.dims == b.call.dims);
+  CHECK(a.call.from_dim == b.call.from_dim);
+  CHECK(a.value == b.value);
+  CHECK(a.awaits == b.awaits);
+  CHECK(a.workspace == b.workspace);
+}
+
+void check_equal(const DeviceProgram& a, const DeviceProgram& b) {
+  CHECK(a.device == b.device);
+  CHECK(a.rank == b.rank);
+  CHECK(a.arena_bytes == b.arena_bytes);
+  CHECK(a.buffer_of_value == b.buffer_of_value);
+  REQUIRE(a.buffers.size() == b.buffers.size());
+  for (std::size_t i = 0; i < a.buffers.size(); ++i) check_equal(a.buffers[i], b.buffers[i]);
+  REQUIRE(a.lists.size() == b.lists.size());
+  for (std::size_t l = 0; l < a.lists.size(); ++l) {
+    REQUIRE(a.lists[l].instructions.size() == b.lists[l].instructions.size());
+    for (std::size_t i = 0; i < a.lists[l].instructions.size(); ++i)
+      check_equal(a.lists[l].instructions[i], b.lists[l].instructions[i]);
+  }
+}
+
 template <class Method>
 Bytes bytes_of(const TrainingStep& step, const std::vector<int>& mesh, int micro_batches) {
   int devices = 1;
@@ -38,9 +77,15 @@ Bytes bytes_of(const TrainingStep& step, const std::vector<int>& mesh, int micro
                 Cluster::local(devices))
           .program;
   Bytes bytes;
-  for (int rank = 0; rank < devices; ++rank)
-    bytes.of_rank.push_back(lower(program, rank, true, memory_rules("cpu", 1)).arena_bytes);
-  const std::vector<int> firsts = first_devices_of_classes(program);
+  const std::vector<DeviceProgram> all =
+      programs_of_all(program, lower_classes(program, true, memory_rules("cpu", 1)));
+  for (int rank = 0; rank < devices; ++rank) {
+    const DeviceProgram alone = lower(program, rank, true, memory_rules("cpu", 1));
+    check_equal(all[rank], alone);
+    bytes.of_rank.push_back(alone.arena_bytes);
+  }
+  std::vector<int> firsts;
+  for (const std::vector<int>& alike : device_classes(program)) firsts.push_back(alike.front());
   CHECK(firsts.front() == 0);
   bytes.classes = firsts.size();
   for (int rank : firsts)
@@ -59,7 +104,7 @@ void check_peak(std::int64_t batch, std::int64_t width, const std::vector<int>& 
 
 }  // namespace
 
-TEST_CASE("the peak of the classes' first ranks is that of all ranks, even or not") {
+TEST_CASE("programs made from those of their classes are those lowered alone; the classes' peak is that of all") {
   for (std::int64_t batch : {16, 21})
     for (std::int64_t width : {8, 13})
       for (int micro_batches : {1, batch == 21 ? 3 : 2})
@@ -73,4 +118,23 @@ TEST_CASE("the peak of the classes' first ranks is that of all ranks, even or no
 TEST_CASE("evenly split devices are one class") {
   CHECK(bytes_of<DataParallel>(odd_step(64, 8), {4, 4}, 1).classes == 1);
   CHECK(bytes_of<DataParallel>(odd_step(50, 8), {4, 4}, 1).classes > 1);
+}
+
+TEST_CASE("what an update puts aside lies on every device as what it is copied from") {
+  Builder g(1);
+  const TensorType type{f32, {13, 7}};
+  const Value a = g.input(InputKind::state, "a", type), b = g.input(InputKind::state, "b", type);
+  g.update(a, b);
+  g.update(b, a);
+  const Graph graph = g.finish();
+  const Cluster cluster = Cluster::local(4);
+  const SpmdProgram program =
+      partition(graph, auto_shard(graph, cluster.mesh({4}), CostModel::of(cluster), zero3_options()));
+  const std::vector<DeviceProgram> all = programs_of_all(program, lower_classes(program, false));
+  REQUIRE(all.size() == 4);
+  CHECK(device_classes(program).size() == 2);  // the last one has less
+  for (int device = 0; device < 4; ++device) {
+    CHECK(all[device].buffers.size() > 2);  // one of them aside
+    check_equal(all[device], lower(program, device, false));
+  }
 }

@@ -62,13 +62,27 @@ class StepResult;
 /// Scalars of a step, by input name, from its number: 1 for the first.
 using ScalarsOfStep = std::function<std::map<std::string, double>(std::int64_t step)>;
 
+/// Device programs of the first device of every class (pipeline/rank_classes.h), and for whom.
+struct LoweredProgram {
+  std::string backend;
+  bool overlap = false;
+  int threads = 1;  ///< per device
+  std::vector<DeviceProgram> firsts;
+};
+
+/// What an executor with these options makes of `program` before it loads it.
+LoweredProgram lower_program(const SpmdProgram& program, const ExecutorOptions& options,
+                             std::string_view backend);
+
 /// Thread rule: calls of one executor exclude each other, so steps that several threads run on one state
 /// follow one another, each with a number of its own; several executors may run at once.
 class Executor {
  public:
   /// Lowers `program` for every device and loads it. `program` is final: partitioned, fused, bucketed.
-  /// Throws Error if the backend, "cpu" or "cuda", has no such devices here.
-  explicit Executor(SpmdProgram program, ExecutorOptions options = {}, const std::string& backend = "cpu");
+  /// `lowered` is used if it was made of `program` for such an executor, and not made again. Throws Error if
+  /// the backend, "cpu" or "cuda", has no such devices here.
+  explicit Executor(SpmdProgram program, ExecutorOptions options = {}, const std::string& backend = "cpu",
+                    LoweredProgram lowered = {});
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

@@ -48,4 +48,9 @@ std::int64_t live_bytes_bound(const DeviceProgram& device, const MemoryRules& ru
 DeviceProgram lower(const SpmdProgram& program, int device, bool overlap,
                     const MemoryRules& rules = memory_rules("cpu"));
 
+/// The same for the first device of every class (pipeline/rank_classes.h), from which `programs_of_all` makes
+/// the others.
+std::vector<DeviceProgram> lower_classes(const SpmdProgram& program, bool overlap,
+                                         const MemoryRules& rules = memory_rules("cpu"));
+
 }  // namespace alpa
