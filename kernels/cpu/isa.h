@@ -67,6 +67,27 @@ struct ReduceTable {
   ReduceLoops<double> f64[2];
 };
 
+/// Parts of layer normalisation over n elements of a row; mean and rstd are the row's.
+template <class T>
+struct LayerNormLoops {
+  /// Σ (x - mean)²
+  double (*squares_from)(const T* x, double mean, std::int64_t n);
+  void (*normalize)(T* y, const T* x, const T* scale, const T* bias, T mean, T rstd, std::int64_t n);
+  /// Adds Σ dy·scale and Σ dy·scale·(x - mean)·rstd to sums[0] and sums[1].
+  void (*dots)(double* sums, const T* dy, const T* x, const T* scale, double mean, double rstd,
+               std::int64_t n);
+  /// `means`: the two sums divided by the row's length.
+  void (*gradient)(T* dx, const T* dy, const T* x, const T* scale, T mean, T rstd, const double* means,
+                   std::int64_t n);
+  /// Adds dy·(x - mean)·rstd and dy to the columns' sums.
+  void (*add_columns)(double* dscale, double* dbias, const T* dy, const T* x, double mean, double rstd,
+                      std::int64_t n);
+};
+struct LayerNormTable {
+  LayerNormLoops<float> f32;
+  LayerNormLoops<double> f64;
+};
+
 /// Optimizer updates of n elements, n a multiple of `lanes`; an output may be the input it updates.
 template <class T>
 struct UpdateLoops {
@@ -93,6 +114,7 @@ const ElementwiseTable& elementwise_table();
 const ReduceTable& reduce_table();
 const UpdateTable& update_table();
 const RandomTable& random_table();
+const LayerNormTable& layer_norm_table();
 }  // namespace baseline
 #if defined(__x86_64__)
 namespace avx2 {
@@ -100,12 +122,14 @@ const ElementwiseTable& elementwise_table();
 const ReduceTable& reduce_table();
 const UpdateTable& update_table();
 const RandomTable& random_table();
+const LayerNormTable& layer_norm_table();
 }  // namespace avx2
 namespace avx512 {
 const ElementwiseTable& elementwise_table();
 const ReduceTable& reduce_table();
 const UpdateTable& update_table();
 const RandomTable& random_table();
+const LayerNormTable& layer_norm_table();
 }  // namespace avx512
 #endif
 
@@ -116,6 +140,7 @@ struct Isa {
   const ReduceTable& reduce;
   const UpdateTable& update;
   const RandomTable& random;
+  const LayerNormTable& layer_norm;
 };
 /// The best one this processor has, unless another was selected.
 const Isa& isa();

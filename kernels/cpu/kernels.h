@@ -87,7 +87,7 @@ extern const KernelDef layer_norm_grad;
 /// outside of the whole table. Floating types, ids i32.
 extern const KernelDef embedding;
 
-/// (dy, ids) → dtable, whose row r is the sum of the rows of dy with id r, added in their order, in f32 (of f64 in f64). Held rows
+/// (dy, ids) → dtable, whose row r is the sum of the rows of dy with id r, added in their order in double. Held rows
 /// and wrong ids as for `embedding`.
 extern const KernelDef embedding_grad;
 

@@ -299,6 +299,53 @@ void sources() {
                         {"shape", Shape{5, 7}}}});
 }
 
+void add_layer_norm(DType dtype, const Shape& rows, std::int64_t width) {
+  Shape shape = rows;
+  shape.push_back(width);
+  double points = double(width);
+  for (std::int64_t extent : rows) points *= double(extent);
+  const DType statistics = dtype == f64 ? f64 : f32;
+  const Operand x{{dtype, shape}}, scale{{dtype, {width}}, 0.5, 1.5}, bias{{dtype, {width}}};
+  table.push_back({&ops::layer_norm, {x, scale, bias}, layer_norm(1e-3), 8 * points, {{"epsilon", 1e-3}}});
+  table.push_back({&ops::layer_norm_grad,
+                   {x, x, scale, {{statistics, rows}, -0.5, 0.5}, {{statistics, rows}, 0.5, 1.5}},
+                   layer_norm_grad(),
+                   13 * points});
+}
+
+void normalisations() {
+  add_layer_norm(f64, {5}, 6);
+  add_layer_norm(f64, {2, 3}, 1);
+  add_layer_norm(f32, {2, 3}, 7);
+  add_layer_norm(f32, {}, 9);
+  add_layer_norm(f32, {3}, 1040);  // more than a block of the CPU's and a pack per thread of CUDA's
+  add_layer_norm(f32, {97}, 400);  // rows in several pieces
+  add_layer_norm(bf16, {3, 2}, 8);
+  add_layer_norm(f16, {7}, 5);
+}
+
+void add_embedding(DType dtype, std::int64_t rows, std::int64_t width, const Shape& ids) {
+  Shape picked = ids;
+  picked.push_back(width);
+  double points = double(width);
+  for (std::int64_t extent : ids) points *= double(extent);
+  const Operand tokens{{i32, ids}, 0, double(rows - 1)};
+  table.push_back({&ops::embedding, {{{dtype, {rows, width}}}, tokens}, embedding()});
+  table.push_back(
+      {&ops::embedding_grad, {{{dtype, picked}}, tokens}, embedding_grad(rows), points, {{"rows", rows}}});
+}
+
+void lookups() {
+  add_embedding(f64, 5, 3, {4});
+  add_embedding(f64, 3, 4, {2, 5});
+  add_embedding(f32, 7, 6, {2, 3});
+  add_embedding(f32, 9, 2, {});
+  add_embedding(f32, 2, 1030, {6});
+  add_embedding(f32, 40, 8, {3, 401});  // more tokens than a sorted chunk of CUDA's
+  add_embedding(bf16, 3, 5, {9});
+  add_embedding(f16, 11, 8, {7});
+}
+
 void updates() {
   for (DType dtype : {f64, f32})
     for (bool decoupled : {false, true}) {
@@ -332,7 +379,7 @@ std::string Case::label() const {
 const std::vector<Case>& all() {
   if (table.empty())
     for (auto part : {arithmetic, functions, conditions, conversions, contractions, reductions, movements,
-                      sources, updates})
+                      sources, normalisations, lookups, updates})
       part();
   return table;
 }

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "alpa/autograd/gradient.h"
 #include "alpa/ops/ops.h"
 #include "run_case.h"
@@ -10,14 +12,21 @@ using namespace alpa;
 
 namespace {
 
-/// Row i of sum(weights * f(x)) for every element of operand `which`, by central differences of the
-/// formula.
+/// Weights of the elements of every result; an empty tensor where the loss does not use the result.
+using Weights = std::vector<HostTensor>;
+
+bool is_used(const HostTensor& weights) { return !weights.bytes.empty(); }
+
+/// Slopes of the sum of weights · result over the used results, for every element of operand `which`, by
+/// central differences of the formula.
 std::vector<double> differences(const Case& row, std::vector<Tensor> x, std::size_t which,
-                                const std::vector<double>& weights) {
+                                const Weights& weights) {
   const auto loss = [&] {
-    const std::vector<double> y = row.reference(x)[0].data;
+    const std::vector<Tensor> results = row.reference(x);
     double total = 0;
-    for (std::size_t i = 0; i < y.size(); ++i) total += y[i] * weights[i];
+    for (std::size_t r = 0; r < results.size(); ++r)
+      for (std::size_t i = 0; is_used(weights[r]) && i < results[r].data.size(); ++i)
+        total += results[r].data[i] * weights[r].get(static_cast<std::int64_t>(i));
     return total;
   };
   constexpr double h = 1e-5;
@@ -33,21 +42,27 @@ std::vector<double> differences(const Case& row, std::vector<Tensor> x, std::siz
   return slopes;
 }
 
-/// Gradients of sum(weights * op(x)) with respect to the floating operands, computed by the graph. Names
-/// "x0", "x1", …
+/// Gradients of the same sum with respect to the floating operands, computed by the graph. Names "x0",
+/// "x1", …
 testing::StepResult graph_gradients(const Case& row, const std::vector<HostTensor>& operands,
-                                    const HostTensor& weights) {
+                                    const Weights& weights) {
   Builder b;
   Values x, wrt;
-  testing::Tensors inputs{{"weights", weights}};
+  testing::Tensors inputs;
   for (const HostTensor& operand : operands) {
     const std::string name = "x" + std::to_string(x.size());
     x.push_back(b.input(InputKind::batch, name, operand.type));
     inputs[name] = operand;
     if (is_floating(operand.type.dtype)) wrt.push_back(x.back());
   }
-  const Value y = b.emit_one(*row.op, x, row.attributes);
-  const Value loss = sum(y * b.input(InputKind::batch, "weights", weights.type));
+  const Values y = b.emit(*row.op, x, row.attributes);
+  Value loss = constant(b, 0, f64);
+  for (std::size_t r = 0; r < y.size(); ++r) {
+    if (!is_used(weights[r])) continue;
+    const std::string name = "weights" + std::to_string(r);
+    loss = loss + sum(y[r] * b.input(InputKind::batch, name, weights[r].type));
+    inputs[name] = weights[r];
+  }
   const Values gradients = gradient(loss, wrt);
   for (std::size_t i = 0; i < wrt.size(); ++i)
     testing::output(b, "d" + b.node(b.producer(wrt[i].id)).name, gradients[i]);
@@ -64,25 +79,39 @@ bool has_gradient(const Case& row) {
   return true;
 }
 
+/// Weights of every non-empty subset of the results.
+std::vector<Weights> weights_of_subsets(const Case& row) {
+  const std::vector<TensorType> types = result_types(row);
+  std::vector<Weights> all;
+  for (unsigned subset = 1; subset < 1u << types.size(); ++subset) {
+    Weights& weights = all.emplace_back(types.size());
+    for (std::size_t r = 0; r < types.size(); ++r)
+      if (subset >> r & 1) weights[r] = draw({types[r], 0.5, 1.5}, 99 + static_cast<unsigned>(r));
+  }
+  return all;
+}
+
 }  // namespace
 
-TEST_CASE("gradients agree with central differences of the formulas") {
-  int compared = 0;
+TEST_CASE("gradients through every subset of results agree with central differences of the formulas") {
+  int compared = 0, several = 0;
   for (const Case& row : all()) {
     if (!has_gradient(row) || row.op == &ops::stop_gradient) continue;
     CAPTURE(row.label());
     const std::vector<HostTensor> operands = draw_operands(row);
-    const HostTensor weights = draw({result_types(row)[0], 0.5, 1.5}, 99);
-    const testing::StepResult got = graph_gradients(row, operands, weights);
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (!is_floating(operands[i].type.dtype)) continue;
-      const std::vector<double> expected =
-          differences(row, to_reference(operands), i, to_reference(weights).data);
-      CHECK(testing::difference(got.updates.at("dx" + std::to_string(i)), expected) < 1e-7);
-      ++compared;
+    for (const Weights& weights : weights_of_subsets(row)) {
+      const testing::StepResult got = graph_gradients(row, operands, weights);
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        if (!is_floating(operands[i].type.dtype)) continue;
+        const std::vector<double> expected = differences(row, to_reference(operands), i, weights);
+        CHECK(testing::difference(got.updates.at("dx" + std::to_string(i)), expected) < 1e-7);
+        ++compared;
+      }
+      several += std::count_if(weights.begin(), weights.end(), is_used) > 1;
     }
   }
   CHECK(compared > 80);
+  CHECK(several > 4);
 }
 
 TEST_CASE("no gradient passes stop_gradient") {

@@ -1,6 +1,7 @@
 #include "reference.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace cases {
@@ -116,6 +117,70 @@ Reference gather(const Shape& result, const std::function<Shape(const Shape&)>& 
 
 Reference same_order(const Shape& result) {
   return [=](const std::vector<Tensor>& in) { return std::vector<Tensor>{{result, in[0].data}}; };
+}
+
+Reference layer_norm(double epsilon) {
+  return [epsilon](const std::vector<Tensor>& v) {
+    const Tensor &x = v[0], &scale = v[1], &bias = v[2];
+    const std::size_t width = scale.data.size(), rows = x.data.size() / width;
+    const Shape row_shape(x.shape.begin(), x.shape.end() - 1);
+    Tensor y = x, means = empty(row_shape), rstds = means;
+    for (std::size_t r = 0; r < rows; ++r) {
+      const double* const row = x.data.data() + r * width;
+      double mean = 0, variance = 0;
+      for (std::size_t c = 0; c < width; ++c) mean += row[c] / double(width);
+      for (std::size_t c = 0; c < width; ++c) variance += (row[c] - mean) * (row[c] - mean) / double(width);
+      means.data[r] = mean, rstds.data[r] = 1 / std::sqrt(variance + epsilon);
+      for (std::size_t c = 0; c < width; ++c)
+        y.data[r * width + c] = (row[c] - mean) * rstds.data[r] * scale.data[c] + bias.data[c];
+    }
+    return std::vector<Tensor>{y, means, rstds};
+  };
+}
+
+Reference layer_norm_grad() {
+  return [](const std::vector<Tensor>& v) {
+    const std::size_t width = v[2].data.size(), rows = v[3].data.size();
+    Tensor dx = v[1], dscale = empty(v[2].shape), dbias = dscale;
+    for (std::size_t r = 0; r < rows; ++r) {
+      const auto dy = [&](std::size_t c) { return v[0].data[r * width + c]; };
+      const auto normal = [&](std::size_t c) {
+        return (v[1].data[r * width + c] - v[3].data[r]) * v[4].data[r];
+      };
+      double first = 0, second = 0;
+      for (std::size_t c = 0; c < width; ++c) {
+        first += dy(c) * v[2].data[c] / double(width);
+        second += dy(c) * v[2].data[c] * normal(c) / double(width);
+        dscale.data[c] += dy(c) * normal(c);
+        dbias.data[c] += dy(c);
+      }
+      for (std::size_t c = 0; c < width; ++c)
+        dx.data[r * width + c] = v[4].data[r] * (dy(c) * v[2].data[c] - first - normal(c) * second);
+    }
+    return std::vector<Tensor>{dx, dscale, dbias};
+  };
+}
+
+Reference embedding() {
+  return [](const std::vector<Tensor>& v) {
+    Shape shape = v[1].shape;
+    shape.push_back(v[0].shape[1]);
+    Tensor y{shape, {}};
+    for (double id : v[1].data)
+      for (std::int64_t c = 0; c < v[0].shape[1]; ++c) y.data.push_back(v[0].at({std::int64_t(id), c}));
+    return std::vector<Tensor>{y};
+  };
+}
+
+Reference embedding_grad(std::int64_t rows) {
+  return [rows](const std::vector<Tensor>& v) {
+    const std::int64_t width = v[0].shape.back();
+    Tensor dtable = empty({rows, width});
+    for (std::size_t t = 0; t < v[1].data.size(); ++t)
+      for (std::int64_t c = 0; c < width; ++c)
+        dtable.at({std::int64_t(v[1].data[t]), c}) += v[0].data[t * width + c];
+    return std::vector<Tensor>{dtable};
+  };
 }
 
 Reference adam(double beta1, double beta2, double epsilon, double weight_decay, bool decoupled) {

@@ -29,6 +29,16 @@ Reference gather(const Shape& result, const std::function<Shape(const Shape&)>& 
 /// The same elements in another shape.
 Reference same_order(const Shape& result);
 
+/// Ba et al. 2016: (x, scale, bias) → (y, mean, rstd) over the last dimension.
+Reference layer_norm(double epsilon);
+/// (dy, x, scale, mean, rstd) → (dx, dscale, dbias), whatever mean and rstd are.
+Reference layer_norm_grad();
+
+/// (table, ids) → rows of the table.
+Reference embedding();
+/// (dy, ids) → the rows of dy summed by id.
+Reference embedding_grad(std::int64_t rows);
+
 /// Kingma and Ba 2015, algorithm 1; with weight decay added to the gradient, or taken off the weight.
 Reference adam(double beta1, double beta2, double epsilon, double weight_decay, bool decoupled);
 

@@ -25,6 +25,7 @@ const std::map<std::string_view, std::string_view> kNotDifferentiable{
     {"gt", "its result is u8"},
     {"ge", "its result is u8"},
     {"gelu_grad", "second derivatives of gelu are not offered"},
+    {"layer_norm_grad", "second derivatives of layer_norm are not offered"},
     {"adam_update", "the step ends with it"},
     {"sgd_update", "the step ends with it"},
 };

@@ -39,7 +39,8 @@ inline constexpr const OpDef* kAll[] = {
     &input, &einsum, &add, &sub, &mul, &div, &maximum, &minimum, &pow, &neg, &abs, &sign, &exp, &log,
     &sqrt, &rsqrt, &tanh, &sigmoid, &relu, &gelu, &square, &step, &gelu_grad, &eq, &ne, &lt, &le, &gt,
     &ge, &select, &cast, &stop_gradient, &reduce_sum, &reduce_max, &reshape, &transpose, &broadcast,
-    &constant, &iota, &random_normal, &random_uniform, &adam_update, &sgd_update,
+    &constant, &iota, &random_normal, &random_uniform, &layer_norm, &layer_norm_grad,
+    &embedding, &embedding_grad, &adam_update, &sgd_update,
 };
 
 }  // namespace ops

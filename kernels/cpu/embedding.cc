@@ -1,0 +1,125 @@
+// embedding, embedding_grad. A device may hold some of the table's rows; ids of others are left to the
+// devices that do.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "alpa/base/error.h"
+#include "alpa/base/thread_team.h"
+#include "kernels/cpu/block_io.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/kernels.h"
+
+namespace alpa::cpu {
+namespace {
+
+constexpr std::int64_t kBlock = 1024;
+constexpr std::int64_t kGrain = 16 * 1024;  ///< elements worth a thread
+
+/// The rows of a table that a device holds.
+class HeldRows {
+ public:
+  explicit HeldRows(const KernelTensor& table)
+      : all_(table.global_shape[0]), first_(table.offset[0]), held_(table.type.shape[0]) {}
+
+  std::int64_t count() const { return held_; }
+
+  /// Local row of an id, -1 if another device holds it. Throws Error if there is no such row.
+  std::int64_t local(std::int32_t id) const {
+    require(id >= 0 && id < all_,
+            "id {} is outside of the table's rows 0 to {}; give ids of rows that exist", id, all_ - 1);
+    const std::int64_t row = id - first_;
+    return row >= 0 && row < held_ ? row : -1;
+  }
+
+ private:
+  std::int64_t all_, first_, held_;
+};
+
+void run_embedding(const KernelCall& call) {
+  const KernelTensor &table = call.inputs[0], &y = call.outputs[0];
+  const HeldRows rows(table);
+  const std::int64_t width = table.type.shape[1],
+                     bytes = width * static_cast<std::int64_t>(size_of(table.type.dtype));
+  const auto* const ids = call.inputs[1].as<std::int32_t>();
+  call.team->parallel_for(call.inputs[1].type.elements(), kGrain / std::max<std::int64_t>(1, width) + 1,
+                          [&](std::int64_t begin, std::int64_t end) {
+                            for (std::int64_t t = begin; t < end; ++t) {
+                              const std::int64_t row = rows.local(ids[t]);
+                              if (row >= 0)
+                                std::memcpy(y.data + t * bytes, table.data + row * bytes, bytes);
+                              else
+                                std::memset(y.data + t * bytes, 0, bytes);
+                            }
+                          });
+}
+
+/// The tokens of every held row, in order: those of row r are tokens[begins[r]] to tokens[begins[r + 1]].
+struct Buckets {
+  std::int64_t* begins;
+  std::int64_t* tokens;
+};
+
+Buckets sort_tokens(const KernelCall& call, const HeldRows& rows) {
+  const auto* const ids = call.inputs[1].as<std::int32_t>();
+  const std::int64_t n = call.inputs[1].type.elements();
+  auto* const begins = reinterpret_cast<std::int64_t*>(call.workspace);
+  auto* const tokens = begins + rows.count() + 1;
+  std::fill(begins, tokens, 0);
+  for (std::int64_t t = 0; t < n; ++t)
+    if (const std::int64_t row = rows.local(ids[t]); row >= 0) ++begins[row + 1];
+  std::partial_sum(begins, tokens, begins);
+  for (std::int64_t t = 0; t < n; ++t)
+    if (const std::int64_t row = rows.local(ids[t]); row >= 0) tokens[begins[row]++] = t;
+  std::copy_backward(begins, tokens - 1, tokens);  // each begin has become its end
+  begins[0] = 0;
+  return {begins, tokens};
+}
+
+/// Sums of the rows of dy at `tokens`, columns [column, column + n).
+template <class T>
+void add_tokens(double* sums, const KernelTensor& dy, const std::int64_t* begin, const std::int64_t* end,
+                std::int64_t column, std::int64_t n) {
+  const auto& add = loops<T>(isa().reduce)[static_cast<int>(ReduceOp::sum)].rows;
+  T buffer[kBlock];
+  for (const std::int64_t* token = begin; token < end; ++token) {
+    load_block(buffer, dy.data, dy.type.dtype, *token * dy.type.shape.back() + column, n);
+    add(sums, buffer, 1, 0, n);
+  }
+}
+
+void sum_row(const KernelTensor& dtable, const KernelTensor& dy, std::int64_t row,
+             const std::int64_t* begin, const std::int64_t* end) {
+  const std::int64_t width = dtable.type.shape[1];
+  double sums[kBlock];
+  for (std::int64_t column = 0, n; column < width; column += n) {
+    n = std::min(kBlock, width - column);
+    std::fill(sums, sums + n, 0.0);
+    (dy.type.dtype == f64 ? add_tokens<double> : add_tokens<float>)(sums, dy, begin, end, column, n);
+    store_block(dtable.data, dtable.type.dtype, row * width + column, sums, n);
+  }
+}
+
+void run_embedding_grad(const KernelCall& call) {
+  const KernelTensor& dtable = call.outputs[0];
+  const HeldRows rows(dtable);
+  const Buckets buckets = sort_tokens(call, rows);
+  call.team->parallel_for(rows.count(), kGrain / std::max<std::int64_t>(1, dtable.type.shape[1]) + 1,
+                          [&](std::int64_t begin, std::int64_t end) {
+                            for (std::int64_t row = begin; row < end; ++row)
+                              sum_row(dtable, call.inputs[0], row, buckets.tokens + buckets.begins[row],
+                                      buckets.tokens + buckets.begins[row + 1]);
+                          });
+}
+
+std::int64_t grad_workspace(const KernelCall& call) {
+  const std::int64_t entries = call.outputs[0].type.shape[0] + 1 + call.inputs[1].type.elements();
+  return entries * static_cast<std::int64_t>(sizeof(std::int64_t));
+}
+
+}  // namespace
+
+const KernelDef embedding{run_embedding, nullptr, nullptr};
+const KernelDef embedding_grad{run_embedding_grad, nullptr, grad_workspace};
+
+}  // namespace alpa::cpu

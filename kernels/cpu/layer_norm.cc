@@ -1,0 +1,166 @@
+// layer_norm, layer_norm_grad. Rows are read in blocks, as often as a pass over them is needed; statistics
+// and sums are carried in double, and sums over rows in pieces that the shape alone determines.
+#include <algorithm>
+#include <cmath>
+
+#include "alpa/base/thread_team.h"
+#include "kernels/cpu/block_io.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/kernels.h"
+
+namespace alpa::cpu {
+namespace {
+
+constexpr std::int64_t kBlock = 1024;
+constexpr std::int64_t kPiece = 32 * 1024;  ///< elements that one piece aims at
+constexpr std::int64_t kMaxPieces = 16;
+
+/// Elements [at, at + n) of a tensor as T: where they lie, or converted into the buffer.
+template <class T>
+class Block {
+ public:
+  const T* read(const KernelTensor& x, std::int64_t at, std::int64_t n) {
+    if (is_stored_as<T>(x.type.dtype)) return x.as<T>() + at;
+    load_block(buffer_, x.data, x.type.dtype, at, n);
+    return buffer_;
+  }
+  /// Where to write elements from `at` on; `written` brings them there.
+  T* target(const KernelTensor& y, std::int64_t at) {
+    return is_stored_as<T>(y.type.dtype) ? y.as<T>() + at : buffer_;
+  }
+  void written(const KernelTensor& y, std::int64_t at, std::int64_t n) {
+    if (!is_stored_as<T>(y.type.dtype)) store_block(y.data, y.type.dtype, at, buffer_, n);
+  }
+
+ private:
+  T buffer_[kBlock];
+};
+
+double element(const KernelTensor& x, std::int64_t at) {
+  double value = 0;
+  load_block(&value, x.data, x.type.dtype, at, 1);
+  return value;
+}
+
+void put_element(const KernelTensor& y, std::int64_t at, double value) {
+  store_block(y.data, y.type.dtype, at, &value, 1);
+}
+
+/// visit(first, n) for the blocks of [0, width).
+template <class Visit>
+void for_blocks(std::int64_t width, const Visit& visit) {
+  for (std::int64_t i = 0; i < width; i += kBlock) visit(i, std::min(kBlock, width - i));
+}
+
+template <class T>
+void normalize_row(const KernelCall& call, std::int64_t row, std::int64_t width, double epsilon) {
+  const KernelTensor &x = call.inputs[0], &y = call.outputs[0];
+  const std::int64_t begin = row * width;
+  const auto& norm = loops<T>(isa().layer_norm);
+  Block<T> xs, scales, biases, ys;
+  double sum = 0, squares = 0;
+  for_blocks(width, [&](std::int64_t i, std::int64_t n) {
+    sum += loops<T>(isa().reduce)[static_cast<int>(ReduceOp::sum)].line(xs.read(x, begin + i, n), n);
+  });
+  const double mean = sum / static_cast<double>(width);
+  for_blocks(width, [&](std::int64_t i, std::int64_t n) {
+    squares += norm.squares_from(xs.read(x, begin + i, n), mean, n);
+  });
+  const double rstd = 1 / std::sqrt(squares / static_cast<double>(width) + epsilon);
+  put_element(call.outputs[1], row, mean);
+  put_element(call.outputs[2], row, rstd);
+  for_blocks(width, [&](std::int64_t i, std::int64_t n) {
+    norm.normalize(ys.target(y, begin + i), xs.read(x, begin + i, n), scales.read(call.inputs[1], i, n),
+                   biases.read(call.inputs[2], i, n), static_cast<T>(mean), static_cast<T>(rstd), n);
+    ys.written(y, begin + i, n);
+  });
+}
+
+template <class T>
+void run_rows(const KernelCall& call) {
+  const std::int64_t width = call.inputs[1].type.elements(), rows = call.outputs[1].type.elements();
+  const double epsilon = call.attributes->real("epsilon");
+  call.team->parallel_for(rows, std::max<std::int64_t>(1, kPiece / width),
+                          [&](std::int64_t begin, std::int64_t end) {
+                            for (std::int64_t row = begin; row < end; ++row)
+                              normalize_row<T>(call, row, width, epsilon);
+                          });
+}
+
+void run_layer_norm(const KernelCall& call) {
+  call.inputs[0].type.dtype == f64 ? run_rows<double>(call) : run_rows<float>(call);
+}
+
+/// How the rows of a backward call are cut.
+struct Pieces {
+  std::int64_t rows, width, count, per_piece;
+};
+
+Pieces pieces_of(const KernelCall& call) {
+  const std::int64_t rows = call.inputs[3].type.elements(), width = call.inputs[2].type.elements();
+  const std::int64_t wanted = std::clamp<std::int64_t>(rows * width / kPiece, 1, kMaxPieces);
+  const std::int64_t per_piece = std::max<std::int64_t>(1, (rows + wanted - 1) / wanted);
+  return {rows, width, (rows + per_piece - 1) / per_piece, per_piece};
+}
+
+template <class T>
+void differentiate_row(const KernelCall& call, std::int64_t row, std::int64_t width, double* dscale,
+                       double* dbias) {
+  const KernelTensor &dy = call.inputs[0], &x = call.inputs[1], &scale = call.inputs[2];
+  const double mean = element(call.inputs[3], row), rstd = element(call.inputs[4], row);
+  const std::int64_t begin = row * width;
+  const auto& norm = loops<T>(isa().layer_norm);
+  Block<T> dys, xs, scales, dxs;
+  double means[2] = {0, 0};
+  for_blocks(width, [&](std::int64_t i, std::int64_t n) {
+    norm.dots(means, dys.read(dy, begin + i, n), xs.read(x, begin + i, n), scales.read(scale, i, n), mean,
+              rstd, n);
+  });
+  for (double& sum : means) sum /= static_cast<double>(width);
+  for_blocks(width, [&](std::int64_t i, std::int64_t n) {
+    const T *g = dys.read(dy, begin + i, n), *values = xs.read(x, begin + i, n);
+    norm.gradient(dxs.target(call.outputs[0], begin + i), g, values, scales.read(scale, i, n),
+                  static_cast<T>(mean), static_cast<T>(rstd), means, n);
+    dxs.written(call.outputs[0], begin + i, n);
+    norm.add_columns(dscale + i, dbias + i, g, values, mean, rstd, n);
+  });
+}
+
+/// Piece p: the sums of dscale and then of dbias at workspace + p · 2 · width.
+template <class T>
+void run_pieces(const KernelCall& call, const Pieces& pieces) {
+  call.team->parallel_for(pieces.count, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = begin; p < end; ++p) {
+      double* const sums = reinterpret_cast<double*>(call.workspace) + p * 2 * pieces.width;
+      std::fill(sums, sums + 2 * pieces.width, 0.0);
+      const std::int64_t last = std::min((p + 1) * pieces.per_piece, pieces.rows);
+      for (std::int64_t row = p * pieces.per_piece; row < last; ++row)
+        differentiate_row<T>(call, row, pieces.width, sums, sums + pieces.width);
+    }
+  });
+}
+
+void run_layer_norm_grad(const KernelCall& call) {
+  const Pieces pieces = pieces_of(call);
+  call.inputs[1].type.dtype == f64 ? run_pieces<double>(call, pieces) : run_pieces<float>(call, pieces);
+  const double* const sums = reinterpret_cast<const double*>(call.workspace);
+  call.team->parallel_for(2 * pieces.width, 4096, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      double sum = 0;
+      for (std::int64_t p = 0; p < pieces.count; ++p) sum += sums[p * 2 * pieces.width + i];
+      put_element(call.outputs[i < pieces.width ? 1 : 2], i % pieces.width, sum);
+    }
+  });
+}
+
+std::int64_t grad_workspace(const KernelCall& call) {
+  const Pieces pieces = pieces_of(call);
+  return pieces.count * 2 * pieces.width * static_cast<std::int64_t>(sizeof(double));
+}
+
+}  // namespace
+
+const KernelDef layer_norm{run_layer_norm, nullptr, nullptr};
+const KernelDef layer_norm_grad{run_layer_norm_grad, nullptr, grad_workspace};
+
+}  // namespace alpa::cpu

@@ -1,0 +1,93 @@
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/simd.h"
+
+namespace alpa::cpu::ALPA_ISA {
+namespace {
+
+/// The lanes added up in pairs.
+ALPA_INLINE double total(F64 x) {
+  for (int width = F64::lanes / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) x.v[i] += x.v[i + width];
+  return x.v[0];
+}
+
+template <class T>
+double squares_from(const T* x, double mean, std::int64_t n) {
+  constexpr int kWays = 4;
+  F64 sums[kWays] = {F64(0), F64(0), F64(0), F64(0)};
+  std::int64_t i = 0;
+  for (; i + kWays * kLanes64 <= n; i += kWays * kLanes64)
+    for (int way = 0; way < kWays; ++way) {
+      const F64 d = load_wide(x + i + way * kLanes64) - F64(mean);
+      sums[way] = sums[way] + d * d;
+    }
+  double rest = 0;
+  for (; i < n; ++i) rest += (x[i] - mean) * (x[i] - mean);
+  return total((sums[0] + sums[1]) + (sums[2] + sums[3])) + rest;
+}
+
+template <class V, class T = typename V::Scalar>
+void normalize(T* y, const T* x, const T* scale, const T* bias, T mean, T rstd, std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i + V::lanes <= n; i += V::lanes) {
+    const V normal = (V::load(x + i) - V(mean)) * V(rstd);
+    (normal * V::load(scale + i) + V::load(bias + i)).store(y + i);
+  }
+  for (; i < n; ++i) y[i] = (x[i] - mean) * rstd * scale[i] + bias[i];
+}
+
+template <class T>
+void dots(double* sums, const T* dy, const T* x, const T* scale, double mean, double rstd, std::int64_t n) {
+  F64 first(0), second(0);
+  std::int64_t i = 0;
+  for (; i + kLanes64 <= n; i += kLanes64) {
+    const F64 g = load_wide(dy + i) * load_wide(scale + i);
+    first = first + g;
+    second = second + g * ((load_wide(x + i) - F64(mean)) * F64(rstd));
+  }
+  sums[0] += total(first);
+  sums[1] += total(second);
+  for (; i < n; ++i) {
+    const double g = static_cast<double>(dy[i]) * scale[i];
+    sums[0] += g;
+    sums[1] += g * ((x[i] - mean) * rstd);
+  }
+}
+
+template <class V, class T = typename V::Scalar>
+void gradient(T* dx, const T* dy, const T* x, const T* scale, T mean, T rstd, const double* means,
+              std::int64_t n) {
+  const T first = static_cast<T>(means[0]), second = static_cast<T>(means[1]);
+  std::int64_t i = 0;
+  for (; i + V::lanes <= n; i += V::lanes) {
+    const V normal = (V::load(x + i) - V(mean)) * V(rstd);
+    ((V::load(dy + i) * V::load(scale + i) - V(first) - normal * V(second)) * V(rstd)).store(dx + i);
+  }
+  for (; i < n; ++i) dx[i] = (dy[i] * scale[i] - first - (x[i] - mean) * rstd * second) * rstd;
+}
+
+template <class T>
+void add_columns(double* dscale, double* dbias, const T* dy, const T* x, double mean, double rstd,
+                 std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i + kLanes64 <= n; i += kLanes64) {
+    const F64 g = load_wide(dy + i), normal = (load_wide(x + i) - F64(mean)) * F64(rstd);
+    (F64::load(dscale + i) + g * normal).store(dscale + i);
+    (F64::load(dbias + i) + g).store(dbias + i);
+  }
+  for (; i < n; ++i) {
+    dscale[i] += dy[i] * ((x[i] - mean) * rstd);
+    dbias[i] += dy[i];
+  }
+}
+
+}  // namespace
+
+const LayerNormTable& layer_norm_table() {
+  static constexpr LayerNormTable table{
+      {squares_from<float>, normalize<F32>, dots<float>, gradient<F32>, add_columns<float>},
+      {squares_from<double>, normalize<F64>, dots<double>, gradient<F64>, add_columns<double>}};
+  return table;
+}
+
+}  // namespace alpa::cpu::ALPA_ISA
