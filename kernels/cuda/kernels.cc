@@ -5,7 +5,9 @@
 #include <iterator>
 
 #include "kernels/cuda/einsum_plan.h"
+#include "kernels/cuda/embedding.h"
 #include "kernels/cuda/epilogue_plan.h"
+#include "kernels/cuda/layer_norm.h"
 #include "kernels/cuda/reduce_call.h"
 #include "kernels/cuda/update.h"
 
@@ -47,6 +49,14 @@ std::int64_t norms_scratch(std::string_view, const KernelCall& call) {
   std::int64_t chunks = 0;
   for (const KernelTensor& x : call.inputs) chunks += chunks_of(x.type.elements());
   return chunks * static_cast<std::int64_t>(sizeof(double));
+}
+
+std::int64_t layer_norm_grad_scratch(std::string_view, const KernelCall& call) {
+  return layer_norm_grad_bytes(call.inputs[3].type.elements(), call.inputs[2].type.elements());
+}
+
+std::int64_t embedding_grad_scratch(std::string_view, const KernelCall& call) {
+  return embedding_grad_bytes(call.inputs[1].type.elements());
 }
 
 bool has_row(std::string_view op) { return row_of(op) != nullptr; }

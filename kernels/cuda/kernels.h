@@ -42,9 +42,13 @@ Load load_einsum_epilogue;                                            // load_ep
 Load load_reduce_sum, load_reduce_max;                                // load_reduce.cc
 Load load_reshape, load_transpose, load_broadcast;                    // load_movement.cc
 Load load_constant, load_iota, load_random_normal, load_random_uniform;  // load_source.cc
+Load load_layer_norm, load_layer_norm_grad;                           // load_layer_norm.cc
+Load load_embedding, load_embedding_grad;                             // load_embedding.cc
 Load load_adam_update, load_sgd_update, load_squared_norms;           // load_update.cc
 
-Scratch einsum_scratch, epilogue_scratch, reduce_scratch, norms_scratch;  // kernels.cc
+// kernels.cc
+Scratch einsum_scratch, epilogue_scratch, reduce_scratch, norms_scratch, layer_norm_grad_scratch,
+    embedding_grad_scratch;
 
 /// Operators with an elementwise formula need no row: `load_elementwise` loads them.
 inline constexpr KernelRow kKernels[] = {
@@ -60,6 +64,10 @@ inline constexpr KernelRow kKernels[] = {
     {"iota", load_iota},
     {"random_normal", load_random_normal},
     {"random_uniform", load_random_uniform},
+    {"layer_norm", load_layer_norm},
+    {"layer_norm_grad", load_layer_norm_grad, layer_norm_grad_scratch},
+    {"embedding", load_embedding},
+    {"embedding_grad", load_embedding_grad, embedding_grad_scratch},
     {"adam_update", load_adam_update},
     {"adam_updates", load_adam_update},
     {"sgd_update", load_sgd_update},

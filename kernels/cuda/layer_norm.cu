@@ -1,0 +1,311 @@
+// layer_norm, layer_norm_grad
+#include "kernels/cuda/layer_norm.h"
+
+#include "kernels/cuda/device.h"
+
+namespace alpa::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+constexpr int kKept = 4;  ///< packs of a row that a thread keeps in registers
+
+/// The type of statistics and of what is computed.
+template <class T>
+struct StatisticsOf {
+  using type = float;
+};
+template <>
+struct StatisticsOf<double> {
+  using type = double;
+};
+template <class T>
+using Statistics = typename StatisticsOf<T>::type;
+
+__device__ inline float root_reciprocal(float x) { return 1.0f / ::sqrtf(x); }
+__device__ inline double root_reciprocal(double x) { return 1.0 / ::sqrt(x); }
+
+/// Σ over the threads of a row, in all of them: a warp, or (`block`) the whole block.
+template <bool block, class S>
+__device__ S sum_row(S x) {
+  for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(~0u, x, offset, 32);
+  if constexpr (block) {
+    __shared__ S warps[kWarps];
+    __syncthreads();  // the last sum has been read
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = warps[0];
+    for (int w = 1; w < kWarps; ++w) x += warps[w];
+  }
+  return x;
+}
+
+/// One thread's share of a row: packs of n elements, the first of them in registers, read before any is
+/// used.
+template <class T, int n, bool block>
+class Share {
+ public:
+  static constexpr int kLanes = block ? kThreads : 32;
+
+  __device__ Share(const T* row, std::int64_t width) : row_(row), width_(width) {
+    first_ = static_cast<std::int64_t>(threadIdx.x % kLanes) * n;
+#pragma unroll
+    for (int p = 0; p < kKept; ++p)
+      if (column(p) < width_) load_words(kept_[p], row_ + column(p));
+  }
+
+  /// visit(column, pack number or -1) for all packs of this thread.
+  template <class Visit>
+  __device__ void for_packs(const Visit& visit) const {
+#pragma unroll
+    for (int p = 0; p < kKept; ++p)
+      if (column(p) < width_) visit(column(p), p);
+#pragma unroll 1
+    for (std::int64_t at = column(kKept); at < width_; at += kLanes * n) visit(at, -1);
+  }
+
+  template <class S>
+  __device__ void read(S (&out)[n], std::int64_t at, int pack) const {
+    if (pack < 0) return load_pack(out, row_ + at);
+#pragma unroll
+    for (int i = 0; i < n; ++i) out[i] = Element<T>::template widen<S>(kept_[pack][i]);
+  }
+
+ private:
+  __device__ std::int64_t column(int p) const { return first_ + static_cast<std::int64_t>(p) * kLanes * n; }
+
+  const T* row_;
+  std::int64_t width_, first_;
+  T kept_[kKept][n];
+};
+
+/// Rows first, first + step, … of this thread: a block or a warp each. (All threads of a block leave
+/// together.)
+template <bool block>
+struct RowWalk {
+  std::int64_t first, step;
+  __device__ RowWalk()
+      : first(block ? blockIdx.x : blockIdx.x * std::int64_t{kWarps} + threadIdx.x / 32),
+        step(block ? gridDim.x : gridDim.x * std::int64_t{kWarps}) {}
+};
+
+template <class T, int n, bool block>
+__global__ void __launch_bounds__(kThreads)
+    normalize_rows(const __grid_constant__ LayerNormLaunch launch, const LayerNormTensors t) {
+  begin_kernel();
+  using S = Statistics<T>;
+  const RowWalk<block> walk;
+  const S share = S(1) / static_cast<S>(launch.width);
+  for (std::int64_t row = walk.first; row < launch.rows; row += walk.step) {
+    const Share<T, n, block> x(static_cast<const T*>(t.x) + row * launch.width, launch.width);
+    S values[n], sum = 0, squares = 0;
+    x.for_packs([&](std::int64_t at, int pack) {
+      x.read(values, at, pack);
+#pragma unroll
+      for (int i = 0; i < n; ++i) sum += values[i];
+    });
+    const S mean = sum_row<block>(sum) * share;
+    x.for_packs([&](std::int64_t at, int pack) {
+      x.read(values, at, pack);
+#pragma unroll
+      for (int i = 0; i < n; ++i) squares += (values[i] - mean) * (values[i] - mean);
+    });
+    const S rstd = root_reciprocal(sum_row<block>(squares) * share + static_cast<S>(launch.epsilon));
+    if (threadIdx.x % Share<T, n, block>::kLanes == 0)
+      static_cast<S*>(t.mean)[row] = mean, static_cast<S*>(t.rstd)[row] = rstd;
+    x.for_packs([&](std::int64_t at, int pack) {
+      S scale[n], bias[n];
+      load_pack(scale, static_cast<const T*>(t.scale) + at);
+      load_pack(bias, static_cast<const T*>(t.bias) + at);
+      x.read(values, at, pack);
+#pragma unroll
+      for (int i = 0; i < n; ++i) values[i] = (values[i] - mean) * rstd * scale[i] + bias[i];
+      store_pack(static_cast<T*>(t.y) + row * launch.width + at, values);
+    });
+  }
+}
+
+template <class T, int n, bool block>
+__global__ void __launch_bounds__(kThreads)
+    differentiate_rows(const __grid_constant__ LayerNormLaunch launch, const LayerNormGradTensors t) {
+  begin_kernel();
+  using S = Statistics<T>;
+  const RowWalk<block> walk;
+  const S share = S(1) / static_cast<S>(launch.width);
+  for (std::int64_t row = walk.first; row < launch.rows; row += walk.step) {
+    const S mean = static_cast<const S*>(t.mean)[row], rstd = static_cast<const S*>(t.rstd)[row];
+    const Share<T, n, block> dy(static_cast<const T*>(t.dy) + row * launch.width, launch.width),
+        x(static_cast<const T*>(t.x) + row * launch.width, launch.width);
+    S g[n], normal[n], first = 0, second = 0;
+    // g = dy · scale and normal = (x - mean) · rstd
+    const auto read = [&](std::int64_t at, int pack) {
+      S scale[n];
+      load_pack(scale, static_cast<const T*>(t.scale) + at);
+      dy.read(g, at, pack);
+      x.read(normal, at, pack);
+#pragma unroll
+      for (int i = 0; i < n; ++i) g[i] *= scale[i], normal[i] = (normal[i] - mean) * rstd;
+    };
+    dy.for_packs([&](std::int64_t at, int pack) {
+      read(at, pack);
+#pragma unroll
+      for (int i = 0; i < n; ++i) first += g[i], second += g[i] * normal[i];
+    });
+    first = sum_row<block>(first) * share;
+    second = sum_row<block>(second) * share;
+    dy.for_packs([&](std::int64_t at, int pack) {
+      read(at, pack);
+#pragma unroll
+      for (int i = 0; i < n; ++i) g[i] = (g[i] - first - normal[i] * second) * rstd;
+      store_pack(static_cast<T*>(t.dx) + row * launch.width + at, g);
+    });
+  }
+}
+
+/// Σ over the block's warps of what each lane has, in warp 0.
+template <int n>
+__device__ void sum_warps(double (&sums)[n]) {
+  __shared__ double shares[kWarps][n][32 + 1];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  __syncthreads();  // the last sums have been read
+#pragma unroll
+  for (int i = 0; i < n; ++i) shares[warp][i][lane] = sums[i];
+  __syncthreads();
+  if (warp != 0) return;
+#pragma unroll
+  for (int i = 0; i < n; ++i)
+    for (int w = 1; w < kWarps; ++w) sums[i] += shares[w][i][lane];
+}
+
+/// A piece of rows and 32 packs of columns at a time, the warps taking rows in turn: sums[piece][0] are
+/// those of dscale, sums[piece][1] those of dbias.
+template <class T, int n>
+__global__ void __launch_bounds__(kThreads)
+    sum_rows(const __grid_constant__ LayerNormLaunch launch, const LayerNormGradTensors t, double* sums,
+             RowPieces pieces) {
+  begin_kernel();
+  using S = Statistics<T>;
+  constexpr int batch = 4;
+  const std::int64_t across = (launch.width + 32 * n - 1) / (32 * n);
+  for (std::int64_t task = blockIdx.x; task < across * pieces.count; task += gridDim.x) {
+    const Division at = divide(task, across);
+    const std::int64_t column = (at.remainder * 32 + threadIdx.x % 32) * n;
+    const std::int64_t begin = at.quotient * pieces.per_piece;
+    const std::int64_t end =
+        begin + pieces.per_piece < launch.rows ? begin + pieces.per_piece : launch.rows;
+    double both[2 * n] = {};
+    for (std::int64_t row = begin + threadIdx.x / 32; row < end && column < launch.width;
+         row += batch * kWarps) {
+      T dy[batch][n], x[batch][n];
+      S mean[batch], rstd[batch];
+#pragma unroll
+      for (int b = 0; b < batch; ++b) {
+        const std::int64_t r = row + b * kWarps;
+        if (r >= end) continue;
+        load_words(dy[b], static_cast<const T*>(t.dy) + r * launch.width + column);
+        load_words(x[b], static_cast<const T*>(t.x) + r * launch.width + column);
+        mean[b] = static_cast<const S*>(t.mean)[r], rstd[b] = static_cast<const S*>(t.rstd)[r];
+      }
+#pragma unroll
+      for (int b = 0; b < batch; ++b) {
+        if (row + b * kWarps >= end) continue;
+#pragma unroll
+        for (int i = 0; i < n; ++i) {
+          const S g = Element<T>::template widen<S>(dy[b][i]);
+          both[i] += g * ((Element<T>::template widen<S>(x[b][i]) - mean[b]) * rstd[b]);
+          both[n + i] += g;
+        }
+      }
+    }
+    sum_warps(both);
+    if (threadIdx.x >= 32 || column >= launch.width) continue;
+    double* const out = sums + at.quotient * 2 * launch.width + column;
+#pragma unroll
+    for (int i = 0; i < n; ++i) out[i] = both[i], out[launch.width + i] = both[n + i];
+  }
+}
+
+/// dscale and dbias: 32 columns a block, the warps taking pieces in turn.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    add_pieces(const LayerNormGradTensors t, const double* sums, std::int64_t width, std::int64_t pieces) {
+  begin_kernel();
+  const std::int64_t column = blockIdx.x * std::int64_t{32} + threadIdx.x % 32;
+  double sum[1] = {0};
+  if (column < 2 * width)
+#pragma unroll 4
+    for (std::int64_t p = threadIdx.x / 32; p < pieces; p += kWarps) sum[0] += sums[p * 2 * width + column];
+  sum_warps(sum);
+  if (threadIdx.x >= 32 || column >= 2 * width) return;
+  T* const out = static_cast<T*>(column < width ? t.dscale : t.dbias);
+  out[column < width ? column : column - width] = Element<T>::narrow(sum[0]);
+}
+
+/// Whether packs of n elements of all these tensors begin at multiples of 16 bytes in every row.
+template <class T, class... Pointers>
+bool are_packed(std::int64_t width, const Pointers*... tensors) {
+  return width % (16 / static_cast<int>(sizeof(T))) == 0 && (... && aligned16(tensors));
+}
+
+/// A block for rows that would leave a warp more packs than it keeps.
+template <int n>
+bool takes_block(std::int64_t width) {
+  return width > 32 * n * kKept;
+}
+
+template <class T, int n>
+Status normalize(const LayerNormLaunch& l, const LayerNormTensors& t, Stream stream) {
+  if (takes_block<n>(l.width))
+    return launch(normalize_rows<T, n, true>, blocks_for(l.rows, 1, 65535), kThreads, 0, stream, l, t);
+  return launch(normalize_rows<T, n, false>, blocks_for(l.rows, kWarps, 65535), kThreads, 0, stream, l, t);
+}
+
+template <class T, int n>
+Status differentiate(const LayerNormLaunch& l, const LayerNormGradTensors& t, double* workspace,
+                     Stream stream) {
+  Status status =
+      takes_block<n>(l.width)
+          ? launch(differentiate_rows<T, n, true>, blocks_for(l.rows, 1, 65535), kThreads, 0, stream, l, t)
+          : launch(differentiate_rows<T, n, false>, blocks_for(l.rows, kWarps, 65535), kThreads, 0, stream,
+                   l, t);
+  if (status != cudaSuccess) return status;
+  const RowPieces pieces = row_pieces(l.rows, l.width);
+  status = launch(sum_rows<T, n>, blocks_for(pieces.count * divide_up(l.width, 32 * n), 1, 65535), kThreads,
+                  0, stream, l, t, workspace, pieces);
+  if (status != cudaSuccess) return status;
+  return launch(add_pieces<T>, divide_up(2 * l.width, 32), kThreads, 0, stream, t, workspace, l.width,
+                pieces.count);
+}
+
+template <class Visit>
+auto with_floating(DType dtype, const Visit& visit) {
+  switch (dtype) {
+    case DType::bf16: return visit(Bf16());
+    case DType::f16: return visit(F16());
+    case DType::f64: return visit(double());
+    default: return visit(float());
+  }
+}
+
+}  // namespace
+
+Status run_layer_norm(const LayerNormLaunch& launch, const LayerNormTensors& t, Stream stream) {
+  return with_floating(launch.dtype, [&](auto element) {
+    using T = decltype(element);
+    return are_packed<T>(launch.width, t.x, t.scale, t.bias, t.y)
+               ? normalize<T, 16 / static_cast<int>(sizeof(T))>(launch, t, stream)
+               : normalize<T, 1>(launch, t, stream);
+  });
+}
+
+Status run_layer_norm_grad(const LayerNormLaunch& launch, const LayerNormGradTensors& t, double* workspace,
+                           Stream stream) {
+  return with_floating(launch.dtype, [&](auto element) {
+    using T = decltype(element);
+    return are_packed<T>(launch.width, t.dy, t.x, t.scale, t.dx)
+               ? differentiate<T, 16 / static_cast<int>(sizeof(T))>(launch, t, workspace, stream)
+               : differentiate<T, 1>(launch, t, workspace, stream);
+  });
+}
+
+}  // namespace alpa::cuda
