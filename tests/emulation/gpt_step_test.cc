@@ -42,6 +42,7 @@ TEST_CASE("GPT-like steps of odd sizes have the CPU's loss, alone, overlapped an
   emulation::restart({});
   for (const bool reshape_heads : {false, true}) {
     CAPTURE(reshape_heads);
+    const bool operators = reshape_heads;  // layer norms and the embedding
     const TrainingStep step = testing::gpt_step({.layers = 2,
                                                  .batch = kBatch,
                                                  .sequence = kSequence,
@@ -49,7 +50,8 @@ TEST_CASE("GPT-like steps of odd sizes have the CPU's loss, alone, overlapped an
                                                  .heads = reshape_heads ? 3 : 4,
                                                  .vocabulary = kVocabulary,
                                                  .causal = true,
-                                                 .reshape_heads = reshape_heads});
+                                                 .reshape_heads = reshape_heads,
+                                                 .operators = operators});
     const doctest::Approx expected = doctest::Approx(last_loss(step, Serial{}, 1, "cpu")).epsilon(1e-5);
     Serial overlapped;
     overlapped.executor.overlap_updates = true;

@@ -1,5 +1,6 @@
-// A toy GPT (tied one-hot embedding, causal mask, layer norm, Adam) as a user writes one and with a user's
-// defaults: against an independent computation in f64, and spread over 1 to 8 devices against one.
+// A toy GPT (tied embedding, causal mask, layer norm, Adam; as compositions and as operators) as a user
+// writes one and with a user's defaults: against an independent computation in f64, and spread over 1 to 8
+// devices against one.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
@@ -16,14 +17,15 @@ namespace {
 constexpr double kRate = 1e-3;
 
 /// Uneven on most meshes: 8 sequences of 6 tokens, 12 channels in 3 heads, 11 words.
-GptStack toy(int layers) {
+GptStack toy(int layers, bool operators = false) {
   return {.layers = layers,
           .batch = 8,
           .sequence = 6,
           .hidden = 12,
           .heads = 3,
           .vocabulary = 11,
-          .causal = true};
+          .causal = true,
+          .operators = operators};
 }
 
 std::vector<int> tokens(const GptStack& s, int step, int shift) {
@@ -92,10 +94,7 @@ void check_method(const char* name, int devices, int micro_batches, const GptSta
       serial);
 }
 
-}  // namespace
-
-TEST_CASE("a toy GPT's loss, gradients and first Adam step are those of an independent f64 computation") {
-  const GptStack s = toy(2);
+void check_first_step(const GptStack& s) {
   const TrainingStep step = gpt_step(s, optim::Adam{.learning_rate = kRate});
   const Executable serial = parallelize(step, Serial{}, Cluster::local(1));
   TrainState state = serial.init(3);
@@ -123,6 +122,23 @@ TEST_CASE("a toy GPT's loss, gradients and first Adam step are those of an indep
     CHECK(share(after.at(name + ".adam_v"), second) <= 1e-4);
     CHECK(share(moved, wanted) <= 1e-3);  // a step of 1e-3 from a parameter of 1 has 13 bits left in f32
   }
+}
+
+}  // namespace
+
+TEST_CASE("a toy GPT's loss, gradients and first Adam step are those of an independent f64 computation") {
+  check_first_step(toy(2));
+}
+
+TEST_CASE("so they are with layer norms and embedding as operators") { check_first_step(toy(2, true)); }
+
+TEST_CASE("a toy GPT of these operators on 3 and 4 devices is the one on one device") {
+  const GptStack s = toy(1, true);
+  const Outcome serial =
+      train(parallelize(gpt_step(s, optim::Adam{.learning_rate = kRate}), Serial{}, Cluster::local(1)), s);
+  for (int devices : {3, 4})
+    for (const char* method : {"data", "zero3", "shard"}) check_method(method, devices, 1, s, serial);
+  check_method("shard", 4, 2, s, serial);
 }
 
 TEST_CASE("a toy GPT on 1 to 8 devices is the one on one device, default threads, every method") {

@@ -41,6 +41,20 @@ TEST_CASE("batches of wrong shape, element type or names") {
   CHECK(running.train.run(running.state, small_batch()).loss() == 0);  // none of them did harm
 }
 
+TEST_CASE("ids for which a table has no row") {
+  const nn::Embedding embedding(10, 3);
+  const auto step = training_step(
+      {{"ids", {i32, {4, 2}}}}, [&](const Batch& b) { return mean(square(embedding(b["ids"]))); },
+      optim::Sgd{});
+  for (const int id : {10, -1}) {
+    const Executable train = parallelize(step, DataParallel{}, Cluster::local(2));
+    TrainState state = train.init(0);
+    const std::map<std::string, Array> batch{
+        {"ids", Array(std::vector<int>{0, 9, 3, 4, 5, id, 7, 8}, {4, 2})}};
+    CHECK(error_of([&] { train.run(state, batch); }) == fmt::format("{}", id));
+  }
+}
+
 TEST_CASE("names nobody knows") {
   Running running;
   const std::string known = "no parameter or optimizer state is called \"w\"; known are \"dense0.kernel\"";

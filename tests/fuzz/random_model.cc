@@ -101,9 +101,21 @@ class Composer {
   }
 
   void layer_norm() {
+    if (h_.rank() == 3 && chance(random_, 0.3)) add_positions();
+    if (chance(random_, 0.5)) {
+      const Value scale = weight({width()});
+      h_ = alpa::layer_norm(h_, scale, weight({width()}), 0.1);
+      return;
+    }
     const Value centred = h_ - reduce_mean(h_, {-1}, true),
                 scale = rsqrt(reduce_mean(square(centred), {-1}, true) + 0.1);
     h_ = centred * scale * weight({width()}) + weight({width()});
+  }
+
+  /// A learnt vector for each of the T places of [B, T, C], looked up.
+  void add_positions() {
+    const Shape ids(h_.shape().begin(), h_.shape().end() - 1);
+    h_ = h_ + embedding(weight({ids[1] + 2, width()}), iota(g_, {i32, ids}, 1));
   }
 
   void reduction() {

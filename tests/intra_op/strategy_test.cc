@@ -159,6 +159,27 @@ TEST_CASE("A factor may pass into one result and be reduced into others, each in
   CHECK(all_strategies(rule, mesh).size() == 9 + 3 + 2);
 }
 
+TEST_CASE("Rows of layer_norm's gradient pass into dx and are summed into dscale and dbias") {
+  const TensorType x{f32, {8, 6}}, scale{f32, {6}}, statistics{f32, {8}};
+  const Rule rule = rule_for(ops::layer_norm_grad, {x, x, scale, statistics, statistics});
+  CHECK(specs_text(rule, "f0@0", mesh_of({2})) == "S0@0, S0@0, R, S0@0, S0@0, -> S0@0, P+@0, P+@0");
+  CHECK(specs_text(rule, "l0@0", mesh_of({2})) == "P+@0, R, R, R, R, -> P+@0, P+@0, P+@0");
+  CHECK(all_strategies(rule, mesh_of({2})).size() == 3);  // columns stay whole
+}
+
+TEST_CASE("A lookup's table is split by rows into partial sums, or by columns, or the ids are split") {
+  const Rule rule = rule_for(ops::embedding, {{f32, {100, 8}}, {i32, {4}}});  // factors id, row, column
+  CHECK(specs_text(rule, "f1@0", mesh_of({4})) == "S0@0, R, -> P+@0");
+  CHECK(specs_text(rule, "f2@0", mesh_of({4})) == "S1@0, R, -> S1@0");
+  CHECK(specs_text(rule, "f0@0", mesh_of({4})) == "R, S0@0, -> S0@0");
+  CHECK(specs_text(rule, "f1@0 f2@1", mesh_of({2, 2})) == "S0@0 S1@1, R, -> S1@1 P+@0");
+  const Rule back =
+      rule_for(ops::embedding_grad, {{f32, {4, 8}}, {i32, {4}}}, {{"rows", std::int64_t{100}}});
+  CHECK(specs_text(back, "f1@0", mesh_of({4})) == "R, R, -> S0@0");
+  CHECK(specs_text(back, "f2@0", mesh_of({4})) == "S1@0, R, -> S1@0");
+  CHECK(specs_text(back, "f0@0", mesh_of({4})) == "S0@0, S0@0, -> P+@0");
+}
+
 TEST_CASE("A result that neither has a factor nor reduces it is alike on all devices") {
   // (x[i], y[j]) -> (sum of x, y)
   const Rule rule{

@@ -85,6 +85,30 @@ TEST_CASE("a tied kernel can be used transposed") {
   CHECK(y == std::vector<double>{15, 27});
 }
 
+TEST_CASE("layer norm makes every row's mean 0 and variance 1, then scales and shifts") {
+  const Array x(std::vector<float>{1, 3, -10, 10}, {2, 2});
+  const auto near = [](const std::vector<double>& y, const std::vector<double>& expected) {
+    for (std::size_t i = 0; i < y.size(); ++i) CHECK(y[i] == doctest::Approx(expected[i]).epsilon(1e-5));
+  };
+  near(evaluated(nn::LayerNorm(), x), {-1, 1, -1, 1});
+  near(evaluated(nn::LayerNorm(), x,
+                 {{"layer_norm0.scale", Array(std::vector<float>{2, 3}, {2})},
+                  {"layer_norm0.bias", Array(std::vector<float>{10, 20}, {2})}}),
+       {8, 23, 8, 23});
+}
+
+TEST_CASE("an embedding gives rows of its table, which may be tied") {
+  const nn::Embedding embedding(3, 2);
+  const auto model = [&](Value x) {
+    const Value vectors = embedding(cast(x, i32));
+    return matmul(vectors, transpose(embedding.table(*x.builder)));
+  };
+  // rows 2 and 0 of [[1, 2], [3, 4], [5, 6]] times its transpose
+  CHECK(evaluated(model, Array(std::vector<float>{2, 0}, {2}),
+                  {{"embedding0.table", Array(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2})}}) ==
+        std::vector<double>{17, 39, 61, 5, 11, 17});
+}
+
 TEST_CASE("a residual adds its input") {
   const nn::Residual layer([](Value x) { return x * 3.0; });
   CHECK(evaluated(layer, Array(std::vector<float>{1, -2}, {1, 2})) == std::vector<double>{4, -8});

@@ -165,6 +165,36 @@ TEST_CASE_FIXTURE(Fixture, "losses check logits and labels") {
         }) == "one_hot: the number of classes must be at least 1, not 0");
 }
 
+TEST_CASE_FIXTURE(Fixture, "layer_norm checks shapes, types and epsilon") {
+  const Value x = in({f32, {8, 4}}), good = in({f32, {4}}), wide = in({f32, {8}});
+  CHECK(error_of([&] { layer_norm(x, good, wide); }) ==
+        "layer_norm: x f32[8, 4] needs scale and bias of shape [4], not scale f32[4] and bias f32[8]");
+  CHECK(
+      error_of([&] {
+        layer_norm(x, in({bf16, {4}}), good);
+      }) ==
+      "layer_norm: x, scale and bias must have one floating type (f32[8, 4], bf16[4], f32[4]); cast them");
+  CHECK(error_of([&] {
+          layer_norm(in({i32, {4}}), in({i32, {4}}), in({i32, {4}}));
+        }) ==
+        "layer_norm: x, scale and bias must have one floating type (i32[4], i32[4], i32[4]); cast them");
+  CHECK(error_of([&] {
+          layer_norm(in({f32, {}}), good, good);
+        }) == "layer_norm: x is f32[]; it needs a last dimension to normalise");
+  CHECK(error_of([&] { layer_norm(x, good, good, 0); }) == "layer_norm: epsilon must be above 0, not 0");
+  CHECK(error_of([&] { layer_norm(x, good, Value{}); }) == "layer_norm: an operand is an empty Value");
+}
+
+TEST_CASE_FIXTURE(Fixture, "embedding checks its table and its ids") {
+  const Value table = in({f32, {10, 4}}), ids = in({i32, {8}});
+  CHECK(error_of([&] { embedding(ids, table); }) ==
+        "embedding: table must have a floating type and ids i32 (i32[8], f32[10, 4]); cast them");
+  CHECK(error_of([&] {
+          embedding(in({f32, {10}}), ids);
+        }) == "embedding: table must have 2 dimensions, rows and width (f32[10], i32[8])");
+  CHECK(error_of([&] { embedding(table, Value{}); }) == "embedding: an operand is an empty Value");
+}
+
 TEST_CASE_FIXTURE(Fixture, "optimizer updates check their operands") {
   const Value w = in({f32, {3}}), other = in({f32, {4}}), scalar = in({f32, {}}), whole = in({i32, {3}});
   CHECK(error_of([&] {

@@ -21,13 +21,17 @@ struct GptStack {
   std::int64_t vocabulary = 0;
   bool causal = false;  ///< a token attends to itself and to those before it
   bool reshape_heads =
-      false;  ///< projections are products [D, D] and a reshape instead of einsums [D, H, K]
+      false;               ///< projections are products [D, D] and a reshape instead of einsums [D, H, K]
+  bool operators = false;  ///< layer norms and the embedding are operators instead of compositions
 };
 
 /// gain · (x - mean) / sqrt(variance + 1e-5) + shift over the last dimension.
-inline Value layer_norm(Value x, const std::string& name) {
+inline Value layer_norm(const GptStack& s, Value x, const std::string& name) {
   Builder& g = *x.builder;
   const TensorType type{x.dtype(), {x.shape().back()}};
+  if (s.operators)
+    return alpa::layer_norm(x, g.parameter(name + ".gain", type, Initializer::ones()),
+                            g.parameter(name + ".shift", type, Initializer::zeros()));
   const Value centred = x - reduce_mean(x, {-1}, true);
   const Value normal = centred * rsqrt(reduce_mean(square(centred), {-1}, true) + 1e-5);
   return normal * g.parameter(name + ".gain", type, Initializer::ones()) +
@@ -79,8 +83,8 @@ inline Value attention(const GptStack& s, Value x, const std::string& name) {
 }
 
 inline Value gpt_block(const GptStack& s, Value x, const std::string& name) {
-  x = x + attention(s, layer_norm(x, name + ".norm1"), name);
-  const Value wide = gelu(linear(layer_norm(x, name + ".norm2"), 4 * s.hidden, name + ".up"));
+  x = x + attention(s, layer_norm(s, x, name + ".norm1"), name);
+  const Value wide = gelu(linear(layer_norm(s, x, name + ".norm2"), 4 * s.hidden, name + ".up"));
   return x + linear(wide, s.hidden, name + ".down");
 }
 
@@ -89,16 +93,16 @@ inline Value gpt_loss(GptStack s, const Batch& batch) {
   Value x = batch["x"];
   Builder& g = *x.builder;
   s.batch = x.shape()[0];
-  Value embedding;
+  Value table;
   if (s.vocabulary > 0) {
-    embedding = g.parameter("embedding", {f32, {s.vocabulary, s.hidden}}, Initializer::normal(0, 0.02));
-    x = einsum("btv,vd->btd", one_hot(x, s.vocabulary), embedding) +
+    table = g.parameter("embedding", {f32, {s.vocabulary, s.hidden}}, Initializer::normal(0, 0.02));
+    x = (s.operators ? embedding(table, x) : einsum("btv,vd->btd", one_hot(x, s.vocabulary), table)) +
         g.parameter("position", {f32, {s.sequence, s.hidden}}, Initializer::normal(0, 0.02));
   }
   for (int layer = 0; layer < s.layers; ++layer) x = gpt_block(s, x, fmt::format("layer{}", layer));
-  x = layer_norm(x, "norm");
+  x = layer_norm(s, x, "norm");
   if (s.vocabulary == 0) return mean(square(x - batch["y"]));
-  return mean(softmax_cross_entropy(einsum("btd,vd->btv", x, embedding), batch["y"]));
+  return mean(softmax_cross_entropy(einsum("btd,vd->btv", x, table), batch["y"]));
 }
 
 inline TrainingStep gpt_step(const GptStack& s, Optimizer optimizer = optim::Adam{}) {
