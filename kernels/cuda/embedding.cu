@@ -31,19 +31,27 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
   for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; first < count;
        first += batch * step) {
-    T rows[batch][n];
+    std::int64_t token[batch], column[batch], from[batch], id[batch];
 #pragma unroll
     for (int b = 0; b < batch; ++b) {
       const std::int64_t i = first + b * step;
-      if (i >= count) continue;
-      const Division at = divide(i, packs);
-      const std::int64_t id = ids[at.quotient], row = id - e.first_row;
-      const bool exists = id >= 0 && id < e.all_rows;
+      const Division at = divide(i < count ? i : count - 1, packs);
+      token[b] = at.quotient, column[b] = at.remainder * n;
+    }
+#pragma unroll
+    for (int b = 0; b < batch; ++b) id[b] = ids[token[b]];
+    T rows[batch][n];
+#pragma unroll
+    for (int b = 0; b < batch; ++b) {
+      const bool exists = id[b] >= 0 && id[b] < e.all_rows;
+      const std::int64_t row = id[b] - e.first_row;
+      from[b] = exists && row >= 0 && row < e.held_rows ? row * e.width + column[b] : -1;
 #pragma unroll
       for (int k = 0; k < n; ++k) rows[b][k] = Element<T>::narrow(exists ? 0.0f : NAN);
-      if (exists && row >= 0 && row < e.held_rows)
-        load_words(rows[b], table + row * e.width + at.remainder * n);
     }
+#pragma unroll
+    for (int b = 0; b < batch; ++b)
+      if (from[b] >= 0) load_words(rows[b], table + from[b]);
 #pragma unroll
     for (int b = 0; b < batch; ++b)
       if (first + b * step < count) store_words(y + (first + b * step) * n, rows[b]);
@@ -107,25 +115,31 @@ __global__ void __launch_bounds__(kThreads)
        task < e.ids * across; task += step) {
     const Division at = divide(task, across);
     const std::int64_t column = (at.remainder * 32 + threadIdx.x % 32) * n;
-    const std::uint32_t row = row_of(sorted[at.quotient]);
+    const Key first = sorted[at.quotient];
+    const std::uint32_t row = row_of(first);
     if (row == kNotHeld || column >= e.width) continue;
     if (at.quotient > 0 && row_of(sorted[at.quotient - 1]) == row) continue;
     double sums[n] = {};
     bool more = true;
     for (std::int64_t place = at.quotient; more; place += batch) {
-      T rows[batch][n];
+      bool same[batch];
+      std::int64_t from[batch];
 #pragma unroll
       for (int b = 0; b < batch; ++b) {
         const Key key = place + b < e.ids ? sorted[place + b] : ~Key{0};
-        more = row_of(key) == row;
-#pragma unroll
-        for (int i = 0; i < n; ++i) rows[b][i] = T();
-        if (more) load_words(rows[b], dy + token_of(key) * e.width + column);
+        same[b] = row_of(key) == row;
+        from[b] = same[b] ? token_of(key) : token_of(first);
       }
+      T rows[batch]
+            [n];  // all are read, so that no load waits for a branch: the first once more from the cache
+#pragma unroll
+      for (int b = 0; b < batch; ++b) load_words(rows[b], dy + from[b] * e.width + column);
 #pragma unroll
       for (int b = 0; b < batch; ++b)
 #pragma unroll
-        for (int i = 0; i < n; ++i) sums[i] += Element<T>::template widen<double>(rows[b][i]);
+        for (int i = 0; i < n; ++i)
+          sums[i] += same[b] ? Element<T>::template widen<double>(rows[b][i]) : 0.0;
+      more = same[batch - 1];
     }
     store_pack(dtable + row * e.width + column, sums);
   }

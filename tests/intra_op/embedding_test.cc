@@ -48,11 +48,11 @@ std::string spec_of(const ShardingPlan& plan, const Graph& graph, const std::str
 TEST_CASE("a lookup costs the same whatever the number of rows in its table") {
   const double seconds = plan_on_4(evaluated(1000, 1024)).cost.objective_seconds;
   CHECK(plan_on_4(evaluated(1000 * 1000, 1024)).cost.objective_seconds == seconds);
-  CHECK(plan_on_4(evaluated(1000, 4096)).cost.objective_seconds > 2 * seconds);
+  CHECK(plan_on_4(evaluated(1000, 4096)).cost.objective_seconds > 1.5 * seconds);
 }
 
 TEST_CASE("a trained table is split by columns where they suffice, which needs no communication") {
-  const Graph graph = trained(200 * 1000, 64);
+  const Graph graph = trained(2000 * 1000, 64);
   const ShardingPlan plan = plan_on_4(graph);
   CHECK(spec_of(plan, graph, "table") == "S1@0");
   CHECK(plan.cost.communication_seconds < 0.1 * plan.cost.compute_seconds);
