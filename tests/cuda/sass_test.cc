@@ -64,6 +64,14 @@ constexpr Expected kExpected[] = {
     {"update_packs<alpa::Bf16, alpa::Bf16, Sgd, 400>", 6, 96, 64, 4},
     {"square_chunks<24>", 4, 64, 40},
     {"square_chunks<400>", 4, 64, 40},
+    {"normalize_rows<alpa::Bf16, 8, false>", 4, 64, 56},
+    {"normalize_rows<float, 4, true>", 4, 64, 56},
+    {"differentiate_rows<alpa::Bf16, 8, false>", 8, 128, 80},  // four packs of dy and of x
+    {"differentiate_rows<float, 4, true>", 8, 128, 80},
+    {"sum_rows<alpa::Bf16, 8>", 8, 128, 112},
+    {"sum_rows<float, 4>", 8, 128, 80},
+    {"pick_rows<alpa::Bf16, 8>", 4, 64, 48, 4},
+    {"pick_rows<float, 4>", 4, 64, 48, 4},
     {"relu_keep<alpa::Bf16, true>", 4, 64, 64},
     {"relu_keep<float, true>", 4, 64, 64},
     {"apply_bits<alpa::Bf16, true>", 8, 68, 40},  // four of 16 bytes, and a byte of bits for each
