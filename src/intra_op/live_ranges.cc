@@ -2,7 +2,9 @@
 #include "live_ranges.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "alpa/intra_op/fusion.h"
 #include "alpa/ops/all_ops.h"
 
 namespace alpa {
@@ -18,27 +20,17 @@ std::vector<std::vector<int>> operands_at_points(const Graph& graph, const std::
   return operands;
 }
 
-/// One of the operands at a point is of the result's type, is no input and is read by nobody later.
-bool takes_over_buffer(const Graph& graph, const std::vector<int>& operands, int point,
-                       const TensorType& type, const std::vector<int>& last_read) {
-  return std::any_of(operands.begin(), operands.end(), [&](int value) {
-    return graph.type(value) == type && graph.producer(value).op != &ops::input &&
-           last_read[value] == point;
+/// An operand at a point that the result may lie in: of its type, no input but one of the batch, read by
+/// nobody later and not yet taken over. -1: there is none.
+int operand_taken_over(const Graph& graph, const std::vector<int>& operands, int point,
+                       const TensorType& type, const std::vector<int>& last_read,
+                       const std::vector<bool>& taken) {
+  const auto found = std::find_if(operands.begin(), operands.end(), [&](int value) {
+    const Input* input = find_input(graph, value);
+    return graph.type(value) == type && (input == nullptr || input->kind == InputKind::batch) &&
+           last_read[value] == point && !taken[value];
   });
-}
-
-/// Per node, whether an update, a metric or an output reads a result of it.
-std::vector<bool> reported_nodes(const Graph& graph) {
-  std::vector<bool> reported(graph.nodes.size(), false);
-  for (const Update& update : graph.updates) reported[graph.values[update.value].producer] = true;
-  for (const Metric& metric : graph.metrics) reported[graph.values[metric.value].producer] = true;
-  for (const Output& output : graph.outputs) reported[graph.values[output.value].producer] = true;
-  return reported;
-}
-
-bool same_loop(const Graph& graph, const Node& a, const Node& b) {
-  return elementwise_code(a) >= 0 && elementwise_code(b) >= 0 && a.region == b.region &&
-         graph.type(a.results[0]).shape == graph.type(b.results[0]).shape;
+  return found == operands.end() ? -1 : *found;
 }
 
 /// Values that are read by an update and by nothing else.
@@ -56,20 +48,15 @@ std::vector<bool> new_states(const Graph& graph) {
 }  // namespace
 
 std::vector<int> points_of_nodes(const Graph& graph) {
-  const std::vector<bool> reported = reported_nodes(graph);
-  const std::vector<std::vector<int>> readers = consumers(graph);
   std::vector<int> points(graph.nodes.size());
-  for (int n = static_cast<int>(points.size()); n-- > 0;) {
-    points[n] = n;
-    const Node& node = graph.nodes[n];
-    if (reported[n] || node.results.size() != 1 || readers[node.results[0]].empty()) continue;
-    const std::vector<int>& reading = readers[node.results[0]];
-    const int point = points[reading[0]];
-    if (std::all_of(reading.begin(), reading.end(), [&](int reader) {
-          return points[reader] == point && same_loop(graph, node, graph.nodes[reader]);
-        }))
-      points[n] = point;
-  }
+  std::iota(points.begin(), points.end(), 0);
+  for (const std::vector<int>& loop : fusion_groups(graph))
+    for (int n : loop) points[n] = loop.back();
+  const std::vector<LoopShare> shares = loop_shares(graph);
+  const std::vector<std::vector<int>> readers = consumers(graph);
+  for (std::size_t n = points.size(); n-- > 0;)
+    if (shares[n].vanishes)
+      for (int reader : readers[graph.nodes[n].results[0]]) points[n] = std::max(points[n], points[reader]);
   return points;
 }
 
@@ -107,15 +94,20 @@ std::vector<LivePoints> live_ranges(const Graph& graph, const std::vector<int>& 
   const std::vector<int> points = points_of_nodes(graph);
   const std::vector<std::vector<int>> operands = operands_at_points(graph, points),
                                       readers = consumers(graph);
+  const std::vector<LoopShare> shares = loop_shares(graph);
+  std::vector<bool> taken(graph.values.size(), false);
   std::vector<LivePoints> ranges;
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
-    const int n = graph.values[v].producer;
-    const Node& node = graph.nodes[n];
-    const bool in_place =
-        node.op->in_place != InPlace::none &&
-        (new_state[v] || takes_over_buffer(graph, operands[n], n, graph.values[v].type, last_read));
-    ranges.push_back({in_place ? n + 1 : n, std::max(n, last_read[v]) + 1});
-    if (points[n] != n) ranges.back().from = ranges.back().to;
+    const auto& [type, n, index] = graph.values[v];
+    const int point = points[n], to = std::max(point, last_read[v]) + 1;
+    const bool exists = !shares[n].vanishes && (shares[n].writes.empty() || shares[n].writes[index]);
+    bool in_place = exists && graph.nodes[n].op->in_place != InPlace::none;
+    if (in_place && !new_state[v]) {
+      const int operand = operand_taken_over(graph, operands[point], point, type, last_read, taken);
+      in_place = operand >= 0;
+      if (in_place) taken[operand] = true;
+    }
+    ranges.push_back({!exists ? to : in_place ? point + 1 : point, to});
   }
   for (const Input& input : graph.inputs) {
     LivePoints& range = ranges[input.value];

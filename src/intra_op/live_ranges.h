@@ -15,8 +15,8 @@ struct LivePoints {
   int from = 0, to = 0;
 };
 
-/// Per node, the point at which it runs: its own, or that of the elementwise node that alone reads its
-/// elementwise result: they will be one loop (spmd/fuse_elementwise.cc), and the result never exists.
+/// Per node, the point at which it runs: its own, or where the loop runs that it is part of
+/// (alpa/intra_op/fusion.h). What only its loop reads never exists.
 std::vector<int> points_of_nodes(const Graph& graph);
 
 /// Per value, given the last point at which each is read (-1: never). State and accumulators live always,

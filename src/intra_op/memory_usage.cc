@@ -17,7 +17,8 @@ MemoryUsage::MemoryUsage(const Graph& graph, const SearchSpace& space, const Dev
       space_(space),
       mesh_(mesh),
       limit_(limit),
-      ranges_(live_ranges(graph, last_reads(graph, uses_of_values(graph)))) {}
+      ranges_(live_ranges(graph, last_reads(graph, uses_of_values(graph)))),
+      points_(points_of_nodes(graph)) {}
 
 bool MemoryUsage::matters(int value) const {
   return graph_.type(value).bytes() > limit_.bytes / kWorthCounting;
@@ -45,7 +46,7 @@ std::vector<ilp::Usage> MemoryUsage::of_results(int node) {
   for (std::size_t i = 0; i < choices.produced.size(); ++i) {
     const int value = graph_.nodes[node].results[i];
     LivePoints range = ranges_[value];
-    if (may_be_partial(value)) range.to = std::min(range.to, node + 1);
+    if (may_be_partial(value)) range.to = std::min(range.to, points_[node] + 1);
     if (!matters(value) || range.from >= range.to) continue;
     ilp::Usage usage{range.from, range.to, {}};
     for (int spec : choices.produced[i]) usage.amounts.push_back(bytes_of(choices.result_types[i], spec));

@@ -41,6 +41,7 @@ class MemoryUsage {
   const DeviceMesh& mesh_;
   MemoryLimit limit_;
   std::vector<LivePoints> ranges_;
+  std::vector<int> points_;  ///< per node
   std::map<std::pair<int, int>, std::int64_t> bytes_;
 };
 
