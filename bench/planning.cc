@@ -1,4 +1,4 @@
-// Seconds of planning by phase, from the training step to the device programs of all ranks: how they grow
+// Seconds of the processor for planning by phase, from the training step to the device programs of all ranks: how they grow
 // with the number of equal layers, and the peak memory of the process.
 //   bench_planning CLUSTER_FILE [--model mlp|gpt] [--layers N] [--rounds N]
 // CLUSTER_FILE: 8 hosts of 8 devices, e.g. tests/mesh/data/a100_8x8.json. One case a process, so that the
@@ -6,7 +6,7 @@
 #include <alpa/alpa.h>
 #include <sys/resource.h>
 
-#include <chrono>
+#include <ctime>
 #include <utility>
 
 #include "alpa/cost/cost_model.h"
@@ -30,16 +30,16 @@ TrainingStep mlp_step(int layers, std::int64_t dim, std::int64_t batch) {
       optim::Adam{});
 }
 
-/// Seconds since the last call, as a figure.
+/// Seconds of the processor since the last call, as a figure: other programs on the machine disturb little.
 class Clock {
  public:
   bench::Figure lap(std::string name) {
-    const auto now = std::chrono::steady_clock::now();
-    return {std::move(name), std::chrono::duration<double>(now - std::exchange(last_, now)).count()};
+    const std::clock_t now = std::clock();
+    return {std::move(name), static_cast<double>(now - std::exchange(last_, now)) / CLOCKS_PER_SEC};
   }
 
  private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  std::clock_t last_ = std::clock();
 };
 
 double peak_gigabytes() {
@@ -53,7 +53,11 @@ std::vector<bench::Figure> phases(const TrainingStep& step, const AutoShardOptio
                                   const Cluster& cluster) {
   std::vector<bench::Figure> figures;
   Clock clock;
-  const auto done = [&](const char* name) { figures.push_back(clock.lap(name)); };
+  double total = 0;
+  const auto done = [&](const char* name) {
+    figures.push_back(clock.lap(name));
+    total += figures.back().value;
+  };
   const Graph graph = step.trace(1);
   done("trace");
   verify(graph);
@@ -80,6 +84,7 @@ std::vector<bench::Figure> phases(const TrainingStep& step, const AutoShardOptio
   done("all_ranks");
   std::int64_t bytes = 0;
   for (const DeviceProgram& device : devices) bytes = std::max(bytes, device.arena_bytes);
+  figures.push_back({"total", total});
   figures.push_back({"nodes", static_cast<double>(program.graph.nodes.size())});
   figures.push_back({"objective_seconds", plan.cost.objective_seconds});
   figures.push_back({"planned_bytes", static_cast<double>(bytes)});
