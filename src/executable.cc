@@ -106,7 +106,8 @@ struct Executable::Impl {
 
 Executable::Executable(Planned planned, const TrainingStep& step, const Cluster& cluster,
                        ExecutorOptions options) {
-  auto executor = std::make_shared<Executor>(planned.program, options, cluster.backend, planned.lowered);
+  auto executor = std::make_shared<Executor>(planned.program, options, cluster.backend, PipelineSchedule{},
+                                             planned.lowered);
   impl_ = std::make_shared<Impl>(
       Impl{std::move(planned), CostModel::of(cluster), step.scalars, std::move(executor)});
 }

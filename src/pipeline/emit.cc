@@ -1,11 +1,14 @@
 // src/pipeline/emit.cc — a partitioned program as the instruction list of one device
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <limits>
 #include <set>
 
 #include "alpa/base/error.h"
+#include "alpa/ir/input.h"
 #include "alpa/ops/all_ops.h"
+#include "alpa/pipeline/carried.h"
 #include "alpa/pipeline/device_program.h"
 #include "updates.h"
 
@@ -14,45 +17,133 @@ namespace {
 
 using Kind = Instruction::Kind;
 
+/// The lists of a mesh's devices, and which of them has the nodes of a region.
+struct Lists {
+  std::vector<const char*> names;
+  std::array<int, 3> of_region;  ///< forward, backward, apply
+  std::vector<ListRun> schedule;
+
+  int of(Region region) const { return of_region[static_cast<int>(region)]; }
+};
+
+/// A step of one mesh keeps forward and backward together.
+Lists unscheduled_lists(int micro_batches) {
+  if (micro_batches == 1) return {{"apply"}, {0, 0, 0}, {{0, 0}}};
+  Lists lists{{"accumulate", "apply"}, {0, 0, 1}, {}};
+  for (int m = 0; m < micro_batches; ++m) lists.schedule.push_back({0, m});
+  lists.schedule.push_back({1, 0});
+  return lists;
+}
+
+Lists scheduled_lists(const std::vector<RegionRun>& runs, int micro_batches) {
+  Lists lists{{"forward", "backward", "apply"}, {0, 1, 2}, {}};
+  std::array<int, 3> next{};
+  for (const RegionRun& run : runs) {
+    const int list = lists.of(run.region);
+    invariant(run.micro_batch == next[list]++ && next[2] == (&run == &runs.back() ? 1 : 0),
+              "schedule: {} of micro-batch {} is out of order; micro-batches ascend, and apply ends the step",
+              name_of(run.region), run.micro_batch);
+    lists.schedule.push_back({list, run.micro_batch});
+  }
+  invariant(next[0] == micro_batches && next[1] == micro_batches,
+            "schedule: {} forward and {} backward runs of {} micro-batches", next[0], next[1], micro_batches);
+  return lists;
+}
+
+Lists lists_of(const SpmdProgram& program, int mesh, const PipelineSchedule& schedule) {
+  const int micro_batches = program.graph.num_micro_batches;
+  invariant(schedule.size() == (schedule.empty() ? 0 : program.meshes.size()) &&
+                (!schedule.empty() || program.meshes.size() == 1),
+            "schedule: runs of {} meshes for a program of {}", schedule.size(), program.meshes.size());
+  return schedule.empty() ? unscheduled_lists(micro_batches)
+                          : scheduled_lists(schedule[mesh], micro_batches);
+}
+
+/// What is sent has a slot that can be computed while the other travels.
+constexpr int kSentSlots = 2;
+
 class Emitter {
  public:
-  Emitter(const SpmdProgram& program, int device, MeshPlace place)
+  Emitter(const SpmdProgram& program, int device, MeshPlace place, const Lists& lists)
       : program_(program),
         graph_(program.graph),
         mesh_(program.meshes[place.mesh]),
-        at_(mesh_.coordinates(place.rank)) {
+        at_(mesh_.coordinates(place.rank)),
+        lists_(lists) {
     device_.device = device;
     device_.mesh = place.mesh;
     device_.rank = place.rank;
     device_.buffer_of_value.assign(graph_.values.size(), -1);
+    for (const char* name : lists.names) device_.lists.push_back({name, {}});
+    device_.schedule = lists.schedule;
   }
 
   DeviceProgram run() && {
-    for (const Node& node : graph_.nodes) add(static_cast<int>(&node - graph_.nodes.data()));
-    for (const Update& update : graph_.updates) ensure_loaded(update.value, apply_);
-    for (int m = 0; m < static_cast<int>(graph_.metrics.size()); ++m) {
-      ensure_loaded(graph_.metrics[m].value, apply_);
-      device_.reported.push_back({m, buffer(graph_.metrics[m].value)});
+    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
+      if (is_transfer(node(n)))
+        add_transfer(n);
+      else if (is_here(node(n).results[0]))
+        add(n);
     }
-    schedule_runs();
+    for (const Update& update : graph_.updates)
+      if (is_here(update.value)) ensure_loaded(update.value, list_of(Region::apply));
+    for (int m = 0; m < static_cast<int>(graph_.metrics.size()); ++m) {
+      const int value = graph_.metrics[m].value;
+      if (!is_here(value)) continue;
+      ensure_loaded(value, list_of(Region::apply));
+      device_.reported.push_back({m, buffer(value)});
+    }
+    set_slots();
     return std::move(device_);
   }
 
  private:
   const Node& node(int n) const { return graph_.nodes[n]; }
 
+  bool is_here(int value) const { return program_.mesh_index(value) == device_.mesh; }
+
   std::vector<Instruction>& list_of(Region region) {
-    return region == Region::apply || graph_.num_micro_batches == 1 ? apply_ : accumulate_;
+    return device_.lists[lists_.of(region)].instructions;
   }
 
-  void schedule_runs() {
-    const auto add_list = [&](const char* name, std::vector<Instruction>& list, int runs) {
-      device_.lists.push_back({name, std::move(list)});
-      for (int m = 0; m < runs; ++m)
-        device_.schedule.push_back({static_cast<int>(device_.lists.size()) - 1, m});
+  void set_slots() {
+    if (device_.lists.size() < 2) return;
+    const std::vector<Carried> carries = carried(device_);
+    const std::vector<bool> sends = sent(device_);
+    for (std::size_t b = 0; b < device_.buffers.size(); ++b) {
+      device_.buffers[b].slots = carries[b].slots;
+      if (sends[b] && carries[b].lists.empty() && !is_lasting(static_cast<int>(b)))
+        device_.buffers[b].slots = std::min(kSentSlots, graph_.num_micro_batches);
+    }
+  }
+
+  /// State and accumulators.
+  bool is_lasting(int memory) const {
+    const auto has = [&](const std::vector<int>& buffers) {
+      return std::any_of(buffers.begin(), buffers.end(),
+                         [&](int buffer) { return memory_of(device_, buffer) == memory; });
     };
-    if (graph_.num_micro_batches > 1) add_list("accumulate", accumulate_, graph_.num_micro_batches);
-    add_list("apply", apply_, 1);
+    return has(device_.kept) || has(device_.zeroed);
+  }
+
+  /// Sends of the devices that have the operand, receives of those that need the result.
+  void add_transfer(int n) {
+    const int operand = node(n).operands[0], result = node(n).results[0];
+    if (!is_here(operand) && !is_here(result)) return;
+    std::vector<Instruction>& list = list_of(node(n).region);
+    for (TransferTile& tile : transfer_tiles(graph_.type(result), source_of(program_, node(n)),
+                                             target_of(program_, node(n)))) {
+      const bool sends = tile.from == device_.device;
+      if (!sends && tile.to != device_.device) continue;
+      if (sends) ensure_loaded(operand, list);
+      Instruction message;
+      message.kind = sends ? Kind::send : Kind::receive;
+      message.node = n;
+      message.message = {sends ? tile.to : tile.from, static_cast<int>(node(n).region),
+                         std::move(tile.begin), std::move(tile.extent)};
+      (sends ? message.inputs : message.outputs) = {buffer(sends ? operand : result)};
+      list.push_back(std::move(message));
+    }
   }
 
   /// The buffer of a value, made when first asked for.
@@ -177,8 +268,8 @@ class Emitter {
   const Graph& graph_;
   const DeviceMesh& mesh_;
   std::vector<int> at_;  ///< coordinates of the device
+  const Lists& lists_;
   DeviceProgram device_;
-  std::vector<Instruction> accumulate_, apply_;
   std::set<std::pair<const std::vector<Instruction>*, int>> loaded_;  ///< buffers, by list
 };
 
@@ -188,6 +279,7 @@ std::vector<std::size_t> next_uses(const DeviceProgram& device, const std::vecto
   std::vector<std::size_t> next(list.size(), list.size()), touched(device.buffers.size(), list.size());
   for (std::size_t i = list.size(); i-- > 0;) {
     for (int buffer : list[i].outputs) next[i] = std::min(next[i], touched[memory_of(device, buffer)]);
+    if (list[i].kind == Kind::receive) continue;  // another box of the same tensor may come before
     for (const auto* buffers : {&list[i].inputs, &list[i].outputs})
       for (int buffer : *buffers) touched[memory_of(device, buffer)] = i;
   }
@@ -196,24 +288,29 @@ std::vector<std::size_t> next_uses(const DeviceProgram& device, const std::vecto
 
 bool is_work(const Node& node) { return node.op->cpu && node.op->work != Work::free; }
 
-/// For every node the first one behind it that is work; the number of nodes if one in another list comes
-/// before.
-std::vector<int> next_works(const Graph& graph) {
+/// For every node of the mesh the first one behind it that is work; the number of nodes if one in another
+/// list comes before.
+std::vector<int> next_works(const SpmdProgram& program, int mesh, const Lists& lists) {
+  const Graph& graph = program.graph;
   const int size = static_cast<int>(graph.nodes.size());
-  const auto list_of = [&](int n) {
-    return graph.num_micro_batches > 1 && graph.nodes[n].region == Region::apply;
-  };
   std::vector<int> next(size, size);
-  for (int n = size - 2; n >= 0; --n)
-    if (list_of(n) == list_of(n + 1)) next[n] = is_work(graph.nodes[n + 1]) ? n + 1 : next[n + 1];
+  int behind = -1;  // the mesh's next node
+  for (int n = size - 1; n >= 0; --n) {
+    const Node& node = graph.nodes[n];
+    if (program.mesh_index(node.results[0]) != mesh) continue;
+    if (behind >= 0 && lists.of(node.region) == lists.of(graph.nodes[behind].region))
+      next[n] = is_work(graph.nodes[behind]) ? behind : next[behind];
+    behind = n;
+  }
   return next;
 }
 
 /// Collective nodes with work behind them before their results are read. Decided on the graph, so that all
-/// devices start the same ones, whatever is empty or free on one of them.
-std::vector<bool> worth_starting(const Graph& graph) {
+/// devices of a mesh start the same ones, whatever is empty or free on one of them.
+std::vector<bool> worth_starting(const SpmdProgram& program, int mesh, const Lists& lists) {
+  const Graph& graph = program.graph;
   const std::vector<std::vector<int>> readers = consumers(graph);
-  const std::vector<int> next_work = next_works(graph);
+  const std::vector<int> next_work = next_works(program, mesh, lists);
   const int size = static_cast<int>(graph.nodes.size());
   std::vector<bool> worth(size, false);
   for (int n = 0; n < size; ++n) {
@@ -230,8 +327,8 @@ std::vector<bool> worth_starting(const Graph& graph) {
 /// operands alive.
 constexpr std::size_t kMaxInFlight = 2;
 
-/// For every position of the list (and its end) the collectives started before that must be done there:
-/// before their results are first touched, or before one too many starts.
+/// For every position of the list (and its end) what was started before and must be done there: before
+/// the results are first touched, or before one collective too many starts.
 std::vector<std::vector<std::size_t>> waits_of(const DeviceProgram& device,
                                                const std::vector<Instruction>& list,
                                                const std::vector<bool>& starts) {
@@ -243,6 +340,10 @@ std::vector<std::vector<std::size_t>> waits_of(const DeviceProgram& device,
       if (use <= i) awaited_at[i].push_back(start);
     std::erase_if(in_flight, [i](const auto& flight) { return flight.second <= i; });
     if (i == list.size() || !starts[i]) continue;
+    if (list[i].kind == Kind::receive) {
+      awaited_at[next[i]].push_back(i);
+      continue;
+    }
     if (in_flight.size() == kMaxInFlight) {
       awaited_at[i].push_back(in_flight.front().first);
       in_flight.pop_front();
@@ -252,12 +353,13 @@ std::vector<std::vector<std::size_t>> waits_of(const DeviceProgram& device,
   return awaited_at;
 }
 
-/// Collectives with work behind them start there and are awaited where `waits_of` says.
+/// Collectives with work behind them start there and, as what is received, are awaited where `waits_of` says.
 std::vector<Instruction> overlapped(const DeviceProgram& device, const std::vector<Instruction>& list,
                                     const std::vector<bool>& worth) {
   std::vector<bool> starts;
   for (const Instruction& instruction : list)
-    starts.push_back(instruction.kind == Kind::collective && worth[instruction.node]);
+    starts.push_back(instruction.kind == Kind::receive ||
+                     (instruction.kind == Kind::collective && worth[instruction.node]));
   const std::vector<std::vector<std::size_t>> awaited_at = waits_of(device, list, starts);
   std::vector<Instruction> result;
   std::vector<int> position(list.size());
@@ -272,21 +374,22 @@ std::vector<Instruction> overlapped(const DeviceProgram& device, const std::vect
     if (i == list.size()) break;
     position[i] = static_cast<int>(result.size());
     result.push_back(list[i]);
-    if (starts[i]) result.back().kind = Kind::start;
+    if (starts[i] && list[i].kind == Kind::collective) result.back().kind = Kind::start;
   }
   return result;
 }
 
 }  // namespace
 
-DeviceProgram emit(const SpmdProgram& program, int device, bool overlap) {
-  DeviceProgram result = Emitter(program, device, place_of(program, device)).run();
-  if (overlap) {
-    const std::vector<bool> worth = worth_starting(program.graph);
-    for (InstructionList& list : result.lists)
-      list.instructions = overlapped(result, list.instructions, worth);
-  }
-  return with_updates(result, program);
+DeviceProgram emit(const SpmdProgram& program, int device, bool overlap, const PipelineSchedule& schedule) {
+  const MeshPlace place = place_of(program, device);
+  const Lists lists = lists_of(program, place.mesh, schedule);
+  DeviceProgram result = Emitter(program, device, place, lists).run();
+  const std::vector<bool> worth = overlap ? worth_starting(program, place.mesh, lists)
+                                          : std::vector<bool>(program.graph.nodes.size());
+  for (InstructionList& list : result.lists)
+    list.instructions = overlapped(result, list.instructions, worth);
+  return guard_sends(with_updates(result, program));
 }
 
 }  // namespace alpa

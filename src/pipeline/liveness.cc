@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
+#include "alpa/pipeline/carried.h"
 #include "alpa/pipeline/device_program.h"
 
 namespace alpa {
@@ -19,16 +20,23 @@ void touch(const DeviceProgram& device, const Instruction& instruction, int from
   if (instruction.workspace >= 0) extend(ranges[instruction.workspace], from, to);
 }
 
+/// True for waits that end what a collective or a message touches; what is sent stays in use.
+bool awaits_result(const std::vector<Instruction>& list, const Instruction& wait) {
+  return wait.awaits_list < 0 && list.at(wait.awaits).kind != Instruction::Kind::send;
+}
+
 /// Positions of one list start at `first`.
 void touch_all(const DeviceProgram& device, const std::vector<Instruction>& list, int first,
                std::vector<LiveRange>& ranges) {
   const int last = static_cast<int>(list.size()) - 1;
   for (int i = 0; i <= last; ++i) {
     const Instruction& instruction = list[i];
-    if (instruction.kind == Instruction::Kind::wait)
-      touch(device, list.at(instruction.awaits), first + instruction.awaits, first + i, ranges);
-    else
+    if (instruction.kind == Instruction::Kind::wait) {
+      if (awaits_result(list, instruction))
+        touch(device, list.at(instruction.awaits), first + instruction.awaits, first + i, ranges);
+    } else {
       touch(device, instruction, first + i, first + (instruction.aside ? last : i), ranges);
+    }
   }
 }
 
@@ -54,6 +62,21 @@ int num_positions(const DeviceProgram& device) {
   return first_position(device, static_cast<int>(device.lists.size()));
 }
 
+namespace {
+
+/// What a list hands to another is in use while others run in between, what is sent to the end.
+void extend_beside(const DeviceProgram& device, std::vector<LiveRange>& ranges) {
+  const std::vector<Carried> carries = carried(device);
+  const std::vector<bool> sends = sent(device);
+  for (std::size_t b = 0; b < ranges.size(); ++b) {
+    for (int list : carries[b].beside)
+      extend(ranges[b], first_position(device, list), first_position(device, list + 1) - 1);
+    if (sends[b]) extend(ranges[b], -1, num_positions(device));
+  }
+}
+
+}  // namespace
+
 std::vector<LiveRange> live_ranges(const DeviceProgram& device) {
   std::vector<LiveRange> ranges(device.buffers.size());
   int first = 0, repeated_end = -1;  // of the lists that run for several micro-batches
@@ -64,6 +87,7 @@ std::vector<LiveRange> live_ranges(const DeviceProgram& device) {
     if (runs_of(device, l) > 1) repeated_end = first - 1;
   }
   const int end = first;
+  extend_beside(device, ranges);
   for (int buffer : device.kept) extend(ranges[memory_of(device, buffer)], -1, end);
   for (int buffer : device.zeroed) extend(ranges[memory_of(device, buffer)], -1, repeated_end);
   for (const Reported& reported : device.reported) {
@@ -98,9 +122,9 @@ MemoryUses::MemoryUses(const DeviceProgram& device) : of_(device.buffers.size())
       for_each_memory(instruction, [&](Uses& uses) { uses.last = position; });
       for (int buffer : instruction.outputs)
         if (int& write = of_[memory_of(device, buffer)].first_write; write < 0) write = position;
-      if (instruction.aside)
+      if (instruction.aside || instruction.kind == Instruction::Kind::send)
         for_each_memory(instruction, [&](Uses& uses) { uses.flights.push_back({position, end}); });
-      if (instruction.kind == Instruction::Kind::wait)
+      if (instruction.kind == Instruction::Kind::wait && awaits_result(list.instructions, instruction))
         for_each_memory(list.instructions.at(instruction.awaits), [&](Uses& uses) {
           uses.flights.push_back({first + instruction.awaits, position});
         });

@@ -27,6 +27,7 @@ class Updating {
   DeviceProgram run() && {
     std::vector<Copy> copies;
     for (const Update& update : program_.graph.updates) {
+      if (program_.mesh_index(update.value) != device_.mesh) continue;
       const bool from_input = is_input_[memory(update.value)];
       if (from_input && memory(update.value) != memory(update.input))
         read_at_end_[memory(update.value)] = true;
@@ -74,7 +75,7 @@ class Updating {
   bool settled(const Update& update) {
     const int state = memory(update.input), value = memory(update.value);
     if (state == value) return true;
-    if (is_input_[value] || is_state_[value]) return false;
+    if (is_input_[value] || is_state_[value] || device_.buffers[value].slots > 1) return false;
     if (device_.buffers[value].type.bytes() == 0) return true;
     const int made = uses_.first_write(value);
     if (made < 0 || !runs_in_the_same_list(update, made) || used_from(state, made)) return false;

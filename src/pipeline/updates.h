@@ -1,5 +1,6 @@
 #pragma once
-/// The last step of emission: state and accumulators take their new content.
+/// The last steps of emission: state and accumulators take their new content, memory that is sent is kept
+/// until it was taken.
 #include "alpa/pipeline/device_program.h"
 
 namespace alpa {
@@ -7,5 +8,8 @@ namespace alpa {
 /// `device` with every update either an alias (the new content is made in the state's memory) or a copy at
 /// the end of its list.
 DeviceProgram with_updates(const DeviceProgram& device, const SpmdProgram& program);
+
+/// `device` with a wait in front of whatever would overwrite memory that a run may still be sending.
+DeviceProgram guard_sends(const DeviceProgram& device);
 
 }  // namespace alpa

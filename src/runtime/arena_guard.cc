@@ -1,6 +1,7 @@
 #include "arena_guard.h"
 
 #include "alpa/base/error.h"
+#include "alpa/pipeline/carried.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -42,12 +43,18 @@ ArenaGuard::ArenaGuard(const DeviceProgram& device) : device_(device) {
   const int positions = num_positions(device);
   points_.resize(positions);
   const std::vector<LiveRange> ranges = live_ranges(device);
+  const std::vector<Carried> carries = carried(device);
   for (int b = 0; b < static_cast<int>(ranges.size()); ++b) {
     if (ranges[b].empty() || device.buffers[b].type.bytes() == 0) continue;
-    if (ranges[b].begin < 0) always_.push_back(memory_at(b));
-    if (ranges[b].begin >= 0 && ranges[b].begin < positions)
+    if (ranges[b].begin < 0 || !carries[b].beside.empty()) {
+      const Stretch memory = memory_at(b);
+      always_.push_back(memory);
+      always_.back().bytes += (memory.slots - 1) * memory.slot_bytes;
+      continue;
+    }
+    if (ranges[b].begin < positions)
       points_[ranges[b].begin].born.push_back(memory_at(b));
-    if (ranges[b].begin >= 0 && ranges[b].end < positions)
+    if (ranges[b].end < positions)
       points_[ranges[b].end].dying.push_back(memory_at(b));
   }
   for (int l = 0; l < static_cast<int>(device.lists.size()); ++l)
@@ -56,7 +63,7 @@ ArenaGuard::ArenaGuard(const DeviceProgram& device) : device_(device) {
 
 ArenaGuard::Stretch ArenaGuard::memory_at(int buffer) const {
   const Buffer& owner = device_.buffers[memory_of(device_, buffer)];
-  return {owner.arena_offset, owner.type.bytes(), buffer};
+  return {owner.arena_offset, owner.type.bytes(), buffer, owner.slots, owner.slot_bytes};
 }
 
 /// The guard bytes of what an instruction writes.
@@ -66,18 +73,20 @@ std::vector<ArenaGuard::Stretch> ArenaGuard::ends_of(const Instruction& instruct
   std::vector<Stretch> ends;
   for (int buffer : buffers) {
     const Stretch memory = memory_at(buffer);
-    if (memory.bytes > 0) ends.push_back({memory.offset + memory.bytes, device_.guard_bytes, buffer});
+    if (memory.bytes > 0) ends.push_back({memory.offset + memory.bytes, device_.guard_bytes, buffer,
+                                          memory.slots, memory.slot_bytes});
   }
   return ends;
 }
 
-/// A started collective writes until its wait.
+/// A started collective writes until its wait, as does a message that is received.
 void ArenaGuard::watch_ends(const std::vector<Instruction>& list, int first) {
   for (std::size_t i = 0; i < list.size(); ++i) {
     Point& point = points_[first + i];
-    const bool waits = list[i].kind == Instruction::Kind::wait;
+    using Kind = Instruction::Kind;
+    const bool waits = list[i].kind == Kind::wait && list[i].awaits_list < 0;
     point.written = ends_of(list[i]);
-    if (list[i].kind != Instruction::Kind::start)
+    if (list[i].kind != Kind::start && list[i].kind != Kind::receive)
       point.checked = waits ? ends_of(list[list[i].awaits]) : point.written;
   }
 }
@@ -88,18 +97,18 @@ void ArenaGuard::begin_step(std::byte* arena) const {
   for (const Stretch& stretch : always_) mark_alive(arena + stretch.offset, stretch.bytes);
 }
 
-void ArenaGuard::before(std::byte* arena, int position) const {
+void ArenaGuard::before(std::byte* arena, int position, int micro_batch) const {
   if (points_.empty()) return;
   const Point& point = points_[position];
   for (const Stretch& stretch : point.born) mark_alive(arena + stretch.offset, stretch.bytes);
-  for (const Stretch& end : point.written) write_guard(arena + end.offset, end.bytes);
+  for (const Stretch& end : point.written) write_guard(arena + end.offset_of(micro_batch), end.bytes);
 }
 
-void ArenaGuard::after(std::byte* arena, int position) const {
+void ArenaGuard::after(std::byte* arena, int position, int micro_batch) const {
   if (points_.empty()) return;
   const Point& point = points_[position];
   for (const Stretch& end : point.checked) {
-    const std::int64_t changed = first_changed(arena + end.offset, end.bytes);
+    const std::int64_t changed = first_changed(arena + end.offset_of(micro_batch), end.bytes);
     invariant(changed == end.bytes, "wrote past the end of buffer {} of {} bytes, {} bytes beyond it",
               end.buffer, device_.buffers[end.buffer].type.bytes(), changed);
   }

@@ -21,15 +21,19 @@ class ArenaGuard {
 
   /// Before a step: only state and accumulators are alive.
   void begin_step(std::byte* arena) const;
-  /// Around the instruction at `position` (as live_ranges counts). `after` throws Bug if the instruction
+  /// Around the instruction at `position` (as live_ranges counts), run for a micro-batch. `after` throws Bug if the instruction
   /// wrote past the end of one of its buffers.
-  void before(std::byte* arena, int position) const;
-  void after(std::byte* arena, int position) const;
+  void before(std::byte* arena, int position, int micro_batch = 0) const;
+  void after(std::byte* arena, int position, int micro_batch = 0) const;
 
  private:
   struct Stretch {
     std::int64_t offset = 0, bytes = 0;
     int buffer = -1;
+    int slots = 1;
+    std::int64_t slot_bytes = 0;
+
+    std::int64_t offset_of(int micro_batch) const { return offset + micro_batch % slots * slot_bytes; }
   };
   /// What an instruction changes: memory that comes to life before it and dies after it, guard bytes that
   /// are written before it and checked after it.
@@ -41,7 +45,7 @@ class ArenaGuard {
   void watch_ends(const std::vector<Instruction>& list, int first);
 
   const DeviceProgram& device_;
-  std::vector<Stretch> always_;  ///< state and accumulators
+  std::vector<Stretch> always_;  ///< state, accumulators, what outlives runs of other lists
   std::vector<Point> points_;    ///< per position; empty without guard bytes
 };
 

@@ -20,12 +20,15 @@ constexpr std::int64_t kProcessBytes = 16 << 20, kThreadBytes = 2 << 20;
 class CpuDevices : public Devices {
  public:
   explicit CpuDevices(DevicesRequest request)
-      : program_(request.program), threads_per_device_(request.threads_per_device) {
+      : program_(request.program),
+        threads_per_device_(request.threads_per_device),
+        lanes_(static_cast<int>(request.programs.size())) {
     const int devices = static_cast<int>(request.programs.size());
-    const Surroundings surroundings{program_, groups_, communication_groups_, failure_, devices};
+    const Surroundings surroundings{program_, groups_, communication_groups_, lanes_, failure_, devices};
     for (DeviceProgram& program : request.programs)
       devices_.push_back(std::make_unique<Device>(std::move(program), surroundings,
                                                   static_cast<int>(devices_.size()), request.threads_per_device));
+    lanes_.reset();  // makes room for a step's messages
     const bool communicates = std::any_of(devices_.begin(), devices_.end(),
                                           [](const auto& device) { return device->communicates(); });
     crew_ = std::make_unique<Crew>(communicates ? 2 * size() : size());
@@ -62,6 +65,7 @@ class CpuDevices : public Devices {
     memory_ = &memory;
     groups_.reset_counts();
     communication_groups_.reset_counts();
+    lanes_.reset();
     for (int i = 0; i < size(); ++i) {
       devices_[i]->place(memory.arenas[i]);
       devices_[i]->prepare_step();
@@ -93,6 +97,8 @@ class CpuDevices : public Devices {
     const int device = program(index).device;
     std::vector<std::pair<int, comm::Counts>> all = groups_.counts(device);
     for (auto& entry : communication_groups_.counts(device)) all.push_back(std::move(entry));
+    if (const comm::Counts& messages = devices_[index]->messages(); lanes_.any())
+      all.emplace_back(2, messages);
     return all;
   }
 
@@ -117,12 +123,14 @@ class CpuDevices : public Devices {
   void stop() {
     groups_.abort();
     communication_groups_.abort();
+    lanes_.abort();
     for (auto& device : devices_) device->stop();
   }
 
   const SpmdProgram& program_;
   const int threads_per_device_;
   Groups groups_, communication_groups_;
+  Lanes lanes_;
   Failure failure_;
   std::vector<std::unique_ptr<Device>> devices_;
   DeviceMemory* memory_ = nullptr;  ///< of the step under way

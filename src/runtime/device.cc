@@ -2,6 +2,7 @@
 #include "device.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "alpa/base/error.h"
@@ -65,6 +66,7 @@ Device::Device(DeviceProgram program, Surroundings surroundings, int index, int 
       guard_(program_),
       patience_(2 * surroundings.devices) {
   for (int l = 0; l < static_cast<int>(program_.lists.size()); ++l) lists_.push_back(load_list(l));
+  load_messages();
 }
 
 bool Device::communicates() const {
@@ -81,10 +83,33 @@ Device::List Device::load_list(int l) {
       ticket = static_cast<int>(list.started.size());
       list.started.push_back(i);
     }
-    if (instructions[i].kind == Kind::wait) ticket = list.operations[instructions[i].awaits].ticket;
+    if (instructions[i].kind == Kind::wait && instructions[i].awaits_list < 0 && instructions[i].awaits < i)
+      ticket = list.operations[instructions[i].awaits].ticket;
     list.operations.push_back(load_operation(instructions[i], ticket));
+    const auto has_slots = [&](int buffer) { return program_.buffers[buffer].slots > 1; };
+    if (std::any_of(instructions[i].inputs.begin(), instructions[i].inputs.end(), has_slots) ||
+        std::any_of(instructions[i].outputs.begin(), instructions[i].outputs.end(), has_slots))
+      list.slotted.push_back(i);
   }
   return list;
+}
+
+/// Numbers the messages of a step in their lanes, and finds what waits wait for.
+void Device::load_messages() {
+  std::map<Lane*, int> next;
+  for (const ListRun& run : program_.schedule)
+    for (Operation& operation : lists_[run.list].operations) {
+      if (!operation.lane) continue;
+      operation.numbers.push_back(next[operation.lane]++);
+      if (operation.instruction->kind == Kind::send) operation.lane->add_message();
+    }
+  for (List& list : lists_)
+    for (Operation& operation : list.operations) {
+      const Instruction& wait = *operation.instruction;
+      if (wait.kind != Kind::wait) continue;
+      const List& there = wait.awaits_list < 0 ? list : lists_[wait.awaits_list];
+      if (there.operations[wait.awaits].lane) operation.awaited = &there.operations[wait.awaits];
+    }
 }
 
 Device::Operation Device::load_operation(const Instruction& instruction, int ticket) {
@@ -106,6 +131,11 @@ Device::Operation Device::load_operation(const Instruction& instruction, int tic
     operation.membership = around_.groups.join(instruction.call.group, program_.device);
   if (instruction.kind == Kind::start)
     operation.membership = around_.communication_groups.join(instruction.call.group, program_.device);
+  const Message& message = instruction.message;
+  if (instruction.kind == Kind::send)
+    operation.lane = &around_.lanes.between(program_.device, message.peer, message.lane);
+  if (instruction.kind == Kind::receive)
+    operation.lane = &around_.lanes.between(message.peer, program_.device, message.lane);
   if (instruction.kind == Kind::load) load_input(operation);
   if (instruction.kind == Kind::copy) {
     const KernelTensor &from = operation.call.inputs[0], &to = operation.call.outputs[0];
@@ -146,25 +176,30 @@ void Device::place(std::byte* arena) {
   arena_ = arena;
   for (List& list : lists_)
     for (Operation& operation : list.operations) {
-      const Instruction& instruction = *operation.instruction;
-      for (std::size_t i = 0; i < operation.call.inputs.size(); ++i)
-        operation.call.inputs[i].data = tensor(instruction.inputs[i]).data;
-      for (std::size_t i = 0; i < operation.call.outputs.size(); ++i)
-        operation.call.outputs[i].data = tensor(instruction.outputs[i]).data;
-      if (instruction.workspace < 0) continue;
-      operation.call.workspace = tensor(instruction.workspace).data;
-      count_as_written(operation.call.workspace + program_.buffers[instruction.workspace].type.bytes() - 1);
+      point(operation, 0);
+      const int workspace = operation.instruction->workspace;
+      if (workspace < 0) continue;
+      operation.call.workspace = arena_ + program_.buffers[workspace].arena_offset;
+      count_as_written(operation.call.workspace + program_.buffers[workspace].type.bytes() - 1);
     }
 }
 
-KernelTensor Device::tensor(int buffer) const {
-  KernelTensor tensor = kernel_tensor(program_, buffer);
-  const std::int64_t offset = program_.buffers[buffer].arena_offset;
-  if (arena_ && offset >= 0) tensor.data = arena_ + offset;
-  return tensor;
+/// To where the micro-batch has its tensors in the arena.
+void Device::point(Operation& operation, int micro_batch) {
+  const auto point_all = [&](std::vector<KernelTensor>& tensors, const std::vector<int>& buffers) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const std::int64_t offset = program_.buffers[buffers[i]].arena_offset_of(micro_batch);
+      tensors[i].data = offset >= 0 ? arena_ + offset : nullptr;
+    }
+  };
+  point_all(operation.call.inputs, operation.instruction->inputs);
+  point_all(operation.call.outputs, operation.instruction->outputs);
 }
 
 void Device::prepare_step() {
+  messages_ = {};
+  for (List& list : lists_)
+    for (Operation& operation : list.operations) operation.runs = 0;
   issued_.store(0, std::memory_order_relaxed);
   finished_.store(0, std::memory_order_relaxed);
 }
@@ -216,18 +251,19 @@ void Device::run_step(const StepInputs& inputs) {
   }
 }
 
-void Device::run_list(const List& list, const StepInputs& inputs, int first_ticket) {
+void Device::run_list(List& list, const StepInputs& inputs, int first_ticket) {
+  for (int i : list.slotted) point(list.operations[i], at_.micro_batch);
   int position = list.first_position;
-  for (const Operation& operation : list.operations) {
+  for (Operation& operation : list.operations) {
     at_.instruction = operation.instruction;
     if (around_.failure.any()) throw Stopped{};
-    guard_.before(arena_, position);
+    guard_.before(arena_, position, at_.micro_batch);
     run_operation(operation, inputs, first_ticket);
-    guard_.after(arena_, position++);
+    guard_.after(arena_, position++, at_.micro_batch);
   }
 }
 
-void Device::run_operation(const Operation& operation, const StepInputs& inputs, int first_ticket) {
+void Device::run_operation(Operation& operation, const StepInputs& inputs, int first_ticket) {
   switch (operation.instruction->kind) {
     case Kind::compute: return operation.run(operation.call);
     case Kind::load: return run_load(operation, inputs);
@@ -237,10 +273,36 @@ void Device::run_operation(const Operation& operation, const StepInputs& inputs,
       return run_collective(around_.groups[operation.membership], operation.membership.member,
                             operation.instruction->call, operation.call);
     case Kind::start: ++issued_; return patience_.wake(issued_);
-    case Kind::wait: return await(finished_, first_ticket + operation.ticket + 1);
     case Kind::send:
-    case Kind::receive: bug("no lanes to other meshes yet");
+    case Kind::receive: return hand_over(operation);
+    case Kind::wait:
+      if (operation.awaited) return await_message(operation);
+      return await(finished_, first_ticket + operation.ticket + 1);
   }
+}
+
+void Device::hand_over(Operation& operation) {
+  const Instruction& instruction = *operation.instruction;
+  const bool sends = instruction.kind == Kind::send;
+  const KernelTensor& tensor = sends ? operation.call.inputs[0] : operation.call.outputs[0];
+  const int number = operation.numbers[operation.runs++];
+  const MessagePart part{&instruction.message, &tensor, tensor.data};
+  if (sends)
+    operation.lane->send(number, part, team_);
+  else
+    operation.lane->receive(number, part, team_);
+  comm::Count& count = messages_[static_cast<int>(sends ? comm::Operation::send : comm::Operation::receive)];
+  std::int64_t bytes = static_cast<std::int64_t>(size_of(tensor.type.dtype));
+  for (std::int64_t extent : instruction.message.extent) bytes *= extent;
+  ++count.calls;
+  count.payload_bytes += bytes;
+  count.moved_bytes += bytes;
+}
+
+/// All runs of what is awaited but the latest `behind`; none if it did not run so often.
+void Device::await_message(const Operation& wait) const {
+  const int run = wait.awaited->runs - 1 - wait.instruction->behind;
+  if (run >= 0) wait.awaited->lane->wait(wait.awaited->numbers[run]);
 }
 
 void Device::await(Patience::Word& counter, int count) {

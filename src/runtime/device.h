@@ -15,6 +15,7 @@
 #include "alpa/tensor/box_copy.h"
 #include "arena_guard.h"
 #include "groups.h"
+#include "lanes.h"
 
 namespace alpa {
 
@@ -42,6 +43,7 @@ struct Surroundings {
   const SpmdProgram& program;
   Groups& groups;                ///< of the device threads
   Groups& communication_groups;  ///< of the communication threads
+  Lanes& lanes;
   Failure& failure;
   int devices;  ///< of this process
 };
@@ -67,8 +69,8 @@ class Device {
   /// Wakes both threads if they wait for each other.
   void stop();
 
-  /// A local tensor in the current arena.
-  KernelTensor tensor(int buffer) const;
+  /// Boxes sent and received in the last step.
+  const comm::Counts& messages() const { return messages_; }
 
  private:
   /// One instruction, ready to run.
@@ -81,22 +83,31 @@ class Device {
     std::int64_t micro_batch_stride = 0;       ///< load: bytes of the array between micro-batches
     Membership membership;                     ///< collectives
     int ticket = -1;  ///< start and wait: number of the started collective in its list
+    Lane* lane = nullptr;               ///< send and receive
+    std::vector<int> numbers;           ///< send and receive: in the lane, of every run in a step
+    int runs = 0;                       ///< send and receive: how many of them were handed over
+    const Operation* awaited = nullptr;  ///< wait: for a send or receive
   };
 
   /// A list, ready to run.
   struct List {
     std::vector<Operation> operations;
     std::vector<int> started;  ///< positions of `start`
+    std::vector<int> slotted;  ///< positions of what touches buffers with several slots
     int first_position = 0;    ///< as live_ranges counts
   };
 
   List load_list(int list);
+  void load_messages();
+  void point(Operation& operation, int micro_batch);
   Operation load_operation(const Instruction& instruction, int ticket);
   void check_scratch(const Instruction& instruction, const KernelDef& kernel, const KernelCall& call);
   void load_input(Operation& operation);
   void run_step(const StepInputs& inputs);
-  void run_list(const List& list, const StepInputs& inputs, int first_ticket);
-  void run_operation(const Operation& operation, const StepInputs& inputs, int first_ticket);
+  void run_list(List& list, const StepInputs& inputs, int first_ticket);
+  void run_operation(Operation& operation, const StepInputs& inputs, int first_ticket);
+  void hand_over(Operation& operation);
+  void await_message(const Operation& wait) const;
   void run_load(const Operation& operation, const StepInputs& inputs);
   void run_copy(const Operation& operation, const std::byte* from);
   void clear_accumulators();
@@ -120,6 +131,7 @@ class Device {
   ThreadTeam team_;
   StepContext context_;
   std::vector<List> lists_;
+  comm::Counts messages_{};
   ArenaGuard guard_;
   std::byte* arena_ = nullptr;
   Patience patience_;

@@ -86,7 +86,8 @@ struct StepResult::Step {
 };
 
 struct Executor::Impl {
-  Impl(SpmdProgram given, ExecutorOptions given_options, const Backend& backend, LoweredProgram lowered)
+  Impl(SpmdProgram given, ExecutorOptions given_options, const Backend& backend,
+       const PipelineSchedule& schedule, LoweredProgram lowered)
       : program(std::move(given)), options(given_options) {
     const int n = static_cast<int>(devices_of(program).size());
     const int threads = threads_per_device(backend, options, n);
@@ -95,8 +96,9 @@ struct Executor::Impl {
     request.keeps_nan = options.check_finite;
     if (lowered.backend != backend.name || lowered.threads != threads ||
         lowered.overlap != overlaps(backend, options, n))
-      lowered = lower_program(program, options, backend.name);
+      lowered = lower_program(program, options, backend.name, schedule);
     request.programs = programs_of_all(program, std::move(lowered.firsts));
+    verify_schedules(request.programs, program);
     inputs.batch.resize(program.graph.inputs.size());
     inputs.scalars.resize(program.graph.inputs.size());
     devices = backend.make_devices(std::move(request));
@@ -304,18 +306,19 @@ const std::map<std::string, double>& StepResult::metrics() const {
 }
 
 LoweredProgram lower_program(const SpmdProgram& program, const ExecutorOptions& options,
-                             std::string_view backend) {
+                             std::string_view backend, const PipelineSchedule& schedule) {
   const Backend& found = find_backend(backend);
   const int devices = static_cast<int>(devices_of(program).size());
   LoweredProgram lowered{std::string(backend), overlaps(found, options, devices), threads_per_device(found, options, devices),
                          {}};
-  lowered.firsts = lower_classes(program, lowered.overlap, memory_rules(backend, lowered.threads));
+  lowered.firsts = lower_classes(program, lowered.overlap, memory_rules(backend, lowered.threads), schedule);
   return lowered;
 }
 
 Executor::Executor(SpmdProgram program, ExecutorOptions options, const std::string& backend,
-                   LoweredProgram lowered)
-    : impl_(std::make_shared<Impl>(std::move(program), options, find_backend(backend), std::move(lowered))) {}
+                   const PipelineSchedule& schedule, LoweredProgram lowered)
+    : impl_(std::make_shared<Impl>(std::move(program), options, find_backend(backend), schedule,
+                                   std::move(lowered))) {}
 Executor::~Executor() = default;
 
 std::shared_ptr<DeviceState> Executor::make_state(std::uint64_t seed) const {
@@ -406,6 +409,11 @@ std::map<std::string, Traffic> Executor::measured_traffic() const {
         Traffic& entry = own[std::string(name_of(kind))];
         entry.count += count.calls;
         entry.bytes += collective_sent_bytes(kind, static_cast<double>(count.payload_bytes), size);
+      }
+    for (const auto& [size, counts] : impl_->devices->counts(device))
+      if (const comm::Count& count = counts[static_cast<int>(comm::Operation::send)]; count.calls > 0) {
+        own["transfer"].count += count.calls;
+        own["transfer"].bytes += static_cast<double>(count.payload_bytes);
       }
     for (const auto& [name, entry] : own) {
       most[name].count = std::max(most[name].count, entry.count);

@@ -10,6 +10,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/thread_team.h"
+#include "alpa/pipeline/carried.h"
 #include "alpa/pipeline/rank_classes.h"
 #include "alpa/runtime/kernel_call.h"
 #include "alpa/runtime/staging.h"
@@ -71,6 +72,9 @@ class TakeOver {
     // The next micro-batch reads an accumulator again, whatever its live range says of this one.
     for (const auto* buffers : {&device.kept, &device.zeroed})
       for (int buffer : *buffers) is_fixed_[memory_of(device, buffer)] = true;
+    const std::vector<bool> sends = sent(device);
+    for (std::size_t b = 0; b < device.buffers.size(); ++b)
+      if (sends[b] || device.buffers[b].slots > 1) is_fixed_[b] = true;
     for (const Reported& reported : device.reported) is_reported_[memory_of(device, reported.buffer)] = true;
   }
 
@@ -120,7 +124,7 @@ class TakeOver {
   // By memory:
   std::vector<LiveRange> ranges_;
   MemoryUses uses_;
-  std::vector<bool> is_fixed_;  ///< state and accumulators
+  std::vector<bool> is_fixed_;  ///< state and accumulators, what is sent or has several copies
   std::vector<bool> is_reported_;
 };
 
@@ -179,12 +183,17 @@ std::vector<Before> orders() {
   };
 }
 
+/// From one copy of a buffer to the next.
+std::int64_t stride_of(const Buffer& buffer, const MemoryRules& rules) {
+  return aligned(buffer.type.bytes() + rules.guard_bytes, rules);
+}
+
 std::vector<Block> blocks_of(const DeviceProgram& device, const MemoryRules& rules) {
   const std::vector<LiveRange> ranges = live_ranges(device);
   std::vector<Block> blocks;
   for (int b = 0; b < static_cast<int>(device.buffers.size()); ++b)
     if (!ranges[b].empty() && device.buffers[b].type.bytes() > 0)
-      blocks.push_back({b, aligned(device.buffers[b].type.bytes() + rules.guard_bytes, rules), ranges[b]});
+      blocks.push_back({b, device.buffers[b].slots * stride_of(device.buffers[b], rules), ranges[b]});
   return blocks;
 }
 
@@ -282,6 +291,15 @@ std::optional<std::pair<const Block*, const Block*>> overlapping(const std::vect
   return std::nullopt;
 }
 
+/// Throws Bug if a run would overwrite what one list hands to another.
+void verify_slots(const DeviceProgram& device) {
+  const std::vector<Carried> carries = carried(device);
+  for (std::size_t b = 0; b < carries.size(); ++b)
+    invariant(device.buffers[b].slots >= carries[b].slots,
+              "device {}: buffer {} has {} copies, but its schedule keeps {} in flight", device.device, b,
+              device.buffers[b].slots, carries[b].slots);
+}
+
 }  // namespace
 
 DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& program,
@@ -292,21 +310,34 @@ DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& progra
   if (rules.staged_inputs) add_staging(result, program);
   TakeOver(result, program).run();
   for (const Block& block : packed(result, rules)) {
-    result.buffers[block.buffer].arena_offset = block.offset;
+    Buffer& buffer = result.buffers[block.buffer];
+    buffer.arena_offset = block.offset;
+    if (buffer.slots > 1) buffer.slot_bytes = stride_of(buffer, rules);
     result.arena_bytes = std::max(
-        result.arena_bytes, block.offset + result.buffers[block.buffer].type.bytes() + rules.guard_bytes);
+        result.arena_bytes, buffer.arena_offset_of(buffer.slots - 1) + buffer.type.bytes() + rules.guard_bytes);
   }
-  for (int b = 0; b < static_cast<int>(result.buffers.size()); ++b)
-    result.buffers[b].arena_offset = result.buffers[memory_of(result, b)].arena_offset;
+  for (int b = 0; b < static_cast<int>(result.buffers.size()); ++b) {
+    const Buffer& owner = result.buffers[memory_of(result, b)];
+    Buffer& buffer = result.buffers[b];
+    buffer.arena_offset = owner.arena_offset;
+    buffer.slots = owner.slots;
+    buffer.slot_bytes = owner.slot_bytes;
+  }
   return result;
 }
 
 void verify_memory(const DeviceProgram& device, const SpmdProgram& program, const MemoryRules& rules) {
   for (const InstructionList& list : device.lists) verify_aside(device, list);
+  verify_slots(device);
   std::vector<Block> blocks = blocks_of(device, rules);
   for (Block& block : blocks) {
-    block.offset = device.buffers[block.buffer].arena_offset;
-    block.bytes = device.buffers[block.buffer].type.bytes() + rules.guard_bytes;
+    const Buffer& buffer = device.buffers[block.buffer];
+    block.offset = buffer.arena_offset;
+    block.bytes = (buffer.slots - 1) * buffer.slot_bytes + buffer.type.bytes() + rules.guard_bytes;
+    if (buffer.slots > 1 && (buffer.slot_bytes % rules.alignment != 0 ||
+                             buffer.slot_bytes < buffer.type.bytes() + rules.guard_bytes))
+      bug("memory of device {} of {}: copies of buffer {} are {} bytes apart", device.device,
+          shape_text(program.meshes[device.mesh]), block.buffer, buffer.slot_bytes);
     if (block.offset < 0 || block.offset % rules.alignment != 0 ||
         block.offset + block.bytes > device.arena_bytes)
       bug("memory of device {} of {}: buffer {} of {} bytes at {} in an arena of {}", device.device,
@@ -323,19 +354,21 @@ std::int64_t live_bytes_bound(const DeviceProgram& device, const MemoryRules& ru
   return bound_of(blocks_of(device, rules), num_positions(device));
 }
 
-DeviceProgram lower(const SpmdProgram& program, int device, bool overlap, const MemoryRules& rules) {
-  DeviceProgram result = plan_memory(emit(program, device, overlap), program, rules);
+DeviceProgram lower(const SpmdProgram& program, int device, bool overlap, const MemoryRules& rules,
+                    const PipelineSchedule& schedule) {
+  DeviceProgram result = plan_memory(emit(program, device, overlap, schedule), program, rules);
   verify_memory(result, program, rules);
   return result;
 }
 
-std::vector<DeviceProgram> lower_classes(const SpmdProgram& program, bool overlap, const MemoryRules& rules) {
+std::vector<DeviceProgram> lower_classes(const SpmdProgram& program, bool overlap, const MemoryRules& rules,
+                                         const PipelineSchedule& schedule) {
   const std::vector<std::vector<int>> classes = device_classes(program);
   std::vector<DeviceProgram> programs(classes.size());
   ThreadTeam team(std::min(static_cast<int>(classes.size()), usable_cores()));
   team.parallel_for(static_cast<std::int64_t>(classes.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
-      programs[i] = lower(program, classes[i].front(), overlap, rules);
+      programs[i] = lower(program, classes[i].front(), overlap, rules, schedule);
   });
   return programs;
 }

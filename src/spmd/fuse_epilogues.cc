@@ -217,9 +217,11 @@ int keep_bits(Rewriting& r, int h) {
   node.attributes.set("epilogue", to_string(epilogue));
   r.program.graph.values.push_back({bits, n, 1});
   r.program.specs.push_back(r.program.specs[h]);
+  if (!r.program.mesh_of_value.empty()) r.program.mesh_of_value.push_back(r.program.mesh_of_value[h]);
   if (!r.is_joint(node)) {
     r.program.graph.values.pop_back();
     r.program.specs.pop_back();
+    if (!r.program.mesh_of_value.empty()) r.program.mesh_of_value.pop_back();
     return -1;
   }
   r.nodes[n] = std::move(node);

@@ -30,7 +30,8 @@ class Joiner {
   SpmdProgram run() {
     for (int n = 0; n < static_cast<int>(program_.graph.nodes.size()); ++n) {
       for (int value : node(n).operands) units_[unit_producing(value)].read = true;
-      const std::optional<std::string> kind = joining_.kind(node(n));
+      std::optional<std::string> kind = joining_.kind(node(n));
+      if (kind) *kind += " on mesh " + std::to_string(program_.mesh_index(node(n).results[0]));
       if (!kind)
         append({{n}, n});
       else if (!joins(n, *kind))

@@ -26,7 +26,8 @@ std::vector<DType> same_dtypes(const OpQuery& query) {
   return dtypes;
 }
 
-OpDef reshard_op(std::string_view name, ReshardKind kind, InPlace in_place = InPlace::none) {
+OpDef reshard_op(std::string_view name, std::optional<ReshardKind> kind,
+                 InPlace in_place = InPlace::none) {
   OpDef op;
   op.name = name;
   op.rule = same_rule;
@@ -44,12 +45,13 @@ const OpDef ops::all_gather = reshard_op("all_gather", ReshardKind::all_gather);
 const OpDef ops::all_to_all = reshard_op("all_to_all", ReshardKind::all_to_all);
 const OpDef ops::slice_shard = reshard_op("slice_shard", ReshardKind::slice);
 const OpDef ops::to_partial = reshard_op("to_partial", ReshardKind::to_partial, InPlace::paired);
+const OpDef ops::transfer = reshard_op("transfer", std::nullopt);
 
 std::span<const OpDef* const> partitioned_ops() {
   static constexpr const OpDef* kOps[] = {
       &ops::all_reduce,  &ops::reduce_scatter, &ops::all_gather,      &ops::all_to_all,
       &ops::slice_shard, &ops::to_partial,     &ops::fused,           &ops::adam_updates,
-      &ops::sgd_updates, &ops::squared_norms,  &ops::einsum_epilogue,
+      &ops::sgd_updates, &ops::squared_norms,  &ops::einsum_epilogue, &ops::transfer,
   };
   return kOps;
 }
@@ -61,6 +63,18 @@ const OpDef& reshard_op(ReshardKind kind) {
 }
 
 bool is_collective(const Node& node) { return node.op->reshard && collective_of(*node.op->reshard); }
+
+bool is_transfer(const Node& node) { return node.op == &ops::transfer; }
+
+MeshLayout source_of(const SpmdProgram& program, const Node& transfer) {
+  const int value = transfer.operands[0];
+  return {program.mesh_of(value), program.specs[value]};
+}
+
+MeshLayout target_of(const SpmdProgram& program, const Node& transfer) {
+  const int value = transfer.results[0];
+  return {program.mesh_of(value), program.specs[value]};
+}
 
 CollectiveKind collective_kind(const Node& node) {
   invariant(is_collective(node), "\"{}\" ({}) is no collective", node.name, node.op->name);

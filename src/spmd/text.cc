@@ -1,5 +1,5 @@
 // src/spmd/text.cc — text form and traffic of partitioned programs
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include "alpa/spmd/program.h"
 
@@ -8,12 +8,18 @@ namespace alpa {
 std::string to_string(const SpmdProgram& program) {
   const Graph& graph = program.graph;
   std::string text;
-  for (const DeviceMesh& mesh : program.meshes) text += "mesh " + shape_text(mesh) + "\n";
+  const bool several = program.meshes.size() > 1;
+  for (const DeviceMesh& mesh : program.meshes) {
+    text += "mesh " + shape_text(mesh);
+    if (several) text += fmt::format(" of devices {}", fmt::join(mesh.devices(), " "));
+    text += "\n";
+  }
   text += "graph micro_batches=" + std::to_string(graph.num_micro_batches) + "\n";
   for (const Node& node : graph.nodes) {
     text += to_string(graph, node) + " ->";
     for (std::size_t i = 0; i < node.results.size(); ++i)
       text += (i > 0 ? ", " : " ") + to_string(program.specs[node.results[i]]);
+    if (several) text += fmt::format(" on mesh {}", program.mesh_index(node.results[0]));
     text += "\n";
   }
   for (const Update& update : graph.updates)

@@ -1,4 +1,6 @@
 // src/spmd/traffic.cc — what a partitioned program sends
+#include <algorithm>
+
 #include "rewrite.h"
 
 namespace alpa {
@@ -11,20 +13,43 @@ int group_size(const SpmdProgram& program, const Node& node) {
   return size;
 }
 
+/// By kind and device.
+using Sent = std::map<std::string, std::map<int, Traffic>>;
+
+void add_collective(const SpmdProgram& program, const Node& node, Sent& sent) {
+  const CollectiveKind kind = collective_kind(node);
+  const int runs = runs_per_step(program.graph, node);
+  Traffic& entry = sent[std::string(name_of(kind))][program.mesh_of(node).devices().front()];
+  entry.count += runs;
+  entry.bytes += runs * collective_sent_bytes(kind, static_cast<double>(payload_bytes(program, node)),
+                                              group_size(program, node));
+}
+
+void add_transfer(const SpmdProgram& program, const Node& node, Sent& sent) {
+  const int runs = runs_per_step(program.graph, node);
+  const TensorType& type = program.graph.type(node.results[0]);
+  for (const TransferTile& tile : transfer_tiles(type, source_of(program, node), target_of(program, node))) {
+    Traffic& entry = sent[std::string(node.op->name)][tile.from];
+    entry.count += runs;
+    entry.bytes += runs * static_cast<double>(TensorType{type.dtype, tile.extent}.bytes());
+  }
+}
+
 }  // namespace
 
 std::map<std::string, Traffic> traffic(const SpmdProgram& program) {
-  std::map<std::string, Traffic> total;
+  Sent sent;
   for (const Node& node : program.graph.nodes) {
-    if (!is_collective(node)) continue;
-    const CollectiveKind kind = collective_kind(node);
-    const int runs = runs_per_step(program.graph, node);
-    Traffic& entry = total[std::string(name_of(kind))];
-    entry.count += runs;
-    entry.bytes += runs * collective_sent_bytes(kind, static_cast<double>(payload_bytes(program, node)),
-                                                group_size(program, node));
+    if (is_collective(node)) add_collective(program, node, sent);
+    if (is_transfer(node)) add_transfer(program, node, sent);
   }
-  return total;
+  std::map<std::string, Traffic> most;
+  for (const auto& [kind, by_device] : sent)
+    for (const auto& [device, entry] : by_device) {
+      most[kind].count = std::max(most[kind].count, entry.count);
+      most[kind].bytes = std::max(most[kind].bytes, entry.bytes);
+    }
+  return most;
 }
 
 }  // namespace alpa

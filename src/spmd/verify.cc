@@ -1,6 +1,7 @@
 // src/spmd/verify.cc — do the specs of a partitioned program follow from one another?
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <unordered_map>
 
 #include "alpa/base/error.h"
@@ -159,12 +160,47 @@ bool follows_members(const SpmdProgram& program, const Node& node) {
                      [&](const Node& member) { return follows_a_strategy(program, member); });
 }
 
+// ---- meshes
+
+bool follows_transfer(const SpmdProgram& program, const Node& node) {
+  return !source_of(program, node).spec.is_partial() && !target_of(program, node).spec.is_partial();
+}
+
+/// No device is in two meshes, every value on one of them.
+void verify_meshes(const SpmdProgram& program) {
+  std::set<int> seen;
+  for (int device : devices_of(program))
+    invariant(seen.insert(device).second, "partitioned program: device {} is in two meshes", device);
+  const int meshes = static_cast<int>(program.meshes.size());
+  invariant(meshes > 0 && (!program.mesh_of_value.empty() || meshes == 1),
+            "partitioned program: {} meshes, and no value says on which it is", meshes);
+  if (program.mesh_of_value.empty()) return;
+  invariant(program.mesh_of_value.size() == program.graph.values.size(),
+            "partitioned program: meshes of {} of {} values", program.mesh_of_value.size(),
+            program.graph.values.size());
+  for (int mesh : program.mesh_of_value)
+    invariant(mesh >= 0 && mesh < meshes, "partitioned program: mesh {} of {}", mesh, meshes);
+}
+
+/// All values of a node are on one mesh, those of a transfer on two.
+void verify_mesh_of(const SpmdProgram& program, const Node& node) {
+  const int mesh = program.mesh_index(node.results.front());
+  for (int value : node.operands)
+    invariant((program.mesh_index(value) != mesh) == is_transfer(node),
+              "partitioned program: \"{}\" ({}) on mesh {} reads a value on mesh {}", node.name,
+              node.op->name, mesh, program.mesh_index(value));
+  for (int value : node.results)
+    invariant(program.mesh_index(value) == mesh, "partitioned program: \"{}\" ({}) is on meshes {} and {}",
+              node.name, node.op->name, mesh, program.mesh_index(value));
+}
+
 /// Verifies nodes, of several that are alike (operator, attributes, mesh, types and specs) the first.
 class NodeVerifier {
  public:
   explicit NodeVerifier(const SpmdProgram& program) : program_(program) {}
 
   void run(const Node& node) {
+    verify_mesh_of(program_, node);
     const std::size_t hash = hash_of(node);
     const auto [begin, end] = verified_.equal_range(hash);
     if (std::any_of(begin, end, [&](const auto& entry) { return alike(*entry.second, node); })) return;
@@ -176,7 +212,8 @@ class NodeVerifier {
 
  private:
   bool follows(const Node& node) const {
-    return node.op->reshard               ? follows_reshard(program_, node)
+    return is_transfer(node)              ? follows_transfer(program_, node)
+           : node.op->reshard             ? follows_reshard(program_, node)
            : node.op->members             ? follows_members(program_, node)
            : node.op->elementwise_program ? follows_fusion(program_, node)
                                           : follows_a_strategy(program_, node);
@@ -231,8 +268,13 @@ void verify(const SpmdProgram& program) {
   invariant(program.specs.size() == program.graph.values.size(),
             "partitioned program: {} specs for {} values", program.specs.size(),
             program.graph.values.size());
+  verify_meshes(program);
   NodeVerifier verifier(program);
   for (const Node& node : program.graph.nodes) verifier.run(node);
+  for (const Update& update : program.graph.updates)
+    invariant(program.mesh_index(update.value) == program.mesh_index(update.input),
+              "partitioned program: an update on mesh {} of state on mesh {}",
+              program.mesh_index(update.value), program.mesh_index(update.input));
   for (const Update& update : program.graph.updates)
     if (program.specs[update.value] != program.specs[update.input])
       bug("partitioned program: \"{}\" is {} but its update is {}", program.graph.producer(update.input).name,

@@ -2,9 +2,11 @@
 /// The static instruction lists of one device and the schedule that runs them: nothing is decided at run
 /// time.
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "alpa/pipeline/schedule.h"
 #include "alpa/spmd/program.h"
 
 namespace alpa {
@@ -37,10 +39,11 @@ struct CollectiveCall {
 };
 
 /// What a device sends to another one, or receives from it: a box of a tensor. Messages of one lane, which
-/// is a sender and a receiver, arrive in the order in which they are sent; both sides name the same boxes in
-/// the same order.
+/// is a sender, a receiver and a number, arrive in the order in which they are sent; both sides name the
+/// same boxes in the same order.
 struct Message {
   int peer = -1;        ///< the other device
+  int lane = 0;         ///< one per region of transfers, whose micro-batches every mesh runs in order
   Shape begin, extent;  ///< the box, in the whole tensor
 };
 
@@ -106,12 +109,21 @@ struct DeviceProgram {
 
 /// The program of a device of one of the meshes. Without a schedule (programs of one mesh) forward and
 /// backward nodes are list "accumulate", run for every micro-batch, before list "apply"; with one
-/// micro-batch all is "apply". Every collective is a start … wait pair if `overlap` and there is work to do
+/// micro-batch all is "apply". With a schedule there are lists "forward", "backward" and "apply", and values
+/// that one hands to another have as many slots as the schedule keeps micro-batches in flight; what is sent
+/// has two, so that one can be computed while the other travels. Transfers are sends and receives; no run
+/// waits for what it sends, but what would overwrite a slot waits until that was taken. Every collective is a start … wait pair if `overlap` and there is work to do
 /// before its result is needed; at most two are in flight, because a started one keeps its operands alive.
 /// Values that only reshape another lie in its memory. An update is written straight into its state's memory
 /// where the old content is dead by then or the kernel works in place, else copied there at the end. Throws
-/// Bug if no mesh has the device.
-DeviceProgram emit(const SpmdProgram& program, int device, bool overlap);
+/// Bug if no mesh has the device, or if the schedule does not run every region of every micro-batch of its
+/// mesh once, micro-batches in order.
+DeviceProgram emit(const SpmdProgram& program, int device, bool overlap, const PipelineSchedule& schedule = {});
+
+/// Throws Bug unless the programs of all devices run to their end together: every message has its receiver,
+/// who expects the same box, collectives are called by all members, and nobody waits for one who waits for
+/// him; the message says who waits for whom.
+void verify_schedules(std::span<const DeviceProgram> devices, const SpmdProgram& program);
 
 /// Text form of a device program.
 std::string to_string(const DeviceProgram& device, const SpmdProgram& program);
@@ -131,7 +143,8 @@ int num_positions(const DeviceProgram& device);
 int first_position(const DeviceProgram& device, int list);
 
 /// When a buffer's memory is in use, by positions; -1 is the start of the step, one past the last its end.
-/// What a started collective touches is in use until its wait.
+/// What a started collective or a message being received touches is in use until its wait; what is sent,
+/// and what one list hands to another while others run in between, all the time.
 struct LiveRange {
   int begin = 0, end = -1;  ///< inclusive; end < begin: never
   bool empty() const { return end < begin; }
@@ -140,7 +153,7 @@ struct LiveRange {
 
 /// Per buffer that owns memory (empty for aliases): from first write to last use, its aliases included.
 /// State lives always, accumulators from the start of the step until their last use, but at least through
-/// all micro-batches, metrics to the end.
+/// all micro-batches, metrics to the end. What every run of a list fills anew lives within that list.
 std::vector<LiveRange> live_ranges(const DeviceProgram& device);
 
 /// Where the memory of every buffer is used, from one walk over a device program. Buffers are given as

@@ -72,17 +72,18 @@ struct LoweredProgram {
 
 /// What an executor with these options makes of `program` before it loads it.
 LoweredProgram lower_program(const SpmdProgram& program, const ExecutorOptions& options,
-                             std::string_view backend);
+                             std::string_view backend, const PipelineSchedule& schedule = {});
 
 /// Thread rule: calls of one executor exclude each other, so steps that several threads run on one state
 /// follow one another, each with a number of its own; several executors may run at once.
 class Executor {
  public:
-  /// Lowers `program` for every device and loads it. `program` is final: partitioned, fused, bucketed.
-  /// `lowered` is used if it was made of `program` for such an executor, and not made again. Throws Error if
-  /// the backend, "cpu" or "cuda", has no such devices here.
+  /// Lowers `program` for every device and loads it. `program` is final: partitioned, fused, bucketed; one
+  /// of several meshes needs a schedule. `lowered` is used if it was made of `program` for such an executor,
+  /// and not made again. Throws Error if the backend, "cpu" or "cuda", has no such devices here, Bug if the
+  /// devices would wait for each other (`verify_schedules`).
   explicit Executor(SpmdProgram program, ExecutorOptions options = {}, const std::string& backend = "cpu",
-                    LoweredProgram lowered = {});
+                    const PipelineSchedule& schedule = {}, LoweredProgram lowered = {});
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

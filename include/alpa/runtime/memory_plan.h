@@ -46,11 +46,12 @@ std::int64_t live_bytes_bound(const DeviceProgram& device, const MemoryRules& ru
 
 /// emit, plan_memory and verify_memory for one device: what an executor of the same `overlap` runs.
 DeviceProgram lower(const SpmdProgram& program, int device, bool overlap,
-                    const MemoryRules& rules = memory_rules("cpu"));
+                    const MemoryRules& rules = memory_rules("cpu"), const PipelineSchedule& schedule = {});
 
 /// The same for the first device of every class (pipeline/rank_classes.h), from which `programs_of_all` makes
 /// the others.
 std::vector<DeviceProgram> lower_classes(const SpmdProgram& program, bool overlap,
-                                         const MemoryRules& rules = memory_rules("cpu"));
+                                         const MemoryRules& rules = memory_rules("cpu"),
+                                         const PipelineSchedule& schedule = {});
 
 }  // namespace alpa

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "alpa/cost/transfer.h"
 #include "alpa/intra_op/plan.h"
 #include "alpa/ir/graph.h"
 
@@ -39,6 +40,9 @@ std::vector<int> devices_of(const SpmdProgram& program);
 /// tensors, the others one.
 namespace ops {
 extern const OpDef all_reduce, reduce_scatter, all_gather, all_to_all, slice_shard, to_partial;
+/// x on one mesh to the same tensor on another one, in any spec that is not partial: the only operator
+/// whose operand and result are on different meshes. No attributes. `cost/transfer.h` says who sends what.
+extern const OpDef transfer;
 /// Elementwise chain: one node, several results of one shape. Attributes of an ElementwiseProgram, and
 /// "shape" and "dtypes" ("f32 u8") of the results.
 extern const OpDef fused;
@@ -62,6 +66,13 @@ const OpDef& reshard_op(ReshardKind kind);
 
 /// True for nodes that talk to other devices.
 bool is_collective(const Node& node);
+
+/// True for `ops::transfer`.
+bool is_transfer(const Node& node);
+
+/// Operand and result of a transfer.
+MeshLayout source_of(const SpmdProgram& program, const Node& transfer);
+MeshLayout target_of(const SpmdProgram& program, const Node& transfer);
 
 /// Kind of a collective node. Throws Bug for any other.
 CollectiveKind collective_kind(const Node& node);
@@ -125,22 +136,23 @@ SpmdProgram updates_aside(const SpmdProgram& program);
 /// per region and element type, placed as a bucket of collectives is.
 SpmdProgram join_norms(const SpmdProgram& program);
 
-/// Throws Bug naming the first node whose specs don't follow from one another by its operator, or the first
-/// update or metric of a wrong spec; also what verify(Graph) throws.
+/// Throws Bug naming the first node whose specs don't follow from one another by its operator, or whose
+/// values are not on one mesh (of a transfer: on two), or the first update or metric of a wrong spec; also
+/// what verify(Graph) throws.
 void verify(const SpmdProgram& program);
 
 /// Text form of a partitioned program: the mesh, then the graph's text with the specs of its results behind
-/// every node.
+/// every node; with several meshes also which of them the node is on.
 std::string to_string(const SpmdProgram& program);
 
-/// Number of calls, and bytes a device sends in the ring algorithms (cost/collective.h), of the device at
-/// coordinate 0.
+/// Number of calls, and bytes a device sends: of collectives in the ring algorithms (cost/collective.h).
 struct Traffic {
   std::int64_t count = 0;
   double bytes = 0;
   bool operator==(const Traffic&) const = default;
 };
-/// Per collective kind in one step; what runs once per micro-batch counts as often.
+/// Per collective kind, and for "transfer" (boxes sent), in one step; what runs once per micro-batch counts
+/// as often. Of the device at coordinate 0 of its mesh, for transfers of any; the most over all meshes.
 std::map<std::string, Traffic> traffic(const SpmdProgram& program);
 
 }  // namespace alpa

@@ -1,0 +1,71 @@
+#pragma once
+/// Messages between devices of one process. A lane carries those of one sender to one receiver, in order.
+/// Neither side waits to hand over its part: whoever comes second copies the box, straight out of the
+/// sender's memory into the receiver's. So a receive that was handed over early holds up nothing. Thread
+/// rule: of a lane, the sender's thread calls `send`, the receiver's `receive`, both `wait`; `abort` is
+/// called by any thread, the rest between steps.
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "alpa/base/patience.h"
+#include "alpa/base/thread_team.h"
+#include "alpa/pipeline/device_program.h"
+#include "alpa/tensor/kernel.h"
+
+namespace alpa {
+
+/// What a side hands over: the box and the tensor that it is in, which both outlive the step, and the
+/// tensor's elements.
+struct MessagePart {
+  const Message* message = nullptr;
+  const KernelTensor* tensor = nullptr;
+  std::byte* data = nullptr;
+};
+
+class Lane {
+ public:
+  explicit Lane(Patience& patience) : patience_(patience) {}
+
+  /// One more message in every step.
+  void add_message() { ++messages_; }
+  /// Forgets the last step.
+  void reset();
+  void abort();
+
+  /// Message number `number` of the step. Throws comm::Aborted after `abort`.
+  void send(int number, const MessagePart& part, ThreadTeam& team) { hand_over(number, 0, part, team); }
+  void receive(int number, const MessagePart& part, ThreadTeam& team) { hand_over(number, 1, part, team); }
+  /// Until the message has been copied. Throws comm::Aborted after `abort`.
+  void wait(int number);
+
+ private:
+  struct Entry {
+    Patience::Word state{0};
+    MessagePart parts[2];
+  };
+  static constexpr std::uint32_t kDone = 4, kAborted = 8;
+  void hand_over(int number, int side, const MessagePart& part, ThreadTeam& team);
+
+  Patience& patience_;
+  int messages_ = 0;
+  std::vector<std::unique_ptr<Entry>> entries_;
+};
+
+/// All lanes of a process.
+class Lanes {
+ public:
+  explicit Lanes(int devices) : patience_(devices) {}
+
+  Lane& between(int sender, int receiver, int number);
+  bool any() const { return !lanes_.empty(); }
+  void reset();
+  void abort();
+
+ private:
+  Patience patience_;
+  std::map<std::tuple<int, int, int>, std::unique_ptr<Lane>> lanes_;
+};
+
+}  // namespace alpa
