@@ -41,7 +41,7 @@ void Lanes::add(int index, const DeviceProgram& program, const MakeChannel& make
       if (!sends && instruction.kind != Kind::receive) continue;
       const int peer = index_of(instruction.message.peer);
       Flow& flow = flows_[&instruction];
-      flow.lane = sends ? lane_of(index, peer, make_channel) : lane_of(peer, index, make_channel);
+      flow.lane = lane_of(sends ? index : peer, sends ? peer : index, instruction.message.lane, make_channel);
       use_card(*devices_[index]);
       for (int run = 0; run <= looked_back[&instruction]; ++run) flow.done.push_back(make_event());
     }
@@ -54,11 +54,12 @@ int Lanes::index_of(int device) const {
   return static_cast<int>(at - devices_.begin());
 }
 
-int Lanes::lane_of(int from, int to, const MakeChannel& make_channel) {
+int Lanes::lane_of(int from, int to, int number, const MakeChannel& make_channel) {
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-    if (lanes_[lane].from == from && lanes_[lane].to == to) return static_cast<int>(lane);
+    if (lanes_[lane].from == from && lanes_[lane].to == to && lanes_[lane].number == number)
+      return static_cast<int>(lane);
   Lane lane;
-  lane.from = from, lane.to = to;
+  lane.from = from, lane.to = to, lane.number = number;
   lane.channel = make_channel(from, to);
   use_card(*devices_[from]);
   lane.sender = make_stream(), lane.sent = make_event();

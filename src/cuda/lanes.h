@@ -52,7 +52,7 @@ class Lanes {
     EventHandle ready;
   };
   struct Lane {
-    int from, to;  ///< devices, by place among those of the process
+    int from, to, number;  ///< devices, by place among those of the process; Message::lane
     std::unique_ptr<Channel> channel;
     StreamHandle sender, own_receiver;  ///< null: on one card both sides use the sender's
     EventHandle sent, received;         ///< for `join`
@@ -62,7 +62,7 @@ class Lanes {
   };
 
   void add(int index, const DeviceProgram& program, const MakeChannel& make_channel);
-  int lane_of(int from, int to, const MakeChannel& make_channel);
+  int lane_of(int from, int to, int number, const MakeChannel& make_channel);
   int index_of(int device) const;
   void post(int index, const ListRun& run, const Operation& operation, int behind);
   bool wait(int index, const ListRun& run, const Instruction& instruction, Stream stream) const;

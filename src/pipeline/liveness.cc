@@ -73,6 +73,10 @@ void extend_beside(const DeviceProgram& device, std::vector<LiveRange>& ranges) 
       extend(ranges[b], first_position(device, list), first_position(device, list + 1) - 1);
     if (sends[b]) extend(ranges[b], -1, num_positions(device));
   }
+  for (const InstructionList& list : device.lists)
+    for (const Instruction& instruction : list.instructions)
+      if (instruction.kind == Instruction::Kind::send && instruction.workspace >= 0)
+        extend(ranges[instruction.workspace], -1, num_positions(device));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "alpa/base/thread_team.h"
 #include "alpa/device/cuda_library.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/message_box.h"
 #include "kernels/cuda/shard_blocks.h"
 
 namespace alpa {
@@ -58,6 +59,7 @@ const Backend kCuda = {
     .memory = {.alignment = 256,
                .scratch_bytes = cuda_scratch_bytes,
                .collective_scratch_bytes = nccl_scratch_bytes,
+               .message_scratch_bytes = message_scratch_bytes,
                .staged_inputs = true},
     .before_fusion = {{"epilogues.txt", fuse_epilogues}, {"squared_norms.txt", fuse_squared_norms}},
     .behind_buckets = {{"updates_aside.txt", updates_aside, &ExecutorOptions::overlap_updates},
@@ -83,6 +85,10 @@ std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& te
     if (call.kind == CollectiveKind::all_to_all) add(tensors.outputs[t], call.from_dim);
   }
   return bytes;
+}
+
+std::int64_t message_scratch_bytes(const Message& message, const KernelTensor& tensor) {
+  return cuda::box_scratch_bytes(cuda::message_box(tensor, message.begin, message.extent), tensor.type.dtype);
 }
 
 const Backend& find_backend(std::string_view name) {

@@ -42,6 +42,13 @@ std::int64_t scratch_bytes(const DeviceProgram& device, const SpmdProgram& progr
   if (instruction.kind == Kind::compute)
     return rules.scratch_bytes(program.graph.nodes[instruction.node],
                                kernel_call(device, program, instruction, rules.threads));
+  const bool sends = instruction.kind == Kind::send;
+  if (sends || instruction.kind == Kind::receive)
+    return rules.message_scratch_bytes
+               ? rules.message_scratch_bytes(
+                     instruction.message,
+                     kernel_tensor(device, sends ? instruction.inputs[0] : instruction.outputs[0]))
+               : 0;
   const bool collective = instruction.kind == Kind::collective || instruction.kind == Kind::start;
   if (!collective || !rules.collective_scratch_bytes) return 0;
   return rules.collective_scratch_bytes(instruction.call, tensors_of(device, instruction));

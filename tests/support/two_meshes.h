@@ -70,9 +70,7 @@ class Cutting {
     std::vector<int> appended;  ///< per value of `program`: its value in the result, or -1
   };
 
-  static bool is_reshard(const Node& node) {
-    return is_collective(node) || node.op == &ops::slice_shard || node.op == &ops::to_partial;
-  }
+  static bool is_reshard(const Node& node) { return node.op->reshard.has_value(); }
 
   // ---- the nodes of one mesh as a graph of its own
 

@@ -14,6 +14,8 @@ struct MemoryRules {
   std::int64_t (*scratch_bytes)(const Node& node, const KernelCall& call) = nullptr;
   /// Scratch of a collective; null: none is ever needed.
   std::int64_t (*collective_scratch_bytes)(const CollectiveCall& call, const KernelCall& tensors) = nullptr;
+  /// Scratch of a send or receive, by its box and the local tensor that it is in; null: none is ever needed.
+  std::int64_t (*message_scratch_bytes)(const Message& message, const KernelTensor& tensor) = nullptr;
   int threads = 1;  ///< that a device's kernels run on; some need scratch for each
   /// Bytes after every buffer that nobody may write; checked after every instruction. 0 in release builds.
   std::int64_t guard_bytes = 0;
@@ -24,6 +26,9 @@ struct MemoryRules {
 /// Scratch of a collective through NCCL: room for the shards of tensors that are cut along another
 /// dimension than the first.
 std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& tensors);
+
+/// Scratch of a message through NCCL: room for a box that is not dense.
+std::int64_t message_scratch_bytes(const Message& message, const KernelTensor& tensor);
 
 /// The rules of backend "cpu" or "cuda" for devices of so many threads. Throws Error naming the backends
 /// for any other.

@@ -1,0 +1,90 @@
+// Who sends what when a tensor goes from one mesh to another, and what it costs.
+#include "alpa/cost/transfer.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "alpa/base/error.h"
+#include "alpa/cost/reshard.h"
+#include "support/steps.h"
+#include "support/two_meshes.h"
+
+using namespace alpa;
+using namespace alpa::test;
+
+namespace {
+
+std::int64_t bytes_of(const TransferTile& tile) { return TensorType{f32, tile.extent}.bytes(); }
+
+std::set<Shape> elements_of(const Shape& begin, const Shape& extent) {
+  std::set<Shape> elements;
+  for (std::int64_t i = begin[0]; i < begin[0] + extent[0]; ++i)
+    for (std::int64_t j = begin[1]; j < begin[1] + extent[1]; ++j) elements.insert({i, j});
+  return elements;
+}
+
+std::set<Shape> held_by(const Shape& shape, const MeshLayout& layout, int rank) {
+  const std::vector<int> at = layout.mesh.coordinates(rank);
+  return elements_of(local_offset(shape, layout.spec, layout.mesh, at),
+                     local_shape(shape, layout.spec, layout.mesh, at));
+}
+
+}  // namespace
+
+TEST_CASE("every device gets each of its elements once, from a device that has it, for all pairs of specs") {
+  const TensorType type{f32, {5, 6}};
+  for (const DeviceMesh& a : {mesh_from(0, {2, 2}), mesh_from(0, {3}), mesh_from(0, {1})})
+    for (const DeviceMesh& b : {mesh_from(4, {3}), mesh_from(4, {2, 2})})
+      for (const ShardingSpec& p : all_specs(type, a, kNoPartials))
+        for (const ShardingSpec& q : all_specs(type, b, kNoPartials)) {
+          std::map<int, std::set<Shape>> got;
+          for (const TransferTile& tile : transfer_tiles(type, {a, p}, {b, q})) {
+            const std::set<Shape> source = held_by(type.shape, {a, p}, tile.from);
+            for (const Shape& element : elements_of(tile.begin, tile.extent)) {
+              REQUIRE(source.count(element));
+              REQUIRE(got[tile.to].insert(element).second);
+            }
+          }
+          for (int rank = 0; rank < b.num_devices(); ++rank)
+            REQUIRE(got[b.devices()[rank]] == held_by(type.shape, {b, q}, rank));
+        }
+}
+
+TEST_CASE("devices with equal shards share the sending") {
+  const DeviceMesh a = mesh_from(0, {4}), b = mesh_from(4, {4});
+  const TensorType type{f32, {8, 2}};
+  std::map<int, std::int64_t> sent;
+  for (const TransferTile& tile :
+       transfer_tiles(type, {a, ShardingSpec::replicated()}, {b, parse_spec("S0@0")}))
+    sent[tile.from] += bytes_of(tile);
+  CHECK(sent == std::map<int, std::int64_t>{{0, 16}, {1, 16}, {2, 16}, {3, 16}});
+}
+
+TEST_CASE("a transfer costs what its busiest device does") {
+  const DeviceMesh a = mesh_from(0, {2}), b = mesh_from(2, {4});
+  const TensorType type{f32, {8, 2}};  // 64 bytes
+  const Link link{1e-6, 1e-9};
+  // Each of two senders has two boxes of 16 bytes to send.
+  const TransferCost split = transfer_cost(type, {a, parse_spec("S0@0")}, {b, parse_spec("S0@0")}, link);
+  CHECK(split.bytes == 64);
+  CHECK(split.seconds == doctest::Approx(2 * (1e-6 + 16e-9)));
+  // Four copies: each sender sends its half to all of them.
+  const TransferCost copies =
+      transfer_cost(type, {a, parse_spec("S0@0")}, {b, ShardingSpec::replicated()}, link);
+  CHECK(copies.bytes == 4 * 64);
+  CHECK(copies.seconds == doctest::Approx(4 * (1e-6 + 32e-9)));
+  CHECK_THROWS_AS(transfer_cost(type, {a, parse_spec("P+@0")}, {b, ShardingSpec::replicated()}, link), Bug);
+}
+
+TEST_CASE("meshes of one host have its link, others the slower one") {
+  Cluster cluster;
+  cluster.num_hosts = 2;
+  cluster.devices_per_host = 4;
+  cluster.within_host = {1e-6, 1e-10};
+  cluster.between_hosts = {5e-6, 1e-9};
+  CHECK(link_between(cluster, mesh_from(0, {2}), mesh_from(2, {2})) == cluster.within_host);
+  CHECK(link_between(cluster, mesh_from(0, {4}), mesh_from(4, {4})) == cluster.between_hosts);
+  CHECK(link_between(cluster, mesh_from(4, {2}), mesh_from(6, {2})) == cluster.within_host);
+}
