@@ -18,6 +18,7 @@ std::string buffer_line(const DeviceProgram& device, int b) {
   if (buffer.type.shape != buffer.global_shape)
     text += fmt::format(" at {} of {}", to_string(buffer.offset), to_string(buffer.global_shape));
   if (buffer.alias_of >= 0) return text + fmt::format(" in b{}", buffer.alias_of);
+  if (buffer.slots > 1) text += fmt::format(" x{}", buffer.slots);
   return buffer.arena_offset >= 0 ? text + fmt::format(" @{}", buffer.arena_offset) : text;
 }
 
@@ -35,24 +36,55 @@ std::string call_text(const CollectiveCall& call) {
   return text;
 }
 
-std::string instruction_line(const Instruction& instruction, const SpmdProgram& program) {
+/// "wait 3", of another list "wait forward 3", for all runs but the latest "wait 3 but 1".
+std::string wait_text(const DeviceProgram& device, const Instruction& wait) {
+  std::string text = "wait ";
+  if (wait.awaits_list >= 0) text += device.lists[wait.awaits_list].name + " ";
+  text += std::to_string(wait.awaits);
+  return wait.behind > 0 ? text + fmt::format(" but {}", wait.behind) : text;
+}
+
+/// "send b4 [2, 3] at [0, 0] to 5 in lane 0".
+std::string message_text(const Instruction& instruction) {
+  const bool sends = instruction.kind == Instruction::Kind::send;
+  const Message& message = instruction.message;
+  return fmt::format("{} {} {} at {} {} {} in lane {}", name_of(instruction.kind),
+                     buffer_list(sends ? instruction.inputs : instruction.outputs), to_string(message.extent),
+                     to_string(message.begin), sends ? "to" : "from", message.peer, message.lane);
+}
+
+std::string instruction_line(const DeviceProgram& device, const Instruction& instruction,
+                             const SpmdProgram& program) {
+  using Kind = Instruction::Kind;
   const Node& node = program.graph.nodes[instruction.node];
-  std::string text = std::string(name_of(instruction.kind));
-  if (instruction.kind == Instruction::Kind::wait)
-    return text + fmt::format(" {} \"{}\"", instruction.awaits, node.name);
+  if (instruction.kind == Kind::wait) return wait_text(device, instruction) + fmt::format(" \"{}\"", node.name);
+  const bool message = instruction.kind == Kind::send || instruction.kind == Kind::receive;
+  std::string text = message ? message_text(instruction) : std::string(name_of(instruction.kind));
   if (instruction.kind == Instruction::Kind::compute) text += fmt::format(" {}", node.op->name);
   if (instruction.kind == Instruction::Kind::fill) text += fmt::format(" {}", instruction.value);
   if (!instruction.call.group.empty()) text += call_text(instruction.call);
-  text += fmt::format(" ({}) -> {}", buffer_list(instruction.inputs), buffer_list(instruction.outputs));
+  if (!message) text += fmt::format(" ({}) -> {}", buffer_list(instruction.inputs), buffer_list(instruction.outputs));
   if (instruction.aside) text += " aside";
   if (instruction.workspace >= 0) text += fmt::format(" using b{}", instruction.workspace);
   return text + fmt::format(" \"{}\"", node.name);
 }
 
-std::string list_text(const InstructionList& list, const SpmdProgram& program) {
+/// "schedule: forward 0 1, backward 0, …, apply 0".
+std::string schedule_text(const DeviceProgram& device) {
+  std::string text = "schedule:";
+  int list = -1;
+  for (const ListRun& run : device.schedule) {
+    if (run.list != list) text += (list >= 0 ? ", " : " ") + device.lists[run.list].name;
+    list = run.list;
+    text += fmt::format(" {}", run.micro_batch);
+  }
+  return text + "\n";
+}
+
+std::string list_text(const DeviceProgram& device, const InstructionList& list, const SpmdProgram& program) {
   std::string text = list.name + ":\n";
   for (std::size_t i = 0; i < list.instructions.size(); ++i)
-    text += fmt::format("  {} {}\n", i, instruction_line(list.instructions[i], program));
+    text += fmt::format("  {} {}\n", i, instruction_line(device, list.instructions[i], program));
   return text;
 }
 
@@ -66,6 +98,7 @@ std::string_view name_of(Instruction::Kind kind) {
 
 std::string to_string(const DeviceProgram& device, const SpmdProgram& program) {
   std::string text = fmt::format("device {} of {}", device.device, shape_text(program.meshes[device.mesh]));
+  if (program.meshes.size() > 1) text += fmt::format(" (mesh {})", device.mesh);
   text += device.arena_bytes > 0 ? fmt::format(", arena of {} bytes\n", device.arena_bytes) : "\n";
   for (int b = 0; b < static_cast<int>(device.buffers.size()); ++b) text += buffer_line(device, b) + "\n";
   if (!device.kept.empty()) text += "kept " + buffer_list(device.kept) + "\n";
@@ -74,7 +107,8 @@ std::string to_string(const DeviceProgram& device, const SpmdProgram& program) {
   for (const Reported& metric : device.reported) reported.push_back(metric.buffer);
   if (!reported.empty()) text += "reported " + buffer_list(reported) + "\n";
   for (const InstructionList& list : device.lists)
-    if (!list.instructions.empty() || &list == &device.lists.back()) text += list_text(list, program);
+    if (!list.instructions.empty() || &list == &device.lists.back()) text += list_text(device, list, program);
+  if (program.meshes.size() > 1) text += schedule_text(device);
   return text;
 }
 
