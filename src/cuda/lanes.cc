@@ -21,7 +21,8 @@ const Instruction& awaited_by(const DeviceProgram& program, int list, const Inst
 
 }  // namespace
 
-Lanes::Lanes(LoadedDevices& devices, const MakeChannel& make_channel) : devices_(devices) {
+Lanes::Lanes(LoadedDevices& devices, const MakeChannel& make_channel)
+    : devices_(devices), counts_(devices.size()) {
   for (int index = 0; index < static_cast<int>(devices.size()); ++index)
     add(index, devices[index]->program(), make_channel);
 }
@@ -35,16 +36,29 @@ void Lanes::add(int index, const DeviceProgram& program, const MakeChannel& make
         int& runs = looked_back[&awaited_by(program, list, instruction)];
         runs = std::max(runs, instruction.behind);
       }
-  for (const InstructionList& list : program.lists)
-    for (const Instruction& instruction : list.instructions) {
+  for (int list = 0; list < static_cast<int>(program.lists.size()); ++list)
+    for (const Instruction& instruction : program.lists[list].instructions) {
       const bool sends = instruction.kind == Kind::send;
       if (!sends && instruction.kind != Kind::receive) continue;
+      count(index, instruction, runs_of(program, list));
       const int peer = index_of(instruction.message.peer);
       Flow& flow = flows_[&instruction];
       flow.lane = lane_of(sends ? index : peer, sends ? peer : index, instruction.message.lane, make_channel);
       use_card(*devices_[index]);
       for (int run = 0; run <= looked_back[&instruction]; ++run) flow.done.push_back(make_event());
     }
+}
+
+void Lanes::count(int index, const Instruction& instruction, int runs) {
+  const bool sends = instruction.kind == Kind::send;
+  const std::vector<int>& buffers = sends ? instruction.inputs : instruction.outputs;
+  const DType dtype = devices_[index]->program().buffers[buffers[0]].type.dtype;
+  const std::int64_t bytes = runs * TensorType{dtype, instruction.message.extent}.bytes();
+  const auto operation = sends ? comm::Operation::send : comm::Operation::receive;
+  comm::Count& count = counts_[index][static_cast<int>(operation)];
+  count.calls += runs;
+  count.payload_bytes += bytes;
+  count.moved_bytes += bytes;
 }
 
 int Lanes::index_of(int device) const {

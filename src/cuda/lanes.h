@@ -36,6 +36,10 @@ class Lanes {
   void check_health();
   void abort() noexcept;
 
+  bool empty() const { return lanes_.empty(); }
+  /// What device `index` sends and receives in a step.
+  const comm::Counts& counts(int index) const { return counts_[index]; }
+
  private:
   /// The runs of one send or receive.
   struct Flow {
@@ -62,6 +66,7 @@ class Lanes {
   };
 
   void add(int index, const DeviceProgram& program, const MakeChannel& make_channel);
+  void count(int index, const Instruction& instruction, int runs);
   int lane_of(int from, int to, int number, const MakeChannel& make_channel);
   int index_of(int device) const;
   void post(int index, const ListRun& run, const Operation& operation, int behind);
@@ -73,6 +78,7 @@ class Lanes {
   LoadedDevices& devices_;
   std::vector<Lane> lanes_;
   std::map<const Instruction*, Flow> flows_;
+  std::vector<comm::Counts> counts_;                ///< per device
   std::map<int, std::vector<EventHandle>> events_;  ///< that are free, by card
 };
 

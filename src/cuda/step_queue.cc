@@ -136,10 +136,11 @@ void StepQueue::abort() noexcept {
 }
 
 std::vector<std::pair<int, comm::Counts>> StepQueue::counts(int index) const {
+  std::vector<std::pair<int, comm::Counts>> counts;
   for (const auto& mesh : meshes_)
-    for (const int member : mesh->members())
-      if (member == index) return mesh->counts(index);
-  return {};
+    for (auto& of_group : mesh->counts(index)) counts.push_back(std::move(of_group));
+  if (!lanes_.empty()) counts.emplace_back(2, lanes_.counts(index));
+  return counts;
 }
 
 }  // namespace alpa::cuda

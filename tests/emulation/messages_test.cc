@@ -151,6 +151,7 @@ constexpr int kSteps = 5;
 struct Outcome {
   std::vector<double> totals, expected;
   int graphs;
+  comm::Count sent = {};  ///< by the first device in a step
 };
 Outcome run(int micro_batches, bool together, const Mode& mode) {
   emulation::restart({.devices = mode.cards});
@@ -177,6 +178,7 @@ Outcome run(int micro_batches, bool together, const Mode& mode) {
     ++finished;
   }
   outcome.graphs += emulation::totals().graphs;
+  outcome.sent = devices->counts(0).at(0).second[static_cast<int>(comm::Operation::send)];
   return outcome;
 }
 
@@ -190,6 +192,8 @@ void check_modes(int micro_batches, bool together) {
     CAPTURE(mode.check_instructions);
     const Outcome outcome = run(micro_batches, together, mode);
     CHECK(outcome.totals == first);
+    CHECK(outcome.sent.calls == micro_batches);
+    CHECK(outcome.sent.payload_bytes == micro_batches * kPart.bytes());
     for (int step = 0; step < kSteps; ++step)
       CHECK(outcome.totals[step] == doctest::Approx(outcome.expected[step]).epsilon(1e-5));
   }
