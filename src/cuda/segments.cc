@@ -84,10 +84,57 @@ class Walk {
   std::map<Group, std::map<int, int>> arrivals_;  ///< per member
 };
 
-bool only(const std::vector<const DeviceProgram*>& devices, int list, const Segment& segment, Kind kind) {
+/// A stretch of a device's arena.
+struct Stretch {
+  std::int64_t begin, end;
+};
+
+/// All copies of a buffer.
+Stretch stretch_of(const DeviceProgram& device, int buffer) {
+  const Buffer& b = device.buffers[buffer];
+  return {b.arena_offset, b.arena_offset + (b.slots - 1) * b.slot_bytes + b.type.bytes()};
+}
+
+std::vector<Stretch> touched_by(const DeviceProgram& device, const Instruction& instruction) {
+  std::vector<Stretch> touched;
+  for (const auto* buffers : {&instruction.inputs, &instruction.outputs})
+    for (const int buffer : *buffers) touched.push_back(stretch_of(device, buffer));
+  if (instruction.workspace >= 0) touched.push_back(stretch_of(device, instruction.workspace));
+  return touched;
+}
+
+/// True if a message may be written while `work` runs, which comes before it in the list.
+bool may_come_early(const DeviceProgram& device, const std::vector<Instruction>& list,
+                    const std::vector<int>& work, const Instruction& receive) {
+  const std::vector<Stretch> written = touched_by(device, receive);
+  for (const int position : work) {
+    const bool waits = list[position].kind == Kind::wait;
+    for (const Stretch& used : touched_by(device, list[waits ? list[position].awaits : position]))
+      for (const Stretch& w : written)
+        if (w.begin < used.end && used.begin < w.end) return false;
+  }
+  return true;
+}
+
+/// True if the segment has messages that may all come ahead of `work`, each device's.
+bool may_come_early(const std::vector<const DeviceProgram*>& devices, int list, const Segment& segment,
+                    const std::vector<std::vector<int>>& work) {
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const std::vector<Instruction>& instructions = devices[d]->lists[list].instructions;
+    for (const int position : segment.messages[d]) {
+      const Instruction& message = instructions[position];
+      if (message.kind == Kind::send ||
+          (message.kind == Kind::receive && !may_come_early(*devices[d], instructions, work[d], message)))
+        return false;
+    }
+  }
+  return true;
+}
+
+bool only_sends(const std::vector<const DeviceProgram*>& devices, int list, const Segment& segment) {
   for (std::size_t d = 0; d < devices.size(); ++d)
     for (const int position : segment.messages[d])
-      if (devices[d]->lists[list].instructions[position].kind != kind) return false;
+      if (devices[d]->lists[list].instructions[position].kind != Kind::send) return false;
   return true;
 }
 
@@ -99,18 +146,18 @@ bool is_empty(const std::vector<std::vector<int>>& positions) {
   return std::all_of(positions.begin(), positions.end(), [](const auto& of) { return of.empty(); });
 }
 
-/// What is sent behind the first segment's work is sent behind the second's, ahead of other messages there;
-/// what the second waits for, the first one's work waits for, too.
+/// What is sent behind one segment's work is sent behind the next one's, ahead of other messages there;
+/// what the next one waits for and receives, the first one's work waits for, too.
 std::vector<Segment> joined(const std::vector<const DeviceProgram*>& devices, int list,
                             const std::vector<Segment>& segments) {
   std::vector<Segment> result;
   std::vector<std::vector<int>> sends(devices.size());  // that move behind the work of the last segment
   for (const Segment& segment : segments) {
     const bool first = result.empty();
-    if (!first && is_empty(sends) && only(devices, list, segment, Kind::wait)) {
+    if (!first && is_empty(sends) && may_come_early(devices, list, segment, result.back().work)) {
       append(result.back().messages, segment.messages);
       append(result.back().work, segment.work);
-    } else if (!first && only(devices, list, segment, Kind::send)) {
+    } else if (!first && only_sends(devices, list, segment)) {
       append(sends, segment.messages);
       append(result.back().work, segment.work);
     } else {

@@ -14,8 +14,8 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-/// Devices whose list is given by letters: c computes, R receives, W waits for the last message before it,
-/// S sends; A is a collective of all devices, B starts one and b waits for it.
+/// Devices whose list is given by letters: c computes, R receives, r reads what is received, W waits for
+/// the last message before it, S sends; A is a collective of all devices, B starts one and b waits for it.
 struct Lists {
   explicit Lists(const std::vector<std::string>& texts) {
     std::vector<int> all;
@@ -24,6 +24,7 @@ struct Lists {
       DeviceProgram program;
       program.device = all[d];
       program.lists.push_back({"list", {}});
+      program.buffers = {{{f32, {8}}, {0}, {8}, -1, 256}, {{f32, {8}}, {0}, {8}, -1, 272}};
       for (const char letter : texts[d]) add(program.lists[0].instructions, letter, all);
       programs.push_back(program);
     }
@@ -31,11 +32,13 @@ struct Lists {
 
   static void add(std::vector<Instruction>& list, char letter, const std::vector<int>& all) {
     static const std::map<char, Kind> kinds = {
-        {'c', Kind::compute},    {'R', Kind::receive}, {'S', Kind::send}, {'W', Kind::wait},
-        {'A', Kind::collective}, {'B', Kind::start},   {'b', Kind::wait}};
+        {'c', Kind::compute}, {'r', Kind::compute},    {'R', Kind::receive}, {'S', Kind::send},
+        {'W', Kind::wait},    {'A', Kind::collective}, {'B', Kind::start},   {'b', Kind::wait}};
     Instruction instruction;
     instruction.kind = kinds.at(letter);
     instruction.call.group = all;
+    if (letter == 'R') instruction.outputs = {0};
+    if (letter == 'r') instruction.inputs = {1};  // overlaps buffer 0
     for (int i = static_cast<int>(list.size()); i-- > 0 && instruction.awaits < 0;) {
       const bool message = list[i].kind == Kind::receive || list[i].kind == Kind::send;
       if (letter == 'W' ? message : letter == 'b' && list[i].kind == Kind::start) instruction.awaits = i;
@@ -88,14 +91,18 @@ TEST_CASE("waits are not queued ahead of sends that what they wait for may answe
 }
 
 TEST_CASE("memory that is received is written no earlier than the list says") {
-  CHECK(Lists({"ccRWc"}).segments(true) == Texts{"|0 1", "2 3|4"});
+  CHECK(Lists({"crRWc"}).segments(true) == Texts{"|0 1", "2 3|4"});
+  CHECK(Lists({"ccRWc"}).segments(true) == Texts{"2 3|0 1 4"});
+  CHECK(Lists({"ccRWc", "ccc"}).segments(true) == Texts{"2 3|0 1 4; |0 1 2"});
+  CHECK(Lists({"ccRWc", "crRWc"}).segments(true) == Texts{"|0 1; |0 1", "2 3|4; 2 3|4"});
 }
 
 TEST_CASE("devices with fewer messages stop where others are awaited in a collective") {
   CHECK(Lists({"cAc", "RWcAc"}).segments(true) == Texts{"|0 1 2; 0 1|2 3 4"});
-  CHECK(Lists({"cAcAc", "cARWcAc"}).segments(true) == Texts{"|0 1 2; |0 1", "|3 4; 2 3|4 5 6"});
+  CHECK(Lists({"cAcAc", "rARWcAc"}).segments(true) == Texts{"|0 1 2; |0 1", "|3 4; 2 3|4 5 6"});
+  CHECK(Lists({"cAcAc", "cARWcAc"}).segments(true) == Texts{"|0 1 2 3 4; 2 3|0 1 4 5 6"});
   CHECK(Lists({"cBcbc", "cSBcbc"}).segments(true) == Texts{"|0 1 2 3 4; |0 2 3 4 5", "|; 1|"});
-  CHECK(Lists({"cBcbc", "cRBcbc"}).segments(true) == Texts{"|0; |0", "|1 2 3 4; 1|2 3 4 5"});
+  CHECK(Lists({"cBcbc", "rRBcbc"}).segments(true) == Texts{"|0; |0", "|1 2 3 4; 1|2 3 4 5"});
 }
 
 TEST_CASE("lists that do not meet are a bug") { CHECK_THROWS_AS(Lists({"cA", "c"}).segments(true), Bug); }
