@@ -1,6 +1,6 @@
 // Predicted and measured seconds of a step on CPU devices: as the planner prices it, loops as a whole, and
-// with every node priced apart. Measured are seconds of the processor divided by the cores, the median of all
-// rounds, so that other programs on the machine disturb little.
+// with every node priced apart. Measured are seconds of the processor divided by the cores, the median of
+// all rounds, so that other programs on the machine disturb little.
 //   bench_forecast [--devices N] [--rounds N]
 #include <alpa/alpa.h>
 
@@ -85,14 +85,15 @@ void measure(const char* name, const TrainingStep& step, int devices, int rounds
 
 int main(int argc, char** argv) {
   int devices = 1, rounds = 9;
-  return bench::run(argc, argv, "Predicted and measured time of steps.",
-                    {cli::whole("--devices", &devices, "CPU devices", 1, 64),
-                     cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000)},
-                    [&] {
-                      measure("elementwise stack", elementwise_step(4096, 1024, 6), devices, rounds);
-                      measure("MLP", bench::mlp_step({512, 2048, 8}), devices, rounds);
-                      measure("GPT-like stack",
-                              testing::gpt_step({.layers = 2, .batch = 8, .sequence = 128, .hidden = 256, .heads = 4}),
-                              devices, rounds);
-                    });
+  return bench::run(
+      argc, argv, "Predicted and measured time of steps.",
+      {cli::whole("--devices", &devices, "CPU devices", 1, 64),
+       cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000)},
+      [&] {
+        measure("elementwise stack", elementwise_step(4096, 1024, 6), devices, rounds);
+        measure("MLP", bench::mlp_step({512, 2048, 8}), devices, rounds);
+        measure("GPT-like stack",
+                testing::gpt_step({.layers = 2, .batch = 8, .sequence = 128, .hidden = 256, .heads = 4}),
+                devices, rounds);
+      });
 }

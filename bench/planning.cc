@@ -1,5 +1,5 @@
-// Seconds of the processor for planning by phase, from the training step to the device programs of all ranks: how they grow
-// with the number of equal layers, and the peak memory of the process.
+// Seconds of the processor for planning by phase, from the training step to the device programs of all
+// ranks: how they grow with the number of equal layers, and the peak memory of the process.
 //   bench_planning CLUSTER_FILE [--model mlp|gpt] [--layers N] [--rounds N]
 // CLUSTER_FILE: 8 hosts of 8 devices, e.g. tests/mesh/data/a100_8x8.json. One case a process, so that the
 // memory is that of the case.
@@ -78,7 +78,8 @@ std::vector<bench::Figure> phases(const TrainingStep& step, const AutoShardOptio
   verify(fused);
   verify(program);
   done("verify_programs");
-  const LoweredProgram lowered = lower_program(program, {.threads_per_device = 1, .overlap = Overlap::always}, "cpu");
+  const LoweredProgram lowered =
+      lower_program(program, {.threads_per_device = 1, .overlap = Overlap::always}, "cpu");
   done("lower");
   const std::vector<DeviceProgram> devices = programs_of_all(program, lowered.firsts);
   done("all_ranks");
@@ -94,8 +95,8 @@ std::vector<bench::Figure> phases(const TrainingStep& step, const AutoShardOptio
 void measure(const std::string& cluster_file, const std::string& model, int layers, int rounds) {
   Cluster cluster = Cluster::from_file(cluster_file);
   const bool gpt = model == "gpt";
-  const TrainingStep step = gpt ? testing::gpt_step({.layers = layers, .batch = 64})
-                                : mlp_step(layers, 4096, 4096);
+  const TrainingStep step =
+      gpt ? testing::gpt_step({.layers = layers, .batch = 64}) : mlp_step(layers, 4096, 4096);
   const AutoShardOptions method = gpt ? zero3_options() : AutoShardOptions{};
   for (int round = 0; round < rounds; ++round) {
     std::vector<bench::Figure> figures = phases(step, method, cluster);

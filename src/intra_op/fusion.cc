@@ -30,10 +30,7 @@ bool is_wide(DType dtype) { return dtype == f64 || dtype == i32; }
 class Grouping {
  public:
   Grouping(const Graph& graph, const std::vector<ShardingSpec>* specs)
-      : graph_(graph),
-        specs_(specs),
-        readers_(consumers(graph)),
-        group_of_(graph_.nodes.size(), -1) {}
+      : graph_(graph), specs_(specs), readers_(consumers(graph)), group_of_(graph_.nodes.size(), -1) {}
 
   std::vector<std::vector<int>> run() {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
@@ -94,8 +91,7 @@ class Grouping {
   bool awaits_collective(int g, int own) const {
     for (int member : groups_[own])
       for (int value : graph_.nodes[member].operands)
-        if (producer(value) > groups_[g].back() && is_collective(graph_.producer(value)))
-          return true;
+        if (producer(value) > groups_[g].back() && is_collective(graph_.producer(value))) return true;
     return false;
   }
 
@@ -204,9 +200,9 @@ class Sharing {
 
   const Graph& graph_;
   std::vector<LoopShare> shares_;
-  std::vector<int> group_of_;      ///< per node; -1: not elementwise
-  std::vector<bool> outside_;      ///< per value
-  std::vector<bool> read_whole_;   ///< per value: not only through loops
+  std::vector<int> group_of_;     ///< per node; -1: not elementwise
+  std::vector<bool> outside_;     ///< per value
+  std::vector<bool> read_whole_;  ///< per value: not only through loops
 };
 
 }  // namespace

@@ -100,7 +100,7 @@ class Relocation {
 
   const SpmdProgram& program_;
   const Layouts layouts_;
-  std::vector<bool> of_value_;                                  ///< per buffer of the device
+  std::vector<bool> of_value_;                                    ///< per buffer of the device
   std::map<std::vector<std::int64_t>, std::vector<int>> groups_;  ///< of the device, by axes
 };
 

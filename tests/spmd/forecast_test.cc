@@ -39,8 +39,8 @@ Graph mlp_graph(Optimizer optimizer) {
   nn::Sequential mlp;
   mlp.add(nn::Dense(24)).add(nn::GELU()).add(nn::Dense(16));
   return training_step(
-             {{"x", data}, {"y", data}}, [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); },
-             std::move(optimizer))
+             {{"x", data}, {"y", data}},
+             [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); }, std::move(optimizer))
       .trace(1);
 }
 
@@ -48,7 +48,8 @@ std::vector<Case> cases() {
   return {{"elementwise stack", elementwise_stack()},
           {"MLP with Adam", mlp_graph(optim::Adam{})},
           {"MLP with SGD", mlp_graph(optim::Sgd{})},
-          {"GPT-like block", testing::gpt_graph({.layers = 1, .batch = 4, .sequence = 8, .hidden = 16, .heads = 2})},
+          {"GPT-like block",
+           testing::gpt_graph({.layers = 1, .batch = 4, .sequence = 8, .hidden = 16, .heads = 2})},
           {"causal GPT-like block", testing::gpt_graph({.layers = 1,
                                                         .batch = 4,
                                                         .sequence = 8,

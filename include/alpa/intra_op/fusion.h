@@ -11,10 +11,10 @@
 
 namespace alpa {
 
-/// Numbers of nodes by loop, ascending; every elementwise node is in one. The loop runs where its last member
-/// stands. Members have one iteration space (the shape of their results), one region and one precision; in a
-/// partitioned program, whose `specs` per value are given, one spec, too. None is held back until a
-/// collective that comes after it has arrived.
+/// Numbers of nodes by loop, ascending; every elementwise node is in one. The loop runs where its last
+/// member stands. Members have one iteration space (the shape of their results), one region and one
+/// precision; in a partitioned program, whose `specs` per value are given, one spec, too. None is held back
+/// until a collective that comes after it has arrived.
 std::vector<std::vector<int>> fusion_groups(const Graph& graph,
                                             const std::vector<ShardingSpec>* specs = nullptr);
 
@@ -32,8 +32,8 @@ struct LoopRead {
 
 /// What a node does of its loop. The default is a node on its own.
 struct LoopShare {
-  bool launches = true;   ///< the last member; of several members one launches
-  bool vanishes = false;  ///< a broadcast or constant that becomes part of all loops that read it
+  bool launches = true;         ///< the last member; of several members one launches
+  bool vanishes = false;        ///< a broadcast or constant that becomes part of all loops that read it
   std::vector<LoopRead> reads;  ///< per operand; empty: all from memory
   std::vector<bool> writes;     ///< per result: also read outside the loop; empty: all are written
   auto operator<=>(const LoopShare&) const = default;
