@@ -107,14 +107,14 @@ class Emitter {
   }
 
   void set_slots() {
-    if (device_.lists.size() < 2) return;
     const std::vector<Carried> carries = carried(device_);
-    const std::vector<bool> sends = sent(device_);
-    for (std::size_t b = 0; b < device_.buffers.size(); ++b) {
-      device_.buffers[b].slots = carries[b].slots;
-      if (sends[b] && carries[b].lists.empty() && !is_lasting(static_cast<int>(b)))
-        device_.buffers[b].slots = std::min(kSentSlots, graph_.num_micro_batches);
-    }
+    for (std::size_t b = 0; b < device_.buffers.size(); ++b) device_.buffers[b].slots = carries[b].slots;
+    for (int l = 0; l < static_cast<int>(device_.lists.size()); ++l)
+      for (const Instruction& instruction : device_.lists[l].instructions) {
+        if (instruction.kind != Kind::send || runs_of(device_, l) == 1) continue;
+        const int memory = memory_of(device_, instruction.inputs[0]);
+        if (carries[memory].lists.empty() && !is_lasting(memory)) device_.buffers[memory].slots = kSentSlots;
+      }
   }
 
   /// State and accumulators.

@@ -197,11 +197,12 @@ void Device::point(Operation& operation, int micro_batch) {
 }
 
 void Device::prepare_step() {
-  messages_ = {};
-  for (List& list : lists_)
-    for (Operation& operation : list.operations) operation.runs = 0;
   issued_.store(0, std::memory_order_relaxed);
   finished_.store(0, std::memory_order_relaxed);
+  messages_ = {};
+  if (!around_.lanes.any()) return;
+  for (List& list : lists_)
+    for (Operation& operation : list.operations) operation.runs = 0;
 }
 
 void Device::stop() {
