@@ -344,3 +344,29 @@ TEST_CASE("The plan of a small graph costs what the cheapest of all strategy com
   CHECK(repeated > 40);
   CHECK(resharded > 200);
 }
+
+TEST_CASE("A loop is cut where one reduction in its middle costs less than one of each operand before it") {
+  // Rows and columns are too few to be split, so that the products are left as partial sums; relu is not
+  // linear in them, the addition is.
+  Builder g(1);
+  const TensorType rows{f32, {2, 8}}, columns{f32, {8, 3}};
+  const Value x = g.input(InputKind::batch, "x", rows), y = g.input(InputKind::batch, "y", rows),
+              v = g.input(InputKind::state, "v", columns), w = g.input(InputKind::state, "w", columns);
+  const Value sum = einsum("ik,kj->ij", x, v) + einsum("ik,kj->ij", y, w);
+  g.update(g.input(InputKind::state, "s", sum.type()), relu(sum));
+  const Graph graph = g.finish();
+  const DeviceMesh mesh({{"x", 4, 5, 0.01}});
+  CostModel model;
+  model.device.flops_per_second[f32] = 1;
+  model.device.memory_bytes_per_second = 1000;
+  model.reshard.memory_bytes_per_second = 1000;
+  const std::vector<std::vector<int>> loops = fusion_groups(graph);
+  CHECK(loops.size() == 1);  // both the sum and relu
+  CHECK(loops.front().size() == 2);
+  for (const double memory : {1000.0, 0.5}) {  // writing and reading the sum costs next to nothing, or much
+    model.device.memory_bytes_per_second = memory;
+    const ShardingPlan plan = auto_shard(graph, mesh, model, AutoShardOptions{});
+    CHECK(plan.specs[sum.id].is_partial() == (memory > 1));
+    CHECK(plan.cost.objective_seconds == doctest::Approx(Enumeration(graph, mesh, model).cheapest()));
+  }
+}
