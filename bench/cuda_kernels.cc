@@ -98,7 +98,7 @@ void add_elementwise(All& all, const Setup& s, const Fused& fused) {
 void add_sums(All& all, const Setup& s, const char* name, std::array<std::int64_t, 2> shape,
               std::array<bool, 2> reduced) {
   cuda::ReduceLaunch launch;
-  require(cuda::plan_reduce(launch, cuda::ReduceOp::sum, s.dtype, s.dtype, 2, shape.data(), reduced.data()),
+  require(cuda::plan_reduce(launch, ReduceOp::sum, s.dtype, s.dtype, 2, shape.data(), reduced.data()),
           "plan_reduce");
   void* const workspace = cuda::allocate_device(cuda::reduce_workspace_bytes(launch) + 16).release();
   all.push_back({fmt::format("sums of {} {}", name, name_of(s.dtype)), s.bytes(), kAim, [=](Stream stream) {

@@ -169,11 +169,11 @@ std::vector<Case> all_cases(const Setup& s) {
   add("cast to bf16", cpu::cast, {flat}, {half});
   add("add bf16", cpu::elementwise<ElementwiseOp::add>, {half, half}, {half});
   add("adam", cpu::adam_update, {flat, flat, flat, flat, scalar, scalar}, {flat, flat, flat}, adam, 3);
-  add("reduce_sum of rows", cpu::reduce_sum, {matrix}, {{f32, {rows}}}, axes(1));
-  add("reduce_sum of columns", cpu::reduce_sum, {matrix}, {row}, axes(0));
-  add("reduce_sum to a scalar", cpu::reduce_sum, {flat}, {scalar}, axes(0));
-  add("reduce_max of rows", cpu::reduce_max, {matrix}, {{f32, {rows}}}, axes(1));
-  add("reduce_max of columns", cpu::reduce_max, {matrix}, {row}, axes(0));
+  add("reduce_sum of rows", cpu::reduce<ReduceOp::sum>, {matrix}, {{f32, {rows}}}, axes(1));
+  add("reduce_sum of columns", cpu::reduce<ReduceOp::sum>, {matrix}, {row}, axes(0));
+  add("reduce_sum to a scalar", cpu::reduce<ReduceOp::sum>, {flat}, {scalar}, axes(0));
+  add("reduce_max of rows", cpu::reduce<ReduceOp::max>, {matrix}, {{f32, {rows}}}, axes(1));
+  add("reduce_max of columns", cpu::reduce<ReduceOp::max>, {matrix}, {row}, axes(0));
   add("transpose", cpu::transpose, {matrix}, {{f32, {columns, rows}}},
       {{"permutation", std::vector<std::int64_t>{1, 0}}});
   add("broadcast rows", cpu::broadcast, {row}, {matrix}, {{"dims", std::vector<std::int64_t>{1}}});

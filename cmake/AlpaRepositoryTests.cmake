@@ -7,6 +7,10 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ALPA_SANITIZE)
     "-I$<JOIN:$<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>,;-I>"
     "-isystem$<JOIN:$<TARGET_PROPERTY:Eigen3::Eigen,INTERFACE_INCLUDE_DIRECTORIES>,;-isystem>" COMMAND_EXPAND_LISTS)
   set_tests_properties(structure/headers_alone PROPERTIES LABELS structure TIMEOUT ${ALPA_TEST_TIMEOUT} PROCESSORS 2)
+  add_test(NAME structure/new_operators COMMAND ${PROJECT_SOURCE_DIR}/tests/structure/new_operators.sh
+    ${CMAKE_CXX_COMPILER} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/new_operators
+    "-I$<JOIN:$<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>,;-I>" COMMAND_EXPAND_LISTS)
+  set_tests_properties(structure/new_operators PROPERTIES LABELS structure TIMEOUT ${ALPA_TEST_TIMEOUT})
 endif()
 
 if(ALPA_ISA_KERNELS AND NOT ALPA_SANITIZE)

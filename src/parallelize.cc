@@ -226,8 +226,8 @@ Planned plan_within_budget(const Graph& graph, const Settings& settings, const C
   options.memory_budget_bytes = budget;
   AutoSharding search(graph, candidate_meshes(settings, cluster), CostModel::of(cluster), options);
   const auto planned = [&](std::optional<std::int64_t> limit) {
-    return lower_plan(graph, search.plan(limit), settings.options.executor, find_backend(cluster.backend), budget,
-                      passes);
+    return lower_plan(graph, search.plan(limit), settings.options.executor, find_backend(cluster.backend),
+                      budget, passes);
   };
   Planned best = planned(std::nullopt);
   if (best.memory_bytes <= budget) return best;

@@ -29,7 +29,7 @@ class Workspace {
   std::int64_t size_ = 0;
 };
 
-/// Sums an operand over its own letters, through the kernel of reduce_sum.
+/// Sums an operand over its own letters, through the kernel of reductions.
 struct OwnSum {
   mutable KernelCall call;  ///< pointers are set for every run; a call belongs to one thread
   std::int64_t workspace = kNone;
@@ -77,8 +77,8 @@ OwnSum prepare_sum(const Prepared& prepared, const EinsumOperand& operand, const
                        .type = {prepared.compute, extents_of(prepared.plan, operand.layout)},
                        .offset = {},
                        .global_shape = {}}};
-  sum.call.prepared = reduce_sum.prepare(sum.call);
-  sum.workspace = space.take(reduce_sum.workspace_bytes(sum.call));
+  sum.call.prepared = reduce<ReduceOp::sum>.prepare(sum.call);
+  sum.workspace = space.take(reduce<ReduceOp::sum>.workspace_bytes(sum.call));
   sum.call.attributes = nullptr;  // read while preparing only
   return sum;
 }
@@ -171,7 +171,7 @@ const T* bring(const KernelCall& call, const Prepared& prepared, const OperandSt
     sum.inputs[0].data = input.data;
     sum.outputs[0].data = call.workspace + steps.converted;
     sum.workspace = call.workspace + steps.sum->workspace;
-    reduce_sum.run(sum);
+    reduce<ReduceOp::sum>.run(sum);
     data = call.workspace + steps.converted;
   } else if (steps.converted != kNone) {
     convert<T>(call.workspace + steps.converted, prepared.compute, data, input.type.dtype,

@@ -1,4 +1,4 @@
-// einsum_epilogue: the kernels of einsum, of elementwise programs and of reduce_sum in a row. It is what
+// einsum_epilogue: the kernels of einsum, of elementwise programs and of reductions in a row. It is what
 // other backends' joint kernels are compared with.
 #include <optional>
 
@@ -52,7 +52,7 @@ std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
   add_part(*prepared, call, {&einsum, {{"equation", equation}}, {0, 1}, {kResult}});
   if (epilogue.sums_of >= 0) {
     const std::vector<std::int64_t> axes = summed_dims(equation, epilogue.sums_of);
-    add_part(*prepared, call, {&reduce_sum, {{"axes", axes}}, {epilogue.sums_of}, {kResult + 1}});
+    add_part(*prepared, call, {&reduce<ReduceOp::sum>, {{"axes", axes}}, {epilogue.sums_of}, {kResult + 1}});
   }
   const bool reads_bits = epilogue.gradient && epilogue.function == Epilogue::Function::relu;
   if (epilogue.sums_of >= 0 || reads_bits) return prepared;

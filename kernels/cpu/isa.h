@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "kernels/elementwise.h"
+#include "kernels/reduction.h"
 
 namespace alpa {
 struct RandomStream;
@@ -59,12 +59,10 @@ struct ReduceLoops {
   /// result[i] is reduced with x[r·stride + i] for r < rows, i < n; rows is at least 1.
   void (*rows)(double* result, const T* x, std::int64_t rows, std::int64_t stride, std::int64_t n);
 };
-enum class ReduceOp : std::uint8_t { sum, max };
-
 /// Indexed by ReduceOp.
 struct ReduceTable {
-  ReduceLoops<float> f32[2];
-  ReduceLoops<double> f64[2];
+  ReduceLoops<float> f32[kNumReduceOps];
+  ReduceLoops<double> f64[kNumReduceOps];
 };
 
 /// Parts of layer normalisation over n elements of a row; mean and rstd are the row's.

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "alpa/tensor/kernel.h"
-#include "kernels/elementwise.h"
+#include "kernels/reduction.h"
 
 namespace alpa::cpu {
 
@@ -16,6 +16,13 @@ void run_elementwise(const KernelCall& call);
 template <ElementwiseOp op>
 std::shared_ptr<const void> prepare_one(const KernelCall& call) {
   return prepare_elementwise(call, op);
+}
+std::shared_ptr<const void> prepare_reduce(const KernelCall& call, ReduceOp op);
+void run_reduce(const KernelCall& call);
+std::int64_t reduce_workspace(const KernelCall& call);
+template <ReduceOp op>
+std::shared_ptr<const void> prepare_reduction(const KernelCall& call) {
+  return prepare_reduce(call, op);
 }
 }  // namespace detail
 
@@ -44,12 +51,12 @@ extern const KernelDef einsum;
 /// u8 with an eighth of its last dimension.
 extern const KernelDef einsum_epilogue;
 
-/// x → x summed over the dimensions "axes" (integers, ascending), which disappear. The sum of nothing is 0.
-extern const KernelDef reduce_sum;
-
-/// x → maximum over "axes", which disappear; NaN if one element is NaN. Of nothing: -infinity, or the
-/// type's lowest.
-extern const KernelDef reduce_max;
+/// x → x reduced over the dimensions "axes" (integers, ascending), which disappear: sum, or maximum, which
+/// is NaN if one element is. Of nothing: the neutral element (sum: 0; max: -infinity, or the type's
+/// lowest).
+template <ReduceOp op>
+inline constexpr KernelDef reduce{detail::run_reduce, detail::prepare_reduction<op>,
+                                  detail::reduce_workspace};
 
 /// x → y with y's dimension d being x's dimension permutation[d] (attribute "permutation", integers).
 extern const KernelDef transpose;

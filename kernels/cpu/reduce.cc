@@ -1,7 +1,6 @@
-// reduce_sum, reduce_max. The result of every element is put together in an order that depends on the
+// Reductions. The result of every element is put together in an order that depends on the
 // shapes alone: pieces of fixed length, each carried in double, then the pieces one after the other.
 #include <algorithm>
-#include <limits>
 
 #include "alpa/base/error.h"
 #include "alpa/base/thread_team.h"
@@ -116,10 +115,11 @@ ReducePlan plan_reduce(const KernelCall& call, ReduceOp op) {
 // ---- execution
 // -----------------------------------------------------------------------------------------------
 
-double neutral(ReduceOp op) { return op == ReduceOp::sum ? 0 : -std::numeric_limits<double>::infinity(); }
+double neutral(ReduceOp op) {
+  return reducing::with_op(op, [](auto o) { return reducing::neutral<decltype(o)::value, double>(); });
+}
 double combine(ReduceOp op, double a, double b) {
-  if (op == ReduceOp::sum) return a + b;
-  return a > b || a != a ? a : b;
+  return reducing::with_op(op, [&](auto o) { return reducing::combine<decltype(o)::value>(a, b); });
 }
 
 template <class T>
@@ -238,6 +238,10 @@ void reduce(const KernelCall& call, const ReducePlan& plan) {
   if (plan.pieces > 1) combine_pieces(call, plan);
 }
 
+}  // namespace
+
+namespace detail {
+
 void run_reduce(const KernelCall& call) {
   const ReducePlan& plan = *static_cast<const ReducePlan*>(call.prepared.get());
   if (plan.empty) {
@@ -252,8 +256,7 @@ void run_reduce(const KernelCall& call) {
     reduce<float>(call, plan);
 }
 
-template <ReduceOp op>
-std::shared_ptr<const void> prepare_reduce(const KernelCall& call) {
+std::shared_ptr<const void> prepare_reduce(const KernelCall& call, ReduceOp op) {
   return std::make_shared<ReducePlan>(plan_reduce(call, op));
 }
 
@@ -262,9 +265,5 @@ std::int64_t reduce_workspace(const KernelCall& call) {
   return plan.pieces > 1 ? plan.pieces * plan.results * static_cast<std::int64_t>(sizeof(double)) : 0;
 }
 
-}  // namespace
-
-const KernelDef reduce_sum{run_reduce, prepare_reduce<ReduceOp::sum>, reduce_workspace};
-const KernelDef reduce_max{run_reduce, prepare_reduce<ReduceOp::max>, reduce_workspace};
-
+}  // namespace detail
 }  // namespace alpa::cpu

@@ -4,6 +4,9 @@
 namespace alpa::cpu::ALPA_ISA {
 namespace {
 
+using reducing::combine;
+using reducing::neutral;
+
 /// The lanes added up in pairs.
 ALPA_INLINE double total(F64 x) {
   for (int width = F64::lanes / 2; width > 0; width /= 2)
@@ -25,59 +28,55 @@ double sum_of(const T* x, std::int64_t n) {
   return total(sums[0]) + rest;
 }
 
-template <class T>
-void add_rows(double* sums, const T* x, std::int64_t rows, std::int64_t stride, std::int64_t n) {
-  std::int64_t i = 0;
-  for (; i + kLanes64 <= n; i += kLanes64) {
-    F64 sum = F64::load(sums + i);
-    for (std::int64_t r = 0; r < rows; ++r) sum = sum + load_wide(x + r * stride + i);
-    sum.store(sums + i);
-  }
-  for (; i < n; ++i)
-    for (std::int64_t r = 0; r < rows; ++r) sums[i] += x[r * stride + i];
-}
-
-/// The larger one; NaN wins.
-template <class V>
-ALPA_INLINE V larger(V a, V b) {
-  return select(a > b, a, select(a == a, b, a));
-}
-ALPA_INLINE double larger(double a, double b) { return a > b || a != a ? a : b; }
-
-template <class V>
-double max_of(const typename V::Scalar* x, std::int64_t n) {
-  V a(-__builtin_inf()), b = a, c = a, d = a;
+template <ReduceOp op, class V>
+double combined(const typename V::Scalar* x, std::int64_t n) {
+  V a(neutral<op, typename V::Scalar>()), b = a, c = a, d = a;
   std::int64_t i = 0;
   for (; i + 4 * V::lanes <= n; i += 4 * V::lanes) {
-    a = larger(V::load(x + i), a);
-    b = larger(V::load(x + i + V::lanes), b);
-    c = larger(V::load(x + i + 2 * V::lanes), c);
-    d = larger(V::load(x + i + 3 * V::lanes), d);
+    a = combine<op>(V::load(x + i), a);
+    b = combine<op>(V::load(x + i + V::lanes), b);
+    c = combine<op>(V::load(x + i + 2 * V::lanes), c);
+    d = combine<op>(V::load(x + i + 3 * V::lanes), d);
   }
-  a = larger(larger(a, b), larger(c, d));
-  double result = -__builtin_inf();
-  for (int lane = 0; lane < V::lanes; ++lane) result = larger(result, double(a.v[lane]));
-  for (; i < n; ++i) result = larger(result, double(x[i]));
+  a = combine<op>(combine<op>(a, b), combine<op>(c, d));
+  double result = neutral<op, double>();
+  for (int lane = 0; lane < V::lanes; ++lane) result = combine<op>(result, double(a.v[lane]));
+  for (; i < n; ++i) result = combine<op>(result, double(x[i]));
   return result;
 }
 
-template <class T>
-void max_rows(double* result, const T* x, std::int64_t rows, std::int64_t stride, std::int64_t n) {
+template <ReduceOp op, class T>
+void combine_rows(double* results, const T* x, std::int64_t rows, std::int64_t stride, std::int64_t n) {
   std::int64_t i = 0;
   for (; i + kLanes64 <= n; i += kLanes64) {
-    F64 most = F64::load(result + i);
-    for (std::int64_t r = 0; r < rows; ++r) most = larger(load_wide(x + r * stride + i), most);
-    most.store(result + i);
+    F64 result = F64::load(results + i);
+    for (std::int64_t r = 0; r < rows; ++r) result = combine<op>(load_wide(x + r * stride + i), result);
+    result.store(results + i);
   }
   for (; i < n; ++i)
-    for (std::int64_t r = 0; r < rows; ++r) result[i] = larger(result[i], double(x[r * stride + i]));
+    for (std::int64_t r = 0; r < rows; ++r) results[i] = combine<op>(results[i], double(x[r * stride + i]));
+}
+
+/// Sums of floats are carried in double all the way.
+template <ReduceOp op, class V>
+constexpr ReduceLoops<typename V::Scalar> loops_of() {
+  using T = typename V::Scalar;
+  if constexpr (op == ReduceOp::sum)
+    return {sum_of<T>, combine_rows<op, T>};
+  else
+    return {combined<op, V>, combine_rows<op, T>};
+}
+
+template <int... ops>
+constexpr ReduceTable table_of(std::integer_sequence<int, ops...>) {
+  return {{loops_of<static_cast<ReduceOp>(ops), F32>()...},
+          {loops_of<static_cast<ReduceOp>(ops), F64>()...}};
 }
 
 }  // namespace
 
 const ReduceTable& reduce_table() {
-  static constexpr ReduceTable table{{{sum_of<float>, add_rows<float>}, {max_of<F32>, max_rows<float>}},
-                                     {{sum_of<double>, add_rows<double>}, {max_of<F64>, max_rows<double>}}};
+  static constexpr ReduceTable table = table_of(std::make_integer_sequence<int, kNumReduceOps>());
   return table;
 }
 

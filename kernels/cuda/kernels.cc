@@ -14,7 +14,8 @@
 namespace alpa::cuda {
 namespace {
 
-/// The rows without `load`: what it points to is not linked with this file, so it is left behind by the compiler.
+/// The rows without `load`: what it points to is not linked with this file, so it is left behind by the
+/// compiler.
 consteval auto planned_rows() {
   std::array<KernelRow, std::size(kKernels)> rows{};
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = {kKernels[i].op, nullptr, kKernels[i].scratch};

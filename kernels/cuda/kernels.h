@@ -1,8 +1,8 @@
 #pragma once
-/// The CUDA backend's kernels, one row per operator: how calls are loaded, and the scratch memory they need. Operators are told
-/// apart by name, as the records of libalpa_cuda.so and of the program that loaded it are not the same objects. Functions
-/// `load_…` are defined in src/cuda, and only there may a row's `load` be used; functions `…_scratch` know nothing of a card, so
-/// that memory can be planned anywhere.
+/// The CUDA backend's kernels, one row per operator: how calls are loaded, and the scratch memory they
+/// need. Operators are told apart by name, as the records of libalpa_cuda.so and of the program that loaded
+/// it are not the same objects. Functions `load_…` are defined in src/cuda, and only there may a row's
+/// `load` be used; functions `…_scratch` know nothing of a card, so that memory can be planned anywhere.
 #include <cstdint>
 #include <functional>
 #include <string_view>
@@ -23,11 +23,12 @@ struct Card;
 /// Throws Error with CUDA's message.
 using Launch = std::function<void(const KernelCall& call, Stream stream)>;
 
-/// Analyses a call whose data pointers are not valid yet. Shapes may differ from device to device; extents may be 0. Throws Error
-/// naming operator and limit if the tensors exceed what the kernels can walk.
+/// Analyses a call whose data pointers are not valid yet. Shapes may differ from device to device; extents
+/// may be 0. Throws Error naming operator and limit if the tensors exceed what the kernels can walk.
 using Load = Launch(const OpDef& op, const KernelCall& call, const Card& card);
 
-/// Bytes of `KernelCall::workspace` of a call of operator `op`, a function of types and attributes alone. Throws Error like Load.
+/// Bytes of `KernelCall::workspace` of a call of operator `op`, a function of types and attributes alone.
+/// Throws Error like Load.
 using Scratch = std::int64_t(std::string_view op, const KernelCall& call);
 
 struct KernelRow {
@@ -36,15 +37,15 @@ struct KernelRow {
   Scratch* scratch = nullptr;  ///< null: none is ever needed
 };
 
-Load load_elementwise, load_fused;                                    // load_elementwise.cc
-Load load_einsum;                                                     // einsum.cc
-Load load_einsum_epilogue;                                            // load_epilogue.cc
-Load load_reduce_sum, load_reduce_max;                                // load_reduce.cc
-Load load_reshape, load_transpose, load_broadcast;                    // load_movement.cc
+Load load_elementwise, load_fused;                                       // load_elementwise.cc
+Load load_einsum;                                                        // einsum.cc
+Load load_einsum_epilogue;                                               // load_epilogue.cc
+Load load_reduce_sum, load_reduce_max;                                   // load_reduce.cc
+Load load_reshape, load_transpose, load_broadcast;                       // load_movement.cc
 Load load_constant, load_iota, load_random_normal, load_random_uniform;  // load_source.cc
-Load load_layer_norm, load_layer_norm_grad;                           // load_layer_norm.cc
-Load load_embedding, load_embedding_grad;                             // load_embedding.cc
-Load load_adam_update, load_sgd_update, load_squared_norms;           // load_update.cc
+Load load_layer_norm, load_layer_norm_grad;                              // load_layer_norm.cc
+Load load_embedding, load_embedding_grad;                                // load_embedding.cc
+Load load_adam_update, load_sgd_update, load_squared_norms;              // load_update.cc
 
 // kernels.cc
 Scratch einsum_scratch, epilogue_scratch, reduce_scratch, norms_scratch, layer_norm_grad_scratch,

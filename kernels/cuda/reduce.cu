@@ -1,4 +1,4 @@
-// reduce_sum, reduce_mean, reduce_max
+// Reductions over dimensions
 #include "kernels/cuda/reduce.h"
 
 #include "kernels/cuda/device.h"
@@ -21,23 +21,23 @@ constexpr int kPack = sizeof(T) > 1 ? 16 / static_cast<int>(sizeof(T)) : 8;
 
 /// Combination over the `width` threads (a power of two up to 32) whose lanes differ in the lowest bits
 /// alone; the whole warp takes part.
-template <bool is_max>
+template <ReduceOp op>
 __device__ double combine_lanes(double x, int width) {
   for (int offset = width / 2; offset > 0; offset /= 2)
-    x = combine<is_max>(x, __shfl_xor_sync(~0u, x, offset, 32));
+    x = combine<op>(x, __shfl_xor_sync(~0u, x, offset, 32));
   return x;
 }
 
 /// Combination over the block, in thread 0.
-template <bool is_max>
+template <ReduceOp op>
 __device__ double combine_block(double x) {
   __shared__ double warps[kWarps];
-  x = combine_lanes<is_max>(x, 32);
+  x = combine_lanes<op>(x, 32);
   __syncthreads();  // the last result has been read
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
   __syncthreads();
   if (threadIdx.x != 0) return x;
-  for (int w = 1; w < kWarps; ++w) x = combine<is_max>(x, warps[w]);
+  for (int w = 1; w < kWarps; ++w) x = combine<op>(x, warps[w]);
   return x;
 }
 
@@ -48,14 +48,12 @@ struct Results {
   DType to;
   std::int64_t pieces;
   std::int64_t result_stride, piece_stride;  ///< of the workspace
-  double scale;
 
   __device__ void put(std::int64_t result, std::int64_t piece, double value) const {
     if (pieces > 1) {
       workspace[result * result_stride + piece * piece_stride] = value;
       return;
     }
-    value *= scale;
     switch (to) {
       case DType::f32: static_cast<float*>(y)[result] = Element<float>::narrow(value); break;
       case DType::bf16: static_cast<Bf16*>(y)[result] = Element<Bf16>::narrow(value); break;
@@ -81,11 +79,11 @@ bool is_packed(const ReduceLaunch& r, const T* x, int n) {
 // ---------------------------------------------------------------------------------------------
 
 /// The n elements at first, first + step, … below end of the line at x: one thread's share.
-template <class T, bool is_max, int n>
+template <class T, ReduceOp op, int n>
 __device__ double line_share(const ReduceLaunch& r, const T* x, std::int64_t first, std::int64_t step,
                              std::int64_t end) {
   constexpr int batch = kBatch<T, n>;
-  double result = neutral<is_max, double>();
+  double result = neutral<op, double>();
 #pragma unroll 1
   for (std::int64_t e = first; e < end; e += batch * step) {
     std::int64_t at[batch];
@@ -96,15 +94,15 @@ __device__ double line_share(const ReduceLaunch& r, const T* x, std::int64_t fir
         const Division row = divide(e + b * step, r.inner);
         return inline_position(r.reduced, row.quotient) + row.remainder;
       });
-    BatchValue<T, is_max> values[batch][n];
-    load_batch<T, is_max>(values, x, at, e, step, end);
-    result = combine_line<is_max>(result, values);
+    BatchValue<T, op> values[batch][n];
+    load_batch<T, op>(values, x, at, e, step, end);
+    result = combine_line<op>(result, values);
   }
   return result;
 }
 
 /// A block per piece of a result.
-template <class T, bool is_max, int n>
+template <class T, ReduceOp op, int n>
 __global__ void __launch_bounds__(kThreads, kBlocks<n>)
     long_lines(const __grid_constant__ ReduceLaunch r, const T* x, Results results) {
   begin_kernel();
@@ -113,50 +111,50 @@ __global__ void __launch_bounds__(kThreads, kBlocks<n>)
     const Division at = divide(i, r.pieces);
     const std::int64_t result = at.quotient, piece = at.remainder, begin = piece * r.per_piece;
     const std::int64_t end = begin + r.per_piece < length ? begin + r.per_piece : length;
-    const double share = line_share<T, is_max, n>(r, x + inline_position(r.kept, result),
+    const double share = line_share<T, op, n>(r, x + inline_position(r.kept, result),
                                                   begin + threadIdx.x * n, kThreads * n, end);
-    const double value = combine_block<is_max>(share);
+    const double value = combine_block<op>(share);
     if (threadIdx.x == 0) results.put(result, piece, value);
   }
 }
 
 /// `width` threads, a power of two up to 32, per result.
-template <class T, bool is_max, int n>
+template <class T, ReduceOp op, int n>
 __global__ void __launch_bounds__(kThreads, kBlocks<n>)
     short_lines(const __grid_constant__ ReduceLaunch r, const T* x, Results results, int width) {
   begin_kernel();
   const std::int64_t length = r.reduced_count * r.inner, per_block = kThreads / width;
   for (std::int64_t first = blockIdx.x * per_block; first < r.results; first += gridDim.x * per_block) {
     const std::int64_t result = first + threadIdx.x / width;
-    double share = neutral<is_max, double>();
+    double share = neutral<op, double>();
     if (result < r.results)
-      share = line_share<T, is_max, n>(r, x + inline_position(r.kept, result), threadIdx.x % width * n,
+      share = line_share<T, op, n>(r, x + inline_position(r.kept, result), threadIdx.x % width * n,
                                        width * n, length);
-    const double value = combine_lanes<is_max>(share, width);
+    const double value = combine_lanes<op>(share, width);
     if (result < r.results && threadIdx.x % width == 0) results.put(result, 0, value);
   }
 }
 
 /// A block takes a line that gives each of its threads a batch, or that a warp would need several for while
 /// lines are few. Else as many threads as have a batch each, but no fewer than read 128 bytes side by side.
-template <class T, bool is_max, int n>
+template <class T, ReduceOp op, int n>
 Status run_lines_of(const ReduceLaunch& r, const T* x, const Results& results, Stream stream) {
   constexpr int batch = kBatch<T, n>;
   const std::int64_t packs = r.reduced_count * r.inner / n;
   if (r.pieces > 1 || packs >= kThreads * batch || (packs > 32 * batch && r.results < kManyLines))
-    return launch(long_lines<T, is_max, n>, blocks_for(r.results * r.pieces, 1, 65535), kThreads, 0, stream,
+    return launch(long_lines<T, op, n>, blocks_for(r.results * r.pieces, 1, 65535), kThreads, 0, stream,
                   r, x, results);
   int width = 1;
   while (width < 32 && width < packs && (width < 8 || width * batch < packs)) width *= 2;
-  return launch(short_lines<T, is_max, n>, blocks_for(r.results, kThreads / width, 65535), kThreads, 0,
+  return launch(short_lines<T, op, n>, blocks_for(r.results, kThreads / width, 65535), kThreads, 0,
                 stream, r, x, results, width);
 }
 
-template <class T, bool is_max>
+template <class T, ReduceOp op>
 Status run_lines(const ReduceLaunch& r, const T* x, const Results& results, Stream stream) {
   constexpr int n = kPack<T>;
-  return is_packed(r, x, n) ? run_lines_of<T, is_max, n>(r, x, results, stream)
-                            : run_lines_of<T, is_max, 1>(r, x, results, stream);
+  return is_packed(r, x, n) ? run_lines_of<T, op, n>(r, x, results, stream)
+                            : run_lines_of<T, op, 1>(r, x, results, stream);
 }
 
 // ---- columns: inner is kept
@@ -169,7 +167,7 @@ struct ColumnGrid {
 };
 
 /// Rows first, first + step, … below end of the n columns at x.
-template <class T, bool is_max, int n>
+template <class T, ReduceOp op, int n>
 __device__ void column_share(double (&results)[n], const ReduceLaunch& r, const T* x, std::int64_t first,
                              std::int64_t step, std::int64_t end) {
   constexpr int batch = kBatch<T, n>;
@@ -180,14 +178,14 @@ __device__ void column_share(double (&results)[n], const ReduceLaunch& r, const 
     for (int b = 0; b < batch; ++b) at[b] = (row + b * step) * r.reduced.stride[0];
     if (r.reduced.dims > 1)
       walk_batch(at, [&](int b) { return inline_position(r.reduced, row + b * step); });
-    BatchValue<T, is_max> values[batch][n];
-    load_batch<T, is_max>(values, x, at, row, step, end);
-    combine_columns<is_max>(results, values);
+    BatchValue<T, op> values[batch][n];
+    load_batch<T, op>(values, x, at, row, step, end);
+    combine_columns<op>(results, values);
   }
 }
 
 /// Columns `n` at a time: 16 bytes if the layout allows, else one.
-template <class T, bool is_max, int n>
+template <class T, ReduceOp op, int n>
 __global__ void __launch_bounds__(kThreads, kBlocks<n>)
     columns(const __grid_constant__ ReduceLaunch r, const T* x, Results results, ColumnGrid grid) {
   begin_kernel();
@@ -202,14 +200,14 @@ __global__ void __launch_bounds__(kThreads, kBlocks<n>)
     const std::int64_t end = begin + r.per_piece < r.reduced_count ? begin + r.per_piece : r.reduced_count;
     double sums[n];
 #pragma unroll
-    for (int i = 0; i < n; ++i) sums[i] = neutral<is_max, double>();
+    for (int i = 0; i < n; ++i) sums[i] = neutral<op, double>();
     if (column < r.inner)
-      column_share<T, is_max, n>(sums, r, x + inline_position(r.kept, kept.quotient) + column, begin + down,
+      column_share<T, op, n>(sums, r, x + inline_position(r.kept, kept.quotient) + column, begin + down,
                                  grid.down, end);
     for (int offset = 16; offset >= grid.across; offset /= 2)
 #pragma unroll
       for (int i = 0; i < n; ++i)
-        sums[i] = combine<is_max>(sums[i], __shfl_xor_sync(~0u, sums[i], offset, 32));
+        sums[i] = combine<op>(sums[i], __shfl_xor_sync(~0u, sums[i], offset, 32));
     __syncthreads();  // the last results have been read
 #pragma unroll
     for (int i = 0; i < n; ++i)
@@ -218,14 +216,14 @@ __global__ void __launch_bounds__(kThreads, kBlocks<n>)
     const int own = threadIdx.x;  // a column of the block's
     if (own >= grid.across * n || left + own >= r.inner) continue;
     double value = shares[0][own % n][own / n];
-    for (int w = 1; w < kWarps; ++w) value = combine<is_max>(value, shares[w][own % n][own / n]);
+    for (int w = 1; w < kWarps; ++w) value = combine<op>(value, shares[w][own % n][own / n]);
     results.put(kept.quotient * r.inner + left + own, piece, value);
   }
 }
 
 /// Up to 32 packs side by side, but 8 if there is so little to do that narrower blocks reach more of the
 /// card.
-template <class T, bool is_max, int n>
+template <class T, ReduceOp op, int n>
 Status run_columns_of(const ReduceLaunch& r, const T* x, const Results& results, Stream stream) {
   constexpr std::int64_t few = 256;
   ColumnGrid grid = {1, kThreads, 1};
@@ -234,24 +232,24 @@ Status run_columns_of(const ReduceLaunch& r, const T* x, const Results& results,
   while (grid.across > 8 && r.kept_count * r.pieces * blocks() < few) grid.across /= 2;
   grid.down = kThreads / grid.across;
   grid.blocks = blocks();
-  return launch(columns<T, is_max, n>, blocks_for(r.kept_count * grid.blocks * r.pieces, 1, 65535),
+  return launch(columns<T, op, n>, blocks_for(r.kept_count * grid.blocks * r.pieces, 1, 65535),
                 kThreads, 0, stream, r, x, results, grid);
 }
 
-template <class T, bool is_max>
+template <class T, ReduceOp op>
 Status run_columns(const ReduceLaunch& r, const T* x, const Results& results, Stream stream) {
   constexpr int n = kPack<T>;
-  return is_packed(r, x, n) ? run_columns_of<T, is_max, n>(r, x, results, stream)
-                            : run_columns_of<T, is_max, 1>(r, x, results, stream);
+  return is_packed(r, x, n) ? run_columns_of<T, op, n>(r, x, results, stream)
+                            : run_columns_of<T, op, 1>(r, x, results, stream);
 }
 
 // ---- both passes
 // ---------------------------------------------------------------------------------------------
 
-template <class T, bool is_max>
+template <class T, ReduceOp op>
 Status run_pass(const ReduceLaunch& r, const T* x, const Results& results, Stream stream) {
-  return r.inner_reduced ? run_lines<T, is_max>(r, x, results, stream)
-                         : run_columns<T, is_max>(r, x, results, stream);
+  return r.inner_reduced ? run_lines<T, op>(r, x, results, stream)
+                         : run_columns<T, op>(r, x, results, stream);
 }
 
 /// The reduction of the workspace: as long as lines that lie there one after the other, or rows.
@@ -274,29 +272,26 @@ __global__ void fill_results(Results results, std::int64_t count, double value) 
   if (i < count) results.put(i, 0, value);
 }
 
-template <bool is_max>
+template <ReduceOp op>
 Status run(const ReduceLaunch& r, const void* x, void* y, double* workspace, Stream stream) {
-  const double elements = static_cast<double>(r.reduced_count * (r.inner_reduced ? r.inner : 1));
-  const double scale = r.op != ReduceOp::mean ? 1 : r.empty ? NAN : 1 / elements;
-  Results results = {y, workspace, r.to, r.pieces, 1, r.results, scale};
+  Results results = {y, workspace, r.to, r.pieces, 1, r.results};
   if (r.inner_reduced) results.result_stride = r.pieces, results.piece_stride = 1;
   if (r.empty)
     return launch(fill_results, divide_up(r.results, kThreads), kThreads, 0, stream, results, r.results,
-                  is_max ? -INFINITY : 0.0);
+                  neutral<op, double>());
   const Status status = with_element(r.from, [&](auto t) {
-    return run_pass<decltype(t), is_max>(r, static_cast<const decltype(t)*>(x), results, stream);
+    return run_pass<decltype(t), op>(r, static_cast<const decltype(t)*>(x), results, stream);
   });
   if (r.pieces == 1 || status != cudaSuccess) return status;
   results.pieces = 1;
-  return run_pass<double, is_max>(second_pass(r), workspace, results, stream);
+  return run_pass<double, op>(second_pass(r), workspace, results, stream);
 }
 
 }  // namespace
 
 Status run_reduce(const ReduceLaunch& launch, const void* x, void* y, void* workspace, Stream stream) {
   double* const pieces = static_cast<double*>(workspace);
-  return launch.op == ReduceOp::max ? run<true>(launch, x, y, pieces, stream)
-                                    : run<false>(launch, x, y, pieces, stream);
+  return reducing::with_op(launch.op, [&](auto op) { return run<decltype(op)::value>(launch, x, y, pieces, stream); });
 }
 
 }  // namespace alpa::cuda

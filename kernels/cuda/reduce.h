@@ -1,17 +1,14 @@
 #pragma once
-/// Sums, means and maxima over dimensions: contracts of `cpu::reduce_sum` and `cpu::reduce_max`. The input
+/// Reductions over dimensions: contracts of `cpu::reduce`. The input
 /// is kept × reduced × inner, inner being contiguous and either reduced (lines) or kept (columns).
 /// Sums are carried in double and put together in an order that shapes and alignment alone determine; two
 /// passes when the results are few. Of bf16 and f16, 4 or 8 elements at a time are added in f32 first: a
 /// sum is within 3·2⁻²⁴·Σ|x| of the exact one, before it is rounded to its type, however many elements
 /// there are. (Where eight neighbours exceed f32's range, it is infinite.)
 #include "kernels/cuda/launch.h"
+#include "kernels/reduction.h"
 
 namespace alpa::cuda {
-
-/// mean is the sum divided by the number of elements reduced (of none: NaN); a maximum is NaN if one
-/// element is.
-enum class ReduceOp : std::uint8_t { sum, max, mean };
 
 struct ReduceLaunch {
   ReduceOp op = ReduceOp::sum;

@@ -51,9 +51,8 @@ double collective_seconds(CollectiveKind kind, double bytes, const DeviceMesh& m
   }
   if (n == 1) return 0;
   if (!allowed(kind, options)) return std::numeric_limits<double>::infinity();
-  double sent = collective_sent_bytes(kind, bytes, n);
-  if (kind == CollectiveKind::all_to_all && options.alpa_all_to_all) sent *= 0.5;  // (n-1)/n²·n/2
-  return alpha + beta * sent + (options.tie_break_tails ? tie_break_tail(kind) : 0);
+  return alpha + beta * collective_sent_bytes(kind, bytes, n) +
+         (options.tie_break_tails ? tie_break_tail(kind) : 0);
 }
 
 double collective_sent_bytes(CollectiveKind kind, double bytes, int n) {

@@ -178,7 +178,9 @@ void Builder::metric(const std::string& name, Value value) {
   metrics_.push_back({name, value.id});
 }
 
-std::int64_t Builder::next_stream() { return (static_cast<std::int64_t>(layer_ + 1) << 32) + streams_[layer_]++; }
+std::int64_t Builder::next_stream() {
+  return (static_cast<std::int64_t>(layer_ + 1) << 32) + streams_[layer_]++;
+}
 
 void Builder::push_scope(std::string name) { scopes_.push_back(std::move(name)); }
 

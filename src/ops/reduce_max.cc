@@ -15,7 +15,7 @@ const OpDef ops::reduce_max = {
           alpa::reduce_sum(alpa::cast(is_max, dys[0].dtype()), n.attributes.integers("axes"), true);
       return {alpa::select(is_max, with_kept_dims(g, n, dys[0]) / ties, 0)};
     },
-    .cpu = &cpu::reduce_max,
+    .cpu = &cpu::reduce<ReduceOp::max>,
 };
 
 Value reduce_max(Value x, const Axes& axes, bool keep_dims) {

@@ -31,7 +31,7 @@ const OpDef ops::reduce_sum = {
       const Value x = g.operand(n, 0);
       return {emit_broadcast(dys[0], x.shape(), kept_dims(n, x.rank()))};
     },
-    .cpu = &cpu::reduce_sum,
+    .cpu = &cpu::reduce<ReduceOp::sum>,
 };
 
 Value reduce_sum(Value x, const Axes& axes, bool keep_dims) {

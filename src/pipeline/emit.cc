@@ -179,7 +179,8 @@ class Emitter {
   }
 
   void add_input(const Input& input) {
-    invariant(input.kind != InputKind::boundary, "boundary input \"{}\" of a program that runs", input.name);
+    invariant(input.kind != InputKind::boundary, "boundary input \"{}\" of a program that runs",
+              input.name);
     if (input.kind == InputKind::state) device_.kept.push_back(buffer(input.value));
     if (input.kind == InputKind::accumulator) device_.zeroed.push_back(buffer(input.value));
   }
@@ -240,9 +241,7 @@ class Emitter {
   ShardedDim sharded(int value, std::int64_t dim) const {
     const std::vector<int> first(mesh_.num_axes(), 0);
     const int d = static_cast<int>(dim);
-    return {
-        d,
-        shard_extent(graph_.type(value).shape[d], program_.specs[value], d, mesh_, first).extent};
+    return {d, shard_extent(graph_.type(value).shape[d], program_.specs[value], d, mesh_, first).extent};
   }
 
   CollectiveCall call(int n) const {

@@ -21,8 +21,8 @@ struct Backend {
   std::string_view name;
   MemoryRules memory;  ///< for devices of one thread
   std::vector<BackendPass> before_fusion = {}, behind_buckets = {};
-  /// Devices are threads of this process and share its cores: they may have several each, and overlapping pays only while there
-  /// are more cores than devices.
+  /// Devices are threads of this process and share its cores: they may have several each, and overlapping
+  /// pays only while there are more cores than devices.
   bool on_cores = false;
   bool (*has_kernel)(const OpDef& op) = nullptr;
   /// Throws Error if there are not so many devices here: why, and how to mend it.

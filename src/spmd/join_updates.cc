@@ -13,12 +13,13 @@
 namespace alpa {
 namespace {
 
-/// Members have equal settings, the same shared operands, and one region; those that run aside, gradients of
-/// one node.
+/// Members have equal settings, the same shared operands, and one region; those that run aside, gradients
+/// of one node.
 std::optional<std::string> kind_of(const Graph& graph, const Node& node, bool updates) {
   const OpDef* joint = joint_of(*node.op);
   if (!joint || joint->members->gradients != updates) return std::nullopt;
-  std::string kind = fmt::format("{} {} {}", node.op->name, to_string(node.attributes), name_of(node.region));
+  std::string kind =
+      fmt::format("{} {} {}", node.op->name, to_string(node.attributes), name_of(node.region));
   for (std::size_t i = node.operands.size() - joint->members->shared; i < node.operands.size(); ++i)
     kind += fmt::format(" %{}", node.operands[i]);
   if (node.attributes.contains(kAside))

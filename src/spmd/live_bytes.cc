@@ -10,7 +10,8 @@ LiveBytes::LiveBytes(const SpmdProgram& program, std::int64_t slack_bytes)
     : graph_(program.graph), live_(graph_.nodes.size(), 0) {
   const int size = static_cast<int>(graph_.nodes.size());
   for (std::size_t v = 0; v < graph_.values.size(); ++v) {
-    bytes_.push_back(shard_bytes(graph_.values[v].type, program.specs[v], program.mesh_of(static_cast<int>(v))));
+    bytes_.push_back(
+        shard_bytes(graph_.values[v].type, program.specs[v], program.mesh_of(static_cast<int>(v))));
     last_use_.push_back(graph_.values[v].producer);
   }
   for (int n = 0; n < size; ++n)

@@ -40,7 +40,7 @@ TEST_CASE(
                                   {8, 65536, 0.1, 5735.5000, 11469.8100, 5735.4010, 2868.2010},
                                   {8, 1048576, 1, 917505.1000, 1835009.0100, 917505.0010, 458753.0010},
                                   {8, 1048576, 0.1, 91751.5000, 183501.8100, 91751.4010, 45876.2010}}};
-  const CollectiveOptions alpa{.tie_break_tails = true, .alpa_all_to_all = true};
+  const CollectiveOptions alpa{.tie_break_tails = true};
   for (const Row& row : rows) {
     CAPTURE(row.n);
     CAPTURE(row.bytes);
@@ -51,8 +51,10 @@ TEST_CASE(
           5e-5);
     CHECK(std::abs(seconds(CollectiveKind::reduce_scatter, row.bytes, mesh, {0}, alpa) -
                    row.reduce_scatter) < 5e-5);
-    CHECK(std::abs(seconds(CollectiveKind::all_to_all, row.bytes, mesh, {0}, alpa) - row.all_to_all) <
-          5e-5);
+    // Alpa charges half of the bytes that are sent.
+    const double beyond_latency = row.all_to_all - 1.001;
+    CHECK(std::abs(seconds(CollectiveKind::all_to_all, row.bytes, mesh, {0}, alpa) - 1.001 -
+                   2 * beyond_latency) < 1e-4);
   }
 }
 

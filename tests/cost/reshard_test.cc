@@ -163,7 +163,7 @@ TEST_CASE("Steps over an axis of size 1 are free") {
 
 TEST_CASE("Alpa's resharding costs are reached or beaten (test_sharding_spec.py, 2x3 mesh)") {
   const DeviceMesh mesh = grid(2, 3);
-  const ReshardModel alpa{.collectives = {.tie_break_tails = true, .alpa_all_to_all = true}};
+  const ReshardModel alpa{.collectives = {.tie_break_tails = true}};
   const double full = 65536;
   CHECK(reshard(kSquare, "S0@0 S1@1", "S1@1 S0@0", mesh, alpa).seconds == 0);
   CHECK(reshard(kSquare, "S0@0", "S0@0 S1@1", mesh, alpa).seconds == 0);

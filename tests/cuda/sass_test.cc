@@ -25,20 +25,20 @@ struct Expected {
 };
 constexpr Expected kExpected[] = {
     {"add_chunks<24>", 8, 64, 32},  // doubles of a workspace that fits in the cache
-    {"columns<alpa::Bf16, false, 8>", 4, 64, 80},
-    {"columns<alpa::F16, false, 8>", 4, 64, 80},
-    {"columns<float, false, 4>", 4, 64, 64},
-    {"columns<double, false, 2>", 4, 64, 64},  // also what adds up the pieces of all columns
-    {"columns<float, true, 4>", 4, 64, 64},
-    {"columns<alpa::Bf16, false, 1>", 8, 16, 64},  // where rows begin at odd addresses
-    {"columns<float, false, 1>", 8, 32, 64},
-    {"long_lines<alpa::Bf16, false, 8>", 4, 64, 64},
-    {"long_lines<alpa::F16, false, 8>", 4, 64, 64},
-    {"long_lines<float, false, 4>", 4, 64, 64},
-    {"long_lines<float, true, 4>", 4, 64, 64},
-    {"long_lines<alpa::Bf16, false, 1>", 8, 16, 64},
-    {"short_lines<alpa::Bf16, false, 8>", 4, 64, 64},
-    {"short_lines<float, false, 4>", 4, 64, 64},
+    {"columns<alpa::Bf16, (alpa::ReduceOp)0, 8>", 4, 64, 80},
+    {"columns<alpa::F16, (alpa::ReduceOp)0, 8>", 4, 64, 80},
+    {"columns<float, (alpa::ReduceOp)0, 4>", 4, 64, 64},
+    {"columns<double, (alpa::ReduceOp)0, 2>", 4, 64, 64},  // also what adds up the pieces of all columns
+    {"columns<float, (alpa::ReduceOp)1, 4>", 4, 64, 64},
+    {"columns<alpa::Bf16, (alpa::ReduceOp)0, 1>", 8, 16, 64},  // where rows begin at odd addresses
+    {"columns<float, (alpa::ReduceOp)0, 1>", 8, 32, 64},
+    {"long_lines<alpa::Bf16, (alpa::ReduceOp)0, 8>", 4, 64, 64},
+    {"long_lines<alpa::F16, (alpa::ReduceOp)0, 8>", 4, 64, 64},
+    {"long_lines<float, (alpa::ReduceOp)0, 4>", 4, 64, 64},
+    {"long_lines<float, (alpa::ReduceOp)1, 4>", 4, 64, 64},
+    {"long_lines<alpa::Bf16, (alpa::ReduceOp)0, 1>", 8, 16, 64},
+    {"short_lines<alpa::Bf16, (alpa::ReduceOp)0, 8>", 4, 64, 64},
+    {"short_lines<float, (alpa::ReduceOp)0, 4>", 4, 64, 64},
     {"transpose_tiles<unsigned char, 4>", 16, 64, 64},
     {"transpose_tiles<unsigned short, 4>", 4, 32, 48},
     {"transpose_tiles<unsigned short, 2>", 8, 32, 48},

@@ -26,7 +26,8 @@ inline void adam(Builder& g, const Values& gradients) {
   const Value step = g.input(InputKind::scalar, "step", {f32, {}});
   const Values parameters = g.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const Value m = g.optimizer_state(parameters[i], "adam_m"), v = g.optimizer_state(parameters[i], "adam_v");
+    const Value m = g.optimizer_state(parameters[i], "adam_m"),
+                v = g.optimizer_state(parameters[i], "adam_v");
     const Values updated = g.emit(ops::adam_update, {parameters[i], m, v, gradients[i], rate, step},
                                   {{"beta1", 0.9},
                                    {"beta2", 0.999},

@@ -78,11 +78,10 @@ TEST_CASE("mistakes in a text are named with their line") {
             .rfind("graph text, line 3: attributes {a=}", 0) == 0);
   CHECK(message(head + "%1: f33[2, 2] = scale(%0) forward \"\"\n").rfind("graph text, line 3: ", 0) == 0);
   CHECK(message(head + "%2: f32[2, 2] = scale(%0) forward \"\"\n") == "graph text: no line defines %1");
-  CHECK(
-      message("graph micro_batches=1\n%0: f32[2] = input() {kind=\"wish\", dtype=f32, shape=[2]} forward "
-              "\"x\"\n") ==
-      "graph text, line 2: unknown kind of input \"wish\"; kinds are batch, state, accumulator, "
-      "scalar and boundary");
+  CHECK(message("graph micro_batches=1\n%0: f32[2] = input() {kind=\"wish\", dtype=f32, shape=[2]} forward "
+                "\"x\"\n") ==
+        "graph text, line 2: unknown kind of input \"wish\"; kinds are batch, state, accumulator, "
+        "scalar and boundary");
   CHECK(message(head + "metric \"m\" = %0\n") == "graph text: graph: metric \"m\" is no scalar");
   CHECK(message(head + "update %0 = %0\n") == "graph text: graph: update of value 0, which is no state");
 }

@@ -226,7 +226,7 @@ TEST_CASE("large reductions are cut into pieces that fill a card, small ones are
   const auto plan = [](const Shape& shape, std::vector<char> reduced) {
     cuda::ReduceLaunch launch;
     const bool flags[] = {reduced[0] != 0, reduced[1] != 0};
-    REQUIRE(cuda::plan_reduce(launch, cuda::ReduceOp::sum, f32, f32, 2, shape.data(), flags));
+    REQUIRE(cuda::plan_reduce(launch, ReduceOp::sum, f32, f32, 2, shape.data(), flags));
     CHECK(launch.pieces * launch.per_piece >=
           (launch.inner_reduced ? launch.reduced_count * launch.inner : launch.reduced_count));
     return launch;

@@ -146,7 +146,7 @@ TEST_CASE(
 TEST_CASE("reductions and updates give the same on every instruction set") {
   const HostTensor x = random_tensor({f32, {37, 501}}, 1), g = random_tensor({f32, {37, 501}}, 2);
   const auto sum = [&](std::int64_t axis) {
-    return run_kernel(cpu::reduce_sum, {x}, {HostTensor({f32, {axis == 0 ? 501 : 37}})},
+    return run_kernel(cpu::reduce<ReduceOp::sum>, {x}, {HostTensor({f32, {axis == 0 ? 501 : 37}})},
                       {.attributes = {{"axes", std::vector<std::int64_t>{axis}}}})[0];
   };
   HostTensor rate({f32, {}});

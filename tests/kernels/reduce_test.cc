@@ -78,7 +78,7 @@ TEST_CASE("reductions equal the naive loop, with any number of threads alike") {
         CAPTURE(sum);
         std::vector<HostTensor> first;
         for (int threads : {1, 2, 3}) {
-          const auto got = run_kernel(sum ? cpu::reduce_sum : cpu::reduce_max, {x},
+          const auto got = run_kernel(sum ? cpu::reduce<ReduceOp::sum> : cpu::reduce<ReduceOp::max>, {x},
                                       {HostTensor({dtype, result_shape(c)})},
                                       {.attributes = {{"axes", c.axes}}, .threads = threads});
           if (threads == 1) first = got;
@@ -92,13 +92,13 @@ TEST_CASE("the maximum of numbers with a NaN is NaN, of nothing the lowest numbe
   HostTensor x = random_tensor({f32, {50, 40}}, 1);
   x.put(33 * 40 + 17, NAN);
   for (std::int64_t axis : {0, 1}) {
-    const auto got = run_kernel(cpu::reduce_max, {x}, {HostTensor({f32, {axis == 0 ? 40 : 50}})},
+    const auto got = run_kernel(cpu::reduce<ReduceOp::max>, {x}, {HostTensor({f32, {axis == 0 ? 40 : 50}})},
                                 {.attributes = {{"axes", std::vector<std::int64_t>{axis}}}});
     for (std::int64_t i = 0; i < got[0].type.elements(); ++i)
       CHECK(std::isnan(got[0].get(i)) == (i == (axis == 0 ? 17 : 33)));
   }
   const Attributes axes{{"axes", std::vector<std::int64_t>{0}}};
-  CHECK(run_kernel(cpu::reduce_max, {HostTensor({i32, {0}})}, {HostTensor({i32, {}})},
+  CHECK(run_kernel(cpu::reduce<ReduceOp::max>, {HostTensor({i32, {0}})}, {HostTensor({i32, {}})},
                    {.attributes = axes})[0]
             .get(0) == std::numeric_limits<std::int32_t>::min());
 }
@@ -106,7 +106,7 @@ TEST_CASE("the maximum of numbers with a NaN is NaN, of nothing the lowest numbe
 TEST_CASE("the sum of ten million equal floats is exact to rounding") {
   HostTensor x({f32, {10000000}});
   for (std::int64_t i = 0; i < x.type.elements(); ++i) x.put_raw(i, 0.1f);
-  const auto got = run_kernel(cpu::reduce_sum, {x}, {HostTensor({f32, {}})},
+  const auto got = run_kernel(cpu::reduce<ReduceOp::sum>, {x}, {HostTensor({f32, {}})},
                               {.attributes = {{"axes", std::vector<std::int64_t>{0}}}});
   CHECK(got[0].get(0) == static_cast<float>(1e7 * static_cast<double>(0.1f)));
 }

@@ -13,7 +13,8 @@ namespace {
 
 /// Files that ask, and why no record could tell them.
 const std::map<std::string, std::string> kReasons = {
-    {"src/spmd/fuse_epilogues.cc", "looks for named patterns: a product, and the bias and activation it can take in"},
+    {"src/spmd/fuse_epilogues.cc",
+     "looks for named patterns: a product, and the bias and activation it can take in"},
     {"src/spmd/fuse_squared_norms.cc", "looks for a named pattern: the sum of squares"},
     {"src/spmd/fuse_elementwise.cc", "constants and broadcasts become attributes of the fused node"},
     {"src/intra_op/fusion.cc", "constants and broadcasts become part of the loops that read them"},
@@ -21,7 +22,8 @@ const std::map<std::string, std::string> kReasons = {
     {"src/spmd/fuse_group.cc", "constants and broadcasts become attributes of the fused node"},
 };
 
-/// "file:line " of every line in which an operator is told by its record, or by its name, or a backend by its name.
+/// "file:line " of every line in which an operator is told by its record, or by its name, or a backend by
+/// its name.
 std::string identity_tests(const std::vector<SourceFile>& files) {
   const std::regex record(R"([!=]=\s*&(alpa::)?ops::(?!input\b))");
   const std::regex name(R"(\bop((\.|->)name)?(\s*[!=]=\s*"|\.(starts_with|ends_with|find)\())");
@@ -30,7 +32,8 @@ std::string identity_tests(const std::vector<SourceFile>& files) {
   for (const SourceFile& file : files)
     for (std::size_t i = 0; i < file.lines.size(); ++i)
       for (const std::regex* pattern : {&record, &name, &backend})
-        if (std::regex_search(file.lines[i], *pattern)) found += file.path + ":" + std::to_string(i + 1) + " ";
+        if (std::regex_search(file.lines[i], *pattern))
+          found += file.path + ":" + std::to_string(i + 1) + " ";
   return found;
 }
 
@@ -39,14 +42,16 @@ std::vector<SourceFile> files_that_must_not_ask() {
   std::vector<SourceFile> files = structure::library_files();
   std::erase_if(files, [](const SourceFile& file) {
     // Clusters are described in files, and found on machines, by their backend's name.
-    return file.path.starts_with("src/ops/") || file.path.starts_with("src/mesh/") || kReasons.count(file.path) > 0;
+    return file.path.starts_with("src/ops/") || file.path.starts_with("src/mesh/") ||
+           kReasons.count(file.path) > 0;
   });
   return files;
 }
 
 }  // namespace
 
-TEST_CASE("outside src/ops nobody asks which operator a node is, or which backend it runs on, without a reason") {
+TEST_CASE(
+    "outside src/ops nobody asks which operator a node is, or which backend it runs on, without a reason") {
   CHECK(identity_tests(files_that_must_not_ask()) == "");
   CHECK(identity_tests({{"x.cc",
                          {"if (node.op == &ops::relu) return;", "if (node.op != &ops::input) return;",
@@ -58,7 +63,8 @@ TEST_CASE("outside src/ops nobody asks which operator a node is, or which backen
 TEST_CASE("every reason to ask which operator a node is belongs to a file that asks") {
   for (const auto& [path, reason] : kReasons) {
     const std::vector<SourceFile> files = structure::library_files();
-    const auto file = std::find_if(files.begin(), files.end(), [&, path = path](const SourceFile& f) { return f.path == path; });
+    const auto file = std::find_if(files.begin(), files.end(),
+                                   [&, path = path](const SourceFile& f) { return f.path == path; });
     CAPTURE(path);
     REQUIRE(file != files.end());
     CHECK(!reason.empty());

@@ -1,6 +1,7 @@
 // Rules that hold for the text of the repository.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <regex>
 
 #include "structure/source_files.h"
@@ -105,4 +106,22 @@ TEST_CASE("test cases stand only in files named *_test.cc, from which the runner
     if (!file.path.ends_with("_test.cc")) CHECK(first_match({file}, pattern) == "");
     if (file.path.ends_with("_test.cc")) CHECK_MESSAGE(first_match({file}, pattern) != "", file.path);
   }
+}
+
+TEST_CASE("the operator's record that docs/design.md shows stands so in the file it names") {
+  std::vector<std::string> shown;
+  for (const SourceFile& file : structure::committed_files()) {
+    if (file.path != "docs/design.md") continue;
+    const auto fence = std::find(file.lines.begin(), file.lines.end(), "```cpp");
+    shown = {fence, std::find(fence, file.lines.end(), "```")};
+  }
+  REQUIRE(shown.size() > 3);
+  REQUIRE(shown[1].starts_with("// src/ops/"));
+  for (const SourceFile& file : structure::source_files("src/ops", {".cc"})) {
+    if (file.path != shown[1].substr(3)) continue;
+    CHECK(std::search(file.lines.begin(), file.lines.end(), shown.begin() + 2, shown.end()) !=
+          file.lines.end());
+    shown.clear();
+  }
+  CHECK_MESSAGE(shown.empty(), "no such file");
 }

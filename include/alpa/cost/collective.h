@@ -18,7 +18,6 @@ std::string_view name_of(CollectiveKind kind);
 struct CollectiveOptions {
   bool tie_break_tails =
       false;  ///< adds Alpa's 0.01/0.1/0.001/0.001 seconds (AR/AG/RS/A2A), for its test cases
-  bool alpa_all_to_all = false;  ///< charges all-to-all (n-1)/n²·bytes·n/2·β as Alpa does
   bool allow_all_gather = true;  ///< false: infinite
   bool allow_all_to_all = true;
 
