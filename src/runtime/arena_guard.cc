@@ -1,5 +1,7 @@
 #include "arena_guard.h"
 
+#include <algorithm>
+
 #include "alpa/base/error.h"
 #include "alpa/pipeline/carried.h"
 
@@ -44,6 +46,7 @@ ArenaGuard::ArenaGuard(const DeviceProgram& device) : device_(device) {
   points_.resize(positions);
   const std::vector<LiveRange> ranges = live_ranges(device);
   const std::vector<Carried> carries = carried(device);
+  std::vector<bool> passing(ranges.size());  // lives for part of a step
   for (int b = 0; b < static_cast<int>(ranges.size()); ++b) {
     if (ranges[b].empty() || device.buffers[b].type.bytes() == 0) continue;
     if (ranges[b].begin < 0 || !carries[b].beside.empty()) {
@@ -52,13 +55,32 @@ ArenaGuard::ArenaGuard(const DeviceProgram& device) : device_(device) {
       always_.back().bytes += (memory.slots - 1) * memory.slot_bytes;
       continue;
     }
-    if (ranges[b].begin < positions)
-      points_[ranges[b].begin].born.push_back(memory_at(b));
+    passing[b] = true;
     if (ranges[b].end < positions)
       points_[ranges[b].end].dying.push_back(memory_at(b));
   }
+  mark_births(passing);
   for (int l = 0; l < static_cast<int>(device.lists.size()); ++l)
     watch_ends(device.lists[l].instructions, first_position(device, l));
+}
+
+/// Every list that touches these memories may find them dead since another list's run.
+void ArenaGuard::mark_births(const std::vector<bool>& memories) {
+  int position = 0;
+  for (const InstructionList& list : device_.lists) {
+    std::vector<bool> unborn = memories;
+    for (const Instruction& instruction : list.instructions) {
+      const auto touch = [&](int buffer) {
+        const int memory = memory_of(device_, buffer);
+        if (unborn[memory]) points_[position].born.push_back(memory_at(memory));
+        unborn[memory] = false;
+      };
+      std::for_each(instruction.inputs.begin(), instruction.inputs.end(), touch);
+      std::for_each(instruction.outputs.begin(), instruction.outputs.end(), touch);
+      if (instruction.workspace >= 0) touch(instruction.workspace);
+      ++position;
+    }
+  }
 }
 
 ArenaGuard::Stretch ArenaGuard::memory_at(int buffer) const {

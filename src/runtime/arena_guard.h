@@ -42,6 +42,7 @@ class ArenaGuard {
   };
   Stretch memory_at(int buffer) const;
   std::vector<Stretch> ends_of(const Instruction& instruction) const;
+  void mark_births(const std::vector<bool>& memories);
   void watch_ends(const std::vector<Instruction>& list, int first);
 
   const DeviceProgram& device_;
