@@ -4,6 +4,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/ir/input.h"
+#include "alpa/ir/rewrite.h"
 #include "region_rules.h"
 
 namespace alpa {
@@ -25,20 +26,6 @@ Attributes input_attributes(InputKind kind, const TensorType& type, const Initia
   attributes.set("a", init.a);
   attributes.set("b", init.b);
   return attributes;
-}
-
-/// Nodes that an update or a metric needs, and all inputs.
-std::vector<bool> needed_nodes(const std::deque<Node>& nodes, const std::deque<ValueInfo>& values,
-                               const std::vector<Update>& updates, const std::vector<Metric>& metrics) {
-  std::vector<bool> needed(nodes.size(), false);
-  for (const Update& update : updates) needed[values[update.value].producer] = true;
-  for (const Metric& metric : metrics) needed[values[metric.value].producer] = true;
-  for (int n = static_cast<int>(nodes.size()) - 1; n >= 0; --n) {
-    if (nodes[n].op == &ops::input) needed[n] = true;
-    if (!needed[n]) continue;
-    for (int value : nodes[n].operands) needed[values[value].producer] = true;
-  }
-  return needed;
 }
 
 }  // namespace
@@ -87,10 +74,12 @@ Value Builder::parameter(const std::string& name, TensorType type, Initializer i
   const Input& known = inputs_[found->second];
   require(known.kind == InputKind::state, "parameter \"{}\": a {} input has this name", name,
           alpa::name_of(known.kind));
-  require(known.of.empty(), "parameter \"{}\": an optimizer state of \"{}\" has this name; choose another", name,
-          known.of);
-  require(known.frozen == frozen,
-          "parameter \"{}\" is frozen in one place and trained in another; tied parameters are both or neither", name);
+  require(known.of.empty(), "parameter \"{}\": an optimizer state of \"{}\" has this name; choose another",
+          name, known.of);
+  require(
+      known.frozen == frozen,
+      "parameter \"{}\" is frozen in one place and trained in another; tied parameters are both or neither",
+      name);
   require(this->type(known.value) == type,
           "parameter \"{}\" is {} but was made as {}; tied parameters need one type", name, to_string(type),
           to_string(this->type(known.value)));
@@ -196,27 +185,11 @@ const std::string& Builder::name_of(const void* object, std::string_view kind) {
 }
 
 Graph Builder::finish() const {
-  const std::vector<bool> needed = needed_nodes(nodes_, values_, updates_, metrics_);
-  std::vector<int> renumbered(values_.size(), -1);
-  Graph graph;
-  for (std::size_t n = 0; n < nodes_.size(); ++n) {
-    if (!needed[n]) continue;
-    Node node = nodes_[n];
-    for (int& value : node.operands) value = renumbered[value];
-    for (int& value : node.results) {
-      renumbered[value] = static_cast<int>(graph.values.size());
-      graph.values.push_back(
-          {values_[value].type, static_cast<int>(graph.nodes.size()), values_[value].index});
-      value = renumbered[value];
-    }
-    graph.nodes.push_back(std::move(node));
-  }
-  graph.inputs = inputs_;
-  for (Input& input : graph.inputs) input.value = renumbered[input.value];
-  for (const Update& update : updates_)
-    graph.updates.push_back({renumbered[update.input], renumbered[update.value]});
-  for (const Metric& metric : metrics_) graph.metrics.push_back({metric.name, renumbered[metric.value]});
-  graph.num_micro_batches = num_micro_batches_;
+  Graph recorded;
+  recorded.values = {values_.begin(), values_.end()};
+  recorded.inputs = inputs_, recorded.updates = updates_, recorded.metrics = metrics_;
+  recorded.num_micro_batches = num_micro_batches_;
+  Graph graph = with_nodes(recorded, {nodes_.begin(), nodes_.end()}).graph;
   const std::string mistake = region_mistake(graph);
   require(mistake.empty(), "{}", mistake);
   verify(graph);

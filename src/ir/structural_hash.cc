@@ -1,6 +1,9 @@
-#include <cstring>
+// src/ir/structural_hash.cc — hashes of what graphs compute
+#include <map>
+#include <string>
 
 #include "alpa/ir/graph.h"
+#include "alpa/ir/subgraph.h"
 
 namespace alpa {
 namespace {
@@ -27,9 +30,25 @@ class Hash {
   std::uint64_t state_ = 0xcbf29ce484222325u;
 };
 
-}  // namespace
+void add_inputs(const Graph& graph, Hash& hash) {
+  std::map<std::string_view, std::int64_t> places;
+  for (const Input& input : graph.inputs) {
+    const auto of = places.find(input.of);
+    hash.add(of == places.end() ? std::int64_t{input.of.empty() ? -1 : -2} : of->second);
+    hash.add(std::int64_t{input.frozen});
+    places.emplace(input.name, static_cast<std::int64_t>(places.size()));
+  }
+}
 
-std::uint64_t structural_hash(const Graph& graph) {
+std::string text_of(const Attributes& attributes, bool with_stream) {
+  if (with_stream || !attributes.contains(kStreamAttribute)) return to_string(attributes);
+  Attributes others = attributes;
+  others.set(std::string(kStreamAttribute), std::int64_t{0});
+  return to_string(others);
+}
+
+/// With layers and streams, or without.
+std::uint64_t hash_of(const Graph& graph, bool with_layers) {
   Hash hash;
   std::vector<std::int64_t> number(graph.values.size(),
                                    -1);  // values in order of definition, whatever their ids
@@ -37,7 +56,7 @@ std::uint64_t structural_hash(const Graph& graph) {
   hash.add(static_cast<std::int64_t>(graph.num_micro_batches));
   for (const Node& node : graph.nodes) {
     hash.add(node.op->name);
-    hash.add(to_string(node.attributes));
+    hash.add(text_of(node.attributes, with_layers));
     hash.add(static_cast<std::int64_t>(node.operands.size()));
     for (int value : node.operands) hash.add(number[value]);
     for (int value : node.results) {
@@ -45,7 +64,7 @@ std::uint64_t structural_hash(const Graph& graph) {
       hash.add(graph.type(value));
     }
     hash.add(static_cast<std::int64_t>(node.region));
-    hash.add(static_cast<std::int64_t>(node.layer));
+    if (with_layers) hash.add(static_cast<std::int64_t>(node.layer));
   }
   for (const Update& update : graph.updates) {
     hash.add(number[update.input]);
@@ -53,7 +72,14 @@ std::uint64_t structural_hash(const Graph& graph) {
   }
   for (const Metric& metric : graph.metrics) hash.add(number[metric.value]);
   for (const Output& output : graph.outputs) hash.add(number[output.value]);
+  if (!with_layers) add_inputs(graph, hash);
   return hash.value();
 }
+
+}  // namespace
+
+std::uint64_t structural_hash(const Graph& graph) { return hash_of(graph, true); }
+
+std::uint64_t layer_hash(const Graph& graph) { return hash_of(graph, false); }
 
 }  // namespace alpa

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <optional>
 
+#include "alpa/ir/rewrite.h"
 #include "alpa/ops/all_ops.h"
 #include "kernels/cpu/einsum_plan.h"
 #include "kernels/cuda/epilogue_plan.h"
@@ -21,10 +22,9 @@ class Rewriting {
         nodes(program.graph.nodes),
         before_(nodes.size()),
         place_(nodes.size()),
-        readers_(consumers(program.graph)) {
+        readers_(consumers(program.graph)),
+        taken_(taken_values(program.graph)) {
     std::iota(place_.begin(), place_.end(), 0);
-    for (const Update& update : program.graph.updates) outputs_.push_back(update.value);
-    for (const Metric& metric : program.graph.metrics) outputs_.push_back(metric.value);
   }
 
   SpmdProgram program;      ///< values may be added
@@ -32,16 +32,13 @@ class Rewriting {
 
   int producer(int value) const { return program.graph.values[value].producer; }
   const TensorType& type(int value) const { return program.graph.type(value); }
-  bool is_output(int value) const {
-    return std::find(outputs_.begin(), outputs_.end(), value) != outputs_.end();
-  }
   const std::vector<int>& readers(int value) const { return readers_[value]; }
 
   bool is_partial(int value) const { return program.specs[value].is_partial(); }
 
   /// The only node that reads `value`, if it is of the region of node n; else -1.
   int only_reader(int value, int n) const {
-    if (readers_[value].size() != 1 || is_output(value)) return -1;
+    if (readers_[value].size() != 1 || taken_[value]) return -1;
     const int reader = readers_[value][0];
     return nodes[reader].op && nodes[reader].region == nodes[n].region ? reader : -1;
   }
@@ -79,12 +76,11 @@ class Rewriting {
     call.attributes = &node.attributes;
     const std::vector<int> first(program.mesh_of(node).num_axes(), 0);
     const auto local = [&](int value) {
-      return KernelTensor{
-          nullptr,
-          {type(value).dtype,
-           local_shape(type(value).shape, program.specs[value], program.mesh_of(value), first)},
-          {},
-          {}};
+      return KernelTensor{nullptr,
+                          {type(value).dtype, local_shape(type(value).shape, program.specs[value],
+                                                          program.mesh_of(value), first)},
+                          {},
+                          {}};
     };
     for (int value : node.operands) call.inputs.push_back(local(value));
     for (int value : node.results) call.outputs.push_back(local(value));
@@ -95,7 +91,7 @@ class Rewriting {
     std::vector<Node> result;
     for (std::size_t n = 0; n < nodes.size(); ++n) {
       for (Node& moved : before_[n]) result.push_back(std::move(moved));
-      if (nodes[n].op) result.push_back(std::move(nodes[n]));
+      result.push_back(std::move(nodes[n]));
     }
     return with_nodes(program, std::move(result));
   }
@@ -126,7 +122,7 @@ class Rewriting {
   std::vector<std::vector<Node>> before_;  ///< nodes moved to stand just before a node
   std::vector<int> place_;                 ///< of a node: its number, or of the node it now stands before
   std::vector<std::vector<int>> readers_;
-  std::vector<int> outputs_;  ///< values read by updates and metrics
+  const std::vector<bool> taken_;  ///< per value of the program before: by what is no node
 };
 
 Node epilogue_node(const Node& einsum, const Epilogue& epilogue, std::vector<int> more_operands,

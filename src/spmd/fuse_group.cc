@@ -55,6 +55,7 @@ class GroupFusion {
       : graph_(program.graph), group_(group), shape_(graph_.type(graph_.nodes[group[0]].results[0]).shape) {
     for (const Update& update : graph_.updates) outside_.push_back(update.value);
     for (const Metric& metric : graph_.metrics) outside_.push_back(metric.value);
+    for (const Output& output : graph_.outputs) outside_.push_back(output.value);
   }
 
   std::optional<Node> run(const std::vector<std::vector<int>>& readers) {
@@ -202,7 +203,7 @@ class GroupFusion {
   const std::vector<int>& group_;
   Shape shape_;
   bool wide_ = false, simplified_ = false;
-  std::vector<int> outside_;  ///< values read by updates and metrics
+  std::vector<int> outside_;  ///< values read by updates, metrics and outputs
   std::vector<Reading> inputs_;
   std::vector<double> constants_;
   std::vector<std::pair<int, std::vector<Source>>> steps_;

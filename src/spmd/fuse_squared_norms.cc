@@ -3,23 +3,21 @@
 #include <algorithm>
 #include <optional>
 
+#include "alpa/ir/rewrite.h"
 #include "alpa/ops/all_ops.h"
 #include "rewrite.h"
 
 namespace alpa {
 namespace {
 
-using Readers = std::vector<std::vector<int>>;
+struct Readers {
+  std::vector<std::vector<int>> nodes;  ///< per value
+  std::vector<bool> others;             ///< per value, whether what is no node takes it
+};
 
-bool is_final(const Graph& graph, int value) {
-  const auto names = [value](const auto& item) { return item.value == value; };
-  return std::any_of(graph.updates.begin(), graph.updates.end(), names) ||
-         std::any_of(graph.metrics.begin(), graph.metrics.end(), names);
-}
-
-/// The only node that reads `value` is `reader`.
-bool is_read_once(const Graph& graph, const Readers& readers, int value) {
-  return readers[value].size() == 1 && !is_final(graph, value);
+/// One node reads `value`, and nothing else takes it.
+bool is_read_once(const Readers& readers, int value) {
+  return readers.nodes[value].size() == 1 && !readers.others[value];
 }
 
 /// What `value` was before a cast to a type of more bits, which changes no element; else `value` itself.
@@ -35,7 +33,7 @@ int summed_square(const Graph& graph, const Readers& readers, const Node& sum) {
   if (sum.op != &ops::reduce_sum || !graph.type(sum.results[0]).shape.empty()) return -1;
   const int squares = sum.operands[0], square = graph.values[squares].producer;
   const bool fits = graph.nodes[square].op == &ops::square && is_floating(graph.type(squares).dtype) &&
-                    graph.nodes[square].region == sum.region && is_read_once(graph, readers, squares);
+                    graph.nodes[square].region == sum.region && is_read_once(readers, squares);
   return fits ? square : -1;
 }
 
@@ -43,20 +41,18 @@ int summed_square(const Graph& graph, const Readers& readers, const Node& sum) {
 
 SpmdProgram fuse_squared_norms(const SpmdProgram& program) {
   const Graph& graph = program.graph;
-  const Readers readers = consumers(graph);
+  const Readers readers{consumers(graph), taken_values(graph)};
   std::vector<Node> nodes = graph.nodes;
   for (Node& node : nodes) {
     const int square = summed_square(graph, readers, node);
     if (square < 0) continue;
     const int squared = graph.nodes[square].operands[0], x = before_widening(graph, squared);
-    if (x != squared && is_read_once(graph, readers, squared))
-      nodes[graph.values[squared].producer].op = nullptr;
+    if (x != squared && is_read_once(readers, squared)) nodes[graph.values[squared].producer].op = nullptr;
     nodes[square].op = nullptr;
     node.op = &ops::squared_norms;
     node.operands = {x};
     node.attributes = {{"dtype", graph.type(node.results[0]).dtype}};
   }
-  std::erase_if(nodes, [](const Node& node) { return node.op == nullptr; });
   return with_nodes(program, std::move(nodes));
 }
 

@@ -17,6 +17,7 @@ LiveBytes::LiveBytes(const SpmdProgram& program, std::int64_t slack_bytes)
   for (int n = 0; n < size; ++n)
     for (int value : graph_.nodes[n].operands) last_use_[value] = n;
   for (const Metric& metric : graph_.metrics) last_use_[metric.value] = size;
+  for (const Output& output : graph_.outputs) last_use_[output.value] = size;
   for (const Input& input : graph_.inputs)
     if (input.kind == InputKind::state) bytes_[input.value] = 0;
   for (const Update& update : graph_.updates) {

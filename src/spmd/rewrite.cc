@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
+#include "alpa/ir/rewrite.h"
 
 namespace alpa {
 
@@ -23,32 +24,12 @@ std::vector<int> devices_of(const SpmdProgram& program) {
 }
 
 SpmdProgram with_nodes(const SpmdProgram& program, std::vector<Node> nodes) {
-  SpmdProgram result;
-  result.meshes = program.meshes;
-  Graph& graph = result.graph;
-  graph.num_micro_batches = program.graph.num_micro_batches;
-  std::vector<int> number(program.graph.values.size(), -1);
-  const auto renumber = [&](int& value) {
-    invariant(number.at(value) >= 0, "rewriting a program: value {} is read but not defined", value);
-    value = number[value];
-  };
-  for (Node& node : nodes) {
-    for (int& value : node.operands) renumber(value);
-    for (int i = 0; i < static_cast<int>(node.results.size()); ++i) {
-      const int old = node.results[i];
-      node.results[i] = number.at(old) = static_cast<int>(graph.values.size());
-      graph.values.push_back({program.graph.type(old), static_cast<int>(graph.nodes.size()), i});
-      result.specs.push_back(program.specs[old]);
-      if (!program.mesh_of_value.empty()) result.mesh_of_value.push_back(program.mesh_of_value[old]);
-    }
-    graph.nodes.push_back(std::move(node));
+  Rewritten rewritten = with_nodes(program.graph, std::move(nodes));
+  SpmdProgram result{program.meshes, std::move(rewritten.graph), {}, {}};
+  for (int value : rewritten.values) {
+    result.specs.push_back(program.specs[value]);
+    if (!program.mesh_of_value.empty()) result.mesh_of_value.push_back(program.mesh_of_value[value]);
   }
-  graph.inputs = program.graph.inputs;
-  graph.updates = program.graph.updates;
-  graph.metrics = program.graph.metrics;
-  for (Input& input : graph.inputs) renumber(input.value);
-  for (Update& update : graph.updates) renumber(update.input), renumber(update.value);
-  for (Metric& metric : graph.metrics) renumber(metric.value);
   return result;
 }
 

@@ -6,9 +6,7 @@
 
 namespace alpa {
 
-/// `program` with these nodes instead, in this order; they name values by their numbers in `program`.
-/// Values are numbered anew in order of definition, those no longer defined vanish. Inputs, updates and
-/// metrics are kept.
+/// `program` with these nodes instead, as ir/rewrite.h says; values keep their specs and meshes.
 SpmdProgram with_nodes(const SpmdProgram& program, std::vector<Node> nodes);
 
 /// `program` with every reduction where its operands are ready; with several micro-batches none leaves its

@@ -14,7 +14,8 @@ class Moving {
  public:
   explicit Moving(const SpmdProgram& program)
       : graph_(program.graph), nodes_(graph_.nodes), readers_(consumers(graph_)) {
-    for (const Metric& metric : graph_.metrics) metrics_.push_back(metric.value);
+    for (const Metric& metric : graph_.metrics) reported_.push_back(metric.value);
+    for (const Output& output : graph_.outputs) reported_.push_back(output.value);
   }
 
   std::vector<Node> run() && {
@@ -39,7 +40,8 @@ class Moving {
   std::optional<int> ready_after(int n) const {
     const Node& node = nodes_[n];
     const OpDef* joint = joint_of(*node.op);
-    if (!joint || !joint->members->gradients || node.region != Region::apply || are_read(node.results)) return std::nullopt;
+    if (!joint || !joint->members->gradients || node.region != Region::apply || are_read(node.results))
+      return std::nullopt;
     const std::size_t states = joint->members->each;
     if (is_collective(graph_.producer(node.operands[states]))) return std::nullopt;
     int last = -1;
@@ -56,7 +58,7 @@ class Moving {
   bool are_read(const std::vector<int>& values) const {
     return std::any_of(values.begin(), values.end(), [&](int value) {
       return !readers_[value].empty() ||
-             std::find(metrics_.begin(), metrics_.end(), value) != metrics_.end();
+             std::find(reported_.begin(), reported_.end(), value) != reported_.end();
     });
   }
 
@@ -86,7 +88,7 @@ class Moving {
   const Graph& graph_;
   std::vector<Node> nodes_;
   std::vector<std::vector<int>> readers_;
-  std::vector<int> metrics_;
+  std::vector<int> reported_;
 };
 
 }  // namespace
