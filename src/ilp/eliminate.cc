@@ -1,13 +1,22 @@
+// src/ilp/eliminate.cc — elimination of components, and of all but a boundary, on tables that equal parts
+// share
 #include "eliminate.h"
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <queue>
 #include <set>
 #include <tuple>
 #include <unordered_map>
+
+#include "alpa/base/error.h"
+#include "alpa/ilp/boundary_table.h"
+#include "reduce.h"
 
 namespace alpa::ilp {
 namespace {
@@ -101,11 +110,11 @@ struct Elimination {
 
 /// Eliminates one component symbolically, smallest tables first; with `copies_first`, nodes of two
 /// strategies before all others (what shares a value's copies is then joined once, instead of the copies
-/// among themselves).
+/// among themselves). Nodes of `kept` (ascending) stay.
 class Planner {
  public:
-  Planner(const Model& model, bool copies_first, const Deadline& deadline)
-      : model_(model), copies_first_(copies_first), deadline_(deadline) {}
+  Planner(const Model& model, bool copies_first, const Deadline& deadline, std::span<const int> kept = {})
+      : model_(model), copies_first_(copies_first), deadline_(deadline), kept_(kept) {}
 
   /// False at the deadline, or if the budget is exceeded: `cells` for one table, and in all what
   /// `allowance` gives.
@@ -122,6 +131,7 @@ class Planner {
       queue_.pop();
       if (position_.count(node) || size != table_size(node)) continue;
       double output = size / model_.nodes[node].size();
+      largest_ = std::max(largest_, output);
       if (output > cells || size > cells * 16) return false;
       if (!eliminate(node) || !is_expected(node)) continue;
       steps_ += size * static_cast<double>(last_factors_);
@@ -131,7 +141,29 @@ class Planner {
     return true;
   }
 
+  /// Before `plan`.
+  void add(const JointCosts& joint) {
+    std::vector<Cost> costs;
+    for (std::int64_t cost : *joint.costs) costs.push_back(cost >= kInfinite ? kNever : cost);
+    const Loose factor{joint.nodes, tables_.intern(costs)};
+    if (joint.nodes.empty()) alone_.push_back(factor);
+    spread(factor);
+  }
+
+  /// After `plan`: number of the table over all kept nodes.
+  int rest() {
+    std::vector<Loose> left = alone_;
+    for (int node : kept_)
+      for (const Loose& factor : factors_[node])
+        if (*std::min_element(factor.scope.begin(), factor.scope.end()) == node) left.push_back(factor);
+    for (const Elimination& step : order_)
+      if (step.scope.empty()) left.push_back({{}, step.table});
+    return sum({kept_.begin(), kept_.end()}, left).table;
+  }
+
   double steps() const { return steps_; }
+  double largest() const { return largest_; }
+  const Model& model() const { return model_; }
   Tables& tables() { return tables_; }
   const std::vector<Elimination>& order() const { return order_; }
 
@@ -156,6 +188,14 @@ class Planner {
     }
   }
 
+  void spread(const Loose& factor) {
+    for (int a : factor.scope) {
+      factors_[a].push_back(factor);
+      for (int b : factor.scope)
+        if (a != b) neighbours_[a].insert(b);
+    }
+  }
+
   double table_size(int node) {
     double size = model_.nodes[node].size();
     for (int n : neighbours_[node]) size *= model_.nodes[n].size();
@@ -163,6 +203,7 @@ class Planner {
   }
 
   void push(int node) {
+    if (std::binary_search(kept_.begin(), kept_.end(), node)) return;
     bool late = copies_first_ && model_.nodes[node].size() > 2;
     queue_.emplace(late, table_size(node), node);
   }
@@ -242,9 +283,11 @@ class Planner {
   const Model& model_;
   bool copies_first_;
   const Deadline& deadline_;
-  double steps_ = 0;
+  std::span<const int> kept_;
+  double steps_ = 0, largest_ = 0;
   Tables tables_;
   std::map<int, std::vector<Loose>> factors_;
+  std::vector<Loose> alone_;  ///< over no node
   std::map<int, std::set<int>> neighbours_;
   std::map<int, int> position_;
   std::map<std::vector<int>, int> repeated_;  ///< planned eliminations by size
@@ -369,7 +412,8 @@ Result minimum(const Recipe& recipe, Tables& tables, Allowance& allowance, const
   if (allowance.cells < 0 || allowance.steps < 0) return {};
   if (!Minimisation(recipe, tables).run(costs, best, deadline)) return {};
   const Cost least = take_least(costs);
-  return {tables.stored(std::move(costs)), least, std::make_shared<const std::vector<int>>(std::move(best))};
+  return {tables.stored(std::move(costs)), least,
+          std::make_shared<const std::vector<int>>(std::move(best))};
 }
 
 /// Computes a table, and before it the sums it is made of, if that has not been done yet. False at the
@@ -427,7 +471,93 @@ std::vector<std::vector<int>> components(const Model& model) {
   return result;
 }
 
+/// The tables of an elimination that was planned; nothing if they take more than the allowance after all.
+std::optional<BoundaryTable> carried_out(Planner& planner, std::span<const int> boundary,
+                                         Allowance allowance, const Deadline& deadline) {
+  const Model& model = planner.model();
+  Tables& tables = planner.tables();
+  for (const Elimination& step : planner.order())
+    if (!compute(tables, step.table, allowance, deadline)) return std::nullopt;
+  const int rest = planner.rest();
+  if (!compute(tables, rest, allowance, deadline)) return std::nullopt;
+  const auto sizes_of = [&](const std::vector<int>& nodes) {
+    std::vector<int> sizes;
+    for (int node : nodes) sizes.push_back(model.nodes[node].size());
+    return sizes;
+  };
+  BoundaryTable table{
+      {boundary.begin(), boundary.end()}, {}, {}, static_cast<int>(model.nodes.size()), model.trail};
+  table.sizes = sizes_of(table.boundary);
+  const Result& result = tables.outcomes[rest].result;
+  for (Cost cost : tables.costs[result.contents])
+    table.costs.push_back(cost >= kNever ? kInfinite : cost + result.more + model.constant);
+  for (const Elimination& step : planner.order())
+    table.steps.push_back(
+        {step.node, step.scope, sizes_of(step.scope), tables.outcomes[step.table].result.best});
+  return table;
+}
+
+/// The model after reductions that leave `boundary`, and nodes with joint costs, as they are.
+Model reduced_around(Model model, std::span<const int> boundary, std::span<const JointCosts> joint,
+                     const Deadline& deadline) {
+  for (int node : boundary) model.nodes[node].kept = true;
+  for (const JointCosts& costs : joint)
+    for (int node : costs.nodes) model.nodes[node].kept = true;
+  reduce(model, {}, deadline);
+  return model;
+}
+
+/// No choice of the other nodes exists.
+BoundaryTable forbidden_table(const Model& model, std::span<const int> boundary) {
+  BoundaryTable result{
+      {boundary.begin(), boundary.end()}, {}, {}, static_cast<int>(model.nodes.size()), {}};
+  std::size_t cells = 1;
+  for (int node : boundary) {
+    result.sizes.push_back(model.nodes[node].size());
+    cells *= static_cast<std::size_t>(model.nodes[node].size());
+  }
+  result.costs.assign(cells, kInfinite);
+  return result;
+}
+
 }  // namespace
+
+std::variant<BoundaryTable, TableTooLarge> eliminate_to(const Problem& problem,
+                                                        std::span<const int> boundary,
+                                                        std::int64_t most_cells,
+                                                        std::span<const JointCosts> joint) {
+  validate(problem);
+  require(!problem.usage_limit, "eliminate_to: the problem has a usage limit, which no table can hold");
+  const Deadline never(std::numeric_limits<double>::infinity());
+  const Model whole = build(problem, false, never);
+  const double cells = static_cast<double>(most_cells);
+  double size = 1;
+  for (int node : boundary) size *= whole.nodes[node].size();
+  if (size > cells) return TableTooLarge{size};
+  try {
+    // Reductions make tables smaller, but may join followers to nodes with many neighbours: the better of
+    // both.
+    const Model reduced = reduced_around(whole, boundary, joint, never);
+    std::vector<std::unique_ptr<Planner>> planners;
+    Planner* best = nullptr;
+    double least = std::numeric_limits<double>::infinity();
+    for (const Model* model : {&whole, &reduced})
+      for (bool copies_first : {false, true}) {
+        Planner& planner =
+            *planners.emplace_back(std::make_unique<Planner>(*model, copies_first, never, boundary));
+        for (const JointCosts& costs : joint) planner.add(costs);
+        const bool fits = planner.plan(live_nodes(*model), cells, {256 * cells, 16 * cells});
+        least = std::min(least, planner.largest());
+        if (fits && (!best || planner.steps() < best->steps())) best = &planner;
+      }
+    if (!best) return TableTooLarge{least};
+    auto table = carried_out(*best, boundary, {256 * cells + size, 17 * cells}, never);
+    if (table) return *std::move(table);
+    return TableTooLarge{best->largest()};
+  } catch (const Contradiction&) {
+    return forbidden_table(whole, boundary);
+  }
+}
 
 void eliminate_components(Model& model, std::int64_t cells, const Deadline& deadline) {
   for (const std::vector<int>& component : components(model)) {

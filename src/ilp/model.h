@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "alpa/ilp/problem.h"
+#include "alpa/ilp/boundary_table.h"
 #include "deadline.h"
 
 namespace alpa::ilp {
@@ -31,6 +31,7 @@ struct ModelNode {
   std::vector<Piece> pieces;  ///< after `normalise`: disjoint, ordered, the smallest amount of each is 0
   bool alive = true;
   bool normal = false;  ///< pieces are normalised
+  bool kept = false;    ///< has costs elsewhere: is not eliminated, and keeps its strategies
   int size() const { return static_cast<int>(costs.size()); }
 };
 
@@ -39,13 +40,6 @@ struct ModelEdge {
   std::vector<Cost> costs;
   bool alive = true;
   int other(int node) const { return node == a ? b : a; }
-};
-
-/// choice[node] = table[index of the choices of `scope`, last fastest].
-struct Step {
-  int node = 0;
-  std::vector<int> scope, sizes;
-  std::shared_ptr<const std::vector<int>> table;  ///< shared by equal parts of the model
 };
 
 struct Model {

@@ -61,7 +61,7 @@ class Reducer {
   }
 
   bool keep(int node, const std::vector<int>& kept) {
-    if (static_cast<int>(kept.size()) == model_.nodes[node].size()) return false;
+    if (model_.nodes[node].kept || static_cast<int>(kept.size()) == model_.nodes[node].size()) return false;
     keep_strategies(model_, node, kept);
     touch_around(node);
     return true;
@@ -113,6 +113,8 @@ class Reducer {
   void merge_across(int index) {
     int a = model_.edges[index].a, b = model_.edges[index].b;
     auto from_a = function_across(model_, index, a), from_b = function_across(model_, index, b);
+    if (model_.nodes[b].kept) from_a.reset();
+    if (model_.nodes[a].kept) from_b.reset();
     bool prefer_a = model_.nodes[a].edges.size() >= model_.nodes[b].edges.size();
     if (from_a && (prefer_a || !from_b))
       merge_into(index, a, *from_a);
@@ -130,7 +132,7 @@ class Reducer {
       deadline_.spend(static_cast<double>(model_.edges[e].costs.size()));
     if (on_.arc_consistency && keep(index, supported_strategies(model_, index))) return;
     std::size_t degree = model_.nodes[index].edges.size();
-    if (degree > 2) return;
+    if (degree > 2 || model_.nodes[index].kept) return;
     std::array<int, 2> neighbours = {-1, -1};
     for (std::size_t d = 0; d < degree; ++d)
       neighbours[d] = model_.edges[model_.nodes[index].edges[d]].other(index);
