@@ -10,6 +10,21 @@
 namespace alpa {
 namespace {
 
+const ReshardPath& path_between(const TensorType& type, const ShardingSpec& from, const ShardingSpec& to,
+                                ReshardPrices& prices) {
+  const auto& found = prices.path(type, from, to);
+  if (!found)
+    bug("the plan chosen reshards {} from {} to {}, which is impossible", to_string(type), to_string(from),
+        to_string(to));
+  return *found;
+}
+
+void sort_by_first_use(ShardingPlan& plan) {
+  std::stable_sort(
+      plan.reshards.begin(), plan.reshards.end(),
+      [](const PlannedReshard& a, const PlannedReshard& b) { return a.uses.front() < b.uses.front(); });
+}
+
 class Assembly {
  public:
   Assembly(const Graph& graph, const SearchSpace& space, const std::vector<int>& choice,
@@ -27,9 +42,7 @@ class Assembly {
       const int value = graph_.outputs[o].value;
       plan_.outputs.push_back(space_.outputs[o].value_or(plan_.specs[value]));
     }
-    std::stable_sort(
-        plan_.reshards.begin(), plan_.reshards.end(),
-        [](const PlannedReshard& a, const PlannedReshard& b) { return a.uses.front() < b.uses.front(); });
+    sort_by_first_use(plan_);
   }
 
  private:
@@ -38,7 +51,7 @@ class Assembly {
     const int type = space_.of(info.producer).result_types[info.index];
     plan_.specs.push_back(space_.layouts.of(type).specs[produced(v)]);
     std::map<std::array<int, 3>, std::vector<UseId>> uses;  // by phase, spec and making
-    std::array<int, 2> from{};                            // by phase
+    std::array<int, 2> from{};                              // by phase
     for (const Reader& reader : readers) {
       const int to = (*reader.wanted)[choice_[reader.node]];
       from[reader.use.phase] = produced(reader.use.source);
@@ -72,11 +85,7 @@ class Assembly {
 
   const ReshardPath& path(int type, int from, int to) {
     const TypeLayouts& layouts = space_.layouts.of(type);
-    const auto& found = prices_.path(layouts.type, layouts.specs[from], layouts.specs[to]);
-    if (!found)
-      bug("the plan chosen reshards {} from {} to {}, which is impossible", to_string(layouts.type),
-          to_string(layouts.specs[from]), to_string(layouts.specs[to]));
-    return *found;
+    return path_between(layouts.type, layouts.specs[from], layouts.specs[to], prices_);
   }
 
   const Graph& graph_;
@@ -90,11 +99,36 @@ class Assembly {
 }  // namespace
 
 ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const Instance& instance,
-                           const std::vector<int>& choice, const DeviceMesh& mesh,
-                           ReshardPrices& prices) {
+                           const std::vector<int>& choice, const DeviceMesh& mesh, ReshardPrices& prices) {
   ShardingPlan plan;
   plan.mesh = mesh;
   Assembly(graph, space, choice, prices, plan).run(instance);
+  return plan;
+}
+
+ShardingPlan plan_of_strategies(const Graph& graph, const DeviceMesh& mesh,
+                                std::vector<Strategy> strategies, ReshardPrices& prices) {
+  ShardingPlan plan;
+  plan.mesh = mesh;
+  plan.strategies = std::move(strategies);
+  const NodeClasses classes = classify(graph);
+  for (const ValueInfo& info : graph.values)
+    plan.specs.push_back(
+        result_spec(classes.of(info.producer).rule, plan.strategies[info.producer], mesh, info.index));
+  for (const Output& output : graph.outputs) plan.outputs.push_back(plan.specs[output.value]);
+  const std::vector<std::vector<Use>> uses = uses_of_values(graph);
+  for (int v = 0; v < static_cast<int>(uses.size()); ++v) {
+    std::map<std::pair<int, std::string>, PlannedReshard> reshards;  // by phase and spec
+    for (const Use& use : uses[v]) {
+      const ShardingSpec wanted = wanted_spec(graph, classes, plan, use), &found = plan.specs[use.source];
+      if (wanted == found) continue;
+      PlannedReshard& reshard = reshards[{use.phase, to_string(wanted)}];
+      if (reshard.uses.empty()) reshard = {v, path_between(graph.type(v), found, wanted, prices), {}};
+      if (reshard.uses.empty() || reshard.uses.back() != use.id) reshard.uses.push_back(use.id);
+    }
+    for (auto& [target, reshard] : reshards) plan.reshards.push_back(std::move(reshard));
+  }
+  sort_by_first_use(plan);
   return plan;
 }
 

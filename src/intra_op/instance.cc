@@ -54,8 +54,9 @@ struct End {
 
 class InstanceBuilder {
  public:
-  InstanceBuilder(const Graph& graph, const SearchSpace& space, MemoryUsage* memory)
-      : graph_(graph), space_(space), memory_(memory) {
+  InstanceBuilder(const Graph& graph, const SearchSpace& space, MemoryUsage* memory,
+                  const std::vector<Meeting>& meetings)
+      : graph_(graph), space_(space), memory_(memory), meetings_(meetings) {
     instance_.units_per_second = units_for(graph, space);
   }
 
@@ -63,7 +64,10 @@ class InstanceBuilder {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) add_node(n);
     instance_.problem.nodes.push_back({{0}, {}});  // metrics, and outputs that want one spec
     const auto readers = readers_of_values(graph_, space_);
-    for (int v = 0; v < static_cast<int>(readers.size()); ++v) add_value(v, readers[v]);
+    for (int v = 0; v < static_cast<int>(readers.size()); ++v) {
+      if (meeting(v) != Meeting::open) add_value(v, readers[v]);
+      if (meeting(v) != Meeting::none) show(v, readers[v]);
+    }
     if (memory_) instance_.problem.usage_limit = memory_->room();
     return std::move(instance_);
   }
@@ -77,10 +81,31 @@ class InstanceBuilder {
     instance_.problem.nodes.push_back(std::move(node));
   }
 
-  void add_value(int v, const std::vector<Reader>& readers) {
+  Meeting meeting(int v) const { return meetings_.empty() ? Meeting::none : meetings_[v]; }
+
+  void show(int v, const std::vector<Reader>& readers) {
+    const ValueInfo& info = graph_.values[v];
+    const Input* input = find_input(graph_, v);
+    begin_value(v);
+    if (meeting(v) == Meeting::closed || !input || input->kind != InputKind::boundary)
+      show(end(info.producer, space_.of(info.producer).produced[info.index], {}), {});
+    if (meeting(v) == Meeting::closed) return;
+    for (const Reader& r : readers) show(end(r.node, *r.wanted, r.use), r.use);
+  }
+
+  void show(const End& hub, const std::optional<Use>& use) {
+    const End shown = spec_end(hub);
+    instance_.seen.push_back({shown.node, value_, use, shown.specs});
+  }
+
+  void begin_value(int v) {
     const ValueInfo& info = graph_.values[v];
     value_ = v;
     type_ = space_.of(info.producer).result_types[info.index];
+  }
+
+  void add_value(int v, const std::vector<Reader>& readers) {
+    begin_value(v);
     for (int phase : {0, 1}) {
       std::vector<End> wanting;
       for (const Reader& r : readers) {
@@ -264,6 +289,7 @@ class InstanceBuilder {
   const Graph& graph_;
   const SearchSpace& space_;
   MemoryUsage* memory_;
+  const std::vector<Meeting>& meetings_;
   Instance instance_;
   int value_ = 0, type_ = 0;  ///< being added
   std::map<std::vector<int>, int> lists_, shared_sets_;
@@ -305,10 +331,10 @@ std::int64_t units(double seconds, double units_per_second) {
 }
 
 Instance build_instance(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
-                        const std::optional<MemoryLimit>& limit) {
-  if (!limit) return InstanceBuilder(graph, space, nullptr).run();
+                        const std::optional<MemoryLimit>& limit, const std::vector<Meeting>& meetings) {
+  if (!limit) return InstanceBuilder(graph, space, nullptr, meetings).run();
   MemoryUsage memory(graph, space, mesh, *limit);
-  return InstanceBuilder(graph, space, &memory).run();
+  return InstanceBuilder(graph, space, &memory, meetings).run();
 }
 
 }  // namespace alpa

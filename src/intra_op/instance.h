@@ -1,10 +1,11 @@
 #pragma once
 /// The search space as a problem for the solver. Its nodes are, in order: the nodes of the graph; one for
-/// metrics, which want their values replicated, and outputs that want one spec; and, for each value of which several uses might share a
-/// copy, nodes for the spec it is left in, for the spec that each use wants (they follow from strategies,
-/// but tables over specs are smaller than tables over strategies), and a node for each copy. What a copy
-/// costs stands on its edge to the producer's spec; its edges to the uses' specs forbid reading an absent
-/// copy. A use that alone could want a spec pays on its edge to the producer.
+/// metrics, which want their values replicated, and outputs that want one spec; and, for each value of
+/// which several uses might share a copy, nodes for the spec it is left in, for the spec that each use
+/// wants (they follow from strategies, but tables over specs are smaller than tables over strategies), and
+/// a node for each copy. What a copy costs stands on its edge to the producer's spec; its edges to the
+/// uses' specs forbid reading an absent copy. A use that alone could want a spec pays on its edge to the
+/// producer.
 ///
 /// A copy is absent or present. Under a memory limit its states say when it exists: in which regions, and
 /// whether it is kept from one to the next or made again (ZeRO-3 gathers its parameters in the forward and
@@ -25,8 +26,8 @@ struct Reader {
   Use use;
 };
 
-/// Per value, its readers in the order of uses_of_values, without outputs that take any spec. An update reads on behalf of the input that it
-/// replaces.
+/// Per value, its readers in the order of uses_of_values, without outputs that take any spec. An update
+/// reads on behalf of the input that it replaces.
 std::vector<std::vector<Reader>> readers_of_values(const Graph& graph, const SearchSpace& space);
 
 /// A copy made before the first use in region `first` and kept to the last use in region `last`.
@@ -57,11 +58,25 @@ struct Follower {
   std::vector<int> states;  ///< per strategy of `of`
 };
 
+/// How a value of a part of a graph meets other parts. Closed: what the uses in this part cost is paid
+/// here, and other parts see the spec in which the value is found or left. Open, as other parts use it,
+/// too, and share its copies: nothing is paid here, and they see the spec that each use in this part wants,
+/// and that in which the part leaves it.
+enum class Meeting : std::uint8_t { none, closed, open };
+
+/// A node of the problem that other parts see. Its states are specs.
+struct SeenEnd {
+  int node = -1, value = -1;
+  std::optional<Use> use;  ///< none: the spec in which the value is found or left
+  std::vector<int> specs;  ///< ascending numbers
+};
+
 struct Instance {
   ilp::Problem problem;
   double units_per_second = 1e9;  ///< of costs: nanoseconds, coarser only where their sum would overflow
   std::vector<Copy> copies;
   std::vector<Follower> followers;
+  std::vector<SeenEnd> seen;  ///< by ascending node
 };
 
 /// What may be live at once.
@@ -72,9 +87,10 @@ struct MemoryLimit {
 
 /// Without a limit, nothing is said about bytes. With it, the usage of every node is the bytes it makes
 /// live, over the points of `live_ranges`, and the usage limit is this one less what is too small to be
-/// worth counting.
+/// worth counting. `meetings` are those of a part of a graph, per value; empty: of a whole.
 Instance build_instance(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
-                        const std::optional<MemoryLimit>& memory = {});
+                        const std::optional<MemoryLimit>& memory = {},
+                        const std::vector<Meeting>& meetings = {});
 
 /// Whole units; kInfinite for infinity.
 std::int64_t units(double seconds, double units_per_second);

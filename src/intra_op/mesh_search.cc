@@ -20,12 +20,6 @@ constexpr int kBudgetAttempts = 6;
 /// Far more than data parallelism takes, also on a busy machine.
 constexpr double kDataParallelSeconds = 2;
 
-CostModel allowed(CostModel model, const AutoShardOptions& options) {
-  model.reshard.collectives.allow_all_gather &= options.allow_all_gather;
-  model.reshard.collectives.allow_all_to_all &= options.allow_all_to_all;
-  return model;
-}
-
 /// The plan's own price must be the solver's, up to the rounding of every cost to whole units. Where time
 /// ran out, the solver may have paid for a copy that nothing reads; the plan then costs less.
 void check_objective(const PlanCost& cost, const ilp::Solution& solution, const Instance& instance) {
@@ -60,11 +54,11 @@ MeshSearch::MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostMod
                        const AutoShardOptions& options, const PlanningTime& time, PlanningCache& cache)
     : graph_(graph),
       mesh_(mesh),
-      model_(allowed(model, options)),
+      model_(allowed_model(model, options)),
       options_(options),
       facts_(cache.facts().of(mesh_, model_)),
       time_(time),
-      space_(search_space(graph, mesh_, model_, options, facts_)),
+      space_(search_space(graph, options, facts_)),
       bound_(least_compute_seconds(graph, space_)) {}
 
 void MeshSearch::search(const Effort& effort) {
@@ -128,7 +122,7 @@ void MeshSearch::make_parts() {
 const SearchSpace* MeshSearch::space_of(Part& part) {
   if (part.space) return part.space.get();
   try {
-    part.space = std::make_unique<SearchSpace>(search_space(graph_, mesh_, model_, part.options, facts_));
+    part.space = std::make_unique<SearchSpace>(search_space(graph_, part.options, facts_));
   } catch (const Error&) {
   }
   return part.space.get();

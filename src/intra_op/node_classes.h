@@ -1,6 +1,7 @@
 #pragma once
 /// Nodes that are alike (operator, attributes, operand types) share one rule: repeated layers cost nothing.
 /// Plain data.
+#include <unordered_map>
 #include <vector>
 
 #include "alpa/cost/cost_model.h"
@@ -15,6 +16,25 @@ struct NodeClass {
   const Attributes* attributes = nullptr;  ///< of the first node of the class; lives in the graph
   std::vector<TensorType> operands, results;
   Rule rule;
+  int known = -1;  ///< its number among `KnownRules`, if they were asked
+};
+
+/// Rules kept across graphs, by operator, attributes and operand types. Classes keep their numbers.
+class KnownRules {
+ public:
+  /// Gives `node` its rule and number.
+  void complete(NodeClass& node);
+  int size() const { return static_cast<int>(classes_.size()); }
+
+ private:
+  struct Known {
+    const OpDef* op = nullptr;
+    Attributes attributes;
+    std::vector<TensorType> operands;
+    Rule rule;
+  };
+  std::vector<Known> classes_;
+  std::unordered_multimap<std::size_t, int> by_hash_;
 };
 
 struct NodeClasses {
@@ -27,8 +47,10 @@ struct NodeClasses {
   const LoopShare& share_of(int node) const { return shares[share_of_node[node]]; }
 };
 
-/// The class of every node of `graph`, which must outlive the result.
-NodeClasses classify(const Graph& graph);
+/// The class of every node of `graph`, which must outlive the result. Rules are those of `known`, where
+/// missing ones are added; null: found out.
+NodeClasses classify(const Graph& graph, KnownRules* known = nullptr,
+                     const std::vector<LoopShare>* shares = nullptr);
 
 /// Seconds of one run on one device; batch inputs are copied into the device's memory, other inputs and
 /// operators without work are free. A member of a loop pays for what it

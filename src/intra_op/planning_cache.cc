@@ -15,7 +15,7 @@ MeshFacts& PlanningCache::Facts::of(const DeviceMesh& mesh, const CostModel& mod
   const auto known = std::find_if(meshes.begin(), meshes.end(),
                                   [&](const MeshFacts& f) { return f.mesh == mesh && f.model == model; });
   if (known != meshes.end()) return *known;
-  return meshes.emplace_back(mesh, model);
+  return meshes.emplace_back(mesh, model, rules);
 }
 
 }  // namespace alpa

@@ -1,23 +1,43 @@
 #pragma once
-/// The content of a PlanningCache. Facts are added, never changed or removed, and stay where they are. One thread
-/// at a time.
+/// The content of a PlanningCache. Facts are added, never changed or removed, and stay where they are. One
+/// thread at a time.
 #include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
 
 #include "alpa/cost/cost_model.h"
 #include "alpa/intra_op/planning_cache.h"
+#include "restrictions.h"
 
 namespace alpa {
 
+struct LayerTable;
+
+/// A strategy that no other of equal specs is cheaper than.
+struct PricedStrategy {
+  Strategy strategy;
+  double seconds = 0;               ///< of one run
+  std::vector<ShardingSpec> specs;  ///< of operands, then results
+};
+
 /// What is known of one mesh under one cost model.
 struct MeshFacts {
-  MeshFacts(const DeviceMesh& m, const CostModel& c) : mesh(m), model(c), prices(m, c.reshard) {}
+  MeshFacts(const DeviceMesh& m, const CostModel& c, KnownRules& r)
+      : mesh(m), model(c), rules(r), prices(m, c.reshard) {}
 
   const DeviceMesh mesh;
   const CostModel model;
+  KnownRules& rules;  ///< of all meshes
   ReshardPrices prices;
+  /// By number of the rule, what the node does of its loop, and restriction.
+  std::map<std::tuple<int, LoopShare, Restriction>, std::vector<PricedStrategy>> strategies;
+  std::map<std::string, std::shared_ptr<const LayerTable>> tables;  ///< by `table_key`
 };
 
 struct PlanningCache::Facts {
+  KnownRules rules;
   std::deque<MeshFacts> meshes;
 
   /// Those of this mesh and model; new ones if nothing is known of them. Stay valid as long as the cache.

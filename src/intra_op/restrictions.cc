@@ -105,6 +105,8 @@ class Restrictor {
   /// partial themselves. An accumulator may be partial if what is added to it may; hence the second pass.
   void add_linear_axes() {
     std::vector<std::uint32_t> partial(graph_.values.size(), 0);
+    for (const Input& input : graph_.inputs)  // of what other parts of the graph do, anything is possible
+      if (input.kind == InputKind::boundary) partial[input.value] = (1u << mesh_.num_axes()) - 1;
     mark_partial(partial);
     for (const Update& update : graph_.updates) {
       if (kind_of(update.input) == InputKind::accumulator) partial[update.input] = partial[update.value];

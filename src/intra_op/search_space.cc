@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
+#include <unordered_map>
 
 #include "alpa/base/error.h"
 #include "restrictions.h"
@@ -71,11 +71,45 @@ std::vector<Strategy> allowed_strategies(const Rule& rule, const Restriction& r,
   return strategies;
 }
 
+std::vector<ShardingSpec> specs_of(const NodeClass& node, const Strategy& strategy,
+                                   const DeviceMesh& mesh) {
+  std::vector<ShardingSpec> specs;
+  for (int j = 0; j < static_cast<int>(node.operands.size()); ++j)
+    specs.push_back(operand_spec(node.rule, strategy, mesh, j));
+  for (int i = 0; i < static_cast<int>(node.results.size()); ++i)
+    specs.push_back(result_spec(node.rule, strategy, mesh, i));
+  return specs;
+}
+
+/// Of strategies with equal specs the fastest, in the place of the first.
+std::vector<PricedStrategy> priced_strategies(const NodeClass& node, const LoopShare& share,
+                                              const Restriction& restriction, const DeviceMesh& mesh,
+                                              const CostModel& model) {
+  std::vector<PricedStrategy> result;
+  std::unordered_multimap<std::size_t, std::size_t> by_specs;
+  for (const Strategy& strategy : allowed_strategies(node.rule, restriction, mesh)) {
+    PricedStrategy priced{strategy, node_seconds(node, share, strategy, mesh, model),
+                          specs_of(node, strategy, mesh)};
+    std::size_t hash = 0;
+    for (const ShardingSpec& spec : priced.specs)
+      hash = hash * 0x9e3779b97f4a7c15 + std::hash<ShardingSpec>()(spec);
+    const auto [begin, end] = by_specs.equal_range(hash);
+    const auto same = std::find_if(
+        begin, end, [&](const auto& entry) { return result[entry.second].specs == priced.specs; });
+    if (same == end) {
+      by_specs.emplace(hash, result.size());
+      result.push_back(std::move(priced));
+    } else if (priced.seconds < result[same->second].seconds) {
+      result[same->second] = std::move(priced);
+    }
+  }
+  return result;
+}
+
 /// Builds choices by class and restriction.
 class SpaceBuilder {
  public:
-  SpaceBuilder(const DeviceMesh& mesh, const CostModel& model, SearchSpace& space)
-      : mesh_(mesh), model_(model), space_(space) {}
+  SpaceBuilder(MeshFacts& facts, SearchSpace& space) : facts_(facts), space_(space) {}
 
   int choices_for(int node_class, int share, const Restriction& restriction) {
     const auto [place, added] =
@@ -94,46 +128,25 @@ class SpaceBuilder {
     for (const TensorType& type : node.results) choices.result_types.push_back(space_.layouts.number(type));
     choices.wanted.resize(node.operands.size());
     choices.produced.resize(node.results.size());
-    std::map<std::vector<int>, int> by_specs;
-    for (const Strategy& strategy : allowed_strategies(node.rule, restriction, mesh_)) {
-      const std::vector<int> specs = specs_of(node, choices, strategy);
-      const double seconds = node_seconds(node, space_.classes.shares[share], strategy, mesh_, model_);
-      const auto [place, added] = by_specs.emplace(specs, static_cast<int>(choices.strategies.size()));
-      if (added)
-        append(choices, strategy, seconds, specs);
-      else if (seconds < choices.seconds[place->second])
-        replace(choices, place->second, strategy, seconds);
-    }
+    const LoopShare& part = space_.classes.shares[share];
+    const auto [known, added] = facts_.strategies.try_emplace({node.known, part, restriction});
+    if (added) known->second = priced_strategies(node, part, restriction, facts_.mesh, facts_.model);
+    for (const PricedStrategy& priced : known->second) append(choices, priced);
     return choices;
   }
 
-  std::vector<int> specs_of(const NodeClass& node, const Choices& choices, const Strategy& strategy) {
-    std::vector<int> specs;
-    for (int j = 0; j < static_cast<int>(node.operands.size()); ++j)
-      specs.push_back(
-          space_.layouts.of(choices.operand_types[j]).number(operand_spec(node.rule, strategy, mesh_, j)));
-    for (int i = 0; i < static_cast<int>(node.results.size()); ++i)
-      specs.push_back(
-          space_.layouts.of(choices.result_types[i]).number(result_spec(node.rule, strategy, mesh_, i)));
-    return specs;
-  }
-
-  static void append(Choices& choices, const Strategy& strategy, double seconds,
-                     const std::vector<int>& specs) {
-    choices.strategies.push_back(strategy);
-    choices.seconds.push_back(seconds);
+  void append(Choices& choices, const PricedStrategy& priced) {
+    choices.strategies.push_back(priced.strategy);
+    choices.seconds.push_back(priced.seconds);
     std::size_t next = 0;
-    for (std::vector<int>& wanted : choices.wanted) wanted.push_back(specs[next++]);
-    for (std::vector<int>& produced : choices.produced) produced.push_back(specs[next++]);
+    for (std::size_t j = 0; j < choices.wanted.size(); ++j)
+      choices.wanted[j].push_back(space_.layouts.of(choices.operand_types[j]).number(priced.specs[next++]));
+    for (std::size_t i = 0; i < choices.produced.size(); ++i)
+      choices.produced[i].push_back(
+          space_.layouts.of(choices.result_types[i]).number(priced.specs[next++]));
   }
 
-  static void replace(Choices& choices, int at, const Strategy& strategy, double seconds) {
-    choices.strategies[at] = strategy;
-    choices.seconds[at] = seconds;
-  }
-
-  const DeviceMesh& mesh_;
-  const CostModel& model_;
+  MeshFacts& facts_;
   SearchSpace& space_;
   std::map<std::tuple<int, int, Restriction>, int> known_;
 };
@@ -142,30 +155,37 @@ void add_outputs(const Graph& graph, const AutoShardOptions& options, SearchSpac
   for (const auto& [name, spec] : options.output_specs)
     require(std::any_of(graph.outputs.begin(), graph.outputs.end(),
                         [&](const Output& output) { return output.name == name; }),
-            "method {}: output \"{}\" is to be left as {}, but the graph has no such output", options.method,
-            name, to_string(spec));
+            "method {}: output \"{}\" is to be left as {}, but the graph has no such output",
+            options.method, name, to_string(spec));
   for (const Output& output : graph.outputs) {
     const auto wanted = options.output_specs.find(output.name);
     const bool free = wanted == options.output_specs.end();
     space.outputs.push_back(free ? std::nullopt : std::optional(wanted->second));
     TypeLayouts& layouts = space.layouts.of(space.layouts.number(graph.type(output.value)));
-    space.output_numbers.push_back(free ? std::vector<int>{} : std::vector<int>{layouts.number(wanted->second)});
+    space.output_numbers.push_back(free ? std::vector<int>{}
+                                        : std::vector<int>{layouts.number(wanted->second)});
   }
 }
 
 }  // namespace
 
-SearchSpace search_space(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
-                         const AutoShardOptions& options, MeshFacts& facts) {
+CostModel allowed_model(CostModel model, const AutoShardOptions& options) {
+  model.reshard.collectives.allow_all_gather &= options.allow_all_gather;
+  model.reshard.collectives.allow_all_to_all &= options.allow_all_to_all;
+  return model;
+}
+
+SearchSpace search_space(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts,
+                         const std::vector<LoopShare>* shares) {
   SearchSpace space;
-  space.classes = classify(graph);
-  const std::vector<Restriction> limits = restrictions(graph, space.classes, mesh, options);
-  SpaceBuilder builder(mesh, model, space);
+  space.classes = classify(graph, &facts.rules, shares);
+  const std::vector<Restriction> limits = restrictions(graph, space.classes, facts.mesh, options);
+  SpaceBuilder builder(facts, space);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     space.of_node.push_back(
         builder.choices_for(space.classes.of_node[n], space.classes.share_of_node[n], limits[n]));
   add_outputs(graph, options, space);
-  space.layouts.price(facts.prices, mesh, model);
+  space.layouts.price(facts.prices, facts.mesh, facts.model);
   return space;
 }
 

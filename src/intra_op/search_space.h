@@ -25,16 +25,20 @@ struct SearchSpace {
   NodeClasses classes;
   Layouts layouts;
   std::vector<Choices> choices;
-  std::vector<int> of_node;  ///< choices of each node
+  std::vector<int> of_node;                          ///< choices of each node
   std::vector<std::optional<ShardingSpec>> outputs;  ///< per output, the spec it wants; none: any
   std::vector<std::vector<int>> output_numbers;      ///< the same as a list of one number
 
   const Choices& of(int node) const { return choices[of_node[node]]; }
 };
 
+/// `model` without the collectives that the options forbid.
+CostModel allowed_model(CostModel model, const AutoShardOptions& options);
+
 /// Throws Error if the options cannot be followed: the batch is too small, the mesh axis does not exist.
-/// `facts` are those of this mesh and model; what is missing there is added.
-SearchSpace search_space(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
-                         const AutoShardOptions& options, MeshFacts& facts);
+/// `facts` are those of the mesh and of the allowed model; what is missing there is added.
+/// `shares` as for `classify`.
+SearchSpace search_space(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts,
+                         const std::vector<LoopShare>* shares = nullptr);
 
 }  // namespace alpa

@@ -13,11 +13,11 @@ TEST_CASE("restrictions of a search space need no price that the whole has not f
   const Graph graph = testing::gpt_graph({.layers = 2});
   PlanningCache cache;
   MeshFacts& facts = cache.facts().of(mesh, model);
-  const SearchSpace whole = search_space(graph, mesh, model, {}, facts);
+  const SearchSpace whole = search_space(graph, {}, facts);
   const int searches = facts.prices.searches();
   CHECK(searches > 0);
   for (const AutoShardOptions& part : {data_parallel_options(), zero2_options(), zero3_options()}) {
-    const SearchSpace space = search_space(graph, mesh, model, part, facts);
+    const SearchSpace space = search_space(graph, part, facts);
     CHECK(space.choices.size() > 0);
     CHECK(facts.prices.searches() == searches);
   }

@@ -29,7 +29,7 @@ constexpr double kRounding = 1 + 1e-4;
 void check_choice(const ShardingPlan& plan, const Graph& graph, const CostModel& model,
                   const std::optional<MemoryLimit>& memory) {
   PlanningCache cache;
-  const SearchSpace space = search_space(graph, plan.mesh, model, {}, cache.facts().of(plan.mesh, model));
+  const SearchSpace space = search_space(graph, {}, cache.facts().of(plan.mesh, model));
   const Instance instance = build_instance(graph, space, plan.mesh, memory);
   const auto choice = choice_of(plan, graph, space, instance);
   REQUIRE(choice.has_value());

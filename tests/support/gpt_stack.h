@@ -99,7 +99,10 @@ inline Value gpt_loss(GptStack s, const Batch& batch) {
     x = (s.operators ? embedding(table, x) : einsum("btv,vd->btd", one_hot(x, s.vocabulary), table)) +
         g.parameter("position", {f32, {s.sequence, s.hidden}}, Initializer::normal(0, 0.02));
   }
-  for (int layer = 0; layer < s.layers; ++layer) x = gpt_block(s, x, fmt::format("layer{}", layer));
+  for (int layer = 0; layer < s.layers; ++layer) {
+    const LayerScope scope(g, layer);
+    x = gpt_block(s, x, fmt::format("layer{}", layer));
+  }
   x = layer_norm(s, x, "norm");
   if (s.vocabulary == 0) return mean(square(x - batch["y"]));
   return mean(softmax_cross_entropy(einsum("btd,vd->btv", x, table), batch["y"]));

@@ -1,0 +1,57 @@
+#pragma once
+/// The table of a part of a graph: what it costs for every choice of specs at its boundary, and the
+/// strategies behind each entry. A value that another part computes and this one alone reads is closed: its
+/// copies are made here, its axis is the spec in which it is found. A value that several parts read (tied
+/// weights, an activation kept for two layers) is open: a copy that several of them read is paid once, so
+/// that no part can pay for it; the axes are the specs that its uses want, and whoever puts the tables
+/// together pays for the copies.
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "alpa/ilp/boundary_table.h"
+#include "alpa/intra_op/auto_shard.h"
+#include "instance.h"
+
+namespace alpa {
+
+/// An axis of the table.
+struct TableAxis {
+  int value = -1;          ///< of the part's graph
+  std::optional<Use> use;  ///< as in SeenEnd
+  std::vector<ShardingSpec> specs;
+  bool inside = false;  ///< the use is of a node that runs in one loop with what makes the value
+};
+
+/// Plain data; knows nothing of the graph that it was made for but its structure, and serves every part of
+/// equal hash.
+struct LayerTable {
+  std::vector<TableAxis> axes;
+  ilp::BoundaryTable table;
+  ilp::Table costs;  ///< the table's, shared
+  double units_per_second = 0;
+  std::vector<std::vector<Strategy>> strategies;  ///< by choices of the search space
+  std::vector<int> of_node;                       ///< choices of each node
+
+  /// Strategies of the part's nodes, given the place of each axis's spec.
+  std::vector<Strategy> chosen(const std::vector<int>& specs) const;
+};
+
+/// A part of a graph as the planner sees it: how its values meet other parts, and what its nodes do of the
+/// loops of the whole, which may reach into other parts.
+struct PartView {
+  const Graph& graph;
+  std::vector<Meeting> meetings;  ///< per value
+  std::vector<LoopShare> shares;  ///< per node
+};
+
+/// What tells tables apart: hash of the part, meetings of its boundary values, shares of its nodes,
+/// options.
+std::string table_key(const PartView& part, const AutoShardOptions& options);
+
+std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
+                                                         const AutoShardOptions& options, MeshFacts& facts,
+                                                         std::int64_t most_cells);
+
+}  // namespace alpa

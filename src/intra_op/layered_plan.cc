@@ -1,0 +1,294 @@
+// src/intra_op/layered_plan.cc — the tables of all parts put together
+#include "alpa/intra_op/layered_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "alpa/base/error.h"
+#include "alpa/ir/input.h"
+#include "alpa/ir/layers.h"
+#include "alpa/ir/subgraph.h"
+#include "assemble_plan.h"
+#include "layer_table.h"
+
+namespace alpa {
+namespace {
+
+/// A layer, or what belongs to none.
+struct Part {
+  int layer = -1;
+  Subgraph sub;
+  std::shared_ptr<const LayerTable> table;
+  std::vector<int> axes;  ///< per axis of the table, the node of the joint problem
+};
+
+/// A node of the joint problem: its states are specs of a value.
+struct JointEnd {
+  int node = -1;
+  std::vector<ShardingSpec> specs;
+  int phase = 0, runs = 1;  ///< of a use
+  bool inside = false;      ///< as in TableAxis
+};
+
+std::vector<int> layers_of(const Graph& graph) {
+  std::set<int> layers;
+  for (const Node& node : graph.nodes) layers.insert(node.layer);
+  return {layers.begin(), layers.end()};
+}
+
+/// Per value of `graph`, how it meets the parts; scalar inputs are in all of them.
+std::vector<Meeting> meetings_of(const Graph& graph) {
+  std::vector<std::set<int>> reading(graph.values.size());
+  for (const Node& node : graph.nodes)
+    for (int value : node.operands) reading[value].insert(node.layer);
+  for (const Update& update : graph.updates)
+    reading[update.value].insert(graph.producer(update.input).layer);
+  for (const Metric& metric : graph.metrics)
+    reading[metric.value].insert(graph.producer(metric.value).layer);
+  std::vector<Meeting> meetings(graph.values.size(), Meeting::none);
+  for (std::size_t v = 0; v < reading.size(); ++v) {
+    const Input* input = find_input(graph, static_cast<int>(v));
+    if (reading[v].empty() || (input && input->kind == InputKind::scalar)) continue;
+    const bool inside =
+        reading[v].size() == 1 && reading[v].count(graph.producer(static_cast<int>(v)).layer);
+    if (!inside) meetings[v] = reading[v].size() > 1 ? Meeting::open : Meeting::closed;
+  }
+  return meetings;
+}
+
+class Joining {
+ public:
+  Joining(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts, std::int64_t most_cells)
+      : graph_(graph),
+        options_(options),
+        facts_(facts),
+        most_cells_(most_cells),
+        shares_(loop_shares(graph)),
+        meetings_(meetings_of(graph)) {}
+
+  std::variant<LayeredPlan, LayerTooLarge> run() {
+    LayeredPlan result;
+    std::set<const LayerTable*> different;
+    for (int layer : layers_of(graph_)) {
+      parts_.push_back({layer, subgraph(graph_, layer, layer), nullptr, {}});
+      if (!find_table(parts_.back(), result.new_tables)) return too_large_;
+      different.insert(parts_.back().table.get());
+    }
+    result.parts = static_cast<int>(parts_.size());
+    result.tables = static_cast<int>(different.size());
+    for (Part& part : parts_) add_own_ends(part);
+    for (Part& part : parts_) add_table(part);
+    for (const auto& [value, readers] : readers_) add_copies(value, readers);
+    const auto joined = ilp::eliminate_to(problem_, {}, most_cells_, joint_);
+    if (const auto* failed = std::get_if<ilp::TableTooLarge>(&joined))
+      return LayerTooLarge{-2, failed->cells};
+    result.plan = plan_of(std::get<ilp::BoundaryTable>(joined));
+    return result;
+  }
+
+ private:
+  bool find_table(Part& part, int& new_tables) {
+    PartView view{part.sub.graph, {}, {}};
+    for (int value : part.sub.values) view.meetings.push_back(meetings_[value]);
+    for (std::size_t n = 0; n < part.sub.nodes.size(); ++n)
+      view.shares.push_back(part.sub.graph.nodes[n].op == &ops::input ? LoopShare{}
+                                                                      : shares_[part.sub.nodes[n]]);
+    auto& known = facts_.tables[table_key(view, options_)];
+    if (!known) {
+      auto table = layer_table(view, options_, facts_, most_cells_);
+      if (const auto* failed = std::get_if<ilp::TableTooLarge>(&table)) {
+        too_large_ = {part.layer, failed->cells};
+        return false;
+      }
+      known = std::make_shared<const LayerTable>(std::get<LayerTable>(std::move(table)));
+      ++new_tables;
+    }
+    part.table = known;
+    units_ = units_ == 0 ? known->units_per_second : units_;
+    require(units_ == known->units_per_second,
+            "plan_by_layers: layer {} costs so much more than others that its costs are counted in other "
+            "units; use "
+            "auto_shard",
+            part.layer);
+    return true;
+  }
+
+  int add_node(std::size_t states) {
+    problem_.nodes.push_back({std::vector<std::int64_t>(states, 0), {}});
+    return static_cast<int>(problem_.nodes.size()) - 1;
+  }
+
+  /// Nodes for the specs in which a part leaves values, and which its uses of open values want.
+  void add_own_ends(Part& part) {
+    part.axes.assign(part.table->axes.size(), -1);
+    for (std::size_t a = 0; a < part.axes.size(); ++a) {
+      const TableAxis& axis = part.table->axes[a];
+      const int value = part.sub.values[axis.value];
+      const bool boundary = graph_.producer(value).layer != part.layer;
+      if (boundary && !axis.use) continue;
+      JointEnd end{add_node(axis.specs.size()), axis.specs};
+      part.axes[a] = end.node;
+      if (axis.use) end.phase = axis.use->phase, end.runs = axis.use->runs, end.inside = axis.inside;
+      if (axis.use)
+        readers_[value].push_back(std::move(end));
+      else
+        left_.emplace(value, std::move(end));
+    }
+  }
+
+  void add_table(Part& part) {
+    std::vector<std::vector<int>>
+        places;  // per axis, of the table's specs by states of the joint problem's node
+    for (std::size_t a = 0; a < part.axes.size(); ++a) {
+      const TableAxis& axis = part.table->axes[a];
+      places.emplace_back();
+      if (part.axes[a] >= 0) {
+        for (std::size_t s = 0; s < axis.specs.size(); ++s) places.back().push_back(static_cast<int>(s));
+        continue;
+      }
+      const JointEnd& left = left_.at(part.sub.values[axis.value]);
+      part.axes[a] = left.node;
+      for (const ShardingSpec& spec : left.specs) places.back().push_back(place_of(spec, axis, part));
+    }
+    joint_.push_back({part.axes, ilp::table(selected(*part.table, places))});
+    places_.push_back(std::move(places));
+  }
+
+  static int place_of(const ShardingSpec& spec, const TableAxis& axis, const Part& part) {
+    const auto at = std::find(axis.specs.begin(), axis.specs.end(), spec);
+    require(at != axis.specs.end(),
+            "plan_by_layers: value %{} may come to layer {} as {}, which no input can be; begin the layer "
+            "elsewhere",
+            part.sub.values[axis.value], part.layer, to_string(spec));
+    return static_cast<int>(at - axis.specs.begin());
+  }
+
+  /// The table's cells at these places of every axis.
+  static std::vector<std::int64_t> selected(const LayerTable& table,
+                                            const std::vector<std::vector<int>>& places) {
+    std::vector<std::int64_t> cells = {0};  // first their places, axis by axis
+    for (std::size_t a = 0; a < places.size(); ++a) {
+      std::vector<std::int64_t> longer;
+      longer.reserve(cells.size() * places[a].size());
+      for (std::int64_t before : cells)
+        for (int place : places[a]) longer.push_back(before * table.table.sizes[a] + place);
+      cells = std::move(longer);
+    }
+    for (std::int64_t& cell : cells) cell = (*table.costs)[static_cast<std::size_t>(cell)];
+    return cells;
+  }
+
+  /// A loop is cut where it wants another spec of a value than it makes.
+  void add_cut(int value, const JointEnd& from, const JointEnd& reader) {
+    std::vector<std::int64_t> costs;
+    for (const ShardingSpec& have : from.specs)
+      for (const ShardingSpec& wanted : reader.specs)
+        costs.push_back(
+            units(reader.runs * cut_seconds(graph_.type(value), have, wanted, facts_.mesh, facts_.model),
+                  units_));
+    problem_.edges.push_back({from.node, reader.node, ilp::table(std::move(costs))});
+  }
+
+  /// Every spec that uses of an open value want is a copy, absent or present, paid once per phase.
+  void add_copies(int value, const std::vector<JointEnd>& readers) {
+    const JointEnd& from = left_.at(value);
+    for (const JointEnd& reader : readers)
+      if (reader.inside) add_cut(value, from, reader);
+    for (int phase : {0, 1}) {
+      std::vector<JointEnd> wanting;
+      std::copy_if(readers.begin(), readers.end(), std::back_inserter(wanting),
+                   [&](const JointEnd& reader) { return reader.phase == phase; });
+      std::vector<ShardingSpec> wanted;
+      for (const JointEnd& reader : wanting)
+        for (const ShardingSpec& spec : reader.specs)
+          if (std::find(wanted.begin(), wanted.end(), spec) == wanted.end()) wanted.push_back(spec);
+      if (wanted.empty()) continue;
+      const std::vector<double> seconds = facts_.prices.seconds(graph_.type(value), from.specs, wanted);
+      for (std::size_t w = 0; w < wanted.size(); ++w) {
+        std::vector<std::int64_t> costs;
+        for (std::size_t f = 0; f < from.specs.size(); ++f) {
+          costs.push_back(0);
+          costs.push_back(units(wanting.front().runs * seconds[f * wanted.size() + w], units_));
+        }
+        const int copy = add_node(2);
+        problem_.edges.push_back({from.node, copy, ilp::table(std::move(costs))});
+        for (const JointEnd& reader : wanting) add_reading(copy, wanted[w], reader);
+      }
+    }
+  }
+
+  void add_reading(int copy, const ShardingSpec& spec, const JointEnd& reader) {
+    const auto place = std::find(reader.specs.begin(), reader.specs.end(), spec);
+    if (place == reader.specs.end()) return;
+    std::vector<std::int64_t> costs(2 * reader.specs.size(), 0);
+    costs[static_cast<std::size_t>(place - reader.specs.begin())] = ilp::kInfinite;
+    problem_.edges.push_back({copy, reader.node, ilp::table(std::move(costs))});
+  }
+
+  ShardingPlan plan_of(const ilp::BoundaryTable& joined) {
+    require(joined.costs[0] < ilp::kInfinite,
+            "method {}: no plan on a {} mesh keeps to the options; allow all_gather and all_to_all, or "
+            "forbid less",
+            options_.method, shape_text(facts_.mesh));
+    const std::vector<int> choice = joined.choice({});
+    std::vector<Strategy> strategies(graph_.nodes.size());
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+      const Part& part = parts_[p];
+      std::vector<int> specs;
+      for (std::size_t a = 0; a < part.axes.size(); ++a)
+        specs.push_back(places_[p][a][choice[part.axes[a]]]);
+      const std::vector<Strategy> chosen = part.table->chosen(specs);
+      for (std::size_t n = 0; n < chosen.size(); ++n) {
+        const int node = part.sub.nodes[n];
+        const Input* input = find_input(part.sub.graph, part.sub.graph.nodes[n].results[0]);
+        if (!input || input->kind != InputKind::boundary) strategies[node] = chosen[n];
+      }
+    }
+    ShardingPlan plan = plan_of_strategies(graph_, facts_.mesh, std::move(strategies), facts_.prices);
+    plan.method = options_.method;
+    plan.cost = evaluate(plan, graph_, facts_.model);
+    check_cost(plan.cost, joined.costs[0]);
+    plan.cost.lower_bound_seconds = plan.cost.objective_seconds;
+    return plan;
+  }
+
+  /// The plan's own price must be that of the tables, up to the rounding of every cost to whole units.
+  void check_cost(const PlanCost& cost, std::int64_t joined) const {
+    const double sum = static_cast<double>(joined) / units_;
+    const double terms = 8.0 * static_cast<double>(graph_.nodes.size() + graph_.values.size());
+    invariant(std::abs(sum - cost.objective_seconds) <= terms / units_ + 1e-9 * sum,
+              "the plan costs {} s but the tables of its layers {} s", cost.objective_seconds, sum);
+  }
+
+  const Graph& graph_;
+  const AutoShardOptions& options_;
+  MeshFacts& facts_;
+  const std::int64_t most_cells_;
+  const std::vector<LoopShare> shares_;
+  const std::vector<Meeting> meetings_;
+  std::vector<Part> parts_;
+  std::vector<std::vector<std::vector<int>>> places_;  ///< per part and axis, see add_table
+  LayerTooLarge too_large_;
+  double units_ = 0;
+  ilp::Problem problem_;
+  std::vector<ilp::JointCosts> joint_;
+  std::map<int, JointEnd> left_;                  ///< by value: how its part leaves it
+  std::map<int, std::vector<JointEnd>> readers_;  ///< by open value: how its uses want it
+};
+
+}  // namespace
+
+std::variant<LayeredPlan, LayerTooLarge> plan_by_layers(const Graph& graph, const DeviceMesh& mesh,
+                                                        const CostModel& model,
+                                                        const AutoShardOptions& options,
+                                                        PlanningCache& cache, std::int64_t most_cells) {
+  require(!options.split_batch_everywhere && !options.batch_mesh_axis,
+          "method {}: it splits the batch, which a layer by itself does not know; use auto_shard",
+          options.method);
+  const Graph layered = with_layers(graph);
+  return Joining(layered, options, cache.facts().of(mesh, allowed_model(model, options)), most_cells).run();
+}
+
+}  // namespace alpa
