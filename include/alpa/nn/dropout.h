@@ -7,7 +7,7 @@
 namespace alpa::nn {
 
 /// Sets each element to 0 with probability `rate` and scales the others by 1 / (1 - rate) (Srivastava et
-/// al. 2014); the identity in an `evaluation_step`. Every mask is a function of (seed, node, step,
+/// al. 2014); the identity in an `evaluation_step`. Every mask is a function of (seed, stream, step,
 /// micro-batch, index): the same under every plan.
 class Dropout {
  public:

@@ -1,0 +1,85 @@
+// Parts of a graph are planned, written and partitioned like graphs; what planning finds out is kept.
+#include <doctest/doctest.h>
+
+#include "alpa/base/error.h"
+#include "alpa/intra_op/planning_cache.h"
+#include "alpa/ir/layers.h"
+#include "alpa/ir/subgraph.h"
+#include "alpa/nn/dropout.h"
+#include "alpa/spmd/program.h"
+#include "alpa/train/training_step.h"
+#include "intra_op/plans.h"
+#include "src/intra_op/planning_facts.h"
+
+using namespace alpa;
+using namespace alpa::testing;
+
+namespace {
+
+Graph dropout_stack(int layers) {
+  const TensorType type{f32, {16, 32}};
+  const auto model = [layers](const Batch& batch) {
+    Value h = batch["x"];
+    for (int layer = 0; layer < layers; ++layer) {
+      const LayerScope scope(*h.builder, layer);
+      const Value w = h.builder->parameter(fmt::format("w{}", layer), {f32, {32, 32}}, {});
+      h = nn::Dropout(0.5)(matmul(relu(h), w));
+    }
+    return LossAndMetrics{mean(square(h - batch["y"]))};
+  };
+  return with_layers(training_step({{"x", type}, {"y", type}}, model, optim::Adam{}).trace(1));
+}
+
+const DeviceMesh kMesh = mesh_of({2, 2}, {1e-6, 1e-6}, {1e-9, 1e-9});
+
+}  // namespace
+
+TEST_CASE("An output is left in the spec that is wanted, or in any") {
+  const Graph part = subgraph(dropout_stack(3), 1, 1).graph;
+  REQUIRE(part.outputs.size() >= 2);
+  const std::string name = part.outputs[0].name;
+  for (const std::string wanted : {"", "R", "S0@0", "S1@0 S0@1"}) {
+    CAPTURE(wanted);
+    AutoShardOptions options;
+    if (!wanted.empty()) options.output_specs[name] = parse_spec(wanted);
+    const ShardingPlan plan = auto_shard(part, kMesh, CostModel::of(Cluster::local(4)), options);
+    verify(plan, part);
+    if (!wanted.empty()) CHECK(plan.outputs[0] == options.output_specs.at(name));
+    CHECK(plan.outputs[1] == plan.specs[part.outputs[1].value]);
+    const ShardingPlan read = plan_from_json(to_json(plan, part), part, "p.json");
+    CHECK(to_json(read, part) == to_json(plan, part));
+    CHECK(read.outputs == plan.outputs);
+    const SpmdProgram program = partition(part, plan);
+    verify(program);
+    REQUIRE(program.graph.outputs.size() == part.outputs.size());
+    for (std::size_t o = 0; o < part.outputs.size(); ++o) {
+      CHECK(program.graph.outputs[o].name == part.outputs[o].name);
+      CHECK(program.specs[program.graph.outputs[o].value] == plan.outputs[o]);
+    }
+    verify(fuse_elementwise(program));
+  }
+  AutoShardOptions unknown;
+  unknown.output_specs["h"] = ShardingSpec::replicated();
+  CHECK_THROWS_WITH_AS(auto_shard(part, kMesh, CostModel::of(Cluster::local(4)), unknown),
+                       "method shard: output \"h\" is to be left as R, but the graph has no such output",
+                       Error);
+}
+
+TEST_CASE("A planning cache learns nothing new from more layers, and changes no plan") {
+  PlanningCache cache;
+  const CostModel model = CostModel::of(Cluster::local(4));
+  auto_shard(dropout_stack(3), kMesh, model, {}, &cache);
+  const int rules = cache.facts().rules.size();
+  MeshFacts& facts = cache.facts().of(kMesh, model);
+  const std::size_t strategies = facts.strategies.size();
+  const int searches = facts.prices.searches();
+  CHECK(rules > 10);
+  CHECK(strategies >= static_cast<std::size_t>(rules));
+  const Graph longer = dropout_stack(6);
+  const ShardingPlan plan = auto_shard(longer, kMesh, model, {}, &cache);
+  CHECK(cache.facts().meshes.size() == 1);
+  CHECK(cache.facts().rules.size() == rules);
+  CHECK(facts.strategies.size() == strategies);
+  CHECK(facts.prices.searches() == searches);
+  CHECK(to_json(plan, longer) == to_json(auto_shard(longer, kMesh, model, {}), longer));
+}
