@@ -33,8 +33,7 @@ void measure(int rounds) {
   for (const int layers : {4, 12, 24, 48, 96}) {
     const Planned planned =
         plan_only(testing::gpt_step({.layers = layers}), Zero3Parallel{.mesh_shape = {8}}, cluster);
-    std::vector<bench::Variant> variants{
-        {fmt::format("{} layers", layers), [&] { lower_all(planned); }}};
+    std::vector<bench::Variant> variants{{fmt::format("{} layers", layers), [&] { lower_all(planned); }}};
     bench::interleave(variants, rounds);
     const double seconds = bench::median(variants[0].seconds);
     fmt::print(

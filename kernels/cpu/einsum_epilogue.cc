@@ -52,7 +52,8 @@ std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
   add_part(*prepared, call, {&einsum, {{"equation", equation}}, {0, 1}, {kResult}});
   if (epilogue.sums_of >= 0) {
     const std::vector<std::int64_t> axes = summed_dims(equation, epilogue.sums_of);
-    add_part(*prepared, call, {&reduce<ReduceOp::sum>, {{"axes", axes}}, {epilogue.sums_of}, {kResult + 1}});
+    add_part(*prepared, call,
+             {&reduce<ReduceOp::sum>, {{"axes", axes}}, {epilogue.sums_of}, {kResult + 1}});
   }
   const bool reads_bits = epilogue.gradient && epilogue.function == Epilogue::Function::relu;
   if (epilogue.sums_of >= 0 || reads_bits) return prepared;

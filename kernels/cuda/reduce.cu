@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<n>)
     const std::int64_t result = at.quotient, piece = at.remainder, begin = piece * r.per_piece;
     const std::int64_t end = begin + r.per_piece < length ? begin + r.per_piece : length;
     const double share = line_share<T, op, n>(r, x + inline_position(r.kept, result),
-                                                  begin + threadIdx.x * n, kThreads * n, end);
+                                              begin + threadIdx.x * n, kThreads * n, end);
     const double value = combine_block<op>(share);
     if (threadIdx.x == 0) results.put(result, piece, value);
   }
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<n>)
     double share = neutral<op, double>();
     if (result < r.results)
       share = line_share<T, op, n>(r, x + inline_position(r.kept, result), threadIdx.x % width * n,
-                                       width * n, length);
+                                   width * n, length);
     const double value = combine_lanes<op>(share, width);
     if (result < r.results && threadIdx.x % width == 0) results.put(result, 0, value);
   }
@@ -142,12 +142,12 @@ Status run_lines_of(const ReduceLaunch& r, const T* x, const Results& results, S
   constexpr int batch = kBatch<T, n>;
   const std::int64_t packs = r.reduced_count * r.inner / n;
   if (r.pieces > 1 || packs >= kThreads * batch || (packs > 32 * batch && r.results < kManyLines))
-    return launch(long_lines<T, op, n>, blocks_for(r.results * r.pieces, 1, 65535), kThreads, 0, stream,
-                  r, x, results);
+    return launch(long_lines<T, op, n>, blocks_for(r.results * r.pieces, 1, 65535), kThreads, 0, stream, r,
+                  x, results);
   int width = 1;
   while (width < 32 && width < packs && (width < 8 || width * batch < packs)) width *= 2;
-  return launch(short_lines<T, op, n>, blocks_for(r.results, kThreads / width, 65535), kThreads, 0,
-                stream, r, x, results, width);
+  return launch(short_lines<T, op, n>, blocks_for(r.results, kThreads / width, 65535), kThreads, 0, stream,
+                r, x, results, width);
 }
 
 template <class T, ReduceOp op>
@@ -203,11 +203,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks<n>)
     for (int i = 0; i < n; ++i) sums[i] = neutral<op, double>();
     if (column < r.inner)
       column_share<T, op, n>(sums, r, x + inline_position(r.kept, kept.quotient) + column, begin + down,
-                                 grid.down, end);
+                             grid.down, end);
     for (int offset = 16; offset >= grid.across; offset /= 2)
 #pragma unroll
-      for (int i = 0; i < n; ++i)
-        sums[i] = combine<op>(sums[i], __shfl_xor_sync(~0u, sums[i], offset, 32));
+      for (int i = 0; i < n; ++i) sums[i] = combine<op>(sums[i], __shfl_xor_sync(~0u, sums[i], offset, 32));
     __syncthreads();  // the last results have been read
 #pragma unroll
     for (int i = 0; i < n; ++i)
@@ -232,8 +231,8 @@ Status run_columns_of(const ReduceLaunch& r, const T* x, const Results& results,
   while (grid.across > 8 && r.kept_count * r.pieces * blocks() < few) grid.across /= 2;
   grid.down = kThreads / grid.across;
   grid.blocks = blocks();
-  return launch(columns<T, op, n>, blocks_for(r.kept_count * grid.blocks * r.pieces, 1, 65535),
-                kThreads, 0, stream, r, x, results, grid);
+  return launch(columns<T, op, n>, blocks_for(r.kept_count * grid.blocks * r.pieces, 1, 65535), kThreads, 0,
+                stream, r, x, results, grid);
 }
 
 template <class T, ReduceOp op>
@@ -291,7 +290,8 @@ Status run(const ReduceLaunch& r, const void* x, void* y, double* workspace, Str
 
 Status run_reduce(const ReduceLaunch& launch, const void* x, void* y, void* workspace, Stream stream) {
   double* const pieces = static_cast<double*>(workspace);
-  return reducing::with_op(launch.op, [&](auto op) { return run<decltype(op)::value>(launch, x, y, pieces, stream); });
+  return reducing::with_op(launch.op,
+                           [&](auto op) { return run<decltype(op)::value>(launch, x, y, pieces, stream); });
 }
 
 }  // namespace alpa::cuda

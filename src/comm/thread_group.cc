@@ -27,14 +27,6 @@ struct alignas(64) Member {
   std::vector<std::byte*> targets;
 };
 
-/// The way from one member to another: the sender offers a tensor, the receiver takes it out of the
-/// sender's memory.
-struct Channel {
-  static constexpr std::uint32_t kOffered = 1, kTaking = 2, kAborted = 4;
-  Patience::Word state{0};
-  const KernelTensor* tensor = nullptr;
-};
-
 std::int64_t total_bytes(std::span<const KernelTensor> tensors) {
   std::int64_t bytes = 0;
   for (const KernelTensor& tensor : tensors) bytes += tensor.type.bytes();
@@ -56,8 +48,7 @@ Extents origin(At& at, int rank, int dim, std::int64_t value) {
 
 class ThreadGroup final : public Group {
  public:
-  explicit ThreadGroup(int size)
-      : members_(size), channels_(static_cast<std::size_t>(size) * size), meeting_(size), patience_(size) {
+  explicit ThreadGroup(int size) : members_(size), meeting_(size) {
     for (Member& member : members_) {
       member.sources.resize(size);
       member.targets.resize(size);
@@ -113,49 +104,13 @@ class ThreadGroup final : public Group {
     });
   }
 
-  void send(int member, const KernelTensor& tensor, int to) override {
-    Channel& way = channel(member, to);
-    way.tensor = &tensor;
-    if (way.state.fetch_or(Channel::kOffered) & Channel::kAborted) throw Aborted("send aborted");
-    patience_.wake(way.state);
-    // An aborted offer is withdrawn unless the receiver is reading it already.
-    patience_.wait(way.state, [&](std::uint32_t state) {
-      if (!(state & (Channel::kOffered | Channel::kTaking))) return true;
-      if (state != (Channel::kOffered | Channel::kAborted)) return false;
-      if (way.state.compare_exchange_strong(state, Channel::kAborted)) throw Aborted("send aborted");
-      return false;
-    });
-    count(member, Operation::send, tensor.type.bytes(), 0);
-  }
-
-  void receive(int member, const KernelTensor& tensor, int from) override {
-    Channel& way = channel(from, member);
-    patience_.wait(way.state, [&](std::uint32_t state) {
-      if (state & Channel::kAborted) throw Aborted("receive aborted");
-      return state == Channel::kOffered && way.state.compare_exchange_strong(state, Channel::kTaking);
-    });
-    const TensorType sent = way.tensor->type;
-    if (sent == tensor.type) std::copy_n(way.tensor->data, tensor.type.bytes(), tensor.data);
-    way.state.fetch_and(~Channel::kTaking);
-    patience_.wake(way.state);
-    invariant(sent == tensor.type, "receive: {} from member {} into {}", to_string(sent), from,
-              to_string(tensor.type));
-    count(member, Operation::receive, tensor.type.bytes(), tensor.type.bytes());
-  }
-
   void barrier(int member) override {
     meeting_.enter();
     meeting_.leave();
     count(member, Operation::barrier, 0, 0);
   }
 
-  void abort() override {
-    meeting_.abort();
-    for (Channel& way : channels_) {
-      way.state.fetch_or(Channel::kAborted);
-      patience_.wake(way.state);
-    }
-  }
+  void abort() override { meeting_.abort(); }
 
   const Counts& counts(int member) const override { return members_[member].counts; }
   void reset_counts(int member) override { members_[member].counts = {}; }
@@ -281,15 +236,9 @@ class ThreadGroup final : public Group {
     });
   }
 
-  Channel& channel(int from, int to) {
-    return channels_[static_cast<std::size_t>(from) * members_.size() + to];
-  }
-
   static constexpr std::int64_t kSliceElements = 64;
   std::vector<Member> members_;
-  std::vector<Channel> channels_;
   Rendezvous meeting_;
-  Patience patience_;
 };
 
 }  // namespace

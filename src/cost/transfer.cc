@@ -68,8 +68,7 @@ std::vector<TransferTile> transfer_tiles(const TensorType& type, const MeshLayou
       const int sender = *std::min_element(devices.begin(), devices.end(),
                                            [&](int a, int b) { return sent[a] < sent[b]; });
       sent[sender] += elements;
-      tiles.push_back(
-          {sender, to.mesh.devices()[rank], std::move(tile.begin), std::move(tile.extent)});
+      tiles.push_back({sender, to.mesh.devices()[rank], std::move(tile.begin), std::move(tile.extent)});
     }
   }
   return tiles;

@@ -43,7 +43,8 @@ void Lanes::add(int index, const DeviceProgram& program, const MakeChannel& make
       count(index, instruction, runs_of(program, list));
       const int peer = index_of(instruction.message.peer);
       Flow& flow = flows_[&instruction];
-      flow.lane = lane_of(sends ? index : peer, sends ? peer : index, instruction.message.lane, make_channel);
+      flow.lane =
+          lane_of(sends ? index : peer, sends ? peer : index, instruction.message.lane, make_channel);
       use_card(*devices_[index]);
       for (int run = 0; run <= looked_back[&instruction]; ++run) flow.done.push_back(make_event());
     }

@@ -77,8 +77,7 @@ bool is_state(const DeviceProgram& device, int memory) {
 
 /// Products go through libraries, which are given device memory only.
 bool is_own_kernel(const SpmdProgram& program, const Instruction& instruction) {
-  return instruction.kind == Kind::compute &&
-         program.graph.nodes[instruction.node].op->work != Work::heavy;
+  return instruction.kind == Kind::compute && program.graph.nodes[instruction.node].op->work != Work::heavy;
 }
 
 }  // namespace

@@ -47,7 +47,8 @@ class Repricing {
     for (int value : node.results)
       for (const Use& use : uses_[value])
         if (use.operand >= 0)
-          seconds += use.runs * cuts_before(use.id.index, graph_, classes_, plan_.strategies, plan_.mesh, model_);
+          seconds +=
+              use.runs * cuts_before(use.id.index, graph_, classes_, plan_.strategies, plan_.mesh, model_);
     for (int value : std::set<int>(node.operands.begin(), node.operands.end()))
       seconds += reshard_seconds_of(value);
     for (int value : node.results) seconds += reshard_seconds_of(value);
@@ -60,8 +61,7 @@ class Repricing {
     std::vector<std::pair<int, ShardingSpec>> paid;
     double seconds = 0;
     for (const Use& use : uses_[value]) {
-      const std::pair<int, ShardingSpec> target(
-          use.phase, wanted_spec(graph_, classes_, plan_, use));
+      const std::pair<int, ShardingSpec> target(use.phase, wanted_spec(graph_, classes_, plan_, use));
       const ShardingSpec from = produced_spec(use.source);
       if (target.second == from || std::find(paid.begin(), paid.end(), target) != paid.end()) continue;
       paid.push_back(target);
@@ -72,7 +72,8 @@ class Repricing {
 
   ShardingSpec produced_spec(int value) const {
     const ValueInfo& info = graph_.values[value];
-    return result_spec(classes_.of(info.producer).rule, plan_.strategies[info.producer], plan_.mesh, info.index);
+    return result_spec(classes_.of(info.producer).rule, plan_.strategies[info.producer], plan_.mesh,
+                       info.index);
   }
 
   double between(const TensorType& type, const ShardingSpec& from, const ShardingSpec& to) {

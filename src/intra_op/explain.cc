@@ -193,8 +193,8 @@ class Explanation {
         reshard.uses.size() > 1 ? fmt::format(" and {} more", reshard.uses.size() - 1) : "";
     line("  {:>9} {:>10}  {} of {} from {} for {}{}", seconds_text(seconds_[r]), bytes_text(bytes),
          path_text(reshard.path, plan_.mesh), to_string(type),
-         use_text(graph_, {UseKind::node, graph_.values[reshard.value].producer}), use_text(graph_, reshard.uses.front()),
-         more);
+         use_text(graph_, {UseKind::node, graph_.values[reshard.value].producer}),
+         use_text(graph_, reshard.uses.front()), more);
     line("  {:>20}  because it is left with {} and wanted with {}", "",
          spec_text(starts_[r], type.rank(), plan_.mesh),
          spec_text(reshard.path.steps.back().to, type.rank(), plan_.mesh));
@@ -204,10 +204,10 @@ class Explanation {
   std::vector<double> seconds_by_node() const {
     std::vector<double> seconds;
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
-      seconds.push_back(runs_per_step(graph_, graph_.nodes[n]) *
-                        (node_seconds(classes_.of(n), classes_.share_of(n), plan_.strategies[n], plan_.mesh,
-                                      model_) +
-                         cuts_before(n, graph_, classes_, plan_.strategies, plan_.mesh, model_)));
+      seconds.push_back(
+          runs_per_step(graph_, graph_.nodes[n]) *
+          (node_seconds(classes_.of(n), classes_.share_of(n), plan_.strategies[n], plan_.mesh, model_) +
+           cuts_before(n, graph_, classes_, plan_.strategies, plan_.mesh, model_)));
     for (std::size_t r = 0; r < plan_.reshards.size(); ++r)
       seconds[graph_.values[plan_.reshards[r].value].producer] += seconds_[r];
     return seconds;

@@ -67,7 +67,6 @@ double cut_seconds(const TensorType& type, const ShardingSpec& have, const Shard
 
 /// Seconds of one run of all cuts between node `n` and the members of its loop that it reads.
 double cuts_before(int n, const Graph& graph, const NodeClasses& classes,
-                   const std::vector<Strategy>& strategies, const DeviceMesh& mesh,
-                   const CostModel& model);
+                   const std::vector<Strategy>& strategies, const DeviceMesh& mesh, const CostModel& model);
 
 }  // namespace alpa

@@ -132,8 +132,9 @@ class Verifier {
         "it has {} nodes and {} values but the graph has {} and {}; it was made for another graph, so plan "
         "again",
         plan_.strategies.size(), plan_.specs.size(), graph_.nodes.size(), graph_.values.size());
-    check(plan_.outputs.size() == graph_.outputs.size(), "it has {} outputs but the graph has {}; plan again",
-          plan_.outputs.size(), graph_.outputs.size());
+    check(plan_.outputs.size() == graph_.outputs.size(),
+          "it has {} outputs but the graph has {}; plan again", plan_.outputs.size(),
+          graph_.outputs.size());
   }
 
   void check_mesh() const {
@@ -236,8 +237,7 @@ class Verifier {
   }
 
   void check_use(int v, const Use& use) {
-    const ShardingSpec spec = wanted_spec(graph_, classes_, plan_, use),
-                       &found = plan_.specs[use.source];
+    const ShardingSpec spec = wanted_spec(graph_, classes_, plan_, use), &found = plan_.specs[use.source];
     if (spec == found) return;
     const auto [begin, end] = by_value_.equal_range(v);
     for (auto r = begin; r != end; ++r) {

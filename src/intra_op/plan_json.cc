@@ -188,7 +188,8 @@ ReshardStep read_step(const Place& place) {
 UseId read_use(const Place& place, const Graph& graph) {
   const Numbering numbering(graph);
   const std::optional<UseId> use = numbering.use(place.integer());
-  if (!use) place.refuse(fmt::format("found {}; uses ascend from 0 to {}", place.integer(), numbering.size() - 1));
+  if (!use)
+    place.refuse(fmt::format("found {}; uses ascend from 0 to {}", place.integer(), numbering.size() - 1));
   return *use;
 }
 
@@ -262,7 +263,8 @@ ShardingPlan plan_from_json(const std::string& text, const Graph& graph, const s
   for (const Place& node : file.at("nodes").items())
     plan.strategies.push_back(node.at("strategy").parsed(parse_strategy));
   for (const Place& spec : file.at("specs").items()) plan.specs.push_back(spec.parsed(parse_spec));
-  for (const Place& reshard : file.at("reshards").items()) plan.reshards.push_back(read_reshard(reshard, graph));
+  for (const Place& reshard : file.at("reshards").items())
+    plan.reshards.push_back(read_reshard(reshard, graph));
   if (!graph.outputs.empty())
     for (const Place& spec : file.at("outputs").items()) plan.outputs.push_back(spec.parsed(parse_spec));
   verify(plan, graph, "plan " + origin);

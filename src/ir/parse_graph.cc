@@ -188,7 +188,8 @@ class GraphReader {
     node.name = line.quoted();
     check_types(line, node);
     if (node.op == &ops::input)
-      graph_.inputs.push_back({.value = node.results[0], .kind = input_kind(line, node), .name = node.name});
+      graph_.inputs.push_back(
+          {.value = node.results[0], .kind = input_kind(line, node), .name = node.name});
     graph_.nodes.push_back(std::move(node));
   }
 
@@ -228,9 +229,9 @@ class GraphReader {
     for (InputKind kind : {InputKind::batch, InputKind::state, InputKind::accumulator, InputKind::scalar,
                            InputKind::boundary})
       if (name_of(kind) == name) return kind;
-    line.complain(
-        fmt::format("unknown kind of input \"{}\"; kinds are batch, state, accumulator, scalar and boundary",
-                    excerpt(name)));
+    line.complain(fmt::format(
+        "unknown kind of input \"{}\"; kinds are batch, state, accumulator, scalar and boundary",
+        excerpt(name)));
   }
 
   Input& known_input(Line& line) {

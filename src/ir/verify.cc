@@ -51,7 +51,8 @@ void verify_inputs(const Graph& graph) {
               describe(node));
     invariant(names.insert(input.name).second, "graph: two inputs are called \"{}\"", input.name);
     if (input.kind == InputKind::state && input.of.empty()) parameters.insert(input.name);
-    invariant(!input.frozen || parameters.count(input.name), "graph: \"{}\" is frozen, but no parameter", input.name);
+    invariant(!input.frozen || parameters.count(input.name), "graph: \"{}\" is frozen, but no parameter",
+              input.name);
   }
   for (const Input& input : graph.inputs)
     invariant(input.of.empty() || (input.kind == InputKind::state && parameters.count(input.of)),

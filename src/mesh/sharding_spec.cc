@@ -124,7 +124,8 @@ ShardingSpec ShardingSpec::without(int axis) const {
   check_axis(axis);
   const AxisPlacement& a = axes[axis];
   if (a.kind == Kind::split && a.order + 1 != splits_of(*this, a.dim))
-    bug("sharding spec {}: mesh axis {} is not the minor-most of dimension {}", to_string(*this), axis, a.dim);
+    bug("sharding spec {}: mesh axis {} is not the minor-most of dimension {}", to_string(*this), axis,
+        a.dim);
   ShardingSpec result = *this;
   result.axes[axis] = {};
   return result;

@@ -24,8 +24,12 @@ Rule random_rule(const OpQuery& query) {
 Value emit_random(const OpDef& op, Builder& builder, const TensorType& type, double a, double b) {
   require(is_floating(type.dtype), "{}: {} is no floating type; draw f32 and cast", op.name,
           to_string(type));
-  return builder.emit_one(
-      op, {}, {{"a", a}, {"b", b}, {std::string(kStreamAttribute), builder.next_stream()}, {"dtype", type.dtype}, {"shape", type.shape}});
+  return builder.emit_one(op, {},
+                          {{"a", a},
+                           {"b", b},
+                           {std::string(kStreamAttribute), builder.next_stream()},
+                           {"dtype", type.dtype},
+                           {"shape", type.shape}});
 }
 
 }  // namespace

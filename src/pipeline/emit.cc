@@ -40,13 +40,15 @@ Lists scheduled_lists(const std::vector<RegionRun>& runs, int micro_batches) {
   std::array<int, 3> next{};
   for (const RegionRun& run : runs) {
     const int list = lists.of(run.region);
-    invariant(run.micro_batch == next[list]++ && next[2] == (&run == &runs.back() ? 1 : 0),
-              "schedule: {} of micro-batch {} is out of order; micro-batches ascend, and apply ends the step",
-              name_of(run.region), run.micro_batch);
+    invariant(
+        run.micro_batch == next[list]++ && next[2] == (&run == &runs.back() ? 1 : 0),
+        "schedule: {} of micro-batch {} is out of order; micro-batches ascend, and apply ends the step",
+        name_of(run.region), run.micro_batch);
     lists.schedule.push_back({list, run.micro_batch});
   }
   invariant(next[0] == micro_batches && next[1] == micro_batches,
-            "schedule: {} forward and {} backward runs of {} micro-batches", next[0], next[1], micro_batches);
+            "schedule: {} forward and {} backward runs of {} micro-batches", next[0], next[1],
+            micro_batches);
   return lists;
 }
 
@@ -102,9 +104,7 @@ class Emitter {
 
   bool is_here(int value) const { return program_.mesh_index(value) == device_.mesh; }
 
-  std::vector<Instruction>& list_of(Region region) {
-    return device_.lists[lists_.of(region)].instructions;
-  }
+  std::vector<Instruction>& list_of(Region region) { return device_.lists[lists_.of(region)].instructions; }
 
   void set_slots() {
     const std::vector<Carried> carries = carried(device_);
@@ -113,7 +113,8 @@ class Emitter {
       for (const Instruction& instruction : device_.lists[l].instructions) {
         if (instruction.kind != Kind::send || runs_of(device_, l) == 1) continue;
         const int memory = memory_of(device_, instruction.inputs[0]);
-        if (carries[memory].lists.empty() && !is_lasting(memory)) device_.buffers[memory].slots = kSentSlots;
+        if (carries[memory].lists.empty() && !is_lasting(memory))
+          device_.buffers[memory].slots = kSentSlots;
       }
   }
 
@@ -131,8 +132,8 @@ class Emitter {
     const int operand = node(n).operands[0], result = node(n).results[0];
     if (!is_here(operand) && !is_here(result)) return;
     std::vector<Instruction>& list = list_of(node(n).region);
-    for (TransferTile& tile : transfer_tiles(graph_.type(result), source_of(program_, node(n)),
-                                             target_of(program_, node(n)))) {
+    for (TransferTile& tile :
+         transfer_tiles(graph_.type(result), source_of(program_, node(n)), target_of(program_, node(n)))) {
       const bool sends = tile.from == device_.device;
       if (!sends && tile.to != device_.device) continue;
       if (sends) ensure_loaded(operand, list);
@@ -352,7 +353,8 @@ std::vector<std::vector<std::size_t>> waits_of(const DeviceProgram& device,
   return awaited_at;
 }
 
-/// Collectives with work behind them start there and, as what is received, are awaited where `waits_of` says.
+/// Collectives with work behind them start there and, as what is received, are awaited where `waits_of`
+/// says.
 std::vector<Instruction> overlapped(const DeviceProgram& device, const std::vector<Instruction>& list,
                                     const std::vector<bool>& worth) {
   std::vector<bool> starts;
@@ -384,8 +386,8 @@ DeviceProgram emit(const SpmdProgram& program, int device, bool overlap, const P
   const MeshPlace place = place_of(program, device);
   const Lists lists = lists_of(program, place.mesh, schedule);
   DeviceProgram result = Emitter(program, device, place, lists).run();
-  const std::vector<bool> worth = overlap ? worth_starting(program, place.mesh, lists)
-                                          : std::vector<bool>(program.graph.nodes.size());
+  const std::vector<bool> worth =
+      overlap ? worth_starting(program, place.mesh, lists) : std::vector<bool>(program.graph.nodes.size());
   for (InstructionList& list : result.lists)
     list.instructions = overlapped(result, list.instructions, worth);
   return guard_sends(with_updates(result, program));

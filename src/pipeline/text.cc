@@ -49,21 +49,24 @@ std::string message_text(const Instruction& instruction) {
   const bool sends = instruction.kind == Instruction::Kind::send;
   const Message& message = instruction.message;
   return fmt::format("{} {} {} at {} {} {} in lane {}", name_of(instruction.kind),
-                     buffer_list(sends ? instruction.inputs : instruction.outputs), to_string(message.extent),
-                     to_string(message.begin), sends ? "to" : "from", message.peer, message.lane);
+                     buffer_list(sends ? instruction.inputs : instruction.outputs),
+                     to_string(message.extent), to_string(message.begin), sends ? "to" : "from",
+                     message.peer, message.lane);
 }
 
 std::string instruction_line(const DeviceProgram& device, const Instruction& instruction,
                              const SpmdProgram& program) {
   using Kind = Instruction::Kind;
   const Node& node = program.graph.nodes[instruction.node];
-  if (instruction.kind == Kind::wait) return wait_text(device, instruction) + fmt::format(" \"{}\"", node.name);
+  if (instruction.kind == Kind::wait)
+    return wait_text(device, instruction) + fmt::format(" \"{}\"", node.name);
   const bool message = instruction.kind == Kind::send || instruction.kind == Kind::receive;
   std::string text = message ? message_text(instruction) : std::string(name_of(instruction.kind));
   if (instruction.kind == Instruction::Kind::compute) text += fmt::format(" {}", node.op->name);
   if (instruction.kind == Instruction::Kind::fill) text += fmt::format(" {}", instruction.value);
   if (!instruction.call.group.empty()) text += call_text(instruction.call);
-  if (!message) text += fmt::format(" ({}) -> {}", buffer_list(instruction.inputs), buffer_list(instruction.outputs));
+  if (!message)
+    text += fmt::format(" ({}) -> {}", buffer_list(instruction.inputs), buffer_list(instruction.outputs));
   if (instruction.aside) text += " aside";
   if (instruction.workspace >= 0) text += fmt::format(" using b{}", instruction.workspace);
   return text + fmt::format(" \"{}\"", node.name);
@@ -81,7 +84,8 @@ std::string schedule_text(const DeviceProgram& device) {
   return text + "\n";
 }
 
-std::string list_text(const DeviceProgram& device, const InstructionList& list, const SpmdProgram& program) {
+std::string list_text(const DeviceProgram& device, const InstructionList& list,
+                      const SpmdProgram& program) {
   std::string text = list.name + ":\n";
   for (std::size_t i = 0; i < list.instructions.size(); ++i)
     text += fmt::format("  {} {}\n", i, instruction_line(device, list.instructions[i], program));
@@ -92,7 +96,7 @@ std::string list_text(const DeviceProgram& device, const InstructionList& list, 
 
 std::string_view name_of(Instruction::Kind kind) {
   constexpr std::string_view kNames[] = {"load",  "compute", "copy", "fill",   "collective",
-                                        "start", "wait",    "send", "receive"};
+                                         "start", "wait",    "send", "receive"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -107,7 +111,8 @@ std::string to_string(const DeviceProgram& device, const SpmdProgram& program) {
   for (const Reported& metric : device.reported) reported.push_back(metric.buffer);
   if (!reported.empty()) text += "reported " + buffer_list(reported) + "\n";
   for (const InstructionList& list : device.lists)
-    if (!list.instructions.empty() || &list == &device.lists.back()) text += list_text(device, list, program);
+    if (!list.instructions.empty() || &list == &device.lists.back())
+      text += list_text(device, list, program);
   if (program.meshes.size() > 1) text += schedule_text(device);
   return text;
 }

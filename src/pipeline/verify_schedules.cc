@@ -95,7 +95,7 @@ class Simulation {
     LaneState& lane = lanes_[lane_of(d, instruction)];
     const bool sends = instruction.kind == Kind::send;
     std::vector<const Message*>&own = sends ? lane.sent : lane.received,
-        &others = sends ? lane.received : lane.sent;
+                      &others = sends ? lane.received : lane.sent;
     const Message& message = instruction.message;
     calls_[{d, &instruction}].push_back(static_cast<int>(own.size()));
     own.push_back(&message);

@@ -56,8 +56,7 @@ ArenaGuard::ArenaGuard(const DeviceProgram& device) : device_(device) {
       continue;
     }
     passing[b] = true;
-    if (ranges[b].end < positions)
-      points_[ranges[b].end].dying.push_back(memory_at(b));
+    if (ranges[b].end < positions) points_[ranges[b].end].dying.push_back(memory_at(b));
   }
   mark_births(passing);
   for (int l = 0; l < static_cast<int>(device.lists.size()); ++l)
@@ -95,8 +94,9 @@ std::vector<ArenaGuard::Stretch> ArenaGuard::ends_of(const Instruction& instruct
   std::vector<Stretch> ends;
   for (int buffer : buffers) {
     const Stretch memory = memory_at(buffer);
-    if (memory.bytes > 0) ends.push_back({memory.offset + memory.bytes, device_.guard_bytes, buffer,
-                                          memory.slots, memory.slot_bytes});
+    if (memory.bytes > 0)
+      ends.push_back(
+          {memory.offset + memory.bytes, device_.guard_bytes, buffer, memory.slots, memory.slot_bytes});
   }
   return ends;
 }

@@ -21,8 +21,8 @@ class ArenaGuard {
 
   /// Before a step: only state and accumulators are alive.
   void begin_step(std::byte* arena) const;
-  /// Around the instruction at `position` (as live_ranges counts), run for a micro-batch. `after` throws Bug if the instruction
-  /// wrote past the end of one of its buffers.
+  /// Around the instruction at `position` (as live_ranges counts), run for a micro-batch. `after` throws
+  /// Bug if the instruction wrote past the end of one of its buffers.
   void before(std::byte* arena, int position, int micro_batch = 0) const;
   void after(std::byte* arena, int position, int micro_batch = 0) const;
 

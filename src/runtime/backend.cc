@@ -88,7 +88,8 @@ std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& te
 }
 
 std::int64_t message_scratch_bytes(const Message& message, const KernelTensor& tensor) {
-  return cuda::box_scratch_bytes(cuda::message_box(tensor, message.begin, message.extent), tensor.type.dtype);
+  return cuda::box_scratch_bytes(cuda::message_box(tensor, message.begin, message.extent),
+                                 tensor.type.dtype);
 }
 
 const Backend& find_backend(std::string_view name) {

@@ -26,8 +26,8 @@ class CpuDevices : public Devices {
     const int devices = static_cast<int>(request.programs.size());
     const Surroundings surroundings{program_, groups_, communication_groups_, lanes_, failure_, devices};
     for (DeviceProgram& program : request.programs)
-      devices_.push_back(std::make_unique<Device>(std::move(program), surroundings,
-                                                  static_cast<int>(devices_.size()), request.threads_per_device));
+      devices_.push_back(std::make_unique<Device>(
+          std::move(program), surroundings, static_cast<int>(devices_.size()), request.threads_per_device));
     lanes_.reset();  // makes room for a step's messages
     const bool communicates = std::any_of(devices_.begin(), devices_.end(),
                                           [](const auto& device) { return device->communicates(); });
@@ -56,7 +56,8 @@ class CpuDevices : public Devices {
 
   void read(const DeviceMemory& memory, int index, int buffer, std::byte* to) override {
     const Buffer& from = program(index).buffers[buffer];
-    if (from.arena_offset >= 0) std::copy_n(memory.arenas[index] + from.arena_offset, from.type.bytes(), to);
+    if (from.arena_offset >= 0)
+      std::copy_n(memory.arenas[index] + from.arena_offset, from.type.bytes(), to);
   }
 
   int depth() const override { return 1; }
@@ -88,7 +89,8 @@ class CpuDevices : public Devices {
     for (int i = size() - 1; i >= 0; --i)
       for (const Reported& reported : program(i).reported) {
         const Buffer& buffer = program(i).buffers[reported.buffer];
-        metrics[reported.metric] = load_element(buffer.type.dtype, memory_->arenas[i] + buffer.arena_offset);
+        metrics[reported.metric] =
+            load_element(buffer.type.dtype, memory_->arenas[i] + buffer.arena_offset);
       }
     return metrics;
   }

@@ -292,7 +292,8 @@ void Device::hand_over(Operation& operation) {
     operation.lane->send(number, part, team_);
   else
     operation.lane->receive(number, part, team_);
-  comm::Count& count = messages_[static_cast<int>(sends ? comm::Operation::send : comm::Operation::receive)];
+  comm::Count& count =
+      messages_[static_cast<int>(sends ? comm::Operation::send : comm::Operation::receive)];
   std::int64_t bytes = static_cast<std::int64_t>(size_of(tensor.type.dtype));
   for (std::int64_t extent : instruction.message.extent) bytes *= extent;
   ++count.calls;

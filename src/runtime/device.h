@@ -82,10 +82,10 @@ class Device {
     int input = -1;                            ///< load: index among the graph's inputs
     std::int64_t micro_batch_stride = 0;       ///< load: bytes of the array between micro-batches
     Membership membership;                     ///< collectives
-    int ticket = -1;  ///< start and wait: number of the started collective in its list
-    Lane* lane = nullptr;               ///< send and receive
-    std::vector<int> numbers;           ///< send and receive: in the lane, of every run in a step
-    int runs = 0;                       ///< send and receive: how many of them were handed over
+    int ticket = -1;                     ///< start and wait: number of the started collective in its list
+    Lane* lane = nullptr;                ///< send and receive
+    std::vector<int> numbers;            ///< send and receive: in the lane, of every run in a step
+    int runs = 0;                        ///< send and receive: how many of them were handed over
     const Operation* awaited = nullptr;  ///< wait: for a send or receive
   };
 

@@ -309,9 +309,12 @@ LoweredProgram lower_program(const SpmdProgram& program, const ExecutorOptions& 
                              std::string_view backend, const PipelineSchedule& schedule) {
   const Backend& found = find_backend(backend);
   const int devices = static_cast<int>(devices_of(program).size());
-  LoweredProgram lowered{std::string(backend), overlaps(found, options, devices), threads_per_device(found, options, devices),
+  LoweredProgram lowered{std::string(backend),
+                         overlaps(found, options, devices),
+                         threads_per_device(found, options, devices),
                          {}};
-  lowered.firsts = lower_classes(program, lowered.overlap, memory_rules(backend, lowered.threads), schedule);
+  lowered.firsts =
+      lower_classes(program, lowered.overlap, memory_rules(backend, lowered.threads), schedule);
   return lowered;
 }
 

@@ -7,7 +7,8 @@ namespace alpa {
 Membership Groups::join(const std::vector<int>& devices, int device) {
   const auto [entry, fresh] = index_.try_emplace(devices, static_cast<int>(groups_.size()));
   if (fresh) groups_.push_back(comm::make_thread_group(static_cast<int>(devices.size())));
-  return {entry->second, static_cast<int>(std::find(devices.begin(), devices.end(), device) - devices.begin())};
+  return {entry->second,
+          static_cast<int>(std::find(devices.begin(), devices.end(), device) - devices.begin())};
 }
 
 void Groups::abort() {

@@ -20,9 +20,8 @@ Extents place_of(const MessagePart& part, At& at) {
 
 void copy_box(const MessagePart& from, const MessagePart& to, ThreadTeam& team) {
   At source, target;
-  const BoxCopy box =
-      BoxCopy::make(from.tensor->type.shape, place_of(from, source), to.tensor->type.shape,
-                    place_of(to, target), to.message->extent);
+  const BoxCopy box = BoxCopy::make(from.tensor->type.shape, place_of(from, source), to.tensor->type.shape,
+                                    place_of(to, target), to.message->extent);
   copy(box, from.data, to.data, size_of(to.tensor->type.dtype), team);
 }
 

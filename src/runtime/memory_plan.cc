@@ -82,7 +82,8 @@ class TakeOver {
     const std::vector<bool> sends = sent(device);
     for (std::size_t b = 0; b < device.buffers.size(); ++b)
       if (sends[b] || device.buffers[b].slots > 1) is_fixed_[b] = true;
-    for (const Reported& reported : device.reported) is_reported_[memory_of(device, reported.buffer)] = true;
+    for (const Reported& reported : device.reported)
+      is_reported_[memory_of(device, reported.buffer)] = true;
   }
 
   void run() {
@@ -320,8 +321,8 @@ DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& progra
     Buffer& buffer = result.buffers[block.buffer];
     buffer.arena_offset = block.offset;
     if (buffer.slots > 1) buffer.slot_bytes = stride_of(buffer, rules);
-    result.arena_bytes = std::max(
-        result.arena_bytes, buffer.arena_offset_of(buffer.slots - 1) + buffer.type.bytes() + rules.guard_bytes);
+    result.arena_bytes = std::max(result.arena_bytes, buffer.arena_offset_of(buffer.slots - 1) +
+                                                          buffer.type.bytes() + rules.guard_bytes);
   }
   for (int b = 0; b < static_cast<int>(result.buffers.size()); ++b) {
     const Buffer& owner = result.buffers[memory_of(result, b)];
@@ -373,10 +374,11 @@ std::vector<DeviceProgram> lower_classes(const SpmdProgram& program, bool overla
   const std::vector<std::vector<int>> classes = device_classes(program);
   std::vector<DeviceProgram> programs(classes.size());
   ThreadTeam team(std::min(static_cast<int>(classes.size()), usable_cores()));
-  team.parallel_for(static_cast<std::int64_t>(classes.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      programs[i] = lower(program, classes[i].front(), overlap, rules, schedule);
-  });
+  team.parallel_for(static_cast<std::int64_t>(classes.size()), 1,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t i = begin; i < end; ++i)
+                        programs[i] = lower(program, classes[i].front(), overlap, rules, schedule);
+                    });
   return programs;
 }
 

@@ -173,8 +173,8 @@ class Partitioner {
   std::vector<int> accumulator_of_;                ///< per value: the accumulator it updates, or -1
   std::map<std::pair<int, bool>, int> resharded_;  ///< by planned reshard and whether in apply: the result
   std::map<UseId, int> settled_;  ///< by use that that is not a node's: value of the program
-  std::vector<int> waiting_;  ///< values whose updates or metrics wait for region apply
-  std::map<int, int> taken_;  ///< by value that updates an accumulator: value of the program
+  std::vector<int> waiting_;      ///< values whose updates or metrics wait for region apply
+  std::map<int, int> taken_;      ///< by value that updates an accumulator: value of the program
   SpmdProgram program_;
 };
 

@@ -26,8 +26,7 @@ std::vector<DType> same_dtypes(const OpQuery& query) {
   return dtypes;
 }
 
-OpDef reshard_op(std::string_view name, std::optional<ReshardKind> kind,
-                 InPlace in_place = InPlace::none) {
+OpDef reshard_op(std::string_view name, std::optional<ReshardKind> kind, InPlace in_place = InPlace::none) {
   OpDef op;
   op.name = name;
   op.rule = same_rule;

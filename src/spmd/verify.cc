@@ -57,7 +57,8 @@ ShardingSpec resharded(const Node& node, std::size_t i, const ShardingSpec& from
       return at.kind == Kind::replicated ? from.partial(axis, to.axes[axis].combiner) : from;
     case ReshardKind::all_gather: return split_along(dim()) ? from.without(axis) : from;
     case ReshardKind::all_to_all:
-      return split_along(node.attributes.integer("from_dim")) ? from.without(axis).split(axis, dim()) : from;
+      return split_along(node.attributes.integer("from_dim")) ? from.without(axis).split(axis, dim())
+                                                              : from;
   }
   bug("reshard kind {}", static_cast<int>(*node.op->reshard));
 }
@@ -231,7 +232,8 @@ class NodeVerifier {
   }
 
   bool alike(const Node& a, const Node& b) const {
-    return a.op == b.op && program_.mesh_index(a.results.front()) == program_.mesh_index(b.results.front()) &&
+    return a.op == b.op &&
+           program_.mesh_index(a.results.front()) == program_.mesh_index(b.results.front()) &&
            alike(a.operands, b.operands) && alike(a.results, b.results) && a.attributes == b.attributes;
   }
 
@@ -255,7 +257,8 @@ bool follows_a_strategy(const SpmdProgram& program, const Node& node) {
           program.specs[node.operands[i]])
         return false;
     for (std::size_t i = 0; i < node.results.size(); ++i)
-      if (result_spec(rule, strategy, program.mesh_of(node), static_cast<int>(i)) != program.specs[node.results[i]])
+      if (result_spec(rule, strategy, program.mesh_of(node), static_cast<int>(i)) !=
+          program.specs[node.results[i]])
         return false;
     return true;
   };
@@ -277,8 +280,9 @@ void verify(const SpmdProgram& program) {
               program.mesh_index(update.value), program.mesh_index(update.input));
   for (const Update& update : program.graph.updates)
     if (program.specs[update.value] != program.specs[update.input])
-      bug("partitioned program: \"{}\" is {} but its update is {}", program.graph.producer(update.input).name,
-          to_string(program.specs[update.input]), to_string(program.specs[update.value]));
+      bug("partitioned program: \"{}\" is {} but its update is {}",
+          program.graph.producer(update.input).name, to_string(program.specs[update.input]),
+          to_string(program.specs[update.value]));
   for (const Metric& metric : program.graph.metrics)
     invariant(program.specs[metric.value].is_replicated(), "partitioned program: metric \"{}\" is {}",
               metric.name, to_string(program.specs[metric.value]));

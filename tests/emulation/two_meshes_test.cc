@@ -21,7 +21,7 @@ using alpa::testing::error_of;
 
 namespace {
 
-constexpr int kMicroBatches = 4, kSteps = 3;
+constexpr int kMicroBatches = 4, kSteps = 2;
 
 /// Both layers draw random numbers in every micro-batch.
 Value noisy_model(Builder& g, Value x, Value y) {

@@ -11,8 +11,8 @@ namespace {
 
 /// tanh(x·w0 + b0) on device 0, the rest on devices 1 and 2, which have half of the rows each.
 SpmdProgram two_stages() {
-  const Graph graph = training_graph({f32, {8, 4}}, {f32, {8, 2}}, one_layer_per_stage(2, 4),
-                                     {.num_micro_batches = 4});
+  const Graph graph =
+      training_graph({f32, {8, 4}}, {f32, {8, 2}}, one_layer_per_stage(2, 4), {.num_micro_batches = 4});
   const Layouts rows{{"cut0", "S0@0"}, {"y", "S0@0"}, {"loss.sum", "P+@0"}, {"gradient2", "P+@0"}};
   return on_meshes(graph, {{mesh_from(0, {1}), {}}, {mesh_from(1, {2}), rows}}, 0);
 }

@@ -131,8 +131,8 @@ TEST_CASE("a started collective is awaited once, before its result is touched") 
     for (int j = i + 1; j < static_cast<int>(device.lists.back().instructions.size()); ++j) {
       const Instruction& later = device.lists.back().instructions[j];
       if (later.kind == Instruction::Kind::wait && later.awaits == i) ++waits, wait_at = j;
-      const bool reads =
-          std::count(later.inputs.begin(), later.inputs.end(), device.lists.back().instructions[i].outputs[0]) > 0;
+      const bool reads = std::count(later.inputs.begin(), later.inputs.end(),
+                                    device.lists.back().instructions[i].outputs[0]) > 0;
       CHECK((!reads || wait_at >= 0));
     }
     CHECK(waits == 1);
@@ -167,5 +167,6 @@ TEST_CASE("what only reshapes lies in its operand's memory") {
   const SpmdProgram program = lowered(g.finish(), replicated_plan(g.finish(), mesh_of({1})));
   const DeviceProgram device = emit(program, 0, false);
   REQUIRE(device.lists.back().instructions.size() == 2);  // load and one fused node
-  CHECK(memory_of(device, device.lists.back().instructions[1].inputs[0]) == device.lists.back().instructions[0].outputs[0]);
+  CHECK(memory_of(device, device.lists.back().instructions[1].inputs[0]) ==
+        device.lists.back().instructions[0].outputs[0]);
 }

@@ -79,7 +79,8 @@ SpmdProgram there_and_back() {
     program.graph.nodes.push_back(std::move(node));
     return program.graph.nodes.back().results[0];
   };
-  const int whole = append(ops::all_reduce, {1}, 0, "whole"), there = append(ops::transfer, {whole}, 1, "there"),
+  const int whole = append(ops::all_reduce, {1}, 0, "whole"),
+            there = append(ops::transfer, {whole}, 1, "there"),
             doubled = append(ops::add, {there, there}, 1, "doubled"),
             back = append(ops::transfer, {doubled}, 0, "back");
   program.graph.metrics[0].value = back;
@@ -136,8 +137,7 @@ TEST_CASE("a stage runs forward ahead of the next one: sends wait for nobody") {
   // The second stage may begin with its first forward run only when the first one has done two.
   constexpr int kMicroBatches = 4;
   const Graph graph = graph_of(1, kMicroBatches);
-  const SpmdProgram program =
-      on_meshes(graph, {{mesh_from(0, {1}), {}}, {mesh_from(1, {1}), {}}});
+  const SpmdProgram program = on_meshes(graph, {{mesh_from(0, {1}), {}}, {mesh_from(1, {1}), {}}});
   Executor executor(program, {.threads_per_device = 1}, "cpu", one_f_one_b(2, kMicroBatches));
   const DeviceProgram& first = executor.device_program(0);
   const std::vector<Instruction>& forward = first.lists[0].instructions;
@@ -161,8 +161,8 @@ TEST_CASE("if a device of one mesh fails, those of the other stop, and the execu
   for (int layer : {0, 1})
     for (const auto& schedule : {gpipe(2, 4), one_f_one_b(2, 4)}) {
       const Graph graph = graph_of(layer, 4);
-      const SpmdProgram program = on_meshes(
-          graph, {{mesh_from(0, {2}), {{"x", "S0@0"}}}, {mesh_from(2, {2}), {{"cut0", "S0@0"}}}});
+      const SpmdProgram program =
+          on_meshes(graph, {{mesh_from(0, {2}), {{"x", "S0@0"}}}, {mesh_from(2, {2}), {{"cut0", "S0@0"}}}});
       Executor executor(program, {.threads_per_device = 1}, "cpu", schedule);
       std::atomic<int> runs{0};
       on_run = [&](const KernelCall& call) {

@@ -112,11 +112,15 @@ TEST_CASE("a schedule in which two meshes wait for each other names who waits fo
   // The first stage wants the gradient of micro-batch 0 before it has sent micro-batch 1; the second one
   // begins backward when it has both.
   PipelineSchedule schedule = gpipe(2, 2);
-  schedule[0] = {{Region::forward, 0}, {Region::backward, 0}, {Region::forward, 1},
-                 {Region::backward, 1}, {Region::apply, 0}};
-  CHECK(mistake_of(programs_of(program, schedule), program) ==
-        "schedules: device 0 in backward of micro-batch 0 (\"einsum.grad/einsum.transfer\") waits for device "
-        "1, device 1 in forward of micro-batch 1 (\"tanh.transfer\") waits for device 0");
+  schedule[0] = {{Region::forward, 0},
+                 {Region::backward, 0},
+                 {Region::forward, 1},
+                 {Region::backward, 1},
+                 {Region::apply, 0}};
+  CHECK(
+      mistake_of(programs_of(program, schedule), program) ==
+      "schedules: device 0 in backward of micro-batch 0 (\"einsum.grad/einsum.transfer\") waits for device "
+      "1, device 1 in forward of micro-batch 1 (\"tanh.transfer\") waits for device 0");
 }
 
 TEST_CASE("a message without a receiver, or of another box, is found out") {
@@ -127,9 +131,10 @@ TEST_CASE("a message without a receiver, or of another box, is found out") {
   };
   std::vector<Instruction>& backward = devices[1].lists[1].instructions;
   message(backward, Instruction::Kind::send)->message.extent[0] -= 1;
-  CHECK(mistake_of(devices, program) ==
-        "schedules: device 1 in backward of micro-batch 0 (\"einsum.grad/einsum.transfer\") hands over a box "
-        "of [3, 4] at [0, 0], but device 0 one of [4, 4] at [0, 0]");
+  CHECK(
+      mistake_of(devices, program) ==
+      "schedules: device 1 in backward of micro-batch 0 (\"einsum.grad/einsum.transfer\") hands over a box "
+      "of [3, 4] at [0, 0], but device 0 one of [4, 4] at [0, 0]");
   devices = programs_of(program, gpipe(2, 2));
   devices[0].lists[2].instructions.push_back(
       *message(devices[0].lists[0].instructions, Instruction::Kind::send));

@@ -13,7 +13,8 @@ namespace {
 std::string without_kernel(const Backend& backend, std::span<const OpDef* const> operators) {
   std::string names;
   for (const OpDef* op : operators)
-    if (op != &ops::input && op != &ops::transfer && !op->reshard && !backend.has_kernel(*op)) names += std::string(op->name) + " ";
+    if (op != &ops::input && op != &ops::transfer && !op->reshard && !backend.has_kernel(*op))
+      names += std::string(op->name) + " ";
   return names;
 }
 

@@ -305,7 +305,9 @@ TEST_CASE("AddressSanitizer knows which memory of an arena is in use at each ins
                                              device.buffers[memory_of(device, buffer)].arena_offset));
     guard.after(arena.data(), position);
   }
-  check([&](const LiveRange& range) { return range.end >= static_cast<int>(device.lists.back().instructions.size()); });
+  check([&](const LiveRange& range) {
+    return range.end >= static_cast<int>(device.lists.back().instructions.size());
+  });
   mark_alive(arena.data(), device.arena_bytes);
 }
 #endif

@@ -76,8 +76,8 @@ TEST_CASE("traffic counts what runs once per micro-batch as often") {
   double bytes = 0;
   for (const Node& node : program.graph.nodes) {
     if (node.op != &ops::all_reduce) continue;
-    const double own = static_cast<double>(
-        shard_bytes(program.graph.type(node.operands[0]), program.specs[node.operands[0]], program.mesh_of(node)));
+    const double own = static_cast<double>(shard_bytes(
+        program.graph.type(node.operands[0]), program.specs[node.operands[0]], program.mesh_of(node)));
     bytes += own * (node.region == Region::apply ? 1 : 4);
   }
   CHECK(bytes > 0);

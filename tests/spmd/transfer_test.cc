@@ -10,8 +10,8 @@ namespace {
 
 /// The part of two stages that ends with the loss is on devices 2 and 3.
 SpmdProgram two_stages() {
-  const Graph graph = training_graph({f32, {8, 4}}, {f32, {8, 2}}, one_layer_per_stage(2, 4),
-                                     {.num_micro_batches = 2});
+  const Graph graph =
+      training_graph({f32, {8, 4}}, {f32, {8, 2}}, one_layer_per_stage(2, 4), {.num_micro_batches = 2});
   return on_meshes(graph, {{mesh_from(0, {2}), {{"x", "S0@0"}, {"cut0", "S0@0"}}},
                            {mesh_from(2, {2}), {{"y", "S0@0"}, {"cut0", "S0@0"}}}});
 }
@@ -43,8 +43,7 @@ TEST_CASE("a transfer leads from one mesh to another, in specs that are not part
   CHECK(mistake_of(wrong) != "");
   wrong = program;
   wrong.specs[transfer.results[0]] = parse_spec("P+@0");
-  CHECK(mistake_of(wrong) ==
-        "partitioned program: \"tanh.transfer\" (transfer) cannot take S0@0 to P+@0");
+  CHECK(mistake_of(wrong) == "partitioned program: \"tanh.transfer\" (transfer) cannot take S0@0 to P+@0");
   wrong = program;
   wrong.mesh_of_value[transfer.results[0]] = 0;
   CHECK(mistake_of(wrong) ==

@@ -94,7 +94,9 @@ inline std::vector<Wanted> wanted_specs(const Graph& graph, const DeviceMesh& me
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const Rule rule = rule_of(graph, graph.nodes[n]);
     for (int i = 0; i < static_cast<int>(graph.nodes[n].operands.size()); ++i)
-      wanted.push_back({graph.nodes[n].operands[i], {UseKind::node, n}, operand_spec(rule, plan.strategies[n], mesh, i)});
+      wanted.push_back({graph.nodes[n].operands[i],
+                        {UseKind::node, n},
+                        operand_spec(rule, plan.strategies[n], mesh, i)});
   }
   for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u)
     wanted.push_back({graph.updates[u].value, {UseKind::update, u}, plan.specs[graph.updates[u].input]});

@@ -1,12 +1,13 @@
 #pragma once
-/// Programs of several meshes made by hand: the layers of a traced training step, each on a mesh of its own.
+/// Programs of several meshes made by hand: the layers of a traced training step, each on a mesh of its
+/// own.
 #include "alpa/spmd/program.h"
 #include "support/steps.h"
 
 namespace alpa::test {
 
-/// One mesh of such a program. Layouts are those of `following_plan`; what comes from another mesh is called
-/// "cut0", "cut1", … in the order in which it is first read.
+/// One mesh of such a program. Layouts are those of `following_plan`; what comes from another mesh is
+/// called "cut0", "cut1", … in the order in which it is first read.
 struct Stage {
   DeviceMesh mesh;
   Layouts layouts;
@@ -41,8 +42,8 @@ class Cutting {
   Cutting(const Graph& graph, const std::vector<Stage>& stages) : graph_(graph), stage_(stages_of(graph)) {
     for (int s = 0; s < static_cast<int>(stages.size()); ++s) {
       parts_.push_back(part_of(s));
-      parts_.back().program =
-          partition(parts_.back().graph, following_plan(parts_.back().graph, stages[s].mesh, stages[s].layouts));
+      parts_.back().program = partition(
+          parts_.back().graph, following_plan(parts_.back().graph, stages[s].mesh, stages[s].layouts));
       program_.meshes.push_back(stages[s].mesh);
     }
   }
@@ -61,9 +62,9 @@ class Cutting {
 
  private:
   struct Part {
-    Graph graph;                ///< the nodes of one mesh
-    std::vector<int> whole;     ///< per value of `graph`: its value in the whole graph
-    std::vector<bool> is_cut;   ///< per node of `graph`: stands for a value of another mesh
+    Graph graph;               ///< the nodes of one mesh
+    std::vector<int> whole;    ///< per value of `graph`: its value in the whole graph
+    std::vector<bool> is_cut;  ///< per node of `graph`: stands for a value of another mesh
     SpmdProgram program;
     std::size_t next = 0;       ///< node of `program` that has not been appended
     int next_of_graph = 0;      ///< node of `graph` that it stands for, if it is no reshard
@@ -81,7 +82,8 @@ class Cutting {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
       if (stage_[n] == stage) add_node(part, n, here);
     for (const Input& input : graph_.inputs)
-      if (const auto at = here.find(input.value); at != here.end() && stage_[producer(input.value)] == stage)
+      if (const auto at = here.find(input.value);
+          at != here.end() && stage_[producer(input.value)] == stage)
         part.graph.inputs.push_back({at->second, input.kind, input.name});
     std::sort(part.graph.inputs.begin(), part.graph.inputs.end(),
               [](const Input& a, const Input& b) { return a.value < b.value; });
@@ -247,10 +249,9 @@ inline Outcome run_steps_of(const Graph& graph, Executor& executor, int steps) {
   const auto state = executor.make_state(1);
   Outcome outcome;
   for (int step = 1; step <= steps; ++step)
-    outcome.losses.push_back(executor
-                                 .run(*state, random_batch(graph, step),
-                                      scalars_of(executor.program().graph, step))
-                                 .at("loss"));
+    outcome.losses.push_back(
+        executor.run(*state, random_batch(graph, step), scalars_of(executor.program().graph, step))
+            .at("loss"));
   for (const Input& input : graph.inputs)
     if (input.kind == InputKind::state)
       outcome.state[input.name] = executor.read(*state, input.name).to_doubles();

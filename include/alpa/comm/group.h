@@ -75,9 +75,6 @@ class Group {
                           ShardedDim gathered) = 0;
   /// `tensor` of member `root` to all.
   virtual void broadcast(int member, const KernelTensor& tensor, int root) = 0;
-  /// Returns when the receiver has the elements.
-  virtual void send(int member, const KernelTensor& tensor, int to) = 0;
-  virtual void receive(int member, const KernelTensor& tensor, int from) = 0;
   virtual void barrier(int member) = 0;
 
   /// Makes every present and future call of every member throw Aborted; a call whose members have all

@@ -27,8 +27,8 @@ struct CostModel {
 /// Seconds of one run of an operator with this rule on one device; `factor_of_axis` says which factor each
 /// mesh axis splits (-1: none), so that local factor sizes are ceil(size / product of its axes). FLOPs
 /// count at the rate of the first floating type among operands, then results; bytes are those read of all
-/// operands and those of all results, or `moved` where a part of them stays in registers. Operators that move nothing (reshape, constant, input) are free and not priced
-/// here.
+/// operands and those of all results, or `moved` where a part of them stays in registers. Operators that
+/// move nothing (reshape, constant, input) are free and not priced here.
 double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
                         std::span<const TensorType> operands, std::span<const TensorType> results,
                         const DeviceMesh& mesh, const CostModel& model, std::optional<double> moved = {});

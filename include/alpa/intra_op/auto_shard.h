@@ -32,7 +32,8 @@ struct AutoShardOptions {
   /// allow_recompute_heavy_op = false). Needed where the cost model knows communication only, in which
   /// doing everything everywhere would be free.
   bool split_contractions = false;
-  /// Specs in which outputs of the graph are wanted, by name; an output that is not named may be left in any.
+  /// Specs in which outputs of the graph are wanted, by name; an output that is not named may be left in
+  /// any.
   std::map<std::string, ShardingSpec> output_specs;
   bool allow_all_gather = true;
   bool allow_all_to_all = true;
@@ -65,8 +66,8 @@ class AutoSharding {
  public:
   /// `graph` must outlive this. The options' memory budget tells how the time is shared: if the best plan
   /// exceeds it, most of the time is left to calls with a budget. What is found out of operators, types and
-  /// layers goes into `cache`, which must outlive this; null: into one of its own. Throws Error if no mesh is
-  /// given.
+  /// layers goes into `cache`, which must outlive this; null: into one of its own. Throws Error if no mesh
+  /// is given.
   AutoSharding(const Graph& graph, const std::vector<DeviceMesh>& meshes, const CostModel& model,
                const AutoShardOptions& options, PlanningCache* cache = nullptr);
   ~AutoSharding();

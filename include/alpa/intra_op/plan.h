@@ -14,8 +14,8 @@
 
 namespace alpa {
 
-/// What takes values. A node wants operand j in `operand_spec`, an update wants the spec of the state it replaces, a metric
-/// is wanted replicated, an output in the spec of `ShardingPlan::outputs`.
+/// What takes values. A node wants operand j in `operand_spec`, an update wants the spec of the state it
+/// replaces, a metric is wanted replicated, an output in the spec of `ShardingPlan::outputs`.
 enum class UseKind : std::uint8_t { node, update, metric, output };
 
 /// One of these: `index` counts the graph's nodes, updates, metrics or outputs.

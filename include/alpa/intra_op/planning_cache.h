@@ -5,9 +5,9 @@
 
 namespace alpa {
 
-/// Kept by whoever plans several graphs, or parts of one, that have layers in common; passed to `AutoSharding`,
-/// `auto_shard` and `plan_by_layers`. It changes no plan. It grows by what is new in each graph and keeps
-/// nothing of the graphs themselves. One thread at a time.
+/// Kept by whoever plans several graphs, or parts of one, that have layers in common; passed to
+/// `AutoSharding`, `auto_shard` and `plan_by_layers`. It changes no plan. It grows by what is new in each
+/// graph and keeps nothing of the graphs themselves. One thread at a time.
 class PlanningCache {
  public:
   PlanningCache();

@@ -122,11 +122,12 @@ Value softmax(Value x, std::int64_t axis = -1);
 Value log_softmax(Value x, std::int64_t axis = -1);
 /// 1 where the index along a new last dimension of extent `classes` equals `labels` (i32), else 0.
 Value one_hot(Value labels, std::int64_t classes, DType dtype = f32);
-/// (x - mean) / sqrt(variance + epsilon) · scale + bias over the last dimension (Ba et al. 2016): x [..., C], scale and bias [C],
-/// one floating type. C stays whole. No second derivatives.
+/// (x - mean) / sqrt(variance + epsilon) · scale + bias over the last dimension (Ba et al. 2016): x [...,
+/// C], scale and bias [C], one floating type. C stays whole. No second derivatives.
 Value layer_norm(Value x, Value scale, Value bias, double epsilon = 1e-5);
-/// Rows of a table: table [V, d] floating, ids i32 [...], result [..., d]. An id outside [0, V) is an Error naming it on the CPU;
-/// on CUDA its row is NaN and it has no part in the gradient. V, d and the ids can be split.
+/// Rows of a table: table [V, d] floating, ids i32 [...], result [..., d]. An id outside [0, V) is an Error
+/// naming it on the CPU; on CUDA its row is NaN and it has no part in the gradient. V, d and the ids can be
+/// split.
 Value embedding(Value table, Value ids);
 /// -log_softmax(logits)[..., label] for every row: logits [..., V] floating, labels i32 [...], result
 /// [...]. Labels outside [0, V) count as a row without a true class (log of the sum of exponentials). The

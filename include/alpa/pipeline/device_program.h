@@ -32,8 +32,7 @@ struct Buffer {
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Combiner combiner = Combiner::sum;
-  std::vector<int>
-      group;  ///< devices that take part, this one among them, in the order of their shards
+  std::vector<int> group;  ///< devices that take part, this one among them, in the order of their shards
   std::vector<ShardedDim> dims;  ///< per tensor: what is split afterwards, for all_gather before
   ShardedDim from_dim;           ///< all_to_all: what is split before
 };
@@ -56,7 +55,7 @@ struct Instruction {
     collective,  ///< run on the calling thread
     start,       ///< hand the collective to the lane of collectives
     wait,        ///< until what instruction `awaits` started is done
-    send,     ///< hand a box of the input to the lane to `message.peer`; the input stays as it is until then
+    send,  ///< hand a box of the input to the lane to `message.peer`; the input stays as it is until then
     receive,  ///< hand a box of the output to the lane from `message.peer`, which will write it
   } kind = Kind::compute;
   int node = -1;                     ///< of the SpmdProgram's graph, for names, operator and attributes
@@ -64,8 +63,8 @@ struct Instruction {
   CollectiveCall call;               ///< collective and start
   Message message;                   ///< send and receive
   double value = 0;                  ///< fill
-  int awaits = -1;       ///< wait: index of the start, send or receive in its list
-  int awaits_list = -1;  ///< wait: that list; -1: the one of the wait
+  int awaits = -1;                   ///< wait: index of the start, send or receive in its list
+  int awaits_list = -1;              ///< wait: that list; -1: the one of the wait
   /// wait: all of its runs in this step but the latest so many are done; 0 for the last one. What would
   /// overwrite a copy that may not be sent yet waits for the run that sent it, `slots` micro-batches ago.
   int behind = 0;
@@ -98,9 +97,9 @@ struct DeviceProgram {
   std::vector<int>
       buffer_of_value;  ///< per value of the program's graph; -1 if the device never touches it
   std::vector<InstructionList> lists;
-  std::vector<ListRun> schedule;  ///< one step: these runs, one after the other
-  std::vector<int> kept;      ///< state: lives from step to step
-  std::vector<int> zeroed;    ///< accumulators, cleared when a step starts
+  std::vector<ListRun> schedule;   ///< one step: these runs, one after the other
+  std::vector<int> kept;           ///< state: lives from step to step
+  std::vector<int> zeroed;         ///< accumulators, cleared when a step starts
   std::vector<Reported> reported;  ///< by metric; read when the step is over
   int staging = -1;  ///< buffer where inputs of steps wait, if the backend has one; among `kept`, too
   std::int64_t guard_bytes = 0;  ///< after every copy of a buffer, written by nobody; debug and sanitizers
@@ -109,16 +108,18 @@ struct DeviceProgram {
 
 /// The program of a device of one of the meshes. Without a schedule (programs of one mesh) forward and
 /// backward nodes are list "accumulate", run for every micro-batch, before list "apply"; with one
-/// micro-batch all is "apply". With a schedule there are lists "forward", "backward" and "apply", and values
-/// that one hands to another have as many slots as the schedule keeps micro-batches in flight; what is sent
-/// has two, so that one can be computed while the other travels. Transfers are sends and receives; no run
-/// waits for what it sends, but what would overwrite a slot waits until that was taken. Every collective is a start … wait pair if `overlap` and there is work to do
-/// before its result is needed; at most two are in flight, because a started one keeps its operands alive.
-/// Values that only reshape another lie in its memory. An update is written straight into its state's memory
-/// where the old content is dead by then or the kernel works in place, else copied there at the end. Throws
-/// Bug if no mesh has the device, or if the schedule does not run every region of every micro-batch of its
-/// mesh once, micro-batches in order.
-DeviceProgram emit(const SpmdProgram& program, int device, bool overlap, const PipelineSchedule& schedule = {});
+/// micro-batch all is "apply". With a schedule there are lists "forward", "backward" and "apply", and
+/// values that one hands to another have as many slots as the schedule keeps micro-batches in flight; what
+/// is sent has two, so that one can be computed while the other travels. Transfers are sends and receives;
+/// no run waits for what it sends, but what would overwrite a slot waits until that was taken. Every
+/// collective is a start … wait pair if `overlap` and there is work to do before its result is needed; at
+/// most two are in flight, because a started one keeps its operands alive. Values that only reshape another
+/// lie in its memory. An update is written straight into its state's memory where the old content is dead
+/// by then or the kernel works in place, else copied there at the end. Throws Bug if no mesh has the
+/// device, or if the schedule does not run every region of every micro-batch of its mesh once,
+/// micro-batches in order.
+DeviceProgram emit(const SpmdProgram& program, int device, bool overlap,
+                   const PipelineSchedule& schedule = {});
 
 /// Throws Bug unless the programs of all devices run to their end together: every message has its receiver,
 /// who expects the same box, collectives are called by all members, and nobody waits for one who waits for

@@ -24,8 +24,8 @@ using PipelineSchedule = std::vector<std::vector<RegionRun>>;
 PipelineSchedule gpipe(int stages, int micro_batches);
 
 /// Stage s runs forward stages - s micro-batches ahead, then backward and forward in turn (PipeDream-flush,
-/// arXiv 2006.09503): at most min(micro_batches, stages - s) are in flight. Throws Error unless both numbers
-/// are positive.
+/// arXiv 2006.09503): at most min(micro_batches, stages - s) are in flight. Throws Error unless both
+/// numbers are positive.
 PipelineSchedule one_f_one_b(int stages, int micro_batches);
 
 /// One line per mesh: "F0 F1 B0 B1 apply".

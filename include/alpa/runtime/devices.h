@@ -71,7 +71,7 @@ class Devices {
 
 /// Where a step was, for messages.
 struct StepPlace {
-  int device = 0;  ///< number among those of this process
+  int device = 0;                            ///< number among those of this process
   const Instruction* instruction = nullptr;  ///< of the device's lists; null: nowhere yet
   int micro_batch = 0;
 };

@@ -79,9 +79,9 @@ LoweredProgram lower_program(const SpmdProgram& program, const ExecutorOptions& 
 class Executor {
  public:
   /// Lowers `program` for every device and loads it. `program` is final: partitioned, fused, bucketed; one
-  /// of several meshes needs a schedule. `lowered` is used if it was made of `program` for such an executor,
-  /// and not made again. Throws Error if the backend, "cpu" or "cuda", has no such devices here, Bug if the
-  /// devices would wait for each other (`verify_schedules`).
+  /// of several meshes needs a schedule. `lowered` is used if it was made of `program` for such an
+  /// executor, and not made again. Throws Error if the backend, "cpu" or "cuda", has no such devices here,
+  /// Bug if the devices would wait for each other (`verify_schedules`).
   explicit Executor(SpmdProgram program, ExecutorOptions options = {}, const std::string& backend = "cpu",
                     const PipelineSchedule& schedule = {}, LoweredProgram lowered = {});
   ~Executor();

@@ -14,7 +14,8 @@ struct MemoryRules {
   std::int64_t (*scratch_bytes)(const Node& node, const KernelCall& call) = nullptr;
   /// Scratch of a collective; null: none is ever needed.
   std::int64_t (*collective_scratch_bytes)(const CollectiveCall& call, const KernelCall& tensors) = nullptr;
-  /// Scratch of a send or receive, by its box and the local tensor that it is in; null: none is ever needed.
+  /// Scratch of a send or receive, by its box and the local tensor that it is in; null: none is ever
+  /// needed.
   std::int64_t (*message_scratch_bytes)(const Message& message, const KernelTensor& tensor) = nullptr;
   int threads = 1;  ///< that a device's kernels run on; some need scratch for each
   /// Bytes after every buffer that nobody may write; checked after every instruction. 0 in release builds.
@@ -53,8 +54,8 @@ std::int64_t live_bytes_bound(const DeviceProgram& device, const MemoryRules& ru
 DeviceProgram lower(const SpmdProgram& program, int device, bool overlap,
                     const MemoryRules& rules = memory_rules("cpu"), const PipelineSchedule& schedule = {});
 
-/// The same for the first device of every class (pipeline/rank_classes.h), from which `programs_of_all` makes
-/// the others.
+/// The same for the first device of every class (pipeline/rank_classes.h), from which `programs_of_all`
+/// makes the others.
 std::vector<DeviceProgram> lower_classes(const SpmdProgram& program, bool overlap,
                                          const MemoryRules& rules = memory_rules("cpu"),
                                          const PipelineSchedule& schedule = {});
