@@ -1,7 +1,6 @@
 // embedding, embedding_grad. A device may hold some of the table's rows; ids of others are left to the
 // devices that do.
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "alpa/base/error.h"
@@ -47,9 +46,9 @@ void run_embedding(const KernelCall& call) {
                             for (std::int64_t t = begin; t < end; ++t) {
                               const std::int64_t row = rows.local(ids[t]);
                               if (row >= 0)
-                                std::memcpy(y.data + t * bytes, table.data + row * bytes, bytes);
+                                std::copy_n(table.data + row * bytes, bytes, y.data + t * bytes);
                               else
-                                std::memset(y.data + t * bytes, 0, bytes);
+                                std::fill_n(y.data + t * bytes, bytes, std::byte{0});
                             }
                           });
 }
