@@ -150,7 +150,8 @@ TEST_CASE("at most two collectives are in flight") {
   const SpmdProgram program =
       lowered(graph, following_plan(graph, mesh_of({2}), {{"x", "S0@0"}, {"y", "S0@0"}}), 0);
   int in_flight = 0, most = 0;
-  for (const Instruction& instruction : emit(program, 0, true).lists.back().instructions) {
+  const DeviceProgram device = emit(program, 0, true);
+  for (const Instruction& instruction : device.lists.back().instructions) {
     in_flight +=
         (instruction.kind == Instruction::Kind::start) - (instruction.kind == Instruction::Kind::wait);
     most = std::max(most, in_flight);
