@@ -78,6 +78,7 @@ class Cut {
               .attributes = {{"kind", std::string(name_of(InputKind::boundary))},
                              {"dtype", type.dtype},
                              {"shape", type.shape}},
+              .operands = {},
               .results = {value},
               .name = fmt::format("%{}", value),
               .region = once ? Region::apply : node.region};
