@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/floating.h"
 
 namespace alpa::cuda {
 namespace {
@@ -130,17 +130,6 @@ std::int64_t packs_of(std::int64_t bytes) {
 template <class T>
 std::int64_t blocks_of(std::int64_t bytes) {
   return divide_up(packs_of<T>(bytes), kThreads * kPacks);
-}
-
-/// visit(T{}) with the floating type that stores `dtype`.
-template <class Visit>
-Status with_floating(DType dtype, const Visit& visit) {
-  switch (dtype) {
-    case DType::bf16: return visit(Bf16());
-    case DType::f16: return visit(F16());
-    case DType::f64: return visit(double());
-    default: return visit(float());
-  }
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // layer_norm, layer_norm_grad
 #include "kernels/cuda/layer_norm.h"
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/floating.h"
 
 namespace alpa::cuda {
 namespace {
@@ -275,16 +275,6 @@ Status differentiate(const LayerNormLaunch& l, const LayerNormGradTensors& t, do
   if (status != cudaSuccess) return status;
   return launch(add_pieces<T>, divide_up(2 * l.width, 32), kThreads, 0, stream, t, workspace, l.width,
                 pieces.count);
-}
-
-template <class Visit>
-auto with_floating(DType dtype, const Visit& visit) {
-  switch (dtype) {
-    case DType::bf16: return visit(Bf16());
-    case DType::f16: return visit(F16());
-    case DType::f64: return visit(double());
-    default: return visit(float());
-  }
 }
 
 }  // namespace

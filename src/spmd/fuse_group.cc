@@ -24,15 +24,7 @@ double stored(double value, DType dtype) {
 }
 
 ElementwiseOp rounding_to(DType dtype) {
-  switch (dtype) {
-    case DType::f32: return ElementwiseOp::cast_f32;
-    case DType::bf16: return ElementwiseOp::cast_bf16;
-    case DType::f16: return ElementwiseOp::cast_f16;
-    case DType::f64: return ElementwiseOp::cast_f64;
-    case DType::i32: return ElementwiseOp::cast_i32;
-    case DType::u8: return ElementwiseOp::cast_u8;
-  }
-  bug("unknown element type");
+  return static_cast<ElementwiseOp>(ops::cast.elementwise_of({{"to", dtype}}));
 }
 
 /// What a step reads; registers are numbered once all inputs and constants are known.
