@@ -1,0 +1,281 @@
+// The planner on transformers: for each case the objective found, the bound proven, the seconds taken and
+// the best template, beside the aims. A case is a graph of tests/support/planning_suite.h on a part of a
+// cluster.
+//   bench_planner                  a short table
+//   bench_planner --table full     all aims
+//   bench_planner --model gpt --layers 4 --devices 2x4 --mesh 2x4 --seconds 10
+#include <chrono>
+#include <ctime>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "alpa/cost/cost_model.h"
+#include "alpa/intra_op/auto_shard.h"
+#include "alpa/mesh/cluster.h"
+#include "arguments.h"
+#include "report.h"
+#include "src/intra_op/peak_memory.h"
+#include "tests/support/planning_suite.h"
+
+using namespace alpa;
+
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+/// Costs are rounded to nanoseconds: a plan may be above a template by this factor.
+constexpr double kRounding = 1 + 1e-4;
+
+/// What is planned, and what is asked for.
+struct Case {
+  std::string model = "gpt";
+  int layers = 4;
+  std::string devices = "2x4";  ///< hosts x devices of a host
+  std::string mesh = "auto";    ///< a shape, or every one with at most two axes
+  int micro_batches = 1;
+  double budget_share = 0;  ///< of the counted peak of the plan without a budget; 0: no budget
+  double aim_seconds = kNever, aim_gap = 0.005;
+};
+
+struct Limits {
+  double seconds = 60, template_seconds = 5;
+};
+
+using Cases = std::vector<Case>;
+
+Cases short_table() {
+  return {{.model = "gpt", .aim_seconds = 1},
+          {.model = "gpt", .devices = "8x8", .aim_seconds = 1},
+          {.model = "gpt-vocabulary", .aim_seconds = 2},
+          {.model = "gpt", .mesh = "2x2x2", .aim_seconds = 10},
+          {.model = "gpt",
+           .devices = "1x8",
+           .mesh = "8",
+           .budget_share = 0.7,
+           .aim_seconds = 20,
+           .aim_gap = 0.01},
+          {.model = "bert", .aim_seconds = 2},
+          {.model = "moe", .aim_seconds = 2},
+          {.model = "residual-mlp", .aim_seconds = 2}};
+}
+
+/// GPT on three clusters, the mesh automatic or forced.
+void add_gpt(Cases& cases, const std::string& model, double more_seconds) {
+  for (const auto& [layers, seconds] : {std::pair{4, 1.0}, {24, 3.0}, {96, 10.0}})
+    for (const std::string devices : {"2x4", "4x4", "8x8"})
+      for (const std::string& mesh : {std::string("auto"), devices})
+        cases.push_back({.model = model,
+                         .layers = layers,
+                         .devices = devices,
+                         .mesh = mesh,
+                         .aim_seconds = seconds + more_seconds});
+}
+
+void add_budgets(Cases& cases) {
+  for (int layers : {4, 12, 24})
+    for (const auto& [devices, mesh] : {std::pair{"1x8", "8"}, {"2x4", "2x4"}})
+      for (int micro_batches : {1, 4})
+        for (double share : {0.9, 0.7, 0.5})
+          cases.push_back({.layers = layers,
+                           .devices = devices,
+                           .mesh = mesh,
+                           .micro_batches = micro_batches,
+                           .budget_share = share,
+                           .aim_seconds = 20,
+                           .aim_gap = 0.01});
+}
+
+Cases full_table() {
+  Cases cases;
+  add_gpt(cases, "gpt", 0);
+  add_gpt(cases, "gpt-operators", 0);
+  add_gpt(cases, "gpt-vocabulary", 1);
+  for (const char* model : {"moe", "bert", "residual-mlp"})
+    cases.push_back({.model = model, .layers = 12, .aim_seconds = 2});
+  cases.push_back({.layers = 12, .mesh = "2x2x2", .aim_seconds = 10});
+  add_budgets(cases);
+  return cases;
+}
+
+/// Seconds since its start, of the processor and of the wall.
+class Clock {
+ public:
+  double processor() const { return static_cast<double>(std::clock() - processor_) / CLOCKS_PER_SEC; }
+  double wall() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - wall_).count();
+  }
+
+ private:
+  std::clock_t processor_ = std::clock();
+  std::chrono::steady_clock::time_point wall_ = std::chrono::steady_clock::now();
+};
+
+/// A plan, or how many bytes are proven to be missing; neither: nothing was found.
+struct Outcome {
+  std::optional<ShardingPlan> plan = {};
+  std::int64_t missing_bytes = 0;
+
+  double seconds() const { return plan ? plan->cost.objective_seconds : kNever; }
+};
+
+/// A case with what planning needs.
+struct Program {
+  Graph graph;
+  std::vector<DeviceMesh> meshes = {};
+  CostModel model = {};
+  std::optional<std::int64_t> budget = {};
+
+  Outcome plan(const std::vector<DeviceMesh>& on, AutoShardOptions options, double seconds) const {
+    options.time_limit_seconds = seconds;
+    options.memory_budget_bytes = budget;
+    try {
+      return {auto_shard(graph, on, model, options)};
+    } catch (const OverBudget& error) {
+      return {.missing_bytes = error.missing_bytes};
+    } catch (const Error&) {  // a template that cannot be followed on these meshes
+      return {};
+    }
+  }
+};
+
+Program program_of(const Case& c, const Cluster& whole) {
+  const std::vector<int> hosts = parse_mesh_shape(c.devices);
+  require(hosts.size() == 2, "--devices {}: give HOSTSxDEVICES, as in 2x4", c.devices);
+  const Cluster cluster = whole.submesh(hosts[0], hosts[1]);
+  Program program{
+      .graph = testing::suite_step(c.model, {.stack = {.layers = c.layers}}).trace(c.micro_batches),
+      .model = CostModel::of(cluster)};
+  const auto shapes = c.mesh == "auto" ? logical_mesh_shapes(cluster.num_devices())
+                                       : std::vector<std::vector<int>>{parse_mesh_shape(c.mesh)};
+  for (const std::vector<int>& shape : shapes) program.meshes.push_back(cluster.mesh(shape));
+  return program;
+}
+
+struct Best {
+  double seconds = kNever;
+  std::string name = "none";
+};
+
+/// Data parallelism, ZeRO and the batch on each axis of each mesh, each planned by itself.
+Best best_template(const Program& program, double limit) {
+  Best best;
+  const auto attempt = [&](const DeviceMesh& mesh, const AutoShardOptions& options,
+                           const std::string& name) {
+    const double seconds = program.plan({mesh}, options, limit).seconds();
+    if (seconds < best.seconds) best = {seconds, fmt::format("{} on {}", name, shape_text(mesh))};
+  };
+  for (const DeviceMesh& mesh : program.meshes) {
+    for (const AutoShardOptions& options : {data_parallel_options(), zero2_options(), zero3_options()})
+      attempt(mesh, options, options.method);
+    for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+      AutoShardOptions options;
+      options.batch_mesh_axis = axis;
+      attempt(mesh, options, fmt::format("batch on axis {}", axis));
+    }
+  }
+  return best;
+}
+
+/// The aims that a row misses. A proof that nothing keeps the budget is as good as a plan.
+std::string missed(const Case& c, const Outcome& outcome, double seconds, const Best& best) {
+  std::string text;
+  const auto add = [&](bool is_missed, const char* name) {
+    if (is_missed) text += (text.empty() ? "" : ", ") + std::string(name);
+  };
+  add(seconds > c.aim_seconds, "seconds");
+  add(!outcome.plan && outcome.missing_bytes <= 0, "plan");
+  add(outcome.plan && outcome.plan->cost.gap() > c.aim_gap, "gap");
+  add(outcome.seconds() > best.seconds * kRounding, "template");
+  return text;
+}
+
+std::string name_of(const Case& c) {
+  std::string name = fmt::format("{} {} layers on {}, mesh {}", c.model, c.layers, c.devices, c.mesh);
+  if (c.micro_batches > 1) name += fmt::format(", {} micro-batches", c.micro_batches);
+  if (c.budget_share > 0) name += fmt::format(", {} of the peak", c.budget_share);
+  return name;
+}
+
+/// The share of what the plan without a budget counts as live at its fullest point.
+std::int64_t budget_of(const Case& c, const Program& program, double seconds) {
+  const Outcome free = program.plan(program.meshes, {}, seconds);
+  require(free.plan.has_value(), "{}: no plan without a budget", name_of(c));
+  return static_cast<std::int64_t>(c.budget_share *
+                                   static_cast<double>(peak_memory(*free.plan, program.graph).bytes));
+}
+
+std::vector<bench::Figure> figures_of(const Program& program, const Outcome& outcome) {
+  std::vector<bench::Figure> figures = {{"graph_nodes", static_cast<double>(program.graph.nodes.size())}};
+  if (outcome.plan) {
+    const PlanCost& cost = outcome.plan->cost;
+    figures.push_back({"objective_ms", 1e3 * cost.objective_seconds});
+    figures.push_back({"bound_ms", 1e3 * cost.lower_bound_seconds});
+    figures.push_back({"gap", cost.gap()});
+    figures.push_back({"solver_nodes", static_cast<double>(outcome.plan->statistics.nodes)});
+    figures.push_back({"solver_strategies", static_cast<double>(outcome.plan->statistics.strategies)});
+    figures.push_back(
+        {"peak_megabytes", 1e-6 * static_cast<double>(peak_memory(*outcome.plan, program.graph).bytes)});
+  }
+  if (program.budget) {
+    figures.push_back({"budget_megabytes", 1e-6 * static_cast<double>(*program.budget)});
+    figures.push_back({"missing_megabytes", 1e-6 * static_cast<double>(outcome.missing_bytes)});
+  }
+  return figures;
+}
+
+void measure(const Case& c, const Cluster& cluster, const Limits& limits) {
+  Program program = program_of(c, cluster);
+  if (c.budget_share > 0) program.budget = budget_of(c, program, limits.seconds);
+  const Clock clock;
+  const Outcome outcome = program.plan(program.meshes, {}, limits.seconds);
+  const double wall = clock.wall(), processor = clock.processor();
+  const Best best = best_template(program, limits.template_seconds);
+  std::vector<bench::Figure> figures = figures_of(program, outcome);
+  figures.push_back({"cpu_seconds", processor});
+  figures.push_back({"wall_seconds", wall});
+  figures.push_back({"template_ms", 1e3 * best.seconds});
+  figures.push_back({"over_template", outcome.seconds() / best.seconds});
+  figures.push_back({"aim_seconds", c.aim_seconds});
+  figures.push_back({"aim_gap", c.aim_gap});
+  bench::print_row(name_of(c), figures, {},
+                   {{"mesh", outcome.plan ? shape_text(outcome.plan->mesh) : "none"},
+                    {"template", best.name},
+                    {"missed", missed(c, outcome, processor, best)}});
+}
+
+void measure_all(const Cases& cases, const std::string& cluster_file, const Limits& limits) {
+  const Cluster cluster = Cluster::from_file(cluster_file);
+  for (const Case& c : cases) measure(c, cluster, limits);
+}
+
+std::vector<std::string> models() {
+  std::vector<std::string> names;
+  for (const testing::SuiteModel& model : testing::kPlanningSuite) names.emplace_back(model.name);
+  return names;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string cluster_file = "tests/mesh/data/a100_8x8.json", table = "short";
+  Case one{.model = "", .aim_seconds = kNever};
+  Limits limits;
+  return bench::run(
+      argc, argv, "The planner on transformers.",
+      {cli::choice("--table", &table, "Cases, unless --model gives one", {"short", "full"}),
+       cli::choice("--model", &one.model, "One case of this model", models()),
+       cli::whole("--layers", &one.layers, "Layers", 1, 1000),
+       cli::text("--devices", &one.devices, "Hosts x devices of a host, out of the cluster"),
+       cli::text("--mesh", &one.mesh, "Shape of the mesh, or auto"),
+       cli::whole("--micro-batches", &one.micro_batches, "Micro-batches", 1, 32),
+       cli::number("--budget-share", &one.budget_share, "Budget as share of the free peak; 0: none", 0, 1),
+       cli::positive_number("--seconds", &limits.seconds, "Limit of planning"),
+       cli::positive_number("--template-seconds", &limits.template_seconds, "Limit of each template"),
+       cli::text("--cluster", &cluster_file, "Cluster file")},
+      [&] {
+        const Cases cases = !one.model.empty() ? Cases{one}
+                            : table == "full"  ? full_table()
+                                               : short_table();
+        measure_all(cases, cluster_file, limits);
+      });
+}
