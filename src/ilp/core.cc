@@ -26,8 +26,8 @@ constexpr double kDualRounds = 4;
 constexpr int kFirstDives = 4, kAllDives = std::numeric_limits<int>::max();
 constexpr double kFirstSeconds = 2, kFirstShare = 0.1;
 
-/// State of the search. `model_` starts as the model given and shrinks: every choice cheaper than the best
-/// known one survives, and its trail leads back to the live nodes of the model given.
+/// State of the search. `model_` starts as the model given and shrinks: every choice cheaper than `wanted`
+/// survives, and its trail leads back to the live nodes of the model given.
 class Core {
  public:
   Core(const Model& given, Cost cutoff, const Options& options, const Deadline& deadline,
@@ -35,6 +35,7 @@ class Core {
       : given_(given),
         model_(given),
         options_(options),
+        cutoff_(options.cutoff < kInfinite ? options.cutoff : kNever),
         deadline_(deadline),
         grace_(deadline.with_grace()),
         statistics_(statistics) {
@@ -47,6 +48,7 @@ class Core {
       raise_bound(plus(model_.constant, least_cost(model_)));
       if (best_.bound >= kNever) throw Contradiction{};
       if (!start.empty()) take(std::move(start));
+      if (is_cut_off()) return std::move(best_);
       if (options_.reductions.elimination) try_prices();
       find_first(kFirstDives, grace_);
       find_first(kAllDives, deadline_.within(std::min(kFirstSeconds, deadline_.left() * kFirstShare)));
@@ -61,18 +63,21 @@ class Core {
         search_neighbourhoods();
         tighten();
       }
-      if (live_nodes(model_).empty())
-        take(std::vector<int>(model_.nodes.size(), 0)), best_.bound = best_.cost;
+      if (live_nodes(model_).empty()) take(std::vector<int>(model_.nodes.size(), 0)), raise_bound(wanted());
     } catch (const Contradiction&) {
-      if (best_.choice.empty()) throw;
-      best_.bound = best_.cost;  // nothing cheaper exists
+      if (best_.choice.empty() && cutoff_ >= kNever) throw;
+      raise_bound(wanted());  // nothing cheaper exists
     }
     return std::move(best_);
   }
 
  private:
+  /// Only cheaper choices are looked for.
+  Cost wanted() const { return std::min(best_.cost, cutoff_); }
+  bool is_cut_off() const { return best_.bound >= cutoff_; }
+
   bool done() const {
-    if (deadline_.passed() || live_nodes(model_).empty()) return true;
+    if (deadline_.passed() || is_cut_off() || live_nodes(model_).empty()) return true;
     if (best_.cost >= kNever) return false;
     double gap = static_cast<double>(best_.cost - best_.bound);
     return gap <= options_.relative_gap * std::abs(static_cast<double>(best_.cost));
@@ -85,9 +90,20 @@ class Core {
     replay(model_, choice);
     best_.choice = std::move(choice);
     best_.cost = cost;
+    report();
   }
 
-  void raise_bound(Cost bound) { best_.bound = std::max(best_.bound, bound); }
+  void raise_bound(Cost bound) {
+    if (bound <= best_.bound) return;
+    best_.bound = bound;
+    report();
+  }
+
+  /// Before the first choice, the cost is one that is known from elsewhere, plus one.
+  void report() const {
+    if (!options_.progress || best_.choice.empty()) return;
+    options_.progress(best_.cost, std::min(best_.cost, best_.bound));
+  }
 
   std::int64_t strategies() const {
     std::int64_t sum = 0;
@@ -155,9 +171,9 @@ class Core {
     if (!ascent.choice.empty()) take(ascent.choice);
     raise_bound(model_.constant + ascent.exact.proven());
     if (done()) return false;
-    const bool known = best_.cost < kNever;
+    const bool known = wanted() < kNever;
     if (known) {
-      dual.fix(model_, ascent.exact, relative(best_.cost));
+      dual.fix(model_, ascent.exact, relative(wanted()));
       reduce(model_, options_, deadline_);
     }
     if (options_.reductions.elimination)
@@ -185,14 +201,14 @@ class Core {
 
   void branch_rest() {
     std::optional<Cost> cutoff;
-    if (best_.cost < kNever) cutoff = relative(best_.cost);
+    if (wanted() < kNever) cutoff = relative(wanted());
     // Where prices of the rows led to a choice, searching around it gains more than branching does.
     const double share = priced_ ? 0.3 : 0.9;
     Branched result = branch(model_, cutoff, deadline_.within(deadline_.left() * share - 0.1), statistics_);
     if (result.closed && !result.choice && best_.choice.empty()) throw Contradiction{};
     if (result.choice) take(*std::move(result.choice));
     if (result.closed)
-      best_.bound = best_.cost;
+      raise_bound(wanted());
     else if (result.bound > -kNever)
       raise_bound(model_.constant + result.bound);
   }
@@ -203,12 +219,15 @@ class Core {
     const Deadline pause = deadline_.within(std::max(2.0, deadline_.left() / 3));
     best_.cost = given_.constant +
                  improve_by_neighbourhoods(given_, best_.choice, options_, round_++, pause, statistics_);
-    if (best_.cost < before) step_ = std::max(step_, 0.001);
+    if (best_.cost >= before) return;
+    step_ = std::max(step_, 0.001);
+    report();
   }
 
   const Model& given_;
   Model model_;
   const Options& options_;
+  const Cost cutoff_;  ///< kNever: none
   const Deadline& deadline_;
   const Deadline grace_;
   Statistics& statistics_;

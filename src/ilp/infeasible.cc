@@ -129,8 +129,11 @@ Solution without_limit(const Problem& free, const Options& options, const Deadli
 
 }  // namespace
 
-void explain_infeasible(const Problem& problem, const Options& options, const Contradiction& why,
+void explain_infeasible(const Problem& problem, const Options& given, const Contradiction& why,
                         const Deadline& search) {
+  Options options = given;
+  options.cutoff = kInfinite;
+  options.progress = nullptr;
   const Deadline deadline = search.within(std::max(kLeastSeconds, search.elapsed()));
   Problem free = feasibility_problem(problem);
   free.usage_limit.reset();

@@ -23,6 +23,8 @@ class Neighbourhoods {
         position_(model.nodes.size(), kOutside),
         engine_(static_cast<std::uint64_t>(options.seed) * 1000 + static_cast<std::uint64_t>(round)) {
     options_.neighbourhoods = false;
+    options_.cutoff = kInfinite;
+    options_.progress = nullptr;
     options_.dual_sweeps = std::min(options_.dual_sweeps, 60);
   }
 

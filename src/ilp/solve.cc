@@ -85,12 +85,16 @@ CoreSolution search(const Model& model, const std::optional<Known>& known, const
                     statistics);
 }
 
-TimedOut timed_out(const Options& options, const Deadline& deadline) {
+TimedOut timed_out(const Options& options, const Deadline& deadline, Cost bound) {
   const bool work = options.work_limit > 0 && deadline.wall_left() > 0;
-  return TimedOut(work ? fmt::format("no feasible choice was found in a work of {} cells; allow more",
-                                     options.work_limit)
-                       : fmt::format("no feasible choice was found in {:.1f} s; allow more seconds",
-                                     deadline.elapsed()));
+  TimedOut error(bound >= options.cutoff
+                     ? fmt::format("no choice costs less than the cutoff {}; raise it", options.cutoff)
+                 : work ? fmt::format("no feasible choice was found in a work of {} cells; allow more",
+                                      options.work_limit)
+                        : fmt::format("no feasible choice was found in {:.1f} s; allow more seconds",
+                                      deadline.elapsed()));
+  error.lower_bound = std::max(bound, error.lower_bound);
+  return error;
 }
 
 /// Checks the choice on the problem itself.
@@ -136,7 +140,7 @@ std::variant<Solution, Contradiction> attempt(const Problem& problem, const Opti
     else if (known)
       core.choice = std::move(known->choice), core.cost = known->cost;
     else
-      throw timed_out(options, deadline);
+      throw timed_out(options, deadline, core.bound);
     finish(problem, std::move(core), solution);
   } catch (const Contradiction& contradiction) {
     invariant(!known, "the solver found no choice but one costs {}", known ? known->cost : 0);

@@ -4,26 +4,15 @@
 #include <thread>
 
 #include "alpa/ilp/solve.h"
-#include "random_problem.h"
+#include "hard_problem.h"
 #include "training_graph.h"
 
 namespace alpa::ilp {
 namespace {
 
-/// Every pair of nodes has random costs: far from being solved in minutes.
-Problem hard_problem(int nodes) {
-  testing::Draw draw{std::mt19937_64(7)};
-  Problem problem;
-  problem.nodes.assign(static_cast<std::size_t>(nodes), {std::vector<std::int64_t>(12, 0), {}});
-  for (int a = 0; a < nodes; ++a)
-    for (int b = a + 1; b < nodes; ++b)
-      problem.edges.push_back({a, b, table(testing::draw_costs(draw, 144, 0, 1000))});
-  return problem;
-}
-
 TEST_CASE("a search that is stopped gives the best choice so far, in CBC and in neighbourhoods") {
   for (int nodes : {40, 70}) {  // the larger one is not left to CBC
-    const Problem problem = hard_problem(nodes);
+    const Problem problem = testing::hard_problem(nodes);
     std::atomic<bool> stop = false;
     Options options;
     options.time_limit_seconds = 600;

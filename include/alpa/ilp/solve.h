@@ -3,6 +3,7 @@
 /// deterministic for a fixed problem and fixed options as long as the time limit does not cut it short.
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "alpa/base/error.h"
@@ -38,7 +39,13 @@ struct Options {
   /// One strategy per node of the problem to start from; empty: none. If it is feasible, the solution is
   /// never worse, whatever the limits. If it is not, the solver does without.
   std::vector<int> start;
-  double relative_gap = 0;                   ///< stop when (cost - lower bound) / cost is at most this
+  double relative_gap = 0;  ///< stop when (cost - lower bound) / cost is at most this
+  /// Only cheaper choices matter: the solve ends as soon as the lower bound reaches this. It may return a
+  /// dearer choice, or throw TimedOut if it has none.
+  std::int64_t cutoff = kInfinite;
+  /// Called by the solving thread once a choice is known, then whenever its cost or the proven lower bound
+  /// improves. It must not throw.
+  std::function<void(std::int64_t cost, std::int64_t lower_bound)> progress;
   std::int64_t elimination_cells = 1 << 22;  ///< largest table that elimination may build
   int dual_sweeps = 400;       ///< sweeps of the dual bound per round; 0 switches the dual bound off
   bool use_cbc = true;         ///< false: stop at the best bound and choice found without branching
@@ -81,10 +88,12 @@ class Infeasible : public Error {
   std::int64_t time = 0;  ///< when the usage limit is missed
 };
 
-/// The time limit passed before a feasible choice or a proof of infeasibility was found.
+/// The time limit passed, or the lower bound reached the cutoff, before a feasible choice or a proof of
+/// infeasibility was found.
 class TimedOut : public Error {
  public:
   using Error::Error;
+  std::int64_t lower_bound = -kInfinite;  ///< proven: no feasible choice costs less
 };
 
 /// A choice of least cost, or the best found within the time limit with a proven lower bound.
