@@ -3,7 +3,7 @@
 #include <deque>
 #include <map>
 
-#include "model.h"
+#include "shared_terms.h"
 
 namespace alpa::ilp {
 namespace {
@@ -181,6 +181,7 @@ Model build(const Problem& problem, bool consistent, const Deadline& deadline) {
                            std::make_shared<const std::vector<int>>(kept[i])});
   }
   add_edges(problem, kept, model);
+  add_terms(problem, kept, model);
   return model;
 }
 

@@ -167,6 +167,7 @@ class Core {
                            step_, deadline_.within(deadline_.left() / 2));
     sweeps_ *= 4;
     remember(dual.multipliers());
+    dual.remember_shares(model_);
     step_ = std::max(step_ * 4, 100 * kSmallestStep);
     if (!ascent.choice.empty()) take(ascent.choice);
     raise_bound(model_.constant + ascent.exact.proven());
@@ -176,8 +177,7 @@ class Core {
       dual.fix(model_, ascent.exact, relative(wanted()));
       reduce(model_, options_, deadline_);
     }
-    if (options_.reductions.elimination)
-      eliminate_components(model_, options_.elimination_cells, deadline_);
+    if (options_.reductions.elimination) eliminate(model_, options_.elimination_cells, deadline_);
     return known;
   }
 

@@ -12,13 +12,15 @@ namespace {
 /// A node's tables with row minima taken out, so that every term of the criterion is non-negative and sums
 /// can stop early. Infinite entries stay infinite.
 struct Rows {
+  const Model& model;
+  int index;
   const ModelNode& node;
   std::vector<Cost> costs;                // node costs plus all row minima
   std::vector<std::vector<Cost>> tables;  // row-major
   std::vector<int> columns;
   mutable double looked_at = 0;  ///< cells
 
-  Rows(const Model& model, int index) : node(model.nodes[index]), costs(node.costs) {
+  Rows(const Model& m, int i) : model(m), index(i), node(m.nodes[i]), costs(node.costs) {
     for (int e : node.edges) {
       View table = view(model, e, index);
       std::vector<Cost> rows(costs.size() * table.columns);
@@ -37,12 +39,40 @@ struct Rows {
       if (row[q] < kNever) row[q] -= least;
   }
 
+  /// What p may cost more than `loser` in the shared terms, whatever the other ends choose.
+  Cost worst_in_terms(int p, int loser) const {
+    Cost sum = 0;
+    for (int t : node.terms) {
+      const SharedTerm& term = model.terms[t];
+      if (term.source.node == index)
+        sum += worst_row(term, term.source.classes[p], term.source.classes[loser]);
+      for (const SharedEnd& reader : term.readers)
+        if (reader.node == index && reader.classes[p] != reader.classes[loser])
+          sum += dearest(term, reader.classes[p]);
+    }
+    return sum;
+  }
+
+  static Cost worst_row(const SharedTerm& term, int row, int other) {
+    Cost sum = 0;
+    for (int c = 0; row != other && c < term.columns; ++c)
+      sum += std::max<Cost>(0, term.cost(row, c) - term.cost(other, c));
+    return sum;
+  }
+
+  static Cost dearest(const SharedTerm& term, int column) {
+    Cost most = 0;
+    for (int row = 0; row < term.rows; ++row) most = std::max(most, term.cost(row, column));
+    return most;
+  }
+
   /// True if p can replace `loser` everywhere.
   bool replaces(int p, int loser) const {
     if (costs[p] > costs[loser] || costs[p] >= kNever) return false;
     if (!uses_no_more(node, p, loser)) return false;
     if (costs[loser] >= kNever) return true;
-    Cost slack = costs[loser] - costs[p];
+    Cost slack = costs[loser] - costs[p] - worst_in_terms(p, loser);
+    if (slack < 0) return false;
     for (std::size_t e = 0; e < tables.size(); ++e) {
       const Cost* mine = tables[e].data() + static_cast<std::size_t>(p) * columns[e];
       const Cost* other = tables[e].data() + static_cast<std::size_t>(loser) * columns[e];

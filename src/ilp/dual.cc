@@ -21,23 +21,76 @@ std::vector<double> table_from(const View& table, std::size_t rows) {
   return result;
 }
 
+/// Lines of a table with equal contents, as classes: the class of each line, and a line of each class.
+struct LineClasses {
+  std::vector<int> of_line, first;
+};
+
+LineClasses classes_of_rows(const std::vector<double>& table, std::size_t rows, std::size_t columns) {
+  LineClasses result;
+  std::unordered_map<std::string_view, int> known;
+  for (std::size_t p = 0; p < rows; ++p) {
+    const std::string_view line(reinterpret_cast<const char*>(table.data() + p * columns),
+                                columns * sizeof(double));
+    const auto [at, added] = known.try_emplace(line, static_cast<int>(result.first.size()));
+    if (added) result.first.push_back(static_cast<int>(p));
+    result.of_line.push_back(at->second);
+  }
+  return result;
+}
+
+std::vector<double> transposed(const std::vector<double>& table, std::size_t rows, std::size_t columns) {
+  std::vector<double> result(table.size());
+  for (std::size_t p = 0; p < rows; ++p)
+    for (std::size_t q = 0; q < columns; ++q) result[q * rows + p] = table[p * columns + q];
+  return result;
+}
+
+/// A table without repeated lines, both ways.
+struct Compact {
+  std::shared_ptr<const std::vector<double>> rows, columns;
+  std::shared_ptr<const std::vector<int>> class_a, class_b;
+  std::size_t lines_a = 0, lines_b = 0;
+};
+
+Compact compact(const std::vector<double>& table, std::size_t rows, std::size_t columns) {
+  const LineClasses a = classes_of_rows(table, rows, columns),
+                    b = classes_of_rows(transposed(table, rows, columns), columns, rows);
+  std::vector<double> small;
+  for (int p : a.first)
+    for (int q : b.first) small.push_back(table[static_cast<std::size_t>(p) * columns + q]);
+  std::vector<double> other = transposed(small, a.first.size(), b.first.size());
+  return {std::make_shared<const std::vector<double>>(std::move(small)),
+          std::make_shared<const std::vector<double>>(std::move(other)),
+          std::make_shared<const std::vector<int>>(a.of_line),
+          std::make_shared<const std::vector<int>>(b.of_line),
+          a.first.size(),
+          b.first.size()};
+}
+
 /// Shares equal tables: repeated layers then stay in the cache.
 class Shared {
  public:
-  std::shared_ptr<const std::vector<double>> operator()(std::vector<double> values) {
-    auto& bucket = tables_[hash(values)];
-    for (const auto& known : bucket)
-      if (*known == values) return known;
-    bucket.push_back(std::make_shared<const std::vector<double>>(std::move(values)));
-    return bucket.back();
+  const Compact& operator()(std::vector<double> values, std::size_t rows) {
+    auto& bucket = tables_[hash(values) ^ rows];
+    for (const Known& known : bucket)
+      if (known.rows == rows && known.values == values) return known.table;
+    Compact table = compact(values, rows, values.size() / rows);
+    bucket.push_back({std::move(values), rows, std::move(table)});
+    return bucket.back().table;
   }
 
  private:
+  struct Known {
+    std::vector<double> values;
+    std::size_t rows;
+    Compact table;
+  };
   static std::size_t hash(const std::vector<double>& values) {
     return std::hash<std::string_view>()(
         {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double)});
   }
-  std::unordered_map<std::size_t, std::vector<std::shared_ptr<const std::vector<double>>>> tables_;
+  std::unordered_map<std::size_t, std::vector<Known>> tables_;
 };
 
 /// Four doubles at once; the compiler maps them to what the machine has.
@@ -56,10 +109,30 @@ void min_with_row(const double* row, double m, double* __restrict out, std::size
 }
 
 /// out[q] = min over p of table[p][q] - message[p].
-void min_columns(const std::vector<double>& table, const double* message, std::size_t rows, double* out,
+void min_columns(const double* table, const double* message, std::size_t rows, double* out,
                  std::size_t columns) {
   std::fill(out, out + columns, kInf);
-  for (std::size_t p = 0; p < rows; ++p) min_with_row(table.data() + p * columns, message[p], out, columns);
+  for (std::size_t p = 0; p < rows; ++p) min_with_row(table + p * columns, message[p], out, columns);
+}
+
+/// out[p] = min over q of table[p][q] - message[q].
+void min_rows(const double* table, const double* message, std::size_t rows, double* out,
+              std::size_t columns) {
+  for (std::size_t p = 0; p < rows; ++p) {
+    double least = kInf;
+    const double* row = table + p * columns;
+    for (std::size_t q = 0; q < columns; ++q) {
+      const double value = row[q] - message[q];
+      least = value < least ? value : least;
+    }
+    out[p] = least;
+  }
+}
+
+/// Largest message within each class.
+void collapse(const double* message, const std::vector<int>& classes, double* out, std::size_t lines) {
+  std::fill(out, out + lines, -kInf);
+  for (std::size_t s = 0; s < classes.size(); ++s) out[classes[s]] = std::max(out[classes[s]], message[s]);
 }
 
 }  // namespace
@@ -76,30 +149,45 @@ Dual::Dual(const Model& model)
   }
   Shared shared;
   for (int e : live_edges(model)) {
-    int a = model.edges[e].a, b = model.edges[e].b, edge = static_cast<int>(edges_.size());
+    int a = model.edges[e].a, b = model.edges[e].b;
     if (at_[a] > at_[b]) std::swap(a, b);
     std::size_t rows = model.nodes[a].costs.size(), columns = model.nodes[b].costs.size();
-    edges_.push_back({e, at_[a], at_[b], shared(table_from(view(model, e, a), rows)),
-                      shared(table_from(view(model, e, b), columns)), messages, messages + rows, rows,
-                      columns});
-    messages += rows + columns;
-    nodes_[at_[a]].after.push_back(edge);
-    nodes_[at_[b]].before.push_back(edge);
+    const Compact& table = shared(table_from(view(model, e, a), rows), rows);
+    add_edge({e, at_[a], at_[b], table.rows, table.columns, table.class_a, table.class_b, table.lines_a,
+              table.lines_b, 0, 0, rows, columns},
+             messages);
   }
+  for (std::size_t t = 0; t < model.terms.size(); ++t)
+    if (model.terms[t].alive) add_term(static_cast<int>(t), messages);
   state_.priced = state_.totals;
   state_.messages.assign(messages, 0);
   state_.multipliers.assign(model.room.size(), 0);
   scratch_.resize(largest);
+  collapsed_.resize(largest);
+  lines_.resize(largest);
+}
+
+int Dual::add_edge(DualEdge edge, std::size_t& messages) {
+  edge.at_a = messages;
+  edge.at_b = messages + edge.size_a;
+  messages += edge.size_a + edge.size_b;
+  const int number = static_cast<int>(edges_.size());
+  nodes_[edge.a].after.push_back(number);
+  nodes_[edge.b].before.push_back(number);
+  edges_.push_back(std::move(edge));
+  return number;
 }
 
 void Dual::sweep() {
   pass(true);
+  split_terms();
   pass(false);
+  split_terms();
 }
 
 double Dual::cells_of_sweep() const {
   double cells = static_cast<double>(4 * state_.totals.size() + 100 * nodes_.size() + 50 * edges_.size());
-  for (const DualEdge& edge : edges_) cells += 3 * static_cast<double>(edge.size_a * edge.size_b);
+  for (const DualEdge& edge : edges_) cells += 3 * static_cast<double>(edge.lines_a * edge.lines_b);
   return cells;
 }
 
@@ -118,16 +206,14 @@ void Dual::visit(int i, bool forward) {
   conditioned_.assign(total, total + node.size);
   for (int e : behind) {
     const DualEdge& edge = edges_[e];
-    const std::vector<double>& table = forward ? *edge.rows : *edge.columns;
-    double* message = state_.messages.data() + (forward ? edge.at_b : edge.at_a);
-    const double* theirs = state_.messages.data() + (forward ? edge.at_a : edge.at_b);
-    int chosen = rounded_[nodes_[forward ? edge.a : edge.b].index];
-    const double* row = table.data() + static_cast<std::size_t>(chosen) * node.size;
-    min_columns(table, theirs, forward ? edge.size_a : edge.size_b, scratch_.data(), node.size);
+    double* message_here = state_.messages.data() + (forward ? edge.at_b : edge.at_a);
+    const int chosen = rounded_[nodes_[forward ? edge.a : edge.b].index];
+    message(edge, forward, scratch_.data());
     for (std::size_t p = 0; p < node.size; ++p) {
-      conditioned_[p] += row[p] - message[p];
-      total[p] += scratch_[p] - message[p];
-      message[p] = scratch_[p];
+      const int own = static_cast<int>(p);
+      conditioned_[p] += (forward ? entry(edge, chosen, own) : entry(edge, own, chosen)) - message_here[p];
+      total[p] += scratch_[p] - message_here[p];
+      message_here[p] = scratch_[p];
     }
   }
   rounded_[node.index] =
@@ -142,16 +228,39 @@ void Dual::visit(int i, bool forward) {
   for (std::size_t p = 0; p < node.size; ++p) total[p] *= rest;
 }
 
+const double* Dual::lines_message(const DualEdge& edge, bool to_b) const {
+  const double* theirs = state_.messages.data() + (to_b ? edge.at_a : edge.at_b);
+  const std::size_t from = to_b ? edge.lines_a : edge.lines_b, to = to_b ? edge.lines_b : edge.lines_a;
+  collapse(theirs, to_b ? *edge.class_a : *edge.class_b, collapsed_.data(), from);
+  if (edge.rows)
+    min_columns((to_b ? edge.rows : edge.columns)->data(), collapsed_.data(), from, lines_.data(), to);
+  else if (to_b)
+    min_columns(state_.shares.data() + edge.at_shares, collapsed_.data(), from, lines_.data(), to);
+  else
+    min_rows(state_.shares.data() + edge.at_shares, collapsed_.data(), to, lines_.data(), from);
+  return lines_.data();
+}
+
+void Dual::message(const DualEdge& edge, bool to_b, double* out) const {
+  const double* lines = lines_message(edge, to_b);
+  const std::vector<int>& classes = to_b ? *edge.class_b : *edge.class_a;
+  for (std::size_t s = 0; s < classes.size(); ++s) out[s] = lines[classes[s]];
+}
+
+double Dual::entry(const DualEdge& edge, int p, int q) const {
+  const std::size_t cell = (*edge.class_a)[p] * edge.lines_b + (*edge.class_b)[q];
+  return edge.rows ? (*edge.rows)[cell] : state_.shares[edge.at_shares + cell];
+}
+
 double Dual::bound() const {
   double sum = 0;
   for (const DualNode& node : nodes_)
     sum += *std::min_element(state_.totals.begin() + node.at, state_.totals.begin() + node.at + node.size);
-  std::vector<double> scratch(scratch_.size());
   for (const DualEdge& edge : edges_) {
-    min_columns(*edge.rows, state_.messages.data() + edge.at_a, edge.size_a, scratch.data(), edge.size_b);
+    const double* lines = lines_message(edge, true);
     double smallest = kInf;
     for (std::size_t q = 0; q < edge.size_b; ++q)
-      smallest = std::min(smallest, scratch[q] - state_.messages[edge.at_b + q]);
+      smallest = std::min(smallest, lines[(*edge.class_b)[q]] - state_.messages[edge.at_b + q]);
     sum += smallest;
   }
   for (std::size_t r = 0; r < model_->room.size(); ++r)

@@ -1,8 +1,9 @@
 #pragma once
 /// Lower bound by block-coordinate ascent on the dual of the local polytope (SRMP/TRW-S: Kolmogorov, PAMI
-/// 2006 and 2015), with one Lagrange multiplier per usage row. Ascent runs in doubles; every bound handed
-/// out is recomputed from rounded messages in whole numbers and therefore proven. Needs an arc-consistent
-/// model with normal pieces that outlives it. Costs exclude the model's constant.
+/// 2006 and 2015), with one Lagrange multiplier per usage row, and for every shared term a split of its
+/// costs among the readers. Ascent runs in doubles; every bound handed out is recomputed from rounded
+/// messages in whole numbers and therefore proven. Needs an arc-consistent model with normal pieces that
+/// outlives it. Costs exclude the model's constant.
 #include <memory>
 
 #include "model.h"
@@ -13,7 +14,8 @@ class Dual {
  public:
   explicit Dual(const Model& model);
 
-  /// One sweep in each direction. The choice rounded on the way is left in `rounded()`.
+  /// One sweep in each direction, and after each a better split of the shared terms. The choice rounded on
+  /// the way is left in `rounded()`.
   void sweep();
 
   /// Cells looked at by a sweep, its choice's price, and the bound.
@@ -31,6 +33,7 @@ class Dual {
     std::vector<double> totals, priced,
         messages;  // priced: cost + price of usage; totals: plus all messages
     std::vector<double> multipliers;
+    std::vector<double> shares;  // of the shared terms' edges, class by class
   };
   const State& state() const { return state_; }
   void restore(const State& state) { state_ = state; }
@@ -40,6 +43,10 @@ class Dual {
   /// Sets the multipliers, one non-negative number per row, in cost per unit of usage.
   void set_multipliers(std::vector<double> multipliers);
 
+  /// Leaves the split of every shared term in `model`, the one this was made for, from where the next dual
+  /// of what is left of it starts.
+  void remember_shares(Model& model) const;
+
   /// Messages and multipliers as whole numbers: costs times 2^`shift`.
   struct Exact {
     int shift = 0;
@@ -47,6 +54,7 @@ class Dual {
     std::vector<std::vector<Cost>>
         node_excess;  ///< by position: how much more than the bound each strategy costs
     std::vector<std::vector<Cost>> message_a, message_b;  ///< per edge
+    std::vector<std::vector<Cost>> shares;                ///< per edge of a shared term, class by class
     Cost proven() const;                                  ///< the bound in costs, rounded up
   };
   Exact exact() const;
@@ -58,22 +66,55 @@ class Dual {
 
  private:
   using TableOf = std::shared_ptr<const std::vector<double>>;
+  using Classes = std::shared_ptr<const std::vector<int>>;
+
+  /// An edge of the model, or of a shared term between its source and one reader. Strategies with equal
+  /// lines of the table are one class.
   struct DualEdge {
-    int index, a, b;         // a < b, positions in nodes_
-    TableOf rows, columns;   // table as |a| x |b| and as |b| x |a|
+    int index, a, b;           // of the model's edge, or -1; a < b, positions in nodes_
+    TableOf rows, columns;     // classes of a x classes of b, and of b x of a; null: `shares`, a x b
+    Classes class_a, class_b;  // per strategy
+    std::size_t lines_a, lines_b;
     std::size_t at_a, at_b;  // offsets of its messages; reparametrised entry: entry - at_a[p] - at_b[q]
     std::size_t size_a, size_b;
+    std::size_t at_shares = 0;
   };
+
+  /// A shared term: its edges, and where row and column of a pair of classes of each are.
+  struct DualTerm {
+    struct Part {
+      int edge, reader;
+      bool from_a;                     // a is the source
+      std::vector<int> rows, columns;  // of the term, by class of the source and of the reader
+      std::vector<int> column_class;   // by column; -1: cannot be wanted
+    };
+    int index;
+    std::vector<Part> parts;
+    std::vector<int> rows;       // that the source can choose
+    std::vector<int> contested;  // columns that cost something and that several readers can want
+  };
+
   struct DualNode {
     int index;
     std::size_t at, size;            // offset in totals and priced
     std::vector<int> before, after;  // edges to earlier and to later nodes
   };
 
+  void add_term(int term, std::size_t& messages);
+  int add_edge(DualEdge edge, std::size_t& messages);
   void pass(bool forward);
   void visit(int i, bool forward);
+  /// What the edge tells each strategy of b (or a): the least of the entries less the other end's message.
+  void message(const DualEdge& edge, bool to_b, double* out) const;
+  const double* lines_message(const DualEdge& edge, bool to_b) const;
+  double entry(const DualEdge& edge, int p, int q) const;
+  double& share(const DualTerm::Part& part, int row_class, int column_class);
+  void start_shares(const DualTerm& term, int row_class, int column, double cost, int readers);
+  void split_terms();
+  void split(const DualTerm& term);
   int exact_shift() const;
   Cost reduced(const DualEdge& edge, const Exact& exact, std::size_t number, int p, int q) const;
+  void round_shares(Exact& exact) const;
   void add_usage_prices(Exact& exact) const;
   void add_edge_minima(Exact& exact) const;
   void reparametrise(Model& model) const;
@@ -83,9 +124,10 @@ class Dual {
   std::vector<int> at_;  // position of each model node
   std::vector<DualNode> nodes_;
   std::vector<DualEdge> edges_;
+  std::vector<DualTerm> terms_;
   State state_;
   std::vector<int> rounded_;
-  std::vector<double> scratch_, conditioned_;
+  mutable std::vector<double> scratch_, conditioned_, collapsed_, lines_;
 };
 
 }  // namespace alpa::ilp

@@ -42,16 +42,23 @@ int Dual::exact_shift() const {
     sum += static_cast<double>(largest);
   };
   for (const DualNode& node : nodes_) add(model_->nodes[node.index].costs);
-  for (const DualEdge& edge : edges_) add(model_->edges[edge.index].costs);
+  for (const DualEdge& edge : edges_)
+    if (edge.rows) add(model_->edges[edge.index].costs);
+  for (const DualTerm& term : terms_)
+    for (std::size_t j = 0; j < term.parts.size(); ++j) add(model_->terms[term.index].costs);
   for (std::size_t r = 0; r < state_.multipliers.size(); ++r)
     sum += state_.multipliers[r] * static_cast<double>(model_->room[r]);
   return std::clamp(static_cast<int>(std::floor(58 - std::log2(sum))), 0, 20);
 }
 
 Cost Dual::reduced(const DualEdge& edge, const Exact& exact, std::size_t number, int p, int q) const {
-  Cost cost = view(*model_, edge.index, nodes_[edge.a].index).at(p, q);
+  Cost cost = 0;
+  if (edge.rows)
+    cost = scaled(view(*model_, edge.index, nodes_[edge.a].index).at(p, q), exact.shift);
+  else
+    cost = exact.shares[number][(*edge.class_a)[p] * edge.lines_b + (*edge.class_b)[q]];
   if (cost >= kNever) return kNever;
-  return scaled(cost, exact.shift) - exact.message_a[number][p] - exact.message_b[number][q];
+  return cost - exact.message_a[number][p] - exact.message_b[number][q];
 }
 
 /// Adds the price of usages to the nodes, rounded down, and takes the price of the room from the bound,
@@ -111,6 +118,7 @@ Dual::Exact Dual::exact() const {
     for (Cost cost : model_->nodes[node.index].costs) costs.push_back(scaled(cost, result.shift));
     result.node_excess.push_back(std::move(costs));
   }
+  round_shares(result);
   add_usage_prices(result);
   for (const DualEdge& edge : edges_) {
     result.message_a.push_back(
@@ -158,6 +166,7 @@ std::int64_t Dual::fix_pairs(Model& model, const Exact& exact, std::size_t numbe
 
 void Dual::reparametrise(Model& model) const {
   for (const DualEdge& edge : edges_) {
+    if (!edge.rows) continue;
     std::vector<Cost> a = rounded_messages(state_.messages.data() + edge.at_a, edge.size_a, 0);
     std::vector<Cost> b = rounded_messages(state_.messages.data() + edge.at_b, edge.size_b, 0);
     ModelEdge& target = model.edges[edge.index];
@@ -178,7 +187,8 @@ void Dual::reparametrise(Model& model) const {
 std::int64_t Dual::fix(Model& model, const Exact& exact, Cost cutoff) const {
   Cost allowed = scaled(cutoff - 1, exact.shift) - exact.bound;
   std::int64_t count = 0;
-  for (std::size_t e = 0; e < edges_.size(); ++e) count += fix_pairs(model, exact, e, allowed);
+  for (std::size_t e = 0; e < edges_.size(); ++e)
+    if (edges_[e].rows) count += fix_pairs(model, exact, e, allowed);
   reparametrise(model);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     std::vector<int> kept;

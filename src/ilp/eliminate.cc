@@ -17,6 +17,7 @@
 #include "alpa/base/error.h"
 #include "alpa/ilp/boundary_table.h"
 #include "reduce.h"
+#include "shared_terms.h"
 
 namespace alpa::ilp {
 namespace {
@@ -563,7 +564,7 @@ void eliminate_components(Model& model, std::int64_t cells, const Deadline& dead
   for (const std::vector<int>& component : components(model)) {
     if (deadline.passed()) return;
     if (std::any_of(component.begin(), component.end(),
-                    [&](int i) { return !model.nodes[i].pieces.empty(); }))
+                    [&](int i) { return !model.nodes[i].pieces.empty() || !model.nodes[i].terms.empty(); }))
       continue;
     Planner plain(model, false, deadline), copies(model, true, deadline);
     const double largest = static_cast<double>(cells);
@@ -574,6 +575,14 @@ void eliminate_components(Model& model, std::int64_t cells, const Deadline& dead
     Planner& better = !second || (first && plain.steps() <= copies.steps()) ? plain : copies;
     carry_out(model, better.tables(), better.order(), allowance, deadline);
   }
+}
+
+void eliminate(Model& model, std::int64_t cells, const Deadline& deadline) {
+  eliminate_components(model, cells, deadline);
+  if (!has_terms(model)) return;
+  Model wide = with_copies(model);
+  eliminate_components(wide, cells, deadline);
+  if (live_nodes(wide).empty()) model = std::move(wide);
 }
 
 }  // namespace alpa::ilp

@@ -43,7 +43,40 @@ class Search {
       int q = choice_[model_.edges[e].other(node)];
       for (int p = 0; p < n.size(); ++p) costs[p] += bounded(table.at(p, q));
     }
+    for (int t : n.terms) add_term(model_.terms[t], node, costs);
     deadline_.spend(kNodeCells + static_cast<double>(costs.size() * (n.edges.size() + 1)));
+  }
+
+  /// What each strategy of `node` adds to a shared term, given the other ends.
+  void add_term(const SharedTerm& term, int node, std::vector<Sum>& costs) const {
+    std::vector<char> wanted(static_cast<std::size_t>(term.columns), 0);
+    for (const SharedEnd& reader : term.readers)
+      if (reader.node != node) wanted[reader.classes[choice_[reader.node]]] = 1;
+    deadline_.spend(static_cast<double>(costs.size() + wanted.size() + term.readers.size()));
+    if (term.source.node == node) {
+      std::vector<Sum> of_row(static_cast<std::size_t>(term.rows), 0);
+      for (int row = 0; row < term.rows; ++row)
+        for (int c = 0; c < term.columns; ++c) of_row[row] += wanted[c] ? term.cost(row, c) : 0;
+      for (std::size_t s = 0; s < costs.size(); ++s) costs[s] += of_row[term.source.classes[s]];
+      return;
+    }
+    const int row = term.source.classes[choice_[term.source.node]];
+    for (std::size_t s = 0; s < costs.size(); ++s) {
+      for (const SharedEnd& reader : term.readers) {
+        if (reader.node != node) continue;
+        char& paid = wanted[reader.classes[s]];
+        if (!paid) costs[s] += term.cost(row, reader.classes[s]);
+        paid |= 2;
+      }
+      for (const SharedEnd& reader : term.readers)
+        if (reader.node == node) wanted[reader.classes[s]] &= 1;
+    }
+  }
+
+  bool share_a_term(int a, int b) const {
+    const std::vector<int>& theirs = model_.nodes[b].terms;
+    return std::any_of(model_.nodes[a].terms.begin(), model_.nodes[a].terms.end(),
+                       [&](int t) { return std::find(theirs.begin(), theirs.end(), t) != theirs.end(); });
   }
 
   void apply_usage(int node, int strategy, int sign) {
@@ -87,6 +120,7 @@ class Search {
 
   bool improve_edge(int e) {
     const ModelEdge& edge = model_.edges[e];
+    if (share_a_term(edge.a, edge.b)) return false;
     price_node(edge.a, e, costs_);
     price_node(edge.b, e, others_);
     int width = static_cast<int>(others_.size()), p0 = choice_[edge.a], q0 = choice_[edge.b], p1 = p0,

@@ -1,5 +1,6 @@
 /// Functional merge: followers, aliases, copies.
 #include "reduce.h"
+#include "shared_terms.h"
 
 namespace alpa::ilp {
 
@@ -29,6 +30,7 @@ void absorb(Model& model, int edge, int index, const std::vector<int>& partner) 
     node.pieces.push_back(std::move(mapped));
     node.normal = false;
   }
+  take_ends(model, index, gone, partner);
   remove_edge(model, edge);
   std::vector<int> moved = other.edges;
   for (int e : moved) {

@@ -89,6 +89,12 @@ void keep_strategies(Model& model, int node, const std::vector<int>& kept) {
     else
       select_columns(edge.costs, kept, model.nodes[edge.a].size(), n.size());
   }
+  for (int t : n.terms) {
+    SharedTerm& term = model.terms[t];
+    if (term.source.node == node) select(term.source.classes, kept);
+    for (SharedEnd& reader : term.readers)
+      if (reader.node == node) select(reader.classes, kept);
+  }
   int count = static_cast<int>(kept.size());
   select(n.costs, kept);
   for (Piece& piece : n.pieces) select(piece.amounts, kept);
@@ -114,6 +120,7 @@ bool uses_no_more(const ModelNode& node, int p, int q) {
 }
 
 void replay(const Model& model, std::vector<int>& choice) {
+  choice.resize(model.nodes.size(), 0);
   for (auto step = model.trail.rbegin(); step != model.trail.rend(); ++step) {
     std::size_t index = 0;
     for (std::size_t i = 0; i < step->scope.size(); ++i)
@@ -136,6 +143,18 @@ std::vector<int> live_edges(const Model& model) {
   return result;
 }
 
+Cost price(const SharedTerm& term, const std::vector<int>& choice) {
+  const int row = term.source.classes[choice[term.source.node]];
+  std::vector<char> wanted(static_cast<std::size_t>(term.columns), 0);
+  Cost sum = 0;
+  for (const SharedEnd& reader : term.readers) {
+    const int column = reader.classes[choice[reader.node]];
+    if (!wanted[column]) sum += term.cost(row, column);
+    wanted[column] = 1;
+  }
+  return sum;
+}
+
 Cost price(const Model& model, const std::vector<int>& choice) {
   Cost sum = 0;
   for (int i : live_nodes(model)) sum = plus(sum, model.nodes[i].costs[choice[i]]);
@@ -143,6 +162,8 @@ Cost price(const Model& model, const std::vector<int>& choice) {
     if (edge.alive)
       sum = plus(sum, edge.costs[static_cast<std::size_t>(choice[edge.a]) * model.nodes[edge.b].size() +
                                  choice[edge.b]]);
+  for (const SharedTerm& term : model.terms)
+    if (term.alive) sum = plus(sum, price(term, choice));
   return sum;
 }
 

@@ -28,6 +28,7 @@ struct Piece {
 struct ModelNode {
   std::vector<Cost> costs;
   std::vector<int> edges;     ///< live edges
+  std::vector<int> terms;     ///< live shared terms that it has an end of, each once
   std::vector<Piece> pieces;  ///< after `normalise`: disjoint, ordered, the smallest amount of each is 0
   bool alive = true;
   bool normal = false;  ///< pieces are normalised
@@ -42,9 +43,23 @@ struct ModelEdge {
   int other(int node) const { return node == a ? b : a; }
 };
 
+/// A shared cost of the problem over live nodes, all different. Costs are finite: what is forbidden stands
+/// in edges.
+struct SharedTerm {
+  SharedEnd source;
+  std::vector<SharedEnd> readers;
+  int rows = 0, columns = 0;
+  std::vector<Cost> costs;  ///< rows x columns
+  bool alive = true;
+  /// Per reader, rows x columns: its share of the costs in the last dual bound; empty: none yet.
+  std::vector<std::vector<double>> shares = {};
+  Cost cost(int row, int column) const { return costs[static_cast<std::size_t>(row) * columns + column]; }
+};
+
 struct Model {
   std::vector<ModelNode> nodes;
   std::vector<ModelEdge> edges;
+  std::vector<SharedTerm> terms;
   std::vector<Cost> room;           ///< per row: how much the normalised pieces may still use
   std::vector<std::int64_t> times;  ///< per row: a time it stands for
   Cost constant = 0;
@@ -93,6 +108,9 @@ std::vector<int> live_edges(const Model& model);
 
 /// Cost of a choice of the live nodes without the constant; infinite if forbidden.
 Cost price(const Model& model, const std::vector<int>& choice);
+
+/// Of one shared term.
+Cost price(const SharedTerm& term, const std::vector<int>& choice);
 
 /// A lower bound: the least cost of every node and of every edge. Infinite if one has no finite cost.
 Cost least_cost(const Model& model);

@@ -7,6 +7,7 @@
 #include "core.h"
 #include "eliminate.h"
 #include "reduce.h"
+#include "shared_terms.h"
 
 namespace alpa::ilp {
 namespace {
@@ -63,11 +64,17 @@ class Neighbourhoods {
     std::vector<int> members = {nodes_[below(nodes_.size())]};
     std::vector<char> seen(model_.nodes.size());
     seen[members[0]] = 1;
-    for (std::size_t i = 0; i < members.size() && members.size() < wanted(); ++i)
-      for (int e : model_.nodes[members[i]].edges) {
-        int other = model_.edges[e].other(members[i]);
-        if (!seen[other] && members.size() < wanted()) seen[other] = 1, members.push_back(other);
+    const auto add = [&](int other) {
+      if (!seen[other] && members.size() < wanted()) seen[other] = 1, members.push_back(other);
+    };
+    for (std::size_t i = 0; i < members.size() && members.size() < wanted(); ++i) {
+      const ModelNode& node = model_.nodes[members[i]];
+      for (int e : node.edges) add(model_.edges[e].other(members[i]));
+      for (int t : node.terms) {
+        add(model_.terms[t].source.node);
+        for (const SharedEnd& reader : model_.terms[t].readers) add(reader.node);
       }
+    }
     return members;
   }
 
@@ -99,11 +106,14 @@ class Neighbourhoods {
       position_[part[k]] = static_cast<int>(k);
       ModelNode& node = result.nodes.emplace_back(model_.nodes[part[k]]);
       node.edges.clear();
+      node.terms.clear();
       for (const Piece& piece : node.pieces)
         for (int r = piece.from; r < piece.to; ++r) result.room[r] += piece.amounts[choice_[part[k]]];
     }
     for (int i : part)
       for (int e : model_.nodes[i].edges) copy_edge(i, e, result);
+    for (std::size_t t = 0; t < model_.terms.size(); ++t)
+      if (model_.terms[t].alive) add_part_of_term(result, model_.terms[t], position_, choice_);
     for (int i : part) position_[i] = kOutside;
     return result;
   }
@@ -127,9 +137,10 @@ class Neighbourhoods {
     const Deadline deadline = deadline_.within(kLongest);
     try {
       Model sub = model_of(part);
-      std::vector<int> present;
-      for (int i : part) present.push_back(choice_[i]);
+      std::vector<int> present(sub.nodes.size(), 0);
+      for (std::size_t k = 0; k < part.size(); ++k) present[k] = choice_[part[k]];
       const Cost cutoff = price(sub, present);
+      if (has_terms(sub)) sub = with_copies(sub);
       reduce(sub, options_, deadline);
       eliminate_components(sub, options_.elimination_cells / 4, deadline);
       Statistics ignored;

@@ -43,6 +43,42 @@ void validate_edge(const Problem& problem, const Edge& edge, std::size_t index) 
           index, edge.costs->size(), edge.a, edge.b, rows, columns, rows * columns);
 }
 
+void validate_end(const Problem& problem, const SharedEnd& end, int classes, std::size_t index) {
+  const int n = static_cast<int>(problem.nodes.size());
+  require(end.node >= 0 && end.node < n,
+          "shared cost {} has an end at node {} but there are {} nodes; use indices from 0 to {}", index,
+          end.node, n, n - 1);
+  const std::size_t strategies = problem.nodes[end.node].costs.size();
+  require(end.classes.size() == strategies,
+          "shared cost {} gives {} classes to node {}, which has {} strategies; give one per strategy",
+          index, end.classes.size(), end.node, strategies);
+  for (int c : end.classes)
+    require(c >= 0 && c < classes, "shared cost {} gives node {} the class {}; use 0 to {}", index,
+            end.node, c, classes - 1);
+}
+
+void validate_shared(const Problem& problem, const SharedCost& shared, std::size_t index) {
+  validate_end(problem, shared.source, shared.rows, index);
+  for (const SharedEnd& reader : shared.readers) validate_end(problem, reader, shared.columns, index);
+  require(shared.costs != nullptr &&
+              shared.costs->size() == static_cast<std::size_t>(shared.rows) * shared.columns,
+          "shared cost {} has {} costs but {} rows and {} columns; give one cost per row and column", index,
+          shared.costs ? shared.costs->size() : 0, shared.rows, shared.columns);
+  require(std::all_of(shared.costs->begin(), shared.costs->end(), [](std::int64_t c) { return c >= 0; }),
+          "shared cost {} has a negative cost; give costs of 0 or more", index);
+}
+
+/// What one shared cost takes; kInfinite or more if a pair is forbidden.
+Wide price(const SharedCost& shared, const std::vector<int>& choice) {
+  const int row = shared.source.classes[choice[shared.source.node]];
+  std::vector<char> wanted(shared.columns, 0);
+  for (const SharedEnd& reader : shared.readers) wanted[reader.classes[choice[reader.node]]] = 1;
+  Wide sum = 0;
+  for (int column = 0; column < shared.columns; ++column)
+    if (wanted[column]) sum += (*shared.costs)[static_cast<std::size_t>(row) * shared.columns + column];
+  return sum;
+}
+
 Wide price(const Problem& problem, const std::vector<int>& choice) {
   Wide sum = 0;
   bool forbidden = false;
@@ -53,6 +89,10 @@ Wide price(const Problem& problem, const std::vector<int>& choice) {
   for (std::size_t i = 0; i < choice.size(); ++i) add(problem.nodes[i].costs[choice[i]]);
   for (const Edge& edge : problem.edges)
     add((*edge.costs)[choice[edge.a] * problem.nodes[edge.b].costs.size() + choice[edge.b]]);
+  for (const SharedCost& shared : problem.shared) {
+    const Wide cost = price(shared, choice);
+    add(static_cast<std::int64_t>(std::min<Wide>(cost, kInfinite)));
+  }
   return forbidden ? static_cast<Wide>(kInfinite) : sum;
 }
 
@@ -61,6 +101,7 @@ Wide price(const Problem& problem, const std::vector<int>& choice) {
 void validate(const Problem& problem) {
   for (std::size_t i = 0; i < problem.nodes.size(); ++i) validate_node(problem.nodes[i], i);
   for (std::size_t e = 0; e < problem.edges.size(); ++e) validate_edge(problem, problem.edges[e], e);
+  for (std::size_t k = 0; k < problem.shared.size(); ++k) validate_shared(problem, problem.shared[k], k);
   require(!problem.usage_limit || *problem.usage_limit > -kInfinite,
           "the usage limit is {}; it must be above -10^18", problem.usage_limit.value_or(0));
   Wide sum = 0, usage = 0;
@@ -69,6 +110,8 @@ void validate(const Problem& problem) {
     for (const Usage& u : node.usages) usage += magnitude(u.amounts);
   }
   for (const Edge& edge : problem.edges) sum += magnitude(*edge.costs);
+  for (const SharedCost& shared : problem.shared)
+    sum += magnitude(*shared.costs) * static_cast<Wide>(shared.readers.size());
   require(sum < kInfinite,
           "the largest finite costs sum to {} but must stay below 10^18; use a larger unit",
           static_cast<double>(sum));

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "rows.h"
+#include "shared_terms.h"
 
 namespace alpa::ilp {
 namespace {
@@ -34,7 +35,7 @@ class Reducer {
       do {
         settle();
       } while (!deadline_.passed() && dominate());
-    } while (!deadline_.passed() && reduce_usages());
+    } while (!deadline_.passed() && (reduce_usages() || settle_shared()));
     normalise(model_);
   }
 
@@ -113,8 +114,8 @@ class Reducer {
   void merge_across(int index) {
     int a = model_.edges[index].a, b = model_.edges[index].b;
     auto from_a = function_across(model_, index, a), from_b = function_across(model_, index, b);
-    if (model_.nodes[b].kept) from_a.reset();
-    if (model_.nodes[a].kept) from_b.reset();
+    if (model_.nodes[b].kept || !can_take_ends(model_, a, b)) from_a.reset();
+    if (model_.nodes[a].kept || !can_take_ends(model_, b, a)) from_b.reset();
     bool prefer_a = model_.nodes[a].edges.size() >= model_.nodes[b].edges.size();
     if (from_a && (prefer_a || !from_b))
       merge_into(index, a, *from_a);
@@ -132,7 +133,7 @@ class Reducer {
       deadline_.spend(static_cast<double>(model_.edges[e].costs.size()));
     if (on_.arc_consistency && keep(index, supported_strategies(model_, index))) return;
     std::size_t degree = model_.nodes[index].edges.size();
-    if (degree > 2 || model_.nodes[index].kept) return;
+    if (degree > 2 || model_.nodes[index].kept || !model_.nodes[index].terms.empty()) return;
     std::array<int, 2> neighbours = {-1, -1};
     for (std::size_t d = 0; d < degree; ++d)
       neighbours[d] = model_.edges[model_.nodes[index].edges[d]].other(index);
@@ -185,6 +186,13 @@ class Reducer {
       changed = true;
     }
     return changed || !nodes_.empty();
+  }
+
+  /// Edges in place of terms that nobody shares any more. True if nodes may be eliminated now.
+  bool settle_shared() {
+    if (!settle_terms(model_)) return false;
+    touch_all();
+    return true;
   }
 
   Model& model_;

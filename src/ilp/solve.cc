@@ -128,7 +128,7 @@ std::variant<Solution, Contradiction> attempt(const Problem& problem, const Opti
     if (!known && model.room.empty()) known = first_known(problem, model, deadline.with_grace());
     const Deadline reducing = known ? deadline : deadline.within(deadline.left() * kShareOfReductions);
     reduce(model, options, reducing);
-    if (options.reductions.elimination) eliminate_components(model, first_cells(options), reducing);
+    if (options.reductions.elimination) eliminate(model, first_cells(options), reducing);
     if (reducing.passed() && !deadline.passed()) make_consistent(model, options, deadline);
     solution.statistics.reduce_seconds = deadline.elapsed();
     count_core(model, solution.statistics);
@@ -136,7 +136,7 @@ std::variant<Solution, Contradiction> attempt(const Problem& problem, const Opti
                             ? unsearched(model)
                             : search(model, known, options, deadline, solution.statistics);
     if (!core.choice.empty() || problem.nodes.empty())
-      replay(model, core.choice);
+      replay(model, core.choice), core.choice.resize(problem.nodes.size());
     else if (known)
       core.choice = std::move(known->choice), core.cost = known->cost;
     else

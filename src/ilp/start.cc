@@ -40,6 +40,7 @@ int cheapest(const Model& model, int node, const std::vector<int>& choice) {
 }  // namespace
 
 std::vector<int> carry_over(const Model& model, std::vector<int> choice, const Deadline& deadline) {
+  choice.resize(model.nodes.size(), kDropped);
   renumber(model, choice);
   for (int node : live_nodes(model))
     if (choice[node] == kDropped) choice[node] = cheapest(model, node, choice);

@@ -118,7 +118,39 @@ class InstanceBuilder {
     }
   }
 
+  /// Without memory, and not for a part of a graph, copies need no nodes.
+  bool shares_costs() const { return !memory_ && meetings_.empty(); }
+
+  /// What a copy costs is shared by those who want it; cuts stay with each reader.
+  void add_shared(const End& from, const std::vector<End>& wanting) {
+    const int specs = static_cast<int>(layouts().specs.size());
+    ilp::SharedCost shared{{from.node, from.specs}, {}, specs, specs, nullptr};
+    for (const End& to : wanting) {
+      if (to.node != from.node) shared.readers.push_back({to.node, to.specs});
+      if (is_inside(to.use)) add_edge(from.node, to.node, cut_table(from, to));
+    }
+    ilp::Table& table = shared_tables_[{type_, wanting.front().use.runs}];
+    if (!table) {
+      std::vector<std::int64_t> costs;
+      for (double seconds : layouts().seconds)
+        costs.push_back(in_units(wanting.front().use.runs * seconds));
+      table = ilp::table(std::move(costs));
+    }
+    shared.costs = table;
+    instance_.problem.shared.push_back(std::move(shared));
+  }
+
+  ilp::Table cut_table(const End& from, const End& to) {
+    ilp::Table& table = cut_tables_[{from.list, to.list, to.use.runs}];
+    if (table) return table;
+    std::vector<std::int64_t> costs;
+    for (int have : from.specs)
+      for (int wanted : to.specs) costs.push_back(in_units(to.use.runs * layouts().cut(have, wanted)));
+    return table = ilp::table(std::move(costs));
+  }
+
   void add_phase(int phase, End from, std::vector<End> wanting) {
+    if (shares_costs() && wanting.size() > 1) return add_shared(from, wanting);
     const std::vector<int> shared = shared_specs(from, wanting);
     for (const End& to : wanting) add_reading(to, shared);
     const int set = shared_sets_.try_emplace(shared, static_cast<int>(shared_sets_.size())).first->second;
@@ -294,6 +326,8 @@ class InstanceBuilder {
   int value_ = 0, type_ = 0;  ///< being added
   std::map<std::vector<int>, int> lists_, shared_sets_;
   std::map<int, ilp::Table> following_tables_;
+  std::map<std::array<int, 2>, ilp::Table> shared_tables_;
+  std::map<std::array<int, 3>, ilp::Table> cut_tables_;
   std::map<std::array<int, 4>, ilp::Table> direct_tables_, copy_tables_, reading_tables_;
 };
 

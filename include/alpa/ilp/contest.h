@@ -14,7 +14,8 @@ struct Contest {
   int num_nodes = 0;  ///< nodes of the file; the choice of the others follows from theirs
 };
 
-/// Throws Error: what is wrong, where in the file, how to mend it. `read_contest` reads at most 1 GiB of JSON.
+/// Throws Error: what is wrong, where in the file, how to mend it. `read_contest` reads at most 1 GiB of
+/// JSON.
 Contest parse_contest(const std::string& json, const std::string& file_name);
 Contest read_contest(const std::string& path);
 

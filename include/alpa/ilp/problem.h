@@ -42,14 +42,32 @@ struct Edge {
   Table costs;
 };
 
+/// What a strategy of `node` means to a shared cost: `classes[s]` is a row (of a source) or a column (of a
+/// reader) of its table.
+struct SharedEnd {
+  int node = 0;
+  std::vector<int> classes;
+};
+
+/// A cost that readers share: `(*costs)[row * columns + column]` is paid once for every column that at
+/// least one reader chooses, in the row that the source chooses. Tables may be shared by equal costs.
+struct SharedCost {
+  SharedEnd source;
+  std::vector<SharedEnd> readers;
+  int rows = 0, columns = 0;
+  Table costs;
+};
+
 struct Problem {
   std::vector<Node> nodes;
   std::vector<Edge> edges;
+  std::vector<SharedCost> shared = {};
   std::optional<std::int64_t> usage_limit;  ///< none: usages do not matter; negative: no choice keeps it
 };
 
-/// Throws Error naming the first node or edge that is malformed: no strategies, an index or a table size
-/// out of range, a negative usage, finite costs or a usage limit so large that sums could overflow.
+/// Throws Error naming the first node, edge or shared cost that is malformed: no strategies, an index or a
+/// table size out of range, a negative usage or shared cost, finite costs or a usage limit so large that
+/// sums could overflow.
 void validate(const Problem& problem);
 
 struct Evaluation {

@@ -1,0 +1,253 @@
+/// Shared costs in the model: built, simplified, and written with copies as nodes.
+#include "shared_terms.h"
+
+#include <algorithm>
+
+#include "alpa/base/error.h"
+
+namespace alpa::ilp {
+namespace {
+
+Cost inner(std::int64_t cost) { return cost >= kInfinite ? kNever : cost; }
+
+SharedEnd restricted(const SharedEnd& end, const std::vector<int>& kept) {
+  SharedEnd result{end.node, {}};
+  for (int s : kept) result.classes.push_back(end.classes[s]);
+  return result;
+}
+
+std::vector<char> present(const SharedEnd& end, int classes) {
+  std::vector<char> result(static_cast<std::size_t>(classes), 0);
+  for (int c : end.classes) result[c] = 1;
+  return result;
+}
+
+/// An edge that pays `cost(row, column)` between the ends.
+template <class Price>
+void pay_between(Model& model, const SharedEnd& source, const SharedEnd& reader, const Price& cost) {
+  std::vector<Cost> costs;
+  costs.reserve(source.classes.size() * reader.classes.size());
+  for (int row : source.classes)
+    for (int column : reader.classes) costs.push_back(cost(row, column));
+  if (std::any_of(costs.begin(), costs.end(), [](Cost c) { return c != 0; }))
+    add_edge(model, source.node, reader.node, std::move(costs));
+}
+
+void remember_ends(Model& model, int index) {
+  const SharedTerm& term = model.terms[index];
+  const auto remember = [&](int node) {
+    std::vector<int>& terms = model.nodes[node].terms;
+    if (std::find(terms.begin(), terms.end(), index) == terms.end()) terms.push_back(index);
+  };
+  remember(term.source.node);
+  for (const SharedEnd& reader : term.readers) remember(reader.node);
+}
+
+void forget_term(Model& model, int index) {
+  SharedTerm& term = model.terms[index];
+  const auto forget = [&](int node) { std::erase(model.nodes[node].terms, index); };
+  forget(term.source.node);
+  for (const SharedEnd& reader : term.readers) forget(reader.node);
+  term = {};
+  term.alive = false;
+}
+
+void drop_equal_readers(SharedTerm& term) {
+  std::vector<SharedEnd> different;
+  for (SharedEnd& reader : term.readers)
+    if (std::none_of(different.begin(), different.end(), [&](const SharedEnd& other) {
+          return other.node == reader.node && other.classes == reader.classes;
+        }))
+      different.push_back(std::move(reader));
+  if (different.size() < term.readers.size()) term.shares.clear();
+  term.readers = std::move(different);
+}
+
+/// Columns that cost something in a row the source can choose.
+std::vector<char> costly_columns(const SharedTerm& term) {
+  std::vector<char> result(static_cast<std::size_t>(term.columns), 0);
+  const std::vector<char> rows = present(term.source, term.rows);
+  for (int row = 0; row < term.rows; ++row)
+    for (int column = 0; rows[row] && column < term.columns; ++column)
+      result[column] |= term.cost(row, column) > 0;
+  return result;
+}
+
+/// How many readers can want each of the columns that cost something.
+std::vector<int> rivals(const SharedTerm& term) {
+  const std::vector<char> costly = costly_columns(term);
+  std::vector<int> count(costly.size(), 0);
+  for (const SharedEnd& reader : term.readers) {
+    const std::vector<char> wanted = present(reader, term.columns);
+    for (std::size_t c = 0; c < count.size(); ++c) count[c] += wanted[c] && costly[c];
+  }
+  return count;
+}
+
+/// True if a node lost the term.
+bool settle_term(Model& model, int index) {
+  SharedTerm& term = model.terms[index];
+  drop_equal_readers(term);
+  const std::vector<int> count = rivals(term);
+  if (std::all_of(count.begin(), count.end(), [](int c) { return c < 2; })) {
+    const SharedTerm gone = term;
+    forget_term(model, index);
+    for (const SharedEnd& reader : gone.readers)
+      pay_between(model, gone.source, reader, [&](int row, int column) { return gone.cost(row, column); });
+    return true;
+  }
+  bool lost = false;
+  for (std::size_t j = term.readers.size(); j-- > 0;) {
+    const std::vector<int>& classes = term.readers[j].classes;
+    if (std::any_of(classes.begin(), classes.end(), [&](int c) { return count[c] > 0; })) continue;
+    const int node = term.readers[j].node;
+    term.readers.erase(term.readers.begin() + static_cast<std::ptrdiff_t>(j));
+    term.shares.clear();
+    if (std::any_of(term.readers.begin(), term.readers.end(),
+                    [&](const SharedEnd& other) { return other.node == node; }))
+      continue;
+    std::erase(model.nodes[node].terms, index);
+    lost = true;
+  }
+  return lost;
+}
+
+/// A node that chooses the class of `end`, and the end there.
+SharedEnd class_node(Model& model, const SharedEnd& end) {
+  std::vector<int> distinct = end.classes;
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  if (distinct.size() == end.classes.size()) return end;
+  const int node = static_cast<int>(model.nodes.size());
+  model.nodes.emplace_back();
+  model.nodes.back().costs.assign(distinct.size(), 0);
+  model.nodes.back().normal = true;
+  const SharedEnd result{node, distinct};
+  pay_between(model, end, result, [](int own, int other) { return own == other ? Cost{0} : kNever; });
+  return result;
+}
+
+void expand(Model& model, const SharedTerm& term) {
+  const std::vector<int> count = rivals(term);
+  const SharedEnd source = class_node(model, term.source);
+  std::vector<SharedEnd> readers;
+  for (const SharedEnd& reader : term.readers) readers.push_back(class_node(model, reader));
+  for (int column = 0; column < term.columns; ++column) {
+    if (count[column] < 2) continue;
+    const SharedEnd copy{static_cast<int>(model.nodes.size()), {0, 1}};
+    model.nodes.emplace_back();
+    model.nodes.back().costs.assign(2, 0);
+    model.nodes.back().normal = true;
+    pay_between(model, source, copy,
+                [&](int row, int made) { return made ? term.cost(row, column) : Cost{0}; });
+    for (const SharedEnd& reader : readers)
+      pay_between(model, copy, reader,
+                  [&](int made, int wanted) { return wanted == column && !made ? kNever : Cost{0}; });
+  }
+  for (const SharedEnd& reader : readers)
+    pay_between(model, source, reader,
+                [&](int row, int column) { return count[column] < 2 ? term.cost(row, column) : Cost{0}; });
+}
+
+}  // namespace
+
+void add_terms(const Problem& problem, const std::vector<std::vector<int>>& kept, Model& model) {
+  for (const SharedCost& shared : problem.shared) {
+    SharedTerm term{
+        restricted(shared.source, kept[shared.source.node]), {}, shared.rows, shared.columns, {}};
+    for (std::int64_t cost : *shared.costs) term.costs.push_back(inner(cost));
+    for (const SharedEnd& reader : shared.readers)
+      term.readers.push_back(restricted(reader, kept[reader.node]));
+    for (const SharedEnd& reader : term.readers)
+      pay_between(model, term.source, reader,
+                  [&](int row, int column) { return term.cost(row, column) >= kNever ? kNever : Cost{0}; });
+    for (Cost& cost : term.costs)
+      if (cost >= kNever) cost = 0;
+    model.terms.push_back(std::move(term));
+    remember_ends(model, static_cast<int>(model.terms.size()) - 1);
+  }
+  settle_terms(model);
+}
+
+bool has_terms(const Model& model) {
+  return std::any_of(model.terms.begin(), model.terms.end(), [](const SharedTerm& t) { return t.alive; });
+}
+
+bool settle_terms(Model& model) {
+  bool lost = false;
+  for (std::size_t t = 0; t < model.terms.size(); ++t)
+    if (model.terms[t].alive) lost |= settle_term(model, static_cast<int>(t));
+  return lost;
+}
+
+bool can_take_ends(const Model& model, int node, int gone) {
+  return std::none_of(model.nodes[gone].terms.begin(), model.nodes[gone].terms.end(), [&](int t) {
+    const std::vector<int>& mine = model.nodes[node].terms;
+    const int source = model.terms[t].source.node;
+    return std::find(mine.begin(), mine.end(), t) != mine.end() && (source == node || source == gone);
+  });
+}
+
+void take_ends(Model& model, int node, int gone, const std::vector<int>& partner) {
+  for (int t : model.nodes[gone].terms) {
+    SharedTerm& term = model.terms[t];
+    const auto move = [&](SharedEnd& end) {
+      if (end.node != gone) return;
+      SharedEnd moved{node, {}};
+      for (int p : partner) moved.classes.push_back(end.classes[p]);
+      end = std::move(moved);
+    };
+    move(term.source);
+    for (SharedEnd& reader : term.readers) move(reader);
+    drop_equal_readers(term);
+    remember_ends(model, t);
+  }
+  model.nodes[gone].terms.clear();
+}
+
+void add_part_of_term(Model& part, const SharedTerm& term, const std::vector<int>& position,
+                      const std::vector<int>& choice) {
+  SharedTerm inside{term.source, {}, term.rows, term.columns, term.costs};
+  std::vector<char> paid(static_cast<std::size_t>(term.columns), 0);
+  for (SharedEnd reader : term.readers) {
+    const int place = position[reader.node];
+    if (place < 0) {
+      paid[reader.classes[choice[reader.node]]] = 1;
+      continue;
+    }
+    reader.node = place;
+    inside.readers.push_back(std::move(reader));
+  }
+  const int place = position[term.source.node];
+  if (place < 0 && inside.readers.empty()) return;
+  if (place < 0) {
+    inside.source = {static_cast<int>(part.nodes.size()), {term.source.classes[choice[term.source.node]]}};
+    part.nodes.emplace_back();
+    part.nodes.back().costs.assign(1, 0);
+    part.nodes.back().normal = true;
+  } else {
+    inside.source.node = place;
+    std::vector<Cost>& costs = part.nodes[place].costs;
+    for (std::size_t s = 0; s < costs.size(); ++s)
+      for (int c = 0; c < term.columns; ++c)
+        if (paid[c]) costs[s] = plus(costs[s], term.cost(inside.source.classes[s], c));
+  }
+  for (int row = 0; row < term.rows; ++row)
+    for (int c = 0; c < term.columns; ++c)
+      if (paid[c]) inside.costs[static_cast<std::size_t>(row) * term.columns + c] = 0;
+  part.terms.push_back(std::move(inside));
+  const int index = static_cast<int>(part.terms.size()) - 1;
+  remember_ends(part, index);
+  settle_term(part, index);
+}
+
+Model with_copies(const Model& model) {
+  Model result = model;
+  result.terms.clear();
+  for (ModelNode& node : result.nodes) node.terms.clear();
+  for (const SharedTerm& term : model.terms)
+    if (term.alive) expand(result, term);
+  return result;
+}
+
+}  // namespace alpa::ilp
