@@ -16,6 +16,7 @@
 #include "arguments.h"
 #include "report.h"
 #include "src/intra_op/peak_memory.h"
+#include "src/intra_op/templates.h"
 #include "tests/support/planning_suite.h"
 
 using namespace alpa;
@@ -182,7 +183,7 @@ struct Best {
   std::string name = "none";
 };
 
-/// Data parallelism, ZeRO and the batch on each axis of each mesh, each planned by itself.
+/// All templates of each mesh, and the batch on each axis, each planned by itself.
 Best best_template(const Program& program, double limit) {
   Best best;
   const auto attempt = [&](const DeviceMesh& mesh, const AutoShardOptions& options,
@@ -191,8 +192,11 @@ Best best_template(const Program& program, double limit) {
     if (seconds < best.seconds) best = {seconds, fmt::format("{} on {}", name, shape_text(mesh))};
   };
   for (const DeviceMesh& mesh : program.meshes) {
-    for (const AutoShardOptions& options : {data_parallel_options(), zero2_options(), zero3_options()})
-      attempt(mesh, options, options.method);
+    for (const std::vector<AxisUse>& uses : templates_of(mesh)) {
+      AutoShardOptions options;
+      options.axis_uses = uses;
+      attempt(mesh, options, text_of(uses));
+    }
     for (int axis = 0; axis < mesh.num_axes(); ++axis) {
       AutoShardOptions options;
       options.batch_mesh_axis = axis;

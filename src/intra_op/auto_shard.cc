@@ -137,7 +137,7 @@ struct AutoSharding::Impl {
   void search() {
     for (const DeviceMesh& mesh : meshes) look_at(mesh);
     for (const auto& search : searches)
-      if (!is_settled(*search)) search->search_data_parallel();
+      if (!is_settled(*search)) search->search_templates();
     double share = kBatchAxisShare;
     for (MeshSearch* search : most_promising_first()) {
       if (!is_settled(*search) && !is_late())

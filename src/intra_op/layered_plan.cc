@@ -284,7 +284,7 @@ std::variant<LayeredPlan, LayerTooLarge> plan_by_layers(const Graph& graph, cons
                                                         const CostModel& model,
                                                         const AutoShardOptions& options,
                                                         PlanningCache& cache, std::int64_t most_cells) {
-  require(!options.split_batch_everywhere && !options.batch_mesh_axis,
+  require(!options.split_batch_everywhere && !options.batch_mesh_axis && options.axis_uses.empty(),
           "method {}: it splits the batch, which a layer by itself does not know; use auto_shard",
           options.method);
   const Graph layered = with_layers(graph);

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "alpa/base/error.h"
 #include "assemble_plan.h"
 #include "known_choice.h"
 #include "memory_error.h"
 #include "peak_memory.h"
+#include "templates.h"
 
 namespace alpa {
 namespace {
@@ -17,8 +19,11 @@ namespace {
 /// Under a budget a plan this close to the proven bound is good enough: the last percent can take minutes.
 constexpr double kBudgetGap = 0.01;
 constexpr int kBudgetAttempts = 6;
-/// Far more than data parallelism takes, also on a busy machine.
-constexpr double kDataParallelSeconds = 2;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+/// Strategies of the templates that are solved although time is over and a plan is known: a second's work.
+constexpr std::int64_t kLateStrategies = 200'000;
+/// For each template. The work is that of a second or less, the seconds far more, also on a busy machine.
+constexpr Effort kTemplateEffort = {.seconds = 2, .work = 300'000'000, .least_seconds = 2};
 
 /// The plan's own price must be the solver's, up to the rounding of every cost to whole units. Where time
 /// ran out, the solver may have paid for a copy that nothing reads; the plan then costs less.
@@ -38,15 +43,25 @@ double bound_of(const ilp::Solution& solution, const PlanCost& cost, const Insta
                   static_cast<double>(solution.lower_bound) / instance.units_per_second);
 }
 
-/// A bound: every node at its fastest, nothing resharded.
-double least_compute_seconds(const Graph& graph, const SearchSpace& space) {
-  double sum = 0;
-  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
-    const std::vector<double>& seconds = space.of(n).seconds;
-    sum += runs_per_step(graph, graph.nodes[n]) * *std::min_element(seconds.begin(), seconds.end());
-  }
+bool is_tensor_parallel(const std::vector<AxisUse>& uses) {
+  return std::find(uses.begin(), uses.end(), AxisUse::tensor) != uses.end();
+}
+
+/// True for data parallelism, ZeRO-2 and ZeRO-3 over the whole mesh.
+bool is_uniform(const std::vector<AxisUse>& uses) {
+  std::set<AxisUse> different(uses.begin(), uses.end());
+  different.erase(AxisUse::any);
+  return different.size() == 1 && !is_tensor_parallel(uses);
+}
+
+std::int64_t strategies(const Graph& graph, const SearchSpace& space) {
+  std::int64_t sum = 0;
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+    sum += static_cast<std::int64_t>(space.of(n).strategies.size());
   return sum;
 }
+
+double seconds_of(const ShardingPlan* plan) { return plan ? plan->cost.objective_seconds : kNever; }
 
 }  // namespace
 
@@ -59,7 +74,7 @@ MeshSearch::MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostMod
       facts_(cache.facts().of(mesh_, model_)),
       time_(time),
       space_(search_space(graph, options, facts_)),
-      bound_(least_compute_seconds(graph, space_)) {}
+      bound_(least_seconds(graph, space_)) {}
 
 void MeshSearch::search(const Effort& effort) {
   try {
@@ -72,7 +87,7 @@ void MeshSearch::search(const Effort& effort) {
       keep(*std::move(plan));
     }
   } catch (const ilp::Infeasible&) {
-    bound_ = std::numeric_limits<double>::infinity();
+    bound_ = kNever;
     fail(
         "method {}: no plan on a {} mesh keeps to the options; allow all_gather and all_to_all, or forbid "
         "less",
@@ -80,41 +95,64 @@ void MeshSearch::search(const Effort& effort) {
   }
 }
 
-void MeshSearch::search_data_parallel() {
+void MeshSearch::search_templates() { search_templates(std::nullopt); }
+
+/// Those that can have a cheaper plan than is known.
+void MeshSearch::search_templates(std::optional<std::int64_t> budget) {
   make_parts();
-  const Effort each{time_.left(), 0, kDataParallelSeconds};
-  for (Part& part : parts_)
-    if (part.options.split_batch_everywhere) search_part(part, each);
+  std::int64_t late = 0;
+  for (Part& part : templates_) {
+    const ShardingPlan* known = best(budget);
+    if (part.is_solved || part.bound >= seconds_of(known)) continue;
+    if (time_.is_over()) late += strategies(graph_, *part.space);
+    if (late > kLateStrategies && known != nullptr) return;
+    search_part(part, kTemplateEffort);
+  }
 }
 
 void MeshSearch::search_batch_axes(const Effort& each) {
   make_parts();
-  for (Part& part : parts_)
-    if (!part.options.split_batch_everywhere) search_part(part, each);
+  for (Part& part : batch_axes_) search_part(part, each);
 }
 
 void MeshSearch::search_part(Part& part, const Effort& effort) {
   const SearchSpace* space = space_of(part);
   if (space == nullptr) return;
+  part.is_solved = true;
   try {
     auto plan = solve(*space, build_instance(graph_, *space, mesh_), {}, effort);
     if (!plan) return;
-    part.bound = plan->cost.lower_bound_seconds;
-    if (choice_of(*plan, graph_, space_, whole_instance())) keep(*std::move(plan));
+    part.bound = std::max(part.bound, plan->cost.lower_bound_seconds);
+    if (!choice_of(*plan, graph_, space_, whole_instance())) return;
+    ShardingPlan again = with_copies_made_again(*plan, graph_);
+    const bool differs = again.reshards.size() != plan->reshards.size();
+    keep(*std::move(plan));
+    if (!differs) return;
+    again.cost = evaluate(again, graph_, model_);
+    keep(std::move(again));
   } catch (const ilp::Infeasible&) {  // the whole may have plans all the same
+    part.bound = kNever;
   }
 }
 
 void MeshSearch::make_parts() {
-  if (!parts_.empty() || options_.split_batch_everywhere || mesh_.num_devices() == 1) return;
-  for (AutoShardOptions part : {data_parallel_options(), zero2_options(), zero3_options()}) {
-    part.split_contractions = options_.split_contractions;
-    parts_.push_back({std::move(part), nullptr, 0});
+  const bool narrow = options_.split_batch_everywhere || !options_.axis_uses.empty();
+  if (!templates_.empty() || narrow || mesh_.num_devices() == 1) return;
+  for (std::vector<AxisUse>& uses : templates_of(mesh_)) {
+    if (options_.batch_mesh_axis && uses[*options_.batch_mesh_axis] == AxisUse::tensor) continue;
+    templates_.push_back({options_});
+    templates_.back().options.axis_uses = std::move(uses);
+    const SearchSpace* space = space_of(templates_.back());
+    templates_.back().bound = space ? least_seconds(graph_, *space) : kNever;
   }
+  std::stable_sort(templates_.begin(), templates_.end(), [](const Part& a, const Part& b) {
+    return std::pair(is_tensor_parallel(a.options.axis_uses), a.bound) <
+           std::pair(is_tensor_parallel(b.options.axis_uses), b.bound);
+  });
   for (int axis = 0; axis < mesh_.num_axes() && !options_.batch_mesh_axis; ++axis) {
     if (mesh_.size(axis) == 1) continue;
-    parts_.push_back({options_, nullptr, 0});
-    parts_.back().options.batch_mesh_axis = axis;
+    batch_axes_.push_back({options_});
+    batch_axes_.back().options.batch_mesh_axis = axis;
   }
 }
 
@@ -129,18 +167,20 @@ const SearchSpace* MeshSearch::space_of(Part& part) {
 }
 
 void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
-  const bool easy = parts_.empty();  // without a budget
+  const bool easy = templates_.empty();  // without a budget
   if (easy) search_whole_within(budget, each);
   if (easy && best(budget) != nullptr) return;
-  make_parts();
-  for (Part& part : parts_) search_part_within(part, budget, each);
+  search_templates(budget);
+  if (time_.is_over() && best(budget) != nullptr) return;
+  for (Part& part : templates_)
+    if (is_uniform(part.options.axis_uses)) search_part_within(part, budget, each);
+  for (Part& part : batch_axes_) search_part_within(part, budget, each);
   if (!easy) search_whole_within(budget, each);
 }
 
 void MeshSearch::search_part_within(Part& part, std::int64_t budget, const Effort& each) {
   const SearchSpace* space = space_of(part);
-  const ShardingPlan* known = best(budget);
-  if (space == nullptr || (known != nullptr && part.bound >= known->cost.objective_seconds)) return;
+  if (space == nullptr || part.bound >= seconds_of(best(budget))) return;
   try {
     search_model(*space, budget, each);
   } catch (const ilp::Infeasible&) {  // the whole may have plans all the same
@@ -153,7 +193,7 @@ void MeshSearch::search_whole_within(std::int64_t budget, const Effort& each) {
     bound_within_.seconds = search_model(space_, budget, each);
   } catch (const ilp::Infeasible& infeasible) {
     if (best(budget) != nullptr) return;
-    bound_within_.seconds = std::numeric_limits<double>::infinity();
+    bound_within_.seconds = kNever;
     throw over_budget(infeasible, budget);
   }
 }
@@ -165,12 +205,11 @@ double MeshSearch::search_model(const SearchSpace& space, std::int64_t budget, c
   std::int64_t limit = budget;
   for (int k = 0; k < kBudgetAttempts && limit > 0 && (k == 0 || !time_.is_over()); ++k) {
     try {
-      const std::optional<ShardingPlan> plan = solve_within(space, {limit, false}, each);
-      if (!plan) break;
-      if (limit == budget) bound = plan->cost.lower_bound_seconds;
-      const std::int64_t peak = known_.back().bytes;
-      if (peak <= budget) return bound;
-      limit -= peak - budget;
+      const Known* found = solve_within(space, {limit, false}, each);
+      if (found == nullptr) break;
+      if (limit == budget) bound = found->plan.cost.lower_bound_seconds;
+      if (found->bytes <= budget) return bound;
+      limit -= found->bytes - budget;
     } catch (const ilp::Infeasible&) {
       if (k == 0) throw;
       break;
@@ -180,17 +219,17 @@ double MeshSearch::search_model(const SearchSpace& space, std::int64_t budget, c
   return bound;
 }
 
-std::optional<ShardingPlan> MeshSearch::solve_within(const SearchSpace& space, const MemoryLimit& memory,
-                                                     const Effort& effort) {
+/// Null if no plan was found in time.
+const MeshSearch::Known* MeshSearch::solve_within(const SearchSpace& space, const MemoryLimit& memory,
+                                                  const Effort& effort) {
   ilp::Options solver;
   solver.relative_gap = kBudgetGap;
   const Instance instance = build_instance(graph_, space, mesh_, memory);
   std::optional<ShardingPlan> plan = solve(space, instance, solver, effort);
-  if (plan) {
-    keep(*plan);
-    bytes_of(known_.back());
-  }
-  return plan;
+  if (!plan) return nullptr;
+  Known& known = keep(*std::move(plan));
+  bytes_of(known);
+  return &known;
 }
 
 /// The best plan of a program, starting from what is known. Nothing if none was found in time. Throws
@@ -223,17 +262,11 @@ std::optional<ShardingPlan> MeshSearch::solve(const SearchSpace& space, const In
 
 /// The cheapest known plan that the program allows.
 std::vector<int> MeshSearch::start(const SearchSpace& space, const Instance& instance) const {
-  std::vector<int> cheapest;
-  std::int64_t least = ilp::kInfinite;
   for (const Known& known : known_) {
     std::optional<std::vector<int>> choice = choice_of(known.plan, graph_, space, instance);
-    if (!choice) continue;
-    const ilp::Evaluation evaluation = ilp::evaluate(instance.problem, *choice);
-    if (!evaluation.feasible || evaluation.cost >= least) continue;
-    least = evaluation.cost;
-    cheapest = *std::move(choice);
+    if (choice && ilp::evaluate(instance.problem, *choice).feasible) return *std::move(choice);
   }
-  return cheapest;
+  return {};
 }
 
 std::int64_t MeshSearch::cells() {
@@ -248,7 +281,12 @@ const Instance& MeshSearch::whole_instance() {
   return *instance_;
 }
 
-void MeshSearch::keep(ShardingPlan plan) { known_.push_back({std::move(plan)}); }
+MeshSearch::Known& MeshSearch::keep(ShardingPlan plan) {
+  const auto place = std::upper_bound(
+      known_.begin(), known_.end(), plan.cost.objective_seconds,
+      [](double seconds, const Known& known) { return seconds < known.plan.cost.objective_seconds; });
+  return *known_.insert(place, {std::move(plan)});
+}
 
 std::int64_t MeshSearch::bytes_of(Known& known) const {
   if (known.bytes < 0) known.bytes = peak_memory(known.plan, graph_).bytes;
@@ -256,14 +294,12 @@ std::int64_t MeshSearch::bytes_of(Known& known) const {
 }
 
 const ShardingPlan* MeshSearch::best(std::optional<std::int64_t> budget) {
-  ShardingPlan* cheapest = nullptr;
   for (Known& known : known_) {
     if (budget && bytes_of(known) > *budget) continue;
-    if (cheapest == nullptr || known.plan.cost.objective_seconds < cheapest->cost.objective_seconds)
-      cheapest = &known.plan;
+    known.plan.statistics = statistics_;
+    return &known.plan;
   }
-  if (cheapest != nullptr) cheapest->statistics = statistics_;
-  return cheapest;
+  return nullptr;
 }
 
 OverBudget MeshSearch::over_budget(const ilp::Infeasible& infeasible, std::int64_t budget) const {

@@ -48,14 +48,15 @@ class MeshSearch {
   /// Looks for a cheaper plan and a higher bound, without a budget. Throws Error if there is no plan.
   void search(const Effort& effort);
 
-  /// Solves restrictions of the options, whose plans are plans of the whole, too: data parallelism, ZeRO-2
-  /// and ZeRO-3 (milliseconds each, so that there is always time for it); the batch on one axis (a fraction
-  /// of what the whole takes).
-  void search_data_parallel();
+  /// Solves restrictions of the options, whose plans are plans of the whole, too: templates (templates.h),
+  /// as far as they can have a cheaper plan than is known, which takes milliseconds each and is done even
+  /// when time is over; the batch on one axis (a fraction of what the whole takes).
+  void search_templates();
   void search_batch_axes(const Effort& each);
 
   /// Looks for plans whose counted bytes keep the budget: in the restrictions, as far as they can have a
-  /// cheaper one than is known, then in the whole. Throws OverBudget if it proves that there is none.
+  /// cheaper one than is known, then in the whole. Whatever the effort, there is a plan after this if that
+  /// of a template keeps the budget. Throws OverBudget if it proves that there is none.
   void search_within(std::int64_t budget, const Effort& each);
 
   /// The cheapest plan known, or the cheapest whose counted bytes keep the budget; null: none.
@@ -78,24 +79,25 @@ class MeshSearch {
   /// A restriction of the options.
   struct Part {
     AutoShardOptions options;
-    std::unique_ptr<const SearchSpace> space;
-    double bound = 0;  ///< seconds, proven for its plans without a budget
+    std::unique_ptr<const SearchSpace> space = nullptr;
+    double bound = 0;  ///< seconds, proven for its plans without a budget; infinite: it has none
+    bool is_solved = false;
   };
 
   void make_parts();
+  void search_templates(std::optional<std::int64_t> budget);
   void search_part(Part& part, const Effort& effort);
   void search_part_within(Part& part, std::int64_t budget, const Effort& each);
   void search_whole_within(std::int64_t budget, const Effort& each);
   std::optional<ShardingPlan> solve(const SearchSpace& space, const Instance& instance, ilp::Options solver,
                                     const Effort& effort);
   double search_model(const SearchSpace& space, std::int64_t budget, const Effort& each);
-  std::optional<ShardingPlan> solve_within(const SearchSpace& space, const MemoryLimit& memory,
-                                           const Effort& effort);
+  const Known* solve_within(const SearchSpace& space, const MemoryLimit& memory, const Effort& effort);
   std::vector<int> start(const SearchSpace& space, const Instance& instance) const;
   const Instance& whole_instance();
   const SearchSpace* space_of(Part& part);
   std::int64_t bytes_of(Known& known) const;
-  void keep(ShardingPlan plan);
+  Known& keep(ShardingPlan plan);
   OverBudget over_budget(const ilp::Infeasible& infeasible, std::int64_t budget) const;
 
   const Graph& graph_;
@@ -106,8 +108,8 @@ class MeshSearch {
   const PlanningTime& time_;
   SearchSpace space_;
   std::unique_ptr<const Instance> instance_;  ///< of the whole without memory
-  std::vector<Part> parts_;
-  std::vector<Known> known_;
+  std::vector<Part> templates_, batch_axes_;
+  std::vector<Known> known_;  ///< the cheapest first
   double bound_;
   struct {
     std::int64_t budget = -1;

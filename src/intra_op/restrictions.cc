@@ -7,9 +7,22 @@
 #include "alpa/base/error.h"
 #include "alpa/ops/all_ops.h"
 #include "batch_factors.h"
+#include "features.h"
 
 namespace alpa {
 namespace {
+
+/// What mesh axes may be used for, as sets of axes (bit a: axis a). Empty sets allow everything.
+struct AxisLimits {
+  std::uint32_t batch = 0;             ///< split the batch wherever a node has a batch dimension
+  std::uint32_t only_batch = 0;        ///< split nothing else, except state that others below name
+  std::uint32_t whole_parameters = 0;  ///< every device along the axis holds parameters whole
+  std::uint32_t whole_optimizer_state = 0;
+  std::uint32_t split_parameters = 0;  ///< split parameters as far as their shapes allow
+  std::uint32_t split_optimizer_state = 0;
+  std::uint32_t split_contractions = 0;  ///< einsums are split over as many devices as they can be
+  std::uint32_t tensor = 0;  ///< together split features or tokens (features.h), and nothing else
+};
 
 std::uint32_t axes_larger_than_one(const DeviceMesh& mesh) {
   std::uint32_t axes = 0;
@@ -17,14 +30,37 @@ std::uint32_t axes_larger_than_one(const DeviceMesh& mesh) {
   return axes;
 }
 
-std::uint32_t axes_on_batch(const DeviceMesh& mesh, const AutoShardOptions& options) {
-  if (options.split_batch_everywhere) return axes_larger_than_one(mesh);
-  if (!options.batch_mesh_axis) return 0;
+void add(AxisUse use, std::uint32_t axis, AxisLimits& limits) {
+  if (use == AxisUse::tensor) limits.tensor |= axis;
+  if (use == AxisUse::tensor || use == AxisUse::any) return;
+  limits.batch |= axis;
+  limits.only_batch |= axis;
+  (use == AxisUse::zero3 ? limits.split_parameters : limits.whole_parameters) |= axis;
+  (use == AxisUse::data ? limits.whole_optimizer_state : limits.split_optimizer_state) |= axis;
+}
+
+AxisLimits limits_of(const AutoShardOptions& options, const DeviceMesh& mesh) {
+  require(static_cast<int>(options.axis_uses.size()) <= mesh.num_axes(),
+          "method {}: axis_uses has {} entries, but the mesh has {} axes; give one per axis at most",
+          options.method, options.axis_uses.size(), mesh.num_axes());
+  const std::uint32_t all = axes_larger_than_one(mesh);
+  const auto where = [&](bool flag) { return flag ? all : 0; };
+  AxisLimits limits{.batch = where(options.split_batch_everywhere),
+                    .only_batch = where(options.split_batch_everywhere),
+                    .whole_parameters = where(options.replicate_parameters),
+                    .whole_optimizer_state = where(options.replicate_optimizer_state),
+                    .split_parameters = where(options.shard_parameters),
+                    .split_optimizer_state = where(options.shard_optimizer_state),
+                    .split_contractions = where(options.split_contractions)};
+  for (std::size_t axis = 0; axis < options.axis_uses.size(); ++axis)
+    add(options.axis_uses[axis], all & 1u << axis, limits);
+  if (options.split_batch_everywhere || !options.batch_mesh_axis) return limits;
   const int axis = *options.batch_mesh_axis;
   require(axis >= 0 && axis < mesh.num_axes(),
           "batch_mesh_axis {} on a mesh of {} axes; give one from 0 to {}", axis, mesh.num_axes(),
           mesh.num_axes() - 1);
-  return axes_larger_than_one(mesh) & 1u << axis;
+  limits.batch |= all & 1u << axis;
+  return limits;
 }
 
 int devices_on(std::uint32_t axes, const DeviceMesh& mesh) {
@@ -34,7 +70,7 @@ int devices_on(std::uint32_t axes, const DeviceMesh& mesh) {
 }
 
 void check_batch(const Graph& graph, std::uint32_t axes, const DeviceMesh& mesh,
-                 const AutoShardOptions& options) {
+                 const std::string& method) {
   const int devices = devices_on(axes, mesh);
   for (const Input& input : graph.inputs) {
     if (input.kind != InputKind::batch || graph.type(input.value).rank() == 0) continue;
@@ -42,7 +78,7 @@ void check_batch(const Graph& graph, std::uint32_t axes, const DeviceMesh& mesh,
             "method {}: the {} of input \"{}\" {} has {} rows, too few to split over {} devices; use a "
             "larger batch, fewer "
             "micro-batches or fewer devices, or the method \"shard\"",
-            options.method, graph.num_micro_batches > 1 ? "micro-batch" : "batch", input.name,
+            method, graph.num_micro_batches > 1 ? "micro-batch" : "batch", input.name,
             to_string(graph.type(input.value)), graph.type(input.value).shape[0], devices);
   }
 }
@@ -51,8 +87,8 @@ void check_batch(const Graph& graph, std::uint32_t axes, const DeviceMesh& mesh,
 class Restrictor {
  public:
   Restrictor(const Graph& graph, const NodeClasses& classes, const DeviceMesh& mesh,
-             const AutoShardOptions& options)
-      : graph_(graph), classes_(classes), mesh_(mesh), options_(options), result_(graph.nodes.size()) {
+             const AxisLimits& limits)
+      : graph_(graph), classes_(classes), mesh_(mesh), limits_(limits), result_(graph.nodes.size()) {
     for (const Update& update : graph.updates) {
       if (kind_of(update.input) == InputKind::accumulator)
         accumulations_.insert(graph.values[update.value].producer);
@@ -60,16 +96,17 @@ class Restrictor {
   }
 
   std::vector<Restriction> run() && {
-    const std::uint32_t axes = axes_on_batch(mesh_, options_);
-    check_batch(graph_, axes, mesh_, options_);
     const std::vector<int> batch = batch_factors(graph_, classes_);
+    std::vector<NodeFeatures> features;
+    if (limits_.tensor) features = features_of(graph_, classes_, devices_on(limits_.tensor, mesh_), batch);
     for (int n = 0; n < static_cast<int>(result_.size()); ++n) {
       result_[n].batch_factor = batch[n];
-      if (batch[n] >= 0) result_[n].batch_axes = axes;
+      if (batch[n] >= 0) result_[n].batch_axes = limits_.batch;
       if (graph_.nodes[n].op == &ops::input)
         restrict_input(n);
       else
         restrict_node(n);
+      if (limits_.tensor) restrict_to_features(n, features[n]);
     }
     add_linear_axes();
     return std::move(result_);
@@ -83,22 +120,29 @@ class Restrictor {
     Restriction& r = result_[n];
     if (input.kind == InputKind::state) {
       const bool optimizer = !input.of.empty();
-      r.no_splits = optimizer ? options_.replicate_optimizer_state : options_.replicate_parameters;
-      r.most_split = optimizer ? options_.shard_optimizer_state : options_.shard_parameters;
+      r.whole_axes = optimizer ? limits_.whole_optimizer_state : limits_.whole_parameters;
+      r.most_split_axes = optimizer ? limits_.split_optimizer_state : limits_.split_parameters;
     }
     if (input.kind == InputKind::accumulator)
-      r.no_splits = options_.split_batch_everywhere && !options_.shard_optimizer_state;
+      r.whole_axes = limits_.only_batch & ~limits_.split_optimizer_state;
   }
 
-  /// Where the batch is split everywhere, all else is split only for the sake of state that is.
+  /// Axes of the batch split what has no batch only for the sake of state that is split.
   void restrict_node(int n) {
     const Node& node = graph_.nodes[n];
     Restriction& r = result_[n];
-    if (options_.split_batch_everywhere && r.batch_factor < 0) {
+    if (r.batch_factor < 0) {
       const bool updates_state = node.region == Region::apply || accumulations_.count(n);
-      r.no_splits = !(options_.shard_optimizer_state && updates_state);
+      r.whole_axes = limits_.only_batch & ~(updates_state ? limits_.split_optimizer_state : 0);
     }
-    r.most_split = options_.split_contractions && node.op->work == Work::heavy;
+    if (node.op->work == Work::heavy) r.most_split_axes = limits_.split_contractions;
+  }
+
+  void restrict_to_features(int n, const NodeFeatures& features) {
+    Restriction& r = result_[n];
+    r.tensor_axes = limits_.tensor;
+    r.tensor_factors = features.factors;
+    if (features.must) r.most_split_axes |= limits_.tensor;
   }
 
   /// Partial operands help only where partial sums arise: from a split sum, or from operands that are
@@ -145,7 +189,10 @@ class Restrictor {
     for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
       if (mesh_.size(axis) == 1) continue;
       for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
-        const bool allowed = r.batch_axes >> axis & 1 ? f == r.batch_factor : !r.no_splits;
+        const bool allowed = r.batch_axes >> axis & 1    ? f == r.batch_factor
+                             : r.whole_axes >> axis & 1  ? false
+                             : r.tensor_axes >> axis & 1 ? r.tensor_factors >> f & 1
+                                                         : true;
         if (allowed && reduction(rule, i, f) == Combiner::sum && rule.factors[f].size >= mesh_.size(axis))
           axes |= 1u << axis;
       }
@@ -156,7 +203,7 @@ class Restrictor {
   const Graph& graph_;
   const NodeClasses& classes_;
   const DeviceMesh& mesh_;
-  const AutoShardOptions& options_;
+  const AxisLimits& limits_;
   std::vector<Restriction> result_;
   std::set<int> accumulations_;  ///< nodes that compute the update of an accumulator
 };
@@ -165,7 +212,9 @@ class Restrictor {
 
 std::vector<Restriction> restrictions(const Graph& graph, const NodeClasses& classes,
                                       const DeviceMesh& mesh, const AutoShardOptions& options) {
-  return Restrictor(graph, classes, mesh, options).run();
+  const AxisLimits limits = limits_of(options, mesh);
+  check_batch(graph, limits.batch, mesh, options.method);
+  return Restrictor(graph, classes, mesh, limits).run();
 }
 
 }  // namespace alpa

@@ -1,6 +1,6 @@
 #pragma once
-/// What a method's options forbid a node. Plain data; nodes of one class with equal restrictions share
-/// their choices.
+/// What the options of a method, or a template, forbid a node. Plain data; nodes of one class with equal
+/// restrictions share their choices.
 #include <compare>
 #include <cstdint>
 #include <vector>
@@ -12,11 +12,14 @@ namespace alpa {
 
 struct Restriction {
   int batch_factor = -1;
-  std::uint32_t batch_axes = 0;  ///< bits of mesh axes that must split the batch factor
-  bool no_splits = false;        ///< no other axis may split anything
-  bool most_split = false;       ///< of all strategies, those that split over the most devices
+  std::uint32_t batch_axes = 0;  ///< mesh axes that must split the batch factor
+  std::uint32_t whole_axes = 0;  ///< mesh axes that may split no factor, except the batch where they must
+  std::uint32_t most_split_axes =
+      0;                          ///< of all strategies, those that split over the most devices of these
+  std::uint32_t tensor_axes = 0;  ///< mesh axes that do all the same, and split these factors only:
+  std::uint64_t tensor_factors = 0;
   std::vector<std::uint32_t>
-      linear_axes;  ///< per linear set, bits of mesh axes on which partial operands are worth considering
+      linear_axes;  ///< per linear set, mesh axes on which partial operands are worth considering
 
   auto operator<=>(const Restriction&) const = default;
 };

@@ -2,6 +2,7 @@
 #include "search_space.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <unordered_map>
 
@@ -22,9 +23,14 @@ bool splits_batch(const Strategy& strategy, const Restriction& r, const DeviceMe
   return true;
 }
 
-bool splits_only_batch(const Strategy& strategy, const Restriction& r, const DeviceMesh& mesh) {
+/// True if every axis that splits a factor may split it, and the axes of tensor parallelism act as one.
+bool splits_allowed(const Strategy& strategy, const Restriction& r, const DeviceMesh& mesh) {
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {
-    if (!(r.batch_axes >> axis & 1) && strategy.axes[axis].kind == Kind::factor) return false;
+    const AxisRole& role = strategy.axes[axis];
+    if (r.tensor_axes >> axis & 1 && role != strategy.axes[std::countr_zero(r.tensor_axes)]) return false;
+    if (role.kind != Kind::factor || r.batch_axes >> axis & 1) continue;
+    if (r.whole_axes >> axis & 1) return false;
+    if (r.tensor_axes >> axis & 1 && !(r.tensor_factors >> role.index & 1)) return false;
   }
   return true;
 }
@@ -37,10 +43,10 @@ bool has_useful_partials(const Strategy& strategy, const Restriction& r, const D
   return true;
 }
 
-int devices_used(const Strategy& strategy, const DeviceMesh& mesh) {
+int devices_used(const Strategy& strategy, std::uint32_t axes, const DeviceMesh& mesh) {
   int devices = 1;
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {
-    if (strategy.axes[axis].kind == Kind::factor) devices *= mesh.size(axis);
+    if (axes >> axis & 1 && strategy.axes[axis].kind == Kind::factor) devices *= mesh.size(axis);
   }
   return devices;
 }
@@ -52,10 +58,10 @@ void keep_if(std::vector<Strategy>& strategies, Predicate predicate) {
                    strategies.end());
 }
 
-void keep_most_split(std::vector<Strategy>& strategies, const DeviceMesh& mesh) {
+void keep_most_split(std::vector<Strategy>& strategies, std::uint32_t axes, const DeviceMesh& mesh) {
   int most = 0;
-  for (const Strategy& s : strategies) most = std::max(most, devices_used(s, mesh));
-  keep_if(strategies, [&](const Strategy& s) { return devices_used(s, mesh) == most; });
+  for (const Strategy& s : strategies) most = std::max(most, devices_used(s, axes, mesh));
+  keep_if(strategies, [&](const Strategy& s) { return devices_used(s, axes, mesh) == most; });
 }
 
 /// An odd batch under a compound dimension may admit no split at all; such a node does the whole work on
@@ -66,8 +72,8 @@ std::vector<Strategy> allowed_strategies(const Rule& rule, const Restriction& r,
   if (r.batch_axes && std::any_of(strategies.begin(), strategies.end(),
                                   [&](const Strategy& s) { return splits_batch(s, r, mesh); }))
     keep_if(strategies, [&](const Strategy& s) { return splits_batch(s, r, mesh); });
-  if (r.no_splits) keep_if(strategies, [&](const Strategy& s) { return splits_only_batch(s, r, mesh); });
-  if (r.most_split) keep_most_split(strategies, mesh);
+  keep_if(strategies, [&](const Strategy& s) { return splits_allowed(s, r, mesh); });
+  if (r.most_split_axes) keep_most_split(strategies, r.most_split_axes, mesh);
   return strategies;
 }
 

@@ -16,6 +16,15 @@
 
 namespace alpa {
 
+/// What one mesh axis is used for.
+enum class AxisUse : std::uint8_t {
+  any,
+  data,    ///< splits the batch and nothing else
+  zero2,   ///< splits the batch, and the optimizer's state as far as its shapes allow
+  zero3,   ///< splits the batch, and all state as far as its shapes allow
+  tensor,  ///< splits heads and hidden features as Megatron-LM does, and tokens where there are none
+};
+
 /// What of the search space is allowed. The defaults allow everything; the methods below are the same
 /// program with less allowed.
 struct AutoShardOptions {
@@ -23,6 +32,9 @@ struct AutoShardOptions {
   std::optional<int>
       batch_mesh_axis;  ///< this mesh axis must split the batch wherever a node has a batch dimension
   bool split_batch_everywhere = false;  ///< every mesh axis must (data parallelism)
+  /// What the first mesh axes are used for, beside what the other options say; all axes of `tensor` are used as
+  /// one.
+  std::vector<AxisUse> axis_uses;
   bool replicate_parameters = false;    ///< parameters are held whole by every device
   bool replicate_optimizer_state = false;
   bool shard_parameters =
@@ -59,9 +71,10 @@ class OverBudget : public Error {
 /// share what they learn: a plan found under one budget starts the search under the next. The time limit
 /// holds from the constructor on, for all calls together. Not shared between threads.
 ///
-/// A program of which little work proves the best plan is done with that. For any other, what data
-/// parallelism, ZeRO and the batch on one axis make of it is solved first (a fraction of the work), and the
-/// search starts from the best of these: no plan is above them. Meshes that cannot win are given up.
+/// A program of which little work proves the best plan is done with that. Any other is first solved with one
+/// AxisUse per mesh axis, all of them in turn (milliseconds each), then with the batch on one axis. The search
+/// starts from the best of these plans: none is worse than a plan with one use per axis, and if one of those
+/// keeps the budget, there is a plan, however short the time. Meshes that cannot win are given up.
 class AutoSharding {
  public:
   /// `graph` must outlive this. The options' memory budget tells how the time is shared: if the best plan

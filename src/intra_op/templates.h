@@ -1,0 +1,28 @@
+#pragma once
+/// Templates: layouts that people choose by hand. Each mesh axis has one use (AxisUse), which leaves nodes
+/// few strategies, so that a template is solved in milliseconds. Their plans are choices of the whole
+/// search space: the best of them starts its search.
+#include <string>
+#include <vector>
+
+#include "alpa/intra_op/auto_shard.h"
+#include "search_space.h"
+
+namespace alpa {
+
+/// Uses per mesh axis of all templates: any use on each axis, of three and more axes at most two different
+/// ones. An axis of size 1 is used for `any`. Empty on one device.
+std::vector<std::vector<AxisUse>> templates_of(const DeviceMesh& mesh);
+
+/// "data, tensor".
+std::string text_of(const std::vector<AxisUse>& uses);
+
+/// Seconds that no plan of the search space is below: every node at its fastest; every value resharded for
+/// the one use that is dearest even from and to the specs that suit it best.
+double least_seconds(const Graph& graph, const SearchSpace& space);
+
+/// The plan with copies made once for the forward and once for the backward pass, instead of being kept,
+/// where they are larger than what they are made of. Its cost is left as it was.
+ShardingPlan with_copies_made_again(ShardingPlan plan, const Graph& graph);
+
+}  // namespace alpa

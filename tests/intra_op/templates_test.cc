@@ -1,0 +1,159 @@
+// Templates: one use per mesh axis. No plan is worse than any of them, whatever the time.
+#include "../../src/intra_op/templates.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "../../src/intra_op/peak_memory.h"
+#include "alpa/base/error.h"
+#include "intra_op/gpt_plans.h"
+#include "intra_op/graphs.h"
+#include "intra_op/plans.h"
+#include "support/error_text.h"
+#include "support/planning_suite.h"
+
+using namespace alpa;
+using namespace alpa::testing;
+
+namespace {
+
+/// Allows for the rounding of costs to nanoseconds.
+constexpr double kRounding = 1 + 1e-4;
+constexpr double kHurry = 0.05;
+
+AutoShardOptions used_for(const std::vector<AxisUse>& uses) {
+  AutoShardOptions options;
+  options.axis_uses = uses;
+  return options;
+}
+
+/// Plans of all templates that can be followed, each solved by itself.
+std::vector<ShardingPlan> template_plans(const Graph& graph, const DeviceMesh& mesh,
+                                         const CostModel& model) {
+  PlanningCache cache;
+  std::vector<ShardingPlan> plans;
+  for (const std::vector<AxisUse>& uses : templates_of(mesh)) {
+    try {
+      plans.push_back(auto_shard(graph, mesh, model, used_for(uses), &cache));
+    } catch (const Error&) {  // the batch is too small
+    }
+  }
+  return plans;
+}
+
+double least_seconds(const std::vector<ShardingPlan>& plans) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const ShardingPlan& plan : plans) least = std::min(least, plan.cost.objective_seconds);
+  return least;
+}
+
+void check_in_a_hurry(const Graph& graph, const DeviceMesh& mesh, const CostModel& model) {
+  const std::vector<ShardingPlan> plans = template_plans(graph, mesh, model);
+  REQUIRE(plans.size() >= 3);
+  AutoShardOptions options;
+  options.time_limit_seconds = kHurry;
+  const ShardingPlan plan = auto_shard(graph, mesh, model, options);
+  verify(plan, graph);
+  CHECK(plan.cost.objective_seconds <= least_seconds(plans) * kRounding);
+  CHECK(plan.cost.objective_seconds == doctest::Approx(evaluate(plan, graph, model).objective_seconds));
+}
+
+struct Fixture {
+  Cluster cluster = gpu_cluster(2, 4);
+  CostModel model = CostModel::of(cluster);
+  DeviceMesh mesh = cluster.mesh({2, 4});
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "no plan of the suite is worse than a template, in 0.05 seconds") {
+  for (const SuiteModel& suite : kPlanningSuite) {
+    CAPTURE(suite.name);
+    check_in_a_hurry(suite.step({.stack = {.layers = 1}}).trace(1), mesh, model);
+  }
+}
+
+TEST_CASE("no plan on three axes, or with micro-batches, is worse than a template, in 0.05 seconds") {
+  const Cluster cluster = gpu_cluster(2, 4);
+  const CostModel model = CostModel::of(cluster);
+  const Graph mlp =
+      mlp_graph({.layers = 3, .batch = 64, .width = 512, .hidden = 2048, .num_micro_batches = 2});
+  check_in_a_hurry(mlp, cluster.mesh({2, 4}), model);
+  check_in_a_hurry(residual_mlp_step({.layers = 2, .batch = 4}).trace(2), cluster.mesh({2, 2, 2}), model);
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "a budget that only the leanest template keeps is kept, however short the time") {
+  const Graph graph = gpt_graph({.layers = 2});
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const ShardingPlan& plan : template_plans(graph, mesh, model))
+    least = std::min(least, peak_memory(with_copies_made_again(plan, graph), graph).bytes);
+  AutoShardOptions options;
+  options.time_limit_seconds = 1e-3;
+  options.memory_budget_bytes = least;
+  const ShardingPlan plan = auto_shard(graph, mesh, model, options);
+  verify(plan, graph);
+  CHECK(peak_memory(plan, graph).bytes <= least);
+}
+
+TEST_CASE_FIXTURE(Fixture, "each use of an axis splits what it says") {
+  const Graph graph = gpt_graph({.layers = 1});
+  const auto specs = [&](AxisUse use) {
+    const ShardingPlan plan = auto_shard(graph, mesh, model, used_for({use, AxisUse::tensor}));
+    verify(plan, graph);
+    std::string text;
+    for (const char* name : {"x", "norm.gain", "layer0.query.kernel", "layer0.output.kernel",
+                             "layer0.up.kernel", "layer0.down.kernel", "layer0.down.kernel.adam_m"})
+      text += (text.empty() ? "" : ", ") + spec_of(plan, graph, name);
+    return text;
+  };
+  CHECK(specs(AxisUse::data) == "S0@0, R, S1@1, S0@1, S1@1, S0@1, S0@1");
+  CHECK(specs(AxisUse::zero2) == "S0@0, R, S1@1, S0@1, S1@1, S0@1, S0@1 S1@0");
+  CHECK(specs(AxisUse::zero3) == "S0@0, S0@0, S0@0 S1@1, S0@1 S2@0, S0@0 S1@1, S0@1 S1@0, S0@1 S1@0");
+  CHECK(specs(AxisUse::tensor) == "R, R, S1@0 S1@1, S0@0 S0@1, S1@0 S1@1, S0@0 S0@1, S0@0 S0@1");
+}
+
+TEST_CASE("tensor parallelism reduces and gathers activations of a block as often as Megatron-LM does") {
+  const Cluster cluster = gpu_cluster(1, 8);
+  const auto activations = [&](int layers) {
+    const Graph graph = gpt_graph({.layers = layers});
+    ShardingPlan plan =
+        auto_shard(graph, cluster.mesh({8}), CostModel::of(cluster), used_for({AxisUse::tensor}));
+    std::erase_if(plan.reshards, [&](const PlannedReshard& r) { return graph.type(r.value).rank() < 3; });
+    return count_steps(plan);
+  };
+  auto two = activations(2), three = activations(3);
+  CHECK(three["reduce_scatter"] - two["reduce_scatter"] == 4);  // 2 forward, 2 backward
+  CHECK(three["all_gather"] - two["all_gather"] == 4);
+  CHECK(three["all_reduce"] + three["all_to_all"] == two["all_reduce"] + two["all_to_all"]);
+}
+
+TEST_CASE("templates are all uses of two axes, and all pairs of uses on more") {
+  CHECK(templates_of(mesh_of({8})).size() == 4);
+  CHECK(templates_of(mesh_of({1, 8})).size() == 4);
+  CHECK(text_of(templates_of(mesh_of({1, 8})).back()) == "any, tensor");
+  CHECK(templates_of(mesh_of({2, 4})).size() == 16);
+  CHECK(templates_of(mesh_of({2, 2, 2})).size() == 4 + 6 * 6);
+  CHECK(templates_of(mesh_of({1, 1})).empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "no template is below what every plan of it takes") {
+  const Graph graph = gpt_graph({.layers = 1});
+  PlanningCache cache;
+  MeshFacts& facts = cache.facts().of(mesh, model);
+  for (const std::vector<AxisUse>& uses : templates_of(mesh)) {
+    CAPTURE(text_of(uses));
+    const double seconds = auto_shard(graph, mesh, model, used_for(uses)).cost.objective_seconds,
+                 bound = alpa::least_seconds(graph, search_space(graph, used_for(uses), facts));
+    CHECK(bound <= seconds);
+    CHECK(bound >= 0.25 * seconds);
+  }
+}
+
+TEST_CASE("uses for more axes than the mesh has are an error") {
+  CHECK(error_of([] {
+          auto_shard(mlp_graph({}), mesh_of({4}), CostModel{}, used_for({AxisUse::data, AxisUse::tensor}));
+        }) == "method shard: axis_uses has 2 entries, but the mesh has 1 axes; give one per axis at most");
+}
