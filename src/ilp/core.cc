@@ -12,6 +12,7 @@
 #include "local_search.h"
 #include "neighbourhood.h"
 #include "reduce.h"
+#include "shared_terms.h"
 
 namespace alpa::ilp {
 namespace {
@@ -114,6 +115,8 @@ class Core {
   std::int64_t cells() const {
     std::int64_t sum = 0;
     for (const ModelEdge& edge : model_.edges) sum += static_cast<std::int64_t>(edge.costs.size());
+    for (const SharedTerm& term : model_.terms)
+      sum += static_cast<std::int64_t>(term.costs.size() * (term.readers.size() + 1));
     return sum;
   }
 
@@ -204,7 +207,8 @@ class Core {
     if (wanted() < kNever) cutoff = relative(wanted());
     // Where prices of the rows led to a choice, searching around it gains more than branching does.
     const double share = priced_ ? 0.3 : 0.9;
-    Branched result = branch(model_, cutoff, deadline_.within(deadline_.left() * share - 0.1), statistics_);
+    Branched result = branch(has_terms(model_) ? with_copies(model_) : model_, cutoff,
+                             deadline_.within(deadline_.left() * share - 0.1), statistics_);
     if (result.closed && !result.choice && best_.choice.empty()) throw Contradiction{};
     if (result.choice) take(*std::move(result.choice));
     if (result.closed)

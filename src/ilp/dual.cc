@@ -129,12 +129,6 @@ void min_rows(const double* table, const double* message, std::size_t rows, doub
   }
 }
 
-/// Largest message within each class.
-void collapse(const double* message, const std::vector<int>& classes, double* out, std::size_t lines) {
-  std::fill(out, out + lines, -kInf);
-  for (std::size_t s = 0; s < classes.size(); ++s) out[classes[s]] = std::max(out[classes[s]], message[s]);
-}
-
 }  // namespace
 
 Dual::Dual(const Model& model)
@@ -228,6 +222,12 @@ void Dual::visit(int i, bool forward) {
   for (std::size_t p = 0; p < node.size; ++p) total[p] *= rest;
 }
 
+void Dual::collapse(const double* message, const std::vector<int>& classes, double* out,
+                    std::size_t lines) {
+  std::fill(out, out + lines, -kInf);
+  for (std::size_t s = 0; s < classes.size(); ++s) out[classes[s]] = std::max(out[classes[s]], message[s]);
+}
+
 const double* Dual::lines_message(const DualEdge& edge, bool to_b) const {
   const double* theirs = state_.messages.data() + (to_b ? edge.at_a : edge.at_b);
   const std::size_t from = to_b ? edge.lines_a : edge.lines_b, to = to_b ? edge.lines_b : edge.lines_a;
@@ -256,13 +256,6 @@ double Dual::bound() const {
   double sum = 0;
   for (const DualNode& node : nodes_)
     sum += *std::min_element(state_.totals.begin() + node.at, state_.totals.begin() + node.at + node.size);
-  for (const DualEdge& edge : edges_) {
-    const double* lines = lines_message(edge, true);
-    double smallest = kInf;
-    for (std::size_t q = 0; q < edge.size_b; ++q)
-      smallest = std::min(smallest, lines[(*edge.class_b)[q]] - state_.messages[edge.at_b + q]);
-    sum += smallest;
-  }
   for (std::size_t r = 0; r < model_->room.size(); ++r)
     sum -= state_.multipliers[r] * static_cast<double>(model_->room[r]);
   return sum;

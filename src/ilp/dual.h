@@ -21,7 +21,8 @@ class Dual {
   /// Cells looked at by a sweep, its choice's price, and the bound.
   double cells_of_sweep() const;
 
-  /// Bound in doubles, for steering only.
+  /// Bound in doubles after a sweep, for steering only. (Every edge has received a message, so that its
+  /// least is 0.)
   double bound() const;
 
   /// Choice of the live nodes by conditioned rounding in the last sweep; it may be forbidden or exceed
@@ -84,14 +85,18 @@ class Dual {
   struct DualTerm {
     struct Part {
       int edge, reader;
-      bool from_a;                     // a is the source
-      std::vector<int> rows, columns;  // of the term, by class of the source and of the reader
-      std::vector<int> column_class;   // by column; -1: cannot be wanted
+      bool from_a;                       // a is the source
+      std::vector<int> rows, columns;    // of the term, by class of the source and of the reader
+      std::vector<int> column_class;     // by column; -1: cannot be wanted
+      std::vector<int> contested_class;  // by contested column
     };
     int index;
     std::vector<Part> parts;
-    std::vector<int> rows;       // that the source can choose
-    std::vector<int> contested;  // columns that cost something and that several readers can want
+    std::vector<int> rows;           // that the source can choose
+    std::vector<int> contested;      // columns that cost something and that several readers can want
+    std::vector<double> costs;       // rows x contested
+    std::vector<double> able;        // parts x contested: 1 if the reader can want the column
+    std::vector<double> per_reader;  // by contested column: 1 / how many can
   };
 
   struct DualNode {
@@ -106,12 +111,18 @@ class Dual {
   void visit(int i, bool forward);
   /// What the edge tells each strategy of b (or a): the least of the entries less the other end's message.
   void message(const DualEdge& edge, bool to_b, double* out) const;
+  /// Largest message within each class.
+  static void collapse(const double* message, const std::vector<int>& classes, double* out,
+                       std::size_t lines);
   const double* lines_message(const DualEdge& edge, bool to_b) const;
   double entry(const DualEdge& edge, int p, int q) const;
   double& share(const DualTerm::Part& part, int row_class, int column_class);
   void start_shares(const DualTerm& term, int row_class, int column, double cost, int readers);
   void split_terms();
+  void collect(const DualTerm& term, std::size_t j);
   void split(const DualTerm& term);
+  void give_shares(const DualTerm& term, std::size_t part, std::size_t row);
+  void level_above_zero(const DualTerm& term, std::size_t row, std::size_t contested);
   int exact_shift() const;
   Cost reduced(const DualEdge& edge, const Exact& exact, std::size_t number, int p, int q) const;
   void round_shares(Exact& exact) const;
@@ -128,6 +139,7 @@ class Dual {
   State state_;
   std::vector<int> rounded_;
   mutable std::vector<double> scratch_, conditioned_, collapsed_, lines_;
+  std::vector<double> split_rows_, split_columns_, height_, lowest_, level_;  // of the term being split
 };
 
 }  // namespace alpa::ilp

@@ -25,30 +25,28 @@ std::shared_ptr<const std::vector<int>> places(const std::vector<int>& classes,
   return std::make_shared<const std::vector<int>>(std::move(result));
 }
 
-/// Raises the lowest of `slack` to one level, as far as `shares`, whose sum stays, can be given away.
-void level(const std::vector<double*>& shares, std::vector<double>& slack) {
-  double sum = 0;
-  for (std::size_t j = 0; j < shares.size(); ++j) sum += *shares[j];
-  std::size_t active = shares.size();
+/// Shares base[j] + height, of at least 0, that sum to `cost`.
+void level(std::vector<double>& base, double cost) {
+  std::size_t active = base.size();
   double height = 0;
-  std::vector<char> out(shares.size(), 0);
+  std::vector<char> out(base.size(), 0);
   for (bool again = true; again;) {
-    double rest = sum;
-    for (std::size_t j = 0; j < shares.size(); ++j)
-      if (!out[j]) rest -= *shares[j] - slack[j];
+    double rest = cost;
+    for (std::size_t j = 0; j < base.size(); ++j)
+      if (!out[j]) rest -= base[j];
     height = rest / static_cast<double>(active);
     again = false;
-    for (std::size_t j = 0; j < shares.size(); ++j)
-      if (!out[j] && *shares[j] - slack[j] + height < 0) out[j] = 1, --active, again = true;
+    for (std::size_t j = 0; j < base.size(); ++j)
+      if (!out[j] && base[j] + height < 0) out[j] = 1, --active, again = true;
   }
-  for (std::size_t j = 0; j < shares.size(); ++j) *shares[j] = out[j] ? 0 : *shares[j] - slack[j] + height;
+  for (std::size_t j = 0; j < base.size(); ++j) base[j] = out[j] ? 0 : base[j] + height;
 }
 
 }  // namespace
 
 void Dual::add_term(int index, std::size_t& messages) {
   const SharedTerm& term = model_->terms[index];
-  DualTerm result{index, {}, distinct(term.source.classes), {}};
+  DualTerm result{index, {}, distinct(term.source.classes), {}, {}, {}, {}};
   const Classes of_source = places(term.source.classes, result.rows);
   std::vector<int> readers_of(static_cast<std::size_t>(term.columns), 0);
   for (int j = 0; j < static_cast<int>(term.readers.size()); ++j) {
@@ -73,7 +71,7 @@ void Dual::add_term(int index, std::size_t& messages) {
                   from_a ? of_reader->size() : of_source->size(),
                   state_.shares.size()};
     state_.shares.resize(state_.shares.size() + rows * wants);
-    DualTerm::Part part{add_edge(std::move(edge), messages), j, from_a, columns, {}};
+    DualTerm::Part part{add_edge(std::move(edge), messages), j, from_a, columns, {}, {}};
     part.column_class.assign(static_cast<std::size_t>(term.columns), -1);
     for (std::size_t c = 0; c < columns.size(); ++c) part.column_class[columns[c]] = static_cast<int>(c);
     for (int c : columns) ++readers_of[c];
@@ -88,6 +86,14 @@ void Dual::add_term(int index, std::size_t& messages) {
     }
     if (costs && readers_of[c] > 1) result.contested.push_back(c);
   }
+  for (int c : result.contested) result.per_reader.push_back(1.0 / readers_of[c]);
+  for (DualTerm::Part& part : result.parts)
+    for (int c : result.contested) {
+      part.contested_class.push_back(part.column_class[c]);
+      result.able.push_back(part.column_class[c] >= 0 ? 1 : 0);
+    }
+  for (int row : result.rows)
+    for (int c : result.contested) result.costs.push_back(static_cast<double>(term.cost(row, c)));
   terms_.push_back(std::move(result));
 }
 
@@ -129,43 +135,76 @@ void Dual::split_terms() {
     if (!term.contested.empty()) split(term);
 }
 
-/// What a pair of classes costs above the least of its edge is slack: it is levelled among the readers, so
-/// that the bound does not fall and the next messages can raise it.
+/// What the messages of a part say about its source's classes and, by contested column, its reader's.
+void Dual::collect(const DualTerm& term, std::size_t j) {
+  const DualTerm::Part& part = term.parts[j];
+  const DualEdge& edge = edges_[part.edge];
+  const auto lines = [&](bool a, double* out) {
+    collapse(state_.messages.data() + (a ? edge.at_a : edge.at_b), a ? *edge.class_a : *edge.class_b, out,
+             a ? edge.lines_a : edge.lines_b);
+  };
+  lines(part.from_a, split_rows_.data() + j * term.rows.size());
+  lines(!part.from_a, collapsed_.data());
+  double* columns = split_columns_.data() + j * term.contested.size();
+  for (std::size_t k = 0; k < term.contested.size(); ++k)
+    columns[k] = part.contested_class[k] < 0 ? 0 : collapsed_[part.contested_class[k]];
+}
+
+/// What a pair of classes costs above the least of its edge, which is 0 after a pass, is slack. It is
+/// levelled among the readers, so that the bound does not fall and the next messages can raise it.
 void Dual::split(const DualTerm& term) {
-  const std::size_t parts = term.parts.size();
-  std::vector<std::vector<double>> from_source(parts), from_reader(parts);
-  std::vector<double> least(parts, kInf);
-  for (std::size_t j = 0; j < parts; ++j) {
-    const DualTerm::Part& part = term.parts[j];
-    const DualEdge& edge = edges_[part.edge];
-    const auto collapsed = [&](bool a) {
-      std::vector<double> result(a ? edge.lines_a : edge.lines_b, -kInf);
-      const double* messages = state_.messages.data() + (a ? edge.at_a : edge.at_b);
-      const std::vector<int>& classes = a ? *edge.class_a : *edge.class_b;
-      for (std::size_t s = 0; s < classes.size(); ++s)
-        result[classes[s]] = std::max(result[classes[s]], messages[s]);
-      return result;
-    };
-    from_source[j] = collapsed(part.from_a);
-    from_reader[j] = collapsed(!part.from_a);
-    for (std::size_t r = 0; r < from_source[j].size(); ++r)
-      for (std::size_t c = 0; c < from_reader[j].size(); ++c)
-        least[j] = std::min(least[j], share(part, static_cast<int>(r), static_cast<int>(c)) -
-                                          from_source[j][r] - from_reader[j][c]);
-  }
-  std::vector<double*> shares;
-  std::vector<double> slack;
-  for (int r = 0; r < static_cast<int>(term.rows.size()); ++r)
-    for (int c : term.contested) {
-      shares.clear(), slack.clear();
-      for (std::size_t j = 0; j < parts; ++j) {
-        const int column = term.parts[j].column_class[c];
-        if (column < 0) continue;
-        shares.push_back(&share(term.parts[j], r, column));
-        slack.push_back(*shares.back() - from_source[j][r] - from_reader[j][column] - least[j]);
-      }
-      level(shares, slack);
+  const std::size_t parts = term.parts.size(), rows = term.rows.size(), columns = term.contested.size();
+  split_rows_.resize(parts * rows);
+  split_columns_.resize(parts * columns);
+  for (std::size_t j = 0; j < parts; ++j) collect(term, j);
+  height_.resize(columns);
+  lowest_.resize(columns);
+  for (std::size_t r = 0; r < rows; ++r) {
+    double *const height = height_.data(), *const lowest = lowest_.data();
+    const double* cost = term.costs.data() + r * columns;
+    std::copy(cost, cost + columns, height);
+    for (std::size_t j = 0; j < parts; ++j) {
+      const double *base = split_columns_.data() + j * columns, *able = term.able.data() + j * columns;
+      const double own = split_rows_[j * rows + r];
+      for (std::size_t k = 0; k < columns; ++k) height[k] -= able[k] * (base[k] + own);
     }
+    for (std::size_t k = 0; k < columns; ++k) height[k] *= term.per_reader[k];
+    std::fill(lowest, lowest + columns, 0);
+    for (std::size_t j = 0; j < parts; ++j) give_shares(term, j, r);
+    for (std::size_t k = 0; k < columns; ++k)
+      if (lowest[k] < 0) level_above_zero(term, r, k);
+  }
+}
+
+/// The part's shares of one row: up to the level of all parts.
+void Dual::give_shares(const DualTerm& term, std::size_t j, std::size_t r) {
+  const DualTerm::Part& part = term.parts[j];
+  const DualEdge& edge = edges_[part.edge];
+  const double* base = split_columns_.data() + j * term.contested.size();
+  const double own = split_rows_[j * term.rows.size() + r];
+  double* const shares = state_.shares.data() + edge.at_shares + (part.from_a ? r * edge.lines_b : r);
+  const std::size_t stride = part.from_a ? 1 : edge.lines_b;
+  for (std::size_t k = 0; k < term.contested.size(); ++k) {
+    const int column = part.contested_class[k];
+    if (column < 0) continue;
+    const double mine = base[k] + own + height_[k];
+    shares[static_cast<std::size_t>(column) * stride] = mine;
+    lowest_[k] = std::min(lowest_[k], mine);
+  }
+}
+
+/// Levels the shares of one row and contested column where some would be negative.
+void Dual::level_above_zero(const DualTerm& term, std::size_t r, std::size_t k) {
+  level_.clear();
+  for (std::size_t j = 0; j < term.parts.size(); ++j)
+    if (term.parts[j].contested_class[k] >= 0)
+      level_.push_back(split_columns_[j * term.contested.size() + k] +
+                       split_rows_[j * term.rows.size() + r]);
+  level(level_, term.costs[r * term.contested.size() + k]);
+  std::size_t next = 0;
+  for (const DualTerm::Part& part : term.parts)
+    if (part.contested_class[k] >= 0)
+      share(part, static_cast<int>(r), part.contested_class[k]) = level_[next++];
 }
 
 /// Shares in whole numbers that sum to no more than the cost.

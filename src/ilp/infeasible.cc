@@ -21,11 +21,13 @@ Problem feasibility_problem(const Problem& problem) {
   Problem result = problem;
   std::map<const void*, Table> tables;
   for (Node& node : result.nodes) node.costs = free_of_charge(node.costs);
-  for (Edge& edge : result.edges) {
-    Table& shared = tables[edge.costs.get()];
-    if (!shared) shared = table(free_of_charge(*edge.costs));
-    edge.costs = shared;
-  }
+  const auto free = [&](Table& costs) {
+    Table& known = tables[costs.get()];
+    if (!known) known = table(free_of_charge(*costs));
+    costs = known;
+  };
+  for (Edge& edge : result.edges) free(edge.costs);
+  for (SharedCost& shared : result.shared) free(shared.costs);
   return result;
 }
 

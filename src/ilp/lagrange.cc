@@ -7,6 +7,7 @@
 #include "local_search.h"
 #include "reduce.h"
 #include "rows.h"
+#include "shared_terms.h"
 
 namespace alpa::ilp {
 namespace {
@@ -226,6 +227,7 @@ class Pricing {
 std::optional<Priced> price_rows(const Model& model, const Options& options, int trials,
                                  const Deadline& deadline) {
   if (model.room.empty() || !scalable(model)) return std::nullopt;
+  if (has_terms(model)) return price_rows(with_copies(model), options, trials, deadline);
   return Pricing(model, options, deadline).run(trials);
 }
 

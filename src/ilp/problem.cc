@@ -59,7 +59,12 @@ void validate_end(const Problem& problem, const SharedEnd& end, int classes, std
 
 void validate_shared(const Problem& problem, const SharedCost& shared, std::size_t index) {
   validate_end(problem, shared.source, shared.rows, index);
-  for (const SharedEnd& reader : shared.readers) validate_end(problem, reader, shared.columns, index);
+  for (const SharedEnd& reader : shared.readers) {
+    validate_end(problem, reader, shared.columns, index);
+    require(reader.node != shared.source.node,
+            "shared cost {} has a reader at its source, node {}; give the cost to the node itself", index,
+            reader.node);
+  }
   require(shared.costs != nullptr &&
               shared.costs->size() == static_cast<std::size_t>(shared.rows) * shared.columns,
           "shared cost {} has {} costs but {} rows and {} columns; give one cost per row and column", index,

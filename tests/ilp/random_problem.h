@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <random>
+#include <set>
 
 #include "alpa/ilp/problem.h"
 
@@ -65,6 +66,29 @@ inline void draw_usages(Draw& draw, Problem& problem) {
     }
 }
 
+inline SharedEnd draw_end(Draw& draw, const Problem& problem, int node, int classes) {
+  SharedEnd end{node, {}};
+  for (std::size_t s = 0; s < problem.nodes[node].costs.size(); ++s)
+    end.classes.push_back(draw.below(classes));
+  return end;
+}
+
+/// A cost that up to five ends share, of which several may be at one node; at times a pair is forbidden.
+inline void draw_shared(Draw& draw, Problem& problem, int largest) {
+  const int n = static_cast<int>(problem.nodes.size());
+  SharedCost shared{{}, {}, draw.between(1, 4), draw.between(1, 4), nullptr};
+  shared.source = draw_end(draw, problem, draw.below(n), shared.rows);
+  for (int j = draw.between(0, 5); j > 0; --j) {
+    const int node = draw.below(n);
+    if (node != shared.source.node) shared.readers.push_back(draw_end(draw, problem, node, shared.columns));
+  }
+  std::vector<std::int64_t> costs(static_cast<std::size_t>(shared.rows) * shared.columns);
+  for (std::int64_t& c : costs)
+    c = draw.chance(30) ? 0 : draw.chance(5) ? kInfinite : draw.between(0, largest);
+  shared.costs = table(std::move(costs));
+  problem.shared.push_back(std::move(shared));
+}
+
 /// Nodes 1..largest_nodes with 1..4 strategies; ties on purpose. Half of the problems have usages (of
 /// several rows) with a limit that lies between tight and loose.
 inline Problem draw_problem(std::uint64_t seed, int largest_nodes) {
@@ -79,6 +103,14 @@ inline Problem draw_problem(std::uint64_t seed, int largest_nodes) {
     draw_usages(draw, problem);
     problem.usage_limit = draw.between(1, 6) * static_cast<int>(problem.nodes.size());
   }
+  return problem;
+}
+
+/// `draw_problem` with one to four shared costs.
+inline Problem draw_sharing_problem(std::uint64_t seed, int largest_nodes) {
+  Problem problem = draw_problem(seed, largest_nodes);
+  Draw draw{std::mt19937_64(seed + 1'000'000)};
+  for (int k = draw.between(1, 4); k > 0; --k) draw_shared(draw, problem, draw.chance(50) ? 3 : 1000);
   return problem;
 }
 
@@ -103,6 +135,13 @@ inline Enumerated enumerate(const Problem& problem) {
     for (std::size_t i = 0; i < choice.size(); ++i) add(problem.nodes[i].costs[choice[i]]);
     for (const Edge& e : problem.edges)
       add(e.costs->at(choice[e.a] * problem.nodes[e.b].costs.size() + choice[e.b]));
+    for (const SharedCost& shared : problem.shared) {
+      std::set<int> wanted;
+      for (const SharedEnd& r : shared.readers) wanted.insert(r.classes.at(choice[r.node]));
+      for (int column : wanted)
+        add(shared.costs->at(shared.source.classes.at(choice[shared.source.node]) * shared.columns +
+                             column));
+    }
     for (int time = 0; time < 12 && allowed; ++time) {
       std::int64_t used = 0;
       for (std::size_t i = 0; i < choice.size(); ++i)

@@ -61,8 +61,8 @@ struct SharedCost {
 struct Problem {
   std::vector<Node> nodes;
   std::vector<Edge> edges;
-  std::vector<SharedCost> shared = {};
   std::optional<std::int64_t> usage_limit;  ///< none: usages do not matter; negative: no choice keeps it
+  std::vector<SharedCost> shared = {};
 };
 
 /// Throws Error naming the first node, edge or shared cost that is malformed: no strategies, an index or a
