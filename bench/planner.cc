@@ -61,19 +61,37 @@ Cases short_table() {
           {.model = "residual-mlp", .aim_seconds = 2}};
 }
 
-/// GPT on three clusters, the mesh automatic or forced.
-void add_gpt(Cases& cases, const std::string& model, double more_seconds) {
+/// Stacks of three depths on three clusters, the mesh automatic and, if `forced`, the cluster's own, too.
+void add_stacks(Cases& cases, const std::string& model, double more_seconds, bool forced) {
   for (const auto& [layers, seconds] : {std::pair{4, 1.0}, {24, 3.0}, {96, 10.0}})
     for (const std::string devices : {"2x4", "4x4", "8x8"})
-      for (const std::string& mesh : {std::string("auto"), devices})
+      for (const std::string& mesh : {std::string("auto"), devices}) {
+        if (mesh != "auto" && !forced) continue;
         cases.push_back({.model = model,
                          .layers = layers,
                          .devices = devices,
                          .mesh = mesh,
                          .aim_seconds = seconds + more_seconds});
+      }
 }
 
-void add_budgets(Cases& cases) {
+Cases stacks_table() {
+  Cases cases;
+  add_stacks(cases, "gpt", 0, true);
+  add_stacks(cases, "gpt-vocabulary", 1, false);
+  return cases;
+}
+
+Cases models_table() {
+  Cases cases = {{.model = "gpt-operators", .layers = 24, .aim_seconds = 3},
+                 {.layers = 12, .mesh = "2x2x2", .aim_seconds = 10}};
+  for (const char* model : {"moe", "bert", "residual-mlp"})
+    cases.push_back({.model = model, .layers = 12, .aim_seconds = 2});
+  return cases;
+}
+
+Cases budgets_table() {
+  Cases cases;
   for (int layers : {4, 12, 24})
     for (const auto& [devices, mesh] : {std::pair{"1x8", "8"}, {"2x4", "2x4"}})
       for (int micro_batches : {1, 4})
@@ -85,18 +103,27 @@ void add_budgets(Cases& cases) {
                            .budget_share = share,
                            .aim_seconds = 20,
                            .aim_gap = 0.01});
+  return cases;
 }
 
 Cases full_table() {
   Cases cases;
-  add_gpt(cases, "gpt", 0);
-  add_gpt(cases, "gpt-operators", 0);
-  add_gpt(cases, "gpt-vocabulary", 1);
-  for (const char* model : {"moe", "bert", "residual-mlp"})
-    cases.push_back({.model = model, .layers = 12, .aim_seconds = 2});
-  cases.push_back({.layers = 12, .mesh = "2x2x2", .aim_seconds = 10});
-  add_budgets(cases);
+  for (const Cases& part : {stacks_table(), models_table(), budgets_table()})
+    cases.insert(cases.end(), part.begin(), part.end());
   return cases;
+}
+
+/// Tables by name.
+const std::vector<std::pair<std::string, Cases (*)()>> kTables = {{"short", short_table},
+                                                                  {"stacks", stacks_table},
+                                                                  {"models", models_table},
+                                                                  {"budgets", budgets_table},
+                                                                  {"full", full_table}};
+
+Cases table_of(const std::string& name) {
+  for (const auto& [known, cases] : kTables)
+    if (known == name) return cases();
+  throw Bug("no table " + name);
 }
 
 /// Seconds since its start, of the processor and of the wall.
@@ -299,6 +326,12 @@ std::vector<std::string> models() {
   return names;
 }
 
+std::vector<std::string> tables() {
+  std::vector<std::string> names;
+  for (const auto& [name, cases] : kTables) names.push_back(name);
+  return names;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -307,7 +340,7 @@ int main(int argc, char** argv) {
   Effort effort;
   return bench::run(
       argc, argv, "The planner on transformers.",
-      {cli::choice("--table", &table, "Cases, unless --model gives one", {"short", "full"}),
+      {cli::choice("--table", &table, "Cases, unless --model gives one", tables()),
        cli::choice("--model", &one.model, "One case of this model", models()),
        cli::whole("--layers", &one.layers, "Layers", 1, 1000),
        cli::text("--devices", &one.devices, "Hosts x devices of a host, out of the cluster"),
@@ -318,10 +351,5 @@ int main(int argc, char** argv) {
        cli::positive_number("--template-seconds", &effort.template_seconds, "Limit of each template"),
        cli::on("--lower", &effort.lower, "Plans and lowers: exact peaks"),
        cli::text("--cluster", &cluster_file, "Cluster file")},
-      [&] {
-        const Cases cases = !one.model.empty() ? Cases{one}
-                            : table == "full"  ? full_table()
-                                               : short_table();
-        measure_all(cases, cluster_file, effort);
-      });
+      [&] { measure_all(one.model.empty() ? table_of(table) : Cases{one}, cluster_file, effort); });
 }
