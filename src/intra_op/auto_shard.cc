@@ -19,9 +19,9 @@ constexpr std::int64_t kMoreWork = 4;
 /// An attempt ends after so many seconds per cell, too: ten times what a core takes, for what the solver
 /// does not count.
 constexpr double kMostSecondsPerCell = 1e-8;
-/// Of the time: for the batch on one axis of the most promising mesh; for a first look at all meshes, and
-/// for searches without a budget once their best plan exceeds the budget.
-constexpr double kBatchAxisShare = 0.25, kBatchAxisSeconds = 6, kLookShare = 0.25;
+/// Of the time: for a first look at all meshes, and for searches without a budget once their best plan
+/// exceeds the budget.
+constexpr double kLookShare = 0.25;
 
 AutoShardOptions batch_only(std::string method) {
   AutoShardOptions options;
@@ -138,12 +138,6 @@ struct AutoSharding::Impl {
     for (const DeviceMesh& mesh : meshes) look_at(mesh);
     for (const auto& search : searches)
       if (!is_settled(*search)) search->search_templates();
-    double share = kBatchAxisShare;
-    for (MeshSearch* search : most_promising_first()) {
-      if (!is_settled(*search) && !is_late())
-        search->search_batch_axes({std::min(share * time.left(), kBatchAxisSeconds)});
-      share /= 2;
-    }
     const std::vector<MeshSearch*> order = most_promising_first();
     const double look = kLookShare * time.left() / static_cast<double>(meshes.size());
     for (MeshSearch* search : order) {

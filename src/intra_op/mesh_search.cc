@@ -1,10 +1,10 @@
-// src/intra_op/mesh_search.cc — one mesh: the program of the whole search space, and of parts of it
+// src/intra_op/mesh_search.cc — one mesh: the program of the whole search space, and of templates
 #include "mesh_search.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
+#include <map>
 
 #include "alpa/base/error.h"
 #include "assemble_plan.h"
@@ -43,15 +43,10 @@ double bound_of(const ilp::Solution& solution, const PlanCost& cost, const Insta
                   static_cast<double>(solution.lower_bound) / instance.units_per_second);
 }
 
-bool is_tensor_parallel(const std::vector<AxisUse>& uses) {
-  return std::find(uses.begin(), uses.end(), AxisUse::tensor) != uses.end();
-}
-
-/// True for data parallelism, ZeRO-2 and ZeRO-3 over the whole mesh.
-bool is_uniform(const std::vector<AxisUse>& uses) {
-  std::set<AxisUse> different(uses.begin(), uses.end());
-  different.erase(AxisUse::any);
-  return different.size() == 1 && !is_tensor_parallel(uses);
+/// True where the batch is split over the whole mesh and state may be split.
+bool splits_batch(const std::vector<AxisUse>& uses) {
+  return std::all_of(uses.begin(), uses.end(),
+                     [](AxisUse use) { return use == AxisUse::batch || use == AxisUse::any; });
 }
 
 std::int64_t strategies(const Graph& graph, const SearchSpace& space) {
@@ -99,28 +94,34 @@ void MeshSearch::search_templates() { search_templates(std::nullopt); }
 
 /// Those that can have a cheaper plan than is known.
 void MeshSearch::search_templates(std::optional<std::int64_t> budget) {
-  make_parts();
+  make_templates();
   std::int64_t late = 0;
-  for (Part& part : templates_) {
+  for (Template& part : templates_) {
     const ShardingPlan* known = best(budget);
-    if (part.is_solved || part.bound >= seconds_of(known)) continue;
+    if (part.is_solved || !can_beat(seconds_of(known), part)) continue;
     if (time_.is_over()) late += strategies(graph_, *part.space);
     if (late > kLateStrategies && known != nullptr) return;
-    search_part(part, kTemplateEffort);
+    solve_template(part);
   }
 }
 
-void MeshSearch::search_batch_axes(const Effort& each) {
-  make_parts();
-  for (Part& part : batch_axes_) search_part(part, each);
+/// False if all plans of the template are proven to take at least as long.
+bool MeshSearch::can_beat(double seconds, Template& part) {
+  if (part.wider >= 0) part.bound = std::max(part.bound, templates_[part.wider].bound);
+  if (part.bound >= seconds || part.space) return part.bound < seconds;
+  try {
+    part.space = std::make_unique<SearchSpace>(search_space(graph_, part.options, facts_));
+    part.bound = std::max(part.bound, least_seconds(graph_, *part.space));
+  } catch (const Error&) {  // the batch is too small
+    part.bound = kNever;
+  }
+  return part.bound < seconds;
 }
 
-void MeshSearch::search_part(Part& part, const Effort& effort) {
-  const SearchSpace* space = space_of(part);
-  if (space == nullptr) return;
+void MeshSearch::solve_template(Template& part) {
   part.is_solved = true;
   try {
-    auto plan = solve(*space, build_instance(graph_, *space, mesh_), {}, effort);
+    auto plan = solve(*part.space, build_instance(graph_, *part.space, mesh_), {}, kTemplateEffort);
     if (!plan) return;
     part.bound = std::max(part.bound, plan->cost.lower_bound_seconds);
     if (!choice_of(*plan, graph_, space_, whole_instance())) return;
@@ -135,35 +136,18 @@ void MeshSearch::search_part(Part& part, const Effort& effort) {
   }
 }
 
-void MeshSearch::make_parts() {
+void MeshSearch::make_templates() {
   const bool narrow = options_.split_batch_everywhere || !options_.axis_uses.empty();
   if (!templates_.empty() || narrow || mesh_.num_devices() == 1) return;
-  for (std::vector<AxisUse>& uses : templates_of(mesh_)) {
+  std::map<std::vector<AxisUse>, int> numbers;
+  for (const std::vector<AxisUse>& uses : templates_of(mesh_)) {
     if (options_.batch_mesh_axis && uses[*options_.batch_mesh_axis] == AxisUse::tensor) continue;
+    const auto wider = numbers.find(wider_template(uses));
+    numbers[uses] = static_cast<int>(templates_.size());
     templates_.push_back({options_});
-    templates_.back().options.axis_uses = std::move(uses);
-    const SearchSpace* space = space_of(templates_.back());
-    templates_.back().bound = space ? least_seconds(graph_, *space) : kNever;
+    templates_.back().options.axis_uses = uses;
+    if (wider != numbers.end()) templates_.back().wider = wider->second;
   }
-  std::stable_sort(templates_.begin(), templates_.end(), [](const Part& a, const Part& b) {
-    return std::pair(is_tensor_parallel(a.options.axis_uses), a.bound) <
-           std::pair(is_tensor_parallel(b.options.axis_uses), b.bound);
-  });
-  for (int axis = 0; axis < mesh_.num_axes() && !options_.batch_mesh_axis; ++axis) {
-    if (mesh_.size(axis) == 1) continue;
-    batch_axes_.push_back({options_});
-    batch_axes_.back().options.batch_mesh_axis = axis;
-  }
-}
-
-/// Null if the part cannot be followed: the batch is too small.
-const SearchSpace* MeshSearch::space_of(Part& part) {
-  if (part.space) return part.space.get();
-  try {
-    part.space = std::make_unique<SearchSpace>(search_space(graph_, part.options, facts_));
-  } catch (const Error&) {
-  }
-  return part.space.get();
 }
 
 void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
@@ -172,17 +156,15 @@ void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
   if (easy && best(budget) != nullptr) return;
   search_templates(budget);
   if (time_.is_over() && best(budget) != nullptr) return;
-  for (Part& part : templates_)
-    if (is_uniform(part.options.axis_uses)) search_part_within(part, budget, each);
-  for (Part& part : batch_axes_) search_part_within(part, budget, each);
+  for (Template& part : templates_)
+    if (splits_batch(part.options.axis_uses)) search_template_within(part, budget, each);
   if (!easy) search_whole_within(budget, each);
 }
 
-void MeshSearch::search_part_within(Part& part, std::int64_t budget, const Effort& each) {
-  const SearchSpace* space = space_of(part);
-  if (space == nullptr || part.bound >= seconds_of(best(budget))) return;
+void MeshSearch::search_template_within(Template& part, std::int64_t budget, const Effort& each) {
+  if (!can_beat(seconds_of(best(budget)), part)) return;
   try {
-    search_model(*space, budget, each);
+    search_model(*part.space, budget, each);
   } catch (const ilp::Infeasible&) {  // the whole may have plans all the same
   }
 }

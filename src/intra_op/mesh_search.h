@@ -48,13 +48,11 @@ class MeshSearch {
   /// Looks for a cheaper plan and a higher bound, without a budget. Throws Error if there is no plan.
   void search(const Effort& effort);
 
-  /// Solves restrictions of the options, whose plans are plans of the whole, too: templates (templates.h),
-  /// as far as they can have a cheaper plan than is known, which takes milliseconds each and is done even
-  /// when time is over; the batch on one axis (a fraction of what the whole takes).
+  /// Solves the templates (templates.h) that can have a cheaper plan than is known, which takes
+  /// milliseconds each and is done even when time is over. Their plans are plans of the whole.
   void search_templates();
-  void search_batch_axes(const Effort& each);
 
-  /// Looks for plans whose counted bytes keep the budget: in the restrictions, as far as they can have a
+  /// Looks for plans whose counted bytes keep the budget: in the templates, as far as they can have a
   /// cheaper one than is known, then in the whole. Whatever the effort, there is a plan after this if that
   /// of a template keeps the budget. Throws OverBudget if it proves that there is none.
   void search_within(std::int64_t budget, const Effort& each);
@@ -76,18 +74,19 @@ class MeshSearch {
     ShardingPlan plan;
     std::int64_t bytes = -1;  ///< counted; -1: not yet
   };
-  /// A restriction of the options.
-  struct Part {
+  struct Template {
     AutoShardOptions options;
-    std::unique_ptr<const SearchSpace> space = nullptr;
+    std::unique_ptr<const SearchSpace> space = nullptr;  ///< once its plans may be wanted
     double bound = 0;  ///< seconds, proven for its plans without a budget; infinite: it has none
     bool is_solved = false;
+    int wider = -1;  ///< the template whose bound holds for this one, too
   };
 
-  void make_parts();
+  void make_templates();
   void search_templates(std::optional<std::int64_t> budget);
-  void search_part(Part& part, const Effort& effort);
-  void search_part_within(Part& part, std::int64_t budget, const Effort& each);
+  bool can_beat(double seconds, Template& part);
+  void solve_template(Template& part);
+  void search_template_within(Template& part, std::int64_t budget, const Effort& each);
   void search_whole_within(std::int64_t budget, const Effort& each);
   std::optional<ShardingPlan> solve(const SearchSpace& space, const Instance& instance, ilp::Options solver,
                                     const Effort& effort);
@@ -95,7 +94,6 @@ class MeshSearch {
   const Known* solve_within(const SearchSpace& space, const MemoryLimit& memory, const Effort& effort);
   std::vector<int> start(const SearchSpace& space, const Instance& instance) const;
   const Instance& whole_instance();
-  const SearchSpace* space_of(Part& part);
   std::int64_t bytes_of(Known& known) const;
   Known& keep(ShardingPlan plan);
   OverBudget over_budget(const ilp::Infeasible& infeasible, std::int64_t budget) const;
@@ -108,7 +106,7 @@ class MeshSearch {
   const PlanningTime& time_;
   SearchSpace space_;
   std::unique_ptr<const Instance> instance_;  ///< of the whole without memory
-  std::vector<Part> templates_, batch_axes_;
+  std::vector<Template> templates_;
   std::vector<Known> known_;  ///< the cheapest first
   double bound_;
   struct {

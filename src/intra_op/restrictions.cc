@@ -16,6 +16,7 @@ namespace {
 struct AxisLimits {
   std::uint32_t batch = 0;             ///< split the batch wherever a node has a batch dimension
   std::uint32_t only_batch = 0;        ///< split nothing else, except state that others below name
+  std::uint32_t any_state = 0;         ///< state may be split
   std::uint32_t whole_parameters = 0;  ///< every device along the axis holds parameters whole
   std::uint32_t whole_optimizer_state = 0;
   std::uint32_t split_parameters = 0;  ///< split parameters as far as their shapes allow
@@ -35,6 +36,8 @@ void add(AxisUse use, std::uint32_t axis, AxisLimits& limits) {
   if (use == AxisUse::tensor || use == AxisUse::any) return;
   limits.batch |= axis;
   limits.only_batch |= axis;
+  if (use == AxisUse::batch) limits.any_state |= axis;
+  if (use == AxisUse::batch) return;
   (use == AxisUse::zero3 ? limits.split_parameters : limits.whole_parameters) |= axis;
   (use == AxisUse::data ? limits.whole_optimizer_state : limits.split_optimizer_state) |= axis;
 }
@@ -123,8 +126,12 @@ class Restrictor {
       r.whole_axes = optimizer ? limits_.whole_optimizer_state : limits_.whole_parameters;
       r.most_split_axes = optimizer ? limits_.split_optimizer_state : limits_.split_parameters;
     }
-    if (input.kind == InputKind::accumulator)
-      r.whole_axes = limits_.only_batch & ~limits_.split_optimizer_state;
+    if (input.kind == InputKind::accumulator) r.whole_axes = whole_updates();
+  }
+
+  /// Axes on which what updates state is whole.
+  std::uint32_t whole_updates() const {
+    return limits_.only_batch & ~(limits_.split_optimizer_state | limits_.any_state);
   }
 
   /// Axes of the batch split what has no batch only for the sake of state that is split.
@@ -133,7 +140,7 @@ class Restrictor {
     Restriction& r = result_[n];
     if (r.batch_factor < 0) {
       const bool updates_state = node.region == Region::apply || accumulations_.count(n);
-      r.whole_axes = limits_.only_batch & ~(updates_state ? limits_.split_optimizer_state : 0);
+      r.whole_axes = updates_state ? whole_updates() : limits_.only_batch;
     }
     if (node.op->work == Work::heavy) r.most_split_axes = limits_.split_contractions;
   }
@@ -142,7 +149,7 @@ class Restrictor {
     Restriction& r = result_[n];
     r.tensor_axes = limits_.tensor;
     r.tensor_factors = features.factors;
-    if (features.must) r.most_split_axes |= limits_.tensor;
+    r.must_split_tensor = features.must;
   }
 
   /// Partial operands help only where partial sums arise: from a split sum, or from operands that are

@@ -18,6 +18,7 @@ struct Restriction {
       0;                          ///< of all strategies, those that split over the most devices of these
   std::uint32_t tensor_axes = 0;  ///< mesh axes that do all the same, and split these factors only:
   std::uint64_t tensor_factors = 0;
+  bool must_split_tensor = false;  ///< they split one of them wherever they can
   std::vector<std::uint32_t>
       linear_axes;  ///< per linear set, mesh axes on which partial operands are worth considering
 

@@ -73,6 +73,7 @@ std::vector<Strategy> allowed_strategies(const Rule& rule, const Restriction& r,
                                   [&](const Strategy& s) { return splits_batch(s, r, mesh); }))
     keep_if(strategies, [&](const Strategy& s) { return splits_batch(s, r, mesh); });
   keep_if(strategies, [&](const Strategy& s) { return splits_allowed(s, r, mesh); });
+  if (r.must_split_tensor) keep_most_split(strategies, r.tensor_axes, mesh);
   if (r.most_split_axes) keep_most_split(strategies, r.most_split_axes, mesh);
   return strategies;
 }

@@ -12,25 +12,29 @@
 namespace alpa {
 namespace {
 
-constexpr AxisUse kUses[] = {AxisUse::data, AxisUse::zero2, AxisUse::zero3, AxisUse::tensor};
+using Uses = std::vector<AxisUse>;
+
 /// Axes up to which all combinations of uses are templates, and how many uses they mix on more axes.
 constexpr int kFewAxes = 2;
 constexpr std::size_t kMostUses = 2;
 
-void add_uses(const DeviceMesh& mesh, std::vector<AxisUse>& uses, std::vector<std::vector<AxisUse>>& all) {
-  const int axis = static_cast<int>(uses.size());
+bool is_template(const Uses& uses) {
+  std::set<AxisUse> different(uses.begin(), uses.end());
+  different.erase(AxisUse::any);
+  return !different.empty() && (static_cast<int>(uses.size()) <= kFewAxes || different.size() <= kMostUses);
+}
+
+void add_combinations(const DeviceMesh& mesh, const Uses& choices, Uses& chosen, std::vector<Uses>& all) {
+  const int axis = static_cast<int>(chosen.size());
   if (axis == mesh.num_axes()) {
-    std::set<AxisUse> different(uses.begin(), uses.end());
-    different.erase(AxisUse::any);
-    const bool few = axis <= kFewAxes || different.size() <= kMostUses;
-    if (few && !different.empty()) all.push_back(uses);
+    if (is_template(chosen) && std::find(all.begin(), all.end(), chosen) == all.end())
+      all.push_back(chosen);
     return;
   }
-  for (AxisUse use : kUses) {
-    uses.push_back(mesh.size(axis) > 1 ? use : AxisUse::any);
-    add_uses(mesh, uses, all);
-    uses.pop_back();
-    if (mesh.size(axis) == 1) return;
+  for (AxisUse use : mesh.size(axis) > 1 ? choices : Uses{AxisUse::any}) {
+    chosen.push_back(use);
+    add_combinations(mesh, choices, chosen, all);
+    chosen.pop_back();
   }
 }
 
@@ -60,15 +64,22 @@ bool is_larger(const TensorType& type, const ShardingSpec& copy, const ShardingS
 
 }  // namespace
 
-std::vector<std::vector<AxisUse>> templates_of(const DeviceMesh& mesh) {
-  std::vector<std::vector<AxisUse>> all;
-  std::vector<AxisUse> uses;
-  add_uses(mesh, uses, all);
+std::vector<Uses> templates_of(const DeviceMesh& mesh) {
+  std::vector<Uses> all;
+  Uses chosen;
+  add_combinations(mesh, {AxisUse::batch, AxisUse::tensor}, chosen, all);
+  add_combinations(mesh, {AxisUse::data, AxisUse::zero2, AxisUse::zero3, AxisUse::tensor}, chosen, all);
   return all;
 }
 
-std::string text_of(const std::vector<AxisUse>& uses) {
-  static constexpr const char* kNames[] = {"any", "data", "zero2", "zero3", "tensor"};
+Uses wider_template(Uses uses) {
+  for (AxisUse& use : uses)
+    if (use == AxisUse::data || use == AxisUse::zero2 || use == AxisUse::zero3) use = AxisUse::batch;
+  return uses;
+}
+
+std::string text_of(const Uses& uses) {
+  static constexpr const char* kNames[] = {"any", "batch", "data", "zero2", "zero3", "tensor"};
   std::string text;
   for (AxisUse use : uses) text += (text.empty() ? "" : ", ") + std::string(kNames[static_cast<int>(use)]);
   return text;

@@ -10,9 +10,13 @@
 
 namespace alpa {
 
-/// Uses per mesh axis of all templates: any use on each axis, of three and more axes at most two different
-/// ones. An axis of size 1 is used for `any`. Empty on one device.
+/// Uses per mesh axis of all templates: first those of `batch` and `tensor` alone, then the others of
+/// `data`, `zero2`, `zero3` and `tensor`; of three and more axes at most two different uses. An axis of
+/// size 1 is used for `any`. Empty on one device.
 std::vector<std::vector<AxisUse>> templates_of(const DeviceMesh& mesh);
+
+/// The template of `batch` and `tensor` alone that allows all that these uses allow.
+std::vector<AxisUse> wider_template(std::vector<AxisUse> uses);
 
 /// "data, tensor".
 std::string text_of(const std::vector<AxisUse>& uses);

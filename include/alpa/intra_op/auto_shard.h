@@ -19,6 +19,7 @@ namespace alpa {
 /// What one mesh axis is used for.
 enum class AxisUse : std::uint8_t {
   any,
+  batch,   ///< splits the batch; each state tensor is whole or split, whichever is cheaper
   data,    ///< splits the batch and nothing else
   zero2,   ///< splits the batch, and the optimizer's state as far as its shapes allow
   zero3,   ///< splits the batch, and all state as far as its shapes allow
@@ -72,9 +73,9 @@ class OverBudget : public Error {
 /// holds from the constructor on, for all calls together. Not shared between threads.
 ///
 /// A program of which little work proves the best plan is done with that. Any other is first solved with one
-/// AxisUse per mesh axis, all of them in turn (milliseconds each), then with the batch on one axis. The search
-/// starts from the best of these plans: none is worse than a plan with one use per axis, and if one of those
-/// keeps the budget, there is a plan, however short the time. Meshes that cannot win are given up.
+/// AxisUse per mesh axis, all of them in turn (milliseconds each). The search starts from the best of these
+/// plans: none is worse than a plan with one use per axis, and if one of those keeps the budget, there is a
+/// plan, however short the time. Meshes that cannot win are given up.
 class AutoSharding {
  public:
   /// `graph` must outlive this. The options' memory budget tells how the time is shared: if the best plan
