@@ -170,7 +170,7 @@ class Core {
                            step_, deadline_.within(deadline_.left() / 2));
     sweeps_ *= 4;
     remember(dual.multipliers());
-    dual.remember_shares(model_);
+    dual.remember_splits(model_);
     step_ = std::max(step_ * 4, 100 * kSmallestStep);
     if (!ascent.choice.empty()) take(ascent.choice);
     raise_bound(model_.constant + ascent.exact.proven());

@@ -155,6 +155,7 @@ Dual::Dual(const Model& model)
     if (model.terms[t].alive) add_term(static_cast<int>(t), messages);
   state_.priced = state_.totals;
   state_.messages.assign(messages, 0);
+  for (const DualTerm& term : terms_) start_messages(term);
   state_.multipliers.assign(model.room.size(), 0);
   scratch_.resize(largest);
   collapsed_.resize(largest);

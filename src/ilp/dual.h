@@ -44,9 +44,9 @@ class Dual {
   /// Sets the multipliers, one non-negative number per row, in cost per unit of usage.
   void set_multipliers(std::vector<double> multipliers);
 
-  /// Leaves the split of every shared term in `model`, the one this was made for, from where the next dual
-  /// of what is left of it starts.
-  void remember_shares(Model& model) const;
+  /// Leaves the split of every shared term, and the messages on its edges, in `model`, the one this was
+  /// made for: the next dual of what is left of it goes on from there.
+  void remember_splits(Model& model) const;
 
   /// Messages and multipliers as whole numbers: costs times 2^`shift`.
   struct Exact {
@@ -86,7 +86,7 @@ class Dual {
     struct Part {
       int edge, reader;
       bool from_a;                       // a is the source
-      std::vector<int> rows, columns;    // of the term, by class of the source and of the reader
+      std::vector<int> columns;          // of the term, by class of the reader
       std::vector<int> column_class;     // by column; -1: cannot be wanted
       std::vector<int> contested_class;  // by contested column
     };
@@ -116,8 +116,9 @@ class Dual {
                        std::size_t lines);
   const double* lines_message(const DualEdge& edge, bool to_b) const;
   double entry(const DualEdge& edge, int p, int q) const;
-  double& share(const DualTerm::Part& part, int row_class, int column_class);
+  std::size_t share_at(const DualTerm::Part& part, std::size_t row_class, std::size_t column_class) const;
   void start_shares(const DualTerm& term, int row_class, int column, double cost, int readers);
+  void start_messages(const DualTerm& term);
   void split_terms();
   void collect(const DualTerm& term, std::size_t j);
   void split(const DualTerm& term);

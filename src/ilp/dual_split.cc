@@ -30,7 +30,7 @@ void level(std::vector<double>& base, double cost) {
   std::size_t active = base.size();
   double height = 0;
   std::vector<char> out(base.size(), 0);
-  for (bool again = true; again;) {
+  for (bool again = true; again && active > 0;) {
     double rest = cost;
     for (std::size_t j = 0; j < base.size(); ++j)
       if (!out[j]) rest -= base[j];
@@ -101,32 +101,57 @@ void Dual::add_term(int index, std::size_t& messages) {
 void Dual::start_shares(const DualTerm& term, int row_class, int column, double cost, int readers) {
   const SharedTerm& source = model_->terms[term.index];
   const std::size_t cell = static_cast<std::size_t>(term.rows[row_class]) * source.columns + column;
+  const auto before = [&](const DualTerm::Part& part) { return source.splits[part.reader].shares[cell]; };
   double known = 0;
   for (const DualTerm::Part& part : term.parts)
-    if (part.column_class[column] >= 0 && !source.shares.empty()) known += source.shares[part.reader][cell];
+    if (part.column_class[column] >= 0 && !source.splits.empty()) known += before(part);
   for (const DualTerm::Part& part : term.parts)
     if (part.column_class[column] >= 0)
-      share(part, row_class, part.column_class[column]) =
-          known > 0 ? cost * (source.shares[part.reader][cell] / known) : cost / readers;
+      state_.shares[share_at(part, row_class, part.column_class[column])] =
+          known > 0 ? cost * (before(part) / known) : cost / readers;
 }
 
-double& Dual::share(const DualTerm::Part& part, int row_class, int column_class) {
+/// The messages remembered, after those of all edges have been set to 0.
+void Dual::start_messages(const DualTerm& term) {
+  const SharedTerm& source = model_->terms[term.index];
+  for (const DualTerm::Part& part : term.parts) {
+    if (source.splits.empty()) continue;
+    const DualEdge& edge = edges_[part.edge];
+    const SharedTerm::Split& split = source.splits[part.reader];
+    const auto start = [&](const std::vector<double>& messages, std::size_t at, int node) {
+      for (std::size_t s = 0; s < messages.size(); ++s) {
+        state_.messages[at + s] = messages[s];
+        state_.totals[nodes_[node].at + s] += messages[s];
+      }
+    };
+    start(part.from_a ? split.to_source : split.to_reader, edge.at_a, edge.a);
+    start(part.from_a ? split.to_reader : split.to_source, edge.at_b, edge.b);
+  }
+}
+
+std::size_t Dual::share_at(const DualTerm::Part& part, std::size_t row, std::size_t column) const {
   const DualEdge& edge = edges_[part.edge];
-  const auto row = static_cast<std::size_t>(row_class), column = static_cast<std::size_t>(column_class);
-  return state_
-      .shares[edge.at_shares + (part.from_a ? row * edge.lines_b + column : column * edge.lines_b + row)];
+  return edge.at_shares + (part.from_a ? row * edge.lines_b + column : column * edge.lines_b + row);
 }
 
-void Dual::remember_shares(Model& model) const {
+void Dual::remember_splits(Model& model) const {
   for (const DualTerm& term : terms_) {
     SharedTerm& target = model.terms[term.index];
-    target.shares.assign(target.readers.size(), std::vector<double>(target.costs.size(), 0));
-    for (const DualTerm::Part& part : term.parts)
+    target.splits.assign(target.readers.size(), {});
+    for (const DualTerm::Part& part : term.parts) {
+      const DualEdge& edge = edges_[part.edge];
+      const auto messages = [&](bool a) {
+        const auto first = state_.messages.begin() + static_cast<std::ptrdiff_t>(a ? edge.at_a : edge.at_b);
+        return std::vector<double>(first,
+                                   first + static_cast<std::ptrdiff_t>(a ? edge.size_a : edge.size_b));
+      };
+      SharedTerm::Split& split = target.splits[part.reader];
+      split = {std::vector<double>(target.costs.size(), 0), messages(part.from_a), messages(!part.from_a)};
       for (std::size_t r = 0; r < term.rows.size(); ++r)
         for (std::size_t c = 0; c < part.columns.size(); ++c)
-          target.shares[part.reader]
-                       [static_cast<std::size_t>(term.rows[r]) * target.columns + part.columns[c]] =
-              const_cast<Dual*>(this)->share(part, static_cast<int>(r), static_cast<int>(c));
+          split.shares[static_cast<std::size_t>(term.rows[r]) * target.columns + part.columns[c]] =
+              state_.shares[share_at(part, r, c)];
+    }
   }
 }
 
@@ -204,7 +229,7 @@ void Dual::level_above_zero(const DualTerm& term, std::size_t r, std::size_t k) 
   std::size_t next = 0;
   for (const DualTerm::Part& part : term.parts)
     if (part.contested_class[k] >= 0)
-      share(part, static_cast<int>(r), part.contested_class[k]) = level_[next++];
+      state_.shares[share_at(part, r, part.contested_class[k])] = level_[next++];
 }
 
 /// Shares in whole numbers that sum to no more than the cost.
@@ -220,7 +245,7 @@ void Dual::round_shares(Exact& exact) const {
         for (const DualTerm::Part& part : term.parts) {
           const int column = part.column_class[c];
           if (column < 0) continue;
-          const double real = const_cast<Dual*>(this)->share(part, static_cast<int>(r), column);
+          const double real = state_.shares[share_at(part, r, column)];
           const Cost whole = std::clamp<Cost>(std::llround(std::ldexp(real, exact.shift)), 0, left);
           const DualEdge& edge = edges_[part.edge];
           exact.shares[part.edge][part.from_a ? r * edge.lines_b + column : column * edge.lines_b + r] =

@@ -91,9 +91,15 @@ void keep_strategies(Model& model, int node, const std::vector<int>& kept) {
   }
   for (int t : n.terms) {
     SharedTerm& term = model.terms[t];
-    if (term.source.node == node) select(term.source.classes, kept);
-    for (SharedEnd& reader : term.readers)
-      if (reader.node == node) select(reader.classes, kept);
+    if (term.source.node == node) {
+      select(term.source.classes, kept);
+      for (SharedTerm::Split& split : term.splits) select(split.to_source, kept);
+    }
+    for (std::size_t j = 0; j < term.readers.size(); ++j) {
+      if (term.readers[j].node != node) continue;
+      select(term.readers[j].classes, kept);
+      if (!term.splits.empty()) select(term.splits[j].to_reader, kept);
+    }
   }
   int count = static_cast<int>(kept.size());
   select(n.costs, kept);

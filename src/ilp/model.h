@@ -51,8 +51,12 @@ struct SharedTerm {
   int rows = 0, columns = 0;
   std::vector<Cost> costs;  ///< rows x columns
   bool alive = true;
-  /// Per reader, rows x columns: its share of the costs in the last dual bound; empty: none yet.
-  std::vector<std::vector<double>> shares = {};
+  /// What the last dual bound says about one reader: its share of the costs, rows x columns, and the
+  /// messages on its edge, by strategy of the source and of the reader.
+  struct Split {
+    std::vector<double> shares, to_source, to_reader;
+  };
+  std::vector<Split> splits = {};  ///< per reader; empty: none yet
   Cost cost(int row, int column) const { return costs[static_cast<std::size_t>(row) * columns + column]; }
 };
 

@@ -140,9 +140,8 @@ class Neighbourhoods {
       std::vector<int> present(sub.nodes.size(), 0);
       for (std::size_t k = 0; k < part.size(); ++k) present[k] = choice_[part[k]];
       const Cost cutoff = price(sub, present);
-      if (has_terms(sub)) sub = with_copies(sub);
       reduce(sub, options_, deadline);
-      eliminate_components(sub, options_.elimination_cells / 4, deadline);
+      eliminate(sub, options_.elimination_cells / 4, deadline);
       Statistics ignored;
       CoreSolution better = solve_core(sub, cutoff, {}, options_, deadline, ignored);
       if (better.choice.empty()) return !deadline.passed();

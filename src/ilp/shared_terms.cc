@@ -59,7 +59,7 @@ void drop_equal_readers(SharedTerm& term) {
           return other.node == reader.node && other.classes == reader.classes;
         }))
       different.push_back(std::move(reader));
-  if (different.size() < term.readers.size()) term.shares.clear();
+  if (different.size() < term.readers.size()) term.splits.clear();
   term.readers = std::move(different);
 }
 
@@ -102,7 +102,7 @@ bool settle_term(Model& model, int index) {
     if (std::any_of(classes.begin(), classes.end(), [&](int c) { return count[c] > 0; })) continue;
     const int node = term.readers[j].node;
     term.readers.erase(term.readers.begin() + static_cast<std::ptrdiff_t>(j));
-    term.shares.clear();
+    term.splits.clear();
     if (std::any_of(term.readers.begin(), term.readers.end(),
                     [&](const SharedEnd& other) { return other.node == node; }))
       continue;
@@ -191,14 +191,20 @@ bool can_take_ends(const Model& model, int node, int gone) {
 void take_ends(Model& model, int node, int gone, const std::vector<int>& partner) {
   for (int t : model.nodes[gone].terms) {
     SharedTerm& term = model.terms[t];
-    const auto move = [&](SharedEnd& end) {
-      if (end.node != gone) return;
-      SharedEnd moved{node, {}};
-      for (int p : partner) moved.classes.push_back(end.classes[p]);
-      end = std::move(moved);
+    const auto moved = [&](const auto& values) {
+      std::decay_t<decltype(values)> result;
+      for (int p : partner) result.push_back(values[p]);
+      return result;
     };
-    move(term.source);
-    for (SharedEnd& reader : term.readers) move(reader);
+    if (term.source.node == gone) {
+      term.source = {node, moved(term.source.classes)};
+      for (SharedTerm::Split& split : term.splits) split.to_source = moved(split.to_source);
+    }
+    for (std::size_t j = 0; j < term.readers.size(); ++j) {
+      if (term.readers[j].node != gone) continue;
+      term.readers[j] = {node, moved(term.readers[j].classes)};
+      if (!term.splits.empty()) term.splits[j].to_reader = moved(term.splits[j].to_reader);
+    }
     drop_equal_readers(term);
     remember_ends(model, t);
   }
