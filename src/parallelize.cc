@@ -235,7 +235,6 @@ Planned plan_within_budget(const Graph& graph, const Settings& settings, const C
   std::exception_ptr failure;
   PlannersLimit limit(budget);
   for (int attempt = 0; attempt < kBudgetAttempts && !limit.is_exhausted(); ++attempt) {
-    if (attempt > 0 && search.is_over()) break;
     try {
       Planned next = planned(limit.bytes());
       limit.was_too_high(next.memory_bytes);
@@ -244,6 +243,7 @@ Planned plan_within_budget(const Graph& graph, const Settings& settings, const C
     } catch (const OverBudget& error) {
       if (limit.bytes() == budget) failure = std::current_exception();
       limit.was_too_low(error.missing_bytes);
+      if (search.is_over()) break;  // plans that are known already take no more time
     }
   }
   if (failure && best.memory_bytes == unconstrained) std::rethrow_exception(failure);

@@ -9,6 +9,7 @@
 
 #include "../../src/intra_op/peak_memory.h"
 #include "alpa/base/error.h"
+#include "alpa/parallelize.h"
 #include "intra_op/gpt_plans.h"
 #include "intra_op/graphs.h"
 #include "intra_op/plans.h"
@@ -97,6 +98,19 @@ TEST_CASE_FIXTURE(Fixture,
   const ShardingPlan plan = auto_shard(graph, mesh, model, options);
   verify(plan, graph);
   CHECK(peak_memory(plan, graph).bytes <= least);
+}
+
+TEST_CASE("where packing exceeds the budget, the next leaner template is taken, however short the time") {
+  const TrainingStep step = gpt_step({.layers = 4});
+  const Cluster cluster = gpu_cluster(2, 4);
+  const Planned zero2 = plan_only(step, Zero2Parallel{.mesh_shape = {8}}, cluster);
+  const std::int64_t counted = peak_memory(zero2.plan, zero2.graph).bytes,
+                     budget = counted + (zero2.memory_bytes - counted) / 2;
+  REQUIRE(counted < budget);
+  const Planned planned = plan_only(
+      step, ShardParallel{.mesh_shape = {8}, .memory_budget_bytes = budget, .solver_seconds = 1e-3},
+      cluster);
+  CHECK(planned.memory_bytes <= budget);
 }
 
 TEST_CASE_FIXTURE(Fixture, "each use of an axis splits what it says") {
