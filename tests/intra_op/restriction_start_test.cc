@@ -45,18 +45,15 @@ void check_choice(const ShardingPlan& plan, const Graph& graph, const CostModel&
 TEST_CASE("attention in a hurry costs no more than data parallelism and ZeRO") {
   const Cluster cluster = gpu_cluster(1, 8);
   const CostModel model = CostModel::of(cluster);
-  for (int layers : {4, 12}) {
-    const Graph graph = gpt_graph({.layers = layers});
-    for (const std::vector<int>& shape : {std::vector<int>{8}, std::vector<int>{2, 4}}) {
-      CAPTURE(layers);
-      CAPTURE(shape.size());
-      const DeviceMesh mesh = cluster.mesh(shape);
-      const ShardingPlan plan = auto_shard(graph, mesh, model, within_seconds(1));
-      verify(plan, graph);
-      CHECK(plan.cost.objective_seconds <= least_restricted_seconds(graph, mesh, model) * kRounding);
-      CHECK(plan.cost.lower_bound_seconds > 0);
-      CHECK(plan.cost.lower_bound_seconds <= plan.cost.objective_seconds);
-    }
+  const Graph graph = gpt_graph({.layers = 12});
+  for (const std::vector<int>& shape : {std::vector<int>{8}, std::vector<int>{2, 4}}) {
+    CAPTURE(shape.size());
+    const DeviceMesh mesh = cluster.mesh(shape);
+    const ShardingPlan plan = auto_shard(graph, mesh, model, within_seconds(0.2));
+    verify(plan, graph);
+    CHECK(plan.cost.objective_seconds <= least_restricted_seconds(graph, mesh, model) * kRounding);
+    CHECK(plan.cost.lower_bound_seconds > 0);
+    CHECK(plan.cost.lower_bound_seconds <= plan.cost.objective_seconds);
   }
 }
 
