@@ -51,15 +51,18 @@ double least_seconds(const std::vector<ShardingPlan>& plans) {
   return least;
 }
 
-void check_in_a_hurry(const Graph& graph, const DeviceMesh& mesh, const CostModel& model) {
+void check_against_templates(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
+                             const std::vector<double>& time_limits = {kHurry}) {
   const std::vector<ShardingPlan> plans = template_plans(graph, mesh, model);
   REQUIRE(plans.size() >= 3);
-  AutoShardOptions options;
-  options.time_limit_seconds = kHurry;
-  const ShardingPlan plan = auto_shard(graph, mesh, model, options);
-  verify(plan, graph);
-  CHECK(plan.cost.objective_seconds <= least_seconds(plans) * kRounding);
-  CHECK(plan.cost.objective_seconds == doctest::Approx(evaluate(plan, graph, model).objective_seconds));
+  for (double seconds : time_limits) {
+    AutoShardOptions options;
+    options.time_limit_seconds = seconds;
+    const ShardingPlan plan = auto_shard(graph, mesh, model, options);
+    verify(plan, graph);
+    CHECK(plan.cost.objective_seconds <= least_seconds(plans) * kRounding);
+    CHECK(plan.cost.objective_seconds == doctest::Approx(evaluate(plan, graph, model).objective_seconds));
+  }
 }
 
 struct Fixture {
@@ -73,7 +76,7 @@ struct Fixture {
 TEST_CASE_FIXTURE(Fixture, "no plan of the suite is worse than a template, in 0.05 seconds") {
   for (const SuiteModel& suite : kPlanningSuite) {
     CAPTURE(suite.name);
-    check_in_a_hurry(suite.step({.stack = {.layers = 1}}).trace(1), mesh, model);
+    check_against_templates(suite.step({.stack = {.layers = 1}}).trace(1), mesh, model);
   }
 }
 
@@ -82,8 +85,14 @@ TEST_CASE("no plan on three axes, or with micro-batches, is worse than a templat
   const CostModel model = CostModel::of(cluster);
   const Graph mlp =
       mlp_graph({.layers = 3, .batch = 64, .width = 512, .hidden = 2048, .num_micro_batches = 2});
-  check_in_a_hurry(mlp, cluster.mesh({2, 4}), model);
-  check_in_a_hurry(residual_mlp_step({.layers = 2, .batch = 4}).trace(2), cluster.mesh({2, 2, 2}), model);
+  check_against_templates(mlp, cluster.mesh({2, 4}), model);
+  check_against_templates(residual_mlp_step({.layers = 2, .batch = 4}).trace(2), cluster.mesh({2, 2, 2}),
+                          model);
+}
+
+TEST_CASE_FIXTURE(Fixture, "with more time no plan is worse than a template, either") {
+  for (const TrainingStep& step : {residual_mlp_step({.layers = 2}), attention_step({.layers = 1})})
+    check_against_templates(step.trace(1), mesh, model, {0.5, 5});
 }
 
 TEST_CASE_FIXTURE(Fixture,
