@@ -1,6 +1,7 @@
 #include "core.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -26,6 +27,10 @@ constexpr double kDualRounds = 4;
 /// afterwards as many as there is time for.
 constexpr int kFirstDives = 4, kAllDives = std::numeric_limits<int>::max();
 constexpr double kFirstSeconds = 2, kFirstShare = 0.1;
+/// A round of neighbourhoods takes at least so long; with shared terms, where the dual bound is tight, the
+/// first ones are short, and CBC comes after some rounds alone.
+constexpr double kLeastPause = 2, kFirstPause = 0.25;
+constexpr int kRoundsToBranch = 4;
 
 /// State of the search. `model_` starts as the model given and shrinks: every choice cheaper than `wanted`
 /// survives, and its trail leads back to the live nodes of the model given.
@@ -55,7 +60,8 @@ class Core {
       find_first(kAllDives, deadline_.within(std::min(kFirstSeconds, deadline_.left() * kFirstShare)));
       const bool dual = options_.dual_sweeps > 0 && options_.reductions.arc_consistency;
       if (dual) tighten();
-      if (!done() && can_branch()) branch_rest();
+      const bool shares = has_terms(model_);
+      if (!done() && !shares && can_branch()) branch_rest();
       if (best_.cost >= kNever) {
         find_first(kAllDives, grace_);
         if (dual) tighten();
@@ -63,6 +69,7 @@ class Core {
       while (dual && options_.neighbourhoods && !done() && !best_.choice.empty()) {
         search_neighbourhoods();
         tighten();
+        if (shares && round_ % kRoundsToBranch == 0 && !done() && can_branch()) branch_rest();
       }
       if (live_nodes(model_).empty()) take(std::vector<int>(model_.nodes.size(), 0)), raise_bound(wanted());
     } catch (const Contradiction&) {
@@ -82,6 +89,13 @@ class Core {
     if (best_.cost >= kNever) return false;
     double gap = static_cast<double>(best_.cost - best_.bound);
     return gap <= options_.relative_gap * std::abs(static_cast<double>(best_.cost));
+  }
+
+  /// A choice of the model given at this cost, without its constant, ends the search.
+  Cost enough() const {
+    const double bound = static_cast<double>(best_.bound);
+    const double most = bound / (1 - std::min(options_.relative_gap, 0.9));
+    return (bound > 0 ? static_cast<Cost>(most) : best_.bound) - given_.constant;
   }
 
   /// Keeps a choice of the live nodes if it is the best so far.
@@ -220,9 +234,12 @@ class Core {
   /// Improves the best choice on the model given for a while.
   void search_neighbourhoods() {
     Cost before = best_.cost;
-    const Deadline pause = deadline_.within(std::max(2.0, deadline_.left() / 3));
+    const double least = has_terms(given_) ? std::ldexp(kFirstPause, round_) : kLeastPause;
+    const double share = has_terms(given_) ? std::min(least, deadline_.left() / 3)
+                                           : std::max(least, deadline_.left() / 3);
+    const Deadline pause = deadline_.within(share);
     best_.cost = given_.constant +
-                 improve_by_neighbourhoods(given_, best_.choice, options_, round_++, pause, statistics_);
+                 improve_by_neighbourhoods(given_, best_.choice, options_, round_++, enough(), pause, statistics_);
     if (best_.cost >= before) return;
     step_ = std::max(step_, 0.001);
     report();

@@ -29,8 +29,8 @@ class Neighbourhoods {
     options_.dual_sweeps = std::min(options_.dual_sweeps, 60);
   }
 
-  Cost run() {
-    for (int k = 0; !deadline_.passed(); ++k) {
+  Cost run(Cost enough) {
+    for (int k = 0; !deadline_.passed() && price(model_, choice_) > enough; ++k) {
       std::vector<int> part = k % 3 == 0 ? stretch() : k % 3 == 1 ? ball() : tight_row();
       double before = deadline_.elapsed();
       bool finished = solve_part(part);
@@ -172,9 +172,9 @@ class Neighbourhoods {
 }  // namespace
 
 Cost improve_by_neighbourhoods(const Model& model, std::vector<int>& choice, const Options& options,
-                               int round, const Deadline& deadline, Statistics& statistics) {
+                               int round, Cost enough, const Deadline& deadline, Statistics& statistics) {
   double before = deadline.elapsed();
-  Cost cost = Neighbourhoods(model, choice, options, round, deadline).run();
+  Cost cost = Neighbourhoods(model, choice, options, round, deadline).run(enough);
   statistics.search_seconds += deadline.elapsed() - before;
   return cost;
 }
