@@ -26,8 +26,9 @@ constexpr FileKind kPlanFile{"plan file", 1 << 28};
 /// Solutions of the integer program that are tried under a tightened budget before giving up.
 constexpr int kBudgetAttempts = 6;
 
-/// Of the time for planning, what searches may take; the rest is for lowering what they find.
-constexpr double kSearchShare = 0.9;
+/// Of the time for planning, what is kept for lowering what searches find: this share of it or, of a large
+/// graph, so many times what tracing it took, but no more than half.
+constexpr double kLoweringShare = 0.1, kLoweringOfTracing = 12, kMostLoweringShare = 0.5;
 
 /// A method's kind and options as plain data.
 struct Settings {
@@ -39,7 +40,8 @@ Settings settings_of(const Method& method) {
   const auto copy = [](const auto& m) -> Settings {
     return {m.kind,
             {m.num_micro_batches, m.mesh_shape, m.batch_mesh_axis, m.allow_all_gather, m.allow_all_to_all,
-             m.memory_budget_bytes, m.solver_seconds, m.stop, m.dump_dir, m.executor}};
+             m.memory_budget_bytes, m.solver_seconds, m.relative_gap, m.stop, m.progress, m.dump_dir,
+             m.executor}};
   };
   return std::visit(copy, method);
 }
@@ -107,6 +109,8 @@ void check_options(const Settings& settings, const Cluster& cluster) {
           options.num_micro_batches);
   require(options.solver_seconds > 0, "parallelize: solver_seconds is {}; give more than 0",
           options.solver_seconds);
+  require(options.relative_gap >= 0 && options.relative_gap < 1,
+          "parallelize: relative_gap is {}; give at least 0 and less than 1", options.relative_gap);
   require(options.memory_budget_bytes.value_or(1) > 0,
           "parallelize: a memory budget of {} bytes; give more than 0", *options.memory_budget_bytes);
 }
@@ -126,7 +130,14 @@ std::vector<DeviceMesh> candidate_meshes(const Settings& settings, const Cluster
   return meshes;
 }
 
-AutoShardOptions search_options(const Settings& settings) {
+/// Seconds for searches of a graph that took so long to trace.
+double search_seconds(double solver_seconds, double trace_seconds) {
+  const double lowering = std::clamp(kLoweringOfTracing * trace_seconds, kLoweringShare * solver_seconds,
+                                     kMostLoweringShare * solver_seconds);
+  return std::max(0.0, solver_seconds - trace_seconds - lowering);
+}
+
+AutoShardOptions search_options(const Settings& settings, double trace_seconds) {
   AutoShardOptions search;
   if (settings.kind == MethodKind::data) search = data_parallel_options();
   if (settings.kind == MethodKind::zero2) search = zero2_options();
@@ -136,7 +147,9 @@ AutoShardOptions search_options(const Settings& settings) {
   if (settings.kind != MethodKind::serial) search.batch_mesh_axis = options.batch_mesh_axis;
   search.allow_all_gather = options.allow_all_gather;
   search.allow_all_to_all = options.allow_all_to_all;
-  search.time_limit_seconds = kSearchShare * options.solver_seconds;
+  search.time_limit_seconds = search_seconds(options.solver_seconds, trace_seconds);
+  search.relative_gap = options.relative_gap;
+  search.progress = options.progress;
   search.stop = options.stop;
   return search;
 }
@@ -219,10 +232,10 @@ class PlannersLimit {
 }
 
 /// The best plan without a budget, if it fits, is the best plan. Else the planner is given a limit.
-Planned plan_within_budget(const Graph& graph, const Settings& settings, const Cluster& cluster,
-                           const Passes& passes) {
+Planned plan_within_budget(const Graph& graph, const Settings& settings, double trace_seconds,
+                           const Cluster& cluster, const Passes& passes) {
   const std::int64_t budget = budget_of(settings, cluster);
-  AutoShardOptions options = search_options(settings);
+  AutoShardOptions options = search_options(settings, trace_seconds);
   options.memory_budget_bytes = budget;
   AutoSharding search(graph, candidate_meshes(settings, cluster), CostModel::of(cluster), options);
   const auto planned = [&](std::optional<std::int64_t> limit) {
@@ -283,7 +296,8 @@ Planned compile(const TrainingStep& step, const Settings& settings, const Cluste
   check_options(settings, cluster);
   const Passes passes(settings.options.dump_dir);
   const Graph graph = passes.check("graph.txt", step.trace(settings.options.num_micro_batches));
-  Planned planned = plan_path.empty() ? plan_within_budget(graph, settings, cluster, passes)
+  const double trace_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  Planned planned = plan_path.empty() ? plan_within_budget(graph, settings, trace_seconds, cluster, passes)
                                       : planned_from_file(graph, settings, cluster, plan_path, passes);
   planned.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return planned;

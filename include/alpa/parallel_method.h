@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "alpa/intra_op/planning_progress.h"
 #include "alpa/runtime/executor.h"
 
 namespace alpa {
@@ -28,11 +29,15 @@ struct ParallelMethod {
   bool allow_all_to_all = true;
   /// Bytes a device may use; default: what the cluster says it has.
   std::optional<std::int64_t> memory_budget_bytes = {};
-  /// For planning. Searches end after nine tenths of it, the rest is for lowering what they find; then the
-  /// best plan found so far is taken, and its proven gap reported.
+  /// For planning. Searches end before, so that what they find can be lowered in time: by a tenth, or the
+  /// time that a large graph needs. The best plan found so far is taken, and its proven gap reported.
   double solver_seconds = 60;
+  /// What a little work does not prove is good enough within this gap: (objective - bound) / objective.
+  double relative_gap = 0.005;
   /// Set true by another thread or a signal handler, it ends planning early: the best plan so far is taken.
   const std::atomic<bool>* stop = nullptr;
+  /// Called from the planning thread whenever the best plan or the bound improves.
+  ProgressCallback progress = {};
   /// Every pass writes its result there: 01_graph.txt, 02_plan.json, …; empty: nowhere.
   std::string dump_dir = {};
   ExecutorOptions executor = {};

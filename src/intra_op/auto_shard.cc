@@ -6,22 +6,18 @@
 #include <limits>
 
 #include "mesh_search.h"
+#include "planning_report.h"
 
 namespace alpa {
 namespace {
 
-/// Cells of all tables of a program that may be an easy one, and the work (ilp::Options::work_limit) after
-/// which it is not.
-constexpr std::int64_t kEasyCells = 1'000'000, kEasyWork = 500'000'000;
-/// Work of the first attempt to keep a budget; each round of attempts gets four times that of the last.
-constexpr std::int64_t kFirstWork = 500'000'000;
-constexpr std::int64_t kMoreWork = 4;
-/// An attempt ends after so many seconds per cell, too: ten times what a core takes, for what the solver
-/// does not count.
-constexpr double kMostSecondsPerCell = 1e-8;
-/// Of the time: for a first look at all meshes, and for searches without a budget once their best plan
-/// exceeds the budget.
-constexpr double kLookShare = 0.25;
+/// Cells of all tables of a program that may be an easy one. Every effort is a number of cells of work
+/// (ilp::Options::work_limit): of the look at an easy program, and of the first round over the meshes. The
+/// second round is longer by a factor, and so on.
+constexpr std::int64_t kEasyCells = 300'000;
+constexpr std::int64_t kEasyWork = 50'000'000, kFirstWork = 500'000'000;
+constexpr std::int64_t kMoreWork = 4, kMostWork = std::int64_t{1} << 50;
+constexpr int kAll = std::numeric_limits<int>::max();
 
 AutoShardOptions batch_only(std::string method) {
   AutoShardOptions options;
@@ -44,6 +40,7 @@ class LeastError {
     first_ = std::current_exception();
     missing_ = missing_bytes(error);
   }
+  bool is_any() const { return first_ != nullptr; }
   void rethrow_if_any() const {
     if (first_) std::rethrow_exception(first_);
   }
@@ -53,9 +50,9 @@ class LeastError {
   std::int64_t missing_ = 0;
 };
 
-double seconds_of(const ShardingPlan* plan) {
-  return plan ? plan->cost.objective_seconds : std::numeric_limits<double>::infinity();
-}
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+double seconds_of(const ShardingPlan* plan) { return plan ? plan->cost.objective_seconds : kNever; }
 
 }  // namespace
 
@@ -87,11 +84,12 @@ struct AutoSharding::Impl {
   PlanningCache own_cache;
   PlanningCache& cache;  ///< own_cache, or the caller's
   PlanningTime time;
+  PlanningReport report;
   std::vector<std::unique_ptr<MeshSearch>>
       searches;        ///< of the meshes on which the options can be followed
   LeastError failure;  ///< of the others
   bool searched = false;
-  std::int64_t work = kFirstWork;
+  std::int64_t work_within = kFirstWork;  ///< of the next round under a budget
 
   Impl(const Graph& g, const std::vector<DeviceMesh>& m, const CostModel& c, const AutoShardOptions& o,
        PlanningCache* known)
@@ -100,7 +98,8 @@ struct AutoSharding::Impl {
         model(c),
         options(o),
         cache(known ? *known : own_cache),
-        time(o.time_limit_seconds, o.stop) {}
+        time(o.time_limit_seconds, o.stop),
+        report(o.progress) {}
 
   ShardingPlan plan(Budget budget) {
     if (!searched) search();
@@ -113,98 +112,163 @@ struct AutoSharding::Impl {
     return finished(budget);
   }
 
-  const ShardingPlan* best(Budget budget) {
-    const ShardingPlan* cheapest = nullptr;
-    for (const auto& search : searches) {
-      const ShardingPlan* plan = search->best(budget);
-      if (plan && seconds_of(plan) < seconds_of(cheapest)) cheapest = plan;
-    }
+  MeshSearch* best_search(Budget budget) {
+    MeshSearch* cheapest = nullptr;
+    for (const auto& search : searches)
+      if (seconds_of(search->best(budget)) < (cheapest ? seconds_of(cheapest->best(budget)) : kNever))
+        cheapest = search.get();
     return cheapest;
+  }
+
+  const ShardingPlan* best(Budget budget) {
+    MeshSearch* search = best_search(budget);
+    return search ? search->best(budget) : nullptr;
+  }
+
+  /// Proven of all meshes but `without`.
+  double bound(Budget budget, const MeshSearch* without = nullptr) const {
+    double bound = kNever;
+    for (const auto& search : searches)
+      if (search.get() != without)
+        bound = std::min(bound, budget ? search->bound_within(*budget) : search->bound());
+    return bound;
   }
 
   /// The best plan with what is proven of all meshes.
   ShardingPlan finished(Budget budget) {
     ShardingPlan plan = *best(budget);
-    double bound = plan.cost.objective_seconds;
-    for (const auto& search : searches)
-      bound = std::min(bound, budget ? search->bound_within(*budget) : search->bound());
-    plan.cost.lower_bound_seconds = bound;
+    plan.cost.lower_bound_seconds = std::min(plan.cost.objective_seconds, bound(budget));
     plan.statistics.total_seconds = time.elapsed();
     return plan;
   }
 
-  /// The most promising mesh gets half of the time that is left, the next one half of the rest, and so on.
-  void search() {
-    for (const DeviceMesh& mesh : meshes) look_at(mesh);
-    for (const auto& search : searches)
-      if (!is_settled(*search)) search->search_templates();
-    const std::vector<MeshSearch*> order = most_promising_first();
-    const double look = kLookShare * time.left() / static_cast<double>(meshes.size());
-    for (MeshSearch* search : order) {
-      if (is_settled(*search) || is_late()) continue;
-      const double seconds = search == order.back() ? time.left() : time.left() / 2;
-      // If the best plan exceeds the budget, the rest of the time is for plans that keep it.
-      try_search(*search, {exceeds_budget() ? look : seconds});
+  /// Tells what a search has improved.
+  void tell(Budget budget) {
+    if (!report.is_wanted()) return;
+    PlanningProgress now{.elapsed_seconds = time.elapsed(), .bytes = budget};
+    if (MeshSearch* search = best_search(budget)) {
+      now.best_seconds = seconds_of(search->best(budget));
+      now.mesh = shape_text(search->mesh());
     }
+    now.lower_bound_seconds = bound(budget);
+    report.tell(std::move(now));
+  }
+
+  /// What one search may do now. No plan is of use that is not cheaper than the best known by the gap.
+  Effort effort_of(MeshSearch& search, std::int64_t work, double gap, Budget budget = {}) {
+    Effort effort{.work = work, .relative_gap = gap};
+    effort.cutoff_seconds = (1 - gap) * seconds_of(best(budget));
+    if (budget || !report.is_wanted()) return effort;
+    const double others = bound({}, &search);
+    effort.progress = [this, &search, others](double best_seconds, double bound_seconds) {
+      report.tell({best_seconds, std::min(others, std::max(search.bound(), bound_seconds)), time.elapsed(),
+                   shape_text(search.mesh())});
+    };
+    return effort;
+  }
+
+  /// Easy programs end with the first look. For others, a template of each mesh tells which is the most
+  /// promising one. In the first round that mesh comes first, with all its templates: what it finds drops
+  /// most others. In later rounds the mesh with the lowest bound comes first.
+  void search() {
+    for (const DeviceMesh& mesh : meshes) open(mesh);
+    for (const auto& search : searches) look_at(*search);
+    for (MeshSearch* search : by_bound()) search_templates(*search, 1);
+    for (MeshSearch* search : by_best()) {
+      if (search == best_search({})) search_templates(*search, kAll);
+      search_whole(*search, kFirstWork, 0);
+    }
+    for (MeshSearch* search : by_best()) search_templates(*search, kAll);
+    std::int64_t work = kFirstWork;
+    while (!is_finished()) {
+      work = std::min(kMoreWork * work, kMostWork);
+      for (MeshSearch* search : by_bound()) search_whole(*search, work, options.relative_gap);
+    }
+  }
+
+  bool is_finished() {
+    return time.is_over() || exceeds_budget() ||
+           bound({}) >= (1 - options.relative_gap) * seconds_of(best({}));
+  }
+
+  void search_templates(MeshSearch& search, int most) {
+    if (is_settled(search, 0) || (is_late() && &search != best_search({}))) return;
+    search.search_templates(seconds_of(best({})), most);
+    tell({});
+  }
+
+  void search_whole(MeshSearch& search, std::int64_t work, double gap) {
+    if (!is_settled(search, gap) && !is_late()) try_search(search, work, gap);
   }
 
   /// What one mesh cannot keep, another may.
-  void try_search(MeshSearch& search, const Effort& effort) {
+  void try_search(MeshSearch& search, std::int64_t work, double gap) {
     try {
-      search.search(effort);
+      search.search(effort_of(search, work, gap));
     } catch (const Error& error) {
       failure.add(error);
     }
+    tell({});
   }
 
+  /// The best plan is of no use: the rest of the time is for plans that keep the budget.
   bool exceeds_budget() {
     return options.memory_budget_bytes && best({}) != best(options.memory_budget_bytes);
   }
 
-  /// The easy programs end here.
-  void look_at(const DeviceMesh& mesh) {
-    const double most = kLookShare * time.limit() / static_cast<double>(meshes.size());
+  void open(const DeviceMesh& mesh) {
     try {
-      auto search = std::make_unique<MeshSearch>(graph, mesh, model, options, time, cache);
-      if (search->cells() <= kEasyCells && !is_late()) try_search(*search, {most, kEasyWork});
-      searches.push_back(std::move(search));
+      searches.push_back(std::make_unique<MeshSearch>(graph, mesh, model, options, time, cache));
     } catch (const Error& error) {
       failure.add(error);
     }
   }
 
-  /// True if the search cannot find a plan cheaper than the best known.
-  bool is_settled(const MeshSearch& search) { return search.bound() >= seconds_of(best({})); }
+  void look_at(MeshSearch& search) {
+    if (time.is_over() || is_settled(search, 0) || search.cells() > kEasyCells) return;
+    try_search(search, kEasyWork, 0);
+  }
+
+  /// True if the search cannot find a plan cheaper than the best known, by the gap.
+  bool is_settled(const MeshSearch& search, double gap) {
+    return search.bound() >= (1 - gap) * seconds_of(best({}));
+  }
 
   /// True if time is over and there is a plan.
   bool is_late() { return time.is_over() && best({}) != nullptr; }
 
-  std::vector<MeshSearch*> most_promising_first() const {
+  template <class Key>
+  std::vector<MeshSearch*> sorted_by(Key key) const {
     std::vector<MeshSearch*> order;
     for (const auto& search : searches) order.push_back(search.get());
-    std::stable_sort(order.begin(), order.end(), [](MeshSearch* a, MeshSearch* b) {
-      return seconds_of(a->best()) < seconds_of(b->best());
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](MeshSearch* a, MeshSearch* b) { return key(a) < key(b); });
     return order;
+  }
+  std::vector<MeshSearch*> by_bound() const {
+    return sorted_by([](MeshSearch* search) { return search->bound(); });
+  }
+  std::vector<MeshSearch*> by_best() const {
+    return sorted_by([](MeshSearch* search) { return seconds_of(search->best()); });
   }
 
   /// Rounds over the meshes with more and more work, until there is a plan.
   void search_within(std::int64_t budget) {
     LeastError over;
-    std::vector<MeshSearch*> open = most_promising_first();
+    std::vector<MeshSearch*> open = by_best();
     for (int round = 0; round == 0 || (best(budget) == nullptr && !open.empty()); ++round) {
       if (round > 0 && time.is_over()) fail_in_time(budget);
-      if (round > 0) work *= kMoreWork;
+      if (round > 0) work_within = std::min(kMoreWork * work_within, kMostWork);
       std::vector<MeshSearch*> undecided;
       for (MeshSearch* search : open) {
         if (search->bound() >= seconds_of(best(budget))) continue;
         try {
-          const double most = kMostSecondsPerCell * static_cast<double>(work);
-          search->search_within(budget, {std::min(time.left(), most), work});
+          search->search_within(budget, effort_of(*search, work_within, 0, budget));
           undecided.push_back(search);
         } catch (const OverBudget& error) {
           over.add(error);
         }
+        tell(budget);
       }
       open = std::move(undecided);
     }
@@ -229,6 +293,8 @@ AutoSharding::AutoSharding(const Graph& graph, const std::vector<DeviceMesh>& me
                            const CostModel& model, const AutoShardOptions& options, PlanningCache* cache)
     : impl_(new Impl(graph, meshes, model, options, cache)) {
   require(!meshes.empty(), "auto_shard: no mesh to plan for");
+  require(options.relative_gap >= 0 && options.relative_gap < 1,
+          "auto_shard: relative_gap is {}; give at least 0 and less than 1", options.relative_gap);
 }
 
 AutoSharding::~AutoSharding() = default;

@@ -23,7 +23,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Strategies of the templates that are solved although time is over and a plan is known: a second's work.
 constexpr std::int64_t kLateStrategies = 200'000;
 /// For each template. The work is that of a second or less, the seconds far more, also on a busy machine.
-constexpr Effort kTemplateEffort = {.seconds = 2, .work = 300'000'000, .least_seconds = 2};
+constexpr std::int64_t kTemplateWork = 300'000'000;
+constexpr double kTemplateSeconds = 2;
 
 /// The plan's own price must be the solver's, up to the rounding of every cost to whole units. Where time
 /// ran out, the solver may have paid for a copy that nothing reads; the plan then costs less.
@@ -37,10 +38,21 @@ void check_objective(const PlanCost& cost, const ilp::Solution& solution, const 
             cost.objective_seconds, solved, tolerance);
 }
 
+double seconds_of(std::int64_t cost, const Instance& instance) {
+  return static_cast<double>(cost) / instance.units_per_second;
+}
+
 double bound_of(const ilp::Solution& solution, const PlanCost& cost, const Instance& instance) {
   if (solution.optimal) return cost.objective_seconds;
-  return std::min(cost.objective_seconds,
-                  static_cast<double>(solution.lower_bound) / instance.units_per_second);
+  return std::min(cost.objective_seconds, seconds_of(solution.lower_bound, instance));
+}
+
+/// The solver's progress in seconds.
+std::function<void(std::int64_t, std::int64_t)> in_seconds(const Effort& effort, const Instance& instance) {
+  if (!effort.progress) return {};
+  return [&](std::int64_t cost, std::int64_t bound) {
+    effort.progress(seconds_of(cost, instance), seconds_of(bound, instance));
+  };
 }
 
 /// True where the batch is split over the whole mesh and state may be split.
@@ -73,14 +85,14 @@ MeshSearch::MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostMod
 
 void MeshSearch::search(const Effort& effort) {
   try {
-    if (auto plan = solve(space_, whole_instance(), {}, effort)) {
-      bound_ = std::max(bound_, plan->cost.lower_bound_seconds);
-      statistics_.nodes = plan->statistics.nodes;
-      statistics_.strategies = plan->statistics.strategies;
-      statistics_.variables = plan->statistics.variables;
-      statistics_.constraints = plan->statistics.constraints;
-      keep(*std::move(plan));
-    }
+    Solved solved = solve(space_, whole_instance(), effort);
+    bound_ = std::max(bound_, solved.bound);
+    if (!solved.plan) return;
+    statistics_.nodes = solved.plan->statistics.nodes;
+    statistics_.strategies = solved.plan->statistics.strategies;
+    statistics_.variables = solved.plan->statistics.variables;
+    statistics_.constraints = solved.plan->statistics.constraints;
+    keep(*std::move(solved.plan));
   } catch (const ilp::Infeasible&) {
     bound_ = kNever;
     fail(
@@ -90,15 +102,18 @@ void MeshSearch::search(const Effort& effort) {
   }
 }
 
-void MeshSearch::search_templates() { search_templates(std::nullopt); }
+void MeshSearch::search_templates(double cutoff_seconds, int most) {
+  search_templates(std::nullopt, cutoff_seconds, most);
+}
 
-/// Those that can have a cheaper plan than is known.
-void MeshSearch::search_templates(std::optional<std::int64_t> budget) {
+/// Those that can have a plan cheaper than what is known and the cutoff.
+void MeshSearch::search_templates(std::optional<std::int64_t> budget, double cutoff_seconds, int most) {
   make_templates();
   std::int64_t late = 0;
   for (Template& part : templates_) {
     const ShardingPlan* known = best(budget);
-    if (part.is_solved || !can_beat(seconds_of(known), part)) continue;
+    if (part.is_solved || !can_beat(std::min(cutoff_seconds, seconds_of(known)), part)) continue;
+    if (most-- <= 0) return;
     if (time_.is_over()) late += strategies(graph_, *part.space);
     if (late > kLateStrategies && known != nullptr) return;
     solve_template(part);
@@ -121,9 +136,10 @@ bool MeshSearch::can_beat(double seconds, Template& part) {
 void MeshSearch::solve_template(Template& part) {
   part.is_solved = true;
   try {
-    auto plan = solve(*part.space, build_instance(graph_, *part.space, mesh_), {}, kTemplateEffort);
+    auto [plan, bound] = solve(*part.space, build_instance(graph_, *part.space, mesh_),
+                               {.work = kTemplateWork, .least_seconds = kTemplateSeconds});
+    part.bound = std::max(part.bound, bound);
     if (!plan) return;
-    part.bound = std::max(part.bound, plan->cost.lower_bound_seconds);
     if (!choice_of(*plan, graph_, space_, whole_instance())) return;
     ShardingPlan again = with_copies_made_again(*plan, graph_);
     const bool differs = again.reshards.size() != plan->reshards.size();
@@ -154,7 +170,7 @@ void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
   const bool easy = templates_.empty();  // without a budget
   if (easy) search_whole_within(budget, each);
   if (easy && best(budget) != nullptr) return;
-  search_templates(budget);
+  search_templates(budget, kNever, std::numeric_limits<int>::max());
   if (time_.is_over() && best(budget) != nullptr) return;
   for (Template& part : templates_)
     if (splits_batch(part.options.axis_uses)) search_template_within(part, budget, each);
@@ -187,9 +203,8 @@ double MeshSearch::search_model(const SearchSpace& space, std::int64_t budget, c
   std::int64_t limit = budget;
   for (int k = 0; k < kBudgetAttempts && limit > 0 && (k == 0 || !time_.is_over()); ++k) {
     try {
-      const Known* found = solve_within(space, {limit, false}, each);
+      const Known* found = solve_within(space, {limit, false}, each, limit == budget ? &bound : nullptr);
       if (found == nullptr) break;
-      if (limit == budget) bound = found->plan.cost.lower_bound_seconds;
       if (found->bytes <= budget) return bound;
       limit -= found->bytes - budget;
     } catch (const ilp::Infeasible&) {
@@ -203,24 +218,29 @@ double MeshSearch::search_model(const SearchSpace& space, std::int64_t budget, c
 
 /// Null if no plan was found in time.
 const MeshSearch::Known* MeshSearch::solve_within(const SearchSpace& space, const MemoryLimit& memory,
-                                                  const Effort& effort) {
-  ilp::Options solver;
-  solver.relative_gap = kBudgetGap;
+                                                  const Effort& effort, double* bound) {
+  Effort close = effort;
+  close.relative_gap = std::max(kBudgetGap, effort.relative_gap);
   const Instance instance = build_instance(graph_, space, mesh_, memory);
-  std::optional<ShardingPlan> plan = solve(space, instance, solver, effort);
+  auto [plan, proven] = solve(space, instance, close);
+  if (bound) *bound = proven;
   if (!plan) return nullptr;
   Known& known = keep(*std::move(plan));
   bytes_of(known);
   return &known;
 }
 
-/// The best plan of a program, starting from what is known. Nothing if none was found in time. Throws
-/// ilp::Infeasible.
-std::optional<ShardingPlan> MeshSearch::solve(const SearchSpace& space, const Instance& instance,
-                                              ilp::Options solver, const Effort& effort) {
-  solver.time_limit_seconds = std::max(effort.least_seconds, std::min(effort.seconds, time_.left()));
+/// The best plan of a program, starting from what is known. Without a plan if none was found in time, or
+/// none is cheaper than the cutoff. Throws ilp::Infeasible.
+MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& instance,
+                                     const Effort& effort) {
+  ilp::Options solver;
+  solver.time_limit_seconds = std::max(effort.least_seconds, time_.left());
   solver.work_limit = effort.work;
   solver.stop = time_.stop();
+  solver.relative_gap = effort.relative_gap;
+  solver.cutoff = units(std::ceil(effort.cutoff_seconds * instance.units_per_second), 1);
+  solver.progress = in_seconds(effort, instance);
   solver.elimination_cells = 1 << 24;  // training graphs are narrow: what fits is solved without branching
   solver.reductions.merge = false;     // merging would undo what nodes for specs are there for
   solver.start = start(space, instance);
@@ -236,9 +256,10 @@ std::optional<ShardingPlan> MeshSearch::solve(const SearchSpace& space, const In
     plan.statistics.strategies = static_cast<int>(solution.statistics.strategies);
     plan.statistics.variables = static_cast<int>(solution.statistics.variables);
     plan.statistics.constraints = static_cast<int>(solution.statistics.constraints);
-    return plan;
-  } catch (const ilp::TimedOut&) {
-    return std::nullopt;
+    const double bound = plan.cost.lower_bound_seconds;
+    return {std::move(plan), bound};
+  } catch (const ilp::TimedOut& end) {
+    return {std::nullopt, std::max(0.0, seconds_of(end.lower_bound, instance))};
   }
 }
 

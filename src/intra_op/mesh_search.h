@@ -2,6 +2,8 @@
 /// The search for plans on one mesh. It goes on over several calls, each of which keeps the plans that it
 /// finds and starts from the cheapest known. Not shared between threads.
 #include <chrono>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -32,11 +34,14 @@ class PlanningTime {
   const std::atomic<bool>* stop_;
 };
 
-/// What one search may take: seconds, and cells of work if that is positive (ilp::Options::work_limit).
+/// What one search may take, and when it has found enough. The end of planning ends it, too.
 struct Effort {
-  double seconds = 0;
-  std::int64_t work = 0;
+  std::int64_t work = 0;       ///< cells (ilp::Options::work_limit)
   double least_seconds = 0.1;  ///< also when planning is over, so that there is a plan whatever the limit
+  double relative_gap = 0;     ///< (objective - bound) / objective
+  double cutoff_seconds = std::numeric_limits<double>::infinity();  ///< dearer plans are of no use
+  /// Called with the objective and the bound of this mesh whenever one of them improves.
+  std::function<void(double best_seconds, double bound_seconds)> progress = {};
 };
 
 class MeshSearch {
@@ -45,17 +50,21 @@ class MeshSearch {
   MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
              const AutoShardOptions& options, const PlanningTime& time, PlanningCache& cache);
 
-  /// Looks for a cheaper plan and a higher bound, without a budget. Throws Error if there is no plan.
+  /// Looks for a plan cheaper than the cutoff and a higher bound, without a budget. Throws Error if there
+  /// is no plan.
   void search(const Effort& effort);
 
-  /// Solves the templates (templates.h) that can have a cheaper plan than is known, which takes
-  /// milliseconds each and is done even when time is over. Their plans are plans of the whole.
-  void search_templates();
+  /// Solves the templates (templates.h) that can have a plan cheaper than is known and than the cutoff, at
+  /// most `most` of those left, which takes milliseconds each and is done even when time is over. Their
+  /// plans are plans of the whole.
+  void search_templates(double cutoff_seconds, int most = std::numeric_limits<int>::max());
 
   /// Looks for plans whose counted bytes keep the budget: in the templates, as far as they can have a
   /// cheaper one than is known, then in the whole. Whatever the effort, there is a plan after this if that
   /// of a template keeps the budget. Throws OverBudget if it proves that there is none.
   void search_within(std::int64_t budget, const Effort& each);
+
+  const DeviceMesh& mesh() const { return mesh_; }
 
   /// The cheapest plan known, or the cheapest whose counted bytes keep the budget; null: none.
   const ShardingPlan* best(std::optional<std::int64_t> budget = {});
@@ -83,15 +92,20 @@ class MeshSearch {
   };
 
   void make_templates();
-  void search_templates(std::optional<std::int64_t> budget);
+  void search_templates(std::optional<std::int64_t> budget, double cutoff_seconds, int most);
   bool can_beat(double seconds, Template& part);
   void solve_template(Template& part);
   void search_template_within(Template& part, std::int64_t budget, const Effort& each);
   void search_whole_within(std::int64_t budget, const Effort& each);
-  std::optional<ShardingPlan> solve(const SearchSpace& space, const Instance& instance, ilp::Options solver,
-                                    const Effort& effort);
+  /// What a solve found and proved of its program.
+  struct Solved {
+    std::optional<ShardingPlan> plan;
+    double bound = 0;  ///< seconds
+  };
+  Solved solve(const SearchSpace& space, const Instance& instance, const Effort& effort);
   double search_model(const SearchSpace& space, std::int64_t budget, const Effort& each);
-  const Known* solve_within(const SearchSpace& space, const MemoryLimit& memory, const Effort& effort);
+  const Known* solve_within(const SearchSpace& space, const MemoryLimit& memory, const Effort& effort,
+                            double* bound = nullptr);
   std::vector<int> start(const SearchSpace& space, const Instance& instance) const;
   const Instance& whole_instance();
   std::int64_t bytes_of(Known& known) const;

@@ -44,6 +44,8 @@ TEST_CASE("options that make no sense") {
         "parallelize: 0 micro-batches; give at least 1");
   CHECK(planning_error(ShardParallel{.solver_seconds = 0}) ==
         "parallelize: solver_seconds is 0; give more than 0");
+  CHECK(planning_error(ShardParallel{.relative_gap = 1}) ==
+        "parallelize: relative_gap is 1; give at least 0 and less than 1");
   CHECK(planning_error(ShardParallel{.memory_budget_bytes = -1}) ==
         "parallelize: a memory budget of -1 bytes; give more than 0");
   CHECK(error_of([] { parse_method("magic"); }) ==

@@ -13,6 +13,7 @@
 #include "alpa/cost/cost_model.h"
 #include "alpa/intra_op/plan.h"
 #include "alpa/intra_op/planning_cache.h"
+#include "alpa/intra_op/planning_progress.h"
 
 namespace alpa {
 
@@ -33,10 +34,10 @@ struct AutoShardOptions {
   std::optional<int>
       batch_mesh_axis;  ///< this mesh axis must split the batch wherever a node has a batch dimension
   bool split_batch_everywhere = false;  ///< every mesh axis must (data parallelism)
-  /// What the first mesh axes are used for, beside what the other options say; all axes of `tensor` are used as
-  /// one.
+  /// What the first mesh axes are used for, beside what the other options say; all axes of `tensor` are
+  /// used as one.
   std::vector<AxisUse> axis_uses;
-  bool replicate_parameters = false;    ///< parameters are held whole by every device
+  bool replicate_parameters = false;  ///< parameters are held whole by every device
   bool replicate_optimizer_state = false;
   bool shard_parameters =
       false;  ///< parameters are split over all devices where their shape allows it (ZeRO-3)
@@ -54,6 +55,9 @@ struct AutoShardOptions {
       memory_budget_bytes;  ///< per device, for all that is live at any point of the program
   double time_limit_seconds = 60;
   const std::atomic<bool>* stop = nullptr;  ///< becomes true: planning ends as at the time limit
+  /// What a little work does not prove is good enough when (objective - bound) / objective is at most this.
+  double relative_gap = 0.005;
+  ProgressCallback progress = {};
 };
 
 AutoShardOptions data_parallel_options();
@@ -72,10 +76,15 @@ class OverBudget : public Error {
 /// share what they learn: a plan found under one budget starts the search under the next. The time limit
 /// holds from the constructor on, for all calls together. Not shared between threads.
 ///
-/// A program of which little work proves the best plan is done with that. Any other is first solved with one
-/// AxisUse per mesh axis, all of them in turn (milliseconds each). The search starts from the best of these
-/// plans: none is worse than a plan with one use per axis, and if one of those keeps the budget, there is a
-/// plan, however short the time. Meshes that cannot win are given up.
+/// A program of which little work proves the best plan is done with that. Any other is first solved with
+/// one AxisUse per mesh axis, all of them in turn (milliseconds each). The search starts from the best of
+/// these plans: none is worse than a plan with one use per axis, and if one of those keeps the budget,
+/// there is a plan, however short the time. Then the meshes are searched in turn, with more and more work.
+/// A mesh on which no plan can be cheaper than the best known is given up at once; of the others, if time
+/// is over before their turn, the templates are left out, too.
+///
+/// All efforts are limited by work, never by time: plans depend on graph, meshes, cost model and options
+/// alone, as long as planning ends before its time limit. The limit ends whatever is going on.
 class AutoSharding {
  public:
   /// `graph` must outlive this. The options' memory budget tells how the time is shared: if the best plan
