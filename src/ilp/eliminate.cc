@@ -10,7 +10,6 @@
 #include <numeric>
 #include <optional>
 #include <queue>
-#include <set>
 #include <tuple>
 #include <unordered_map>
 
@@ -51,6 +50,16 @@ struct Factor {
 /// scope, and per factor its table and where its nodes stand in (node, scope...).
 using Recipe = std::vector<std::vector<int>>;
 
+struct HashOfRecipe {
+  std::size_t operator()(const Recipe& recipe) const {
+    std::size_t hash = recipe.size();
+    for (const std::vector<int>& entry : recipe)
+      for (int x : entry)
+        hash = (hash ^ static_cast<std::size_t>(x)) * 0x9e3779b97f4a7c15 + (hash >> 29);
+    return hash;
+  }
+};
+
 /// Table number `contents` of `Tables::costs`, every finite cell `more` higher.
 struct Result {
   int contents = -1;  ///< -1: not computed
@@ -71,8 +80,9 @@ struct Tables {
   std::vector<Outcome> outcomes;  ///< by number
   std::vector<std::vector<Cost>> costs;
   std::unordered_multimap<std::size_t, int> by_contents;
-  std::map<Recipe, int> results;      ///< numbers of the outcomes
-  std::map<Recipe, Result> computed;  ///< by recipe over contents instead of outcomes
+  std::unordered_map<Recipe, int, HashOfRecipe> results;  ///< numbers of the outcomes
+  /// By recipe over contents instead of outcomes.
+  std::unordered_map<Recipe, Result, HashOfRecipe> computed;
 
   /// Number of a table of the model.
   int intern(const std::vector<Cost>& values) {
@@ -119,12 +129,17 @@ struct Elimination {
 class Planner {
  public:
   Planner(const Model& model, bool copies_first, const Deadline& deadline, std::span<const int> kept = {})
-      : model_(model), copies_first_(copies_first), deadline_(deadline), kept_(kept) {}
+      : model_(model),
+        copies_first_(copies_first),
+        deadline_(deadline),
+        kept_(kept),
+        place_(model.nodes.size(), -1) {}
 
   /// False at the deadline, or if the budget is exceeded: `cells` for one table, and in all what
   /// `allowance` gives.
   bool plan(const std::vector<int>& component, double cells, const Allowance& allowance) {
     double outputs = 0;
+    for (int node : component) at(node);
     for (int node : component) {
       if (deadline_.passed()) return false;
       load(node);
@@ -134,7 +149,7 @@ class Planner {
       if (deadline_.passed()) return false;
       auto [late, size, node] = queue_.top();
       queue_.pop();
-      if (position_.count(node) || size != table_size(node)) continue;
+      if (at(node).is_gone || size != table_size(node)) continue;
       double output = size / model_.nodes[node].size();
       largest_ = std::max(largest_, output);
       if (output > cells || size > cells * 16) return false;
@@ -159,7 +174,7 @@ class Planner {
   int rest() {
     std::vector<Loose> left = alone_;
     for (int node : kept_)
-      for (const Loose& factor : factors_[node])
+      for (const Loose& factor : at(node).factors)
         if (*std::min_element(factor.scope.begin(), factor.scope.end()) == node) left.push_back(factor);
     for (const Elimination& step : order_)
       if (step.scope.empty()) left.push_back({{}, step.table});
@@ -167,6 +182,8 @@ class Planner {
   }
 
   double steps() const { return steps_; }
+  /// What planning took, in cells.
+  double planning() const { return planning_; }
   double largest() const { return largest_; }
   const Model& model() const { return model_; }
   Tables& tables() { return tables_; }
@@ -178,32 +195,53 @@ class Planner {
     int table;
   };
 
+  /// A node while it is there.
+  struct Live {
+    std::vector<Loose> factors;
+    std::vector<int> neighbours;  ///< ascending
+    bool is_gone = false;
+  };
+
+  Live& at(int node) {
+    int& place = place_[node];
+    if (place < 0) {
+      place = static_cast<int>(live_.size());
+      live_.emplace_back();
+    }
+    return live_[place];
+  }
+
+  static void insert(std::vector<int>& ascending, int x) {
+    const auto place = std::lower_bound(ascending.begin(), ascending.end(), x);
+    if (place == ascending.end() || *place != x) ascending.insert(place, x);
+  }
+
   void load(int node) {
     const ModelNode& n = model_.nodes[node];
-    factors_[node].push_back({{node}, tables_.intern(n.costs)});
+    at(node).factors.push_back({{node}, tables_.intern(n.costs)});
     deadline_.spend(static_cast<double>(n.costs.size()));
     for (int e : n.edges) {
       int other = model_.edges[e].other(node);
-      neighbours_[node].insert(other);
+      insert(at(node).neighbours, other);
       if (model_.edges[e].a != node) continue;
       deadline_.spend(static_cast<double>(model_.edges[e].costs.size()));
       Loose factor{{node, other}, tables_.intern(model_.edges[e].costs)};
-      factors_[node].push_back(factor);
-      factors_[other].push_back(std::move(factor));
+      at(node).factors.push_back(factor);
+      at(other).factors.push_back(std::move(factor));
     }
   }
 
   void spread(const Loose& factor) {
     for (int a : factor.scope) {
-      factors_[a].push_back(factor);
+      at(a).factors.push_back(factor);
       for (int b : factor.scope)
-        if (a != b) neighbours_[a].insert(b);
+        if (a != b) insert(at(a).neighbours, b);
     }
   }
 
   double table_size(int node) {
     double size = model_.nodes[node].size();
-    for (int n : neighbours_[node]) size *= model_.nodes[n].size();
+    for (int n : at(node).neighbours) size *= model_.nodes[n].size();
     return size;
   }
 
@@ -216,15 +254,21 @@ class Planner {
   /// Adds up the node's factors of equal scope. Repeated layers have most of them in common, so that this
   /// is done once for all layers.
   void join_factors(int node) {
-    std::map<std::vector<int>, std::vector<Loose>> by_scope;
-    for (Loose& factor : factors_[node]) {
-      std::vector<int> scope = factor.scope;
-      std::sort(scope.begin(), scope.end());
-      by_scope[std::move(scope)].push_back(std::move(factor));
+    std::vector<std::pair<std::vector<int>, Loose>> by_scope;
+    std::vector<Loose>& own = at(node).factors;
+    for (Loose& factor : own) {
+      by_scope.emplace_back(factor.scope, std::move(factor));
+      std::sort(by_scope.back().first.begin(), by_scope.back().first.end());
     }
-    factors_[node].clear();
-    for (auto& [scope, factors] : by_scope)
-      factors_[node].push_back(factors.size() == 1 ? std::move(factors[0]) : sum(scope, factors));
+    std::stable_sort(by_scope.begin(), by_scope.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    own.clear();
+    for (auto first = by_scope.begin(), last = first; first != by_scope.end(); first = last) {
+      std::vector<Loose> factors;
+      for (; last != by_scope.end() && last->first == first->first; ++last)
+        factors.push_back(std::move(last->second));
+      own.push_back(factors.size() == 1 ? std::move(factors[0]) : sum(first->first, factors));
+    }
   }
 
   /// As the elimination of a node of one strategy.
@@ -239,23 +283,26 @@ class Planner {
 
   /// Returns true if this elimination has not been planned before for equal tables.
   bool eliminate(int node) {
-    std::vector<int> scope(neighbours_[node].begin(), neighbours_[node].end());
+    std::vector<int> scope = std::move(at(node).neighbours);
     join_factors(node);
     bool fresh = false;
-    int table = tables_.result(recipe(model_.nodes[node].size(), node, scope, factors_[node]), fresh);
-    last_factors_ = factors_[node].size();
-    deadline_.spend(kPlanningCells * static_cast<double>(scope.size() * scope.size() + last_factors_));
+    int table = tables_.result(recipe(model_.nodes[node].size(), node, scope, at(node).factors), fresh);
+    last_factors_ = at(node).factors.size();
+    const double work = kPlanningCells * static_cast<double>(scope.size() * scope.size() + last_factors_);
+    planning_ += work;
+    deadline_.spend(work);
     for (int a : scope) {
-      std::erase_if(factors_[a], [&](const Loose& f) {
+      Live& other = at(a);
+      std::erase_if(other.factors, [&](const Loose& f) {
         return std::find(f.scope.begin(), f.scope.end(), node) != f.scope.end();
       });
-      factors_[a].push_back({scope, table});
-      neighbours_[a].erase(node);
+      other.factors.push_back({scope, table});
+      std::erase(other.neighbours, node);
       for (int b : scope)
-        if (a != b) neighbours_[a].insert(b);
+        if (a != b) insert(other.neighbours, b);
     }
     for (int a : scope) push(a);
-    position_[node] = static_cast<int>(order_.size());
+    at(node) = {{}, {}, true};
     order_.push_back({node, std::move(scope), table});
     return fresh;
   }
@@ -289,12 +336,11 @@ class Planner {
   bool copies_first_;
   const Deadline& deadline_;
   std::span<const int> kept_;
-  double steps_ = 0, largest_ = 0;
+  double steps_ = 0, largest_ = 0, planning_ = 0;
   Tables tables_;
-  std::map<int, std::vector<Loose>> factors_;
+  std::vector<int> place_;  ///< per node of the model, in `live_`
+  std::vector<Live> live_;
   std::vector<Loose> alone_;  ///< over no node
-  std::map<int, std::set<int>> neighbours_;
-  std::map<int, int> position_;
   std::map<std::vector<int>, int> repeated_;  ///< planned eliminations by size
   std::size_t last_factors_ = 0;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
@@ -570,11 +616,16 @@ void eliminate_components(Model& model, std::int64_t cells, const Deadline& dead
     if (std::any_of(component.begin(), component.end(),
                     [&](int i) { return !model.nodes[i].pieces.empty() || !model.nodes[i].terms.empty(); }))
       continue;
-    Planner plain(model, false, deadline), copies(model, true, deadline);
     const double largest = static_cast<double>(cells);
     const Allowance allowance{256 * largest, 16 * largest};
-    bool first = plain.plan(component, largest, allowance);
-    bool second = copies.plan(component, largest, allowance);
+    Planner plain(model, false, deadline);
+    const bool first = plain.plan(component, largest, allowance);
+    if (first && plain.steps() <= plain.planning()) {  // another plan would cost more than it could save
+      carry_out(model, plain.tables(), plain.order(), allowance, deadline);
+      continue;
+    }
+    Planner copies(model, true, deadline);
+    const bool second = copies.plan(component, largest, allowance);
     if (!first && !second) continue;
     Planner& better = !second || (first && plain.steps() <= copies.steps()) ? plain : copies;
     carry_out(model, better.tables(), better.order(), allowance, deadline);

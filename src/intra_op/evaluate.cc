@@ -112,8 +112,12 @@ int runs_of(const PlannedReshard& reshard, const Graph& graph) {
 }
 
 PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const CostModel& model) {
+  return evaluate(plan, graph, classify(graph), model);
+}
+
+PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const NodeClasses& classes,
+                  const CostModel& model) {
   PlanCost cost;
-  const NodeClasses classes = classify(graph);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     cost.compute_seconds +=
         runs_per_step(graph, graph.nodes[n]) *

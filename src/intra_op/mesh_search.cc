@@ -10,6 +10,7 @@
 #include "assemble_plan.h"
 #include "known_choice.h"
 #include "memory_error.h"
+#include "path_cost.h"
 #include "peak_memory.h"
 #include "templates.h"
 
@@ -125,7 +126,8 @@ bool MeshSearch::can_beat(double seconds, Template& part) {
   if (part.wider >= 0) part.bound = std::max(part.bound, templates_[part.wider].bound);
   if (part.bound >= seconds || part.space) return part.bound < seconds;
   try {
-    part.space = std::make_unique<SearchSpace>(search_space(graph_, part.options, facts_));
+    part.space =
+        std::make_unique<SearchSpace>(search_space(graph_, part.options, facts_, space_.classes));
     part.bound = std::max(part.bound, least_seconds(graph_, *part.space));
   } catch (const Error&) {  // the batch is too small
     part.bound = kNever;
@@ -145,7 +147,7 @@ void MeshSearch::solve_template(Template& part) {
     const bool differs = again.reshards.size() != plan->reshards.size();
     keep(*std::move(plan));
     if (!differs) return;
-    again.cost = evaluate(again, graph_, model_);
+    again.cost = evaluate(again, graph_, space_.classes, model_);
     keep(std::move(again));
   } catch (const ilp::Infeasible&) {  // the whole may have plans all the same
     part.bound = kNever;
@@ -249,7 +251,7 @@ MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& i
     statistics_.solve_seconds += solution.seconds;
     ShardingPlan plan = assemble_plan(graph_, space, instance, solution.choice, mesh_, facts_.prices);
     plan.method = options_.method;
-    plan.cost = evaluate(plan, graph_, model_);
+    plan.cost = evaluate(plan, graph_, space.classes, model_);
     check_objective(plan.cost, solution, instance);
     plan.cost.lower_bound_seconds = bound_of(solution, plan.cost, instance);
     plan.statistics.nodes = solution.statistics.nodes;

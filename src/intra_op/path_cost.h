@@ -1,9 +1,14 @@
 #pragma once
-/// Prices of planned reshardings, independent of the search that found them.
+/// Prices of plans and of their reshardings, independent of the search that found them.
 #include "alpa/cost/reshard.h"
 #include "alpa/intra_op/plan.h"
+#include "node_classes.h"
 
 namespace alpa {
+
+/// As `evaluate` in plan.h, with the graph's classes.
+PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const NodeClasses& classes,
+                  const CostModel& model);
 
 /// Seconds of one run of `path` from spec `from`.
 double path_seconds(const TensorType& type, const ShardingSpec& from, const ReshardPath& path,

@@ -184,8 +184,13 @@ CostModel allowed_model(CostModel model, const AutoShardOptions& options) {
 
 SearchSpace search_space(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts,
                          const std::vector<LoopShare>* shares) {
+  return search_space(graph, options, facts, classify(graph, &facts.rules, shares));
+}
+
+SearchSpace search_space(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts,
+                         NodeClasses classes) {
   SearchSpace space;
-  space.classes = classify(graph, &facts.rules, shares);
+  space.classes = std::move(classes);
   const std::vector<Restriction> limits = restrictions(graph, space.classes, facts.mesh, options);
   SpaceBuilder builder(facts, space);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)

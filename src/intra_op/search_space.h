@@ -40,5 +40,8 @@ CostModel allowed_model(CostModel model, const AutoShardOptions& options);
 /// `shares` as for `classify`.
 SearchSpace search_space(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts,
                          const std::vector<LoopShare>* shares = nullptr);
+/// With the graph's classes as another search space of these facts has them.
+SearchSpace search_space(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts,
+                         NodeClasses classes);
 
 }  // namespace alpa
