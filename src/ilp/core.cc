@@ -60,8 +60,8 @@ class Core {
       find_first(kAllDives, deadline_.within(std::min(kFirstSeconds, deadline_.left() * kFirstShare)));
       const bool dual = options_.dual_sweeps > 0 && options_.reductions.arc_consistency;
       if (dual) tighten();
-      const bool shares = has_terms(model_);
-      if (!done() && !shares && can_branch()) branch_rest();
+      const bool later = has_terms(model_) && dual && options_.neighbourhoods;
+      if (!done() && !later && can_branch()) branch_rest();
       if (best_.cost >= kNever) {
         find_first(kAllDives, grace_);
         if (dual) tighten();
@@ -69,7 +69,7 @@ class Core {
       while (dual && options_.neighbourhoods && !done() && !best_.choice.empty()) {
         search_neighbourhoods();
         tighten();
-        if (shares && round_ % kRoundsToBranch == 0 && !done() && can_branch()) branch_rest();
+        if (later && round_ % kRoundsToBranch == 0 && !done() && can_branch()) branch_rest();
       }
       if (live_nodes(model_).empty()) take(std::vector<int>(model_.nodes.size(), 0)), raise_bound(wanted());
     } catch (const Contradiction&) {
@@ -235,11 +235,11 @@ class Core {
   void search_neighbourhoods() {
     Cost before = best_.cost;
     const double least = has_terms(given_) ? std::ldexp(kFirstPause, round_) : kLeastPause;
-    const double share = has_terms(given_) ? std::min(least, deadline_.left() / 3)
-                                           : std::max(least, deadline_.left() / 3);
+    const double share =
+        has_terms(given_) ? std::min(least, deadline_.left() / 3) : std::max(least, deadline_.left() / 3);
     const Deadline pause = deadline_.within(share);
-    best_.cost = given_.constant +
-                 improve_by_neighbourhoods(given_, best_.choice, options_, round_++, enough(), pause, statistics_);
+    best_.cost = given_.constant + improve_by_neighbourhoods(given_, best_.choice, options_, round_++,
+                                                             enough(), pause, statistics_);
     if (best_.cost >= before) return;
     step_ = std::max(step_, 0.001);
     report();

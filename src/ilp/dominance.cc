@@ -80,7 +80,9 @@ struct Rows {
   Cost worst_in_terms(int p, int loser, Cost slack) const {
     Cost sum = 0;
     for (std::size_t e = 0; e < ends.size() && sum <= slack; ++e)
-      sum += ends[e].more[static_cast<std::size_t>(ends[e].classes[p]) * ends[e].count + ends[e].classes[loser]];
+      sum +=
+          ends[e]
+              .more[static_cast<std::size_t>(ends[e].classes[p]) * ends[e].count + ends[e].classes[loser]];
     looked_at += static_cast<double>(ends.size());
     return sum;
   }

@@ -16,7 +16,6 @@
 #include "alpa/ilp/boundary_table.h"
 #include "elimination_tables.h"
 #include "reduce.h"
-#include "shared_terms.h"
 
 namespace alpa::ilp {
 namespace {
@@ -25,10 +24,6 @@ namespace {
 constexpr std::size_t kCellsAtOnce = 1 << 16;
 /// What planning one elimination is worth, per pair of its nodes.
 constexpr double kPlanningCells = 100;
-
-/// Above this, planning an elimination with a node per copy takes longer than the dual bound, which leaves
-/// less.
-constexpr double kMostCellsOfTerms = 300'000;
 
 /// Eliminations of one size whose tables differ, at most, before those of repeated layers become periodic.
 constexpr int kMostTransient = 8;
@@ -551,24 +546,6 @@ void eliminate_components(Model& model, std::int64_t cells, const Deadline& dead
     Planner& better = !second || (first && plain.steps() <= copies.steps()) ? plain : copies;
     carry_out(model, better.tables(), better.order(), allowance, deadline);
   }
-}
-
-/// Of the terms that are left: the readers' columns times the source's rows, as they can be chosen.
-static double cells_of_terms(const Model& model) {
-  double cells = 0;
-  for (const SharedTerm& term : model.terms)
-    if (term.alive)
-      for (const SharedEnd& reader : term.readers)
-        cells += static_cast<double>(term.source.classes.size() * reader.classes.size());
-  return cells;
-}
-
-void eliminate(Model& model, std::int64_t cells, const Deadline& deadline) {
-  eliminate_components(model, cells, deadline);
-  if (!has_terms(model) || cells_of_terms(model) > kMostCellsOfTerms) return;
-  Model wide = with_copies(model);
-  eliminate_components(wide, cells, deadline);
-  if (live_nodes(wide).empty()) model = std::move(wide);
 }
 
 }  // namespace alpa::ilp

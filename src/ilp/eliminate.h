@@ -4,10 +4,6 @@
 
 namespace alpa::ilp {
 
-/// Eliminates components, and the rest with a node per copy in place of shared terms if nothing is left of
-/// it then. Throws Contradiction.
-void eliminate(Model& model, std::int64_t cells, const Deadline& deadline);
-
 /// Solves every component without usages whose elimination, in the order of smallest tables first, builds
 /// no table of more than `cells` cells, with 256 times as many steps in total. Repeated layers share steps:
 /// tables that differ by a constant are one. Throws Contradiction.

@@ -3,10 +3,14 @@
 
 #include <algorithm>
 
-#include "alpa/base/error.h"
+#include "eliminate.h"
 
 namespace alpa::ilp {
 namespace {
+
+/// Above this, planning an elimination with a node per copy takes longer than the dual bound, which leaves
+/// less.
+constexpr double kMostCellsOfTerms = 300'000;
 
 Cost inner(std::int64_t cost) { return cost >= kInfinite ? kNever : cost; }
 
@@ -149,6 +153,16 @@ void expand(Model& model, const SharedTerm& term) {
                 [&](int row, int column) { return count[column] < 2 ? term.cost(row, column) : Cost{0}; });
 }
 
+/// Of the terms that are left: the readers' columns times the source's rows, as they can be chosen.
+double cells_of_terms(const Model& model) {
+  double cells = 0;
+  for (const SharedTerm& term : model.terms)
+    if (term.alive)
+      for (const SharedEnd& reader : term.readers)
+        cells += static_cast<double>(term.source.classes.size() * reader.classes.size());
+  return cells;
+}
+
 }  // namespace
 
 void add_terms(const Problem& problem, const std::vector<std::vector<int>>& kept, Model& model) {
@@ -254,6 +268,14 @@ Model with_copies(const Model& model) {
   for (const SharedTerm& term : model.terms)
     if (term.alive) expand(result, term);
   return result;
+}
+
+void eliminate(Model& model, std::int64_t cells, const Deadline& deadline) {
+  eliminate_components(model, cells, deadline);
+  if (!has_terms(model) || cells_of_terms(model) > kMostCellsOfTerms) return;
+  Model wide = with_copies(model);
+  eliminate_components(wide, cells, deadline);
+  if (live_nodes(wide).empty()) model = std::move(wide);
 }
 
 }  // namespace alpa::ilp

@@ -31,4 +31,8 @@ void add_part_of_term(Model& part, const SharedTerm& term, const std::vector<int
 /// come after the others.
 Model with_copies(const Model& model);
 
+/// Eliminates components, and the rest with a node per copy in place of shared terms if nothing is left of
+/// it then. Throws Contradiction.
+void eliminate(Model& model, std::int64_t cells, const Deadline& deadline);
+
 }  // namespace alpa::ilp

@@ -7,6 +7,7 @@
 #include "eliminate.h"
 #include "first_choice.h"
 #include "reduce.h"
+#include "shared_terms.h"
 #include "start.h"
 
 namespace alpa::ilp {
