@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "models/common/text.h"
+
 namespace models {
 
 using namespace alpa;
@@ -36,6 +38,11 @@ std::string cuda_text(const CudaSupport& cuda) {
                      versions.driver);
 }
 
+void print_progress(const PlanningProgress& p) {
+  fmt::print(stderr, "planning    {:.1f} s: {} on mesh {}, at most {:.2g} % above the optimum\n",
+             p.elapsed_seconds, seconds_text(p.best_seconds), p.mesh, 100 * p.gap());
+}
+
 }  // namespace
 
 std::vector<cli::Flag> rows_of(CommonFlags& f) {
@@ -62,6 +69,9 @@ std::vector<cli::Flag> rows_of(CommonFlags& f) {
       on("--plan-only", &f.plan_only, "plan and report, run nothing"),
       on("--tf32", &f.tf32, "CUDA: let products of f32 round their operands to TF32"),
       on("--explain", &f.explain, "print why this plan was chosen"),
+      positive_number("--solver-seconds", &f.solver_seconds,
+                      "for planning; then the best plan so far is taken"),
+      on("--progress", &f.progress, "print the best plan so far and its bound while planning"),
       text("--save-plan", &f.save_plan, "write the plan to this file"),
       text("--load-plan", &f.load_plan, "take the plan from this file instead of solving for one"),
       text("--dump", &f.dump, "write the result of every pass to this directory"),
@@ -90,6 +100,8 @@ Method make_method(const CommonFlags& flags, const std::string& name) {
       options.mesh_shape = parse_mesh_shape(flags.mesh);
     options.memory_budget_bytes = flags.memory_budget;
     options.dump_dir = flags.dump;
+    options.solver_seconds = flags.solver_seconds;
+    if (flags.progress) options.progress = print_progress;
     options.executor.tf32 = flags.tf32;
   };
   std::visit(set, method);

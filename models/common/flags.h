@@ -24,7 +24,8 @@ struct CommonFlags {
   double learning_rate = 1e-3;
   std::string cluster;
   std::optional<std::int64_t> memory_budget;
-  bool compare = false, plan_only = false, explain = false, tf32 = false;
+  bool compare = false, plan_only = false, explain = false, progress = false, tf32 = false;
+  double solver_seconds = 60;
   std::string save_plan, load_plan, dump, json;
 };
 
