@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "copy_moves.h"
 #include "local_search.h"
 
 namespace alpa::ilp {
@@ -10,6 +11,8 @@ namespace {
 
 constexpr int kPatience = 12;  // sweeps without a better bound before the step shrinks
 constexpr double kMomentum = 0.8;
+constexpr int kSeekingSweeps = 60;
+constexpr double kSeekingRise = 1.3;
 
 class Climber {
  public:
@@ -36,6 +39,7 @@ class Climber {
       if (idle_ > kPatience && !shrink_step()) break;
       if (!model_.room.empty()) move_multipliers(bound);
     }
+    if (has_copies(model_) && result_.cost >= kNever) seek_choice();
     dual_.restore(best_);
     result_.exact = dual_.exact();
     return std::move(result_);
@@ -50,6 +54,22 @@ class Climber {
     dual_.restore(best_);
     std::fill(mean_.begin(), mean_.end(), 0);
     return true;
+  }
+
+  /// Dearer and dearer rows, where they are exceeded, until a rounded choice fits.
+  void seek_choice() {
+    dual_.restore(best_);
+    for (int k = 0; k < kSeekingSweeps && result_.cost >= kNever && !deadline_.passed(); ++k) {
+      dual_.sweep();
+      deadline_.spend(dual_.cells_of_sweep());
+      consider(dual_.rounded(), k % 2 == 0 ? 7 : 0);
+      const std::vector<Cost> over = excess(model_, dual_.rounded());
+      std::vector<double> prices = dual_.multipliers();
+      const double least = *std::max_element(prices.begin(), prices.end()) / 16;
+      for (std::size_t r = 0; r < over.size(); ++r)
+        if (over[r] > 0) prices[r] = std::max(prices[r] * kSeekingRise, least);
+      dual_.set_multipliers(std::move(prices));
+    }
   }
 
   /// Raises the prices of rows that the rounded choice exceeds, lowers those of rows with room.
@@ -73,14 +93,22 @@ class Climber {
   void consider(std::vector<int> choice, int sweep) {
     Cost cost = price(model_, choice);
     bool fine = cost < kNever && fits(model_, choice);
-    if (!fine && (sweep % 8 != 7 || !repair(model_, choice, 100, deadline_))) return;
+    if (!fine && (sweep % 8 != 7 || !repaired(choice))) return;
     cost = price(model_, choice);
     if (static_cast<double>(cost) > static_cast<double>(result_.cost) * 1.1) return;
     if (seen_cost_ == cost) return;
     seen_cost_ = cost;
-    improve(model_, choice, deadline_);
+    if (has_copies(model_))
+      improve_with_copies(model_, choice, dual_.multipliers(), deadline_);
+    else
+      improve(model_, choice, deadline_);
     cost = price(model_, choice);
     if (cost < result_.cost) result_.cost = cost, result_.choice = std::move(choice);
+  }
+
+  bool repaired(std::vector<int>& choice) const {
+    if (!has_copies(model_)) return repair(model_, choice, 100, deadline_);
+    return repair_with_copies(model_, choice, 300, dual_.multipliers(), deadline_);
   }
 
   const Model& model_;

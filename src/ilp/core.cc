@@ -7,9 +7,11 @@
 
 #include "ascent.h"
 #include "branch.h"
+#include "copy_moves.h"
 #include "eliminate.h"
 #include "first_choice.h"
 #include "lagrange.h"
+#include "least_excess.h"
 #include "local_search.h"
 #include "neighbourhood.h"
 #include "reduce.h"
@@ -19,6 +21,8 @@ namespace alpa::ilp {
 namespace {
 
 constexpr double kBranchCells = 300'000;  // larger cores are left to the dual bound and to neighbourhoods
+/// Larger models are not written with all copies as nodes to see whether elimination takes them.
+constexpr std::int64_t kWideCells = 3'000'000;
 /// What CBC takes before it first looks at the time, with some to spare.
 constexpr double kBranchSecondsPerCell = 5e-6;
 /// A proven bound and fixing take about as long as it takes to make the dual; without time for that, none.
@@ -55,11 +59,14 @@ class Core {
       if (best_.bound >= kNever) throw Contradiction{};
       if (!start.empty()) take(std::move(start));
       if (is_cut_off()) return std::move(best_);
-      if (options_.reductions.elimination) try_prices();
+      if (options_.reductions.elimination && !has_copies(model_)) try_prices();
       find_first(kFirstDives, grace_);
-      find_first(kAllDives, deadline_.within(std::min(kFirstSeconds, deadline_.left() * kFirstShare)));
+      if (!has_copies(model_))
+        find_first(kAllDives, deadline_.within(std::min(kFirstSeconds, deadline_.left() * kFirstShare)));
       const bool dual = options_.dual_sweeps > 0 && options_.reductions.arc_consistency;
+      if (dual && has_copies(model_) && best_.cost >= kNever) fill_rows();
       if (dual) tighten();
+      if (!done() && options_.reductions.elimination && has_copies(model_)) try_prices();
       const bool later = has_terms(model_) && dual && options_.neighbourhoods;
       if (!done() && !later && can_branch()) branch_rest();
       if (best_.cost >= kNever) {
@@ -103,6 +110,7 @@ class Core {
     Cost cost = plus(model_.constant, price(model_, choice));
     if (cost >= best_.cost) return;
     replay(model_, choice);
+    choice.resize(given_.nodes.size());
     best_.choice = std::move(choice);
     best_.cost = cost;
     report();
@@ -126,27 +134,42 @@ class Core {
     return sum;
   }
 
-  std::int64_t cells() const {
+  static std::int64_t cells(const Model& model) {
     std::int64_t sum = 0;
-    for (const ModelEdge& edge : model_.edges) sum += static_cast<std::int64_t>(edge.costs.size());
-    for (const SharedTerm& term : model_.terms)
+    for (const ModelEdge& edge : model.edges) sum += static_cast<std::int64_t>(edge.costs.size());
+    for (const SharedTerm& term : model.terms)
       sum += static_cast<std::int64_t>(term.costs.size() * (term.readers.size() + 1));
     return sum;
   }
 
   bool can_branch() const {
-    const auto size = static_cast<double>(cells());
+    const auto size = static_cast<double>(cells(model_));
     return options_.use_cbc && size <= kBranchCells && deadline_.left() > kBranchSecondsPerCell * size;
   }
 
   /// Exact solutions under prices of the rows, where elimination allows them; at most half of the time.
   void try_prices() {
     double before = deadline_.elapsed();
-    auto priced = price_rows(model_, options_, 40, deadline_.within(deadline_.left() / 2));
+    const Deadline half = deadline_.within(deadline_.left() / 2);
+    std::optional<Priced> priced;
+    if (!has_terms(model_))
+      priced = price_rows(model_, options_, 40, half);
+    else if (!model_.room.empty() && cells(model_) <= kWideCells)
+      priced = price_copies(half);
     if (priced && !priced->choice.empty()) take(priced->choice);
     if (priced) raise_bound(model_.constant + priced->bound);
     priced_ = priced && !priced->choice.empty();
     statistics_.dual_seconds += deadline_.elapsed() - before;
+  }
+
+  /// With a node per copy, which the model keeps if that can be eliminated.
+  std::optional<Priced> price_copies(const Deadline& deadline) {
+    Model wide = with_copies(model_);
+    if (cells(wide) > kWideCells) return std::nullopt;
+    reduce(wide, options_, deadline);
+    std::optional<Priced> priced = price_rows(wide, options_, 40, deadline);
+    if (priced) model_ = std::move(wide);
+    return priced;
   }
 
   /// The time limit ends the search for better choices; a first one is sought a little longer.
@@ -158,6 +181,16 @@ class Core {
     take(std::move(choice));
   }
 
+  /// A first choice, or the proof that the rows have no room for one.
+  void fill_rows() {
+    LeastExcess least = least_excess(model_, remembered_multipliers(), options_.dual_sweeps,
+                                     deadline_.within(deadline_.left() / 2));
+    if (least.choice.empty() && least.bound > 0) throw Contradiction{least.bound, least.time};
+    if (least.choice.empty()) return;
+    improve_with_copies(model_, least.choice, {}, deadline_.within(deadline_.left() / 4));
+    take(std::move(least.choice));
+  }
+
   /// Bound, fixing and reductions in turn as long as the model shrinks or the gap does.
   void tighten() {
     double before = deadline_.elapsed();
@@ -166,7 +199,8 @@ class Core {
       double gap = static_cast<double>(best_.cost) - static_cast<double>(best_.bound);
       if (!ascend_once()) break;
       double new_gap = static_cast<double>(best_.cost) - static_cast<double>(best_.bound);
-      again = strategies() < size * 9 / 10 || new_gap < 0.9 * gap;
+      again = strategies() < size * 9 / 10 || new_gap < 0.9 * gap ||
+              (has_copies(model_) && best_.choice.empty());
       again &= deadline_.elapsed() - before < deadline_.left();  // leave as much for the rest
     }
     statistics_.dual_seconds += deadline_.elapsed() - before;
@@ -195,7 +229,7 @@ class Core {
       reduce(model_, options_, deadline_);
     }
     if (options_.reductions.elimination) eliminate(model_, options_.elimination_cells, deadline_);
-    return known;
+    return known || has_copies(model_);  // whose roundings under better prices are the best dives
   }
 
   /// Multipliers survive reductions by the time of their rows.
@@ -221,8 +255,9 @@ class Core {
     if (wanted() < kNever) cutoff = relative(wanted());
     // Where prices of the rows led to a choice, searching around it gains more than branching does.
     const double share = priced_ ? 0.3 : 0.9;
-    Branched result = branch(has_terms(model_) ? with_copies(model_) : model_, cutoff,
-                             deadline_.within(deadline_.left() * share - 0.1), statistics_);
+    const Model whole = has_terms(model_) ? with_copies(model_) : model_;
+    if (has_terms(model_) && cells(whole) > kBranchCells / 10) return;
+    Branched result = branch(whole, cutoff, deadline_.within(deadline_.left() * share - 0.1), statistics_);
     if (result.closed && !result.choice && best_.choice.empty()) throw Contradiction{};
     if (result.choice) take(*std::move(result.choice));
     if (result.closed)

@@ -21,7 +21,7 @@ TermEnd source_end(const SharedTerm& term) {
   TermEnd end{term.source.classes, static_cast<std::size_t>(term.rows), {}};
   for (int row = 0; row < term.rows; ++row)
     for (int other = 0; other < term.rows; ++other) {
-      Cost sum = 0;
+      Cost sum = row != other && !term.copies.empty() ? kNever : 0;  // copies use something, too
       for (int c = 0; c < term.columns; ++c)
         sum += std::max<Cost>(0, term.cost(row, c) - term.cost(other, c));
       end.more.push_back(sum);
@@ -33,7 +33,7 @@ TermEnd source_end(const SharedTerm& term) {
 TermEnd reader_end(const SharedTerm& term, const SharedEnd& reader) {
   TermEnd end{reader.classes, static_cast<std::size_t>(term.columns), {}};
   for (int column = 0; column < term.columns; ++column) {
-    Cost dearest = 0;
+    Cost dearest = term.copies.empty() ? 0 : kNever;
     for (int row = 0; row < term.rows; ++row) dearest = std::max(dearest, term.cost(row, column));
     for (int other = 0; other < term.columns; ++other) end.more.push_back(column == other ? 0 : dearest);
   }

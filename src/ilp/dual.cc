@@ -135,6 +135,7 @@ Dual::Dual(const Model& model)
     : model_(&model), at_(model.nodes.size(), -1), rounded_(model.nodes.size(), 0) {
   std::size_t largest = 0, messages = 0;
   for (int i : live_nodes(model)) {
+    if (model.nodes[i].copy) continue;  // its cheapest state is in the shares
     const std::vector<Cost>& costs = model.nodes[i].costs;
     at_[i] = static_cast<int>(nodes_.size());
     nodes_.push_back({i, state_.totals.size(), costs.size(), {}, {}});
@@ -160,6 +161,8 @@ Dual::Dual(const Model& model)
   scratch_.resize(largest);
   collapsed_.resize(largest);
   lines_.resize(largest);
+  price_supplies();
+  for (const DualTerm& term : terms_) rescale(term);
 }
 
 int Dual::add_edge(DualEdge edge, std::size_t& messages) {
@@ -178,6 +181,7 @@ void Dual::sweep() {
   split_terms();
   pass(false);
   split_terms();
+  if (copies_) copies_->complete(rounded_);
 }
 
 double Dual::cells_of_sweep() const {
@@ -277,6 +281,7 @@ void Dual::set_multipliers(std::vector<double> multipliers) {
     }
   }
   state_.multipliers = std::move(multipliers);
+  for (const DualTerm* term : price_supplies()) rescale(*term);
 }
 
 }  // namespace alpa::ilp

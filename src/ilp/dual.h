@@ -4,8 +4,11 @@
 /// costs among the readers. Ascent runs in doubles; every bound handed out is recomputed from rounded
 /// messages in whole numbers and therefore proven. Needs an arc-consistent model with normal pieces that
 /// outlives it. Costs exclude the model's constant.
+#include <array>
 #include <memory>
+#include <optional>
 
+#include "copy_states.h"
 #include "model.h"
 
 namespace alpa::ilp {
@@ -37,7 +40,10 @@ class Dual {
     std::vector<double> shares;  // of the shared terms' edges, class by class
   };
   const State& state() const { return state_; }
-  void restore(const State& state) { state_ = state; }
+  void restore(const State& state) {
+    state_ = state;
+    price_supplies();
+  }
 
   const std::vector<double>& multipliers() const { return state_.multipliers; }
 
@@ -81,6 +87,15 @@ class Dual {
     std::size_t at_shares = 0;
   };
 
+  /// What usages of a copy's states cost: the least of those that serve a set of groups, by set and times.
+  struct SupplyPrices {
+    std::array<std::array<double, kMostTimes + 1>, 1u << kMostGroups> least;
+    double own;
+    bool operator==(const SupplyPrices&) const = default;
+  };
+  /// The most that the shares of readers may sum to, by set of groups.
+  using Limits = std::array<double, 1u << kMostGroups>;
+
   /// A shared term: its edges, and where row and column of a pair of classes of each are.
   struct DualTerm {
     struct Part {
@@ -92,11 +107,14 @@ class Dual {
     };
     int index;
     std::vector<Part> parts;
-    std::vector<int> rows;           // that the source can choose
-    std::vector<int> contested;      // columns that cost something and that several readers can want
-    std::vector<double> costs;       // rows x contested
-    std::vector<double> able;        // parts x contested: 1 if the reader can want the column
-    std::vector<double> per_reader;  // by contested column: 1 / how many can
+    std::vector<int> rows;               // that the source can choose
+    std::vector<int> contested;          // columns that cost something and that several readers can want
+    std::vector<double> costs;           // rows x contested
+    std::vector<double> able;            // parts x contested: 1 if the reader can want the column
+    std::vector<double> per_reader;      // by contested column: 1 / how many can
+    std::vector<int> copy_at;            // by column, its copy; -1: none
+    std::vector<int> copied;             // columns with a copy that several readers can want
+    std::vector<SupplyPrices> supplies;  // per copy
   };
 
   struct DualNode {
@@ -124,9 +142,23 @@ class Dual {
   void split(const DualTerm& term);
   void give_shares(const DualTerm& term, std::size_t part, std::size_t row);
   void level_above_zero(const DualTerm& term, std::size_t row, std::size_t contested);
+  void split_copies(const DualTerm& term);
+  /// Prices the copies' states under the multipliers. The terms whose prices changed.
+  std::vector<const DualTerm*> price_supplies();
+  SupplyPrices prices_of(const SharedCopy& copy) const;
+  Limits limits(const DualTerm& term, int row, int column, unsigned groups) const;
+  /// Scales the shares of copies to the limits that they have now.
+  void rescale(const DualTerm& term);
+  void rescale(const DualTerm& term, int row_class, int column);
   int exact_shift() const;
   Cost reduced(const DualEdge& edge, const Exact& exact, std::size_t number, int p, int q) const;
+  unsigned groups_of(const DualTerm& term, int column) const;
   void round_shares(Exact& exact) const;
+  void round_shares(const DualTerm& term, int row_class, int column,
+                    std::array<Cost, 1u << kMostGroups>& left, Exact& exact) const;
+  Cost exact_limit(const SharedTerm& term, const SharedCopy& copy, int row, unsigned groups,
+                   const std::vector<Cost>& prices, int shift) const;
+  std::vector<Cost> exact_prices(int node, int shift) const;
   void add_usage_prices(Exact& exact) const;
   void add_edge_minima(Exact& exact) const;
   void reparametrise(Model& model) const;
@@ -138,6 +170,8 @@ class Dual {
   std::vector<DualEdge> edges_;
   std::vector<DualTerm> terms_;
   State state_;
+  std::optional<CopyStates> copies_;  // under the multipliers; none: there are no copies
+  double room_price_ = 0;
   std::vector<int> rounded_;
   mutable std::vector<double> scratch_, conditioned_, collapsed_, lines_;
   std::vector<double> split_rows_, split_columns_, height_, lowest_, level_;  // of the term being split

@@ -19,6 +19,10 @@ std::vector<Cost> rounded_messages(const double* message, std::size_t size, int 
 
 Cost scaled(Cost cost, int shift) { return cost >= kNever ? kNever : cost << shift; }
 
+std::int64_t whole_multiplier(double multiplier, int shift) {
+  return std::llround(std::ldexp(multiplier, shift + kMultiplierBits));
+}
+
 /// Least reduced cost of every line of an edge, and of the whole edge.
 struct Minima {
   std::vector<Cost> rows, columns;
@@ -45,7 +49,8 @@ int Dual::exact_shift() const {
   for (const DualEdge& edge : edges_)
     if (edge.rows) add(model_->edges[edge.index].costs);
   for (const DualTerm& term : terms_)
-    for (std::size_t j = 0; j < term.parts.size(); ++j) add(model_->terms[term.index].costs);
+    for (std::size_t j = 0; j < term.parts.size() + kMostTimes * term.supplies.size(); ++j)
+      add(model_->terms[term.index].costs);
   for (std::size_t r = 0; r < state_.multipliers.size(); ++r)
     sum += state_.multipliers[r] * static_cast<double>(model_->room[r]);
   return std::clamp(static_cast<int>(std::floor(58 - std::log2(sum))), 0, 20);
@@ -61,13 +66,27 @@ Cost Dual::reduced(const DualEdge& edge, const Exact& exact, std::size_t number,
   return cost - exact.message_a[number][p] - exact.message_b[number][q];
 }
 
+/// What the states of a copy's node cost with their usages, rounded down.
+std::vector<Cost> Dual::exact_prices(int node, int shift) const {
+  const ModelNode& source = model_->nodes[node];
+  std::vector<Cost> result;
+  for (int s = 0; s < source.size(); ++s) {
+    Wide price = 0;
+    for (const Piece& piece : source.pieces)
+      for (int r = piece.from; r < piece.to; ++r)
+        price += Wide{whole_multiplier(state_.multipliers[r], shift)} * piece.amounts[s];
+    result.push_back(scaled(source.costs[s], shift) + static_cast<Cost>(price >> kMultiplierBits));
+  }
+  return result;
+}
+
 /// Adds the price of usages to the nodes, rounded down, and takes the price of the room from the bound,
 /// rounded up.
 void Dual::add_usage_prices(Exact& exact) const {
   std::vector<Wide> upto(state_.multipliers.size() + 1, 0);
   Wide room = 0;
   for (std::size_t r = 0; r < state_.multipliers.size(); ++r) {
-    Wide multiplier = std::llround(std::ldexp(state_.multipliers[r], exact.shift + kMultiplierBits));
+    Wide multiplier = whole_multiplier(state_.multipliers[r], exact.shift);
     upto[r + 1] = upto[r] + multiplier;
     room += multiplier * model_->room[r];
   }

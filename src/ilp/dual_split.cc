@@ -46,7 +46,10 @@ void level(std::vector<double>& base, double cost) {
 
 void Dual::add_term(int index, std::size_t& messages) {
   const SharedTerm& term = model_->terms[index];
-  DualTerm result{index, {}, distinct(term.source.classes), {}, {}, {}, {}};
+  DualTerm result{index, {}, distinct(term.source.classes), {}, {}, {}, {}, {}, {}, {}};
+  result.copy_at.assign(static_cast<std::size_t>(term.columns), -1);
+  for (std::size_t k = 0; k < term.copies.size(); ++k)
+    result.copy_at[term.copies[k].column] = static_cast<int>(k);
   const Classes of_source = places(term.source.classes, result.rows);
   std::vector<int> readers_of(static_cast<std::size_t>(term.columns), 0);
   for (int j = 0; j < static_cast<int>(term.readers.size()); ++j) {
@@ -84,7 +87,11 @@ void Dual::add_term(int index, std::size_t& messages) {
       costs |= cost > 0;
       start_shares(result, static_cast<int>(r), c, cost, readers_of[c]);
     }
-    if (costs && readers_of[c] > 1) result.contested.push_back(c);
+    if (result.copy_at[c] >= 0) {
+      if (readers_of[c] > 1) result.copied.push_back(c);
+    } else if (costs && readers_of[c] > 1) {
+      result.contested.push_back(c);
+    }
   }
   for (int c : result.contested) result.per_reader.push_back(1.0 / readers_of[c]);
   for (DualTerm::Part& part : result.parts)
@@ -156,8 +163,10 @@ void Dual::remember_splits(Model& model) const {
 }
 
 void Dual::split_terms() {
-  for (const DualTerm& term : terms_)
+  for (const DualTerm& term : terms_) {
     if (!term.contested.empty()) split(term);
+    if (!term.copied.empty()) split_copies(term);
+  }
 }
 
 /// What the messages of a part say about its source's classes and, by contested column, its reader's.
@@ -230,30 +239,6 @@ void Dual::level_above_zero(const DualTerm& term, std::size_t r, std::size_t k) 
   for (const DualTerm::Part& part : term.parts)
     if (part.contested_class[k] >= 0)
       state_.shares[share_at(part, r, part.contested_class[k])] = level_[next++];
-}
-
-/// Shares in whole numbers that sum to no more than the cost.
-void Dual::round_shares(Exact& exact) const {
-  exact.shares.resize(edges_.size());
-  for (const DualTerm& term : terms_) {
-    const SharedTerm& source = model_->terms[term.index];
-    for (const DualTerm::Part& part : term.parts)
-      exact.shares[part.edge].resize(edges_[part.edge].lines_a * edges_[part.edge].lines_b);
-    for (std::size_t r = 0; r < term.rows.size(); ++r)
-      for (int c = 0; c < source.columns; ++c) {
-        Cost left = source.cost(term.rows[r], c) << exact.shift;
-        for (const DualTerm::Part& part : term.parts) {
-          const int column = part.column_class[c];
-          if (column < 0) continue;
-          const double real = state_.shares[share_at(part, r, column)];
-          const Cost whole = std::clamp<Cost>(std::llround(std::ldexp(real, exact.shift)), 0, left);
-          const DualEdge& edge = edges_[part.edge];
-          exact.shares[part.edge][part.from_a ? r * edge.lines_b + column : column * edge.lines_b + r] =
-              whole;
-          left -= whole;
-        }
-      }
-  }
 }
 
 }  // namespace alpa::ilp

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "copy_states.h"
 #include "dive.h"
 #include "local_search.h"
 
@@ -54,8 +55,10 @@ class Search {
       raise_prices(diver_.filled());
       return std::nullopt;
     }
+    if (has_copies(model_)) CopyStates(model_, settings_.row_prices).complete(*choice);
     const std::vector<Cost> over = excess(model_, *choice);
-    if (std::all_of(over.begin(), over.end(), [](Cost c) { return c <= 0; }) ||
+    const bool allowed = !has_copies(model_) || price(model_, *choice) < kNever;
+    if ((allowed && std::all_of(over.begin(), over.end(), [](Cost c) { return c <= 0; })) ||
         repair(model_, *choice, settings_.conflicts, deadline_))
       return choice;
     std::vector<int> filled(over.size());

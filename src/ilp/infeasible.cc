@@ -60,8 +60,10 @@ std::int64_t least_usage(const Problem& free, std::int64_t time, const Options& 
 
 /// Least peak that some choice reaches, between what the times of failures prove and `known`, a choice
 /// without limit; by bisection where these do not meet. Its lower bound becomes the least peak possible.
-Solution least_peak(Problem problem, const Options& options, const Deadline& deadline, Solution known) {
-  std::int64_t impossible = *problem.usage_limit, next = impossible, time = known.peak_time;
+Solution least_peak(Problem problem, const Options& options, const Deadline& deadline, Solution known,
+                    const Contradiction& first) {
+  std::int64_t impossible = *problem.usage_limit, next = impossible,
+               time = first.missing > 0 ? first.time : known.peak_time;
   try {
     impossible = std::max(impossible, least_usage(problem, time, options, deadline) - 1);
     for (next = impossible + 1; impossible + 1 < known.peak_usage && !deadline.passed();) {
@@ -142,7 +144,8 @@ void explain_infeasible(const Problem& problem, const Options& given, const Cont
   if (!problem.usage_limit) throw forbidden();
   Solution known = without_limit(free, options, deadline, why, *problem.usage_limit);
   free.usage_limit = problem.usage_limit;
-  throw over_limit(*problem.usage_limit, least_peak(std::move(free), options, deadline, std::move(known)));
+  throw over_limit(*problem.usage_limit,
+                   least_peak(std::move(free), options, deadline, std::move(known), why));
 }
 
 }  // namespace alpa::ilp

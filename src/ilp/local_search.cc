@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
+#include "copy_moves.h"
+#include "copy_states.h"
 
 namespace alpa::ilp {
 namespace {
@@ -194,6 +196,7 @@ bool sweep(const std::vector<int>& items, const Deadline& deadline, const Move& 
 }  // namespace
 
 void improve(const Model& model, std::vector<int>& choice, const Deadline& deadline) {
+  if (has_copies(model)) return improve_with_copies(model, choice, {}, deadline);
   Search search(model, choice, deadline);
   const std::vector<int> edges = live_edges(model);
   Cost cost = price(model, choice);
@@ -209,6 +212,7 @@ void improve(const Model& model, std::vector<int>& choice, const Deadline& deadl
 }
 
 bool repair(const Model& model, std::vector<int>& choice, int moves, const Deadline& deadline) {
+  if (has_copies(model)) return repair_with_copies(model, choice, moves, {}, deadline);
   Search search(model, choice, deadline);
   if (price(model, choice) >= kNever) search.leave_forbidden();
   auto exceeded = [&] {

@@ -100,6 +100,8 @@ void keep_strategies(Model& model, int node, const std::vector<int>& kept) {
       select(term.readers[j].classes, kept);
       if (!term.splits.empty()) select(term.splits[j].to_reader, kept);
     }
+    for (SharedCopy& copy : term.copies)
+      if (copy.node == node) select(copy.supplies, kept);
   }
   int count = static_cast<int>(kept.size());
   select(n.costs, kept);
@@ -151,13 +153,18 @@ std::vector<int> live_edges(const Model& model) {
 
 Cost price(const SharedTerm& term, const std::vector<int>& choice) {
   const int row = term.source.classes[choice[term.source.node]];
-  std::vector<char> wanted(static_cast<std::size_t>(term.columns), 0);
+  std::vector<unsigned> wanted(static_cast<std::size_t>(term.columns), 0);
+  for (const SharedEnd& reader : term.readers)
+    wanted[reader.classes[choice[reader.node]]] |= 1u << reader.group;
   Cost sum = 0;
-  for (const SharedEnd& reader : term.readers) {
-    const int column = reader.classes[choice[reader.node]];
-    if (!wanted[column]) sum += term.cost(row, column);
-    wanted[column] = 1;
+  for (const SharedCopy& copy : term.copies) {
+    const int state = choice[copy.node];
+    sum =
+        plus(sum, serves(copy.supplies[state], wanted[copy.column]) ? term.cost(row, copy, state) : kNever);
+    wanted[copy.column] = 0;
   }
+  for (int column = 0; column < term.columns; ++column)
+    if (wanted[column] != 0) sum = plus(sum, term.cost(row, column));
   return sum;
 }
 

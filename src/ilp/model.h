@@ -33,6 +33,7 @@ struct ModelNode {
   bool alive = true;
   bool normal = false;  ///< pieces are normalised
   bool kept = false;    ///< has costs elsewhere: is not eliminated, and keeps its strategies
+  bool copy = false;    ///< chooses for a copy of a shared term, and is `kept`
   int size() const { return static_cast<int>(costs.size()); }
 };
 
@@ -57,8 +58,24 @@ struct SharedTerm {
     std::vector<double> shares, to_source, to_reader;
   };
   std::vector<Split> splits = {};  ///< per reader; empty: none yet
+  std::vector<SharedCopy> copies = {};
+  std::vector<char> never = {};  ///< rows x columns, where there are copies: no copy can be made
   Cost cost(int row, int column) const { return costs[static_cast<std::size_t>(row) * columns + column]; }
+  /// What a state of a copy costs; infinite if it cannot be.
+  Cost cost(int row, const SharedCopy& copy, int state) const {
+    const Supply& supply = copy.supplies[state];
+    if (supply.own) return row == copy.home ? 0 : kNever;
+    if (supply.times == 0) return 0;
+    return never[static_cast<std::size_t>(row) * columns + copy.column]
+               ? kNever
+               : supply.times * cost(row, copy.column);
+  }
 };
+
+/// True if readers of these groups can read the copy.
+inline bool serves(const Supply& supply, unsigned groups) {
+  return supply.own || (groups & ~supply.serves) == 0;
+}
 
 struct Model {
   std::vector<ModelNode> nodes;

@@ -12,6 +12,13 @@
 namespace alpa::ilp {
 namespace {
 
+/// Live nodes but those of copies, which follow into a part.
+std::vector<int> chosen_alone(const Model& model) {
+  std::vector<int> result = live_nodes(model);
+  std::erase_if(result, [&](int node) { return model.nodes[node].copy; });
+  return result;
+}
+
 class Neighbourhoods {
  public:
   Neighbourhoods(const Model& model, std::vector<int>& choice, const Options& options, int round,
@@ -20,7 +27,7 @@ class Neighbourhoods {
         choice_(choice),
         options_(options),
         deadline_(deadline),
-        nodes_(live_nodes(model)),
+        nodes_(chosen_alone(model)),
         position_(model.nodes.size(), kOutside),
         engine_(static_cast<std::uint64_t>(options.seed) * 1000 + static_cast<std::uint64_t>(round)) {
     options_.neighbourhoods = false;
@@ -32,6 +39,7 @@ class Neighbourhoods {
   Cost run(Cost enough) {
     for (int k = 0; !deadline_.passed() && price(model_, choice_) > enough; ++k) {
       std::vector<int> part = k % 3 == 0 ? stretch() : k % 3 == 1 ? ball() : tight_row();
+      add_copies(part);
       double before = deadline_.elapsed();
       bool finished = solve_part(part);
       double seconds = deadline_.elapsed() - before;
@@ -89,11 +97,35 @@ class Neighbourhoods {
     }
     std::vector<int> members;
     for (int node : nodes_)
-      for (const Piece& piece : model_.nodes[node].pieces)
-        if (piece.from <= row && row < piece.to) members.push_back(node);
+      if (uses(node, row)) members.push_back(node);
     for (std::size_t i = members.size(); i > 1; --i) std::swap(members[i - 1], members[below(i)]);
     members.resize(std::min(members.size(), wanted()));
     return members;
+  }
+
+  /// True if the node or a copy of its terms can use something at the row.
+  bool uses(int node, int row) const {
+    const auto at_row = [&](int n) {
+      const std::vector<Piece>& pieces = model_.nodes[n].pieces;
+      return std::any_of(pieces.begin(), pieces.end(),
+                         [&](const Piece& piece) { return piece.from <= row && row < piece.to; });
+    };
+    if (at_row(node)) return true;
+    return std::any_of(model_.nodes[node].terms.begin(), model_.nodes[node].terms.end(), [&](int t) {
+      const std::vector<SharedCopy>& copies = model_.terms[t].copies;
+      return std::any_of(copies.begin(), copies.end(), [&](const SharedCopy& c) { return at_row(c.node); });
+    });
+  }
+
+  /// The copies of all terms that the part has an end of.
+  void add_copies(std::vector<int>& part) const {
+    std::vector<int> copies;
+    for (int node : part)
+      for (int t : model_.nodes[node].terms)
+        for (const SharedCopy& copy : model_.terms[t].copies) copies.push_back(copy.node);
+    std::sort(copies.begin(), copies.end());
+    copies.erase(std::unique(copies.begin(), copies.end()), copies.end());
+    part.insert(part.end(), copies.begin(), copies.end());
   }
 
   /// The model of the part, in its order; everything else is fixed to the present choice.

@@ -57,6 +57,39 @@ void validate_end(const Problem& problem, const SharedEnd& end, int classes, std
             end.node, c, classes - 1);
 }
 
+/// True if the first strategy of a copy's node is absence, and no other is cheaper.
+bool starts_absent(const Node& node, const SharedCopy& copy) {
+  const Supply& absent = copy.supplies[0];
+  return !absent.own && absent.serves == 0 && absent.times == 0 && node.costs[0] == 0 &&
+         std::all_of(node.costs.begin(), node.costs.end(), [](std::int64_t c) { return c >= 0; }) &&
+         std::all_of(node.usages.begin(), node.usages.end(),
+                     [](const Usage& usage) { return usage.amounts[0] == 0; });
+}
+
+void validate_copy(const Problem& problem, const SharedCost& shared, const SharedCopy& copy,
+                   std::size_t index) {
+  const int n = static_cast<int>(problem.nodes.size());
+  require(copy.node >= 0 && copy.node < n,
+          "shared cost {} has a copy at node {} but there are {} nodes; use indices from 0 to {}", index,
+          copy.node, n, n - 1);
+  require(copy.column >= 0 && copy.column < shared.columns && copy.home >= -1 && copy.home < shared.rows,
+          "shared cost {} has a copy of column {} with home {} but {} columns and {} rows; count from 0",
+          index, copy.column, copy.home, shared.columns, shared.rows);
+  const Node& node = problem.nodes[copy.node];
+  require(copy.supplies.size() == node.costs.size(),
+          "shared cost {} gives {} supplies to node {}, which has {} strategies; give one per strategy",
+          index, copy.supplies.size(), copy.node, node.costs.size());
+  for (const Supply& supply : copy.supplies)
+    require(supply.times >= 0 && supply.times <= kMostTimes && supply.serves < 1u << kMostGroups,
+            "shared cost {} pays a supply of node {} {} times; use 0 to {}, and {} groups", index,
+            copy.node, supply.times, kMostTimes, kMostGroups);
+  require(
+      starts_absent(node, copy),
+      "shared cost {} has a copy at node {} whose first strategy is not the cheapest, or serves; let it "
+      "be absence: no cost, no usage",
+      index, copy.node);
+}
+
 void validate_shared(const Problem& problem, const SharedCost& shared, std::size_t index) {
   validate_end(problem, shared.source, shared.rows, index);
   for (const SharedEnd& reader : shared.readers) {
@@ -64,7 +97,10 @@ void validate_shared(const Problem& problem, const SharedCost& shared, std::size
     require(reader.node != shared.source.node,
             "shared cost {} has a reader at its source, node {}; give the cost to the node itself", index,
             reader.node);
+    require(reader.group >= 0 && reader.group < kMostGroups,
+            "shared cost {} has a reader of group {}; use 0 to {}", index, reader.group, kMostGroups - 1);
   }
+  for (const SharedCopy& copy : shared.copies) validate_copy(problem, shared, copy, index);
   require(shared.costs != nullptr &&
               shared.costs->size() == static_cast<std::size_t>(shared.rows) * shared.columns,
           "shared cost {} has {} costs but {} rows and {} columns; give one cost per row and column", index,
@@ -73,14 +109,43 @@ void validate_shared(const Problem& problem, const SharedCost& shared, std::size
           "shared cost {} has a negative cost; give costs of 0 or more", index);
 }
 
+/// Nodes of copies are ends of nothing else.
+void validate_copies_alone(const Problem& problem) {
+  std::vector<int> ends(problem.nodes.size(), 0);
+  for (const SharedCost& shared : problem.shared)
+    for (const SharedCopy& copy : shared.copies)
+      require(ends[copy.node]++ == 0, "node {} chooses for two copies; give each its own", copy.node);
+  const auto check = [&](int node) {
+    require(ends[node] == 0,
+            "node {} chooses for a copy but has edges or other ends; give the copy its own", node);
+  };
+  for (const Edge& edge : problem.edges) check(edge.a), check(edge.b);
+  for (const SharedCost& shared : problem.shared) {
+    check(shared.source.node);
+    for (const SharedEnd& reader : shared.readers) check(reader.node);
+  }
+}
+
 /// What one shared cost takes; kInfinite or more if a pair is forbidden.
 Wide price(const SharedCost& shared, const std::vector<int>& choice) {
   const int row = shared.source.classes[choice[shared.source.node]];
-  std::vector<char> wanted(shared.columns, 0);
-  for (const SharedEnd& reader : shared.readers) wanted[reader.classes[choice[reader.node]]] = 1;
+  std::vector<unsigned> wanted(shared.columns, 0);  // groups
+  for (const SharedEnd& reader : shared.readers)
+    wanted[reader.classes[choice[reader.node]]] |= 1u << reader.group;
+  const auto cost = [&](int column) {
+    return Wide{(*shared.costs)[static_cast<std::size_t>(row) * shared.columns + column]};
+  };
   Wide sum = 0;
+  for (const SharedCopy& copy : shared.copies) {
+    const Supply& supply = copy.supplies[choice[copy.node]];
+    const bool home = row == copy.home;
+    const unsigned unserved = wanted[copy.column] & ~supply.serves;
+    if (supply.own ? !home : unserved != 0) sum += kInfinite;
+    if (!supply.own) sum += supply.times * cost(copy.column);
+    wanted[copy.column] = 0;
+  }
   for (int column = 0; column < shared.columns; ++column)
-    if (wanted[column]) sum += (*shared.costs)[static_cast<std::size_t>(row) * shared.columns + column];
+    if (wanted[column] != 0) sum += cost(column);
   return sum;
 }
 
@@ -107,6 +172,7 @@ void validate(const Problem& problem) {
   for (std::size_t i = 0; i < problem.nodes.size(); ++i) validate_node(problem.nodes[i], i);
   for (std::size_t e = 0; e < problem.edges.size(); ++e) validate_edge(problem, problem.edges[e], e);
   for (std::size_t k = 0; k < problem.shared.size(); ++k) validate_shared(problem, problem.shared[k], k);
+  validate_copies_alone(problem);
   require(!problem.usage_limit || *problem.usage_limit > -kInfinite,
           "the usage limit is {}; it must be above -10^18", problem.usage_limit.value_or(0));
   Wide sum = 0, usage = 0;
@@ -116,7 +182,8 @@ void validate(const Problem& problem) {
   }
   for (const Edge& edge : problem.edges) sum += magnitude(*edge.costs);
   for (const SharedCost& shared : problem.shared)
-    sum += magnitude(*shared.costs) * static_cast<Wide>(shared.readers.size());
+    sum += magnitude(*shared.costs) *
+           static_cast<Wide>(shared.readers.size() + kMostTimes * shared.copies.size());
   require(sum < kInfinite,
           "the largest finite costs sum to {} but must stay below 10^18; use a larger unit",
           static_cast<double>(sum));

@@ -11,11 +11,12 @@ namespace {
 /// Above this, planning an elimination with a node per copy takes longer than the dual bound, which leaves
 /// less.
 constexpr double kMostCellsOfTerms = 300'000;
+constexpr int kPaidElsewhere = 2;  // readers, as if several wanted the column
 
 Cost inner(std::int64_t cost) { return cost >= kInfinite ? kNever : cost; }
 
 SharedEnd restricted(const SharedEnd& end, const std::vector<int>& kept) {
-  SharedEnd result{end.node, {}};
+  SharedEnd result{end.node, {}, end.group};
   for (int s : kept) result.classes.push_back(end.classes[s]);
   return result;
 }
@@ -45,6 +46,7 @@ void remember_ends(Model& model, int index) {
   };
   remember(term.source.node);
   for (const SharedEnd& reader : term.readers) remember(reader.node);
+  for (const SharedCopy& copy : term.copies) remember(copy.node);
 }
 
 void forget_term(Model& model, int index) {
@@ -60,7 +62,8 @@ void drop_equal_readers(SharedTerm& term) {
   std::vector<SharedEnd> different;
   for (SharedEnd& reader : term.readers)
     if (std::none_of(different.begin(), different.end(), [&](const SharedEnd& other) {
-          return other.node == reader.node && other.classes == reader.classes;
+          return other.node == reader.node && other.classes == reader.classes &&
+                 other.group == reader.group;
         }))
       different.push_back(std::move(reader));
   if (different.size() < term.readers.size()) term.splits.clear();
@@ -92,6 +95,7 @@ std::vector<int> rivals(const SharedTerm& term) {
 bool settle_term(Model& model, int index) {
   SharedTerm& term = model.terms[index];
   drop_equal_readers(term);
+  if (!term.copies.empty()) return false;  // what is free may use something all the same
   const std::vector<int> count = rivals(term);
   if (std::all_of(count.begin(), count.end(), [](int c) { return c < 2; })) {
     const SharedTerm gone = term;
@@ -126,17 +130,37 @@ SharedEnd class_node(Model& model, const SharedEnd& end) {
   model.nodes.emplace_back();
   model.nodes.back().costs.assign(distinct.size(), 0);
   model.nodes.back().normal = true;
-  const SharedEnd result{node, distinct};
+  const SharedEnd result{node, distinct, end.group};
   pay_between(model, end, result, [](int own, int other) { return own == other ? Cost{0} : kNever; });
   return result;
 }
 
+/// The copy's node pays on its edge to the source; its edges to the readers forbid what it does not serve.
+void expand_copy(Model& model, const SharedTerm& term, const SharedCopy& copy, const SharedEnd& source,
+                 const std::vector<SharedEnd>& readers) {
+  SharedEnd states{copy.node, {}};
+  for (int s = 0; s < static_cast<int>(copy.supplies.size()); ++s) states.classes.push_back(s);
+  model.nodes[copy.node].kept = model.nodes[copy.node].copy = false;
+  pay_between(model, source, states, [&](int row, int state) { return term.cost(row, copy, state); });
+  for (const SharedEnd& reader : readers)
+    pay_between(model, states, reader, [&](int state, int wanted) {
+      return wanted == copy.column && !serves(copy.supplies[state], 1u << reader.group) ? kNever : Cost{0};
+    });
+}
+
 void expand(Model& model, const SharedTerm& term) {
-  const std::vector<int> count = rivals(term);
+  std::vector<int> count = rivals(term);
   const SharedEnd source = class_node(model, term.source);
   std::vector<SharedEnd> readers;
   for (const SharedEnd& reader : term.readers) readers.push_back(class_node(model, reader));
+  std::vector<char> apart(count.size(), 0);
+  for (const SharedCopy& copy : term.copies) {
+    expand_copy(model, term, copy, source, readers);
+    apart[copy.column] = 1;
+  }
   for (int column = 0; column < term.columns; ++column) {
+    if (apart[column]) count[column] = kPaidElsewhere;
+    if (apart[column]) continue;
     if (count[column] < 2) continue;
     const SharedEnd copy{static_cast<int>(model.nodes.size()), {0, 1}};
     model.nodes.emplace_back();
@@ -163,18 +187,57 @@ double cells_of_terms(const Model& model) {
   return cells;
 }
 
+/// True if readers may find the column there without a copy being made.
+bool is_home(const SharedTerm& term, int row, int column) {
+  return std::any_of(term.copies.begin(), term.copies.end(), [&](const SharedCopy& copy) {
+    return copy.column == column && copy.home == row &&
+           std::any_of(copy.supplies.begin(), copy.supplies.end(), [](const Supply& s) { return s.own; });
+  });
+}
+
+/// An end in the part: ends outside become nodes without a choice.
+SharedEnd end_in_part(Model& part, const SharedEnd& end, const std::vector<int>& position,
+                      const std::vector<int>& choice) {
+  if (position[end.node] >= 0) return {position[end.node], end.classes, end.group};
+  const SharedEnd fixed{static_cast<int>(part.nodes.size()), {end.classes[choice[end.node]]}, end.group};
+  part.nodes.emplace_back();
+  part.nodes.back().costs.assign(1, 0);
+  part.nodes.back().normal = true;
+  return fixed;
+}
+
+/// All of the term's copies are in the part, or none of its nodes.
+void add_part_with_copies(Model& part, const SharedTerm& term, const std::vector<int>& position,
+                          const std::vector<int>& choice) {
+  if (position[term.copies[0].node] < 0) return;
+  SharedTerm inside = term;
+  inside.splits.clear();
+  inside.source = end_in_part(part, term.source, position, choice);
+  for (SharedEnd& reader : inside.readers) reader = end_in_part(part, reader, position, choice);
+  for (SharedCopy& copy : inside.copies) copy.node = position[copy.node];
+  drop_equal_readers(inside);
+  part.terms.push_back(std::move(inside));
+  remember_ends(part, static_cast<int>(part.terms.size()) - 1);
+}
+
 }  // namespace
 
 void add_terms(const Problem& problem, const std::vector<std::vector<int>>& kept, Model& model) {
   for (const SharedCost& shared : problem.shared) {
     SharedTerm term{
         restricted(shared.source, kept[shared.source.node]), {}, shared.rows, shared.columns, {}};
+    term.copies = shared.copies;  // whose nodes have all of their strategies: they have no edges
+    for (const SharedCopy& copy : term.copies)
+      model.nodes[copy.node].copy = model.nodes[copy.node].kept = true;
     for (std::int64_t cost : *shared.costs) term.costs.push_back(inner(cost));
     for (const SharedEnd& reader : shared.readers)
       term.readers.push_back(restricted(reader, kept[reader.node]));
     for (const SharedEnd& reader : term.readers)
-      pay_between(model, term.source, reader,
-                  [&](int row, int column) { return term.cost(row, column) >= kNever ? kNever : Cost{0}; });
+      pay_between(model, term.source, reader, [&](int row, int column) {
+        return term.cost(row, column) >= kNever && !is_home(term, row, column) ? kNever : Cost{0};
+      });
+    if (!term.copies.empty())
+      for (Cost cost : term.costs) term.never.push_back(cost >= kNever);
     for (Cost& cost : term.costs)
       if (cost >= kNever) cost = 0;
     model.terms.push_back(std::move(term));
@@ -211,12 +274,12 @@ void take_ends(Model& model, int node, int gone, const std::vector<int>& partner
       return result;
     };
     if (term.source.node == gone) {
-      term.source = {node, moved(term.source.classes)};
+      term.source = {node, moved(term.source.classes), 0};
       for (SharedTerm::Split& split : term.splits) split.to_source = moved(split.to_source);
     }
     for (std::size_t j = 0; j < term.readers.size(); ++j) {
       if (term.readers[j].node != gone) continue;
-      term.readers[j] = {node, moved(term.readers[j].classes)};
+      term.readers[j] = {node, moved(term.readers[j].classes), term.readers[j].group};
       if (!term.splits.empty()) term.splits[j].to_reader = moved(term.splits[j].to_reader);
     }
     drop_equal_readers(term);
@@ -227,6 +290,7 @@ void take_ends(Model& model, int node, int gone, const std::vector<int>& partner
 
 void add_part_of_term(Model& part, const SharedTerm& term, const std::vector<int>& position,
                       const std::vector<int>& choice) {
+  if (!term.copies.empty()) return add_part_with_copies(part, term, position, choice);
   SharedTerm inside{term.source, {}, term.rows, term.columns, term.costs};
   std::vector<char> paid(static_cast<std::size_t>(term.columns), 0);
   for (SharedEnd reader : term.readers) {
@@ -272,7 +336,7 @@ Model with_copies(const Model& model) {
 
 void eliminate(Model& model, std::int64_t cells, const Deadline& deadline) {
   eliminate_components(model, cells, deadline);
-  if (!has_terms(model) || cells_of_terms(model) > kMostCellsOfTerms) return;
+  if (!has_terms(model) || !model.room.empty() || cells_of_terms(model) > kMostCellsOfTerms) return;
   Model wide = with_copies(model);
   eliminate_components(wide, cells, deadline);
   if (live_nodes(wide).empty()) model = std::move(wide);

@@ -118,16 +118,25 @@ class InstanceBuilder {
     }
   }
 
-  /// Without memory, and not for a part of a graph, copies need no nodes.
-  bool shares_costs() const { return !memory_ && meetings_.empty(); }
+  /// Not for a part of a graph: copies need no edges.
+  bool shares_costs(const End& from, const std::vector<End>& wanting) const {
+    return meetings_.empty() && (wanting.size() > 1 || !shared_specs(from, wanting).empty());
+  }
 
-  /// What a copy costs is shared by those who want it; cuts stay with each reader.
-  void add_shared(const End& from, const std::vector<End>& wanting) {
+  /// What a copy costs is shared by those who want it; cuts stay with each reader. Under a memory limit
+  /// copies have nodes, which say when they exist.
+  void add_shared(int phase, const End& from, const std::vector<End>& wanting) {
     const int specs = static_cast<int>(layouts().specs.size());
     ilp::SharedCost shared{{from.node, from.specs}, {}, specs, specs, nullptr};
     for (const End& to : wanting) {
-      if (to.node != from.node) shared.readers.push_back({to.node, to.specs});
+      if (to.node != from.node)
+        shared.readers.push_back({to.node, to.specs, static_cast<int>(region_of_use(graph_, to.use.id))});
       if (is_inside(to.use)) add_edge(from.node, to.node, cut_table(from, to));
+    }
+    if (memory_ && memory_->matters(value_)) {
+      const std::vector<int> copied = shared_specs(from, wanting);
+      for (const End& to : wanting) add_reading(to, copied);
+      for (int spec : copied) shared.copies.push_back(shared_copy(phase, spec, wanting));
     }
     ilp::Table& table = shared_tables_[{type_, wanting.front().use.runs}];
     if (!table) {
@@ -140,6 +149,18 @@ class InstanceBuilder {
     instance_.problem.shared.push_back(std::move(shared));
   }
 
+  ilp::SharedCopy shared_copy(int phase, int spec, const std::vector<End>& wanting) {
+    const Copy& copy = new_copy(phase, spec, wanting);
+    ilp::SharedCopy shared{copy.node, spec, spec, {}};
+    for (const CopyState& state : copy.states) {
+      ilp::Supply supply{static_cast<int>(state.makings.size()), 0, state.own};
+      for (Region region : {Region::forward, Region::backward, Region::apply})
+        if (!state.own && covers(state, region)) supply.serves |= 1u << static_cast<int>(region);
+      shared.supplies.push_back(supply);
+    }
+    return shared;
+  }
+
   ilp::Table cut_table(const End& from, const End& to) {
     ilp::Table& table = cut_tables_[{from.list, to.list, to.use.runs}];
     if (table) return table;
@@ -150,7 +171,7 @@ class InstanceBuilder {
   }
 
   void add_phase(int phase, End from, std::vector<End> wanting) {
-    if (shares_costs() && wanting.size() > 1) return add_shared(from, wanting);
+    if (shares_costs(from, wanting)) return add_shared(phase, from, wanting);
     const std::vector<int> shared = shared_specs(from, wanting);
     for (const End& to : wanting) add_reading(to, shared);
     const int set = shared_sets_.try_emplace(shared, static_cast<int>(shared_sets_.size())).first->second;
@@ -229,22 +250,39 @@ class InstanceBuilder {
   }
 
   void add_copy(int phase, int spec, const End& from, const std::vector<End>& wanting) {
-    const bool with_memory = memory_ && memory_->matters(value_);
+    const std::vector<Region> regions = regions_of(spec, wanting);
+    const Copy& copy = new_copy(phase, spec, wanting);
+    add_edge(from.node, copy.node, copy_table(spec, from, copy.states, regions, wanting.front().use.runs));
+    for (const End& to : wanting)
+      add_edge(copy.node, to.node, reading_table(spec, to, copy.states, regions));
+  }
+
+  /// Regions in which the spec can be wanted.
+  std::vector<Region> regions_of(int spec, const std::vector<End>& wanting) const {
     std::vector<Region> regions;
-    std::vector<Use> uses;
-    for (const End& to : wanting) {
-      if (std::find(to.specs.begin(), to.specs.end(), spec) == to.specs.end()) continue;
-      regions.push_back(region_of_use(graph_, to.use.id));
-      uses.push_back(to.use);
-    }
+    for (const End& to : wanting)
+      if (can_want(to, spec)) regions.push_back(region_of_use(graph_, to.use.id));
     std::sort(regions.begin(), regions.end());
     regions.erase(std::unique(regions.begin(), regions.end()), regions.end());
-    std::vector<CopyState> states = copy_states(regions, with_memory);
+    return regions;
+  }
+
+  static bool can_want(const End& to, int spec) {
+    return std::find(to.specs.begin(), to.specs.end(), spec) != to.specs.end();
+  }
+
+  /// A node for the copy, without edges.
+  const Copy& new_copy(int phase, int spec, const std::vector<End>& wanting) {
+    const bool with_memory = memory_ && memory_->matters(value_);
+    std::vector<CopyState> states = copy_states(regions_of(spec, wanting), with_memory);
     const int node = add_free_node(states.size());
-    if (with_memory) instance_.problem.nodes.back().usages = memory_->of_copy(value_, spec, states, uses);
-    add_edge(from.node, node, copy_table(spec, from, states, regions, wanting.front().use.runs));
-    for (const End& to : wanting) add_edge(node, to.node, reading_table(spec, to, states, regions));
-    instance_.copies.push_back({node, value_, phase, spec, std::move(states)});
+    if (with_memory) {
+      std::vector<Use> uses;
+      for (const End& to : wanting)
+        if (can_want(to, spec)) uses.push_back(to.use);
+      instance_.problem.nodes.back().usages = memory_->of_copy(value_, spec, states, uses);
+    }
+    return instance_.copies.emplace_back(Copy{node, value_, phase, spec, std::move(states)});
   }
 
   /// Number of a list of states, which follow from the regions.

@@ -47,15 +47,37 @@ struct Edge {
 struct SharedEnd {
   int node = 0;
   std::vector<int> classes;
+  int group = 0;  ///< of a reader: 0 to kMostGroups - 1; copies serve groups
+};
+
+inline constexpr int kMostGroups = 3, kMostTimes = 3;
+
+/// What a strategy of a copy's node means: the cost is paid `times` times, and readers of the groups in the
+/// bit set `serves` can choose the column. `own`: they all can, at no cost, but only in the home row.
+struct Supply {
+  int times = 0;
+  unsigned serves = 0;
+  bool own = false;
+};
+
+/// The copy that serves those who choose `column`; when it exists, and so what it uses, is the choice of
+/// `node`, which belongs to this copy alone. Strategy 0 is absence: it serves nobody, costs and uses
+/// nothing.
+struct SharedCopy {
+  int node = 0, column = 0;
+  int home = -1;                 ///< a row, or -1
+  std::vector<Supply> supplies;  ///< per strategy of `node`
 };
 
 /// A cost that readers share: `(*costs)[row * columns + column]` is paid once for every column that at
 /// least one reader chooses, in the row that the source chooses. Tables may be shared by equal costs.
+/// Columns with a copy cost what the choice of its node says, and it must serve whoever chooses them.
 struct SharedCost {
   SharedEnd source;
   std::vector<SharedEnd> readers;
   int rows = 0, columns = 0;
   Table costs;
+  std::vector<SharedCopy> copies = {};
 };
 
 struct Problem {

@@ -1,0 +1,118 @@
+#include "least_excess.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "copy_moves.h"
+#include "dual.h"
+
+namespace alpa::ilp {
+namespace {
+
+constexpr double kFirstRate = 1, kLastRate = 0.02;  // by which the logarithm of a weight changes at most
+constexpr int kPatience = 10;                       // sweeps without a better bound
+/// Of what some choice exceeds the rows by: a bound above is good enough to say how much is missing.
+constexpr double kCloseEnough = 0.95;
+constexpr int kRepairEvery = 8, kRepairMoves = 300;
+
+void free_of_charge(std::vector<Cost>& costs) {
+  for (Cost& cost : costs)
+    if (cost < kNever) cost = 0;
+}
+
+Model without_costs(const Model& model) {
+  Model result = model;
+  for (ModelNode& node : result.nodes) free_of_charge(node.costs);
+  for (ModelEdge& edge : result.edges) free_of_charge(edge.costs);
+  for (SharedTerm& term : result.terms) {
+    free_of_charge(term.costs);
+    term.splits.clear();
+  }
+  result.constant = 0;
+  return result;
+}
+
+class Search {
+ public:
+  Search(const Model& model, std::vector<double> weights, const Deadline& deadline)
+      : model_(without_costs(model)), dual_(model_), weights_(std::move(weights)), deadline_(deadline) {
+    if (std::accumulate(weights_.begin(), weights_.end(), 0.0) <= 0) weights_.assign(model_.room.size(), 1);
+  }
+
+  LeastExcess run(int sweeps) {
+    for (int k = 0; k < sweeps && rate_ > kLastRate && !deadline_.passed(); ++k) {
+      set_weights();
+      dual_.sweep();
+      deadline_.spend(dual_.cells_of_sweep());
+      keep_bound();
+      if (is_found(dual_.rounded(), k)) return std::move(result_);
+      if (best_bound_ > kCloseEnough * static_cast<double>(least_)) break;
+      move_weights();
+    }
+    if (best_.multipliers.empty()) return std::move(result_);  // no time for a sweep
+    dual_.restore(best_);
+    result_.bound = dual_.exact().proven();
+    const auto most = std::max_element(best_.multipliers.begin(), best_.multipliers.end());
+    result_.time = model_.times[static_cast<std::size_t>(most - best_.multipliers.begin())];
+    return std::move(result_);
+  }
+
+ private:
+  void set_weights() {
+    const double sum = std::accumulate(weights_.begin(), weights_.end(), 0.0);
+    for (double& weight : weights_) weight /= sum;
+    dual_.set_multipliers(weights_);
+  }
+
+  void keep_bound() {
+    const double bound = dual_.bound();
+    idle_ = bound > best_bound_ ? 0 : idle_ + 1;
+    if (bound > best_bound_) best_bound_ = bound, best_ = dual_.state();
+    if (idle_ <= kPatience) return;
+    rate_ *= 0.5;
+    idle_ = 0;
+    dual_.restore(best_);
+    weights_ = best_.multipliers;
+  }
+
+  bool is_found(std::vector<int> choice, int sweep) {
+    if (price(model_, choice) >= kNever || !fits(model_, choice)) {
+      if (sweep % kRepairEvery != kRepairEvery - 1) return false;
+      if (!repair_with_copies(model_, choice, kRepairMoves, weights_, deadline_)) return false;
+    }
+    result_.choice = std::move(choice);
+    return true;
+  }
+
+  void move_weights() {
+    const std::vector<Cost> over = excess(model_, dual_.rounded());
+    if (price(model_, dual_.rounded()) < kNever)
+      least_ = std::min(least_, *std::max_element(over.begin(), over.end()));
+    Cost largest = 1;
+    for (Cost c : over) largest = std::max(largest, std::abs(c));
+    const double most = *std::max_element(weights_.begin(), weights_.end());
+    for (std::size_t r = 0; r < over.size(); ++r)
+      weights_[r] = std::max(weights_[r], 1e-6 * most) *
+                    std::exp(rate_ * static_cast<double>(over[r]) / static_cast<double>(largest));
+  }
+
+  const Model model_;
+  Dual dual_;
+  std::vector<double> weights_;
+  const Deadline& deadline_;
+  Dual::State best_;
+  double best_bound_ = -1e300, rate_ = kFirstRate;
+  int idle_ = 0;
+  Cost least_ = kNever;  ///< largest excess of a choice
+  LeastExcess result_;
+};
+
+}  // namespace
+
+LeastExcess least_excess(const Model& model, const std::vector<double>& weights, int sweeps,
+                         const Deadline& deadline) {
+  return Search(model, weights, deadline).run(sweeps);
+}
+
+}  // namespace alpa::ilp
