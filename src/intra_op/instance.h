@@ -9,7 +9,8 @@
 ///
 /// A copy is absent or present. Under a memory limit its states say when it exists: in which regions, and
 /// whether it is kept from one to the next or made again (ZeRO-3 gathers its parameters in the forward and
-/// again in the backward pass); and copies that only one use can read may have nodes, too.
+/// again in the backward pass); and copies that only one use can read may have nodes, too. Their nodes have
+/// no edges: they are copies of shared costs (alpa/ilp/problem.h).
 #include <optional>
 
 #include "alpa/ilp/problem.h"
