@@ -16,6 +16,7 @@
 #include "alpa/ilp/boundary_table.h"
 #include "elimination_tables.h"
 #include "reduce.h"
+#include "shared_terms.h"
 
 namespace alpa::ilp {
 namespace {
@@ -496,7 +497,7 @@ std::variant<BoundaryTable, TableTooLarge> eliminate_to(const Problem& problem,
   validate(problem);
   require(!problem.usage_limit, "eliminate_to: the problem has a usage limit, which no table can hold");
   const Deadline never(std::numeric_limits<double>::infinity());
-  const Model whole = build(problem, false, never);
+  const Model whole = with_copies(build(problem, false, never));
   const double cells = static_cast<double>(most_cells);
   double size = 1;
   for (int node : boundary) size *= whole.nodes[node].size();

@@ -118,9 +118,8 @@ class InstanceBuilder {
     }
   }
 
-  /// Not for a part of a graph: copies need no edges.
   bool shares_costs(const End& from, const std::vector<End>& wanting) const {
-    return meetings_.empty() && (wanting.size() > 1 || !shared_specs(from, wanting).empty());
+    return wanting.size() > 1 || !shared_specs(from, wanting).empty();
   }
 
   /// What a copy costs is shared by those who want it; cuts stay with each reader. Under a memory limit

@@ -1,18 +1,31 @@
 // src/intra_op/layer_table.cc — a part of a graph, eliminated to its boundary
 #include "layer_table.h"
 
+#include <algorithm>
+
+#include "alpa/ir/input.h"
 #include "alpa/ir/subgraph.h"
 
 namespace alpa {
 
 std::vector<Strategy> LayerTable::chosen(const std::vector<int>& specs) const {
-  const std::vector<int> choice = table.choice(specs);
+  const std::vector<int> choice = exact ? exact->choice(specs) : bounds->visited().at(index(specs)).choice;
   std::vector<Strategy> result;
   for (std::size_t n = 0; n < of_node.size(); ++n) result.push_back(strategies[of_node[n]][choice[n]]);
   return result;
 }
 
+std::size_t LayerTable::index(const std::vector<int>& specs) const {
+  std::size_t index = 0;
+  for (std::size_t a = 0; a < sizes.size(); ++a)
+    index = index * static_cast<std::size_t>(sizes[a]) + static_cast<std::size_t>(specs[a]);
+  return index;
+}
+
 namespace {
+
+/// Cells that exact tables may have: beyond, bounds are found faster.
+constexpr std::int64_t kExactCells = 1 << 20;
 
 bool is_inside(const std::vector<LoopShare>& shares, const Use& use) {
   if (use.id.kind != UseKind::node) return false;
@@ -43,18 +56,48 @@ std::string table_key(const PartView& part, const AutoShardOptions& options) {
   return key;
 }
 
+namespace {
+
+/// What leaving or finding a value in another spec saves at most, as a guess: moving it there.
+std::vector<ilp::Table> moves_of(const PartView& part, const SearchSpace& space, const Instance& instance) {
+  std::vector<ilp::Table> moves;
+  for (const SeenEnd& end : instance.seen) {
+    const ValueInfo& info = part.graph.values[end.value];
+    const TypeLayouts& layouts = space.layouts.of(space.of(info.producer).result_types[info.index]);
+    const Input* input = find_input(part.graph, end.value);
+    const bool found = input && input->kind == InputKind::boundary && !end.use;
+    std::vector<std::int64_t> costs;
+    for (int p : end.specs)
+      for (int q : end.specs)
+        costs.push_back(units(found ? layouts.between(p, q) : layouts.between(q, p),
+                              instance.units_per_second));
+    moves.push_back(ilp::table(std::move(costs)));
+  }
+  return moves;
+}
+
+}  // namespace
+
 std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
                                                          const AutoShardOptions& options, MeshFacts& facts,
                                                          std::int64_t most_cells) {
   const SearchSpace space = search_space(part.graph, options, facts, &part.shares);
   const Instance instance = build_instance(part.graph, space, facts.mesh, {}, part.meetings);
   std::vector<int> boundary;
-  for (const SeenEnd& end : instance.seen) boundary.push_back(end.node);
-  auto eliminated = ilp::eliminate_to(instance.problem, boundary, most_cells);
-  if (const auto* failed = std::get_if<ilp::TableTooLarge>(&eliminated)) return *failed;
+  double cells = 1;
   LayerTable result;
-  result.table = std::get<ilp::BoundaryTable>(std::move(eliminated));
-  result.costs = ilp::table(result.table.costs);
+  for (const SeenEnd& end : instance.seen) {
+    boundary.push_back(end.node);
+    result.sizes.push_back(static_cast<int>(end.specs.size()));
+    cells *= static_cast<double>(end.specs.size());
+  }
+  if (cells > static_cast<double>(most_cells)) return ilp::TableTooLarge{cells};
+  auto eliminated = ilp::eliminate_to(instance.problem, boundary, std::min(most_cells, kExactCells));
+  if (auto* exact = std::get_if<ilp::BoundaryTable>(&eliminated))
+    result.exact = std::move(*exact);
+  else
+    result.bounds = std::make_shared<ilp::BoundaryBounds>(instance.problem, boundary,
+                                                          moves_of(part, space, instance));
   result.units_per_second = instance.units_per_second;
   result.of_node = space.of_node;
   for (const Choices& choices : space.choices) result.strategies.push_back(choices.strategies);

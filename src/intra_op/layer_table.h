@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "alpa/ilp/boundary_bounds.h"
 #include "alpa/ilp/boundary_table.h"
 #include "alpa/intra_op/auto_shard.h"
 #include "instance.h"
@@ -28,14 +29,22 @@ struct TableAxis {
 /// equal hash.
 struct LayerTable {
   std::vector<TableAxis> axes;
-  ilp::BoundaryTable table;
-  ilp::Table costs;  ///< the table's, shared
+  std::vector<int> sizes;  ///< of the axes
+  std::optional<ilp::BoundaryTable> exact;
+  std::shared_ptr<ilp::BoundaryBounds> bounds;  ///< where an exact table is too large
   double units_per_second = 0;
   std::vector<std::vector<Strategy>> strategies;  ///< by choices of the search space
   std::vector<int> of_node;                       ///< choices of each node
 
-  /// Strategies of the part's nodes, given the place of each axis's spec.
+  /// Proven costs by the places of the axes' specs, the last one's fastest.
+  const std::vector<std::int64_t>& lower() const { return exact ? exact->costs : bounds->lower(); }
+
+  /// Strategies of the part's nodes, given the place of each axis's spec. Without an exact table, a choice
+  /// of that cell must be known.
   std::vector<Strategy> chosen(const std::vector<int>& specs) const;
+
+  /// Place among the costs.
+  std::size_t index(const std::vector<int>& specs) const;
 };
 
 /// A part of a graph as the planner sees it: how its values meet other parts, and what its nodes do of the

@@ -79,12 +79,10 @@ class Joining {
     result.parts = static_cast<int>(parts_.size());
     result.tables = static_cast<int>(different.size());
     for (Part& part : parts_) add_own_ends(part);
-    for (Part& part : parts_) add_table(part);
+    for (Part& part : parts_) add_places(part);
     for (const auto& [value, readers] : readers_) add_copies(value, readers);
-    const auto joined = ilp::eliminate_to(problem_, {}, most_cells_, joint_);
-    if (const auto* failed = std::get_if<ilp::TableTooLarge>(&joined))
-      return LayerTooLarge{-2, failed->cells};
-    result.plan = plan_of(std::get<ilp::BoundaryTable>(joined));
+    if (!search()) return too_large_;
+    result.plan = plan_of();
     return result;
   }
 
@@ -138,7 +136,7 @@ class Joining {
     }
   }
 
-  void add_table(Part& part) {
+  void add_places(Part& part) {
     std::vector<std::vector<int>>
         places;  // per axis, of the table's specs by states of the joint problem's node
     for (std::size_t a = 0; a < part.axes.size(); ++a) {
@@ -152,7 +150,6 @@ class Joining {
       part.axes[a] = left.node;
       for (const ShardingSpec& spec : left.specs) places.back().push_back(place_of(spec, axis, part));
     }
-    joint_.push_back({part.axes, ilp::table(selected(*part.table, places))});
     places_.push_back(std::move(places));
   }
 
@@ -165,18 +162,18 @@ class Joining {
     return static_cast<int>(at - axis.specs.begin());
   }
 
-  /// The table's cells at these places of every axis.
-  static std::vector<std::int64_t> selected(const LayerTable& table,
+  /// These costs at these places of every axis of a table.
+  static std::vector<std::int64_t> selected(const LayerTable& table, const std::vector<std::int64_t>& costs,
                                             const std::vector<std::vector<int>>& places) {
     std::vector<std::int64_t> cells = {0};  // first their places, axis by axis
     for (std::size_t a = 0; a < places.size(); ++a) {
       std::vector<std::int64_t> longer;
       longer.reserve(cells.size() * places[a].size());
       for (std::int64_t before : cells)
-        for (int place : places[a]) longer.push_back(before * table.table.sizes[a] + place);
+        for (int place : places[a]) longer.push_back(before * table.sizes[a] + place);
       cells = std::move(longer);
     }
-    for (std::int64_t& cell : cells) cell = (*table.costs)[static_cast<std::size_t>(cell)];
+    for (std::int64_t& cell : cells) cell = costs[static_cast<std::size_t>(cell)];
     return cells;
   }
 
@@ -191,55 +188,115 @@ class Joining {
     problem_.edges.push_back({from.node, reader.node, ilp::table(std::move(costs))});
   }
 
-  /// Every spec that uses of an open value want is a copy, absent or present, paid once per phase.
+  /// What uses of an open value in several parts want is paid once per phase and spec.
   void add_copies(int value, const std::vector<JointEnd>& readers) {
     const JointEnd& from = left_.at(value);
     for (const JointEnd& reader : readers)
       if (reader.inside) add_cut(value, from, reader);
     for (int phase : {0, 1}) {
-      std::vector<JointEnd> wanting;
-      std::copy_if(readers.begin(), readers.end(), std::back_inserter(wanting),
-                   [&](const JointEnd& reader) { return reader.phase == phase; });
-      std::vector<ShardingSpec> wanted;
-      for (const JointEnd& reader : wanting)
-        for (const ShardingSpec& spec : reader.specs)
-          if (std::find(wanted.begin(), wanted.end(), spec) == wanted.end()) wanted.push_back(spec);
-      if (wanted.empty()) continue;
-      const std::vector<double> seconds = facts_.prices.seconds(graph_.type(value), from.specs, wanted);
-      for (std::size_t w = 0; w < wanted.size(); ++w) {
-        std::vector<std::int64_t> costs;
-        for (std::size_t f = 0; f < from.specs.size(); ++f) {
-          costs.push_back(0);
-          costs.push_back(units(wanting.front().runs * seconds[f * wanted.size() + w], units_));
-        }
-        const int copy = add_node(2);
-        problem_.edges.push_back({from.node, copy, ilp::table(std::move(costs))});
-        for (const JointEnd& reader : wanting) add_reading(copy, wanted[w], reader);
-      }
+      std::vector<const JointEnd*> wanting;
+      for (const JointEnd& reader : readers)
+        if (reader.phase == phase) wanting.push_back(&reader);
+      if (!wanting.empty()) add_shared(value, from, wanting);
     }
   }
 
-  void add_reading(int copy, const ShardingSpec& spec, const JointEnd& reader) {
-    const auto place = std::find(reader.specs.begin(), reader.specs.end(), spec);
-    if (place == reader.specs.end()) return;
-    std::vector<std::int64_t> costs(2 * reader.specs.size(), 0);
-    costs[static_cast<std::size_t>(place - reader.specs.begin())] = ilp::kInfinite;
-    problem_.edges.push_back({copy, reader.node, ilp::table(std::move(costs))});
+  void add_shared(int value, const JointEnd& from, const std::vector<const JointEnd*>& wanting) {
+    std::vector<ShardingSpec> wanted;
+    ilp::SharedCost shared{{from.node, {}}, {}, static_cast<int>(from.specs.size()), 0, nullptr};
+    for (int s = 0; s < shared.rows; ++s) shared.source.classes.push_back(s);
+    for (const JointEnd* reader : wanting) {
+      shared.readers.push_back({reader->node, {}});
+      for (const ShardingSpec& spec : reader->specs) {
+        const auto at = std::find(wanted.begin(), wanted.end(), spec);
+        shared.readers.back().classes.push_back(static_cast<int>(at - wanted.begin()));
+        if (at == wanted.end()) wanted.push_back(spec);
+      }
+    }
+    shared.columns = static_cast<int>(wanted.size());
+    std::vector<std::int64_t> costs;
+    for (double seconds : facts_.prices.seconds(graph_.type(value), from.specs, wanted))
+      costs.push_back(units(wanting.front()->runs * seconds, units_));
+    shared.costs = ilp::table(std::move(costs));
+    problem_.shared.push_back(std::move(shared));
   }
 
-  ShardingPlan plan_of(const ilp::BoundaryTable& joined) {
-    require(joined.costs[0] < ilp::kInfinite,
+  /// The least that the joint problem costs, with tables that say for each part what its cells cost.
+  template <class CostsOf>
+  std::optional<ilp::BoundaryTable> joined(const CostsOf& costs_of) {
+    std::map<std::pair<const LayerTable*, std::vector<std::vector<int>>>, ilp::Table> known;
+    std::vector<ilp::JointCosts> joint;
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+      const LayerTable& table = *parts_[p].table;
+      ilp::Table& costs = known[{&table, places_[p]}];
+      if (!costs) costs = ilp::table(selected(table, costs_of(table), places_[p]));
+      joint.push_back({parts_[p].axes, costs});
+    }
+    auto result = ilp::eliminate_to(problem_, {}, most_cells_, joint);
+    if (auto* table = std::get_if<ilp::BoundaryTable>(&result)) return std::move(*table);
+    too_large_ = {-2, std::get<ilp::TableTooLarge>(result).cells};
+    return std::nullopt;
+  }
+
+  /// The place of each axis's spec in the table of a part.
+  std::vector<int> specs_of(std::size_t part, const std::vector<int>& choice) const {
+    std::vector<int> specs;
+    for (std::size_t a = 0; a < parts_[part].axes.size(); ++a)
+      specs.push_back(places_[part][a][choice[parts_[part].axes[a]]]);
+    return specs;
+  }
+
+  /// Cells on the cheapest way through the lower bounds are visited until no bound of it can rise.
+  bool search() {
+    for (;;) {
+      const auto lower = joined([](const LayerTable& table) { return table.lower(); });
+      if (!lower) return false;
+      require_plan(lower->costs[0]);
+      lower_ = lower->costs[0];
+      if (!visit_cells(lower->choice({}))) break;
+    }
+    const auto upper = joined(uppers);
+    if (!upper) return false;
+    require_plan(upper->costs[0]);
+    cost_ = upper->costs[0];
+    choice_ = upper->choice({});
+    return true;
+  }
+
+  /// True if a bound may have changed.
+  bool visit_cells(const std::vector<int>& choice) {
+    bool changed = false;
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+      if (parts_[p].table->exact) continue;
+      ilp::BoundaryBounds& bounds = *parts_[p].table->bounds;
+      const std::size_t cell = parts_[p].table->index(specs_of(p, choice));
+      const auto known = bounds.visited().find(cell);
+      if (known != bounds.visited().end() && known->second.final) continue;
+      bounds.visit(cell);
+      changed = true;
+    }
+    return changed;
+  }
+
+  static std::vector<std::int64_t> uppers(const LayerTable& table) {
+    if (table.exact) return table.exact->costs;
+    std::vector<std::int64_t> costs(table.lower().size(), ilp::kInfinite);
+    for (const auto& [index, cell] : table.bounds->visited()) costs[index] = cell.upper;
+    return costs;
+  }
+
+  void require_plan(std::int64_t cost) const {
+    require(cost < ilp::kInfinite,
             "method {}: no plan on a {} mesh keeps to the options; allow all_gather and all_to_all, or "
             "forbid less",
             options_.method, shape_text(facts_.mesh));
-    const std::vector<int> choice = joined.choice({});
+  }
+
+  ShardingPlan plan_of() {
     std::vector<Strategy> strategies(graph_.nodes.size());
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       const Part& part = parts_[p];
-      std::vector<int> specs;
-      for (std::size_t a = 0; a < part.axes.size(); ++a)
-        specs.push_back(places_[p][a][choice[part.axes[a]]]);
-      const std::vector<Strategy> chosen = part.table->chosen(specs);
+      const std::vector<Strategy> chosen = part.table->chosen(specs_of(p, choice_));
       for (std::size_t n = 0; n < chosen.size(); ++n) {
         const int node = part.sub.nodes[n];
         const Input* input = find_input(part.sub.graph, part.sub.graph.nodes[n].results[0]);
@@ -249,8 +306,10 @@ class Joining {
     ShardingPlan plan = plan_of_strategies(graph_, facts_.mesh, std::move(strategies), facts_.prices);
     plan.method = options_.method;
     plan.cost = evaluate(plan, graph_, facts_.model);
-    check_cost(plan.cost, joined.costs[0]);
-    plan.cost.lower_bound_seconds = plan.cost.objective_seconds;
+    check_cost(plan.cost, cost_);
+    plan.cost.lower_bound_seconds = lower_ == cost_ ? plan.cost.objective_seconds
+                                                    : std::min(plan.cost.objective_seconds,
+                                                               static_cast<double>(lower_) / units_);
     return plan;
   }
 
@@ -273,7 +332,8 @@ class Joining {
   LayerTooLarge too_large_;
   double units_ = 0;
   ilp::Problem problem_;
-  std::vector<ilp::JointCosts> joint_;
+  std::int64_t lower_ = 0, cost_ = 0;  ///< of the best choice of the joint problem
+  std::vector<int> choice_;
   std::map<int, JointEnd> left_;                  ///< by value: how its part leaves it
   std::map<int, std::vector<JointEnd>> readers_;  ///< by open value: how its uses want it
 };
