@@ -18,6 +18,9 @@ namespace {
 /// Sweeps for a cell; the first starts from nothing.
 constexpr int kFirstSweeps = 200, kSweeps = 60;
 
+/// Half sweeps towards the boundary afterwards: the bound is the same, but says more of other cells.
+constexpr int kHandings = 8;
+
 /// Cells of tables looked at before a cell is left between its bounds.
 constexpr std::int64_t kClosingWork = 300'000'000;
 
@@ -29,6 +32,7 @@ struct End {
   std::vector<int> states;  ///< of the problem's node, by those that the model has left
   std::vector<Cost> costs;  ///< without prices for leaving a cell
   std::size_t at = 0;       ///< of its totals in the dual
+  int position = 0;         ///< among the model's live nodes
 };
 
 /// Splits an edge between two ends by a copy of the second: the bound of each then stands by itself.
@@ -52,10 +56,13 @@ struct BoundaryBounds::Impl {
   std::vector<End> ends;
   std::vector<int> sizes;
   std::vector<std::int64_t> lower;
-  std::map<std::size_t, Cell> visited;
-  std::optional<Dual> dual;
+  std::map<std::size_t, Cell> known;
+  std::optional<Dual> dual;  ///< none: no cell has a choice
   std::size_t nodes = 0;  ///< of the problem
   std::vector<Table> moves;
+  Cost dearest = 1;  ///< of the moves
+  std::map<BoundaryPrices, BoundaryPrices> priced;               ///< results of `bound`
+  std::map<std::vector<Tie>, BoundaryPrices> repeated_prices;  ///< and of `bound_repeated`
 
   Impl(const Problem& problem, std::span<const int> boundary, std::vector<Table> of_moves)
       : nodes(problem.nodes.size()), moves(std::move(of_moves)) {
@@ -63,19 +70,20 @@ struct BoundaryBounds::Impl {
     for (int node : boundary) {
       sizes.push_back(static_cast<int>(problem.nodes[node].costs.size()));
       cells *= static_cast<std::size_t>(sizes.back());
-      ends.push_back({node, {}, {}, 0});
+      ends.push_back({node, {}, {}, 0, 0});
       for (int s = 0; s < sizes.back(); ++s) ends.back().states.push_back(s);
     }
     lower.assign(cells, kInfinite);
+    for (const Table& table : moves)
+      for (std::int64_t cost : *table)
+        if (cost < kInfinite) dearest = std::max(dearest, cost);
     try {
       model = build(problem, false, no_deadline());
       reduce_interior();
+      part_ends();
+      start();
     } catch (const Contradiction&) {
-      ends.clear();
-      return;
     }
-    part_ends();
-    start();
   }
 
   /// Reductions that keep the ends; states of an end without a partner go.
@@ -105,21 +113,24 @@ struct BoundaryBounds::Impl {
   void start() {
     dual.emplace(model);
     std::size_t at = 0;
+    int position = 0;
     for (int i : live_nodes(model)) {
       for (End& end : ends)
-        if (end.node == i) end.at = at, end.costs = model.nodes[i].costs;
+        if (end.node == i) end.at = at, end.position = position, end.costs = model.nodes[i].costs;
       at += model.nodes[i].costs.size();
+      ++position;
     }
     ascend_for(kFirstSweeps);
   }
 
-  /// Prices all states of the ends but those of a cell.
-  void price(const std::vector<int>& cell) {
+  /// Puts these prices on the ends.
+  template <class PriceOf>
+  void price(const PriceOf& price_of) {
     Dual::State state = dual->state();
     for (std::size_t e = 0; e < ends.size(); ++e) {
       std::vector<Cost>& costs = model.nodes[ends[e].node].costs;
       for (std::size_t s = 0; s < costs.size(); ++s) {
-        const Cost cost = ends[e].costs[s] + move(e, cell[e], static_cast<int>(s));
+        const Cost cost = ends[e].costs[s] + price_of(e, s);
         const double change = static_cast<double>(cost - costs[s]);
         state.totals[ends[e].at + s] += change;
         state.priced[ends[e].at + s] += change;
@@ -130,96 +141,178 @@ struct BoundaryBounds::Impl {
   }
 
   /// Moves that nobody can guess are as dear as the dearest.
-  Cost move(std::size_t e, int from, int to) const {
-    const std::vector<std::int64_t>& costs = *moves[e];
-    const std::int64_t cost =
-        costs[static_cast<std::size_t>(ends[e].states[from]) * sizes[e] + ends[e].states[to]];
-    if (cost < kInfinite) return cost;
-    std::int64_t dearest = 0;
-    for (std::int64_t c : costs)
-      if (c < kInfinite) dearest = std::max(dearest, c);
-    return dearest;
+  Cost move(std::size_t e, int from, std::size_t to) const {
+    const std::size_t row = static_cast<std::size_t>(ends[e].states[from]) * sizes[e];
+    return std::min(dearest, (*moves[e])[row + static_cast<std::size_t>(ends[e].states[to])]);
   }
 
-  Ascent ascend_for(int sweeps) {
+  /// Returns what neighbours pay on top.
+  BoundaryPrices ascend_for(int sweeps) {
     double step = kFirstStep;
     Ascent ascent = ascend(model, *dual, sweeps, kNever, step, no_deadline());
-    raise(ascent.exact);
-    return ascent;
+    for (int k = 0; k < kHandings; ++k) dual->hand_on();
+    ascent.exact = dual->exact();
+    std::vector<std::vector<Cost>> excess = excesses(ascent.exact);
+    raise(ascent.exact.bound, excess, ascent.exact.shift);
+    if (!ascent.choice.empty()) keep(ascent.choice);
+    return prices_of(excess, ascent.exact.shift);
   }
 
-  /// The bound holds for every cell: the excess of its states comes on top, without the prices of leaving.
-  void raise(const Dual::Exact& exact) {
-    std::vector<int> position(model.nodes.size(), -1);
-    int count = 0;
-    for (int i : live_nodes(model)) position[i] = count++;
-    std::vector<Cost> sums = {exact.bound};
+  /// Per end and state, by how much it exceeds the bound without the prices.
+  std::vector<std::vector<Cost>> excesses(const Dual::Exact& exact) const {
+    std::vector<std::vector<Cost>> result;
+    for (const End& end : ends) {
+      result.push_back(exact.node_excess[end.position]);
+      for (std::size_t s = 0; s < result.back().size(); ++s)
+        if (result.back()[s] < kNever)
+          result.back()[s] -= (model.nodes[end.node].costs[s] - end.costs[s]) * (Cost{1} << exact.shift);
+    }
+    return result;
+  }
+
+  /// The bound holds for every cell: the excess of its states comes on top.
+  void raise(Cost bound, const std::vector<std::vector<Cost>>& excess, int shift) {
+    std::vector<Cost> sums = {bound};
     for (std::size_t e = 0; e < ends.size(); ++e) {
-      const std::vector<Cost>& excess = exact.node_excess[position[ends[e].node]];
-      std::vector<Cost> longer(sums.size() * static_cast<std::size_t>(sizes[e]), kNever);
+      const auto size = static_cast<std::size_t>(sizes[e]);
+      std::vector<Cost> longer(sums.size() * size, kNever);
       for (std::size_t c = 0; c < sums.size(); ++c)
-        for (std::size_t s = 0; s < excess.size(); ++s) {
-          const Cost leaving = (model.nodes[ends[e].node].costs[s] - ends[e].costs[s]) << exact.shift;
-          if (sums[c] < kNever && excess[s] < kNever)
-            longer[c * static_cast<std::size_t>(sizes[e]) + ends[e].states[s]] = sums[c] + excess[s] - leaving;
-        }
+        for (std::size_t s = 0; s < excess[e].size(); ++s)
+          longer[c * size + static_cast<std::size_t>(ends[e].states[s])] = plus(sums[c], excess[e][s]);
       sums = std::move(longer);
     }
-    const Cost unit = Cost{1} << exact.shift;
+    const Cost unit = Cost{1} << shift;
     for (std::size_t c = 0; c < sums.size(); ++c) {
       if (sums[c] >= kNever) continue;
-      const Cost bound = model.constant + (sums[c] >= 0 ? (sums[c] + unit - 1) / unit : -(-sums[c] / unit));
-      lower[c] = lower[c] >= kInfinite ? bound : std::max(lower[c], bound);
+      const Cost cost = model.constant + (sums[c] >= 0 ? (sums[c] + unit - 1) / unit : -(-sums[c] / unit));
+      lower[c] = lower[c] >= kInfinite ? cost : std::max(lower[c], cost);
     }
   }
 
-  /// Per end, the state of the model; empty: the cell has no choice.
-  std::vector<int> states_of(std::size_t cell) const {
+  /// In costs, for all strategies of the problem's nodes.
+  BoundaryPrices prices_of(const std::vector<std::vector<Cost>>& excess, int shift) const {
+    BoundaryPrices prices;
+    for (std::size_t e = 0; e < ends.size(); ++e) {
+      prices.emplace_back(static_cast<std::size_t>(sizes[e]), dearest);
+      for (std::size_t s = 0; s < excess[e].size(); ++s)
+        if (excess[e][s] < kNever) prices[e][static_cast<std::size_t>(ends[e].states[s])] = excess[e][s] >> shift;
+    }
+    return prices;
+  }
+
+  BoundaryPrices bound(const BoundaryPrices& prices) {
+    BoundaryPrices& known_prices = priced[prices];
+    if (!known_prices.empty() || !dual) return known_prices;
+    price([&](std::size_t e, std::size_t s) {
+      return prices[e][static_cast<std::size_t>(ends[e].states[s])];
+    });
+    return known_prices = ascend_for(kFirstSweeps);
+  }
+
+  /// 0 for states that are one and the same, too much for others.
+  std::vector<Cost> tie_costs(const Tie& tie) const {
+    std::vector<Cost> costs;
+    for (int p : ends[tie.first].states)
+      for (int q : ends[tie.second].states) costs.push_back(tie.partner[p] == q ? 0 : dearest);
+    return costs;
+  }
+
+  /// The bound of a part whose end is its own beginning, without the edges that tie them.
+  BoundaryPrices bound_repeated(std::span<const Tie> ties) {
+    BoundaryPrices& known_prices = repeated_prices[{ties.begin(), ties.end()}];
+    if (!known_prices.empty() || !dual) return known_prices;
+    price([](std::size_t, std::size_t) { return Cost{0}; });
+    Model repeated = model;
+    const std::size_t edges = live_edges(model).size();
+    for (const Tie& tie : ties)
+      add_edge(repeated, ends[tie.first].node, ends[tie.second].node, tie_costs(tie));
+    Dual of_repeated(repeated);
+    double step = kFirstStep;
+    Ascent ascent = ascend(repeated, of_repeated, kFirstSweeps, kNever, step, no_deadline());
+    for (int k = 0; k < kHandings; ++k) of_repeated.hand_on();
+    ascent.exact = of_repeated.exact();
+    std::vector<std::vector<Cost>> excess = excesses(ascent.exact);
+    Cost bound = ascent.exact.bound;
+    for (std::size_t t = 0; t < ties.size(); ++t) untie(ties[t], ascent.exact, edges + t, bound, excess);
+    raise(bound, excess, ascent.exact.shift);
+    if (!ascent.choice.empty()) keep(ascent.choice);
+    return known_prices = prices_of(excess, ascent.exact.shift);
+  }
+
+  /// Takes a tie's edge, number `edge` of the dual, out of a bound: its messages and its line minima.
+  void untie(const Tie& tie, const Dual::Exact& exact, std::size_t edge, Cost& bound,
+             std::vector<std::vector<Cost>>& excess) const {
+    const bool in_order = ends[tie.first].node < ends[tie.second].node;
+    const std::vector<Cost>&first = (in_order ? exact.message_a : exact.message_b)[edge],
+          &second = (in_order ? exact.message_b : exact.message_a)[edge];
+    const std::vector<Cost> costs = tie_costs(tie);
+    std::vector<Cost> rows(first.size(), kNever), columns(second.size(), kNever);
+    for (std::size_t p = 0; p < rows.size(); ++p)
+      for (std::size_t q = 0; q < columns.size(); ++q) {
+        const Cost cost = (costs[p * columns.size() + q] << exact.shift) - first[p] - second[q];
+        rows[p] = std::min(rows[p], cost), columns[q] = std::min(columns[q], cost);
+      }
+    bound += *std::min_element(rows.begin(), rows.end());
+    for (std::size_t p = 0; p < rows.size(); ++p)
+      if (excess[tie.first][p] < kNever) excess[tie.first][p] -= rows[p] + first[p];
+    for (std::size_t q = 0; q < columns.size(); ++q)
+      if (excess[tie.second][q] < kNever) excess[tie.second][q] -= columns[q] + second[q];
+  }
+
+  /// Per end, the state of the model; nothing if the cell has no choice.
+  std::optional<std::vector<int>> states_of(std::size_t cell) const {
     std::vector<int> result(ends.size());
     for (std::size_t e = ends.size(); e-- > 0;) {
       const int state = static_cast<int>(cell % static_cast<std::size_t>(sizes[e]));
       cell /= static_cast<std::size_t>(sizes[e]);
       const auto at = std::find(ends[e].states.begin(), ends[e].states.end(), state);
-      if (at == ends[e].states.end()) return {};
+      if (at == ends[e].states.end()) return std::nullopt;
       result[e] = static_cast<int>(at - ends[e].states.begin());
     }
     return result;
   }
 
-  bool is_at(const std::vector<int>& choice, const std::vector<int>& states) const {
+  std::size_t cell_of(const std::vector<int>& choice) const {
+    std::size_t cell = 0;
     for (std::size_t e = 0; e < ends.size(); ++e)
-      if (choice[ends[e].node] != states[e]) return false;
-    return true;
+      cell = cell * static_cast<std::size_t>(sizes[e]) +
+             static_cast<std::size_t>(ends[e].states[choice[ends[e].node]]);
+    return cell;
   }
 
-  void take(Cell& cell, std::vector<int> choice, Cost cost) const {
+  /// Keeps a choice of the model's live nodes, at what it costs without prices.
+  void keep(std::vector<int> choice) {
+    Cost cost = plus(model.constant, ilp::price(model, choice));
+    if (cost >= kNever) return;
+    for (const End& end : ends)
+      cost -= model.nodes[end.node].costs[choice[end.node]] - end.costs[choice[end.node]];
+    Cell& cell = known[cell_of(choice)];
+    if (cost >= cell.upper) return;
     replay(model, choice);
     choice.resize(nodes);
     cell.upper = cost;
     cell.choice = std::move(choice);
   }
 
-  void visit(std::size_t index, Cell& cell, bool first) {
-    const std::vector<int> states = states_of(index);
-    cell.final = states.empty() || lower[index] >= kInfinite;
+  void visit(std::size_t index) {
+    Cell& cell = known[index];
     if (cell.final) return;
-    if (first)
-      bound_cell(cell, states);
-    else
-      close(cell, index, states);
-    lower[index] = std::min(lower[index], cell.upper);
-    cell.final = !first || lower[index] == cell.upper;
-  }
-
-  void bound_cell(Cell& cell, const std::vector<int>& states) {
-    price(states);
-    const Ascent ascent = ascend_for(kSweeps);
-    if (!ascent.choice.empty() && is_at(ascent.choice, states))
-      take(cell, ascent.choice, model.constant + ascent.cost);
+    const auto states = states_of(index);
+    cell.final = !dual || !states || lower[index] >= std::min(kInfinite, cell.upper);
+    if (cell.final) return;
+    if (cell.visits++ == 0) {
+      price([&](std::size_t e, std::size_t s) { return move(e, (*states)[e], s); });
+      ascend_for(kSweeps);
+    } else {
+      close(cell, index, *states);
+      cell.final = true;
+    }
+    cell.final |= lower[index] == cell.upper;
   }
 
   /// What the dual bound left open.
   void close(Cell& cell, std::size_t index, const std::vector<int>& states) {
+    price([](std::size_t, std::size_t) { return Cost{0}; });
     Model clamped = model;
     try {
       for (std::size_t e = 0; e < ends.size(); ++e) {
@@ -231,25 +324,26 @@ struct BoundaryBounds::Impl {
       options.neighbourhoods = false;
       options.use_cbc = false;
       Statistics statistics;
-      const Deadline deadline(std::numeric_limits<double>::infinity(), kClosingWork);
+      const Deadline deadline(std::numeric_limits<double>::infinity(),
+                              cell.upper < kInfinite ? kClosingWork : 0);
       reduce(clamped, options, deadline);
       eliminate(clamped, options.elimination_cells / 32, deadline);
-      const CoreSolution core =
-          solve_core(clamped, cell.upper < kInfinite ? cell.upper : kNever, {}, options, deadline, statistics);
-      if (!core.choice.empty()) {
-        std::vector<int> choice = core.choice;
-        replay(clamped, choice);
-        choice.resize(nodes);
-        cell.upper = core.cost, cell.choice = std::move(choice);
-      }
-      lower[index] = std::max(lower[index], std::min(core.bound, cell.upper));
+      CoreSolution core = solve_core(clamped, cell.upper < kInfinite ? cell.upper : kNever, {}, options,
+                                     deadline, statistics);
+      lower[index] = std::max(lower[index], std::min(core.bound, core.cost));
+      if (core.choice.empty()) return;
+      replay(clamped, core.choice);
+      core.choice.resize(nodes);
+      cell.upper = core.cost;
+      cell.choice = std::move(core.choice);
     } catch (const Contradiction&) {
       lower[index] = cell.upper;
     }
   }
 };
 
-BoundaryBounds::BoundaryBounds(const Problem& problem, std::span<const int> boundary, std::vector<Table> moves) {
+BoundaryBounds::BoundaryBounds(const Problem& problem, std::span<const int> boundary,
+                               std::vector<Table> moves) {
   validate(problem);
   require(!problem.usage_limit, "BoundaryBounds: the problem has a usage limit, which no table can hold");
   impl_ = std::make_unique<Impl>(problem, boundary, std::move(moves));
@@ -259,12 +353,17 @@ BoundaryBounds::~BoundaryBounds() = default;
 
 const std::vector<int>& BoundaryBounds::sizes() const { return impl_->sizes; }
 const std::vector<std::int64_t>& BoundaryBounds::lower() const { return impl_->lower; }
-const std::map<std::size_t, BoundaryBounds::Cell>& BoundaryBounds::visited() const { return impl_->visited; }
+const std::map<std::size_t, BoundaryBounds::Cell>& BoundaryBounds::known() const { return impl_->known; }
+
+BoundaryPrices BoundaryBounds::bound(const BoundaryPrices& prices) { return impl_->bound(prices); }
+
+BoundaryPrices BoundaryBounds::bound_repeated(std::span<const Tie> ties) {
+  return impl_->bound_repeated(ties);
+}
 
 const BoundaryBounds::Cell& BoundaryBounds::visit(std::size_t cell) {
-  const auto [place, first] = impl_->visited.try_emplace(cell);
-  if (!place->second.final) impl_->visit(cell, place->second, first);
-  return place->second;
+  impl_->visit(cell);
+  return impl_->known.at(cell);
 }
 
 }  // namespace alpa::ilp

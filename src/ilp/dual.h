@@ -21,6 +21,9 @@ class Dual {
   /// the way is left in `rounded()`.
   void sweep();
 
+  /// Half a sweep: what nodes cost is handed on to later ones, and the bound does not fall.
+  void hand_on() { pass(true); }
+
   /// Cells looked at by a sweep, its choice's price, and the bound.
   double cells_of_sweep() const;
 

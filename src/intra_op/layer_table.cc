@@ -9,7 +9,7 @@
 namespace alpa {
 
 std::vector<Strategy> LayerTable::chosen(const std::vector<int>& specs) const {
-  const std::vector<int> choice = exact ? exact->choice(specs) : bounds->visited().at(index(specs)).choice;
+  const std::vector<int> choice = exact ? exact->choice(specs) : bounds->known().at(index(specs)).choice;
   std::vector<Strategy> result;
   for (std::size_t n = 0; n < of_node.size(); ++n) result.push_back(strategies[of_node[n]][choice[n]]);
   return result;

@@ -16,6 +16,9 @@
 namespace alpa {
 namespace {
 
+/// Neighbours tell each other what they pay at their boundary so many times.
+constexpr int kPricingRounds = 4;
+
 /// A layer, or what belongs to none.
 struct Part {
   int layer = -1;
@@ -248,6 +251,7 @@ class Joining {
 
   /// Cells on the cheapest way through the lower bounds are visited until no bound of it can rise.
   bool search() {
+    price_boundaries();
     for (;;) {
       const auto lower = joined([](const LayerTable& table) { return table.lower(); });
       if (!lower) return false;
@@ -263,25 +267,76 @@ class Joining {
     return true;
   }
 
-  /// True if a bound may have changed.
-  bool visit_cells(const std::vector<int>& choice) {
-    bool changed = false;
-    for (std::size_t p = 0; p < parts_.size(); ++p) {
-      if (parts_[p].table->exact) continue;
-      ilp::BoundaryBounds& bounds = *parts_[p].table->bounds;
-      const std::size_t cell = parts_[p].table->index(specs_of(p, choice));
-      const auto known = bounds.visited().find(cell);
-      if (known != bounds.visited().end() && known->second.final) continue;
-      bounds.visit(cell);
-      changed = true;
+  /// Bounds for parts that know what their neighbours pay at their boundary: rows of equal parts first, then
+  /// the others along the layers.
+  void price_boundaries() {
+    prices_.assign(parts_.size(), {});
+    for (std::size_t p = 0; p + 1 < parts_.size(); ++p)
+      if (!parts_[p].table->exact && parts_[p].table == parts_[p + 1].table) {
+        prices_[p] = parts_[p].table->bounds->bound_repeated(ties_between(p));
+        prices_[p + 1] = prices_[p];
+      }
+    std::vector<int> others;
+    for (std::size_t k = 1; k <= parts_.size(); ++k) {
+      const std::size_t p = k % parts_.size();  // what belongs to no layer is the first part, and comes last
+      if (!parts_[p].table->exact && prices_[p].empty()) others.push_back(static_cast<int>(p));
     }
-    return changed;
+    for (int round = 0; round < kPricingRounds; ++round)
+      for (int p : others) prices_[p] = parts_[p].table->bounds->bound(prices_at(p));
+  }
+
+  std::vector<ilp::BoundaryBounds::Tie> ties_between(std::size_t part) const {
+    std::vector<ilp::BoundaryBounds::Tie> ties;
+    for (std::size_t a = 0; a < parts_[part].axes.size(); ++a)
+      for (std::size_t b = 0; b < parts_[part + 1].axes.size(); ++b)
+        if (parts_[part].axes[a] == parts_[part + 1].axes[b]) ties.push_back(tie_of(part, a, b));
+    return ties;
+  }
+
+  /// What other parts of which prices are known pay at the boundary of this one.
+  ilp::BoundaryPrices prices_at(std::size_t part) const {
+    ilp::BoundaryPrices sum;
+    for (std::size_t a = 0; a < parts_[part].axes.size(); ++a) {
+      sum.emplace_back(static_cast<std::size_t>(parts_[part].table->sizes[a]), 0);
+      for (std::size_t q = 0; q < parts_.size(); ++q)
+        for (std::size_t b = 0; q != part && !prices_[q].empty() && b < parts_[q].axes.size(); ++b)
+          if (parts_[q].axes[b] == parts_[part].axes[a])
+            for (std::size_t s = 0; s < places_[part][a].size(); ++s)
+              sum.back()[static_cast<std::size_t>(places_[part][a][s])] +=
+                  prices_[q][b][static_cast<std::size_t>(places_[q][b][s])];
+    }
+    return sum;
+  }
+
+  /// Axis `a` of a part and axis `b` of the next, which are one node of the joint problem.
+  ilp::BoundaryBounds::Tie tie_of(std::size_t part, std::size_t a, std::size_t b) const {
+    std::vector<int> partner(static_cast<std::size_t>(parts_[part].table->sizes[a]), -1);
+    for (std::size_t s = 0; s < places_[part][a].size(); ++s)
+      partner[static_cast<std::size_t>(places_[part][a][s])] = places_[part + 1][b][s];
+    return {static_cast<int>(a), static_cast<int>(b), std::move(partner)};
+  }
+
+  /// True if the way became dearer, or may when its cells are visited again.
+  bool visit_cells(const std::vector<int>& choice) {
+    const std::int64_t before = lower_along(choice);
+    bool again = false;
+    for (std::size_t p = 0; p < parts_.size(); ++p)
+      if (!parts_[p].table->exact)
+        again |= !parts_[p].table->bounds->visit(parts_[p].table->index(specs_of(p, choice))).final;
+    return again || lower_along(choice) != before;
+  }
+
+  std::int64_t lower_along(const std::vector<int>& choice) const {
+    std::int64_t sum = 0;
+    for (std::size_t p = 0; p < parts_.size(); ++p)
+      sum += parts_[p].table->lower()[parts_[p].table->index(specs_of(p, choice))];
+    return sum;
   }
 
   static std::vector<std::int64_t> uppers(const LayerTable& table) {
     if (table.exact) return table.exact->costs;
     std::vector<std::int64_t> costs(table.lower().size(), ilp::kInfinite);
-    for (const auto& [index, cell] : table.bounds->visited()) costs[index] = cell.upper;
+    for (const auto& [index, cell] : table.bounds->known()) costs[index] = cell.upper;
     return costs;
   }
 
@@ -334,6 +389,7 @@ class Joining {
   ilp::Problem problem_;
   std::int64_t lower_ = 0, cost_ = 0;  ///< of the best choice of the joint problem
   std::vector<int> choice_;
+  std::vector<ilp::BoundaryPrices> prices_;  ///< per part, what it pays at its boundary; empty: not known
   std::map<int, JointEnd> left_;                  ///< by value: how its part leaves it
   std::map<int, std::vector<JointEnd>> readers_;  ///< by open value: how its uses want it
 };

@@ -2,6 +2,7 @@
 /// The table of a boundary (boundary_table.h) between proven bounds, where an exact elimination is too
 /// wide. Lower bounds hold for all cells from the start, and rise where it matters: a cell that is solved
 /// raises those around it.
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -12,6 +13,9 @@
 
 namespace alpa::ilp {
 
+/// Costs by node of the boundary and its strategy.
+using BoundaryPrices = std::vector<std::vector<std::int64_t>>;
+
 /// Bounds on the least cost for every choice of the boundary. Deterministic. Not shared between threads.
 class BoundaryBounds {
  public:
@@ -20,12 +24,21 @@ class BoundaryBounds {
   struct Cell {
     std::int64_t upper = kInfinite;
     std::vector<int> choice;
+    int visits = 0;
     bool final = false;  ///< visiting it again changes nothing
+  };
+
+  /// Two nodes of the boundary, by place, that are one and the same where parts like this one follow each
+  /// other: strategy p of `first` is partner[p] of `second`, or none's (-1).
+  struct Tie {
+    int first = 0, second = 0;
+    std::vector<int> partner;
+    auto operator<=>(const Tie&) const = default;
   };
 
   /// Of a problem without a usage limit; `boundary` (ascending) names nodes. `moves`, one table per node of
   /// the boundary, guess what strategy q in place of p saves at most, at [p * strategies + q]: the better
-  /// the guess, the more a solved cell says of others. Throws Error for a malformed problem, or one with a
+  /// the guess, the more a visited cell says of others. Throws Error for a malformed problem, or one with a
   /// usage limit.
   BoundaryBounds(const Problem& problem, std::span<const int> boundary, std::vector<Table> moves);
   ~BoundaryBounds();
@@ -38,12 +51,19 @@ class BoundaryBounds {
   /// Proven, by the choices of the boundary, the last one's fastest; kInfinite: there is no choice.
   const std::vector<std::int64_t>& lower() const;
 
+  /// Raises the lower bounds where it matters to those who pay `prices` on top. Returns, up to a constant,
+  /// a sum that the lower bounds now are not below: what the neighbours of this part pay on top.
+  BoundaryPrices bound(const BoundaryPrices& prices);
+
+  /// The same for long rows of this part, each tied to the next.
+  BoundaryPrices bound_repeated(std::span<const Tie> ties);
+
   /// Bounds a cell from both sides, raising the lower bounds of others by what is learnt; the second time
   /// it closes what is left between them, if that does not take too much work.
   const Cell& visit(std::size_t cell);
 
-  /// The cells visited so far.
-  const std::map<std::size_t, Cell>& visited() const;
+  /// The cells of which a choice is known or that were visited.
+  const std::map<std::size_t, Cell>& known() const;
 
  private:
   struct Impl;
