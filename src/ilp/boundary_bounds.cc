@@ -58,10 +58,10 @@ struct BoundaryBounds::Impl {
   std::vector<std::int64_t> lower;
   std::map<std::size_t, Cell> known;
   std::optional<Dual> dual;  ///< none: no cell has a choice
-  std::size_t nodes = 0;  ///< of the problem
+  std::size_t nodes = 0;     ///< of the problem
   std::vector<Table> moves;
-  Cost dearest = 1;  ///< of the moves
-  std::map<BoundaryPrices, BoundaryPrices> priced;               ///< results of `bound`
+  Cost dearest = 1;                                            ///< of the moves
+  std::map<BoundaryPrices, BoundaryPrices> priced;             ///< results of `bound`
   std::map<std::vector<Tie>, BoundaryPrices> repeated_prices;  ///< and of `bound_repeated`
 
   Impl(const Problem& problem, std::span<const int> boundary, std::vector<Table> of_moves)
@@ -195,7 +195,8 @@ struct BoundaryBounds::Impl {
     for (std::size_t e = 0; e < ends.size(); ++e) {
       prices.emplace_back(static_cast<std::size_t>(sizes[e]), dearest);
       for (std::size_t s = 0; s < excess[e].size(); ++s)
-        if (excess[e][s] < kNever) prices[e][static_cast<std::size_t>(ends[e].states[s])] = excess[e][s] >> shift;
+        if (excess[e][s] < kNever)
+          prices[e][static_cast<std::size_t>(ends[e].states[s])] = excess[e][s] >> shift;
     }
     return prices;
   }

@@ -18,7 +18,7 @@ std::size_t BoundaryTable::index(std::span<const int> boundary_choice) const {
 }
 
 std::vector<int> BoundaryTable::choice(std::span<const int> boundary_choice) const {
-  std::vector<int> choice(nodes, 0);
+  std::vector<int> choice(static_cast<std::size_t>(nodes + copies), 0);
   for (std::size_t i = 0; i < boundary.size(); ++i) choice[boundary[i]] = boundary_choice[i];
   std::vector<int> chosen;
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
@@ -26,6 +26,7 @@ std::vector<int> BoundaryTable::choice(std::span<const int> boundary_choice) con
     for (int node : step->scope) chosen.push_back(choice[node]);
     choice[step->node] = (*step->table)[place_of(step->sizes, chosen)];
   }
+  choice.resize(static_cast<std::size_t>(nodes));
   return choice;
 }
 

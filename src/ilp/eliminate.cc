@@ -80,9 +80,13 @@ class Planner {
 
   /// Before `plan`.
   void add(const JointCosts& joint) {
-    std::vector<Cost> costs;
-    for (std::int64_t cost : *joint.costs) costs.push_back(cost >= kInfinite ? kNever : cost);
-    const Loose factor{joint.nodes, tables_.intern(costs)};
+    const auto [known, added] = of_joint_.try_emplace(joint.costs.get(), 0);
+    if (added) {
+      std::vector<Cost> costs;
+      for (std::int64_t cost : *joint.costs) costs.push_back(cost >= kInfinite ? kNever : cost);
+      known->second = tables_.intern(costs);
+    }
+    const Loose factor{joint.nodes, known->second};
     if (joint.nodes.empty()) alone_.push_back(factor);
     spread(factor);
   }
@@ -111,6 +115,7 @@ class Planner {
     std::vector<int> scope;  // as the table is stored
     int table;
   };
+  std::map<const void*, int> of_joint_;  ///< numbers of joint costs by their table
 
   /// A node while it is there.
   struct Live {
@@ -520,7 +525,11 @@ std::variant<BoundaryTable, TableTooLarge> eliminate_to(const Problem& problem,
       }
     if (!best) return TableTooLarge{least};
     auto table = carried_out(*best, boundary, {256 * cells + size, 17 * cells}, never);
-    if (table) return *std::move(table);
+    if (table) {
+      table->nodes = static_cast<int>(problem.nodes.size());
+      table->copies = static_cast<int>(whole.nodes.size() - problem.nodes.size());
+      return *std::move(table);
+    }
     return TableTooLarge{best->largest()};
   } catch (const Contradiction&) {
     return forbidden_table(whole, boundary);

@@ -24,9 +24,6 @@ std::size_t LayerTable::index(const std::vector<int>& specs) const {
 
 namespace {
 
-/// Cells that exact tables may have: beyond, bounds are found faster.
-constexpr std::int64_t kExactCells = 1 << 20;
-
 bool is_inside(const std::vector<LoopShare>& shares, const Use& use) {
   if (use.id.kind != UseKind::node) return false;
   const std::vector<LoopRead>& reads = shares[use.id.index].reads;
@@ -69,8 +66,8 @@ std::vector<ilp::Table> moves_of(const PartView& part, const SearchSpace& space,
     std::vector<std::int64_t> costs;
     for (int p : end.specs)
       for (int q : end.specs)
-        costs.push_back(units(found ? layouts.between(p, q) : layouts.between(q, p),
-                              instance.units_per_second));
+        costs.push_back(
+            units(found ? layouts.between(p, q) : layouts.between(q, p), instance.units_per_second));
     moves.push_back(ilp::table(std::move(costs)));
   }
   return moves;
@@ -92,12 +89,12 @@ std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
     cells *= static_cast<double>(end.specs.size());
   }
   if (cells > static_cast<double>(most_cells)) return ilp::TableTooLarge{cells};
-  auto eliminated = ilp::eliminate_to(instance.problem, boundary, std::min(most_cells, kExactCells));
+  auto eliminated = ilp::eliminate_to(instance.problem, boundary, most_cells);
   if (auto* exact = std::get_if<ilp::BoundaryTable>(&eliminated))
     result.exact = std::move(*exact);
   else
-    result.bounds = std::make_shared<ilp::BoundaryBounds>(instance.problem, boundary,
-                                                          moves_of(part, space, instance));
+    result.bounds =
+        std::make_shared<ilp::BoundaryBounds>(instance.problem, boundary, moves_of(part, space, instance));
   result.units_per_second = instance.units_per_second;
   result.of_node = space.of_node;
   for (const Choices& choices : space.choices) result.strategies.push_back(choices.strategies);

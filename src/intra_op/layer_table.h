@@ -6,6 +6,7 @@
 /// that no part can pay for it; the axes are the specs that its uses want, and whoever puts the tables
 /// together pays for the copies.
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>

@@ -86,6 +86,7 @@ class Joining {
     for (const auto& [value, readers] : readers_) add_copies(value, readers);
     if (!search()) return too_large_;
     result.plan = plan_of();
+    result.new_cells = new_cells_;
     return result;
   }
 
@@ -139,6 +140,14 @@ class Joining {
     }
   }
 
+  const JointEnd& left_of(int value) const {
+    const auto at = left_.find(value);
+    require(at != left_.end(),
+            "plan_by_layers: value %{} comes from outside and several layers read it; use auto_shard",
+            value);
+    return at->second;
+  }
+
   void add_places(Part& part) {
     std::vector<std::vector<int>>
         places;  // per axis, of the table's specs by states of the joint problem's node
@@ -149,7 +158,7 @@ class Joining {
         for (std::size_t s = 0; s < axis.specs.size(); ++s) places.back().push_back(static_cast<int>(s));
         continue;
       }
-      const JointEnd& left = left_.at(part.sub.values[axis.value]);
+      const JointEnd& left = left_of(part.sub.values[axis.value]);
       part.axes[a] = left.node;
       for (const ShardingSpec& spec : left.specs) places.back().push_back(place_of(spec, axis, part));
     }
@@ -193,7 +202,7 @@ class Joining {
 
   /// What uses of an open value in several parts want is paid once per phase and spec.
   void add_copies(int value, const std::vector<JointEnd>& readers) {
-    const JointEnd& from = left_.at(value);
+    const JointEnd& from = left_of(value);
     for (const JointEnd& reader : readers)
       if (reader.inside) add_cut(value, from, reader);
     for (int phase : {0, 1}) {
@@ -267,8 +276,8 @@ class Joining {
     return true;
   }
 
-  /// Bounds for parts that know what their neighbours pay at their boundary: rows of equal parts first, then
-  /// the others along the layers.
+  /// Bounds for parts that know what their neighbours pay at their boundary: rows of equal parts first,
+  /// then the others along the layers.
   void price_boundaries() {
     prices_.assign(parts_.size(), {});
     for (std::size_t p = 0; p + 1 < parts_.size(); ++p)
@@ -278,7 +287,8 @@ class Joining {
       }
     std::vector<int> others;
     for (std::size_t k = 1; k <= parts_.size(); ++k) {
-      const std::size_t p = k % parts_.size();  // what belongs to no layer is the first part, and comes last
+      const std::size_t p =
+          k % parts_.size();  // what belongs to no layer is the first part, and comes last
       if (!parts_[p].table->exact && prices_[p].empty()) others.push_back(static_cast<int>(p));
     }
     for (int round = 0; round < kPricingRounds; ++round)
@@ -320,9 +330,14 @@ class Joining {
   bool visit_cells(const std::vector<int>& choice) {
     const std::int64_t before = lower_along(choice);
     bool again = false;
-    for (std::size_t p = 0; p < parts_.size(); ++p)
-      if (!parts_[p].table->exact)
-        again |= !parts_[p].table->bounds->visit(parts_[p].table->index(specs_of(p, choice))).final;
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+      if (parts_[p].table->exact) continue;
+      ilp::BoundaryBounds& bounds = *parts_[p].table->bounds;
+      const std::size_t cell = parts_[p].table->index(specs_of(p, choice));
+      const auto known = bounds.known().find(cell);
+      new_cells_ += known == bounds.known().end() || !known->second.final;
+      again |= !bounds.visit(cell).final;
+    }
     return again || lower_along(choice) != before;
   }
 
@@ -355,16 +370,17 @@ class Joining {
       for (std::size_t n = 0; n < chosen.size(); ++n) {
         const int node = part.sub.nodes[n];
         const Input* input = find_input(part.sub.graph, part.sub.graph.nodes[n].results[0]);
-        if (!input || input->kind != InputKind::boundary) strategies[node] = chosen[n];
+        const bool found = input && input->kind == InputKind::boundary;
+        if (!found || graph_.nodes[node].layer == part.layer) strategies[node] = chosen[n];
       }
     }
     ShardingPlan plan = plan_of_strategies(graph_, facts_.mesh, std::move(strategies), facts_.prices);
     plan.method = options_.method;
     plan.cost = evaluate(plan, graph_, facts_.model);
     check_cost(plan.cost, cost_);
-    plan.cost.lower_bound_seconds = lower_ == cost_ ? plan.cost.objective_seconds
-                                                    : std::min(plan.cost.objective_seconds,
-                                                               static_cast<double>(lower_) / units_);
+    plan.cost.lower_bound_seconds =
+        lower_ == cost_ ? plan.cost.objective_seconds
+                        : std::min(plan.cost.objective_seconds, static_cast<double>(lower_) / units_);
     return plan;
   }
 
@@ -389,8 +405,9 @@ class Joining {
   ilp::Problem problem_;
   std::int64_t lower_ = 0, cost_ = 0;  ///< of the best choice of the joint problem
   std::vector<int> choice_;
+  int new_cells_ = 0;
   std::vector<ilp::BoundaryPrices> prices_;  ///< per part, what it pays at its boundary; empty: not known
-  std::map<int, JointEnd> left_;                  ///< by value: how its part leaves it
+  std::map<int, JointEnd> left_;             ///< by value: how its part leaves it
   std::map<int, std::vector<JointEnd>> readers_;  ///< by open value: how its uses want it
 };
 
@@ -405,6 +422,20 @@ std::variant<LayeredPlan, LayerTooLarge> plan_by_layers(const Graph& graph, cons
           options.method);
   const Graph layered = with_layers(graph);
   return Joining(layered, options, cache.facts().of(mesh, allowed_model(model, options)), most_cells).run();
+}
+
+std::variant<RangeCost, LayerTooLarge> range_cost(const Graph& graph, int first, int last,
+                                                  const DeviceMesh& mesh, const CostModel& model,
+                                                  const AutoShardOptions& options, PlanningCache& cache,
+                                                  std::int64_t most_cells) {
+  const Subgraph range = subgraph(graph, first, last);
+  auto& known = cache.facts().of(mesh, allowed_model(model, options)).ranges;
+  const std::string key = table_key({range.graph, {}, {}}, options);
+  if (const auto at = known.find(key); at != known.end()) return at->second;
+  const auto planned = plan_by_layers(range.graph, mesh, model, options, cache, most_cells);
+  if (const auto* failed = std::get_if<LayerTooLarge>(&planned)) return *failed;
+  const PlanCost& cost = std::get<LayeredPlan>(planned).plan.cost;
+  return known[key] = RangeCost{cost.lower_bound_seconds, cost.objective_seconds};
 }
 
 }  // namespace alpa

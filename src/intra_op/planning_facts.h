@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "alpa/cost/cost_model.h"
+#include "alpa/intra_op/layered_plan.h"
 #include "alpa/intra_op/planning_cache.h"
 #include "restrictions.h"
 
@@ -34,6 +35,7 @@ struct MeshFacts {
   /// By number of the rule, what the node does of its loop, and restriction.
   std::map<std::tuple<int, LoopShare, Restriction>, std::vector<PricedStrategy>> strategies;
   std::map<std::string, std::shared_ptr<const LayerTable>> tables;  ///< by `table_key`
+  std::map<std::string, RangeCost> ranges;                          ///< likewise, of whole ranges
 };
 
 struct PlanningCache::Facts {

@@ -41,6 +41,7 @@ struct BoundaryTable {
 
   int nodes = 0;            ///< of the problem
   std::vector<Step> steps;  ///< how choices follow from others, to be taken backwards
+  int copies = 0;           ///< nodes beside the problem's, in steps alone: of shared costs
 };
 
 /// The elimination needs a table of at least `cells` cells, which is more than was allowed, or too many
@@ -49,9 +50,10 @@ struct TableTooLarge {
   double cells = 0;
 };
 
-/// Eliminates all nodes but `boundary` (ascending), exactly, with smallest tables first, as `solve` does.
-/// No table has more than `most_cells` cells, with 256 times as many steps in total. With an empty boundary
-/// the one entry is the least cost of all. Throws Error for a malformed problem, or one with a usage limit.
+/// Eliminates all nodes but `boundary` (ascending), exactly, shared costs as nodes per copy, with smallest
+/// tables first, as `solve` does. No table has more than `most_cells` cells, with 256 times as many steps
+/// in total. With an empty boundary the one entry is the least cost of all. Throws Error for a malformed
+/// problem, or one with a usage limit.
 std::variant<BoundaryTable, TableTooLarge> eliminate_to(const Problem& problem,
                                                         std::span<const int> boundary,
                                                         std::int64_t most_cells,

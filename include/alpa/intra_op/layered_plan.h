@@ -1,7 +1,8 @@
 #pragma once
 /// Planning by layers: each different layer of a stack is solved once, for every choice of the specs at its
-/// boundary, and the best plan of the whole follows from these tables. Exact: the plan costs what the
-/// solver's best costs.
+/// boundary, and the best plan of the whole follows from these tables. Where a table is too large to be
+/// exact, proven bounds stand in its cells, which are solved where the best plan could go through them; the
+/// plan has a gap only if one of these was left between its bounds.
 #include <cstdint>
 #include <variant>
 
@@ -14,6 +15,7 @@ struct LayeredPlan {
   int parts = 0;       ///< layers, and what belongs to none
   int tables = 0;      ///< different ones among them
   int new_tables = 0;  ///< of these, not known to the cache before
+  int new_cells = 0;   ///< of tables between bounds, not visited before
 };
 
 /// The table of a part needs `cells` cells or more; `layer` -1: what belongs to no layer, -2: putting the
@@ -31,5 +33,19 @@ std::variant<LayeredPlan, LayerTooLarge> plan_by_layers(const Graph& graph, cons
                                                         const AutoShardOptions& options,
                                                         PlanningCache& cache,
                                                         std::int64_t most_cells = std::int64_t{1} << 22);
+
+/// Seconds of a range of layers.
+struct RangeCost {
+  double lower_bound = 0;  ///< proven: no plan takes less
+  double seconds = 0;      ///< of a plan
+};
+
+/// What the layers from `first` to `last` cost by themselves, as `subgraph` cuts them out: their boundary
+/// is found and left in whatever specs are best. Cheap once the layers' tables are in the cache, and known
+/// at once for ranges equal to one seen before. Limits and errors as in `plan_by_layers`.
+std::variant<RangeCost, LayerTooLarge> range_cost(const Graph& graph, int first, int last,
+                                                  const DeviceMesh& mesh, const CostModel& model,
+                                                  const AutoShardOptions& options, PlanningCache& cache,
+                                                  std::int64_t most_cells = std::int64_t{1} << 22);
 
 }  // namespace alpa

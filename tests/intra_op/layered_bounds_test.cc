@@ -1,0 +1,89 @@
+// Layers whose tables are too large to be exact are put together from bounds on their cells: the plan costs
+// what the solver proves for the whole.
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "alpa/intra_op/layered_plan.h"
+#include "alpa/ir/layers.h"
+#include "alpa/ir/subgraph.h"
+#include "intra_op/plans.h"
+#include "support/gpt_stack.h"
+
+using namespace alpa;
+using namespace alpa::testing;
+
+namespace {
+
+Cluster cluster_of(const std::array<int, 2>& sizes) {
+  return Cluster::from_file(ALPA_SOURCE_DIR "/tests/mesh/data/a100_8x8.json").submesh(sizes[0], sizes[1]);
+}
+
+Graph gpt(int layers) { return gpt_graph({.layers = layers}); }
+
+LayeredPlan layered(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
+                    PlanningCache& cache) {
+  auto result = plan_by_layers(graph, mesh, model, {}, cache);
+  REQUIRE(std::holds_alternative<LayeredPlan>(result));
+  verify(std::get<LayeredPlan>(result).plan, graph);
+  return std::get<LayeredPlan>(std::move(result));
+}
+
+/// Costs are rounded to nanoseconds.
+constexpr double kRounding = 1e-5;
+
+void check_stacks(const std::array<int, 2>& sizes, const std::vector<int>& stacks) {
+  const Cluster cluster = cluster_of(sizes);
+  const DeviceMesh mesh = cluster.mesh({sizes[0], sizes[1]});
+  const CostModel model = CostModel::of(cluster);
+  PlanningCache cache;
+  int known = 0;
+  for (int layers : stacks) {
+    CAPTURE(layers);
+    const Graph graph = gpt(layers);
+    const LayeredPlan plan = layered(graph, mesh, model, cache);
+    CHECK(plan.parts == layers + 1);
+    CHECK(plan.tables == std::min(layers + 1, 3));  // the first layer, all others, and the loss
+    known += plan.new_tables;
+    const ShardingPlan whole = auto_shard(graph, mesh, model, {});
+    CHECK(plan.plan.cost.gap() < 1e-9);
+    REQUIRE(whole.cost.gap() < 1e-9);
+    CHECK(plan.plan.cost.objective_seconds ==
+          doctest::Approx(whole.cost.objective_seconds).epsilon(kRounding));
+  }
+  CHECK(known == 3);
+}
+
+}  // namespace
+
+TEST_CASE("GPT blocks on 2x2 by bounds of layers cost what the whole is proven to cost") {
+  check_stacks({2, 2}, {1, 3});
+}
+
+TEST_CASE("GPT blocks on 2x4 by bounds of layers cost what the whole is proven to cost") {
+  check_stacks({2, 4}, {1, 3, 6});
+}
+
+TEST_CASE("A range of layers costs what its graph is proven to cost, and equal ranges are known at once") {
+  const Graph graph = with_layers(gpt(4));
+  const Cluster cluster = cluster_of({2, 2});
+  const DeviceMesh mesh = cluster.mesh({2, 2});
+  const CostModel model = CostModel::of(cluster);
+  PlanningCache cache;
+  for (const auto& [first, last] : {std::pair{1, 1}, {1, 2}}) {
+    CAPTURE(first);
+    CAPTURE(last);
+    const auto cost = range_cost(graph, first, last, mesh, model, {}, cache);
+    REQUIRE(std::holds_alternative<RangeCost>(cost));
+    const Graph range = subgraph(graph, first, last).graph;
+    const ShardingPlan whole = auto_shard(range, mesh, model, {});
+    REQUIRE(whole.cost.gap() < 1e-9);
+    CHECK(std::get<RangeCost>(cost).seconds ==
+          doctest::Approx(whole.cost.objective_seconds).epsilon(kRounding));
+    CHECK(std::get<RangeCost>(cost).lower_bound ==
+          doctest::Approx(whole.cost.objective_seconds).epsilon(kRounding));
+  }
+  const auto inner = range_cost(graph, 1, 2, mesh, model, {}, cache),
+             other = range_cost(graph, 2, 3, mesh, model, {}, cache);
+  CHECK(std::get<RangeCost>(other).seconds == std::get<RangeCost>(inner).seconds);
+}
