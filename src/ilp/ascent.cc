@@ -5,14 +5,19 @@
 
 #include "copy_moves.h"
 #include "local_search.h"
+#include "shared_terms.h"
 
 namespace alpa::ilp {
 namespace {
 
-constexpr int kPatience = 12;  // sweeps without a better bound before the step shrinks
+constexpr int kPatience = 12;    // sweeps without a better bound before the step shrinks
+constexpr std::size_t kMet = 8;  // choices remembered
+constexpr int kLook = 16;  // sweeps from one rounded choice to the next that is improved even if it is dear
+constexpr int kRepairMoves = 2000;
 constexpr double kMomentum = 0.8;
 constexpr int kSeekingSweeps = 60;
 constexpr double kSeekingRise = 1.3;
+constexpr double kDecay = 0.5;  // steps become 1 / (1 / first + sweeps / 2)
 
 class Climber {
  public:
@@ -72,9 +77,10 @@ class Climber {
     }
   }
 
-  /// Raises the prices of rows that the rounded choice exceeds, lowers those of rows with room.
+  /// Raises the prices of rows that the nodes' own choices (with shared terms: the rounded choice) exceed,
+  /// lowers those of rows with room.
   void move_multipliers(double bound) {
-    std::vector<Cost> over = excess(model_, dual_.rounded());
+    const std::vector<Cost> over = excess(model_, shares_ ? dual_.rounded() : dual_.leaning());
     std::vector<double> prices = dual_.multipliers();
     double sum = 0;
     for (std::size_t r = 0; r < over.size(); ++r) {
@@ -82,6 +88,7 @@ class Climber {
       if (mean_[r] > 0 || prices[r] > 0) sum += std::abs(mean_[r]) * unit(r);
     }
     if (sum <= 0) return;
+    if (!shares_) step_ /= 1 + kDecay * step_;
     double scale = step_ * std::max(1.0, std::abs(bound)) / sum;
     for (std::size_t r = 0; r < over.size(); ++r) prices[r] = std::max(0.0, prices[r] + scale * mean_[r]);
     dual_.set_multipliers(std::move(prices));
@@ -95,7 +102,8 @@ class Climber {
     bool fine = cost < kNever && fits(model_, choice);
     if (!fine && (sweep % 8 != 7 || !repaired(choice))) return;
     cost = price(model_, choice);
-    if (static_cast<double>(cost) > static_cast<double>(result_.cost) * 1.1) return;
+    const bool look = !model_.room.empty() && sweep % kLook == kLook - 1;
+    if (!look && static_cast<double>(cost) > static_cast<double>(result_.cost) * 1.1) return;
     if (seen_cost_ == cost) return;
     seen_cost_ = cost;
     if (has_copies(model_))
@@ -103,12 +111,18 @@ class Climber {
     else
       improve(model_, choice, deadline_);
     cost = price(model_, choice);
+    if (!model_.room.empty()) remember(choice);
     if (cost < result_.cost) result_.cost = cost, result_.choice = std::move(choice);
   }
 
   bool repaired(std::vector<int>& choice) const {
-    if (!has_copies(model_)) return repair(model_, choice, 100, deadline_);
+    if (!has_copies(model_)) return repair(model_, choice, kRepairMoves, deadline_);
     return repair_with_copies(model_, choice, 300, dual_.multipliers(), deadline_);
+  }
+
+  void remember(const std::vector<int>& choice) {
+    if (result_.met.size() == kMet) result_.met.erase(result_.met.begin());
+    result_.met.push_back(choice);
   }
 
   const Model& model_;
@@ -120,6 +134,7 @@ class Climber {
   double best_bound_ = -1e300;
   Cost seen_cost_ = -kNever;
   int idle_ = 0;
+  const bool shares_ = has_terms(model_);
   Ascent result_;
 };
 

@@ -9,6 +9,7 @@ struct Ascent {
   Dual::Exact exact;        ///< the best proven bound, with what it needs for fixing
   std::vector<int> choice;  ///< best feasible choice of the live nodes; empty: none cheaper than the cutoff
   Cost cost = kNever;       ///< of `choice`, or the cutoff
+  std::vector<std::vector<int>> met;  ///< the last feasible choices, improved; none without rows
 };
 
 /// How far the multipliers move: the change of all row prices together, as a part of the bound.

@@ -8,6 +8,7 @@
 #include "ascent.h"
 #include "branch.h"
 #include "copy_moves.h"
+#include "crossover.h"
 #include "eliminate.h"
 #include "first_choice.h"
 #include "lagrange.h"
@@ -16,6 +17,7 @@
 #include "neighbourhood.h"
 #include "reduce.h"
 #include "shared_terms.h"
+#include "start.h"
 
 namespace alpa::ilp {
 namespace {
@@ -30,6 +32,8 @@ constexpr double kDualRounds = 4;
 /// A few dives even after the deadline; more before the dual bound and CBC are tried, for so long;
 /// afterwards as many as there is time for.
 constexpr int kFirstDives = 4, kAllDives = std::numeric_limits<int>::max();
+/// Mixing the choices met takes at most this part of the time that the ascent took.
+constexpr double kMixShare = 0.5;
 constexpr double kFirstSeconds = 2, kFirstShare = 0.1;
 /// A round of neighbourhoods takes at least so long; with shared terms, where the dual bound is tight, the
 /// first ones are short, and CBC comes after some rounds alone.
@@ -219,10 +223,11 @@ class Core {
     sweeps_ *= 4;
     remember(dual.multipliers());
     dual.remember_splits(model_);
-    step_ = std::max(step_ * 4, 100 * kSmallestStep);
+    step_ = std::max(has_terms(model_) ? step_ * 4 : step_, 100 * kSmallestStep);
     if (!ascent.choice.empty()) take(ascent.choice);
     raise_bound(model_.constant + ascent.exact.proven());
     if (done()) return false;
+    mix(std::move(ascent.met), deadline_.within(kMixShare * (deadline_.elapsed() - before)));
     const bool known = wanted() < kNever;
     if (known) {
       dual.fix(model_, ascent.exact, relative(wanted()));
@@ -230,6 +235,21 @@ class Core {
     }
     if (options_.reductions.elimination) eliminate(model_, options_.elimination_cells, deadline_);
     return known || has_copies(model_);  // whose roundings under better prices are the best dives
+  }
+
+  /// Crosses the cheapest of `choices` and of the best choice with the others.
+  void mix(std::vector<std::vector<int>> choices, const Deadline& deadline) {
+    if (!options_.neighbourhoods || has_terms(model_) || choices.empty() || best_.choice.empty()) return;
+    if (std::vector<int> best = carry_over(model_, best_.choice, deadline); !best.empty())
+      choices.push_back(std::move(best));
+    const auto cheapest =
+        std::min_element(choices.begin(), choices.end(),
+                         [&](const auto& a, const auto& b) { return price(model_, a) < price(model_, b); });
+    std::iter_swap(choices.begin(), cheapest);
+    std::vector<int> choice = cross(model_, choices, options_, deadline);
+    if (choice.empty()) return;
+    improve(model_, choice, deadline_);
+    take(std::move(choice));
   }
 
   /// Multipliers survive reductions by the time of their rows.

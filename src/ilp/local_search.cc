@@ -1,6 +1,8 @@
 #include "local_search.h"
 
 #include <algorithm>
+#include <optional>
+#include <queue>
 
 #include "alpa/base/error.h"
 #include "copy_moves.h"
@@ -140,27 +142,29 @@ class Search {
     return false;
   }
 
-  /// The cheapest move per unit of relief of the worst row. False if none relieves it.
-  bool relieve() {
-    int row = static_cast<int>(std::max_element(over_.begin(), over_.end()) - over_.begin());
-    int best_node = -1, best_strategy = 0;
-    double best = 0;
+  /// Moves nodes, the cheapest per unit of relief first, until the worst row has room. Returns how many; 0
+  /// if none relieves it.
+  int relieve() {
+    const int row = static_cast<int>(std::max_element(over_.begin(), over_.end()) - over_.begin());
+    std::priority_queue<Relief, std::vector<Relief>, Dearer> queue;
     for (int node : nodes_) {
-      if (deadline_.passed()) return false;
-      for (const Piece& piece : model_.nodes[node].pieces) {
-        if (row < piece.from || row >= piece.to || piece.amounts[choice_[node]] == 0) continue;
-        price_node(node, -1, costs_);
-        for (int s = 0; s < static_cast<int>(costs_.size()); ++s) {
-          Cost relief = std::min(piece.amounts[choice_[node]] - piece.amounts[s], over_[row]);
-          if (relief <= 0 || forbidden(costs_[s])) continue;
-          double rate =
-              static_cast<double>(costs_[s] - costs_[choice_[node]]) / static_cast<double>(relief);
-          if (best_node < 0 || rate < best) best = rate, best_node = node, best_strategy = s;
-        }
-      }
+      if (deadline_.passed()) return 0;
+      if (const std::optional<Relief> relief = best_relief(node, row)) queue.push(*relief);
     }
-    if (best_node >= 0) set(best_node, best_strategy);
-    return best_node >= 0;
+    int moves = 0;
+    while (over_[row] > 0 && !queue.empty()) {
+      const int node = queue.top().node;
+      queue.pop();
+      const std::optional<Relief> relief = best_relief(node, row);  // others have moved since
+      if (!relief) continue;
+      if (!queue.empty() && Dearer{}(*relief, queue.top())) {
+        queue.push(*relief);
+        continue;
+      }
+      set(node, relief->strategy), ++moves;
+      if (const std::optional<Relief> more = best_relief(node, row)) queue.push(*more);
+    }
+    return moves;
   }
 
   /// Moves every node at an infinite cost to its cheapest strategy.
@@ -174,6 +178,34 @@ class Search {
   }
 
  private:
+  /// A move that takes usage from a row.
+  struct Relief {
+    int node, strategy;
+    double rate;  ///< cost per unit
+  };
+  struct Dearer {
+    bool operator()(const Relief& a, const Relief& b) const {
+      return a.rate != b.rate ? a.rate > b.rate : a.node > b.node;
+    }
+  };
+
+  std::optional<Relief> best_relief(int node, int row) {
+    std::optional<Relief> best;
+    const auto at_row = [&](const Piece& p) { return p.from <= row && row < p.to; };
+    const std::vector<Piece>& pieces = model_.nodes[node].pieces;
+    const auto piece = std::find_if(pieces.begin(), pieces.end(), at_row);
+    const int present = choice_[node];
+    if (piece == pieces.end() || piece->amounts[present] == 0) return best;
+    price_node(node, -1, costs_);
+    for (int s = 0; s < static_cast<int>(costs_.size()); ++s) {
+      const Cost relief = std::min(piece->amounts[present] - piece->amounts[s], over_[row]);
+      if (relief <= 0 || forbidden(costs_[s])) continue;
+      const double rate = static_cast<double>(costs_[s] - costs_[present]) / static_cast<double>(relief);
+      if (!best || rate < best->rate) best = Relief{node, s, rate};
+    }
+    return best;
+  }
+
   const Model& model_;
   std::vector<int>& choice_;
   const Deadline& deadline_;
@@ -218,8 +250,12 @@ bool repair(const Model& model, std::vector<int>& choice, int moves, const Deadl
   auto exceeded = [&] {
     return std::any_of(search.over().begin(), search.over().end(), [](Cost c) { return c > 0; });
   };
-  while (exceeded())
-    if (moves-- <= 0 || deadline.passed() || !search.relieve()) return false;
+  while (exceeded()) {
+    if (moves <= 0 || deadline.passed()) return false;
+    const int made = search.relieve();
+    if (made == 0) return false;
+    moves -= made;
+  }
   return price(model, choice) < kNever;
 }
 

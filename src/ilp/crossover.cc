@@ -1,0 +1,51 @@
+#include "crossover.h"
+
+#include <algorithm>
+
+#include "core.h"
+#include "eliminate.h"
+#include "reduce.h"
+
+namespace alpa::ilp {
+namespace {
+
+/// The model with the strategies of the choices only.
+Model restricted(const Model& model, const std::vector<std::vector<int>>& choices) {
+  Model result = model;
+  result.trail.clear();
+  for (int i : live_nodes(model)) {
+    std::vector<int> kept;
+    for (const std::vector<int>& choice : choices) kept.push_back(choice[i]);
+    std::sort(kept.begin(), kept.end());
+    kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+    if (static_cast<int>(kept.size()) < model.nodes[i].size()) keep_strategies(result, i, kept);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<int> cross(const Model& model, const std::vector<std::vector<int>>& choices,
+                       const Options& options, const Deadline& deadline) {
+  double cells = 0;
+  for (int e : live_edges(model)) cells += static_cast<double>(model.edges[e].costs.size());
+  deadline.spend(cells);
+  Options inner = options;
+  inner.neighbourhoods = false;
+  inner.cutoff = kInfinite;
+  inner.progress = nullptr;
+  try {
+    Model mixed = restricted(model, choices);
+    const Cost cutoff = plus(price(model, choices.front()), model.constant);
+    reduce(mixed, inner, deadline);
+    eliminate_components(mixed, inner.elimination_cells / 4, deadline);
+    Statistics ignored;
+    CoreSolution better = solve_core(mixed, cutoff, {}, inner, deadline, ignored);
+    if (!better.choice.empty()) replay(mixed, better.choice);
+    return better.choice;
+  } catch (const Contradiction&) {
+    return {};
+  }
+}
+
+}  // namespace alpa::ilp
