@@ -5,7 +5,6 @@
 
 #include "copy_moves.h"
 #include "local_search.h"
-#include "shared_terms.h"
 
 namespace alpa::ilp {
 namespace {
@@ -17,7 +16,6 @@ constexpr int kRepairMoves = 2000;
 constexpr double kMomentum = 0.8;
 constexpr int kSeekingSweeps = 60;
 constexpr double kSeekingRise = 1.3;
-constexpr double kDecay = 0.5;  // steps become 1 / (1 / first + sweeps / 2)
 
 class Climber {
  public:
@@ -77,10 +75,9 @@ class Climber {
     }
   }
 
-  /// Raises the prices of rows that the nodes' own choices (with shared terms: the rounded choice) exceed,
-  /// lowers those of rows with room.
+  /// Raises the prices of rows that the rounded choice exceeds, lowers those of rows with room.
   void move_multipliers(double bound) {
-    const std::vector<Cost> over = excess(model_, shares_ ? dual_.rounded() : dual_.leaning());
+    std::vector<Cost> over = excess(model_, dual_.rounded());
     std::vector<double> prices = dual_.multipliers();
     double sum = 0;
     for (std::size_t r = 0; r < over.size(); ++r) {
@@ -88,7 +85,6 @@ class Climber {
       if (mean_[r] > 0 || prices[r] > 0) sum += std::abs(mean_[r]) * unit(r);
     }
     if (sum <= 0) return;
-    if (!shares_) step_ /= 1 + kDecay * step_;
     double scale = step_ * std::max(1.0, std::abs(bound)) / sum;
     for (std::size_t r = 0; r < over.size(); ++r) prices[r] = std::max(0.0, prices[r] + scale * mean_[r]);
     dual_.set_multipliers(std::move(prices));
@@ -134,7 +130,6 @@ class Climber {
   double best_bound_ = -1e300;
   Cost seen_cost_ = -kNever;
   int idle_ = 0;
-  const bool shares_ = has_terms(model_);
   Ascent result_;
 };
 

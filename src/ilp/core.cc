@@ -223,7 +223,7 @@ class Core {
     sweeps_ *= 4;
     remember(dual.multipliers());
     dual.remember_splits(model_);
-    step_ = std::max(has_terms(model_) ? step_ * 4 : step_, 100 * kSmallestStep);
+    step_ = std::max(step_ * 4, 100 * kSmallestStep);
     if (!ascent.choice.empty()) take(ascent.choice);
     raise_bound(model_.constant + ascent.exact.proven());
     if (done()) return false;

@@ -132,7 +132,7 @@ void min_rows(const double* table, const double* message, std::size_t rows, doub
 }  // namespace
 
 Dual::Dual(const Model& model)
-    : model_(&model), at_(model.nodes.size(), -1), rounded_(model.nodes.size(), 0), leaning_(rounded_) {
+    : model_(&model), at_(model.nodes.size(), -1), rounded_(model.nodes.size(), 0) {
   std::size_t largest = 0, messages = 0;
   for (int i : live_nodes(model)) {
     if (model.nodes[i].copy) continue;  // its cheapest state is in the shares
@@ -217,7 +217,6 @@ void Dual::visit(int i, bool forward) {
   }
   rounded_[node.index] =
       static_cast<int>(std::min_element(conditioned_.begin(), conditioned_.end()) - conditioned_.begin());
-  leaning_[node.index] = static_cast<int>(std::min_element(total, total + node.size) - total);
   double share =
       1.0 / static_cast<double>(std::max<std::size_t>({node.before.size(), node.after.size(), 1}));
   for (int e : ahead) {

@@ -35,10 +35,6 @@ class Dual {
   /// rows.
   const std::vector<int>& rounded() const { return rounded_; }
 
-  /// The cheapest strategy of every node by itself, with all that its edges told it in the last sweep: what
-  /// the bound follows when prices of usage change.
-  const std::vector<int>& leaning() const { return leaning_; }
-
   /// Everything that ascent changes, to return to.
   struct State {
     std::vector<double> totals, priced,
@@ -179,7 +175,7 @@ class Dual {
   State state_;
   std::optional<CopyStates> copies_;  // under the multipliers; none: there are no copies
   double room_price_ = 0;
-  std::vector<int> rounded_, leaning_;
+  std::vector<int> rounded_;
   mutable std::vector<double> scratch_, conditioned_, collapsed_, lines_;
   std::vector<double> split_rows_, split_columns_, height_, lowest_, level_;  // of the term being split
 };
