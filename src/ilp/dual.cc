@@ -186,7 +186,12 @@ void Dual::sweep() {
 
 double Dual::cells_of_sweep() const {
   double cells = static_cast<double>(4 * state_.totals.size() + 100 * nodes_.size() + 50 * edges_.size());
-  for (const DualEdge& edge : edges_) cells += 3 * static_cast<double>(edge.lines_a * edge.lines_b);
+  for (const DualEdge& edge : edges_) {
+    const auto lines = static_cast<double>(edge.lines_a * edge.lines_b),
+               strategies = static_cast<double>(edge.size_a + edge.size_b);
+    cells +=
+        edge.rows ? 3 * lines + 10 * strategies : 15 * lines + 30 * strategies;  // shares are split, too
+  }
   return cells;
 }
 

@@ -262,7 +262,7 @@ class Planner {
   Tables tables_;
   std::vector<int> place_;  ///< per node of the model, in `live_`
   std::vector<Live> live_;
-  std::vector<Loose> alone_;  ///< over no node
+  std::vector<Loose> alone_;                  ///< over no node
   std::map<std::vector<int>, int> repeated_;  ///< planned eliminations by size
   std::size_t last_factors_ = 0;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
