@@ -19,13 +19,14 @@ constexpr double kSeekingRise = 1.3;
 
 class Climber {
  public:
-  Climber(const Model& model, Dual& dual, Cost cutoff, double& step, const Deadline& deadline)
+  Climber(const Model& model, Dual& dual, Cost cutoff, double gap, double& step, const Deadline& deadline)
       : model_(model),
         dual_(dual),
-        best_(dual.state()),
+        gap_(gap),
         step_(step),
         deadline_(deadline),
         mean_(model.room.size(), 0) {
+    keep_state();
     result_.cost = cutoff;
   }
 
@@ -36,32 +37,46 @@ class Climber {
       consider(dual_.rounded(), k);
       double bound = dual_.bound();
       bool better = bound > best_bound_ + 1e-7 * std::max(1.0, std::abs(best_bound_));
-      if (bound > best_bound_) best_bound_ = bound, best_ = dual_.state();
-      if (std::ceil(best_bound_ - 1e-6) >= static_cast<double>(result_.cost)) break;
+      if (bound > best_bound_) best_bound_ = bound, keep_state();
+      if (is_close()) break;
       idle_ = better ? 0 : idle_ + 1;
       if (idle_ > kPatience && !shrink_step()) break;
       if (!model_.room.empty()) move_multipliers(bound);
     }
     if (has_copies(model_) && result_.cost >= kNever) seek_choice();
-    dual_.restore(best_);
+    restore();
     result_.exact = dual_.exact();
     return std::move(result_);
   }
 
  private:
+  /// Without multipliers the bound never falls, so that the last state is the best.
+  void keep_state() {
+    if (!model_.room.empty()) best_ = dual_.state();
+  }
+  void restore() {
+    if (!model_.room.empty()) dual_.restore(best_);
+  }
+
+  bool is_close() const {
+    const auto cost = static_cast<double>(result_.cost), constant = static_cast<double>(model_.constant);
+    return std::ceil(best_bound_ - 1e-6) >= cost ||
+           (result_.cost < kNever && cost - best_bound_ < gap_ * std::abs(cost + constant));
+  }
+
   /// Returns to the best state with a smaller step; false if the bound has converged.
   bool shrink_step() {
     idle_ = 0;
     if (model_.room.empty() || step_ < kSmallestStep) return false;
     step_ *= 0.6;
-    dual_.restore(best_);
+    restore();
     std::fill(mean_.begin(), mean_.end(), 0);
     return true;
   }
 
   /// Dearer and dearer rows, where they are exceeded, until a rounded choice fits.
   void seek_choice() {
-    dual_.restore(best_);
+    restore();
     for (int k = 0; k < kSeekingSweeps && result_.cost >= kNever && !deadline_.passed(); ++k) {
       dual_.sweep();
       deadline_.spend(dual_.cells_of_sweep());
@@ -123,7 +138,8 @@ class Climber {
 
   const Model& model_;
   Dual& dual_;
-  Dual::State best_;
+  const double gap_;
+  Dual::State best_;  ///< where there are multipliers
   double& step_;
   const Deadline& deadline_;
   std::vector<double> mean_;  // moving average of the rows' excess
@@ -135,9 +151,9 @@ class Climber {
 
 }  // namespace
 
-Ascent ascend(const Model& model, Dual& dual, int sweeps, Cost cutoff, double& step,
+Ascent ascend(const Model& model, Dual& dual, int sweeps, Cost cutoff, double gap, double& step,
               const Deadline& deadline) {
-  return Climber(model, dual, cutoff, step, deadline).run(sweeps);
+  return Climber(model, dual, cutoff, gap, step, deadline).run(sweeps);
 }
 
 }  // namespace alpa::ilp

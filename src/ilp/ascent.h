@@ -16,9 +16,10 @@ struct Ascent {
 inline constexpr double kFirstStep = 0.1, kSmallestStep = 1e-5;
 
 /// Ascends from the state of `dual` for at most `sweeps` sweeps, or until the bound proves that nothing is
-/// cheaper than the best choice, or until it stalls; leaves `dual` in its best state. `cutoff`: cost of a
-/// choice known before. `step` is where the step starts and where it ended.
-Ascent ascend(const Model& model, Dual& dual, int sweeps, Cost cutoff, double& step,
+/// cheaper than the best choice by the relative `gap`, or until it stalls; leaves `dual` in its best state.
+/// `cutoff`: cost of a choice known before, or above which none is of use. `step` is where the step starts
+/// and where it ended.
+Ascent ascend(const Model& model, Dual& dual, int sweeps, Cost cutoff, double gap, double& step,
               const Deadline& deadline);
 
 }  // namespace alpa::ilp

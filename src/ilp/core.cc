@@ -218,8 +218,9 @@ class Core {
     const double making = deadline_.elapsed() - before;
     if (deadline_.left() < kDualRounds * making) return false;
     dual.set_multipliers(remembered_multipliers());
-    Ascent ascent = ascend(model_, dual, std::min(sweeps_, options_.dual_sweeps), relative(best_.cost),
-                           step_, deadline_.within(deadline_.left() / 2));
+    Ascent ascent = ascend(model_, dual, std::min(sweeps_, options_.dual_sweeps), relative(wanted()),
+                           best_.cost <= cutoff_ ? options_.relative_gap : 0, step_,
+                           deadline_.within(deadline_.left() / 2));
     sweeps_ *= 4;
     remember(dual.multipliers());
     dual.remember_splits(model_);

@@ -18,8 +18,7 @@ struct HashOfRecipe {
   std::size_t operator()(const Recipe& recipe) const {
     std::size_t hash = recipe.size();
     for (const std::vector<int>& entry : recipe)
-      for (int x : entry)
-        hash = (hash ^ static_cast<std::size_t>(x)) * 0x9e3779b97f4a7c15 + (hash >> 29);
+      for (int x : entry) hash = (hash ^ static_cast<std::size_t>(x)) * 0x9e3779b97f4a7c15 + (hash >> 29);
     return hash;
   }
 };

@@ -14,9 +14,9 @@ namespace {
 /// Cells of all tables of a program that may be an easy one. Every effort is a number of cells of work
 /// (ilp::Options::work_limit): of the look at an easy program, and of the first round over the meshes. The
 /// second round is longer by a factor, and so on.
-constexpr std::int64_t kEasyCells = 300'000;
+constexpr std::int64_t kEasyCells = 1'000'000;
 constexpr std::int64_t kEasyWork = 50'000'000, kFirstWork = 500'000'000;
-constexpr std::int64_t kMoreWork = 4, kMostWork = std::int64_t{1} << 50;
+constexpr std::int64_t kFirstWorkPerCell = 1500, kMoreWork = 4, kMostWork = std::int64_t{1} << 50;
 constexpr int kAll = std::numeric_limits<int>::max();
 
 AutoShardOptions batch_only(std::string method) {
@@ -167,6 +167,12 @@ struct AutoSharding::Impl {
     return effort;
   }
 
+  /// About a hundred sweeps of the dual bound, which prove most programs.
+  static std::int64_t first_work(MeshSearch& search) {
+    return std::max(kFirstWork, kFirstWorkPerCell * search.cells());
+  }
+  static bool is_small(MeshSearch& search) { return kFirstWorkPerCell * search.cells() <= kFirstWork; }
+
   /// Easy programs end with the first look. For others, a template of each mesh tells which is the most
   /// promising one. In the first round that mesh comes first, with all its templates: what it finds drops
   /// most others. In later rounds the mesh with the lowest bound comes first.
@@ -175,11 +181,13 @@ struct AutoSharding::Impl {
     for (const auto& search : searches) look_at(*search);
     for (MeshSearch* search : by_bound()) search_templates(*search, 1);
     for (MeshSearch* search : by_best()) {
-      if (search == best_search({})) search_templates(*search, kAll);
-      search_whole(*search, kFirstWork, 0);
+      const bool is_best = search == best_search({});
+      if (is_best) search_templates(*search, kAll);
+      search_whole(*search, first_work(*search), is_best || is_small(*search) ? 0 : options.relative_gap);
     }
     for (MeshSearch* search : by_best()) search_templates(*search, kAll);
     std::int64_t work = kFirstWork;
+    for (const auto& search : searches) work = std::max(work, first_work(*search));
     while (!is_finished()) {
       work = std::min(kMoreWork * work, kMostWork);
       for (MeshSearch* search : by_bound()) search_whole(*search, work, options.relative_gap);

@@ -126,8 +126,7 @@ bool MeshSearch::can_beat(double seconds, Template& part) {
   if (part.wider >= 0) part.bound = std::max(part.bound, templates_[part.wider].bound);
   if (part.bound >= seconds || part.space) return part.bound < seconds;
   try {
-    part.space =
-        std::make_unique<SearchSpace>(search_space(graph_, part.options, facts_, space_.classes));
+    part.space = std::make_unique<SearchSpace>(search_space(graph_, part.options, facts_, space_.classes));
     part.bound = std::max(part.bound, least_seconds(graph_, *part.space));
   } catch (const Error&) {  // the batch is too small
     part.bound = kNever;
@@ -278,6 +277,8 @@ std::int64_t MeshSearch::cells() {
   std::int64_t sum = 0;
   for (const ilp::Edge& edge : whole_instance().problem.edges)
     sum += static_cast<std::int64_t>(edge.costs->size());
+  for (const ilp::SharedCost& shared : whole_instance().problem.shared)
+    sum += static_cast<std::int64_t>(shared.costs->size() * shared.readers.size());
   return sum;
 }
 

@@ -168,8 +168,9 @@ double cuts_before(int n, const Graph& graph, const NodeClasses& classes,
   for (int j = 0; j < static_cast<int>(share.reads.size()); ++j) {
     if (share.reads[j].kind != LoopRead::Kind::inside) continue;
     const int value = graph.nodes[n].operands[j], producer = graph.values[value].producer;
-    seconds += cut_seconds(graph.type(value), result_spec(classes.of(producer).rule, strategies[producer], mesh),
-                           operand_spec(classes.of(n).rule, strategies[n], mesh, j), mesh, model);
+    seconds +=
+        cut_seconds(graph.type(value), result_spec(classes.of(producer).rule, strategies[producer], mesh),
+                    operand_spec(classes.of(n).rule, strategies[n], mesh, j), mesh, model);
   }
   return seconds;
 }
