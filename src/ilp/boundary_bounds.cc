@@ -58,7 +58,9 @@ struct BoundaryBounds::Impl {
   std::vector<std::int64_t> lower;
   std::map<std::size_t, Cell> known;
   std::optional<Dual> dual;  ///< none: no cell has a choice
-  std::size_t nodes = 0;     ///< of the problem
+  /// Never passes, but counts work.
+  Deadline clock{std::numeric_limits<double>::infinity(), std::numeric_limits<std::int64_t>::max()};
+  std::size_t nodes = 0;  ///< of the problem
   std::vector<Table> moves;
   Cost dearest = 1;                                            ///< of the moves
   std::map<BoundaryPrices, BoundaryPrices> priced;             ///< results of `bound`
@@ -149,7 +151,7 @@ struct BoundaryBounds::Impl {
   /// Returns what neighbours pay on top.
   BoundaryPrices ascend_for(int sweeps) {
     double step = kFirstStep;
-    Ascent ascent = ascend(model, *dual, sweeps, kNever, step, no_deadline());
+    Ascent ascent = ascend(model, *dual, sweeps, kNever, 0, step, clock);
     for (int k = 0; k < kHandings; ++k) dual->hand_on();
     ascent.exact = dual->exact();
     std::vector<std::vector<Cost>> excess = excesses(ascent.exact);
@@ -229,7 +231,7 @@ struct BoundaryBounds::Impl {
       add_edge(repeated, ends[tie.first].node, ends[tie.second].node, tie_costs(tie));
     Dual of_repeated(repeated);
     double step = kFirstStep;
-    Ascent ascent = ascend(repeated, of_repeated, kFirstSweeps, kNever, step, no_deadline());
+    Ascent ascent = ascend(repeated, of_repeated, kFirstSweeps, kNever, 0, step, clock);
     for (int k = 0; k < kHandings; ++k) of_repeated.hand_on();
     ascent.exact = of_repeated.exact();
     std::vector<std::vector<Cost>> excess = excesses(ascent.exact);
@@ -331,6 +333,7 @@ struct BoundaryBounds::Impl {
       eliminate(clamped, options.elimination_cells / 32, deadline);
       CoreSolution core = solve_core(clamped, cell.upper < kInfinite ? cell.upper : kNever, {}, options,
                                      deadline, statistics);
+      if (cell.upper < kInfinite) clock.spend(deadline.elapsed() * kCellsPerSecond);
       lower[index] = std::max(lower[index], std::min(core.bound, core.cost));
       if (core.choice.empty()) return;
       replay(clamped, core.choice);
@@ -355,6 +358,10 @@ BoundaryBounds::~BoundaryBounds() = default;
 const std::vector<int>& BoundaryBounds::sizes() const { return impl_->sizes; }
 const std::vector<std::int64_t>& BoundaryBounds::lower() const { return impl_->lower; }
 const std::map<std::size_t, BoundaryBounds::Cell>& BoundaryBounds::known() const { return impl_->known; }
+
+std::int64_t BoundaryBounds::work() const {
+  return static_cast<std::int64_t>(impl_->clock.elapsed() * kCellsPerSecond);
+}
 
 BoundaryPrices BoundaryBounds::bound(const BoundaryPrices& prices) { return impl_->bound(prices); }
 

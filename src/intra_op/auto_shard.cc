@@ -15,7 +15,7 @@ namespace {
 /// (ilp::Options::work_limit): of the look at an easy program, and of the first round over the meshes. The
 /// second round is longer by a factor, and so on.
 constexpr std::int64_t kEasyCells = 1'000'000;
-constexpr std::int64_t kEasyWork = 50'000'000, kFirstWork = 500'000'000;
+constexpr std::int64_t kEasyWork = 50'000'000, kFirstWork = 1'000'000'000;
 constexpr std::int64_t kFirstWorkPerCell = 1500, kMoreWork = 4, kMostWork = std::int64_t{1} << 50;
 constexpr int kAll = std::numeric_limits<int>::max();
 
@@ -181,9 +181,8 @@ struct AutoSharding::Impl {
     for (const auto& search : searches) look_at(*search);
     for (MeshSearch* search : by_bound()) search_templates(*search, 1);
     for (MeshSearch* search : by_best()) {
-      const bool is_best = search == best_search({});
-      if (is_best) search_templates(*search, kAll);
-      search_whole(*search, first_work(*search), is_best || is_small(*search) ? 0 : options.relative_gap);
+      if (search == best_search({})) search_templates(*search, kAll);
+      search_whole(*search, first_work(*search), is_small(*search) ? 0 : options.relative_gap);
     }
     for (MeshSearch* search : by_best()) search_templates(*search, kAll);
     std::int64_t work = kFirstWork;

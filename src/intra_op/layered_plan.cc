@@ -63,11 +63,12 @@ std::vector<Meeting> meetings_of(const Graph& graph) {
 
 class Joining {
  public:
-  Joining(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts, std::int64_t most_cells)
+  Joining(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts,
+          const LayeringLimits& limits)
       : graph_(graph),
         options_(options),
         facts_(facts),
-        most_cells_(most_cells),
+        limits_(limits),
         shares_(loop_shares(graph)),
         meetings_(meetings_of(graph)) {}
 
@@ -75,6 +76,7 @@ class Joining {
     LayeredPlan result;
     std::set<const LayerTable*> different;
     for (int layer : layers_of(graph_)) {
+      if (is_over()) return too_large_;
       parts_.push_back({layer, subgraph(graph_, layer, layer), nullptr, {}});
       if (!find_table(parts_.back(), result.new_tables)) return too_large_;
       different.insert(parts_.back().table.get());
@@ -91,6 +93,22 @@ class Joining {
   }
 
  private:
+  /// Then says so in `too_large_`.
+  bool is_over() {
+    too_large_.is_unfinished = work_ > limits_.work || (limits_.is_over && limits_.is_over());
+    return too_large_.is_unfinished;
+  }
+
+  /// What `ask` finds out of the part's bounds, its work counted.
+  template <class Ask>
+  auto counted(std::size_t part, const Ask& ask) {
+    ilp::BoundaryBounds& bounds = *parts_[part].table->bounds;
+    const std::int64_t before = bounds.work();
+    auto found = ask(bounds);
+    work_ += bounds.work() - before;
+    return found;
+  }
+
   bool find_table(Part& part, int& new_tables) {
     PartView view{part.sub.graph, {}, {}};
     for (int value : part.sub.values) view.meetings.push_back(meetings_[value]);
@@ -99,7 +117,7 @@ class Joining {
                                                                       : shares_[part.sub.nodes[n]]);
     auto& known = facts_.tables[table_key(view, options_)];
     if (!known) {
-      auto table = layer_table(view, options_, facts_, most_cells_);
+      auto table = layer_table(view, options_, facts_, limits_.most_cells);
       if (const auto* failed = std::get_if<ilp::TableTooLarge>(&table)) {
         too_large_ = {part.layer, failed->cells};
         return false;
@@ -244,7 +262,7 @@ class Joining {
       if (!costs) costs = ilp::table(selected(table, costs_of(table), places_[p]));
       joint.push_back({parts_[p].axes, costs});
     }
-    auto result = ilp::eliminate_to(problem_, {}, most_cells_, joint);
+    auto result = ilp::eliminate_to(problem_, {}, limits_.most_cells, joint);
     if (auto* table = std::get_if<ilp::BoundaryTable>(&result)) return std::move(*table);
     too_large_ = {-2, std::get<ilp::TableTooLarge>(result).cells};
     return std::nullopt;
@@ -262,12 +280,14 @@ class Joining {
   bool search() {
     price_boundaries();
     for (;;) {
+      if (is_over()) return false;
       const auto lower = joined([](const LayerTable& table) { return table.lower(); });
       if (!lower) return false;
       require_plan(lower->costs[0]);
       lower_ = lower->costs[0];
       if (!visit_cells(lower->choice({}))) break;
     }
+    if (is_over()) return false;
     const auto upper = joined(uppers);
     if (!upper) return false;
     require_plan(upper->costs[0]);
@@ -282,7 +302,8 @@ class Joining {
     prices_.assign(parts_.size(), {});
     for (std::size_t p = 0; p + 1 < parts_.size(); ++p)
       if (!parts_[p].table->exact && parts_[p].table == parts_[p + 1].table) {
-        prices_[p] = parts_[p].table->bounds->bound_repeated(ties_between(p));
+        prices_[p] =
+            counted(p, [&](ilp::BoundaryBounds& bounds) { return bounds.bound_repeated(ties_between(p)); });
         prices_[p + 1] = prices_[p];
       }
     std::vector<int> others;
@@ -292,7 +313,12 @@ class Joining {
       if (!parts_[p].table->exact && prices_[p].empty()) others.push_back(static_cast<int>(p));
     }
     for (int round = 0; round < kPricingRounds; ++round)
-      for (int p : others) prices_[p] = parts_[p].table->bounds->bound(prices_at(p));
+      for (int p : others) {
+        if (is_over()) return;
+        prices_[p] = counted(static_cast<std::size_t>(p), [&](ilp::BoundaryBounds& bounds) {
+          return bounds.bound(prices_at(static_cast<std::size_t>(p)));
+        });
+      }
   }
 
   std::vector<ilp::BoundaryBounds::Tie> ties_between(std::size_t part) const {
@@ -332,11 +358,12 @@ class Joining {
     bool again = false;
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       if (parts_[p].table->exact) continue;
-      ilp::BoundaryBounds& bounds = *parts_[p].table->bounds;
+      if (is_over()) return false;
+      const ilp::BoundaryBounds& bounds = *parts_[p].table->bounds;
       const std::size_t cell = parts_[p].table->index(specs_of(p, choice));
       const auto known = bounds.known().find(cell);
       new_cells_ += known == bounds.known().end() || !known->second.final;
-      again |= !bounds.visit(cell).final;
+      again |= counted(p, [&](ilp::BoundaryBounds& b) { return !b.visit(cell).final; });
     }
     return again || lower_along(choice) != before;
   }
@@ -395,7 +422,7 @@ class Joining {
   const Graph& graph_;
   const AutoShardOptions& options_;
   MeshFacts& facts_;
-  const std::int64_t most_cells_;
+  const LayeringLimits limits_;
   const std::vector<LoopShare> shares_;
   const std::vector<Meeting> meetings_;
   std::vector<Part> parts_;
@@ -406,6 +433,7 @@ class Joining {
   std::int64_t lower_ = 0, cost_ = 0;  ///< of the best choice of the joint problem
   std::vector<int> choice_;
   int new_cells_ = 0;
+  std::int64_t work_ = 0;
   std::vector<ilp::BoundaryPrices> prices_;  ///< per part, what it pays at its boundary; empty: not known
   std::map<int, JointEnd> left_;             ///< by value: how its part leaves it
   std::map<int, std::vector<JointEnd>> readers_;  ///< by open value: how its uses want it
@@ -416,12 +444,13 @@ class Joining {
 std::variant<LayeredPlan, LayerTooLarge> plan_by_layers(const Graph& graph, const DeviceMesh& mesh,
                                                         const CostModel& model,
                                                         const AutoShardOptions& options,
-                                                        PlanningCache& cache, std::int64_t most_cells) {
+                                                        PlanningCache& cache,
+                                                        const LayeringLimits& limits) {
   require(!options.split_batch_everywhere && !options.batch_mesh_axis && options.axis_uses.empty(),
           "method {}: it splits the batch, which a layer by itself does not know; use auto_shard",
           options.method);
   const Graph layered = with_layers(graph);
-  return Joining(layered, options, cache.facts().of(mesh, allowed_model(model, options)), most_cells).run();
+  return Joining(layered, options, cache.facts().of(mesh, allowed_model(model, options)), limits).run();
 }
 
 std::variant<RangeCost, LayerTooLarge> range_cost(const Graph& graph, int first, int last,
@@ -432,7 +461,7 @@ std::variant<RangeCost, LayerTooLarge> range_cost(const Graph& graph, int first,
   auto& known = cache.facts().of(mesh, allowed_model(model, options)).ranges;
   const std::string key = table_key({range.graph, {}, {}}, options);
   if (const auto at = known.find(key); at != known.end()) return at->second;
-  const auto planned = plan_by_layers(range.graph, mesh, model, options, cache, most_cells);
+  const auto planned = plan_by_layers(range.graph, mesh, model, options, cache, {most_cells});
   if (const auto* failed = std::get_if<LayerTooLarge>(&planned)) return *failed;
   const PlanCost& cost = std::get<LayeredPlan>(planned).plan.cost;
   return known[key] = RangeCost{cost.lower_bound_seconds, cost.objective_seconds};

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "alpa/base/error.h"
+#include "alpa/intra_op/layered_plan.h"
 #include "assemble_plan.h"
 #include "known_choice.h"
 #include "memory_error.h"
@@ -17,6 +19,9 @@
 namespace alpa {
 namespace {
 
+/// From so many layers on the tables of layers come first; no table has more cells.
+constexpr std::size_t kManyLayers = 8;
+constexpr std::int64_t kLayerCells = 1 << 20;
 /// Under a budget a plan this close to the proven bound is good enough: the last percent can take minutes.
 constexpr double kBudgetGap = 0.01;
 constexpr int kBudgetAttempts = 6;
@@ -79,12 +84,41 @@ MeshSearch::MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostMod
       mesh_(mesh),
       model_(allowed_model(model, options)),
       options_(options),
+      cache_(cache),
       facts_(cache.facts().of(mesh_, model_)),
       time_(time),
       space_(search_space(graph, options, facts_)),
       bound_(least_seconds(graph, space_)) {}
 
+/// True if the tables of layers pay: from so many on they take less time than the program of all layers.
+bool MeshSearch::has_many_layers() const {
+  const bool whole = options_.output_specs.empty() && !options_.batch_mesh_axis &&
+                     !options_.split_batch_everywhere && options_.axis_uses.empty();
+  std::set<int> layers;
+  for (const Node& node : graph_.nodes)
+    if (node.layer >= 0) layers.insert(node.layer);
+  return whole && layers.size() >= kManyLayers;
+}
+
+/// Equal layers are solved once. What cannot be planned by layers is left to the program of the whole.
+void MeshSearch::search_layers(const Effort& effort) {
+  layers_searched_ = true;
+  const LayeringLimits limits{
+      .most_cells = kLayerCells, .work = effort.work, .is_over = [this] { return time_.is_over(); }};
+  try {
+    auto planned = plan_by_layers(graph_, mesh_, model_, options_, cache_, limits);
+    if (auto* layered = std::get_if<LayeredPlan>(&planned)) {
+      bound_ = std::max(bound_, layered->plan.cost.lower_bound_seconds);
+      keep(std::move(layered->plan));
+    }
+  } catch (const Error&) {  // layers that cannot be put together; the whole may have plans all the same
+  }
+}
+
 void MeshSearch::search(const Effort& effort) {
+  if (!layers_searched_ && has_many_layers()) search_layers(effort);
+  const double enough = (1 - options_.relative_gap) * std::min(seconds_of(best()), effort.cutoff_seconds);
+  if (layers_searched_ && best() != nullptr && bound_ >= enough) return;
   try {
     Solved solved = solve(space_, whole_instance(), effort);
     bound_ = std::max(bound_, solved.bound);

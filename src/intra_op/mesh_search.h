@@ -91,6 +91,8 @@ class MeshSearch {
     int wider = -1;  ///< the template whose bound holds for this one, too
   };
 
+  bool has_many_layers() const;
+  void search_layers(const Effort& effort);
   void make_templates();
   void search_templates(std::optional<std::int64_t> budget, double cutoff_seconds, int most);
   bool can_beat(double seconds, Template& part);
@@ -116,12 +118,14 @@ class MeshSearch {
   const DeviceMesh mesh_;
   CostModel model_;
   AutoShardOptions options_;
+  PlanningCache& cache_;
   MeshFacts& facts_;  ///< what is known of this mesh under this model
   const PlanningTime& time_;
   SearchSpace space_;
   std::unique_ptr<const Instance> instance_;  ///< of the whole without memory
   std::vector<Template> templates_;
   std::vector<Known> known_;  ///< the cheapest first
+  bool layers_searched_ = false;
   double bound_;
   struct {
     std::int64_t budget = -1;

@@ -85,7 +85,7 @@ Graph stack_graph(const Stack& s) {
 
 LayeredPlan layered(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
                     PlanningCache& cache, std::int64_t cells = std::int64_t{1} << 24) {
-  const auto result = plan_by_layers(graph, mesh, model, {}, cache, cells);
+  const auto result = plan_by_layers(graph, mesh, model, {}, cache, {.most_cells = cells});
   if (const auto* failed = std::get_if<LayerTooLarge>(&result))
     FAIL("layer " << failed->layer << " needs " << failed->cells << " cells");
   return std::get<LayeredPlan>(result);
@@ -192,7 +192,7 @@ TEST_CASE("Blocks of attention and layer norm") {
 
 TEST_CASE("A table that is too large is reported with its layer") {
   PlanningCache cache;
-  const auto result = plan_by_layers(stack_graph({}), slow_mesh({2, 2}), slow_devices(), {}, cache, 100);
+  const auto result = plan_by_layers(stack_graph({}), slow_mesh({2, 2}), slow_devices(), {}, cache, {.most_cells = 100});
   const LayerTooLarge failed = std::get<LayerTooLarge>(result);
   CHECK(failed.cells > 100);
 }

@@ -62,6 +62,10 @@ class BoundaryBounds {
   /// it closes what is left between them, if that does not take too much work.
   const Cell& visit(std::size_t cell);
 
+  /// Cells of tables looked at so far, as in Options::work_limit (solve.h). One call takes a few hundred
+  /// sweeps over the problem at most.
+  std::int64_t work() const;
+
   /// The cells of which a choice is known or that were visited.
   const std::map<std::size_t, Cell>& known() const;
 

@@ -4,6 +4,8 @@
 /// exact, proven bounds stand in its cells, which are solved where the best plan could go through them; the
 /// plan has a gap only if one of these was left between its bounds.
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <variant>
 
 #include "alpa/intra_op/auto_shard.h"
@@ -19,20 +21,29 @@ struct LayeredPlan {
 };
 
 /// The table of a part needs `cells` cells or more; `layer` -1: what belongs to no layer, -2: putting the
-/// tables together.
+/// tables together. Or, if `is_unfinished`, the work or the time was used up before.
 struct LayerTooLarge {
   int layer = -1;
   double cells = 0;
+  bool is_unfinished = false;
+};
+
+/// What planning by layers may take.
+struct LayeringLimits {
+  std::int64_t most_cells = std::int64_t{1} << 22;  ///< of one table
+  /// Cells that the dual bounds look at (ilp::Options::work_limit).
+  std::int64_t work = std::numeric_limits<std::int64_t>::max();
+  std::function<bool()> is_over = {};  ///< asked between steps; empty: never
 };
 
 /// The best plan of `graph`, whose layers are those of `LayerScope` (ir/layers.h), without a memory budget.
-/// No table has more than `most_cells` cells. The options' budget, time limit and specs of outputs are not
-/// looked at. Throws Error if the options split the batch, which a layer by itself does not know.
+/// The options' budget, time limit and specs of outputs are not looked at. Throws Error if the options
+/// split the batch, which a layer by itself does not know.
 std::variant<LayeredPlan, LayerTooLarge> plan_by_layers(const Graph& graph, const DeviceMesh& mesh,
                                                         const CostModel& model,
                                                         const AutoShardOptions& options,
                                                         PlanningCache& cache,
-                                                        std::int64_t most_cells = std::int64_t{1} << 22);
+                                                        const LayeringLimits& limits = {});
 
 /// Seconds of a range of layers.
 struct RangeCost {
