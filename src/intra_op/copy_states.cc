@@ -25,13 +25,8 @@ void extend(const std::vector<Region>& regions, std::size_t next, std::vector<Ma
 
 }  // namespace
 
-std::vector<CopyState> copy_states(const std::vector<Region>& regions, bool with_memory) {
-  std::vector<CopyState> states = {{}};
-  if (!with_memory) {
-    states.push_back({{{regions.front(), regions.back()}}, false});
-    return states;
-  }
-  states.push_back({{}, true});
+std::vector<CopyState> copy_states(const std::vector<Region>& regions) {
+  std::vector<CopyState> states = {{}, {{}, true}};
   std::vector<Making> makings;
   extend(regions, 0, makings, states);
   return states;

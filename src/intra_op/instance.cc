@@ -114,7 +114,7 @@ class InstanceBuilder {
       if (wanting.empty()) continue;
       const ValueInfo& source = graph_.values[wanting.front().use.source];
       add_phase(phase, end(source.producer, space_.of(source.producer).produced[source.index], {}),
-                std::move(wanting));
+                wanting);
     }
   }
 
@@ -169,17 +169,11 @@ class InstanceBuilder {
     return table = ilp::table(std::move(costs));
   }
 
-  void add_phase(int phase, End from, std::vector<End> wanting) {
+  void add_phase(int phase, const End& from, const std::vector<End>& wanting) {
     if (shares_costs(from, wanting)) return add_shared(phase, from, wanting);
-    const std::vector<int> shared = shared_specs(from, wanting);
-    for (const End& to : wanting) add_reading(to, shared);
-    const int set = shared_sets_.try_emplace(shared, static_cast<int>(shared_sets_.size())).first->second;
-    if (!shared.empty()) {
-      from = spec_end(from);
-      for (End& to : wanting) to = spec_end(to);
-    }
-    for (int spec : shared) add_copy(phase, spec, from, wanting);
-    for (const End& to : wanting) add_edge(from.node, to.node, direct_table(from, to, shared, set));
+    const End& reader = wanting.front();
+    add_reading(reader, {});
+    add_edge(from.node, reader.node, direct_table(from, reader));
   }
 
   void add_reading(const End& to, const std::vector<int>& shared) {
@@ -248,14 +242,6 @@ class InstanceBuilder {
     return static_cast<int>(instance_.problem.nodes.size()) - 1;
   }
 
-  void add_copy(int phase, int spec, const End& from, const std::vector<End>& wanting) {
-    const std::vector<Region> regions = regions_of(spec, wanting);
-    const Copy& copy = new_copy(phase, spec, wanting);
-    add_edge(from.node, copy.node, copy_table(spec, from, copy.states, regions, wanting.front().use.runs));
-    for (const End& to : wanting)
-      add_edge(copy.node, to.node, reading_table(spec, to, copy.states, regions));
-  }
-
   /// Regions in which the spec can be wanted.
   std::vector<Region> regions_of(int spec, const std::vector<End>& wanting) const {
     std::vector<Region> regions;
@@ -272,70 +258,26 @@ class InstanceBuilder {
 
   /// A node for the copy, without edges.
   const Copy& new_copy(int phase, int spec, const std::vector<End>& wanting) {
-    const bool with_memory = memory_ && memory_->matters(value_);
-    std::vector<CopyState> states = copy_states(regions_of(spec, wanting), with_memory);
+    std::vector<CopyState> states = copy_states(regions_of(spec, wanting));
     const int node = add_free_node(states.size());
-    if (with_memory) {
-      std::vector<Use> uses;
-      for (const End& to : wanting)
-        if (can_want(to, spec)) uses.push_back(to.use);
-      instance_.problem.nodes.back().usages = memory_->of_copy(value_, spec, states, uses);
-    }
+    std::vector<Use> uses;
+    for (const End& to : wanting)
+      if (can_want(to, spec)) uses.push_back(to.use);
+    instance_.problem.nodes.back().usages = memory_->of_copy(value_, spec, states, uses);
     return instance_.copies.emplace_back(Copy{node, value_, phase, spec, std::move(states)});
   }
 
-  /// Number of a list of states, which follow from the regions.
-  int states_key(const std::vector<CopyState>& states, const std::vector<Region>& regions) const {
-    int key = states.size() > 2 ? 1 : 0;
-    for (Region region : regions) key |= 2 << static_cast<int>(region);
-    return key;
-  }
-
-  /// Producer's specs x states: every making costs.
-  ilp::Table copy_table(int spec, const End& from, const std::vector<CopyState>& states,
-                        const std::vector<Region>& regions, int runs) {
-    ilp::Table& table = copy_tables_[{from.list, spec, states_key(states, regions), runs}];
-    if (table) return table;
-    std::vector<std::int64_t> costs;
-    for (int have : from.specs) {
-      for (const CopyState& state : states) {
-        const std::int64_t once = in_units(runs * layouts().between(have, spec));
-        const std::int64_t makings = static_cast<std::int64_t>(state.makings.size());
-        costs.push_back(state.own                               ? (have == spec ? 0 : ilp::kInfinite)
-                        : makings > 0 && once >= ilp::kInfinite ? once
-                                                                : makings * once);
-      }
-    }
-    return table = ilp::table(std::move(costs));
-  }
-
-  /// States x reader's specs: what is read must exist.
-  ilp::Table reading_table(int spec, const End& to, const std::vector<CopyState>& states,
-                           const std::vector<Region>& regions) {
-    const Region region = region_of_use(graph_, to.use.id);
-    ilp::Table& table =
-        reading_tables_[{to.list, spec, states_key(states, regions), static_cast<int>(region)}];
-    if (table) return table;
-    std::vector<std::int64_t> costs;
-    for (const CopyState& state : states) {
-      for (int wanted : to.specs)
-        costs.push_back(wanted == spec && !covers(state, region) ? ilp::kInfinite : 0);
-    }
-    return table = ilp::table(std::move(costs));
-  }
-
-  ilp::Table direct_table(const End& from, const End& to, const std::vector<int>& shared, int set) {
+  /// What the one reader of a value pays.
+  ilp::Table direct_table(const End& from, const End& to) {
     const bool inside = is_inside(to.use);
-    ilp::Table& table = direct_tables_[{from.list, to.list, set, 2 * to.use.runs + inside}];
+    ilp::Table& table = direct_tables_[{from.list, to.list, 2 * to.use.runs + inside}];
     if (table) return table;
     std::vector<std::int64_t> costs;
     costs.reserve(from.specs.size() * to.specs.size());
     for (int have : from.specs) {
       for (int wanted : to.specs) {
-        const bool copied = std::binary_search(shared.begin(), shared.end(), wanted);
-        const double moved = copied ? 0 : layouts().between(have, wanted),
-                     cut = inside ? layouts().cut(have, wanted) : 0;
-        costs.push_back(in_units(to.use.runs * (moved + cut)));
+        const double cut = inside ? layouts().cut(have, wanted) : 0;
+        costs.push_back(in_units(to.use.runs * (layouts().between(have, wanted) + cut)));
       }
     }
     return table = ilp::table(std::move(costs));
@@ -361,11 +303,10 @@ class InstanceBuilder {
   const std::vector<Meeting>& meetings_;
   Instance instance_;
   int value_ = 0, type_ = 0;  ///< being added
-  std::map<std::vector<int>, int> lists_, shared_sets_;
+  std::map<std::vector<int>, int> lists_;
   std::map<int, ilp::Table> following_tables_;
   std::map<std::array<int, 2>, ilp::Table> shared_tables_;
-  std::map<std::array<int, 3>, ilp::Table> cut_tables_;
-  std::map<std::array<int, 4>, ilp::Table> direct_tables_, copy_tables_, reading_tables_;
+  std::map<std::array<int, 3>, ilp::Table> cut_tables_, direct_tables_;
 };
 
 /// Nothing for an output that takes any spec.

@@ -1,16 +1,12 @@
 #pragma once
 /// The search space as a problem for the solver. Its nodes are, in order: the nodes of the graph; one for
-/// metrics, which want their values replicated, and outputs that want one spec; and, for each value of
-/// which several uses might share a copy, nodes for the spec it is left in, for the spec that each use
-/// wants (they follow from strategies, but tables over specs are smaller than tables over strategies), and
-/// a node for each copy. What a copy costs stands on its edge to the producer's spec; its edges to the
-/// uses' specs forbid reading an absent copy. A use that alone could want a spec pays on its edge to the
-/// producer.
+/// metrics, which want their values replicated, and outputs that want one spec; and, under a memory limit,
+/// one for each copy. A value with one reader is an edge. What the copies of a value with several readers
+/// cost is shared by them (ilp::SharedCost): rows are the specs it is left in, columns those wanted.
 ///
-/// A copy is absent or present. Under a memory limit its states say when it exists: in which regions, and
-/// whether it is kept from one to the next or made again (ZeRO-3 gathers its parameters in the forward and
-/// again in the backward pass); and copies that only one use can read may have nodes, too. Their nodes have
-/// no edges: they are copies of shared costs (alpa/ilp/problem.h).
+/// A copy's node says when the copy exists: in which regions, and whether it is kept from one to the next
+/// or made again (ZeRO-3 gathers its parameters in the forward and again in the backward pass). Copies that
+/// only one use can read may have nodes, too.
 #include <optional>
 
 #include "alpa/ilp/problem.h"
@@ -42,8 +38,8 @@ struct CopyState {
   bool own = false;  ///< the producer leaves the value in this spec
 };
 
-/// States of a copy read in these regions, absent first. Without memory: absent, and made once for all.
-std::vector<CopyState> copy_states(const std::vector<Region>& regions, bool with_memory);
+/// States of a copy read in these regions, absent first.
+std::vector<CopyState> copy_states(const std::vector<Region>& regions);
 
 /// True if a use in this region can read the copy.
 bool covers(const CopyState& state, Region region);

@@ -107,8 +107,6 @@ class KnownChoice {
       const auto place = std::find_if(copy.states.begin(), copy.states.end(), matches);
       return place == copy.states.end() ? -1 : static_cast<int>(place - copy.states.begin());
     };
-    const bool with_memory = copy.states.size() > 2;
-    if (!with_memory) return 1;
     const bool held = copy.phase == 1 && accumulators_[copy.value] >= 0;
     const int source = held ? accumulators_[copy.value] : copy.value;
     if (find_number(layouts_of(copy.value), plan_.specs[source]) == copy.spec)
