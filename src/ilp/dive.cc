@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace alpa::ilp {
 
@@ -40,7 +41,7 @@ std::optional<std::vector<int>> Diver::dive(const Settings& settings, const Dead
   if (exhausted_) return std::nullopt;
   std::size_t position = 0;
   while (const std::optional<int> node = next_node(position)) {
-    if (deadline.passed()) return std::nullopt;
+    if (is_over(deadline)) return std::nullopt;
     decisions_.push_back({*node, position, {}, 0, removed_.size(), raised_.size()});
     if (drop_unfitting(*node)) decisions_.back().order = cheapest_first(*node, deadline);
     if (!decide(conflicts, deadline)) return std::nullopt;
@@ -80,6 +81,12 @@ std::optional<int> Diver::next_node(std::size_t& position) const {
   return position < nodes_.size() ? std::optional<int>(nodes_[position]) : std::nullopt;
 }
 
+/// Tells the deadline what has been looked at.
+bool Diver::is_over(const Deadline& deadline) {
+  deadline.spend(std::exchange(cells_, 0));
+  return deadline.passed();
+}
+
 /// Carries out the last decision, or another one of those before.
 bool Diver::decide(int& conflicts, const Deadline& deadline) {
   while (!decisions_.empty()) {
@@ -87,10 +94,10 @@ bool Diver::decide(int& conflicts, const Deadline& deadline) {
     while (last.next < last.order.size()) {
       if (keep_only(last.node, last.order[last.next++])) return true;
       undo(last.removed, last.raised);
-      if (--conflicts <= 0 || deadline.passed()) return false;
+      if (--conflicts <= 0 || is_over(deadline)) return false;
     }
     decisions_.pop_back();
-    if (!decisions_.empty() && (--conflicts <= 0 || deadline.passed())) return false;
+    if (!decisions_.empty() && (--conflicts <= 0 || is_over(deadline))) return false;
     if (!decisions_.empty()) undo(decisions_.back().removed, decisions_.back().raised);
   }
   exhausted_ = true;
@@ -170,6 +177,7 @@ bool Diver::propagate() {
 bool Diver::rule_out(int node, int edge) {
   const View table = view(model_, edge, node);
   const std::vector<int> others = allowed_of(model_.edges[edge].other(node));
+  cells_ += static_cast<double>(open_[node]) * static_cast<double>(others.size());
   bool changed = false;
   for (int p = 0; p < model_.nodes[node].size(); ++p) {
     if (!allowed_[node][p]) continue;
@@ -186,6 +194,7 @@ bool Diver::raise_usage(int node) {
   for (std::size_t i = 0; i < model_.nodes[node].pieces.size(); ++i) {
     const Piece& piece = model_.nodes[node].pieces[i];
     Cost least = kNever;
+    cells_ += static_cast<double>(piece.amounts.size());
     for (std::size_t s = 0; s < piece.amounts.size(); ++s)
       if (allowed_[node][s]) least = std::min(least, piece.amounts[s]);
     if (least == least_[node][i]) continue;
@@ -199,6 +208,7 @@ bool Diver::raise_usage(int node) {
 
 void Diver::set_least(int node, std::size_t piece, Cost least) {
   const Piece& p = model_.nodes[node].pieces[piece];
+  cells_ += p.to - p.from;
   for (int r = p.from; r < p.to; ++r) used_[r] += least - least_[node][piece];
   least_[node][piece] = least;
 }
@@ -209,6 +219,7 @@ bool Diver::drop_unfitting(int node) {
     const Piece& piece = model_.nodes[node].pieces[i];
     Cost room = kNever;
     int tightest = piece.from;
+    cells_ += piece.to - piece.from + static_cast<int>(piece.amounts.size());
     for (int r = piece.from; r < piece.to; ++r)
       if (model_.room[r] - used_[r] < room) room = model_.room[r] - used_[r], tightest = r;
     for (std::size_t s = 0; s < piece.amounts.size(); ++s)

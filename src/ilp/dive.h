@@ -50,6 +50,7 @@ class Diver {
   void set_prices(const std::vector<double>& row_prices);
   Strategies::const_iterator first_allowed(int node) const;
   std::optional<int> next_node(std::size_t& position) const;
+  bool is_over(const Deadline& deadline);
   bool decide(int& conflicts, const Deadline& deadline);
   void remove(int node, int strategy);
   void undo(std::size_t removed, std::size_t raised);
@@ -79,6 +80,7 @@ class Diver {
   std::vector<Decision> decisions_;
   std::vector<std::pair<int, int>> pending_;  ///< nodes, and edges across which a strategy was removed
   bool exhausted_ = false;
+  double cells_ = 0;  ///< looked at since the deadline was told
 };
 
 }  // namespace alpa::ilp

@@ -191,6 +191,15 @@ struct AutoSharding::Impl {
       work = std::min(kMoreWork * work, kMostWork);
       for (MeshSearch* search : by_bound()) search_whole(*search, work, options.relative_gap);
     }
+    improve_within_gap();
+  }
+
+  /// What is good enough may still be above the batch on one axis of its mesh.
+  void improve_within_gap() {
+    MeshSearch* search = best_search({});
+    if (search == nullptr || is_settled(*search, 0) || time.is_over() || exceeds_budget()) return;
+    search->search_batch_axes(effort_of(*search, first_work(*search), 0));
+    tell({});
   }
 
   bool is_finished() {

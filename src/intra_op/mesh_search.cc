@@ -204,12 +204,32 @@ void MeshSearch::make_templates() {
 void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
   const bool easy = templates_.empty();  // without a budget
   if (easy) search_whole_within(budget, each);
-  if (easy && best(budget) != nullptr) return;
+  if (easy && best(budget) != nullptr && bound_within(budget) >= seconds_of(best(budget))) return;
   search_templates(budget, kNever, std::numeric_limits<int>::max());
   if (time_.is_over() && best(budget) != nullptr) return;
   for (Template& part : templates_)
     if (splits_batch(part.options.axis_uses)) search_template_within(part, budget, each);
+  search_batch_axes(budget, each);
   if (!easy) search_whole_within(budget, each);
+}
+
+void MeshSearch::search_batch_axes(std::optional<std::int64_t> budget, const Effort& each) {
+  if (options_.split_batch_everywhere || options_.batch_mesh_axis || !options_.axis_uses.empty()) return;
+  for (int axis = 0; axis < mesh_.num_axes() && !time_.is_over(); ++axis) {
+    if (mesh_.size(axis) == 1) continue;
+    AutoShardOptions part = options_;
+    part.batch_mesh_axis = axis;
+    try {
+      const SearchSpace space = search_space(graph_, part, facts_, space_.classes);
+      if (budget) {
+        search_model(space, *budget, each);
+        continue;
+      }
+      Solved solved = solve(space, build_instance(graph_, space, mesh_), each);
+      if (solved.plan) keep(*std::move(solved.plan));
+    } catch (const Error&) {  // no plan, or too small a batch: the whole may have plans all the same
+    }
+  }
 }
 
 void MeshSearch::search_template_within(Template& part, std::int64_t budget, const Effort& each) {

@@ -59,6 +59,9 @@ class MeshSearch {
   /// plans are plans of the whole.
   void search_templates(double cutoff_seconds, int most = std::numeric_limits<int>::max());
 
+  /// Solves the whole with the batch on each mesh axis in turn: a quarter of the strategies.
+  void search_batch_axes(const Effort& each) { search_batch_axes(std::nullopt, each); }
+
   /// Looks for plans whose counted bytes keep the budget: in the templates, as far as they can have a
   /// cheaper one than is known, then in the whole. Whatever the effort, there is a plan after this if that
   /// of a template keeps the budget. Throws OverBudget if it proves that there is none.
@@ -97,6 +100,7 @@ class MeshSearch {
   void search_templates(std::optional<std::int64_t> budget, double cutoff_seconds, int most);
   bool can_beat(double seconds, Template& part);
   void solve_template(Template& part);
+  void search_batch_axes(std::optional<std::int64_t> budget, const Effort& each);
   void search_template_within(Template& part, std::int64_t budget, const Effort& each);
   void search_whole_within(std::int64_t budget, const Effort& each);
   /// What a solve found and proved of its program.
