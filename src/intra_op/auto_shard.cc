@@ -198,7 +198,7 @@ struct AutoSharding::Impl {
   void improve_within_gap() {
     MeshSearch* search = best_search({});
     if (search == nullptr || is_settled(*search, 0) || time.is_over() || exceeds_budget()) return;
-    search->search_batch_axes(effort_of(*search, first_work(*search), 0));
+    search->search_batch_axes(effort_of(*search, kFirstWork, 0));
     tell({});
   }
 

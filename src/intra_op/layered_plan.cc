@@ -285,6 +285,11 @@ class Joining {
       if (!lower) return false;
       require_plan(lower->costs[0]);
       lower_ = lower->costs[0];
+      too_large_.lower_bound_seconds = static_cast<double>(lower_) / units_;
+      if (too_large_.lower_bound_seconds >= limits_.cutoff_seconds) {
+        too_large_.is_unfinished = true;
+        return false;
+      }
       if (!visit_cells(lower->choice({}))) break;
     }
     if (is_over()) return false;

@@ -103,13 +103,19 @@ bool MeshSearch::has_many_layers() const {
 /// Equal layers are solved once. What cannot be planned by layers is left to the program of the whole.
 void MeshSearch::search_layers(const Effort& effort) {
   layers_searched_ = true;
-  const LayeringLimits limits{
-      .most_cells = kLayerCells, .work = effort.work, .is_over = [this] { return time_.is_over(); }};
+  // The cutoff is this mesh's own best plan: the tables go on to a proof.
+  const bool leads = (1 - options_.relative_gap) * seconds_of(best()) <= effort.cutoff_seconds * (1 + 1e-9);
+  const LayeringLimits limits{.most_cells = kLayerCells,
+                              .work = effort.work,
+                              .is_over = [this] { return time_.is_over(); },
+                              .cutoff_seconds = leads ? kNever : effort.cutoff_seconds};
   try {
     auto planned = plan_by_layers(graph_, mesh_, model_, options_, cache_, limits);
     if (auto* layered = std::get_if<LayeredPlan>(&planned)) {
       bound_ = std::max(bound_, layered->plan.cost.lower_bound_seconds);
       keep(std::move(layered->plan));
+    } else {
+      bound_ = std::max(bound_, std::get<LayerTooLarge>(planned).lower_bound_seconds);
     }
   } catch (const Error&) {  // layers that cannot be put together; the whole may have plans all the same
   }
@@ -297,7 +303,7 @@ MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& i
   solver.cutoff = units(std::ceil(effort.cutoff_seconds * instance.units_per_second), 1);
   solver.progress = in_seconds(effort, instance);
   solver.elimination_cells = 1 << 24;  // training graphs are narrow: what fits is solved without branching
-  solver.reductions.merge = false;     // merging would undo what nodes for specs are there for
+  solver.reductions.merge = false;     // makes tables over strategies of tables over specs
   solver.start = start(space, instance);
   try {
     const ilp::Solution solution = ilp::solve(instance.problem, solver);

@@ -21,11 +21,13 @@ struct LayeredPlan {
 };
 
 /// The table of a part needs `cells` cells or more; `layer` -1: what belongs to no layer, -2: putting the
-/// tables together. Or, if `is_unfinished`, the work or the time was used up before.
+/// tables together. Or, if `is_unfinished`, the work or the time was used up before, or no plan is below
+/// the cutoff.
 struct LayerTooLarge {
   int layer = -1;
   double cells = 0;
   bool is_unfinished = false;
+  double lower_bound_seconds = 0;  ///< proven until then
 };
 
 /// What planning by layers may take.
@@ -33,7 +35,8 @@ struct LayeringLimits {
   std::int64_t most_cells = std::int64_t{1} << 22;  ///< of one table
   /// Cells that the dual bounds look at (ilp::Options::work_limit).
   std::int64_t work = std::numeric_limits<std::int64_t>::max();
-  std::function<bool()> is_over = {};  ///< asked between steps; empty: never
+  std::function<bool()> is_over = {};                               ///< asked between steps; empty: never
+  double cutoff_seconds = std::numeric_limits<double>::infinity();  ///< dearer plans are of no use
 };
 
 /// The best plan of `graph`, whose layers are those of `LayerScope` (ir/layers.h), without a memory budget.
