@@ -1,3 +1,4 @@
+// src/ilp/ascent.cc — the dual bound raised sweep by sweep, with rounded choices improved on the way
 #include "ascent.h"
 
 #include <algorithm>

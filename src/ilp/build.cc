@@ -1,4 +1,5 @@
-/// From a problem to the solver's model: arc consistency on the shared tables first, then compact copies.
+// src/ilp/build.cc — from a problem to the solver's model: arc consistency on the shared tables first, then
+// compact copies
 #include <algorithm>
 #include <deque>
 #include <map>

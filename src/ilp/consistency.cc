@@ -1,4 +1,4 @@
-/// Projection and arc consistency.
+// src/ilp/consistency.cc — projection of row and column minima, and arc consistency
 #include <algorithm>
 
 #include "reduce.h"

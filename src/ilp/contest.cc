@@ -1,3 +1,4 @@
+// src/ilp/contest.cc — problems of the contest: read, checked, solved and printed
 #include "alpa/ilp/contest.h"
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// src/ilp/copy_moves.cc — local search over nodes whose shared terms have copies
 #include "copy_moves.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/ilp/copy_states.cc — the cheapest states of copies, given what the ends of their terms choose
 #include "copy_states.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// src/ilp/core.cc — the order in which bounds, fixing, branching and neighbourhoods work on what the
+// reductions leave
 #include "core.h"
 
 #include <algorithm>
@@ -153,7 +155,6 @@ class Core {
 
   /// Exact solutions under prices of the rows, where elimination allows them; at most half of the time.
   void try_prices() {
-    double before = deadline_.elapsed();
     const Deadline half = deadline_.within(deadline_.left() / 2);
     std::optional<Priced> priced;
     if (!has_terms(model_))
@@ -163,7 +164,6 @@ class Core {
     if (priced && !priced->choice.empty()) take(priced->choice);
     if (priced) raise_bound(model_.constant + priced->bound);
     priced_ = priced && !priced->choice.empty();
-    statistics_.dual_seconds += deadline_.elapsed() - before;
   }
 
   /// With a node per copy, which the model keeps if that can be eliminated.
@@ -207,7 +207,6 @@ class Core {
               (has_copies(model_) && best_.choice.empty());
       again &= deadline_.elapsed() - before < deadline_.left();  // leave as much for the rest
     }
-    statistics_.dual_seconds += deadline_.elapsed() - before;
   }
 
   /// Returns false if there is nothing more to gain from the dual bound for now.
@@ -294,8 +293,8 @@ class Core {
     const double share =
         has_terms(given_) ? std::min(least, deadline_.left() / 3) : std::max(least, deadline_.left() / 3);
     const Deadline pause = deadline_.within(share);
-    best_.cost = given_.constant + improve_by_neighbourhoods(given_, best_.choice, options_, round_++,
-                                                             enough(), pause, statistics_);
+    best_.cost = given_.constant +
+                 improve_by_neighbourhoods(given_, best_.choice, options_, round_++, enough(), pause);
     if (best_.cost >= before) return;
     step_ = std::max(step_, 0.001);
     report();

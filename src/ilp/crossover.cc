@@ -1,3 +1,4 @@
+// src/ilp/crossover.cc — the best mixture of several choices, as a restricted model solved again
 #include "crossover.h"
 
 #include <algorithm>

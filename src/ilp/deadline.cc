@@ -1,3 +1,4 @@
+// src/ilp/deadline.cc — when a solve stops, by wall clock or by a count of work
 #include "deadline.h"
 
 #include <algorithm>

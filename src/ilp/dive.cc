@@ -1,3 +1,4 @@
+// src/ilp/dive.cc — depth-first search for a first choice with propagation
 #include "dive.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-/// Goldstein dominance: p replaces p' when, whatever the neighbours choose, it costs no more and uses no
-/// more.
+// src/ilp/dominance.cc — Goldstein dominance: p replaces p' if it costs and uses no more, whatever the
+// neighbours choose
 #include <algorithm>
 #include <numeric>
 #include <utility>

@@ -1,3 +1,4 @@
+// src/ilp/dual.cc — edges, messages and sweeps of the dual bound
 #include "dual.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-/// The split of copies whose states have usages: what readers of each set of groups may pay together, under
-/// the multipliers.
+// src/ilp/dual_copies.cc — shares of copies whose states have usages: what readers of each set of groups
+// may pay together
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,4 +1,5 @@
-/// The proven side of the dual bound: messages in whole numbers, and what the bound excludes.
+// src/ilp/dual_fix.cc — the proven side of the dual bound: messages in whole numbers, and what the bound
+// excludes
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,5 @@
-/// Splits of shared terms among their readers: where they start, and how they are ascended.
+// src/ilp/dual_split.cc — shares of shared terms among their readers: where they start, and how ascent
+// levels them
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-/// Why a problem has no choice, and what would help.
+// src/ilp/infeasible.cc — why a problem has no choice, and what would help
 #include <algorithm>
 #include <map>
 

@@ -1,3 +1,5 @@
+// src/ilp/lagrange.cc — multipliers on the usage rows of a model that elimination solves exactly without
+// them
 #include "lagrange.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/ilp/least_excess.cc — a choice that keeps the rows, or a proof that none does, costs aside
 #include "least_excess.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// src/ilp/local_search.cc — feasible choices improved, and infeasible ones repaired, by moves of one node
+// or two neighbours
 #include "local_search.h"
 
 #include <algorithm>

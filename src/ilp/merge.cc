@@ -1,4 +1,4 @@
-/// Functional merge: followers, aliases, copies.
+// src/ilp/merge.cc — functional merge: a node that follows from another is absorbed by it
 #include "reduce.h"
 #include "shared_terms.h"
 

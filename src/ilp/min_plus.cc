@@ -1,4 +1,5 @@
-/// Elimination of nodes with one or two neighbours by min-plus, usages included where that is exact.
+// src/ilp/min_plus.cc — elimination of nodes with one or two neighbours by min-plus, usages included where
+// that is exact
 #include <algorithm>
 
 #include "reduce.h"

@@ -1,3 +1,4 @@
+// src/ilp/model.cc — changes of the model that keep its invariants, and the price of a choice
 #include "model.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/ilp/neighbourhood.cc — parts of a choice set free and solved again while the rest stays
 #include "neighbourhood.h"
 
 #include <algorithm>
@@ -204,11 +205,8 @@ class Neighbourhoods {
 }  // namespace
 
 Cost improve_by_neighbourhoods(const Model& model, std::vector<int>& choice, const Options& options,
-                               int round, Cost enough, const Deadline& deadline, Statistics& statistics) {
-  double before = deadline.elapsed();
-  Cost cost = Neighbourhoods(model, choice, options, round, deadline).run(enough);
-  statistics.search_seconds += deadline.elapsed() - before;
-  return cost;
+                               int round, Cost enough, const Deadline& deadline) {
+  return Neighbourhoods(model, choice, options, round, deadline).run(enough);
 }
 
 }  // namespace alpa::ilp

@@ -1,3 +1,4 @@
+// src/ilp/problem.cc — checks of a problem, and the price of a choice on it
 #include "alpa/ilp/problem.h"
 
 #include <algorithm>

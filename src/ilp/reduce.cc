@@ -1,3 +1,4 @@
+// src/ilp/reduce.cc — work queues that apply the reductions until none changes anything
 #include "reduce.h"
 
 #include <algorithm>

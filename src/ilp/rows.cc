@@ -1,3 +1,4 @@
+// src/ilp/rows.cc — usage rows: normal form, strategies that cannot fit, rows that cannot bind
 #include "rows.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-/// Shared costs in the model: built, simplified, and written with copies as nodes.
+// src/ilp/shared_terms.cc — shared costs in the model: built, simplified, and written with a node per copy
 #include "shared_terms.h"
 
 #include <algorithm>

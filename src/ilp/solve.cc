@@ -1,3 +1,4 @@
+// src/ilp/solve.cc — one solve: reductions, elimination, search, and a check of the choice on the problem
 #include "alpa/ilp/solve.h"
 
 #include <algorithm>
@@ -30,16 +31,8 @@ void validate_start(const Problem& problem, const std::vector<int>& start) {
 
 void count_problem(const Problem& problem, Statistics& statistics) {
   statistics.nodes = static_cast<int>(problem.nodes.size());
-  statistics.edges = static_cast<int>(problem.edges.size());
   for (const Node& node : problem.nodes)
     statistics.strategies += static_cast<std::int64_t>(node.costs.size());
-}
-
-void count_core(const Model& model, Statistics& statistics) {
-  for (int i : live_nodes(model))
-    ++statistics.core_nodes, statistics.core_strategies += model.nodes[i].size();
-  statistics.core_edges = static_cast<int>(live_edges(model).size());
-  statistics.core_rows = static_cast<int>(model.room.size());
 }
 
 /// Cells of the first elimination: where the dual bound follows, only what is cheap without fixing.
@@ -131,8 +124,6 @@ std::variant<Solution, Contradiction> attempt(const Problem& problem, const Opti
     reduce(model, options, reducing);
     if (options.reductions.elimination) eliminate(model, first_cells(options), reducing);
     if (reducing.passed() && !deadline.passed()) make_consistent(model, options, deadline);
-    solution.statistics.reduce_seconds = deadline.elapsed();
-    count_core(model, solution.statistics);
     CoreSolution core = known && deadline.passed() && !live_nodes(model).empty()
                             ? unsearched(model)
                             : search(model, known, options, deadline, solution.statistics);

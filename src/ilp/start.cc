@@ -1,3 +1,4 @@
+// src/ilp/start.cc — a choice of the problem carried over to the reduced model
 #include "start.h"
 
 #include <algorithm>

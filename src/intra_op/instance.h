@@ -16,7 +16,7 @@
 
 namespace alpa {
 
-/// Somebody who wants a value in a spec that depends on his strategy.
+/// A consumer of a value. The spec it needs depends on its strategy.
 struct Reader {
   int node = -1;                             ///< of the solver's problem
   const std::vector<int>* wanted = nullptr;  ///< spec per strategy
@@ -44,6 +44,7 @@ std::vector<CopyState> copy_states(const std::vector<Region>& regions);
 /// True if a use in this region can read the copy.
 bool covers(const CopyState& state, Region region);
 
+/// The solver's node for one resharded copy of a value: in which spec, and the states it can choose.
 struct Copy {
   int node = -1, value = -1, phase = 0, spec = -1;
   std::vector<CopyState> states;
@@ -68,6 +69,7 @@ struct SeenEnd {
   std::vector<int> specs;  ///< ascending numbers
 };
 
+/// The program for the solver, and what its nodes beyond those of the graph stand for.
 struct Instance {
   ilp::Problem problem;
   double units_per_second = 1e9;  ///< of costs: nanoseconds, coarser only where their sum would overflow

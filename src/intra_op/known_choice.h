@@ -1,4 +1,5 @@
 #pragma once
+/// From a plan back to a choice of the solver, so that a search can start from a plan that is known.
 #include <optional>
 
 #include "alpa/intra_op/plan.h"

@@ -2,9 +2,9 @@
 /// The table of a part of a graph: what it costs for every choice of specs at its boundary, and the
 /// strategies behind each entry. A value that another part computes and this one alone reads is closed: its
 /// copies are made here, its axis is the spec in which it is found. A value that several parts read (tied
-/// weights, an activation kept for two layers) is open: a copy that several of them read is paid once, so
-/// that no part can pay for it; the axes are the specs that its uses want, and whoever puts the tables
-/// together pays for the copies.
+/// weights, an activation kept for two layers) is open. A copy of it that several parts read is paid once,
+/// so no part can pay for it: the axes are the specs that its uses want, and the copies are priced where
+/// the tables are put together.
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,6 +60,8 @@ struct PartView {
 /// options.
 std::string table_key(const PartView& part, const AutoShardOptions& options);
 
+/// The part's table: exact if no table of the elimination has more than `most_cells` cells, else bounds.
+/// TableTooLarge if the table of the boundary alone has more.
 std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
                                                          const AutoShardOptions& options, MeshFacts& facts,
                                                          std::int64_t most_cells);

@@ -431,7 +431,7 @@ class Joining {
   const std::vector<LoopShare> shares_;
   const std::vector<Meeting> meetings_;
   std::vector<Part> parts_;
-  std::vector<std::vector<std::vector<int>>> places_;  ///< per part and axis, see add_table
+  std::vector<std::vector<std::vector<int>>> places_;  ///< per part and axis, see add_places
   LayerTooLarge too_large_;
   double units_ = 0;
   ilp::Problem problem_;

@@ -14,7 +14,7 @@ struct TypeLayouts {
   std::vector<ShardingSpec> specs;
   std::unordered_map<ShardingSpec, int> numbers;
   std::vector<double> seconds;  ///< row-major from x to, infinity where impossible; see `price`
-  std::vector<double> cuts;     ///< likewise, of cutting a loop there (node_classes.h)
+  std::vector<double> cuts;     ///< row-major from x to, of cutting a loop there (node_classes.h)
 
   int number(const ShardingSpec& spec);
   double between(int from, int to) const {

@@ -1,4 +1,5 @@
 #pragma once
+/// The error text of a memory budget that cannot be kept.
 #include "alpa/ilp/solve.h"
 #include "instance.h"
 

@@ -35,7 +35,7 @@ struct MeshFacts {
   /// By number of the rule, what the node does of its loop, and restriction.
   std::map<std::tuple<int, LoopShare, Restriction>, std::vector<PricedStrategy>> strategies;
   std::map<std::string, std::shared_ptr<const LayerTable>> tables;  ///< by `table_key`
-  std::map<std::string, RangeCost> ranges;                          ///< likewise, of whole ranges
+  std::map<std::string, RangeCost> ranges;                          ///< by `table_key`, of whole ranges
 };
 
 struct PlanningCache::Facts {

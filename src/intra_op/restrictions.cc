@@ -7,7 +7,7 @@
 #include "alpa/base/error.h"
 #include "alpa/ops/all_ops.h"
 #include "batch_factors.h"
-#include "features.h"
+#include "tensor_factors.h"
 
 namespace alpa {
 namespace {
@@ -22,7 +22,7 @@ struct AxisLimits {
   std::uint32_t split_parameters = 0;  ///< split parameters as far as their shapes allow
   std::uint32_t split_optimizer_state = 0;
   std::uint32_t split_contractions = 0;  ///< einsums are split over as many devices as they can be
-  std::uint32_t tensor = 0;  ///< together split features or tokens (features.h), and nothing else
+  std::uint32_t tensor = 0;  ///< together split features or tokens (tensor_factors.h), and nothing else
 };
 
 std::uint32_t axes_larger_than_one(const DeviceMesh& mesh) {
@@ -100,8 +100,8 @@ class Restrictor {
 
   std::vector<Restriction> run() && {
     const std::vector<int> batch = batch_factors(graph_, classes_);
-    std::vector<NodeFeatures> features;
-    if (limits_.tensor) features = features_of(graph_, classes_, devices_on(limits_.tensor, mesh_), batch);
+    std::vector<TensorFactors> tensor;
+    if (limits_.tensor) tensor = tensor_factors(graph_, classes_, devices_on(limits_.tensor, mesh_), batch);
     for (int n = 0; n < static_cast<int>(result_.size()); ++n) {
       result_[n].batch_factor = batch[n];
       if (batch[n] >= 0) result_[n].batch_axes = limits_.batch;
@@ -109,7 +109,7 @@ class Restrictor {
         restrict_input(n);
       else
         restrict_node(n);
-      if (limits_.tensor) restrict_to_features(n, features[n]);
+      if (limits_.tensor) restrict_to(n, tensor[n]);
     }
     add_linear_axes();
     return std::move(result_);
@@ -145,11 +145,11 @@ class Restrictor {
     if (node.op->work == Work::heavy) r.most_split_axes = limits_.split_contractions;
   }
 
-  void restrict_to_features(int n, const NodeFeatures& features) {
+  void restrict_to(int n, const TensorFactors& tensor) {
     Restriction& r = result_[n];
     r.tensor_axes = limits_.tensor;
-    r.tensor_factors = features.factors;
-    r.must_split_tensor = features.must;
+    r.tensor_factors = tensor.factors;
+    r.must_split_tensor = tensor.must_split;
   }
 
   /// Partial operands help only where partial sums arise: from a split sum, or from operands that are

@@ -192,7 +192,8 @@ TEST_CASE("Blocks of attention and layer norm") {
 
 TEST_CASE("A table that is too large is reported with its layer") {
   PlanningCache cache;
-  const auto result = plan_by_layers(stack_graph({}), slow_mesh({2, 2}), slow_devices(), {}, cache, {.most_cells = 100});
+  const auto result =
+      plan_by_layers(stack_graph({}), slow_mesh({2, 2}), slow_devices(), {}, cache, {.most_cells = 100});
   const LayerTooLarge failed = std::get<LayerTooLarge>(result);
   CHECK(failed.cells > 100);
 }

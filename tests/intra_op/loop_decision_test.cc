@@ -103,9 +103,9 @@ TEST_CASE("A loop loses nothing by one layout if each member reads one value, fo
     const double sizes[] = {0.01, 0.1, 1, 10};
     CostModel model = model_of(below(2) == 0 ? 1 : 100, std::vector<double>{1, 10, 1000}[below(3)]);
     model.device.launch_seconds = model.reshard.launch_seconds = below(2);
-    const DeviceMesh mesh =
-        below(2) == 0 ? mesh_of({2 + below(3)}, {1}, {sizes[below(4)]})
-                      : mesh_of({2, 2 + below(2)}, {1, sizes[below(4)]}, {sizes[below(4)], sizes[below(4)]});
+    const DeviceMesh mesh = below(2) == 0 ? mesh_of({2 + below(3)}, {1}, {sizes[below(4)]})
+                                          : mesh_of({2, 2 + below(2)}, {1, sizes[below(4)]},
+                                                    {sizes[below(4)], sizes[below(4)]});
     CAPTURE(to_string(graph));
     const Least least = least_of(graph, mesh, model);
     CHECK(least.agreed == doctest::Approx(least.apart));
@@ -114,7 +114,8 @@ TEST_CASE("A loop loses nothing by one layout if each member reads one value, fo
   CHECK(resharded > 20);
 }
 
-TEST_CASE("A loop loses by one layout where it sums partial sums, narrows a value or has another reader within") {
+TEST_CASE(
+    "A loop loses by one layout where it sums partial sums, narrows a value or has another reader within") {
   // Rows and columns are too few to be split, so that the products are split along k and summed.
   const TensorType rows{f32, {2, 8}}, columns{f32, {8, 3}};
   const auto product = [&](Builder& g, const std::string& name) {
@@ -146,8 +147,8 @@ TEST_CASE("A loop loses by one layout where it sums partial sums, narrows a valu
     keep(g, square(u), "t");
     const Graph graph = with_outputs(g);
     REQUIRE(members_of_largest_loop(graph) == 4);
-    // u is gathered for its output, which takes about 400 s. The square can be made of that copy in 410 s, 307 s more
-    // than of a quarter of u, and needs no gather then.
+    // u is gathered for its output, which takes about 400 s. The square can be made of that copy in 410 s,
+    // 307 s more than of a quarter of u, and needs no gather then.
     const Least least = least_of(graph, mesh_of({4}, {5}, {0.0325}), model_of(10, 1000));
     CHECK(least.agreed > least.apart + 50);
   }

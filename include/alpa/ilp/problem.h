@@ -30,6 +30,7 @@ struct Usage {
   std::vector<std::int64_t> amounts;
 };
 
+/// One decision: exactly one of its strategies is chosen.
 struct Node {
   std::vector<std::int64_t> costs;  ///< one per strategy
   std::vector<Usage> usages;
@@ -50,6 +51,7 @@ struct SharedEnd {
   int group = 0;  ///< of a reader: 0 to kMostGroups - 1; copies serve groups
 };
 
+/// Groups of readers, and times that a supply may pay, at most.
 inline constexpr int kMostGroups = 3, kMostTimes = 3;
 
 /// What a strategy of a copy's node means: the cost is paid `times` times, and readers of the groups in the
@@ -60,18 +62,19 @@ struct Supply {
   bool own = false;
 };
 
-/// The copy that serves those who choose `column`; when it exists, and so what it uses, is the choice of
-/// `node`, which belongs to this copy alone. Strategy 0 is absence: it serves nobody, costs and uses
-/// nothing.
+/// The copy that serves the readers which choose `column`. The strategy of `node`, which belongs to this
+/// copy alone, says when the copy exists and what it uses. Strategy 0 is absence: it serves no reader,
+/// costs nothing and uses nothing.
 struct SharedCopy {
   int node = 0, column = 0;
-  int home = -1;                 ///< a row, or -1
+  int home = -1;                 ///< the row in which `own` supplies are allowed; -1: none
   std::vector<Supply> supplies;  ///< per strategy of `node`
 };
 
 /// A cost that readers share: `(*costs)[row * columns + column]` is paid once for every column that at
 /// least one reader chooses, in the row that the source chooses. Tables may be shared by equal costs.
-/// Columns with a copy cost what the choice of its node says, and it must serve whoever chooses them.
+/// A column with a copy costs what the strategy of its node says, which must serve all readers that choose
+/// the column.
 struct SharedCost {
   SharedEnd source;
   std::vector<SharedEnd> readers;
@@ -80,10 +83,11 @@ struct SharedCost {
   std::vector<SharedCopy> copies = {};
 };
 
+/// Nodes, what is paid for pairs and groups of them, and the limit on their usages.
 struct Problem {
   std::vector<Node> nodes;
   std::vector<Edge> edges;
-  std::optional<std::int64_t> usage_limit;  ///< none: usages do not matter; negative: no choice keeps it
+  std::optional<std::int64_t> usage_limit;  ///< none: usages do not matter; negative: infeasible
   std::vector<SharedCost> shared = {};
 };
 
@@ -92,6 +96,7 @@ struct Problem {
 /// sums could overflow.
 void validate(const Problem& problem);
 
+/// What a choice costs and uses.
 struct Evaluation {
   std::int64_t cost = 0;        ///< kInfinite when a forbidden entry is chosen
   std::int64_t peak_usage = 0;  ///< largest sum of usages over all times; computed even without a limit

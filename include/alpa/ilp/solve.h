@@ -28,6 +28,7 @@ struct Reductions {
   bool elimination = true;  ///< bounded elimination of nodes of any degree that have no usage left
 };
 
+/// Limits of a solve, what it may assume, and which methods it may use.
 struct Options {
   double time_limit_seconds =
       60;  ///< wall clock; the best choice is returned when it is reached, or soon after
@@ -41,7 +42,7 @@ struct Options {
   std::vector<int> start;
   double relative_gap = 0;  ///< stop when (cost - lower bound) / cost is at most this
   /// Only cheaper choices matter: the solve ends as soon as the lower bound reaches this. It may return a
-  /// dearer choice, or throw TimedOut if it has none.
+  /// choice that costs as much or more, or throw TimedOut if it has none.
   std::int64_t cutoff = kInfinite;
   /// Called by the solving thread once a choice is known, then whenever its cost or the proven lower bound
   /// improves. It must not throw.
@@ -54,25 +55,22 @@ struct Options {
   Reductions reductions;
 };
 
-/// How the solution came about.
+/// Sizes of the problem, and of the integer program where one was needed.
 struct Statistics {
-  int nodes = 0, edges = 0;
+  int nodes = 0;
   std::int64_t strategies = 0;
-  int core_nodes = 0, core_edges = 0;  ///< left after the reductions
-  std::int64_t core_strategies = 0;
-  int core_rows = 0;  ///< usage rows that could still be violated
   std::int64_t variables = 0,
                constraints = 0;  ///< of the last integer program given to CBC; 0 if none was needed
-  double reduce_seconds = 0, dual_seconds = 0, cbc_seconds = 0, search_seconds = 0;
 };
 
+/// The choice found and what is proven of it.
 struct Solution {
-  std::vector<int> choice;       ///< one strategy per node
-  std::int64_t cost = 0;         ///< as `evaluate` computes it on the problem given
-  std::int64_t lower_bound = 0;  ///< proven: no feasible choice costs less
-  bool optimal = false;          ///< cost == lower_bound
-  std::int64_t peak_usage = 0, peak_time = 0;
-  double seconds = 0;
+  std::vector<int> choice;                     ///< one strategy per node
+  std::int64_t cost = 0;                       ///< as `evaluate` computes it on the problem given
+  std::int64_t lower_bound = 0;                ///< proven: no feasible choice costs less
+  bool optimal = false;                        ///< cost == lower_bound
+  std::int64_t peak_usage = 0, peak_time = 0;  ///< as `evaluate` computes them
+  double seconds = 0;  ///< since `solve` was called; counted in work under a work limit
   Statistics statistics;
 
   /// (cost - lower_bound) / cost; 0 when optimal.
@@ -85,7 +83,7 @@ class Infeasible : public Error {
   using Error::Error;
   std::int64_t missing_usage =
       0;                  ///< the smallest increase of the limit that would help; 0: not a matter of usage
-  std::int64_t time = 0;  ///< when the usage limit is missed
+  std::int64_t time = 0;  ///< when the usage limit is exceeded
 };
 
 /// The time limit passed, or the lower bound reached the cutoff, before a feasible choice or a proof of

@@ -1,6 +1,6 @@
 #pragma once
-/// Auto-sharding: one integer linear program over all nodes of the graph (DESIGN section 5; after Alpa
-/// section 4).
+/// Auto-sharding: one integer linear program over all nodes of the graph (docs/design.md section 5; after
+/// Alpa section 4).
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -19,7 +19,7 @@ namespace alpa {
 
 /// What one mesh axis is used for.
 enum class AxisUse : std::uint8_t {
-  any,
+  any,     ///< not restricted
   batch,   ///< splits the batch; each state tensor is whole or split, whichever is cheaper
   data,    ///< splits the batch and nothing else
   zero2,   ///< splits the batch, and the optimizer's state as far as its shapes allow
@@ -41,7 +41,7 @@ struct AutoShardOptions {
   bool replicate_optimizer_state = false;
   bool shard_parameters =
       false;  ///< parameters are split over all devices where their shape allows it (ZeRO-3)
-  bool shard_optimizer_state = false;  ///< likewise the other state (ZeRO-2)
+  bool shard_optimizer_state = false;  ///< so is the optimizer's state (ZeRO-2)
   /// Every einsum is split over as many devices as it can be: none repeats another's contraction (Alpa's
   /// allow_recompute_heavy_op = false). Needed where the cost model knows communication only, in which
   /// doing everything everywhere would be free.

@@ -1,6 +1,6 @@
 #pragma once
-/// What planning finds out and can use again: rules, strategies and prices per mesh and cost model, and the
-/// tables of layers (intra_op/layer_tables.h) by hash.
+/// Results of planning that later calls reuse: rules; strategies and prices per mesh and cost model; tables
+/// of layers by hash.
 #include <memory>
 
 namespace alpa {

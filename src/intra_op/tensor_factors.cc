@@ -1,5 +1,5 @@
-// src/intra_op/features.cc — which dimensions tensor parallelism splits
-#include "features.h"
+// src/intra_op/tensor_factors.cc — which dimensions tensor parallelism splits
+#include "tensor_factors.h"
 
 #include <algorithm>
 #include <numeric>
@@ -9,10 +9,10 @@
 namespace alpa {
 namespace {
 
-/// A letter is dropped if it alone splits at most this share of the products' work that it could split.
+/// A letter is dropped if, of the products' work that it can split, it alone splits at most this share.
 constexpr double kNegligible = 0.1;
 
-/// Index letters of the whole graph: dimensions of values that one factor after the other passes on.
+/// Index letters of the whole graph: classes of dimensions that the factors of the rules make equal.
 class Letters {
  public:
   Letters(const Graph& graph, const NodeClasses& classes) : graph_(graph), classes_(classes) {
@@ -66,7 +66,8 @@ class Letters {
   std::vector<int> parent_;  ///< union-find over the dimensions of all values
 };
 
-/// Starts with the letters of all parameters that products read, and drops the dearest that can be spared.
+/// Starts with the letters of all parameters that products read. Drops those with the most bytes of partial
+/// results whose products other letters split.
 class Choice {
  public:
   Choice(const Graph& graph, const NodeClasses& classes, int parts, const std::vector<int>& batch)
@@ -81,14 +82,14 @@ class Choice {
       letters_of_node_.push_back(letters_.of_factors(n));
   }
 
-  std::vector<NodeFeatures> run() && {
+  std::vector<TensorFactors> run() && {
     mark_tokens();
     mark_features();
     mark_batch();
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) add_product(n);
-    drop_dear_features();
-    std::vector<NodeFeatures> result;
-    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) result.push_back(features(n));
+    drop_costly_features();
+    std::vector<TensorFactors> result;
+    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) result.push_back(factors_of(n));
     return result;
   }
 
@@ -156,7 +157,7 @@ class Choice {
     return !factor.whole && factor.size >= parts_ && (!factor.even_only || factor.size % parts_ == 0);
   }
 
-  void drop_dear_features() {
+  void drop_costly_features() {
     std::vector<std::vector<int>> products(letters_.size());
     for (int p = 0; p < static_cast<int>(products_.size()); ++p)
       for (int letter : products_[p].features) products[letter].push_back(p);
@@ -179,15 +180,15 @@ class Choice {
                        [&](int other) { return other != letter && is(Kind::feature, other); });
   }
 
-  NodeFeatures features(int n) const {
+  TensorFactors factors_of(int n) const {
     const Rule& rule = classes_.of(n).rule;
-    NodeFeatures result;
+    TensorFactors result;
     for (const Kind kind : {Kind::feature, Kind::token}) {
       for (int f = 0; f < std::min(64, static_cast<int>(rule.factors.size())); ++f)
         if (is(kind, letters_of_node_[n][f]) && can_split(rule.factors[f]))
           result.factors |= std::uint64_t{1} << f;
       if (result.factors == 0) continue;
-      result.must = kind == Kind::feature;
+      result.must_split = kind == Kind::feature;
       break;
     }
     return result;
@@ -206,8 +207,8 @@ class Choice {
 
 }  // namespace
 
-std::vector<NodeFeatures> features_of(const Graph& graph, const NodeClasses& classes, int parts,
-                                      const std::vector<int>& batch) {
+std::vector<TensorFactors> tensor_factors(const Graph& graph, const NodeClasses& classes, int parts,
+                                          const std::vector<int>& batch) {
   return Choice(graph, classes, parts, batch).run();
 }
 
