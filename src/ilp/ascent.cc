@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kPatience = 12;    // sweeps without a better bound before the step shrinks
 constexpr std::size_t kMet = 8;  // choices remembered
-constexpr int kLook = 16;  // sweeps from one rounded choice to the next that is improved even if it is dear
+constexpr int kLook = 16;  // sweeps from one rounded choice to the next that is improved whatever it costs
 constexpr int kRepairMoves = 2000;
 constexpr double kMomentum = 0.8;
 constexpr int kSeekingSweeps = 60;
@@ -75,7 +75,7 @@ class Climber {
     return true;
   }
 
-  /// Dearer and dearer rows, where they are exceeded, until a rounded choice fits.
+  /// Raises the prices of exceeded rows until a rounded choice fits.
   void seek_choice() {
     restore();
     for (int k = 0; k < kSeekingSweeps && result_.cost >= kNever && !deadline_.passed(); ++k) {

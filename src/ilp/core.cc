@@ -322,4 +322,20 @@ CoreSolution solve_core(const Model& model, Cost cutoff, std::vector<int> start,
   return Core(model, cutoff, options, deadline, statistics).run(std::move(start));
 }
 
+Options inner_options(Options options) {
+  options.neighbourhoods = false;
+  options.cutoff = kInfinite;
+  options.progress = nullptr;
+  return options;
+}
+
+std::vector<int> solve_inner(Model model, Cost cutoff, const Options& options, const Deadline& deadline) {
+  reduce(model, options, deadline);
+  eliminate(model, options.elimination_cells / 4, deadline);
+  Statistics ignored;
+  CoreSolution better = solve_core(model, cutoff, {}, options, deadline, ignored);
+  if (!better.choice.empty()) replay(model, better.choice);
+  return std::move(better.choice);
+}
+
 }  // namespace alpa::ilp

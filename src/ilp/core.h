@@ -17,4 +17,11 @@ struct CoreSolution {
 CoreSolution solve_core(const Model& model, Cost cutoff, std::vector<int> start, const Options& options,
                         const Deadline& deadline, Statistics& statistics);
 
+/// The options for models that are solved inside a search: without neighbourhoods, cutoff and progress.
+Options inner_options(Options options);
+
+/// A choice of all nodes of `model` that costs less than `cutoff`, constants included, by reductions,
+/// elimination and `solve_core`; empty: none was found. Throws Contradiction if there is none.
+std::vector<int> solve_inner(Model model, Cost cutoff, const Options& options, const Deadline& deadline);
+
 }  // namespace alpa::ilp

@@ -4,8 +4,6 @@
 #include <algorithm>
 
 #include "core.h"
-#include "eliminate.h"
-#include "reduce.h"
 
 namespace alpa::ilp {
 namespace {
@@ -17,8 +15,7 @@ Model restricted(const Model& model, const std::vector<std::vector<int>>& choice
   for (int i : live_nodes(model)) {
     std::vector<int> kept;
     for (const std::vector<int>& choice : choices) kept.push_back(choice[i]);
-    std::sort(kept.begin(), kept.end());
-    kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+    kept = distinct(std::move(kept));
     if (static_cast<int>(kept.size()) < model.nodes[i].size()) keep_strategies(result, i, kept);
   }
   return result;
@@ -31,19 +28,9 @@ std::vector<int> cross(const Model& model, const std::vector<std::vector<int>>& 
   double cells = 0;
   for (int e : live_edges(model)) cells += static_cast<double>(model.edges[e].costs.size());
   deadline.spend(cells);
-  Options inner = options;
-  inner.neighbourhoods = false;
-  inner.cutoff = kInfinite;
-  inner.progress = nullptr;
+  const Cost cutoff = plus(price(model, choices.front()), model.constant);
   try {
-    Model mixed = restricted(model, choices);
-    const Cost cutoff = plus(price(model, choices.front()), model.constant);
-    reduce(mixed, inner, deadline);
-    eliminate_components(mixed, inner.elimination_cells / 4, deadline);
-    Statistics ignored;
-    CoreSolution better = solve_core(mixed, cutoff, {}, inner, deadline, ignored);
-    if (!better.choice.empty()) replay(mixed, better.choice);
-    return better.choice;
+    return solve_inner(restricted(model, choices), cutoff, inner_options(options), deadline);
   } catch (const Contradiction&) {
     return {};
   }

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "rows.h"
+
 namespace alpa::ilp {
 
 Diver::Diver(const Model& model)
@@ -55,13 +57,12 @@ std::optional<std::vector<int>> Diver::dive(const Settings& settings, const Dead
 
 void Diver::set_prices(const std::vector<double>& row_prices) {
   usage_price_.assign(row_prices.empty() ? 0 : model_.nodes.size(), {});
-  std::vector<double> upto(row_prices.size() + 1, 0);
-  for (std::size_t r = 0; r < row_prices.size(); ++r) upto[r + 1] = upto[r] + row_prices[r];
+  const RowPrices prices(row_prices);
   for (std::size_t i = 0; i < usage_price_.size(); ++i)
     for (const Piece& piece : model_.nodes[i].pieces) {
       usage_price_[i].resize(piece.amounts.size());
       for (std::size_t s = 0; s < piece.amounts.size(); ++s)
-        usage_price_[i][s] += (upto[piece.to] - upto[piece.from]) * static_cast<double>(piece.amounts[s]);
+        usage_price_[i][s] += prices.of(piece) * static_cast<double>(piece.amounts[s]);
     }
 }
 

@@ -33,9 +33,9 @@ TermEnd source_end(const SharedTerm& term) {
 TermEnd reader_end(const SharedTerm& term, const SharedEnd& reader) {
   TermEnd end{reader.classes, static_cast<std::size_t>(term.columns), {}};
   for (int column = 0; column < term.columns; ++column) {
-    Cost dearest = term.copies.empty() ? 0 : kNever;
-    for (int row = 0; row < term.rows; ++row) dearest = std::max(dearest, term.cost(row, column));
-    for (int other = 0; other < term.columns; ++other) end.more.push_back(column == other ? 0 : dearest);
+    Cost most = term.copies.empty() ? 0 : kNever;
+    for (int row = 0; row < term.rows; ++row) most = std::max(most, term.cost(row, column));
+    for (int other = 0; other < term.columns; ++other) end.more.push_back(column == other ? 0 : most);
   }
   return end;
 }

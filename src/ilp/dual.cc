@@ -7,6 +7,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "rows.h"
+
 namespace alpa::ilp {
 namespace {
 
@@ -149,8 +151,17 @@ Dual::Dual(const Model& model)
     if (at_[a] > at_[b]) std::swap(a, b);
     std::size_t rows = model.nodes[a].costs.size(), columns = model.nodes[b].costs.size();
     const Compact& table = shared(table_from(view(model, e, a), rows), rows);
-    add_edge({e, at_[a], at_[b], table.rows, table.columns, table.class_a, table.class_b, table.lines_a,
-              table.lines_b, 0, 0, rows, columns},
+    add_edge({.index = e,
+              .a = at_[a],
+              .b = at_[b],
+              .rows = table.rows,
+              .columns = table.columns,
+              .class_a = table.class_a,
+              .class_b = table.class_b,
+              .lines_a = table.lines_a,
+              .lines_b = table.lines_b,
+              .size_a = rows,
+              .size_b = columns},
              messages);
   }
   for (std::size_t t = 0; t < model.terms.size(); ++t)
@@ -273,15 +284,14 @@ double Dual::bound() const {
 }
 
 void Dual::set_multipliers(std::vector<double> multipliers) {
-  std::vector<double> upto(multipliers.size() + 1, 0);
-  for (std::size_t r = 0; r < multipliers.size(); ++r) upto[r + 1] = upto[r] + multipliers[r];
+  const RowPrices prices(multipliers);
   for (const DualNode& node : nodes_) {
     const ModelNode& source = model_->nodes[node.index];
     if (source.pieces.empty()) continue;
     for (std::size_t s = 0; s < node.size; ++s) {
       double priced = real(source.costs[s]);
       for (const Piece& piece : source.pieces)
-        priced += static_cast<double>(piece.amounts[s]) * (upto[piece.to] - upto[piece.from]);
+        priced += static_cast<double>(piece.amounts[s]) * prices.of(piece);
       state_.totals[node.at + s] += priced - state_.priced[node.at + s];
       state_.priced[node.at + s] = priced;
     }

@@ -37,8 +37,9 @@ class Dual {
 
   /// Everything that ascent changes, to return to.
   struct State {
-    std::vector<double> totals, priced,
-        messages;  // priced: cost + price of usage; totals: plus all messages
+    std::vector<double> priced;  // cost + price of usage, per node and strategy
+    std::vector<double> totals;  // the same plus all messages
+    std::vector<double> messages;
     std::vector<double> multipliers;
     std::vector<double> shares;  // of the shared terms' edges, class by class
   };
@@ -81,12 +82,15 @@ class Dual {
   /// An edge of the model, or of a shared term between its source and one reader. Strategies with equal
   /// lines of the table are one class.
   struct DualEdge {
-    int index, a, b;           // of the model's edge, or -1; a < b, positions in nodes_
-    TableOf rows, columns;     // classes of a x classes of b, and of b x of a; null: `shares`, a x b
-    Classes class_a, class_b;  // per strategy
-    std::size_t lines_a, lines_b;
-    std::size_t at_a, at_b;  // offsets of its messages; reparametrised entry: entry - at_a[p] - at_b[q]
-    std::size_t size_a, size_b;
+    int index = -1;    // of the model's edge; -1: of a shared term
+    int a = 0, b = 0;  // positions in nodes_, a < b
+    /// Classes of a x classes of b, and of b x of a; null: the entries are `shares`, a x b.
+    TableOf rows = nullptr, columns = nullptr;
+    Classes class_a = nullptr, class_b = nullptr;  // per strategy
+    std::size_t lines_a = 0, lines_b = 0;          // numbers of classes
+    /// Offsets of its messages. A reparametrised entry is entry - at_a[p] - at_b[q].
+    std::size_t at_a = 0, at_b = 0;
+    std::size_t size_a = 0, size_b = 0;  // numbers of strategies
     std::size_t at_shares = 0;
   };
 
@@ -102,22 +106,22 @@ class Dual {
   /// A shared term: its edges, and where row and column of a pair of classes of each are.
   struct DualTerm {
     struct Part {
-      int edge, reader;
-      bool from_a;                       // a is the source
-      std::vector<int> columns;          // of the term, by class of the reader
-      std::vector<int> column_class;     // by column; -1: cannot be wanted
-      std::vector<int> contested_class;  // by contested column
+      int edge = -1, reader = -1;
+      bool from_a = false;                    // a is the source
+      std::vector<int> columns;               // of the term, by class of the reader
+      std::vector<int> column_class = {};     // by column; -1: cannot be wanted
+      std::vector<int> contested_class = {};  // by contested column
     };
-    int index;
-    std::vector<Part> parts;
-    std::vector<int> rows;               // that the source can choose
-    std::vector<int> contested;          // columns that cost something and that several readers can want
-    std::vector<double> costs;           // rows x contested
-    std::vector<double> able;            // parts x contested: 1 if the reader can want the column
-    std::vector<double> per_reader;      // by contested column: 1 / how many can
-    std::vector<int> copy_at;            // by column, its copy; -1: none
-    std::vector<int> copied;             // columns with a copy that several readers can want
-    std::vector<SupplyPrices> supplies;  // per copy
+    int index = -1;
+    std::vector<Part> parts = {};
+    std::vector<int> rows;                // that the source can choose
+    std::vector<int> contested = {};      // columns that cost something and that several readers can want
+    std::vector<double> costs = {};       // rows x contested
+    std::vector<double> able = {};        // parts x contested: 1 if the reader can want the column
+    std::vector<double> per_reader = {};  // by contested column: 1 / how many can
+    std::vector<int> copy_at = {};        // by column, its copy; -1: none
+    std::vector<int> copied = {};         // columns with a copy that several readers can want
+    std::vector<SupplyPrices> supplies = {};  // per copy
   };
 
   struct DualNode {
@@ -127,6 +131,8 @@ class Dual {
   };
 
   void add_term(int term, std::size_t& messages);
+  DualTerm::Part part_of(const DualTerm& term, int reader, const Classes& of_source, std::size_t& messages);
+  void add_column(DualTerm& term, int column);
   int add_edge(DualEdge edge, std::size_t& messages);
   void pass(bool forward);
   void visit(int i, bool forward);

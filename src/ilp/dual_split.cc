@@ -11,12 +11,6 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-std::vector<int> distinct(std::vector<int> classes) {
-  std::sort(classes.begin(), classes.end());
-  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
-  return classes;
-}
-
 /// Per strategy, the place of its class among the distinct ones.
 std::shared_ptr<const std::vector<int>> places(const std::vector<int>& classes,
                                                const std::vector<int>& among) {
@@ -46,63 +40,70 @@ void level(std::vector<double>& base, double cost) {
 }  // namespace
 
 void Dual::add_term(int index, std::size_t& messages) {
-  const SharedTerm& term = model_->terms[index];
-  DualTerm result{index, {}, distinct(term.source.classes), {}, {}, {}, {}, {}, {}, {}};
-  result.copy_at.assign(static_cast<std::size_t>(term.columns), -1);
-  for (std::size_t k = 0; k < term.copies.size(); ++k)
-    result.copy_at[term.copies[k].column] = static_cast<int>(k);
-  const Classes of_source = places(term.source.classes, result.rows);
-  std::vector<int> readers_of(static_cast<std::size_t>(term.columns), 0);
-  for (int j = 0; j < static_cast<int>(term.readers.size()); ++j) {
-    const SharedEnd& reader = term.readers[j];
-    const std::vector<int> columns = distinct(reader.classes);
-    const Classes of_reader = places(reader.classes, columns);
-    const int source_at = at_[term.source.node], reader_at = at_[reader.node];
-    const bool from_a = source_at < reader_at;
-    const std::size_t rows = result.rows.size(), wants = columns.size();
-    DualEdge edge{-1,
-                  std::min(source_at, reader_at),
-                  std::max(source_at, reader_at),
-                  nullptr,
-                  nullptr,
-                  from_a ? of_source : of_reader,
-                  from_a ? of_reader : of_source,
-                  from_a ? rows : wants,
-                  from_a ? wants : rows,
-                  0,
-                  0,
-                  from_a ? of_source->size() : of_reader->size(),
-                  from_a ? of_reader->size() : of_source->size(),
-                  state_.shares.size()};
-    state_.shares.resize(state_.shares.size() + rows * wants);
-    DualTerm::Part part{add_edge(std::move(edge), messages), j, from_a, columns, {}, {}};
-    part.column_class.assign(static_cast<std::size_t>(term.columns), -1);
-    for (std::size_t c = 0; c < columns.size(); ++c) part.column_class[columns[c]] = static_cast<int>(c);
-    for (int c : columns) ++readers_of[c];
-    result.parts.push_back(std::move(part));
-  }
-  for (int c = 0; c < term.columns; ++c) {
-    bool costs = false;
-    for (std::size_t r = 0; r < result.rows.size(); ++r) {
-      const double cost = static_cast<double>(term.cost(result.rows[r], c));
-      costs |= cost > 0;
-      start_shares(result, static_cast<int>(r), c, cost, readers_of[c]);
-    }
-    if (result.copy_at[c] >= 0) {
-      if (readers_of[c] > 1) result.copied.push_back(c);
-    } else if (costs && readers_of[c] > 1) {
-      result.contested.push_back(c);
-    }
-  }
-  for (int c : result.contested) result.per_reader.push_back(1.0 / readers_of[c]);
-  for (DualTerm::Part& part : result.parts)
-    for (int c : result.contested) {
+  const SharedTerm& source = model_->terms[index];
+  DualTerm term{.index = index, .rows = distinct(source.source.classes)};
+  term.copy_at.assign(static_cast<std::size_t>(source.columns), -1);
+  for (std::size_t k = 0; k < source.copies.size(); ++k)
+    term.copy_at[source.copies[k].column] = static_cast<int>(k);
+  const Classes of_source = places(source.source.classes, term.rows);
+  for (int j = 0; j < static_cast<int>(source.readers.size()); ++j)
+    term.parts.push_back(part_of(term, j, of_source, messages));
+  for (int c = 0; c < source.columns; ++c) add_column(term, c);
+  for (DualTerm::Part& part : term.parts)
+    for (int c : term.contested) {
       part.contested_class.push_back(part.column_class[c]);
-      result.able.push_back(part.column_class[c] >= 0 ? 1 : 0);
+      term.able.push_back(part.column_class[c] >= 0 ? 1 : 0);
     }
-  for (int row : result.rows)
-    for (int c : result.contested) result.costs.push_back(static_cast<double>(term.cost(row, c)));
-  terms_.push_back(std::move(result));
+  for (int row : term.rows)
+    for (int c : term.contested) term.costs.push_back(static_cast<double>(source.cost(row, c)));
+  terms_.push_back(std::move(term));
+}
+
+/// The reader's edge to the source, with room for its shares.
+Dual::DualTerm::Part Dual::part_of(const DualTerm& term, int reader, const Classes& of_source,
+                                   std::size_t& messages) {
+  const SharedTerm& source = model_->terms[term.index];
+  const SharedEnd& end = source.readers[reader];
+  DualTerm::Part part{.reader = reader, .columns = distinct(end.classes)};
+  const Classes of_reader = places(end.classes, part.columns);
+  const int source_at = at_[source.source.node], reader_at = at_[end.node];
+  const std::size_t rows = term.rows.size(), columns = part.columns.size();
+  part.from_a = source_at < reader_at;
+  DualEdge edge{.a = std::min(source_at, reader_at),
+                .b = std::max(source_at, reader_at),
+                .class_a = part.from_a ? of_source : of_reader,
+                .class_b = part.from_a ? of_reader : of_source,
+                .lines_a = part.from_a ? rows : columns,
+                .lines_b = part.from_a ? columns : rows,
+                .at_shares = state_.shares.size()};
+  edge.size_a = edge.class_a->size();
+  edge.size_b = edge.class_b->size();
+  state_.shares.resize(state_.shares.size() + rows * columns);
+  part.edge = add_edge(std::move(edge), messages);
+  part.column_class.assign(static_cast<std::size_t>(source.columns), -1);
+  for (std::size_t c = 0; c < columns; ++c) part.column_class[part.columns[c]] = static_cast<int>(c);
+  return part;
+}
+
+/// Starts the shares of a column, and notes whether readers compete for it.
+void Dual::add_column(DualTerm& term, int column) {
+  const auto readers =
+      static_cast<int>(std::count_if(term.parts.begin(), term.parts.end(), [&](const DualTerm::Part& part) {
+        return part.column_class[column] >= 0;
+      }));
+  bool costs = false;
+  for (std::size_t r = 0; r < term.rows.size(); ++r) {
+    const double cost = static_cast<double>(model_->terms[term.index].cost(term.rows[r], column));
+    costs |= cost > 0;
+    start_shares(term, static_cast<int>(r), column, cost, readers);
+  }
+  if (readers < 2) return;
+  if (term.copy_at[column] >= 0) {
+    term.copied.push_back(column);
+  } else if (costs) {
+    term.contested.push_back(column);
+    term.per_reader.push_back(1.0 / readers);
+  }
 }
 
 /// Equal shares, or what is left of those remembered.

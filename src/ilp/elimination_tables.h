@@ -15,12 +15,7 @@ namespace alpa::ilp {
 using Recipe = std::vector<std::vector<int>>;
 
 struct HashOfRecipe {
-  std::size_t operator()(const Recipe& recipe) const {
-    std::size_t hash = recipe.size();
-    for (const std::vector<int>& entry : recipe)
-      for (int x : entry) hash = (hash ^ static_cast<std::size_t>(x)) * 0x9e3779b97f4a7c15 + (hash >> 29);
-    return hash;
-  }
+  std::size_t operator()(const Recipe& recipe) const;
 };
 
 /// Table number `contents` of `Tables::costs`, every finite cell `more` higher.
@@ -48,36 +43,25 @@ struct Tables {
   std::unordered_map<Recipe, Result, HashOfRecipe> computed;
 
   /// Number of a table of the model.
-  int intern(const std::vector<Cost>& values) {
-    const int contents = stored(values);
-    auto [at, fresh] = of_model.emplace(contents, static_cast<int>(outcomes.size()));
-    if (fresh) outcomes.push_back({{}, {contents, 0, nullptr}});
-    return at->second;
-  }
+  int intern(const std::vector<Cost>& values);
 
   /// The table that `recipe` makes; `fresh` tells whether it was unknown.
-  int result(const Recipe& recipe, bool& fresh) {
-    auto [at, added] = results.emplace(recipe, static_cast<int>(outcomes.size()));
-    fresh = added;
-    if (added) outcomes.push_back({recipe, {}});
-    return at->second;
-  }
+  int result(const Recipe& recipe, bool& fresh);
 
   /// Place of these contents among `costs`.
-  int stored(std::vector<Cost> values) {
-    std::size_t hash = values.size();
-    for (Cost value : values)
-      hash = (hash ^ static_cast<std::size_t>(value)) * 0x9e3779b97f4a7c15 + (hash >> 29);
-    const auto [begin, end] = by_contents.equal_range(hash);
-    for (auto entry = begin; entry != end; ++entry)
-      if (costs[entry->second] == values) return entry->second;
-    by_contents.emplace(hash, static_cast<int>(costs.size()));
-    costs.push_back(std::move(values));
-    return static_cast<int>(costs.size()) - 1;
-  }
+  int stored(std::vector<Cost> values);
 
  private:
   std::map<int, int> of_model;  ///< numbers by place among `costs`
 };
+
+/// What an elimination may take: steps of minimisations, and cells of the tables that they make.
+struct Allowance {
+  double steps, cells;
+};
+
+/// Computes a table, and before it the tables it is made of, as far as they are not known yet. Its cost is
+/// taken off the allowance. False at the deadline, or when the allowance is used up.
+bool compute(Tables& tables, int table, Allowance& allowance, const Deadline& deadline);
 
 }  // namespace alpa::ilp

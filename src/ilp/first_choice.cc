@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kFirstConflicts = 100;
 constexpr int kMostConflicts = 1 << 24;
-/// How much dearer exceeded rows become from one dive to the next.
+/// Factor by which the prices of exceeded rows rise from one dive to the next.
 constexpr double kRise = 4;
 
 /// Of the costs that a node's strategies differ by, and of its usages, the mean over the nodes.

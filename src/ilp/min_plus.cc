@@ -8,7 +8,7 @@ namespace alpa::ilp {
 namespace {
 
 /// Best strategy under the costs `cost(p)`: the cheapest, and of these one that uses least. `unique` is
-/// false if a dearer one uses less somewhere, so that the choice is not determined.
+/// false if one that costs more uses less somewhere, so that the choice is not determined.
 struct Best {
   int strategy = 0;
   Cost cost = kNever;

@@ -49,6 +49,13 @@ View view(const Model& model, int edge, int node) {
   return {e.costs.data(), 1, columns, model.nodes[e.a].size()};
 }
 
+int add_node(Model& model, std::size_t strategies) {
+  ModelNode& node = model.nodes.emplace_back();
+  node.costs.assign(strategies, 0);
+  node.normal = true;
+  return static_cast<int>(model.nodes.size()) - 1;
+}
+
 int find_edge(const Model& model, int a, int b) {
   if (model.nodes[b].edges.size() < model.nodes[a].edges.size()) std::swap(a, b);
   for (int e : model.nodes[a].edges)
@@ -126,6 +133,12 @@ void retire(Model& model, int node, std::vector<int> scope, std::shared_ptr<cons
 bool uses_no_more(const ModelNode& node, int p, int q) {
   return std::all_of(node.pieces.begin(), node.pieces.end(),
                      [&](const Piece& piece) { return piece.amounts[p] <= piece.amounts[q]; });
+}
+
+std::vector<int> distinct(std::vector<int> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return numbers;
 }
 
 void replay(const Model& model, std::vector<int>& choice) {

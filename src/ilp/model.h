@@ -103,6 +103,9 @@ struct View {
 
 View view(const Model& model, int edge, int node);
 
+/// Adds a node that costs and uses nothing. Returns its number.
+int add_node(Model& model, std::size_t strategies);
+
 /// Edge between a and b, or -1.
 int find_edge(const Model& model, int a, int b);
 
@@ -120,6 +123,9 @@ void retire(Model& model, int node, std::vector<int> scope, std::shared_ptr<cons
 
 /// True if strategy p uses no more than q at any row.
 bool uses_no_more(const ModelNode& node, int p, int q);
+
+/// The different ones of these numbers, ascending.
+std::vector<int> distinct(std::vector<int> numbers);
 
 /// Completes the choice of the live nodes to all nodes, in place.
 void replay(const Model& model, std::vector<int>& choice);

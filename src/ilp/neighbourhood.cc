@@ -6,8 +6,6 @@
 
 #include "alpa/base/error.h"
 #include "core.h"
-#include "eliminate.h"
-#include "reduce.h"
 #include "shared_terms.h"
 
 namespace alpa::ilp {
@@ -26,14 +24,11 @@ class Neighbourhoods {
                  const Deadline& deadline)
       : model_(model),
         choice_(choice),
-        options_(options),
+        options_(inner_options(options)),
         deadline_(deadline),
         nodes_(chosen_alone(model)),
         position_(model.nodes.size(), kOutside),
         engine_(static_cast<std::uint64_t>(options.seed) * 1000 + static_cast<std::uint64_t>(round)) {
-    options_.neighbourhoods = false;
-    options_.cutoff = kInfinite;
-    options_.progress = nullptr;
     options_.dual_sweeps = std::min(options_.dual_sweeps, 60);
   }
 
@@ -124,8 +119,7 @@ class Neighbourhoods {
     for (int node : part)
       for (int t : model_.nodes[node].terms)
         for (const SharedCopy& copy : model_.terms[t].copies) copies.push_back(copy.node);
-    std::sort(copies.begin(), copies.end());
-    copies.erase(std::unique(copies.begin(), copies.end()), copies.end());
+    copies = distinct(std::move(copies));
     part.insert(part.end(), copies.begin(), copies.end());
   }
 
@@ -173,13 +167,8 @@ class Neighbourhoods {
       std::vector<int> present(sub.nodes.size(), 0);
       for (std::size_t k = 0; k < part.size(); ++k) present[k] = choice_[part[k]];
       const Cost cutoff = price(sub, present);
-      reduce(sub, options_, deadline);
-      eliminate(sub, options_.elimination_cells / 4, deadline);
-      Statistics ignored;
-      CoreSolution better = solve_core(sub, cutoff, {}, options_, deadline, ignored);
-      if (better.choice.empty()) return !deadline.passed();
-      replay(sub, better.choice);
-      take(part, better.choice);
+      const std::vector<int> better = solve_inner(std::move(sub), cutoff, options_, deadline);
+      if (!better.empty()) take(part, better);
     } catch (const Contradiction&) {
     }
     return !deadline.passed();

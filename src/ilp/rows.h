@@ -4,6 +4,20 @@
 
 namespace alpa::ilp {
 
+/// Prices per unit of usage, one per row, summed up so that a piece is priced in one step.
+class RowPrices {
+ public:
+  explicit RowPrices(const std::vector<double>& prices) : sums_(prices.size() + 1, 0) {
+    for (std::size_t r = 0; r < prices.size(); ++r) sums_[r + 1] = sums_[r] + prices[r];
+  }
+
+  /// What one unit costs over all rows of the piece.
+  double of(const Piece& piece) const { return sums_[piece.to] - sums_[piece.from]; }
+
+ private:
+  std::vector<double> sums_;
+};
+
 /// Makes every node's pieces disjoint and ordered with smallest amount 0; what is used whatever is chosen
 /// is taken from `room`. Throws Contradiction naming the row that lacks most.
 void normalise(Model& model);

@@ -11,7 +11,6 @@ namespace {
 /// Above this, planning an elimination with a node per copy takes longer than the dual bound, which leaves
 /// less.
 constexpr double kMostCellsOfTerms = 300'000;
-constexpr int kPaidElsewhere = 2;  // readers, as if several wanted the column
 
 Cost inner(std::int64_t cost) { return cost >= kInfinite ? kNever : cost; }
 
@@ -81,7 +80,7 @@ std::vector<char> costly_columns(const SharedTerm& term) {
 }
 
 /// How many readers can want each of the columns that cost something.
-std::vector<int> rivals(const SharedTerm& term) {
+std::vector<int> readers_by_column(const SharedTerm& term) {
   const std::vector<char> costly = costly_columns(term);
   std::vector<int> count(costly.size(), 0);
   for (const SharedEnd& reader : term.readers) {
@@ -96,7 +95,7 @@ bool settle_term(Model& model, int index) {
   SharedTerm& term = model.terms[index];
   drop_equal_readers(term);
   if (!term.copies.empty()) return false;  // what is free may use something all the same
-  const std::vector<int> count = rivals(term);
+  const std::vector<int> count = readers_by_column(term);
   if (std::all_of(count.begin(), count.end(), [](int c) { return c < 2; })) {
     const SharedTerm gone = term;
     forget_term(model, index);
@@ -122,15 +121,9 @@ bool settle_term(Model& model, int index) {
 
 /// A node that chooses the class of `end`, and the end there.
 SharedEnd class_node(Model& model, const SharedEnd& end) {
-  std::vector<int> distinct = end.classes;
-  std::sort(distinct.begin(), distinct.end());
-  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-  if (distinct.size() == end.classes.size()) return end;
-  const int node = static_cast<int>(model.nodes.size());
-  model.nodes.emplace_back();
-  model.nodes.back().costs.assign(distinct.size(), 0);
-  model.nodes.back().normal = true;
-  const SharedEnd result{node, distinct, end.group};
+  const std::vector<int> classes = distinct(end.classes);
+  if (classes.size() == end.classes.size()) return end;
+  const SharedEnd result{add_node(model, classes.size()), classes, end.group};
   pay_between(model, end, result, [](int own, int other) { return own == other ? Cost{0} : kNever; });
   return result;
 }
@@ -148,33 +141,36 @@ void expand_copy(Model& model, const SharedTerm& term, const SharedCopy& copy, c
     });
 }
 
+/// A node of two states, absent and made, for a column without a copy of its own.
+void add_copy(Model& model, const SharedTerm& term, int column, const SharedEnd& source,
+              const std::vector<SharedEnd>& readers) {
+  const SharedEnd copy{add_node(model, 2), {0, 1}};
+  pay_between(model, source, copy,
+              [&](int row, int made) { return made ? term.cost(row, column) : Cost{0}; });
+  for (const SharedEnd& reader : readers)
+    pay_between(model, copy, reader,
+                [&](int made, int wanted) { return wanted == column && !made ? kNever : Cost{0}; });
+}
+
+/// Adds the nodes and edges that the term stands for.
 void expand(Model& model, const SharedTerm& term) {
-  std::vector<int> count = rivals(term);
+  const std::vector<int> count = readers_by_column(term);
   const SharedEnd source = class_node(model, term.source);
   std::vector<SharedEnd> readers;
   for (const SharedEnd& reader : term.readers) readers.push_back(class_node(model, reader));
-  std::vector<char> apart(count.size(), 0);
+  std::vector<char> has_node(count.size(), 0);  // which pays for the column
   for (const SharedCopy& copy : term.copies) {
     expand_copy(model, term, copy, source, readers);
-    apart[copy.column] = 1;
+    has_node[copy.column] = 1;
   }
   for (int column = 0; column < term.columns; ++column) {
-    if (apart[column]) count[column] = kPaidElsewhere;
-    if (apart[column]) continue;
-    if (count[column] < 2) continue;
-    const SharedEnd copy{static_cast<int>(model.nodes.size()), {0, 1}};
-    model.nodes.emplace_back();
-    model.nodes.back().costs.assign(2, 0);
-    model.nodes.back().normal = true;
-    pay_between(model, source, copy,
-                [&](int row, int made) { return made ? term.cost(row, column) : Cost{0}; });
-    for (const SharedEnd& reader : readers)
-      pay_between(model, copy, reader,
-                  [&](int made, int wanted) { return wanted == column && !made ? kNever : Cost{0}; });
+    if (has_node[column] || count[column] < 2) continue;
+    add_copy(model, term, column, source, readers);
+    has_node[column] = 1;
   }
   for (const SharedEnd& reader : readers)
     pay_between(model, source, reader,
-                [&](int row, int column) { return count[column] < 2 ? term.cost(row, column) : Cost{0}; });
+                [&](int row, int column) { return has_node[column] ? Cost{0} : term.cost(row, column); });
 }
 
 /// Of the terms that are left: the readers' columns times the source's rows, as they can be chosen.
@@ -199,11 +195,15 @@ bool is_home(const SharedTerm& term, int row, int column) {
 SharedEnd end_in_part(Model& part, const SharedEnd& end, const std::vector<int>& position,
                       const std::vector<int>& choice) {
   if (position[end.node] >= 0) return {position[end.node], end.classes, end.group};
-  const SharedEnd fixed{static_cast<int>(part.nodes.size()), {end.classes[choice[end.node]]}, end.group};
-  part.nodes.emplace_back();
-  part.nodes.back().costs.assign(1, 0);
-  part.nodes.back().normal = true;
-  return fixed;
+  return {add_node(part, 1), {end.classes[choice[end.node]]}, end.group};
+}
+
+/// Adds to the costs of the source what readers outside the part want, by column, in its rows.
+void pay_outside_readers(const SharedTerm& term, const std::vector<char>& wanted,
+                         std::vector<Cost>& costs) {
+  for (std::size_t s = 0; s < costs.size(); ++s)
+    for (int c = 0; c < term.columns; ++c)
+      if (wanted[c]) costs[s] = plus(costs[s], term.cost(term.source.classes[s], c));
 }
 
 /// All of the term's copies are in the part, or none of its nodes.
@@ -302,20 +302,10 @@ void add_part_of_term(Model& part, const SharedTerm& term, const std::vector<int
     reader.node = place;
     inside.readers.push_back(std::move(reader));
   }
-  const int place = position[term.source.node];
-  if (place < 0 && inside.readers.empty()) return;
-  if (place < 0) {
-    inside.source = {static_cast<int>(part.nodes.size()), {term.source.classes[choice[term.source.node]]}};
-    part.nodes.emplace_back();
-    part.nodes.back().costs.assign(1, 0);
-    part.nodes.back().normal = true;
-  } else {
-    inside.source.node = place;
-    std::vector<Cost>& costs = part.nodes[place].costs;
-    for (std::size_t s = 0; s < costs.size(); ++s)
-      for (int c = 0; c < term.columns; ++c)
-        if (paid[c]) costs[s] = plus(costs[s], term.cost(inside.source.classes[s], c));
-  }
+  const bool source_outside = position[term.source.node] < 0;
+  if (source_outside && inside.readers.empty()) return;
+  inside.source = end_in_part(part, term.source, position, choice);
+  if (!source_outside) pay_outside_readers(term, paid, part.nodes[inside.source.node].costs);
   for (int row = 0; row < term.rows; ++row)
     for (int c = 0; c < term.columns; ++c)
       if (paid[c]) inside.costs[static_cast<std::size_t>(row) * term.columns + c] = 0;
