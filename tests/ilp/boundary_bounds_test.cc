@@ -5,74 +5,65 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <random>
 
 #include "alpa/base/error.h"
 #include "alpa/ilp/boundary_table.h"
+#include "boundary_enumeration.h"
+#include "random_problem.h"
 
 using namespace alpa;
 using namespace alpa::ilp;
+using ilp::testing::Draw, ilp::testing::draw_end, ilp::testing::least_by_boundary;
 
 namespace {
 
 constexpr int kNodes = 6, kStates = 3;
 const std::vector<int> kBoundary = {0, kNodes - 1};
-
-struct Random {
-  std::mt19937 engine;
-  std::int64_t operator()(int below) { return static_cast<std::int64_t>(engine() % below); }
-};
-
-std::vector<int> random_classes(Random& random) {
-  std::vector<int> classes;
-  for (int s = 0; s < kStates; ++s) classes.push_back(static_cast<int>(random(kStates)));
-  return classes;
-}
+using Costs = std::vector<std::int64_t>;
 
 /// A chain between the two nodes of the boundary, an edge across, and a cost that three nodes share.
-Problem random_part(Random& random) {
+Problem draw_part(Draw& draw) {
   Problem problem;
   for (int n = 0; n < kNodes; ++n) {
     problem.nodes.push_back({{}, {}});
-    for (int s = 0; s < kStates; ++s) problem.nodes.back().costs.push_back(random(50));
+    for (int s = 0; s < kStates; ++s) problem.nodes.back().costs.push_back(draw.below(50));
   }
   const auto costs = [&](bool forbids) {
     std::vector<std::int64_t> result;
     for (int c = 0; c < kStates * kStates; ++c)
-      result.push_back(forbids && random(8) == 0 ? kInfinite : random(60));
+      result.push_back(forbids && draw.below(8) == 0 ? kInfinite : draw.below(60));
     return table(std::move(result));
   };
   for (int n = 1; n < kNodes; ++n) problem.edges.push_back({n - 1, n, costs(true)});
   problem.edges.push_back({1, 3, costs(true)});
-  SharedCost shared{{1, random_classes(random)}, {}, kStates, kStates, costs(false)};
-  for (int reader : {2, 3, 4}) shared.readers.push_back({reader, random_classes(random)});
+  SharedCost shared{draw_end(draw, problem, 1, kStates), {}, kStates, kStates, costs(false)};
+  for (int reader : {2, 3, 4}) shared.readers.push_back(draw_end(draw, problem, reader, kStates));
   problem.shared.push_back(std::move(shared));
   return problem;
 }
 
-/// Least cost by the choice of the boundary, by trying everything.
-std::vector<std::int64_t> tried(const Problem& problem) {
-  std::vector<std::int64_t> least(kStates * kStates, kInfinite);
-  std::vector<int> choice(kNodes, 0);
-  for (int n = 0; n < kNodes;) {
-    std::int64_t& cell = least[choice.front() * kStates + choice.back()];
-    cell = std::min(cell, evaluate(problem, choice).cost);
-    for (n = 0; n < kNodes && ++choice[n] == kStates; ++n) choice[n] = 0;
+/// Calls `check` with parts and their least costs by choice of the boundary.
+template <class Check>
+void for_each_part(std::uint64_t seed, int parts, const Check& check) {
+  Draw draw{std::mt19937_64(seed)};
+  for (int part = 0; part < parts; ++part) {
+    CAPTURE(part);
+    const Problem problem = draw_part(draw);
+    check(problem, least_by_boundary(problem, kBoundary), draw);
   }
-  return least;
 }
 
 std::vector<Table> flat_moves() {
   return std::vector<Table>(2, table(std::vector<std::int64_t>(kStates * kStates, 40)));
 }
 
-void check_below(const std::vector<std::int64_t>& lower, const std::vector<std::int64_t>& least) {
+void check_below(const Costs& lower, const Costs& least) {
   REQUIRE(lower.size() == least.size());
   for (std::size_t c = 0; c < lower.size(); ++c) CHECK(lower[c] <= least[c]);
 }
 
 /// Least cost of so many parts in a row, the end of one being the beginning of the next.
-std::int64_t row_cost(const std::vector<std::int64_t>& part, int parts) {
+std::int64_t row_cost(const Costs& part, int parts) {
   std::vector<std::int64_t> costs(kStates, 0);
   for (int k = 0; k < parts; ++k) {
     std::vector<std::int64_t> next(kStates, kInfinite);
@@ -88,11 +79,8 @@ std::int64_t row_cost(const std::vector<std::int64_t>& part, int parts) {
 }  // namespace
 
 TEST_CASE("Tables of problems with shared costs are exact, and so are their choices") {
-  Random random{std::mt19937(3)};
-  for (int round = 0; round < 200; ++round) {
-    const Problem problem = random_part(random);
+  for_each_part(3, 200, [&](const Problem& problem, const Costs& least, Draw&) {
     const auto result = std::get<BoundaryTable>(eliminate_to(problem, kBoundary, 1 << 16));
-    const std::vector<std::int64_t> least = tried(problem);
     REQUIRE(result.costs == least);
     for (int p = 0; p < kStates; ++p)
       for (int q = 0; q < kStates; ++q)
@@ -102,18 +90,15 @@ TEST_CASE("Tables of problems with shared costs are exact, and so are their choi
           CHECK(choice.back() == q);
           CHECK(evaluate(problem, choice).cost == least[result.index(at)]);
         }
-  }
+  });
 }
 
 TEST_CASE("Bounds of all cells hold from the start, and visited cells meet their least cost") {
-  Random random{std::mt19937(5)};
   int raised = 0;
-  for (int round = 0; round < 200; ++round) {
-    const Problem problem = random_part(random);
-    const std::vector<std::int64_t> least = tried(problem);
+  for_each_part(5, 200, [&](const Problem& problem, const Costs& least, Draw&) {
     BoundaryBounds bounds(problem, kBoundary, flat_moves());
     check_below(bounds.lower(), least);
-    const std::vector<std::int64_t> before = bounds.lower();
+    const Costs before = bounds.lower();
     while (!bounds.visit(0).final) check_below(bounds.lower(), least);
     check_below(bounds.lower(), least);
     for (std::size_t cell = 1; cell < least.size(); ++cell) raised += bounds.lower()[cell] > before[cell];
@@ -126,48 +111,40 @@ TEST_CASE("Bounds of all cells hold from the start, and visited cells meet their
       CHECK(evaluate(problem, known.choice).cost == known.upper);
       CHECK(static_cast<std::size_t>(known.choice.front() * kStates + known.choice.back()) == cell);
     }
-  }
+  });
   CHECK(raised > 40);  // a visited cell says something of others
 }
 
 TEST_CASE("Bounds under prices are as high as the dual bound for those who pay them") {
-  Random random{std::mt19937(11)};
   int tight = 0;
-  for (int round = 0; round < 100; ++round) {
-    const Problem problem = random_part(random);
-    const std::vector<std::int64_t> least = tried(problem);
+  for_each_part(11, 100, [&](const Problem& problem, const Costs& least, Draw& draw) {
     BoundaryPrices prices(2);
     for (std::vector<std::int64_t>& side : prices)
-      for (int s = 0; s < kStates; ++s) side.push_back(random(100));
+      for (int s = 0; s < kStates; ++s) side.push_back(draw.below(100));
     BoundaryBounds bounds(problem, kBoundary, flat_moves());
     bounds.bound(prices);
     check_below(bounds.lower(), least);
-    const auto paid = [&](const std::vector<std::int64_t>& costs) {
+    const auto paid = [&](const Costs& costs) {
       std::int64_t result = kInfinite;
       for (std::size_t c = 0; c < costs.size(); ++c)
         result = std::min(result, costs[c] + prices[0][c / kStates] + prices[1][c % kStates]);
       return result;
     };
     tight += paid(bounds.lower()) == paid(least);
-  }
+  });
   CHECK(tight > 50);
 }
 
 TEST_CASE("Bounds of repeated parts give what a long row costs per part") {
-  Random random{std::mt19937(13)};
   int tight = 0;
-  for (int round = 0; round < 100; ++round) {
-    const Problem problem = random_part(random);
-    const std::vector<std::int64_t> least = tried(problem);
+  for_each_part(13, 100, [&](const Problem& problem, const Costs& least, Draw&) {
     BoundaryBounds bounds(problem, kBoundary, flat_moves());
     const BoundaryBounds::Tie tie{1, 0, {0, 1, 2}};
     bounds.bound_repeated({&tie, 1});
     check_below(bounds.lower(), least);
-    const auto per_part = [](const std::vector<std::int64_t>& part) {
-      return row_cost(part, 44) - row_cost(part, 32);
-    };
+    const auto per_part = [](const Costs& part) { return row_cost(part, 44) - row_cost(part, 32); };
     tight += per_part(bounds.lower()) == per_part(least);
-  }
+  });
   CHECK(tight > 50);
 }
 

@@ -6,9 +6,11 @@
 #include <random>
 
 #include "alpa/base/error.h"
+#include "boundary_enumeration.h"
 
 using namespace alpa;
 using namespace alpa::ilp;
+using ilp::testing::joint_cost, ilp::testing::least_by_boundary;
 
 namespace {
 
@@ -34,32 +36,6 @@ Problem random_parts(std::mt19937& random, int nodes) {
   return problem;
 }
 
-std::int64_t joint_cost(const JointCosts& joint, const Problem& problem, const std::vector<int>& choice) {
-  std::size_t index = 0;
-  for (int node : joint.nodes) index = index * problem.nodes[node].costs.size() + choice[node];
-  return (*joint.costs)[index];
-}
-
-/// Least cost by the choice of the boundary, by trying everything.
-std::vector<std::int64_t> tried(const Problem& problem, const std::vector<int>& boundary,
-                                const std::vector<JointCosts>& joint) {
-  std::vector<int> choice(problem.nodes.size(), 0);
-  std::size_t size = 1;
-  for (int node : boundary) size *= problem.nodes[node].costs.size();
-  std::vector<std::int64_t> least(size, kInfinite);
-  for (;;) {
-    std::int64_t cost = evaluate(problem, choice).cost;
-    for (const JointCosts& j : joint) cost = std::min(kInfinite, cost + joint_cost(j, problem, choice));
-    std::size_t index = 0;
-    for (int node : boundary) index = index * problem.nodes[node].costs.size() + choice[node];
-    least[index] = std::min(least[index], cost);
-    std::size_t n = 0;
-    while (n < choice.size() && ++choice[n] == static_cast<int>(problem.nodes[n].costs.size()))
-      choice[n++] = 0;
-    if (n == choice.size()) return least;
-  }
-}
-
 }  // namespace
 
 TEST_CASE("Every entry of a boundary's table is the least cost, and its choice costs that") {
@@ -81,7 +57,7 @@ TEST_CASE("Every entry of a boundary's table is the least cost, and its choice c
       joint.push_back({nodes, table(std::move(costs))});
     }
     const auto result = std::get<BoundaryTable>(eliminate_to(problem, boundary, 1 << 16, joint));
-    const std::vector<std::int64_t> expected = tried(problem, boundary, joint);
+    const std::vector<std::int64_t> expected = least_by_boundary(problem, boundary, joint);
     REQUIRE(result.costs == expected);
     std::vector<int> at(boundary.size(), 0);
     for (std::size_t entry = 0; entry < expected.size(); ++entry) {

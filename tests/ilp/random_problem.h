@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <random>
-#include <set>
 
 #include "alpa/ilp/problem.h"
 
@@ -119,6 +118,30 @@ struct Enumerated {
   std::optional<std::int64_t> least_peak;  ///< over the choices of finite cost
 };
 
+/// What a shared cost comes to, as problem.h says it; kInfinite: forbidden.
+inline std::int64_t price_by_hand(const SharedCost& shared, const std::vector<int>& choice) {
+  const int row = shared.source.classes.at(choice[shared.source.node]);
+  std::int64_t sum = 0;
+  for (int column = 0; column < shared.columns; ++column) {
+    const std::int64_t cost = shared.costs->at(row * shared.columns + column);
+    const auto copy = std::find_if(shared.copies.begin(), shared.copies.end(),
+                                   [&](const SharedCopy& c) { return c.column == column; });
+    const bool copied = copy != shared.copies.end();
+    const Supply supply = copied ? copy->supplies.at(choice[copy->node]) : Supply{};
+    bool wanted = false;
+    for (const SharedEnd& reader : shared.readers) {
+      if (reader.classes.at(choice[reader.node]) != column) continue;
+      wanted = true;
+      if (copied && !supply.own && !(supply.serves >> reader.group & 1)) return kInfinite;
+    }
+    if (copied && supply.own && row != copy->home) return kInfinite;
+    const int times = copied ? (supply.own ? 0 : supply.times) : (wanted ? 1 : 0);
+    if (times > 0 && cost >= kInfinite) return kInfinite;
+    sum += times * cost;
+  }
+  return sum;
+}
+
 /// Tries every choice. Sums are formed here, not by the library.
 inline Enumerated enumerate(const Problem& problem) {
   Enumerated best;
@@ -135,13 +158,7 @@ inline Enumerated enumerate(const Problem& problem) {
     for (std::size_t i = 0; i < choice.size(); ++i) add(problem.nodes[i].costs[choice[i]]);
     for (const Edge& e : problem.edges)
       add(e.costs->at(choice[e.a] * problem.nodes[e.b].costs.size() + choice[e.b]));
-    for (const SharedCost& shared : problem.shared) {
-      std::set<int> wanted;
-      for (const SharedEnd& r : shared.readers) wanted.insert(r.classes.at(choice[r.node]));
-      for (int column : wanted)
-        add(shared.costs->at(shared.source.classes.at(choice[shared.source.node]) * shared.columns +
-                             column));
-    }
+    for (const SharedCost& shared : problem.shared) add(price_by_hand(shared, choice));
     for (int time = 0; time < 12 && allowed; ++time) {
       std::int64_t used = 0;
       for (std::size_t i = 0; i < choice.size(); ++i)

@@ -1,13 +1,11 @@
-/// Shared costs whose copies have states with usages: bounds, choices and refusals against enumeration.
-#include <alpa/base/error.h>
+// Shared costs whose copies have states with usages: bounds, choices and refusals against enumeration.
 #include <doctest/doctest.h>
 
-#include "../../src/ilp/copy_moves.h"
 #include "../../src/ilp/dual.h"
 #include "../../src/ilp/reduce.h"
-#include "../../src/ilp/shared_terms.h"
 #include "alpa/ilp/solve.h"
 #include "random_problem.h"
+#include "support/error_text.h"
 
 namespace alpa::ilp {
 namespace {
@@ -15,9 +13,9 @@ namespace {
 using testing::Draw;
 
 SharedEnd draw_grouped_end(Draw& draw, const Problem& problem, int node, int classes) {
-  SharedEnd end{node, {}, draw.below(2)};
-  for (std::size_t s = 0; s < problem.nodes[node].costs.size(); ++s)
-    end.classes.push_back(draw.below(classes));
+  const int group = draw.below(2);
+  SharedEnd end = testing::draw_end(draw, problem, node, classes);
+  end.group = group;
   return end;
 }
 
@@ -37,7 +35,7 @@ void add_copy(Draw& draw, Problem& problem, SharedCost& shared, int column) {
 }
 
 /// One or two shared costs over three to five nodes with edges and usages; at most three copies.
-Problem draw_shared(std::uint64_t seed) {
+Problem draw_copies(std::uint64_t seed) {
   Draw draw{std::mt19937_64(seed)};
   Problem problem;
   const int ends = draw.between(3, 5), largest = draw.chance(50) ? 3 : 1000;
@@ -65,62 +63,6 @@ Problem draw_shared(std::uint64_t seed) {
   }
   if (draw.chance(85)) problem.usage_limit = draw.between(4, 9) * ends;
   return problem;
-}
-
-/// As problem.h says it; kInfinite: forbidden.
-std::int64_t price_by_hand(const SharedCost& shared, const std::vector<int>& choice) {
-  const int row = shared.source.classes[choice[shared.source.node]];
-  std::int64_t sum = 0;
-  for (int column = 0; column < shared.columns; ++column) {
-    const std::int64_t cost = (*shared.costs)[row * shared.columns + column];
-    const auto copy = std::find_if(shared.copies.begin(), shared.copies.end(),
-                                   [&](const SharedCopy& c) { return c.column == column; });
-    const bool copied = copy != shared.copies.end();
-    const Supply supply = copied ? copy->supplies[choice[copy->node]] : Supply{};
-    bool wanted = false;
-    for (const SharedEnd& reader : shared.readers) {
-      if (reader.classes[choice[reader.node]] != column) continue;
-      wanted = true;
-      if (copied && !supply.own && !(supply.serves >> reader.group & 1)) return kInfinite;
-    }
-    if (copied && supply.own && row != copy->home) return kInfinite;
-    const int times = copied ? (supply.own ? 0 : supply.times) : (wanted ? 1 : 0);
-    if (times > 0 && cost >= kInfinite) return kInfinite;
-    sum += times * cost;
-  }
-  return sum;
-}
-
-testing::Enumerated enumerate_shared(const Problem& problem) {
-  testing::Enumerated best;
-  std::vector<int> choice(problem.nodes.size(), 0);
-  for (bool more = true; more;) {
-    std::int64_t cost = 0, peak = 0;
-    for (std::size_t i = 0; i < choice.size(); ++i)
-      cost = std::min(kInfinite, cost + problem.nodes[i].costs[choice[i]]);
-    for (const Edge& e : problem.edges)
-      cost = std::min(kInfinite,
-                      cost + (*e.costs)[choice[e.a] * problem.nodes[e.b].costs.size() + choice[e.b]]);
-    for (const SharedCost& shared : problem.shared)
-      cost = cost < kInfinite / 2 ? std::min(kInfinite, cost + price_by_hand(shared, choice)) : cost;
-    for (int time = 0; time < 12 && cost < kInfinite / 2; ++time) {
-      std::int64_t used = 0;
-      for (std::size_t i = 0; i < choice.size(); ++i)
-        for (const Usage& u : problem.nodes[i].usages)
-          if (u.from <= time && time < u.to) used += u.amounts[choice[i]];
-      peak = std::max(peak, used);
-    }
-    if (cost < kInfinite / 2) {
-      best.least_peak = std::min(best.least_peak.value_or(peak), peak);
-      if (!problem.usage_limit || peak <= *problem.usage_limit)
-        best.cost = std::min(best.cost.value_or(cost), cost);
-    }
-    std::size_t i = 0;
-    while (i < choice.size() && ++choice[i] == static_cast<int>(problem.nodes[i].costs.size()))
-      choice[i++] = 0;
-    more = i < choice.size();
-  }
-  return best;
 }
 
 Options dual_alone() {
@@ -159,8 +101,8 @@ TEST_CASE("Shared costs with copies: bound, optimum and choice agree with enumer
   int solved = 0, refused = 0;
   for (std::uint64_t seed = 700'000; seed < 702'200; ++seed) {
     CAPTURE(seed);
-    const Problem problem = draw_shared(seed);
-    const testing::Enumerated best = enumerate_shared(problem);
+    const Problem problem = draw_copies(seed);
+    const testing::Enumerated best = testing::enumerate(problem);
     ++(best.cost ? solved : refused);
     if (seed % 16 == 0) check_solution(problem, {}, best, true);
     if (best.cost) check_solution(problem, dual_alone(), best, false);
@@ -173,8 +115,8 @@ TEST_CASE("The split of copies with usages bounds the optimum under any multipli
   int models = 0, tight = 0;
   for (std::uint64_t seed = 710'000; seed < 712'000; ++seed) {
     CAPTURE(seed);
-    const Problem problem = draw_shared(seed);
-    const auto best = enumerate_shared(problem).cost;
+    const Problem problem = draw_copies(seed);
+    const auto best = testing::enumerate(problem).cost;
     if (!best) continue;
     try {
       Model model = build(problem, true, Deadline(60));
@@ -201,6 +143,39 @@ TEST_CASE("The split of copies with usages bounds the optimum under any multipli
   }
   CHECK(models > 1000);
   CHECK(tight > models);
+}
+
+TEST_CASE("malformed copies are refused") {
+  const Supply absent{}, own{0, 0, true}, made{1, 1, false};
+  const SharedCopy good{2, 0, 0, {absent, own, made}};
+  const auto refused = [&](const SharedCopy& copy, const std::function<void(Problem&)>& change = {}) {
+    Problem problem;
+    problem.nodes = {{{0, 0}, {}}, {{0, 0}, {}}, {{0, 0, 0}, {}}};
+    problem.shared = {{{0, {0, 1}}, {{1, {0, 1}, 1}}, 2, 2, table({0, 1, 1, 0}), {copy}}};
+    if (change) change(problem);
+    return alpa::testing::error_of([&] { validate(problem); });
+  };
+  CHECK(refused(good) == "no error");
+  CHECK(refused({3, 0, 0, good.supplies}) ==
+        "shared cost 0 has a copy at node 3 but there are 3 nodes; use indices from 0 to 2");
+  CHECK(refused({2, 2, 0, good.supplies}) ==
+        "shared cost 0 has a copy of column 2 with home 0 but 2 columns and 2 rows; count from 0");
+  CHECK(refused({2, 0, 2, good.supplies}) ==
+        "shared cost 0 has a copy of column 0 with home 2 but 2 columns and 2 rows; count from 0");
+  CHECK(refused({2, 0, 0, {absent, made}}) ==
+        "shared cost 0 gives 2 supplies to node 2, which has 3 strategies; give one per strategy");
+  CHECK(refused({2, 0, 0, {absent, own, {4, 1, false}}}) ==
+        "shared cost 0 pays a supply of node 2 4 times; use 0 to 3, and 3 groups");
+  CHECK(refused({2, 0, 0, {made, own, absent}}) ==
+        "shared cost 0 has a copy at node 2 whose first strategy is not the cheapest, or serves; let it be "
+        "absence: no cost, no usage");
+  CHECK(refused(good, [](Problem& p) { p.shared[0].readers[0].group = 3; }) ==
+        "shared cost 0 has a reader of group 3; use 0 to 2");
+  CHECK(refused(good, [](Problem& p) { p.shared.push_back(p.shared[0]); }) ==
+        "node 2 chooses for two copies; give each its own");
+  CHECK(refused(good, [](Problem& p) {
+          p.edges.push_back({1, 2, table(std::vector<std::int64_t>(6, 0))});
+        }) == "node 2 chooses for a copy but has edges or other ends; give the copy its own");
 }
 
 }  // namespace alpa::ilp
