@@ -47,8 +47,7 @@ class Assembly {
 
  private:
   void add_value(int v, const std::vector<Reader>& readers) {
-    const ValueInfo& info = graph_.values[v];
-    const int type = space_.of(info.producer).result_types[info.index];
+    const int type = space_.type_of(graph_.values[v]);
     plan_.specs.push_back(space_.layouts.of(type).specs[produced(v)]);
     std::map<std::array<int, 3>, std::vector<UseId>> uses;  // by phase, spec and making
     std::array<int, 2> from{};                              // by phase

@@ -27,12 +27,12 @@ double units_for(const Graph& graph, const SearchSpace& space) {
   double bound = 0;
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     bound += runs_per_step(graph, graph.nodes[n]) * largest_finite(space.of(n).seconds);
-  std::map<int, double> dearest;  // per type
+  std::map<int, double> most;  // seconds of one reshard, per type
   const auto uses = uses_of_values(graph);
   for (std::size_t v = 0; v < uses.size(); ++v) {
-    const int type = space.of(graph.values[v].producer).result_types[graph.values[v].index];
+    const int type = space.type_of(graph.values[v]);
     const TypeLayouts& layouts = space.layouts.of(type);
-    const auto [place, added] = dearest.try_emplace(type, 0);
+    const auto [place, added] = most.try_emplace(type, 0);
     if (added) place->second = largest_finite(layouts.seconds) + largest_finite(layouts.cuts);
     for (const Use& use : uses[v]) bound += use.runs * place->second;
     if (!uses[v].empty())
@@ -88,7 +88,7 @@ class InstanceBuilder {
     const Input* input = find_input(graph_, v);
     begin_value(v);
     if (meeting(v) == Meeting::closed || !input || input->kind != InputKind::boundary)
-      show(end(info.producer, space_.of(info.producer).produced[info.index], {}), {});
+      show(end(info.producer, space_.produced(info), {}), {});
     if (meeting(v) == Meeting::closed) return;
     for (const Reader& r : readers) show(end(r.node, *r.wanted, r.use), r.use);
   }
@@ -99,9 +99,8 @@ class InstanceBuilder {
   }
 
   void begin_value(int v) {
-    const ValueInfo& info = graph_.values[v];
     value_ = v;
-    type_ = space_.of(info.producer).result_types[info.index];
+    type_ = space_.type_of(graph_.values[v]);
   }
 
   void add_value(int v, const std::vector<Reader>& readers) {
@@ -113,8 +112,7 @@ class InstanceBuilder {
       }
       if (wanting.empty()) continue;
       const ValueInfo& source = graph_.values[wanting.front().use.source];
-      add_phase(phase, end(source.producer, space_.of(source.producer).produced[source.index], {}),
-                wanting);
+      add_phase(phase, end(source.producer, space_.produced(source), {}), wanting);
     }
   }
 
@@ -285,9 +283,7 @@ class InstanceBuilder {
 
   /// True if the use reads a value from inside its loop.
   bool is_inside(const Use& use) const {
-    if (use.operand < 0) return false;
-    const std::vector<LoopRead>& reads = space_.classes.share_of(use.id.index).reads;
-    return !reads.empty() && reads[use.operand].kind == LoopRead::Kind::inside;
+    return use.operand >= 0 && space_.classes.share_of(use.id.index).reads_inside(use.operand);
   }
 
   void add_edge(int a, int b, const ilp::Table& table) {

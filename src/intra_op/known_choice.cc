@@ -74,10 +74,7 @@ class KnownChoice {
     return -1;
   }
 
-  const TypeLayouts& layouts_of(int value) const {
-    const ValueInfo& info = graph_.values[value];
-    return space_.layouts.of(space_.of(info.producer).result_types[info.index]);
-  }
+  const TypeLayouts& layouts_of(int value) const { return space_.layouts_of(graph_.values[value]); }
 
   /// What is wanted of every value in which phase and spec, and the makings that the plan serves it with.
   void find_makings() {

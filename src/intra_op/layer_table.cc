@@ -24,10 +24,8 @@ std::size_t LayerTable::index(const std::vector<int>& specs) const {
 
 namespace {
 
-bool is_inside(const std::vector<LoopShare>& shares, const Use& use) {
-  if (use.id.kind != UseKind::node) return false;
-  const std::vector<LoopRead>& reads = shares[use.id.index].reads;
-  return !reads.empty() && reads[use.operand].kind == LoopRead::Kind::inside;
+bool reads_inside(const std::vector<LoopShare>& shares, const Use& use) {
+  return use.id.kind == UseKind::node && shares[use.id.index].reads_inside(use.operand);
 }
 
 std::string text_of(const LoopShare& share) {
@@ -59,8 +57,7 @@ namespace {
 std::vector<ilp::Table> moves_of(const PartView& part, const SearchSpace& space, const Instance& instance) {
   std::vector<ilp::Table> moves;
   for (const SeenEnd& end : instance.seen) {
-    const ValueInfo& info = part.graph.values[end.value];
-    const TypeLayouts& layouts = space.layouts.of(space.of(info.producer).result_types[info.index]);
+    const TypeLayouts& layouts = space.layouts_of(part.graph.values[end.value]);
     const Input* input = find_input(part.graph, end.value);
     const bool found = input && input->kind == InputKind::boundary && !end.use;
     std::vector<std::int64_t> costs;
@@ -99,9 +96,8 @@ std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
   result.of_node = space.of_node;
   for (const Choices& choices : space.choices) result.strategies.push_back(choices.strategies);
   for (const SeenEnd& end : instance.seen) {
-    const ValueInfo& info = part.graph.values[end.value];
-    const TypeLayouts& layouts = space.layouts.of(space.of(info.producer).result_types[info.index]);
-    result.axes.push_back({end.value, end.use, {}, end.use && is_inside(part.shares, *end.use)});
+    const TypeLayouts& layouts = space.layouts_of(part.graph.values[end.value]);
+    result.axes.push_back({end.value, end.use, {}, end.use && reads_inside(part.shares, *end.use)});
     for (int spec : end.specs) result.axes.back().specs.push_back(layouts.specs[spec]);
   }
   return result;

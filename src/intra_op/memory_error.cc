@@ -19,12 +19,10 @@ std::vector<Tensor> live_at(int point, const Graph& graph, const SearchSpace& sp
   for (int v = 0; v < static_cast<int>(ranges.size()); ++v) {
     if (point < ranges[v].from || point >= ranges[v].to) continue;
     const ValueInfo& info = graph.values[v];
-    const Choices& choices = space.of(info.producer);
+    const std::vector<ShardingSpec>& specs = space.layouts_of(info).specs;
     std::int64_t least = info.type.bytes();
-    for (int spec : choices.produced[info.index])
-      least = std::min(
-          least,
-          shard_bytes(info.type, space.layouts.of(choices.result_types[info.index]).specs[spec], mesh));
+    for (int spec : space.produced(info))
+      least = std::min(least, shard_bytes(info.type, specs[spec], mesh));
     live.push_back({least, v});
   }
   std::stable_sort(live.begin(), live.end(),

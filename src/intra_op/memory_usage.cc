@@ -34,9 +34,8 @@ std::int64_t MemoryUsage::bytes_of(int type, int spec) {
 bool MemoryUsage::may_be_partial(int value) const {
   const ValueInfo& info = graph_.values[value];
   if (graph_.nodes[info.producer].operands.empty()) return false;
-  const Choices& choices = space_.of(info.producer);
-  const std::vector<ShardingSpec>& specs = space_.layouts.of(choices.result_types[info.index]).specs;
-  const std::vector<int>& produced = choices.produced[info.index];
+  const std::vector<ShardingSpec>& specs = space_.layouts_of(info).specs;
+  const std::vector<int>& produced = space_.produced(info);
   return std::any_of(produced.begin(), produced.end(), [&](int spec) { return specs[spec].is_partial(); });
 }
 
@@ -59,8 +58,7 @@ std::vector<ilp::Usage> MemoryUsage::of_reading(int value, const std::vector<int
                                                 const std::vector<int>& copied, const Use& use) {
   const LivePoints range = range_of(value, {use});
   if (!matters(value) || !may_be_partial(value) || range.from >= range.to) return {};
-  const ValueInfo& info = graph_.values[value];
-  const int type = space_.of(info.producer).result_types[info.index];
+  const int type = space_.type_of(graph_.values[value]);
   ilp::Usage usage{range.from, range.to, {}};
   for (int spec : wanted) {
     const bool elsewhere = std::binary_search(copied.begin(), copied.end(), spec);
@@ -83,8 +81,7 @@ LivePoints MemoryUsage::range_of(int value, const std::vector<Use>& uses) const 
 std::vector<ilp::Usage> MemoryUsage::of_copy(int value, int spec, const std::vector<CopyState>& states,
                                              const std::vector<Use>& uses) {
   std::vector<ilp::Usage> usages;
-  const ValueInfo& info = graph_.values[value];
-  const std::int64_t bytes = bytes_of(space_.of(info.producer).result_types[info.index], spec);
+  const std::int64_t bytes = bytes_of(space_.type_of(graph_.values[value]), spec);
   const auto add = [&](std::size_t state, Region first, Region last) {
     std::vector<Use> served;
     std::copy_if(uses.begin(), uses.end(), std::back_inserter(served), [&](const Use& use) {

@@ -146,7 +146,7 @@ double node_seconds(const NodeClass& node, const LoopShare& share, const Strateg
   if (!share.launches) seconds -= model.device.launch_seconds;
   const ShardingSpec result = result_spec(node.rule, strategy, mesh);
   for (std::size_t j = 0; j < share.reads.size(); ++j)
-    if (share.reads[j].kind == LoopRead::Kind::inside)
+    if (share.reads_inside(static_cast<int>(j)))
       seconds += cut_seconds(node.operands[j], result,
                              operand_spec(node.rule, strategy, mesh, static_cast<int>(j)), mesh, model);
   return seconds;
@@ -166,7 +166,7 @@ double cuts_before(int n, const Graph& graph, const NodeClasses& classes,
   double seconds = 0;
   const LoopShare& share = classes.share_of(n);
   for (int j = 0; j < static_cast<int>(share.reads.size()); ++j) {
-    if (share.reads[j].kind != LoopRead::Kind::inside) continue;
+    if (!share.reads_inside(j)) continue;
     const int value = graph.nodes[n].operands[j], producer = graph.values[value].producer;
     seconds +=
         cut_seconds(graph.type(value), result_spec(classes.of(producer).rule, strategies[producer], mesh),

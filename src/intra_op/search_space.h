@@ -30,6 +30,13 @@ struct SearchSpace {
   std::vector<std::vector<int>> output_numbers;      ///< the same as a list of one number
 
   const Choices& of(int node) const { return choices[of_node[node]]; }
+
+  /// Number of a value's type, its layouts, and the spec in which each strategy of the producer leaves it.
+  int type_of(const ValueInfo& value) const { return of(value.producer).result_types[value.index]; }
+  const TypeLayouts& layouts_of(const ValueInfo& value) const { return layouts.of(type_of(value)); }
+  const std::vector<int>& produced(const ValueInfo& value) const {
+    return of(value.producer).produced[value.index];
+  }
 };
 
 /// `model` without the collectives that the options forbid.

@@ -37,7 +37,7 @@ void check_stacks(const std::array<int, 2>& sizes, const std::vector<int>& stack
   const DeviceMesh mesh = cluster.mesh({sizes[0], sizes[1]});
   const CostModel model = CostModel::of(cluster);
   PlanningCache cache;
-  int known = 0;
+  int known = 0, cells = 0;
   for (int layers : stacks) {
     CAPTURE(layers);
     const Graph graph = gpt(layers);
@@ -45,6 +45,7 @@ void check_stacks(const std::array<int, 2>& sizes, const std::vector<int>& stack
     CHECK(plan.parts == layers + 1);
     CHECK(plan.tables == std::min(layers + 1, 3));  // the first layer, all others, and the loss
     known += plan.new_tables;
+    cells += plan.new_cells;
     AutoShardOptions proven;
     proven.relative_gap = 0;
     const ShardingPlan whole = auto_shard(graph, mesh, model, proven);
@@ -54,6 +55,7 @@ void check_stacks(const std::array<int, 2>& sizes, const std::vector<int>& stack
           doctest::Approx(whole.cost.objective_seconds).epsilon(kRounding));
   }
   CHECK(known == 3);
+  CHECK(cells < 25);  // of thousands; about 60 without the half sweeps after an ascent
 }
 
 }  // namespace

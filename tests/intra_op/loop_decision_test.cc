@@ -20,11 +20,8 @@ namespace {
 void force_agreement(const Graph& graph, const SearchSpace& space, ilp::Problem& problem) {
   for (const std::vector<Reader>& readers : readers_of_values(graph, space))
     for (const Reader& reader : readers) {
-      if (reader.use.operand < 0) continue;
-      const LoopRead& read = space.classes.share_of(reader.node).reads.empty()
-                                 ? LoopRead{}
-                                 : space.classes.share_of(reader.node).reads[reader.use.operand];
-      if (read.kind != LoopRead::Kind::inside) continue;
+      const int operand = reader.use.operand;
+      if (operand < 0 || !space.classes.share_of(reader.node).reads_inside(operand)) continue;
       const ValueInfo& source = graph.values[reader.use.source];
       std::vector<std::int64_t> costs;
       for (int have : space.of(source.producer).produced[source.index])

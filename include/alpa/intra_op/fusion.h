@@ -36,6 +36,11 @@ struct LoopShare {
   bool vanishes = false;        ///< a broadcast or constant that becomes part of all loops that read it
   std::vector<LoopRead> reads;  ///< per operand; empty: all from memory
   std::vector<bool> writes;     ///< per result: also read outside the loop; empty: all are written
+
+  /// True if another member of the loop makes the operand.
+  bool reads_inside(int operand) const {
+    return !reads.empty() && reads[operand].kind == LoopRead::Kind::inside;
+  }
   auto operator<=>(const LoopShare&) const = default;
 };
 
