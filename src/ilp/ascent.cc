@@ -6,6 +6,7 @@
 
 #include "copy_moves.h"
 #include "local_search.h"
+#include "shared_terms.h"
 
 namespace alpa::ilp {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 constexpr int kPatience = 12;    // sweeps without a better bound before the step shrinks
 constexpr std::size_t kMet = 8;  // choices remembered
 constexpr int kLook = 16;  // sweeps from one rounded choice to the next that is improved whatever it costs
+constexpr int kLookRare = 8;  // the same without rows where terms are shared; the best rounded ones are, too
 constexpr int kRepairMoves = 2000;
 constexpr double kMomentum = 0.8;
 constexpr int kSeekingSweeps = 60;
@@ -117,6 +119,9 @@ class Climber {
     const bool look = !model_.room.empty() && sweep % kLook == kLook - 1;
     if (!look && static_cast<double>(cost) > static_cast<double>(result_.cost) * 1.1) return;
     if (seen_cost_ == cost) return;
+    if (model_.room.empty() && has_terms(model_) && cost >= best_rounded_ && sweep % kLookRare != kLookRare - 1)
+      return;
+    best_rounded_ = std::min(best_rounded_, cost);
     seen_cost_ = cost;
     if (has_copies(model_))
       improve_with_copies(model_, choice, dual_.multipliers(), deadline_);
@@ -146,6 +151,7 @@ class Climber {
   std::vector<double> mean_;  // moving average of the rows' excess
   double best_bound_ = -1e300;
   Cost seen_cost_ = -kNever;
+  Cost best_rounded_ = kNever;  ///< before it was improved
   int idle_ = 0;
   Ascent result_;
 };

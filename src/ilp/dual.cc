@@ -190,7 +190,6 @@ int Dual::add_edge(DualEdge edge, std::size_t& messages) {
 
 void Dual::sweep() {
   pass(true);
-  split_terms();
   pass(false);
   split_terms();
   if (copies_) copies_->complete(rounded_);
@@ -202,7 +201,7 @@ double Dual::cells_of_sweep() const {
     const auto lines = static_cast<double>(edge.lines_a * edge.lines_b),
                strategies = static_cast<double>(edge.size_a + edge.size_b);
     cells +=
-        edge.rows ? 3 * lines + 10 * strategies : 15 * lines + 30 * strategies;  // shares are split, too
+        edge.rows ? 3 * lines + 10 * strategies : 10 * lines + 20 * strategies;  // shares are split, too
   }
   return cells;
 }

@@ -17,8 +17,8 @@ class Dual {
  public:
   explicit Dual(const Model& model);
 
-  /// One sweep in each direction, and after each a better split of the shared terms. The choice rounded on
-  /// the way is left in `rounded()`.
+  /// One sweep in each direction, then a better split of the shared terms. The choice rounded on the way is
+  /// left in `rounded()`.
   void sweep();
 
   /// Half a sweep: what nodes cost is handed on to later ones, and the bound does not fall.

@@ -17,6 +17,8 @@ namespace {
 constexpr std::int64_t kEasyCells = 1'000'000;
 constexpr std::int64_t kEasyWork = 50'000'000, kFirstWork = 1'000'000'000;
 constexpr std::int64_t kFirstWorkPerCell = 1500, kMoreWork = 4, kMostWork = std::int64_t{1} << 50;
+/// The best plan of a promising mesh takes at most so many times as long as the best of all.
+constexpr double kPromising = 1.5;
 constexpr int kAll = std::numeric_limits<int>::max();
 
 AutoShardOptions batch_only(std::string method) {
@@ -173,17 +175,17 @@ struct AutoSharding::Impl {
   }
   static bool is_small(MeshSearch& search) { return kFirstWorkPerCell * search.cells() <= kFirstWork; }
 
-  /// Easy programs end with the first look. For others, a template of each mesh tells which is the most
-  /// promising one. In the first round that mesh comes first, with all its templates: what it finds drops
-  /// most others. In later rounds the mesh with the lowest bound comes first.
+  /// Easy programs end with the first look. For others, a template of each mesh tells which are promising;
+  /// all templates of those tell which is the most promising one. In the first round that mesh comes first:
+  /// what it finds drops most others. In later rounds the mesh with the lowest bound comes first.
   void search() {
     for (const DeviceMesh& mesh : meshes) open(mesh);
     for (const auto& search : searches) look_at(*search);
     for (MeshSearch* search : by_bound()) search_templates(*search, 1);
-    for (MeshSearch* search : by_best()) {
-      if (search == best_search({})) search_templates(*search, kAll);
+    for (MeshSearch* search : by_best())
+      if (seconds_of(search->best()) <= kPromising * seconds_of(best({}))) search_templates(*search, kAll);
+    for (MeshSearch* search : by_best())
       search_whole(*search, first_work(*search), is_small(*search) ? 0 : options.relative_gap);
-    }
     for (MeshSearch* search : by_best()) search_templates(*search, kAll);
     std::int64_t work = kFirstWork;
     for (const auto& search : searches) work = std::max(work, first_work(*search));

@@ -20,7 +20,7 @@ namespace alpa {
 namespace {
 
 /// From so many layers on the tables of layers come first; no table has more cells.
-constexpr std::size_t kManyLayers = 8;
+constexpr std::size_t kManyLayers = 32;
 constexpr std::int64_t kLayerCells = 1 << 20;
 /// Under a budget a plan this close to the proven bound is good enough: the last percent can take minutes.
 constexpr double kBudgetGap = 0.01;
