@@ -10,35 +10,44 @@ namespace alpa::ilp {
 namespace {
 
 /// An end that the node has of a shared term: what one class may cost more than another.
-struct TermEnd {
-  const std::vector<int>& classes;  // per strategy
-  std::size_t count;                // of classes
-  std::vector<Cost> more;           // count x count
-};
+class TermEnd {
+ public:
+  static TermEnd of_source(const SharedTerm& term) { return {term, term.source.classes, {}}; }
 
-/// A source pays the difference in every column that may be wanted.
-TermEnd source_end(const SharedTerm& term) {
-  TermEnd end{term.source.classes, static_cast<std::size_t>(term.rows), {}};
-  for (int row = 0; row < term.rows; ++row)
-    for (int other = 0; other < term.rows; ++other) {
-      Cost sum = row != other && !term.copies.empty() ? kNever : 0;  // copies use something, too
-      for (int c = 0; c < term.columns; ++c)
-        sum += std::max<Cost>(0, term.cost(row, c) - term.cost(other, c));
-      end.more.push_back(sum);
+  /// A reader may be the only one who wants its column, while another column is paid for by others.
+  static TermEnd of_reader(const SharedTerm& term, const SharedEnd& reader) {
+    TermEnd end{term, reader.classes, {}};
+    for (int column = 0; column < term.columns; ++column) {
+      Cost dearest = has_copies(term) ? kNever : 0;  // which use something, too
+      for (int row = 0; row < term.rows; ++row) dearest = std::max(dearest, term.cost(row, column));
+      end.dearest_.push_back(dearest);
     }
-  return end;
-}
-
-/// A reader may be the only one who wants its column, while another column is paid for by others.
-TermEnd reader_end(const SharedTerm& term, const SharedEnd& reader) {
-  TermEnd end{reader.classes, static_cast<std::size_t>(term.columns), {}};
-  for (int column = 0; column < term.columns; ++column) {
-    Cost most = term.copies.empty() ? 0 : kNever;
-    for (int row = 0; row < term.rows; ++row) most = std::max(most, term.cost(row, column));
-    for (int other = 0; other < term.columns; ++other) end.more.push_back(column == other ? 0 : most);
+    return end;
   }
-  return end;
-}
+
+  /// What strategy p may cost more than `loser`, whatever the other ends choose; stops above `slack`.
+  Cost worst(int p, int loser, Cost slack, double& looked_at) const {
+    const int mine = classes_[p], other = classes_[loser];
+    if (mine == other) return 0;
+    if (!dearest_.empty()) return dearest_[mine];
+    if (has_copies(term_)) return kNever;
+    Cost sum = 0;  // a source pays the difference in every column that may be wanted
+    int c = 0;
+    for (; c < term_.columns && sum <= slack; ++c)
+      sum += std::max<Cost>(0, term_.cost(mine, c) - term_.cost(other, c));
+    looked_at += c;
+    return sum;
+  }
+
+ private:
+  TermEnd(const SharedTerm& term, const std::vector<int>& classes, std::vector<Cost> dearest)
+      : term_(term), classes_(classes), dearest_(std::move(dearest)) {}
+  static bool has_copies(const SharedTerm& term) { return !term.copies.empty(); }
+
+  const SharedTerm& term_;
+  const std::vector<int>& classes_;  ///< per strategy
+  std::vector<Cost> dearest_;        ///< of a reader, by column
+};
 
 /// A node's tables with row minima taken out, so that every term of the criterion is non-negative and sums
 /// can stop early. Infinite entries stay infinite.
@@ -53,9 +62,9 @@ struct Rows {
   Rows(const Model& model, int index) : node(model.nodes[index]), costs(node.costs) {
     for (int t : node.terms) {
       const SharedTerm& term = model.terms[t];
-      if (term.source.node == index) ends.push_back(source_end(term));
+      if (term.source.node == index) ends.push_back(TermEnd::of_source(term));
       for (const SharedEnd& reader : term.readers)
-        if (reader.node == index) ends.push_back(reader_end(term, reader));
+        if (reader.node == index) ends.push_back(TermEnd::of_reader(term, reader));
     }
     for (int e : node.edges) {
       View table = view(model, e, index);
@@ -75,14 +84,11 @@ struct Rows {
       if (row[q] < kNever) row[q] -= least;
   }
 
-  /// What p may cost more than `loser` in the shared terms, whatever the other ends choose; stops above
-  /// `slack`.
+  /// What p may cost more than `loser` in the shared terms; stops above `slack`.
   Cost worst_in_terms(int p, int loser, Cost slack) const {
     Cost sum = 0;
     for (std::size_t e = 0; e < ends.size() && sum <= slack; ++e)
-      sum +=
-          ends[e]
-              .more[static_cast<std::size_t>(ends[e].classes[p]) * ends[e].count + ends[e].classes[loser]];
+      sum += ends[e].worst(p, loser, slack - sum, looked_at);
     looked_at += static_cast<double>(ends.size());
     return sum;
   }
