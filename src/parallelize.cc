@@ -26,8 +26,8 @@ constexpr FileKind kPlanFile{"plan file", 1 << 28};
 /// Solutions of the integer program that are tried under a tightened budget before giving up.
 constexpr int kBudgetAttempts = 6;
 
-/// Of the time for planning, what is kept for lowering what searches find: this share of it or, of a large
-/// graph, so many times what tracing it took, but no more than half.
+/// Time kept for lowering what searches find: a share of the time for planning or, for a large graph, a
+/// multiple of the time that tracing took, but no more than half.
 constexpr double kLoweringShare = 0.1, kLoweringOfTracing = 12, kMostLoweringShare = 0.5;
 
 /// A method's kind and options as plain data.

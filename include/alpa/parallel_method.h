@@ -29,10 +29,11 @@ struct ParallelMethod {
   bool allow_all_to_all = true;
   /// Bytes a device may use; default: what the cluster says it has.
   std::optional<std::int64_t> memory_budget_bytes = {};
-  /// For planning. Searches end before, so that what they find can be lowered in time: by a tenth, or the
-  /// time that a large graph needs. The best plan found so far is taken, and its proven gap reported.
+  /// Seconds for planning, lowering included: a tenth of them, for large graphs up to half, is kept for
+  /// lowering. When the rest is over, the best plan found so far is taken and its proven gap reported.
   double solver_seconds = 60;
-  /// What a little work does not prove is good enough within this gap: (objective - bound) / objective.
+  /// Plans that little work does not prove to be the best are searched until (objective - bound) /
+  /// objective is at most this.
   double relative_gap = 0.005;
   /// Set true by another thread or a signal handler, it ends planning early: the best plan so far is taken.
   const std::atomic<bool>* stop = nullptr;

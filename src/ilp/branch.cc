@@ -55,14 +55,14 @@ void take_minima(std::vector<Cost>& table, std::vector<Cost>& costs, int stride,
   }
 }
 
-/// What it takes to set up and presolve the integer program, per cell of the model.
+/// Work to set up and presolve the integer program, per cell of the model.
 constexpr double kSetupCells = 2500;
 
-/// What an iteration of the simplex algorithm takes, per entry of the program.
+/// Work of an iteration of the simplex algorithm, per entry of the program.
 constexpr double kIterationCells = 10;
 
-/// Of the time, the part after which CBC ends between two nodes. At the end of all of it, relaxations end,
-/// too, and what CBC concludes from them is no longer believed.
+/// Share of the time after which CBC ends between two nodes. At the end of all of it, relaxations end, too,
+/// and what CBC concludes from them is not used.
 constexpr double kShareOfNodes = 0.9;
 
 /// Counts the work of relaxations and ends them at the deadline.

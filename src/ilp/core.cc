@@ -27,7 +27,7 @@ namespace {
 constexpr double kBranchCells = 300'000;  // larger cores are left to the dual bound and to neighbourhoods
 /// Larger models are not written with all copies as nodes to see whether elimination takes them.
 constexpr std::int64_t kWideCells = 3'000'000;
-/// What CBC takes before it first looks at the time, with some to spare.
+/// Seconds that CBC takes before it first looks at the time, with a margin.
 constexpr double kBranchSecondsPerCell = 5e-6;
 /// A proven bound and fixing take about as long as it takes to make the dual; without time for that, none.
 constexpr double kDualRounds = 4;

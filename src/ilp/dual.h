@@ -21,7 +21,7 @@ class Dual {
   /// left in `rounded()`.
   void sweep();
 
-  /// Half a sweep: what nodes cost is handed on to later ones, and the bound does not fall.
+  /// Half a sweep: hands the costs of nodes on to later ones. The bound does not fall.
   void hand_on() { pass(true); }
 
   /// Cells looked at by a sweep, its choice's price, and the bound.
@@ -94,7 +94,7 @@ class Dual {
     std::size_t at_shares = 0;
   };
 
-  /// What usages of a copy's states cost: the least of those that serve a set of groups, by set and times.
+  /// Least price of the usages of a copy's states that serve a set of groups, by set and times paid.
   struct SupplyPrices {
     std::array<std::array<double, kMostTimes + 1>, 1u << kMostGroups> least;
     double own;
@@ -136,7 +136,7 @@ class Dual {
   int add_edge(DualEdge edge, std::size_t& messages);
   void pass(bool forward);
   void visit(int i, bool forward);
-  /// What the edge tells each strategy of b (or a): the least of the entries less the other end's message.
+  /// The edge's message to each strategy of b (or a): its least entry less the other end's message.
   void message(const DualEdge& edge, bool to_b, double* out) const;
   /// Largest message within each class.
   static void collapse(const double* message, const std::vector<int>& classes, double* out,

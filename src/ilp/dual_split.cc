@@ -186,8 +186,8 @@ void Dual::collect(const DualTerm& term, std::size_t j) {
     columns[k] = part.contested_class[k] < 0 ? 0 : collapsed_[part.contested_class[k]];
 }
 
-/// What a pair of classes costs above the least of its edge, which is 0 after a pass, is slack. It is
-/// levelled among the readers, so that the bound does not fall and the next messages can raise it.
+/// A pair of classes has slack where its edge costs more than its least, which is 0 after a pass. The slack
+/// is levelled among the readers, so that the bound does not fall and the next messages can raise it.
 void Dual::split(const DualTerm& term) {
   const std::size_t parts = term.parts.size(), rows = term.rows.size(), columns = term.contested.size();
   split_rows_.resize(parts * rows);

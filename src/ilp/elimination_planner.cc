@@ -6,7 +6,7 @@
 namespace alpa::ilp {
 namespace {
 
-/// What planning one elimination is worth, per pair of its nodes.
+/// Work of planning one elimination, per pair of its nodes.
 constexpr double kPlanningCells = 100;
 
 /// Eliminations of one size whose tables differ, at most, before those of repeated layers become periodic.

@@ -40,7 +40,7 @@ class EliminationPlanner {
 
   /// Steps of the minimisations planned.
   double steps() const { return steps_; }
-  /// What planning took, in cells.
+  /// Work of the planning itself, in cells.
   double planning() const { return planning_; }
   /// Cells of the largest table.
   double largest() const { return largest_; }

@@ -55,7 +55,7 @@ struct Tables {
   std::map<int, int> of_model;  ///< numbers by place among `costs`
 };
 
-/// What an elimination may take: steps of minimisations, and cells of the tables that they make.
+/// Limits of an elimination: steps of minimisations, and cells of the tables that they make.
 struct Allowance {
   double steps, cells;
 };

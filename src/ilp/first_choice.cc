@@ -17,7 +17,7 @@ constexpr int kMostConflicts = 1 << 24;
 /// Factor by which the prices of exceeded rows rise from one dive to the next.
 constexpr double kRise = 4;
 
-/// Of the costs that a node's strategies differ by, and of its usages, the mean over the nodes.
+/// Mean difference between the costs of a node's strategies, per mean usage of a node.
 double mean_price(const Model& model) {
   double costs = 0, amounts = 0;
   for (int i : live_nodes(model)) {

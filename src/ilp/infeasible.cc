@@ -105,7 +105,7 @@ Infeasible over_limit(std::int64_t limit, const Solution& best) {
   return error;
 }
 
-/// What the search said, where no time is left to say more.
+/// The error as the search proved it, where no time is left to find the least peak.
 Infeasible over_limit(std::int64_t limit, const Contradiction& why) {
   Infeasible error(
       fmt::format("no choice keeps the usage limit {}: at time {} every choice uses at least {} more; "

@@ -44,24 +44,24 @@ struct ModelEdge {
   int other(int node) const { return node == a ? b : a; }
 };
 
-/// A shared cost of the problem over live nodes, all different. Costs are finite: what is forbidden stands
-/// in edges.
+/// A shared cost of the problem over live nodes. No reader is at the source's node; several may be at one.
+/// Costs are finite: edges forbid what is forbidden.
 struct SharedTerm {
   SharedEnd source;
   std::vector<SharedEnd> readers;
   int rows = 0, columns = 0;
   std::vector<Cost> costs;  ///< rows x columns
   bool alive = true;
-  /// What the last dual bound says about one reader: its share of the costs, rows x columns, and the
-  /// messages on its edge, by strategy of the source and of the reader.
+  /// The last dual bound's split for one reader: its share of the costs, rows x columns, and the messages
+  /// on its edge, by strategy of the source and of the reader.
   struct Split {
     std::vector<double> shares, to_source, to_reader;
   };
   std::vector<Split> splits = {};  ///< per reader; empty: none yet
   std::vector<SharedCopy> copies = {};
-  std::vector<char> never = {};  ///< rows x columns, where there are copies: no copy can be made
+  std::vector<char> never = {};  ///< rows x columns, where there are copies: a copy cannot be made
   Cost cost(int row, int column) const { return costs[static_cast<std::size_t>(row) * columns + column]; }
-  /// What a state of a copy costs; infinite if it cannot be.
+  /// Cost of a state of a copy; infinite if it is not allowed.
   Cost cost(int row, const SharedCopy& copy, int state) const {
     const Supply& supply = copy.supplies[state];
     if (supply.own) return row == copy.home ? 0 : kNever;
@@ -136,7 +136,7 @@ std::vector<int> live_edges(const Model& model);
 /// Cost of a choice of the live nodes without the constant; infinite if forbidden.
 Cost price(const Model& model, const std::vector<int>& choice);
 
-/// Of one shared term.
+/// Cost of one shared term.
 Cost price(const SharedTerm& term, const std::vector<int>& choice);
 
 /// A lower bound: the least cost of every node and of every edge. Infinite if one has no finite cost.

@@ -127,7 +127,7 @@ void validate_copies_alone(const Problem& problem) {
   }
 }
 
-/// What one shared cost takes; kInfinite or more if a pair is forbidden.
+/// Price of one shared cost; kInfinite or more if a pair is forbidden.
 Wide price(const SharedCost& shared, const std::vector<int>& choice) {
   const int row = shared.source.classes[choice[shared.source.node]];
   std::vector<unsigned> wanted(shared.columns, 0);  // groups

@@ -10,7 +10,7 @@
 namespace alpa::ilp {
 namespace {
 
-/// What it takes to look at a node's usages.
+/// Work of looking at a node's usages.
 double usage_cells(const ModelNode& node) {
   double cells = 0;
   for (const Piece& piece : node.pieces) cells += piece.to - piece.from + node.size();
@@ -189,7 +189,8 @@ class Reducer {
     return changed || !nodes_.empty();
   }
 
-  /// Edges in place of terms that nobody shares any more. True if nodes may be eliminated now.
+  /// Replaces terms that have no two readers of one column left by edges. True if a node lost a term, so
+  /// that it may be eliminated.
   bool settle_shared() {
     if (!settle_terms(model_)) return false;
     touch_all();

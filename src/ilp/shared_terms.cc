@@ -173,7 +173,7 @@ void expand(Model& model, const SharedTerm& term) {
                 [&](int row, int column) { return has_node[column] ? Cost{0} : term.cost(row, column); });
 }
 
-/// Of the terms that are left: the readers' columns times the source's rows, as they can be chosen.
+/// Pairs of strategies of a source and a reader, over all live terms.
 double cells_of_terms(const Model& model) {
   double cells = 0;
   for (const SharedTerm& term : model.terms)

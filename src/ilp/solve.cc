@@ -60,7 +60,8 @@ std::optional<Known> first_known(const Problem& problem, const Model& model, con
   return feasible(problem, choice);
 }
 
-/// What the dual bound starts from: no strategy without a finite partner, normal usages.
+/// Brings the model into the form that the dual bound needs: no strategy without a finite partner, normal
+/// usages.
 void make_consistent(Model& model, Options options, const Deadline& deadline) {
   options.reductions =
       Reductions{options.reductions.arc_consistency, false, false, false, false, false, false, false};

@@ -66,7 +66,7 @@ class InstanceBuilder {
     const auto readers = readers_of_values(graph_, space_);
     for (int v = 0; v < static_cast<int>(readers.size()); ++v) {
       if (meeting(v) != Meeting::open) add_value(v, readers[v]);
-      if (meeting(v) != Meeting::none) show(v, readers[v]);
+      if (meeting(v) != Meeting::none) add_seen(v, readers[v]);
     }
     if (memory_) instance_.problem.usage_limit = memory_->room();
     return std::move(instance_);
@@ -83,19 +83,20 @@ class InstanceBuilder {
 
   Meeting meeting(int v) const { return meetings_.empty() ? Meeting::none : meetings_[v]; }
 
-  void show(int v, const std::vector<Reader>& readers) {
+  /// The ends of a value that other parts see.
+  void add_seen(int v, const std::vector<Reader>& readers) {
     const ValueInfo& info = graph_.values[v];
     const Input* input = find_input(graph_, v);
     begin_value(v);
     if (meeting(v) == Meeting::closed || !input || input->kind != InputKind::boundary)
-      show(end(info.producer, space_.produced(info), {}), {});
+      add_seen(end(info.producer, space_.produced(info), {}), {});
     if (meeting(v) == Meeting::closed) return;
-    for (const Reader& r : readers) show(end(r.node, *r.wanted, r.use), r.use);
+    for (const Reader& r : readers) add_seen(end(r.node, *r.wanted, r.use), r.use);
   }
 
-  void show(const End& hub, const std::optional<Use>& use) {
-    const End shown = spec_end(hub);
-    instance_.seen.push_back({shown.node, value_, use, shown.specs});
+  void add_seen(const End& from, const std::optional<Use>& use) {
+    const End seen = spec_end(from);
+    instance_.seen.push_back({seen.node, value_, use, seen.specs});
   }
 
   void begin_value(int v) {
@@ -120,8 +121,8 @@ class InstanceBuilder {
     return wanting.size() > 1 || !shared_specs(from, wanting).empty();
   }
 
-  /// What a copy costs is shared by those who want it; cuts stay with each reader. Under a memory limit
-  /// copies have nodes, which say when they exist.
+  /// The readers that want a copy share its cost; each pays for its own cuts. Under a memory limit copies
+  /// have nodes, which say when they exist.
   void add_shared(int phase, const End& from, const std::vector<End>& wanting) {
     const int specs = static_cast<int>(layouts().specs.size());
     ilp::SharedCost shared{{from.node, from.specs}, {}, specs, specs, nullptr};
@@ -212,27 +213,27 @@ class InstanceBuilder {
     return {node, specs, list, use};
   }
 
-  /// A node whose strategies are the distinct specs of `hub`.
-  End spec_end(const End& hub) {
-    std::vector<int> distinct = hub.specs;
+  /// A node whose strategies are the distinct specs of an end.
+  End spec_end(const End& followed) {
+    std::vector<int> distinct = followed.specs;
     std::sort(distinct.begin(), distinct.end());
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-    ilp::Table& table = following_tables_[hub.list];
+    ilp::Table& table = following_tables_[followed.list];
     if (!table) {
       std::vector<std::int64_t> costs;
-      for (int spec : hub.specs) {
+      for (int spec : followed.specs) {
         for (int state : distinct) costs.push_back(spec == state ? 0 : ilp::kInfinite);
       }
       table = ilp::table(std::move(costs));
     }
     const int node = add_free_node(distinct.size());
-    add_edge(hub.node, node, table);
-    instance_.followers.push_back({node, hub.node, {}});
-    for (int spec : hub.specs) {
+    add_edge(followed.node, node, table);
+    instance_.followers.push_back({node, followed.node, {}});
+    for (int spec : followed.specs) {
       const auto state = std::lower_bound(distinct.begin(), distinct.end(), spec);
       instance_.followers.back().states.push_back(static_cast<int>(state - distinct.begin()));
     }
-    return end(node, distinct, hub.use);
+    return end(node, distinct, followed.use);
   }
 
   int add_free_node(std::size_t strategies) {
@@ -265,7 +266,7 @@ class InstanceBuilder {
     return instance_.copies.emplace_back(Copy{node, value_, phase, spec, std::move(states)});
   }
 
-  /// What the one reader of a value pays.
+  /// Costs of a value with one reader, by strategies of producer and reader.
   ilp::Table direct_table(const End& from, const End& to) {
     const bool inside = is_inside(to.use);
     ilp::Table& table = direct_tables_[{from.list, to.list, 2 * to.use.runs + inside}];

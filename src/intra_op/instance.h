@@ -32,7 +32,7 @@ struct Making {
   Region first = Region::forward, last = Region::forward;
 };
 
-/// What a copy node can choose: the makings, in order; none of them and not `own`: absent.
+/// A strategy of a copy's node: the makings, in order; none of them and not `own`: absent.
 struct CopyState {
   std::vector<Making> makings;
   bool own = false;  ///< the producer leaves the value in this spec
@@ -78,10 +78,10 @@ struct Instance {
   std::vector<SeenEnd> seen;  ///< by ascending node
 };
 
-/// What may be live at once.
+/// The bytes that may be live at once.
 struct MemoryLimit {
   std::int64_t bytes = 0;
-  bool every_copy = false;  ///< also copies that one node alone can read, which live only while it runs
+  bool every_copy = false;  ///< also copies that one node alone can read, which exist only while it runs
 };
 
 /// Without a limit, nothing is said about bytes. With it, the usage of every node is the bytes it makes

@@ -76,7 +76,7 @@ class KnownChoice {
 
   const TypeLayouts& layouts_of(int value) const { return space_.layouts_of(graph_.values[value]); }
 
-  /// What is wanted of every value in which phase and spec, and the makings that the plan serves it with.
+  /// Per value, phase and spec: whether a use wants it, and the makings by which the plan serves it.
   void find_makings() {
     for (const PlannedReshard& r : plan_.reshards) {
       const Region first = region_of_use(graph_, r.uses.front());
@@ -96,7 +96,7 @@ class KnownChoice {
     }
   }
 
-  /// State of the copy: absent where nobody wants it, -1 if it cannot be as the plan has it.
+  /// State of the copy: absent where no use wants it, -1 if no state is as the plan has it.
   int state_of(const Copy& copy) const {
     const std::array<int, 3> key = {copy.value, copy.phase, copy.spec};
     if (!wanted_.count(key)) return 0;

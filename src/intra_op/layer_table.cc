@@ -53,7 +53,7 @@ std::string table_key(const PartView& part, const AutoShardOptions& options) {
 
 namespace {
 
-/// What leaving or finding a value in another spec saves at most, as a guess: moving it there.
+/// A guess of what leaving or finding a value in another spec saves at most: the price of moving it there.
 std::vector<ilp::Table> moves_of(const PartView& part, const SearchSpace& space, const Instance& instance) {
   std::vector<ilp::Table> moves;
   for (const SeenEnd& end : instance.seen) {

@@ -56,7 +56,7 @@ struct PartView {
   std::vector<LoopShare> shares;  ///< per node
 };
 
-/// What tells tables apart: hash of the part, meetings of its boundary values, shares of its nodes,
+/// Key of a part's table: hash of the part, meetings of its boundary values, shares of its nodes,
 /// options.
 std::string table_key(const PartView& part, const AutoShardOptions& options);
 

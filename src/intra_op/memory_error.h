@@ -5,8 +5,7 @@
 
 namespace alpa {
 
-/// What to tell a user whose memory budget cannot be kept: by how many bytes, at which node, the largest
-/// tensors there, what would help.
+/// By how many bytes the budget is missed, at which node, the largest tensors there, and what would help.
 std::string memory_error(const ilp::Infeasible& infeasible, const Graph& graph, const SearchSpace& space,
                          const DeviceMesh& mesh, const AutoShardOptions& options);
 

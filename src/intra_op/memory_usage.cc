@@ -6,7 +6,7 @@
 namespace alpa {
 namespace {
 
-/// Of a limit; smaller values are counted at their largest, all together.
+/// Smaller parts of a limit are not worth counting: such values are taken at their largest, all together.
 constexpr std::int64_t kWorthCounting = 50'000;
 
 }  // namespace

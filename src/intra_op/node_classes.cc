@@ -54,7 +54,7 @@ NodeClass class_of(const Graph& graph, const Node& node, KnownRules* known) {
   return result;
 }
 
-/// What a member of a loop reads from memory and writes there.
+/// Bytes that a member of a loop reads from memory and writes there.
 double moved_bytes(const NodeClass& node, const LoopShare& share, const std::vector<int>& factors,
                    const DeviceMesh& mesh) {
   Rule moved;

@@ -23,7 +23,7 @@ struct PricedStrategy {
   std::vector<ShardingSpec> specs;  ///< of operands, then results
 };
 
-/// What is known of one mesh under one cost model.
+/// Facts about one mesh under one cost model.
 struct MeshFacts {
   MeshFacts(const DeviceMesh& m, const CostModel& c, KnownRules& r)
       : mesh(m), model(c), rules(r), prices(m, c.reshard) {}

@@ -88,7 +88,7 @@ std::vector<ShardingSpec> specs_of(const NodeClass& node, const Strategy& strate
   return specs;
 }
 
-/// Of strategies with equal specs the fastest, in the place of the first.
+/// The fastest of all strategies with equal specs, in the place of the first.
 std::vector<PricedStrategy> priced_strategies(const NodeClass& node, const LoopShare& share,
                                               const Restriction& restriction, const DeviceMesh& mesh,
                                               const CostModel& model) {

@@ -1,6 +1,6 @@
 #pragma once
-/// The graphs by which the planner is measured (bench/planner.cc) and tested: transformers as somebody
-/// writes them with operators alone. Letters as in gpt_stack.h; E experts, C slots of an expert, F = 4 D.
+/// The graphs by which the planner is measured (bench/planner.cc) and tested: transformers written with
+/// operators alone. Letters as in gpt_stack.h; E experts, C slots of an expert, F = 4 D.
 #include <algorithm>
 #include <stdexcept>
 #include <string_view>
@@ -159,7 +159,7 @@ struct SuiteModel {
   TrainingStep (*step)(const SuiteShape&);
 };
 
-/// All of them.
+/// All models.
 inline constexpr SuiteModel kPlanningSuite[] = {
     {"gpt", [](const SuiteShape& s) { return gpt_step(s.stack); }},
     {"gpt-operators", [](const SuiteShape& s) { return gpt_with_operators(s.stack); }},

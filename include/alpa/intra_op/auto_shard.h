@@ -27,7 +27,7 @@ enum class AxisUse : std::uint8_t {
   tensor,  ///< splits heads and hidden features as Megatron-LM does, and tokens where there are none
 };
 
-/// What of the search space is allowed. The defaults allow everything; the methods below are the same
+/// Restrictions of the search space. The defaults allow everything; the methods below are the same
 /// program with less allowed.
 struct AutoShardOptions {
   std::string method = "shard";
@@ -55,7 +55,8 @@ struct AutoShardOptions {
       memory_budget_bytes;  ///< per device, for all that is live at any point of the program
   double time_limit_seconds = 60;
   const std::atomic<bool>* stop = nullptr;  ///< becomes true: planning ends as at the time limit
-  /// What a little work does not prove is good enough when (objective - bound) / objective is at most this.
+  /// A plan that little work does not prove to be the best is good enough when (objective - bound) /
+  /// objective is at most this.
   double relative_gap = 0.005;
   ProgressCallback progress = {};
 };
