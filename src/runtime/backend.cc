@@ -5,6 +5,7 @@
 #include "alpa/base/error.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/device/cuda_library.h"
+#include "kernels/cuda/epilogue_plan.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/message_box.h"
 #include "kernels/cuda/shard_blocks.h"
@@ -50,8 +51,6 @@ std::unique_ptr<Devices> make_cuda_devices(DevicesRequest request) {
   return devices;
 }
 
-SpmdProgram join_updates_and_norms(const SpmdProgram& program) { return join_norms(join_updates(program)); }
-
 // 256 bytes is what cudaMalloc aligns to and cuBLASLt's heuristic takes for granted. Room for NCCL's
 // blocks is planned for logical devices, too: a plan does not know how many cards it will run on.
 const Backend kCuda = {
@@ -61,9 +60,8 @@ const Backend kCuda = {
                .collective_scratch_bytes = nccl_scratch_bytes,
                .message_scratch_bytes = message_scratch_bytes,
                .staged_inputs = true},
-    .before_fusion = {{"epilogues.txt", fuse_epilogues}, {"squared_norms.txt", fuse_squared_norms}},
-    .behind_buckets = {{"updates_aside.txt", updates_aside, &ExecutorOptions::overlap_updates},
-                       {"joined.txt", join_updates_and_norms}},
+    .fuses_epilogue = [](const KernelCall& node) { return cuda::plan_epilogue(node).joint; },
+    .launches = true,
     .has_kernel = [](const OpDef& op) { return op.elementwise >= 0 || cuda::has_row(op.name); },
     .require_devices = require_cuda_devices,
     .make_devices = make_cuda_devices,

@@ -10,17 +10,13 @@
 
 namespace alpa {
 
-/// A pass that a backend adds to those that all have.
-struct BackendPass {
-  const char* dump;  ///< the file its result is dumped to
-  SpmdProgram (*run)(const SpmdProgram&);
-  bool ExecutorOptions::*option = nullptr;  ///< runs only if this is set; null: always
-};
-
 struct Backend {
   std::string_view name;
   MemoryRules memory;  ///< for devices of one thread
-  std::vector<BackendPass> before_fusion = {}, behind_buckets = {};
+  /// One kernel can compute such an einsum_epilogue node; null: none is made. (fuse_epilogues)
+  bool (*fuses_epilogue)(const KernelCall& node) = nullptr;
+  /// Every node is a launch, which has a price: updates and norms become joint nodes.
+  bool launches = false;
   /// Devices are threads of this process and share its cores: they may have several each, and overlapping
   /// pays only while there are more cores than devices.
   bool on_cores = false;

@@ -1,12 +1,13 @@
-// src/spmd/fuse_epilogues.cc — einsums and what is done to their elements, one node each
+// src/spmd/fuse_epilogues.cc — fuses einsums with the bias, activation, gradient or sums beside them
 #include <algorithm>
 #include <numeric>
 #include <optional>
 
 #include "alpa/ir/rewrite.h"
 #include "alpa/ops/all_ops.h"
+#include "alpa/tensor/kernel.h"
 #include "kernels/cpu/einsum_plan.h"
-#include "kernels/cuda/epilogue_plan.h"
+#include "kernels/cpu/epilogue.h"
 #include "rewrite.h"
 
 namespace alpa {
@@ -17,9 +18,10 @@ using Function = Epilogue::Function;
 /// The program being rewritten. Nodes keep their numbers until `finish`.
 class Rewriting {
  public:
-  explicit Rewriting(const SpmdProgram& before)
+  Rewriting(const SpmdProgram& before, FusesEpilogue fuses)
       : program(before),
         nodes(program.graph.nodes),
+        fuses_(fuses),
         before_(nodes.size()),
         place_(nodes.size()),
         readers_(consumers(program.graph)),
@@ -69,7 +71,7 @@ class Rewriting {
     return true;
   }
 
-  /// Whether the CUDA backend has one kernel for the node, and the layouts of its values allow one node.
+  /// Whether the backend has one kernel for the node, and the layouts of its values allow one node.
   bool is_joint(const Node& node) const {
     if (!follows_a_strategy(program, node)) return false;
     KernelCall call;
@@ -84,7 +86,7 @@ class Rewriting {
     };
     for (int value : node.operands) call.inputs.push_back(local(value));
     for (int value : node.results) call.outputs.push_back(local(value));
-    return cuda::plan_epilogue(call).joint;
+    return fuses_(call);
   }
 
   SpmdProgram finish() {
@@ -119,6 +121,7 @@ class Rewriting {
         moved.push_back(i);
   }
 
+  FusesEpilogue fuses_;
   std::vector<std::vector<Node>> before_;  ///< nodes moved to stand just before a node
   std::vector<int> place_;                 ///< of a node: its number, or of the node it now stands before
   std::vector<std::vector<int>> readers_;
@@ -300,8 +303,9 @@ void fuse_sums(Rewriting& r, int n) {
   }
 }
 
-SpmdProgram for_each_einsum(const SpmdProgram& program, void (*fuse)(Rewriting&, int n)) {
-  Rewriting rewriting(program);
+SpmdProgram for_each_einsum(const SpmdProgram& program, FusesEpilogue fuses,
+                            void (*fuse)(Rewriting&, int n)) {
+  Rewriting rewriting(program, fuses);
   for (int n = 0; n < static_cast<int>(rewriting.nodes.size()); ++n)
     if (rewriting.is_einsum(n)) fuse(rewriting, n);
   return rewriting.finish();
@@ -309,8 +313,11 @@ SpmdProgram for_each_einsum(const SpmdProgram& program, void (*fuse)(Rewriting&,
 
 }  // namespace
 
-SpmdProgram fuse_epilogues(const SpmdProgram& program) {
-  return for_each_einsum(for_each_einsum(for_each_einsum(program, fuse_tail), fuse_gradient), fuse_sums);
+SpmdProgram fuse_epilogues(const SpmdProgram& program, FusesEpilogue fuses) {
+  SpmdProgram result = program;
+  for (const auto fuse : {fuse_tail, fuse_gradient, fuse_sums})
+    result = for_each_einsum(result, fuses, fuse);
+  return result;
 }
 
 }  // namespace alpa

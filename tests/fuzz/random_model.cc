@@ -3,6 +3,7 @@
 
 #include "alpa/intra_op/auto_shard.h"
 #include "alpa/train/training_step.h"
+#include "support/cuda_epilogues.h"
 
 namespace alpa::fuzz {
 namespace {
@@ -299,7 +300,7 @@ SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan, Random& random
     program = make(program);
     verify(program);
   };
-  pass(0.3, [](const SpmdProgram& p) { return fuse_epilogues(p); });
+  pass(0.3, [](const SpmdProgram& p) { return test::with_cuda_epilogues(p); });
   pass(0.9, [](const SpmdProgram& p) { return fuse_elementwise(p); });
   const std::int64_t bytes = one_of<std::int64_t>(random, {0, 64, 1000, 1 << 20}),
                      slack = one_of<std::int64_t>(random, {0, 100, 1 << 20});

@@ -3,6 +3,7 @@
 
 #include "alpa/ops/all_ops.h"
 #include "support/cuda.h"
+#include "support/cuda_epilogues.h"
 #include "support/steps.h"
 
 using namespace alpa;
@@ -47,7 +48,7 @@ TEST_CASE("steps whose products have epilogues are those of the CPU without, and
       for (const Layouts& layouts : {Layouts{{"x", "R"}}, Layouts{{"x", "S0@0"}, {"y", "S0@0"}}}) {
         const Graph graph = step_of(activation, micro_batches);
         const SpmdProgram apart = partition(graph, following_plan(graph, mesh_of({2}), layouts)),
-                          joined = finished(fuse_epilogues(apart));
+                          joined = finished(with_cuda_epilogues(apart));
         const auto is_joined = [](const Node& node) { return node.op == &ops::einsum_epilogue; };
         CHECK(std::count_if(joined.graph.nodes.begin(), joined.graph.nodes.end(), is_joined) == 8);
         Executor cpu(finished(apart)), cuda(joined, untuned(), "cuda");

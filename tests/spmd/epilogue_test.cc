@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "alpa/ops/all_ops.h"
+#include "support/cuda_epilogues.h"
 #include "support/steps.h"
 
 using namespace alpa;
@@ -49,7 +50,7 @@ SpmdProgram partitioned(const Graph& graph, const Layouts& layouts = {},
 }
 
 std::string joined(const Graph& graph, const Layouts& layouts = {}) {
-  const SpmdProgram program = fuse_epilogues(partitioned(graph, layouts));
+  const SpmdProgram program = with_cuda_epilogues(partitioned(graph, layouts));
   verify(program);
   return operators(program);
 }
@@ -120,7 +121,7 @@ TEST_CASE("joined or not, two training steps give the same bits, on every layout
           CAPTURE(name_of(dtype));
           CAPTURE(layouts.begin()->second);
           const SpmdProgram apart = partitioned(graph, layouts);
-          const SpmdProgram program = fuse_epilogues(apart);
+          const SpmdProgram program = with_cuda_epilogues(apart);
           verify(program);
           CHECK(operators(program).find("einsum_epilogue") != std::string::npos);
           CHECK(same_bits(run(apart), run(program)));
@@ -135,7 +136,7 @@ TEST_CASE("what is added after an all_reduce stays apart, and so does what follo
   const Graph graph = graphs.keeping(relu(product + b));
   CHECK(joined(graph) == "einsum_epilogue[bias relu]");
   const Layouts partial{{"x", "S1@0"}, {"w0", "S0@0"}, {"%" + std::to_string(product.id), "P+@0"}};
-  CHECK(operators(fuse_epilogues(partition(graph, laid_out_plan(graph, mesh_of({2}), partial)))) ==
+  CHECK(operators(with_cuda_epilogues(partition(graph, laid_out_plan(graph, mesh_of({2}), partial)))) ==
         "einsum all_reduce add relu");
   CHECK(joined(graph, {{"w0", "S1@0"}, {"w1", "S0@0"}, {"out", "S1@0"}}) == "einsum_epilogue[bias relu]");
 }
@@ -146,7 +147,7 @@ TEST_CASE("a bias that must be gathered first is gathered before the product") {
   const Graph graph = graphs.keeping(matmul(x, w) + b);
   const SpmdProgram apart = partition(graph, laid_out_plan(graph, mesh_of({2}), {{"w1", "S0@0"}}));
   CHECK(operators(apart) == "einsum all_gather add");
-  CHECK(operators(fuse_epilogues(apart)) == "all_gather einsum_epilogue[bias]");
+  CHECK(operators(with_cuda_epilogues(apart)) == "all_gather einsum_epilogue[bias]");
 }
 
 TEST_CASE("a bias that is defined or computed after the product moves before it") {
@@ -235,7 +236,7 @@ TEST_CASE("the bias of heads joins where its letters are the product's columns")
 TEST_CASE("a joint node whose product would be a partial sum is refused") {
   Graphs graphs;
   const Value x = graphs.rows(kWide), w = graphs.parameter({kWide, kWide}), b = graphs.parameter({kWide});
-  SpmdProgram program = fuse_epilogues(partitioned(graphs.keeping(matmul(x, w) + b)));
+  SpmdProgram program = with_cuda_epilogues(partitioned(graphs.keeping(matmul(x, w) + b)));
   verify(program);
   program.specs[x.id] = program.specs[x.id].split(0, 1);
   program.specs[w.id] = program.specs[w.id].split(0, 0);

@@ -12,6 +12,8 @@
 
 namespace alpa {
 
+struct KernelCall;
+
 struct SpmdProgram {
   std::vector<DeviceMesh> meshes;  ///< no device is in two of them
   Graph graph;
@@ -88,15 +90,18 @@ SpmdProgram partition(const Graph& graph, const ShardingPlan& plan);
 /// so after.
 SpmdProgram fuse_elementwise(const SpmdProgram& program);
 
-/// Joins einsums with what is done to their elements where the CUDA backend's products can do both: the
-/// addition of a bias and relu or gelu (whose operand is kept where the gradient reads it); multiplication
-/// by the gradient of gelu, or of relu, from bits that the forward product keeps then; and the sums of an
-/// einsum's operand over the letters that it contracts (the gradient of a bias, beside that of the
-/// weights). Only where nothing else reads what lies between, types are f32, bf16 or f16, and the einsum's
-/// result is no partial sum (but for sums of the operand, which may be as partial as the product). In bf16
-/// and f16 what lies between is no longer rounded. A bias that is defined after the product moves before
-/// it, with what computes it, where all of that is inputs and nodes of the product's region.
-SpmdProgram fuse_epilogues(const SpmdProgram& program);
+/// Whether one kernel can compute an einsum_epilogue node of these local types and attributes. Data
+/// pointers are not set.
+using FusesEpilogue = bool (*)(const KernelCall& node);
+
+/// Fuses an einsum with the bias, activation or gradient that follows it, and with the sums of one operand
+/// over the contracted letters (the gradient of a bias), where `fuses` says that one kernel can do both.
+/// The operand of relu or gelu is kept where the gradient reads it; for relu as bits. Only where nothing
+/// else reads the value between, types are f32, bf16 or f16, and the einsum's result is complete (sums of
+/// the operand may be as partial as the einsum). In bf16 and f16 the value between is not rounded. A bias
+/// that is defined after the einsum moves before it, with the nodes that compute it, where all of them are
+/// inputs or nodes of the einsum's region.
+SpmdProgram fuse_epilogues(const SpmdProgram& program, FusesEpilogue fuses);
 
 /// Moves reductions (all_reduce, reduce_scatter) to the earliest place their operands allow, gradients of
 /// the only micro-batch into the backward pass; then joins small collectives of one kind, combiner, element

@@ -1,0 +1,96 @@
+// src/method_options.cc — options of a parallel method, and what they mean for the planner
+#include "method_options.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "alpa/base/error.h"
+
+namespace alpa {
+namespace {
+
+/// Time kept for lowering what searches find: a share of the time for planning or, for a large graph, a
+/// multiple of the time that tracing took, but no more than half.
+constexpr double kLoweringShare = 0.1, kLoweringOfTracing = 12, kMostLoweringShare = 0.5;
+
+/// Seconds for searches of a graph that took so long to trace.
+double search_seconds(double solver_seconds, double trace_seconds) {
+  const double lowering = std::clamp(kLoweringOfTracing * trace_seconds, kLoweringShare * solver_seconds,
+                                     kMostLoweringShare * solver_seconds);
+  return std::max(0.0, solver_seconds - trace_seconds - lowering);
+}
+
+}  // namespace
+
+MethodOptions options_of(const Method& method) {
+  return std::visit(
+      [](const auto& m) -> MethodOptions {
+        return {m.kind,
+                {.num_micro_batches = m.num_micro_batches,
+                 .mesh_shape = m.mesh_shape,
+                 .batch_mesh_axis = m.batch_mesh_axis,
+                 .allow_all_gather = m.allow_all_gather,
+                 .allow_all_to_all = m.allow_all_to_all,
+                 .memory_budget_bytes = m.memory_budget_bytes,
+                 .solver_seconds = m.solver_seconds,
+                 .relative_gap = m.relative_gap,
+                 .stop = m.stop,
+                 .progress = m.progress,
+                 .dump_dir = m.dump_dir,
+                 .executor = m.executor}};
+      },
+      method);
+}
+
+void check_options(const MethodOptions& method, const Cluster& cluster) {
+  const ShardParallel& options = method.options;
+  require(cluster.num_devices() >= 1, "parallelize: the cluster has {} devices; at least 1 is needed",
+          cluster.num_devices());
+  require(options.num_micro_batches >= 1, "parallelize: {} micro-batches; give at least 1",
+          options.num_micro_batches);
+  require(options.solver_seconds > 0, "parallelize: solver_seconds is {}; give more than 0",
+          options.solver_seconds);
+  require(options.relative_gap >= 0 && options.relative_gap < 1,
+          "parallelize: relative_gap is {}; give at least 0 and less than 1", options.relative_gap);
+  require(options.memory_budget_bytes.value_or(1) > 0,
+          "parallelize: a memory budget of {} bytes; give more than 0", *options.memory_budget_bytes);
+}
+
+std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Cluster& cluster) {
+  const ShardParallel& options = method.options;
+  if (method.kind == MethodKind::serial) return {cluster.submesh(1, 1).mesh({1})};
+  if (!options.mesh_shape.empty()) return {cluster.mesh(options.mesh_shape)};
+  std::vector<DeviceMesh> meshes;
+  for (const std::vector<int>& shape : logical_mesh_shapes(cluster.num_devices())) {
+    if (options.batch_mesh_axis.value_or(0) < static_cast<int>(shape.size()))
+      meshes.push_back(cluster.mesh(shape));
+  }
+  require(!meshes.empty(),
+          "parallelize: batch_mesh_axis is {}, but no mesh of {} devices has that many axes",
+          options.batch_mesh_axis.value_or(0), cluster.num_devices());
+  return meshes;
+}
+
+AutoShardOptions search_options(const MethodOptions& method, double trace_seconds) {
+  AutoShardOptions search;
+  if (method.kind == MethodKind::data) search = data_parallel_options();
+  if (method.kind == MethodKind::zero2) search = zero2_options();
+  if (method.kind == MethodKind::zero3) search = zero3_options();
+  search.method = name_of(method.kind);
+  const ShardParallel& options = method.options;
+  if (method.kind != MethodKind::serial) search.batch_mesh_axis = options.batch_mesh_axis;
+  search.allow_all_gather = options.allow_all_gather;
+  search.allow_all_to_all = options.allow_all_to_all;
+  search.time_limit_seconds = search_seconds(options.solver_seconds, trace_seconds);
+  search.relative_gap = options.relative_gap;
+  search.progress = options.progress;
+  search.stop = options.stop;
+  return search;
+}
+
+std::int64_t memory_budget(const MethodOptions& method, const Cluster& cluster) {
+  const std::int64_t budget = method.options.memory_budget_bytes.value_or(cluster.device.memory_bytes);
+  return budget > 0 ? budget : std::numeric_limits<std::int64_t>::max();
+}
+
+}  // namespace alpa

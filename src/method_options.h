@@ -1,0 +1,32 @@
+#pragma once
+/// A parallel method's options, whatever its kind, as the driver reads them.
+#include <cstdint>
+#include <vector>
+
+#include "alpa/intra_op/auto_shard.h"
+#include "alpa/mesh/cluster.h"
+#include "alpa/parallel_method.h"
+
+namespace alpa {
+
+/// All methods have the same options; the kind stands beside them.
+struct MethodOptions {
+  MethodKind kind;
+  ShardParallel options;
+};
+
+MethodOptions options_of(const Method& method);
+
+/// Throws Error for an option, or a cluster, that no plan can follow.
+void check_options(const MethodOptions& method, const Cluster& cluster);
+
+/// The logical meshes among which the planner chooses. Throws Error if there is none.
+std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Cluster& cluster);
+
+/// What the planner may choose from, and for how long, for a graph that took `trace_seconds` to trace.
+AutoShardOptions search_options(const MethodOptions& method, double trace_seconds);
+
+/// Bytes that each device may use.
+std::int64_t memory_budget(const MethodOptions& method, const Cluster& cluster);
+
+}  // namespace alpa

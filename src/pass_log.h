@@ -1,0 +1,39 @@
+#pragma once
+/// Checks the result of every compiler pass, and dumps it where the user asks for it (`dump_dir`).
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "alpa/base/file.h"
+#include "alpa/intra_op/plan.h"
+#include "alpa/ir/graph.h"
+#include "alpa/spmd/program.h"
+
+namespace alpa {
+
+/// Dumped files are numbered in the order in which the passes first ran: "01_graph.txt".
+class PassLog {
+ public:
+  /// `directory` is made if it is missing; empty: nothing is dumped. Throws Error if it cannot be made.
+  explicit PassLog(std::string directory);
+
+  /// What the pass called `name` made. Throws Bug if it breaks an invariant.
+  Graph check(std::string_view name, Graph graph) const;
+  ShardingPlan check(std::string_view name, ShardingPlan plan, const Graph& graph) const;
+  SpmdProgram check(std::string_view name, SpmdProgram program) const;
+
+  /// Dumps the text that `text` returns; it is called only if there is a directory.
+  template <class Text>
+  void write(std::string_view name, Text&& text) const {
+    if (!directory_.empty()) write_file(path_of(name), std::forward<Text>(text)());
+  }
+
+ private:
+  std::string path_of(std::string_view name) const;
+
+  std::string directory_;
+  mutable std::vector<std::string> names_;  ///< of the files written so far
+};
+
+}  // namespace alpa

@@ -1,0 +1,81 @@
+// src/planning_budget.cc — moves the planner's limit until the exact peak keeps the memory budget
+#include "planning_budget.h"
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+
+#include "alpa/base/error.h"
+
+namespace alpa {
+namespace {
+
+/// Plans that are tried under a moved limit before giving up.
+constexpr int kBudgetAttempts = 6;
+
+/// The limit on the bytes that the planner counts, moved until the exact peak keeps the budget. The count
+/// knows neither padding and scratch nor what packing loses and what overlapping collectives keep alive;
+/// and it may be too high where nodes are fused in ways it does not foresee.
+class PlannersLimit {
+ public:
+  explicit PlannersLimit(std::int64_t budget) : budget_(budget), bytes_(budget) {}
+
+  std::int64_t bytes() const { return bytes_; }
+
+  /// The plan under this limit really takes `peak` bytes, more than the budget.
+  void was_too_high(std::int64_t peak) {
+    over_ = bytes_;
+    step_ = std::max(peak - budget_, 2 * step_);  // a small excess can take a far smaller limit
+    bytes_ = std::max<std::int64_t>(bytes_ - step_, 0);
+    if (bytes_ <= under_) bytes_ = under_ + (over_ - under_) / 2;
+  }
+
+  /// No plan keeps this limit; `missing` bytes would have to be added at least.
+  void was_too_low(std::int64_t missing) {
+    under_ = bytes_ + std::max<std::int64_t>(missing - 1, 0);
+    bytes_ = over_ == kNone ? under_ + 1 : under_ + (over_ - under_) / 2;
+  }
+
+  /// Another plan within the budget is not to be expected.
+  bool is_exhausted() const {
+    return over_ - under_ < budget_ / 200 || bytes_ > budget_ + budget_ / 10 || bytes_ == under_;
+  }
+
+ private:
+  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+  std::int64_t budget_, bytes_, step_ = 0;
+  std::int64_t under_ = 0, over_ = kNone;  ///< limits known to be too low and too high
+};
+
+[[noreturn]] void fail_budget(std::int64_t budget, std::int64_t least, bool time_is_over) {
+  fail(
+      "the smallest plan found needs {} bytes per device, {} more than the memory budget of {}; use more "
+      "devices, more micro-batches, ShardParallel instead of a fixed method, or raise the budget{}",
+      least, least - budget, budget, time_is_over ? " or solver_seconds, which were used up" : "");
+}
+
+}  // namespace
+
+Planned plan_within_budget(AutoSharding& search, std::int64_t budget, const LowerPlan& lower) {
+  Planned best = lower(search.plan(std::nullopt));
+  if (best.memory_bytes <= budget) return best;
+  const std::int64_t unconstrained = best.memory_bytes;
+  std::exception_ptr failure;
+  PlannersLimit limit(budget);
+  for (int attempt = 0; attempt < kBudgetAttempts && !limit.is_exhausted(); ++attempt) {
+    try {
+      Planned next = lower(search.plan(limit.bytes()));
+      limit.was_too_high(next.memory_bytes);
+      if (next.memory_bytes < best.memory_bytes) best = std::move(next);
+      if (best.memory_bytes <= budget) return best;
+    } catch (const OverBudget& error) {
+      if (limit.bytes() == budget) failure = std::current_exception();
+      limit.was_too_low(error.missing_bytes);
+      if (search.is_over()) break;  // plans that are known already take no more time
+    }
+  }
+  if (failure && best.memory_bytes == unconstrained) std::rethrow_exception(failure);
+  fail_budget(budget, best.memory_bytes, search.is_over());
+}
+
+}  // namespace alpa
