@@ -86,6 +86,7 @@ class Climber {
       consider(dual_.rounded(), k % 2 == 0 ? 7 : 0);
       const std::vector<Cost> over = excess(model_, dual_.rounded());
       std::vector<double> prices = dual_.multipliers();
+      if (prices.empty()) continue;
       const double least = *std::max_element(prices.begin(), prices.end()) / 16;
       for (std::size_t r = 0; r < over.size(); ++r)
         if (over[r] > 0) prices[r] = std::max(prices[r] * kSeekingRise, least);

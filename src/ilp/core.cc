@@ -53,7 +53,7 @@ class Core {
         options_(options),
         cutoff_(options.cutoff < kInfinite ? options.cutoff : kNever),
         deadline_(deadline),
-        grace_(deadline.with_grace()),
+        grace_(options.grace ? deadline.with_grace() : deadline),
         statistics_(statistics) {
     model_.trail.clear();
     best_.cost = cutoff;
@@ -187,7 +187,7 @@ class Core {
 
   /// A first choice, or the proof that the rows have no room for one.
   void fill_rows() {
-    LeastExcess least = least_excess(model_, remembered_multipliers(), options_.dual_sweeps,
+    LeastExcess least = least_excess(model_, remembered_multipliers(), options_,
                                      deadline_.within(deadline_.left() / 2));
     if (least.choice.empty() && least.bound > 0) throw Contradiction{least.bound, least.time};
     if (least.choice.empty()) return;

@@ -106,7 +106,7 @@ class Dual {
   /// A shared term: its edges, and where row and column of a pair of classes of each are.
   struct DualTerm {
     struct Part {
-      int edge = -1, reader = -1;
+      int edge = -1, reader = -1, group = 0;
       bool from_a = false;                    // a is the source
       std::vector<int> columns;               // of the term, by class of the reader
       std::vector<int> column_class = {};     // by column; -1: cannot be wanted
@@ -122,6 +122,8 @@ class Dual {
     std::vector<int> copy_at = {};        // by column, its copy; -1: none
     std::vector<int> copied = {};         // columns with a copy that several readers can want
     std::vector<SupplyPrices> supplies = {};  // per copy
+    std::vector<unsigned> groups = {};        // per copy, of the readers that can want it
+    std::vector<Limits> limits = {};          // rows x copies, under the prices of `supplies`
   };
 
   struct DualNode {
@@ -155,10 +157,10 @@ class Dual {
   /// Prices the copies' states under the multipliers. The terms whose prices changed.
   std::vector<const DualTerm*> price_supplies();
   SupplyPrices prices_of(const SharedCopy& copy) const;
-  Limits limits(const DualTerm& term, int row, int column, unsigned groups) const;
+  Limits limits(const DualTerm& term, std::size_t row_class, std::size_t copy) const;
   /// Scales the shares of copies to the limits that they have now.
   void rescale(const DualTerm& term);
-  void rescale(const DualTerm& term, int row_class, int column);
+  void rescale(const DualTerm& term, std::size_t row_class, std::size_t copy);
   int exact_shift() const;
   Cost reduced(const DualEdge& edge, const Exact& exact, std::size_t number, int p, int q) const;
   unsigned groups_of(const DualTerm& term, int column) const;
@@ -183,6 +185,8 @@ class Dual {
   double room_price_ = 0;
   std::vector<int> rounded_;
   mutable std::vector<double> scratch_, conditioned_, collapsed_, lines_;
+  std::vector<std::vector<double>> from_source_, from_reader_;  // messages by class, per reader
+  std::vector<double*> paid_;                                   // shares of a pair of classes
   std::vector<double> split_rows_, split_columns_, height_, lowest_, level_;  // of the term being split
 };
 

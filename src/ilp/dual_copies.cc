@@ -63,7 +63,8 @@ void level_within(std::vector<Payer>& payers, unsigned all, const Limits& limits
 /// What a pair of classes costs above the least of its edge is slack, as in `split`.
 void Dual::split_copies(const DualTerm& term) {
   const std::size_t parts = term.parts.size();
-  std::vector<std::vector<double>> from_source(parts), from_reader(parts);
+  std::vector<std::vector<double>>&from_source = from_source_, &from_reader = from_reader_;
+  if (from_source.size() < parts) from_source.resize(parts), from_reader.resize(parts);
   for (std::size_t j = 0; j < parts; ++j) {
     const DualEdge& edge = edges_[term.parts[j].edge];
     std::vector<double>&a = term.parts[j].from_a ? from_source[j] : from_reader[j],
@@ -72,20 +73,19 @@ void Dual::split_copies(const DualTerm& term) {
     collapse(state_.messages.data() + edge.at_a, *edge.class_a, a.data(), edge.lines_a);
     collapse(state_.messages.data() + edge.at_b, *edge.class_b, b.data(), edge.lines_b);
   }
-  std::vector<double*> shares;
+  std::vector<double*>& shares = paid_;
   std::vector<Payer> payers;
   for (int c : term.copied) {
-    const unsigned groups = groups_of(term, c);
-    for (int r = 0; r < static_cast<int>(term.rows.size()); ++r) {
+    const auto copy = static_cast<std::size_t>(term.copy_at[c]), copies = term.groups.size();
+    for (std::size_t r = 0; r < term.rows.size(); ++r) {
       shares.clear(), payers.clear();
       for (std::size_t j = 0; j < parts; ++j) {
         const int column = term.parts[j].column_class[c];
         if (column < 0) continue;
         shares.push_back(&state_.shares[share_at(term.parts[j], r, column)]);
-        payers.push_back({from_source[j][r] + from_reader[j][column], 0,
-                          1u << model_->terms[term.index].readers[term.parts[j].reader].group, false});
+        payers.push_back({from_source[j][r] + from_reader[j][column], 0, 1u << term.parts[j].group, false});
       }
-      level_within(payers, groups, limits(term, term.rows[r], c, groups));
+      level_within(payers, term.groups[copy], term.limits[r * copies + copy]);
       for (std::size_t j = 0; j < shares.size(); ++j) *shares[j] = payers[j].share;
     }
   }
@@ -105,6 +105,10 @@ std::vector<const Dual::DualTerm*> Dual::price_supplies() {
     for (const SharedCopy& copy : copies) prices.push_back(prices_of(copy));
     if (prices == term.supplies) continue;
     term.supplies = std::move(prices);
+    term.limits.resize(term.rows.size() * copies.size());
+    for (std::size_t r = 0; r < term.rows.size(); ++r)
+      for (std::size_t k = 0; k < copies.size(); ++k)
+        term.limits[r * copies.size() + k] = limits(term, r, k);
     changed.push_back(&term);
   }
   return changed;
@@ -127,11 +131,13 @@ Dual::SupplyPrices Dual::prices_of(const SharedCopy& copy) const {
 }
 
 /// Where no state serves a set, any limit is right: no choice is allowed there.
-Dual::Limits Dual::limits(const DualTerm& term, int row, int column, unsigned groups) const {
+Dual::Limits Dual::limits(const DualTerm& term, std::size_t row_class, std::size_t copy) const {
   const SharedTerm& source = model_->terms[term.index];
-  const double cost = static_cast<double>(source.cost(row, column));
-  const SupplyPrices& prices = term.supplies[term.copy_at[column]];
-  const bool home = source.copies[term.copy_at[column]].home == row;
+  const int row = term.rows[row_class];
+  const unsigned groups = term.groups[copy];
+  const double cost = static_cast<double>(source.cost(row, source.copies[copy].column));
+  const SupplyPrices& prices = term.supplies[copy];
+  const bool home = source.copies[copy].home == row;
   Limits result{};
   for (unsigned set = groups; set != 0; set = (set - 1) & groups) {
     double least = home ? prices.own : kInf;
@@ -143,29 +149,31 @@ Dual::Limits Dual::limits(const DualTerm& term, int row, int column, unsigned gr
 }
 
 void Dual::rescale(const DualTerm& term) {
-  for (int c = 0; c < static_cast<int>(term.copy_at.size()); ++c)
-    for (int r = 0; term.copy_at[c] >= 0 && r < static_cast<int>(term.rows.size()); ++r)
-      rescale(term, r, c);
+  for (std::size_t k = 0; k < term.groups.size(); ++k)
+    for (std::size_t r = 0; term.groups[k] != 0 && r < term.rows.size(); ++r) rescale(term, r, k);
 }
 
-void Dual::rescale(const DualTerm& term, int row_class, int column) {
-  std::vector<double*> shares;
-  Limits sums{};
-  unsigned groups = 0;
+void Dual::rescale(const DualTerm& term, std::size_t row_class, std::size_t copy) {
+  const unsigned groups = term.groups[copy];
+  const int column = model_->terms[term.index].copies[copy].column;
+  std::vector<double*>& shares = paid_;
+  shares.clear();
+  std::array<double, 1u << kMostGroups> of_group{};
   for (const DualTerm::Part& part : term.parts) {
     if (part.column_class[column] < 0) continue;
     shares.push_back(&state_.shares[share_at(part, row_class, part.column_class[column])]);
-    const unsigned group = 1u << model_->terms[term.index].readers[part.reader].group;
-    groups |= group;
-    for (unsigned set = 1; set < sums.size(); ++set)
-      if (set & group) sums[set] += *shares.back();
+    of_group[1u << part.group] += *shares.back();
   }
-  if (shares.empty()) return;
-  const Limits most = limits(term, term.rows[row_class], column, groups);
-  double scale = kInf;
-  for (unsigned set = groups; set != 0; set = (set - 1) & groups)
-    if (sums[set] > 0) scale = std::min(scale, most[set] / sums[set]);
-  if (scale < kInf && sums[groups] * scale > 0) {
+  const Limits& most = term.limits[row_class * term.groups.size() + copy];
+  double scale = kInf, all = 0;
+  for (unsigned set = groups; set != 0; set = (set - 1) & groups) {
+    double sum = 0;
+    for (unsigned group = 1; group <= set; group *= 2)
+      if (set & group) sum += of_group[group];
+    if (sum > 0) scale = std::min(scale, most[set] / sum);
+    if (set == groups) all = sum;
+  }
+  if (scale < kInf && all * scale > 0) {
     for (double* share : shares) *share *= scale;
     return;
   }
@@ -192,7 +200,7 @@ unsigned Dual::groups_of(const DualTerm& term, int column) const {
   unsigned groups = 0;
   for (const DualTerm::Part& part : term.parts)
     if (part.column_class[column] >= 0)
-      groups |= 1u << model_->terms[term.index].readers[part.reader].group;
+      groups |= 1u << part.group;
   return groups;
 }
 
@@ -225,7 +233,7 @@ void Dual::round_shares(const DualTerm& term, int row_class, int column,
   for (const DualTerm::Part& part : term.parts) {
     const int wanted = part.column_class[column];
     if (wanted < 0) continue;
-    const unsigned group = 1u << model_->terms[term.index].readers[part.reader].group;
+    const unsigned group = 1u << part.group;
     Cost most = kNever;
     for (unsigned set = 1; set < left.size(); ++set)
       if (set & group) most = std::min(most, left[set]);

@@ -49,6 +49,7 @@ void Dual::add_term(int index, std::size_t& messages) {
   for (int j = 0; j < static_cast<int>(source.readers.size()); ++j)
     term.parts.push_back(part_of(term, j, of_source, messages));
   for (int c = 0; c < source.columns; ++c) add_column(term, c);
+  for (const SharedCopy& copy : source.copies) term.groups.push_back(groups_of(term, copy.column));
   for (DualTerm::Part& part : term.parts)
     for (int c : term.contested) {
       part.contested_class.push_back(part.column_class[c]);
@@ -64,7 +65,7 @@ Dual::DualTerm::Part Dual::part_of(const DualTerm& term, int reader, const Class
                                    std::size_t& messages) {
   const SharedTerm& source = model_->terms[term.index];
   const SharedEnd& end = source.readers[reader];
-  DualTerm::Part part{.reader = reader, .columns = distinct(end.classes)};
+  DualTerm::Part part{.reader = reader, .group = end.group, .columns = distinct(end.classes)};
   const Classes of_reader = places(end.classes, part.columns);
   const int source_at = at_[source.source.node], reader_at = at_[end.node];
   const std::size_t rows = term.rows.size(), columns = part.columns.size();

@@ -15,6 +15,8 @@ std::vector<std::int64_t> free_of_charge(std::vector<std::int64_t> costs) {
 
 /// An explanation may take this long, or as long as the search before it.
 constexpr double kLeastSeconds = 1;
+/// It ends where the least peak is known up to this share.
+constexpr double kCloseEnough = 2e-3;
 
 /// The problem with all finite costs zero: only feasibility counts.
 Problem feasibility_problem(const Problem& problem) {
@@ -50,45 +52,88 @@ Problem usage_problem(const Problem& free, std::int64_t time) {
   return result;
 }
 
-/// Proven: every choice uses at least this much at `time`.
-std::int64_t least_usage(const Problem& free, std::int64_t time, const Options& options,
-                         const Deadline& deadline) {
-  const auto result = attempt(usage_problem(free, time), options, deadline);
-  const auto* solution = std::get_if<Solution>(&result);
-  return solution ? solution->lower_bound : 0;
-}
+/// What is known of the least peak: no choice stays within `impossible`, and `known` is the best one found.
+struct PeakSearch {
+  Problem problem;
+  const Options& options;
+  const Deadline& deadline;
+  Solution known;
+  std::int64_t impossible = *problem.usage_limit, time = known.peak_time;
 
-/// Least peak that some choice reaches, between what the times of failures prove and `known`, a choice
-/// without limit; by bisection where these do not meet. Its lower bound becomes the least peak possible.
-Solution least_peak(Problem problem, const Options& options, const Deadline& deadline, Solution known,
-                    const Contradiction& first) {
-  std::int64_t impossible = *problem.usage_limit, next = impossible,
-               time = first.missing > 0 ? first.time : known.peak_time;
-  try {
-    impossible = std::max(impossible, least_usage(problem, time, options, deadline) - 1);
-    for (next = impossible + 1; impossible + 1 < known.peak_usage && !deadline.passed();) {
-      problem.usage_limit = next;
-      auto result = attempt(problem, options, deadline);
-      if (auto* better = std::get_if<Solution>(&result)) {
+  std::int64_t gap() const { return known.peak_usage - impossible - 1; }
+  bool is_close() const {
+    return static_cast<double>(gap()) <= kCloseEnough * static_cast<double>(known.peak_usage);
+  }
+
+  std::int64_t smallest_step() const {
+    return static_cast<std::int64_t>(kCloseEnough * static_cast<double>(impossible));
+  }
+
+  /// A limit at most `step` above the least that may be possible, and below the one known.
+  std::int64_t next(std::int64_t step) const { return impossible + 1 + std::min(step, gap() / 2); }
+
+  /// True if it is decided whether a choice keeps the limit.
+  bool decide(std::int64_t limit) {
+    problem.usage_limit = limit;
+    try {
+      auto result = attempt(problem, options, deadline.within(deadline.left() / 2));
+      if (auto* better = std::get_if<Solution>(&result))
         known = std::move(*better);
-      } else {
-        impossible = next;
-        const Contradiction& why = std::get<Contradiction>(result);
-        const bool elsewhere = why.missing > 0 && why.time != time;
-        if (elsewhere) time = why.time;
-        const std::int64_t least = elsewhere ? least_usage(problem, time, options, deadline) : 0;
-        if (least - 1 > impossible) {
-          impossible = least - 1;
-          next = least;
-          continue;
-        }
-      }
-      next = impossible + (known.peak_usage - impossible) / 2;
+      else
+        raise(limit, std::get<Contradiction>(result));
+      return true;
+    } catch (const TimedOut&) {
+      return false;
+    }
+  }
+
+  /// No choice keeps the problem's limit.
+  void start(const Contradiction& why) {
+    if (why.missing > 0) time = why.time;
+    look_at_time();
+  }
+
+  /// No choice keeps the limit. How much was missing says nothing of higher limits, as strategies that
+  /// never fit were left out; what every choice uses at that time does.
+  void raise(std::int64_t limit, const Contradiction& why) {
+    impossible = std::max(impossible, limit);
+    if (why.missing <= 0 || why.time == time) return;
+    time = why.time;
+    look_at_time();
+  }
+
+  /// What every choice uses at `time`, which is solved without a limit.
+  void look_at_time() {
+    const auto result = attempt(usage_problem(problem, time), options, deadline.within(deadline.left() / 4));
+    const auto* least = std::get_if<Solution>(&result);
+    if (!least) return;
+    impossible = std::max(impossible, least->lower_bound - 1);
+    const Evaluation evaluation = evaluate(problem, least->choice);
+    if (evaluation.peak_usage >= known.peak_usage) return;
+    known = *least;
+    known.peak_usage = evaluation.peak_usage;
+    known.peak_time = evaluation.peak_time;
+  }
+};
+
+/// Least peak that some choice reaches, between what failures prove and `known`, a choice without limit.
+/// Bounds are mostly tight, so that limits just above them are tried first. The lower bound of what is
+/// returned is that of the least peak.
+Solution least_peak(const Problem& problem, const Options& options, const Deadline& deadline,
+                    Solution known, const Contradiction& first) {
+  PeakSearch search{problem, options, deadline, std::move(known)};
+  try {
+    search.start(first);
+    for (std::int64_t step = search.smallest_step(); !search.is_close() && !deadline.passed();) {
+      const std::int64_t limit = search.next(step);
+      const bool decided = search.decide(limit);
+      if (!decided && step >= search.gap() / 2) break;
+      if (!decided || search.impossible >= limit) step = std::max<std::int64_t>(2 * step, 1);
     }
   } catch (const TimedOut&) {  // what is known so far is told
   }
-  known.lower_bound = impossible + 1;
-  return known;
+  search.known.lower_bound = search.impossible + 1;
+  return std::move(search.known);
 }
 
 Infeasible over_limit(std::int64_t limit, const Solution& best) {
@@ -102,17 +147,17 @@ Infeasible over_limit(std::int64_t limit, const Solution& best) {
                   best.peak_time, exact ? "" : "at least ", missing));
   error.missing_usage = missing;
   error.time = best.peak_time;
+  error.choice = best.choice;
   return error;
 }
 
 /// The error as the search proved it, where no time is left to find the least peak.
 Infeasible over_limit(std::int64_t limit, const Contradiction& why) {
   Infeasible error(
-      fmt::format("no choice keeps the usage limit {}: at time {} every choice uses at least {} more; "
-                  "raise the limit by "
-                  "at least {} or allow strategies that use less",
-                  limit, why.time, why.missing, why.missing));
-  error.missing_usage = why.missing;
+      fmt::format("no choice keeps the usage limit {}: at time {} every choice uses more; raise the limit "
+                  "or allow strategies that use less",
+                  limit, why.time));
+  error.missing_usage = 1;
   error.time = why.time;
   return error;
 }
@@ -138,10 +183,13 @@ void explain_infeasible(const Problem& problem, const Options& given, const Cont
   Options options = given;
   options.cutoff = kInfinite;
   options.progress = nullptr;
+  options.explain = options.grace = false;
+  options.relative_gap = 0;
   const Deadline deadline = search.within(std::max(kLeastSeconds, search.elapsed()));
   Problem free = feasibility_problem(problem);
   free.usage_limit.reset();
   if (!problem.usage_limit) throw forbidden();
+  if (!given.explain && why.missing > 0) throw over_limit(*problem.usage_limit, why);
   Solution known = without_limit(free, options, deadline, why, *problem.usage_limit);
   free.usage_limit = problem.usage_limit;
   throw over_limit(*problem.usage_limit,

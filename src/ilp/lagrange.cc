@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "eliminate.h"
+#include "least_usage.h"
 #include "local_search.h"
 #include "reduce.h"
 #include "rows.h"
@@ -58,26 +59,6 @@ Cost price_of_room(const Model& model, const Multipliers& upto) {
   Wide sum = 0;
   for (std::size_t r = 0; r < model.room.size(); ++r) sum += (upto[r + 1] - upto[r]) * model.room[r];
   return static_cast<Cost>((sum + (Wide{1} << kMultiplierBits) - 1) >> kMultiplierBits);
-}
-
-/// The model without rows in which a choice costs what it uses at `row`.
-Model usage_at(const Model& model, int row) {
-  Model result;
-  result.nodes = model.nodes;
-  result.edges = model.edges;
-  for (ModelNode& node : result.nodes) {
-    for (Cost& cost : node.costs)
-      if (cost < kNever) cost = 0;
-    for (const Piece& piece : node.pieces)
-      for (std::size_t s = 0; row >= piece.from && row < piece.to && s < node.costs.size(); ++s)
-        node.costs[s] = plus(node.costs[s], piece.amounts[s]);
-    node.pieces.clear();
-    node.normal = true;
-  }
-  for (ModelEdge& edge : result.edges)
-    for (Cost& cost : edge.costs)
-      if (cost < kNever) cost = 0;
-  return result;
 }
 
 /// Largest cost that scaling leaves well below infinity.

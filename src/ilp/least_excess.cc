@@ -7,14 +7,16 @@
 
 #include "copy_moves.h"
 #include "dual.h"
+#include "least_usage.h"
 
 namespace alpa::ilp {
 namespace {
 
-constexpr double kFirstRate = 1, kLastRate = 0.02;  // by which the logarithm of a weight changes at most
+constexpr double kFirstRate = 3, kLastRate = 0.02;  // by which the logarithm of a weight changes at most
 constexpr int kPatience = 10;                       // sweeps without a better bound
 /// Of what some choice exceeds the rows by: a bound above is good enough to say how much is missing.
 constexpr double kCloseEnough = 0.95;
+constexpr int kSweepsToProbe = 8;
 constexpr int kRepairEvery = 8, kRepairMoves = 300;
 
 void free_of_charge(std::vector<Cost>& costs) {
@@ -36,30 +38,62 @@ Model without_costs(const Model& model) {
 
 class Search {
  public:
-  Search(const Model& model, std::vector<double> weights, const Deadline& deadline)
-      : model_(without_costs(model)), dual_(model_), weights_(std::move(weights)), deadline_(deadline) {
+  Search(const Model& model, std::vector<double> weights, const Options& options, const Deadline& deadline)
+      : model_(without_costs(model)),
+        dual_(model_),
+        weights_(std::move(weights)),
+        options_(options),
+        deadline_(deadline) {
     if (std::accumulate(weights_.begin(), weights_.end(), 0.0) <= 0) weights_.assign(model_.room.size(), 1);
   }
 
-  LeastExcess run(int sweeps) {
-    for (int k = 0; k < sweeps && rate_ > kLastRate && !deadline_.passed(); ++k) {
+  LeastExcess run() {
+    for (int k = 0; k < options_.dual_sweeps && rate_ > kLastRate && !deadline_.passed(); ++k) {
       set_weights();
       dual_.sweep();
       deadline_.spend(dual_.cells_of_sweep());
       keep_bound();
       if (is_found(dual_.rounded(), k)) return std::move(result_);
-      if (best_bound_ > kCloseEnough * static_cast<double>(least_)) break;
+      if (is_enough(best_bound_)) break;
+      if (model_.room.empty()) continue;
       move_weights();
+      if (k + 1 == kSweepsToProbe && probe()) return std::move(result_);
     }
-    if (best_.multipliers.empty()) return std::move(result_);  // no time for a sweep
+    if (model_.room.empty() || best_.multipliers.empty()) return std::move(result_);  // no rows, or no time for a sweep
     dual_.restore(best_);
-    result_.bound = dual_.exact().proven();
-    const auto most = std::max_element(best_.multipliers.begin(), best_.multipliers.end());
-    result_.time = model_.times[static_cast<std::size_t>(most - best_.multipliers.begin())];
+    raise(dual_.exact().proven(), weightiest(best_.multipliers));
     return std::move(result_);
   }
 
  private:
+  static int weightiest(const std::vector<double>& weights) {
+    return static_cast<int>(std::max_element(weights.begin(), weights.end()) - weights.begin());
+  }
+
+  void raise(Cost bound, int row) {
+    if (bound <= result_.bound) return;
+    result_.bound = bound;
+    result_.time = model_.times[static_cast<std::size_t>(row)];
+  }
+
+  bool is_enough(double bound) const {
+    const double share = options_.explain ? kCloseEnough : 0;
+    return bound >= 1 && bound > share * static_cast<double>(least_);
+  }
+
+  /// Looks at the weightiest row alone. True if no choice fits there, or one was found.
+  bool probe() {
+    const int row = weightiest(weights_);
+    LeastUsage least = least_usage(model_, row, options_, deadline_.within(deadline_.left() / 4));
+    raise(least.bound - model_.room[static_cast<std::size_t>(row)], row);
+    if (!least.choice.empty()) {
+      const std::vector<Cost> over = excess(model_, least.choice);
+      least_ = std::min(least_, *std::max_element(over.begin(), over.end()));
+      if (is_found(std::move(least.choice), kRepairEvery - 1)) return true;
+    }
+    return result_.bound > 0;
+  }
+
   void set_weights() {
     const double sum = std::accumulate(weights_.begin(), weights_.end(), 0.0);
     for (double& weight : weights_) weight /= sum;
@@ -101,6 +135,7 @@ class Search {
   const Model model_;
   Dual dual_;
   std::vector<double> weights_;
+  const Options& options_;
   const Deadline& deadline_;
   Dual::State best_;
   double best_bound_ = -1e300, rate_ = kFirstRate;
@@ -111,9 +146,9 @@ class Search {
 
 }  // namespace
 
-LeastExcess least_excess(const Model& model, const std::vector<double>& weights, int sweeps,
+LeastExcess least_excess(const Model& model, const std::vector<double>& weights, const Options& options,
                          const Deadline& deadline) {
-  return Search(model, weights, deadline).run(sweeps);
+  return Search(model, weights, options, deadline).run();
 }
 
 }  // namespace alpa::ilp

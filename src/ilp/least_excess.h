@@ -1,5 +1,6 @@
 #pragma once
 /// Whether the rows leave room for any choice at all, costs aside.
+#include "alpa/ilp/solve.h"
 #include "model.h"
 
 namespace alpa::ilp {
@@ -11,8 +12,10 @@ struct LeastExcess {
 };
 
 /// Ascends the dual bound of the largest excess: rows are weighted, the weights sum to one, and rows that
-/// rounded choices exceed most gain weight. Ends with a choice, or with the bound when it stalls.
-LeastExcess least_excess(const Model& model, const std::vector<double>& weights, int sweeps,
+/// rounded choices exceed most gain weight. After a few sweeps, what every choice uses at the weightiest
+/// row is mostly a better bound. Ends with a choice, or with the bound when it stalls or is good enough to
+/// be told (Options::explain).
+LeastExcess least_excess(const Model& model, const std::vector<double>& weights, const Options& options,
                          const Deadline& deadline);
 
 }  // namespace alpa::ilp

@@ -41,7 +41,8 @@ std::string remedies(const Graph& graph, const AutoShardOptions& options) {
 }  // namespace
 
 std::string memory_error(const ilp::Infeasible& infeasible, const Graph& graph, const SearchSpace& space,
-                         const DeviceMesh& mesh, const AutoShardOptions& options) {
+                         const DeviceMesh& mesh, const AutoShardOptions& options,
+                         std::int64_t smallest) {
   const int end = static_cast<int>(graph.nodes.size()),
             point = std::clamp(static_cast<int>(infeasible.time), 0, end);
   const std::vector<Tensor> live = live_at(point, graph, space, mesh);
@@ -55,9 +56,10 @@ std::string memory_error(const ilp::Infeasible& infeasible, const Graph& graph, 
       "method {}: no plan on a {} mesh fits into {} bytes per device: at least {} bytes are missing at {}, "
       "where {} "
       "tensors are live; the "
-      "largest are {}; {}",
+      "largest are {}; {}{}",
       options.method, shape_text(mesh), *options.memory_budget_bytes, infeasible.missing_usage,
       point < end ? use_text(graph, {UseKind::node, point}) : "the end of the step", live.size(), largest,
+      smallest > 0 ? fmt::format("the smallest plan found takes {} bytes; ", smallest) : "",
       remedies(graph, options));
 }
 

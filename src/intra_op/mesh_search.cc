@@ -25,6 +25,8 @@ constexpr std::int64_t kLayerCells = 1 << 20;
 /// Under a budget a plan this close to the proven bound is good enough: the last percent can take minutes.
 constexpr double kBudgetGap = 0.01;
 constexpr int kBudgetAttempts = 6;
+/// With which any plan is good enough.
+constexpr double kAnyGap = 0.99;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Strategies of the templates that are solved although time is over and a plan is known: a second's work.
 constexpr std::int64_t kLateStrategies = 200'000;
@@ -209,13 +211,18 @@ void MeshSearch::make_templates() {
 
 void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
   const bool easy = templates_.empty();  // without a budget
-  if (easy) search_whole_within(budget, each);
+  if (easy)
+    search_whole_within(budget, each);
+  else if (best(budget) == nullptr)
+    refute(budget, each);
   if (easy && best(budget) != nullptr && bound_within(budget) >= seconds_of(best(budget))) return;
   search_templates(budget, kNever, std::numeric_limits<int>::max());
   if (time_.is_over() && best(budget) != nullptr) return;
+  Effort part_effort = each;
+  part_effort.explain = false;
   for (Template& part : templates_)
-    if (splits_batch(part.options.axis_uses)) search_template_within(part, budget, each);
-  search_batch_axes(budget, each);
+    if (splits_batch(part.options.axis_uses)) search_template_within(part, budget, part_effort);
+  search_batch_axes(budget, part_effort);
   if (!easy) search_whole_within(budget, each);
 }
 
@@ -246,6 +253,19 @@ void MeshSearch::search_template_within(Template& part, std::int64_t budget, con
   }
 }
 
+/// Proves that no plan keeps the budget, or mostly finds one, however dear. Both take little of what the
+/// search for good plans does.
+void MeshSearch::refute(std::int64_t budget, const Effort& each) {
+  Effort any = each;
+  any.relative_gap = kAnyGap;
+  try {
+    solve_within(space_, {budget, false}, any);
+  } catch (const ilp::Infeasible& infeasible) {
+    bound_within_ = {budget, kNever};
+    throw over_budget(infeasible, budget);
+  }
+}
+
 void MeshSearch::search_whole_within(std::int64_t budget, const Effort& each) {
   bound_within_ = {budget, 0};
   try {
@@ -262,9 +282,11 @@ void MeshSearch::search_whole_within(std::int64_t budget, const Effort& each) {
 double MeshSearch::search_model(const SearchSpace& space, std::int64_t budget, const Effort& each) {
   double bound = 0;
   std::int64_t limit = budget;
+  Effort effort = each;
   for (int k = 0; k < kBudgetAttempts && limit > 0 && (k == 0 || !time_.is_over()); ++k) {
     try {
-      const Known* found = solve_within(space, {limit, false}, each, limit == budget ? &bound : nullptr);
+      effort.explain &= limit == budget;
+      const Known* found = solve_within(space, {limit, false}, effort, limit == budget ? &bound : nullptr);
       if (found == nullptr) break;
       if (found->bytes <= budget) return bound;
       limit -= found->bytes - budget;
@@ -302,15 +324,14 @@ MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& i
   solver.relative_gap = effort.relative_gap;
   solver.cutoff = units(std::ceil(effort.cutoff_seconds * instance.units_per_second), 1);
   solver.progress = in_seconds(effort, instance);
+  solver.explain = effort.explain;
   solver.elimination_cells = 1 << 24;  // training graphs are narrow: what fits is solved without branching
   solver.reductions.merge = false;     // makes tables over strategies of tables over specs
   solver.start = start(space, instance);
   try {
     const ilp::Solution solution = ilp::solve(instance.problem, solver);
     statistics_.solve_seconds += solution.seconds;
-    ShardingPlan plan = assemble_plan(graph_, space, instance, solution.choice, mesh_, facts_.prices);
-    plan.method = options_.method;
-    plan.cost = evaluate(plan, graph_, space.classes, model_);
+    ShardingPlan plan = plan_of(space, instance, solution.choice);
     check_objective(plan.cost, solution, instance);
     plan.cost.lower_bound_seconds = bound_of(solution, plan.cost, instance);
     plan.statistics.nodes = solution.statistics.nodes;
@@ -321,7 +342,18 @@ MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& i
     return {std::move(plan), bound};
   } catch (const ilp::TimedOut& end) {
     return {std::nullopt, std::max(0.0, seconds_of(end.lower_bound, instance))};
+  } catch (const ilp::Infeasible& infeasible) {
+    if (!infeasible.choice.empty()) keep(plan_of(space, instance, infeasible.choice));
+    throw;
   }
+}
+
+ShardingPlan MeshSearch::plan_of(const SearchSpace& space, const Instance& instance,
+                                 const std::vector<int>& choice) {
+  ShardingPlan plan = assemble_plan(graph_, space, instance, choice, mesh_, facts_.prices);
+  plan.method = options_.method;
+  plan.cost = evaluate(plan, graph_, space.classes, model_);
+  return plan;
 }
 
 /// The cheapest known plan that the program allows.
@@ -368,13 +400,16 @@ const ShardingPlan* MeshSearch::best(std::optional<std::int64_t> budget) {
   return nullptr;
 }
 
-OverBudget MeshSearch::over_budget(const ilp::Infeasible& infeasible, std::int64_t budget) const {
+OverBudget MeshSearch::over_budget(const ilp::Infeasible& infeasible, std::int64_t budget) {
   if (infeasible.missing_usage <= 0)
     return OverBudget(fmt::format("method {}: no plan on a {} mesh fits into {} bytes per device",
                                   options_.method, shape_text(mesh_), budget));
   AutoShardOptions options = options_;
   options.memory_budget_bytes = budget;
-  OverBudget error(memory_error(infeasible, graph_, space_, mesh_, options));
+  std::int64_t smallest = 0;
+  for (Known& known : known_)
+    if (smallest == 0 || bytes_of(known) < smallest) smallest = bytes_of(known);
+  OverBudget error(memory_error(infeasible, graph_, space_, mesh_, options, smallest));
   error.missing_bytes = infeasible.missing_usage;
   return error;
 }

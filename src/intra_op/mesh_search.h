@@ -40,6 +40,7 @@ struct Effort {
   double least_seconds = 0.1;  ///< also when planning is over, so that there is a plan whatever the limit
   double relative_gap = 0;     ///< (objective - bound) / objective
   double cutoff_seconds = std::numeric_limits<double>::infinity();  ///< dearer plans are of no use
+  bool explain = true;  ///< why there is no plan: ilp::Options::explain
   /// Called with the objective and the bound of this mesh whenever one of them improves.
   std::function<void(double best_seconds, double bound_seconds)> progress = {};
 };
@@ -102,6 +103,7 @@ class MeshSearch {
   void solve_template(Template& part);
   void search_batch_axes(std::optional<std::int64_t> budget, const Effort& each);
   void search_template_within(Template& part, std::int64_t budget, const Effort& each);
+  void refute(std::int64_t budget, const Effort& each);
   void search_whole_within(std::int64_t budget, const Effort& each);
   /// What a solve found and proved of its program.
   struct Solved {
@@ -112,11 +114,12 @@ class MeshSearch {
   double search_model(const SearchSpace& space, std::int64_t budget, const Effort& each);
   const Known* solve_within(const SearchSpace& space, const MemoryLimit& memory, const Effort& effort,
                             double* bound = nullptr);
+  ShardingPlan plan_of(const SearchSpace& space, const Instance& instance, const std::vector<int>& choice);
   std::vector<int> start(const SearchSpace& space, const Instance& instance) const;
   const Instance& whole_instance();
   std::int64_t bytes_of(Known& known) const;
   Known& keep(ShardingPlan plan);
-  OverBudget over_budget(const ilp::Infeasible& infeasible, std::int64_t budget) const;
+  OverBudget over_budget(const ilp::Infeasible& infeasible, std::int64_t budget);
 
   const Graph& graph_;
   const DeviceMesh mesh_;

@@ -48,8 +48,10 @@ struct Options {
   /// improves. It must not throw.
   std::function<void(std::int64_t cost, std::int64_t lower_bound)> progress;
   std::int64_t elimination_cells = 1 << 22;  ///< largest table that elimination may build
-  int dual_sweeps = 400;       ///< sweeps of the dual bound per round; 0 switches the dual bound off
-  bool use_cbc = true;         ///< false: stop at the best bound and choice found without branching
+  int dual_sweeps = 400;  ///< sweeps of the dual bound per round; 0 switches the dual bound off
+  bool use_cbc = true;    ///< false: stop at the best bound and choice found without branching
+  bool explain = true;    ///< false: Infeasible is thrown as soon as it is proven, and may understate
+  bool grace = true;      ///< while there is no choice, one is sought for half a second after the limit
   bool neighbourhoods = true;  ///< spend what is left of the time improving parts of the best choice
   std::int64_t seed = 1;       ///< of the local search
   Reductions reductions;
@@ -81,9 +83,10 @@ struct Solution {
 class Infeasible : public Error {
  public:
   using Error::Error;
-  std::int64_t missing_usage =
-      0;                  ///< the smallest increase of the limit that would help; 0: not a matter of usage
-  std::int64_t time = 0;  ///< when the usage limit is exceeded
+  /// Proven: the limit must rise by this much at least; 0: it is not a matter of usage.
+  std::int64_t missing_usage = 0;
+  std::int64_t time = 0;    ///< when the usage limit is exceeded
+  std::vector<int> choice;  ///< the one found that uses least at its peak; empty: none is known
 };
 
 /// The time limit passed, or the lower bound reached the cutoff, before a feasible choice or a proof of
