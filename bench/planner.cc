@@ -139,10 +139,11 @@ class Clock {
   std::chrono::steady_clock::time_point wall_ = std::chrono::steady_clock::now();
 };
 
-/// A plan, or how many bytes are proven to be missing; neither: nothing was found.
+/// A plan, or how many bytes are proven to be missing and what the smallest plan takes; neither: nothing
+/// was found.
 struct Outcome {
   std::optional<ShardingPlan> plan = {};
-  std::int64_t peak_bytes = 0, missing_bytes = 0;
+  std::int64_t peak_bytes = 0, missing_bytes = 0, smallest_bytes = 0;
 
   double seconds() const { return plan ? plan->cost.objective_seconds : kNever; }
 };
@@ -184,7 +185,7 @@ struct Program {
     try {
       return plan();
     } catch (const OverBudget& error) {
-      return {.missing_bytes = error.missing_bytes};
+      return {.missing_bytes = error.missing_bytes, .smallest_bytes = error.smallest_bytes};
     } catch (const Error&) {  // a template that cannot be followed, or nothing found in time
       return {};
     }
@@ -279,6 +280,7 @@ std::vector<bench::Figure> figures_of(const Program& program, const Outcome& out
   if (const auto budget = program.method.memory_budget_bytes) {
     figures.push_back({"budget_megabytes", megabytes(*budget)});
     figures.push_back({"missing_megabytes", megabytes(outcome.missing_bytes)});
+    if (!outcome.plan) figures.push_back({"smallest_megabytes", megabytes(outcome.smallest_bytes)});
   }
   return figures;
 }

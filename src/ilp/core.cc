@@ -187,8 +187,8 @@ class Core {
 
   /// A first choice, or the proof that the rows have no room for one.
   void fill_rows() {
-    LeastExcess least = least_excess(model_, remembered_multipliers(), options_,
-                                     deadline_.within(deadline_.left() / 2));
+    LeastExcess least =
+        least_excess(model_, remembered_multipliers(), options_, deadline_.within(deadline_.left() / 2));
     if (least.choice.empty() && least.bound > 0) throw Contradiction{least.bound, least.time};
     if (least.choice.empty()) return;
     improve_with_copies(model_, least.choice, {}, deadline_.within(deadline_.left() / 4));

@@ -199,8 +199,7 @@ Cost Dual::exact_limit(const SharedTerm& term, const SharedCopy& copy, int row, 
 unsigned Dual::groups_of(const DualTerm& term, int column) const {
   unsigned groups = 0;
   for (const DualTerm::Part& part : term.parts)
-    if (part.column_class[column] >= 0)
-      groups |= 1u << part.group;
+    if (part.column_class[column] >= 0) groups |= 1u << part.group;
   return groups;
 }
 

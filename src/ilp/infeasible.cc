@@ -13,8 +13,13 @@ std::vector<std::int64_t> free_of_charge(std::vector<std::int64_t> costs) {
   return costs;
 }
 
-/// An explanation may take this long, or as long as the search before it.
-constexpr double kLeastSeconds = 1;
+/// An explanation may take this long, or so many times as long as the search before it. Of a limit of work
+/// it takes no part.
+constexpr double kLeastSeconds = 0.3, kTimesSearch = 4;
+/// What failures say is missing is tried so often.
+constexpr int kClaims = 2;
+/// So many limits may be left undecided.
+constexpr int kUndecided = 1;
 /// It ends where the least peak is known up to this share.
 constexpr double kCloseEnough = 2e-3;
 
@@ -58,7 +63,7 @@ struct PeakSearch {
   const Options& options;
   const Deadline& deadline;
   Solution known;
-  std::int64_t impossible = *problem.usage_limit, time = known.peak_time;
+  std::int64_t impossible = *problem.usage_limit, time = known.peak_time, claimed = 0;
 
   std::int64_t gap() const { return known.peak_usage - impossible - 1; }
   bool is_close() const {
@@ -87,16 +92,20 @@ struct PeakSearch {
     }
   }
 
-  /// No choice keeps the problem's limit.
+  /// No choice keeps the problem's limit. How much was missing proves nothing of higher limits, as
+  /// strategies that never fit were left out, but it is mostly right: those limits are tried.
   void start(const Contradiction& why) {
     if (why.missing > 0) time = why.time;
+    claimed = impossible + why.missing - 1;
+    for (int k = 0; k < kClaims && claimed > impossible && claimed < known.peak_usage; ++k)
+      if (!decide(claimed)) break;
     look_at_time();
   }
 
-  /// No choice keeps the limit. How much was missing says nothing of higher limits, as strategies that
-  /// never fit were left out; what every choice uses at that time does.
+  /// No choice keeps the limit. What every choice uses at the time that was exceeded may say more.
   void raise(std::int64_t limit, const Contradiction& why) {
     impossible = std::max(impossible, limit);
+    claimed = limit + why.missing - 1;
     if (why.missing <= 0 || why.time == time) return;
     time = why.time;
     look_at_time();
@@ -104,7 +113,8 @@ struct PeakSearch {
 
   /// What every choice uses at `time`, which is solved without a limit.
   void look_at_time() {
-    const auto result = attempt(usage_problem(problem, time), options, deadline.within(deadline.left() / 4));
+    const auto result =
+        attempt(usage_problem(problem, time), options, deadline.within(deadline.left() / 4));
     const auto* least = std::get_if<Solution>(&result);
     if (!least) return;
     impossible = std::max(impossible, least->lower_bound - 1);
@@ -124,10 +134,11 @@ Solution least_peak(const Problem& problem, const Options& options, const Deadli
   PeakSearch search{problem, options, deadline, std::move(known)};
   try {
     search.start(first);
+    int undecided = 0;
     for (std::int64_t step = search.smallest_step(); !search.is_close() && !deadline.passed();) {
       const std::int64_t limit = search.next(step);
       const bool decided = search.decide(limit);
-      if (!decided && step >= search.gap() / 2) break;
+      if (!decided && (step >= search.gap() / 2 || ++undecided == kUndecided)) break;
       if (!decided || search.impossible >= limit) step = std::max<std::int64_t>(2 * step, 1);
     }
   } catch (const TimedOut&) {  // what is known so far is told
@@ -176,6 +187,12 @@ Solution without_limit(const Problem& free, const Options& options, const Deadli
   }
 }
 
+Deadline deadline_after(const Deadline& search, const Options& options) {
+  const double seconds = std::max(kLeastSeconds, kTimesSearch * search.elapsed());
+  if (options.work_limit <= 0) return search.within(seconds);
+  return Deadline(search.wall_left(), static_cast<std::int64_t>(seconds * kCellsPerSecond), options.stop);
+}
+
 }  // namespace
 
 void explain_infeasible(const Problem& problem, const Options& given, const Contradiction& why,
@@ -185,7 +202,7 @@ void explain_infeasible(const Problem& problem, const Options& given, const Cont
   options.progress = nullptr;
   options.explain = options.grace = false;
   options.relative_gap = 0;
-  const Deadline deadline = search.within(std::max(kLeastSeconds, search.elapsed()));
+  const Deadline deadline = deadline_after(search, options);
   Problem free = feasibility_problem(problem);
   free.usage_limit.reset();
   if (!problem.usage_limit) throw forbidden();

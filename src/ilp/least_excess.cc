@@ -59,7 +59,8 @@ class Search {
       move_weights();
       if (k + 1 == kSweepsToProbe && probe()) return std::move(result_);
     }
-    if (model_.room.empty() || best_.multipliers.empty()) return std::move(result_);  // no rows, or no time for a sweep
+    if (model_.room.empty() || best_.multipliers.empty())
+      return std::move(result_);  // no rows, or no time for a sweep
     dual_.restore(best_);
     raise(dual_.exact().proven(), weightiest(best_.multipliers));
     return std::move(result_);

@@ -41,8 +41,7 @@ std::string remedies(const Graph& graph, const AutoShardOptions& options) {
 }  // namespace
 
 std::string memory_error(const ilp::Infeasible& infeasible, const Graph& graph, const SearchSpace& space,
-                         const DeviceMesh& mesh, const AutoShardOptions& options,
-                         std::int64_t smallest) {
+                         const DeviceMesh& mesh, const AutoShardOptions& options, std::int64_t smallest) {
   const int end = static_cast<int>(graph.nodes.size()),
             point = std::clamp(static_cast<int>(infeasible.time), 0, end);
   const std::vector<Tensor> live = live_at(point, graph, space, mesh);

@@ -411,6 +411,7 @@ OverBudget MeshSearch::over_budget(const ilp::Infeasible& infeasible, std::int64
     if (smallest == 0 || bytes_of(known) < smallest) smallest = bytes_of(known);
   OverBudget error(memory_error(infeasible, graph_, space_, mesh_, options, smallest));
   error.missing_bytes = infeasible.missing_usage;
+  error.smallest_bytes = smallest;
   return error;
 }
 

@@ -55,8 +55,9 @@ void check(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("a GPT-like step keeps 0.9 of its memory to the byte, near the bound, and trains the same") {
-  for (const Case& c : {Case{{4}, 1, 0.9}, Case{{4}, 4, 0.9}, Case{{2, 2}, 1, 0.9}, Case{{2, 2}, 4, 0.9}}) {
+TEST_CASE("a GPT-like step under a budget keeps it to the byte, is near the bound, and trains the same") {
+  for (const Case& c :
+       {Case{{4}, 1, 0.9}, Case{{4}, 4, 0.9}, Case{{2, 2}, 1, 0.85}, Case{{2, 2}, 4, 0.9}}) {
     CAPTURE(c.mesh.size());
     CAPTURE(c.micro_batches);
     check(c);

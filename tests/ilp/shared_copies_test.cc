@@ -105,6 +105,9 @@ TEST_CASE("Shared costs with copies: bound, optimum and choice agree with enumer
     const testing::Enumerated best = testing::enumerate(problem);
     ++(best.cost ? solved : refused);
     if (seed % 16 == 0) check_solution(problem, {}, best, true);
+    Options silent;
+    silent.explain = false;
+    if (seed % 16 == 1) check_solution(problem, silent, best, true);
     if (best.cost) check_solution(problem, dual_alone(), best, false);
   }
   CHECK(solved > 1000);

@@ -62,3 +62,22 @@ TEST_CASE("a search that is stopped before a plan fits says so, and asks for wha
                         "found before planning was stopped after "));
   CHECK(error.ends_with(" seconds; allow more seconds or more bytes"));
 }
+
+TEST_CASE("a budget that no plan keeps is refuted: by how much, and what the smallest plan found takes") {
+  const Graph graph = gpt_graph({.layers = 1, .batch = 8, .sequence = 32, .hidden = 128, .heads = 4});
+  const Cluster cluster = gpu_cluster(1, 8);
+  AutoShardOptions options;
+  options.memory_budget_bytes = 700'000;
+  try {
+    auto_shard(graph, cluster.mesh({8}), CostModel::of(cluster), options);
+    FAIL("a plan keeps the budget");
+  } catch (const OverBudget& error) {
+    const std::int64_t least = *options.memory_budget_bytes + error.missing_bytes;
+    CHECK(error.missing_bytes > 0);
+    CHECK(least <= error.smallest_bytes);
+    CHECK(least >= share_of(error.smallest_bytes, 0.9));
+    CHECK(std::string(error.what())
+              .find(fmt::format("the smallest plan found takes {} bytes", error.smallest_bytes)) !=
+          std::string::npos);
+  }
+}

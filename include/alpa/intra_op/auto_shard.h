@@ -70,7 +70,8 @@ AutoShardOptions zero3_options();
 class OverBudget : public Error {
  public:
   using Error::Error;
-  std::int64_t missing_bytes = 0;  ///< at least; 0: nothing is proven
+  std::int64_t missing_bytes = 0;   ///< at least; 0: nothing is proven
+  std::int64_t smallest_bytes = 0;  ///< counted, of the smallest plan found; 0: none was
 };
 
 /// A search for plans on several logical meshes of the same devices. It goes on over several calls, which
