@@ -73,9 +73,8 @@ TEST_CASE("a budget that no plan keeps is refuted: by how much, and what the sma
     FAIL("a plan keeps the budget");
   } catch (const OverBudget& error) {
     const std::int64_t least = *options.memory_budget_bytes + error.missing_bytes;
-    CHECK(error.missing_bytes > 0);
+    CHECK(error.missing_bytes > 100'000);
     CHECK(least <= error.smallest_bytes);
-    CHECK(least >= share_of(error.smallest_bytes, 0.9));
     CHECK(std::string(error.what())
               .find(fmt::format("the smallest plan found takes {} bytes", error.smallest_bytes)) !=
           std::string::npos);
