@@ -55,9 +55,9 @@ class BusyLoops {
 };
 
 double seconds_of(int steps, const std::function<void()>& step) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   for (int i = 0; i < steps; ++i) step();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return watch.seconds();
 }
 
 /// Quiet and busy rounds in turn, each of about half a second of quiet steps.
@@ -75,7 +75,7 @@ void measure(const std::string& name, const std::function<void()>& step, BusyLoo
   loops.run(false);
   fmt::print(R"({{"name": "{}", "quiet_seconds": {:.4g}, "busy_seconds": {:.4g}, "slowdown": {:.2f}}})"
              "\n",
-             name, bench::median(quiet), bench::median(busy), bench::median(slowdown));
+             name, median(quiet), median(busy), median(slowdown));
 }
 
 std::function<void()> step_on(const bench::MlpSizes& sizes, int devices) {

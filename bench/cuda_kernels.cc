@@ -207,8 +207,8 @@ void print(const Measured& m) {
   for (std::size_t i = 0; i < m.seconds.size(); ++i) ratios.push_back(m.copy_seconds[i] / m.seconds[i]);
   bench::print_row(
       m.name,
-      {{"gigabytes_per_second", static_cast<double>(m.bytes) / bench::median(m.seconds) * 1e-9},
-       {"ratio_to_copy", bench::median(ratios)}},
+      {{"gigabytes_per_second", static_cast<double>(m.bytes) / median(m.seconds) * 1e-9},
+       {"ratio_to_copy", median(ratios)}},
       m.aim == kNoAim ? bench::Aim{} : bench::Aim{"ratio_to_copy", m.aim});
 }
 

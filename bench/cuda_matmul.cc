@@ -102,7 +102,7 @@ class Direct {
     std::vector<double> rounds;
     for (int round = 0; round < 5; ++round)
       rounds.push_back(sizes_.timed([&](cuda::Stream stream) { run(i, stream); }));
-    return bench::median(rounds);
+    return median(rounds);
   }
 
   Sizes sizes_;
@@ -197,14 +197,14 @@ double ratio(const Measured& m, const std::string& yardstick, const std::string&
   std::vector<double> ratios;
   for (std::size_t i = 0; i < found->second.size(); ++i)
     ratios.push_back(m.seconds.at(yardstick)[i] / found->second[i]);
-  return bench::median(ratios);
+  return median(ratios);
 }
 
 void print(const Measured& m, std::int64_t size) {
   const double n = static_cast<double>(size);
   const std::string own = m.runs.contains("ours") ? "ours" : "chosen";
   std::vector<bench::Figure> figures{
-      {"teraflops", 2 * n * n * n / bench::median(m.seconds.at(own)) * 1e-12},
+      {"teraflops", 2 * n * n * n / median(m.seconds.at(own)) * 1e-12},
       {"ratio_to_first", ratio(m, "first", own)},
       {"ratio_to_best", ratio(m, "best", own)}};
   if (own == "ours") return bench::print_row(m.name, figures, {"ratio_to_best", kAimOfProducts});

@@ -84,7 +84,7 @@ bench::Variant uploaded(std::string name, const Sizes& sizes, const Precision& p
 
 /// Median seconds of one step.
 double seconds_of_step(const bench::Variant& variant, int steps) {
-  return bench::median(variant.seconds) / steps;
+  return median(variant.seconds) / steps;
 }
 
 /// Where the time of a step goes, by operator, and what is left: the gaps.

@@ -193,7 +193,7 @@ void measure(const std::string& place, const Setup& setup, int rounds) {
     fmt::print(
         R"({{"place": "{}", "threads": {}, "name": "{}", "gigabytes_per_second": {:.2f}, "best": {:.2f}, "ratio_to_copy": {:.3f}}})"
         "\n",
-        place, setup.team->size(), cases[i].name, bytes / bench::median(variants[i].seconds) * 1e-9,
+        place, setup.team->size(), cases[i].name, bytes / median(variants[i].seconds) * 1e-9,
         bytes / *std::min_element(variants[i].seconds.begin(), variants[i].seconds.end()) * 1e-9,
         cases[i].bytes / cases[0].bytes / bench::median_ratio(variants[i], variants[0]));
   }

@@ -72,7 +72,7 @@ void measure(const char* name, const TrainingStep& step, int devices, int rounds
     if (round >= 0)
       seconds.push_back(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC / usable_cores());
   }
-  const double measured = bench::median(seconds), predicted = executable.plan().cost.objective_seconds,
+  const double measured = median(seconds), predicted = executable.plan().cost.objective_seconds,
                apart = seconds_node_by_node(executable, CostModel::of(cluster));
   bench::print_row(name, {{"measured_seconds", measured},
                           {"predicted_seconds", predicted},

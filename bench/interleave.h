@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "alpa/base/timing.h"
+
 namespace alpa::bench {
 
 struct Variant {
@@ -19,24 +21,16 @@ struct Variant {
   std::vector<double> seconds = {};  ///< one per counted round
 };
 
-inline double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return n == 0 ? 0 : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 /// One warm-up round, then `rounds` counted ones. `pause` seconds before each run let the threads of a
 /// library that spin after their work (OpenMP's do for milliseconds) go to sleep, so that they do not
 /// disturb the next variant.
 inline void interleave(std::vector<Variant>& variants, int rounds, double pause = 0) {
-  using Clock = std::chrono::steady_clock;
   for (int round = -1; round < rounds; ++round) {
     for (Variant& variant : variants) {
       if (pause > 0) std::this_thread::sleep_for(std::chrono::duration<double>(pause));
-      const auto start = Clock::now();
+      const Stopwatch watch;
       variant.run();
-      if (round >= 0)
-        variant.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+      if (round >= 0) variant.seconds.push_back(watch.seconds());
     }
   }
 }

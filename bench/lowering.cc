@@ -35,7 +35,7 @@ void measure(int rounds) {
         plan_only(testing::gpt_step({.layers = layers}), Zero3Parallel{.mesh_shape = {8}}, cluster);
     std::vector<bench::Variant> variants{{fmt::format("{} layers", layers), [&] { lower_all(planned); }}};
     bench::interleave(variants, rounds);
-    const double seconds = bench::median(variants[0].seconds);
+    const double seconds = median(variants[0].seconds);
     fmt::print(
         R"({{"name": "{}", "nodes": {}, "median_seconds": {:.4f}, "microseconds_per_node_and_device": {:.2f}}})"
         "\n",

@@ -89,8 +89,8 @@ void measure(int rounds) {
     fmt::print(
         R"({{"x": "{}", "y": "{}", "batch": {}, "m": {}, "n": {}, "k": {}, "sgemm_gflops": {:.1f}, "einsum_gflops": {:.1f}, "einsum_seconds_per_sgemm_second": {:.3f}}})"
         "\n",
-        s.tx, s.ty, s.batch, s.m, s.n, s.k, flops * repeats / bench::median(variants[0].seconds) * 1e-9,
-        flops * repeats / bench::median(variants[1].seconds) * 1e-9,
+        s.tx, s.ty, s.batch, s.m, s.n, s.k, flops * repeats / median(variants[0].seconds) * 1e-9,
+        flops * repeats / median(variants[1].seconds) * 1e-9,
         bench::median_ratio(variants[1], variants[0]));
   }
 }

@@ -2,6 +2,7 @@
 // what was measured.
 #include <alpa/base/file.h>
 #include <alpa/base/program.h>
+#include <alpa/base/timing.h>
 
 #include <optional>
 #include <string_view>

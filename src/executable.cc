@@ -1,18 +1,12 @@
 #include "alpa/executable.h"
 
 #include "alpa/base/file.h"
+#include "alpa/base/text.h"
 #include "alpa/cost/cost_model.h"
 #include "alpa/runtime/device_state.h"
 
 namespace alpa {
 namespace {
-
-template <class Names>
-std::string quoted(const Names& names) {
-  std::string text;
-  for (const std::string& name : names) text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", name);
-  return text;
-}
 
 std::vector<std::string> state_names(const Graph& graph) {
   std::vector<std::string> names;
@@ -32,7 +26,7 @@ const Input& known_state(const Graph& graph, const std::string& name) {
   const Input* input = find_state(graph, name);
   if (input == nullptr)
     fail("no parameter or optimizer state is called \"{}\"; known are {}", name,
-         quoted(state_names(graph)));
+         quoted_names(state_names(graph)));
   return *input;
 }
 
@@ -44,7 +38,7 @@ double Metrics::operator[](const std::string& name) const {
   if (found != values.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& entry : values) names.push_back(entry.first);
-  fail("the step reports no metric \"{}\"; its metrics are {}", name, quoted(names));
+  fail("the step reports no metric \"{}\"; its metrics are {}", name, quoted_names(names));
 }
 
 DistributedArray::DistributedArray(std::string name, TensorType type, ShardingSpec sharding,

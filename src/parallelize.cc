@@ -3,9 +3,9 @@
 #include "alpa/parallelize.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "alpa/base/file.h"
+#include "alpa/base/timing.h"
 #include "alpa/cost/cost_model.h"
 #include "method_options.h"
 #include "pass_log.h"
@@ -15,13 +15,7 @@
 namespace alpa {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr FileKind kPlanFile{"plan file", 1 << 28};
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// What the passes are run for.
 struct Target {
@@ -111,15 +105,15 @@ Planned planned_by_search(const Graph& graph, const MethodOptions& method, const
 
 Planned compile(const TrainingStep& step, const MethodOptions& method, const Cluster& cluster,
                 const std::string* plan_path) {
-  const Clock::time_point start = Clock::now();
+  const Stopwatch watch;
   check_options(method, cluster);
   const PassLog log(method.options.dump_dir);
   const Target target{find_backend(cluster.backend), method.options.executor,
                       memory_budget(method, cluster), log};
   const Graph graph = log.check("graph.txt", step.trace(method.options.num_micro_batches));
   Planned planned = plan_path ? planned_from_file(graph, cluster, *plan_path, target)
-                              : planned_by_search(graph, method, cluster, seconds_since(start), target);
-  planned.seconds = seconds_since(start);
+                              : planned_by_search(graph, method, cluster, watch.seconds(), target);
+  planned.seconds = watch.seconds();
   return planned;
 }
 

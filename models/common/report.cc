@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "alpa/base/timing.h"
 #include "models/common/text.h"
 
 namespace models {
@@ -88,12 +89,6 @@ std::string difference_text(double difference) {
 }
 
 }  // namespace
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 std::string report_json(const Planned& planned, const RunResult* run) {
   Json json;

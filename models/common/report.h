@@ -17,7 +17,4 @@ std::string summary_text(const alpa::Planned& planned, const RunResult* run);
 /// One line per parameter: name, shape, and where it lies in words.
 std::string sharding_text(const alpa::Planned& planned);
 
-/// Median of the values. `values` must not be empty.
-double median(std::vector<double> values);
-
 }  // namespace models

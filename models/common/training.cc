@@ -1,9 +1,9 @@
 #include "models/common/training.h"
 
-#include <chrono>
 #include <cmath>
 #include <limits>
 
+#include "alpa/base/timing.h"
 #include "models/common/progress.h"
 
 namespace models {
@@ -11,7 +11,6 @@ namespace models {
 using namespace alpa;
 
 Run train(const Task& task, Executable executable, std::int64_t steps, std::uint64_t seed, Show show) {
-  using Clock = std::chrono::steady_clock;
   Run run{executable, executable.init(seed), {}};
   BatchStream batches(task.training, task.batch, seed);
   Progress progress(steps, task.batch, flops_per_step(executable.graph()), executable.memory_bytes());
@@ -23,11 +22,11 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
   };
   for (std::int64_t i = 0; i < steps; ++i) {
     const std::map<std::string, Array> batch = batches.next();
-    const Clock::time_point start = Clock::now();
+    const Stopwatch watch;
     Metrics next = executable.run(run.state, batch);
     if (under_way) finish();
     under_way = std::move(next);
-    run.result.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    run.result.seconds.push_back(watch.seconds());
   }
   if (under_way) finish();
   run.result.measured_bytes = executable.measured_bytes(run.state);

@@ -8,23 +8,18 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/thread_team.h"
+#include "alpa/base/timing.h"
 
 namespace alpa {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 double copy_seconds(ThreadTeam& team, const std::vector<char>& from, std::vector<char>& to) {
-  const Clock::time_point start = Clock::now();
+  const Stopwatch watch;
   team.parallel_for(
       static_cast<std::int64_t>(from.size()), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
         std::memcpy(to.data() + begin, from.data() + begin, static_cast<std::size_t>(end - begin));
       });
-  return seconds_since(start);
+  return watch.seconds();
 }
 
 }  // namespace
@@ -36,8 +31,8 @@ CopyRate measure_copy(int num_threads, std::int64_t bytes, double seconds) {
   std::vector<char> to(bytes);
   copy_seconds(team, from, to);  // wakes the threads
   std::vector<double> rounds;
-  const Clock::time_point start = Clock::now();
-  while (rounds.size() < 3 || seconds_since(start) < seconds) {
+  const Stopwatch watch;
+  while (rounds.size() < 3 || watch.seconds() < seconds) {
     rounds.push_back(
         std::max(copy_seconds(team, from, to), 1e-9));  // a clock tick, lest a tiny copy takes no time
   }

@@ -1,12 +1,12 @@
 // src/ilp/contest.cc — problems of the contest: read, checked, solved and printed
 #include "alpa/ilp/contest.h"
 
-#include <chrono>
 #include <map>
 #include <new>
 
 #include "alpa/base/error.h"
 #include "alpa/base/file.h"
+#include "alpa/base/timing.h"
 #include "alpa/ilp/solve.h"
 #include "src/base/json.h"
 
@@ -221,11 +221,11 @@ std::string list_text(const std::vector<int>& values) {
 }  // namespace
 
 std::string solve_contest(const std::string& path, double seconds) {
-  auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   Contest contest = read_contest(path);
   Options options;
-  double used = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  options.time_limit_seconds = 0.97 * seconds - 0.2 - used;  // for the last step under way and for printing
+  // Time is left for the last step under way and for printing.
+  options.time_limit_seconds = 0.97 * seconds - 0.2 - watch.seconds();
   Solution solution = solve(contest.problem, options);
   solution.choice.resize(static_cast<std::size_t>(contest.num_nodes));
   return fmt::format("cost {} lower_bound {} gap {:.4f}%\n{}\n", solution.cost, solution.lower_bound,

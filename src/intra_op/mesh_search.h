@@ -1,13 +1,13 @@
 #pragma once
 /// The search for plans on one mesh. It goes on over several calls, each of which keeps the plans that it
 /// finds and starts from the cheapest known. Not shared between threads.
-#include <chrono>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "alpa/base/timing.h"
 #include "alpa/ilp/solve.h"
 #include "alpa/intra_op/auto_shard.h"
 #include "instance.h"
@@ -19,9 +19,7 @@ namespace alpa {
 class PlanningTime {
  public:
   PlanningTime(double seconds, const std::atomic<bool>* stop) : limit_(seconds), stop_(stop) {}
-  double elapsed() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
+  double elapsed() const { return watch_.seconds(); }
   bool is_stopped() const { return stop_ != nullptr && *stop_; }
   double left() const { return is_stopped() ? 0 : std::max(0.0, limit_ - elapsed()); }
   bool is_over() const { return left() <= 0; }
@@ -29,7 +27,7 @@ class PlanningTime {
   const std::atomic<bool>* stop() const { return stop_; }
 
  private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Stopwatch watch_;
   double limit_;
   const std::atomic<bool>* stop_;
 };

@@ -12,6 +12,7 @@
 #include "alpa/base/exception_text.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/ir/input.h"
+#include "alpa/base/text.h"
 #include "alpa/pipeline/rank_classes.h"
 #include "alpa/runtime/devices.h"
 #include "alpa/runtime/memory_plan.h"
@@ -21,13 +22,6 @@
 
 namespace alpa {
 namespace {
-
-template <class Map>
-std::string known_names(const Map& names) {
-  std::string text;
-  for (const auto& name : names) text += (text.empty() ? "\"" : ", \"") + name + "\"";
-  return text.empty() ? "none" : text;
-}
 
 std::vector<std::string> names_of(const Graph& graph, InputKind kind) {
   std::vector<std::string> names;
@@ -114,7 +108,7 @@ struct Executor::Impl {
   const Input& find_state(const std::string& name) const {
     for (const Input& input : graph().inputs)
       if (input.kind == InputKind::state && input.name == name) return input;
-    fail("no state is called \"{}\"; known are {}", name, known_names(names_of(graph(), InputKind::state)));
+    fail("no state is called \"{}\"; known are {}", name, quoted_names(names_of(graph(), InputKind::state)));
   }
 
   /// A part of a state input in `host`, which is resized.
@@ -192,7 +186,7 @@ struct Executor::Impl {
     const std::vector<std::string> names = names_of(graph(), InputKind::batch);
     for (const auto& [name, array] : batch)
       require(std::find(names.begin(), names.end(), name) != names.end(),
-              "no batch input is called \"{}\"; known are {}", name, known_names(names));
+              "no batch input is called \"{}\"; known are {}", name, quoted_names(names));
     for (std::size_t i = 0; i < graph().inputs.size(); ++i) {
       const Input& input = graph().inputs[i];
       if (input.kind != InputKind::batch) continue;
@@ -210,7 +204,7 @@ struct Executor::Impl {
     const std::vector<std::string> names = names_of(graph(), InputKind::scalar);
     for (const auto& [name, value] : scalars)
       require(std::find(names.begin(), names.end(), name) != names.end(),
-              "no scalar input is called \"{}\"; known are {}", name, known_names(names));
+              "no scalar input is called \"{}\"; known are {}", name, quoted_names(names));
     for (std::size_t i = 0; i < graph().inputs.size(); ++i) {
       const Input& input = graph().inputs[i];
       if (input.kind != InputKind::scalar) continue;

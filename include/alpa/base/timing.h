@@ -1,0 +1,27 @@
+#pragma once
+/// Measuring time.
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace alpa {
+
+/// Starts when it is made.
+class Stopwatch {
+ public:
+  /// Elapsed wall-clock time.
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+/// 0 for no values; the mean of the two in the middle for an even number of them.
+inline double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n == 0 ? 0 : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+}  // namespace alpa
