@@ -46,7 +46,7 @@ class Climber {
       if (idle_ > kPatience && !shrink_step()) break;
       if (!model_.room.empty()) move_multipliers(bound);
     }
-    if (has_copies(model_) && result_.cost >= kNever) seek_choice();
+    if (has_copies(model_) && !model_.room.empty() && result_.cost >= kNever) seek_choice();
     restore();
     result_.exact = dual_.exact();
     return std::move(result_);

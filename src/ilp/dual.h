@@ -161,6 +161,7 @@ class Dual {
   /// Scales the shares of copies to the limits that they have now.
   void rescale(const DualTerm& term);
   void rescale(const DualTerm& term, std::size_t row_class, std::size_t copy);
+  double most_expensive(const SharedCopy& copy) const;
   int exact_shift() const;
   Cost reduced(const DualEdge& edge, const Exact& exact, std::size_t number, int p, int q) const;
   unsigned groups_of(const DualTerm& term, int column) const;

@@ -11,10 +11,15 @@ namespace {
 __extension__ using Wide = __int128;
 
 constexpr int kMultiplierBits = 24;  // multipliers are whole numbers of 2^-24 scaled costs per unit
+/// Largest scaled message, and price of usages that no row has room for: sums of hundreds do not overflow.
+/// Any messages give a bound, and so do lower prices.
+constexpr Cost kMostScaled = Cost{1} << 55;
 
 std::vector<Cost> rounded_messages(const double* message, std::size_t size, int shift) {
+  constexpr auto most = static_cast<double>(kMostScaled);
   std::vector<Cost> result;
-  for (std::size_t s = 0; s < size; ++s) result.push_back(std::llround(std::ldexp(message[s], shift)));
+  for (std::size_t s = 0; s < size; ++s)
+    result.push_back(std::llround(std::clamp(std::ldexp(message[s], shift), -most, most)));
   return result;
 }
 
@@ -37,6 +42,14 @@ Cost Dual::Exact::proven() const {
   return bound >= 0 ? (bound + unit - 1) / unit : -(-bound / unit);
 }
 
+/// Price of the usages of the copy's most expensive state, which may not fit the rows.
+double Dual::most_expensive(const SharedCopy& copy) const {
+  double most = 0;
+  for (int s = 0; s < static_cast<int>(copy.supplies.size()); ++s)
+    if (model_->nodes[copy.node].costs[s] < kNever) most = std::max(most, copies_->price(copy.node, s));
+  return most;
+}
+
 /// Largest scale at which no sum of costs leaves 2^58.
 int Dual::exact_shift() const {
   double sum = 1;
@@ -52,6 +65,8 @@ int Dual::exact_shift() const {
   for (const DualTerm& term : terms_)
     for (std::size_t j = 0; j < term.parts.size() + kMostTimes * term.supplies.size(); ++j)
       add(model_->terms[term.index].costs);
+  for (const DualTerm& term : terms_)
+    for (const SharedCopy& copy : model_->terms[term.index].copies) sum += most_expensive(copy);
   for (std::size_t r = 0; r < state_.multipliers.size(); ++r)
     sum += state_.multipliers[r] * static_cast<double>(model_->room[r]);
   return std::clamp(static_cast<int>(std::floor(58 - std::log2(sum))), 0, 20);
@@ -76,7 +91,8 @@ std::vector<Cost> Dual::exact_prices(int node, int shift) const {
     for (const Piece& piece : source.pieces)
       for (int r = piece.from; r < piece.to; ++r)
         price += Wide{whole_multiplier(state_.multipliers[r], shift)} * piece.amounts[s];
-    result.push_back(scaled(source.costs[s], shift) + static_cast<Cost>(price >> kMultiplierBits));
+    price = std::min<Wide>(price >> kMultiplierBits, kMostScaled);
+    result.push_back(scaled(source.costs[s], shift) + static_cast<Cost>(price));
   }
   return result;
 }

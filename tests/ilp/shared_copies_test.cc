@@ -3,6 +3,7 @@
 
 #include "../../src/ilp/dual.h"
 #include "../../src/ilp/reduce.h"
+#include "alpa/base/error.h"
 #include "alpa/ilp/solve.h"
 #include "random_problem.h"
 #include "support/error_text.h"
@@ -62,6 +63,31 @@ Problem draw_copies(std::uint64_t seed) {
     problem.shared.push_back(std::move(shared));
   }
   if (draw.chance(85)) problem.usage_limit = draw.between(4, 9) * ends;
+  return problem;
+}
+
+/// Two copies whose states use either little or far more than the few units of room.
+Problem draw_huge(std::uint64_t seed) {
+  constexpr std::int64_t kCost = 1'000'000, kHuge = 1'000'000'000'000;
+  Draw draw{std::mt19937_64(seed)};
+  Problem problem;
+  problem.nodes.resize(4);
+  for (Node& node : problem.nodes) node.costs = {draw.below(1000) * kCost, draw.below(1000) * kCost};
+  problem.nodes[3].usages.push_back({0, 8, {0, 3}});
+  problem.nodes[0].usages.push_back({0, 8, {draw.below(3), draw.below(3)}});
+  SharedCost shared{{0, {0, 1}}, {{1, {0, 1}, 0}, {2, {0, 1}, 1}}, 2, 2, nullptr};
+  std::vector<std::int64_t> costs;
+  for (int c = 0; c < 4; ++c) costs.push_back(draw.below(1000) * kCost);
+  shared.costs = table(std::move(costs));
+  for (int column : {0, 1}) {
+    add_copy(draw, problem, shared, column);
+    Usage usage{0, 8, {0}};
+    for (int s = 1; s < 6; ++s)
+      usage.amounts.push_back(draw.chance(50) ? draw.below(3) : kHuge * draw.below(1000));
+    problem.nodes.back().usages = {std::move(usage)};
+  }
+  problem.shared.push_back(std::move(shared));
+  problem.usage_limit = 2 + draw.below(4);
   return problem;
 }
 
@@ -146,6 +172,16 @@ TEST_CASE("The split of copies with usages bounds the optimum under any multipli
   }
   CHECK(models > 1000);
   CHECK(tight > models);
+}
+
+TEST_CASE("States that use far more than there is room for leave bound and choice in order") {
+  Options options = dual_alone();
+  options.work_limit = 1'000'000;
+  for (std::uint64_t seed = 79; seed < 85; ++seed) {  // sums overflowed on 81
+    CAPTURE(seed);
+    const Problem problem = draw_huge(seed);
+    check_solution(problem, options, testing::enumerate(problem), false);
+  }
 }
 
 TEST_CASE("malformed copies are refused") {
