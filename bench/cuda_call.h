@@ -19,7 +19,7 @@
 #include "src/cuda/discovery.h"
 #include "src/cuda/handles.h"
 #include "src/cuda/kernel.h"
-#include "src/cuda/product.h"
+#include "src/cuda/matmul.h"
 #include "src/cuda/status.h"
 
 namespace alpa::bench {
@@ -35,7 +35,7 @@ inline bool have_card() {
 }
 
 /// The first card, whose products `products` are.
-inline cuda::Card first_card(cuda::Products& products) {
+inline cuda::Card first_card(cuda::Matmuls& products) {
   const CudaDevice properties = cuda::device(0);
   return {0, properties.major * 10 + properties.minor, &products};
 }

@@ -203,10 +203,9 @@ double ratio(const Measured& m, const std::string& yardstick, const std::string&
 void print(const Measured& m, std::int64_t size) {
   const double n = static_cast<double>(size);
   const std::string own = m.runs.contains("ours") ? "ours" : "chosen";
-  std::vector<bench::Figure> figures{
-      {"teraflops", 2 * n * n * n / median(m.seconds.at(own)) * 1e-12},
-      {"ratio_to_first", ratio(m, "first", own)},
-      {"ratio_to_best", ratio(m, "best", own)}};
+  std::vector<bench::Figure> figures{{"teraflops", 2 * n * n * n / median(m.seconds.at(own)) * 1e-12},
+                                     {"ratio_to_first", ratio(m, "first", own)},
+                                     {"ratio_to_best", ratio(m, "best", own)}};
   if (own == "ours") return bench::print_row(m.name, figures, {"ratio_to_best", kAimOfProducts});
   figures.push_back({"joint_ratio_to_best", ratio(m, "best", "joint")});
   figures.push_back({"apart_ratio_to_best", ratio(m, "best", "apart")});
@@ -217,7 +216,7 @@ void print(const Measured& m, std::int64_t size) {
 
 void measure(const Sizes& sizes) {
   if (!bench::have_card()) return;
-  cuda::Products exact({.tf32 = false, .measured = true, .cached = false}),
+  cuda::Matmuls exact({.tf32 = false, .measured = true, .cached = false}),
       rounded({.tf32 = true, .measured = true, .cached = false});
   for (const Kind& kind : {Kind{"bf16", bf16, false}, Kind{"tf32", f32, true}, Kind{"f32", f32, false}}) {
     std::vector<Measured> all;

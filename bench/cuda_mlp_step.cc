@@ -83,9 +83,7 @@ bench::Variant uploaded(std::string name, const Sizes& sizes, const Precision& p
 }
 
 /// Median seconds of one step.
-double seconds_of_step(const bench::Variant& variant, int steps) {
-  return median(variant.seconds) / steps;
-}
+double seconds_of_step(const bench::Variant& variant, int steps) { return median(variant.seconds) / steps; }
 
 /// Where the time of a step goes, by operator, and what is left: the gaps.
 void print_kernels(const std::map<std::string, bench::ResidentStep::Kernels>& kernels, double step,
@@ -106,7 +104,7 @@ void print_kernels(const std::map<std::string, bench::ResidentStep::Kernels>& ke
 }
 
 void measure_one_device(const Sizes& sizes, const Precision& precision) {
-  cuda::Products products({.tf32 = precision.tf32});
+  cuda::Matmuls products({.tf32 = precision.tf32});
   const Serial method = with_precision(Serial{}, precision);
   bench::ResidentStep resident(bench::mlp_step(sizes, precision.dtype), method,
                                bench::random_batch(sizes, precision.dtype));

@@ -206,7 +206,7 @@ class ResidentStep {
   }
 
   Planned planned_;
-  cuda::Products products_;
+  cuda::Matmuls products_;
   cuda::LoadedDevices devices_;
   std::unique_ptr<cuda::MeshQueue> queue_;
   cuda::DeviceBlock arena_;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "alpa/base/error.h"
-#include "alpa/base/patience.h"
+#include "alpa/base/spin_wait.h"
 #include "alpa/base/start_threads.h"
 
 namespace alpa {
@@ -59,11 +59,11 @@ struct ThreadTeam::Impl {
       : size(num_threads),
         shares(num_threads),
         errors(num_threads * kSlicesPerThread),
-        patience(num_threads) {}
+        spin_wait(num_threads) {}
 
   void work(int index) {
     for (std::uint32_t seen = 0;;) {
-      seen = patience.wait(epoch, [seen](std::uint32_t now) { return now != seen; });
+      seen = spin_wait.wait(epoch, [seen](std::uint32_t now) { return now != seen; });
       if (stop) return;
       finish(run_slices(index));
     }
@@ -88,7 +88,7 @@ struct ThreadTeam::Impl {
   }
 
   void finish(int ran) {
-    if (ran > 0 && unfinished.fetch_sub(ran) == static_cast<std::uint32_t>(ran)) patience.wake(unfinished);
+    if (ran > 0 && unfinished.fetch_sub(ran) == static_cast<std::uint32_t>(ran)) spin_wait.wake(unfinished);
   }
 
   void offer_slices() {
@@ -97,14 +97,14 @@ struct ThreadTeam::Impl {
       shares[i].put(static_cast<std::uint32_t>(slices * i / size),
                     static_cast<std::uint32_t>(slices * (i + 1) / size));
     ++epoch;
-    patience.wake(epoch, static_cast<int>(std::min<std::int64_t>(slices, size) - 1));
+    spin_wait.wake(epoch, static_cast<int>(std::min<std::int64_t>(slices, size) - 1));
   }
 
   /// Lets every worker return.
   void dismiss() {
     stop = true;
     ++epoch;
-    patience.wake(epoch);
+    spin_wait.wake(epoch);
   }
 
   void rethrow_first_error() {
@@ -124,9 +124,9 @@ struct ThreadTeam::Impl {
   std::int64_t n = 0;
   std::int64_t slices = 0;
   std::atomic<bool> stop{false};
-  alignas(64) Patience::Word epoch{0};       ///< calls so far
-  alignas(64) Patience::Word unfinished{0};  ///< slices of this call
-  Patience patience;
+  alignas(64) SpinWait::Word epoch{0};       ///< calls so far
+  alignas(64) SpinWait::Word unfinished{0};  ///< slices of this call
+  SpinWait spin_wait;
   std::vector<std::thread> workers;
 };
 
@@ -157,7 +157,7 @@ void ThreadTeam::run(std::int64_t n, std::int64_t grain, void (*body)(void*, std
   team.slices = slices;
   team.offer_slices();
   team.finish(team.run_slices(0));
-  team.patience.wait(team.unfinished, [](std::uint32_t left) { return left == 0; });
+  team.spin_wait.wait(team.unfinished, [](std::uint32_t left) { return left == 0; });
   team.rethrow_first_error();
 }
 

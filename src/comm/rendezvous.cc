@@ -13,9 +13,9 @@ void Rendezvous::arrive(bool abortable) {
     last = (word & kArrived) + 1 == size_;
   } while (!word_.compare_exchange_weak(
       word, last ? (word & kAborted) | ((word + kMeeting) & kMeetings) : word + 1));
-  if (last) return patience_.wake(word_);
+  if (last) return spin_wait_.wake(word_);
   const std::uint32_t meeting = word & kMeetings;
-  const std::uint32_t now = patience_.wait(word_, [&](std::uint32_t value) {
+  const std::uint32_t now = spin_wait_.wait(word_, [&](std::uint32_t value) {
     return (value & kMeetings) != meeting || (abortable && (value & kAborted));
   });
   if ((now & kMeetings) == meeting) throw Aborted("collective aborted");
@@ -23,7 +23,7 @@ void Rendezvous::arrive(bool abortable) {
 
 void Rendezvous::abort() {
   word_.fetch_or(kAborted);
-  patience_.wake(word_);
+  spin_wait_.wake(word_);
 }
 
 }  // namespace alpa::comm

@@ -5,13 +5,13 @@
 /// no call is entered.
 #include <cstdint>
 
-#include "alpa/base/patience.h"
+#include "alpa/base/spin_wait.h"
 
 namespace alpa::comm {
 
 class Rendezvous {
  public:
-  explicit Rendezvous(int size) : size_(static_cast<std::uint32_t>(size)), patience_(size) {}
+  explicit Rendezvous(int size) : size_(static_cast<std::uint32_t>(size)), spin_wait_(size) {}
 
   /// Returns when all members have entered. Throws Aborted if `abort` came first.
   void enter() { arrive(true); }
@@ -26,9 +26,9 @@ class Rendezvous {
                                  kArrived = 0xffffu;
   void arrive(bool abortable);
 
-  alignas(64) Patience::Word word_{0};
+  alignas(64) SpinWait::Word word_{0};
   std::uint32_t size_;
-  Patience patience_;
+  SpinWait spin_wait_;
 };
 
 }  // namespace alpa::comm

@@ -10,9 +10,9 @@
 #include "alpa/base/error.h"
 #include "alpa/tensor/element.h"
 #include "discovery.h"
+#include "matmul.h"
 #include "memory_error.h"
 #include "nccl_group.h"
-#include "product.h"
 #include "status.h"
 #include "step_queue.h"
 #include "uploads.h"
@@ -37,16 +37,16 @@ class CudaMemory : public DeviceMemory {
 
 /// A card of this process, and what its devices share.
 struct LocalCard {
-  LocalCard(int ordinal, const ProductOptions& options) {
+  LocalCard(int ordinal, const MatmulOptions& options) {
     check(cudaSetDevice(ordinal), "cudaSetDevice");
-    products = std::make_unique<Products>(options);
+    products = std::make_unique<Matmuls>(options);
     const CudaDevice properties = device(ordinal);
     card = {ordinal, properties.major * 10 + properties.minor, products.get()};
     upload_stream = make_stream();
     uploaded = make_event();
   }
 
-  std::unique_ptr<Products> products;
+  std::unique_ptr<Matmuls> products;
   Card card;
   StreamHandle upload_stream;
   EventHandle uploaded;
@@ -78,7 +78,7 @@ class CudaDevices : public Devices {
     const int n = static_cast<int>(request.programs.size()), cards = n <= device_count() ? n : 1;
     captures_ = request.capture.value_or(cards == 1);
     for (int ordinal = 0; ordinal < cards; ++ordinal) {
-      cards_.emplace_back(ordinal, ProductOptions{request.tf32, request.tune, request.tune});
+      cards_.emplace_back(ordinal, MatmulOptions{request.tf32, request.tune, request.tune});
       cards_.back().card.keeps_nan = request.keeps_nan;
     }
     for (int index = 0; index < n; ++index) {

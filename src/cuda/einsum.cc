@@ -32,7 +32,7 @@ std::byte* aligned(std::byte* pointer) {
 
 }  // namespace
 
-ProductShape product_shape(const EinsumSteps& steps, const Epilogue& epilogue) {
+MatmulProblem product_shape(const EinsumSteps& steps, const Epilogue& epilogue) {
   return {.matrices = steps.shape,
           .operands = steps.operands,
           .result = steps.product_type,
@@ -77,7 +77,7 @@ std::shared_ptr<const EinsumLaunch> EinsumLaunch::load(std::string_view op, cons
   if (z.dtype != steps.product_type)
     load_conversion(loaded->result_, steps.product_type, z.dtype, z.elements());
   invariant(card.products != nullptr, "{}: the card has no matrix products", op);
-  const ProductShape shape = product_shape(steps, epilogue);
+  const MatmulProblem shape = product_shape(steps, epilogue);
   loaded->product_ = card.products->load(shape);
   if (loaded->product_) return loaded;
   require(epilogue != Epilogue{}, "{}: cuBLASLt has no algorithm for the product {} on this card", op,

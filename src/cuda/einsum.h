@@ -7,12 +7,12 @@
 
 #include "kernel.h"
 #include "kernels/cuda/einsum_plan.h"
-#include "product.h"
+#include "matmul.h"
 
 namespace alpa::cuda {
 
 /// The product of the steps, with this epilogue.
-ProductShape product_shape(const EinsumSteps& steps, const Epilogue& epilogue);
+MatmulProblem product_shape(const EinsumSteps& steps, const Epilogue& epilogue);
 
 /// The steps of one call, loaded. Belongs to one host thread.
 class EinsumLaunch {
@@ -43,7 +43,7 @@ class EinsumLaunch {
 
   EinsumSteps steps_;
   Pass a_, b_, result_;  ///< conversions, or in a_ the whole of a `multiply`
-  std::optional<Product> product_;
+  std::optional<Matmul> product_;
 };
 
 }  // namespace alpa::cuda

@@ -7,7 +7,7 @@
 
 namespace alpa::cuda {
 
-class Products;
+class Matmuls;
 
 /// How elementwise programs run: tests and benchmarks force either.
 enum class ElementwiseForm : std::uint8_t {
@@ -26,8 +26,8 @@ enum class EpilogueForm : std::uint8_t {
 /// The card a kernel is loaded on: the current device while kernels are loaded and queued.
 struct Card {
   int ordinal = 0;
-  int architecture = 0;          ///< 90 for compute capability 9.0
-  Products* products = nullptr;  ///< matrix products through cuBLASLt (src/cuda/product.h)
+  int architecture = 0;         ///< 90 for compute capability 9.0
+  Matmuls* products = nullptr;  ///< matrix products through cuBLASLt (src/cuda/matmul.h)
   ElementwiseForm elementwise = ElementwiseForm::automatic;
   EpilogueForm epilogues = EpilogueForm::automatic;
   /// relu of a NaN is NaN, as everywhere else. Else it may be 0, as cuBLASLt's relu has it.

@@ -85,7 +85,7 @@ Launch load_joint(const OpDef& op, const EpilogueSteps& steps, const KernelCall&
   std::shared_ptr<const EinsumLaunch> joint;
   try {
     joint = EinsumLaunch::load(op.name, steps.einsum, call, card, steps.of_product);
-  } catch (const InvalidProduct& error) {
+  } catch (const InvalidMatmul& error) {
     if (card.epilogues == EpilogueForm::joint) throw;
     fmt::print(stderr, "alpa: {}; the epilogue is computed apart\n", error.what());
   }
@@ -130,7 +130,7 @@ std::optional<bool> is_faster_apart(const EpilogueSteps& steps, KernelCall call,
 
 /// `joint`, or what is apart from it if that was measured to be faster; measured now if it was not yet.
 Launch faster_of(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call, const Card& card,
-                 const ProductShape& product, Launch joint) {
+                 const MatmulProblem& product, Launch joint) {
   if (card.products->is_faster_apart(product) == false) return joint;
   Launch apart = load_apart(op, steps, call, card);
   const std::optional<bool> faster = is_faster_apart(steps, call, joint, apart);
@@ -144,7 +144,7 @@ Launch load_einsum_epilogue(const OpDef& op, const KernelCall& call, const Card&
   const EpilogueSteps steps = plan_epilogue(call);
   if (!may_be_joint(steps, card)) return load_apart(op, steps, call, card);
   const bool measured = card.epilogues == EpilogueForm::automatic && card.products->measures();
-  const ProductShape product = product_shape(steps.einsum, steps.of_product);
+  const MatmulProblem product = product_shape(steps.einsum, steps.of_product);
   if (measured && card.products->is_faster_apart(product) == true)
     return load_apart(op, steps, call, card);  // the joint one needs no measuring of its algorithms
   const Launch joint = load_joint(op, steps, call, card);

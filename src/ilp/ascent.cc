@@ -14,7 +14,8 @@ namespace {
 constexpr int kPatience = 12;    // sweeps without a better bound before the step shrinks
 constexpr std::size_t kMet = 8;  // choices remembered
 constexpr int kLook = 16;  // sweeps from one rounded choice to the next that is improved whatever it costs
-constexpr int kLookRare = 8;  // the same without rows where terms are shared; the best rounded ones are, too
+constexpr int kLookRare =
+    8;  // the same without rows where terms are shared; the best rounded ones are, too
 constexpr int kRepairMoves = 2000;
 constexpr double kMomentum = 0.8;
 constexpr int kSeekingSweeps = 60;
@@ -120,7 +121,8 @@ class Climber {
     const bool look = !model_.room.empty() && sweep % kLook == kLook - 1;
     if (!look && static_cast<double>(cost) > static_cast<double>(result_.cost) * 1.1) return;
     if (seen_cost_ == cost) return;
-    if (model_.room.empty() && has_terms(model_) && cost >= best_rounded_ && sweep % kLookRare != kLookRare - 1)
+    if (model_.room.empty() && has_terms(model_) && cost >= best_rounded_ &&
+        sweep % kLookRare != kLookRare - 1)
       return;
     best_rounded_ = std::min(best_rounded_, cost);
     seen_cost_ = cost;

@@ -6,8 +6,8 @@
 #include "alpa/base/exception_text.h"
 #include "alpa/runtime/devices.h"
 #include "alpa/tensor/element.h"
-#include "crew.h"
 #include "device.h"
+#include "device_threads.h"
 #include "host_arenas.h"
 
 namespace alpa {
@@ -31,7 +31,7 @@ class CpuDevices : public Devices {
     lanes_.reset();  // makes room for a step's messages
     const bool communicates = std::any_of(devices_.begin(), devices_.end(),
                                           [](const auto& device) { return device->communicates(); });
-    crew_ = std::make_unique<Crew>(communicates ? 2 * size() : size());
+    threads_ = std::make_unique<DeviceThreads>(communicates ? 2 * size() : size());
   }
 
   const DeviceProgram& program(int index) const override { return devices_.at(index)->program(); }
@@ -71,7 +71,7 @@ class CpuDevices : public Devices {
       devices_[i]->place(memory.arenas[i]);
       devices_[i]->prepare_step();
     }
-    crew_->run([&](int index) {
+    threads_->run([&](int index) {
       const bool done =
           index < size() ? devices_[index]->step(inputs) : devices_[index - size()]->communicate();
       if (!done) stop();
@@ -135,8 +135,8 @@ class CpuDevices : public Devices {
   Lanes lanes_;
   Failure failure_;
   std::vector<std::unique_ptr<Device>> devices_;
-  DeviceMemory* memory_ = nullptr;  ///< of the step under way
-  std::unique_ptr<Crew> crew_;      ///< last: its threads use all of the above
+  DeviceMemory* memory_ = nullptr;          ///< of the step under way
+  std::unique_ptr<DeviceThreads> threads_;  ///< last: its threads use all of the above
 };
 
 }  // namespace

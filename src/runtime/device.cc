@@ -64,7 +64,7 @@ Device::Device(DeviceProgram program, Surroundings surroundings, int index, int 
       index_(index),
       team_(num_threads),
       guard_(program_),
-      patience_(2 * surroundings.devices) {
+      spin_wait_(2 * surroundings.devices) {
   for (int l = 0; l < static_cast<int>(program_.lists.size()); ++l) lists_.push_back(load_list(l));
   load_messages();
 }
@@ -208,7 +208,7 @@ void Device::prepare_step() {
 void Device::stop() {
   for (auto* counter : {&issued_, &finished_}) {
     counter->fetch_or(kStopped);
-    patience_.wake(*counter);
+    spin_wait_.wake(*counter);
   }
 }
 
@@ -273,7 +273,7 @@ void Device::run_operation(Operation& operation, const StepInputs& inputs, int f
     case Kind::collective:
       return run_collective(around_.groups[operation.membership], operation.membership.member,
                             operation.instruction->call, operation.call);
-    case Kind::start: ++issued_; return patience_.wake(issued_);
+    case Kind::start: ++issued_; return spin_wait_.wake(issued_);
     case Kind::send:
     case Kind::receive: return hand_over(operation);
     case Kind::wait:
@@ -307,8 +307,8 @@ void Device::await_message(const Operation& wait) const {
   if (run >= 0) wait.awaited->lane->wait(wait.awaited->numbers[run]);
 }
 
-void Device::await(Patience::Word& counter, int count) {
-  const std::uint32_t now = patience_.wait(counter, [&](std::uint32_t value) {
+void Device::await(SpinWait::Word& counter, int count) {
+  const std::uint32_t now = spin_wait_.wait(counter, [&](std::uint32_t value) {
     return (value & kStopped) || value >= static_cast<std::uint32_t>(count);
   });
   if (now & kStopped) throw Stopped{};
@@ -356,7 +356,7 @@ void Device::communicate_list(const List& list, int first_ticket) {
     run_collective(around_.communication_groups[place], place.member, operation.instruction->call,
                    operation.call);
     ++finished_;
-    patience_.wake(finished_);
+    spin_wait_.wake(finished_);
   }
 }
 

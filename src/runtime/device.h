@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "alpa/base/patience.h"
+#include "alpa/base/spin_wait.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/comm/group.h"
 #include "alpa/pipeline/device_program.h"
@@ -111,7 +111,7 @@ class Device {
   void run_load(const Operation& operation, const StepInputs& inputs);
   void run_copy(const Operation& operation, const std::byte* from);
   void clear_accumulators();
-  void await(Patience::Word& counter, int count);
+  void await(SpinWait::Word& counter, int count);
   void communicate_all();
   void communicate_list(const List& list, int first_ticket);
 
@@ -134,9 +134,9 @@ class Device {
   comm::Counts messages_{};
   ArenaGuard guard_;
   std::byte* arena_ = nullptr;
-  Patience patience_;
+  SpinWait spin_wait_;
   static constexpr std::uint32_t kStopped = 0x80000000u;
-  Patience::Word issued_{0},
+  SpinWait::Word issued_{0},
       finished_{0};  ///< collectives started and done in this step; flag kStopped: give up
   Progress at_, communicating_;
 };

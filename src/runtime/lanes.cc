@@ -35,7 +35,7 @@ void Lane::reset() {
 void Lane::abort() {
   for (auto& entry : entries_) {
     entry->state.fetch_or(kAborted);
-    patience_.wake(entry->state);
+    spin_wait_.wake(entry->state);
   }
 }
 
@@ -48,18 +48,18 @@ void Lane::hand_over(int number, int side, const MessagePart& part, ThreadTeam& 
   if (!(before & others)) return;
   copy_box(entry.parts[0], entry.parts[1], team);
   entry.state.fetch_or(kDone);
-  patience_.wake(entry.state);
+  spin_wait_.wake(entry.state);
 }
 
 void Lane::wait(int number) {
-  const std::uint32_t state = patience_.wait(
+  const std::uint32_t state = spin_wait_.wait(
       entries_[number]->state, [](std::uint32_t value) { return (value & (kDone | kAborted)) != 0; });
   if (!(state & kDone)) throw comm::Aborted("message aborted");
 }
 
 Lane& Lanes::between(int sender, int receiver, int number) {
   std::unique_ptr<Lane>& lane = lanes_[{sender, receiver, number}];
-  if (!lane) lane = std::make_unique<Lane>(patience_);
+  if (!lane) lane = std::make_unique<Lane>(spin_wait_);
   return *lane;
 }
 

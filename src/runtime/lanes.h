@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "alpa/base/patience.h"
+#include "alpa/base/spin_wait.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/pipeline/device_program.h"
 #include "alpa/tensor/kernel.h"
@@ -26,7 +26,7 @@ struct MessagePart {
 
 class Lane {
  public:
-  explicit Lane(Patience& patience) : patience_(patience) {}
+  explicit Lane(SpinWait& spin_wait) : spin_wait_(spin_wait) {}
 
   /// One more message in every step.
   void add_message() { ++messages_; }
@@ -42,13 +42,13 @@ class Lane {
 
  private:
   struct Entry {
-    Patience::Word state{0};
+    SpinWait::Word state{0};
     MessagePart parts[2];
   };
   static constexpr std::uint32_t kDone = 4, kAborted = 8;
   void hand_over(int number, int side, const MessagePart& part, ThreadTeam& team);
 
-  Patience& patience_;
+  SpinWait& spin_wait_;
   int messages_ = 0;
   std::vector<std::unique_ptr<Entry>> entries_;
 };
@@ -56,7 +56,7 @@ class Lane {
 /// All lanes of a process.
 class Lanes {
  public:
-  explicit Lanes(int devices) : patience_(devices) {}
+  explicit Lanes(int devices) : spin_wait_(devices) {}
 
   Lane& between(int sender, int receiver, int number);
   bool any() const { return !lanes_.empty(); }
@@ -64,7 +64,7 @@ class Lanes {
   void abort();
 
  private:
-  Patience patience_;
+  SpinWait spin_wait_;
   std::map<std::tuple<int, int, int>, std::unique_ptr<Lane>> lanes_;
 };
 

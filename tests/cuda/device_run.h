@@ -4,7 +4,7 @@
 #include "device_call.h"
 #include "kernels/cuda/kernels.h"
 #include "src/cuda/kernel.h"
-#include "src/cuda/product.h"
+#include "src/cuda/matmul.h"
 
 namespace alpa::testing {
 
@@ -16,11 +16,11 @@ struct DeviceRun {
   bool captured = false;                           ///< launched by a CUDA graph
   cuda::ElementwiseForm elementwise = cuda::ElementwiseForm::automatic;
   cuda::EpilogueForm epilogues = cuda::EpilogueForm::automatic;
-  cuda::Products* products = nullptr;  ///< null: the first ones that cuBLASLt proposes
+  cuda::Matmuls* products = nullptr;  ///< null: the first ones that cuBLASLt proposes
 };
 
 /// The current device.
-inline cuda::Card this_card(cuda::Products& products) {
+inline cuda::Card this_card(cuda::Matmuls& products) {
   int ordinal, major, minor;
   check(cudaGetDevice(&ordinal));
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal));
@@ -58,7 +58,7 @@ inline std::vector<HostTensor> run_on_device(const OpDef& op, const std::vector<
   for (const HostTensor& t : inputs) call.inputs.push_back(kernel_tensor(t));
   for (const HostTensor& t : outputs) call.outputs.push_back(kernel_tensor(t));
   call.attributes = &run.attributes;
-  cuda::Products first({.measured = false, .cached = false});
+  cuda::Matmuls first({.measured = false, .cached = false});
   cuda::Card card = this_card(run.products == nullptr ? first : *run.products);
   card.elementwise = run.elementwise;
   card.epilogues = run.epilogues;

@@ -15,7 +15,7 @@ namespace {
 
 using namespace testing;
 using cuda::EpilogueForm;
-using cuda::Products;
+using cuda::Matmuls;
 using emulation::ProductsOf;
 
 constexpr ProductsOf kWithEpilogue{.epilogue = 0}, kWithout{.epilogue = CUBLASLT_EPILOGUE_DEFAULT},
@@ -42,7 +42,7 @@ const EpilogueCase& kRelu = kCases[1];
 
 struct Runs {
   EpilogueForm form = EpilogueForm::automatic;
-  Products* products = nullptr;
+  Matmuls* products = nullptr;
 };
 
 std::vector<HostTensor> results_of(const EpilogueCall& call, const Runs& runs) {
@@ -66,7 +66,7 @@ void check(const EpilogueCase& c, DType dtype, const Runs& runs) {
 }
 
 /// cuBLASLt's relu of a NaN is 0, ours a NaN: the results tell which one ran.
-bool runs_jointly(Products& products) {
+bool runs_jointly(Matmuls& products) {
   EpilogueCall call = prepare(kRelu, f32, 3);
   call.inputs[0].put(0, std::numeric_limits<double>::quiet_NaN());
   return results_of(call, {.products = &products})[0].get(0) == 0;
@@ -87,7 +87,7 @@ TEST_CASE("a type whose epilogues cuBLASLt refuses is computed apart") {
   const On machine({.refused = {{.type = CUDA_R_16BF, .epilogue = 0}}});
   for (const EpilogueCase& c : kCases)
     for (const bool measured : {false, true}) {
-      Products products({.measured = measured});
+      Matmuls products({.measured = measured});
       for (DType dtype : {f32, bf16, f16}) check(c, dtype, {.products = &products});
       check(c, f32, {EpilogueForm::joint, &products});
       CHECK(error_of([&] {
@@ -100,7 +100,7 @@ TEST_CASE("a type whose epilogues cuBLASLt calls invalid is computed apart, unle
   const On machine({.invalid = {{.type = CUDA_R_16BF, .epilogue = 0}}});
   for (const EpilogueCase& c : kCases)
     for (const bool measured : {false, true}) {
-      Products products({.measured = measured});
+      Matmuls products({.measured = measured});
       for (DType dtype : {f32, bf16}) check(c, dtype, {.products = &products});
       check(c, f32, {EpilogueForm::joint, &products});
       CHECK(error_of([&] {
@@ -111,19 +111,19 @@ TEST_CASE("a type whose epilogues cuBLASLt calls invalid is computed apart, unle
 
 TEST_CASE("an algorithm that fails when it is tried is left out") {
   const On machine({.failing = {kFirstAlgorithm}});
-  Products products;
+  Matmuls products;
   for (const EpilogueCase& c : kCases) check(c, f32, {EpilogueForm::joint, &products});
 }
 
 TEST_CASE("where all algorithms of a joint product fail it is computed apart") {
   const On machine({.failing = {kWithEpilogue}});
-  Products products;
+  Matmuls products;
   for (const EpilogueCase& c : kCases) check(c, f32, {.products = &products});
 }
 
 TEST_CASE("where all algorithms of a plain product fail it is an error that names the product") {
   const On machine({.failing = {kEvery}});
-  Products products;
+  Matmuls products;
   const std::string text = error_of([&] { check(kRelu, f32, {.products = &products}); });
   CHECK(text ==
         "einsum_epilogue: cuBLASLt has no algorithm for the product 32x128x48 f32 f32 a 48,1 b 128,1 c 128 "
@@ -141,7 +141,7 @@ TEST_CASE("an algorithm that was not tried and fails is an error that names the 
 
 TEST_CASE("a device that fails in a trial is an error, not an algorithm that is left out") {
   const On machine({});
-  Products products;
+  Matmuls products;
   emulation::fail_kernel(1);
   const std::string text = error_of([&] { check(kRelu, f32, {.products = &products}); });
   CAPTURE(text);
@@ -150,10 +150,10 @@ TEST_CASE("a device that fails in a trial is an error, not an algorithm that is 
 
 TEST_CASE("a description that cuBLASLt calls invalid is an error that names the product") {
   const On machine({});
-  cuda::ProductShape shape;
+  cuda::MatmulProblem shape;
   shape.matrices = {8, 24, 16, 16, 1, 24, 1, 24, {}};
   shape.epilogue = {.function = Epilogue::Function::relu, .keep = true};  // rows of 24 bits, not of 128
-  const std::string text = error_of([&] { Products({.measured = false}).load(shape); });
+  const std::string text = error_of([&] { Matmuls({.measured = false}).load(shape); });
   CAPTURE(text);
   CHECK(
       text.starts_with("cublasLtMatmulAlgoGetHeuristic(8x24x16 f32 f32 a 16,1 b 24,1 c 24 within 0 at 16 "
@@ -170,39 +170,39 @@ TEST_CASE(
        {Clock{kWithEpilogue, false}, Clock{kWithout, true}, Clock{kEvery, true}}) {
     const On machine({.slow = {slow}});
     for (const EpilogueCase& c : kCases) {
-      Products products;
+      Matmuls products;
       check(c, f32, {.products = &products});
     }
-    Products first, second;  // as two cards of one process have them
+    Matmuls first, second;  // as two cards of one process have them
     CHECK(runs_jointly(first) == joint);
     CHECK(remembered_form() == (joint ? "joint" : "apart"));
     emulation::restart({.slow = {joint ? kWithEpilogue : kWithout}});
     CHECK(runs_jointly(second) == joint);
-    Products third;
+    Matmuls third;
     CHECK(runs_jointly(third) == joint);
-    Products not_measured({.measured = false});
+    Matmuls not_measured({.measured = false});
     CHECK(runs_jointly(not_measured));
     std::filesystem::remove_all(cuda::cache_folder());
-    Products anew;
+    Matmuls anew;
     CHECK(runs_jointly(anew) == !joint);
   }
 }
 
 TEST_CASE("without memory for a trial the joint form is taken, and not remembered") {
   const On machine({.memory_bytes = 32 << 20, .slow = {kWithEpilogue}});
-  Products products;
+  Matmuls products;
   CHECK(runs_jointly(products));
   CHECK(choices().empty());
 }
 
 TEST_CASE("a remembered form that is no form is measured anew") {
   const On machine({.slow = {kWithEpilogue}});
-  Products first;
+  Matmuls first;
   CHECK_FALSE(runs_jointly(first));
   const std::string file = cuda::choice_file_name("alpa emulated device", cublasLtGetVersion());
   for (const auto& [key, choice] : choices())
     if (key.starts_with("form of ")) cuda::add_choice(file, key, "sideways");
-  Products second;
+  Matmuls second;
   CHECK_FALSE(runs_jointly(second));
   CHECK(remembered_form() == "apart");
 }

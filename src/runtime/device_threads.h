@@ -5,17 +5,17 @@
 #include <thread>
 #include <vector>
 
-#include "alpa/base/patience.h"
+#include "alpa/base/spin_wait.h"
 
 namespace alpa {
 
-class Crew {
+class DeviceThreads {
  public:
   /// `size` >= 1, the caller included. Throws Error if a thread cannot be started.
-  explicit Crew(int size);
-  ~Crew();
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
+  explicit DeviceThreads(int size);
+  ~DeviceThreads();
+  DeviceThreads(const DeviceThreads&) = delete;
+  DeviceThreads& operator=(const DeviceThreads&) = delete;
 
   int size() const { return static_cast<int>(threads_.size()) + 1; }
 
@@ -32,10 +32,10 @@ class Crew {
   void work(int index);
   void dismiss();  ///< lets all threads return
 
-  Patience patience_;
+  SpinWait spin_wait_;
   void (*job_)(void*, int) = nullptr;
   void* context_ = nullptr;
-  Patience::Word epoch_{0}, pending_{0};
+  SpinWait::Word epoch_{0}, pending_{0};
   std::vector<std::thread> threads_;
 };
 

@@ -1,4 +1,4 @@
-#include "alpa/base/patience.h"
+#include "alpa/base/spin_wait.h"
 
 #include <doctest/doctest.h>
 #include <time.h>
@@ -18,18 +18,18 @@ double cpu_seconds() {
 
 TEST_CASE("no change is missed, however many wait and however long") {
   for (int threads : {2, 5}) {
-    Patience patience(threads);
-    Patience::Word turn{0};
+    SpinWait spin_wait(threads);
+    SpinWait::Word turn{0};
     constexpr std::uint32_t kRounds = 2000;
     std::vector<std::thread> players;
     for (int t = 0; t < threads; ++t)
       players.emplace_back([&, t] {
         const auto mine = [&](std::uint32_t now) { return static_cast<int>(now % threads) == t; };
         for (std::uint32_t round = 0; round < kRounds; ++round) {
-          CHECK(patience.wait(turn, mine) == round * threads + t);
+          CHECK(spin_wait.wait(turn, mine) == round * threads + t);
           if (round % 500 == 499) std::this_thread::sleep_for(std::chrono::milliseconds(1));
           ++turn;
-          patience.wake(turn);
+          spin_wait.wake(turn);
         }
       });
     for (std::thread& player : players) player.join();
@@ -38,39 +38,39 @@ TEST_CASE("no change is missed, however many wait and however long") {
 }
 
 TEST_CASE("a long wait uses no core, and neither do those after it") {
-  Patience patience(2);
-  Patience::Word word{0};
+  SpinWait spin_wait(2);
+  SpinWait::Word word{0};
   std::thread setter([&] {
     for (int i = 0; i < 20; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       ++word;
-      patience.wake(word);
+      spin_wait.wake(word);
     }
   });
   const double before = cpu_seconds();
-  for (std::uint32_t i = 0; i < 20; ++i) patience.wait(word, [i](std::uint32_t now) { return now > i; });
+  for (std::uint32_t i = 0; i < 20; ++i) spin_wait.wait(word, [i](std::uint32_t now) { return now > i; });
   CHECK(cpu_seconds() - before < 0.02);  // of 0.2 s
   setter.join();
 }
 
 TEST_CASE("a waiter may throw out of its wait, and others are woken as before") {
-  Patience patience(2);
-  Patience::Word word{0};
+  SpinWait spin_wait(2);
+  SpinWait::Word word{0};
   std::thread setter([&] {
     ++word;
-    patience.wake(word);
+    spin_wait.wake(word);
   });
-  CHECK_THROWS_AS(patience.wait(word,
-                                [](std::uint32_t now) {
-                                  if (now == 1) throw 1;
-                                  return false;
-                                }),
+  CHECK_THROWS_AS(spin_wait.wait(word,
+                                 [](std::uint32_t now) {
+                                   if (now == 1) throw 1;
+                                   return false;
+                                 }),
                   int);
   setter.join();
-  std::thread waiter([&] { CHECK(patience.wait(word, [](std::uint32_t now) { return now == 2; }) == 2); });
+  std::thread waiter([&] { CHECK(spin_wait.wait(word, [](std::uint32_t now) { return now == 2; }) == 2); });
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   ++word;
-  patience.wake(word);
+  spin_wait.wake(word);
   waiter.join();
 }
 

@@ -12,14 +12,14 @@
 namespace alpa {
 
 /// One for all words of a kind, since it learns from earlier waits whether spinning pays. Thread-safe.
-class Patience {
+class SpinWait {
  public:
   using Word = std::atomic<std::uint32_t>;
   static constexpr int kAll = std::numeric_limits<int>::max();
 
   /// For `threads` that wait for each other. With more of them than cores they yield instead of spinning:
   /// whoever is waited for may need the core.
-  explicit Patience(int threads);
+  explicit SpinWait(int threads);
 
   /// Waits until done(value of `word`) and returns that value.
   template <class Done>

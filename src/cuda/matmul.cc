@@ -1,5 +1,5 @@
 // One product as cuBLASLt wants it described: column-major, so operands change places.
-#include "product.h"
+#include "matmul.h"
 
 #include <fmt/core.h>
 
@@ -76,7 +76,7 @@ cublasLtEpilogue_t epilogue_code(const Epilogue& epilogue) {
   return relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_GELU;
 }
 
-void describe_epilogue(const LtMatmul& matmul, const ProductShape& shape) {
+void describe_epilogue(const LtMatmul& matmul, const MatmulProblem& shape) {
   const Epilogue& epilogue = shape.epilogue;
   set(matmul, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_code(epilogue));
   // Until real pointers are known these say how they will be aligned.
@@ -93,7 +93,7 @@ void describe_epilogue(const LtMatmul& matmul, const ProductShape& shape) {
 
 }  // namespace
 
-std::string to_string(const ProductShape& shape) {
+std::string to_string(const MatmulProblem& shape) {
   const cpu::MatmulShape& s = shape.matrices;
   std::string text =
       fmt::format("{}x{}x{} {} {} a {},{} b {},{} c {}", s.m, s.n, s.k, name_of(shape.operands),
@@ -104,7 +104,7 @@ std::string to_string(const ProductShape& shape) {
   return shape.epilogue == Epilogue{} ? text : text + " " + alpa::to_string(shape.epilogue);
 }
 
-Product::Product(cublasLtHandle_t lt, const ProductShape& shape, bool tf32) : lt_(lt), shape_(shape) {
+Matmul::Matmul(cublasLtHandle_t lt, const MatmulProblem& shape, bool tf32) : lt_(lt), shape_(shape) {
   const cpu::MatmulShape& s = shape_.matrices;
   invariant(s.batch.size() <= 1, "product with {} batch dimensions", s.batch.size());
   cublasLtMatmulDesc_t created = nullptr;
@@ -123,12 +123,12 @@ Product::Product(cublasLtHandle_t lt, const ProductShape& shape, bool tf32) : lt
   describe_epilogue(matmul_, shape_);
 }
 
-void Product::run(const ProductBuffers& buffers, void* workspace, Stream stream) const {
+void Matmul::run(const MatmulBuffers& buffers, void* workspace, Stream stream) const {
   run(algorithm_, buffers, workspace, stream);
 }
 
-void Product::run(const cublasLtMatmulAlgo_t& algorithm, const ProductBuffers& buffers, void* workspace,
-                  Stream stream) const {
+void Matmul::run(const cublasLtMatmulAlgo_t& algorithm, const MatmulBuffers& buffers, void* workspace,
+                 Stream stream) const {
   if (shape_.epilogue.has_vector()) set(matmul_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, buffers.vector);
   if (shape_.epilogue.has_kept()) set(matmul_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, buffers.kept);
   const float one = 1, zero = 0;

@@ -1,4 +1,4 @@
-#include "alpa/base/patience.h"
+#include "alpa/base/spin_wait.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -10,11 +10,11 @@
 
 namespace alpa {
 
-static_assert(sizeof(Patience::Word) == 4 && Patience::Word::is_always_lock_free, "a futex is 32 bits");
+static_assert(sizeof(SpinWait::Word) == 4 && SpinWait::Word::is_always_lock_free, "a futex is 32 bits");
 
-Patience::Patience(int threads) : may_spin_(threads <= usable_cores()) {}
+SpinWait::SpinWait(int threads) : may_spin_(threads <= usable_cores()) {}
 
-void Patience::relax() {
+void SpinWait::relax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -22,7 +22,7 @@ void Patience::relax() {
 #endif
 }
 
-bool Patience::yield() {
+bool SpinWait::yield() {
   constexpr std::chrono::milliseconds kLong{2};
   constexpr std::chrono::milliseconds kLately{250};
   static std::atomic<Clock::rep> not_before{Clock::time_point::min().time_since_epoch().count()};
@@ -36,11 +36,11 @@ bool Patience::yield() {
 }
 
 // Not std::atomic::wait: libstdc++'s yields before it sleeps.
-void Patience::sleep(const Word& word, std::uint32_t value) {
+void SpinWait::sleep(const Word& word, std::uint32_t value) {
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
 
-void Patience::wake_sleepers(Word& word, int count) {
+void SpinWait::wake_sleepers(Word& word, int count) {
   syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
 }
 

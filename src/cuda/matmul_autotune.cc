@@ -7,7 +7,7 @@
 
 #include "alpa/base/error.h"
 #include "choice_file.h"
-#include "product.h"
+#include "matmul.h"
 #include "status.h"
 #include "trial.h"
 
@@ -20,13 +20,13 @@ constexpr std::string_view kJoint = "joint", kApart = "apart";
 std::int64_t bytes_of(DType dtype) { return static_cast<std::int64_t>(size_of(dtype)); }
 
 /// Operands, results and workspace of a product in a trial; nothing without memory for them.
-struct ProductTrial {
+struct MatmulTrial {
   Trial trial;
-  ProductBuffers buffers;
+  MatmulBuffers buffers;
   void* workspace;
 
-  static std::optional<ProductTrial> of(const ProductShape& shape);
-  Trial::Outcome run(const Product& product, const std::vector<cublasLtMatmulAlgo_t>& algorithms) const;
+  static std::optional<MatmulTrial> of(const MatmulProblem& shape);
+  Trial::Outcome run(const Matmul& product, const std::vector<cublasLtMatmulAlgo_t>& algorithms) const;
 };
 
 std::int64_t elements_between(std::int64_t rows, std::int64_t row_stride, std::int64_t columns,
@@ -34,7 +34,7 @@ std::int64_t elements_between(std::int64_t rows, std::int64_t row_stride, std::i
   return (rows - 1) * row_stride + (columns - 1) * column_stride + 1;
 }
 
-std::optional<ProductTrial> ProductTrial::of(const ProductShape& shape) {
+std::optional<MatmulTrial> MatmulTrial::of(const MatmulProblem& shape) {
   const cpu::MatmulShape& s = shape.matrices;
   const cpu::BatchDim batch = s.batch.empty() ? cpu::BatchDim{} : s.batch[0];
   const std::int64_t last = batch.extent - 1, a = elements_between(s.m, s.a_m, s.k, s.a_k) + last * batch.a,
@@ -46,18 +46,18 @@ std::optional<ProductTrial> ProductTrial::of(const ProductShape& shape) {
       Trial::of((a + b) * bytes_of(shape.operands) + (c + vector + kept) * bytes_of(shape.result) +
                 shape.workspace_bytes);
   if (!trial) return std::nullopt;
-  ProductBuffers buffers;
+  MatmulBuffers buffers;
   buffers.a = trial->random(shape.operands, a);
   buffers.b = trial->random(shape.operands, b);
   buffers.c = trial->random(shape.result, c);
   if (vector > 0) buffers.vector = trial->random(shape.result, vector);
   if (kept > 0) buffers.kept = trial->random(shape.result, kept);
   void* const workspace = trial->scratch(shape.workspace_bytes);
-  return ProductTrial{std::move(*trial), buffers, workspace};
+  return MatmulTrial{std::move(*trial), buffers, workspace};
 }
 
-Trial::Outcome ProductTrial::run(const Product& product,
-                                 const std::vector<cublasLtMatmulAlgo_t>& algorithms) const {
+Trial::Outcome MatmulTrial::run(const Matmul& product,
+                                const std::vector<cublasLtMatmulAlgo_t>& algorithms) const {
   std::vector<Way> ways;
   for (const cublasLtMatmulAlgo_t& algorithm : algorithms)
     ways.push_back([&](Stream stream) { product.run(algorithm, buffers, workspace, stream); });
@@ -70,7 +70,7 @@ void set(const LtPreference& preference, cublasLtMatmulPreferenceAttributes_t at
         "cublasLtMatmulPreferenceSetAttribute");
 }
 
-LtPreference preference_of(const ProductShape& shape) {
+LtPreference preference_of(const MatmulProblem& shape) {
   cublasLtMatmulPreference_t created = nullptr;
   check(cublasLtMatmulPreferenceCreate(&created), "cublasLtMatmulPreferenceCreate");
   LtPreference preference(created);
@@ -95,7 +95,7 @@ std::string card_file() {
 
 }  // namespace
 
-Products::Products(const ProductOptions& options) : options_(options) {
+Matmuls::Matmuls(const MatmulOptions& options) : options_(options) {
   cublasLtHandle_t created = nullptr;
   check(cublasLtCreate(&created), "cublasLtCreate");
   lt_.reset(created);
@@ -103,15 +103,15 @@ Products::Products(const ProductOptions& options) : options_(options) {
   file_ = card_file();
 }
 
-std::optional<Product> Products::load(const ProductShape& shape) {
-  Product product(lt_.get(), shape, options_.tf32);
+std::optional<Matmul> Matmuls::load(const MatmulProblem& shape) {
+  Matmul product(lt_.get(), shape, options_.tf32);
   const std::optional<cublasLtMatmulAlgo_t> algorithm = choose(product);
   if (!algorithm) return std::nullopt;
   product.algorithm_ = *algorithm;
   return product;
 }
 
-std::vector<cublasLtMatmulAlgo_t> Products::candidates(const Product& p) const {
+std::vector<cublasLtMatmulAlgo_t> Matmuls::candidates(const Matmul& p) const {
   const LtPreference preference = preference_of(p.shape_);
   std::array<cublasLtMatmulHeuristicResult_t, kCandidates> results{};
   int found = 0;
@@ -121,8 +121,8 @@ std::vector<cublasLtMatmulAlgo_t> Products::candidates(const Product& p) const {
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
   const std::string call = fmt::format("cublasLtMatmulAlgoGetHeuristic({})", to_string(p.shape_));
   if (status == CUBLAS_STATUS_INVALID_VALUE)
-    throw InvalidProduct(fmt::format("{}: {} ({}): {}", call, cublasGetStatusName(status),
-                                     static_cast<int>(status), cublasGetStatusString(status)));
+    throw InvalidMatmul(fmt::format("{}: {} ({}): {}", call, cublasGetStatusName(status),
+                                    static_cast<int>(status), cublasGetStatusString(status)));
   check(status, call.c_str());
   std::vector<cublasLtMatmulAlgo_t> algorithms;
   for (int i = 0; i < found; ++i)
@@ -130,7 +130,7 @@ std::vector<cublasLtMatmulAlgo_t> Products::candidates(const Product& p) const {
   return algorithms;
 }
 
-std::optional<cublasLtMatmulAlgo_t> Products::choose(const Product& product) {
+std::optional<cublasLtMatmulAlgo_t> Matmuls::choose(const Matmul& product) {
   const std::string key = key_of(product.shape_);
   if (const auto known = chosen_.find(key); known != chosen_.end()) return known->second;
   std::optional<cublasLtMatmulAlgo_t> chosen = remembered(product, key);
@@ -139,11 +139,11 @@ std::optional<cublasLtMatmulAlgo_t> Products::choose(const Product& product) {
   return chosen;
 }
 
-std::optional<cublasLtMatmulAlgo_t> Products::chosen_now(const Product& product, const std::string& key) {
+std::optional<cublasLtMatmulAlgo_t> Matmuls::chosen_now(const Matmul& product, const std::string& key) {
   const std::vector<cublasLtMatmulAlgo_t> algorithms = candidates(product);
   if (algorithms.empty()) return std::nullopt;
   if (!options_.measured) return algorithms[0];
-  const std::optional<ProductTrial> trial = ProductTrial::of(product.shape_);
+  const std::optional<MatmulTrial> trial = MatmulTrial::of(product.shape_);
   if (!trial) return algorithms[0];
   const Trial::Outcome outcome = trial->run(product, algorithms);
   if (outcome.fastest < 0) {
@@ -156,11 +156,11 @@ std::optional<cublasLtMatmulAlgo_t> Products::chosen_now(const Product& product,
   return chosen;
 }
 
-std::string Products::key_of(const ProductShape& shape) const {
+std::string Matmuls::key_of(const MatmulProblem& shape) const {
   return (options_.tf32 ? "tf32 " : "") + to_string(shape);
 }
 
-const std::string* Products::stored(const std::string& key) {
+const std::string* Matmuls::stored(const std::string& key) {
   const auto known = stored_.find(key);
   if (known != stored_.end()) return &known->second;
   if (file_.empty()) return nullptr;
@@ -169,17 +169,17 @@ const std::string* Products::stored(const std::string& key) {
   return read == stored_.end() ? nullptr : &read->second;
 }
 
-std::optional<bool> Products::is_faster_apart(const ProductShape& joint) {
+std::optional<bool> Matmuls::is_faster_apart(const MatmulProblem& joint) {
   const std::string* const form = stored("form of " + key_of(joint));
   if (form == nullptr || (*form != kApart && *form != kJoint)) return std::nullopt;
   return *form == kApart;
 }
 
-void Products::remember_form(const ProductShape& joint, bool apart) {
+void Matmuls::remember_form(const MatmulProblem& joint, bool apart) {
   remember("form of " + key_of(joint), std::string(apart ? kApart : kJoint));
 }
 
-std::optional<cublasLtMatmulAlgo_t> Products::remembered(const Product& p, const std::string& key) {
+std::optional<cublasLtMatmulAlgo_t> Matmuls::remembered(const Matmul& p, const std::string& key) {
   const std::string* const text = stored(key);
   if (text == nullptr) return std::nullopt;
   cublasLtMatmulAlgo_t algorithm{};
@@ -192,7 +192,7 @@ std::optional<cublasLtMatmulAlgo_t> Products::remembered(const Product& p, const
   return fits ? std::optional(algorithm) : std::nullopt;
 }
 
-void Products::remember(const std::string& key, const std::string& choice) {
+void Matmuls::remember(const std::string& key, const std::string& choice) {
   stored_[key] = choice;
   if (!file_.empty()) add_choice(file_, key, choice);
 }

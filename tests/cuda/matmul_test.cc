@@ -1,5 +1,5 @@
 // How cuBLASLt's algorithms are chosen and remembered. What products compute is tested through einsum.
-#include "src/cuda/product.h"
+#include "src/cuda/matmul.h"
 
 #include <filesystem>
 
@@ -12,20 +12,20 @@ namespace alpa {
 namespace {
 
 using namespace testing;
-using cuda::Product;
-using cuda::Products;
-using cuda::ProductShape;
+using cuda::Matmul;
+using cuda::MatmulProblem;
+using cuda::Matmuls;
 
 /// C[m, n] = A[m, k] B[k, n] of dense row-major matrices.
-ProductShape dense(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = f32) {
-  ProductShape shape;
+MatmulProblem dense(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = f32) {
+  MatmulProblem shape;
   shape.matrices = {m, n, k, k, 1, n, 1, n, {}};
   shape.operands = shape.result = dtype;
   shape.workspace_bytes = 1 << 20;
   return shape;
 }
 
-HostTensor run(const Product& product, const HostTensor& a, const HostTensor& b, TensorType c) {
+HostTensor run(const Matmul& product, const HostTensor& a, const HostTensor& b, TensorType c) {
   const DeviceBuffer a_on(a), b_on(b), c_on(static_cast<std::size_t>(c.bytes()));
   const DeviceBuffer workspace((1 << 20) + 256);
   auto address = reinterpret_cast<std::uintptr_t>(workspace.data());
@@ -91,7 +91,7 @@ TEST_CASE("files of choices are named after card and version") {
 }
 
 TEST_CASE("equal texts are equal products") {
-  ProductShape shape = dense(4, 5, 6, bf16);
+  MatmulProblem shape = dense(4, 5, 6, bf16);
   CHECK(to_string(shape) == "4x5x6 bf16 bf16 a 6,1 b 5,1 c 5 within 1048576 at 16");
   shape.matrices.batch = {{3, 24, 30, 20}};
   shape.epilogue = {.bias = true, .function = Epilogue::Function::relu};
@@ -103,8 +103,8 @@ TEST_CASE("a measured product is right, in TF32 nearly so") {
   if (no_device()) return;
   const HostTensor a = random_tensor({f32, {64, 96}}, 1), b = random_tensor({f32, {96, 80}}, 2);
   for (const bool tf32 : {false, true}) {
-    Products products({.tf32 = tf32, .measured = true, .cached = false});
-    const std::optional<Product> product = products.load(dense(64, 80, 96));
+    Matmuls products({.tf32 = tf32, .measured = true, .cached = false});
+    const std::optional<Matmul> product = products.load(dense(64, 80, 96));
     REQUIRE(product);
     const double error = difference(run(*product, a, b, {f32, {64, 80}}), multiplied(a, b));
     CHECK(error < (tf32 ? 2e-2 : 2e-5));
@@ -115,17 +115,17 @@ TEST_CASE("a measured product is right, in TF32 nearly so") {
 TEST_CASE("what was measured is remembered by the next process, what was not measured is not kept") {
   if (no_device()) return;
   const OwnCache cache;
-  Products({.measured = false}).load(dense(32, 32, 32));
+  Matmuls({.measured = false}).load(dense(32, 32, 32));
   CHECK_FALSE(std::filesystem::exists(cuda::cache_folder()));
-  Products({.measured = true, .cached = false}).load(dense(32, 32, 32));
+  Matmuls({.measured = true, .cached = false}).load(dense(32, 32, 32));
   CHECK_FALSE(std::filesystem::exists(cuda::cache_folder()));
-  Products().load(dense(32, 32, 32));
+  Matmuls().load(dense(32, 32, 32));
   const std::string name = choices_path().filename().string();
   const auto choices = cuda::read_choices(name);
   CHECK(choices.size() == 1);
   CHECK(choices.contains(to_string(dense(32, 32, 32))));
   const auto written = std::filesystem::last_write_time(choices_path());
-  Products again;
+  Matmuls again;
   CHECK(again.load(dense(32, 32, 32)));
   CHECK(std::filesystem::last_write_time(choices_path()) == written);
   CHECK(again.load(dense(32, 32, 64)));
@@ -136,15 +136,15 @@ TEST_CASE("a remembered algorithm that cuBLASLt does not know is measured anew, 
   if (no_device()) return;
   const OwnCache cache;
   const HostTensor a = random_tensor({f32, {32, 48}}, 1), b = random_tensor({f32, {48, 40}}, 2);
-  Products().load(dense(32, 40, 48));
+  Matmuls().load(dense(32, 40, 48));
   const std::string name = choices_path().filename().string(), key = to_string(dense(32, 40, 48));
   const std::string good = cuda::read_choices(name).at(key);
   for (const std::string& content :
        {"alpa choices 1\n" + key + ": " + std::string(good.size(), 'f') + "\nend\n",
         "alpa choices 1\n" + key + ": nonsense\nend\n", std::string("nonsense")}) {
     cuda::write_cached(name, content);
-    Products products;
-    const std::optional<Product> product = products.load(dense(32, 40, 48));
+    Matmuls products;
+    const std::optional<Matmul> product = products.load(dense(32, 40, 48));
     REQUIRE(product);
     CHECK(difference(run(*product, a, b, {f32, {32, 40}}), multiplied(a, b)) < 2e-5);
     CHECK(cuda::read_cached(name) != content);
@@ -154,8 +154,8 @@ TEST_CASE("a remembered algorithm that cuBLASLt does not know is measured anew, 
 
 TEST_CASE("an epilogue that cuBLASLt does not take gives no product") {
   if (no_device()) return;
-  Products products({.measured = false});
-  ProductShape shape = dense(8, 12, 16, f64);
+  Matmuls products({.measured = false});
+  MatmulProblem shape = dense(8, 12, 16, f64);
   shape.epilogue = {.bias = true, .function = Epilogue::Function::gelu};
   CHECK_FALSE(products.load(shape));
   CHECK_FALSE(products.load(shape));  // remembered, too

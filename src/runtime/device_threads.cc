@@ -1,0 +1,42 @@
+#include "device_threads.h"
+
+#include "alpa/base/start_threads.h"
+
+namespace alpa {
+
+DeviceThreads::DeviceThreads(int size) : spin_wait_(size) {
+  start_threads(
+      threads_, size - 1, "devices", [this](int i) { work(i + 1); }, [this] { dismiss(); });
+}
+
+DeviceThreads::~DeviceThreads() {
+  dismiss();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void DeviceThreads::dismiss() {
+  job_ = nullptr;
+  ++epoch_;
+  spin_wait_.wake(epoch_);
+}
+
+void DeviceThreads::start(void (*job)(void*, int), void* context) {
+  job_ = job;
+  context_ = context;
+  pending_ = static_cast<std::uint32_t>(threads_.size());
+  ++epoch_;
+  spin_wait_.wake(epoch_);
+  job(context, 0);
+  spin_wait_.wait(pending_, [](std::uint32_t pending) { return pending == 0; });
+}
+
+void DeviceThreads::work(int index) {
+  for (std::uint32_t seen = 0;; ++seen) {
+    spin_wait_.wait(epoch_, [seen](std::uint32_t epoch) { return epoch != seen; });
+    if (!job_) return;
+    job_(context_, index);
+    if (--pending_ == 0) spin_wait_.wake(pending_);
+  }
+}
+
+}  // namespace alpa
