@@ -162,7 +162,7 @@ class Search {
     }
   }
 
-  /// Of one reader, whose column gains his group.
+  /// The effects of one reader, whose column gains its group.
   void add_reader(const SharedTerm& term, const SharedEnd& reader, int source,
                   const std::vector<unsigned>& wanted, int row, std::vector<Effect>& effects) const {
     std::vector<std::optional<Effect>> by_column(static_cast<std::size_t>(term.columns));

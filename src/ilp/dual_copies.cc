@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// What a reader pays where his slack is none, and what he is to pay.
+/// A reader of a copy: what it pays where it has no slack, and its new share.
 struct Payer {
   double base, share;
   unsigned group;  ///< as a set
