@@ -291,6 +291,16 @@ struct AutoSharding::Impl {
       open = std::move(undecided);
     }
     if (best(budget) == nullptr) over.rethrow_if_any();
+    improve_within(budget);
+  }
+
+  /// One longer round on the best mesh, where the gap is wide after the first one.
+  void improve_within(std::int64_t budget) {
+    MeshSearch* search = best_search(budget);
+    const double enough = (1 - std::max(kBudgetGap, options.relative_gap)) * seconds_of(best(budget));
+    if (search == nullptr || time.is_over() || search->bound_within(budget) >= enough) return;
+    search->improve_within(budget, effort_of(*search, kMoreWork * work_within, 0, budget));
+    tell(budget);
   }
 
   [[noreturn]] void fail_in_time(Budget budget) const {

@@ -22,8 +22,6 @@ namespace {
 /// From so many layers on the tables of layers come first; no table has more cells.
 constexpr std::size_t kManyLayers = 32;
 constexpr std::int64_t kLayerCells = 1 << 20;
-/// Under a budget a plan this close to the proven bound is good enough: the last percent can take minutes.
-constexpr double kBudgetGap = 0.01;
 constexpr int kBudgetAttempts = 6;
 /// With which any plan is good enough.
 constexpr double kAnyGap = 0.99;
@@ -267,9 +265,9 @@ void MeshSearch::refute(std::int64_t budget, const Effort& each) {
 }
 
 void MeshSearch::search_whole_within(std::int64_t budget, const Effort& each) {
-  bound_within_ = {budget, 0};
+  if (bound_within_.budget != budget) bound_within_ = {budget, 0};
   try {
-    bound_within_.seconds = search_model(space_, budget, each);
+    bound_within_.seconds = std::max(bound_within_.seconds, search_model(space_, budget, each));
   } catch (const ilp::Infeasible& infeasible) {
     if (best(budget) != nullptr) return;
     bound_within_.seconds = kNever;

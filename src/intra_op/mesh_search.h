@@ -32,6 +32,9 @@ class PlanningTime {
   const std::atomic<bool>* stop_;
 };
 
+/// Under a budget a plan this close to the proven bound is good enough: the last percent can take minutes.
+inline constexpr double kBudgetGap = 0.01;
+
 /// What one search may take, and when it has found enough. The end of planning ends it, too.
 struct Effort {
   std::int64_t work = 0;       ///< cells (ilp::Options::work_limit)
@@ -65,6 +68,9 @@ class MeshSearch {
   /// cheaper one than is known, then in the whole. Whatever the effort, there is a plan after this if that
   /// of a template keeps the budget. Throws OverBudget if it proves that there is none.
   void search_within(std::int64_t budget, const Effort& each);
+
+  /// Only the whole, from the plans known on.
+  void improve_within(std::int64_t budget, const Effort& effort) { search_whole_within(budget, effort); }
 
   const DeviceMesh& mesh() const { return mesh_; }
 
