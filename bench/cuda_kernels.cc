@@ -205,11 +205,10 @@ void randomize(const Setup& s) {
 void print(const Measured& m) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < m.seconds.size(); ++i) ratios.push_back(m.copy_seconds[i] / m.seconds[i]);
-  bench::print_row(
-      m.name,
-      {{"gigabytes_per_second", static_cast<double>(m.bytes) / median(m.seconds) * 1e-9},
-       {"ratio_to_copy", median(ratios)}},
-      m.aim == kNoAim ? bench::Aim{} : bench::Aim{"ratio_to_copy", m.aim});
+  bench::print_row(m.name,
+                   {{"gigabytes_per_second", static_cast<double>(m.bytes) / median(m.seconds) * 1e-9},
+                    {"ratio_to_copy", median(ratios)}},
+                   m.aim == kNoAim ? bench::Aim{} : bench::Aim{"ratio_to_copy", m.aim});
 }
 
 /// Every measurement and its copy in every round, each on fresh numbers.

@@ -145,8 +145,6 @@ ShardingSpec Executable::sharding_of(const std::string& name) const {
   return program().specs[known_state(program().graph, name).value];
 }
 
-void Executable::save_plan(const std::string& path) const {
-  write_file(path, to_json(plan(), graph()));
-}
+void Executable::save_plan(const std::string& path) const { write_file(path, to_json(plan(), graph())); }
 
 }  // namespace alpa

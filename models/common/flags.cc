@@ -39,8 +39,9 @@ std::string cuda_text(const CudaSupport& cuda) {
 }
 
 void print_progress(const PlanningProgress& p) {
-  fmt::print(stderr, "planning    {:.1f} s: {} on mesh {}, at most {:.2g} % above the optimum\n",
-             p.elapsed_seconds, seconds_text(p.best_seconds), p.mesh, 100 * p.gap());
+  fmt::print(stderr, "planning    {:.1f} s: {} on mesh {}, gap {:.2g} % (no plan takes less than {})\n",
+             p.elapsed_seconds, seconds_text(p.best_seconds), p.mesh, 100 * p.gap(),
+             seconds_text(p.lower_bound_seconds));
 }
 
 }  // namespace

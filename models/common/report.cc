@@ -115,7 +115,8 @@ std::string summary_text(const Planned& planned, const RunResult* run) {
       planned.plan.method, shape_text(planned.plan.mesh), seconds_text(cost.objective_seconds),
       seconds_text(cost.compute_seconds), seconds_text(cost.communication_seconds),
       cost.gap() <= 0 ? "proven optimal"
-                      : fmt::format("at most {:.2f} % above the optimum", cost.gap() * 100),
+                      : fmt::format("gap {:.2f} % (no plan takes less than {})", cost.gap() * 100,
+                                    seconds_text(cost.lower_bound_seconds)),
       seconds_text(planned.seconds));
   text += fmt::format("memory      {} bytes per device planned", planned.memory_bytes);
   text += run ? fmt::format(", {} measured\n", run->measured_bytes) : "\n";

@@ -38,11 +38,9 @@ struct End {
 /// Splits an edge between two ends by a copy of the second: the bound of each then stands by itself.
 void part_edge(Model& model, int edge) {
   const ModelEdge old = model.edges[edge];
-  const int copy = static_cast<int>(model.nodes.size()), size = model.nodes[old.b].size();
+  const int size = model.nodes[old.b].size();
   remove_edge(model, edge);
-  model.nodes.emplace_back();
-  model.nodes.back().costs.assign(static_cast<std::size_t>(size), 0);
-  model.nodes.back().normal = true;
+  const int copy = add_node(model, static_cast<std::size_t>(size));
   std::vector<Cost> same(static_cast<std::size_t>(size) * size, kNever);
   for (int s = 0; s < size; ++s) same[static_cast<std::size_t>(s) * (size + 1)] = 0;
   add_edge(model, old.a, copy, old.costs);
@@ -355,7 +353,6 @@ BoundaryBounds::BoundaryBounds(const Problem& problem, std::span<const int> boun
 
 BoundaryBounds::~BoundaryBounds() = default;
 
-const std::vector<int>& BoundaryBounds::sizes() const { return impl_->sizes; }
 const std::vector<std::int64_t>& BoundaryBounds::lower() const { return impl_->lower; }
 const std::map<std::size_t, BoundaryBounds::Cell>& BoundaryBounds::known() const { return impl_->known; }
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <utility>
 
 #include "mesh_search.h"
-#include "planning_report.h"
 
 namespace alpa {
 namespace {
@@ -52,9 +52,31 @@ class LeastError {
   std::int64_t missing_ = 0;
 };
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+/// Tells the user's callback what improved. One thread.
+class PlanningReport {
+ public:
+  explicit PlanningReport(ProgressCallback callback) : callback_(std::move(callback)) {}
 
-double seconds_of(const ShardingPlan* plan) { return plan ? plan->cost.objective_seconds : kNever; }
+  bool is_wanted() const { return callback_ != nullptr; }
+
+  /// Passes on what is better than all before. Nothing can be lost: a bound never falls, nor does the best
+  /// plan get dearer, until another budget begins.
+  void tell(PlanningProgress now) {
+    if (!callback_) return;
+    if (now.bytes != last_.bytes) last_ = {.bytes = now.bytes};
+    const bool cheaper = now.best_seconds < last_.best_seconds;
+    if (!cheaper) now.best_seconds = last_.best_seconds, now.mesh = last_.mesh;
+    now.lower_bound_seconds =
+        std::min(now.best_seconds, std::max(now.lower_bound_seconds, last_.lower_bound_seconds));
+    if (!cheaper && now.lower_bound_seconds <= last_.lower_bound_seconds) return;
+    last_ = now;
+    callback_(last_);
+  }
+
+ private:
+  ProgressCallback callback_;
+  PlanningProgress last_;  ///< told
+};
 
 }  // namespace
 

@@ -276,7 +276,7 @@ class Joining {
     return specs;
   }
 
-  /// Cells on the cheapest way through the lower bounds are visited until no bound of it can rise.
+  /// Cells on the cheapest path through the lower bounds are visited until no bound of it can rise.
   bool search() {
     price_boundaries();
     for (;;) {

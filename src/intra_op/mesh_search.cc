@@ -25,7 +25,6 @@ constexpr std::int64_t kLayerCells = 1 << 20;
 constexpr int kBudgetAttempts = 6;
 /// With which any plan is good enough.
 constexpr double kAnyGap = 0.99;
-constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Strategies of the templates that are solved although time is over and a plan is known: a second's work.
 constexpr std::int64_t kLateStrategies = 200'000;
 /// For each template. The work is that of a second or less, the seconds far more, also on a busy machine.
@@ -73,8 +72,6 @@ std::int64_t strategies(const Graph& graph, const SearchSpace& space) {
     sum += static_cast<std::int64_t>(space.of(n).strategies.size());
   return sum;
 }
-
-double seconds_of(const ShardingPlan* plan) { return plan ? plan->cost.objective_seconds : kNever; }
 
 }  // namespace
 

@@ -32,6 +32,11 @@ class PlanningTime {
   const std::atomic<bool>* stop_;
 };
 
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// Objective; without a plan, infinite.
+inline double seconds_of(const ShardingPlan* plan) { return plan ? plan->cost.objective_seconds : kNever; }
+
 /// Under a budget a plan this close to the proven bound is good enough: the last percent can take minutes.
 inline constexpr double kBudgetGap = 0.01;
 

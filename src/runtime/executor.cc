@@ -10,9 +10,9 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/exception_text.h"
+#include "alpa/base/text.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/ir/input.h"
-#include "alpa/base/text.h"
 #include "alpa/pipeline/rank_classes.h"
 #include "alpa/runtime/devices.h"
 #include "alpa/runtime/memory_plan.h"
@@ -108,7 +108,8 @@ struct Executor::Impl {
   const Input& find_state(const std::string& name) const {
     for (const Input& input : graph().inputs)
       if (input.kind == InputKind::state && input.name == name) return input;
-    fail("no state is called \"{}\"; known are {}", name, quoted_names(names_of(graph(), InputKind::state)));
+    fail("no state is called \"{}\"; known are {}", name,
+         quoted_names(names_of(graph(), InputKind::state)));
   }
 
   /// A part of a state input in `host`, which is resized.

@@ -45,9 +45,6 @@ class BoundaryBounds {
   BoundaryBounds(const BoundaryBounds&) = delete;
   BoundaryBounds& operator=(const BoundaryBounds&) = delete;
 
-  /// Numbers of strategies of the boundary's nodes.
-  const std::vector<int>& sizes() const;
-
   /// Proven, by the choices of the boundary, the last one's fastest; kInfinite: there is no choice.
   const std::vector<std::int64_t>& lower() const;
 
