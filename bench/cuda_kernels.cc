@@ -79,7 +79,7 @@ void add_elementwise(All& all, const Setup& s, const Fused& fused) {
   const KernelTensor whole = tensor({s.rows, s.columns}), inputs[] = {whole, tensor({s.columns}), whole};
   call.inputs.assign(inputs, inputs + fused.inputs);
   call.outputs = {whole};
-  const cpu::ElementwisePlan plan = cpu::plan_elementwise(program, call);
+  const kernels::ElementwisePlan plan = kernels::plan_elementwise(program, call);
   const std::vector<const void*> in = {s.buffers[0], s.bias, s.buffers[1]};
   const std::vector<void*> out = {s.buffers[2]};
   const std::int64_t bytes = (fused.inputs == 3 ? 3 : 2) * s.bytes();

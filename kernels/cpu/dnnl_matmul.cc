@@ -51,7 +51,8 @@ Layout layout_of(std::int64_t rows, std::int64_t columns, std::int64_t row_strid
   return {'T', std::max(columns == 1 ? 1 : column_stride, rows)};
 }
 
-void sgemm(const MatmulShape& s, std::int64_t m, std::int64_t n, float* c, const float* a, const float* b) {
+void sgemm(const kernels::MatmulShape& s, std::int64_t m, std::int64_t n, float* c, const float* a,
+           const float* b) {
   const Layout left = layout_of(s.m, s.k, s.a_m, s.a_k), right = layout_of(s.k, s.n, s.b_k, s.b_n);
   check(dnnl_sgemm(left.transposed, right.transposed, m, n, s.k, 1.0f, a, left.lead, b, right.lead, 0.0f, c,
                    std::max(s.c_m, s.n)),
@@ -65,7 +66,7 @@ struct Grid {
 
 /// The longer side is shared between the threads; large blocks are halved, so that a thread that comes late
 /// leaves work to the others. Every block packs its operands anew, which small ones do not repay.
-Grid grid_of(const MatmulShape& s, int threads) {
+Grid grid_of(const kernels::MatmulShape& s, int threads) {
   constexpr double kMinFlopsPerThread = 1 << 20;
   constexpr std::int64_t kLeastSide = 512;
   const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
@@ -90,7 +91,8 @@ Part part_of(std::int64_t length, std::int64_t i, std::int64_t parts) {
 }
 
 /// One product, shared between the threads.
-void sgemm_shared(const MatmulShape& s, float* c, const float* a, const float* b, ThreadTeam& team) {
+void sgemm_shared(const kernels::MatmulShape& s, float* c, const float* a, const float* b,
+                  ThreadTeam& team) {
   const Grid grid = grid_of(s, team.size());
   const bool by_columns =
       grid.columns >= grid.rows;  // neighbours in a thread's share have columns in common
@@ -127,10 +129,10 @@ dnnl_memory_desc_t matrices(std::int64_t count, std::int64_t rows, std::int64_t 
   return descriptor;
 }
 
-/// oneDNN's matmul primitive for `count` products one `BatchDim` stride apart.
+/// oneDNN's matmul primitive for `count` products one `kernels::BatchDim` stride apart.
 class BatchedPrimitive {
  public:
-  BatchedPrimitive(const MatmulShape& s, const BatchDim& batch, std::int64_t count)
+  BatchedPrimitive(const kernels::MatmulShape& s, const kernels::BatchDim& batch, std::int64_t count)
       : descriptors_{matrices(count, s.m, s.k, batch.a, s.a_m, s.a_k),
                      matrices(count, s.k, s.n, batch.b, s.b_k, s.b_n),
                      matrices(count, s.m, s.n, batch.c, s.c_m, 1)} {
@@ -222,9 +224,9 @@ struct DnnlMatmul::Impl {
     std::vector<std::unique_ptr<Execution>> of_thread;
   };
 
-  MatmulShape shape;
-  std::vector<BatchDim> outer;
-  BatchDim inner;
+  kernels::MatmulShape shape;
+  std::vector<kernels::BatchDim> outer;
+  kernels::BatchDim inner;
   std::int64_t chunk = 0,
                chunks = 0;  ///< matrices in a chunk, chunks of the innermost dimension; 0: no primitive
   Chunk whole, rest;
@@ -235,7 +237,7 @@ struct DnnlMatmul::Impl {
   /// wins 1.2 to 1.35 times for few rows times a transposed B (input gradients of a split batch), but only
   /// as a whole, so not where threads could share it.
   bool prefers_primitive() const {
-    const MatmulShape& s = shape;
+    const kernels::MatmulShape& s = shape;
     if (s.batches() > 1) return s.n <= 512 && static_cast<double>(s.m) * s.n * s.k <= 1 << 27;
     return threads == 1 && s.b_k == 1 && s.b_n > 1 && s.m >= kFewestRows && s.m <= kMostRows;
   }
@@ -268,7 +270,7 @@ struct DnnlMatmul::Impl {
 
   void run_chunk(std::int64_t index, int thread, float* c, const float* a, const float* b,
                  std::byte* space) const {
-    const BatchOffsets at = batch_offsets(outer, index / chunks);
+    const kernels::BatchOffsets at = kernels::batch_offsets(outer, index / chunks);
     const std::int64_t first = index % chunks * chunk;
     const Chunk& kind = first + chunk <= inner.extent ? whole : rest;
     kind.of_thread[thread]->run(c + at.c + first * inner.c, a + at.a + first * inner.a,
@@ -291,7 +293,7 @@ struct DnnlMatmul::Impl {
     const std::int64_t batches = shape.batches();
     if (batches < team.size()) {
       for (std::int64_t i = 0; i < batches; ++i) {
-        const BatchOffsets at = batch_offsets(shape.batch, i);
+        const kernels::BatchOffsets at = kernels::batch_offsets(shape.batch, i);
         sgemm_shared(shape, c + at.c, a + at.a, b + at.b, team);
       }
       return;
@@ -299,14 +301,14 @@ struct DnnlMatmul::Impl {
     team.parallel_for(batches, 1, [&](std::int64_t begin, std::int64_t end) {
       const SingleThread single;
       for (std::int64_t i = begin; i < end; ++i) {
-        const BatchOffsets at = batch_offsets(shape.batch, i);
+        const kernels::BatchOffsets at = kernels::batch_offsets(shape.batch, i);
         sgemm(shape, shape.m, shape.n, c + at.c, a + at.a, b + at.b);
       }
     });
   }
 };
 
-DnnlMatmul::DnnlMatmul(const MatmulShape& shape, int threads) : impl_(std::make_unique<Impl>()) {
+DnnlMatmul::DnnlMatmul(const kernels::MatmulShape& shape, int threads) : impl_(std::make_unique<Impl>()) {
   impl_->shape = shape;
   impl_->threads = threads;
   if (impl_->prefers_primitive()) impl_->make_primitives();

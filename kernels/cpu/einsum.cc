@@ -6,9 +6,9 @@
 #include "alpa/base/error.h"
 #include "alpa/base/thread_team.h"
 #include "kernels/cpu/block_io.h"
-#include "kernels/cpu/einsum_plan.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/plan/einsum_plan.h"
 
 namespace alpa::cpu {
 namespace {
@@ -40,16 +40,16 @@ struct OperandSteps {
   int input = 0;
   std::optional<OwnSum> sum;
   std::int64_t converted = kNone;
-  std::optional<StridedCopy> pack;
+  std::optional<kernels::StridedCopy> pack;
   std::int64_t packed = kNone;
 };
 
 struct Prepared {
-  EinsumPlan plan;
+  kernels::EinsumPlan plan;
   DType compute = f32;
   OperandSteps a, b;
   std::int64_t product = kNone;  ///< where the product is made if not in the result
-  std::optional<StridedCopy> unpack;
+  std::optional<kernels::StridedCopy> unpack;
   std::int64_t unpacked = kNone;  ///< the product in the result's layout, if it must be converted then
   std::unique_ptr<DnnlMatmul> dnnl;
   std::int64_t dnnl_workspace = kNone;
@@ -61,9 +61,10 @@ struct Prepared {
 // ---- preparation
 // ---------------------------------------------------------------------------------------------
 
-OwnSum prepare_sum(const Prepared& prepared, const EinsumOperand& operand, const KernelCall& call,
+OwnSum prepare_sum(const Prepared& prepared, const kernels::EinsumOperand& operand, const KernelCall& call,
                    int input, Workspace& space) {
-  const std::string letters = stored_letters(prepared.plan, call.attributes->string("equation"), input);
+  const std::string letters =
+      kernels::stored_letters(prepared.plan, call.attributes->string("equation"), input);
   std::vector<std::int64_t> axes;
   for (std::size_t d = 0; d < letters.size(); ++d)
     if (operand.summed.find(letters[d]) != std::string::npos) axes.push_back(static_cast<std::int64_t>(d));
@@ -72,9 +73,9 @@ OwnSum prepare_sum(const Prepared& prepared, const EinsumOperand& operand, const
   sum.call = call;
   sum.call.attributes = &attributes;
   sum.call.inputs = {call.inputs[input]};
-  sum.call.inputs[0].type.shape = extents_of(prepared.plan, letters);
+  sum.call.inputs[0].type.shape = kernels::extents_of(prepared.plan, letters);
   sum.call.outputs = {{.data = nullptr,
-                       .type = {prepared.compute, extents_of(prepared.plan, operand.layout)},
+                       .type = {prepared.compute, kernels::extents_of(prepared.plan, operand.layout)},
                        .offset = {},
                        .global_shape = {}}};
   sum.call.prepared = reduce<ReduceOp::sum>.prepare(sum.call);
@@ -83,8 +84,8 @@ OwnSum prepare_sum(const Prepared& prepared, const EinsumOperand& operand, const
   return sum;
 }
 
-OperandSteps prepare_operand(const Prepared& prepared, const EinsumOperand& operand, const KernelCall& call,
-                             int input, Workspace& space) {
+OperandSteps prepare_operand(const Prepared& prepared, const kernels::EinsumOperand& operand,
+                             const KernelCall& call, int input, Workspace& space) {
   OperandSteps steps;
   steps.input = input;
   const std::int64_t element = static_cast<std::int64_t>(size_of(prepared.compute));
@@ -93,22 +94,23 @@ OperandSteps prepare_operand(const Prepared& prepared, const EinsumOperand& oper
   if (!operand.summed.empty() || call.inputs[input].type.dtype != prepared.compute)
     steps.converted = space.take(bytes);
   if (operand.packed.empty()) return steps;
-  steps.pack = plan_strided_copy(extents_of(prepared.plan, operand.packed),
-                                 strides_of(prepared.plan, operand.layout, operand.packed),
+  steps.pack =
+      kernels::plan_strided_copy(kernels::extents_of(prepared.plan, operand.packed),
+                                 kernels::strides_of(prepared.plan, operand.layout, operand.packed),
                                  static_cast<std::size_t>(element));
   steps.packed = space.take(bytes);
   return steps;
 }
 
 void prepare_result(Prepared& prepared, const KernelCall& call, Workspace& space) {
-  const EinsumPlan& plan = prepared.plan;
+  const kernels::EinsumPlan& plan = prepared.plan;
   const std::size_t element = size_of(prepared.compute);
   const std::int64_t bytes = prepared.results * static_cast<std::int64_t>(element);
   const bool convert = call.outputs[0].type.dtype != prepared.compute;
   if (!plan.c_packed.empty()) {
     prepared.product = space.take(bytes);
-    prepared.unpack =
-        plan_strided_copy(extents_of(plan, plan.c), strides_of(plan, plan.c_packed, plan.c), element);
+    prepared.unpack = kernels::plan_strided_copy(kernels::extents_of(plan, plan.c),
+                                                 kernels::strides_of(plan, plan.c_packed, plan.c), element);
     if (convert) prepared.unpacked = space.take(bytes);
   } else if (convert) {
     prepared.product = space.take(bytes);
@@ -118,7 +120,7 @@ void prepare_result(Prepared& prepared, const KernelCall& call, Workspace& space
 std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
   auto prepared = std::make_shared<Prepared>();
   const TensorType &x = call.inputs.at(0).type, &y = call.inputs.at(1).type, &z = call.outputs.at(0).type;
-  prepared->plan = plan_einsum(call.attributes->string("equation"), x.shape, y.shape, z.shape);
+  prepared->plan = kernels::plan_einsum(call.attributes->string("equation"), x.shape, y.shape, z.shape);
   prepared->results = z.elements();
   prepared->empty_sum = x.elements() == 0 || y.elements() == 0;
   if (prepared->results == 0 || prepared->empty_sum) return prepared;

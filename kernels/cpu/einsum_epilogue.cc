@@ -5,9 +5,9 @@
 #include "alpa/base/error.h"
 #include "alpa/base/thread_team.h"
 #include "kernels/cpu/block_io.h"
-#include "kernels/cpu/einsum_plan.h"
-#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/plan/einsum_plan.h"
+#include "kernels/plan/epilogue.h"
 
 namespace alpa::cpu {
 namespace {
@@ -51,7 +51,7 @@ std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
   const std::string& equation = call.attributes->string("equation");
   add_part(*prepared, call, {&einsum, {{"equation", equation}}, {0, 1}, {kResult}});
   if (epilogue.sums_of >= 0) {
-    const std::vector<std::int64_t> axes = summed_dims(equation, epilogue.sums_of);
+    const std::vector<std::int64_t> axes = kernels::summed_dims(equation, epilogue.sums_of);
     add_part(*prepared, call,
              {&reduce<ReduceOp::sum>, {{"axes", axes}}, {epilogue.sums_of}, {kResult + 1}});
   }

@@ -3,16 +3,16 @@
 #include "alpa/base/error.h"
 #include "alpa/base/thread_team.h"
 #include "kernels/cpu/block_io.h"
-#include "kernels/cpu/elementwise_plan.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/plan/elementwise_plan.h"
 
 namespace alpa::cpu {
 namespace {
 
 /// What `prepare` returns: the plan and its constants, each repeated to the length of a vector.
 struct Prepared {
-  ElementwisePlan plan;
+  kernels::ElementwisePlan plan;
   std::vector<float> constants32;
   std::vector<double> constants64;
 
@@ -45,7 +45,7 @@ class Evaluator {
         scratch_(scratch),
         prefetches_(plan_.program.steps.size() > 1 && call.outputs[0].type.bytes() >= kBeyondCaches) {
     for (int i = 0; i < plan_.program.num_inputs; ++i)
-      if (plan_.inputs[i].kind == InputKind::scalar) registers_[i] = repeat(i, 0);
+      if (plan_.inputs[i].kind == kernels::InputAccess::scalar) registers_[i] = repeat(i, 0);
     for (int i = 0; i < static_cast<int>(plan_.program.constants.size()); ++i)
       registers_[plan_.program.register_of_constant(i)] = {prepared.template constant<T>(i), 0};
     choose_direct_outputs();
@@ -63,7 +63,7 @@ class Evaluator {
   /// Fetches what a block reads flat and writes, so that memory works while the block before is computed.
   void prefetch(std::int64_t begin, std::int64_t n) const {
     for (std::size_t i = 0; i < call_.inputs.size(); ++i)
-      if (plan_.inputs[i].kind == InputKind::flat) prefetch<0>(call_.inputs[i], begin, n);
+      if (plan_.inputs[i].kind == kernels::InputAccess::flat) prefetch<0>(call_.inputs[i], begin, n);
     for (const KernelTensor& output : call_.outputs) prefetch<1>(output, begin, n);
   }
 
@@ -114,9 +114,9 @@ class Evaluator {
   /// `tail`: fewer elements than a vector; then nothing outside of [begin, begin + n) may be touched.
   void part(std::int64_t begin, std::int64_t n, bool tail) {
     for (int i = 0; i < plan_.program.num_inputs; ++i)
-      if (plan_.inputs[i].kind == InputKind::flat)
+      if (plan_.inputs[i].kind == kernels::InputAccess::flat)
         registers_[i] = dense(i, begin, n, tail);
-      else if (plan_.inputs[i].kind == InputKind::rows)
+      else if (plan_.inputs[i].kind == kernels::InputAccess::rows)
         registers_[i] = row(i, begin, n, tail);
     const std::int64_t padded = (n + lanes_ - 1) & -lanes_;
     for (int s = 0; s < static_cast<int>(plan_.program.steps.size()); ++s) run_step(s, begin, padded, tail);
@@ -126,7 +126,7 @@ class Evaluator {
 
   /// Elements [element, element + n) of input i: in place, or converted.
   StepOperand<T> dense(int i, std::int64_t element, std::int64_t n, bool tail) const {
-    const ElementwiseInput& input = plan_.inputs[i];
+    const kernels::ElementwiseInput& input = plan_.inputs[i];
     if (!input.convert && !tail) return {call_.inputs[i].template as<T>() + element, 1};
     T* const buffer = tail ? vector_of(i) : slot(input.slot);
     load(i, buffer, element, n);
@@ -181,21 +181,21 @@ class Evaluator {
   }
 
   const KernelCall& call_;
-  const ElementwisePlan& plan_;
+  const kernels::ElementwisePlan& plan_;
   const ElementwiseLoops<T>& loops_;
   const std::int64_t lanes_;  ///< a power of two
   std::byte* scratch_;
-  StepOperand<T> registers_[kMaxRegisters];
+  StepOperand<T> registers_[kernels::kMaxRegisters];
   const bool prefetches_;
-  T* direct_[kMaxRegisters] = {};
-  bool stored_[kMaxRegisters];
+  T* direct_[kernels::kMaxRegisters] = {};
+  bool stored_[kernels::kMaxRegisters];
 };
 
 /// The blocks of a plan: lines (rows, or everything) cut into pieces of plan.block elements.
 struct Blocks {
   std::int64_t line, block, per_line, count;
 };
-Blocks blocks_of(const ElementwisePlan& plan) {
+Blocks blocks_of(const kernels::ElementwisePlan& plan) {
   const std::int64_t line = plan.row_blocks ? plan.row : plan.elements;
   const std::int64_t per_line = (line + plan.block - 1) / plan.block;
   return {line, plan.block, per_line, plan.elements / line * per_line};
@@ -219,7 +219,7 @@ void run_blocks(const KernelCall& call, const Prepared& prepared) {
   const Blocks blocks = blocks_of(prepared.plan);
   const std::int64_t grain = std::max<std::int64_t>(1, kMinElementsPerThread / blocks.block);
   call.team->parallel_for(blocks.count, grain, [&](std::int64_t begin, std::int64_t end) {
-    alignas(kVectorBytes) std::byte scratch[kScratchBytes];
+    alignas(kVectorBytes) std::byte scratch[kernels::kScratchBytes];
     Evaluator<T> evaluator(call, prepared, scratch);
     for_blocks(blocks, begin, end, [&](std::int64_t first, std::int64_t n) { evaluator.block(first, n); });
   });
@@ -231,7 +231,7 @@ std::shared_ptr<const void> prepare_program(const KernelCall& call, ElementwiseP
     prepared->constants32.insert(prepared->constants32.end(), kVectorBytes / 4, static_cast<float>(x));
     prepared->constants64.insert(prepared->constants64.end(), kVectorBytes / 8, x);
   }
-  prepared->plan = plan_elementwise(std::move(program), call);
+  prepared->plan = kernels::plan_elementwise(std::move(program), call);
   return prepared;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "kernels/plan/vector_bytes.h"
 #include "kernels/reduction.h"
 
 namespace alpa {
@@ -16,8 +17,7 @@ namespace alpa::cpu {
 using elementwise::AdamScalars;
 using elementwise::SgdScalars;
 
-/// Longest vector of any instruction set, in bytes: alignment and padding of every scratch buffer.
-inline constexpr int kVectorBytes = 64;
+using kernels::kVectorBytes;
 
 /// An operand of a step: `step` is 1 for an array and 0 for one vector of equal elements.
 template <class T>

@@ -6,24 +6,8 @@
 
 namespace alpa::cpu {
 
-std::int64_t MatmulShape::batches() const {
-  std::int64_t count = 1;
-  for (const BatchDim& d : batch) count *= d.extent;
-  return count;
-}
-
-BatchOffsets batch_offsets(const std::vector<BatchDim>& batch, std::int64_t index) {
-  BatchOffsets offsets;
-  for (auto d = batch.rbegin(); d != batch.rend(); index /= d++->extent) {
-    const std::int64_t i = index % d->extent;
-    offsets.a += i * d->a;
-    offsets.b += i * d->b;
-    offsets.c += i * d->c;
-  }
-  return offsets;
-}
-
-void matmul_f64(const MatmulShape& shape, double* c, const double* a, const double* b, ThreadTeam& team) {
+void matmul_f64(const kernels::MatmulShape& shape, double* c, const double* a, const double* b,
+                ThreadTeam& team) {
   using Strides = Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>;
   using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   constexpr std::int64_t kPanel =
@@ -31,7 +15,7 @@ void matmul_f64(const MatmulShape& shape, double* c, const double* a, const doub
   const std::int64_t panels = (shape.m + kPanel - 1) / kPanel;
   team.parallel_for(shape.batches() * panels, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const BatchOffsets at = batch_offsets(shape.batch, i / panels);
+      const kernels::BatchOffsets at = kernels::batch_offsets(shape.batch, i / panels);
       const std::int64_t row = i % panels * kPanel, rows = std::min(kPanel, shape.m - row);
       const Eigen::Map<const Matrix, 0, Strides> left(a + at.a + row * shape.a_m, rows, shape.k,
                                                       Strides(shape.a_m, shape.a_k));

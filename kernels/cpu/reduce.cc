@@ -61,7 +61,7 @@ struct Dim {
 
 /// Neighbours that are reduced, or kept, together become one.
 std::vector<Dim> merged_dims(const Shape& shape, const std::vector<std::int64_t>& axes) {
-  const std::vector<std::int64_t> strides = dense_strides(shape);
+  const std::vector<std::int64_t> strides = kernels::dense_strides(shape);
   std::vector<Dim> dims;
   for (std::int64_t d = 0; d < static_cast<std::int64_t>(shape.size()); ++d) {
     const bool reduced = std::find(axes.begin(), axes.end(), d) != axes.end();

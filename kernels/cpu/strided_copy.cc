@@ -14,7 +14,7 @@ constexpr std::int64_t kBlock = 64;  ///< side of a block of tiles
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
 
 /// Source element at which the dense index over the leading `dims` dimensions stands.
-std::int64_t source_of(const StridedCopy& plan, int dims, std::int64_t index) {
+std::int64_t source_of(const kernels::StridedCopy& plan, int dims, std::int64_t index) {
   std::int64_t element = 0;
   for (int d = dims - 1; d >= 0; index /= plan.extents[d--])
     element += index % plan.extents[d] * plan.strides[d];
@@ -34,7 +34,7 @@ void copy_line(T* dst, const T* src, std::int64_t n, std::int64_t stride) {
 
 /// Pieces of the innermost dimension, so that one long line is shared between threads too.
 template <class T>
-void copy_lines(const StridedCopy& plan, T* dst, const T* src, ThreadTeam& team) {
+void copy_lines(const kernels::StridedCopy& plan, T* dst, const T* src, ThreadTeam& team) {
   const int outer = static_cast<int>(plan.extents.size()) - 1;
   const std::int64_t line = plan.extents.back(), stride = plan.strides.back();
   const std::int64_t piece = std::min<std::int64_t>(line, 64 * 1024 / sizeof(T));
@@ -92,7 +92,7 @@ void copy_block(T* dst, std::int64_t dst_stride, const T* src, std::int64_t src_
 struct Block {
   std::int64_t from = 0, to = 0, row = 0, column = 0;
 };
-Block block_at(const StridedCopy& plan, std::int64_t index) {
+Block block_at(const kernels::StridedCopy& plan, std::int64_t index) {
   Block block;
   for (int d = static_cast<int>(plan.extents.size()) - 1; d >= 0; --d) {
     const bool innermost = d == static_cast<int>(plan.extents.size()) - 1,
@@ -113,7 +113,7 @@ Block block_at(const StridedCopy& plan, std::int64_t index) {
 /// Transposes the fast dimension with the innermost one, for all others: blocks that touch few pages, and
 /// tiles in them.
 template <class T>
-void copy_tiles(const StridedCopy& plan, T* dst, const T* src, ThreadTeam& team) {
+void copy_tiles(const kernels::StridedCopy& plan, T* dst, const T* src, ThreadTeam& team) {
   const std::int64_t rows = plan.extents[plan.fast], columns = plan.extents.back();
   const std::int64_t dst_stride = plan.dst_strides[plan.fast], src_stride = plan.strides.back();
   const auto blocks = [](std::int64_t extent) { return (extent + kBlock - 1) / kBlock; };
@@ -130,7 +130,7 @@ void copy_tiles(const StridedCopy& plan, T* dst, const T* src, ThreadTeam& team)
 }
 
 template <class T>
-void copy_as(const StridedCopy& plan, std::byte* dst, const std::byte* src, ThreadTeam& team) {
+void copy_as(const kernels::StridedCopy& plan, std::byte* dst, const std::byte* src, ThreadTeam& team) {
   T* const to = reinterpret_cast<T*>(dst);
   const T* const from = reinterpret_cast<const T*>(src);
   if (plan.elements == 0) return;
@@ -146,34 +146,8 @@ void copy_as(const StridedCopy& plan, std::byte* dst, const std::byte* src, Thre
 
 }  // namespace
 
-std::vector<std::int64_t> dense_strides(const Shape& shape) {
-  std::vector<std::int64_t> strides(shape.size());
-  std::int64_t stride = 1;
-  for (int d = static_cast<int>(shape.size()) - 1; d >= 0; stride *= shape[d--]) strides[d] = stride;
-  return strides;
-}
-
-StridedCopy plan_strided_copy(const Shape& extents, const std::vector<std::int64_t>& strides,
-                              std::size_t element) {
-  StridedCopy plan{{}, {}, element, num_elements(extents), {}, -1};
-  for (std::size_t d = 0; d < extents.size(); ++d) {
-    if (extents[d] == 1) continue;
-    if (!plan.extents.empty() && plan.strides.back() == strides[d] * extents[d]) {
-      plan.extents.back() *= extents[d];
-      plan.strides.back() = strides[d];
-    } else {
-      plan.extents.push_back(extents[d]);
-      plan.strides.push_back(strides[d]);
-    }
-  }
-  plan.dst_strides = dense_strides(plan.extents);
-  const auto fast = std::find(plan.strides.begin(), plan.strides.end(), 1);
-  if (fast != plan.strides.end() && plan.strides.back() > 1)
-    plan.fast = static_cast<int>(fast - plan.strides.begin());
-  return plan;
-}
-
-void strided_copy(const StridedCopy& plan, std::byte* dst, const std::byte* src, ThreadTeam& team) {
+void strided_copy(const kernels::StridedCopy& plan, std::byte* dst, const std::byte* src,
+                  ThreadTeam& team) {
   switch (plan.element) {
     case 1: return copy_as<std::uint8_t>(plan, dst, src, team);
     case 2: return copy_as<std::uint16_t>(plan, dst, src, team);

@@ -11,17 +11,19 @@ namespace {
 
 std::shared_ptr<const void> prepare_transpose(const KernelCall& call) {
   const TensorType &x = call.inputs.at(0).type, &y = call.outputs.at(0).type;
-  const std::vector<std::int64_t> from = dense_strides(x.shape);
+  const std::vector<std::int64_t> from = kernels::dense_strides(x.shape);
   std::vector<std::int64_t> strides;
   for (std::int64_t d : call.attributes->integers("permutation")) strides.push_back(from.at(d));
   invariant(strides.size() == y.shape.size() && x.elements() == y.elements(), "transpose: {} to {}",
             to_string(x), to_string(y));
-  return std::make_shared<StridedCopy>(plan_strided_copy(y.shape, strides, size_of(x.dtype)));
+  return std::make_shared<kernels::StridedCopy>(
+      kernels::plan_strided_copy(y.shape, strides, size_of(x.dtype)));
 }
 
 std::shared_ptr<const void> prepare_broadcast(const KernelCall& call) {
   const TensorType &x = call.inputs.at(0).type, &y = call.outputs.at(0).type;
-  const std::vector<std::int64_t> from = dense_strides(x.shape), &dims = call.attributes->integers("dims");
+  const std::vector<std::int64_t> from = kernels::dense_strides(x.shape),
+                                  &dims = call.attributes->integers("dims");
   std::vector<std::int64_t> strides(y.shape.size(), 0);
   invariant(dims.size() == x.shape.size(), "broadcast: {} dims for {}", dims.size(), to_string(x));
   for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -29,11 +31,12 @@ std::shared_ptr<const void> prepare_broadcast(const KernelCall& call) {
               to_string(y));
     if (x.shape[d] != 1) strides[dims[d]] = from[d];
   }
-  return std::make_shared<StridedCopy>(plan_strided_copy(y.shape, strides, size_of(x.dtype)));
+  return std::make_shared<kernels::StridedCopy>(
+      kernels::plan_strided_copy(y.shape, strides, size_of(x.dtype)));
 }
 
 void run_copy(const KernelCall& call) {
-  strided_copy(*static_cast<const StridedCopy*>(call.prepared.get()), call.outputs[0].data,
+  strided_copy(*static_cast<const kernels::StridedCopy*>(call.prepared.get()), call.outputs[0].data,
                call.inputs[0].data, *call.team);
 }
 

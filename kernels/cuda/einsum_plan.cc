@@ -38,10 +38,11 @@ void choose_types(EinsumSteps& steps, DType x, DType y, DType z) {
   steps.product_type = direct ? z : steps.operands;
 }
 
-CopyLaunch copy_between(const cpu::EinsumPlan& plan, const std::string& from, const std::string& to,
+CopyLaunch copy_between(const kernels::EinsumPlan& plan, const std::string& from, const std::string& to,
                         DType dtype) {
-  const std::vector<std::int64_t> extents = cpu::extents_of(plan, to), x = cpu::strides_of(plan, from, to),
-                                  y = cpu::strides_of(plan, to, to);
+  const std::vector<std::int64_t> extents = kernels::extents_of(plan, to),
+                                  x = kernels::strides_of(plan, from, to),
+                                  y = kernels::strides_of(plan, to, to);
   CopyLaunch launch;
   require(plan_copy(launch, static_cast<int>(size_of(dtype)), static_cast<int>(extents.size()),
                     extents.data(), x.data(), y.data()),
@@ -49,9 +50,9 @@ CopyLaunch copy_between(const cpu::EinsumPlan& plan, const std::string& from, co
   return launch;
 }
 
-ReduceLaunch sum_of(const cpu::EinsumPlan& plan, const std::string& letters, const std::string& summed,
+ReduceLaunch sum_of(const kernels::EinsumPlan& plan, const std::string& letters, const std::string& summed,
                     DType from, DType to) {
-  const std::vector<std::int64_t> extents = cpu::extents_of(plan, letters);
+  const std::vector<std::int64_t> extents = kernels::extents_of(plan, letters);
   const auto reduce = std::make_unique<bool[]>(letters.size() + 1);
   for (std::size_t d = 0; d < letters.size(); ++d) reduce[d] = summed.find(letters[d]) != std::string::npos;
   ReduceLaunch launch;
@@ -61,7 +62,7 @@ ReduceLaunch sum_of(const cpu::EinsumPlan& plan, const std::string& letters, con
   return launch;
 }
 
-OperandSteps operand_steps(const EinsumSteps& steps, const cpu::EinsumOperand& operand,
+OperandSteps operand_steps(const EinsumSteps& steps, const kernels::EinsumOperand& operand,
                            const KernelCall& call, int input, Scratch& scratch) {
   OperandSteps o;
   o.input = input;
@@ -69,7 +70,8 @@ OperandSteps operand_steps(const EinsumSteps& steps, const cpu::EinsumOperand& o
   const DType stored = call.inputs[input].type.dtype;
   const std::int64_t bytes = o.elements * static_cast<std::int64_t>(size_of(steps.operands));
   if (!operand.summed.empty()) {
-    const std::string letters = cpu::stored_letters(steps.plan, call.attributes->string("equation"), input);
+    const std::string letters =
+        kernels::stored_letters(steps.plan, call.attributes->string("equation"), input);
     o.sum = sum_of(steps.plan, letters, operand.summed, stored, steps.operands);
     o.sum_workspace = scratch.take(reduce_workspace_bytes(*o.sum));
   }
@@ -81,7 +83,7 @@ OperandSteps operand_steps(const EinsumSteps& steps, const cpu::EinsumOperand& o
 }
 
 void place_result(EinsumSteps& steps, DType z, Scratch& scratch) {
-  const cpu::EinsumPlan& plan = steps.plan;
+  const kernels::EinsumPlan& plan = steps.plan;
   const std::int64_t bytes =
       plan.extent_of(plan.c) * static_cast<std::int64_t>(size_of(steps.product_type));
   const bool convert = z != steps.product_type;
@@ -100,16 +102,16 @@ void divide_batch(EinsumSteps& steps) {
   steps.outer = std::move(steps.shape.batch);
   steps.shape.batch.clear();
   if (steps.outer.empty()) return;
-  const auto largest =
-      std::max_element(steps.outer.begin(), steps.outer.end(),
-                       [](const cpu::BatchDim& a, const cpu::BatchDim& b) { return a.extent < b.extent; });
+  const auto largest = std::max_element(
+      steps.outer.begin(), steps.outer.end(),
+      [](const kernels::BatchDim& a, const kernels::BatchDim& b) { return a.extent < b.extent; });
   steps.shape.batch = {*largest};
   steps.outer.erase(largest);
 }
 
 std::int64_t repetitions(const EinsumSteps& steps) {
   std::int64_t count = 1;
-  for (const cpu::BatchDim& dim : steps.outer) count *= dim.extent;
+  for (const kernels::BatchDim& dim : steps.outer) count *= dim.extent;
   return count;
 }
 
@@ -123,7 +125,7 @@ bool in_order(const std::string& letters, const std::string& result) {
   return true;
 }
 
-bool is_multiplication(const cpu::EinsumPlan& plan) {
+bool is_multiplication(const kernels::EinsumPlan& plan) {
   return plan.a.summed.empty() && plan.b.summed.empty() && in_order(plan.a.layout, plan.c) &&
          in_order(plan.b.layout, plan.c);
 }
@@ -131,8 +133,8 @@ bool is_multiplication(const cpu::EinsumPlan& plan) {
 void plan_product(EinsumSteps& steps, const KernelCall& call) {
   divide_batch(steps);
   if (repetitions(steps) > kMaxProducts) {
-    steps.plan = cpu::plan_einsum(call.attributes->string("equation"), call.inputs[0].type.shape,
-                                  call.inputs[1].type.shape, call.outputs[0].type.shape, true);
+    steps.plan = kernels::plan_einsum(call.attributes->string("equation"), call.inputs[0].type.shape,
+                                      call.inputs[1].type.shape, call.outputs[0].type.shape, true);
     divide_batch(steps);
   }
   Scratch scratch;
@@ -155,7 +157,7 @@ std::int64_t product_workspace_bytes(std::int64_t results) {
 EinsumSteps plan_einsum_steps(const KernelCall& call) {
   const TensorType &x = call.inputs.at(0).type, &y = call.inputs.at(1).type, &z = call.outputs.at(0).type;
   EinsumSteps steps;
-  steps.plan = cpu::plan_einsum(call.attributes->string("equation"), x.shape, y.shape, z.shape);
+  steps.plan = kernels::plan_einsum(call.attributes->string("equation"), x.shape, y.shape, z.shape);
   choose_types(steps, x.dtype, y.dtype, z.dtype);
   if (z.elements() == 0) return steps;
   steps.kind = x.elements() == 0 || y.elements() == 0 ? EinsumSteps::Kind::zeros
@@ -166,17 +168,17 @@ EinsumSteps plan_einsum_steps(const KernelCall& call) {
 }
 
 MultiplyCall multiply_call(const EinsumSteps& steps, const KernelCall& call) {
-  const cpu::EinsumPlan& plan = steps.plan;
+  const kernels::EinsumPlan& plan = steps.plan;
   MultiplyCall m;
   m.program.num_inputs = 2;
   m.program.steps = {{static_cast<int>(ElementwiseOp::mul), 0, 1, -1}};
   m.program.outputs = {2};
   const auto tensor = [&](DType dtype, const std::string& letters) {
-    const Shape shape = cpu::extents_of(plan, letters);
+    const Shape shape = kernels::extents_of(plan, letters);
     return KernelTensor{nullptr, {dtype, shape}, Shape(shape.size(), 0), shape};
   };
   for (int input : {0, 1}) {
-    const cpu::EinsumOperand& operand = (input == 0) != plan.swapped ? plan.a : plan.b;
+    const kernels::EinsumOperand& operand = (input == 0) != plan.swapped ? plan.a : plan.b;
     for (char l : operand.layout) m.program.dims.push_back(static_cast<std::int64_t>(plan.c.find(l)));
     m.call.inputs.push_back(tensor(call.inputs[input].type.dtype, operand.layout));
   }

@@ -7,9 +7,9 @@
 
 #include "alpa/tensor/elementwise_program.h"
 #include "alpa/tensor/kernel.h"
-#include "kernels/cpu/einsum_plan.h"
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/reduce.h"
+#include "kernels/plan/einsum_plan.h"
 
 namespace alpa::cuda {
 
@@ -39,12 +39,12 @@ struct EinsumSteps {
     multiply,  ///< nothing is summed: an elementwise product with repeated operands
     product,
   } kind = Kind::nothing;
-  cpu::EinsumPlan plan;
+  kernels::EinsumPlan plan;
   DType operands = f32, product_type = f32;  ///< of the matrices
   OperandSteps a, b;
-  cpu::MatmulShape shape;            ///< of one product: at most one batch dimension
-  std::vector<cpu::BatchDim> outer;  ///< over which the product is repeated
-  std::int64_t product = kNowhere;   ///< where the product is made, if not in the result
+  kernels::MatmulShape shape;            ///< of one product: at most one batch dimension
+  std::vector<kernels::BatchDim> outer;  ///< over which the product is repeated
+  std::int64_t product = kNowhere;       ///< where the product is made, if not in the result
   std::optional<CopyLaunch> unpack;
   std::int64_t unpacked = kNowhere;  ///< the product in the result's layout, to be converted then
   std::int64_t workspace = kNowhere, workspace_bytes = 0;  ///< cuBLASLt's, within kProductAlignment more

@@ -91,7 +91,7 @@ class Places {
   int count_ = 0;
 };
 
-bool within_limits(const cpu::ElementwisePlan& plan, const std::vector<Draft>& drafts) {
+bool within_limits(const kernels::ElementwisePlan& plan, const std::vector<Draft>& drafts) {
   return plan.program.num_inputs <= kMaxElementwiseInputs &&
          plan.program.outputs.size() <= static_cast<std::size_t>(kMaxElementwiseOutputs) &&
          plan.program.constants.size() <= static_cast<std::size_t>(kMaxElementwiseConstants) &&
@@ -100,20 +100,20 @@ bool within_limits(const cpu::ElementwisePlan& plan, const std::vector<Draft>& d
 }
 
 /// Whether packs that begin at multiples of their length are neighbours in memory, at such multiples too.
-bool is_packed(const cpu::ElementwisePlan& plan, const cpu::ElementwiseInput& input) {
+bool is_packed(const kernels::ElementwisePlan& plan, const kernels::ElementwiseInput& input) {
   const std::int64_t pack = pack_of(plan.wide);
   return input.inner_stride == 1 && plan.row % pack == 0 &&
          std::all_of(input.strides.begin(), input.strides.end(),
                      [&](std::int64_t s) { return s % pack == 0; });
 }
 
-ElementwiseSource source_of(const cpu::ElementwisePlan& plan, const cpu::ElementwiseInput& input,
+ElementwiseSource source_of(const kernels::ElementwisePlan& plan, const kernels::ElementwiseInput& input,
                             DType dtype) {
   ElementwiseSource source;
   source.dtype = dtype;
-  source.kind = input.kind == cpu::InputKind::flat     ? ElementwiseSource::flat
-                : input.kind == cpu::InputKind::scalar ? ElementwiseSource::scalar
-                                                       : ElementwiseSource::rows;
+  source.kind = input.kind == kernels::InputAccess::flat     ? ElementwiseSource::flat
+                : input.kind == kernels::InputAccess::scalar ? ElementwiseSource::scalar
+                                                             : ElementwiseSource::rows;
   if (source.kind != ElementwiseSource::rows) return source;
   source.packed = is_packed(plan, input);
   source.inner_stride = static_cast<std::uint8_t>(input.inner_stride);
@@ -143,7 +143,7 @@ void place_instructions(ElementwiseLaunch& launch, const ElementwiseProgram& pro
 
 }  // namespace
 
-std::optional<ElementwiseLaunch> lower_elementwise(const cpu::ElementwisePlan& plan,
+std::optional<ElementwiseLaunch> lower_elementwise(const kernels::ElementwisePlan& plan,
                                                    const KernelCall& call) {
   const std::vector<Draft> drafts = draft(plan.program);
   if (!within_limits(plan, drafts)) return std::nullopt;

@@ -5,14 +5,14 @@
 #include <string>
 
 #include "alpa/tensor/kernel.h"
-#include "kernels/cpu/elementwise_plan.h"
 #include "kernels/cuda/elementwise.h"
+#include "kernels/plan/elementwise_plan.h"
 
 namespace alpa::cuda {
 
-/// The instructions of `plan`, which `cpu::plan_elementwise` made of `call`. Nothing if the program exceeds
-/// a limit of kernels/cuda/elementwise.h: compile `elementwise_source` then.
-std::optional<ElementwiseLaunch> lower_elementwise(const cpu::ElementwisePlan& plan,
+/// The instructions of `plan`, which `kernels::plan_elementwise` made of `call`. Nothing if the program
+/// exceeds a limit of kernels/cuda/elementwise.h: compile `elementwise_source` then.
+std::optional<ElementwiseLaunch> lower_elementwise(const kernels::ElementwisePlan& plan,
                                                    const KernelCall& call);
 
 /// What a thread of a compiled program computes at once: `packs` packs of `pack` neighbouring elements, all
@@ -21,13 +21,13 @@ std::optional<ElementwiseLaunch> lower_elementwise(const cpu::ElementwisePlan& p
 struct FusedTile {
   int pack = 1, packs = 1;
 };
-FusedTile fused_tile(const cpu::ElementwisePlan& plan, const KernelCall& call);
+FusedTile fused_tile(const kernels::ElementwisePlan& plan, const KernelCall& call);
 
 /// The same as the text of one kernel, `extern "C" fused(inputs…, outputs…, bool aligned)`: pointers in
 /// order, and whether those of all tensors but the repeated scalars are multiples of 16 bytes. Equal texts
 /// are equal programs over equal shapes, so the text is the key of a cache. It includes
 /// kernels/cuda/fused.h. Threads of a block: kFusedThreads; blocks: any number.
-std::string elementwise_source(const cpu::ElementwisePlan& plan, const KernelCall& call);
+std::string elementwise_source(const kernels::ElementwisePlan& plan, const KernelCall& call);
 inline constexpr int kFusedThreads = 256;
 
 }  // namespace alpa::cuda

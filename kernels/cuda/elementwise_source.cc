@@ -30,12 +30,12 @@ std::string literal(double x) {
 }
 
 /// Elements are counted in 32 bits where they fit: `Index` of the source.
-const char* index_type(const cpu::ElementwisePlan& plan) {
+const char* index_type(const kernels::ElementwisePlan& plan) {
   return plan.elements < (std::int64_t{1} << 31) ? "unsigned" : "std::uint64_t";
 }
 
 /// The element of a repeated input that belongs to result element e, as a lambda: divisions by constants.
-std::string position(const cpu::ElementwisePlan& plan, const cpu::ElementwiseInput& input) {
+std::string position(const kernels::ElementwisePlan& plan, const kernels::ElementwiseInput& input) {
   std::string sum, inner = fmt::format("e % {}", plan.row);
   std::int64_t below = plan.row;
   if (input.inner_stride != 0) sum = inner;
@@ -56,9 +56,9 @@ enum class Read {
   each     ///< element by element
 };
 
-Read read_of(const cpu::ElementwisePlan& plan, const cpu::ElementwiseInput& input, int pack) {
-  if (input.kind == cpu::InputKind::scalar) return Read::scalar;
-  if (input.kind == cpu::InputKind::flat) return Read::words;
+Read read_of(const kernels::ElementwisePlan& plan, const kernels::ElementwiseInput& input, int pack) {
+  if (input.kind == kernels::InputAccess::scalar) return Read::scalar;
+  if (input.kind == kernels::InputAccess::flat) return Read::words;
   if (plan.row % pack != 0) return Read::each;  // a pack may lie in two rows
   if (input.inner_stride == 0) return Read::same;
   return std::all_of(input.strides.begin(), input.strides.end(),
@@ -76,10 +76,10 @@ struct InputText {
   std::string of_element;       ///< arguments for element e
 };
 
-void add_input(InputText& text, const cpu::ElementwisePlan& plan, int i, DType dtype, int pack) {
+void add_input(InputText& text, const kernels::ElementwisePlan& plan, int i, DType dtype, int pack) {
   const Read read = read_of(plan, plan.inputs[i], pack);
   const char* const type = type_name(dtype);
-  const bool repeated = plan.inputs[i].kind == cpu::InputKind::rows;
+  const bool repeated = plan.inputs[i].kind == kernels::InputAccess::rows;
   if (repeated)
     text.positions += fmt::format("  const auto at{} = {};\n", i, position(plan, plan.inputs[i]));
   const std::string place = repeated ? fmt::format("at{}(e)", i) : "e";
@@ -137,24 +137,24 @@ std::string formulas(const ElementwiseProgram& program) {
 }
 
 /// Tensors that are read for every result element.
-int reads_of(const cpu::ElementwisePlan& plan) {
+int reads_of(const kernels::ElementwisePlan& plan) {
   return static_cast<int>(std::count_if(
       plan.inputs.begin(), plan.inputs.end(),
-      [](const cpu::ElementwiseInput& input) { return input.kind != cpu::InputKind::scalar; }));
+      [](const kernels::ElementwiseInput& input) { return input.kind != kernels::InputAccess::scalar; }));
 }
 
 /// What the compiler may count on. Left alone it aims at 32 registers and moves loads behind the first
 /// uses; four resident blocks of short programs leave it 64, enough for all of a tile's loads.
-std::string launch_bounds(const cpu::ElementwisePlan& plan) {
+std::string launch_bounds(const kernels::ElementwisePlan& plan) {
   const bool is_short = plan.program.steps.size() <= 16 && reads_of(plan) <= 4 && !plan.wide;
   return std::to_string(kFusedThreads) + (is_short ? ", 4" : "");
 }
 
 /// Bytes of the largest element that is read or written for every result element.
-int largest_element(const cpu::ElementwisePlan& plan, const KernelCall& call) {
+int largest_element(const kernels::ElementwisePlan& plan, const KernelCall& call) {
   std::size_t largest = 1;
   for (std::size_t i = 0; i < plan.inputs.size(); ++i)
-    if (plan.inputs[i].kind != cpu::InputKind::scalar)
+    if (plan.inputs[i].kind != kernels::InputAccess::scalar)
       largest = std::max<std::size_t>(largest, size_of(call.inputs[i].type.dtype));
   for (const KernelTensor& y : call.outputs)
     largest = std::max<std::size_t>(largest, size_of(y.type.dtype));
@@ -163,7 +163,7 @@ int largest_element(const cpu::ElementwisePlan& plan, const KernelCall& call) {
 
 }  // namespace
 
-FusedTile fused_tile(const cpu::ElementwisePlan& plan, const KernelCall& call) {
+FusedTile fused_tile(const kernels::ElementwisePlan& plan, const KernelCall& call) {
   constexpr int kReads = 4;                // under way together
   constexpr std::int64_t kUnrolled = 512;  // steps of a program, which are repeated for every element
   constexpr std::int64_t kThreads = 2 * 132 * 256;  // that the packs should feed: two blocks an SM
@@ -178,7 +178,7 @@ FusedTile fused_tile(const cpu::ElementwisePlan& plan, const KernelCall& call) {
   return tile;
 }
 
-std::string elementwise_source(const cpu::ElementwisePlan& plan, const KernelCall& call) {
+std::string elementwise_source(const kernels::ElementwisePlan& plan, const KernelCall& call) {
   const FusedTile tile = fused_tile(plan, call);
   InputText inputs;
   for (int i = 0; i < plan.program.num_inputs; ++i)

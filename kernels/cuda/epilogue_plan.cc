@@ -14,8 +14,8 @@ constexpr std::int64_t kBitsMultiple = 128, kElementsMultiple = 8;
 bool has(const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; }
 
 /// Letters of the result that one operand has and the other has not: the product's rows or columns.
-std::string own_letters(const cpu::EinsumPlan& plan, const cpu::EinsumOperand& own,
-                        const cpu::EinsumOperand& other) {
+std::string own_letters(const kernels::EinsumPlan& plan, const kernels::EinsumOperand& own,
+                        const kernels::EinsumOperand& other) {
   std::string letters = plan.c;
   std::erase_if(letters, [&](char l) { return !has(own.layout, l) || has(other.layout, l); });
   return letters;
@@ -23,7 +23,7 @@ std::string own_letters(const cpu::EinsumPlan& plan, const cpu::EinsumOperand& o
 
 /// One product of a matrix by a matrix, made where the result is: m × n, rows densely one after another.
 bool is_plain_product(const EinsumSteps& e) {
-  const cpu::MatmulShape& s = e.shape;
+  const kernels::MatmulShape& s = e.shape;
   return e.kind == EinsumSteps::Kind::product && e.outer.empty() && s.batch.empty() &&
          e.product == kNowhere && e.operands != f64 && s.n > 1 && (s.m == 1 || s.c_m == s.n);
 }
@@ -39,8 +39,9 @@ bool is_bias_of_columns(const EinsumSteps& e, const KernelCall& call) {
 
 /// Whether the sums of a matrix over k stand in the order in which the second result has them.
 bool are_sums_in_order(const EinsumSteps& e, int operand) {
-  const cpu::EinsumPlan& plan = e.plan;
-  const cpu::EinsumOperand &own = operand == 0 ? plan.a : plan.b, &other = operand == 0 ? plan.b : plan.a;
+  const kernels::EinsumPlan& plan = e.plan;
+  const kernels::EinsumOperand &own = operand == 0 ? plan.a : plan.b,
+                               &other = operand == 0 ? plan.b : plan.a;
   std::string kept = own.layout;
   std::erase_if(kept, [&](char l) { return !has(plan.c, l); });
   return own.summed.empty() && (operand == 0 ? e.a : e.b).converted == kNowhere &&
@@ -60,7 +61,8 @@ bool is_joint(const EpilogueSteps& steps, const KernelCall& call) {
 ReduceLaunch sums_of(const KernelCall& call, int operand) {
   const TensorType& type = call.inputs.at(operand).type;
   const auto reduce = std::make_unique<bool[]>(type.shape.size() + 1);
-  for (std::int64_t d : cpu::summed_dims(call.attributes->string("equation"), operand)) reduce[d] = true;
+  for (std::int64_t d : kernels::summed_dims(call.attributes->string("equation"), operand))
+    reduce[d] = true;
   ReduceLaunch launch;
   require(plan_reduce(launch, ReduceOp::sum, type.dtype, call.outputs.at(1).type.dtype, type.rank(),
                       type.shape.data(), reduce.get()),

@@ -2,8 +2,8 @@
 /// An einsum_epilogue as the CUDA backend computes it: jointly, in one product of cuBLASLt, or apart.
 #include <optional>
 
-#include "kernels/cpu/epilogue.h"
 #include "kernels/cuda/einsum_plan.h"
+#include "kernels/plan/epilogue.h"
 
 namespace alpa::cuda {
 

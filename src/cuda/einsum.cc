@@ -17,7 +17,7 @@ KernelTensor line_of(DType dtype, std::int64_t elements) {
 /// What all pointers of the repeated product are multiples of.
 std::int64_t alignment_of(const EinsumSteps& steps) {
   std::int64_t alignment = kScratchAlignment;
-  for (const cpu::BatchDim& dim : steps.outer) {
+  for (const kernels::BatchDim& dim : steps.outer) {
     alignment = std::gcd(alignment, std::gcd(dim.a, dim.b) * bytes_of(steps.operands));
     alignment = std::gcd(alignment, dim.c * bytes_of(steps.product_type));
   }
@@ -107,9 +107,9 @@ void EinsumLaunch::multiply(const KernelCall& call, std::byte* vector, std::byte
   std::byte* const c = steps_.product == kNowhere ? call.outputs[0].data : call.workspace + steps_.product;
   std::byte* const workspace = aligned(call.workspace + steps_.workspace);
   std::int64_t count = 1;
-  for (const cpu::BatchDim& dim : steps_.outer) count *= dim.extent;
+  for (const kernels::BatchDim& dim : steps_.outer) count *= dim.extent;
   for (std::int64_t i = 0; i < count; ++i) {
-    const cpu::BatchOffsets at = cpu::batch_offsets(steps_.outer, i);
+    const kernels::BatchOffsets at = kernels::batch_offsets(steps_.outer, i);
     product_->run({.a = a + at.a * bytes_of(steps_.operands),
                    .b = b + at.b * bytes_of(steps_.operands),
                    .c = c + at.c * bytes_of(steps_.product_type),

@@ -7,12 +7,12 @@
 
 namespace alpa::cuda {
 
-FusedKernel::FusedKernel(const cpu::ElementwisePlan& plan, const KernelCall& call, int architecture)
+FusedKernel::FusedKernel(const kernels::ElementwisePlan& plan, const KernelCall& call, int architecture)
     : outputs_(call.outputs.size()), elements_(plan.elements) {
   const FusedTile tile = fused_tile(plan, call);
   per_block_ = std::int64_t{kFusedThreads} * tile.pack * tile.packs;
-  for (const cpu::ElementwiseInput& input : plan.inputs)
-    packed_.push_back(input.kind != cpu::InputKind::scalar);
+  for (const kernels::ElementwiseInput& input : plan.inputs)
+    packed_.push_back(input.kind != kernels::InputAccess::scalar);
   arguments_.resize(packed_.size() + outputs_ + 1);
   if (elements_ == 0) return;
   const std::vector<char> code = compile_kernel(elementwise_source(plan, call), architecture);

@@ -15,7 +15,7 @@ namespace alpa::cuda {
 class FusedKernel {
  public:
   /// Compiles and loads `elementwise_source(plan, call)`. Throws Error if the device refuses it.
-  FusedKernel(const cpu::ElementwisePlan& plan, const KernelCall& call, int architecture);
+  FusedKernel(const kernels::ElementwisePlan& plan, const KernelCall& call, int architecture);
 
   /// As `run_elementwise`.
   Status run(const void* const* inputs, void* const* outputs, Stream stream) const;

@@ -41,7 +41,7 @@ Launch interpreted(const ElementwiseLaunch& program) {
   };
 }
 
-Launch compiled(const cpu::ElementwisePlan& plan, const KernelCall& call, int architecture) {
+Launch compiled(const kernels::ElementwisePlan& plan, const KernelCall& call, int architecture) {
   struct Compiled {
     FusedKernel kernel;
     std::vector<const void*> inputs;
@@ -61,7 +61,7 @@ Launch compiled(const cpu::ElementwisePlan& plan, const KernelCall& call, int ar
 
 Launch load_program(std::string_view op, ElementwiseProgram program, const KernelCall& call,
                     const Card& card) {
-  const cpu::ElementwisePlan plan = cpu::plan_elementwise(std::move(program), call);
+  const kernels::ElementwisePlan plan = kernels::plan_elementwise(std::move(program), call);
   if (plan.elements == 0) return [](const KernelCall&, Stream) {};
   const std::optional<ElementwiseLaunch> instructions = lower_elementwise(plan, call);
   const bool can_compile =

@@ -11,7 +11,7 @@ namespace {
 /// The dense result's element at every index is x's at the same one times `strides`.
 Launch gather(const OpDef& op, const KernelCall& call, const std::vector<std::int64_t>& strides) {
   const TensorType& y = call.outputs.at(0).type;
-  const std::vector<std::int64_t> dense = cpu::dense_strides(y.shape);
+  const std::vector<std::int64_t> dense = kernels::dense_strides(y.shape);
   CopyLaunch launch;
   if (!plan_copy(launch, static_cast<int>(size_of(y.dtype)), y.rank(), y.shape.data(), strides.data(),
                  dense.data()))
@@ -24,14 +24,14 @@ Launch gather(const OpDef& op, const KernelCall& call, const std::vector<std::in
 }  // namespace
 
 Launch load_reshape(const OpDef& op, const KernelCall& call, const Card&) {
-  return [copy = gather(op, call, cpu::dense_strides(call.outputs.at(0).type.shape))](const KernelCall& now,
-                                                                                      Stream stream) {
+  return [copy = gather(op, call, kernels::dense_strides(call.outputs.at(0).type.shape))](
+             const KernelCall& now, Stream stream) {
     if (now.inputs[0].data != now.outputs[0].data) copy(now, stream);
   };
 }
 
 Launch load_transpose(const OpDef& op, const KernelCall& call, const Card&) {
-  const std::vector<std::int64_t> from = cpu::dense_strides(call.inputs.at(0).type.shape);
+  const std::vector<std::int64_t> from = kernels::dense_strides(call.inputs.at(0).type.shape);
   std::vector<std::int64_t> strides;
   for (std::int64_t d : call.attributes->integers("permutation")) strides.push_back(from.at(d));
   return gather(op, call, strides);
@@ -39,7 +39,8 @@ Launch load_transpose(const OpDef& op, const KernelCall& call, const Card&) {
 
 Launch load_broadcast(const OpDef& op, const KernelCall& call, const Card&) {
   const Shape& x = call.inputs.at(0).type.shape;
-  const std::vector<std::int64_t> from = cpu::dense_strides(x), &dims = call.attributes->integers("dims");
+  const std::vector<std::int64_t> from = kernels::dense_strides(x),
+                                  &dims = call.attributes->integers("dims");
   std::vector<std::int64_t> strides(call.outputs.at(0).type.shape.size(), 0);
   for (std::size_t d = 0; d < x.size(); ++d)
     if (x[d] != 1) strides.at(dims[d]) = from[d];

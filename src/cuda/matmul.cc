@@ -38,7 +38,7 @@ View view_of(std::int64_t rows, std::int64_t row_stride, std::int64_t columns, s
   return {true, columns, rows, std::max(row_stride, columns)};
 }
 
-LtLayout layout_of(DType dtype, const View& view, const cpu::MatmulShape& shape, std::int64_t stride) {
+LtLayout layout_of(DType dtype, const View& view, const kernels::MatmulShape& shape, std::int64_t stride) {
   cublasLtMatrixLayout_t created = nullptr;
   check(cublasLtMatrixLayoutCreate(&created, data_type(dtype), static_cast<std::uint64_t>(view.rows),
                                    static_cast<std::uint64_t>(view.columns), view.leading),
@@ -94,18 +94,18 @@ void describe_epilogue(const LtMatmul& matmul, const MatmulProblem& shape) {
 }  // namespace
 
 std::string to_string(const MatmulProblem& shape) {
-  const cpu::MatmulShape& s = shape.matrices;
+  const kernels::MatmulShape& s = shape.matrices;
   std::string text =
       fmt::format("{}x{}x{} {} {} a {},{} b {},{} c {}", s.m, s.n, s.k, name_of(shape.operands),
                   name_of(shape.result), s.a_m, s.a_k, s.b_k, s.b_n, s.c_m);
-  for (const cpu::BatchDim& dim : s.batch)
+  for (const kernels::BatchDim& dim : s.batch)
     text += fmt::format(" batch {} {},{},{}", dim.extent, dim.a, dim.b, dim.c);
   text += fmt::format(" within {} at {}", shape.workspace_bytes, shape.alignment);
   return shape.epilogue == Epilogue{} ? text : text + " " + alpa::to_string(shape.epilogue);
 }
 
 Matmul::Matmul(cublasLtHandle_t lt, const MatmulProblem& shape, bool tf32) : lt_(lt), shape_(shape) {
-  const cpu::MatmulShape& s = shape_.matrices;
+  const kernels::MatmulShape& s = shape_.matrices;
   invariant(s.batch.size() <= 1, "product with {} batch dimensions", s.batch.size());
   cublasLtMatmulDesc_t created = nullptr;
   check(cublasLtMatmulDescCreate(&created, compute_type(shape.operands, tf32),
@@ -116,7 +116,7 @@ Matmul::Matmul(cublasLtHandle_t lt, const MatmulProblem& shape, bool tf32) : lt_
   const auto operation = [](const View& view) { return view.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(matmul_, CUBLASLT_MATMUL_DESC_TRANSA, operation(b));
   set(matmul_, CUBLASLT_MATMUL_DESC_TRANSB, operation(a));
-  const cpu::BatchDim strides = s.batch.empty() ? cpu::BatchDim{} : s.batch[0];
+  const kernels::BatchDim strides = s.batch.empty() ? kernels::BatchDim{} : s.batch[0];
   a_ = layout_of(shape.operands, a, s, strides.a);
   b_ = layout_of(shape.operands, b, s, strides.b);
   c_ = layout_of(shape.result, {false, s.n, s.m, std::max(s.c_m, s.n)}, s, strides.c);

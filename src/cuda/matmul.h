@@ -9,16 +9,16 @@
 
 #include "alpa/base/dtype.h"
 #include "alpa/base/error.h"
-#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/plan/epilogue.h"
 #include "lt_handles.h"
 
 namespace alpa::cuda {
 
 /// A product as it is chosen and loaded: everything but the pointers.
 struct MatmulProblem {
-  cpu::MatmulShape matrices;  ///< at most one batch dimension
+  kernels::MatmulShape matrices;  ///< at most one batch dimension
   DType operands = f32, result = f32;
   std::int64_t workspace_bytes = 0;  ///< at most
   std::int64_t alignment = 16;       ///< of all pointers, at least; the workspace's is 256

@@ -35,8 +35,8 @@ std::int64_t elements_between(std::int64_t rows, std::int64_t row_stride, std::i
 }
 
 std::optional<MatmulTrial> MatmulTrial::of(const MatmulProblem& shape) {
-  const cpu::MatmulShape& s = shape.matrices;
-  const cpu::BatchDim batch = s.batch.empty() ? cpu::BatchDim{} : s.batch[0];
+  const kernels::MatmulShape& s = shape.matrices;
+  const kernels::BatchDim batch = s.batch.empty() ? kernels::BatchDim{} : s.batch[0];
   const std::int64_t last = batch.extent - 1, a = elements_between(s.m, s.a_m, s.k, s.a_k) + last * batch.a,
                      b = elements_between(s.k, s.b_k, s.n, s.b_n) + last * batch.b,
                      c = elements_between(s.m, s.c_m, s.n, 1) + last * batch.c,

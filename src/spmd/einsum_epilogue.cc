@@ -4,8 +4,8 @@
 #include "alpa/base/error.h"
 #include "alpa/ops/all_ops.h"
 #include "alpa/spmd/program.h"
-#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/plan/epilogue.h"
 
 namespace alpa {
 namespace {

@@ -6,8 +6,8 @@
 #include "alpa/ir/rewrite.h"
 #include "alpa/ops/all_ops.h"
 #include "alpa/tensor/kernel.h"
-#include "kernels/cpu/einsum_plan.h"
-#include "kernels/cpu/epilogue.h"
+#include "kernels/plan/einsum_plan.h"
+#include "kernels/plan/epilogue.h"
 #include "rewrite.h"
 
 namespace alpa {
@@ -268,7 +268,7 @@ void fuse_gradient(Rewriting& r, int n) {
 
 /// The sums over the letters that einsum n contracts of its operand `i`; -1 if there are none to be read.
 int match_sums(const Rewriting& r, int n, int i) {
-  const std::vector<std::int64_t> dims = cpu::summed_dims(r.nodes[n].attributes.string("equation"), i);
+  const std::vector<std::int64_t> dims = kernels::summed_dims(r.nodes[n].attributes.string("equation"), i);
   for (int reader : r.readers(r.nodes[n].operands[i])) {
     const Node& sum = r.nodes[reader];
     if (sum.op == &ops::reduce_sum && sum.region == r.nodes[n].region &&

@@ -71,7 +71,7 @@ TEST_CASE(
     const std::vector<HostTensor> all = members(4, {dtype, whole});
     const HostTensor expected = combined(all, CombineOp::sum);
     const Buffers in(all, 0), shards(members(4, {dtype, part}), 0), gathered(members(4, {dtype, whole}), 0);
-    const auto whole_strides = cpu::dense_strides(whole), part_strides = cpu::dense_strides(part);
+    const auto whole_strides = kernels::dense_strides(whole), part_strides = kernels::dense_strides(part);
     for (std::int64_t j = 0; j < 4; ++j) {
       cuda::CombineBox box;
       REQUIRE(cuda::plan_box(box, 2, part.data(), whole_strides.data(), part_strides.data(), j * 8, 0));

@@ -16,7 +16,7 @@ using namespace testing;
 HostTensor copy_on_device(const HostTensor& x, const TensorType& y,
                           const std::vector<std::int64_t>& x_strides, std::size_t shift) {
   cuda::CopyLaunch launch;
-  const auto y_strides = cpu::dense_strides(y.shape);
+  const auto y_strides = kernels::dense_strides(y.shape);
   REQUIRE(cuda::plan_copy(launch, static_cast<int>(size_of(y.dtype)), y.rank(), y.shape.data(),
                           x_strides.data(), y_strides.data()));
   const DeviceBuffer in(x, shift), out(static_cast<std::size_t>(y.bytes()), shift);
@@ -39,7 +39,7 @@ TEST_CASE("every permutation of a tensor is the CPU's, for every size of element
         std::vector<std::int64_t> strides;
         for (const std::int64_t d : permutation) {
           y.shape.push_back(shape[d]);
-          strides.push_back(cpu::dense_strides(shape)[d]);
+          strides.push_back(kernels::dense_strides(shape)[d]);
         }
         CallOptions options;
         options.attributes = {{"permutation", permutation}};
@@ -82,7 +82,7 @@ TEST_CASE("repeated dimensions are the CPU's broadcast") {
     const HostTensor x = random_tensor({f32, shape}, 2);
     std::vector<std::int64_t> strides(3, 0);
     for (std::size_t d = 0; d < dims.size(); ++d)
-      if (shape[d] != 1) strides[dims[d]] = cpu::dense_strides(shape)[d];
+      if (shape[d] != 1) strides[dims[d]] = kernels::dense_strides(shape)[d];
     CallOptions options;
     options.attributes = {{"dims", dims}};
     const HostTensor expected = run_kernel(cpu::broadcast, {x}, {HostTensor({f32, y})}, options)[0];
@@ -102,7 +102,7 @@ TEST_CASE("a box goes from one tensor to another and nothing else changes") {
           .copy(x.bytes.data(), expected.bytes.data(), size_of(dtype));
       cuda::CopyLaunch launch;
       REQUIRE(cuda::plan_copy(launch, static_cast<int>(size_of(dtype)), 3, extent.data(),
-                              cpu::dense_strides(source).data(), cpu::dense_strides(target).data(),
+                              kernels::dense_strides(source).data(), kernels::dense_strides(target).data(),
                               flat_index(source, from), flat_index(target, to)));
       const DeviceBuffer in(x), out(before);
       check(cuda::run_copy(launch, in.data(), out.data(), nullptr));
@@ -134,7 +134,7 @@ TEST_CASE("an iota counts along its dimension from the local part's offset") {
       y.global_shape = {6, 8, 10};
       CallOptions options;
       options.attributes = {{"axis", std::int64_t{axis}}};
-      const std::int64_t inner = cpu::dense_strides(y.type.shape)[axis];
+      const std::int64_t inner = kernels::dense_strides(y.type.shape)[axis];
       const DeviceBuffer out(y.bytes.size());
       check(cuda::run_iota(out.data(), dtype, 60, y.type.shape[axis], inner, y.offset[axis], nullptr));
       CHECK(out.download(y.type).bytes == run_kernel(cpu::iota, {}, {y}, options)[0].bytes);

@@ -19,7 +19,7 @@ std::vector<HostTensor> run_on_device(const ElementwiseProgram& program, const s
                                       const DeviceOptions& options = {}) {
   const Attributes none;
   const KernelCall call = planned_call(in, out, none);
-  const auto launch = cuda::lower_elementwise(cpu::plan_elementwise(program, call), call);
+  const auto launch = cuda::lower_elementwise(kernels::plan_elementwise(program, call), call);
   REQUIRE(launch.has_value());
   std::vector<DeviceBuffer> buffers;
   std::vector<const void*> inputs;

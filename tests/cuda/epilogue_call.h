@@ -2,7 +2,7 @@
 /// Calls of einsum_epilogue for tests.
 #include "alpa/spmd/program.h"
 #include "device_call.h"
-#include "kernels/cpu/epilogue.h"
+#include "kernels/plan/epilogue.h"
 
 namespace alpa::testing {
 

@@ -22,7 +22,7 @@ TEST_CASE("a generated kernel reads as the program that it computes") {
   const std::vector<HostTensor> in = {HostTensor({f32, {64, 128}}), HostTensor({bf16, {128}})};
   const Attributes none;
   const KernelCall call = planned_call(in, {{f32, {64, 128}}}, none);
-  CHECK(cuda::elementwise_source(cpu::plan_elementwise(program, call), call) ==
+  CHECK(cuda::elementwise_source(kernels::plan_elementwise(program, call), call) ==
         R"(#include "kernels/cuda/fused.h"
 
 using namespace alpa;
@@ -96,7 +96,7 @@ TEST_CASE("every operator, type and way of broadcasting compiles for sm_80 and s
     const DType out = wide ? i32 : f16;
     const KernelCall call = planned_call(in, {{out, {6, 5, 16}}, {u8, {6, 5, 16}}}, none);
     const std::string source =
-        cuda::elementwise_source(cpu::plan_elementwise(every_operator(6), call), call);
+        cuda::elementwise_source(kernels::plan_elementwise(every_operator(6), call), call);
     for (const int architecture : {80, 90}) CHECK(cuda::compile_kernel(source, architecture).size() > 1000);
   }
 }
@@ -132,7 +132,7 @@ void check_compiled(const ElementwiseProgram& program, const std::vector<HostTen
   check(cudaGetDeviceProperties(&properties, 0));
   const Attributes none;
   const KernelCall call = planned_call(in, out, none);
-  const cuda::FusedKernel kernel(cpu::plan_elementwise(program, call), call,
+  const cuda::FusedKernel kernel(kernels::plan_elementwise(program, call), call,
                                  properties.major * 10 + properties.minor);
   CallOptions options;
   options.attributes = to_attributes(program);

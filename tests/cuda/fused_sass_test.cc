@@ -36,7 +36,7 @@ std::optional<Measured> measured(const std::vector<ElementwiseStep>& steps,
   program.outputs = {program.num_registers() - 1};
   const Attributes none;
   const KernelCall call = planned_call(in, {out}, none);
-  const cpu::ElementwisePlan plan = cpu::plan_elementwise(program, call);
+  const kernels::ElementwisePlan plan = kernels::plan_elementwise(program, call);
   const std::vector<char> machine_code = cuda::compile_kernel(cuda::elementwise_source(plan, call), 90);
   const TemporaryFile file("fused_sass_" + std::to_string(getpid()) + ".cubin",
                            std::string(machine_code.begin(), machine_code.end()));

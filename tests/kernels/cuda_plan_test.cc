@@ -96,7 +96,7 @@ TEST_CASE(
     const ElementwiseProgram program = random_program(random, inputs, trial % 20, outputs);
     const KernelCall call =
         call_of(std::vector<TensorType>(inputs, {f32, {8}}), std::vector<TensorType>(outputs, {f32, {8}}));
-    const auto launch = cuda::lower_elementwise(cpu::plan_elementwise(program, call), call);
+    const auto launch = cuda::lower_elementwise(kernels::plan_elementwise(program, call), call);
     REQUIRE(launch.has_value());
     std::vector<double> values;
     for (int i = 0; i < inputs; ++i) values.push_back(i * 1.5 - 2);
@@ -114,7 +114,7 @@ TEST_CASE("a chain keeps its values in registers: no slots") {
                    {code(ElementwiseOp::square), 3, -1, -1}};
   program.outputs = {4};
   const KernelCall call = call_of({{f32, {8}}}, {{f32, {8}}});
-  const auto launch = cuda::lower_elementwise(cpu::plan_elementwise(program, call), call);
+  const auto launch = cuda::lower_elementwise(kernels::plan_elementwise(program, call), call);
   CHECK(launch->num_slots == 0);
   CHECK(launch->num_instructions == 4);  // with the load
 }
@@ -123,7 +123,7 @@ TEST_CASE("a program beyond the interpreter's limits is left to the compiler") {
   std::mt19937 random(3);
   const ElementwiseProgram program = random_program(random, 1, 200, 1);
   const KernelCall call = call_of({{f32, {8}}}, {{f32, {8}}});
-  CHECK(!cuda::lower_elementwise(cpu::plan_elementwise(program, call), call).has_value());
+  CHECK(!cuda::lower_elementwise(kernels::plan_elementwise(program, call), call).has_value());
 }
 
 /// All (source, target) pairs of elements, in bytes of the planned element's first byte.
@@ -170,7 +170,7 @@ TEST_CASE("merging and widening a copy changes no pair of source and target") {
       }
     }
   cuda::CopyLaunch dense;
-  const Shape extent = {4, 8, 16}, strides = cpu::dense_strides(extent);
+  const Shape extent = {4, 8, 16}, strides = kernels::dense_strides(extent);
   alignas(64) static char memory[64];
   REQUIRE(cuda::plan_copy(dense, 4, 3, extent.data(), strides.data(), strides.data()));
   CHECK(dense.dims == 1);

@@ -1,12 +1,12 @@
-#include "kernels/cpu/elementwise_plan.h"
+#include "kernels/plan/elementwise_plan.h"
 
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "kernels/cpu/isa.h"
 #include "kernels/elementwise.h"
+#include "kernels/plan/vector_bytes.h"
 
-namespace alpa::cpu {
+namespace alpa::kernels {
 namespace {
 
 bool needs_double(const ElementwiseProgram& program, const KernelCall& call) {
@@ -81,10 +81,10 @@ void merge_dimensions(Shape& space, Strides& strides) {
   strides = kept;
 }
 
-InputKind kind_of(const std::vector<std::int64_t>& strides, const Shape& space) {
+InputAccess kind_of(const std::vector<std::int64_t>& strides, const Shape& space) {
   if (std::all_of(strides.begin(), strides.end(), [](std::int64_t s) { return s == 0; }))
-    return space.empty() ? InputKind::flat : InputKind::scalar;
-  return space.size() == 1 ? InputKind::flat : InputKind::rows;
+    return space.empty() ? InputAccess::flat : InputAccess::scalar;
+  return space.size() == 1 ? InputAccess::flat : InputAccess::rows;
 }
 
 /// A tensor that repeats nowhere is flat although another one made its dimensions stay apart.
@@ -106,7 +106,7 @@ void plan_space(ElementwisePlan& plan, const KernelCall& call) {
   merge_dimensions(space, strides);
   for (std::size_t i = 0; i < plan.inputs.size(); ++i) {
     ElementwiseInput& input = plan.inputs[i];
-    input.kind = is_dense(strides[i], space) ? InputKind::flat : kind_of(strides[i], space);
+    input.kind = is_dense(strides[i], space) ? InputAccess::flat : kind_of(strides[i], space);
     input.strides = strides[i];
     if (space.empty()) continue;
     input.inner_stride = input.strides.back();
@@ -129,7 +129,7 @@ void copy_outputs(ElementwisePlan& plan) {
   std::vector<bool> taken(program.num_registers() + program.outputs.size());
   for (int& output : program.outputs) {
     const bool lone_input = output < program.num_inputs && program.outputs.size() == 1 &&
-                            plan.inputs[output].kind == InputKind::flat;
+                            plan.inputs[output].kind == InputAccess::flat;
     if (!lone_input && (output < first_step || taken[output])) {
       program.steps.push_back({static_cast<int>(ElementwiseOp::copy), output, -1, -1});
       output = program.num_registers() - 1;
@@ -167,8 +167,8 @@ class Slots {
 };
 
 bool needs_slot(const ElementwisePlan& plan, const ElementwiseInput& input) {
-  return (input.kind != InputKind::scalar && input.convert) ||
-         (input.kind == InputKind::rows && !plan.row_blocks);
+  return (input.kind != InputAccess::scalar && input.convert) ||
+         (input.kind == InputAccess::rows && !plan.row_blocks);
 }
 
 /// A step may write the block of an operand that dies there: it reads each vector before it writes it.
@@ -208,7 +208,7 @@ std::int64_t block_length(const ElementwisePlan& plan) {
 /// Long rows are walked one by one, so that repeated inputs are read in place; short ones are gathered.
 bool walks_rows(const ElementwisePlan& plan) {
   const bool repeats = std::any_of(plan.inputs.begin(), plan.inputs.end(),
-                                   [](const ElementwiseInput& i) { return i.kind == InputKind::rows; });
+                                   [](const ElementwiseInput& i) { return i.kind == InputAccess::rows; });
   return repeats && plan.row >= (plan.row % kVectorBytes == 0 ? 512 : 2048);
 }
 
@@ -229,4 +229,4 @@ ElementwisePlan plan_elementwise(ElementwiseProgram program, const KernelCall& c
   return plan;
 }
 
-}  // namespace alpa::cpu
+}  // namespace alpa::kernels

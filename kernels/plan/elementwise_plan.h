@@ -8,21 +8,21 @@
 #include "alpa/tensor/elementwise_program.h"
 #include "alpa/tensor/kernel.h"
 
-namespace alpa::cpu {
+namespace alpa::kernels {
 
 inline constexpr int kMaxRegisters = 256;
 inline constexpr std::int64_t kScratchBytes = 64 * 1024;  ///< on the stack of every thread
 inline constexpr std::int64_t kMaxBlock = 1024;           ///< elements
 
 /// How an input meets the iteration space, after dimensions that behave alike are merged.
-enum class InputKind : std::uint8_t {
+enum class InputAccess : std::uint8_t {
   flat,    ///< one element per result element
   scalar,  ///< one element for all
   rows,    ///< repeated along some dimensions
 };
 
 struct ElementwiseInput {
-  InputKind kind = InputKind::flat;
+  InputAccess kind = InputAccess::flat;
   bool convert = false;           ///< stored in another type than the computation's
   int slot = -1;                  ///< block of scratch for converted or gathered elements; -1: none needed
   std::int64_t inner_stride = 1;  ///< rows: along a row, 0 or 1
@@ -45,4 +45,4 @@ struct ElementwisePlan {
 
 ElementwisePlan plan_elementwise(ElementwiseProgram program, const KernelCall& call);
 
-}  // namespace alpa::cpu
+}  // namespace alpa::kernels

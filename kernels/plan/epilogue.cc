@@ -1,4 +1,4 @@
-#include "kernels/cpu/epilogue.h"
+#include "kernels/plan/epilogue.h"
 
 #include <algorithm>
 

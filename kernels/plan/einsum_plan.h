@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/matmul.h"
 
-namespace alpa::cpu {
+namespace alpa::kernels {
 
 struct EinsumOperand {
   std::string layout;  ///< letters as stored, outermost first
@@ -45,4 +45,4 @@ std::vector<std::int64_t> extents_of(const EinsumPlan& plan, const std::string& 
 std::vector<std::int64_t> strides_of(const EinsumPlan& plan, const std::string& layout,
                                      const std::string& order);
 
-}  // namespace alpa::cpu
+}  // namespace alpa::kernels

@@ -1,10 +1,10 @@
-#include "kernels/cpu/einsum_plan.h"
+#include "kernels/plan/einsum_plan.h"
 
 #include <algorithm>
 
 #include "alpa/base/error.h"
 
-namespace alpa::cpu {
+namespace alpa::kernels {
 namespace {
 
 bool has(const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; }
@@ -179,4 +179,4 @@ EinsumPlan plan_einsum(const std::string& text, const std::vector<std::int64_t>&
   return plan;
 }
 
-}  // namespace alpa::cpu
+}  // namespace alpa::kernels
