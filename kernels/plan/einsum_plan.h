@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "kernels/cpu/matmul.h"
+#include "kernels/plan/matmul_shape.h"
 
 namespace alpa::kernels {
 

@@ -9,9 +9,9 @@
 
 #include "alpa/base/dtype.h"
 #include "alpa/base/error.h"
-#include "kernels/cpu/matmul.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/plan/epilogue.h"
+#include "kernels/plan/matmul_shape.h"
 #include "lt_handles.h"
 
 namespace alpa::cuda {

@@ -13,8 +13,9 @@ namespace {
 
 using Modules = std::set<std::string>;
 
-// Lowest first; a module may include itself, what its row names, and what those may include. "kernels" is
-// the folder kernels/, "root" stands for alpa/*.h and src/*.cc, which may include everything.
+// Lowest first; a module may include itself, what its row names, and what those may include. "kernels" are
+// the files of the folder kernels/, whose folders are modules, too; "root" stands for alpa/*.h and
+// src/*.cc, which may include everything.
 const std::vector<std::pair<std::string, Modules>> kTable = {
     {"base", {}},
     {"device", {"base"}},
@@ -23,7 +24,10 @@ const std::vector<std::pair<std::string, Modules>> kTable = {
     {"tensor", {"base"}},
     {"ir", {"base"}},
     {"kernels", {"tensor"}},
-    {"ops", {"ir", "kernels"}},
+    {"kernels/plan", {"kernels"}},
+    {"kernels/cpu", {"kernels/plan"}},
+    {"kernels/cuda", {"kernels/plan"}},
+    {"ops", {"ir", "kernels/cpu"}},
     {"autograd", {"ops"}},
     {"nn", {"ops"}},
     {"train", {"autograd", "nn", "tensor", "mesh"}},
@@ -33,8 +37,8 @@ const std::vector<std::pair<std::string, Modules>> kTable = {
     {"inter_op", {"intra_op"}},
     {"pipeline", {"spmd", "inter_op"}},
     {"comm", {"mesh", "tensor"}},
-    {"runtime", {"pipeline", "comm", "train", "device"}},
-    {"cuda", {"device", "kernels", "runtime"}},
+    {"runtime", {"pipeline", "comm", "train", "device", "kernels/cuda"}},
+    {"cuda", {"device", "runtime"}},
     {"report", {"pipeline", "cost"}},
 };
 
@@ -54,7 +58,7 @@ std::map<std::string, Modules> allowed_modules() {
 /// The module of `path`, which starts with "include/alpa/", "alpa/", "src/" or "kernels/"; "" for any
 /// other.
 std::string module_of(const std::string& path) {
-  if (path.starts_with("kernels/")) return "kernels";
+  if (path.starts_with("kernels/")) return path.substr(0, path.rfind('/'));
   for (const std::string prefix : {"include/alpa/", "alpa/", "src/"}) {
     if (!path.starts_with(prefix)) continue;
     const std::size_t slash = path.find('/', prefix.size());
@@ -99,7 +103,9 @@ TEST_CASE("a forbidden edge is reported with file, line and edge") {
   CHECK(first_complaint("include/alpa/ilp/x.h", "#  include <alpa/mesh/cluster.h>") ==
         "include/alpa/ilp/x.h:2: ilp may not include mesh (alpa/mesh/cluster.h)");
   CHECK(first_complaint("kernels/cpu/x.cc", "#include \"alpa/ir/graph.h\"") ==
-        "kernels/cpu/x.cc:2: kernels may not include ir (alpa/ir/graph.h)");
+        "kernels/cpu/x.cc:2: kernels/cpu may not include ir (alpa/ir/graph.h)");
+  CHECK(first_complaint("kernels/cuda/x.cc", "#include \"kernels/cpu/matmul.h\"") ==
+        "kernels/cuda/x.cc:2: kernels/cuda may not include kernels/cpu (kernels/cpu/matmul.h)");
   CHECK(first_complaint("src/base/x.cc", "#include \"alpa/alpa.h\"") ==
         "src/base/x.cc:2: base may not include root (alpa/alpa.h)");
   CHECK(first_complaint("src/cuda/x.cc", "#include \"alpa/report/report.h\"") ==
