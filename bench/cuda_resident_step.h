@@ -13,7 +13,7 @@
 
 #include "alpa/alpa.h"
 #include "alpa/runtime/device_state.h"
-#include "alpa/runtime/memory_plan.h"
+#include "alpa/lower/memory_plan.h"
 #include "alpa/tensor/element.h"
 #include "cuda_call.h"
 #include "kernels/cuda/copy.h"

@@ -3,8 +3,8 @@
 //   bench_lowering [--rounds N]
 #include <alpa/alpa.h>
 
-#include "alpa/pipeline/rank_classes.h"
-#include "alpa/runtime/memory_plan.h"
+#include "alpa/lower/rank_classes.h"
+#include "alpa/lower/memory_plan.h"
 #include "arguments.h"
 #include "interleave.h"
 #include "tests/support/gpt_stack.h"

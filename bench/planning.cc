@@ -11,7 +11,7 @@
 
 #include "alpa/cost/cost_model.h"
 #include "alpa/intra_op/auto_shard.h"
-#include "alpa/pipeline/rank_classes.h"
+#include "alpa/lower/rank_classes.h"
 #include "alpa/runtime/executor.h"
 #include "arguments.h"
 #include "report.h"

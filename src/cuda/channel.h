@@ -2,7 +2,7 @@
 /// How boxes of tensors get from one device of this process to another.
 #include <memory>
 
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/device_program.h"
 #include "alpa/tensor/kernel.h"
 #include "kernels/cuda/launch.h"
 
@@ -11,7 +11,7 @@ namespace alpa::cuda {
 /// One side of a message.
 struct MessageEnd {
   KernelTensor tensor;             ///< that holds the box, with a device pointer
-  std::byte* workspace = nullptr;  ///< see `message_scratch_bytes` (alpa/runtime/memory_plan.h)
+  std::byte* workspace = nullptr;  ///< see `message_scratch_bytes` (alpa/lower/memory_plan.h)
   Stream stream = nullptr;         ///< of the lane, on this side's card
 };
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/device_program.h"
 #include "alpa/tensor/kernel.h"
 #include "kernels/cuda/launch.h"
 

@@ -8,7 +8,7 @@
 #include "alpa/base/exception_text.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/ir/input.h"
-#include "alpa/runtime/kernel_call.h"
+#include "alpa/lower/kernel_call.h"
 #include "kernels/cuda/clear.h"
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/publish.h"

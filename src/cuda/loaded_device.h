@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "alpa/runtime/devices.h"
-#include "alpa/runtime/staging.h"
+#include "alpa/lower/staging.h"
 #include "handles.h"
 #include "kernel.h"
 

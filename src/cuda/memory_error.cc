@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/device_program.h"
 #include "discovery.h"
 #include "status.h"
 

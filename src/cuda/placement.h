@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "alpa/pipeline/device_program.h"
-#include "alpa/runtime/staging.h"
+#include "alpa/lower/device_program.h"
+#include "alpa/lower/staging.h"
 
 namespace alpa::cuda {
 

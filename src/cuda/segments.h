@@ -3,7 +3,7 @@
 /// messages between meshes, which take as long as their peers, are queued between graphs.
 #include <vector>
 
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/device_program.h"
 
 namespace alpa::cuda {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "alpa/ir/input.h"
-#include "alpa/runtime/kernel_call.h"
-#include "alpa/runtime/staging.h"
+#include "alpa/lower/kernel_call.h"
+#include "alpa/lower/staging.h"
 #include "alpa/tensor/element.h"
 #include "alpa/tensor/kernel.h"
 #include "status.h"

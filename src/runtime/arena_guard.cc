@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "alpa/pipeline/carried.h"
+#include "alpa/lower/carried.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/device_program.h"
 
 namespace alpa {
 

@@ -6,13 +6,12 @@
 
 #include "alpa/runtime/devices.h"
 #include "alpa/runtime/executor.h"
-#include "alpa/runtime/memory_plan.h"
+#include "alpa/lower/memory_rules.h"
 
 namespace alpa {
 
 struct Backend {
   std::string_view name;
-  MemoryRules memory;  ///< for devices of one thread
   /// One kernel can compute such an einsum_epilogue node; null: none is made. (fuse_epilogues)
   bool (*fuses_epilogue)(const KernelCall& node) = nullptr;
   /// Every node is a launch, which has a price: updates and norms become joint nodes.

@@ -7,8 +7,8 @@
 
 #include "alpa/base/error.h"
 #include "alpa/ir/input.h"
-#include "alpa/runtime/kernel_call.h"
-#include "alpa/runtime/staging.h"
+#include "alpa/lower/kernel_call.h"
+#include "alpa/lower/staging.h"
 #include "alpa/tensor/element.h"
 
 namespace alpa {

@@ -10,7 +10,7 @@
 #include "alpa/base/spin_wait.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/comm/group.h"
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/device_program.h"
 #include "alpa/runtime/devices.h"
 #include "alpa/tensor/box_copy.h"
 #include "arena_guard.h"

@@ -11,7 +11,7 @@
 
 #include "alpa/base/spin_wait.h"
 #include "alpa/base/thread_team.h"
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/device_program.h"
 #include "alpa/tensor/kernel.h"
 
 namespace alpa {

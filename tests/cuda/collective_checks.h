@@ -4,7 +4,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/comm/group.h"
-#include "alpa/runtime/memory_plan.h"
+#include "alpa/lower/memory_plan.h"
 #include "device_call.h"
 #include "src/cuda/collective_group.h"
 #include "src/cuda/handles.h"

@@ -6,7 +6,7 @@
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "alpa/runtime/devices.h"
-#include "alpa/runtime/staging.h"
+#include "alpa/lower/staging.h"
 #include "emulation.h"
 #include "kernels/cuda/message_box.h"
 #include "src/runtime/backend.h"

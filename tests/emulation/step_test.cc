@@ -6,7 +6,7 @@
 #include "alpa/device/cuda_library.h"
 #include "alpa/runtime/device_state.h"
 #include "alpa/runtime/executor.h"
-#include "alpa/runtime/staging.h"
+#include "alpa/lower/staging.h"
 #include "emulation.h"
 #include "support/error_text.h"
 #include "support/steps.h"

@@ -3,7 +3,7 @@
 
 #include "alpa/alpa.h"
 #include "alpa/ops/all_ops.h"
-#include "alpa/runtime/memory_plan.h"
+#include "alpa/lower/memory_plan.h"
 #include "parallel_steps.h"
 
 using namespace alpa;

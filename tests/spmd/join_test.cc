@@ -1,7 +1,7 @@
 // All parameters are updated by one node.
 #include <doctest/doctest.h>
 
-#include "alpa/runtime/memory_plan.h"
+#include "alpa/lower/memory_plan.h"
 #include "parallel_steps.h"
 #include "support/steps.h"
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "alpa/ops/all_ops.h"
-#include "alpa/runtime/memory_plan.h"
+#include "alpa/lower/memory_plan.h"
 #include "src/mesh/cuda_cluster.h"
 #include "support/gpt_stack.h"
 #include "support/mlp_step.h"

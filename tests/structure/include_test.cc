@@ -35,11 +35,12 @@ const std::vector<std::pair<std::string, Modules>> kTable = {
     {"intra_op", {"cost", "ilp"}},
     {"spmd", {"intra_op"}},
     {"inter_op", {"intra_op"}},
-    {"pipeline", {"spmd", "inter_op"}},
+    {"pipeline", {"inter_op"}},
+    {"lower", {"spmd", "pipeline", "kernels/cuda"}},
     {"comm", {"mesh", "tensor"}},
-    {"runtime", {"pipeline", "comm", "train", "device", "kernels/cuda"}},
+    {"runtime", {"lower", "comm", "train", "device"}},
     {"cuda", {"device", "runtime"}},
-    {"report", {"pipeline", "cost"}},
+    {"report", {"lower"}},
 };
 
 /// For every module, all it may include.

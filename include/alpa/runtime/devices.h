@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "alpa/comm/group.h"
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/device_program.h"
 #include "alpa/runtime/device_state.h"
 
 namespace alpa {

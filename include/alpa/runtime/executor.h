@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/device_program.h"
 #include "alpa/tensor/array.h"
 
 namespace alpa {
@@ -62,7 +62,7 @@ class StepResult;
 /// Scalars of a step, by input name, from its number: 1 for the first.
 using ScalarsOfStep = std::function<std::map<std::string, double>(std::int64_t step)>;
 
-/// Device programs of the first device of every class (pipeline/rank_classes.h), and for whom.
+/// Device programs of the first device of every class (lower/rank_classes.h), and for whom.
 struct LoweredProgram {
   std::string backend;
   bool overlap = false;

@@ -1,6 +1,6 @@
 #pragma once
 /// From instructions of a device program to kernel calls; data pointers are not set.
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/device_program.h"
 #include "alpa/tensor/kernel.h"
 
 namespace alpa {

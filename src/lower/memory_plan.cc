@@ -1,5 +1,5 @@
-// src/runtime/memory_plan.cc — offsets of all buffers of a device program in one arena
-#include "alpa/runtime/memory_plan.h"
+// src/lower/memory_plan.cc — offsets of all buffers of a device program in one arena
+#include "alpa/lower/memory_plan.h"
 
 #include <algorithm>
 #include <functional>
@@ -10,10 +10,10 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/thread_team.h"
-#include "alpa/pipeline/carried.h"
-#include "alpa/pipeline/rank_classes.h"
-#include "alpa/runtime/kernel_call.h"
-#include "alpa/runtime/staging.h"
+#include "alpa/lower/carried.h"
+#include "alpa/lower/rank_classes.h"
+#include "alpa/lower/kernel_call.h"
+#include "alpa/lower/staging.h"
 
 namespace alpa {
 namespace {

@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "alpa/runtime/devices.h"
-#include "alpa/runtime/memory_plan.h"
+#include "alpa/lower/memory_plan.h"
 #include "alpa/tensor/kernel.h"
 #include "support/error_text.h"
 #include "support/two_meshes.h"

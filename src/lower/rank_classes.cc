@@ -1,5 +1,5 @@
-// src/pipeline/rank_classes.cc — devices whose parts of all values have the same shapes
-#include "alpa/pipeline/rank_classes.h"
+// src/lower/rank_classes.cc — devices whose parts of all values have the same shapes
+#include "alpa/lower/rank_classes.h"
 
 #include <algorithm>
 #include <map>

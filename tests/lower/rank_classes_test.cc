@@ -1,5 +1,5 @@
 // Ranks of one class need the same memory.
-#include "alpa/pipeline/rank_classes.h"
+#include "alpa/lower/rank_classes.h"
 
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
@@ -9,7 +9,7 @@
 #include "alpa/cost/cost_model.h"
 #include "alpa/intra_op/auto_shard.h"
 #include "alpa/ir/builder.h"
-#include "alpa/runtime/memory_plan.h"
+#include "alpa/lower/memory_plan.h"
 
 using namespace alpa;
 

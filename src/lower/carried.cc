@@ -1,4 +1,4 @@
-#include "alpa/pipeline/carried.h"
+#include "alpa/lower/carried.h"
 
 #include <algorithm>
 #include <map>

@@ -1,9 +1,9 @@
-// src/pipeline/liveness.cc — when the memory of a device program's buffers is in use
+// src/lower/liveness.cc — when the memory of a device program's buffers is in use
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "alpa/pipeline/carried.h"
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/carried.h"
+#include "alpa/lower/device_program.h"
 
 namespace alpa {
 namespace {

@@ -2,7 +2,7 @@
 /// What the lists of a device hand to each other: memory that one run writes and a later run reads.
 #include <vector>
 
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/device_program.h"
 
 namespace alpa {
 

@@ -1,6 +1,6 @@
 // Planned memory is what a step touches, to the byte; nothing that lives at once overlaps; nothing is
 // allocated while running.
-#include "alpa/runtime/memory_plan.h"
+#include "alpa/lower/memory_plan.h"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>

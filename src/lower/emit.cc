@@ -1,4 +1,4 @@
-// src/pipeline/emit.cc — a partitioned program as the instruction list of one device
+// src/lower/emit.cc — a partitioned program as the instruction list of one device
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -8,8 +8,8 @@
 #include "alpa/base/error.h"
 #include "alpa/ir/input.h"
 #include "alpa/ops/all_ops.h"
-#include "alpa/pipeline/carried.h"
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/carried.h"
+#include "alpa/lower/device_program.h"
 #include "updates.h"
 
 namespace alpa {

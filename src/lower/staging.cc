@@ -1,4 +1,4 @@
-#include "alpa/runtime/staging.h"
+#include "alpa/lower/staging.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 /// Where the inputs of a step wait on a device until its program loads them.
 #include <vector>
 
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/device_program.h"
 
 namespace alpa {
 

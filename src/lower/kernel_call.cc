@@ -1,4 +1,4 @@
-#include "alpa/runtime/kernel_call.h"
+#include "alpa/lower/kernel_call.h"
 
 namespace alpa {
 

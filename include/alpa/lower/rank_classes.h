@@ -2,7 +2,7 @@
 /// Devices that run alike.
 #include <vector>
 
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/device_program.h"
 
 namespace alpa {
 

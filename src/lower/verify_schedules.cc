@@ -1,10 +1,10 @@
-// src/pipeline/verify_schedules.cc — runs the communication of all devices' programs without the work
+// src/lower/verify_schedules.cc — runs the communication of all devices' programs without the work
 #include <algorithm>
 #include <map>
 #include <tuple>
 
 #include "alpa/base/error.h"
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/device_program.h"
 
 namespace alpa {
 namespace {

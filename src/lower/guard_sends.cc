@@ -1,4 +1,4 @@
-// src/pipeline/guard_sends.cc — waits in front of what would overwrite memory that is still being sent
+// src/lower/guard_sends.cc — waits in front of what would overwrite memory that is still being sent
 #include "updates.h"
 
 #include <map>

@@ -1,7 +1,7 @@
 #pragma once
 /// The last steps of emission: state and accumulators take their new content, memory that is sent is kept
 /// until it was taken.
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/device_program.h"
 
 namespace alpa {
 

@@ -1,7 +1,7 @@
-// src/pipeline/text.cc — text form of device programs
+// src/lower/text.cc — text form of device programs
 #include <fmt/core.h>
 
-#include "alpa/pipeline/device_program.h"
+#include "alpa/lower/device_program.h"
 
 namespace alpa {
 namespace {
