@@ -28,7 +28,7 @@ std::shared_ptr<const void> prepare_reduction(const KernelCall& call) {
 
 /// Single elementwise operator: `.cpu = &cpu::elementwise<ElementwiseOp::add>`. No attributes. Inputs
 /// broadcast to the result's shape as in NumPy: dimensions aligned from the last one, extent 1 or equal.
-/// Comparisons give u8 0 or 1 (or any type); select takes (condition, a, b), the condition of any type. May
+/// Comparisons give u8 0 or 1 (or any type); where takes (condition, a, b), the condition of any type. May
 /// run in place on an input of the result's type.
 template <ElementwiseOp op>
 inline constexpr KernelDef elementwise{detail::run_elementwise, detail::prepare_one<op>, nullptr};

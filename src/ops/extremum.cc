@@ -10,8 +10,8 @@ namespace {
 
 /// dy goes to x where `x_wins`, elsewhere to y.
 Values share(Builder& g, const Node& n, Value x_wins, Value dy) {
-  return {ops::sum_to(select(x_wins, dy, 0), g.operand(n, 0).shape()),
-          ops::sum_to(select(x_wins, 0, dy), g.operand(n, 1).shape())};
+  return {ops::sum_to(where(x_wins, dy, 0), g.operand(n, 0).shape()),
+          ops::sum_to(where(x_wins, 0, dy), g.operand(n, 1).shape())};
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ const OpDef ops::reduce_max = {
       const Value is_max = alpa::eq(g.operand(n, 0), with_kept_dims(g, n, g.result(n)));
       const Value ties =
           alpa::reduce_sum(alpa::cast(is_max, dys[0].dtype()), n.attributes.integers("axes"), true);
-      return {alpa::select(is_max, with_kept_dims(g, n, dys[0]) / ties, 0)};
+      return {alpa::where(is_max, with_kept_dims(g, n, dys[0]) / ties, 0)};
     },
     .cpu = &cpu::reduce<ReduceOp::max>,
 };

@@ -48,7 +48,7 @@ Value softmax_cross_entropy(Value logits, Value labels) {
           "softmax_cross_entropy: logits {} need labels {}, not {}; pass class indices, one per row",
           to_string(logits.type()), to_string(TensorType{i32, rows}), to_string(labels.type()));
   const Value z = shifted("softmax_cross_entropy", logits, -1);
-  const Value picked = reduce_sum(select(label_mask(labels, logits.shape().back()), z, 0), {-1});
+  const Value picked = reduce_sum(where(label_mask(labels, logits.shape().back()), z, 0), {-1});
   return log(reduce_sum(exp(z), {-1})) - picked;
 }
 

@@ -138,7 +138,7 @@ TEST_CASE_FIXTURE(Fixture,
 
 TEST_CASE_FIXTURE(Fixture, "what the loss does not depend on has gradient zero") {
   const Value x = weight("x", {2}), unused = weight("unused", {3}), compared = weight("compared", {2});
-  const Value loss = sum(select(gt(compared, 0), x, 0));
+  const Value loss = sum(where(gt(compared, 0), x, 0));
   const Value later = weight("later", {4});
   for (Value zero : gradient(loss, {unused, compared, later}))
     CHECK(producer(zero).attributes.real("value") == 0);

@@ -94,7 +94,7 @@ TEST_CASE("special values come out as on the CPU") {
 }
 
 const ElementwiseOp kExactOps[] = {ElementwiseOp::add, ElementwiseOp::sub, ElementwiseOp::mul,
-                                   ElementwiseOp::max, ElementwiseOp::lt,  ElementwiseOp::select,
+                                   ElementwiseOp::max, ElementwiseOp::lt,  ElementwiseOp::where,
                                    ElementwiseOp::neg, ElementwiseOp::relu};
 
 /// Values stay below 2^steps·2, so that absolute bounds hold.

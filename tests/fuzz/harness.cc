@@ -84,7 +84,7 @@ const std::vector<Harness>& harnesses() {
         "reduce_max",
         "iota",
         "constant",
-        "select",
+        "where",
         "cast",
         "input",
         "axes=[",

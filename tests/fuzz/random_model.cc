@@ -51,7 +51,7 @@ class Composer {
       case 7: return change_shape();
       case 8: return rounding();
       case 9: h_ = h_ + random_normal(g_, h_.type(), 0, 0.1); return;
-      case 10: h_ = select(gt(h_, 0.05), h_, h_ * 0.3); return;
+      case 10: h_ = where(gt(h_, 0.05), h_, h_ * 0.3); return;
       default: return by_zero();
     }
   }
@@ -95,7 +95,7 @@ class Composer {
     Value scores = einsum("bthe,bshe->bhts", q, k) * (1 / std::sqrt(static_cast<double>(each)));
     if (chance(random_, 0.5)) {
       const TensorType square{i32, {time, time}};
-      scores = select(ge(iota(g_, square, 0), iota(g_, square, 1)), scores, -1e9);
+      scores = where(ge(iota(g_, square, 0), iota(g_, square, 1)), scores, -1e9);
     }
     const Value mixed = einsum("bhts,bshe->bthe", softmax(scores), v);
     h_ = h_ + einsum("bthe,hec->btc", mixed, weight({heads, each, width()}));

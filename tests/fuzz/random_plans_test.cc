@@ -62,7 +62,7 @@ TEST_CASE("the sample covers what it is meant to cover") {
     for (const Node& node : sample.graph.nodes) ++seen[std::string(node.op->name)];
     ++seen[sample.graph.num_micro_batches > 1 ? "micro-batches" : "one batch"];
   }
-  for (const char* name : {"einsum", "reduce_sum", "reduce_max", "select", "cast", "reshape", "transpose",
+  for (const char* name : {"einsum", "reduce_sum", "reduce_max", "where", "cast", "reshape", "transpose",
                            "rsqrt", "adam_update", "micro-batches", "one batch", "random_normal", "iota"}) {
     CAPTURE(std::string(name));
     CHECK(seen[name] >= 5);

@@ -60,7 +60,7 @@ Value block(Builder& g, Value x, const Stack& s, int layer) {
   const Value w = g.parameter(name + ".w", kernel, {}),
               b = g.parameter(fmt::format("layer{}.b", layer), {f32, {s.width}}, {});
   Value h = s.activation == Activation::before ? matmul(relu(x), w) + b : relu(matmul(x, w) + b);
-  if (s.dropout > 0) h = select(ge(random_uniform(g, h.type()), s.dropout), h, 0.0);
+  if (s.dropout > 0) h = where(ge(random_uniform(g, h.type()), s.dropout), h, 0.0);
   return s.residual ? x + matmul(h, g.parameter(name + ".u", kernel, {})) : h;
 }
 

@@ -20,13 +20,13 @@ double apply(int op, double a, double b, double c) {
     case ElementwiseOp::mul: return a * b;
     case ElementwiseOp::max: return std::fmax(a, b);
     case ElementwiseOp::lt: return a < b;
-    case ElementwiseOp::select: return a != 0 ? b : c;
+    case ElementwiseOp::where: return a != 0 ? b : c;
     case ElementwiseOp::neg: return -a;
     default: return NAN;
   }
 }
 constexpr ElementwiseOp kOps[] = {ElementwiseOp::add, ElementwiseOp::sub, ElementwiseOp::mul,
-                                  ElementwiseOp::max, ElementwiseOp::lt,  ElementwiseOp::select,
+                                  ElementwiseOp::max, ElementwiseOp::lt,  ElementwiseOp::where,
                                   ElementwiseOp::neg};
 
 /// A random program of `steps` steps over `inputs` inputs; its last steps are the results.

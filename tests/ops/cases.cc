@@ -118,10 +118,10 @@ void conditions() {
   add_comparison(ops::ge, [](double x, double y) { return double(x >= y); });
   const Reference choose =
       elementwise([](const std::vector<double>& v) { return v[0] != 0 ? v[1] : v[2]; });
-  table.push_back({&ops::select, {{{u8, {5, 6}}, 0, 1}, {{f64, {5, 6}}}, {{f64, {5, 6}}}}, choose, 30});
-  table.push_back({&ops::select, {{{u8, {5, 1}}, 0, 1}, {{f64, {6}}}, {{f64, {}}}}, choose, 30});
-  table.push_back({&ops::select, {{{u8, {7}}, 0, 1}, {{f32, {7}}}, {{f32, {}}}}, choose, 7});
-  table.push_back({&ops::select, {{{u8, {7}}, 0, 1}, {{i32, {7}}, -9, 9}, {{i32, {7}}, -9, 9}}, choose, 7});
+  table.push_back({&ops::where, {{{u8, {5, 6}}, 0, 1}, {{f64, {5, 6}}}, {{f64, {5, 6}}}}, choose, 30});
+  table.push_back({&ops::where, {{{u8, {5, 1}}, 0, 1}, {{f64, {6}}}, {{f64, {}}}}, choose, 30});
+  table.push_back({&ops::where, {{{u8, {7}}, 0, 1}, {{f32, {7}}}, {{f32, {}}}}, choose, 7});
+  table.push_back({&ops::where, {{{u8, {7}}, 0, 1}, {{i32, {7}}, -9, 9}, {{i32, {7}}, -9, 9}}, choose, 7});
 }
 
 void add_cast(DType from, DType to, double (*f)(double)) {

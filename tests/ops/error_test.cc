@@ -78,12 +78,12 @@ TEST_CASE_FIXTURE(Fixture, "elementwise operators say which operands do not fit"
         }) == "mul: x is f32 but y is bf16 (x f32[8, 768], y bf16[768]); cast one of them");
   CHECK(error_of([&] { exp(in({i32, {2}})); }) == "exp: x is i32, not a floating type (x i32[2]); cast it");
   CHECK(error_of([&] { -in({u8, {2}}); }) == "neg: x is u8, the type of conditions (x u8[2]); cast it");
-  CHECK(error_of([&] { select(x, x, x); }) ==
-        "select: the condition is f32[8, 768], not u8 (f32[8, 768], f32[8, 768], f32[8, 768]); make it "
+  CHECK(error_of([&] { where(x, x, x); }) ==
+        "where: the condition is f32[8, 768], not u8 (f32[8, 768], f32[8, 768], f32[8, 768]); make it "
         "with a comparison");
   CHECK(error_of([&] {
-          select(gt(x, 0), x, in({bf16, {1}}));
-        }) == "select: the alternatives are f32[8, 768] and bf16[1]; cast one of them");
+          where(gt(x, 0), x, in({bf16, {1}}));
+        }) == "where: the alternatives are f32[8, 768] and bf16[1]; cast one of them");
   CHECK(error_of([&] { x + Value{}; }) == "add: an operand is an empty Value");
   CHECK(error_of([&] { relu(Value{}); }) == "relu: the operand is an empty Value");
   CHECK(error_of([&] { Value{} * 2; }) == "an operand is an empty Value");

@@ -93,7 +93,7 @@ TEST_CASE("gradients of the composed losses are those of the calculus") {
   check_close(
       value_of({kX},
                [](const Values& v) {
-                 const Value first = select(eq(iota(*v[0].builder, {i32, {3}}), 0), softmax(v[0]), 0);
+                 const Value first = where(eq(iota(*v[0].builder, {i32, {3}}), 0), softmax(v[0]), 0);
                  return gradient(sum(first), {v[0]})[0];
                }),
       {p[0] * (1 - p[0]), -p[0] * p[1], -p[0] * p[2], p[3] * (1 - p[3]), -p[3] * p[4], -p[3] * p[5]});
@@ -101,7 +101,7 @@ TEST_CASE("gradients of the composed losses are those of the calculus") {
   check_close(
       value_of({kX},
                [](const Values& v) {
-                 const Value first = select(eq(iota(*v[0].builder, {i32, {3}}), 0), log_softmax(v[0]), 0);
+                 const Value first = where(eq(iota(*v[0].builder, {i32, {3}}), 0), log_softmax(v[0]), 0);
                  return gradient(sum(first), {v[0]})[0];
                }),
       {1 - p[0], -p[1], -p[2], 1 - p[3], -p[4], -p[5]});
@@ -118,7 +118,7 @@ TEST_CASE("numbers mix with tensors from either side") {
         std::vector<double>{1, 0.5, 0, 2, 1.5, 1.25});
   CHECK(value_of({kX}, [](const Values& v) { return maximum(minimum(v[0], 2), 0); }) ==
         std::vector<double>{1, 2, 2, 0, 0, 0.5});
-  CHECK(value_of({kX}, [](const Values& v) { return select(lt(v[0], 1), 3, v[0]); }) ==
+  CHECK(value_of({kX}, [](const Values& v) { return where(lt(v[0], 1), 3, v[0]); }) ==
         std::vector<double>{1, 2, 3, 3, 3, 3});
   CHECK(value_of({kX}, [](const Values& v) { return pow(v[0], 2) + pow(v[0], 1) + pow(v[0], 3); }) ==
         std::vector<double>{3, 14, 39, -1, 0, 0.875});

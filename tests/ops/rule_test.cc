@@ -67,7 +67,7 @@ TEST_CASE("reshape keeps dimensions whole where extents have no common factor") 
 TEST_CASE("elementwise dimensions of extent 1 have no factor") {
   CHECK(rule(ops::add, {{f32, {5, 1}}, {f32, {6}}}) == "5 6 | [0][] [1] -> [0][1]");
   CHECK(rule(ops::add, {{f32, {}}, {f32, {}}}) == "|   -> ");
-  CHECK(rule(ops::select, {{u8, {2, 1, 4}}, {f32, {3, 1}}, {f32, {}}}) ==
+  CHECK(rule(ops::where, {{u8, {2, 1, 4}}, {f32, {3, 1}}, {f32, {}}}) ==
         "2 3 4 | [0][][2] [1][]  -> [0][1][2]");
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("partial sums pass through what is linear and stop at what is not") {
   CHECK(linear(ops::add, {x, x}) == Sets{0b11});
   CHECK(linear(ops::mul, {x, x}) == Sets{0b01, 0b10});
   CHECK(linear(ops::div, {x, x}) == Sets{0b01});
-  CHECK(linear(ops::select, {{u8, {4}}, x, x}) == Sets{0b110});
+  CHECK(linear(ops::where, {{u8, {4}}, x, x}) == Sets{0b110});
   CHECK(linear(ops::relu, {x}) == Sets{});
   CHECK(linear(ops::maximum, {x, x}) == Sets{});
   CHECK(linear(ops::cast, {x}, {{"to", f64}}) == Sets{0b1});

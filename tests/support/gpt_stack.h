@@ -77,7 +77,7 @@ inline Value attention(const GptStack& s, Value x, const std::string& name) {
   if (s.causal) {
     const TensorType square_of_time{i32, {s.sequence, s.sequence}};
     const Value past = ge(iota(*x.builder, square_of_time, 0), iota(*x.builder, square_of_time, 1));
-    scores = select(past, scores, -1e9);
+    scores = where(past, scores, -1e9);
   }
   return join_heads(s, einsum("bhqt,bhtk->bhqk", softmax(scores), v), name + ".output");
 }

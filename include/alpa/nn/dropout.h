@@ -19,7 +19,7 @@ class Dropout {
   Value operator()(Value x) const {
     if (rate_ == 0 || !x.builder->training()) return x;
     const Value kept = ge(random_uniform(*x.builder, {f32, x.shape()}), rate_);
-    return select(kept, x / (1 - rate_), 0.0);
+    return where(kept, x / (1 - rate_), 0.0);
   }
 
  private:

@@ -26,7 +26,7 @@ extern const OpDef neg, abs, sign, exp, log, sqrt, rsqrt, tanh, sigmoid, relu, g
 /// its operand.
 extern const OpDef step, gelu_grad;
 extern const OpDef eq, ne, lt, le, gt, ge;
-extern const OpDef select, cast, stop_gradient;
+extern const OpDef where, cast, stop_gradient;
 extern const OpDef reduce_sum, reduce_max;
 extern const OpDef reshape, transpose, broadcast;
 extern const OpDef constant, iota, random_normal, random_uniform;
@@ -38,7 +38,7 @@ extern const OpDef adam_update, sgd_update;
 inline constexpr const OpDef* kAll[] = {
     &input, &einsum, &add, &sub, &mul, &div, &maximum, &minimum, &pow, &neg, &abs, &sign, &exp, &log,
     &sqrt, &rsqrt, &tanh, &sigmoid, &relu, &gelu, &square, &step, &gelu_grad, &eq, &ne, &lt, &le, &gt,
-    &ge, &select, &cast, &stop_gradient, &reduce_sum, &reduce_max, &reshape, &transpose, &broadcast,
+    &ge, &where, &cast, &stop_gradient, &reduce_sum, &reduce_max, &reshape, &transpose, &broadcast,
     &constant, &iota, &random_normal, &random_uniform, &layer_norm, &layer_norm_grad,
     &embedding, &embedding_grad, &adam_update, &sgd_update,
 };

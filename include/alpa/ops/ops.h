@@ -77,9 +77,11 @@ Value gt(Value x, double y);
 Value ge(Value x, double y);
 
 /// x where `condition` (u8) is not 0, else y; the three broadcast together.
-Value select(Value condition, Value x, Value y);
-Value select(Value condition, Value x, double y);
-Value select(Value condition, double x, Value y);
+Value where(Value condition, Value x, Value y);
+Value where(Value condition, Value x, double y);
+Value where(Value condition, double x, Value y);
+/// The same of two numbers, as elements of type `dtype`.
+Value where(Value condition, double x, double y, DType dtype = f32);
 
 /// x converted to `to`; x itself when it has this type.
 Value cast(Value x, DType to);
