@@ -23,7 +23,9 @@ struct ParallelMethod {
   int num_micro_batches = 1;
   /// Logical mesh, e.g. {2, 4}. Empty: every shape is tried and the cheapest taken.
   std::vector<int> mesh_shape = {};
-  /// Forces the batch onto this axis of the mesh.
+  /// Forces the batch onto this axis of the mesh, in every node that has a batch dimension, of the backward
+  /// pass too; other axes stay free. Alpa's force_batch_dim_to_mesh_dim binds matrix products alone, and is
+  /// on unless told otherwise where a mesh has two axes (axis 0); this one is off.
   std::optional<int> batch_mesh_axis = {};
   bool allow_all_gather = true;
   bool allow_all_to_all = true;

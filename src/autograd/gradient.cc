@@ -25,17 +25,19 @@ void check_variable(Value loss, Value variable) {
           loss.builder->node(loss.builder->producer(variable.id)).name, to_string(variable.type()));
 }
 
-/// Puts the builder's region and layer back, also when a vjp throws.
-class RestoredPlace {
+/// Makes the builder's region that of gradients; puts region and layer back, also when a vjp throws.
+class GradientPlace {
  public:
-  explicit RestoredPlace(Builder& builder)
-      : builder_(builder), region_(builder.region()), layer_(builder.layer()) {}
-  ~RestoredPlace() {
+  explicit GradientPlace(Builder& builder)
+      : builder_(builder), region_(builder.region()), layer_(builder.layer()) {
+    if (region_ == Region::forward) builder.set_region(Region::backward);
+  }
+  ~GradientPlace() {
     builder_.set_region(region_);
     builder_.set_layer(layer_);
   }
-  RestoredPlace(const RestoredPlace&) = delete;
-  RestoredPlace& operator=(const RestoredPlace&) = delete;
+  GradientPlace(const GradientPlace&) = delete;
+  GradientPlace& operator=(const GradientPlace&) = delete;
 
  private:
   Builder& builder_;
@@ -48,27 +50,20 @@ class Tape {
  public:
   Tape(Builder& builder, Value loss) : builder_(builder), loss_(loss), gradients_(loss.id + 1) {}
 
+  /// Empty for values that the loss does not depend on.
   Values run(const Values& wrt) {
     mark_dependents(wrt);
-    if (!depends_[loss_.id]) return zeros(wrt);
+    if (!depends_[loss_.id]) return Values(wrt.size());
     const int last = builder_.producer(loss_.id);
     gradients_[loss_.id] = constant(builder_, 1, loss_.dtype());
     for (int n = last; n >= 0; --n) visit(n);
     Values result;
-    for (Value variable : wrt) {
-      const bool reached = variable.id <= loss_.id && gradients_[variable.id];
-      result.push_back(reached ? gradients_[variable.id] : zeros({variable})[0]);
-    }
+    for (Value variable : wrt)
+      result.push_back(variable.id <= loss_.id ? gradients_[variable.id] : Value{});
     return result;
   }
 
  private:
-  Values zeros(const Values& wrt) {
-    Values result;
-    for (Value variable : wrt) result.push_back(constant(builder_, 0, variable.dtype(), variable.shape()));
-    return result;
-  }
-
   /// Floating values up to the loss that are computed from `wrt`.
   void mark_dependents(const Values& wrt) {
     depends_.assign(loss_.id + 1, false);
@@ -126,13 +121,19 @@ class Tape {
 
 }  // namespace
 
-Values gradient(Value loss, const Values& wrt) {
+Values gradient_or_empty(Value loss, const Values& wrt) {
   check_loss(loss);
   for (Value variable : wrt) check_variable(loss, variable);
-  Builder& builder = *loss.builder;
-  const RestoredPlace place(builder);
-  if (builder.region() == Region::forward) builder.set_region(Region::backward);
-  return Tape(builder, loss).run(wrt);
+  const GradientPlace place(loss);
+  return Tape(loss, loss).run(wrt);
+}
+
+Values gradient(Value loss, const Values& wrt) {
+  Values gradients = gradient_or_empty(loss, wrt);
+  const GradientPlace place(loss);
+  for (std::size_t i = 0; i < wrt.size(); ++i)
+    if (!gradients[i]) gradients[i] = constant(loss, 0, wrt[i].dtype(), wrt[i].shape());
+  return gradients;
 }
 
 ValueAndGrad value_and_grad(const std::function<Value()>& loss, const Values& wrt) {

@@ -40,6 +40,13 @@ Builder& BuilderHandle::get() const {
 
 const TensorType& Value::type() const { return builder->type(id); }
 
+std::int64_t Value::dim(std::int64_t axis) const {
+  require(rank() > 0, "dim({}): {} is a scalar, which has no dimensions", axis, to_string(type()));
+  require(axis >= -rank() && axis < rank(), "dim({}): {} has dimensions 0 to {}; -1 is the last", axis,
+          to_string(type()), rank() - 1);
+  return shape()[axis < 0 ? axis + rank() : axis];
+}
+
 Builder::Builder(int num_micro_batches)
     : self_(std::make_shared<Builder*>(this)), num_micro_batches_(num_micro_batches) {
   require(num_micro_batches >= 1, "num_micro_batches must be at least 1, not {}", num_micro_batches);
@@ -64,6 +71,7 @@ Value Builder::input(InputKind kind, const std::string& name, TensorType type, I
 }
 
 Value Builder::parameter(const std::string& name, TensorType type, Initializer init, bool frozen) {
+  frozen = frozen || freezing_;
   const auto found = input_by_name_.find(name);
   if (found == input_by_name_.end()) {
     const Value made = input(InputKind::state, name, std::move(type), init);
@@ -84,6 +92,19 @@ Value Builder::parameter(const std::string& name, TensorType type, Initializer i
           "parameter \"{}\" is {} but was made as {}; tied parameters need one type", name, to_string(type),
           to_string(this->type(known.value)));
   return value(known.value);
+}
+
+void Builder::freeze(Value parameter) {
+  require(static_cast<bool>(parameter), "freeze: the parameter is an empty Value");
+  const Input* known = input_of(parameter);
+  require(known && known->kind == InputKind::state && known->of.empty(),
+          "freeze: {} is no parameter of this graph; give what `parameter` returned",
+          to_string(parameter.type()));
+  for (const Update& update : updates_)
+    require(update.input != parameter.id, "freeze: \"{}\" has an update already; freeze it before",
+            known->name);
+  inputs_[input_by_name_.at(known->name)].frozen = true;
+  std::erase_if(parameters_, [&](const Value& trained) { return trained.id == parameter.id; });
 }
 
 Value Builder::optimizer_state(Value parameter, const std::string& what) {

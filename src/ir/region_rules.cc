@@ -39,7 +39,7 @@ std::string apply_mistake(const Graph& graph, const std::string& reader, int val
   return fmt::format(
       "{} runs once per step but reads the result of {}, of which there is one for each of {} "
       "micro-batches; add it up in an "
-      "accumulator and read that accumulator's update",
+      "accumulator and read that accumulator's update, as mean_over_micro_batches does",
       reader, describe(graph.producer(value)), graph.num_micro_batches);
 }
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
-#include "alpa/autograd/gradient.h"
+#include "accumulation.h"
 #include "alpa/base/error.h"
+#include "alpa/base/text.h"
 #include "alpa/ops/ops.h"
+#include "parameter_pattern.h"
 
 namespace alpa {
 namespace {
@@ -56,55 +58,20 @@ LossAndMetrics trace_model(const Model& model, const Batch& batch) {
   return result;
 }
 
-/// Sums of values over micro-batches. Sums of half-precision values are held in f32.
-class Accumulation {
- public:
-  explicit Accumulation(Builder& builder) : builder_(builder) {}
-
-  /// Once per micro-batch: the running sum of `value`; the value itself if there is one micro-batch only.
-  Value sum(const std::string& name, Value value) {
-    if (builder_.num_micro_batches() == 1) return value;
-    const DType dtype = value.dtype() == f64 ? f64 : f32;
-    const Value before = builder_.input(InputKind::accumulator, name, {dtype, value.shape()});
-    const Value after = before + cast(value, dtype);
-    builder_.update(before, after);
-    return after;
-  }
-
-  /// Once per step: the mean over micro-batches from the sum.
-  Value mean(Value sum) const { return sum * (1.0 / builder_.num_micro_batches()); }
-
- private:
-  Builder& builder_;
-};
-
 /// The loss and the other metrics, summed over micro-batches.
-std::map<std::string, Value> metric_sums(const LossAndMetrics& result, Accumulation& accumulation) {
+std::map<std::string, Value> metric_sums(const LossAndMetrics& result) {
   std::map<std::string, Value> sums;
-  sums.emplace("loss", accumulation.sum("loss.sum", result.loss));
+  sums.emplace("loss", micro_batch_sum("loss.sum", result.loss));
   for (const auto& [name, value] : result.metrics) {
-    require(name != "loss", "a metric can't be called \"loss\"; the loss itself is reported under this name");
-    sums.emplace(name, accumulation.sum(name + ".sum", value));
+    require(name != "loss",
+            "a metric can't be called \"loss\"; the loss itself is reported under this name");
+    sums.emplace(name, micro_batch_sum(name + ".sum", value));
   }
   return sums;
 }
 
-void report_means(Builder& builder, const std::map<std::string, Value>& sums,
-                  const Accumulation& accumulation) {
-  for (const auto& [name, sum] : sums) builder.metric(name, accumulation.mean(sum));
-}
-
-/// Gradients scaled so that their joint Euclidean norm is at most `limit` (Pascanu et al. 2013).
-Values clip(const Values& gradients, double limit) {
-  Value squares;
-  for (const Value& gradient : gradients) {
-    const Value own = sum(square(cast(gradient, gradient.dtype() == f64 ? f64 : f32)));
-    squares = squares ? squares + cast(own, squares.dtype()) : own;
-  }
-  const Value scale = minimum(limit / maximum(sqrt(squares), 1e-30), 1.0);
-  Values clipped;
-  for (const Value& gradient : gradients) clipped.push_back(gradient * cast(scale, gradient.dtype()));
-  return clipped;
+void report_means(Builder& builder, const std::map<std::string, Value>& sums) {
+  for (const auto& [name, sum] : sums) builder.metric(name, mean_of_sum(sum));
 }
 
 /// Element type of the scalar inputs: f64 where parameters are, so that nothing is lost.
@@ -113,53 +80,96 @@ DType scalar_dtype(const Values& parameters) {
   return std::any_of(parameters.begin(), parameters.end(), is_f64) ? f64 : f32;
 }
 
-void update_parameters(Builder& builder, const Optimizer& optimizer, const Values& gradients) {
+/// The scalar input of a group's learning rate.
+std::string rate_name(const OptimizerGroup& group) { return "learning_rate of " + group.parameters; }
+
+/// An optimizer and its learning rate in the graph.
+struct RatedOptimizer {
+  const Optimizer* optimizer;
+  Value learning_rate;
+};
+
+void update_parameters(Builder& builder, const Optimizer& optimizer,
+                       const std::vector<OptimizerGroup>& groups, const Values& gradients) {
   const Values& parameters = builder.parameters();
-  const DType dtype = scalar_dtype(parameters);
-  const Value learning_rate = builder.input(InputKind::scalar, "learning_rate", {dtype, {}});
-  const Value step = builder.input(InputKind::scalar, "step", {dtype, {}});
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    optimizer.update(builder, parameters[i], gradients[i], learning_rate, step);
+  const TensorType scalar{scalar_dtype(parameters), {}};
+  const RatedOptimizer usual{&optimizer, builder.input(InputKind::scalar, "learning_rate", scalar)};
+  const Value step = builder.input(InputKind::scalar, "step", scalar);
+  std::vector<RatedOptimizer> rated;
+  for (const OptimizerGroup& group : groups)
+    rated.push_back({&group.optimizer, builder.input(InputKind::scalar, rate_name(group), scalar)});
+  const auto of = [&](Value parameter) {
+    for (std::size_t g = 0; g < groups.size(); ++g)
+      if (matches(groups[g].parameters, name_of(parameter))) return rated[g];
+    return usual;
+  };
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const auto& [chosen, rate] = of(parameters[i]);
+    chosen->update(builder, parameters[i], gradients[i], rate, step);
+  }
 }
 
-/// Gradients of `loss` summed over micro-batches, in the order of the parameters.
-Values gradient_sums(Builder& builder, Value loss, Accumulation& accumulation) {
-  const Values& parameters = builder.parameters();
-  Values gradients = gradient(loss, parameters);
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    const std::string& name = builder.node(builder.producer(parameters[i].id)).name;
-    gradients[i] = accumulation.sum(name + ".gradient", gradients[i]);
+/// Freezes what the options name. Throws Error if a pattern fits nothing, or if nothing is left to train.
+void apply_patterns(Builder& builder, const StepOptions& options) {
+  require(!builder.parameters().empty(),
+          "the model has no parameters to train; for metrics alone use evaluation_step");
+  std::vector<std::string> groups;
+  for (const OptimizerGroup& group : options.groups) groups.push_back(group.parameters);
+  require_matches(builder, groups, "groups");
+  freeze_matching(builder, options.frozen);
+  require(
+      !builder.parameters().empty(),
+      "StepOptions::frozen freezes every parameter of the model; for metrics alone use evaluation_step");
+}
+
+/// Gradients of all parameters that `share` depends on, summed over micro-batches; the others are frozen.
+Values trained_gradients(Builder& builder, Value share) {
+  const Values parameters = builder.parameters();
+  Values reached, gradients = gradient_sums(share, parameters, "gradient");
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (gradients[i])
+      reached.push_back(gradients[i]);
+    else
+      builder.freeze(parameters[i]);
   }
-  return gradients;
+  require(!reached.empty(),
+          "the loss depends on no parameter of the model; for metrics alone use evaluation_step");
+  return reached;
 }
 
 Graph trace_training(const std::vector<BatchInput>& inputs, const Model& model, const Optimizer& optimizer,
                      const StepOptions& options, int num_micro_batches) {
   Builder builder(num_micro_batches);
-  Accumulation accumulation(builder);
   const LossAndMetrics result = trace_model(model, make_batch(builder, inputs));
-  require(!builder.parameters().empty(),
-          "the model has no parameters to train; for metrics alone use evaluation_step");
+  apply_patterns(builder, options);
   // The mean over micro-batches costs nothing when taken here: the sum of the gradients of loss / n.
   const Value share = result.loss * (1.0 / num_micro_batches);
-  const auto metrics = metric_sums(result, accumulation);
+  const auto metrics = metric_sums(result);
   builder.set_region(Region::backward);
-  Values gradients = gradient_sums(builder, share, accumulation);
+  Values gradients = trained_gradients(builder, share);
   builder.set_region(Region::apply);
-  if (options.clip_global_norm > 0) gradients = clip(gradients, options.clip_global_norm);
-  update_parameters(builder, optimizer, gradients);
-  report_means(builder, metrics, accumulation);
+  if (options.clip_global_norm > 0) gradients = clip_global_norm(gradients, options.clip_global_norm);
+  update_parameters(builder, optimizer, options.groups, gradients);
+  report_means(builder, metrics);
   return builder.finish();
 }
 
 Graph trace_evaluation(const std::vector<BatchInput>& inputs, const Model& model, int num_micro_batches) {
   Builder builder(num_micro_batches);
   builder.set_training(false);
-  Accumulation accumulation(builder);
-  const auto metrics = metric_sums(trace_model(model, make_batch(builder, inputs)), accumulation);
+  const auto metrics = metric_sums(trace_model(model, make_batch(builder, inputs)));
   builder.set_region(Region::apply);
-  report_means(builder, metrics, accumulation);
+  report_means(builder, metrics);
   return builder.finish();
+}
+
+/// Throws Error if two groups have one pattern: the second would never count.
+void check_groups(const std::vector<OptimizerGroup>& groups) {
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    for (std::size_t h = 0; h < g; ++h)
+      require(groups[g].parameters != groups[h].parameters,
+              "StepOptions::groups: \"{}\" is there twice; the first group that fits a name counts",
+              excerpt(groups[g].parameters));
 }
 
 std::map<std::string, double> no_scalars(std::int64_t) { return {}; }
@@ -170,17 +180,27 @@ Value Batch::operator[](const std::string& name) const {
   const auto found = values_.find(name);
   if (found != values_.end()) return found->second;
   std::string known;
-  for (const auto& entry : values_) known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", entry.first);
+  for (const auto& entry : values_)
+    known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", entry.first);
   fail("the batch has no input \"{}\"; its inputs are {}", name, known);
+}
+
+Builder& Batch::builder() const {
+  require(!values_.empty(), "an empty batch belongs to no graph");
+  return values_.begin()->second;
 }
 
 TrainingStep training_step(std::vector<BatchInput> inputs,
                            std::function<LossAndMetrics(const Batch&)> model, Optimizer optimizer,
                            StepOptions options) {
   check_inputs(inputs);
-  auto scalars = [rate = optimizer.learning_rate](std::int64_t step) {
-    return std::map<std::string, double>{{"learning_rate", rate(step)},
+  check_groups(options.groups);
+  auto scalars = [rate = optimizer.learning_rate, groups = options.groups](std::int64_t step) {
+    std::map<std::string, double> values{{"learning_rate", rate(step)},
                                          {"step", static_cast<double>(step)}};
+    for (const OptimizerGroup& group : groups)
+      values[rate_name(group)] = group.optimizer.learning_rate(step);
+    return values;
   };
   auto trace = [inputs, model = std::move(model), optimizer = std::move(optimizer),
                 options](int num_micro_batches) {

@@ -12,7 +12,7 @@ TrainingStep hidden_batch_step(std::int64_t batch) {
   return training_step(
       {{"x", {f32, {batch, 12}}}},
       [batch](const Batch& b) {
-        Builder& g = *b["x"].builder;
+        Builder& g = b.builder();
         const Value first = g.parameter("first", {f32, {12, 12}}, Initializer::ones());
         const Value second = g.parameter("second", {f32, {4, 64}}, Initializer::ones());
         const Value rows = reshape(transpose(matmul(b["x"], first), {1, 0}), {3 * batch, 4});

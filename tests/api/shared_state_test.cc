@@ -33,8 +33,8 @@ TrainingStep step_of(const Model& model, LearningRate rate) {
       {{"x", {f32, {kRows, kDim}}}},
       [=](const Batch& b) {
         const Value x = model(b["x"]);
-        return mean(
-            square(matmul(x, x.builder->parameter("w", {f32, {kDim, 3}}, Initializer::normal(0, 1)))));
+        const Value w = b.builder().parameter("w", {f32, {kDim, 3}}, Initializer::normal(0, 1));
+        return mean(square(matmul(x, w)));
       },
       optim::Adam{.learning_rate = std::move(rate)});
 }

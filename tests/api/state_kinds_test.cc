@@ -13,7 +13,7 @@ TrainingStep make_step(bool frozen_bias = false) {
   return training_step(
       {{"x", {f32, {kBatch, kDim}}}, {"y", {f32, {kBatch, kDim}}}},
       [frozen_bias](const Batch& b) {
-        Builder& g = *b["x"].builder;
+        Builder& g = b.builder();
         const Value enc = g.parameter("enc", {f32, {kDim, kDim}}, Initializer::normal(0, 0.1)),
                     bias = g.parameter("enc.bias", {f32, {kDim}}, Initializer::constant(0.5), frozen_bias);
         return mean(square(matmul(b["x"], enc) + bias - b["y"]));

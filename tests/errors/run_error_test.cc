@@ -27,16 +27,16 @@ struct Running {
 
 TEST_CASE("batches of wrong shape, element type or names") {
   Running running;
-  CHECK(running.error_with("x", zeros({12, 5})) ==
+  CHECK(running.error_with("x", zero_array({12, 5})) ==
         "batch input \"x\" is f32[12, 5], but the step takes f32[12, 6]");
-  CHECK(running.error_with("x", zeros({0, 6})) ==
+  CHECK(running.error_with("x", zero_array({0, 6})) ==
         "batch input \"x\" is f32[0, 6], but the step takes f32[12, 6]");
-  CHECK(running.error_with("x", zeros({12, 6}, f64)) ==
+  CHECK(running.error_with("x", zero_array({12, 6}, f64)) ==
         "batch input \"x\" is f64[12, 6], but the step takes f32[12, 6]");
-  CHECK(running.error_with("z", zeros({12, 6})) ==
+  CHECK(running.error_with("z", zero_array({12, 6})) ==
         "no batch input is called \"z\"; known are \"x\", \"y\"");
   CHECK(error_of([&] {
-          running.train.run(running.state, {{"x", zeros({12, 6})}});
+          running.train.run(running.state, {{"x", zero_array({12, 6})}});
         }) == "batch input \"y\" is missing; give an array of type f32[12, 4]");
   CHECK(running.train.run(running.state, small_batch()).loss() == 0);  // none of them did harm
 }
@@ -62,12 +62,12 @@ TEST_CASE("names nobody knows") {
   Running running;
   const std::string known = "no parameter or optimizer state is called \"w\"; known are \"dense0.kernel\"";
   CHECK(error_of([&] { running.state["w"]; }) == known);
-  CHECK(error_of([&] { running.state.set("w", zeros({1})); }) == known);
+  CHECK(error_of([&] { running.state.set("w", zero_array({1})); }) == known);
   CHECK(error_of([&] { running.train.sharding_of("w"); }) == known);
   CHECK(error_of([&] { running.train.run(running.state, small_batch())["accuracy"]; }) ==
         "the step reports no metric \"accuracy\"; its metrics are \"loss\"");
   CHECK(error_of([&] {
-          running.state.set("dense0.kernel", zeros({4, 6}));
+          running.state.set("dense0.kernel", zero_array({4, 6}));
         }) == "state \"dense0.kernel\" is f32[6, 4], but the array is f32[4, 6]");
 }
 

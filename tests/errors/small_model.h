@@ -19,13 +19,15 @@ inline TrainingStep small_step(std::int64_t n = 12) {
   return training_step(small_inputs(n), model, optim::Sgd{.learning_rate = 0.1});
 }
 
-inline Array zeros(Shape shape, DType dtype = f32) {
+inline Array zero_array(Shape shape, DType dtype = f32) {
   Array array(TensorType{dtype, std::move(shape)});
   std::memset(array.mutable_data(), 0, static_cast<std::size_t>(array.bytes()));
   return array;
 }
 
-inline std::map<std::string, Array> small_batch() { return {{"x", zeros({12, 6})}, {"y", zeros({12, 4})}}; }
+inline std::map<std::string, Array> small_batch() {
+  return {{"x", zero_array({12, 6})}, {"y", zero_array({12, 4})}};
+}
 
 /// Traces a model on the small inputs, as `parallelize` does first.
 template <class Model>

@@ -89,14 +89,15 @@ TEST_CASE("what runs once per step may not read one of several micro-batches") {
   CHECK(build(1, metric) == "no error");
   const std::string scale =
       "scale \"scale\", of which there is one for each of 2 micro-batches; add it up in an accumulator and "
-      "read that accumulator's update";
+      "read that accumulator's update, as mean_over_micro_batches does";
   CHECK(build(2, apply) == "add \"add\" runs once per step but reads the result of " + scale);
   CHECK(build(2, update) ==
         "the update of state \"w\" runs once per step but reads the result of " + scale);
   CHECK(build(2, metric) ==
         "metric \"m\" runs once per step but reads the result of total \"total\", of which there is one "
         "for each of 2 "
-        "micro-batches; add it up in an accumulator and read that accumulator's update");
+        "micro-batches; add it up in an accumulator and read that accumulator's update, as "
+        "mean_over_micro_batches does");
 }
 
 TEST_CASE("nothing reads what runs later") {

@@ -94,6 +94,21 @@ TEST_CASE("mistakes with states and parameters are told when the graph is built"
         "update of \"f\": it is frozen; make the parameter without `frozen` to train it");
 }
 
+TEST_CASE("only parameters without an update can be frozen later") {
+  Builder b;
+  const Value w = b.parameter("w", {f32, {4}}, {}), v = b.parameter("v", {f32, {4}}, {});
+  const Value m = b.optimizer_state(w, "m");
+  b.freeze(v);
+  CHECK(b.parameters().size() == 1);
+  CHECK(error_of([&] { b.update(v, w); }) ==
+        "update of \"v\": it is frozen; make the parameter without `frozen` to train it");
+  CHECK(error_of([&] { b.freeze({}); }) == "freeze: the parameter is an empty Value");
+  CHECK(error_of([&] { b.freeze(m); }) ==
+        "freeze: f32[4] is no parameter of this graph; give what `parameter` returned");
+  b.update(w, m);
+  CHECK(error_of([&] { b.freeze(w); }) == "freeze: \"w\" has an update already; freeze it before");
+}
+
 TEST_CASE("verify names states without a parameter and frozen parameters that change") {
   const auto complaint = [](auto&& change) {
     Graph graph = two_states();
@@ -113,7 +128,8 @@ TEST_CASE("apply reads boundaries of its own region; those of a micro-batch come
   CHECK(error_of([] { part(InputKind::boundary, Region::forward); }) ==
         "add \"add\" runs once per step but reads the result of input \"once\", of which there is one for "
         "each of 2 "
-        "micro-batches; add it up in an accumulator and read that accumulator's update");
+        "micro-batches; add it up in an accumulator and read that accumulator's update, as "
+        "mean_over_micro_batches does");
   const Graph graph = part(InputKind::boundary, Region::apply);
   const OpDef* const operators[] = {&sample::add};
   CHECK(parse_graph(to_string(graph), operators) == graph);

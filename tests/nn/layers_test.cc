@@ -77,7 +77,7 @@ TEST_CASE("dense is x times kernel plus bias") {
 
 TEST_CASE("a tied kernel can be used transposed") {
   const nn::Dense encode(3, {.bias = false});
-  const auto model = [&](Value x) { return matmul(encode(x), transpose(encode.kernel(*x.builder, 2))); };
+  const auto model = [&](Value x) { return matmul(encode(x), transpose(encode.kernel(x, 2))); };
   const std::vector<double> y =
       evaluated(model, Array(std::vector<float>{1, 2}, {1, 2}),
                 {{"dense0.kernel", Array(std::vector<float>{1, 0, 2, -1, 1, 3}, {2, 3})}});
@@ -101,7 +101,7 @@ TEST_CASE("an embedding gives rows of its table, which may be tied") {
   const nn::Embedding embedding(3, 2);
   const auto model = [&](Value x) {
     const Value vectors = embedding(cast(x, i32));
-    return matmul(vectors, transpose(embedding.table(*x.builder)));
+    return matmul(vectors, transpose(embedding.table(x)));
   };
   // rows 2 and 0 of [[1, 2], [3, 4], [5, 6]] times its transpose
   CHECK(evaluated(model, Array(std::vector<float>{2, 0}, {2}),
@@ -118,9 +118,9 @@ TEST_CASE("accuracy counts rows whose label has the largest logit") {
   const Array logits(std::vector<float>{1, 5, 2, 9, 0, 0, 3, 3, 1, 0, 0, 7}, {4, 3});
   const auto accuracy_for = [&](std::vector<double> labels) {
     const auto model = [&](Value x) {
-      Value y = constant(*x.builder, 0, i32, {4});
+      Value y = constant(x, 0, i32, {4});
       for (std::size_t i = 0; i < labels.size(); ++i) {
-        const Value here = cast(eq(iota(*x.builder, {i32, {4}}), static_cast<double>(i)), i32);
+        const Value here = cast(eq(iota(x, {i32, {4}}), static_cast<double>(i)), i32);
         y = y + here * labels[i];
       }
       return nn::accuracy(x, y);

@@ -18,7 +18,7 @@ std::vector<double> trained(const Optimizer& optimizer, DType dtype = f64) {
   const TrainingStep step = training_step(
       {{"x", {dtype, {1, 3}}}},
       [](const Batch& b) {
-        const Value w = b["x"].builder->parameter("w", {b["x"].dtype(), {3}}, Initializer::zeros());
+        const Value w = b.builder().parameter("w", {b["x"].dtype(), {3}}, Initializer::zeros());
         return sum(b["x"] * w);
       },
       optimizer);
@@ -74,7 +74,7 @@ std::vector<std::string> state_names(const Optimizer& optimizer) {
   const TrainingStep step = training_step(
       {{"x", {f32, {1, 3}}}},
       [](const Batch& b) {
-        return sum(b["x"] * b["x"].builder->parameter("w", {f32, {3}}, {}));
+        return sum(b["x"] * b.builder().parameter("w", {f32, {3}}, {}));
       },
       optimizer);
   std::vector<std::string> names;

@@ -14,7 +14,7 @@ const std::vector<double> kX = {1, 2, 3, -1, 0, 4, 2, 2};  // [4, 2]
 
 /// Linear model without bias on x [4, 2]: loss = mean over rows of (x·w)², metric "size" = mean of |x·w|.
 LossAndMetrics linear_model(const Batch& b) {
-  const Value w = b["x"].builder->parameter("w", {f64, {2, 1}}, Initializer::ones());
+  const Value w = b.builder().parameter("w", {f64, {2, 1}}, Initializer::ones());
   const Value product = matmul(b["x"], w);
   return {mean(square(product)), {{"size", mean(abs(product))}}};
 }
@@ -84,7 +84,7 @@ TEST_CASE("half-precision gradients are accumulated in f32") {
   const TrainingStep step = training_step(
       {{"x", {bf16, {4, 2}}}},
       [](const Batch& b) {
-        return mean(matmul(b["x"], b["x"].builder->parameter("w", {bf16, {2, 1}}, {})));
+        return mean(matmul(b["x"], b.builder().parameter("w", {bf16, {2, 1}}, {})));
       },
       optim::Sgd{});
   const Graph graph = step.trace(2);
@@ -105,7 +105,7 @@ TEST_CASE("the norm that is clipped is that of all gradients together") {
   const TrainingStep step = training_step(
       {{"x", {f64, {1, 1}}}},
       [](const Batch& b) {
-        Builder& builder = *b["x"].builder;
+        Builder& builder = b.builder();
         const Value u = builder.parameter("u", {f64, {}}, {}), v = builder.parameter("v", {f64, {}}, {});
         return u * 3 + v * 4 + mean(b["x"]);
       },

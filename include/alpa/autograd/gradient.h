@@ -13,6 +13,9 @@ namespace alpa {
 /// needs an operator that has no gradient.
 Values gradient(Value loss, const Values& wrt);
 
+/// The same with an empty Value for what the loss does not depend on.
+Values gradient_or_empty(Value loss, const Values& wrt);
+
 struct ValueAndGrad {
   Value value;
   Values gradients;

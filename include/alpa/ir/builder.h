@@ -37,9 +37,13 @@ struct Value {
 
   const TensorType& type() const;
   const Shape& shape() const { return type().shape; }
+  /// Extent of dimension `axis`; -1 is the last. Throws Error if there is no such dimension.
+  std::int64_t dim(std::int64_t axis) const;
   DType dtype() const { return type().dtype; }
   int rank() const { return type().rank(); }
   explicit operator bool() const { return id >= 0; }
+  /// The graph it belongs to, for functions that make values of their own: `iota(x, {i32, {x.dim(0)}})`.
+  operator Builder&() const { return *builder; }
 };
 
 /// How a parameter starts. Every element is a function of (seed, parameter name, global index): the same under every plan.
@@ -55,6 +59,9 @@ struct Initializer {
   static Initializer uniform(double low, double high) { return {Kind::uniform, low, high}; }
 };
 
+/// Parameters that start as 0 or as 1: `in.parameter("gain", {x.dim(-1)}, ones)`.
+inline constexpr Initializer zeros{Initializer::Kind::constant, 0}, ones{Initializer::Kind::constant, 1};
+
 class Builder {
  public:
   explicit Builder(int num_micro_batches = 1);
@@ -65,11 +72,16 @@ class Builder {
   /// A new graph input. Throws Error if the name is taken.
   Value input(InputKind kind, const std::string& name, TensorType type, Initializer init = {});
   /// State input `name`; the one already made if it has this type (weight tying). Throws Error if it has another type. `frozen`: a
-  /// training step leaves it as it is.
+  /// training step leaves it as it is. Throws Error if it was made frozen in one place and trained in another.
   Value parameter(const std::string& name, TensorType type, Initializer init, bool frozen = false);
+  /// Freezes a parameter that was made to be trained. Throws Error if it has an update, or if `parameter` is none.
+  void freeze(Value parameter);
+  /// While true, every parameter that is made is frozen.
+  void set_freezing(bool freezing) { freezing_ = freezing; }
+  bool freezing() const { return freezing_; }
   /// Optimizer state "<parameter's name>.<what>" of the parameter's type, zero at first. Throws Error if `parameter` is none.
   Value optimizer_state(Value parameter, const std::string& what);
-  /// Parameters that are not frozen, in the order in which they were made (not other state).
+  /// Parameters that are not frozen (not other state), in the order in which they were made.
   const std::vector<Value>& parameters() const { return parameters_; }
 
   /// Appends a node; checks operands against the operator's rule. Throws Error on a user's mistake.
@@ -132,7 +144,7 @@ class Builder {
   int layer_ = -1;
   std::map<int, std::int64_t> streams_;  ///< drawn so far, by layer
   int num_micro_batches_;
-  bool training_ = true;
+  bool training_ = true, freezing_ = false;
 };
 
 /// Nodes appended while it lives belong to `layer` of the model, and so do their gradients, the updates of parameters that they

@@ -30,22 +30,26 @@ class Dense {
     require(x.rank() >= 2,
             "nn::Dense({}): the input is {}; it needs a batch dimension and a feature dimension", features_,
             to_string(x.type()));
-    Builder& builder = *x.builder;
-    const Scope scope(builder, id_.name(builder, "dense"));
-    const Value y = matmul(x, kernel(builder, x.shape().back(), x.dtype()));
-    return options_.bias ? y + bias(builder, x.dtype()) : y;
+    const Scope in(x, id_, "dense");
+    const Value y = matmul(x, kernel(in, x.dim(-1)));
+    return options_.bias ? y + in.parameter("bias", {features_}, zeros) : y;
   }
 
   /// The kernel in `builder`'s graph, for use elsewhere too (tied weights): f32[inputs, features].
   Value kernel(Builder& builder, std::int64_t inputs, DType dtype = f32) const {
-    return builder.parameter(id_.name(builder, "dense") + ".kernel", {dtype, {inputs, features_}},
-                             options_.kernel(inputs, features_));
+    return kernel(Scope(builder, id_, "dense", dtype), inputs);
+  }
+
+  /// This layer with its parameters frozen: training leaves them as they are.
+  Dense frozen() const {
+    Dense layer = *this;
+    layer.id_.freeze();
+    return layer;
   }
 
  private:
-  Value bias(Builder& builder, DType dtype) const {
-    return builder.parameter(id_.name(builder, "dense") + ".bias", {dtype, {features_}},
-                             Initializer::zeros());
+  Value kernel(const Scope& in, std::int64_t inputs) const {
+    return in.parameter("kernel", {inputs, features_}, options_.kernel(inputs, features_));
   }
 
   LayerId id_;

@@ -1,7 +1,6 @@
 #pragma once
 /// Random omission of activations.
 #include "alpa/base/error.h"
-#include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 
 namespace alpa::nn {
@@ -18,7 +17,7 @@ class Dropout {
 
   Value operator()(Value x) const {
     if (rate_ == 0 || !x.builder->training()) return x;
-    const Value kept = ge(random_uniform(*x.builder, {f32, x.shape()}), rate_);
+    const Value kept = ge(random_uniform(x, {f32, x.shape()}), rate_);
     return where(kept, x / (1 - rate_), 0.0);
   }
 

@@ -24,18 +24,25 @@ class Embedding {
   }
 
   Value operator()(Value ids) const {
-    Builder& builder = *ids.builder;
-    const Scope scope(builder, id_.name(builder, "embedding"));
-    return embedding(table(builder), ids);
+    const Scope in(ids, id_, "embedding");
+    return embedding(table(in), ids);
   }
 
   /// The table in `builder`'s graph, for use elsewhere too (tied weights): [rows, width].
-  Value table(Builder& builder) const {
-    return builder.parameter(id_.name(builder, "embedding") + ".table", {options_.dtype, {rows_, width_}},
-                             options_.table);
+  Value table(Builder& builder) const { return table(Scope(builder, id_, "embedding")); }
+
+  /// This layer with its table frozen: training leaves it as it is.
+  Embedding frozen() const {
+    Embedding layer = *this;
+    layer.id_.freeze();
+    return layer;
   }
 
  private:
+  Value table(const Scope& in) const {
+    return in.parameter("table", {rows_, width_}, options_.table, options_.dtype);
+  }
+
   LayerId id_;
   std::int64_t rows_, width_;
   EmbeddingOptions options_;

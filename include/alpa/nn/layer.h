@@ -3,6 +3,7 @@
 /// and copies of it use the same parameters (weight tying).
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,35 +11,68 @@
 
 namespace alpa::nn {
 
-/// Identity of a layer with parameters: unique in the process, shared by copies. Gives the layer its name
-/// in each graph, "dense0", "dense1", … in order of first use.
+/// Identity of a layer with parameters: unique in the process, shared by copies.
 class LayerId {
  public:
   LayerId() : id_(next().fetch_add(1, std::memory_order_relaxed)) {}
 
-  /// `kind` and a number, the same at every use within one graph.
-  const std::string& name(Builder& builder, std::string_view kind) const {
-    return builder.name_of(reinterpret_cast<const void*>(id_), kind);
-  }
+  /// Parameters that a `Scope` makes from now on for this copy are frozen: training leaves them as they
+  /// are.
+  void freeze() { frozen_ = true; }
 
  private:
+  friend class Scope;
   static std::atomic<std::uintptr_t>& next() {
     static std::atomic<std::uintptr_t> counter{1};
     return counter;
   }
   std::uintptr_t id_;
+  bool frozen_ = false;
 };
 
-/// Nodes appended while it lives carry `name` as a prefix.
+/// One use of a layer: makes its parameters, and names nodes that are appended while it lives.
+///
+///     struct Gain {
+///       nn::LayerId id;
+///       Value operator()(Value x) const {
+///         const nn::Scope in(x, id, "norm");
+///         return x * in.parameter("gain", {x.dim(-1)}, ones);
+///       }
+///     };
+///
+/// The layer is called by its kind and a number, "norm0", "norm1", …, the same at every use within a graph.
 class Scope {
  public:
-  Scope(Builder& builder, const std::string& name) : builder_(builder) { builder_.push_scope(name); }
+  /// A use on `x`. Its element type is that of the parameters.
+  Scope(Value x, const LayerId& id, std::string_view kind) : Scope(*x.builder, id, kind, x.dtype()) {}
+  /// A use without an operand, e.g. of parameters alone.
+  Scope(Builder& builder, const LayerId& id, std::string_view kind, DType dtype = f32)
+      : builder_(builder),
+        name_(builder.name_of(reinterpret_cast<const void*>(id.id_), kind)),
+        frozen_(id.frozen_),
+        dtype_(dtype) {
+    builder_.push_scope(name_);
+  }
   ~Scope() { builder_.pop_scope(); }
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
+  /// The layer's parameter `name`, "norm0.gain" in the graph; the same one at every use. Throws Error if it
+  /// was made with another type.
+  Value parameter(std::string_view name, const Shape& shape, Initializer init,
+                  std::optional<DType> dtype = {}) const {
+    return builder_.parameter(name_ + "." + std::string(name), {dtype.value_or(dtype_), shape}, init,
+                              frozen_);
+  }
+
+  /// "norm0"
+  const std::string& name() const { return name_; }
+
  private:
   Builder& builder_;
+  std::string name_;
+  bool frozen_;
+  DType dtype_;
 };
 
 }  // namespace alpa::nn

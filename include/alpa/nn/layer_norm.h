@@ -19,12 +19,18 @@ class LayerNorm {
   Value operator()(Value x) const {
     require(x.rank() >= 1, "nn::LayerNorm: the input is {}; it needs a feature dimension",
             to_string(x.type()));
-    Builder& builder = *x.builder;
-    const std::string& name = id_.name(builder, "layer_norm");
-    const Scope scope(builder, name);
-    const TensorType features{x.dtype(), {x.shape().back()}};
-    return layer_norm(x, builder.parameter(name + ".scale", features, Initializer::ones()),
-                      builder.parameter(name + ".bias", features, Initializer::zeros()), epsilon_);
+    const Scope in(x, id_, "layer_norm");
+    // In statements of their own: C++ may evaluate arguments in any order.
+    const Value scale = in.parameter("scale", {x.dim(-1)}, ones);
+    const Value bias = in.parameter("bias", {x.dim(-1)}, zeros);
+    return layer_norm(x, scale, bias, epsilon_);
+  }
+
+  /// This layer with its parameters frozen: training leaves them as they are.
+  LayerNorm frozen() const {
+    LayerNorm layer = *this;
+    layer.id_.freeze();
+    return layer;
   }
 
  private:

@@ -6,13 +6,41 @@
 #include <vector>
 
 #include "alpa/base/error.h"
-#include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 
 namespace alpa::nn {
 
 /// A layer of any kind: a callable from a tensor to a tensor, a lambda for instance.
 using Layer = std::function<Value(Value)>;
+
+/// A layer whose parameters, with those of all layers inside, are frozen: training leaves them as they are.
+class Frozen {
+ public:
+  explicit Frozen(Layer inner) : inner_(std::move(inner)) {}
+
+  Value operator()(Value x) const {
+    const Freezing here(*x.builder);
+    return inner_(x);
+  }
+
+ private:
+  /// While it lives, parameters that are made are frozen.
+  class Freezing {
+   public:
+    explicit Freezing(Builder& builder) : builder_(builder), before_(builder.freezing()) {
+      builder_.set_freezing(true);
+    }
+    ~Freezing() { builder_.set_freezing(before_); }
+    Freezing(const Freezing&) = delete;
+    Freezing& operator=(const Freezing&) = delete;
+
+   private:
+    Builder& builder_;
+    bool before_;
+  };
+
+  Layer inner_;
+};
 
 /// Applies its layers one after another. Copies share the parameters of their layers.
 class Sequential {
@@ -29,6 +57,9 @@ class Sequential {
     for (const Layer& layer : layers_) x = layer(x);
     return x;
   }
+
+  /// These layers with all their parameters frozen: `nn::Sequential{encoder.frozen(), nn::Dense(10)}`.
+  Frozen frozen() const { return Frozen(*this); }
 
  private:
   std::vector<Layer> layers_;

@@ -34,6 +34,13 @@ struct Optimizer {
   Schedule learning_rate = 0.0;
 };
 
+/// Parameters with an optimizer of their own: those whose names fit `parameters`, where `*` stands for any
+/// text, e.g. {"*.bias", optim::AdamW{.weight_decay = 0}}.
+struct OptimizerGroup {
+  std::string parameters;
+  Optimizer optimizer;
+};
+
 namespace optim {
 
 /// w ← w − lr·v, v ← momentum·v + g + weight_decay·w (Sutskever et al. 2013); Nesterov if asked.

@@ -1,0 +1,45 @@
+// src/train/parameter_pattern.cc — which parameters an option of a training step means
+#include "parameter_pattern.h"
+
+#include <algorithm>
+
+#include "alpa/base/error.h"
+#include "alpa/base/text.h"
+
+namespace alpa {
+
+bool matches(std::string_view pattern, std::string_view name) {
+  const std::size_t star = pattern.find('*');
+  if (star == pattern.npos) return pattern == name;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (std::size_t skipped = star; skipped <= name.size(); ++skipped)
+    if (matches(rest, name.substr(skipped))) return true;
+  return false;
+}
+
+const std::string& name_of(Value parameter) {
+  return parameter.builder->node(parameter.builder->producer(parameter.id)).name;
+}
+
+void require_matches(const Builder& builder, const std::vector<std::string>& patterns,
+                     std::string_view option) {
+  std::vector<std::string> names;
+  for (Value parameter : builder.parameters()) names.push_back(name_of(parameter));
+  for (const std::string& pattern : patterns)
+    if (std::none_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return matches(pattern, name); }))
+      fail("StepOptions::{}: \"{}\" fits no parameter that is trained; these are {}", option,
+           excerpt(pattern), quoted_names(names));
+}
+
+void freeze_matching(Builder& builder, const std::vector<std::string>& patterns) {
+  require_matches(builder, patterns, "frozen");
+  const Values trained = builder.parameters();  // a copy: freezing takes them out of the builder's list
+  for (Value parameter : trained)
+    if (std::any_of(patterns.begin(), patterns.end(),
+                    [&](const std::string& pattern) { return matches(pattern, name_of(parameter)); }))
+      builder.freeze(parameter);
+}
+
+}  // namespace alpa

@@ -1,0 +1,25 @@
+#pragma once
+/// Patterns of parameter names: `*` stands for any text, every other character for itself.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "alpa/ir/builder.h"
+
+namespace alpa {
+
+/// Whether the whole name fits the pattern.
+bool matches(std::string_view pattern, std::string_view name);
+
+/// The name of a parameter.
+const std::string& name_of(Value parameter);
+
+/// Throws Error unless every pattern fits one of the builder's trained parameters. `option` for the
+/// message.
+void require_matches(const Builder& builder, const std::vector<std::string>& patterns,
+                     std::string_view option);
+
+/// Freezes parameters that fit one of the patterns. Throws Error if a pattern fits none.
+void freeze_matching(Builder& builder, const std::vector<std::string>& patterns);
+
+}  // namespace alpa

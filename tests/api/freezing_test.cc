@@ -1,0 +1,145 @@
+// Frozen parameters have no gradient, no optimizer state and no communication.
+#include <alpa/alpa.h>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/error_text.h"
+
+using namespace alpa;
+using alpa::testing::error_of;
+using Names = std::vector<std::string>;
+
+namespace {
+
+constexpr std::int64_t kBatch = 16, kDim = 8, kWide = 24;
+
+/// mean((model(x) - y)²) with AdamW, whose decay moves every parameter that it updates.
+TrainingStep step_of(const nn::Layer& model, StepOptions options = {}) {
+  return training_step(
+      {{"x", {f32, {kBatch, kDim}}}, {"y", {f32, {kBatch, kDim}}}},
+      [model](const Batch& b) { return nn::mean_squared_error(model(b["x"]), b["y"]); },
+      optim::AdamW{.learning_rate = 0.01}, std::move(options));
+}
+
+std::map<std::string, Array> batch() {
+  const Dataset data = linear_dataset(kBatch, kDim, 1);
+  return {{"x", data.x}, {"y", data.y}};
+}
+
+/// Two layers; the first is the one to freeze.
+const nn::Dense first(kWide), second(kDim);
+const nn::Sequential trained{first, nn::Tanh(), second};
+const TrainingStep frozen_layer = step_of(nn::Sequential{first.frozen(), nn::Tanh(), second});
+
+/// Nodes that run behind the loss, by a part of their names.
+int backward_nodes(const Graph& graph, const std::string& part) {
+  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    return node.region == Region::backward && node.name.find(part) != std::string::npos;
+  }));
+}
+
+Names state_names(const TrainingStep& step) {
+  return parallelize(step, Serial{}, Cluster::local(1)).init(0).names();
+}
+
+double all_reduced_bytes(const TrainingStep& step) {
+  return parallelize(step, DataParallel{.num_micro_batches = 2}, Cluster::local(2))
+      .communication()["all_reduce"]
+      .bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a frozen layer has no gradient, no accumulator and no optimizer state") {
+  CHECK(backward_nodes(step_of(trained).trace(2), "dense0") > 0);
+  const Graph graph = frozen_layer.trace(2);
+  CHECK(backward_nodes(graph, "dense0") == 0);
+  CHECK(backward_nodes(graph, "dense1") > 0);
+  Names inputs;
+  for (const Input& input : graph.inputs)
+    if (input.kind != InputKind::batch && input.kind != InputKind::scalar) inputs.push_back(input.name);
+  CHECK(inputs == Names{"dense0.kernel", "dense0.bias", "dense1.kernel", "dense1.bias", "loss.sum",
+                        "dense1.kernel.gradient", "dense1.bias.gradient", "dense1.kernel.adam_m",
+                        "dense1.kernel.adam_v", "dense1.bias.adam_m", "dense1.bias.adam_v"});
+}
+
+TEST_CASE("a frozen layer stays as it is under every method, the others train alike") {
+  const Executable serial = parallelize(frozen_layer, Serial{}, Cluster::local(1));
+  TrainState reference = serial.init(3);
+  const std::vector<double> before = reference["dense0.kernel"].to_host().to_doubles();
+  const std::vector<double> loss{serial.run(reference, batch()).loss(),
+                                 serial.run(reference, batch()).loss()};
+  CHECK(loss[1] < loss[0]);
+  for (const char* method : {"data", "zero2", "zero3", "shard"}) {
+    CAPTURE(method);
+    const Executable train = parallelize(frozen_layer, parse_method(method), Cluster::local(2));
+    TrainState state = train.init(3);
+    CHECK(train.run(state, batch()).loss() == doctest::Approx(loss[0]).epsilon(1e-6));
+    CHECK(train.run(state, batch()).loss() == doctest::Approx(loss[1]).epsilon(1e-6));
+    CHECK(state["dense0.kernel"].to_host().to_doubles() == before);
+  }
+}
+
+TEST_CASE("data parallelism sends the gradients of trained parameters and the loss, nothing else") {
+  // A ring of two sends each byte once. Parameters of dense0: 8·24 + 24, of dense1: 24·8 + 8; the loss: 1.
+  CHECK(all_reduced_bytes(step_of(trained)) == 4 * (8 * 24 + 24 + 24 * 8 + 8 + 1));
+  CHECK(all_reduced_bytes(frozen_layer) == 4 * (24 * 8 + 8 + 1));
+}
+
+TEST_CASE("a plan for a frozen layer takes the memory of its content alone") {
+  const auto bytes = [](const TrainingStep& step) {
+    return plan_only(step, Serial{}, Cluster::local(1)).memory_bytes;
+  };
+  // Without Adam's two states, and without the gradient of the kernel at least.
+  CHECK(bytes(frozen_layer) <= bytes(step_of(trained)) - 4 * (2 * (8 * 24 + 24) + 8 * 24));
+}
+
+TEST_CASE("names with * freeze as layers do, and containers freeze what they hold") {
+  const Graph graph = frozen_layer.trace(1);
+  CHECK(step_of(trained, {.frozen = {"dense0.*"}}).trace(1) == graph);
+  CHECK(step_of(trained, {.frozen = {"*0.kernel", "dense0.b*s"}}).trace(1) == graph);
+  CHECK(step_of(nn::Sequential{nn::Sequential{first, nn::Tanh()}.frozen(), second}).trace(1) == graph);
+  CHECK_FALSE(step_of(trained, {.frozen = {"dense0.kernel"}}).trace(1) == graph);
+}
+
+TEST_CASE("every layer with parameters can be frozen") {
+  const nn::Embedding table(5, kDim);
+  const nn::LayerNorm norm;
+  const TrainingStep step = training_step(
+      {{"ids", {i32, {kBatch}}}},
+      [=](const Batch& b) { return mean(square(second(norm.frozen()(table.frozen()(b["ids"]))))); },
+      optim::Adam{});
+  CHECK(state_names(step) == Names{"embedding0.table", "layer_norm0.scale", "layer_norm0.bias",
+                                   "dense0.kernel", "dense0.bias", "dense0.kernel.adam_m",
+                                   "dense0.kernel.adam_v", "dense0.bias.adam_m", "dense0.bias.adam_v"});
+}
+
+TEST_CASE("what is behind stop_gradient has no optimizer state, and decay does not move it") {
+  const nn::Layer model = [](Value x) { return second(stop_gradient(first(x))); };
+  const TrainingStep step = step_of(model);
+  CHECK(state_names(step) == state_names(frozen_layer));
+  const Executable train = parallelize(step, Zero2Parallel{}, Cluster::local(2));
+  TrainState state = train.init(0);
+  const std::vector<double> before = state["dense0.kernel"].to_host().to_doubles();
+  train.run(state, batch());
+  CHECK(state["dense0.kernel"].to_host().to_doubles() == before);
+}
+
+TEST_CASE("mistakes with frozen parameters are named") {
+  const auto error = [](const nn::Layer& model, StepOptions options = {}) {
+    return error_of([&] { step_of(model, options).trace(1); });
+  };
+  CHECK(error(trained, {.frozen = {"dense0.*", "dnse1.*"}}) ==
+        "StepOptions::frozen: \"dnse1.*\" fits no parameter that is trained; these are \"dense0.kernel\", "
+        "\"dense0.bias\", \"dense1.kernel\", \"dense1.bias\"");
+  CHECK(error(trained, {.frozen = {"*"}}) ==
+        "StepOptions::frozen freezes every parameter of the model; for metrics alone use evaluation_step");
+  CHECK(error([](Value x) { return second(first(x)) + stop_gradient(second.frozen()(first(x))); }) ==
+        "parameter \"dense1.kernel\" is frozen in one place and trained in another; tied parameters are "
+        "both or "
+        "neither");
+  CHECK(error([](Value x) { return stop_gradient(nn::Dense(kDim)(x)); }) ==
+        "the loss depends on no parameter of the model; for metrics alone use evaluation_step");
+}
