@@ -76,6 +76,8 @@ Value Builder::parameter(const std::string& name, TensorType type, Initializer i
   if (found == input_by_name_.end()) {
     const Value made = input(InputKind::state, name, std::move(type), init);
     inputs_.back().frozen = frozen;
+    if (!scopes_.empty() && layer_kinds_.count(scopes_.back()) && name.starts_with(scopes_.back() + "."))
+      layer_of_input_[static_cast<int>(inputs_.size()) - 1] = scopes_.back();
     if (!frozen) parameters_.push_back(made);
     return made;
   }
@@ -201,7 +203,10 @@ void Builder::pop_scope() {
 
 const std::string& Builder::name_of(const void* object, std::string_view kind) {
   std::string& name = layer_names_[object];
-  if (name.empty()) name = fmt::format("{}{}", kind, layer_counts_[std::string(kind)]++);
+  if (name.empty()) {
+    name = fmt::format("{}{}", kind, layer_counts_[std::string(kind)]++);
+    layer_kinds_[name] = kind;
+  }
   return name;
 }
 
@@ -210,7 +215,9 @@ Graph Builder::finish() const {
   recorded.values = {values_.begin(), values_.end()};
   recorded.inputs = inputs_, recorded.updates = updates_, recorded.metrics = metrics_;
   recorded.num_micro_batches = num_micro_batches_;
-  Graph graph = with_nodes(recorded, {nodes_.begin(), nodes_.end()}).graph;
+  Graph graph = with_nodes(recorded, ordered_nodes()).graph;
+  std::sort(graph.inputs.begin(), graph.inputs.end(),
+            [](const Input& a, const Input& b) { return a.value < b.value; });
   const std::string mistake = region_mistake(graph);
   require(mistake.empty(), "{}", mistake);
   verify(graph);

@@ -54,7 +54,12 @@ void check_scalar(const std::string& what, Value value) {
 LossAndMetrics trace_model(const Model& model, const Batch& batch) {
   LossAndMetrics result = model(batch);
   check_scalar("loss", result.loss);
-  for (const auto& [name, value] : result.metrics) check_scalar("metric \"" + name + "\"", value);
+  Values read{result.loss};
+  for (const auto& [name, value] : result.metrics) {
+    check_scalar("metric \"" + name + "\"", value);
+    read.push_back(value);
+  }
+  batch.builder().order_parameters(read);
   return result;
 }
 

@@ -81,8 +81,11 @@ class Builder {
   bool freezing() const { return freezing_; }
   /// Optimizer state "<parameter's name>.<what>" of the parameter's type, zero at first. Throws Error if `parameter` is none.
   Value optimizer_state(Value parameter, const std::string& what);
-  /// Parameters that are not frozen (not other state), in the order in which they were made.
+  /// Parameters that are not frozen (not other state), in the order in which they were made, or as `order_parameters` says.
   const std::vector<Value>& parameters() const { return parameters_; }
+  /// Orders parameters, and numbers layers, by where `roots` read them: operands from left to right. Without this, the order of
+  /// `first(x) + second(x)` is the compiler's choice. Parameters that no root reads come last.
+  void order_parameters(const Values& roots);
 
   /// Appends a node; checks operands against the operator's rule. Throws Error on a user's mistake.
   Values emit(const OpDef& op, const Values& operands, Attributes attributes = {});
@@ -125,6 +128,11 @@ class Builder {
 
  private:
   BuilderHandle handle() const { return BuilderHandle(self_); }
+  /// Numbers layers by their first parameter in this order of inputs.
+  void number_layers(const std::vector<int>& order);
+  void rename_layers(const std::map<std::string, std::string>& renamed);
+  /// Nodes with those of parameters in their order: later ones come as far to the front as that takes.
+  std::vector<Node> ordered_nodes() const;
   /// The record of an input of this builder, or nullptr.
   const Input* input_of(Value value) const;
 
@@ -137,6 +145,9 @@ class Builder {
   std::vector<Value> parameters_;
   std::map<std::string, int, std::less<>> input_by_name_;
   std::map<const void*, std::string> layer_names_;
+  std::map<std::string, std::string> layer_kinds_;  ///< by name
+  std::map<int, std::string> layer_of_input_;       ///< names of layers, by number of a parameter's input
+  std::vector<int> parameter_order_;                ///< values; empty: as made
   std::map<std::string, int, std::less<>> layer_counts_;
   std::vector<std::string> scopes_;
   std::int64_t total_bytes_ = 0;  ///< of all values
