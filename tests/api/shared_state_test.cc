@@ -92,7 +92,10 @@ TEST_CASE("steps that several threads run on one state follow one another, each 
 }
 
 TEST_CASE("a state whose step failed is neither read nor written any more") {
-  const auto model = [](Value x) { return x.builder->emit_one(breakable, {x}); };
+  const auto model = [](Value x) {
+    Builder& g = x;
+    return g.emit_one(breakable, {x});
+  };
   const auto rate = [](std::int64_t) { return 1e-3; };
   const Executable train = parallelize(step_of(model, rate), DataParallel{}, Cluster::local(2));
   TrainState failed = train.init(0), good = train.init(1);
