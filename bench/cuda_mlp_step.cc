@@ -5,7 +5,7 @@
 //   bench_cuda_mlp_step --help
 // bench/peers/mlp_step.py is the same step in PyTorch and JAX. Their batch stays on the card, as in our
 // rows "batch": "resident"; in rows "batch": "uploaded" it comes from the host's memory in every step.
-#include "alpa/device/cuda_library.h"
+#include "alpa/cuda_loader/cuda_library.h"
 #include "arguments.h"
 #include "cuda_resident_step.h"
 #include "mlp.h"

@@ -36,7 +36,7 @@ endif()
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/lower/memory_rules.cc PROPERTIES
   COMPILE_DEFINITIONS ALPA_GUARD_BYTES=${ALPA_GUARD_BYTES})
 # Where an installed program finds libalpa_cuda.so: seen from its own folder, or from its run path.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/device/cuda_library.cc PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cuda_loader/cuda_library.cc PROPERTIES
   COMPILE_DEFINITIONS ALPA_LIBRARY_FOLDER="${CMAKE_INSTALL_LIBDIR}")
 if(NOT ALPA_CUDA_ABSENT)
   target_link_options(alpa INTERFACE $<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/${CMAKE_INSTALL_LIBDIR}>)

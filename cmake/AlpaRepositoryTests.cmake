@@ -23,24 +23,24 @@ if(ALPA_ISA_KERNELS AND NOT ALPA_SANITIZE)
   set_tests_properties(structure/isa_symbols PROPERTIES LABELS structure TIMEOUT ${ALPA_TEST_TIMEOUT})
 endif()
 
-# Libraries that tests/device loads in the place of libalpa_cuda.so.
+# Libraries that tests/cuda_loader loads in the place of libalpa_cuda.so.
 function(alpa_add_fake_cuda name source)
-  add_library(fake_cuda_${name} MODULE ${PROJECT_SOURCE_DIR}/tests/device/fake/${source})
+  add_library(fake_cuda_${name} MODULE ${PROJECT_SOURCE_DIR}/tests/cuda_loader/fake/${source})
   target_link_libraries(fake_cuda_${name} PRIVATE alpa_settings)
   target_include_directories(fake_cuda_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
   target_compile_definitions(fake_cuda_${name} PRIVATE ${ARGN})
   set_target_properties(fake_cuda_${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fake_cuda)
-  add_dependencies(test_device fake_cuda_${name})
+  add_dependencies(test_cuda_loader fake_cuda_${name})
 endfunction()
 set(no_driver "CUDA 13.0 runtime,\\nbut no driver (cudaErrorInsufficientDriver)")
 alpa_add_fake_cuda(newer cuda_library.cc FAKE_INTERFACE=alpa::kCudaInterface+1 FAKE_DEVICES=2 FAKE_REASON="")
 alpa_add_fake_cuda(driverless cuda_library.cc FAKE_INTERFACE=alpa::kCudaInterface FAKE_DEVICES=0 "FAKE_REASON=\"${no_driver}\"")
 alpa_add_fake_cuda(two_devices cuda_library.cc FAKE_INTERFACE=alpa::kCudaInterface FAKE_DEVICES=2 FAKE_REASON="")
 alpa_add_fake_cuda(incomplete incomplete.cc)
-target_compile_definitions(test_device PRIVATE ALPA_FAKE_CUDA_FOLDER="${PROJECT_BINARY_DIR}/fake_cuda"
+target_compile_definitions(test_cuda_loader PRIVATE ALPA_FAKE_CUDA_FOLDER="${PROJECT_BINARY_DIR}/fake_cuda"
   ALPA_HAS_CUDA=$<BOOL:$<TARGET_EXISTS:alpa_cuda>>)
 if(TARGET alpa_cuda)
-  add_dependencies(test_device alpa_cuda)
+  add_dependencies(test_cuda_loader alpa_cuda)
 endif()
 
 # The first ```cpp block of README.md is a program, and the ```text block after it what it prints.

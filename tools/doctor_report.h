@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "alpa/device/cuda_library.h"
+#include "alpa/cuda_loader/cuda_library.h"
 
 namespace doctor {
 

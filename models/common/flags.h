@@ -1,7 +1,7 @@
 #pragma once
 /// The flags all example programs share, and what they mean for the library.
 #include <alpa/alpa.h>
-#include <alpa/device/cuda_library.h>
+#include <alpa/cuda_loader/cuda_library.h>
 
 #include <cstdint>
 #include <functional>

@@ -2,7 +2,7 @@
 /// What the machine has for CUDA, and how fast it is. All throw alpa::Error with a message of one line.
 #include <cstdint>
 
-#include "alpa/device/cuda_functions.h"
+#include "alpa/cuda_loader/cuda_functions.h"
 
 namespace alpa::cuda {
 

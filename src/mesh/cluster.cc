@@ -8,7 +8,7 @@
 #include "alpa/base/host_memory.h"
 #include "alpa/base/text.h"
 #include "alpa/base/thread_team.h"
-#include "alpa/device/cuda_library.h"
+#include "alpa/cuda_loader/cuda_library.h"
 #include "alpa/mesh/sharding_spec.h"
 #include "cuda_cluster.h"
 

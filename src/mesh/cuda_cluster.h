@@ -1,6 +1,6 @@
 #pragma once
 /// The CUDA devices of this machine as a cluster.
-#include "alpa/device/cuda_functions.h"
+#include "alpa/cuda_loader/cuda_functions.h"
 #include "alpa/mesh/cluster.h"
 
 namespace alpa {

@@ -5,7 +5,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/thread_team.h"
-#include "alpa/device/cuda_library.h"
+#include "alpa/cuda_loader/cuda_library.h"
 #include "kernels/cuda/epilogue_plan.h"
 #include "kernels/cuda/kernels.h"
 

@@ -4,7 +4,7 @@
 #include <regex>
 #include <string>
 
-#include "alpa/device/cuda_library.h"
+#include "alpa/cuda_loader/cuda_library.h"
 
 using namespace alpa;
 

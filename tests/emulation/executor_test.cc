@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "alpa/alpa.h"
-#include "alpa/device/cuda_library.h"
+#include "alpa/cuda_loader/cuda_library.h"
 #include "alpa/runtime/device_state.h"
 #include "emulation.h"
 #include "support/error_text.h"

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "alpa/device/cuda_library.h"
+#include "alpa/cuda_loader/cuda_library.h"
 #include "alpa/runtime/device_state.h"
 #include "alpa/runtime/executor.h"
 #include "alpa/lower/staging.h"

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "alpa/device/cuda_library.h"
+#include "alpa/cuda_loader/cuda_library.h"
 #include "alpa/runtime/device_state.h"
 #include "alpa/runtime/executor.h"
 #include "alpa/lower/staging.h"

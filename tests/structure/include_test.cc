@@ -18,9 +18,9 @@ using Modules = std::set<std::string>;
 // src/*.cc, which may include everything.
 const std::vector<std::pair<std::string, Modules>> kTable = {
     {"base", {}},
-    {"device", {"base"}},
+    {"cuda_loader", {"base"}},
     {"ilp", {"base"}},
-    {"mesh", {"base", "device"}},
+    {"mesh", {"base", "cuda_loader"}},
     {"tensor", {"base"}},
     {"ir", {"base"}},
     {"kernels", {"tensor"}},
@@ -38,8 +38,8 @@ const std::vector<std::pair<std::string, Modules>> kTable = {
     {"pipeline", {"inter_op"}},
     {"lower", {"spmd", "pipeline", "kernels/cuda"}},
     {"comm", {"mesh", "tensor"}},
-    {"runtime", {"lower", "comm", "train", "device"}},
-    {"cuda", {"device", "runtime"}},
+    {"runtime", {"lower", "comm", "train", "cuda_loader"}},
+    {"cuda", {"cuda_loader", "runtime"}},
     {"report", {"lower"}},
 };
 

@@ -1,5 +1,5 @@
 #include <alpa/base/shape.h>
-#include <alpa/device/cuda_library.h>
+#include <alpa/cuda_loader/cuda_library.h>
 #include <alpa/version.h>
 #include <fmt/core.h>
 

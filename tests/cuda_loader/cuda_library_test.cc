@@ -1,5 +1,5 @@
 // Loading libalpa_cuda.so: every way it can fail ends in one line.
-#include "alpa/device/cuda_library.h"
+#include "alpa/cuda_loader/cuda_library.h"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>
@@ -15,7 +15,7 @@ using alpa::testing::error_of;
 
 namespace {
 
-/// A library of tests/device/fake.
+/// A library of tests/cuda_loader/fake.
 std::string fake(const std::string& name) {
   return fmt::format("{}/libfake_cuda_{}.so", ALPA_FAKE_CUDA_FOLDER, name);
 }

@@ -1,5 +1,5 @@
-// src/device/cuda_library.cc — finding and loading libalpa_cuda.so
-#include "alpa/device/cuda_library.h"
+// src/cuda_loader/cuda_library.cc — finding and loading libalpa_cuda.so
+#include "alpa/cuda_loader/cuda_library.h"
 
 #include <dlfcn.h>
 #include <fmt/core.h>

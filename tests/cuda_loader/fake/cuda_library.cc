@@ -2,7 +2,7 @@
 // FAKE_REASON say what it answers.
 #include <cstdio>
 
-#include "alpa/device/cuda_functions.h"
+#include "alpa/cuda_loader/cuda_functions.h"
 
 namespace {
 
