@@ -27,17 +27,19 @@ struct MlpFlags : CommonFlags {
 
 std::vector<cli::Flag> rows_of_mlp(MlpFlags& flags) {
   using namespace cli;
-  std::vector<Flag> rows = {
+  ModelRows own;
+  own.model = {
       whole("--dim", &flags.dim, "width of every second layer", 1),
       whole("--hidden-factor", &flags.hidden_factor, "the layers between are this many times wider", 1),
       whole("--layers", &flags.layers, "dense layers", 1, kMaxLayers),
+  };
+  own.data = {
       text("--data", &flags.data,
            "tutorial, fashion-mnist[:DIR] or FILE.csv (last column: what to predict)"),
       whole("--epochs", &flags.epochs, "passes through the data, instead of --steps; 0: none", 0),
-      on("--demo", &flags.demo, "train a classifier of Fashion-MNIST, then compare all methods"),
   };
-  for (const Flag& row : rows_of(flags)) rows.push_back(row);
-  return rows;
+  own.output = {on("--demo", &flags.demo, "train a classifier of Fashion-MNIST, then compare all methods")};
+  return rows_of(flags, own);
 }
 
 /// Other defaults for --demo; flags on the command line still win.
@@ -106,7 +108,10 @@ std::int64_t number_of_steps(const MlpFlags& flags, const Task& task) {
 
 void report(const MlpFlags& flags, const Planned& planned, const CostModel& model, const RunResult* run) {
   fmt::print("{}", summary_text(planned, run));
-  if (flags.explain) fmt::print("\n{}", explain(planned.plan, planned.graph, model));
+  if (!flags.explain.empty())
+    fmt::print("\n{}",
+               explain(planned.plan, planned.graph, model,
+                       flags.explain == "full" ? Detail::full : Detail::summary, planned.memory_bytes));
   if (!flags.save_plan.empty()) write_file(flags.save_plan, to_json(planned.plan, planned.graph));
   if (!flags.json.empty()) write_file(flags.json, report_json(planned, run));
 }

@@ -15,6 +15,8 @@ std::vector<std::string> state_names(const Graph& graph) {
   return names;
 }
 
+bool is_parameter(const Input& input) { return input.kind == InputKind::state && input.of.empty(); }
+
 const Input* find_state(const Graph& graph, const std::string& name) {
   for (const Input& input : graph.inputs)
     if (input.kind == InputKind::state && input.name == name) return &input;
@@ -41,14 +43,26 @@ double Metrics::operator[](const std::string& name) const {
   fail("the step reports no metric \"{}\"; its metrics are {}", name, quoted_names(names));
 }
 
+std::string to_string(const Metrics& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics.values())
+    text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", name, value);
+  return text.empty() ? "no metrics" : text;
+}
+
 DistributedArray::DistributedArray(std::string name, TensorType type, ShardingSpec sharding,
                                    std::shared_ptr<const Executor> executor,
-                                   std::shared_ptr<const DeviceState> state)
+                                   std::shared_ptr<DeviceState> state)
     : name_(std::move(name)),
       type_(std::move(type)),
       sharding_(sharding),
       executor_(std::move(executor)),
       state_(std::move(state)) {}
+
+std::string to_string(const DistributedArray& array) {
+  return fmt::format("{} {}: {}", array.name(), array.type(),
+                     describe(array.sharding(), array.type().rank(), array.mesh()));
+}
 
 const Executor& TrainState::executor() const {
   require(executor_ != nullptr, "this TrainState is empty; make one with `executable.init(seed)`");
@@ -57,16 +71,27 @@ const Executor& TrainState::executor() const {
 
 std::vector<std::string> TrainState::names() const { return state_names(executor().program().graph); }
 
-DistributedArray TrainState::operator[](const std::string& name) const {
+DistributedArray TrainState::array_of(const Input& input) const {
   const SpmdProgram& program = executor().program();
-  const Input& input = known_state(program.graph, name);
-  return {name, program.graph.type(input.value), program.specs[input.value], executor_, state_};
+  return {input.name, program.graph.type(input.value), program.specs[input.value], executor_, state_};
 }
 
-void TrainState::set(const std::string& name, const Array& array) {
-  known_state(executor().program().graph, name);
-  executor().write(*state_, name, array);
+DistributedArray TrainState::operator[](const std::string& name) {
+  return array_of(known_state(executor().program().graph, name));
 }
+
+const DistributedArray TrainState::operator[](const std::string& name) const {
+  return array_of(known_state(executor().program().graph, name));
+}
+
+std::vector<DistributedArray> TrainState::parameters() const {
+  std::vector<DistributedArray> parameters;
+  for (const Input& input : executor().program().graph.inputs)
+    if (is_parameter(input)) parameters.push_back(array_of(input));
+  return parameters;
+}
+
+void TrainState::set(const std::string& name, const Array& array) { (*this)[name] = array; }
 
 int TrainState::copy_from(const TrainState& other) {
   const Graph& from = other.executor().program().graph;
@@ -87,7 +112,7 @@ std::int64_t TrainState::step() const { return executor().steps(*state_); }
 std::vector<std::string> parameter_names(const Graph& graph) {
   std::vector<std::string> parameters;
   for (const Input& input : graph.inputs)
-    if (input.kind == InputKind::state && input.of.empty()) parameters.push_back(input.name);
+    if (is_parameter(input)) parameters.push_back(input.name);
   return parameters;
 }
 
@@ -137,8 +162,8 @@ const ShardingPlan& Executable::plan() const { return impl_->planned.plan; }
 const SpmdProgram& Executable::program() const { return impl_->planned.program; }
 const Planned& Executable::planned() const { return impl_->planned; }
 
-std::string Executable::explain() const {
-  return alpa::explain(impl_->planned.plan, impl_->planned.graph, impl_->model);
+std::string Executable::explain(Detail detail) const {
+  return alpa::explain(plan(), graph(), impl_->model, detail, memory_bytes());
 }
 
 ShardingSpec Executable::sharding_of(const std::string& name) const {

@@ -5,5 +5,8 @@
 /// `solve FILE SECONDS`: solves an instance of the contest format (tools/solve.cc).
 int solve_command(int argc, char** argv);
 
+/// `explain FILE`: prints why a plan is as it is (tools/explain.cc).
+int explain_command(int argc, char** argv);
+
 /// `doctor [--json] [--seconds S]`: prints what was found, measured and missed (tools/doctor.cc).
 int doctor_command(int argc, char** argv);

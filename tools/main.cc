@@ -31,6 +31,9 @@ int version_command(int argc, char** argv) {
 constexpr Command kCommands[] = {
     {"doctor", "[--json] [--seconds S]",
      "say what this machine offers, how fast it is, and what is missing", doctor_command},
+    {"explain", "PLAN|MODEL [--full]",
+     "say where time and memory of a plan go, what is split how, and what the next best costs",
+     explain_command},
     {"solve", "FILE SECONDS", "solve an instance of the contest format within a time limit", solve_command},
     {"version", "", "print the version", version_command},
 };
@@ -40,7 +43,8 @@ void print_usage(std::FILE* out) {
   for (const Command& command : kCommands)
     fmt::print(out, "  alpa {:<32} {}\n", fmt::format("{} {}", command.name, command.arguments),
                command.purpose);
-  fmt::print(out, "\n`alpa --version` prints the version, `alpa --help` this text.\n");
+  fmt::print(out, "\n`alpa --version` prints the version, `alpa --help` this text.\n{}\n",
+             cli::kExitStatus);
 }
 
 int run(int argc, char** argv) {

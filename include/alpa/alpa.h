@@ -1,5 +1,8 @@
 #pragma once
-/// Everything a program needs: models, optimizers, training steps, clusters, `parallelize`.
+/// Everything a program needs: models, optimizers, training steps, clusters, `parallelize`. `fmt` prints shapes, types,
+/// arrays, layouts, graphs, plans and metrics.
+#include <fmt/ranges.h>  // a shape is a vector
+
 #include "alpa/autograd/gradient.h"
 #include "alpa/base/error.h"
 #include "alpa/cost/cost_model.h"

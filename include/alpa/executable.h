@@ -29,26 +29,43 @@ class Metrics {
   StepResult step_;
 };
 
-/// A tensor that lives split over devices. Type and sharding are known without touching the devices. It
-/// keeps the state it belongs to alive and always shows its present content.
+/// "accuracy 0.875, loss 0.4012": every metric by name.
+std::string to_string(const Metrics& metrics);
+
+/// A tensor of a state, which lives split over devices. Name, type and sharding are known without touching
+/// the devices. It keeps the state alive and always shows its present content. Reading and writing it is
+/// reading and writing the state: `Array w = state["w"]; state["w"] = w;`.
 class DistributedArray {
  public:
+  DistributedArray(const DistributedArray&) = default;
+  /// Writes the whole tensor. Throws Error naming both types if they differ.
+  void operator=(const Array& array) { executor_->write(*state_, name_, array); }  // NOLINT: no chains
+  /// `state["a"] = state["b"]` writes the content of b.
+  void operator=(const DistributedArray& other) && { *this = other.to_host(); }  // NOLINT
+  /// Would it rebind the variable or write the tensor? Write with `a = b.to_host()`.
+  void operator=(const DistributedArray& other) & = delete;
+
+  const std::string& name() const { return name_; }
   const TensorType& type() const { return type_; }
   const ShardingSpec& sharding() const { return sharding_; }
   const DeviceMesh& mesh() const { return executor_->program().meshes.front(); }
   /// The whole tensor, gathered.
   Array to_host() const { return executor_->read(*state_, name_); }
+  operator Array() const { return to_host(); }  // NOLINT: `Array w = state["w"]`
 
  private:
   friend class TrainState;
   DistributedArray(std::string name, TensorType type, ShardingSpec sharding,
-                   std::shared_ptr<const Executor> executor, std::shared_ptr<const DeviceState> state);
+                   std::shared_ptr<const Executor> executor, std::shared_ptr<DeviceState> state);
   std::string name_;
   TensorType type_;
   ShardingSpec sharding_;
   std::shared_ptr<const Executor> executor_;
-  std::shared_ptr<const DeviceState> state_;
+  std::shared_ptr<DeviceState> state_;
 };
+
+/// Name, type and where it lies: "dense0.kernel f32[784, 256]: rows split over x (4 devices)".
+std::string to_string(const DistributedArray& array);
 
 /// Parameters and optimizer state, readable and writable by name ("dense0.kernel", "dense0.kernel.adam_m").
 /// Copies share their content. Made by `Executable::init`.
@@ -57,8 +74,11 @@ class TrainState {
   TrainState() = default;
   /// In the order in which the model made them.
   std::vector<std::string> names() const;
-  /// Throws Error naming the known names.
-  DistributedArray operator[](const std::string& name) const;
+  /// The tensor, to be read or assigned to. Throws Error naming the known names.
+  DistributedArray operator[](const std::string& name);
+  const DistributedArray operator[](const std::string& name) const;  // NOLINT: not to be assigned to
+  /// The parameters, without optimizer state, in the order in which the model made them.
+  std::vector<DistributedArray> parameters() const;
   /// Replaces a tensor. Throws Error naming the known names, or both types if they differ.
   void set(const std::string& name, const Array& array);
   /// Takes over every tensor that `other` has under the same name and with the same type, e.g. the trained
@@ -69,6 +89,7 @@ class TrainState {
  private:
   friend class Executable;
   const Executor& executor() const;
+  DistributedArray array_of(const Input& input) const;
   std::shared_ptr<const Executor> executor_;
   std::shared_ptr<DeviceState> state_;
 };
@@ -112,7 +133,7 @@ class Executable {
   const SpmdProgram& program() const;
   const Planned& planned() const;
   /// Why this plan, in words.
-  std::string explain() const;
+  std::string explain(Detail detail = Detail::summary) const;
   /// How parameter or other state `name` lies on the mesh. Throws Error naming the known names.
   ShardingSpec sharding_of(const std::string& name) const;
   /// Writes the plan as JSON, for `load_plan`. Throws Error if the file can't be written.
@@ -124,3 +145,8 @@ class Executable {
 };
 
 }  // namespace alpa
+
+template <>
+struct fmt::formatter<alpa::Metrics> : alpa::TextFormatter<alpa::Metrics> {};
+template <>
+struct fmt::formatter<alpa::DistributedArray> : alpa::TextFormatter<alpa::DistributedArray> {};

@@ -15,14 +15,6 @@ constexpr int kDefaultDevices = 8, kMaxDevices = 1024;
 
 constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
 
-bool is_mesh(const std::string& text) {
-  try {
-    return text == "auto" || !parse_mesh_shape(text).empty();
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 int default_devices(const Backend& backend) {
   return backend.name == "cuda" && cuda_support().devices > 1 ? cuda_support().devices : kDefaultDevices;
 }
@@ -38,6 +30,66 @@ std::string cuda_text(const CudaSupport& cuda) {
                      versions.driver);
 }
 
+std::vector<cli::Flag> model_rows(CommonFlags& f) {
+  using namespace cli;
+  return {
+      choice("--optimizer", &f.optimizer, "how parameters follow gradients", {"adam", "sgd"}),
+      positive_number("--learning-rate", &f.learning_rate, "step size of the optimizer"),
+  };
+}
+
+std::vector<cli::Flag> data_rows(CommonFlags& f) {
+  using namespace cli;
+  return {
+      whole("--batch", &f.batch, "examples per step", 1),
+      whole("--steps", &f.steps, "training steps", 1),
+      whole("--seed", &f.seed, "of parameters, made data and shuffling", 0, kMaxInt64),
+  };
+}
+
+std::vector<cli::Flag> device_rows(CommonFlags& f) {
+  using namespace cli;
+  return {
+      whole("--devices", &f.devices,
+            "devices of this process: CPU threads, GPUs, or parts of one GPU; by default one per GPU of "
+            "several, else 8",
+            1, kMaxDevices),
+      choice("--backend", &f.backend, "what runs the steps", {"auto", "cpu", "cuda"}),
+      text("--cluster", &f.cluster, "cluster file to plan for instead of --devices"),
+      whole("--memory-budget", &f.memory_budget, "bytes a device may use", 1, kMaxInt64),
+      on("--tf32", &f.tf32, "CUDA: let products of f32 round their operands to TF32"),
+  };
+}
+
+std::vector<cli::Flag> plan_rows(CommonFlags& f) {
+  using namespace cli;
+  return {
+      choice("--method", &f.method, "how the step is spread over the devices; shard is automatic",
+             {"serial", "data", "zero2", "zero3", "shard"}),
+      text("--mesh", &f.mesh, "logical mesh; auto tries all", "auto or sizes like 8, 1x8 or 2x4",
+           cli::is_mesh_shape),
+      whole("--micro-batches", &f.micro_batches, "parts of the batch over which gradients are accumulated",
+            1),
+      positive_number("--solver-seconds", &f.solver_seconds,
+                      "for planning; then the best plan so far is taken"),
+      on("--plan-only", &f.plan_only, "plan and report, run nothing"),
+      text("--load-plan", &f.load_plan, "take the plan from this file instead of solving for one"),
+      text("--save-plan", &f.save_plan, "write the plan to this file"),
+  };
+}
+
+std::vector<cli::Flag> output_rows(CommonFlags& f) {
+  using namespace cli;
+  return {
+      optional_choice("--explain", &f.explain, "print why this plan was chosen: in ten lines, or in full",
+                      {"summary", "full"}, "summary"),
+      on("--progress", &f.progress, "print the best plan so far and its bound while planning"),
+      on("--compare", &f.compare, "run on one device too and report the largest difference of a parameter"),
+      text("--json", &f.json, "write the report to this file"),
+      text("--dump", &f.dump, "write the result of every pass to this directory"),
+  };
+}
+
 void print_progress(const PlanningProgress& p) {
   fmt::print(stderr, "planning    {:.1f} s: {} on mesh {}, gap {:.2g} % (no plan takes less than {})\n",
              p.elapsed_seconds, seconds_text(p.best_seconds), p.mesh, 100 * p.gap(),
@@ -46,38 +98,15 @@ void print_progress(const PlanningProgress& p) {
 
 }  // namespace
 
-std::vector<cli::Flag> rows_of(CommonFlags& f) {
-  using namespace cli;
-  return {
-      whole("--devices", &f.devices,
-            "devices of this process: CPU threads, GPUs, or parts of one GPU; by default one per GPU of "
-            "several, else 8",
-            1, kMaxDevices),
-      choice("--backend", &f.backend, "what runs the steps", {"auto", "cpu", "cuda"}),
-      text("--mesh", &f.mesh, "logical mesh; auto tries all", "auto or sizes like 8, 1x8 or 2x4", is_mesh),
-      choice("--method", &f.method, "how the step is spread over the devices; shard is automatic",
-             {"serial", "data", "zero2", "zero3", "shard"}),
-      whole("--batch", &f.batch, "examples per step", 1),
-      whole("--micro-batches", &f.micro_batches, "parts of the batch over which gradients are accumulated",
-            1),
-      whole("--steps", &f.steps, "training steps", 1),
-      choice("--optimizer", &f.optimizer, "how parameters follow gradients", {"adam", "sgd"}),
-      positive_number("--learning-rate", &f.learning_rate, "step size of the optimizer"),
-      whole("--seed", &f.seed, "of parameters, made data and shuffling", 0, kMaxInt64),
-      text("--cluster", &f.cluster, "cluster file to plan for instead of --devices"),
-      whole("--memory-budget", &f.memory_budget, "bytes a device may use", 1, kMaxInt64),
-      on("--compare", &f.compare, "run on one device too and report the largest difference of a parameter"),
-      on("--plan-only", &f.plan_only, "plan and report, run nothing"),
-      on("--tf32", &f.tf32, "CUDA: let products of f32 round their operands to TF32"),
-      on("--explain", &f.explain, "print why this plan was chosen"),
-      positive_number("--solver-seconds", &f.solver_seconds,
-                      "for planning; then the best plan so far is taken"),
-      on("--progress", &f.progress, "print the best plan so far and its bound while planning"),
-      text("--save-plan", &f.save_plan, "write the plan to this file"),
-      text("--load-plan", &f.load_plan, "take the plan from this file instead of solving for one"),
-      text("--dump", &f.dump, "write the result of every pass to this directory"),
-      text("--json", &f.json, "write the report to this file"),
+std::vector<cli::Flag> rows_of(CommonFlags& flags, const ModelRows& own) {
+  const auto with = [](std::vector<cli::Flag> rows, const std::vector<cli::Flag>& more) {
+    rows.insert(rows.begin(), more.begin(), more.end());
+    return rows;
   };
+  return cli::joined({cli::in_group("Model", with(model_rows(flags), own.model)),
+                      cli::in_group("Data", with(data_rows(flags), own.data)),
+                      cli::in_group("Devices", device_rows(flags)), cli::in_group("Plan", plan_rows(flags)),
+                      cli::in_group("Output", with(output_rows(flags), own.output))});
 }
 
 Cluster make_cluster(const CommonFlags& flags) {

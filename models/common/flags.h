@@ -24,13 +24,19 @@ struct CommonFlags {
   double learning_rate = 1e-3;
   std::string cluster;
   std::optional<std::int64_t> memory_budget;
-  bool compare = false, plan_only = false, explain = false, progress = false, tf32 = false;
+  bool compare = false, plan_only = false, progress = false, tf32 = false;
   double solver_seconds = 60;
+  std::string explain;  ///< "", "summary" or "full"
   std::string save_plan, load_plan, dump, json;
 };
 
-/// The rows of `flags`.
-std::vector<cli::Flag> rows_of(CommonFlags& flags);
+/// Flags of one program alone, by the group of the help that they stand in.
+struct ModelRows {
+  std::vector<cli::Flag> model, data, output;
+};
+
+/// The rows of `flags` and of the program's `own`, in the groups Model, Data, Devices, Plan and Output.
+std::vector<cli::Flag> rows_of(CommonFlags& flags, const ModelRows& own = {});
 
 /// The cluster that --cluster, or else --devices and --backend name. Without --devices: a device per card
 /// where there are several, else eight. Throws Error naming flag, value and what is allowed.

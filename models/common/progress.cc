@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "alpa/base/text.h"
 #include "models/common/text.h"
 
 namespace models {
@@ -46,7 +47,7 @@ void Progress::step(double loss) {
   const std::string line = fmt::format(
       "step {:>{}}/{}  loss {:.4f}  {:.0f} samples/s  {:.1f} GFLOP/s  {} per device planned  ETA {}", done_,
       fmt::formatted_size("{}", steps_), steps_, shown, static_cast<double>(samples_per_step_) / per_step,
-      flops_per_step_ / per_step * 1e-9, bytes_text(static_cast<double>(planned_bytes_)),
+      flops_per_step_ / per_step * 1e-9, alpa::bytes_text(static_cast<double>(planned_bytes_)),
       duration_text(per_step * static_cast<double>(steps_ - done_)));
   fmt::print("{}{}{}", live_ ? "\r\033[K" : "", line, live_ && done_ < steps_ ? "" : "\n");
   std::fflush(stdout);

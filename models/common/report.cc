@@ -108,16 +108,8 @@ std::string report_json(const Planned& planned, const RunResult* run) {
 }
 
 std::string summary_text(const Planned& planned, const RunResult* run) {
-  const PlanCost& cost = planned.plan.cost;
-  std::string text = fmt::format(
-      "plan        {} on mesh {}: {} per step predicted ({} compute, {} communication), {}; planned in "
-      "{}\n",
-      planned.plan.method, shape_text(planned.plan.mesh), seconds_text(cost.objective_seconds),
-      seconds_text(cost.compute_seconds), seconds_text(cost.communication_seconds),
-      cost.gap() <= 0 ? "proven optimal"
-                      : fmt::format("gap {:.2f} % (no plan takes less than {})", cost.gap() * 100,
-                                    seconds_text(cost.lower_bound_seconds)),
-      seconds_text(planned.seconds));
+  std::string text =
+      fmt::format("plan        {}; planned in {}\n", planned.plan, seconds_text(planned.seconds));
   text += fmt::format("memory      {} bytes per device planned", planned.memory_bytes);
   text += run ? fmt::format(", {} measured\n", run->measured_bytes) : "\n";
   for (const auto& [kind, traffic] : communication_of(planned, run))

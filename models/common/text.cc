@@ -7,25 +7,11 @@
 
 namespace models {
 
-std::string bytes_text(double bytes) {
-  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
-  if (bytes < 1024) return fmt::format("{:.0f} bytes", bytes);
-  int unit = -1;
-  while (bytes >= 1024 && unit < 3) bytes /= 1024, ++unit;
-  return fmt::format("{:.{}f} {}", bytes, bytes < 10 ? 2 : bytes < 100 ? 1 : 0, kUnits[unit]);
-}
-
 std::string duration_text(double seconds) {
   const auto whole = static_cast<long long>(std::llround(seconds));
   const long long hours = whole / 3600, minutes = whole / 60 % 60;
   return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60)
                    : fmt::format("{}:{:02}", minutes, whole % 60);
-}
-
-std::string seconds_text(double seconds) {
-  if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
-  return seconds >= 1e-3 ? fmt::format("{:.2f} ms", seconds * 1e3)
-                         : fmt::format("{:.1f} us", seconds * 1e6);
 }
 
 std::string table_text(const std::vector<std::vector<std::string>>& rows) {

@@ -1,6 +1,9 @@
 #include "alpa/base/text.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
 
 namespace alpa {
 namespace {
@@ -49,6 +52,31 @@ std::string excerpt(std::string_view text, std::size_t most) {
     text.remove_prefix(length > 0 ? length : 1);
   }
   return result;
+}
+
+std::string two_digits(double value) {
+  if (value == 0 || !std::isfinite(value)) return fmt::format("{}", value);
+  const auto exponent = [](double x) { return static_cast<int>(std::floor(std::log10(std::abs(x)))); };
+  const double unit = std::pow(10, exponent(value) - 1), rounded = std::round(value / unit) * unit;
+  return fmt::format("{:.{}f}", rounded, std::max(0, 1 - exponent(rounded * (1 + 1e-12))));
+}
+
+std::string seconds_text(double seconds) {
+  const double size = std::abs(seconds);
+  if (size == 0) return "0";
+  if (size >= 0.9949) return two_digits(seconds) + " s";
+  return size >= 0.9949e-3 ? two_digits(seconds * 1e3) + " ms" : two_digits(seconds * 1e6) + " us";
+}
+
+std::string bytes_text(double bytes) {
+  constexpr double kMiB = 1 << 20, kLeast = 0.001;
+  if (bytes > 0 && bytes < kLeast * kMiB) return fmt::format("under {} MiB", kLeast);
+  return two_digits(bytes / kMiB) + " MiB";
+}
+
+fmt::appender write_text(const fmt::formatter<fmt::string_view>& how, std::string_view text,
+                         fmt::format_context& context) {
+  return how.format({text.data(), text.size()}, context);
 }
 
 }  // namespace alpa

@@ -1,5 +1,6 @@
 // src/intra_op/evaluate.cc — seconds of a plan, from its strategies and resharding steps alone
 #include <algorithm>
+#include <numeric>
 
 #include "alpa/base/error.h"
 #include "alpa/intra_op/plan.h"
@@ -115,22 +116,30 @@ PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const CostModel&
   return evaluate(plan, graph, classify(graph), model);
 }
 
-PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const NodeClasses& classes,
-                  const CostModel& model) {
-  PlanCost cost;
-  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
-    cost.compute_seconds +=
+PartSeconds part_seconds(const ShardingPlan& plan, const Graph& graph, const NodeClasses& classes,
+                         const CostModel& model) {
+  PartSeconds seconds;
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+    seconds.nodes.push_back(
         runs_per_step(graph, graph.nodes[n]) *
         (node_seconds(classes.of(n), classes.share_of(n), plan.strategies[n], plan.mesh, model) +
-         cuts_before(n, graph, classes, plan.strategies, plan.mesh, model));
-  }
+         cuts_before(n, graph, classes, plan.strategies, plan.mesh, model)));
   const std::vector<ShardingSpec> starts = starts_of_reshards(plan, graph);
   for (std::size_t r = 0; r < starts.size(); ++r) {
     const PlannedReshard& reshard = plan.reshards[r];
-    cost.communication_seconds +=
-        runs_of(reshard, graph) *
-        path_seconds(graph.type(reshard.value), starts[r], reshard.path, plan.mesh, model.reshard);
+    seconds.reshards.push_back(runs_of(reshard, graph) * path_seconds(graph.type(reshard.value), starts[r],
+                                                                      reshard.path, plan.mesh,
+                                                                      model.reshard));
   }
+  return seconds;
+}
+
+PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const NodeClasses& classes,
+                  const CostModel& model) {
+  const PartSeconds seconds = part_seconds(plan, graph, classes, model);
+  PlanCost cost;
+  cost.compute_seconds = std::accumulate(seconds.nodes.begin(), seconds.nodes.end(), 0.0);
+  cost.communication_seconds = std::accumulate(seconds.reshards.begin(), seconds.reshards.end(), 0.0);
   cost.objective_seconds = cost.compute_seconds + cost.communication_seconds;
   return cost;
 }

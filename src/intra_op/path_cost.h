@@ -10,6 +10,13 @@ namespace alpa {
 PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const NodeClasses& classes,
                   const CostModel& model);
 
+/// Seconds per step of every node (its cuts among them) and of every resharding.
+struct PartSeconds {
+  std::vector<double> nodes, reshards;
+};
+PartSeconds part_seconds(const ShardingPlan& plan, const Graph& graph, const NodeClasses& classes,
+                         const CostModel& model);
+
 /// Seconds of one run of `path` from spec `from`.
 double path_seconds(const TensorType& type, const ShardingSpec& from, const ReshardPath& path,
                     const DeviceMesh& mesh, const ReshardModel& model);

@@ -6,6 +6,7 @@
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "alpa/intra_op/plan.h"
+#include "alpa/ops/all_ops.h"
 #include "src/base/json.h"
 
 namespace alpa {
@@ -44,6 +45,16 @@ class Numbering {
  private:
   std::array<std::size_t, 4> counts_;
 };
+
+Json lines_of(const std::string& text) {
+  Json lines = Json::array();
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end == text.npos ? text.size() : end + 1;
+  }
+  return lines;
+}
 
 Json json_of(const DeviceMesh& mesh) {
   Json axes = Json::array();
@@ -248,7 +259,18 @@ std::string to_json(const ShardingPlan& plan, const Graph& graph) {
       {"mesh", json_of(plan.mesh)}, {"cost", json_of(plan.cost)}, {"statistics", json_of(plan.statistics)},
       {"nodes", std::move(nodes)},  {"specs", std::move(specs)},  {"reshards", std::move(reshards)}};
   if (!plan.outputs.empty()) file["outputs"] = std::move(outputs);
+  file["graph_text"] = lines_of(to_string(graph));
   return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Graph graph_from_plan_json(const std::string& text, const std::string& origin) {
+  const nlohmann::json json = parse_json(text, "plan " + origin);
+  const Place file(json, origin, "");
+  std::string graph_text;
+  for (const Place& line : file.at("graph_text").items()) graph_text += line.text() + "\n";
+  Graph graph = file.at("graph_text").checked([&] { return parse_graph(graph_text, all_ops()); });
+  check_header(file, graph, origin);
+  return graph;
 }
 
 ShardingPlan plan_from_json(const std::string& text, const Graph& graph, const std::string& origin) {

@@ -1,5 +1,6 @@
 #include "alpa/tensor/array.h"
 
+#include <algorithm>
 #include <new>
 
 #include "alpa/base/half.h"
@@ -52,6 +53,52 @@ void copy_converted(const std::byte* from, DType from_type, std::byte* to, DType
   });
 }
 
+/// Element `i` as a number.
+double element(const Array& array, std::int64_t i) {
+  double value = 0;
+  with_storage_type(array.dtype(), [&](auto zero) {
+    value = as_double(reinterpret_cast<const decltype(zero)*>(array.data())[i]);
+  });
+  return value;
+}
+
+/// Says what is wrong with an index: slow, so that good ones are not held up.
+[[noreturn]] void refuse_index(const Array& array, const Shape& index) {
+  const Shape& shape = array.shape();
+  require(array.data() != nullptr, "Array: index {} of an array without a type; make it with Array(type)",
+          to_string(index));
+  require(index.size() == shape.size(),
+          "Array: index {} has {} places, but the array is {}; give one per dimension", to_string(index),
+          index.size(), to_string(array.type()));
+  std::size_t d = 0;
+  while (index[d] >= 0 && index[d] < shape[d]) ++d;
+  fail("Array: index {} is outside {}; in dimension {} it must be at least 0 and less than {}",
+       to_string(index), to_string(array.type()), d, shape[d]);
+}
+
+/// Appends the elements from `first` on, in the brackets of the dimensions from `dim` on. Of long
+/// dimensions only `edge` parts at each end are shown.
+void add_elements(std::string& text, const Array& array, std::size_t dim, std::int64_t first,
+                  std::int64_t edge) {
+  const Shape& shape = array.shape();
+  if (dim == shape.size()) {
+    text += fmt::format("{:.6g}", element(array, first));
+    return;
+  }
+  const std::int64_t stride =
+      num_elements({shape.begin() + static_cast<std::ptrdiff_t>(dim) + 1, shape.end()});
+  text += "[";
+  for (std::int64_t i = 0; i < shape[dim]; ++i) {
+    if (i > 0) text += ", ";
+    if (i == edge && shape[dim] > 2 * edge) {
+      text += "..., ";
+      i = shape[dim] - edge;
+    }
+    add_elements(text, array, dim + 1, first + i * stride, edge);
+  }
+  text += "]";
+}
+
 }  // namespace
 
 Array::Array(TensorType type) : type_(std::move(type)) {
@@ -70,6 +117,19 @@ Array Array::view(const void* data, TensorType type) {
   return array;
 }
 
+std::size_t Array::position(std::initializer_list<std::int64_t> index) const {
+  const Shape& shape = type_.shape;
+  bool inside = data_ != nullptr && index.size() == shape.size();
+  std::int64_t position = 0;
+  for (std::size_t d = 0; inside && d < shape.size(); ++d) {
+    const std::int64_t i = index.begin()[d];
+    inside = i >= 0 && i < shape[d];
+    position = position * shape[d] + i;
+  }
+  if (!inside) refuse_index(*this, index);
+  return static_cast<std::size_t>(position);
+}
+
 std::vector<double> Array::to_doubles() const {
   std::vector<double> values(static_cast<std::size_t>(elements()));
   copy_converted(data(), dtype(), reinterpret_cast<std::byte*>(values.data()), DType::f64, elements());
@@ -80,6 +140,19 @@ Array Array::cast(DType to) const {
   Array result(TensorType{to, shape()});
   copy_converted(data(), dtype(), result.mutable_data(), to, elements());
   return result;
+}
+
+std::string to_string(const Array& array) {
+  constexpr std::int64_t kShownWhole = 64;
+  if (array.data() == nullptr) return "an array without a type";
+  const Shape& shape = array.shape();
+  const bool whole =
+      array.elements() <= kShownWhole &&
+      std::all_of(shape.begin(), shape.end(), [](auto extent) { return extent <= kShownWhole; });
+  const std::int64_t edge = whole ? kShownWhole : shape.size() <= 3 ? 3 : 1;
+  std::string text = to_string(array.type()) + " ";
+  add_elements(text, array, 0, 0, edge);
+  return text;
 }
 
 }  // namespace alpa

@@ -21,3 +21,24 @@ TEST_CASE("an excerpt is short and never cuts a character or an escape") {
   const std::string once = excerpt("\x01 and so on, and on");
   CHECK(excerpt(once) == once);
 }
+
+TEST_CASE("seconds and bytes have two significant digits") {
+  CHECK(two_digits(138.24) == "140");
+  CHECK(two_digits(9.96) == "10");
+  CHECK(two_digits(0.0994999) == "0.099");
+  CHECK(two_digits(-5.34) == "-5.3");
+  CHECK(two_digits(1) == "1.0");
+  CHECK(two_digits(1000) == "1000");
+  CHECK(two_digits(0) == "0");
+  CHECK(seconds_text(2.345) == "2.3 s");
+  CHECK(seconds_text(0.9996) == "1.0 s");
+  CHECK(seconds_text(5.34e-3) == "5.3 ms");
+  CHECK(seconds_text(764.7e-6) == "760 us");
+  CHECK(seconds_text(0) == "0");
+  CHECK(bytes_text(16544772) == "16 MiB");
+  CHECK(bytes_text(1155432) == "1.1 MiB");
+  CHECK(bytes_text(3.0 * (std::int64_t{1} << 30)) == "3100 MiB");
+  CHECK(bytes_text(100 << 10) == "0.098 MiB");
+  CHECK(bytes_text(12) == "under 0.001 MiB");
+  CHECK(bytes_text(0) == "0 MiB");
+}

@@ -1,4 +1,4 @@
-// Plans as data: files, verification, the independent evaluator, the explanation.
+// Plans as data: files, verification and the independent evaluator.
 #include "alpa/intra_op/plan.h"
 
 #include <doctest/doctest.h>
@@ -154,27 +154,4 @@ TEST_CASE("A plan that leaves a reader without its spec is refused") {
       fmt::format(
           "plan: metric \"loss\" wants value {} as R but it is left as P+@0 and no resharding provides it",
           value));
-}
-
-TEST_CASE(
-    "The explanation says where parameters lie, what is communicated and why, and what the alternatives "
-    "cost") {
-  const Graph graph = mlp_graph({.layers = 2, .batch = 512, .width = 64});
-  const CostModel model = some_model();
-  const ShardingPlan plan = auto_shard(graph, some_mesh({4}), model, data_parallel_options());
-  const std::string text = explain(plan, graph, model);
-  CAPTURE(text);
-  CHECK(text.find("Plan \"data\" on a 4 mesh (4 devices): ") == 0);
-  CHECK(text.find("Proven: no plan of this method costs less.") != std::string::npos);
-  CHECK(text.find(
-            "dense0.kernel        f32[64, 64]: a copy on every device; every device updates its copy") !=
-        std::string::npos);
-  CHECK(text.find("all_reduce over x of f32[64, 64] from einsum") != std::string::npos);
-  CHECK(text.find(
-            "because it is left with partial over x (4 devices) and wanted with a copy on every device") !=
-        std::string::npos);
-  CHECK(text.find(" ms: ") != std::string::npos);
-  const ShardingPlan split = auto_shard(graph, some_mesh({4}), model, zero2_options());
-  CHECK(explain(split, graph, model)
-            .find("split over x (4 devices); updated in place, each device its part") != std::string::npos);
 }

@@ -41,6 +41,49 @@ TEST_CASE("wrong counts and element types are errors") {
   CHECK_THROWS_WITH_AS(Array(data, {3}).elements_as<double>(), "Array: holds f32, not f64", Error);
 }
 
+TEST_CASE("an element is read and written at an index per dimension") {
+  Array array(std::vector<std::int32_t>{1, 2, 3, 4, 5, 6}, {2, 3});
+  array.at<std::int32_t>(1, 2) = 7;
+  const Array& same = array;
+  CHECK(same.at<std::int32_t>(1, 2) == 7);
+  CHECK(same.at<std::int32_t>(std::size_t{0}, 1) == 2);
+  CHECK(array.to_doubles() == std::vector<double>{1, 2, 3, 4, 5, 7});
+  CHECK(Array(std::vector<float>{3}, {}).at<float>() == 3);
+}
+
+TEST_CASE("an element that is not there is an error") {
+  Array array(TensorType{f32, {2, 3}});
+  CHECK_THROWS_WITH_AS(
+      array.at<float>(1, 3),
+      "Array: index [1, 3] is outside f32[2, 3]; in dimension 1 it must be at least 0 and less than 3",
+      Error);
+  CHECK_THROWS_WITH_AS(
+      array.at<float>(-1, 0),
+      "Array: index [-1, 0] is outside f32[2, 3]; in dimension 0 it must be at least 0 and less than 2",
+      Error);
+  CHECK_THROWS_WITH_AS(array.at<float>(1),
+                       "Array: index [1] has 1 places, but the array is f32[2, 3]; give one per dimension",
+                       Error);
+  CHECK_THROWS_WITH_AS(array.at<double>(1, 1), "Array: holds f32, not f64", Error);
+  CHECK_THROWS_WITH_AS(Array().at<float>(),
+                       "Array: index [] of an array without a type; make it with Array(type)", Error);
+}
+
+TEST_CASE("an array's text has type and elements, of many only those at the ends") {
+  CHECK(to_string(Array(std::vector<float>{1, 2.5F, -3, 1e-7F}, {2, 2})) ==
+        "f32[2, 2] [[1, 2.5], [-3, 1e-07]]");
+  CHECK(to_string(Array(std::vector<double>{0.1}, {})) == "f64[] 0.1");
+  CHECK(to_string(Array(std::vector<float>{0.5F}, {1}).cast(bf16)) == "bf16[1] [0.5]");
+  CHECK(to_string(Array(TensorType{u8, {2, 0}})) == "u8[2, 0] [[], []]");
+  CHECK(to_string(Array()) == "an array without a type");
+  std::vector<std::int32_t> many(200);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<std::int32_t>(i);
+  CHECK(to_string(Array(many, {2, 100})) ==
+        "i32[2, 100] [[0, 1, 2, ..., 97, 98, 99], [100, 101, 102, ..., 197, 198, 199]]");
+  CHECK(to_string(Array(TensorType{u8, {std::int64_t{1} << 40, 0}})) ==
+        "u8[1099511627776, 0] [[], [], [], ..., [], [], []]");
+}
+
 TEST_CASE("Eigen matrices come in row-major and go out in place") {
   Eigen::MatrixXd matrix(2, 3);  // column-major
   matrix << 1, 2, 3, 4, 5, 6;

@@ -9,6 +9,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
+#include "alpa/mesh/cluster.h"
 
 namespace cli {
 namespace {
@@ -34,16 +35,25 @@ void take(const Flag& flag, const std::string& text) {
   alpa::require(flag.take(text), "{} is '{}'; it must be {}", flag.name, alpa::excerpt(text), flag.allowed);
 }
 
+/// CLI11 hides flags of the group "".
+std::string heading(const Flag& flag) { return flag.group.empty() ? "Options" : flag.group; }
+
 void add(CLI::App& app, const Flag& flag) {
   const std::string meaning =
       flag.allowed.empty() ? flag.meaning : fmt::format("{} ({})", flag.meaning, flag.allowed);
   if (flag.on != nullptr) {
-    app.add_flag(flag.name, *flag.on, meaning)->disable_flag_override();
+    app.add_flag(flag.name, *flag.on, meaning)->disable_flag_override()->group(heading(flag));
+    return;
+  }
+  if (!flag.bare.empty()) {
+    CLI::Option* option =
+        app.add_flag(flag.name, meaning)->option_text("[" + flag.value + "]")->group(heading(flag));
+    option->each([&](const std::string& text) { take(flag, text == "true" ? flag.bare : text); });
     return;
   }
   CLI::Option* option = app.add_option_function<std::string>(
       flag.name, [&](const std::string& text) { take(flag, text); }, meaning);
-  option->type_name(flag.value)->default_str(flag.initial);
+  option->type_name(flag.value)->default_str(flag.initial)->group(heading(flag));
   if (!flag.name.starts_with("-")) option->required();
 }
 
@@ -54,6 +64,14 @@ std::optional<std::int64_t> parse_whole(const std::string& text) { return parse_
 std::optional<double> parse_number(const std::string& text) {
   const std::optional<double> value = parse_all<double>(text, std::chars_format::general);
   return value && std::isfinite(*value) ? value : std::nullopt;
+}
+
+bool is_mesh_shape(const std::string& text) {
+  try {
+    return text == "auto" || !alpa::parse_mesh_shape(text).empty();
+  } catch (const alpa::Error&) {
+    return false;
+  }
 }
 
 std::string whole_allowed(std::int64_t least, std::int64_t most) {
@@ -88,6 +106,25 @@ Flag choice(std::string name, std::string* target, std::string meaning, std::vec
   return flag;
 }
 
+Flag optional_choice(std::string name, std::string* target, std::string meaning,
+                     std::vector<std::string> words, std::string bare) {
+  Flag flag = choice(std::move(name), target, std::move(meaning), std::move(words));
+  flag.value = "=WORD";
+  flag.bare = std::move(bare);
+  return flag;
+}
+
+std::vector<Flag> in_group(const std::string& group, std::vector<Flag> rows) {
+  for (Flag& row : rows) row.group = group;
+  return rows;
+}
+
+std::vector<Flag> joined(const std::vector<std::vector<Flag>>& groups) {
+  std::vector<Flag> rows;
+  for (const std::vector<Flag>& group : groups) rows.insert(rows.end(), group.begin(), group.end());
+  return rows;
+}
+
 Flag number(std::string name, double* target, std::string meaning, double least, double most) {
   const auto take = [=](const std::string& text) {
     const std::optional<double> value = parse_number(text);
@@ -113,6 +150,7 @@ Flag positive_number(std::string name, double* target, std::string meaning) {
 
 bool parse(int argc, const char* const* argv, const std::string& purpose, const std::vector<Flag>& flags) {
   CLI::App app(purpose);
+  app.footer(std::string("\n") + kExitStatus);
   for (const Flag& flag : flags) add(app, flag);
   try {
     app.parse(argc, argv);

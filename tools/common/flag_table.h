@@ -27,12 +27,17 @@ struct Flag {
   /// Takes a value. Returns false if it is not allowed.
   std::function<bool(const std::string& text)> take;
   bool* on = nullptr;  ///< of a flag without a value, for which the others but name and meaning are empty
+  std::string bare = {};   ///< the value of a flag that is given without one; "": it needs one
+  std::string group = {};  ///< heading in the help; "": the common one
 };
 
 /// The whole number that all of `text` is, if there is one.
 std::optional<std::int64_t> parse_whole(const std::string& text);
 /// The finite number that all of `text` is, if there is one.
 std::optional<double> parse_number(const std::string& text);
+
+/// True for "auto" and what alpa::parse_mesh_shape takes.
+bool is_mesh_shape(const std::string& text);
 
 /// Largest value of counts that have no tighter bound.
 inline constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
@@ -46,6 +51,14 @@ Flag text(std::string name, std::string* target, std::string meaning, std::strin
           std::function<bool(const std::string&)> is_allowed);
 /// One of a few words.
 Flag choice(std::string name, std::string* target, std::string meaning, std::vector<std::string> words);
+/// One of a few words after "=", or the flag alone, which means the word `bare`: `--explain`,
+/// `--explain=full`.
+Flag optional_choice(std::string name, std::string* target, std::string meaning,
+                     std::vector<std::string> words, std::string bare);
+/// The rows under the heading `group` of the help.
+std::vector<Flag> in_group(const std::string& group, std::vector<Flag> rows);
+/// The rows of all groups, one after the other.
+std::vector<Flag> joined(const std::vector<std::vector<Flag>>& groups);
 /// A finite number from `least` to `most`.
 Flag number(std::string name, double* target, std::string meaning, double least, double most);
 /// A finite number above 0.
@@ -81,6 +94,10 @@ Flag whole(std::string name, T* target, std::string meaning, std::int64_t least,
   };
   return flag;
 }
+
+/// What `--help` of every program says of its exit status (alpa/base/program.h).
+inline constexpr const char* kExitStatus =
+    "Exit status: 0 done, 2 a mistake in what was given or a refusal of the system, 3 an internal error.";
 
 /// Fills the targets from the command line. Throws alpa::Error, one line, on a mistake: flag, value and
 /// what is allowed. Returns true if only help was asked for, and prints it.

@@ -35,6 +35,9 @@ struct TensorType {
   int rank() const { return static_cast<int>(shape.size()); }
 };
 
+/// "f32"
+inline std::string to_string(DType dtype) { return std::string(name_of(dtype)); }
+
 /// "f32[8, 768]"
 std::string to_string(const TensorType& type);
 

@@ -1,5 +1,7 @@
 #pragma once
-/// Text of users in messages.
+/// Text of users in messages, and values as text for `fmt`.
+#include <fmt/core.h>
+
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -18,5 +20,26 @@ std::string quoted_names(const Names& names) {
   for (const std::string& name : names) text += (text.empty() ? "\"" : ", \"") + name + '"';
   return text.empty() ? "none" : text;
 }
+
+/// A number with two significant digits, never with an exponent: "5.3", "140", "0.076".
+std::string two_digits(double value);
+
+/// Seconds with two significant digits, in s, ms or us: "5.3 ms", "140 us", "0".
+std::string seconds_text(double seconds);
+
+/// Bytes in MiB with two significant digits: "16 MiB", "0.034 MiB", "under 0.001 MiB".
+std::string bytes_text(double bytes);
+
+/// Writes `text` as `how` says ({:<20}).
+fmt::appender write_text(const fmt::formatter<fmt::string_view>& how, std::string_view text,
+                         fmt::format_context& context);
+
+/// `fmt` formatter of a type that has a `to_string`; takes the format of a text, e.g. {:<20}.
+template <class T>
+struct TextFormatter : fmt::formatter<fmt::string_view> {
+  auto format(const T& value, fmt::format_context& context) const {
+    return write_text(*this, to_string(value), context);
+  }
+};
 
 }  // namespace alpa

@@ -8,6 +8,7 @@
 
 #include "alpa/base/attributes.h"
 #include "alpa/base/shape.h"
+#include "alpa/base/text.h"
 #include "alpa/ir/op_def.h"
 
 namespace alpa {
@@ -133,3 +134,6 @@ Graph parse_graph(const std::string& text, std::span<const OpDef* const> operato
 std::uint64_t structural_hash(const Graph& graph);
 
 }  // namespace alpa
+
+template <>
+struct fmt::formatter<alpa::Graph> : alpa::TextFormatter<alpa::Graph> {};

@@ -12,6 +12,7 @@
 
 #include "alpa/base/combiner.h"
 #include "alpa/base/shape.h"
+#include "alpa/base/text.h"
 
 namespace alpa {
 
@@ -90,3 +91,6 @@ template <>
 struct std::hash<alpa::ShardingSpec> {
   std::size_t operator()(const alpa::ShardingSpec& spec) const noexcept;
 };
+
+template <>
+struct fmt::formatter<alpa::ShardingSpec> : alpa::TextFormatter<alpa::ShardingSpec> {};

@@ -1,7 +1,9 @@
 #pragma once
 /// A dense row-major tensor in host memory: what users feed in and read back. Copying an Array shares its elements.
+#include <concepts>
 #include <cstddef>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -9,6 +11,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/shape.h"
+#include "alpa/base/text.h"
 
 namespace alpa {
 
@@ -60,14 +63,38 @@ class Array {
     auto all = elements_as<T>();
     return {const_cast<T*>(all.data()), all.size()};
   }
+  /// The element at an index per dimension: `w.at<float>(3, 4)`. Throws Error if the array holds another type, or if it
+  /// has no such element.
+  template <class T, std::integral... Index>
+  const T& at(Index... index) const {
+    return elements_as<T>()[position({static_cast<std::int64_t>(index)...})];
+  }
+  /// The same, to be written.
+  template <class T, std::integral... Index>
+  T& at(Index... index) {
+    return mutable_elements_as<T>()[position({static_cast<std::int64_t>(index)...})];
+  }
   /// Every element converted to double; any element type.
   std::vector<double> to_doubles() const;
   /// A copy with elements converted (round to nearest even; integers truncate).
   Array cast(DType to) const;
 
  private:
+  std::size_t position(std::initializer_list<std::int64_t> index) const;
+
   TensorType type_;
   std::shared_ptr<std::byte[]> data_;
 };
 
+/// Type and elements: "f32[2, 3] [[1, 2, 3], [4, 5, 6]]", with six digits. Of more than 64 elements the middle of every
+/// dimension becomes "...".
+std::string to_string(const Array& array);
+
 }  // namespace alpa
+
+template <>
+struct fmt::formatter<alpa::DType> : alpa::TextFormatter<alpa::DType> {};
+template <>
+struct fmt::formatter<alpa::TensorType> : alpa::TextFormatter<alpa::TensorType> {};
+template <>
+struct fmt::formatter<alpa::Array> : alpa::TextFormatter<alpa::Array> {};

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <type_traits>
 
 #include "alpa/ir/builder.h"
 
@@ -12,12 +13,15 @@ namespace alpa {
 /// it plans nothing anew.
 using LearningRate = std::function<double(std::int64_t step)>;
 
-/// A learning rate that is a plain number or a schedule.
+/// A learning rate that is a plain number or a schedule: `.learning_rate = 1e-3`, or anything that is called with a
+/// step, such as a lambda or `warmup_cosine(…)`.
 class Schedule {
  public:
-  Schedule(double constant)
-      : rate_([constant](std::int64_t) { return constant; }) {}  // NOLINT: `.learning_rate = 1e-3`
-  Schedule(LearningRate rate) : rate_(std::move(rate)) {}        // NOLINT
+  Schedule(double constant)  // NOLINT: converts
+      : rate_([constant](std::int64_t) { return constant; }) {}
+  template <class Rate>
+    requires std::is_invocable_r_v<double, Rate&, std::int64_t>
+  Schedule(Rate rate) : rate_(std::move(rate)) {}  // NOLINT: converts
   double operator()(std::int64_t step) const { return rate_(step); }
 
  private:

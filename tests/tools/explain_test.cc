@@ -1,0 +1,70 @@
+// alpa explain: plans and models from files.
+#include <alpa/alpa.h>
+#include <doctest/doctest.h>
+
+#include "support/program.h"
+#include "support/temporary_file.h"
+
+using namespace alpa;
+using namespace alpa::testing;
+
+namespace {
+
+TrainingStep make_step() {
+  nn::Sequential mlp{nn::Dense(64), nn::ReLU(), nn::Dense(16)};
+  return training_step(
+      {{"x", {f32, {32, 16}}}, {"y", {f32, {32, 16}}}},
+      [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); }, optim::Adam{});
+}
+
+ProgramOutput explain_file(const std::string& path, std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"explain", path});
+  return run_program(ALPA_TOOL, more);
+}
+
+}  // namespace
+
+TEST_CASE("a plan's file is explained as the plan is, from the file alone") {
+  const Cluster cluster = Cluster::local(4);
+  const Planned planned = plan_only(make_step(), Zero2Parallel{.num_micro_batches = 2}, cluster);
+  const TemporaryFile file("explain_test_plan.json", to_json(planned.plan, planned.graph));
+  const CostModel model = CostModel::of(cluster);
+  CHECK(explain_file(file.path()).text == explain(planned.plan, planned.graph, model));
+  CHECK(explain_file(file.path(), {"--full"}).text ==
+        explain(planned.plan, planned.graph, model, Detail::full));
+}
+
+TEST_CASE("a model's file is planned for, then explained") {
+  const Planned planned = plan_only(make_step(), Zero3Parallel{.num_micro_batches = 2}, Cluster::local(4));
+  const TemporaryFile file("explain_test_graph.txt", to_string(planned.graph));
+  const ProgramOutput output = explain_file(file.path(), {"--method", "zero3", "--devices", "4"});
+  CHECK(output.status == 0);
+  CHECK(output.text == explain(planned.plan, planned.graph, CostModel::of(Cluster::local(4)),
+                               Detail::summary, planned.memory_bytes));
+  CHECK(explain_file(file.path(), {"--mesh", "2x2", "--devices", "4"})
+            .text.starts_with("Plan           shard on mesh 2x2 "));
+}
+
+TEST_CASE("files that are neither, and clusters that do not fit, are mistakes") {
+  const auto mistake = [](const TemporaryFile& file, const std::vector<std::string>& more = {}) {
+    const ProgramOutput output = explain_file(file.path(), more);
+    CHECK(output.status == 2);
+    return output.text;
+  };
+  const Planned planned = plan_only(make_step(), DataParallel{}, Cluster::local(4));
+  const std::string text = to_json(planned.plan, planned.graph);
+  const TemporaryFile plan("explain_test_mistake.json", text);
+  CHECK(mistake(plan, {"--devices", "3"}) ==
+        "alpa: plan explain_test_mistake.json: it is for 4 devices, but the cluster has 3\n");
+  const TemporaryFile graph("explain_test_mistake.txt", "graph micro_batches=1\n%0: f33[] = input()\n");
+  CHECK(mistake(graph).starts_with("alpa: explain_test_mistake.txt: graph text, line 2: "));
+  std::string old = text;
+  old.replace(old.find("\"graph_text\""), 12, "\"graph_test\"");
+  const TemporaryFile older("explain_test_older.json", old);
+  CHECK(mistake(older) == "alpa: plan explain_test_older.json: graph_text is missing\n");
+  std::string other = text;
+  other.replace(other.find("[32, 16]"), 8, "[32, 17]");
+  const TemporaryFile changed("explain_test_changed.json", other);
+  CHECK(
+      mistake(changed).starts_with("alpa: plan explain_test_changed.json: graph_text: graph text, line "));
+}
