@@ -49,13 +49,13 @@ class Assembly {
   void add_value(int v, const std::vector<Reader>& readers) {
     const int type = space_.type_of(graph_.values[v]);
     plan_.specs.push_back(space_.layouts.of(type).specs[produced(v)]);
-    std::map<std::array<int, 3>, std::vector<UseId>> uses;  // by phase, spec and making
+    std::map<std::array<int, 3>, std::vector<UseId>> uses;  // by phase, spec and lifetime
     std::array<int, 2> from{};                              // by phase
     for (const Reader& reader : readers) {
       const int to = (*reader.wanted)[choice_[reader.node]];
       from[reader.use.phase] = produced(reader.use.source);
       if (to == from[reader.use.phase]) continue;
-      std::vector<UseId>& list = uses[{reader.use.phase, to, making_of(v, to, reader.use)}];
+      std::vector<UseId>& list = uses[{reader.use.phase, to, lifetime_of(v, to, reader.use)}];
       if (list.empty() || list.back() != reader.use.id) list.push_back(reader.use.id);
     }
     for (auto& [target, list] : uses)
@@ -65,21 +65,21 @@ class Assembly {
   /// The spec in which a value is left.
   int produced(int value) const {
     const ValueInfo& info = graph_.values[value];
-    return space_.of(info.producer).produced[info.index][choice_[info.producer]];
+    return space_.of(info.producer).result_specs[info.index][choice_[info.producer]];
   }
 
-  /// Which of the chosen makings of a copy serves the use.
-  int making_of(int value, int spec, const Use& use) const {
+  /// Which of the chosen lifetimes of a copy serves the use.
+  int lifetime_of(int value, int spec, const Use& use) const {
     const auto copy = copies_.find({value, use.phase, spec});
     if (copy == copies_.end()) return 0;
-    const std::vector<Making>& makings = copy->second->makings;
+    const std::vector<CopyLifetime>& lifetimes = copy->second->lifetimes;
     const Region region = region_of_use(graph_, use.id);
-    const auto making = std::find_if(makings.begin(), makings.end(), [&](const Making& m) {
+    const auto making = std::find_if(lifetimes.begin(), lifetimes.end(), [&](const CopyLifetime& m) {
       return m.first <= region && region <= m.last;
     });
-    invariant(making != makings.end(), "the solver lets {} read a copy of value {} that is absent",
+    invariant(making != lifetimes.end(), "the solver lets {} read a copy of value {} that is absent",
               use_text(graph_, use.id), value);
-    return static_cast<int>(making - makings.begin());
+    return static_cast<int>(making - lifetimes.begin());
   }
 
   const ReshardPath& path(int type, int from, int to) {

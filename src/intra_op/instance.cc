@@ -89,7 +89,7 @@ class InstanceBuilder {
     const Input* input = find_input(graph_, v);
     begin_value(v);
     if (meeting(v) == Meeting::closed || !input || input->kind != InputKind::boundary)
-      add_seen(end(info.producer, space_.produced(info), {}), {});
+      add_seen(end(info.producer, space_.specs_left(info), {}), {});
     if (meeting(v) == Meeting::closed) return;
     for (const Reader& r : readers) add_seen(end(r.node, *r.wanted, r.use), r.use);
   }
@@ -113,7 +113,7 @@ class InstanceBuilder {
       }
       if (wanting.empty()) continue;
       const ValueInfo& source = graph_.values[wanting.front().use.source];
-      add_phase(phase, end(source.producer, space_.produced(source), {}), wanting);
+      add_phase(phase, end(source.producer, space_.specs_left(source), {}), wanting);
     }
   }
 
@@ -151,7 +151,7 @@ class InstanceBuilder {
     const Copy& copy = new_copy(phase, spec, wanting);
     ilp::SharedCopy shared{copy.node, spec, spec, {}};
     for (const CopyState& state : copy.states) {
-      ilp::Supply supply{static_cast<int>(state.makings.size()), 0, state.own};
+      ilp::Supply supply{static_cast<int>(state.lifetimes.size()), 0, state.own};
       for (Region region : {Region::forward, Region::backward, Region::apply})
         if (!state.own && covers(state, region)) supply.serves |= 1u << static_cast<int>(region);
       shared.supplies.push_back(supply);
@@ -310,10 +310,10 @@ class InstanceBuilder {
 std::optional<Reader> reader_of(const Graph& graph, const SearchSpace& space, const Use& use) {
   const int index = use.id.index, taker = static_cast<int>(graph.nodes.size());
   switch (use.id.kind) {
-    case UseKind::node: return Reader{index, &space.of(index).wanted[use.operand], use};
+    case UseKind::node: return Reader{index, &space.of(index).operand_specs[use.operand], use};
     case UseKind::update: {
       const int input = graph.values[graph.updates[index].input].producer;
-      return Reader{input, &space.of(input).produced[0], use};
+      return Reader{input, &space.of(input).result_specs[0], use};
     }
     case UseKind::metric: return Reader{taker, &kReplicatedOnly, use};
     case UseKind::output:

@@ -28,13 +28,13 @@ struct Reader {
 std::vector<std::vector<Reader>> readers_of_values(const Graph& graph, const SearchSpace& space);
 
 /// A copy made before the first use in region `first` and kept to the last use in region `last`.
-struct Making {
+struct CopyLifetime {
   Region first = Region::forward, last = Region::forward;
 };
 
-/// A strategy of a copy's node: the makings, in order; none of them and not `own`: absent.
+/// A strategy of a copy's node: the lifetimes, in order; none of them and not `own`: absent.
 struct CopyState {
-  std::vector<Making> makings;
+  std::vector<CopyLifetime> lifetimes;
   bool own = false;  ///< the producer leaves the value in this spec
 };
 

@@ -31,7 +31,7 @@ class KnownChoice {
       if (choice_[n] < 0) return std::nullopt;
     }
     for (const Follower& f : instance_.followers) choice_[f.node] = f.states[choice_[f.of]];
-    find_makings();
+    find_lifetimes();
     for (const Copy& copy : instance_.copies) {
       choice_[copy.node] = state_of(copy);
       if (choice_[copy.node] < 0) return std::nullopt;
@@ -51,19 +51,19 @@ class KnownChoice {
     return known.back().second;
   }
 
-  int find_strategy(const Choices& choices, const Strategy& strategy) const {
+  int find_strategy(const NodeStrategies& choices, const Strategy& strategy) const {
     const auto same = std::find(choices.strategies.begin(), choices.strategies.end(), strategy);
     if (same != choices.strategies.end()) return static_cast<int>(same - choices.strategies.begin());
     const Rule& rule = space_.classes.classes[choices.node_class].rule;
     const auto equal_specs = [&](int s) {
-      for (std::size_t j = 0; j < choices.wanted.size(); ++j) {
+      for (std::size_t j = 0; j < choices.operand_specs.size(); ++j) {
         const ShardingSpec spec = operand_spec(rule, strategy, plan_.mesh, static_cast<int>(j));
-        if (find_number(space_.layouts.of(choices.operand_types[j]), spec) != choices.wanted[j][s])
+        if (find_number(space_.layouts.of(choices.operand_types[j]), spec) != choices.operand_specs[j][s])
           return false;
       }
-      for (std::size_t i = 0; i < choices.produced.size(); ++i) {
+      for (std::size_t i = 0; i < choices.result_specs.size(); ++i) {
         const ShardingSpec spec = result_spec(rule, strategy, plan_.mesh, static_cast<int>(i));
-        if (find_number(space_.layouts.of(choices.result_types[i]), spec) != choices.produced[i][s])
+        if (find_number(space_.layouts.of(choices.result_types[i]), spec) != choices.result_specs[i][s])
           return false;
       }
       return true;
@@ -76,18 +76,18 @@ class KnownChoice {
 
   const TypeLayouts& layouts_of(int value) const { return space_.layouts_of(graph_.values[value]); }
 
-  /// Per value, phase and spec: whether a use wants it, and the makings by which the plan serves it.
-  void find_makings() {
+  /// Per value, phase and spec: whether a use wants it, and the lifetimes by which the plan serves it.
+  void find_lifetimes() {
     for (const PlannedReshard& r : plan_.reshards) {
       const Region first = region_of_use(graph_, r.uses.front());
       const int phase = graph_.num_micro_batches > 1 && first == Region::apply ? 1 : 0;
-      Making making{first, first};
+      CopyLifetime lifetime{first, first};
       for (UseId use : r.uses) {
-        making.first = std::min(making.first, region_of_use(graph_, use));
-        making.last = std::max(making.last, region_of_use(graph_, use));
+        lifetime.first = std::min(lifetime.first, region_of_use(graph_, use));
+        lifetime.last = std::max(lifetime.last, region_of_use(graph_, use));
       }
-      makings_[{r.value, phase, find_number(layouts_of(r.value), r.path.steps.back().to)}].push_back(
-          making);
+      lifetimes_[{r.value, phase, find_number(layouts_of(r.value), r.path.steps.back().to)}].push_back(
+          lifetime);
     }
     const auto readers = readers_of_values(graph_, space_);
     for (int v = 0; v < static_cast<int>(readers.size()); ++v) {
@@ -108,15 +108,16 @@ class KnownChoice {
     const int source = held ? accumulators_[copy.value] : copy.value;
     if (find_number(layouts_of(copy.value), plan_.specs[source]) == copy.spec)
       return index([](const CopyState& state) { return state.own; });
-    const auto found = makings_.find(key);
-    if (found == makings_.end()) return -1;
-    std::vector<Making> makings = found->second;
-    const auto earlier = [](const Making& a, const Making& b) { return a.first < b.first; };
-    std::sort(makings.begin(), makings.end(), earlier);
+    const auto found = lifetimes_.find(key);
+    if (found == lifetimes_.end()) return -1;
+    std::vector<CopyLifetime> lifetimes = found->second;
+    const auto earlier = [](const CopyLifetime& a, const CopyLifetime& b) { return a.first < b.first; };
+    std::sort(lifetimes.begin(), lifetimes.end(), earlier);
     return index([&](const CopyState& state) {
-      return std::equal(
-          makings.begin(), makings.end(), state.makings.begin(), state.makings.end(),
-          [](const Making& a, const Making& b) { return a.first == b.first && a.last == b.last; });
+      return std::equal(lifetimes.begin(), lifetimes.end(), state.lifetimes.begin(), state.lifetimes.end(),
+                        [](const CopyLifetime& a, const CopyLifetime& b) {
+                          return a.first == b.first && a.last == b.last;
+                        });
     });
   }
 
@@ -126,8 +127,8 @@ class KnownChoice {
   const Instance& instance_;
   const std::vector<int> accumulators_;
   std::vector<int> choice_;
-  std::map<int, std::vector<std::pair<Strategy, int>>> known_;  ///< by choices of the search space
-  std::map<std::array<int, 3>, std::vector<Making>> makings_;   ///< by value, phase and spec
+  std::map<int, std::vector<std::pair<Strategy, int>>> known_;         ///< by choices of the search space
+  std::map<std::array<int, 3>, std::vector<CopyLifetime>> lifetimes_;  ///< by value, phase and spec
   std::map<std::array<int, 3>, bool> wanted_;
 };
 

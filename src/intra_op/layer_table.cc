@@ -94,7 +94,7 @@ std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
         std::make_shared<ilp::BoundaryBounds>(instance.problem, boundary, moves_of(part, space, instance));
   result.units_per_second = instance.units_per_second;
   result.of_node = space.of_node;
-  for (const Choices& choices : space.choices) result.strategies.push_back(choices.strategies);
+  for (const NodeStrategies& choices : space.choices) result.strategies.push_back(choices.strategies);
   for (const SeenEnd& end : instance.seen) {
     const TypeLayouts& layouts = space.layouts_of(part.graph.values[end.value]);
     result.axes.push_back({end.value, end.use, {}, end.use && reads_inside(part.shares, *end.use)});

@@ -21,7 +21,7 @@ std::vector<Tensor> live_at(int point, const Graph& graph, const SearchSpace& sp
     const ValueInfo& info = graph.values[v];
     const std::vector<ShardingSpec>& specs = space.layouts_of(info).specs;
     std::int64_t least = info.type.bytes();
-    for (int spec : space.produced(info))
+    for (int spec : space.specs_left(info))
       least = std::min(least, shard_bytes(info.type, specs[spec], mesh));
     live.push_back({least, v});
   }

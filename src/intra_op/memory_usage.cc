@@ -35,20 +35,21 @@ bool MemoryUsage::may_be_partial(int value) const {
   const ValueInfo& info = graph_.values[value];
   if (graph_.nodes[info.producer].operands.empty()) return false;
   const std::vector<ShardingSpec>& specs = space_.layouts_of(info).specs;
-  const std::vector<int>& produced = space_.produced(info);
+  const std::vector<int>& produced = space_.specs_left(info);
   return std::any_of(produced.begin(), produced.end(), [&](int spec) { return specs[spec].is_partial(); });
 }
 
 std::vector<ilp::Usage> MemoryUsage::of_results(int node) {
   std::vector<ilp::Usage> usages;
-  const Choices& choices = space_.of(node);
-  for (std::size_t i = 0; i < choices.produced.size(); ++i) {
+  const NodeStrategies& choices = space_.of(node);
+  for (std::size_t i = 0; i < choices.result_specs.size(); ++i) {
     const int value = graph_.nodes[node].results[i];
     LivePoints range = ranges_[value];
     if (may_be_partial(value)) range.to = std::min(range.to, points_[node] + 1);
     if (!matters(value) || range.from >= range.to) continue;
     ilp::Usage usage{range.from, range.to, {}};
-    for (int spec : choices.produced[i]) usage.amounts.push_back(bytes_of(choices.result_types[i], spec));
+    for (int spec : choices.result_specs[i])
+      usage.amounts.push_back(bytes_of(choices.result_types[i], spec));
     usages.push_back(std::move(usage));
   }
   return usages;
@@ -93,7 +94,7 @@ std::vector<ilp::Usage> MemoryUsage::of_copy(int value, int spec, const std::vec
     usages.back().amounts[state] = bytes;
   };
   for (std::size_t s = 0; s < states.size(); ++s) {
-    for (const Making& making : states[s].makings) add(s, making.first, making.last);
+    for (const CopyLifetime& lifetime : states[s].lifetimes) add(s, lifetime.first, lifetime.last);
     if (states[s].own && may_be_partial(value)) add(s, Region::forward, Region::apply);
   }
   return usages;

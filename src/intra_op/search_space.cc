@@ -126,15 +126,15 @@ class SpaceBuilder {
   }
 
  private:
-  Choices build(int node_class, int share, const Restriction& restriction) {
+  NodeStrategies build(int node_class, int share, const Restriction& restriction) {
     const NodeClass& node = space_.classes.classes[node_class];
-    Choices choices;
+    NodeStrategies choices;
     choices.node_class = node_class;
     for (const TensorType& type : node.operands)
       choices.operand_types.push_back(space_.layouts.number(type));
     for (const TensorType& type : node.results) choices.result_types.push_back(space_.layouts.number(type));
-    choices.wanted.resize(node.operands.size());
-    choices.produced.resize(node.results.size());
+    choices.operand_specs.resize(node.operands.size());
+    choices.result_specs.resize(node.results.size());
     const LoopShare& part = space_.classes.shares[share];
     const auto [known, added] = facts_.strategies.try_emplace({node.known, part, restriction});
     if (added) known->second = priced_strategies(node, part, restriction, facts_.mesh, facts_.model);
@@ -142,14 +142,15 @@ class SpaceBuilder {
     return choices;
   }
 
-  void append(Choices& choices, const PricedStrategy& priced) {
+  void append(NodeStrategies& choices, const PricedStrategy& priced) {
     choices.strategies.push_back(priced.strategy);
     choices.seconds.push_back(priced.seconds);
     std::size_t next = 0;
-    for (std::size_t j = 0; j < choices.wanted.size(); ++j)
-      choices.wanted[j].push_back(space_.layouts.of(choices.operand_types[j]).number(priced.specs[next++]));
-    for (std::size_t i = 0; i < choices.produced.size(); ++i)
-      choices.produced[i].push_back(
+    for (std::size_t j = 0; j < choices.operand_specs.size(); ++j)
+      choices.operand_specs[j].push_back(
+          space_.layouts.of(choices.operand_types[j]).number(priced.specs[next++]));
+    for (std::size_t i = 0; i < choices.result_specs.size(); ++i)
+      choices.result_specs[i].push_back(
           space_.layouts.of(choices.result_types[i]).number(priced.specs[next++]));
   }
 

@@ -12,30 +12,30 @@
 namespace alpa {
 
 /// Strategies of a node; specs are numbered per type (`SearchSpace::layouts`).
-struct Choices {
+struct NodeStrategies {
   int node_class = -1;
   std::vector<Strategy> strategies;
   std::vector<double> seconds;  ///< of one run
   std::vector<int> operand_types, result_types;
-  std::vector<std::vector<int>> wanted;    ///< per operand and strategy, a spec
-  std::vector<std::vector<int>> produced;  ///< per result and strategy, a spec
+  std::vector<std::vector<int>> operand_specs;  ///< per operand and strategy, a spec
+  std::vector<std::vector<int>> result_specs;   ///< per result and strategy, a spec
 };
 
 struct SearchSpace {
   NodeClasses classes;
   Layouts layouts;
-  std::vector<Choices> choices;
+  std::vector<NodeStrategies> choices;
   std::vector<int> of_node;                          ///< choices of each node
   std::vector<std::optional<ShardingSpec>> outputs;  ///< per output, the spec it wants; none: any
   std::vector<std::vector<int>> output_numbers;      ///< the same as a list of one number
 
-  const Choices& of(int node) const { return choices[of_node[node]]; }
+  const NodeStrategies& of(int node) const { return choices[of_node[node]]; }
 
   /// Number of a value's type, its layouts, and the spec in which each strategy of the producer leaves it.
   int type_of(const ValueInfo& value) const { return of(value.producer).result_types[value.index]; }
   const TypeLayouts& layouts_of(const ValueInfo& value) const { return layouts.of(type_of(value)); }
-  const std::vector<int>& produced(const ValueInfo& value) const {
-    return of(value.producer).produced[value.index];
+  const std::vector<int>& specs_left(const ValueInfo& value) const {
+    return of(value.producer).result_specs[value.index];
   }
 };
 

@@ -96,9 +96,9 @@ double least_seconds(const Graph& graph, const SearchSpace& space) {
     double dearest[2] = {0, 0};  // by phase
     for (const Reader& reader : readers) {
       const ValueInfo& source = graph.values[reader.use.source];
-      const Choices& producer = space.of(source.producer);
+      const NodeStrategies& producer = space.of(source.producer);
       const double seconds =
-          least(producer.result_types[source.index], producer.produced[source.index], *reader.wanted);
+          least(producer.result_types[source.index], producer.result_specs[source.index], *reader.wanted);
       dearest[reader.use.phase] = std::max(dearest[reader.use.phase], reader.use.runs * seconds);
     }
     sum += dearest[0] + dearest[1];

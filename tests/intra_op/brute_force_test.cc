@@ -28,7 +28,7 @@ struct Wanting {
   bool inside = false;     // the node is in the producer's loop
 };
 struct Flow {
-  int producers[2], last;     // by group of uses; `last`: once nodes 0..last are decided, its price is known
+  int producers[2], last;  // by group of uses; `last`: once nodes 0..last are decided, its price is known
   std::vector<int> specs[2];  // per strategy of the producer
   std::vector<Wanting> wanting;
   std::vector<std::vector<double>> seconds, cuts;
@@ -72,11 +72,13 @@ class Enumeration {
     }
     const int result = node.results[0];
     if (shares_[n].writes[0])
-      bytes += static_cast<double>(shard_bytes(graph_.type(result), result_spec(rules_[n], s, mesh_), mesh_));
+      bytes +=
+          static_cast<double>(shard_bytes(graph_.type(result), result_spec(rules_[n], s, mesh_), mesh_));
     return bytes;
   }
 
-  double cut(const TensorType& type, const ShardingSpec& a, const ShardingSpec& b, const CostModel& model) const {
+  double cut(const TensorType& type, const ShardingSpec& a, const ShardingSpec& b,
+             const CostModel& model) const {
     if (a == b) return 0;
     const double rate = model.device.memory_bytes_per_second;
     const double bytes = static_cast<double>(shard_bytes(type, a, mesh_) + shard_bytes(type, b, mesh_));
@@ -90,12 +92,13 @@ class Enumeration {
   double seconds_in_loop(int n, const Strategy& s, const std::vector<TensorType>& results,
                          const CostModel& model) const {
     const std::vector<TensorType> operands = operand_types(graph_, graph_.nodes[n]);
-    double seconds = operator_seconds(rules_[n], factor_of_axis(s, mesh_), operands, results, mesh_, model,
-                                      moved(n, s));
+    double seconds =
+        operator_seconds(rules_[n], factor_of_axis(s, mesh_), operands, results, mesh_, model, moved(n, s));
     if (!shares_[n].launches) seconds -= model.device.launch_seconds;
     for (int j = 0; j < static_cast<int>(operands.size()); ++j)
       if (is_inside(n, j))
-        seconds += cut(operands[j], result_spec(rules_[n], s, mesh_), operand_spec(rules_[n], s, mesh_, j), model);
+        seconds +=
+            cut(operands[j], result_spec(rules_[n], s, mesh_), operand_spec(rules_[n], s, mesh_, j), model);
     return seconds;
   }
 
@@ -107,7 +110,8 @@ class Enumeration {
     for (int value : node.results) results.push_back(graph_.type(value));
     const Input* input = find_input(graph_, node.results[0]);
     const bool load = input && input->kind == InputKind::batch;
-    const bool free = shares_[n].vanishes || (input && !load) || node.op == &ops::constant || node.op == &ops::reshape;
+    const bool free =
+        shares_[n].vanishes || (input && !load) || node.op == &ops::constant || node.op == &ops::reshape;
     seconds_.emplace_back();
     for (const Strategy& s : strategies_.back()) {
       double once = operator_seconds(rules_.back(), factor_of_axis(s, mesh_), operand_types(graph_, node),

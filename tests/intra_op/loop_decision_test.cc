@@ -24,7 +24,7 @@ void force_agreement(const Graph& graph, const SearchSpace& space, ilp::Problem&
       if (operand < 0 || !space.classes.share_of(reader.node).reads_inside(operand)) continue;
       const ValueInfo& source = graph.values[reader.use.source];
       std::vector<std::int64_t> costs;
-      for (int have : space.of(source.producer).produced[source.index])
+      for (int have : space.of(source.producer).result_specs[source.index])
         for (int wanted : *reader.wanted) costs.push_back(have == wanted ? 0 : ilp::kInfinite);
       problem.edges.push_back({source.producer, reader.node, ilp::table(std::move(costs))});
     }
