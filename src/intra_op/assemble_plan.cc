@@ -74,12 +74,12 @@ class Assembly {
     if (copy == copies_.end()) return 0;
     const std::vector<CopyLifetime>& lifetimes = copy->second->lifetimes;
     const Region region = region_of_use(graph_, use.id);
-    const auto making = std::find_if(lifetimes.begin(), lifetimes.end(), [&](const CopyLifetime& m) {
+    const auto lifetime = std::find_if(lifetimes.begin(), lifetimes.end(), [&](const CopyLifetime& m) {
       return m.first <= region && region <= m.last;
     });
-    invariant(making != lifetimes.end(), "the solver lets {} read a copy of value {} that is absent",
+    invariant(lifetime != lifetimes.end(), "the solver lets {} read a copy of value {} that is absent",
               use_text(graph_, use.id), value);
-    return static_cast<int>(making - lifetimes.begin());
+    return static_cast<int>(lifetime - lifetimes.begin());
   }
 
   const ReshardPath& path(int type, int from, int to) {
