@@ -117,3 +117,15 @@ TEST_CASE("any callable is a learning rate: the steps that it makes are those of
   CHECK(trained(optim::Adam{.learning_rate = [n = 0](std::int64_t) mutable { return 0.1 * ++n; }}) !=
         trained(optim::Adam{.learning_rate = 0.1}));
 }
+
+TEST_CASE("an executable explains its plan with the exact memory of a device") {
+  const Cluster cluster = Cluster::local(2);
+  const Executable train = parallelize(make_step(), Zero3Parallel{}, cluster);
+  const auto expected = [&](Detail detail) {
+    return explain(train.plan(), train.graph(), CostModel::of(cluster), detail, train.memory_bytes());
+  };
+  CHECK(train.explain() == expected(Detail::summary));
+  CHECK(train.explain(Detail::full) == expected(Detail::full));
+  CHECK(train.explain().find("\nMemory         " + bytes_text(static_cast<double>(train.memory_bytes()))) !=
+        std::string::npos);
+}

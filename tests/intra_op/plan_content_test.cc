@@ -139,7 +139,7 @@ TEST_CASE("No change of a number in a plan is an internal error") {
   each(plan, [&] {
     try {
       const ShardingPlan read = plan_from_json(plan.dump(), sample.graph, "p.json");
-      explain(read, sample.graph, CostModel{});  // uses what it shows
+      explain(read, sample.graph, CostModel{}, Detail::full);  // uses what it shows
       ++taken;
     } catch (const Error& error) {
       CHECK(std::string(error.what()).starts_with("plan p.json: "));
