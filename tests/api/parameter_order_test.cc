@@ -10,8 +10,8 @@ namespace {
 
 /// x · gain + shift, whose parameters are made in either order.
 struct Affine {
-  nn::LayerId id;
-  bool gain_first;
+  nn::LayerId id = {};
+  bool gain_first = true;
   Value operator()(Value x) const {
     const nn::Scope in(x, id, "affine");
     const auto gain = [&] { return in.parameter("gain", {x.dim(-1)}, ones); };

@@ -17,19 +17,6 @@ using namespace alpa::testing;
 
 namespace {
 
-CostModel some_model() {
-  CostModel model;
-  model.device = {.memory_bytes = 1 << 30,
-                  .flops_per_second = {{f32, 1e9}},
-                  .memory_bytes_per_second = 1e9,
-                  .launch_seconds = 1e-6};
-  model.reshard.memory_bytes_per_second = 1e9;
-  model.reshard.launch_seconds = 1e-6;
-  return model;
-}
-
-DeviceMesh some_mesh(const std::vector<int>& sizes) { return mesh_of(sizes, {1e-6, 1e-6}, {1e-9, 1e-8}); }
-
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1)

@@ -14,19 +14,6 @@ using namespace alpa::testing;
 
 namespace {
 
-CostModel some_model() {
-  CostModel model;
-  model.device = {.memory_bytes = 1 << 30,
-                  .flops_per_second = {{f32, 1e9}},
-                  .memory_bytes_per_second = 1e9,
-                  .launch_seconds = 1e-6};
-  model.reshard.memory_bytes_per_second = 1e9;
-  model.reshard.launch_seconds = 1e-6;
-  return model;
-}
-
-DeviceMesh some_mesh(const std::vector<int>& sizes) { return mesh_of(sizes, {1e-6, 1e-6}, {1e-9, 1e-8}); }
-
 /// Two matmuls of one row of weights each: small enough to look at.
 Graph small_graph() { return mlp_graph({.layers = 1, .batch = 8, .width = 4, .bias = false}); }
 

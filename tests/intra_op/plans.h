@@ -54,4 +54,20 @@ inline std::string spec_of(const ShardingPlan& plan, const Graph& graph, const s
   return "no input " + name;
 }
 
+/// Devices of 1 GFLOP/s and links of which the second axis' are slower.
+inline CostModel some_model() {
+  CostModel model;
+  model.device = {.memory_bytes = 1 << 30,
+                  .flops_per_second = {{f32, 1e9}},
+                  .memory_bytes_per_second = 1e9,
+                  .launch_seconds = 1e-6};
+  model.reshard.memory_bytes_per_second = 1e9;
+  model.reshard.launch_seconds = 1e-6;
+  return model;
+}
+
+inline DeviceMesh some_mesh(const std::vector<int>& sizes) {
+  return mesh_of(sizes, {1e-6, 1e-6}, {1e-9, 1e-8});
+}
+
 }  // namespace alpa::testing
