@@ -1,6 +1,6 @@
 #pragma once
-/// Everything a program needs: models, optimizers, training steps, clusters, `parallelize`. `fmt` prints shapes, types,
-/// arrays, layouts, graphs, plans and metrics.
+/// The header for programs: models, optimizers, training steps, clusters and `parallelize`. `fmt`
+/// prints shapes, types, arrays, layouts, graphs, plans and metrics.
 #include <fmt/ranges.h>  // a shape is a vector
 
 #include "alpa/autograd/gradient.h"

@@ -1,5 +1,6 @@
 #pragma once
-/// Attributes of a node: plain data in a fixed order, so that equality, hashing, printing and parsing exist once.
+/// Attributes of a node: plain data in a fixed order, so that equality, hashing, printing and
+/// parsing are written once.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,7 +25,7 @@ class Attributes {
   const std::vector<std::pair<std::string, Attribute>>& items() const { return items_; }
   void set(std::string name, Attribute value);
 
-  /// Value of attribute `name`. Throws Bug if it is absent or of another type.
+  /// The value of attribute `name`. Throws Bug if it is absent or has another type.
   std::int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;
   const std::string& string(std::string_view name) const;

@@ -1,5 +1,5 @@
 #pragma once
-/// How partial results combine to the whole.
+/// How partial results are combined into the whole result.
 #include <cstdint>
 
 namespace alpa {

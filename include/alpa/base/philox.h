@@ -1,9 +1,9 @@
 #pragma once
-/// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2,
-/// 3", SC'11) and what is drawn from it. A number is a function of key and counter alone. C++17, usable in
-/// device code; templates take scalars or a backend's vectors of them. Only operations that IEEE 754 rounds
-/// exactly occur, so that every backend draws the same bits if its compiler is kept from contracting a·b +
-/// c.
+/// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
+/// 1, 2, 3", SC'11), and uniform and normal numbers from it. A number is a function of key and
+/// counter alone. C++17, usable in device code; templates take scalars or a backend's vectors. All
+/// operations are rounded exactly by IEEE 754, so every backend draws the same bits, if its
+/// compiler does not contract a·b + c.
 #include <cmath>
 #include <cstdint>
 #include <cstring>

@@ -1,15 +1,15 @@
 #pragma once
-/// What `main` of a program does around its work.
+/// The frame of a program's `main`: exit status and error messages.
 
 namespace alpa {
 
-/// Returns body(argc, argv), the exit status. Failures become one line on stderr that starts with `name`: a
-/// mistake of the user, too little memory or a refusal of the system give status 2, a bug of ours gives 3.
-/// Output that could not be written counts as a failure, see `checked_status`.
+/// Runs body(argc, argv) and returns its exit status. A failure prints one line on stderr that
+/// starts with `name`. A user's mistake, lack of memory or a refusal by the system gives status 2,
+/// a bug of ours 3. Output that could not be written counts as a failure (`checked_status`).
 int run_program(const char* name, int (*body)(int argc, char** argv), int argc, char** argv);
 
-/// Flushes standard output. Returns `status`; if something printed was lost (a full disk), says so on
-/// stderr and returns 2 in the place of 0.
+/// Flushes standard output and returns `status`. If output was lost (a full disk), says so on
+/// stderr and returns 2 instead of 0.
 int checked_status(const char* name, int status);
 
 }  // namespace alpa

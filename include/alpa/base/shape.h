@@ -14,11 +14,12 @@ using Shape = std::vector<std::int64_t>;
 /// Most elements of one tensor, 2^50: its bytes are exact in a double, and sums over many tensors stay below 2^63.
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;
 
-/// Most dimensions of one tensor; what copies between shards can walk.
+/// Most dimensions of one tensor: the most that copies between shards support.
 inline constexpr int kMaxRank = 16;
 
-/// Product of the extents; 1 for a scalar. The one product of extents that everything uses: throws Error naming the shape
-/// if an extent is negative, or if those that are not 0 multiply to more than kMaxElements.
+/// Product of the extents; 1 for a scalar. Everything that multiplies extents uses this function.
+/// Throws Error naming the shape if an extent is negative, or if the extents other than 0 multiply
+/// to more than kMaxElements.
 std::int64_t num_elements(const Shape& shape);
 
 /// "[8, 768]"
@@ -41,8 +42,8 @@ inline std::string to_string(DType dtype) { return std::string(name_of(dtype)); 
 /// "f32[8, 768]"
 std::string to_string(const TensorType& type);
 
-/// Throws Error unless a tensor may be of this type: at most kMaxRank dimensions, no negative extent, at most
-/// kMaxElements elements. `what` says in the message which tensor: "batch input \"x\"".
+/// Throws Error if `type` has more than kMaxRank dimensions, a negative extent or more than
+/// kMaxElements elements. `what` names the tensor in the message: "batch input \"x\"".
 void check_type(const TensorType& type, std::string_view what);
 
 /// Inverse of `to_string(TensorType)`. Throws Error naming what could not be read.

@@ -1,9 +1,9 @@
 #pragma once
-/// Waiting for another thread to change a word: spins for some microseconds where that pays, then sleeps.
-/// Threads that share cores yield to each other first, but not beside other programs: there a yield costs
-/// a whole time slice.
-/// Invariant: nobody sleeps on a word that was changed before; so every change of a word that somebody may
-/// wait for is sequentially consistent (the default order) and followed by `wake`.
+/// Waiting for another thread to change a word: spins for some microseconds where that pays, then
+/// sleeps. Threads that share cores yield to each other first, unless other programs use the cores
+/// too: a yield then costs a whole time slice. Invariant: no thread sleeps on a word that has
+/// already changed. So every change of a word that a thread may wait for is sequentially consistent
+/// (the default order) and followed by `wake`.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -11,14 +11,15 @@
 
 namespace alpa {
 
-/// One for all words of a kind, since it learns from earlier waits whether spinning pays. Thread-safe.
+/// One object serves all words of a kind, since it learns from earlier waits whether spinning pays.
+/// Thread-safe.
 class SpinWait {
  public:
   using Word = std::atomic<std::uint32_t>;
   static constexpr int kAll = std::numeric_limits<int>::max();
 
-  /// For `threads` that wait for each other. With more of them than cores they yield instead of spinning:
-  /// whoever is waited for may need the core.
+  /// For `threads` that wait for each other. If there are more threads than cores they yield
+  /// instead of spinning, because the awaited thread may need the core.
   explicit SpinWait(int threads);
 
   /// Waits until done(value of `word`) and returns that value.
@@ -40,17 +41,17 @@ class SpinWait {
     return value;
   }
 
-  /// Wakes up to `count` threads that sleep on `word`, after a change of it.
+  /// Wakes up to `count` threads that sleep on `word`; called after a change of `word`.
   void wake(Word& word, int count = kAll) {
     if (sleepers_.load() > 0) wake_sleepers(word, count);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// About what sleeping and waking up cost; longer waits are not worth a core.
+  /// About the cost of sleeping and waking up; spinning longer does not pay.
   static constexpr std::chrono::microseconds kLongestSpin{50};
   static constexpr int kTriesPerLook = 16;  ///< at the word, between two looks at the clock
-  /// Enough for every thread that shares the core to come to the same point.
+  /// Enough for every thread that shares the core to reach the same point.
   static constexpr int kYields = 16;
 
   /// A thread that is about to sleep, or asleep.
@@ -86,7 +87,8 @@ class SpinWait {
   }
 
   static void relax();
-  /// Returns false if it took so long that another program must have had the core, or if one did lately.
+  /// Yields the core. Returns false if that took so long that another program must have run, or if
+  /// one did recently.
   static bool yield();
   static void sleep(const Word& word, std::uint32_t value);
   static void wake_sleepers(Word& word, int count);

@@ -1,5 +1,5 @@
 #pragma once
-/// Starting several threads: all or none.
+/// Starts several threads: all or none.
 #include <exception>
 #include <string_view>
 #include <thread>
@@ -7,8 +7,8 @@
 
 namespace alpa {
 
-/// Throws Error: of `wanted` threads of `whose` only `started` could be had, for the reason that was
-/// thrown.
+/// Throws Error: only `started` of `wanted` threads of `whose` could be started, with the reason
+/// from the exception.
 [[noreturn]] void fail_to_start(std::string_view whose, int started, int wanted,
                                 const std::exception_ptr& thrown);
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Text of users in messages, and values as text for `fmt`.
+/// Quoting user text in messages, and values as text for `fmt`.
 #include <fmt/core.h>
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace alpa {
 
-/// `text` as a message may quote it, on one line and readable: control characters and bytes that are no
-/// UTF-8 become escapes like \n and \x1b, and what is longer than `most` bytes ends in "...". An excerpt is
-/// its own excerpt.
+/// `text` for quotation in a message, on one line: control characters and invalid UTF-8 become
+/// escapes like \n and \x1b, and text longer than `most` bytes is cut and ends in "...".
+/// Idempotent.
 std::string excerpt(std::string_view text, std::size_t most = 60);
 
 /// `"a", "b"`, or `none`.
@@ -30,11 +30,11 @@ std::string seconds_text(double seconds);
 /// Bytes in MiB with two significant digits: "16 MiB", "0.034 MiB", "under 0.001 MiB".
 std::string bytes_text(double bytes);
 
-/// Writes `text` as `how` says ({:<20}).
+/// Writes `text` with format `how` ({:<20}).
 fmt::appender write_text(const fmt::formatter<fmt::string_view>& how, std::string_view text,
                          fmt::format_context& context);
 
-/// `fmt` formatter of a type that has a `to_string`; takes the format of a text, e.g. {:<20}.
+/// `fmt` formatter of a type that has a `to_string`; accepts the format of a string, e.g. {:<20}.
 template <class T>
 struct TextFormatter : fmt::formatter<fmt::string_view> {
   auto format(const T& value, fmt::format_context& context) const {

@@ -1,6 +1,6 @@
 #pragma once
-/// The threads of one device. Slices are fixed by (n, grain, team size), so results do not depend on timing;
-/// who runs a slice is not, so nobody waits for a thread that another program keeps from its core.
+/// The threads of one device. Slices are fixed by (n, grain, team size), so results do not depend
+/// on timing. Any free thread takes the next slice, so a thread without a core delays nobody.
 #include <cstdint>
 #include <memory>
 
@@ -17,13 +17,13 @@ class ThreadTeam {
 
   int size() const;
 
-  /// Slices of a call, at most: more than threads, so that one that comes late or is interrupted leaves work
-  /// to the others.
+  /// Most slices per thread of a call. More slices than threads let the others take over the work
+  /// of a late or interrupted thread.
   static constexpr int kSlicesPerThread = 4;
 
-  /// Calls body(begin, end) for disjoint slices of [0, n), each at least `grain` long where n allows;
-  /// returns when all are done. Runs on the caller alone if n <= grain. Allocates nothing. An exception of
-  /// any slice is rethrown on the caller.
+  /// Calls body(begin, end) for disjoint slices of [0, n), each at least `grain` long if n allows;
+  /// returns when all are done. Runs on the caller alone if n <= grain. Allocates nothing. Rethrows
+  /// an exception of any slice on the caller.
   template <class Body>
   void parallel_for(std::int64_t n, std::int64_t grain, Body&& body) {
     run(

@@ -6,7 +6,7 @@
 
 namespace alpa {
 
-/// Starts when it is made.
+/// Measures wall-clock time from its construction.
 class Stopwatch {
  public:
   /// Elapsed wall-clock time.
@@ -17,7 +17,7 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-/// 0 for no values; the mean of the two in the middle for an even number of them.
+/// The median: 0 for no values, the mean of the middle two for an even number of values.
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();

@@ -11,14 +11,14 @@
 
 namespace alpa {
 
-/// A builder as its values know it. It knows when the builder is gone, and equals no handle of another builder, not even
-/// of a later one at the same address.
+/// A value's reference to its builder. It detects that the builder is gone, and never equals the
+/// handle of another builder, even of a later one at the same address.
 class BuilderHandle {
  public:
   BuilderHandle() = default;
   bool operator==(const BuilderHandle&) const = default;
 
-  /// The builder. Throws Error if it is gone: somebody kept a Value of an earlier trace.
+  /// The builder. Throws Error if it is gone, because a Value outlived its trace.
   Builder& operator*() const { return get(); }
   Builder* operator->() const { return &get(); }
 
@@ -42,11 +42,12 @@ struct Value {
   DType dtype() const { return type().dtype; }
   int rank() const { return type().rank(); }
   explicit operator bool() const { return id >= 0; }
-  /// The graph it belongs to, for functions that make values of their own: `iota(x, {i32, {x.dim(0)}})`.
+  /// The builder, so that a Value can stand for its graph: `iota(x, {i32, {x.dim(0)}})`.
   operator Builder&() const { return *builder; }
 };
 
-/// How a parameter starts. Every element is a function of (seed, parameter name, global index): the same under every plan.
+/// Initial content of a parameter. Every element is a function of (seed, parameter name, global
+/// index), the same under every plan.
 struct Initializer {
   enum class Kind : std::uint8_t { constant, normal, uniform } kind = Kind::constant;
   double a = 0;  ///< constant: the value; normal: mean; uniform: low
@@ -71,20 +72,25 @@ class Builder {
 
   /// A new graph input. Throws Error if the name is taken.
   Value input(InputKind kind, const std::string& name, TensorType type, Initializer init = {});
-  /// State input `name`; the one already made if it has this type (weight tying). Throws Error if it has another type. `frozen`: a
-  /// training step leaves it as it is. Throws Error if it was made frozen in one place and trained in another.
+  /// State input `name`, made at the first call; later calls return it (weight tying). `frozen`:
+  /// training does not change it. Throws Error if the parameter exists with another type or another
+  /// `frozen`.
   Value parameter(const std::string& name, TensorType type, Initializer init, bool frozen = false);
-  /// Freezes a parameter that was made to be trained. Throws Error if it has an update, or if `parameter` is none.
+  /// Freezes a parameter made as trainable. Throws Error if it has an update, or if `parameter` is
+  /// not a parameter.
   void freeze(Value parameter);
-  /// While true, every parameter that is made is frozen.
+  /// While true, new parameters are frozen.
   void set_freezing(bool freezing) { freezing_ = freezing; }
   bool freezing() const { return freezing_; }
-  /// Optimizer state "<parameter's name>.<what>" of the parameter's type, zero at first. Throws Error if `parameter` is none.
+  /// Optimizer state "<parameter's name>.<what>" of the parameter's type, initially zero. Throws
+  /// Error if `parameter` is not a parameter.
   Value optimizer_state(Value parameter, const std::string& what);
-  /// Parameters that are not frozen (not other state), in the order in which they were made, or as `order_parameters` says.
+  /// Parameters that are not frozen (without other state), in the order of creation or of
+  /// `order_parameters`.
   const std::vector<Value>& parameters() const { return parameters_; }
-  /// Orders parameters, and numbers layers, by where `roots` read them: operands from left to right. Without this, the order of
-  /// `first(x) + second(x)` is the compiler's choice. Parameters that no root reads come last.
+  /// Orders parameters, and numbers layers, by the order in which `roots` read them, operands from
+  /// left to right. Without it, the order in `first(x) + second(x)` is up to the compiler.
+  /// Parameters that no root reads come last.
   void order_parameters(const Values& roots);
 
   /// Appends a node; checks operands against the operator's rule. Throws Error on a user's mistake.
@@ -92,9 +98,11 @@ class Builder {
   /// The same for operators with one result.
   Value emit_one(const OpDef& op, const Values& operands, Attributes attributes = {});
 
-  /// Declares that `value` becomes the content of state or accumulator `input`. Throws Error if types differ or it has one already.
+  /// Declares that `value` becomes the content of state or accumulator `input`. Throws Error if
+  /// types differ or `input` already has an update.
   void update(Value input, Value value);
-  /// Reports a scalar after every step. Throws Error if it is no scalar or the name is taken.
+  /// Reports a scalar after every step. Throws Error if `value` is not a scalar or the name is
+  /// taken.
   void metric(const std::string& name, Value value);
 
   /// Region and layer of nodes appended from now on.
@@ -102,8 +110,9 @@ class Builder {
   Region region() const { return region_; }
   void set_layer(int layer) { layer_ = layer; }
   int layer() const { return layer_; }
-  /// Number of the next sequence of random numbers (kStreamAttribute): another one for every call and every layer. Every layer
-  /// counts its own, so that the numbers that one draws do not depend on what the others are made of.
+  /// Number of the next sequence of random numbers (kStreamAttribute), different for every call.
+  /// Each layer counts its own, so that its random numbers do not depend on the contents of other
+  /// layers.
   std::int64_t next_stream();
   /// Name scope for people ("dense0"): prefixed to node names until popped.
   void push_scope(std::string name);
@@ -131,12 +140,12 @@ class Builder {
   /// Numbers layers by their first parameter in this order of inputs.
   void number_layers(const std::vector<int>& order);
   void rename_layers(const std::map<std::string, std::string>& renamed);
-  /// Nodes with those of parameters in their order: later ones come as far to the front as that takes.
+  /// Nodes with the inputs of parameters in their order; inputs that are out of order move forward.
   std::vector<Node> ordered_nodes() const;
   /// The record of an input of this builder, or nullptr.
   const Input* input_of(Value value) const;
 
-  std::shared_ptr<Builder*> self_;  ///< null inside once this is gone
+  std::shared_ptr<Builder*> self_;  ///< holds null once the builder is gone
   std::deque<Node> nodes_;
   std::deque<ValueInfo> values_;
   std::vector<Input> inputs_;
@@ -158,8 +167,9 @@ class Builder {
   bool training_ = true, freezing_ = false;
 };
 
-/// Nodes appended while it lives belong to `layer` of the model, and so do their gradients, the updates of parameters that they
-/// alone read, and what these need (ir/layers.h). Layers are numbered from 0.
+/// Nodes appended during its lifetime belong to `layer` of the model. So do their gradients, the
+/// updates of parameters that only they read, and the nodes these need (ir/layers.h). Layers are
+/// numbered from 0.
 class LayerScope {
  public:
   LayerScope(Builder& builder, int layer) : builder_(builder), before_(builder.layer()) { builder.set_layer(layer); }

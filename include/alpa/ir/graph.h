@@ -21,9 +21,9 @@ struct Node {
   Attributes attributes;
   std::vector<int> operands;  ///< value ids
   std::vector<int> results;   ///< value ids
-  std::string name;           ///< for people: layer and operator; need not be unique
+  std::string name;           ///< for readers: layer and operator; need not be unique
   Region region = Region::forward;
-  int layer = -1;             ///< of the model (ir/layers.h); -1: of none, or of several
+  int layer = -1;             ///< of the model (ir/layers.h); -1: none, or several
 
   bool operator==(const Node&) const = default;
 };
@@ -31,25 +31,26 @@ struct Node {
 struct ValueInfo {
   TensorType type;
   int producer = -1;  ///< node id
-  int index = 0;      ///< which result of the producer
+  int index = 0;      ///< index among the producer's results
 
   bool operator==(const ValueInfo&) const = default;
 };
 
-/// What a graph input is, attribute "kind" of an `input` node.
+/// Kind of a graph input; attribute "kind" of an `input` node.
 enum class InputKind : std::uint8_t {
-  batch,        ///< a slice of the step's batch along dimension 0, another one for every micro-batch
-  state,        ///< lives across steps: a parameter, or state that belongs to one
-  accumulator,  ///< zero when a step starts, lives across its micro-batches
+  batch,        ///< a slice of the step's batch along dimension 0, one per micro-batch
+  state,        ///< kept across steps: a parameter, or optimizer state of one
+  accumulator,  ///< zero at the start of a step, kept across its micro-batches
   scalar,       ///< a number given to every step (learning rate, step counter)
-  boundary,     ///< of a part of a graph: what another part computes, given for every micro-batch, or once if its node's region is apply
+  boundary,     ///< in a part of a graph: a value that another part computes, per micro-batch, or once
+                ///< per step if the node's region is apply
 };
 
 struct Input {
   int value = -1;
   InputKind kind = InputKind::batch;
   std::string name;
-  /// Optimizer state: the name of its parameter. Empty: the input is no optimizer state.
+  /// Optimizer state: the name of its parameter. Empty: not optimizer state.
   std::string of = {};
   bool frozen = false;  ///< a parameter that no update changes
 
@@ -69,19 +70,20 @@ struct Metric {
   bool operator==(const Metric&) const = default;
 };
 
-/// A value that is read outside the graph: what a part of a graph hands to other parts (ir/subgraph.h).
+/// A value that is read outside the graph: a result that a part of a graph passes to other parts
+/// (ir/subgraph.h).
 struct Output {
   std::string name;
   int value = -1;
   bool operator==(const Output&) const = default;
 };
 
-/// The integer attribute of random operators that tells their sequences of numbers apart. Nodes that differ in nothing else are
-/// alike to the planner, and so are layers.
+/// Integer attribute of random operators that distinguishes their sequences of numbers. The planner
+/// treats nodes and layers that differ only in it as equal.
 inline constexpr std::string_view kStreamAttribute = "stream";
 
-/// Most bytes of all values of a graph together, 2^60: sums over them, of what lives at a time or of what is sent, can't
-/// overflow.
+/// Most bytes of all values of a graph together, 2^60, so that sums of live bytes or of traffic
+/// cannot overflow.
 inline constexpr std::int64_t kMaxGraphBytes = std::int64_t{1} << 60;
 
 struct Graph {
@@ -113,12 +115,13 @@ int runs_per_step(const Graph& graph, const Node& node);
 /// The input record of value `id`, or nullptr.
 const Input* find_input(const Graph& graph, int value);
 
-/// Throws Bug naming the first node that breaks an invariant: topological order; types as the rules give them; one `input` node per
-/// entry of `inputs`, in this order, of its kind and name; optimizer states of parameters that the graph has; updates of equal type on
-/// state that is not frozen and accumulators only; scalar metrics;
-/// outputs of different names; regions: nothing reads the result of a later region (inputs belong to all of them), accumulators are not updated in apply. With
-/// several micro-batches all that happens once per step (apply nodes, updates of state, metrics) reads apply nodes, state, scalar
-/// inputs and boundaries of region apply, and updates of accumulators, nothing else.
+/// Throws Bug naming the first node that breaks an invariant. Topological order; types as the rules
+/// give them. One `input` node per entry of `inputs`, in the same order, with its kind and name;
+/// optimizer state belongs to a parameter of the graph. Updates have the input's type, and are only
+/// of accumulators and state that is not frozen; metrics are scalars; names of outputs differ. No
+/// node reads a result of a later region (inputs belong to all regions); accumulators are not
+/// updated in apply. With several micro-batches, apply nodes, updates of state and metrics read
+/// only apply nodes, state, scalar inputs, boundaries of region apply, and updates of accumulators.
 void verify(const Graph& graph);
 
 /// Text form, one line per node (grammar in docs/graph-text.md); `parse_graph` reads it back to an equal graph.
@@ -130,7 +133,7 @@ std::string to_string(const Graph& graph, const Node& node);
 /// Inverse of `to_string`. `operators` are the known records (`all_ops()`). Throws Error naming line and mistake.
 Graph parse_graph(const std::string& text, std::span<const OpDef* const> operators);
 
-/// A hash of everything but names: equal for graphs that compute the same thing the same way.
+/// A hash of everything except names: equal for graphs with the same nodes in the same order.
 std::uint64_t structural_hash(const Graph& graph);
 
 }  // namespace alpa

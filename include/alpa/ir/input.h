@@ -1,5 +1,5 @@
 #pragma once
-/// The record of graph inputs, the one operator the graph itself needs to know.
+/// The operator record of graph inputs, the only operator that module `ir` needs.
 #include <string_view>
 
 #include "alpa/ir/graph.h"

@@ -1,15 +1,15 @@
 #pragma once
-/// Layers of a model in its training graph. Forward nodes get theirs from `LayerScope`; `gradient` gives
-/// backward nodes those of their forward nodes.
+/// Layers of a model in its training graph. `LayerScope` assigns them to forward nodes; `gradient`
+/// gives a backward node the layer of its forward node.
 #include "alpa/ir/graph.h"
 
 namespace alpa {
 
-/// `graph` with layers of everything else. An input belongs to the layer whose nodes alone read it,
-/// optimizer state to that of its parameter; an apply node to the layer whose values it reads (scalars
-/// aside), or else the one that its results go to; the sum of an accumulator to the layer that reads it.
-/// What several layers share, such as tied weights and the norm of all gradients, belongs to none (-1),
-/// with all nodes that are marked so.
+/// `graph` with layers assigned to all other nodes. An input belongs to the only layer that reads
+/// it, optimizer state to its parameter's layer. An apply node belongs to the layer whose values it
+/// reads (except scalars), or else to the layer that reads its results; the sum of an accumulator
+/// to the layer that reads it. Anything shared by several layers, such as tied weights and the norm
+/// of all gradients, has layer -1.
 Graph with_layers(const Graph& graph);
 
 }  // namespace alpa

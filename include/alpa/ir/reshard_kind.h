@@ -1,5 +1,5 @@
 #pragma once
-/// The ways in which the layout of a tensor on a device mesh changes in one step.
+/// Single steps that change the layout of a tensor on a device mesh.
 #include <cstdint>
 #include <string_view>
 

@@ -1,5 +1,5 @@
 #pragma once
-/// The one way from a graph to a changed graph.
+/// Renumbering and dead-node removal, shared by all passes from graph to graph.
 #include <vector>
 
 #include "alpa/ir/graph.h"
@@ -8,13 +8,13 @@ namespace alpa {
 
 struct Rewritten {
   Graph graph;
-  std::vector<int> values;  ///< per value of `graph`, its number before
+  std::vector<int> values;  ///< per value of `graph`, its old number
 };
 
-/// `graph` with `nodes` instead of its own, in this order; they name values by their numbers in `graph`.
-/// Left out are nodes without operator and nodes that are not needed: only inputs, and what updates,
-/// metrics, outputs and needed nodes read, stay. Values are numbered anew in order of definition. Throws
-/// Bug if one is read that no node before defines.
+/// `graph` with `nodes` in place of its own, in this order; they refer to values by their numbers
+/// in `graph`. Nodes without an operator are dropped, and so are dead nodes: all except inputs and
+/// nodes that updates, metrics and outputs need. Values are renumbered in order of definition.
+/// Throws Bug if a node reads a value that no earlier node defines.
 Rewritten with_nodes(const Graph& graph, std::vector<Node> nodes);
 
 /// Per value, whether an update, a metric or an output takes it.

@@ -23,24 +23,28 @@ struct Reduced {
   bool operator==(const Reduced&) const = default;
 };
 
-/// Factors of each dimension of one tensor, major first. No factors: a dimension of extent 1 that is broadcast.
+/// Factors of each dimension of one tensor, major first. A dimension without factors has extent 1
+/// and is broadcast.
 using DimFactors = std::vector<std::vector<int>>;
 
-/// Where a factor is split, each result is split (it has the factor), partial (the factor is reduced into it), or, if neither,
-/// does not depend on the factor: every device computes it alike.
+/// If a factor is split, each result is either split (it has the factor) or partial (the factor is
+/// reduced into it). Otherwise it does not depend on the factor, and every device computes the same
+/// result.
 struct Rule {
   std::vector<Factor> factors;
   std::vector<DimFactors> operands, results;
-  /// Per result, the free factors reduced into it. Empty: nothing is reduced into any.
+  /// Per result, the free factors reduced into it. Empty: no reductions.
   std::vector<std::vector<Reduced>> reduced = {};
-  /// Per operand, factors whose sizes multiply to the number of elements that are read, for an operator that does not read every
-  /// element once (a lookup reads tokens × width of its table). Empty, or nullopt: all elements, once.
+  /// Per operand, factors whose sizes multiply to the number of elements read, for operators that
+  /// do not read each element once (a lookup reads tokens × width of its table). Empty or nullopt:
+  /// each element once.
   std::vector<std::optional<std::vector<int>>> reads = {};
   /// Factors whose sizes multiply to the number of points of `flops_per_point`. Empty: all.
   std::vector<int> work = {};
-  /// Sets of operands (bit i: operand i) in which the node is jointly linear: if on a mesh axis exactly those operands are
-  /// partial sums and the others are whole, all results are partial sums over that axis. add: {0b11}; mul: {0b01, 0b10}. The empty
-  /// set {0} of an operator without operands says that its result is zero, which is a partial sum of nothing.
+  /// Sets of operands (bit i: operand i) in which the node is jointly linear: if exactly those
+  /// operands are partial sums over a mesh axis, all results are partial sums over it. add: {0b11};
+  /// mul: {0b01, 0b10}. The empty set, {0}, of an operator without operands means that its result
+  /// is zero, which is also a valid partial sum.
   std::vector<std::uint32_t> linear = {};
   double flops_per_point = 0;
 };

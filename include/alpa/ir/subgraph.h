@@ -1,5 +1,5 @@
 #pragma once
-/// Parts of a graph that are graphs themselves.
+/// Parts of a graph as graphs of their own.
 #include <cstdint>
 #include <vector>
 
@@ -7,23 +7,23 @@
 
 namespace alpa {
 
-/// A part of a graph. Values that it reads of other parts are boundary inputs, named after their number in
-/// the whole ("%12"), in region apply where they are there once per step; values that other parts read are
-/// outputs of the same names.
+/// A part of a graph. Values read from other parts are boundary inputs, named after their number in
+/// the whole graph ("%12"), in region apply if they are computed once per step. Values that other
+/// parts read are outputs with such names.
 struct Subgraph {
   Graph graph;
-  std::vector<int> nodes;   ///< per node of `graph`, the node of the whole whose (first) value it gives
-  std::vector<int> values;  ///< per value of `graph`, that of the whole
+  std::vector<int> nodes;   ///< per node of `graph`, the node of the whole graph with the same (first)
+                            ///< value
+  std::vector<int> values;  ///< per value of `graph`, its number in the whole graph
 };
 
-/// Nodes of the layers from `first` to `last` (as `with_layers` gives them), updates of state and
-/// accumulators and metrics that belong to them; scalar inputs are inputs of every part. With first = last
-/// = -1: what belongs to no layer. Throws Error if a sum over micro-batches is read in another part than
-/// adds it up.
+/// The nodes of layers `first` to `last` (see `with_layers`), with their updates and metrics.
+/// Scalar inputs are inputs of every part. first = last = -1: the nodes of no layer. Throws Error
+/// if a sum over micro-batches is read in another part than the one that accumulates it.
 Subgraph subgraph(const Graph& graph, int first, int last);
 
-/// A hash under which equal layers of a stack are equal: of operators, types, attributes, regions, and how
-/// they are connected, without names, layers and streams of random numbers.
+/// A hash that is equal for equal layers of a stack. It covers operators, types, attributes,
+/// regions and connections, but not names, layer numbers and random streams.
 std::uint64_t layer_hash(const Graph& graph);
 
 }  // namespace alpa

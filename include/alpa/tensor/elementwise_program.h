@@ -1,7 +1,7 @@
 #pragma once
-/// A straight-line program over the elements of equally shaped tensors: what a fused elementwise node
-/// carries. Registers are numbered inputs first, then constants, then one per step. Plain data, independent
-/// of the backend.
+/// A straight-line program over the elements of equally shaped tensors, the content of a fused
+/// elementwise node. Registers are numbered: inputs, then constants, then one per step. Plain data,
+/// independent of the backend.
 #include <vector>
 
 #include "alpa/base/attributes.h"

@@ -13,7 +13,8 @@ namespace alpa {
 
 class ThreadTeam;
 
-/// One operand or result of a kernel: a dense row-major local tensor, and where it lies in the whole one.
+/// One operand or result of a kernel: a dense row-major local tensor, and its position in the whole
+/// tensor.
 struct KernelTensor {
   std::byte* data = nullptr;
   TensorType type;      ///< local type; extents may be 0 on a device that holds nothing
@@ -24,7 +25,8 @@ struct KernelTensor {
   T* as() const { return reinterpret_cast<T*>(data); }
 };
 
-/// What changes from step to step; owned by the device, read by kernels that draw random numbers.
+/// Values that change with every step; owned by the device, read by kernels that draw random
+/// numbers.
 struct StepContext {
   std::uint64_t seed = 0;
   std::int64_t step = 0;
@@ -35,10 +37,11 @@ struct KernelCall {
   std::vector<KernelTensor> inputs, outputs;  ///< an output may be the same buffer as an input if the operator is `in_place`
   const Attributes* attributes = nullptr;
   const StepContext* step = nullptr;
-  int threads = 1;                            ///< members of `team`; known when the call is planned, before there is a team
+  int threads = 1;                            ///< size of `team`; known when the call is planned, before
+                                              ///< the team exists
   ThreadTeam* team = nullptr;                 ///< threads of this device; null until the call is loaded
   std::byte* workspace = nullptr;             ///< `workspace_bytes` of scratch, 64-byte aligned
-  std::shared_ptr<const void> prepared;       ///< what `KernelDef::prepare` returned
+  std::shared_ptr<const void> prepared;       ///< result of `KernelDef::prepare`
 };
 
 /// A backend's implementation of an operator.
