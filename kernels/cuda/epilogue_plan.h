@@ -1,5 +1,6 @@
 #pragma once
-/// An einsum_epilogue as the CUDA backend computes it: jointly, in one product of cuBLASLt, or apart.
+/// How the CUDA backend computes an einsum_epilogue: in one cuBLASLt product, or as a product
+/// followed by another kernel.
 #include <optional>
 
 #include "kernels/cuda/einsum_plan.h"
@@ -10,17 +11,16 @@ namespace alpa::cuda {
 struct EpilogueSteps {
   EinsumSteps einsum;
   Epilogue epilogue;  ///< as the node has it
-  /// As the product has it: operand 0 is the plan's a, which may be the node's operand 1.
+  /// As the product sees it: operand 0 is the plan's a, which may be the node's operand 1.
   Epilogue of_product;
-  /// Nothing in shapes and types speaks against the product having the epilogue; cuBLASLt may still lack
-  /// an algorithm.
+  /// Shapes and types allow the product to have the epilogue; cuBLASLt may still lack an algorithm.
   bool joint = false;
-  std::optional<ReduceLaunch> sums;  ///< of the operand, when computed apart
+  std::optional<ReduceLaunch> sums;  ///< of the operand, if computed by a kernel of its own
   std::int64_t sums_workspace = 0;
-  std::int64_t scratch_bytes = 0;  ///< enough for either way
+  std::int64_t scratch_bytes = 0;  ///< enough for both ways
 };
 
-/// Data pointers are not looked at.
+/// Does not read data pointers.
 EpilogueSteps plan_epilogue(const KernelCall& call);
 
 }  // namespace alpa::cuda

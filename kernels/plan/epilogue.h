@@ -1,6 +1,7 @@
 #pragma once
-/// What is done to the elements of a matrix product before they are stored, or beside it: attribute
-/// "epilogue" of operator einsum_epilogue, for every backend.
+/// Epilogues of matrix products: a bias, activation or gradient applied to the elements before they
+/// are stored, or the sums of an operand. Attribute "epilogue" of operator einsum_epilogue, for
+/// every backend.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,15 +11,16 @@
 
 namespace alpa {
 
-/// z = function(product + bias), or product · function'(what was kept), or the plain product and sums.
+/// z = function(product + bias), or product · function'(kept), or the plain product and the sums of
+/// an operand.
 struct Epilogue {
   enum class Function : std::uint8_t { none, relu, gelu };
   bool bias = false;  ///< a vector over the product's last dimensions is added
   Function function = Function::none;
-  /// What `gradient` needs becomes a second result: the bits of what relu let pass (bit i mod 8 of byte
-  /// i / 8 for element i of a row), or the operands of gelu.
+  /// The operand of `gradient` becomes a second result: for relu a mask of the positive elements
+  /// (bit i mod 8 of byte i / 8 for element i of a row), for gelu its operand.
   bool keep = false;
-  bool gradient = false;  ///< not the function, but its derivative at what was kept is applied
+  bool gradient = false;  ///< multiply by the function's derivative at the kept operand instead
   /// The operand whose sums over the contracted letters become a second result; -1: none.
   int sums_of = -1;
 
@@ -27,15 +29,15 @@ struct Epilogue {
   bool has_kept() const { return keep || gradient; }
 };
 
-/// "bias relu keep", "gelu gradient", "sums1"; "" for nothing at all.
+/// "bias relu keep", "gelu gradient", "sums1"; "" for no epilogue.
 std::string to_string(const Epilogue& epilogue);
 
 /// Inverse of `to_string`. Throws Bug on any other text.
 Epilogue parse_epilogue(std::string_view text);
 
-/// The elementwise part on its own: (product[, bias or what was kept]) → (z[, the operands of gelu]), with
-/// intermediates rounded to `dtype` as if they were stored. Of relu's gradient, which reads bits, there is
-/// none.
+/// The epilogue as an elementwise program: (product[, bias or kept]) → (z[, operand of gelu]), with
+/// intermediates rounded to `dtype` as if they were stored. Not for the gradient of relu, which
+/// reads bits.
 ElementwiseProgram epilogue_program(const Epilogue& epilogue, DType dtype);
 
 }  // namespace alpa

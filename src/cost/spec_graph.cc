@@ -225,13 +225,13 @@ class MoveBuilder {
     return collective_seconds(kind, bytes, mesh_, std::span(list.data(), n), model_.collectives);
   }
 
-  /// Reading and writing what a device holds under a spec.
+  /// Seconds to read and write a device's part under a spec.
   double local_seconds(int spec) const {
     return model_.memory_bytes_per_second > 0 ? 2 * bytes_[spec] / model_.memory_bytes_per_second : 0;
   }
 
-  /// Of bringing the parts along `dim` of what a device holds together, or apart: nothing where they lie
-  /// one after the other.
+  /// Seconds to pack or unpack a device's part along `dim`; 0 where the parts are contiguous in
+  /// memory.
   double packing_seconds(int spec, int dim) const {
     const std::int64_t* extents = graph_.list.extents_of(spec);
     const bool contiguous =

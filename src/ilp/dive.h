@@ -1,5 +1,5 @@
 #pragma once
-/// A first allowed choice, found without any bound.
+/// Finds a first feasible choice by depth-first search, without a bound.
 #include <optional>
 #include <utility>
 #include <vector>
@@ -8,35 +8,35 @@
 
 namespace alpa::ilp {
 
-/// Depth-first search for a choice without infinite costs: node after node the strategy that is cheapest
-/// given what has been chosen before. After every step, strategies without an allowed partner are removed;
-/// a step that empties a node, or fills a row above its room, is undone. In later dives the ends of edges
-/// that emptied a node come first, of them the one with fewest strategies per such event (Boussemart et
-/// al., ECAI 2004). Not shared between threads; the model outlives it.
+/// Depth-first search for a choice without infinite costs: each node takes the strategy that is
+/// cheapest given the earlier choices. After each assignment, strategies without a compatible
+/// partner are removed; a step that empties a node or overfills a usage row is undone. Later dives
+/// decide first the nodes at edges that caused such conflicts, fewest strategies per conflict first
+/// (dom/wdeg, Boussemart et al., ECAI 2004). Not shared between threads; the model outlives it.
 class Diver {
  public:
   explicit Diver(const Model& model);
 
   struct Settings {
-    bool keep_rows = false;               ///< false: rows are not looked at
-    int conflicts = 0;                    ///< steps that may be undone
-    std::vector<double> row_prices = {};  ///< what a unit of usage costs per row; empty: nothing
+    bool keep_rows = false;               ///< false: usage rows are ignored
+    int conflicts = 0;                    ///< the most steps that may be undone
+    std::vector<double> row_prices = {};  ///< price of one unit of usage, per row; empty: 0
   };
 
-  /// The choice; nothing if none exists, after so many conflicts, or at the deadline.
+  /// The choice; nullopt if none exists, the conflicts are used up, or the deadline has passed.
   std::optional<std::vector<int>> dive(const Settings& settings, const Deadline& deadline);
 
-  /// The last dive looked everywhere: no such choice exists.
+  /// True if the last dive searched everything: no feasible choice exists.
   bool exhausted() const { return exhausted_; }
 
-  /// Rows that the last dive filled above their room, by how often.
+  /// Per usage row, how often the last dive overfilled it.
   const std::vector<int>& filled() const { return filled_; }
 
  private:
   using Strategies = std::vector<char>;
   struct Decision {
     int node;
-    std::size_t position;         ///< in nodes_; all before are decided
+    std::size_t position;         ///< in nodes_; all nodes before it are decided
     std::vector<int> order;       ///< strategies to try
     std::size_t next;             ///< in order
     std::size_t removed, raised;  ///< sizes of removed_ and raised_ before it
@@ -66,9 +66,9 @@ class Diver {
 
   const Model& model_;
   std::vector<int> nodes_, difficult_;  ///< the difficult ones are decided first
-  std::vector<char> forbids_;           ///< per edge: some entry is infinite
+  std::vector<char> forbids_;           ///< per edge: whether an entry is infinite
   std::vector<Strategies> allowed_;     ///< per node of the model
-  std::vector<int> open_;               ///< per node of the model: strategies allowed
+  std::vector<int> open_;               ///< per node of the model: number of strategies still allowed
   std::vector<int> conflicts_;          ///< per node of the model: how often its edges emptied one
   std::vector<std::vector<double>> usage_price_;  ///< per node of the model and strategy; empty: none
   std::vector<std::pair<int, int>> removed_;      ///< nodes and strategies, in order
@@ -80,7 +80,7 @@ class Diver {
   std::vector<Decision> decisions_;
   std::vector<std::pair<int, int>> pending_;  ///< nodes, and edges across which a strategy was removed
   bool exhausted_ = false;
-  double cells_ = 0;  ///< looked at since the deadline was told
+  double cells_ = 0;  ///< cells read since the deadline was last informed
 };
 
 }  // namespace alpa::ilp

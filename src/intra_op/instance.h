@@ -1,12 +1,14 @@
 #pragma once
-/// The search space as a problem for the solver. Its nodes are, in order: the nodes of the graph; one for
-/// metrics, which want their values replicated, and outputs that want one spec; and, under a memory limit,
-/// one for each copy. A value with one reader is an edge. What the copies of a value with several readers
-/// cost is shared by them (ilp::SharedCost): rows are the specs it is left in, columns those wanted.
+/// The solver's problem for a search space. Its nodes are, in order: the graph's nodes; one node
+/// for metrics, which need replicated values, and for outputs with a fixed spec; under a memory
+/// limit, one node per resharded copy. A value with one reader is an edge. A value with several
+/// readers has one shared cost (ilp::SharedCost), so that readers of the same copy pay for it once:
+/// its rows are the specs in which the producer leaves the value, its columns the specs that
+/// readers need.
 ///
-/// A copy's node says when the copy exists: in which regions, and whether it is kept from one to the next
-/// or made again (ZeRO-3 gathers its parameters in the forward and again in the backward pass). Copies that
-/// only one use can read may have nodes, too.
+/// The node of a copy chooses its lifetime: the regions in which it exists, and whether it is kept
+/// from one region to the next or made again. ZeRO-3, for example, gathers parameters in the
+/// forward pass and again in the backward pass. Copies with a single reader may have nodes as well.
 #include <optional>
 
 #include "alpa/ilp/problem.h"
@@ -23,8 +25,8 @@ struct Reader {
   Use use;
 };
 
-/// Per value, its readers in the order of uses_of_values, without outputs that take any spec. An update
-/// reads on behalf of the input that it replaces.
+/// Per value, its readers in the order of uses_of_values, without outputs that accept any spec. An
+/// update counts as a reader: the spec it needs is that of the input it replaces.
 std::vector<std::vector<Reader>> readers_of_values(const Graph& graph, const SearchSpace& space);
 
 /// A copy made before the first use in region `first` and kept to the last use in region `last`.
@@ -32,7 +34,8 @@ struct CopyLifetime {
   Region first = Region::forward, last = Region::forward;
 };
 
-/// A strategy of a copy's node: the lifetimes, in order; none of them and not `own`: absent.
+/// A strategy of a copy's node: its lifetimes, in order. The copy is absent if there are none and
+/// `own` is false.
 struct CopyState {
   std::vector<CopyLifetime> lifetimes;
   bool own = false;  ///< the producer leaves the value in this spec
@@ -44,32 +47,33 @@ std::vector<CopyState> copy_states(const std::vector<Region>& regions);
 /// True if a use in this region can read the copy.
 bool covers(const CopyState& state, Region region);
 
-/// The solver's node for one resharded copy of a value: in which spec, and the states it can choose.
+/// The solver's node for one resharded copy of a value: the copy's spec and the states to choose
+/// from.
 struct Copy {
   int node = -1, value = -1, phase = 0, spec = -1;
   std::vector<CopyState> states;
 };
 
-/// A node for a spec, which follows from the strategy of another node.
+/// A node whose strategies are specs, determined by the strategy of another node.
 struct Follower {
   int node = -1, of = -1;
   std::vector<int> states;  ///< per strategy of `of`
 };
 
-/// How a value of a part of a graph meets other parts. Closed: what the uses in this part cost is paid
-/// here, and other parts see the spec in which the value is found or left. Open, as other parts use it,
-/// too, and share its copies: nothing is paid here, and they see the spec that each use in this part wants,
-/// and that in which the part leaves it.
+/// How a part of a graph exposes a value to other parts. Closed: this part pays for its own uses,
+/// and other parts see the spec in which the value enters or leaves. Open: other parts use the
+/// value too and share its copies, so nothing is paid here; they see the spec that each use in this
+/// part needs and the spec in which the part leaves the value.
 enum class Meeting : std::uint8_t { none, closed, open };
 
-/// A node of the problem that other parts see. Its states are specs.
+/// A node of the problem that is visible to other parts. Its strategies are specs.
 struct SeenEnd {
   int node = -1, value = -1;
-  std::optional<Use> use;  ///< none: the spec in which the value is found or left
+  std::optional<Use> use;  ///< nullopt: the spec in which the value enters or leaves
   std::vector<int> specs;  ///< ascending numbers
 };
 
-/// The program for the solver, and what its nodes beyond those of the graph stand for.
+/// The solver's problem, and the meaning of its nodes beyond those of the graph.
 struct Instance {
   ilp::Problem problem;
   double units_per_second = 1e9;  ///< of costs: nanoseconds, coarser only where their sum would overflow
@@ -84,9 +88,10 @@ struct MemoryLimit {
   bool every_copy = false;  ///< also copies that one node alone can read, which exist only while it runs
 };
 
-/// Without a limit, nothing is said about bytes. With it, the usage of every node is the bytes it makes
-/// live, over the points of `live_ranges`, and the usage limit is this one less what is too small to be
-/// worth counting. `meetings` are those of a part of a graph, per value; empty: of a whole.
+/// Builds the solver's problem. Without a limit it has no memory usages. With one, a node's usages
+/// are the bytes it makes live at each point of `live_ranges`; the usage limit is the memory limit
+/// minus an allowance for values too small to count. `meetings`, per value, is for a part of a
+/// graph; empty for a whole graph.
 Instance build_instance(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
                         const std::optional<MemoryLimit>& memory = {},
                         const std::vector<Meeting>& meetings = {});

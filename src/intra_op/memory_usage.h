@@ -1,7 +1,7 @@
 #pragma once
-/// Bytes that nodes and copies make live, as usages of the solver. Values too small to matter have none;
-/// the limit is lowered by what they could take together, so that a plan within the limit is within the
-/// budget.
+/// Bytes that nodes and copies keep live, as usages for the solver. Values too small to matter have
+/// no usages; the limit is lowered by the most they could take together, so that a plan within the
+/// limit keeps the budget.
 #include <map>
 #include <vector>
 
@@ -15,20 +15,22 @@ class MemoryUsage {
   MemoryUsage(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
               const MemoryLimit& limit);
 
-  /// True if the value, or a copy of it, could take a share of the limit worth counting.
+  /// True if the value, or a copy of it, could take a notable share of the limit.
   bool matters(int value) const;
-  /// Usages of the results of a node, per strategy: to their last use; but only while the node runs if they
-  /// may be partial, because then what readers want lives on.
+  /// Usages of a node's results, per strategy. A result lives to its last use. A result that may be
+  /// partial lives only while the node runs: the copies that readers need are counted by
+  /// `of_reading`.
   std::vector<ilp::Usage> of_results(int node);
-  /// Usages of reading a value that may be partial, per strategy of the reader: of what it wants, from when
-  /// that can be there. Specs in `copied` are counted by their copies.
+  /// Usages of the operand of a reader of a value that may be partial, per strategy of the reader,
+  /// from the earliest point at which the operand can exist. Specs in `copied` are counted by their
+  /// copies instead.
   std::vector<ilp::Usage> of_reading(int value, const std::vector<int>& wanted,
                                      const std::vector<int>& copied, const Use& use);
-  /// Usages of a copy, per state; `uses` are those that could read it.
+  /// Usages of a copy, per state; `uses` are the uses that could read it.
   std::vector<ilp::Usage> of_copy(int value, int spec, const std::vector<CopyState>& states,
                                   const std::vector<Use>& uses);
   const MemoryLimit& limit() const { return limit_; }
-  /// What is left of the limit for what matters.
+  /// The part of the limit left for values that matter.
   std::int64_t room() const;
 
  private:

@@ -1,36 +1,36 @@
 #pragma once
-/// What the public operator functions know about their operands so as not to make needless nodes.
+/// Simplifications while a graph is recorded: constants, broadcasts and axes that the public
+/// operator functions look at before they add a node.
 #include <optional>
 
 #include "alpa/ir/builder.h"
 
 namespace alpa::ops {
 
-/// The number of which all elements of `x` are copies, if `x` is a constant.
+/// The value of every element, if `x` is a constant.
 std::optional<double> constant_of(Value x);
 
-/// A smaller tensor that broadcasts to `x` by itself, when `x` only stretches one and `other` already has
-/// the shape of the result.
+/// The smallest tensor that may replace `x` beside `other`: if both have the result's shape and `x`
+/// is a constant or a broadcast, the scalar or the operand of that broadcast. Otherwise `x`.
 Value narrowed(Value x, Value other);
 
-/// The shape to which both broadcast, if they do.
+/// The common broadcast shape; nullopt if there is none.
 std::optional<Shape> broadcast_shape(const Shape& x, const Shape& y);
 
-/// The gradient of an operand of `shape` that was broadcast to the shape of `gradient`: summed over what
-/// was stretched.
+/// `gradient` summed over the dimensions in which an operand of `shape` was broadcast.
 Value sum_to(Value gradient, const Shape& shape);
 
-/// x stretched to `shape`, its dimension d becoming dimension dims[d].
+/// x broadcast to `shape`; dimension d of x becomes dimension dims[d].
 Value emit_broadcast(Value x, const Shape& shape, const std::vector<std::int64_t>& dims);
 
-/// The node that made `x` if its operator is `op`, else nullptr.
+/// The producer of `x` if its operator is `op`, else nullptr.
 const Node* made_by(Value x, const OpDef& op);
 
 /// 0, 1, …, n-1.
 std::vector<std::int64_t> counting(std::int64_t n);
 
-/// `axes` ascending in [0, rank); all when empty. Throws Error on an axis that is out of range or given
-/// twice.
+/// `axes` in ascending order, in [0, rank); all axes if empty. Throws Error on an axis that is out
+/// of range or given twice.
 std::vector<std::int64_t> sorted_axes(std::string_view op, std::vector<std::int64_t> axes, Value x);
 
 /// One axis in [0, rank). Throws Error when out of range.

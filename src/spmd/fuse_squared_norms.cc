@@ -1,5 +1,5 @@
-// src/spmd/fuse_squared_norms.cc — the sum of all squares of a tensor as one node, its squares stored
-// nowhere
+// src/spmd/fuse_squared_norms.cc — replaces the sum of all squares of a tensor by one node that
+// stores no squares
 #include <algorithm>
 #include <optional>
 
@@ -12,7 +12,7 @@ namespace {
 
 struct Readers {
   std::vector<std::vector<int>> nodes;  ///< per value
-  std::vector<bool> others;             ///< per value, whether what is no node takes it
+  std::vector<bool> others;             ///< per value, whether an update, metric or output takes it
 };
 
 /// One node reads `value`, and nothing else takes it.
@@ -20,7 +20,7 @@ bool is_read_once(const Readers& readers, int value) {
   return readers.nodes[value].size() == 1 && !readers.others[value];
 }
 
-/// What `value` was before a cast to a type of more bits, which changes no element; else `value` itself.
+/// The operand of the cast, if `value` is a cast to a wider type, which is exact; else `value`.
 int before_widening(const Graph& graph, int value) {
   const Node& cast = graph.producer(value);
   if (cast.op != &ops::cast) return value;
@@ -28,7 +28,8 @@ int before_widening(const Graph& graph, int value) {
   return is_floating(from) && is_floating(to) && size_of(from) < size_of(to) ? cast.operands[0] : value;
 }
 
-/// The square that `sum` sums over all dimensions; -1 if it is no such sum, or others read the squares.
+/// The node of the squares that `sum` reduces over all dimensions; -1 if there is none, or if
+/// others read them.
 int summed_square(const Graph& graph, const Readers& readers, const Node& sum) {
   if (sum.op != &ops::reduce_sum || !graph.type(sum.results[0]).shape.empty()) return -1;
   const int squares = sum.operands[0], square = graph.values[squares].producer;

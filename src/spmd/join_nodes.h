@@ -1,6 +1,6 @@
 #pragma once
-/// What passes that put several nodes into one share: where a joint node may stand, and what that costs in
-/// memory.
+/// Shared by passes that merge several nodes: where the merged node goes, and how much that may add
+/// to peak memory.
 #include <functional>
 #include <optional>
 #include <string>
@@ -11,20 +11,20 @@
 namespace alpa {
 
 struct Joining {
-  /// Nodes of one kind may become one; nothing: the node stays alone.
+  /// Nodes with the same key may be merged; nullopt: the node is left alone.
   std::function<std::optional<std::string>(const Node&)> kind;
-  /// What a joint node takes of node, and at most in all.
+  /// A node's share of a merged node's size, and the limit of the sum.
   std::function<std::int64_t(const Node&)> size;
   std::int64_t limit = 0;
-  /// The joint node of two or more, in program order.
+  /// The node that replaces two or more members, given in program order.
   std::function<Node(const std::vector<const Node*>&)> joined;
-  /// What joining may add to the peak of what lives at once.
+  /// How much merging may add to the peak of live bytes.
   std::int64_t slack_bytes = 0;
 };
 
-/// `program` with nodes joined. A joint node stands where its last member stood, or, if a result is read
-/// before, where its first members stood. Neither may raise the peak of what lives at once by more
-/// than the slack, judged by the sizes of values.
+/// `program` with nodes merged. A merged node takes the place of its last member, or, if a result
+/// is read before that, of its first members. Neither may raise the peak of live bytes by more than
+/// the slack, judged by the sizes of values.
 SpmdProgram join_nodes(const SpmdProgram& program, const Joining& joining);
 
 }  // namespace alpa

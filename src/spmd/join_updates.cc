@@ -1,4 +1,4 @@
-// src/spmd/join_updates.cc — one node updates all parameters, one makes all squared norms
+// src/spmd/join_updates.cc — merges optimizer updates into one node, and squared norms into another
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace alpa {
 namespace {
 
-/// Members have equal settings, the same shared operands, and one region; those that run aside, gradients
-/// of one node.
+/// Members have equal settings, shared operands and region; concurrent ones (kAside) also have
+/// gradients from one node.
 std::optional<std::string> kind_of(const Graph& graph, const Node& node, bool updates) {
   const OpDef* joint = joint_of(*node.op);
   if (!joint || joint->members->gradients != updates) return std::nullopt;
@@ -38,9 +38,8 @@ bool is_metric(const Graph& graph, int value) {
                      [&](const Metric& metric) { return metric.value == value; });
 }
 
-/// `program` with collectives whose results are new states and nothing else at the end, where their
-/// operands may wait for them without raising the peak of what lives at once: then updates need not stand
-/// before the gathers of one another's results.
+/// Moves collectives whose only use is a new state to the end of `program`, where that does not
+/// raise the peak of live bytes. Updates then need not precede the gathers of each other's results.
 SpmdProgram gathers_last(const SpmdProgram& program) {
   const std::vector<Node>& nodes = program.graph.nodes;
   const std::vector<std::vector<int>> readers = consumers(program.graph);

@@ -1,6 +1,6 @@
 #pragma once
-/// Resharding: from one ShardingSpec of a value to another, as the cheapest sequence of collectives and
-/// local steps (Dijkstra over specs). The sequence priced here is the one the partitioner emits.
+/// Resharding: the cheapest sequence of collectives and local steps from one ShardingSpec of a
+/// value to another (Dijkstra over specs). The partitioner emits exactly the sequence priced here.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace alpa {
 
-/// The collective that a step of this kind is; nothing for local steps.
+/// The collective of a step of this kind; nullopt for local steps.
 std::optional<CollectiveKind> collective_of(ReshardKind kind);
 
 struct ReshardStep {
@@ -36,39 +36,39 @@ struct ReshardPath {
 
 struct ReshardModel {
   CollectiveOptions collectives;
-  double memory_bytes_per_second = 0;  ///< of local steps, which read and write their result once; 0: free
+  double memory_bytes_per_second = 0;  ///< for local steps, which read and write their result once; 0: free
   double launch_seconds = 0;  ///< per step; steps over an axis of size 1 do nothing and cost nothing
 
   bool operator==(const ReshardModel&) const = default;
 };
 
-/// Specs a value of this type may have on the mesh: every assignment of axes to {replicated, a dimension,
-/// partial sum or max if `partials` says so}, every order where axes share a dimension, one combiner at
-/// most. No dimension is split into more parts than it has elements, and axes of size 1 do nothing. The
-/// replicated spec comes first.
+/// All specs of a value of this type on the mesh: every assignment of axes to {replicated, a
+/// dimension, partial sum or max if `partials` allows it}, in every order where axes share a
+/// dimension, with at most one combiner. No dimension is split into more parts than it has
+/// elements; axes of size 1 are replicated. The replicated spec comes first.
 std::vector<ShardingSpec> all_specs(const TensorType& type, const DeviceMesh& mesh, std::uint32_t partials);
 inline constexpr std::uint32_t kNoPartials = 0, kPartialSum = 1, kPartialMax = 2;
 
-/// Shortest path, or nothing if `to` cannot be reached (never to partial of a combiner from partial of
-/// another; forbidden moves). It reduces only over axes that are partial in `from`: zeros made on the way
-/// are never sent. Empty if equal. Among equally cheap paths the one with the fewest steps, then by the
-/// order of ReshardKind, axes and dimensions of the last steps. A collective over uneven parts is charged n
-/// times its largest part: bytes as in collective.h, rounded up.
+/// Cheapest path; nullopt if `to` cannot be reached (partial sums never become partial maxima or
+/// the reverse, and options may forbid collectives). Empty if the specs are equal. The path reduces
+/// only over axes that are partial in `from`, so zeros made by to_partial are never sent. Ties:
+/// fewest steps, then the order of ReshardKind, axes and dimensions of the last steps. A collective
+/// over uneven parts is charged n times its largest part: bytes as in collective.h, rounded up.
 std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSpec& from,
                                         const ShardingSpec& to, const DeviceMesh& mesh,
                                         const ReshardModel& model);
 
-/// Seconds between every pair of `from` x `to` (row-major), infinity where impossible; one search per
-/// source. Obeys the triangle inequality among specs of one combiner, wherever the spec between is partial
-/// over no axis that the first is not; each number is that of find_reshard, to the bit, whatever is asked
-/// beside it.
+/// Seconds between every pair of `from` x `to` (row-major), infinity where impossible; one search
+/// per source. Each number equals that of find_reshard, to the bit. The triangle inequality holds
+/// among specs of one combiner, if the intermediate spec is partial only over axes over which the
+/// first spec is partial.
 std::vector<double> reshard_seconds(const TensorType& type, const std::vector<ShardingSpec>& from,
                                     const std::vector<ShardingSpec>& to, const DeviceMesh& mesh,
                                     const ReshardModel& model);
 
-/// The same of one mesh and model, kept: the layouts of a type and the steps between them are listed once,
-/// and searched once per source. Numbers and paths are those of the functions above, to the bit. One thread
-/// at a time.
+/// A cache of the functions above for one mesh and model: the specs of a type and the steps between
+/// them are listed once and searched once per source. Numbers and paths are the same, to the bit.
+/// Thread rule: one thread at a time.
 class ReshardPrices {
  public:
   ReshardPrices(const DeviceMesh& mesh, const ReshardModel& model);
@@ -82,7 +82,7 @@ class ReshardPrices {
   /// As `find_reshard`; valid until `seconds` or `path` is called for the same type.
   const std::optional<ReshardPath>& path(const TensorType& type, const ShardingSpec& from,
                                          const ShardingSpec& to);
-  /// Searches so far.
+  /// Number of searches so far.
   int searches() const { return searches_; }
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-/// The static instruction lists of one device and the schedule that runs them: nothing is decided at run
-/// time.
+/// The static instruction lists of one device, and the schedule that runs them. No decision is left
+/// to run time.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,15 +14,16 @@ namespace alpa {
 /// A local tensor of one device. Offsets are assigned by `plan_memory`.
 struct Buffer {
   TensorType type;             ///< local
-  Shape offset, global_shape;  ///< place in the whole tensor
+  Shape offset, global_shape;  ///< position in the whole tensor
   int alias_of =
-      -1;  ///< lies in the memory of this buffer, which is its own: same bytes, or its next content
+      -1;  ///< shares the memory of this buffer, which owns it: the same bytes, or their next content;
+           ///< -1: owns its memory
   std::int64_t arena_offset = -1;  ///< of the first copy
-  /// Copies, one for each micro-batch in flight; those of an alias are its owner's.
+  /// Copies, one per micro-batch in flight. An alias uses its owner's copies.
   int slots = 1;
   std::int64_t slot_bytes = 0;  ///< from one copy to the next; set by `plan_memory` if there are several
 
-  /// Where micro-batch `micro_batch` has the buffer in the arena; -1 if it has no memory.
+  /// Arena offset of the buffer in micro-batch `micro_batch`; -1 if it has no memory.
   std::int64_t arena_offset_of(int micro_batch) const {
     return arena_offset < 0 ? -1 : arena_offset + micro_batch % slots * slot_bytes;
   }
@@ -33,13 +34,13 @@ struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Combiner combiner = Combiner::sum;
   std::vector<int> group;  ///< devices that take part, this one among them, in the order of their shards
-  std::vector<ShardedDim> dims;  ///< per tensor: what is split afterwards, for all_gather before
-  ShardedDim from_dim;           ///< all_to_all: what is split before
+  std::vector<ShardedDim> dims;  ///< per tensor: the dimension split afterwards; all_gather: split before
+  ShardedDim from_dim;           ///< all_to_all: the dimension split before
 };
 
-/// What a device sends to another one, or receives from it: a box of a tensor. Messages of one lane, which
-/// is a sender, a receiver and a number, arrive in the order in which they are sent; both sides name the
-/// same boxes in the same order.
+/// A box of a tensor that a device sends to another or receives from it. A lane is a sender, a
+/// receiver and a number. Messages of one lane arrive in the order in which they are sent; both
+/// sides name the same boxes in the same order.
 struct Message {
   int peer = -1;        ///< the other device
   int lane = 0;         ///< one per region of transfers, whose micro-batches every mesh runs in order
@@ -50,13 +51,13 @@ struct Instruction {
   enum class Kind : std::uint8_t {
     load,        ///< the micro-batch's slice of a batch input, or a scalar input, into the output
     compute,     ///< call the node's kernel
-    copy,        ///< the part of the input that lies where the output lies
+    copy,        ///< the part of the input at the output's position in the whole tensor
     fill,        ///< every element of the output becomes `value`
     collective,  ///< run on the calling thread
-    start,       ///< hand the collective to the lane of collectives
-    wait,        ///< until what instruction `awaits` started is done
-    send,  ///< hand a box of the input to the lane to `message.peer`; the input stays as it is until then
-    receive,  ///< hand a box of the output to the lane from `message.peer`, which will write it
+    start,       ///< start the collective on its own thread or stream
+    wait,        ///< for completion of the operation that instruction `awaits` started
+    send,  ///< send a box of the input to `message.peer`; the input must not change until it is sent
+    receive,  ///< receive a box of the output from `message.peer`
   } kind = Kind::compute;
   int node = -1;                     ///< of the SpmdProgram's graph, for names, operator and attributes
   std::vector<int> inputs, outputs;  ///< buffer ids
@@ -64,13 +65,14 @@ struct Instruction {
   Message message;                   ///< send and receive
   double value = 0;                  ///< fill
   int awaits = -1;                   ///< wait: index of the start, send or receive in its list
-  int awaits_list = -1;              ///< wait: that list; -1: the one of the wait
-  /// wait: all of its runs in this step but the latest so many are done; 0 for the last one. What would
-  /// overwrite a copy that may not be sent yet waits for the run that sent it, `slots` micro-batches ago.
+  int awaits_list = -1;              ///< wait: the list of that instruction; -1: the same list
+  /// wait: for all runs of that instruction in this step except the latest `behind`; 0: all runs.
+  /// Before a slot is overwritten, a wait makes sure that the run which sent it, `slots`
+  /// micro-batches ago, has completed.
   int behind = 0;
   int workspace = -1;  ///< buffer of scratch, added by `plan_memory`; -1: none needed
-  /// compute: may run beside the instructions behind it, to the end of the list; they neither write what it
-  /// reads nor touch what it writes
+  /// compute: may run concurrently with the rest of the list, which neither writes its operands nor
+  /// touches its results
   bool aside = false;
 };
 
@@ -79,51 +81,52 @@ struct InstructionList {
   std::vector<Instruction> instructions;
 };
 
-/// One run of a list: the `micro_batch` that its loads, random numbers and slots are of.
+/// One run of a list for micro-batch `micro_batch`, which selects loads, random numbers and slots.
 struct ListRun {
   int list = 0, micro_batch = 0;
   bool operator==(const ListRun&) const = default;
 };
 
-/// A metric that the device has when the step is over.
+/// A metric that the device holds at the end of the step.
 struct Reported {
   int metric = -1, buffer = -1;  ///< index among the graph's metrics
 };
 
 struct DeviceProgram {
   int device = 0;          ///< id, unique in the cluster
-  int mesh = 0, rank = 0;  ///< which mesh of the program it is in, and its place there
+  int mesh = 0, rank = 0;  ///< its mesh, and its rank in that mesh
   std::vector<Buffer> buffers;
   std::vector<int>
       buffer_of_value;  ///< per value of the program's graph; -1 if the device never touches it
   std::vector<InstructionList> lists;
-  std::vector<ListRun> schedule;   ///< one step: these runs, one after the other
+  std::vector<ListRun> schedule;   ///< the runs of one step, in order
   std::vector<int> kept;           ///< state: lives from step to step
   std::vector<int> zeroed;         ///< accumulators, cleared when a step starts
-  std::vector<Reported> reported;  ///< by metric; read when the step is over
-  int staging = -1;  ///< buffer where inputs of steps wait, if the backend has one; among `kept`, too
-  std::int64_t guard_bytes = 0;  ///< after every copy of a buffer, written by nobody; debug and sanitizers
+  std::vector<Reported> reported;  ///< by metric; read at the end of the step
+  int staging = -1;  ///< buffer of uploaded step inputs, if the backend has one; also in `kept`
+  std::int64_t guard_bytes = 0;  ///< unused bytes after every copy of a buffer, checked in debug and
+                                 ///< sanitizer builds
   std::int64_t arena_bytes = 0;  ///< exact peak, known before running
 };
 
-/// The program of a device of one of the meshes. Without a schedule (programs of one mesh) forward and
-/// backward nodes are list "accumulate", run for every micro-batch, before list "apply"; with one
-/// micro-batch all is "apply". With a schedule there are lists "forward", "backward" and "apply", and
-/// values that one hands to another have as many slots as the schedule keeps micro-batches in flight; what
-/// is sent has two, so that one can be computed while the other travels. Transfers are sends and receives;
-/// no run waits for what it sends, but what would overwrite a slot waits until that was taken. Every
-/// collective is a start … wait pair if `overlap` and there is work to do before its result is needed; at
-/// most two are in flight, because a started one keeps its operands alive. Values that only reshape another
-/// lie in its memory. An update is written straight into its state's memory where the old content is dead
-/// by then or the kernel works in place, else copied there at the end. Throws Bug if no mesh has the
-/// device, or if the schedule does not run every region of every micro-batch of its mesh once,
-/// micro-batches in order.
+/// The program of one device. Without a schedule (programs of one mesh), forward and backward nodes
+/// form list "accumulate", which runs for every micro-batch before list "apply"; with one
+/// micro-batch everything is in "apply". With a schedule the lists are "forward", "backward" and
+/// "apply". A value passed between lists has one slot per micro-batch in flight; a value that is
+/// sent has two, so that one is computed while the other is in transit. Transfers become sends and
+/// receives. A run does not wait for its own sends; an instruction that overwrites a slot waits
+/// until the slot has been sent. With `overlap`, a collective is a start … wait pair if there is
+/// work before its result is needed; at most two are in flight, because each keeps its operands
+/// alive. A reshaped value shares its operand's memory. An update is written directly into its
+/// state's memory if the old content is no longer needed or the kernel works in place, else copied
+/// at the end. Throws Bug if no mesh has the device, or unless the schedule runs every region of
+/// every micro-batch of its mesh once, micro-batches in order.
 DeviceProgram emit(const SpmdProgram& program, int device, bool overlap,
                    const PipelineSchedule& schedule = {});
 
-/// Throws Bug unless the programs of all devices run to their end together: every message has its receiver,
-/// who expects the same box, collectives are called by all members, and nobody waits for one who waits for
-/// him; the message says who waits for whom.
+/// Throws Bug unless the programs of all devices complete together: every message has a receiver
+/// that expects the same box, all members call each collective, and no devices wait for each other.
+/// The text names which device waits for which.
 void verify_schedules(std::span<const DeviceProgram> devices, const SpmdProgram& program);
 
 /// Text form of a device program.
@@ -132,57 +135,58 @@ std::string to_string(const DeviceProgram& device, const SpmdProgram& program);
 /// "load", "compute", …
 std::string_view name_of(Instruction::Kind kind);
 
-/// The buffer whose memory `buffer` lies in: itself if it is no alias.
+/// The buffer that owns the memory of `buffer`: itself unless it is an alias.
 int memory_of(const DeviceProgram& device, int buffer);
 
 /// How often a list runs in one step.
 int runs_of(const DeviceProgram& device, int list);
 
-/// Instructions of all lists together: positions count them list by list.
+/// Number of instructions in all lists. Positions number them list by list.
 int num_positions(const DeviceProgram& device);
 /// Position of the first instruction of a list.
 int first_position(const DeviceProgram& device, int list);
 
-/// When a buffer's memory is in use, by positions; -1 is the start of the step, one past the last its end.
-/// What a started collective or a message being received touches is in use until its wait; what is sent,
-/// and what one list hands to another while others run in between, all the time.
+/// When a buffer's memory is in use, by positions; -1 is the start of the step, num_positions its
+/// end. Buffers of a started collective or of a receive are in use until its wait. Sent buffers,
+/// and those passed between lists while other lists run, are always in use.
 struct LiveRange {
   int begin = 0, end = -1;  ///< inclusive; end < begin: never
   bool empty() const { return end < begin; }
   bool overlaps(const LiveRange& other) const { return begin <= other.end && other.begin <= end; }
 };
 
-/// Per buffer that owns memory (empty for aliases): from first write to last use, its aliases included.
-/// State lives always, accumulators from the start of the step until their last use, but at least through
-/// all micro-batches, metrics to the end. What every run of a list fills anew lives within that list.
+/// Per buffer that owns memory (empty for aliases): from first write to last use, aliases included.
+/// State is always live. Accumulators live from the start of the step to their last use, at least
+/// through all micro-batches; metrics to the end. Buffers that every run of a list fills anew live
+/// within that list.
 std::vector<LiveRange> live_ranges(const DeviceProgram& device);
 
-/// Where the memory of every buffer is used, from one walk over a device program. Buffers are given as
-/// `memory_of` names them.
+/// All uses of each buffer's memory, from one walk over a device program. `memory` arguments are
+/// results of `memory_of`.
 class MemoryUses {
  public:
   explicit MemoryUses(const DeviceProgram& device);
 
-  /// Position of the first instruction that has a result there; -1: none.
+  /// Position of the first instruction that writes the memory; -1: none.
   int first_write(int memory) const { return of_[memory].first_write; }
-  /// True if the memory is read or written after the instruction at `position`, or by a collective that is
-  /// still under way there. What that instruction touches itself, also until its own wait, does not count.
+  /// True if the memory is used after the instruction at `position`, or by a collective still in
+  /// flight there. Uses by that instruction itself, up to its own wait, do not count.
   bool used_after(int memory, int position) const;
-  /// `memory` lies in `owner` from now on: its uses are the owner's.
+  /// Makes `memory` an alias of `owner`: its uses become the owner's.
   void move(int memory, int owner);
 
  private:
   struct Flight {
-    int start, wait;  ///< positions; what runs aside is awaited at the end
+    int start, wait;  ///< positions; concurrent updates are awaited at the end
   };
   struct Uses {
     int first_write = -1, last = -1;
-    std::vector<Flight> flights;  ///< of started collectives and what runs aside
+    std::vector<Flight> flights;  ///< of started collectives and concurrent updates
   };
   std::vector<Uses> of_;
 };
 
-/// The instruction at a position, and the list it is in.
+/// The instruction at a position, and its list.
 const Instruction& instruction_at(const DeviceProgram& device, int position);
 int list_at(const DeviceProgram& device, int position);
 

@@ -1,6 +1,6 @@
 #pragma once
-/// The seam between the executor and what runs device programs: threads of the CPU (src/runtime), or
-/// streams of CUDA devices (src/cuda, in a library of its own).
+/// The interface between the executor and the backends that run device programs: CPU threads
+/// (src/runtime), or CUDA streams (src/cuda, in a separate library).
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace alpa {
 
-/// What a step is run on; the same for all devices.
+/// Inputs of a step; the same for all devices.
 struct StepInputs {
   std::vector<const std::byte*> batch;  ///< per graph input, null for others: the whole array, host memory
   std::vector<double> scalars;          ///< per graph input
@@ -22,7 +22,7 @@ struct StepInputs {
   std::int64_t step = 0;
 };
 
-/// What devices are made of.
+/// Arguments of `make_devices`.
 struct DevicesRequest {
   const SpmdProgram& program;           ///< outlives them
   std::vector<DeviceProgram> programs;  ///< of this process, memory planned by the backend's rules
@@ -30,14 +30,13 @@ struct DevicesRequest {
   bool tf32 = false;                    ///< CUDA: f32 products may round their operands to TF32
   bool tune = true;                     ///< CUDA: choose matrix products by measured time
   bool check_instructions = false;      ///< CUDA: wait after every instruction of every step
-  std::optional<bool> capture = {};     ///< CUDA: steps become graphs; nothing: on one card
+  std::optional<bool> capture = {};     ///< CUDA: capture steps as graphs; nullopt: only on one card
   bool keeps_nan = false;               ///< CUDA: relu of a NaN is NaN, not 0
 };
 
-/// The devices of this process with their programs loaded, numbered in the order in which those were given.
-/// Thread rule: one call at a time. Everything that
-/// fails is thrown as Error (Bug, if it was one) naming device, instruction, operator, region and
-/// micro-batch where they are known.
+/// The devices of this process with their programs loaded, numbered as in DevicesRequest::programs.
+/// Thread rule: one call at a time. Everything that fails is thrown as Error (Bug, if it was one)
+/// naming device, instruction, operator, region and micro-batch where they are known.
 class Devices {
  public:
   virtual ~Devices() = default;
@@ -46,33 +45,34 @@ class Devices {
 
   virtual const DeviceProgram& program(int index) const = 0;
 
-  /// New arenas with undefined content. Throws Error naming the device and the bytes if one can't be had.
+  /// Allocates arenas with undefined content. Throws Error naming device and bytes if allocation
+  /// fails.
   virtual std::unique_ptr<DeviceMemory> allocate() = 0;
-  /// Content of a buffer of device `index`, from and to host memory; after everything that was started.
+  /// Writes or reads a buffer of device `index` from or to host memory, after all started steps.
   virtual void write(DeviceMemory& memory, int index, int buffer, const std::byte* from) = 0;
   virtual void read(const DeviceMemory& memory, int index, int buffer, std::byte* to) = 0;
 
-  /// Steps that may be under way at once.
+  /// The most steps in flight at once.
   virtual int depth() const = 0;
-  /// Starts one step; the inputs are not looked at any more when it returns. At most `depth()` steps may
-  /// have been started and not finished.
+  /// Starts one step; `inputs` may be reused once this returns. At most `depth()` steps may be
+  /// started and not finished.
   virtual void start(DeviceMemory& memory, const StepInputs& inputs) = 0;
-  /// Waits for the oldest started step. Returns the graph's metrics, in its order, each as the first device
-  /// that reports it has it; NaN if none of this process does. After an exception no step is under way, and
-  /// the memory of those that were is undefined.
+  /// Waits for the oldest started step. Returns the graph's metrics in order, each from the first
+  /// device that reports it; NaN if no device of this process does. After an exception no step is
+  /// in flight, and the content of their memory is undefined.
   virtual std::vector<double> finish() = 0;
 
-  /// What device `index` exchanged in the last step that was started: per group its size and the counts.
+  /// Counts of device `index` in the last started step: per group, its size and the counts.
   virtual std::vector<std::pair<int, comm::Counts>> counts(int index) const = 0;
 
  protected:
   Devices() = default;
 };
 
-/// Where a step was, for messages.
+/// The position of a step in a device program, for error messages.
 struct StepPlace {
-  int device = 0;                            ///< number among those of this process
-  const Instruction* instruction = nullptr;  ///< of the device's lists; null: nowhere yet
+  int device = 0;                            ///< index among this process's devices
+  const Instruction* instruction = nullptr;  ///< in the device's lists; null: before the first one
   int micro_batch = 0;
 };
 /// "device 2: instruction 1 'dense0/add' (add, forward, micro-batch 2 of 2)".
