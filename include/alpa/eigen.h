@@ -1,6 +1,6 @@
 #pragma once
-/// Eigen matrices as arrays and back. Only programs that include this header need Eigen; everything is
-/// inline, so that the library never sees how the program compiled Eigen.
+/// Eigen matrices as arrays and back. Only programs that include this header need Eigen. Everything
+/// is inline, so the library does not depend on how the program compiles Eigen.
 #include <Eigen/Core>
 
 #include "alpa/tensor/array.h"
@@ -17,8 +17,8 @@ Array to_array(const Eigen::MatrixBase<Derived>& matrix) {
   return array;
 }
 
-/// An array of rank 1 (a row) or 2 as an Eigen matrix, in place; valid as long as the array. Throws Error
-/// on another rank or element type.
+/// A view of an array of rank 1 (a row) or 2 as an Eigen matrix; valid as long as the array. Throws
+/// Error on another rank or element type.
 template <class T>
 Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>> to_eigen(
     const Array& array) {

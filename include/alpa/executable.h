@@ -1,5 +1,5 @@
 #pragma once
-/// A training step ready to run, and what it runs on: state, metrics, arrays that live split over devices.
+/// A compiled training step, and its data: state, metrics, and arrays distributed over devices.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace alpa {
 
-/// What a step reports. On CUDA the step may still be running: the first look at a number waits for it, and
-/// throws the Error of what went wrong.
+/// The metrics of a step. On CUDA the step may still be running: the first access waits for it, and
+/// throws the Error if it failed.
 class Metrics {
  public:
   explicit Metrics(StepResult step) : step_(std::move(step)) {}
@@ -32,9 +32,9 @@ class Metrics {
 /// "accuracy 0.875, loss 0.4012": every metric by name.
 std::string to_string(const Metrics& metrics);
 
-/// A tensor of a state, which lives split over devices. Name, type and sharding are known without touching
-/// the devices. It keeps the state alive and always shows its present content. Reading and writing it is
-/// reading and writing the state: `Array w = state["w"]; state["w"] = w;`.
+/// A reference to a tensor of a state, distributed over devices. Name, type and sharding are known
+/// without access to the devices. It keeps the state alive and always shows its current content.
+/// Reads and writes go to the state: `Array w = state["w"]; state["w"] = w;`.
 class DistributedArray {
  public:
   DistributedArray(const DistributedArray&) = default;
@@ -42,7 +42,8 @@ class DistributedArray {
   void operator=(const Array& array) { executor_->write(*state_, name_, array); }  // NOLINT: no chains
   /// `state["a"] = state["b"]` writes the content of b.
   void operator=(const DistributedArray& other) && { *this = other.to_host(); }  // NOLINT
-  /// Would it rebind the variable or write the tensor? Write with `a = b.to_host()`.
+  /// Deleted because it is ambiguous: it could rebind the variable or write the tensor. To write,
+  /// use `a = b.to_host()`.
   void operator=(const DistributedArray& other) & = delete;
 
   const std::string& name() const { return name_; }
@@ -64,7 +65,7 @@ class DistributedArray {
   std::shared_ptr<DeviceState> state_;
 };
 
-/// Name, type and where it lies: "dense0.kernel f32[784, 256]: rows split over x (4 devices)".
+/// Name, type and layout: "dense0.kernel f32[784, 256]: rows split over x (4 devices)".
 std::string to_string(const DistributedArray& array);
 
 /// Parameters and optimizer state, readable and writable by name ("dense0.kernel", "dense0.kernel.adam_m").
@@ -72,17 +73,17 @@ std::string to_string(const DistributedArray& array);
 class TrainState {
  public:
   TrainState() = default;
-  /// In the order in which the model made them.
+  /// Names of all tensors, in the order in which the model made them.
   std::vector<std::string> names() const;
-  /// The tensor, to be read or assigned to. Throws Error naming the known names.
+  /// The tensor, for reading or assignment. Throws Error naming the known names.
   DistributedArray operator[](const std::string& name);
   const DistributedArray operator[](const std::string& name) const;  // NOLINT: not to be assigned to
   /// The parameters, without optimizer state, in the order in which the model made them.
   std::vector<DistributedArray> parameters() const;
   /// Replaces a tensor. Throws Error naming the known names, or both types if they differ.
   void set(const std::string& name, const Array& array);
-  /// Takes over every tensor that `other` has under the same name and with the same type, e.g. the trained
-  /// parameters into the state of an evaluation step. Returns how many.
+  /// Copies every tensor that `other` has under the same name and type, e.g. trained parameters
+  /// into the state of an evaluation step. Returns the number of tensors copied.
   int copy_from(const TrainState& other);
   std::int64_t step() const;  ///< steps taken
 
@@ -94,34 +95,34 @@ class TrainState {
   std::shared_ptr<DeviceState> state_;
 };
 
-/// The parameters among a graph's state inputs, in order: those that are not named after another one, as
-/// optimizer state is ("dense0.kernel.adam_m").
+/// Names of the parameters among a graph's state inputs, in order, without optimizer state
+/// ("dense0.kernel.adam_m").
 std::vector<std::string> parameter_names(const Graph& graph);
 
-/// A partitioned program with its plan, and what planning it took. Needs no devices.
+/// A partitioned program with its plan and planning time. Needs no devices.
 struct Planned {
   Graph graph;
   ShardingPlan plan;
   SpmdProgram program;            ///< partitioned, fused, bucketed
   std::int64_t memory_bytes = 0;  ///< exact peak per device, maximum over devices
   double seconds = 0;             ///< of tracing, planning and lowering together
-  RepeatedWork repeated = {};     ///< what several devices compute alike
-  LoweredProgram lowered = {};    ///< handed on to the executor
+  RepeatedWork repeated = {};     ///< work that several devices repeat
+  LoweredProgram lowered = {};    ///< for the executor
 };
 
-/// A compiled training step. Several may live and run at once; one runs one step at a time. Copies share
-/// the devices.
+/// A compiled training step. Several may exist and run at once; each runs one step at a time.
+/// Copies share the devices.
 class Executable {
  public:
-  /// Loads a program onto devices of this process. `step` is what was planned. Throws Error if the
-  /// cluster's backend is not built in.
+  /// Loads a program onto devices of this process. `step` is the step that was planned. Throws
+  /// Error if the cluster's backend is not available.
   Executable(Planned planned, const TrainingStep& step, const Cluster& cluster, ExecutorOptions options);
 
   /// Parameters and optimizer state as initialised from `seed`: the same numbers under every plan.
   TrainState init(std::uint64_t seed) const;
-  /// One step on a whole batch, which may be changed when this returns. Throws Error on a batch that does
-  /// not fit the step's inputs, a state of another executable, or a failure of a device (the state is
-  /// unusable then).
+  /// Runs one step on a whole batch; `batch` may be reused once this returns. Throws Error on a
+  /// batch that does not match the step's inputs, a state of another executable, or a failure of a
+  /// device (the state is then unusable).
   Metrics run(TrainState& state, const std::map<std::string, Array>& batch) const;
 
   std::int64_t memory_bytes() const;  ///< planned peak per device, exact
@@ -132,11 +133,11 @@ class Executable {
   const ShardingPlan& plan() const;
   const SpmdProgram& program() const;
   const Planned& planned() const;
-  /// Why this plan, in words.
+  /// The plan explained in words.
   std::string explain(Detail detail = Detail::summary) const;
-  /// How parameter or other state `name` lies on the mesh. Throws Error naming the known names.
+  /// The layout of state `name` on the mesh. Throws Error naming the known names.
   ShardingSpec sharding_of(const std::string& name) const;
-  /// Writes the plan as JSON, for `load_plan`. Throws Error if the file can't be written.
+  /// Writes the plan as JSON, for `load_plan`. Throws Error if writing fails.
   void save_plan(const std::string& path) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-/// The ways of spreading a training step over devices, and their options.
+/// Parallel methods, and their options.
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -19,36 +19,37 @@ enum class MethodKind : std::uint8_t { serial, data, zero2, zero3, shard };
 /// same options.
 template <MethodKind method>
 struct ParallelMethod {
-  /// Gradients are accumulated over as many parts of the batch; must divide it.
+  /// Number of parts of the batch over which gradients are accumulated; must divide the batch.
   int num_micro_batches = 1;
   /// Logical mesh, e.g. {2, 4}. Empty: every shape is tried and the cheapest taken.
   std::vector<int> mesh_shape = {};
-  /// Forces the batch onto this axis of the mesh, in every node that has a batch dimension, of the backward
-  /// pass too; other axes stay free. Alpa's force_batch_dim_to_mesh_dim binds matrix products alone, and is
-  /// on unless told otherwise where a mesh has two axes (axis 0); this one is off.
+  /// Forces the batch onto this mesh axis in every node with a batch dimension, forward and
+  /// backward; other axes stay free. Off by default. Alpa's force_batch_dim_to_mesh_dim binds only
+  /// matrix products, and is on by default (axis 0) for meshes with two axes.
   std::optional<int> batch_mesh_axis = {};
   bool allow_all_gather = true;
   bool allow_all_to_all = true;
-  /// Bytes a device may use; default: what the cluster says it has.
+  /// Bytes a device may use; default: its memory according to the cluster.
   std::optional<std::int64_t> memory_budget_bytes = {};
-  /// Seconds for planning, lowering included: a tenth of them, for large graphs up to half, is kept for
-  /// lowering. When the rest is over, the best plan found so far is taken and its proven gap reported.
+  /// Seconds for planning and lowering. A tenth, for large graphs up to half, is reserved for
+  /// lowering. When the rest is spent, the best plan so far is taken and its proven gap reported.
   double solver_seconds = 60;
-  /// Plans that little work does not prove to be the best are searched until (objective - bound) /
-  /// objective is at most this.
+  /// The search ends when (objective - bound) / objective is at most this. Easy problems are solved
+  /// to proven optimality anyway.
   double relative_gap = 0.005;
-  /// Set true by another thread or a signal handler, it ends planning early: the best plan so far is taken.
+  /// Ends planning early when another thread or a signal handler sets it true: the best plan so far
+  /// is taken.
   const std::atomic<bool>* stop = nullptr;
-  /// Called from the planning thread whenever the best plan or the bound improves.
+  /// Called on the planning thread whenever the best plan or the bound improves.
   ProgressCallback progress = {};
-  /// Every pass writes its result there: 01_graph.txt, 02_plan.json, …; empty: nowhere.
+  /// Directory for the result of every pass: 01_graph.txt, 02_plan.json, …; empty: no files.
   std::string dump_dir = {};
   ExecutorOptions executor = {};
 
   static constexpr MethodKind kind = method;
 };
 
-/// One device; the reference for all others.
+/// One device; the reference for all other methods.
 using Serial = ParallelMethod<MethodKind::serial>;
 /// Batch split, parameters and optimizer state on every device.
 using DataParallel = ParallelMethod<MethodKind::data>;

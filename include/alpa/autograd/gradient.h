@@ -6,14 +6,14 @@
 
 namespace alpa {
 
-/// Gradients of `loss` with respect to each of `wrt`, of their types. Appends nodes in region backward
-/// (also when the builder's region is apply: then there), each with the layer of the forward node it
-/// belongs to; region and layer are restored. A value on which the loss does not depend gets zeros. Throws
-/// Error if the loss is no floating scalar, or if a value of `wrt` is of integer type, of another graph, or
-/// needs an operator that has no gradient.
+/// Gradients of `loss` with respect to each value of `wrt`, with the types of `wrt`. Appends nodes
+/// in region backward (in apply, if that is the builder's region), each with the layer of its
+/// forward node. Restores the builder's region and layer. A value on which the loss does not depend
+/// gets zeros. Throws Error if the loss is not a floating scalar, if a value of `wrt` has an
+/// integer type or is of another graph, or if an operator on the way has no gradient.
 Values gradient(Value loss, const Values& wrt);
 
-/// The same with an empty Value for what the loss does not depend on.
+/// As `gradient`, but with an empty Value for values on which the loss does not depend.
 Values gradient_or_empty(Value loss, const Values& wrt);
 
 struct ValueAndGrad {
@@ -21,7 +21,7 @@ struct ValueAndGrad {
   Values gradients;
 };
 
-/// Evaluates `loss()` and differentiates it: the pair of both.
+/// Evaluates `loss()` and differentiates it; returns both.
 ValueAndGrad value_and_grad(const std::function<Value()>& loss, const Values& wrt);
 
 }  // namespace alpa

@@ -1,7 +1,7 @@
 #pragma once
-/// Collectives among the devices of one group: the one abstraction with virtual functions (threads, MPI,
-/// NCCL, copies on one GPU). Every member calls the same functions in the same order with its own tensors.
-/// Reductions combine in rank order, so results are bitwise the same on all members and from run to run.
+/// Collectives among the devices of one group, an abstract interface for several transports. Every
+/// member calls the same functions in the same order with its own tensors. Reductions combine in
+/// rank order, so results are bitwise the same on all members and in every run.
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace alpa::comm {
 
-/// Thrown out of a collective on every member after `Group::abort`.
+/// Thrown by collectives on every member after `Group::abort`.
 class Aborted : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -35,59 +35,59 @@ inline constexpr int kNumOperations = 8;
 /// "all_reduce", …
 std::string_view name_of(Operation operation);
 
-/// What one member's calls of one kind amounted to.
+/// Totals of one member's calls of one kind.
 struct Count {
   std::int64_t calls = 0;
-  /// Bytes of this member's tensors: the operand, for all_gather the result. The ring formulas
-  /// (cost/collective.h) of this number are what a ring would send, and are comparable with a plan's
-  /// traffic.
+  /// Bytes of this member's operands (all_gather: results). The ring formulas of cost/collective.h,
+  /// applied to this number, compare with a plan's traffic.
   std::int64_t payload_bytes = 0;
-  /// Bytes that really crossed between this member's buffers and others': read from theirs, and for
-  /// all_reduce also written into theirs. Over equal shards this is what a ring sends: all_reduce
-  /// 2(n-1)/n·payload, the others (n-1)/n·payload.
+  /// Bytes actually moved between this member's buffers and others': read from theirs and, for
+  /// all_reduce, also written into theirs. Over equal shards this equals the traffic of a ring:
+  /// all_reduce 2(n-1)/n·payload, the others (n-1)/n·payload.
   std::int64_t moved_bytes = 0;
 };
 
 using Counts = std::array<Count, kNumOperations>;
 
-/// Local tensors of the calling member; only data and local type are read. Nominal chunk sizes are passed
-/// because uneven dimensions leave short or empty shards at the end. Where tensors come in spans, those of
-/// one call share one rendezvous, and the spans of a call are of one length. A member that calls something
-/// else than the others, or with tensors that do not fit theirs, makes every member throw Bug. Unless said
-/// otherwise `out` must not overlap `in`.
+/// Tensors are the calling member's local ones; only data and local type are read. Nominal chunk
+/// sizes are passed because uneven dimensions have short or empty shards at the end. The tensors of
+/// one span share one rendezvous; the spans of a call have equal lengths. If members call different
+/// functions, or with tensors that do not match, every member throws Bug. Unless stated otherwise,
+/// `out` must not overlap `in`.
 class Group {
  public:
   virtual ~Group() = default;
   virtual int size() const = 0;
 
-  /// Element-wise combination over all members, written to each member's `out` (each may be its `in`).
+  /// Combines elementwise over all members into each member's `out` (which may be its `in`).
   virtual void all_reduce(int member, std::span<const KernelTensor> in, std::span<const KernelTensor> out,
                           Combiner combiner) = 0;
-  /// Combination over all members; member j keeps shard j of each tensor's dimension.
+  /// Combines over all members; member j keeps shard j of each tensor's dimension.
   virtual void reduce_scatter(int member, std::span<const KernelTensor> in,
                               std::span<const KernelTensor> out, std::span<const ShardedDim> dims,
                               Combiner combiner) = 0;
-  /// Member j's `in` becomes shard j of its dimension in everybody's `out`.
+  /// Member j's `in` becomes shard j of its dimension in every member's `out`.
   virtual void all_gather(int member, std::span<const KernelTensor> in, std::span<const KernelTensor> out,
                           std::span<const ShardedDim> dims) = 0;
-  /// `in` is whole in dimension `split` and a shard in `gathered`; `out` the other way round.
+  /// `in` is whole in dimension `split` and a shard in dimension `gathered`; `out` is the reverse.
   virtual void all_to_all(int member, const KernelTensor& in, const KernelTensor& out, ShardedDim split,
                           ShardedDim gathered) = 0;
-  /// `tensor` of member `root` to all.
+  /// Copies `tensor` of member `root` to all members.
   virtual void broadcast(int member, const KernelTensor& tensor, int root) = 0;
   virtual void barrier(int member) = 0;
 
-  /// Makes every present and future call of every member throw Aborted; a call whose members have all
-  /// arrived completes. May be called from any thread.
+  /// Makes all present and future calls of all members throw Aborted, except a call at which all
+  /// members have already arrived, which completes. May be called from any thread.
   virtual void abort() = 0;
 
-  /// Calls and bytes of `member` since `reset_counts`. Not while the member is in a call.
+  /// Calls and bytes of `member` since `reset_counts`. Must not be called while the member is in a
+  /// collective.
   virtual const Counts& counts(int member) const = 0;
   virtual void reset_counts(int member) = 0;
 };
 
-/// A group of `size` threads of this process; they share memory, so shards are read in place and nothing is
-/// staged or allocated. Throws Error if size < 1.
+/// A group of `size` threads of this process. They share memory, so shards are read in place,
+/// without staging or allocation. Throws Error if size < 1.
 std::unique_ptr<Group> make_thread_group(int size);
 
 }  // namespace alpa::comm

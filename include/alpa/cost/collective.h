@@ -1,6 +1,6 @@
 #pragma once
-/// Seconds of collectives on one or more mesh axes, after Alpa's formulas (auto_sharding.py) with true
-/// all-to-all bytes.
+/// Seconds of collectives over one or more mesh axes, by Alpa's formulas (auto_sharding.py), but
+/// with actual all-to-all bytes.
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -14,7 +14,7 @@ enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatte
 /// "all_reduce", …
 std::string_view name_of(CollectiveKind kind);
 
-/// Switches for comparing with other systems' published objectives.
+/// Options of the formulas; some serve comparison with published objectives of other systems.
 struct CollectiveOptions {
   bool tie_break_tails =
       false;  ///< adds Alpa's 0.01/0.1/0.001/0.001 seconds (AR/AG/RS/A2A), for its test cases

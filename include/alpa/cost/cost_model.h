@@ -1,6 +1,6 @@
 #pragma once
-/// Seconds and bytes of operators: max(FLOPs / rate, bytes / bandwidth) + launch, on the local part of a
-/// node.
+/// Seconds and bytes of operators: max(FLOPs / rate, bytes / bandwidth) + launch, for a device's
+/// part of a node.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -24,16 +24,16 @@ struct CostModel {
   static CostModel communication_only(CollectiveOptions options);
 };
 
-/// Seconds of one run of an operator with this rule on one device; `factor_of_axis` says which factor each
-/// mesh axis splits (-1: none), so that local factor sizes are ceil(size / product of its axes). FLOPs
-/// count at the rate of the first floating type among operands, then results; bytes are those read of all
-/// operands and those of all results, or `moved` where a part of them stays in registers. Operators that
-/// move nothing (reshape, constant, input) are free and not priced here.
+/// Seconds of one run of an operator with this rule on one device. `factor_of_axis` gives the
+/// factor that each mesh axis splits (-1: none); a local factor size is ceil(size / product of its
+/// axes). FLOPs are counted at the rate of the first floating type among operands, then results.
+/// Bytes are those read from operands and written to results, or `moved` if some of them stay in
+/// registers. Operators that move no data (reshape, constant, input) are free and not priced here.
 double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
                         std::span<const TensorType> operands, std::span<const TensorType> results,
                         const DeviceMesh& mesh, const CostModel& model, std::optional<double> moved = {});
 
-/// Those bytes.
+/// The bytes that `operator_seconds` counts.
 double operator_bytes(const Rule& rule, std::span<const int> factor_of_axis,
                       std::span<const TensorType> operands, std::span<const TensorType> results,
                       const DeviceMesh& mesh);

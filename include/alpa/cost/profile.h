@@ -4,7 +4,7 @@
 
 namespace alpa {
 
-/// What `measure_copy` saw; rates count each byte twice, once read and once written.
+/// Result of `measure_copy`. Rates count each byte twice: read and written.
 struct CopyRate {
   double median_bytes_per_second = 0;
   double best_bytes_per_second = 0;

@@ -1,5 +1,6 @@
 #pragma once
-/// A tensor on its way from one mesh to another: which device sends what to which, and what that costs.
+/// Transfer of a tensor from one mesh to another: the boxes that devices send each other, and their
+/// cost.
 #include <cstdint>
 #include <vector>
 
@@ -9,7 +10,7 @@
 
 namespace alpa {
 
-/// Where a tensor is: on the devices of a mesh, in a spec that is not partial.
+/// A tensor's mesh, and its spec there, which is not partial.
 struct MeshLayout {
   const DeviceMesh& mesh;
   ShardingSpec spec;
@@ -22,22 +23,22 @@ struct TransferTile {
   bool operator==(const TransferTile&) const = default;
 };
 
-/// What every device of `to` needs, cut along the shards of `from`: each box comes from one of the devices
-/// that hold it, the one with the fewest bytes to send so far. By receiver, then by the place of the shard;
-/// empty boxes are left out. Throws Bug if one of the specs is partial.
+/// The boxes of a transfer: each receiver's shard, cut along the shards of `from`. A box comes from
+/// the device holding it that has the fewest bytes to send so far. Sorted by receiver, then by
+/// position of the shard; without empty boxes. Throws Bug if a spec is partial.
 std::vector<TransferTile> transfer_tiles(const TensorType& type, const MeshLayout& from,
                                          const MeshLayout& to);
 
 struct TransferCost {
   double bytes = 0;    ///< that cross from one mesh to the other
-  double seconds = 0;  ///< until the busiest device is done: latency per box and its bytes, either way
+  double seconds = 0;  ///< of the busiest device: latency per box plus time for its bytes, sent or received
 };
-/// `link`: what a device has to the other mesh.
+/// The cost of a transfer; `link` connects each device with the other mesh.
 TransferCost transfer_cost(const TensorType& type, const MeshLayout& from, const MeshLayout& to,
                            const Link& link);
 
-/// The link between devices of two meshes of a cluster: within a host if all of them are on one, else the
-/// slower one. Ids count host by host.
+/// The link between the devices of two meshes of a cluster: the one within a host if all are on one
+/// host, else the slower one. Device ids are numbered host by host.
 Link link_between(const Cluster& cluster, const DeviceMesh& a, const DeviceMesh& b);
 
 }  // namespace alpa

@@ -1,24 +1,25 @@
 #pragma once
-/// What the lists of a device hand to each other: memory that one run writes and a later run reads.
+/// Memory that one run of a device's lists writes and a later run reads.
 #include <vector>
 
 #include "alpa/lower/device_program.h"
 
 namespace alpa {
 
-/// Of one memory, see `memory_of`.
+/// For the memory of one buffer (`memory_of`).
 struct Carried {
-  std::vector<int> lists;  ///< that touch it, ascending; empty if no list finds there what another one left
-  int slots = 1;           ///< copies needed, so that no run overwrites what a later one reads
-  /// Lists that run while it holds something that a later run reads: it is in use all the time.
+  std::vector<int> lists;  ///< that use it, ascending; empty if no list reads what another one wrote
+  int slots = 1;           ///< copies needed so that no run overwrites what a later run reads
+  /// Other lists that run while a later run still needs its content; it is then in use all the
+  /// time.
   std::vector<int> beside;
 };
 
-/// Per buffer; only those that own memory have entries that say something. State, accumulators and buffers
+/// Per buffer; entries of buffers that do not own memory are empty. State, accumulators and buffers
 /// that every list fills anew are not carried.
 std::vector<Carried> carried(const DeviceProgram& device);
 
-/// Whether a run sends what lies in the memory, per buffer.
+/// Per buffer, whether a run sends the content of its memory.
 std::vector<bool> sent(const DeviceProgram& device);
 
 }  // namespace alpa

@@ -1,30 +1,34 @@
 #pragma once
-/// Static memory: every buffer of a device program gets an offset in one arena before anything runs.
+/// Static memory planning: every buffer of a device program gets an offset in one arena before it
+/// runs.
 #include "alpa/lower/memory_rules.h"
 
 namespace alpa {
 
-/// Offsets by live ranges over all lists, by `rules`. Results lie in the memory of an
-/// operand that dies there where the operator allows it; kernels' scratch gets buffers of its own, live
-/// during the instruction. Of several packings the smallest is kept. Sets alias_of, arena_offset,
-/// Instruction::workspace and arena_bytes, which is the end of the last buffer, to the byte.
+/// Assigns offsets by live ranges over all lists, under `rules`. A result reuses the memory of an
+/// operand whose last use is its instruction, if the operator allows it. A kernel's scratch is a
+/// buffer of its own, live during the instruction. Keeps the smallest of several packings. Sets
+/// alias_of, arena_offset, Instruction::workspace and arena_bytes, the exact end of the last
+/// buffer.
 DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& program,
                           const MemoryRules& rules = memory_rules("cpu"));
 
-/// Throws Bug if two buffers that live at once overlap, or one leaves the arena or is not aligned.
+/// Throws Bug if two buffers that are live at once overlap, or if one exceeds the arena or is
+/// misaligned.
 void verify_memory(const DeviceProgram& device, const SpmdProgram& program,
                    const MemoryRules& rules = memory_rules("cpu"));
 
-/// Most bytes that live at any one position, each buffer rounded up to the alignment: no packing takes less
-/// (but for the last rounding).
+/// Peak of live bytes over all positions, each buffer rounded up to the alignment: a lower bound
+/// for every packing, up to the last rounding.
 std::int64_t live_bytes_bound(const DeviceProgram& device, const MemoryRules& rules = memory_rules("cpu"));
 
-/// emit, plan_memory and verify_memory for one device: what an executor of the same `overlap` runs.
+/// emit, plan_memory and verify_memory for one device: the program that an executor with the same
+/// `overlap` runs.
 DeviceProgram lower(const SpmdProgram& program, int device, bool overlap,
                     const MemoryRules& rules = memory_rules("cpu"), const PipelineSchedule& schedule = {});
 
-/// The same for the first device of every class (lower/rank_classes.h), from which `programs_of_all`
-/// makes the others.
+/// `lower` for the first device of every class (lower/rank_classes.h); `programs_of_all` makes the
+/// others.
 std::vector<DeviceProgram> lower_classes(const SpmdProgram& program, bool overlap,
                                          const MemoryRules& rules = memory_rules("cpu"),
                                          const PipelineSchedule& schedule = {});

@@ -1,6 +1,6 @@
 #pragma once
-/// What a backend asks of the memory of its devices. Known without the backend's library, so that a plan
-/// can be made anywhere.
+/// A backend's requirements for memory. Known without the backend's library, so that planning works
+/// on any machine.
 #include <string_view>
 
 #include "alpa/lower/device_program.h"
@@ -12,27 +12,26 @@ struct MemoryRules {
   std::int64_t alignment = 64;  ///< buffers start at multiples of this
   /// Scratch of a compute instruction's kernel, in bytes.
   std::int64_t (*scratch_bytes)(const Node& node, const KernelCall& call) = nullptr;
-  /// Scratch of a collective; null: none is ever needed.
+  /// Scratch of a collective; null: never any.
   std::int64_t (*collective_scratch_bytes)(const CollectiveCall& call, const KernelCall& tensors) = nullptr;
-  /// Scratch of a send or receive, by its box and the local tensor that it is in; null: none is ever
-  /// needed.
+  /// Scratch of a send or receive, by its box and the local tensor containing it; null: never any.
   std::int64_t (*message_scratch_bytes)(const Message& message, const KernelTensor& tensor) = nullptr;
-  int threads = 1;  ///< that a device's kernels run on; some need scratch for each
-  /// Bytes after every buffer that nobody may write; checked after every instruction. 0 in release builds.
+  int threads = 1;  ///< of a device; some kernels need scratch for each
+  /// Guard bytes after every buffer, checked after every instruction. 0 in release builds.
   std::int64_t guard_bytes = 0;
-  /// The inputs of a step wait on the device, `kStagedSteps` of them, in a buffer that is always live.
+  /// Inputs of up to `kStagedSteps` steps are uploaded ahead, into a buffer that is always live.
   bool staged_inputs = false;
 };
 
-/// Scratch of a collective through NCCL: room for the shards of tensors that are cut along another
-/// dimension than the first.
+/// Scratch of a collective through NCCL: the shards of tensors split along a dimension other than
+/// the first.
 std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& tensors);
 
-/// Scratch of a message through NCCL: room for a box that is not dense.
+/// Scratch of a message through NCCL: a box that is not contiguous.
 std::int64_t message_scratch_bytes(const Message& message, const KernelTensor& tensor);
 
-/// The rules of backend "cpu" or "cuda" for devices of so many threads. Throws Error naming the backends
-/// for any other.
+/// The rules of backend "cpu" or "cuda" for devices with `threads_per_device` threads. Throws Error
+/// naming the backends otherwise.
 MemoryRules memory_rules(std::string_view backend, int threads_per_device = 1);
 
 }  // namespace alpa

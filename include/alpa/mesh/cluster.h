@@ -1,5 +1,6 @@
 #pragma once
-/// A description of hardware, enough to plan for it without having it. Read from and written to JSON.
+/// A description of hardware, sufficient for planning without that hardware. Read from and written
+/// to JSON.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,9 +19,9 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
-/// What one device can do; the rates are achievable ones, measured where possible.
+/// Memory and speed of one device. Rates are achievable ones, measured where possible.
 struct DeviceModel {
-  std::int64_t memory_bytes = 0;             ///< for one device
+  std::int64_t memory_bytes = 0;             ///< of one device
   std::map<DType, double> flops_per_second;  ///< matrix products; 0 or absent: infinitely fast
   double memory_bytes_per_second = 0;        ///< 0: infinitely fast
   double launch_seconds = 0;                 ///< per instruction
@@ -39,23 +40,24 @@ struct Cluster {
 
   /// All CUDA devices of this machine; without any, one CPU device with all cores.
   static Cluster local();
-  /// `n` devices of this process, with the rates that docs/cost-model.md derives. CPU devices share the
-  /// cores, and the memory that the process may use (`HostMemory::limit_bytes`; what others hold of it at
-  /// the moment is not subtracted, so that the same step has the same plan). CUDA devices are a card each;
-  /// on a machine with one card, all are logical devices of it. Throws Error if n < 1, if n exceeds several
-  /// cards, or with the reason why there is no CUDA.
+  /// `n` devices of this process, with the rates derived in docs/cost-model.md. CPU devices share
+  /// the cores, and the memory that the process may use (`HostMemory::limit_bytes`). Memory held by
+  /// other processes is not subtracted, so that the same step always has the same plan. Each CUDA
+  /// device is one card; on a machine with one card, all are logical devices of it. Throws Error if
+  /// n < 1, if there are several cards but fewer than n, or with the reason why CUDA is
+  /// unavailable.
   static Cluster local(int n, const std::string& backend = "cpu");
   /// Reads a cluster file. Throws Error naming the file, the key, what was found and what is expected.
   static Cluster from_file(const std::string& path);
   static Cluster from_json(const std::string& text, const std::string& origin);
   std::string to_json() const;
 
-  /// A logical mesh of all devices, shape like {2, 4}; axes "x", "y", …. An axis whose groups stay within
-  /// one host has the within-host link, any other the slower one. Throws Error unless the product is
-  /// num_devices().
+  /// A logical mesh of all devices with a shape such as {2, 4} and axes "x", "y", …. An axis whose
+  /// groups stay within one host has the link within a host, any other the slower one. Throws Error
+  /// unless the product of the shape is num_devices().
   DeviceMesh mesh(const std::vector<int>& shape) const;
-  /// The first `hosts` hosts with `devices` devices each, as a cluster of its own. Throws Error if there
-  /// are fewer.
+  /// A cluster of the first `hosts` hosts with `devices` devices each. Throws Error if there are
+  /// fewer.
   Cluster submesh(int hosts, int devices) const;
 };
 

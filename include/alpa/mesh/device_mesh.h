@@ -20,8 +20,8 @@ class DeviceMesh {
   /// Devices 0 … n-1 in row-major order. Throws Error on an axis of size < 1, a repeated name, or more than
   /// kMaxMeshAxes axes.
   explicit DeviceMesh(std::vector<MeshAxis> axes);
-  /// The same with explicit device ids, row-major. Throws Error unless there are as many distinct ids as
-  /// places.
+  /// As above, with explicit device ids, row-major. Throws Error unless there is one distinct id
+  /// per rank.
   DeviceMesh(std::vector<MeshAxis> axes, std::vector<int> devices);
 
   bool operator==(const DeviceMesh&) const = default;
@@ -31,7 +31,7 @@ class DeviceMesh {
   int num_devices() const { return static_cast<int>(devices_.size()); }
   const std::vector<int>& devices() const { return devices_; }
 
-  /// Coordinates of place `rank` (row-major), and back.
+  /// Coordinates of `rank` (row-major), and the inverse.
   std::vector<int> coordinates(int rank) const;
   int rank(const std::vector<int>& coordinates) const;
   /// Ranks that differ from `rank` only along `axes`, ordered row-major in the order of `axes` (first =

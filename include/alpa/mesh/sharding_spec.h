@@ -1,8 +1,9 @@
 #pragma once
-/// How a tensor lies on a device mesh: every mesh axis splits one tensor dimension, or holds partial
-/// results, or holds copies. A dimension of extent D split over an axis of size n gives chunks of
-/// ceil(D/n): device j holds [j·c, min((j+1)·c, D)), which may be short or empty. Several axes on one
-/// dimension split major first, each the nominal chunk of the one before.
+/// The layout of a tensor on a device mesh: every mesh axis splits one tensor dimension, holds
+/// partial results, or holds copies (replicated). A dimension of extent D split over an axis of
+/// size n gives chunks of ceil(D/n): device j holds [j·c, min((j+1)·c, D)), which may be short or
+/// empty. Several axes on one dimension split it major first, each splitting the nominal chunk of
+/// the axis before.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -20,7 +21,7 @@ class DeviceMesh;
 
 inline constexpr int kMaxMeshAxes = 4;
 
-/// What one mesh axis does to a tensor.
+/// The role of one mesh axis for a tensor.
 struct AxisPlacement {
   enum class Kind : std::uint8_t { replicated, split, partial } kind = Kind::replicated;
   std::uint8_t dim = 0;    ///< split: the tensor dimension
@@ -30,7 +31,7 @@ struct AxisPlacement {
   bool operator==(const AxisPlacement&) const = default;
 };
 
-/// Plain data in canonical form (fields without meaning are zero), so that == and hash are exact.
+/// Plain data in canonical form (unused fields are zero), so that == and hash are exact.
 struct ShardingSpec {
   std::array<AxisPlacement, kMaxMeshAxes> axes{};
 
@@ -52,9 +53,9 @@ struct ShardingSpec {
   std::vector<int> axes_of(int dim) const;
 };
 
-/// "R" when fully replicated, else one word per axis that does something, by dimension and major first:
-/// "S0@1 S0@0 P+@2" (tensor dim 0 split over mesh axis 1, then over axis 0; partial sums over axis 2;
-/// "Pmax@a" for maxima). `parse_spec` reads it back.
+/// "R" if fully replicated, else one word per axis that is not replicated, by dimension and major
+/// first: "S0@1 S0@0 P+@2" (tensor dim 0 split over mesh axis 1, then over axis 0; partial sums
+/// over axis 2; "Pmax@a" for maxima). `parse_spec` reads it back.
 std::string to_string(const ShardingSpec& spec);
 ShardingSpec parse_spec(std::string_view text);
 
@@ -64,8 +65,8 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-/// A dimension cut into shards of nominally `chunk`: number j is [j·chunk, …), the last ones short or
-/// empty.
+/// A dimension cut into shards of nominal extent `chunk`: shard j starts at j·chunk; the last ones
+/// may be short or empty.
 struct ShardedDim {
   int dim = -1;
   std::int64_t chunk = 0;

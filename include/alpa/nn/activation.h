@@ -1,5 +1,5 @@
 #pragma once
-/// Activations as layers, so that they stand in a Sequential.
+/// Activations as layers, for use in a Sequential.
 #include "alpa/ops/ops.h"
 
 namespace alpa::nn {

@@ -11,8 +11,8 @@
 namespace alpa::nn {
 
 struct DenseOptions {
-  bool bias = true;                      ///< add a learnt vector, zero at first
-  KernelInitializer kernel = he_normal;  ///< also glorot_uniform, lecun_normal, or any fixed Initializer
+  bool bias = true;                      ///< add a learnt vector, initially zero
+  KernelInitializer kernel = he_normal;  ///< or glorot_uniform, lecun_normal, or a fixed Initializer
 };
 
 /// y = x · kernel + bias for x [..., in]: parameters "denseN.kernel" [in, features] and "denseN.bias"
@@ -35,12 +35,12 @@ class Dense {
     return options_.bias ? y + in.parameter("bias", {features_}, zeros) : y;
   }
 
-  /// The kernel in `builder`'s graph, for use elsewhere too (tied weights): f32[inputs, features].
+  /// The kernel in `builder`'s graph, for tied weights: f32[inputs, features].
   Value kernel(Builder& builder, std::int64_t inputs, DType dtype = f32) const {
     return kernel(Scope(builder, id_, "dense", dtype), inputs);
   }
 
-  /// This layer with its parameters frozen: training leaves them as they are.
+  /// This layer with frozen parameters: training does not change them.
   Dense frozen() const {
     Dense layer = *this;
     layer.id_.freeze();

@@ -1,5 +1,5 @@
 #pragma once
-/// Learnt vectors of tokens.
+/// The embedding layer: a learnt vector per token.
 #include <cstdint>
 
 #include "alpa/base/error.h"
@@ -28,10 +28,10 @@ class Embedding {
     return embedding(table(in), ids);
   }
 
-  /// The table in `builder`'s graph, for use elsewhere too (tied weights): [rows, width].
+  /// The table in `builder`'s graph, for tied weights: [rows, width].
   Value table(Builder& builder) const { return table(Scope(builder, id_, "embedding")); }
 
-  /// This layer with its table frozen: training leaves it as it is.
+  /// This layer with a frozen table: training does not change it.
   Embedding frozen() const {
     Embedding layer = *this;
     layer.id_.freeze();

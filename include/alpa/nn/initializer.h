@@ -1,5 +1,6 @@
 #pragma once
-/// How kernels start, from the number of inputs and outputs of one unit (fan in, fan out).
+/// Initialisers of kernels, as functions of the number of inputs and outputs of a unit (fan in, fan
+/// out).
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -8,8 +9,8 @@
 
 namespace alpa::nn {
 
-/// Start of a kernel with `fan_in` inputs and `fan_out` outputs; `Initializer::normal(0, 0.02)` converts to
-/// one.
+/// Initialiser of a kernel with `fan_in` inputs and `fan_out` outputs. A fixed one converts to it:
+/// `Initializer::normal(0, 0.02)`.
 class KernelInitializer {
  public:
   using Function = Initializer (*)(std::int64_t fan_in, std::int64_t fan_out);

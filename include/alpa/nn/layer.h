@@ -1,6 +1,6 @@
 #pragma once
-/// What all layers share. A layer is any callable `Value(Value)`; one with parameters carries a `LayerId`,
-/// and copies of it use the same parameters (weight tying).
+/// Identity and scope of layers. A layer is any callable `Value(Value)`. A layer with parameters
+/// holds a `LayerId`; its copies use the same parameters (weight tying).
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -16,8 +16,8 @@ class LayerId {
  public:
   LayerId() : id_(next().fetch_add(1, std::memory_order_relaxed)) {}
 
-  /// Parameters that a `Scope` makes from now on for this copy are frozen: training leaves them as they
-  /// are.
+  /// Freezes the parameters that a `Scope` makes for this copy from now on: training does not
+  /// change them.
   void freeze() { frozen_ = true; }
 
  private:
@@ -30,7 +30,7 @@ class LayerId {
   bool frozen_ = false;
 };
 
-/// One use of a layer: makes its parameters, and names nodes that are appended while it lives.
+/// One use of a layer: makes its parameters, and names the nodes appended during its lifetime.
 ///
 ///     struct Gain {
 ///       nn::LayerId id;
@@ -40,10 +40,11 @@ class LayerId {
 ///       }
 ///     };
 ///
-/// The layer is called by its kind and a number, "norm0", "norm1", …, the same at every use within a graph.
+/// The layer's name is its kind and a number, "norm0", "norm1", …, the same at every use within a
+/// graph.
 class Scope {
  public:
-  /// A use on `x`. Its element type is that of the parameters.
+  /// A use on `x`. The parameters have its element type.
   Scope(Value x, const LayerId& id, std::string_view kind) : Scope(*x.builder, id, kind, x.dtype()) {}
   /// A use without an operand, e.g. of parameters alone.
   Scope(Builder& builder, const LayerId& id, std::string_view kind, DType dtype = f32)
@@ -57,8 +58,8 @@ class Scope {
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
-  /// The layer's parameter `name`, "norm0.gain" in the graph; the same one at every use. Throws Error if it
-  /// was made with another type.
+  /// The layer's parameter `name`, "norm0.gain" in the graph; every use returns the same one.
+  /// Throws Error if it was made with another type.
   Value parameter(std::string_view name, const Shape& shape, Initializer init,
                   std::optional<DType> dtype = {}) const {
     return builder_.parameter(name_ + "." + std::string(name), {dtype.value_or(dtype_), shape}, init,

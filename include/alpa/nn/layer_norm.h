@@ -26,7 +26,7 @@ class LayerNorm {
     return layer_norm(x, scale, bias, epsilon_);
   }
 
-  /// This layer with its parameters frozen: training leaves them as they are.
+  /// This layer with frozen parameters: training does not change them.
   LayerNorm frozen() const {
     LayerNorm layer = *this;
     layer.id_.freeze();

@@ -1,5 +1,5 @@
 #pragma once
-/// Losses and measures: scalars, averaged over the batch.
+/// Losses and metrics: scalars, averaged over the batch.
 #include "alpa/ops/ops.h"
 
 namespace alpa::nn {
@@ -14,8 +14,8 @@ inline Value cross_entropy(Value logits, Value labels) {
   return mean(softmax_cross_entropy(logits, labels));
 }
 
-/// Share of rows whose label has the largest logit: logits [..., V], labels i32 [...]. A tie counts as
-/// right, a label outside [0, V) as wrong. No gradient.
+/// Fraction of rows whose label has the largest logit: logits [..., V], labels i32 [...]. A tie
+/// counts as correct, a label outside [0, V) as wrong. No gradient.
 inline Value accuracy(Value logits, Value labels) {
   const Value largest = cast(eq(logits, reduce_max(logits, {-1}, true)), f32);
   return mean(reduce_sum(largest * one_hot(labels, logits.shape().back()), {-1}));

@@ -1,5 +1,5 @@
 #pragma once
-/// Layers in a row, and around each other.
+/// Combinators of layers: in sequence, residual, frozen.
 #include <functional>
 #include <initializer_list>
 #include <utility>
@@ -10,10 +10,11 @@
 
 namespace alpa::nn {
 
-/// A layer of any kind: a callable from a tensor to a tensor, a lambda for instance.
+/// A layer of any kind: a callable from tensor to tensor, such as a lambda.
 using Layer = std::function<Value(Value)>;
 
-/// A layer whose parameters, with those of all layers inside, are frozen: training leaves them as they are.
+/// A layer whose parameters, including those of inner layers, are frozen: training does not change
+/// them.
 class Frozen {
  public:
   explicit Frozen(Layer inner) : inner_(std::move(inner)) {}
@@ -24,7 +25,7 @@ class Frozen {
   }
 
  private:
-  /// While it lives, parameters that are made are frozen.
+  /// Parameters made during its lifetime are frozen.
   class Freezing {
    public:
     explicit Freezing(Builder& builder) : builder_(builder), before_(builder.freezing()) {

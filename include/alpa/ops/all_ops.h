@@ -1,5 +1,5 @@
 #pragma once
-/// The list of all operators. docs/adding-an-operator.md says what else adding one touches.
+/// The list of all operators. docs/adding-an-operator.md lists what else a new one touches.
 #include <span>
 #include <string_view>
 
@@ -22,8 +22,8 @@ namespace ops {
 extern const OpDef einsum;
 extern const OpDef add, sub, mul, div, maximum, minimum, pow;
 extern const OpDef neg, abs, sign, exp, log, sqrt, rsqrt, tanh, sigmoid, relu, gelu, square;
-/// Derivatives of relu, as a function of its result (so that the pre-activation may die), and of gelu, of
-/// its operand.
+/// Derivatives of relu, as a function of its result (so that its operand need not be kept), and of
+/// gelu, as a function of its operand.
 extern const OpDef step, gelu_grad;
 extern const OpDef eq, ne, lt, le, gt, ge;
 extern const OpDef where, cast, stop_gradient;

@@ -1,12 +1,12 @@
 #pragma once
-/// The operators models are written in. Each appends nodes to its operands' builder and returns the result.
-/// Every mistake (shapes, element types, operands of two graphs) throws Error when the call is made, with
+/// The operators for models. Each appends nodes to its operands' builder and returns the result. A
+/// mistake (shapes, element types, operands of two graphs) throws Error at the call, with the
 /// shapes and a remedy in the text.
 ///
-/// Elementwise operators broadcast as NumPy does: shapes are aligned at the last dimension, extents of 1
-/// stretch. Operands have one element type; `cast` is explicit. A `double` operand takes the element type
-/// of the other. Trivial cases make no node (x * 1, x + 0, constants are folded). Axes may be negative: -1
-/// is the last.
+/// Elementwise operators broadcast as NumPy does: shapes are aligned at the last dimension, extents
+/// of 1 stretch. Operands have one element type; `cast` is explicit. A `double` operand takes the
+/// element type of the other. Trivial cases (x * 1, x + 0, constants) are folded. Axes may be
+/// negative: -1 is the last.
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -17,12 +17,12 @@ namespace alpa {
 
 using Axes = std::vector<std::int64_t>;
 
-/// General contraction, e.g. einsum("bik,bkj->bij", a, b). One ASCII letter per dimension, no repeated
-/// letter within a tensor, and every letter occurs in two of the three tensors at least (a letter of one
-/// operand alone must be in the result).
+/// General contraction, e.g. einsum("bik,bkj->bij", a, b). One ASCII letter per dimension; no
+/// letter is repeated within a tensor, and each occurs in at least two of the three tensors. So a
+/// letter of only one operand must be in the result.
 Value einsum(std::string_view equation, Value a, Value b);
-/// Matrix product over the last dimension of x and the last but one of w. Leading dimensions of both must
-/// be equal, or one of them has none. Ranks of at least 2.
+/// Matrix product over the last dimension of x and the second-to-last of w. Leading dimensions must
+/// be equal, unless one of the two has none. Both ranks are at least 2.
 Value matmul(Value x, Value w);
 
 Value operator+(Value x, Value y);
@@ -80,12 +80,12 @@ Value ge(Value x, double y);
 Value where(Value condition, Value x, Value y);
 Value where(Value condition, Value x, double y);
 Value where(Value condition, double x, Value y);
-/// The same of two numbers, as elements of type `dtype`.
+/// `where` of two numbers, as elements of type `dtype`.
 Value where(Value condition, double x, double y, DType dtype = f32);
 
-/// x converted to `to`; x itself when it has this type.
+/// x converted to `to`; x itself if it has this type.
 Value cast(Value x, DType to);
-/// x, through which no gradient flows.
+/// x, but no gradient flows through it.
 Value stop_gradient(Value x);
 
 /// Reductions over `axes` (all when empty); reduced dimensions vanish, or stay with extent 1 if
@@ -110,30 +110,31 @@ Value broadcast_to(Value x, const Shape& shape);
 Value constant(Builder& builder, double value, DType dtype = f32, const Shape& shape = {});
 /// 0, 1, 2, … along `axis` of `type`, the same along all others.
 Value iota(Builder& builder, const TensorType& type, std::int64_t axis = -1);
-/// Fresh numbers in every step and micro-batch, each a function of (seed, this node, step, micro-batch,
-/// index in the whole tensor) alone: the same under every plan. Floating types only.
+/// New random numbers in every step and micro-batch. Each depends only on (seed, this node, step,
+/// micro-batch, index in the whole tensor), so it is the same under every plan. Floating types
+/// only.
 Value random_normal(Builder& builder, const TensorType& type, double mean = 0,
                     double standard_deviation = 1);
 /// Uniform in [low, high).
 Value random_uniform(Builder& builder, const TensorType& type, double low = 0, double high = 1);
 
-/// exp(x) / sum(exp(x)) along `axis`, shifted by the maximum; composed of the above, so that the axis can
-/// be split.
+/// exp(x) / sum(exp(x)) along `axis`, shifted by the maximum; composed of other operators, so that
+/// the axis can be split.
 Value softmax(Value x, std::int64_t axis = -1);
 /// log(softmax(x)) along `axis`.
 Value log_softmax(Value x, std::int64_t axis = -1);
 /// 1 where the index along a new last dimension of extent `classes` equals `labels` (i32), else 0.
 Value one_hot(Value labels, std::int64_t classes, DType dtype = f32);
-/// (x - mean) / sqrt(variance + epsilon) · scale + bias over the last dimension (Ba et al. 2016): x [...,
-/// C], scale and bias [C], one floating type. C stays whole. No second derivatives.
+/// (x - mean) / sqrt(variance + epsilon) · scale + bias over the last dimension (Ba et al. 2016): x
+/// [..., C], scale and bias [C], one floating type. C cannot be split. No second derivatives.
 Value layer_norm(Value x, Value scale, Value bias, double epsilon = 1e-5);
-/// Rows of a table: table [V, d] floating, ids i32 [...], result [..., d]. An id outside [0, V) is an Error
-/// naming it on the CPU; on CUDA its row is NaN and it has no part in the gradient. V, d and the ids can be
-/// split.
+/// Rows of a table: table [V, d] floating, ids i32 [...], result [..., d]. On the CPU an id outside
+/// [0, V) throws Error naming it; on CUDA its row is NaN and it contributes nothing to the
+/// gradient. V, d and the ids can be split.
 Value embedding(Value table, Value ids);
-/// -log_softmax(logits)[..., label] for every row: logits [..., V] floating, labels i32 [...], result
-/// [...]. Labels outside [0, V) count as a row without a true class (log of the sum of exponentials). The
-/// vocabulary V can be split.
+/// -log_softmax(logits)[..., label] for every row: logits [..., V] floating, labels i32 [...],
+/// result [...]. A label outside [0, V) means a row without a true class: its loss is the log of
+/// the sum of exponentials. The vocabulary V can be split.
 Value softmax_cross_entropy(Value logits, Value labels);
 
 }  // namespace alpa

@@ -1,6 +1,7 @@
 #pragma once
-/// In which order the meshes of a pipeline run their parts of a step. A schedule is data: a function of the
-/// numbers of stages and micro-batches; lists, slots, memory and transfers follow from it.
+/// Pipeline schedules: the order in which each mesh runs its parts of a step. A schedule is data, a
+/// function of the numbers of stages and micro-batches; lists, slots, memory and transfers follow
+/// from it.
 #include <string>
 #include <vector>
 

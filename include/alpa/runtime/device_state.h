@@ -1,5 +1,5 @@
 #pragma once
-/// Memory of the devices: what one training run owns.
+/// The device memory of one training run.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace alpa {
 
-/// The arenas of all devices of this process, one block per device, freed with it. Made by
+/// The arenas of all devices of this process, one block per device, freed on destruction. Made by
 /// `Devices::allocate`.
 class DeviceMemory {
  public:
@@ -16,9 +16,9 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  /// What a device really takes. CPU: one past the highest byte of its arena that was ever written, the
-  /// scratch of kernels counted whole; within the planned bytes to multiples of 8. CUDA: the bytes its
-  /// allocator handed out.
+  /// Bytes that a device actually uses. CPU: one past the highest byte of its arena ever written,
+  /// with the whole scratch of kernels; rounded to multiples of 8 within the planned bytes. CUDA:
+  /// bytes from its allocator.
   virtual std::int64_t bytes_in_use(int index) const = 0;
 
   std::vector<std::byte*> arenas;  ///< per device: where its arena begins, in the device's memory
@@ -32,9 +32,9 @@ class DeviceState {
  public:
   std::unique_ptr<DeviceMemory> memory;
   std::uint64_t seed = 0;
-  std::int64_t steps = 0;   ///< started so far; random operators draw by it
+  std::int64_t steps = 0;   ///< started so far; random operators use it as counter
   std::uint64_t owner = 0;  ///< number of the executor that made it
-  /// Why it can't be used any more; empty: it can. Shared with steps that still run on it.
+  /// Why the state is unusable; empty: usable. Shared with steps that still run on it.
   std::shared_ptr<std::string> failure = std::make_shared<std::string>();
 };
 

@@ -14,7 +14,7 @@ namespace alpa {
 struct Dataset {
   Array x;                   ///< features, f32 [n, features]
   Array y;                   ///< targets f32 [n, outputs], or class labels i32 [n]
-  std::int64_t classes = 0;  ///< number of classes; 0: `y` holds numbers to predict
+  std::int64_t classes = 0;  ///< number of classes; 0: regression, `y` holds target values
 
   std::int64_t size() const { return x.shape().at(0); }
   std::int64_t features() const { return x.shape().at(1); }
@@ -24,7 +24,7 @@ struct TrainingAndTestSet {
   Dataset training, test;
 };
 
-/// Where Debian's package dataset-fashion-mnist puts its files.
+/// Directory of Debian's package dataset-fashion-mnist.
 inline constexpr const char* kFashionMnistDirectory = "/usr/share/datasets/fashion-mnist";
 
 /// Fashion-MNIST (Xiao et al. 2017): 60,000 + 10,000 images as 784 features in [0, 1], 10 classes. Throws
@@ -37,10 +37,11 @@ Array read_idx(const std::string& path);
 /// The same from the content of a file, not gzip'd; `path` for messages.
 Array parse_idx(const std::string& content, const std::string& path);
 
-/// Numbers separated by commas, one example per line, optionally a line of column names first. The last
-/// column is what to predict: a class label if all of its cells are whole numbers from 0 (written without
-/// '.' or exponent), else a target value. At most 4 GiB, gzip'd or not; a byte-order mark is skipped. Throws Error naming
-/// file, line and column of the first bad cell: nan and inf are, because nothing can be learnt from them.
+/// Numbers separated by commas, one example per line, optionally a line of column names first. The
+/// last column is the target: a class label if all its cells are whole numbers from 0 (without '.'
+/// or exponent), else a value. At most 4 GiB, gzip'd or not; a byte-order mark is skipped. Throws
+/// Error naming file, line and column of the first bad cell. nan and inf are bad: nothing can be
+/// learnt from them.
 Dataset read_csv(const std::string& path);
 /// The same from the content of a file, not gzip'd; `path` for messages.
 Dataset parse_csv(std::string_view text, const std::string& path);
@@ -49,7 +50,7 @@ Dataset parse_csv(std::string_view text, const std::string& path);
 /// and y are [n, dim].
 Dataset linear_dataset(std::int64_t n, std::int64_t dim, std::uint64_t seed);
 
-/// 0 … n-1 in an order that is a function of (seed, epoch): Fisher-Yates with Philox numbers.
+/// A permutation of 0 … n-1, a function of (seed, epoch): Fisher-Yates with Philox numbers.
 std::vector<std::int64_t> shuffled_indices(std::int64_t n, std::uint64_t seed, std::int64_t epoch);
 
 /// The given rows (indices along dimension 0) of `array`, in that order. Throws Error if an index is out of

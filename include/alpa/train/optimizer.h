@@ -9,12 +9,12 @@
 
 namespace alpa {
 
-/// learning rate = schedule(step), step 1 for the first. Given to the graph as a scalar input, so changing
-/// it plans nothing anew.
+/// The learning rate as a function of the step, 1 for the first. It is a scalar input of the graph,
+/// so changing it needs no new plan.
 using LearningRate = std::function<double(std::int64_t step)>;
 
-/// A learning rate that is a plain number or a schedule: `.learning_rate = 1e-3`, or anything that is called with a
-/// step, such as a lambda or `warmup_cosine(…)`.
+/// A learning rate: a constant (`.learning_rate = 1e-3`) or a function of the step, such as a
+/// lambda or `warmup_cosine(…)`.
 class Schedule {
  public:
   Schedule(double constant)  // NOLINT: converts
@@ -28,18 +28,19 @@ class Schedule {
   LearningRate rate_;
 };
 
-/// Linear warm-up over `warmup` steps to `peak`, then a cosine to `floor` at step `total`.
+/// Linear warm-up over `warmup` steps to `peak`, then cosine decay to `floor` at step `total`.
 LearningRate warmup_cosine(double peak, std::int64_t warmup, std::int64_t total, double floor = 0);
 
 /// Type-erased optimizer.
 struct Optimizer {
-  /// Adds the update of `parameter` by `gradient`; `learning_rate` and `step` are scalar inputs f32[].
+  /// Adds nodes that update `parameter` by `gradient`; `learning_rate` and `step` are scalar inputs
+  /// f32[].
   std::function<void(Builder&, Value parameter, Value gradient, Value learning_rate, Value step)> update;
   Schedule learning_rate = 0.0;
 };
 
-/// Parameters with an optimizer of their own: those whose names fit `parameters`, where `*` stands for any
-/// text, e.g. {"*.bias", optim::AdamW{.weight_decay = 0}}.
+/// An optimizer for parameters whose names match `parameters`; `*` matches any text, e.g.
+/// {"*.bias", optim::AdamW{.weight_decay = 0}}.
 struct OptimizerGroup {
   std::string parameters;
   Optimizer optimizer;

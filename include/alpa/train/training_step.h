@@ -1,6 +1,6 @@
 #pragma once
-/// A training step as for one device: batch inputs, a loss, an optimizer. Traced once per number of
-/// micro-batches.
+/// A training step, written as for one device: batch inputs, a loss, an optimizer. Traced once per
+/// number of micro-batches.
 #include <functional>
 #include <map>
 #include <string>
@@ -23,14 +23,14 @@ class Batch {
   explicit Batch(std::map<std::string, Value> values) : values_(std::move(values)) {}
   /// Throws Error naming the known inputs.
   Value operator[](const std::string& name) const;
-  /// The graph that is recorded, for parameters and constants of a model without layers.
+  /// The graph being recorded, for parameters and constants of a model without layers.
   Builder& builder() const;
 
  private:
   std::map<std::string, Value> values_;
 };
 
-/// What a traced model returns: the loss to minimise and further scalars to report.
+/// Result of a model: the loss to minimise, and further scalars to report.
 struct LossAndMetrics {
   Value loss;
   std::map<std::string, Value> metrics;
@@ -49,39 +49,41 @@ struct TrainingStep {
 
 struct StepOptions {
   double clip_global_norm = 0;  ///< scales gradients so that their joint norm is at most this; 0: off
-  /// Names of parameters that stay as they are, `*` for any text: {"encoder.*", "*.bias"}. They have
-  /// neither gradient nor optimizer state.
+  /// Patterns of frozen parameters, `*` matches any text: {"encoder.*", "*.bias"}. Frozen
+  /// parameters have neither gradient nor optimizer state.
   std::vector<std::string> frozen = {};
-  /// Parameters with another optimizer than the step's. The first group that fits a name counts.
+  /// Optimizers for some of the parameters, instead of the step's. The first group that matches a
+  /// name is used.
   std::vector<OptimizerGroup> groups = {};
 };
 
-/// Gradients of the loss averaged over micro-batches, then one optimizer update of every parameter that is
-/// not frozen. A parameter that no gradient reaches, e.g. behind stop_gradient, is frozen. Metric "loss"
-/// and those the model returns. `trace` throws Error if nothing is left to train, or if a pattern fits
-/// nothing.
+/// Gradients of the loss averaged over micro-batches, then one optimizer update of every parameter
+/// that is not frozen. A parameter without a gradient, e.g. behind stop_gradient, is frozen.
+/// Reports metric "loss" and those the model returns. `trace` throws Error if nothing is left to
+/// train, or if a pattern matches nothing.
 TrainingStep training_step(std::vector<BatchInput> inputs,
                            std::function<LossAndMetrics(const Batch&)> model, Optimizer optimizer,
                            StepOptions options = {});
 
-/// The same without an optimizer: metrics only, parameters unchanged.
+/// A step without an optimizer: computes metrics; parameters do not change.
 TrainingStep evaluation_step(std::vector<BatchInput> inputs,
                              std::function<LossAndMetrics(const Batch&)> model);
 
-/// A step written directly on the graph; the function sees the micro-batch's inputs and the builder, makes
-/// parameters, updates and metrics itself. What it does once per step, with the means below, it does in
-/// `Region::apply`.
+/// A step written directly on the graph. `build` gets the builder and the micro-batch's inputs; it
+/// makes parameters, updates and metrics itself. Work done once per step, on means from the
+/// functions below, belongs in `Region::apply`.
 TrainingStep custom_step(std::vector<BatchInput> inputs, std::function<void(Builder&, const Batch&)> build,
                          std::function<std::map<std::string, double>(std::int64_t step)> scalars = {});
 
-/// In a custom step: the mean of a floating value over the micro-batches, to be read once per step. `name`
-/// is that of the sum; half-precision values are added up in f32. Throws Error if the name is taken.
+/// In a custom step: the mean of a floating value over the micro-batches, readable once per step.
+/// `name` names the accumulator; half-precision values are summed in f32. Throws Error if the name
+/// is taken.
 Value mean_over_micro_batches(const std::string& name, Value value);
 
-/// In a custom step: gradients of the mean of `loss` over the micro-batches, to be read once per step;
-/// zeros for parameters that the loss does not depend on. Half-precision gradients are added up in f32.
-/// `name` tells the gradients of several losses apart. Throws Error as `gradient` does, or if the name is
-/// taken.
+/// In a custom step: gradients of the mean of `loss` over the micro-batches, readable once per
+/// step; zeros for parameters that the loss does not depend on. Half-precision gradients are summed
+/// in f32. `name` distinguishes the gradients of several losses. Throws Error as `gradient` does,
+/// or if the name is taken.
 Values mean_gradients(Value loss, const Values& parameters, const std::string& name = "gradient");
 
 /// Gradients scaled so that their joint Euclidean norm is at most `limit` (Pascanu et al. 2013).
