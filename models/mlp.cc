@@ -1,5 +1,5 @@
-// alpa-mlp: trains a multi-layer perceptron on CPU or CUDA devices and reports what the plan promised and
-// what was measured.
+// models/mlp.cc — alpa-mlp: trains a multi-layer perceptron on CPU or CUDA devices and reports
+// predictions of the plan beside measurements
 #include <alpa/base/file.h>
 #include <alpa/base/program.h>
 #include <alpa/base/timing.h>

@@ -1,3 +1,4 @@
+// src/executable.cc — compiled steps and their state: init, run, read and write, explain
 #include "alpa/executable.h"
 
 #include "alpa/base/file.h"

@@ -1,4 +1,4 @@
-// src/method_options.cc — options of a parallel method, and what they mean for the planner
+// src/method_options.cc — translates options of a parallel method into options of the planner
 #include "method_options.h"
 
 #include <algorithm>

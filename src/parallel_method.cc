@@ -1,3 +1,4 @@
+// src/parallel_method.cc — names of parallel methods
 #include "alpa/parallel_method.h"
 
 #include "alpa/base/error.h"

@@ -1,5 +1,5 @@
-// The reader's map: from a training step to device programs. `compile` plans; `lower_plan` has one line per
-// compiler pass, in their order.
+// src/parallelize.cc — the reader's map: from a training step to device programs. `compile` plans;
+// `lower_plan` has one line per compiler pass, in order.
 #include "alpa/parallelize.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/version.cc — the version of the library
 #include "alpa/version.h"
 
 namespace alpa {

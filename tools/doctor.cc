@@ -1,4 +1,5 @@
-// alpa doctor [--json] [--seconds S]: what this machine offers alpa, how fast it is, and what is missing.
+// tools/doctor.cc — alpa doctor [--json] [--seconds S]: reports what this machine offers alpa, its
+// speed, and what is missing
 #include <fmt/core.h>
 
 #include "tools/commands.h"

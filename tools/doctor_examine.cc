@@ -1,4 +1,4 @@
-// alpa doctor: looking at the machine.
+// tools/doctor_examine.cc — alpa doctor: examines the machine
 #include <fmt/core.h>
 #include <unistd.h>
 

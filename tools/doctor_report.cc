@@ -1,3 +1,4 @@
+// tools/doctor_report.cc — alpa doctor: prints the report, as text and as JSON
 #include "tools/doctor_report.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// alpa explain FILE: why a plan is as it is; or what plan a model gets on a cluster, and why.
+// tools/explain.cc — alpa explain FILE: explains a plan, or plans a model for a cluster and
+// explains the result
 #include <alpa/alpa.h>
 #include <alpa/base/file.h>
 #include <alpa/ops/all_ops.h>

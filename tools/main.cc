@@ -1,4 +1,5 @@
-// alpa <subcommand> …: the command line of the planner. Each subcommand is a row of `kCommands`.
+// tools/main.cc — alpa <subcommand> …: the command line of the planner; one row of `kCommands` per
+// subcommand
 #include <fmt/core.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// alpa solve FILE SECONDS: the solver on a problem of the contest's format.
+// tools/solve.cc — alpa solve FILE SECONDS: solves a problem in the contest's format
 #include <fmt/core.h>
 
 #include <string>

@@ -1,6 +1,6 @@
-// All calls of oneDNN. The library would run on OpenMP threads of its own, which keep spinning on the cores
-// that the device's team needs next, and which ThreadSanitizer cannot see into: so every call is
-// single-threaded and the team shares the work.
+// kernels/cpu/dnnl_matmul.cc — calls of oneDNN. The library would run on its own OpenMP threads,
+// which keep spinning on cores that the device's team needs next, and which ThreadSanitizer cannot
+// analyse. So every call is single-threaded and the team shares the work.
 #include <dnnl.h>
 
 #include <algorithm>

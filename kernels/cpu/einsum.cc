@@ -1,5 +1,5 @@
-// einsum: operands are summed, converted and packed as the plan asks, multiplied, and the result brought
-// into its layout.
+// kernels/cpu/einsum.cc — einsum: sums, converts and packs operands as planned, multiplies, and
+// writes the result in its layout
 #include <algorithm>
 #include <optional>
 

@@ -1,5 +1,5 @@
-// einsum_epilogue: the kernels of einsum, of elementwise programs and of reductions in a row. It is what
-// other backends' joint kernels are compared with.
+// kernels/cpu/einsum_epilogue.cc — einsum_epilogue: runs the kernels of einsum, elementwise
+// programs and reductions in sequence; the reference for fused kernels of other backends
 #include <optional>
 
 #include "alpa/base/error.h"

@@ -1,3 +1,4 @@
+// kernels/cpu/elementwise.cc — runs elementwise programs block by block on the device's threads
 #include <algorithm>
 
 #include "alpa/base/error.h"

@@ -1,3 +1,4 @@
+// kernels/cpu/elementwise_loops.isa.cc — inner loops of elementwise formulas, per instruction set
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/elementwise.h"

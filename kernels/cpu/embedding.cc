@@ -1,5 +1,5 @@
-// embedding, embedding_grad. A device may hold some of the table's rows; ids of others are left to the
-// devices that do.
+// kernels/cpu/embedding.cc — embedding and embedding_grad. A device may hold only some rows of the
+// table; ids of other rows are left to the devices that hold them.
 #include <algorithm>
 #include <numeric>
 

@@ -1,4 +1,4 @@
-// Operators without operands: constant, iota, random_normal, random_uniform
+// kernels/cpu/fill.cc — operators without operands: constant, iota, random_normal, random_uniform
 #include <algorithm>
 #include <cstring>
 

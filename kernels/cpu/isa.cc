@@ -1,3 +1,4 @@
+// kernels/cpu/isa.cc — chooses the instruction set of the CPU kernels at start
 #include "kernels/cpu/isa.h"
 
 #include <atomic>

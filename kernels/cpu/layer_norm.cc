@@ -1,5 +1,6 @@
-// layer_norm, layer_norm_grad. Rows are read in blocks, as often as a pass over them is needed; statistics
-// and sums are carried in double, and sums over rows in pieces that the shape alone determines.
+// kernels/cpu/layer_norm.cc — layer_norm and layer_norm_grad. Rows are read in blocks, once per
+// pass. Statistics and sums are carried in double; sums over rows are taken in pieces that depend
+// only on the shape.
 #include <algorithm>
 #include <cmath>
 

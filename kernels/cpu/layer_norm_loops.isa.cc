@@ -1,3 +1,4 @@
+// kernels/cpu/layer_norm_loops.isa.cc — inner loops of layer normalisation, per instruction set
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/simd.h"
 

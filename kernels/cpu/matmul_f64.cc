@@ -1,3 +1,4 @@
+// kernels/cpu/matmul_f64.cc — matrix products in double, by Eigen
 #include <Eigen/Core>
 #include <algorithm>
 

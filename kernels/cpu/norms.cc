@@ -1,5 +1,5 @@
-// squared_norms: every operand in pieces of fixed length, carried in double, then the pieces in order, so
-// that the result depends on the operand alone.
+// kernels/cpu/norms.cc — squared_norms: sums each operand in pieces of fixed length, carried in
+// double, then adds the pieces in order, so that a result depends only on its operand
 #include <algorithm>
 
 #include "alpa/base/thread_team.h"

@@ -1,4 +1,5 @@
-// Random numbers must be the same bits on every processor: no contraction of a·b + c here.
+// kernels/cpu/random_loops.isa.cc — inner loops of random numbers. Bits must be the same on every
+// processor, so a·b + c must not be contracted here.
 #if defined(__clang__)
 #pragma clang fp contract(off)
 #elif defined(__GNUC__)

@@ -1,5 +1,5 @@
-// Reductions. The result of every element is put together in an order that depends on the
-// shapes alone: pieces of fixed length, each carried in double, then the pieces one after the other.
+// kernels/cpu/reduce.cc — reductions. The order of combination depends only on the shapes: pieces
+// of fixed length, each carried in double, then the pieces in order.
 #include <algorithm>
 
 #include "alpa/base/error.h"

@@ -1,3 +1,4 @@
+// kernels/cpu/reduce_loops.isa.cc — inner loops of reductions, per instruction set
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/simd.h"
 

@@ -1,3 +1,5 @@
+// kernels/cpu/strided_copy.cc — copies strided views into dense tensors: transposition,
+// broadcasting and packing
 #include "kernels/cpu/strided_copy.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Operators that only move elements: transpose, broadcast, reshape.
+// kernels/cpu/transpose.cc — operators that only move elements: transpose, broadcast, reshape
 #include <cstring>
 
 #include "alpa/base/error.h"

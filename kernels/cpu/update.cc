@@ -1,5 +1,5 @@
-// adam_update, sgd_update; of any number of parameters, their states one parameter after the other, then
-// the gradients, then the scalars
+// kernels/cpu/update.cc — adam_update and sgd_update, for one or several parameters. Operands: the
+// states, parameter by parameter; then the gradients; then the scalars.
 #include <algorithm>
 
 #include "alpa/base/thread_team.h"

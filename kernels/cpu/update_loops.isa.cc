@@ -1,3 +1,4 @@
+// kernels/cpu/update_loops.isa.cc — inner loops of optimizer updates, per instruction set
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/elementwise.h"

@@ -1,3 +1,5 @@
+// kernels/cuda/bits.cu — relu and its gradient with a bit mask, for products whose epilogue
+// computes neither
 #include "kernels/cuda/bits.h"
 
 #include <type_traits>

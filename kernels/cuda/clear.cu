@@ -1,4 +1,4 @@
-// Zeros in many stretches of memory, in one launch
+// kernels/cuda/clear.cu — writes zeros into many memory ranges in one launch
 #include "kernels/cuda/clear.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Reductions and copies between logical devices of one card
+// kernels/cuda/combine.cu — reductions and copies between logical devices of one card
 #include "kernels/cuda/combine.h"
 
 #include "kernels/cuda/device.h"

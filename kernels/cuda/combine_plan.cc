@@ -1,3 +1,4 @@
+// kernels/cuda/combine_plan.cc — plans collectives between logical devices as boxes to combine
 #include "kernels/cuda/combine.h"
 #include "kernels/cuda/copy.h"
 

@@ -1,4 +1,4 @@
-// Strided copies, constants, indices
+// kernels/cuda/copy.cu — strided copies, constants, indices
 #include "kernels/cuda/copy.h"
 
 #include "kernels/cuda/copy_place.h"

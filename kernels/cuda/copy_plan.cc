@@ -1,3 +1,5 @@
+// kernels/cuda/copy_plan.cc — plans strided copies: merged dimensions, vector widths,
+// transpositions
 #include <cstdint>
 
 #include "kernels/cuda/copy.h"

@@ -1,3 +1,5 @@
+// kernels/cuda/einsum_plan.cc — divides an einsum into conversion, packing, matrix products and
+// unpacking, with their scratch memory
 #include "kernels/cuda/einsum_plan.h"
 
 #include <algorithm>

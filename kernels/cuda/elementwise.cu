@@ -1,6 +1,7 @@
-// The interpreter of elementwise programs. A thread computes packs of neighbouring elements; the result of
-// the last instruction stays in registers, values that are needed later in shared memory that belongs to
-// the thread alone. The first inputs of a pack are read together before the first instruction.
+// kernels/cuda/elementwise.cu — the interpreter of elementwise programs. A thread computes packs of
+// neighbouring elements. The result of the last instruction stays in registers; values needed later
+// are in the thread's part of shared memory. The first inputs of a pack are loaded together, before
+// the first instruction.
 #include "kernels/cuda/elementwise.h"
 
 #include "kernels/cuda/device.h"

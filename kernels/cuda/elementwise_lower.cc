@@ -1,3 +1,5 @@
+// kernels/cuda/elementwise_lower.cc — lowers elementwise programs to instructions of the
+// interpreter
 #include "kernels/cuda/elementwise_lower.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// kernels/cuda/elementwise_source.cc — generates CUDA C++ for elementwise programs
 #include <fmt/core.h>
 
 #include <algorithm>

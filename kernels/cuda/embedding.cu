@@ -1,4 +1,4 @@
-// embedding, embedding_grad
+// kernels/cuda/embedding.cu — embedding and embedding_grad
 #include "kernels/cuda/embedding.h"
 
 #include <utility>

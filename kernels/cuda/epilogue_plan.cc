@@ -1,3 +1,4 @@
+// kernels/cuda/epilogue_plan.cc — decides whether a cuBLASLt product can take over an epilogue
 #include "kernels/cuda/epilogue_plan.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// kernels/cuda/kernels.cc — looks up CUDA kernels by operator, and the scratch memory they need
 #include "kernels/cuda/kernels.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// layer_norm, layer_norm_grad
+// kernels/cuda/layer_norm.cu — layer_norm and layer_norm_grad
 #include "kernels/cuda/layer_norm.h"
 
 #include "kernels/cuda/floating.h"

@@ -1,3 +1,4 @@
+// kernels/cuda/message_box.cc — boxes of tensors sent between meshes, as strided copies
 #include "kernels/cuda/message_box.h"
 
 #include "alpa/base/error.h"

@@ -1,4 +1,5 @@
-// Squared norms of many tensors: a sum for every chunk, then a block adds those of a tensor.
+// kernels/cuda/norms.cu — squared norms of many tensors: one sum per chunk, then one block adds the
+// chunks of a tensor
 #include <utility>
 
 #include "kernels/cuda/tensor_table.h"

@@ -1,4 +1,4 @@
-// Elements from anywhere to anywhere, in one launch
+// kernels/cuda/publish.cu — copies many small tensors in one launch
 #include "kernels/cuda/publish.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// random_normal, random_uniform
+// kernels/cuda/random.cu — random_normal and random_uniform
 #include "kernels/cuda/random.h"
 
 #include "alpa/base/philox.h"

@@ -1,3 +1,4 @@
+// kernels/cuda/random_plan.cc — plans launches of random operators
 #include "kernels/cuda/random.h"
 
 namespace alpa::cuda {

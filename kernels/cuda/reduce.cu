@@ -1,4 +1,4 @@
-// Reductions over dimensions
+// kernels/cuda/reduce.cu — reductions over dimensions
 #include "kernels/cuda/reduce.h"
 
 #include "kernels/cuda/device.h"

@@ -1,3 +1,4 @@
+// kernels/cuda/reduce_call.cc — launches of reductions from kernel calls
 #include "kernels/cuda/reduce_call.h"
 
 #include <memory>

@@ -1,3 +1,4 @@
+// kernels/cuda/reduce_plan.cc — plans reductions: merged dimensions, one or two passes, workspace
 #include <algorithm>
 
 #include "kernels/cuda/reduce.h"

@@ -1,3 +1,5 @@
+// kernels/cuda/shard_blocks.cc — packs a tensor split along one dimension into one dense block per
+// shard, and unpacks it
 #include "kernels/cuda/shard_blocks.h"
 
 #include <algorithm>

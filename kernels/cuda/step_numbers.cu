@@ -1,4 +1,5 @@
-// The current micro-batch of a list, and its parts of batch inputs
+// kernels/cuda/step_numbers.cu — advances the current micro-batch of a list, and selects its part
+// of the batch inputs
 #include "kernels/cuda/step_numbers.h"
 
 #include "kernels/cuda/copy_place.h"

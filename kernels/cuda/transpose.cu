@@ -1,6 +1,6 @@
-// Transposition: square tiles are read along x's rows and written along y's. Both sides move vectors of v
-// elements; a thread transposes blocks of v × v elements in its registers, so that shared memory, too, is
-// read and written in vectors.
+// kernels/cuda/transpose.cu — transposition: square tiles are read along the rows of x and written
+// along the rows of y. Both sides move vectors of v elements. A thread transposes blocks of v × v
+// elements in registers, so that shared memory is accessed in vectors as well.
 #include "kernels/cuda/transpose.h"
 
 #include "kernels/cuda/copy_place.h"

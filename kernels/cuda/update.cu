@@ -1,5 +1,6 @@
-// Adam and SGD. Tensors of equal element types share a launch, whose kernel is compiled for those types: a
-// thread issues all reads of its packs, 16 bytes each, before it converts what the first one brought.
+// kernels/cuda/update.cu — Adam and SGD. Tensors of equal element types share a launch, whose
+// kernel is compiled for those types. A thread issues all loads of its packs, 16 bytes each, before
+// it converts the first one.
 #include "kernels/cuda/update.h"
 
 #include "kernels/cuda/approximate.h"

@@ -1,3 +1,4 @@
+// kernels/plan/einsum_plan.cc — plans an einsum as one batched matrix product
 #include "kernels/plan/einsum_plan.h"
 
 #include <algorithm>

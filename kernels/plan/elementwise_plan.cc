@@ -1,3 +1,5 @@
+// kernels/plan/elementwise_plan.cc — plans an elementwise program: element types, strides of
+// inputs, blocks
 #include "kernels/plan/elementwise_plan.h"
 
 #include <algorithm>

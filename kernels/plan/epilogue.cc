@@ -1,3 +1,4 @@
+// kernels/plan/epilogue.cc — text form of epilogues, and epilogues as elementwise programs
 #include "kernels/plan/epilogue.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// models/common/flags.cc — flags shared by all example programs
 #include "models/common/flags.h"
 
 #include <limits>

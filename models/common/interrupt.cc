@@ -1,3 +1,4 @@
+// models/common/interrupt.cc — ends planning on SIGINT and saves the best plan so far
 #include "models/common/interrupt.h"
 
 #include <alpa/base/file.h>

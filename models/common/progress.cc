@@ -1,3 +1,4 @@
+// models/common/progress.cc — the progress line of a training run
 #include "models/common/progress.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// models/common/report.cc — reports of a run, as tables and as JSON
 #include "models/common/report.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// models/common/text.cc — durations and tables as text
 #include "models/common/text.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// models/common/training.cc — trains a number of steps, and compares the result with one device
 #include "models/common/training.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// src/autograd/gradient.cc — reverse-mode differentiation
 #include "alpa/autograd/gradient.h"
 
 #include <algorithm>

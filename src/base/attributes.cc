@@ -1,3 +1,4 @@
+// src/base/attributes.cc — access to attributes by name and type
 #include "alpa/base/attributes.h"
 
 #include "alpa/base/error.h"

@@ -1,4 +1,4 @@
-// The text form of attributes: printing and its inverse.
+// src/base/attributes_text.cc — text form of attributes: printing and parsing
 #include <algorithm>
 #include <charconv>
 #include <optional>

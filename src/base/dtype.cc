@@ -1,3 +1,4 @@
+// src/base/dtype.cc — names of element types
 #include "alpa/base/dtype.h"
 
 #include <string>

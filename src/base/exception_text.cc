@@ -1,3 +1,4 @@
+// src/base/exception_text.cc — messages of caught exceptions of any type
 #include "alpa/base/exception_text.h"
 
 #include <new>

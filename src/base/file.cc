@@ -1,3 +1,4 @@
+// src/base/file.cc — reads files within limits of size, and replaces them atomically
 #include "alpa/base/file.h"
 
 #include <fcntl.h>

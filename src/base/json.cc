@@ -1,3 +1,4 @@
+// src/base/json.cc — reads JSON with checks of keys, types and nesting
 #include "json.h"
 
 #include <new>

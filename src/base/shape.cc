@@ -1,3 +1,4 @@
+// src/base/shape.cc — products of extents, checks and text form of tensor types
 #include "alpa/base/shape.h"
 
 #include <algorithm>

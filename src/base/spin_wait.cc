@@ -1,3 +1,4 @@
+// src/base/spin_wait.cc — spinning, yielding and sleeping on a futex
 #include "alpa/base/spin_wait.h"
 
 #include <linux/futex.h>

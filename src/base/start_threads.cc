@@ -1,3 +1,4 @@
+// src/base/start_threads.cc — the error text of threads that could not be started
 #include "alpa/base/start_threads.h"
 
 #include "alpa/base/error.h"

@@ -1,3 +1,4 @@
+// src/base/text.cc — quotes user text, and formats numbers, seconds and bytes
 #include "alpa/base/text.h"
 
 #include <fmt/format.h>

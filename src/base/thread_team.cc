@@ -1,5 +1,5 @@
-// src/base/thread_team.cc — slices of work, each taken by a thread that is free. A thread that the system
-// does not run takes none, so nobody waits for it: the caller waits only for slices that another has begun.
+// src/base/thread_team.cc — slices of work, each taken by a free thread. A thread that the system
+// does not run takes none, so the caller waits only for slices that another thread has begun.
 #include "alpa/base/thread_team.h"
 
 #include <sched.h>

@@ -1,4 +1,4 @@
-// gzip: RFC 1952, one or more members.
+// src/base/unpack.cc — unpacks gzip (RFC 1952), one or more members
 #include <zlib.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// src/comm/thread_group.cc — collectives between threads of one process: every member publishes its
-// tensors, all meet, each reads what it needs out of the others' memory, all meet again
+// src/comm/thread_group.cc — collectives between threads of one process. Every member publishes its
+// tensors, all meet, each reads what it needs from the others' memory, all meet again.
 #include <algorithm>
 #include <vector>
 

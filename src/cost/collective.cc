@@ -1,4 +1,4 @@
-// src/cost/collective.cc — ring formulas
+// src/cost/collective.cc — seconds and bytes of collectives by ring formulas
 #include "alpa/cost/collective.h"
 
 #include <algorithm>

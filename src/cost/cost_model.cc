@@ -1,4 +1,4 @@
-// src/cost/cost_model.cc — roofline time of an operator's local part
+// src/cost/cost_model.cc — roofline time of a device's part of an operator
 #include "alpa/cost/cost_model.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// src/cost/profile.cc — rate of copying memory
+// src/cost/profile.cc — measures the rate of copying memory
 #include "alpa/cost/profile.h"
 
 #include <algorithm>

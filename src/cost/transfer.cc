@@ -1,4 +1,4 @@
-// src/cost/transfer.cc — tensors between meshes: tiles of source and target shards, one sender for each
+// src/cost/transfer.cc — splits a tensor sent between meshes into boxes, one sender for each
 #include "alpa/cost/transfer.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/cuda/cache_folder.cc — files of the user's cache folder
 #include "cache_folder.h"
 
 #include <fmt/core.h>

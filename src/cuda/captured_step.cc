@@ -1,3 +1,4 @@
+// src/cuda/captured_step.cc — captures work on several streams as one CUDA graph
 #include "captured_step.h"
 
 namespace alpa::cuda {

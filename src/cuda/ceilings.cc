@@ -1,4 +1,4 @@
-// What a device can do at best: a large matrix product and a large copy.
+// src/cuda/ceilings.cc — measures a device's best rates: a large matrix product and a large copy
 #include <algorithm>
 #include <chrono>
 #include <functional>

@@ -1,3 +1,4 @@
+// src/cuda/choice_file.cc — reads and writes measured choices in the cache folder
 #include "choice_file.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// src/cuda/compile_kernel.cc — compiles CUDA C++ at run time, with a cache in memory and on disk
 #include "compile_kernel.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,5 @@
+// src/cuda/devices.cc — the runtime's `Devices` on CUDA cards: loads programs, starts steps, reads
+// metrics
 #include "devices.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/cuda/discovery.cc — finds the machine's cards, driver and library versions
 #include "discovery.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// src/cuda/dnn.cc — tries the cuDNN operations that future operators need
 #include "dnn.h"
 
 #include <fmt/core.h>

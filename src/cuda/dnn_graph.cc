@@ -1,3 +1,4 @@
+// src/cuda/dnn_graph.cc — descriptors and plans of cuDNN's graph interface
 #include "dnn_graph.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/cuda/dnn_library.cc — loads cuDNN at first use
 #include "dnn_library.h"
 
 #include <dlfcn.h>

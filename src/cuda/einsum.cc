@@ -1,3 +1,4 @@
+// src/cuda/einsum.cc — loads and queues the steps of an einsum
 #include "einsum.h"
 
 #include <numeric>

@@ -1,4 +1,4 @@
-// The table libalpa_cuda.so hands to the core: no exception leaves it.
+// src/cuda/functions.cc — the function table of libalpa_cuda.so; no exception leaves it
 #include <cstring>
 #include <exception>
 #include <string_view>

@@ -1,3 +1,4 @@
+// src/cuda/fused_kernel.cc — compiles and launches generated elementwise kernels
 #include "fused_kernel.h"
 
 #include <algorithm>

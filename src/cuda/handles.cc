@@ -1,3 +1,4 @@
+// src/cuda/handles.cc — creates and frees CUDA objects
 #include "handles.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// src/cuda/kernels.cc — loads the kernel of an instruction
 #include <algorithm>
 #include <iterator>
 

@@ -1,4 +1,5 @@
-// Elementwise operators and fused programs: interpreted, or compiled at run time.
+// src/cuda/load_elementwise.cc — loads elementwise operators and fused programs, interpreted or
+// compiled at run time
 #include <memory>
 #include <optional>
 #include <vector>

@@ -1,4 +1,4 @@
-// embedding, embedding_grad
+// src/cuda/load_embedding.cc — loads embedding and embedding_grad
 #include "kernels/cuda/embedding.h"
 #include "loads.h"
 

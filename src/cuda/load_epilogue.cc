@@ -1,4 +1,5 @@
-// einsum_epilogue: in one product where cuBLASLt has it, else an einsum and what follows it.
+// src/cuda/load_epilogue.cc — loads einsum_epilogue: one product if cuBLASLt supports the epilogue,
+// else an einsum and a kernel
 #include <fmt/core.h>
 
 #include <cstdio>

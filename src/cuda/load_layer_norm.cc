@@ -1,4 +1,4 @@
-// layer_norm, layer_norm_grad
+// src/cuda/load_layer_norm.cc — loads layer_norm and layer_norm_grad
 #include "kernels/cuda/layer_norm.h"
 #include "loads.h"
 

@@ -1,4 +1,5 @@
-// Operators that only move elements: transpose, broadcast, reshape.
+// src/cuda/load_movement.cc — loads operators that only move elements: transpose, broadcast,
+// reshape
 #include <vector>
 
 #include "kernels/cpu/strided_copy.h"

@@ -1,4 +1,4 @@
-// reduce_sum, reduce_max
+// src/cuda/load_reduce.cc — loads reduce_sum and reduce_max
 #include "loads.h"
 
 namespace alpa::cuda {

@@ -1,4 +1,5 @@
-// Operators without operands: constant, iota, random_normal, random_uniform.
+// src/cuda/load_source.cc — loads operators without operands: constant, iota, random_normal,
+// random_uniform
 #include <cstddef>
 
 #include "kernels/cuda/copy.h"

@@ -1,5 +1,5 @@
-// adam_update and sgd_update of one parameter or many, squared norms: operands as kernels/cpu/kernels.h
-// orders them.
+// src/cuda/load_update.cc — loads adam_update, sgd_update (of one or many parameters) and
+// squared_norms. Operands are ordered as in kernels/cpu/kernels.h.
 #include <vector>
 
 #include "kernels/cuda/update.h"

@@ -1,3 +1,4 @@
+// src/cuda/loaded_device.cc — loads the program of one logical device as kernels ready to be queued
 #include "loaded_device.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// One product as cuBLASLt wants it described: column-major, so operands change places.
+// src/cuda/matmul.cc — describes products to cuBLASLt, which is column-major, so operands are
+// exchanged
 #include "matmul.h"
 
 #include <fmt/core.h>

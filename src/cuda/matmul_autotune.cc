@@ -1,4 +1,5 @@
-// Which of cuBLASLt's algorithms a product takes: measured here, or remembered.
+// src/cuda/matmul_autotune.cc — chooses cuBLASLt's algorithm of a product, by measurement or from
+// the cache
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/cuda/memory_error.cc — allocates arenas, and explains failures
 #include "memory_error.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/cuda/mesh_queue.cc — queues the instructions of one mesh's devices
 #include "mesh_queue.h"
 
 #include <fmt/core.h>

@@ -1,5 +1,5 @@
-// src/cuda/nccl_group.cc — tensors are brought into the form of one dense block per shard where they are
-// not so already, and blocks are what NCCL exchanges.
+// src/cuda/nccl_group.cc — collectives through NCCL: packs tensors into one dense block per shard
+// where necessary, and exchanges the blocks
 #include "nccl_group.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// src/cuda/placement.cc — places step inputs in staging memory and metrics in host memory, instead
+// of the arena
 #include "placement.h"
 
 #include <algorithm>

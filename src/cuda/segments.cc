@@ -1,3 +1,4 @@
+// src/cuda/segments.cc — splits lists into segments for capture, at messages between meshes
 #include "segments.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/cuda/status.cc — turns status codes of NVIDIA's libraries into Errors
 #include "status.h"
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// src/cuda/step_queue.cc — the schedules of all meshes, in turns
+// src/cuda/step_queue.cc — queues the schedules of all meshes in turns
 #include "step_queue.h"
 
 #include "alpa/base/error.h"

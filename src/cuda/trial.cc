@@ -1,3 +1,4 @@
+// src/cuda/trial.cc — times alternatives against each other on the current device
 #include "trial.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/cuda/uploads.cc — packs step inputs into pinned memory and copies them to the devices
 #include "uploads.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// src/intra_op/memory_usage.cc — bytes over time
+// src/intra_op/memory_usage.cc — bytes that nodes and copies keep live, as usages over program
+// points
 #include "memory_usage.h"
 
 #include <algorithm>

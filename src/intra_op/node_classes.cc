@@ -1,4 +1,4 @@
-// src/intra_op/node_classes.cc — one rule for all nodes that are alike
+// src/intra_op/node_classes.cc — groups nodes that are alike, so that they share one rule
 #include "node_classes.h"
 
 #include <algorithm>

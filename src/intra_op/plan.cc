@@ -1,4 +1,4 @@
-// src/intra_op/plan.cc — does a plan fit a graph and its operators' rules?
+// src/intra_op/plan.cc — checks a plan against a graph and its operators' rules
 #include "alpa/intra_op/plan.h"
 
 #include <algorithm>

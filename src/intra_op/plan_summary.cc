@@ -1,5 +1,5 @@
-// src/intra_op/plan_summary.cc — a plan at a glance: where time and memory go, what is split how, what
-// comes next
+// src/intra_op/plan_summary.cc — a plan at a glance: where time and memory go, how tensors are
+// split, the next best plan
 #include "plan_summary.h"
 
 #include <algorithm>

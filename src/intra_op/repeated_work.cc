@@ -1,4 +1,4 @@
-// src/intra_op/repeated_work.cc — what several devices compute alike
+// src/intra_op/repeated_work.cc — work that several devices repeat
 #include <algorithm>
 
 #include "alpa/base/error.h"

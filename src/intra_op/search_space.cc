@@ -1,4 +1,4 @@
-// src/intra_op/search_space.cc — strategies allowed by the options, without useless ones
+// src/intra_op/search_space.cc — the strategies that options allow, without dominated ones
 #include "search_space.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// src/intra_op/tensor_factors.cc — which dimensions tensor parallelism splits
+// src/intra_op/tensor_factors.cc — the dimensions that tensor parallelism splits
 #include "tensor_factors.h"
 
 #include <algorithm>

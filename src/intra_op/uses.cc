@@ -1,4 +1,4 @@
-// src/intra_op/uses.cc — who reads a value, in which region and how often
+// src/intra_op/uses.cc — the readers of each value, with region and frequency
 #include "uses.h"
 
 #include "alpa/base/error.h"

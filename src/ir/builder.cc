@@ -1,3 +1,4 @@
+// src/ir/builder.cc — records a graph: inputs, nodes, updates, metrics, scopes
 #include "alpa/ir/builder.h"
 
 #include <algorithm>

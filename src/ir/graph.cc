@@ -1,3 +1,4 @@
+// src/ir/graph.cc — look-ups in a graph
 #include "alpa/ir/graph.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The text form of graphs; its grammar stands in docs/graph-text.md.
+// src/ir/graph_text.cc — prints the text form of graphs; its grammar is in docs/graph-text.md
 #include "alpa/ir/graph.h"
 #include "alpa/ir/input.h"
 

@@ -1,4 +1,4 @@
-// src/ir/layers.cc — layers of inputs and of what runs once per step
+// src/ir/layers.cc — assigns layers to inputs and to nodes that run once per step
 #include "alpa/ir/layers.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/ir/notation.cc — parses index notation and binds it to operand shapes
 #include "notation.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/ir/op_def.cc — rules and result types of operators
 #include "alpa/ir/op_def.h"
 
 #include "alpa/base/error.h"

@@ -1,5 +1,5 @@
-// src/ir/parameter_order.cc — an order of parameters and names of layers that follow from the graph alone,
-// not from the order in which a compiler evaluates the operands of an expression
+// src/ir/parameter_order.cc — orders parameters and names layers by the graph alone, independently
+// of the order in which a compiler evaluates operands
 #include <algorithm>
 #include <limits>
 #include <set>

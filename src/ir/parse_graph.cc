@@ -1,3 +1,4 @@
+// src/ir/parse_graph.cc — parses the text form of graphs
 #include <charconv>
 #include <optional>
 

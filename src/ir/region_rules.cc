@@ -1,3 +1,4 @@
+// src/ir/region_rules.cc — checks which regions read each other's values
 #include "region_rules.h"
 
 #include <fmt/core.h>

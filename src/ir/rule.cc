@@ -1,4 +1,4 @@
-// src/ir/rule.cc — what follows from an index rule alone, and what makes one well formed
+// src/ir/rule.cc — facts derived from an index rule, and checks of a rule
 #include "alpa/ir/rule.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// src/ir/structural_hash.cc — hashes of what graphs compute
+// src/ir/structural_hash.cc — hashes of graphs without names
 #include <map>
 #include <string>
 

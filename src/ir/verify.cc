@@ -1,3 +1,4 @@
+// src/ir/verify.cc — checks the invariants of a graph
 #include <set>
 
 #include "alpa/base/error.h"

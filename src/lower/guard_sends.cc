@@ -1,4 +1,5 @@
-// src/lower/guard_sends.cc — waits in front of what would overwrite memory that is still being sent
+// src/lower/guard_sends.cc — inserts waits before instructions that would overwrite memory still
+// being sent
 #include "updates.h"
 
 #include <map>

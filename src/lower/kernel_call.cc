@@ -1,3 +1,4 @@
+// src/lower/kernel_call.cc — kernel calls for instructions
 #include "alpa/lower/kernel_call.h"
 
 namespace alpa {

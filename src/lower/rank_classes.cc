@@ -1,4 +1,4 @@
-// src/lower/rank_classes.cc — devices whose parts of all values have the same shapes
+// src/lower/rank_classes.cc — groups devices whose parts of all values have equal shapes
 #include "alpa/lower/rank_classes.h"
 
 #include <algorithm>

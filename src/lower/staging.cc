@@ -1,3 +1,4 @@
+// src/lower/staging.cc — lays out the staging buffer of step inputs
 #include "alpa/lower/staging.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// src/lower/updates.cc — ends emission: writes updates into their state, and keeps sent memory
+// until it is sent
 #include "updates.h"
 
 #include <algorithm>

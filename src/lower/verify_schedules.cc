@@ -1,4 +1,5 @@
-// src/lower/verify_schedules.cc — runs the communication of all devices' programs without the work
+// src/lower/verify_schedules.cc — simulates the communication of all devices' programs to prove
+// that it completes
 #include <algorithm>
 #include <map>
 #include <tuple>

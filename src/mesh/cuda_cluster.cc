@@ -1,3 +1,4 @@
+// src/mesh/cuda_cluster.cc — this machine's CUDA devices as a cluster
 #include "cuda_cluster.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/ops/all_ops.cc — look-up of operators by name
 #include "alpa/ops/all_ops.h"
 
 #include "alpa/ir/graph.h"

@@ -1,4 +1,4 @@
-// src/ops/compare.cc — x ? y, elementwise: u8 1 where it holds, else 0
+// src/ops/compare.cc — comparisons, elementwise: u8 1 where true, else 0
 #include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "arithmetic.h"

@@ -1,4 +1,4 @@
-// src/ops/constant.cc — every element is attribute "value"
+// src/ops/constant.cc — a tensor whose elements are all attribute "value"
 #include "alpa/base/error.h"
 #include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"

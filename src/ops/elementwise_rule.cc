@@ -1,3 +1,4 @@
+// src/ops/elementwise_rule.cc — the index rule of elementwise operators, with NumPy broadcasting
 #include "elementwise_rule.h"
 
 #include "alpa/base/error.h"

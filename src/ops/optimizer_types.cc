@@ -1,3 +1,4 @@
+// src/ops/optimizer_types.cc — element types and settings of optimizer updates
 #include "optimizer_types.h"
 
 #include "alpa/base/error.h"

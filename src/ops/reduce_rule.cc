@@ -1,3 +1,4 @@
+// src/ops/reduce_rule.cc — the index rule of reductions over dimensions
 #include "reduce_rule.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/ops/simplify.cc — simplifies operands while a graph is recorded
 #include "simplify.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/ops/source_rule.cc — the index rule of operators without operands
 #include "source_rule.h"
 
 #include "alpa/base/error.h"

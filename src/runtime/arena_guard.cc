@@ -1,3 +1,5 @@
+// src/runtime/arena_guard.cc — checks guard bytes after every instruction, and poisons dead memory
+// under AddressSanitizer
 #include "arena_guard.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/runtime/device_threads.cc — starts one job on all device threads, and joins them
 #include "device_threads.h"
 
 #include "alpa/base/start_threads.h"

@@ -1,4 +1,4 @@
-// src/runtime/executor.cc — steps, and state read and written whole, on whatever devices
+// src/runtime/executor.cc — starts steps, and reads and writes state, on any backend
 #include "alpa/runtime/executor.h"
 
 #include <algorithm>

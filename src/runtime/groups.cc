@@ -1,3 +1,4 @@
+// src/runtime/groups.cc — one thread group per set of communicating devices
 #include "groups.h"
 
 #include <algorithm>

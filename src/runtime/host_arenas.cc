@@ -1,3 +1,4 @@
+// src/runtime/host_arenas.cc — arenas in host memory, and measurement of the bytes written
 #include "host_arenas.h"
 
 #include <algorithm>

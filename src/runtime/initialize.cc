@@ -1,3 +1,4 @@
+// src/runtime/initialize.cc — initialises state inputs from a seed
 #include "initialize.h"
 
 #include "kernels/cpu/kernels.h"

@@ -1,3 +1,4 @@
+// src/runtime/lanes.cc — messages between devices of one process
 #include "lanes.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// src/runtime/step_place.cc — where a step was, in words
+// src/runtime/step_place.cc — the position of a step as text, for error messages
 #include <fmt/core.h>
 
 #include <functional>

@@ -1,4 +1,5 @@
-// src/spmd/bucket_collectives.cc — reductions early, small ones together
+// src/spmd/bucket_collectives.cc — moves reductions to their earliest place and merges small
+// collectives
 #include <fmt/core.h>
 
 #include "join_nodes.h"

@@ -1,4 +1,4 @@
-// src/spmd/einsum_epilogue.cc — an einsum and what is done to its elements before they are stored
+// src/spmd/einsum_epilogue.cc — the operator of an einsum fused with a bias, activation or gradient
 #include <algorithm>
 
 #include "alpa/base/error.h"

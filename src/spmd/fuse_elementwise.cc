@@ -1,4 +1,4 @@
-// src/spmd/fuse_elementwise.cc — elementwise nodes of one iteration space into one node
+// src/spmd/fuse_elementwise.cc — fuses elementwise nodes of one iteration space into one node
 #include <algorithm>
 
 #include "alpa/intra_op/fusion.h"

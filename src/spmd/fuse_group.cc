@@ -1,3 +1,4 @@
+// src/spmd/fuse_group.cc — builds the `fused` node of a group of elementwise nodes
 #include "fuse_group.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// src/spmd/fused.cc — several elementwise formulas in one pass over tensors of one shape
+// src/spmd/fused.cc — the operator of several elementwise formulas in one pass over tensors of one
+// shape
 #include "fused.h"
 #include "alpa/base/error.h"
 #include "alpa/spmd/program.h"

@@ -1,3 +1,4 @@
+// src/spmd/join_nodes.cc — merges nodes where memory allows it
 #include "join_nodes.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// src/spmd/joint_ops.cc — operators that do for many tensors what others do for one
+// src/spmd/joint_ops.cc — joint operators, which replace several nodes of a single operator
 #include "joint_ops.h"
 
 #include <fmt/core.h>

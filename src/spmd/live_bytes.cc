@@ -1,4 +1,4 @@
-// src/spmd/live_bytes.cc — bytes that live at once along a partitioned program
+// src/spmd/live_bytes.cc — live bytes along a partitioned program
 #include "live_bytes.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// src/spmd/partition.cc — the graph with the plan's reshards as nodes
+// src/spmd/partition.cc — inserts the plan's reshards as nodes
 #include <algorithm>
 #include <map>
 #include <utility>

@@ -1,4 +1,4 @@
-// src/spmd/reductions_early.cc — reductions where their operands are ready
+// src/spmd/reductions_early.cc — moves reductions to where their operands are ready
 #include <algorithm>
 #include <numeric>
 

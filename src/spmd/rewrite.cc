@@ -1,3 +1,4 @@
+// src/spmd/rewrite.cc — facts and renumbering shared by passes over partitioned programs
 #include "rewrite.h"
 
 #include <algorithm>

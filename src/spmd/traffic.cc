@@ -1,4 +1,4 @@
-// src/spmd/traffic.cc — what a partitioned program sends
+// src/spmd/traffic.cc — calls and bytes of a partitioned program's communication
 #include <algorithm>
 
 #include "rewrite.h"

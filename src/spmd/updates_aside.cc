@@ -1,4 +1,4 @@
-// src/spmd/updates_aside.cc — optimizer updates beside the backward pass
+// src/spmd/updates_aside.cc — moves optimizer updates beside the backward pass
 #include <algorithm>
 #include <numeric>
 #include <optional>

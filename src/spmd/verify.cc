@@ -1,4 +1,4 @@
-// src/spmd/verify.cc — do the specs of a partitioned program follow from one another?
+// src/spmd/verify.cc — checks that the specs of a partitioned program follow from its operators
 #include <algorithm>
 #include <functional>
 #include <set>

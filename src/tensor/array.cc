@@ -1,3 +1,4 @@
+// src/tensor/array.cc — arrays in host memory: allocation, conversion, text
 #include "alpa/tensor/array.h"
 
 #include <algorithm>

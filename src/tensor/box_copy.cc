@@ -1,4 +1,4 @@
-// src/tensor/box_copy.cc — a box of one dense tensor into another, in contiguous runs
+// src/tensor/box_copy.cc — copies a box between dense tensors in contiguous runs
 #include "alpa/tensor/box_copy.h"
 
 #include <algorithm>

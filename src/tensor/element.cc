@@ -1,3 +1,4 @@
+// src/tensor/element.cc — reads and writes single elements of any type
 #include "alpa/tensor/element.h"
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// src/tensor/elementwise_program.cc — elementwise programs as attributes, and back
 #include "alpa/tensor/elementwise_program.h"
 
 #include "alpa/base/error.h"

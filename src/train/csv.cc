@@ -1,3 +1,4 @@
+// src/train/csv.cc — reads CSV files of numbers
 #include <charconv>
 #include <cmath>
 #include <limits>

@@ -1,3 +1,4 @@
+// src/train/dataset.cc — synthetic data, shuffling and row selection
 #include "alpa/train/dataset.h"
 
 #include <Eigen/Core>

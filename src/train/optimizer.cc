@@ -1,3 +1,4 @@
+// src/train/optimizer.cc — update nodes of SGD, Adam and AdamW, and learning rate schedules
 #include "alpa/train/optimizer.h"
 
 #include <cmath>

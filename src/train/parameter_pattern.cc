@@ -1,4 +1,5 @@
-// src/train/parameter_pattern.cc — which parameters an option of a training step means
+// src/train/parameter_pattern.cc — matches parameter names against patterns of a training step's
+// options
 #include "parameter_pattern.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// src/train/training_step.cc — traces training, evaluation and custom steps into graphs
 #include "alpa/train/training_step.h"
 
 #include <algorithm>

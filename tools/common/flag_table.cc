@@ -1,3 +1,4 @@
+// tools/common/flag_table.cc — parses command lines and prints help from a table of flags
 #include "tools/common/flag_table.h"
 
 #include <fmt/format.h>
