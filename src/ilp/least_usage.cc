@@ -1,4 +1,4 @@
-// src/ilp/least_usage.cc — the least usage of every choice at one row
+// src/ilp/least_usage.cc — a proven lower bound on the usage of every choice at one row
 #include "least_usage.h"
 
 #include "core.h"

@@ -1,5 +1,5 @@
-// src/train/idx.cc — reads the IDX files of MNIST and similar sets: two zero bytes, the element
-// type (8: unsigned byte), the number of dimensions, the big-endian extents, then the elements
+// src/train/idx.cc — reads Fashion-MNIST and other IDX files: two zero bytes, the element type (8:
+// unsigned byte), the number of dimensions, the big-endian extents, then the elements
 #include <sys/stat.h>
 
 #include <cstring>
