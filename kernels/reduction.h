@@ -1,6 +1,6 @@
 #pragma once
-/// The one place where reductions stand, for every backend: how two elements become one, and what no
-/// element gives. C++17. `T` is float or double, or a vector of them as in kernels/elementwise.h.
+/// All reductions, shared by every backend: how two elements are combined, and the result for no
+/// elements. C++17. `T` is float or double, or a vector of them as in kernels/elementwise.h.
 #include <cmath>
 #include <cstdint>
 #include <utility>

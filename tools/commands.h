@@ -1,6 +1,6 @@
 #pragma once
-/// The subcommands of the program `alpa`. Each sees its own name as argv[0] and returns the exit status; an
-/// alpa::Error it throws is printed by `main`, which then exits with 2.
+/// The subcommands of the program `alpa`. Each gets its own name as argv[0] and returns the exit
+/// status. `main` prints an alpa::Error that a subcommand throws, and exits with 2.
 
 /// `solve FILE SECONDS`: solves an instance of the contest format (tools/solve.cc).
 int solve_command(int argc, char** argv);

@@ -1,5 +1,5 @@
 #pragma once
-/// What `alpa doctor` finds out: collecting it (doctor_examine.cc) and printing it (doctor_report.cc).
+/// The report of `alpa doctor`: collected in doctor_examine.cc, printed in doctor_report.cc.
 #include <cstdint>
 #include <string>
 #include <utility>

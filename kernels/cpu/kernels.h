@@ -1,8 +1,8 @@
 #pragma once
-/// The CPU backend's kernels, one `KernelDef` per operator. Tensors are dense row-major; any extent may be
-/// 0 (nothing is read or written then). Element types are f32, bf16, f16, f64, i32 and u8 unless said
-/// otherwise; bf16 and f16 are computed in f32. Results do not depend on the number of threads. Thread
-/// rule: a `KernelCall` belongs to one device thread.
+/// The CPU backend's kernels, one `KernelDef` per operator. Tensors are dense row-major; any extent
+/// may be 0, in which case nothing is read or written. Element types are f32, bf16, f16, f64, i32
+/// and u8 unless stated otherwise; bf16 and f16 are computed in f32. Results do not depend on the
+/// number of threads. Thread rule: a `KernelCall` belongs to one device thread.
 #include <memory>
 
 #include "alpa/tensor/kernel.h"

@@ -1,5 +1,5 @@
 #pragma once
-/// Copies a strided view into a dense tensor: transposition, broadcasting and packing are all this.
+/// Copies a strided view into a dense tensor; used for transposition, broadcasting and packing.
 #include "kernels/plan/strided_copy_plan.h"
 
 namespace alpa {

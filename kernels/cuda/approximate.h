@@ -1,7 +1,7 @@
 #pragma once
-/// One instruction of the card each; numbers below 2^-126 count as 0. The errors stated here are what our
-/// bounds assume; no card has confirmed them yet.
-/// The host computes the same exactly rounded. Usable in code compiled at run time.
+/// Approximate functions, one instruction of the card each; numbers below 2^-126 count as 0. Error
+/// bounds elsewhere assume the errors stated here; they have not been confirmed on a card yet. The
+/// host computes the same exactly rounded. Usable in code compiled at run time.
 #include <cmath>
 
 #include "alpa/base/half.h"

@@ -1,7 +1,7 @@
 #pragma once
-/// relu and its gradient behind a product that computes neither, one kernel each. What relu let pass is
-/// kept as bits: a byte for eight neighbouring elements, the first one's bit the lowest, as cuBLASLt's
-/// epilogues store it.
+/// relu and its gradient as kernels of their own, for products whose epilogue computes neither. The
+/// mask of positive elements is kept as bits: one byte per eight neighbouring elements, lowest bit
+/// first, as in cuBLASLt's epilogues.
 #include "kernels/cuda/launch.h"
 
 namespace alpa::cuda {

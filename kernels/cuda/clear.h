@@ -1,5 +1,5 @@
 #pragma once
-/// Zeros in many tensors at once: how a step's accumulators begin.
+/// Clears many tensors in one launch, such as accumulators at the start of a step.
 #include "kernels/cuda/launch.h"
 
 namespace alpa::cuda {

@@ -1,6 +1,6 @@
 #pragma once
-/// Kernels that move elements or make them from nothing: strided and box copies (transposition,
-/// broadcasting, slicing, gathering), constants, indices.
+/// Kernels that copy or generate elements: strided and box copies (transposition, broadcasting,
+/// slicing, gathering), constants, indices.
 #include "kernels/cuda/launch.h"
 
 namespace alpa::cuda {

@@ -1,5 +1,5 @@
 #pragma once
-/// Where the elements of a copy stand. Device code only.
+/// Positions of the elements of a copy. Device code only.
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/device.h"
 

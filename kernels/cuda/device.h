@@ -1,6 +1,6 @@
 #pragma once
-/// What the kernels (.cu files) share: launching, element types at run time, index arithmetic. Device code
-/// and its launchers only.
+/// Shared by the kernels (.cu files): launching, element types at run time, index arithmetic.
+/// Device code and its launchers only.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/launch.h"

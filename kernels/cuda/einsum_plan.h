@@ -1,7 +1,7 @@
 #pragma once
-/// An einsum as the CUDA backend computes it: operands summed over letters of their own, converted and
-/// packed; one batched matrix product, or a few; the result unpacked and converted. Planned from types
-/// alone, so that scratch memory is known without a card.
+/// How the CUDA backend computes an einsum: operands are summed over letters of only one operand,
+/// converted and packed; then one or a few batched matrix products; then the result is unpacked and
+/// converted. Planned from types alone, so that scratch memory is known without a card.
 #include <optional>
 #include <vector>
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Elementwise programs on the device: as instructions for an interpreting kernel, which needs nothing
-/// compiled, and the limits of that form. Plain data; made by `lower_elementwise`
+/// Elementwise programs on the device: as instructions of an interpreting kernel, which needs no
+/// compilation, and the limits of that form. Plain data; made by `lower_elementwise`
 /// (kernels/cuda/elementwise_lower.h).
 #include "kernels/cuda/launch.h"
 

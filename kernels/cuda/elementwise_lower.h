@@ -1,6 +1,6 @@
 #pragma once
-/// From an elementwise program over local tensors to what the device runs: instructions for the
-/// interpreting kernel, or CUDA C++ for the run-time compiler. Host code, pure functions.
+/// Lowers an elementwise program over local tensors to instructions of the interpreting kernel, or
+/// to CUDA C++ for the run-time compiler. Host code, pure functions.
 #include <optional>
 #include <string>
 

@@ -1,7 +1,7 @@
 #pragma once
 /// Rows of a table by id, and the sums of rows with one id: contracts of `cpu::embedding` and
-/// `cpu::embedding_grad`, but for ids that the table has no row for. The card cannot stop a program for
-/// them: their rows are NaN, so that the loss shows them, and the gradient leaves them out.
+/// `cpu::embedding_grad`, except for ids outside the table. A kernel cannot throw: their rows are
+/// NaN, so that the loss shows them, and the gradient ignores them.
 #include "kernels/cuda/launch.h"
 
 namespace alpa::cuda {

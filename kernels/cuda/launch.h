@@ -1,9 +1,9 @@
 #pragma once
-/// What the launchers of all CUDA kernels share. Headers that declare launchers are C++17, need no CUDA
-/// header and may be included anywhere. Rules of every launcher: pointers are device memory unless said
-/// otherwise; nothing is allocated and nothing waits; the work is queued on `stream`; results depend on
-/// shapes and values alone, never on the card or on timing; extents may be 0. Calls may come from any
-/// thread.
+/// Shared by the launchers of all CUDA kernels. Headers that declare launchers are C++17, need no
+/// CUDA header and may be included anywhere. Rules of every launcher: pointers are device memory
+/// unless stated otherwise; it queues work on `stream`, allocates nothing and does not wait;
+/// results depend only on shapes and values, not on the card or on timing; extents may be 0. Calls
+/// may come from any thread.
 #include <cstdint>
 
 #include "alpa/base/dtype.h"

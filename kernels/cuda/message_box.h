@@ -1,5 +1,5 @@
 #pragma once
-/// Boxes of tensors that devices of different meshes send each other. Plain arithmetic, known without a
+/// Boxes of tensors sent between devices of different meshes. Plain arithmetic, which needs no
 /// card.
 #include "alpa/tensor/kernel.h"
 #include "kernels/cuda/copy.h"

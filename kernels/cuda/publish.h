@@ -1,5 +1,5 @@
 #pragma once
-/// Small tensors copied in one launch: how a step's metrics reach the host's memory.
+/// Copies small tensors in one launch; used to write a step's metrics to host memory.
 #include "kernels/cuda/launch.h"
 
 namespace alpa::cuda {

@@ -1,5 +1,6 @@
 #pragma once
-/// From a call of a reduction to its launch: what loading and the plan of scratch memory share.
+/// Turns a call of a reduction into its launch; shared by loading and by the planning of scratch
+/// memory.
 #include <string_view>
 
 #include "alpa/tensor/kernel.h"

@@ -1,6 +1,6 @@
 #pragma once
-/// A tensor that is cut along one dimension, as one dense block per shard: the form in which collectives
-/// exchange it that know nothing of dimensions (NCCL's). Plain arithmetic, known without a card.
+/// A tensor split along one dimension, as one dense block per shard: the form required by
+/// collectives without dimensions (NCCL's). Plain arithmetic, which needs no card.
 #include "alpa/tensor/kernel.h"
 #include "kernels/cuda/copy.h"
 
@@ -12,7 +12,7 @@ struct ShardBlocks {
   std::int64_t outer = 1, extent = 1, inner = 1, chunk = 1;
   int count = 1;
 
-  /// Whether the tensor is its blocks, one after the other, as it stands.
+  /// Whether the blocks are already contiguous in the tensor, so that no packing is needed.
   bool in_place() const { return outer == 1 || count == 1; }
   bool even() const { return extent == chunk * count; }
   std::int64_t extent_of(int block) const;

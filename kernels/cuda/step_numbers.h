@@ -1,6 +1,6 @@
 #pragma once
-/// What changes from step to step and from micro-batch to micro-batch, read from device memory, so that a
-/// captured list of instructions is the same for all of them.
+/// Values that change with steps and micro-batches, read from device memory, so that a captured
+/// list of instructions serves all of them.
 #include "kernels/cuda/launch.h"
 
 namespace alpa::cuda {

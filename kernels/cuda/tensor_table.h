@@ -1,5 +1,6 @@
 #pragma once
-/// Many tensors in one launch: a table of them is the kernel's parameter, blocks walk chunks of all.
+/// Many tensors in one launch: the kernel's parameter is a table of tensors, and blocks process
+/// chunks of all of them.
 #include <type_traits>
 
 #include "kernels/cuda/device.h"

@@ -1,7 +1,7 @@
 #pragma once
-/// From an einsum equation to one batched matrix product. A tensor is a dense array over an ordered list of
-/// letters (its layout); letters of extent 1 are left out. What cannot be read as a matrix is first copied
-/// into another layout.
+/// Plans an einsum as one batched matrix product. A tensor is a dense array over an ordered list of
+/// letters (its layout), without letters of extent 1. An operand that cannot be read as a matrix is
+/// first copied into another layout.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -12,7 +12,7 @@ namespace alpa::kernels {
 
 struct EinsumOperand {
   std::string layout;  ///< letters as stored, outermost first
-  std::string summed;  ///< those of no other tensor: to be summed first
+  std::string summed;  ///< letters of no other tensor, summed first
   std::string packed;  ///< the layout to copy into; empty: used as it is
 };
 
@@ -26,8 +26,9 @@ struct EinsumPlan {
   std::int64_t extent_of(const std::string& letters) const;
 };
 
-/// Equation "ab,bc->ac" over inputs and a result of these shapes. Where `one_batch` demands it, what keeps
-/// the batch from being a single dimension is packed, too. Throws Bug if the shapes do not fit.
+/// Equation "ab,bc->ac" over inputs and a result of these shapes. With `one_batch`, operands are
+/// also packed if the batch would otherwise not be a single dimension. Throws Bug if the shapes do
+/// not match.
 EinsumPlan plan_einsum(const std::string& equation, const std::vector<std::int64_t>& x,
                        const std::vector<std::int64_t>& y, const std::vector<std::int64_t>& z,
                        bool one_batch = false);
@@ -35,7 +36,8 @@ EinsumPlan plan_einsum(const std::string& equation, const std::vector<std::int64
 /// The letters of input 0 or 1 as stored, without those of extent 1.
 std::string stored_letters(const EinsumPlan& plan, const std::string& equation, int input);
 
-/// The dimensions of input 0 or 1 whose letters both inputs have, but not the result.
+/// The dimensions of input 0 or 1 that are contracted: both inputs have their letters, the result
+/// does not.
 std::vector<std::int64_t> summed_dims(const std::string& equation, int input);
 
 /// Extents of these letters.

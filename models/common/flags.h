@@ -1,5 +1,5 @@
 #pragma once
-/// The flags all example programs share, and what they mean for the library.
+/// Flags shared by all example programs, and their translation into options of the library.
 #include <alpa/alpa.h>
 #include <alpa/cuda_loader/cuda_library.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-/// SIGINT while planning.
+/// Handles SIGINT during planning.
 #include <alpa/alpa.h>
 
 #include <atomic>

@@ -1,5 +1,5 @@
 #pragma once
-/// Reports of a run: for people and as JSON. nlohmann/json stays in report.cc.
+/// Reports of a run, as text and as JSON. Only report.cc includes nlohmann/json.
 #include <string>
 
 #include "models/common/training.h"

@@ -1,5 +1,5 @@
 #pragma once
-/// What a run trains: a model with its data.
+/// The task of a run: a model with its data.
 #include <alpa/alpa.h>
 
 #include <functional>

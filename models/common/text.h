@@ -1,5 +1,5 @@
 #pragma once
-/// Numbers and tables for people.
+/// Durations and tables as text.
 #include <string>
 #include <vector>
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Running a training step a number of times, and what came of it.
+/// Runs a training step a number of times and collects the results.
 #include <optional>
 
 #include "models/common/flags.h"

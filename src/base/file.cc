@@ -110,7 +110,7 @@ bool write_all(int file, std::string_view text) {
   fail("{}: cannot be written: {}{}", path, reason(error), consequence);
 }
 
-/// What is no regular file: nothing to keep, nothing to replace.
+/// Writes to a pipe or device, whose old content need not be kept.
 void write_through(const std::string& path, std::string_view text) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!file || !write_all(file.number(), text) || !file.close()) fail_write(path, errno);

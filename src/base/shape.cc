@@ -35,7 +35,7 @@ Shape parse_extents(std::string_view list, std::string_view whole) {
   return shape;
 }
 
-/// What keeps a tensor from having this shape; empty if nothing does. Else `elements` becomes their number.
+/// Why a tensor cannot have this shape; empty if it can. Then `elements` is set to their number.
 std::string_view fault_of(const Shape& shape, std::int64_t& elements) {
   std::int64_t product = 1;
   bool none = false;

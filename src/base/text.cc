@@ -13,8 +13,8 @@ unsigned byte_at(std::string_view text, std::size_t i) {
   return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
 }
 
-/// Bytes of the printable character that starts `text`; 0 if it must be escaped. Overlong forms, surrogates
-/// and the control characters above ASCII count as bytes that are no UTF-8.
+/// Bytes of the printable character that starts `text`; 0 if it must be escaped. Overlong forms,
+/// surrogates and the control characters above ASCII count as invalid UTF-8.
 std::size_t printable_length(std::string_view text) {
   const unsigned first = byte_at(text, 0);
   if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;

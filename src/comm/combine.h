@@ -1,5 +1,5 @@
 #pragma once
-/// Element-wise combination of several runs of memory, in the order given.
+/// Combines several runs of memory elementwise, in the given order.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -1,8 +1,8 @@
 #pragma once
-/// The barrier of a thread group: all members meet when a call starts (`enter`) and when all have read what
-/// they need (`leave`). Between the two a member may read what the others published. Invariants: a call
-/// that all have entered is left by all, so nobody's buffers vanish while another reads them; after `abort`
-/// no call is entered.
+/// The barrier of a thread group: all members meet when a call starts (`enter`) and when all have
+/// read what they need (`leave`). Between the two a member may read the tensors that the others
+/// published. Invariants: a call that all have entered is left by all, so no buffer disappears
+/// while another member reads it; after `abort` no call is entered.
 #include <cstdint>
 
 #include "alpa/base/spin_wait.h"

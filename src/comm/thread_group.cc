@@ -39,7 +39,7 @@ std::int64_t total_elements(std::span<const KernelTensor> tensors) {
   return elements;
 }
 
-/// Zeros but for `value` at `dim`, for a tensor of rank `rank`.
+/// Zeros except for `value` at `dim`, for a tensor of rank `rank`.
 Extents origin(At& at, int rank, int dim, std::int64_t value) {
   at.fill(0);
   at[dim] = value;
@@ -180,9 +180,9 @@ class ThreadGroup final : public Group {
                 origin(to, rank, gathered.dim, other * gathered.chunk), extent);
   }
 
-  /// This member's slice of the tensors laid end to end, combined and written to everybody; returns the
-  /// bytes that crossed. Slices begin at multiples of kSliceElements, so that members do not write into one
-  /// cache line.
+  /// This member's slice of the tensors laid end to end, combined and written to all members;
+  /// returns the bytes that crossed. Slices begin at multiples of kSliceElements, so that members
+  /// do not write into one cache line.
   std::int64_t combine_slice(int member, std::span<const KernelTensor> tensors, Combiner combiner) {
     const std::int64_t total = total_elements(tensors);
     const auto bound = [&](int i) {

@@ -79,7 +79,7 @@ class Enumeration {
   const SpecLimits& limits_;
   const Shape& shape_;
   Shape extents_;  ///< nominal chunk of every dimension under the splits chosen so far
-  Shape parts_;    ///< number of parts, likewise
+  Shape parts_;    ///< number of parts, per dimension
   SpecList list_;
 };
 

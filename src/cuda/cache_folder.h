@@ -1,8 +1,7 @@
 #pragma once
-/// What is worth keeping between runs (compiled kernels, measured choices): files of a folder of the
-/// user's, $XDG_CACHE_HOME/alpa or ~/.cache/alpa. It is a cache: where it cannot be read or written,
-/// nothing is found and nothing kept. May be called from any thread, and by any number of processes at
-/// once.
+/// A cache on disk for compiled kernels and measured choices, in $XDG_CACHE_HOME/alpa or
+/// ~/.cache/alpa. If the folder cannot be read or written, nothing is found and nothing is kept.
+/// May be called from any thread, and by any number of processes at once.
 #include <filesystem>
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-/// How boxes of tensors get from one device of this process to another.
+/// Interface for sending boxes of tensors from one device of this process to another.
 #include <memory>
 
 #include "alpa/lower/device_program.h"

@@ -1,6 +1,6 @@
 #pragma once
-/// What was measured about a card, kept in the cache folder as text: a line per choice, the key and what
-/// was chosen.
+/// Measured choices for a card, kept in the cache folder as text: one line per choice, its key and
+/// its value.
 #include <cstddef>
 #include <map>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-/// The run-time compiler, NVRTC, behind a cache in memory and one on disk.
+/// Run-time compilation by NVRTC, with a cache in memory and one on disk.
 #include <string>
 #include <vector>
 

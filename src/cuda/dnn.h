@@ -1,5 +1,5 @@
 #pragma once
-/// What the next operators will ask of cuDNN, tried on a card.
+/// Tries, on a card, the cuDNN operations that future operators need.
 #include <cstdint>
 #include <string>
 

@@ -1,5 +1,5 @@
 #pragma once
-/// cuDNN, loaded when it is first used: who does not need it need not have it.
+/// cuDNN, loaded at first use, so that programs that do not use it run without it.
 #include <cudnn.h>
 
 #include <string>

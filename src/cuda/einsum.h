@@ -1,6 +1,6 @@
 #pragma once
-/// An einsum on the device, as kernels/cuda/einsum_plan.h divides it into steps: what the operators that
-/// are one share.
+/// Runs an einsum on the device in the steps of kernels/cuda/einsum_plan.h. Shared by einsum and
+/// einsum_epilogue.
 #include <memory>
 #include <optional>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
-/// Elementwise programs compiled at run time, for programs too long for the interpreting kernel and for
-/// speed.
+/// Elementwise programs compiled at run time, for speed, and for programs too long for the
+/// interpreting kernel.
 #include <memory>
 #include <vector>
 

@@ -1,7 +1,8 @@
 #pragma once
-/// Messages between devices of different meshes. A lane, from one device to another, has streams of its
-/// own, so that it holds up nothing but what waits for it. Messages of a lane are queued in their order
-/// when both sides have come to them. One thread, and nothing waits for a card.
+/// Messages between devices of different meshes. A lane, from one device to another, has its own
+/// streams, so that it delays only the work that waits for it. A message is queued once both sides
+/// have reached it; messages of a lane stay in order. Runs on one thread, which never waits for a
+/// card.
 #include <deque>
 #include <functional>
 #include <map>

@@ -1,5 +1,5 @@
 #pragma once
-/// Arenas, and what to say when there is no memory for one.
+/// Allocates arenas; explains failures.
 #include "handles.h"
 #include "kernel.h"
 

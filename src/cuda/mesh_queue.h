@@ -1,6 +1,7 @@
 #pragma once
-/// Queues the lists of one mesh's devices, segment by segment: every device's instructions in their order,
-/// collectives when all members have come to them. One thread, and nothing waits for a card.
+/// Queues the lists of one mesh's devices, segment by segment: every device's instructions in
+/// order, a collective once all members have reached it. Runs on one thread, which never waits for
+/// a card.
 #include <deque>
 #include <functional>
 #include <limits>

@@ -1,5 +1,5 @@
 #pragma once
-/// Shared by what exchanges tensors through NCCL.
+/// Shared by the collectives and messages that use NCCL.
 #include <fmt/core.h>
 #include <nccl.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Buffers of a device program that lie elsewhere than in the arena: inputs that kernels read where they
-/// were staged, and metrics that kernels write where the host reads them.
+/// Buffers of a device program outside the arena: inputs that kernels read from the staging buffer,
+/// and metrics that kernels write to host memory.
 #include <cstdint>
 #include <vector>
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Where the lists of a mesh's devices are cut for capture: what a graph holds is joined when it ends, so
-/// messages between meshes, which take as long as their peers, are queued between graphs.
+/// Splits the lists of a mesh's devices into segments for capture. The work of a graph is joined at
+/// its end, so messages between meshes, which wait for their peers, are queued between graphs.
 #include <vector>
 
 #include "alpa/lower/device_program.h"

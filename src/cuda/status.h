@@ -1,5 +1,5 @@
 #pragma once
-/// The one way a status of NVIDIA's libraries is looked at: success passes, anything else is an alpa::Error
+/// Checks every status of NVIDIA's libraries: success passes, any other status throws alpa::Error
 /// "<call>: <status name> (<number>): <text>, at <file>:<line>".
 #include <cublasLt.h>
 #include <cublas_v2.h>

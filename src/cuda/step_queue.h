@@ -1,6 +1,7 @@
 #pragma once
-/// Queues whole steps: every mesh's schedule in its order, lists as graphs or instruction by instruction,
-/// messages between meshes when both sides have come to them. One thread, and nothing waits for a card.
+/// Queues whole steps: every mesh's schedule in its order, lists as graphs or instruction by
+/// instruction, messages between meshes once both sides have reached them. Runs on one thread,
+/// which never waits for a card.
 #include <array>
 #include <map>
 #include <memory>

@@ -1,6 +1,6 @@
 #pragma once
-/// Ways to compute one thing, timed against each other on the current device. Thread rule: a trial belongs
-/// to one host thread.
+/// Times alternative ways of computing the same result against each other on the current device.
+/// Thread rule: a trial belongs to one host thread.
 #include <functional>
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
-/// The way of a step's inputs to the devices: packed into pinned memory by the host, then copied into the
-/// staging buffers while the step before still runs.
+/// Uploads a step's inputs: the host packs them into pinned memory, then they are copied into the
+/// staging buffers while the previous step still runs.
 #include <vector>
 
 #include "alpa/base/thread_team.h"

@@ -1,5 +1,5 @@
 #pragma once
-/// One attempt at a valid problem, without an explanation when there is no choice.
+/// One attempt to solve a valid problem, without an explanation if no choice exists.
 #include <variant>
 
 #include "alpa/ilp/solve.h"

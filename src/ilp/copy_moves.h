@@ -1,5 +1,5 @@
 #pragma once
-/// Local search where shared terms have copies: whatever a node does, the copies of its terms follow.
+/// Local search with copies of shared terms: when a node moves, the copies of its terms follow.
 #include "model.h"
 
 namespace alpa::ilp {

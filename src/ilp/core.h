@@ -1,5 +1,5 @@
 #pragma once
-/// The search in what the reductions leave: bound, rounding, fixing, branching, neighbourhoods.
+/// The search on the reduced model: bound, rounding, fixing, branching, neighbourhoods.
 #include "alpa/ilp/solve.h"
 #include "model.h"
 

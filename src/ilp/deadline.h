@@ -1,7 +1,8 @@
 #pragma once
-/// When a solve stops: after seconds of wall clock or, under a work limit, after a count of work, so that
-/// the answer does not depend on the machine; or when it is told to. Every loop of the solver that can take
-/// longer than some milliseconds asks `passed`, and tells `spend` what it does. Not shared between threads.
+/// When a solve stops: after seconds of wall clock or, under a work limit, after a count of work,
+/// so that the answer does not depend on the machine; or when it is stopped. Every loop of the
+/// solver that can take longer than some milliseconds checks `passed`, and reports its work to
+/// `spend`. Not shared between threads.
 #include <atomic>
 #include <cstdint>
 #include <memory>

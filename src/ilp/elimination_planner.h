@@ -1,5 +1,5 @@
 #pragma once
-/// The order in which nodes are eliminated, and what that takes, before any table is computed.
+/// Plans the order in which nodes are eliminated, and its cost, before any table is computed.
 #include <functional>
 #include <map>
 #include <queue>

@@ -1,6 +1,6 @@
 #pragma once
-/// Tables of an elimination: equal ones have equal numbers, so that what repeated layers have in common is
-/// planned, computed and stored once. Plain data.
+/// Tables of an elimination: equal ones have equal numbers, so that the common parts of repeated
+/// layers are planned, computed and stored once. Plain data.
 #include <map>
 #include <memory>
 #include <unordered_map>

@@ -1,5 +1,5 @@
 #pragma once
-/// A first feasible choice, so that a solution exists whatever the time limit is.
+/// Finds a first feasible choice early, so that a solution exists at any time limit.
 #include <vector>
 
 #include "model.h"

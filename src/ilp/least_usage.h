@@ -1,5 +1,5 @@
 #pragma once
-/// What every choice uses at one row.
+/// A lower bound on the usage of every choice at one row.
 #include "alpa/ilp/solve.h"
 #include "model.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Shared costs inside the solver: what they become in the model, when they are plain edges after all, and
-/// their form with a node per copy, which every exact method understands.
+/// Shared costs inside the solver: their form in the model, their replacement by plain edges where
+/// possible, and their form with a node per copy, which every exact method supports.
 #include "model.h"
 
 namespace alpa::ilp {

@@ -1,5 +1,5 @@
 #pragma once
-/// A choice of the problem's nodes on the reduced model.
+/// Carries a choice of the problem's nodes over to the reduced model.
 #include "model.h"
 
 namespace alpa::ilp {

@@ -1,5 +1,5 @@
 #pragma once
-/// What other strategies would cost, all else equal.
+/// The cost of a node's other strategies, all else equal.
 #include <optional>
 
 #include "alpa/cost/cost_model.h"

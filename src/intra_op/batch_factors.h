@@ -1,6 +1,6 @@
 #pragma once
-/// Where the batch is: dimension 0 of the batch inputs, followed through the index rules of all nodes,
-/// forward and backward pass alike (in xᵀ·dy the batch is the summed factor).
+/// Finds the batch factor of every node: dimension 0 of the batch inputs, followed through the
+/// index rules of all nodes, forward and backward (in xᵀ·dy the batch is the summed factor).
 #include <vector>
 
 #include "node_classes.h"

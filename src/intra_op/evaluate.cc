@@ -33,7 +33,7 @@ double collective_bytes(const TensorType& type, const ShardingSpec& from, const 
   }
 }
 
-/// True if the parts along `dim` of what a device holds under `spec` do not lie one after the other.
+/// True if the parts of a device's shard along `dim` are not contiguous under `spec`.
 bool needs_packing(const TensorType& type, const ShardingSpec& spec, int dim, const DeviceMesh& mesh) {
   for (int outer = 0; outer < dim; ++outer) {
     if (extent_of(type, spec, outer, mesh) > 1) return true;

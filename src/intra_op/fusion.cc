@@ -106,7 +106,7 @@ class Grouping {
   const std::vector<ShardingSpec>* specs_;  ///< null: not known
   std::vector<std::vector<int>> readers_;
   std::vector<std::vector<int>>
-      groups_;  ///< empty once absorbed; a group stands where its last member stood
+      groups_;  ///< empty once absorbed; a group takes the place of its last member
   std::vector<int> group_of_;
 };
 

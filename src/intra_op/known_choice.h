@@ -1,5 +1,5 @@
 #pragma once
-/// From a plan back to a choice of the solver, so that a search can start from a plan that is known.
+/// Turns a plan back into a choice of the solver, so that a search can start from a known plan.
 #include <optional>
 
 #include "alpa/intra_op/plan.h"

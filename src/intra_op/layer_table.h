@@ -1,10 +1,10 @@
 #pragma once
-/// The table of a part of a graph: what it costs for every choice of specs at its boundary, and the
-/// strategies behind each entry. A value that another part computes and this one alone reads is closed: its
-/// copies are made here, its axis is the spec in which it is found. A value that several parts read (tied
-/// weights, an activation kept for two layers) is open. A copy of it that several parts read is paid once,
-/// so no part can pay for it: the axes are the specs that its uses want, and the copies are priced where
-/// the tables are put together.
+/// The table of a part of a graph: its cost for every choice of specs at its boundary, and the
+/// strategies behind each entry. A value that another part computes and only this part reads is
+/// closed: its copies are made here, and its axis is the spec in which it enters. A value that
+/// several parts read (tied weights, an activation kept for two layers) is open. A copy that
+/// several parts read is paid once, so no single part can pay for it: the axes are the specs that
+/// its uses need, and the copies are priced when the tables are combined.
 #include <memory>
 #include <optional>
 #include <string>

@@ -1,9 +1,9 @@
 #pragma once
-/// When the values of a graph occupy memory, before anything is known of offsets. Points are node indices;
-/// one more stands for the end of the step. Updates in place take no memory of their own, and neither does
-/// an elementwise result that takes over the buffer of an operand which dies there. A reduction happens as
-/// soon as its operand is there and takes over its buffer; any other copy is made just before it is first
-/// read.
+/// When the values of a graph occupy memory, before offsets are assigned. Points are node indices,
+/// plus one for the end of the step. Updates in place take no memory of their own; neither does an
+/// elementwise result that reuses the buffer of an operand at its last use. A reduction happens as
+/// soon as its operand exists and reuses its buffer; any other copy is made just before its first
+/// use.
 #include <vector>
 
 #include "uses.h"

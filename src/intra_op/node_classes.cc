@@ -29,7 +29,7 @@ std::size_t hash_of(const OpDef* op, const Attributes& attributes, std::size_t o
   return hash;
 }
 
-/// Equal but for the stream of random numbers.
+/// Equal except for the stream of random numbers.
 bool alike(const Attributes& a, const Attributes& b) {
   return std::equal(a.items().begin(), a.items().end(), b.items().begin(), b.items().end(),
                     [](const auto& x, const auto& y) {

@@ -1,6 +1,6 @@
 #pragma once
-/// Nodes that are alike (operator, attributes, operand types) share one rule: repeated layers cost nothing.
-/// Plain data.
+/// Classes of nodes with equal operator, attributes and operand types, which share one rule, so
+/// that repeated layers cost nothing. Plain data.
 #include <unordered_map>
 #include <vector>
 

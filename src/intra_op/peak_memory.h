@@ -1,5 +1,5 @@
 #pragma once
-/// Bytes that a plan makes live on the device that holds most.
+/// Peak of live bytes under a plan, on the device with the largest shards.
 #include "alpa/intra_op/plan.h"
 
 namespace alpa {

@@ -1,5 +1,5 @@
 #pragma once
-/// The parts of a plan in words.
+/// Layouts, strategies and updates of a plan in words.
 #include <string>
 
 #include "alpa/intra_op/plan.h"

@@ -1,6 +1,6 @@
 #pragma once
-/// The planner's choices: per node the strategies that the options allow and that no other makes useless.
-/// Nodes that are alike and restricted alike share their choices. Plain data, built once per mesh.
+/// The planner's choices: per node, the strategies that the options allow, without dominated ones.
+/// Nodes of one class with equal restrictions share their choices. Plain data, built once per mesh.
 #include <optional>
 #include <vector>
 

@@ -1,7 +1,7 @@
 #pragma once
-/// Templates: layouts that people choose by hand. Each mesh axis has one use (AxisUse), which leaves nodes
-/// few strategies, so that a template is solved in milliseconds. Their plans are choices of the whole
-/// search space: the best of them starts its search.
+/// Templates: layouts that people choose by hand. Each mesh axis has one use (AxisUse), which
+/// leaves few strategies per node, so that a template is solved in milliseconds. Plans of templates
+/// are in the whole search space; its search starts from the best of them.
 #include <string>
 #include <vector>
 

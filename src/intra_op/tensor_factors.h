@@ -1,7 +1,7 @@
 #pragma once
-/// What tensor parallelism splits, after Megatron-LM (arXiv 1909.08053) and its sequence parallelism (arXiv
-/// 2205.05198). Features are dimensions of parameters, followed through the rules of all nodes. Tokens are
-/// the dimensions of batch inputs except the batch.
+/// The dimensions that tensor parallelism splits, after Megatron-LM (arXiv 1909.08053) and its
+/// sequence parallelism (arXiv 2205.05198). Features are dimensions of parameters, followed through
+/// the rules of all nodes. Tokens are the dimensions of batch inputs except the batch.
 #include <cstdint>
 #include <vector>
 

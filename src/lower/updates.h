@@ -1,6 +1,6 @@
 #pragma once
-/// The last steps of emission: state and accumulators take their new content, memory that is sent is kept
-/// until it was taken.
+/// The last steps of emission: writes new content into state and accumulators, and keeps sent
+/// memory unchanged until it is sent.
 #include "alpa/lower/device_program.h"
 
 namespace alpa {

@@ -1,6 +1,6 @@
 #pragma once
-/// What reductions over dimensions share. Attributes: "axes" (ascending, never empty), "keep_dims" (0 or
-/// 1).
+/// Shared by reductions over dimensions. Attributes: "axes" (ascending, never empty), "keep_dims"
+/// (0 or 1).
 #include "alpa/ir/builder.h"
 
 namespace alpa::ops {

@@ -11,7 +11,7 @@
 namespace alpa {
 namespace {
 
-/// The dimensions of x in which those of the result lie.
+/// The dimensions of x that the dimensions of the result correspond to.
 std::vector<std::int64_t> kept_dims(const Node& n, int rank) {
   if (n.attributes.integer("keep_dims") != 0) return ops::counting(rank);
   std::vector<std::int64_t> dims;

@@ -1,8 +1,8 @@
 #pragma once
-/// Watches what kernels do to a device's arena, in builds whose programs have guard bytes (debug and
-/// sanitizers): guard bytes after the buffers that an instruction writes must stay as they are, and under
-/// AddressSanitizer memory in which no buffer lives may not be touched. Thread rule: belongs to the
-/// device's thread; memory of started collectives is alive until their wait.
+/// Checks the writes of kernels to a device's arena, in builds whose programs have guard bytes
+/// (debug and sanitizers). Guard bytes after the buffers that an instruction writes must not
+/// change; under AddressSanitizer, memory without a live buffer must not be accessed. Thread rule:
+/// belongs to the device's thread; memory of started collectives is live until their wait.
 #include <cstddef>
 #include <cstdint>
 #include <vector>

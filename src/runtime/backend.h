@@ -1,5 +1,6 @@
 #pragma once
-/// What a plan is lowered for and runs on. Everything that depends on the backend is asked of this value.
+/// A backend: memory rules, passes and devices. All code that depends on the backend uses this
+/// value.
 #include <memory>
 #include <string_view>
 #include <vector>

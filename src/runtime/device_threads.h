@@ -1,6 +1,6 @@
 #pragma once
-/// Threads that all run one job at a time: the caller's, and others of a fixed number. Thread rule: `run`
-/// is called by one thread at a time.
+/// A fixed number of threads, including the caller's, that all run one job at a time. Thread rule:
+/// `run` is called by one thread at a time.
 #include <cstdint>
 #include <thread>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-/// The groups of one set of threads: for every set of devices that communicate one comm::Group.
+/// The groups of one set of threads: one comm::Group per set of communicating devices.
 #include <map>
 #include <memory>
 #include <vector>

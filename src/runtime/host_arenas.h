@@ -1,5 +1,5 @@
 #pragma once
-/// Arenas in the host's memory.
+/// Arenas in host memory.
 #include "alpa/base/host_memory.h"
 #include "alpa/runtime/device_state.h"
 

@@ -1,9 +1,9 @@
 #pragma once
-/// Messages between devices of one process. A lane carries those of one sender to one receiver, in order.
-/// Neither side waits to hand over its part: whoever comes second copies the box, straight out of the
-/// sender's memory into the receiver's. So a receive that was handed over early holds up nothing. Thread
-/// rule: of a lane, the sender's thread calls `send`, the receiver's `receive`, both `wait`; `abort` is
-/// called by any thread, the rest between steps.
+/// Messages between devices of one process. A lane carries the messages from one sender to one
+/// receiver, in order. Neither side waits to register its part: the second one to arrive copies the
+/// box directly from the sender's memory into the receiver's. So an early receive delays nothing.
+/// Thread rule: of a lane, the sender's thread calls `send`, the receiver's `receive`, both `wait`;
+/// `abort` is called by any thread, the rest between steps.
 #include <map>
 #include <memory>
 #include <tuple>

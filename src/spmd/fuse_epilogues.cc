@@ -123,7 +123,8 @@ class Rewriting {
 
   FusesEpilogue fuses_;
   std::vector<std::vector<Node>> before_;  ///< nodes moved to stand just before a node
-  std::vector<int> place_;                 ///< of a node: its number, or of the node it now stands before
+  std::vector<int> place_;                 ///< of a node: its number, or that of the node it was moved
+                                           ///< before
   std::vector<std::vector<int>> readers_;
   const std::vector<bool> taken_;  ///< per value of the program before: by what is no node
 };
@@ -141,7 +142,7 @@ Node epilogue_node(const Node& einsum, const Epilogue& epilogue, std::vector<int
 
 // ---- bias, relu, gelu behind the product
 
-/// What stands behind an einsum.
+/// The nodes that follow an einsum.
 struct Tail {
   Epilogue epilogue;
   std::vector<int> nodes, bias;
@@ -278,7 +279,7 @@ int match_sums(const Rewriting& r, int n, int i) {
   return -1;
 }
 
-/// Where the joint node may stand: at the einsum, unless something reads the sums before.
+/// The position of the fused node: at the einsum, unless a node reads the sums before.
 int place_of(const Rewriting& r, int n, int sum) {
   const std::vector<int>& readers = r.readers(r.nodes[sum].results[0]);
   if (readers.empty() || readers.front() > n) return n;

@@ -15,7 +15,7 @@ namespace {
 /// Nodes that become one. Until one of its results is read, the unit may move down.
 struct Unit {
   std::vector<int> nodes;
-  int place = 0;  ///< the node in whose place it stands
+  int place = 0;  ///< the node whose place it takes
   std::int64_t size = 0;
   bool read = false;
 };

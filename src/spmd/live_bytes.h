@@ -1,6 +1,6 @@
 #pragma once
-/// Bytes that live at once along a partitioned program, on the device at coordinate 0: what the sizes and
-/// uses of its values say, before memory is planned. Points are nodes.
+/// Live bytes along a partitioned program, on the device at coordinate 0: an estimate from sizes
+/// and uses of values, before memory is planned. Points are nodes.
 #include <vector>
 
 #include "alpa/spmd/program.h"

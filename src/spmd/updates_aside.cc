@@ -62,7 +62,7 @@ class Moving {
     });
   }
 
-  /// The nodes in this order, but inputs, in their own, before what reads them.
+  /// The nodes in this order, except that inputs keep their own order and precede their readers.
   std::vector<Node> in_order(const std::vector<int>& order) const {
     std::vector<Node> result;
     std::size_t inputs = 0;

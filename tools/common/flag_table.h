@@ -1,6 +1,6 @@
 #pragma once
-/// Command lines as tables: a row per flag says its name, where its value goes, what is allowed and what it
-/// means. Parsing, `--help` and messages are made of the rows. CLI11 stays in flag_table.cc.
+/// Command lines as tables: a row per flag holds its name, destination, allowed values and meaning.
+/// Parsing, `--help` and messages use the rows. Only flag_table.cc includes CLI11.
 ///
 /// Whole numbers are decimal digits, with a minus sign before them where negative ones are allowed; other
 /// numbers are decimal, finite, with or without exponent. Blanks, a plus sign and 0x are refused.

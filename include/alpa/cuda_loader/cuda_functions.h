@@ -1,7 +1,8 @@
 #pragma once
-/// What libalpa_cuda.so offers: plain structs and function pointers, but for devices, whose types are the
-/// core's: both must come from one build. Every function returns 0 (or an object), or something else (or
-/// null) and a message of one line; none throws. They may be called from any thread.
+/// The interface of libalpa_cuda.so: plain structs and function pointers, except for devices, whose
+/// types are the core's: both must come from one build. Every function returns 0 (or an object), or
+/// something else (or null) and a message of one line; none throws. They may be called from any
+/// thread.
 #include <cstddef>
 #include <cstdint>
 

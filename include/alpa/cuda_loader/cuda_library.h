@@ -7,7 +7,7 @@
 
 namespace alpa {
 
-/// What this process can do with CUDA.
+/// Whether and how this process can use CUDA.
 struct CudaSupport {
   const CudaFunctions* functions = nullptr;  ///< null without the library; never unloaded
   std::string path;                          ///< of the library that was loaded
