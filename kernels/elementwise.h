@@ -170,8 +170,8 @@ struct AdamScalars {
   double beta1, beta2, epsilon;
   double step_size;   ///< learning_rate / (1 - beta1^step)
   double correction;  ///< 1 / sqrt(1 - beta2^step)
-  double l2;          ///< what is added to the gradient per unit of w
-  double keep;  ///< what remains of w before the step: 1 - learning_rate * weight_decay for AdamW, else 1
+  double l2;          ///< added to the gradient per unit of w
+  double keep;  ///< share of w kept before the step: 1 - learning_rate * weight_decay for AdamW, else 1
 };
 
 /// `power1` is beta1^step, `power2` beta2^step.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr FileKind kPlanFile{"plan file", 1 << 28};
 
-/// What the passes are run for.
+/// The target of the passes.
 struct Target {
   const Backend& backend;
   const ExecutorOptions& options;

@@ -18,7 +18,7 @@ class PassLog {
   /// `directory` is made if it is missing; empty: nothing is dumped. Throws Error if it cannot be made.
   explicit PassLog(std::string directory);
 
-  /// What the pass called `name` made. Throws Bug if it breaks an invariant.
+  /// Logs and dumps the result of pass `name`. Throws Bug if it breaks an invariant.
   Graph check(std::string_view name, Graph graph) const;
   ShardingPlan check(std::string_view name, ShardingPlan plan, const Graph& graph) const;
   SpmdProgram check(std::string_view name, SpmdProgram program) const;

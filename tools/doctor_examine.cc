@@ -41,7 +41,7 @@ std::string proc_value(const char* file, const std::string& key) {
   return "";
 }
 
-/// Those of the processor's flags that matrix products and loops can use.
+/// The processor's flags that matter to matrix products and loops.
 std::vector<std::string> instruction_sets() {
   std::vector<std::string> sets;
   std::istringstream flags(proc_value("/proc/cpuinfo", "flags"));

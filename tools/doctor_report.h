@@ -29,8 +29,8 @@ struct Gpu {
   alpa::CudaDevice device{};
   Rates matmul;
   double copy_bytes_per_second = 0;
-  std::string dnn;    ///< what cuDNN was found to run; "" if it was not tried
-  std::string error;  ///< what failed while it was examined; "" if nothing
+  std::string dnn;    ///< operations that cuDNN ran; "" if it was not tried
+  std::string error;  ///< failure during the examination; "" if none
 };
 
 struct GpuLink {
@@ -63,7 +63,7 @@ struct Report {
 /// Looks at this machine and measures each ceiling for `seconds`; 0 measures nothing.
 Report examine(double seconds);
 
-/// What CUDA needs to run here; nothing if it does.
+/// What is missing for CUDA to run here; empty if nothing.
 std::vector<Missing> missing_for_cuda(const Cuda& cuda);
 
 std::string report_text(const Report& report);

@@ -181,7 +181,7 @@ class BatchedPrimitive {
   dnnl_primitive_t primitive_ = nullptr;
 };
 
-/// What one thread needs to execute a primitive: its memory objects and a stream.
+/// One thread's memory objects and stream for executing a primitive.
 class Execution {
  public:
   explicit Execution(const BatchedPrimitive& primitive) : primitive_(primitive.primitive()) {

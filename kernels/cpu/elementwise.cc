@@ -31,7 +31,7 @@ bool overlap(const KernelTensor& a, const KernelTensor& b) {
   return a.data < b.data + b.type.bytes() && b.data < a.data + a.type.bytes();
 }
 
-/// Bytes of a tensor that no longer lies in a core's own cache.
+/// Size from which a tensor exceeds a core's own cache.
 constexpr std::int64_t kBeyondCaches = std::int64_t{4} << 20;
 
 /// One thread's walk over blocks. `T` is the type of computation.

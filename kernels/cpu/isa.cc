@@ -7,7 +7,7 @@
 namespace alpa::cpu {
 namespace {
 
-/// Those that this processor can run, the best one first.
+/// Instruction sets that this processor supports, best first.
 std::vector<Isa> usable_isas() {
   std::vector<Isa> usable;
 #if defined(__x86_64__)

@@ -106,7 +106,7 @@ struct RandomTable {
   DrawFunction normal, uniform;
 };
 
-// What each instruction set provides, one function per file.
+// Tables of functions that each instruction set provides, one function per file.
 namespace baseline {
 const ElementwiseTable& elementwise_table();
 const ReduceTable& reduce_table();
@@ -140,7 +140,7 @@ struct Isa {
   const RandomTable& random;
   const LayerNormTable& layer_norm;
 };
-/// The best one this processor has, unless another was selected.
+/// The best instruction set of this processor, unless another was selected.
 const Isa& isa();
 
 /// Makes `isa()` that of this name ("baseline", "avx2", "avx512"); false, and no change, if the processor

@@ -192,7 +192,7 @@ void combine_pieces(const KernelCall& call, const ReducePlan& plan) {
   });
 }
 
-/// Where results go: the output, or the workspace if there are several pieces.
+/// Destination of results: the output, or the workspace if there are several pieces.
 void write_results(const KernelCall& call, const ReducePlan& plan, std::int64_t piece, std::int64_t first,
                    const double* results, std::int64_t n) {
   if (plan.pieces == 1)

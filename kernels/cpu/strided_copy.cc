@@ -15,7 +15,7 @@ constexpr std::int64_t kTile = 16;   ///< side of a transposed tile
 constexpr std::int64_t kBlock = 64;  ///< side of a block of tiles
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
 
-/// Source element at which the dense index over the leading `dims` dimensions stands.
+/// Source element of a dense index over the leading `dims` dimensions.
 std::int64_t source_of(const kernels::StridedCopy& plan, int dims, std::int64_t index) {
   std::int64_t element = 0;
   for (int d = dims - 1; d >= 0; index /= plan.extents[d--])

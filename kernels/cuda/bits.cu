@@ -19,7 +19,7 @@ constexpr int kPack = 16 / static_cast<int>(sizeof(T));
 template <class T>
 constexpr int kSharers = kBits / kPack<T>;
 
-/// The packs of this thread: `first`, and every kThreads-th from there on.
+/// This thread's packs: `first`, then every kThreads-th.
 __device__ inline std::int64_t first_pack() {
   return static_cast<std::int64_t>(blockIdx.x) * (kThreads * kPacks) + threadIdx.x;
 }

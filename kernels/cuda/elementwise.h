@@ -12,7 +12,7 @@ inline constexpr int kMaxElementwiseConstants = 64;
 inline constexpr int kMaxInstructions = 192;
 inline constexpr int kMaxSlots = 24;  ///< values kept in shared memory at once, 2 KiB a block each
 
-/// Where an instruction finds an operand.
+/// Location of an instruction's operand.
 enum class OperandKind : std::uint8_t {
   none,
   previous,  ///< the result of the instruction before: in registers

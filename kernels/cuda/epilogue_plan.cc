@@ -9,7 +9,7 @@
 namespace alpa::cuda {
 namespace {
 
-// What cuBLASLt asks of the rows of a kept matrix, in bits or elements.
+// cuBLASLt's requirement on the rows of a kept matrix, in bits or elements.
 constexpr std::int64_t kBitsMultiple = 128, kElementsMultiple = 8;
 
 bool has(const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; }

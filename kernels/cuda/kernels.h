@@ -79,7 +79,7 @@ inline constexpr KernelRow kKernels[] = {
 /// True if operator `op` has a row.
 bool has_row(std::string_view op);
 
-/// What the row of `op` says of a call (data pointers are not looked at); 0 without a row.
+/// Scratch bytes of a call, by the row of `op`; 0 without a row. Does not read data pointers.
 std::int64_t scratch_bytes(std::string_view op, const KernelCall& call);
 
 }  // namespace alpa::cuda

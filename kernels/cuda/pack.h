@@ -47,7 +47,7 @@ __device__ inline void store_word(W* p, const W& x) {
   *p = x;
 }
 
-/// out[i] = p[i] for i < n; p lies at a multiple of 16 bytes, or of n elements if that is less.
+/// out[i] = p[i] for i < n; p is aligned to 16 bytes, or to n elements if that is less.
 template <class T, int n>
 __device__ inline void load_words(T (&out)[n], const T* p) {
   constexpr int bytes = static_cast<int>(sizeof(T)) * n, chunk = bytes < 16 ? bytes : 16,

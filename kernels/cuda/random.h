@@ -10,7 +10,7 @@ namespace alpa::cuda {
 
 enum class Distribution : std::uint8_t { uniform, normal };
 
-/// Where the local elements stand in the whole tensor: rows of neighbours.
+/// Positions of the local elements in the whole tensor: rows of neighbours.
 struct RandomLaunch {
   DType dtype = DType::f32;
   Distribution distribution = Distribution::uniform;

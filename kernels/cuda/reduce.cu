@@ -41,7 +41,7 @@ __device__ double combine_block(double x) {
   return x;
 }
 
-/// Where results go: pieces to the workspace, whole ones to y.
+/// Destination of results: pieces go to the workspace, whole results to y.
 struct Results {
   void* y;
   double* workspace;
@@ -160,7 +160,7 @@ Status run_lines(const ReduceLaunch& r, const T* x, const Results& results, Stre
 // ---- columns: inner is kept
 // ---------------------------------------------------------------------------------------------
 
-/// How a block's threads stand: `across` packs of columns × `down` rows.
+/// Shape of a block's threads: `across` packs of columns × `down` rows.
 struct ColumnGrid {
   int across, down;
   std::int64_t blocks;  ///< side by side

@@ -13,7 +13,7 @@
 
 namespace models {
 
-/// Where and how a step runs, and what is written about it.
+/// Options for running a step, and for its reports.
 struct CommonFlags {
   std::optional<int> devices;
   std::string backend = "auto";
@@ -30,7 +30,7 @@ struct CommonFlags {
   std::string save_plan, load_plan, dump, json;
 };
 
-/// Flags of one program alone, by the group of the help that they stand in.
+/// Flags of one program, by their group in the help.
 struct ModelRows {
   std::vector<cli::Flag> model, data, output;
 };
@@ -45,7 +45,7 @@ alpa::Cluster make_cluster(const CommonFlags& flags);
 alpa::Method make_method(const CommonFlags& flags, const std::string& method);
 alpa::Optimizer make_optimizer(const CommonFlags& flags);
 
-/// What runs the steps, and why in one line: "cpu (--backend cpu)".
+/// The backend of the steps, with the reason for its choice: "cpu (--backend cpu)".
 struct Backend {
   std::string name, line;
 };

@@ -14,7 +14,7 @@ std::string report_json(const alpa::Planned& planned, const RunResult* run);
 /// A few lines: plan, memory, communication, time.
 std::string summary_text(const alpa::Planned& planned, const RunResult* run);
 
-/// One line per parameter: name, shape, and where it lies in words.
+/// One line per parameter: name, shape, and layout in words.
 std::string sharding_text(const alpa::Planned& planned);
 
 }  // namespace models

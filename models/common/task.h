@@ -9,7 +9,7 @@
 
 namespace models {
 
-/// What a model needs to know of its data: `Dataset` without the examples.
+/// Types of a model's data: a `Dataset` without the examples.
 struct DataTypes {
   alpa::TensorType x, y;
   std::int64_t classes = 0;

@@ -7,7 +7,7 @@
 
 namespace models {
 
-/// What a run measured.
+/// Measurements of a run.
 struct RunResult {
   std::vector<double> losses, seconds;                 ///< per step
   std::int64_t measured_bytes = 0;                     ///< peak per device, maximum over devices

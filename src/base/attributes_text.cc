@@ -13,7 +13,7 @@ namespace {
 /// An empty list of reals, so that it stays apart from one of integers.
 constexpr std::string_view kNoReals = "[.]";
 
-/// What every real holds and no integer does; 'n' stands for inf and nan.
+/// Characters that occur in every real but in no integer; 'n' is for inf and nan.
 constexpr std::string_view kRealMarks = ".en";
 
 std::string print(std::int64_t value) { return std::to_string(value); }

@@ -126,7 +126,7 @@ std::int64_t limit_of(const Version& version, const std::string& folder) {
   return limit;
 }
 
-/// What the group in `folder` has left below `limit`.
+/// Bytes that the group in `folder` has left below `limit`.
 std::int64_t room_of(const Version& version, const std::string& folder, std::int64_t limit) {
   std::int64_t used = number_in(folder + "/" + version.usage).value_or(0);
   const std::vector<std::string> statistics = lines_of(folder + "/memory.stat");

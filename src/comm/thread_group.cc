@@ -14,7 +14,7 @@ namespace {
 
 using At = std::array<std::int64_t, BoxCopy::kMaxRank>;
 
-/// What a member shows the others during a call.
+/// Data that a member publishes to the others during a call.
 struct Published {
   Operation operation = Operation::barrier;
   std::span<const KernelTensor> in, out;

@@ -17,7 +17,7 @@
 namespace alpa::cuda {
 namespace {
 
-/// What the headers ask of the standard library, which the run-time compiler has not.
+/// Declarations of the standard library that the headers need; the run-time compiler lacks them.
 constexpr RunTimeHeader kStandardHeaders[] = {
     {"cmath", R"(#pragma once
 namespace std {

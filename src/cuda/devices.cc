@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What was captured, by slot.
+/// Captured graphs, by slot.
 using CapturedSteps = std::array<StepGraphs, kStagedSteps>;
 
 /// The arenas of all devices, and the steps captured in them.
@@ -192,7 +192,7 @@ class CudaDevices : public Devices {
 
   // ---- metrics: each as the first device that reports it has it
 
-  /// Of the device's metrics those that no device before it reports.
+  /// The device's metrics that no earlier device reports.
   std::vector<Reported> published_by(const DeviceProgram& device) {
     std::vector<Reported> published;
     for (const Reported& reported : device.reported)
@@ -204,7 +204,7 @@ class CudaDevices : public Devices {
     return kMetricBytes * static_cast<std::int64_t>(program_.graph.metrics.size());
   }
 
-  /// Where the device writes them.
+  /// The addresses to which the device writes them.
   std::byte* device_metrics(int slot) const {
     return metrics_ ? device_address(metrics_) + slot * metrics_bytes() : nullptr;
   }

@@ -15,7 +15,7 @@ KernelTensor line_of(DType dtype, std::int64_t elements) {
   return {nullptr, {dtype, {elements}}, {0}, {elements}};
 }
 
-/// What all pointers of the repeated product are multiples of.
+/// Common alignment of all pointers of the repeated product.
 std::int64_t alignment_of(const EinsumSteps& steps) {
   std::int64_t alignment = kScratchAlignment;
   for (const kernels::BatchDim& dim : steps.outer) {

@@ -29,7 +29,7 @@ DeviceBlock allocate_device(std::int64_t bytes);
 PinnedBlock allocate_pinned(std::int64_t bytes);
 /// Pinned memory that kernels of every card can write. Whoever waits for them sees what they wrote.
 PinnedBlock allocate_mapped(std::int64_t bytes);
-/// Where the device sees memory of `allocate_mapped`.
+/// The device address of memory from `allocate_mapped`.
 std::byte* device_address(const PinnedBlock& mapped);
 /// A stream that does not wait for the legacy default stream.
 StreamHandle make_stream();
@@ -41,7 +41,7 @@ EventHandle make_event(bool timed = false);
 /// Seconds between two timed events, the later of which is waited for.
 double seconds_between(cudaEvent_t start, cudaEvent_t stop);
 
-/// What is queued on `stream` from now on waits for what `event` is recorded behind now, on `before`.
+/// Makes later work on `stream` wait for the work queued so far on `before`, by recording `event`.
 void order(cudaStream_t before, cudaEvent_t event, cudaStream_t stream);
 
 }  // namespace alpa::cuda

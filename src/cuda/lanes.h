@@ -30,7 +30,7 @@ class Lanes {
   /// comes behind what a wait is for. Returns false if the other side has not come to the message yet that
   /// a wait is for: try again. If `checked`, waits for messages that go. Throws Error naming the place.
   bool pass(int index, const ListRun& run, const Operation& operation, int behind, bool checked);
-  /// What is queued on `stream` from now on comes behind all messages.
+  /// Makes later work on `stream` wait for all messages.
   void join(Stream stream) const;
 
   /// Throws Error if a peer was lost.
@@ -38,7 +38,7 @@ class Lanes {
   void abort() noexcept;
 
   bool empty() const { return lanes_.empty(); }
-  /// What device `index` sends and receives in a step.
+  /// Messages and bytes of device `index` in a step.
   const comm::Counts& counts(int index) const { return counts_[index]; }
 
  private:

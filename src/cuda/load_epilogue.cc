@@ -52,7 +52,7 @@ Launch load_elementwise_part(const OpDef& op, const Epilogue& epilogue, const Ke
   };
 }
 
-/// What follows the einsum.
+/// The kernel after the einsum.
 Launch load_rest(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call, const Card& card) {
   const Epilogue& epilogue = steps.epilogue;
   if (steps.sums)

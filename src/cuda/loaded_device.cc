@@ -24,7 +24,7 @@ using Kind = Instruction::Kind;
 
 void check_launch(Status status, const char* call) { check(static_cast<cudaError_t>(status), call); }
 
-/// The part of the operand that lies where the result lies.
+/// The part of the operand at the result's position in the whole tensor.
 Launch load_copy(const KernelCall& call) {
   const KernelTensor &from = call.inputs[0], &to = call.outputs[0];
   const int rank = to.type.rank();

@@ -43,7 +43,7 @@ class LoadedDevice {
   Stream stream_of(const Operation& operation) const {
     return operation.instruction->aside ? aside_.get() : compute();
   }
-  /// What is queued on `origin` from now on waits for all streams.
+  /// Makes later work on `origin` wait for all streams.
   void join(Stream origin) const;
   std::vector<Operation>& list(int list) { return lists_[list]; }
   /// The micro-batch that the list runs for first in a step; then come those that follow.

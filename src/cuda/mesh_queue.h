@@ -42,7 +42,7 @@ class MeshQueue {
 
   /// All streams come behind what was queued on `stream`, by an event of its card.
   void fork(Stream stream, cudaEvent_t event) const;
-  /// What is queued on `stream` from now on comes behind all streams.
+  /// Makes later work on `stream` wait for all streams.
   void join(Stream stream) const;
 
   /// Queues what comes before a step's first list. If `checked`, waits for it.
@@ -56,7 +56,7 @@ class MeshQueue {
   void check_health();
   void abort() noexcept;
 
-  /// Of a member in a step: per group its size and the counts.
+  /// Counts of a member in a step: per group, its size and the counts.
   std::vector<std::pair<int, comm::Counts>> counts(int index) const;
 
  private:
@@ -70,7 +70,7 @@ class MeshQueue {
     std::vector<int> arrivals;                    ///< per member
     std::vector<comm::Counts> counts;             ///< per member, of a step
   };
-  /// Where a member is in the segment.
+  /// A member's position in the segment.
   struct Cursor {
     bool arrived = false;
     std::size_t at = 0;

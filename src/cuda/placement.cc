@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-/// What happens to the memory of one buffer in a step.
+/// Uses of one buffer's memory in a step.
 struct Use {
   bool repeated = false;  ///< touched by a list that runs several times
   int loads = 0, writes = 0;

@@ -37,11 +37,11 @@ class StepQueue {
   void check_health();
   void abort() noexcept;
 
-  /// Of device `index` in a step: per group its size and the counts.
+  /// Counts of device `index` in a step: per group, its size and the counts.
   std::vector<std::pair<int, comm::Counts>> counts(int index) const;
 
  private:
-  /// Where a mesh is in its schedule.
+  /// A mesh's position in its schedule.
   struct Cursor {
     std::size_t run = 0, segment = 0;
     std::vector<std::size_t> messages;  ///< per member: of the segment, that it has come past

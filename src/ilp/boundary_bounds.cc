@@ -311,7 +311,7 @@ struct BoundaryBounds::Impl {
     cell.final |= lower[index] == cell.upper;
   }
 
-  /// What the dual bound left open.
+  /// Cells that the dual bound left open.
   void close(Cell& cell, std::size_t index, const std::vector<int>& states) {
     price([](std::size_t, std::size_t) { return Cost{0}; });
     Model clamped = model;

@@ -10,7 +10,7 @@
 namespace alpa::ilp {
 namespace {
 
-/// What looking at a strategy takes apart from its edges.
+/// Work of examining a strategy, without its edges.
 constexpr double kMoveCells = 50;
 
 /// A choice of one node and of the copies that follow.
@@ -107,7 +107,7 @@ class Search {
     return best;
   }
 
-  /// Of every strategy of the node.
+  /// One entry per strategy of the node.
   std::vector<Effect> effects_of(int node, int row) const {
     const ModelNode& n = model_.nodes[node];
     std::vector<Effect> effects(n.costs.size());
@@ -301,7 +301,7 @@ class Search {
     }
   }
 
-  /// What it takes to undo the changes.
+  /// A record of changes, for undoing them.
   Changes present(const Changes& changes) const {
     Changes back;
     for (auto [node, state] : changes) back.emplace_back(node, choice_[node]);

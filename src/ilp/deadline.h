@@ -37,7 +37,7 @@ class Deadline {
   /// Seconds of wall clock to the end, for work that cannot be counted.
   double wall_left() const { return counts_work_ ? wall_end_ + grace_ - wall_seconds() : left(); }
 
-  /// `cells` of tables have been looked at.
+  /// Reports that `cells` of tables have been read.
   void spend(double cells) const { shared_->cells += cells; }
 
  private:

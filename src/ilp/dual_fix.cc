@@ -82,7 +82,7 @@ Cost Dual::reduced(const DualEdge& edge, const Exact& exact, std::size_t number,
   return cost - exact.message_a[number][p] - exact.message_b[number][q];
 }
 
-/// What the states of a copy's node cost with their usages, rounded down.
+/// Costs of the states of a copy's node, usages included, rounded down.
 std::vector<Cost> Dual::exact_prices(int node, int shift) const {
   const ModelNode& source = model_->nodes[node];
   std::vector<Cost> result;

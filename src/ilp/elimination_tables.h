@@ -10,8 +10,8 @@
 
 namespace alpa::ilp {
 
-/// What one elimination computes, apart from the names of its nodes: the sizes of the node and of its
-/// scope, and per factor its table and where its nodes stand in (node, scope...).
+/// One elimination, without the names of its nodes: the sizes of the node and of its scope, and per
+/// factor its table and where its nodes stand in (node, scope...).
 using Recipe = std::vector<std::vector<int>>;
 
 struct HashOfRecipe {

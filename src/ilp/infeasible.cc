@@ -16,7 +16,7 @@ std::vector<std::int64_t> free_of_charge(std::vector<std::int64_t> costs) {
 /// An explanation may take this long, or so many times as long as the search before it. Of a limit of work
 /// it takes no part.
 constexpr double kLeastSeconds = 0.3, kTimesSearch = 4;
-/// What failures say is missing is tried so often.
+/// How often the missing amount reported by a failure is tried.
 constexpr int kClaims = 2;
 /// So many limits may be left undecided.
 constexpr int kUndecided = 1;
@@ -111,7 +111,7 @@ struct PeakSearch {
     look_at_time();
   }
 
-  /// What every choice uses at `time`, which is solved without a limit.
+  /// A lower bound on the usage of every choice at `time`, solved without a limit.
   void look_at_time() {
     const auto result =
         attempt(usage_problem(problem, time), options, deadline.within(deadline.left() / 4));

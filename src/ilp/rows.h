@@ -11,7 +11,7 @@ class RowPrices {
     for (std::size_t r = 0; r < prices.size(); ++r) sums_[r + 1] = sums_[r] + prices[r];
   }
 
-  /// What one unit costs over all rows of the piece.
+  /// Price of one unit over all rows of the piece.
   double of(const Piece& piece) const { return sums_[piece.to] - sums_[piece.from]; }
 
  private:

@@ -34,7 +34,7 @@ std::int64_t missing_bytes(const Error& error) {
   return over && over->missing_bytes > 0 ? over->missing_bytes : std::numeric_limits<std::int64_t>::max();
 }
 
-/// Of several errors the one that lacks least.
+/// The error with the fewest missing bytes.
 class LeastError {
  public:
   void add(const Error& error) {
@@ -241,7 +241,7 @@ struct AutoSharding::Impl {
     if (!is_settled(search, gap) && !is_late()) try_search(search, work, gap);
   }
 
-  /// What one mesh cannot keep, another may.
+  /// A budget that one mesh cannot keep may be kept on another.
   void try_search(MeshSearch& search, std::int64_t work, double gap) {
     try {
       search.search(effort_of(search, work, gap));

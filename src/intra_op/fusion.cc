@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMaxMembers = 32;
 
-/// What members of a loop have in common.
+/// Properties shared by the members of a loop.
 struct Space {
   Shape shape;
   ShardingSpec spec;

@@ -1,6 +1,6 @@
 #pragma once
-/// The search for plans on one mesh. It goes on over several calls, each of which keeps the plans that it
-/// finds and starts from the cheapest known. Not shared between threads.
+/// The search for plans on one mesh. It continues over several calls; each keeps the plans it finds
+/// and starts from the cheapest known. Not shared between threads.
 #include <functional>
 #include <limits>
 #include <memory>
@@ -40,7 +40,7 @@ inline double seconds_of(const ShardingPlan* plan) { return plan ? plan->cost.ob
 /// Under a budget a plan this close to the proven bound is good enough: the last percent can take minutes.
 inline constexpr double kBudgetGap = 0.01;
 
-/// What one search may take, and when it has found enough. The end of planning ends it, too.
+/// Limits of one search, and its goal. The end of planning ends it as well.
 struct Effort {
   std::int64_t work = 0;       ///< cells (ilp::Options::work_limit)
   double least_seconds = 0.1;  ///< also when planning is over, so that there is a plan whatever the limit
@@ -53,7 +53,8 @@ struct Effort {
 
 class MeshSearch {
  public:
-  /// What is passed must outlive the search. Throws Error if the options cannot be followed on this mesh.
+  /// Arguments must outlive the search. Throws Error if the options cannot be satisfied on this
+  /// mesh.
   MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
              const AutoShardOptions& options, const PlanningTime& time, PlanningCache& cache);
 
@@ -114,7 +115,7 @@ class MeshSearch {
   void search_template_within(Template& part, std::int64_t budget, const Effort& each);
   void refute(std::int64_t budget, const Effort& each);
   void search_whole_within(std::int64_t budget, const Effort& each);
-  /// What a solve found and proved of its program.
+  /// Result and proof of one solve.
   struct Solved {
     std::optional<ShardingPlan> plan;
     double bound = 0;  ///< seconds
@@ -135,7 +136,7 @@ class MeshSearch {
   CostModel model_;
   AutoShardOptions options_;
   PlanningCache& cache_;
-  MeshFacts& facts_;  ///< what is known of this mesh under this model
+  MeshFacts& facts_;  ///< facts about this mesh under this model
   const PlanningTime& time_;
   SearchSpace space_;
   std::unique_ptr<const Instance> instance_;  ///< of the whole without memory

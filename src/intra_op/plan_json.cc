@@ -140,13 +140,13 @@ class Place {
     for (const Place& item : items()) result.push_back(item.integer());
     return result;
   }
-  /// What `parse` makes of the text; its error gets the place.
+  /// Returns parse(text); adds the position to its error.
   template <class Parse>
   auto parsed(Parse parse) const {
     const std::string given = text();
     return checked([&] { return parse(given); });
   }
-  /// What `make` makes; its error gets the place.
+  /// Returns make(); adds the position to its error.
   template <class Make>
   auto checked(Make make) const {
     try {

@@ -12,7 +12,7 @@
 namespace alpa {
 namespace {
 
-/// What mesh axes may be used for, as sets of axes (bit a: axis a). Empty sets allow everything.
+/// Allowed uses of mesh axes, as sets of axes (bit a: axis a). Empty sets allow everything.
 struct AxisLimits {
   std::uint32_t batch = 0;             ///< split the batch wherever a node has a batch dimension
   std::uint32_t only_batch = 0;        ///< split nothing else, except state that others below name

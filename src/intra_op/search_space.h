@@ -26,7 +26,7 @@ struct SearchSpace {
   Layouts layouts;
   std::vector<NodeStrategies> choices;
   std::vector<int> of_node;                          ///< choices of each node
-  std::vector<std::optional<ShardingSpec>> outputs;  ///< per output, the spec it wants; none: any
+  std::vector<std::optional<ShardingSpec>> outputs;  ///< per output, the spec it needs; nullopt: any
   std::vector<std::vector<int>> output_numbers;      ///< the same as a list of one number
 
   const NodeStrategies& of(int node) const { return choices[of_node[node]]; }

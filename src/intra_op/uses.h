@@ -1,6 +1,6 @@
 #pragma once
-/// Who reads a value. Uses in one phase can read the same copy of it: a graph with several micro-batches
-/// has two phases (accumulate: once per micro-batch; apply), any other has one.
+/// Readers of values. Uses in one phase can read the same copy of a value: a graph with several
+/// micro-batches has two phases (accumulate: once per micro-batch; apply), any other has one.
 #include <vector>
 
 #include "alpa/intra_op/plan.h"
@@ -25,7 +25,7 @@ int source_of_use(const Graph& graph, const std::vector<int>& accumulators, int 
 /// Per value, its uses by ascending id and operand.
 std::vector<std::vector<Use>> uses_of_values(const Graph& graph);
 
-/// Spec in which a use wants its value, as the plan's strategies and outputs say.
+/// The spec that a use needs, according to the plan's strategies and outputs.
 ShardingSpec wanted_spec(const Graph& graph, const NodeClasses& classes, const ShardingPlan& plan,
                          const Use& use);
 

@@ -7,7 +7,7 @@
 namespace alpa {
 namespace {
 
-/// What the first content of a state is made from.
+/// Checks the attributes that define a state's initial content.
 void check_initializer(const Attributes& attributes) {
   const std::string& init = attributes.string("init");
   require(init == "constant" || init == "normal" || init == "uniform",

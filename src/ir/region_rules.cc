@@ -8,7 +8,7 @@
 namespace alpa {
 namespace {
 
-/// What apply may read from outside when it runs once for several micro-batches.
+/// Values that apply may read from outside when it runs once for several micro-batches.
 std::vector<bool> readable_by_apply(const Graph& graph) {
   std::vector<bool> readable(graph.values.size(), false);
   for (const Node& node : graph.nodes)

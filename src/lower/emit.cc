@@ -61,7 +61,7 @@ Lists lists_of(const SpmdProgram& program, int mesh, const PipelineSchedule& sch
                           : scheduled_lists(schedule[mesh], micro_batches);
 }
 
-/// What is sent has a slot that can be computed while the other travels.
+/// A sent value has two slots, so that one can be computed while the other is in transit.
 constexpr int kSentSlots = 2;
 
 class Emitter {

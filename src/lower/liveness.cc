@@ -64,7 +64,7 @@ int num_positions(const DeviceProgram& device) {
 
 namespace {
 
-/// What a list hands to another is in use while others run in between, what is sent to the end.
+/// Values passed between lists are in use while other lists run in between, sent values to the end.
 void extend_beside(const DeviceProgram& device, std::vector<LiveRange>& ranges) {
   const std::vector<Carried> carries = carried(device);
   const std::vector<bool> sends = sent(device);

@@ -19,7 +19,7 @@ struct LaneState {
   std::vector<const Message*> sent, received;
 };
 
-/// Where a device is, and the device that it waits for there; -1: none.
+/// A device's position, and the device it waits for there; -1: none.
 struct Cursor {
   std::size_t run = 0, at = 0;
   bool arrived = false;  ///< at the collective there
@@ -148,7 +148,7 @@ class Simulation {
                        program_.graph.nodes[instruction.node].name);
   }
 
-  /// Who waits for whom, from device `d` on until one comes twice or has nothing more to do.
+  /// The chain of waiting devices from device `d`, until one repeats or has finished.
   std::string waiting_chain(int d) const {
     std::string text;
     std::vector<bool> named(devices_.size());

@@ -15,7 +15,7 @@ struct Side {
   const Shape& shape;
   DimFactors dims;
   std::size_t at = 0;
-  std::int64_t rest = 1;  ///< what is left of dimension `at`
+  std::int64_t rest = 1;  ///< rest of dimension `at`
 
   explicit Side(const Shape& shape) : shape(shape), dims(shape.size()) { settle(); }
   bool done() const { return at == shape.size(); }

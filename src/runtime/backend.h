@@ -13,28 +13,28 @@ namespace alpa {
 
 struct Backend {
   std::string_view name;
-  /// One kernel can compute such an einsum_epilogue node; null: none is made. (fuse_epilogues)
+  /// Whether one kernel can compute this einsum_epilogue node (fuse_epilogues); null: never.
   bool (*fuses_epilogue)(const KernelCall& node) = nullptr;
-  /// Every node is a launch, which has a price: updates and norms become joint nodes.
+  /// Every node is a launch that costs time, so updates and norms are merged into joint nodes.
   bool launches = false;
   /// Devices are threads of this process and share its cores: they may have several each, and overlapping
   /// pays only while there are more cores than devices.
   bool on_cores = false;
   bool (*has_kernel)(const OpDef& op) = nullptr;
-  /// Throws Error if there are not so many devices here: why, and how to mend it.
+  /// Throws Error, with reason and remedy, if this machine has fewer devices.
   void (*require_devices)(int devices) = nullptr;
-  /// Throws Error like `require_devices`, and if a device can't be made.
+  /// Throws Error as `require_devices` does, or if a device cannot be made.
   std::unique_ptr<Devices> (*make_devices)(DevicesRequest request) = nullptr;
 };
 
-/// Throws Error naming the backends if there is none of this name.
+/// The backend of this name. Throws Error naming the backends if there is none.
 const Backend& find_backend(std::string_view name);
 
-/// Threads of each of so many devices of this process: `options.threads_per_device`, or what 0 stands for.
+/// Threads of each of `num_devices` devices: `options.threads_per_device`, or its default if 0.
 /// Throws Error for a negative number.
 int threads_per_device(const Backend& backend, const ExecutorOptions& options, int num_devices);
 
-/// What `options.overlap` means for so many devices of this process.
+/// Whether `num_devices` devices of this process overlap collectives under `options.overlap`.
 bool overlaps(const Backend& backend, const ExecutorOptions& options, int num_devices);
 
 }  // namespace alpa

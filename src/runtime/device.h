@@ -38,7 +38,7 @@ class Failure {
   Record record_;
 };
 
-/// What a device needs to know of the others.
+/// A device's view of the other devices.
 struct Surroundings {
   const SpmdProgram& program;
   Groups& groups;                ///< of the device threads
@@ -115,7 +115,7 @@ class Device {
   void communicate_all();
   void communicate_list(const List& list, int first_ticket);
 
-  /// What a thread is at, for messages.
+  /// A thread's position, for error messages.
   struct Progress {
     const Instruction* instruction = nullptr;
     int micro_batch = 0;

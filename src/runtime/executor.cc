@@ -43,7 +43,7 @@ struct HeldPart {
   int owner = 0;  ///< the first device that holds the same part
 };
 
-/// Where the states are: by name their parts, by device.
+/// Parts of each state by name, one per device.
 using Directory = std::map<std::string, std::vector<HeldPart>>;
 
 std::vector<HeldPart> parts_of(const Input& input, const Devices& devices, int num_devices) {

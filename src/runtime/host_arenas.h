@@ -9,7 +9,7 @@ class HostArenas : public DeviceMemory {
  public:
   ~HostArenas() override;
 
-  /// What `add` allocates for an arena of `bytes`.
+  /// Bytes that `add` allocates for an arena of `bytes`.
   static std::int64_t allocated_bytes(std::int64_t bytes);
   /// An arena of `bytes` for the next device, at a multiple of 64. Returns false if there is none.
   bool add(std::int64_t bytes);

@@ -12,7 +12,7 @@ namespace {
 
 using At = std::array<std::int64_t, BoxCopy::kMaxRank>;
 
-/// Where the message's box begins in the tensor.
+/// The begin of the message's box in the local tensor.
 Extents place_of(const MessagePart& part, At& at) {
   const std::size_t rank = part.tensor->offset.size();
   for (std::size_t d = 0; d < rank; ++d) at[d] = part.message->begin[d] - part.tensor->offset[d];

@@ -28,8 +28,8 @@ Node joined(const std::vector<const Node*>& members) {
   return result;
 }
 
-/// What the members of one bucket have in common: operator, axes, combiner of reductions, element type and
-/// region.
+/// Properties shared by the members of one bucket: operator, axes, combiner of reductions, element
+/// type and region.
 std::string kind_of(const SpmdProgram& program, const Node& node) {
   const int value = node.operands[0];
   const std::vector<std::int64_t>& axes = node.attributes.integers("axes");

@@ -28,7 +28,7 @@ ElementwiseOp rounding_to(DType dtype) {
   return static_cast<ElementwiseOp>(ops::cast.elementwise_of({{"to", dtype}}));
 }
 
-/// What a step reads; registers are numbered once all inputs and constants are known.
+/// An operand of a step; registers are numbered once all inputs and constants are known.
 struct Source {
   enum class Kind : std::uint8_t { input, constant, step } kind;
   int index;

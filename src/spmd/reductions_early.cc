@@ -11,7 +11,7 @@ bool is_reduction(const Node& node) {
   return node.op->reshard == ReshardKind::all_reduce || node.op->reshard == ReshardKind::reduce_scatter;
 }
 
-/// Where a node moves to: behind the node in this place, in this region.
+/// The target of a move: after the node at this place, in this region.
 struct Place {
   int after;
   Region region;

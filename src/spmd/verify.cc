@@ -82,7 +82,7 @@ std::vector<std::uint32_t> linear_sets(int op) {
   return {};
 }
 
-/// What a register holds along one mesh axis. Zero is a whole number and a partial sum.
+/// The content of a register along one mesh axis. Zero is both whole and a partial sum.
 enum class Content : std::uint8_t { whole, partial, zero, mixed };
 
 /// A formula is zero where all operands of a linear set are, whatever the others hold.

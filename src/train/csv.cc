@@ -15,7 +15,7 @@ namespace {
 
 constexpr FileKind kCsvFile{"", std::int64_t{4} << 30};
 
-/// What editors of some systems put before UTF-8.
+/// The byte-order mark that some editors put before UTF-8.
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 /// The cells of a line; views into it.
@@ -55,7 +55,7 @@ bool is_label(std::string_view cell) {
   return !cell.empty() && cell.size() <= 6 && cell.find_first_not_of("0123456789") == cell.npos;
 }
 
-/// What has been read so far.
+/// Rows read so far.
 struct Table {
   std::size_t columns = 0;
   bool labels = true;  ///< every cell of the last column could be a class label

@@ -13,7 +13,7 @@ namespace {
 constexpr FileKind kIdxFile{"", std::int64_t{4} << 30};
 constexpr int kUnsignedByte = 8;
 
-/// What is left of a file, from the front.
+/// The unread rest of a file, consumed from the front.
 class Bytes {
  public:
   Bytes(std::string_view rest, const std::string& path) : rest_(rest), path_(path) {}

@@ -20,7 +20,7 @@ namespace cli {
 /// One flag ("--devices") or, if its name has no dashes, one argument by position ("FILE").
 struct Flag {
   std::string name;
-  std::string value;  ///< what the help calls its value: "N"
+  std::string value;  ///< name of its value in the help: "N"
   std::string meaning;
   std::string allowed;  ///< "a whole number from 1 to 8"; "" where every text is allowed
   std::string initial;  ///< the value it has if it is not given, for the help; "" if there is none
@@ -95,7 +95,7 @@ Flag whole(std::string name, T* target, std::string meaning, std::int64_t least,
   return flag;
 }
 
-/// What `--help` of every program says of its exit status (alpa/base/program.h).
+/// Text on exit statuses in the `--help` of every program (alpa/base/program.h).
 inline constexpr const char* kExitStatus =
     "Exit status: 0 done, 2 a mistake in what was given or a refusal of the system, 3 an internal error.";
 

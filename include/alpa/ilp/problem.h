@@ -96,7 +96,7 @@ struct Problem {
 /// sums could overflow.
 void validate(const Problem& problem);
 
-/// What a choice costs and uses.
+/// Cost and usage of a choice.
 struct Evaluation {
   std::int64_t cost = 0;        ///< kInfinite when a forbidden entry is chosen
   std::int64_t peak_usage = 0;  ///< largest sum of usages over all times; computed even without a limit

@@ -17,7 +17,7 @@
 
 namespace alpa {
 
-/// What one mesh axis is used for.
+/// The use of one mesh axis.
 enum class AxisUse : std::uint8_t {
   any,     ///< not restricted
   batch,   ///< splits the batch; each state tensor is whole or split, whichever is cheaper

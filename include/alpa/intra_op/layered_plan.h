@@ -30,7 +30,7 @@ struct LayerTooLarge {
   double lower_bound_seconds = 0;  ///< proven until then
 };
 
-/// What planning by layers may take.
+/// Limits of planning by layers.
 struct LayeringLimits {
   std::int64_t most_cells = std::int64_t{1} << 22;  ///< of one table
   /// Cells that the dual bounds look at (ilp::Options::work_limit).

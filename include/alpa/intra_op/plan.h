@@ -58,7 +58,7 @@ struct PlanCost {
 struct PlannerStatistics {
   double solve_seconds = 0, total_seconds = 0;
   int nodes = 0, strategies = 0;       ///< of the solver instance before reductions
-  int variables = 0, constraints = 0;  ///< of what was left for CBC; 0 if the reductions solved it
+  int variables = 0, constraints = 0;  ///< of the program left for CBC; 0 if the reductions solved it
 };
 
 struct ShardingPlan {
@@ -95,8 +95,8 @@ ShardingPlan plan_from_json(const std::string& text, const Graph& graph, const s
 /// place.
 Graph graph_from_plan_json(const std::string& text, const std::string& origin);
 
-/// Where a tensor of this rank lies, in words: "columns split over y (4 devices), copies along x (2
-/// devices)".
+/// The layout of a tensor of this rank in words: "columns split over y (4 devices), copies along x
+/// (2 devices)".
 std::string describe(const ShardingSpec& spec, int rank, const DeviceMesh& mesh);
 
 /// Work outside region apply that several devices do alike: the node has no legal split over them, or

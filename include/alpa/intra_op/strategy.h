@@ -14,7 +14,7 @@
 
 namespace alpa {
 
-/// What a mesh axis does in a node.
+/// The role of a mesh axis in a node.
 struct AxisRole {
   enum class Kind : std::uint8_t {
     none,    ///< every device along the axis does the same work
