@@ -1,4 +1,4 @@
-// src/ilp/branch.cc — what the reductions leave as an integer program for CBC
+// src/ilp/branch.cc — passes the reduced model to CBC as an integer program
 #include "branch.h"
 
 #include <CbcEventHandler.hpp>

@@ -1,5 +1,5 @@
-// src/ilp/core.cc — the order in which bounds, fixing, branching and neighbourhoods work on what the
-// reductions leave
+// src/ilp/core.cc — the search on the reduced model: the order of bounds, fixing, branching and
+// neighbourhoods
 #include "core.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// src/ilp/dual_copies.cc — shares of copies whose states have usages: what readers of each set of groups
-// may pay together
+// src/ilp/dual_copies.cc — shares of copies with usages: the most that readers of each set of
+// groups may pay together
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,4 +1,4 @@
-// src/ilp/infeasible.cc — why a problem has no choice, and what would help
+// src/ilp/infeasible.cc — explains why a problem has no choice, and what would help
 #include <algorithm>
 #include <map>
 

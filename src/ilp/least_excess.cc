@@ -1,4 +1,5 @@
-// src/ilp/least_excess.cc — a choice that keeps the rows, or a proof that none does, costs aside
+// src/ilp/least_excess.cc — finds a choice that keeps the usage rows, regardless of costs, or
+// proves that none does
 #include "least_excess.h"
 
 #include <algorithm>

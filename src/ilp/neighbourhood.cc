@@ -1,4 +1,5 @@
-// src/ilp/neighbourhood.cc — parts of a choice set free and solved again while the rest stays
+// src/ilp/neighbourhood.cc — frees parts of a choice and solves them again while the rest stays
+// fixed
 #include "neighbourhood.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// src/intra_op/batch_factors.cc — the batch followed through the rules
+// src/intra_op/batch_factors.cc — follows the batch through the index rules
 #include "batch_factors.h"
 
 #include <algorithm>

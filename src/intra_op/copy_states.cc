@@ -1,4 +1,4 @@
-// src/intra_op/copy_states.cc — when a resharded copy exists
+// src/intra_op/copy_states.cc — the possible lifetimes of a resharded copy
 #include "instance.h"
 
 namespace alpa {

@@ -1,4 +1,4 @@
-// src/intra_op/known_choice.cc — a plan as a choice of the solver
+// src/intra_op/known_choice.cc — turns a plan into a choice of the solver
 #include "known_choice.h"
 
 #include <algorithm>

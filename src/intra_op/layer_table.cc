@@ -1,4 +1,4 @@
-// src/intra_op/layer_table.cc — a part of a graph, eliminated to its boundary
+// src/intra_op/layer_table.cc — eliminates a part of a graph to its boundary
 #include "layer_table.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// src/intra_op/layered_plan.cc — the tables of all parts put together
+// src/intra_op/layered_plan.cc — combines the tables of all parts into a plan
 #include "alpa/intra_op/layered_plan.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// src/intra_op/memory_error.cc — why a memory budget cannot be kept
+// src/intra_op/memory_error.cc — explains why a memory budget cannot be kept
 #include "memory_error.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// src/intra_op/mesh_search.cc — one mesh: the program of the whole search space, and of templates
+// src/intra_op/mesh_search.cc — searches one mesh: the program of the whole search space, and of
+// templates
 #include "mesh_search.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// src/intra_op/plan_json.cc — plans as files
+// src/intra_op/plan_json.cc — reads and writes plans as JSON
 #include <array>
 #include <climits>
 #include <optional>

@@ -1,4 +1,4 @@
-// src/intra_op/planning_cache.cc — facts by mesh and cost model
+// src/intra_op/planning_cache.cc — caches facts by mesh and cost model
 #include "alpa/intra_op/planning_cache.h"
 
 #include <algorithm>

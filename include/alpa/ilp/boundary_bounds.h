@@ -1,7 +1,7 @@
 #pragma once
-/// The table of a boundary (boundary_table.h) between proven bounds, where an exact elimination is too
-/// wide. Lower bounds hold for all cells from the start, and rise where it matters: a cell that is solved
-/// raises those around it.
+/// Proven lower and upper bounds on a boundary's table (boundary_table.h), for parts too wide for
+/// exact elimination. Lower bounds hold for all cells from the start and rise where it matters: a
+/// solved cell raises similar cells.
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -19,8 +19,8 @@ using BoundaryPrices = std::vector<std::vector<std::int64_t>>;
 /// Bounds on the least cost for every choice of the boundary. Deterministic. Not shared between threads.
 class BoundaryBounds {
  public:
-  /// What is known of a cell beside its lower bound: `choice` (one strategy per node of the problem) costs
-  /// `upper`. Without a choice `upper` is kInfinite.
+  /// The upper bound of a cell: `choice` (one strategy per node of the problem) costs `upper`,
+  /// which is kInfinite without a choice.
   struct Cell {
     std::int64_t upper = kInfinite;
     std::vector<int> choice;
@@ -28,8 +28,8 @@ class BoundaryBounds {
     bool final = false;  ///< visiting it again changes nothing
   };
 
-  /// Two nodes of the boundary, by place, that are one and the same where parts like this one follow each
-  /// other: strategy p of `first` is partner[p] of `second`, or none's (-1).
+  /// Two nodes of the boundary, by position, that coincide where equal parts follow each other:
+  /// strategy p of `first` is strategy partner[p] of `second`, or none (-1).
   struct Tie {
     int first = 0, second = 0;
     std::vector<int> partner;
@@ -48,8 +48,9 @@ class BoundaryBounds {
   /// Proven, by the choices of the boundary, the last one's fastest; kInfinite: there is no choice.
   const std::vector<std::int64_t>& lower() const;
 
-  /// Raises the lower bounds where it matters to those who pay `prices` on top. Returns, up to a constant,
-  /// a sum that the lower bounds now are not below: what the neighbours of this part pay on top.
+  /// Raises the lower bounds where they matter under additional `prices` that the neighbours of
+  /// this part pay at its boundary. Returns, up to a constant, a sum that the lower bounds now
+  /// reach at least.
   BoundaryPrices bound(const BoundaryPrices& prices);
 
   /// The same for long rows of this part, each tied to the next.
@@ -59,7 +60,7 @@ class BoundaryBounds {
   /// it closes what is left between them, if that does not take too much work.
   const Cell& visit(std::size_t cell);
 
-  /// Cells of tables looked at so far, as in Options::work_limit (solve.h). One call takes a few hundred
+  /// Cells of tables read so far, as in Options::work_limit (solve.h). One call takes a few hundred
   /// sweeps over the problem at most.
   std::int64_t work() const;
 

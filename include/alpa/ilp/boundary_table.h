@@ -1,7 +1,7 @@
 #pragma once
-/// Elimination that keeps a boundary: what a problem costs at least for every choice of a few of its nodes,
-/// and the choice of all others behind each entry. So parts of a large problem are solved once and put
-/// together.
+/// Elimination of all nodes but a boundary: the least cost of a problem for every choice of its
+/// boundary nodes, and the choice of all others behind each entry. So parts of a large problem are
+/// solved once and combined.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -35,7 +35,7 @@ struct BoundaryTable {
 
   /// Place among `costs`.
   std::size_t index(std::span<const int> boundary_choice) const;
-  /// A choice of all nodes of the problem that costs what the table says. Meaningless where that is
+  /// A choice of all nodes of the problem that has the cost in the table. Meaningless if that is
   /// kInfinite.
   std::vector<int> choice(std::span<const int> boundary_choice) const;
 

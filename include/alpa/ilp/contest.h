@@ -19,8 +19,9 @@ struct Contest {
 Contest parse_contest(const std::string& json, const std::string& file_name);
 Contest read_contest(const std::string& path);
 
-/// What `alpa solve FILE SECONDS` prints: a line `cost C lower_bound L gap G%`, then the choice as `[0, 0,
-/// 2, 1, 0]`. The seconds are wall-clock and include reading. Throws what `read_contest` and `solve` throw.
+/// The output of `alpa solve FILE SECONDS`: a line `cost C lower_bound L gap G%`, then the choice
+/// as `[0, 0, 2, 1, 0]`. The seconds are wall-clock and include reading. Throws what `read_contest`
+/// and `solve` throw.
 std::string solve_contest(const std::string& path, double seconds);
 
 }  // namespace alpa::ilp

@@ -1,7 +1,8 @@
 #pragma once
-/// Choose one strategy per node: minimise node costs plus pairwise costs while the usages of the nodes that
-/// are live at a time never sum to more than a limit. Costs are whole numbers (the planner uses
-/// nanoseconds), so that optimality is exact. The module knows nothing of tensors.
+/// The solver's problem: choose one strategy per node so that node costs plus pairwise costs are
+/// minimal, and the usages of the nodes live at any time sum to at most a limit. Costs are whole
+/// numbers (the planner uses nanoseconds), so that optimality is exact. The module does not depend
+/// on tensors.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,8 +11,8 @@
 
 namespace alpa::ilp {
 
-/// Never choose: every cost of at least this much. Finite costs may be negative; their absolute values must
-/// sum to less than this over the whole problem (`validate`).
+/// A forbidden choice: any cost of at least this much. Finite costs may be negative; their absolute
+/// values must sum to less than this over the whole problem (`validate`).
 inline constexpr std::int64_t kInfinite = 1'000'000'000'000'000'000;
 
 /// A cost table, row-major; shared, because repeated layers have equal tables (the solver works once on
@@ -23,8 +24,9 @@ inline Table table(std::vector<std::int64_t> costs) {
   return std::make_shared<const std::vector<std::int64_t>>(std::move(costs));
 }
 
-/// What a node uses at every time of the half-open interval [from, to): one non-negative amount per
-/// strategy. An interval with from >= to is empty. Several usages of one node add up where they overlap.
+/// A node's usage at every time of the half-open interval [from, to): one non-negative amount per
+/// strategy. An interval with from >= to is empty. Several usages of one node add up where they
+/// overlap.
 struct Usage {
   std::int64_t from = 0, to = 0;
   std::vector<std::int64_t> amounts;
@@ -43,8 +45,8 @@ struct Edge {
   Table costs;
 };
 
-/// What a strategy of `node` means to a shared cost: `classes[s]` is a row (of a source) or a column (of a
-/// reader) of its table.
+/// The end of a shared cost at `node`: for strategy s, `classes[s]` is a row (source) or a column
+/// (reader) of its table.
 struct SharedEnd {
   int node = 0;
   std::vector<int> classes;
@@ -54,27 +56,28 @@ struct SharedEnd {
 /// Groups of readers, and times that a supply may pay, at most.
 inline constexpr int kMostGroups = 3, kMostTimes = 3;
 
-/// What a strategy of a copy's node means: the cost is paid `times` times, and readers of the groups in the
-/// bit set `serves` can choose the column. `own`: they all can, at no cost, but only in the home row.
+/// A strategy of a copy's node: the cost is paid `times` times, and readers of the groups in the
+/// bit set `serves` can choose the column. `own`: all readers can, at no cost, but only in the home
+/// row.
 struct Supply {
   int times = 0;
   unsigned serves = 0;
   bool own = false;
 };
 
-/// The copy that serves the readers which choose `column`. The strategy of `node`, which belongs to this
-/// copy alone, says when the copy exists and what it uses. Strategy 0 is absence: it serves no reader,
-/// costs nothing and uses nothing.
+/// The copy that serves the readers which choose `column`. The strategy of `node`, which belongs
+/// only to this copy, determines when the copy exists and its usage. Strategy 0 is absence: it
+/// serves no reader, costs nothing and uses nothing.
 struct SharedCopy {
   int node = 0, column = 0;
   int home = -1;                 ///< the row in which `own` supplies are allowed; -1: none
   std::vector<Supply> supplies;  ///< per strategy of `node`
 };
 
-/// A cost that readers share: `(*costs)[row * columns + column]` is paid once for every column that at
-/// least one reader chooses, in the row that the source chooses. Tables may be shared by equal costs.
-/// A column with a copy costs what the strategy of its node says, which must serve all readers that choose
-/// the column.
+/// A cost that readers share: `(*costs)[row * columns + column]` is paid once for every column that
+/// at least one reader chooses, in the row that the source chooses. Tables may be shared by equal
+/// costs. The cost of a column with a copy follows from the strategy of the copy's node, which must
+/// serve all readers that choose the column.
 struct SharedCost {
   SharedEnd source;
   std::vector<SharedEnd> readers;
@@ -83,11 +86,11 @@ struct SharedCost {
   std::vector<SharedCopy> copies = {};
 };
 
-/// Nodes, what is paid for pairs and groups of them, and the limit on their usages.
+/// Nodes, costs of pairs and groups of nodes, and the limit on usages.
 struct Problem {
   std::vector<Node> nodes;
   std::vector<Edge> edges;
-  std::optional<std::int64_t> usage_limit;  ///< none: usages do not matter; negative: infeasible
+  std::optional<std::int64_t> usage_limit;  ///< nullopt: usages do not matter; negative: infeasible
   std::vector<SharedCost> shared = {};
 };
 

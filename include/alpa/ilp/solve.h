@@ -1,6 +1,6 @@
 #pragma once
-/// The solver: exact reductions, dual bound, elimination, and CBC on what is left. Thread-safe;
-/// deterministic for a fixed problem and fixed options as long as the time limit does not cut it short.
+/// The solver: exact reductions, dual bound, elimination, and CBC on the rest. Thread-safe;
+/// deterministic for a fixed problem and fixed options, unless the time limit ends it.
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -28,17 +28,17 @@ struct Reductions {
   bool elimination = true;  ///< bounded elimination of nodes of any degree that have no usage left
 };
 
-/// Limits of a solve, what it may assume, and which methods it may use.
+/// Options of a solve: limits, starting point and methods.
 struct Options {
   double time_limit_seconds =
       60;  ///< wall clock; the best choice is returned when it is reached, or soon after
-  /// Set true by another thread or a signal handler, it ends the search as the time limit does.
+  /// Ends the search, as the time limit does, when another thread or a signal handler sets it true.
   const std::atomic<bool>* stop = nullptr;
-  /// Ends the solve like the time limit, but counts work, so that the answer does not depend on the
-  /// machine: cells of cost tables looked at; 10^9 take a second or two. 0: none.
+  /// Limits work instead of time, so that the answer does not depend on the machine: cells of cost
+  /// tables read; 10^9 take a second or two. 0: no limit.
   std::int64_t work_limit = 0;
-  /// One strategy per node of the problem to start from; empty: none. If it is feasible, the solution is
-  /// never worse, whatever the limits. If it is not, the solver does without.
+  /// One strategy per node of the problem to start from; empty: none. If it is feasible, the
+  /// solution is never worse, whatever the limits. If it is infeasible, it is ignored.
   std::vector<int> start;
   double relative_gap = 0;  ///< stop when (cost - lower bound) / cost is at most this
   /// Only cheaper choices matter: the solve ends as soon as the lower bound reaches this. It may return a
@@ -51,8 +51,8 @@ struct Options {
   int dual_sweeps = 400;  ///< sweeps of the dual bound per round; 0 switches the dual bound off
   bool use_cbc = true;    ///< false: stop at the best bound and choice found without branching
   bool explain = true;    ///< false: Infeasible is thrown as soon as it is proven, and may understate
-  bool grace = true;      ///< while there is no choice, one is sought for half a second after the limit
-  bool neighbourhoods = true;  ///< spend what is left of the time improving parts of the best choice
+  bool grace = true;      ///< without a choice, search for one for half a second after the limit
+  bool neighbourhoods = true;  ///< spend the remaining time on improving parts of the best choice
   std::int64_t seed = 1;       ///< of the local search
   Reductions reductions;
 };
@@ -65,7 +65,7 @@ struct Statistics {
                constraints = 0;  ///< of the last integer program given to CBC; 0 if none was needed
 };
 
-/// The choice found and what is proven of it.
+/// The choice found, and the bound proven.
 struct Solution {
   std::vector<int> choice;                     ///< one strategy per node
   std::int64_t cost = 0;                       ///< as `evaluate` computes it on the problem given
@@ -83,10 +83,10 @@ struct Solution {
 class Infeasible : public Error {
  public:
   using Error::Error;
-  /// Proven: the limit must rise by this much at least; 0: it is not a matter of usage.
+  /// Proven: the limit must rise by at least this much; 0: usage is not the reason.
   std::int64_t missing_usage = 0;
   std::int64_t time = 0;    ///< when the usage limit is exceeded
-  std::vector<int> choice;  ///< the one found that uses least at its peak; empty: none is known
+  std::vector<int> choice;  ///< the choice found with the lowest peak; empty: none found
 };
 
 /// The time limit passed, or the lower bound reached the cutoff, before a feasible choice or a proof of

@@ -1,7 +1,7 @@
 #pragma once
-/// The forecast of fusion: which elementwise nodes run as one loop, and what each of them then reads and
-/// writes. The prices of the planner, its count of memory and the pass that fuses (spmd/program.h) ask the
-/// same function.
+/// The forecast of fusion: which elementwise nodes run as one loop, and which tensors each of them
+/// reads and writes. Pricing, memory counting and the fusion pass (spmd/program.h) use the same
+/// function.
 #include <compare>
 #include <cstdint>
 #include <vector>
@@ -11,10 +11,10 @@
 
 namespace alpa {
 
-/// Numbers of nodes by loop, ascending; every elementwise node is in one. The loop runs where its last
-/// member stands. Members have one iteration space (the shape of their results), one region and one
-/// precision; in a partitioned program, whose `specs` per value are given, one spec, too. None is held back
-/// until a collective that comes after it has arrived.
+/// Numbers of nodes by loop, ascending; every elementwise node is in one. The loop runs at its last
+/// member. Members have one iteration space (the shape of their results), one region and one
+/// precision; in a partitioned program, whose `specs` per value are given, one spec, too. No member
+/// is delayed until the result of a later collective.
 std::vector<std::vector<int>> fusion_groups(const Graph& graph,
                                             const std::vector<ShardingSpec>* specs = nullptr);
 
@@ -30,7 +30,7 @@ struct LoopRead {
   auto operator<=>(const LoopRead&) const = default;
 };
 
-/// What a node does of its loop. The default is a node on its own.
+/// A node's part in its loop. The default is a node on its own.
 struct LoopShare {
   bool launches = true;         ///< the last member; of several members one launches
   bool vanishes = false;        ///< a broadcast or constant that becomes part of all loops that read it

@@ -1,8 +1,8 @@
 #pragma once
-/// Planning by layers: each different layer of a stack is solved once, for every choice of the specs at its
-/// boundary, and the best plan of the whole follows from these tables. Where a table is too large to be
-/// exact, proven bounds stand in its cells, which are solved where the best plan could go through them; the
-/// plan has a gap only if one of these was left between its bounds.
+/// Planning by layers: each distinct layer of a stack is solved once, for every choice of the specs
+/// at its boundary, and the best plan of the whole follows from these tables. If a table is too
+/// large to be exact, its cells hold proven bounds, and cells that the best plan could use are
+/// solved. The plan has a gap only if such a cell remains between its bounds.
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -14,15 +14,15 @@ namespace alpa {
 
 struct LayeredPlan {
   ShardingPlan plan;
-  int parts = 0;       ///< layers, and what belongs to none
+  int parts = 0;       ///< layers, and the nodes of no layer
   int tables = 0;      ///< different ones among them
   int new_tables = 0;  ///< of these, not known to the cache before
   int new_cells = 0;   ///< of tables between bounds, not visited before
 };
 
-/// The table of a part needs `cells` cells or more; `layer` -1: what belongs to no layer, -2: putting the
-/// tables together. Or, if `is_unfinished`, the work or the time was used up before, or no plan is below
-/// the cutoff.
+/// The table of a part needs `cells` cells or more; `layer` -1: the nodes of no layer, -2:
+/// combining the tables. Or, if `is_unfinished`, the work or the time was used up before, or no
+/// plan is below the cutoff.
 struct LayerTooLarge {
   int layer = -1;
   double cells = 0;
@@ -33,15 +33,15 @@ struct LayerTooLarge {
 /// Limits of planning by layers.
 struct LayeringLimits {
   std::int64_t most_cells = std::int64_t{1} << 22;  ///< of one table
-  /// Cells that the dual bounds look at (ilp::Options::work_limit).
+  /// Cells that the dual bounds may read (ilp::Options::work_limit).
   std::int64_t work = std::numeric_limits<std::int64_t>::max();
   std::function<bool()> is_over = {};                               ///< asked between steps; empty: never
-  double cutoff_seconds = std::numeric_limits<double>::infinity();  ///< dearer plans are of no use
+  double cutoff_seconds = std::numeric_limits<double>::infinity();  ///< plans that cost more are not wanted
 };
 
-/// The best plan of `graph`, whose layers are those of `LayerScope` (ir/layers.h), without a memory budget.
-/// The options' budget, time limit and specs of outputs are not looked at. Throws Error if the options
-/// split the batch, which a layer by itself does not know.
+/// The best plan of `graph`, whose layers are those of `LayerScope` (ir/layers.h), without a memory
+/// budget. Ignores the options' budget, time limit and specs of outputs. Throws Error if the
+/// options split the batch, because a single layer does not determine the batch.
 std::variant<LayeredPlan, LayerTooLarge> plan_by_layers(const Graph& graph, const DeviceMesh& mesh,
                                                         const CostModel& model,
                                                         const AutoShardOptions& options,
@@ -54,9 +54,9 @@ struct RangeCost {
   double seconds = 0;      ///< of a plan
 };
 
-/// What the layers from `first` to `last` cost by themselves, as `subgraph` cuts them out: their boundary
-/// is found and left in whatever specs are best. Cheap once the layers' tables are in the cache, and known
-/// at once for ranges equal to one seen before. Limits and errors as in `plan_by_layers`.
+/// Cost of the layers from `first` to `last` by themselves, as `subgraph` cuts them out, with the
+/// best specs at their boundary. Cheap once the layers' tables are in the cache, and known at once
+/// for ranges equal to one seen before. Limits and errors as in `plan_by_layers`.
 std::variant<RangeCost, LayerTooLarge> range_cost(const Graph& graph, int first, int last,
                                                   const DeviceMesh& mesh, const CostModel& model,
                                                   const AutoShardOptions& options, PlanningCache& cache,

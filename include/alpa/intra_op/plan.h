@@ -15,8 +15,8 @@
 
 namespace alpa {
 
-/// What takes values. A node wants operand j in `operand_spec`, an update wants the spec of the state it
-/// replaces, a metric is wanted replicated, an output in the spec of `ShardingPlan::outputs`.
+/// Users of values. A node needs operand j in `operand_spec`, an update needs the spec of the state
+/// it replaces, a metric must be replicated, an output has the spec in `ShardingPlan::outputs`.
 enum class UseKind : std::uint8_t { node, update, metric, output };
 
 /// One of these: `index` counts the graph's nodes, updates, metrics or outputs.
@@ -31,13 +31,13 @@ struct UseId {
 /// micro-batches, uses in region apply never share a resharding with others.
 Region region_of_use(const Graph& graph, UseId use);
 
-/// Per value, the accumulator that it updates, or -1. With several micro-batches region apply reads such a
-/// value as its accumulator holds it, thus in the accumulator's spec. With one micro-batch, and for other
-/// values, -1.
+/// Per value, the accumulator that it updates, or -1. With several micro-batches, region apply
+/// reads such a value from its accumulator, thus in the accumulator's spec. With one micro-batch,
+/// and for other values, -1.
 std::vector<int> accumulators_of_values(const Graph& graph);
 
-/// One resharding of a value, done once and read by all `uses`, from the spec in which these find the
-/// value; emitted just before the first of them (or as early as its operand is ready, for reductions), in
+/// One resharding of a value, done once and read by all `uses`, from the spec of the value there;
+/// emitted just before the first of them (or as early as its operand is ready, for reductions), in
 /// the region of the first use.
 struct PlannedReshard {
   int value = -1;
@@ -45,7 +45,7 @@ struct PlannedReshard {
   std::vector<UseId> uses;  ///< ascending
 };
 
-/// Seconds of one step, split by what they are spent on, and what the solver proved.
+/// Seconds of one step, split into compute and communication, and the solver's proof.
 struct PlanCost {
   double objective_seconds = 0;  ///< compute + communication
   double compute_seconds = 0, communication_seconds = 0;
@@ -66,7 +66,7 @@ struct ShardingPlan {
   DeviceMesh mesh;
   std::vector<Strategy> strategies;      ///< per node
   std::vector<ShardingSpec> specs;       ///< per value, as produced
-  std::vector<ShardingSpec> outputs;     ///< per output, as it is left
+  std::vector<ShardingSpec> outputs;     ///< per output, its final spec
   std::vector<PlannedReshard> reshards;  ///< ordered by first use
   PlanCost cost;
   PlannerStatistics statistics;
@@ -99,12 +99,12 @@ Graph graph_from_plan_json(const std::string& text, const std::string& origin);
 /// (2 devices)".
 std::string describe(const ShardingSpec& spec, int rank, const DeviceMesh& mesh);
 
-/// Work outside region apply that several devices do alike: the node has no legal split over them, or
+/// Work outside region apply that several devices repeat: the node has no legal split over them, or
 /// splitting it would cost more. (Updates of state that every device holds are not counted.)
 struct RepeatedWork {
   struct Item {
     int node = -1;
-    int devices = 1;   ///< that do the same
+    int devices = 1;   ///< that repeat it
     double share = 0;  ///< of the floating-point operations of a step
   };
   std::vector<Item> nodes;  ///< heaviest first
@@ -112,7 +112,7 @@ struct RepeatedWork {
 };
 RepeatedWork repeated_work(const ShardingPlan& plan, const Graph& graph);
 
-/// The same in a line that names the heaviest nodes; empty below 1 % of the operations.
+/// Repeated work in one line that names the heaviest nodes; empty below 1 % of the operations.
 std::string repeated_work_text(const ShardingPlan& plan, const Graph& graph);
 
 /// How much `explain` says.
@@ -121,9 +121,9 @@ enum class Detail : std::uint8_t {
   full,     ///< then also all state, the largest communications with their reasons, the dearest choices
 };
 
-/// Why this plan, in words. `memory_bytes`: the exact peak of a device, where it is known; else it is
-/// judged by the sizes of values. "Next best" is the cheapest plan that does one of the most expensive
-/// operators in another way, all else equal.
+/// The plan explained in words. `memory_bytes`: the exact peak of a device, if known; otherwise it
+/// is estimated from the sizes of values. "Next best" is the cheapest plan that does one of the
+/// most expensive operators in another way, all else equal.
 std::string explain(const ShardingPlan& plan, const Graph& graph, const CostModel& model,
                     Detail detail = Detail::summary, std::optional<std::int64_t> memory_bytes = {});
 

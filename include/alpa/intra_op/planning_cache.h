@@ -5,9 +5,9 @@
 
 namespace alpa {
 
-/// Kept by whoever plans several graphs, or parts of one, that have layers in common; passed to
-/// `AutoSharding`, `auto_shard` and `plan_by_layers`. It changes no plan. It grows by what is new in each
-/// graph and keeps nothing of the graphs themselves. One thread at a time.
+/// A cache for callers that plan several graphs, or parts of one, with common layers; passed to
+/// `AutoSharding`, `auto_shard` and `plan_by_layers`. It does not change plans. It grows with new
+/// facts of each graph and does not hold the graphs themselves. Thread rule: one thread at a time.
 class PlanningCache {
  public:
   PlanningCache();

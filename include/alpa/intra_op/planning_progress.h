@@ -1,5 +1,5 @@
 #pragma once
-/// How far planning has come.
+/// Progress of planning.
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -15,7 +15,7 @@ struct PlanningProgress {
   double best_seconds = std::numeric_limits<double>::infinity();
   double lower_bound_seconds = 0;  ///< proven: no plan on any mesh takes less
   double elapsed_seconds = 0;      ///< since planning began
-  std::string mesh = {};           ///< shape of the one of the best plan so far, e.g. 2x4; empty: none yet
+  std::string mesh = {};           ///< mesh shape of the best plan so far, e.g. 2x4; empty: none yet
   std::optional<std::int64_t> bytes = {};  ///< a device may use for the plans meant; none: any plan is
 
   /// (best - lower bound) / best; 1 while there is no plan.
@@ -25,8 +25,8 @@ struct PlanningProgress {
   }
 };
 
-/// Called from the planning thread whenever the best plan or the bound improves. Must not throw; planning
-/// waits for it.
+/// Called on the planning thread whenever the best plan or the bound improves. Must not throw;
+/// planning waits for it.
 using ProgressCallback = std::function<void(const PlanningProgress&)>;
 
 }  // namespace alpa

@@ -41,11 +41,11 @@ std::vector<Strategy> all_strategies(const Rule& rule, const DeviceMesh& mesh);
 /// Factor split by each axis (-1: none), for operator_seconds.
 std::vector<int> factor_of_axis(const Strategy& strategy, const DeviceMesh& mesh);
 
-/// Spec in which the node wants operand `i`.
+/// The spec in which the node needs operand `i`.
 ShardingSpec operand_spec(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh, int i);
 
-/// Spec in which the node leaves result `i`: split where the result has the factor, partial where the
-/// factor is reduced into it or the role linear.
+/// The spec in which the node produces result `i`: split if the result has the factor, partial if
+/// the factor is reduced into it or the role is linear.
 ShardingSpec result_spec(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh, int i = 0);
 
 /// "i@0 k@1"-like text: one word per axis with a role, factors numbered f0, f1, …, linear sets l0, …; "-"
