@@ -337,7 +337,7 @@ std::vector<std::string> tables() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string cluster_file = "tests/mesh/data/a100_8x8.json", table = "short";
+  std::string cluster_file = "clusters/a100_8x8.json", table = "short";
   Case one{.model = "", .aim_seconds = kNever};
   Effort effort;
   return bench::run(

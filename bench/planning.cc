@@ -1,7 +1,7 @@
 // Seconds of the processor for planning by phase, from the training step to the device programs of all
 // ranks: how they grow with the number of equal layers, and the peak memory of the process.
 //   bench_planning CLUSTER_FILE [--model mlp|gpt] [--layers N] [--rounds N]
-// CLUSTER_FILE: 8 hosts of 8 devices, e.g. tests/mesh/data/a100_8x8.json. One case a process, so that the
+// CLUSTER_FILE: 8 hosts of 8 devices, e.g. clusters/a100_8x8.json. One case a process, so that the
 // memory is that of the case.
 #include <alpa/alpa.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-# `cmake --install`: a relocatable package for find_package(alpa CONFIG) and pkg-config.
+# `cmake --install`: the programs, example cluster files, and a relocatable package for find_package(alpa CONFIG) and pkg-config.
 include(CMakePackageConfigHelpers)
 
 set(ALPA_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/alpa)
@@ -12,6 +12,10 @@ install(EXPORT alpaTargets NAMESPACE alpa:: DESTINATION ${ALPA_PACKAGE_DIR})
 if(ALPA_BUILD_TOOLS)
   install(TARGETS alpa_tool)
 endif()
+if(ALPA_BUILD_EXAMPLES)
+  install(TARGETS ${ALPA_EXAMPLES})
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/clusters DESTINATION ${CMAKE_INSTALL_DATADIR}/alpa)
 
 # A static alpa brings its users the libraries it is linked with; a shared one only those of its headers.
 get_target_property(ALPA_LIBRARY_TYPE alpa TYPE)

@@ -35,6 +35,7 @@ if(ALPA_BUILD_EXAMPLES)
     string(REPLACE "_" "-" name alpa-${name})
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE alpa_models alpa_settings)
+    list(APPEND ALPA_EXAMPLES ${name})
   endforeach()
 endif()
 

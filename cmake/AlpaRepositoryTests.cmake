@@ -80,7 +80,7 @@ endif()
 if(ALPA_INSTALL AND NOT ALPA_SANITIZE)
   add_test(NAME package/outside_project COMMAND ${CMAKE_COMMAND}
     -DBUILD=${PROJECT_BINARY_DIR} -DWORK=${PROJECT_BINARY_DIR}/package_test -DVERSION=${PROJECT_VERSION}
-    -DCUDA=$<TARGET_EXISTS:alpa_cuda>
+    -DCUDA=$<TARGET_EXISTS:alpa_cuda> -DEXAMPLES=$<BOOL:${ALPA_BUILD_EXAMPLES}>
     -P ${PROJECT_SOURCE_DIR}/tests/package/check.cmake)
   set_tests_properties(package/outside_project PROPERTIES LABELS package TIMEOUT ${ALPA_TEST_TIMEOUT})
 endif()

@@ -16,7 +16,7 @@ using namespace alpa::testing;
 namespace {
 
 Cluster cluster_of(const std::array<int, 2>& sizes) {
-  return Cluster::from_file(ALPA_SOURCE_DIR "/tests/mesh/data/a100_8x8.json").submesh(sizes[0], sizes[1]);
+  return Cluster::from_file(ALPA_SOURCE_DIR "/clusters/a100_8x8.json").submesh(sizes[0], sizes[1]);
 }
 
 Graph gpt(int layers) { return gpt_graph({.layers = layers}); }

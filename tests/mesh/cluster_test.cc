@@ -12,7 +12,7 @@ using namespace alpa::testing;
 namespace {
 
 std::string data(const std::string& name) {
-  return std::string(ALPA_SOURCE_DIR) + "/tests/mesh/data/" + name;
+  return std::string(ALPA_SOURCE_DIR) + "/clusters/" + name;
 }
 
 const std::string kGood =

@@ -9,7 +9,7 @@ using namespace alpa::testing;
 
 namespace {
 
-const std::string kCudaCluster = ALPA_SOURCE_DIR "/tests/mesh/data/p3_16xlarge_2x8.json";
+const std::string kCudaCluster = ALPA_SOURCE_DIR "/clusters/p3_16xlarge_2x8.json";
 
 /// A class of flowers in three numbers, the second of which is its label's.
 const char* kTable = "a,b,label\n1,0,0\n2,1,1\n3,0,0\n4,1,1\n";
@@ -52,12 +52,12 @@ TEST_CASE("a cluster of CUDA devices is planned for without CUDA") {
 
 TEST_CASE("the backend is that of the cluster file") {
   const ProgramOutput output =
-      run_program(ALPA_MLP, {"--cluster", ALPA_SOURCE_DIR "/tests/mesh/data/cpu_2x4.json", "--dim", "4",
+      run_program(ALPA_MLP, {"--cluster", ALPA_SOURCE_DIR "/clusters/cpu_2x4.json", "--dim", "4",
                              "--batch", "8", "--layers", "2", "--steps", "1"});
   CAPTURE(output.text);
   CHECK(output.status == 0);
   CHECK(output.text.starts_with("backend     cpu (--cluster " ALPA_SOURCE_DIR
-                                "/tests/mesh/data/cpu_2x4.json)\n"));
+                                "/clusters/cpu_2x4.json)\n"));
 }
 
 TEST_CASE("epochs run as often as they are asked for, and more than can be are refused") {

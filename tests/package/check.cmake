@@ -1,6 +1,7 @@
-# cmake -DBUILD=<build folder> -DWORK=<scratch folder> -DVERSION=<x.y.z> -DCUDA=<ON or OFF> -P check.cmake
-# Installs alpa, moves the installation elsewhere, and builds and runs an outside project against it, once through
-# find_package and once through pkg-config. All of them, and the installed program, find libalpa_cuda.so there if CUDA.
+# cmake -DBUILD=<build folder> -DWORK=<scratch folder> -DVERSION=<x.y.z> -DCUDA=<ON or OFF> -DEXAMPLES=<ON or OFF> -P check.cmake
+# Installs alpa, moves the installation elsewhere, runs its programs, on its example clusters too, and builds and runs an
+# outside project against it, once through find_package and once through pkg-config. All of them, and the installed
+# program, find libalpa_cuda.so there if CUDA. EXAMPLES: the programs of models/ are installed, too.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT status EQUAL 0)
@@ -33,6 +34,23 @@ if(EXISTS ${WORK}/moved/bin/alpa)
   if(NOT library STREQUAL "${libraries}")
     message(FATAL_ERROR "the installed program loaded '${library}', not '${libraries}'")
   endif()
+endif()
+
+file(GLOB clusters ${WORK}/moved/share/alpa/clusters/*.json)
+list(LENGTH clusters number)
+if(number LESS 3)
+  message(FATAL_ERROR "installed cluster files: '${clusters}'")
+endif()
+if(EXAMPLES)
+  file(GLOB examples ${CMAKE_CURRENT_LIST_DIR}/../../models/*.cc)
+  foreach(example ${examples})
+    get_filename_component(name ${example} NAME_WE)
+    string(REPLACE "_" "-" name ${name})
+    run(${WORK}/moved/bin/alpa-${name} --help)
+  endforeach()
+  foreach(cluster ${clusters})
+    run(${WORK}/moved/bin/alpa-mlp --plan-only --cluster ${cluster} --method data --dim 64 --batch 64 --layers 2)
+  endforeach()
 endif()
 
 run(${CMAKE_COMMAND} -S ${outside} -B ${WORK}/build -DCMAKE_PREFIX_PATH=${WORK}/moved -DCMAKE_BUILD_TYPE=Debug)
