@@ -1,4 +1,4 @@
-# Tests that are more than a program of doctest cases: structure, README and package.
+# Tests that are more than a program of doctest cases: structure, pages with programs, and package.
 
 # What only the compiler and the linker can say of the structure; the other claims are tests/structure/*_test.cc.
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ALPA_SANITIZE)
@@ -43,24 +43,38 @@ if(TARGET alpa_cuda)
   add_dependencies(test_cuda_loader alpa_cuda)
 endif()
 
-# The first ```cpp block of README.md is a program, and the ```text block after it what it prints.
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/README.md)
-file(READ ${PROJECT_SOURCE_DIR}/README.md readme)
-string(REGEX MATCH "```cpp\n([^`]*)```(.*)" matched "${readme}")
-set(program "${CMAKE_MATCH_1}")
-string(REGEX MATCH "```text\n([^`]*)```" matched "${CMAKE_MATCH_2}")
-set(printed "${CMAKE_MATCH_1}")
-if(program AND printed)
-  set(folder ${PROJECT_BINARY_DIR}/readme)
-  file(GENERATE OUTPUT ${folder}/program.cc CONTENT "${program}")
-  file(GENERATE OUTPUT ${folder}/expected.txt CONTENT "${printed}")
-  add_executable(readme_program ${folder}/program.cc)
-  target_link_libraries(readme_program PRIVATE alpa alpa_settings)
-  alpa_add_test_folder(readme)
-  add_dependencies(test_readme readme_program)
-  target_compile_definitions(test_readme PRIVATE ALPA_README_PROGRAM="$<TARGET_FILE:readme_program>"
-    ALPA_README_EXPECTED="${folder}/expected.txt" ALPA_README_ACTUAL="${folder}/actual.txt")
-endif()
+# alpa_add_page(NAME PAGE): the ```cpp blocks of PAGE, one after another, are the program page_NAME, and its ```text blocks
+# what that prints.
+function(alpa_add_page name page)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${page})
+  file(READ ${PROJECT_SOURCE_DIR}/${page} rest)
+  set(cpp "")
+  set(text "")
+  while(rest MATCHES "\n```(cpp|text)\n(.*)")
+    set(kind ${CMAKE_MATCH_1})
+    set(rest "${CMAKE_MATCH_2}")
+    string(FIND "${rest}" "\n```" end)
+    string(SUBSTRING "${rest}" 0 ${end} block)
+    string(APPEND ${kind} "${block}\n")
+    string(SUBSTRING "${rest}" ${end} -1 rest)
+  endwhile()
+  if(NOT cpp OR NOT text)
+    message(FATAL_ERROR "${page} has no program, or does not say what it prints: ```cpp and ```text blocks")
+  endif()
+  set(folder ${PROJECT_BINARY_DIR}/pages/${name})
+  file(GENERATE OUTPUT ${folder}/program.cc CONTENT "${cpp}")
+  file(GENERATE OUTPUT ${folder}/expected.txt CONTENT "${text}")
+  file(MAKE_DIRECTORY ${folder})
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/clusters ${folder}/clusters SYMBOLIC)
+  add_executable(page_${name} ${folder}/program.cc)
+  target_link_libraries(page_${name} PRIVATE alpa alpa_settings)
+  add_dependencies(test_pages page_${name})
+endfunction()
+alpa_add_test_folder(pages)
+target_compile_definitions(test_pages PRIVATE ALPA_PAGES="${PROJECT_BINARY_DIR}/pages"
+  ALPA_PAGE_PROGRAMS="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
+alpa_add_page(readme README.md)
+alpa_add_page(guide docs/guide.md)
 
 if(ALPA_BUILD_TOOLS)
   alpa_add_test_folder(tools)

@@ -1,20 +1,22 @@
-// The program in README.md does what README.md says.
+// The programs in README.md and docs/guide.md do what these pages say.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
+
+#include "support/program.h"
 
 namespace {
 
 /// Processors differ in the last bits of a sum, and a printed digit may follow.
 constexpr double kTolerance = 1e-3;
 
-std::vector<std::string> words_of(const char* path) {
-  std::ifstream stream(path);
+std::vector<std::string> words_of(std::istream&& stream) {
   std::vector<std::string> result;
   for (std::string word; stream >> word;) result.push_back(word);
   return result;
@@ -29,12 +31,15 @@ bool agree(const std::string& left, const std::string& right) {
   return numbers && std::abs(a - b) <= kTolerance * std::max(std::abs(a), std::abs(b));
 }
 
-}  // namespace
-
-TEST_CASE("the README's program prints what the README says") {
-  CHECK(std::system(ALPA_README_PROGRAM " > " ALPA_README_ACTUAL " 2>&1") == 0);
-  const std::vector<std::string> expected = words_of(ALPA_README_EXPECTED);
-  const std::vector<std::string> actual = words_of(ALPA_README_ACTUAL);
+/// Runs the program of page `name` in its folder, and compares what it prints with what the page says.
+void check_page(const std::string& name) {
+  const std::string folder = ALPA_PAGES "/" + name;
+  const alpa::testing::ProgramOutput output =
+      alpa::testing::run_shell("cd '" + folder + "' && " ALPA_PAGE_PROGRAMS "/page_" + name);
+  CAPTURE(output.text);
+  CHECK(output.status == 0);
+  const std::vector<std::string> expected = words_of(std::ifstream(folder + "/expected.txt"));
+  const std::vector<std::string> actual = words_of(std::istringstream(output.text));
   REQUIRE(actual.size() == expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     CAPTURE(i);
@@ -42,6 +47,12 @@ TEST_CASE("the README's program prints what the README says") {
     CHECK_MESSAGE(agree(expected[i], actual[i]), actual[i]);
   }
 }
+
+}  // namespace
+
+TEST_CASE("the README's program prints what the README says") { check_page("readme"); }
+
+TEST_CASE("the guide's program prints what the guide says") { check_page("guide"); }
 
 TEST_CASE("only numbers may differ, and only in their last digits") {
   CHECK(agree("step", "step"));
