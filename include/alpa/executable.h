@@ -120,9 +120,9 @@ class Executable {
 
   /// Parameters and optimizer state as initialised from `seed`: the same numbers under every plan.
   TrainState init(std::uint64_t seed) const;
-  /// Runs one step on a whole batch; `batch` may be reused once this returns. Throws Error on a
-  /// batch that does not match the step's inputs, a state of another executable, or a failure of a
-  /// device (the state is then unusable).
+  /// Runs one step on a whole batch; `batch` may be reused once this returns. Throws Error if the
+  /// batch does not match the step's inputs, or if the state is of another executable. Also throws
+  /// if a device fails; the state is then unusable.
   Metrics run(TrainState& state, const std::map<std::string, Array>& batch) const;
 
   std::int64_t memory_bytes() const;  ///< planned peak per device, exact

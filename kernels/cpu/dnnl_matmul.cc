@@ -280,7 +280,7 @@ struct DnnlMatmul::Impl {
   void run_chunks(float* c, const float* a, const float* b, std::byte* space, ThreadTeam& team) const {
     const std::int64_t tasks = shape.batches() / inner.extent * chunks;
     std::atomic<std::int64_t> next{0};
-    // A slice owns scratch, not chunks: those go to whoever is running.
+    // A slice owns scratch, not chunks: any running thread takes them.
     team.parallel_for(std::min<std::int64_t>(threads, tasks), 1, [&](std::int64_t begin, std::int64_t end) {
       const SingleThread single;
       for (std::int64_t t = begin; t < end; ++t)

@@ -116,7 +116,8 @@ class ThreadGroup final : public Group {
   void reset_counts(int member) override { members_[member].counts = {}; }
 
  private:
-  /// Publishes, meets, does the member's part and meets again; everybody leaves, also if the part fails.
+  /// Publishes, meets, does the member's part and meets again; all members leave even if the part
+  /// fails.
   template <class Part>
   void call(int member, Published shown, Part&& part) {
     members_[member].shown = shown;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::byte kGuard{0xc5};
 
-/// Guard bytes are dead to everybody else.
+/// Guard bytes are poisoned for all other code.
 __attribute__((no_sanitize_address)) void write_guard(std::byte* at, std::int64_t bytes) {
   for (std::int64_t i = 0; i < bytes; ++i) const_cast<volatile std::byte*>(at)[i] = kGuard;
 }

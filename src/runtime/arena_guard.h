@@ -11,7 +11,7 @@
 
 namespace alpa {
 
-/// Tells AddressSanitizer that memory may be used, or that nobody may; nothing in other builds.
+/// Tells AddressSanitizer that memory may, or may not, be used; does nothing in other builds.
 void mark_alive(const std::byte* memory, std::int64_t bytes);
 void mark_dead(const std::byte* memory, std::int64_t bytes);
 

@@ -121,7 +121,7 @@ class CpuDevices : public Devices {
 
   int size() const { return static_cast<int>(devices_.size()); }
 
-  /// Called on the thread that failed or was stopped; wakes everybody else.
+  /// Called on the thread that failed or was stopped; wakes all others.
   void stop() {
     groups_.abort();
     communication_groups_.abort();

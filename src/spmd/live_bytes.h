@@ -23,7 +23,8 @@ class LiveBytes {
 
   /// Most bytes that live at once, state excluded.
   std::int64_t peak() const { return peak_; }
-  /// Bytes of the operands nobody reads after node `n`. State and what lies in it count nothing.
+  /// Bytes of the operands that no node reads after node `n`. State, and values in its memory,
+  /// count nothing.
   std::int64_t freed_by(int n) const;
   /// Bytes of the results of node `n`.
   std::int64_t made_by(int n) const;

@@ -1,6 +1,6 @@
 #pragma once
 /// The solver's problem: choose one strategy per node so that node costs plus pairwise costs are
-/// minimal, and the usages of the nodes live at any time sum to at most a limit. Costs are whole
+/// minimal. The usages of the nodes live at any time must sum to at most a limit. Costs are whole
 /// numbers (the planner uses nanoseconds), so that optimality is exact. The module does not depend
 /// on tensors.
 #include <cstdint>

@@ -79,10 +79,10 @@ class OverBudget : public Error {
 ///
 /// A program that a small amount of work solves to optimality is done. Any other is first solved
 /// with one AxisUse per mesh axis, in all combinations (milliseconds each). The search starts from
-/// the best of these plans: none is worse than a plan with one use per axis, and if one of those
-/// keeps the budget, there is a plan, however short the time. Then the meshes are searched in turn,
-/// with more and more work. A mesh on which no plan can be cheaper than the best known is dropped
-/// at once. Other meshes are skipped, with their templates, if time is over before their turn.
+/// the best of these plans: the result is never worse. If one of them keeps the budget, a plan is
+/// found however short the time. Then the meshes are searched in turn, with more and more work. A
+/// mesh on which no plan can be cheaper than the best known is dropped at once. Other meshes are
+/// skipped, with their templates, if time is over before their turn.
 ///
 /// All efforts are limited by work, never by time: plans depend on graph, meshes, cost model and
 /// options alone, as long as planning ends before its time limit. The time limit ends any search.
@@ -102,9 +102,9 @@ class AutoSharding {
   /// budget: of those whose bytes, counted as live at each point of the graph, keep it (padding,
   /// scratch and gaps between buffers come on top). Without one it is proven the best, unless time
   /// runs out; with one, a plan close to the proven bound is good enough. Attempts to keep a budget
-  /// are limited by work, so that their outcome does not depend on the machine, and get more of it
-  /// as long as none succeeds and there is time. Throws OverBudget, or Error if no plan keeps to
-  /// the other options; of several meshes' errors, the one with the fewest missing bytes.
+  /// are limited by work, so that their outcome does not depend on the machine. As long as none
+  /// succeeds and there is time, they get more work. Throws OverBudget, or Error if no plan keeps
+  /// to the other options; of several meshes' errors, the one with the fewest missing bytes.
   ShardingPlan plan(std::optional<std::int64_t> memory_budget_bytes = {});
 
   /// True if the time limit has passed, or the search was stopped.

@@ -1,8 +1,8 @@
 #pragma once
 /// Planning by layers: each distinct layer of a stack is solved once, for every choice of the specs
-/// at its boundary, and the best plan of the whole follows from these tables. If a table is too
-/// large to be exact, its cells hold proven bounds, and cells that the best plan could use are
-/// solved. The plan has a gap only if such a cell remains between its bounds.
+/// at its boundary. The best plan of the whole follows from these tables. If a table is too large
+/// to be exact, its cells hold proven bounds, and cells that the best plan could use are solved.
+/// The plan has a gap only if such a cell remains between its bounds.
 #include <cstdint>
 #include <functional>
 #include <limits>

@@ -16,7 +16,7 @@
 namespace alpa {
 
 /// Users of values. A node needs operand j in `operand_spec`, an update needs the spec of the state
-/// it replaces, a metric must be replicated, an output has the spec in `ShardingPlan::outputs`.
+/// it replaces. A metric must be replicated; an output has the spec in `ShardingPlan::outputs`.
 enum class UseKind : std::uint8_t { node, update, metric, output };
 
 /// One of these: `index` counts the graph's nodes, updates, metrics or outputs.

@@ -35,9 +35,8 @@ struct Rule {
   std::vector<DimFactors> operands, results;
   /// Per result, the free factors reduced into it. Empty: no reductions.
   std::vector<std::vector<Reduced>> reduced = {};
-  /// Per operand, factors whose sizes multiply to the number of elements read, for operators that
-  /// do not read each element once (a lookup reads tokens × width of its table). Empty or nullopt:
-  /// each element once.
+  /// Per operand, factors whose sizes multiply to the number of elements read; empty or nullopt:
+  /// each element once. A lookup, for example, reads tokens × width of its table.
   std::vector<std::optional<std::vector<int>>> reads = {};
   /// Factors whose sizes multiply to the number of points of `flops_per_point`. Empty: all.
   std::vector<int> work = {};
@@ -66,9 +65,10 @@ double flops(const Rule& rule, const std::vector<std::int64_t>& sizes);
 /// Floating-point operations of the whole node.
 double flops(const Rule& rule);
 
-/// Throws Bug unless sizes are positive, factors are in range and occur at most once per tensor and list, a reduced factor is
-/// free, in an operand and not in the result it is reduced into, a free factor is in a result or reduced into one, and linear sets
-/// name operands that exist.
+/// Throws Bug unless sizes are positive, and factors are in range and occur at most once per tensor
+/// and list. A reduced factor must be free, in an operand, and not in the result it is reduced
+/// into. A free factor must be in a result or reduced into one. Linear sets must name existing
+/// operands.
 void verify(const Rule& rule);
 
 }  // namespace alpa

@@ -8,7 +8,7 @@
 namespace alpa {
 
 /// A part of a graph. Values read from other parts are boundary inputs, named after their number in
-/// the whole graph ("%12"), in region apply if they are computed once per step. Values that other
+/// the whole graph ("%12"). They are in region apply if computed once per step. Values that other
 /// parts read are outputs with such names.
 struct Subgraph {
   Graph graph;

@@ -118,9 +118,9 @@ struct DeviceProgram {
 /// until the slot has been sent. With `overlap`, a collective is a start … wait pair if there is
 /// work before its result is needed; at most two are in flight, because each keeps its operands
 /// alive. A reshaped value shares its operand's memory. An update is written directly into its
-/// state's memory if the old content is no longer needed or the kernel works in place, else copied
-/// at the end. Throws Bug if no mesh has the device, or unless the schedule runs every region of
-/// every micro-batch of its mesh once, micro-batches in order.
+/// state's memory if the old content is no longer needed or the kernel works in place. Otherwise it
+/// is copied at the end. Throws Bug if no mesh has the device, or unless the schedule runs every
+/// region of every micro-batch of its mesh once, micro-batches in order.
 DeviceProgram emit(const SpmdProgram& program, int device, bool overlap,
                    const PipelineSchedule& schedule = {});
 

@@ -6,10 +6,10 @@
 
 namespace alpa {
 
-/// Classes of devices of one mesh whose programs (`emit`) differ only in peers and in offsets into
-/// whole tensors, so that they need the same memory. Devices are in mesh order, classes in the
-/// order of their first devices. Evenly split programs have one class per mesh, others about two
-/// per axis. In programs over several meshes each device is a class.
+/// Classes of devices of one mesh. Programs (`emit`) within a class differ only in peers and in
+/// offsets into whole tensors, so they need the same memory. Devices are in mesh order, classes in
+/// the order of their first devices. Evenly split programs have one class per mesh, others about
+/// two per axis. In programs over several meshes each device is a class.
 std::vector<std::vector<int>> device_classes(const SpmdProgram& program);
 
 /// The programs of all devices, in the order of `devices_of`, from those of the first device of

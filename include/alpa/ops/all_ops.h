@@ -22,8 +22,8 @@ namespace ops {
 extern const OpDef einsum;
 extern const OpDef add, sub, mul, div, maximum, minimum, pow;
 extern const OpDef neg, abs, sign, exp, log, sqrt, rsqrt, tanh, sigmoid, relu, gelu, square;
-/// Derivatives of relu, as a function of its result (so that its operand need not be kept), and of
-/// gelu, as a function of its operand.
+/// Derivatives of relu and gelu. relu's is a function of its result, so that its operand need not
+/// be kept; gelu's of its operand.
 extern const OpDef step, gelu_grad;
 extern const OpDef eq, ne, lt, le, gt, ge;
 extern const OpDef where, cast, stop_gradient;

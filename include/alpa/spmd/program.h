@@ -96,20 +96,20 @@ SpmdProgram fuse_elementwise(const SpmdProgram& program);
 /// pointers are not set.
 using FusesEpilogue = bool (*)(const KernelCall& node);
 
-/// Fuses an einsum with the bias, activation or gradient that follows it, and with the sums of one
-/// operand over the contracted letters (the gradient of a bias), where `fuses` says that one kernel
-/// can do both. The operand of relu or gelu is kept if the gradient reads it; for relu as bits.
-/// Conditions: nothing else reads the intermediate value; types are f32, bf16 or f16; the einsum's
-/// result is not partial (sums of the operand may be as partial as the einsum). In bf16 and f16 the
-/// intermediate value is not rounded. A bias defined after the einsum moves before it, with the
-/// nodes that compute it, if these are inputs or nodes of the einsum's region.
+/// Fuses an einsum with the bias, activation or gradient that follows it, where `fuses` says that
+/// one kernel can do both. Also fuses the sums of one operand over the contracted letters (the
+/// gradient of a bias). The operand of relu or gelu is kept if the gradient reads it; for relu as
+/// bits. Conditions: nothing else reads the intermediate value; types are f32, bf16 or f16; the
+/// einsum's result is not partial (sums of the operand may be as partial as the einsum). In bf16
+/// and f16 the intermediate value is not rounded. A bias defined after the einsum moves before it,
+/// with the nodes that compute it, if these are inputs or nodes of the einsum's region.
 SpmdProgram fuse_epilogues(const SpmdProgram& program, FusesEpilogue fuses);
 
 /// Moves reductions (all_reduce, reduce_scatter) to the earliest place their operands allow; with
 /// one micro-batch, reductions of gradients move into the backward pass. Then merges small
-/// collectives of one kind, combiner, element type, group and region into one node, as long as
-/// their payload is at most `bucket_bytes` per device. The merged node takes the place of its last
-/// member, or, if a result is read before that (parameters gathered layer by layer), of its first
+/// collectives of one kind, combiner, element type, group and region into one node with at most
+/// `bucket_bytes` of payload per device. The merged node takes the place of its last member. If a
+/// result is read before that (parameters gathered layer by layer), it takes the place of its first
 /// members. Neither step may raise the peak of live bytes by more than `slack_bytes`, judged by the
 /// sizes of values. all_to_all nodes are not merged.
 SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_bytes,
@@ -134,9 +134,9 @@ SpmdProgram fuse_squared_norms(const SpmdProgram& program);
 /// and results stay in use to the end of the step.
 inline constexpr std::string_view kAside = "aside";
 
-/// With one micro-batch: moves each update to just after its gradient, or after the last reader of
-/// the parameter it replaces if that is later, and sets attribute kAside. Updates whose gradient is
-/// a collective's result, or whose results are read, stay.
+/// With one micro-batch: moves each update to just after its gradient and the last reader of the
+/// parameter it replaces, and sets attribute kAside. Updates whose gradient is a collective's
+/// result, or whose results are read, stay.
 SpmdProgram updates_aside(const SpmdProgram& program);
 
 /// Merges `squared_norms` nodes (made by `fuse_squared_norms`, for clipping gradients) into one
