@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
+#include "alpa/base/text.h"
 #include "alpa/intra_op/plan.h"
 #include "node_classes.h"
 #include "uses.h"
@@ -19,7 +20,7 @@ int devices_alike(const Strategy& strategy, const DeviceMesh& mesh) {
   return devices;
 }
 
-std::string percent(double share) { return fmt::format("{:.2g} %", 100 * share); }
+std::string percent(double share) { return two_digits(100 * share) + " %"; }
 
 }  // namespace
 
