@@ -11,11 +11,11 @@
 
 namespace alpa::bench {
 
-/// Parses the command line into the flags' targets, then runs `measure`. Returns the exit status: 2 after a
-/// wrong argument, 1 if `measure` threw; one line on stderr says what it was.
+/// Parses the command line into the flags' targets, then runs `measure`. Returns the exit status: 2
+/// after a wrong argument, 1 if `measure` threw; one line on stderr says what it was.
 template <class Measure>
-int run(int argc, const char* const* argv, const std::string& purpose, const std::vector<cli::Flag>& flags,
-        Measure&& measure) {
+int run(int argc, const char* const* argv, const std::string& purpose,
+        const std::vector<cli::Flag>& flags, Measure&& measure) {
   int status = 2;
   try {
     if (cli::parse(argc, argv, purpose, flags)) return 0;

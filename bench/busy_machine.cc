@@ -1,8 +1,9 @@
-// The training step of an MLP on a machine whose cores are taken: busy loops, processes of their own, run
-// beside it in every other round. The slowdown is the ratio of a busy round to the quiet one before it.
+// The training step of an MLP on a machine whose cores are taken: busy loops, processes of
+// their own, run beside it in every other round. The slowdown is the ratio of a busy round
+// to the quiet one before it.
 //   bench_busy_machine --help
-// With --on-request it reads numbers of steps from its input, a line each, and answers with the seconds
-// they took; bench/peers/busy_machine.py asks it and JAX in turn.
+// With --on-request it reads numbers of steps from its input, a line each, and answers with the
+// seconds they took; bench/peers/busy_machine.py asks it and JAX in turn.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -35,7 +36,8 @@ class BusyLoops {
 
   void run(bool running) {
     for (pid_t process : processes_) kill(process, running ? SIGCONT : SIGSTOP);
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until they are spread over the cores
+    // until they are spread over the cores
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 
  private:
@@ -61,7 +63,8 @@ double seconds_of(int steps, const std::function<void()>& step) {
 }
 
 /// Quiet and busy rounds in turn, each of about half a second of quiet steps.
-void measure(const std::string& name, const std::function<void()>& step, BusyLoops& loops, int rounds) {
+void measure(const std::string& name, const std::function<void()>& step, BusyLoops& loops,
+             int rounds) {
   seconds_of(3, step);
   const int steps = std::max(1, static_cast<int>(0.5 * 10 / seconds_of(10, step)));
   std::vector<double> quiet, busy, slowdown;
@@ -73,9 +76,10 @@ void measure(const std::string& name, const std::function<void()>& step, BusyLoo
     slowdown.push_back(busy.back() / quiet.back());
   }
   loops.run(false);
-  fmt::print(R"({{"name": "{}", "quiet_seconds": {:.4g}, "busy_seconds": {:.4g}, "slowdown": {:.2f}}})"
-             "\n",
-             name, median(quiet), median(busy), median(slowdown));
+  fmt::print(
+      R"({{"name": "{}", "quiet_seconds": {:.4g}, "busy_seconds": {:.4g}, "slowdown": {:.2f}}})"
+      "\n",
+      name, median(quiet), median(busy), median(slowdown));
 }
 
 std::function<void()> step_on(const bench::MlpSizes& sizes, int devices) {
@@ -98,8 +102,8 @@ void answer(const Sizes& sizes) {
 void measure(const Sizes& sizes) {
   BusyLoops loops(sizes.loops);
   measure("one device", step_on(sizes, 1), loops, sizes.rounds);
-  measure(fmt::format("{} devices, data parallel", sizes.devices), step_on(sizes, sizes.devices), loops,
-          sizes.rounds);
+  measure(fmt::format("{} devices, data parallel", sizes.devices), step_on(sizes, sizes.devices),
+          loops, sizes.rounds);
 }
 
 }  // namespace
@@ -113,6 +117,6 @@ int main(int argc, char** argv) {
   flags.push_back(cli::whole("--loops", &sizes.loops, "Busy loops", 0, 1024));
   flags.push_back(cli::whole("--rounds", &sizes.rounds, "Counted rounds", 1, 1000));
   flags.push_back(cli::on("--on-request", &on_request, "Answer numbers of steps with seconds"));
-  return bench::run(argc, argv, "The training step of an MLP while other processes take the cores.", flags,
-                    [&] { on_request ? answer(sizes) : measure(sizes); });
+  return bench::run(argc, argv, "The training step of an MLP while other processes take the cores.",
+                    flags, [&] { on_request ? answer(sizes) : measure(sizes); });
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// Operators on random tensors, loaded and queued as the executor does it, and the seconds they take on the
-/// card.
+/// Operators on random tensors, loaded and queued as the executor does it, and the
+/// seconds they take on the card.
 #include <cuda_runtime.h>
 #include <fmt/core.h>
 
@@ -41,7 +41,8 @@ inline cuda::Card first_card(cuda::Matmuls& products) {
 }
 
 /// Fills memory of the card with numbers of [from, to): zeros are faster than any real ones.
-inline void randomize(void* data, DType dtype, std::int64_t elements, double from = -1, double to = 1) {
+inline void randomize(void* data, DType dtype, std::int64_t elements, double from = -1,
+                      double to = 1) {
   static const cuda::DeviceBlock step = [] {
     cuda::DeviceBlock block = cuda::allocate_device(sizeof(cuda::StepNumbers));
     cuda::check(cudaMemset(block.get(), 0, sizeof(cuda::StepNumbers)), "cudaMemset");
@@ -50,15 +51,16 @@ inline void randomize(void* data, DType dtype, std::int64_t elements, double fro
   static std::uint64_t stream = 0;
   const std::int64_t begin = 0;
   cuda::RandomLaunch launch;
-  require(cuda::plan_random(launch, cuda::Distribution::uniform, dtype, ++stream, from, to, 1, &elements,
-                            &begin, &elements),
+  require(cuda::plan_random(launch, cuda::Distribution::uniform, dtype, ++stream, from, to, 1,
+                            &elements, &begin, &elements),
           "plan_random");
   cuda::check(static_cast<cudaError_t>(cuda::run_random(
                   launch, static_cast<const cuda::StepNumbers*>(step.get()), data, nullptr)),
               "run_random");
 }
 
-/// Memory for a tensor, random if it is of floating point. Never freed: a benchmark needs it to its end.
+/// Memory for a tensor, random if it is of floating point. Never freed: a
+/// benchmark needs it to its end.
 inline std::byte* random_tensor(const TensorType& type) {
   auto* const data = static_cast<std::byte*>(cuda::allocate_device(type.bytes()).release());
   if (is_floating(type.dtype))
@@ -71,8 +73,8 @@ inline std::byte* random_tensor(const TensorType& type) {
 /// Queues `op` on tensors of its own.
 using Queue = std::function<void(cuda::Stream stream)>;
 
-inline Queue loaded(const OpDef& op, const Attributes& attributes, const std::vector<TensorType>& operands,
-                    const cuda::Card& card) {
+inline Queue loaded(const OpDef& op, const Attributes& attributes,
+                    const std::vector<TensorType>& operands, const cuda::Card& card) {
   const auto call = std::make_shared<KernelCall>();
   const auto kept = std::make_shared<Attributes>(attributes);
   const auto tensor = [](const TensorType& type) {
@@ -82,24 +84,25 @@ inline Queue loaded(const OpDef& op, const Attributes& attributes, const std::ve
   for (const TensorType& type : operands) call->inputs.push_back(tensor(type));
   for (const TensorType& type : result_types(op, {operands, attributes}))
     call->outputs.push_back(tensor(type));
-  call->workspace =
-      static_cast<std::byte*>(cuda::allocate_device(cuda::scratch_bytes(op.name, *call) + 1).release());
+  call->workspace = static_cast<std::byte*>(
+      cuda::allocate_device(cuda::scratch_bytes(op.name, *call) + 1).release());
   return [call, kept, launch = cuda::find_kernel(op)(op, *call, card)](cuda::Stream stream) {
     launch(*call, stream);
   };
 }
 
-/// Keeps the card busy for a while: it clears `bytes` on `stream`, at some 3 GB a millisecond, so that the
-/// host can queue what comes next before it begins.
+/// Keeps the card busy for a while: it clears `bytes` on `stream`, at some 3 GB a millisecond, so
+/// that the host can queue what comes next before it begins.
 inline void hold_back(std::int64_t bytes, cuda::Stream stream) {
   constexpr std::int64_t kBlock = std::int64_t{1} << 25;
   static const cuda::DeviceBlock block = cuda::allocate_device(kBlock);
   for (; bytes > 0; bytes -= kBlock)
-    cuda::check(cudaMemsetAsync(block.get(), 0, std::min(bytes, kBlock), stream), "cudaMemsetAsync");
+    cuda::check(cudaMemsetAsync(block.get(), 0, std::min(bytes, kBlock), stream),
+                "cudaMemsetAsync");
 }
 
-/// Seconds of the card for one of `runs` runs in a row on the default stream, without the host's. The card
-/// clears `held_bytes` before them.
+/// Seconds of the card for one of `runs` runs in a row on the default stream, without the host's.
+/// The card clears `held_bytes` before them.
 inline double timed(const Queue& run, std::int64_t held_bytes, int runs = 1) {
   static const cuda::EventHandle begin = cuda::make_event(true), end = cuda::make_event(true);
   hold_back(held_bytes, nullptr);

@@ -1,7 +1,8 @@
-// CUDA kernels against a device copy of the same bytes, measured beside each of them in every round.
+// CUDA kernels against a device copy of the same bytes, measured beside each of them in every
+// round.
 //   bench_cuda_kernels --help
-// One JSON object per line: the bytes that must be read and written, per second, and the seconds of the
-// copy over the kernel's (above 1: faster than the copy).
+// One JSON object per line: the bytes that must be read and written, per second, and the seconds of
+// the copy over the kernel's (above 1: faster than the copy).
 #include <array>
 
 #include "arguments.h"
@@ -76,7 +77,8 @@ void add_elementwise(All& all, const Setup& s, const Fused& fused) {
   const auto tensor = [&](Shape shape) {
     return KernelTensor{nullptr, {s.dtype, shape}, Shape(shape.size(), 0), shape};
   };
-  const KernelTensor whole = tensor({s.rows, s.columns}), inputs[] = {whole, tensor({s.columns}), whole};
+  const KernelTensor whole = tensor({s.rows, s.columns}),
+                     inputs[] = {whole, tensor({s.columns}), whole};
   call.inputs.assign(inputs, inputs + fused.inputs);
   call.outputs = {whole};
   const kernels::ElementwisePlan plan = kernels::plan_elementwise(program, call);
@@ -86,8 +88,8 @@ void add_elementwise(All& all, const Setup& s, const Fused& fused) {
   const std::string name = fmt::format("{} {}", fused.name, name_of(s.dtype));
   const CudaDevice card = cuda::device(0);
   const auto kernel = std::make_shared<cuda::FusedKernel>(plan, call, card.major * 10 + card.minor);
-  all.push_back(
-      {name, bytes, kAim, [=](Stream stream) { check(kernel->run(in.data(), out.data(), stream)); }});
+  all.push_back({name, bytes, kAim,
+                 [=](Stream stream) { check(kernel->run(in.data(), out.data(), stream)); }});
   const cuda::ElementwiseLaunch launch = *cuda::lower_elementwise(plan, call);
   all.push_back({name + ", interpreted", bytes, kNoAim, [=](Stream stream) {
                    check(cuda::run_elementwise(launch, in.data(), out.data(), stream));
@@ -98,12 +100,15 @@ void add_elementwise(All& all, const Setup& s, const Fused& fused) {
 void add_sums(All& all, const Setup& s, const char* name, std::array<std::int64_t, 2> shape,
               std::array<bool, 2> reduced) {
   cuda::ReduceLaunch launch;
-  require(cuda::plan_reduce(launch, ReduceOp::sum, s.dtype, s.dtype, 2, shape.data(), reduced.data()),
-          "plan_reduce");
-  void* const workspace = cuda::allocate_device(cuda::reduce_workspace_bytes(launch) + 16).release();
-  all.push_back({fmt::format("sums of {} {}", name, name_of(s.dtype)), s.bytes(), kAim, [=](Stream stream) {
-                   check(cuda::run_reduce(launch, s.buffers[0], s.buffers[2], workspace, stream));
-                 }});
+  require(
+      cuda::plan_reduce(launch, ReduceOp::sum, s.dtype, s.dtype, 2, shape.data(), reduced.data()),
+      "plan_reduce");
+  void* const workspace =
+      cuda::allocate_device(cuda::reduce_workspace_bytes(launch) + 16).release();
+  all.push_back(
+      {fmt::format("sums of {} {}", name, name_of(s.dtype)), s.bytes(), kAim, [=](Stream stream) {
+         check(cuda::run_reduce(launch, s.buffers[0], s.buffers[2], workspace, stream));
+       }});
 }
 
 void add_reductions(All& all, const Setup& s) {
@@ -117,10 +122,11 @@ void add_reductions(All& all, const Setup& s) {
 void add_transpose(All& all, const Setup& s) {
   const std::int64_t extent[] = {s.columns, s.rows}, from[] = {1, s.columns}, to[] = {s.rows, 1};
   cuda::CopyLaunch launch;
-  require(cuda::plan_copy(launch, static_cast<int>(size_of(s.dtype)), 2, extent, from, to), "plan_copy");
-  all.push_back({fmt::format("transpose {}", name_of(s.dtype)), 2 * s.bytes(), kAim, [=](Stream stream) {
-                   check(cuda::run_copy(launch, s.buffers[0], s.buffers[1], stream));
-                 }});
+  require(cuda::plan_copy(launch, static_cast<int>(size_of(s.dtype)), 2, extent, from, to),
+          "plan_copy");
+  all.push_back(
+      {fmt::format("transpose {}", name_of(s.dtype)), 2 * s.bytes(), kAim,
+       [=](Stream stream) { check(cuda::run_copy(launch, s.buffers[0], s.buffers[1], stream)); }});
 }
 
 /// Adam of equal parameters, whose m, v and gradient are of their type; then the gradients' norms.
@@ -132,7 +138,9 @@ void add_updates(All& all, const Setup& s) {
   auto* const sums = static_cast<double*>(
       cuda::allocate_device((kParameters * cuda::chunks_of(each) + kParameters) * 8).release());
   for (int i = 0; i < kParameters; ++i) {
-    const auto at = [&](int buffer) { return static_cast<std::byte*>(s.buffers[buffer]) + i * stride; };
+    const auto at = [&](int buffer) {
+      return static_cast<std::byte*>(s.buffers[buffer]) + i * stride;
+    };
     cuda::UpdateTensor& t = tensors[i];
     t.w = t.new_w = at(0), t.first = t.new_first = at(1), t.second = t.new_second = at(2),
     t.gradient = at(3);
@@ -140,16 +148,19 @@ void add_updates(All& all, const Setup& s) {
     norms[i] = {at(3), sums + i, s.dtype, f64, each};
   }
   void* const one = cuda::allocate_device(4).release();
-  const float value = 1e-7F;  // a rate with which nothing changes much, and a step number that counts as 1
+  // a rate with which nothing changes much, and a step number that counts as 1
+  const float value = 1e-7F;
   check(cudaMemcpy(one, &value, 4, cudaMemcpyHostToDevice));
-  all.push_back({fmt::format("Adam of {} parameters {}", kParameters, name_of(s.dtype)), 7 * s.bytes(),
-                 s.dtype == bf16 ? kAimOfAdamBf16 : kAim, [=](Stream stream) {
-                   check(cuda::run_adam(tensors.data(), kParameters, {}, {one, f32}, {one, f32}, stream));
-                 }});
-  all.push_back({fmt::format("squared norms of {} gradients {}", kParameters, name_of(s.dtype)), s.bytes(),
-                 kNoAim, [=](Stream stream) {
-                   check(cuda::run_squared_norms(norms.data(), kParameters, sums + kParameters, stream));
-                 }});
+  all.push_back(
+      {fmt::format("Adam of {} parameters {}", kParameters, name_of(s.dtype)), 7 * s.bytes(),
+       s.dtype == bf16 ? kAimOfAdamBf16 : kAim, [=](Stream stream) {
+         check(cuda::run_adam(tensors.data(), kParameters, {}, {one, f32}, {one, f32}, stream));
+       }});
+  all.push_back(
+      {fmt::format("squared norms of {} gradients {}", kParameters, name_of(s.dtype)), s.bytes(),
+       kNoAim, [=](Stream stream) {
+         check(cuda::run_squared_norms(norms.data(), kParameters, sums + kParameters, stream));
+       }});
 }
 
 void add_random(All& all, const Setup& s) {
@@ -160,13 +171,13 @@ void add_random(All& all, const Setup& s) {
     cuda::RandomLaunch launch;
     require(cuda::plan_random(launch, distribution, s.dtype, 1, 0, 1, 1, extent, at, extent),
             "plan_random");
-    all.push_back(
-        {fmt::format("random {} {}", distribution == cuda::Distribution::normal ? "normal" : "uniform",
-                     name_of(s.dtype)),
-         s.bytes(), kNoAim, [=](Stream stream) {
-           check(
-               cuda::run_random(launch, static_cast<const cuda::StepNumbers*>(step), s.buffers[2], stream));
-         }});
+    all.push_back({fmt::format("random {} {}",
+                               distribution == cuda::Distribution::normal ? "normal" : "uniform",
+                               name_of(s.dtype)),
+                   s.bytes(), kNoAim, [=](Stream stream) {
+                     check(cuda::run_random(launch, static_cast<const cuda::StepNumbers*>(step),
+                                            s.buffers[2], stream));
+                   }});
   }
 }
 
@@ -176,11 +187,12 @@ void add_all_reduce(All& all, const Setup& s) {
   std::vector<void*> members;
   for (int i = 0; i < kMembers; ++i)
     members.push_back(static_cast<std::byte*>(s.buffers[2]) + i * (s.bytes() / kMembers));
-  all.push_back({fmt::format("all_reduce of 8 logical devices {}", name_of(s.dtype)), 2 * s.bytes(), kNoAim,
-                 [=](Stream stream) {
-                   check(cuda::run_combine(
-                       s.dtype, cuda::CombineOp::sum, cuda::whole_box(s.elements() / kMembers), kMembers,
-                       const_cast<const void* const*>(members.data()), kMembers, members.data(), stream));
+  all.push_back({fmt::format("all_reduce of 8 logical devices {}", name_of(s.dtype)), 2 * s.bytes(),
+                 kNoAim, [=](Stream stream) {
+                   check(cuda::run_combine(s.dtype, cuda::CombineOp::sum,
+                                           cuda::whole_box(s.elements() / kMembers), kMembers,
+                                           const_cast<const void* const*>(members.data()), kMembers,
+                                           members.data(), stream));
                  }});
 }
 
@@ -204,11 +216,13 @@ void randomize(const Setup& s) {
 
 void print(const Measured& m) {
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < m.seconds.size(); ++i) ratios.push_back(m.copy_seconds[i] / m.seconds[i]);
-  bench::print_row(m.name,
-                   {{"gigabytes_per_second", static_cast<double>(m.bytes) / median(m.seconds) * 1e-9},
-                    {"ratio_to_copy", median(ratios)}},
-                   m.aim == kNoAim ? bench::Aim{} : bench::Aim{"ratio_to_copy", m.aim});
+  for (std::size_t i = 0; i < m.seconds.size(); ++i)
+    ratios.push_back(m.copy_seconds[i] / m.seconds[i]);
+  bench::print_row(
+      m.name,
+      {{"gigabytes_per_second", static_cast<double>(m.bytes) / median(m.seconds) * 1e-9},
+       {"ratio_to_copy", median(ratios)}},
+      m.aim == kNoAim ? bench::Aim{} : bench::Aim{"ratio_to_copy", m.aim});
 }
 
 /// Every measurement and its copy in every round, each on fresh numbers.
@@ -228,7 +242,8 @@ void measure(std::int64_t rows, std::int64_t columns, int rounds) {
         randomize(setup);
         const std::int64_t held = std::min(m.bytes, kHeldBytes);
         const auto copy = [&](Stream stream) {
-          check(cudaMemcpyAsync(copied[1], copied[0], m.bytes / 2, cudaMemcpyDeviceToDevice, stream));
+          check(
+              cudaMemcpyAsync(copied[1], copied[0], m.bytes / 2, cudaMemcpyDeviceToDevice, stream));
         };
         const double copy_seconds = bench::timed(copy, held), seconds = bench::timed(m.run, held);
         if (round >= 0) m.seconds.push_back(seconds), m.copy_seconds.push_back(copy_seconds);

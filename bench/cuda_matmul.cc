@@ -1,9 +1,10 @@
-// Matrix products as a program's einsums load them, against cuBLASLt called directly: with the first
-// algorithm that it proposes, and with the fastest of 64, any workspace and reduction allowed. Products
-// with an epilogue run jointly, apart, and as a program chooses; their yardstick is the product alone.
+// Matrix products as a program's einsums load them, against cuBLASLt called directly: with the
+// first algorithm that it proposes, and with the fastest of 64, any workspace and reduction
+// allowed. Products with an epilogue run jointly, apart, and as a program chooses; their
+// yardstick is the product alone.
 //   bench_cuda_matmul --help
-// One JSON object per line: operations per second, and the ratios of the yardsticks' times to ours (above
-// 1: ours is faster).
+// One JSON object per line: operations per second, and the ratios of the yardsticks' times to ours
+// (above 1: ours is faster).
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -25,11 +26,12 @@ using cuda::check;
 
 constexpr std::int64_t kWorkspaceBytes = std::int64_t{64} << 20;
 constexpr int kCandidates = 64;
-/// A product on its own is cuBLASLt's; choosing between two forms costs no more than they differ from run
-/// to run.
+/// A product on its own is cuBLASLt's; choosing between two forms costs no more than
+/// they differ from run to run.
 constexpr double kAimOfProducts = 0.95, kAimOfChoice = 0.97;
 
-/// Products of n × n matrices are timed several in a row, so that the gap before the first one is little.
+/// Products of n × n matrices are timed several in a row, so that the gap
+/// before the first one is little.
 struct Sizes {
   std::int64_t n = 2048;
   int rounds = 15, runs = 10;
@@ -48,15 +50,18 @@ class Direct {
     check(cublasLtCreate(&lt), "cublasLtCreate");
     lt_.reset(lt);
     cublasLtMatmulDesc_t matmul = nullptr;
-    check(cublasLtMatmulDescCreate(&matmul, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
-                                   CUDA_R_32F),
+    check(cublasLtMatmulDescCreate(
+              &matmul, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
           "cublasLtMatmulDescCreate");
     matmul_.reset(matmul);
-    check(cublasLtMatmulDescSetAttribute(matmul, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a), "TRANSA");
-    check(cublasLtMatmulDescSetAttribute(matmul, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b), "TRANSB");
+    check(cublasLtMatmulDescSetAttribute(matmul, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a),
+          "TRANSA");
+    check(cublasLtMatmulDescSetAttribute(matmul, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b),
+          "TRANSB");
     cublasLtMatrixLayout_t layout = nullptr;
     const auto size = static_cast<std::uint64_t>(n);
-    check(cublasLtMatrixLayoutCreate(&layout, dtype == bf16 ? CUDA_R_16BF : CUDA_R_32F, size, size, n),
+    check(cublasLtMatrixLayoutCreate(&layout, dtype == bf16 ? CUDA_R_16BF : CUDA_R_32F, size, size,
+                                     n),
           "cublasLtMatrixLayoutCreate");
     layout_.reset(layout);
     propose();
@@ -77,18 +82,19 @@ class Direct {
                                                &kWorkspaceBytes, sizeof kWorkspaceBytes),
           "MAX_WORKSPACE_BYTES");
     check(cublasLtMatmulAlgoGetHeuristic(lt_.get(), matmul_.get(), layout_.get(), layout_.get(),
-                                         layout_.get(), layout_.get(), created, kCandidates, results_,
-                                         &found_),
+                                         layout_.get(), layout_.get(), created, kCandidates,
+                                         results_, &found_),
           "cublasLtMatmulAlgoGetHeuristic");
     require(found_ > 0, "cublasLtMatmulAlgoGetHeuristic: no algorithm");
   }
 
   void run(int i, cuda::Stream stream) const {
     const float one = 1, zero = 0;
-    check(cublasLtMatmul(lt_.get(), matmul_.get(), &one, matrices_[0], layout_.get(), matrices_[1],
-                         layout_.get(), &zero, matrices_[2], layout_.get(), matrices_[2], layout_.get(),
-                         &results_[i].algo, workspace_.get(), kWorkspaceBytes, stream),
-          "cublasLtMatmul");
+    check(
+        cublasLtMatmul(lt_.get(), matmul_.get(), &one, matrices_[0], layout_.get(), matrices_[1],
+                       layout_.get(), &zero, matrices_[2], layout_.get(), matrices_[2],
+                       layout_.get(), &results_[i].algo, workspace_.get(), kWorkspaceBytes, stream),
+        "cublasLtMatmul");
   }
 
   /// Infinite if the algorithm fails when it is tried.
@@ -149,7 +155,8 @@ std::vector<Row> rows_of(std::int64_t n, DType dtype) {
           {"dw", "mk,mn->kn", "sums1", CUBLAS_OP_N, CUBLAS_OP_T}};
 }
 
-/// The same node in every form that the card has. Two that run are at least there: apart and chosen.
+/// The same node in every form that the card has. Two that run are at least there: apart and
+/// chosen.
 std::map<std::string, Queue> forms_of(const Row& row, const TensorType& matrix, cuda::Card card) {
   std::vector<TensorType> operands{matrix, matrix};
   operands.insert(operands.end(), row.more.begin(), row.more.end());
@@ -169,7 +176,8 @@ std::map<std::string, Queue> forms_of(const Row& row, const TensorType& matrix, 
   return runs;
 }
 
-void add_layer(std::vector<Measured>& all, const Sizes& sizes, const Kind& kind, const cuda::Card& card) {
+void add_layer(std::vector<Measured>& all, const Sizes& sizes, const Kind& kind,
+               const cuda::Card& card) {
   const std::int64_t n = sizes.n;
   const TensorType matrix{kind.dtype, {n, n}};
   std::map<std::string, std::shared_ptr<Direct>> directs;  // by `what`
@@ -177,8 +185,8 @@ void add_layer(std::vector<Measured>& all, const Sizes& sizes, const Kind& kind,
     const bool plain = *row.epilogue == '\0';
     std::shared_ptr<Direct>& direct = directs[row.what];
     if (!direct) direct = std::make_shared<Direct>(sizes, kind.dtype, kind.tf32, row.a, row.b);
-    Measured measured{fmt::format("{} {} {}{}{}", n, kind.name, row.what, plain ? "" : " + ", row.epilogue),
-                      {}};
+    Measured measured{
+        fmt::format("{} {} {}{}{}", n, kind.name, row.what, plain ? "" : " + ", row.epilogue), {}};
     if (plain)
       measured.runs["ours"] =
           bench::loaded(ops::einsum, {{"equation", row.equation}}, {matrix, matrix}, card);
@@ -203,9 +211,10 @@ double ratio(const Measured& m, const std::string& yardstick, const std::string&
 void print(const Measured& m, std::int64_t size) {
   const double n = static_cast<double>(size);
   const std::string own = m.runs.contains("ours") ? "ours" : "chosen";
-  std::vector<bench::Figure> figures{{"teraflops", 2 * n * n * n / median(m.seconds.at(own)) * 1e-12},
-                                     {"ratio_to_first", ratio(m, "first", own)},
-                                     {"ratio_to_best", ratio(m, "best", own)}};
+  std::vector<bench::Figure> figures{
+      {"teraflops", 2 * n * n * n / median(m.seconds.at(own)) * 1e-12},
+      {"ratio_to_first", ratio(m, "first", own)},
+      {"ratio_to_best", ratio(m, "best", own)}};
   if (own == "ours") return bench::print_row(m.name, figures, {"ratio_to_best", kAimOfProducts});
   figures.push_back({"joint_ratio_to_best", ratio(m, "best", "joint")});
   figures.push_back({"apart_ratio_to_best", ratio(m, "best", "apart")});
@@ -218,7 +227,8 @@ void measure(const Sizes& sizes) {
   if (!bench::have_card()) return;
   cuda::Matmuls exact({.tf32 = false, .measured = true, .cached = false}),
       rounded({.tf32 = true, .measured = true, .cached = false});
-  for (const Kind& kind : {Kind{"bf16", bf16, false}, Kind{"tf32", f32, true}, Kind{"f32", f32, false}}) {
+  for (const Kind& kind :
+       {Kind{"bf16", bf16, false}, Kind{"tf32", f32, true}, Kind{"f32", f32, false}}) {
     std::vector<Measured> all;
     add_layer(all, sizes, kind, bench::first_card(kind.tf32 ? rounded : exact));
     for (int round = -1; round < sizes.rounds; ++round)
@@ -235,10 +245,10 @@ void measure(const Sizes& sizes) {
 
 int main(int argc, char** argv) {
   Sizes sizes;
-  return bench::run(
-      argc, argv, "Matrix products against cuBLASLt called directly.",
-      {cli::whole("--size", &sizes.n, "Rows and columns of every matrix, a multiple of 128", 128, 32768),
-       cli::whole("--rounds", &sizes.rounds, "Counted rounds", 1, 1000),
-       cli::whole("--runs", &sizes.runs, "Products in a row", 1, 1000)},
-      [&] { measure(sizes); });
+  return bench::run(argc, argv, "Matrix products against cuBLASLt called directly.",
+                    {cli::whole("--size", &sizes.n,
+                                "Rows and columns of every matrix, a multiple of 128", 128, 32768),
+                     cli::whole("--rounds", &sizes.rounds, "Counted rounds", 1, 1000),
+                     cli::whole("--runs", &sizes.runs, "Products in a row", 1, 1000)},
+                    [&] { measure(sizes); });
 }

@@ -1,10 +1,11 @@
-// The whole training step of an MLP (Dense + bias, ReLU between, mean squared error, Adam) on one GPU, in
-// bf16, TF32 and f32, against its matrix products alone, and against the time of its kernels: what the step
-// takes beyond them are the gaps. With --logical the step of 8 logical devices against that of one. A round
-// is STEPS steps, started without looking at the loss.
+// The whole training step of an MLP (Dense + bias, ReLU between, mean squared error, Adam) on one
+// GPU, in bf16, TF32 and f32, against its matrix products alone, and against the time of its
+// kernels: what the step takes beyond them are the gaps. With --logical the step of 8 logical
+// devices against that of one. A round is STEPS steps, started without looking at the loss.
 //   bench_cuda_mlp_step --help
-// bench/peers/mlp_step.py is the same step in PyTorch and JAX. Their batch stays on the card, as in our
-// rows "batch": "resident"; in rows "batch": "uploaded" it comes from the host's memory in every step.
+// bench/peers/mlp_step.py is the same step in PyTorch and JAX. Their batch stays on the
+// card, as in our rows "batch": "resident"; in rows "batch": "uploaded" it comes from the
+// host's memory in every step.
 #include "alpa/cuda_loader/cuda_library.h"
 #include "arguments.h"
 #include "cuda_resident_step.h"
@@ -25,9 +26,11 @@ struct Precision {
   DType dtype;
   bool tf32;
 };
-constexpr Precision kPrecisions[] = {{"bf16", bf16, false}, {"tf32", f32, true}, {"f32", f32, false}};
+constexpr Precision kPrecisions[] = {
+    {"bf16", bf16, false}, {"tf32", f32, true}, {"f32", f32, false}};
 
-/// What the step should be: at least so much of its time is its products', and less than so much is gaps.
+/// What the step should be: at least so much of its time is its products', and
+/// less than so much is gaps.
 const bench::Aim kProducts{"products_over_step", 0.80}, kGaps{"gaps_over_step", 0.05, true};
 
 template <class M>
@@ -36,11 +39,12 @@ M with_precision(M method, const Precision& precision) {
   return method;
 }
 
-/// The products of a step on their own, each on operands of its own: forward and kernel gradient of every
-/// layer, input gradient of all but the first.
+/// The products of a step on their own, each on operands of its own: forward and kernel gradient of
+/// every layer, input gradient of all but the first.
 std::vector<bench::Queue> products_of(const Sizes& sizes, const Precision& precision,
                                       const cuda::Card& card) {
-  const TensorType x{precision.dtype, {sizes.batch, sizes.dim}}, w{precision.dtype, {sizes.dim, sizes.dim}};
+  const TensorType x{precision.dtype, {sizes.batch, sizes.dim}},
+      w{precision.dtype, {sizes.dim, sizes.dim}};
   const auto product = [&](const char* equation, const TensorType& a, const TensorType& b) {
     return bench::loaded(ops::einsum, {{"equation", equation}}, {a, b}, card);
   };
@@ -59,7 +63,9 @@ std::function<void()> replayed(const std::vector<bench::Queue>& products, int st
   const auto queue = [=] {
     for (const bench::Queue& product : products) product(stream->get());
   };
-  const auto wait = [=] { cuda::check(cudaStreamSynchronize(stream->get()), "cudaStreamSynchronize"); };
+  const auto wait = [=] {
+    cuda::check(cudaStreamSynchronize(stream->get()), "cudaStreamSynchronize");
+  };
   queue();
   wait();
   const auto graph = std::make_shared<cuda::GraphExec>(cuda::capture(stream->get(), queue));
@@ -75,7 +81,8 @@ bench::Variant uploaded(std::string name, const Sizes& sizes, const Precision& p
                         const Method& method, int devices,
                         std::shared_ptr<double> loss = std::make_shared<double>()) {
   return {std::move(name),
-          [loss, run = bench::mlp_runner(sizes, method, Cluster::local(devices, "cuda"), precision.dtype),
+          [loss,
+           run = bench::mlp_runner(sizes, method, Cluster::local(devices, "cuda"), precision.dtype),
            steps = sizes.steps] {
             for (int i = 1; i < steps; ++i) run();
             *loss = run().loss();
@@ -83,7 +90,9 @@ bench::Variant uploaded(std::string name, const Sizes& sizes, const Precision& p
 }
 
 /// Median seconds of one step.
-double seconds_of_step(const bench::Variant& variant, int steps) { return median(variant.seconds) / steps; }
+double seconds_of_step(const bench::Variant& variant, int steps) {
+  return median(variant.seconds) / steps;
+}
 
 /// Where the time of a step goes, by operator, and what is left: the gaps.
 void print_kernels(const std::map<std::string, bench::ResidentStep::Kernels>& kernels, double step,
@@ -98,9 +107,10 @@ void print_kernels(const std::map<std::string, bench::ResidentStep::Kernels>& ke
                       {"of_step", of_operator.seconds / step}},
                      {}, labels);
   }
-  bench::print_row("kernels of the step",
-                   {{"seconds", sum}, {"seconds_with_gaps", with_gaps}, {kGaps.figure, 1 - sum / step}},
-                   kGaps, labels);
+  bench::print_row(
+      "kernels of the step",
+      {{"seconds", sum}, {"seconds_with_gaps", with_gaps}, {kGaps.figure, 1 - sum / step}}, kGaps,
+      labels);
 }
 
 void measure_one_device(const Sizes& sizes, const Precision& precision) {
@@ -114,12 +124,14 @@ void measure_one_device(const Sizes& sizes, const Precision& precision) {
                             bench::random_batch(sizes, precision.dtype));
   const auto loss = std::make_shared<double>();
   std::vector<bench::Variant> variants{
-      {"products alone", replayed(products_of(sizes, precision, bench::first_card(products)), sizes.steps)},
+      {"products alone",
+       replayed(products_of(sizes, precision, bench::first_card(products)), sizes.steps)},
       {"step", [&] { resident.run(sizes.steps); }},
       uploaded("step", sizes, precision, method, 1, loss),
       {"step, updates beside products", [&] { aside.run(sizes.steps); }}};
   bench::interleave(variants, sizes.rounds);
-  const auto print = [&](int i, const char* batch, std::vector<bench::Figure> more, const bench::Aim& aim) {
+  const auto print = [&](int i, const char* batch, std::vector<bench::Figure> more,
+                         const bench::Aim& aim) {
     bench::Labels labels{{"who", "alpa"}, {"precision", precision.name}};
     if (*batch != '\0') labels.push_back({"batch", batch});
     std::vector<bench::Figure> figures{
@@ -133,10 +145,11 @@ void measure_one_device(const Sizes& sizes, const Precision& precision) {
     return bench::Figure{kProducts.figure, bench::median_ratio(variants[0], variants[i])};
   };
   print(0, "", {}, {});
-  print(
-      1, "resident",
-      {products_over(1), {"launches", static_cast<double>(resident.launches())}, {"loss", resident.loss()}},
-      kProducts);
+  print(1, "resident",
+        {products_over(1),
+         {"launches", static_cast<double>(resident.launches())},
+         {"loss", resident.loss()}},
+        kProducts);
   print(2, "uploaded", {products_over(2), {"loss", *loss}}, kProducts);
   print(3, "resident",
         {products_over(3),
@@ -144,12 +157,14 @@ void measure_one_device(const Sizes& sizes, const Precision& precision) {
          {"launches", static_cast<double>(aside.launches())},
          {"loss", aside.loss()}},
         kProducts);
-  print_kernels(resident.kernels(4 * sizes.rounds), seconds_of_step(variants[1], sizes.steps), precision);
+  print_kernels(resident.kernels(4 * sizes.rounds), seconds_of_step(variants[1], sizes.steps),
+                precision);
 }
 
 void measure_logical_devices(const Sizes& sizes) {
   if (cuda_support().devices > 1) {
-    fmt::print("skipped: {} cards, and a card each is another measurement\n", cuda_support().devices);
+    fmt::print("skipped: {} cards, and a card each is another measurement\n",
+               cuda_support().devices);
     return;
   }
   const Precision& precision = kPrecisions[1];

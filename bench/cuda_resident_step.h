@@ -1,7 +1,7 @@
 #pragma once
-/// A training step of one card with its batch in the card's memory: loaded as the executor loads it,
-/// captured once, and replayed without uploads. Its instructions can be timed one by one, in the order of
-/// the step.
+/// A training step of one card with its batch in the card's memory: loaded as the executor
+/// loads it, captured once, and replayed without uploads. Its instructions can be timed one by
+/// one, in the order of the step.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "alpa/alpa.h"
-#include "alpa/runtime/device_state.h"
 #include "alpa/lower/memory_plan.h"
+#include "alpa/runtime/device_state.h"
 #include "alpa/tensor/element.h"
 #include "cuda_call.h"
 #include "kernels/cuda/copy.h"
@@ -25,16 +25,17 @@ namespace alpa::bench {
 
 class ResidentStep {
  public:
-  /// Loads `step` on the first card with initial parameters, uploads `batch`, and runs the step twice, so
-  /// that everything is loaded before it is captured.
-  ResidentStep(const TrainingStep& step, const Serial& method, const std::map<std::string, Array>& batch)
+  /// Loads `step` on the first card with initial parameters, uploads `batch`, and runs the step
+  /// twice, so that everything is loaded before it is captured.
+  ResidentStep(const TrainingStep& step, const Serial& method,
+               const std::map<std::string, Array>& batch)
       : planned_(plan_only(step, method, Cluster::local(1, "cuda"))),
         products_({.tf32 = method.executor.tf32}) {
     const SpmdProgram& program = planned_.program;
     DeviceProgram lowered = lower(program, 0, true, memory_rules("cuda"));
     std::vector<Reported> metrics = lowered.reported;
-    devices_.push_back(std::make_unique<cuda::LoadedDevice>(program, std::move(lowered),
-                                                            first_card(products_), std::move(metrics)));
+    devices_.push_back(std::make_unique<cuda::LoadedDevice>(
+        program, std::move(lowered), first_card(products_), std::move(metrics)));
     queue_ = std::make_unique<cuda::MeshQueue>(
         devices_, std::vector<int>{0}, true,
         [](const std::vector<int>&) -> std::unique_ptr<cuda::CollectiveGroup> {
@@ -77,11 +78,12 @@ class ResidentStep {
     double with_gaps = 0;  ///< when each waits for the one before, as the host sees it
   };
 
-  /// Seconds of the kernels of a step, by operator ("" for loads, copies and fills): the median over
-  /// `rounds` steps of the time between events around each instruction, less the time that a kernel of one
-  /// element takes between such events. The instructions run in the order of the step, so what lies in the
-  /// cache is what lies there in a step. With each gap the time of that smallest kernel is subtracted, too:
-  /// the gaps of a step are at most what the sum leaves of its time.
+  /// Seconds of the kernels of a step, by operator ("" for loads, copies and fills): the
+  /// median over `rounds` steps of the time between events around each instruction, less the
+  /// time that a kernel of one element takes between such events. The instructions run in the
+  /// order of the step, so what lies in the cache is what lies there in a step. With each gap
+  /// the time of that smallest kernel is subtracted, too: the gaps of a step are at most what
+  /// the sum leaves of its time.
   std::map<std::string, Kernels> kernels(int rounds) {
     const double overhead = seconds_of_smallest_kernel(rounds);
     const std::vector<double> seconds = seconds_of_instructions(rounds);
@@ -105,7 +107,9 @@ class ResidentStep {
     invariant(device().program().schedule.size() == 1, "a step of one micro-batch has one list");
     return device().list(0);
   }
-  void wait() const { cuda::check(cudaStreamSynchronize(device().compute()), "cudaStreamSynchronize"); }
+  void wait() const {
+    cuda::check(cudaStreamSynchronize(device().compute()), "cudaStreamSynchronize");
+  }
   void record(const cuda::EventHandle& event) const {
     cuda::check(cudaEventRecord(event.get(), device().compute()), "cudaEventRecord");
   }
@@ -140,7 +144,8 @@ class ResidentStep {
     const cuda::Stream origin = device().compute();
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t executable = nullptr;
-    cuda::check(cudaStreamBeginCapture(origin, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    cuda::check(cudaStreamBeginCapture(origin, cudaStreamCaptureModeThreadLocal),
+                "cudaStreamBeginCapture");
     queue_->queue({0, 0}, 0, false);
     device().join(origin);
     cuda::check(cudaStreamEndCapture(origin, &graph), "cudaStreamEndCapture");
@@ -172,7 +177,8 @@ class ResidentStep {
     StepInputs inputs;
     inputs.step = kStep;
     for (const Input& input : planned_.program.graph.inputs) {
-      inputs.batch.push_back(input.kind == InputKind::batch ? batch.at(input.name).data() : nullptr);
+      inputs.batch.push_back(input.kind == InputKind::batch ? batch.at(input.name).data()
+                                                            : nullptr);
       inputs.scalars.push_back(input.kind == InputKind::scalar ? scalars.at(input.name) : 0);
     }
     cuda::Uploads uploads(planned_.program, devices_);
@@ -194,8 +200,9 @@ class ResidentStep {
     hold_back();
     record(events[0]);
     for (int i = 0; i < rounds; ++i) {
-      cuda::check(static_cast<cudaError_t>(cuda::run_fill(one.get(), f32, 1, 1, device().compute())),
-                  "run_fill");
+      cuda::check(
+          static_cast<cudaError_t>(cuda::run_fill(one.get(), f32, 1, 1, device().compute())),
+          "run_fill");
       record(events[i + 1]);
     }
     wait();

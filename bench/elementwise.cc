@@ -1,7 +1,8 @@
-// Elementwise kernels, reductions and movement against the bandwidth of memcpy measured beside them.
+// Elementwise kernels, reductions and movement against the bandwidth of
+// memcpy measured beside them.
 //   bench_elementwise --help
-// One JSON object per line: bytes that must be read and written per second, and their ratio to those of
-// memcpy.
+// One JSON object per line: bytes that must be read and written per second, and their
+// ratio to those of memcpy.
 #include <fmt/core.h>
 
 #include <cstdlib>
@@ -61,8 +62,10 @@ Case kernel_case(const Setup& setup, const std::string& name, const KernelDef& k
   double bytes = 0;
   const auto tensor = [&](const TensorType& type) {
     bytes += static_cast<double>(type.bytes());
-    return KernelTensor{
-        .data = nullptr, .type = type, .offset = Shape(type.shape.size(), 0), .global_shape = type.shape};
+    return KernelTensor{.data = nullptr,
+                        .type = type,
+                        .offset = Shape(type.shape.size(), 0),
+                        .global_shape = type.shape};
   };
   for (const TensorType& type : inputs) call.inputs.push_back(tensor(type));
   for (const TensorType& type : outputs) call.outputs.push_back(tensor(type));
@@ -113,7 +116,8 @@ Attributes bias_program() {
 Case copy_case(const Setup& setup) {
   const std::int64_t bytes = setup.elements * 4;
   auto from = std::make_shared<Buffer>(bytes), to = std::make_shared<Buffer>(bytes);
-  return {"memcpy", 2.0 * static_cast<double>(bytes), [=, &team = *setup.team, repeats = setup.repeats] {
+  return {"memcpy", 2.0 * static_cast<double>(bytes),
+          [=, &team = *setup.team, repeats = setup.repeats] {
             for (int i = 0; i < repeats; ++i)
               team.parallel_for(bytes / 64, 64, [&](std::int64_t begin, std::int64_t end) {
                 std::memcpy(to->data.get() + begin * 64, from->data.get() + begin * 64,
@@ -150,11 +154,13 @@ std::vector<Case> all_cases(const Setup& s) {
                         {"epsilon", 1e-8},
                         {"weight_decay", 0.01},
                         {"decoupled", std::int64_t{1}}};
-  const auto axes = [](std::int64_t d) { return Attributes{{"axes", std::vector<std::int64_t>{d}}}; };
+  const auto axes = [](std::int64_t d) {
+    return Attributes{{"axes", std::vector<std::int64_t>{d}}};
+  };
   std::vector<Case> cases{copy_case(s), compiled_chain(s)};
-  const auto add = [&](const std::string& name, const KernelDef& kernel, const std::vector<TensorType>& in,
-                       const std::vector<TensorType>& out, const Attributes& attributes = {},
-                       int in_place = 0) {
+  const auto add = [&](const std::string& name, const KernelDef& kernel,
+                       const std::vector<TensorType>& in, const std::vector<TensorType>& out,
+                       const Attributes& attributes = {}, int in_place = 0) {
     cases.push_back(kernel_case(s, name, kernel, in, out, attributes, in_place));
   };
   add("relu", cpu::elementwise<ElementwiseOp::relu>, {flat}, {flat});
@@ -168,7 +174,8 @@ std::vector<Case> all_cases(const Setup& s) {
   add("gelu", cpu::elementwise<ElementwiseOp::gelu>, {flat}, {flat});
   add("cast to bf16", cpu::cast, {flat}, {half});
   add("add bf16", cpu::elementwise<ElementwiseOp::add>, {half, half}, {half});
-  add("adam", cpu::adam_update, {flat, flat, flat, flat, scalar, scalar}, {flat, flat, flat}, adam, 3);
+  add("adam", cpu::adam_update, {flat, flat, flat, flat, scalar, scalar}, {flat, flat, flat}, adam,
+      3);
   add("reduce_sum of rows", cpu::reduce<ReduceOp::sum>, {matrix}, {{f32, {rows}}}, axes(1));
   add("reduce_sum of columns", cpu::reduce<ReduceOp::sum>, {matrix}, {row}, axes(0));
   add("reduce_sum to a scalar", cpu::reduce<ReduceOp::sum>, {flat}, {scalar}, axes(0));
@@ -213,5 +220,6 @@ void measure(int rounds) {
 int main(int argc, char** argv) {
   int rounds = 15;
   return bench::run(argc, argv, "Memory-bound CPU kernels against a copy.",
-                    {cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000)}, [&] { measure(rounds); });
+                    {cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000)},
+                    [&] { measure(rounds); });
 }

@@ -1,6 +1,6 @@
-// Predicted and measured seconds of a step on CPU devices: as the planner prices it, loops as a whole, and
-// with every node priced apart. Measured are seconds of the processor divided by the cores, the median of
-// all rounds, so that other programs on the machine disturb little.
+// Predicted and measured seconds of a step on CPU devices: as the planner prices it, loops as a
+// whole, and with every node priced apart. Measured are seconds of the processor divided by the
+// cores, the median of all rounds, so that other programs on the machine disturb little.
 //   bench_forecast [--devices N] [--rounds N]
 #include <alpa/alpa.h>
 
@@ -27,8 +27,10 @@ TrainingStep elementwise_step(std::int64_t rows, std::int64_t width, int layers)
         Value x = batch["x"];
         Builder& g = *x.builder;
         for (int i = 0; i < layers; ++i) {
-          const Value gain = g.parameter(fmt::format("gain{}", i), {f32, {width}}, Initializer::ones()),
-                      shift = g.parameter(fmt::format("shift{}", i), {f32, {width}}, Initializer::zeros());
+          const Value gain = g.parameter(fmt::format("gain{}", i), {f32, {width}},
+                                         Initializer::ones()),
+                      shift = g.parameter(fmt::format("shift{}", i), {f32, {width}},
+                                          Initializer::zeros());
           x = x + tanh(x * gain + shift) * sigmoid(x * 0.5 + 0.1);
         }
         return mean(square(x - batch["y"]));
@@ -70,7 +72,8 @@ void measure(const char* name, const TrainingStep& step, int devices, int rounds
     const std::clock_t start = std::clock();
     executable.run(state, batch)["loss"];
     if (round >= 0)
-      seconds.push_back(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC / usable_cores());
+      seconds.push_back(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC /
+                        usable_cores());
   }
   const double measured = median(seconds), predicted = executable.plan().cost.objective_seconds,
                apart = seconds_node_by_node(executable, CostModel::of(cluster));
@@ -93,7 +96,8 @@ int main(int argc, char** argv) {
         measure("elementwise stack", elementwise_step(4096, 1024, 6), devices, rounds);
         measure("MLP", bench::mlp_step({512, 2048, 8}), devices, rounds);
         measure("GPT-like stack",
-                testing::gpt_step({.layers = 2, .batch = 8, .sequence = 128, .hidden = 256, .heads = 4}),
+                testing::gpt_step(
+                    {.layers = 2, .batch = 8, .sequence = 128, .hidden = 256, .heads = 4}),
                 devices, rounds);
       });
 }

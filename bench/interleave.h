@@ -1,7 +1,7 @@
 #pragma once
-/// Timing several variants against each other: all variants run once per round, so that drift of the
-/// machine hits them alike, and what is reported are medians and per-round ratios to the first variant (the
-/// yardstick).
+/// Timing several variants against each other: all variants run once per round, so that drift of
+/// the machine hits them alike, and what is reported are medians and per-round ratios to the
+/// first variant (the yardstick).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -21,9 +21,9 @@ struct Variant {
   std::vector<double> seconds = {};  ///< one per counted round
 };
 
-/// One warm-up round, then `rounds` counted ones. `pause` seconds before each run let the threads of a
-/// library that spin after their work (OpenMP's do for milliseconds) go to sleep, so that they do not
-/// disturb the next variant.
+/// One warm-up round, then `rounds` counted ones. `pause` seconds before each run let the threads
+/// of a library that spin after their work (OpenMP's do for milliseconds) go to sleep, so that they
+/// do not disturb the next variant.
 inline void interleave(std::vector<Variant>& variants, int rounds, double pause = 0) {
   for (int round = -1; round < rounds; ++round) {
     for (Variant& variant : variants) {
@@ -46,11 +46,12 @@ inline double median_ratio(const Variant& variant, const Variant& yardstick) {
 /// One JSON object per variant and line: name, median and best seconds, ratio to the first variant.
 inline void print(const std::vector<Variant>& variants) {
   for (const Variant& variant : variants) {
-    fmt::print(R"({{"name": "{}", "median_seconds": {:.6g}, "best_seconds": {:.6g}, "ratio": {:.3f}}})"
-               "\n",
-               variant.name, median(variant.seconds),
-               *std::min_element(variant.seconds.begin(), variant.seconds.end()),
-               median_ratio(variant, variants.front()));
+    fmt::print(
+        R"({{"name": "{}", "median_seconds": {:.6g}, "best_seconds": {:.6g}, "ratio": {:.3f}}})"
+        "\n",
+        variant.name, median(variant.seconds),
+        *std::min_element(variant.seconds.begin(), variant.seconds.end()),
+        median_ratio(variant, variants.front()));
   }
 }
 

@@ -1,10 +1,11 @@
-// Seconds from a sharding plan to the verified instruction lists of all devices, with memory planned, for
-// stacks of GPT-like layers under ZeRO-3 on 8 devices: how they grow with the number of layers.
+// Seconds from a sharding plan to the verified instruction lists of all devices, with
+// memory planned, for stacks of GPT-like layers under ZeRO-3 on 8 devices: how they grow
+// with the number of layers.
 //   bench_lowering [--rounds N]
 #include <alpa/alpa.h>
 
-#include "alpa/lower/rank_classes.h"
 #include "alpa/lower/memory_plan.h"
+#include "alpa/lower/rank_classes.h"
 #include "arguments.h"
 #include "interleave.h"
 #include "tests/support/gpt_stack.h"
@@ -33,7 +34,8 @@ void measure(int rounds) {
   for (const int layers : {4, 12, 24, 48, 96}) {
     const Planned planned =
         plan_only(testing::gpt_step({.layers = layers}), Zero3Parallel{.mesh_shape = {8}}, cluster);
-    std::vector<bench::Variant> variants{{fmt::format("{} layers", layers), [&] { lower_all(planned); }}};
+    std::vector<bench::Variant> variants{
+        {fmt::format("{} layers", layers), [&] { lower_all(planned); }}};
     bench::interleave(variants, rounds);
     const double seconds = median(variants[0].seconds);
     fmt::print(
@@ -51,5 +53,6 @@ void measure(int rounds) {
 int main(int argc, char** argv) {
   int rounds = 3;
   return bench::run(argc, argv, "Time of lowering a plan for 8 devices.",
-                    {cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000)}, [&] { measure(rounds); });
+                    {cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000)},
+                    [&] { measure(rounds); });
 }

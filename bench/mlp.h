@@ -1,6 +1,6 @@
 #pragma once
-/// The training step that several benchmarks run: LAYERS × (Dense + bias, ReLU between), mean squared
-/// error, Adam. Weights have variance 2 / fan-in, so that no layer's values grow or vanish.
+/// The training step that several benchmarks run: LAYERS × (Dense + bias, ReLU between), mean
+/// squared error, Adam. Weights have variance 2 / fan-in, so that no layer's values grow or vanish.
 #include <alpa/alpa.h>
 
 #include <functional>
@@ -33,8 +33,8 @@ inline Array random_array(Shape shape) {
   return array;
 }
 
-/// The learning rate is so small that nothing converges, however many steps are measured: gradients that
-/// become zero or denormal would change the time.
+/// The learning rate is so small that nothing converges, however many steps are measured: gradients
+/// that become zero or denormal would change the time.
 inline TrainingStep mlp_step(const MlpSizes& sizes, DType dtype = f32) {
   auto mlp = std::make_shared<nn::Sequential>();
   for (std::int64_t i = 0; i < sizes.layers; ++i) {
@@ -44,7 +44,9 @@ inline TrainingStep mlp_step(const MlpSizes& sizes, DType dtype = f32) {
   const TensorType type{dtype, {sizes.batch, sizes.dim}};
   return training_step(
       {{"x", type}, {"y", type}},
-      [mlp](const alpa::Batch& batch) { return nn::mean_squared_error((*mlp)(batch["x"]), batch["y"]); },
+      [mlp](const alpa::Batch& batch) {
+        return nn::mean_squared_error((*mlp)(batch["x"]), batch["y"]);
+      },
       optim::Adam{.learning_rate = 1e-7});
 }
 
@@ -56,7 +58,8 @@ inline std::map<std::string, Array> random_batch(const MlpSizes& sizes, DType dt
 /// Starts one step each time it is called, and returns its metrics, which can be waited for.
 inline std::function<Metrics()> mlp_runner(const MlpSizes& sizes, const Method& method,
                                            const Cluster& cluster, DType dtype = f32) {
-  auto executable = std::make_shared<Executable>(parallelize(mlp_step(sizes, dtype), method, cluster));
+  auto executable =
+      std::make_shared<Executable>(parallelize(mlp_step(sizes, dtype), method, cluster));
   auto state = std::make_shared<TrainState>(executable->init(0));
   auto batch = std::make_shared<std::map<std::string, Array>>(random_batch(sizes, dtype));
   return [=] { return executable->run(*state, *batch); };

@@ -1,7 +1,8 @@
-// The whole training step of an MLP (Dense + bias + ReLU, mean squared error, Adam) against the time oneDNN
-// alone needs for the same matrix products, then the same step on several CPU devices against the step on
-// one. Data parallelism repeats Adam on every device, which the cores of one machine must do one after the
-// other; the yardstick "step, Adam repeated" is the step on one device and this additional work.
+// The whole training step of an MLP (Dense + bias + ReLU, mean squared error, Adam) against the
+// time oneDNN alone needs for the same matrix products, then the same step on several CPU devices
+// against the step on one. Data parallelism repeats Adam on every device, which the cores of one
+// machine must do one after the other; the yardstick "step, Adam repeated" is the step on one
+// device and this additional work.
 //   bench_mlp_step --help
 #include <alpa/alpa.h>
 #include <dnnl.hpp>
@@ -20,8 +21,8 @@ struct Sizes : bench::MlpSizes {
   int devices = 8, rounds = 5;
 };
 
-/// The step's matrix products and nothing else: forward and kernel gradient of every layer, input gradient
-/// of all but the first.
+/// The step's matrix products and nothing else: forward and kernel gradient of every layer, input
+/// gradient of all but the first.
 std::function<void()> matmuls_only(const Sizes& sizes) {
   const auto m = sizes.batch, n = sizes.dim;
   auto x = std::make_shared<Array>(bench::random_array({m, n}));
@@ -40,9 +41,11 @@ std::function<void()> matmuls_only(const Sizes& sizes) {
     }
     for (std::int64_t i = sizes.layers - 1; i >= 0; --i) {
       const float* in = i == 0 ? data(*x) : data(activations[i - 1]);
-      dnnl::sgemm('T', 'N', n, n, m, 1.f, in, n, data(activations[i]), n, 0.f, out(gradients[i]), n);
+      dnnl::sgemm('T', 'N', n, n, m, 1.f, in, n, data(activations[i]), n, 0.f, out(gradients[i]),
+                  n);
       if (i > 0)
-        dnnl::sgemm('N', 'T', m, n, n, 1.f, data(activations[i]), n, data(weights[i]), n, 0.f, out(*x), n);
+        dnnl::sgemm('N', 'T', m, n, n, 1.f, data(activations[i]), n, data(weights[i]), n, 0.f,
+                    out(*x), n);
     }
   };
 }
@@ -62,7 +65,8 @@ std::function<void()> adam_alone(const Sizes& sizes, int times) {
   };
   auto state = std::make_shared<State>();
   const Shape all = {sizes.layers * sizes.dim * sizes.dim};
-  for (const Shape& shape : {all, all, all, all, Shape{}, Shape{}}) {  // w, gradient, m, v, rate, step
+  // w, gradient, m, v, rate, step
+  for (const Shape& shape : {all, all, all, all, Shape{}, Shape{}}) {
     state->arrays.push_back(bench::random_array(shape));
     for (float& x : state->arrays.back().mutable_elements_as<float>()) x = x * x + 0.5f;
     state->call.inputs.push_back(
@@ -78,7 +82,8 @@ std::function<void()> adam_alone(const Sizes& sizes, int times) {
   };
 }
 
-bench::Variant step_variant(std::string name, const Sizes& sizes, const Method& method, int devices) {
+bench::Variant step_variant(std::string name, const Sizes& sizes, const Method& method,
+                            int devices) {
   return {std::move(name), bench::mlp_runner(sizes, method, devices)};
 }
 
@@ -90,11 +95,11 @@ void measure(const Sizes& sizes) {
 
   std::vector<bench::Variant> methods{one_device.back()};
   methods.front().seconds.clear();
-  methods.push_back(
-      {"step, Adam repeated", [step = methods.front().run, adam = adam_alone(sizes, sizes.devices - 1)] {
-         step();
-         adam();
-       }});
+  methods.push_back({"step, Adam repeated",
+                     [step = methods.front().run, adam = adam_alone(sizes, sizes.devices - 1)] {
+                       step();
+                       adam();
+                     }});
   methods.push_back(step_variant("data", sizes, DataParallel{}, sizes.devices));
   methods.push_back(step_variant("zero2", sizes, Zero2Parallel{}, sizes.devices));
   methods.push_back(step_variant("zero3", sizes, Zero3Parallel{}, sizes.devices));

@@ -32,8 +32,8 @@ const OpDef empty = empty_op();
 
 DeviceMesh mesh_of(int devices) { return DeviceMesh({{"x", devices, 1e-6, 1e-9}}); }
 
-/// A step of `instructions` empty kernels on every device, with an all_reduce of 8 elements after every
-/// `per_collective` of them (0: none).
+/// A step of `instructions` empty kernels on every device, with an all_reduce of 8 elements after
+/// every `per_collective` of them (0: none).
 SpmdProgram empty_program(int devices, int instructions, int per_collective) {
   Builder g;
   Value value = g.input(InputKind::state, "x", {f32, {8}});
@@ -44,7 +44,8 @@ SpmdProgram empty_program(int devices, int instructions, int per_collective) {
   SpmdProgram program{{mesh_of(devices)}, g.finish(), {}};
   program.specs.resize(program.graph.values.size());
   if (per_collective == 0) return program;
-  for (int n = per_collective; n < static_cast<int>(program.graph.nodes.size()); n += per_collective) {
+  for (int n = per_collective; n < static_cast<int>(program.graph.nodes.size());
+       n += per_collective) {
     program.graph.nodes[n].op = &ops::all_reduce;
     program.graph.nodes[n].attributes = {{"axes", std::vector<std::int64_t>{0}}};
     program.specs[program.graph.nodes[n].operands[0]] = ShardingSpec{}.partial(0);
@@ -66,12 +67,15 @@ void run_steps(benchmark::State& state, Overlap overlap, int per_collective) {
 void BM_EmptyInstructions(benchmark::State& state) { run_steps(state, Overlap::never, 0); }
 BENCHMARK(BM_EmptyInstructions)->ArgName("devices")->Arg(1)->Arg(2)->Arg(8)->UseRealTime();
 
-void BM_EmptyInstructionsWithAllReduces(benchmark::State& state) { run_steps(state, Overlap::never, 10); }
+void BM_EmptyInstructionsWithAllReduces(benchmark::State& state) {
+  run_steps(state, Overlap::never, 10);
+}
 BENCHMARK(BM_EmptyInstructionsWithAllReduces)->ArgName("devices")->Arg(2)->Arg(8)->UseRealTime();
 
 /// An empty step: handing work to the devices and back.
 void BM_EmptyStep(benchmark::State& state) {
-  Executor executor(empty_program(static_cast<int>(state.range(0)), 1, 0), {.threads_per_device = 1});
+  Executor executor(empty_program(static_cast<int>(state.range(0)), 1, 0),
+                    {.threads_per_device = 1});
   const auto memory = executor.make_state(0);
   for (auto _ : state) executor.run(*memory, {}, {});
 }

@@ -1,6 +1,6 @@
-// The planner on transformers: for each case the objective found, the bound proven, the seconds taken and
-// the best template, beside the aims. A case is a graph of tests/support/planning_suite.h on a part of a
-// cluster.
+// The planner on transformers: for each case the objective found, the bound proven, the seconds
+// taken and the best template, beside the aims. A case is a graph of
+// tests/support/planning_suite.h on a part of a cluster.
 //   bench_planner                  a short table
 //   bench_planner --table full     all aims
 //   bench_planner --model gpt --layers 4 --devices 2x4 --mesh 2x4 --seconds 10
@@ -40,7 +40,8 @@ struct Case {
 
 struct Effort {
   double seconds = 60, template_seconds = 5;
-  bool lower = false;  ///< plans as users do: peaks are those of the lowered program, and its time counts
+  /// plans as users do: peaks are those of the lowered program, and its time counts
+  bool lower = false;
 };
 
 using Cases = std::vector<Case>;
@@ -61,7 +62,8 @@ Cases short_table() {
           {.model = "residual-mlp", .aim_seconds = 2}};
 }
 
-/// Stacks of three depths on three clusters, the mesh automatic and, if `forced`, the cluster's own, too.
+/// Stacks of three depths on three clusters, the mesh automatic and, if
+/// `forced`, the cluster's own, too.
 void add_stacks(Cases& cases, const std::string& model, double more_seconds, bool forced) {
   for (const auto& [layers, seconds] : {std::pair{4, 1.0}, {24, 3.0}, {96, 10.0}})
     for (const std::string devices : {"2x4", "4x4", "8x8"})
@@ -129,7 +131,9 @@ Cases table_of(const std::string& name) {
 /// Seconds since its start, of the processor and of the wall.
 class Clock {
  public:
-  double processor() const { return static_cast<double>(std::clock() - processor_) / CLOCKS_PER_SEC; }
+  double processor() const {
+    return static_cast<double>(std::clock() - processor_) / CLOCKS_PER_SEC;
+  }
   double wall() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - wall_).count();
   }
@@ -139,8 +143,8 @@ class Clock {
   std::chrono::steady_clock::time_point wall_ = std::chrono::steady_clock::now();
 };
 
-/// A plan, or how many bytes are proven to be missing and what the smallest plan takes; neither: nothing
-/// was found.
+/// A plan, or how many bytes are proven to be missing and what the smallest plan takes;
+/// neither: nothing was found.
 struct Outcome {
   std::optional<ShardingPlan> plan = {};
   std::int64_t peak_bytes = 0, missing_bytes = 0, smallest_bytes = 0;
@@ -202,7 +206,8 @@ Program program_of(const Case& c, const Cluster& whole) {
                   .method = method};
   const auto shapes = c.mesh == "auto" ? logical_mesh_shapes(program.cluster.num_devices())
                                        : std::vector<std::vector<int>>{method.mesh_shape};
-  for (const std::vector<int>& shape : shapes) program.meshes.push_back(program.cluster.mesh(shape));
+  for (const std::vector<int>& shape : shapes)
+    program.meshes.push_back(program.cluster.mesh(shape));
   return program;
 }
 
@@ -251,7 +256,8 @@ std::string missed(const Case& c, const Program& program, const Outcome& outcome
 }
 
 std::string name_of(const Case& c) {
-  std::string name = fmt::format("{} {} layers on {}, mesh {}", c.model, c.layers, c.devices, c.mesh);
+  std::string name =
+      fmt::format("{} {} layers on {}, mesh {}", c.model, c.layers, c.devices, c.mesh);
   if (c.micro_batches > 1) name += fmt::format(", {} micro-batches", c.micro_batches);
   if (c.budget_share > 0) name += fmt::format(", {} of the peak", c.budget_share);
   return name;
@@ -267,14 +273,16 @@ std::int64_t budget_of(const Case& c, const Program& program, const Effort& effo
 double megabytes(std::int64_t bytes) { return 1e-6 * static_cast<double>(bytes); }
 
 std::vector<bench::Figure> figures_of(const Program& program, const Outcome& outcome) {
-  std::vector<bench::Figure> figures = {{"graph_nodes", static_cast<double>(program.graph.nodes.size())}};
+  std::vector<bench::Figure> figures = {
+      {"graph_nodes", static_cast<double>(program.graph.nodes.size())}};
   if (outcome.plan) {
     const PlanCost& cost = outcome.plan->cost;
     figures.push_back({"objective_ms", 1e3 * cost.objective_seconds});
     figures.push_back({"bound_ms", 1e3 * cost.lower_bound_seconds});
     figures.push_back({"gap", cost.gap()});
     figures.push_back({"solver_nodes", static_cast<double>(outcome.plan->statistics.nodes)});
-    figures.push_back({"solver_strategies", static_cast<double>(outcome.plan->statistics.strategies)});
+    figures.push_back(
+        {"solver_strategies", static_cast<double>(outcome.plan->statistics.strategies)});
     figures.push_back({"peak_megabytes", megabytes(outcome.peak_bytes)});
   }
   if (const auto budget = program.method.memory_budget_bytes) {
@@ -348,9 +356,11 @@ int main(int argc, char** argv) {
        cli::text("--devices", &one.devices, "Hosts x devices of a host, out of the cluster"),
        cli::text("--mesh", &one.mesh, "Shape of the mesh, or auto"),
        cli::whole("--micro-batches", &one.micro_batches, "Micro-batches", 1, 32),
-       cli::number("--budget-share", &one.budget_share, "Budget as share of the free peak; 0: none", 0, 1),
+       cli::number("--budget-share", &one.budget_share, "Budget as share of the free peak; 0: none",
+                   0, 1),
        cli::positive_number("--seconds", &effort.seconds, "Limit of planning"),
-       cli::positive_number("--template-seconds", &effort.template_seconds, "Limit of each template"),
+       cli::positive_number("--template-seconds", &effort.template_seconds,
+                            "Limit of each template"),
        cli::on("--lower", &effort.lower, "Plans and lowers: exact peaks"),
        cli::text("--cluster", &cluster_file, "Cluster file")},
       [&] { measure_all(one.model.empty() ? table_of(table) : Cases{one}, cluster_file, effort); });

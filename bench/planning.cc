@@ -1,5 +1,5 @@
-// Seconds of the processor for planning by phase, from the training step to the device programs of all
-// ranks: how they grow with the number of equal layers, and the peak memory of the process.
+// Seconds of the processor for planning by phase, from the training step to the device programs of
+// all ranks: how they grow with the number of equal layers, and the peak memory of the process.
 //   bench_planning CLUSTER_FILE [--model mlp|gpt] [--layers N] [--rounds N]
 // CLUSTER_FILE: 8 hosts of 8 devices, e.g. clusters/a100_8x8.json. One case a process, so that the
 // memory is that of the case.
@@ -26,11 +26,12 @@ TrainingStep mlp_step(int layers, std::int64_t dim, std::int64_t batch) {
   for (int i = 0; i < layers; ++i) mlp.add(nn::Dense(i % 2 == 0 ? 4 * dim : dim)).add(nn::ReLU());
   const TensorType type{f32, {batch, dim}};
   return training_step(
-      {{"x", type}, {"y", type}}, [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); },
-      optim::Adam{});
+      {{"x", type}, {"y", type}},
+      [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); }, optim::Adam{});
 }
 
-/// Seconds of the processor since the last call, as a figure: other programs on the machine disturb little.
+/// Seconds of the processor since the last call, as a figure: other programs on
+/// the machine disturb little.
 class Clock {
  public:
   bench::Figure lap(std::string name) {

@@ -1,6 +1,6 @@
 #pragma once
-/// Figures as JSON, one object per line, each beside its aim. Lines are written out at once, so that a
-/// program that is cut leaves what it measured.
+/// Figures as JSON, one object per line, each beside its aim. Lines are written out at once, so
+/// that a program that is cut leaves what it measured.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -32,8 +32,8 @@ inline std::string number(double value) {
 }
 
 /// {"name": …, labels, figures} and, if `aim` names a figure, "aim" and "met".
-inline void print_row(const std::string& name, const std::vector<Figure>& figures, const Aim& aim = {},
-                      const Labels& labels = {}) {
+inline void print_row(const std::string& name, const std::vector<Figure>& figures,
+                      const Aim& aim = {}, const Labels& labels = {}) {
   std::string row = fmt::format(R"({{"name": "{}")", name), verdict;
   for (const auto& [label, text] : labels) row += fmt::format(R"(, "{}": "{}")", label, text);
   for (const Figure& figure : figures) {

@@ -14,8 +14,8 @@
 
 namespace alpa {
 
-/// Codes of the elementwise formulas: `OpDef::elementwise` and the steps of a fused program. Operands are
-/// a, b, c.
+/// Codes of the elementwise formulas: `OpDef::elementwise` and the steps of a fused
+/// program. Operands are a, b, c.
 enum class ElementwiseOp : int {
   add,
   sub,
@@ -63,16 +63,18 @@ struct ElementwiseInfo {
 };
 
 inline constexpr ElementwiseInfo kElementwise[] = {
-    {"add", 2, 1},      {"sub", 2, 1},        {"mul", 2, 1},      {"div", 2, 1},        {"max", 2, 1},
-    {"min", 2, 1},      {"pow", 2, 10},       {"eq", 2, 1},       {"ne", 2, 1},         {"lt", 2, 1},
-    {"le", 2, 1},       {"gt", 2, 1},         {"ge", 2, 1},       {"where", 3, 1},      {"neg", 1, 1},
-    {"abs", 1, 1},      {"sign", 1, 1},       {"exp", 1, 8},      {"log", 1, 8},        {"sqrt", 1, 1},
-    {"rsqrt", 1, 2},    {"tanh", 1, 10},      {"sigmoid", 1, 10}, {"relu", 1, 1},       {"step", 1, 1},
-    {"gelu", 1, 16},    {"gelu_grad", 1, 24}, {"square", 1, 1},   {"reciprocal", 1, 1}, {"copy", 1, 0},
-    {"cast_f32", 1, 0}, {"cast_bf16", 1, 0},  {"cast_f16", 1, 0}, {"cast_f64", 1, 0},   {"cast_i32", 1, 0},
-    {"cast_u8", 1, 0}};
+    {"add", 2, 1},        {"sub", 2, 1},      {"mul", 2, 1},        {"div", 2, 1},
+    {"max", 2, 1},        {"min", 2, 1},      {"pow", 2, 10},       {"eq", 2, 1},
+    {"ne", 2, 1},         {"lt", 2, 1},       {"le", 2, 1},         {"gt", 2, 1},
+    {"ge", 2, 1},         {"where", 3, 1},    {"neg", 1, 1},        {"abs", 1, 1},
+    {"sign", 1, 1},       {"exp", 1, 8},      {"log", 1, 8},        {"sqrt", 1, 1},
+    {"rsqrt", 1, 2},      {"tanh", 1, 10},    {"sigmoid", 1, 10},   {"relu", 1, 1},
+    {"step", 1, 1},       {"gelu", 1, 16},    {"gelu_grad", 1, 24}, {"square", 1, 1},
+    {"reciprocal", 1, 1}, {"copy", 1, 0},     {"cast_f32", 1, 0},   {"cast_bf16", 1, 0},
+    {"cast_f16", 1, 0},   {"cast_f64", 1, 0}, {"cast_i32", 1, 0},   {"cast_u8", 1, 0}};
 
-inline constexpr int kNumElementwiseOps = static_cast<int>(sizeof(kElementwise) / sizeof(kElementwise[0]));
+inline constexpr int kNumElementwiseOps =
+    static_cast<int>(sizeof(kElementwise) / sizeof(kElementwise[0]));
 static_assert(kNumElementwiseOps == static_cast<int>(ElementwiseOp::cast_u8) + 1);
 
 ALPA_HOST_DEVICE constexpr const ElementwiseInfo& info(ElementwiseOp op) {
@@ -165,19 +167,22 @@ ALPA_HOST_DEVICE T apply(T a, T b, T c) {
   if constexpr (op == ElementwiseOp::cast_u8) return round_to_u8(a);
 }
 
-/// One step of Adam (Kingma & Ba 2015) in numbers that are the same for all elements; step counts from 1.
+/// One step of Adam (Kingma & Ba 2015) in numbers that are the same for all
+/// elements; step counts from 1.
 struct AdamScalars {
   double beta1, beta2, epsilon;
   double step_size;   ///< learning_rate / (1 - beta1^step)
   double correction;  ///< 1 / sqrt(1 - beta2^step)
   double l2;          ///< added to the gradient per unit of w
-  double keep;  ///< share of w kept before the step: 1 - learning_rate * weight_decay for AdamW, else 1
+  /// share of w kept before the step: 1 - learning_rate * weight_decay for AdamW, else 1
+  double keep;
 };
 
 /// `power1` is beta1^step, `power2` beta2^step.
 ALPA_HOST_DEVICE inline AdamScalars adam_scalars(double beta1, double beta2, double epsilon,
-                                                 double weight_decay, bool decoupled, double learning_rate,
-                                                 double power1, double power2) {
+                                                 double weight_decay, bool decoupled,
+                                                 double learning_rate, double power1,
+                                                 double power2) {
   return {beta1,
           beta2,
           epsilon,
@@ -187,10 +192,10 @@ ALPA_HOST_DEVICE inline AdamScalars adam_scalars(double beta1, double beta2, dou
           decoupled ? 1 - learning_rate * weight_decay : 1};
 }
 ALPA_HOST_DEVICE inline AdamScalars adam_scalars(double beta1, double beta2, double epsilon,
-                                                 double weight_decay, bool decoupled, double learning_rate,
-                                                 double step) {
-  return adam_scalars(beta1, beta2, epsilon, weight_decay, decoupled, learning_rate, std::pow(beta1, step),
-                      std::pow(beta2, step));
+                                                 double weight_decay, bool decoupled,
+                                                 double learning_rate, double step) {
+  return adam_scalars(beta1, beta2, epsilon, weight_decay, decoupled, learning_rate,
+                      std::pow(beta1, step), std::pow(beta2, step));
 }
 
 /// The factors of `adam` in the type of computation.

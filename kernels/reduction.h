@@ -18,8 +18,8 @@ inline constexpr int kNumReduceOps = static_cast<int>(ReduceOp::max) + 1;
 
 namespace reducing {
 
-// All are inlined whatever the optimisation: files that are compiled for several instruction sets may leave
-// no copies behind.
+// All are inlined whatever the optimisation: files that are compiled for several instruction sets
+// may leave no copies behind.
 
 /// Scalars behave as one-lane vectors.
 template <class T>
@@ -46,7 +46,8 @@ template <class F, int... ops>
 auto with_op(ReduceOp op, const F& f, std::integer_sequence<int, ops...>) {
   decltype(f(std::integral_constant<ReduceOp, ReduceOp::sum>())) result{};
   ((static_cast<int>(op) == ops
-        ? static_cast<void>(result = f(std::integral_constant<ReduceOp, static_cast<ReduceOp>(ops)>()))
+        ? static_cast<void>(result =
+                                f(std::integral_constant<ReduceOp, static_cast<ReduceOp>(ops)>()))
         : void()),
    ...);
   return result;

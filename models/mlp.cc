@@ -30,7 +30,8 @@ std::vector<cli::Flag> rows_of_mlp(MlpFlags& flags) {
   ModelRows own;
   own.model = {
       whole("--dim", &flags.dim, "width of every second layer", 1),
-      whole("--hidden-factor", &flags.hidden_factor, "the layers between are this many times wider", 1),
+      whole("--hidden-factor", &flags.hidden_factor, "the layers between are this many times wider",
+            1),
       whole("--layers", &flags.layers, "dense layers", 1, kMaxLayers),
   };
   own.data = {
@@ -38,7 +39,8 @@ std::vector<cli::Flag> rows_of_mlp(MlpFlags& flags) {
            "tutorial, fashion-mnist[:DIR] or FILE.csv (last column: what to predict)"),
       whole("--epochs", &flags.epochs, "passes through the data, instead of --steps; 0: none", 0),
   };
-  own.output = {on("--demo", &flags.demo, "train a classifier of Fashion-MNIST, then compare all methods")};
+  own.output = {
+      on("--demo", &flags.demo, "train a classifier of Fashion-MNIST, then compare all methods")};
   return rows_of(flags, own);
 }
 
@@ -84,7 +86,8 @@ Task make_task(const MlpFlags& flags) {
   if (flags.plan_only) {
     task.types = load_types(flags.data, flags.batch, flags.dim);
   } else {
-    TaskData data = load_data(flags.data, flags.batch, flags.dim, static_cast<std::uint64_t>(flags.seed));
+    TaskData data =
+        load_data(flags.data, flags.batch, flags.dim, static_cast<std::uint64_t>(flags.seed));
     task.training = std::move(data.training);
     task.test = std::move(data.test);
     task.types = types_of(task.training);
@@ -106,12 +109,13 @@ std::int64_t number_of_steps(const MlpFlags& flags, const Task& task) {
   return flags.epochs > 0 ? flags.epochs * (task.types.size() / task.batch) : flags.steps;
 }
 
-void report(const MlpFlags& flags, const Planned& planned, const CostModel& model, const RunResult* run) {
+void report(const MlpFlags& flags, const Planned& planned, const CostModel& model,
+            const RunResult* run) {
   fmt::print("{}", summary_text(planned, run));
   if (!flags.explain.empty())
-    fmt::print("\n{}",
-               explain(planned.plan, planned.graph, model,
-                       flags.explain == "full" ? Detail::full : Detail::summary, planned.memory_bytes));
+    fmt::print("\n{}", explain(planned.plan, planned.graph, model,
+                               flags.explain == "full" ? Detail::full : Detail::summary,
+                               planned.memory_bytes));
   if (!flags.save_plan.empty()) write_file(flags.save_plan, to_json(planned.plan, planned.graph));
   if (!flags.json.empty()) write_file(flags.json, report_json(planned, run));
 }
@@ -120,7 +124,8 @@ void plan_and_report(const MlpFlags& flags, const Cluster& cluster) {
   const Task task = make_task(flags);
   const TrainingStep step = training_step(task.inputs(), task.model, make_optimizer(flags));
   const PlanningInterrupt interrupt(!flags.save_plan.empty());
-  const Planned planned = plan_only(step, interrupt.ending(make_method(flags, flags.method)), cluster);
+  const Planned planned =
+      plan_only(step, interrupt.ending(make_method(flags, flags.method)), cluster);
   interrupt.exit_with(planned, flags.save_plan);
   report(flags, planned, CostModel::of(cluster), nullptr);
 }
@@ -142,10 +147,12 @@ Run train_and_report(const MlpFlags& flags, const Cluster& cluster, const Task& 
   const auto seed = static_cast<std::uint64_t>(flags.seed);
   Run run = train(task, executable, steps, seed, Show::progress);
   if (flags.compare) {
-    const Run serial = train(task, serial_reference(step, flags, cluster), steps, seed, Show::nothing);
+    const Run serial =
+        train(task, serial_reference(step, flags, cluster), steps, seed, Show::nothing);
     run.result.max_abs_parameter_difference = max_abs_parameter_difference(run, serial);
   }
-  if (task.has_test_set()) run.result.test_accuracy = test_accuracy(task, run.state, method, cluster);
+  if (task.has_test_set())
+    run.result.test_accuracy = test_accuracy(task, run.state, method, cluster);
   report(flags, executable.planned(), CostModel::of(cluster), &run.result);
   return run;
 }
@@ -153,22 +160,23 @@ Run train_and_report(const MlpFlags& flags, const Cluster& cluster, const Task& 
 /// Steps of each method in the comparison.
 constexpr std::int64_t kComparedSteps = 5;
 
-std::vector<std::string> comparison_row(const std::string& name, const Run& run, const Run& serial) {
+std::vector<std::string> comparison_row(const std::string& name, const Run& run,
+                                        const Run& serial) {
   std::vector<std::string> row = {name, fmt::format("{:.4f}", median(run.result.seconds)),
                                   std::to_string(run.executable.memory_bytes()),
                                   std::to_string(run.result.measured_bytes)};
   for (const char* kind : {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"}) {
     const auto found = run.result.communication.find(kind);
-    row.push_back(found == run.result.communication.end() ? "-"
-                                                          : fmt::format("{:.0f}", found->second.bytes));
+    row.push_back(
+        found == run.result.communication.end() ? "-" : fmt::format("{:.0f}", found->second.bytes));
   }
   row.push_back(fmt::format("{:.3f}", run.executable.planned().seconds));
   row.push_back(fmt::format("{:.1e}", max_abs_parameter_difference(run, serial)));
   return row;
 }
 
-/// Every method from the same start: time, memory, communication, and how far its parameters are from those
-/// of one device.
+/// Every method from the same start: time, memory, communication, and how far its parameters are
+/// from those of one device.
 std::string comparison_text(const MlpFlags& flags, const Cluster& cluster, const Task& task) {
   const TrainingStep step = training_step(task.inputs(), task.model, make_optimizer(flags));
   const auto seed = static_cast<std::uint64_t>(flags.seed);
@@ -176,31 +184,34 @@ std::string comparison_text(const MlpFlags& flags, const Cluster& cluster, const
     return train(task, std::move(executable), kComparedSteps, seed, Show::nothing);
   };
   const Run serial = run_of(serial_reference(step, flags, cluster));
-  std::vector<std::vector<std::string>> rows = {{"method", "s/step", "planned bytes", "measured bytes",
-                                                 "all_reduce", "reduce_scatter", "all_gather", "all_to_all",
-                                                 "planning s", "difference"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"method", "s/step", "planned bytes", "measured bytes", "all_reduce", "reduce_scatter",
+       "all_gather", "all_to_all", "planning s", "difference"}};
   rows.push_back(comparison_row("single device", serial, serial));
   constexpr std::pair<const char*, const char*> kMethods[] = {
       {"data", "data parallel"}, {"zero2", "ZeRO-2"}, {"zero3", "ZeRO-3"}, {"shard", "automatic"}};
   for (const auto& [name, title] : kMethods)
-    rows.push_back(
-        comparison_row(title, run_of(parallelize(step, make_method(flags, name), cluster)), serial));
+    rows.push_back(comparison_row(
+        title, run_of(parallelize(step, make_method(flags, name), cluster)), serial));
   return table_text(rows);
 }
 
 void run_demo(const MlpFlags& flags, const Cluster& cluster) {
   const Task task = make_task(flags);
-  fmt::print("Training {} for {} epochs on {} devices with the {} plan.\n", flags.data, flags.epochs,
-             cluster.num_devices(), flags.method == "shard" ? "automatic" : flags.method);
+  fmt::print("Training {} for {} epochs on {} devices with the {} plan.\n", flags.data,
+             flags.epochs, cluster.num_devices(),
+             flags.method == "shard" ? "automatic" : flags.method);
   const Run run = train_and_report(flags, cluster, task);
   fmt::print(
-      "\nThe same step under every method: median of {} steps, bytes per device (peak) and bytes each "
-      "device sends per step,\nlargest difference of a parameter from the single-device run after {} steps "
-      "(sums in another order round differently,\nand Adam makes a step of up to the learning rate of a "
-      "gradient that is nothing but rounding)\n{}",
+      "\nThe same step under every method: median of {} steps, "
+      "bytes per device (peak) and bytes each device sends per step,\nlargest difference of a "
+      "parameter from the single-device run after {} steps (sums in another order round "
+      "differently,\nand Adam makes a step of up to the learning rate of a gradient that is "
+      "nothing but rounding)\n{}",
       kComparedSteps, kComparedSteps, comparison_text(flags, cluster, task));
   fmt::print("\nWhere the {} plan puts every parameter\n{}",
-             flags.method == "shard" ? "automatic" : flags.method, sharding_text(run.executable.planned()));
+             flags.method == "shard" ? "automatic" : flags.method,
+             sharding_text(run.executable.planned()));
 }
 
 int run_mlp(int argc, char** argv) {

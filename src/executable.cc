@@ -70,11 +70,14 @@ const Executor& TrainState::executor() const {
   return *executor_;
 }
 
-std::vector<std::string> TrainState::names() const { return state_names(executor().program().graph); }
+std::vector<std::string> TrainState::names() const {
+  return state_names(executor().program().graph);
+}
 
 DistributedArray TrainState::array_of(const Input& input) const {
   const SpmdProgram& program = executor().program();
-  return {input.name, program.graph.type(input.value), program.specs[input.value], executor_, state_};
+  return {input.name, program.graph.type(input.value), program.specs[input.value], executor_,
+          state_};
 }
 
 DistributedArray TrainState::operator[](const std::string& name) {
@@ -126,8 +129,8 @@ struct Executable::Impl {
 
 Executable::Executable(Planned planned, const TrainingStep& step, const Cluster& cluster,
                        ExecutorOptions options) {
-  auto executor = std::make_shared<Executor>(planned.program, options, cluster.backend, PipelineSchedule{},
-                                             planned.lowered);
+  auto executor = std::make_shared<Executor>(planned.program, options, cluster.backend,
+                                             PipelineSchedule{}, planned.lowered);
   impl_ = std::make_shared<Impl>(
       Impl{std::move(planned), CostModel::of(cluster), step.scalars, std::move(executor)});
 }
@@ -140,9 +143,10 @@ TrainState Executable::init(std::uint64_t seed) const {
 }
 
 Metrics Executable::run(TrainState& state, const std::map<std::string, Array>& batch) const {
-  require(&state.executor() == impl_->executor.get(),
-          "this state belongs to another executable; make one with init() of this one and fill it with "
-          "copy_from()");
+  require(
+      &state.executor() == impl_->executor.get(),
+      "this state belongs to another executable; make one with init() of this one and fill it with "
+      "copy_from()");
   return Metrics(impl_->executor->start(*state.state_, batch, impl_->scalars));
 }
 
@@ -152,7 +156,9 @@ std::int64_t Executable::measured_bytes(const TrainState& state) const {
   return impl_->executor->measured_bytes(*state.state_);
 }
 
-std::map<std::string, Traffic> Executable::communication() const { return traffic(impl_->planned.program); }
+std::map<std::string, Traffic> Executable::communication() const {
+  return traffic(impl_->planned.program);
+}
 
 std::map<std::string, Traffic> Executable::measured_communication() const {
   return impl_->executor->measured_traffic();
@@ -171,6 +177,8 @@ ShardingSpec Executable::sharding_of(const std::string& name) const {
   return program().specs[known_state(program().graph, name).value];
 }
 
-void Executable::save_plan(const std::string& path) const { write_file(path, to_json(plan(), graph())); }
+void Executable::save_plan(const std::string& path) const {
+  write_file(path, to_json(plan(), graph()));
+}
 
 }  // namespace alpa

@@ -9,14 +9,15 @@
 namespace alpa {
 namespace {
 
-/// Time kept for lowering what searches find: a share of the time for planning or, for a large graph, a
-/// multiple of the time that tracing took, but no more than half.
+/// Time kept for lowering what searches find: a share of the time for planning or, for a large
+/// graph, a multiple of the time that tracing took, but no more than half.
 constexpr double kLoweringShare = 0.1, kLoweringOfTracing = 12, kMostLoweringShare = 0.5;
 
 /// Seconds for searches of a graph that took so long to trace.
 double search_seconds(double solver_seconds, double trace_seconds) {
-  const double lowering = std::clamp(kLoweringOfTracing * trace_seconds, kLoweringShare * solver_seconds,
-                                     kMostLoweringShare * solver_seconds);
+  const double lowering =
+      std::clamp(kLoweringOfTracing * trace_seconds, kLoweringShare * solver_seconds,
+                 kMostLoweringShare * solver_seconds);
   return std::max(0.0, solver_seconds - trace_seconds - lowering);
 }
 
@@ -44,8 +45,8 @@ MethodOptions options_of(const Method& method) {
 
 void check_options(const MethodOptions& method, const Cluster& cluster) {
   const ShardParallel& options = method.options;
-  require(cluster.num_devices() >= 1, "parallelize: the cluster has {} devices; at least 1 is needed",
-          cluster.num_devices());
+  require(cluster.num_devices() >= 1,
+          "parallelize: the cluster has {} devices; at least 1 is needed", cluster.num_devices());
   require(options.num_micro_batches >= 1, "parallelize: {} micro-batches; give at least 1",
           options.num_micro_batches);
   require(options.solver_seconds > 0, "parallelize: solver_seconds is {}; give more than 0",
@@ -53,7 +54,8 @@ void check_options(const MethodOptions& method, const Cluster& cluster) {
   require(options.relative_gap >= 0 && options.relative_gap < 1,
           "parallelize: relative_gap is {}; give at least 0 and less than 1", options.relative_gap);
   require(options.memory_budget_bytes.value_or(1) > 0,
-          "parallelize: a memory budget of {} bytes; give more than 0", *options.memory_budget_bytes);
+          "parallelize: a memory budget of {} bytes; give more than 0",
+          *options.memory_budget_bytes);
 }
 
 std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Cluster& cluster) {
@@ -89,7 +91,8 @@ AutoShardOptions search_options(const MethodOptions& method, double trace_second
 }
 
 std::int64_t memory_budget(const MethodOptions& method, const Cluster& cluster) {
-  const std::int64_t budget = method.options.memory_budget_bytes.value_or(cluster.device.memory_bytes);
+  const std::int64_t budget =
+      method.options.memory_budget_bytes.value_or(cluster.device.memory_bytes);
   return budget > 0 ? budget : std::numeric_limits<std::int64_t>::max();
 }
 

@@ -17,7 +17,8 @@ std::string_view name_of(MethodKind kind) {
 }
 
 Method parse_method(std::string_view name) {
-  const Method methods[] = {Serial{}, DataParallel{}, Zero2Parallel{}, Zero3Parallel{}, ShardParallel{}};
+  const Method methods[] = {Serial{}, DataParallel{}, Zero2Parallel{}, Zero3Parallel{},
+                            ShardParallel{}};
   std::string known;
   for (const Method& method : methods) {
     const std::string_view own = std::visit([](const auto& m) { return name_of(m.kind); }, method);

@@ -47,17 +47,19 @@ Planned lowered_program(const Graph& graph, const ShardingPlan& plan, const Spmd
   log.write("device0.txt", [&] { return to_string(devices.firsts.front(), program); });
   std::int64_t bytes = 0;  // exact, as an executor will take
   for (const DeviceProgram& device : devices.firsts) bytes = std::max(bytes, device.arena_bytes);
-  return {graph, plan, std::move(program), bytes, 0, repeated_work(plan, graph), std::move(devices)};
+  return {
+      graph, plan, std::move(program), bytes, 0, repeated_work(plan, graph), std::move(devices)};
 }
 
-/// What joint collectives may add to the peak of a program under a budget: what one of them holds, and no
-/// more than a quarter of what the program leaves of the budget.
-std::int64_t bucket_slack(const SpmdProgram& program, std::int64_t bucket_bytes, std::int64_t budget) {
+/// What joint collectives may add to the peak of a program under a budget: what one of them holds,
+/// and no more than a quarter of what the program leaves of the budget.
+std::int64_t bucket_slack(const SpmdProgram& program, std::int64_t bucket_bytes,
+                          std::int64_t budget) {
   return std::clamp<std::int64_t>((budget - counted_bytes(program)) / 4, 0, bucket_bytes);
 }
 
-/// Joining collectives keeps their operands until the last one is there. Where that breaks the budget,
-/// they join only as far as the peak stays; where that still does, each stays on its own.
+/// Joining collectives keeps their operands until the last one is there. Where that breaks the
+/// budget, they join only as far as the peak stays; where that still does, each stays on its own.
 Planned lower_plan(const Graph& graph, ShardingPlan solved, const Target& target) {
   const ShardingPlan plan = target.log.check("plan.json", std::move(solved), graph);
   const SpmdProgram fused = fused_program(graph, plan, target);
@@ -66,7 +68,8 @@ Planned lower_plan(const Graph& graph, ShardingPlan solved, const Target& target
   Planned planned = lowered_program(graph, plan, fused, bucket, slack, target);
   if (planned.memory_bytes > budget && slack > 0)
     planned = lowered_program(graph, plan, fused, bucket, 0, target);
-  return planned.memory_bytes <= budget ? planned : lowered_program(graph, plan, fused, 0, 0, target);
+  return planned.memory_bytes <= budget ? planned
+                                        : lowered_program(graph, plan, fused, 0, 0, target);
 }
 
 ShardingPlan read_plan(const Graph& graph, const Cluster& cluster, const std::string& path) {
@@ -74,8 +77,8 @@ ShardingPlan read_plan(const Graph& graph, const Cluster& cluster, const std::st
   const int devices = plan.mesh.num_devices();
   const bool serial = plan.method == "serial" && devices == 1;
   require(devices == cluster.num_devices() || serial,
-          "plan file {}: the plan is for {} devices (mesh {}), but the cluster has {}", path, devices,
-          shape_text(plan.mesh), cluster.num_devices());
+          "plan file {}: the plan is for {} devices (mesh {}), but the cluster has {}", path,
+          devices, shape_text(plan.mesh), cluster.num_devices());
   for (int d = 0; d < devices; ++d)
     require(plan.mesh.devices()[d] < cluster.num_devices(),
             "plan file {}: mesh.devices[{}]: found {}; the cluster has devices 0 to {}", path, d,
@@ -88,8 +91,8 @@ Planned planned_from_file(const Graph& graph, const Cluster& cluster, const std:
                           const Target& target) {
   Planned planned = lower_plan(graph, read_plan(graph, cluster, path), target);
   require(planned.memory_bytes <= target.budget,
-          "plan file {}: the plan needs {} bytes per device, {} more than the memory budget of {}; plan "
-          "again within it, or raise the budget",
+          "plan file {}: the plan needs {} bytes per device, {} more than the memory budget of {}; "
+          "plan again within it, or raise the budget",
           path, planned.memory_bytes, planned.memory_bytes - target.budget, target.budget);
   return planned;
 }
@@ -99,8 +102,9 @@ Planned planned_by_search(const Graph& graph, const MethodOptions& method, const
   AutoShardOptions options = search_options(method, trace_seconds);
   options.memory_budget_bytes = target.budget;
   AutoSharding search(graph, candidate_meshes(method, cluster), CostModel::of(cluster), options);
-  return plan_within_budget(search, target.budget,
-                            [&](ShardingPlan plan) { return lower_plan(graph, std::move(plan), target); });
+  return plan_within_budget(search, target.budget, [&](ShardingPlan plan) {
+    return lower_plan(graph, std::move(plan), target);
+  });
 }
 
 Planned compile(const TrainingStep& step, const MethodOptions& method, const Cluster& cluster,

@@ -15,7 +15,8 @@ namespace alpa {
 /// Dumped files are numbered in the order in which the passes first ran: "01_graph.txt".
 class PassLog {
  public:
-  /// `directory` is made if it is missing; empty: nothing is dumped. Throws Error if it cannot be made.
+  /// `directory` is made if it is missing; empty: nothing is dumped. Throws
+  /// Error if it cannot be made.
   explicit PassLog(std::string directory);
 
   /// Logs and dumps the result of pass `name`. Throws Bug if it breaks an invariant.

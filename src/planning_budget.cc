@@ -13,9 +13,9 @@ namespace {
 /// Plans that are tried under a moved limit before giving up.
 constexpr int kBudgetAttempts = 6;
 
-/// The limit on the bytes that the planner counts, moved until the exact peak keeps the budget. The count
-/// knows neither padding and scratch nor what packing loses and what overlapping collectives keep alive;
-/// and it may be too high where nodes are fused in ways it does not foresee.
+/// The limit on the bytes that the planner counts, moved until the exact peak keeps the budget. The
+/// count knows neither padding and scratch nor what packing loses and what overlapping collectives
+/// keep alive; and it may be too high where nodes are fused in ways it does not foresee.
 class PlannersLimit {
  public:
   explicit PlannersLimit(std::int64_t budget) : budget_(budget), bytes_(budget) {}
@@ -49,8 +49,9 @@ class PlannersLimit {
 
 [[noreturn]] void fail_budget(std::int64_t budget, std::int64_t least, bool time_is_over) {
   fail(
-      "the smallest plan found needs {} bytes per device, {} more than the memory budget of {}; use more "
-      "devices, more micro-batches, ShardParallel instead of a fixed method, or raise the budget{}",
+      "the smallest plan found needs {} bytes per device, {} more than the memory budget of {}; "
+      "use more devices, more micro-batches, ShardParallel instead of a fixed method, "
+      "or raise the budget{}",
       least, least - budget, budget, time_is_over ? " or solver_seconds, which were used up" : "");
 }
 

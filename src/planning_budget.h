@@ -1,6 +1,6 @@
 #pragma once
-/// Searches for the best plan whose lowered program keeps the memory budget. The planner counts bytes; only
-/// lowering knows the exact peak.
+/// Searches for the best plan whose lowered program keeps the memory budget. The planner counts
+/// bytes; only lowering knows the exact peak.
 #include <cstdint>
 #include <functional>
 
@@ -12,9 +12,9 @@ namespace alpa {
 /// Lowers a plan: `memory_bytes` of the result is the exact peak of a device.
 using LowerPlan = std::function<Planned(ShardingPlan plan)>;
 
-/// The best plan without a budget if its peak keeps `budget` (bytes per device); otherwise the best that is
-/// found with the planner's own limit moved until a peak does. Throws Error if none is found: the smallest
-/// peak met and how to mend it, or why there can be none.
+/// The best plan without a budget if its peak keeps `budget` (bytes per device); otherwise the best
+/// that is found with the planner's own limit moved until a peak does. Throws Error if none is
+/// found: the smallest peak met and how to mend it, or why there can be none.
 Planned plan_within_budget(AutoSharding& search, std::int64_t budget, const LowerPlan& lower);
 
 }  // namespace alpa

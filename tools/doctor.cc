@@ -9,10 +9,11 @@
 int doctor_command(int argc, char** argv) {
   bool json = false;
   double seconds = 0.25;
-  const bool only_help = cli::parse(
-      argc, argv, "Says what this machine offers, how fast it is, and what is missing.",
-      {cli::on("--json", &json, "print JSON"),
-       cli::number("--seconds", &seconds, "how long each ceiling is measured; 0 measures nothing", 0, 60)});
+  const bool only_help =
+      cli::parse(argc, argv, "Says what this machine offers, how fast it is, and what is missing.",
+                 {cli::on("--json", &json, "print JSON"),
+                  cli::number("--seconds", &seconds,
+                              "how long each ceiling is measured; 0 measures nothing", 0, 60)});
   if (only_help) return 0;
   const doctor::Report report = doctor::examine(seconds);
   fmt::print("{}", json ? doctor::report_json(report) : doctor::report_text(report));

@@ -71,9 +71,11 @@ double median_seconds(double seconds, Work&& work) {
 
 /// Rate of alpa's own matrix product on all cores.
 double matmul_rate(DType dtype, double seconds, ThreadTeam& team) {
-  const std::int64_t n = seconds < 0.1 ? 256 : 1024;  // the smaller one where there is no time for accuracy
+  // the smaller one where there is no time for accuracy
+  const std::int64_t n = seconds < 0.1 ? 256 : 1024;
   std::vector<double> numbers(static_cast<std::size_t>(n * n));
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i % 17) * 0.125 - 1;
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<double>(i % 17) * 0.125 - 1;
   Array a = Array(numbers, {n, n}).cast(dtype), b = a, c(TensorType{dtype, {n, n}});
   const auto tensor = [&](Array& array) {
     return KernelTensor{array.mutable_data(), array.type(), {0, 0}, {n, n}};
@@ -86,11 +88,13 @@ double matmul_rate(DType dtype, double seconds, ThreadTeam& team) {
   call.team = &team;
   call.threads = team.size();
   call.prepared = cpu::einsum.prepare(call);
-  std::vector<std::byte> workspace(static_cast<std::size_t>(cpu::einsum.workspace_bytes(call)) + 64);
+  std::vector<std::byte> workspace(static_cast<std::size_t>(cpu::einsum.workspace_bytes(call)) +
+                                   64);
   void* aligned = workspace.data();
   std::size_t space = workspace.size();
   call.workspace = static_cast<std::byte*>(std::align(64, space - 64, aligned, space));
-  return 2.0 * static_cast<double>(n * n * n) / median_seconds(seconds, [&] { cpu::einsum.run(call); });
+  return 2.0 * static_cast<double>(n * n * n) /
+         median_seconds(seconds, [&] { cpu::einsum.run(call); });
 }
 
 Processor examine_processor(double seconds) {
@@ -109,7 +113,8 @@ Processor examine_processor(double seconds) {
     for (const DType dtype : {f32, f64, bf16, f16})
       processor.matmul.emplace_back(name_of(dtype), matmul_rate(dtype, seconds, team));
     processor.copy_bytes_per_second =
-        measure_copy(processor.usable_cores, std::int64_t{64} << 20, seconds).median_bytes_per_second;
+        measure_copy(processor.usable_cores, std::int64_t{64} << 20, seconds)
+            .median_bytes_per_second;
   }
   return processor;
 }
@@ -182,12 +187,14 @@ Cuda examine_cuda(double seconds) {
 std::vector<Missing> missing_for_cuda(const Cuda& cuda) {
   const bool no_dnn = !cuda.library.empty() && cuda.versions.cudnn[0] == '\0';
   constexpr const char* kDnn =
-      "only the doctor's trial needs it: apt-get install -y libcudnn9-cuda-13 (from NVIDIA's Debian "
-      "repository), or pip install nvidia-cudnn-cu13 and name its folder in LD_LIBRARY_PATH";
-  if (cuda.reason.empty()) return no_dnn ? std::vector<Missing>{{"cuDNN", kDnn}} : std::vector<Missing>{};
+      "only the doctor's trial needs it: apt-get install -y libcudnn9-cuda-13 (from NVIDIA's "
+      "Debian repository), or pip install nvidia-cudnn-cu13 and name its folder in "
+      "LD_LIBRARY_PATH";
+  if (cuda.reason.empty())
+    return no_dnn ? std::vector<Missing>{{"cuDNN", kDnn}} : std::vector<Missing>{};
   constexpr const char* kToolkit =
-      "apt-get install -y cuda-toolkit-13-0 libcudnn9-dev-cuda-13 libnccl-dev (from NVIDIA's Debian "
-      "repository), then configure with -DALPA_CUDA=ON and build";
+      "apt-get install -y cuda-toolkit-13-0 libcudnn9-dev-cuda-13 libnccl-dev (from NVIDIA's "
+      "Debian repository), then configure with -DALPA_CUDA=ON and build";
   constexpr const char* kDriver =
       "apt-get install -y nvidia-open (from NVIDIA's Debian repository), then restart";
   const std::string driver = cuda.versions.driver;
@@ -197,9 +204,9 @@ std::vector<Missing> missing_for_cuda(const Cuda& cuda) {
     missing.push_back({"NVIDIA GPU", "none is on the PCI bus; alpa runs on the CPU"});
   } else if (!cuda.library.empty()) {
     const bool no_device = cuda.reason.find("cudaErrorNoDevice") != std::string::npos;
-    missing.push_back(no_device
-                          ? Missing{"visible GPU", "see `nvidia-smi` and the variable CUDA_VISIBLE_DEVICES"}
-                          : Missing{driver.empty() ? "NVIDIA driver" : "newer NVIDIA driver", kDriver});
+    missing.push_back(
+        no_device ? Missing{"visible GPU", "see `nvidia-smi` and the variable CUDA_VISIBLE_DEVICES"}
+                  : Missing{driver.empty() ? "NVIDIA driver" : "newer NVIDIA driver", kDriver});
   }
   return missing;
 }
@@ -211,7 +218,8 @@ Report examine(double seconds) {
   report.cuda = examine_cuda(seconds);
   report.missing = missing_for_cuda(report.cuda);
   if (!fs::exists(kFashionMnistDirectory))
-    report.missing.push_back({"data of alpa-mlp --demo", "apt-get install -y dataset-fashion-mnist"});
+    report.missing.push_back(
+        {"data of alpa-mlp --demo", "apt-get install -y dataset-fashion-mnist"});
   return report;
 }
 

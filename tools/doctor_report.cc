@@ -32,7 +32,8 @@ std::string line(const std::string& heading, const std::string& text) {
 
 std::string ceilings_text(const Rates& matmul, double copy) {
   std::string text = "matmul";
-  for (const auto& [dtype, rate] : matmul) text += fmt::format(" {} {}FLOP/s,", dtype, scaled(rate));
+  for (const auto& [dtype, rate] : matmul)
+    text += fmt::format(" {} {}FLOP/s,", dtype, scaled(rate));
   text.back() = ';';
   return text + fmt::format(" copy {}B/s read and written", scaled(copy));
 }
@@ -40,7 +41,8 @@ std::string ceilings_text(const Rates& matmul, double copy) {
 std::string processor_text(const Processor& p) {
   std::string text =
       line("processor", fmt::format("{}, {} of {} cores usable", p.model, p.usable_cores, p.cores));
-  text += line("", fmt::format("{}; kernels for {}", fmt::join(p.instruction_sets, " "), p.kernels));
+  text +=
+      line("", fmt::format("{}; kernels for {}", fmt::join(p.instruction_sets, " "), p.kernels));
   if (!p.matmul.empty()) text += line("", ceilings_text(p.matmul, p.copy_bytes_per_second));
   const std::string limit = p.limit_bytes < p.memory_bytes
                                 ? fmt::format("control groups allow {}, ", gibibytes(p.limit_bytes))
@@ -50,9 +52,10 @@ std::string processor_text(const Processor& p) {
 }
 
 std::string versions_text(const alpa::CudaVersions& v) {
-  return fmt::format("runtime {}, {}, cuBLAS {}, cuBLASLt {}, cuDNN {}, NCCL {}, NVRTC {}", v.runtime,
-                     v.driver[0] == '\0' ? "no driver" : fmt::format("driver for {}", v.driver), v.cublas,
-                     v.cublas_lt, v.cudnn[0] == '\0' ? "not found" : v.cudnn, v.nccl, v.nvrtc);
+  return fmt::format(
+      "runtime {}, {}, cuBLAS {}, cuBLASLt {}, cuDNN {}, NCCL {}, NVRTC {}", v.runtime,
+      v.driver[0] == '\0' ? "no driver" : fmt::format("driver for {}", v.driver), v.cublas,
+      v.cublas_lt, v.cudnn[0] == '\0' ? "not found" : v.cudnn, v.nccl, v.nvrtc);
 }
 
 std::string gpu_text(std::size_t index, const Gpu& gpu) {
@@ -60,9 +63,10 @@ std::string gpu_text(std::size_t index, const Gpu& gpu) {
   const std::string heading = fmt::format("gpu {}", index);
   if (!gpu.error.empty()) return line(heading, "failed: " + gpu.error);
   std::string text = line(
-      heading, fmt::format("{}, sm_{}{}, {} multiprocessors up to {}Hz, {}, {} free, L2 {} MiB", d.name,
-                           d.major, d.minor, d.multiprocessors, scaled(static_cast<double>(d.clock_hertz)),
-                           gibibytes(d.memory_bytes), gibibytes(d.free_bytes), d.l2_bytes >> 20));
+      heading,
+      fmt::format("{}, sm_{}{}, {} multiprocessors up to {}Hz, {}, {} free, L2 {} MiB", d.name,
+                  d.major, d.minor, d.multiprocessors, scaled(static_cast<double>(d.clock_hertz)),
+                  gibibytes(d.memory_bytes), gibibytes(d.free_bytes), d.l2_bytes >> 20));
   if (!gpu.matmul.empty()) text += line("", ceilings_text(gpu.matmul, gpu.copy_bytes_per_second));
   if (!gpu.dnn.empty()) text += line("", gpu.dnn);
   return text;
@@ -74,9 +78,10 @@ std::string cuda_text(const Cuda& cuda) {
   if (!cuda.library.empty()) text += line("", versions_text(cuda.versions));
   for (std::size_t i = 0; i < cuda.gpus.size(); ++i) text += gpu_text(i, cuda.gpus[i]);
   for (const GpuLink& l : cuda.links)
-    text += line("link", fmt::format("{} -> {}: {}{}, rank {}", l.from, l.to,
-                                     l.link.peer != 0 ? "direct" : "through the host",
-                                     l.link.atomics != 0 ? ", atomics" : "", l.link.performance_rank));
+    text +=
+        line("link", fmt::format("{} -> {}: {}{}, rank {}", l.from, l.to,
+                                 l.link.peer != 0 ? "direct" : "through the host",
+                                 l.link.atomics != 0 ? ", atomics" : "", l.link.performance_rank));
   return text;
 }
 
@@ -151,7 +156,8 @@ std::string report_text(const Report& report) {
 
 std::string report_json(const Report& report) {
   Json missing = Json::array();
-  for (const Missing& m : report.missing) missing.push_back({{"what", m.what}, {"remedy", m.remedy}});
+  for (const Missing& m : report.missing)
+    missing.push_back({{"what", m.what}, {"remedy", m.remedy}});
   const Json json = {{"version", report.version},
                      {"processor", processor_json(report.processor)},
                      {"cuda", cuda_json(report.cuda)},

@@ -18,8 +18,8 @@ struct Processor {
   std::vector<std::string> instruction_sets;
   std::string kernels;  ///< the instruction set alpa's kernels use
   std::int64_t memory_bytes = 0;
-  std::int64_t limit_bytes =
-      0;  ///< what its control groups let the process use; `memory_bytes` if they set no limit
+  /// what its control groups let the process use; `memory_bytes` if they set no limit
+  std::int64_t limit_bytes = 0;
   std::int64_t available_bytes = 0;
   Rates matmul;  ///< empty: not measured
   double copy_bytes_per_second = 0;

@@ -1,5 +1,5 @@
-// tools/explain.cc — alpa explain FILE: explains a plan, or plans a model for a cluster and
-// explains the result
+// tools/explain.cc — alpa explain FILE: explains a plan, or plans a model for a
+// cluster and explains the result
 #include <alpa/alpa.h>
 #include <alpa/base/file.h>
 #include <alpa/ops/all_ops.h>
@@ -29,22 +29,25 @@ std::vector<cli::Flag> rows_of(ExplainFlags& f) {
   using namespace cli;
   return joined(
       {{text("FILE", &f.file,
-             "a plan (as --save-plan writes it), or a model: the text of a training step's graph (as "
-             "--dump writes "
-             "it, 01_graph.txt), for which a plan is made"),
-        on("--full", &f.full, "after the summary, list all state, the largest communications and choices")},
-       in_group("Devices",
-                {text("--cluster", &f.cluster, "cluster file whose devices count"),
-                 whole("--devices", &f.devices,
-                       "CPU devices of this machine, without --cluster; by default 8, or those of the plan",
-                       1, kMaxDevices)}),
-       in_group("Plan of a model", {choice("--method", &f.method,
-                                           "how the step is spread over the devices; shard is automatic",
-                                           {"serial", "data", "zero2", "zero3", "shard"}),
-                                    text("--mesh", &f.mesh, "logical mesh; auto tries all",
-                                         "auto or sizes like 8, 1x8 or 2x4", is_mesh_shape),
-                                    positive_number("--solver-seconds", &f.solver_seconds,
-                                                    "for planning; then the best plan so far is taken")})});
+             "a plan (as --save-plan writes it), or a model: the text of a training step's graph "
+             "(as --dump writes it, 01_graph.txt), for which a plan is made"),
+        on("--full", &f.full,
+           "after the summary, list all state, the largest communications and choices")},
+       in_group(
+           "Devices",
+           {text("--cluster", &f.cluster, "cluster file whose devices count"),
+            whole(
+                "--devices", &f.devices,
+                "CPU devices of this machine, without --cluster; by default 8, or those of the plan",
+                1, kMaxDevices)}),
+       in_group("Plan of a model",
+                {choice("--method", &f.method,
+                        "how the step is spread over the devices; shard is automatic",
+                        {"serial", "data", "zero2", "zero3", "shard"}),
+                 text("--mesh", &f.mesh, "logical mesh; auto tries all",
+                      "auto or sizes like 8, 1x8 or 2x4", is_mesh_shape),
+                 positive_number("--solver-seconds", &f.solver_seconds,
+                                 "for planning; then the best plan so far is taken")})});
 }
 
 Cluster cluster_of(const ExplainFlags& flags, int devices) {
@@ -86,18 +89,21 @@ std::string explain_model(const ExplainFlags& flags, const std::string& text) {
   const Cluster cluster = cluster_of(flags, kDefaultDevices);
   const TrainingStep step{.inputs = {}, .trace = [&](int) { return graph; }, .scalars = {}};
   const Planned planned = plan_only(step, method_of(flags, graph.num_micro_batches), cluster);
-  return explain(planned.plan, planned.graph, CostModel::of(cluster), flags.detail(), planned.memory_bytes);
+  return explain(planned.plan, planned.graph, CostModel::of(cluster), flags.detail(),
+                 planned.memory_bytes);
 }
 
 }  // namespace
 
 int explain_command(int argc, char** argv) {
   ExplainFlags flags;
-  if (cli::parse(argc, argv,
-                 "Says where time and memory of a plan go, what is split how and what the next best costs.",
-                 rows_of(flags)))
+  if (cli::parse(
+          argc, argv,
+          "Says where time and memory of a plan go, what is split how and what the next best costs.",
+          rows_of(flags)))
     return 0;
   const std::string text = read_file(flags.file, kPlanOrModel);
-  fmt::print("{}", text.starts_with("graph ") ? explain_model(flags, text) : explain_plan(flags, text));
+  fmt::print("{}",
+             text.starts_with("graph ") ? explain_model(flags, text) : explain_plan(flags, text));
   return 0;
 }

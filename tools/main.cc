@@ -1,5 +1,5 @@
-// tools/main.cc — alpa <subcommand> …: the command line of the planner; one row of `kCommands` per
-// subcommand
+// tools/main.cc — alpa <subcommand> …: the command line of the planner; one row of
+// `kCommands` per subcommand
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -14,8 +14,8 @@
 
 namespace {
 
-/// A subcommand: `run` sees the arguments after its name, with argv[0] the name itself, and returns the
-/// exit status.
+/// A subcommand: `run` sees the arguments after its name, with argv[0] the name itself,
+/// and returns the exit status.
 struct Command {
   std::string_view name;
   std::string_view arguments;
@@ -35,7 +35,8 @@ constexpr Command kCommands[] = {
     {"explain", "PLAN|MODEL [--full]",
      "say where time and memory of a plan go, what is split how, and what the next best costs",
      explain_command},
-    {"solve", "FILE SECONDS", "solve an instance of the contest format within a time limit", solve_command},
+    {"solve", "FILE SECONDS", "solve an instance of the contest format within a time limit",
+     solve_command},
     {"version", "", "print the version", version_command},
 };
 
@@ -54,7 +55,8 @@ int run(int argc, char** argv) {
   if (name == "--help" || name == "-h") return print_usage(stdout), 0;
   for (const Command& command : kCommands)
     if (command.name == name) return command.run(argc - 1, argv + 1);
-  alpa::require(argc < 2, "there is no command '{}'; `alpa --help` lists them", alpa::excerpt(name));
+  alpa::require(argc < 2, "there is no command '{}'; `alpa --help` lists them",
+                alpa::excerpt(name));
   print_usage(stderr);
   return 2;
 }

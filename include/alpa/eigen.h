@@ -13,7 +13,8 @@ Array to_array(const Eigen::MatrixBase<Derived>& matrix) {
   using T = typename Derived::Scalar;
   Array array(TensorType{dtype_of<T>(), {matrix.rows(), matrix.cols()}});
   using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  Eigen::Map<RowMajor>(array.mutable_elements_as<T>().data(), matrix.rows(), matrix.cols()) = matrix;
+  Eigen::Map<RowMajor>(array.mutable_elements_as<T>().data(), matrix.rows(), matrix.cols()) =
+      matrix;
   return array;
 }
 
@@ -23,8 +24,8 @@ template <class T>
 Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>> to_eigen(
     const Array& array) {
   const Shape& shape = array.shape();
-  require(shape.size() == 1 || shape.size() == 2, "to_eigen: the array is {}; a matrix has rank 1 or 2",
-          to_string(array.type()));
+  require(shape.size() == 1 || shape.size() == 2,
+          "to_eigen: the array is {}; a matrix has rank 1 or 2", to_string(array.type()));
   return {array.elements_as<T>().data(), shape.size() == 2 ? shape[0] : 1, shape.back()};
 }
 

@@ -39,11 +39,12 @@ class DistributedArray {
  public:
   DistributedArray(const DistributedArray&) = default;
   /// Writes the whole tensor. Throws Error naming both types if they differ.
-  void operator=(const Array& array) { executor_->write(*state_, name_, array); }  // NOLINT: no chains
+  // NOLINT: no chains
+  void operator=(const Array& array) { executor_->write(*state_, name_, array); }
   /// `state["a"] = state["b"]` writes the content of b.
   void operator=(const DistributedArray& other) && { *this = other.to_host(); }  // NOLINT
-  /// Deleted because it is ambiguous: it could rebind the variable or write the tensor. To write,
-  /// use `a = b.to_host()`.
+  /// Deleted because it is ambiguous: it could rebind the variable or write the tensor. To
+  /// write, use `a = b.to_host()`.
   void operator=(const DistributedArray& other) & = delete;
 
   const std::string& name() const { return name_; }
@@ -68,8 +69,8 @@ class DistributedArray {
 /// Name, type and layout: "dense0.kernel f32[784, 256]: rows split over x (4 devices)".
 std::string to_string(const DistributedArray& array);
 
-/// Parameters and optimizer state, readable and writable by name ("dense0.kernel", "dense0.kernel.adam_m").
-/// Copies share their content. Made by `Executable::init`.
+/// Parameters and optimizer state, readable and writable by name ("dense0.kernel",
+/// "dense0.kernel.adam_m"). Copies share their content. Made by `Executable::init`.
 class TrainState {
  public:
   TrainState() = default;
@@ -77,7 +78,8 @@ class TrainState {
   std::vector<std::string> names() const;
   /// The tensor, for reading or assignment. Throws Error naming the known names.
   DistributedArray operator[](const std::string& name);
-  const DistributedArray operator[](const std::string& name) const;  // NOLINT: not to be assigned to
+  // NOLINT: not to be assigned to
+  const DistributedArray operator[](const std::string& name) const;
   /// The parameters, without optimizer state, in the order in which the model made them.
   std::vector<DistributedArray> parameters() const;
   /// Replaces a tensor. Throws Error naming the known names, or both types if they differ.
@@ -95,8 +97,8 @@ class TrainState {
   std::shared_ptr<DeviceState> state_;
 };
 
-/// Names of the parameters among a graph's state inputs, in order, without optimizer state
-/// ("dense0.kernel.adam_m").
+/// Names of the parameters among a graph's state inputs, in order, without
+/// optimizer state ("dense0.kernel.adam_m").
 std::vector<std::string> parameter_names(const Graph& graph);
 
 /// A partitioned program with its plan and planning time. Needs no devices.
@@ -116,7 +118,8 @@ class Executable {
  public:
   /// Loads a program onto devices of this process. `step` is the step that was planned. Throws
   /// Error if the cluster's backend is not available.
-  Executable(Planned planned, const TrainingStep& step, const Cluster& cluster, ExecutorOptions options);
+  Executable(Planned planned, const TrainingStep& step, const Cluster& cluster,
+             ExecutorOptions options);
 
   /// Parameters and optimizer state as initialised from `seed`: the same numbers under every plan.
   TrainState init(std::uint64_t seed) const;

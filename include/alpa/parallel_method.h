@@ -15,8 +15,8 @@ namespace alpa {
 
 enum class MethodKind : std::uint8_t { serial, data, zero2, zero3, shard };
 
-/// A parallel method and its options, e.g. `ShardParallel{.num_micro_batches = 4}`. All methods have the
-/// same options.
+/// A parallel method and its options, e.g. `ShardParallel{.num_micro_batches = 4}`. All
+/// methods have the same options.
 template <MethodKind method>
 struct ParallelMethod {
   /// Number of parts of the batch over which gradients are accumulated; must divide the batch.
@@ -37,8 +37,8 @@ struct ParallelMethod {
   /// The search ends when (objective - bound) / objective is at most this. Easy problems are solved
   /// to proven optimality anyway.
   double relative_gap = 0.005;
-  /// Ends planning early when another thread or a signal handler sets it true: the best plan so far
-  /// is taken.
+  /// Ends planning early when another thread or a signal handler sets it true: the
+  /// best plan so far is taken.
   const std::atomic<bool>* stop = nullptr;
   /// Called on the planning thread whenever the best plan or the bound improves.
   ProgressCallback progress = {};

@@ -21,8 +21,8 @@ Executable load_plan(const TrainingStep& step, const Method& method, const Clust
                      const std::string& path);
 
 /// Throws Error if this process lacks the devices of `cluster`: the backend is unknown, has no
-/// devices here, or has several cards but fewer than the cluster. `parallelize` and `load_plan`
-/// call it first.
+/// devices here, or has several cards but fewer than the cluster. `parallelize` and
+/// `load_plan` call it first.
 void require_devices(const Cluster& cluster);
 
 /// Plans without loading. Needs no devices, so the cluster may be any.

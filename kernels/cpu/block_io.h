@@ -19,17 +19,19 @@ bool is_stored_as(DType dtype) {
 template <class T>
 void load_block(T* out, const std::byte* data, DType dtype, std::int64_t element, std::int64_t n) {
   loops<T>(isa().elementwise)
-      .loads[static_cast<int>(dtype)](out, data + element * static_cast<std::int64_t>(size_of(dtype)), n);
+      .loads[static_cast<int>(dtype)](
+          out, data + element * static_cast<std::int64_t>(size_of(dtype)), n);
 }
 
 template <class T>
 void store_block(std::byte* data, DType dtype, std::int64_t element, const T* in, std::int64_t n) {
   loops<T>(isa().elementwise)
-      .stores[static_cast<int>(dtype)](data + element * static_cast<std::int64_t>(size_of(dtype)), in, n);
+      .stores[static_cast<int>(dtype)](data + element * static_cast<std::int64_t>(size_of(dtype)),
+                                       in, n);
 }
 
-/// Quotient and remainder of non-negative numbers; most are small, and a 32-bit division is three times
-/// faster.
+/// Quotient and remainder of non-negative numbers; most are small, and a 32-bit
+/// division is three times faster.
 struct Division {
   std::int64_t quotient, remainder;
 };

@@ -37,7 +37,8 @@ class SingleThread {
 };
 
 void check(dnnl_status_t status, const char* what) {
-  invariant(status == dnnl_success, "oneDNN: {} failed with status {}", what, static_cast<int>(status));
+  invariant(status == dnnl_success, "oneDNN: {} failed with status {}", what,
+            static_cast<int>(status));
 }
 
 /// A two-dimensional operand as sgemm wants it: transposed or not, and the distance of its lines.
@@ -47,15 +48,16 @@ struct Layout {
 };
 Layout layout_of(std::int64_t rows, std::int64_t columns, std::int64_t row_stride,
                  std::int64_t column_stride) {
-  if (column_stride == 1 || columns == 1) return {'N', std::max(rows == 1 ? 1 : row_stride, columns)};
+  if (column_stride == 1 || columns == 1)
+    return {'N', std::max(rows == 1 ? 1 : row_stride, columns)};
   return {'T', std::max(columns == 1 ? 1 : column_stride, rows)};
 }
 
 void sgemm(const kernels::MatmulShape& s, std::int64_t m, std::int64_t n, float* c, const float* a,
            const float* b) {
   const Layout left = layout_of(s.m, s.k, s.a_m, s.a_k), right = layout_of(s.k, s.n, s.b_k, s.b_n);
-  check(dnnl_sgemm(left.transposed, right.transposed, m, n, s.k, 1.0f, a, left.lead, b, right.lead, 0.0f, c,
-                   std::max(s.c_m, s.n)),
+  check(dnnl_sgemm(left.transposed, right.transposed, m, n, s.k, 1.0f, a, left.lead, b, right.lead,
+                   0.0f, c, std::max(s.c_m, s.n)),
         "sgemm");
 }
 
@@ -64,13 +66,16 @@ struct Grid {
   std::int64_t rows = 1, columns = 1;
 };
 
-/// The longer side is shared between the threads; large blocks are halved, so that a thread that comes late
-/// leaves work to the others. Every block packs its operands anew, which small ones do not repay.
+/// The longer side is shared between the threads; large blocks are halved, so that a
+/// thread that comes late leaves work to the others. Every block packs its operands anew,
+/// which small ones do not repay.
 Grid grid_of(const kernels::MatmulShape& s, int threads) {
   constexpr double kMinFlopsPerThread = 1 << 20;
   constexpr std::int64_t kLeastSide = 512;
-  const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
-  const auto parts = static_cast<std::int64_t>(std::clamp(flops / kMinFlopsPerThread, 1.0, 1.0 * threads));
+  const double flops =
+      2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+  const auto parts =
+      static_cast<std::int64_t>(std::clamp(flops / kMinFlopsPerThread, 1.0, 1.0 * threads));
   Grid grid = s.n >= s.m ? Grid{1, parts} : Grid{parts, 1};
   while (parts > 1 && 2 * grid.rows * grid.columns <= threads * ThreadTeam::kSlicesPerThread) {
     const std::int64_t height = s.m / grid.rows, width = s.n / grid.columns;
@@ -100,10 +105,12 @@ void sgemm_shared(const kernels::MatmulShape& s, float* c, const float* a, const
     const SingleThread single;
     for (std::int64_t i = begin; i < end; ++i) {
       const Part rows = part_of(s.m, by_columns ? i % grid.rows : i / grid.columns, grid.rows);
-      const Part columns = part_of(s.n, by_columns ? i / grid.rows : i % grid.columns, grid.columns);
+      const Part columns =
+          part_of(s.n, by_columns ? i / grid.rows : i % grid.columns, grid.columns);
       if (rows.begin < rows.end && columns.begin < columns.end)
-        sgemm(s, rows.end - rows.begin, columns.end - columns.begin, c + rows.begin * s.c_m + columns.begin,
-              a + rows.begin * s.a_m, b + columns.begin * s.b_n);
+        sgemm(s, rows.end - rows.begin, columns.end - columns.begin,
+              c + rows.begin * s.c_m + columns.begin, a + rows.begin * s.a_m,
+              b + columns.begin * s.b_n);
     }
   });
 }
@@ -120,26 +127,31 @@ dnnl_engine_t engine() {
 dnnl_memory_desc_t matrices(std::int64_t count, std::int64_t rows, std::int64_t columns,
                             std::int64_t batch_stride, std::int64_t row_stride,
                             std::int64_t column_stride) {
-  const bool by_rows = column_stride == 1 || columns == 1;  // strides of dimensions of extent 1 are made up
+  // strides of dimensions of extent 1 are made up
+  const bool by_rows = column_stride == 1 || columns == 1;
   if (columns == 1) column_stride = 1;
   if (rows == 1) row_stride = by_rows ? columns : 1;
-  const dnnl_dims_t dims = {count, rows, columns}, strides = {batch_stride, row_stride, column_stride};
+  const dnnl_dims_t dims = {count, rows, columns},
+                    strides = {batch_stride, row_stride, column_stride};
   dnnl_memory_desc_t descriptor;
-  check(dnnl_memory_desc_init_by_strides(&descriptor, 3, dims, dnnl_f32, strides), "memory_desc_init");
+  check(dnnl_memory_desc_init_by_strides(&descriptor, 3, dims, dnnl_f32, strides),
+        "memory_desc_init");
   return descriptor;
 }
 
 /// oneDNN's matmul primitive for `count` products one `kernels::BatchDim` stride apart.
 class BatchedPrimitive {
  public:
-  BatchedPrimitive(const kernels::MatmulShape& s, const kernels::BatchDim& batch, std::int64_t count)
+  BatchedPrimitive(const kernels::MatmulShape& s, const kernels::BatchDim& batch,
+                   std::int64_t count)
       : descriptors_{matrices(count, s.m, s.k, batch.a, s.a_m, s.a_k),
                      matrices(count, s.k, s.n, batch.b, s.b_k, s.b_n),
                      matrices(count, s.m, s.n, batch.c, s.c_m, 1)} {
     const SingleThread single;
     dnnl_matmul_desc_t matmul;
     dnnl_primitive_attr_t attributes;
-    check(dnnl_matmul_desc_init(&matmul, &descriptors_[0], &descriptors_[1], nullptr, &descriptors_[2]),
+    check(dnnl_matmul_desc_init(&matmul, &descriptors_[0], &descriptors_[1], nullptr,
+                                &descriptors_[2]),
           "matmul_desc_init");
     check(dnnl_primitive_attr_create(&attributes), "primitive_attr_create");
     check(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user),
@@ -228,14 +240,15 @@ struct DnnlMatmul::Impl {
   std::vector<kernels::BatchDim> outer;
   kernels::BatchDim inner;
   std::int64_t chunk = 0,
-               chunks = 0;  ///< matrices in a chunk, chunks of the innermost dimension; 0: no primitive
+               /// matrices in a chunk, chunks of the innermost dimension; 0: no primitive
+      chunks = 0;
   Chunk whole, rest;
   int threads = 1;
   std::int64_t scratch = 0;  ///< bytes of each thread
 
-  /// The primitive wins for many small matrices; it reads a wide B badly and is poor at large ones. It also
-  /// wins 1.2 to 1.35 times for few rows times a transposed B (input gradients of a split batch), but only
-  /// as a whole, so not where threads could share it.
+  /// The primitive wins for many small matrices; it reads a wide B badly and is poor at large ones.
+  /// It also wins 1.2 to 1.35 times for few rows times a transposed B (input gradients of a split
+  /// batch), but only as a whole, so not where threads could share it.
   bool prefers_primitive() const {
     const kernels::MatmulShape& s = shape;
     if (s.batches() > 1) return s.n <= 512 && static_cast<double>(s.m) * s.n * s.k <= 1 << 27;
@@ -253,7 +266,8 @@ struct DnnlMatmul::Impl {
 
   void make_primitives() {
     outer = shape.batch;
-    if (outer.empty()) outer.push_back({1, shape.m * shape.k, shape.k * shape.n, shape.m * shape.n});
+    if (outer.empty())
+      outer.push_back({1, shape.m * shape.k, shape.k * shape.n, shape.m * shape.n});
     inner = outer.back();
     outer.pop_back();
     const std::int64_t outer_count = shape.batches() / inner.extent;
@@ -277,16 +291,18 @@ struct DnnlMatmul::Impl {
                                 b + at.b + first * inner.b, space + thread * scratch);
   }
 
-  void run_chunks(float* c, const float* a, const float* b, std::byte* space, ThreadTeam& team) const {
+  void run_chunks(float* c, const float* a, const float* b, std::byte* space,
+                  ThreadTeam& team) const {
     const std::int64_t tasks = shape.batches() / inner.extent * chunks;
     std::atomic<std::int64_t> next{0};
     // A slice owns scratch, not chunks: any running thread takes them.
-    team.parallel_for(std::min<std::int64_t>(threads, tasks), 1, [&](std::int64_t begin, std::int64_t end) {
-      const SingleThread single;
-      for (std::int64_t t = begin; t < end; ++t)
-        for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
-          run_chunk(i, static_cast<int>(t), c, a, b, space);
-    });
+    team.parallel_for(
+        std::min<std::int64_t>(threads, tasks), 1, [&](std::int64_t begin, std::int64_t end) {
+          const SingleThread single;
+          for (std::int64_t t = begin; t < end; ++t)
+            for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
+              run_chunk(i, static_cast<int>(t), c, a, b, space);
+        });
   }
 
   void run_sgemms(float* c, const float* a, const float* b, ThreadTeam& team) const {
@@ -308,7 +324,8 @@ struct DnnlMatmul::Impl {
   }
 };
 
-DnnlMatmul::DnnlMatmul(const kernels::MatmulShape& shape, int threads) : impl_(std::make_unique<Impl>()) {
+DnnlMatmul::DnnlMatmul(const kernels::MatmulShape& shape, int threads)
+    : impl_(std::make_unique<Impl>()) {
   impl_->shape = shape;
   impl_->threads = threads;
   if (impl_->prefers_primitive()) impl_->make_primitives();

@@ -51,7 +51,8 @@ struct Prepared {
   OperandSteps a, b;
   std::int64_t product = kNone;  ///< where the product is made if not in the result
   std::optional<kernels::StridedCopy> unpack;
-  std::int64_t unpacked = kNone;  ///< the product in the result's layout, if it must be converted then
+  /// the product in the result's layout, if it must be converted then
+  std::int64_t unpacked = kNone;
   std::unique_ptr<DnnlMatmul> dnnl;
   std::int64_t dnnl_workspace = kNone;
   std::int64_t workspace_bytes = 0;
@@ -62,23 +63,25 @@ struct Prepared {
 // ---- preparation
 // ---------------------------------------------------------------------------------------------
 
-OwnSum prepare_sum(const Prepared& prepared, const kernels::EinsumOperand& operand, const KernelCall& call,
-                   int input, Workspace& space) {
+OwnSum prepare_sum(const Prepared& prepared, const kernels::EinsumOperand& operand,
+                   const KernelCall& call, int input, Workspace& space) {
   const std::string letters =
       kernels::stored_letters(prepared.plan, call.attributes->string("equation"), input);
   std::vector<std::int64_t> axes;
   for (std::size_t d = 0; d < letters.size(); ++d)
-    if (operand.summed.find(letters[d]) != std::string::npos) axes.push_back(static_cast<std::int64_t>(d));
+    if (operand.summed.find(letters[d]) != std::string::npos)
+      axes.push_back(static_cast<std::int64_t>(d));
   const Attributes attributes{{"axes", axes}};
   OwnSum sum;
   sum.call = call;
   sum.call.attributes = &attributes;
   sum.call.inputs = {call.inputs[input]};
   sum.call.inputs[0].type.shape = kernels::extents_of(prepared.plan, letters);
-  sum.call.outputs = {{.data = nullptr,
-                       .type = {prepared.compute, kernels::extents_of(prepared.plan, operand.layout)},
-                       .offset = {},
-                       .global_shape = {}}};
+  sum.call.outputs = {
+      {.data = nullptr,
+       .type = {prepared.compute, kernels::extents_of(prepared.plan, operand.layout)},
+       .offset = {},
+       .global_shape = {}}};
   sum.call.prepared = reduce<ReduceOp::sum>.prepare(sum.call);
   sum.workspace = space.take(reduce<ReduceOp::sum>.workspace_bytes(sum.call));
   sum.call.attributes = nullptr;  // read while preparing only
@@ -110,8 +113,9 @@ void prepare_result(Prepared& prepared, const KernelCall& call, Workspace& space
   const bool convert = call.outputs[0].type.dtype != prepared.compute;
   if (!plan.c_packed.empty()) {
     prepared.product = space.take(bytes);
-    prepared.unpack = kernels::plan_strided_copy(kernels::extents_of(plan, plan.c),
-                                                 kernels::strides_of(plan, plan.c_packed, plan.c), element);
+    prepared.unpack =
+        kernels::plan_strided_copy(kernels::extents_of(plan, plan.c),
+                                   kernels::strides_of(plan, plan.c_packed, plan.c), element);
     if (convert) prepared.unpacked = space.take(bytes);
   } else if (convert) {
     prepared.product = space.take(bytes);
@@ -120,8 +124,10 @@ void prepare_result(Prepared& prepared, const KernelCall& call, Workspace& space
 
 std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
   auto prepared = std::make_shared<Prepared>();
-  const TensorType &x = call.inputs.at(0).type, &y = call.inputs.at(1).type, &z = call.outputs.at(0).type;
-  prepared->plan = kernels::plan_einsum(call.attributes->string("equation"), x.shape, y.shape, z.shape);
+  const TensorType &x = call.inputs.at(0).type, &y = call.inputs.at(1).type,
+                   &z = call.outputs.at(0).type;
+  prepared->plan =
+      kernels::plan_einsum(call.attributes->string("equation"), x.shape, y.shape, z.shape);
   prepared->results = z.elements();
   prepared->empty_sum = x.elements() == 0 || y.elements() == 0;
   if (prepared->results == 0 || prepared->empty_sum) return prepared;
@@ -152,7 +158,8 @@ std::int64_t einsum_workspace(const KernelCall& call) {
 
 /// n elements of one type as another, of which one is T.
 template <class T>
-void convert(std::byte* out, DType to, const std::byte* in, DType from, std::int64_t n, ThreadTeam& team) {
+void convert(std::byte* out, DType to, const std::byte* in, DType from, std::int64_t n,
+             ThreadTeam& team) {
   constexpr std::int64_t kBlock = 1024;
   team.parallel_for((n + kBlock - 1) / kBlock, 16, [&](std::int64_t begin, std::int64_t end) {
     T buffer[kBlock];
@@ -197,7 +204,8 @@ void deliver(const KernelCall& call, const Prepared& prepared, const std::byte* 
     strided_copy(*prepared.unpack, to, product, *call.team);
     product = to;
   }
-  if (!direct) convert<T>(z.data, z.type.dtype, product, prepared.compute, prepared.results, *call.team);
+  if (!direct)
+    convert<T>(z.data, z.type.dtype, product, prepared.compute, prepared.results, *call.team);
 }
 
 template <class T>

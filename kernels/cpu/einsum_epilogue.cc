@@ -47,7 +47,8 @@ void add_part(Prepared& prepared, const KernelCall& call, Part part) {
 
 std::shared_ptr<const Prepared> prepare(const KernelCall& call) {
   auto prepared = std::make_shared<Prepared>();
-  const Epilogue epilogue = prepared->epilogue = parse_epilogue(call.attributes->string("epilogue"));
+  const Epilogue epilogue = prepared->epilogue =
+      parse_epilogue(call.attributes->string("epilogue"));
   const std::string& equation = call.attributes->string("equation");
   add_part(*prepared, call, {&einsum, {{"equation", equation}}, {0, 1}, {kResult}});
   if (epilogue.sums_of >= 0) {

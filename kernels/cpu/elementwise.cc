@@ -44,7 +44,8 @@ class Evaluator {
         loops_(loops<T>(isa().elementwise)),
         lanes_(loops_.lanes),
         scratch_(scratch),
-        prefetches_(plan_.program.steps.size() > 1 && call.outputs[0].type.bytes() >= kBeyondCaches) {
+        prefetches_(plan_.program.steps.size() > 1 &&
+                    call.outputs[0].type.bytes() >= kBeyondCaches) {
     for (int i = 0; i < plan_.program.num_inputs; ++i)
       if (plan_.inputs[i].kind == kernels::InputAccess::scalar) registers_[i] = repeat(i, 0);
     for (int i = 0; i < static_cast<int>(plan_.program.constants.size()); ++i)
@@ -61,10 +62,12 @@ class Evaluator {
   }
 
  private:
-  /// Fetches what a block reads flat and writes, so that memory works while the block before is computed.
+  /// Fetches what a block reads flat and writes, so that memory works while the
+  /// block before is computed.
   void prefetch(std::int64_t begin, std::int64_t n) const {
     for (std::size_t i = 0; i < call_.inputs.size(); ++i)
-      if (plan_.inputs[i].kind == kernels::InputAccess::flat) prefetch<0>(call_.inputs[i], begin, n);
+      if (plan_.inputs[i].kind == kernels::InputAccess::flat)
+        prefetch<0>(call_.inputs[i], begin, n);
     for (const KernelTensor& output : call_.outputs) prefetch<1>(output, begin, n);
   }
 
@@ -78,7 +81,8 @@ class Evaluator {
   }
 
   T* slot(int i) const {
-    return reinterpret_cast<T*>(scratch_ + plan_.program.num_inputs * kVectorBytes) + i * plan_.block;
+    return reinterpret_cast<T*>(scratch_ + plan_.program.num_inputs * kVectorBytes) +
+           i * plan_.block;
   }
   /// One vector of scratch per input.
   T* vector_of(int input) const { return reinterpret_cast<T*>(scratch_ + input * kVectorBytes); }
@@ -98,8 +102,8 @@ class Evaluator {
     return {vector, 0};
   }
 
-  /// A result may be written at once by the step that makes it unless a later step still reads an input
-  /// lying there.
+  /// A result may be written at once by the step that makes it unless a later step still
+  /// reads an input lying there.
   void choose_direct_outputs() {
     for (int o = 0; o < static_cast<int>(call_.outputs.size()); ++o) {
       const KernelTensor& output = call_.outputs[o];
@@ -112,7 +116,8 @@ class Evaluator {
     }
   }
 
-  /// `tail`: fewer elements than a vector; then nothing outside of [begin, begin + n) may be touched.
+  /// `tail`: fewer elements than a vector; then nothing outside of [begin,
+  /// begin + n) may be touched.
   void part(std::int64_t begin, std::int64_t n, bool tail) {
     for (int i = 0; i < plan_.program.num_inputs; ++i)
       if (plan_.inputs[i].kind == kernels::InputAccess::flat)
@@ -120,7 +125,8 @@ class Evaluator {
       else if (plan_.inputs[i].kind == kernels::InputAccess::rows)
         registers_[i] = row(i, begin, n, tail);
     const std::int64_t padded = (n + lanes_ - 1) & -lanes_;
-    for (int s = 0; s < static_cast<int>(plan_.program.steps.size()); ++s) run_step(s, begin, padded, tail);
+    for (int s = 0; s < static_cast<int>(plan_.program.steps.size()); ++s)
+      run_step(s, begin, padded, tail);
     for (std::size_t o = 0; o < call_.outputs.size(); ++o)
       if (stored_[o] || tail) store(static_cast<int>(o), begin, n);
   }
@@ -154,7 +160,8 @@ class Evaluator {
   }
 
   /// n elements from column `column` of row `r` on, over several rows.
-  StepOperand<T> gather(int i, std::int64_t r, std::int64_t column, std::int64_t n, bool tail) const {
+  StepOperand<T> gather(int i, std::int64_t r, std::int64_t column, std::int64_t n,
+                        bool tail) const {
     T* const buffer = tail ? vector_of(i) : slot(plan_.inputs[i].slot);
     const std::int64_t stride = plan_.inputs[i].inner_stride;
     for (std::int64_t done = 0, length; done < n; done += length, column = 0, ++r) {
@@ -177,8 +184,9 @@ class Evaluator {
   void store(int o, std::int64_t begin, std::int64_t n) const {
     const KernelTensor& output = call_.outputs[o];
     const auto dtype = output.type.dtype;
-    loops_.stores[static_cast<int>(dtype)](output.data + begin * static_cast<std::int64_t>(size_of(dtype)),
-                                           registers_[plan_.program.outputs[o]].data, n);
+    loops_.stores[static_cast<int>(dtype)](
+        output.data + begin * static_cast<std::int64_t>(size_of(dtype)),
+        registers_[plan_.program.outputs[o]].data, n);
   }
 
   const KernelCall& call_;
@@ -222,14 +230,16 @@ void run_blocks(const KernelCall& call, const Prepared& prepared) {
   call.team->parallel_for(blocks.count, grain, [&](std::int64_t begin, std::int64_t end) {
     alignas(kVectorBytes) std::byte scratch[kernels::kScratchBytes];
     Evaluator<T> evaluator(call, prepared, scratch);
-    for_blocks(blocks, begin, end, [&](std::int64_t first, std::int64_t n) { evaluator.block(first, n); });
+    for_blocks(blocks, begin, end,
+               [&](std::int64_t first, std::int64_t n) { evaluator.block(first, n); });
   });
 }
 
 std::shared_ptr<const void> prepare_program(const KernelCall& call, ElementwiseProgram program) {
   auto prepared = std::make_shared<Prepared>();
   for (double x : program.constants) {
-    prepared->constants32.insert(prepared->constants32.end(), kVectorBytes / 4, static_cast<float>(x));
+    prepared->constants32.insert(prepared->constants32.end(), kVectorBytes / 4,
+                                 static_cast<float>(x));
     prepared->constants64.insert(prepared->constants64.end(), kVectorBytes / 8, x);
   }
   prepared->plan = kernels::plan_elementwise(std::move(program), call);
@@ -237,8 +247,8 @@ std::shared_ptr<const void> prepare_program(const KernelCall& call, ElementwiseP
 }
 
 std::shared_ptr<const void> prepare_fused(const KernelCall& call) {
-  return prepare_program(call,
-                         parse_elementwise_program(*call.attributes, static_cast<int>(call.inputs.size())));
+  return prepare_program(
+      call, parse_elementwise_program(*call.attributes, static_cast<int>(call.inputs.size())));
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ void step1(T* out, const Operand<V>* a, const Operand<V>*, const Operand<V>*, st
   }
 }
 
-/// out[i] = formula(a[i], b[i]), with loops of their own for an equal number on either side: one read less.
+/// out[i] = formula(a[i], b[i]), with loops of their own for an equal number on
+/// either side: one read less.
 template <class V, ElementwiseOp op, class T = typename V::Scalar>
 void step2(T* out, const Operand<V>* a, const Operand<V>* b, const Operand<V>*, std::int64_t n) {
   const T *pa = a->data, *pb = b->data;
@@ -140,7 +141,8 @@ ALPA_INLINE V load_vector(const std::byte* in) {
 template <class V, class S>
 void load(typename V::Scalar* out, const std::byte* in, std::int64_t n) {
   std::int64_t i = 0;
-  for (; i + V::lanes <= n; i += V::lanes, in += V::lanes * sizeof(S)) load_vector<V, S>(in).store(out + i);
+  for (; i + V::lanes <= n; i += V::lanes, in += V::lanes * sizeof(S))
+    load_vector<V, S>(in).store(out + i);
   if (i == n) return;
   std::byte padded[kVectorBytes] = {};
   __builtin_memcpy(padded, in, (n - i) * sizeof(S));
@@ -197,10 +199,11 @@ void store(std::byte* out, const typename V::Scalar* in, std::int64_t n) {
   __builtin_memcpy(out, padded, (n - i) * sizeof(S));
 }
 
-/// In the order of DType: f32, bf16, f16, f64, i32, u8. With f64 or i32 tensors everything is computed in
-/// double.
+/// In the order of DType: f32, bf16, f16, f64, i32, u8. With f64 or i32 tensors
+/// everything is computed in double.
 constexpr LoadFunction<float> kLoads32[] = {
-    load<F32, float>, load<F32, Bf16Bits>, load<F32, F16Bits>, nullptr, nullptr, load<F32, std::uint8_t>};
+    load<F32, float>, load<F32, Bf16Bits>,    load<F32, F16Bits>, nullptr,
+    nullptr,          load<F32, std::uint8_t>};
 constexpr StoreFunction<float> kStores32[] = {
     store<float, F32>, store<Bf16Bits, F32>,    store<F16Bits, F32>, nullptr,
     nullptr,           store<std::uint8_t, F32>};

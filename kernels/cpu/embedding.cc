@@ -26,7 +26,8 @@ class HeldRows {
   /// Local row of an id, -1 if another device holds it. Throws Error if there is no such row.
   std::int64_t local(std::int32_t id) const {
     require(id >= 0 && id < all_,
-            "id {} is outside of the table's rows 0 to {}; give ids of rows that exist", id, all_ - 1);
+            "id {} is outside of the table's rows 0 to {}; give ids of rows that exist", id,
+            all_ - 1);
     const std::int64_t row = id - first_;
     return row >= 0 && row < held_ ? row : -1;
   }
@@ -41,7 +42,8 @@ void run_embedding(const KernelCall& call) {
   const std::int64_t width = table.type.shape[1],
                      bytes = width * static_cast<std::int64_t>(size_of(table.type.dtype));
   const auto* const ids = call.inputs[1].as<std::int32_t>();
-  call.team->parallel_for(call.inputs[1].type.elements(), kGrain / std::max<std::int64_t>(1, width) + 1,
+  call.team->parallel_for(call.inputs[1].type.elements(),
+                          kGrain / std::max<std::int64_t>(1, width) + 1,
                           [&](std::int64_t begin, std::int64_t end) {
                             for (std::int64_t t = begin; t < end; ++t) {
                               const std::int64_t row = rows.local(ids[t]);
@@ -53,7 +55,8 @@ void run_embedding(const KernelCall& call) {
                           });
 }
 
-/// The tokens of every held row, in order: those of row r are tokens[begins[r]] to tokens[begins[r + 1]].
+/// The tokens of every held row, in order: those of row r are tokens[begins[r]]
+/// to tokens[begins[r + 1]].
 struct Buckets {
   std::int64_t* begins;
   std::int64_t* tokens;
@@ -77,8 +80,8 @@ Buckets sort_tokens(const KernelCall& call, const HeldRows& rows) {
 
 /// Sums of the rows of dy at `tokens`, columns [column, column + n).
 template <class T>
-void add_tokens(double* sums, const KernelTensor& dy, const std::int64_t* begin, const std::int64_t* end,
-                std::int64_t column, std::int64_t n) {
+void add_tokens(double* sums, const KernelTensor& dy, const std::int64_t* begin,
+                const std::int64_t* end, std::int64_t column, std::int64_t n) {
   const auto& add = loops<T>(isa().reduce)[static_cast<int>(ReduceOp::sum)].rows;
   T buffer[kBlock];
   for (const std::int64_t* token = begin; token < end; ++token) {
@@ -94,7 +97,8 @@ void sum_row(const KernelTensor& dtable, const KernelTensor& dy, std::int64_t ro
   for (std::int64_t column = 0, n; column < width; column += n) {
     n = std::min(kBlock, width - column);
     std::fill(sums, sums + n, 0.0);
-    (dy.type.dtype == f64 ? add_tokens<double> : add_tokens<float>)(sums, dy, begin, end, column, n);
+    (dy.type.dtype == f64 ? add_tokens<double> : add_tokens<float>)(sums, dy, begin, end, column,
+                                                                    n);
     store_block(dtable.data, dtable.type.dtype, row * width + column, sums, n);
   }
 }
@@ -103,12 +107,13 @@ void run_embedding_grad(const KernelCall& call) {
   const KernelTensor& dtable = call.outputs[0];
   const HeldRows rows(dtable);
   const Buckets buckets = sort_tokens(call, rows);
-  call.team->parallel_for(rows.count(), kGrain / std::max<std::int64_t>(1, dtable.type.shape[1]) + 1,
-                          [&](std::int64_t begin, std::int64_t end) {
-                            for (std::int64_t row = begin; row < end; ++row)
-                              sum_row(dtable, call.inputs[0], row, buckets.tokens + buckets.begins[row],
-                                      buckets.tokens + buckets.begins[row + 1]);
-                          });
+  call.team->parallel_for(
+      rows.count(), kGrain / std::max<std::int64_t>(1, dtable.type.shape[1]) + 1,
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row)
+          sum_row(dtable, call.inputs[0], row, buckets.tokens + buckets.begins[row],
+                  buckets.tokens + buckets.begins[row + 1]);
+      });
 }
 
 std::int64_t grad_workspace(const KernelCall& call) {

@@ -12,12 +12,13 @@ namespace {
 
 constexpr std::int64_t kBlock = 512;
 
-/// Writes make(row, column, values, n) for pieces of rows of the result's last dimension; a scalar is one
-/// row of one column.
+/// Writes make(row, column, values, n) for pieces of rows of the result's last dimension; a scalar
+/// is one row of one column.
 template <class Make>
 void fill_rows(const KernelCall& call, const Make& make) {
   const KernelTensor& y = call.outputs[0];
-  const std::int64_t columns = y.type.shape.empty() ? 1 : y.type.shape.back(), elements = y.type.elements();
+  const std::int64_t columns = y.type.shape.empty() ? 1 : y.type.shape.back(),
+                     elements = y.type.elements();
   if (elements == 0) return;
   call.team->parallel_for(elements, 4096, [&](std::int64_t begin, std::int64_t end) {
     double values[kBlock];
@@ -40,8 +41,10 @@ void run_constant(const KernelCall& call) {
                      total = y.type.bytes();
   call.team->parallel_for(
       (total + block_bytes - 1) / block_bytes, 32, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin * block_bytes; i < std::min(end * block_bytes, total); i += block_bytes)
-          std::memcpy(y.data + i, bytes, static_cast<std::size_t>(std::min(block_bytes, total - i)));
+        for (std::int64_t i = begin * block_bytes; i < std::min(end * block_bytes, total);
+             i += block_bytes)
+          std::memcpy(y.data + i, bytes,
+                      static_cast<std::size_t>(std::min(block_bytes, total - i)));
       });
 }
 
@@ -56,7 +59,8 @@ void run_iota(const KernelCall& call) {
   const int axis = static_cast<int>(call.attributes->integer("axis"));
   const bool inner = axis == y.type.rank() - 1;
   fill_rows(call, [&](std::int64_t row, std::int64_t column, double* values, std::int64_t n) {
-    const std::int64_t first = y.offset.at(axis) + (inner ? column : index_along(y.type.shape, axis, row));
+    const std::int64_t first =
+        y.offset.at(axis) + (inner ? column : index_along(y.type.shape, axis, row));
     for (std::int64_t i = 0; i < n; ++i) values[i] = static_cast<double>(first + (inner ? i : 0));
   });
 }
@@ -76,9 +80,10 @@ std::int64_t global_index(const KernelTensor& y, std::int64_t row, std::int64_t 
 
 constexpr std::int64_t kMaxLanes = kVectorBytes / static_cast<std::int64_t>(sizeof(double));
 
-/// Elements [first, first + n) of a stream, n at most kBlock: whole groups are drawn, the wanted ones kept.
-void draw_elements(const RandomStream& stream, DrawFunction draw, std::uint64_t first, double* values,
-                   std::int64_t n) {
+/// Elements [first, first + n) of a stream, n at most kBlock: whole groups are
+/// drawn, the wanted ones kept.
+void draw_elements(const RandomStream& stream, DrawFunction draw, std::uint64_t first,
+                   double* values, std::int64_t n) {
   alignas(kVectorBytes) double drawn[kBlock + 8 * kMaxLanes];
   const std::int64_t lanes = isa().random.lanes, skipped = static_cast<std::int64_t>(first % 4);
   const std::int64_t groups = ((skipped + n + 3) / 4 + lanes - 1) / lanes * lanes;
@@ -93,7 +98,8 @@ void run_random(const KernelCall& call, DrawFunction draw, double offset, double
       random_stream(call.step->seed, static_cast<std::uint64_t>(call.attributes->integer("stream")),
                     call.step->step, call.step->micro_batch);
   fill_rows(call, [&](std::int64_t row, std::int64_t column, double* values, std::int64_t n) {
-    draw_elements(stream, draw, static_cast<std::uint64_t>(global_index(y, row, column)), values, n);
+    draw_elements(stream, draw, static_cast<std::uint64_t>(global_index(y, row, column)), values,
+                  n);
     for (std::int64_t i = 0; i < n; ++i) values[i] = offset + scale * values[i];
   });
 }

@@ -1,6 +1,7 @@
 #pragma once
-/// The inner loops of the CPU kernels, compiled once per instruction set (files *.isa.cc) and chosen once
-/// at start. Raw pointers and counts only: these files instantiate no inline function of another header.
+/// The inner loops of the CPU kernels, compiled once per instruction set (files *.isa.cc) and
+/// chosen once at start. Raw pointers and counts only: these files instantiate no inline
+/// function of another header.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -26,19 +27,21 @@ struct StepOperand {
   std::ptrdiff_t step = 0;
 };
 
-/// Applies a formula to n elements; n is a positive multiple of `ElementwiseLoops::lanes`. Unused operands
-/// may be null.
+/// Applies a formula to n elements; n is a positive multiple of `ElementwiseLoops::lanes`.
+/// Unused operands may be null.
 template <class T>
 using StepFunction = void (*)(T* out, const StepOperand<T>* a, const StepOperand<T>* b,
                               const StepOperand<T>* c, std::int64_t n);
 
-/// Converts any n elements of a dtype to T, or back (to nearest even; integers towards zero, saturated).
+/// Converts any n elements of a dtype to T, or back (to nearest even; integers
+/// towards zero, saturated).
 template <class T>
 using LoadFunction = void (*)(T* out, const std::byte* in, std::int64_t n);
 template <class T>
 using StoreFunction = void (*)(std::byte* out, const T* in, std::int64_t n);
 
-/// Elementwise loops of one compute type; tables are indexed by code of kernels/elementwise.h and by DType.
+/// Elementwise loops of one compute type; tables are indexed by code of
+/// kernels/elementwise.h and by DType.
 template <class T>
 struct ElementwiseLoops {
   std::int64_t lanes;
@@ -70,16 +73,17 @@ template <class T>
 struct LayerNormLoops {
   /// Σ (x - mean)²
   double (*squares_from)(const T* x, double mean, std::int64_t n);
-  void (*normalize)(T* y, const T* x, const T* scale, const T* bias, T mean, T rstd, std::int64_t n);
+  void (*normalize)(T* y, const T* x, const T* scale, const T* bias, T mean, T rstd,
+                    std::int64_t n);
   /// Adds Σ dy·scale and Σ dy·scale·(x - mean)·rstd to sums[0] and sums[1].
   void (*dots)(double* sums, const T* dy, const T* x, const T* scale, double mean, double rstd,
                std::int64_t n);
   /// `means`: the two sums divided by the row's length.
-  void (*gradient)(T* dx, const T* dy, const T* x, const T* scale, T mean, T rstd, const double* means,
-                   std::int64_t n);
+  void (*gradient)(T* dx, const T* dy, const T* x, const T* scale, T mean, T rstd,
+                   const double* means, std::int64_t n);
   /// Adds dy·(x - mean)·rstd and dy to the columns' sums.
-  void (*add_columns)(double* dscale, double* dbias, const T* dy, const T* x, double mean, double rstd,
-                      std::int64_t n);
+  void (*add_columns)(double* dscale, double* dbias, const T* dy, const T* x, double mean,
+                      double rstd, std::int64_t n);
 };
 struct LayerNormTable {
   LayerNormLoops<float> f32;
@@ -97,8 +101,8 @@ struct UpdateTable {
   UpdateLoops<double> f64;
 };
 
-/// Fills out with four numbers for each of groups [group, group + groups) of the stream; groups is a
-/// multiple of `lanes`.
+/// Fills out with four numbers for each of groups [group, group + groups) of the stream; groups
+/// is a multiple of `lanes`.
 using DrawFunction = void (*)(double* out, const RandomStream& stream, std::uint64_t group,
                               std::int64_t groups);
 struct RandomTable {
@@ -143,8 +147,8 @@ struct Isa {
 /// The best instruction set of this processor, unless another was selected.
 const Isa& isa();
 
-/// Makes `isa()` that of this name ("baseline", "avx2", "avx512"); false, and no change, if the processor
-/// lacks it. Tests compare instruction sets with it; no kernel may be running.
+/// Makes `isa()` that of this name ("baseline", "avx2", "avx512"); false, and no change, if the
+/// processor lacks it. Tests compare instruction sets with it; no kernel may be running.
 bool select_isa(std::string_view name);
 
 /// The member of a table for compute type T.

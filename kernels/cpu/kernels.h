@@ -26,10 +26,10 @@ std::shared_ptr<const void> prepare_reduction(const KernelCall& call) {
 }
 }  // namespace detail
 
-/// Single elementwise operator: `.cpu = &cpu::elementwise<ElementwiseOp::add>`. No attributes. Inputs
-/// broadcast to the result's shape as in NumPy: dimensions aligned from the last one, extent 1 or equal.
-/// Comparisons give u8 0 or 1 (or any type); where takes (condition, a, b), the condition of any type. May
-/// run in place on an input of the result's type.
+/// Single elementwise operator: `.cpu = &cpu::elementwise<ElementwiseOp::add>`. No attributes.
+/// Inputs broadcast to the result's shape as in NumPy: dimensions aligned from the last one, extent
+/// 1 or equal. Comparisons give u8 0 or 1 (or any type); where takes (condition, a, b), the
+/// condition of any type. May run in place on an input of the result's type.
 template <ElementwiseOp op>
 inline constexpr KernelDef elementwise{detail::run_elementwise, detail::prepare_one<op>, nullptr};
 
@@ -37,35 +37,37 @@ inline constexpr KernelDef elementwise{detail::run_elementwise, detail::prepare_
 extern const KernelDef cast;
 
 /// Several elementwise steps in one pass: the attributes of `ElementwiseProgram`
-/// (alpa/tensor/elementwise_program.h). Every result has the same shape; inputs broadcast to it as for
-/// single operators or by attribute "dims" (see there). In place.
+/// (alpa/tensor/elementwise_program.h). Every result has the same shape; inputs broadcast to it as
+/// for single operators or by attribute "dims" (see there). In place.
 extern const KernelDef fused;
 
-/// (x, y) → z, attribute "equation" such as "bik,bkj->bij": one letter per dimension, each at most once per
-/// tensor. Letters of both inputs and the result are batch, of both inputs only are summed, of one input
-/// only and not of the result are summed too.
+/// (x, y) → z, attribute "equation" such as "bik,bkj->bij": one letter per dimension, each at most
+/// once per tensor. Letters of both inputs and the result are batch, of both inputs only are
+/// summed, of one input only and not of the result are summed too.
 extern const KernelDef einsum;
 
 /// (x, y[, bias or kept]) → (z[, kept or sums]): `einsum` and what attribute "epilogue"
-/// (kernels/cpu/epilogue.h) says, one after the other. bias has the result's last dimensions; kept bits are
-/// u8 with an eighth of its last dimension.
+/// (kernels/cpu/epilogue.h) says, one after the other. bias has the result's last dimensions; kept
+/// bits are u8 with an eighth of its last dimension.
 extern const KernelDef einsum_epilogue;
 
-/// x → x reduced over the dimensions "axes" (integers, ascending), which disappear: sum, or maximum, which
-/// is NaN if one element is. Of nothing: the neutral element (sum: 0; max: -infinity, or the type's
-/// lowest).
+/// x → x reduced over the dimensions "axes" (integers, ascending), which disappear: sum, or
+/// maximum, which is NaN if one element is. Of nothing: the neutral element (sum: 0; max:
+/// -infinity, or the type's lowest).
 template <ReduceOp op>
 inline constexpr KernelDef reduce{detail::run_reduce, detail::prepare_reduction<op>,
                                   detail::reduce_workspace};
 
-/// x → y with y's dimension d being x's dimension permutation[d] (attribute "permutation", integers).
+/// x → y with y's dimension d being x's dimension permutation[d] (attribute "permutation",
+/// integers).
 extern const KernelDef transpose;
 
-/// x → the same elements in the same order under the result's shape. No attributes. In place: does nothing.
+/// x → the same elements in the same order under the result's shape. No
+/// attributes. In place: does nothing.
 extern const KernelDef reshape;
 
-/// x → y: attribute "dims" (integers, ascending) gives the dimension of y that each dimension of x becomes;
-/// there x's extent is 1 or y's. Other dimensions of y repeat x.
+/// x → y: attribute "dims" (integers, ascending) gives the dimension of y that each dimension of x
+/// becomes; there x's extent is 1 or y's. Other dimensions of y repeat x.
 extern const KernelDef broadcast;
 
 /// () → every element is the real attribute "value".
@@ -74,40 +76,43 @@ extern const KernelDef constant;
 /// () → the element's index in the whole tensor along dimension "axis" (integer).
 extern const KernelDef iota;
 
-/// () → normal numbers with mean "a" and standard deviation "b" (reals). Philox4x32-10 on (seed of the step
-/// context, integer attribute "stream"; element index in the whole tensor, step, micro-batch): the same
-/// number however the tensor is split.
+/// () → normal numbers with mean "a" and standard deviation "b" (reals). Philox4x32-10 on (seed of
+/// the step context, integer attribute "stream"; element index in the whole tensor, step,
+/// micro-batch): the same number however the tensor is split.
 extern const KernelDef random_normal;
 
 /// () → uniform numbers between "a" and "b", drawn like `random_normal`.
 extern const KernelDef random_uniform;
 
-/// (x, scale, bias) → (y, mean, rstd), real attribute "epsilon": over the last dimension mean, rstd = 1 / sqrt(variance +
-/// epsilon) and y = (x - mean)·rstd·scale + bias. Floating types; mean and rstd are f32, of f64 f64. The variance is taken of
-/// differences from the mean.
+/// (x, scale, bias) → (y, mean, rstd), real attribute "epsilon": over the last dimension mean, rstd
+/// = 1 / sqrt(variance + epsilon) and y = (x - mean)·rstd·scale + bias. Floating types; mean and
+/// rstd are f32, of f64 f64. The variance is taken of differences from the mean.
 extern const KernelDef layer_norm;
 
-/// (dy, x, scale, mean, rstd) → (dx, dscale, dbias): the gradients of `layer_norm` that arrive through y.
+/// (dy, x, scale, mean, rstd) → (dx, dscale, dbias): the gradients of
+/// `layer_norm` that arrive through y.
 extern const KernelDef layer_norm_grad;
 
-/// (table, ids) → rows of the table, which may hold some rows of the whole one: ids in others give zeros. Throws Error if an id is
-/// outside of the whole table. Floating types, ids i32.
+/// (table, ids) → rows of the table, which may hold some rows of the whole one: ids in others give
+/// zeros. Throws Error if an id is outside of the whole table. Floating types, ids i32.
 extern const KernelDef embedding;
 
-/// (dy, ids) → dtable, whose row r is the sum of the rows of dy with id r, added in their order in double. Held rows
-/// and wrong ids as for `embedding`.
+/// (dy, ids) → dtable, whose row r is the sum of the rows of dy with id r, added in their order in
+/// double. Held rows and wrong ids as for `embedding`.
 extern const KernelDef embedding_grad;
 
-/// (w, m, v, g, learning_rate, step) → (w, m, v): Adam (Kingma & Ba 2015) with bias correction, step
-/// counted from 1. Reals "beta1", "beta2", "epsilon", "weight_decay"; integer "decoupled": 1 decays w
-/// itself (AdamW), 0 adds weight_decay·w to g. learning_rate and step are scalars. f32, bf16, f16 or f64; g
-/// and the scalars may have another type. Of n parameters: operands w, m, v of every one after the other,
-/// their n gradients, and the scalars; results w, m, v of every one. In place.
+/// (w, m, v, g, learning_rate, step) → (w, m, v): Adam (Kingma & Ba 2015) with bias
+/// correction, step counted from 1. Reals "beta1", "beta2", "epsilon", "weight_decay"; integer
+/// "decoupled": 1 decays w itself (AdamW), 0 adds weight_decay·w to g. learning_rate and step
+/// are scalars. f32, bf16, f16 or f64; g and the scalars may have another type. Of n
+/// parameters: operands w, m, v of every one after the other, their n gradients, and the
+/// scalars; results w, m, v of every one. In place.
 extern const KernelDef adam_update;
 
-/// (w, velocity, g, learning_rate) → (w, velocity): g' = g + weight_decay·w; velocity = momentum·velocity +
-/// g'; w -= learning_rate·(nesterov ? g' + momentum·velocity : velocity). Reals "momentum", "weight_decay";
-/// integer "nesterov". Types, and several parameters, as for `adam_update`. In place.
+/// (w, velocity, g, learning_rate) → (w, velocity): g' = g + weight_decay·w; velocity =
+/// momentum·velocity + g'; w -= learning_rate·(nesterov ? g' + momentum·velocity : velocity).
+/// Reals "momentum", "weight_decay"; integer "nesterov". Types, and several parameters, as
+/// for `adam_update`. In place.
 extern const KernelDef sgd_update;
 
 /// (x, …) → (sum of x², …): scalars of any type, carried in double.

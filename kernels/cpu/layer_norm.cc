@@ -1,6 +1,6 @@
 // kernels/cpu/layer_norm.cc — layer_norm and layer_norm_grad. Rows are read in blocks, once per
-// pass. Statistics and sums are carried in double; sums over rows are taken in pieces that depend
-// only on the shape.
+// pass. Statistics and sums are carried in double; sums over rows are taken in pieces that
+// depend only on the shape.
 #include <algorithm>
 #include <cmath>
 
@@ -61,7 +61,8 @@ void normalize_row(const KernelCall& call, std::int64_t row, std::int64_t width,
   Block<T> xs, scales, biases, ys;
   double sum = 0, squares = 0;
   for_blocks(width, [&](std::int64_t i, std::int64_t n) {
-    sum += loops<T>(isa().reduce)[static_cast<int>(ReduceOp::sum)].line(xs.read(x, begin + i, n), n);
+    sum +=
+        loops<T>(isa().reduce)[static_cast<int>(ReduceOp::sum)].line(xs.read(x, begin + i, n), n);
   });
   const double mean = sum / static_cast<double>(width);
   for_blocks(width, [&](std::int64_t i, std::int64_t n) {
@@ -71,8 +72,9 @@ void normalize_row(const KernelCall& call, std::int64_t row, std::int64_t width,
   put_element(call.outputs[1], row, mean);
   put_element(call.outputs[2], row, rstd);
   for_blocks(width, [&](std::int64_t i, std::int64_t n) {
-    norm.normalize(ys.target(y, begin + i), xs.read(x, begin + i, n), scales.read(call.inputs[1], i, n),
-                   biases.read(call.inputs[2], i, n), static_cast<T>(mean), static_cast<T>(rstd), n);
+    norm.normalize(ys.target(y, begin + i), xs.read(x, begin + i, n),
+                   scales.read(call.inputs[1], i, n), biases.read(call.inputs[2], i, n),
+                   static_cast<T>(mean), static_cast<T>(rstd), n);
     ys.written(y, begin + i, n);
   });
 }
@@ -114,8 +116,8 @@ void differentiate_row(const KernelCall& call, std::int64_t row, std::int64_t wi
   Block<T> dys, xs, scales, dxs;
   double means[2] = {0, 0};
   for_blocks(width, [&](std::int64_t i, std::int64_t n) {
-    norm.dots(means, dys.read(dy, begin + i, n), xs.read(x, begin + i, n), scales.read(scale, i, n), mean,
-              rstd, n);
+    norm.dots(means, dys.read(dy, begin + i, n), xs.read(x, begin + i, n), scales.read(scale, i, n),
+              mean, rstd, n);
   });
   for (double& sum : means) sum /= static_cast<double>(width);
   for_blocks(width, [&](std::int64_t i, std::int64_t n) {
@@ -143,7 +145,8 @@ void run_pieces(const KernelCall& call, const Pieces& pieces) {
 
 void run_layer_norm_grad(const KernelCall& call) {
   const Pieces pieces = pieces_of(call);
-  call.inputs[1].type.dtype == f64 ? run_pieces<double>(call, pieces) : run_pieces<float>(call, pieces);
+  call.inputs[1].type.dtype == f64 ? run_pieces<double>(call, pieces)
+                                   : run_pieces<float>(call, pieces);
   const double* const sums = reinterpret_cast<const double*>(call.workspace);
   call.team->parallel_for(2 * pieces.width, 4096, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {

@@ -38,7 +38,8 @@ void normalize(T* y, const T* x, const T* scale, const T* bias, T mean, T rstd, 
 }
 
 template <class T>
-void dots(double* sums, const T* dy, const T* x, const T* scale, double mean, double rstd, std::int64_t n) {
+void dots(double* sums, const T* dy, const T* x, const T* scale, double mean, double rstd,
+          std::int64_t n) {
   F64 first(0), second(0);
   std::int64_t i = 0;
   for (; i + kLanes64 <= n; i += kLanes64) {
@@ -62,7 +63,8 @@ void gradient(T* dx, const T* dy, const T* x, const T* scale, T mean, T rstd, co
   std::int64_t i = 0;
   for (; i + V::lanes <= n; i += V::lanes) {
     const V normal = (V::load(x + i) - V(mean)) * V(rstd);
-    ((V::load(dy + i) * V::load(scale + i) - V(first) - normal * V(second)) * V(rstd)).store(dx + i);
+    ((V::load(dy + i) * V::load(scale + i) - V(first) - normal * V(second)) * V(rstd))
+        .store(dx + i);
   }
   for (; i < n; ++i) dx[i] = (dy[i] * scale[i] - first - (x[i] - mean) * rstd * second) * rstd;
 }

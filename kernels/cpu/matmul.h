@@ -12,8 +12,8 @@ class ThreadTeam;
 
 namespace alpa::cpu {
 
-/// oneDNN's product in f32, prepared for a team of `threads`. The library itself runs every call in one
-/// thread.
+/// oneDNN's product in f32, prepared for a team of `threads`. The library itself runs
+/// every call in one thread.
 class DnnlMatmul {
  public:
   DnnlMatmul(const kernels::MatmulShape& shape, int threads);

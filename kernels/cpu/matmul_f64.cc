@@ -22,7 +22,8 @@ void matmul_f64(const kernels::MatmulShape& shape, double* c, const double* a, c
                                                       Strides(shape.a_m, shape.a_k));
       const Eigen::Map<const Matrix, 0, Strides> right(b + at.b, shape.k, shape.n,
                                                        Strides(shape.b_k, shape.b_n));
-      Eigen::Map<Matrix, 0, Strides>(c + at.c + row * shape.c_m, rows, shape.n, Strides(shape.c_m, 1))
+      Eigen::Map<Matrix, 0, Strides>(c + at.c + row * shape.c_m, rows, shape.n,
+                                     Strides(shape.c_m, 1))
           .noalias() = left * right;
     }
   });

@@ -37,8 +37,10 @@ struct FourWords {
 /// The words of F64::lanes successive groups.
 ALPA_INLINE FourWords draw(const RandomStream& stream, std::uint64_t group) {
   Word64s index;
-  for (int lane = 0; lane < kLanes64; ++lane) index[lane] = group + static_cast<std::uint64_t>(lane);
-  FourWords w{{index & 0xffffffff, index >> 32, Word64s{} + stream.step, Word64s{} + stream.micro_batch}};
+  for (int lane = 0; lane < kLanes64; ++lane)
+    index[lane] = group + static_cast<std::uint64_t>(lane);
+  FourWords w{
+      {index & 0xffffffff, index >> 32, Word64s{} + stream.step, Word64s{} + stream.micro_batch}};
   philox_rounds(w.word[0], w.word[1], w.word[2], w.word[3], static_cast<std::uint32_t>(stream.key),
                 static_cast<std::uint32_t>(stream.key >> 32));
   return w;
@@ -55,8 +57,8 @@ void normal(double* out, const RandomStream& stream, std::uint64_t group, std::i
     const FourWords w = draw(stream, group + static_cast<std::uint64_t>(i));
     for (int pair = 0; pair < 4; pair += 2) {
       F64 first(0), second(0);
-      normal_pair(unit_interval(to_real(w.word[pair])), unit_interval(to_real(w.word[pair + 1])), first,
-                  second);
+      normal_pair(unit_interval(to_real(w.word[pair])), unit_interval(to_real(w.word[pair + 1])),
+                  first, second);
       store_column(out, pair, first);
       store_column(out, pair + 1, second);
     }

@@ -78,8 +78,10 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b;
 
 void cut_lines(ReducePlan& plan) {
   plan.columns = 1;
-  plan.per_piece = plan.reduced.count == 1 ? kPiece : std::max<std::int64_t>(1, kPiece / plan.inner);
-  plan.pieces = divide_up(plan.reduced.count == 1 ? plan.inner : plan.reduced.count, plan.per_piece);
+  plan.per_piece =
+      plan.reduced.count == 1 ? kPiece : std::max<std::int64_t>(1, kPiece / plan.inner);
+  plan.pieces =
+      divide_up(plan.reduced.count == 1 ? plan.inner : plan.reduced.count, plan.per_piece);
 }
 
 /// Few columns are many rows: those are cut so that there is work for several threads.
@@ -106,8 +108,8 @@ ReducePlan plan_reduce(const KernelCall& call, ReduceOp op) {
     dims.pop_back();
   }
   for (const Dim& d : dims) (d.reduced ? plan.reduced : plan.kept).add(d.extent, d.stride);
-  invariant(plan.results == plan.kept.count * (plan.inner_reduced ? 1 : plan.inner), "reduce: {} to {}",
-            to_string(x), to_string(y));
+  invariant(plan.results == plan.kept.count * (plan.inner_reduced ? 1 : plan.inner),
+            "reduce: {} to {}", to_string(x), to_string(y));
   plan.inner_reduced ? cut_lines(plan) : cut_rows(plan);
   return plan;
 }
@@ -116,7 +118,8 @@ ReducePlan plan_reduce(const KernelCall& call, ReduceOp op) {
 // -----------------------------------------------------------------------------------------------
 
 double neutral(ReduceOp op) {
-  return reducing::with_op(op, [](auto o) { return reducing::neutral<decltype(o)::value, double>(); });
+  return reducing::with_op(op,
+                           [](auto o) { return reducing::neutral<decltype(o)::value, double>(); });
 }
 double combine(ReduceOp op, double a, double b) {
   return reducing::with_op(op, [&](auto o) { return reducing::combine<decltype(o)::value>(a, b); });
@@ -126,7 +129,9 @@ template <class T>
 class Reducer {
  public:
   Reducer(const KernelCall& call, const ReducePlan& plan)
-      : x_(call.inputs[0]), plan_(plan), loops_(loops<T>(isa().reduce)[static_cast<int>(plan.op)]) {}
+      : x_(call.inputs[0]),
+        plan_(plan),
+        loops_(loops<T>(isa().reduce)[static_cast<int>(plan.op)]) {}
 
   /// Piece `piece` of the result of kept index `kept`, inner being reduced.
   double line_piece(std::int64_t kept, std::int64_t piece) const {
@@ -167,7 +172,8 @@ class Reducer {
 
   void add_rows(double* results, std::int64_t element, std::int64_t rows, std::int64_t n) const {
     const std::int64_t stride = plan_.reduced.strides.empty() ? 0 : plan_.reduced.strides.back();
-    if (is_stored_as<T>(x_.type.dtype)) return loops_.rows(results, x_.as<T>() + element, rows, stride, n);
+    if (is_stored_as<T>(x_.type.dtype))
+      return loops_.rows(results, x_.as<T>() + element, rows, stride, n);
     T buffer[kRows * kColumns];
     for (std::int64_t r = 0; r < rows; ++r)
       load_block(buffer + r * kColumns, x_.data, x_.type.dtype, element + r * stride, n);
@@ -193,8 +199,8 @@ void combine_pieces(const KernelCall& call, const ReducePlan& plan) {
 }
 
 /// Destination of results: the output, or the workspace if there are several pieces.
-void write_results(const KernelCall& call, const ReducePlan& plan, std::int64_t piece, std::int64_t first,
-                   const double* results, std::int64_t n) {
+void write_results(const KernelCall& call, const ReducePlan& plan, std::int64_t piece,
+                   std::int64_t first, const double* results, std::int64_t n) {
   if (plan.pieces == 1)
     store_block(call.outputs[0].data, call.outputs[0].type.dtype, first, results, n);
   else
@@ -206,13 +212,14 @@ template <class T>
 void reduce_lines(const KernelCall& call, const ReducePlan& plan) {
   const Reducer<T> reducer(call, plan);
   const std::int64_t line = std::min(plan.inner * plan.reduced.count, kPiece);
-  call.team->parallel_for(plan.results * plan.pieces, divide_up(kPiece, line),
-                          [&](std::int64_t begin, std::int64_t end) {
-                            for (std::int64_t i = begin; i < end; ++i) {
-                              const double result = reducer.line_piece(i / plan.pieces, i % plan.pieces);
-                              write_results(call, plan, i % plan.pieces, i / plan.pieces, &result, 1);
-                            }
-                          });
+  call.team->parallel_for(
+      plan.results * plan.pieces, divide_up(kPiece, line),
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const double result = reducer.line_piece(i / plan.pieces, i % plan.pieces);
+          write_results(call, plan, i % plan.pieces, i / plan.pieces, &result, 1);
+        }
+      });
 }
 
 template <class T>
@@ -225,7 +232,8 @@ void reduce_rows(const KernelCall& call, const ReducePlan& plan) {
     double results[kColumns];
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t column = i % blocks * plan.columns, piece = i / blocks % plan.pieces;
-      const std::int64_t kept = i / blocks / plan.pieces, n = std::min(plan.columns, plan.inner - column);
+      const std::int64_t kept = i / blocks / plan.pieces,
+                         n = std::min(plan.columns, plan.inner - column);
       reducer.row_piece(results, kept, piece, column, n);
       write_results(call, plan, piece, kept * plan.inner + column, results, n);
     }
@@ -262,7 +270,8 @@ std::shared_ptr<const void> prepare_reduce(const KernelCall& call, ReduceOp op) 
 
 std::int64_t reduce_workspace(const KernelCall& call) {
   const ReducePlan plan = plan_reduce(call, ReduceOp::sum);
-  return plan.pieces > 1 ? plan.pieces * plan.results * static_cast<std::int64_t>(sizeof(double)) : 0;
+  return plan.pieces > 1 ? plan.pieces * plan.results * static_cast<std::int64_t>(sizeof(double))
+                         : 0;
 }
 
 }  // namespace detail

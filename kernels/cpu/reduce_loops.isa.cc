@@ -47,15 +47,18 @@ double combined(const typename V::Scalar* x, std::int64_t n) {
 }
 
 template <ReduceOp op, class T>
-void combine_rows(double* results, const T* x, std::int64_t rows, std::int64_t stride, std::int64_t n) {
+void combine_rows(double* results, const T* x, std::int64_t rows, std::int64_t stride,
+                  std::int64_t n) {
   std::int64_t i = 0;
   for (; i + kLanes64 <= n; i += kLanes64) {
     F64 result = F64::load(results + i);
-    for (std::int64_t r = 0; r < rows; ++r) result = combine<op>(load_wide(x + r * stride + i), result);
+    for (std::int64_t r = 0; r < rows; ++r)
+      result = combine<op>(load_wide(x + r * stride + i), result);
     result.store(results + i);
   }
   for (; i < n; ++i)
-    for (std::int64_t r = 0; r < rows; ++r) results[i] = combine<op>(results[i], double(x[r * stride + i]));
+    for (std::int64_t r = 0; r < rows; ++r)
+      results[i] = combine<op>(results[i], double(x[r * stride + i]));
 }
 
 /// Sums of floats are carried in double all the way.

@@ -1,7 +1,7 @@
 #pragma once
-/// Vectors of float and double for *.isa.cc files: the number type of kernels/elementwise.h, as wide as the
-/// instruction set this file is compiled for. Everything has internal linkage or lives in namespace
-/// ALPA_ISA, so that no two instruction sets share a function.
+/// Vectors of float and double for *.isa.cc files: the number type of kernels/elementwise.h, as
+/// wide as the instruction set this file is compiled for. Everything has internal linkage or lives
+/// in namespace ALPA_ISA, so that no two instruction sets share a function.
 #include <cstdint>
 
 #if defined(__SSE2__)
@@ -91,7 +91,8 @@ ALPA_INLINE Word32s shift_right(Int32s x, int by) { return reinterpret_cast<Word
 
 ALPA_INLINE F32 abs(F32 x) { return from_bits(bits(x) & broadcast(0x7fffffff)); }
 ALPA_INLINE F64 abs(F64 x) {
-  return reinterpret_cast<Float64s>(reinterpret_cast<Int64s>(x.v) & (Int64s{} + 0x7fffffffffffffff));
+  return reinterpret_cast<Float64s>(reinterpret_cast<Int64s>(x.v) &
+                                    (Int64s{} + 0x7fffffffffffffff));
 }
 
 #if defined(__AVX512F__)
@@ -154,7 +155,8 @@ ALPA_INLINE F32 clamp(F32 x, float low, float high) {
 }
 #endif
 
-/// e^r for |r| <= ln(2)/2: relative error below 2^-24 before rounding (the coefficients of Cephes' expf).
+/// e^r for |r| <= ln(2)/2: relative error below 2^-24 before rounding (the
+/// coefficients of Cephes' expf).
 ALPA_INLINE F32 exp_reduced(F32 r) {
   F32 p(1.9875691500e-4f);
   p = p * r + F32(1.3981999507e-3f);
@@ -192,8 +194,8 @@ ALPA_INLINE F32 log(F32 x) {
   const F32 scaled = select(subnormal, x * F32(8388608.0f), x);
   // Mantissa in [sqrt(1/2), sqrt(2)), exponent e.
   const Int32s shifted = add_wrapped(bits(scaled), -0x3f3504f3);
-  const F32 e =
-      F32(__builtin_convertvector(shifted >> 23, Float32s)) - select(subnormal, F32(23.0f), F32(0.0f));
+  const F32 e = F32(__builtin_convertvector(shifted >> 23, Float32s)) -
+                select(subnormal, F32(23.0f), F32(0.0f));
   const F32 f = from_bits((shifted & 0x007fffff) + 0x3f3504f3) - F32(1.0f);
   F32 y = log1p_tail(f) + e * F32(-2.12194440e-4f) - F32(0.5f) * (f * f);
   y = f + y + e * F32(0.693359375f);
@@ -236,8 +238,8 @@ ALPA_INLINE F64 tanh(F64 x) {
   return x.each([](double y) { return __builtin_tanh(y); });
 }
 
-// Changes of width: the compilers' own conversions of whole vectors go through halves, so the instructions
-// are named.
+// Changes of width: the compilers' own conversions of whole vectors go through halves, so
+// the instructions are named.
 
 /// F64::lanes floats as doubles.
 ALPA_INLINE F64 load_wide(const float* x) {
@@ -271,7 +273,8 @@ ALPA_INLINE Int32s load_words(const void* x) {
   return reinterpret_cast<Int32s>(
       _mm512_maskz_cvtepu16_epi32(-1, _mm256_loadu_si256(static_cast<const __m256i*>(x))));
 #elif defined(__AVX2__)
-  return reinterpret_cast<Int32s>(_mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(x))));
+  return reinterpret_cast<Int32s>(
+      _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(x))));
 #else
   typedef std::uint16_t Words __attribute__((vector_size(kBytes / 2)));
   Words words;
@@ -286,7 +289,8 @@ ALPA_INLINE void store_words(void* out, Int32s x) {
   _mm256_storeu_si256(static_cast<__m256i*>(out),
                       _mm512_maskz_cvtepi32_epi16(-1, reinterpret_cast<__m512i>(x)));
 #elif defined(__AVX2__)
-  const __m256i packed = _mm256_packus_epi32(reinterpret_cast<__m256i>(x), reinterpret_cast<__m256i>(x));
+  const __m256i packed =
+      _mm256_packus_epi32(reinterpret_cast<__m256i>(x), reinterpret_cast<__m256i>(x));
   _mm_storeu_si128(static_cast<__m128i*>(out),
                    _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
 #else

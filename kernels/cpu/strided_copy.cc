@@ -1,5 +1,5 @@
-// kernels/cpu/strided_copy.cc — copies strided views into dense tensors: transposition,
-// broadcasting and packing
+// kernels/cpu/strided_copy.cc — copies strided views into dense tensors:
+// transposition, broadcasting and packing
 #include "kernels/cpu/strided_copy.h"
 
 #include <algorithm>
@@ -42,17 +42,18 @@ void copy_lines(const kernels::StridedCopy& plan, T* dst, const T* src, ThreadTe
   const std::int64_t piece = std::min<std::int64_t>(line, 64 * 1024 / sizeof(T));
   const std::int64_t per_line = (line + piece - 1) / piece;
   const std::int64_t grain = std::max<std::int64_t>(1, kMinBytesPerThread / (piece * sizeof(T)));
-  team.parallel_for(plan.elements / line * per_line, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t l = i / per_line, start = i % per_line * piece;
-      copy_line(dst + l * line + start, src + source_of(plan, outer, l) + start * stride,
-                std::min(piece, line - start), stride);
-    }
-  });
+  team.parallel_for(
+      plan.elements / line * per_line, grain, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t l = i / per_line, start = i % per_line * piece;
+          copy_line(dst + l * line + start, src + source_of(plan, outer, l) + start * stride,
+                    std::min(piece, line - start), stride);
+        }
+      });
 }
 
-/// dst[i·dst_stride + j] = src[j·src_stride + i] for i < rows, j < columns, both at most kTile: reads and
-/// writes whole lines.
+/// dst[i·dst_stride + j] = src[j·src_stride + i] for i < rows, j < columns, both at most kTile:
+/// reads and writes whole lines.
 template <class T>
 void transpose_tile(T* dst, std::int64_t dst_stride, const T* src, std::int64_t src_stride,
                     std::int64_t rows, std::int64_t columns) {
@@ -72,19 +73,22 @@ void transpose_tile(T* dst, std::int64_t dst_stride, const T* src, std::int64_t 
 template <class T>
 void prefetch_tile(const T* dst, std::int64_t dst_stride, const T* src, std::int64_t src_stride,
                    std::int64_t rows, std::int64_t columns) {
-  for (std::int64_t i = 0; i < std::min(kTile, rows); ++i) __builtin_prefetch(dst + i * dst_stride, 1);
-  for (std::int64_t j = 0; j < std::min(kTile, columns); ++j) __builtin_prefetch(src + j * src_stride);
+  for (std::int64_t i = 0; i < std::min(kTile, rows); ++i)
+    __builtin_prefetch(dst + i * dst_stride, 1);
+  for (std::int64_t j = 0; j < std::min(kTile, columns); ++j)
+    __builtin_prefetch(src + j * src_stride);
 }
 
 template <class T>
-void copy_block(T* dst, std::int64_t dst_stride, const T* src, std::int64_t src_stride, std::int64_t height,
-                std::int64_t width) {
+void copy_block(T* dst, std::int64_t dst_stride, const T* src, std::int64_t src_stride,
+                std::int64_t height, std::int64_t width) {
   for (std::int64_t r = 0; r < height; r += kTile)
     for (std::int64_t c = 0; c < width; c += kTile) {
       const bool last = c + kTile >= width;
       const std::int64_t next_r = last ? r + kTile : r, next_c = last ? 0 : c + kTile;
-      prefetch_tile(dst + next_r * dst_stride + next_c, dst_stride, src + next_c * src_stride + next_r,
-                    src_stride, height - next_r, width - next_c);
+      prefetch_tile(dst + next_r * dst_stride + next_c, dst_stride,
+                    src + next_c * src_stride + next_r, src_stride, height - next_r,
+                    width - next_c);
       transpose_tile(dst + r * dst_stride + c, dst_stride, src + c * src_stride + r, src_stride,
                      std::min(kTile, height - r), std::min(kTile, width - c));
     }
@@ -112,8 +116,8 @@ Block block_at(const kernels::StridedCopy& plan, std::int64_t index) {
   return block;
 }
 
-/// Transposes the fast dimension with the innermost one, for all others: blocks that touch few pages, and
-/// tiles in them.
+/// Transposes the fast dimension with the innermost one, for all others: blocks that touch few
+/// pages, and tiles in them.
 template <class T>
 void copy_tiles(const kernels::StridedCopy& plan, T* dst, const T* src, ThreadTeam& team) {
   const std::int64_t rows = plan.extents[plan.fast], columns = plan.extents.back();
@@ -132,7 +136,8 @@ void copy_tiles(const kernels::StridedCopy& plan, T* dst, const T* src, ThreadTe
 }
 
 template <class T>
-void copy_as(const kernels::StridedCopy& plan, std::byte* dst, const std::byte* src, ThreadTeam& team) {
+void copy_as(const kernels::StridedCopy& plan, std::byte* dst, const std::byte* src,
+             ThreadTeam& team) {
   T* const to = reinterpret_cast<T*>(dst);
   const T* const from = reinterpret_cast<const T*>(src);
   if (plan.elements == 0) return;

@@ -8,6 +8,7 @@ class ThreadTeam;
 
 namespace alpa::cpu {
 
-void strided_copy(const kernels::StridedCopy& plan, std::byte* dst, const std::byte* src, ThreadTeam& team);
+void strided_copy(const kernels::StridedCopy& plan, std::byte* dst, const std::byte* src,
+                  ThreadTeam& team);
 
 }  // namespace alpa::cpu

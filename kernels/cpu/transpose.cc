@@ -27,8 +27,8 @@ std::shared_ptr<const void> prepare_broadcast(const KernelCall& call) {
   std::vector<std::int64_t> strides(y.shape.size(), 0);
   invariant(dims.size() == x.shape.size(), "broadcast: {} dims for {}", dims.size(), to_string(x));
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    invariant(x.shape[d] == 1 || x.shape[d] == y.shape.at(dims[d]), "broadcast: {} to {}", to_string(x),
-              to_string(y));
+    invariant(x.shape[d] == 1 || x.shape[d] == y.shape.at(dims[d]), "broadcast: {} to {}",
+              to_string(x), to_string(y));
     if (x.shape[d] != 1) strides[dims[d]] = from[d];
   }
   return std::make_shared<kernels::StridedCopy>(

@@ -66,7 +66,8 @@ class UpdateWalk {
   }
 
   template <class Update>
-  void converted(std::int64_t begin, std::int64_t n, std::int64_t lanes, const Update& update) const {
+  void converted(std::int64_t begin, std::int64_t n, std::int64_t lanes,
+                 const Update& update) const {
     T buffer[kMaxArrays][kBlock];
     T* arrays[kMaxArrays];
     const std::int64_t padded = (n + lanes - 1) / lanes * lanes;
@@ -84,16 +85,17 @@ class UpdateWalk {
   bool plain_;
 };
 
-/// Slices are whole vectors of every type, so that an element is computed the same way for any number of
-/// threads.
+/// Slices are whole vectors of every type, so that an element is computed the same way
+/// for any number of threads.
 template <class T, class Update>
 void update_member(const Member& member, ThreadTeam& team, const Update& update) {
   constexpr std::int64_t kUnit = 64;
   const std::int64_t n = member.outputs[0]->type.elements();
   const UpdateWalk<T> walk(member);
-  team.parallel_for((n + kUnit - 1) / kUnit, 8 * 1024 / kUnit, [&](std::int64_t begin, std::int64_t end) {
-    walk.run(begin * kUnit, std::min(end * kUnit, n), update);
-  });
+  team.parallel_for((n + kUnit - 1) / kUnit, 8 * 1024 / kUnit,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      walk.run(begin * kUnit, std::min(end * kUnit, n), update);
+                    });
 }
 
 bool any_double(const Member& member) {
@@ -121,21 +123,24 @@ void update_all(const KernelCall& call, int states, int scalars, const Rule& rul
 void run_adam(const KernelCall& call) {
   const Attributes& a = *call.attributes;
   const std::size_t last = call.inputs.size() - 1;
-  const AdamScalars scalars = elementwise::adam_scalars(
-      a.real("beta1"), a.real("beta2"), a.real("epsilon"), a.real("weight_decay"),
-      a.integer("decoupled") != 0, load_scalar(call.inputs[last - 1]), load_scalar(call.inputs[last]));
-  update_all(call, 3, 2, [&](const auto& loops, auto* const* out, const auto* const* in, std::int64_t n) {
-    loops.adam(out, in, n, scalars);
-  });
+  const AdamScalars scalars =
+      elementwise::adam_scalars(a.real("beta1"), a.real("beta2"), a.real("epsilon"),
+                                a.real("weight_decay"), a.integer("decoupled") != 0,
+                                load_scalar(call.inputs[last - 1]), load_scalar(call.inputs[last]));
+  update_all(call, 3, 2,
+             [&](const auto& loops, auto* const* out, const auto* const* in, std::int64_t n) {
+               loops.adam(out, in, n, scalars);
+             });
 }
 
 void run_sgd(const KernelCall& call) {
   const Attributes& a = *call.attributes;
-  const SgdScalars scalars{load_scalar(call.inputs.back()), a.real("momentum"), a.real("weight_decay"),
-                           a.integer("nesterov") != 0};
-  update_all(call, 2, 1, [&](const auto& loops, auto* const* out, const auto* const* in, std::int64_t n) {
-    loops.sgd(out, in, n, scalars);
-  });
+  const SgdScalars scalars{load_scalar(call.inputs.back()), a.real("momentum"),
+                           a.real("weight_decay"), a.integer("nesterov") != 0};
+  update_all(call, 2, 1,
+             [&](const auto& loops, auto* const* out, const auto* const* in, std::int64_t n) {
+               loops.sgd(out, in, n, scalars);
+             });
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// kernels/cuda/bits.cu — relu and its gradient with a bit mask, for products whose epilogue
-// computes neither
+// kernels/cuda/bits.cu — relu and its gradient with a bit mask, for products whose
+// epilogue computes neither
 #include "kernels/cuda/bits.h"
 
 #include <type_traits>
@@ -44,7 +44,8 @@ __device__ inline void write(T* to, const T (&pack)[kPack<T>]) {
   }
 }
 
-/// The bits of the threads that share a byte, in the first of them. All threads of the warp call it.
+/// The bits of the threads that share a byte, in the first of them. All
+/// threads of the warp call it.
 template <class T>
 __device__ inline unsigned shared_byte(unsigned set) {
 #pragma unroll
@@ -71,14 +72,16 @@ __device__ inline unsigned relu_pack(T (&z)[kPack<T>], const T (&bias)[kPack<T>]
 }
 
 template <class T, bool aligned>
-__global__ void __launch_bounds__(kThreads) relu_keep(std::int64_t packs, const T* bias, std::int64_t n,
-                                                      std::int64_t step, T* z, unsigned char* bits) {
+__global__ void __launch_bounds__(kThreads)
+    relu_keep(std::int64_t packs, const T* bias, std::int64_t n, std::int64_t step, T* z,
+              unsigned char* bits) {
   begin_kernel();
   const std::int64_t first = first_pack();
   T values[kPacks][kPack<T>], added[kPacks][kPack<T>] = {};
 #pragma unroll
   for (int p = 0; p < kPacks; ++p)
-    if (first + p * kThreads < packs) read<aligned>(values[p], z + (first + p * kThreads) * kPack<T>);
+    if (first + p * kThreads < packs)
+      read<aligned>(values[p], z + (first + p * kThreads) * kPack<T>);
   if (bias != nullptr) {
     std::int64_t column = divide(first * kPack<T>, n).remainder;
 #pragma unroll
@@ -136,23 +139,23 @@ std::int64_t blocks_of(std::int64_t bytes) {
 
 }  // namespace
 
-Status run_relu_keep(DType dtype, std::int64_t bytes, const void* bias, std::int64_t n, void* z, void* bits,
-                     Stream stream) {
+Status run_relu_keep(DType dtype, std::int64_t bytes, const void* bias, std::int64_t n, void* z,
+                     void* bits, Stream stream) {
   return with_floating(dtype, [&](auto t) {
     using T = decltype(t);
     const bool aligned = aligned16(z) && aligned16(bias);
     const std::int64_t step = n > 0 ? std::int64_t{kThreads * kPack<T>} % n : 0;
-    return launch(aligned ? relu_keep<T, true> : relu_keep<T, false>, blocks_of<T>(bytes), kThreads, 0,
-                  stream, packs_of<T>(bytes), static_cast<const T*>(bias), n, step, static_cast<T*>(z),
-                  static_cast<unsigned char*>(bits));
+    return launch(aligned ? relu_keep<T, true> : relu_keep<T, false>, blocks_of<T>(bytes), kThreads,
+                  0, stream, packs_of<T>(bytes), static_cast<const T*>(bias), n, step,
+                  static_cast<T*>(z), static_cast<unsigned char*>(bits));
   });
 }
 
 Status run_apply_bits(DType dtype, std::int64_t bytes, const void* bits, void* x, Stream stream) {
   return with_floating(dtype, [&](auto t) {
     using T = decltype(t);
-    return launch(aligned16(x) ? apply_bits<T, true> : apply_bits<T, false>, blocks_of<T>(bytes), kThreads,
-                  0, stream, packs_of<T>(bytes), static_cast<const unsigned char*>(bits),
+    return launch(aligned16(x) ? apply_bits<T, true> : apply_bits<T, false>, blocks_of<T>(bytes),
+                  kThreads, 0, stream, packs_of<T>(bytes), static_cast<const unsigned char*>(bits),
                   static_cast<T*>(x));
   });
 }

@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(kThreads) clear(const __grid_constant__ Table 
   for (int chunk = static_cast<int>(blockIdx.x); chunk < table.first[table.count];
        chunk += static_cast<int>(gridDim.x)) {
     const int s = stretch_of(table, chunk);
-    const std::int64_t begin = (chunk - table.first[s]) * kChunk, left = table.stretches[s].bytes - begin,
+    const std::int64_t begin = (chunk - table.first[s]) * kChunk,
+                       left = table.stretches[s].bytes - begin,
                        bytes = left < kChunk ? left : kChunk;
     unsigned char* const data = static_cast<unsigned char*>(table.stretches[s].data) + begin;
     for (std::int64_t at = threadIdx.x * 16; at + 16 <= bytes; at += kThreads * 16)

@@ -87,10 +87,11 @@ __device__ inline void add_source(W (&result)[n], const T (&next)[n], bool first
   }
 }
 
-/// Packs of n elements that are neighbours on both sides, at multiples of n. The loads of kBatch sources
-/// are issued before the first is used.
+/// Packs of n elements that are neighbours on both sides, at multiples of n. The loads of kBatch
+/// sources are issued before the first is used.
 template <class T, bool is_max, int n>
-__global__ void __launch_bounds__(kThreads, 4) combine_packs(const __grid_constant__ CombineLaunch p) {
+__global__ void __launch_bounds__(kThreads, 4)
+    combine_packs(const __grid_constant__ CombineLaunch p) {
   begin_kernel();
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * n;
   std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * n;
@@ -110,7 +111,8 @@ __global__ void __launch_bounds__(kThreads, 4) combine_packs(const __grid_consta
     }
 #pragma unroll
     for (int k = 0; k < n; ++k) next[0][k] = narrow<T>(result[k]);
-    for (int t = 0; t < p.num_targets; ++t) store_words(static_cast<T*>(p.targets[t]) + place.to, next[0]);
+    for (int t = 0; t < p.num_targets; ++t)
+      store_words(static_cast<T*>(p.targets[t]) + place.to, next[0]);
   }
 }
 
@@ -118,8 +120,8 @@ __global__ void __launch_bounds__(kThreads, 4) combine_packs(const __grid_consta
 bool is_packed(const CombineLaunch& p, std::int64_t n) {
   const CombineBox& box = p.box;
   const int last = box.dims - 1;
-  bool packed = box.from_stride[last] == 1 && box.to_stride[last] == 1 && box.extent[last] % n == 0 &&
-                box.from_begin % n == 0 && box.to_begin % n == 0;
+  bool packed = box.from_stride[last] == 1 && box.to_stride[last] == 1 &&
+                box.extent[last] % n == 0 && box.from_begin % n == 0 && box.to_begin % n == 0;
   for (int d = 0; d < last; ++d)
     packed = packed && box.from_stride[d] % n == 0 && box.to_stride[d] % n == 0;
   for (int s = 0; s < p.num_sources; ++s) packed = packed && aligned16(p.sources[s]);
@@ -131,15 +133,17 @@ template <class T, bool is_max>
 Status run_as(const CombineLaunch& p, Stream stream) {
   constexpr int n = 16 / static_cast<int>(sizeof(T));
   if (is_packed(p, n))
-    return launch(combine_packs<T, is_max, n>, blocks_for(p.elements, kThreads * n), kThreads, 0, stream,
-                  p);
-  return launch(combine_packs<T, is_max, 1>, blocks_for(p.elements, kThreads), kThreads, 0, stream, p);
+    return launch(combine_packs<T, is_max, n>, blocks_for(p.elements, kThreads * n), kThreads, 0,
+                  stream, p);
+  return launch(combine_packs<T, is_max, 1>, blocks_for(p.elements, kThreads), kThreads, 0, stream,
+                p);
 }
 
 }  // namespace
 
 Status run_combine(DType dtype, CombineOp op, const CombineBox& box, int num_sources,
-                   const void* const* sources, int num_targets, void* const* targets, Stream stream) {
+                   const void* const* sources, int num_targets, void* const* targets,
+                   Stream stream) {
   if (num_sources < 1 || num_sources > kMaxMembers || num_targets > kMaxMembers || box.dims < 1)
     return cudaErrorInvalidValue;
   CombineLaunch p = {box, 1, num_sources, num_targets, {}, {}};

@@ -10,8 +10,9 @@ CombineBox whole_box(std::int64_t elements) {
   return box;
 }
 
-bool plan_box(CombineBox& box, int rank, const std::int64_t* extent, const std::int64_t* from_stride,
-              const std::int64_t* to_stride, std::int64_t from_begin, std::int64_t to_begin) {
+bool plan_box(CombineBox& box, int rank, const std::int64_t* extent,
+              const std::int64_t* from_stride, const std::int64_t* to_stride,
+              std::int64_t from_begin, std::int64_t to_begin) {
   CopyLaunch copy;
   if (!plan_copy(copy, 1, rank, extent, from_stride, to_stride, from_begin, to_begin)) return false;
   if (copy.dims == 0) {

@@ -10,8 +10,8 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kPerThread = 4;
 
-/// Neighbouring threads copy neighbouring elements, each several that are a block apart: all are loaded,
-/// the last element instead of those behind it, before the first is stored.
+/// Neighbouring threads copy neighbouring elements, each several that are a block apart: all are
+/// loaded, the last element instead of those behind it, before the first is stored.
 template <class W>
 __global__ void __launch_bounds__(kThreads)
     copy_elements(const __grid_constant__ CopyLaunch c, const W* x, W* y) {
@@ -40,7 +40,8 @@ __global__ void __launch_bounds__(kThreads)
 // ---------------------------------------------------------------------------------------------
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) fill(T* y, std::int64_t elements, T value, bool packed) {
+__global__ void __launch_bounds__(kThreads)
+    fill(T* y, std::int64_t elements, T value, bool packed) {
   begin_kernel();
   constexpr int n = 16 / static_cast<int>(sizeof(T));
   T pack[n];
@@ -58,12 +59,12 @@ __global__ void __launch_bounds__(kThreads) fill(T* y, std::int64_t elements, T 
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
-    iota(T* y, std::int64_t elements, std::int64_t extent, std::int64_t inner, std::int64_t offset) {
+__global__ void __launch_bounds__(kThreads) iota(T* y, std::int64_t elements, std::int64_t extent,
+                                                 std::int64_t inner, std::int64_t offset) {
   begin_kernel();
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < elements;
-       i += stride) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+       i < elements; i += stride) {
     const std::int64_t index = offset + divide(divide(i, inner).quotient, extent).remainder;
     y[i] = Element<T>::narrow(static_cast<double>(index));
   }
@@ -77,22 +78,22 @@ Status run_copy(const CopyLaunch& launched, const void* x, void* y, Stream strea
   if (transposed_dim(c) >= 0) return run_transpose(c, x, y, stream);
   return with_word(c.element, [&](auto word) {
     using W = decltype(word);
-    return launch(copy_elements<W>, blocks_for(c.elements, kThreads * kPerThread), kThreads, 0, stream, c,
-                  static_cast<const W*>(x), static_cast<W*>(y));
+    return launch(copy_elements<W>, blocks_for(c.elements, kThreads * kPerThread), kThreads, 0,
+                  stream, c, static_cast<const W*>(x), static_cast<W*>(y));
   });
 }
 
 Status run_fill(void* y, DType dtype, std::int64_t elements, double value, Stream stream) {
   return with_element(dtype, [&](auto t) {
     using T = decltype(t);
-    return launch(fill<T>, blocks_for(elements, kThreads * (16 / static_cast<std::int64_t>(sizeof(T)))),
-                  kThreads, 0, stream, static_cast<T*>(y), elements, Element<T>::narrow(value),
-                  aligned16(y));
+    return launch(
+        fill<T>, blocks_for(elements, kThreads * (16 / static_cast<std::int64_t>(sizeof(T)))),
+        kThreads, 0, stream, static_cast<T*>(y), elements, Element<T>::narrow(value), aligned16(y));
   });
 }
 
-Status run_iota(void* y, DType dtype, std::int64_t elements, std::int64_t extent, std::int64_t inner,
-                std::int64_t offset, Stream stream) {
+Status run_iota(void* y, DType dtype, std::int64_t elements, std::int64_t extent,
+                std::int64_t inner, std::int64_t offset, Stream stream) {
   return with_element(dtype, [&](auto t) {
     using T = decltype(t);
     return launch(iota<T>, blocks_for(elements, kThreads), kThreads, 0, stream, static_cast<T*>(y),

@@ -9,8 +9,8 @@ struct Place {
   std::int64_t x, y;
 };
 
-/// Where indices, row-major over all dimensions, stand in both tensors. The divisions of all indices by one
-/// extent are done side by side.
+/// Where indices, row-major over all dimensions, stand in both tensors. The divisions of all
+/// indices by one extent are done side by side.
 template <int count>
 __device__ inline void places_of(Place (&places)[count], const CopyLaunch& c,
                                  std::int64_t (&index)[count]) {

@@ -1,5 +1,5 @@
-// kernels/cuda/copy_plan.cc — plans strided copies: merged dimensions, vector widths,
-// transpositions
+// kernels/cuda/copy_plan.cc — plans strided copies: merged dimensions,
+// vector widths, transpositions
 #include <cstdint>
 
 #include "kernels/cuda/copy.h"
@@ -36,7 +36,8 @@ CopyLaunch widened(const CopyLaunch& launch, const void* x, const void* y) {
   const auto at_x = reinterpret_cast<std::uintptr_t>(x), at_y = reinterpret_cast<std::uintptr_t>(y);
   const auto halves = [&] {
     const int last = c.dims - 1;
-    if (c.dims == 0 || c.element >= 16 || c.x_stride[last] != 1 || c.y_stride[last] != 1) return false;
+    if (c.dims == 0 || c.element >= 16 || c.x_stride[last] != 1 || c.y_stride[last] != 1)
+      return false;
     bool even = c.extent[last] % 2 == 0 && c.x_begin % 2 == 0 && c.y_begin % 2 == 0;
     for (int d = 0; d < last; ++d) even = even && c.x_stride[d] % 2 == 0 && c.y_stride[d] % 2 == 0;
     const auto bytes = static_cast<std::uintptr_t>(2 * c.element);
@@ -56,10 +57,11 @@ int transposed_vector(const CopyLaunch& c, const void* x, const void* y) {
   const auto at_x = reinterpret_cast<std::uintptr_t>(x), at_y = reinterpret_cast<std::uintptr_t>(y);
   const auto fits = [&](int v) {
     const auto bytes = static_cast<std::uintptr_t>(v) * c.element;
-    bool whole = at_x % bytes == 0 && at_y % bytes == 0 && c.x_begin % v == 0 && c.y_begin % v == 0 &&
-                 c.extent[fast] % v == 0 && c.extent[last] % v == 0;
+    bool whole = at_x % bytes == 0 && at_y % bytes == 0 && c.x_begin % v == 0 &&
+                 c.y_begin % v == 0 && c.extent[fast] % v == 0 && c.extent[last] % v == 0;
     for (int d = 0; d < c.dims; ++d)
-      whole = whole && (d == fast || c.x_stride[d] % v == 0) && (d == last || c.y_stride[d] % v == 0);
+      whole =
+          whole && (d == fast || c.x_stride[d] % v == 0) && (d == last || c.y_stride[d] % v == 0);
     return whole;
   };
   for (int v = c.element <= 4 ? 4 : 16 / c.element; v > 1; v /= 2)

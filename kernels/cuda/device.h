@@ -8,20 +8,20 @@
 
 namespace alpa::cuda {
 
-/// Programmatic dependent launch on cards since sm_90: a kernel's blocks become resident when all blocks of
-/// the kernel before have begun, and wait there until it is over. It hides a launch, about a microsecond,
-/// of own kernels alone: 6 of the 35 of a 10-layer MLP's step. (cuBLASLt launches the products; fused
-/// programs of NVRTC are launched without it.) Off until a card has shown that it gains, because what a
-/// capture makes of it where streams join is documented nowhere; -DALPA_DEPENDENT_LAUNCH for nvcc turns it
-/// on.
+/// Programmatic dependent launch on cards since sm_90: a kernel's blocks become resident when all
+/// blocks of the kernel before have begun, and wait there until it is over. It hides a launch,
+/// about a microsecond, of own kernels alone: 6 of the 35 of a 10-layer MLP's step. (cuBLASLt
+/// launches the products; fused programs of NVRTC are launched without it.) Off until a card has
+/// shown that it gains, because what a capture makes of it where streams join is documented
+/// nowhere; -DALPA_DEPENDENT_LAUNCH for nvcc turns it on.
 #if defined(ALPA_DEPENDENT_LAUNCH)
 inline constexpr bool kDependentLaunch = true;
 #else
 inline constexpr bool kDependentLaunch = false;
 #endif
 
-/// First of all in every kernel: lets the next one's blocks become resident, and waits until what was
-/// queued before is over and visible. Nothing happens unless kernels are launched for it.
+/// First of all in every kernel: lets the next one's blocks become resident, and waits until what
+/// was queued before is over and visible. Nothing happens unless kernels are launched for it.
 __device__ inline void begin_kernel() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   if constexpr (kDependentLaunch) {
@@ -41,8 +41,8 @@ inline bool has_dependent_launch() {
 
 /// Queues kernel(arguments…), which calls `begin_kernel` first; an empty grid is no launch.
 template <class... Parameters, class... Arguments>
-Status launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::size_t shared_bytes,
-              Stream stream, const Arguments&... arguments) {
+Status launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads,
+              std::size_t shared_bytes, Stream stream, const Arguments&... arguments) {
   if (blocks <= 0) return cudaSuccess;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
@@ -65,7 +65,8 @@ __device__ inline unsigned char* dynamic_shared() {
 }
 
 /// Blocks for `work` units at `per_block` each, at most `limit`: beyond that, blocks loop.
-inline std::int64_t blocks_for(std::int64_t work, std::int64_t per_block, std::int64_t limit = 4096) {
+inline std::int64_t blocks_for(std::int64_t work, std::int64_t per_block,
+                               std::int64_t limit = 4096) {
   const std::int64_t blocks = (work + per_block - 1) / per_block;
   return blocks < limit ? blocks : limit;
 }
@@ -87,14 +88,15 @@ auto with_element(DType dtype, const Visit& visit) {
   }
 }
 
-/// Quotient and remainder of non-negative numbers; most fit in 32 bits, where a division is four times
-/// faster.
+/// Quotient and remainder of non-negative numbers; most fit in 32 bits, where a
+/// division is four times faster.
 struct Division {
   std::int64_t quotient, remainder;
 };
 __device__ inline Division divide(std::int64_t a, std::int64_t b) {
   if (((a | b) >> 32) != 0) return {a / b, a % b};
-  const std::uint32_t x = static_cast<std::uint32_t>(a), y = static_cast<std::uint32_t>(b), q = x / y;
+  const std::uint32_t x = static_cast<std::uint32_t>(a), y = static_cast<std::uint32_t>(b),
+                      q = x / y;
   return {static_cast<std::int64_t>(q), static_cast<std::int64_t>(x - q * y)};
 }
 
@@ -110,8 +112,8 @@ __device__ inline std::int64_t inline_position(const Walk& walk, std::int64_t in
   return at + index * walk.stride[0];
 }
 
-/// Position of `index` where several dimensions are walked: kept out of the loops that call it, which are
-/// unrolled.
+/// Position of `index` where several dimensions are walked: kept out of the loops that
+/// call it, which are unrolled.
 __device__ __noinline__ inline std::int64_t position_of_many(const Walk& walk, std::int64_t index) {
   return inline_position(walk, index);
 }

@@ -31,36 +31,40 @@ bool is_half(DType dtype) { return dtype == bf16 || dtype == f16; }
 bool is_wide(DType dtype) { return dtype == f64 || dtype == i32; }
 bool is_product_type(DType dtype) { return dtype == f32 || dtype == f64 || is_half(dtype); }
 
-/// The types that cuBLASLt multiplies as they are; all else goes through f32, or f64 if a type is wide.
+/// The types that cuBLASLt multiplies as they are; all else goes through f32,
+/// or f64 if a type is wide.
 void choose_types(EinsumSteps& steps, DType x, DType y, DType z) {
   const bool summed = !steps.plan.a.summed.empty() || !steps.plan.b.summed.empty();
-  const bool direct =
-      x == y && is_product_type(x) && (z == x || (z == f32 && is_half(x))) && !(summed && is_half(x));
+  const bool direct = x == y && is_product_type(x) && (z == x || (z == f32 && is_half(x))) &&
+                      !(summed && is_half(x));
   steps.operands = direct ? x : is_wide(x) || is_wide(y) || is_wide(z) ? f64 : f32;
   steps.product_type = direct ? z : steps.operands;
 }
 
-CopyLaunch copy_between(const kernels::EinsumPlan& plan, const std::string& from, const std::string& to,
-                        DType dtype) {
+CopyLaunch copy_between(const kernels::EinsumPlan& plan, const std::string& from,
+                        const std::string& to, DType dtype) {
   const std::vector<std::int64_t> extents = kernels::extents_of(plan, to),
                                   x = kernels::strides_of(plan, from, to),
                                   y = kernels::strides_of(plan, to, to);
   CopyLaunch launch;
   require(plan_copy(launch, static_cast<int>(size_of(dtype)), static_cast<int>(extents.size()),
                     extents.data(), x.data(), y.data()),
-          "einsum: bringing letters {} into the order {} has more than {} dimensions", from, to, kMaxDims);
+          "einsum: bringing letters {} into the order {} has more than {} dimensions", from, to,
+          kMaxDims);
   return launch;
 }
 
-ReduceLaunch sum_of(const kernels::EinsumPlan& plan, const std::string& letters, const std::string& summed,
-                    DType from, DType to) {
+ReduceLaunch sum_of(const kernels::EinsumPlan& plan, const std::string& letters,
+                    const std::string& summed, DType from, DType to) {
   const std::vector<std::int64_t> extents = kernels::extents_of(plan, letters);
   const auto reduce = std::make_unique<bool[]>(letters.size() + 1);
-  for (std::size_t d = 0; d < letters.size(); ++d) reduce[d] = summed.find(letters[d]) != std::string::npos;
+  for (std::size_t d = 0; d < letters.size(); ++d)
+    reduce[d] = summed.find(letters[d]) != std::string::npos;
   ReduceLaunch launch;
-  require(plan_reduce(launch, ReduceOp::sum, from, to, static_cast<int>(letters.size()), extents.data(),
-                      reduce.get()),
-          "einsum: the sum of letters {} over {} has more than {} dimensions", letters, summed, kMaxDims);
+  require(plan_reduce(launch, ReduceOp::sum, from, to, static_cast<int>(letters.size()),
+                      extents.data(), reduce.get()),
+          "einsum: the sum of letters {} over {} has more than {} dimensions", letters, summed,
+          kMaxDims);
   return launch;
 }
 
@@ -135,8 +139,9 @@ bool is_multiplication(const kernels::EinsumPlan& plan) {
 void plan_product(EinsumSteps& steps, const KernelCall& call) {
   divide_batch(steps);
   if (repetitions(steps) > kMaxProducts) {
-    steps.plan = kernels::plan_einsum(call.attributes->string("equation"), call.inputs[0].type.shape,
-                                      call.inputs[1].type.shape, call.outputs[0].type.shape, true);
+    steps.plan =
+        kernels::plan_einsum(call.attributes->string("equation"), call.inputs[0].type.shape,
+                             call.inputs[1].type.shape, call.outputs[0].type.shape, true);
     divide_batch(steps);
   }
   Scratch scratch;
@@ -144,7 +149,8 @@ void plan_product(EinsumSteps& steps, const KernelCall& call) {
   steps.a = operand_steps(steps, steps.plan.a, call, swapped ? 1 : 0, scratch);
   steps.b = operand_steps(steps, steps.plan.b, call, swapped ? 0 : 1, scratch);
   place_result(steps, call.outputs[0].type.dtype, scratch);
-  steps.workspace_bytes = product_workspace_bytes(steps.shape.m * steps.shape.n * steps.shape.batches());
+  steps.workspace_bytes =
+      product_workspace_bytes(steps.shape.m * steps.shape.n * steps.shape.batches());
   steps.workspace = scratch.take(steps.workspace_bytes + kProductAlignment - kScratchAlignment);
   steps.scratch_bytes = scratch.size();
 }
@@ -157,7 +163,8 @@ std::int64_t product_workspace_bytes(std::int64_t results) {
 }
 
 EinsumSteps plan_einsum_steps(const KernelCall& call) {
-  const TensorType &x = call.inputs.at(0).type, &y = call.inputs.at(1).type, &z = call.outputs.at(0).type;
+  const TensorType &x = call.inputs.at(0).type, &y = call.inputs.at(1).type,
+                   &z = call.outputs.at(0).type;
   EinsumSteps steps;
   steps.plan = kernels::plan_einsum(call.attributes->string("equation"), x.shape, y.shape, z.shape);
   choose_types(steps, x.dtype, y.dtype, z.dtype);
@@ -181,7 +188,8 @@ MultiplyCall multiply_call(const EinsumSteps& steps, const KernelCall& call) {
   };
   for (int input : {0, 1}) {
     const kernels::EinsumOperand& operand = (input == 0) != plan.swapped ? plan.a : plan.b;
-    for (char l : operand.layout) m.program.dims.push_back(static_cast<std::int64_t>(plan.c.find(l)));
+    for (char l : operand.layout)
+      m.program.dims.push_back(static_cast<std::int64_t>(plan.c.find(l)));
     m.call.inputs.push_back(tensor(call.inputs[input].type.dtype, operand.layout));
   }
   m.call.outputs = {tensor(call.outputs[0].type.dtype, plan.c)};

@@ -14,14 +14,14 @@
 namespace alpa::cuda {
 
 inline constexpr std::int64_t kNowhere = -1;
-/// Products that one call may queue for the sake of batch dimensions that have no common stride; beyond
-/// that the operands are packed.
+/// Products that one call may queue for the sake of batch dimensions that have no common stride;
+/// beyond that the operands are packed.
 inline constexpr std::int64_t kMaxProducts = 8;
 /// Scratch parts begin at multiples of this, as workspaces do; cuBLASLt's own at multiples of 256.
 inline constexpr std::int64_t kScratchAlignment = 64, kProductAlignment = 256;
 
-/// How an operand becomes a matrix of type `EinsumSteps::operands`. Offsets are into the workspace;
-/// kNowhere: no such step.
+/// How an operand becomes a matrix of type `EinsumSteps::operands`. Offsets are into the
+/// workspace; kNowhere: no such step.
 struct OperandSteps {
   int input = 0;                    ///< of the call
   std::optional<ReduceLaunch> sum;  ///< over letters of its own; converts, too
@@ -47,15 +47,16 @@ struct EinsumSteps {
   std::int64_t product = kNowhere;       ///< where the product is made, if not in the result
   std::optional<CopyLaunch> unpack;
   std::int64_t unpacked = kNowhere;  ///< the product in the result's layout, to be converted then
-  std::int64_t workspace = kNowhere, workspace_bytes = 0;  ///< cuBLASLt's, within kProductAlignment more
-  std::int64_t scratch_bytes = 0;                          ///< of all steps together
+  /// cuBLASLt's, within kProductAlignment more
+  std::int64_t workspace = kNowhere, workspace_bytes = 0;
+  std::int64_t scratch_bytes = 0;  ///< of all steps together
 };
 
 /// Throws Error if a copy or sum has too many dimensions for the kernels.
 EinsumSteps plan_einsum_steps(const KernelCall& call);
 
-/// The most workspace that a product of so many results may use: min(32 MiB, 8 · bytes of the result in
-/// f32), rounded up to kProductAlignment.
+/// The most workspace that a product of so many results may use: min(32 MiB, 8 · bytes of the
+/// result in f32), rounded up to kProductAlignment.
 std::int64_t product_workspace_bytes(std::int64_t results);
 
 /// The elementwise program and call (without data) of a `multiply`.

@@ -1,7 +1,7 @@
-// kernels/cuda/elementwise.cu — the interpreter of elementwise programs. A thread computes packs of
-// neighbouring elements. The result of the last instruction stays in registers; values needed later
-// are in the thread's part of shared memory. The first inputs of a pack are loaded together, before
-// the first instruction.
+// kernels/cuda/elementwise.cu — the interpreter of elementwise programs. A thread computes packs
+// of neighbouring elements. The result of the last instruction stays in registers; values needed
+// later are in the thread's part of shared memory. The first inputs of a pack are loaded together,
+// before the first instruction.
 #include "kernels/cuda/elementwise.h"
 
 #include "kernels/cuda/device.h"
@@ -34,20 +34,23 @@ template <class S>
 __device__ void fetch(Pack<S>& x, const ElementwiseLaunch& p, const unsigned char* slots,
                       ElementwiseOperand operand, const Pack<S>& previous) {
   if (operand.kind == OperandKind::slot) {
-    const uint4 word = reinterpret_cast<const uint4*>(slots + operand.index * kSlotBytes)[threadIdx.x];
+    const uint4 word =
+        reinterpret_cast<const uint4*>(slots + operand.index * kSlotBytes)[threadIdx.x];
     memcpy(x, &word, 16);
     return;
   }
   const Real<S> same(operand.kind == OperandKind::constant ? p.constants[operand.index] : 0.0);
 #pragma unroll
-  for (int i = 0; i < kPack<S>; ++i) x[i] = operand.kind == OperandKind::previous ? previous[i] : same;
+  for (int i = 0; i < kPack<S>; ++i)
+    x[i] = operand.kind == OperandKind::previous ? previous[i] : same;
 }
 
 // ---- inputs read when an instruction needs them
 // ---------------------------------------------------------------------------------------------
 
 /// First element of a `rows` input in row r.
-__device__ std::int64_t row_start(const ElementwiseLaunch& p, const ElementwiseSource& in, std::int64_t r) {
+__device__ std::int64_t row_start(const ElementwiseLaunch& p, const ElementwiseSource& in,
+                                  std::int64_t r) {
   std::int64_t at = 0;
   for (int d = p.outer_dims - 1; d > 0; --d) {
     const Division part = divide(r, p.outer[d]);
@@ -59,8 +62,8 @@ __device__ std::int64_t row_start(const ElementwiseLaunch& p, const ElementwiseS
 
 /// Elements [begin, begin + n) of a `rows` input.
 template <class T, class S>
-__device__ void load_rows(S (&out)[kPack<S>], const ElementwiseLaunch& p, const ElementwiseSource& in,
-                          std::int64_t begin, std::int64_t n) {
+__device__ void load_rows(S (&out)[kPack<S>], const ElementwiseLaunch& p,
+                          const ElementwiseSource& in, std::int64_t begin, std::int64_t n) {
   const T* const data = static_cast<const T*>(in.data);
   const Division first = divide(begin, p.row);
   const std::int64_t start = row_start(p, in, first.quotient);
@@ -184,8 +187,8 @@ __device__ void convert(Pack<S>& x, const uint4 (&words)[kEarlyInputs], int i, D
 // ---------------------------------------------------------------------------------------------
 
 template <class T, class S>
-__device__ void store_as(const S (&values)[kPack<S>], void* data, std::int64_t begin, std::int64_t n,
-                         bool packed) {
+__device__ void store_as(const S (&values)[kPack<S>], void* data, std::int64_t begin,
+                         std::int64_t n, bool packed) {
   T* const at = static_cast<T*>(data) + begin;
   if (packed)
     store_pack(at, values);
@@ -217,11 +220,11 @@ __device__ void store(const Pack<S>& x, const ElementwiseLaunch& p, const Elemen
 // ---- formulas
 // ---------------------------------------------------------------------------------------------
 
-/// result = formula number `code`, which lies in [low, high): found by halving, so that every formula is
-/// compiled in from the one place where it stands.
+/// result = formula number `code`, which lies in [low, high): found by halving, so that every
+/// formula is compiled in from the one place where it stands.
 template <int low, int high, class S>
-__device__ __forceinline__ void compute(int code, Pack<S>& result, const Pack<S>& a, const Pack<S>& b,
-                                        const Pack<S>& c) {
+__device__ __forceinline__ void compute(int code, Pack<S>& result, const Pack<S>& a,
+                                        const Pack<S>& b, const Pack<S>& c) {
   if constexpr (high - low == 1) {
 #pragma unroll
     for (int i = 0; i < kPack<S>; ++i)
@@ -283,18 +286,20 @@ Status run(const ElementwiseLaunch& p, Stream stream) {
                              cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
     if (status != cudaSuccess) return status;
   }
-  return launch(interpret<S>, blocks_for(p.elements, kThreads * kPack<S>), kThreads, shared, stream, p);
+  return launch(interpret<S>, blocks_for(p.elements, kThreads * kPack<S>), kThreads, shared, stream,
+                p);
 }
 
 }  // namespace
 
-Status run_elementwise(const ElementwiseLaunch& program, const void* const* inputs, void* const* outputs,
-                       Stream stream) {
+Status run_elementwise(const ElementwiseLaunch& program, const void* const* inputs,
+                       void* const* outputs, Stream stream) {
   ElementwiseLaunch p = program;
   p.aligned = true;
   for (int i = 0; i < p.num_inputs; ++i) {
     p.inputs[i].data = inputs[i];
-    p.aligned = p.aligned && (p.inputs[i].kind == ElementwiseSource::scalar || aligned16(inputs[i]));
+    p.aligned =
+        p.aligned && (p.inputs[i].kind == ElementwiseSource::scalar || aligned16(inputs[i]));
   }
   for (int o = 0; o < p.num_outputs; ++o) {
     p.outputs[o].data = outputs[o];

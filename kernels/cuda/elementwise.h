@@ -1,7 +1,7 @@
 #pragma once
-/// Elementwise programs on the device: as instructions of an interpreting kernel, which needs no
-/// compilation, and the limits of that form. Plain data; made by `lower_elementwise`
-/// (kernels/cuda/elementwise_lower.h).
+/// Elementwise programs on the device: as instructions of an interpreting
+/// kernel, which needs no compilation, and the limits of that form. Plain data;
+/// made by `lower_elementwise` (kernels/cuda/elementwise_lower.h).
 #include "kernels/cuda/launch.h"
 
 namespace alpa::cuda {
@@ -24,11 +24,12 @@ struct ElementwiseOperand {
   std::uint8_t index = 0;
 };
 
-inline constexpr std::uint8_t kLoadCode =
-    255;  ///< `Instruction::op` of reading an input, operand a's index
+/// `Instruction::op` of reading an input, operand a's index
+inline constexpr std::uint8_t kLoadCode = 255;
 
-/// result = op(a, b, c); then it is kept in `slot` and written to `output` unless those are -1. Invariant:
-/// no input is loaded after an output has been written, so that an output may be an input's buffer.
+/// result = op(a, b, c); then it is kept in `slot` and written to `output` unless those are
+/// -1. Invariant: no input is loaded after an output has been written, so that an output
+/// may be an input's buffer.
 struct Instruction {
   std::uint8_t op = 0;  ///< code of kernels/elementwise.h, or kLoadCode
   ElementwiseOperand a, b, c;
@@ -67,11 +68,11 @@ struct ElementwiseLaunch {
 /// Elements that a thread of the interpreting kernel computes at once.
 constexpr int pack_of(bool wide) { return wide ? 2 : 4; }
 
-/// Runs the program over `inputs` and `outputs` (device pointers, as many as the launch has). An output may
-/// be the buffer of a flat input of its type. Within 4 ulp of the formulas evaluated in the type of
-/// computation for one operator (CUDA's exp, log, tanh, pow; sigmoid and gelu in float: of the larger of 1
-/// and the result; the others are rounded once).
-Status run_elementwise(const ElementwiseLaunch& program, const void* const* inputs, void* const* outputs,
-                       Stream stream);
+/// Runs the program over `inputs` and `outputs` (device pointers, as many as the launch has). An
+/// output may be the buffer of a flat input of its type. Within 4 ulp of the formulas evaluated in
+/// the type of computation for one operator (CUDA's exp, log, tanh, pow; sigmoid and gelu in float:
+/// of the larger of 1 and the result; the others are rounded once).
+Status run_elementwise(const ElementwiseLaunch& program, const void* const* inputs,
+                       void* const* outputs, Stream stream);
 
 }  // namespace alpa::cuda

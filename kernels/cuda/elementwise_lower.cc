@@ -1,5 +1,5 @@
-// kernels/cuda/elementwise_lower.cc — lowers elementwise programs to instructions of the
-// interpreter
+// kernels/cuda/elementwise_lower.cc — lowers elementwise programs to
+// instructions of the interpreter
 #include "kernels/cuda/elementwise_lower.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ struct Draft {
   int output = -1;
 };
 
-/// Loads stand right before the first step that reads them; all outputs but that of the last step are
-/// written at the end, by copies.
+/// Loads stand right before the first step that reads them; all outputs but that of the last step
+/// are written at the end, by copies.
 std::vector<Draft> draft(const ElementwiseProgram& program) {
   std::vector<Draft> drafts;
   std::vector<bool> loaded(static_cast<std::size_t>(program.num_inputs));
@@ -41,8 +41,8 @@ std::vector<Draft> draft(const ElementwiseProgram& program) {
   return drafts;
 }
 
-/// Gives registers places. A value stays with the next instruction; one that is read later gets a slot
-/// until then.
+/// Gives registers places. A value stays with the next instruction; one that is read
+/// later gets a slot until then.
 class Places {
  public:
   Places(const ElementwiseProgram& program, const std::vector<Draft>& drafts)
@@ -101,7 +101,8 @@ bool within_limits(const kernels::ElementwisePlan& plan, const std::vector<Draft
          plan.outer.size() <= static_cast<std::size_t>(kMaxDims);
 }
 
-/// Whether packs that begin at multiples of their length are neighbours in memory, at such multiples too.
+/// Whether packs that begin at multiples of their length are neighbours in
+/// memory, at such multiples too.
 bool is_packed(const kernels::ElementwisePlan& plan, const kernels::ElementwiseInput& input) {
   const std::int64_t pack = pack_of(plan.wide);
   return input.inner_stride == 1 && plan.row % pack == 0 &&
@@ -109,8 +110,8 @@ bool is_packed(const kernels::ElementwisePlan& plan, const kernels::ElementwiseI
                      [&](std::int64_t s) { return s % pack == 0; });
 }
 
-ElementwiseSource source_of(const kernels::ElementwisePlan& plan, const kernels::ElementwiseInput& input,
-                            DType dtype) {
+ElementwiseSource source_of(const kernels::ElementwisePlan& plan,
+                            const kernels::ElementwiseInput& input, DType dtype) {
   ElementwiseSource source;
   source.dtype = dtype;
   source.kind = input.kind == kernels::InputAccess::flat     ? ElementwiseSource::flat
@@ -133,7 +134,8 @@ void place_instructions(ElementwiseLaunch& launch, const ElementwiseProgram& pro
     if (d.op == kLoadCode) {
       out.a.index = static_cast<std::uint8_t>(d.a);
     } else {
-      out.a = places.operand(i, d.a), out.b = places.operand(i, d.b), out.c = places.operand(i, d.c);
+      out.a = places.operand(i, d.a), out.b = places.operand(i, d.b),
+      out.c = places.operand(i, d.c);
       for (int r : {d.a, d.b, d.c}) places.release(i, r);
     }
     out.slot = static_cast<std::int8_t>(places.keep(i, d.result));

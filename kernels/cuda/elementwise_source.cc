@@ -35,7 +35,8 @@ const char* index_type(const kernels::ElementwisePlan& plan) {
   return plan.elements < (std::int64_t{1} << 31) ? "unsigned" : "std::uint64_t";
 }
 
-/// The element of a repeated input that belongs to result element e, as a lambda: divisions by constants.
+/// The element of a repeated input that belongs to result element e, as a
+/// lambda: divisions by constants.
 std::string position(const kernels::ElementwisePlan& plan, const kernels::ElementwiseInput& input) {
   std::string sum, inner = fmt::format("e % {}", plan.row);
   std::int64_t below = plan.row;
@@ -44,7 +45,8 @@ std::string position(const kernels::ElementwisePlan& plan, const kernels::Elemen
     if (input.strides[d] == 0) continue;
     std::string coordinate = fmt::format("e / {}", below);
     if (d > 0) coordinate += fmt::format(" % {}", plan.outer[d]);
-    sum += fmt::format("{}{} * std::int64_t({})", sum.empty() ? "" : " + ", coordinate, input.strides[d]);
+    sum += fmt::format("{}{} * std::int64_t({})", sum.empty() ? "" : " + ", coordinate,
+                       input.strides[d]);
   }
   return fmt::format("[](const Index e) -> std::int64_t {{ return {}; }}", sum);
 }
@@ -57,7 +59,8 @@ enum class Read {
   each     ///< element by element
 };
 
-Read read_of(const kernels::ElementwisePlan& plan, const kernels::ElementwiseInput& input, int pack) {
+Read read_of(const kernels::ElementwisePlan& plan, const kernels::ElementwiseInput& input,
+             int pack) {
   if (input.kind == kernels::InputAccess::scalar) return Read::scalar;
   if (input.kind == kernels::InputAccess::flat) return Read::words;
   if (plan.row % pack != 0) return Read::each;  // a pack may lie in two rows
@@ -77,7 +80,8 @@ struct InputText {
   std::string of_element;       ///< arguments for element e
 };
 
-void add_input(InputText& text, const kernels::ElementwisePlan& plan, int i, DType dtype, int pack) {
+void add_input(InputText& text, const kernels::ElementwisePlan& plan, int i, DType dtype,
+               int pack) {
   const Read read = read_of(plan, plan.inputs[i], pack);
   const char* const type = type_name(dtype);
   const bool repeated = plan.inputs[i].kind == kernels::InputAccess::rows;
@@ -97,7 +101,9 @@ void add_input(InputText& text, const kernels::ElementwisePlan& plan, int i, DTy
     case Read::words:
       text.loads += fmt::format("      load_words(v{0}[p], x{0} + {1});\n", i, place);
       break;
-    case Read::each: text.loads += fmt::format("      load_each(v{0}[p], x{0}, e, at{0});\n", i); break;
+    case Read::each:
+      text.loads += fmt::format("      load_each(v{0}[p], x{0}, e, at{0});\n", i);
+      break;
   }
   if (read != Read::scalar) text.arrays += fmt::format("    {} v{}{};\n", type, i, shape);
   text.of_pack += fmt::format("widen<S>(v{}{}), ", i, element);
@@ -121,16 +127,19 @@ std::string formulas(const ElementwiseProgram& program) {
   for (std::size_t o = 0; o < program.outputs.size(); ++o)
     text += fmt::format("{}S& y{}", o == 0 ? "" : ", ", o);
   text += ") {\n";
-  for (int i = 0; i < program.num_inputs; ++i) text += fmt::format("  const Real<S> r{0}(x{0});\n", i);
+  for (int i = 0; i < program.num_inputs; ++i)
+    text += fmt::format("  const Real<S> r{0}(x{0});\n", i);
   for (std::size_t c = 0; c < program.constants.size(); ++c)
-    text += fmt::format("  const Real<S> r{}({});\n", program.register_of_constant(static_cast<int>(c)),
-                        literal(program.constants[c]));
+    text +=
+        fmt::format("  const Real<S> r{}({});\n", program.register_of_constant(static_cast<int>(c)),
+                    literal(program.constants[c]));
   for (int s = 0; s < static_cast<int>(program.steps.size()); ++s) {
     const ElementwiseStep& step = program.steps[s];
     const auto operand = [&](int r) { return r < 0 ? step.a : r; };
     const char* const name = info(static_cast<ElementwiseOp>(step.op)).name;
-    text += fmt::format("  const Real<S> r{} = elementwise::apply<ElementwiseOp::{}>(r{}, r{}, r{});\n",
-                        program.register_of_step(s), name, step.a, operand(step.b), operand(step.c));
+    text +=
+        fmt::format("  const Real<S> r{} = elementwise::apply<ElementwiseOp::{}>(r{}, r{}, r{});\n",
+                    program.register_of_step(s), name, step.a, operand(step.b), operand(step.c));
   }
   for (std::size_t o = 0; o < program.outputs.size(); ++o)
     text += fmt::format("  y{} = r{}.v;\n", o, program.outputs[o]);
@@ -139,13 +148,15 @@ std::string formulas(const ElementwiseProgram& program) {
 
 /// Tensors that are read for every result element.
 int reads_of(const kernels::ElementwisePlan& plan) {
-  return static_cast<int>(std::count_if(
-      plan.inputs.begin(), plan.inputs.end(),
-      [](const kernels::ElementwiseInput& input) { return input.kind != kernels::InputAccess::scalar; }));
+  return static_cast<int>(std::count_if(plan.inputs.begin(), plan.inputs.end(),
+                                        [](const kernels::ElementwiseInput& input) {
+                                          return input.kind != kernels::InputAccess::scalar;
+                                        }));
 }
 
-/// What the compiler may count on. Left alone it aims at 32 registers and moves loads behind the first
-/// uses; four resident blocks of short programs leave it 64, enough for all of a tile's loads.
+/// What the compiler may count on. Left alone it aims at 32 registers and moves loads
+/// behind the first uses; four resident blocks of short programs leave it 64, enough
+/// for all of a tile's loads.
 std::string launch_bounds(const kernels::ElementwisePlan& plan) {
   const bool is_short = plan.program.steps.size() <= 16 && reads_of(plan) <= 4 && !plan.wide;
   return std::to_string(kFusedThreads) + (is_short ? ", 4" : "");
@@ -165,8 +176,9 @@ int largest_element(const kernels::ElementwisePlan& plan, const KernelCall& call
 }  // namespace
 
 FusedTile fused_tile(const kernels::ElementwisePlan& plan, const KernelCall& call) {
-  constexpr int kReads = 4;                // under way together
-  constexpr std::int64_t kUnrolled = 512;  // steps of a program, which are repeated for every element
+  constexpr int kReads = 4;  // under way together
+  // steps of a program, which are repeated for every element
+  constexpr std::int64_t kUnrolled = 512;
   constexpr std::int64_t kThreads = 2 * 132 * 256;  // that the packs should feed: two blocks an SM
   FusedTile tile;
   tile.pack = std::min(16 / largest_element(plan, call), 8);
@@ -227,18 +239,19 @@ extern "C" __global__ void __launch_bounds__({bounds}) fused({parameters}) {{
 {puts}  }}
 }}
 )",
-                     fmt::arg("wide", plan.wide ? "double" : "float"), fmt::arg("index", index_type(plan)),
-                     fmt::arg("pack", tile.pack), fmt::arg("packs", tile.packs),
-                     fmt::arg("threads", kFusedThreads), fmt::arg("bounds", launch_bounds(plan)),
-                     fmt::arg("elements", plan.elements), fmt::arg("whole", whole),
-                     fmt::arg("formulas", formulas(plan.program)), fmt::arg("parameters", parameters(call)),
+                     fmt::arg("wide", plan.wide ? "double" : "float"),
+                     fmt::arg("index", index_type(plan)), fmt::arg("pack", tile.pack),
+                     fmt::arg("packs", tile.packs), fmt::arg("threads", kFusedThreads),
+                     fmt::arg("bounds", launch_bounds(plan)), fmt::arg("elements", plan.elements),
+                     fmt::arg("whole", whole), fmt::arg("formulas", formulas(plan.program)),
+                     fmt::arg("parameters", parameters(call)),
                      fmt::arg("positions", inputs.positions), fmt::arg("scalars", inputs.scalars),
                      fmt::arg("arrays", inputs.arrays), fmt::arg("partial", partial),
                      fmt::arg("loads", inputs.loads), fmt::arg("declared", declared),
                      fmt::arg("pack_inputs", inputs.of_pack), fmt::arg("pack_outputs", of_pack),
                      fmt::arg("stores", stores), fmt::arg("results", results),
-                     fmt::arg("element_inputs", inputs.of_element), fmt::arg("element_outputs", of_element),
-                     fmt::arg("puts", puts));
+                     fmt::arg("element_inputs", inputs.of_element),
+                     fmt::arg("element_outputs", of_element), fmt::arg("puts", puts));
 }
 
 }  // namespace alpa::cuda

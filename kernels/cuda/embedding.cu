@@ -21,16 +21,18 @@ __device__ inline std::int64_t token_of(Key key) { return static_cast<std::uint3
 
 // ---- lookup
 
-/// Packs of n elements, four at a time: their ids are read first, then the table, then y is written.
+/// Packs of n elements, four at a time: their ids are read first, then the
+/// table, then y is written.
 template <class T, int n>
 __global__ void __launch_bounds__(kThreads)
-    pick_rows(const __grid_constant__ EmbeddingLaunch e, const T* table, const std::int32_t* ids, T* y) {
+    pick_rows(const __grid_constant__ EmbeddingLaunch e, const T* table, const std::int32_t* ids,
+              T* y) {
   begin_kernel();
   constexpr int batch = 4;
   const std::int64_t packs = e.width / n, count = e.ids * packs;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; first < count;
-       first += batch * step) {
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+       first < count; first += batch * step) {
     std::int64_t token[batch], column[batch], from[batch], id[batch];
 #pragma unroll
     for (int b = 0; b < batch; ++b) {
@@ -65,7 +67,8 @@ __global__ void __launch_bounds__(kChunk)
     sort_chunks(const __grid_constant__ EmbeddingLaunch e, const std::int32_t* ids, Key* sorted) {
   begin_kernel();
   __shared__ Key keys[kChunk];
-  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * kChunk, i = begin + threadIdx.x;
+  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * kChunk,
+                     i = begin + threadIdx.x;
   const int count = static_cast<int>(e.ids - begin < kChunk ? e.ids - begin : kChunk);
   if (i < e.ids) {
     const std::int64_t id = ids[i], row = id - e.first_row;
@@ -82,8 +85,8 @@ __global__ void __launch_bounds__(kChunk)
   sorted[begin + place] = own;
 }
 
-/// Runs of `length` become runs of twice that: a key's place is its own in its run and the number of
-/// smaller ones in the neighbour.
+/// Runs of `length` become runs of twice that: a key's place is its own in its run and the number
+/// of smaller ones in the neighbour.
 __global__ void __launch_bounds__(kThreads)
     merge_runs(const Key* from, Key* to, std::int64_t count, std::int64_t length) {
   begin_kernel();
@@ -91,7 +94,8 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= count) return;
   const std::int64_t run = i / length, pair = run / 2 * 2 * length, other = (run ^ 1) * length;
   const Key own = from[i];
-  std::int64_t low = other < count ? other : count, high = other + length < count ? other + length : count;
+  std::int64_t low = other < count ? other : count,
+               high = other + length < count ? other + length : count;
   const std::int64_t begin = low;
   while (low < high) {
     const std::int64_t middle = (low + high) / 2;
@@ -103,7 +107,8 @@ __global__ void __launch_bounds__(kThreads)
   to[pair + i % length + (low - begin)] = own;
 }
 
-/// A warp for every place and 32 packs of columns; it works where a row's ids begin, and adds them up.
+/// A warp for every place and 32 packs of columns; it works where a row's
+/// ids begin, and adds them up.
 template <class T, int n>
 __global__ void __launch_bounds__(kThreads)
     sum_runs(const __grid_constant__ EmbeddingLaunch e, const T* dy, const Key* sorted, T* dtable) {
@@ -131,7 +136,8 @@ __global__ void __launch_bounds__(kThreads)
         from[b] = same[b] ? token_of(key) : token_of(first);
       }
       T rows[batch]
-            [n];  // all are read, so that no load waits for a branch: the first once more from the cache
+            // all are read, so that no load waits for a branch: the first once more from the cache
+            [n];
 #pragma unroll
       for (int b = 0; b < batch; ++b) load_words(rows[b], dy + from[b] * e.width + column);
 #pragma unroll
@@ -146,12 +152,13 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// The sorted ids, in one of the two halves of the workspace.
-Status sort_ids(const EmbeddingLaunch& e, const std::int32_t* ids, Key* workspace, const Key** sorted,
-                Stream stream) {
+Status sort_ids(const EmbeddingLaunch& e, const std::int32_t* ids, Key* workspace,
+                const Key** sorted, Stream stream) {
   Key *from = workspace, *to = workspace + e.ids;
   Status status = launch(sort_chunks, divide_up(e.ids, kChunk), kChunk, 0, stream, e, ids, from);
   for (std::int64_t length = kChunk; length < e.ids && status == cudaSuccess; length *= 2) {
-    status = launch(merge_runs, divide_up(e.ids, kThreads), kThreads, 0, stream, from, to, e.ids, length);
+    status = launch(merge_runs, divide_up(e.ids, kThreads), kThreads, 0, stream, from, to, e.ids,
+                    length);
     std::swap(from, to);
   }
   *sorted = from;
@@ -182,13 +189,13 @@ Status run_embedding(const EmbeddingLaunch& e, const void* table, const std::int
   return with_packs(e, table, y, [&](auto element, auto pack) {
     using T = decltype(element);
     constexpr int n = decltype(pack)::value;
-    return launch(pick_rows<T, n>, blocks_for(e.ids * (e.width / n), 4 * kThreads, 8192), kThreads, 0,
-                  stream, e, static_cast<const T*>(table), ids, static_cast<T*>(y));
+    return launch(pick_rows<T, n>, blocks_for(e.ids * (e.width / n), 4 * kThreads, 8192), kThreads,
+                  0, stream, e, static_cast<const T*>(table), ids, static_cast<T*>(y));
   });
 }
 
-Status run_embedding_grad(const EmbeddingLaunch& e, const void* dy, const std::int32_t* ids, void* dtable,
-                          void* workspace, Stream stream) {
+Status run_embedding_grad(const EmbeddingLaunch& e, const void* dy, const std::int32_t* ids,
+                          void* dtable, void* workspace, Stream stream) {
   Status status = run_fill(dtable, e.dtype, e.held_rows * e.width, 0, stream);
   if (status != cudaSuccess || e.ids == 0) return status;
   const Key* sorted = nullptr;
@@ -197,8 +204,9 @@ Status run_embedding_grad(const EmbeddingLaunch& e, const void* dy, const std::i
   return with_packs(e, dy, dtable, [&](auto element, auto pack) {
     using T = decltype(element);
     constexpr int n = decltype(pack)::value;
-    return launch(sum_runs<T, n>, blocks_for(e.ids * divide_up(e.width, 32 * n), kWarps, 65535), kThreads,
-                  0, stream, e, static_cast<const T*>(dy), sorted, static_cast<T*>(dtable));
+    return launch(sum_runs<T, n>, blocks_for(e.ids * divide_up(e.width, 32 * n), kWarps, 65535),
+                  kThreads, 0, stream, e, static_cast<const T*>(dy), sorted,
+                  static_cast<T*>(dtable));
   });
 }
 

@@ -16,12 +16,12 @@ struct EmbeddingLaunch {
 inline constexpr std::int64_t kMaxIds = 0xffffffff;  ///< that the gradient takes
 
 /// y = rows of the table by id; zeros for rows that other devices hold.
-Status run_embedding(const EmbeddingLaunch& launch, const void* table, const std::int32_t* ids, void* y,
-                     Stream stream);
+Status run_embedding(const EmbeddingLaunch& launch, const void* table, const std::int32_t* ids,
+                     void* y, Stream stream);
 
-/// dtable = sums of the rows of dy by id, each carried in double in the order of the ids. The ids are
-/// sorted by merging (log2(ids / 512) short kernels), so no order depends on timing; then a warp adds up
-/// each row's share of 32 packs of columns.
+/// dtable = sums of the rows of dy by id, each carried in double in the order of the ids. The ids
+/// are sorted by merging (log2(ids / 512) short kernels), so no order depends on timing; then a
+/// warp adds up each row's share of 32 packs of columns.
 Status run_embedding_grad(const EmbeddingLaunch& launch, const void* dy, const std::int32_t* ids,
                           void* dtable, void* workspace, Stream stream);
 

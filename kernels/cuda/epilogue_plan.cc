@@ -12,7 +12,9 @@ namespace {
 // cuBLASLt's requirement on the rows of a kept matrix, in bits or elements.
 constexpr std::int64_t kBitsMultiple = 128, kElementsMultiple = 8;
 
-bool has(const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; }
+bool has(const std::string& letters, char letter) {
+  return letters.find(letter) != std::string::npos;
+}
 
 /// Letters of the result that one operand has and the other has not: the product's rows or columns.
 std::string own_letters(const kernels::EinsumPlan& plan, const kernels::EinsumOperand& own,
@@ -22,7 +24,8 @@ std::string own_letters(const kernels::EinsumPlan& plan, const kernels::EinsumOp
   return letters;
 }
 
-/// One product of a matrix by a matrix, made where the result is: m × n, rows densely one after another.
+/// One product of a matrix by a matrix, made where the result is: m × n, rows
+/// densely one after another.
 bool is_plain_product(const EinsumSteps& e) {
   const kernels::MatmulShape& s = e.shape;
   return e.kind == EinsumSteps::Kind::product && e.outer.empty() && s.batch.empty() &&
@@ -67,7 +70,8 @@ ReduceLaunch sums_of(const KernelCall& call, int operand) {
   ReduceLaunch launch;
   require(plan_reduce(launch, ReduceOp::sum, type.dtype, call.outputs.at(1).type.dtype, type.rank(),
                       type.shape.data(), reduce.get()),
-          "einsum_epilogue: the sums of {} have more than {} dimensions", to_string(type), kMaxDims);
+          "einsum_epilogue: the sums of {} have more than {} dimensions", to_string(type),
+          kMaxDims);
   return launch;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-/// Host code of kernels for floating element types: from the type of a tensor to the type of its elements.
+/// Host code of kernels for floating element types: from the type of a tensor to
+/// the type of its elements.
 #include "kernels/cuda/device.h"
 
 namespace alpa::cuda {

@@ -15,19 +15,20 @@
 namespace alpa::cuda {
 namespace {
 
-/// The rows without `load`: what it points to is not linked with this file, so it is left behind by the
-/// compiler.
+/// The rows without `load`: what it points to is not linked with this file, so it is
+/// left behind by the compiler.
 consteval auto planned_rows() {
   std::array<KernelRow, std::size(kKernels)> rows{};
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = {kKernels[i].op, nullptr, kKernels[i].scratch};
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    rows[i] = {kKernels[i].op, nullptr, kKernels[i].scratch};
   return rows;
 }
 
 constexpr auto kRows = planned_rows();
 
 const KernelRow* row_of(std::string_view op) {
-  const auto row =
-      std::find_if(kRows.begin(), kRows.end(), [&](const KernelRow& known) { return known.op == op; });
+  const auto row = std::find_if(kRows.begin(), kRows.end(),
+                                [&](const KernelRow& known) { return known.op == op; });
   return row == kRows.end() ? nullptr : &*row;
 }
 

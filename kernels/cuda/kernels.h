@@ -1,8 +1,9 @@
 #pragma once
-/// The CUDA backend's kernels, one row per operator: how calls are loaded, and the scratch memory they
-/// need. Operators are told apart by name, as the records of libalpa_cuda.so and of the program that loaded
-/// it are not the same objects. Functions `load_…` are defined in src/cuda, and only there may a row's
-/// `load` be used; functions `…_scratch` know nothing of a card, so that memory can be planned anywhere.
+/// The CUDA backend's kernels, one row per operator: how calls are loaded, and the scratch memory
+/// they need. Operators are told apart by name, as the records of libalpa_cuda.so and of the
+/// program that loaded it are not the same objects. Functions `load_…` are defined in src/cuda, and
+/// only there may a row's `load` be used; functions `…_scratch` know nothing of a card, so that
+/// memory can be planned anywhere.
 #include <cstdint>
 #include <functional>
 #include <string_view>
@@ -18,17 +19,18 @@ namespace alpa::cuda {
 
 struct Card;
 
-/// Queues one call on `stream`: `call` is the one that was loaded, now with device pointers (workspace,
-/// too; `step` is device memory). Allocates nothing and waits for nothing, so that it can be captured.
-/// Throws Error with CUDA's message.
+/// Queues one call on `stream`: `call` is the one that was loaded, now with device pointers
+/// (workspace, too; `step` is device memory). Allocates nothing and waits for nothing, so that it
+/// can be captured. Throws Error with CUDA's message.
 using Launch = std::function<void(const KernelCall& call, Stream stream)>;
 
-/// Analyses a call whose data pointers are not valid yet. Shapes may differ from device to device; extents
-/// may be 0. Throws Error naming operator and limit if the tensors exceed what the kernels can walk.
+/// Analyses a call whose data pointers are not valid yet. Shapes may differ from device to
+/// device; extents may be 0. Throws Error naming operator and limit if the tensors exceed
+/// what the kernels can walk.
 using Load = Launch(const OpDef& op, const KernelCall& call, const Card& card);
 
-/// Bytes of `KernelCall::workspace` of a call of operator `op`, a function of types and attributes alone.
-/// Throws Error like Load.
+/// Bytes of `KernelCall::workspace` of a call of operator `op`, a function of types and attributes
+/// alone. Throws Error like Load.
 using Scratch = std::int64_t(std::string_view op, const KernelCall& call);
 
 struct KernelRow {

@@ -40,8 +40,8 @@ __device__ S sum_row(S x) {
   return x;
 }
 
-/// One thread's share of a row: packs of n elements, the first of them in registers, read before any is
-/// used.
+/// One thread's share of a row: packs of n elements, the first of them in
+/// registers, read before any is used.
 template <class T, int n, bool block>
 class Share {
  public:
@@ -72,15 +72,17 @@ class Share {
   }
 
  private:
-  __device__ std::int64_t column(int p) const { return first_ + static_cast<std::int64_t>(p) * kLanes * n; }
+  __device__ std::int64_t column(int p) const {
+    return first_ + static_cast<std::int64_t>(p) * kLanes * n;
+  }
 
   const T* row_;
   std::int64_t width_, first_;
   T kept_[kKept][n];
 };
 
-/// Rows first, first + step, … of this thread: a block or a warp each. (All threads of a block leave
-/// together.)
+/// Rows first, first + step, … of this thread: a block or a warp each. (All threads
+/// of a block leave together.)
 template <bool block>
 struct RowWalk {
   std::int64_t first, step;
@@ -110,7 +112,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int i = 0; i < n; ++i) squares += (values[i] - mean) * (values[i] - mean);
     });
-    const S rstd = root_reciprocal(sum_row<block>(squares) * share + static_cast<S>(launch.epsilon));
+    const S rstd =
+        root_reciprocal(sum_row<block>(squares) * share + static_cast<S>(launch.epsilon));
     if (threadIdx.x % Share<T, n, block>::kLanes == 0)
       static_cast<S*>(t.mean)[row] = mean, static_cast<S*>(t.rstd)[row] = rstd;
     x.for_packs([&](std::int64_t at, int pack) {
@@ -127,7 +130,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T, int n, bool block>
 __global__ void __launch_bounds__(kThreads)
-    differentiate_rows(const __grid_constant__ LayerNormLaunch launch, const LayerNormGradTensors t) {
+    differentiate_rows(const __grid_constant__ LayerNormLaunch launch,
+                       const LayerNormGradTensors t) {
   begin_kernel();
   using S = Statistics<T>;
   const RowWalk<block> walk;
@@ -177,12 +181,12 @@ __device__ void sum_warps(double (&sums)[n]) {
     for (int w = 1; w < kWarps; ++w) sums[i] += shares[w][i][lane];
 }
 
-/// A piece of rows and 32 packs of columns at a time, the warps taking rows in turn: sums[piece][0] are
-/// those of dscale, sums[piece][1] those of dbias.
+/// A piece of rows and 32 packs of columns at a time, the warps taking rows in turn: sums[piece][0]
+/// are those of dscale, sums[piece][1] those of dbias.
 template <class T, int n>
 __global__ void __launch_bounds__(kThreads)
-    sum_rows(const __grid_constant__ LayerNormLaunch launch, const LayerNormGradTensors t, double* sums,
-             RowPieces pieces) {
+    sum_rows(const __grid_constant__ LayerNormLaunch launch, const LayerNormGradTensors t,
+             double* sums, RowPieces pieces) {
   begin_kernel();
   using S = Statistics<T>;
   constexpr int batch = 4;
@@ -228,13 +232,15 @@ __global__ void __launch_bounds__(kThreads)
 /// dscale and dbias: 32 columns a block, the warps taking pieces in turn.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    add_pieces(const LayerNormGradTensors t, const double* sums, std::int64_t width, std::int64_t pieces) {
+    add_pieces(const LayerNormGradTensors t, const double* sums, std::int64_t width,
+               std::int64_t pieces) {
   begin_kernel();
   const std::int64_t column = blockIdx.x * std::int64_t{32} + threadIdx.x % 32;
   double sum[1] = {0};
   if (column < 2 * width)
 #pragma unroll 4
-    for (std::int64_t p = threadIdx.x / 32; p < pieces; p += kWarps) sum[0] += sums[p * 2 * width + column];
+    for (std::int64_t p = threadIdx.x / 32; p < pieces; p += kWarps)
+      sum[0] += sums[p * 2 * width + column];
   sum_warps(sum);
   if (threadIdx.x >= 32 || column >= 2 * width) return;
   T* const out = static_cast<T*>(column < width ? t.dscale : t.dbias);
@@ -256,25 +262,27 @@ bool takes_block(std::int64_t width) {
 template <class T, int n>
 Status normalize(const LayerNormLaunch& l, const LayerNormTensors& t, Stream stream) {
   if (takes_block<n>(l.width))
-    return launch(normalize_rows<T, n, true>, blocks_for(l.rows, 1, 65535), kThreads, 0, stream, l, t);
-  return launch(normalize_rows<T, n, false>, blocks_for(l.rows, kWarps, 65535), kThreads, 0, stream, l, t);
+    return launch(normalize_rows<T, n, true>, blocks_for(l.rows, 1, 65535), kThreads, 0, stream, l,
+                  t);
+  return launch(normalize_rows<T, n, false>, blocks_for(l.rows, kWarps, 65535), kThreads, 0, stream,
+                l, t);
 }
 
 template <class T, int n>
 Status differentiate(const LayerNormLaunch& l, const LayerNormGradTensors& t, double* workspace,
                      Stream stream) {
-  Status status =
-      takes_block<n>(l.width)
-          ? launch(differentiate_rows<T, n, true>, blocks_for(l.rows, 1, 65535), kThreads, 0, stream, l, t)
-          : launch(differentiate_rows<T, n, false>, blocks_for(l.rows, kWarps, 65535), kThreads, 0, stream,
-                   l, t);
+  Status status = takes_block<n>(l.width)
+                      ? launch(differentiate_rows<T, n, true>, blocks_for(l.rows, 1, 65535),
+                               kThreads, 0, stream, l, t)
+                      : launch(differentiate_rows<T, n, false>, blocks_for(l.rows, kWarps, 65535),
+                               kThreads, 0, stream, l, t);
   if (status != cudaSuccess) return status;
   const RowPieces pieces = row_pieces(l.rows, l.width);
-  status = launch(sum_rows<T, n>, blocks_for(pieces.count * divide_up(l.width, 32 * n), 1, 65535), kThreads,
-                  0, stream, l, t, workspace, pieces);
+  status = launch(sum_rows<T, n>, blocks_for(pieces.count * divide_up(l.width, 32 * n), 1, 65535),
+                  kThreads, 0, stream, l, t, workspace, pieces);
   if (status != cudaSuccess) return status;
-  return launch(add_pieces<T>, divide_up(2 * l.width, 32), kThreads, 0, stream, t, workspace, l.width,
-                pieces.count);
+  return launch(add_pieces<T>, divide_up(2 * l.width, 32), kThreads, 0, stream, t, workspace,
+                l.width, pieces.count);
 }
 
 }  // namespace
@@ -288,8 +296,8 @@ Status run_layer_norm(const LayerNormLaunch& launch, const LayerNormTensors& t, 
   });
 }
 
-Status run_layer_norm_grad(const LayerNormLaunch& launch, const LayerNormGradTensors& t, double* workspace,
-                           Stream stream) {
+Status run_layer_norm_grad(const LayerNormLaunch& launch, const LayerNormGradTensors& t,
+                           double* workspace, Stream stream) {
   return with_floating(launch.dtype, [&](auto element) {
     using T = decltype(element);
     return are_packed<T>(launch.width, t.dy, t.x, t.scale, t.dx)

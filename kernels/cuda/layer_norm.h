@@ -1,15 +1,15 @@
 #pragma once
-/// Layer normalisation over the last dimension: contracts of `cpu::layer_norm` and `cpu::layer_norm_grad`.
-/// A row's sums are taken in the type of its statistics, f32 or f64, by a warp or a block; sums over rows
-/// are carried in double, in pieces that the shape alone determines: two passes and no atomics, so they
-/// repeat bit for bit.
+/// Layer normalisation over the last dimension: contracts of `cpu::layer_norm` and
+/// `cpu::layer_norm_grad`. A row's sums are taken in the type of its statistics, f32 or f64, by a
+/// warp or a block; sums over rows are carried in double, in pieces that the shape alone
+/// determines: two passes and no atomics, so they repeat bit for bit.
 #include "kernels/cuda/launch.h"
 
 namespace alpa::cuda {
 
 struct LayerNormLaunch {
-  DType dtype =
-      DType::f32;  ///< of x, y, scale, bias and their gradients; mean and rstd are f32, of f64 f64
+  /// of x, y, scale, bias and their gradients; mean and rstd are f32, of f64 f64
+  DType dtype = DType::f32;
   std::int64_t rows = 0, width = 1;
   double epsilon = 0;  ///< forward alone
 };
@@ -18,7 +18,8 @@ struct LayerNormTensors {
   const void *x, *scale, *bias;
   void *y, *mean, *rstd;
 };
-Status run_layer_norm(const LayerNormLaunch& launch, const LayerNormTensors& tensors, Stream stream);
+Status run_layer_norm(const LayerNormLaunch& launch, const LayerNormTensors& tensors,
+                      Stream stream);
 
 struct LayerNormGradTensors {
   const void *dy, *x, *scale, *mean, *rstd;

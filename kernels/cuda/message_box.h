@@ -1,6 +1,6 @@
 #pragma once
-/// Boxes of tensors sent between devices of different meshes. Plain arithmetic, which needs no
-/// card.
+/// Boxes of tensors sent between devices of different meshes. Plain
+/// arithmetic, which needs no card.
 #include "alpa/tensor/kernel.h"
 #include "kernels/cuda/copy.h"
 
@@ -15,14 +15,15 @@ struct MessageBox {
   bool is_dense() const;
 };
 
-/// The box of `extent` at `begin` of the whole tensor. Throws Bug if the local part does not hold it.
+/// The box of `extent` at `begin` of the whole tensor. Throws Bug if the
+/// local part does not hold it.
 MessageBox message_box(const KernelTensor& local, const Shape& begin, const Shape& extent);
 
 /// The box as one dense block.
 MessageBox packed(const MessageBox& box);
 
-/// The copy from one box to another of the same extent, of elements of `dtype`. Throws Error naming the
-/// limit if they have too many dimensions.
+/// The copy from one box to another of the same extent, of elements of `dtype`. Throws Error naming
+/// the limit if they have too many dimensions.
 CopyLaunch copy_of(const MessageBox& from, const MessageBox& to, DType dtype);
 
 /// Scratch that a box takes to be sent or received as one dense block: nothing if it is one.

@@ -1,5 +1,5 @@
-// kernels/cuda/norms.cu — squared norms of many tensors: one sum per chunk, then one block adds the
-// chunks of a tensor
+// kernels/cuda/norms.cu — squared norms of many tensors: one sum per chunk, then one block
+// adds the chunks of a tensor
 #include <utility>
 
 #include "kernels/cuda/tensor_table.h"
@@ -33,8 +33,8 @@ __device__ double add_squares(double sum, const T (&x)[n]) {
   return sum;
 }
 
-/// Σ of the squares that belong to this thread of `count` elements. Reads of 16 bytes if x lies at a
-/// multiple of that; the order of additions is the same from any address.
+/// Σ of the squares that belong to this thread of `count` elements. Reads of 16 bytes if x lies at
+/// a multiple of that; the order of additions is the same from any address.
 template <class T>
 __device__ double squares_of(const T* x, int count) {
   constexpr int kPack = 16 / static_cast<int>(sizeof(T)), kAtOnce = 4, kStep = kThreads * kPack;
@@ -81,8 +81,8 @@ __global__ void __launch_bounds__(kThreads, 4)
     const NormTensor& t = table.tensors[tensor];
     const std::int64_t begin = (chunk - table.first_chunk[tensor]) * kUpdateChunk;
     const std::int64_t left = t.elements - begin;
-    const double sum =
-        sum_block(squares_of(t, begin, static_cast<int>(left < kUpdateChunk ? left : kUpdateChunk)));
+    const double sum = sum_block(
+        squares_of(t, begin, static_cast<int>(left < kUpdateChunk ? left : kUpdateChunk)));
     if (threadIdx.x == 0) sums[chunk] = sum;
   }
 }
@@ -95,7 +95,8 @@ __global__ void __launch_bounds__(kThreads)
   const int tensor = static_cast<int>(blockIdx.x);
   const std::int64_t end = tensor + 1 < table.count ? table.first_chunk[tensor + 1] : table.chunks;
   double sum = 0;
-  for (std::int64_t i = table.first_chunk[tensor] + threadIdx.x; i < end; i += kThreads) sum += sums[i];
+  for (std::int64_t i = table.first_chunk[tensor] + threadIdx.x; i < end; i += kThreads)
+    sum += sums[i];
   const double total[1] = {sum_block(sum)};
   if (threadIdx.x == 0)
     store_typed(table.tensors[tensor].result, table.tensors[tensor].result_type, total, 0, 1);

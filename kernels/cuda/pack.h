@@ -27,19 +27,20 @@ struct Word<1> {
   using type = unsigned char;
 };
 
-/// *p = x in one access. (An assignment does not say so: nvcc takes a word that was put together from
-/// elements apart again, and writes those.)
+/// *p = x in one access. (An assignment does not say so: nvcc takes a word that was put together
+/// from elements apart again, and writes those.)
 template <class W>
 __device__ inline void store_word(W* p, const W& x) {
 #if defined(__CUDA_ARCH__)
   if constexpr (sizeof(W) == 16) {
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(p)), "r"(x.x),
-                 "r"(x.y), "r"(x.z), "r"(x.w)
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(p)),
+                 "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w)
                  : "memory");
     return;
   }
   if constexpr (sizeof(W) == 8) {
-    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(p)), "r"(x.x), "r"(x.y)
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(p)), "r"(x.x),
+                 "r"(x.y)
                  : "memory");
     return;
   }

@@ -14,8 +14,8 @@ struct PublishedElement {
   std::int64_t bytes = 0;
 };
 
-/// *to = *from for each, a whole element at a time. `elements`: `count` of them, host memory, read before
-/// the call returns.
+/// *to = *from for each, a whole element at a time. `elements`: `count` of them, host memory,
+/// read before the call returns.
 Status run_publish(const PublishedElement* elements, int count, Stream stream);
 
 }  // namespace alpa::cuda

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// A double whose operations are never fused: what alpa/base/philox.h computes with, to draw the CPU's
-/// bits.
+/// A double whose operations are never fused: what alpa/base/philox.h computes
+/// with, to draw the CPU's bits.
 struct Exact {
   double v;
 
@@ -52,7 +52,8 @@ __global__ void __launch_bounds__(kThreads)
   std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   for (; i < r.row_count * groups_per_row; i += stride) {
     const Division at = divide(i, groups_per_row);
-    const std::int64_t first = r.begin + position(r.rows, at.quotient);  // of the row, in the whole tensor
+    // of the row, in the whole tensor
+    const std::int64_t first = r.begin + position(r.rows, at.quotient);
     const std::int64_t group = first / 4 + at.remainder;
     const std::int64_t column = group * 4 - first, element = at.quotient * r.columns + column;
     if (column >= r.columns) continue;
@@ -74,18 +75,20 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T>
 Status run_as(const RandomLaunch& r, const StepNumbers* step, T* y, Stream stream) {
-  const std::int64_t groups_per_row = divide_up(r.columns + 3, 4);  // a row may begin anywhere in a group
+  // a row may begin anywhere in a group
+  const std::int64_t groups_per_row = divide_up(r.columns + 3, 4);
   const auto kernel = r.distribution == Distribution::normal ? draw_rows<T, Distribution::normal>
                                                              : draw_rows<T, Distribution::uniform>;
-  return launch(kernel, r.columns == 0 ? 0 : blocks_for(r.row_count * groups_per_row, kThreads), kThreads,
-                0, stream, r, step, y, groups_per_row, aligned16(y));
+  return launch(kernel, r.columns == 0 ? 0 : blocks_for(r.row_count * groups_per_row, kThreads),
+                kThreads, 0, stream, r, step, y, groups_per_row, aligned16(y));
 }
 
 }  // namespace
 
 Status run_random(const RandomLaunch& launch, const StepNumbers* step, void* y, Stream stream) {
-  return with_element(launch.dtype,
-                      [&](auto t) { return run_as(launch, step, static_cast<decltype(t)*>(y), stream); });
+  return with_element(launch.dtype, [&](auto t) {
+    return run_as(launch, step, static_cast<decltype(t)*>(y), stream);
+  });
 }
 
 }  // namespace alpa::cuda

@@ -1,7 +1,7 @@
 #pragma once
-/// The numbers that the formulas of kernels/elementwise.h compute with on the device: one float or double,
-/// with the operations that those formulas look up by their arguments. Usable on the host and in code
-/// compiled at run time.
+/// The numbers that the formulas of kernels/elementwise.h compute with on the device: one float or
+/// double, with the operations that those formulas look up by their arguments. Usable on the host
+/// and in code compiled at run time.
 #include "kernels/cuda/approximate.h"
 #include "kernels/cuda/element.h"
 
@@ -36,9 +36,9 @@ ALPA_HOST_DEVICE inline Real<float> pow(Real<float> x, Real<float> y) {
   return Real<float>(::powf(x.v, y.v));
 }
 
-/// 1 / (1 + 2^(-x / ln 2)), the formula of `elementwise::sigmoid` for functions of which each is one
-/// instruction of the card: f.exp2 may be infinite, the reciprocal of which is 0. Below -87 the result may
-/// be 0.
+/// 1 / (1 + 2^(-x / ln 2)), the formula of `elementwise::sigmoid` for functions of which each
+/// is one instruction of the card: f.exp2 may be infinite, the reciprocal of which is 0.
+/// Below -87 the result may be 0.
 template <class Functions>
 ALPA_HOST_DEVICE inline float quick_sigmoid(float x, const Functions& f) {
   return f.reciprocal(1.0f + f.exp2(x * -1.4426950408889634f));

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-/// Blocks of a multiprocessor, at least, of kernels that read packs of n: 48 KiB of loads in flight or
-/// more.
+/// Blocks of a multiprocessor, at least, of kernels that read packs of n: 48 KiB
+/// of loads in flight or more.
 template <int n>
 constexpr int kBlocks = n >= 8 ? 3 : 4;
 constexpr std::int64_t kManyLines = 2048;  ///< from here on a warp per line fills a card
@@ -19,8 +19,8 @@ constexpr std::int64_t kManyLines = 2048;  ///< from here on a warp per line fil
 template <class T>
 constexpr int kPack = sizeof(T) > 1 ? 16 / static_cast<int>(sizeof(T)) : 8;
 
-/// Combination over the `width` threads (a power of two up to 32) whose lanes differ in the lowest bits
-/// alone; the whole warp takes part.
+/// Combination over the `width` threads (a power of two up to 32) whose lanes differ in the lowest
+/// bits alone; the whole warp takes part.
 template <ReduceOp op>
 __device__ double combine_lanes(double x, int width) {
   for (int offset = width / 2; offset > 0; offset /= 2)
@@ -59,14 +59,18 @@ struct Results {
       case DType::bf16: static_cast<Bf16*>(y)[result] = Element<Bf16>::narrow(value); break;
       case DType::f16: static_cast<F16*>(y)[result] = Element<F16>::narrow(value); break;
       case DType::f64: static_cast<double*>(y)[result] = value; break;
-      case DType::i32: static_cast<std::int32_t*>(y)[result] = Element<std::int32_t>::narrow(value); break;
-      case DType::u8: static_cast<std::uint8_t*>(y)[result] = Element<std::uint8_t>::narrow(value); break;
+      case DType::i32:
+        static_cast<std::int32_t*>(y)[result] = Element<std::int32_t>::narrow(value);
+        break;
+      case DType::u8:
+        static_cast<std::uint8_t*>(y)[result] = Element<std::uint8_t>::narrow(value);
+        break;
     }
   }
 };
 
-/// Whether packs of n elements begin at multiples of 16 bytes, or of n elements if that is less, wherever a
-/// walk leads.
+/// Whether packs of n elements begin at multiples of 16 bytes, or of n elements if that is
+/// less, wherever a walk leads.
 template <class T>
 bool is_packed(const ReduceLaunch& r, const T* x, int n) {
   bool packed = r.inner % n == 0 && aligned16(x);
@@ -80,8 +84,8 @@ bool is_packed(const ReduceLaunch& r, const T* x, int n) {
 
 /// The n elements at first, first + step, … below end of the line at x: one thread's share.
 template <class T, ReduceOp op, int n>
-__device__ double line_share(const ReduceLaunch& r, const T* x, std::int64_t first, std::int64_t step,
-                             std::int64_t end) {
+__device__ double line_share(const ReduceLaunch& r, const T* x, std::int64_t first,
+                             std::int64_t step, std::int64_t end) {
   constexpr int batch = kBatch<T, n>;
   double result = neutral<op, double>();
 #pragma unroll 1
@@ -124,7 +128,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks<n>)
     short_lines(const __grid_constant__ ReduceLaunch r, const T* x, Results results, int width) {
   begin_kernel();
   const std::int64_t length = r.reduced_count * r.inner, per_block = kThreads / width;
-  for (std::int64_t first = blockIdx.x * per_block; first < r.results; first += gridDim.x * per_block) {
+  for (std::int64_t first = blockIdx.x * per_block; first < r.results;
+       first += gridDim.x * per_block) {
     const std::int64_t result = first + threadIdx.x / width;
     double share = neutral<op, double>();
     if (result < r.results)
@@ -135,19 +140,20 @@ __global__ void __launch_bounds__(kThreads, kBlocks<n>)
   }
 }
 
-/// A block takes a line that gives each of its threads a batch, or that a warp would need several for while
-/// lines are few. Else as many threads as have a batch each, but no fewer than read 128 bytes side by side.
+/// A block takes a line that gives each of its threads a batch, or that a warp would need
+/// several for while lines are few. Else as many threads as have a batch each, but no fewer than
+/// read 128 bytes side by side.
 template <class T, ReduceOp op, int n>
 Status run_lines_of(const ReduceLaunch& r, const T* x, const Results& results, Stream stream) {
   constexpr int batch = kBatch<T, n>;
   const std::int64_t packs = r.reduced_count * r.inner / n;
   if (r.pieces > 1 || packs >= kThreads * batch || (packs > 32 * batch && r.results < kManyLines))
-    return launch(long_lines<T, op, n>, blocks_for(r.results * r.pieces, 1, 65535), kThreads, 0, stream, r,
-                  x, results);
+    return launch(long_lines<T, op, n>, blocks_for(r.results * r.pieces, 1, 65535), kThreads, 0,
+                  stream, r, x, results);
   int width = 1;
   while (width < 32 && width < packs && (width < 8 || width * batch < packs)) width *= 2;
-  return launch(short_lines<T, op, n>, blocks_for(r.results, kThreads / width, 65535), kThreads, 0, stream,
-                r, x, results, width);
+  return launch(short_lines<T, op, n>, blocks_for(r.results, kThreads / width, 65535), kThreads, 0,
+                stream, r, x, results, width);
 }
 
 template <class T, ReduceOp op>
@@ -168,8 +174,8 @@ struct ColumnGrid {
 
 /// Rows first, first + step, … below end of the n columns at x.
 template <class T, ReduceOp op, int n>
-__device__ void column_share(double (&results)[n], const ReduceLaunch& r, const T* x, std::int64_t first,
-                             std::int64_t step, std::int64_t end) {
+__device__ void column_share(double (&results)[n], const ReduceLaunch& r, const T* x,
+                             std::int64_t first, std::int64_t step, std::int64_t end) {
   constexpr int batch = kBatch<T, n>;
 #pragma unroll 1
   for (std::int64_t row = first; row < end; row += batch * step) {
@@ -197,16 +203,18 @@ __global__ void __launch_bounds__(kThreads, kBlocks<n>)
     const Division block = divide(task, grid.blocks), kept = divide(block.quotient, r.pieces);
     const std::int64_t piece = kept.remainder, begin = piece * r.per_piece,
                        left = block.remainder * grid.across * n, column = left + across * n;
-    const std::int64_t end = begin + r.per_piece < r.reduced_count ? begin + r.per_piece : r.reduced_count;
+    const std::int64_t end =
+        begin + r.per_piece < r.reduced_count ? begin + r.per_piece : r.reduced_count;
     double sums[n];
 #pragma unroll
     for (int i = 0; i < n; ++i) sums[i] = neutral<op, double>();
     if (column < r.inner)
-      column_share<T, op, n>(sums, r, x + inline_position(r.kept, kept.quotient) + column, begin + down,
-                             grid.down, end);
+      column_share<T, op, n>(sums, r, x + inline_position(r.kept, kept.quotient) + column,
+                             begin + down, grid.down, end);
     for (int offset = 16; offset >= grid.across; offset /= 2)
 #pragma unroll
-      for (int i = 0; i < n; ++i) sums[i] = combine<op>(sums[i], __shfl_xor_sync(~0u, sums[i], offset, 32));
+      for (int i = 0; i < n; ++i)
+        sums[i] = combine<op>(sums[i], __shfl_xor_sync(~0u, sums[i], offset, 32));
     __syncthreads();  // the last results have been read
 #pragma unroll
     for (int i = 0; i < n; ++i)
@@ -220,19 +228,21 @@ __global__ void __launch_bounds__(kThreads, kBlocks<n>)
   }
 }
 
-/// Up to 32 packs side by side, but 8 if there is so little to do that narrower blocks reach more of the
-/// card.
+/// Up to 32 packs side by side, but 8 if there is so little to do that narrower
+/// blocks reach more of the card.
 template <class T, ReduceOp op, int n>
 Status run_columns_of(const ReduceLaunch& r, const T* x, const Results& results, Stream stream) {
   constexpr std::int64_t few = 256;
   ColumnGrid grid = {1, kThreads, 1};
-  const auto blocks = [&] { return divide_up(r.inner, static_cast<std::int64_t>(grid.across) * n); };
+  const auto blocks = [&] {
+    return divide_up(r.inner, static_cast<std::int64_t>(grid.across) * n);
+  };
   while (grid.across < 32 && grid.across * n < r.inner) grid.across *= 2;
   while (grid.across > 8 && r.kept_count * r.pieces * blocks() < few) grid.across /= 2;
   grid.down = kThreads / grid.across;
   grid.blocks = blocks();
-  return launch(columns<T, op, n>, blocks_for(r.kept_count * grid.blocks * r.pieces, 1, 65535), kThreads, 0,
-                stream, r, x, results, grid);
+  return launch(columns<T, op, n>, blocks_for(r.kept_count * grid.blocks * r.pieces, 1, 65535),
+                kThreads, 0, stream, r, x, results, grid);
 }
 
 template <class T, ReduceOp op>
@@ -276,8 +286,8 @@ Status run(const ReduceLaunch& r, const void* x, void* y, double* workspace, Str
   Results results = {y, workspace, r.to, r.pieces, 1, r.results};
   if (r.inner_reduced) results.result_stride = r.pieces, results.piece_stride = 1;
   if (r.empty)
-    return launch(fill_results, divide_up(r.results, kThreads), kThreads, 0, stream, results, r.results,
-                  neutral<op, double>());
+    return launch(fill_results, divide_up(r.results, kThreads), kThreads, 0, stream, results,
+                  r.results, neutral<op, double>());
   const Status status = with_element(r.from, [&](auto t) {
     return run_pass<decltype(t), op>(r, static_cast<const decltype(t)*>(x), results, stream);
   });
@@ -288,10 +298,11 @@ Status run(const ReduceLaunch& r, const void* x, void* y, double* workspace, Str
 
 }  // namespace
 
-Status run_reduce(const ReduceLaunch& launch, const void* x, void* y, void* workspace, Stream stream) {
+Status run_reduce(const ReduceLaunch& launch, const void* x, void* y, void* workspace,
+                  Stream stream) {
   double* const pieces = static_cast<double*>(workspace);
-  return reducing::with_op(launch.op,
-                           [&](auto op) { return run<decltype(op)::value>(launch, x, y, pieces, stream); });
+  return reducing::with_op(
+      launch.op, [&](auto op) { return run<decltype(op)::value>(launch, x, y, pieces, stream); });
 }
 
 }  // namespace alpa::cuda

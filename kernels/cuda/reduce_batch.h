@@ -1,13 +1,14 @@
 #pragma once
-/// Batches of a reduction: a thread issues several loads before it uses the first, then combines what they
-/// bring in an order that their number alone determines. Device code only.
+/// Batches of a reduction: a thread issues several loads before it uses the first, then combines
+/// what they bring in an order that their number alone determines. Device code only.
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/reduce.h"
 
 namespace alpa::cuda {
 
-/// The type in which a batch is combined. It holds every element, and sums of integers, exactly. Sums of a
-/// few bf16 or f16 elements are taken in f32, because there are too many to convert each to double.
+/// The type in which a batch is combined. It holds every element, and sums of integers,
+/// exactly. Sums of a few bf16 or f16 elements are taken in f32, because there are too many
+/// to convert each to double.
 template <class T, ReduceOp op>
 struct BatchType {
   using type = float;
@@ -53,8 +54,8 @@ __device__ inline BatchValue<T, op> value_of(T stored) {
   return Element<T>::template widen<BatchValue<T, op>>(stored);
 }
 
-/// at[b] = position(b): one copy of the code, without a call, for what is rarely needed and takes
-/// divisions.
+/// at[b] = position(b): one copy of the code, without a call, for what is rarely
+/// needed and takes divisions.
 template <int batch, class Position>
 __device__ inline void walk_batch(std::int64_t (&at)[batch], const Position& position) {
 #pragma unroll 1
@@ -65,12 +66,12 @@ __device__ inline void walk_batch(std::int64_t (&at)[batch], const Position& pos
   }
 }
 
-/// values[b] = the n elements at x + at[b] if first + b·step < end, else what changes no result. All loads
-/// are issued before the first conversion.
+/// values[b] = the n elements at x + at[b] if first + b·step < end, else what changes no result.
+/// All loads are issued before the first conversion.
 template <class T, ReduceOp op, int batch, int n>
 __device__ inline void load_batch(BatchValue<T, op> (&values)[batch][n], const T* x,
-                                  const std::int64_t (&at)[batch], std::int64_t first, std::int64_t step,
-                                  std::int64_t end) {
+                                  const std::int64_t (&at)[batch], std::int64_t first,
+                                  std::int64_t step, std::int64_t end) {
   const T nothing = Element<T>::narrow(neutral<op, BatchValue<T, op>>());
   T stored[batch][n];
 #pragma unroll

@@ -15,8 +15,8 @@ struct Dim {
   bool reduced;
 };
 
-/// Neighbours that are reduced, or kept, together become one. Returns their number, -1 if there are too
-/// many.
+/// Neighbours that are reduced, or kept, together become one. Returns their number,
+/// -1 if there are too many.
 int merge(Dim* dims, int capacity, int rank, const std::int64_t* extent, const bool* reduce) {
   int count = 0;
   std::int64_t stride = 1;
@@ -42,11 +42,14 @@ void cut(ReduceLaunch& r) {
   const std::int64_t length = r.inner_reduced ? r.reduced_count * r.inner : r.reduced_count;
   const std::int64_t across = r.inner_reduced ? 1 : std::min(r.inner, kBlockColumns);
   const std::int64_t elements = length * across;  // for one block, were there one piece
-  const std::int64_t blocks = r.kept_count * (r.inner_reduced ? 1 : (r.inner + across - 1) / across);
+  const std::int64_t blocks =
+      r.kept_count * (r.inner_reduced ? 1 : (r.inner + across - 1) / across);
   const std::int64_t wanted =
       std::min(elements / kPieceElements, kTargetPieces / std::max<std::int64_t>(1, blocks));
-  r.per_piece = (length + std::max<std::int64_t>(1, wanted) - 1) / std::max<std::int64_t>(1, wanted);
-  if (r.inner_reduced) r.per_piece = (r.per_piece + 63) / 64 * 64;  // pieces begin at multiples of any pack
+  r.per_piece =
+      (length + std::max<std::int64_t>(1, wanted) - 1) / std::max<std::int64_t>(1, wanted);
+  // pieces begin at multiples of any pack
+  if (r.inner_reduced) r.per_piece = (r.per_piece + 63) / 64 * 64;
   r.pieces = (length + r.per_piece - 1) / r.per_piece;
 }
 
@@ -77,7 +80,9 @@ bool plan_reduce(ReduceLaunch& launch, ReduceOp op, DType from, DType to, int ra
 }
 
 std::int64_t reduce_workspace_bytes(const ReduceLaunch& launch) {
-  return launch.pieces > 1 ? launch.pieces * launch.results * static_cast<std::int64_t>(sizeof(double)) : 0;
+  return launch.pieces > 1
+             ? launch.pieces * launch.results * static_cast<std::int64_t>(sizeof(double))
+             : 0;
 }
 
 }  // namespace alpa::cuda

@@ -1,5 +1,5 @@
-// kernels/cuda/shard_blocks.cc — packs a tensor split along one dimension into one dense block per
-// shard, and unpacks it
+// kernels/cuda/shard_blocks.cc — packs a tensor split along one dimension into one dense block
+// per shard, and unpacks it
 #include "kernels/cuda/shard_blocks.h"
 
 #include <algorithm>
@@ -9,15 +9,16 @@
 namespace alpa::cuda {
 namespace {
 
-/// `full` blocks of `chunk` from dimension position `first` on, as a copy from the tensor into them.
+/// `full` blocks of `chunk` from dimension position `first` on, as a copy
+/// from the tensor into them.
 CopyLaunch pack_alike(const ShardBlocks& b, int element, std::int64_t first, std::int64_t full,
                       std::int64_t chunk) {
   const std::int64_t extent[] = {full, b.outer, chunk * b.inner},
                      tensor[] = {chunk * b.inner, b.extent * b.inner, 1},
                      block[] = {b.outer * chunk * b.inner, chunk * b.inner, 1};
   CopyLaunch copy;
-  const bool planned =
-      plan_copy(copy, element, 3, extent, tensor, block, first * b.inner, b.outer * first * b.inner);
+  const bool planned = plan_copy(copy, element, 3, extent, tensor, block, first * b.inner,
+                                 b.outer * first * b.inner);
   invariant(planned, "packing blocks: more than {} dimensions", kMaxDims);
   return copy;
 }
@@ -37,8 +38,8 @@ ShardBlocks shard_blocks(const Shape& shape, int dim, std::int64_t chunk, int co
   for (int d = 0; d < static_cast<int>(shape.size()); ++d)
     (d < dim ? blocks.outer : d == dim ? blocks.extent : blocks.inner) *= shape[d];
   blocks.chunk = chunk, blocks.count = count;
-  invariant(blocks.extent <= chunk * count, "{} shards of {} of dimension {} of {}", count, chunk, dim,
-            to_string(shape));
+  invariant(blocks.extent <= chunk * count, "{} shards of {} of dimension {} of {}", count, chunk,
+            dim, to_string(shape));
   return blocks;
 }
 
@@ -47,7 +48,8 @@ BlockCopies pack_blocks(const ShardBlocks& blocks, int element) {
   const std::int64_t full = blocks.chunk == 0 ? 0 : blocks.extent / blocks.chunk,
                      rest = blocks.extent - full * blocks.chunk;
   if (full > 0) result.copies[result.count++] = pack_alike(blocks, element, 0, full, blocks.chunk);
-  if (rest > 0) result.copies[result.count++] = pack_alike(blocks, element, full * blocks.chunk, 1, rest);
+  if (rest > 0)
+    result.copies[result.count++] = pack_alike(blocks, element, full * blocks.chunk, 1, rest);
   return result;
 }
 

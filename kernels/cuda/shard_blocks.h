@@ -6,8 +6,9 @@
 
 namespace alpa::cuda {
 
-/// A tensor [outer, extent, inner], cut along `extent` into `count` shards of nominally `chunk`; the last
-/// ones may be short or empty. Block j is [outer, its extent, inner], dense; blocks follow one another.
+/// A tensor [outer, extent, inner], cut along `extent` into `count` shards of nominally
+/// `chunk`; the last ones may be short or empty. Block j is [outer, its extent, inner], dense;
+/// blocks follow one another.
 struct ShardBlocks {
   std::int64_t outer = 1, extent = 1, inner = 1, chunk = 1;
   int count = 1;
@@ -24,8 +25,8 @@ struct ShardBlocks {
 /// Tensor of `shape`, cut along dimension `dim`.
 ShardBlocks shard_blocks(const Shape& shape, int dim, std::int64_t chunk, int count);
 
-/// Copies of elements of `element` bytes: from the tensor into blocks, or back. At most two: the full
-/// blocks, and the short one.
+/// Copies of elements of `element` bytes: from the tensor into blocks, or back. At most two: the
+/// full blocks, and the short one.
 struct BlockCopies {
   int count = 0;
   CopyLaunch copies[2];
@@ -33,8 +34,8 @@ struct BlockCopies {
 BlockCopies pack_blocks(const ShardBlocks& blocks, int element);
 BlockCopies unpack_blocks(const ShardBlocks& blocks, int element);
 
-/// Scratch that blocks of a tensor of `type` take: nothing if it is its blocks as it stands. Parts of
-/// scratch begin at multiples of kBlockAlignment.
+/// Scratch that blocks of a tensor of `type` take: nothing if it is its blocks as it stands. Parts
+/// of scratch begin at multiples of kBlockAlignment.
 std::int64_t block_scratch_bytes(const ShardBlocks& blocks, const TensorType& type);
 inline constexpr std::int64_t kBlockAlignment = 256;
 

@@ -1,5 +1,5 @@
-// kernels/cuda/step_numbers.cu — advances the current micro-batch of a list, and selects its part
-// of the batch inputs
+// kernels/cuda/step_numbers.cu — advances the current micro-batch of a list, and selects
+// its part of the batch inputs
 #include "kernels/cuda/step_numbers.h"
 
 #include "kernels/cuda/copy_place.h"
@@ -15,7 +15,8 @@ __global__ void __launch_bounds__(1) next_micro_batch(StepNumbers* now) {
   ++now->micro_batch;
 }
 
-/// All words of a thread are loaded, the last word instead of those behind it, before the first is stored.
+/// All words of a thread are loaded, the last word instead of those behind it,
+/// before the first is stored.
 template <class W>
 __global__ void __launch_bounds__(kThreads)
     load_part(const StepNumbers* now, const W* parts, std::int64_t words, W* y) {

@@ -15,8 +15,9 @@ struct StepNumbers {
 /// The list's next run is that of the next micro-batch. `now` is device memory, as everywhere here.
 Status run_next_micro_batch(StepNumbers* now, Stream stream);
 
-/// y = part `now->micro_batch` of `parts`, which has `bytes` for every micro-batch, one after the other.
-/// `parts` and y begin at multiples of 16 bytes and do not overlap.
-Status run_load_part(const StepNumbers* now, const void* parts, std::int64_t bytes, void* y, Stream stream);
+/// y = part `now->micro_batch` of `parts`, which has `bytes` for every micro-batch, one after the
+/// other. `parts` and y begin at multiples of 16 bytes and do not overlap.
+Status run_load_part(const StepNumbers* now, const void* parts, std::int64_t bytes, void* y,
+                     Stream stream);
 
 }  // namespace alpa::cuda

@@ -1,6 +1,6 @@
 #pragma once
-/// Many tensors in one launch: the kernel's parameter is a table of tensors, and blocks process
-/// chunks of all of them.
+/// Many tensors in one launch: the kernel's parameter is a table of tensors, and blocks
+/// process chunks of all of them.
 #include <type_traits>
 
 #include "kernels/cuda/device.h"
@@ -30,8 +30,8 @@ constexpr int capacity_of = std::decay_t<T>::kCapacity;
 /// A table of few tensors is a smaller parameter to hand over.
 inline constexpr int kFewTensors = 24;
 
-/// Blocks of a launch: more than are resident at once on any card, each walks several chunks of a large
-/// table.
+/// Blocks of a launch: more than are resident at once on any card, each walks
+/// several chunks of a large table.
 inline constexpr std::int64_t kMaxTableBlocks = 1024;
 
 template <class Tensor, int capacity>

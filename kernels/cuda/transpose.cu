@@ -10,29 +10,33 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// `outer` walks the dimensions but the two that are exchanged: x is contiguous along the `rows` one, y
-/// along the `columns` one.
+/// `outer` walks the dimensions but the two that are exchanged: x is contiguous along the `rows`
+/// one, y along the `columns` one.
 struct TransposeLaunch {
   CopyLaunch outer;
   std::int64_t rows, columns, x_stride, y_stride;  ///< y's stride of rows, x's of columns
   std::int64_t tiles_down, tiles_across;
 };
 
-/// A tile in shared memory, as y's rows of vectors. One vector (of less than 4 bytes: 4 bytes) is left free
-/// after every v rows, so that neighbouring threads, which write v rows apart, meet different banks; they
-/// read neighbouring vectors.
+/// A tile in shared memory, as y's rows of vectors. One vector (of less than 4 bytes: 4 bytes) is
+/// left free after every v rows, so that neighbouring threads, which write v rows apart, meet
+/// different banks; they read neighbouring vectors.
 template <class W, int v>
 struct Tile {
   static constexpr int bytes = static_cast<int>(sizeof(W)) * v;
   using Vector = typename Word<bytes>::type;
   static constexpr int side = sizeof(W) >= 8 ? 32 : bytes == 4 && v == 4 ? 128 : 64;
-  static constexpr int across = side / v, down = kThreads / across;  ///< a block's threads, as vectors
-  static constexpr int blocks = across / down;                       ///< of v × v elements, of a thread
+  /// a block's threads, as vectors
+  static constexpr int across = side / v, down = kThreads / across;
+  /// of v × v elements, of a thread
+  static constexpr int blocks = across / down;
   static constexpr int free = bytes < 4 ? 4 / bytes : 1;
 
   Vector words[side * across + across * free];
 
-  __device__ Vector& at(int row, int vector) { return words[row * across + row / v * free + vector]; }
+  __device__ Vector& at(int row, int vector) {
+    return words[row * across + row / v * free + vector];
+  }
 };
 
 /// Element b of each vector.
@@ -67,7 +71,8 @@ __global__ void __launch_bounds__(kThreads, 4)
     Place place[1];
     places_of(place, t.outer, outer);
     const int rows = static_cast<int>(t.rows - row < T::side ? t.rows - row : T::side);
-    const int columns = static_cast<int>(t.columns - column < T::side ? t.columns - column : T::side);
+    const int columns =
+        static_cast<int>(t.columns - column < T::side ? t.columns - column : T::side);
     const W* from = x + place[0].x + row + fast * v + (column + slow * v) * t.x_stride;
     const std::int64_t next_block = (T::down - 1) * v * t.x_stride;
     Vector loaded[T::blocks][v];
@@ -82,7 +87,8 @@ __global__ void __launch_bounds__(kThreads, 4)
 #pragma unroll
     for (int k = 0; k < T::blocks; ++k)
 #pragma unroll
-      for (int b = 0; b < v; ++b) tile.at(fast * v + b, slow + k * T::down) = gather<W>(loaded[k], b);
+      for (int b = 0; b < v; ++b)
+        tile.at(fast * v + b, slow + k * T::down) = gather<W>(loaded[k], b);
     __syncthreads();
     Vector turned[T::blocks * v];
 #pragma unroll
@@ -90,7 +96,8 @@ __global__ void __launch_bounds__(kThreads, 4)
     W* to = y + place[0].y + column + fast * v + (row + slow) * t.y_stride;
 #pragma unroll
     for (int k = 0; k < T::blocks * v; ++k, to += T::down * t.y_stride)
-      if (slow + k * T::down < rows && fast * v < columns) *reinterpret_cast<Vector*>(to) = turned[k];
+      if (slow + k * T::down < rows && fast * v < columns)
+        *reinterpret_cast<Vector*>(to) = turned[k];
     __syncthreads();
   }
 }
@@ -115,8 +122,8 @@ template <class W, int v>
 Status run_vectors(const CopyLaunch& c, const void* x, void* y, Stream stream) {
   const TransposeLaunch t = transposition(c, Tile<W, v>::side);
   return launch(transpose_tiles<W, v>,
-                blocks_for(t.outer.elements * t.tiles_down * t.tiles_across, 1, 65535), kThreads, 0, stream,
-                t, static_cast<const W*>(x), static_cast<W*>(y));
+                blocks_for(t.outer.elements * t.tiles_down * t.tiles_across, 1, 65535), kThreads, 0,
+                stream, t, static_cast<const W*>(x), static_cast<W*>(y));
 }
 
 }  // namespace

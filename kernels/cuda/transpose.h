@@ -4,8 +4,8 @@
 
 namespace alpa::cuda {
 
-/// The copy of `launch`, whose dimensions transposed_dim(launch) and the last are exchanged. x and y must
-/// not overlap.
+/// The copy of `launch`, whose dimensions transposed_dim(launch) and the last are exchanged.
+/// x and y must not overlap.
 Status run_transpose(const CopyLaunch& launch, const void* x, void* y, Stream stream);
 
 }  // namespace alpa::cuda

@@ -21,7 +21,9 @@ struct Quick {
   __device__ friend Quick operator-(Quick a, Quick b) { return Quick(a.v - b.v); }
   __device__ friend Quick operator*(Quick a, Quick b) { return Quick(a.v * b.v); }
   /// b is a root plus epsilon: below 2^126, and 0 or above 2^-126.
-  __device__ friend Quick operator/(Quick a, Quick b) { return Quick(a.v * approximate_reciprocal(b.v)); }
+  __device__ friend Quick operator/(Quick a, Quick b) {
+    return Quick(a.v * approximate_reciprocal(b.v));
+  }
 };
 __device__ inline Quick sqrt(Quick x) { return Quick(approximate_sqrt(x.v)); }
 
@@ -34,7 +36,8 @@ __device__ double load_scalar(DeviceScalar scalar) {
   return value[0];
 }
 
-/// base^exponent; of whole exponents by squaring, which takes a tenth of the general function's time.
+/// base^exponent; of whole exponents by squaring, which takes a tenth of the general function's
+/// time.
 __device__ double power(double base, double exponent) {
   if (!(exponent >= 0 && exponent < 1e9) || exponent != static_cast<int>(exponent))
     return ::pow(base, exponent);
@@ -107,8 +110,9 @@ struct Packs {
   };
 
   template <int n>
-  __device__ static void update(const UpdateTensor& t, std::int64_t at, const T (&states)[Rule::kStates][n],
-                                const G (&gradient)[n], const Factors& factors) {
+  __device__ static void update(const UpdateTensor& t, std::int64_t at,
+                                const T (&states)[Rule::kStates][n], const G (&gradient)[n],
+                                const Factors& factors) {
     float results[Rule::kStates][n];
 #pragma unroll
     for (int i = 0; i < n; ++i) {
@@ -116,12 +120,14 @@ struct Packs {
 #pragma unroll
       for (int s = 0; s < Rule::kStates; ++s)
         state[s] = Quick(Element<T>::template widen<float>(states[s][i]));
-      Rule::template apply<float>(state, Quick(Element<G>::template widen<float>(gradient[i])), factors);
+      Rule::template apply<float>(state, Quick(Element<G>::template widen<float>(gradient[i])),
+                                  factors);
 #pragma unroll
       for (int s = 0; s < Rule::kStates; ++s) results[s][i] = state[s].v;
     }
 #pragma unroll
-    for (int s = 0; s < Rule::kStates; ++s) store_pack(static_cast<T*>(new_state(t, s)) + at, results[s]);
+    for (int s = 0; s < Rule::kStates; ++s)
+      store_pack(static_cast<T*>(new_state(t, s)) + at, results[s]);
   }
 
   __device__ static void load(Raw& raw, const UpdateTensor& t, std::int64_t at) {
@@ -132,10 +138,12 @@ struct Packs {
   }
 
   /// Element `at`, of no pack.
-  __device__ static void update_one(const UpdateTensor& t, std::int64_t at, const Factors& factors) {
+  __device__ static void update_one(const UpdateTensor& t, std::int64_t at,
+                                    const Factors& factors) {
     T state[Rule::kStates][1];
 #pragma unroll
-    for (int s = 0; s < Rule::kStates; ++s) state[s][0] = static_cast<const T*>(old_state(t, s))[at];
+    for (int s = 0; s < Rule::kStates; ++s)
+      state[s][0] = static_cast<const T*>(old_state(t, s))[at];
     const G gradient[1] = {static_cast<const G*>(t.gradient)[at]};
     update(t, at, state, gradient, factors);
   }
@@ -202,7 +210,9 @@ __device__ void update_element(const UpdateTensor& t, std::int64_t at,
   }
 }
 
-__host__ __device__ inline bool is_wide(DType dtype) { return dtype == DType::f64 || dtype == DType::i32; }
+__host__ __device__ inline bool is_wide(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::i32;
+}
 
 template <class Rule, int capacity>
 __global__ void __launch_bounds__(kThreads, 3)
@@ -250,8 +260,8 @@ constexpr DType dtype_of<F16> = DType::f16;
 template <class Rule>
 bool is_aligned(const UpdateTensor& t) {
   const bool third = Rule::kStates < 3 || (aligned16(t.second) && aligned16(t.new_second));
-  return third && aligned16(t.w) && aligned16(t.new_w) && aligned16(t.first) && aligned16(t.new_first) &&
-         aligned16(t.gradient);
+  return third && aligned16(t.w) && aligned16(t.new_w) && aligned16(t.first) &&
+         aligned16(t.new_first) && aligned16(t.gradient);
 }
 
 template <class Rule, class T, class G>
@@ -261,7 +271,8 @@ bool belongs(Types<T, G>, const UpdateTensor& t) {
 }
 
 template <class Rule, class... Kinds>
-Status run_rule(const UpdateTensor* tensors, int count, const Rule& rule, Stream stream, Kinds... kinds) {
+Status run_rule(const UpdateTensor* tensors, int count, const Rule& rule, Stream stream,
+                Kinds... kinds) {
   Status status = cudaSuccess;
   const auto run_kind = [&](auto kind) {
     using Kind = decltype(kind);
@@ -279,16 +290,16 @@ Status run_rule(const UpdateTensor* tensors, int count, const Rule& rule, Stream
   return for_tables(
       tensors, count, [&](const UpdateTensor& t) { return !(belongs<Rule>(kinds, t) || ...); },
       [&](const auto& table) {
-        return launch(update_elements<Rule, capacity_of<decltype(table)>>, blocks_of(table), kThreads, 0,
-                      stream, table, rule);
+        return launch(update_elements<Rule, capacity_of<decltype(table)>>, blocks_of(table),
+                      kThreads, 0, stream, table, rule);
       });
 }
 
 template <class Rule>
 Status run_rule(const UpdateTensor* tensors, int count, const Rule& rule, Stream stream) {
   return run_rule(tensors, count, rule, stream, Types<float, float>(), Types<Bf16, Bf16>(),
-                  Types<F16, F16>(), Types<float, Bf16>(), Types<float, F16>(), Types<Bf16, float>(),
-                  Types<F16, float>());
+                  Types<F16, F16>(), Types<float, Bf16>(), Types<float, F16>(),
+                  Types<Bf16, float>(), Types<F16, float>());
 }
 
 }  // namespace

@@ -9,8 +9,8 @@ namespace alpa::cuda {
 
 inline constexpr std::int64_t kUpdateChunk = 8192;  ///< elements that a block handles at a time
 
-/// Tensors that a launch takes; more are several launches, and for optimizers so are tensors of other
-/// element types. A kernel's parameters are 32764 bytes at most.
+/// Tensors that a launch takes; more are several launches, and for optimizers so are tensors of
+/// other element types. A kernel's parameters are 32764 bytes at most.
 inline constexpr int kMaxTableTensors = 400;
 
 /// A scalar operand in device memory.
@@ -19,12 +19,13 @@ struct DeviceScalar {
   DType dtype = DType::f32;
 };
 
-/// One parameter: results may be the operands' buffers. `second` is Adam's v and absent for SGD, where
-/// `first` is the velocity. Computed in double if one type is f64 or i32, else in float.
+/// One parameter: results may be the operands' buffers. `second` is Adam's v and absent for SGD,
+/// where `first` is the velocity. Computed in double if one type is f64 or i32, else in float.
 struct UpdateTensor {
   const void *w = nullptr, *first = nullptr, *second = nullptr, *gradient = nullptr;
   void *new_w = nullptr, *new_first = nullptr, *new_second = nullptr;
-  DType w_type = DType::f32, first_type = DType::f32, second_type = DType::f32, gradient_type = DType::f32;
+  DType w_type = DType::f32, first_type = DType::f32, second_type = DType::f32,
+        gradient_type = DType::f32;
   std::int64_t elements = 0;
 };
 
@@ -37,10 +38,10 @@ struct SgdSettings {
   bool nesterov = false;
 };
 
-/// `tensors`: `count` of them, host memory. learning_rate and step (from 1) are read by the device. Tensors
-/// of f32, bf16 or f16 states and gradients at multiples of 16 bytes are read and written in accesses of 16
-/// bytes; for them the quotient and the root of Adam are the card's approximations, the change of w thereby
-/// within 4 ulp of the formula's.
+/// `tensors`: `count` of them, host memory. learning_rate and step (from 1) are read by the device.
+/// Tensors of f32, bf16 or f16 states and gradients at multiples of 16 bytes are read and written
+/// in accesses of 16 bytes; for them the quotient and the root of Adam are the card's
+/// approximations, the change of w thereby within 4 ulp of the formula's.
 Status run_adam(const UpdateTensor* tensors, int count, const AdamSettings& settings,
                 DeviceScalar learning_rate, DeviceScalar step, Stream stream);
 Status run_sgd(const UpdateTensor* tensors, int count, const SgdSettings& settings,
@@ -54,8 +55,9 @@ struct NormTensor {
   std::int64_t elements = 0;
 };
 
-/// Every tensor's *result = Σ x², carried in double, in an order that size and type alone determine.
-/// `tensors`: `count` of them, host memory. `workspace`: a double per chunk of every tensor.
+/// Every tensor's *result = Σ x², carried in double, in an order that size and type
+/// alone determine. `tensors`: `count` of them, host memory. `workspace`: a double
+/// per chunk of every tensor.
 Status run_squared_norms(const NormTensor* tensors, int count, double* workspace, Stream stream);
 constexpr std::int64_t chunks_of(std::int64_t elements) {
   return (elements + kUpdateChunk - 1) / kUpdateChunk;

@@ -8,7 +8,9 @@
 namespace alpa::kernels {
 namespace {
 
-bool has(const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; }
+bool has(const std::string& letters, char letter) {
+  return letters.find(letter) != std::string::npos;
+}
 
 template <class Keep>
 std::string filtered(const std::string& letters, Keep keep) {
@@ -28,7 +30,8 @@ Equation split(const std::string& text) {
   return {text.substr(0, comma), text.substr(comma + 1, arrow - comma - 1), text.substr(arrow + 2)};
 }
 
-void read_extents(EinsumPlan& plan, const std::string& letters, const std::vector<std::int64_t>& shape) {
+void read_extents(EinsumPlan& plan, const std::string& letters,
+                  const std::vector<std::int64_t>& shape) {
   invariant(letters.size() == shape.size(), "einsum: letters \"{}\" for {} dimensions", letters,
             shape.size());
   for (std::size_t d = 0; d < letters.size(); ++d) {
@@ -48,8 +51,8 @@ bool contiguous(const std::string& layout, const std::string& group) {
   return layout.find(group) != std::string::npos;
 }
 
-/// Whether the array is a matrix rows × columns for every batch index: each group one dimension, one of
-/// them of stride 1 unless the matrix is but a line.
+/// Whether the array is a matrix rows × columns for every batch index: each group one dimension,
+/// one of them of stride 1 unless the matrix is but a line.
 bool is_matrix(const std::string& layout, const std::string& rows, const std::string& columns) {
   if (!contiguous(layout, rows) || !contiguous(layout, columns)) return false;
   if (rows.empty() || columns.empty()) return true;
@@ -75,17 +78,20 @@ Roles choose_roles(const EinsumPlan& plan) {
 }
 
 void choose_layouts(EinsumPlan& plan, const Roles& roles, bool one_batch) {
-  const auto fits = [&](const std::string& layout, const std::string& rows, const std::string& columns) {
+  const auto fits = [&](const std::string& layout, const std::string& rows,
+                        const std::string& columns) {
     return is_matrix(layout, rows, columns) && (!one_batch || contiguous(layout, roles.batch));
   };
   if (!fits(plan.a.layout, roles.m, roles.k)) plan.a.packed = roles.batch + roles.m + roles.k;
   if (!fits(plan.b.layout, roles.k, roles.n)) plan.b.packed = roles.batch + roles.k + roles.n;
   const bool unit_columns = roles.n.empty() || has(roles.n, plan.c.back());
-  if (!fits(plan.c, roles.m, roles.n) || !unit_columns) plan.c_packed = roles.batch + roles.m + roles.n;
+  if (!fits(plan.c, roles.m, roles.n) || !unit_columns)
+    plan.c_packed = roles.batch + roles.m + roles.n;
 }
 
 /// Stride of the innermost letter of `group`; 0 for an empty one.
-std::int64_t stride_of_group(const EinsumPlan& plan, const std::string& layout, const std::string& group) {
+std::int64_t stride_of_group(const EinsumPlan& plan, const std::string& layout,
+                             const std::string& group) {
   return group.empty() ? 0 : strides_of(plan, layout, group).back();
 }
 
@@ -100,13 +106,14 @@ void fill_shape(EinsumPlan& plan, const Roles& roles) {
   s.c_m = stride_of_group(plan, c, roles.m);
   for (char letter : roles.batch) {
     const std::string l(1, letter);
-    const BatchDim dim{plan.extents.at(letter), strides_of(plan, a, l)[0], strides_of(plan, b, l)[0],
-                       strides_of(plan, c, l)[0]};
+    const BatchDim dim{plan.extents.at(letter), strides_of(plan, a, l)[0],
+                       strides_of(plan, b, l)[0], strides_of(plan, c, l)[0]};
     const auto follows = [&](std::int64_t outer, std::int64_t inner) {
       return outer == inner * dim.extent;
     };
     BatchDim* const last = s.batch.empty() ? nullptr : &s.batch.back();
-    if (last != nullptr && follows(last->a, dim.a) && follows(last->b, dim.b) && follows(last->c, dim.c))
+    if (last != nullptr && follows(last->a, dim.a) && follows(last->b, dim.b) &&
+        follows(last->c, dim.c))
       *last = {last->extent * dim.extent, dim.a, dim.b, dim.c};
     else
       s.batch.push_back(dim);
@@ -160,14 +167,16 @@ EinsumPlan plan_einsum(const std::string& text, const std::vector<std::int64_t>&
   read_extents(plan, e.y, y);
   const std::size_t known = plan.extents.size();
   read_extents(plan, e.z, z);
-  invariant(plan.extents.size() == known, "einsum: \"{}\" has a result letter that no input has", text);
+  invariant(plan.extents.size() == known, "einsum: \"{}\" has a result letter that no input has",
+            text);
   const auto visible = [&](const std::string& letters) {
     return filtered(letters, [&](char l) { return plan.extents.at(l) != 1; });
   };
   const auto operand = [&](const std::string& own, const std::string& other) {
     const auto shared = [&](char l) { return has(other, l) || has(e.z, l); };
-    return EinsumOperand{
-        filtered(visible(own), shared), filtered(visible(own), [&](char l) { return !shared(l); }), {}};
+    return EinsumOperand{filtered(visible(own), shared),
+                         filtered(visible(own), [&](char l) { return !shared(l); }),
+                         {}};
   };
   plan.a = operand(e.x, e.y);
   plan.b = operand(e.y, e.x);

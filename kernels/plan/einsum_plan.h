@@ -26,9 +26,9 @@ struct EinsumPlan {
   std::int64_t extent_of(const std::string& letters) const;
 };
 
-/// Equation "ab,bc->ac" over inputs and a result of these shapes. With `one_batch`, operands are
-/// also packed if the batch would otherwise not be a single dimension. Throws Bug if the shapes do
-/// not match.
+/// Equation "ab,bc->ac" over inputs and a result of these shapes. With `one_batch`,
+/// operands are also packed if the batch would otherwise not be a single dimension. Throws
+/// Bug if the shapes do not match.
 EinsumPlan plan_einsum(const std::string& equation, const std::vector<std::int64_t>& x,
                        const std::vector<std::int64_t>& y, const std::vector<std::int64_t>& z,
                        bool one_batch = false);
@@ -36,14 +36,15 @@ EinsumPlan plan_einsum(const std::string& equation, const std::vector<std::int64
 /// The letters of input 0 or 1 as stored, without those of extent 1.
 std::string stored_letters(const EinsumPlan& plan, const std::string& equation, int input);
 
-/// The dimensions of input 0 or 1 that are contracted: both inputs have their letters, the result
-/// does not.
+/// The dimensions of input 0 or 1 that are contracted: both inputs have their
+/// letters, the result does not.
 std::vector<std::int64_t> summed_dims(const std::string& equation, int input);
 
 /// Extents of these letters.
 std::vector<std::int64_t> extents_of(const EinsumPlan& plan, const std::string& letters);
 
-/// Strides, for the letters of `order`, of a dense array over `layout`; 0 for letters it does not have.
+/// Strides, for the letters of `order`, of a dense array over `layout`; 0 for
+/// letters it does not have.
 std::vector<std::int64_t> strides_of(const EinsumPlan& plan, const std::string& layout,
                                      const std::string& order);
 

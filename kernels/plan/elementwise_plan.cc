@@ -1,5 +1,5 @@
-// kernels/plan/elementwise_plan.cc — plans an elementwise program: element types, strides of
-// inputs, blocks
+// kernels/plan/elementwise_plan.cc — plans an elementwise program: element types,
+// strides of inputs, blocks
 #include "kernels/plan/elementwise_plan.h"
 
 #include <algorithm>
@@ -12,7 +12,9 @@ namespace alpa::kernels {
 namespace {
 
 bool needs_double(const ElementwiseProgram& program, const KernelCall& call) {
-  const auto wide = [](const KernelTensor& t) { return t.type.dtype == f64 || t.type.dtype == i32; };
+  const auto wide = [](const KernelTensor& t) {
+    return t.type.dtype == f64 || t.type.dtype == i32;
+  };
   return std::any_of(call.inputs.begin(), call.inputs.end(), wide) ||
          std::any_of(call.outputs.begin(), call.outputs.end(), wide) ||
          std::any_of(program.steps.begin(), program.steps.end(), [](const ElementwiseStep& s) {
@@ -39,21 +41,23 @@ std::vector<std::int64_t> strides_in(const Shape& space, const Shape& shape,
   return strides;
 }
 
-Strides input_strides(const ElementwiseProgram& program, const KernelCall& call, const Shape& space) {
+Strides input_strides(const ElementwiseProgram& program, const KernelCall& call,
+                      const Shape& space) {
   Strides all;
   auto mapped = program.dims.begin();
   for (const KernelTensor& input : call.inputs) {
     const Shape& shape = input.type.shape;
     std::vector<std::int64_t> dims(shape.size());
     for (std::size_t d = 0; d < dims.size(); ++d)
-      dims[d] =
-          program.dims.empty() ? static_cast<std::int64_t>(space.size() - shape.size() + d) : *mapped++;
+      dims[d] = program.dims.empty() ? static_cast<std::int64_t>(space.size() - shape.size() + d)
+                                     : *mapped++;
     all.push_back(strides_in(space, shape, dims));
   }
   return all;
 }
 
-/// Whether advancing dimension `outer` by one equals advancing `inner` by its extent, for every input.
+/// Whether advancing dimension `outer` by one equals advancing `inner` by
+/// its extent, for every input.
 bool mergeable(const Strides& strides, int outer, int inner, std::int64_t inner_extent) {
   return std::all_of(strides.begin(), strides.end(),
                      [&](const auto& s) { return s[outer] == s[inner] * inner_extent; });
@@ -100,8 +104,8 @@ bool is_dense(const std::vector<std::int64_t>& strides, const Shape& space) {
 void plan_space(ElementwisePlan& plan, const KernelCall& call) {
   Shape space = call.outputs.at(0).type.shape;
   for (const KernelTensor& output : call.outputs)
-    invariant(output.type.shape == space, "elementwise: results of shapes {} and {}", to_string(space),
-              to_string(output.type.shape));
+    invariant(output.type.shape == space, "elementwise: results of shapes {} and {}",
+              to_string(space), to_string(output.type.shape));
   plan.elements = num_elements(space);
   if (plan.elements == 0) return;
   Strides strides = input_strides(plan.program, call, space);
@@ -112,7 +116,8 @@ void plan_space(ElementwisePlan& plan, const KernelCall& call) {
     input.strides = strides[i];
     if (space.empty()) continue;
     input.inner_stride = input.strides.back();
-    invariant(input.inner_stride <= 1, "elementwise: the dimensions of input {} are not ascending", i);
+    invariant(input.inner_stride <= 1, "elementwise: the dimensions of input {} are not ascending",
+              i);
     input.strides.pop_back();
   }
   if (space.empty()) return;
@@ -123,8 +128,8 @@ void plan_space(ElementwisePlan& plan, const KernelCall& call) {
 // ---- registers
 // -----------------------------------------------------------------------------------------------
 
-/// Appends copy steps so that results never are scalars, constants, or one of several that could overwrite
-/// each other.
+/// Appends copy steps so that results never are scalars, constants, or one of several that
+/// could overwrite each other.
 void copy_outputs(ElementwisePlan& plan) {
   ElementwiseProgram& program = plan.program;
   const int first_step = program.register_of_step(0);
@@ -173,7 +178,8 @@ bool needs_slot(const ElementwisePlan& plan, const ElementwiseInput& input) {
          (input.kind == InputAccess::rows && !plan.row_blocks);
 }
 
-/// A step may write the block of an operand that dies there: it reads each vector before it writes it.
+/// A step may write the block of an operand that dies there: it reads each
+/// vector before it writes it.
 void assign_slots(ElementwisePlan& plan) {
   const ElementwiseProgram& program = plan.program;
   const std::vector<int> last = last_reads(program);
@@ -207,10 +213,12 @@ std::int64_t block_length(const ElementwisePlan& plan) {
   return block;
 }
 
-/// Long rows are walked one by one, so that repeated inputs are read in place; short ones are gathered.
+/// Long rows are walked one by one, so that repeated inputs are read in
+/// place; short ones are gathered.
 bool walks_rows(const ElementwisePlan& plan) {
-  const bool repeats = std::any_of(plan.inputs.begin(), plan.inputs.end(),
-                                   [](const ElementwiseInput& i) { return i.kind == InputAccess::rows; });
+  const bool repeats =
+      std::any_of(plan.inputs.begin(), plan.inputs.end(),
+                  [](const ElementwiseInput& i) { return i.kind == InputAccess::rows; });
   return repeats && plan.row >= (plan.row % kVectorBytes == 0 ? 512 : 2048);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-/// How an elementwise program runs over local tensors: analysed once when the device program is loaded.
-/// The results' elements are one flat range, cut into blocks that stay in the L1 cache; every step is a
-/// loop over a block.
+/// How an elementwise program runs over local tensors: analysed once when the device program is
+/// loaded. The results' elements are one flat range, cut into blocks that stay in the L1 cache;
+/// every step is a loop over a block.
 #include <cstdint>
 #include <vector>
 
@@ -23,9 +23,10 @@ enum class InputAccess : std::uint8_t {
 
 struct ElementwiseInput {
   InputAccess kind = InputAccess::flat;
-  bool convert = false;           ///< stored in another type than the computation's
-  int slot = -1;                  ///< block of scratch for converted or gathered elements; -1: none needed
-  std::int64_t inner_stride = 1;  ///< rows: along a row, 0 or 1
+  bool convert = false;  ///< stored in another type than the computation's
+  /// block of scratch for converted or gathered elements; -1: none needed
+  int slot = -1;
+  std::int64_t inner_stride = 1;      ///< rows: along a row, 0 or 1
   std::vector<std::int64_t> strides;  ///< rows: of the outer dimensions, in elements
   int last_step = -1;                 ///< the last step that reads it
 };

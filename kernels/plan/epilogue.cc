@@ -70,7 +70,8 @@ class Steps {
 
 ElementwiseProgram epilogue_program(const Epilogue& epilogue, DType dtype) {
   const bool relu = epilogue.function == Epilogue::Function::relu;
-  invariant(!(epilogue.gradient && relu), "epilogue \"{}\" is no elementwise program", to_string(epilogue));
+  invariant(!(epilogue.gradient && relu), "epilogue \"{}\" is no elementwise program",
+            to_string(epilogue));
   ElementwiseProgram program;
   program.num_inputs = epilogue.bias || epilogue.gradient ? 2 : 1;
   Steps steps(program, dtype);

@@ -1,7 +1,7 @@
 #pragma once
-/// Epilogues of matrix products: a bias, activation or gradient applied to the elements before they
-/// are stored, or the sums of an operand. Attribute "epilogue" of operator einsum_epilogue, for
-/// every backend.
+/// Epilogues of matrix products: a bias, activation or gradient applied to the elements before
+/// they are stored, or the sums of an operand. Attribute "epilogue" of operator
+/// einsum_epilogue, for every backend.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,8 +11,8 @@
 
 namespace alpa {
 
-/// z = function(product + bias), or product · function'(kept), or the plain product and the sums of
-/// an operand.
+/// z = function(product + bias), or product · function'(kept), or the plain product
+/// and the sums of an operand.
 struct Epilogue {
   enum class Function : std::uint8_t { none, relu, gelu };
   bool bias = false;  ///< a vector over the product's last dimensions is added
@@ -35,9 +35,9 @@ std::string to_string(const Epilogue& epilogue);
 /// Inverse of `to_string`. Throws Bug on any other text.
 Epilogue parse_epilogue(std::string_view text);
 
-/// The epilogue as an elementwise program: (product[, bias or kept]) → (z[, operand of gelu]), with
-/// intermediates rounded to `dtype` as if they were stored. Not for the gradient of relu, which
-/// reads bits.
+/// The epilogue as an elementwise program: (product[, bias or kept]) → (z[, operand of
+/// gelu]), with intermediates rounded to `dtype` as if they were stored. Not for the gradient
+/// of relu, which reads bits.
 ElementwiseProgram epilogue_program(const Epilogue& epilogue, DType dtype);
 
 }  // namespace alpa

@@ -1,5 +1,6 @@
 #pragma once
-/// Shapes of batched matrix products on strided views: C[batch, m, n] = Σ_k A[batch, m, k] B[batch, k, n].
+/// Shapes of batched matrix products on strided views: C[batch, m, n] = Σ_k
+/// A[batch, m, k] B[batch, k, n].
 #include <cstdint>
 #include <vector>
 
@@ -11,8 +12,8 @@ struct BatchDim {
   std::int64_t a = 0, b = 0, c = 0;
 };
 
-/// Shapes and strides in elements. Of each matrix at least one stride is 1 (or its extent is 1); C's is
-/// that of n.
+/// Shapes and strides in elements. Of each matrix at least one stride is 1 (or its
+/// extent is 1); C's is that of n.
 struct MatmulShape {
   std::int64_t m = 1, n = 1, k = 1;
   std::int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0, c_m = 0;

@@ -8,7 +8,8 @@ namespace alpa::kernels {
 std::vector<std::int64_t> dense_strides(const Shape& shape) {
   std::vector<std::int64_t> strides(shape.size());
   std::int64_t stride = 1;
-  for (int d = static_cast<int>(shape.size()) - 1; d >= 0; stride *= shape[d--]) strides[d] = stride;
+  for (int d = static_cast<int>(shape.size()) - 1; d >= 0; stride *= shape[d--])
+    strides[d] = stride;
   return strides;
 }
 

@@ -8,15 +8,16 @@
 
 namespace alpa::kernels {
 
-/// dst[i0, i1, …] = src[i0·stride0 + i1·stride1 + …], dst dense row-major with these extents; strides in
-/// elements, 0 repeats.
+/// dst[i0, i1, …] = src[i0·stride0 + i1·stride1 + …], dst dense row-major with these extents;
+/// strides in elements, 0 repeats.
 struct StridedCopy {
   Shape extents;  ///< none is 1; neighbours that could be one dimension are one
   std::vector<std::int64_t> strides;
   std::size_t element = 4;  ///< bytes of an element: 1, 2, 4 or 8
   std::int64_t elements = 1;
   std::vector<std::int64_t> dst_strides;
-  int fast = -1;  ///< dimension along which the source is contiguous, if that is another than the innermost
+  /// dimension along which the source is contiguous, if that is another than the innermost
+  int fast = -1;
 };
 
 /// Merges dimensions where that is possible.

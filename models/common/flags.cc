@@ -17,7 +17,8 @@ constexpr int kDefaultDevices = 8, kMaxDevices = 1024;
 constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
 
 int default_devices(const Backend& backend) {
-  return backend.name == "cuda" && cuda_support().devices > 1 ? cuda_support().devices : kDefaultDevices;
+  return backend.name == "cuda" && cuda_support().devices > 1 ? cuda_support().devices
+                                                              : kDefaultDevices;
 }
 
 /// "2 x NVIDIA H200, CUDA 13.0, driver for 13.1".
@@ -25,8 +26,9 @@ std::string cuda_text(const CudaSupport& cuda) {
   CudaDevice card{};
   CudaVersions versions{};
   CudaMessage why{};
-  require(cuda.functions->device(0, &card, &why) == 0 && cuda.functions->versions(&versions, &why) == 0,
-          "--backend: {}", why.text);
+  require(
+      cuda.functions->device(0, &card, &why) == 0 && cuda.functions->versions(&versions, &why) == 0,
+      "--backend: {}", why.text);
   return fmt::format("{} x {}, CUDA {}, driver for {}", cuda.devices, card.name, versions.runtime,
                      versions.driver);
 }
@@ -52,8 +54,8 @@ std::vector<cli::Flag> device_rows(CommonFlags& f) {
   using namespace cli;
   return {
       whole("--devices", &f.devices,
-            "devices of this process: CPU threads, GPUs, or parts of one GPU; by default one per GPU of "
-            "several, else 8",
+            "devices of this process: CPU threads, GPUs, or parts of one GPU; "
+            "by default one per GPU of several, else 8",
             1, kMaxDevices),
       choice("--backend", &f.backend, "what runs the steps", {"auto", "cpu", "cuda"}),
       text("--cluster", &f.cluster, "cluster file to plan for instead of --devices"),
@@ -69,8 +71,8 @@ std::vector<cli::Flag> plan_rows(CommonFlags& f) {
              {"serial", "data", "zero2", "zero3", "shard"}),
       text("--mesh", &f.mesh, "logical mesh; auto tries all", "auto or sizes like 8, 1x8 or 2x4",
            cli::is_mesh_shape),
-      whole("--micro-batches", &f.micro_batches, "parts of the batch over which gradients are accumulated",
-            1),
+      whole("--micro-batches", &f.micro_batches,
+            "parts of the batch over which gradients are accumulated", 1),
       positive_number("--solver-seconds", &f.solver_seconds,
                       "for planning; then the best plan so far is taken"),
       on("--plan-only", &f.plan_only, "plan and report, run nothing"),
@@ -82,17 +84,20 @@ std::vector<cli::Flag> plan_rows(CommonFlags& f) {
 std::vector<cli::Flag> output_rows(CommonFlags& f) {
   using namespace cli;
   return {
-      optional_choice("--explain", &f.explain, "print why this plan was chosen: in ten lines, or in full",
+      optional_choice("--explain", &f.explain,
+                      "print why this plan was chosen: in ten lines, or in full",
                       {"summary", "full"}, "summary"),
       on("--progress", &f.progress, "print the best plan so far and its bound while planning"),
-      on("--compare", &f.compare, "run on one device too and report the largest difference of a parameter"),
+      on("--compare", &f.compare,
+         "run on one device too and report the largest difference of a parameter"),
       text("--json", &f.json, "write the report to this file"),
       text("--dump", &f.dump, "write the result of every pass to this directory"),
   };
 }
 
 void print_progress(const PlanningProgress& p) {
-  fmt::print(stderr, "planning    {:.1f} s: {} on mesh {}, gap {:.2g} % (no plan takes less than {})\n",
+  fmt::print(stderr,
+             "planning    {:.1f} s: {} on mesh {}, gap {:.2g} % (no plan takes less than {})\n",
              p.elapsed_seconds, seconds_text(p.best_seconds), p.mesh, 100 * p.gap(),
              seconds_text(p.lower_bound_seconds));
 }
@@ -106,7 +111,8 @@ std::vector<cli::Flag> rows_of(CommonFlags& flags, const ModelRows& own) {
   };
   return cli::joined({cli::in_group("Model", with(model_rows(flags), own.model)),
                       cli::in_group("Data", with(data_rows(flags), own.data)),
-                      cli::in_group("Devices", device_rows(flags)), cli::in_group("Plan", plan_rows(flags)),
+                      cli::in_group("Devices", device_rows(flags)),
+                      cli::in_group("Plan", plan_rows(flags)),
                       cli::in_group("Output", with(output_rows(flags), own.output))});
 }
 
@@ -147,7 +153,8 @@ Optimizer make_optimizer(const CommonFlags& flags) {
 Backend choose_backend(const std::string& backend,
                        const std::function<const CudaSupport&()>& cuda_support) {
   if (backend == "cpu") return {"cpu", "cpu (--backend cpu)"};
-  invariant(backend == "cuda" || backend == "auto", "backend '{}' passed the table of flags", backend);
+  invariant(backend == "cuda" || backend == "auto", "backend '{}' passed the table of flags",
+            backend);
   const CudaSupport& cuda = cuda_support();
   if (!cuda.usable()) {
     require(backend == "auto", "--backend cuda: {}", cuda.reason);

@@ -35,11 +35,13 @@ struct ModelRows {
   std::vector<cli::Flag> model, data, output;
 };
 
-/// The rows of `flags` and of the program's `own`, in the groups Model, Data, Devices, Plan and Output.
+/// The rows of `flags` and of the program's `own`, in the groups Model, Data,
+/// Devices, Plan and Output.
 std::vector<cli::Flag> rows_of(CommonFlags& flags, const ModelRows& own = {});
 
-/// The cluster that --cluster, or else --devices and --backend name. Without --devices: a device per card
-/// where there are several, else eight. Throws Error naming flag, value and what is allowed.
+/// The cluster that --cluster, or else --devices and --backend name. Without --devices:
+/// a device per card where there are several, else eight. Throws Error naming flag,
+/// value and what is allowed.
 alpa::Cluster make_cluster(const CommonFlags& flags);
 /// The method called `method` with the options of the flags.
 alpa::Method make_method(const CommonFlags& flags, const std::string& method);
@@ -50,13 +52,15 @@ struct Backend {
   std::string name, line;
 };
 
-/// `backend`, one of auto, cpu and cuda: auto is CUDA where there is a device, else the CPU. Throws Error
-/// if it is cuda and there is no device, with what is missing. `cuda_support` is not asked for cpu.
-Backend choose_backend(const std::string& backend,
-                       const std::function<const alpa::CudaSupport&()>& cuda_support = alpa::cuda_support);
+/// `backend`, one of auto, cpu and cuda: auto is CUDA where there is a device, else the
+/// CPU. Throws Error if it is cuda and there is no device, with what is missing.
+/// `cuda_support` is not asked for cpu.
+Backend choose_backend(
+    const std::string& backend,
+    const std::function<const alpa::CudaSupport&()>& cuda_support = alpa::cuda_support);
 
-/// The line of `choose_backend` for the devices of `make_cluster(flags)`, which may come from a cluster
-/// file.
+/// The line of `choose_backend` for the devices of `make_cluster(flags)`, which may
+/// come from a cluster file.
 std::string backend_line(const CommonFlags& flags, const alpa::Cluster& cluster);
 
 }  // namespace models

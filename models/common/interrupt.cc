@@ -45,10 +45,11 @@ Method PlanningInterrupt::ending(Method method) const {
 void PlanningInterrupt::exit_with(const Planned& planned, const std::string& path) const {
   if (!active_ || !interrupted) return;
   write_file(path, to_json(planned.plan, planned.graph));
-  fmt::print(stderr,
-             "interrupted while planning: the best plan so far is saved in {} (at most {:.3g} % above the "
-             "optimum); --load-plan takes it\n",
-             path, 100 * planned.plan.cost.gap());
+  fmt::print(
+      stderr,
+      "interrupted while planning: the best plan so far is saved in {} (at most {:.3g} % above the "
+      "optimum); --load-plan takes it\n",
+      path, 100 * planned.plan.cost.gap());
   std::exit(kInterruptedStatus);
 }
 

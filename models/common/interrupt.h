@@ -7,9 +7,9 @@
 
 namespace models {
 
-/// While one lives, the first SIGINT ends planning early with the best plan so far; a second one ends the
-/// program, as always. Inactive ones, and those whose program was started with SIGINT ignored, change
-/// nothing. At most one active one may live at a time.
+/// While one lives, the first SIGINT ends planning early with the best plan so far; a second one
+/// ends the program, as always. Inactive ones, and those whose program was started with SIGINT
+/// ignored, change nothing. At most one active one may live at a time.
 class PlanningInterrupt {
  public:
   explicit PlanningInterrupt(bool active);
@@ -20,7 +20,8 @@ class PlanningInterrupt {
   /// `method` with planning ended by SIGINT.
   alpa::Method ending(alpa::Method method) const;
 
-  /// If SIGINT came: saves the plan to `path`, says so in a line and ends the program with status 130.
+  /// If SIGINT came: saves the plan to `path`, says so in a line and ends
+  /// the program with status 130.
   void exit_with(const alpa::Planned& planned, const std::string& path) const;
 
  private:

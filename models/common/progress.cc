@@ -46,9 +46,10 @@ void Progress::step(double loss) {
   const double per_step = seconds_between(start_, now) / static_cast<double>(done_);
   const double shown = std::isnan(loss) ? std::abs(loss) : loss;  // the sign of a NaN says nothing
   const std::string line = fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  {:.0f} samples/s  {:.1f} GFLOP/s  {} per device planned  ETA {}", done_,
-      fmt::formatted_size("{}", steps_), steps_, shown, static_cast<double>(samples_per_step_) / per_step,
-      flops_per_step_ / per_step * 1e-9, alpa::bytes_text(static_cast<double>(planned_bytes_)),
+      "step {:>{}}/{}  loss {:.4f}  {:.0f} samples/s  {:.1f} GFLOP/s  {} per device planned  ETA {}",
+      done_, fmt::formatted_size("{}", steps_), steps_, shown,
+      static_cast<double>(samples_per_step_) / per_step, flops_per_step_ / per_step * 1e-9,
+      alpa::bytes_text(static_cast<double>(planned_bytes_)),
       duration_text(per_step * static_cast<double>(steps_ - done_)));
   fmt::print("{}{}{}", live_ ? "\r\033[K" : "", line, live_ && done_ < steps_ ? "" : "\n");
   std::fflush(stdout);

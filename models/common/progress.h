@@ -1,6 +1,6 @@
 #pragma once
-/// The progress line of a training run: on a terminal one live line, otherwise plain lines at
-/// intervals.
+/// The progress line of a training run: on a terminal one live line, otherwise
+/// plain lines at intervals.
 #include <chrono>
 #include <cstdint>
 

@@ -60,10 +60,10 @@ void for_each_parameter(const Planned& planned, Visitor&& visit) {
 
 Json parameters_json(const Planned& planned) {
   Json json = Json::object();
-  for_each_parameter(planned,
-                     [&](const std::string& name, const TensorType& type, const ShardingSpec& spec) {
-                       json[name] = {{"shape", type.shape}, {"sharding", to_string(spec)}};
-                     });
+  for_each_parameter(
+      planned, [&](const std::string& name, const TensorType& type, const ShardingSpec& spec) {
+        json[name] = {{"shape", type.shape}, {"sharding", to_string(spec)}};
+      });
   return json;
 }
 
@@ -79,12 +79,14 @@ Json numbers_json(const std::vector<double>& values) {
   return json;
 }
 
-Json or_null(const std::optional<double>& value) { return value ? number_json(*value) : Json(nullptr); }
+Json or_null(const std::optional<double>& value) {
+  return value ? number_json(*value) : Json(nullptr);
+}
 
 std::string difference_text(double difference) {
   if (std::isnan(difference))
-    return "difference  not a number: parameters of this run, of the run on one device or of both are NaN; "
-           "lower --learning-rate\n";
+    return "difference  not a number: parameters of this run, "
+           "of the run on one device or of both are NaN; lower --learning-rate\n";
   return fmt::format("difference  {:.3g} at most in any parameter from the run on one device\n",
                      difference);
 }
@@ -102,7 +104,8 @@ std::string report_json(const Planned& planned, const RunResult* run) {
                     {"measured_bytes", run ? Json(run->measured_bytes) : Json(nullptr)}};
   json["communication"] = communication_json(communication_of(planned, run));
   json["planner"] = planner_json(planned);
-  json["max_abs_parameter_difference"] = run ? or_null(run->max_abs_parameter_difference) : Json(nullptr);
+  json["max_abs_parameter_difference"] =
+      run ? or_null(run->max_abs_parameter_difference) : Json(nullptr);
   json["test_accuracy"] = run ? or_null(run->test_accuracy) : Json(nullptr);
   json["parameters"] = parameters_json(planned);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -116,11 +119,13 @@ std::string summary_text(const Planned& planned, const RunResult* run) {
   for (const auto& [kind, traffic] : communication_of(planned, run))
     text += fmt::format("sent        {} by {} {} per device and step\n", bytes_text(traffic.bytes),
                         traffic.count, kind);
-  if (const std::string repeated = repeated_work_text(planned.plan, planned.graph); !repeated.empty())
+  if (const std::string repeated = repeated_work_text(planned.plan, planned.graph);
+      !repeated.empty())
     text += fmt::format("repeated    {}\n", repeated);
   if (!run) return text;
   text += fmt::format("time        {} per step (median)\n", seconds_text(median(run->seconds)));
-  if (run->max_abs_parameter_difference) text += difference_text(*run->max_abs_parameter_difference);
+  if (run->max_abs_parameter_difference)
+    text += difference_text(*run->max_abs_parameter_difference);
   if (run->test_accuracy)
     text += fmt::format("accuracy    {:.2f} % of the test set\n", *run->test_accuracy * 100);
   return text;
@@ -129,11 +134,11 @@ std::string summary_text(const Planned& planned, const RunResult* run) {
 std::string sharding_text(const Planned& planned) {
   std::vector<std::vector<std::string>> rows;
   std::string text;
-  for_each_parameter(planned,
-                     [&](const std::string& name, const TensorType& type, const ShardingSpec& spec) {
-                       text += fmt::format("{:<14}  {:<16}  {}\n", name, to_string(type),
-                                           describe(spec, type.rank(), planned.plan.mesh));
-                     });
+  for_each_parameter(
+      planned, [&](const std::string& name, const TensorType& type, const ShardingSpec& spec) {
+        text += fmt::format("{:<14}  {:<16}  {}\n", name, to_string(type),
+                            describe(spec, type.rank(), planned.plan.mesh));
+      });
   return text;
 }
 

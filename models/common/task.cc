@@ -22,7 +22,8 @@ void standardise(Dataset& data) {
     double sum = 0, squares = 0;
     for (std::int64_t row = 0; row < rows; ++row) sum += x[row * columns + column];
     const double mean = sum / static_cast<double>(rows);
-    for (std::int64_t row = 0; row < rows; ++row) squares += std::pow(x[row * columns + column] - mean, 2);
+    for (std::int64_t row = 0; row < rows; ++row)
+      squares += std::pow(x[row * columns + column] - mean, 2);
     const double deviation = std::sqrt(squares / static_cast<double>(rows));
     const double scale = deviation > 0 ? 1 / deviation : 0;
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -54,28 +55,30 @@ Array padded_labels(const Array& labels, std::int64_t first, std::int64_t count)
   return padded;
 }
 
-/// Throws Error if the tutorial's data can't be had: x and y of [batch, dim] and weights of [dim, dim].
+/// Throws Error if the tutorial's data can't be had: x and y of [batch, dim]
+/// and weights of [dim, dim].
 void require_memory(std::int64_t batch, std::int64_t dim) {
   const auto rows = static_cast<double>(batch), columns = static_cast<double>(dim);
   const double bytes = 4 * columns * (2 * rows + columns);
   const std::int64_t available = host_memory().available_bytes;
-  require(
-      bytes <= static_cast<double>(available),
-      "--batch is {} and --dim is {}: making data for them takes {:.3g} bytes, but {} are available; lower "
-      "one of them, or plan with --plan-only",
-      batch, dim, bytes, available);
+  require(bytes <= static_cast<double>(available),
+          "--batch is {} and --dim is {}: making data for them takes {:.3g} bytes, "
+          "but {} are available; lower one of them, or plan with --plan-only",
+          batch, dim, bytes, available);
 }
 
 }  // namespace
 
 std::vector<BatchInput> Task::inputs() const {
-  require(batch <= types.size(), "--batch is {}, but there are only {} examples", batch, types.size());
+  require(batch <= types.size(), "--batch is {}, but there are only {} examples", batch,
+          types.size());
   TensorType x = types.x, y = types.y;
   x.shape[0] = y.shape[0] = batch;
   return {{"x", x}, {"y", y}};
 }
 
-TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim, std::uint64_t seed) {
+TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim,
+                   std::uint64_t seed) {
   if (data == kTutorial) {
     require_memory(batch, dim);
     return {linear_dataset(batch, dim, seed), {}};
@@ -86,8 +89,8 @@ TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim
         load_fashion_mnist(colon == data.npos ? kFashionMnistDirectory : data.substr(colon + 1));
     return {std::move(sets.training), std::move(sets.test)};
   }
-  require(data.ends_with(".csv"), "--data is '{}'; it must be {}, {}[:DIR] or a file FILE.csv", data,
-          kTutorial, kFashionMnist);
+  require(data.ends_with(".csv"), "--data is '{}'; it must be {}, {}[:DIR] or a file FILE.csv",
+          data, kTutorial, kFashionMnist);
   TaskData table{read_csv(data), {}};
   standardise(table.training);
   return table;
@@ -107,20 +110,23 @@ std::map<std::string, Array> BatchStream::next() {
     position_ = 0;
     order_ = shuffled_indices(data_.size(), seed_, epoch_);
   }
-  const std::span<const std::int64_t> rows(order_.data() + position_, static_cast<std::size_t>(batch_));
+  const std::span<const std::int64_t> rows(order_.data() + position_,
+                                           static_cast<std::size_t>(batch_));
   position_ += batch_;
   return {{"x", take_rows(data_.x, rows)}, {"y", take_rows(data_.y, rows)}};
 }
 
 double test_accuracy(const Task& task, const TrainState& trained, const Method& method,
                      const Cluster& cluster) {
-  const Executable evaluate = parallelize(evaluation_step(task.inputs(), task.model), method, cluster);
+  const Executable evaluate =
+      parallelize(evaluation_step(task.inputs(), task.model), method, cluster);
   TrainState state = evaluate.init(0);
   state.copy_from(trained);
   double right = 0;
   for (std::int64_t first = 0; first < task.test.size(); first += task.batch) {
-    const Metrics metrics = evaluate.run(state, {{"x", padded_rows(task.test.x, first, task.batch)},
-                                                 {"y", padded_labels(task.test.y, first, task.batch)}});
+    const Metrics metrics =
+        evaluate.run(state, {{"x", padded_rows(task.test.x, first, task.batch)},
+                             {"y", padded_labels(task.test.y, first, task.batch)}});
     right += metrics["accuracy"] * static_cast<double>(task.batch);
   }
   return right / static_cast<double>(task.test.size());

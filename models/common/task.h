@@ -29,20 +29,21 @@ struct Task {
   bool has_test_set() const { return !test.x.shape().empty(); }
 };
 
-/// The data a `--data` flag names: "tutorial" (`batch` examples of y = x·W + b + noise of dimension `dim`),
-/// "fashion-mnist[:DIR]" or a CSV file, whose features are brought to mean 0 and variance 1. Throws Error
-/// on anything else.
+/// The data a `--data` flag names: "tutorial" (`batch` examples of y = x·W + b + noise of dimension
+/// `dim`), "fashion-mnist[:DIR]" or a CSV file, whose features are brought to mean 0 and variance
+/// 1. Throws Error on anything else.
 struct TaskData {
   alpa::Dataset training, test;
 };
-TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim, std::uint64_t seed);
+TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim,
+                   std::uint64_t seed);
 
 /// The types of that training set; "tutorial" is not made for it. For planning alone.
 DataTypes load_types(const std::string& data, std::int64_t batch, std::int64_t dim);
 DataTypes types_of(const alpa::Dataset& data);
 
-/// Batches of "x" and "y": every epoch in another order, which depends on the seed alone; the examples left
-/// over at the end of an epoch are skipped in it.
+/// Batches of "x" and "y": every epoch in another order, which depends on the seed alone; the
+/// examples left over at the end of an epoch are skipped in it.
 class BatchStream {
  public:
   BatchStream(const alpa::Dataset& data, std::int64_t batch, std::uint64_t seed)

@@ -11,11 +11,14 @@ namespace models {
 
 using namespace alpa;
 
-Run train(const Task& task, Executable executable, std::int64_t steps, std::uint64_t seed, Show show) {
+Run train(const Task& task, Executable executable, std::int64_t steps, std::uint64_t seed,
+          Show show) {
   Run run{executable, executable.init(seed), {}};
   BatchStream batches(task.training, task.batch, seed);
-  Progress progress(steps, task.batch, flops_per_step(executable.graph()), executable.memory_bytes());
-  // A step's loss is read when the next one has been started: on CUDA the devices never wait for the host.
+  Progress progress(steps, task.batch, flops_per_step(executable.graph()),
+                    executable.memory_bytes());
+  // A step's loss is read when the next one has been started: on CUDA the
+  // devices never wait for the host.
   std::optional<Metrics> under_way;
   const auto finish = [&] {
     run.result.losses.push_back(under_way->loss());
@@ -35,7 +38,8 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
   return run;
 }
 
-Executable serial_reference(const TrainingStep& step, const CommonFlags& flags, const Cluster& cluster) {
+Executable serial_reference(const TrainingStep& step, const CommonFlags& flags,
+                            const Cluster& cluster) {
   Serial method{.num_micro_batches = flags.micro_batches};
   method.memory_budget_bytes = std::numeric_limits<std::int64_t>::max() / 2;
   return parallelize(step, method, cluster);
@@ -64,7 +68,8 @@ double max_abs_parameter_difference(const Run& run, const Run& reference) {
 
 double flops_per_step(const Graph& graph) {
   double total = 0;
-  for (const Node& node : graph.nodes) total += flops(rule_of(graph, node)) * runs_per_step(graph, node);
+  for (const Node& node : graph.nodes)
+    total += flops(rule_of(graph, node)) * runs_per_step(graph, node);
   return total;
 }
 

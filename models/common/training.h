@@ -26,15 +26,16 @@ struct Run {
 enum class Show : std::uint8_t { nothing, progress };
 
 /// Trains from `seed` for so many steps, on batches shuffled by the same seed.
-Run train(const Task& task, alpa::Executable executable, std::int64_t steps, std::uint64_t seed, Show show);
+Run train(const Task& task, alpa::Executable executable, std::int64_t steps, std::uint64_t seed,
+          Show show);
 
 /// The step on one device, whatever memory it takes: the reference.
 alpa::Executable serial_reference(const alpa::TrainingStep& step, const CommonFlags& flags,
                                   const alpa::Cluster& cluster);
 
-/// Largest |a - b| of elements at the same place. NaN if an element of either is NaN, also if both are:
-/// runs that diverged are not alike. Infinite where only one is infinite; 0 where both are the same
-/// infinity.
+/// Largest |a - b| of elements at the same place. NaN if an element of either is NaN, also if
+/// both are: runs that diverged are not alike. Infinite where only one is infinite; 0 where
+/// both are the same infinity.
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
 
 /// `largest_difference` of equally named parameters, the largest of all; NaN if one of them is.

@@ -12,8 +12,8 @@ namespace {
 void check_loss(Value loss) {
   require(static_cast<bool>(loss), "gradient: the loss is an empty Value");
   require(loss.rank() == 0 && is_floating(loss.dtype()),
-          "gradient: the loss is {}, but only a floating scalar can be differentiated; reduce it first, "
-          "e.g. with mean",
+          "gradient: the loss is {}, but only a floating scalar can be differentiated; "
+          "reduce it first, e.g. with mean",
           to_string(loss.type()));
 }
 
@@ -26,7 +26,8 @@ void check_variable(Value loss, Value variable) {
           loss.builder->node(loss.builder->producer(variable.id)).name, to_string(variable.type()));
 }
 
-/// Makes the builder's region that of gradients; puts region and layer back, also when a vjp throws.
+/// Makes the builder's region that of gradients; puts region and layer back, also when a vjp
+/// throws.
 class GradientPlace {
  public:
   explicit GradientPlace(Builder& builder)
@@ -75,7 +76,8 @@ class Tape {
       const bool any = std::any_of(node.operands.begin(), node.operands.end(),
                                    [&](int value) { return depends_[value]; });
       for (int value : node.results)
-        if (any && value <= loss_.id && is_floating(builder_.type(value).dtype)) depends_[value] = true;
+        if (any && value <= loss_.id && is_floating(builder_.type(value).dtype))
+          depends_[value] = true;
     }
   }
 
@@ -86,14 +88,16 @@ class Tape {
     const bool reached =
         std::any_of(dys.begin(), dys.end(), [](Value dy) { return static_cast<bool>(dy); });
     if (!reached || std::none_of(node.operands.begin(), node.operands.end(), needed)) return;
-    require(node.op->vjp != nullptr,
-            "gradient: the loss depends on {} \"{}\", which has no gradient; wrap it in stop_gradient",
-            node.op->name, node.name);
+    require(
+        node.op->vjp != nullptr,
+        "gradient: the loss depends on {} \"{}\", which has no gradient; wrap it in stop_gradient",
+        node.op->name, node.name);
     builder_.set_layer(node.layer);
     builder_.push_scope(node.name + ".grad");
     const Values contributions = node.op->vjp(builder_, node, dys);
-    invariant(contributions.size() == node.operands.size(), "{}: vjp gives {} gradients for {} operands",
-              node.op->name, contributions.size(), node.operands.size());
+    invariant(contributions.size() == node.operands.size(),
+              "{}: vjp gives {} gradients for {} operands", node.op->name, contributions.size(),
+              node.operands.size());
     for (std::size_t i = 0; i < contributions.size(); ++i)
       if (contributions[i] && depends_[node.operands[i]])
         accumulate(node, node.operands[i], contributions[i]);

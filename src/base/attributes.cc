@@ -13,8 +13,8 @@ template <class T>
 const T& get(const Attribute* attribute, std::string_view name) {
   invariant(attribute != nullptr, "the node has no attribute '{}'", name);
   const T* value = std::get_if<T>(attribute);
-  invariant(value != nullptr, "attribute '{}' is {}, read as {}", name, kTypeNames[attribute->index()],
-            kTypeNames[Attribute(T{}).index()]);
+  invariant(value != nullptr, "attribute '{}' is {}, read as {}", name,
+            kTypeNames[attribute->index()], kTypeNames[Attribute(T{}).index()]);
   return *value;
 }
 

@@ -62,7 +62,8 @@ class Reader {
       const std::size_t start = skip_blanks();
       std::string name(word("a name"));
       if (result.items().size() == kMaxAttributes) complain(start, "more than 64 attributes");
-      if (result.contains(name)) complain(start, fmt::format("the second attribute '{}'", excerpt(name)));
+      if (result.contains(name))
+        complain(start, fmt::format("the second attribute '{}'", excerpt(name)));
       expect('=');
       result.set(std::move(name), value());
     } while (accept(','));
@@ -107,8 +108,8 @@ class Reader {
     return result;
   }
 
-  /// An integer or a real, told apart by how it is written: 1 or 1.0, so an integer never overflows into a
-  /// real.
+  /// An integer or a real, told apart by how it is written: 1 or 1.0, so an integer
+  /// never overflows into a real.
   static std::optional<std::variant<std::int64_t, double>> number(std::string_view text) {
     if (text.find_first_of(kRealMarks) == std::string_view::npos) return number<std::int64_t>(text);
     return number<double>(text);
@@ -119,10 +120,12 @@ class Reader {
     if (accept('"')) return quoted(start);
     if (accept('[')) return list();
     const std::string_view text = word("a value");
-    if (const auto read = number(text)) return std::visit([](auto v) { return Attribute(v); }, *read);
+    if (const auto read = number(text))
+      return std::visit([](auto v) { return Attribute(v); }, *read);
     for (DType dtype : kDTypes)
       if (name_of(dtype) == text) return dtype;
-    complain(start, fmt::format("'{}' is neither a number (of 64 bits) nor an element type", excerpt(text)));
+    complain(start, fmt::format("'{}' is neither a number (of 64 bits) nor an element type",
+                                excerpt(text)));
   }
 
   std::string quoted(std::size_t start) {

@@ -65,9 +65,10 @@ ssize_t read_some(int file, char* to, std::size_t size) {
   fail("{}: its content does not fit in memory", title(path, kind));
 }
 
-/// Everything up to the end, read in growing steps: what a pipe or a file of /proc holds is not known
-/// before.
-std::string read_all(int file, std::size_t expected, const std::string& path, const FileKind& kind) {
+/// Everything up to the end, read in growing steps: what a pipe or a file of /proc
+/// holds is not known before.
+std::string read_all(int file, std::size_t expected, const std::string& path,
+                     const FileKind& kind) {
   const auto most = static_cast<std::size_t>(kind.max_bytes);
   std::string content;
   std::size_t size = 0;
@@ -86,13 +87,14 @@ std::string read_all(int file, std::size_t expected, const std::string& path, co
 
 std::string read_bytes(const std::string& path, const FileKind& kind) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) fail("{}: cannot be read: {}", title(path, kind), reason(errno));
+  if (::stat(path.c_str(), &info) != 0)
+    fail("{}: cannot be read: {}", title(path, kind), reason(errno));
   if (const std::string_view why = refusal(info.st_mode); !why.empty())
     fail("{}: cannot be read: {}", title(path, kind), why);
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) fail("{}: cannot be read: {}", title(path, kind), reason(errno));
-  return read_all(file.number(), S_ISREG(info.st_mode) ? static_cast<std::size_t>(info.st_size) : 0, path,
-                  kind);
+  return read_all(file.number(), S_ISREG(info.st_mode) ? static_cast<std::size_t>(info.st_size) : 0,
+                  path, kind);
 }
 
 /// False with errno set if not all of `text` could be written.
@@ -106,7 +108,8 @@ bool write_all(int file, std::string_view text) {
   return true;
 }
 
-[[noreturn]] void fail_write(const std::string& path, int error, std::string_view consequence = "") {
+[[noreturn]] void fail_write(const std::string& path, int error,
+                             std::string_view consequence = "") {
   fail("{}: cannot be written: {}{}", path, reason(error), consequence);
 }
 
@@ -116,12 +119,13 @@ void write_through(const std::string& path, std::string_view text) {
   if (!file || !write_all(file.number(), text) || !file.close()) fail_write(path, errno);
 }
 
-/// The standard stream that `info` is, or nullptr: a program may be told to write its report to
-/// /dev/stdout.
+/// The standard stream that `info` is, or nullptr: a program may be told to write
+/// its report to /dev/stdout.
 std::FILE* standard_stream(const struct stat& info) {
   for (std::FILE* stream : {stdout, stderr}) {
     struct stat own {};
-    if (::fstat(::fileno(stream), &own) == 0 && own.st_dev == info.st_dev && own.st_ino == info.st_ino)
+    if (::fstat(::fileno(stream), &own) == 0 && own.st_dev == info.st_dev &&
+        own.st_ino == info.st_ino)
       return stream;
   }
   return nullptr;
@@ -138,16 +142,17 @@ std::string temporary_name(const std::string& path) {
   return fmt::format("{}.{}.{}.tmp", path, ::getpid(), count++);
 }
 
-/// Writes beside `target`, which is `path` without links, then renames. `mode`: permissions of the file
-/// that is replaced, or 0 if there is none.
-void replace(const std::string& path, const std::string& target, std::string_view text, mode_t mode) {
+/// Writes beside `target`, which is `path` without links, then renames. `mode`: permissions of the
+/// file that is replaced, or 0 if there is none.
+void replace(const std::string& path, const std::string& target, std::string_view text,
+             mode_t mode) {
   const std::string_view consequence = mode == 0 ? "" : "; what it held before is unchanged";
   const std::string temporary = temporary_name(target);
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!file) fail_write(path, errno, consequence);
   const bool written = (mode == 0 || ::fchmod(file.number(), mode & 07777) == 0) &&
-                       write_all(file.number(), text) && ::fsync(file.number()) == 0 && file.close() &&
-                       ::rename(temporary.c_str(), target.c_str()) == 0;
+                       write_all(file.number(), text) && ::fsync(file.number()) == 0 &&
+                       file.close() && ::rename(temporary.c_str(), target.c_str()) == 0;
   if (written) return;
   const int error = errno;
   ::unlink(temporary.c_str());
@@ -173,7 +178,8 @@ void write_file(const std::string& path, std::string_view text) {
   if (std::FILE* stream = standard_stream(info)) return write_to_stream(stream, path, text);
   if (!S_ISREG(info.st_mode)) return write_through(path, text);
   std::error_code failure;
-  const std::string target = std::filesystem::canonical(path, failure).string();  // a link stays a link
+  // a link stays a link
+  const std::string target = std::filesystem::canonical(path, failure).string();
   if (failure) fail_write(path, failure.value());
   replace(path, target, text, info.st_mode);
 }

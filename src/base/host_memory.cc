@@ -17,17 +17,19 @@ namespace {
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-/// Where one version of control groups keeps what. `reclaimable`: keys of `memory.stat`, bytes of cached
-/// files.
+/// Where one version of control groups keeps what. `reclaimable`: keys of
+/// `memory.stat`, bytes of cached files.
 struct Version {
   std::vector<const char*> limits;
   const char* usage;
   std::vector<std::string_view> reclaimable;
 };
-const Version kVersion1{
-    {"memory.limit_in_bytes"}, "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
+const Version kVersion1{{"memory.limit_in_bytes"},
+                        "memory.usage_in_bytes",
+                        {"total_inactive_file", "total_active_file"}};
 // Above memory.high a group is not killed, but slowed down until it stands still.
-const Version kVersion2{{"memory.max", "memory.high"}, "memory.current", {"inactive_file", "active_file"}};
+const Version kVersion2{
+    {"memory.max", "memory.high"}, "memory.current", {"inactive_file", "active_file"}};
 
 /// A mounted hierarchy of groups: the folder `point` shows the groups from `root` on.
 struct Mount {
@@ -88,14 +90,15 @@ std::optional<Mount> find_mount(const std::vector<std::string>& mounts, bool ver
     const std::vector<std::string> words = split(line, ' ');
     const auto dash = std::find(words.begin(), words.end(), "-");
     if (words.size() < 5 || words.end() - dash < 4) continue;
-    const bool wanted =
-        version_2 ? dash[1] == "cgroup2" : dash[1] == "cgroup" && contains(split(dash[3], ','), "memory");
+    const bool wanted = version_2 ? dash[1] == "cgroup2"
+                                  : dash[1] == "cgroup" && contains(split(dash[3], ','), "memory");
     if (wanted) return Mount{words[3], words[4]};
   }
   return std::nullopt;
 }
 
-/// A group's path below the mount; the mount itself if the group is not below it, as in some containers.
+/// A group's path below the mount; the mount itself if the group is not below
+/// it, as in some containers.
 std::string below(const Mount& mount, const std::string& group) {
   if (mount.root == "/") return group == "/" || group.starts_with("/..") ? "" : group;
   const bool inside = group.starts_with(mount.root + "/");
@@ -130,7 +133,8 @@ std::int64_t limit_of(const Version& version, const std::string& folder) {
 std::int64_t room_of(const Version& version, const std::string& folder, std::int64_t limit) {
   std::int64_t used = number_in(folder + "/" + version.usage).value_or(0);
   const std::vector<std::string> statistics = lines_of(folder + "/memory.stat");
-  for (const std::string_view key : version.reclaimable) used -= value_of(statistics, key).value_or(0);
+  for (const std::string_view key : version.reclaimable)
+    used -= value_of(statistics, key).value_or(0);
   return std::clamp<std::int64_t>(limit - std::max<std::int64_t>(used, 0), 0, limit);
 }
 
@@ -157,9 +161,11 @@ HostMemory host_memory(const std::string& root) {
   const std::vector<std::string> machine = lines_of(root + "/proc/meminfo");
   const auto bytes = [&](std::string_view key) -> std::optional<std::int64_t> {
     const std::optional<std::int64_t> kibibytes = value_of(machine, key);
-    return kibibytes && *kibibytes < kNoLimit / 1024 ? std::optional(*kibibytes * 1024) : std::nullopt;
+    return kibibytes && *kibibytes < kNoLimit / 1024 ? std::optional(*kibibytes * 1024)
+                                                     : std::nullopt;
   };
-  const std::int64_t pages = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  const std::int64_t pages =
+      static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   HostMemory memory;
   memory.total_bytes = bytes("MemTotal").value_or(pages);
   memory.limit_bytes = memory.total_bytes;

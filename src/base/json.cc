@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Far above every format of ours; a deep document would cost much memory, and recursion its reader's
-/// stack.
+/// Far above every format of ours; a deep document would cost much memory, and
+/// recursion its reader's stack.
 constexpr int kMaxDepth = 64;
 
 /// "line 3, column 7" of byte `offset` (from 1).
@@ -65,7 +65,8 @@ class KeysOnce {
 }  // namespace
 
 Json parse_json(const std::string& text, const std::string& origin) {
-  require(text.find_first_not_of(" \t\r\n") != std::string::npos, "{}: is empty; expected JSON", origin);
+  require(text.find_first_not_of(" \t\r\n") != std::string::npos, "{}: is empty; expected JSON",
+          origin);
   check_depth(text, origin);
   try {
     return Json::parse(text, KeysOnce(origin));

@@ -1,5 +1,5 @@
-// src/base/program.cc — runs the body of a `main` and turns failures into messages and exit
-// statuses
+// src/base/program.cc — runs the body of a `main` and turns failures into
+// messages and exit statuses
 #include "alpa/base/program.h"
 
 #include <fmt/core.h>
@@ -30,7 +30,8 @@ int checked_status(const char* name, int status) {
   const bool lost_before = std::ferror(stdout) != 0;
   errno = 0;
   if (std::fflush(stdout) == 0 && !lost_before) return status;
-  const std::string why = errno != 0 ? std::generic_category().message(errno) : "an earlier write failed";
+  const std::string why =
+      errno != 0 ? std::generic_category().message(errno) : "an earlier write failed";
   complain(name, fmt::format("standard output cannot be written: {}", why).c_str(), kUsersMistake);
   return status != 0 ? status : kUsersMistake;
 }
@@ -43,7 +44,8 @@ int run_program(const char* name, int (*body)(int argc, char** argv), int argc, 
   } catch (const std::bad_alloc&) {
     return complain(name, "out of memory; give the process more, or use a smaller batch or model",
                     kUsersMistake);
-  } catch (const std::system_error& error) {  // the system's refusals: threads, locks, writing to stdout
+    // the system's refusals: threads, locks, writing to stdout
+  } catch (const std::system_error& error) {
     return complain(name, error.what(), kUsersMistake);
   } catch (const std::exception& error) {
     return complain(name, fmt::format("internal error, please report it: {}", error.what()).c_str(),

@@ -15,12 +15,13 @@ std::int64_t parse_extent(std::string_view digits, std::string_view whole) {
   std::int64_t extent = -1;
   const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), extent);
   require(status == std::errc{} && end == digits.data() + digits.size() && extent >= 0,
-          "'{}' is not a tensor type: '{}' is not an extent; write for example f32[8, 768]", excerpt(whole),
-          excerpt(digits));
+          "'{}' is not a tensor type: '{}' is not an extent; write for example f32[8, 768]",
+          excerpt(whole), excerpt(digits));
   return extent;
 }
 
-/// Extents of `list`, the text between the brackets: "8, 768" with any number of blanks after a comma.
+/// Extents of `list`, the text between the brackets: "8, 768" with any
+/// number of blanks after a comma.
 Shape parse_extents(std::string_view list, std::string_view whole) {
   Shape shape;
   while (!list.empty()) {
@@ -82,7 +83,8 @@ TensorType parse_tensor_type(const std::string& text) {
   const std::string_view view = text;
   const std::size_t bracket = view.find('[');
   require(bracket != std::string_view::npos && view.back() == ']',
-          "'{}' is not a tensor type; write for example f32[8, 768], or f32[] for a scalar", excerpt(text));
+          "'{}' is not a tensor type; write for example f32[8, 768], or f32[] for a scalar",
+          excerpt(text));
   const std::string_view extents = view.substr(bracket + 1, view.size() - bracket - 2);
   TensorType type{parse_dtype(view.substr(0, bracket)), parse_extents(extents, text)};
   check_type(type, "the tensor type");

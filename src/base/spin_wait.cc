@@ -11,7 +11,8 @@
 
 namespace alpa {
 
-static_assert(sizeof(SpinWait::Word) == 4 && SpinWait::Word::is_always_lock_free, "a futex is 32 bits");
+static_assert(sizeof(SpinWait::Word) == 4 && SpinWait::Word::is_always_lock_free,
+              "a futex is 32 bits");
 
 SpinWait::SpinWait(int threads) : may_spin_(threads <= usable_cores()) {}
 

@@ -57,7 +57,9 @@ std::string excerpt(std::string_view text, std::size_t most) {
 
 std::string two_digits(double value) {
   if (value == 0 || !std::isfinite(value)) return fmt::format("{}", value);
-  const auto exponent = [](double x) { return static_cast<int>(std::floor(std::log10(std::abs(x)))); };
+  const auto exponent = [](double x) {
+    return static_cast<int>(std::floor(std::log10(std::abs(x))));
+  };
   const double unit = std::pow(10, exponent(value) - 1), rounded = std::round(value / unit) * unit;
   return fmt::format("{:.{}f}", rounded, std::max(0, 1 - exponent(rounded * (1 + 1e-12))));
 }

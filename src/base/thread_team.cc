@@ -17,8 +17,8 @@
 namespace alpa {
 namespace {
 
-/// Slices [begin, end) that nobody has taken yet, in one word. Taking one acquires what was written before
-/// `put`; a thread that is late takes slices of whatever call is under way then.
+/// Slices [begin, end) that nobody has taken yet, in one word. Taking one acquires what was written
+/// before `put`; a thread that is late takes slices of whatever call is under way then.
 class alignas(64) Share {
  public:
   void put(std::uint32_t begin, std::uint32_t end) {
@@ -69,13 +69,14 @@ struct ThreadTeam::Impl {
     }
   }
 
-  /// Runs slices until all are taken, first those of thread `index`, so that a thread mostly sees the same
-  /// part of the data from call to call. Returns how many.
+  /// Runs slices until all are taken, first those of thread `index`, so that a thread mostly sees
+  /// the same part of the data from call to call. Returns how many.
   int run_slices(int index) {
     int ran = 0;
     for (int slice; (slice = shares[index].take_first()) >= 0; ++ran) run_slice(slice);
     for (int other = 1; other < size; ++other)
-      for (int slice; (slice = shares[(index + other) % size].take_last()) >= 0; ++ran) run_slice(slice);
+      for (int slice; (slice = shares[(index + other) % size].take_last()) >= 0; ++ran)
+        run_slice(slice);
     return ran;
   }
 
@@ -88,7 +89,8 @@ struct ThreadTeam::Impl {
   }
 
   void finish(int ran) {
-    if (ran > 0 && unfinished.fetch_sub(ran) == static_cast<std::uint32_t>(ran)) spin_wait.wake(unfinished);
+    if (ran > 0 && unfinished.fetch_sub(ran) == static_cast<std::uint32_t>(ran))
+      spin_wait.wake(unfinished);
   }
 
   void offer_slices() {
@@ -144,8 +146,8 @@ ThreadTeam::~ThreadTeam() {
 
 int ThreadTeam::size() const { return impl_->size; }
 
-void ThreadTeam::run(std::int64_t n, std::int64_t grain, void (*body)(void*, std::int64_t, std::int64_t),
-                     void* context) {
+void ThreadTeam::run(std::int64_t n, std::int64_t grain,
+                     void (*body)(void*, std::int64_t, std::int64_t), void* context) {
   if (n <= 0) return;
   Impl& team = *impl_;
   const std::int64_t slices = std::min<std::int64_t>(std::int64_t{team.size} * kSlicesPerThread,

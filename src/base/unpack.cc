@@ -10,8 +10,8 @@
 namespace alpa {
 namespace {
 
-/// What costs this little is unpacked whatever its ratio; beyond, honest files are far below kMaxRatio
-/// (deflate allows 1032).
+/// What costs this little is unpacked whatever its ratio; beyond, honest files are far below
+/// kMaxRatio (deflate allows 1032).
 constexpr std::size_t kSmall = std::size_t{16} << 20, kMaxRatio = 256;
 
 constexpr std::size_t kStep = std::size_t{1} << 20;
@@ -52,8 +52,8 @@ class Inflation {
 std::string unpack(std::string bytes, const std::string& path, const FileKind& kind) {
   if (!is_gzip(bytes)) return bytes;
   const std::string title = kind.name.empty() ? path : fmt::format("{} {}", kind.name, path);
-  const std::size_t most =
-      std::min(static_cast<std::size_t>(kind.max_bytes), std::max(kSmall, kMaxRatio * bytes.size()));
+  const std::size_t most = std::min(static_cast<std::size_t>(kind.max_bytes),
+                                    std::max(kSmall, kMaxRatio * bytes.size()));
   Inflation inflation(bytes);
   std::string content;
   for (std::size_t left = bytes.size(), size = 0;;) {

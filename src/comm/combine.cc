@@ -83,7 +83,8 @@ void combine(DType dtype, Combiner combiner, std::span<const std::byte* const> s
     case DType::f64: return combine_as<double>(combiner, sources, targets, count);
     case DType::bf16: return combine_as<Bf16>(combiner, sources, targets, count);
     case DType::f16: return combine_as<F16>(combiner, sources, targets, count);
-    case DType::i32: return combine_as<std::int32_t, std::uint32_t>(combiner, sources, targets, count);
+    case DType::i32:
+      return combine_as<std::int32_t, std::uint32_t>(combiner, sources, targets, count);
     case DType::u8: return combine_as<std::uint8_t>(combiner, sources, targets, count);
   }
 }

@@ -20,10 +20,10 @@ class Rendezvous {
   void abort();
 
  private:
-  // One word: aborted flag, number of completed meetings (wrapping), members that have arrived at the
-  // current one.
-  static constexpr std::uint32_t kAborted = 0x80000000u, kMeeting = 0x10000u, kMeetings = 0x7fff0000u,
-                                 kArrived = 0xffffu;
+  // One word: aborted flag, number of completed meetings (wrapping), members that have
+  // arrived at the current one.
+  static constexpr std::uint32_t kAborted = 0x80000000u, kMeeting = 0x10000u,
+                                 kMeetings = 0x7fff0000u, kArrived = 0xffffu;
   void arrive(bool abortable);
 
   alignas(64) SpinWait::Word word_{0};

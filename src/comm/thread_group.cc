@@ -65,8 +65,9 @@ class ThreadGroup final : public Group {
     });
   }
 
-  void reduce_scatter(int member, std::span<const KernelTensor> in, std::span<const KernelTensor> out,
-                      std::span<const ShardedDim> dims, Combiner combiner) override {
+  void reduce_scatter(int member, std::span<const KernelTensor> in,
+                      std::span<const KernelTensor> out, std::span<const ShardedDim> dims,
+                      Combiner combiner) override {
     call(member, {Operation::reduce_scatter, in, out}, [&] {
       for (std::size_t t = 0; t < in.size(); ++t) combine_shard(member, t, dims[t], combiner);
       count(member, Operation::reduce_scatter, total_bytes(in), (size() - 1) * total_bytes(out));
@@ -100,7 +101,8 @@ class ThreadGroup final : public Group {
       invariant(source.type == tensor.type, "broadcast: {} of member {} into {} of member {}",
                 to_string(source.type), root, to_string(tensor.type), member);
       if (member != root) std::copy_n(source.data, tensor.type.bytes(), tensor.data);
-      count(member, Operation::broadcast, tensor.type.bytes(), member == root ? 0 : tensor.type.bytes());
+      count(member, Operation::broadcast, tensor.type.bytes(),
+            member == root ? 0 : tensor.type.bytes());
     });
   }
 
@@ -116,8 +118,8 @@ class ThreadGroup final : public Group {
   void reset_counts(int member) override { members_[member].counts = {}; }
 
  private:
-  /// Publishes, meets, does the member's part and meets again; all members leave even if the part
-  /// fails.
+  /// Publishes, meets, does the member's part and meets again; all members
+  /// leave even if the part fails.
   template <class Part>
   void call(int member, Published shown, Part&& part) {
     members_[member].shown = shown;
@@ -135,11 +137,12 @@ class ThreadGroup final : public Group {
   void check(int member) const {
     const Published& own = members_[member].shown;
     for (const Member& other : members_)
-      invariant(other.shown.operation == own.operation && other.shown.in.size() == own.in.size() &&
-                    other.shown.out.size() == own.in.size(),
-                "collectives do not match: member {} calls {} of {} tensors while another calls {} of {}",
-                member, name_of(own.operation), own.in.size(), name_of(other.shown.operation),
-                other.shown.in.size());
+      invariant(
+          other.shown.operation == own.operation && other.shown.in.size() == own.in.size() &&
+              other.shown.out.size() == own.in.size(),
+          "collectives do not match: member {} calls {} of {} tensors while another calls {} of {}",
+          member, name_of(own.operation), own.in.size(), name_of(other.shown.operation),
+          other.shown.in.size());
   }
 
   void count(int member, Operation operation, std::int64_t payload, std::int64_t moved) {
@@ -150,8 +153,8 @@ class ThreadGroup final : public Group {
   }
 
   /// Copies a box and returns its bytes.
-  static std::int64_t copy(const KernelTensor& from, Extents from_at, const KernelTensor& to, Extents to_at,
-                           Extents extent) {
+  static std::int64_t copy(const KernelTensor& from, Extents from_at, const KernelTensor& to,
+                           Extents to_at, Extents extent) {
     invariant(from.type.dtype == to.type.dtype, "collective: {} into {}", to_string(from.type),
               to_string(to.type));
     const BoxCopy box = BoxCopy::make(from.type.shape, from_at, to.type.shape, to_at, extent);
@@ -170,8 +173,8 @@ class ThreadGroup final : public Group {
   }
 
   /// `other`'s part for `member` of an all_to_all; returns its bytes.
-  static std::int64_t exchange(int member, int other, const KernelTensor& shard, const KernelTensor& out,
-                               ShardedDim split, ShardedDim gathered) {
+  static std::int64_t exchange(int member, int other, const KernelTensor& shard,
+                               const KernelTensor& out, ShardedDim split, ShardedDim gathered) {
     At from, to, box;
     const int rank = out.type.rank();
     std::copy(out.type.shape.begin(), out.type.shape.end(), box.begin());

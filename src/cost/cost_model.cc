@@ -32,7 +32,8 @@ double product(const std::vector<int>& factors, const std::vector<std::int64_t>&
   return points;
 }
 
-double local_bytes(const DimFactors& dims, const TensorType& type, const std::vector<std::int64_t>& sizes) {
+double local_bytes(const DimFactors& dims, const TensorType& type,
+                   const std::vector<std::int64_t>& sizes) {
   double bytes = static_cast<double>(size_of(type.dtype));
   for (const std::vector<int>& factors : dims) bytes *= product(factors, sizes);
   return bytes;
@@ -40,8 +41,8 @@ double local_bytes(const DimFactors& dims, const TensorType& type, const std::ve
 
 double bytes_read(const Rule& rule, std::span<const TensorType> operands,
                   const std::vector<std::int64_t>& sizes) {
-  invariant(rule.operands.size() == operands.size(), "rule for {} operands, given {}", rule.operands.size(),
-            operands.size());
+  invariant(rule.operands.size() == operands.size(), "rule for {} operands, given {}",
+            rule.operands.size(), operands.size());
   double bytes = 0;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const bool all = rule.reads.empty() || !rule.reads[i];
@@ -52,14 +53,16 @@ double bytes_read(const Rule& rule, std::span<const TensorType> operands,
 
 double bytes_written(const Rule& rule, std::span<const TensorType> results,
                      const std::vector<std::int64_t>& sizes) {
-  invariant(rule.results.size() == results.size(), "rule for {} results, given {}", rule.results.size(),
-            results.size());
+  invariant(rule.results.size() == results.size(), "rule for {} results, given {}",
+            rule.results.size(), results.size());
   double bytes = 0;
-  for (std::size_t i = 0; i < results.size(); ++i) bytes += local_bytes(rule.results[i], results[i], sizes);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    bytes += local_bytes(rule.results[i], results[i], sizes);
   return bytes;
 }
 
-/// The type an operator computes in: its first floating operand's, else its first floating result's.
+/// The type an operator computes in: its first floating operand's, else its first floating
+/// result's.
 double flop_rate(const DeviceModel& device, std::span<const TensorType> operands,
                  std::span<const TensorType> results) {
   for (std::span<const TensorType> types : {operands, results}) {
@@ -75,9 +78,10 @@ double flop_rate(const DeviceModel& device, std::span<const TensorType> operands
 }  // namespace
 
 CostModel CostModel::of(const Cluster& cluster) {
-  invariant(cluster.num_hosts >= 1 && cluster.devices_per_host >= 1, "cluster: {} hosts of {} devices",
-            cluster.num_hosts, cluster.devices_per_host);
-  for (const auto& [dtype, rate] : cluster.device.flops_per_second) check_rate(rate, "flops_per_second");
+  invariant(cluster.num_hosts >= 1 && cluster.devices_per_host >= 1,
+            "cluster: {} hosts of {} devices", cluster.num_hosts, cluster.devices_per_host);
+  for (const auto& [dtype, rate] : cluster.device.flops_per_second)
+    check_rate(rate, "flops_per_second");
   check_rate(cluster.device.memory_bytes_per_second, "memory_bytes_per_second");
   check_rate(cluster.device.launch_seconds, "launch_seconds");
   CostModel model;
@@ -95,7 +99,8 @@ CostModel CostModel::communication_only(CollectiveOptions options) {
 
 double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
                         std::span<const TensorType> operands, std::span<const TensorType> results,
-                        const DeviceMesh& mesh, const CostModel& model, std::optional<double> moved) {
+                        const DeviceMesh& mesh, const CostModel& model,
+                        std::optional<double> moved) {
   const std::vector<std::int64_t> sizes = local_factor_sizes(rule, factor_of_axis, mesh);
   const double bytes =
       moved ? *moved : bytes_read(rule, operands, sizes) + bytes_written(rule, results, sizes);

@@ -34,11 +34,13 @@ CopyRate measure_copy(int num_threads, std::int64_t bytes, double seconds) {
   const Stopwatch watch;
   while (rounds.size() < 3 || watch.seconds() < seconds) {
     rounds.push_back(
-        std::max(copy_seconds(team, from, to), 1e-9));  // a clock tick, lest a tiny copy takes no time
+        // a clock tick, lest a tiny copy takes no time
+        std::max(copy_seconds(team, from, to), 1e-9));
   }
   std::sort(rounds.begin(), rounds.end());
   const double moved = 2 * static_cast<double>(bytes);
-  return {moved / rounds[rounds.size() / 2], moved / rounds.front(), static_cast<int>(rounds.size())};
+  return {moved / rounds[rounds.size() / 2], moved / rounds.front(),
+          static_cast<int>(rounds.size())};
 }
 
 }  // namespace alpa

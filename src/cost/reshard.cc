@@ -23,10 +23,11 @@ struct Label {
   int move = -1;  ///< the last one; -1 at the source and where unreached
 };
 
-/// Dijkstra from one spec. Among equally cheap ways the one with the fewest steps wins, then the one whose
-/// last step comes first in the order of ReshardKind, axes and dimensions; so the answer does not depend on
-/// the order of the search. Reductions run over axes that are partial in the source alone, so that partial
-/// specs lead to no other: the answer does not depend on which of them the graph holds either.
+/// Dijkstra from one spec. Among equally cheap ways the one with the fewest steps wins, then the
+/// one whose last step comes first in the order of ReshardKind, axes and dimensions; so the answer
+/// does not depend on the order of the search. Reductions run over axes that are partial in the
+/// source alone, so that partial specs lead to no other: the answer does not depend on which of
+/// them the graph holds either.
 class Search {
  public:
   explicit Search(const SpecGraph& graph) : graph_(graph), labels_(graph.list.specs.size()) {
@@ -53,14 +54,17 @@ class Search {
   static std::uint32_t partial_axes(const ShardingSpec& spec) {
     std::uint32_t axes = 0;
     for (int axis = 0; axis < kMaxMeshAxes; ++axis)
-      axes |= static_cast<std::uint32_t>(spec.axes[axis].kind == AxisPlacement::Kind::partial) << axis;
+      axes |= static_cast<std::uint32_t>(spec.axes[axis].kind == AxisPlacement::Kind::partial)
+              << axis;
     return axes;
   }
 
   bool allowed(const Move& move) const {
-    const bool reduces = move.kind == ReshardKind::all_reduce || move.kind == ReshardKind::reduce_scatter;
+    const bool reduces =
+        move.kind == ReshardKind::all_reduce || move.kind == ReshardKind::reduce_scatter;
     if (reduces && (move.axes & ~partial_axes_)) return false;
-    return !combiners_ || !(graph_.list.partials[move.to] & ~combiners_);  // never from sums to maxima
+    // never from sums to maxima
+    return !combiners_ || !(graph_.list.partials[move.to] & ~combiners_);
   }
 
   void relax_from(int spec) {
@@ -105,7 +109,8 @@ ReshardStep step_of(const Move& move, const SpecGraph& graph) {
 }
 
 /// Nothing if the search has not reached `spec`.
-std::optional<ReshardPath> path_to(int spec, int source, const Search& search, const SpecGraph& graph) {
+std::optional<ReshardPath> path_to(int spec, int source, const Search& search,
+                                   const SpecGraph& graph) {
   ReshardPath path{.steps = {}, .seconds = search.label(spec).seconds};
   if (path.seconds == kUnreached) return std::nullopt;
   for (; spec != source; spec = graph.moves[search.label(spec).move].from)
@@ -172,7 +177,8 @@ ReshardPrices::OfType& ReshardPrices::of(const TensorType& type, std::span<const
                                          std::span<const ShardingSpec> to) {
   const auto [place, added] = types_->try_emplace(type);
   OfType& known = place->second;
-  const SpecLimits limits = limits_for(type, to, mesh_, limits_for(type, from, mesh_, known.limits));
+  const SpecLimits limits =
+      limits_for(type, to, mesh_, limits_for(type, from, mesh_, known.limits));
   if (added || limits != known.limits) {
     SpecGraph graph = spec_graph(type, limits, mesh_, model_);
     const std::size_t specs = graph.list.specs.size();
@@ -181,7 +187,8 @@ ReshardPrices::OfType& ReshardPrices::of(const TensorType& type, std::span<const
   return known;
 }
 
-std::vector<double> ReshardPrices::seconds(const TensorType& type, const std::vector<ShardingSpec>& from,
+std::vector<double> ReshardPrices::seconds(const TensorType& type,
+                                           const std::vector<ShardingSpec>& from,
                                            const std::vector<ShardingSpec>& to) {
   OfType& known = of(type, from, to);
   std::vector<int> targets;
@@ -205,7 +212,8 @@ std::vector<double> ReshardPrices::seconds(const TensorType& type, const std::ve
   return result;
 }
 
-const std::optional<ReshardPath>& ReshardPrices::path(const TensorType& type, const ShardingSpec& from,
+const std::optional<ReshardPath>& ReshardPrices::path(const TensorType& type,
+                                                      const ShardingSpec& from,
                                                       const ShardingSpec& to) {
   OfType& known = of(type, {&from, 1}, {&to, 1});
   const int source = known.graph.index(from), target = known.graph.index(to);

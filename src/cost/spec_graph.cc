@@ -14,8 +14,8 @@ namespace {
 
 using Kind = AxisPlacement::Kind;
 
-/// Emits each spec once: dimension by dimension, the sequence of axes that split it, then which of the
-/// other axes are partial.
+/// Emits each spec once: dimension by dimension, the sequence of axes that split it, then which of
+/// the other axes are partial.
 class Enumeration {
  public:
   Enumeration(const TensorType& type, const DeviceMesh& mesh, const SpecLimits& limits)
@@ -83,7 +83,8 @@ class Enumeration {
   SpecList list_;
 };
 
-void admit(const ShardingSpec& spec, const TensorType& type, const DeviceMesh& mesh, SpecLimits& limits) {
+void admit(const ShardingSpec& spec, const TensorType& type, const DeviceMesh& mesh,
+           SpecLimits& limits) {
   for (int axis = 0; axis < kMaxMeshAxes; ++axis) {
     const AxisPlacement& a = spec.axes[axis];
     if (a.kind == Kind::replicated) continue;
@@ -91,15 +92,17 @@ void admit(const ShardingSpec& spec, const TensorType& type, const DeviceMesh& m
               "{} is no spec of {} on a mesh of {} axes", to_string(spec), to_string(type),
               mesh.num_axes());
     if (mesh.size(axis) == 1) limits.unit_axes |= 1u << axis;
-    if (a.kind == Kind::partial) limits.partials |= a.combiner == Combiner::sum ? kPartialSum : kPartialMax;
+    if (a.kind == Kind::partial)
+      limits.partials |= a.combiner == Combiner::sum ? kPartialSum : kPartialMax;
   }
 }
 
 std::uint64_t code_of(const ShardingSpec& spec) {
   std::uint64_t code = 0;
   for (const AxisPlacement& a : spec.axes) {
-    code = code << 16 | static_cast<std::uint64_t>(a.dim) << 8 | static_cast<std::uint64_t>(a.order) << 4 |
-           static_cast<std::uint64_t>(a.kind) << 1 | static_cast<std::uint64_t>(a.combiner);
+    code = code << 16 | static_cast<std::uint64_t>(a.dim) << 8 |
+           static_cast<std::uint64_t>(a.order) << 4 | static_cast<std::uint64_t>(a.kind) << 1 |
+           static_cast<std::uint64_t>(a.combiner);
   }
   return code;
 }
@@ -110,7 +113,8 @@ void index_codes(SpecGraph& graph) {
   std::transform(specs.begin(), specs.end(), codes.begin(), code_of);
   graph.by_code.resize(specs.size());
   std::iota(graph.by_code.begin(), graph.by_code.end(), 0);
-  std::sort(graph.by_code.begin(), graph.by_code.end(), [&](int a, int b) { return codes[a] < codes[b]; });
+  std::sort(graph.by_code.begin(), graph.by_code.end(),
+            [&](int a, int b) { return codes[a] < codes[b]; });
   graph.codes.reserve(specs.size());
   for (int spec : graph.by_code) graph.codes.push_back(codes[spec]);
 }
@@ -119,14 +123,17 @@ void index_codes(SpecGraph& graph) {
 int find(const SpecGraph& graph, const ShardingSpec& spec) {
   const std::uint64_t code = code_of(spec);
   const auto place = std::lower_bound(graph.codes.begin(), graph.codes.end(), code);
-  return place == graph.codes.end() || *place != code ? -1 : graph.by_code[place - graph.codes.begin()];
+  return place == graph.codes.end() || *place != code ? -1
+                                                      : graph.by_code[place - graph.codes.begin()];
 }
 
-/// Prices and records the moves that leave each spec. Bytes are those of the largest part, so a collective
-/// over uneven parts is charged n times its largest part: the ring waits for it in every round.
+/// Prices and records the moves that leave each spec. Bytes are those of the largest
+/// part, so a collective over uneven parts is charged n times its largest part: the ring
+/// waits for it in every round.
 class MoveBuilder {
  public:
-  MoveBuilder(SpecGraph& graph, const TensorType& type, const DeviceMesh& mesh, const ReshardModel& model)
+  MoveBuilder(SpecGraph& graph, const TensorType& type, const DeviceMesh& mesh,
+              const ReshardModel& model)
       : graph_(graph), mesh_(mesh), model_(model) {
     bytes_.assign(graph.list.specs.size(), static_cast<double>(size_of(type.dtype)));
     for (std::size_t spec = 0; spec < bytes_.size(); ++spec) {
@@ -141,7 +148,8 @@ class MoveBuilder {
     for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
       const AxisPlacement& placement = source().axes[axis];
       if (placement.kind == Kind::replicated) leave_replicated(axis);
-      if (placement.kind == Kind::split && is_minor_most(placement)) leave_split(axis, placement.dim);
+      if (placement.kind == Kind::split && is_minor_most(placement))
+        leave_split(axis, placement.dim);
       if (placement.kind == Kind::partial) {
         reduce_scatter(axis);
         partial_axes |= 1u << axis;
@@ -180,14 +188,16 @@ class MoveBuilder {
     const double all_bytes = mesh_.size(axis) * bytes_[from_];
     if (gathered >= 0) {
       add(gathered, ReshardKind::all_gather, 1u << axis, from_dim, from_dim,
-          seconds(CollectiveKind::all_gather, all_bytes, 1u << axis) + packing_seconds(gathered, from_dim));
+          seconds(CollectiveKind::all_gather, all_bytes, 1u << axis) +
+              packing_seconds(gathered, from_dim));
     }
     for (int dim = 0; dim < graph_.list.rank; ++dim) {
       const int to = dim == from_dim ? -1 : find(graph_, without.split(axis, dim));
       if (to < 0) continue;
       const double extent = static_cast<double>(graph_.list.extents_of(from_)[dim]);
       const double piece =
-          extent > 0 ? bytes_[from_] / extent * static_cast<double>(graph_.list.extents_of(to)[dim]) : 0;
+          extent > 0 ? bytes_[from_] / extent * static_cast<double>(graph_.list.extents_of(to)[dim])
+                     : 0;
       add(to, ReshardKind::all_to_all, 1u << axis, dim, from_dim,
           seconds(CollectiveKind::all_to_all, mesh_.size(axis) * piece, 1u << axis) +
               packing_seconds(from_, dim) + packing_seconds(to, from_dim));
@@ -227,11 +237,12 @@ class MoveBuilder {
 
   /// Seconds to read and write a device's part under a spec.
   double local_seconds(int spec) const {
-    return model_.memory_bytes_per_second > 0 ? 2 * bytes_[spec] / model_.memory_bytes_per_second : 0;
+    return model_.memory_bytes_per_second > 0 ? 2 * bytes_[spec] / model_.memory_bytes_per_second
+                                              : 0;
   }
 
-  /// Seconds to pack or unpack a device's part along `dim`; 0 where the parts are contiguous in
-  /// memory.
+  /// Seconds to pack or unpack a device's part along `dim`; 0 where the parts
+  /// are contiguous in memory.
   double packing_seconds(int spec, int dim) const {
     const std::int64_t* extents = graph_.list.extents_of(spec);
     const bool contiguous =
@@ -266,10 +277,10 @@ int SpecGraph::index(const ShardingSpec& spec) const {
   return found;
 }
 
-SpecLimits limits_for(const TensorType& type, std::span<const ShardingSpec> specs, const DeviceMesh& mesh,
-                      SpecLimits limits) {
-  // Splits into more parts than elements are part of every graph, so that a price does not depend on what
-  // is asked beside it.
+SpecLimits limits_for(const TensorType& type, std::span<const ShardingSpec> specs,
+                      const DeviceMesh& mesh, SpecLimits limits) {
+  // Splits into more parts than elements are part of every graph, so that a price does not depend
+  // on what is asked beside it.
   limits.more_parts_than_elements = true;
   for (const ShardingSpec& spec : specs) admit(spec, type, mesh, limits);
   return limits;

@@ -1,7 +1,7 @@
 #pragma once
-/// The graph that resharding searches: the specs of one value on one mesh, and every single step between
-/// two of them. Invariants: specs are distinct and start with the replicated one; each spec has at most one
-/// combiner; `moves` are sorted by their source. Immutable after construction.
+/// The graph that resharding searches: the specs of one value on one mesh, and every single step
+/// between two of them. Invariants: specs are distinct and start with the replicated one; each spec
+/// has at most one combiner; `moves` are sorted by their source. Immutable after construction.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -15,7 +15,8 @@ struct SpecList {
   int rank = 0;
   std::vector<ShardingSpec> specs;
   std::vector<std::uint32_t> partials;  ///< per spec: 0, kPartialSum or kPartialMax
-  std::vector<std::int64_t> extents;    ///< rank numbers per spec: the nominal chunk of every dimension
+  /// rank numbers per spec: the nominal chunk of every dimension
+  std::vector<std::int64_t> extents;
 
   const std::int64_t* extents_of(int spec) const {
     return extents.data() + static_cast<std::ptrdiff_t>(spec) * rank;
@@ -30,9 +31,10 @@ struct SpecLimits {
   bool operator==(const SpecLimits&) const = default;
 };
 
-/// `limits` widened to hold `specs`. Throws Bug if one of them is no spec of this type on this mesh.
-SpecLimits limits_for(const TensorType& type, std::span<const ShardingSpec> specs, const DeviceMesh& mesh,
-                      SpecLimits limits = {});
+/// `limits` widened to hold `specs`. Throws Bug if one of them is no spec of this type on this
+/// mesh.
+SpecLimits limits_for(const TensorType& type, std::span<const ShardingSpec> specs,
+                      const DeviceMesh& mesh, SpecLimits limits = {});
 
 /// Every spec of `type` on `mesh` within the limits, each once, the replicated one first.
 SpecList enumerate_specs(const TensorType& type, const DeviceMesh& mesh, const SpecLimits& limits);

@@ -68,7 +68,8 @@ std::vector<TransferTile> transfer_tiles(const TensorType& type, const MeshLayou
       const int sender = *std::min_element(devices.begin(), devices.end(),
                                            [&](int a, int b) { return sent[a] < sent[b]; });
       sent[sender] += elements;
-      tiles.push_back({sender, to.mesh.devices()[rank], std::move(tile.begin), std::move(tile.extent)});
+      tiles.push_back(
+          {sender, to.mesh.devices()[rank], std::move(tile.begin), std::move(tile.extent)});
     }
   }
   return tiles;
@@ -91,7 +92,8 @@ TransferCost transfer_cost(const TensorType& type, const MeshLayout& from, const
 Link link_between(const Cluster& cluster, const DeviceMesh& a, const DeviceMesh& b) {
   if (on_one_host(cluster, a, b)) return cluster.within_host;
   return {std::max(cluster.within_host.alpha_seconds, cluster.between_hosts.alpha_seconds),
-          std::max(cluster.within_host.beta_seconds_per_byte, cluster.between_hosts.beta_seconds_per_byte)};
+          std::max(cluster.within_host.beta_seconds_per_byte,
+                   cluster.between_hosts.beta_seconds_per_byte)};
 }
 
 }  // namespace alpa

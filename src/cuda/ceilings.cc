@@ -13,8 +13,8 @@
 namespace alpa::cuda {
 namespace {
 
-/// Seconds the device takes for `work` on `stream`: the median over `seconds`, at least three, after two to
-/// warm up.
+/// Seconds the device takes for `work` on `stream`: the median over `seconds`, at least
+/// three, after two to warm up.
 double median_seconds(cudaStream_t stream, double seconds, const std::function<void()>& work) {
   using Clock = std::chrono::steady_clock;
   const EventHandle start = make_event(true), stop = make_event(true);
@@ -33,7 +33,8 @@ double median_seconds(cudaStream_t stream, double seconds, const std::function<v
   return rounds[rounds.size() / 2];
 }
 
-/// Random numbers of [-1, 1): a product of zeros draws less power and runs faster than any real one.
+/// Random numbers of [-1, 1): a product of zeros draws less power and runs
+/// faster than any real one.
 template <class Bits>
 std::vector<Bits> random_numbers(std::size_t count) {
   std::minstd_rand random(1);
@@ -43,7 +44,8 @@ std::vector<Bits> random_numbers(std::size_t count) {
     const float value = uniform(random);
     std::uint32_t bits = 0;
     std::copy_n(reinterpret_cast<const char*>(&value), sizeof bits, reinterpret_cast<char*>(&bits));
-    number = static_cast<Bits>(bits >> (32 - 8 * sizeof(Bits)));  // the upper half of an f32 is a bf16
+    // the upper half of an f32 is a bf16
+    number = static_cast<Bits>(bits >> (32 - 8 * sizeof(Bits)));
   }
   return numbers;
 }
@@ -79,9 +81,9 @@ class SquareProduct {
   void run(cudaStream_t stream) const {
     const float one = 1, zero = 0;
     check(cublasLtMatmul(lt_.get(), description_.get(), &one, matrices_[0].get(), layout_.get(),
-                         matrices_[1].get(), layout_.get(), &zero, matrices_[2].get(), layout_.get(),
-                         matrices_[2].get(), layout_.get(), &algorithm_, workspace_.get(), kWorkspaceBytes,
-                         stream),
+                         matrices_[1].get(), layout_.get(), &zero, matrices_[2].get(),
+                         layout_.get(), matrices_[2].get(), layout_.get(), &algorithm_,
+                         workspace_.get(), kWorkspaceBytes, stream),
           "cublasLtMatmul");
   }
 
@@ -91,7 +93,8 @@ class SquareProduct {
     check(cublasLtCreate(&lt), "cublasLtCreate");
     lt_.reset(lt);
     cublasLtMatmulDesc_t description = nullptr;
-    const auto compute = kind == CudaMatmul::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    const auto compute =
+        kind == CudaMatmul::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     check(cublasLtMatmulDescCreate(&description, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
     description_.reset(description);
     cublasLtMatrixLayout_t layout = nullptr;
@@ -108,9 +111,10 @@ class SquareProduct {
           "cublasLtMatmulPreferenceSetAttribute");
     cublasLtMatmulHeuristicResult_t result{};
     int found = 0;
-    check(cublasLtMatmulAlgoGetHeuristic(lt_.get(), description_.get(), layout_.get(), layout_.get(),
-                                         layout_.get(), layout_.get(), created, 1, &result, &found),
-          "cublasLtMatmulAlgoGetHeuristic");
+    check(
+        cublasLtMatmulAlgoGetHeuristic(lt_.get(), description_.get(), layout_.get(), layout_.get(),
+                                       layout_.get(), layout_.get(), created, 1, &result, &found),
+        "cublasLtMatmulAlgoGetHeuristic");
     require(found > 0, "cublasLtMatmulAlgoGetHeuristic: no algorithm for the product");
     algorithm_ = result.algo;
   }

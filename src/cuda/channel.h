@@ -21,8 +21,8 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// Queues that `box` of one tensor is copied to where the other one has it. Allocates nothing and waits
-  /// for nothing. Throws Error with the message of CUDA or NCCL.
+  /// Queues that `box` of one tensor is copied to where the other one has it. Allocates nothing and
+  /// waits for nothing. Throws Error with the message of CUDA or NCCL.
   virtual void queue(const Message& box, const MessageEnd& from, const MessageEnd& to) = 0;
 
   /// Throws Error if the peer was lost or a queued message failed.
@@ -34,8 +34,8 @@ class Channel {
   Channel() = default;
 };
 
-/// Between logical devices of the current card: one copy on the receiver's stream, which must come behind
-/// the sender's.
+/// Between logical devices of the current card: one copy on the receiver's stream, which must
+/// come behind the sender's.
 std::unique_ptr<Channel> make_copy_channel();
 
 /// Between two cards, through a communicator of NCCL. Returns when both have joined.

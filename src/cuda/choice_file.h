@@ -1,6 +1,6 @@
 #pragma once
-/// Measured choices for a card, kept in the cache folder as text: one line per choice, its key and
-/// its value.
+/// Measured choices for a card, kept in the cache folder as text: one line per
+/// choice, its key and its value.
 #include <cstddef>
 #include <map>
 #include <string>
@@ -11,12 +11,12 @@ namespace alpa::cuda {
 /// "products_NVIDIA_H200_130000.txt" for the card of this name and this version of cuBLASLt.
 std::string choice_file_name(std::string_view card, std::size_t version);
 
-/// The choices in file `name`; none if it is not there. A damaged file is ignored as a whole, with a line
-/// on stderr.
+/// The choices in file `name`; none if it is not there. A damaged file is ignored as a
+/// whole, with a line on stderr.
 std::map<std::string, std::string> read_choices(const std::string& name);
 
-/// Adds a choice to the file, beside those that other processes may have added by now. Of two that add at
-/// once, one may be lost.
+/// Adds a choice to the file, beside those that other processes may have added by now. Of two that
+/// add at once, one may be lost.
 void add_choice(const std::string& name, const std::string& key, const std::string& choice);
 
 /// Bytes as hexadecimal digits, and back; false if the text is not that of so many bytes.

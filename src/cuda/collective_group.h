@@ -1,7 +1,7 @@
 #pragma once
-/// Collectives among CUDA devices. One host thread queues for all members that live in its process, so that
-/// a step of several devices can be captured as a whole; comm::Group, by contrast, is called by every
-/// member's own thread.
+/// Collectives among CUDA devices. One host thread queues for all members that live in its process,
+/// so that a step of several devices can be captured as a whole; comm::Group, by contrast, is
+/// called by every member's own thread.
 #include <memory>
 #include <span>
 #include <vector>
@@ -14,8 +14,9 @@ namespace alpa::cuda {
 
 /// A member of this process in one collective.
 struct Member {
-  int index = 0;            ///< in the group
-  Stream stream = nullptr;  ///< its work comes behind what was queued there, and before what will be
+  int index = 0;  ///< in the group
+  /// its work comes behind what was queued there, and before what will be
+  Stream stream = nullptr;
   const KernelCall* tensors = nullptr;  ///< operands, results and workspace, with device pointers
 };
 
@@ -25,22 +26,25 @@ class CollectiveGroup {
   CollectiveGroup(const CollectiveGroup&) = delete;
   CollectiveGroup& operator=(const CollectiveGroup&) = delete;
 
-  /// Queues one collective for all members of this process, in ascending order. Any number of tensors,
-  /// sharded along any dimension, also unevenly; all_reduce may work in place. Allocates nothing and waits
-  /// for nothing. Throws Error with the message of CUDA or NCCL.
+  /// Queues one collective for all members of this process, in ascending order. Any number of
+  /// tensors, sharded along any dimension, also unevenly; all_reduce may work in place. Allocates
+  /// nothing and waits for nothing. Throws Error with the message of CUDA or NCCL.
   virtual void queue(const CollectiveCall& call, std::span<const Member> members) = 0;
 
-  /// Throws Error if a peer was lost or a queued collective failed. Waiting host threads ask now and then.
+  /// Throws Error if a peer was lost or a queued collective failed. Waiting host
+  /// threads ask now and then.
   virtual void check_health() {}
-  /// Makes everything queued end soon, whatever the peers do; the group is good for nothing afterwards.
+  /// Makes everything queued end soon, whatever the peers do; the group is
+  /// good for nothing afterwards.
   virtual void abort() noexcept {}
 
  protected:
   CollectiveGroup() = default;
 };
 
-/// `size` logical devices of the current card, all in this process: kernels that read all members' memory.
-/// Elements are combined in the order of the members. Throws Error if size exceeds kMaxMembers.
+/// `size` logical devices of the current card, all in this process: kernels that read all
+/// members' memory. Elements are combined in the order of the members. Throws Error if
+/// size exceeds kMaxMembers.
 std::unique_ptr<CollectiveGroup> make_copy_group(int size);
 
 }  // namespace alpa::cuda

@@ -73,8 +73,8 @@ std::vector<char> compile(const std::string& source, int architecture) {
     texts.push_back(header.text);
   });
   Program program;
-  check(nvrtcCreateProgram(&program.handle, source.c_str(), "fused.cu", static_cast<int>(names.size()),
-                           texts.data(), names.data()),
+  check(nvrtcCreateProgram(&program.handle, source.c_str(), "fused.cu",
+                           static_cast<int>(names.size()), texts.data(), names.data()),
         "nvrtcCreateProgram");
   const std::string target = fmt::format("--gpu-architecture=sm_{}", architecture);
   const char* const options[] = {target.c_str(), "--std=c++17"};
@@ -98,8 +98,9 @@ std::uint64_t hash_of(std::string_view text, std::uint64_t hash = 0xcbf29ce48422
 
 std::uint64_t hash_of_headers() {
   std::uint64_t hash = hash_of("");
-  for_each_header(
-      [&](const RunTimeHeader& header) { hash = hash_of(header.text, hash_of(header.name, hash)); });
+  for_each_header([&](const RunTimeHeader& header) {
+    hash = hash_of(header.text, hash_of(header.name, hash));
+  });
   return hash;
 }
 
@@ -145,8 +146,8 @@ bool can_compile_for(int architecture) {
 std::string kernel_file(const std::string& source, int architecture) {
   int major = 0, minor = 0;
   check(nvrtcVersion(&major, &minor), "nvrtcVersion");
-  return fmt::format("kernel_{:016x}_sm{}_nvrtc{}.{}", hash_of(source, hash_of_headers()), architecture,
-                     major, minor);
+  return fmt::format("kernel_{:016x}_sm{}_nvrtc{}.{}", hash_of(source, hash_of_headers()),
+                     architecture, major, minor);
 }
 
 std::vector<char> compile_kernel(const std::string& source, int architecture) {

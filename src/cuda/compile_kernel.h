@@ -10,18 +10,19 @@ struct RunTimeHeader {
   const char* name;
   const char* text;
 };
-/// The repository's headers that kernels/cuda/fused.h needs, as they were when the library was built.
+/// The repository's headers that kernels/cuda/fused.h needs, as they were
+/// when the library was built.
 extern const RunTimeHeader kRunTimeHeaders[];
 extern const int kNumRunTimeHeaders;
 
-/// Whether this NVRTC makes machine code for cards of compute capability `architecture` (90 stands for
-/// 9.0). One that is older than the card does not.
+/// Whether this NVRTC makes machine code for cards of compute capability `architecture` (90 stands
+/// for 9.0). One that is older than the card does not.
 bool can_compile_for(int architecture);
 
-/// Machine code of `source`; needs no card. What was compiled once is found again: by this process in
-/// memory, by later ones in the cache folder (cache_folder.h), as long as source, headers, architecture and
-/// NVRTC's version stay the same. May be called from any thread. Throws Bug with the compiler's log if the
-/// source is wrong.
+/// Machine code of `source`; needs no card. What was compiled once is found again: by this process
+/// in memory, by later ones in the cache folder (cache_folder.h), as long as source, headers,
+/// architecture and NVRTC's version stay the same. May be called from any thread. Throws Bug with
+/// the compiler's log if the source is wrong.
 std::vector<char> compile_kernel(const std::string& source, int architecture);
 
 /// Name in the cache folder under which `compile_kernel` keeps the machine code.

@@ -20,17 +20,17 @@ Shape strides_of(const Shape& shape) {
   return strides;
 }
 
-/// The box of `extent` elements that begins at `from_at` along dimension `from_dim` of a tensor of shape
-/// `from`, and at `to_at` along `to_dim` of one of shape `to`.
-CombineBox box_between(const Shape& from, int from_dim, std::int64_t from_at, const Shape& to, int to_dim,
-                       std::int64_t to_at, const Shape& extent) {
+/// The box of `extent` elements that begins at `from_at` along dimension `from_dim` of a tensor of
+/// shape `from`, and at `to_at` along `to_dim` of one of shape `to`.
+CombineBox box_between(const Shape& from, int from_dim, std::int64_t from_at, const Shape& to,
+                       int to_dim, std::int64_t to_at, const Shape& extent) {
   const Shape from_strides = strides_of(from), to_strides = strides_of(to);
   CombineBox box;
   const bool planned =
-      plan_box(box, static_cast<int>(extent.size()), extent.data(), from_strides.data(), to_strides.data(),
-               from_at * from_strides[from_dim], to_at * to_strides[to_dim]);
-  require(planned, "collective of tensors with {} dimensions: the kernel walks {} at most", extent.size(),
-          kMaxDims);
+      plan_box(box, static_cast<int>(extent.size()), extent.data(), from_strides.data(),
+               to_strides.data(), from_at * from_strides[from_dim], to_at * to_strides[to_dim]);
+  require(planned, "collective of tensors with {} dimensions: the kernel walks {} at most",
+          extent.size(), kMaxDims);
   return box;
 }
 
@@ -75,8 +75,12 @@ class CopyGroup : public CollectiveGroup {
       }
   }
 
-  static const KernelTensor& in(const Member& member, std::size_t t) { return member.tensors->inputs[t]; }
-  static const KernelTensor& out(const Member& member, std::size_t t) { return member.tensors->outputs[t]; }
+  static const KernelTensor& in(const Member& member, std::size_t t) {
+    return member.tensors->inputs[t];
+  }
+  static const KernelTensor& out(const Member& member, std::size_t t) {
+    return member.tensors->outputs[t];
+  }
 
   static Pointers inputs_of(std::span<const Member> members, std::size_t t) {
     Pointers pointers{};
@@ -113,10 +117,11 @@ class CopyGroup : public CollectiveGroup {
     for (const Member& member : members) {
       const TensorType &whole = in(member, t).type, &part = out(member, t).type;
       if (is_empty(part.shape)) continue;
-      const CombineBox box =
-          box_between(whole.shape, cut.dim, member.index * cut.chunk, part.shape, cut.dim, 0, part.shape);
+      const CombineBox box = box_between(whole.shape, cut.dim, member.index * cut.chunk, part.shape,
+                                         cut.dim, 0, part.shape);
       void* const target = out(member, t).data;
-      combine(part.dtype, combine_op(call.combiner), box, size_, sources.data(), 1, &target, stream);
+      combine(part.dtype, combine_op(call.combiner), box, size_, sources.data(), 1, &target,
+              stream);
     }
   }
 
@@ -127,14 +132,15 @@ class CopyGroup : public CollectiveGroup {
     for (const Member& member : members) {
       const TensorType &part = in(member, t).type, &whole = out(member, t).type;
       if (is_empty(part.shape)) continue;
-      const CombineBox box =
-          box_between(part.shape, cut.dim, 0, whole.shape, cut.dim, member.index * cut.chunk, part.shape);
+      const CombineBox box = box_between(part.shape, cut.dim, 0, whole.shape, cut.dim,
+                                         member.index * cut.chunk, part.shape);
       void* const source = in(member, t).data;
       combine(part.dtype, CombineOp::sum, box, 1, &source, size_, targets.data(), stream);
     }
   }
 
-  void all_to_all(const CollectiveCall& call, std::span<const Member> members, Stream stream) const {
+  void all_to_all(const CollectiveCall& call, std::span<const Member> members,
+                  Stream stream) const {
     const ShardedDim &split = call.dims[0], &gathered = call.from_dim;
     for (const Member& from : members)
       for (const Member& to : members) {
@@ -142,8 +148,9 @@ class CopyGroup : public CollectiveGroup {
         Shape extent = target.shape;
         extent[gathered.dim] = source.shape[gathered.dim];
         if (is_empty(extent)) continue;
-        const CombineBox box = box_between(source.shape, split.dim, to.index * split.chunk, target.shape,
-                                           gathered.dim, from.index * gathered.chunk, extent);
+        const CombineBox box =
+            box_between(source.shape, split.dim, to.index * split.chunk, target.shape, gathered.dim,
+                        from.index * gathered.chunk, extent);
         void *const read = in(from, 0).data, *const written = out(to, 0).data;
         combine(source.dtype, CombineOp::sum, box, 1, &read, 1, &written, stream);
       }
@@ -156,6 +163,8 @@ class CopyGroup : public CollectiveGroup {
 
 }  // namespace
 
-std::unique_ptr<CollectiveGroup> make_copy_group(int size) { return std::make_unique<CopyGroup>(size); }
+std::unique_ptr<CollectiveGroup> make_copy_group(int size) {
+  return std::make_unique<CopyGroup>(size);
+}
 
 }  // namespace alpa::cuda

@@ -1,5 +1,5 @@
-// src/cuda/devices.cc — the runtime's `Devices` on CUDA cards: loads programs, starts steps, reads
-// metrics
+// src/cuda/devices.cc — the runtime's `Devices` on CUDA cards: loads programs,
+// starts steps, reads metrics
 #include "devices.h"
 
 #include <algorithm>
@@ -87,8 +87,8 @@ class CudaDevices : public Devices {
       const LocalCard& local = cards_[index % cards];
       check(cudaSetDevice(local.card.ordinal), "cudaSetDevice");
       std::vector<Reported> published = published_by(request.programs[index]);
-      devices_.push_back(std::make_unique<LoadedDevice>(program_, std::move(request.programs[index]),
-                                                        local.card, std::move(published)));
+      devices_.push_back(std::make_unique<LoadedDevice>(
+          program_, std::move(request.programs[index]), local.card, std::move(published)));
       upload_streams_.push_back(local.upload_stream.get());
     }
     check(cudaSetDevice(cards_[0].card.ordinal), "cudaSetDevice");
@@ -96,7 +96,8 @@ class CudaDevices : public Devices {
     queue_ = std::make_unique<StepQueue>(
         devices_, captures_,
         [cards](const std::vector<int>& indices) {
-          return cards > 1 ? make_nccl_group(indices) : make_copy_group(static_cast<int>(indices.size()));
+          return cards > 1 ? make_nccl_group(indices)
+                           : make_copy_group(static_cast<int>(indices.size()));
         },
         [cards](int from, int to) {
           return cards > 1 ? make_nccl_channel(from, to) : make_copy_channel();
@@ -105,7 +106,8 @@ class CudaDevices : public Devices {
     metrics_ = allocate_mapped(kStagedSteps * metrics_bytes());
   }
 
-  /// Captured steps go before the groups whose collectives they hold; the memory they work in may stay.
+  /// Captured steps go before the groups whose collectives they hold; the
+  /// memory they work in may stay.
   ~CudaDevices() override {
     drain();
     for (const auto& known : captured_)
@@ -165,22 +167,23 @@ class CudaDevices : public Devices {
   }
 
  private:
-  /// A step's part of pinned memory, staging buffers and metrics, and its graph. The step that had it
-  /// before is over, because no more than `depth()` are under way.
+  /// A step's part of pinned memory, staging buffers and metrics, and its graph. The step that had
+  /// it before is over, because no more than `depth()` are under way.
   static int slot_of(std::int64_t step) { return static_cast<int>(step % kStagedSteps); }
 
   /// The step waits for this.
   void upload(int slot, const DeviceMemory& memory) {
     uploads_->queue(slot, memory, upload_streams_);
-    for (const LocalCard& local : cards_) order(local.upload_stream.get(), local.uploaded.get(), origin());
+    for (const LocalCard& local : cards_)
+      order(local.upload_stream.get(), local.uploaded.get(), origin());
   }
 
   /// The stream that a step begins and ends on.
   Stream origin() const { return queue_->origin(); }
 
-  /// The first step of all runs instruction by instruction: what can't run is named, and whatever CUDA and
-  /// its libraries load late is there before anything is captured. Lists of later ones are captured, or
-  /// queued.
+  /// The first step of all runs instruction by instruction: what can't run is named, and
+  /// whatever CUDA and its libraries load late is there before anything is captured. Lists of
+  /// later ones are captured, or queued.
   void run(CudaMemory& memory, int slot) {
     for (std::size_t index = 0; index < devices_.size(); ++index)
       devices_[index]->place(memory.arenas[index], slot, device_metrics(slot));
@@ -212,7 +215,8 @@ class CudaDevices : public Devices {
   std::vector<double> metrics_of(int slot) const {
     const Graph& graph = program_.graph;
     std::vector<double> values(graph.metrics.size(), std::numeric_limits<double>::quiet_NaN());
-    const std::byte* const from = static_cast<const std::byte*>(metrics_.get()) + slot * metrics_bytes();
+    const std::byte* const from =
+        static_cast<const std::byte*>(metrics_.get()) + slot * metrics_bytes();
     for (const int metric : published_)
       values[metric] =
           load_element(graph.type(graph.metrics[metric].value).dtype, from + metric * kMetricBytes);
@@ -231,8 +235,8 @@ class CudaDevices : public Devices {
     });
   }
 
-  /// After an exception nothing is under way. A card that CUDA refuses to use stays broken, and so do
-  /// several cards, whose groups were aborted.
+  /// After an exception nothing is under way. A card that CUDA refuses to use stays broken, and so
+  /// do several cards, whose groups were aborted.
   template <class Body>
   void guarded(Body&& body) {
     require(broken_.empty(), "the GPU is unusable since a step failed: {}; start the program anew",
@@ -276,7 +280,8 @@ class CudaDevices : public Devices {
   std::vector<std::weak_ptr<CapturedSteps>> captured_;  ///< of every memory handed out
   PinnedBlock metrics_;                                 ///< mapped, kStagedSteps parts
   std::int64_t started_ = 0, finished_ = 0;             ///< steps
-  bool launched_ = false;                               ///< the step that is being started may run already
+  /// the step that is being started may run already
+  bool launched_ = false;
   std::string broken_;
 };
 

@@ -21,7 +21,9 @@ void copy_text(char (&to)[N], const std::string& text) {
 }
 
 /// 13000 → "13.0".
-std::string toolkit_version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
+std::string toolkit_version(int number) {
+  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+}
 
 /// 91301 → "9.13.1" with scale 10000 and 100.
 std::string dotted(std::size_t number, std::size_t major, std::size_t minor) {
@@ -79,8 +81,8 @@ int peer_attribute(cudaDeviceP2PAttr attribute, std::int32_t from, std::int32_t 
   if (status == cudaErrorInsufficientDriver && driver == 0)
     fail("CUDA {} runtime, but no driver (cudaErrorInsufficientDriver)", runtime);
   if (status == cudaErrorInsufficientDriver)
-    fail("CUDA {} runtime, but the driver only supports CUDA {} (cudaErrorInsufficientDriver)", runtime,
-         toolkit_version(driver));
+    fail("CUDA {} runtime, but the driver only supports CUDA {} (cudaErrorInsufficientDriver)",
+         runtime, toolkit_version(driver));
   if (status == cudaSuccess || status == cudaErrorNoDevice)
     fail("CUDA {} runtime and a driver for CUDA {}, but no device (cudaErrorNoDevice)", runtime,
          toolkit_version(driver));

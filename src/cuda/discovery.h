@@ -1,6 +1,6 @@
 #pragma once
-/// The machine's CUDA devices, versions and speed. All functions throw alpa::Error with a message
-/// of one line.
+/// The machine's CUDA devices, versions and speed. All functions throw alpa::Error
+/// with a message of one line.
 #include <cstdint>
 
 #include "alpa/cuda_loader/cuda_functions.h"

@@ -43,8 +43,8 @@ std::vector<DnnDescriptor> engines_of(const DnnDescriptor& graph) {
   for (std::int64_t i = 0; i < kMaxEngines; ++i)
     handles.push_back(engines.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).get());
   std::int64_t count = 0;
-  check(dnn().get_attribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                            kMaxEngines, &count, handles.data()),
+  check(dnn().get_attribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                            CUDNN_TYPE_BACKEND_DESCRIPTOR, kMaxEngines, &count, handles.data()),
         "cudnnBackendGetAttribute(CUDNN_ATTR_ENGINEHEUR_RESULTS)");
   engines.erase(engines.begin() + std::min(count, kMaxEngines), engines.end());
   require(!engines.empty(), "cuDNN proposes no engine for the operation");
@@ -66,7 +66,9 @@ DnnDescriptor plan_of(cudnnHandle_t handle, const DnnDescriptor& graph) {
 }  // namespace
 
 void destroy_dnn_handle(cudnnHandle_t handle) { dnn().destroy(handle); }
-void destroy_dnn_descriptor(cudnnBackendDescriptor_t descriptor) { dnn().destroy_descriptor(descriptor); }
+void destroy_dnn_descriptor(cudnnBackendDescriptor_t descriptor) {
+  dnn().destroy_descriptor(descriptor);
+}
 
 DnnHandle make_dnn_handle() {
   cudnnHandle_t handle = nullptr;
@@ -80,8 +82,9 @@ DnnDescriptor::DnnDescriptor(cudnnBackendDescriptorType_t type) {
   handle_.reset(handle);
 }
 
-DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                                  std::int64_t count, const void* values) {
+DnnDescriptor& DnnDescriptor::set(cudnnBackendAttributeName_t name,
+                                  cudnnBackendAttributeType_t type, std::int64_t count,
+                                  const void* values) {
   check(dnn().set_attribute(get(), name, type, count, values), "cudnnBackendSetAttribute");
   return *this;
 }
@@ -110,7 +113,8 @@ DnnDescriptor dnn_tensor(std::int64_t number, DType dtype, const Shape& shape, c
   const cudnnDataType_t type = dnn_type(dtype);
   tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
   tensor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, shape).set(CUDNN_ATTR_TENSOR_STRIDES, strides);
-  tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, Shape{number}).set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, Shape{16});
+  tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, Shape{number})
+      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, Shape{16});
   if (by_value) tensor.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &by_value);
   return std::move(tensor.finalize());
 }
@@ -120,16 +124,18 @@ DnnPlan::DnnPlan(cudnnHandle_t handle, const DnnDescriptor& operation)
 
 std::int64_t DnnPlan::workspace_bytes() const {
   std::int64_t bytes = 0;
-  check(dnn().get_attribute(plan_.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
-                            nullptr, &bytes),
+  check(dnn().get_attribute(plan_.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+                            1, nullptr, &bytes),
         "cudnnBackendGetAttribute(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)");
   return bytes;
 }
 
-void DnnPlan::run(const std::vector<std::pair<std::int64_t, void*>>& tensors, void* workspace) const {
+void DnnPlan::run(const std::vector<std::pair<std::int64_t, void*>>& tensors,
+                  void* workspace) const {
   Shape numbers;
   std::vector<void*> pointers;
-  for (const auto& [number, pointer] : tensors) numbers.push_back(number), pointers.push_back(pointer);
+  for (const auto& [number, pointer] : tensors)
+    numbers.push_back(number), pointers.push_back(pointer);
   DnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, numbers);
   pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,

@@ -1,6 +1,6 @@
 #pragma once
-/// cuDNN's graph interface behind checked calls: descriptors that free themselves, and the plan of one
-/// operation. Thread rule: what belongs to one handle belongs to one host thread.
+/// cuDNN's graph interface behind checked calls: descriptors that free themselves, and the plan of
+/// one operation. Thread rule: what belongs to one handle belongs to one host thread.
 #include <cudnn.h>
 
 #include <initializer_list>
@@ -24,8 +24,8 @@ class DnnDescriptor {
  public:
   explicit DnnDescriptor(cudnnBackendDescriptorType_t type);
 
-  DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count,
-                     const void* values);
+  DnnDescriptor& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                     std::int64_t count, const void* values);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, const Shape& numbers);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, float number);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, const DnnDescriptor& part);

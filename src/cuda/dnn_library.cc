@@ -21,8 +21,8 @@ DnnFunctions functions_of(void* library) {
   DnnFunctions f;
   find(f.version, library, "cudnnGetVersion");
   const std::size_t version = f.version();
-  require(version / 10000 == kMajor, "cuDNN has version number {}, but version {} is needed; install it",
-          version, kMajor);
+  require(version / 10000 == kMajor,
+          "cuDNN has version number {}, but version {} is needed; install it", version, kMajor);
   find(f.error_string, library, "cudnnGetErrorString");
   find(f.create, library, "cudnnCreate");
   find(f.destroy, library, "cudnnDestroy");
@@ -40,8 +40,9 @@ DnnFunctions functions_of(void* library) {
 DnnFunctions load_dnn(const std::string& library) {
   void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays
   if (handle == nullptr)
-    fail("cuDNN does not load: {}; install libcudnn{}-cuda-{}, or name its folder in LD_LIBRARY_PATH",
-         dlerror(), kMajor, CUDART_VERSION / 1000);
+    fail(
+        "cuDNN does not load: {}; install libcudnn{}-cuda-{}, or name its folder in LD_LIBRARY_PATH",
+        dlerror(), kMajor, CUDART_VERSION / 1000);
   return functions_of(handle);
 }
 

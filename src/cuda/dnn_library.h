@@ -20,12 +20,13 @@ struct DnnFunctions {
   decltype(&::cudnnBackendExecute) execute = nullptr;
 };
 
-/// Those of a library that is found as programs find libraries, and on this library's run path. Throws
-/// Error saying why it does not load, or that it is of another major version than this was built for.
+/// Those of a library that is found as programs find libraries, and on this library's
+/// run path. Throws Error saying why it does not load, or that it is of another major
+/// version than this was built for.
 DnnFunctions load_dnn(const std::string& library);
 
-/// Those of the process if it has cuDNN already, else of libcudnn.so.9. Throws Error as `load_dnn`, at
-/// every call until it is there. Any thread.
+/// Those of the process if it has cuDNN already, else of libcudnn.so.9. Throws Error as `load_dnn`,
+/// at every call until it is there. Any thread.
 const DnnFunctions& dnn();
 
 }  // namespace alpa::cuda

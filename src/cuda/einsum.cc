@@ -50,7 +50,8 @@ void EinsumLaunch::Pass::run(std::initializer_list<std::byte*> inputs, std::byte
   launch(call, stream);
 }
 
-std::shared_ptr<const EinsumLaunch> EinsumLaunch::load(std::string_view op, const EinsumSteps& steps,
+std::shared_ptr<const EinsumLaunch> EinsumLaunch::load(std::string_view op,
+                                                       const EinsumSteps& steps,
                                                        const KernelCall& call, const Card& card,
                                                        const Epilogue& epilogue) {
   const std::shared_ptr<EinsumLaunch> loaded(new EinsumLaunch(steps));
@@ -71,9 +72,11 @@ std::shared_ptr<const EinsumLaunch> EinsumLaunch::load(std::string_view op, cons
     load_pass(loaded->a_, std::move(m.program));
   }
   if (steps.kind != EinsumSteps::Kind::product) return loaded;
-  for (const auto& [pass, operand] : {std::pair(&loaded->a_, &steps.a), std::pair(&loaded->b_, &steps.b)})
+  for (const auto& [pass, operand] :
+       {std::pair(&loaded->a_, &steps.a), std::pair(&loaded->b_, &steps.b)})
     if (operand->converted != kNowhere && !operand->sum)
-      load_conversion(*pass, call.inputs[operand->input].type.dtype, steps.operands, operand->elements);
+      load_conversion(*pass, call.inputs[operand->input].type.dtype, steps.operands,
+                      operand->elements);
   const TensorType& z = call.outputs[0].type;
   if (z.dtype != steps.product_type)
     load_conversion(loaded->result_, steps.product_type, z.dtype, z.elements());
@@ -81,13 +84,13 @@ std::shared_ptr<const EinsumLaunch> EinsumLaunch::load(std::string_view op, cons
   const MatmulProblem shape = product_shape(steps, epilogue);
   loaded->product_ = card.products->load(shape);
   if (loaded->product_) return loaded;
-  require(epilogue != Epilogue{}, "{}: cuBLASLt has no algorithm for the product {} on this card", op,
-          to_string(shape));
+  require(epilogue != Epilogue{}, "{}: cuBLASLt has no algorithm for the product {} on this card",
+          op, to_string(shape));
   return nullptr;
 }
 
-std::byte* EinsumLaunch::bring(const KernelCall& call, const OperandSteps& o, const Pass& conversion,
-                               Stream stream) const {
+std::byte* EinsumLaunch::bring(const KernelCall& call, const OperandSteps& o,
+                               const Pass& conversion, Stream stream) const {
   std::byte* data = call.inputs[o.input].data;
   std::byte* const converted = call.workspace + o.converted;
   if (o.sum)
@@ -97,7 +100,8 @@ std::byte* EinsumLaunch::bring(const KernelCall& call, const OperandSteps& o, co
     conversion.run({data}, converted, stream);
   if (o.converted != kNowhere) data = converted;
   if (!o.pack) return data;
-  check_queued(run_copy(*o.pack, data, call.workspace + o.packed, stream), "packing an einsum's operand");
+  check_queued(run_copy(*o.pack, data, call.workspace + o.packed, stream),
+               "packing an einsum's operand");
   return call.workspace + o.packed;
 }
 
@@ -105,7 +109,8 @@ void EinsumLaunch::multiply(const KernelCall& call, std::byte* vector, std::byte
                             Stream stream) const {
   const std::byte* const a = bring(call, steps_.a, a_, stream);
   const std::byte* const b = bring(call, steps_.b, b_, stream);
-  std::byte* const c = steps_.product == kNowhere ? call.outputs[0].data : call.workspace + steps_.product;
+  std::byte* const c =
+      steps_.product == kNowhere ? call.outputs[0].data : call.workspace + steps_.product;
   std::byte* const workspace = aligned(call.workspace + steps_.workspace);
   std::int64_t count = 1;
   for (const kernels::BatchDim& dim : steps_.outer) count *= dim.extent;
@@ -132,7 +137,8 @@ void EinsumLaunch::deliver(const KernelCall& call, Stream stream) const {
   if (convert) result_.run({made}, z, stream);
 }
 
-void EinsumLaunch::run(const KernelCall& call, std::byte* vector, std::byte* kept, Stream stream) const {
+void EinsumLaunch::run(const KernelCall& call, std::byte* vector, std::byte* kept,
+                       Stream stream) const {
   const KernelTensor& z = call.outputs[0];
   switch (steps_.kind) {
     case EinsumSteps::Kind::nothing: return;
@@ -140,15 +146,16 @@ void EinsumLaunch::run(const KernelCall& call, std::byte* vector, std::byte* kep
       return check_queued(run_fill(z.data, z.type.dtype, z.type.elements(), 0, stream), "zeros");
     case EinsumSteps::Kind::multiply:
       return a_.run({call.inputs[0].data, call.inputs[1].data}, z.data, stream);
-    case EinsumSteps::Kind::product: multiply(call, vector, kept, stream); return deliver(call, stream);
+    case EinsumSteps::Kind::product:
+      multiply(call, vector, kept, stream);
+      return deliver(call, stream);
   }
 }
 
 Launch load_einsum(const OpDef& op, const KernelCall& call, const Card& card) {
   const EinsumSteps steps = plan_einsum_steps(call);
-  return [einsum = EinsumLaunch::load(op.name, steps, call, card)](const KernelCall& now, Stream stream) {
-    einsum->run(now, nullptr, nullptr, stream);
-  };
+  return [einsum = EinsumLaunch::load(op.name, steps, call, card)](
+             const KernelCall& now, Stream stream) { einsum->run(now, nullptr, nullptr, stream); };
 }
 
 }  // namespace alpa::cuda

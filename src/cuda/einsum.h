@@ -1,6 +1,6 @@
 #pragma once
-/// Runs an einsum on the device in the steps of kernels/cuda/einsum_plan.h. Shared by einsum and
-/// einsum_epilogue.
+/// Runs an einsum on the device in the steps of kernels/cuda/einsum_plan.h. Shared by
+/// einsum and einsum_epilogue.
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -17,8 +17,8 @@ MatmulProblem product_shape(const EinsumSteps& steps, const Epilogue& epilogue);
 /// The steps of one call, loaded. Belongs to one host thread.
 class EinsumLaunch {
  public:
-  /// `op` is named in errors. Null if cuBLASLt has no algorithm for the product with this epilogue; without
-  /// one that is an Error.
+  /// `op` is named in errors. Null if cuBLASLt has no algorithm for the product with this epilogue;
+  /// without one that is an Error.
   static std::shared_ptr<const EinsumLaunch> load(std::string_view op, const EinsumSteps& steps,
                                                   const KernelCall& call, const Card& card,
                                                   const Epilogue& epilogue = {});

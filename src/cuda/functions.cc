@@ -42,8 +42,10 @@ constexpr CudaFunctions kFunctions = {
         [](std::int32_t device, CudaMatmul kind, double seconds, double* out, CudaMessage* why) {
           return guarded(why, [&] { *out = matmul_rate(device, kind, seconds); });
         },
-    .copy_rate = [](std::int32_t device, double seconds, double* out,
-                    CudaMessage* why) { return guarded(why, [&] { *out = copy_rate(device, seconds); }); },
+    .copy_rate =
+        [](std::int32_t device, double seconds, double* out, CudaMessage* why) {
+          return guarded(why, [&] { *out = copy_rate(device, seconds); });
+        },
     .try_dnn = [](std::int32_t device, CudaMessage* report,
                   CudaMessage* why) { return guarded(why, [&] { set(report, try_dnn(device)); }); },
     .make_devices = [](DevicesRequest* request, CudaMessage* why) -> Devices* {

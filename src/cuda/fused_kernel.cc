@@ -8,7 +8,8 @@
 
 namespace alpa::cuda {
 
-FusedKernel::FusedKernel(const kernels::ElementwisePlan& plan, const KernelCall& call, int architecture)
+FusedKernel::FusedKernel(const kernels::ElementwisePlan& plan, const KernelCall& call,
+                         int architecture)
     : outputs_(call.outputs.size()), elements_(plan.elements) {
   const FusedTile tile = fused_tile(plan, call);
   per_block_ = std::int64_t{kFusedThreads} * tile.pack * tile.packs;
@@ -22,8 +23,8 @@ FusedKernel::FusedKernel(const kernels::ElementwisePlan& plan, const KernelCall&
         "cudaLibraryLoadData");
   library_.reset(library);
   check(cudaLibraryGetKernel(&kernel_, library, "fused"), "cudaLibraryGetKernel");
-  cudaFuncAttributes attributes;  // asked for so that the code is on the card before the first launch,
-                                  // which may be captured
+  // asked for so that the code is on the card before the first launch, which may be captured
+  cudaFuncAttributes attributes;
   check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel_)),
         "cudaFuncGetAttributes");
 }
@@ -33,7 +34,9 @@ void FusedKernel::Unload::operator()(CUlib_st* library) const { cudaLibraryUnloa
 Status FusedKernel::run(const void* const* inputs, void* const* outputs, Stream stream) const {
   constexpr std::int64_t kMaxBlocks = 4096;
   if (elements_ == 0) return cudaSuccess;
-  const auto is_aligned = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
+  const auto is_aligned = [](const void* p) {
+    return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+  };
   bool aligned = std::all_of(outputs, outputs + outputs_, is_aligned);
   for (std::size_t i = 0; i < packed_.size(); ++i) {
     aligned = aligned && (!packed_[i] || is_aligned(inputs[i]));
@@ -44,8 +47,9 @@ Status FusedKernel::run(const void* const* inputs, void* const* outputs, Stream 
   arguments_.back() = &aligned;
   const std::int64_t at_once = aligned ? per_block_ : kFusedThreads;
   const std::int64_t blocks = std::min(kMaxBlocks, (elements_ + at_once - 1) / at_once);
-  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), dim3(static_cast<unsigned>(blocks)),
-                          dim3(kFusedThreads), arguments_.data(), 0, stream);
+  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel_),
+                          dim3(static_cast<unsigned>(blocks)), dim3(kFusedThreads),
+                          arguments_.data(), 0, stream);
 }
 
 }  // namespace alpa::cuda

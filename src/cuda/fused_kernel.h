@@ -1,6 +1,6 @@
 #pragma once
-/// Elementwise programs compiled at run time, for speed, and for programs too long for the
-/// interpreting kernel.
+/// Elementwise programs compiled at run time, for speed, and for programs too long
+/// for the interpreting kernel.
 #include <memory>
 #include <vector>
 
@@ -24,7 +24,8 @@ class FusedKernel {
   std::vector<bool> packed_;  ///< inputs that are read in packs when all of them are aligned
   std::size_t outputs_;
   mutable std::vector<void*> arguments_;  ///< filled by `run`, which allocates nothing
-  std::int64_t elements_, per_block_;     ///< elements, and how many of them a block computes at once
+  /// elements, and how many of them a block computes at once
+  std::int64_t elements_, per_block_;
   struct Unload {
     void operator()(CUlib_st* library) const;
   };

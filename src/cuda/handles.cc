@@ -26,7 +26,8 @@ PinnedBlock allocate_pinned(std::int64_t bytes) {
 PinnedBlock allocate_mapped(std::int64_t bytes) {
   if (bytes == 0) return {};
   void* data = nullptr;
-  check(cudaHostAlloc(&data, static_cast<std::size_t>(bytes), cudaHostAllocMapped | cudaHostAllocPortable),
+  check(cudaHostAlloc(&data, static_cast<std::size_t>(bytes),
+                      cudaHostAllocMapped | cudaHostAllocPortable),
         fmt::format("cudaHostAlloc({} bytes)", bytes).c_str());
   return PinnedBlock(data);
 }

@@ -19,8 +19,9 @@ enum class ElementwiseForm : std::uint8_t {
 /// How an einsum_epilogue runs: tests and benchmarks force either.
 enum class EpilogueForm : std::uint8_t {
   automatic,  ///< jointly where cuBLASLt has an algorithm for it and apart is not faster
-  joint,      ///< one product, wherever shapes and types allow it; Error if cuBLASLt has no algorithm
-  apart,      ///< the product, and one kernel behind it
+  /// one product, wherever shapes and types allow it; Error if cuBLASLt has no algorithm
+  joint,
+  apart,  ///< the product, and one kernel behind it
 };
 
 /// The card a kernel is loaded on: the current device while kernels are loaded and queued.

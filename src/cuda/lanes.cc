@@ -13,7 +13,9 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-void use_card(const LoadedDevice& device) { check(cudaSetDevice(device.card().ordinal), "cudaSetDevice"); }
+void use_card(const LoadedDevice& device) {
+  check(cudaSetDevice(device.card().ordinal), "cudaSetDevice");
+}
 
 const Instruction& awaited_by(const DeviceProgram& program, int list, const Instruction& wait) {
   return program.lists[wait.awaits_list < 0 ? list : wait.awaits_list].instructions[wait.awaits];
@@ -43,8 +45,8 @@ void Lanes::add(int index, const DeviceProgram& program, const MakeChannel& make
       count(index, instruction, runs_of(program, list));
       const int peer = index_of(instruction.message.peer);
       Flow& flow = flows_[&instruction];
-      flow.lane =
-          lane_of(sends ? index : peer, sends ? peer : index, instruction.message.lane, make_channel);
+      flow.lane = lane_of(sends ? index : peer, sends ? peer : index, instruction.message.lane,
+                          make_channel);
       use_card(*devices_[index]);
       for (int run = 0; run <= looked_back[&instruction]; ++run) flow.done.push_back(make_event());
     }
@@ -63,9 +65,11 @@ void Lanes::count(int index, const Instruction& instruction, int runs) {
 }
 
 int Lanes::index_of(int device) const {
-  const auto at = std::find_if(devices_.begin(), devices_.end(),
-                               [&](const auto& known) { return known->program().device == device; });
-  invariant(at != devices_.end(), "message to or from device {}, which is not of this process", device);
+  const auto at = std::find_if(devices_.begin(), devices_.end(), [&](const auto& known) {
+    return known->program().device == device;
+  });
+  invariant(at != devices_.end(), "message to or from device {}, which is not of this process",
+            device);
   return static_cast<int>(at - devices_.begin());
 }
 
@@ -79,7 +83,8 @@ int Lanes::lane_of(int from, int to, int number, const MakeChannel& make_channel
   use_card(*devices_[from]);
   lane.sender = make_stream(), lane.sent = make_event();
   use_card(*devices_[to]);
-  if (devices_[from]->card().ordinal != devices_[to]->card().ordinal) lane.own_receiver = make_stream();
+  if (devices_[from]->card().ordinal != devices_[to]->card().ordinal)
+    lane.own_receiver = make_stream();
   lane.received = make_event();
   lanes_.push_back(std::move(lane));
   return static_cast<int>(lanes_.size()) - 1;
@@ -90,7 +95,8 @@ void Lanes::begin_step() {
   for (Lane& lane : lanes_) lane.sends.clear(), lane.receives.clear();
 }
 
-bool Lanes::pass(int index, const ListRun& run, const Operation& operation, int behind, bool checked) {
+bool Lanes::pass(int index, const ListRun& run, const Operation& operation, int behind,
+                 bool checked) {
   try {
     use_card(*devices_[behind]);
     if (operation.instruction->kind == Kind::wait)
@@ -133,7 +139,8 @@ EventHandle Lanes::take_event(int ordinal) {
   return event;
 }
 
-bool Lanes::wait(int index, const ListRun& run, const Instruction& instruction, Stream stream) const {
+bool Lanes::wait(int index, const ListRun& run, const Instruction& instruction,
+                 Stream stream) const {
   const Flow& flow = flows_.at(&awaited_by(devices_[index]->program(), run.list, instruction));
   const int wanted = flow.posted - 1 - instruction.behind;
   if (wanted < 0) return true;
@@ -152,7 +159,8 @@ bool Lanes::meet(Lane& lane, bool checked) {
   if (checked)
     for (const Stream stream : {send.end.stream, receive.end.stream})
       check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  for (Post* const post : {&send, &receive}) events_[post->ordinal].push_back(std::move(post->ready));
+  for (Post* const post : {&send, &receive})
+    events_[post->ordinal].push_back(std::move(post->ready));
   return true;
 }
 
@@ -163,7 +171,8 @@ void Lanes::go(Lane& lane, Post& send, Post& receive) const {
                 send.end.tensor.type.dtype == receive.end.tensor.type.dtype,
             "device {} sends a box of {} at {}, device {} receives one of {} at {}",
             devices_[lane.from]->program().device, to_string(sent.extent), to_string(sent.begin),
-            devices_[lane.to]->program().device, to_string(received.extent), to_string(received.begin));
+            devices_[lane.to]->program().device, to_string(received.extent),
+            to_string(received.begin));
   for (const Post* const post : {&send, &receive})
     check(cudaStreamWaitEvent(post->end.stream, post->ready.get(), 0), "cudaStreamWaitEvent");
   use_card(*devices_[lane.from]);

@@ -1,8 +1,8 @@
 #pragma once
-/// Messages between devices of different meshes. A lane, from one device to another, has its own
-/// streams, so that it delays only the work that waits for it. A message is queued once both sides
-/// have reached it; messages of a lane stay in order. Runs on one thread, which never waits for a
-/// card.
+/// Messages between devices of different meshes. A lane, from one device to another, has
+/// its own streams, so that it delays only the work that waits for it. A message is queued
+/// once both sides have reached it; messages of a lane stay in order. Runs on one thread,
+/// which never waits for a card.
 #include <deque>
 #include <functional>
 #include <map>
@@ -25,10 +25,11 @@ class Lanes {
 
   /// No message of the step was queued yet.
   void begin_step();
-  /// Device `index` comes to a send, a receive or a wait for one, in list `run.list`. A message can go when
-  /// all is done that was queued so far for computing on device `behind`; what is queued there from now on
-  /// comes behind what a wait is for. Returns false if the other side has not come to the message yet that
-  /// a wait is for: try again. If `checked`, waits for messages that go. Throws Error naming the place.
+  /// Device `index` comes to a send, a receive or a wait for one, in list `run.list`. A message can
+  /// go when all is done that was queued so far for computing on device `behind`; what is queued
+  /// there from now on comes behind what a wait is for. Returns false if the other side has not
+  /// come to the message yet that a wait is for: try again. If `checked`, waits for messages that
+  /// go. Throws Error naming the place.
   bool pass(int index, const ListRun& run, const Operation& operation, int behind, bool checked);
   /// Makes later work on `stream` wait for all messages.
   void join(Stream stream) const;

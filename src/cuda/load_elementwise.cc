@@ -1,5 +1,5 @@
-// src/cuda/load_elementwise.cc — loads elementwise operators and fused programs, interpreted or
-// compiled at run time
+// src/cuda/load_elementwise.cc — loads elementwise operators and fused programs,
+// interpreted or compiled at run time
 #include <memory>
 #include <optional>
 #include <vector>
@@ -12,9 +12,9 @@
 namespace alpa::cuda {
 namespace {
 
-/// Elements from which a program is compiled. An H200 moves this many in well under the two microseconds
-/// that a launch takes whichever kernel it is, so that interpreting them costs next to nothing, and a
-/// compilation takes a tenth of a second.
+/// Elements from which a program is compiled. An H200 moves this many in well under the two
+/// microseconds that a launch takes whichever kernel it is, so that interpreting them costs next to
+/// nothing, and a compilation takes a tenth of a second.
 constexpr std::int64_t kCompiledElements = 64 * 1024;
 
 ElementwiseProgram program_of(const OpDef& op, std::size_t operands) {
@@ -38,7 +38,8 @@ Launch interpreted(const ElementwiseLaunch& program) {
     const void* inputs[kMaxElementwiseInputs];
     void* outputs[kMaxElementwiseOutputs];
     point(call, inputs, outputs);
-    check_queued(run_elementwise(program, inputs, outputs, stream), "interpreted elementwise program");
+    check_queued(run_elementwise(program, inputs, outputs, stream),
+                 "interpreted elementwise program");
   };
 }
 
@@ -48,9 +49,9 @@ Launch compiled(const kernels::ElementwisePlan& plan, const KernelCall& call, in
     std::vector<const void*> inputs;
     std::vector<void*> outputs;
   };
-  const auto program = std::make_shared<Compiled>(Compiled{FusedKernel(plan, call, architecture),
-                                                           std::vector<const void*>(call.inputs.size()),
-                                                           std::vector<void*>(call.outputs.size())});
+  const auto program = std::make_shared<Compiled>(
+      Compiled{FusedKernel(plan, call, architecture), std::vector<const void*>(call.inputs.size()),
+               std::vector<void*>(call.outputs.size())});
   return [program](const KernelCall& now, Stream stream) {
     point(now, program->inputs.data(), program->outputs.data());
     check_queued(program->kernel.run(program->inputs.data(), program->outputs.data(), stream),
@@ -70,10 +71,12 @@ Launch load_program(std::string_view op, ElementwiseProgram program, const Kerne
   const bool worthwhile =
       card.elementwise == ElementwiseForm::compiled || plan.elements >= kCompiledElements;
   if (instructions && !(can_compile && worthwhile)) return interpreted(*instructions);
-  require(can_compile,
-          "{}: a program of {} inputs, {} steps and {} dimensions exceeds what the interpreting kernel "
-          "takes, and this NVRTC does not compile for sm_{}; use a CUDA toolkit that knows the card",
-          op, plan.program.num_inputs, plan.program.steps.size(), plan.outer.size() + 1, card.architecture);
+  require(
+      can_compile,
+      "{}: a program of {} inputs, {} steps and {} dimensions exceeds what the interpreting kernel "
+      "takes, and this NVRTC does not compile for sm_{}; use a CUDA toolkit that knows the card",
+      op, plan.program.num_inputs, plan.program.steps.size(), plan.outer.size() + 1,
+      card.architecture);
   return compiled(plan, call, card.architecture);
 }
 
@@ -82,9 +85,9 @@ Launch load_elementwise(const OpDef& op, const KernelCall& call, const Card& car
 }
 
 Launch load_fused(const OpDef& op, const KernelCall& call, const Card& card) {
-  return load_program(op.name,
-                      parse_elementwise_program(*call.attributes, static_cast<int>(call.inputs.size())),
-                      call, card);
+  return load_program(
+      op.name, parse_elementwise_program(*call.attributes, static_cast<int>(call.inputs.size())),
+      call, card);
 }
 
 }  // namespace alpa::cuda

@@ -53,14 +53,15 @@ Launch load_elementwise_part(const OpDef& op, const Epilogue& epilogue, const Ke
 }
 
 /// The kernel after the einsum.
-Launch load_rest(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call, const Card& card) {
+Launch load_rest(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call,
+                 const Card& card) {
   const Epilogue& epilogue = steps.epilogue;
   if (steps.sums)
     return [sums = *steps.sums, operand = epilogue.sums_of, scratch = steps.sums_workspace](
                const KernelCall& now, Stream stream) {
-      check_queued(
-          run_reduce(sums, now.inputs[operand].data, now.outputs[1].data, now.workspace + scratch, stream),
-          "sums of an einsum's operand");
+      check_queued(run_reduce(sums, now.inputs[operand].data, now.outputs[1].data,
+                              now.workspace + scratch, stream),
+                   "sums of an einsum's operand");
     };
   const bool relu = epilogue.function == Epilogue::Function::relu;
   if (relu && epilogue.gradient)
@@ -73,16 +74,18 @@ Launch load_rest(const OpDef& op, const EpilogueSteps& steps, const KernelCall& 
     return [biased = epilogue.bias](const KernelCall& now, Stream stream) {
       const KernelTensor &z = now.outputs[0], &bits = now.outputs[1];
       const KernelTensor* const bias = biased ? &now.inputs[2] : nullptr;
-      check_queued(run_relu_keep(z.type.dtype, bits.type.elements(), biased ? bias->data : nullptr,
-                                 biased ? bias->type.elements() : kBitsPerByte, z.data, bits.data, stream),
-                   "relu and its bits");
+      check_queued(
+          run_relu_keep(z.type.dtype, bits.type.elements(), biased ? bias->data : nullptr,
+                        biased ? bias->type.elements() : kBitsPerByte, z.data, bits.data, stream),
+          "relu and its bits");
     };
   return load_elementwise_part(op, epilogue, call, card);
 }
 
-/// Null if cuBLASLt has no algorithm for it, or, told on stderr, calls it invalid. The latter is an Error
-/// where no other form is allowed.
-Launch load_joint(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call, const Card& card) {
+/// Null if cuBLASLt has no algorithm for it, or, told on stderr, calls it invalid. The latter is an
+/// Error where no other form is allowed.
+Launch load_joint(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call,
+                  const Card& card) {
   std::shared_ptr<const EinsumLaunch> joint;
   try {
     joint = EinsumLaunch::load(op.name, steps.einsum, call, card, steps.of_product);
@@ -96,7 +99,8 @@ Launch load_joint(const OpDef& op, const EpilogueSteps& steps, const KernelCall&
   };
 }
 
-Launch load_apart(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call, const Card& card) {
+Launch load_apart(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call,
+                  const Card& card) {
   return [einsum = EinsumLaunch::load(op.name, steps.einsum, call, card),
           rest = load_rest(op, steps, call, card)](const KernelCall& now, Stream stream) {
     einsum->run(now, nullptr, nullptr, stream);
@@ -104,16 +108,17 @@ Launch load_apart(const OpDef& op, const EpilogueSteps& steps, const KernelCall&
   };
 }
 
-/// Whether the product may have the epilogue here. cuBLASLt's relu may lose a NaN; its gradient reads bits.
+/// Whether the product may have the epilogue here. cuBLASLt's relu may lose a
+/// NaN; its gradient reads bits.
 bool may_be_joint(const EpilogueSteps& steps, const Card& card) {
-  const bool loses_nan =
-      steps.epilogue.function == Epilogue::Function::relu && !steps.epilogue.gradient && card.keeps_nan;
+  const bool loses_nan = steps.epilogue.function == Epilogue::Function::relu &&
+                         !steps.epilogue.gradient && card.keeps_nan;
   return steps.joint && !loses_nan && card.epilogues != EpilogueForm::apart;
 }
 
 /// Times both with random operands; nothing without memory for that.
-std::optional<bool> is_faster_apart(const EpilogueSteps& steps, KernelCall call, const Launch& joint,
-                                    const Launch& apart) {
+std::optional<bool> is_faster_apart(const EpilogueSteps& steps, KernelCall call,
+                                    const Launch& joint, const Launch& apart) {
   std::int64_t bytes = steps.scratch_bytes;
   for (const auto* tensors : {&call.inputs, &call.outputs})
     for (const KernelTensor& tensor : *tensors) bytes += tensor.type.bytes();
@@ -129,9 +134,10 @@ std::optional<bool> is_faster_apart(const EpilogueSteps& steps, KernelCall call,
   return outcome.fastest == 1;
 }
 
-/// `joint`, or what is apart from it if that was measured to be faster; measured now if it was not yet.
-Launch faster_of(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call, const Card& card,
-                 const MatmulProblem& product, Launch joint) {
+/// `joint`, or what is apart from it if that was measured to be faster;
+/// measured now if it was not yet.
+Launch faster_of(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call,
+                 const Card& card, const MatmulProblem& product, Launch joint) {
   if (card.products->is_faster_apart(product) == false) return joint;
   Launch apart = load_apart(op, steps, call, card);
   const std::optional<bool> faster = is_faster_apart(steps, call, joint, apart);
@@ -151,7 +157,8 @@ Launch load_einsum_epilogue(const OpDef& op, const KernelCall& call, const Card&
   const Launch joint = load_joint(op, steps, call, card);
   if (joint != nullptr) return measured ? faster_of(op, steps, call, card, product, joint) : joint;
   require(card.epilogues != EpilogueForm::joint,
-          "{}: cuBLASLt has no algorithm for the product {} on this card", op.name, to_string(product));
+          "{}: cuBLASLt has no algorithm for the product {} on this card", op.name,
+          to_string(product));
   return load_apart(op, steps, call, card);
 }
 

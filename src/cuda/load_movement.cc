@@ -1,5 +1,5 @@
-// src/cuda/load_movement.cc — loads operators that only move elements: transpose, broadcast,
-// reshape
+// src/cuda/load_movement.cc — loads operators that only move elements:
+// transpose, broadcast, reshape
 #include <vector>
 
 #include "kernels/cpu/strided_copy.h"
@@ -14,8 +14,8 @@ Launch gather(const OpDef& op, const KernelCall& call, const std::vector<std::in
   const TensorType& y = call.outputs.at(0).type;
   const std::vector<std::int64_t> dense = kernels::dense_strides(y.shape);
   CopyLaunch launch;
-  if (!plan_copy(launch, static_cast<int>(size_of(y.dtype)), y.rank(), y.shape.data(), strides.data(),
-                 dense.data()))
+  if (!plan_copy(launch, static_cast<int>(size_of(y.dtype)), y.rank(), y.shape.data(),
+                 strides.data(), dense.data()))
     fail_dims(op.name, y);
   return [launch](const KernelCall& now, Stream stream) {
     check_queued(run_copy(launch, now.inputs[0].data, now.outputs[0].data, stream), "strided copy");

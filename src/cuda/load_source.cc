@@ -1,5 +1,5 @@
-// src/cuda/load_source.cc — loads operators without operands: constant, iota, random_normal,
-// random_uniform
+// src/cuda/load_source.cc — loads operators without operands: constant,
+// iota, random_normal, random_uniform
 #include <cstddef>
 
 #include "kernels/cuda/copy.h"
@@ -33,8 +33,8 @@ Launch load_random(Distribution distribution, const OpDef& op, const KernelCall&
 }  // namespace
 
 Launch load_constant(const OpDef&, const KernelCall& call, const Card&) {
-  return [type = call.outputs.at(0).type, value = call.attributes->real("value")](const KernelCall& now,
-                                                                                  Stream stream) {
+  return [type = call.outputs.at(0).type, value = call.attributes->real("value")](
+             const KernelCall& now, Stream stream) {
     check_queued(run_fill(now.outputs[0].data, type.dtype, type.elements(), value, stream), "fill");
   };
 }
@@ -46,8 +46,9 @@ Launch load_iota(const OpDef&, const KernelCall& call, const Card&) {
   std::int64_t inner = 1;
   for (std::size_t d = axis + 1; d < y.type.shape.size(); ++d) inner *= y.type.shape[d];
   return [type = y.type, extent, inner, offset](const KernelCall& now, Stream stream) {
-    check_queued(run_iota(now.outputs[0].data, type.dtype, type.elements(), extent, inner, offset, stream),
-                 "iota");
+    check_queued(
+        run_iota(now.outputs[0].data, type.dtype, type.elements(), extent, inner, offset, stream),
+        "iota");
   };
 }
 

@@ -35,7 +35,8 @@ std::vector<UpdateTensor> rows_of(const KernelCall& call, int states, int scalar
 
 void point(std::vector<UpdateTensor>& rows, const KernelCall& call, int states) {
   for (std::size_t m = 0; m < rows.size(); ++m) {
-    const KernelTensor *const old = &call.inputs[m * states], *const made = &call.outputs[m * states];
+    const KernelTensor *const old = &call.inputs[m * states], *const made =
+                                                                  &call.outputs[m * states];
     rows[m].w = old[0].data, rows[m].new_w = made[0].data;
     rows[m].first = old[1].data, rows[m].new_first = made[1].data;
     if (states == 3) rows[m].second = old[2].data, rows[m].new_second = made[2].data;
@@ -46,8 +47,8 @@ void point(std::vector<UpdateTensor>& rows, const KernelCall& call, int states) 
 }  // namespace
 
 Launch load_adam_update(const OpDef&, const KernelCall& call, const Card&) {
-  return [settings = adam_settings(*call.attributes), rows = rows_of(call, 3, 2)](const KernelCall& now,
-                                                                                  Stream stream) mutable {
+  return [settings = adam_settings(*call.attributes), rows = rows_of(call, 3, 2)](
+             const KernelCall& now, Stream stream) mutable {
     point(rows, now, 3);
     const std::size_t last = now.inputs.size() - 1;
     check_queued(run_adam(rows.data(), static_cast<int>(rows.size()), settings,
@@ -57,12 +58,12 @@ Launch load_adam_update(const OpDef&, const KernelCall& call, const Card&) {
 }
 
 Launch load_sgd_update(const OpDef&, const KernelCall& call, const Card&) {
-  return [settings = sgd_settings(*call.attributes), rows = rows_of(call, 2, 1)](const KernelCall& now,
-                                                                                 Stream stream) mutable {
+  return [settings = sgd_settings(*call.attributes), rows = rows_of(call, 2, 1)](
+             const KernelCall& now, Stream stream) mutable {
     point(rows, now, 2);
-    check_queued(
-        run_sgd(rows.data(), static_cast<int>(rows.size()), settings, scalar(now.inputs.back()), stream),
-        "SGD");
+    check_queued(run_sgd(rows.data(), static_cast<int>(rows.size()), settings,
+                         scalar(now.inputs.back()), stream),
+                 "SGD");
   };
 }
 

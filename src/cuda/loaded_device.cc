@@ -22,7 +22,9 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-void check_launch(Status status, const char* call) { check(static_cast<cudaError_t>(status), call); }
+void check_launch(Status status, const char* call) {
+  check(static_cast<cudaError_t>(status), call);
+}
 
 /// The part of the operand at the result's position in the whole tensor.
 Launch load_copy(const KernelCall& call) {
@@ -91,7 +93,8 @@ LoadedDevice::Counter LoadedDevice::count(int list) const {
     if (counter.runs++ == 0) counter.first = run.micro_batch;
     invariant(run.micro_batch == counter.first + counter.runs - 1,
               "device {}: run {} of list \"{}\" is for micro-batch {}, the first one was for {}",
-              device_.device, counter.runs, device_.lists[list].name, run.micro_batch, counter.first);
+              device_.device, counter.runs, device_.lists[list].name, run.micro_batch,
+              counter.first);
   }
   for (const Instruction& instruction : device_.lists[list].instructions)
     for (const auto* buffers : {&instruction.inputs, &instruction.outputs})
@@ -166,7 +169,8 @@ void LoadedDevice::place_list(const ListRun& run) {
       call.inputs[i].data = placed_address(instruction.inputs[i], run.micro_batch);
     for (std::size_t i = 0; i < call.outputs.size(); ++i)
       call.outputs[i].data = placed_address(instruction.outputs[i], run.micro_batch);
-    if (instruction.workspace >= 0) call.workspace = placed_address(instruction.workspace, run.micro_batch);
+    if (instruction.workspace >= 0)
+      call.workspace = placed_address(instruction.workspace, run.micro_batch);
   }
 }
 
@@ -210,9 +214,11 @@ void LoadedDevice::queue_metrics() const {
   std::vector<PublishedElement> published;
   for (const Reported& reported : published_)
     if (metric_[reported.buffer] < 0)
-      published.push_back({placed_address(reported.buffer, 0), metrics_ + reported.metric * kMetricBytes,
+      published.push_back({placed_address(reported.buffer, 0),
+                           metrics_ + reported.metric * kMetricBytes,
                            device_.buffers[reported.buffer].type.bytes()});
-  check_launch(run_publish(published.data(), static_cast<int>(published.size()), compute()), "run_publish");
+  check_launch(run_publish(published.data(), static_cast<int>(published.size()), compute()),
+               "run_publish");
 }
 
 void LoadedDevice::blame(const Operation& operation, int micro_batch) const {
@@ -226,11 +232,12 @@ void LoadedDevice::queue_load(const Operation& operation) const {
   const std::int64_t bytes = to.type.bytes();
   if (bytes == 0 || to.data == from) return;
   if (operation.sliced)
-    check_launch(run_load_part(reinterpret_cast<const StepNumbers*>(operation.call.step), from, bytes,
-                               to.data, compute()),
+    check_launch(run_load_part(reinterpret_cast<const StepNumbers*>(operation.call.step), from,
+                               bytes, to.data, compute()),
                  "run_load_part");
   else
-    check(cudaMemcpyAsync(to.data, from, bytes, cudaMemcpyDeviceToDevice, compute()), "cudaMemcpyAsync");
+    check(cudaMemcpyAsync(to.data, from, bytes, cudaMemcpyDeviceToDevice, compute()),
+          "cudaMemcpyAsync");
 }
 
 }  // namespace alpa::cuda

@@ -2,8 +2,8 @@
 /// One logical device: its program as kernels that are ready to be queued on its two streams.
 #include <vector>
 
-#include "alpa/runtime/devices.h"
 #include "alpa/lower/staging.h"
+#include "alpa/runtime/devices.h"
 #include "handles.h"
 #include "kernel.h"
 
@@ -26,8 +26,8 @@ inline constexpr std::int64_t kMetricBytes = 8;
 
 class LoadedDevice {
  public:
-  /// Loads every kernel on `card`. `published`: the metrics that the host reads from this device. Throws
-  /// Error naming the instruction of what can't be loaded.
+  /// Loads every kernel on `card`. `published`: the metrics that the host reads from this device.
+  /// Throws Error naming the instruction of what can't be loaded.
   LoadedDevice(const SpmdProgram& program, DeviceProgram device, const Card& card,
                std::vector<Reported> published);
 
@@ -38,8 +38,8 @@ class LoadedDevice {
   Stream communication() const { return communication_.get(); }
   /// True if the program starts collectives on the communication stream.
   bool communicates() const { return communicates_; }
-  /// The stream that an operation other than a collective is queued on: updates that run aside have one of
-  /// low priority.
+  /// The stream that an operation other than a collective is queued on: updates that run aside
+  /// have one of low priority.
   Stream stream_of(const Operation& operation) const {
     return operation.instruction->aside ? aside_.get() : compute();
   }
@@ -53,13 +53,14 @@ class LoadedDevice {
   /// True if nothing has to be queued before a step's first list.
   bool begins_clear() const { return device_.zeroed.empty(); }
 
-  /// Lists work in `arena` from now on, with part `slot` of the staging buffer there. `metrics`: where the
-  /// device can write 8 bytes for each metric of the graph.
+  /// Lists work in `arena` from now on, with part `slot` of the staging buffer there. `metrics`:
+  /// where the device can write 8 bytes for each metric of the graph.
   void place(std::byte* arena, int slot, std::byte* metrics);
   /// Points the calls of a list to where `micro_batch` has its buffers.
   void place_list(const ListRun& run);
   std::byte* address(std::byte* arena, int buffer) const;
-  /// Where a micro-batch has a buffer, and the scratch of an operation, in the arena that was placed.
+  /// Where a micro-batch has a buffer, and the scratch of an operation, in
+  /// the arena that was placed.
   std::byte* placed_address(int buffer, int micro_batch) const;
 
   /// Queues clearing the accumulators.

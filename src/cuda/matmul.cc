@@ -1,5 +1,5 @@
-// src/cuda/matmul.cc — describes products to cuBLASLt, which is column-major, so operands are
-// exchanged
+// src/cuda/matmul.cc — describes products to cuBLASLt, which is column-major,
+// so operands are exchanged
 #include "matmul.h"
 
 #include <fmt/core.h>
@@ -32,18 +32,22 @@ struct View {
   bool transposed;
   std::int64_t rows, columns, leading;
 };
-View view_of(std::int64_t rows, std::int64_t row_stride, std::int64_t columns, std::int64_t column_stride) {
+View view_of(std::int64_t rows, std::int64_t row_stride, std::int64_t columns,
+             std::int64_t column_stride) {
   if (row_stride == 1 || (rows == 1 && column_stride != 1))
     return {false, rows, columns, std::max(column_stride, rows)};
-  invariant(column_stride == 1 || columns == 1, "product: strides {} and {}", row_stride, column_stride);
+  invariant(column_stride == 1 || columns == 1, "product: strides {} and {}", row_stride,
+            column_stride);
   return {true, columns, rows, std::max(row_stride, columns)};
 }
 
-LtLayout layout_of(DType dtype, const View& view, const kernels::MatmulShape& shape, std::int64_t stride) {
+LtLayout layout_of(DType dtype, const View& view, const kernels::MatmulShape& shape,
+                   std::int64_t stride) {
   cublasLtMatrixLayout_t created = nullptr;
-  check(cublasLtMatrixLayoutCreate(&created, data_type(dtype), static_cast<std::uint64_t>(view.rows),
-                                   static_cast<std::uint64_t>(view.columns), view.leading),
-        "cublasLtMatrixLayoutCreate");
+  check(
+      cublasLtMatrixLayoutCreate(&created, data_type(dtype), static_cast<std::uint64_t>(view.rows),
+                                 static_cast<std::uint64_t>(view.columns), view.leading),
+      "cublasLtMatrixLayoutCreate");
   LtLayout layout(created);
   if (shape.batch.empty()) return layout;
   const auto count = static_cast<std::int32_t>(shape.batch[0].extent);
@@ -83,7 +87,8 @@ void describe_epilogue(const LtMatmul& matmul, const MatmulProblem& shape) {
   // Until real pointers are known these say how they will be aligned.
   void* const aligned = reinterpret_cast<void*>(static_cast<std::uintptr_t>(shape.alignment));
   if (epilogue.has_vector()) {
-    set(matmul, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(data_type(shape.result)));
+    set(matmul, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+        static_cast<std::int32_t>(data_type(shape.result)));
     set(matmul, CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned);
   }
   if (epilogue.has_kept()) {
@@ -105,7 +110,8 @@ std::string to_string(const MatmulProblem& shape) {
   return shape.epilogue == Epilogue{} ? text : text + " " + alpa::to_string(shape.epilogue);
 }
 
-Matmul::Matmul(cublasLtHandle_t lt, const MatmulProblem& shape, bool tf32) : lt_(lt), shape_(shape) {
+Matmul::Matmul(cublasLtHandle_t lt, const MatmulProblem& shape, bool tf32)
+    : lt_(lt), shape_(shape) {
   const kernels::MatmulShape& s = shape_.matrices;
   invariant(s.batch.size() <= 1, "product with {} batch dimensions", s.batch.size());
   cublasLtMatmulDesc_t created = nullptr;
@@ -114,7 +120,9 @@ Matmul::Matmul(cublasLtHandle_t lt, const MatmulProblem& shape, bool tf32) : lt_
         "cublasLtMatmulDescCreate");
   matmul_.reset(created);
   const View a = view_of(s.k, s.a_k, s.m, s.a_m), b = view_of(s.n, s.b_n, s.k, s.b_k);
-  const auto operation = [](const View& view) { return view.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  const auto operation = [](const View& view) {
+    return view.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  };
   set(matmul_, CUBLASLT_MATMUL_DESC_TRANSA, operation(b));
   set(matmul_, CUBLASLT_MATMUL_DESC_TRANSB, operation(a));
   const kernels::BatchDim strides = s.batch.empty() ? kernels::BatchDim{} : s.batch[0];
@@ -128,18 +136,20 @@ void Matmul::run(const MatmulBuffers& buffers, void* workspace, Stream stream) c
   run(algorithm_, buffers, workspace, stream);
 }
 
-void Matmul::run(const cublasLtMatmulAlgo_t& algorithm, const MatmulBuffers& buffers, void* workspace,
-                 Stream stream) const {
+void Matmul::run(const cublasLtMatmulAlgo_t& algorithm, const MatmulBuffers& buffers,
+                 void* workspace, Stream stream) const {
   if (shape_.epilogue.has_vector()) set(matmul_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, buffers.vector);
-  if (shape_.epilogue.has_kept()) set(matmul_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, buffers.kept);
+  if (shape_.epilogue.has_kept())
+    set(matmul_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, buffers.kept);
   const float one = 1, zero = 0;
   const double wide_one = 1, wide_zero = 0;
   const bool wide = shape_.operands == f64;
   const void* const alpha = wide ? static_cast<const void*>(&wide_one) : &one;
   const void* const beta = wide ? static_cast<const void*>(&wide_zero) : &zero;
-  const cublasStatus_t status = cublasLtMatmul(
-      lt_, matmul_.get(), alpha, buffers.b, b_.get(), buffers.a, a_.get(), beta, buffers.c, c_.get(),
-      buffers.c, c_.get(), &algorithm, workspace, static_cast<std::size_t>(shape_.workspace_bytes), stream);
+  const cublasStatus_t status =
+      cublasLtMatmul(lt_, matmul_.get(), alpha, buffers.b, b_.get(), buffers.a, a_.get(), beta,
+                     buffers.c, c_.get(), buffers.c, c_.get(), &algorithm, workspace,
+                     static_cast<std::size_t>(shape_.workspace_bytes), stream);
   if (status != CUBLAS_STATUS_SUCCESS)
     check(status, fmt::format("cublasLtMatmul({})", to_string(shape_)).c_str());
 }

@@ -23,8 +23,8 @@ struct MatmulProblem {
   DType operands = f32, result = f32;
   std::int64_t workspace_bytes = 0;  ///< at most
   std::int64_t alignment = 16;       ///< of all pointers, at least; the workspace's is 256
-  /// A kept matrix has rows of n bits (n a multiple of 128) or n elements (a multiple of 8).
-  /// Operand 0 is A.
+  /// A kept matrix has rows of n bits (n a multiple of 128) or n elements (a
+  /// multiple of 8). Operand 0 is A.
   Epilogue epilogue;
 };
 
@@ -64,8 +64,8 @@ struct MatmulOptions {
   /// Times candidates when a product is loaded, without those that cuBLASLt refuses to run. Off:
   /// takes the first proposal, for tests, whose results must not depend on timing.
   bool measured = true;
-  /// Keeps measurements in the cache folder (cache_folder.h), one file per card and cuBLASLt
-  /// version.
+  /// Keeps measurements in the cache folder (cache_folder.h), one file per
+  /// card and cuBLASLt version.
   bool cached = true;
 };
 
@@ -75,8 +75,8 @@ class InvalidMatmul : public Error {
   using Error::Error;
 };
 
-/// Creates the matrix products of one card. The card's device must be current at construction and
-/// at every call.
+/// Creates the matrix products of one card. The card's device must be current at
+/// construction and at every call.
 class Matmuls {
  public:
   explicit Matmuls(const MatmulOptions& options = {});
@@ -105,9 +105,9 @@ class Matmuls {
 
   MatmulOptions options_;
   LtHandle lt_;
-  std::string file_;                           ///< of the cache folder
-  std::map<std::string, std::string> stored_;  ///< the file's content as last read or written: algorithms
-                                               ///< and forms
+  std::string file_;  ///< of the cache folder
+  /// the file's content as last read or written: algorithms and forms
+  std::map<std::string, std::string> stored_;
   std::map<std::string, std::optional<cublasLtMatmulAlgo_t>> chosen_;
 };
 

@@ -1,5 +1,5 @@
-// src/cuda/matmul_autotune.cc — chooses cuBLASLt's algorithm of a product, by measurement or from
-// the cache
+// src/cuda/matmul_autotune.cc — chooses cuBLASLt's algorithm of a product, by
+// measurement or from the cache
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -27,7 +27,8 @@ struct MatmulTrial {
   void* workspace;
 
   static std::optional<MatmulTrial> of(const MatmulProblem& shape);
-  Trial::Outcome run(const Matmul& product, const std::vector<cublasLtMatmulAlgo_t>& algorithms) const;
+  Trial::Outcome run(const Matmul& product,
+                     const std::vector<cublasLtMatmulAlgo_t>& algorithms) const;
 };
 
 std::int64_t elements_between(std::int64_t rows, std::int64_t row_stride, std::int64_t columns,
@@ -38,7 +39,8 @@ std::int64_t elements_between(std::int64_t rows, std::int64_t row_stride, std::i
 std::optional<MatmulTrial> MatmulTrial::of(const MatmulProblem& shape) {
   const kernels::MatmulShape& s = shape.matrices;
   const kernels::BatchDim batch = s.batch.empty() ? kernels::BatchDim{} : s.batch[0];
-  const std::int64_t last = batch.extent - 1, a = elements_between(s.m, s.a_m, s.k, s.a_k) + last * batch.a,
+  const std::int64_t last = batch.extent - 1,
+                     a = elements_between(s.m, s.a_m, s.k, s.a_k) + last * batch.a,
                      b = elements_between(s.k, s.b_k, s.n, s.b_n) + last * batch.b,
                      c = elements_between(s.m, s.c_m, s.n, 1) + last * batch.c,
                      vector = shape.epilogue.has_vector() ? std::max(s.m, s.n) : 0,
@@ -78,7 +80,8 @@ LtPreference preference_of(const MatmulProblem& shape) {
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
       static_cast<std::uint64_t>(shape.workspace_bytes));
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE});
+      std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE |
+                    CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE});
   for (const auto matrix :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
@@ -140,7 +143,8 @@ std::optional<cublasLtMatmulAlgo_t> Matmuls::choose(const Matmul& product) {
   return chosen;
 }
 
-std::optional<cublasLtMatmulAlgo_t> Matmuls::chosen_now(const Matmul& product, const std::string& key) {
+std::optional<cublasLtMatmulAlgo_t> Matmuls::chosen_now(const Matmul& product,
+                                                        const std::string& key) {
   const std::vector<cublasLtMatmulAlgo_t> algorithms = candidates(product);
   if (algorithms.empty()) return std::nullopt;
   if (!options_.measured) return algorithms[0];
@@ -148,8 +152,8 @@ std::optional<cublasLtMatmulAlgo_t> Matmuls::chosen_now(const Matmul& product, c
   if (!trial) return algorithms[0];
   const Trial::Outcome outcome = trial->run(product, algorithms);
   if (outcome.fastest < 0) {
-    fmt::print(stderr, "alpa: none of {} algorithms that cuBLASLt proposes runs: {}\n", algorithms.size(),
-               outcome.refusal);
+    fmt::print(stderr, "alpa: none of {} algorithms that cuBLASLt proposes runs: {}\n",
+               algorithms.size(), outcome.refusal);
     return std::nullopt;
   }
   const cublasLtMatmulAlgo_t& chosen = algorithms[outcome.fastest];
@@ -186,8 +190,9 @@ std::optional<cublasLtMatmulAlgo_t> Matmuls::remembered(const Matmul& p, const s
   cublasLtMatmulAlgo_t algorithm{};
   if (!from_text(*text, &algorithm, sizeof algorithm)) return std::nullopt;
   cublasLtMatmulHeuristicResult_t result{};
-  const cublasStatus_t status = cublasLtMatmulAlgoCheck(lt_.get(), p.matmul_.get(), p.b_.get(), p.a_.get(),
-                                                        p.c_.get(), p.c_.get(), &algorithm, &result);
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoCheck(lt_.get(), p.matmul_.get(), p.b_.get(), p.a_.get(), p.c_.get(),
+                              p.c_.get(), &algorithm, &result);
   const bool fits = status == CUBLAS_STATUS_SUCCESS &&
                     result.workspaceSize <= static_cast<std::size_t>(p.shape_.workspace_bytes);
   return fits ? std::optional(algorithm) : std::nullopt;

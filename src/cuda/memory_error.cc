@@ -28,23 +28,25 @@ std::string largest_tensors(const SpmdProgram& program, const DeviceProgram& dev
   values.resize(std::min(values.size(), kNamed));
   std::string text;
   for (int v : values)
-    text += fmt::format("{}\"{}\" {} of {} bytes", text.empty() ? "" : ", ", program.graph.producer(v).name,
-                        to_string(type(v)), type(v).bytes());
+    text += fmt::format("{}\"{}\" {} of {} bytes", text.empty() ? "" : ", ",
+                        program.graph.producer(v).name, to_string(type(v)), type(v).bytes());
   return text;
 }
 
 }  // namespace
 
-DeviceBlock allocate_arena(const SpmdProgram& program, const DeviceProgram& device, const Card& card) {
+DeviceBlock allocate_arena(const SpmdProgram& program, const DeviceProgram& device,
+                           const Card& card) {
   void* data = nullptr;
-  const cudaError_t status = device.arena_bytes > 0 ? cudaMalloc(&data, device.arena_bytes) : cudaSuccess;
+  const cudaError_t status =
+      device.arena_bytes > 0 ? cudaMalloc(&data, device.arena_bytes) : cudaSuccess;
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // not sticky: the next call is not to blame
     const CudaDevice gpu = alpa::cuda::device(card.ordinal);
     fail(
-        "device {} (GPU {}, {}): no memory for an arena of {} bytes: {} of {} are free. It is the planned "
-        "peak; the largest tensors are {}. Use more GPUs, a memory budget or more micro-batches, or free "
-        "what others hold there",
+        "device {} (GPU {}, {}): no memory for an arena of {} bytes: {} of {} are free. "
+        "It is the planned peak; the largest tensors are {}. "
+        "Use more GPUs, a memory budget or more micro-batches, or free what others hold there",
         device.device, card.ordinal, gpu.name, device.arena_bytes, gpu.free_bytes, gpu.memory_bytes,
         largest_tensors(program, device));
   }

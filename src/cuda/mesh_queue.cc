@@ -63,8 +63,8 @@ void MeshQueue::join_groups(std::size_t member, const MakeGroup& make_group) {
       const CollectiveCall& call = operation.instruction->call;
       Group& group = group_of(call.group, kind == Kind::start, make_group);
       operation.group = static_cast<int>(&group - groups_.data());
-      operation.member = static_cast<int>(std::find(call.group.begin(), call.group.end(), program.device) -
-                                          call.group.begin());
+      operation.member = static_cast<int>(
+          std::find(call.group.begin(), call.group.end(), program.device) - call.group.begin());
       comm::Count& count = group.counts[operation.member][static_cast<int>(counted_as(call.kind))];
       count.calls += runs_of(program, list);
       count.payload_bytes += runs_of(program, list) * payload_bytes(operation);
@@ -158,7 +158,8 @@ void MeshQueue::queue(const ListRun& run, std::size_t segment, bool checked) {
   std::fill(cursors_.begin(), cursors_.end(), Cursor{});
   const auto& work = segments_[run.list][segment].work;
   for (bool done = false, moved = true; !done;) {
-    invariant(moved, "the devices' programs do not meet: every one waits for another in a collective");
+    invariant(moved,
+              "the devices' programs do not meet: every one waits for another in a collective");
     done = true, moved = false;
     for (std::size_t m = 0; m < members_.size(); ++m) {
       moved = advance(m, work[m], checked) || moved;
@@ -166,8 +167,8 @@ void MeshQueue::queue(const ListRun& run, std::size_t segment, bool checked) {
     }
   }
   const std::vector<bool>& has_work = has_work_[run.list];
-  if (std::find(has_work.begin() + static_cast<std::ptrdiff_t>(segment) + 1, has_work.end(), true) ==
-      has_work.end())
+  if (std::find(has_work.begin() + static_cast<std::ptrdiff_t>(segment) + 1, has_work.end(),
+                true) == has_work.end())
     finish(run.list, checked);
 }
 
@@ -180,8 +181,9 @@ void MeshQueue::finish(int list, bool checked) {
       if (checked) wait_for(device(m).compute());
     } catch (...) {
       const DeviceProgram& program = device(m).program();
-      rethrow_at(fmt::format("device {}: end of list \"{}\"", program.device, program.lists[list].name),
-                 std::current_exception());
+      rethrow_at(
+          fmt::format("device {}: end of list \"{}\"", program.device, program.lists[list].name),
+          std::current_exception());
     }
 }
 
@@ -211,15 +213,17 @@ bool MeshQueue::pass(std::size_t member, Operation& operation, bool checked) {
       cursor.arrived = true;
       return groups_[operation.group].met > operation.meeting;
     case Kind::start:
-      at(member, operation, [&] { order(own.compute(), operation.done.get(), own.communication()); });
+      at(member, operation,
+         [&] { order(own.compute(), operation.done.get(), own.communication()); });
       arrive(member, operation, checked);
       return true;
     case Kind::wait: {
       const Operation& started = own.list(run_.list)[operation.instruction->awaits];
       if (groups_[started.group].met <= started.meeting) return false;
       if (!is_in_segment(member, operation.instruction->awaits)) return true;
-      at(member, operation,
-         [&] { check(cudaStreamWaitEvent(own.compute(), started.done.get(), 0), "cudaStreamWaitEvent"); });
+      at(member, operation, [&] {
+        check(cudaStreamWaitEvent(own.compute(), started.done.get(), 0), "cudaStreamWaitEvent");
+      });
       return true;
     }
     default:
@@ -254,8 +258,8 @@ void MeshQueue::meet(Group& group, bool checked) {
     Operation* operation = group.waiting[m].front();
     group.waiting[m].pop_front();
     const LoadedDevice& own = device(group.members[m]);
-    members.push_back(
-        {static_cast<int>(m), group.overlapped ? own.communication() : own.compute(), &operation->call});
+    members.push_back({static_cast<int>(m), group.overlapped ? own.communication() : own.compute(),
+                       &operation->call});
     operations.push_back(operation);
   }
   group.collectives->queue(operations[0]->instruction->call, members);

@@ -1,7 +1,7 @@
 #pragma once
-/// Queues the lists of one mesh's devices, segment by segment: every device's instructions in
-/// order, a collective once all members have reached it. Runs on one thread, which never waits for
-/// a card.
+/// Queues the lists of one mesh's devices, segment by segment: every device's
+/// instructions in order, a collective once all members have reached it. Runs on one
+/// thread, which never waits for a card.
 #include <deque>
 #include <functional>
 #include <limits>
@@ -21,20 +21,24 @@ using LoadedDevices = std::vector<std::unique_ptr<LoadedDevice>>;
 class MeshQueue {
  public:
   /// Makes the group of devices that stand at these places of the process's devices.
-  using MakeGroup = std::function<std::unique_ptr<CollectiveGroup>(const std::vector<int>& indices)>;
+  using MakeGroup =
+      std::function<std::unique_ptr<CollectiveGroup>(const std::vector<int>& indices)>;
 
-  /// `members`: the mesh's devices, as places among `devices`; they are all members of all groups that
-  /// their programs name, and run the same lists. The groups are made here, never later: one for
-  /// collectives among the compute streams, another for those among communication streams. `few`: segments
-  /// are made for capture, see `segments_of`.
-  MeshQueue(LoadedDevices& devices, std::vector<int> members, bool few, const MakeGroup& make_group);
+  /// `members`: the mesh's devices, as places among `devices`; they are all members of all groups
+  /// that their programs name, and run the same lists. The groups are made here, never later: one
+  /// for collectives among the compute streams, another for those among communication streams.
+  /// `few`: segments are made for capture, see `segments_of`.
+  MeshQueue(LoadedDevices& devices, std::vector<int> members, bool few,
+            const MakeGroup& make_group);
 
   /// The stream that a captured list begins and ends on.
   Stream origin() const { return device(0).compute(); }
   const std::vector<ListRun>& schedule() const { return device(0).program().schedule; }
   const std::vector<int>& members() const { return members_; }
   const std::vector<Segment>& segments(const ListRun& run) const { return segments_[run.list]; }
-  bool has_work(const ListRun& run, std::size_t segment) const { return has_work_[run.list][segment]; }
+  bool has_work(const ListRun& run, std::size_t segment) const {
+    return has_work_[run.list][segment];
+  }
   /// Runs of the list so many micro-batches apart use the same memory.
   int slots(int list) const;
   /// True if nothing has to be queued before a step's first list.
@@ -47,9 +51,9 @@ class MeshQueue {
 
   /// Queues what comes before a step's first list. If `checked`, waits for it.
   void queue_clearing(bool checked) const;
-  /// Queues the work of one segment on the devices' streams, into the arenas where they are placed; those
-  /// of a run that have work in turn. If `checked`, waits after every instruction, so that what fails there
-  /// is blamed on it. Throws Error naming the place.
+  /// Queues the work of one segment on the devices' streams, into the arenas where they are placed;
+  /// those of a run that have work in turn. If `checked`, waits after every instruction, so that
+  /// what fails there is blamed on it. Throws Error naming the place.
   void queue(const ListRun& run, std::size_t segment, bool checked);
 
   /// Throws Error if a peer of a group was lost.
@@ -64,11 +68,12 @@ class MeshQueue {
     std::vector<int> devices;  ///< by id, as collectives name them
     bool overlapped = false;
     std::unique_ptr<CollectiveGroup> collectives;
-    std::vector<int> members;                     ///< among `members_`
-    int met = 0;                                  ///< collectives queued of this list
-    std::vector<std::deque<Operation*>> waiting;  ///< per member: what it came to and is not queued yet
-    std::vector<int> arrivals;                    ///< per member
-    std::vector<comm::Counts> counts;             ///< per member, of a step
+    std::vector<int> members;  ///< among `members_`
+    int met = 0;               ///< collectives queued of this list
+    /// per member: what it came to and is not queued yet
+    std::vector<std::deque<Operation*>> waiting;
+    std::vector<int> arrivals;         ///< per member
+    std::vector<comm::Counts> counts;  ///< per member, of a step
   };
   /// A member's position in the segment.
   struct Cursor {

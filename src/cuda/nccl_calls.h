@@ -48,7 +48,8 @@ void grouped(const Calls& calls) {
 }
 
 /// Joins the communicator `id` of `size` ranks as number `rank`, on the current card `ordinal`.
-inline void join_communicator(ncclComm_t& comm, int size, const std::string& id, int rank, int ordinal) {
+inline void join_communicator(ncclComm_t& comm, int size, const std::string& id, int rank,
+                              int ordinal) {
   ncclUniqueId unique;
   invariant(id.size() == sizeof unique.internal, "NCCL group: an id of {} bytes", id.size());
   std::memcpy(unique.internal, id.data(), id.size());

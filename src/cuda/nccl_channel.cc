@@ -1,4 +1,5 @@
-// src/cuda/nccl_channel.cc — messages between two cards: boxes that are not dense pass through scratch
+// src/cuda/nccl_channel.cc — messages between two cards: boxes that are not
+// dense pass through scratch
 #include <utility>
 
 #include "channel.h"
@@ -18,7 +19,8 @@ struct Dense {
   Dense(const MessageEnd& end, const Message& message)
       : box(message_box(end.tensor, message.begin, message.extent)), moved(!box.is_dense()) {
     data = moved ? end.workspace
-                 : end.tensor.data + box.begin * static_cast<std::int64_t>(size_of(end.tensor.type.dtype));
+                 : end.tensor.data +
+                       box.begin * static_cast<std::int64_t>(size_of(end.tensor.type.dtype));
   }
 };
 
@@ -29,7 +31,8 @@ class NcclChannel : public Channel {
     const std::string id = make_nccl_id();
     try {
       grouped([&] {
-        for (int side = 0; side < 2; ++side) join_communicator(comms_[side], 2, id, side, ordinals_[side]);
+        for (int side = 0; side < 2; ++side)
+          join_communicator(comms_[side], 2, id, side, ordinals_[side]);
       });
     } catch (...) {
       abort();
@@ -57,8 +60,8 @@ class NcclChannel : public Channel {
             "ncclRecv");
     });
     if (received.moved)
-      copy(ordinals_[1], copy_of(packed(received.box), received.box, dtype), received.data, to.tensor.data,
-           to.stream);
+      copy(ordinals_[1], copy_of(packed(received.box), received.box, dtype), received.data,
+           to.tensor.data, to.stream);
   }
 
   void check_health() override {

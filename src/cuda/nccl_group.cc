@@ -34,14 +34,14 @@ void copy(const BlockCopies& copies, const std::byte* from, std::byte* to, Strea
 
 void pack(const Packed& packed, Stream stream) {
   if (packed.moved())
-    copy(pack_blocks(packed.blocks, element_of(packed.tensor->type)), packed.tensor->data, packed.data,
-         stream);
+    copy(pack_blocks(packed.blocks, element_of(packed.tensor->type)), packed.tensor->data,
+         packed.data, stream);
 }
 
 void unpack(const Packed& packed, Stream stream) {
   if (packed.moved())
-    copy(unpack_blocks(packed.blocks, element_of(packed.tensor->type)), packed.data, packed.tensor->data,
-         stream);
+    copy(unpack_blocks(packed.blocks, element_of(packed.tensor->type)), packed.data,
+         packed.tensor->data, stream);
 }
 
 class NcclGroup : public CollectiveGroup {
@@ -101,7 +101,8 @@ class NcclGroup : public CollectiveGroup {
     ncclComm_t comm;
   };
 
-  /// What a member gives and gets of one tensor; `from` or `to` is without tensor where it is no blocks.
+  /// What a member gives and gets of one tensor; `from` or `to` is without
+  /// tensor where it is no blocks.
   struct Tensor {
     const KernelTensor *in, *out;
     Packed from, to;
@@ -117,16 +118,19 @@ class NcclGroup : public CollectiveGroup {
 
   /// visit(rank, member, tensor) for all tensors of all members.
   template <class Visit>
-  void for_each(const CollectiveCall& call, std::span<const Member> members, const Visit& visit) const {
+  void for_each(const CollectiveCall& call, std::span<const Member> members,
+                const Visit& visit) const {
     for (std::size_t m = 0; m < members.size(); ++m) {
-      invariant(members[m].index == ranks_[m].place.index, "NCCL group: member {} where {} is expected",
-                members[m].index, ranks_[m].place.index);
+      invariant(members[m].index == ranks_[m].place.index,
+                "NCCL group: member {} where {} is expected", members[m].index,
+                ranks_[m].place.index);
       std::byte* scratch = members[m].tensors->workspace;
       for (std::size_t t = 0; t < members[m].tensors->inputs.size(); ++t) {
         Tensor tensor{&members[m].tensors->inputs[t], &members[m].tensors->outputs[t], {}, {}};
         if (call.kind == CollectiveKind::reduce_scatter || call.kind == CollectiveKind::all_to_all)
           tensor.from = packed(*tensor.in, call.dims[t], scratch);
-        if (call.kind == CollectiveKind::all_gather) tensor.to = packed(*tensor.out, call.dims[t], scratch);
+        if (call.kind == CollectiveKind::all_gather)
+          tensor.to = packed(*tensor.out, call.dims[t], scratch);
         if (call.kind == CollectiveKind::all_to_all)
           tensor.to = packed(*tensor.out, call.from_dim, scratch);
         visit(ranks_[m], members[m], tensor);
@@ -134,7 +138,8 @@ class NcclGroup : public CollectiveGroup {
     }
   }
 
-  void exchange(const CollectiveCall& call, const Rank& rank, const Tensor& t, Stream stream) const {
+  void exchange(const CollectiveCall& call, const Rank& rank, const Tensor& t,
+                Stream stream) const {
     switch (call.kind) {
       case CollectiveKind::all_reduce: return all_reduce(call, rank, t, stream);
       case CollectiveKind::reduce_scatter: return reduce_scatter(call, rank, t, stream);
@@ -143,7 +148,8 @@ class NcclGroup : public CollectiveGroup {
     }
   }
 
-  static void all_reduce(const CollectiveCall& call, const Rank& rank, const Tensor& t, Stream stream) {
+  static void all_reduce(const CollectiveCall& call, const Rank& rank, const Tensor& t,
+                         Stream stream) {
     const TensorType& type = t.in->type;
     if (type.elements() == 0) return;
     check(ncclAllReduce(t.in->data, t.out->data, type.elements(), nccl_type(type.dtype),
@@ -152,16 +158,19 @@ class NcclGroup : public CollectiveGroup {
   }
 
   /// Shards of different sizes are reduced one by one, each to its rank.
-  void reduce_scatter(const CollectiveCall& call, const Rank& rank, const Tensor& t, Stream stream) const {
+  void reduce_scatter(const CollectiveCall& call, const Rank& rank, const Tensor& t,
+                      Stream stream) const {
     const Packed& from = t.from;
     const ncclDataType_t type = nccl_type(t.in->type.dtype);
     const ncclRedOp_t op = nccl_op(call.combiner);
     if (from.blocks.even() && from.elements(0) > 0)
-      return check(ncclReduceScatter(from.data, t.out->data, from.elements(0), type, op, rank.comm, stream),
-                   "ncclReduceScatter");
+      return check(
+          ncclReduceScatter(from.data, t.out->data, from.elements(0), type, op, rank.comm, stream),
+          "ncclReduceScatter");
     for (int j = 0; j < size_; ++j)
       if (from.elements(j) > 0)
-        check(ncclReduce(from.block(j), t.out->data, from.elements(j), type, op, j, rank.comm, stream),
+        check(ncclReduce(from.block(j), t.out->data, from.elements(j), type, op, j, rank.comm,
+                         stream),
               "ncclReduce");
   }
 
@@ -182,7 +191,8 @@ class NcclGroup : public CollectiveGroup {
     const ncclDataType_t type = nccl_type(t.in->type.dtype);
     for (int j = 0; j < size_; ++j) {
       if (t.from.elements(j) > 0)
-        check(ncclSend(t.from.block(j), t.from.elements(j), type, j, rank.comm, stream), "ncclSend");
+        check(ncclSend(t.from.block(j), t.from.elements(j), type, j, rank.comm, stream),
+              "ncclSend");
       if (t.to.elements(j) > 0)
         check(ncclRecv(t.to.block(j), t.to.elements(j), type, j, rank.comm, stream), "ncclRecv");
     }

@@ -1,8 +1,8 @@
 #pragma once
-/// Collectives among cards through NCCL. All ranks call the same collectives in the same order; element
-/// types of 16 bits are rounded after every addition, and the order of additions is NCCL's, the same in
-/// every run. Workspace of a call: `nccl_scratch_bytes` (alpa/lower/memory_plan.h). A CUDA graph that
-/// holds collectives must be gone before its group.
+/// Collectives among cards through NCCL. All ranks call the same collectives in the same order;
+/// element types of 16 bits are rounded after every addition, and the order of additions is NCCL's,
+/// the same in every run. Workspace of a call: `nccl_scratch_bytes` (alpa/lower/memory_plan.h). A
+/// CUDA graph that holds collectives must be gone before its group.
 #include <memory>
 #include <span>
 #include <string>
@@ -17,12 +17,13 @@ struct NcclRank {
   int ordinal = 0;  ///< of the card
 };
 
-/// What the processes of a group must have in common: made by one of them and carried to the others as it
-/// is.
+/// What the processes of a group must have in common: made by one of them and
+/// carried to the others as it is.
 std::string make_nccl_id();
 
-/// The group of `size` ranks, of which `ranks` are in this process, on a card each. Returns when all ranks
-/// of all processes have joined: communicators are made here and never later. Throws Error.
+/// The group of `size` ranks, of which `ranks` are in this process, on a card each.
+/// Returns when all ranks of all processes have joined: communicators are made here and
+/// never later. Throws Error.
 std::unique_ptr<CollectiveGroup> make_nccl_group(int size, const std::string& id,
                                                  std::span<const NcclRank> ranks);
 

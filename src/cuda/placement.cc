@@ -1,5 +1,5 @@
-// src/cuda/placement.cc — places step inputs in staging memory and metrics in host memory, instead
-// of the arena
+// src/cuda/placement.cc — places step inputs in staging memory and metrics in host
+// memory, instead of the arena
 #include "placement.h"
 
 #include <algorithm>
@@ -79,7 +79,8 @@ bool is_state(const DeviceProgram& device, int memory) {
 
 /// Products go through libraries, which are given device memory only.
 bool is_own_kernel(const SpmdProgram& program, const Instruction& instruction) {
-  return instruction.kind == Kind::compute && program.graph.nodes[instruction.node].op->work != Work::heavy;
+  return instruction.kind == Kind::compute &&
+         program.graph.nodes[instruction.node].op->work != Work::heavy;
 }
 
 }  // namespace
@@ -112,11 +113,12 @@ std::vector<int> direct_metrics(const DeviceProgram& device, const SpmdProgram& 
     const auto metrics_there =
         std::count_if(published.begin(), published.end(),
                       [&](const Reported& other) { return contents.of(other.buffer) == buffer; });
-    if (metrics_there == 1 && writer && is_own_kernel(program, *writer) && !contents.is_read(buffer) &&
-        !is_state(device, memory_of(device, buffer)))
+    if (metrics_there == 1 && writer && is_own_kernel(program, *writer) &&
+        !contents.is_read(buffer) && !is_state(device, memory_of(device, buffer)))
       metric[buffer] = reported.metric;
   }
-  for (std::size_t b = 0; b < metric.size(); ++b) metric[b] = metric[contents.of(static_cast<int>(b))];
+  for (std::size_t b = 0; b < metric.size(); ++b)
+    metric[b] = metric[contents.of(static_cast<int>(b))];
   return metric;
 }
 

@@ -52,7 +52,9 @@ class Walk {
   const std::vector<Instruction>& instructions(std::size_t d) const {
     return devices_[d]->lists[list_].instructions;
   }
-  bool at_end(std::size_t d) const { return cursors_[d].at == static_cast<int>(instructions(d).size()); }
+  bool at_end(std::size_t d) const {
+    return cursors_[d].at == static_cast<int>(instructions(d).size());
+  }
   const Instruction& at(std::size_t d) const { return instructions(d)[cursors_[d].at]; }
 
   static Group group_of(const Instruction& instruction) {
@@ -66,8 +68,8 @@ class Walk {
                        [&](int member) { return arrivals[member] > number; });
   }
 
-  /// True if the device gets past its instruction. A collective belongs to one segment, also if it starts
-  /// there and others need not wait.
+  /// True if the device gets past its instruction. A collective belongs to one segment, also if it
+  /// starts there and others need not wait.
   bool passes(std::size_t d) {
     const Instruction& instruction = at(d);
     if (is_message(*devices_[d], list_, instruction)) return false;
@@ -118,21 +120,23 @@ bool may_come_early(const DeviceProgram& device, const std::vector<Instruction>&
 }
 
 /// True if the segment has messages that may all come ahead of `work`, each device's.
-bool may_come_early(const std::vector<const DeviceProgram*>& devices, int list, const Segment& segment,
-                    const std::vector<std::vector<int>>& work) {
+bool may_come_early(const std::vector<const DeviceProgram*>& devices, int list,
+                    const Segment& segment, const std::vector<std::vector<int>>& work) {
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const std::vector<Instruction>& instructions = devices[d]->lists[list].instructions;
     for (const int position : segment.messages[d]) {
       const Instruction& message = instructions[position];
       if (message.kind == Kind::send ||
-          (message.kind == Kind::receive && !may_come_early(*devices[d], instructions, work[d], message)))
+          (message.kind == Kind::receive &&
+           !may_come_early(*devices[d], instructions, work[d], message)))
         return false;
     }
   }
   return true;
 }
 
-bool only_sends(const std::vector<const DeviceProgram*>& devices, int list, const Segment& segment) {
+bool only_sends(const std::vector<const DeviceProgram*>& devices, int list,
+                const Segment& segment) {
   for (std::size_t d = 0; d < devices.size(); ++d)
     for (const int position : segment.messages[d])
       if (devices[d]->lists[list].instructions[position].kind != Kind::send) return false;
@@ -140,19 +144,21 @@ bool only_sends(const std::vector<const DeviceProgram*>& devices, int list, cons
 }
 
 void append(std::vector<std::vector<int>>& to, const std::vector<std::vector<int>>& more) {
-  for (std::size_t d = 0; d < to.size(); ++d) to[d].insert(to[d].end(), more[d].begin(), more[d].end());
+  for (std::size_t d = 0; d < to.size(); ++d)
+    to[d].insert(to[d].end(), more[d].begin(), more[d].end());
 }
 
 bool is_empty(const std::vector<std::vector<int>>& positions) {
   return std::all_of(positions.begin(), positions.end(), [](const auto& of) { return of.empty(); });
 }
 
-/// What is sent behind one segment's work is sent behind the next one's, ahead of other messages there;
-/// what the next one waits for and receives, the first one's work waits for, too.
+/// What is sent behind one segment's work is sent behind the next one's, ahead of other messages
+/// there; what the next one waits for and receives, the first one's work waits for, too.
 std::vector<Segment> joined(const std::vector<const DeviceProgram*>& devices, int list,
                             const std::vector<Segment>& segments) {
   std::vector<Segment> result;
-  std::vector<std::vector<int>> sends(devices.size());  // that move behind the work of the last segment
+  // that move behind the work of the last segment
+  std::vector<std::vector<int>> sends(devices.size());
   for (const Segment& segment : segments) {
     const bool first = result.empty();
     if (!first && is_empty(sends) && may_come_early(devices, list, segment, result.back().work)) {
@@ -162,7 +168,8 @@ std::vector<Segment> joined(const std::vector<const DeviceProgram*>& devices, in
       append(sends, segment.messages);
       append(result.back().work, segment.work);
     } else {
-      result.push_back({std::exchange(sends, std::vector<std::vector<int>>(devices.size())), segment.work});
+      result.push_back(
+          {std::exchange(sends, std::vector<std::vector<int>>(devices.size())), segment.work});
       append(result.back().messages, segment.messages);
     }
   }
@@ -179,7 +186,8 @@ bool is_message(const DeviceProgram& device, int list, const Instruction& instru
   return device.lists[of].instructions[instruction.awaits].kind != Kind::start;
 }
 
-std::vector<Segment> segments_of(const std::vector<const DeviceProgram*>& devices, int list, bool few) {
+std::vector<Segment> segments_of(const std::vector<const DeviceProgram*>& devices, int list,
+                                 bool few) {
   std::vector<Segment> segments;
   Walk walk(devices, list);
   do segments.push_back(walk.next());

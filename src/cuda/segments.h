@@ -9,17 +9,20 @@ namespace alpa::cuda {
 
 /// A piece of one list, of all devices of a mesh: positions in each one's list.
 struct Segment {
-  std::vector<std::vector<int>> messages;  ///< per device: sends, receives and their waits, queued first
-  std::vector<std::vector<int>> work;      ///< per device: what a graph can hold
+  /// per device: sends, receives and their waits, queued first
+  std::vector<std::vector<int>> messages;
+  std::vector<std::vector<int>> work;  ///< per device: what a graph can hold
 };
 
 /// True for sends, receives and waits for them.
 bool is_message(const DeviceProgram& device, int list, const Instruction& instruction);
 
-/// List `list` of devices that are all members of the collectives in it: one segment at least. Every
-/// device's messages keep their order. If `few`, segments are joined where nothing can wait for itself by
-/// that: waits, and receives into memory that is free by then, are queued ahead of the work before them,
-/// sends behind the work after them. Throws Bug if the lists do not meet in their collectives.
-std::vector<Segment> segments_of(const std::vector<const DeviceProgram*>& devices, int list, bool few);
+/// List `list` of devices that are all members of the collectives in it: one segment at least.
+/// Every device's messages keep their order. If `few`, segments are joined where nothing can
+/// wait for itself by that: waits, and receives into memory that is free by then, are queued
+/// ahead of the work before them, sends behind the work after them. Throws Bug if the lists do
+/// not meet in their collectives.
+std::vector<Segment> segments_of(const std::vector<const DeviceProgram*>& devices, int list,
+                                 bool few);
 
 }  // namespace alpa::cuda

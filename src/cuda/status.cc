@@ -9,8 +9,8 @@
 namespace alpa::cuda {
 namespace {
 
-[[noreturn]] void fail_call(const char* call, std::string_view name, int number, std::string_view text,
-                            std::string_view file, int line) {
+[[noreturn]] void fail_call(const char* call, std::string_view name, int number,
+                            std::string_view text, std::string_view file, int line) {
   file.remove_prefix(file.rfind('/') + 1);
   fail("{}: {} ({}){}{}, at {}:{}", call, name, number, text.empty() ? "" : ": ", text, file, line);
 }

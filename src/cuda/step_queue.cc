@@ -27,7 +27,8 @@ StepQueue::StepQueue(LoadedDevices& devices, bool captures, const MeshQueue::Mak
     check(cudaSetDevice(devices[members[0]]->card().ordinal), "cudaSetDevice");
     mesh_begun_.push_back(make_event());
     mesh_done_.push_back(make_event());
-    meshes_.push_back(std::make_unique<MeshQueue>(devices, std::move(members), captures, make_group));
+    meshes_.push_back(
+        std::make_unique<MeshQueue>(devices, std::move(members), captures, make_group));
   }
   check(cudaSetDevice(devices[meshes_[0]->members()[0]]->card().ordinal), "cudaSetDevice");
   begun_ = make_event();
@@ -92,7 +93,8 @@ bool StepQueue::advance(int mesh, StepGraphs* graphs, bool checked) {
 }
 
 /// Returns false if a member waits for a message that the other side has not come to.
-bool StepQueue::pass_messages(int mesh, const ListRun& run, bool captured, bool checked, bool& moved) {
+bool StepQueue::pass_messages(int mesh, const ListRun& run, bool captured, bool checked,
+                              bool& moved) {
   Cursor& cursor = cursors_[mesh];
   const std::vector<int>& members = meshes_[mesh]->members();
   const Segment& segment = meshes_[mesh]->segments(run)[cursor.segment];
@@ -113,8 +115,8 @@ void StepQueue::work(int mesh, const ListRun& run, StepGraphs* graphs, bool chec
   MeshQueue& queue = *meshes_[mesh];
   const std::size_t segment = cursors_[mesh].segment;
   if (graphs == nullptr) return queue.queue(run, segment, checked);
-  GraphExec& graph =
-      (*graphs)[{mesh, run.list, run.micro_batch % queue.slots(run.list), static_cast<int>(segment)}];
+  GraphExec& graph = (*graphs)[{mesh, run.list, run.micro_batch % queue.slots(run.list),
+                                static_cast<int>(segment)}];
   check(cudaSetDevice(devices_[queue.members()[0]]->card().ordinal), "cudaSetDevice");
   if (!graph)
     graph = capture(queue.origin(), [&] {

@@ -14,7 +14,8 @@
 
 namespace alpa::cuda {
 
-/// Captured segments of lists: mesh, list, which of the copies that several micro-batches have, segment.
+/// Captured segments of lists: mesh, list, which of the copies that several
+/// micro-batches have, segment.
 using StepGraphs = std::map<std::array<int, 4>, GraphExec>;
 
 class StepQueue {
@@ -26,9 +27,9 @@ class StepQueue {
   /// The stream that a step begins and ends on.
   Stream origin() const { return meshes_[0]->origin(); }
 
-  /// Queues one step, in the arenas where the devices are placed: instruction by instruction, if `checked`
-  /// waiting after each, so that what fails there is blamed on it. Throws Error naming the place, Bug if
-  /// the devices' schedules do not meet.
+  /// Queues one step, in the arenas where the devices are placed: instruction by instruction, if
+  /// `checked` waiting after each, so that what fails there is blamed on it. Throws Error naming
+  /// the place, Bug if the devices' schedules do not meet.
   void queue(bool checked);
   /// The same through graphs; those that are not there yet are captured.
   void launch(StepGraphs& graphs);

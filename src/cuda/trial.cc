@@ -12,8 +12,9 @@ namespace alpa::cuda {
 namespace {
 
 constexpr int kRounds = 5;
-constexpr double kRoundSeconds = 5e-4;  ///< that a way runs in a round, at least, if it is a short one
-constexpr int kMostRuns = 20;           ///< of a way in a round
+/// that a way runs in a round, at least, if it is a short one
+constexpr double kRoundSeconds = 5e-4;
+constexpr int kMostRuns = 20;                                   ///< of a way in a round
 constexpr std::int64_t kReserveBytes = std::int64_t{64} << 20;  ///< left free
 /// Another way than the first must be this much faster: less may be noise.
 constexpr double kWorthIt = 0.99;
@@ -43,7 +44,8 @@ Trial::Trial()
       stop_(make_event(true)),
       step_(allocate_device(sizeof(StepNumbers))) {
   check(cudaMemset(step_.get(), 0, sizeof(StepNumbers)), "cudaMemset");
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the stream does not wait for the memset
+  check(cudaDeviceSynchronize(),
+        "cudaDeviceSynchronize");  // the stream does not wait for the memset
 }
 
 std::byte* Trial::random(DType dtype, std::int64_t elements) {
@@ -52,8 +54,8 @@ std::byte* Trial::random(DType dtype, std::int64_t elements) {
   const bool integers = dtype == u8 || dtype == i32;
   const std::int64_t drawn = integers ? bytes / 4 : elements, begin = 0;
   RandomLaunch launch;
-  invariant(plan_random(launch, Distribution::uniform, integers ? f32 : dtype, memory_.size(), -1, 1, 1,
-                        &drawn, &begin, &drawn),
+  invariant(plan_random(launch, Distribution::uniform, integers ? f32 : dtype, memory_.size(), -1,
+                        1, 1, &drawn, &begin, &drawn),
             "trial: {} random numbers", drawn);
   check(static_cast<cudaError_t>(
             run_random(launch, static_cast<const StepNumbers*>(step_.get()), data, stream_.get())),
@@ -65,8 +67,8 @@ std::byte* Trial::scratch(std::int64_t bytes) {
   return static_cast<std::byte*>(memory_.emplace_back(allocate_device(bytes)).get());
 }
 
-/// Runs it once. A refusal may leave an error behind that is gone when it was asked for; one that stays is
-/// the device's.
+/// Runs it once. A refusal may leave an error behind that is gone when it was asked for; one
+/// that stays is the device's.
 std::string Trial::refusal_of(const Way& way) const {
   std::string refusal;
   try {
@@ -100,8 +102,8 @@ Trial::Outcome Trial::run(const std::vector<Way>& ways) const {
   if (!runners.empty()) outcome.fastest = runners[0].way;
   if (runners.size() < 2) return outcome;
   for (Runner& runner : runners)
-    runner.runs = static_cast<int>(
-        std::clamp(kRoundSeconds / std::max(seconds(ways[runner.way], 1), 1e-9), 1.0, 1.0 * kMostRuns));
+    runner.runs = static_cast<int>(std::clamp(
+        kRoundSeconds / std::max(seconds(ways[runner.way], 1), 1e-9), 1.0, 1.0 * kMostRuns));
   for (int round = 0; round < kRounds; ++round)
     for (Runner& runner : runners) runner.seconds[round] = seconds(ways[runner.way], runner.runs);
   std::vector<double> medians;

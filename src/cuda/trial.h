@@ -21,8 +21,8 @@ class Trial {
   /// Nothing if the device has less than `bytes` and a reserve.
   static std::optional<Trial> of(std::int64_t bytes);
 
-  /// Memory with random numbers of [-1, 1), for integers with random bytes: work on zeros draws less power
-  /// and is faster.
+  /// Memory with random numbers of [-1, 1), for integers with random bytes: work on zeros draws
+  /// less power and is faster.
   std::byte* random(DType dtype, std::int64_t elements);
   /// Memory with undefined content.
   std::byte* scratch(std::int64_t bytes);
@@ -31,9 +31,9 @@ class Trial {
     int fastest = -1;     ///< -1: all were refused
     std::string refusal;  ///< of the first that was refused
   };
-  /// Medians of rounds in which all run, so that changes of the card's speed hit all alike. What is refused
-  /// takes no part. Of the others the first wins unless another is more than 1 % faster. Throws Error if
-  /// the device fails.
+  /// Medians of rounds in which all run, so that changes of the card's speed hit all alike. What is
+  /// refused takes no part. Of the others the first wins unless another is more than 1 % faster.
+  /// Throws Error if the device fails.
   Outcome run(const std::vector<Way>& ways) const;
 
  private:

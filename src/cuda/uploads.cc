@@ -42,17 +42,19 @@ void Uploads::plan(int rank) {
       seen.push_back(input);
       const KernelTensor part = kernel_tensor(device.program(), instruction.outputs[0]);
       const std::int64_t bytes = part.type.bytes() * program_.graph.num_micro_batches;
-      if (bytes > 0) transfers_[rank].push_back({place_piece(input, part), layout.of_input[input], bytes});
+      if (bytes > 0)
+        transfers_[rank].push_back({place_piece(input, part), layout.of_input[input], bytes});
     }
 }
 
 /// Where the piece lies in a part; devices that need the same share it.
 std::int64_t Uploads::place_piece(int input, const KernelTensor& part) {
   for (const Piece& piece : pieces_)
-    if (piece.input == input && piece.offset == part.offset && piece.type == part.type) return piece.at;
+    if (piece.input == input && piece.offset == part.offset && piece.type == part.type)
+      return piece.at;
   Piece piece{input, part.offset, part.type, {}, 0, part_bytes_};
-  piece.box = BoxCopy::make(part.global_shape, part.offset, part.type.shape, Shape(part.offset.size(), 0),
-                            part.type.shape);
+  piece.box = BoxCopy::make(part.global_shape, part.offset, part.type.shape,
+                            Shape(part.offset.size(), 0), part.type.shape);
   piece.micro_batch_stride = TensorType{part.type.dtype, part.global_shape}.bytes();
   part_bytes_ += aligned(part.type.bytes() * program_.graph.num_micro_batches);
   pieces_.push_back(std::move(piece));
@@ -72,24 +74,28 @@ void Uploads::pack(const StepInputs& inputs, int slot) {
 void Uploads::pack_header(const StepInputs& inputs, int rank, std::byte* header) const {
   auto* contexts = reinterpret_cast<StepContext*>(header);
   for (std::size_t list = 0; list < devices_[rank]->program().lists.size(); ++list)
-    contexts[list] = {inputs.seed, inputs.step, devices_[rank]->first_micro_batch(static_cast<int>(list))};
+    contexts[list] = {inputs.seed, inputs.step,
+                      devices_[rank]->first_micro_batch(static_cast<int>(list))};
   const StagingLayout& layout = devices_[rank]->staging();
   for (std::size_t i = 0; i < program_.graph.inputs.size(); ++i) {
     const Input& input = program_.graph.inputs[i];
     if (input.kind == InputKind::scalar && layout.of_input[i] >= 0)
-      store_element(program_.graph.type(input.value).dtype, header + layout.of_input[i], inputs.scalars[i]);
+      store_element(program_.graph.type(input.value).dtype, header + layout.of_input[i],
+                    inputs.scalars[i]);
   }
 }
 
-void Uploads::queue(int slot, const DeviceMemory& memory, const std::vector<Stream>& streams) const {
+void Uploads::queue(int slot, const DeviceMemory& memory,
+                    const std::vector<Stream>& streams) const {
   const std::byte* const begin = static_cast<const std::byte*>(pinned_.get()) + slot * part_bytes_;
   for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
     const LoadedDevice& device = *devices_[rank];
-    std::byte* const staging =
-        device.address(memory.arenas[rank], device.program().staging) + slot * device.staging().bytes;
+    std::byte* const staging = device.address(memory.arenas[rank], device.program().staging) +
+                               slot * device.staging().bytes;
     check(cudaSetDevice(device.card().ordinal), "cudaSetDevice");
     for (const Transfer& t : transfers_[rank])
-      check(cudaMemcpyAsync(staging + t.to, begin + t.from, t.bytes, cudaMemcpyHostToDevice, streams[rank]),
+      check(cudaMemcpyAsync(staging + t.to, begin + t.from, t.bytes, cudaMemcpyHostToDevice,
+                            streams[rank]),
             "cudaMemcpyAsync");
   }
 }

@@ -17,12 +17,13 @@ class Uploads {
 
   /// Packs the inputs into part `slot` of the pinned memory, whose last upload must be over.
   void pack(const StepInputs& inputs, int slot);
-  /// Queues the copies from there to part `slot` of the staging buffers in `memory`, on `streams` (per
-  /// rank).
+  /// Queues the copies from there to part `slot` of the staging buffers in
+  /// `memory`, on `streams` (per rank).
   void queue(int slot, const DeviceMemory& memory, const std::vector<Stream>& streams) const;
 
  private:
-  /// What one or several devices need of a batch input: a box of every micro-batch, one after the other.
+  /// What one or several devices need of a batch input: a box of every
+  /// micro-batch, one after the other.
   struct Piece {
     int input = -1;
     Shape offset;

@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kName = "libalpa_cuda.so";
 
-/// Folder of the shared library that holds this code; empty if that is the program, whose name here may be
-/// relative to a folder long left.
+/// Folder of the shared library that holds this code; empty if that is the program, whose name here
+/// may be relative to a folder long left.
 fs::path folder_of_this_code() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&cuda_support), &info) == 0 || info.dli_fname == nullptr)
@@ -34,10 +34,11 @@ fs::path folder_of_program() {
   return fs::read_symlink("/proc/self/exe", error).parent_path();
 }
 
-/// The library that the environment names, and no other; else full paths first; the bare name, last, stands
-/// for the run path of the program and the system's folders.
+/// The library that the environment names, and no other; else full paths first; the bare name,
+/// last, stands for the run path of the program and the system's folders.
 std::vector<std::string> places() {
-  if (const char* const chosen = std::getenv("ALPA_CUDA_LIBRARY"); chosen != nullptr && *chosen != '\0')
+  if (const char* const chosen = std::getenv("ALPA_CUDA_LIBRARY");
+      chosen != nullptr && *chosen != '\0')
     return {chosen};
   std::vector<std::string> places;
   for (const fs::path& folder : {folder_of_this_code(), folder_of_program()}) {
@@ -75,11 +76,12 @@ CudaSupport load_cuda_library(const std::string& path) {
   if (library == nullptr) {
     const char* error = dlerror();
     std::error_code ignored;
-    // The bare name fails in the same words for a missing library and for one that lacks another: only the
-    // former names itself.
+    // The bare name fails in the same words for a missing library and for one that lacks another:
+    // only the former names itself.
     const std::string text = error == nullptr ? "" : error;
-    const bool absent = path.find('/') == std::string::npos ? text.starts_with(path + ": cannot open")
-                                                            : !fs::exists(path, ignored);
+    const bool absent = path.find('/') == std::string::npos
+                            ? text.starts_with(path + ": cannot open")
+                            : !fs::exists(path, ignored);
     support.reason = absent ? fmt::format("no {} beside the library: this build has no CUDA", kName)
                             : one_line(fmt::format("{} does not load: {}", path, text));
     return support;
@@ -91,8 +93,9 @@ CudaSupport load_cuda_library(const std::string& path) {
     return support;
   }
   if (functions->interface_version != kCudaInterface) {
-    support.reason = fmt::format("{} has interface {}, this program needs {}: install both from one build",
-                                 path, functions->interface_version, kCudaInterface);
+    support.reason =
+        fmt::format("{} has interface {}, this program needs {}: install both from one build", path,
+                    functions->interface_version, kCudaInterface);
     return support;
   }
   support.functions = functions;
@@ -108,8 +111,9 @@ const CudaSupport& cuda_support() {
 
 void require_cards(const CudaSupport& cuda, int devices, const std::string& who) {
   require(cuda.devices == 1 || devices <= cuda.devices,
-          "{}: {} devices, but the machine has {} cards; take at most {}, or leave one card visible "
-          "(CUDA_VISIBLE_DEVICES=0), which any number of devices may share",
+          "{}: {} devices, but the machine has {} cards; take at most {}, "
+          "or leave one card visible (CUDA_VISIBLE_DEVICES=0), "
+          "which any number of devices may share",
           who, devices, cuda.devices, cuda.devices);
 }
 

@@ -1,4 +1,5 @@
-// src/ilp/ascent.cc — the dual bound raised sweep by sweep, with rounded choices improved on the way
+// src/ilp/ascent.cc — the dual bound raised sweep by sweep, with rounded
+// choices improved on the way
 #include "ascent.h"
 
 #include <algorithm>
@@ -13,7 +14,8 @@ namespace {
 
 constexpr int kPatience = 12;    // sweeps without a better bound before the step shrinks
 constexpr std::size_t kMet = 8;  // choices remembered
-constexpr int kLook = 16;  // sweeps from one rounded choice to the next that is improved whatever it costs
+// sweeps from one rounded choice to the next that is improved whatever it costs
+constexpr int kLook = 16;
 constexpr int kLookRare =
     8;  // the same without rows where terms are shared; the best rounded ones are, too
 constexpr int kRepairMoves = 2000;
@@ -23,7 +25,8 @@ constexpr double kSeekingRise = 1.3;
 
 class Climber {
  public:
-  Climber(const Model& model, Dual& dual, Cost cutoff, double gap, double& step, const Deadline& deadline)
+  Climber(const Model& model, Dual& dual, Cost cutoff, double gap, double& step,
+          const Deadline& deadline)
       : model_(model),
         dual_(dual),
         gap_(gap),
@@ -63,7 +66,8 @@ class Climber {
   }
 
   bool is_close() const {
-    const auto cost = static_cast<double>(result_.cost), constant = static_cast<double>(model_.constant);
+    const auto cost = static_cast<double>(result_.cost),
+               constant = static_cast<double>(model_.constant);
     return std::ceil(best_bound_ - 1e-6) >= cost ||
            (result_.cost < kNever && cost - best_bound_ < gap_ * std::abs(cost + constant));
   }
@@ -106,11 +110,14 @@ class Climber {
     }
     if (sum <= 0) return;
     double scale = step_ * std::max(1.0, std::abs(bound)) / sum;
-    for (std::size_t r = 0; r < over.size(); ++r) prices[r] = std::max(0.0, prices[r] + scale * mean_[r]);
+    for (std::size_t r = 0; r < over.size(); ++r)
+      prices[r] = std::max(0.0, prices[r] + scale * mean_[r]);
     dual_.set_multipliers(std::move(prices));
   }
 
-  double unit(std::size_t row) const { return std::max(1.0, static_cast<double>(model_.room[row])); }
+  double unit(std::size_t row) const {
+    return std::max(1.0, static_cast<double>(model_.room[row]));
+  }
 
   /// Takes a rounded choice if it is feasible, or nearly so and can be repaired, and improves it.
   void consider(std::vector<int> choice, int sweep) {

@@ -6,19 +6,20 @@
 namespace alpa::ilp {
 
 struct Ascent {
-  Dual::Exact exact;        ///< the best proven bound, with what it needs for fixing
-  std::vector<int> choice;  ///< best feasible choice of the live nodes; empty: none cheaper than the cutoff
-  Cost cost = kNever;       ///< of `choice`, or the cutoff
+  Dual::Exact exact;  ///< the best proven bound, with what it needs for fixing
+  /// best feasible choice of the live nodes; empty: none cheaper than the cutoff
+  std::vector<int> choice;
+  Cost cost = kNever;                 ///< of `choice`, or the cutoff
   std::vector<std::vector<int>> met;  ///< the last feasible choices, improved; none without rows
 };
 
 /// How far the multipliers move: the change of all row prices together, as a part of the bound.
 inline constexpr double kFirstStep = 0.1, kSmallestStep = 1e-5;
 
-/// Ascends from the state of `dual` for at most `sweeps` sweeps, or until the bound proves that nothing is
-/// cheaper than the best choice by the relative `gap`, or until it stalls; leaves `dual` in its best state.
-/// `cutoff`: cost of a choice known before, or above which none is of use. `step` is where the step starts
-/// and where it ended.
+/// Ascends from the state of `dual` for at most `sweeps` sweeps, or until the bound proves that
+/// nothing is cheaper than the best choice by the relative `gap`, or until it stalls; leaves `dual`
+/// in its best state. `cutoff`: cost of a choice known before, or above which none is of use.
+/// `step` is where the step starts and where it ended.
 Ascent ascend(const Model& model, Dual& dual, int sweeps, Cost cutoff, double gap, double& step,
               const Deadline& deadline);
 

@@ -11,8 +11,8 @@ namespace alpa::ilp {
 std::variant<Solution, Contradiction> attempt(const Problem& problem, const Options& options,
                                               const Deadline& deadline);
 
-/// Throws Infeasible for a problem on which `attempt` found that no choice exists, or TimedOut if there is
-/// no time to find out why.
+/// Throws Infeasible for a problem on which `attempt` found that no choice exists, or TimedOut if
+/// there is no time to find out why.
 [[noreturn]] void explain_infeasible(const Problem& problem, const Options& options,
                                      const Contradiction& why, const Deadline& deadline);
 

@@ -1,4 +1,5 @@
-// src/ilp/boundary_bounds.cc — a dual bound per cell of a boundary's table, each of which bounds all cells
+// src/ilp/boundary_bounds.cc — a dual bound per cell of a boundary's table, each
+// of which bounds all cells
 #include "alpa/ilp/boundary_bounds.h"
 
 #include <algorithm>
@@ -18,7 +19,8 @@ namespace {
 /// Sweeps for a cell; the first starts from nothing.
 constexpr int kFirstSweeps = 200, kSweeps = 60;
 
-/// Half sweeps towards the boundary afterwards: the bound is the same, but says more of other cells.
+/// Half sweeps towards the boundary afterwards: the bound is the same, but
+/// says more of other cells.
 constexpr int kHandings = 8;
 
 /// Cells of tables looked at before a cell is left between its bounds.
@@ -35,7 +37,8 @@ struct End {
   int position = 0;         ///< among the model's live nodes
 };
 
-/// Splits an edge between two ends by a copy of the second: the bound of each then stands by itself.
+/// Splits an edge between two ends by a copy of the second: the bound of
+/// each then stands by itself.
 void part_edge(Model& model, int edge) {
   const ModelEdge old = model.edges[edge];
   const int size = model.nodes[old.b].size();
@@ -107,7 +110,8 @@ struct BoundaryBounds::Impl {
 
   void part_ends() {
     for (int e : live_edges(model))
-      if (model.nodes[model.edges[e].a].kept && model.nodes[model.edges[e].b].kept) part_edge(model, e);
+      if (model.nodes[model.edges[e].a].kept && model.nodes[model.edges[e].b].kept)
+        part_edge(model, e);
   }
 
   void start() {
@@ -165,7 +169,8 @@ struct BoundaryBounds::Impl {
       result.push_back(exact.node_excess[end.position]);
       for (std::size_t s = 0; s < result.back().size(); ++s)
         if (result.back()[s] < kNever)
-          result.back()[s] -= (model.nodes[end.node].costs[s] - end.costs[s]) * (Cost{1} << exact.shift);
+          result.back()[s] -=
+              (model.nodes[end.node].costs[s] - end.costs[s]) * (Cost{1} << exact.shift);
     }
     return result;
   }
@@ -178,13 +183,15 @@ struct BoundaryBounds::Impl {
       std::vector<Cost> longer(sums.size() * size, kNever);
       for (std::size_t c = 0; c < sums.size(); ++c)
         for (std::size_t s = 0; s < excess[e].size(); ++s)
-          longer[c * size + static_cast<std::size_t>(ends[e].states[s])] = plus(sums[c], excess[e][s]);
+          longer[c * size + static_cast<std::size_t>(ends[e].states[s])] =
+              plus(sums[c], excess[e][s]);
       sums = std::move(longer);
     }
     const Cost unit = Cost{1} << shift;
     for (std::size_t c = 0; c < sums.size(); ++c) {
       if (sums[c] >= kNever) continue;
-      const Cost cost = model.constant + (sums[c] >= 0 ? (sums[c] + unit - 1) / unit : -(-sums[c] / unit));
+      const Cost cost =
+          model.constant + (sums[c] >= 0 ? (sums[c] + unit - 1) / unit : -(-sums[c] / unit));
       lower[c] = lower[c] >= kInfinite ? cost : std::max(lower[c], cost);
     }
   }
@@ -234,13 +241,15 @@ struct BoundaryBounds::Impl {
     ascent.exact = of_repeated.exact();
     std::vector<std::vector<Cost>> excess = excesses(ascent.exact);
     Cost bound = ascent.exact.bound;
-    for (std::size_t t = 0; t < ties.size(); ++t) untie(ties[t], ascent.exact, edges + t, bound, excess);
+    for (std::size_t t = 0; t < ties.size(); ++t)
+      untie(ties[t], ascent.exact, edges + t, bound, excess);
     raise(bound, excess, ascent.exact.shift);
     if (!ascent.choice.empty()) keep(ascent.choice);
     return known_prices = prices_of(excess, ascent.exact.shift);
   }
 
-  /// Takes a tie's edge, number `edge` of the dual, out of a bound: its messages and its line minima.
+  /// Takes a tie's edge, number `edge` of the dual, out of a bound: its
+  /// messages and its line minima.
   void untie(const Tie& tie, const Dual::Exact& exact, std::size_t edge, Cost& bound,
              std::vector<std::vector<Cost>>& excess) const {
     const bool in_order = ends[tie.first].node < ends[tie.second].node;
@@ -329,8 +338,8 @@ struct BoundaryBounds::Impl {
                               cell.upper < kInfinite ? kClosingWork : 0);
       reduce(clamped, options, deadline);
       eliminate(clamped, options.elimination_cells / 32, deadline);
-      CoreSolution core = solve_core(clamped, cell.upper < kInfinite ? cell.upper : kNever, {}, options,
-                                     deadline, statistics);
+      CoreSolution core = solve_core(clamped, cell.upper < kInfinite ? cell.upper : kNever, {},
+                                     options, deadline, statistics);
       if (cell.upper < kInfinite) clock.spend(deadline.elapsed() * kCellsPerSecond);
       lower[index] = std::max(lower[index], std::min(core.bound, core.cost));
       if (core.choice.empty()) return;
@@ -347,14 +356,17 @@ struct BoundaryBounds::Impl {
 BoundaryBounds::BoundaryBounds(const Problem& problem, std::span<const int> boundary,
                                std::vector<Table> moves) {
   validate(problem);
-  require(!problem.usage_limit, "BoundaryBounds: the problem has a usage limit, which no table can hold");
+  require(!problem.usage_limit,
+          "BoundaryBounds: the problem has a usage limit, which no table can hold");
   impl_ = std::make_unique<Impl>(problem, boundary, std::move(moves));
 }
 
 BoundaryBounds::~BoundaryBounds() = default;
 
 const std::vector<std::int64_t>& BoundaryBounds::lower() const { return impl_->lower; }
-const std::map<std::size_t, BoundaryBounds::Cell>& BoundaryBounds::known() const { return impl_->known; }
+const std::map<std::size_t, BoundaryBounds::Cell>& BoundaryBounds::known() const {
+  return impl_->known;
+}
 
 std::int64_t BoundaryBounds::work() const {
   return static_cast<std::int64_t>(impl_->clock.elapsed() * kCellsPerSecond);

@@ -43,7 +43,8 @@ Groups group(const std::vector<Cost>& table, int lines, int stride, int step, in
 }
 
 /// Moves line minima to `costs`, so that lines which differ by a constant become equal.
-void take_minima(std::vector<Cost>& table, std::vector<Cost>& costs, int stride, int step, int length) {
+void take_minima(std::vector<Cost>& table, std::vector<Cost>& costs, int stride, int step,
+                 int length) {
   for (std::size_t p = 0; p < costs.size(); ++p) {
     Cost least = kNever;
     for (int q = 0; q < length; ++q) least = std::min(least, table[p * stride + q * step]);
@@ -61,8 +62,8 @@ constexpr double kSetupCells = 2500;
 /// Work of an iteration of the simplex algorithm, per entry of the program.
 constexpr double kIterationCells = 10;
 
-/// Share of the time after which CBC ends between two nodes. At the end of all of it, relaxations end, too,
-/// and what CBC concludes from them is not used.
+/// Share of the time after which CBC ends between two nodes. At the end of all of it, relaxations
+/// end, too, and what CBC concludes from them is not used.
 constexpr double kShareOfNodes = 0.9;
 
 /// Counts the work of relaxations and ends them at the deadline.
@@ -187,7 +188,8 @@ class Program {
     solver_.loadProblem(matrix, lower.data(), upper_.data(), objective_.data(), right_.data(),
                         right_.data());
     solver_.setInteger(integers_.data(), static_cast<int>(integers_.size()));
-    const RelaxationEnd end(deadline_, kIterationCells * static_cast<double>(values_.size()), cut_off_);
+    const RelaxationEnd end(deadline_, kIterationCells * static_cast<double>(values_.size()),
+                            cut_off_);
     solver_.getModelPtr()->passInEventHandler(&end);
   }
 
@@ -231,8 +233,8 @@ class Program {
     return offset_ + static_cast<Cost>(std::ceil(cost - 1e-6 * std::max(1.0, std::abs(cost))));
   }
 
-  /// Adds the rows where `values` exceed the room most, one per stretch of exceeded rows. Returns true if
-  /// any.
+  /// Adds the rows where `values` exceed the room most, one per stretch of exceeded
+  /// rows. Returns true if any.
   bool add_violated_rows(const double* values) {
     std::vector<double> over(model_.room.size() + 1, 0);
     for (int i : nodes_)
@@ -251,7 +253,8 @@ class Program {
       if (r < model_.room.size()) {
         double room = std::max(1.0, static_cast<double>(model_.room[r]));
         excess = ((used += over[r]) - static_cast<double>(model_.room[r])) / room;
-        if (excess > std::max(worst, 1e-9) && !row_used_[r]) worst = excess, at = static_cast<int>(r);
+        if (excess > std::max(worst, 1e-9) && !row_used_[r])
+          worst = excess, at = static_cast<int>(r);
       }
       if (excess <= 1e-9 && at >= 0) add_usage_row(at), added = true, worst = 0, at = -1;
     }
@@ -267,7 +270,8 @@ class Program {
         if (row < piece.from || row >= piece.to) continue;
         for (std::size_t s = 0; s < piece.amounts.size(); ++s)
           if (piece.amounts[s] > 0)
-            entries.insert(first_[i] + static_cast<int>(s), static_cast<double>(piece.amounts[s]) / unit);
+            entries.insert(first_[i] + static_cast<int>(s),
+                           static_cast<double>(piece.amounts[s]) / unit);
       }
     solver_.addRow(entries, -COIN_DBL_MAX, static_cast<double>(model_.room[row]) / unit);
   }

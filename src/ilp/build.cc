@@ -1,5 +1,5 @@
-// src/ilp/build.cc — from a problem to the solver's model: arc consistency on the shared tables first, then
-// compact copies
+// src/ilp/build.cc — from a problem to the solver's model: arc consistency on the shared tables
+// first, then compact copies
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -11,8 +11,8 @@ namespace {
 
 using Mask = std::vector<char>;
 
-/// Which strategies have a finite partner in a table, all others allowed. Tables are shared, so that this
-/// is found out once for many edges.
+/// Which strategies have a finite partner in a table, all others allowed. Tables are shared, so
+/// that this is found out once for many edges.
 struct Support {
   Mask rows, columns;
   bool everything = true;  ///< no entry is infinite
@@ -41,7 +41,8 @@ struct Domains {
       : problem(p), incident(p.nodes.size()), queued(p.edges.size(), 1), whole(p.nodes.size(), 1) {
     for (const Node& node : p.nodes) {
       masks.emplace_back(node.costs.size());
-      for (std::size_t s = 0; s < node.costs.size(); ++s) masks.back()[s] = node.costs[s] < kInfinite;
+      for (std::size_t s = 0; s < node.costs.size(); ++s)
+        masks.back()[s] = node.costs[s] < kInfinite;
       whole[masks.size() - 1] =
           std::all_of(masks.back().begin(), masks.back().end(), [](char m) { return m; });
     }
@@ -66,7 +67,8 @@ struct Domains {
     const Mask &a = masks[edge.a], &b = masks[edge.b];
     if (edge.a != edge.b) {
       const Support& support =
-          supports.try_emplace({edge.costs.get(), a.size()}, *edge.costs, a.size(), b.size()).first->second;
+          supports.try_emplace({edge.costs.get(), a.size()}, *edge.costs, a.size(), b.size())
+              .first->second;
       if (support.everything) return;
       if (whole[edge.a] && whole[edge.b]) {
         restrict_to(edge.a, support.rows);
@@ -79,7 +81,8 @@ struct Domains {
       if (!a[p]) continue;
       const std::int64_t* row = edge.costs->data() + p * b.size();
       for (std::size_t q = 0; q < b.size(); ++q)
-        if (b[q] && row[q] < kInfinite && (edge.a != edge.b || p == q)) supported_a[p] = supported_b[q] = 1;
+        if (b[q] && row[q] < kInfinite && (edge.a != edge.b || p == q))
+          supported_a[p] = supported_b[q] = 1;
     }
     restrict_to(edge.a, supported_a);
     restrict_to(edge.b, supported_b);
@@ -117,7 +120,8 @@ std::vector<std::int64_t> row_times(const Problem& problem) {
   return times;
 }
 
-void add_pieces(const Model& model, const Node& from, const std::vector<int>& kept, ModelNode& node) {
+void add_pieces(const Model& model, const Node& from, const std::vector<int>& kept,
+                ModelNode& node) {
   auto row = [&](std::int64_t time) {
     return static_cast<int>(std::lower_bound(model.times.begin(), model.times.end(), time) -
                             model.times.begin());

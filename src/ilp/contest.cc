@@ -47,7 +47,8 @@ struct Reader {
   }
 
   std::int64_t integer(const Json& value, const std::string& path) const {
-    check(is_integer(value), "`{}` is {}; write a whole number from -2^63 to 2^63 - 1", path, shown(value));
+    check(is_integer(value), "`{}` is {}; write a whole number from -2^63 to 2^63 - 1", path,
+          shown(value));
     return value.get<std::int64_t>();
   }
 
@@ -85,19 +86,21 @@ struct Reader {
   Node node(const Json& nodes, std::size_t i) const {
     Node result;
     result.costs = costs(nodes["costs"][i], fmt::format("problem.nodes.costs[{}]", i));
-    check(!result.costs.empty(), "`problem.nodes.costs[{}]` is empty; give node {} at least one strategy",
-          i, i);
+    check(!result.costs.empty(),
+          "`problem.nodes.costs[{}]` is empty; give node {} at least one strategy", i, i);
     Costs interval = integers(nodes["intervals"][i], fmt::format("problem.nodes.intervals[{}]", i));
     check(interval.size() == 2, "`problem.nodes.intervals[{}]` has {} numbers; write [from, to]", i,
           interval.size());
     Usage usage{interval[0], interval[1],
                 integers(nodes["usages"][i], fmt::format("problem.nodes.usages[{}]", i))};
-    check(usage.amounts.size() == result.costs.size(),
-          "`problem.nodes.usages[{}]` has {} numbers but node {} has {} costs; give one usage per strategy",
-          i, usage.amounts.size(), i, result.costs.size());
+    check(
+        usage.amounts.size() == result.costs.size(),
+        "`problem.nodes.usages[{}]` has {} numbers but node {} has {} costs; give one usage per strategy",
+        i, usage.amounts.size(), i, result.costs.size());
     for (std::size_t s = 0; s < usage.amounts.size(); ++s)
       check(usage.amounts[s] >= 0 && usage.amounts[s] < kInfinite,
-            "`problem.nodes.usages[{}][{}]` is {}; usages must be in [0, 10^18)", i, s, usage.amounts[s]);
+            "`problem.nodes.usages[{}][{}]` is {}; usages must be in [0, 10^18)", i, s,
+            usage.amounts[s]);
     if (usage.from < usage.to) result.usages.push_back(std::move(usage));
     return result;
   }
@@ -107,8 +110,9 @@ struct Reader {
     for (const char* name : {"intervals", "usages"}) {
       std::string path = fmt::format("problem.nodes.{}", name);
       std::size_t size = list(member(nodes, "problem.nodes", name), path).size();
-      check(size == count, "`{}` has {} entries but `problem.nodes.costs` has {}; give one per node", path,
-            size, count);
+      check(size == count,
+            "`{}` has {} entries but `problem.nodes.costs` has {}; give one per node", path, size,
+            count);
     }
     for (std::size_t i = 0; i < count; ++i) problem.nodes.push_back(node(nodes, i));
   }
@@ -124,23 +128,26 @@ struct Reader {
       Costs members = integers(ends[e], fmt::format("problem.edges.nodes[{}]", e));
       Costs values = this->costs(costs[e], fmt::format("problem.edges.costs[{}]", e));
       check_edge(contest, members, values.size(), e);
-      add_edge(contest.problem, std::vector<int>(members.begin(), members.end()), std::move(values), e);
+      add_edge(contest.problem, std::vector<int>(members.begin(), members.end()), std::move(values),
+               e);
     }
   }
 
-  void check_edge(const Contest& contest, const Costs& members, std::size_t values, std::size_t e) const {
+  void check_edge(const Contest& contest, const Costs& members, std::size_t values,
+                  std::size_t e) const {
     check(!members.empty(), "`problem.edges.nodes[{}]` is empty; name at least one node", e);
     double expected = 1;
     for (std::int64_t m : members) {
-      check(m >= 0 && m < contest.num_nodes,
-            "`problem.edges.nodes[{}]` names node {} but there are {} nodes; use indices from 0 to {}", e,
-            m, contest.num_nodes, contest.num_nodes - 1);
-      expected *= static_cast<double>(contest.problem.nodes[static_cast<std::size_t>(m)].costs.size());
+      check(
+          m >= 0 && m < contest.num_nodes,
+          "`problem.edges.nodes[{}]` names node {} but there are {} nodes; use indices from 0 to {}",
+          e, m, contest.num_nodes, contest.num_nodes - 1);
+      expected *=
+          static_cast<double>(contest.problem.nodes[static_cast<std::size_t>(m)].costs.size());
     }
     check(static_cast<double>(values) == expected,
-          "`problem.edges.costs[{}]` has {} numbers but the strategies of its nodes combine in {} ways; "
-          "give one cost per "
-          "combination, the last node fastest",
+          "`problem.edges.costs[{}]` has {} numbers but the strategies of its nodes combine in {} "
+          "ways; give one cost per combination, the last node fastest",
           e, values, expected);
   }
 
@@ -148,12 +155,12 @@ struct Reader {
     if (members.size() == 1) {
       Costs& costs = problem.nodes[members[0]].costs;
       for (std::size_t s = 0; s < costs.size(); ++s) {
-        costs[s] = costs[s] >= kInfinite || values[s] >= kInfinite ? kInfinite : costs[s] + values[s];
-        check(
-            costs[s] > -kInfinite,
-            "`problem.edges.costs[{}][{}]` is {}, which takes node {}'s cost to {}; costs must stay above "
-            "-10^18",
-            e, s, values[s], members[0], costs[s]);
+        costs[s] =
+            costs[s] >= kInfinite || values[s] >= kInfinite ? kInfinite : costs[s] + values[s];
+        check(costs[s] > -kInfinite,
+              "`problem.edges.costs[{}][{}]` is {}, which takes node {}'s cost to {}; "
+              "costs must stay above -10^18",
+              e, s, values[s], members[0], costs[s]);
       }
     } else if (members.size() == 2) {
       problem.edges.push_back({members[0], members[1], shared(std::move(values))});
@@ -162,7 +169,8 @@ struct Reader {
     }
   }
 
-  /// A node per combination; an edge to each member forbids the combinations in which it chooses otherwise.
+  /// A node per combination; an edge to each member forbids the combinations in
+  /// which it chooses otherwise.
   void add_wide_edge(Problem& problem, const std::vector<int>& members, const Costs& values) {
     int extra = static_cast<int>(problem.nodes.size());
     std::size_t below = values.size();
@@ -228,8 +236,8 @@ std::string solve_contest(const std::string& path, double seconds) {
   options.time_limit_seconds = 0.97 * seconds - 0.2 - watch.seconds();
   Solution solution = solve(contest.problem, options);
   solution.choice.resize(static_cast<std::size_t>(contest.num_nodes));
-  return fmt::format("cost {} lower_bound {} gap {:.4f}%\n{}\n", solution.cost, solution.lower_bound,
-                     100 * solution.gap(), list_text(solution.choice));
+  return fmt::format("cost {} lower_bound {} gap {:.4f}%\n{}\n", solution.cost,
+                     solution.lower_bound, 100 * solution.gap(), list_text(solution.choice));
 }
 
 }  // namespace alpa::ilp

@@ -164,14 +164,16 @@ class Search {
 
   /// The effects of one reader, whose column gains its group.
   void add_reader(const SharedTerm& term, const SharedEnd& reader, int source,
-                  const std::vector<unsigned>& wanted, int row, std::vector<Effect>& effects) const {
+                  const std::vector<unsigned>& wanted, int row,
+                  std::vector<Effect>& effects) const {
     std::vector<std::optional<Effect>> by_column(static_cast<std::size_t>(term.columns));
     const int left = reader.classes[choice_[reader.node]];
     const Effect without = column_effect(term, source, left, wanted[left], row);
     for (std::size_t s = 0; s < effects.size(); ++s) {
       const int column = reader.classes[s];
       if (!by_column[column]) {
-        Effect effect = column_effect(term, source, column, wanted[column] | 1u << reader.group, row);
+        Effect effect =
+            column_effect(term, source, column, wanted[column] | 1u << reader.group, row);
         if (column != left) {
           const Effect before = column_effect(term, source, column, wanted[column], row);
           effect.usage += without.usage - before.usage;
@@ -184,7 +186,8 @@ class Search {
     }
   }
 
-  Effect effect_of(const SharedTerm& term, int source, const std::vector<unsigned>& wanted, int row) const {
+  Effect effect_of(const SharedTerm& term, int source, const std::vector<unsigned>& wanted,
+                   int row) const {
     Effect sum;
     for (int column = 0; column < term.columns; ++column)
       sum.add(column_effect(term, source, column, wanted[column], row));
@@ -192,13 +195,16 @@ class Search {
   }
 
   /// What serving the groups costs and uses: as things are, if the copy would not follow.
-  Effect column_effect(const SharedTerm& term, int source, int column, unsigned groups, int row) const {
+  Effect column_effect(const SharedTerm& term, int source, int column, unsigned groups,
+                       int row) const {
     const SharedCopy* copy = copy_of(term, column);
     if (copy == nullptr) return {groups != 0 ? term.cost(source, column) : 0, 0};
-    const bool as_it_is =
-        source == term.source.classes[choice_[term.source.node]] && groups == groups_of(term, column);
-    const int state = as_it_is ? choice_[copy->node] : states_.cheapest(term, *copy, source, groups);
-    const Cost cost = serves(copy->supplies[state], groups) ? term.cost(source, *copy, state) : kNever;
+    const bool as_it_is = source == term.source.classes[choice_[term.source.node]] &&
+                          groups == groups_of(term, column);
+    const int state =
+        as_it_is ? choice_[copy->node] : states_.cheapest(term, *copy, source, groups);
+    const Cost cost =
+        serves(copy->supplies[state], groups) ? term.cost(source, *copy, state) : kNever;
     return {plus(cost, model_.nodes[copy->node].costs[state]), amount(copy->node, state, row)};
   }
 
@@ -228,7 +234,8 @@ class Search {
     const ModelNode& n = model_.nodes[node];
     Cost sum = n.costs[choice_[node]];
     for (int e : n.edges)
-      sum = plus(sum, view(model_, e, node).at(choice_[node], choice_[model_.edges[e].other(node)]));
+      sum =
+          plus(sum, view(model_, e, node).at(choice_[node], choice_[model_.edges[e].other(node)]));
     for (int t : n.terms) sum = plus(sum, alpa::ilp::price(model_.terms[t], choice_));
     return sum;
   }
@@ -279,12 +286,13 @@ class Search {
   bool uses(int node, int row) const {
     if (amount(node, choice_[node], row) > 0) return true;
     if (model_.nodes[node].copy) return false;
-    return std::any_of(model_.nodes[node].terms.begin(), model_.nodes[node].terms.end(), [&](int t) {
-      const std::vector<SharedCopy>& copies = model_.terms[t].copies;
-      return std::any_of(copies.begin(), copies.end(), [&](const SharedCopy& copy) {
-        return choice_[copy.node] > 0 && amount(copy.node, choice_[copy.node], row) > 0;
-      });
-    });
+    return std::any_of(
+        model_.nodes[node].terms.begin(), model_.nodes[node].terms.end(), [&](int t) {
+          const std::vector<SharedCopy>& copies = model_.terms[t].copies;
+          return std::any_of(copies.begin(), copies.end(), [&](const SharedCopy& copy) {
+            return choice_[copy.node] > 0 && amount(copy.node, choice_[copy.node], row) > 0;
+          });
+        });
   }
 
   void add_usage(int node, int state, int sign) {
@@ -321,7 +329,8 @@ class Search {
     std::vector<int> order;
     for (int s = 0; s < static_cast<int>(effects.size()); ++s)
       if (effects[s].cost < 0) order.push_back(s);
-    std::sort(order.begin(), order.end(), [&](int a, int b) { return effects[a].cost < effects[b].cost; });
+    std::sort(order.begin(), order.end(),
+              [&](int a, int b) { return effects[a].cost < effects[b].cost; });
     for (int s : order) {
       const Changes changes = changes_to(node, s), back = present(changes);
       carry_out(changes);
@@ -334,8 +343,9 @@ class Search {
   /// To the strategy that costs least, if one is allowed.
   void move_anywhere(int node) {
     const std::vector<Effect> effects = effects_of(node, kNoRow);
-    const auto best = std::min_element(effects.begin(), effects.end(),
-                                       [](const Effect& a, const Effect& b) { return a.cost < b.cost; });
+    const auto best =
+        std::min_element(effects.begin(), effects.end(),
+                         [](const Effect& a, const Effect& b) { return a.cost < b.cost; });
     if (best->cost < kNever) carry_out(changes_to(node, static_cast<int>(best - effects.begin())));
   }
 

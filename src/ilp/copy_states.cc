@@ -22,7 +22,8 @@ CopyStates::CopyStates(const Model& model, const std::vector<double>& row_prices
       double price = static_cast<double>(node.costs[s]), volume = 0;
       for (const Piece& piece : node.pieces) {
         price += (upto[piece.to] - upto[piece.from]) * static_cast<double>(piece.amounts[s]);
-        volume += static_cast<double>(piece.to - piece.from) * static_cast<double>(piece.amounts[s]);
+        volume +=
+            static_cast<double>(piece.to - piece.from) * static_cast<double>(piece.amounts[s]);
       }
       prices_.push_back(price);
       volumes_.push_back(volume);
@@ -30,7 +31,8 @@ CopyStates::CopyStates(const Model& model, const std::vector<double>& row_prices
   }
 }
 
-int CopyStates::cheapest(const SharedTerm& term, const SharedCopy& copy, int row, unsigned groups) const {
+int CopyStates::cheapest(const SharedTerm& term, const SharedCopy& copy, int row,
+                         unsigned groups) const {
   if (groups == 0) return 0;
   int best = 0;
   double least = 0, smallest = 0;

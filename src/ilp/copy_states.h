@@ -6,8 +6,8 @@ namespace alpa::ilp {
 
 bool has_copies(const Model& model);
 
-/// The cheapest states, usages priced by row (prices may be empty: usages are free), and of equally cheap
-/// ones those that use least. The model outlives it.
+/// The cheapest states, usages priced by row (prices may be empty: usages are free), and of equally
+/// cheap ones those that use least. The model outlives it.
 class CopyStates {
  public:
   CopyStates(const Model& model, const std::vector<double>& row_prices);
@@ -20,8 +20,12 @@ class CopyStates {
   void complete(std::vector<int>& choice) const;
 
   /// Price and volume of the usages of a state.
-  double price(int node, int state) const { return prices_[at_[node] + static_cast<std::size_t>(state)]; }
-  double volume(int node, int state) const { return volumes_[at_[node] + static_cast<std::size_t>(state)]; }
+  double price(int node, int state) const {
+    return prices_[at_[node] + static_cast<std::size_t>(state)];
+  }
+  double volume(int node, int state) const {
+    return volumes_[at_[node] + static_cast<std::size_t>(state)];
+  }
 
  private:
   const Model& model_;

@@ -1,5 +1,5 @@
-// src/ilp/core.cc — the search on the reduced model: the order of bounds, fixing, branching and
-// neighbourhoods
+// src/ilp/core.cc — the search on the reduced model: the order of bounds, fixing,
+// branching and neighbourhoods
 #include "core.h"
 
 #include <algorithm>
@@ -24,12 +24,14 @@
 namespace alpa::ilp {
 namespace {
 
-constexpr double kBranchCells = 300'000;  // larger cores are left to the dual bound and to neighbourhoods
+// larger cores are left to the dual bound and to neighbourhoods
+constexpr double kBranchCells = 300'000;
 /// Larger models are not written with all copies as nodes to see whether elimination takes them.
 constexpr std::int64_t kWideCells = 3'000'000;
 /// Seconds that CBC takes before it first looks at the time, with a margin.
 constexpr double kBranchSecondsPerCell = 5e-6;
-/// A proven bound and fixing take about as long as it takes to make the dual; without time for that, none.
+/// A proven bound and fixing take about as long as it takes to make the dual;
+/// without time for that, none.
 constexpr double kDualRounds = 4;
 /// A few dives even after the deadline; more before the dual bound and CBC are tried, for so long;
 /// afterwards as many as there is time for.
@@ -37,13 +39,13 @@ constexpr int kFirstDives = 4, kAllDives = std::numeric_limits<int>::max();
 /// Mixing the choices met takes at most this part of the time that the ascent took.
 constexpr double kMixShare = 0.5;
 constexpr double kFirstSeconds = 2, kFirstShare = 0.1;
-/// A round of neighbourhoods takes at least so long; with shared terms, where the dual bound is tight, the
-/// first ones are short, and CBC comes after some rounds alone.
+/// A round of neighbourhoods takes at least so long; with shared terms, where the dual bound is
+/// tight, the first ones are short, and CBC comes after some rounds alone.
 constexpr double kLeastPause = 2, kFirstPause = 0.25;
 constexpr int kRoundsToBranch = 4;
 
-/// State of the search. `model_` starts as the model given and shrinks: every choice cheaper than `wanted`
-/// survives, and its trail leads back to the live nodes of the model given.
+/// State of the search. `model_` starts as the model given and shrinks: every choice cheaper than
+/// `wanted` survives, and its trail leads back to the live nodes of the model given.
 class Core {
  public:
   Core(const Model& given, Cost cutoff, const Options& options, const Deadline& deadline,
@@ -68,7 +70,8 @@ class Core {
       if (options_.reductions.elimination && !has_copies(model_)) try_prices();
       find_first(kFirstDives, grace_);
       if (!has_copies(model_))
-        find_first(kAllDives, deadline_.within(std::min(kFirstSeconds, deadline_.left() * kFirstShare)));
+        find_first(kAllDives,
+                   deadline_.within(std::min(kFirstSeconds, deadline_.left() * kFirstShare)));
       const bool dual = options_.dual_sweeps > 0 && options_.reductions.arc_consistency;
       if (dual && has_copies(model_) && best_.cost >= kNever) fill_rows();
       if (dual) tighten();
@@ -84,7 +87,8 @@ class Core {
         tighten();
         if (later && round_ % kRoundsToBranch == 0 && !done() && can_branch()) branch_rest();
       }
-      if (live_nodes(model_).empty()) take(std::vector<int>(model_.nodes.size(), 0)), raise_bound(wanted());
+      if (live_nodes(model_).empty())
+        take(std::vector<int>(model_.nodes.size(), 0)), raise_bound(wanted());
     } catch (const Contradiction&) {
       if (best_.choice.empty() && cutoff_ >= kNever) throw;
       raise_bound(wanted());  // nothing cheaper exists
@@ -150,10 +154,12 @@ class Core {
 
   bool can_branch() const {
     const auto size = static_cast<double>(cells(model_));
-    return options_.use_cbc && size <= kBranchCells && deadline_.left() > kBranchSecondsPerCell * size;
+    return options_.use_cbc && size <= kBranchCells &&
+           deadline_.left() > kBranchSecondsPerCell * size;
   }
 
-  /// Exact solutions under prices of the rows, where elimination allows them; at most half of the time.
+  /// Exact solutions under prices of the rows, where elimination allows them;
+  /// at most half of the time.
   void try_prices() {
     const Deadline half = deadline_.within(deadline_.left() / 2);
     std::optional<Priced> priced;
@@ -187,8 +193,8 @@ class Core {
 
   /// A first choice, or the proof that the rows have no room for one.
   void fill_rows() {
-    LeastExcess least =
-        least_excess(model_, remembered_multipliers(), options_, deadline_.within(deadline_.left() / 2));
+    LeastExcess least = least_excess(model_, remembered_multipliers(), options_,
+                                     deadline_.within(deadline_.left() / 2));
     if (least.choice.empty() && least.bound > 0) throw Contradiction{least.bound, least.time};
     if (least.choice.empty()) return;
     improve_with_copies(model_, least.choice, {}, deadline_.within(deadline_.left() / 4));
@@ -217,9 +223,9 @@ class Core {
     const double making = deadline_.elapsed() - before;
     if (deadline_.left() < kDualRounds * making) return false;
     dual.set_multipliers(remembered_multipliers());
-    Ascent ascent = ascend(model_, dual, std::min(sweeps_, options_.dual_sweeps), relative(wanted()),
-                           best_.cost <= cutoff_ ? options_.relative_gap : 0, step_,
-                           deadline_.within(deadline_.left() / 2));
+    Ascent ascent = ascend(model_, dual, std::min(sweeps_, options_.dual_sweeps),
+                           relative(wanted()), best_.cost <= cutoff_ ? options_.relative_gap : 0,
+                           step_, deadline_.within(deadline_.left() / 2));
     sweeps_ *= 4;
     remember(dual.multipliers());
     dual.remember_splits(model_);
@@ -239,12 +245,13 @@ class Core {
 
   /// Crosses the cheapest of `choices` and of the best choice with the others.
   void mix(std::vector<std::vector<int>> choices, const Deadline& deadline) {
-    if (!options_.neighbourhoods || has_terms(model_) || choices.empty() || best_.choice.empty()) return;
+    if (!options_.neighbourhoods || has_terms(model_) || choices.empty() || best_.choice.empty())
+      return;
     if (std::vector<int> best = carry_over(model_, best_.choice, deadline); !best.empty())
       choices.push_back(std::move(best));
-    const auto cheapest =
-        std::min_element(choices.begin(), choices.end(),
-                         [&](const auto& a, const auto& b) { return price(model_, a) < price(model_, b); });
+    const auto cheapest = std::min_element(
+        choices.begin(), choices.end(),
+        [&](const auto& a, const auto& b) { return price(model_, a) < price(model_, b); });
     std::iter_swap(choices.begin(), cheapest);
     std::vector<int> choice = cross(model_, choices, options_, deadline);
     if (choice.empty()) return;
@@ -277,7 +284,8 @@ class Core {
     const double share = priced_ ? 0.3 : 0.9;
     const Model whole = has_terms(model_) ? with_copies(model_) : model_;
     if (has_terms(model_) && cells(whole) > kBranchCells / 10) return;
-    Branched result = branch(whole, cutoff, deadline_.within(deadline_.left() * share - 0.1), statistics_);
+    Branched result =
+        branch(whole, cutoff, deadline_.within(deadline_.left() * share - 0.1), statistics_);
     if (result.closed && !result.choice && best_.choice.empty()) throw Contradiction{};
     if (result.choice) take(*std::move(result.choice));
     if (result.closed)
@@ -290,11 +298,11 @@ class Core {
   void search_neighbourhoods() {
     Cost before = best_.cost;
     const double least = has_terms(given_) ? std::ldexp(kFirstPause, round_) : kLeastPause;
-    const double share =
-        has_terms(given_) ? std::min(least, deadline_.left() / 3) : std::max(least, deadline_.left() / 3);
+    const double share = has_terms(given_) ? std::min(least, deadline_.left() / 3)
+                                           : std::max(least, deadline_.left() / 3);
     const Deadline pause = deadline_.within(share);
-    best_.cost = given_.constant +
-                 improve_by_neighbourhoods(given_, best_.choice, options_, round_++, enough(), pause);
+    best_.cost = given_.constant + improve_by_neighbourhoods(given_, best_.choice, options_,
+                                                             round_++, enough(), pause);
     if (best_.cost >= before) return;
     step_ = std::max(step_, 0.001);
     report();
@@ -317,8 +325,8 @@ class Core {
 
 }  // namespace
 
-CoreSolution solve_core(const Model& model, Cost cutoff, std::vector<int> start, const Options& options,
-                        const Deadline& deadline, Statistics& statistics) {
+CoreSolution solve_core(const Model& model, Cost cutoff, std::vector<int> start,
+                        const Options& options, const Deadline& deadline, Statistics& statistics) {
   return Core(model, cutoff, options, deadline, statistics).run(std::move(start));
 }
 
@@ -329,7 +337,8 @@ Options inner_options(Options options) {
   return options;
 }
 
-std::vector<int> solve_inner(Model model, Cost cutoff, const Options& options, const Deadline& deadline) {
+std::vector<int> solve_inner(Model model, Cost cutoff, const Options& options,
+                             const Deadline& deadline) {
   reduce(model, options, deadline);
   eliminate(model, options.elimination_cells / 4, deadline);
   Statistics ignored;

@@ -12,21 +12,21 @@ namespace alpa::ilp {
 /// Cells of work that count as a second under a work limit: about what a core does.
 inline constexpr double kCellsPerSecond = 1e9;
 
-/// After the time limit, this long for a first choice: seconds of this thread's processor, so that a busy
-/// machine does not take them away. An answer is due one second after the limit.
+/// After the time limit, this long for a first choice: seconds of this thread's processor, so that
+/// a busy machine does not take them away. An answer is due one second after the limit.
 inline constexpr double kGraceSeconds = 0.5;
 
 class Deadline {
  public:
-  /// `work` > 0: seconds are counted in cells, and `seconds` of wall clock end the solve all the same, as
-  /// does `*stop` when it becomes true.
+  /// `work` > 0: seconds are counted in cells, and `seconds` of wall clock end the solve all the
+  /// same, as does `*stop` when it becomes true.
   explicit Deadline(double seconds, std::int64_t work = 0, const std::atomic<bool>* stop = nullptr);
 
   /// The earlier of this one and `seconds` from now, which is the start of its `elapsed`.
   Deadline within(double seconds) const;
 
-  /// `kGraceSeconds` after this one, or from now if it has passed; of all made from one, the first to pass
-  /// begins the grace of all.
+  /// `kGraceSeconds` after this one, or from now if it has passed; of all made from one, the first
+  /// to pass begins the grace of all.
   Deadline with_grace() const;
 
   /// Seconds since the start and to the end; of wall clock, or counted in cells.

@@ -39,8 +39,8 @@ std::optional<std::vector<int>> Diver::dive(const Settings& settings, const Dead
   std::copy_if(nodes_.begin(), nodes_.end(), std::back_inserter(difficult_),
                [&](int n) { return conflicts_[n] > 0; });
   for (int node : nodes_) add_neighbours(node);
-  exhausted_ =
-      !propagate() || !std::all_of(nodes_.begin(), nodes_.end(), [&](int n) { return raise_usage(n); });
+  exhausted_ = !propagate() ||
+               !std::all_of(nodes_.begin(), nodes_.end(), [&](int n) { return raise_usage(n); });
   if (exhausted_) return std::nullopt;
   std::size_t position = 0;
   while (const std::optional<int> node = next_node(position)) {
@@ -51,7 +51,8 @@ std::optional<std::vector<int>> Diver::dive(const Settings& settings, const Dead
     position = decisions_.back().position;
   }
   std::vector<int> choice(model_.nodes.size(), 0);
-  for (int node : nodes_) choice[node] = static_cast<int>(first_allowed(node) - allowed_[node].begin());
+  for (int node : nodes_)
+    choice[node] = static_cast<int>(first_allowed(node) - allowed_[node].begin());
   return choice;
 }
 
@@ -73,7 +74,8 @@ Diver::Strategies::const_iterator Diver::first_allowed(int node) const {
 /// The next node with a choice left; nothing if all are decided.
 std::optional<int> Diver::next_node(std::size_t& position) const {
   const auto harder = [&](int a, int b) {  // fewer strategies per conflict
-    return static_cast<double>(open_[a]) * conflicts_[b] < static_cast<double>(open_[b]) * conflicts_[a];
+    return static_cast<double>(open_[a]) * conflicts_[b] <
+           static_cast<double>(open_[b]) * conflicts_[a];
   };
   std::optional<int> hardest;
   for (int node : difficult_)
@@ -161,8 +163,8 @@ void Diver::add_neighbours(int node) {
     if (forbids_[e]) pending_.emplace_back(model_.edges[e].other(node), e);
 }
 
-/// Rules out what has no allowed partner, until nothing changes. False if a node is left without a
-/// strategy.
+/// Rules out what has no allowed partner, until nothing changes. False if a node
+/// is left without a strategy.
 bool Diver::propagate() {
   while (!pending_.empty()) {
     const auto [node, edge] = pending_.back();
@@ -183,7 +185,8 @@ bool Diver::rule_out(int node, int edge) {
   bool changed = false;
   for (int p = 0; p < model_.nodes[node].size(); ++p) {
     if (!allowed_[node][p]) continue;
-    if (std::any_of(others.begin(), others.end(), [&](int q) { return table.at(p, q) < kNever; })) continue;
+    if (std::any_of(others.begin(), others.end(), [&](int q) { return table.at(p, q) < kNever; }))
+      continue;
     remove(node, p), changed = true;
   }
   return changed;

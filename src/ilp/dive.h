@@ -68,17 +68,21 @@ class Diver {
   std::vector<int> nodes_, difficult_;  ///< the difficult ones are decided first
   std::vector<char> forbids_;           ///< per edge: whether an entry is infinite
   std::vector<Strategies> allowed_;     ///< per node of the model
-  std::vector<int> open_;               ///< per node of the model: number of strategies still allowed
-  std::vector<int> conflicts_;          ///< per node of the model: how often its edges emptied one
-  std::vector<std::vector<double>> usage_price_;  ///< per node of the model and strategy; empty: none
-  std::vector<std::pair<int, int>> removed_;      ///< nodes and strategies, in order
+  /// per node of the model: number of strategies still allowed
+  std::vector<int> open_;
+  std::vector<int> conflicts_;  ///< per node of the model: how often its edges emptied one
+  /// per node of the model and strategy; empty: none
+  std::vector<std::vector<double>> usage_price_;
+  std::vector<std::pair<int, int>> removed_;  ///< nodes and strategies, in order
   bool keep_rows_ = false;
-  std::vector<std::vector<Cost>> least_;  ///< per node of the model and piece, of the strategies allowed
-  std::vector<Cost> used_;                ///< per row, by the least amounts
+  /// per node of the model and piece, of the strategies allowed
+  std::vector<std::vector<Cost>> least_;
+  std::vector<Cost> used_;  ///< per row, by the least amounts
   std::vector<int> filled_;
   std::vector<Raise> raised_;  ///< in order
   std::vector<Decision> decisions_;
-  std::vector<std::pair<int, int>> pending_;  ///< nodes, and edges across which a strategy was removed
+  /// nodes, and edges across which a strategy was removed
+  std::vector<std::pair<int, int>> pending_;
   bool exhausted_ = false;
   double cells_ = 0;  ///< cells read since the deadline was last informed
 };

@@ -1,5 +1,5 @@
-// src/ilp/dominance.cc — Goldstein dominance: p replaces p' if it costs and uses no more, whatever the
-// neighbours choose
+// src/ilp/dominance.cc — Goldstein dominance: p replaces p' if it costs and uses no more,
+// whatever the neighbours choose
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -25,7 +25,8 @@ class TermEnd {
     return end;
   }
 
-  /// What strategy p may cost more than `loser`, whatever the other ends choose; stops above `slack`.
+  /// What strategy p may cost more than `loser`, whatever the other ends
+  /// choose; stops above `slack`.
   Cost worst(int p, int loser, Cost slack, double& looked_at) const {
     const int mine = classes_[p], other = classes_[loser];
     if (mine == other) return 0;
@@ -49,8 +50,8 @@ class TermEnd {
   std::vector<Cost> dearest_;        ///< of a reader, by column
 };
 
-/// A node's tables with row minima taken out, so that every term of the criterion is non-negative and sums
-/// can stop early. Infinite entries stay infinite.
+/// A node's tables with row minima taken out, so that every term of the criterion is non-negative
+/// and sums can stop early. Infinite entries stay infinite.
 struct Rows {
   const ModelNode& node;
   std::vector<Cost> costs;                // node costs plus all row minima
@@ -122,7 +123,8 @@ std::vector<int> undominated_strategies(const Model& model, int index, const Dea
   Rows rows(model, index);
   std::vector<int> order(rows.costs.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int p, int q) { return rows.costs[p] < rows.costs[q]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int p, int q) { return rows.costs[p] < rows.costs[q]; });
   std::vector<int> kept;
   for (int candidate : order) {
     deadline.spend(std::exchange(rows.looked_at, 0) + rows.tables.size());
@@ -130,11 +132,13 @@ std::vector<int> undominated_strategies(const Model& model, int index, const Dea
       kept.push_back(candidate);
       continue;
     }
-    bool lost = std::any_of(kept.begin(), kept.end(), [&](int p) { return rows.replaces(p, candidate); });
+    bool lost =
+        std::any_of(kept.begin(), kept.end(), [&](int p) { return rows.replaces(p, candidate); });
     if (lost) continue;
     // Equal costs: the newcomer may replace earlier ones by using less.
-    std::erase_if(
-        kept, [&](int p) { return rows.costs[p] == rows.costs[candidate] && rows.replaces(candidate, p); });
+    std::erase_if(kept, [&](int p) {
+      return rows.costs[p] == rows.costs[candidate] && rows.replaces(candidate, p);
+    });
     kept.push_back(candidate);
   }
   std::sort(kept.begin(), kept.end());

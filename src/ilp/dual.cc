@@ -20,16 +20,19 @@ std::vector<double> table_from(const View& table, std::size_t rows) {
   std::vector<double> result;
   result.reserve(rows * static_cast<std::size_t>(table.columns));
   for (std::size_t p = 0; p < rows; ++p)
-    for (int q = 0; q < table.columns; ++q) result.push_back(real(table.at(static_cast<int>(p), q)));
+    for (int q = 0; q < table.columns; ++q)
+      result.push_back(real(table.at(static_cast<int>(p), q)));
   return result;
 }
 
-/// Lines of a table with equal contents, as classes: the class of each line, and a line of each class.
+/// Lines of a table with equal contents, as classes: the class of each line,
+/// and a line of each class.
 struct LineClasses {
   std::vector<int> of_line, first;
 };
 
-LineClasses classes_of_rows(const std::vector<double>& table, std::size_t rows, std::size_t columns) {
+LineClasses classes_of_rows(const std::vector<double>& table, std::size_t rows,
+                            std::size_t columns) {
   LineClasses result;
   std::unordered_map<std::string_view, int> known;
   for (std::size_t p = 0; p < rows; ++p) {
@@ -42,7 +45,8 @@ LineClasses classes_of_rows(const std::vector<double>& table, std::size_t rows, 
   return result;
 }
 
-std::vector<double> transposed(const std::vector<double>& table, std::size_t rows, std::size_t columns) {
+std::vector<double> transposed(const std::vector<double>& table, std::size_t rows,
+                               std::size_t columns) {
   std::vector<double> result(table.size());
   for (std::size_t p = 0; p < rows; ++p)
     for (std::size_t q = 0; q < columns; ++q) result[q * rows + p] = table[p * columns + q];
@@ -115,7 +119,8 @@ void min_with_row(const double* row, double m, double* __restrict out, std::size
 void min_columns(const double* table, const double* message, std::size_t rows, double* out,
                  std::size_t columns) {
   std::fill(out, out + columns, kInf);
-  for (std::size_t p = 0; p < rows; ++p) min_with_row(table + p * columns, message[p], out, columns);
+  for (std::size_t p = 0; p < rows; ++p)
+    min_with_row(table + p * columns, message[p], out, columns);
 }
 
 /// out[p] = min over q of table[p][q] - message[q].
@@ -196,12 +201,13 @@ void Dual::sweep() {
 }
 
 double Dual::cells_of_sweep() const {
-  double cells = static_cast<double>(4 * state_.totals.size() + 100 * nodes_.size() + 50 * edges_.size());
+  double cells =
+      static_cast<double>(4 * state_.totals.size() + 100 * nodes_.size() + 50 * edges_.size());
   for (const DualEdge& edge : edges_) {
     const auto lines = static_cast<double>(edge.lines_a * edge.lines_b),
                strategies = static_cast<double>(edge.size_a + edge.size_b);
-    cells +=
-        edge.rows ? 3 * lines + 10 * strategies : 10 * lines + 20 * strategies;  // shares are split, too
+    // shares are split, too
+    cells += edge.rows ? 3 * lines + 10 * strategies : 10 * lines + 20 * strategies;
   }
   return cells;
 }
@@ -211,8 +217,8 @@ void Dual::pass(bool forward) {
   for (int k = 0; k < n; ++k) visit(forward ? k : n - 1 - k, forward);
 }
 
-/// Collects from the edges behind, chooses a strategy given the choices behind, hands on to the edges
-/// ahead.
+/// Collects from the edges behind, chooses a strategy given the choices behind,
+/// hands on to the edges ahead.
 void Dual::visit(int i, bool forward) {
   const DualNode& node = nodes_[i];
   const std::vector<int>&behind = forward ? node.before : node.after,
@@ -226,13 +232,14 @@ void Dual::visit(int i, bool forward) {
     message(edge, forward, scratch_.data());
     for (std::size_t p = 0; p < node.size; ++p) {
       const int own = static_cast<int>(p);
-      conditioned_[p] += (forward ? entry(edge, chosen, own) : entry(edge, own, chosen)) - message_here[p];
+      conditioned_[p] +=
+          (forward ? entry(edge, chosen, own) : entry(edge, own, chosen)) - message_here[p];
       total[p] += scratch_[p] - message_here[p];
       message_here[p] = scratch_[p];
     }
   }
-  rounded_[node.index] =
-      static_cast<int>(std::min_element(conditioned_.begin(), conditioned_.end()) - conditioned_.begin());
+  rounded_[node.index] = static_cast<int>(
+      std::min_element(conditioned_.begin(), conditioned_.end()) - conditioned_.begin());
   double share =
       1.0 / static_cast<double>(std::max<std::size_t>({node.before.size(), node.after.size(), 1}));
   for (int e : ahead) {
@@ -246,15 +253,18 @@ void Dual::visit(int i, bool forward) {
 void Dual::collapse(const double* message, const std::vector<int>& classes, double* out,
                     std::size_t lines) {
   std::fill(out, out + lines, -kInf);
-  for (std::size_t s = 0; s < classes.size(); ++s) out[classes[s]] = std::max(out[classes[s]], message[s]);
+  for (std::size_t s = 0; s < classes.size(); ++s)
+    out[classes[s]] = std::max(out[classes[s]], message[s]);
 }
 
 const double* Dual::lines_message(const DualEdge& edge, bool to_b) const {
   const double* theirs = state_.messages.data() + (to_b ? edge.at_a : edge.at_b);
-  const std::size_t from = to_b ? edge.lines_a : edge.lines_b, to = to_b ? edge.lines_b : edge.lines_a;
+  const std::size_t from = to_b ? edge.lines_a : edge.lines_b,
+                    to = to_b ? edge.lines_b : edge.lines_a;
   collapse(theirs, to_b ? *edge.class_a : *edge.class_b, collapsed_.data(), from);
   if (edge.rows)
-    min_columns((to_b ? edge.rows : edge.columns)->data(), collapsed_.data(), from, lines_.data(), to);
+    min_columns((to_b ? edge.rows : edge.columns)->data(), collapsed_.data(), from, lines_.data(),
+                to);
   else if (to_b)
     min_columns(state_.shares.data() + edge.at_shares, collapsed_.data(), from, lines_.data(), to);
   else
@@ -276,7 +286,8 @@ double Dual::entry(const DualEdge& edge, int p, int q) const {
 double Dual::bound() const {
   double sum = 0;
   for (const DualNode& node : nodes_)
-    sum += *std::min_element(state_.totals.begin() + node.at, state_.totals.begin() + node.at + node.size);
+    sum += *std::min_element(state_.totals.begin() + node.at,
+                             state_.totals.begin() + node.at + node.size);
   for (std::size_t r = 0; r < model_->room.size(); ++r)
     sum -= state_.multipliers[r] * static_cast<double>(model_->room[r]);
   return sum;

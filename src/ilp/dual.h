@@ -1,9 +1,9 @@
 #pragma once
-/// Lower bound by block-coordinate ascent on the dual of the local polytope (SRMP/TRW-S: Kolmogorov, PAMI
-/// 2006 and 2015), with one Lagrange multiplier per usage row, and for every shared term a split of its
-/// costs among the readers. Ascent runs in doubles; every bound handed out is recomputed from rounded
-/// messages in whole numbers and therefore proven. Needs an arc-consistent model with normal pieces that
-/// outlives it. Costs exclude the model's constant.
+/// Lower bound by block-coordinate ascent on the dual of the local polytope (SRMP/TRW-S:
+/// Kolmogorov, PAMI 2006 and 2015), with one Lagrange multiplier per usage row, and for every
+/// shared term a split of its costs among the readers. Ascent runs in doubles; every bound handed
+/// out is recomputed from rounded messages in whole numbers and therefore proven. Needs an
+/// arc-consistent model with normal pieces that outlives it. Costs exclude the model's constant.
 #include <array>
 #include <memory>
 #include <optional>
@@ -17,8 +17,8 @@ class Dual {
  public:
   explicit Dual(const Model& model);
 
-  /// One sweep in each direction, then a better split of the shared terms. The choice rounded on the way is
-  /// left in `rounded()`.
+  /// One sweep in each direction, then a better split of the shared terms. The choice rounded on
+  /// the way is left in `rounded()`.
   void sweep();
 
   /// Half a sweep: hands the costs of nodes on to later ones. The bound does not fall.
@@ -27,12 +27,12 @@ class Dual {
   /// Cells looked at by a sweep, its choice's price, and the bound.
   double cells_of_sweep() const;
 
-  /// Bound in doubles after a sweep, for steering only. (Every edge has received a message, so that its
-  /// least is 0.)
+  /// Bound in doubles after a sweep, for steering only. (Every edge has received a
+  /// message, so that its least is 0.)
   double bound() const;
 
-  /// Choice of the live nodes by conditioned rounding in the last sweep; it may be forbidden or exceed
-  /// rows.
+  /// Choice of the live nodes by conditioned rounding in the last sweep; it may be
+  /// forbidden or exceed rows.
   const std::vector<int>& rounded() const { return rounded_; }
 
   /// Everything that ascent changes, to return to.
@@ -54,33 +54,34 @@ class Dual {
   /// Sets the multipliers, one non-negative number per row, in cost per unit of usage.
   void set_multipliers(std::vector<double> multipliers);
 
-  /// Leaves the split of every shared term, and the messages on its edges, in `model`, the one this was
-  /// made for: the next dual of what is left of it goes on from there.
+  /// Leaves the split of every shared term, and the messages on its edges, in `model`, the one this
+  /// was made for: the next dual of what is left of it goes on from there.
   void remember_splits(Model& model) const;
 
   /// Messages and multipliers as whole numbers: costs times 2^`shift`.
   struct Exact {
     int shift = 0;
     Cost bound = 0;  ///< scaled
-    std::vector<std::vector<Cost>>
-        node_excess;  ///< by position: how much more than the bound each strategy costs
+    /// by position: how much more than the bound each strategy costs
+    std::vector<std::vector<Cost>> node_excess;
     std::vector<std::vector<Cost>> message_a, message_b;  ///< per edge
-    std::vector<std::vector<Cost>> shares;                ///< per edge of a shared term, class by class
-    Cost proven() const;                                  ///< the bound in costs, rounded up
+    /// per edge of a shared term, class by class
+    std::vector<std::vector<Cost>> shares;
+    Cost proven() const;  ///< the bound in costs, rounded up
   };
   Exact exact() const;
 
-  /// Removes from `model`, the one this was made for, strategies that no choice cheaper than `cutoff`
-  /// contains, and makes infinite the pairs that none contains. Returns how many; this object is void if
-  /// there were any.
+  /// Removes from `model`, the one this was made for, strategies that no choice cheaper than
+  /// `cutoff` contains, and makes infinite the pairs that none contains. Returns how many; this
+  /// object is void if there were any.
   std::int64_t fix(Model& model, const Exact& exact, Cost cutoff) const;
 
  private:
   using TableOf = std::shared_ptr<const std::vector<double>>;
   using Classes = std::shared_ptr<const std::vector<int>>;
 
-  /// An edge of the model, or of a shared term between its source and one reader. Strategies with equal
-  /// lines of the table are one class.
+  /// An edge of the model, or of a shared term between its source and one reader. Strategies with
+  /// equal lines of the table are one class.
   struct DualEdge {
     int index = -1;    // of the model's edge; -1: of a shared term
     int a = 0, b = 0;  // positions in nodes_, a < b
@@ -94,7 +95,8 @@ class Dual {
     std::size_t at_shares = 0;
   };
 
-  /// Least price of the usages of a copy's states that serve a set of groups, by set and times paid.
+  /// Least price of the usages of a copy's states that serve a set of
+  /// groups, by set and times paid.
   struct SupplyPrices {
     std::array<std::array<double, kMostTimes + 1>, 1u << kMostGroups> least;
     double own;
@@ -114,8 +116,9 @@ class Dual {
     };
     int index = -1;
     std::vector<Part> parts = {};
-    std::vector<int> rows;                // that the source can choose
-    std::vector<int> contested = {};      // columns that cost something and that several readers can want
+    std::vector<int> rows;  // that the source can choose
+    // columns that cost something and that several readers can want
+    std::vector<int> contested = {};
     std::vector<double> costs = {};       // rows x contested
     std::vector<double> able = {};        // parts x contested: 1 if the reader can want the column
     std::vector<double> per_reader = {};  // by contested column: 1 / how many can
@@ -133,7 +136,8 @@ class Dual {
   };
 
   void add_term(int term, std::size_t& messages);
-  DualTerm::Part part_of(const DualTerm& term, int reader, const Classes& of_source, std::size_t& messages);
+  DualTerm::Part part_of(const DualTerm& term, int reader, const Classes& of_source,
+                         std::size_t& messages);
   void add_column(DualTerm& term, int column);
   int add_edge(DualEdge edge, std::size_t& messages);
   void pass(bool forward);
@@ -145,7 +149,8 @@ class Dual {
                        std::size_t lines);
   const double* lines_message(const DualEdge& edge, bool to_b) const;
   double entry(const DualEdge& edge, int p, int q) const;
-  std::size_t share_at(const DualTerm::Part& part, std::size_t row_class, std::size_t column_class) const;
+  std::size_t share_at(const DualTerm::Part& part, std::size_t row_class,
+                       std::size_t column_class) const;
   void start_shares(const DualTerm& term, int row_class, int column, double cost, int readers);
   void start_messages(const DualTerm& term);
   void split_terms();
@@ -188,7 +193,8 @@ class Dual {
   mutable std::vector<double> scratch_, conditioned_, collapsed_, lines_;
   std::vector<std::vector<double>> from_source_, from_reader_;  // messages by class, per reader
   std::vector<double*> paid_;                                   // shares of a pair of classes
-  std::vector<double> split_rows_, split_columns_, height_, lowest_, level_;  // of the term being split
+  // of the term being split
+  std::vector<double> split_rows_, split_columns_, height_, lowest_, level_;
 };
 
 }  // namespace alpa::ilp

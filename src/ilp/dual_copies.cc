@@ -1,5 +1,5 @@
-// src/ilp/dual_copies.cc — shares of copies with usages: the most that readers of each set of
-// groups may pay together
+// src/ilp/dual_copies.cc — shares of copies with usages: the most that readers of each set
+// of groups may pay together
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -38,7 +38,8 @@ double height_of(const std::vector<Payer>& payers, unsigned groups, double sum) 
   return height;
 }
 
-/// Raises all payers to one level, until those of a set of groups pay as much as they may; then the others.
+/// Raises all payers to one level, until those of a set of groups pay as much as
+/// they may; then the others.
 template <class Limits>
 void level_within(std::vector<Payer>& payers, unsigned all, const Limits& limits) {
   while (std::any_of(payers.begin(), payers.end(), [](const Payer& p) { return !p.settled; })) {
@@ -54,7 +55,8 @@ void level_within(std::vector<Payer>& payers, unsigned all, const Limits& limits
       if (height < lowest) lowest = height, tight = set;
     }
     for (Payer& p : payers)
-      if ((p.group & tight) && !p.settled) p.share = std::max(0.0, p.base + lowest), p.settled = true;
+      if ((p.group & tight) && !p.settled)
+        p.share = std::max(0.0, p.base + lowest), p.settled = true;
   }
 }
 
@@ -83,7 +85,8 @@ void Dual::split_copies(const DualTerm& term) {
         const int column = term.parts[j].column_class[c];
         if (column < 0) continue;
         shares.push_back(&state_.shares[share_at(term.parts[j], r, column)]);
-        payers.push_back({from_source[j][r] + from_reader[j][column], 0, 1u << term.parts[j].group, false});
+        payers.push_back(
+            {from_source[j][r] + from_reader[j][column], 0, 1u << term.parts[j].group, false});
       }
       level_within(payers, term.groups[copy], term.limits[r * copies + copy]);
       for (std::size_t j = 0; j < shares.size(); ++j) *shares[j] = payers[j].share;
@@ -178,7 +181,8 @@ void Dual::rescale(const DualTerm& term, std::size_t row_class, std::size_t copy
     return;
   }
   double least = kInf;
-  for (unsigned set = groups; set != 0; set = (set - 1) & groups) least = std::min(least, most[set]);
+  for (unsigned set = groups; set != 0; set = (set - 1) & groups)
+    least = std::min(least, most[set]);
   for (double* share : shares) *share = least / static_cast<double>(shares.size());
 }
 
@@ -203,7 +207,8 @@ unsigned Dual::groups_of(const DualTerm& term, int column) const {
   return groups;
 }
 
-/// Shares in whole numbers that sum to no more than the cost, or than what serves the readers' groups.
+/// Shares in whole numbers that sum to no more than the cost, or than what
+/// serves the readers' groups.
 void Dual::round_shares(Exact& exact) const {
   exact.shares.resize(edges_.size());
   for (const DualTerm& term : terms_) {
@@ -213,7 +218,8 @@ void Dual::round_shares(Exact& exact) const {
     for (int c = 0; c < source.columns; ++c) {
       const SharedCopy* copy = term.copy_at[c] < 0 ? nullptr : &source.copies[term.copy_at[c]];
       const unsigned groups = groups_of(term, c);
-      const std::vector<Cost> prices = copy ? exact_prices(copy->node, exact.shift) : std::vector<Cost>{};
+      const std::vector<Cost> prices =
+          copy ? exact_prices(copy->node, exact.shift) : std::vector<Cost>{};
       for (std::size_t r = 0; r < term.rows.size(); ++r) {
         std::array<Cost, 1u << kMostGroups> left;
         left.fill(kNever);
@@ -241,8 +247,8 @@ void Dual::round_shares(const DualTerm& term, int row_class, int column,
     for (unsigned set = 1; set < left.size(); ++set)
       if (set & group) left[set] -= whole;
     const DualEdge& edge = edges_[part.edge];
-    exact.shares[part.edge][part.from_a ? row * edge.lines_b + wanted : wanted * edge.lines_b + row] =
-        whole;
+    exact.shares[part.edge]
+                [part.from_a ? row * edge.lines_b + wanted : wanted * edge.lines_b + row] = whole;
   }
 }
 

@@ -1,5 +1,5 @@
-// src/ilp/dual_fix.cc — the proven side of the dual bound: messages in whole numbers, and what the bound
-// excludes
+// src/ilp/dual_fix.cc — the proven side of the dual bound: messages in whole numbers,
+// and what the bound excludes
 #include <algorithm>
 #include <cmath>
 
@@ -11,8 +11,8 @@ namespace {
 __extension__ using Wide = __int128;
 
 constexpr int kMultiplierBits = 24;  // multipliers are whole numbers of 2^-24 scaled costs per unit
-/// Largest scaled message, and price of usages that no row has room for: sums of hundreds do not overflow.
-/// Any messages give a bound, and so do lower prices.
+/// Largest scaled message, and price of usages that no row has room for: sums of hundreds do not
+/// overflow. Any messages give a bound, and so do lower prices.
 constexpr Cost kMostScaled = Cost{1} << 55;
 
 std::vector<Cost> rounded_messages(const double* message, std::size_t size, int shift) {
@@ -46,7 +46,8 @@ Cost Dual::Exact::proven() const {
 double Dual::most_expensive(const SharedCopy& copy) const {
   double most = 0;
   for (int s = 0; s < static_cast<int>(copy.supplies.size()); ++s)
-    if (model_->nodes[copy.node].costs[s] < kNever) most = std::max(most, copies_->price(copy.node, s));
+    if (model_->nodes[copy.node].costs[s] < kNever)
+      most = std::max(most, copies_->price(copy.node, s));
   return most;
 }
 
@@ -72,7 +73,8 @@ int Dual::exact_shift() const {
   return std::clamp(static_cast<int>(std::floor(58 - std::log2(sum))), 0, 20);
 }
 
-Cost Dual::reduced(const DualEdge& edge, const Exact& exact, std::size_t number, int p, int q) const {
+Cost Dual::reduced(const DualEdge& edge, const Exact& exact, std::size_t number, int p,
+                   int q) const {
   Cost cost = 0;
   if (edge.rows)
     cost = scaled(view(*model_, edge.index, nodes_[edge.a].index).at(p, q), exact.shift);
@@ -97,8 +99,8 @@ std::vector<Cost> Dual::exact_prices(int node, int shift) const {
   return result;
 }
 
-/// Adds the price of usages to the nodes, rounded down, and takes the price of the room from the bound,
-/// rounded up.
+/// Adds the price of usages to the nodes, rounded down, and takes the price of the room
+/// from the bound, rounded up.
 void Dual::add_usage_prices(Exact& exact) const {
   std::vector<Wide> upto(state_.multipliers.size() + 1, 0);
   Wide room = 0;
@@ -118,8 +120,8 @@ void Dual::add_usage_prices(Exact& exact) const {
     }
 }
 
-/// Turns node totals into excesses: node minima and edge minima go to the bound, line minima to the
-/// strategies.
+/// Turns node totals into excesses: node minima and edge minima go to the bound, line
+/// minima to the strategies.
 void Dual::add_edge_minima(Exact& exact) const {
   for (auto& excess : exact.node_excess) {
     Cost least = *std::min_element(excess.begin(), excess.end());
@@ -171,9 +173,10 @@ Dual::Exact Dual::exact() const {
   return result;
 }
 
-/// A pair costs at least the bound, the excess of both strategies without this edge, and its own reduced
-/// cost.
-std::int64_t Dual::fix_pairs(Model& model, const Exact& exact, std::size_t number, Cost allowed) const {
+/// A pair costs at least the bound, the excess of both strategies without this edge,
+/// and its own reduced cost.
+std::int64_t Dual::fix_pairs(Model& model, const Exact& exact, std::size_t number,
+                             Cost allowed) const {
   const DualEdge& edge = edges_[number];
   const std::vector<Cost>&a = exact.node_excess[edge.a], &b = exact.node_excess[edge.b];
   int rows = static_cast<int>(a.size()), columns = static_cast<int>(b.size());
@@ -193,7 +196,8 @@ std::int64_t Dual::fix_pairs(Model& model, const Exact& exact, std::size_t numbe
     for (int q = 0; q < columns; ++q) {
       Cost cost = table[p * columns + q];
       if (cost >= kNever || a[p] >= kNever || b[q] >= kNever) continue;
-      if (a[p] + b[q] + cost - minima.rows[p] - minima.columns[q] + minima.least <= allowed) continue;
+      if (a[p] + b[q] + cost - minima.rows[p] - minima.columns[q] + minima.least <= allowed)
+        continue;
       target.costs[same_way ? p * columns + q : q * rows + p] = kNever;
       ++count;
     }

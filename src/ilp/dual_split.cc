@@ -1,5 +1,5 @@
-// src/ilp/dual_split.cc — shares of shared terms among their readers: where they start, and how ascent
-// levels them
+// src/ilp/dual_split.cc — shares of shared terms among their readers: where they start,
+// and how ascent levels them
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -16,7 +16,8 @@ std::shared_ptr<const std::vector<int>> places(const std::vector<int>& classes,
                                                const std::vector<int>& among) {
   std::vector<int> result;
   for (int c : classes)
-    result.push_back(static_cast<int>(std::lower_bound(among.begin(), among.end(), c) - among.begin()));
+    result.push_back(
+        static_cast<int>(std::lower_bound(among.begin(), among.end(), c) - among.begin()));
   return std::make_shared<const std::vector<int>>(std::move(result));
 }
 
@@ -82,16 +83,16 @@ Dual::DualTerm::Part Dual::part_of(const DualTerm& term, int reader, const Class
   state_.shares.resize(state_.shares.size() + rows * columns);
   part.edge = add_edge(std::move(edge), messages);
   part.column_class.assign(static_cast<std::size_t>(source.columns), -1);
-  for (std::size_t c = 0; c < columns; ++c) part.column_class[part.columns[c]] = static_cast<int>(c);
+  for (std::size_t c = 0; c < columns; ++c)
+    part.column_class[part.columns[c]] = static_cast<int>(c);
   return part;
 }
 
 /// Starts the shares of a column, and notes whether readers compete for it.
 void Dual::add_column(DualTerm& term, int column) {
-  const auto readers =
-      static_cast<int>(std::count_if(term.parts.begin(), term.parts.end(), [&](const DualTerm::Part& part) {
-        return part.column_class[column] >= 0;
-      }));
+  const auto readers = static_cast<int>(
+      std::count_if(term.parts.begin(), term.parts.end(),
+                    [&](const DualTerm::Part& part) { return part.column_class[column] >= 0; }));
   bool costs = false;
   for (std::size_t r = 0; r < term.rows.size(); ++r) {
     const double cost = static_cast<double>(model_->terms[term.index].cost(term.rows[r], column));
@@ -111,7 +112,9 @@ void Dual::add_column(DualTerm& term, int column) {
 void Dual::start_shares(const DualTerm& term, int row_class, int column, double cost, int readers) {
   const SharedTerm& source = model_->terms[term.index];
   const std::size_t cell = static_cast<std::size_t>(term.rows[row_class]) * source.columns + column;
-  const auto before = [&](const DualTerm::Part& part) { return source.splits[part.reader].shares[cell]; };
+  const auto before = [&](const DualTerm::Part& part) {
+    return source.splits[part.reader].shares[cell];
+  };
   double known = 0;
   for (const DualTerm::Part& part : term.parts)
     if (part.column_class[column] >= 0 && !source.splits.empty()) known += before(part);
@@ -151,12 +154,14 @@ void Dual::remember_splits(Model& model) const {
     for (const DualTerm::Part& part : term.parts) {
       const DualEdge& edge = edges_[part.edge];
       const auto messages = [&](bool a) {
-        const auto first = state_.messages.begin() + static_cast<std::ptrdiff_t>(a ? edge.at_a : edge.at_b);
-        return std::vector<double>(first,
-                                   first + static_cast<std::ptrdiff_t>(a ? edge.size_a : edge.size_b));
+        const auto first =
+            state_.messages.begin() + static_cast<std::ptrdiff_t>(a ? edge.at_a : edge.at_b);
+        return std::vector<double>(
+            first, first + static_cast<std::ptrdiff_t>(a ? edge.size_a : edge.size_b));
       };
       SharedTerm::Split& split = target.splits[part.reader];
-      split = {std::vector<double>(target.costs.size(), 0), messages(part.from_a), messages(!part.from_a)};
+      split = {std::vector<double>(target.costs.size(), 0), messages(part.from_a),
+               messages(!part.from_a)};
       for (std::size_t r = 0; r < term.rows.size(); ++r)
         for (std::size_t c = 0; c < part.columns.size(); ++c)
           split.shares[static_cast<std::size_t>(term.rows[r]) * target.columns + part.columns[c]] =
@@ -172,13 +177,14 @@ void Dual::split_terms() {
   }
 }
 
-/// What the messages of a part say about its source's classes and, by contested column, its reader's.
+/// What the messages of a part say about its source's classes and, by
+/// contested column, its reader's.
 void Dual::collect(const DualTerm& term, std::size_t j) {
   const DualTerm::Part& part = term.parts[j];
   const DualEdge& edge = edges_[part.edge];
   const auto lines = [&](bool a, double* out) {
-    collapse(state_.messages.data() + (a ? edge.at_a : edge.at_b), a ? *edge.class_a : *edge.class_b, out,
-             a ? edge.lines_a : edge.lines_b);
+    collapse(state_.messages.data() + (a ? edge.at_a : edge.at_b),
+             a ? *edge.class_a : *edge.class_b, out, a ? edge.lines_a : edge.lines_b);
   };
   lines(part.from_a, split_rows_.data() + j * term.rows.size());
   lines(!part.from_a, collapsed_.data());
@@ -187,10 +193,12 @@ void Dual::collect(const DualTerm& term, std::size_t j) {
     columns[k] = part.contested_class[k] < 0 ? 0 : collapsed_[part.contested_class[k]];
 }
 
-/// A pair of classes has slack where its edge costs more than its least, which is 0 after a pass. The slack
-/// is levelled among the readers, so that the bound does not fall and the next messages can raise it.
+/// A pair of classes has slack where its edge costs more than its least, which is 0 after a
+/// pass. The slack is levelled among the readers, so that the bound does not fall and the
+/// next messages can raise it.
 void Dual::split(const DualTerm& term) {
-  const std::size_t parts = term.parts.size(), rows = term.rows.size(), columns = term.contested.size();
+  const std::size_t parts = term.parts.size(), rows = term.rows.size(),
+                    columns = term.contested.size();
   split_rows_.resize(parts * rows);
   split_columns_.resize(parts * columns);
   for (std::size_t j = 0; j < parts; ++j) collect(term, j);
@@ -201,7 +209,8 @@ void Dual::split(const DualTerm& term) {
     const double* cost = term.costs.data() + r * columns;
     std::copy(cost, cost + columns, height);
     for (std::size_t j = 0; j < parts; ++j) {
-      const double *base = split_columns_.data() + j * columns, *able = term.able.data() + j * columns;
+      const double *base = split_columns_.data() + j * columns,
+                   *able = term.able.data() + j * columns;
       const double own = split_rows_[j * rows + r];
       for (std::size_t k = 0; k < columns; ++k) height[k] -= able[k] * (base[k] + own);
     }
@@ -219,7 +228,8 @@ void Dual::give_shares(const DualTerm& term, std::size_t j, std::size_t r) {
   const DualEdge& edge = edges_[part.edge];
   const double* base = split_columns_.data() + j * term.contested.size();
   const double own = split_rows_[j * term.rows.size() + r];
-  double* const shares = state_.shares.data() + edge.at_shares + (part.from_a ? r * edge.lines_b : r);
+  double* const shares =
+      state_.shares.data() + edge.at_shares + (part.from_a ? r * edge.lines_b : r);
   const std::size_t stride = part.from_a ? 1 : edge.lines_b;
   for (std::size_t k = 0; k < term.contested.size(); ++k) {
     const int column = part.contested_class[k];

@@ -1,5 +1,5 @@
-// src/ilp/eliminate.cc — elimination of components, and of all but a boundary, on tables that equal parts
-// share
+// src/ilp/eliminate.cc — elimination of components, and of all but a boundary, on
+// tables that equal parts share
 #include "eliminate.h"
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace alpa::ilp {
 namespace {
 
 /// Computes every table before the model changes, so that a deadline leaves it as it was.
-void carry_out(Model& model, Tables& tables, const std::vector<Elimination>& order, Allowance allowance,
-               const Deadline& deadline) {
+void carry_out(Model& model, Tables& tables, const std::vector<Elimination>& order,
+               Allowance allowance, const Deadline& deadline) {
   for (const Elimination& step : order)
     if (!compute(tables, step.table, allowance, deadline)) return;
   for (const Elimination& step : order) {
@@ -52,9 +52,11 @@ std::vector<std::vector<int>> components(const Model& model) {
   return result;
 }
 
-/// The tables of an elimination that was planned; nothing if they take more than the allowance after all.
-std::optional<BoundaryTable> boundary_table(EliminationPlanner& planner, std::span<const int> boundary,
-                                            Allowance allowance, const Deadline& deadline) {
+/// The tables of an elimination that was planned; nothing if they take more
+/// than the allowance after all.
+std::optional<BoundaryTable> boundary_table(EliminationPlanner& planner,
+                                            std::span<const int> boundary, Allowance allowance,
+                                            const Deadline& deadline) {
   const Model& model = planner.model();
   Tables& tables = planner.tables();
   for (const Elimination& step : planner.order())
@@ -66,8 +68,11 @@ std::optional<BoundaryTable> boundary_table(EliminationPlanner& planner, std::sp
     for (int node : nodes) sizes.push_back(model.nodes[node].size());
     return sizes;
   };
-  BoundaryTable table{
-      {boundary.begin(), boundary.end()}, {}, {}, static_cast<int>(model.nodes.size()), model.trail};
+  BoundaryTable table{{boundary.begin(), boundary.end()},
+                      {},
+                      {},
+                      static_cast<int>(model.nodes.size()),
+                      model.trail};
   table.sizes = sizes_of(table.boundary);
   const Result& result = tables.outcomes[rest].result;
   for (Cost cost : tables.costs[result.contents])
@@ -108,7 +113,8 @@ std::variant<BoundaryTable, TableTooLarge> eliminate_to(const Problem& problem,
                                                         std::int64_t most_cells,
                                                         std::span<const JointCosts> joint) {
   validate(problem);
-  require(!problem.usage_limit, "eliminate_to: the problem has a usage limit, which no table can hold");
+  require(!problem.usage_limit,
+          "eliminate_to: the problem has a usage limit, which no table can hold");
   const Deadline never(std::numeric_limits<double>::infinity());
   const Model whole = with_copies(build(problem, false, never));
   const double cells = static_cast<double>(most_cells);
@@ -116,8 +122,8 @@ std::variant<BoundaryTable, TableTooLarge> eliminate_to(const Problem& problem,
   for (int node : boundary) size *= whole.nodes[node].size();
   if (size > cells) return TableTooLarge{size};
   try {
-    // Reductions make tables smaller, but may join followers to nodes with many neighbours: the better of
-    // both.
+    // Reductions make tables smaller, but may join followers to nodes with many
+    // neighbours: the better of both.
     const Model reduced = reduced_around(whole, boundary, joint, never);
     std::vector<std::unique_ptr<EliminationPlanner>> planners;
     EliminationPlanner* best = nullptr;
@@ -147,21 +153,24 @@ std::variant<BoundaryTable, TableTooLarge> eliminate_to(const Problem& problem,
 void eliminate_components(Model& model, std::int64_t cells, const Deadline& deadline) {
   for (const std::vector<int>& component : components(model)) {
     if (deadline.passed()) return;
-    if (std::any_of(component.begin(), component.end(),
-                    [&](int i) { return !model.nodes[i].pieces.empty() || !model.nodes[i].terms.empty(); }))
+    if (std::any_of(component.begin(), component.end(), [&](int i) {
+          return !model.nodes[i].pieces.empty() || !model.nodes[i].terms.empty();
+        }))
       continue;
     const double largest = static_cast<double>(cells);
     const Allowance allowance{256 * largest, 16 * largest};
     EliminationPlanner plain(model, false, deadline);
     const bool first = plain.plan(component, largest, allowance);
-    if (first && plain.steps() <= plain.planning()) {  // another plan would cost more than it could save
+    // another plan would cost more than it could save
+    if (first && plain.steps() <= plain.planning()) {
       carry_out(model, plain.tables(), plain.order(), allowance, deadline);
       continue;
     }
     EliminationPlanner copies(model, true, deadline);
     const bool second = copies.plan(component, largest, allowance);
     if (!first && !second) continue;
-    EliminationPlanner& better = !second || (first && plain.steps() <= copies.steps()) ? plain : copies;
+    EliminationPlanner& better =
+        !second || (first && plain.steps() <= copies.steps()) ? plain : copies;
     carry_out(model, better.tables(), better.order(), allowance, deadline);
   }
 }

@@ -9,7 +9,8 @@ namespace {
 /// Work of planning one elimination, per pair of its nodes.
 constexpr double kPlanningCells = 100;
 
-/// Eliminations of one size whose tables differ, at most, before those of repeated layers become periodic.
+/// Eliminations of one size whose tables differ, at most, before those of
+/// repeated layers become periodic.
 constexpr int kMostTransient = 8;
 
 void insert(std::vector<int>& ascending, int x) {
@@ -19,8 +20,8 @@ void insert(std::vector<int>& ascending, int x) {
 
 }  // namespace
 
-EliminationPlanner::EliminationPlanner(const Model& model, bool copies_first, const Deadline& deadline,
-                                       std::span<const int> kept)
+EliminationPlanner::EliminationPlanner(const Model& model, bool copies_first,
+                                       const Deadline& deadline, std::span<const int> kept)
     : model_(model),
       copies_first_(copies_first),
       deadline_(deadline),
@@ -39,7 +40,8 @@ void EliminationPlanner::add(const JointCosts& joint) {
   spread(factor);
 }
 
-bool EliminationPlanner::plan(const std::vector<int>& nodes, double cells, const Allowance& allowance) {
+bool EliminationPlanner::plan(const std::vector<int>& nodes, double cells,
+                              const Allowance& allowance) {
   double outputs = 0;
   for (int node : nodes) at(node);
   for (int node : nodes) {
@@ -67,7 +69,8 @@ int EliminationPlanner::rest() {
   std::vector<Factor> left = alone_;
   for (int node : kept_)
     for (const Factor& factor : at(node).factors)
-      if (*std::min_element(factor.scope.begin(), factor.scope.end()) == node) left.push_back(factor);
+      if (*std::min_element(factor.scope.begin(), factor.scope.end()) == node)
+        left.push_back(factor);
   for (const Elimination& step : order_)
     if (step.scope.empty()) left.push_back({{}, step.table});
   return sum({kept_.begin(), kept_.end()}, left).table;
@@ -117,8 +120,8 @@ void EliminationPlanner::push(int node) {
   queue_.emplace(late, table_size(node), node);
 }
 
-/// Adds up the node's factors of equal scope. Repeated layers have most of them in common, so that this
-/// is done once for all layers.
+/// Adds up the node's factors of equal scope. Repeated layers have most of them in common, so that
+/// this is done once for all layers.
 void EliminationPlanner::join_factors(int node) {
   std::vector<std::pair<std::vector<int>, Factor>> by_scope;
   std::vector<Factor>& own = at(node).factors;
@@ -153,9 +156,11 @@ bool EliminationPlanner::eliminate(int node) {
   std::vector<int> scope = std::move(at(node).neighbours);
   join_factors(node);
   bool fresh = false;
-  int table = tables_.result(recipe(model_.nodes[node].size(), node, scope, at(node).factors), fresh);
+  int table =
+      tables_.result(recipe(model_.nodes[node].size(), node, scope, at(node).factors), fresh);
   last_factors_ = at(node).factors.size();
-  const double work = kPlanningCells * static_cast<double>(scope.size() * scope.size() + last_factors_);
+  const double work =
+      kPlanningCells * static_cast<double>(scope.size() * scope.size() + last_factors_);
   planning_ += work;
   deadline_.spend(work);
   for (int a : scope) {
@@ -174,8 +179,9 @@ bool EliminationPlanner::eliminate(int node) {
   return fresh;
 }
 
-/// False after many eliminations of this size: along repeated layers equal tables are to be expected by
-/// then (see `Tables`), and take nothing. Where they are not equal, `compute` finds out.
+/// False after many eliminations of this size: along repeated layers equal tables
+/// are to be expected by then (see `Tables`), and take nothing. Where they are not
+/// equal, `compute` finds out.
 bool EliminationPlanner::is_transient(int node) {
   std::vector<int> size = {model_.nodes[node].size(), static_cast<int>(last_factors_)};
   for (int s : order_.back().scope) size.push_back(model_.nodes[s].size());
@@ -189,9 +195,10 @@ Recipe EliminationPlanner::recipe(int strategies, int node, const std::vector<in
   for (const Factor& factor : factors) {
     std::vector<int> entry = {factor.table};
     for (int s : factor.scope)
-      entry.push_back(s == node ? 0
-                                : 1 + static_cast<int>(std::lower_bound(scope.begin(), scope.end(), s) -
-                                                       scope.begin()));
+      entry.push_back(s == node
+                          ? 0
+                          : 1 + static_cast<int>(std::lower_bound(scope.begin(), scope.end(), s) -
+                                                 scope.begin()));
     result.push_back(std::move(entry));
   }
   std::sort(result.begin() + 1, result.end());

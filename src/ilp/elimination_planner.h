@@ -23,16 +23,17 @@ struct Elimination {
 /// Eliminates nodes symbolically, smallest tables first. The model and `kept` outlive it.
 class EliminationPlanner {
  public:
-  /// With `copies_first`, nodes of two strategies go before all others: what shares a value's copies is
-  /// then joined once, instead of the copies among themselves. Nodes of `kept` (ascending) stay.
+  /// With `copies_first`, nodes of two strategies go before all others: what shares a
+  /// value's copies is then joined once, instead of the copies among themselves. Nodes
+  /// of `kept` (ascending) stay.
   EliminationPlanner(const Model& model, bool copies_first, const Deadline& deadline,
                      std::span<const int> kept = {});
 
   /// Adds costs beside those of the model. Before `plan`.
   void add(const JointCosts& joint);
 
-  /// Plans the elimination of `nodes`, which no edge joins to others. False at the deadline, if one table
-  /// has more than `cells` cells, or if all together take more than `allowance`.
+  /// Plans the elimination of `nodes`, which no edge joins to others. False at the deadline, if one
+  /// table has more than `cells` cells, or if all together take more than `allowance`.
   bool plan(const std::vector<int>& nodes, double cells, const Allowance& allowance);
 
   /// Number of the table over all kept nodes. After `plan`.

@@ -10,7 +10,8 @@ namespace alpa::ilp {
 std::size_t HashOfRecipe::operator()(const Recipe& recipe) const {
   std::size_t hash = recipe.size();
   for (const std::vector<int>& entry : recipe)
-    for (int x : entry) hash = (hash ^ static_cast<std::size_t>(x)) * 0x9e3779b97f4a7c15 + (hash >> 29);
+    for (int x : entry)
+      hash = (hash ^ static_cast<std::size_t>(x)) * 0x9e3779b97f4a7c15 + (hash >> 29);
   return hash;
 }
 
@@ -51,8 +52,8 @@ struct Strides {
   std::vector<std::ptrdiff_t> along;  ///< signed, because steps back are taken, too
 };
 
-/// Carries out one recipe: min over the node's strategies of the sum of the factors, for every choice of
-/// the scope.
+/// Carries out one recipe: min over the node's strategies of the sum of the factors, for
+/// every choice of the scope.
 class Minimisation {
  public:
   Minimisation(const Recipe& recipe, const Tables& tables)
@@ -69,7 +70,8 @@ class Minimisation {
     costs.assign(cells_, kNever);
     best.assign(cells_, 0);
     const std::size_t at_once = inner_ * std::max<std::size_t>(1, kCellsAtOnce / inner_);
-    const double cost_of_cell = static_cast<double>(sizes_[0]) * static_cast<double>(1 + varying_.size());
+    const double cost_of_cell =
+        static_cast<double>(sizes_[0]) * static_cast<double>(1 + varying_.size());
     for (std::size_t cell = 0; cell < cells_; cell += inner_) {
       if (cell % at_once == 0) {
         if (deadline.passed()) return false;
@@ -151,9 +153,12 @@ Cost take_least(std::vector<Cost>& costs) {
   return least;
 }
 
-/// Carries out a recipe over contents. No contents at the deadline, or when the allowance is used up.
-Result minimum(const Recipe& recipe, Tables& tables, Allowance& allowance, const Deadline& deadline) {
-  const double cells = std::accumulate(recipe[0].begin() + 1, recipe[0].end(), 1.0, std::multiplies<>());
+/// Carries out a recipe over contents. No contents at the deadline, or when
+/// the allowance is used up.
+Result minimum(const Recipe& recipe, Tables& tables, Allowance& allowance,
+               const Deadline& deadline) {
+  const double cells =
+      std::accumulate(recipe[0].begin() + 1, recipe[0].end(), 1.0, std::multiplies<>());
   allowance.cells -= cells;
   allowance.steps -= cells * recipe[0][0] * static_cast<double>(recipe.size() - 1);
   std::vector<int> best;

@@ -22,7 +22,8 @@ struct HashOfRecipe {
 struct Result {
   int contents = -1;  ///< -1: not computed
   Cost more = 0;
-  std::shared_ptr<const std::vector<int>> best;  ///< the node's strategy for every choice of the scope
+  /// the node's strategy for every choice of the scope
+  std::shared_ptr<const std::vector<int>> best;
 };
 
 /// A table of the model, which has no recipe, or what a recipe makes.
@@ -31,9 +32,10 @@ struct Outcome {
   Result result;
 };
 
-/// Tables by number: those of the model, then results of recipes. Tables of equal contents are stored once.
-/// Along repeated layers the results soon differ by a constant alone (min-plus powers are periodic in the
-/// end), so that results are stored without their least cell, and recipes of equal contents computed once.
+/// Tables by number: those of the model, then results of recipes. Tables of equal contents are
+/// stored once. Along repeated layers the results soon differ by a constant alone (min-plus powers
+/// are periodic in the end), so that results are stored without their least cell, and recipes of
+/// equal contents computed once.
 struct Tables {
   std::vector<Outcome> outcomes;  ///< by number
   std::vector<std::vector<Cost>> costs;
@@ -60,8 +62,8 @@ struct Allowance {
   double steps, cells;
 };
 
-/// Computes a table, and before it the tables it is made of, as far as they are not known yet. Its cost is
-/// taken off the allowance. False at the deadline, or when the allowance is used up.
+/// Computes a table, and before it the tables it is made of, as far as they are not known yet. Its
+/// cost is taken off the allowance. False at the deadline, or when the allowance is used up.
 bool compute(Tables& tables, int table, Allowance& allowance, const Deadline& deadline);
 
 }  // namespace alpa::ilp

@@ -1,5 +1,5 @@
-// src/ilp/first_choice.cc — dives and repairs in turn, under rising prices of exceeded rows, until a choice
-// is feasible
+// src/ilp/first_choice.cc — dives and repairs in turn, under rising prices of exceeded rows,
+// until a choice is feasible
 #include "first_choice.h"
 
 #include <algorithm>

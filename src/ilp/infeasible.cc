@@ -13,8 +13,8 @@ std::vector<std::int64_t> free_of_charge(std::vector<std::int64_t> costs) {
   return costs;
 }
 
-/// An explanation may take this long, or so many times as long as the search before it. Of a limit of work
-/// it takes no part.
+/// An explanation may take this long, or so many times as long as the search before it. Of a limit
+/// of work it takes no part.
 constexpr double kLeastSeconds = 0.3, kTimesSearch = 4;
 /// How often the missing amount reported by a failure is tried.
 constexpr int kClaims = 2;
@@ -40,9 +40,8 @@ Problem feasibility_problem(const Problem& problem) {
 
 Infeasible forbidden() {
   return Infeasible(
-      "no choice avoids the forbidden combinations (costs of at least 10^18), whatever the usage limit; "
-      "allow more "
-      "strategies or lower those costs");
+      "no choice avoids the forbidden combinations (costs of at least 10^18), "
+      "whatever the usage limit; allow more strategies or lower those costs");
 }
 
 /// The same problem without a limit, in which a choice costs what it uses at `time`.
@@ -57,7 +56,8 @@ Problem usage_problem(const Problem& free, std::int64_t time) {
   return result;
 }
 
-/// What is known of the least peak: no choice stays within `impossible`, and `known` is the best one found.
+/// What is known of the least peak: no choice stays within `impossible`, and
+/// `known` is the best one found.
 struct PeakSearch {
   Problem problem;
   const Options& options;
@@ -126,9 +126,9 @@ struct PeakSearch {
   }
 };
 
-/// Least peak that some choice reaches, between what failures prove and `known`, a choice without limit.
-/// Bounds are mostly tight, so that limits just above them are tried first. The lower bound of what is
-/// returned is that of the least peak.
+/// Least peak that some choice reaches, between what failures prove and `known`, a choice without
+/// limit. Bounds are mostly tight, so that limits just above them are tried first. The lower bound
+/// of what is returned is that of the least peak.
 Solution least_peak(const Problem& problem, const Options& options, const Deadline& deadline,
                     Solution known, const Contradiction& first) {
   PeakSearch search{problem, options, deadline, std::move(known)};
@@ -150,12 +150,11 @@ Solution least_peak(const Problem& problem, const Options& options, const Deadli
 Infeasible over_limit(std::int64_t limit, const Solution& best) {
   std::int64_t missing = best.lower_bound - limit;
   bool exact = best.lower_bound == best.peak_usage;
-  Infeasible error(
-      fmt::format("no choice keeps the usage limit {}: the least possible peak is {}{}, at time {}; raise "
-                  "the limit by {}{} or allow "
-                  "strategies that use less",
-                  limit, exact ? "" : fmt::format("between {} and ", best.lower_bound), best.peak_usage,
-                  best.peak_time, exact ? "" : "at least ", missing));
+  Infeasible error(fmt::format(
+      "no choice keeps the usage limit {}: the least possible peak is {}{}, at time {}; "
+      "raise the limit by {}{} or allow strategies that use less",
+      limit, exact ? "" : fmt::format("between {} and ", best.lower_bound), best.peak_usage,
+      best.peak_time, exact ? "" : "at least ", missing));
   error.missing_usage = missing;
   error.time = best.peak_time;
   error.choice = best.choice;
@@ -165,8 +164,8 @@ Infeasible over_limit(std::int64_t limit, const Solution& best) {
 /// The error as the search proved it, where no time is left to find the least peak.
 Infeasible over_limit(std::int64_t limit, const Contradiction& why) {
   Infeasible error(
-      fmt::format("no choice keeps the usage limit {}: at time {} every choice uses more; raise the limit "
-                  "or allow strategies that use less",
+      fmt::format("no choice keeps the usage limit {}: at time {} every choice uses more; "
+                  "raise the limit or allow strategies that use less",
                   limit, why.time));
   error.missing_usage = 1;
   error.time = why.time;
@@ -190,7 +189,8 @@ Solution without_limit(const Problem& free, const Options& options, const Deadli
 Deadline deadline_after(const Deadline& search, const Options& options) {
   const double seconds = std::max(kLeastSeconds, kTimesSearch * search.elapsed());
   if (options.work_limit <= 0) return search.within(seconds);
-  return Deadline(search.wall_left(), static_cast<std::int64_t>(seconds * kCellsPerSecond), options.stop);
+  return Deadline(search.wall_left(), static_cast<std::int64_t>(seconds * kCellsPerSecond),
+                  options.stop);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// src/ilp/lagrange.cc — multipliers on the usage rows of a model that elimination solves exactly without
-// them
+// src/ilp/lagrange.cc — multipliers on the usage rows of a model that elimination
+// solves exactly without them
 #include "lagrange.h"
 
 #include <algorithm>
@@ -21,7 +21,8 @@ constexpr int kShift = 8;  // costs are scaled by 2^8 while prices of usages are
 constexpr double kSmallestStep = 0.01;
 constexpr int kLeastUsages = 3;
 constexpr double kLargestSum = 1e15;  // of all prices together, in costs
-constexpr int kMultiplierBits = 20;   // multipliers are whole numbers of 2^-20 scaled costs per unit
+// multipliers are whole numbers of 2^-20 scaled costs per unit
+constexpr int kMultiplierBits = 20;
 
 using Multipliers = std::vector<Wide>;
 
@@ -57,7 +58,8 @@ Model without_rows(const Model& model, const Multipliers& upto) {
 
 Cost price_of_room(const Model& model, const Multipliers& upto) {
   Wide sum = 0;
-  for (std::size_t r = 0; r < model.room.size(); ++r) sum += (upto[r + 1] - upto[r]) * model.room[r];
+  for (std::size_t r = 0; r < model.room.size(); ++r)
+    sum += (upto[r + 1] - upto[r]) * model.room[r];
   return static_cast<Cost>((sum + (Wide{1} << kMultiplierBits) - 1) >> kMultiplierBits);
 }
 
@@ -120,8 +122,8 @@ class Pricing {
     return true;
   }
 
-  /// Usages must not be priced so high that sums leave 64 bits: a row that is exceeded by little otherwise
-  /// gets any price. Lower prices are as good a bound.
+  /// Usages must not be priced so high that sums leave 64 bits: a row that is exceeded by little
+  /// otherwise gets any price. Lower prices are as good a bound.
   void limit_prices() {
     double sum = 0;
     for (std::size_t r = 0; r < prices_.size(); ++r)
@@ -136,8 +138,8 @@ class Pricing {
     return gap <= options_.relative_gap * std::abs(static_cast<double>(best_.cost));
   }
 
-  /// Considers the choices that use least where the last one exceeds the room most. Throws Contradiction if
-  /// even they exceed it.
+  /// Considers the choices that use least where the last one exceeds the room most. Throws
+  /// Contradiction if even they exceed it.
   void use_least() {
     std::vector<Cost> over = over_;
     for (int k = 0; k < kLeastUsages && best_.choice.empty() && !deadline_.passed(); ++k) {
@@ -159,7 +161,8 @@ class Pricing {
 
   /// Higher and higher prices until a feasible choice is found.
   void raise_prices() {
-    for (double factor = 1.05; factor < 20 && best_.choice.empty() && !deadline_.passed(); factor *= 1.4) {
+    for (double factor = 1.05; factor < 20 && best_.choice.empty() && !deadline_.passed();
+         factor *= 1.4) {
       prices_ = best_prices_;
       for (double& price : prices_) price *= factor;
       if (!trial()) return;
@@ -176,7 +179,8 @@ class Pricing {
   /// Polyak's step towards the best cost; smaller steps from the best prices when the bound stalls.
   void move_prices() {
     if (idle_ >= 2)
-      step_ *= 0.5, prices_ = best_prices_, over_ = best_over_, value_ = best_.bound << kShift, idle_ = 0;
+      step_ *= 0.5, prices_ = best_prices_, over_ = best_over_, value_ = best_.bound << kShift,
+                    idle_ = 0;
     double norm = 0;
     for (std::size_t r = 0; r < over_.size(); ++r)
       if (over_[r] > 0 || prices_[r] > 0)
@@ -186,8 +190,8 @@ class Pricing {
       return;
     }
     double current = std::ldexp(static_cast<double>(value_), -kShift);
-    double target =
-        best_.cost < kNever ? static_cast<double>(best_.cost) : current + 0.1 * std::abs(current) + 1;
+    double target = best_.cost < kNever ? static_cast<double>(best_.cost)
+                                        : current + 0.1 * std::abs(current) + 1;
     double scale = step_ * std::max(target - current, 1.0) / norm;
     for (std::size_t r = 0; r < over_.size(); ++r)
       prices_[r] = std::max(0.0, prices_[r] + scale * static_cast<double>(over_[r]));

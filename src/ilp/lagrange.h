@@ -1,6 +1,7 @@
 #pragma once
-/// Models with usage rows that could be eliminated exactly if there were none: the rows are priced, and
-/// every trial of prices is solved exactly. The bound is then tighter than the dual of the local polytope.
+/// Models with usage rows that could be eliminated exactly if there were none: the rows are
+/// priced, and every trial of prices is solved exactly. The bound is then tighter than the
+/// dual of the local polytope.
 #include <optional>
 
 #include "alpa/ilp/solve.h"
@@ -14,8 +15,8 @@ struct Priced {
   Cost bound = -kNever;     ///< proven, without the constant
 };
 
-/// Nothing if the model without rows is too wide to eliminate. Stops after `trials` prices, or when bound
-/// and cost meet, or at the deadline. Throws Contradiction.
+/// Nothing if the model without rows is too wide to eliminate. Stops after `trials` prices, or when
+/// bound and cost meet, or at the deadline. Throws Contradiction.
 std::optional<Priced> price_rows(const Model& model, const Options& options, int trials,
                                  const Deadline& deadline);
 

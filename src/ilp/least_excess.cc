@@ -1,5 +1,5 @@
-// src/ilp/least_excess.cc — finds a choice that keeps the usage rows, regardless of costs, or
-// proves that none does
+// src/ilp/least_excess.cc — finds a choice that keeps the usage rows, regardless of
+// costs, or proves that none does
 #include "least_excess.h"
 
 #include <algorithm>
@@ -13,9 +13,11 @@
 namespace alpa::ilp {
 namespace {
 
-constexpr double kFirstRate = 3, kLastRate = 0.02;  // by which the logarithm of a weight changes at most
-constexpr int kPatience = 10;                       // sweeps without a better bound
-/// Of what some choice exceeds the rows by: a bound above is good enough to say how much is missing.
+// by which the logarithm of a weight changes at most
+constexpr double kFirstRate = 3, kLastRate = 0.02;
+constexpr int kPatience = 10;  // sweeps without a better bound
+/// Of what some choice exceeds the rows by: a bound above is good enough to say how much is
+/// missing.
 constexpr double kCloseEnough = 0.95;
 constexpr int kSweepsToProbe = 8;
 constexpr int kRepairEvery = 8, kRepairMoves = 300;
@@ -39,13 +41,15 @@ Model without_costs(const Model& model) {
 
 class Search {
  public:
-  Search(const Model& model, std::vector<double> weights, const Options& options, const Deadline& deadline)
+  Search(const Model& model, std::vector<double> weights, const Options& options,
+         const Deadline& deadline)
       : model_(without_costs(model)),
         dual_(model_),
         weights_(std::move(weights)),
         options_(options),
         deadline_(deadline) {
-    if (std::accumulate(weights_.begin(), weights_.end(), 0.0) <= 0) weights_.assign(model_.room.size(), 1);
+    if (std::accumulate(weights_.begin(), weights_.end(), 0.0) <= 0)
+      weights_.assign(model_.room.size(), 1);
   }
 
   LeastExcess run() {
@@ -148,8 +152,8 @@ class Search {
 
 }  // namespace
 
-LeastExcess least_excess(const Model& model, const std::vector<double>& weights, const Options& options,
-                         const Deadline& deadline) {
+LeastExcess least_excess(const Model& model, const std::vector<double>& weights,
+                         const Options& options, const Deadline& deadline) {
   return Search(model, weights, options, deadline).run();
 }
 

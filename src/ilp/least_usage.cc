@@ -45,7 +45,8 @@ Model usage_at(const Model& model, int row) {
   return result;
 }
 
-LeastUsage least_usage(const Model& model, int row, const Options& given, const Deadline& deadline) {
+LeastUsage least_usage(const Model& model, int row, const Options& given,
+                       const Deadline& deadline) {
   const Options options = quick(given);
   Model usage = usage_at(model, row);
   reduce(usage, options, deadline);

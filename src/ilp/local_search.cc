@@ -1,5 +1,5 @@
-// src/ilp/local_search.cc — feasible choices improved, and infeasible ones repaired, by moves of one node
-// or two neighbours
+// src/ilp/local_search.cc — feasible choices improved, and infeasible ones repaired, by moves of
+// one node or two neighbours
 #include "local_search.h"
 
 #include <algorithm>
@@ -13,8 +13,9 @@
 namespace alpa::ilp {
 namespace {
 
-/// A sum of costs in which infinite ones count as kForbidden: more forbidden pairs are worse, and of
-/// equally many the finite costs decide. 64 bits would overflow at a few hundred forbidden edges.
+/// A sum of costs in which infinite ones count as kForbidden: more forbidden pairs
+/// are worse, and of equally many the finite costs decide. 64 bits would overflow at
+/// a few hundred forbidden edges.
 __extension__ using Sum = __int128;
 constexpr Sum kForbidden = Sum{1} << 80;
 
@@ -81,8 +82,9 @@ class Search {
 
   bool share_a_term(int a, int b) const {
     const std::vector<int>& theirs = model_.nodes[b].terms;
-    return std::any_of(model_.nodes[a].terms.begin(), model_.nodes[a].terms.end(),
-                       [&](int t) { return std::find(theirs.begin(), theirs.end(), t) != theirs.end(); });
+    return std::any_of(model_.nodes[a].terms.begin(), model_.nodes[a].terms.end(), [&](int t) {
+      return std::find(theirs.begin(), theirs.end(), t) != theirs.end();
+    });
   }
 
   void apply_usage(int node, int strategy, int sign) {
@@ -129,9 +131,11 @@ class Search {
     if (share_a_term(edge.a, edge.b)) return false;
     price_node(edge.a, e, costs_);
     price_node(edge.b, e, others_);
-    int width = static_cast<int>(others_.size()), p0 = choice_[edge.a], q0 = choice_[edge.b], p1 = p0,
-        q1 = q0;
-    auto cost = [&](int p, int q) { return costs_[p] + others_[q] + bounded(edge.costs[p * width + q]); };
+    int width = static_cast<int>(others_.size()), p0 = choice_[edge.a], q0 = choice_[edge.b],
+        p1 = p0, q1 = q0;
+    auto cost = [&](int p, int q) {
+      return costs_[p] + others_[q] + bounded(edge.costs[p * width + q]);
+    };
     deadline_.spend(static_cast<double>(edge.costs.size()));
     Sum best = cost(p0, q0);
     for (int p = 0; p < static_cast<int>(costs_.size()); ++p)
@@ -144,8 +148,8 @@ class Search {
     return false;
   }
 
-  /// Moves nodes, the cheapest per unit of relief first, until the worst row has room. Returns how many; 0
-  /// if none relieves it.
+  /// Moves nodes, the cheapest per unit of relief first, until the worst row has room. Returns how
+  /// many; 0 if none relieves it.
   int relieve() {
     const int row = static_cast<int>(std::max_element(over_.begin(), over_.end()) - over_.begin());
     std::priority_queue<Relief, std::vector<Relief>, Dearer> queue;
@@ -175,7 +179,8 @@ class Search {
       if (deadline_.passed()) return;
       price_node(node, -1, costs_);
       if (forbidden(costs_[choice_[node]]))
-        set(node, static_cast<int>(std::min_element(costs_.begin(), costs_.end()) - costs_.begin()));
+        set(node,
+            static_cast<int>(std::min_element(costs_.begin(), costs_.end()) - costs_.begin()));
     }
   }
 
@@ -202,7 +207,8 @@ class Search {
     for (int s = 0; s < static_cast<int>(costs_.size()); ++s) {
       const Cost relief = std::min(piece->amounts[present] - piece->amounts[s], over_[row]);
       if (relief <= 0 || forbidden(costs_[s])) continue;
-      const double rate = static_cast<double>(costs_[s] - costs_[present]) / static_cast<double>(relief);
+      const double rate =
+          static_cast<double>(costs_[s] - costs_[present]) / static_cast<double>(relief);
       if (!best || rate < best->rate) best = Relief{node, s, rate};
     }
     return best;
@@ -236,12 +242,13 @@ void improve(const Model& model, std::vector<int>& choice, const Deadline& deadl
   Cost cost = price(model, choice);
   invariant(cost < kNever, "a choice to be improved is forbidden");
   for (bool changed = true; changed && !deadline.passed();) {
-    changed = sweep(search.nodes(), deadline, [&](int node) { return search.improve_node(node); }) ||
-              sweep(edges, deadline, [&](int e) { return search.improve_edge(e); });
+    changed =
+        sweep(search.nodes(), deadline, [&](int node) { return search.improve_node(node); }) ||
+        sweep(edges, deadline, [&](int e) { return search.improve_edge(e); });
     const Cost before = cost;
     cost = price(model, choice);
-    invariant(changed ? cost < before : cost == before, "small moves took the cost from {} to {}", before,
-              cost);
+    invariant(changed ? cost < before : cost == before, "small moves took the cost from {} to {}",
+              before, cost);
   }
 }
 

@@ -1,5 +1,5 @@
-// src/ilp/min_plus.cc — elimination of nodes with one or two neighbours by min-plus, usages included where
-// that is exact
+// src/ilp/min_plus.cc — elimination of nodes with one or two neighbours by min-plus, usages
+// included where that is exact
 #include <algorithm>
 
 #include "reduce.h"
@@ -7,8 +7,9 @@
 namespace alpa::ilp {
 namespace {
 
-/// Best strategy under the costs `cost(p)`: the cheapest, and of these one that uses least. `unique` is
-/// false if one that costs more uses less somewhere, so that the choice is not determined.
+/// Best strategy under the costs `cost(p)`: the cheapest, and of these one that uses
+/// least. `unique` is false if one that costs more uses less somewhere, so that the
+/// choice is not determined.
 struct Best {
   int strategy = 0;
   Cost cost = kNever;
@@ -20,7 +21,8 @@ Best best_strategy(const ModelNode& node, const Price& price) {
   Best best;
   for (int p = 0; p < node.size(); ++p) {
     Cost cost = price(p);
-    if (cost < best.cost || (cost == best.cost && cost < kNever && uses_no_more(node, p, best.strategy)))
+    if (cost < best.cost ||
+        (cost == best.cost && cost < kNever && uses_no_more(node, p, best.strategy)))
       best = {p, cost, true};
   }
   if (node.pieces.empty() || best.cost >= kNever) return best;
@@ -55,9 +57,11 @@ bool same_usage(const ModelNode& node, int p, int q) {
   return uses_no_more(node, p, q) && uses_no_more(node, q, p);
 }
 
-/// Strategies per row if the usage of `table` (rows x columns, -1 = impossible) depends on the row alone.
-std::optional<std::vector<int>> usage_by_row(const ModelNode& node, const std::vector<int>& table, int rows,
-                                             int columns, int row_stride, int column_stride) {
+/// Strategies per row if the usage of `table` (rows x columns, -1 = impossible)
+/// depends on the row alone.
+std::optional<std::vector<int>> usage_by_row(const ModelNode& node, const std::vector<int>& table,
+                                             int rows, int columns, int row_stride,
+                                             int column_stride) {
   std::vector<int> result(rows, -1);
   for (int q = 0; q < rows; ++q)
     for (int r = 0; r < columns; ++r) {
@@ -79,7 +83,8 @@ struct Between {
 /// Without usages: minimum over p of first(p, q) + second(p, r).
 std::optional<Between> min_plus(const ModelNode& node, const View& first, const View& second,
                                 const Deadline& deadline) {
-  Between result{std::vector<Cost>(static_cast<std::size_t>(first.columns) * second.columns, kNever), {}};
+  Between result{
+      std::vector<Cost>(static_cast<std::size_t>(first.columns) * second.columns, kNever), {}};
   result.strategies.assign(result.costs.size(), -1);
   std::vector<Cost> row(second.columns);
   for (int p = 0; p < node.size(); ++p) {
@@ -92,14 +97,15 @@ std::optional<Between> min_plus(const ModelNode& node, const View& first, const 
       Cost* costs = result.costs.data() + static_cast<std::size_t>(q) * second.columns;
       int* strategies = result.strategies.data() + static_cast<std::size_t>(q) * second.columns;
       for (int r = 0; r < second.columns; ++r)
-        if (row[r] < kNever && base + row[r] < costs[r]) costs[r] = base + row[r], strategies[r] = p;
+        if (row[r] < kNever && base + row[r] < costs[r])
+          costs[r] = base + row[r], strategies[r] = p;
     }
   }
   return result;
 }
 
-std::optional<Between> min_plus_with_usage(const ModelNode& node, const View& first, const View& second,
-                                           const Deadline& deadline) {
+std::optional<Between> min_plus_with_usage(const ModelNode& node, const View& first,
+                                           const View& second, const Deadline& deadline) {
   Between result;
   for (int q = 0; q < first.columns; ++q) {
     deadline.spend(static_cast<double>(node.size()) * second.columns * (1 + node.pieces.size()));
@@ -115,7 +121,8 @@ std::optional<Between> min_plus_with_usage(const ModelNode& node, const View& fi
   return result;
 }
 
-/// Moves the usage of the eliminated node to one of its neighbours j, k. False if it depends on both.
+/// Moves the usage of the eliminated node to one of its neighbours j, k.
+/// False if it depends on both.
 bool move_between(Model& model, int index, int j, int k, const std::vector<int>& table) {
   ModelNode &node = model.nodes[index], &first = model.nodes[j], &second = model.nodes[k];
   if (node.pieces.empty()) return true;

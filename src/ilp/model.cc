@@ -122,7 +122,8 @@ void retire(Model& model, int node, std::vector<int> scope, std::vector<int> tab
   retire(model, node, std::move(scope), std::make_shared<const std::vector<int>>(std::move(table)));
 }
 
-void retire(Model& model, int node, std::vector<int> scope, std::shared_ptr<const std::vector<int>> table) {
+void retire(Model& model, int node, std::vector<int> scope,
+            std::shared_ptr<const std::vector<int>> table) {
   std::vector<int> sizes;
   for (int s : scope) sizes.push_back(model.nodes[s].size());
   model.nodes[node].alive = false;
@@ -173,8 +174,8 @@ Cost price(const SharedTerm& term, const std::vector<int>& choice) {
   Cost sum = 0;
   for (const SharedCopy& copy : term.copies) {
     const int state = choice[copy.node];
-    sum =
-        plus(sum, serves(copy.supplies[state], wanted[copy.column]) ? term.cost(row, copy, state) : kNever);
+    sum = plus(sum, serves(copy.supplies[state], wanted[copy.column]) ? term.cost(row, copy, state)
+                                                                      : kNever);
     wanted[copy.column] = 0;
   }
   for (int column = 0; column < term.columns; ++column)
@@ -187,8 +188,9 @@ Cost price(const Model& model, const std::vector<int>& choice) {
   for (int i : live_nodes(model)) sum = plus(sum, model.nodes[i].costs[choice[i]]);
   for (const ModelEdge& edge : model.edges)
     if (edge.alive)
-      sum = plus(sum, edge.costs[static_cast<std::size_t>(choice[edge.a]) * model.nodes[edge.b].size() +
-                                 choice[edge.b]]);
+      sum = plus(sum,
+                 edge.costs[static_cast<std::size_t>(choice[edge.a]) * model.nodes[edge.b].size() +
+                            choice[edge.b]]);
   for (const SharedTerm& term : model.terms)
     if (term.alive) sum = plus(sum, price(term, choice));
   return sum;

@@ -1,7 +1,8 @@
 #pragma once
-/// The solver's working copy of a problem. Invariants: tables of live edges match the sizes of their two
-/// different live nodes; at most one edge joins two nodes; every change keeps the optimum and records in
-/// `trail` how choices of the vanished parts follow from what remains. Not shared between threads.
+/// The solver's working copy of a problem. Invariants: tables of live edges match the sizes of
+/// their two different live nodes; at most one edge joins two nodes; every change keeps the
+/// optimum and records in `trail` how choices of the vanished parts follow from what remains.
+/// Not shared between threads.
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -27,9 +28,10 @@ struct Piece {
 
 struct ModelNode {
   std::vector<Cost> costs;
-  std::vector<int> edges;     ///< live edges
-  std::vector<int> terms;     ///< live shared terms that it has an end of, each once
-  std::vector<Piece> pieces;  ///< after `normalise`: disjoint, ordered, the smallest amount of each is 0
+  std::vector<int> edges;  ///< live edges
+  std::vector<int> terms;  ///< live shared terms that it has an end of, each once
+  /// after `normalise`: disjoint, ordered, the smallest amount of each is 0
+  std::vector<Piece> pieces;
   bool alive = true;
   bool normal = false;  ///< pieces are normalised
   bool kept = false;    ///< has costs elsewhere: is not eliminated, and keeps its strategies
@@ -44,23 +46,25 @@ struct ModelEdge {
   int other(int node) const { return node == a ? b : a; }
 };
 
-/// A shared cost of the problem over live nodes. No reader is at the source's node; several may be at one.
-/// Costs are finite: edges forbid what is forbidden.
+/// A shared cost of the problem over live nodes. No reader is at the source's node; several may be
+/// at one. Costs are finite: edges forbid what is forbidden.
 struct SharedTerm {
   SharedEnd source;
   std::vector<SharedEnd> readers;
   int rows = 0, columns = 0;
   std::vector<Cost> costs;  ///< rows x columns
   bool alive = true;
-  /// The last dual bound's split for one reader: its share of the costs, rows x columns, and the messages
-  /// on its edge, by strategy of the source and of the reader.
+  /// The last dual bound's split for one reader: its share of the costs, rows x columns, and the
+  /// messages on its edge, by strategy of the source and of the reader.
   struct Split {
     std::vector<double> shares, to_source, to_reader;
   };
   std::vector<Split> splits = {};  ///< per reader; empty: none yet
   std::vector<SharedCopy> copies = {};
   std::vector<char> never = {};  ///< rows x columns, where there are copies: a copy cannot be made
-  Cost cost(int row, int column) const { return costs[static_cast<std::size_t>(row) * columns + column]; }
+  Cost cost(int row, int column) const {
+    return costs[static_cast<std::size_t>(row) * columns + column];
+  }
   /// Cost of a state of a copy; infinite if it is not allowed.
   Cost cost(int row, const SharedCopy& copy, int state) const {
     const Supply& supply = copy.supplies[state];
@@ -87,7 +91,8 @@ struct Model {
   std::vector<Step> trail;
 };
 
-/// No choice exists. `missing` > 0: at `time` even the smallest usages exceed the limit by that much.
+/// No choice exists. `missing` > 0: at `time` even the smallest usages
+/// exceed the limit by that much.
 struct Contradiction {
   Cost missing = 0;
   std::int64_t time = 0;
@@ -109,7 +114,8 @@ int add_node(Model& model, std::size_t strategies);
 /// Edge between a and b, or -1.
 int find_edge(const Model& model, int a, int b);
 
-/// Adds `costs` (|a| x |b|) to the edge between a and b, which is made if there is none. Returns the edge.
+/// Adds `costs` (|a| x |b|) to the edge between a and b, which is made if there
+/// is none. Returns the edge.
 int add_edge(Model& model, int a, int b, std::vector<Cost> costs);
 
 void remove_edge(Model& model, int edge);
@@ -119,7 +125,8 @@ void keep_strategies(Model& model, int node, const std::vector<int>& kept);
 
 /// Takes a node without edges out of the model; its choice follows from `scope` as `table` says.
 void retire(Model& model, int node, std::vector<int> scope, std::vector<int> table);
-void retire(Model& model, int node, std::vector<int> scope, std::shared_ptr<const std::vector<int>> table);
+void retire(Model& model, int node, std::vector<int> scope,
+            std::shared_ptr<const std::vector<int>> table);
 
 /// True if strategy p uses no more than q at any row.
 bool uses_no_more(const ModelNode& node, int p, int q);
@@ -139,7 +146,8 @@ Cost price(const Model& model, const std::vector<int>& choice);
 /// Cost of one shared term.
 Cost price(const SharedTerm& term, const std::vector<int>& choice);
 
-/// A lower bound: the least cost of every node and of every edge. Infinite if one has no finite cost.
+/// A lower bound: the least cost of every node and of every edge. Infinite
+/// if one has no finite cost.
 Cost least_cost(const Model& model);
 
 /// By how much each row exceeds its room under a choice of the live nodes (negative: room left).
@@ -148,8 +156,8 @@ std::vector<Cost> excess(const Model& model, const std::vector<int>& choice);
 /// True if no row is exceeded.
 bool fits(const Model& model, const std::vector<int>& choice);
 
-/// Builds the model. With `consistent`, strategies without a finite partner are dropped on the way, on the
-/// shared tables of the problem, until the deadline. Throws Contradiction.
+/// Builds the model. With `consistent`, strategies without a finite partner are dropped on the way,
+/// on the shared tables of the problem, until the deadline. Throws Contradiction.
 Model build(const Problem& problem, bool consistent, const Deadline& deadline);
 
 }  // namespace alpa::ilp

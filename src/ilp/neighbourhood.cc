@@ -1,5 +1,5 @@
-// src/ilp/neighbourhood.cc — frees parts of a choice and solves them again while the rest stays
-// fixed
+// src/ilp/neighbourhood.cc — frees parts of a choice and solves them again
+// while the rest stays fixed
 #include "neighbourhood.h"
 
 #include <algorithm>
@@ -29,7 +29,8 @@ class Neighbourhoods {
         deadline_(deadline),
         nodes_(chosen_alone(model)),
         position_(model.nodes.size(), kOutside),
-        engine_(static_cast<std::uint64_t>(options.seed) * 1000 + static_cast<std::uint64_t>(round)) {
+        engine_(static_cast<std::uint64_t>(options.seed) * 1000 +
+                static_cast<std::uint64_t>(round)) {
     options_.dual_sweeps = std::min(options_.dual_sweeps, 60);
   }
 
@@ -108,10 +109,12 @@ class Neighbourhoods {
                          [&](const Piece& piece) { return piece.from <= row && row < piece.to; });
     };
     if (at_row(node)) return true;
-    return std::any_of(model_.nodes[node].terms.begin(), model_.nodes[node].terms.end(), [&](int t) {
-      const std::vector<SharedCopy>& copies = model_.terms[t].copies;
-      return std::any_of(copies.begin(), copies.end(), [&](const SharedCopy& c) { return at_row(c.node); });
-    });
+    return std::any_of(model_.nodes[node].terms.begin(), model_.nodes[node].terms.end(),
+                       [&](int t) {
+                         const std::vector<SharedCopy>& copies = model_.terms[t].copies;
+                         return std::any_of(copies.begin(), copies.end(),
+                                            [&](const SharedCopy& c) { return at_row(c.node); });
+                       });
   }
 
   /// The copies of all terms that the part has an end of.
@@ -136,7 +139,8 @@ class Neighbourhoods {
       node.edges.clear();
       node.terms.clear();
       for (const Piece& piece : node.pieces)
-        for (int r = piece.from; r < piece.to; ++r) result.room[r] += piece.amounts[choice_[part[k]]];
+        for (int r = piece.from; r < piece.to; ++r)
+          result.room[r] += piece.amounts[choice_[part[k]]];
     }
     for (int i : part)
       for (int e : model_.nodes[i].edges) copy_edge(i, e, result);

@@ -1,12 +1,13 @@
 #pragma once
-/// Large neighbourhood search: a part of the nodes is set free and solved exactly while the rest stays.
+/// Large neighbourhood search: a part of the nodes is set free and solved
+/// exactly while the rest stays.
 #include "alpa/ilp/solve.h"
 #include "model.h"
 
 namespace alpa::ilp {
 
-/// Improves a feasible choice of the live nodes in place until the deadline, or until it costs `enough` or
-/// less. Returns its cost without the constant. `round` varies the random draws.
+/// Improves a feasible choice of the live nodes in place until the deadline, or until it costs
+/// `enough` or less. Returns its cost without the constant. `round` varies the random draws.
 Cost improve_by_neighbourhoods(const Model& model, std::vector<int>& choice, const Options& options,
                                int round, Cost enough, const Deadline& deadline);
 

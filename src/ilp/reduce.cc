@@ -63,7 +63,8 @@ class Reducer {
   }
 
   bool keep(int node, const std::vector<int>& kept) {
-    if (model_.nodes[node].kept || static_cast<int>(kept.size()) == model_.nodes[node].size()) return false;
+    if (model_.nodes[node].kept || static_cast<int>(kept.size()) == model_.nodes[node].size())
+      return false;
     keep_strategies(model_, node, kept);
     touch_around(node);
     return true;
@@ -146,7 +147,8 @@ class Reducer {
     if (degree == 2) touch_edge(find_edge(model_, neighbours[0], neighbours[1]));
   }
 
-  /// One sweep over the queued nodes, those with few edges first. Returns true if a strategy was dropped.
+  /// One sweep over the queued nodes, those with few edges first. Returns true
+  /// if a strategy was dropped.
   bool dominate() {
     if (!on_.dominance) return false;
     std::vector<int> queue;
@@ -165,8 +167,8 @@ class Reducer {
     return changed;
   }
 
-  /// Normal form, strategies that do not fit, rows that cannot bind. Returns true if anything changed for
-  /// the rest.
+  /// Normal form, strategies that do not fit, rows that cannot bind. Returns true if
+  /// anything changed for the rest.
   bool reduce_usages() {
     if (model_.room.empty()) return false;
     bool changed = false, again = true;
@@ -189,8 +191,8 @@ class Reducer {
     return changed || !nodes_.empty();
   }
 
-  /// Replaces terms that have no two readers of one column left by edges. True if a node lost a term, so
-  /// that it may be eliminated.
+  /// Replaces terms that have no two readers of one column left by edges. True if a node lost a
+  /// term, so that it may be eliminated.
   bool settle_shared() {
     if (!settle_terms(model_)) return false;
     touch_all();

@@ -19,17 +19,17 @@ std::optional<std::vector<int>> function_across(const Model& model, int edge, in
 /// Merges the other end of `edge` into `node`; its choice becomes `partner[choice of node]`.
 void absorb(Model& model, int edge, int node, const std::vector<int>& partner);
 
-/// Strategies of `node` that are left when strategies which another one replaces at no loss are dropped,
-/// ascending. At the deadline those not yet compared are kept.
+/// Strategies of `node` that are left when strategies which another one replaces at no loss are
+/// dropped, ascending. At the deadline those not yet compared are kept.
 std::vector<int> undominated_strategies(const Model& model, int node, const Deadline& deadline);
 
-/// Eliminates a node with at most one neighbour, or with two, by min-plus, if that is exact. Returns
-/// success; false at the deadline.
+/// Eliminates a node with at most one neighbour, or with two, by min-plus, if that is exact.
+/// Returns success; false at the deadline.
 bool eliminate_leaf(Model& model, int node, const Deadline& deadline);
 bool eliminate_between(Model& model, int node, std::int64_t cells, const Deadline& deadline);
 
-/// Applies the reductions that are switched on until none changes anything or the deadline passes.
-/// Throws Contradiction.
+/// Applies the reductions that are switched on until none changes anything or the deadline
+/// passes. Throws Contradiction.
 void reduce(Model& model, const Options& options, const Deadline& deadline);
 
 }  // namespace alpa::ilp

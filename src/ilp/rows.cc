@@ -14,7 +14,9 @@ std::vector<Piece> disjoint(const std::vector<Piece>& pieces, int strategies) {
   for (const Piece& piece : pieces) cuts.insert(cuts.end(), {piece.from, piece.to});
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  auto index = [&](int row) { return std::lower_bound(cuts.begin(), cuts.end(), row) - cuts.begin(); };
+  auto index = [&](int row) {
+    return std::lower_bound(cuts.begin(), cuts.end(), row) - cuts.begin();
+  };
   std::vector<Counts> sums(cuts.size(), Counts(strategies, 0));
   for (const Piece& piece : pieces)
     for (int s = 0; s < strategies; ++s) {
@@ -49,8 +51,8 @@ void normalise_node(ModelNode& node, Counts& fixed) {
   node.normal = true;
 }
 
-/// Kept rows as a linked list with, at the boundary before each row, whether some usage rises or falls
-/// there.
+/// Kept rows as a linked list with, at the boundary before each row, whether some
+/// usage rises or falls there.
 struct Boundaries {
   std::vector<char> rises, falls;
   explicit Boundaries(const Model& model) : rises(model.room.size() + 1), falls(rises) {
@@ -107,7 +109,8 @@ void renumber(Model& model, const std::vector<char>& keep) {
   for (std::size_t r = 0; r < keep.size(); ++r) position[r + 1] = position[r] + keep[r];
   for (ModelNode& node : model.nodes) {
     if (node.pieces.empty()) continue;
-    for (Piece& piece : node.pieces) piece.from = position[piece.from], piece.to = position[piece.to];
+    for (Piece& piece : node.pieces)
+      piece.from = position[piece.from], piece.to = position[piece.to];
     std::erase_if(node.pieces, [](const Piece& piece) { return piece.from >= piece.to; });
     node.normal = node.pieces.empty();  // neighbours may now be equal
   }

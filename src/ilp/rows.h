@@ -1,5 +1,6 @@
 #pragma once
-/// Usage rows of a model: normal form of the pieces, strategies that cannot fit, rows that cannot bind.
+/// Usage rows of a model: normal form of the pieces, strategies that cannot
+/// fit, rows that cannot bind.
 #include "model.h"
 
 namespace alpa::ilp {
@@ -18,14 +19,15 @@ class RowPrices {
   std::vector<double> sums_;
 };
 
-/// Makes every node's pieces disjoint and ordered with smallest amount 0; what is used whatever is chosen
-/// is taken from `room`. Throws Contradiction naming the row that lacks most.
+/// Makes every node's pieces disjoint and ordered with smallest amount 0; what is used whatever is
+/// chosen is taken from `room`. Throws Contradiction naming the row that lacks most.
 void normalise(Model& model);
 
 /// Largest usage the nodes could reach at each row.
 std::vector<Cost> largest_usage(const Model& model);
 
-/// Strategies of `node` that fit the room left when all others use least, ascending. Needs normal pieces.
+/// Strategies of `node` that fit the room left when all others use least,
+/// ascending. Needs normal pieces.
 std::vector<int> fitting_strategies(const Model& model, int node);
 
 /// Drops rows that cannot be violated and rows implied by a neighbouring row. Needs normal pieces.

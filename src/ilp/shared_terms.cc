@@ -1,4 +1,5 @@
-// src/ilp/shared_terms.cc — shared costs in the model: built, simplified, and written with a node per copy
+// src/ilp/shared_terms.cc — shared costs in the model: built, simplified, and
+// written with a node per copy
 #include "shared_terms.h"
 
 #include <algorithm>
@@ -8,8 +9,8 @@
 namespace alpa::ilp {
 namespace {
 
-/// Above this, planning an elimination with a node per copy takes longer than the dual bound, which leaves
-/// less.
+/// Above this, planning an elimination with a node per copy takes longer than the dual
+/// bound, which leaves less.
 constexpr double kMostCellsOfTerms = 300'000;
 
 Cost inner(std::int64_t cost) { return cost >= kInfinite ? kNever : cost; }
@@ -28,7 +29,8 @@ std::vector<char> present(const SharedEnd& end, int classes) {
 
 /// An edge that pays `cost(row, column)` between the ends.
 template <class Price>
-void pay_between(Model& model, const SharedEnd& source, const SharedEnd& reader, const Price& cost) {
+void pay_between(Model& model, const SharedEnd& source, const SharedEnd& reader,
+                 const Price& cost) {
   std::vector<Cost> costs;
   costs.reserve(source.classes.size() * reader.classes.size());
   for (int row : source.classes)
@@ -100,7 +102,8 @@ bool settle_term(Model& model, int index) {
     const SharedTerm gone = term;
     forget_term(model, index);
     for (const SharedEnd& reader : gone.readers)
-      pay_between(model, gone.source, reader, [&](int row, int column) { return gone.cost(row, column); });
+      pay_between(model, gone.source, reader,
+                  [&](int row, int column) { return gone.cost(row, column); });
     return true;
   }
   bool lost = false;
@@ -124,20 +127,24 @@ SharedEnd class_node(Model& model, const SharedEnd& end) {
   const std::vector<int> classes = distinct(end.classes);
   if (classes.size() == end.classes.size()) return end;
   const SharedEnd result{add_node(model, classes.size()), classes, end.group};
-  pay_between(model, end, result, [](int own, int other) { return own == other ? Cost{0} : kNever; });
+  pay_between(model, end, result,
+              [](int own, int other) { return own == other ? Cost{0} : kNever; });
   return result;
 }
 
-/// The copy's node pays on its edge to the source; its edges to the readers forbid what it does not serve.
-void expand_copy(Model& model, const SharedTerm& term, const SharedCopy& copy, const SharedEnd& source,
-                 const std::vector<SharedEnd>& readers) {
+/// The copy's node pays on its edge to the source; its edges to the readers
+/// forbid what it does not serve.
+void expand_copy(Model& model, const SharedTerm& term, const SharedCopy& copy,
+                 const SharedEnd& source, const std::vector<SharedEnd>& readers) {
   SharedEnd states{copy.node, {}};
   for (int s = 0; s < static_cast<int>(copy.supplies.size()); ++s) states.classes.push_back(s);
   model.nodes[copy.node].kept = model.nodes[copy.node].copy = false;
-  pay_between(model, source, states, [&](int row, int state) { return term.cost(row, copy, state); });
+  pay_between(model, source, states,
+              [&](int row, int state) { return term.cost(row, copy, state); });
   for (const SharedEnd& reader : readers)
     pay_between(model, states, reader, [&](int state, int wanted) {
-      return wanted == copy.column && !serves(copy.supplies[state], 1u << reader.group) ? kNever : Cost{0};
+      return wanted == copy.column && !serves(copy.supplies[state], 1u << reader.group) ? kNever
+                                                                                        : Cost{0};
     });
 }
 
@@ -169,8 +176,9 @@ void expand(Model& model, const SharedTerm& term) {
     has_node[column] = 1;
   }
   for (const SharedEnd& reader : readers)
-    pay_between(model, source, reader,
-                [&](int row, int column) { return has_node[column] ? Cost{0} : term.cost(row, column); });
+    pay_between(model, source, reader, [&](int row, int column) {
+      return has_node[column] ? Cost{0} : term.cost(row, column);
+    });
 }
 
 /// Pairs of strategies of a source and a reader, over all live terms.
@@ -187,7 +195,8 @@ double cells_of_terms(const Model& model) {
 bool is_home(const SharedTerm& term, int row, int column) {
   return std::any_of(term.copies.begin(), term.copies.end(), [&](const SharedCopy& copy) {
     return copy.column == column && copy.home == row &&
-           std::any_of(copy.supplies.begin(), copy.supplies.end(), [](const Supply& s) { return s.own; });
+           std::any_of(copy.supplies.begin(), copy.supplies.end(),
+                       [](const Supply& s) { return s.own; });
   });
 }
 
@@ -247,7 +256,8 @@ void add_terms(const Problem& problem, const std::vector<std::vector<int>>& kept
 }
 
 bool has_terms(const Model& model) {
-  return std::any_of(model.terms.begin(), model.terms.end(), [](const SharedTerm& t) { return t.alive; });
+  return std::any_of(model.terms.begin(), model.terms.end(),
+                     [](const SharedTerm& t) { return t.alive; });
 }
 
 bool settle_terms(Model& model) {
@@ -261,7 +271,8 @@ bool can_take_ends(const Model& model, int node, int gone) {
   return std::none_of(model.nodes[gone].terms.begin(), model.nodes[gone].terms.end(), [&](int t) {
     const std::vector<int>& mine = model.nodes[node].terms;
     const int source = model.terms[t].source.node;
-    return std::find(mine.begin(), mine.end(), t) != mine.end() && (source == node || source == gone);
+    return std::find(mine.begin(), mine.end(), t) != mine.end() &&
+           (source == node || source == gone);
   });
 }
 

@@ -1,4 +1,5 @@
-// src/ilp/solve.cc — one solve: reductions, elimination, search, and a check of the choice on the problem
+// src/ilp/solve.cc — one solve: reductions, elimination, search, and a check of
+// the choice on the problem
 #include "alpa/ilp/solve.h"
 
 #include <algorithm>
@@ -20,13 +21,15 @@ constexpr double kShareOfReductions = 0.5;
 
 void validate_start(const Problem& problem, const std::vector<int>& start) {
   if (start.empty()) return;
-  require(start.size() == problem.nodes.size(),
-          "Options::start names {} strategies but the problem has {} nodes; give one per node, or none",
-          start.size(), problem.nodes.size());
+  require(
+      start.size() == problem.nodes.size(),
+      "Options::start names {} strategies but the problem has {} nodes; give one per node, or none",
+      start.size(), problem.nodes.size());
   for (std::size_t i = 0; i < start.size(); ++i)
-    require(start[i] >= 0 && start[i] < static_cast<int>(problem.nodes[i].costs.size()),
-            "Options::start names strategy {} for node {}, which has {} strategies; count them from 0",
-            start[i], i, problem.nodes[i].costs.size());
+    require(
+        start[i] >= 0 && start[i] < static_cast<int>(problem.nodes[i].costs.size()),
+        "Options::start names strategy {} for node {}, which has {} strategies; count them from 0",
+        start[i], i, problem.nodes[i].costs.size());
 }
 
 void count_problem(const Problem& problem, Statistics& statistics) {
@@ -53,18 +56,20 @@ std::optional<Known> feasible(const Problem& problem, const std::vector<int>& ch
   return Known{choice, evaluation.cost};
 }
 
-/// A choice before any reduction, which may take all of the time. Throws Contradiction if none is allowed.
-std::optional<Known> first_known(const Problem& problem, const Model& model, const Deadline& deadline) {
+/// A choice before any reduction, which may take all of the time. Throws
+/// Contradiction if none is allowed.
+std::optional<Known> first_known(const Problem& problem, const Model& model,
+                                 const Deadline& deadline) {
   std::vector<int> choice = first_choice(model, kEarlyDives, deadline);
   if (!choice.empty()) replay(model, choice);
   return feasible(problem, choice);
 }
 
-/// Brings the model into the form that the dual bound needs: no strategy without a finite partner, normal
-/// usages.
+/// Brings the model into the form that the dual bound needs: no strategy without a
+/// finite partner, normal usages.
 void make_consistent(Model& model, Options options, const Deadline& deadline) {
-  options.reductions =
-      Reductions{options.reductions.arc_consistency, false, false, false, false, false, false, false};
+  options.reductions = Reductions{
+      options.reductions.arc_consistency, false, false, false, false, false, false, false};
   reduce(model, options, deadline);
 }
 
@@ -76,18 +81,19 @@ CoreSolution unsearched(const Model& model) {
 CoreSolution search(const Model& model, const std::optional<Known>& known, const Options& options,
                     const Deadline& deadline, Statistics& statistics) {
   if (!known) return solve_core(model, kNever, {}, options, deadline, statistics);
-  return solve_core(model, known->cost + 1, carry_over(model, known->choice, deadline), options, deadline,
-                    statistics);
+  return solve_core(model, known->cost + 1, carry_over(model, known->choice, deadline), options,
+                    deadline, statistics);
 }
 
 TimedOut timed_out(const Options& options, const Deadline& deadline, Cost bound) {
   const bool work = options.work_limit > 0 && deadline.wall_left() > 0;
-  TimedOut error(bound >= options.cutoff
-                     ? fmt::format("no choice costs less than the cutoff {}; raise it", options.cutoff)
-                 : work ? fmt::format("no feasible choice was found in a work of {} cells; allow more",
-                                      options.work_limit)
-                        : fmt::format("no feasible choice was found in {:.1f} s; allow more seconds",
-                                      deadline.elapsed()));
+  TimedOut error(
+      bound >= options.cutoff
+          ? fmt::format("no choice costs less than the cutoff {}; raise it", options.cutoff)
+      : work ? fmt::format("no feasible choice was found in a work of {} cells; allow more",
+                           options.work_limit)
+             : fmt::format("no feasible choice was found in {:.1f} s; allow more seconds",
+                           deadline.elapsed()));
   error.lower_bound = std::max(bound, error.lower_bound);
   return error;
 }
@@ -110,7 +116,8 @@ void finish(const Problem& problem, CoreSolution core, Solution& solution) {
 
 double Solution::gap() const {
   if (optimal) return 0;
-  return static_cast<double>(cost - lower_bound) / std::max(1.0, std::abs(static_cast<double>(cost)));
+  return static_cast<double>(cost - lower_bound) /
+         std::max(1.0, std::abs(static_cast<double>(cost)));
 }
 
 std::variant<Solution, Contradiction> attempt(const Problem& problem, const Options& options,
@@ -121,7 +128,8 @@ std::variant<Solution, Contradiction> attempt(const Problem& problem, const Opti
   try {
     Model model = build(problem, options.reductions.arc_consistency, deadline);
     if (!known && model.room.empty()) known = first_known(problem, model, deadline.with_grace());
-    const Deadline reducing = known ? deadline : deadline.within(deadline.left() * kShareOfReductions);
+    const Deadline reducing =
+        known ? deadline : deadline.within(deadline.left() * kShareOfReductions);
     reduce(model, options, reducing);
     if (options.reductions.elimination) eliminate(model, first_cells(options), reducing);
     if (reducing.passed() && !deadline.passed()) make_consistent(model, options, deadline);

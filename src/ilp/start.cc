@@ -19,7 +19,8 @@ void renumber(const Model& model, std::vector<int>& choice) {
   for (const Step& step : model.trail) {
     if (!renumbers(step) || choice[step.node] == kDropped) continue;
     const auto at = std::find(step.table->begin(), step.table->end(), choice[step.node]);
-    choice[step.node] = at == step.table->end() ? kDropped : static_cast<int>(at - step.table->begin());
+    choice[step.node] =
+        at == step.table->end() ? kDropped : static_cast<int>(at - step.table->begin());
   }
 }
 
@@ -31,7 +32,8 @@ int cheapest(const Model& model, int node, const std::vector<int>& choice) {
     const int q = choice[model.edges[e].other(node)];
     for (int p = 0; p < static_cast<int>(costs.size()); ++p) {
       Cost least = q == kDropped ? kNever : table.at(p, q);
-      for (int r = 0; q == kDropped && r < table.columns; ++r) least = std::min(least, table.at(p, r));
+      for (int r = 0; q == kDropped && r < table.columns; ++r)
+        least = std::min(least, table.at(p, r));
       costs[p] = plus(costs[p], least);
     }
   }

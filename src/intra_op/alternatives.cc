@@ -40,15 +40,15 @@ class Repricing {
   /// Seconds of the node and of resharding the values it reads and leaves.
   double seconds_around(int n) {
     const Node& node = graph_.nodes[n];
-    double seconds =
-        runs_per_step(graph_, node) *
-        (node_seconds(classes_.of(n), classes_.share_of(n), plan_.strategies[n], plan_.mesh, model_) +
-         cuts_before(n, graph_, classes_, plan_.strategies, plan_.mesh, model_));
+    double seconds = runs_per_step(graph_, node) *
+                     (node_seconds(classes_.of(n), classes_.share_of(n), plan_.strategies[n],
+                                   plan_.mesh, model_) +
+                      cuts_before(n, graph_, classes_, plan_.strategies, plan_.mesh, model_));
     for (int value : node.results)
       for (const Use& use : uses_[value])
         if (use.operand >= 0)
-          seconds +=
-              use.runs * cuts_before(use.id.index, graph_, classes_, plan_.strategies, plan_.mesh, model_);
+          seconds += use.runs * cuts_before(use.id.index, graph_, classes_, plan_.strategies,
+                                            plan_.mesh, model_);
     for (int value : std::set<int>(node.operands.begin(), node.operands.end()))
       seconds += reshard_seconds_of(value);
     for (int value : node.results) seconds += reshard_seconds_of(value);
@@ -61,9 +61,11 @@ class Repricing {
     std::vector<std::pair<int, ShardingSpec>> paid;
     double seconds = 0;
     for (const Use& use : uses_[value]) {
-      const std::pair<int, ShardingSpec> target(use.phase, wanted_spec(graph_, classes_, plan_, use));
+      const std::pair<int, ShardingSpec> target(use.phase,
+                                                wanted_spec(graph_, classes_, plan_, use));
       const ShardingSpec from = produced_spec(use.source);
-      if (target.second == from || std::find(paid.begin(), paid.end(), target) != paid.end()) continue;
+      if (target.second == from || std::find(paid.begin(), paid.end(), target) != paid.end())
+        continue;
       paid.push_back(target);
       seconds += use.runs * between(info.type, from, target.second);
     }
@@ -90,8 +92,9 @@ class Repricing {
 
 }  // namespace
 
-std::vector<std::optional<Alternative>> next_best(const std::vector<int>& nodes, const ShardingPlan& plan,
-                                                  const Graph& graph, const CostModel& model) {
+std::vector<std::optional<Alternative>> next_best(const std::vector<int>& nodes,
+                                                  const ShardingPlan& plan, const Graph& graph,
+                                                  const CostModel& model) {
   Repricing repricing(plan, graph, model);
   std::vector<std::optional<Alternative>> result;
   for (int n : nodes) result.push_back(repricing.next_best(n));

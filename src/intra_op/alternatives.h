@@ -7,15 +7,17 @@
 
 namespace alpa {
 
-/// The cheapest other strategy of one node when its neighbours keep theirs: not what the second-best plan
-/// costs, in which they might change too.
+/// The cheapest other strategy of one node when its neighbours keep theirs: not what the
+/// second-best plan costs, in which they might change too.
 struct Alternative {
   Strategy strategy;
   double extra_seconds = 0;  ///< per step, over the plan
 };
 
-/// One per node of `nodes`; nothing where a node has no other strategy that its neighbours can live with.
-std::vector<std::optional<Alternative>> next_best(const std::vector<int>& nodes, const ShardingPlan& plan,
-                                                  const Graph& graph, const CostModel& model);
+/// One per node of `nodes`; nothing where a node has no other strategy that its
+/// neighbours can live with.
+std::vector<std::optional<Alternative>> next_best(const std::vector<int>& nodes,
+                                                  const ShardingPlan& plan, const Graph& graph,
+                                                  const CostModel& model);
 
 }  // namespace alpa

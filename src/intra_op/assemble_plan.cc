@@ -10,19 +10,20 @@
 namespace alpa {
 namespace {
 
-const ReshardPath& path_between(const TensorType& type, const ShardingSpec& from, const ShardingSpec& to,
-                                ReshardPrices& prices) {
+const ReshardPath& path_between(const TensorType& type, const ShardingSpec& from,
+                                const ShardingSpec& to, ReshardPrices& prices) {
   const auto& found = prices.path(type, from, to);
   if (!found)
-    bug("the plan chosen reshards {} from {} to {}, which is impossible", to_string(type), to_string(from),
-        to_string(to));
+    bug("the plan chosen reshards {} from {} to {}, which is impossible", to_string(type),
+        to_string(from), to_string(to));
   return *found;
 }
 
 void sort_by_first_use(ShardingPlan& plan) {
-  std::stable_sort(
-      plan.reshards.begin(), plan.reshards.end(),
-      [](const PlannedReshard& a, const PlannedReshard& b) { return a.uses.front() < b.uses.front(); });
+  std::stable_sort(plan.reshards.begin(), plan.reshards.end(),
+                   [](const PlannedReshard& a, const PlannedReshard& b) {
+                     return a.uses.front() < b.uses.front();
+                   });
 }
 
 class Assembly {
@@ -74,11 +75,12 @@ class Assembly {
     if (copy == copies_.end()) return 0;
     const std::vector<CopyLifetime>& lifetimes = copy->second->lifetimes;
     const Region region = region_of_use(graph_, use.id);
-    const auto lifetime = std::find_if(lifetimes.begin(), lifetimes.end(), [&](const CopyLifetime& m) {
-      return m.first <= region && region <= m.last;
-    });
-    invariant(lifetime != lifetimes.end(), "the solver lets {} read a copy of value {} that is absent",
-              use_text(graph_, use.id), value);
+    const auto lifetime =
+        std::find_if(lifetimes.begin(), lifetimes.end(),
+                     [&](const CopyLifetime& m) { return m.first <= region && region <= m.last; });
+    invariant(lifetime != lifetimes.end(),
+              "the solver lets {} read a copy of value {} that is absent", use_text(graph_, use.id),
+              value);
     return static_cast<int>(lifetime - lifetimes.begin());
   }
 
@@ -98,7 +100,8 @@ class Assembly {
 }  // namespace
 
 ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const Instance& instance,
-                           const std::vector<int>& choice, const DeviceMesh& mesh, ReshardPrices& prices) {
+                           const std::vector<int>& choice, const DeviceMesh& mesh,
+                           ReshardPrices& prices) {
   ShardingPlan plan;
   plan.mesh = mesh;
   Assembly(graph, space, choice, prices, plan).run(instance);
@@ -112,17 +115,19 @@ ShardingPlan plan_of_strategies(const Graph& graph, const DeviceMesh& mesh,
   plan.strategies = std::move(strategies);
   const NodeClasses classes = classify(graph);
   for (const ValueInfo& info : graph.values)
-    plan.specs.push_back(
-        result_spec(classes.of(info.producer).rule, plan.strategies[info.producer], mesh, info.index));
+    plan.specs.push_back(result_spec(classes.of(info.producer).rule, plan.strategies[info.producer],
+                                     mesh, info.index));
   for (const Output& output : graph.outputs) plan.outputs.push_back(plan.specs[output.value]);
   const std::vector<std::vector<Use>> uses = uses_of_values(graph);
   for (int v = 0; v < static_cast<int>(uses.size()); ++v) {
     std::map<std::pair<int, std::string>, PlannedReshard> reshards;  // by phase and spec
     for (const Use& use : uses[v]) {
-      const ShardingSpec wanted = wanted_spec(graph, classes, plan, use), &found = plan.specs[use.source];
+      const ShardingSpec wanted = wanted_spec(graph, classes, plan, use),
+                         &found = plan.specs[use.source];
       if (wanted == found) continue;
       PlannedReshard& reshard = reshards[{use.phase, to_string(wanted)}];
-      if (reshard.uses.empty()) reshard = {v, path_between(graph.type(v), found, wanted, prices), {}};
+      if (reshard.uses.empty())
+        reshard = {v, path_between(graph.type(v), found, wanted, prices), {}};
       if (reshard.uses.empty() || reshard.uses.back() != use.id) reshard.uses.push_back(use.id);
     }
     for (auto& [target, reshard] : reshards) plan.reshards.push_back(std::move(reshard));

@@ -6,13 +6,15 @@
 
 namespace alpa {
 
-/// The plan that follows from the solver's choice: specs of all values, and one resharding per value and
-/// spec wanted (several if the choice makes a copy several times). Its cost and statistics are left empty.
+/// The plan that follows from the solver's choice: specs of all values, and one resharding per
+/// value and spec wanted (several if the choice makes a copy several times). Its cost and
+/// statistics are left empty.
 ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const Instance& instance,
-                           const std::vector<int>& choice, const DeviceMesh& mesh, ReshardPrices& prices);
+                           const std::vector<int>& choice, const DeviceMesh& mesh,
+                           ReshardPrices& prices);
 
-/// The plan in which nodes have these strategies: every resharding that they need, once per value, phase
-/// and spec. The rest is left empty.
+/// The plan in which nodes have these strategies: every resharding that they need, once per value,
+/// phase and spec. The rest is left empty.
 ShardingPlan plan_of_strategies(const Graph& graph, const DeviceMesh& mesh,
                                 std::vector<Strategy> strategies, ReshardPrices& prices);
 

@@ -11,9 +11,9 @@
 namespace alpa {
 namespace {
 
-/// Cells of all tables of a program that may be an easy one. Every effort is a number of cells of work
-/// (ilp::Options::work_limit): of the look at an easy program, and of the first round over the meshes. The
-/// second round is longer by a factor, and so on.
+/// Cells of all tables of a program that may be an easy one. Every effort is a number of cells of
+/// work (ilp::Options::work_limit): of the look at an easy program, and of the first round over the
+/// meshes. The second round is longer by a factor, and so on.
 constexpr std::int64_t kEasyCells = 1'000'000;
 constexpr std::int64_t kEasyWork = 50'000'000, kFirstWork = 1'000'000'000;
 constexpr std::int64_t kFirstWorkPerCell = 1500, kMoreWork = 4, kMostWork = std::int64_t{1} << 50;
@@ -31,7 +31,8 @@ AutoShardOptions batch_only(std::string method) {
 /// How far an error is from a plan.
 std::int64_t missing_bytes(const Error& error) {
   const auto* over = dynamic_cast<const OverBudget*>(&error);
-  return over && over->missing_bytes > 0 ? over->missing_bytes : std::numeric_limits<std::int64_t>::max();
+  return over && over->missing_bytes > 0 ? over->missing_bytes
+                                         : std::numeric_limits<std::int64_t>::max();
 }
 
 /// The error with the fewest missing bytes.
@@ -59,8 +60,8 @@ class PlanningReport {
 
   bool is_wanted() const { return callback_ != nullptr; }
 
-  /// Passes on what is better than all before. Nothing can be lost: a bound never falls, nor does the best
-  /// plan get dearer, until another budget begins.
+  /// Passes on what is better than all before. Nothing can be lost: a bound never falls, nor does
+  /// the best plan get dearer, until another budget begins.
   void tell(PlanningProgress now) {
     if (!callback_) return;
     if (now.bytes != last_.bytes) last_ = {.bytes = now.bytes};
@@ -109,14 +110,14 @@ struct AutoSharding::Impl {
   PlanningCache& cache;  ///< own_cache, or the caller's
   PlanningTime time;
   PlanningReport report;
-  std::vector<std::unique_ptr<MeshSearch>>
-      searches;        ///< of the meshes on which the options can be followed
+  /// of the meshes on which the options can be followed
+  std::vector<std::unique_ptr<MeshSearch>> searches;
   LeastError failure;  ///< of the others
   bool searched = false;
   std::int64_t work_within = kFirstWork;  ///< of the next round under a budget
 
-  Impl(const Graph& g, const std::vector<DeviceMesh>& m, const CostModel& c, const AutoShardOptions& o,
-       PlanningCache* known)
+  Impl(const Graph& g, const std::vector<DeviceMesh>& m, const CostModel& c,
+       const AutoShardOptions& o, PlanningCache* known)
       : graph(g),
         meshes(m),
         model(c),
@@ -139,7 +140,8 @@ struct AutoSharding::Impl {
   MeshSearch* best_search(Budget budget) {
     MeshSearch* cheapest = nullptr;
     for (const auto& search : searches)
-      if (seconds_of(search->best(budget)) < (cheapest ? seconds_of(cheapest->best(budget)) : kNever))
+      if (seconds_of(search->best(budget)) <
+          (cheapest ? seconds_of(cheapest->best(budget)) : kNever))
         cheapest = search.get();
     return cheapest;
   }
@@ -178,15 +180,16 @@ struct AutoSharding::Impl {
     report.tell(std::move(now));
   }
 
-  /// What one search may do now. No plan is of use that is not cheaper than the best known by the gap.
+  /// What one search may do now. No plan is of use that is not cheaper than
+  /// the best known by the gap.
   Effort effort_of(MeshSearch& search, std::int64_t work, double gap, Budget budget = {}) {
     Effort effort{.work = work, .relative_gap = gap};
     effort.cutoff_seconds = (1 - gap) * seconds_of(best(budget));
     if (budget || !report.is_wanted()) return effort;
     const double others = bound({}, &search);
     effort.progress = [this, &search, others](double best_seconds, double bound_seconds) {
-      report.tell({best_seconds, std::min(others, std::max(search.bound(), bound_seconds)), time.elapsed(),
-                   shape_text(search.mesh())});
+      report.tell({best_seconds, std::min(others, std::max(search.bound(), bound_seconds)),
+                   time.elapsed(), shape_text(search.mesh())});
     };
     return effort;
   }
@@ -195,17 +198,21 @@ struct AutoSharding::Impl {
   static std::int64_t first_work(MeshSearch& search) {
     return std::max(kFirstWork, kFirstWorkPerCell * search.cells());
   }
-  static bool is_small(MeshSearch& search) { return kFirstWorkPerCell * search.cells() <= kFirstWork; }
+  static bool is_small(MeshSearch& search) {
+    return kFirstWorkPerCell * search.cells() <= kFirstWork;
+  }
 
-  /// Easy programs end with the first look. For others, a template of each mesh tells which are promising;
-  /// all templates of those tell which is the most promising one. In the first round that mesh comes first:
-  /// what it finds drops most others. In later rounds the mesh with the lowest bound comes first.
+  /// Easy programs end with the first look. For others, a template of each mesh tells which are
+  /// promising; all templates of those tell which is the most promising one. In the first round
+  /// that mesh comes first: what it finds drops most others. In later rounds the mesh with the
+  /// lowest bound comes first.
   void search() {
     for (const DeviceMesh& mesh : meshes) open(mesh);
     for (const auto& search : searches) look_at(*search);
     for (MeshSearch* search : by_bound()) search_templates(*search, 1);
     for (MeshSearch* search : by_best())
-      if (seconds_of(search->best()) <= kPromising * seconds_of(best({}))) search_templates(*search, kAll);
+      if (seconds_of(search->best()) <= kPromising * seconds_of(best({})))
+        search_templates(*search, kAll);
     for (MeshSearch* search : by_best())
       search_whole(*search, first_work(*search), is_small(*search) ? 0 : options.relative_gap);
     for (MeshSearch* search : by_best()) search_templates(*search, kAll);
@@ -319,28 +326,33 @@ struct AutoSharding::Impl {
   /// One longer round on the best mesh, where the gap is wide after the first one.
   void improve_within(std::int64_t budget) {
     MeshSearch* search = best_search(budget);
-    const double enough = (1 - std::max(kBudgetGap, options.relative_gap)) * seconds_of(best(budget));
+    const double enough =
+        (1 - std::max(kBudgetGap, options.relative_gap)) * seconds_of(best(budget));
     if (search == nullptr || time.is_over() || search->bound_within(budget) >= enough) return;
     search->improve_within(budget, effort_of(*search, kMoreWork * work_within, 0, budget));
     tell(budget);
   }
 
   [[noreturn]] void fail_in_time(Budget budget) const {
-    const std::string where = meshes.size() == 1 ? "a " + shape_text(meshes[0]) + " mesh" : "any mesh";
-    const std::string what = budget ? fmt::format(" that fits into {} bytes per device", *budget) : "";
+    const std::string where =
+        meshes.size() == 1 ? "a " + shape_text(meshes[0]) + " mesh" : "any mesh";
+    const std::string what =
+        budget ? fmt::format(" that fits into {} bytes per device", *budget) : "";
     const std::string when =
-        time.is_stopped() ? fmt::format("before planning was stopped after {:.3g} seconds", time.elapsed())
+        time.is_stopped()
+            ? fmt::format("before planning was stopped after {:.3g} seconds", time.elapsed())
         : time.is_over()
             ? fmt::format("in {:.3g} seconds", time.elapsed())
             : fmt::format("though {:.3g} of {:.3g} seconds are left", time.left(), time.limit());
     const char* help = time.is_over() ? "allow more seconds" : "use a method with fewer choices";
-    throw OverBudget(fmt::format("method {}: no plan on {}{} was found {}; {}{}", options.method, where,
-                                 what, when, help, budget ? " or more bytes" : ""));
+    throw OverBudget(fmt::format("method {}: no plan on {}{} was found {}; {}{}", options.method,
+                                 where, what, when, help, budget ? " or more bytes" : ""));
   }
 };
 
 AutoSharding::AutoSharding(const Graph& graph, const std::vector<DeviceMesh>& meshes,
-                           const CostModel& model, const AutoShardOptions& options, PlanningCache* cache)
+                           const CostModel& model, const AutoShardOptions& options,
+                           PlanningCache* cache)
     : impl_(new Impl(graph, meshes, model, options, cache)) {
   require(!meshes.empty(), "auto_shard: no mesh to plan for");
   require(options.relative_gap >= 0 && options.relative_gap < 1,
@@ -360,8 +372,9 @@ ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const CostMo
   return auto_shard(graph, std::vector<DeviceMesh>{mesh}, model, options, cache);
 }
 
-ShardingPlan auto_shard(const Graph& graph, const std::vector<DeviceMesh>& meshes, const CostModel& model,
-                        const AutoShardOptions& options, PlanningCache* cache) {
+ShardingPlan auto_shard(const Graph& graph, const std::vector<DeviceMesh>& meshes,
+                        const CostModel& model, const AutoShardOptions& options,
+                        PlanningCache* cache) {
   return AutoSharding(graph, meshes, model, options, cache).plan(options.memory_budget_bytes);
 }
 

@@ -11,9 +11,13 @@ namespace {
 class Trace {
  public:
   Trace(const Graph& graph, const NodeClasses& classes)
-      : graph_(graph), classes_(classes), dims_(graph.values.size(), -1), factors_(graph.nodes.size(), -1) {
+      : graph_(graph),
+        classes_(classes),
+        dims_(graph.values.size(), -1),
+        factors_(graph.nodes.size(), -1) {
     for (const Input& input : graph.inputs) {
-      if (input.kind == InputKind::batch && graph.type(input.value).rank() > 0) dims_[input.value] = 0;
+      if (input.kind == InputKind::batch && graph.type(input.value).rank() > 0)
+        dims_[input.value] = 0;
     }
   }
 
@@ -39,7 +43,8 @@ class Trace {
   }
 
   /// The major factor of the first marked dimension.
-  int factor_of_values(const std::vector<int>& values, const std::vector<DimFactors>& tensors) const {
+  int factor_of_values(const std::vector<int>& values,
+                       const std::vector<DimFactors>& tensors) const {
     for (std::size_t t = 0; t < values.size(); ++t) {
       const int dim = dims_[values[t]];
       if (dim >= 0 && !tensors[t][dim].empty()) return tensors[t][dim].front();
@@ -47,7 +52,8 @@ class Trace {
     return -1;
   }
 
-  void mark_values(const std::vector<int>& values, const std::vector<DimFactors>& tensors, int factor) {
+  void mark_values(const std::vector<int>& values, const std::vector<DimFactors>& tensors,
+                   int factor) {
     for (std::size_t t = 0; t < values.size(); ++t) {
       if (dims_[values[t]] >= 0 || graph_.producer(values[t]).op == &ops::input) continue;
       for (std::size_t d = 0; d < tensors[t].size(); ++d) {

@@ -4,10 +4,10 @@
 namespace alpa {
 namespace {
 
-/// Extends the lifetimes so far by the regions from `next` on: leave one out, make anew, or keep from the
-/// region before.
-void extend(const std::vector<Region>& regions, std::size_t next, std::vector<CopyLifetime>& lifetimes,
-            std::vector<CopyState>& states) {
+/// Extends the lifetimes so far by the regions from `next` on: leave one out, make anew, or
+/// keep from the region before.
+void extend(const std::vector<Region>& regions, std::size_t next,
+            std::vector<CopyLifetime>& lifetimes, std::vector<CopyState>& states) {
   if (next == regions.size()) {
     if (!lifetimes.empty()) states.push_back({lifetimes, false});
     return;

@@ -11,12 +11,14 @@
 namespace alpa {
 namespace {
 
-std::int64_t extent_of(const TensorType& type, const ShardingSpec& spec, int dim, const DeviceMesh& mesh) {
-  return shard_extent(type.shape[dim], spec, dim, mesh, std::vector<int>(mesh.num_axes(), 0)).extent;
+std::int64_t extent_of(const TensorType& type, const ShardingSpec& spec, int dim,
+                       const DeviceMesh& mesh) {
+  return shard_extent(type.shape[dim], spec, dim, mesh, std::vector<int>(mesh.num_axes(), 0))
+      .extent;
 }
 
-/// Bytes as collective_seconds wants them: of the local operand for all_reduce, else of all parts, n times
-/// the largest.
+/// Bytes as collective_seconds wants them: of the local operand for all_reduce, else of all
+/// parts, n times the largest.
 double collective_bytes(const TensorType& type, const ShardingSpec& from, const ReshardStep& step,
                         const DeviceMesh& mesh) {
   const double before = static_cast<double>(shard_bytes(type, from, mesh)),
@@ -24,7 +26,8 @@ double collective_bytes(const TensorType& type, const ShardingSpec& from, const 
   switch (step.kind) {
     case ReshardKind::all_reduce: return before;
     case ReshardKind::all_gather: return n * before;
-    case ReshardKind::reduce_scatter: return n * static_cast<double>(shard_bytes(type, step.to, mesh));
+    case ReshardKind::reduce_scatter:
+      return n * static_cast<double>(shard_bytes(type, step.to, mesh));
     case ReshardKind::all_to_all:
       return n * before /
              static_cast<double>(std::max<std::int64_t>(1, extent_of(type, from, step.dim, mesh))) *
@@ -34,7 +37,8 @@ double collective_bytes(const TensorType& type, const ShardingSpec& from, const 
 }
 
 /// True if the parts of a device's shard along `dim` are not contiguous under `spec`.
-bool needs_packing(const TensorType& type, const ShardingSpec& spec, int dim, const DeviceMesh& mesh) {
+bool needs_packing(const TensorType& type, const ShardingSpec& spec, int dim,
+                   const DeviceMesh& mesh) {
   for (int outer = 0; outer < dim; ++outer) {
     if (extent_of(type, spec, outer, mesh) > 1) return true;
   }
@@ -93,7 +97,8 @@ double path_sent_bytes(const TensorType& type, const ShardingSpec& from, const R
     int devices = 1;
     for (int axis : step.axes) devices *= mesh.size(axis);
     if (collective)
-      bytes += collective_sent_bytes(*collective, collective_bytes(type, spec, step, mesh), devices);
+      bytes +=
+          collective_sent_bytes(*collective, collective_bytes(type, spec, step, mesh), devices);
     spec = step.to;
   }
   return bytes;
@@ -127,9 +132,9 @@ PartSeconds part_seconds(const ShardingPlan& plan, const Graph& graph, const Nod
   const std::vector<ShardingSpec> starts = starts_of_reshards(plan, graph);
   for (std::size_t r = 0; r < starts.size(); ++r) {
     const PlannedReshard& reshard = plan.reshards[r];
-    seconds.reshards.push_back(runs_of(reshard, graph) * path_seconds(graph.type(reshard.value), starts[r],
-                                                                      reshard.path, plan.mesh,
-                                                                      model.reshard));
+    seconds.reshards.push_back(runs_of(reshard, graph) * path_seconds(graph.type(reshard.value),
+                                                                      starts[r], reshard.path,
+                                                                      plan.mesh, model.reshard));
   }
   return seconds;
 }
@@ -139,7 +144,8 @@ PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const NodeClasse
   const PartSeconds seconds = part_seconds(plan, graph, classes, model);
   PlanCost cost;
   cost.compute_seconds = std::accumulate(seconds.nodes.begin(), seconds.nodes.end(), 0.0);
-  cost.communication_seconds = std::accumulate(seconds.reshards.begin(), seconds.reshards.end(), 0.0);
+  cost.communication_seconds =
+      std::accumulate(seconds.reshards.begin(), seconds.reshards.end(), 0.0);
   cost.objective_seconds = cost.compute_seconds + cost.communication_seconds;
   return cost;
 }

@@ -80,8 +80,8 @@ class Listing {
         runs_of(reshard, graph_) * path_sent_bytes(type, starts_[r], reshard.path, plan_.mesh);
     const std::string more =
         reshard.uses.size() > 1 ? fmt::format(" and {} more", reshard.uses.size() - 1) : "";
-    line("  {:>9} {:>10}  {} of {} from {} for {}{}", seconds_text(seconds_.reshards[r]), bytes_text(bytes),
-         path_text(reshard.path, plan_.mesh), to_string(type),
+    line("  {:>9} {:>10}  {} of {} from {} for {}{}", seconds_text(seconds_.reshards[r]),
+         bytes_text(bytes), path_text(reshard.path, plan_.mesh), to_string(type),
          use_text(graph_, {UseKind::node, graph_.values[reshard.value].producer}),
          use_text(graph_, reshard.uses.front()), more);
     line("  {:>20}  because it is left with {} and wanted with {}", "",
@@ -103,13 +103,15 @@ class Listing {
     for (int n = 0; n < static_cast<int>(seconds.size()); ++n) {
       if (!graph_.nodes[n].operands.empty() && seconds[n] > 0) order.push_back(n);
     }
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return seconds[a] > seconds[b]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return seconds[a] > seconds[b]; });
     order.resize(std::min(order.size(), kMaxChoices));
     line("\nMost expensive choices, with what they leave, and the next best while all others stay");
     const auto alternatives = next_best(order, plan_, graph_, model_);
     for (std::size_t i = 0; i < order.size(); ++i) {
       const Rule& rule = classes_.of(order[i]).rule;
-      line("  {:>9}  {}: {}", seconds_text(seconds[order[i]]), use_text(graph_, {UseKind::node, order[i]}),
+      line("  {:>9}  {}: {}", seconds_text(seconds[order[i]]),
+           use_text(graph_, {UseKind::node, order[i]}),
            strategy_text(rule, plan_.strategies[order[i]], plan_.mesh));
       if (!alternatives[i]) continue;
       line("  {:>9}  {}: {}", "", extra_text(alternatives[i]->extra_seconds),
@@ -128,8 +130,8 @@ class Listing {
 
 }  // namespace
 
-std::string explain(const ShardingPlan& plan, const Graph& graph, const CostModel& model, Detail detail,
-                    std::optional<std::int64_t> memory_bytes) {
+std::string explain(const ShardingPlan& plan, const Graph& graph, const CostModel& model,
+                    Detail detail, std::optional<std::int64_t> memory_bytes) {
   const std::string summary = plan_summary(plan, graph, model, memory_bytes);
   return detail == Detail::summary ? summary : summary + "\n" + Listing(plan, graph, model).text();
 }

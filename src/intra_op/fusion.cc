@@ -23,14 +23,19 @@ struct Space {
   bool operator==(const Space&) const = default;
 };
 
-bool is_collective(const Node& node) { return node.op->reshard && collective_of(*node.op->reshard); }
+bool is_collective(const Node& node) {
+  return node.op->reshard && collective_of(*node.op->reshard);
+}
 
 bool is_wide(DType dtype) { return dtype == f64 || dtype == i32; }
 
 class Grouping {
  public:
   Grouping(const Graph& graph, const std::vector<ShardingSpec>* specs)
-      : graph_(graph), specs_(specs), readers_(consumers(graph)), group_of_(graph_.nodes.size(), -1) {}
+      : graph_(graph),
+        specs_(specs),
+        readers_(consumers(graph)),
+        group_of_(graph_.nodes.size(), -1) {}
 
   std::vector<std::vector<int>> run() {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
@@ -53,8 +58,8 @@ class Grouping {
 
   int producer(int value) const { return graph_.values[value].producer; }
 
-  /// Node n joins every group that made one of its operands and may stand here, at n: later groups first,
-  /// so that earlier ones whose results only those read may follow.
+  /// Node n joins every group that made one of its operands and may stand here, at n: later groups
+  /// first, so that earlier ones whose results only those read may follow.
   void place(int n) {
     std::vector<int> candidates;
     for (int value : graph_.nodes[n].operands)
@@ -72,7 +77,8 @@ class Grouping {
   bool fits(int g, int own) const {
     const int n = groups_[own].back();
     return groups_[g].size() + groups_[own].size() <= kMaxMembers &&
-           space_of(groups_[g].front()) == space_of(n) && can_wait(g, own) && !awaits_collective(g, own);
+           space_of(groups_[g].front()) == space_of(n) && can_wait(g, own) &&
+           !awaits_collective(g, own);
   }
 
   /// True if nothing but the members of `own` reads group g's results before `own` stands.
@@ -91,7 +97,8 @@ class Grouping {
   bool awaits_collective(int g, int own) const {
     for (int member : groups_[own])
       for (int value : graph_.nodes[member].operands)
-        if (producer(value) > groups_[g].back() && is_collective(graph_.producer(value))) return true;
+        if (producer(value) > groups_[g].back() && is_collective(graph_.producer(value)))
+          return true;
     return false;
   }
 
@@ -105,8 +112,8 @@ class Grouping {
   const Graph& graph_;
   const std::vector<ShardingSpec>* specs_;  ///< null: not known
   std::vector<std::vector<int>> readers_;
-  std::vector<std::vector<int>>
-      groups_;  ///< empty once absorbed; a group takes the place of its last member
+  /// empty once absorbed; a group takes the place of its last member
+  std::vector<std::vector<int>> groups_;
   std::vector<int> group_of_;
 };
 
@@ -141,9 +148,12 @@ class Sharing {
       for (int value : graph_.nodes[n].operands)
         if (group_of_[n] < 0 || group_of_[n] != group_of_[graph_.values[value].producer])
           outside_[value] = true;
-    for (const Update& update : graph_.updates) outside_[update.value] = read_whole_[update.value] = true;
-    for (const Metric& metric : graph_.metrics) outside_[metric.value] = read_whole_[metric.value] = true;
-    for (const Output& output : graph_.outputs) outside_[output.value] = read_whole_[output.value] = true;
+    for (const Update& update : graph_.updates)
+      outside_[update.value] = read_whole_[update.value] = true;
+    for (const Metric& metric : graph_.metrics)
+      outside_[metric.value] = read_whole_[metric.value] = true;
+    for (const Output& output : graph_.outputs)
+      outside_[output.value] = read_whole_[output.value] = true;
   }
 
   void share(const std::vector<int>& group) {
@@ -160,7 +170,8 @@ class Sharing {
   /// Through broadcasts, innermost last.
   LoopRead read(int value, const Node& node, std::vector<Tensor>& known) const {
     if (group_of_[graph_.values[value].producer] >= 0 &&
-        group_of_[graph_.values[value].producer] == group_of_[graph_.values[node.results[0]].producer])
+        group_of_[graph_.values[value].producer] ==
+            group_of_[graph_.values[node.results[0]].producer])
       return {LoopRead::Kind::inside, {}};
     const int rank = graph_.type(value).rank(), first = graph_.type(node.results[0]).rank() - rank;
     std::vector<int> dims(rank);
@@ -171,7 +182,8 @@ class Sharing {
       std::vector<int> kept;
       const Shape& shape = graph_.type(broadcast.operands[0]).shape;
       const std::vector<std::int64_t>& to = broadcast.attributes.integers("dims");
-      for (std::size_t d = 0; d < shape.size(); ++d) kept.push_back(shape[d] == 1 ? -1 : dims[to[d]]);
+      for (std::size_t d = 0; d < shape.size(); ++d)
+        kept.push_back(shape[d] == 1 ? -1 : dims[to[d]]);
       dims = std::move(kept);
       behind = broadcast.operands[0];
     }
@@ -179,7 +191,8 @@ class Sharing {
     if (graph_.producer(behind).op == &ops::constant) return {LoopRead::Kind::nothing, {}};
     Tensor tensor{behind, dims};
     for (int& d : tensor.second) d += first;
-    if (std::find(known.begin(), known.end(), tensor) != known.end()) return {LoopRead::Kind::nothing, {}};
+    if (std::find(known.begin(), known.end(), tensor) != known.end())
+      return {LoopRead::Kind::nothing, {}};
     known.push_back(std::move(tensor));
     return behind == value ? LoopRead{} : LoopRead{LoopRead::Kind::through, std::move(dims)};
   }
@@ -191,8 +204,9 @@ class Sharing {
     const bool gone = may && !read_whole_[node.results[0]];
     if (gone && node.op == &ops::constant) return true;
     for (int value : node.operands) {
-      const bool repeated = gone || (group_of_[n] >= 0 && (repeats(value, node.region) ||
-                                                           graph_.producer(value).op == &ops::constant));
+      const bool repeated =
+          gone || (group_of_[n] >= 0 &&
+                   (repeats(value, node.region) || graph_.producer(value).op == &ops::constant));
       if (!repeated) read_whole_[value] = true;
     }
     return gone;
@@ -207,7 +221,8 @@ class Sharing {
 
 }  // namespace
 
-std::vector<std::vector<int>> fusion_groups(const Graph& graph, const std::vector<ShardingSpec>* specs) {
+std::vector<std::vector<int>> fusion_groups(const Graph& graph,
+                                            const std::vector<ShardingSpec>* specs) {
   return Grouping(graph, specs).run();
 }
 

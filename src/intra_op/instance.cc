@@ -22,7 +22,8 @@ double largest_finite(const std::vector<double>& seconds) {
   return largest;
 }
 
-/// Nanoseconds, or the finest power of ten above them in which all costs together stay far from overflow.
+/// Nanoseconds, or the finest power of ten above them in which all costs
+/// together stay far from overflow.
 double units_for(const Graph& graph, const SearchSpace& space) {
   double bound = 0;
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
@@ -43,8 +44,8 @@ double units_for(const Graph& graph, const SearchSpace& space) {
   return units;
 }
 
-/// One end of a value: a node of the problem and the spec that each of its strategies means. Equal lists
-/// have equal numbers.
+/// One end of a value: a node of the problem and the spec that each of its strategies means. Equal
+/// lists have equal numbers.
 struct End {
   int node = -1;
   std::vector<int> specs;
@@ -121,14 +122,15 @@ class InstanceBuilder {
     return wanting.size() > 1 || !shared_specs(from, wanting).empty();
   }
 
-  /// The readers that want a copy share its cost; each pays for its own cuts. Under a memory limit copies
-  /// have nodes, which say when they exist.
+  /// The readers that want a copy share its cost; each pays for its own cuts. Under a memory limit
+  /// copies have nodes, which say when they exist.
   void add_shared(int phase, const End& from, const std::vector<End>& wanting) {
     const int specs = static_cast<int>(layouts().specs.size());
     ilp::SharedCost shared{{from.node, from.specs}, {}, specs, specs, nullptr};
     for (const End& to : wanting) {
       if (to.node != from.node)
-        shared.readers.push_back({to.node, to.specs, static_cast<int>(region_of_use(graph_, to.use.id))});
+        shared.readers.push_back(
+            {to.node, to.specs, static_cast<int>(region_of_use(graph_, to.use.id))});
       if (is_inside(to.use)) add_edge(from.node, to.node, cut_table(from, to));
     }
     if (memory_ && memory_->matters(value_)) {
@@ -164,7 +166,8 @@ class InstanceBuilder {
     if (table) return table;
     std::vector<std::int64_t> costs;
     for (int have : from.specs)
-      for (int wanted : to.specs) costs.push_back(in_units(to.use.runs * layouts().cut(have, wanted)));
+      for (int wanted : to.specs)
+        costs.push_back(in_units(to.use.runs * layouts().cut(have, wanted)));
     return table = ilp::table(std::move(costs));
   }
 
@@ -184,8 +187,8 @@ class InstanceBuilder {
 
   const TypeLayouts& layouts() const { return space_.layouts.of(type_); }
 
-  /// Specs that several ends can want and that are not always there for free; if memory matters, that any
-  /// end can want.
+  /// Specs that several ends can want and that are not always there for free; if memory
+  /// matters, that any end can want.
   std::vector<int> shared_specs(const End& from, const std::vector<End>& wanting) const {
     std::vector<int> count(layouts().specs.size(), 0), shared;
     const bool alone = memory_ && memory_->limit().every_copy && memory_->matters(value_);
@@ -209,7 +212,8 @@ class InstanceBuilder {
   End end(int node, const std::vector<int>& specs, const Use& use) {
     std::vector<int> key = {type_};
     key.insert(key.end(), specs.begin(), specs.end());
-    const int list = lists_.try_emplace(std::move(key), static_cast<int>(lists_.size())).first->second;
+    const int list =
+        lists_.try_emplace(std::move(key), static_cast<int>(lists_.size())).first->second;
     return {node, specs, list, use};
   }
 
@@ -340,7 +344,8 @@ std::int64_t units(double seconds, double units_per_second) {
 }
 
 Instance build_instance(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
-                        const std::optional<MemoryLimit>& limit, const std::vector<Meeting>& meetings) {
+                        const std::optional<MemoryLimit>& limit,
+                        const std::vector<Meeting>& meetings) {
   if (!limit) return InstanceBuilder(graph, space, nullptr, meetings).run();
   MemoryUsage memory(graph, space, mesh, *limit);
   return InstanceBuilder(graph, space, &memory, meetings).run();

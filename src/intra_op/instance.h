@@ -1,10 +1,10 @@
 #pragma once
-/// The solver's problem for a search space. Its nodes are, in order: the graph's nodes; one node
-/// for metrics, which need replicated values, and for outputs with a fixed spec; under a memory
-/// limit, one node per resharded copy. A value with one reader is an edge. A value with several
-/// readers has one shared cost (ilp::SharedCost), so that readers of the same copy pay for it once:
-/// its rows are the specs in which the producer leaves the value, its columns the specs that
-/// readers need.
+/// The solver's problem for a search space. Its nodes are, in order: the graph's nodes; one
+/// node for metrics, which need replicated values, and for outputs with a fixed spec; under a
+/// memory limit, one node per resharded copy. A value with one reader is an edge. A value
+/// with several readers has one shared cost (ilp::SharedCost), so that readers of the same
+/// copy pay for it once: its rows are the specs in which the producer leaves the value, its
+/// columns the specs that readers need.
 ///
 /// The node of a copy chooses its lifetime: the regions in which it exists, and whether it is kept
 /// from one region to the next or made again. ZeRO-3, for example, gathers parameters in the
@@ -34,8 +34,8 @@ struct CopyLifetime {
   Region first = Region::forward, last = Region::forward;
 };
 
-/// A strategy of a copy's node: its lifetimes, in order. The copy is absent if there are none and
-/// `own` is false.
+/// A strategy of a copy's node: its lifetimes, in order. The copy is absent if there
+/// are none and `own` is false.
 struct CopyState {
   std::vector<CopyLifetime> lifetimes;
   bool own = false;  ///< the producer leaves the value in this spec
@@ -47,8 +47,8 @@ std::vector<CopyState> copy_states(const std::vector<Region>& regions);
 /// True if a use in this region can read the copy.
 bool covers(const CopyState& state, Region region);
 
-/// The solver's node for one resharded copy of a value: the copy's spec and the states to choose
-/// from.
+/// The solver's node for one resharded copy of a value: the copy's spec and
+/// the states to choose from.
 struct Copy {
   int node = -1, value = -1, phase = 0, spec = -1;
   std::vector<CopyState> states;
@@ -76,7 +76,8 @@ struct SeenEnd {
 /// The solver's problem, and the meaning of its nodes beyond those of the graph.
 struct Instance {
   ilp::Problem problem;
-  double units_per_second = 1e9;  ///< of costs: nanoseconds, coarser only where their sum would overflow
+  /// of costs: nanoseconds, coarser only where their sum would overflow
+  double units_per_second = 1e9;
   std::vector<Copy> copies;
   std::vector<Follower> followers;
   std::vector<SeenEnd> seen;  ///< by ascending node
@@ -85,7 +86,8 @@ struct Instance {
 /// The bytes that may be live at once.
 struct MemoryLimit {
   std::int64_t bytes = 0;
-  bool every_copy = false;  ///< also copies that one node alone can read, which exist only while it runs
+  /// also copies that one node alone can read, which exist only while it runs
+  bool every_copy = false;
 };
 
 /// Builds the solver's problem. Without a limit it has no memory usages. With one, a node's usages

@@ -53,17 +53,20 @@ class KnownChoice {
 
   int find_strategy(const NodeStrategies& choices, const Strategy& strategy) const {
     const auto same = std::find(choices.strategies.begin(), choices.strategies.end(), strategy);
-    if (same != choices.strategies.end()) return static_cast<int>(same - choices.strategies.begin());
+    if (same != choices.strategies.end())
+      return static_cast<int>(same - choices.strategies.begin());
     const Rule& rule = space_.classes.classes[choices.node_class].rule;
     const auto equal_specs = [&](int s) {
       for (std::size_t j = 0; j < choices.operand_specs.size(); ++j) {
         const ShardingSpec spec = operand_spec(rule, strategy, plan_.mesh, static_cast<int>(j));
-        if (find_number(space_.layouts.of(choices.operand_types[j]), spec) != choices.operand_specs[j][s])
+        if (find_number(space_.layouts.of(choices.operand_types[j]), spec) !=
+            choices.operand_specs[j][s])
           return false;
       }
       for (std::size_t i = 0; i < choices.result_specs.size(); ++i) {
         const ShardingSpec spec = result_spec(rule, strategy, plan_.mesh, static_cast<int>(i));
-        if (find_number(space_.layouts.of(choices.result_types[i]), spec) != choices.result_specs[i][s])
+        if (find_number(space_.layouts.of(choices.result_types[i]), spec) !=
+            choices.result_specs[i][s])
           return false;
       }
       return true;
@@ -76,7 +79,8 @@ class KnownChoice {
 
   const TypeLayouts& layouts_of(int value) const { return space_.layouts_of(graph_.values[value]); }
 
-  /// Per value, phase and spec: whether a use wants it, and the lifetimes by which the plan serves it.
+  /// Per value, phase and spec: whether a use wants it, and the lifetimes by
+  /// which the plan serves it.
   void find_lifetimes() {
     for (const PlannedReshard& r : plan_.reshards) {
       const Region first = region_of_use(graph_, r.uses.front());
@@ -86,8 +90,8 @@ class KnownChoice {
         lifetime.first = std::min(lifetime.first, region_of_use(graph_, use));
         lifetime.last = std::max(lifetime.last, region_of_use(graph_, use));
       }
-      lifetimes_[{r.value, phase, find_number(layouts_of(r.value), r.path.steps.back().to)}].push_back(
-          lifetime);
+      lifetimes_[{r.value, phase, find_number(layouts_of(r.value), r.path.steps.back().to)}]
+          .push_back(lifetime);
     }
     const auto readers = readers_of_values(graph_, space_);
     for (int v = 0; v < static_cast<int>(readers.size()); ++v) {
@@ -111,11 +115,13 @@ class KnownChoice {
     const auto found = lifetimes_.find(key);
     if (found == lifetimes_.end()) return -1;
     std::vector<CopyLifetime> lifetimes = found->second;
-    const auto earlier = [](const CopyLifetime& a, const CopyLifetime& b) { return a.first < b.first; };
+    const auto earlier = [](const CopyLifetime& a, const CopyLifetime& b) {
+      return a.first < b.first;
+    };
     std::sort(lifetimes.begin(), lifetimes.end(), earlier);
     return index([&](const CopyState& state) {
-      return std::equal(lifetimes.begin(), lifetimes.end(), state.lifetimes.begin(), state.lifetimes.end(),
-                        [](const CopyLifetime& a, const CopyLifetime& b) {
+      return std::equal(lifetimes.begin(), lifetimes.end(), state.lifetimes.begin(),
+                        state.lifetimes.end(), [](const CopyLifetime& a, const CopyLifetime& b) {
                           return a.first == b.first && a.last == b.last;
                         });
     });
@@ -127,7 +133,8 @@ class KnownChoice {
   const Instance& instance_;
   const std::vector<int> accumulators_;
   std::vector<int> choice_;
-  std::map<int, std::vector<std::pair<Strategy, int>>> known_;         ///< by choices of the search space
+  /// by choices of the search space
+  std::map<int, std::vector<std::pair<Strategy, int>>> known_;
   std::map<std::array<int, 3>, std::vector<CopyLifetime>> lifetimes_;  ///< by value, phase and spec
   std::map<std::array<int, 3>, bool> wanted_;
 };

@@ -7,9 +7,9 @@
 
 namespace alpa {
 
-/// The choice of the instance's nodes that stands for `plan`, made on the same mesh: its strategies, and
-/// the specs and copies that follow. Nothing if the search space lacks one of the strategies, as happens to
-/// plans of other restrictions.
+/// The choice of the instance's nodes that stands for `plan`, made on the same mesh: its
+/// strategies, and the specs and copies that follow. Nothing if the search space lacks one of the
+/// strategies, as happens to plans of other restrictions.
 std::optional<std::vector<int>> choice_of(const ShardingPlan& plan, const Graph& graph,
                                           const SearchSpace& space, const Instance& instance);
 

@@ -9,9 +9,11 @@
 namespace alpa {
 
 std::vector<Strategy> LayerTable::chosen(const std::vector<int>& specs) const {
-  const std::vector<int> choice = exact ? exact->choice(specs) : bounds->known().at(index(specs)).choice;
+  const std::vector<int> choice =
+      exact ? exact->choice(specs) : bounds->known().at(index(specs)).choice;
   std::vector<Strategy> result;
-  for (std::size_t n = 0; n < of_node.size(); ++n) result.push_back(strategies[of_node[n]][choice[n]]);
+  for (std::size_t n = 0; n < of_node.size(); ++n)
+    result.push_back(strategies[of_node[n]][choice[n]]);
   return result;
 }
 
@@ -44,8 +46,9 @@ std::string table_key(const PartView& part, const AutoShardOptions& options) {
   std::string key = fmt::format("{:016x} {} {} ", layer_hash(part.graph), part.graph.nodes.size(),
                                 part.graph.values.size());
   for (Meeting meeting : part.meetings) key += static_cast<char>('0' + static_cast<int>(meeting));
-  for (bool option : {options.replicate_parameters, options.replicate_optimizer_state,
-                      options.shard_parameters, options.shard_optimizer_state, options.split_contractions})
+  for (bool option :
+       {options.replicate_parameters, options.replicate_optimizer_state, options.shard_parameters,
+        options.shard_optimizer_state, options.split_contractions})
     key += option ? '1' : '0';
   for (const LoopShare& share : part.shares) key += text_of(share);
   return key;
@@ -53,8 +56,10 @@ std::string table_key(const PartView& part, const AutoShardOptions& options) {
 
 namespace {
 
-/// A guess of what leaving or finding a value in another spec saves at most: the price of moving it there.
-std::vector<ilp::Table> moves_of(const PartView& part, const SearchSpace& space, const Instance& instance) {
+/// A guess of what leaving or finding a value in another spec saves at most: the
+/// price of moving it there.
+std::vector<ilp::Table> moves_of(const PartView& part, const SearchSpace& space,
+                                 const Instance& instance) {
   std::vector<ilp::Table> moves;
   for (const SeenEnd& end : instance.seen) {
     const TypeLayouts& layouts = space.layouts_of(part.graph.values[end.value]);
@@ -63,8 +68,8 @@ std::vector<ilp::Table> moves_of(const PartView& part, const SearchSpace& space,
     std::vector<std::int64_t> costs;
     for (int p : end.specs)
       for (int q : end.specs)
-        costs.push_back(
-            units(found ? layouts.between(p, q) : layouts.between(q, p), instance.units_per_second));
+        costs.push_back(units(found ? layouts.between(p, q) : layouts.between(q, p),
+                              instance.units_per_second));
     moves.push_back(ilp::table(std::move(costs)));
   }
   return moves;
@@ -73,7 +78,8 @@ std::vector<ilp::Table> moves_of(const PartView& part, const SearchSpace& space,
 }  // namespace
 
 std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
-                                                         const AutoShardOptions& options, MeshFacts& facts,
+                                                         const AutoShardOptions& options,
+                                                         MeshFacts& facts,
                                                          std::int64_t most_cells) {
   const SearchSpace space = search_space(part.graph, options, facts, &part.shares);
   const Instance instance = build_instance(part.graph, space, facts.mesh, {}, part.meetings);
@@ -90,11 +96,12 @@ std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
   if (auto* exact = std::get_if<ilp::BoundaryTable>(&eliminated))
     result.exact = std::move(*exact);
   else
-    result.bounds =
-        std::make_shared<ilp::BoundaryBounds>(instance.problem, boundary, moves_of(part, space, instance));
+    result.bounds = std::make_shared<ilp::BoundaryBounds>(instance.problem, boundary,
+                                                          moves_of(part, space, instance));
   result.units_per_second = instance.units_per_second;
   result.of_node = space.of_node;
-  for (const NodeStrategies& choices : space.choices) result.strategies.push_back(choices.strategies);
+  for (const NodeStrategies& choices : space.choices)
+    result.strategies.push_back(choices.strategies);
   for (const SeenEnd& end : instance.seen) {
     const TypeLayouts& layouts = space.layouts_of(part.graph.values[end.value]);
     result.axes.push_back({end.value, end.use, {}, end.use && reads_inside(part.shares, *end.use)});

@@ -26,8 +26,8 @@ struct TableAxis {
   bool inside = false;  ///< the use is of a node that runs in one loop with what makes the value
 };
 
-/// Plain data; knows nothing of the graph that it was made for but its structure, and serves every part of
-/// equal hash.
+/// Plain data; knows nothing of the graph that it was made for but its structure, and serves
+/// every part of equal hash.
 struct LayerTable {
   std::vector<TableAxis> axes;
   std::vector<int> sizes;  ///< of the axes
@@ -40,30 +40,30 @@ struct LayerTable {
   /// Proven costs by the places of the axes' specs, the last one's fastest.
   const std::vector<std::int64_t>& lower() const { return exact ? exact->costs : bounds->lower(); }
 
-  /// Strategies of the part's nodes, given the place of each axis's spec. Without an exact table, a choice
-  /// of that cell must be known.
+  /// Strategies of the part's nodes, given the place of each axis's spec. Without an exact table, a
+  /// choice of that cell must be known.
   std::vector<Strategy> chosen(const std::vector<int>& specs) const;
 
   /// Place among the costs.
   std::size_t index(const std::vector<int>& specs) const;
 };
 
-/// A part of a graph as the planner sees it: how its values meet other parts, and what its nodes do of the
-/// loops of the whole, which may reach into other parts.
+/// A part of a graph as the planner sees it: how its values meet other parts, and what its nodes do
+/// of the loops of the whole, which may reach into other parts.
 struct PartView {
   const Graph& graph;
   std::vector<Meeting> meetings;  ///< per value
   std::vector<LoopShare> shares;  ///< per node
 };
 
-/// Key of a part's table: hash of the part, meetings of its boundary values, shares of its nodes,
-/// options.
+/// Key of a part's table: hash of the part, meetings of its boundary values,
+/// shares of its nodes, options.
 std::string table_key(const PartView& part, const AutoShardOptions& options);
 
-/// The part's table: exact if no table of the elimination has more than `most_cells` cells, else bounds.
-/// TableTooLarge if the table of the boundary alone has more.
+/// The part's table: exact if no table of the elimination has more than `most_cells` cells, else
+/// bounds. TableTooLarge if the table of the boundary alone has more.
 std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
-                                                         const AutoShardOptions& options, MeshFacts& facts,
-                                                         std::int64_t most_cells);
+                                                         const AutoShardOptions& options,
+                                                         MeshFacts& facts, std::int64_t most_cells);
 
 }  // namespace alpa

@@ -128,9 +128,8 @@ class Joining {
     part.table = known;
     units_ = units_ == 0 ? known->units_per_second : units_;
     require(units_ == known->units_per_second,
-            "plan_by_layers: layer {} costs so much more than others that its costs are counted in other "
-            "units; use "
-            "auto_shard",
+            "plan_by_layers: layer {} costs so much more than others that its costs are counted in "
+            "other units; use auto_shard",
             part.layer);
     return true;
   }
@@ -150,7 +149,8 @@ class Joining {
       if (boundary && !axis.use) continue;
       JointEnd end{add_node(axis.specs.size()), axis.specs};
       part.axes[a] = end.node;
-      if (axis.use) end.phase = axis.use->phase, end.runs = axis.use->runs, end.inside = axis.inside;
+      if (axis.use)
+        end.phase = axis.use->phase, end.runs = axis.use->runs, end.inside = axis.inside;
       if (axis.use)
         readers_[value].push_back(std::move(end));
       else
@@ -160,9 +160,10 @@ class Joining {
 
   const JointEnd& left_of(int value) const {
     const auto at = left_.find(value);
-    require(at != left_.end(),
-            "plan_by_layers: value %{} comes from outside and several layers read it; use auto_shard",
-            value);
+    require(
+        at != left_.end(),
+        "plan_by_layers: value %{} comes from outside and several layers read it; use auto_shard",
+        value);
     return at->second;
   }
 
@@ -173,12 +174,14 @@ class Joining {
       const TableAxis& axis = part.table->axes[a];
       places.emplace_back();
       if (part.axes[a] >= 0) {
-        for (std::size_t s = 0; s < axis.specs.size(); ++s) places.back().push_back(static_cast<int>(s));
+        for (std::size_t s = 0; s < axis.specs.size(); ++s)
+          places.back().push_back(static_cast<int>(s));
         continue;
       }
       const JointEnd& left = left_of(part.sub.values[axis.value]);
       part.axes[a] = left.node;
-      for (const ShardingSpec& spec : left.specs) places.back().push_back(place_of(spec, axis, part));
+      for (const ShardingSpec& spec : left.specs)
+        places.back().push_back(place_of(spec, axis, part));
     }
     places_.push_back(std::move(places));
   }
@@ -186,14 +189,15 @@ class Joining {
   static int place_of(const ShardingSpec& spec, const TableAxis& axis, const Part& part) {
     const auto at = std::find(axis.specs.begin(), axis.specs.end(), spec);
     require(at != axis.specs.end(),
-            "plan_by_layers: value %{} may come to layer {} as {}, which no input can be; begin the layer "
-            "elsewhere",
+            "plan_by_layers: value %{} may come to layer {} as {}, which no input can be; "
+            "begin the layer elsewhere",
             part.sub.values[axis.value], part.layer, to_string(spec));
     return static_cast<int>(at - axis.specs.begin());
   }
 
   /// These costs at these places of every axis of a table.
-  static std::vector<std::int64_t> selected(const LayerTable& table, const std::vector<std::int64_t>& costs,
+  static std::vector<std::int64_t> selected(const LayerTable& table,
+                                            const std::vector<std::int64_t>& costs,
                                             const std::vector<std::vector<int>>& places) {
     std::vector<std::int64_t> cells = {0};  // first their places, axis by axis
     for (std::size_t a = 0; a < places.size(); ++a) {
@@ -212,9 +216,9 @@ class Joining {
     std::vector<std::int64_t> costs;
     for (const ShardingSpec& have : from.specs)
       for (const ShardingSpec& wanted : reader.specs)
-        costs.push_back(
-            units(reader.runs * cut_seconds(graph_.type(value), have, wanted, facts_.mesh, facts_.model),
-                  units_));
+        costs.push_back(units(
+            reader.runs * cut_seconds(graph_.type(value), have, wanted, facts_.mesh, facts_.model),
+            units_));
     problem_.edges.push_back({from.node, reader.node, ilp::table(std::move(costs))});
   }
 
@@ -251,7 +255,8 @@ class Joining {
     problem_.shared.push_back(std::move(shared));
   }
 
-  /// The least that the joint problem costs, with tables that say for each part what its cells cost.
+  /// The least that the joint problem costs, with tables that say for each
+  /// part what its cells cost.
   template <class CostsOf>
   std::optional<ilp::BoundaryTable> joined(const CostsOf& costs_of) {
     std::map<std::pair<const LayerTable*, std::vector<std::vector<int>>>, ilp::Table> known;
@@ -301,14 +306,14 @@ class Joining {
     return true;
   }
 
-  /// Bounds for parts that know what their neighbours pay at their boundary: rows of equal parts first,
-  /// then the others along the layers.
+  /// Bounds for parts that know what their neighbours pay at their boundary: rows of equal parts
+  /// first, then the others along the layers.
   void price_boundaries() {
     prices_.assign(parts_.size(), {});
     for (std::size_t p = 0; p + 1 < parts_.size(); ++p)
       if (!parts_[p].table->exact && parts_[p].table == parts_[p + 1].table) {
-        prices_[p] =
-            counted(p, [&](ilp::BoundaryBounds& bounds) { return bounds.bound_repeated(ties_between(p)); });
+        prices_[p] = counted(
+            p, [&](ilp::BoundaryBounds& bounds) { return bounds.bound_repeated(ties_between(p)); });
         prices_[p + 1] = prices_[p];
       }
     std::vector<int> others;
@@ -389,8 +394,8 @@ class Joining {
 
   void require_plan(std::int64_t cost) const {
     require(cost < ilp::kInfinite,
-            "method {}: no plan on a {} mesh keeps to the options; allow all_gather and all_to_all, or "
-            "forbid less",
+            "method {}: no plan on a {} mesh keeps to the options; "
+            "allow all_gather and all_to_all, or forbid less",
             options_.method, shape_text(facts_.mesh));
   }
 
@@ -406,17 +411,20 @@ class Joining {
         if (!found || graph_.nodes[node].layer == part.layer) strategies[node] = chosen[n];
       }
     }
-    ShardingPlan plan = plan_of_strategies(graph_, facts_.mesh, std::move(strategies), facts_.prices);
+    ShardingPlan plan =
+        plan_of_strategies(graph_, facts_.mesh, std::move(strategies), facts_.prices);
     plan.method = options_.method;
     plan.cost = evaluate(plan, graph_, facts_.model);
     check_cost(plan.cost, cost_);
     plan.cost.lower_bound_seconds =
-        lower_ == cost_ ? plan.cost.objective_seconds
-                        : std::min(plan.cost.objective_seconds, static_cast<double>(lower_) / units_);
+        lower_ == cost_
+            ? plan.cost.objective_seconds
+            : std::min(plan.cost.objective_seconds, static_cast<double>(lower_) / units_);
     return plan;
   }
 
-  /// The plan's own price must be that of the tables, up to the rounding of every cost to whole units.
+  /// The plan's own price must be that of the tables, up to the rounding of
+  /// every cost to whole units.
   void check_cost(const PlanCost& cost, std::int64_t joined) const {
     const double sum = static_cast<double>(joined) / units_;
     const double terms = 8.0 * static_cast<double>(graph_.nodes.size() + graph_.values.size());
@@ -439,8 +447,9 @@ class Joining {
   std::vector<int> choice_;
   int new_cells_ = 0;
   std::int64_t work_ = 0;
-  std::vector<ilp::BoundaryPrices> prices_;  ///< per part, what it pays at its boundary; empty: not known
-  std::map<int, JointEnd> left_;             ///< by value: how its part leaves it
+  /// per part, what it pays at its boundary; empty: not known
+  std::vector<ilp::BoundaryPrices> prices_;
+  std::map<int, JointEnd> left_;                  ///< by value: how its part leaves it
   std::map<int, std::vector<JointEnd>> readers_;  ///< by open value: how its uses want it
 };
 
@@ -455,13 +464,14 @@ std::variant<LayeredPlan, LayerTooLarge> plan_by_layers(const Graph& graph, cons
           "method {}: it splits the batch, which a layer by itself does not know; use auto_shard",
           options.method);
   const Graph layered = with_layers(graph);
-  return Joining(layered, options, cache.facts().of(mesh, allowed_model(model, options)), limits).run();
+  return Joining(layered, options, cache.facts().of(mesh, allowed_model(model, options)), limits)
+      .run();
 }
 
 std::variant<RangeCost, LayerTooLarge> range_cost(const Graph& graph, int first, int last,
                                                   const DeviceMesh& mesh, const CostModel& model,
-                                                  const AutoShardOptions& options, PlanningCache& cache,
-                                                  std::int64_t most_cells) {
+                                                  const AutoShardOptions& options,
+                                                  PlanningCache& cache, std::int64_t most_cells) {
   const Subgraph range = subgraph(graph, first, last);
   auto& known = cache.facts().of(mesh, allowed_model(model, options)).ranges;
   const std::string key = table_key({range.graph, {}, {}}, options);

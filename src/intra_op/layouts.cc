@@ -38,7 +38,8 @@ void Layouts::price(ReshardPrices& prices, const DeviceMesh& mesh, const CostMod
     t.seconds = prices.seconds(t.type, t.specs, t.specs);
     t.cuts.clear();
     for (const ShardingSpec& from : t.specs)
-      for (const ShardingSpec& to : t.specs) t.cuts.push_back(cut_seconds(t.type, from, to, mesh, model));
+      for (const ShardingSpec& to : t.specs)
+        t.cuts.push_back(cut_seconds(t.type, from, to, mesh, model));
   }
 }
 

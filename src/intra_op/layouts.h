@@ -1,6 +1,6 @@
 #pragma once
-/// Numbered specs per tensor type, and the seconds between them. Types are numbered too, so that tables can
-/// be shared by number.
+/// Numbered specs per tensor type, and the seconds between them. Types are numbered too, so that
+/// tables can be shared by number.
 #include <unordered_map>
 #include <vector>
 
@@ -20,7 +20,9 @@ struct TypeLayouts {
   double between(int from, int to) const {
     return seconds[static_cast<std::size_t>(from) * specs.size() + to];
   }
-  double cut(int from, int to) const { return cuts[static_cast<std::size_t>(from) * specs.size() + to]; }
+  double cut(int from, int to) const {
+    return cuts[static_cast<std::size_t>(from) * specs.size() + to];
+  }
 };
 
 class Layouts {

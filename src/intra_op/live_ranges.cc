@@ -11,7 +11,8 @@ namespace alpa {
 namespace {
 
 /// Values that the nodes at each point read.
-std::vector<std::vector<int>> operands_at_points(const Graph& graph, const std::vector<int>& points) {
+std::vector<std::vector<int>> operands_at_points(const Graph& graph,
+                                                 const std::vector<int>& points) {
   std::vector<std::vector<int>> operands(graph.nodes.size());
   for (std::size_t n = 0; n < points.size(); ++n) {
     std::vector<int>& there = operands[points[n]];
@@ -20,8 +21,8 @@ std::vector<std::vector<int>> operands_at_points(const Graph& graph, const std::
   return operands;
 }
 
-/// An operand at a point that the result may lie in: of its type, no input but one of the batch, read by
-/// nobody later and not yet taken over. -1: there is none.
+/// An operand at a point that the result may lie in: of its type, no input but one of the batch,
+/// read by nobody later and not yet taken over. -1: there is none.
 int operand_taken_over(const Graph& graph, const std::vector<int>& operands, int point,
                        const TensorType& type, const std::vector<int>& last_read,
                        const std::vector<bool>& taken) {
@@ -56,7 +57,8 @@ std::vector<int> points_of_nodes(const Graph& graph) {
   const std::vector<std::vector<int>> readers = consumers(graph);
   for (std::size_t n = points.size(); n-- > 0;)
     if (shares[n].vanishes)
-      for (int reader : readers[graph.nodes[n].results[0]]) points[n] = std::max(points[n], points[reader]);
+      for (int reader : readers[graph.nodes[n].results[0]])
+        points[n] = std::max(points[n], points[reader]);
   return points;
 }
 
@@ -100,7 +102,8 @@ std::vector<LivePoints> live_ranges(const Graph& graph, const std::vector<int>& 
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const auto& [type, n, index] = graph.values[v];
     const int point = points[n], to = std::max(point, last_read[v]) + 1;
-    const bool exists = !shares[n].vanishes && (shares[n].writes.empty() || shares[n].writes[index]);
+    const bool exists =
+        !shares[n].vanishes && (shares[n].writes.empty() || shares[n].writes[index]);
     bool in_place = exists && graph.nodes[n].op->in_place != InPlace::none;
     if (in_place && !new_state[v]) {
       const int operand = operand_taken_over(graph, operands[point], point, type, last_read, taken);

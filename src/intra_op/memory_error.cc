@@ -14,7 +14,8 @@ struct Tensor {
 /// Values live at `point`, largest first.
 std::vector<Tensor> live_at(int point, const Graph& graph, const SearchSpace& space,
                             const DeviceMesh& mesh) {
-  const std::vector<LivePoints> ranges = live_ranges(graph, last_reads(graph, uses_of_values(graph)));
+  const std::vector<LivePoints> ranges =
+      live_ranges(graph, last_reads(graph, uses_of_values(graph)));
   std::vector<Tensor> live;
   for (int v = 0; v < static_cast<int>(ranges.size()); ++v) {
     if (point < ranges[v].from || point >= ranges[v].to) continue;
@@ -40,24 +41,24 @@ std::string remedies(const Graph& graph, const AutoShardOptions& options) {
 
 }  // namespace
 
-std::string memory_error(const ilp::Infeasible& infeasible, const Graph& graph, const SearchSpace& space,
-                         const DeviceMesh& mesh, const AutoShardOptions& options, std::int64_t smallest) {
+std::string memory_error(const ilp::Infeasible& infeasible, const Graph& graph,
+                         const SearchSpace& space, const DeviceMesh& mesh,
+                         const AutoShardOptions& options, std::int64_t smallest) {
   const int end = static_cast<int>(graph.nodes.size()),
             point = std::clamp(static_cast<int>(infeasible.time), 0, end);
   const std::vector<Tensor> live = live_at(point, graph, space, mesh);
   std::string largest;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, live.size()); ++i) {
     const Node& producer = graph.producer(live[i].value);
-    largest += fmt::format("{}\"{}\" {} ({} bytes per device at least)", i > 0 ? ", " : "", producer.name,
-                           to_string(graph.type(live[i].value)), live[i].bytes);
+    largest += fmt::format("{}\"{}\" {} ({} bytes per device at least)", i > 0 ? ", " : "",
+                           producer.name, to_string(graph.type(live[i].value)), live[i].bytes);
   }
   return fmt::format(
-      "method {}: no plan on a {} mesh fits into {} bytes per device: at least {} bytes are missing at {}, "
-      "where {} "
-      "tensors are live; the "
-      "largest are {}; {}{}",
+      "method {}: no plan on a {} mesh fits into {} bytes per device: "
+      "at least {} bytes are missing at {}, where {} tensors are live; the largest are {}; {}{}",
       options.method, shape_text(mesh), *options.memory_budget_bytes, infeasible.missing_usage,
-      point < end ? use_text(graph, {UseKind::node, point}) : "the end of the step", live.size(), largest,
+      point < end ? use_text(graph, {UseKind::node, point}) : "the end of the step", live.size(),
+      largest,
       smallest > 0 ? fmt::format("the smallest plan found takes {} bytes; ", smallest) : "",
       remedies(graph, options));
 }

@@ -7,7 +7,8 @@ namespace alpa {
 
 /// By how many bytes the budget is missed, at which node, the largest tensors there, the bytes of
 /// the smallest plan found (0: none), and what would help.
-std::string memory_error(const ilp::Infeasible& infeasible, const Graph& graph, const SearchSpace& space,
-                         const DeviceMesh& mesh, const AutoShardOptions& options, std::int64_t smallest);
+std::string memory_error(const ilp::Infeasible& infeasible, const Graph& graph,
+                         const SearchSpace& space, const DeviceMesh& mesh,
+                         const AutoShardOptions& options, std::int64_t smallest);
 
 }  // namespace alpa

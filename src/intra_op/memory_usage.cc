@@ -1,5 +1,5 @@
-// src/intra_op/memory_usage.cc — bytes that nodes and copies keep live, as usages over program
-// points
+// src/intra_op/memory_usage.cc — bytes that nodes and copies keep live, as
+// usages over program points
 #include "memory_usage.h"
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 namespace alpa {
 namespace {
 
-/// Smaller parts of a limit are not worth counting: such values are taken at their largest, all together.
+/// Smaller parts of a limit are not worth counting: such values are taken at
+/// their largest, all together.
 constexpr std::int64_t kWorthCounting = 50'000;
 
 }  // namespace
@@ -37,7 +38,8 @@ bool MemoryUsage::may_be_partial(int value) const {
   if (graph_.nodes[info.producer].operands.empty()) return false;
   const std::vector<ShardingSpec>& specs = space_.layouts_of(info).specs;
   const std::vector<int>& produced = space_.specs_left(info);
-  return std::any_of(produced.begin(), produced.end(), [&](int spec) { return specs[spec].is_partial(); });
+  return std::any_of(produced.begin(), produced.end(),
+                     [&](int spec) { return specs[spec].is_partial(); });
 }
 
 std::vector<ilp::Usage> MemoryUsage::of_results(int node) {
@@ -80,7 +82,8 @@ LivePoints MemoryUsage::range_of(int value, const std::vector<Use>& uses) const 
   return range;
 }
 
-std::vector<ilp::Usage> MemoryUsage::of_copy(int value, int spec, const std::vector<CopyState>& states,
+std::vector<ilp::Usage> MemoryUsage::of_copy(int value, int spec,
+                                             const std::vector<CopyState>& states,
                                              const std::vector<Use>& uses) {
   std::vector<ilp::Usage> usages;
   const std::int64_t bytes = bytes_of(space_.type_of(graph_.values[value]), spec);

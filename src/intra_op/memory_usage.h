@@ -1,7 +1,7 @@
 #pragma once
-/// Bytes that nodes and copies keep live, as usages for the solver. Values too small to matter have
-/// no usages; the limit is lowered by the most they could take together, so that a plan within the
-/// limit keeps the budget.
+/// Bytes that nodes and copies keep live, as usages for the solver. Values too small to matter
+/// have no usages; the limit is lowered by the most they could take together, so that a plan
+/// within the limit keeps the budget.
 #include <map>
 #include <vector>
 
@@ -17,13 +17,13 @@ class MemoryUsage {
 
   /// True if the value, or a copy of it, could take a notable share of the limit.
   bool matters(int value) const;
-  /// Usages of a node's results, per strategy. A result lives to its last use. A result that may be
-  /// partial lives only while the node runs: the copies that readers need are counted by
-  /// `of_reading`.
+  /// Usages of a node's results, per strategy. A result lives to its last use. A result
+  /// that may be partial lives only while the node runs: the copies that readers need
+  /// are counted by `of_reading`.
   std::vector<ilp::Usage> of_results(int node);
-  /// Usages of the operand of a reader of a value that may be partial, per strategy of the reader,
-  /// from the earliest point at which the operand can exist. Specs in `copied` are counted by their
-  /// copies instead.
+  /// Usages of the operand of a reader of a value that may be partial, per strategy of the
+  /// reader, from the earliest point at which the operand can exist. Specs in `copied` are
+  /// counted by their copies instead.
   std::vector<ilp::Usage> of_reading(int value, const std::vector<int>& wanted,
                                      const std::vector<int>& copied, const Use& use);
   /// Usages of a copy, per state; `uses` are the uses that could read it.

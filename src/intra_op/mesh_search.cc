@@ -1,5 +1,5 @@
-// src/intra_op/mesh_search.cc — searches one mesh: the program of the whole search space, and of
-// templates
+// src/intra_op/mesh_search.cc — searches one mesh: the program of the whole
+// search space, and of templates
 #include "mesh_search.h"
 
 #include <algorithm>
@@ -26,17 +26,22 @@ constexpr std::int64_t kLayerCells = 1 << 20;
 constexpr int kBudgetAttempts = 6;
 /// With which any plan is good enough.
 constexpr double kAnyGap = 0.99;
-/// Strategies of the templates that are solved although time is over and a plan is known: a second's work.
+/// Strategies of the templates that are solved although time is over and a plan
+/// is known: a second's work.
 constexpr std::int64_t kLateStrategies = 200'000;
-/// For each template. The work is that of a second or less, the seconds far more, also on a busy machine.
+/// For each template. The work is that of a second or less, the seconds far
+/// more, also on a busy machine.
 constexpr std::int64_t kTemplateWork = 300'000'000;
 constexpr double kTemplateSeconds = 2;
 
-/// The plan's own price must be the solver's, up to the rounding of every cost to whole units. Where time
-/// ran out, the solver may have paid for a copy that nothing reads; the plan then costs less.
-void check_objective(const PlanCost& cost, const ilp::Solution& solution, const Instance& instance) {
+/// The plan's own price must be the solver's, up to the rounding of every cost to whole
+/// units. Where time ran out, the solver may have paid for a copy that nothing reads;
+/// the plan then costs less.
+void check_objective(const PlanCost& cost, const ilp::Solution& solution,
+                     const Instance& instance) {
   const double solved = static_cast<double>(solution.cost) / instance.units_per_second;
-  const double terms = static_cast<double>(instance.problem.nodes.size() + instance.problem.edges.size());
+  const double terms =
+      static_cast<double>(instance.problem.nodes.size() + instance.problem.edges.size());
   const double tolerance = terms / instance.units_per_second + 1e-9 * std::abs(solved);
   const double difference = solved - cost.objective_seconds;
   invariant(difference >= -tolerance && (difference <= tolerance || !solution.optimal),
@@ -54,7 +59,8 @@ double bound_of(const ilp::Solution& solution, const PlanCost& cost, const Insta
 }
 
 /// The solver's progress in seconds.
-std::function<void(std::int64_t, std::int64_t)> in_seconds(const Effort& effort, const Instance& instance) {
+std::function<void(std::int64_t, std::int64_t)> in_seconds(const Effort& effort,
+                                                           const Instance& instance) {
   if (!effort.progress) return {};
   return [&](std::int64_t cost, std::int64_t bound) {
     effort.progress(seconds_of(cost, instance), seconds_of(bound, instance));
@@ -77,7 +83,8 @@ std::int64_t strategies(const Graph& graph, const SearchSpace& space) {
 }  // namespace
 
 MeshSearch::MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
-                       const AutoShardOptions& options, const PlanningTime& time, PlanningCache& cache)
+                       const AutoShardOptions& options, const PlanningTime& time,
+                       PlanningCache& cache)
     : graph_(graph),
       mesh_(mesh),
       model_(allowed_model(model, options)),
@@ -88,7 +95,8 @@ MeshSearch::MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostMod
       space_(search_space(graph, options, facts_)),
       bound_(least_seconds(graph, space_)) {}
 
-/// True if the tables of layers pay: from so many on they take less time than the program of all layers.
+/// True if the tables of layers pay: from so many on they take less time than
+/// the program of all layers.
 bool MeshSearch::has_many_layers() const {
   const bool whole = options_.output_specs.empty() && !options_.batch_mesh_axis &&
                      !options_.split_batch_everywhere && options_.axis_uses.empty();
@@ -98,11 +106,13 @@ bool MeshSearch::has_many_layers() const {
   return whole && layers.size() >= kManyLayers;
 }
 
-/// Equal layers are solved once. What cannot be planned by layers is left to the program of the whole.
+/// Equal layers are solved once. What cannot be planned by layers is left to
+/// the program of the whole.
 void MeshSearch::search_layers(const Effort& effort) {
   layers_searched_ = true;
   // The cutoff is this mesh's own best plan: the tables go on to a proof.
-  const bool leads = (1 - options_.relative_gap) * seconds_of(best()) <= effort.cutoff_seconds * (1 + 1e-9);
+  const bool leads =
+      (1 - options_.relative_gap) * seconds_of(best()) <= effort.cutoff_seconds * (1 + 1e-9);
   const LayeringLimits limits{.most_cells = kLayerCells,
                               .work = effort.work,
                               .is_over = [this] { return time_.is_over(); },
@@ -115,13 +125,15 @@ void MeshSearch::search_layers(const Effort& effort) {
     } else {
       bound_ = std::max(bound_, std::get<LayerTooLarge>(planned).lower_bound_seconds);
     }
-  } catch (const Error&) {  // layers that cannot be put together; the whole may have plans all the same
+    // layers that cannot be put together; the whole may have plans all the same
+  } catch (const Error&) {
   }
 }
 
 void MeshSearch::search(const Effort& effort) {
   if (!layers_searched_ && has_many_layers()) search_layers(effort);
-  const double enough = (1 - options_.relative_gap) * std::min(seconds_of(best()), effort.cutoff_seconds);
+  const double enough =
+      (1 - options_.relative_gap) * std::min(seconds_of(best()), effort.cutoff_seconds);
   if (layers_searched_ && best() != nullptr && bound_ >= enough) return;
   try {
     Solved solved = solve(space_, whole_instance(), effort);
@@ -135,8 +147,8 @@ void MeshSearch::search(const Effort& effort) {
   } catch (const ilp::Infeasible&) {
     bound_ = kNever;
     fail(
-        "method {}: no plan on a {} mesh keeps to the options; allow all_gather and all_to_all, or forbid "
-        "less",
+        "method {}: no plan on a {} mesh keeps to the options; "
+        "allow all_gather and all_to_all, or forbid less",
         options_.method, shape_text(mesh_));
   }
 }
@@ -146,7 +158,8 @@ void MeshSearch::search_templates(double cutoff_seconds, int most) {
 }
 
 /// Those that can have a plan cheaper than what is known and the cutoff.
-void MeshSearch::search_templates(std::optional<std::int64_t> budget, double cutoff_seconds, int most) {
+void MeshSearch::search_templates(std::optional<std::int64_t> budget, double cutoff_seconds,
+                                  int most) {
   make_templates();
   std::int64_t late = 0;
   for (Template& part : templates_) {
@@ -164,7 +177,8 @@ bool MeshSearch::can_beat(double seconds, Template& part) {
   if (part.wider >= 0) part.bound = std::max(part.bound, templates_[part.wider].bound);
   if (part.bound >= seconds || part.space) return part.bound < seconds;
   try {
-    part.space = std::make_unique<SearchSpace>(search_space(graph_, part.options, facts_, space_.classes));
+    part.space =
+        std::make_unique<SearchSpace>(search_space(graph_, part.options, facts_, space_.classes));
     part.bound = std::max(part.bound, least_seconds(graph_, *part.space));
   } catch (const Error&) {  // the batch is too small
     part.bound = kNever;
@@ -223,7 +237,8 @@ void MeshSearch::search_within(std::int64_t budget, const Effort& each) {
 }
 
 void MeshSearch::search_batch_axes(std::optional<std::int64_t> budget, const Effort& each) {
-  if (options_.split_batch_everywhere || options_.batch_mesh_axis || !options_.axis_uses.empty()) return;
+  if (options_.split_batch_everywhere || options_.batch_mesh_axis || !options_.axis_uses.empty())
+    return;
   for (int axis = 0; axis < mesh_.num_axes() && !time_.is_over(); ++axis) {
     if (mesh_.size(axis) == 1) continue;
     AutoShardOptions part = options_;
@@ -236,7 +251,8 @@ void MeshSearch::search_batch_axes(std::optional<std::int64_t> budget, const Eff
       }
       Solved solved = solve(space, build_instance(graph_, space, mesh_), each);
       if (solved.plan) keep(*std::move(solved.plan));
-    } catch (const Error&) {  // no plan, or too small a batch: the whole may have plans all the same
+      // no plan, or too small a batch: the whole may have plans all the same
+    } catch (const Error&) {
     }
   }
 }
@@ -249,8 +265,8 @@ void MeshSearch::search_template_within(Template& part, std::int64_t budget, con
   }
 }
 
-/// Proves that no plan keeps the budget, or mostly finds one, however dear. Both take little of what the
-/// search for good plans does.
+/// Proves that no plan keeps the budget, or mostly finds one, however dear. Both take little of
+/// what the search for good plans does.
 void MeshSearch::refute(std::int64_t budget, const Effort& each) {
   Effort any = each;
   any.relative_gap = kAnyGap;
@@ -273,8 +289,9 @@ void MeshSearch::search_whole_within(std::int64_t budget, const Effort& each) {
   }
 }
 
-/// Tries the small model of memory, which leaves out copies that only one node reads, under a limit lowered
-/// by what the last plan exceeded the budget by; then, if need be, the full model. Returns a bound.
+/// Tries the small model of memory, which leaves out copies that only one node reads,
+/// under a limit lowered by what the last plan exceeded the budget by; then, if need be,
+/// the full model. Returns a bound.
 double MeshSearch::search_model(const SearchSpace& space, std::int64_t budget, const Effort& each) {
   double bound = 0;
   std::int64_t limit = budget;
@@ -282,7 +299,8 @@ double MeshSearch::search_model(const SearchSpace& space, std::int64_t budget, c
   for (int k = 0; k < kBudgetAttempts && limit > 0 && (k == 0 || !time_.is_over()); ++k) {
     try {
       effort.explain &= limit == budget;
-      const Known* found = solve_within(space, {limit, false}, effort, limit == budget ? &bound : nullptr);
+      const Known* found =
+          solve_within(space, {limit, false}, effort, limit == budget ? &bound : nullptr);
       if (found == nullptr) break;
       if (found->bytes <= budget) return bound;
       limit -= found->bytes - budget;
@@ -296,8 +314,9 @@ double MeshSearch::search_model(const SearchSpace& space, std::int64_t budget, c
 }
 
 /// Null if no plan was found in time.
-const MeshSearch::Known* MeshSearch::solve_within(const SearchSpace& space, const MemoryLimit& memory,
-                                                  const Effort& effort, double* bound) {
+const MeshSearch::Known* MeshSearch::solve_within(const SearchSpace& space,
+                                                  const MemoryLimit& memory, const Effort& effort,
+                                                  double* bound) {
   Effort close = effort;
   close.relative_gap = std::max(kBudgetGap, effort.relative_gap);
   const Instance instance = build_instance(graph_, space, mesh_, memory);
@@ -309,8 +328,8 @@ const MeshSearch::Known* MeshSearch::solve_within(const SearchSpace& space, cons
   return &known;
 }
 
-/// The best plan of a program, starting from what is known. Without a plan if none was found in time, or
-/// none is cheaper than the cutoff. Throws ilp::Infeasible.
+/// The best plan of a program, starting from what is known. Without a plan if none was found in
+/// time, or none is cheaper than the cutoff. Throws ilp::Infeasible.
 MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& instance,
                                      const Effort& effort) {
   ilp::Options solver;
@@ -321,8 +340,9 @@ MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& i
   solver.cutoff = units(std::ceil(effort.cutoff_seconds * instance.units_per_second), 1);
   solver.progress = in_seconds(effort, instance);
   solver.explain = effort.explain;
-  solver.elimination_cells = 1 << 24;  // training graphs are narrow: what fits is solved without branching
-  solver.reductions.merge = false;     // makes tables over strategies of tables over specs
+  // training graphs are narrow: what fits is solved without branching
+  solver.elimination_cells = 1 << 24;
+  solver.reductions.merge = false;  // makes tables over strategies of tables over specs
   solver.start = start(space, instance);
   try {
     const ilp::Solution solution = ilp::solve(instance.problem, solver);
@@ -376,9 +396,10 @@ const Instance& MeshSearch::whole_instance() {
 }
 
 MeshSearch::Known& MeshSearch::keep(ShardingPlan plan) {
-  const auto place = std::upper_bound(
-      known_.begin(), known_.end(), plan.cost.objective_seconds,
-      [](double seconds, const Known& known) { return seconds < known.plan.cost.objective_seconds; });
+  const auto place = std::upper_bound(known_.begin(), known_.end(), plan.cost.objective_seconds,
+                                      [](double seconds, const Known& known) {
+                                        return seconds < known.plan.cost.objective_seconds;
+                                      });
   return *known_.insert(place, {std::move(plan)});
 }
 

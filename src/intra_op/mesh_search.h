@@ -35,16 +35,20 @@ class PlanningTime {
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// Objective; without a plan, infinite.
-inline double seconds_of(const ShardingPlan* plan) { return plan ? plan->cost.objective_seconds : kNever; }
+inline double seconds_of(const ShardingPlan* plan) {
+  return plan ? plan->cost.objective_seconds : kNever;
+}
 
-/// Under a budget a plan this close to the proven bound is good enough: the last percent can take minutes.
+/// Under a budget a plan this close to the proven bound is good enough: the last
+/// percent can take minutes.
 inline constexpr double kBudgetGap = 0.01;
 
 /// Limits of one search, and its goal. The end of planning ends it as well.
 struct Effort {
-  std::int64_t work = 0;       ///< cells (ilp::Options::work_limit)
-  double least_seconds = 0.1;  ///< also when planning is over, so that there is a plan whatever the limit
-  double relative_gap = 0;     ///< (objective - bound) / objective
+  std::int64_t work = 0;  ///< cells (ilp::Options::work_limit)
+  /// also when planning is over, so that there is a plan whatever the limit
+  double least_seconds = 0.1;
+  double relative_gap = 0;  ///< (objective - bound) / objective
   double cutoff_seconds = std::numeric_limits<double>::infinity();  ///< dearer plans are of no use
   bool explain = true;  ///< why there is no plan: ilp::Options::explain
   /// Called with the objective and the bound of this mesh whenever one of them improves.
@@ -53,30 +57,33 @@ struct Effort {
 
 class MeshSearch {
  public:
-  /// Arguments must outlive the search. Throws Error if the options cannot be satisfied on this
-  /// mesh.
+  /// Arguments must outlive the search. Throws Error if the options cannot
+  /// be satisfied on this mesh.
   MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
              const AutoShardOptions& options, const PlanningTime& time, PlanningCache& cache);
 
-  /// Looks for a plan cheaper than the cutoff and a higher bound, without a budget. Throws Error if there
-  /// is no plan.
+  /// Looks for a plan cheaper than the cutoff and a higher bound, without a budget. Throws
+  /// Error if there is no plan.
   void search(const Effort& effort);
 
-  /// Solves the templates (templates.h) that can have a plan cheaper than is known and than the cutoff, at
-  /// most `most` of those left, which takes milliseconds each and is done even when time is over. Their
-  /// plans are plans of the whole.
+  /// Solves the templates (templates.h) that can have a plan cheaper than is known and than the
+  /// cutoff, at most `most` of those left, which takes milliseconds each and is done even when time
+  /// is over. Their plans are plans of the whole.
   void search_templates(double cutoff_seconds, int most = std::numeric_limits<int>::max());
 
   /// Solves the whole with the batch on each mesh axis in turn: a quarter of the strategies.
   void search_batch_axes(const Effort& each) { search_batch_axes(std::nullopt, each); }
 
-  /// Looks for plans whose counted bytes keep the budget: in the templates, as far as they can have a
-  /// cheaper one than is known, then in the whole. Whatever the effort, there is a plan after this if that
-  /// of a template keeps the budget. Throws OverBudget if it proves that there is none.
+  /// Looks for plans whose counted bytes keep the budget: in the templates, as far as they
+  /// can have a cheaper one than is known, then in the whole. Whatever the effort, there is
+  /// a plan after this if that of a template keeps the budget. Throws OverBudget if it
+  /// proves that there is none.
   void search_within(std::int64_t budget, const Effort& each);
 
   /// Only the whole, from the plans known on.
-  void improve_within(std::int64_t budget, const Effort& effort) { search_whole_within(budget, effort); }
+  void improve_within(std::int64_t budget, const Effort& effort) {
+    search_whole_within(budget, effort);
+  }
 
   const DeviceMesh& mesh() const { return mesh_; }
 
@@ -122,9 +129,10 @@ class MeshSearch {
   };
   Solved solve(const SearchSpace& space, const Instance& instance, const Effort& effort);
   double search_model(const SearchSpace& space, std::int64_t budget, const Effort& each);
-  const Known* solve_within(const SearchSpace& space, const MemoryLimit& memory, const Effort& effort,
-                            double* bound = nullptr);
-  ShardingPlan plan_of(const SearchSpace& space, const Instance& instance, const std::vector<int>& choice);
+  const Known* solve_within(const SearchSpace& space, const MemoryLimit& memory,
+                            const Effort& effort, double* bound = nullptr);
+  ShardingPlan plan_of(const SearchSpace& space, const Instance& instance,
+                       const std::vector<int>& choice);
   std::vector<int> start(const SearchSpace& space, const Instance& instance) const;
   const Instance& whole_instance();
   std::int64_t bytes_of(Known& known) const;

@@ -15,7 +15,9 @@ template <class Types>
 std::size_t hash_of(const OpDef* op, const Attributes& attributes, std::size_t operands,
                     const Types& type) {
   std::size_t hash = std::hash<const void*>()(op);
-  const auto mix = [&](std::size_t more) { hash = (hash ^ more) * 0x9e3779b97f4a7c15 + (hash >> 29); };
+  const auto mix = [&](std::size_t more) {
+    hash = (hash ^ more) * 0x9e3779b97f4a7c15 + (hash >> 29);
+  };
   for (std::size_t i = 0; i < operands; ++i) {
     mix(static_cast<std::size_t>(type(i).dtype));
     for (std::int64_t extent : type(i).shape) mix(static_cast<std::size_t>(extent));
@@ -33,7 +35,8 @@ std::size_t hash_of(const OpDef* op, const Attributes& attributes, std::size_t o
 bool alike(const Attributes& a, const Attributes& b) {
   return std::equal(a.items().begin(), a.items().end(), b.items().begin(), b.items().end(),
                     [](const auto& x, const auto& y) {
-                      return x.first == y.first && (x.first == kStreamAttribute || x.second == y.second);
+                      return x.first == y.first &&
+                             (x.first == kStreamAttribute || x.second == y.second);
                     });
 }
 
@@ -91,12 +94,14 @@ void add_shares(const std::vector<LoopShare>& shares, NodeClasses& classes) {
 }  // namespace
 
 void KnownRules::complete(NodeClass& node) {
-  const std::size_t hash = hash_of(node.op, *node.attributes, node.operands.size(),
-                                   [&](std::size_t i) -> const TensorType& { return node.operands[i]; });
+  const std::size_t hash =
+      hash_of(node.op, *node.attributes, node.operands.size(),
+              [&](std::size_t i) -> const TensorType& { return node.operands[i]; });
   const auto [begin, end] = by_hash_.equal_range(hash);
   for (auto entry = begin; entry != end && node.known < 0; ++entry) {
     const Known& known = classes_[entry->second];
-    if (known.op == node.op && known.operands == node.operands && alike(known.attributes, *node.attributes))
+    if (known.op == node.op && known.operands == node.operands &&
+        alike(known.attributes, *node.attributes))
       node.known = entry->second;
   }
   if (node.known < 0) {
@@ -118,8 +123,9 @@ NodeClasses classify(const Graph& graph, KnownRules* known, const std::vector<Lo
         hash_of(node.op, node.attributes, node.operands.size(),
                 [&](std::size_t i) -> const TensorType& { return graph.type(node.operands[i]); });
     const auto [begin, end] = by_hash.equal_range(hash);
-    const auto same = std::find_if(
-        begin, end, [&](const auto& entry) { return belongs(graph, node, result.classes[entry.second]); });
+    const auto same = std::find_if(begin, end, [&](const auto& entry) {
+      return belongs(graph, node, result.classes[entry.second]);
+    });
     if (same != end) {
       result.of_node.push_back(same->second);
       continue;
@@ -138,8 +144,10 @@ double node_seconds(const NodeClass& node, const LoopShare& share, const Strateg
   if (input && node.attributes->string("kind") != name_of(InputKind::batch)) return 0;
   const std::vector<int> factors = factor_of_axis(strategy, mesh);
   if (share.reads.empty() && share.writes.empty()) {
-    const double seconds = operator_seconds(node.rule, factors, node.operands, node.results, mesh, model);
-    return input ? 2 * seconds - model.device.launch_seconds : seconds;  // loading reads what it writes
+    const double seconds =
+        operator_seconds(node.rule, factors, node.operands, node.results, mesh, model);
+    // loading reads what it writes
+    return input ? 2 * seconds - model.device.launch_seconds : seconds;
   }
   double seconds = operator_seconds(node.rule, factors, node.operands, node.results, mesh, model,
                                     moved_bytes(node, share, factors, mesh));
@@ -147,8 +155,9 @@ double node_seconds(const NodeClass& node, const LoopShare& share, const Strateg
   const ShardingSpec result = result_spec(node.rule, strategy, mesh);
   for (std::size_t j = 0; j < share.reads.size(); ++j)
     if (share.reads_inside(static_cast<int>(j)))
-      seconds += cut_seconds(node.operands[j], result,
-                             operand_spec(node.rule, strategy, mesh, static_cast<int>(j)), mesh, model);
+      seconds +=
+          cut_seconds(node.operands[j], result,
+                      operand_spec(node.rule, strategy, mesh, static_cast<int>(j)), mesh, model);
   return seconds;
 }
 
@@ -156,7 +165,8 @@ double cut_seconds(const TensorType& type, const ShardingSpec& have, const Shard
                    const DeviceMesh& mesh, const CostModel& model) {
   if (have == wanted) return 0;
   const double bandwidth = model.device.memory_bytes_per_second;
-  const double bytes = static_cast<double>(shard_bytes(type, have, mesh) + shard_bytes(type, wanted, mesh));
+  const double bytes =
+      static_cast<double>(shard_bytes(type, have, mesh) + shard_bytes(type, wanted, mesh));
   return model.device.launch_seconds + (bandwidth > 0 ? bytes / bandwidth : 0);
 }
 
@@ -168,9 +178,9 @@ double cuts_before(int n, const Graph& graph, const NodeClasses& classes,
   for (int j = 0; j < static_cast<int>(share.reads.size()); ++j) {
     if (!share.reads_inside(j)) continue;
     const int value = graph.nodes[n].operands[j], producer = graph.values[value].producer;
-    seconds +=
-        cut_seconds(graph.type(value), result_spec(classes.of(producer).rule, strategies[producer], mesh),
-                    operand_spec(classes.of(n).rule, strategies[n], mesh, j), mesh, model);
+    seconds += cut_seconds(graph.type(value),
+                           result_spec(classes.of(producer).rule, strategies[producer], mesh),
+                           operand_spec(classes.of(n).rule, strategies[n], mesh, j), mesh, model);
   }
   return seconds;
 }

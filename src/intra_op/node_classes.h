@@ -47,26 +47,28 @@ struct NodeClasses {
   const LoopShare& share_of(int node) const { return shares[share_of_node[node]]; }
 };
 
-/// The class of every node of `graph`, which must outlive the result. Rules are those of `known`, where
-/// missing ones are added; null: found out.
+/// The class of every node of `graph`, which must outlive the result. Rules are those of `known`,
+/// where missing ones are added; null: found out.
 NodeClasses classify(const Graph& graph, KnownRules* known = nullptr,
                      const std::vector<LoopShare>* shares = nullptr);
 
-/// Seconds of one run on one device; batch inputs are copied into the device's memory, other inputs and
-/// operators without work are free. A member of a loop pays for what it
-/// computes and for what the loop reads and writes on its behalf, and for being cut off where its strategy
-/// leaves the result in another spec than it wants an operand from inside the loop.
+/// Seconds of one run on one device; batch inputs are copied into the device's memory, other inputs
+/// and operators without work are free. A member of a loop pays for what it computes and for what
+/// the loop reads and writes on its behalf, and for being cut off where its strategy leaves the
+/// result in another spec than it wants an operand from inside the loop.
 double node_seconds(const NodeClass& node, const LoopShare& share, const Strategy& strategy,
                     const DeviceMesh& mesh, const CostModel& model);
 
-/// Seconds of cutting a loop in two where a member leaves a value in spec `have` and another wants it in
-/// `wanted`: it is written and read, and one loop more is launched. 0 if the specs are equal. A value that
-/// several members read is written, and a loop launched, for each that wants another spec.
+/// Seconds of cutting a loop in two where a member leaves a value in spec `have` and another
+/// wants it in `wanted`: it is written and read, and one loop more is launched. 0 if the
+/// specs are equal. A value that several members read is written, and a loop launched, for
+/// each that wants another spec.
 double cut_seconds(const TensorType& type, const ShardingSpec& have, const ShardingSpec& wanted,
                    const DeviceMesh& mesh, const CostModel& model);
 
 /// Seconds of one run of all cuts between node `n` and the members of its loop that it reads.
 double cuts_before(int n, const Graph& graph, const NodeClasses& classes,
-                   const std::vector<Strategy>& strategies, const DeviceMesh& mesh, const CostModel& model);
+                   const std::vector<Strategy>& strategies, const DeviceMesh& mesh,
+                   const CostModel& model);
 
 }  // namespace alpa

@@ -14,14 +14,15 @@ LivePoints range_of(const PlannedReshard& r, const ShardingSpec& start, const Gr
   LivePoints range{static_cast<int>(graph.nodes.size()), 0};
   for (UseId use : r.uses) {
     const int point = point_of_use(graph, use);
-    range.from = std::min(range.from, start.is_partial() ? point_of_reduction(graph, r.value, use) : point);
+    range.from =
+        std::min(range.from, start.is_partial() ? point_of_reduction(graph, r.value, use) : point);
     range.to = std::max(range.to, point + 1);
   }
   return range;
 }
 
-/// Last points at which values themselves are read: by uses that want them as they are, and to make copies.
-/// Not by uses of an accumulator that lies elsewhere.
+/// Last points at which values themselves are read: by uses that want them as they are, and to make
+/// copies. Not by uses of an accumulator that lies elsewhere.
 std::vector<int> last_direct_reads(const ShardingPlan& plan, const Graph& graph,
                                    const std::vector<ShardingSpec>& starts) {
   const NodeClasses classes = classify(graph);

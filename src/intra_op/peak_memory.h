@@ -9,9 +9,9 @@ struct PeakMemory {
   int point = 0;  ///< a node, or the number of nodes for the end of the step
 };
 
-/// Largest sum over the points of the step, and the first point where it is reached: values from where they
-/// are made to the last use that reads them or reshards them, copies from their first use to their last.
-/// Operators in place count once (live_ranges.h).
+/// Largest sum over the points of the step, and the first point where it is reached: values from
+/// where they are made to the last use that reads them or reshards them, copies from their first
+/// use to their last. Operators in place count once (live_ranges.h).
 PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph);
 
 }  // namespace alpa

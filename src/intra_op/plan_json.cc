@@ -25,11 +25,13 @@ std::string hash_text(const Graph& graph) { return fmt::format("{:016x}", struct
 class Numbering {
  public:
   explicit Numbering(const Graph& graph)
-      : counts_{graph.nodes.size(), graph.updates.size(), graph.metrics.size(), graph.outputs.size()} {}
+      : counts_{graph.nodes.size(), graph.updates.size(), graph.metrics.size(),
+                graph.outputs.size()} {}
   int size() const { return static_cast<int>(counts_[0] + counts_[1] + counts_[2] + counts_[3]); }
   int number(UseId use) const {
     int before = 0;
-    for (int kind = 0; kind < static_cast<int>(use.kind); ++kind) before += static_cast<int>(counts_[kind]);
+    for (int kind = 0; kind < static_cast<int>(use.kind); ++kind)
+      before += static_cast<int>(counts_[kind]);
     return before + use.index;
   }
   std::optional<UseId> use(int number) const {
@@ -171,8 +173,8 @@ class Place {
 DeviceMesh read_mesh(const Place& place) {
   std::vector<MeshAxis> axes;
   for (const Place& axis : place.at("axes").items()) {
-    axes.push_back({axis.at("name").text(), axis.at("size").integer(), axis.at("alpha_seconds").number(),
-                    axis.at("beta_seconds_per_byte").number()});
+    axes.push_back({axis.at("name").text(), axis.at("size").integer(),
+                    axis.at("alpha_seconds").number(), axis.at("beta_seconds_per_byte").number()});
   }
   const Place devices = place.at("devices");
   return place.checked([&] { return DeviceMesh(std::move(axes), devices.integers()); });
@@ -200,7 +202,8 @@ UseId read_use(const Place& place, const Graph& graph) {
   const Numbering numbering(graph);
   const std::optional<UseId> use = numbering.use(place.integer());
   if (!use)
-    place.refuse(fmt::format("found {}; uses ascend from 0 to {}", place.integer(), numbering.size() - 1));
+    place.refuse(
+        fmt::format("found {}; uses ascend from 0 to {}", place.integer(), numbering.size() - 1));
   return *use;
 }
 
@@ -235,12 +238,11 @@ PlannerStatistics read_statistics(const Place& place) {
 
 void check_header(const Place& file, const Graph& graph, const std::string& origin) {
   const std::string schema = file.at("schema").text(), hash = file.at("graph").text();
-  require(schema == kSchema, "plan {}: schema \"{}\"; this version reads \"{}\"; plan again", origin,
-          excerpt(schema), kSchema);
+  require(schema == kSchema, "plan {}: schema \"{}\"; this version reads \"{}\"; plan again",
+          origin, excerpt(schema), kSchema);
   require(hash == hash_text(graph),
-          "plan {}: it was made for the graph {} but this one is {}; model, batch, optimizer or number of "
-          "micro-batches differ, so "
-          "plan again",
+          "plan {}: it was made for the graph {} but this one is {}; "
+          "model, batch, optimizer or number of micro-batches differ, so plan again",
           origin, excerpt(hash), hash_text(graph));
 }
 
@@ -248,16 +250,22 @@ void check_header(const Place& file, const Graph& graph, const std::string& orig
 
 std::string to_json(const ShardingPlan& plan, const Graph& graph) {
   verify(plan, graph);
-  Json nodes = Json::array(), specs = Json::array(), reshards = Json::array(), outputs = Json::array();
+  Json nodes = Json::array(), specs = Json::array(), reshards = Json::array(),
+       outputs = Json::array();
   for (std::size_t n = 0; n < graph.nodes.size(); ++n)
     nodes.push_back({{"name", graph.nodes[n].name}, {"strategy", to_string(plan.strategies[n])}});
   for (const ShardingSpec& spec : plan.specs) specs.push_back(to_string(spec));
   for (const ShardingSpec& spec : plan.outputs) outputs.push_back(to_string(spec));
   for (const PlannedReshard& reshard : plan.reshards) reshards.push_back(json_of(reshard, graph));
-  Json file = {
-      {"schema", kSchema},          {"graph", hash_text(graph)},  {"method", plan.method},
-      {"mesh", json_of(plan.mesh)}, {"cost", json_of(plan.cost)}, {"statistics", json_of(plan.statistics)},
-      {"nodes", std::move(nodes)},  {"specs", std::move(specs)},  {"reshards", std::move(reshards)}};
+  Json file = {{"schema", kSchema},
+               {"graph", hash_text(graph)},
+               {"method", plan.method},
+               {"mesh", json_of(plan.mesh)},
+               {"cost", json_of(plan.cost)},
+               {"statistics", json_of(plan.statistics)},
+               {"nodes", std::move(nodes)},
+               {"specs", std::move(specs)},
+               {"reshards", std::move(reshards)}};
   if (!plan.outputs.empty()) file["outputs"] = std::move(outputs);
   file["graph_text"] = lines_of(to_string(graph));
   return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -273,7 +281,8 @@ Graph graph_from_plan_json(const std::string& text, const std::string& origin) {
   return graph;
 }
 
-ShardingPlan plan_from_json(const std::string& text, const Graph& graph, const std::string& origin) {
+ShardingPlan plan_from_json(const std::string& text, const Graph& graph,
+                            const std::string& origin) {
   const nlohmann::json json = parse_json(text, "plan " + origin);
   const Place file(json, origin, "");
   check_header(file, graph, origin);
@@ -288,7 +297,8 @@ ShardingPlan plan_from_json(const std::string& text, const Graph& graph, const s
   for (const Place& reshard : file.at("reshards").items())
     plan.reshards.push_back(read_reshard(reshard, graph));
   if (!graph.outputs.empty())
-    for (const Place& spec : file.at("outputs").items()) plan.outputs.push_back(spec.parsed(parse_spec));
+    for (const Place& spec : file.at("outputs").items())
+      plan.outputs.push_back(spec.parsed(parse_spec));
   verify(plan, graph, "plan " + origin);
   return plan;
 }

@@ -52,12 +52,14 @@ class Kinds {
                      [](const Kind& a, const Kind& b) { return a.seconds > b.seconds; });
     std::string text;
     for (std::size_t i = 0; i < std::min(kMaxKinds, kinds.size()); ++i)
-      text += fmt::format("{}{} {}", i > 0 ? ", " : "", kinds[i].name, seconds_text(kinds[i].seconds));
+      text +=
+          fmt::format("{}{} {}", i > 0 ? ", " : "", kinds[i].name, seconds_text(kinds[i].seconds));
     double others = 0;
     for (std::size_t i = kMaxKinds; i < kinds.size(); ++i) others += kinds[i].seconds;
     return kinds.size() <= kMaxKinds
                ? text
-               : text + fmt::format(", {} others {}", kinds.size() - kMaxKinds, seconds_text(others));
+               : text +
+                     fmt::format(", {} others {}", kinds.size() - kMaxKinds, seconds_text(others));
   }
 
  private:
@@ -76,13 +78,14 @@ std::string names_text(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < std::min(kMaxNames, names.size()); ++i)
     text += (i > 0 ? ", " : "") + names[i];
-  return names.size() <= kMaxNames ? text : text + fmt::format(" and {} more", names.size() - kMaxNames);
+  return names.size() <= kMaxNames ? text
+                                   : text + fmt::format(" and {} more", names.size() - kMaxNames);
 }
 
 void add_to_group(std::vector<Group>& groups, const std::string& layout, const std::string& name,
                   double bytes) {
-  auto group =
-      std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.layout == layout; });
+  auto group = std::find_if(groups.begin(), groups.end(),
+                            [&](const Group& g) { return g.layout == layout; });
   if (group == groups.end()) group = groups.insert(groups.end(), {layout, {}, 0});
   group->names.push_back(name);
   group->bytes += bytes;
@@ -122,12 +125,14 @@ class Summary {
   double total() const { return compute_ + communication_; }
 
   std::string plan_text() const {
-    const bool as_planned = std::abs(total() - plan_.cost.objective_seconds) <= kOtherPrices * total();
+    const bool as_planned =
+        std::abs(total() - plan_.cost.objective_seconds) <= kOtherPrices * total();
     const std::string proof = as_planned ? proof_text(plan_.cost)
                                          : fmt::format("for a cluster where it was planned {}",
                                                        seconds_text(plan_.cost.objective_seconds));
     return fmt::format("{} on mesh {} ({} devices): {} per step predicted, {}", plan_.method,
-                       shape_text(plan_.mesh), plan_.mesh.num_devices(), seconds_text(total()), proof);
+                       shape_text(plan_.mesh), plan_.mesh.num_devices(), seconds_text(total()),
+                       proof);
   }
 
   std::string compute_text() const {
@@ -143,17 +148,19 @@ class Summary {
     Kinds kinds;
     for (std::size_t r = 0; r < plan_.reshards.size(); ++r) {
       const std::vector<ReshardStep>& steps = plan_.reshards[r].path.steps;
-      const auto slowest = std::max_element(
-          steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+      const auto slowest =
+          std::max_element(steps.begin(), steps.end(),
+                           [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
       kinds.add(name_of(slowest->kind), seconds_.reshards[r]);
     }
     if (communication_ <= 0) return "none";
-    return fmt::format("{} ({}): {}", seconds_text(communication_), percent_text(communication_, total()),
-                       kinds.text());
+    return fmt::format("{} ({}): {}", seconds_text(communication_),
+                       percent_text(communication_, total()), kinds.text());
   }
 
   double device_bytes(const Input& input) const {
-    return static_cast<double>(shard_bytes(graph_.type(input.value), plan_.specs[input.value], plan_.mesh));
+    return static_cast<double>(
+        shard_bytes(graph_.type(input.value), plan_.specs[input.value], plan_.mesh));
   }
 
   std::string memory_text(std::optional<std::int64_t> exact) const {
@@ -164,7 +171,8 @@ class Summary {
     const auto bytes = static_cast<double>(exact ? *exact : peak_memory(plan_, graph_).bytes);
     return fmt::format("{}{} per device: parameters {}, optimizer state {}, values of the step {}",
                        exact ? "" : "about ", bytes_text(bytes), bytes_text(parameters),
-                       bytes_text(optimizer), bytes_text(std::max(0.0, bytes - parameters - optimizer)));
+                       bytes_text(optimizer),
+                       bytes_text(std::max(0.0, bytes - parameters - optimizer)));
   }
 
   std::string layout_text(const Input& input) const {
@@ -177,7 +185,8 @@ class Summary {
       if (input.kind == InputKind::batch) add_to_group(groups, layout_text(input), input.name, 0);
     std::string text;
     for (const Group& group : groups)
-      text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", names_text(group.names), group.layout);
+      text +=
+          fmt::format("{}{}: {}", text.empty() ? "" : "; ", names_text(group.names), group.layout);
     return text;
   }
 
@@ -202,7 +211,8 @@ class Summary {
                      [](const Group& a, const Group& b) { return a.bytes > b.bytes; });
     const std::size_t shown = groups.size() <= lines ? groups.size() : lines - 1;
     for (std::size_t i = 0; i < shown; ++i)
-      add(i == 0 ? "Split" : "", fmt::format("{}: {}", names_text(groups[i].names), groups[i].layout));
+      add(i == 0 ? "Split" : "",
+          fmt::format("{}: {}", names_text(groups[i].names), groups[i].layout));
     std::size_t hidden = 0;
     for (std::size_t i = shown; i < groups.size(); ++i) hidden += groups[i].names.size();
     if (hidden > 0)
@@ -259,10 +269,10 @@ std::string plan_summary(const ShardingPlan& plan, const Graph& graph, const Cos
 }
 
 std::string to_string(const ShardingPlan& plan) {
-  return fmt::format("{} on mesh {}: {} per step predicted ({} compute, {} communication), {}", plan.method,
-                     shape_text(plan.mesh), seconds_text(plan.cost.objective_seconds),
-                     seconds_text(plan.cost.compute_seconds), seconds_text(plan.cost.communication_seconds),
-                     proof_text(plan.cost));
+  return fmt::format("{} on mesh {}: {} per step predicted ({} compute, {} communication), {}",
+                     plan.method, shape_text(plan.mesh), seconds_text(plan.cost.objective_seconds),
+                     seconds_text(plan.cost.compute_seconds),
+                     seconds_text(plan.cost.communication_seconds), proof_text(plan.cost));
 }
 
 }  // namespace alpa

@@ -84,9 +84,10 @@ std::string update_text(const ShardingPlan& plan, const Graph& graph, const Inpu
   const UseId use{UseKind::update, static_cast<int>(update - graph.updates.begin())};
   for (const PlannedReshard& r : plan.reshards) {
     if (r.value == update->value && std::binary_search(r.uses.begin(), r.uses.end(), use))
-      return fmt::format("updated as {}, then {}",
-                         describe(plan.specs[update->value], graph.type(update->value).rank(), plan.mesh),
-                         path_text(r.path, plan.mesh));
+      return fmt::format(
+          "updated as {}, then {}",
+          describe(plan.specs[update->value], graph.type(update->value).rank(), plan.mesh),
+          path_text(r.path, plan.mesh));
   }
   const ShardingSpec& spec = plan.specs[input.value];
   if (spec.is_replicated()) return "every device updates its copy";

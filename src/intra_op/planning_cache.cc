@@ -12,8 +12,9 @@ PlanningCache::PlanningCache() : facts_(std::make_unique<Facts>()) {}
 PlanningCache::~PlanningCache() = default;
 
 MeshFacts& PlanningCache::Facts::of(const DeviceMesh& mesh, const CostModel& model) {
-  const auto known = std::find_if(meshes.begin(), meshes.end(),
-                                  [&](const MeshFacts& f) { return f.mesh == mesh && f.model == model; });
+  const auto known = std::find_if(meshes.begin(), meshes.end(), [&](const MeshFacts& f) {
+    return f.mesh == mesh && f.model == model;
+  });
   if (known != meshes.end()) return *known;
   return meshes.emplace_back(mesh, model, rules);
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// The content of a PlanningCache. Facts are added, never changed or removed, and stay where they are. One
-/// thread at a time.
+/// The content of a PlanningCache. Facts are added, never changed or removed, and stay where they
+/// are. One thread at a time.
 #include <deque>
 #include <map>
 #include <memory>
@@ -35,14 +35,16 @@ struct MeshFacts {
   /// By number of the rule, what the node does of its loop, and restriction.
   std::map<std::tuple<int, LoopShare, Restriction>, std::vector<PricedStrategy>> strategies;
   std::map<std::string, std::shared_ptr<const LayerTable>> tables;  ///< by `table_key`
-  std::map<std::string, RangeCost> ranges;                          ///< by `table_key`, of whole ranges
+  /// by `table_key`, of whole ranges
+  std::map<std::string, RangeCost> ranges;
 };
 
 struct PlanningCache::Facts {
   KnownRules rules;
   std::deque<MeshFacts> meshes;
 
-  /// Those of this mesh and model; new ones if nothing is known of them. Stay valid as long as the cache.
+  /// Those of this mesh and model; new ones if nothing is known of them. Stay
+  /// valid as long as the cache.
   MeshFacts& of(const DeviceMesh& mesh, const CostModel& model);
 };
 

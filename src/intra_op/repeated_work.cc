@@ -44,17 +44,20 @@ RepeatedWork repeated_work(const ShardingPlan& plan, const Graph& graph) {
 std::string repeated_work_text(const ShardingPlan& plan, const Graph& graph) {
   const RepeatedWork work = repeated_work(plan, graph);
   if (work.share < kWorthSaying) return "";
-  std::string text = fmt::format("{} of the floating-point operations are done alike by several devices: ",
-                                 percent(work.share));
+  std::string text =
+      fmt::format("{} of the floating-point operations are done alike by several devices: ",
+                  percent(work.share));
   for (std::size_t i = 0; i < std::min(kNamed, work.nodes.size()); ++i)
     text += fmt::format("{}{} ({} by {} devices)", i > 0 ? ", " : "",
-                        use_text(graph, {UseKind::node, work.nodes[i].node}), percent(work.nodes[i].share),
-                        work.nodes[i].devices);
-  if (work.nodes.size() > kNamed) text += fmt::format(" and {} more nodes", work.nodes.size() - kNamed);
+                        use_text(graph, {UseKind::node, work.nodes[i].node}),
+                        percent(work.nodes[i].share), work.nodes[i].devices);
+  if (work.nodes.size() > kNamed)
+    text += fmt::format(" and {} more nodes", work.nodes.size() - kNamed);
   const bool batch_only = plan.method == "data" || plan.method == "zero2" || plan.method == "zero3";
-  return batch_only ? text + fmt::format("; the method {} splits along the batch alone, use \"shard\"",
-                                         plan.method)
-                    : text;
+  return batch_only
+             ? text + fmt::format("; the method {} splits along the batch alone, use \"shard\"",
+                                  plan.method)
+             : text;
 }
 
 }  // namespace alpa

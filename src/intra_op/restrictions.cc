@@ -22,7 +22,8 @@ struct AxisLimits {
   std::uint32_t split_parameters = 0;  ///< split parameters as far as their shapes allow
   std::uint32_t split_optimizer_state = 0;
   std::uint32_t split_contractions = 0;  ///< einsums are split over as many devices as they can be
-  std::uint32_t tensor = 0;  ///< together split features or tokens (tensor_factors.h), and nothing else
+  /// together split features or tokens (tensor_factors.h), and nothing else
+  std::uint32_t tensor = 0;
 };
 
 std::uint32_t axes_larger_than_one(const DeviceMesh& mesh) {
@@ -43,9 +44,10 @@ void add(AxisUse use, std::uint32_t axis, AxisLimits& limits) {
 }
 
 AxisLimits limits_of(const AutoShardOptions& options, const DeviceMesh& mesh) {
-  require(static_cast<int>(options.axis_uses.size()) <= mesh.num_axes(),
-          "method {}: axis_uses has {} entries, but the mesh has {} axes; give one per axis at most",
-          options.method, options.axis_uses.size(), mesh.num_axes());
+  require(
+      static_cast<int>(options.axis_uses.size()) <= mesh.num_axes(),
+      "method {}: axis_uses has {} entries, but the mesh has {} axes; give one per axis at most",
+      options.method, options.axis_uses.size(), mesh.num_axes());
   const std::uint32_t all = axes_larger_than_one(mesh);
   const auto where = [&](bool flag) { return flag ? all : 0; };
   AxisLimits limits{.batch = where(options.split_batch_everywhere),
@@ -68,7 +70,8 @@ AxisLimits limits_of(const AutoShardOptions& options, const DeviceMesh& mesh) {
 
 int devices_on(std::uint32_t axes, const DeviceMesh& mesh) {
   int devices = 1;
-  for (int axis = 0; axis < mesh.num_axes(); ++axis) devices *= axes >> axis & 1 ? mesh.size(axis) : 1;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis)
+    devices *= axes >> axis & 1 ? mesh.size(axis) : 1;
   return devices;
 }
 
@@ -78,9 +81,8 @@ void check_batch(const Graph& graph, std::uint32_t axes, const DeviceMesh& mesh,
   for (const Input& input : graph.inputs) {
     if (input.kind != InputKind::batch || graph.type(input.value).rank() == 0) continue;
     require(graph.type(input.value).shape[0] >= devices,
-            "method {}: the {} of input \"{}\" {} has {} rows, too few to split over {} devices; use a "
-            "larger batch, fewer "
-            "micro-batches or fewer devices, or the method \"shard\"",
+            "method {}: the {} of input \"{}\" {} has {} rows, too few to split over {} devices; "
+            "use a larger batch, fewer micro-batches or fewer devices, or the method \"shard\"",
             method, graph.num_micro_batches > 1 ? "micro-batch" : "batch", input.name,
             to_string(graph.type(input.value)), graph.type(input.value).shape[0], devices);
   }
@@ -91,7 +93,11 @@ class Restrictor {
  public:
   Restrictor(const Graph& graph, const NodeClasses& classes, const DeviceMesh& mesh,
              const AxisLimits& limits)
-      : graph_(graph), classes_(classes), mesh_(mesh), limits_(limits), result_(graph.nodes.size()) {
+      : graph_(graph),
+        classes_(classes),
+        mesh_(mesh),
+        limits_(limits),
+        result_(graph.nodes.size()) {
     for (const Update& update : graph.updates) {
       if (kind_of(update.input) == InputKind::accumulator)
         accumulations_.insert(graph.values[update.value].producer);
@@ -101,7 +107,8 @@ class Restrictor {
   std::vector<Restriction> run() && {
     const std::vector<int> batch = batch_factors(graph_, classes_);
     std::vector<TensorFactors> tensor;
-    if (limits_.tensor) tensor = tensor_factors(graph_, classes_, devices_on(limits_.tensor, mesh_), batch);
+    if (limits_.tensor)
+      tensor = tensor_factors(graph_, classes_, devices_on(limits_.tensor, mesh_), batch);
     for (int n = 0; n < static_cast<int>(result_.size()); ++n) {
       result_[n].batch_factor = batch[n];
       if (batch[n] >= 0) result_[n].batch_axes = limits_.batch;
@@ -152,15 +159,18 @@ class Restrictor {
     r.must_split_tensor = tensor.must_split;
   }
 
-  /// Partial operands help only where partial sums arise: from a split sum, or from operands that are
-  /// partial themselves. An accumulator may be partial if what is added to it may; hence the second pass.
+  /// Partial operands help only where partial sums arise: from a split sum, or from
+  /// operands that are partial themselves. An accumulator may be partial if what is added
+  /// to it may; hence the second pass.
   void add_linear_axes() {
     std::vector<std::uint32_t> partial(graph_.values.size(), 0);
-    for (const Input& input : graph_.inputs)  // of what other parts of the graph do, anything is possible
+    // of what other parts of the graph do, anything is possible
+    for (const Input& input : graph_.inputs)
       if (input.kind == InputKind::boundary) partial[input.value] = (1u << mesh_.num_axes()) - 1;
     mark_partial(partial);
     for (const Update& update : graph_.updates) {
-      if (kind_of(update.input) == InputKind::accumulator) partial[update.input] = partial[update.value];
+      if (kind_of(update.input) == InputKind::accumulator)
+        partial[update.input] = partial[update.value];
     }
     mark_partial(partial);
   }
@@ -172,7 +182,8 @@ class Restrictor {
       std::uint32_t axes = 0;
       result_[n].linear_axes.assign(rule.linear.size(), 0);
       for (std::size_t l = 0; l < rule.linear.size(); ++l) {
-        result_[n].linear_axes[l] = linear_axes(node, rule.linear[l], partial) & ~result_[n].batch_axes;
+        result_[n].linear_axes[l] =
+            linear_axes(node, rule.linear[l], partial) & ~result_[n].batch_axes;
         axes |= result_[n].linear_axes[l];
       }
       for (std::size_t i = 0; i < node.results.size(); ++i)
@@ -200,7 +211,8 @@ class Restrictor {
                              : r.whole_axes >> axis & 1  ? false
                              : r.tensor_axes >> axis & 1 ? r.tensor_factors >> f & 1
                                                          : true;
-        if (allowed && reduction(rule, i, f) == Combiner::sum && rule.factors[f].size >= mesh_.size(axis))
+        if (allowed && reduction(rule, i, f) == Combiner::sum &&
+            rule.factors[f].size >= mesh_.size(axis))
           axes |= 1u << axis;
       }
     }

@@ -23,11 +23,13 @@ bool splits_batch(const Strategy& strategy, const Restriction& r, const DeviceMe
   return true;
 }
 
-/// True if every axis that splits a factor may split it, and the axes of tensor parallelism act as one.
+/// True if every axis that splits a factor may split it, and the axes of
+/// tensor parallelism act as one.
 bool splits_allowed(const Strategy& strategy, const Restriction& r, const DeviceMesh& mesh) {
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {
     const AxisRole& role = strategy.axes[axis];
-    if (r.tensor_axes >> axis & 1 && role != strategy.axes[std::countr_zero(r.tensor_axes)]) return false;
+    if (r.tensor_axes >> axis & 1 && role != strategy.axes[std::countr_zero(r.tensor_axes)])
+      return false;
     if (role.kind != Kind::factor || r.batch_axes >> axis & 1) continue;
     if (r.whole_axes >> axis & 1) return false;
     if (r.tensor_axes >> axis & 1 && !(r.tensor_factors >> role.index & 1)) return false;
@@ -58,15 +60,17 @@ void keep_if(std::vector<Strategy>& strategies, Predicate predicate) {
                    strategies.end());
 }
 
-void keep_most_split(std::vector<Strategy>& strategies, std::uint32_t axes, const DeviceMesh& mesh) {
+void keep_most_split(std::vector<Strategy>& strategies, std::uint32_t axes,
+                     const DeviceMesh& mesh) {
   int most = 0;
   for (const Strategy& s : strategies) most = std::max(most, devices_used(s, axes, mesh));
   keep_if(strategies, [&](const Strategy& s) { return devices_used(s, axes, mesh) == most; });
 }
 
-/// An odd batch under a compound dimension may admit no split at all; such a node does the whole work on
-/// every device.
-std::vector<Strategy> allowed_strategies(const Rule& rule, const Restriction& r, const DeviceMesh& mesh) {
+/// An odd batch under a compound dimension may admit no split at all; such a node does the
+/// whole work on every device.
+std::vector<Strategy> allowed_strategies(const Rule& rule, const Restriction& r,
+                                         const DeviceMesh& mesh) {
   std::vector<Strategy> strategies = all_strategies(rule, mesh);
   keep_if(strategies, [&](const Strategy& s) { return has_useful_partials(s, r, mesh); });
   if (r.batch_axes && std::any_of(strategies.begin(), strategies.end(),
@@ -90,8 +94,8 @@ std::vector<ShardingSpec> specs_of(const NodeClass& node, const Strategy& strate
 
 /// The fastest of all strategies with equal specs, in the place of the first.
 std::vector<PricedStrategy> priced_strategies(const NodeClass& node, const LoopShare& share,
-                                              const Restriction& restriction, const DeviceMesh& mesh,
-                                              const CostModel& model) {
+                                              const Restriction& restriction,
+                                              const DeviceMesh& mesh, const CostModel& model) {
   std::vector<PricedStrategy> result;
   std::unordered_multimap<std::size_t, std::size_t> by_specs;
   for (const Strategy& strategy : allowed_strategies(node.rule, restriction, mesh)) {
@@ -119,8 +123,8 @@ class SpaceBuilder {
   SpaceBuilder(MeshFacts& facts, SearchSpace& space) : facts_(facts), space_(space) {}
 
   int choices_for(int node_class, int share, const Restriction& restriction) {
-    const auto [place, added] =
-        known_.try_emplace({node_class, share, restriction}, static_cast<int>(space_.choices.size()));
+    const auto [place, added] = known_.try_emplace({node_class, share, restriction},
+                                                   static_cast<int>(space_.choices.size()));
     if (added) space_.choices.push_back(build(node_class, share, restriction));
     return place->second;
   }
@@ -132,12 +136,14 @@ class SpaceBuilder {
     choices.node_class = node_class;
     for (const TensorType& type : node.operands)
       choices.operand_types.push_back(space_.layouts.number(type));
-    for (const TensorType& type : node.results) choices.result_types.push_back(space_.layouts.number(type));
+    for (const TensorType& type : node.results)
+      choices.result_types.push_back(space_.layouts.number(type));
     choices.operand_specs.resize(node.operands.size());
     choices.result_specs.resize(node.results.size());
     const LoopShare& part = space_.classes.shares[share];
     const auto [known, added] = facts_.strategies.try_emplace({node.known, part, restriction});
-    if (added) known->second = priced_strategies(node, part, restriction, facts_.mesh, facts_.model);
+    if (added)
+      known->second = priced_strategies(node, part, restriction, facts_.mesh, facts_.model);
     for (const PricedStrategy& priced : known->second) append(choices, priced);
     return choices;
   }

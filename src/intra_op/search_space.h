@@ -25,13 +25,15 @@ struct SearchSpace {
   NodeClasses classes;
   Layouts layouts;
   std::vector<NodeStrategies> choices;
-  std::vector<int> of_node;                          ///< choices of each node
-  std::vector<std::optional<ShardingSpec>> outputs;  ///< per output, the spec it needs; nullopt: any
-  std::vector<std::vector<int>> output_numbers;      ///< the same as a list of one number
+  std::vector<int> of_node;  ///< choices of each node
+  /// per output, the spec it needs; nullopt: any
+  std::vector<std::optional<ShardingSpec>> outputs;
+  std::vector<std::vector<int>> output_numbers;  ///< the same as a list of one number
 
   const NodeStrategies& of(int node) const { return choices[of_node[node]]; }
 
-  /// Number of a value's type, its layouts, and the spec in which each strategy of the producer leaves it.
+  /// Number of a value's type, its layouts, and the spec in which each strategy
+  /// of the producer leaves it.
   int type_of(const ValueInfo& value) const { return of(value.producer).result_types[value.index]; }
   const TypeLayouts& layouts_of(const ValueInfo& value) const { return layouts.of(type_of(value)); }
   const std::vector<int>& specs_left(const ValueInfo& value) const {
@@ -42,8 +44,8 @@ struct SearchSpace {
 /// `model` without the collectives that the options forbid.
 CostModel allowed_model(CostModel model, const AutoShardOptions& options);
 
-/// Throws Error if the options cannot be followed: the batch is too small, the mesh axis does not exist.
-/// `facts` are those of the mesh and of the allowed model; what is missing there is added.
+/// Throws Error if the options cannot be followed: the batch is too small, the mesh axis does not
+/// exist. `facts` are those of the mesh and of the allowed model; what is missing there is added.
 /// `shares` as for `classify`.
 SearchSpace search_space(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts,
                          const std::vector<LoopShare>* shares = nullptr);

@@ -55,8 +55,8 @@ class Enumeration {
     parts_[f] /= mesh_.size(axis);
   }
 
-  /// A spec has one combiner: no result may be partial sums over `axis` and maxima over an axis before it,
-  /// or the reverse.
+  /// A spec has one combiner: no result may be partial sums over `axis` and maxima over an axis
+  /// before it, or the reverse.
   bool mixes_combiners(int axis, const AxisRole& role) const {
     for (int i = 0; i < static_cast<int>(rule_.results.size()); ++i) {
       const std::optional<Combiner> mine = combiner_of(rule_, role, i);
@@ -101,9 +101,8 @@ ShardingSpec split_spec(const DimFactors& dims, const Strategy& strategy, const 
 
 [[noreturn]] void bad_strategy(std::string_view text, std::string_view what) {
   fail(
-      "strategy \"{}\": {}; write \"-\", or words like \"f0@1\" (factor 0 split over mesh axis 1) and "
-      "\"l0@0\" "
-      "(linear set 0 partial over mesh axis 0)",
+      "strategy \"{}\": {}; write \"-\", or words like \"f0@1\" (factor 0 split over mesh axis 1) "
+      "and \"l0@0\" (linear set 0 partial over mesh axis 0)",
       excerpt(text), excerpt(what, 200));
 }
 
@@ -126,7 +125,8 @@ void parse_word(std::string_view text, std::string_view word, Strategy& strategy
     bad_strategy(text, fmt::format("expected \"@\" and a mesh axis at \"{}\"", rest));
   rest.remove_prefix(1);
   const int axis = take_number(text, rest, kMaxMeshAxes, "mesh axis");
-  if (!rest.empty()) bad_strategy(text, fmt::format("unexpected \"{}\" after mesh axis {}", rest, axis));
+  if (!rest.empty())
+    bad_strategy(text, fmt::format("unexpected \"{}\" after mesh axis {}", rest, axis));
   AxisRole& role = strategy.axes[axis];
   if (role.kind != Kind::none) bad_strategy(text, fmt::format("mesh axis {} is used twice", axis));
   role = {factor ? Kind::factor : Kind::linear, static_cast<std::uint8_t>(index)};
@@ -148,16 +148,19 @@ std::vector<int> factor_of_axis(const Strategy& strategy, const DeviceMesh& mesh
   return factors;
 }
 
-ShardingSpec operand_spec(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh, int i) {
+ShardingSpec operand_spec(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh,
+                          int i) {
   ShardingSpec spec = split_spec(rule.operands.at(i), strategy, mesh);
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {
     const AxisRole& role = strategy.axes[axis];
-    if (role.kind == Kind::linear && (rule.linear.at(role.index) >> i & 1)) spec = spec.partial(axis);
+    if (role.kind == Kind::linear && (rule.linear.at(role.index) >> i & 1))
+      spec = spec.partial(axis);
   }
   return spec;
 }
 
-ShardingSpec result_spec(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh, int i) {
+ShardingSpec result_spec(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh,
+                         int i) {
   ShardingSpec spec = split_spec(rule.results.at(i), strategy, mesh);
   for (int axis = 0; axis < mesh.num_axes(); ++axis)
     if (const auto combiner = combiner_of(rule, strategy.axes[axis], i))

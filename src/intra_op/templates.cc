@@ -14,17 +14,20 @@ namespace {
 
 using Uses = std::vector<AxisUse>;
 
-/// Axes up to which all combinations of uses are templates, and how many uses they mix on more axes.
+/// Axes up to which all combinations of uses are templates, and how many
+/// uses they mix on more axes.
 constexpr int kFewAxes = 2;
 constexpr std::size_t kMostUses = 2;
 
 bool is_template(const Uses& uses) {
   std::set<AxisUse> different(uses.begin(), uses.end());
   different.erase(AxisUse::any);
-  return !different.empty() && (static_cast<int>(uses.size()) <= kFewAxes || different.size() <= kMostUses);
+  return !different.empty() &&
+         (static_cast<int>(uses.size()) <= kFewAxes || different.size() <= kMostUses);
 }
 
-void add_combinations(const DeviceMesh& mesh, const Uses& choices, Uses& chosen, std::vector<Uses>& all) {
+void add_combinations(const DeviceMesh& mesh, const Uses& choices, Uses& chosen,
+                      std::vector<Uses>& all) {
   const int axis = static_cast<int>(chosen.size());
   if (axis == mesh.num_axes()) {
     if (is_template(chosen) && std::find(all.begin(), all.end(), chosen) == all.end())
@@ -68,20 +71,23 @@ std::vector<Uses> templates_of(const DeviceMesh& mesh) {
   std::vector<Uses> all;
   Uses chosen;
   add_combinations(mesh, {AxisUse::batch, AxisUse::tensor}, chosen, all);
-  add_combinations(mesh, {AxisUse::data, AxisUse::zero2, AxisUse::zero3, AxisUse::tensor}, chosen, all);
+  add_combinations(mesh, {AxisUse::data, AxisUse::zero2, AxisUse::zero3, AxisUse::tensor}, chosen,
+                   all);
   return all;
 }
 
 Uses wider_template(Uses uses) {
   for (AxisUse& use : uses)
-    if (use == AxisUse::data || use == AxisUse::zero2 || use == AxisUse::zero3) use = AxisUse::batch;
+    if (use == AxisUse::data || use == AxisUse::zero2 || use == AxisUse::zero3)
+      use = AxisUse::batch;
   return uses;
 }
 
 std::string text_of(const Uses& uses) {
   static constexpr const char* kNames[] = {"any", "batch", "data", "zero2", "zero3", "tensor"};
   std::string text;
-  for (AxisUse use : uses) text += (text.empty() ? "" : ", ") + std::string(kNames[static_cast<int>(use)]);
+  for (AxisUse use : uses)
+    text += (text.empty() ? "" : ", ") + std::string(kNames[static_cast<int>(use)]);
   return text;
 }
 
@@ -97,8 +103,8 @@ double least_seconds(const Graph& graph, const SearchSpace& space) {
     for (const Reader& reader : readers) {
       const ValueInfo& source = graph.values[reader.use.source];
       const NodeStrategies& producer = space.of(source.producer);
-      const double seconds =
-          least(producer.result_types[source.index], producer.result_specs[source.index], *reader.wanted);
+      const double seconds = least(producer.result_types[source.index],
+                                   producer.result_specs[source.index], *reader.wanted);
       dearest[reader.use.phase] = std::max(dearest[reader.use.phase], reader.use.runs * seconds);
     }
     sum += dearest[0] + dearest[1];
@@ -113,18 +119,20 @@ ShardingPlan with_copies_made_again(ShardingPlan plan, const Graph& graph) {
     PlannedReshard& first = plan.reshards[r];
     PlannedReshard again{first.value, first.path, {}};
     if (is_larger(graph.type(first.value), first.path.steps.back().to, starts[r], plan.mesh)) {
-      const auto later = std::stable_partition(first.uses.begin(), first.uses.end(), [&](UseId use) {
-        return region_of_use(graph, use) == region_of_use(graph, first.uses.front());
-      });
+      const auto later =
+          std::stable_partition(first.uses.begin(), first.uses.end(), [&](UseId use) {
+            return region_of_use(graph, use) == region_of_use(graph, first.uses.front());
+          });
       again.uses.assign(later, first.uses.end());
       first.uses.erase(later, first.uses.end());
     }
     reshards.push_back(std::move(first));
     if (!again.uses.empty()) reshards.push_back(std::move(again));
   }
-  std::stable_sort(reshards.begin(), reshards.end(), [](const PlannedReshard& a, const PlannedReshard& b) {
-    return a.uses.front() < b.uses.front();
-  });
+  std::stable_sort(reshards.begin(), reshards.end(),
+                   [](const PlannedReshard& a, const PlannedReshard& b) {
+                     return a.uses.front() < b.uses.front();
+                   });
   plan.reshards = std::move(reshards);
   return plan;
 }

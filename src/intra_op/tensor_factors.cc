@@ -9,10 +9,12 @@
 namespace alpa {
 namespace {
 
-/// A letter is dropped if, of the products' work that it can split, it alone splits at most this share.
+/// A letter is dropped if, of the products' work that it can split, it alone
+/// splits at most this share.
 constexpr double kNegligible = 0.1;
 
-/// Index letters of the whole graph: classes of dimensions that the factors of the rules make equal.
+/// Index letters of the whole graph: classes of dimensions that the factors of the rules make
+/// equal.
 class Letters {
  public:
   Letters(const Graph& graph, const NodeClasses& classes) : graph_(graph), classes_(classes) {
@@ -37,7 +39,8 @@ class Letters {
  private:
   template <class Visitor>
   void visit(int n, Visitor visitor) {
-    const auto visit_all = [&](const std::vector<int>& values, const std::vector<DimFactors>& tensors) {
+    const auto visit_all = [&](const std::vector<int>& values,
+                               const std::vector<DimFactors>& tensors) {
       for (std::size_t t = 0; t < values.size(); ++t)
         for (std::size_t d = 0; d < tensors[t].size(); ++d)
           if (!tensors[t][d].empty())
@@ -66,8 +69,8 @@ class Letters {
   std::vector<int> parent_;  ///< union-find over the dimensions of all values
 };
 
-/// Starts with the letters of all parameters that products read. Drops those with the most bytes of partial
-/// results whose products other letters split.
+/// Starts with the letters of all parameters that products read. Drops those with the most bytes of
+/// partial results whose products other letters split.
 class Choice {
  public:
   Choice(const Graph& graph, const NodeClasses& classes, int parts, const std::vector<int>& batch)
@@ -108,7 +111,8 @@ class Choice {
     }
   }
 
-  /// Letters of what is made of state alone and read by anything but elementwise operators and updates.
+  /// Letters of what is made of state alone and read by anything but
+  /// elementwise operators and updates.
   void mark_features() {
     std::vector<bool> of_state(graph_.values.size(), false);
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
@@ -154,7 +158,8 @@ class Choice {
   }
 
   bool can_split(const Factor& factor) const {
-    return !factor.whole && factor.size >= parts_ && (!factor.even_only || factor.size % parts_ == 0);
+    return !factor.whole && factor.size >= parts_ &&
+           (!factor.even_only || factor.size % parts_ == 0);
   }
 
   void drop_costly_features() {
@@ -164,7 +169,8 @@ class Choice {
     std::vector<int> order;
     for (int letter = 0; letter < letters_.size(); ++letter)
       if (is(Kind::feature, letter)) order.push_back(letter);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return price_[a] > price_[b]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return price_[a] > price_[b]; });
     for (int letter : order) {
       double all = 0, alone = 0;
       for (int p : products[letter]) {
@@ -201,7 +207,8 @@ class Choice {
   Letters letters_;
   std::vector<std::vector<int>> letters_of_node_;  ///< per factor
   std::vector<Kind> kind_;                         ///< per letter
-  std::vector<double> price_;                      ///< per letter, bytes of partial results if it is split
+  /// per letter, bytes of partial results if it is split
+  std::vector<double> price_;
   std::vector<Product> products_;
 };
 

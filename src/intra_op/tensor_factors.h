@@ -12,12 +12,14 @@ namespace alpa {
 /// Factors of one node that an axis of tensor parallelism may split (bit f: factor f).
 struct TensorFactors {
   std::uint64_t factors = 0;
-  bool must_split = false;  ///< they are features, one of which is split; false: tokens, which may be
+  /// they are features, one of which is split; false: tokens, which may be
+  bool must_split = false;
 };
 
-/// Per node. Features with many bytes of partial results are left out, as long as the others split nearly
-/// every product. For a transformer heads, hidden features of the MLP and the vocabulary remain. Nodes
-/// without features may split tokens. `parts`: devices of the axes; `batch`: see batch_factors.h.
+/// Per node. Features with many bytes of partial results are left out, as long as the others
+/// split nearly every product. For a transformer heads, hidden features of the MLP and the
+/// vocabulary remain. Nodes without features may split tokens. `parts`: devices of the axes;
+/// `batch`: see batch_factors.h.
 std::vector<TensorFactors> tensor_factors(const Graph& graph, const NodeClasses& classes, int parts,
                                           const std::vector<int>& batch);
 

@@ -6,7 +6,8 @@
 namespace alpa {
 namespace {
 
-Use use_of(const Graph& graph, const std::vector<int>& accumulators, int value, UseId id, int operand) {
+Use use_of(const Graph& graph, const std::vector<int>& accumulators, int value, UseId id,
+           int operand) {
   const bool apply = region_of_use(graph, id) == Region::apply;
   return {id, operand, phase_of_use(graph, id), apply ? 1 : graph.num_micro_batches,
           source_of_use(graph, accumulators, value, id)};
@@ -53,7 +54,8 @@ std::vector<std::vector<Use>> uses_of_values(const Graph& graph) {
   };
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     const std::vector<int>& operands = graph.nodes[n].operands;
-    for (int j = 0; j < static_cast<int>(operands.size()); ++j) add(operands[j], {UseKind::node, n}, j);
+    for (int j = 0; j < static_cast<int>(operands.size()); ++j)
+      add(operands[j], {UseKind::node, n}, j);
   }
   for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u)
     add(graph.updates[u].value, {UseKind::update, u}, -1);
@@ -85,7 +87,8 @@ std::string use_text(const Graph& graph, UseId use) {
     case UseKind::node:
       return fmt::format("{} \"{}\"", graph.nodes[use.index].op->name, graph.nodes[use.index].name);
     case UseKind::update:
-      return fmt::format("the update of \"{}\"", graph.producer(graph.updates[use.index].input).name);
+      return fmt::format("the update of \"{}\"",
+                         graph.producer(graph.updates[use.index].input).name);
     case UseKind::metric: return fmt::format("metric \"{}\"", graph.metrics[use.index].name);
     case UseKind::output: return fmt::format("output \"{}\"", graph.outputs[use.index].name);
   }

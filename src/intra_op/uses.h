@@ -13,13 +13,15 @@ struct Use {
   int operand = -1;  ///< of a node; -1 for other kinds
   int phase = 0;     ///< 0 accumulate, 1 apply
   int runs = 1;      ///< per step
-  int source = -1;   ///< the value in whose spec this use finds its value: itself, or its accumulator
+  /// the value in whose spec this use finds its value: itself, or its accumulator
+  int source = -1;
 };
 
 /// Phase of a use: 1 if it happens once per step although there are several micro-batches, else 0.
 int phase_of_use(const Graph& graph, UseId use);
 
-/// The value in whose spec `use` finds `value`; `accumulators` as accumulators_of_values gives them.
+/// The value in whose spec `use` finds `value`; `accumulators` as
+/// accumulators_of_values gives them.
 int source_of_use(const Graph& graph, const std::vector<int>& accumulators, int value, UseId use);
 
 /// Per value, its uses by ascending id and operand.

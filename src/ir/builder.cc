@@ -21,7 +21,8 @@ std::string_view name_of(Initializer::Kind kind) {
 }
 
 Attributes input_attributes(InputKind kind, const TensorType& type, const Initializer& init) {
-  Attributes attributes{{"kind", std::string(name_of(kind))}, {"dtype", type.dtype}, {"shape", type.shape}};
+  Attributes attributes{
+      {"kind", std::string(name_of(kind))}, {"dtype", type.dtype}, {"shape", type.shape}};
   if (kind != InputKind::state) return attributes;
   attributes.set("init", std::string(name_of(init.kind)));
   attributes.set("a", init.a);
@@ -34,8 +35,8 @@ Attributes input_attributes(InputKind kind, const TensorType& type, const Initia
 Builder& BuilderHandle::get() const {
   invariant(shared_ != nullptr, "an empty Value is used");
   require(*shared_ != nullptr,
-          "a Value of an earlier trace is used, whose graph is gone; make Values anew whenever the model "
-          "is traced");
+          "a Value of an earlier trace is used, whose graph is gone; "
+          "make Values anew whenever the model is traced");
   return **shared_;
 }
 
@@ -43,24 +44,27 @@ const TensorType& Value::type() const { return builder->type(id); }
 
 std::int64_t Value::dim(std::int64_t axis) const {
   require(rank() > 0, "dim({}): {} is a scalar, which has no dimensions", axis, to_string(type()));
-  require(axis >= -rank() && axis < rank(), "dim({}): {} has dimensions 0 to {}; -1 is the last", axis,
-          to_string(type()), rank() - 1);
+  require(axis >= -rank() && axis < rank(), "dim({}): {} has dimensions 0 to {}; -1 is the last",
+          axis, to_string(type()), rank() - 1);
   return shape()[axis < 0 ? axis + rank() : axis];
 }
 
 Builder::Builder(int num_micro_batches)
     : self_(std::make_shared<Builder*>(this)), num_micro_batches_(num_micro_batches) {
-  require(num_micro_batches >= 1, "num_micro_batches must be at least 1, not {}", num_micro_batches);
+  require(num_micro_batches >= 1, "num_micro_batches must be at least 1, not {}",
+          num_micro_batches);
 }
 
 Builder::~Builder() { *self_ = nullptr; }
 
 Value Builder::input(InputKind kind, const std::string& name, TensorType type, Initializer init) {
   require(!name.empty(), "an input needs a name");
-  require(!input_by_name_.count(name), "input \"{}\" exists already; give inputs different names", name);
+  require(!input_by_name_.count(name), "input \"{}\" exists already; give inputs different names",
+          name);
   check_type(type, fmt::format("input \"{}\"", name));
   for (std::int64_t extent : type.shape)
-    require(extent >= 1, "input \"{}\" has type {}; extents must be at least 1", name, to_string(type));
+    require(extent >= 1, "input \"{}\" has type {}; extents must be at least 1", name,
+            to_string(type));
   const Region region = region_;
   if (kind != InputKind::boundary) region_ = Region::forward;
   const Value value = emit_one(ops::input, {}, input_attributes(kind, type, init));
@@ -77,7 +81,8 @@ Value Builder::parameter(const std::string& name, TensorType type, Initializer i
   if (found == input_by_name_.end()) {
     const Value made = input(InputKind::state, name, std::move(type), init);
     inputs_.back().frozen = frozen;
-    if (!scopes_.empty() && layer_kinds_.count(scopes_.back()) && name.starts_with(scopes_.back() + "."))
+    if (!scopes_.empty() && layer_kinds_.count(scopes_.back()) &&
+        name.starts_with(scopes_.back() + "."))
       layer_of_input_[static_cast<int>(inputs_.size()) - 1] = scopes_.back();
     if (!frozen) parameters_.push_back(made);
     return made;
@@ -85,15 +90,16 @@ Value Builder::parameter(const std::string& name, TensorType type, Initializer i
   const Input& known = inputs_[found->second];
   require(known.kind == InputKind::state, "parameter \"{}\": a {} input has this name", name,
           alpa::name_of(known.kind));
-  require(known.of.empty(), "parameter \"{}\": an optimizer state of \"{}\" has this name; choose another",
-          name, known.of);
+  require(known.of.empty(),
+          "parameter \"{}\": an optimizer state of \"{}\" has this name; choose another", name,
+          known.of);
   require(
       known.frozen == frozen,
       "parameter \"{}\" is frozen in one place and trained in another; tied parameters are both or neither",
       name);
   require(this->type(known.value) == type,
-          "parameter \"{}\" is {} but was made as {}; tied parameters need one type", name, to_string(type),
-          to_string(this->type(known.value)));
+          "parameter \"{}\" is {} but was made as {}; tied parameters need one type", name,
+          to_string(type), to_string(this->type(known.value)));
   return value(known.value);
 }
 
@@ -111,13 +117,16 @@ void Builder::freeze(Value parameter) {
 }
 
 Value Builder::optimizer_state(Value parameter, const std::string& what) {
-  require(static_cast<bool>(parameter), "optimizer_state \"{}\": the parameter is an empty Value", what);
+  require(static_cast<bool>(parameter), "optimizer_state \"{}\": the parameter is an empty Value",
+          what);
   const Input* of = input_of(parameter);
-  require(of && of->kind == InputKind::state && of->of.empty(),
-          "optimizer_state \"{}\": {} is no parameter of this graph; give what `parameter` returned", what,
-          to_string(parameter.type()));
+  require(
+      of && of->kind == InputKind::state && of->of.empty(),
+      "optimizer_state \"{}\": {} is no parameter of this graph; give what `parameter` returned",
+      what, to_string(parameter.type()));
   const std::string name = of->name;
-  const Value made = input(InputKind::state, name + "." + what, parameter.type(), Initializer::zeros());
+  const Value made =
+      input(InputKind::state, name + "." + what, parameter.type(), Initializer::zeros());
   inputs_.back().of = name;
   return made;
 }
@@ -135,7 +144,8 @@ Values Builder::emit(const OpDef& op, const Values& operands, Attributes attribu
   Node node;
   for (const Value& operand : operands) {
     require(static_cast<bool>(operand), "{}: operand {} is an empty Value", op.name, types.size());
-    require(operand.builder == handle(), "{}: operand {} belongs to another graph", op.name, types.size());
+    require(operand.builder == handle(), "{}: operand {} belongs to another graph", op.name,
+            types.size());
     types.push_back(operand.type());
     node.operands.push_back(operand.id);
   }
@@ -173,19 +183,21 @@ void Builder::update(Value input, Value value) {
   require(known && (known->kind == InputKind::state || known->kind == InputKind::accumulator),
           "update: {} \"{}\" is no state; only state and accumulator inputs can be updated",
           nodes_[producer(input.id)].op->name, nodes_[producer(input.id)].name);
-  require(!known->frozen, "update of \"{}\": it is frozen; make the parameter without `frozen` to train it",
+  require(!known->frozen,
+          "update of \"{}\": it is frozen; make the parameter without `frozen` to train it",
           known->name);
-  require(input.type() == value.type(), "update of \"{}\": it is {} but the new value is {}", known->name,
-          to_string(input.type()), to_string(value.type()));
+  require(input.type() == value.type(), "update of \"{}\": it is {} but the new value is {}",
+          known->name, to_string(input.type()), to_string(value.type()));
   for (const Update& earlier : updates_)
     require(earlier.input != input.id, "update of \"{}\": it has an update already", known->name);
   updates_.push_back({input.id, value.id});
 }
 
 void Builder::metric(const std::string& name, Value value) {
-  require(value && value.builder == handle(), "metric \"{}\": the value must belong to this graph", name);
-  require(value.rank() == 0, "metric \"{}\": {} is no scalar; reduce it first, e.g. with mean", name,
-          to_string(value.type()));
+  require(value && value.builder == handle(), "metric \"{}\": the value must belong to this graph",
+          name);
+  require(value.rank() == 0, "metric \"{}\": {} is no scalar; reduce it first, e.g. with mean",
+          name, to_string(value.type()));
   for (const Metric& earlier : metrics_)
     require(earlier.name != name, "metric \"{}\" exists already", name);
   metrics_.push_back({name, value.id});

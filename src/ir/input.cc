@@ -27,7 +27,8 @@ Rule input_rule(const OpQuery& query) {
   }
   rule.results.push_back(std::move(dims));
   const std::string& kind = query.attributes.string("kind");
-  if (kind == name_of(InputKind::accumulator) || kind == name_of(InputKind::boundary)) rule.linear = {0};
+  if (kind == name_of(InputKind::accumulator) || kind == name_of(InputKind::boundary))
+    rule.linear = {0};
   if (kind == name_of(InputKind::state)) check_initializer(query.attributes);
   return rule;
 }

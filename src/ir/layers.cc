@@ -60,11 +60,14 @@ class Assignment {
   bool accumulates(int n) const {
     if (!is_marked(graph_.nodes[n])) return false;
     for (int value : graph_.nodes[n].results)
-      if (updated_[value] >= 0) return find_input(graph_, updated_[value])->kind == InputKind::accumulator;
+      if (updated_[value] >= 0)
+        return find_input(graph_, updated_[value])->kind == InputKind::accumulator;
     return false;
   }
 
-  bool is_marked(const Node& node) const { return node.op != &ops::input && node.region != Region::apply; }
+  bool is_marked(const Node& node) const {
+    return node.op != &ops::input && node.region != Region::apply;
+  }
 
   /// Of an input: of the forward and backward nodes that read it.
   int layer_of_model(int value) {
@@ -83,8 +86,8 @@ class Assignment {
     return agreement.layer() == kUnknown ? kMixed : agreement.layer();
   }
 
-  /// Of what reads the results, and of the states that they update; for a sum over micro-batches, in region
-  /// apply.
+  /// Of what reads the results, and of the states that they update; for a sum over
+  /// micro-batches, in region apply.
   int layer_of_results(int n) {
     const bool sum = accumulates(n);
     Agreement agreement;

@@ -34,8 +34,8 @@ class Parser {
     notation.operands = tensors(notation.whole);
     expect("->");
     notation.results = tensors(notation.whole);
-    invariant(at_ == text_.size(), "notation \"{}\": unexpected '{}' at position {}", text_, text_[at_],
-              at_);
+    invariant(at_ == text_.size(), "notation \"{}\": unexpected '{}' at position {}", text_,
+              text_[at_], at_);
     return notation;
   }
 
@@ -95,8 +95,8 @@ class Extents {
 
   void bind(const std::vector<Pattern>& operands) {
     if (operands.size() != query_.operands.size())
-      fail("{}: takes {} operands but got {} ({})", op_.name, operands.size(), query_.operands.size(),
-           to_string(query_.operands));
+      fail("{}: takes {} operands but got {} ({})", op_.name, operands.size(),
+           query_.operands.size(), to_string(query_.operands));
     for (std::size_t i = 0; i < operands.size(); ++i) bind_ellipsis(operands[i], i);
     for (bool compound : {false, true})
       for (std::size_t i = 0; i < operands.size(); ++i) bind_letters(operands[i], i, compound);
@@ -108,8 +108,8 @@ class Extents {
     std::int64_t& size = sizes_[static_cast<unsigned char>(letter)];
     if (size < 0) {
       const std::string name(1, letter);
-      invariant(query_.attributes.contains(name), "{}: nothing gives the extent of {} in \"{}\"", op_.name,
-                letter, op_.dims);
+      invariant(query_.attributes.contains(name), "{}: nothing gives the extent of {} in \"{}\"",
+                op_.name, letter, op_.dims);
       size = query_.attributes.integer(name);
     }
     return size;
@@ -119,14 +119,14 @@ class Extents {
   std::string types() const { return to_string(query_.operands); }
 
   void bind_ellipsis(const Pattern& pattern, std::size_t i) {
-    const auto dots =
-        std::count_if(pattern.begin(), pattern.end(), [](const DimPattern& d) { return d.ellipsis; });
+    const auto dots = std::count_if(pattern.begin(), pattern.end(),
+                                    [](const DimPattern& d) { return d.ellipsis; });
     const Shape& shape = query_.operands[i].shape;
     const std::int64_t rank = static_cast<std::int64_t>(shape.size()),
                        fixed = static_cast<std::int64_t>(pattern.size()) - dots;
     if (dots > 0 ? rank < fixed : rank != fixed)
-      fail("{}: operand {} must have {}{} dimensions ({})", op_.name, i, dots > 0 ? "at least " : "", fixed,
-           types());
+      fail("{}: operand {} must have {}{} dimensions ({})", op_.name, i,
+           dots > 0 ? "at least " : "", fixed, types());
     if (dots == 0) return;
     std::int64_t first = 0;
     while (!pattern[first].ellipsis) ++first;
@@ -150,7 +150,8 @@ class Extents {
     }
   }
 
-  void bind_dimension(const std::string& letters, std::int64_t extent, std::size_t i, std::size_t d) {
+  void bind_dimension(const std::string& letters, std::int64_t extent, std::size_t i,
+                      std::size_t d) {
     Shape given_sizes;
     char unknown = 0;
     for (char letter : letters) {
@@ -167,8 +168,8 @@ class Extents {
       return;
     }
     if (unknown || known != extent)
-      fail("{}: dimension {} of operand {} has extent {} but {}={} ({})", op_.name, d, i, extent, letters,
-           known, types());
+      fail("{}: dimension {} of operand {} has extent {} but {}={} ({})", op_.name, d, i, extent,
+           letters, known, types());
   }
 
   const OpDef& op_;
@@ -190,7 +191,8 @@ class Layout {
     DimFactors dims;
     for (const DimPattern& dim : pattern) {
       if (dim.ellipsis) {
-        for (std::size_t i = 0; i < extents_.ellipsis().size(); ++i) dims.push_back({ellipsis_factor(i)});
+        for (std::size_t i = 0; i < extents_.ellipsis().size(); ++i)
+          dims.push_back({ellipsis_factor(i)});
         continue;
       }
       std::vector<int> factors;
@@ -239,7 +241,8 @@ void reduce_missing(Rule& rule) {
   rule.reduced.resize(rule.results.size());
   for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
     const auto has = [f](const DimFactors& dims) { return has_factor(dims, f); };
-    if (rule.factors[f].whole || std::none_of(rule.operands.begin(), rule.operands.end(), has)) continue;
+    if (rule.factors[f].whole || std::none_of(rule.operands.begin(), rule.operands.end(), has))
+      continue;
     for (std::size_t i = 0; i < rule.results.size(); ++i)
       if (!has(rule.results[i])) rule.reduced[i].push_back({f});
   }

@@ -10,10 +10,11 @@
 namespace alpa {
 namespace {
 
-/// Per node, its place when `roots` are computed depth first, operands from left to right; the largest
-/// number for nodes that they do not need. Without recursion: models may be deep.
+/// Per node, its place when `roots` are computed depth first, operands from left to right; the
+/// largest number for nodes that they do not need. Without recursion: models may be deep.
 std::vector<int> places(const Builder& builder, const Values& roots) {
-  std::vector<int> place(static_cast<std::size_t>(builder.num_nodes()), std::numeric_limits<int>::max());
+  std::vector<int> place(static_cast<std::size_t>(builder.num_nodes()),
+                         std::numeric_limits<int>::max());
   std::vector<bool> seen(place.size(), false);
   struct Visit {
     int node;
@@ -113,14 +114,16 @@ void Builder::rename_layers(const std::map<std::string, std::string>& renamed) {
   }
   for (auto& [object, name] : layer_names_) rename(name);
   input_by_name_.clear();
-  for (std::size_t i = 0; i < inputs_.size(); ++i) input_by_name_[inputs_[i].name] = static_cast<int>(i);
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    input_by_name_[inputs_[i].name] = static_cast<int>(i);
 }
 
 std::vector<Node> Builder::ordered_nodes() const {
   std::vector<Node> nodes;
   nodes.reserve(nodes_.size());
-  // From the last parameter on: each goes where it is, or right before its successor.
-  std::map<int, std::vector<int>> before;  // node → parameters that come right before it, last first
+  // From the last parameter on: each goes where it is, or right before its successor. node →
+  // parameters that come right before it, last first
+  std::map<int, std::vector<int>> before;
   std::set<int> moved;
   int place = num_nodes();
   for (auto value = parameter_order_.rbegin(); value != parameter_order_.rend(); ++value) {

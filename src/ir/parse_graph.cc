@@ -11,7 +11,8 @@ namespace alpa {
 namespace {
 
 bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '-';
 }
 
 /// Reads one line of the text form from left to right.
@@ -64,7 +65,8 @@ class Line {
   }
   TensorType type() {
     const std::size_t close = text_.find(']', at_);
-    if (close == std::string_view::npos) complain(fmt::format("expected a type at column {}", at_ + 1));
+    if (close == std::string_view::npos)
+      complain(fmt::format("expected a type at column {}", at_ + 1));
     const std::string text(text_.substr(at_, close + 1 - at_));
     at_ = close + 1;
     try {
@@ -77,7 +79,8 @@ class Line {
   Attributes attributes() {
     if (at_end() || text_[at_] != '{') return {};
     std::size_t end = at_;
-    while (end < text_.size() && text_[end] != '}') end = text_[end] == '"' ? end_of_string(end) : end + 1;
+    while (end < text_.size() && text_[end] != '}')
+      end = text_[end] == '"' ? end_of_string(end) : end + 1;
     const std::string_view text = text_.substr(at_, end + 1 - at_);
     at_ = std::min(end + 1, text_.size());
     expect(" ");
@@ -221,14 +224,14 @@ class GraphReader {
     const std::string_view name = line.word();
     for (Region region : {Region::forward, Region::backward, Region::apply})
       if (name_of(region) == name) return region;
-    line.complain(
-        fmt::format("unknown region \"{}\"; regions are forward, backward and apply", excerpt(name)));
+    line.complain(fmt::format("unknown region \"{}\"; regions are forward, backward and apply",
+                              excerpt(name)));
   }
 
   static InputKind input_kind(Line& line, const Node& node) {
     const std::string& name = node.attributes.string("kind");
-    for (InputKind kind : {InputKind::batch, InputKind::state, InputKind::accumulator, InputKind::scalar,
-                           InputKind::boundary})
+    for (InputKind kind : {InputKind::batch, InputKind::state, InputKind::accumulator,
+                           InputKind::scalar, InputKind::boundary})
       if (name_of(kind) == name) return kind;
     line.complain(fmt::format(
         "unknown kind of input \"{}\"; kinds are batch, state, accumulator, scalar and boundary",

@@ -30,8 +30,9 @@ std::string order_mistake(const Graph& graph, const Node& node) {
     const Node& producer = graph.producer(value);
     const bool everywhere = producer.op == &ops::input && producer.region == Region::forward;
     if (everywhere || producer.region <= node.region) continue;
-    return fmt::format("{} runs in region {} but reads the result of {}, which runs later, in region {}",
-                       describe(node), name_of(node.region), describe(producer), name_of(producer.region));
+    return fmt::format(
+        "{} runs in region {} but reads the result of {}, which runs later, in region {}",
+        describe(node), name_of(node.region), describe(producer), name_of(producer.region));
   }
   return {};
 }
@@ -39,8 +40,8 @@ std::string order_mistake(const Graph& graph, const Node& node) {
 std::string apply_mistake(const Graph& graph, const std::string& reader, int value) {
   return fmt::format(
       "{} runs once per step but reads the result of {}, of which there is one for each of {} "
-      "micro-batches; add it up in an "
-      "accumulator and read that accumulator's update, as mean_over_micro_batches does",
+      "micro-batches; add it up in an accumulator and read that accumulator's update, "
+      "as mean_over_micro_batches does",
       reader, describe(graph.producer(value)), graph.num_micro_batches);
 }
 
@@ -53,7 +54,8 @@ std::string micro_batch_mistake(const Graph& graph) {
   for (const Update& update : graph.updates) {
     const Input* input = find_input(graph, update.input);
     if (input && input->kind == InputKind::state && !readable[update.value])
-      return apply_mistake(graph, fmt::format("the update of state \"{}\"", input->name), update.value);
+      return apply_mistake(graph, fmt::format("the update of state \"{}\"", input->name),
+                           update.value);
   }
   for (const Metric& metric : graph.metrics)
     if (!readable[metric.value])
@@ -63,7 +65,9 @@ std::string micro_batch_mistake(const Graph& graph) {
 
 }  // namespace
 
-std::string describe(const Node& node) { return fmt::format("{} \"{}\"", node.op->name, node.name); }
+std::string describe(const Node& node) {
+  return fmt::format("{} \"{}\"", node.op->name, node.name);
+}
 
 std::string region_mistake(const Graph& graph) {
   for (const Node& node : graph.nodes)

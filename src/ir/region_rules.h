@@ -1,13 +1,14 @@
 #pragma once
-/// Which region may read what: shared by `verify` (a pass broke it: Bug) and `Builder::finish` (the user
-/// did: Error).
+/// Which region may read what: shared by `verify` (a pass broke it: Bug) and
+/// `Builder::finish` (the user did: Error).
 #include <string>
 
 #include "alpa/ir/graph.h"
 
 namespace alpa {
 
-/// The first breach of the region rules documented at `verify`, as a message; empty if there is none.
+/// The first breach of the region rules documented at `verify`, as a
+/// message; empty if there is none.
 std::string region_mistake(const Graph& graph);
 
 /// `einsum "dense0/einsum"`: a node for messages.

@@ -46,7 +46,8 @@ Rewritten with_nodes(const Graph& graph, std::vector<Node> nodes) {
     for (int i = 0; i < static_cast<int>(node.results.size()); ++i) {
       result.values.push_back(node.results[i]);
       node.results[i] = number.at(node.results[i]) = static_cast<int>(after.values.size());
-      after.values.push_back({graph.type(result.values.back()), static_cast<int>(after.nodes.size()), i});
+      after.values.push_back(
+          {graph.type(result.values.back()), static_cast<int>(after.nodes.size()), i});
     }
     after.nodes.push_back(std::move(node));
   }

@@ -14,8 +14,8 @@ class FactorSet {
   FactorSet(const Rule& rule, const char* what) : seen_(rule.factors.size(), false), what_(what) {}
 
   void add(int f) {
-    invariant(f >= 0 && f < static_cast<int>(seen_.size()), "rule: {} names factor {} of {}", what_, f,
-              seen_.size());
+    invariant(f >= 0 && f < static_cast<int>(seen_.size()), "rule: {} names factor {} of {}", what_,
+              f, seen_.size());
     invariant(!seen_[f], "rule: {} names factor {} twice", what_, f);
     seen_[f] = true;
   }
@@ -48,9 +48,11 @@ void verify_reduced(const Rule& rule) {
     FactorSet factors(rule, "a reduction");
     for (const Reduced& reduced : rule.reduced[i]) {
       factors.add(reduced.factor);
-      invariant(!rule.factors[reduced.factor].whole, "rule: reduced factor {} is whole", reduced.factor);
+      invariant(!rule.factors[reduced.factor].whole, "rule: reduced factor {} is whole",
+                reduced.factor);
       invariant(
-          any_has_factor(rule.operands, reduced.factor) && !has_factor(rule.results[i], reduced.factor),
+          any_has_factor(rule.operands, reduced.factor) &&
+              !has_factor(rule.results[i], reduced.factor),
           "rule: factor {}, reduced into result {}, must occur in an operand and not in the result",
           reduced.factor, i);
     }

@@ -8,7 +8,8 @@
 namespace alpa {
 namespace {
 
-/// FNV-1a, 64 bits: the same on every machine, so that plans written on one are accepted by another.
+/// FNV-1a, 64 bits: the same on every machine, so that plans written on one are accepted by
+/// another.
 class Hash {
  public:
   void add(std::string_view bytes) {

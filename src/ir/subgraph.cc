@@ -25,7 +25,8 @@ class Cut {
     for (std::size_t n = 0; n < inside_.size(); ++n)
       if (inside_[n]) check_reading(whole_.nodes[n]);
     for (const Update& update : whole_.updates)
-      if (is_inside(update.input)) part_.updates.push_back(update), read(update.value, Region::apply);
+      if (is_inside(update.input))
+        part_.updates.push_back(update), read(update.value, Region::apply);
     for (const Metric& metric : whole_.metrics)
       if (is_inside(metric.value)) part_.metrics.push_back(metric);
     std::vector<Node> nodes;
@@ -52,16 +53,16 @@ class Cut {
   void check_sum(const Node& reader, int value) const {
     if (whole_.num_micro_batches == 1) return;
     for (const Update& update : whole_.updates)
-      require(update.value != value || find_input(whole_, update.input)->kind != InputKind::accumulator,
-              "subgraph: {} \"{}\" of layer {} reads the sum over micro-batches that {} \"{}\" of layer {} "
-              "adds up; "
-              "give both one layer",
-              reader.op->name, reader.name, reader.layer, whole_.producer(value).op->name,
-              whole_.producer(value).name, whole_.producer(value).layer);
+      require(
+          update.value != value || find_input(whole_, update.input)->kind != InputKind::accumulator,
+          "subgraph: {} \"{}\" of layer {} reads the sum over micro-batches that {} \"{}\" of "
+          "layer {} adds up; give both one layer",
+          reader.op->name, reader.name, reader.layer, whole_.producer(value).op->name,
+          whole_.producer(value).name, whole_.producer(value).layer);
   }
 
-  /// Makes `value` an input of the part if another part gives it. State that forward nodes read is there
-  /// for every micro-batch, too.
+  /// Makes `value` an input of the part if another part gives it. State that forward nodes read is
+  /// there for every micro-batch, too.
   void read(int value, Region reader) {
     if (is_inside(value)) return;
     const Input* input = find_input(whole_, value);
@@ -93,7 +94,8 @@ class Cut {
       const bool boundary =
           !inside_[producer(node.results[0])] && !(input && input->kind == InputKind::scalar);
       if (boundary)
-        part_.inputs.push_back({.value = node.results[0], .kind = InputKind::boundary, .name = node.name});
+        part_.inputs.push_back(
+            {.value = node.results[0], .kind = InputKind::boundary, .name = node.name});
       else
         part_.inputs.push_back(*input);
     }
@@ -131,9 +133,10 @@ class Cut {
 }  // namespace
 
 Subgraph subgraph(const Graph& graph, int first, int last) {
-  require(-1 <= first && first <= last && (first >= 0 || last == -1),
-          "subgraph: layers {} to {}; give a range of layers from 0, or -1 and -1 for what belongs to none",
-          first, last);
+  require(
+      -1 <= first && first <= last && (first >= 0 || last == -1),
+      "subgraph: layers {} to {}; give a range of layers from 0, or -1 and -1 for what belongs to none",
+      first, last);
   return Cut(graph, first, last).run();
 }
 

@@ -13,7 +13,8 @@ void verify_operands(const Graph& graph, const Node& node, const std::vector<boo
   for (int value : node.operands) {
     if (value < 0 || value >= static_cast<int>(graph.values.size()))
       bug("graph: {} reads value {} of {}", describe(node), value, graph.values.size());
-    if (!defined[value]) bug("graph: {} reads value {} before it is defined", describe(node), value);
+    if (!defined[value])
+      bug("graph: {} reads value {} before it is defined", describe(node), value);
   }
 }
 
@@ -21,11 +22,13 @@ void verify_result(const Graph& graph, const Node& node, int index, const ValueI
                    std::vector<bool>& defined) {
   const int value = node.results[index];
   if (value < 0 || value >= static_cast<int>(graph.values.size()) || defined[value])
-    bug("graph: {} defines value {}, which is out of range or defined twice", describe(node), value);
+    bug("graph: {} defines value {}, which is out of range or defined twice", describe(node),
+        value);
   const ValueInfo& recorded = graph.values[value];
   if (recorded != expected)
-    bug("graph: result {} of {} is recorded as {} of node {}, not {} of node {}", index, describe(node),
-        to_string(recorded.type), recorded.producer, to_string(expected.type), expected.producer);
+    bug("graph: result {} of {} is recorded as {} of node {}, not {} of node {}", index,
+        describe(node), to_string(recorded.type), recorded.producer, to_string(expected.type),
+        expected.producer);
   defined[value] = true;
 }
 
@@ -52,14 +55,15 @@ void verify_inputs(const Graph& graph) {
               describe(node));
     invariant(names.insert(input.name).second, "graph: two inputs are called \"{}\"", input.name);
     if (input.kind == InputKind::state && input.of.empty()) parameters.insert(input.name);
-    invariant(!input.frozen || parameters.count(input.name), "graph: \"{}\" is frozen, but no parameter",
-              input.name);
+    invariant(!input.frozen || parameters.count(input.name),
+              "graph: \"{}\" is frozen, but no parameter", input.name);
   }
   for (const Input& input : graph.inputs)
     invariant(input.of.empty() || (input.kind == InputKind::state && parameters.count(input.of)),
-              "graph: {} \"{}\" belongs to \"{}\", which is no parameter", name_of(input.kind), input.name,
-              input.of);
-  invariant(next == graph.inputs.size(), "graph: {} inputs but {} input nodes", graph.inputs.size(), next);
+              "graph: {} \"{}\" belongs to \"{}\", which is no parameter", name_of(input.kind),
+              input.name, input.of);
+  invariant(next == graph.inputs.size(), "graph: {} inputs but {} input nodes", graph.inputs.size(),
+            next);
 }
 
 void verify_outputs(const Graph& graph) {
@@ -76,13 +80,15 @@ void verify_outputs(const Graph& graph) {
     invariant(updated.insert(update.input).second, "graph: \"{}\" is updated twice", input->name);
   }
   for (const Metric& metric : graph.metrics)
-    invariant(metric.value >= 0 && metric.value < num_values && graph.type(metric.value).shape.empty(),
-              "graph: metric \"{}\" is no scalar", metric.name);
+    invariant(
+        metric.value >= 0 && metric.value < num_values && graph.type(metric.value).shape.empty(),
+        "graph: metric \"{}\" is no scalar", metric.name);
   std::set<std::string> names;
   for (const Output& output : graph.outputs) {
-    invariant(output.value >= 0 && output.value < num_values, "graph: output \"{}\" is value {} of {}",
-              output.name, output.value, num_values);
-    invariant(names.insert(output.name).second, "graph: two outputs are called \"{}\"", output.name);
+    invariant(output.value >= 0 && output.value < num_values,
+              "graph: output \"{}\" is value {} of {}", output.name, output.value, num_values);
+    invariant(names.insert(output.name).second, "graph: two outputs are called \"{}\"",
+              output.name);
   }
 }
 

@@ -1,5 +1,5 @@
-// src/lower/carried.cc — finds memory that one run writes and a later run reads, and the slots it
-// needs
+// src/lower/carried.cc — finds memory that one run writes and a later run
+// reads, and the slots it needs
 #include "alpa/lower/carried.h"
 
 #include <algorithm>

@@ -7,9 +7,9 @@
 
 #include "alpa/base/error.h"
 #include "alpa/ir/input.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/lower/carried.h"
 #include "alpa/lower/device_program.h"
+#include "alpa/ops/all_ops.h"
 #include "updates.h"
 
 namespace alpa {
@@ -56,7 +56,8 @@ Lists lists_of(const SpmdProgram& program, int mesh, const PipelineSchedule& sch
   const int micro_batches = program.graph.num_micro_batches;
   invariant(schedule.size() == (schedule.empty() ? 0 : program.meshes.size()) &&
                 (!schedule.empty() || program.meshes.size() == 1),
-            "schedule: runs of {} meshes for a program of {}", schedule.size(), program.meshes.size());
+            "schedule: runs of {} meshes for a program of {}", schedule.size(),
+            program.meshes.size());
   return schedule.empty() ? unscheduled_lists(micro_batches)
                           : scheduled_lists(schedule[mesh], micro_batches);
 }
@@ -104,11 +105,14 @@ class Emitter {
 
   bool is_here(int value) const { return program_.mesh_index(value) == device_.mesh; }
 
-  std::vector<Instruction>& list_of(Region region) { return device_.lists[lists_.of(region)].instructions; }
+  std::vector<Instruction>& list_of(Region region) {
+    return device_.lists[lists_.of(region)].instructions;
+  }
 
   void set_slots() {
     const std::vector<Carried> carries = carried(device_);
-    for (std::size_t b = 0; b < device_.buffers.size(); ++b) device_.buffers[b].slots = carries[b].slots;
+    for (std::size_t b = 0; b < device_.buffers.size(); ++b)
+      device_.buffers[b].slots = carries[b].slots;
     for (int l = 0; l < static_cast<int>(device_.lists.size()); ++l)
       for (const Instruction& instruction : device_.lists[l].instructions) {
         if (instruction.kind != Kind::send || runs_of(device_, l) == 1) continue;
@@ -132,8 +136,8 @@ class Emitter {
     const int operand = node(n).operands[0], result = node(n).results[0];
     if (!is_here(operand) && !is_here(result)) return;
     std::vector<Instruction>& list = list_of(node(n).region);
-    for (TransferTile& tile :
-         transfer_tiles(graph_.type(result), source_of(program_, node(n)), target_of(program_, node(n)))) {
+    for (TransferTile& tile : transfer_tiles(graph_.type(result), source_of(program_, node(n)),
+                                             target_of(program_, node(n)))) {
       const bool sends = tile.from == device_.device;
       if (!sends && tile.to != device_.device) continue;
       if (sends) ensure_loaded(operand, list);
@@ -202,15 +206,18 @@ class Emitter {
   /// Nodes whose result is their operand's bytes under another shape.
   bool lies_in_operand(int n) {
     const OpDef& op = *node(n).op;
-    if (op.reshard == ReshardKind::to_partial) return at_[node(n).attributes.integers("axes")[0]] == 0;
-    return op.alias && local(node(n).operands[0]).elements() == local(node(n).results[0]).elements();
+    if (op.reshard == ReshardKind::to_partial)
+      return at_[node(n).attributes.integers("axes")[0]] == 0;
+    return op.alias &&
+           local(node(n).operands[0]).elements() == local(node(n).results[0]).elements();
   }
 
-  /// Nothing to compute on this device: its part of every result is empty. Collectives take part all the
-  /// same.
+  /// Nothing to compute on this device: its part of every result is empty.
+  /// Collectives take part all the same.
   bool is_idle(int n) {
-    return !is_collective(node(n)) && std::all_of(node(n).results.begin(), node(n).results.end(),
-                                                  [&](int value) { return local(value).elements() == 0; });
+    return !is_collective(node(n)) &&
+           std::all_of(node(n).results.begin(), node(n).results.end(),
+                       [&](int value) { return local(value).elements() == 0; });
   }
 
   Instruction instruction(int n) {
@@ -242,7 +249,9 @@ class Emitter {
   ShardedDim sharded(int value, std::int64_t dim) const {
     const std::vector<int> first(mesh_.num_axes(), 0);
     const int d = static_cast<int>(dim);
-    return {d, shard_extent(graph_.type(value).shape[d], program_.specs[value], d, mesh_, first).extent};
+    return {
+        d,
+        shard_extent(graph_.type(value).shape[d], program_.specs[value], d, mesh_, first).extent};
   }
 
   CollectiveCall call(int n) const {
@@ -273,12 +282,15 @@ class Emitter {
   std::set<std::pair<const std::vector<Instruction>*, int>> loaded_;  ///< buffers, by list
 };
 
-/// For every instruction the position of the next one in the list that touches a result of it; the list's
-/// end if there is none.
-std::vector<std::size_t> next_uses(const DeviceProgram& device, const std::vector<Instruction>& list) {
-  std::vector<std::size_t> next(list.size(), list.size()), touched(device.buffers.size(), list.size());
+/// For every instruction the position of the next one in the list that touches a result of it; the
+/// list's end if there is none.
+std::vector<std::size_t> next_uses(const DeviceProgram& device,
+                                   const std::vector<Instruction>& list) {
+  std::vector<std::size_t> next(list.size(), list.size()),
+      touched(device.buffers.size(), list.size());
   for (std::size_t i = list.size(); i-- > 0;) {
-    for (int buffer : list[i].outputs) next[i] = std::min(next[i], touched[memory_of(device, buffer)]);
+    for (int buffer : list[i].outputs)
+      next[i] = std::min(next[i], touched[memory_of(device, buffer)]);
     if (list[i].kind == Kind::receive) continue;  // another box of the same tensor may come before
     for (const auto* buffers : {&list[i].inputs, &list[i].outputs})
       for (int buffer : *buffers) touched[memory_of(device, buffer)] = i;
@@ -288,8 +300,8 @@ std::vector<std::size_t> next_uses(const DeviceProgram& device, const std::vecto
 
 bool is_work(const Node& node) { return node.op->cpu && node.op->work != Work::free; }
 
-/// For every node of the mesh the first one behind it that is work; the number of nodes if one in another
-/// list comes before.
+/// For every node of the mesh the first one behind it that is work; the number of nodes if one in
+/// another list comes before.
 std::vector<int> next_works(const SpmdProgram& program, int mesh, const Lists& lists) {
   const Graph& graph = program.graph;
   const int size = static_cast<int>(graph.nodes.size());
@@ -305,8 +317,8 @@ std::vector<int> next_works(const SpmdProgram& program, int mesh, const Lists& l
   return next;
 }
 
-/// Collective nodes with work behind them before their results are read. Decided on the graph, so that all
-/// devices of a mesh start the same ones, whatever is empty or free on one of them.
+/// Collective nodes with work behind them before their results are read. Decided on the graph, so
+/// that all devices of a mesh start the same ones, whatever is empty or free on one of them.
 std::vector<bool> worth_starting(const SpmdProgram& program, int mesh, const Lists& lists) {
   const Graph& graph = program.graph;
   const std::vector<std::vector<int>> readers = consumers(graph);
@@ -323,12 +335,12 @@ std::vector<bool> worth_starting(const SpmdProgram& program, int mesh, const Lis
   return worth;
 }
 
-/// Collectives in flight at once: one that runs and one that waits for its turn. More would only keep their
-/// operands alive.
+/// Collectives in flight at once: one that runs and one that waits for its turn. More would only
+/// keep their operands alive.
 constexpr std::size_t kMaxInFlight = 2;
 
-/// For every position of the list (and its end) what was started before and must be done there: before
-/// the results are first touched, or before one collective too many starts.
+/// For every position of the list (and its end) what was started before and must be done there:
+/// before the results are first touched, or before one collective too many starts.
 std::vector<std::vector<std::size_t>> waits_of(const DeviceProgram& device,
                                                const std::vector<Instruction>& list,
                                                const std::vector<bool>& starts) {
@@ -353,9 +365,10 @@ std::vector<std::vector<std::size_t>> waits_of(const DeviceProgram& device,
   return awaited_at;
 }
 
-/// Collectives with work behind them start there and, as what is received, are awaited where `waits_of`
-/// says.
-std::vector<Instruction> overlapped(const DeviceProgram& device, const std::vector<Instruction>& list,
+/// Collectives with work behind them start there and, as what is received, are
+/// awaited where `waits_of` says.
+std::vector<Instruction> overlapped(const DeviceProgram& device,
+                                    const std::vector<Instruction>& list,
                                     const std::vector<bool>& worth) {
   std::vector<bool> starts;
   for (const Instruction& instruction : list)
@@ -382,12 +395,13 @@ std::vector<Instruction> overlapped(const DeviceProgram& device, const std::vect
 
 }  // namespace
 
-DeviceProgram emit(const SpmdProgram& program, int device, bool overlap, const PipelineSchedule& schedule) {
+DeviceProgram emit(const SpmdProgram& program, int device, bool overlap,
+                   const PipelineSchedule& schedule) {
   const MeshPlace place = place_of(program, device);
   const Lists lists = lists_of(program, place.mesh, schedule);
   DeviceProgram result = Emitter(program, device, place, lists).run();
-  const std::vector<bool> worth =
-      overlap ? worth_starting(program, place.mesh, lists) : std::vector<bool>(program.graph.nodes.size());
+  const std::vector<bool> worth = overlap ? worth_starting(program, place.mesh, lists)
+                                          : std::vector<bool>(program.graph.nodes.size());
   for (InstructionList& list : result.lists)
     list.instructions = overlapped(result, list.instructions, worth);
   return guard_sends(with_updates(result, program));

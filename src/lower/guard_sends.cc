@@ -1,5 +1,5 @@
-// src/lower/guard_sends.cc — inserts waits before instructions that would overwrite memory still
-// being sent
+// src/lower/guard_sends.cc — inserts waits before instructions that would
+// overwrite memory still being sent
 #include "updates.h"
 
 #include <map>
@@ -47,7 +47,8 @@ class Guarding {
       }
       if (first < send && runs_of(device_, l) > 1)
         add_wait(l, first, list, send, device_.buffers[memory].slots - 1);
-      if (const int next = first_write(l, send, memory); next != kNowhere) add_wait(l, next, list, send, 0);
+      if (const int next = first_write(l, send, memory); next != kNowhere)
+        add_wait(l, next, list, send, 0);
     }
   }
 
@@ -76,8 +77,8 @@ class Guarding {
     for (int l = 0; l < static_cast<int>(waits_.size()); ++l)
       for (Instruction& instruction : instructions(l))
         if (instruction.kind == Kind::wait)
-          instruction.awaits =
-              position[instruction.awaits_list < 0 ? l : instruction.awaits_list][instruction.awaits];
+          instruction.awaits = position[instruction.awaits_list < 0 ? l : instruction.awaits_list]
+                                       [instruction.awaits];
   }
 
   DeviceProgram device_;

@@ -128,7 +128,8 @@ MemoryUses::MemoryUses(const DeviceProgram& device) : of_(device.buffers.size())
         if (int& write = of_[memory_of(device, buffer)].first_write; write < 0) write = position;
       if (instruction.aside || instruction.kind == Instruction::Kind::send)
         for_each_memory(instruction, [&](Uses& uses) { uses.flights.push_back({position, end}); });
-      if (instruction.kind == Instruction::Kind::wait && awaits_result(list.instructions, instruction))
+      if (instruction.kind == Instruction::Kind::wait &&
+          awaits_result(list.instructions, instruction))
         for_each_memory(list.instructions.at(instruction.awaits), [&](Uses& uses) {
           uses.flights.push_back({first + instruction.awaits, position});
         });
@@ -156,8 +157,8 @@ void MemoryUses::move(int memory, int owner) {
   from = {};
 }
 
-bool may_overwrite(const DeviceProgram& device, const SpmdProgram& program, const Instruction& instruction,
-                   std::size_t input, std::size_t output) {
+bool may_overwrite(const DeviceProgram& device, const SpmdProgram& program,
+                   const Instruction& instruction, std::size_t input, std::size_t output) {
   using Kind = Instruction::Kind;
   if (instruction.kind != Kind::compute && instruction.kind != Kind::collective &&
       instruction.kind != Kind::start)
@@ -165,7 +166,8 @@ bool may_overwrite(const DeviceProgram& device, const SpmdProgram& program, cons
   const OpDef* op = program.graph.nodes[instruction.node].op;
   if (op->in_place == InPlace::none) return false;
   return (op->in_place == InPlace::any || input == output) &&
-         device.buffers[instruction.inputs[input]].type == device.buffers[instruction.outputs[output]].type;
+         device.buffers[instruction.inputs[input]].type ==
+             device.buffers[instruction.outputs[output]].type;
 }
 
 }  // namespace alpa

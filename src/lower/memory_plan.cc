@@ -11,8 +11,8 @@
 #include "alpa/base/error.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/lower/carried.h"
-#include "alpa/lower/rank_classes.h"
 #include "alpa/lower/kernel_call.h"
+#include "alpa/lower/rank_classes.h"
 #include "alpa/lower/staging.h"
 
 namespace alpa {
@@ -88,7 +88,8 @@ class TakeOver {
 
   void run() {
     for_each_instruction(device_, [&](Instruction& instruction, int position) {
-      for (std::size_t o = 0; o < instruction.outputs.size(); ++o) take_over(instruction, o, position);
+      for (std::size_t o = 0; o < instruction.outputs.size(); ++o)
+        take_over(instruction, o, position);
     });
   }
 
@@ -98,8 +99,10 @@ class TakeOver {
     if (is_fixed_[result] || ranges_[result].begin != position) return;
     for (std::size_t i = 0; i < instruction.inputs.size(); ++i) {
       const int operand = memory_of(device_, instruction.inputs[i]);
-      if (operand == result || is_fixed_[operand] || !dies_in(instruction, position, operand)) continue;
-      if (!may_overwrite(device_, program_, instruction, i, o) || !alone(instruction, operand, o)) continue;
+      if (operand == result || is_fixed_[operand] || !dies_in(instruction, position, operand))
+        continue;
+      if (!may_overwrite(device_, program_, instruction, i, o) || !alone(instruction, operand, o))
+        continue;
       device_.buffers[result].alias_of = operand;
       ranges_[operand].end = ranges_[result].end;
       ranges_[result] = {};
@@ -109,8 +112,8 @@ class TakeOver {
     }
   }
 
-  /// True if nothing but the instruction uses the memory from here on. A started collective's operand lives
-  /// until its wait, and another instruction may read it meanwhile.
+  /// True if nothing but the instruction uses the memory from here on. A started collective's
+  /// operand lives until its wait, and another instruction may read it meanwhile.
   bool dies_in(const Instruction& instruction, int position, int memory) const {
     if (instruction.kind == Kind::start)
       return !uses_.used_after(memory, position) && !is_reported_[memory];
@@ -146,10 +149,10 @@ struct Block {
   std::int64_t length() const { return range.end - range.begin + 1; }
 };
 
-/// Lowest gap from `begin` on that holds the block (or the tightest one, if `tight`) among the placed ones
-/// that live at the same time.
-std::int64_t find_gap(const Block& block, const std::vector<Block>& placed_by_offset, std::int64_t begin,
-                      bool tight) {
+/// Lowest gap from `begin` on that holds the block (or the tightest one, if `tight`) among the
+/// placed ones that live at the same time.
+std::int64_t find_gap(const Block& block, const std::vector<Block>& placed_by_offset,
+                      std::int64_t begin, bool tight) {
   std::int64_t best = -1, best_size = 0, free_from = begin;
   for (const Block& other : placed_by_offset) {
     if (!other.range.overlaps(block.range)) continue;
@@ -172,9 +175,10 @@ std::int64_t pack(std::vector<Block>& blocks, std::int64_t begin, bool tight) {
   for (Block& block : blocks) {
     block.offset = find_gap(block, placed, begin, tight);
     end = std::max(end, block.offset + block.bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), block,
-                                   [](const Block& a, const Block& b) { return a.offset < b.offset; }),
-                  block);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), block,
+                         [](const Block& a, const Block& b) { return a.offset < b.offset; }),
+        block);
   }
   return end;
 }
@@ -201,7 +205,8 @@ std::vector<Block> blocks_of(const DeviceProgram& device, const MemoryRules& rul
   std::vector<Block> blocks;
   for (int b = 0; b < static_cast<int>(device.buffers.size()); ++b)
     if (!ranges[b].empty() && device.buffers[b].type.bytes() > 0)
-      blocks.push_back({b, device.buffers[b].slots * stride_of(device.buffers[b], rules), ranges[b]});
+      blocks.push_back(
+          {b, device.buffers[b].slots * stride_of(device.buffers[b], rules), ranges[b]});
   return blocks;
 }
 
@@ -219,9 +224,9 @@ std::int64_t bound_of(const std::vector<Block>& blocks, int positions) {
 /// Takes the blocks that live from the start of a step to its end out of `blocks`, placed one after
 /// another: no other block can share their bytes.
 std::vector<Block> place_permanent(std::vector<Block>& blocks, int positions) {
-  const auto transient = std::stable_partition(blocks.begin(), blocks.end(), [&](const Block& block) {
-    return block.range.begin == -1 && block.range.end == positions;
-  });
+  const auto transient = std::stable_partition(
+      blocks.begin(), blocks.end(),
+      [&](const Block& block) { return block.range.begin == -1 && block.range.end == positions; });
   std::vector<Block> permanent(blocks.begin(), transient);
   blocks.erase(blocks.begin(), transient);
   std::int64_t end = 0;
@@ -235,7 +240,8 @@ std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules)
   std::vector<Block> blocks = blocks_of(device, rules), best;
   const std::int64_t bound = bound_of(blocks, positions);
   std::vector<Block> permanent = place_permanent(blocks, positions);
-  const std::int64_t begin = permanent.empty() ? 0 : permanent.back().offset + permanent.back().bytes;
+  const std::int64_t begin =
+      permanent.empty() ? 0 : permanent.back().offset + permanent.back().bytes;
   std::int64_t best_end = -1;
   for (const Before& before : orders())
     for (bool tight : {false, true}) {
@@ -251,8 +257,8 @@ std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules)
   return permanent;
 }
 
-/// Throws Bug if an instruction behind one that runs aside writes what that reads, or touches what it
-/// writes.
+/// Throws Bug if an instruction behind one that runs aside writes what that reads,
+/// or touches what it writes.
 void verify_aside(const DeviceProgram& device, const InstructionList& list) {
   std::vector<bool> read(device.buffers.size()), written(device.buffers.size());
   for (const Instruction& instruction : list.instructions) {
@@ -260,8 +266,8 @@ void verify_aside(const DeviceProgram& device, const InstructionList& list) {
       for (int buffer : buffers) {
         const int memory = memory_of(device, buffer);
         invariant(!written[memory] && !(writes && read[memory]),
-                  "device {}: {} of node {} touches buffer {}, which is in use aside", device.device,
-                  name_of(instruction.kind), instruction.node, memory);
+                  "device {}: {} of node {} touches buffer {}, which is in use aside",
+                  device.device, name_of(instruction.kind), instruction.node, memory);
       }
     };
     check(instruction.inputs, false);
@@ -272,8 +278,8 @@ void verify_aside(const DeviceProgram& device, const InstructionList& list) {
   }
 }
 
-/// Two blocks that share bytes at one time, the lower one first: those that live are kept by offset, where
-/// each needs to be compared with its neighbours alone.
+/// Two blocks that share bytes at one time, the lower one first: those that live are kept by
+/// offset, where each needs to be compared with its neighbours alone.
 std::optional<std::pair<const Block*, const Block*>> overlapping(const std::vector<Block>& blocks) {
   std::vector<const Block*> by_begin, by_end;
   for (const Block& block : blocks) by_begin.push_back(&block);
@@ -304,8 +310,8 @@ void verify_slots(const DeviceProgram& device) {
   const std::vector<Carried> carries = carried(device);
   for (std::size_t b = 0; b < carries.size(); ++b)
     invariant(device.buffers[b].slots >= carries[b].slots,
-              "device {}: buffer {} has {} copies, but its schedule keeps {} in flight", device.device, b,
-              device.buffers[b].slots, carries[b].slots);
+              "device {}: buffer {} has {} copies, but its schedule keeps {} in flight",
+              device.device, b, device.buffers[b].slots, carries[b].slots);
 }
 
 }  // namespace
@@ -334,7 +340,8 @@ DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& progra
   return result;
 }
 
-void verify_memory(const DeviceProgram& device, const SpmdProgram& program, const MemoryRules& rules) {
+void verify_memory(const DeviceProgram& device, const SpmdProgram& program,
+                   const MemoryRules& rules) {
   for (const InstructionList& list : device.lists) verify_aside(device, list);
   verify_slots(device);
   std::vector<Block> blocks = blocks_of(device, rules);
@@ -369,7 +376,8 @@ DeviceProgram lower(const SpmdProgram& program, int device, bool overlap, const 
   return result;
 }
 
-std::vector<DeviceProgram> lower_classes(const SpmdProgram& program, bool overlap, const MemoryRules& rules,
+std::vector<DeviceProgram> lower_classes(const SpmdProgram& program, bool overlap,
+                                         const MemoryRules& rules,
                                          const PipelineSchedule& schedule) {
   const std::vector<std::vector<int>> classes = device_classes(program);
   std::vector<DeviceProgram> programs(classes.size());

@@ -24,8 +24,9 @@ std::int64_t cuda_scratch_bytes(const Node& node, const KernelCall& call) {
 const MemoryRules kCpu = {
     .alignment = 64, .scratch_bytes = cpu_scratch_bytes, .guard_bytes = ALPA_GUARD_BYTES};
 
-// 256 bytes is what cudaMalloc aligns to and cuBLASLt's heuristic takes for granted. Room for NCCL's
-// blocks is planned for logical devices, too: a plan does not know how many cards it will run on.
+// 256 bytes is what cudaMalloc aligns to and cuBLASLt's heuristic takes for granted.
+// Room for NCCL's blocks is planned for logical devices, too: a plan does not know how
+// many cards it will run on.
 const MemoryRules kCuda = {.alignment = 256,
                            .scratch_bytes = cuda_scratch_bytes,
                            .collective_scratch_bytes = nccl_scratch_bytes,
@@ -38,8 +39,8 @@ std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& te
   std::int64_t bytes = 0;
   const auto add = [&](const KernelTensor& tensor, const ShardedDim& cut) {
     const int ranks = static_cast<int>(call.group.size());
-    bytes += cuda::block_scratch_bytes(cuda::shard_blocks(tensor.type.shape, cut.dim, cut.chunk, ranks),
-                                       tensor.type);
+    bytes += cuda::block_scratch_bytes(
+        cuda::shard_blocks(tensor.type.shape, cut.dim, cut.chunk, ranks), tensor.type);
   };
   for (std::size_t t = 0; t < tensors.inputs.size(); ++t) {
     if (call.kind == CollectiveKind::reduce_scatter || call.kind == CollectiveKind::all_to_all)
@@ -56,7 +57,8 @@ std::int64_t message_scratch_bytes(const Message& message, const KernelTensor& t
 }
 
 MemoryRules memory_rules(std::string_view backend, int threads_per_device) {
-  static const std::pair<std::string_view, MemoryRules> rules_of[] = {{"cpu", kCpu}, {"cuda", kCuda}};
+  static const std::pair<std::string_view, MemoryRules> rules_of[] = {{"cpu", kCpu},
+                                                                      {"cuda", kCuda}};
   for (auto [name, rules] : rules_of) {
     rules.threads = threads_per_device;
     if (name == backend) return rules;

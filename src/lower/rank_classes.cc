@@ -50,7 +50,8 @@ std::set<int> axes_to_partial(const Graph& graph) {
 /// Makes programs of devices from that of another of their class.
 class Relocation {
  public:
-  explicit Relocation(const SpmdProgram& program) : program_(program), layouts_(layouts_of(program)) {}
+  explicit Relocation(const SpmdProgram& program)
+      : program_(program), layouts_(layouts_of(program)) {}
 
   DeviceProgram run(DeviceProgram device, int id) {
     const DeviceMesh& mesh = program_.meshes[device.mesh];
@@ -67,9 +68,9 @@ class Relocation {
   void move_buffers(DeviceProgram& device, const std::vector<int>& at) {
     std::vector<Shape> offsets;
     for (const Layout& layout : layouts_.distinct)
-      offsets.push_back(layout.mesh == device.mesh
-                            ? local_offset(*layout.shape, *layout.spec, program_.meshes[layout.mesh], at)
-                            : Shape{});
+      offsets.push_back(layout.mesh == device.mesh ? local_offset(*layout.shape, *layout.spec,
+                                                                  program_.meshes[layout.mesh], at)
+                                                   : Shape{});
     of_value_.assign(device.buffers.size(), false);
     for (std::size_t v = 0; v < device.buffer_of_value.size(); ++v) {
       const int buffer = device.buffer_of_value[v];
@@ -131,15 +132,17 @@ std::vector<std::vector<int>> device_classes(const SpmdProgram& program) {
   return classes;
 }
 
-std::vector<DeviceProgram> programs_of_all(const SpmdProgram& program, std::vector<DeviceProgram> firsts) {
+std::vector<DeviceProgram> programs_of_all(const SpmdProgram& program,
+                                           std::vector<DeviceProgram> firsts) {
   const std::vector<std::vector<int>> classes = device_classes(program);
-  invariant(firsts.size() == classes.size(), "{} device programs for {} classes of devices", firsts.size(),
-            classes.size());
+  invariant(firsts.size() == classes.size(), "{} device programs for {} classes of devices",
+            firsts.size(), classes.size());
   std::map<int, DeviceProgram> by_device;
   Relocation relocation(program);
   for (std::size_t c = 0; c < classes.size(); ++c) {
-    invariant(firsts[c].device == classes[c].front(), "the program of device {} in place of that of {}",
-              firsts[c].device, classes[c].front());
+    invariant(firsts[c].device == classes[c].front(),
+              "the program of device {} in place of that of {}", firsts[c].device,
+              classes[c].front());
     for (std::size_t i = 1; i < classes[c].size(); ++i)
       by_device.emplace(classes[c][i], relocation.run(firsts[c], classes[c][i]));
     by_device.emplace(classes[c].front(), std::move(firsts[c]));

@@ -11,10 +11,13 @@ namespace {
 
 constexpr std::int64_t kAlignment = 256, kScalarBytes = 8;
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 template <class Body>
-void for_each_load(const DeviceProgram& device, const SpmdProgram& program, InputKind kind, Body&& body) {
+void for_each_load(const DeviceProgram& device, const SpmdProgram& program, InputKind kind,
+                   Body&& body) {
   for (const InstructionList& list : device.lists)
     for (const Instruction& instruction : list.instructions) {
       if (instruction.kind != Instruction::Kind::load) continue;
@@ -28,8 +31,8 @@ void for_each_load(const DeviceProgram& device, const SpmdProgram& program, Inpu
 int loaded_input(const SpmdProgram& program, const Instruction& load) {
   const std::vector<Input>& inputs = program.graph.inputs;
   const int value = program.graph.nodes[load.node].results[0];
-  const auto at =
-      std::find_if(inputs.begin(), inputs.end(), [&](const Input& input) { return input.value == value; });
+  const auto at = std::find_if(inputs.begin(), inputs.end(),
+                               [&](const Input& input) { return input.value == value; });
   return static_cast<int>(at - inputs.begin());
 }
 

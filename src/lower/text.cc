@@ -66,7 +66,8 @@ std::string instruction_line(const DeviceProgram& device, const Instruction& ins
   if (instruction.kind == Instruction::Kind::fill) text += fmt::format(" {}", instruction.value);
   if (!instruction.call.group.empty()) text += call_text(instruction.call);
   if (!message)
-    text += fmt::format(" ({}) -> {}", buffer_list(instruction.inputs), buffer_list(instruction.outputs));
+    text += fmt::format(" ({}) -> {}", buffer_list(instruction.inputs),
+                        buffer_list(instruction.outputs));
   if (instruction.aside) text += " aside";
   if (instruction.workspace >= 0) text += fmt::format(" using b{}", instruction.workspace);
   return text + fmt::format(" \"{}\"", node.name);
@@ -101,10 +102,12 @@ std::string_view name_of(Instruction::Kind kind) {
 }
 
 std::string to_string(const DeviceProgram& device, const SpmdProgram& program) {
-  std::string text = fmt::format("device {} of {}", device.device, shape_text(program.meshes[device.mesh]));
+  std::string text =
+      fmt::format("device {} of {}", device.device, shape_text(program.meshes[device.mesh]));
   if (program.meshes.size() > 1) text += fmt::format(" (mesh {})", device.mesh);
   text += device.arena_bytes > 0 ? fmt::format(", arena of {} bytes\n", device.arena_bytes) : "\n";
-  for (int b = 0; b < static_cast<int>(device.buffers.size()); ++b) text += buffer_line(device, b) + "\n";
+  for (int b = 0; b < static_cast<int>(device.buffers.size()); ++b)
+    text += buffer_line(device, b) + "\n";
   if (!device.kept.empty()) text += "kept " + buffer_list(device.kept) + "\n";
   if (!device.zeroed.empty()) text += "zeroed " + buffer_list(device.zeroed) + "\n";
   std::vector<int> reported;

@@ -1,5 +1,5 @@
-// src/lower/updates.cc — ends emission: writes updates into their state, and keeps sent memory
-// until it is sent
+// src/lower/updates.cc — ends emission: writes updates into their state, and keeps
+// sent memory until it is sent
 #include "updates.h"
 
 #include <algorithm>
@@ -39,14 +39,15 @@ class Updating {
                                 [&](const Copy& copy) { return settled(*copy.update); }),
                  copies.end());
     for (const Copy& copy : copies) awaits_copy(memory(copy.update->value));
-    // What comes from another input is put aside first, because the copies before it may replace that
-    // input.
+    // What comes from another input is put aside first, because the copies before
+    // it may replace that input.
     for (Copy& copy : copies)
       if (copy.from_input)
-        copy.from =
-            add_copy(*copy.update, device_.buffer_of_value[copy.update->value], aside_buffer(*copy.update));
+        copy.from = add_copy(*copy.update, device_.buffer_of_value[copy.update->value],
+                             aside_buffer(*copy.update));
     for (const Copy& copy : copies)
-      add_copy(*copy.update, copy.from_input ? copy.from : device_.buffer_of_value[copy.update->value],
+      add_copy(*copy.update,
+               copy.from_input ? copy.from : device_.buffer_of_value[copy.update->value],
                device_.buffer_of_value[copy.update->input]);
     return std::move(device_);
   }
@@ -72,8 +73,8 @@ class Updating {
                        [&](int buffer) { return memory_of(device_, buffer) == memory; });
   }
 
-  /// Makes the new content's buffer lie in the state's memory if that is possible; false if it must be
-  /// copied.
+  /// Makes the new content's buffer lie in the state's memory if that is possible;
+  /// false if it must be copied.
   bool settled(const Update& update) {
     const int state = memory(update.input), value = memory(update.value);
     if (state == value) return true;
@@ -100,7 +101,8 @@ class Updating {
     return read_at_end_[memory] || uses_.used_after(memory, position);
   }
 
-  /// True if the instruction may write the new content over the old one, whichever operands hold that.
+  /// True if the instruction may write the new content over the old one,
+  /// whichever operands hold that.
   bool overwrites(const Instruction& instruction, int state, int value) const {
     for (std::size_t o = 0; o < instruction.outputs.size(); ++o) {
       if (memory_of(device_, instruction.outputs[o]) != value) continue;

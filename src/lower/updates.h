@@ -5,11 +5,12 @@
 
 namespace alpa {
 
-/// `device` with every update either an alias (the new content is made in the state's memory) or a copy at
-/// the end of its list.
+/// `device` with every update either an alias (the new content is made in the state's memory) or a
+/// copy at the end of its list.
 DeviceProgram with_updates(const DeviceProgram& device, const SpmdProgram& program);
 
-/// `device` with a wait in front of whatever would overwrite memory that a run may still be sending.
+/// `device` with a wait in front of whatever would overwrite memory that a
+/// run may still be sending.
 DeviceProgram guard_sends(const DeviceProgram& device);
 
 }  // namespace alpa

@@ -1,5 +1,5 @@
-// src/lower/verify_schedules.cc — simulates the communication of all devices' programs to prove
-// that it completes
+// src/lower/verify_schedules.cc — simulates the communication of all devices' programs
+// to prove that it completes
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -30,7 +30,8 @@ class Simulation {
  public:
   Simulation(std::span<const DeviceProgram> devices, const SpmdProgram& program)
       : devices_(devices), program_(program), cursors_(devices.size()) {
-    for (std::size_t d = 0; d < devices.size(); ++d) index_[devices[d].device] = static_cast<int>(d);
+    for (std::size_t d = 0; d < devices.size(); ++d)
+      index_[devices[d].device] = static_cast<int>(d);
   }
 
   void run() {
@@ -42,8 +43,8 @@ class Simulation {
       if (!at_end(d)) bug("schedules: {}", waiting_chain(d));
     for (const auto& [key, lane] : lanes_)
       invariant(lane.sent.size() == lane.received.size(),
-                "schedules: device {} sends {} messages to device {}, who receives {}", std::get<0>(key),
-                lane.sent.size(), std::get<1>(key), lane.received.size());
+                "schedules: device {} sends {} messages to device {}, who receives {}",
+                std::get<0>(key), lane.sent.size(), std::get<1>(key), lane.received.size());
   }
 
  private:
@@ -104,8 +105,8 @@ class Simulation {
       const Message& other = *others[own.size() - 1];
       invariant(other.begin == message.begin && other.extent == message.extent,
                 "schedules: {} hands over a box of {} at {}, but device {} one of {} at {}",
-                place_of(d, instruction), to_string(message.extent), to_string(message.begin), message.peer,
-                to_string(other.extent), to_string(other.begin));
+                place_of(d, instruction), to_string(message.extent), to_string(message.begin),
+                message.peer, to_string(other.extent), to_string(other.begin));
     }
     return true;
   }
@@ -168,7 +169,8 @@ class Simulation {
   std::vector<Cursor> cursors_;
   std::map<int, int> index_;  ///< by device id
   std::map<LaneKey, LaneState> lanes_;
-  std::map<std::pair<std::vector<int>, bool>, std::map<int, int>> arrivals_;  ///< by group and thread
+  /// by group and thread
+  std::map<std::pair<std::vector<int>, bool>, std::map<int, int>> arrivals_;
   /// Numbers, in their lane or group, of all runs of an instruction.
   std::map<std::pair<int, const Instruction*>, std::vector<int>> calls_;
 };

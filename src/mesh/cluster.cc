@@ -15,8 +15,8 @@
 namespace alpa {
 namespace {
 
-// Rates of one core and of threads that exchange data through shared memory; docs/cost-model.md says where
-// they come from.
+// Rates of one core and of threads that exchange data through shared memory; docs/cost-model.md
+// says where they come from.
 constexpr double kCoreFlopsF32 = 80e9, kCoreFlopsF64 = 10e9, kCoreFlopsHalf = 40e9;
 constexpr double kCoreBytesPerSecond = 9e9;
 constexpr double kLaunchSeconds = 2e-6;
@@ -24,7 +24,9 @@ constexpr double kOwnCoreAlpha = 1e-6, kSharedCoreAlpha = 4e-6;
 constexpr double kOwnCoreLinkBytesPerSecond = 7.5e9, kSharedCoreLinkBytesPerSecond = 4.9e9;
 
 /// Cores one of n devices computes with: whole ones while there are enough, else its share of one.
-double cores_of_device(int cores, int n) { return n <= cores ? cores / n : static_cast<double>(cores) / n; }
+double cores_of_device(int cores, int n) {
+  return n <= cores ? cores / n : static_cast<double>(cores) / n;
+}
 
 Link thread_link(int cores, int n) {
   if (n <= cores) return {kOwnCoreAlpha, 1 / kOwnCoreLinkBytesPerSecond};
@@ -78,8 +80,8 @@ Cluster Cluster::local() {
 Cluster Cluster::local(int n, const std::string& backend) {
   require(n >= 1, "Cluster::local: {} devices; ask for at least 1", n);
   if (backend == "cuda") return local_cuda(n);
-  require(backend == "cpu", "Cluster::local: backend \"{}\" is unknown; known are \"cpu\" and \"cuda\"",
-          backend);
+  require(backend == "cpu",
+          "Cluster::local: backend \"{}\" is unknown; known are \"cpu\" and \"cuda\"", backend);
   const int cores = usable_cores();
   const double share = cores_of_device(cores, n);
   Cluster cluster;
@@ -108,8 +110,8 @@ DeviceMesh Cluster::mesh(const std::vector<int>& shape) const {
             shape_words(shape), num_devices(), num_hosts, devices_per_host);
   }
   require(product == num_devices(),
-          "mesh shape {} has {} devices, but the cluster has {} ({} hosts of {}); the product of the axes "
-          "must be {}",
+          "mesh shape {} has {} devices, but the cluster has {} ({} hosts of {}); "
+          "the product of the axes must be {}",
           shape_words(shape), product, num_devices(), num_hosts, devices_per_host, num_devices());
   std::vector<MeshAxis> axes;
   int stride = num_devices();
@@ -117,15 +119,17 @@ DeviceMesh Cluster::mesh(const std::vector<int>& shape) const {
     stride /= shape[i];
     const Link link =
         within_one_host(*this, stride, shape[i]) ? within_host : slower(within_host, between_hosts);
-    axes.push_back({std::string(1, "xyzw"[i]), shape[i], link.alpha_seconds, link.beta_seconds_per_byte});
+    axes.push_back(
+        {std::string(1, "xyzw"[i]), shape[i], link.alpha_seconds, link.beta_seconds_per_byte});
   }
   return DeviceMesh(std::move(axes));
 }
 
 Cluster Cluster::submesh(int hosts, int devices) const {
-  require(hosts >= 1 && hosts <= num_hosts, "submesh of {} hosts: the cluster has {}", hosts, num_hosts);
-  require(devices >= 1 && devices <= devices_per_host, "submesh of {} devices per host: the hosts have {}",
-          devices, devices_per_host);
+  require(hosts >= 1 && hosts <= num_hosts, "submesh of {} hosts: the cluster has {}", hosts,
+          num_hosts);
+  require(devices >= 1 && devices <= devices_per_host,
+          "submesh of {} devices per host: the hosts have {}", devices, devices_per_host);
   Cluster part = *this;
   part.num_hosts = hosts;
   part.devices_per_host = devices;
@@ -148,9 +152,10 @@ std::vector<int> parse_mesh_shape(const std::string& text) {
     int size = 0;
     const auto [next, error] = std::from_chars(at, end, size);
     require(
-        error == std::errc() && size >= 1 && (next == end || *next == 'x') && shape.size() < kMaxMeshAxes,
-        "mesh shape \"{}\": expected 1 to {} positive sizes joined by \"x\", like \"8\" or \"2x4\"", excerpt(text),
-        kMaxMeshAxes);
+        error == std::errc() && size >= 1 && (next == end || *next == 'x') &&
+            shape.size() < kMaxMeshAxes,
+        "mesh shape \"{}\": expected 1 to {} positive sizes joined by \"x\", like \"8\" or \"2x4\"",
+        excerpt(text), kMaxMeshAxes);
     shape.push_back(size);
     if (next == end) return shape;
     at = next + 1;

@@ -31,8 +31,8 @@ std::string key_path(const Section& section, const std::string& key) {
   return section.path.empty() ? excerpt(key) : section.path + "." + excerpt(key);
 }
 
-[[noreturn]] void bad_value(const Section& section, const std::string& key, const std::string& found,
-                            const std::string& expected) {
+[[noreturn]] void bad_value(const Section& section, const std::string& key,
+                            const std::string& found, const std::string& expected) {
   fail("cluster file {}: {}: found {}, expected {}", section.origin, key_path(section, key), found,
        expected);
 }
@@ -53,8 +53,8 @@ void check_keys(const Section& section, std::initializer_list<const char*> known
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     std::string keys;
     for (const char* name : known) keys += (keys.empty() ? "" : ", ") + std::string(name);
-    fail("cluster file {}: {}: unknown key; the keys here are: {}", section.origin, key_path(section, key),
-         keys);
+    fail("cluster file {}: {}: unknown key; the keys here are: {}", section.origin,
+         key_path(section, key), keys);
   }
 }
 
@@ -94,19 +94,21 @@ std::map<DType, double> read_rates(const Section& section) {
     } catch (const Error& error) {
       fail("cluster file {}: {}: {}", section.origin, key_path(section, name), error.what());
     }
-    rates[dtype] = read_number(section, name, "FLOP/s of matrix products, 0 or more (0: infinitely fast)");
+    rates[dtype] =
+        read_number(section, name, "FLOP/s of matrix products, 0 or more (0: infinitely fast)");
   }
   return rates;
 }
 
 DeviceModel read_device(const Section& section) {
-  check_keys(section, {"memory_bytes", "flops_per_second", "memory_bytes_per_second", "launch_seconds"});
+  check_keys(section,
+             {"memory_bytes", "flops_per_second", "memory_bytes_per_second", "launch_seconds"});
   DeviceModel device;
   device.memory_bytes = read_count(section, "memory_bytes", kMaxInteger, "bytes of one device");
-  device.flops_per_second = read_rates(
-      subsection(section, "flops_per_second", "an object: FLOP/s by element type, like {\"f32\": 1.4e13}"));
-  device.memory_bytes_per_second =
-      read_number(section, "memory_bytes_per_second", "bytes per second, 0 or more (0: infinitely fast)");
+  device.flops_per_second = read_rates(subsection(
+      section, "flops_per_second", "an object: FLOP/s by element type, like {\"f32\": 1.4e13}"));
+  device.memory_bytes_per_second = read_number(section, "memory_bytes_per_second",
+                                               "bytes per second, 0 or more (0: infinitely fast)");
   device.launch_seconds =
       read_number_or(section, "launch_seconds", "seconds per instruction, 0 or more", 0);
   return device;
@@ -129,12 +131,14 @@ Link read_link(const Section& section) {
   const std::string expected = "bytes per second, more than 0";
   const double rate = read_number(section, "bytes_per_second", expected);
   if (!std::isnormal(rate))
-    bad_value(section, "bytes_per_second", shown(at(section, "bytes_per_second", expected)), expected);
+    bad_value(section, "bytes_per_second", shown(at(section, "bytes_per_second", expected)),
+              expected);
   link.beta_seconds_per_byte = 1 / rate;
   return link;
 }
 
-Link read_link_if(const Section& file, const std::string& key, bool needed, const std::string& why) {
+Link read_link_if(const Section& file, const std::string& key, bool needed,
+                  const std::string& why) {
   if (!needed && !find(file, key)) return {};
   return read_link(
       subsection(file, key, "an object with alpha_seconds and bytes_per_second, because " + why));
@@ -143,31 +147,33 @@ Link read_link_if(const Section& file, const std::string& key, bool needed, cons
 std::string read_backend(const Section& file) {
   const Json* value = find(file, "backend");
   if (!value) return "cpu";
-  if (*value != "cpu" && *value != "cuda") bad_value(file, "backend", shown(*value), "\"cpu\" or \"cuda\"");
+  if (*value != "cpu" && *value != "cuda")
+    bad_value(file, "backend", shown(*value), "\"cpu\" or \"cuda\"");
   return value->get<std::string>();
 }
 
 Cluster read_cluster(const Section& file) {
-  check_keys(file, {"description", "backend", "num_hosts", "devices_per_host", "device", "within_host",
-                    "between_hosts"});
+  check_keys(file, {"description", "backend", "num_hosts", "devices_per_host", "device",
+                    "within_host", "between_hosts"});
   if (const Json* text = find(file, "description"); text && !text->is_string()) {
     bad_value(file, "description", shown(*text), "a text for people");
   }
   Cluster cluster;
   cluster.backend = read_backend(file);
   cluster.num_hosts = static_cast<int>(read_count(file, "num_hosts", kMaxHosts, "hosts"));
-  cluster.devices_per_host =
-      static_cast<int>(read_count(file, "devices_per_host", kMaxDevicesPerHost, "devices of one host"));
+  cluster.devices_per_host = static_cast<int>(
+      read_count(file, "devices_per_host", kMaxDevicesPerHost, "devices of one host"));
   cluster.device = read_device(subsection(file, "device", "an object that describes one device"));
-  cluster.within_host =
-      read_link_if(file, "within_host", cluster.devices_per_host > 1, "the hosts have several devices");
+  cluster.within_host = read_link_if(file, "within_host", cluster.devices_per_host > 1,
+                                     "the hosts have several devices");
   cluster.between_hosts =
       read_link_if(file, "between_hosts", cluster.num_hosts > 1, "there are several hosts");
   return cluster;
 }
 
 OrderedJson link_json(const Link& link) {
-  return {{"alpha_seconds", link.alpha_seconds}, {"beta_seconds_per_byte", link.beta_seconds_per_byte}};
+  return {{"alpha_seconds", link.alpha_seconds},
+          {"beta_seconds_per_byte", link.beta_seconds_per_byte}};
 }
 
 }  // namespace
@@ -184,7 +190,8 @@ Cluster Cluster::from_file(const std::string& path) {
 
 std::string Cluster::to_json() const {
   OrderedJson rates = OrderedJson::object();
-  for (const auto& [dtype, rate] : device.flops_per_second) rates[std::string(name_of(dtype))] = rate;
+  for (const auto& [dtype, rate] : device.flops_per_second)
+    rates[std::string(name_of(dtype))] = rate;
   const OrderedJson json = {{"backend", backend},
                             {"num_hosts", num_hosts},
                             {"devices_per_host", devices_per_host},

@@ -6,8 +6,8 @@
 namespace alpa {
 namespace {
 
-// Floating-point operations of a multiprocessor per clock: vector units for f32, tensor cores for the
-// others.
+// Floating-point operations of a multiprocessor per clock: vector units for f32,
+// tensor cores for the others.
 struct UnitRates {
   double f32, f64, half;
 };
@@ -18,10 +18,11 @@ constexpr double kMatmulShare = 0.75, kMemoryShare = 0.85;
 constexpr double kLaunchSeconds = 2e-6;   // a node of a replayed graph
 constexpr double kSameCardAlpha = 10e-6;  // events and kernels among logical devices
 constexpr double kPeerAlpha = 10e-6, kPeerBytesPerSecond = 150e9;  // NVLink
-constexpr double kHostAlpha = 20e-6, kHostBytesPerSecond = 12e9;   // PCIe, through the host's memory
+// PCIe, through the host's memory
+constexpr double kHostAlpha = 20e-6, kHostBytesPerSecond = 12e9;
 
-/// Free memory that arenas leave to others: what CUDA and its libraries allocate late, fragments, a
-/// display.
+/// Free memory that arenas leave to others: what CUDA and its libraries allocate
+/// late, fragments, a display.
 std::int64_t reserve_bytes(std::int64_t free_bytes) {
   const std::int64_t reserve = std::max(std::int64_t{1} << 30, free_bytes / 50);
   return std::min(reserve, free_bytes / 2);
@@ -33,11 +34,13 @@ Cluster cuda_cluster(int n, int cards, const CudaDevice& card, bool peers) {
   const bool shared = n > cards;
   const double share = shared ? 1.0 / n : 1.0;
   const UnitRates& units = card.major >= 9 ? kSm90 : kSm80;
-  const double clocks = share * kMatmulShare * card.multiprocessors * static_cast<double>(card.clock_hertz);
+  const double clocks =
+      share * kMatmulShare * card.multiprocessors * static_cast<double>(card.clock_hertz);
   Cluster cluster;
   cluster.backend = "cuda";
   cluster.devices_per_host = n;
-  cluster.device.memory_bytes = (card.free_bytes - reserve_bytes(card.free_bytes)) / (shared ? n : 1);
+  cluster.device.memory_bytes =
+      (card.free_bytes - reserve_bytes(card.free_bytes)) / (shared ? n : 1);
   cluster.device.flops_per_second = {{f32, clocks * units.f32},
                                      {f64, clocks * units.f64},
                                      {bf16, clocks * units.half},
@@ -48,8 +51,8 @@ Cluster cuda_cluster(int n, int cards, const CudaDevice& card, bool peers) {
   if (shared)  // every byte is read and written in the card's memory
     cluster.within_host = {kSameCardAlpha, 2 / cluster.device.memory_bytes_per_second};
   else
-    cluster.within_host =
-        peers ? Link{kPeerAlpha, 1 / kPeerBytesPerSecond} : Link{kHostAlpha, 1 / kHostBytesPerSecond};
+    cluster.within_host = peers ? Link{kPeerAlpha, 1 / kPeerBytesPerSecond}
+                                : Link{kHostAlpha, 1 / kHostBytesPerSecond};
   cluster.between_hosts = cluster.within_host;
   return cluster;
 }

@@ -5,10 +5,11 @@
 
 namespace alpa {
 
-/// `n` devices on `cards` of this kind: one each if there are enough, else all of them logical devices of
-/// one card, which share its memory and rates. Their memory is what is free but max(1 GiB, 2 %), at most a
-/// half, which is left to CUDA. `peers`: the cards reach each other's memory directly. Rates
-/// are shares of what the card's clocks and units would give; docs/cost-model.md says which.
+/// `n` devices on `cards` of this kind: one each if there are enough, else all of them logical
+/// devices of one card, which share its memory and rates. Their memory is what is free but max(1
+/// GiB, 2 %), at most a half, which is left to CUDA. `peers`: the cards reach each other's
+/// memory directly. Rates are shares of what the card's clocks and units would give;
+/// docs/cost-model.md says which.
 Cluster cuda_cluster(int n, int cards, const CudaDevice& card, bool peers);
 
 }  // namespace alpa

@@ -20,14 +20,17 @@ std::int64_t checked_places(const std::vector<MeshAxis>& axes) {
           kMaxMeshAxes);
   std::int64_t places = 1;
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    require(axes[i].size >= 1, "device mesh: axis \"{}\" has size {}; give every axis at least one device",
+    require(axes[i].size >= 1,
+            "device mesh: axis \"{}\" has size {}; give every axis at least one device",
             excerpt(axes[i].name), axes[i].size);
     for (std::size_t j = 0; j < i; ++j) {
       require(axes[i].name != axes[j].name,
-              "device mesh: two axes are called \"{}\"; name every axis differently", excerpt(axes[i].name));
+              "device mesh: two axes are called \"{}\"; name every axis differently",
+              excerpt(axes[i].name));
     }
     places *= axes[i].size;
-    require(places <= kMaxDevices, "device mesh: more than {} devices; use smaller axes", kMaxDevices);
+    require(places <= kMaxDevices, "device mesh: more than {} devices; use smaller axes",
+            kMaxDevices);
   }
   return places;
 }
@@ -47,8 +50,8 @@ DeviceMesh::DeviceMesh(std::vector<MeshAxis> axes, std::vector<int> devices)
     : axes_(std::move(axes)), devices_(std::move(devices)) {
   const std::int64_t places = checked_places(axes_);
   require(static_cast<std::int64_t>(devices_.size()) == places,
-          "device mesh: {} device ids for {} places ({}); give one id per place", devices_.size(), places,
-          shape_text(*this));
+          "device mesh: {} device ids for {} places ({}); give one id per place", devices_.size(),
+          places, shape_text(*this));
   std::vector<int> sorted = devices_;
   std::sort(sorted.begin(), sorted.end());
   const auto twin = std::adjacent_find(sorted.begin(), sorted.end());
@@ -102,7 +105,8 @@ std::vector<int> DeviceMesh::group(int rank, const std::vector<int>& axes) const
 std::string shape_text(const DeviceMesh& mesh) {
   if (mesh.num_axes() == 0) return "1";
   std::string text;
-  for (const MeshAxis& axis : mesh.axes()) text += (text.empty() ? "" : "x") + std::to_string(axis.size);
+  for (const MeshAxis& axis : mesh.axes())
+    text += (text.empty() ? "" : "x") + std::to_string(axis.size);
   return text;
 }
 

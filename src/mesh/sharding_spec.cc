@@ -19,9 +19,9 @@ void check_axis(int axis) {
 }
 
 int splits_of(const ShardingSpec& spec, int dim) {
-  return static_cast<int>(std::count_if(spec.axes.begin(), spec.axes.end(), [&](const AxisPlacement& a) {
-    return a.kind == Kind::split && a.dim == dim;
-  }));
+  return static_cast<int>(
+      std::count_if(spec.axes.begin(), spec.axes.end(),
+                    [&](const AxisPlacement& a) { return a.kind == Kind::split && a.dim == dim; }));
 }
 
 /// The mesh axis that splits `dim` as number `order` of those that do; -1: there are fewer.
@@ -40,13 +40,14 @@ AxisPlacement& replicated_axis(ShardingSpec& spec, int axis) {
   return spec.axes[axis];
 }
 
-std::string_view combiner_text(Combiner combiner) { return combiner == Combiner::sum ? "+" : "max"; }
+std::string_view combiner_text(Combiner combiner) {
+  return combiner == Combiner::sum ? "+" : "max";
+}
 
 [[noreturn]] void bad_spec(std::string_view text, std::string_view what) {
   fail(
-      "sharding spec \"{}\": {}; write \"R\", or words like \"S0@1\" (tensor dimension 0 split over mesh "
-      "axis 1, major axis "
-      "first), \"P+@0\" or \"Pmax@0\" (partial over mesh axis 0)",
+      "sharding spec \"{}\": {}; write \"R\", or words like \"S0@1\" (tensor dimension 0 split "
+      "over mesh axis 1, major axis first), \"P+@0\" or \"Pmax@0\" (partial over mesh axis 0)",
       excerpt(text), excerpt(what, 200));
 }
 
@@ -66,7 +67,8 @@ int take_axis(std::string_view text, std::string_view& word, const ShardingSpec&
     bad_spec(text, fmt::format("expected \"@\" and a mesh axis at \"{}\"", word));
   word.remove_prefix(1);
   const int axis = take_number(text, word, kMaxMeshAxes, "mesh axis");
-  if (!word.empty()) bad_spec(text, fmt::format("unexpected \"{}\" after mesh axis {}", word, axis));
+  if (!word.empty())
+    bad_spec(text, fmt::format("unexpected \"{}\" after mesh axis {}", word, axis));
   if (spec.axes[axis].kind != Kind::replicated)
     bad_spec(text, fmt::format("mesh axis {} is used twice", axis));
   return axis;
@@ -124,8 +126,8 @@ ShardingSpec ShardingSpec::without(int axis) const {
   check_axis(axis);
   const AxisPlacement& a = axes[axis];
   if (a.kind == Kind::split && a.order + 1 != splits_of(*this, a.dim))
-    bug("sharding spec {}: mesh axis {} is not the minor-most of dimension {}", to_string(*this), axis,
-        a.dim);
+    bug("sharding spec {}: mesh axis {} is not the minor-most of dimension {}", to_string(*this),
+        axis, a.dim);
   ShardingSpec result = *this;
   result.axes[axis] = {};
   return result;
@@ -158,7 +160,8 @@ std::string to_string(const ShardingSpec& spec) {
   for (int axis : splits)
     text += fmt::format("{}S{}@{}", text.empty() ? "" : " ", spec.axes[axis].dim, axis);
   for (int axis : partials) {
-    text += fmt::format("{}P{}@{}", text.empty() ? "" : " ", combiner_text(spec.axes[axis].combiner), axis);
+    text += fmt::format("{}P{}@{}", text.empty() ? "" : " ",
+                        combiner_text(spec.axes[axis].combiner), axis);
   }
   return text.empty() ? "R" : text;
 }
@@ -169,7 +172,8 @@ ShardingSpec parse_spec(std::string_view text) {
   std::string_view rest = text;
   do {
     const std::size_t end = std::min(rest.find(' '), rest.size());
-    if (end == 0) bad_spec(text, text.empty() ? "empty" : "words must be separated by single spaces");
+    if (end == 0)
+      bad_spec(text, text.empty() ? "empty" : "words must be separated by single spaces");
     spec = with_word(text, rest.substr(0, end), spec);
     if (end == rest.size()) return spec;
     rest.remove_prefix(end + 1);
@@ -212,7 +216,8 @@ std::int64_t shard_bytes(const TensorType& type, const ShardingSpec& spec, const
 
 }  // namespace alpa
 
-std::size_t std::hash<alpa::ShardingSpec>::operator()(const alpa::ShardingSpec& spec) const noexcept {
+std::size_t std::hash<alpa::ShardingSpec>::operator()(
+    const alpa::ShardingSpec& spec) const noexcept {
   std::uint64_t packed = 0;
   for (const alpa::AxisPlacement& a : spec.axes) {
     const unsigned order_and_kind =

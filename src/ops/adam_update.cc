@@ -1,5 +1,5 @@
-// src/ops/adam_update.cc — (w, m, v, g, learning_rate, step) -> (w, m, v), Kingma and Ba 2015, algorithm 1;
-// AdamW if "decoupled"
+// src/ops/adam_update.cc — (w, m, v, g, learning_rate, step) -> (w, m, v), Kingma and Ba 2015,
+// algorithm 1; AdamW if "decoupled"
 #include "alpa/ops/all_ops.h"
 #include "kernels/cpu/kernels.h"
 #include "optimizer_types.h"

@@ -1,5 +1,5 @@
-// src/ops/broadcast.cc — dimension d of x becomes dimension dims[d] of y; extents of 1 stretch, other
-// dimensions of y repeat x
+// src/ops/broadcast.cc — dimension d of x becomes dimension dims[d] of y; extents of 1 stretch,
+// other dimensions of y repeat x
 #include <algorithm>
 
 #include "alpa/base/error.h"
@@ -16,7 +16,8 @@ Rule broadcast_rule(const OpQuery& query) {
   ops::require_operands(query, 1);
   const Shape &x = query.operands[0].shape, &y = query.attributes.integers("shape");
   const std::vector<std::int64_t>& dims = query.attributes.integers("dims");
-  if (dims.size() != x.size()) fail("broadcast: {} dims for {}", dims.size(), to_string(query.operands[0]));
+  if (dims.size() != x.size())
+    fail("broadcast: {} dims for {}", dims.size(), to_string(query.operands[0]));
   Rule rule;
   DimFactors operand(x.size()), result(y.size());
   for (std::size_t d = 0; d < y.size(); ++d) {
@@ -74,8 +75,8 @@ Value broadcast_to(Value x, const Shape& shape) {
   require(static_cast<bool>(x), "broadcast_to: the operand is an empty Value");
   if (ops::broadcast_shape(x.shape(), shape) != shape)
     fail(
-        "broadcast_to: {} does not stretch to {}; extents must be equal or 1, aligned at the last "
-        "dimension",
+        "broadcast_to: {} does not stretch to {}; extents must be equal or 1, "
+        "aligned at the last dimension",
         to_string(x.type()), to_string(shape));
   std::vector<std::int64_t> dims = ops::counting(x.rank());
   for (std::int64_t& dim : dims) dim += static_cast<std::int64_t>(shape.size()) - x.rank();

@@ -1,5 +1,5 @@
-// src/ops/cast.cc — x in another element type (floating: to nearest even; to integers: towards zero); x
-// itself for stop_gradient
+// src/ops/cast.cc — x in another element type (floating: to nearest even; to integers: towards
+// zero); x itself for stop_gradient
 #include "alpa/base/error.h"
 #include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
@@ -39,13 +39,15 @@ Rule cast_rule(const OpQuery& query) {
 const OpDef ops::cast = {
     .name = "cast",
     .rule = cast_rule,
-    .result_dtypes = [](const OpQuery& query) { return std::vector<DType>{query.attributes.dtype("to")}; },
+    .result_dtypes =
+        [](const OpQuery& query) { return std::vector<DType>{query.attributes.dtype("to")}; },
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Value x = g.operand(n, 0);
       return {is_floating(x.dtype()) ? alpa::cast(dys[0], x.dtype()) : Value{}};
     },
     .elementwise = static_cast<int>(ElementwiseOp::copy),
-    .elementwise_of = [](const Attributes& a) { return static_cast<int>(conversion_to(a.dtype("to"))); },
+    .elementwise_of =
+        [](const Attributes& a) { return static_cast<int>(conversion_to(a.dtype("to"))); },
     .in_place = InPlace::any,
     .cpu = &cpu::cast,
 };

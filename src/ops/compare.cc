@@ -11,7 +11,8 @@ std::vector<DType> condition(const OpQuery&) { return {u8}; }
 
 template <ElementwiseOp op>
 OpDef comparison(std::string_view name) {
-  return ops::elementwise<op>({.name = name, .rule = ops::same_type_rule, .result_dtypes = condition});
+  return ops::elementwise<op>(
+      {.name = name, .rule = ops::same_type_rule, .result_dtypes = condition});
 }
 
 }  // namespace

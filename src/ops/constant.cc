@@ -22,7 +22,8 @@ const OpDef ops::constant = {
 };
 
 Value constant(Builder& builder, double value, DType dtype, const Shape& shape) {
-  return builder.emit_one(ops::constant, {}, {{"value", value}, {"dtype", dtype}, {"shape", shape}});
+  return builder.emit_one(ops::constant, {},
+                          {{"value", value}, {"dtype", dtype}, {"shape", shape}});
 }
 
 }  // namespace alpa

@@ -17,31 +17,35 @@ struct Equation {
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-bool has(std::string_view letters, char letter) { return letters.find(letter) != std::string_view::npos; }
+bool has(std::string_view letters, char letter) {
+  return letters.find(letter) != std::string_view::npos;
+}
 
 void check_letters(const Equation& e, std::string_view letters) {
   for (std::size_t i = 0; i < letters.size(); ++i) {
-    require(is_letter(letters[i]), "einsum \"{}\": '{}' is no letter; write e.g. \"ik,kj->ij\"", e.text,
-            letters[i]);
-    require(!has(letters.substr(0, i), letters[i]), "einsum \"{}\": letter {} occurs twice in one tensor",
+    require(is_letter(letters[i]), "einsum \"{}\": '{}' is no letter; write e.g. \"ik,kj->ij\"",
             e.text, letters[i]);
+    require(!has(letters.substr(0, i), letters[i]),
+            "einsum \"{}\": letter {} occurs twice in one tensor", e.text, letters[i]);
   }
 }
 
 Equation parse(std::string_view text) {
   const std::size_t comma = text.find(','), arrow = text.find("->");
   require(comma != std::string_view::npos && arrow != std::string_view::npos && comma < arrow,
-          "einsum \"{}\": the equation must name two operands and a result, e.g. \"ik,kj->ij\"", text);
+          "einsum \"{}\": the equation must name two operands and a result, e.g. \"ik,kj->ij\"",
+          text);
   const Equation e{text, text.substr(0, comma), text.substr(comma + 1, arrow - comma - 1),
                    text.substr(arrow + 2)};
   for (std::string_view letters : {e.x, e.y, e.z}) check_letters(e, letters);
   for (char c : e.z)
-    require(has(e.x, c) || has(e.y, c), "einsum \"{}\": letter {} of the result is in no operand", text, c);
+    require(has(e.x, c) || has(e.y, c), "einsum \"{}\": letter {} of the result is in no operand",
+            text, c);
   for (std::string_view letters : {e.x, e.y})
     for (char c : letters)
       require(has(e.z, c) || (has(e.x, c) && has(e.y, c)),
-              "einsum \"{}\": letter {} is in one operand only and not in the result; reduce_sum that "
-              "operand first",
+              "einsum \"{}\": letter {} is in one operand only and not in the result; "
+              "reduce_sum that operand first",
               text, c);
   return e;
 }
@@ -58,8 +62,8 @@ std::array<std::int64_t, 128> extents(const Equation& e, const OpQuery& query) {
     for (std::size_t d = 0; d < letters.size(); ++d) {
       std::int64_t& size = sizes[static_cast<unsigned char>(letters[d])];
       if (size != 0 && size != shape[d])
-        fail("einsum \"{}\": x has {}={} but y has {}={} ({})", e.text, letters[d], size, letters[d],
-             shape[d], ops::named_types(query.operands));
+        fail("einsum \"{}\": x has {}={} but y has {}={} ({})", e.text, letters[d], size,
+             letters[d], shape[d], ops::named_types(query.operands));
       size = shape[d];
     }
   }

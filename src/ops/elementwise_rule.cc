@@ -15,8 +15,8 @@ void require_one_type(const OpQuery& query) {
            named_types(query.operands));
 }
 
-/// The operand that decides the extent of result dimension `d` (counted from the last): the first that is
-/// not 1 there.
+/// The operand that decides the extent of result dimension `d` (counted from the last): the
+/// first that is not 1 there.
 std::int64_t extent_from_last(const OpQuery& query, std::size_t d) {
   std::size_t owner = query.operands.size();
   std::int64_t extent = 1;
@@ -26,8 +26,8 @@ std::int64_t extent_from_last(const OpQuery& query, std::size_t d) {
     if (mine == 1) continue;
     if (extent != 1 && mine != extent)
       fail(
-          "{}: {} has extent {} but {} has {} in dimension {} from the last ({}); reshape one of them, "
-          "or give it extent 1 there",
+          "{}: {} has extent {} but {} has {} in dimension {} from the last ({}); "
+          "reshape one of them, or give it extent 1 there",
           query.op->name, operand_name(owner), extent, operand_name(i), mine, d + 1,
           named_types(query.operands));
     if (extent == 1) owner = i;

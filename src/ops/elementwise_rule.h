@@ -1,8 +1,8 @@
 #pragma once
-/// The rule of all elementwise operators: NumPy broadcasting, every result dimension one factor that the
-/// operands of that extent share; dimensions of extent 1 have none. FLOPs and linear sets are those of the
-/// operator's record. The variants differ in the element types they accept. All throw Error on a user's
-/// mistake.
+/// The rule of all elementwise operators: NumPy broadcasting, every result dimension one factor
+/// that the operands of that extent share; dimensions of extent 1 have none. FLOPs and linear sets
+/// are those of the operator's record. The variants differ in the element types they accept. All
+/// throw Error on a user's mistake.
 #include "alpa/ir/op_def.h"
 #include "kernels/cpu/kernels.h"
 
@@ -26,8 +26,8 @@ OpDef elementwise(OpDef record) {
   return record;
 }
 
-/// Linear sets of an operator of one operand that moves elements: {0b1}, but none for u8, whose sums would
-/// overflow.
+/// Linear sets of an operator of one operand that moves elements: {0b1}, but none for u8,
+/// whose sums would overflow.
 std::vector<std::uint32_t> movement_linear(const OpQuery& query);
 
 /// `x f32[8, 768], y f32[4]`: operands by the names messages use for them.

@@ -38,8 +38,8 @@ void require_types(const OpQuery& query, const char* floating) {
          to_string(query.operands));
 }
 
-/// (table, ids) -> rows. A device that holds some of the table's rows gives zeros for the others: a partial
-/// sum.
+/// (table, ids) -> rows. A device that holds some of the table's rows gives zeros for
+/// the others: a partial sum.
 Rule embedding_rule(const OpQuery& query) {
   require_types(query, "table");
   const Shape &table = query.operands[0].shape, &ids = query.operands[1].shape;
@@ -60,7 +60,8 @@ Rule embedding_grad_rule(const OpQuery& query) {
   require_types(query, "dy");
   const Shape &dy = query.operands[0].shape, &ids = query.operands[1].shape;
   if (dy.empty() || Shape(dy.begin(), dy.end() - 1) != ids)
-    fail("embedding_grad: dy must have the dimensions of ids and a width ({})", to_string(query.operands));
+    fail("embedding_grad: dy must have the dimensions of ids and a width ({})",
+         to_string(query.operands));
   const Lookup l = lookup(ids, query.attributes.integer("rows"), dy.back());
   Rule rule{.factors = l.factors,
             .operands = {l.picked, l.ids},

@@ -9,7 +9,9 @@ namespace alpa {
 const OpDef ops::exp = elementwise<ElementwiseOp::exp>({
     .name = "exp",
     .rule = floating_rule,
-    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values { return {dys[0] * g.result(n)}; },
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+      return {dys[0] * g.result(n)};
+    },
 });
 
 const OpDef ops::log = elementwise<ElementwiseOp::log>({

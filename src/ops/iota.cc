@@ -26,9 +26,10 @@ const OpDef ops::iota = {
 };
 
 Value iota(Builder& builder, const TensorType& type, std::int64_t axis) {
-  return builder.emit_one(
-      ops::iota, {},
-      {{"axis", ops::checked_axis("iota", axis, type)}, {"dtype", type.dtype}, {"shape", type.shape}});
+  return builder.emit_one(ops::iota, {},
+                          {{"axis", ops::checked_axis("iota", axis, type)},
+                           {"dtype", type.dtype},
+                           {"shape", type.shape}});
 }
 
 }  // namespace alpa

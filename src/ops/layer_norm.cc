@@ -1,4 +1,5 @@
-// src/ops/layer_norm.cc — y = (x - mean) · rstd · scale + bias over the last dimension, and its gradient
+// src/ops/layer_norm.cc — y = (x - mean) · rstd · scale + bias over the last
+// dimension, and its gradient
 #include "alpa/base/error.h"
 #include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
@@ -31,8 +32,8 @@ Value column(Value x) {
   return alpa::reshape(x, shape);
 }
 
-/// What the gradients of mean and rstd add to that of x: d mean / dx = 1 / C, d rstd / dx = -rstd³ (x -
-/// mean) / C.
+/// What the gradients of mean and rstd add to that of x: d mean / dx = 1 / C, d rstd /
+/// dx = -rstd³ (x - mean) / C.
 Value through_statistics(Builder& g, const Node& n, Value dmean, Value drstd) {
   const Value x = g.operand(n, 0), mean = g.result(n, 1), rstd = g.result(n, 2);
   const double share = 1.0 / static_cast<double>(x.shape().back());
@@ -85,7 +86,8 @@ Value layer_norm(Value x, Value scale, Value bias, double epsilon) {
   const Shape features{x.shape().back()};
   require(scale.shape() == features && bias.shape() == features,
           "layer_norm: x {} needs scale and bias of shape {}, not scale {} and bias {}",
-          to_string(x.type()), to_string(features), to_string(scale.type()), to_string(bias.type()));
+          to_string(x.type()), to_string(features), to_string(scale.type()),
+          to_string(bias.type()));
   require(epsilon > 0, "layer_norm: epsilon must be above 0, not {}", epsilon);
   return x.builder->emit(ops::layer_norm, {x, scale, bias}, {{"epsilon", epsilon}})[0];
 }

@@ -11,9 +11,10 @@ void check_matmul(const TensorType& x, const TensorType& w) {
   const int rx = x.rank(), rw = w.rank();
   const std::string types = fmt::format("x {}, w {}", to_string(x), to_string(w));
   require(rx >= 2 && rw >= 2,
-          "matmul: both operands need at least 2 dimensions ({}); reshape vectors to matrices", types);
-  require(x.dtype == w.dtype, "matmul: x is {} but w is {} ({}); cast one of them", name_of(x.dtype),
-          name_of(w.dtype), types);
+          "matmul: both operands need at least 2 dimensions ({}); reshape vectors to matrices",
+          types);
+  require(x.dtype == w.dtype, "matmul: x is {} but w is {} ({}); cast one of them",
+          name_of(x.dtype), name_of(w.dtype), types);
   require(x.shape[rx - 1] == w.shape[rw - 2],
           "matmul: x has k={} but w has k={} ({}); transpose w or reshape x", x.shape[rx - 1],
           w.shape[rw - 2], types);

@@ -9,13 +9,15 @@ std::vector<DType> state_dtypes(const OpQuery& query, std::size_t n) {
   std::vector<DType> dtypes;
   for (const TensorType& type : query.operands) {
     if (!is_floating(type.dtype))
-      fail("{}: {} is no floating type ({})", query.op->name, to_string(type), to_string(query.operands));
+      fail("{}: {} is no floating type ({})", query.op->name, to_string(type),
+           to_string(query.operands));
     if (dtypes.size() < n) dtypes.push_back(type.dtype);
   }
   return dtypes;
 }
 
-void require_settings(const OpQuery& query, std::initializer_list<const char*> reals, const char* flag) {
+void require_settings(const OpQuery& query, std::initializer_list<const char*> reals,
+                      const char* flag) {
   for (const char* name : reals) query.attributes.real(name);
   query.attributes.integer(flag);
 }

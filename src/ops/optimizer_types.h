@@ -1,5 +1,6 @@
 #pragma once
-/// Element types of optimizer updates: results are the new content of the first operands, the state.
+/// Element types of optimizer updates: results are the new content of the
+/// first operands, the state.
 #include <initializer_list>
 
 #include "alpa/ir/op_def.h"
@@ -10,6 +11,7 @@ namespace alpa::ops {
 std::vector<DType> state_dtypes(const OpQuery& query, std::size_t n);
 
 /// Throws Bug unless the node has these attributes, which its kernels read.
-void require_settings(const OpQuery& query, std::initializer_list<const char*> reals, const char* flag);
+void require_settings(const OpQuery& query, std::initializer_list<const char*> reals,
+                      const char* flag);
 
 }  // namespace alpa::ops

@@ -1,5 +1,5 @@
-// src/ops/random.cc — numbers that are functions of (seed, stream, step, micro-batch, index in the whole
-// tensor): Philox4x32-10 (Salmon et al., SC'11)
+// src/ops/random.cc — numbers that are functions of (seed, stream, step, micro-batch, index in the
+// whole tensor): Philox4x32-10 (Salmon et al., SC'11)
 #include "alpa/base/error.h"
 #include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
@@ -14,7 +14,8 @@ constexpr double kFlopsPerNumber = 20;
 
 /// Every attribute of the kernel is there.
 Rule random_rule(const OpQuery& query) {
-  query.attributes.real("a"), query.attributes.real("b"), query.attributes.integer(kStreamAttribute);
+  query.attributes.real("a"), query.attributes.real("b"),
+      query.attributes.integer(kStreamAttribute);
   const DType dtype = query.attributes.dtype("dtype");
   require(is_floating(dtype), "{}: {} is no floating type; draw f32 and cast", query.op->name,
           name_of(dtype));
@@ -50,7 +51,8 @@ const OpDef ops::random_uniform = {
     .cpu = &cpu::random_uniform,
 };
 
-Value random_normal(Builder& builder, const TensorType& type, double mean, double standard_deviation) {
+Value random_normal(Builder& builder, const TensorType& type, double mean,
+                    double standard_deviation) {
   return emit_random(ops::random_normal, builder, type, mean, standard_deviation);
 }
 

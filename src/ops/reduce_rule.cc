@@ -13,7 +13,8 @@ namespace alpa::ops {
 Rule reduce_rule(const OpQuery& query, Combiner combiner) {
   require_operands(query, 1);
   if (query.operands[0].dtype == u8)
-    fail("{}: x is u8, the type of conditions ({}); cast it", query.op->name, named_types(query.operands));
+    fail("{}: x is u8, the type of conditions ({}); cast it", query.op->name,
+         named_types(query.operands));
   const Shape& shape = query.operands[0].shape;
   const std::vector<std::int64_t>& axes = query.attributes.integers("axes");
   const bool keep_dims = query.attributes.integer("keep_dims") != 0;
@@ -24,7 +25,8 @@ Rule reduce_rule(const OpQuery& query, Combiner combiner) {
   rule.reduced.resize(1);
   DimFactors operand(shape.size()), result;
   for (std::size_t d = 0; d < shape.size(); ++d) {
-    const bool reduced = std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(d)) != axes.end();
+    const bool reduced =
+        std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(d)) != axes.end();
     operand[d] = {static_cast<int>(d)};
     rule.factors.push_back({shape[d]});
     if (reduced) rule.reduced[0].push_back({static_cast<int>(d), combiner});

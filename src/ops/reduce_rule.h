@@ -1,6 +1,6 @@
 #pragma once
-/// Shared by reductions over dimensions. Attributes: "axes" (ascending, never empty), "keep_dims"
-/// (0 or 1).
+/// Shared by reductions over dimensions. Attributes: "axes" (ascending, never
+/// empty), "keep_dims" (0 or 1).
 #include "alpa/ir/builder.h"
 
 namespace alpa::ops {
@@ -11,7 +11,8 @@ Rule reduce_rule(const OpQuery& query, Combiner combiner);
 /// Emits `op` over `axes` (all when empty); x itself when it is a scalar.
 Value emit_reduce(const OpDef& op, Value x, const std::vector<std::int64_t>& axes, bool keep_dims);
 
-/// `y`, a result or its gradient, with the reduced dimensions of `reduction` put back as extents of 1.
+/// `y`, a result or its gradient, with the reduced dimensions of `reduction`
+/// put back as extents of 1.
 Value with_kept_dims(Builder& g, const Node& reduction, Value y);
 
 }  // namespace alpa::ops

@@ -1,4 +1,5 @@
-// src/ops/reduce_sum.cc — y = sum of x over "axes"; the mean is that times one over the number of elements
+// src/ops/reduce_sum.cc — y = sum of x over "axes"; the mean is that times one
+// over the number of elements
 #include <algorithm>
 
 #include "alpa/base/error.h"
@@ -40,7 +41,8 @@ Value reduce_sum(Value x, const Axes& axes, bool keep_dims) {
 
 Value reduce_mean(Value x, const Axes& axes, bool keep_dims) {
   require(static_cast<bool>(x), "reduce_mean: the operand is an empty Value");
-  require(is_floating(x.dtype()), "reduce_mean: {} has no floating type; cast it", to_string(x.type()));
+  require(is_floating(x.dtype()), "reduce_mean: {} has no floating type; cast it",
+          to_string(x.type()));
   std::int64_t count = 1;
   for (std::int64_t axis : ops::sorted_axes("reduce_mean", axes, x)) count *= x.shape()[axis];
   return reduce_sum(x, axes, keep_dims) * (1.0 / static_cast<double>(count));

@@ -33,9 +33,9 @@ struct Side {
   }
 };
 
-/// Splits both shapes into common factors from the major end: a factor that both sides share keeps its
-/// place in the row-major order, so splitting it moves nothing. Where the extents have no common factor,
-/// dimensions are opaque until products meet again.
+/// Splits both shapes into common factors from the major end: a factor that both sides share keeps
+/// its place in the row-major order, so splitting it moves nothing. Where the extents have no
+/// common factor, dimensions are opaque until products meet again.
 class ReshapeWalk {
  public:
   ReshapeWalk(const Shape& from, const Shape& to) : from_(from), to_(to) {}
@@ -77,7 +77,8 @@ class ReshapeWalk {
     } while (from_product != to_product);
   }
 
-  /// Only the major factor of a dimension can be split, and only evenly if there are others below it.
+  /// Only the major factor of a dimension can be split, and only evenly if
+  /// there are others below it.
   void mark_compound(const DimFactors& dims) {
     for (const std::vector<int>& factors : dims) {
       if (factors.size() < 2) continue;

@@ -11,8 +11,8 @@
 namespace alpa::ops {
 namespace {
 
-/// True if a broadcast node does what elementwise operators do by themselves: alignment at the last
-/// dimension.
+/// True if a broadcast node does what elementwise operators do by themselves:
+/// alignment at the last dimension.
 bool aligned_at_last(const Node& broadcast, std::int64_t rank_in, std::int64_t rank_out) {
   const std::vector<std::int64_t>& dims = broadcast.attributes.integers("dims");
   for (std::int64_t d = 0; d < rank_in; ++d)
@@ -80,13 +80,14 @@ std::int64_t checked_axis(std::string_view op, std::int64_t axis, const TensorTy
   return axis < 0 ? axis + rank : axis;
 }
 
-std::vector<std::int64_t> sorted_axes(std::string_view op, std::vector<std::int64_t> axes, Value x) {
+std::vector<std::int64_t> sorted_axes(std::string_view op, std::vector<std::int64_t> axes,
+                                      Value x) {
   if (axes.empty()) return counting(x.rank());
   for (std::int64_t& axis : axes) axis = checked_axis(op, axis, x.type());
   std::sort(axes.begin(), axes.end());
   const auto twice = std::adjacent_find(axes.begin(), axes.end());
-  require(twice == axes.end(), "{}: axis {} of {} is given twice", op, twice == axes.end() ? -1 : *twice,
-          to_string(x.type()));
+  require(twice == axes.end(), "{}: axis {} of {} is given twice", op,
+          twice == axes.end() ? -1 : *twice, to_string(x.type()));
   return axes;
 }
 

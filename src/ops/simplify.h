@@ -29,8 +29,8 @@ const Node* made_by(Value x, const OpDef& op);
 /// 0, 1, …, n-1.
 std::vector<std::int64_t> counting(std::int64_t n);
 
-/// `axes` in ascending order, in [0, rank); all axes if empty. Throws Error on an axis that is out
-/// of range or given twice.
+/// `axes` in ascending order, in [0, rank); all axes if empty. Throws Error on an axis that is
+/// out of range or given twice.
 std::vector<std::int64_t> sorted_axes(std::string_view op, std::vector<std::int64_t> axes, Value x);
 
 /// One axis in [0, rank). Throws Error when out of range.

@@ -1,5 +1,5 @@
-// src/ops/softmax.cc — softmax and what is made of it, composed so that every reduction is visible to the
-// planner
+// src/ops/softmax.cc — softmax and what is made of it, composed so that every reduction
+// is visible to the planner
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
 #include "simplify.h"
@@ -7,8 +7,8 @@
 namespace alpa {
 namespace {
 
-/// x minus its maximum along `axis`: exponentials of it do not overflow, and softmax does not see the
-/// shift.
+/// x minus its maximum along `axis`: exponentials of it do not overflow, and
+/// softmax does not see the shift.
 Value shifted(std::string_view op, Value x, std::int64_t axis) {
   require(static_cast<bool>(x), "{}: the operand is an empty Value", op);
   require(is_floating(x.dtype()), "{}: {} has no floating type; cast it", op, to_string(x.type()));
@@ -44,9 +44,10 @@ Value softmax_cross_entropy(Value logits, Value labels) {
   require(logits && labels && logits.rank() >= 1,
           "softmax_cross_entropy: needs logits [..., V] and labels [...]");
   const Shape rows(logits.shape().begin(), logits.shape().end() - 1);
-  require(labels.dtype() == i32 && labels.shape() == rows,
-          "softmax_cross_entropy: logits {} need labels {}, not {}; pass class indices, one per row",
-          to_string(logits.type()), to_string(TensorType{i32, rows}), to_string(labels.type()));
+  require(
+      labels.dtype() == i32 && labels.shape() == rows,
+      "softmax_cross_entropy: logits {} need labels {}, not {}; pass class indices, one per row",
+      to_string(logits.type()), to_string(TensorType{i32, rows}), to_string(labels.type()));
   const Value z = shifted("softmax_cross_entropy", logits, -1);
   const Value picked = reduce_sum(where(label_mask(labels, logits.shape().back()), z, 0), {-1});
   return log(reduce_sum(exp(z), {-1})) - picked;

@@ -1,6 +1,6 @@
 #pragma once
-/// The rule of operators without operands: attributes "dtype" and "shape" give the result, every dimension
-/// can be split.
+/// The rule of operators without operands: attributes "dtype" and "shape" give the result,
+/// every dimension can be split.
 #include "alpa/ir/op_def.h"
 
 namespace alpa::ops {

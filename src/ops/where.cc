@@ -26,7 +26,8 @@ Rule select_rule(const OpQuery& query) {
 const OpDef ops::where = elementwise<ElementwiseOp::where>({
     .name = "where",
     .rule = select_rule,
-    .result_dtypes = [](const OpQuery& query) { return std::vector<DType>{query.operands[1].dtype}; },
+    .result_dtypes =
+        [](const OpQuery& query) { return std::vector<DType>{query.operands[1].dtype}; },
     .linear = {0b110},
     .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
       const Value condition = g.operand(n, 0);
@@ -41,8 +42,12 @@ Value where(Value condition, Value x, Value y) {
                              {condition, ops::narrowed(x, condition), ops::narrowed(y, condition)});
 }
 
-Value where(Value condition, Value x, double y) { return where(condition, x, ops::scalar_like(x, y)); }
-Value where(Value condition, double x, Value y) { return where(condition, ops::scalar_like(y, x), y); }
+Value where(Value condition, Value x, double y) {
+  return where(condition, x, ops::scalar_like(x, y));
+}
+Value where(Value condition, double x, Value y) {
+  return where(condition, ops::scalar_like(y, x), y);
+}
 
 Value where(Value condition, double x, double y, DType dtype) {
   require(static_cast<bool>(condition), "where: the condition is an empty Value");

@@ -12,8 +12,9 @@ namespace alpa {
 namespace {
 
 void check(const char* name, int stages, int micro_batches) {
-  require(stages > 0 && micro_batches > 0, "{}: {} stages and {} micro-batches; give at least one of each",
-          name, stages, micro_batches);
+  require(stages > 0 && micro_batches > 0,
+          "{}: {} stages and {} micro-batches; give at least one of each", name, stages,
+          micro_batches);
 }
 
 /// Forward runs `ahead` of the backward run of the same micro-batch, that one included.

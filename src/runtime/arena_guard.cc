@@ -1,5 +1,5 @@
-// src/runtime/arena_guard.cc — checks guard bytes after every instruction, and poisons dead memory
-// under AddressSanitizer
+// src/runtime/arena_guard.cc — checks guard bytes after every instruction, and poisons dead
+// memory under AddressSanitizer
 #include "arena_guard.h"
 
 #include <algorithm>
@@ -22,7 +22,8 @@ __attribute__((no_sanitize_address)) void write_guard(std::byte* at, std::int64_
 }
 
 /// Index of the first byte that is not as it was; `bytes` if all are.
-__attribute__((no_sanitize_address)) std::int64_t first_changed(const std::byte* at, std::int64_t bytes) {
+__attribute__((no_sanitize_address)) std::int64_t first_changed(const std::byte* at,
+                                                                std::int64_t bytes) {
   for (std::int64_t i = 0; i < bytes; ++i)
     if (at[i] != kGuard) return i;
   return bytes;
@@ -97,8 +98,8 @@ std::vector<ArenaGuard::Stretch> ArenaGuard::ends_of(const Instruction& instruct
   for (int buffer : buffers) {
     const Stretch memory = memory_at(buffer);
     if (memory.bytes > 0)
-      ends.push_back(
-          {memory.offset + memory.bytes, device_.guard_bytes, buffer, memory.slots, memory.slot_bytes});
+      ends.push_back({memory.offset + memory.bytes, device_.guard_bytes, buffer, memory.slots,
+                      memory.slot_bytes});
   }
   return ends;
 }
@@ -125,7 +126,8 @@ void ArenaGuard::before(std::byte* arena, int position, int micro_batch) const {
   if (points_.empty()) return;
   const Point& point = points_[position];
   for (const Stretch& stretch : point.born) mark_alive(arena + stretch.offset, stretch.bytes);
-  for (const Stretch& end : point.written) write_guard(arena + end.offset_of(micro_batch), end.bytes);
+  for (const Stretch& end : point.written)
+    write_guard(arena + end.offset_of(micro_batch), end.bytes);
 }
 
 void ArenaGuard::after(std::byte* arena, int position, int micro_batch) const {
@@ -133,8 +135,9 @@ void ArenaGuard::after(std::byte* arena, int position, int micro_batch) const {
   const Point& point = points_[position];
   for (const Stretch& end : point.checked) {
     const std::int64_t changed = first_changed(arena + end.offset_of(micro_batch), end.bytes);
-    invariant(changed == end.bytes, "wrote past the end of buffer {} of {} bytes, {} bytes beyond it",
-              end.buffer, device_.buffers[end.buffer].type.bytes(), changed);
+    invariant(changed == end.bytes,
+              "wrote past the end of buffer {} of {} bytes, {} bytes beyond it", end.buffer,
+              device_.buffers[end.buffer].type.bytes(), changed);
   }
   for (const Stretch& stretch : point.dying) mark_dead(arena + stretch.offset, stretch.bytes);
 }

@@ -21,8 +21,8 @@ class ArenaGuard {
 
   /// Before a step: only state and accumulators are alive.
   void begin_step(std::byte* arena) const;
-  /// Around the instruction at `position` (as live_ranges counts), run for a micro-batch. `after` throws
-  /// Bug if the instruction wrote past the end of one of its buffers.
+  /// Around the instruction at `position` (as live_ranges counts), run for a micro-batch. `after`
+  /// throws Bug if the instruction wrote past the end of one of its buffers.
   void before(std::byte* arena, int position, int micro_batch = 0) const;
   void after(std::byte* arena, int position, int micro_batch = 0) const;
 
@@ -33,10 +33,12 @@ class ArenaGuard {
     int slots = 1;
     std::int64_t slot_bytes = 0;
 
-    std::int64_t offset_of(int micro_batch) const { return offset + micro_batch % slots * slot_bytes; }
+    std::int64_t offset_of(int micro_batch) const {
+      return offset + micro_batch % slots * slot_bytes;
+    }
   };
-  /// What an instruction changes: memory that comes to life before it and dies after it, guard bytes that
-  /// are written before it and checked after it.
+  /// What an instruction changes: memory that comes to life before it and dies after it, guard
+  /// bytes that are written before it and checked after it.
   struct Point {
     std::vector<Stretch> born, dying, written, checked;
   };

@@ -28,7 +28,8 @@ const Backend kCpu = {
 
 void require_cuda_devices(int devices) {
   const CudaSupport& cuda = cuda_support();
-  require(cuda.usable(), "backend \"cuda\": {}; run on \"cpu\", or plan with plan_only", cuda.reason);
+  require(cuda.usable(), "backend \"cuda\": {}; run on \"cpu\", or plan with plan_only",
+          cuda.reason);
   require_cards(cuda, devices, "backend \"cuda\"");
 }
 
@@ -67,7 +68,8 @@ int threads_per_device(const Backend& backend, const ExecutorOptions& options, i
 }
 
 bool overlaps(const Backend& backend, const ExecutorOptions& options, int num_devices) {
-  if (options.overlap == Overlap::automatic) return !backend.on_cores || usable_cores() > num_devices;
+  if (options.overlap == Overlap::automatic)
+    return !backend.on_cores || usable_cores() > num_devices;
   return options.overlap == Overlap::always;
 }
 

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "alpa/lower/memory_rules.h"
 #include "alpa/runtime/devices.h"
 #include "alpa/runtime/executor.h"
-#include "alpa/lower/memory_rules.h"
 
 namespace alpa {
 
@@ -17,8 +17,8 @@ struct Backend {
   bool (*fuses_epilogue)(const KernelCall& node) = nullptr;
   /// Every node is a launch that costs time, so updates and norms are merged into joint nodes.
   bool launches = false;
-  /// Devices are threads of this process and share its cores: they may have several each, and overlapping
-  /// pays only while there are more cores than devices.
+  /// Devices are threads of this process and share its cores: they may have several each, and
+  /// overlapping pays only while there are more cores than devices.
   bool on_cores = false;
   bool (*has_kernel)(const OpDef& op) = nullptr;
   /// Throws Error, with reason and remedy, if this machine has fewer devices.

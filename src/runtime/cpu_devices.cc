@@ -13,8 +13,8 @@
 namespace alpa {
 namespace {
 
-/// What is taken beside arenas, measured and rounded up: by the process, and by each thread's stack and the
-/// packing buffers of its matrix products.
+/// What is taken beside arenas, measured and rounded up: by the process, and by each thread's stack
+/// and the packing buffers of its matrix products.
 constexpr std::int64_t kProcessBytes = 16 << 20, kThreadBytes = 2 << 20;
 
 class CpuDevices : public Devices {
@@ -24,13 +24,16 @@ class CpuDevices : public Devices {
         threads_per_device_(request.threads_per_device),
         lanes_(static_cast<int>(request.programs.size())) {
     const int devices = static_cast<int>(request.programs.size());
-    const Surroundings surroundings{program_, groups_, communication_groups_, lanes_, failure_, devices};
+    const Surroundings surroundings{program_, groups_,  communication_groups_,
+                                    lanes_,   failure_, devices};
     for (DeviceProgram& program : request.programs)
-      devices_.push_back(std::make_unique<Device>(
-          std::move(program), surroundings, static_cast<int>(devices_.size()), request.threads_per_device));
+      devices_.push_back(std::make_unique<Device>(std::move(program), surroundings,
+                                                  static_cast<int>(devices_.size()),
+                                                  request.threads_per_device));
     lanes_.reset();  // makes room for a step's messages
-    const bool communicates = std::any_of(devices_.begin(), devices_.end(),
-                                          [](const auto& device) { return device->communicates(); });
+    const bool communicates = std::any_of(devices_.begin(), devices_.end(), [](const auto& device) {
+      return device->communicates();
+    });
     threads_ = std::make_unique<DeviceThreads>(communicates ? 2 * size() : size());
   }
 
@@ -42,8 +45,8 @@ class CpuDevices : public Devices {
     for (const auto& device : devices_) {
       const std::int64_t bytes = device->program().arena_bytes;
       require(memory->add(bytes),
-              "device {}: no memory for an arena of {} bytes; use more devices, a memory budget or more "
-              "micro-batches",
+              "device {}: no memory for an arena of {} bytes; use more devices, "
+              "a memory budget or more micro-batches",
               device->program().device, bytes);
     }
     return memory;
@@ -51,7 +54,8 @@ class CpuDevices : public Devices {
 
   void write(DeviceMemory& memory, int index, int buffer, const std::byte* from) override {
     const Buffer& to = program(index).buffers[buffer];
-    if (to.arena_offset >= 0) std::copy_n(from, to.type.bytes(), memory.arenas[index] + to.arena_offset);
+    if (to.arena_offset >= 0)
+      std::copy_n(from, to.type.bytes(), memory.arenas[index] + to.arena_offset);
   }
 
   void read(const DeviceMemory& memory, int index, int buffer, std::byte* to) override {
@@ -85,7 +89,8 @@ class CpuDevices : public Devices {
       const Failure::Record failed = failure_.take();
       rethrow_at(to_string(failed.place, program(failed.place.device), program_), failed.thrown);
     }
-    std::vector<double> metrics(program_.graph.metrics.size(), std::numeric_limits<double>::quiet_NaN());
+    std::vector<double> metrics(program_.graph.metrics.size(),
+                                std::numeric_limits<double>::quiet_NaN());
     for (int i = size() - 1; i >= 0; --i)
       for (const Reported& reported : program(i).reported) {
         const Buffer& buffer = program(i).buffers[reported.buffer];

@@ -22,7 +22,8 @@ constexpr std::int64_t kClearGrain = 128 * 1024;
 /// Thrown on a device that stops because another one failed.
 struct Stopped {};
 
-void run_collective(comm::Group& group, int member, const CollectiveCall& call, const KernelCall& tensors) {
+void run_collective(comm::Group& group, int member, const CollectiveCall& call,
+                    const KernelCall& tensors) {
   const auto& in = tensors.inputs;
   const auto& out = tensors.outputs;
   switch (call.kind) {
@@ -35,9 +36,11 @@ void run_collective(comm::Group& group, int member, const CollectiveCall& call, 
   }
 }
 
-/// Scratch counts as used whole, though libraries ask for more than they write. Between steps nothing lives
-/// there.
-__attribute__((no_sanitize_address)) void count_as_written(std::byte* byte) { *byte = std::byte{0}; }
+/// Scratch counts as used whole, though libraries ask for more than they write. Between
+/// steps nothing lives there.
+__attribute__((no_sanitize_address)) void count_as_written(std::byte* byte) {
+  *byte = std::byte{0};
+}
 
 void fill(const KernelTensor& tensor, double value) {
   const auto size = static_cast<std::int64_t>(size_of(tensor.type.dtype));
@@ -70,7 +73,8 @@ Device::Device(DeviceProgram program, Surroundings surroundings, int index, int 
 }
 
 bool Device::communicates() const {
-  return std::any_of(lists_.begin(), lists_.end(), [](const List& list) { return !list.started.empty(); });
+  return std::any_of(lists_.begin(), lists_.end(),
+                     [](const List& list) { return !list.started.empty(); });
 }
 
 Device::List Device::load_list(int l) {
@@ -83,7 +87,8 @@ Device::List Device::load_list(int l) {
       ticket = static_cast<int>(list.started.size());
       list.started.push_back(i);
     }
-    if (instructions[i].kind == Kind::wait && instructions[i].awaits_list < 0 && instructions[i].awaits < i)
+    if (instructions[i].kind == Kind::wait && instructions[i].awaits_list < 0 &&
+        instructions[i].awaits < i)
       ticket = list.operations[instructions[i].awaits].ticket;
     list.operations.push_back(load_operation(instructions[i], ticket));
     const auto has_slots = [&](int buffer) { return program_.buffers[buffer].slots > 1; };
@@ -130,7 +135,8 @@ Device::Operation Device::load_operation(const Instruction& instruction, int tic
   if (instruction.kind == Kind::collective)
     operation.membership = around_.groups.join(instruction.call.group, program_.device);
   if (instruction.kind == Kind::start)
-    operation.membership = around_.communication_groups.join(instruction.call.group, program_.device);
+    operation.membership =
+        around_.communication_groups.join(instruction.call.group, program_.device);
   const Message& message = instruction.message;
   if (instruction.kind == Kind::send)
     operation.lane = &around_.lanes.between(program_.device, message.peer, message.lane);
@@ -158,16 +164,16 @@ void Device::check_scratch(const Instruction& instruction, const KernelDef& kern
             planned);
 }
 
-/// The device's slice of a batch array, which holds all micro-batches one after the other along dimension
-/// 0.
+/// The device's slice of a batch array, which holds all micro-batches one after
+/// the other along dimension 0.
 void Device::load_input(Operation& operation) {
   const Graph& graph = around_.program.graph;
   const int value = graph.nodes[operation.instruction->node].results[0];
   operation.input = loaded_input(around_.program, *operation.instruction);
   if (graph.inputs[operation.input].kind != InputKind::batch) return;
   const KernelTensor& to = operation.call.outputs[0];
-  operation.box =
-      BoxCopy::make(to.global_shape, to.offset, to.type.shape, Shape(to.offset.size(), 0), to.type.shape);
+  operation.box = BoxCopy::make(to.global_shape, to.offset, to.type.shape,
+                                Shape(to.offset.size(), 0), to.type.shape);
   operation.micro_batch_stride = graph.type(value).bytes();
 }
 
@@ -317,7 +323,8 @@ void Device::await(SpinWait::Word& counter, int count) {
 void Device::run_load(const Operation& operation, const StepInputs& inputs) {
   const KernelTensor& to = operation.call.outputs[0];
   const std::byte* array = inputs.batch[operation.input];
-  if (array) return run_copy(operation, array + context_.micro_batch * operation.micro_batch_stride);
+  if (array)
+    return run_copy(operation, array + context_.micro_batch * operation.micro_batch_stride);
   store_element(to.type.dtype, to.data, inputs.scalars[operation.input]);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-/// One CPU device: its program as calls that are ready to run. Thread rule: `step` belongs to the device's
-/// thread, `communicate` to its communication thread; both run once per step. Everything else happens
-/// between steps.
+/// One CPU device: its program as calls that are ready to run. Thread rule: `step` belongs to the
+/// device's thread, `communicate` to its communication thread; both run once per step. Everything
+/// else happens between steps.
 #include <atomic>
 #include <exception>
 #include <memory>
@@ -82,7 +82,8 @@ class Device {
     int input = -1;                            ///< load: index among the graph's inputs
     std::int64_t micro_batch_stride = 0;       ///< load: bytes of the array between micro-batches
     Membership membership;                     ///< collectives
-    int ticket = -1;                     ///< start and wait: number of the started collective in its list
+    /// start and wait: number of the started collective in its list
+    int ticket = -1;
     Lane* lane = nullptr;                ///< send and receive
     std::vector<int> numbers;            ///< send and receive: in the lane, of every run in a step
     int runs = 0;                        ///< send and receive: how many of them were handed over
@@ -101,7 +102,8 @@ class Device {
   void load_messages();
   void point(Operation& operation, int micro_batch);
   Operation load_operation(const Instruction& instruction, int ticket);
-  void check_scratch(const Instruction& instruction, const KernelDef& kernel, const KernelCall& call);
+  void check_scratch(const Instruction& instruction, const KernelDef& kernel,
+                     const KernelCall& call);
   void load_input(Operation& operation);
   void run_step(const StepInputs& inputs);
   void run_list(List& list, const StepInputs& inputs, int first_ticket);
@@ -120,7 +122,8 @@ class Device {
     const Instruction* instruction = nullptr;
     int micro_batch = 0;
   };
-  /// Runs `part`; records what it throws with the place where it was. Returns true if it threw nothing.
+  /// Runs `part`; records what it throws with the place where it was. Returns
+  /// true if it threw nothing.
   template <class Part>
   bool guarded(const Progress& progress, Part&& part);
   StepPlace place_of(const Progress& progress) const;

@@ -19,11 +19,12 @@ class DeviceThreads {
 
   int size() const { return static_cast<int>(threads_.size()) + 1; }
 
-  /// Calls job(0) … job(size - 1), each on its own thread, job(0) on the caller's; returns when all are
-  /// done. The job must not throw. Allocates nothing.
+  /// Calls job(0) … job(size - 1), each on its own thread, job(0) on the caller's; returns when all
+  /// are done. The job must not throw. Allocates nothing.
   template <class Job>
   void run(Job&& job) {
-    start([](void* context, int index) { (*static_cast<std::remove_reference_t<Job>*>(context))(index); },
+    start([](void* context,
+             int index) { (*static_cast<std::remove_reference_t<Job>*>(context))(index); },
           &job);
   }
 

@@ -13,9 +13,9 @@
 #include "alpa/base/text.h"
 #include "alpa/base/thread_team.h"
 #include "alpa/ir/input.h"
+#include "alpa/lower/memory_plan.h"
 #include "alpa/lower/rank_classes.h"
 #include "alpa/runtime/devices.h"
-#include "alpa/lower/memory_plan.h"
 #include "alpa/tensor/box_copy.h"
 #include "backend.h"
 #include "initialize.h"
@@ -85,8 +85,9 @@ struct Executor::Impl {
       : program(std::move(given)), options(given_options) {
     const int n = static_cast<int>(devices_of(program).size());
     const int threads = threads_per_device(backend, options, n);
-    DevicesRequest request{
-        program, {}, threads, options.tf32, options.tune, options.check_instructions, captures(options)};
+    DevicesRequest request{program,          {},           threads,
+                           options.tf32,     options.tune, options.check_instructions,
+                           captures(options)};
     request.keeps_nan = options.check_finite;
     if (lowered.backend != backend.name || lowered.threads != threads ||
         lowered.overlap != overlaps(backend, options, n))
@@ -125,8 +126,9 @@ struct Executor::Impl {
   }
 
   void check_owner(const DeviceState& state) const {
-    require(state.owner == number,
-            "executor: this state was made by another executor; use the one whose make_state returned it");
+    require(
+        state.owner == number,
+        "executor: this state was made by another executor; use the one whose make_state returned it");
   }
 
   std::shared_ptr<DeviceState> make_state(std::uint64_t seed) {
@@ -147,8 +149,8 @@ struct Executor::Impl {
       const std::vector<HeldPart>& parts = directory.at(input.name);
       for (const HeldPart& drawn : parts) {
         if (drawn.owner != drawn.device) continue;
-        initialize(shard(drawn, host), input.name, graph().producer(input.value).attributes, state.seed,
-                   team);
+        initialize(shard(drawn, host), input.name, graph().producer(input.value).attributes,
+                   state.seed, team);
         for (const HeldPart& part : parts)
           if (part.owner == drawn.owner)
             devices->write(*state.memory, part.device, part.buffer, host.data());
@@ -193,10 +195,10 @@ struct Executor::Impl {
       if (input.kind != InputKind::batch) continue;
       const TensorType type = batch_type(graph(), input);
       const auto given = batch.find(input.name);
-      require(given != batch.end(), "batch input \"{}\" is missing; give an array of type {}", input.name,
-              to_string(type));
-      require(given->second.type() == type, "batch input \"{}\" is {}, but the step takes {}", input.name,
-              to_string(given->second.type()), to_string(type));
+      require(given != batch.end(), "batch input \"{}\" is missing; give an array of type {}",
+              input.name, to_string(type));
+      require(given->second.type() == type, "batch input \"{}\" is {}, but the step takes {}",
+              input.name, to_string(given->second.type()), to_string(type));
       inputs.batch[i] = given->second.data();
     }
   }
@@ -210,7 +212,8 @@ struct Executor::Impl {
       const Input& input = graph().inputs[i];
       if (input.kind != InputKind::scalar) continue;
       const auto given = scalars.find(input.name);
-      require(given != scalars.end(), "scalar input \"{}\" is missing; give it a value", input.name);
+      require(given != scalars.end(), "scalar input \"{}\" is missing; give it a value",
+              input.name);
       inputs.scalars[i] = given->second;
     }
   }
@@ -256,9 +259,10 @@ struct Executor::Impl {
   }
 
   static void require_usable(const DeviceState& state) {
-    require(state.failure->empty(),
-            "this state is unusable since a step failed: {}; make a new one or restore a checkpoint",
-            *state.failure);
+    require(
+        state.failure->empty(),
+        "this state is unusable since a step failed: {}; make a new one or restore a checkpoint",
+        *state.failure);
   }
 
   const std::map<std::string, double>& metrics_of(StepResult::Step& step) {
@@ -271,8 +275,8 @@ struct Executor::Impl {
   static void check_finite(const std::map<std::string, double>& values, std::int64_t step) {
     for (const auto& [name, value] : values)
       require(std::isfinite(value),
-              "metric \"{}\" is {} in step {}; lower the learning rate, clip gradients, or look for a "
-              "division by zero or log of 0",
+              "metric \"{}\" is {} in step {}; lower the learning rate, clip gradients, "
+              "or look for a division by zero or log of 0",
               name, std::isnan(value) ? std::abs(value) : value, step);
   }
 
@@ -281,7 +285,8 @@ struct Executor::Impl {
     return ++last;
   }
 
-  const std::uint64_t number = next_number();  ///< of this executor in the process, never given twice
+  /// of this executor in the process, never given twice
+  const std::uint64_t number = next_number();
   SpmdProgram program;
   ExecutorOptions options;
   StepInputs inputs;
@@ -341,7 +346,8 @@ StepResult Executor::start(DeviceState& state, const std::map<std::string, Array
   return StepResult(impl_, std::move(step));
 }
 
-std::map<std::string, double> Executor::run(DeviceState& state, const std::map<std::string, Array>& batch,
+std::map<std::string, double> Executor::run(DeviceState& state,
+                                            const std::map<std::string, Array>& batch,
                                             const std::map<std::string, double>& scalars) {
   return start(state, batch, scalars).metrics();
 }
@@ -374,7 +380,9 @@ void Executor::write(DeviceState& state, const std::string& name, const Array& a
 
 const SpmdProgram& Executor::program() const { return impl_->program; }
 
-const DeviceProgram& Executor::device_program(int index) const { return impl_->devices->program(index); }
+const DeviceProgram& Executor::device_program(int index) const {
+  return impl_->devices->program(index);
+}
 
 std::int64_t Executor::planned_bytes() const {
   std::int64_t bytes = 0;
@@ -409,7 +417,8 @@ std::map<std::string, Traffic> Executor::measured_traffic() const {
         entry.bytes += collective_sent_bytes(kind, static_cast<double>(count.payload_bytes), size);
       }
     for (const auto& [size, counts] : impl_->devices->counts(device))
-      if (const comm::Count& count = counts[static_cast<int>(comm::Operation::send)]; count.calls > 0) {
+      if (const comm::Count& count = counts[static_cast<int>(comm::Operation::send)];
+          count.calls > 0) {
         own["transfer"].count += count.calls;
         own["transfer"].bytes += static_cast<double>(count.payload_bytes);
       }

@@ -12,14 +12,17 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};
 
-/// What memory holds until something is written: a float of such bytes is a NaN that no arithmetic makes.
+/// What memory holds until something is written: a float of such bytes is a NaN
+/// that no arithmetic makes.
 constexpr std::byte kUntouched{0xff};
 constexpr std::int64_t kLargestElement = 8;
 
-/// Bytes kept beyond the planned ones, so that a write past the end shows instead of harming others.
+/// Bytes kept beyond the planned ones, so that a write past the end shows
+/// instead of harming others.
 constexpr std::int64_t kBeyond = 4096;
 
-/// One past the highest byte that was written. Reads memory that AddressSanitizer may hold for dead.
+/// One past the highest byte that was written. Reads memory that
+/// AddressSanitizer may hold for dead.
 __attribute__((no_sanitize_address)) std::int64_t highest_written(const std::byte* block,
                                                                   std::int64_t bytes) {
   while (bytes > 0 && block[bytes - 1] == kUntouched) --bytes;
@@ -51,7 +54,8 @@ std::int64_t HostArenas::bytes_in_use(int rank) const {
   const std::int64_t written = highest_written(arenas[rank], bytes_[rank] + kBeyond);
   if (written > bytes_[rank]) return written;
   // The last bytes of a negative NaN look untouched, the other bytes of its element do not.
-  return std::min(bytes_[rank], (written + kLargestElement - 1) / kLargestElement * kLargestElement);
+  return std::min(bytes_[rank],
+                  (written + kLargestElement - 1) / kLargestElement * kLargestElement);
 }
 
 void require_available(std::int64_t arena_bytes, std::int64_t other_bytes, int devices,
@@ -62,9 +66,9 @@ void require_available(std::int64_t arena_bytes, std::int64_t other_bytes, int d
           ? fmt::format("this machine has {} available", memory.available_bytes)
           : fmt::format("control group \"{}\" has {} left", memory.group, memory.available_bytes);
   fail(
-      "no memory for a new state: {} bytes of arenas, and {} more for what is computed beside them, but "
-      "{}; use "
-      "more micro-batches, a smaller batch or a memory budget, drop other states, or {}",
+      "no memory for a new state: {} bytes of arenas, and {} more for what is computed beside "
+      "them, but {}; use more micro-batches, a smaller batch or a memory budget, "
+      "drop other states, or {}",
       (devices == 1 ? "1 device needs " : fmt::format("{} devices need ", devices)) +
           std::to_string(arena_bytes),
       other_bytes, have, memory.group.empty() ? "end other programs" : "raise the group's limit");

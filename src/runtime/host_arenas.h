@@ -19,8 +19,9 @@ class HostArenas : public DeviceMemory {
   std::vector<std::int64_t> bytes_;
 };
 
-/// Throws Error if the arenas of so many devices, `arena_bytes` in all, and `other_bytes` beside them are
-/// more than what is available: Linux would hand the memory out, and kill the process when it is used.
+/// Throws Error if the arenas of so many devices, `arena_bytes` in all, and `other_bytes`
+/// beside them are more than what is available: Linux would hand the memory out, and kill
+/// the process when it is used.
 void require_available(std::int64_t arena_bytes, std::int64_t other_bytes, int devices,
                        const HostMemory& memory);
 

@@ -21,15 +21,17 @@ Extents place_of(const MessagePart& part, At& at) {
 
 void copy_box(const MessagePart& from, const MessagePart& to, ThreadTeam& team) {
   At source, target;
-  const BoxCopy box = BoxCopy::make(from.tensor->type.shape, place_of(from, source), to.tensor->type.shape,
-                                    place_of(to, target), to.message->extent);
+  const BoxCopy box =
+      BoxCopy::make(from.tensor->type.shape, place_of(from, source), to.tensor->type.shape,
+                    place_of(to, target), to.message->extent);
   copy(box, from.data, to.data, size_of(to.tensor->type.dtype), team);
 }
 
 }  // namespace
 
 void Lane::reset() {
-  while (static_cast<int>(entries_.size()) < messages_) entries_.push_back(std::make_unique<Entry>());
+  while (static_cast<int>(entries_.size()) < messages_)
+    entries_.push_back(std::make_unique<Entry>());
   for (auto& entry : entries_) entry->state.store(0, std::memory_order_relaxed);
 }
 
@@ -53,8 +55,9 @@ void Lane::hand_over(int number, int side, const MessagePart& part, ThreadTeam& 
 }
 
 void Lane::wait(int number) {
-  const std::uint32_t state = spin_wait_.wait(
-      entries_[number]->state, [](std::uint32_t value) { return (value & (kDone | kAborted)) != 0; });
+  const std::uint32_t state = spin_wait_.wait(entries_[number]->state, [](std::uint32_t value) {
+    return (value & (kDone | kAborted)) != 0;
+  });
   if (!(state & kDone)) throw comm::Aborted("message aborted");
 }
 

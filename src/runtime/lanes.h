@@ -16,8 +16,8 @@
 
 namespace alpa {
 
-/// What a side hands over: the box and the tensor that it is in, which both outlive the step, and the
-/// tensor's elements.
+/// What a side hands over: the box and the tensor that it is in, which both outlive the step,
+/// and the tensor's elements.
 struct MessagePart {
   const Message* message = nullptr;
   const KernelTensor* tensor = nullptr;
@@ -35,8 +35,12 @@ class Lane {
   void abort();
 
   /// Message number `number` of the step. Throws comm::Aborted after `abort`.
-  void send(int number, const MessagePart& part, ThreadTeam& team) { hand_over(number, 0, part, team); }
-  void receive(int number, const MessagePart& part, ThreadTeam& team) { hand_over(number, 1, part, team); }
+  void send(int number, const MessagePart& part, ThreadTeam& team) {
+    hand_over(number, 0, part, team);
+  }
+  void receive(int number, const MessagePart& part, ThreadTeam& team) {
+    hand_over(number, 1, part, team);
+  }
   /// Until the message has been copied. Throws comm::Aborted after `abort`.
   void wait(int number);
 

@@ -1,5 +1,5 @@
-// src/spmd/bucket_collectives.cc — moves reductions to their earliest place and merges small
-// collectives
+// src/spmd/bucket_collectives.cc — moves reductions to their earliest place
+// and merges small collectives
 #include <fmt/core.h>
 
 #include "join_nodes.h"
@@ -28,8 +28,8 @@ Node joined(const std::vector<const Node*>& members) {
   return result;
 }
 
-/// Properties shared by the members of one bucket: operator, axes, combiner of reductions, element
-/// type and region.
+/// Properties shared by the members of one bucket: operator, axes, combiner of
+/// reductions, element type and region.
 std::string kind_of(const SpmdProgram& program, const Node& node) {
   const int value = node.operands[0];
   const std::vector<std::int64_t>& axes = node.attributes.integers("axes");
@@ -45,8 +45,8 @@ SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_b
   const SpmdProgram early = reductions_early(program);
   const auto bytes = [&](const Node& node) { return payload_bytes(early, node); };
   const auto kind = [&](const Node& node) -> std::optional<std::string> {
-    const bool small =
-        is_collective(node) && node.op->reshard != ReshardKind::all_to_all && bytes(node) < bucket_bytes;
+    const bool small = is_collective(node) && node.op->reshard != ReshardKind::all_to_all &&
+                       bytes(node) < bucket_bytes;
     return small ? std::optional(kind_of(early, node)) : std::nullopt;
   };
   return join_nodes(early, {kind, bytes, bucket_bytes, joined, slack_bytes});

@@ -14,13 +14,13 @@ constexpr std::int64_t kBitsPerByte = 8;
 
 /// The last `count` dimensions.
 DimFactors last_dims(const DimFactors& dims, std::size_t count) {
-  invariant(count <= dims.size(), "einsum_epilogue: a bias of {} dimensions on a result of {}", count,
-            dims.size());
+  invariant(count <= dims.size(), "einsum_epilogue: a bias of {} dimensions on a result of {}",
+            count, dims.size());
   return {dims.end() - static_cast<std::ptrdiff_t>(count), dims.end()};
 }
 
-/// Divides the factor of the result's last dimension into bytes of bits (which may be split, evenly) and
-/// the bits of one. Returns the dimensions of a tensor of such bytes.
+/// Divides the factor of the result's last dimension into bytes of bits (which may be split,
+/// evenly) and the bits of one. Returns the dimensions of a tensor of such bytes.
 DimFactors divide_into_bytes(Rule& rule) {
   const int bytes = rule.results[0].back().at(0), bits = static_cast<int>(rule.factors.size());
   invariant(rule.factors[bytes].size % kBitsPerByte == 0, "einsum_epilogue: rows of {} bits",
@@ -43,8 +43,8 @@ DimFactors kept_dims(const Rule& rule, int operand) {
   return dims;
 }
 
-/// A function of a sum is not the sum of the function's values: neither partial operands nor partial
-/// results.
+/// A function of a sum is not the sum of the function's values: neither partial
+/// operands nor partial results.
 void forbid_partial(Rule& rule) {
   rule.linear.clear();
   for (const Reduced& reduced : rule.reduced[0]) rule.factors[reduced.factor].whole = true;
@@ -54,8 +54,8 @@ void forbid_partial(Rule& rule) {
 Rule epilogue_rule(const OpQuery& query) {
   const Epilogue epilogue = parse_epilogue(query.attributes.string("epilogue"));
   const std::size_t operands = epilogue.bias || epilogue.gradient ? 3 : 2;
-  invariant(query.operands.size() == operands, "einsum_epilogue \"{}\": {} operands", to_string(epilogue),
-            query.operands.size());
+  invariant(query.operands.size() == operands, "einsum_epilogue \"{}\": {} operands",
+            to_string(epilogue), query.operands.size());
   Rule rule = rule_of(ops::einsum, {query.operands.first(2), query.attributes});
   if (epilogue.sums_of >= 0) {
     rule.results.push_back(kept_dims(rule, epilogue.sums_of));
@@ -64,7 +64,8 @@ Rule epilogue_rule(const OpQuery& query) {
   }
   if (epilogue.bias || epilogue.function != Epilogue::Function::none)
     if (!epilogue.gradient) forbid_partial(rule);
-  if (epilogue.bias) rule.operands.push_back(last_dims(rule.results[0], query.operands[2].shape.size()));
+  if (epilogue.bias)
+    rule.operands.push_back(last_dims(rule.results[0], query.operands[2].shape.size()));
   if (!epilogue.has_kept()) return rule;
   const bool bits = epilogue.function == Epilogue::Function::relu;
   const DimFactors kept = bits ? divide_into_bytes(rule) : rule.results[0];

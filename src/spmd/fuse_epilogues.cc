@@ -1,4 +1,5 @@
-// src/spmd/fuse_epilogues.cc — fuses einsums with the bias, activation, gradient or sums beside them
+// src/spmd/fuse_epilogues.cc — fuses einsums with the bias, activation,
+// gradient or sums beside them
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -58,8 +59,9 @@ class Rewriting {
     return dtype == f32 || dtype == bf16 || dtype == f16;
   }
 
-  /// Makes `value` ready before node n: inputs and nodes of n's region that are ready there are moved to
-  /// stand just before n, together with what they read. Returns false, and moves nothing, if one is not.
+  /// Makes `value` ready before node n: inputs and nodes of n's region that are ready there
+  /// are moved to stand just before n, together with what they read. Returns false, and
+  /// moves nothing, if one is not.
   bool bring_before(int value, int n) {
     std::vector<int> moved;
     if (!collect(value, n, moved)) return false;
@@ -99,14 +101,17 @@ class Rewriting {
   }
 
  private:
-  bool is_ready(int value, int n) const { return producer(value) != n && place_[producer(value)] <= n; }
+  bool is_ready(int value, int n) const {
+    return producer(value) != n && place_[producer(value)] <= n;
+  }
 
   /// Appends to `moved` what must be moved before node n for `value` to be ready there, in order.
   bool collect(int value, int n, std::vector<int>& moved) const {
     const int p = producer(value);
     if (is_ready(value, n) || std::find(moved.begin(), moved.end(), p) != moved.end()) return true;
     const Node& node = nodes[p];
-    if (p == n || !node.op || (node.op != &ops::input && node.region != nodes[n].region)) return false;
+    if (p == n || !node.op || (node.op != &ops::input && node.region != nodes[n].region))
+      return false;
     for (int operand : node.operands)
       if (!collect(operand, n, moved)) return false;
     if (node.op == &ops::input) collect_inputs(n, p, moved);
@@ -123,8 +128,8 @@ class Rewriting {
 
   FusesEpilogue fuses_;
   std::vector<std::vector<Node>> before_;  ///< nodes moved to stand just before a node
-  std::vector<int> place_;                 ///< of a node: its number, or that of the node it was moved
-                                           ///< before
+  /// of a node: its number, or that of the node it was moved before
+  std::vector<int> place_;
   std::vector<std::vector<int>> readers_;
   const std::vector<bool> taken_;  ///< per value of the program before: by what is no node
 };
@@ -191,8 +196,8 @@ void fuse_tail(Rewriting& r, int n) {
   match_bias(r, n, bias);
   for (const Tail& tail : {with_function(r, n, bias), bias}) {
     if (tail.nodes.empty()) continue;
-    Node node =
-        epilogue_node(r.nodes[n], tail.epilogue, tail.bias, tail.results, r.nodes[tail.nodes.back()].name);
+    Node node = epilogue_node(r.nodes[n], tail.epilogue, tail.bias, tail.results,
+                              r.nodes[tail.nodes.back()].name);
     if (!r.is_joint(node) || (!tail.bias.empty() && !r.bring_before(tail.bias[0], n))) continue;
     for (int joined : tail.nodes) r.nodes[joined].op = nullptr;
     r.nodes[n] = std::move(node);
@@ -217,7 +222,8 @@ int keep_bits(Rewriting& r, int h) {
   node.attributes.set("epilogue", to_string(epilogue));
   r.program.graph.values.push_back({bits, n, 1});
   r.program.specs.push_back(r.program.specs[h]);
-  if (!r.program.mesh_of_value.empty()) r.program.mesh_of_value.push_back(r.program.mesh_of_value[h]);
+  if (!r.program.mesh_of_value.empty())
+    r.program.mesh_of_value.push_back(r.program.mesh_of_value[h]);
   if (!r.is_joint(node)) {
     r.program.graph.values.pop_back();
     r.program.specs.pop_back();
@@ -236,7 +242,8 @@ std::optional<Slope> match_slope(const Rewriting& r, int n) {
   const int product = r.nodes[n].results[0], mul = r.only_reader(product, n);
   if (r.is_partial(product) || mul < 0 || r.nodes[mul].op != &ops::mul) return std::nullopt;
   const int slope = r.other_operand(mul, product);
-  if (slope < 0 || r.type(slope) != r.type(product) || r.only_reader(slope, n) != mul) return std::nullopt;
+  if (slope < 0 || r.type(slope) != r.type(product) || r.only_reader(slope, n) != mul)
+    return std::nullopt;
   const int derivative = r.producer(slope);
   const OpDef* const op = r.nodes[derivative].op;
   if (op != &ops::step && op != &ops::gelu_grad) return std::nullopt;
@@ -267,9 +274,11 @@ void fuse_gradient(Rewriting& r, int n) {
 
 // ---- sums of an operand beside the product
 
-/// The sums over the letters that einsum n contracts of its operand `i`; -1 if there are none to be read.
+/// The sums over the letters that einsum n contracts of its operand `i`; -1 if
+/// there are none to be read.
 int match_sums(const Rewriting& r, int n, int i) {
-  const std::vector<std::int64_t> dims = kernels::summed_dims(r.nodes[n].attributes.string("equation"), i);
+  const std::vector<std::int64_t> dims =
+      kernels::summed_dims(r.nodes[n].attributes.string("equation"), i);
   for (int reader : r.readers(r.nodes[n].operands[i])) {
     const Node& sum = r.nodes[reader];
     if (sum.op == &ops::reduce_sum && sum.region == r.nodes[n].region &&
@@ -295,8 +304,8 @@ void fuse_sums(Rewriting& r, int n) {
     const int place = place_of(r, n, sum);
     Epilogue epilogue;
     epilogue.sums_of = i;
-    Node node = epilogue_node(r.nodes[n], epilogue, {}, {r.nodes[n].results[0], r.nodes[sum].results[0]},
-                              r.nodes[sum].name);
+    Node node = epilogue_node(r.nodes[n], epilogue, {},
+                              {r.nodes[n].results[0], r.nodes[sum].results[0]}, r.nodes[sum].name);
     if (place < 0 || !r.is_joint(node)) continue;
     r.nodes[n].op = r.nodes[sum].op = nullptr;
     r.nodes[place] = std::move(node);

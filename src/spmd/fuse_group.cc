@@ -34,8 +34,8 @@ struct Source {
   int index;
 };
 
-/// Reading a value: the tensor behind a broadcast, and the dimension of the iteration space each of its
-/// dimensions is.
+/// Reading a value: the tensor behind a broadcast, and the dimension of the iteration space
+/// each of its dimensions is.
 struct Reading {
   int value;
   std::vector<std::int64_t> dims;
@@ -45,7 +45,9 @@ struct Reading {
 class GroupFusion {
  public:
   GroupFusion(const SpmdProgram& program, const std::vector<int>& group)
-      : graph_(program.graph), group_(group), shape_(graph_.type(graph_.nodes[group[0]].results[0]).shape) {
+      : graph_(program.graph),
+        group_(group),
+        shape_(graph_.type(graph_.nodes[group[0]].results[0]).shape) {
     for (const Update& update : graph_.updates) outside_.push_back(update.value);
     for (const Metric& metric : graph_.metrics) outside_.push_back(metric.value);
     for (const Output& output : graph_.outputs) outside_.push_back(output.value);
@@ -94,7 +96,8 @@ class GroupFusion {
     const DType dtype = graph_.type(node.results[0]).dtype;
     std::vector<Source> sources;
     for (int value : node.operands) sources.push_back(source_of(value, node.region));
-    const bool same = op == ElementwiseOp::copy || (op == rounding_to(dtype) && is_computed_in(dtype));
+    const bool same =
+        op == ElementwiseOp::copy || (op == rounding_to(dtype) && is_computed_in(dtype));
     if (same && sources[0].kind == Source::Kind::step) {
       results_.insert_or_assign(node.results[0], sources[0]);
       return;
@@ -123,7 +126,8 @@ class GroupFusion {
     std::vector<std::int64_t> dims(graph_.type(value).rank());
     std::iota(dims.begin(), dims.end(), static_cast<std::int64_t>(shape_.size() - dims.size()));
     // Through broadcasts, innermost last.
-    while (graph_.producer(value).op == &ops::broadcast && graph_.producer(value).region == region) {
+    while (graph_.producer(value).op == &ops::broadcast &&
+           graph_.producer(value).region == region) {
       const Node& node = graph_.producer(value);
       std::vector<std::int64_t> through;
       for (std::int64_t d : node.attributes.integers("dims")) through.push_back(dims[d]);
@@ -133,7 +137,8 @@ class GroupFusion {
     }
     if (graph_.producer(value).op == &ops::constant) {
       simplified_ = true;
-      return constant(stored(graph_.producer(value).attributes.real("value"), graph_.type(value).dtype));
+      return constant(
+          stored(graph_.producer(value).attributes.real("value"), graph_.type(value).dtype));
     }
     return input({value, std::move(dims)});
   }
@@ -151,7 +156,8 @@ class GroupFusion {
   }
 
   int number(const Source& source) const {
-    const int inputs = static_cast<int>(inputs_.size()), constants = static_cast<int>(constants_.size());
+    const int inputs = static_cast<int>(inputs_.size()),
+              constants = static_cast<int>(constants_.size());
     switch (source.kind) {
       case Source::Kind::input: return source.index;
       case Source::Kind::constant: return inputs + source.index;
@@ -188,7 +194,8 @@ class GroupFusion {
   std::string name() const {
     const auto name_of = [&](int n) { return graph_.nodes[n].name; };
     if (group_.size() == 1) return name_of(group_[0]);
-    return name_of(group_.front()) + (group_.size() > 2 ? fmt::format("+{}+", group_.size() - 2) : "+") +
+    return name_of(group_.front()) +
+           (group_.size() > 2 ? fmt::format("+{}+", group_.size() - 2) : "+") +
            name_of(group_.back());
   }
 
@@ -205,7 +212,8 @@ class GroupFusion {
 
 }  // namespace
 
-std::optional<Node> fuse_group(const SpmdProgram& program, const std::vector<std::vector<int>>& readers,
+std::optional<Node> fuse_group(const SpmdProgram& program,
+                               const std::vector<std::vector<int>>& readers,
                                const std::vector<int>& group) {
   return GroupFusion(program, group).run(readers);
 }

@@ -7,10 +7,12 @@
 
 namespace alpa {
 
-/// The fused node of these elementwise nodes (ascending, one iteration space), its operands and results
-/// values of `program`; nothing if the group is a single node that gains nothing. Constants become
-/// immediates; broadcasts in the same region are read through. `readers` are the graph's consumers.
-std::optional<Node> fuse_group(const SpmdProgram& program, const std::vector<std::vector<int>>& readers,
+/// The fused node of these elementwise nodes (ascending, one iteration space), its operands
+/// and results values of `program`; nothing if the group is a single node that gains
+/// nothing. Constants become immediates; broadcasts in the same region are read through.
+/// `readers` are the graph's consumers.
+std::optional<Node> fuse_group(const SpmdProgram& program,
+                               const std::vector<std::vector<int>>& readers,
                                const std::vector<int>& group);
 
 }  // namespace alpa

@@ -1,5 +1,5 @@
-// src/spmd/fuse_squared_norms.cc — replaces the sum of all squares of a tensor by one node that
-// stores no squares
+// src/spmd/fuse_squared_norms.cc — replaces the sum of all squares of a tensor by one
+// node that stores no squares
 #include <algorithm>
 #include <optional>
 
@@ -25,15 +25,17 @@ int before_widening(const Graph& graph, int value) {
   const Node& cast = graph.producer(value);
   if (cast.op != &ops::cast) return value;
   const DType from = graph.type(cast.operands[0]).dtype, to = graph.type(value).dtype;
-  return is_floating(from) && is_floating(to) && size_of(from) < size_of(to) ? cast.operands[0] : value;
+  return is_floating(from) && is_floating(to) && size_of(from) < size_of(to) ? cast.operands[0]
+                                                                             : value;
 }
 
-/// The node of the squares that `sum` reduces over all dimensions; -1 if there is none, or if
-/// others read them.
+/// The node of the squares that `sum` reduces over all dimensions; -1 if there is
+/// none, or if others read them.
 int summed_square(const Graph& graph, const Readers& readers, const Node& sum) {
   if (sum.op != &ops::reduce_sum || !graph.type(sum.results[0]).shape.empty()) return -1;
   const int squares = sum.operands[0], square = graph.values[squares].producer;
-  const bool fits = graph.nodes[square].op == &ops::square && is_floating(graph.type(squares).dtype) &&
+  const bool fits = graph.nodes[square].op == &ops::square &&
+                    is_floating(graph.type(squares).dtype) &&
                     graph.nodes[square].region == sum.region && is_read_once(readers, squares);
   return fits ? square : -1;
 }
@@ -48,7 +50,8 @@ SpmdProgram fuse_squared_norms(const SpmdProgram& program) {
     const int square = summed_square(graph, readers, node);
     if (square < 0) continue;
     const int squared = graph.nodes[square].operands[0], x = before_widening(graph, squared);
-    if (x != squared && is_read_once(readers, squared)) nodes[graph.values[squared].producer].op = nullptr;
+    if (x != squared && is_read_once(readers, squared))
+      nodes[graph.values[squared].producer].op = nullptr;
     nodes[square].op = nullptr;
     node.op = &ops::squared_norms;
     node.operands = {x};

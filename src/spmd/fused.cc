@@ -1,5 +1,5 @@
-// src/spmd/fused.cc — the operator of several elementwise formulas in one pass over tensors of one
-// shape
+// src/spmd/fused.cc — the operator of several elementwise formulas in one pass
+// over tensors of one shape
 #include "fused.h"
 #include "alpa/base/error.h"
 #include "alpa/spmd/program.h"
@@ -41,7 +41,8 @@ Rule fused_rule(const OpQuery& query) {
     rule.operands.push_back(std::move(dims));
   }
   rule.results.assign(program.outputs.size(), result);
-  for (const ElementwiseStep& step : program.steps) rule.flops_per_point += kElementwise[step.op].flops;
+  for (const ElementwiseStep& step : program.steps)
+    rule.flops_per_point += kElementwise[step.op].flops;
   return rule;
 }
 
@@ -50,7 +51,8 @@ Rule fused_rule(const OpQuery& query) {
 const OpDef ops::fused = {
     .name = "fused",
     .rule = fused_rule,
-    .result_dtypes = [](const OpQuery& query) { return parse_dtypes(query.attributes.string("dtypes")); },
+    .result_dtypes =
+        [](const OpQuery& query) { return parse_dtypes(query.attributes.string("dtypes")); },
     .elementwise_program = true,
     .in_place = InPlace::any,
     .cpu = &cpu::fused,

@@ -53,8 +53,8 @@ class Joiner {
     return static_cast<int>(units_.size()) - 1;
   }
 
-  /// Takes node `n` into the open unit of its kind. A unit that nobody has read moves down to its newest
-  /// member; to one that has been read the member moves up, if its operands are there.
+  /// Takes node `n` into the open unit of its kind. A unit that nobody has read moves down to its
+  /// newest member; to one that has been read the member moves up, if its operands are there.
   bool joins(int n, const std::string& kind) {
     const auto open = open_.find(kind);
     if (open == open_.end()) return false;
@@ -74,7 +74,9 @@ class Joiner {
   }
 
   bool moves_up(int n, int unit) {
-    const auto made_before = [&](int value) { return is_input(value) || unit_producing(value) < unit; };
+    const auto made_before = [&](int value) {
+      return is_input(value) || unit_producing(value) < unit;
+    };
     return std::all_of(node(n).operands.begin(), node(n).operands.end(), made_before) &&
            live_.grow(growth_up(n, units_[unit].place));
   }
@@ -99,8 +101,8 @@ class Joiner {
             {n, n + 1, -freed}};
   }
 
-  /// The units as nodes. Inputs stand before what reads them, also where that has moved up, and keep their
-  /// order.
+  /// The units as nodes. Inputs stand before what reads them, also where that has moved
+  /// up, and keep their order.
   std::vector<Node> nodes() const {
     const Graph& graph = program_.graph;
     std::vector<Node> nodes;

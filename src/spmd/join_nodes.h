@@ -1,6 +1,6 @@
 #pragma once
-/// Shared by passes that merge several nodes: where the merged node goes, and how much that may add
-/// to peak memory.
+/// Shared by passes that merge several nodes: where the merged node goes, and how much
+/// that may add to peak memory.
 #include <functional>
 #include <optional>
 #include <string>

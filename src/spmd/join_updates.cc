@@ -13,8 +13,8 @@
 namespace alpa {
 namespace {
 
-/// Members have equal settings, shared operands and region; concurrent ones (kAside) also have
-/// gradients from one node.
+/// Members have equal settings, shared operands and region; concurrent ones (kAside) also
+/// have gradients from one node.
 std::optional<std::string> kind_of(const Graph& graph, const Node& node, bool updates) {
   const OpDef* joint = joint_of(*node.op);
   if (!joint || joint->members->gradients != updates) return std::nullopt;

@@ -15,8 +15,8 @@ namespace {
 std::size_t num_members(const OpDef& op, std::size_t operands) {
   const Members& members = *op.members;
   const std::size_t own = members.each + (members.gradients ? 1 : 0);
-  invariant(operands > members.shared && (operands - members.shared) % own == 0, "{}: {} operands", op.name,
-            operands);
+  invariant(operands > members.shared && (operands - members.shared) % own == 0, "{}: {} operands",
+            op.name, operands);
   return (operands - members.shared) / own;
 }
 
@@ -30,7 +30,8 @@ Rule update_rule(const OpQuery& query) {
       dims[m].push_back({static_cast<int>(rule.factors.size())});
       rule.factors.push_back({extent});
     }
-  for (const DimFactors& member : dims) rule.results.insert(rule.results.end(), members.each, member);
+  for (const DimFactors& member : dims)
+    rule.results.insert(rule.results.end(), members.each, member);
   rule.operands = rule.results;
   rule.operands.insert(rule.operands.end(), dims.begin(), dims.end());
   rule.operands.resize(rule.operands.size() + members.shared);
@@ -39,7 +40,8 @@ Rule update_rule(const OpQuery& query) {
 
 /// The states keep their types.
 std::vector<DType> update_dtypes(const OpQuery& query) {
-  const std::size_t states = num_members(*query.op, query.operands.size()) * query.op->members->each;
+  const std::size_t states =
+      num_members(*query.op, query.operands.size()) * query.op->members->each;
   std::vector<DType> dtypes;
   for (const TensorType& type : query.operands.first(states)) dtypes.push_back(type.dtype);
   return dtypes;
@@ -116,8 +118,8 @@ Node joined(const std::vector<const Node*>& nodes) {
   }
   const std::vector<int>& last = nodes.back()->operands;
   result.operands.insert(result.operands.end(), gradients.begin(), gradients.end());
-  result.operands.insert(result.operands.end(), last.end() - static_cast<std::ptrdiff_t>(members.shared),
-                         last.end());
+  result.operands.insert(result.operands.end(),
+                         last.end() - static_cast<std::ptrdiff_t>(members.shared), last.end());
   result.name += fmt::format("+{}", nodes.size() - 1);
   return result;
 }
@@ -133,7 +135,8 @@ std::vector<Node> members_of(const Node& node) {
     nodes[m].op = members.single;
     nodes[m].results = own(node.results);
     nodes[m].operands = own(node.operands);
-    if (members.gradients) nodes[m].operands.push_back(node.operands[nodes.size() * members.each + m]);
+    if (members.gradients)
+      nodes[m].operands.push_back(node.operands[nodes.size() * members.each + m]);
     nodes[m].operands.insert(nodes[m].operands.end(),
                              node.operands.end() - static_cast<std::ptrdiff_t>(members.shared),
                              node.operands.end());

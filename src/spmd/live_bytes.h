@@ -17,14 +17,14 @@ class LiveBytes {
  public:
   explicit LiveBytes(const SpmdProgram& program, std::int64_t slack_bytes = 0);
 
-  /// Takes all of the growth; or none, and returns false, if somewhere more would live than the peak at the
-  /// start and `slack_bytes`.
+  /// Takes all of the growth; or none, and returns false, if somewhere more would live than the
+  /// peak at the start and `slack_bytes`.
   bool grow(const std::vector<Growth>& growth);
 
   /// Most bytes that live at once, state excluded.
   std::int64_t peak() const { return peak_; }
-  /// Bytes of the operands that no node reads after node `n`. State, and values in its memory,
-  /// count nothing.
+  /// Bytes of the operands that no node reads after node `n`. State, and values in
+  /// its memory, count nothing.
   std::int64_t freed_by(int n) const;
   /// Bytes of the results of node `n`.
   std::int64_t made_by(int n) const;

@@ -33,7 +33,8 @@ class Partitioner {
       takers_of_[update.value].push_back({{UseKind::update, u}, plan.specs[update.input]});
     }
     for (int m = 0; m < static_cast<int>(graph.metrics.size()); ++m)
-      takers_of_[graph.metrics[m].value].push_back({{UseKind::metric, m}, ShardingSpec::replicated()});
+      takers_of_[graph.metrics[m].value].push_back(
+          {{UseKind::metric, m}, ShardingSpec::replicated()});
     for (int o = 0; o < static_cast<int>(graph.outputs.size()); ++o)
       takers_of_[graph.outputs[o].value].push_back({{UseKind::output, o}, plan.outputs[o]});
     program_.meshes = {plan.mesh};
@@ -48,7 +49,8 @@ class Partitioner {
     }
     settle_waiting();
     for (const Input& input : graph_.inputs)
-      program_.graph.inputs.push_back(input), program_.graph.inputs.back().value = value_of_[input.value];
+      program_.graph.inputs.push_back(input),
+          program_.graph.inputs.back().value = value_of_[input.value];
     for (int u = 0; u < static_cast<int>(graph_.updates.size()); ++u)
       program_.graph.updates.push_back(
           {value_of_[graph_.updates[u].input], settled_.at({UseKind::update, u})});
@@ -77,10 +79,12 @@ class Partitioner {
     Node copy = node;
     for (int i = 0; i < static_cast<int>(node.operands.size()); ++i) {
       const ShardingSpec wanted = operand_spec(rule, plan_.strategies[n], plan_.mesh, i);
-      copy.operands[i] = in_spec(node.operands[i], wanted, {UseKind::node, n}, node.region, node.layer);
+      copy.operands[i] =
+          in_spec(node.operands[i], wanted, {UseKind::node, n}, node.region, node.layer);
     }
     for (int& value : copy.results) {
-      value_of_[value] = add_value(graph_.type(value), graph_.values[value].index, plan_.specs[value]);
+      value_of_[value] =
+          add_value(graph_.type(value), graph_.values[value].index, plan_.specs[value]);
       value = value_of_[value];
     }
     program_.graph.nodes.push_back(std::move(copy));
@@ -92,8 +96,8 @@ class Partitioner {
 
   /// Value `value` as `use` wants it, resharded if the plan says so.
   int in_spec(int value, const ShardingSpec& wanted, UseId use, Region region, int layer) {
-    // Region apply reads an updated accumulator as the accumulator holds it: the value itself belongs to
-    // the last micro-batch.
+    // Region apply reads an updated accumulator as the accumulator holds it: the value itself
+    // belongs to the last micro-batch.
     const bool accumulated = once_per_step(region) && accumulator_of_[value] >= 0;
     const int source = accumulated ? taken_.at(value) : value_of_[value];
     if (program_.specs[source] == wanted) return source;
@@ -103,7 +107,8 @@ class Partitioner {
     return done;
   }
 
-  int planned_reshard(int value, const ShardingSpec& from, const ShardingSpec& wanted, UseId use) const {
+  int planned_reshard(int value, const ShardingSpec& from, const ShardingSpec& wanted,
+                      UseId use) const {
     for (int r : reshards_of_[value]) {
       const PlannedReshard& reshard = plan_.reshards[r];
       if (std::find(reshard.uses.begin(), reshard.uses.end(), use) == reshard.uses.end()) continue;
@@ -119,7 +124,8 @@ class Partitioner {
     return value;
   }
 
-  int add_step(int value, const ReshardStep& step, const std::string& name, Region region, int layer) {
+  int add_step(int value, const ReshardStep& step, const std::string& name, Region region,
+               int layer) {
     Node node;
     node.op = &reshard_op(step.kind);
     node.attributes = attributes_of(step);
@@ -136,7 +142,8 @@ class Partitioner {
   std::string value_name(int value) const {
     const ValueInfo& info = program_.graph.values[value];
     const Node& producer = program_.graph.nodes[info.producer];
-    return producer.results.size() > 1 ? fmt::format("{}.{}", producer.name, info.index) : producer.name;
+    return producer.results.size() > 1 ? fmt::format("{}.{}", producer.name, info.index)
+                                       : producer.name;
   }
 
   int add_value(const TensorType& type, int index, const ShardingSpec& spec) {
@@ -145,8 +152,8 @@ class Partitioner {
     return static_cast<int>(program_.specs.size()) - 1;
   }
 
-  /// Updates, metrics and outputs take a value as soon as it is there; with several micro-batches those of
-  /// region apply wait for it.
+  /// Updates, metrics and outputs take a value as soon as it is there; with several micro-batches
+  /// those of region apply wait for it.
   void settle(int value, Region region) {
     for (const Taker& taker : takers_of_[value]) {
       if (settled_.count(taker.use)) continue;
@@ -167,11 +174,13 @@ class Partitioner {
 
   const Graph& graph_;
   const ShardingPlan& plan_;
-  std::vector<int> value_of_;                      ///< in the program, per value of the graph; -1: not yet
-  std::vector<std::vector<int>> reshards_of_;      ///< per value, indices into the plan's
-  std::vector<std::vector<Taker>> takers_of_;      ///< per value
-  std::vector<int> accumulator_of_;                ///< per value: the accumulator it updates, or -1
-  std::map<std::pair<int, bool>, int> resharded_;  ///< by planned reshard and whether in apply: the result
+  /// in the program, per value of the graph; -1: not yet
+  std::vector<int> value_of_;
+  std::vector<std::vector<int>> reshards_of_;  ///< per value, indices into the plan's
+  std::vector<std::vector<Taker>> takers_of_;  ///< per value
+  std::vector<int> accumulator_of_;            ///< per value: the accumulator it updates, or -1
+  /// by planned reshard and whether in apply: the result
+  std::map<std::pair<int, bool>, int> resharded_;
   std::map<UseId, int> settled_;  ///< by use that that is not a node's: value of the program
   std::vector<int> waiting_;      ///< values whose updates or metrics wait for region apply
   std::map<int, int> taken_;      ///< by value that updates an accumulator: value of the program

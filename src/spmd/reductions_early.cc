@@ -8,7 +8,8 @@ namespace alpa {
 namespace {
 
 bool is_reduction(const Node& node) {
-  return node.op->reshard == ReshardKind::all_reduce || node.op->reshard == ReshardKind::reduce_scatter;
+  return node.op->reshard == ReshardKind::all_reduce ||
+         node.op->reshard == ReshardKind::reduce_scatter;
 }
 
 /// The target of a move: after the node at this place, in this region.
@@ -17,8 +18,8 @@ struct Place {
   Region region;
 };
 
-/// Reductions follow the last producer of their operands. With several micro-batches they do not leave
-/// their region, which may run once for all of them.
+/// Reductions follow the last producer of their operands. With several micro-batches they do not
+/// leave their region, which may run once for all of them.
 std::vector<Place> places_of(const Graph& graph) {
   std::vector<Place> places;
   int apply_start = -1;
@@ -28,7 +29,8 @@ std::vector<Place> places_of(const Graph& graph) {
     places.push_back({n, node.region});
     if (!is_reduction(node)) continue;
     const bool once_per_step = node.region == Region::apply && graph.num_micro_batches > 1;
-    Place place = once_per_step ? Place{apply_start - 1, Region::apply} : Place{-1, Region::forward};
+    Place place =
+        once_per_step ? Place{apply_start - 1, Region::apply} : Place{-1, Region::forward};
     for (int value : node.operands) {
       const Place& producer = places[graph.values[value].producer];
       place.after = std::max(place.after, producer.after);

@@ -26,7 +26,8 @@ std::vector<DType> same_dtypes(const OpQuery& query) {
   return dtypes;
 }
 
-OpDef reshard_op(std::string_view name, std::optional<ReshardKind> kind, InPlace in_place = InPlace::none) {
+OpDef reshard_op(std::string_view name, std::optional<ReshardKind> kind,
+                 InPlace in_place = InPlace::none) {
   OpDef op;
   op.name = name;
   op.rule = same_rule;
@@ -61,7 +62,9 @@ const OpDef& reshard_op(ReshardKind kind) {
   bug("no operator is a {}", name_of(kind));
 }
 
-bool is_collective(const Node& node) { return node.op->reshard && collective_of(*node.op->reshard); }
+bool is_collective(const Node& node) {
+  return node.op->reshard && collective_of(*node.op->reshard);
+}
 
 bool is_transfer(const Node& node) { return node.op == &ops::transfer; }
 

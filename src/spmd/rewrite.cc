@@ -29,21 +29,23 @@ SpmdProgram with_nodes(const SpmdProgram& program, std::vector<Node> nodes) {
   SpmdProgram result{program.meshes, std::move(rewritten.graph), {}, {}};
   for (int value : rewritten.values) {
     result.specs.push_back(program.specs[value]);
-    if (!program.mesh_of_value.empty()) result.mesh_of_value.push_back(program.mesh_of_value[value]);
+    if (!program.mesh_of_value.empty())
+      result.mesh_of_value.push_back(program.mesh_of_value[value]);
   }
   return result;
 }
 
 Combiner combiner_on(const ShardingSpec& spec, int axis) {
   const AxisPlacement& placement = spec.axes.at(axis);
-  invariant(placement.kind == AxisPlacement::Kind::partial, "spec {} is not partial over mesh axis {}",
-            to_string(spec), axis);
+  invariant(placement.kind == AxisPlacement::Kind::partial,
+            "spec {} is not partial over mesh axis {}", to_string(spec), axis);
   return placement.combiner;
 }
 
 std::int64_t payload_bytes(const SpmdProgram& program, const Node& node) {
   std::int64_t bytes = 0;
-  for (int value : collective_kind(node) == CollectiveKind::all_gather ? node.results : node.operands)
+  for (int value :
+       collective_kind(node) == CollectiveKind::all_gather ? node.results : node.operands)
     bytes += shard_bytes(program.graph.type(value), program.specs[value], program.mesh_of(value));
   return bytes;
 }

@@ -9,19 +9,19 @@ namespace alpa {
 /// `program` with these nodes instead, as ir/rewrite.h says; values keep their specs and meshes.
 SpmdProgram with_nodes(const SpmdProgram& program, std::vector<Node> nodes);
 
-/// `program` with every reduction where its operands are ready; with several micro-batches none leaves its
-/// region, which may run once for all of them.
+/// `program` with every reduction where its operands are ready; with several micro-batches none
+/// leaves its region, which may run once for all of them.
 SpmdProgram reductions_early(const SpmdProgram& program);
 
-/// Whether one strategy of the node's rule gives its operands and results the specs that their values have
-/// in `program`; the node itself need not be in it.
+/// Whether one strategy of the node's rule gives its operands and results the specs that their
+/// values have in `program`; the node itself need not be in it.
 bool follows_a_strategy(const SpmdProgram& program, const Node& node);
 
 /// Combiner of the partial results on `axis`. Throws Bug if there are none.
 Combiner combiner_on(const ShardingSpec& spec, int axis);
 
-/// Bytes the collective formulas (cost/collective.h) take of a collective node, on the device at coordinate
-/// 0: local operands, or the gathered results.
+/// Bytes the collective formulas (cost/collective.h) take of a collective node, on the device at
+/// coordinate 0: local operands, or the gathered results.
 std::int64_t payload_bytes(const SpmdProgram& program, const Node& node);
 
 }  // namespace alpa

@@ -21,8 +21,9 @@ void add_collective(const SpmdProgram& program, const Node& node, Sent& sent) {
   const int runs = runs_per_step(program.graph, node);
   Traffic& entry = sent[std::string(name_of(kind))][program.mesh_of(node).devices().front()];
   entry.count += runs;
-  entry.bytes += runs * collective_sent_bytes(kind, static_cast<double>(payload_bytes(program, node)),
-                                              group_size(program, node));
+  entry.bytes +=
+      runs * collective_sent_bytes(kind, static_cast<double>(payload_bytes(program, node)),
+                                   group_size(program, node));
 }
 
 void add_transfer(const SpmdProgram& program, const Node& node, Sent& sent) {

@@ -34,13 +34,14 @@ class Moving {
   }
 
  private:
-  /// The last node that must precede update n: what makes its operands, and other readers of its states.
-  /// Nothing if n is no update, if its results are read, or if its gradient comes from other devices, which
-  /// the devices had better not wait for.
+  /// The last node that must precede update n: what makes its operands, and other readers of its
+  /// states. Nothing if n is no update, if its results are read, or if its gradient comes from
+  /// other devices, which the devices had better not wait for.
   std::optional<int> ready_after(int n) const {
     const Node& node = nodes_[n];
     const OpDef* joint = joint_of(*node.op);
-    if (!joint || !joint->members->gradients || node.region != Region::apply || are_read(node.results))
+    if (!joint || !joint->members->gradients || node.region != Region::apply ||
+        are_read(node.results))
       return std::nullopt;
     const std::size_t states = joint->members->each;
     if (is_collective(graph_.producer(node.operands[states]))) return std::nullopt;
@@ -79,7 +80,8 @@ class Moving {
         continue;
       }
       for (int value : nodes_[n].operands)
-        if (const int p = graph_.values[value].producer; nodes_[p].op == &ops::input) add_inputs_to(p);
+        if (const int p = graph_.values[value].producer; nodes_[p].op == &ops::input)
+          add_inputs_to(p);
       result.push_back(nodes_[n]);
     }
     return result;

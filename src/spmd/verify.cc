@@ -41,8 +41,10 @@ bool partial_on(const ShardingSpec& spec, const std::vector<std::int64_t>& axes)
                      [&](std::int64_t axis) { return spec.axes[axis].kind == Kind::partial; });
 }
 
-/// The spec a reshard node makes of its operand number `i`, `from`; `from` itself if it does not apply.
-ShardingSpec resharded(const Node& node, std::size_t i, const ShardingSpec& from, const ShardingSpec& to) {
+/// The spec a reshard node makes of its operand number `i`, `from`; `from`
+/// itself if it does not apply.
+ShardingSpec resharded(const Node& node, std::size_t i, const ShardingSpec& from,
+                       const ShardingSpec& to) {
   const std::vector<std::int64_t>& axes = node.attributes.integers("axes");
   const int axis = static_cast<int>(axes[0]);
   const AxisPlacement& at = from.axes[axis];
@@ -57,15 +59,17 @@ ShardingSpec resharded(const Node& node, std::size_t i, const ShardingSpec& from
       return at.kind == Kind::replicated ? from.partial(axis, to.axes[axis].combiner) : from;
     case ReshardKind::all_gather: return split_along(dim()) ? from.without(axis) : from;
     case ReshardKind::all_to_all:
-      return split_along(node.attributes.integer("from_dim")) ? from.without(axis).split(axis, dim())
-                                                              : from;
+      return split_along(node.attributes.integer("from_dim"))
+                 ? from.without(axis).split(axis, dim())
+                 : from;
   }
   bug("reshard kind {}", static_cast<int>(*node.op->reshard));
 }
 
 bool follows_reshard(const SpmdProgram& program, const Node& node) {
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
-    const ShardingSpec &from = program.specs[node.operands[i]], &to = program.specs[node.results[i]];
+    const ShardingSpec &from = program.specs[node.operands[i]],
+                       &to = program.specs[node.results[i]];
     if (from == to || resharded(node, i, from, to) != to) return false;
   }
   return true;
@@ -75,7 +79,8 @@ bool follows_reshard(const SpmdProgram& program, const Node& node) {
 
 /// Operand sets in which formula `op` is jointly linear, as the operator's record says.
 std::vector<std::uint32_t> linear_sets(int op) {
-  if (op >= static_cast<int>(ElementwiseOp::cast_f32) || op == static_cast<int>(ElementwiseOp::copy))
+  if (op >= static_cast<int>(ElementwiseOp::cast_f32) ||
+      op == static_cast<int>(ElementwiseOp::copy))
     return {0b1};
   for (const OpDef* def : all_ops())
     if (def->elementwise == op) return def->linear;
@@ -97,7 +102,8 @@ Content result_of(const ElementwiseStep& step, const std::vector<Content>& regis
     zero |= static_cast<std::uint32_t>(content == Content::zero) << i;
   }
   const std::vector<std::uint32_t> sets = linear_sets(step.op);
-  if (std::any_of(sets.begin(), sets.end(), [&](std::uint32_t set) { return set && !(set & ~zero); }))
+  if (std::any_of(sets.begin(), sets.end(),
+                  [&](std::uint32_t set) { return set && !(set & ~zero); }))
     return Content::zero;
   if (mixed) return Content::mixed;
   if (partial == 0) return Content::whole;
@@ -131,8 +137,8 @@ ShardingSpec without_partials(ShardingSpec spec) {
   return spec;
 }
 
-/// Splits as in the results wherever an operand has the dimension; partial sums only through what is linear
-/// in them.
+/// Splits as in the results wherever an operand has the dimension; partial sums only
+/// through what is linear in them.
 bool follows_fusion(const SpmdProgram& program, const Node& node) {
   const Rule rule = rule_of(program.graph, node);
   const ShardingSpec& spec = program.specs[node.results[0]];
@@ -171,7 +177,8 @@ bool follows_transfer(const SpmdProgram& program, const Node& node) {
 void verify_meshes(const SpmdProgram& program) {
   std::set<int> seen;
   for (int device : devices_of(program))
-    invariant(seen.insert(device).second, "partitioned program: device {} is in two meshes", device);
+    invariant(seen.insert(device).second, "partitioned program: device {} is in two meshes",
+              device);
   const int meshes = static_cast<int>(program.meshes.size());
   invariant(meshes > 0 && (!program.mesh_of_value.empty() || meshes == 1),
             "partitioned program: {} meshes, and no value says on which it is", meshes);
@@ -191,11 +198,13 @@ void verify_mesh_of(const SpmdProgram& program, const Node& node) {
               "partitioned program: \"{}\" ({}) on mesh {} reads a value on mesh {}", node.name,
               node.op->name, mesh, program.mesh_index(value));
   for (int value : node.results)
-    invariant(program.mesh_index(value) == mesh, "partitioned program: \"{}\" ({}) is on meshes {} and {}",
-              node.name, node.op->name, mesh, program.mesh_index(value));
+    invariant(program.mesh_index(value) == mesh,
+              "partitioned program: \"{}\" ({}) is on meshes {} and {}", node.name, node.op->name,
+              mesh, program.mesh_index(value));
 }
 
-/// Verifies nodes, of several that are alike (operator, attributes, mesh, types and specs) the first.
+/// Verifies nodes, of several that are alike (operator, attributes, mesh,
+/// types and specs) the first.
 class NodeVerifier {
  public:
   explicit NodeVerifier(const SpmdProgram& program) : program_(program) {}
@@ -204,7 +213,8 @@ class NodeVerifier {
     verify_mesh_of(program_, node);
     const std::size_t hash = hash_of(node);
     const auto [begin, end] = verified_.equal_range(hash);
-    if (std::any_of(begin, end, [&](const auto& entry) { return alike(*entry.second, node); })) return;
+    if (std::any_of(begin, end, [&](const auto& entry) { return alike(*entry.second, node); }))
+      return;
     if (!follows(node))
       bug("partitioned program: \"{}\" ({}) cannot take {} to {}", node.name, node.op->name,
           listed(specs_of(program_, node.operands)), listed(specs_of(program_, node.results)));
@@ -222,11 +232,14 @@ class NodeVerifier {
 
   std::size_t hash_of(const Node& node) const {
     std::size_t hash = std::hash<const void*>()(node.op);
-    const auto mix = [&](std::size_t more) { hash = (hash ^ more) * 0x9e3779b97f4a7c15 + (hash >> 29); };
+    const auto mix = [&](std::size_t more) {
+      hash = (hash ^ more) * 0x9e3779b97f4a7c15 + (hash >> 29);
+    };
     for (const auto* values : {&node.operands, &node.results})
       for (int value : *values) {
         mix(std::hash<ShardingSpec>()(program_.specs[value]));
-        for (std::int64_t extent : program_.graph.type(value).shape) mix(static_cast<std::size_t>(extent));
+        for (std::int64_t extent : program_.graph.type(value).shape)
+          mix(static_cast<std::size_t>(extent));
       }
     return hash;
   }
@@ -234,12 +247,14 @@ class NodeVerifier {
   bool alike(const Node& a, const Node& b) const {
     return a.op == b.op &&
            program_.mesh_index(a.results.front()) == program_.mesh_index(b.results.front()) &&
-           alike(a.operands, b.operands) && alike(a.results, b.results) && a.attributes == b.attributes;
+           alike(a.operands, b.operands) && alike(a.results, b.results) &&
+           a.attributes == b.attributes;
   }
 
   bool alike(const std::vector<int>& a, const std::vector<int>& b) const {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](int v, int w) {
-      return program_.specs[v] == program_.specs[w] && program_.graph.type(v) == program_.graph.type(w);
+      return program_.specs[v] == program_.specs[w] &&
+             program_.graph.type(v) == program_.graph.type(w);
     });
   }
 
@@ -284,8 +299,9 @@ void verify(const SpmdProgram& program) {
           program.graph.producer(update.input).name, to_string(program.specs[update.input]),
           to_string(program.specs[update.value]));
   for (const Metric& metric : program.graph.metrics)
-    invariant(program.specs[metric.value].is_replicated(), "partitioned program: metric \"{}\" is {}",
-              metric.name, to_string(program.specs[metric.value]));
+    invariant(program.specs[metric.value].is_replicated(),
+              "partitioned program: metric \"{}\" is {}", metric.name,
+              to_string(program.specs[metric.value]));
 }
 
 }  // namespace alpa

@@ -66,11 +66,11 @@ double element(const Array& array, std::int64_t i) {
 /// Says what is wrong with an index: slow, so that good ones are not held up.
 [[noreturn]] void refuse_index(const Array& array, const Shape& index) {
   const Shape& shape = array.shape();
-  require(array.data() != nullptr, "Array: index {} of an array without a type; make it with Array(type)",
-          to_string(index));
+  require(array.data() != nullptr,
+          "Array: index {} of an array without a type; make it with Array(type)", to_string(index));
   require(index.size() == shape.size(),
-          "Array: index {} has {} places, but the array is {}; give one per dimension", to_string(index),
-          index.size(), to_string(array.type()));
+          "Array: index {} has {} places, but the array is {}; give one per dimension",
+          to_string(index), index.size(), to_string(array.type()));
   std::size_t d = 0;
   while (index[d] >= 0 && index[d] < shape[d]) ++d;
   fail("Array: index {} is outside {}; in dimension {} it must be at least 0 and less than {}",
@@ -106,8 +106,10 @@ Array::Array(TensorType type) : type_(std::move(type)) {
   check_type(type_, "the array");
   const auto size = static_cast<std::size_t>(type_.bytes());
   void* const memory = ::operator new(size, kAlignment, std::nothrow);
-  require(memory != nullptr, "the array is {}; its {} bytes can't be allocated", to_string(type_), size);
-  data_ = {static_cast<std::byte*>(memory), [](std::byte* data) { ::operator delete(data, kAlignment); }};
+  require(memory != nullptr, "the array is {}; its {} bytes can't be allocated", to_string(type_),
+          size);
+  data_ = {static_cast<std::byte*>(memory),
+           [](std::byte* data) { ::operator delete(data, kAlignment); }};
 }
 
 Array Array::view(const void* data, TensorType type) {
@@ -133,7 +135,8 @@ std::size_t Array::position(std::initializer_list<std::int64_t> index) const {
 
 std::vector<double> Array::to_doubles() const {
   std::vector<double> values(static_cast<std::size_t>(elements()));
-  copy_converted(data(), dtype(), reinterpret_cast<std::byte*>(values.data()), DType::f64, elements());
+  copy_converted(data(), dtype(), reinterpret_cast<std::byte*>(values.data()), DType::f64,
+                 elements());
   return values;
 }
 

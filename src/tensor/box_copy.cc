@@ -18,12 +18,13 @@ void check(Extents source, Extents source_at, Extents target, Extents target_at,
   for (std::size_t d = 0; d < rank; ++d)
     invariant(extent[d] == 0 || (source_at[d] >= 0 && source_at[d] + extent[d] <= source[d] &&
                                  target_at[d] >= 0 && target_at[d] + extent[d] <= target[d]),
-              "box copy: dimension {}: {} elements from {} of {} to {} of {}", d, extent[d], source_at[d],
-              source[d], target_at[d], target[d]);
+              "box copy: dimension {}: {} elements from {} of {} to {} of {}", d, extent[d],
+              source_at[d], source[d], target_at[d], target[d]);
 }
 
 /// Adds a loop outside the others, as part of the outermost one where both tensors allow.
-void add_loop(BoxCopy& copy, std::int64_t count, std::int64_t source_stride, std::int64_t target_stride) {
+void add_loop(BoxCopy& copy, std::int64_t count, std::int64_t source_stride,
+              std::int64_t target_stride) {
   if (count == 1) return;
   const int last = copy.loops - 1;
   if (last >= 0 && source_stride == copy.source_stride[last] * copy.count[last] &&
@@ -63,7 +64,8 @@ BoxCopy BoxCopy::make(Extents source, Extents source_at, Extents target, Extents
   check(source, source_at, target, target_at, extent);
   BoxCopy copy;
   std::int64_t source_stride = 1, target_stride = 1;
-  for (std::size_t d = extent.size(); d-- > 0; source_stride *= source[d], target_stride *= target[d]) {
+  for (std::size_t d = extent.size(); d-- > 0;
+       source_stride *= source[d], target_stride *= target[d]) {
     if (extent[d] == 0) return BoxCopy{.run = 0};
     add_loop(copy, extent[d], source_stride, target_stride);
     copy.source_begin += source_at[d] * source_stride;
@@ -82,8 +84,10 @@ std::int64_t BoxCopy::runs() const {
 void BoxCopy::copy(const std::byte* source, std::byte* target, std::size_t element_bytes,
                    std::int64_t begin, std::int64_t end) const {
   const auto bytes = static_cast<std::size_t>(run) * element_bytes;
-  if (bytes == 4 && element_bytes == 4) return copy_words<std::uint32_t>(*this, source, target, begin, end);
-  if (bytes == 8 && element_bytes == 8) return copy_words<std::uint64_t>(*this, source, target, begin, end);
+  if (bytes == 4 && element_bytes == 4)
+    return copy_words<std::uint32_t>(*this, source, target, begin, end);
+  if (bytes == 8 && element_bytes == 8)
+    return copy_words<std::uint64_t>(*this, source, target, begin, end);
   const auto size = static_cast<std::int64_t>(element_bytes);
   for_each_run(begin, end, [&](std::int64_t from, std::int64_t to) {
     std::memcpy(target + to * size, source + from * size, bytes);
@@ -92,14 +96,18 @@ void BoxCopy::copy(const std::byte* source, std::byte* target, std::size_t eleme
 
 void copy(const BoxCopy& box, const std::byte* source, std::byte* target, std::size_t element_bytes,
           ThreadTeam& team) {
-  constexpr std::int64_t kGrain = 32 * 1024;  // elements below which sharing among threads is not worth it
+  // elements below which sharing among threads is not worth it
+  constexpr std::int64_t kGrain = 32 * 1024;
   if (box.runs() != 1)
-    return team.parallel_for(
-        box.runs(), std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, box.run)),
-        [&](std::int64_t begin, std::int64_t end) { box.copy(source, target, element_bytes, begin, end); });
+    return team.parallel_for(box.runs(),
+                             std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, box.run)),
+                             [&](std::int64_t begin, std::int64_t end) {
+                               box.copy(source, target, element_bytes, begin, end);
+                             });
   const auto size = static_cast<std::int64_t>(element_bytes);
   team.parallel_for(box.run, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    std::memcpy(target + (box.target_begin + begin) * size, source + (box.source_begin + begin) * size,
+    std::memcpy(target + (box.target_begin + begin) * size,
+                source + (box.source_begin + begin) * size,
                 static_cast<std::size_t>((end - begin) * size));
   });
 }

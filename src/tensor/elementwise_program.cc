@@ -12,7 +12,8 @@ void check_registers(const ElementwiseProgram& program) {
       invariant(r >= -1 && r < program.register_of_step(i),
                 "elementwise program: step {} reads register {}", i, r);
   for (int r : program.outputs)
-    invariant(r >= 0 && r < program.num_registers(), "elementwise program: no register {} for a result", r);
+    invariant(r >= 0 && r < program.num_registers(),
+              "elementwise program: no register {} for a result", r);
 }
 
 }  // namespace
@@ -30,7 +31,8 @@ Attributes to_attributes(const ElementwiseProgram& program) {
   for (const ElementwiseStep& s : program.steps) code.insert(code.end(), {s.op, s.a, s.b, s.c});
   Attributes attributes{{"code", code}};
   if (!program.constants.empty()) attributes.set("constants", program.constants);
-  attributes.set("outputs", std::vector<std::int64_t>(program.outputs.begin(), program.outputs.end()));
+  attributes.set("outputs",
+                 std::vector<std::int64_t>(program.outputs.begin(), program.outputs.end()));
   if (!program.dims.empty()) attributes.set("dims", program.dims);
   return attributes;
 }
@@ -45,7 +47,8 @@ ElementwiseProgram parse_elementwise_program(const Attributes& attributes, int n
   for (std::size_t i = 0; i < code.size(); i += 4)
     program.steps.push_back({static_cast<int>(code[i]), static_cast<int>(code[i + 1]),
                              static_cast<int>(code[i + 2]), static_cast<int>(code[i + 3])});
-  for (std::int64_t r : attributes.integers("outputs")) program.outputs.push_back(static_cast<int>(r));
+  for (std::int64_t r : attributes.integers("outputs"))
+    program.outputs.push_back(static_cast<int>(r));
   if (attributes.contains("dims")) program.dims = attributes.integers("dims");
   check_registers(program);
   return program;

@@ -25,7 +25,9 @@ class RegionScope {
   Region before_;
 };
 
-Region region_of(Value value) { return value.builder->node(value.builder->producer(value.id)).region; }
+Region region_of(Value value) {
+  return value.builder->node(value.builder->producer(value.id)).region;
+}
 
 }  // namespace
 
@@ -44,7 +46,8 @@ Value mean_of_sum(Value sum) { return sum * (1.0 / sum.builder->num_micro_batche
 Values gradient_sums(Value share, const Values& parameters, const std::string& name) {
   Values gradients = gradient_or_empty(share, parameters);
   for (std::size_t i = 0; i < gradients.size(); ++i)
-    if (gradients[i]) gradients[i] = micro_batch_sum(name_of(parameters[i]) + "." + name, gradients[i]);
+    if (gradients[i])
+      gradients[i] = micro_batch_sum(name_of(parameters[i]) + "." + name, gradients[i]);
   return gradients;
 }
 
@@ -54,7 +57,8 @@ Value mean_over_micro_batches(const std::string& name, Value value) {
           "mean_over_micro_batches \"{}\": the value is {}; convert it with cast(…, f32)", name,
           to_string(value.type()));
   require(region_of(value) != Region::apply,
-          "mean_over_micro_batches \"{}\": the value is computed once per step; use it as it is", name);
+          "mean_over_micro_batches \"{}\": the value is computed once per step; use it as it is",
+          name);
   Builder& builder = value;
   const RegionScope per_micro_batch(builder, region_of(value));
   const Value sum = micro_batch_sum(name + ".sum", value);
@@ -65,15 +69,16 @@ Value mean_over_micro_batches(const std::string& name, Value value) {
 Values mean_gradients(Value loss, const Values& parameters, const std::string& name) {
   require(static_cast<bool>(loss), "mean_gradients: the loss is an empty Value");
   Builder& builder = loss;
-  require(builder.num_micro_batches() == 1 || region_of(loss) != Region::apply,
-          "mean_gradients: the loss is computed once per step, but its gradients once per micro-batch; "
-          "give the "
-          "loss of the micro-batch");
+  require(
+      builder.num_micro_batches() == 1 || region_of(loss) != Region::apply,
+      "mean_gradients: the loss is computed once per step, but its gradients once per micro-batch; "
+      "give the loss of the micro-batch");
   const RegionScope per_micro_batch(builder, Region::backward);
   Values gradients = gradient_sums(loss * (1.0 / builder.num_micro_batches()), parameters, name);
   const RegionScope once(builder, Region::apply);
   for (std::size_t i = 0; i < gradients.size(); ++i)
-    if (!gradients[i]) gradients[i] = constant(builder, 0, parameters[i].dtype(), parameters[i].shape());
+    if (!gradients[i])
+      gradients[i] = constant(builder, 0, parameters[i].dtype(), parameters[i].shape());
   return gradients;
 }
 
@@ -85,7 +90,8 @@ Values clip_global_norm(const Values& gradients, double limit) {
   }
   const Value scale = minimum(limit / maximum(sqrt(squares), 1e-30), 1.0);
   Values clipped;
-  for (const Value& gradient : gradients) clipped.push_back(gradient * cast(scale, gradient.dtype()));
+  for (const Value& gradient : gradients)
+    clipped.push_back(gradient * cast(scale, gradient.dtype()));
   return clipped;
 }
 

@@ -62,17 +62,19 @@ struct Table {
   std::vector<float> features, targets;
 };
 
-void add_row(Table& table, const std::vector<std::string_view>& cells, const std::string& path, int line) {
-  require(cells.size() == table.columns, "{}: line {} has {} columns, but the first has {}", path, line,
-          cells.size(), table.columns);
+void add_row(Table& table, const std::vector<std::string_view>& cells, const std::string& path,
+             int line) {
+  require(cells.size() == table.columns, "{}: line {} has {} columns, but the first has {}", path,
+          line, cells.size(), table.columns);
   for (std::size_t column = 0; column < cells.size(); ++column) {
     const std::optional<float> value = parse_number(cells[column]);
     if (!value)
-      fail("{}: line {}, column {}: '{}' is not a number", path, line, column + 1, excerpt(cells[column]));
+      fail("{}: line {}, column {}: '{}' is not a number", path, line, column + 1,
+           excerpt(cells[column]));
     if (!std::isfinite(*value))
       fail(
-          "{}: line {}, column {}: '{}' is not a finite number of 32 bits; leave the row out or give it a "
-          "value",
+          "{}: line {}, column {}: '{}' is not a finite number of 32 bits; "
+          "leave the row out or give it a value",
           path, line, column + 1, excerpt(cells[column]));
     (column + 1 < cells.size() ? table.features : table.targets).push_back(*value);
   }
@@ -112,9 +114,10 @@ Dataset parse_csv(std::string_view text, const std::string& path) {
     const auto cells = split_cells(line);
     if (table.columns == 0) {
       table.columns = cells.size();
-      require(cells.size() >= 2,
-              "{}: line {} has one column; at least one feature and the value to predict are needed", path,
-              number);
+      require(
+          cells.size() >= 2,
+          "{}: line {} has one column; at least one feature and the value to predict are needed",
+          path, number);
       if (is_header(cells)) continue;
     }
     add_row(table, cells, path, number);

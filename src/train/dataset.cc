@@ -34,7 +34,8 @@ Array standard_normal(Shape shape, std::uint64_t seed, std::uint64_t stream) {
   return array;
 }
 
-/// Element `index` of the stream as a number in [0, bound), as good as unbiased: bound is far below 2^64.
+/// Element `index` of the stream as a number in [0, bound), as good as
+/// unbiased: bound is far below 2^64.
 std::int64_t uniform_below(const RandomStream& stream, std::uint64_t index, std::int64_t bound) {
   const Philox4 words = random_words(stream, index);
   const std::uint64_t wide = (static_cast<std::uint64_t>(words.word[0]) << 32) | words.word[1];
@@ -44,8 +45,8 @@ std::int64_t uniform_below(const RandomStream& stream, std::uint64_t index, std:
 }  // namespace
 
 Dataset linear_dataset(std::int64_t n, std::int64_t dim, std::uint64_t seed) {
-  require(n >= 1 && dim >= 1, "linear_dataset: {} examples of dimension {}; both must be at least 1", n,
-          dim);
+  require(n >= 1 && dim >= 1,
+          "linear_dataset: {} examples of dimension {}; both must be at least 1", n, dim);
   Array x = standard_normal({n, dim}, seed, 1), w = standard_normal({dim, dim}, seed, 2);
   Array b = standard_normal({1, dim}, seed, 3), y = standard_normal({n, dim}, seed, 4);
   Eigen::Map<Matrix> target = as_matrix(y);
@@ -59,7 +60,8 @@ std::vector<std::int64_t> shuffled_indices(std::int64_t n, std::uint64_t seed, s
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), 0);
   const RandomStream stream = random_stream(seed, 5, epoch, 0);
-  for (std::int64_t i = n - 1; i > 0; --i) std::swap(order[i], order[uniform_below(stream, i, i + 1)]);
+  for (std::int64_t i = n - 1; i > 0; --i)
+    std::swap(order[i], order[uniform_below(stream, i, i + 1)]);
   return order;
 }
 

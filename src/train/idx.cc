@@ -42,14 +42,15 @@ TensorType read_header(Bytes& bytes, const std::string& path) {
   unsigned magic[4];
   for (unsigned& part : magic) part = bytes.byte();
   require(magic[0] == 0 && magic[1] == 0 && magic[2] == kUnsignedByte && magic[3] >= 1,
-          "{}: not an IDX file of unsigned bytes (it starts with {} {} {} {}; expected 0 0 8 and the "
-          "number of dimensions)",
+          "{}: not an IDX file of unsigned bytes (it starts with {} {} {} {}; "
+          "expected 0 0 8 and the number of dimensions)",
           path, magic[0], magic[1], magic[2], magic[3]);
   TensorType type{u8, {}};
   for (unsigned i = 0; i < magic[3]; ++i) type.shape.push_back(bytes.big_endian());
   check_type(type, path);
   for (std::int64_t extent : type.shape)
-    require(extent >= 1, "{}: has shape {}; extents must be at least 1", path, to_string(type.shape));
+    require(extent >= 1, "{}: has shape {}; extents must be at least 1", path,
+            to_string(type.shape));
   return type;
 }
 
@@ -63,8 +64,7 @@ std::string find_idx(const std::string& directory, const std::string& name) {
     if (exists(path)) return path;
   fail(
       "Fashion-MNIST: {}/{}.gz does not exist; install Debian's package with `apt-get install "
-      "dataset-fashion-mnist`, or give the "
-      "directory that holds the four IDX files",
+      "dataset-fashion-mnist`, or give the directory that holds the four IDX files",
       directory, name);
 }
 
@@ -82,10 +82,10 @@ Dataset load_part(const std::string& directory, const std::string& part) {
   const std::string image_path = find_idx(directory, part + "-images-idx3-ubyte");
   const std::string label_path = find_idx(directory, part + "-labels-idx1-ubyte");
   const Array images = read_idx(image_path), labels = read_idx(label_path);
-  require(
-      images.shape().size() == 3 && labels.shape().size() == 1 && images.shape()[0] == labels.shape()[0],
-      "Fashion-MNIST: {} is {} and {} is {}; expected as many images [n, 28, 28] as labels [n]", image_path,
-      to_string(images.type()), label_path, to_string(labels.type()));
+  require(images.shape().size() == 3 && labels.shape().size() == 1 &&
+              images.shape()[0] == labels.shape()[0],
+          "Fashion-MNIST: {} is {} and {} is {}; expected as many images [n, 28, 28] as labels [n]",
+          image_path, to_string(images.type()), label_path, to_string(labels.type()));
   return {scaled_images(images), labels.cast(i32), 10};
 }
 

@@ -40,7 +40,8 @@ Optimizer adam(Schedule rate, double beta1, double beta2, double epsilon, double
                                  {"epsilon", epsilon},
                                  {"weight_decay", weight_decay},
                                  {"decoupled", std::int64_t{1}}};
-  auto update = [attributes](Builder& builder, Value w, Value gradient, Value learning_rate, Value step) {
+  auto update = [attributes](Builder& builder, Value w, Value gradient, Value learning_rate,
+                             Value step) {
     const Value m = builder.optimizer_state(w, "adam_m"), v = builder.optimizer_state(w, "adam_v");
     const Values results =
         builder.emit(ops::adam_update, {w, m, v, gradient, learning_rate, step}, attributes);
@@ -60,12 +61,13 @@ void require_fraction(const char* what, double value) {
 
 LearningRate warmup_cosine(double peak, std::int64_t warmup, std::int64_t total, double floor) {
   require(warmup >= 0 && total > warmup,
-          "warmup_cosine: {} warm-up steps of {} steps in total; the warm-up must be shorter", warmup,
-          total);
+          "warmup_cosine: {} warm-up steps of {} steps in total; the warm-up must be shorter",
+          warmup, total);
   return [=](std::int64_t step) {
     if (step < warmup) return peak * static_cast<double>(step) / static_cast<double>(warmup);
     if (step >= total) return floor;
-    const double progress = static_cast<double>(step - warmup) / static_cast<double>(total - warmup);
+    const double progress =
+        static_cast<double>(step - warmup) / static_cast<double>(total - warmup);
     return floor + (peak - floor) * 0.5 * (1 + std::cos(std::numbers::pi * progress));
   };
 }

@@ -1,5 +1,5 @@
-// src/train/parameter_pattern.cc — matches parameter names against patterns of a training step's
-// options
+// src/train/parameter_pattern.cc — matches parameter names against patterns of
+// a training step's options
 #include "parameter_pattern.h"
 
 #include <algorithm>
@@ -36,10 +36,12 @@ void require_matches(const Builder& builder, const std::vector<std::string>& pat
 
 void freeze_matching(Builder& builder, const std::vector<std::string>& patterns) {
   require_matches(builder, patterns, "frozen");
-  const Values trained = builder.parameters();  // a copy: freezing takes them out of the builder's list
+  // a copy: freezing takes them out of the builder's list
+  const Values trained = builder.parameters();
   for (Value parameter : trained)
-    if (std::any_of(patterns.begin(), patterns.end(),
-                    [&](const std::string& pattern) { return matches(pattern, name_of(parameter)); }))
+    if (std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+          return matches(pattern, name_of(parameter));
+        }))
       builder.freeze(parameter);
 }
 

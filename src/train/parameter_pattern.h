@@ -14,8 +14,8 @@ bool matches(std::string_view pattern, std::string_view name);
 /// The name of a parameter.
 const std::string& name_of(Value parameter);
 
-/// Throws Error unless every pattern fits one of the builder's trained parameters. `option` for the
-/// message.
+/// Throws Error unless every pattern fits one of the builder's trained parameters.
+/// `option` for the message.
 void require_matches(const Builder& builder, const std::vector<std::string>& patterns,
                      std::string_view option);
 

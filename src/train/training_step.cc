@@ -15,17 +15,20 @@ namespace {
 using Model = std::function<LossAndMetrics(const Batch&)>;
 
 void check_inputs(const std::vector<BatchInput>& inputs) {
-  require(!inputs.empty(), "a step needs at least one batch input, e.g. {{\"x\", {{f32, {{32, 784}}}}}}");
+  require(!inputs.empty(),
+          "a step needs at least one batch input, e.g. {{\"x\", {{f32, {{32, 784}}}}}}");
   for (const BatchInput& input : inputs) {
     const Shape& shape = input.type.shape;
-    require(!shape.empty(), "batch input \"{}\" is {}; its dimension 0 must be the batch", input.name,
-            to_string(input.type));
+    require(!shape.empty(), "batch input \"{}\" is {}; its dimension 0 must be the batch",
+            input.name, to_string(input.type));
     check_type(input.type, fmt::format("batch input \"{}\"", input.name));
     require(*std::min_element(shape.begin(), shape.end()) > 0,
-            "batch input \"{}\" is {}; every extent must be at least 1", input.name, to_string(input.type));
-    require(shape[0] == inputs[0].type.shape[0],
-            "batch input \"{}\" is {} but \"{}\" is {}; dimension 0 of all is the batch and must agree",
-            input.name, to_string(input.type), inputs[0].name, to_string(inputs[0].type));
+            "batch input \"{}\" is {}; every extent must be at least 1", input.name,
+            to_string(input.type));
+    require(
+        shape[0] == inputs[0].type.shape[0],
+        "batch input \"{}\" is {} but \"{}\" is {}; dimension 0 of all is the batch and must agree",
+        input.name, to_string(input.type), inputs[0].name, to_string(inputs[0].type));
   }
 }
 
@@ -36,8 +39,8 @@ Batch make_batch(Builder& builder, const std::vector<BatchInput>& inputs) {
   for (const BatchInput& input : inputs) {
     TensorType type = input.type;
     require(type.shape[0] % parts == 0,
-            "{} micro-batches do not divide the batch of {} (\"{}\" is {}); choose a divisor of {}", parts,
-            type.shape[0], input.name, to_string(type), type.shape[0]);
+            "{} micro-batches do not divide the batch of {} (\"{}\" is {}); choose a divisor of {}",
+            parts, type.shape[0], input.name, to_string(type), type.shape[0]);
     type.shape[0] /= parts;
     values.emplace(input.name, builder.input(InputKind::batch, input.name, type));
   }
@@ -48,7 +51,8 @@ void check_scalar(const std::string& what, Value value) {
   require(static_cast<bool>(value), "the model returned no {}", what);
   require(value.rank() == 0, "the {} must be one number, not {}; average it with mean(…)", what,
           to_string(value.type()));
-  require(is_floating(value.dtype()), "the {} must be floating, not {}; convert it with cast(…, f32)", what,
+  require(is_floating(value.dtype()),
+          "the {} must be floating, not {}; convert it with cast(…, f32)", what,
           to_string(value.type()));
 }
 
@@ -87,7 +91,9 @@ DType scalar_dtype(const Values& parameters) {
 }
 
 /// The scalar input of a group's learning rate.
-std::string rate_name(const OptimizerGroup& group) { return "learning_rate of " + group.parameters; }
+std::string rate_name(const OptimizerGroup& group) {
+  return "learning_rate of " + group.parameters;
+}
 
 /// An optimizer and its learning rate in the graph.
 struct RatedOptimizer {
@@ -115,7 +121,8 @@ void update_parameters(Builder& builder, const Optimizer& optimizer,
   }
 }
 
-/// Freezes what the options name. Throws Error if a pattern fits nothing, or if nothing is left to train.
+/// Freezes what the options name. Throws Error if a pattern fits nothing, or if
+/// nothing is left to train.
 void apply_patterns(Builder& builder, const StepOptions& options) {
   require(!builder.parameters().empty(),
           "the model has no parameters to train; for metrics alone use evaluation_step");
@@ -128,7 +135,8 @@ void apply_patterns(Builder& builder, const StepOptions& options) {
       "StepOptions::frozen freezes every parameter of the model; for metrics alone use evaluation_step");
 }
 
-/// Gradients of all parameters that `share` depends on, summed over micro-batches; the others are frozen.
+/// Gradients of all parameters that `share` depends on, summed over
+/// micro-batches; the others are frozen.
 Values trained_gradients(Builder& builder, Value share) {
   const Values parameters = builder.parameters();
   Values reached, gradients = gradient_sums(share, parameters, "gradient");
@@ -143,24 +151,28 @@ Values trained_gradients(Builder& builder, Value share) {
   return reached;
 }
 
-Graph trace_training(const std::vector<BatchInput>& inputs, const Model& model, const Optimizer& optimizer,
-                     const StepOptions& options, int num_micro_batches) {
+Graph trace_training(const std::vector<BatchInput>& inputs, const Model& model,
+                     const Optimizer& optimizer, const StepOptions& options,
+                     int num_micro_batches) {
   Builder builder(num_micro_batches);
   const LossAndMetrics result = trace_model(model, make_batch(builder, inputs));
   apply_patterns(builder, options);
-  // The mean over micro-batches costs nothing when taken here: the sum of the gradients of loss / n.
+  // The mean over micro-batches costs nothing when taken here: the sum of
+  // the gradients of loss / n.
   const Value share = result.loss * (1.0 / num_micro_batches);
   const auto metrics = metric_sums(result);
   builder.set_region(Region::backward);
   Values gradients = trained_gradients(builder, share);
   builder.set_region(Region::apply);
-  if (options.clip_global_norm > 0) gradients = clip_global_norm(gradients, options.clip_global_norm);
+  if (options.clip_global_norm > 0)
+    gradients = clip_global_norm(gradients, options.clip_global_norm);
   update_parameters(builder, optimizer, options.groups, gradients);
   report_means(builder, metrics);
   return builder.finish();
 }
 
-Graph trace_evaluation(const std::vector<BatchInput>& inputs, const Model& model, int num_micro_batches) {
+Graph trace_evaluation(const std::vector<BatchInput>& inputs, const Model& model,
+                       int num_micro_batches) {
   Builder builder(num_micro_batches);
   builder.set_training(false);
   const auto metrics = metric_sums(trace_model(model, make_batch(builder, inputs)));
@@ -224,7 +236,8 @@ TrainingStep evaluation_step(std::vector<BatchInput> inputs,
   return {inputs, trace, no_scalars};
 }
 
-TrainingStep custom_step(std::vector<BatchInput> inputs, std::function<void(Builder&, const Batch&)> build,
+TrainingStep custom_step(std::vector<BatchInput> inputs,
+                         std::function<void(Builder&, const Batch&)> build,
                          std::function<std::map<std::string, double>(std::int64_t step)> scalars) {
   check_inputs(inputs);
   auto trace = [inputs, build = std::move(build)](int num_micro_batches) {

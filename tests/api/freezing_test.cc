@@ -35,9 +35,10 @@ const TrainingStep frozen_layer = step_of(nn::Sequential{first.frozen(), nn::Tan
 
 /// Nodes that run behind the loss, by a part of their names.
 int backward_nodes(const Graph& graph, const std::string& part) {
-  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
-    return node.region == Region::backward && node.name.find(part) != std::string::npos;
-  }));
+  return static_cast<int>(
+      std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+        return node.region == Region::backward && node.name.find(part) != std::string::npos;
+      }));
 }
 
 Names state_names(const TrainingStep& step) {
@@ -59,7 +60,8 @@ TEST_CASE("a frozen layer has no gradient, no accumulator and no optimizer state
   CHECK(backward_nodes(graph, "dense1") > 0);
   Names inputs;
   for (const Input& input : graph.inputs)
-    if (input.kind != InputKind::batch && input.kind != InputKind::scalar) inputs.push_back(input.name);
+    if (input.kind != InputKind::batch && input.kind != InputKind::scalar)
+      inputs.push_back(input.name);
   CHECK(inputs == Names{"dense0.kernel", "dense0.bias", "dense1.kernel", "dense1.bias", "loss.sum",
                         "dense1.kernel.gradient", "dense1.bias.gradient", "dense1.kernel.adam_m",
                         "dense1.kernel.adam_v", "dense1.bias.adam_m", "dense1.bias.adam_v"});
@@ -83,7 +85,8 @@ TEST_CASE("a frozen layer stays as it is under every method, the others train al
 }
 
 TEST_CASE("data parallelism sends the gradients of trained parameters and the loss, nothing else") {
-  // A ring of two sends each byte once. Parameters of dense0: 8·24 + 24, of dense1: 24·8 + 8; the loss: 1.
+  // A ring of two sends each byte once. Parameters of dense0: 8·24 + 24, of
+  // dense1: 24·8 + 8; the loss: 1.
   CHECK(all_reduced_bytes(step_of(trained)) == 4 * (8 * 24 + 24 + 24 * 8 + 8 + 1));
   CHECK(all_reduced_bytes(frozen_layer) == 4 * (24 * 8 + 8 + 1));
 }
@@ -100,7 +103,8 @@ TEST_CASE("names with * freeze as layers do, and containers freeze what they hol
   const Graph graph = frozen_layer.trace(1);
   CHECK(step_of(trained, {.frozen = {"dense0.*"}}).trace(1) == graph);
   CHECK(step_of(trained, {.frozen = {"*0.kernel", "*dense0.b*as*"}}).trace(1) == graph);
-  CHECK(step_of(nn::Sequential{nn::Sequential{first, nn::Tanh()}.frozen(), second}).trace(1) == graph);
+  CHECK(step_of(nn::Sequential{nn::Sequential{first, nn::Tanh()}.frozen(), second}).trace(1) ==
+        graph);
   CHECK_FALSE(step_of(trained, {.frozen = {"dense0.kernel"}}).trace(1) == graph);
 }
 
@@ -113,7 +117,8 @@ TEST_CASE("every layer with parameters can be frozen") {
       optim::Adam{});
   CHECK(state_names(step) == Names{"embedding0.table", "layer_norm0.scale", "layer_norm0.bias",
                                    "dense0.kernel", "dense0.bias", "dense0.kernel.adam_m",
-                                   "dense0.kernel.adam_v", "dense0.bias.adam_m", "dense0.bias.adam_v"});
+                                   "dense0.kernel.adam_v", "dense0.bias.adam_m",
+                                   "dense0.bias.adam_v"});
 }
 
 TEST_CASE("what is behind stop_gradient has no optimizer state, and decay does not move it") {
@@ -132,14 +137,15 @@ TEST_CASE("mistakes with frozen parameters are named") {
     return error_of([&] { step_of(model, options).trace(1); });
   };
   CHECK(error(trained, {.frozen = {"dense0.*", "dnse1.*"}}) ==
-        "StepOptions::frozen: \"dnse1.*\" fits no parameter that is trained; these are \"dense0.kernel\", "
-        "\"dense0.bias\", \"dense1.kernel\", \"dense1.bias\"");
-  CHECK(error(trained, {.frozen = {"*"}}) ==
-        "StepOptions::frozen freezes every parameter of the model; for metrics alone use evaluation_step");
-  CHECK(error([](Value x) { return second(first(x)) + stop_gradient(second.frozen()(first(x))); }) ==
-        "parameter \"dense1.kernel\" is frozen in one place and trained in another; tied parameters are "
-        "both or "
-        "neither");
+        "StepOptions::frozen: \"dnse1.*\" fits no parameter that is trained; "
+        "these are \"dense0.kernel\", \"dense0.bias\", \"dense1.kernel\", \"dense1.bias\"");
+  CHECK(
+      error(trained, {.frozen = {"*"}}) ==
+      "StepOptions::frozen freezes every parameter of the model; for metrics alone use evaluation_step");
+  CHECK(
+      error([](Value x) { return second(first(x)) + stop_gradient(second.frozen()(first(x))); }) ==
+      "parameter \"dense1.kernel\" is frozen in one place and trained in another; "
+      "tied parameters are both or neither");
   CHECK(error([](Value x) { return stop_gradient(nn::Dense(kDim)(x)); }) ==
         "the loss depends on no parameter of the model; for metrics alone use evaluation_step");
 }

@@ -26,8 +26,8 @@ TrainingStep mlp_step() {
   mlp.add(nn::Dense(512));
   const TensorType data{f32, {1024, 512}};
   return training_step(
-      {{"x", data}, {"y", data}}, [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); },
-      optim::Adam{});
+      {{"x", data}, {"y", data}},
+      [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); }, optim::Adam{});
 }
 
 template <class Method>

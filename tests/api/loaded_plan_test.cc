@@ -18,8 +18,8 @@ TrainingStep wide_step() {
   mlp.add(nn::Dense(16));
   const TensorType data{f32, {32, 16}};
   return training_step(
-      {{"x", data}, {"y", data}}, [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); },
-      optim::Adam{});
+      {{"x", data}, {"y", data}},
+      [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); }, optim::Adam{});
 }
 
 /// The file of a plan, which vanishes at the end of the test.
@@ -43,18 +43,23 @@ TEST_CASE("a loaded plan that exceeds the memory budget is refused, one that kee
   const Planned planned = plan_only(wide_step(), DataParallel{}, Cluster::local(2));
   const PlanFile file(planned);
   const std::int64_t bytes = planned.memory_bytes;
-  CHECK(load_plan(wide_step(), DataParallel{.memory_budget_bytes = bytes}, Cluster::local(2), file.path)
+  CHECK(load_plan(wide_step(), DataParallel{.memory_budget_bytes = bytes}, Cluster::local(2),
+                  file.path)
             .memory_bytes() == bytes);
-  CHECK(loading_error(DataParallel{.memory_budget_bytes = bytes / 2}, 2, file) ==
-        fmt::format("plan file loaded_plan_test.json: the plan needs {} bytes per device, {} more than the "
-                    "memory budget of {}; plan again within it, or raise the budget",
-                    bytes, bytes - bytes / 2, bytes / 2));
+  CHECK(
+      loading_error(DataParallel{.memory_budget_bytes = bytes / 2}, 2, file) ==
+      fmt::format("plan file loaded_plan_test.json: the plan needs {} bytes per device, "
+                  "{} more than the memory budget of {}; plan again within it, or raise the budget",
+                  bytes, bytes - bytes / 2, bytes / 2));
 }
 
 TEST_CASE("a plan that calls itself serial has one device, or the cluster's number") {
-  const PlanFile four(plan_only(wide_step(), DataParallel{}, Cluster::local(4)), "\"data\"", "\"serial\"");
-  CHECK(loading_error(Serial{}, 2, four) ==
-        "plan file loaded_plan_test.json: the plan is for 4 devices (mesh 4), but the cluster has 2");
+  const PlanFile four(plan_only(wide_step(), DataParallel{}, Cluster::local(4)), "\"data\"",
+                      "\"serial\"");
+  CHECK(
+      loading_error(Serial{}, 2, four) ==
+      "plan file loaded_plan_test.json: the plan is for 4 devices (mesh 4), but the cluster has 2");
   const PlanFile one(plan_only(wide_step(), Serial{}, Cluster::local(2)));
-  CHECK(load_plan(wide_step(), Serial{}, Cluster::local(2), one.path).plan().mesh.num_devices() == 1);
+  CHECK(load_plan(wide_step(), Serial{}, Cluster::local(2), one.path).plan().mesh.num_devices() ==
+        1);
 }

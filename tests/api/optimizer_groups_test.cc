@@ -24,8 +24,10 @@ std::vector<double> trained(const TrainingStep& step, int steps, const Method& m
   const int devices = std::holds_alternative<Serial>(method) ? 1 : 2;
   const Executable train = parallelize(step, method, Cluster::local(devices));
   TrainState state = train.init(0);
-  for (int i = 0; i < steps; ++i) train.run(state, {{"x", Array(std::vector<double>(8, 1), {4, 2})}});
-  return {state["dense0.kernel"].to_host().to_doubles()[0], state["dense0.bias"].to_host().to_doubles()[0]};
+  for (int i = 0; i < steps; ++i)
+    train.run(state, {{"x", Array(std::vector<double>(8, 1), {4, 2})}});
+  return {state["dense0.kernel"].to_host().to_doubles()[0],
+          state["dense0.bias"].to_host().to_doubles()[0]};
 }
 
 }  // namespace
@@ -35,16 +37,18 @@ TEST_CASE("a group has its own optimizer and its own learning rate, which may be
   const TrainingStep step = linear_step({{"*.bias", optim::Sgd{.learning_rate = falling}}});
   CHECK(trained(step, 1) == std::vector<double>{1 - 0.5, -2});
   CHECK(trained(step, 2) == std::vector<double>{1 - 2 * 0.5, -2.25});
-  CHECK(trained(step, 2, Zero2Parallel{.num_micro_batches = 2}) == std::vector<double>{1 - 2 * 0.5, -2.25});
+  CHECK(trained(step, 2, Zero2Parallel{.num_micro_batches = 2}) ==
+        std::vector<double>{1 - 2 * 0.5, -2.25});
 }
 
 TEST_CASE("decay leaves out what a group says") {
   const auto step = [](std::vector<OptimizerGroup> groups) {
-    return linear_step(
-        {{"*.kernel", optim::Sgd{.learning_rate = 0.5, .weight_decay = 0.5}}, std::move(groups)[0]});
+    return linear_step({{"*.kernel", optim::Sgd{.learning_rate = 0.5, .weight_decay = 0.5}},
+                        std::move(groups)[0]});
   };
   // Kernel: 1 - 0.5 · (1 + 0.5 · 1).
-  CHECK(trained(step({{"*", optim::Sgd{.learning_rate = 1.0}}}), 1) == std::vector<double>{0.25, -1});
+  CHECK(trained(step({{"*", optim::Sgd{.learning_rate = 1.0}}}), 1) ==
+        std::vector<double>{0.25, -1});
 }
 
 TEST_CASE("the first group that fits counts, and state is that of its optimizer") {
@@ -60,8 +64,8 @@ TEST_CASE("mistakes with groups are named") {
     return error_of([&] { linear_step(std::move(groups)).trace(1); });
   };
   CHECK(error({{"bias", optim::Adam{}}}) ==
-        "StepOptions::groups: \"bias\" fits no parameter that is trained; these are \"dense0.kernel\", "
-        "\"dense0.bias\"");
+        "StepOptions::groups: \"bias\" fits no parameter that is trained; "
+        "these are \"dense0.kernel\", \"dense0.bias\"");
   CHECK(error({{"*", optim::Adam{}}, {"*", optim::Sgd{}}}) ==
         "StepOptions::groups: \"*\" is there twice; the first group that fits a name counts");
 }

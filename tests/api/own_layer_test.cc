@@ -58,12 +58,14 @@ TEST_CASE("nodes of a user's layer carry its name") {
                       }).trace(1);
   std::set<std::string> names;
   for (const Node& node : graph.nodes) names.insert(node.name);
-  for (const char* name : {"norm0/square", "norm0/reduce_sum", "norm0/rsqrt", "norm0/mul", "norm0.gain"})
+  for (const char* name :
+       {"norm0/square", "norm0/reduce_sum", "norm0/rsqrt", "norm0/mul", "norm0.gain"})
     CHECK(names.count(name) == 1);
   CHECK(names.count("mul") == 1);  // of the mean behind the layer
 }
 
-TEST_CASE("a parameter of a user's layer has the element type of what it is applied to, or its own") {
+TEST_CASE(
+    "a parameter of a user's layer has the element type of what it is applied to, or its own") {
   const nn::LayerId id;
   const Graph graph = evaluation_step({{"x", {bf16, {8, 6}}}}, [id](const Batch& b) {
                         const nn::Scope in(b["x"], id, "mix");

@@ -50,12 +50,13 @@ TrainingStep adam_step() {
   });
 }
 
-/// Two losses of one parameter: w moves by the gradient of the first, clipped to 1; v by that of the
-/// second.
+/// Two losses of one parameter: w moves by the gradient of the first, clipped to
+/// 1; v by that of the second.
 TrainingStep two_losses_step() {
   return custom_step({{"x", {f64, {4, 2}}}}, [](Builder& g, const Batch& b) {
     const Value w = g.parameter("w", {f64, {2}}, zeros), v = g.parameter("v", {f64, {2}}, zeros);
-    const Value first = sum(reduce_mean(b["x"], {0}) * w), second = sum(reduce_mean(b["x"], {0}) * (w + v));
+    const Value first = sum(reduce_mean(b["x"], {0}) * w),
+                second = sum(reduce_mean(b["x"], {0}) * (w + v));
     const Values of_first = mean_gradients(first, {w, v}),
                  of_second = mean_gradients(second, {w, v}, "second");
     g.set_region(Region::apply);
@@ -83,13 +84,15 @@ TEST_CASE("a custom step accumulates gradients, and trains the same under every 
       CAPTURE(parts);
       CAPTURE(devices);
       const ShardParallel method{.num_micro_batches = parts};
-      const std::vector<double> values = losses(parallelize(sign_step(), method, Cluster::local(devices)));
+      const std::vector<double> values =
+          losses(parallelize(sign_step(), method, Cluster::local(devices)));
       for (int i = 0; i < 4; ++i) CHECK(values[i] == doctest::Approx(whole[i]).epsilon(1e-4));
     }
 }
 
 TEST_CASE("a training step written out with an optimizer gives the same numbers, bit for bit") {
-  const TrainingStep usual = training_step({{"x", {f32, {kBatch, kDim}}}}, reconstruction_loss, adam);
+  const TrainingStep usual =
+      training_step({{"x", {f32, {kBatch, kDim}}}}, reconstruction_loss, adam);
   for (int parts : {1, 2}) {
     CAPTURE(parts);
     const DataParallel method{.num_micro_batches = parts};
@@ -98,7 +101,8 @@ TEST_CASE("a training step written out with an optimizer gives the same numbers,
   }
 }
 
-TEST_CASE("gradients of several losses are kept apart, clipped, and zero where a loss does not depend") {
+TEST_CASE(
+    "gradients of several losses are kept apart, clipped, and zero where a loss does not depend") {
   // The means of x are 3 and 4, so that the gradient of the first loss has a norm of 5.
   const Array x(std::vector<double>{1, 2, 3, 4, 5, 6, 3, 4}, {4, 2});
   for (int parts : {1, 2}) {
@@ -107,7 +111,8 @@ TEST_CASE("gradients of several losses are kept apart, clipped, and zero where a
         parallelize(two_losses_step(), Serial{.num_micro_batches = parts}, Cluster::local(1));
     TrainState state = train.init(0);
     train.run(state, {{"x", x}});
-    const std::vector<double> w = state["w"].to_host().to_doubles(), v = state["v"].to_host().to_doubles();
+    const std::vector<double> w = state["w"].to_host().to_doubles(),
+                              v = state["v"].to_host().to_doubles();
     CHECK(w[0] == doctest::Approx(-0.6));
     CHECK(w[1] == doctest::Approx(-0.8));
     CHECK(v == std::vector<double>{-3, -4});
@@ -134,7 +139,8 @@ TEST_CASE("mistakes with means over micro-batches are named") {
   };
   CHECK(error([](Builder&, Value x) {
           mean_over_micro_batches("a", mean_over_micro_batches("b", mean(x)));
-        }) == "mean_over_micro_batches \"a\": the value is computed once per step; use it as it is");
+        }) ==
+        "mean_over_micro_batches \"a\": the value is computed once per step; use it as it is");
   CHECK(error([](Builder&, Value x) { mean_over_micro_batches("a", gt(x, 0)); }) ==
         "mean_over_micro_batches \"a\": the value is u8[2, 2]; convert it with cast(…, f32)");
   CHECK(error([](Builder& g, Value x) {
@@ -142,11 +148,11 @@ TEST_CASE("mistakes with means over micro-batches are named") {
           mean_gradients(loss, {w});
           mean_gradients(loss * 2, {w});
         }) == "input \"w.gradient\" exists already; give inputs different names");
-  CHECK(error([](Builder& g, Value x) {
-          const Value w = g.parameter("w", {f32, {2}}, ones);
-          mean_gradients(mean_over_micro_batches("loss", mean(x * w)), {w});
-        }) ==
-        "mean_gradients: the loss is computed once per step, but its gradients once per micro-batch; give "
-        "the "
-        "loss of the micro-batch");
+  CHECK(
+      error([](Builder& g, Value x) {
+        const Value w = g.parameter("w", {f32, {2}}, ones);
+        mean_gradients(mean_over_micro_batches("loss", mean(x * w)), {w});
+      }) ==
+      "mean_gradients: the loss is computed once per step, but its gradients once per micro-batch; "
+      "give the loss of the micro-batch");
 }

@@ -1,5 +1,5 @@
-// Names and order of parameters follow from what is computed, not from the order in which a compiler
-// evaluates the operands of an expression. Here both orders are written out.
+// Names and order of parameters follow from what is computed, not from the order in which a
+// compiler evaluates the operands of an expression. Here both orders are written out.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
@@ -22,7 +22,8 @@ struct Affine {
   }
 };
 
-/// left(x) - right(x) through layers of different width, with the order of evaluation made explicit.
+/// left(x) - right(x) through layers of different width, with the order of
+/// evaluation made explicit.
 TrainingStep difference_step(bool left_first) {
   const nn::Sequential left{nn::Dense(5), Affine{.gain_first = left_first}, nn::Dense(2)};
   const nn::Sequential right{nn::Dense(3), Affine{.gain_first = left_first}, nn::Dense(2)};
@@ -38,7 +39,8 @@ TrainingStep difference_step(bool left_first) {
 }
 
 std::vector<double> trained(const TrainingStep& step, const std::string& name) {
-  const Executable train = parallelize(step, Zero2Parallel{.num_micro_batches = 2}, Cluster::local(2));
+  const Executable train =
+      parallelize(step, Zero2Parallel{.num_micro_batches = 2}, Cluster::local(2));
   TrainState state = train.init(1);
   std::vector<float> x(4 * 6);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 5) - 2;
@@ -61,7 +63,8 @@ TEST_CASE("names and order of parameters are those of reading the loss from left
     for (const Input& input : graph.inputs)
       if (input.name.ends_with(".adam_m")) states.push_back(input.of);
     CHECK(states == names);
-    for (const Node& node : graph.nodes)  // nodes are called as the layers whose parameters they read
+    // nodes are called as the layers whose parameters they read
+    for (const Node& node : graph.nodes)
       if (node.region == Region::forward)
         for (int operand : node.operands) {
           const std::string& read = graph.producer(operand).name;
@@ -80,7 +83,8 @@ TEST_CASE("the numbers of a step do not depend on the order of evaluation") {
 TEST_CASE("parameters that are made in the order of their use stay where they are") {
   Builder builder;
   const Value x = builder.input(InputKind::batch, "x", {f32, {2, 2}});
-  const Value a = builder.parameter("a", {f32, {2}}, ones), b = builder.parameter("b", {f32, {2}}, ones);
+  const Value a = builder.parameter("a", {f32, {2}}, ones),
+              b = builder.parameter("b", {f32, {2}}, ones);
   const Value unread = builder.parameter("unread", {f32, {2}}, ones),
               c = builder.parameter("c", {f32, {2}}, ones);
   const Value loss = sum((x * a + b) * c);

@@ -1,5 +1,5 @@
-// What a user's program does: train, read and write state, save and load plans, run several executables at
-// once.
+// What a user's program does: train, read and write state, save and load plans, run
+// several executables at once.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
@@ -88,8 +88,10 @@ TEST_CASE("a distributed array knows type, sharding and mesh, and gathers its co
 
 TEST_CASE("every method starts from the same numbers") {
   const TrainingStep step = make_step(make_mlp());
-  const std::vector<double> serial =
-      parallelize(step, Serial{}, Cluster::local(1)).init(7)["dense2.kernel"].to_host().to_doubles();
+  const std::vector<double> serial = parallelize(step, Serial{}, Cluster::local(1))
+                                         .init(7)["dense2.kernel"]
+                                         .to_host()
+                                         .to_doubles();
   const Executable zero3 = parallelize(step, Zero3Parallel{}, Cluster::local(3));
   CHECK(zero3.init(7)["dense2.kernel"].to_host().to_doubles() == serial);
   CHECK(zero3.init(8)["dense2.kernel"].to_host().to_doubles() != serial);
@@ -105,7 +107,8 @@ TEST_CASE("state is written by name, and names come in the order of the model") 
   std::vector<float> values(4 * kDim);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   state.set("dense0.bias", Array(values, {4 * kDim}));
-  CHECK(state["dense0.bias"].to_host().to_doubles() == std::vector<double>(values.begin(), values.end()));
+  CHECK(state["dense0.bias"].to_host().to_doubles() ==
+        std::vector<double>(values.begin(), values.end()));
 }
 
 TEST_CASE("training goes on from a state that was read out and written into another") {
@@ -195,8 +198,8 @@ TEST_CASE("a custom step has scalars of its own, and gradients where it asks for
   const auto scalars = [](std::int64_t step) {
     return std::map<std::string, double>{{"scale", 10.0 * step}};
   };
-  const Executable executable =
-      parallelize(custom_step({{"x", {f64, {2}}}}, build, scalars), ShardParallel{}, Cluster::local(2));
+  const Executable executable = parallelize(custom_step({{"x", {f64, {2}}}}, build, scalars),
+                                            ShardParallel{}, Cluster::local(2));
   TrainState state = executable.init(0);
   const std::map<std::string, Array> batch = {{"x", Array(std::vector<double>{1, 3}, {2})}};
   executable.run(state, batch);
@@ -209,7 +212,8 @@ TEST_CASE("planning needs no devices: a cluster nobody has") {
   Cluster cluster = Cluster::local(8);
   cluster.num_hosts = 2;
   cluster.backend = "cuda";
-  const Planned planned = plan_only(make_step(make_mlp()), ShardParallel{.mesh_shape = {2, 8}}, cluster);
+  const Planned planned =
+      plan_only(make_step(make_mlp()), ShardParallel{.mesh_shape = {2, 8}}, cluster);
   CHECK(planned.plan.mesh.num_devices() == 16);
   CHECK(planned.memory_bytes > 0);
   CHECK_FALSE(explain(planned.plan, planned.graph, CostModel::of(cluster)).empty());
@@ -224,8 +228,8 @@ TEST_CASE("a memory budget is kept to the byte, at the price of time") {
       [&](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); }, optim::Adam{});
   const Planned free = plan_only(step, ShardParallel{.mesh_shape = {8}}, Cluster::local(8));
   const std::int64_t budget = free.memory_bytes * 3 / 4;
-  const Executable train =
-      parallelize(step, ShardParallel{.mesh_shape = {8}, .memory_budget_bytes = budget}, Cluster::local(8));
+  const Executable train = parallelize(
+      step, ShardParallel{.mesh_shape = {8}, .memory_budget_bytes = budget}, Cluster::local(8));
   TrainState state = train.init(0);
   const Dataset data = linear_dataset(256, 128, 1);
   train.run(state, {{"x", data.x}, {"y", data.y}});
@@ -234,13 +238,15 @@ TEST_CASE("a memory budget is kept to the byte, at the price of time") {
   CHECK(train.plan().cost.objective_seconds >= free.plan.cost.objective_seconds);
 }
 
-TEST_CASE("ZeRO-3 under a budget gathers weights again, measures what it planned, and trains the same") {
+TEST_CASE(
+    "ZeRO-3 under a budget gathers weights again, measures what it planned, and trains the same") {
   const TrainingStep step = make_step(wide_mlp());
   const Planned free = plan_only(step, Zero3Parallel{}, Cluster::local(8));
   const std::int64_t budget = free.memory_bytes * 4 / 5;
   const Executable tight =
       parallelize(step, Zero3Parallel{.memory_budget_bytes = budget}, Cluster::local(8));
-  CHECK(tight.communication().at("all_gather").count > traffic(free.program).at("all_gather").count);
+  CHECK(tight.communication().at("all_gather").count >
+        traffic(free.program).at("all_gather").count);
   TrainState state = tight.init(0);
   std::vector<double> tight_losses;
   for (int i = 0; i < 3; ++i) tight_losses.push_back(tight.run(state, next_batch()).loss());
@@ -271,10 +277,11 @@ TEST_CASE("dropout draws the same mask under every plan") {
 
 // Each device shares a batched product's matrices among its threads.
 TEST_CASE("a batched product is right with any number of threads, the default among them") {
-  const TrainingStep step = custom_step({{"x", {f32, {4, 4, 8, 8}}}}, [](Builder& g, const Batch& b) {
-    const Value o = einsum("bnqd,bnkd->bnqk", b["x"], b["x"]);
-    g.update(g.parameter("o", o.type(), {}), o);
-  });
+  const TrainingStep step =
+      custom_step({{"x", {f32, {4, 4, 8, 8}}}}, [](Builder& g, const Batch& b) {
+        const Value o = einsum("bnqd,bnkd->bnqk", b["x"], b["x"]);
+        g.update(g.parameter("o", o.type(), {}), o);
+      });
   for (int threads : {0, 1, 2, 3, 7}) {
     const Executable e =
         parallelize(step, Serial{.executor = {.threads_per_device = threads}}, Cluster::local(1));
@@ -287,12 +294,14 @@ TEST_CASE("a batched product is right with any number of threads, the default am
 }
 
 TEST_CASE("planned bytes grow with the threads of a device where kernels need scratch for each") {
-  const TrainingStep step = custom_step({{"x", {f32, {64, 16, 32, 32}}}}, [](Builder& g, const Batch& b) {
-    const Value o = einsum("bnqd,bnkd->bnqk", b["x"], b["x"]);
-    g.update(g.parameter("o", o.type(), {}), o);
-  });
+  const TrainingStep step =
+      custom_step({{"x", {f32, {64, 16, 32, 32}}}}, [](Builder& g, const Batch& b) {
+        const Value o = einsum("bnqd,bnkd->bnqk", b["x"], b["x"]);
+        g.update(g.parameter("o", o.type(), {}), o);
+      });
   const auto bytes = [&](int threads) {
-    return plan_only(step, Serial{.executor = {.threads_per_device = threads}}, Cluster::local(1)).memory_bytes;
+    return plan_only(step, Serial{.executor = {.threads_per_device = threads}}, Cluster::local(1))
+        .memory_bytes;
   };
   CHECK(bytes(8) >= bytes(1));
   CHECK(bytes(0) == bytes(usable_cores()));

@@ -1,5 +1,5 @@
-// Reading and writing a training state, printing what the library hands out, and learning rates of one's
-// own.
+// Reading and writing a training state, printing what the library hands out, and
+// learning rates of one's own.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
@@ -48,8 +48,10 @@ TEST_CASE("a parameter takes the content of another one, of this state or of ano
   const Executable split = parallelize(make_step(), Zero3Parallel{}, Cluster::local(4));
   TrainState state = train.init(0), other = split.init(1);
   state["dense0.kernel"] = state["dense1.kernel"];
-  CHECK(state["dense0.kernel"].to_host().to_doubles() == state["dense1.kernel"].to_host().to_doubles());
-  for (DistributedArray parameter : state.parameters()) parameter = other[parameter.name()].to_host();
+  CHECK(state["dense0.kernel"].to_host().to_doubles() ==
+        state["dense1.kernel"].to_host().to_doubles());
+  for (DistributedArray parameter : state.parameters())
+    parameter = other[parameter.name()].to_host();
   for (const DistributedArray& parameter : other.parameters())
     CHECK(state[parameter.name()].to_host().to_doubles() == parameter.to_host().to_doubles());
 }
@@ -58,7 +60,8 @@ TEST_CASE("parameters come in the model's order, without optimizer state") {
   TrainState state = parallelize(make_step(), Serial{}, Cluster::local(1)).init(0);
   std::vector<std::string> names;
   for (const DistributedArray& parameter : state.parameters()) names.push_back(parameter.name());
-  CHECK(names == std::vector<std::string>{"dense0.kernel", "dense0.bias", "dense1.kernel", "dense1.bias"});
+  CHECK(names ==
+        std::vector<std::string>{"dense0.kernel", "dense0.bias", "dense1.kernel", "dense1.bias"});
   CHECK(state.names().size() == 12);
 }
 
@@ -73,10 +76,9 @@ TEST_CASE("what does not fit is refused with both types, or with the known names
   const Array bias = state["dense0.bias"];
   CHECK(error_of([&] { state["dense0.kernel"] = bias; }) ==
         "state \"dense0.kernel\" is f32[8, 8], but the array is f32[8]");
-  CHECK(
-      error_of([&] { state["kernel"] = bias; }) ==
-      "no parameter or optimizer state is called \"kernel\"; known are \"dense0.kernel\", \"dense0.bias\", "
-      "\"dense1.kernel\", \"dense1.bias\"");
+  CHECK(error_of([&] { state["kernel"] = bias; }) ==
+        "no parameter or optimizer state is called \"kernel\"; "
+        "known are \"dense0.kernel\", \"dense0.bias\", \"dense1.kernel\", \"dense1.bias\"");
 }
 
 TEST_CASE("fmt prints shapes, types, arrays, layouts, graphs, plans and metrics") {
@@ -98,9 +100,11 @@ TEST_CASE("fmt prints shapes, types, arrays, layouts, graphs, plans and metrics"
   CHECK(fmt::format("{}", metrics) == fmt::format("loss {:.4g}", metrics.loss()));
 }
 
-TEST_CASE("any callable is a learning rate: the steps that it makes are those of the number it returns") {
+TEST_CASE(
+    "any callable is a learning rate: the steps that it makes are those of the number it returns") {
   const auto trained = [](Optimizer optimizer) {
-    const Executable train = parallelize(make_step(std::move(optimizer)), Serial{}, Cluster::local(1));
+    const Executable train =
+        parallelize(make_step(std::move(optimizer)), Serial{}, Cluster::local(1));
     TrainState state = train.init(0);
     for (int i = 0; i < 2; ++i) train.run(state, make_batch());
     return state["dense1.kernel"].to_host().to_doubles();
@@ -109,23 +113,26 @@ TEST_CASE("any callable is a learning rate: the steps that it makes are those of
     double rate;
     double operator()(std::int64_t step) const { return step == 1 ? rate : rate / 2; }
   };
-  const auto reference =
-      trained(optim::Sgd{.learning_rate = [](std::int64_t step) { return step == 1 ? 0.5 : 0.25; }});
+  const auto reference = trained(
+      optim::Sgd{.learning_rate = [](std::int64_t step) { return step == 1 ? 0.5 : 0.25; }});
   CHECK(trained(optim::Sgd{.learning_rate = Halved{0.5}}) == reference);
   CHECK(trained(optim::Sgd{.learning_rate = LearningRate(Halved{0.5})}) == reference);
   CHECK(trained(optim::Sgd{.learning_rate = 0.5}) != reference);
-  CHECK(trained(optim::Adam{.learning_rate = [n = 0](std::int64_t) mutable { return 0.1 * ++n; }}) !=
-        trained(optim::Adam{.learning_rate = 0.1}));
+  CHECK(trained(optim::Adam{.learning_rate = [n = 0](std::int64_t) mutable {
+          return 0.1 * ++n;
+        }}) != trained(optim::Adam{.learning_rate = 0.1}));
 }
 
 TEST_CASE("an executable explains its plan with the exact memory of a device") {
   const Cluster cluster = Cluster::local(2);
   const Executable train = parallelize(make_step(), Zero3Parallel{}, cluster);
   const auto expected = [&](Detail detail) {
-    return explain(train.plan(), train.graph(), CostModel::of(cluster), detail, train.memory_bytes());
+    return explain(train.plan(), train.graph(), CostModel::of(cluster), detail,
+                   train.memory_bytes());
   };
   CHECK(train.explain() == expected(Detail::summary));
   CHECK(train.explain(Detail::full) == expected(Detail::full));
-  CHECK(train.explain().find("\nMemory         " + bytes_text(static_cast<double>(train.memory_bytes()))) !=
+  CHECK(train.explain().find("\nMemory         " +
+                             bytes_text(static_cast<double>(train.memory_bytes()))) !=
         std::string::npos);
 }

@@ -6,8 +6,8 @@ using namespace alpa;
 
 namespace {
 
-/// The batch is the minor part of what the second product's rows are, so that no split of it is one of
-/// them.
+/// The batch is the minor part of what the second product's rows are, so that no
+/// split of it is one of them.
 TrainingStep hidden_batch_step(std::int64_t batch) {
   return training_step(
       {{"x", {f32, {batch, 12}}}},
@@ -29,20 +29,23 @@ TEST_CASE("data parallelism says what it leaves to every device, the heaviest fi
   REQUIRE(work.nodes.size() >= 2);
   CHECK(work.nodes[0].devices == 4);
   CHECK(work.nodes[0].share >= work.nodes[1].share);
-  // Products: 3 of 2·16·12·12 that have the batch (x needs no gradient: 2), 3 of 2·48·4·64 that do not.
+  // Products: 3 of 2·16·12·12 that have the batch (x needs no gradient: 2), 3
+  // of 2·48·4·64 that do not.
   CHECK(work.share > 0.8);
   CHECK(work.share < 1);
   const std::string text = explain(planned.plan, planned.graph, CostModel::of(Cluster::local(4)));
   CAPTURE(text);
   const std::string line = repeated_work_text(planned.plan, planned.graph);
   CAPTURE(line);
-  CHECK(line.find(" of the floating-point operations are done alike by several devices: einsum \"") !=
-        std::string::npos);
+  CHECK(
+      line.find(" of the floating-point operations are done alike by several devices: einsum \"") !=
+      std::string::npos);
   CHECK(line.ends_with("; the method data splits along the batch alone, use \"shard\""));
   CHECK(text.find("\nRepeated work  " + line + "\n") != std::string::npos);
 }
 
-TEST_CASE("nothing is reported where all work is split, nor of updates that every device makes alike") {
+TEST_CASE(
+    "nothing is reported where all work is split, nor of updates that every device makes alike") {
   const TensorType data{f32, {16, 12}};
   const TrainingStep step = training_step(
       {{"x", data}, {"y", data}},

@@ -59,7 +59,8 @@ const OpDef breakable = [] {
 
 }  // namespace
 
-TEST_CASE("steps that several threads run on one state follow one another, each with its own number") {
+TEST_CASE(
+    "steps that several threads run on one state follow one another, each with its own number") {
   constexpr int kThreads = 4, kSteps = 25;
   std::mutex mutex;
   std::vector<std::int64_t> numbers;
@@ -71,7 +72,8 @@ TEST_CASE("steps that several threads run on one state follow one another, each 
   const auto same = [](Value x) { return x; };
   for (int devices : {1, 3}) {
     CAPTURE(devices);
-    const Executable train = parallelize(step_of(same, rate), DataParallel{}, Cluster::local(devices));
+    const Executable train =
+        parallelize(step_of(same, rate), DataParallel{}, Cluster::local(devices));
     TrainState alone = train.init(0), shared = train.init(0);
     for (int i = 0; i < kThreads * kSteps; ++i) train.run(alone, batch());
     numbers.clear();
@@ -105,8 +107,8 @@ TEST_CASE("a state whose step failed is neither read nor written any more") {
   const std::string cause = error_of([&] { train.run(failed, batch()); });
   broken = false;
   CHECK(cause.ends_with("out of paper"));
-  const std::string message =
-      "this state is unusable since a step failed: " + cause + "; make a new one or restore a checkpoint";
+  const std::string message = "this state is unusable since a step failed: " + cause +
+                              "; make a new one or restore a checkpoint";
   CHECK(error_of([&] { kept.to_host(); }) == message);
   CHECK(error_of([&] { failed["w"].to_host(); }) == message);
   CHECK(error_of([&] { failed.set("w", w); }) == message);

@@ -15,7 +15,8 @@ TrainingStep make_step(bool frozen_bias = false) {
       [frozen_bias](const Batch& b) {
         Builder& g = b.builder();
         const Value enc = g.parameter("enc", {f32, {kDim, kDim}}, Initializer::normal(0, 0.1)),
-                    bias = g.parameter("enc.bias", {f32, {kDim}}, Initializer::constant(0.5), frozen_bias);
+                    bias = g.parameter("enc.bias", {f32, {kDim}}, Initializer::constant(0.5),
+                                       frozen_bias);
         return mean(square(matmul(b["x"], enc) + bias - b["y"]));
       },
       optim::Adam{.learning_rate = 1e-2});

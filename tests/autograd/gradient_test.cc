@@ -56,7 +56,9 @@ OpDef two_results_op() {
     rule.results = {{{0}}, {}};
     return rule;
   };
-  op.result_dtypes = [](const OpQuery& query) { return std::vector<DType>(2, query.operands[0].dtype); };
+  op.result_dtypes = [](const OpQuery& query) {
+    return std::vector<DType>(2, query.operands[0].dtype);
+  };
   op.vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
     const Value a = g.operand(n, 0), b = g.operand(n, 1);
     Value da = constant(g, 0, a.dtype(), a.shape()), db = da;
@@ -72,7 +74,8 @@ const OpDef two_results = two_results_op();
 }  // namespace
 
 TEST_CASE("an operator of several results is given the gradient of each, whichever the loss uses") {
-  for (const auto& [uses_first, uses_second] : {std::pair{true, false}, {false, true}, {true, true}}) {
+  for (const auto& [uses_first, uses_second] :
+       {std::pair{true, false}, {false, true}, {true, true}}) {
     CAPTURE(uses_first);
     CAPTURE(uses_second);
     Builder g;
@@ -85,9 +88,9 @@ TEST_CASE("an operator of several results is given the gradient of each, whichev
     const Values gradients = gradient(loss, {a, b});
     testing::output(g, "da", gradients[0]);
     testing::output(g, "db", gradients[1]);
-    const testing::StepResult got = testing::evaluate(
-        g.finish(),
-        {{"a", testing::tensor({f64, {3}}, {1, 2, -3})}, {"b", testing::tensor({f64, {3}}, {4, 0, 1})}});
+    const testing::StepResult got =
+        testing::evaluate(g.finish(), {{"a", testing::tensor({f64, {3}}, {1, 2, -3})},
+                                       {"b", testing::tensor({f64, {3}}, {4, 0, 1})}});
     std::vector<double> da, db;
     for (const auto& [x, y] : {std::pair<double, double>{1, 4}, {2, 0}, {-3, 1}}) {
       const double slope = uses_first ? 2 * (2 * x + y) : 0;
@@ -99,45 +102,49 @@ TEST_CASE("an operator of several results is given the gradient of each, whichev
   }
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "only a floating scalar can be differentiated, by floating values of its own graph") {
+TEST_CASE_FIXTURE(
+    Fixture, "only a floating scalar can be differentiated, by floating values of its own graph") {
   const Value x = batch("x", {f32, {2, 3}}), labels = batch("labels", {i32, {2}});
   const Value loss = sum(x);
   CHECK(error_of([&] { gradient(x, {x}); }) ==
-        "gradient: the loss is f32[2, 3], but only a floating scalar can be differentiated; reduce it "
-        "first, e.g. with mean");
+        "gradient: the loss is f32[2, 3], but only a floating scalar can be differentiated; "
+        "reduce it first, e.g. with mean");
   CHECK(error_of([&] { gradient(sum(labels), {x}); }) ==
-        "gradient: the loss is i32[], but only a floating scalar can be differentiated; reduce it first, "
-        "e.g. with mean");
+        "gradient: the loss is i32[], but only a floating scalar can be differentiated; "
+        "reduce it first, e.g. with mean");
   CHECK(error_of([&] { gradient(Value{}, {x}); }) == "gradient: the loss is an empty Value");
   CHECK(error_of([&] { gradient(loss, {labels}); }) ==
         "gradient: \"labels\" is i32[2], which has no gradient; only floating types have");
-  CHECK(error_of([&] { gradient(loss, {Value{}}); }) == "gradient: a value to differentiate by is empty");
+  CHECK(error_of([&] { gradient(loss, {Value{}}); }) ==
+        "gradient: a value to differentiate by is empty");
   Builder other;
   const Value foreign = other.input(InputKind::batch, "x", {f32, {2, 3}});
   CHECK(error_of([&] { gradient(loss, {foreign}); }) ==
         "gradient: a value to differentiate by belongs to another graph than the loss");
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "an operator without a gradient is an error only on a path from what is differentiated") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "an operator without a gradient is an error only on a path from what is differentiated") {
   const Value w = weight("w", {3}), v = weight("v", {3}),
               rate = b.input(InputKind::scalar, "rate", {f32, {}});
-  const Attributes attributes{{"momentum", 0.9}, {"weight_decay", 0.0}, {"nesterov", std::int64_t{0}}};
+  const Attributes attributes{
+      {"momentum", 0.9}, {"weight_decay", 0.0}, {"nesterov", std::int64_t{0}}};
   const Value updated = b.emit(ops::sgd_update, {w, v, w, rate}, attributes)[0];
   const Value other = weight("other", {3});
   const Value loss = sum(updated * other);
   CHECK(gradient(loss, {other})[0].id == updated.id);
   b.set_layer(7);
   CHECK(error_of([&] { gradient(loss, {w}); }) ==
-        "gradient: the loss depends on sgd_update \"sgd_update\", which has no gradient; wrap it in "
-        "stop_gradient");
+        "gradient: the loss depends on sgd_update \"sgd_update\", which has no gradient; "
+        "wrap it in stop_gradient");
   CHECK(b.region() == Region::forward);
   CHECK(b.layer() == 7);
 }
 
 TEST_CASE_FIXTURE(Fixture, "what the loss does not depend on has gradient zero") {
-  const Value x = weight("x", {2}), unused = weight("unused", {3}), compared = weight("compared", {2});
+  const Value x = weight("x", {2}), unused = weight("unused", {3}),
+              compared = weight("compared", {2});
   const Value loss = sum(where(gt(compared, 0), x, 0));
   const Value later = weight("later", {4});
   for (Value zero : gradient(loss, {unused, compared, later}))
@@ -156,8 +163,8 @@ TEST_CASE_FIXTURE(Fixture, "contributions of several uses are added") {
   CHECK(got.update("dy") == std::vector<double>{2, -1});
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "backward nodes run in region backward and carry the layer of their forward node") {
+TEST_CASE_FIXTURE(
+    Fixture, "backward nodes run in region backward and carry the layer of their forward node") {
   Value h = batch("x", {f64, {2, 3}});
   Values weights;
   for (int layer = 0; layer < 3; ++layer) {
@@ -192,8 +199,8 @@ TEST_CASE_FIXTURE(Fixture, "the gradient of mean(square(d)) is one product with 
   CHECK(operators(b.finish(), Region::backward) == "constant mul");
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "the backward pass of relu reads its result, so that the pre-activation may die") {
+TEST_CASE_FIXTURE(
+    Fixture, "the backward pass of relu reads its result, so that the pre-activation may die") {
   const Value x = batch("x", {f64, {2, 3}}), w = weight("w", {3, 4});
   const Value before = matmul(x, w);
   const Value after = relu(before);
@@ -205,8 +212,8 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(operators(graph, Region::backward) == "constant mul step mul einsum");
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "gradients of contractions are contractions of the same letters, without transposes") {
+TEST_CASE_FIXTURE(
+    Fixture, "gradients of contractions are contractions of the same letters, without transposes") {
   const Value x = weight("x", {2, 3, 4}), w = weight("w", {2, 4, 5});
   const Value loss = sum(matmul(x, w));
   const Values gradients = gradient(loss, {x, w});
@@ -215,7 +222,8 @@ TEST_CASE_FIXTURE(Fixture,
 }
 
 TEST_CASE_FIXTURE(Fixture, "a bias gradient is one sum") {
-  const Value x = weight("x", {6, 4}), bias = weight("bias", {4}), column = weight("column", {6, 1});
+  const Value x = weight("x", {6, 4}), bias = weight("bias", {4}),
+              column = weight("column", {6, 1});
   const Values gradients = gradient(sum(square(x + bias) + column), {bias, column});
   CHECK(producer(gradients[0]).op == &ops::reduce_sum);
   CHECK(gradients[0].type() == bias.type());
@@ -234,8 +242,8 @@ TEST_CASE_FIXTURE(Fixture, "value_and_grad gives the loss and its gradients") {
 }
 
 TEST_CASE(
-    "gradients of a network with residual, tied weights, normalisation and cross-entropy agree with "
-    "central differences") {
+    "gradients of a network with residual, tied weights, "
+    "normalisation and cross-entropy agree with central differences") {
   Builder b;
   const Value x = b.input(InputKind::batch, "x", {f64, {4, 5}}),
               labels = b.input(InputKind::batch, "labels", {i32, {4}});

@@ -37,9 +37,15 @@ TEST_CASE("no attributes are the empty text") {
 }
 
 TEST_CASE("kinds that look alike stay apart") {
-  const Attributes rows[] = {
-      {{"a", 1.0}},         {{"a", std::int64_t{1}}}, {{"a", "1"}}, {{"a", Reals{}}}, {{"a", Integers{}}},
-      {{"a", Reals{1, 2}}}, {{"a", Integers{1, 2}}},  {{"a", f32}}, {{"a", "f32"}}};
+  const Attributes rows[] = {{{"a", 1.0}},
+                             {{"a", std::int64_t{1}}},
+                             {{"a", "1"}},
+                             {{"a", Reals{}}},
+                             {{"a", Integers{}}},
+                             {{"a", Reals{1, 2}}},
+                             {{"a", Integers{1, 2}}},
+                             {{"a", f32}},
+                             {{"a", "f32"}}};
   for (const Attributes& left : rows)
     for (const Attributes& right : rows) {
       CHECK((left == right) == (&left == &right));
@@ -56,9 +62,10 @@ TEST_CASE("strings with quotes, braces, backslashes and line ends read back") {
 }
 
 TEST_CASE("every real reads back to the same bits and looks like a real") {
-  std::vector<double> values = {
-      0.0,      -0.0,     1.0, 1e16, 1e300, 5e-324, 0.1, 1.0 / 3, std::numeric_limits<double>::max(),
-      HUGE_VAL, -HUGE_VAL};
+  std::vector<double> values = {0.0,      -0.0,     1.0,
+                                1e16,     1e300,    5e-324,
+                                0.1,      1.0 / 3,  std::numeric_limits<double>::max(),
+                                HUGE_VAL, -HUGE_VAL};
   std::mt19937_64 random(1);
   while (values.size() < 2000) {
     const std::uint64_t bits = random();
@@ -96,7 +103,8 @@ TEST_CASE("reading an absent attribute or another kind is a bug of ours") {
   CHECK(attributes.contains("axis"));
   CHECK_FALSE(attributes.contains("dims"));
   CHECK_THROWS_WITH_AS(attributes.reals("dims"), "the node has no attribute 'dims'", Bug);
-  CHECK_THROWS_WITH_AS(attributes.real("axis"), "attribute 'axis' is an integer, read as a real", Bug);
+  CHECK_THROWS_WITH_AS(attributes.real("axis"), "attribute 'axis' is an integer, read as a real",
+                       Bug);
 }
 
 TEST_CASE("a bad character is named with its position") {
@@ -111,14 +119,14 @@ TEST_CASE("a bad character is named with its position") {
       {"{axis=1x}",
        "attributes {axis=1x}: '1x' is neither a number (of 64 bits) nor an element type at position 6"},
       {"{n=9223372036854775808}",
-       "attributes {n=9223372036854775808}: '9223372036854775808' is neither a number (of 64 bits) nor an "
-       "element type "
-       "at position 3"},
+       "attributes {n=9223372036854775808}: '9223372036854775808' is neither a number (of 64 bits) "
+       "nor an element type at position 3"},
       {"{s=\"ab}", "attributes {s=\"ab}: the string has no end at position 3"},
       {"{d=[1, x]}", "attributes {d=[1, x]}: 'x' is not a number (of 64 bits) at position 7"},
       {"{d=[1, ]}", "attributes {d=[1, ]}: a number is missing at position 7"},
       {"{d=[1}", "attributes {d=[1}: ']' is missing at position 5"},
       {"{a=1, a=2}", "attributes {a=1, a=2}: the second attribute 'a' at position 6"},
       {"{a=1} x", "attributes {a=1} x: text after the closing '}' at position 5"}};
-  for (const auto& [text, message] : rows) CHECK_THROWS_WITH_AS(parse_attributes(text), message, Error);
+  for (const auto& [text, message] : rows)
+    CHECK_THROWS_WITH_AS(parse_attributes(text), message, Error);
 }

@@ -26,5 +26,6 @@ TEST_CASE("every element type has the name and the size of the table") {
 
 TEST_CASE("an unknown element type is refused with the known ones") {
   CHECK_THROWS_WITH_AS(parse_dtype("float"),
-                       "'float' is not an element type; the types are f32, bf16, f16, f64, i32, u8", Error);
+                       "'float' is not an element type; the types are f32, bf16, f16, f64, i32, u8",
+                       Error);
 }

@@ -73,10 +73,13 @@ TEST_CASE("a pipe is read to its end") {
 }
 
 TEST_CASE("what can't be read is refused with what it is called, its path and the reason") {
-  CHECK(read_error("missing.json") == "plan file missing.json: cannot be read: No such file or directory");
+  CHECK(read_error("missing.json") ==
+        "plan file missing.json: cannot be read: No such file or directory");
   CHECK(read_error(".") == "plan file .: cannot be read: it is a folder, not a file");
-  CHECK(read_error("/dev/zero") == "plan file /dev/zero: cannot be read: it is a device, not a file");
-  CHECK(read_error("/dev/null", {"", 10}) == "/dev/null: cannot be read: it is a device, not a file");
+  CHECK(read_error("/dev/zero") ==
+        "plan file /dev/zero: cannot be read: it is a device, not a file");
+  CHECK(read_error("/dev/null", {"", 10}) ==
+        "/dev/null: cannot be read: it is a device, not a file");
 }
 
 TEST_CASE("a file of more than the cap is refused, whatever is in it") {
@@ -85,8 +88,9 @@ TEST_CASE("a file of more than the cap is refused, whatever is in it") {
         "plan file file_test.txt: it holds more than 1000 bytes, the most that is read");
   CHECK(read_error(file.path(), {"", 1001}) == "no error");
   const TemporaryFile packed("file_test.gz", gzipped(std::string(1001, ' ')));
-  CHECK(read_error(packed.path()) ==
-        "plan file file_test.gz: unpacked it holds more than 1000 bytes, the most that is read of it");
+  CHECK(
+      read_error(packed.path()) ==
+      "plan file file_test.gz: unpacked it holds more than 1000 bytes, the most that is read of it");
 }
 
 TEST_CASE("a gzip bomb expands to no more than 256 times its size") {
@@ -131,7 +135,8 @@ TEST_CASE("when the disk is full the old content stays and nothing is left behin
     const FullDisk full(1000);
     message = error_of([&] { write_file(file.path(), std::string(5000, 'x')); });
   }
-  CHECK(message == "file_test.txt: cannot be written: File too large; what it held before is unchanged");
+  CHECK(message ==
+        "file_test.txt: cannot be written: File too large; what it held before is unchanged");
   CHECK(file.content() == "the plan of last night");
   CHECK(files_in_folder() == files);
 }

@@ -37,8 +37,8 @@ TEST_CASE("floats at and beside every rounding boundary round to nearest even as
     wrong += to_f16(x).bits != Eigen::numext::bit_cast<std::uint16_t>(Eigen::half(x));
   };
   for (std::uint32_t i = 0; i < 65536; ++i)
-    for (const float x :
-         {to_float(Bf16{static_cast<std::uint16_t>(i)}), to_float(F16{static_cast<std::uint16_t>(i)})})
+    for (const float x : {to_float(Bf16{static_cast<std::uint16_t>(i)}),
+                          to_float(F16{static_cast<std::uint16_t>(i)})})
       for (std::uint32_t middle : {0u, 0x8000u, 0x1000u})
         for (int beside : {-1, 0, 1})
           check(half::float_of(bits_of(x) + middle + static_cast<std::uint32_t>(beside)));

@@ -30,7 +30,8 @@ class Machine {
     return *this;
   }
 
-  /// The process is in `group` of a hierarchy of version 2 whose folder shows the groups from `mounted` on.
+  /// The process is in `group` of a hierarchy of version 2 whose folder shows the
+  /// groups from `mounted` on.
   Machine& version_2(const std::string& group, const std::string& mounted = "/") {
     add("/proc/self/cgroup", "0::" + group + "\n");
     return add("/proc/self/mountinfo",
@@ -65,7 +66,8 @@ TEST_CASE("without control groups, memory is the machine's") {
   CHECK(memory.group == "");
 }
 
-TEST_CASE("a group of version 2 limits what may be used, and what is left: cached files count as free") {
+TEST_CASE(
+    "a group of version 2 limits what may be used, and what is left: cached files count as free") {
   Machine machine;
   machine.version_2("/box")
       .add("/sys/fs/cgroup/box/memory.max", mebibytes(400))
@@ -79,7 +81,8 @@ TEST_CASE("a group of version 2 limits what may be used, and what is left: cache
   CHECK(memory.group == "/box");
 }
 
-TEST_CASE("the least limit of all groups around it counts, and so does the one with the least left") {
+TEST_CASE(
+    "the least limit of all groups around it counts, and so does the one with the least left") {
   Machine machine;
   machine.version_2("/a/b/c")
       .add("/sys/fs/cgroup/a/b/c/memory.max", "max\n")
@@ -107,7 +110,8 @@ TEST_CASE("a group of version 1, whose largest number stands for none") {
       .add("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")
       .add("/sys/fs/cgroup/memory/docker/x/memory.limit_in_bytes", mebibytes(400))
       .add("/sys/fs/cgroup/memory/docker/x/memory.usage_in_bytes", mebibytes(120))
-      .add("/sys/fs/cgroup/memory/docker/x/memory.stat", "inactive_file 1\ntotal_inactive_file 20971520\n");
+      .add("/sys/fs/cgroup/memory/docker/x/memory.stat",
+           "inactive_file 1\ntotal_inactive_file 20971520\n");
   const HostMemory memory = machine.memory();
   CHECK(memory.limit_bytes == 400 * kMiB);
   CHECK(memory.available_bytes == 300 * kMiB);

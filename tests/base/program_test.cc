@@ -17,7 +17,9 @@ TEST_CASE("the exit status says whose mistake it was") {
   CHECK(status([](int, char**) { return 0; }) == 0);
   CHECK(status([](int, char**) -> int { fail("a mistake"); }) == 2);
   CHECK(status([](int, char**) -> int { throw std::bad_alloc(); }) == 2);
-  CHECK(status([](int, char**) -> int { throw std::system_error(EAGAIN, std::generic_category()); }) == 2);
+  CHECK(status([](int, char**) -> int {
+          throw std::system_error(EAGAIN, std::generic_category());
+        }) == 2);
   CHECK(status([](int, char**) -> int { bug("ours"); }) == 3);
   CHECK(status([](int, char**) -> int { throw std::logic_error("ours"); }) == 3);
 }

@@ -48,7 +48,8 @@ TEST_CASE("a long wait uses no core, and neither do those after it") {
     }
   });
   const double before = cpu_seconds();
-  for (std::uint32_t i = 0; i < 20; ++i) spin_wait.wait(word, [i](std::uint32_t now) { return now > i; });
+  for (std::uint32_t i = 0; i < 20; ++i)
+    spin_wait.wait(word, [i](std::uint32_t now) { return now > i; });
   CHECK(cpu_seconds() - before < 0.02);  // of 0.2 s
   setter.join();
 }
@@ -67,7 +68,8 @@ TEST_CASE("a waiter may throw out of its wait, and others are woken as before") 
                                  }),
                   int);
   setter.join();
-  std::thread waiter([&] { CHECK(spin_wait.wait(word, [](std::uint32_t now) { return now == 2; }) == 2); });
+  std::thread waiter(
+      [&] { CHECK(spin_wait.wait(word, [](std::uint32_t now) { return now == 2; }) == 2); });
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   ++word;
   spin_wait.wake(word);

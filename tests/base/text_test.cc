@@ -8,8 +8,9 @@ TEST_CASE("an excerpt is one readable line") {
   CHECK(excerpt("f32[8, 768]") == "f32[8, 768]");
   CHECK(excerpt("a\nb\tc\rd\x1b[31m\x7f") == "a\\nb\\tc\\rd\\x1b[31m\\x7f");
   CHECK(excerpt("größe €") == "größe €");
-  CHECK(excerpt("\xff\xc3 \xc0\xaf \xed\xa0\x80") == "\\xff\\xc3 \\xc0\\xaf \\xed\\xa0\\x80");  // no UTF-8
-  CHECK(excerpt("\xc2\x9b") == "\\xc2\\x9b");  // a control character
+  CHECK(excerpt("\xff\xc3 \xc0\xaf \xed\xa0\x80") ==
+        "\\xff\\xc3 \\xc0\\xaf \\xed\\xa0\\x80");  // no UTF-8
+  CHECK(excerpt("\xc2\x9b") == "\\xc2\\x9b");      // a control character
 }
 
 TEST_CASE("an excerpt is short and never cuts a character or an escape") {

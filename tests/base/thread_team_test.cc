@@ -53,11 +53,13 @@ TEST_CASE("slices depend on n, grain and the team's size alone, and are at least
 TEST_CASE("work of at most one grain runs on the caller") {
   ThreadTeam team(4);
   std::thread::id where;
-  team.parallel_for(100, 100, [&](std::int64_t, std::int64_t) { where = std::this_thread::get_id(); });
+  team.parallel_for(100, 100,
+                    [&](std::int64_t, std::int64_t) { where = std::this_thread::get_id(); });
   CHECK(where == std::this_thread::get_id());
 }
 
-TEST_CASE("the exception of the first failing slice reaches the caller, and the team goes on working") {
+TEST_CASE(
+    "the exception of the first failing slice reaches the caller, and the team goes on working") {
   ThreadTeam team(3);
   for (int round = 0; round < 3; ++round) {
     std::string message;
@@ -82,7 +84,8 @@ TEST_CASE("more teams than cores make progress at once") {
     devices.emplace_back([&] {
       ThreadTeam team(2);
       for (int i = 0; i < 200; ++i)
-        team.parallel_for(64, 1, [&](std::int64_t begin, std::int64_t end) { total += end - begin; });
+        team.parallel_for(64, 1,
+                          [&](std::int64_t begin, std::int64_t end) { total += end - begin; });
     });
   for (std::thread& device : devices) device.join();
   CHECK(total == 8 * 200 * 64);
@@ -102,7 +105,9 @@ TEST_CASE("a worker that the system does not run takes no work, and nobody waits
 #if !defined(__SANITIZE_THREAD__)
   ThreadTeam team(3);
   std::atomic<int> sum{0};
-  const auto add = [&](std::int64_t begin, std::int64_t end) { sum += static_cast<int>(end - begin); };
+  const auto add = [&](std::int64_t begin, std::int64_t end) {
+    sum += static_cast<int>(end - begin);
+  };
   team.parallel_for(100, 1, add);
   CHECK(test::returns_without_others([&] {
     for (int i = 0; i < 10; ++i) team.parallel_for(100, 1, add);
@@ -121,9 +126,9 @@ TEST_CASE("a slice that takes long is waited for, and the others are shared out 
     // Whoever is first keeps its thread busy until the other has run everything else.
     if (begun++ == 0)
       for (int left = 1; left > 0; std::this_thread::yield())
-        left =
-            static_cast<int>(std::count_if(std::begin(done), std::end(done), [](auto& d) { return !d; })) -
-            1;
+        left = static_cast<int>(
+                   std::count_if(std::begin(done), std::end(done), [](auto& d) { return !d; })) -
+               1;
     done[begin] = true;
   });
   CHECK(std::all_of(std::begin(done), std::end(done), [](auto& d) { return d.load(); }));

@@ -34,7 +34,8 @@ TEST_CASE("a box copy moves exactly the box, for random shapes of rank 0 to 4") 
       extent[d] = draw(0, std::min(source[d], target[d]));
       from[d] = draw(0, source[d] - extent[d]), to[d] = draw(0, target[d] - extent[d]);
     }
-    std::vector<std::int64_t> in(num_elements(source)), out(num_elements(target), -1), expected = out;
+    std::vector<std::int64_t> in(num_elements(source)), out(num_elements(target), -1),
+        expected = out;
     std::iota(in.begin(), in.end(), 0);
     const std::int64_t elements = num_elements(extent);
     for (std::int64_t e = 0; e < elements; ++e) {
@@ -47,9 +48,10 @@ TEST_CASE("a box copy moves exactly the box, for random shapes of rank 0 to 4") 
     const BoxCopy box = BoxCopy::make(source, from, target, to, extent);
     CHECK(box.elements() == elements);
     const std::int64_t half = box.runs() / 2;
-    box.copy(reinterpret_cast<std::byte*>(in.data()), reinterpret_cast<std::byte*>(out.data()), 8, half,
-             box.runs());
-    box.copy(reinterpret_cast<std::byte*>(in.data()), reinterpret_cast<std::byte*>(out.data()), 8, 0, half);
+    box.copy(reinterpret_cast<std::byte*>(in.data()), reinterpret_cast<std::byte*>(out.data()), 8,
+             half, box.runs());
+    box.copy(reinterpret_cast<std::byte*>(in.data()), reinterpret_cast<std::byte*>(out.data()), 8,
+             0, half);
     CHECK(out == expected);
   }
 }

@@ -96,14 +96,14 @@ std::int64_t extent_of(std::int64_t size, int n, int m) {
 double combined(int n, Combiner combiner, std::int64_t o, std::int64_t d, std::int64_t i) {
   double result = value_at(0, o, d, i);
   for (int m = 1; m < n; ++m)
-    result =
-        combiner == Combiner::sum ? result + value_at(m, o, d, i) : std::max(result, value_at(m, o, d, i));
+    result = combiner == Combiner::sum ? result + value_at(m, o, d, i)
+                                       : std::max(result, value_at(m, o, d, i));
   return result;
 }
 
 /// A tensor [outer, dim, inner] of member m, a part of `dim` that starts at `begin`.
-Tensor filled(DType dtype, std::int64_t outer, std::int64_t begin, std::int64_t extent, std::int64_t inner,
-              int m) {
+Tensor filled(DType dtype, std::int64_t outer, std::int64_t begin, std::int64_t extent,
+              std::int64_t inner, int m) {
   Tensor tensor({dtype, {outer, extent, inner}});
   for (std::int64_t o = 0, at = 0; o < outer; ++o)
     for (std::int64_t d = 0; d < extent; ++d)
@@ -123,7 +123,8 @@ void for_each_case(Body&& body) {
     for (int n = 1; n <= 5; ++n)
       for (std::int64_t dim : {1, 2, 7, 12, 130})
         for (const auto& sizes : {std::pair<int, int>{1, 1}, {3, 1}, {1, 4}, {2, 3}}) {
-          const int outer = sizes.first, inner = sizes.second;  // clang 14 captures no structured bindings
+          // clang 14 captures no structured bindings
+          const int outer = sizes.first, inner = sizes.second;
           CAPTURE(name_of(dtype));
           CAPTURE(n);
           CAPTURE(dim);
@@ -139,7 +140,8 @@ int mismatches(const Tensor& tensor, std::int64_t begin,
   int wrong = 0;
   for (std::int64_t o = 0, at = 0; o < shape[0]; ++o)
     for (std::int64_t d = 0; d < shape[1]; ++d)
-      for (std::int64_t i = 0; i < shape[2]; ++i) wrong += tensor.get(at++) != expected(o, begin + d, i);
+      for (std::int64_t i = 0; i < shape[2]; ++i)
+        wrong += tensor.get(at++) != expected(o, begin + d, i);
   return wrong;
 }
 
@@ -156,7 +158,9 @@ TEST_CASE("all_reduce leaves the combination of all members with everybody, in p
         in_place.view.data = in_place.memory.data(), in.view.data = in.memory.data();
         group->all_reduce(m, {&in_place.view, 1}, {&in_place.view, 1}, combiner);
         group->all_reduce(m, {&in.view, 1}, {&out.view, 1}, combiner);
-        const auto expected = [&](auto o, auto d, auto i) { return combined(c.n, combiner, o, d, i); };
+        const auto expected = [&](auto o, auto d, auto i) {
+          return combined(c.n, combiner, o, d, i);
+        };
         wrong[m] = mismatches(in_place, 0, expected) + mismatches(out, 0, expected);
       });
       for (int m = 0; m < c.n; ++m) CHECK(wrong[m] == 0);
@@ -175,8 +179,9 @@ TEST_CASE("reduce_scatter leaves member j with chunk j of the combination") {
         Tensor out({c.dtype, {c.outer, extent_of(c.dim, c.n, m), c.inner}});
         const ShardedDim columns{1, chunk};
         group->reduce_scatter(m, {&in.view, 1}, {&out.view, 1}, {&columns, 1}, combiner);
-        wrong[m] = mismatches(out, m * chunk,
-                              [&](auto o, auto d, auto i) { return combined(c.n, combiner, o, d, i); });
+        wrong[m] = mismatches(out, m * chunk, [&](auto o, auto d, auto i) {
+          return combined(c.n, combiner, o, d, i);
+        });
       });
       for (int m = 0; m < c.n; ++m) CHECK(wrong[m] == 0);
     }
@@ -208,13 +213,15 @@ TEST_CASE("all_to_all moves the split from one dimension to another, either way"
       run_members(c.n, [&](int m) {
         const std::int64_t chunk0 = chunk_of(other, c.n), chunk1 = chunk_of(c.dim, c.n);
         const std::int64_t part0 = extent_of(other, c.n, m), part1 = extent_of(c.dim, c.n, m);
-        Tensor rows({c.dtype, {part0, c.dim, c.inner}}), columns({c.dtype, {other, part1, c.inner}});
+        Tensor rows({c.dtype, {part0, c.dim, c.inner}}),
+            columns({c.dtype, {other, part1, c.inner}});
         Tensor& in = forward ? rows : columns;
         Tensor& out = forward ? columns : rows;
         const std::int64_t begin0 = forward ? m * chunk0 : 0, begin1 = forward ? 0 : m * chunk1;
         for (std::int64_t o = 0, at = 0; o < in.view.type.shape[0]; ++o)
           for (std::int64_t d = 0; d < in.view.type.shape[1]; ++d)
-            for (std::int64_t i = 0; i < c.inner; ++i) in.set(at++, value_at(0, begin0 + o, begin1 + d, i));
+            for (std::int64_t i = 0; i < c.inner; ++i)
+              in.set(at++, value_at(0, begin0 + o, begin1 + d, i));
         if (forward)
           group->all_to_all(m, in.view, out.view, {1, chunk1}, {0, chunk0});
         else
@@ -237,7 +244,8 @@ TEST_CASE("broadcast copies a tensor whole") {
       Tensor tensor = filled(c.dtype, c.outer, 0, c.dim, c.inner, m);
       tensor.view.data = tensor.memory.data();
       group->broadcast(m, tensor.view, root);
-      wrong[m] += mismatches(tensor, 0, [&](auto o, auto d, auto i) { return value_at(root, o, d, i); });
+      wrong[m] +=
+          mismatches(tensor, 0, [&](auto o, auto d, auto i) { return value_at(root, o, d, i); });
     });
     for (int m = 0; m < c.n; ++m) CHECK(wrong[m] == 0);
   });
@@ -254,8 +262,8 @@ TEST_CASE("several tensors of one all_reduce share a call, and equal the tensors
     for (Tensor& t : tensors) views.push_back(t.view), views.back().data = t.memory.data();
     group->all_reduce(m, views, views, Combiner::sum);
     for (const Tensor& t : tensors)
-      wrong[m] +=
-          mismatches(t, 0, [](auto o, auto d, auto i) { return combined(n, Combiner::sum, o, d, i); });
+      wrong[m] += mismatches(
+          t, 0, [](auto o, auto d, auto i) { return combined(n, Combiner::sum, o, d, i); });
   });
   for (int m = 0; m < n; ++m) {
     CHECK(wrong[m] == 0);
@@ -265,9 +273,11 @@ TEST_CASE("several tensors of one all_reduce share a call, and equal the tensors
   }
 }
 
-TEST_CASE("several tensors of one reduce_scatter or all_gather share a call, each with its own dimension") {
+TEST_CASE(
+    "several tensors of one reduce_scatter or all_gather share a call, each with its own dimension") {
   constexpr int n = 3;
-  // Whole shape [outer, dim, inner] and the split dimension: even, uneven, short and empty shards, nothing.
+  // Whole shape [outer, dim, inner] and the split dimension: even, uneven, short
+  // and empty shards, nothing.
   const std::vector<std::pair<Shape, int>> wholes = {
       {{2, 6, 2}, 1}, {{7, 2, 3}, 0}, {{2, 3, 4}, 2}, {{1, 1, 5}, 1}, {{2, 0, 3}, 0}};
   auto group = comm::make_thread_group(n);
@@ -295,8 +305,9 @@ TEST_CASE("several tensors of one reduce_scatter or all_gather share a call, eac
     for (std::size_t t = 0; t < wholes.size(); ++t) {
       const Shape& begin = begins[t];
       const auto sum = [&](auto o, auto d, auto i) { return combined(n, Combiner::sum, o, d, i); };
-      wrong[m] += mismatches(shards[t], begin[1],
-                             [&](auto o, auto d, auto i) { return sum(begin[0] + o, d, begin[2] + i); });
+      wrong[m] += mismatches(shards[t], begin[1], [&](auto o, auto d, auto i) {
+        return sum(begin[0] + o, d, begin[2] + i);
+      });
       wrong[m] += mismatches(gathered[t], 0, sum);
     }
   });
@@ -318,8 +329,10 @@ TEST_CASE("several tensors of one reduce_scatter or all_gather share a call, eac
 TEST_CASE("sums are taken in rank order, in f32 for bf16, and a maximum keeps NaN") {
   constexpr int n = 3;
   auto group = comm::make_thread_group(n);
-  const float values[n] = {1e8f, 1.0f, -1e8f};  // (1e8 + 1) - 1e8 = 0 in f32; any other order gives 1
-  const float halves[n] = {256, 1, 1};          // 258 in f32; 256 if every step were rounded to bf16
+  // (1e8 + 1) - 1e8 = 0 in f32; any other order gives 1
+  const float values[n] = {1e8f, 1.0f, -1e8f};
+  // 258 in f32; 256 if every step were rounded to bf16
+  const float halves[n] = {256, 1, 1};
   run_members(n, [&](int m) {
     Tensor single({f32, {1}}), half({bf16, {1}}), nan({f32, {1}});
     single.set(0, values[m]);
@@ -377,14 +390,17 @@ TEST_CASE("abort makes waiting members and every later call throw Aborted within
       group->abort();
     }
     expect_abort([&] { group->barrier(m); });
-    expect_abort([&] { group->all_reduce(m, {&tensor.view, 1}, {&tensor.view, 1}, Combiner::sum); });
+    expect_abort([&] {
+      group->all_reduce(m, {&tensor.view, 1}, {&tensor.view, 1}, Combiner::sum);
+    });
     expect_abort([&] { group->broadcast(m, tensor.view, 0); });
   });
   CHECK(aborted == 3 * n);
   CHECK(std::chrono::steady_clock::now() - started < std::chrono::seconds(1));
 }
 
-TEST_CASE("an abort at any moment ends every member, and none reads a tensor whose owner has left") {
+TEST_CASE(
+    "an abort at any moment ends every member, and none reads a tensor whose owner has left") {
   constexpr int n = 3;
   for (int round = 0; round < 30; ++round) {
     auto group = comm::make_thread_group(n);
@@ -426,13 +442,14 @@ TEST_CASE("calls that do not match throw Bug on every member instead of hanging"
     }
   });
   CHECK(messages[0] ==
-        "collectives do not match: member 0 calls broadcast of 1 tensors while another calls all_gather of "
-        "1");
+        "collectives do not match: member 0 calls broadcast of 1 tensors while another calls "
+        "all_gather of 1");
   CHECK(messages[1] ==
-        "collectives do not match: member 1 calls all_gather of 1 tensors while another calls broadcast of "
-        "1");
+        "collectives do not match: member 1 calls all_gather of 1 tensors while another calls "
+        "broadcast of 1");
 }
 
 TEST_CASE("a group needs a member") {
-  CHECK_THROWS_WITH_AS(comm::make_thread_group(0), "thread group of 0 members; give at least 1", Error);
+  CHECK_THROWS_WITH_AS(comm::make_thread_group(0), "thread group of 0 members; give at least 1",
+                       Error);
 }

@@ -55,7 +55,8 @@ TEST_CASE("A whole matmul does 2·i·j·k FLOPs and moves its three matrices") {
 TEST_CASE("Splitting a factor divides the work and the tensors that have it, rounded up") {
   // i over x: 3 rows; k over y: ceil(10 / 4) = 3.
   CHECK(seconds(matmul(6, 8, 10), {0, 2}, kMatmul, kMesh, compute_only()) == 2 * 3 * 8 * 3);
-  CHECK(seconds(matmul(6, 8, 10), {0, 2}, kMatmul, kMesh, bytes_only()) == 4 * (3 * 3 + 3 * 8 + 3 * 8));
+  CHECK(seconds(matmul(6, 8, 10), {0, 2}, kMatmul, kMesh, bytes_only()) ==
+        4 * (3 * 3 + 3 * 8 + 3 * 8));
   // k over both axes: ceil(10 / 8) = 2.
   CHECK(seconds(matmul(6, 8, 10), {2, 2}, kMatmul, kMesh, compute_only()) == 2 * 6 * 8 * 2);
 }
@@ -72,9 +73,11 @@ TEST_CASE("The slower of computing and moving counts, and every operator is laun
 TEST_CASE("FLOPs run at the rate of the first floating type") {
   const Case half{{TensorType{bf16, {6, 10}}, TensorType{f32, {10, 8}}}, {TensorType{f32, {6, 8}}}};
   CHECK(seconds(matmul(6, 8, 10), {-1, -1}, half, kMesh, compute_only()) == 960 / 4.0);
-  const Case indices{{TensorType{i32, {6, 10}}, TensorType{u8, {10, 8}}}, {TensorType{f32, {6, 8}}}};
+  const Case indices{{TensorType{i32, {6, 10}}, TensorType{u8, {10, 8}}},
+                     {TensorType{f32, {6, 8}}}};
   CHECK(seconds(matmul(6, 8, 10), {-1, -1}, indices, kMesh, compute_only()) == 960);
-  const Case unknown{{TensorType{f64, {6, 10}}, TensorType{f64, {10, 8}}}, {TensorType{f64, {6, 8}}}};
+  const Case unknown{{TensorType{f64, {6, 10}}, TensorType{f64, {10, 8}}},
+                     {TensorType{f64, {6, 8}}}};
   CHECK(seconds(matmul(6, 8, 10), {-1, -1}, unknown, kMesh, compute_only()) == 0);
 }
 
@@ -106,10 +109,13 @@ TEST_CASE(
   CHECK(seconds(lookup, {0, 1}, types, kMesh, compute_only()) == 2 * 2);
 }
 
-TEST_CASE("A cluster's model has its rates, and steps of resharding cost its launches and bandwidth") {
+TEST_CASE(
+    "A cluster's model has its rates, and steps of resharding cost its launches and bandwidth") {
   Cluster cluster;
-  cluster.device = {
-      .memory_bytes = 1, .flops_per_second = {{f32, 5}}, .memory_bytes_per_second = 7, .launch_seconds = 3};
+  cluster.device = {.memory_bytes = 1,
+                    .flops_per_second = {{f32, 5}},
+                    .memory_bytes_per_second = 7,
+                    .launch_seconds = 3};
   const CostModel model = CostModel::of(cluster);
   CHECK(model.device == cluster.device);
   CHECK(model.reshard.memory_bytes_per_second == 7);

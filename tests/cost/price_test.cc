@@ -13,7 +13,9 @@ namespace {
 
 using Random = std::mt19937_64;
 
-int below(Random& random, int n) { return static_cast<int>(random() % static_cast<std::uint64_t>(n)); }
+int below(Random& random, int n) {
+  return static_cast<int>(random() % static_cast<std::uint64_t>(n));
+}
 
 double pick(Random& random, std::initializer_list<double> values) {
   return values.begin()[below(random, static_cast<int>(values.size()))];
@@ -61,9 +63,11 @@ ShardingSpec random_spec(Random& random, const TensorType& type, const DeviceMes
   return spec;
 }
 
-std::vector<ShardingSpec> random_specs(Random& random, const TensorType& type, const DeviceMesh& mesh) {
+std::vector<ShardingSpec> random_specs(Random& random, const TensorType& type,
+                                       const DeviceMesh& mesh) {
   std::vector<ShardingSpec> specs;
-  for (int i = 0, n = 1 + below(random, 6); i < n; ++i) specs.push_back(random_spec(random, type, mesh));
+  for (int i = 0, n = 1 + below(random, 6); i < n; ++i)
+    specs.push_back(random_spec(random, type, mesh));
   return specs;
 }
 
@@ -96,11 +100,13 @@ TEST_CASE("Every price alone is its price among others, and that of its path") {
 }
 
 TEST_CASE("No path sends zeros that it made itself") {
-  // Memory is a thousand times slower than the links: to make a sixth partial over y, gather it over x and
-  // scatter the sum over y would move fewer bytes in memory than to gather over x and slice.
+  // Memory is a thousand times slower than the links: to make a sixth partial over y,
+  // gather it over x and scatter the sum over y would move fewer bytes in memory than
+  // to gather over x and slice.
   const DeviceMesh mesh({{"x", 6, 0, 1e-12}, {"y", 2, 0, 1e-12}, {"z", 2, 0, 1e-12}});
   const ReshardModel model{.collectives = {}, .memory_bytes_per_second = 1e9};
-  const auto path = find_reshard({f32, {1200}}, parse_spec("S0@0"), parse_spec("S0@1 P+@2"), mesh, model);
+  const auto path =
+      find_reshard({f32, {1200}}, parse_spec("S0@0"), parse_spec("S0@1 P+@2"), mesh, model);
   REQUIRE(path);
   for (const ReshardStep& step : path->steps) {
     CHECK(step.kind != ReshardKind::reduce_scatter);
@@ -109,7 +115,8 @@ TEST_CASE("No path sends zeros that it made itself") {
   CHECK(path->steps.back().to == parse_spec("S0@1 P+@2"));
 }
 
-TEST_CASE("Prices and paths that are kept are those that are asked alone; a source is searched once") {
+TEST_CASE(
+    "Prices and paths that are kept are those that are asked alone; a source is searched once") {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     Random random(seed);
     const DeviceMesh mesh = random_mesh(random, seed % 2 == 0);

@@ -14,14 +14,17 @@ TEST_CASE("The measured rates are those at which the bytes were really copied") 
     const auto start = std::chrono::steady_clock::now();
     const std::int64_t bytes = 1 << 22;
     const CopyRate rate = measure_copy(threads, bytes, 0.02);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     CHECK(seconds >= 0.02);
     CHECK(rate.rounds >= 3);
     CHECK(rate.best_bytes_per_second >= rate.median_bytes_per_second);
-    // All rounds fit into the time the call took, so the best one was at least as fast as their mean.
+    // All rounds fit into the time the call took, so the best one was at
+    // least as fast as their mean.
     CHECK(rate.best_bytes_per_second >= rate.rounds * 2.0 * static_cast<double>(bytes) / seconds);
     // Half of the rounds were at least as slow as the median.
-    CHECK(rate.rounds / 2 * 2.0 * static_cast<double>(bytes) / rate.median_bytes_per_second <= seconds);
+    CHECK(rate.rounds / 2 * 2.0 * static_cast<double>(bytes) / rate.median_bytes_per_second <=
+          seconds);
   }
 }
 

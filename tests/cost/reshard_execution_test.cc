@@ -1,5 +1,5 @@
-// Every resharding path is executed on simulated devices: the numbers must be those of the target layout
-// and the elements sent those that were priced.
+// Every resharding path is executed on simulated devices: the numbers must be those of the target
+// layout and the elements sent those that were priced.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -53,7 +53,8 @@ int group_size(const ReshardStep& step, const DeviceMesh& mesh) {
   return n;
 }
 
-void check_price(const ReshardStep& step, const simulated::Traffic& traffic, const DeviceMesh& mesh) {
+void check_price(const ReshardStep& step, const simulated::Traffic& traffic,
+                 const DeviceMesh& mesh) {
   if (step.kind == ReshardKind::slice || step.kind == ReshardKind::to_partial) {
     CHECK(step.seconds == 0);
     return;
@@ -66,7 +67,8 @@ void check_price(const ReshardStep& step, const simulated::Traffic& traffic, con
     CHECK(priced == doctest::Approx((n - 1) * static_cast<double>(traffic.largest_piece)));
     CHECK(priced > static_cast<double>(traffic.most_sent) - 1e-6);
   }
-  if (traffic.even) CHECK(priced == doctest::Approx(static_cast<double>(traffic.most_sent)).epsilon(1e-12));
+  if (traffic.even)
+    CHECK(priced == doctest::Approx(static_cast<double>(traffic.most_sent)).epsilon(1e-12));
 }
 
 /// Executes one path, comparing with the whole tensor after every step.
@@ -101,8 +103,8 @@ void check_triangles(const std::vector<double>& seconds, std::size_t n) {
 }
 
 /// Every pair of `specs`; returns how many paths were executed.
-int check_all_pairs(const TensorType& type, const std::vector<ShardingSpec>& specs, const DeviceMesh& mesh,
-                    const ReshardModel& model) {
+int check_all_pairs(const TensorType& type, const std::vector<ShardingSpec>& specs,
+                    const DeviceMesh& mesh, const ReshardModel& model) {
   const std::vector<double> seconds = reshard_seconds(type, specs, specs, mesh, model);
   check_triangles(seconds, specs.size());
   int executed = 0;
@@ -132,10 +134,11 @@ void check_mesh(const std::vector<int>& sizes, std::uint32_t partials) {
     const Prices& prices = kPrices[p];
     const DeviceMesh mesh = mesh_of(sizes, prices);
     for (const Shape& shape : kShapes) {
-      if (shape.size() == 3 && p % 2) continue;  // three price lists are enough for the largest tensors
+      // three price lists are enough for the largest tensors
+      if (shape.size() == 3 && p % 2) continue;
       const TensorType type{f64, shape};
-      executed +=
-          check_all_pairs(type, all_specs(type, mesh, partials), mesh, {.collectives = prices.options});
+      executed += check_all_pairs(type, all_specs(type, mesh, partials), mesh,
+                                  {.collectives = prices.options});
     }
   }
   CHECK(executed > 100);
@@ -171,6 +174,7 @@ TEST_CASE("Layouts with more parts than elements are left and reached correctly"
   };
   CHECK(check_all_pairs({f64, {3, 2}}, specs({"R", "S0@0", "S1@0", "P+@0"}), line, {}) == 16);
   CHECK(check_all_pairs({f64, {0, 2}}, specs({"R", "S0@0", "S1@0", "P+@0"}), line, {}) == 16);
-  CHECK(check_all_pairs({f64, {1, 2}}, specs({"R", "S0@0 S1@1", "S1@1 S1@0", "S0@1 P+@0", "S1@0 S1@1"}),
-                        grid, {}) == 25);
+  CHECK(check_all_pairs({f64, {1, 2}},
+                        specs({"R", "S0@0 S1@1", "S1@1 S1@0", "S0@1 P+@0", "S1@0 S1@1"}), grid,
+                        {}) == 25);
 }

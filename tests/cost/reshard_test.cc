@@ -12,7 +12,9 @@ using namespace alpa;
 
 namespace {
 
-DeviceMesh line(int n, double alpha = 1, double beta = 1) { return DeviceMesh({{"x", n, alpha, beta}}); }
+DeviceMesh line(int n, double alpha = 1, double beta = 1) {
+  return DeviceMesh({{"x", n, alpha, beta}});
+}
 DeviceMesh grid(int m, int n, double beta0 = 1, double beta1 = 1, double alpha = 1) {
   return DeviceMesh({{"x", m, alpha, beta0}, {"y", n, alpha, beta1}});
 }
@@ -65,15 +67,18 @@ TEST_CASE("Uneven parts are charged by the largest") {
 }
 
 TEST_CASE("A step fields what a partitioner needs") {
-  const auto path =
-      find_reshard({f32, {8, 12}}, parse_spec("S0@1 P+@0"), parse_spec("S1@1"), grid(2, 4, 1, 1, 0), {});
+  const auto path = find_reshard({f32, {8, 12}}, parse_spec("S0@1 P+@0"), parse_spec("S1@1"),
+                                 grid(2, 4, 1, 1, 0), {});
   REQUIRE(path);
   REQUIRE(path->steps.size() == 2);
-  CHECK(path->steps[0] == ReshardStep{ReshardKind::all_to_all, {1}, 1, 0, parse_spec("S1@1 P+@0"), 3 * 24});
-  CHECK(path->steps[1] == ReshardStep{ReshardKind::all_reduce, {0}, -1, -1, parse_spec("S1@1"), 96});
+  CHECK(path->steps[0] ==
+        ReshardStep{ReshardKind::all_to_all, {1}, 1, 0, parse_spec("S1@1 P+@0"), 3 * 24});
+  CHECK(path->steps[1] ==
+        ReshardStep{ReshardKind::all_reduce, {0}, -1, -1, parse_spec("S1@1"), 96});
   const auto gather = find_reshard({f32, {8, 12}}, parse_spec("S1@0"), {}, line(2), {});
   REQUIRE(gather);
-  CHECK(gather->steps == std::vector<ReshardStep>{{ReshardKind::all_gather, {0}, 1, 1, {}, 1 + 192}});
+  CHECK(gather->steps ==
+        std::vector<ReshardStep>{{ReshardKind::all_gather, {0}, 1, 1, {}, 1 + 192}});
 }
 
 TEST_CASE(
@@ -94,8 +99,8 @@ TEST_CASE("What is not needed is not gathered") {
   const TensorType type{f32, {8, 8}};
   // Only axis 1 leaves dimension 0: 4 parts of 64 bytes.
   CHECK(reshard(type, "S0@0 S0@1", "S0@0", mesh).seconds == 3 * 32);
-  // The major axis cannot leave before the minor one, but the minor one can step aside into dimension 1 and
-  // need not be gathered.
+  // The major axis cannot leave before the minor one, but the minor one can step aside into
+  // dimension 1 and need not be gathered.
   const Found found = reshard(type, "S0@0 S0@1", "S1@1", mesh);
   CHECK(found.steps == "all_to_all all_gather");
   CHECK(found.seconds == 3 * 8 + 32);
@@ -177,15 +182,17 @@ TEST_CASE("Alpa's resharding costs are reached or beaten (test_sharding_spec.py,
 }
 
 TEST_CASE(
-    "All specs are all: (r+2)^2 + r of them on two axes with sums, fewer without, small dimensions left "
-    "whole") {
+    "All specs are all: (r+2)^2 + r of them on two axes with sums, fewer without, "
+    "small dimensions left whole") {
   const DeviceMesh mesh = grid(2, 3);
   for (int rank = 0; rank <= 4; ++rank) {
     const TensorType type{f32, Shape(rank, 6)};
     const std::vector<ShardingSpec> sums = all_specs(type, mesh, kPartialSum);
     CHECK(static_cast<int>(sums.size()) == (rank + 2) * (rank + 2) + rank);
-    CHECK(static_cast<int>(all_specs(type, mesh, kNoPartials).size()) == (rank + 1) * (rank + 1) + rank);
-    // Either combiner: those with maxima are the specs with at least one partial axis, 2(r+1)+1, again.
+    CHECK(static_cast<int>(all_specs(type, mesh, kNoPartials).size()) ==
+          (rank + 1) * (rank + 1) + rank);
+    // Either combiner: those with maxima are the specs with at least one
+    // partial axis, 2(r+1)+1, again.
     CHECK(static_cast<int>(all_specs(type, mesh, kPartialSum | kPartialMax).size()) ==
           (rank + 2) * (rank + 2) + rank + 2 * (rank + 1) + 1);
     CHECK(sums[0].is_replicated());
@@ -196,7 +203,8 @@ TEST_CASE(
   std::string small;
   for (const ShardingSpec& spec : all_specs({f32, {2, 5}}, mesh, kNoPartials))
     small += to_string(spec) + ", ";
-  CHECK(small == "R, S1@0, S1@1, S0@0, S0@0 S1@1, ");  // 2 rows on at most 2, 5 columns on at most 3
+  CHECK(small ==
+        "R, S1@0, S1@1, S0@0, S0@0 S1@1, ");  // 2 rows on at most 2, 5 columns on at most 3
   CHECK(all_specs({f32, {8}}, grid(1, 4), kPartialSum).size() == 3);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 /// Devices that execute resharding steps on real numbers, written from the documented meaning of
-/// ShardingSpec and ReshardKind alone. A device's memory is the whole tensor with a mark on the elements it
-/// holds, so no index arithmetic of the library is reused.
+/// ShardingSpec and ReshardKind alone. A device's memory is the whole tensor with a mark on the
+/// elements it holds, so no index arithmetic of the library is reused.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -15,8 +15,8 @@ namespace simulated {
 
 using Kind = alpa::AxisPlacement::Kind;
 
-/// What one device holds of a tensor: per element of the whole, row-major, whether it is here and its
-/// value.
+/// What one device holds of a tensor: per element of the whole, row-major, whether
+/// it is here and its value.
 struct Memory {
   std::vector<char> here;
   std::vector<double> value;
@@ -42,7 +42,8 @@ inline int coordinate(const alpa::DeviceMesh& mesh, int device, int axis) {
 }
 
 /// Devices that agree with `device` on every axis but `axes`.
-inline std::vector<int> group_of(const alpa::DeviceMesh& mesh, int device, const std::vector<int>& axes) {
+inline std::vector<int> group_of(const alpa::DeviceMesh& mesh, int device,
+                                 const std::vector<int>& axes) {
   std::vector<int> group;
   for (int other = 0; other < mesh.num_devices(); ++other) {
     bool same = true;
@@ -56,14 +57,16 @@ inline std::vector<int> group_of(const alpa::DeviceMesh& mesh, int device, const
 }
 
 /// Indices of a dimension that a device holds: cut the list into nominal chunks, axis by axis.
-inline std::vector<std::int64_t> indices_held(std::int64_t size, int dim, const alpa::ShardingSpec& spec,
+inline std::vector<std::int64_t> indices_held(std::int64_t size, int dim,
+                                              const alpa::ShardingSpec& spec,
                                               const alpa::DeviceMesh& mesh, int device) {
   std::vector<std::int64_t> held(size);
   std::iota(held.begin(), held.end(), 0);
   std::int64_t nominal = size;
   for (int order = 0; order < mesh.num_axes(); ++order) {
     for (int a = 0; a < mesh.num_axes(); ++a) {
-      if (spec.axes[a].kind != Kind::split || spec.axes[a].dim != dim || spec.axes[a].order != order)
+      if (spec.axes[a].kind != Kind::split || spec.axes[a].dim != dim ||
+          spec.axes[a].order != order)
         continue;
       const int parts = mesh.axes()[a].size;
       nominal = nominal / parts + (nominal % parts != 0);
@@ -95,7 +98,9 @@ inline std::vector<char> elements_held(const alpa::Shape& shape, const alpa::Sha
   return here;
 }
 
-inline std::int64_t count(const std::vector<char>& here) { return std::count(here.begin(), here.end(), 1); }
+inline std::int64_t count(const std::vector<char>& here) {
+  return std::count(here.begin(), here.end(), 1);
+}
 
 inline std::vector<int> partial_axes(const alpa::ShardingSpec& spec) {
   std::vector<int> axes;
@@ -175,11 +180,12 @@ inline void note_piece(Traffic& traffic, std::int64_t piece) {
 inline void note_ring(Traffic& traffic, const std::vector<std::int64_t>& chunks) {
   for (std::int64_t chunk : chunks) note_piece(traffic, chunk);
   const std::int64_t all = std::accumulate(chunks.begin(), chunks.end(), std::int64_t{0});
-  traffic.most_sent = std::max(traffic.most_sent, all - *std::min_element(chunks.begin(), chunks.end()));
+  traffic.most_sent =
+      std::max(traffic.most_sent, all - *std::min_element(chunks.begin(), chunks.end()));
 }
 
-/// all_reduce and reduce_scatter: the group's values combined, of which each device keeps what `to` gives
-/// it.
+/// all_reduce and reduce_scatter: the group's values combined, of which each device
+/// keeps what `to` gives it.
 inline Traffic reduce(Tensor& t, const alpa::ReshardStep& step) {
   const Tensor before = t;
   const alpa::Combiner combiner = before.spec.axes[step.axes.at(0)].combiner;
@@ -236,7 +242,8 @@ inline Traffic all_gather(Tensor& t, const alpa::ReshardStep& step) {
 inline Traffic all_to_all(Tensor& t, const alpa::ReshardStep& step) {
   const Tensor before = t;
   Traffic traffic;
-  for (int to = 0; to < t.mesh.num_devices(); ++to) t.devices[to].here.assign(t.devices[to].here.size(), 0);
+  for (int to = 0; to < t.mesh.num_devices(); ++to)
+    t.devices[to].here.assign(t.devices[to].here.size(), 0);
   for (int from = 0; from < t.mesh.num_devices(); ++from) {
     std::int64_t sent = 0;
     for (int to : group_of(t.mesh, from, step.axes)) {
@@ -263,7 +270,8 @@ inline Traffic local(Tensor& t, const alpa::ReshardStep& step) {
       const std::vector<char> kept = elements_held(t.shape, step.to, t.mesh, device);
       for (std::size_t e = 0; e < kept.size(); ++e) mine.here[e] = mine.here[e] && kept[e];
     } else if (coordinate(t.mesh, device, step.axes.at(0)) != 0) {
-      std::fill(mine.value.begin(), mine.value.end(), identity(step.to.axes[step.axes[0]].combiner));
+      std::fill(mine.value.begin(), mine.value.end(),
+                identity(step.to.axes[step.axes[0]].combiner));
     }
   }
   return {};

@@ -68,7 +68,8 @@ TEST_CASE("a transfer costs what its busiest device does") {
   const TensorType type{f32, {8, 2}};  // 64 bytes
   const Link link{1e-6, 1e-9};
   // Each of two senders has two boxes of 16 bytes to send.
-  const TransferCost split = transfer_cost(type, {a, parse_spec("S0@0")}, {b, parse_spec("S0@0")}, link);
+  const TransferCost split =
+      transfer_cost(type, {a, parse_spec("S0@0")}, {b, parse_spec("S0@0")}, link);
   CHECK(split.bytes == 64);
   CHECK(split.seconds == doctest::Approx(2 * (1e-6 + 16e-9)));
   // Four copies: each sender sends its half to all of them.
@@ -76,7 +77,8 @@ TEST_CASE("a transfer costs what its busiest device does") {
       transfer_cost(type, {a, parse_spec("S0@0")}, {b, ShardingSpec::replicated()}, link);
   CHECK(copies.bytes == 4 * 64);
   CHECK(copies.seconds == doctest::Approx(4 * (1e-6 + 32e-9)));
-  CHECK_THROWS_AS(transfer_cost(type, {a, parse_spec("P+@0")}, {b, ShardingSpec::replicated()}, link), Bug);
+  CHECK_THROWS_AS(
+      transfer_cost(type, {a, parse_spec("P+@0")}, {b, ShardingSpec::replicated()}, link), Bug);
 }
 
 TEST_CASE("meshes of one host have its link, others the slower one") {

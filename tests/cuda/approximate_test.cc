@@ -1,5 +1,5 @@
-// The card's approximations cannot run here: their documented errors are put into the formulas that use
-// them.
+// The card's approximations cannot run here: their documented errors are put into
+// the formulas that use them.
 #include "kernels/cuda/approximate.h"
 
 #include <doctest/doctest.h>
@@ -14,8 +14,8 @@ namespace {
 
 using cuda::Real;
 
-/// The card's functions at one end of the errors that the PTX manual allows: ex2.approx.ftz 2^-22 of its
-/// value, rcp.approx.ftz one ulp (2^-23).
+/// The card's functions at one end of the errors that the PTX manual allows: ex2.approx.ftz 2^-22
+/// of its value, rcp.approx.ftz one ulp (2^-23).
 struct WorstFunctions {
   double power_error, quotient_error;
 
@@ -55,10 +55,14 @@ Errors worst_errors(double low, double high, const F& f, const Exact& exact) {
 double exact_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double exact_gelu(double x) { return x * exact_sigmoid(elementwise::gelu_argument(x)); }
 
-TEST_CASE("sigmoid by the card's approximations stays within 3 ulp of 1, and relatively within 2^-17") {
-  const auto f = [](float x, const WorstFunctions& functions) { return cuda::quick_sigmoid(x, functions); };
+TEST_CASE(
+    "sigmoid by the card's approximations stays within 3 ulp of 1, and relatively within 2^-17") {
+  const auto f = [](float x, const WorstFunctions& functions) {
+    return cuda::quick_sigmoid(x, functions);
+  };
   const Errors errors = worst_errors(-80, 80, f, exact_sigmoid);
-  MESSAGE("worst error: " << errors.absolute << " ulp of 1, relative " << errors.relative << " * 2^-23");
+  MESSAGE("worst error: " << errors.absolute << " ulp of 1, relative " << errors.relative
+                          << " * 2^-23");
   CHECK(errors.absolute <= 3);
   CHECK(errors.relative <= 64);
 }

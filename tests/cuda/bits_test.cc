@@ -39,7 +39,8 @@ TEST_CASE("relu with its bits is the formula, rounded after the bias, at any add
         for (const std::size_t shift : {std::size_t{0}, size_of(dtype)}) {
           CAPTURE(name_of(dtype));
           CAPTURE(size.columns);
-          const HostTensor z = values(dtype, size), bias = random_tensor({dtype, {size.columns}}, 6);
+          const HostTensor z = values(dtype, size),
+                           bias = random_tensor({dtype, {size.columns}}, 6);
           const TensorType bits_type{u8, {size.rows, size.columns / 8}};
           const DeviceBuffer z_on(z, shift), bias_on(bias, shift),
               bits_on(static_cast<std::size_t>(bits_type.elements()));
@@ -49,12 +50,13 @@ TEST_CASE("relu with its bits is the formula, rounded after the bias, at any add
           HostTensor sum(z.type);
           bool equal = true;
           for (std::int64_t i = 0; i < z.type.elements(); ++i) {
-            sum.put(i, dtype == f64 ? z.get(i) + (biased ? bias.get(i % size.columns) : 0)
-                                    : static_cast<float>(z.get(i)) +
-                                          (biased ? static_cast<float>(bias.get(i % size.columns)) : 0.0f));
+            sum.put(i, dtype == f64
+                           ? z.get(i) + (biased ? bias.get(i % size.columns) : 0)
+                           : static_cast<float>(z.get(i)) +
+                                 (biased ? static_cast<float>(bias.get(i % size.columns)) : 0.0f));
             const double x = sum.get(i), y = got.get(i);
-            equal =
-                equal && (std::isnan(x) ? std::isnan(y) : y == (x > 0 ? x : 0)) && bit(bits, i) == (x > 0);
+            equal = equal && (std::isnan(x) ? std::isnan(y) : y == (x > 0 ? x : 0)) &&
+                    bit(bits, i) == (x > 0);
           }
           CHECK(equal);
         }
@@ -72,12 +74,15 @@ TEST_CASE("elements without a bit become 0, the others stay as they are") {
         for (std::int64_t i = 0; i < bits.type.elements(); ++i)
           bits.put(i, static_cast<double>(i * 37 % 256));
         const DeviceBuffer x_on(x, shift), bits_on(bits, shift);
-        check(cuda::run_apply_bits(dtype, bits.type.elements(), bits_on.data(), x_on.data(), nullptr));
+        check(cuda::run_apply_bits(dtype, bits.type.elements(), bits_on.data(), x_on.data(),
+                                   nullptr));
         const HostTensor got = x_on.download(x.type);
         bool equal = true;
         for (std::int64_t i = 0; i < x.type.elements(); ++i) {
           const double from = x.get(i), to = got.get(i);
-          equal = equal && (!bit(bits, i) ? to == 0 : std::isnan(from) ? std::isnan(to) : to == from);
+          equal = equal && (!bit(bits, i)      ? to == 0
+                            : std::isnan(from) ? std::isnan(to)
+                                               : to == from);
         }
         CHECK(equal);
       }

@@ -15,8 +15,9 @@ using cases::Case;
 
 constexpr StepContext kStep{.seed = 5, .step = 2, .micro_batch = 1};
 
-/// Of results near 1 or larger, relative; below, absolute. Both backends round the types of 16 bits once,
-/// so they agree to one unit in the last place there, and to the device's exp, log, tanh and pow in f32.
+/// Of results near 1 or larger, relative; below, absolute. Both backends round the types of
+/// 16 bits once, so they agree to one unit in the last place there, and to the device's exp,
+/// log, tanh and pow in f32.
 double bound(DType dtype) {
   switch (dtype) {
     case DType::f32: return 1e-5;
@@ -53,7 +54,8 @@ TEST_CASE("every operator with a CPU kernel has a CUDA kernel") {
   }
 }
 
-TEST_CASE("every row gives what the CPU gives, queued directly and from a captured graph, aligned or not") {
+TEST_CASE(
+    "every row gives what the CPU gives, queued directly and from a captured graph, aligned or not") {
   // (Products rely on the alignment of planned buffers.)
   if (no_device()) return;
   for (const Case* row : computed_rows()) {
@@ -70,7 +72,8 @@ TEST_CASE("every row gives what the CPU gives, queued directly and from a captur
   }
 }
 
-/// Results and the operands whose buffers they may lie in: any for elementwise operators, else their own.
+/// Results and the operands whose buffers they may lie in: any for elementwise
+/// operators, else their own.
 std::vector<std::pair<int, int>> shared_buffers(const Case& row) {
   std::vector<std::pair<int, int>> shared;
   if (row.op->in_place == InPlace::none) return shared;
@@ -90,7 +93,8 @@ TEST_CASE("every row of an operator that works in place gives the same there") {
   if (no_device()) return;
   int rows = 0;
   for (const Case* row : computed_rows()) {
-    const DeviceRun run{.attributes = row->attributes, .step = kStep, .in_place = shared_buffers(*row)};
+    const DeviceRun run{
+        .attributes = row->attributes, .step = kStep, .in_place = shared_buffers(*row)};
     if (run.in_place.empty()) continue;
     ++rows;
     CAPTURE(row->label());
@@ -115,7 +119,8 @@ TEST_CASE("a part of a tensor is drawn and counted as in the whole one") {
 
 TEST_CASE("a device that holds nothing of an operand gives the reduction of nothing") {
   if (no_device()) return;
-  const Attributes attributes{{"axes", std::vector<std::int64_t>{0}}, {"keep_dims", std::int64_t{0}}};
+  const Attributes attributes{{"axes", std::vector<std::int64_t>{0}},
+                              {"keep_dims", std::int64_t{0}}};
   for (const OpDef* op : {&ops::reduce_sum, &ops::reduce_max}) {
     const HostTensor y = run_on_device(*op, {HostTensor({f32, {0, 5}})}, {HostTensor({f32, {5}})},
                                        {.attributes = attributes})[0];
@@ -139,8 +144,9 @@ TEST_CASE("joint updates give what the CPU gives, parameter by parameter") {
     operands.insert(operands.end(), gradients.begin(), gradients.end());
     operands.push_back(random_tensor({f32, {}}, 1, 0.01, 0.1));
     if (states == 3) operands.push_back(random_tensor({f32, {}}, 2, 3, 4));
-    const auto row = std::find_if(cases::all().begin(), cases::all().end(),
-                                  [single = single](const Case& known) { return known.op == single; });
+    const auto row =
+        std::find_if(cases::all().begin(), cases::all().end(),
+                     [single = single](const Case& known) { return known.op == single; });
     DeviceRun run{.attributes = row->attributes};
     const std::vector<HostTensor> expected =
         run_kernel(*op->cpu, operands, results, {.attributes = row->attributes});
@@ -167,14 +173,17 @@ TEST_CASE("squared norms are what the CPU gives") {
     CHECK(difference(expected[i], {sum}) <= 1e-7);
   }
   for (const bool captured : {false, true})
-    check_close(run_on_device(ops::squared_norms, operands, results, {.captured = captured}), expected);
+    check_close(run_on_device(ops::squared_norms, operands, results, {.captured = captured}),
+                expected);
 }
 
-TEST_CASE("compiled at run time, an elementwise operator gives what the interpreting kernel gives") {
+TEST_CASE(
+    "compiled at run time, an elementwise operator gives what the interpreting kernel gives") {
   if (no_device()) return;
   std::vector<const OpDef*> seen;
   for (const Case* row : computed_rows()) {
-    if (row->op->elementwise < 0 || std::find(seen.begin(), seen.end(), row->op) != seen.end()) continue;
+    if (row->op->elementwise < 0 || std::find(seen.begin(), seen.end(), row->op) != seen.end())
+      continue;
     seen.push_back(row->op);
     CAPTURE(row->label());
     const std::vector<HostTensor> operands = cases::draw_operands(*row);
@@ -196,10 +205,9 @@ TEST_CASE("more dimensions than the kernels walk are an error that says so") {
   const Attributes attributes{{"permutation", permutation}};
   call.attributes = &attributes;
   CHECK(error_of([&] { cuda::find_kernel(ops::transpose)(ops::transpose, call, {}); }) ==
-        "transpose: the CUDA kernels walk at most 8 dimensions after neighbours that behave alike are "
-        "merged, "
-        "and f32[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2] leaves more; reshape it to fewer "
-        "dimensions");
+        "transpose: the CUDA kernels walk at most 8 dimensions after neighbours that behave alike "
+        "are merged, and f32[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2] leaves more; "
+        "reshape it to fewer dimensions");
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ TEST_CASE("elements of every size and number reach mapped host memory in one lau
     check(cudaDeviceSynchronize());
     for (int i = 0; i <= count; ++i) {
       const std::int64_t bytes = i < count ? elements[i].bytes : 0;
-      if (bytes > 0) CHECK(std::equal(mapped + 8 * i, mapped + 8 * i + bytes, expected[i].bytes.begin()));
+      if (bytes > 0)
+        CHECK(std::equal(mapped + 8 * i, mapped + 8 * i + bytes, expected[i].bytes.begin()));
       CHECK(std::all_of(mapped + 8 * i + bytes, mapped + 8 * i + 8,
                         [](std::byte b) { return b == std::byte{0xee}; }));
     }

@@ -26,8 +26,9 @@ inline Shape shard_of(Shape shape, int dim, int n, int m) {
   return shape;
 }
 
-/// The collective over `n` members of tensors whose whole shapes are given, cut along `dim` (all_to_all:
-/// afterwards; `from_dim` before). Elements are whole and small: every order of additions is exact.
+/// The collective over `n` members of tensors whose whole shapes are given, cut along
+/// `dim` (all_to_all: afterwards; `from_dim` before). Elements are whole and small: every
+/// order of additions is exact.
 inline Exchange make_exchange(CollectiveKind kind, Combiner combiner, DType dtype, int n,
                               const std::vector<Shape>& shapes, int dim, int from_dim) {
   Exchange exchange;
@@ -39,7 +40,8 @@ inline Exchange make_exchange(CollectiveKind kind, Combiner combiner, DType dtyp
     exchange.inputs.emplace_back(), exchange.outputs.emplace_back();
     for (const Shape& whole : shapes) {
       const Shape shard = shard_of(whole, dim, n, m);
-      const bool gathers = kind == CollectiveKind::all_gather, reduces = kind == CollectiveKind::all_reduce,
+      const bool gathers = kind == CollectiveKind::all_gather,
+                 reduces = kind == CollectiveKind::all_reduce,
                  turns = kind == CollectiveKind::all_to_all;
       HostTensor in({dtype, gathers ? shard : turns ? shard_of(whole, from_dim, n, m) : whole});
       for (std::int64_t i = 0; i < in.type.elements(); ++i)
@@ -111,13 +113,14 @@ struct DeviceMember {
 /// What devices on these cards make of it; `captured`: twice over, launched as a graph.
 inline std::vector<std::vector<HostTensor>> on_devices(const Exchange& exchange,
                                                        cuda::CollectiveGroup& group,
-                                                       const std::vector<int>& ordinals, bool in_place,
-                                                       bool captured) {
+                                                       const std::vector<int>& ordinals,
+                                                       bool in_place, bool captured) {
   std::vector<DeviceMember> devices;
   devices.reserve(ordinals.size());
   std::vector<cuda::Member> members;
   for (std::size_t m = 0; m < ordinals.size(); ++m) {
-    DeviceMember& device = devices.emplace_back(ordinals[m], exchange, static_cast<int>(m), in_place);
+    DeviceMember& device =
+        devices.emplace_back(ordinals[m], exchange, static_cast<int>(m), in_place);
     members.push_back({static_cast<int>(m), device.stream.get(), &device.call});
   }
   check(cudaSetDevice(ordinals[0]));
@@ -154,16 +157,19 @@ inline std::vector<std::vector<HostTensor>> on_devices(const Exchange& exchange,
     for (const DeviceBuffer& buffer : devices[m].buffers) buffer.check_guards();
     results.emplace_back();
     for (std::size_t t = 0; t < exchange.outputs[m].size(); ++t)
-      results[m].push_back(devices[m].buffers[(in_place ? 0 : exchange.inputs[m].size()) + t].download(
-          exchange.outputs[m][t].type));
+      results[m].push_back(
+          devices[m].buffers[(in_place ? 0 : exchange.inputs[m].size()) + t].download(
+              exchange.outputs[m][t].type));
   }
   check(cudaSetDevice(ordinals[0]));
   return results;
 }
 
-using MakeGroup = std::function<std::unique_ptr<cuda::CollectiveGroup>(const std::vector<int>& ordinals)>;
+using MakeGroup =
+    std::function<std::unique_ptr<cuda::CollectiveGroup>(const std::vector<int>& ordinals)>;
 
-/// All kinds, types, shapes (even, uneven, empty shards) and dimensions over members on these cards.
+/// All kinds, types, shapes (even, uneven, empty shards) and dimensions over members on these
+/// cards.
 inline void check_collectives(const std::vector<int>& ordinals, const MakeGroup& make_group) {
   const int n = static_cast<int>(ordinals.size());
   const auto group = make_group(ordinals);

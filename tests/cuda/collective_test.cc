@@ -24,7 +24,8 @@ TEST_CASE("cards exchange tensors through NCCL as threads do") {
   for (int n = 1; n <= std::min(cards, 4); ++n) {
     std::vector<int> ordinals;
     for (int i = 0; i < n; ++i) ordinals.push_back(i);
-    check_collectives(ordinals, [](const std::vector<int>& all) { return cuda::make_nccl_group(all); });
+    check_collectives(ordinals,
+                      [](const std::vector<int>& all) { return cuda::make_nccl_group(all); });
   }
 }
 

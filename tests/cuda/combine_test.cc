@@ -22,8 +22,9 @@ HostTensor combined(const std::vector<HostTensor>& sources, CombineOp op) {
               : is_double          ? value + next
                                    : static_cast<float>(value + next);
     }
-    result.put(
-        i, result.type.dtype == u8 ? static_cast<double>(static_cast<std::int64_t>(value) & 255) : value);
+    result.put(i, result.type.dtype == u8
+                      ? static_cast<double>(static_cast<std::int64_t>(value) & 255)
+                      : value);
   }
   return result;
 }
@@ -47,7 +48,8 @@ struct Buffers {
   }
 };
 
-TEST_CASE("an all_reduce in place leaves every member with the combination in rank order, bit for bit") {
+TEST_CASE(
+    "an all_reduce in place leaves every member with the combination in rank order, bit for bit") {
   if (no_device()) return;
   for (const int count : {1, 2, 3, 4, 5, 8})
     for (const DType dtype : kDTypes)
@@ -55,8 +57,8 @@ TEST_CASE("an all_reduce in place leaves every member with the combination in ra
         for (const std::int64_t elements : {4096, 1001}) {
           const std::vector<HostTensor> all = members(count, {dtype, {elements}});
           const Buffers device(all, elements == 1001 ? 8 : 0);
-          check(cuda::run_combine(dtype, op, cuda::whole_box(elements), count, device.in.data(), count,
-                                  device.out.data(), nullptr));
+          check(cuda::run_combine(dtype, op, cuda::whole_box(elements), count, device.in.data(),
+                                  count, device.out.data(), nullptr));
           const HostTensor expected = combined(all, op);
           for (const DeviceBuffer& b : device.buffers)
             CHECK(b.download(expected.type).bytes == expected.bytes);
@@ -70,20 +72,26 @@ TEST_CASE(
   for (const DType dtype : {f32, bf16, i32}) {
     const std::vector<HostTensor> all = members(4, {dtype, whole});
     const HostTensor expected = combined(all, CombineOp::sum);
-    const Buffers in(all, 0), shards(members(4, {dtype, part}), 0), gathered(members(4, {dtype, whole}), 0);
-    const auto whole_strides = kernels::dense_strides(whole), part_strides = kernels::dense_strides(part);
+    const Buffers in(all, 0), shards(members(4, {dtype, part}), 0),
+        gathered(members(4, {dtype, whole}), 0);
+    const auto whole_strides = kernels::dense_strides(whole),
+               part_strides = kernels::dense_strides(part);
     for (std::int64_t j = 0; j < 4; ++j) {
       cuda::CombineBox box;
-      REQUIRE(cuda::plan_box(box, 2, part.data(), whole_strides.data(), part_strides.data(), j * 8, 0));
-      check(cuda::run_combine(dtype, CombineOp::sum, box, 4, in.in.data(), 1, &shards.out[j], nullptr));
+      REQUIRE(
+          cuda::plan_box(box, 2, part.data(), whole_strides.data(), part_strides.data(), j * 8, 0));
+      check(cuda::run_combine(dtype, CombineOp::sum, box, 4, in.in.data(), 1, &shards.out[j],
+                              nullptr));
     }
     for (std::int64_t j = 0; j < 4; ++j) {
       cuda::CombineBox box;
-      REQUIRE(cuda::plan_box(box, 2, part.data(), part_strides.data(), whole_strides.data(), 0, j * 8));
-      check(
-          cuda::run_combine(dtype, CombineOp::sum, box, 1, &shards.in[j], 4, gathered.out.data(), nullptr));
+      REQUIRE(
+          cuda::plan_box(box, 2, part.data(), part_strides.data(), whole_strides.data(), 0, j * 8));
+      check(cuda::run_combine(dtype, CombineOp::sum, box, 1, &shards.in[j], 4, gathered.out.data(),
+                              nullptr));
     }
-    for (const DeviceBuffer& b : gathered.buffers) CHECK(b.download(expected.type).bytes == expected.bytes);
+    for (const DeviceBuffer& b : gathered.buffers)
+      CHECK(b.download(expected.type).bytes == expected.bytes);
     HostTensor shard({dtype, part});
     BoxCopy::make(whole, Shape{0, 16}, part, Shape{0, 0}, part)
         .copy(expected.bytes.data(), shard.bytes.data(), size_of(dtype));

@@ -13,8 +13,8 @@ namespace {
 /// A source that no other test or run compiles.
 std::string unique_source() {
   static int count = 0;
-  return "extern \"C\" __global__ void own(int* x) { *x = " + std::to_string(getpid() * 100 + count++) +
-         "; }";
+  return "extern \"C\" __global__ void own(int* x) { *x = " +
+         std::to_string(getpid() * 100 + count++) + "; }";
 }
 
 TEST_CASE("machine code is kept on disk with its source, and taken from there") {
@@ -24,7 +24,8 @@ TEST_CASE("machine code is kept on disk with its source, and taken from there") 
   const std::string content = cuda::read_cached(cuda::kernel_file(source, 90)).value();
   CHECK(content.substr(0, source.size()) == source);
   CHECK(content.substr(content.size() - code.size()) == std::string(code.begin(), code.end()));
-  // What this process has not seen yet is read from a file of the right name: put another kernel there.
+  // What this process has not seen yet is read from a file of the right name:
+  // put another kernel there.
   const std::string other = unique_source();
   cuda::write_cached(cuda::kernel_file(other, 90), other + content.substr(source.size()));
   CHECK(cuda::compile_kernel(other, 90) == code);
@@ -51,8 +52,8 @@ TEST_CASE("a damaged file, or another source's, is compiled anew and replaced") 
 TEST_CASE("a kernel takes 32764 bytes of parameters, and no more") {
   const auto source = [](int bytes) {
     return "struct Large { char bytes[" + std::to_string(bytes) +
-           "]; };\nextern \"C\" __global__ void last(const Large large, char* to) { *to = large.bytes[0]; "
-           "}\n";
+           "]; };\nextern \"C\" __global__ void last(const Large large, "
+           "char* to) { *to = large.bytes[0]; }\n";
   };
   const testing::OwnCache cache;
   CHECK(cuda::compile_kernel(source(32752), 90).size() > 500);

@@ -29,7 +29,8 @@ TEST_CASE("every permutation of a tensor is the CPU's, for every size of element
   for (const Shape& shape :
        {Shape{70, 33}, Shape{128, 64}, Shape{3, 40, 50}, Shape{5, 1, 7, 16}, Shape{4, 0, 3},
         // tails of vectors of 4, 2 and 1, beside whole tiles and alone
-        Shape{132, 268}, Shape{2, 130, 66}, Shape{129, 257}, Shape{1, 77}, Shape{257, 3}, Shape{4, 4}})
+        Shape{132, 268}, Shape{2, 130, 66}, Shape{129, 257}, Shape{1, 77}, Shape{257, 3},
+        Shape{4, 4}})
     for (const DType dtype : {f64, f32, bf16, u8}) {
       std::vector<std::int64_t> permutation(shape.size());
       std::iota(permutation.begin(), permutation.end(), 0);
@@ -52,10 +53,12 @@ TEST_CASE("every permutation of a tensor is the CPU's, for every size of element
 
 TEST_CASE("a box is transposed into a box, and nothing else changes") {
   if (no_device()) return;
-  const Shape source = {2, 140, 136}, target = {2, 144, 148}, extent = {2, 132, 128};  // of the target
+  // of the target
+  const Shape source = {2, 140, 136}, target = {2, 144, 148}, extent = {2, 132, 128};
   for (const DType dtype : {f64, f32, bf16, u8})
     for (const std::int64_t step : {0, 1, 2, 4}) {
-      const HostTensor x = random_tensor({dtype, source}, 5), before = random_tensor({dtype, target}, 6);
+      const HostTensor x = random_tensor({dtype, source}, 5),
+                       before = random_tensor({dtype, target}, 6);
       const std::int64_t x_strides[] = {140 * 136, 1, 136}, y_strides[] = {144 * 148, 148, 1};
       HostTensor expected = before;
       for (std::int64_t b = 0; b < extent[0]; ++b)
@@ -96,14 +99,16 @@ TEST_CASE("a box goes from one tensor to another and nothing else changes") {
   for (const std::int64_t step : {0, 3, 8})
     for (const DType dtype : {f32, bf16, u8}) {
       const Shape from = {2, 3, step}, to = {1, 5, step};
-      const HostTensor x = random_tensor({dtype, source}, 3), before = random_tensor({dtype, target}, 4);
+      const HostTensor x = random_tensor({dtype, source}, 3),
+                       before = random_tensor({dtype, target}, 4);
       HostTensor expected = before;
       BoxCopy::make(source, from, target, to, extent)
           .copy(x.bytes.data(), expected.bytes.data(), size_of(dtype));
       cuda::CopyLaunch launch;
       REQUIRE(cuda::plan_copy(launch, static_cast<int>(size_of(dtype)), 3, extent.data(),
-                              kernels::dense_strides(source).data(), kernels::dense_strides(target).data(),
-                              flat_index(source, from), flat_index(target, to)));
+                              kernels::dense_strides(source).data(),
+                              kernels::dense_strides(target).data(), flat_index(source, from),
+                              flat_index(target, to)));
       const DeviceBuffer in(x), out(before);
       check(cuda::run_copy(launch, in.data(), out.data(), nullptr));
       CHECK(out.download(before.type).bytes == expected.bytes);
@@ -136,7 +141,8 @@ TEST_CASE("an iota counts along its dimension from the local part's offset") {
       options.attributes = {{"axis", std::int64_t{axis}}};
       const std::int64_t inner = kernels::dense_strides(y.type.shape)[axis];
       const DeviceBuffer out(y.bytes.size());
-      check(cuda::run_iota(out.data(), dtype, 60, y.type.shape[axis], inner, y.offset[axis], nullptr));
+      check(cuda::run_iota(out.data(), dtype, 60, y.type.shape[axis], inner, y.offset[axis],
+                           nullptr));
       CHECK(out.download(y.type).bytes == run_kernel(cpu::iota, {}, {y}, options)[0].bytes);
     }
 }

@@ -27,8 +27,8 @@ inline void check(int status) {
   REQUIRE_MESSAGE(status == cudaSuccess, cudaGetErrorString(static_cast<cudaError_t>(status)));
 }
 
-/// Device memory between two guards, `shift` bytes after an address that is a multiple of 256. Everything
-/// is poisoned at first.
+/// Device memory between two guards, `shift` bytes after an address that is a multiple of 256.
+/// Everything is poisoned at first.
 class DeviceBuffer {
  public:
   static constexpr std::size_t kGuard = 256;
@@ -58,7 +58,8 @@ class DeviceBuffer {
     std::memcpy(to, all.data() + kGuard + shift_, bytes_);
     bool untouched = true;
     for (std::size_t i = 0; i < all.size(); ++i)
-      if (i < kGuard + shift_ || i >= kGuard + shift_ + bytes_) untouched = untouched && all[i] == kPoison;
+      if (i < kGuard + shift_ || i >= kGuard + shift_ + bytes_)
+        untouched = untouched && all[i] == kPoison;
     CHECK(untouched);
   }
   /// Nothing was written around the buffer.
@@ -88,12 +89,13 @@ inline std::vector<double> values_of(const HostTensor& tensor) {
 }
 
 /// A call with these types, whole tensors, for planning.
-inline KernelCall planned_call(const std::vector<HostTensor>& in, const std::vector<TensorType>& out,
-                               const Attributes& attributes) {
+inline KernelCall planned_call(const std::vector<HostTensor>& in,
+                               const std::vector<TensorType>& out, const Attributes& attributes) {
   KernelCall call;
   for (const HostTensor& t : in)
     call.inputs.push_back({nullptr, t.type, Shape(t.type.shape.size(), 0), t.type.shape});
-  for (const TensorType& t : out) call.outputs.push_back({nullptr, t, Shape(t.shape.size(), 0), t.shape});
+  for (const TensorType& t : out)
+    call.outputs.push_back({nullptr, t, Shape(t.shape.size(), 0), t.shape});
   call.attributes = &attributes;
   return call;
 }

@@ -50,10 +50,11 @@ inline void queue(const cuda::Launch& launch, const KernelCall& call, bool captu
   check(cudaStreamDestroy(stream));
 }
 
-/// Runs `op` on the device; `outputs` give types, offsets and global shapes. Outputs and scratch are
-/// poisoned, guards around all buffers must stay untouched.
+/// Runs `op` on the device; `outputs` give types, offsets and global shapes. Outputs and scratch
+/// are poisoned, guards around all buffers must stay untouched.
 inline std::vector<HostTensor> run_on_device(const OpDef& op, const std::vector<HostTensor>& inputs,
-                                             std::vector<HostTensor> outputs, const DeviceRun& run) {
+                                             std::vector<HostTensor> outputs,
+                                             const DeviceRun& run) {
   KernelCall call;
   for (const HostTensor& t : inputs) call.inputs.push_back(kernel_tensor(t));
   for (const HostTensor& t : outputs) call.outputs.push_back(kernel_tensor(t));

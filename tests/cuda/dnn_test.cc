@@ -22,9 +22,9 @@ TEST_CASE("cuDNN runs a convolution and an attention, or says in one line what i
 
 TEST_CASE("a cuDNN that is not there is one line that says how to get it") {
   const std::string text = testing::error_of([] { cuda::load_dnn("libno_cudnn.so.9"); });
-  CHECK(text.starts_with(
-      "cuDNN does not load: libno_cudnn.so.9: cannot open shared object file: No such file or directory; "
-      "install libcudnn9-cuda-"));
+  CHECK(
+      text.starts_with("cuDNN does not load: libno_cudnn.so.9: cannot open shared object file: "
+                       "No such file or directory; install libcudnn9-cuda-"));
   CHECK(text.ends_with(", or name its folder in LD_LIBRARY_PATH"));
 }
 

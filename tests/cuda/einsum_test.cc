@@ -31,10 +31,12 @@ struct Call {
   HostTensor x, y, z;
   double summed = 1;  ///< terms of every element, at most
 
-  Call(const std::string& text, const Extents& extents, DType dtype, unsigned seed) : equation(text) {
+  Call(const std::string& text, const Extents& extents, DType dtype, unsigned seed)
+      : equation(text) {
     const std::size_t comma = text.find(','), arrow = text.find("->");
     x = random_tensor({dtype, shape_of(text.substr(0, comma), extents)}, seed);
-    y = random_tensor({dtype, shape_of(text.substr(comma + 1, arrow - comma - 1), extents)}, seed + 1);
+    y = random_tensor({dtype, shape_of(text.substr(comma + 1, arrow - comma - 1), extents)},
+                      seed + 1);
     z = HostTensor({dtype, shape_of(text.substr(arrow + 2), extents)});
     for (const auto& [letter, extent] : extents)
       if (text.find(letter) < arrow && text.find(letter, arrow) == std::string::npos)
@@ -46,7 +48,8 @@ struct Call {
                          {.attributes = {{"equation", equation}}, .captured = captured})[0];
   }
   std::vector<double> on_cpu() const {
-    return values_of(run_kernel(cpu::einsum, {x, y}, {z}, {.attributes = {{"equation", equation}}})[0]);
+    return values_of(
+        run_kernel(cpu::einsum, {x, y}, {z}, {.attributes = {{"equation", equation}}})[0]);
   }
 };
 
@@ -54,7 +57,8 @@ void check(const Call& call) {
   CAPTURE(call.equation);
   CAPTURE(name_of(call.x.type.dtype));
   CAPTURE(to_string(call.x.type));
-  CHECK(difference(call.on_device(), call.on_cpu()) <= (8 + call.summed) * epsilon(call.x.type.dtype));
+  CHECK(difference(call.on_device(), call.on_cpu()) <=
+        (8 + call.summed) * epsilon(call.x.type.dtype));
 }
 
 TEST_CASE("einsum on the device is the CPU's for every transposition, batch and type") {
@@ -106,7 +110,8 @@ TEST_CASE("einsum gives the same bits every time, queued directly or from a grap
   for (DType dtype : {f32, bf16}) {
     const Call call("ik,kj->ij", {{'i', 32}, {'j', 40}, {'k', 2000}}, dtype, 1);
     const HostTensor first = call.on_device();
-    for (const bool captured : {false, true, true}) CHECK(call.on_device(captured).bytes == first.bytes);
+    for (const bool captured : {false, true, true})
+      CHECK(call.on_device(captured).bytes == first.bytes);
   }
 }
 

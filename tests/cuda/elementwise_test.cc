@@ -14,7 +14,8 @@ struct DeviceOptions {
   std::vector<std::pair<int, int>> in_place = {};  ///< (output, input) that share a buffer
 };
 
-std::vector<HostTensor> run_on_device(const ElementwiseProgram& program, const std::vector<HostTensor>& in,
+std::vector<HostTensor> run_on_device(const ElementwiseProgram& program,
+                                      const std::vector<HostTensor>& in,
                                       const std::vector<TensorType>& out,
                                       const DeviceOptions& options = {}) {
   const Attributes none;
@@ -26,7 +27,8 @@ std::vector<HostTensor> run_on_device(const ElementwiseProgram& program, const s
   std::vector<void*> outputs;
   for (const HostTensor& t : in) inputs.push_back(buffers.emplace_back(t, options.shift).data());
   for (const TensorType& t : out)
-    outputs.push_back(buffers.emplace_back(static_cast<std::size_t>(t.bytes()), options.shift).data());
+    outputs.push_back(
+        buffers.emplace_back(static_cast<std::size_t>(t.bytes()), options.shift).data());
   for (const auto& [o, i] : options.in_place) outputs[o] = const_cast<void*>(inputs[i]);
   check(cuda::run_elementwise(*launch, inputs.data(), outputs.data(), nullptr));
   std::vector<HostTensor> results;
@@ -39,7 +41,8 @@ std::vector<HostTensor> run_on_device(const ElementwiseProgram& program, const s
   return results;
 }
 
-std::vector<HostTensor> run_on_cpu(const ElementwiseProgram& program, const std::vector<HostTensor>& in,
+std::vector<HostTensor> run_on_cpu(const ElementwiseProgram& program,
+                                   const std::vector<HostTensor>& in,
                                    const std::vector<TensorType>& out) {
   CallOptions options;
   options.attributes = to_attributes(program);
@@ -48,7 +51,9 @@ std::vector<HostTensor> run_on_cpu(const ElementwiseProgram& program, const std:
   return run_kernel(cpu::fused, in, results, options);
 }
 
-ElementwiseProgram single(int op) { return one_step(op, info(static_cast<ElementwiseOp>(op)).arity); }
+ElementwiseProgram single(int op) {
+  return one_step(op, info(static_cast<ElementwiseOp>(op)).arity);
+}
 
 /// Two roundings of the type, or the functions' error in float.
 double bound(DType dtype) { return dtype == f64 ? 1e-13 : std::max(2 * epsilon(dtype), 2e-6); }
@@ -60,9 +65,10 @@ TEST_CASE("every operator on the device agrees with the CPU in every type") {
       CAPTURE(std::string(kElementwise[op].name));
       CAPTURE(name_of(dtype));
       const ElementwiseProgram program = single(op);
-      const bool positive =
-          op == static_cast<int>(ElementwiseOp::log) || op == static_cast<int>(ElementwiseOp::pow) ||
-          op == static_cast<int>(ElementwiseOp::sqrt) || op == static_cast<int>(ElementwiseOp::rsqrt);
+      const bool positive = op == static_cast<int>(ElementwiseOp::log) ||
+                            op == static_cast<int>(ElementwiseOp::pow) ||
+                            op == static_cast<int>(ElementwiseOp::sqrt) ||
+                            op == static_cast<int>(ElementwiseOp::rsqrt);
       std::vector<HostTensor> in;
       for (int i = 0; i < program.num_inputs; ++i)
         in.push_back(random_tensor({dtype, {3, 347}}, 7 * op + i, positive ? 0.1 : -3, 3));
@@ -72,8 +78,8 @@ TEST_CASE("every operator on the device agrees with the CPU in every type") {
       const std::vector<TensorType> out = {{dtype, {3, 347}}};
       const HostTensor expected = run_on_cpu(program, in, out)[0];
       for (const std::size_t shift : {0, 8})
-        CHECK(difference(run_on_device(program, in, out, {.shift = shift})[0], values_of(expected)) <=
-              (is_floating(dtype) ? bound(dtype) : 0));
+        CHECK(difference(run_on_device(program, in, out, {.shift = shift})[0],
+                         values_of(expected)) <= (is_floating(dtype) ? bound(dtype) : 0));
     }
 }
 
@@ -84,12 +90,13 @@ TEST_CASE("special values come out as on the CPU") {
   for (int op = 0; op < kNumElementwiseOps; ++op) {
     CAPTURE(std::string(kElementwise[op].name));
     const ElementwiseProgram program = single(op);
-    std::vector<HostTensor> in(static_cast<std::size_t>(program.num_inputs), HostTensor({f32, {15, 15}}));
+    std::vector<HostTensor> in(static_cast<std::size_t>(program.num_inputs),
+                               HostTensor({f32, {15, 15}}));
     for (int i = 0; i < 225; ++i)
       for (std::size_t k = 0; k < in.size(); ++k) in[k].put(i, special[k == 0 ? i % 15 : i / 15]);
     const std::vector<TensorType> out = {{f32, {15, 15}}};
-    CHECK(difference(run_on_device(program, in, out)[0], values_of(run_on_cpu(program, in, out)[0])) <=
-          2e-6);
+    CHECK(difference(run_on_device(program, in, out)[0],
+                     values_of(run_on_cpu(program, in, out)[0])) <= 2e-6);
   }
 }
 
@@ -108,7 +115,8 @@ ElementwiseProgram random_program(std::mt19937& random, int inputs, int steps, i
       return static_cast<int>(random() % static_cast<unsigned>(program.register_of_step(i)));
     };
     const int arity = info(op).arity;
-    program.steps.push_back({static_cast<int>(op), any(), arity > 1 ? any() : -1, arity > 2 ? any() : -1});
+    program.steps.push_back(
+        {static_cast<int>(op), any(), arity > 1 ? any() : -1, arity > 2 ? any() : -1});
   }
   for (int o = 0; o < outputs; ++o) program.outputs.push_back(program.num_registers() - 1 - 2 * o);
   return program;
@@ -132,18 +140,20 @@ TEST_CASE("random programs with broadcast inputs agree with the CPU") {
     const int inputs = static_cast<int>(shapes.size()) - 1, outputs = 1 + trial % 3;
     const ElementwiseProgram program = random_program(random, inputs, 6 + trial % 9, outputs);
     std::vector<HostTensor> in;
-    for (int i = 0; i < inputs; ++i) in.push_back(random_tensor({dtype, shapes[i]}, trial * 10 + i, -1, 1));
+    for (int i = 0; i < inputs; ++i)
+      in.push_back(random_tensor({dtype, shapes[i]}, trial * 10 + i, -1, 1));
     const std::vector<TensorType> out(static_cast<std::size_t>(outputs), {dtype, shapes.back()});
     const auto expected = run_on_cpu(program, in, out);
     const auto got = run_on_device(program, in, out, {.shift = trial % 2 == 0 ? 0u : 8u});
     CAPTURE(trial);
-    for (int o = 0; o < outputs; ++o) CHECK(difference(got[o], values_of(expected[o])) <= bound(dtype));
+    for (int o = 0; o < outputs; ++o)
+      CHECK(difference(got[o], values_of(expected[o])) <= bound(dtype));
   }
 }
 
 TEST_CASE(
-    "programs of more inputs than are read early agree at the borders of packs and blocks, from any "
-    "address") {
+    "programs of more inputs than are read early agree at the borders of packs and blocks, "
+    "from any address") {
   if (no_device()) return;
   std::mt19937 random(3);
   std::vector<std::int64_t> sizes = {511, 512, 513, 1029};
@@ -160,7 +170,8 @@ TEST_CASE(
       const auto expected = run_on_cpu(program, in, out);
       for (const std::size_t shift : {std::size_t{0}, size_of(dtype), std::size_t{8}}) {
         const auto got = run_on_device(program, in, out, {.shift = shift});
-        for (int o = 0; o < 2; ++o) CHECK(difference(got[o], values_of(expected[o])) <= bound(dtype));
+        for (int o = 0; o < 2; ++o)
+          CHECK(difference(got[o], values_of(expected[o])) <= bound(dtype));
       }
     }
 }

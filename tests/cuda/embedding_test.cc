@@ -26,8 +26,8 @@ HostTensor part_of_table() {
 TEST_CASE("an id without a row gives NaN, one of another device's rows gives zeros") {
   if (no_device()) return;
   const HostTensor table = part_of_table();
-  const HostTensor y =
-      run_on_device(ops::embedding, {table, ids_of({3, 0, 7, -1, 6})}, {HostTensor({f32, {5, 4}})}, {})[0];
+  const HostTensor y = run_on_device(ops::embedding, {table, ids_of({3, 0, 7, -1, 6})},
+                                     {HostTensor({f32, {5, 4}})}, {})[0];
   for (int c = 0; c < 4; ++c) {
     CHECK(y.get(c) == table.get(4 + c));
     CHECK(y.get(4 + c) == 0);
@@ -37,11 +37,12 @@ TEST_CASE("an id without a row gives NaN, one of another device's rows gives zer
   }
 }
 
-TEST_CASE("the gradient of a part of a table adds up its rows alone and leaves out ids without a row") {
+TEST_CASE(
+    "the gradient of a part of a table adds up its rows alone and leaves out ids without a row") {
   if (no_device()) return;
   const HostTensor dy = random_tensor({f32, {6, 4}}, 2);
-  const HostTensor dtable =
-      run_on_device(ops::embedding_grad, {dy, ids_of({3, 0, 7, -1, 3, 2})}, {part_of_table()}, {})[0];
+  const HostTensor dtable = run_on_device(ops::embedding_grad, {dy, ids_of({3, 0, 7, -1, 3, 2})},
+                                          {part_of_table()}, {})[0];
   for (int c = 0; c < 4; ++c) {
     CHECK(dtable.get(c) == dy.get(20 + c));
     CHECK(dtable.get(4 + c) == static_cast<float>(dy.get(c) + dy.get(16 + c)));
@@ -49,10 +50,12 @@ TEST_CASE("the gradient of a part of a table adds up its rows alone and leaves o
   }
 }
 
-TEST_CASE("gradients that sum many rows have the same bits in every run, whichever ids are frequent") {
+TEST_CASE(
+    "gradients that sum many rows have the same bits in every run, whichever ids are frequent") {
   if (no_device()) return;
   std::vector<int> ids;
-  for (int t = 0; t < 3000; ++t) ids.push_back(t % 3 == 0 ? 4 : t * 7919 % 50);  // a third of them equal
+  // a third of them equal
+  for (int t = 0; t < 3000; ++t) ids.push_back(t % 3 == 0 ? 4 : t * 7919 % 50);
   const HostTensor dy = random_tensor({bf16, {3000, 24}}, 3), where = ids_of(ids);
   const auto run = [&] {
     return run_on_device(ops::embedding_grad, {dy, where}, {HostTensor({bf16, {50, 24}})}, {})[0];
@@ -64,25 +67,27 @@ TEST_CASE("gradients that sum many rows have the same bits in every run, whichev
   CHECK(first == expected);  // both add in the order of the ids, in double
 
   const HostTensor x = random_tensor({f32, {300, 40}}, 4), scale = random_tensor({f32, {40}}, 5);
-  const HostTensor mean = random_tensor({f32, {300}}, 6), rstd = random_tensor({f32, {300}}, 7, 0.5, 1.5);
+  const HostTensor mean = random_tensor({f32, {300}}, 6),
+                   rstd = random_tensor({f32, {300}}, 7, 0.5, 1.5);
   const auto sums = [&] {
-    return run_on_device(ops::layer_norm_grad, {x, x, scale, mean, rstd},
-                         {HostTensor({f32, {300, 40}}), HostTensor({f32, {40}}), HostTensor({f32, {40}})},
-                         {});
+    return run_on_device(
+        ops::layer_norm_grad, {x, x, scale, mean, rstd},
+        {HostTensor({f32, {300, 40}}), HostTensor({f32, {40}}), HostTensor({f32, {40}})}, {});
   };
   CHECK(sums() == sums());
 }
 
 TEST_CASE("a device that holds no row of a batch has gradients of zero") {
   if (no_device()) return;
-  const std::vector<HostTensor> sums =
-      run_on_device(ops::layer_norm_grad,
-                    {HostTensor({f32, {0, 5}}), HostTensor({f32, {0, 5}}), random_tensor({f32, {5}}, 1),
-                     HostTensor({f32, {0}}), HostTensor({f32, {0}})},
-                    {HostTensor({f32, {0, 5}}), HostTensor({f32, {5}}), HostTensor({f32, {5}})}, {});
+  const std::vector<HostTensor> sums = run_on_device(
+      ops::layer_norm_grad,
+      {HostTensor({f32, {0, 5}}), HostTensor({f32, {0, 5}}), random_tensor({f32, {5}}, 1),
+       HostTensor({f32, {0}}), HostTensor({f32, {0}})},
+      {HostTensor({f32, {0, 5}}), HostTensor({f32, {5}}), HostTensor({f32, {5}})}, {});
   for (int i = 0; i < 5; ++i) CHECK((sums[1].get(i) == 0 && sums[2].get(i) == 0));
-  const HostTensor dtable = run_on_device(
-      ops::embedding_grad, {HostTensor({f32, {0, 4}}), HostTensor({i32, {0}})}, {part_of_table()}, {})[0];
+  const HostTensor dtable =
+      run_on_device(ops::embedding_grad, {HostTensor({f32, {0, 4}}), HostTensor({i32, {0}})},
+                    {part_of_table()}, {})[0];
   for (int i = 0; i < 12; ++i) CHECK(dtable.get(i) == 0);
 }
 
@@ -104,8 +109,9 @@ TEST_CASE("more ids than can be numbered are an error that says so") {
   const std::int64_t ids = std::int64_t{1} << 32;
   call.inputs = {{.type = {f32, {ids, 4}}}, {.type = {i32, {ids}}}};
   call.outputs = {{.type = {f32, {3, 4}}, .offset = {0, 0}, .global_shape = {3, 4}}};
-  CHECK(error_of([&] { cuda::find_kernel(ops::embedding_grad)(ops::embedding_grad, call, {}); }) ==
-        "embedding_grad: the CUDA kernel takes at most 4294967295 ids, not 4294967296; split the batch");
+  CHECK(
+      error_of([&] { cuda::find_kernel(ops::embedding_grad)(ops::embedding_grad, call, {}); }) ==
+      "embedding_grad: the CUDA kernel takes at most 4294967295 ids, not 4294967296; split the batch");
 }
 
 }  // namespace

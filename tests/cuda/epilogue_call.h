@@ -24,8 +24,10 @@ inline EpilogueCall prepare(const EpilogueCase& c, DType dtype, unsigned seed) {
   std::vector<TensorType> types{{dtype, c.x}, {dtype, c.y}};
   const TensorType z = {
       dtype,
-      result_types(ops::einsum_epilogue, {types, {{"equation", c.equation}, {"epilogue", ""}}})[0].shape};
-  if (epilogue.bias) types.push_back({dtype, Shape(z.shape.end() - (z.rank() > 3 ? 2 : 1), z.shape.end())});
+      result_types(ops::einsum_epilogue, {types, {{"equation", c.equation}, {"epilogue", ""}}})[0]
+          .shape};
+  if (epilogue.bias)
+    types.push_back({dtype, Shape(z.shape.end() - (z.rank() > 3 ? 2 : 1), z.shape.end())});
   if (epilogue.gradient) {
     const bool bits = epilogue.function == Epilogue::Function::relu;
     types.push_back({bits ? u8 : dtype, z.shape});
@@ -33,7 +35,8 @@ inline EpilogueCall prepare(const EpilogueCase& c, DType dtype, unsigned seed) {
   }
   for (const TensorType& type : types) p.inputs.push_back(random_tensor(type, seed++));
   if (types.back().dtype == u8)
-    for (std::byte& byte : p.inputs.back().bytes) byte = static_cast<std::byte>(seed = seed * 7 + 3);
+    for (std::byte& byte : p.inputs.back().bytes)
+      byte = static_cast<std::byte>(seed = seed * 7 + 3);
   for (const TensorType& type : result_types(ops::einsum_epilogue, {types, p.attributes}))
     p.outputs.emplace_back(type);
   return p;
@@ -42,7 +45,8 @@ inline EpilogueCall prepare(const EpilogueCase& c, DType dtype, unsigned seed) {
 /// Bit i of `bits` is whether element i of `z` is above 0.
 inline bool are_bits_of(const HostTensor& bits, const HostTensor& z) {
   for (std::int64_t i = 0; i < z.type.elements(); ++i)
-    if ((static_cast<int>(bits.get(i / 8)) >> (i % 8) & 1) != static_cast<int>(z.get(i) > 0)) return false;
+    if ((static_cast<int>(bits.get(i / 8)) >> (i % 8) & 1) != static_cast<int>(z.get(i) > 0))
+      return false;
   return true;
 }
 

@@ -1,4 +1,5 @@
-// einsum_epilogue on the device, jointly and apart, against the CPU's kernel, which is a composition.
+// einsum_epilogue on the device, jointly and apart, against the CPU's
+// kernel, which is a composition.
 #include "device_run.h"
 #include "epilogue_call.h"
 #include "kernels/cpu/kernels.h"
@@ -62,7 +63,8 @@ TEST_CASE("the plan says which epilogues a product can have") {
   }
 }
 
-TEST_CASE("a product and its epilogue are the CPU's einsum and what follows it, jointly and apart") {
+TEST_CASE(
+    "a product and its epilogue are the CPU's einsum and what follows it, jointly and apart") {
   if (no_device()) return;
   for (const Case& c : kCases)
     for (DType dtype : {f32, bf16, f16, f64}) {
@@ -85,7 +87,8 @@ TEST_CASE("a product and its epilogue are the CPU's einsum and what follows it, 
     }
 }
 
-TEST_CASE("products with epilogues give the same bits every time, queued directly or from a graph") {
+TEST_CASE(
+    "products with epilogues give the same bits every time, queued directly or from a graph") {
   if (no_device()) return;
   for (const Case& c : kCases) {
     const EpilogueCall p = prepare(c, f32, 5);

@@ -78,7 +78,8 @@ ElementwiseProgram every_operator(int inputs) {
   program.num_inputs = inputs;
   program.constants = {0.1, -2, INFINITY, NAN, 1e300};
   for (int op = 0; op < kNumElementwiseOps; ++op) {
-    const int last = program.num_registers() - 1, arity = info(static_cast<ElementwiseOp>(op)).arity;
+    const int last = program.num_registers() - 1,
+              arity = info(static_cast<ElementwiseOp>(op)).arity;
     program.steps.push_back({op, last, arity > 1 ? op % inputs : -1, arity > 2 ? last - 1 : -1});
   }
   program.outputs = {program.num_registers() - 1, program.num_registers() - 5};
@@ -91,13 +92,14 @@ TEST_CASE("every operator, type and way of broadcasting compiles for sm_80 and s
     std::vector<HostTensor> in;
     for (const Shape& shape :
          {Shape{6, 5, 16}, Shape{16}, Shape{5, 1}, Shape{6, 1, 1}, Shape{}, Shape{6, 1, 16}})
-      in.emplace_back(
-          TensorType{wide ? kDTypes[in.size()] : std::vector{f32, bf16, f16, u8}[in.size() % 4], shape});
+      in.emplace_back(TensorType{
+          wide ? kDTypes[in.size()] : std::vector{f32, bf16, f16, u8}[in.size() % 4], shape});
     const DType out = wide ? i32 : f16;
     const KernelCall call = planned_call(in, {{out, {6, 5, 16}}, {u8, {6, 5, 16}}}, none);
     const std::string source =
         cuda::elementwise_source(kernels::plan_elementwise(every_operator(6), call), call);
-    for (const int architecture : {80, 90}) CHECK(cuda::compile_kernel(source, architecture).size() > 1000);
+    for (const int architecture : {80, 90})
+      CHECK(cuda::compile_kernel(source, architecture).size() > 1000);
   }
 }
 
@@ -125,7 +127,8 @@ ElementwiseProgram broadcast_program() {
   return program;
 }
 
-/// Runs the program compiled, in buffers `shift` bytes behind aligned ones, and compares with the CPU.
+/// Runs the program compiled, in buffers `shift` bytes behind aligned ones,
+/// and compares with the CPU.
 void check_compiled(const ElementwiseProgram& program, const std::vector<HostTensor>& in,
                     const std::vector<TensorType>& out, const std::vector<std::size_t>& shifts) {
   cudaDeviceProp properties;
@@ -155,7 +158,8 @@ void check_compiled(const ElementwiseProgram& program, const std::vector<HostTen
 
 TEST_CASE("compiled programs agree with the CPU, aligned or not") {
   if (no_device()) return;
-  // A tile is 1024 elements or more: several whole ones, a part of one, odd rows, and a few elements.
+  // A tile is 1024 elements or more: several whole ones, a part of one, odd
+  // rows, and a few elements.
   for (const Shape& shape : {Shape{64, 128}, Shape{7, 13}, Shape{64, 1001}, Shape{1, 5}})
     for (const DType dtype : {f32, bf16, f16, f64}) {
       CAPTURE(name_of(dtype));
@@ -174,10 +178,12 @@ TEST_CASE("compiled programs of one input agree at the borders of packs and tile
   program.steps = {{code(ElementwiseOp::sigmoid), 0, -1, -1}};
   program.outputs = {1};
   for (const DType dtype : {f32, bf16})
-    for (const std::int64_t elements : {1, 3, 8, 15, 2047, 2049, 540672 + 1024 - 1, 1081344 + 4096 + 7}) {
+    for (const std::int64_t elements :
+         {1, 3, 8, 15, 2047, 2049, 540672 + 1024 - 1, 1081344 + 4096 + 7}) {
       CAPTURE(name_of(dtype));
       CAPTURE(elements);
-      check_compiled(program, {random_tensor({dtype, {elements}}, 1, -9, 9)}, {{dtype, {elements}}}, {0});
+      check_compiled(program, {random_tensor({dtype, {elements}}, 1, -9, 9)}, {{dtype, {elements}}},
+                     {0});
     }
 }
 
@@ -188,10 +194,11 @@ TEST_CASE("compiled programs of several types agree with the CPU") {
   program.steps = {{code(ElementwiseOp::add), 0, 1, -1}, {code(ElementwiseOp::mul), 3, 2, -1}};
   program.outputs = {4, 3};
   for (const auto& [first, second] : {std::pair{bf16, f32}, {u8, bf16}, {f16, f64}, {i32, f32}})
-    check_compiled(program,
-                   {random_tensor({first, {333, 12}}, 1, 0, 9), random_tensor({second, {12}}, 2, 0, 9),
-                    random_tensor({bf16, {333, 12}}, 3, 0, 2)},
-                   {{second, {333, 12}}, {f16, {333, 12}}}, {0, 8});
+    check_compiled(
+        program,
+        {random_tensor({first, {333, 12}}, 1, 0, 9), random_tensor({second, {12}}, 2, 0, 9),
+         random_tensor({bf16, {333, 12}}, 3, 0, 2)},
+        {{second, {333, 12}}, {f16, {333, 12}}}, {0, 8});
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ std::optional<Measured> measured(const std::vector<ElementwiseStep>& steps,
   const Attributes none;
   const KernelCall call = planned_call(in, {out}, none);
   const kernels::ElementwisePlan plan = kernels::plan_elementwise(program, call);
-  const std::vector<char> machine_code = cuda::compile_kernel(cuda::elementwise_source(plan, call), 90);
+  const std::vector<char> machine_code =
+      cuda::compile_kernel(cuda::elementwise_source(plan, call), 90);
   const TemporaryFile file("fused_sass_" + std::to_string(getpid()) + ".cubin",
                            std::string(machine_code.begin(), machine_code.end()));
   const auto reports = sass_report(file.path());
@@ -47,7 +48,8 @@ std::optional<Measured> measured(const std::vector<ElementwiseStep>& steps,
   return Measured{reports->front(), tile.pack * tile.packs};
 }
 
-/// At least so many loads and bytes of them under way per thread, at most so many instructions an element.
+/// At least so many loads and bytes of them under way per thread, at most so
+/// many instructions an element.
 struct Expected {
   const char* what;
   std::vector<ElementwiseStep> steps;
@@ -87,7 +89,8 @@ std::vector<Expected> expected() {
   };
 }
 
-TEST_CASE("compiled programs have the loads of several packs under way, and few instructions an element") {
+TEST_CASE(
+    "compiled programs have the loads of several packs under way, and few instructions an element") {
   if (!kMakesMachineCode) {
     std::puts("skipped: the emulated compiler makes no machine code of cards");
     return;
@@ -97,10 +100,11 @@ TEST_CASE("compiled programs have the loads of several packs under way, and few 
     const std::vector<HostTensor> inputs(row.inputs.begin(), row.inputs.end());
     const std::optional<Measured> found = measured(row.steps, inputs, {row.result, kMatrix});
     if (!found) return;
-    MESSAGE(std::string(row.what) << ": " << found->report.widths << " loads, " << found->report.stores
-                                  << " stores, " << found->report.registers << " registers, "
-                                  << found->report.blocks << " blocks an SM, " << found->report.instructions
-                                  << " instructions for " << found->elements << " elements");
+    MESSAGE(std::string(row.what) << ": " << found->report.widths << " loads, "
+                                  << found->report.stores << " stores, " << found->report.registers
+                                  << " registers, " << found->report.blocks << " blocks an SM, "
+                                  << found->report.instructions << " instructions for "
+                                  << found->elements << " elements");
     CHECK(found->report.loads >= row.loads);
     CHECK(found->report.bytes >= row.bytes);
     CHECK(found->report.spills == 0);

@@ -23,9 +23,10 @@ TEST_CASE("the library loads whether there is a driver or not") {
 TEST_CASE("without a device the reason names the runtime's version and the status") {
   const CudaSupport& support = cuda_support();
   if (support.usable()) return;
-  const std::regex reason(R"(CUDA \d+\.\d+ runtime(, but no driver \(cudaErrorInsufficientDriver\))"
-                          R"(|, but the driver only supports CUDA \d+\.\d+ \(cudaErrorInsufficientDriver\))"
-                          R"(| and a driver for CUDA \d+\.\d+, but no device \(cudaErrorNoDevice\)))");
+  const std::regex reason(
+      R"(CUDA \d+\.\d+ runtime(, but no driver \(cudaErrorInsufficientDriver\))"
+      R"(|, but the driver only supports CUDA \d+\.\d+ \(cudaErrorInsufficientDriver\))"
+      R"(| and a driver for CUDA \d+\.\d+, but no device \(cudaErrorNoDevice\)))");
   CHECK_MESSAGE(std::regex_match(support.reason, reason), support.reason);
 }
 
@@ -72,7 +73,8 @@ TEST_CASE("ceilings of a device are those of some GPU, and lower precision is no
   const CudaFunctions& functions = *cuda_support().functions;
   CudaMessage why{};
   double f32 = 0, tf32 = 0, bf16 = 0, copy = 0;
-  REQUIRE_MESSAGE(functions.matmul_rate(0, CudaMatmul::f32, 0.05, &f32, &why) == 0, std::string(why.text));
+  REQUIRE_MESSAGE(functions.matmul_rate(0, CudaMatmul::f32, 0.05, &f32, &why) == 0,
+                  std::string(why.text));
   REQUIRE_MESSAGE(functions.matmul_rate(0, CudaMatmul::tf32, 0.05, &tf32, &why) == 0,
                   std::string(why.text));
   REQUIRE_MESSAGE(functions.matmul_rate(0, CudaMatmul::bf16, 0.05, &bf16, &why) == 0,

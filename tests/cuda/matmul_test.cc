@@ -1,4 +1,5 @@
-// How cuBLASLt's algorithms are chosen and remembered. What products compute is tested through einsum.
+// How cuBLASLt's algorithms are chosen and remembered. What products compute
+// is tested through einsum.
 #include "src/cuda/matmul.h"
 
 #include <filesystem>
@@ -30,8 +31,8 @@ HostTensor run(const Matmul& product, const HostTensor& a, const HostTensor& b, 
   const DeviceBuffer workspace((1 << 20) + 256);
   auto address = reinterpret_cast<std::uintptr_t>(workspace.data());
   address = (address + 255) / 256 * 256;
-  product.run({.a = a_on.data(), .b = b_on.data(), .c = c_on.data()}, reinterpret_cast<void*>(address),
-              nullptr);
+  product.run({.a = a_on.data(), .b = b_on.data(), .c = c_on.data()},
+              reinterpret_cast<void*>(address), nullptr);
   return c_on.download(c);
 }
 
@@ -67,8 +68,8 @@ TEST_CASE("choices are kept as text, added to what is there, and found again") {
 
 TEST_CASE("a damaged file of choices counts as none, and is replaced by the next choice") {
   const OwnCache cache;
-  for (const char* damaged : {"", "alpa choices 1\n2x2 f32: 0c\n3x3", "alpa choices 1\n2x2 f32\nend\n",
-                              "alpa choices 2\nend\n"}) {
+  for (const char* damaged : {"", "alpa choices 1\n2x2 f32: 0c\n3x3",
+                              "alpa choices 1\n2x2 f32\nend\n", "alpa choices 2\nend\n"}) {
     cuda::write_cached("x.txt", damaged);
     CHECK(cuda::read_choices("x.txt").empty());
     cuda::add_choice("x.txt", "k", "v");
@@ -112,7 +113,8 @@ TEST_CASE("a measured product is right, in TF32 nearly so") {
   }
 }
 
-TEST_CASE("what was measured is remembered by the next process, what was not measured is not kept") {
+TEST_CASE(
+    "what was measured is remembered by the next process, what was not measured is not kept") {
   if (no_device()) return;
   const OwnCache cache;
   Matmuls({.measured = false}).load(dense(32, 32, 32));
@@ -132,7 +134,8 @@ TEST_CASE("what was measured is remembered by the next process, what was not mea
   CHECK(cuda::read_choices(name).size() == 2);
 }
 
-TEST_CASE("a remembered algorithm that cuBLASLt does not know is measured anew, and so is a damaged file") {
+TEST_CASE(
+    "a remembered algorithm that cuBLASLt does not know is measured anew, and so is a damaged file") {
   if (no_device()) return;
   const OwnCache cache;
   const HostTensor a = random_tensor({f32, {32, 48}}, 1), b = random_tensor({f32, {48, 40}}, 2);

@@ -19,8 +19,8 @@ HostTensor draw_on_device(Distribution distribution, const HostTensor& y, double
   const cuda::StepNumbers step{kStep.seed, kStep.step, kStep.micro_batch};
   const DeviceBuffer on_device(sizeof step), out(y.bytes.size(), shift);
   check(cudaMemcpy(on_device.data(), &step, sizeof step, cudaMemcpyHostToDevice));
-  check(cuda::run_random(launch, static_cast<const cuda::StepNumbers*>(on_device.data()), out.data(),
-                         nullptr));
+  check(cuda::run_random(launch, static_cast<const cuda::StepNumbers*>(on_device.data()),
+                         out.data(), nullptr));
   return out.download(y.type);
 }
 
@@ -53,8 +53,8 @@ TEST_CASE(
         const HostTensor expected =
             run_kernel(normal ? cpu::random_normal : cpu::random_uniform, {}, {y}, options)[0];
         for (const std::size_t shift : {0, 8})
-          CHECK(difference(draw_on_device(distribution, y, -0.5, 1.75, shift), values_of(expected)) <=
-                epsilon(dtype));
+          CHECK(difference(draw_on_device(distribution, y, -0.5, 1.75, shift),
+                           values_of(expected)) <= epsilon(dtype));
       }
 }
 

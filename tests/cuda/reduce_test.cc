@@ -49,7 +49,8 @@ const Case kCases[] = {{{5}, {0}},
                        {{12, 200, 8}, {0, 2}},
                        {{200, 300}, {0, 1}},
                        {{3, 2, 20000}, {0, 2}},
-                       // one row, one column, more columns than a block's threads, tails of every kind
+                       // one row, one column, more columns than a block's
+                       // threads, tails of every kind
                        {{1, 1001}, {1}},
                        {{1001, 1}, {0}},
                        {{1, 1001}, {0}},
@@ -89,10 +90,12 @@ TEST_CASE("sums and maxima on the device are the CPU's for every type, shape and
         const TensorType type{dtype, kept_shape(c)};
         CallOptions options;
         options.attributes = {{"axes", c.axes}};
-        const HostTensor sum = run_kernel(cpu::reduce<ReduceOp::sum>, {x}, {HostTensor(type)}, options)[0];
+        const HostTensor sum =
+            run_kernel(cpu::reduce<ReduceOp::sum>, {x}, {HostTensor(type)}, options)[0];
         CHECK(difference(reduce_on_device(x, c.axes, ReduceOp::sum, type, shift), values_of(sum)) <=
               bound(dtype));
-        const HostTensor max = run_kernel(cpu::reduce<ReduceOp::max>, {x}, {HostTensor(type)}, options)[0];
+        const HostTensor max =
+            run_kernel(cpu::reduce<ReduceOp::max>, {x}, {HostTensor(type)}, options)[0];
         CHECK(reduce_on_device(x, c.axes, ReduceOp::max, type, shift).bytes == max.bytes);
       }
 }
@@ -118,12 +121,12 @@ HostTensor cancelling(const TensorType& type) {
 }
 
 TEST_CASE(
-    "a sum of bf16 or f16 is within 3/2^24 of the sum of magnitudes, of f32 a rounding from the exact "
-    "one, however long") {
+    "a sum of bf16 or f16 is within 3/2^24 of the sum of magnitudes, "
+    "of f32 a rounding from the exact one, however long") {
   if (no_device()) return;
   for (const DType dtype : {bf16, f16, f32})
-    for (const auto& [shape, axes] :
-         {Case{{1 << 17}, {0}}, Case{{4, 1 << 13}, {1}}, Case{{1 << 13, 8}, {0}}, Case{{1 << 12, 3}, {0}}})
+    for (const auto& [shape, axes] : {Case{{1 << 17}, {0}}, Case{{4, 1 << 13}, {1}},
+                                      Case{{1 << 13, 8}, {0}}, Case{{1 << 12, 3}, {0}}})
       for (const std::size_t shift : {0, 8}) {
         CAPTURE(name_of(dtype));
         CAPTURE(to_string(shape));
@@ -161,8 +164,9 @@ TEST_CASE("between packs sums are carried in double: a long share loses no more 
 TEST_CASE("a reduction gives the same bits every time") {
   if (no_device()) return;
   for (const DType dtype : {f32, bf16})
-    for (const auto& [shape, axes] : {Case{{600, 500}, {0, 1}}, Case{{600, 500}, {0}},
-                                      Case{{60, 5000}, {1}}, Case{{9000, 24}, {0}}, Case{{301, 77}, {0}}})
+    for (const auto& [shape, axes] :
+         {Case{{600, 500}, {0, 1}}, Case{{600, 500}, {0}}, Case{{60, 5000}, {1}},
+          Case{{9000, 24}, {0}}, Case{{301, 77}, {0}}})
       for (const std::size_t shift : {0, 8}) {
         const HostTensor x = random_tensor({dtype, shape}, 7);
         const TensorType y{f32, kept_shape({shape, axes})};

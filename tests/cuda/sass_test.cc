@@ -1,5 +1,5 @@
-// What the machine code says of the kernels' speed without a card: scripts/sass_report and the least it
-// must say.
+// What the machine code says of the kernels' speed without a card: scripts/sass_report
+// and the least it must say.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -17,8 +17,8 @@ namespace {
 using testing::KernelReport;
 using testing::sass_report;
 
-/// At least so many loads and bytes of them under way per thread, at most so many registers, at least so
-/// many stores of 16 bytes, no spills.
+/// At least so many loads and bytes of them under way per thread, at most so many registers, at
+/// least so many stores of 16 bytes, no spills.
 struct Expected {
   const char* kernel;
   int loads, bytes, registers, wide_stores = 0;
@@ -28,7 +28,8 @@ constexpr Expected kExpected[] = {
     {"columns<alpa::Bf16, (alpa::ReduceOp)0, 8>", 4, 64, 80},
     {"columns<alpa::F16, (alpa::ReduceOp)0, 8>", 4, 64, 80},
     {"columns<float, (alpa::ReduceOp)0, 4>", 4, 64, 64},
-    {"columns<double, (alpa::ReduceOp)0, 2>", 4, 64, 64},  // also what adds up the pieces of all columns
+    {"columns<double, (alpa::ReduceOp)0, 2>", 4, 64,
+     64},  // also what adds up the pieces of all columns
     {"columns<float, (alpa::ReduceOp)1, 4>", 4, 64, 64},
     {"columns<alpa::Bf16, (alpa::ReduceOp)0, 1>", 8, 16, 64},  // where rows begin at odd addresses
     {"columns<float, (alpa::ReduceOp)0, 1>", 8, 32, 64},
@@ -51,15 +52,16 @@ constexpr Expected kExpected[] = {
     {"copy_elements<unsigned short>", 4, 8, 48},
     {"combine_packs<alpa::Bf16, false, 8>", 4, 64, 64},
     {"combine_packs<float, false, 4>", 4, 64, 64},
-    // Two packs of each state and of the gradient; 24 warps with 128 bytes a thread are 98 KB under way per
-    // SM.
+    // Two packs of each state and of the gradient; 24 warps with 128 bytes a thread
+    // are 98 KB under way per SM.
     {"update_packs<float, float, Adam, 24>", 8, 128, 80, 6},
     {"update_packs<float, float, Adam, 400>", 8, 128, 80, 6},
     {"update_packs<alpa::Bf16, alpa::Bf16, Adam, 24>", 8, 128, 80, 6},
     {"update_packs<alpa::Bf16, alpa::Bf16, Adam, 400>", 8, 128, 80, 6},
     {"update_packs<alpa::F16, alpa::F16, Adam, 400>", 8, 128, 80, 6},
     {"update_packs<float, alpa::Bf16, Adam, 400>", 8, 112, 80, 6},
-    {"update_packs<alpa::Bf16, float, Adam, 400>", 8, 80, 80},  // a pack is one access of the gradient
+    {"update_packs<alpa::Bf16, float, Adam, 400>", 8, 80,
+     80},  // a pack is one access of the gradient
     {"update_packs<float, float, Sgd, 400>", 6, 96, 64, 4},
     {"update_packs<alpa::Bf16, alpa::Bf16, Sgd, 400>", 6, 96, 64, 4},
     {"square_chunks<24>", 4, 64, 40},
@@ -93,8 +95,9 @@ TEST_CASE("the kernels of the library have their loads under way before the firs
   if (!reports) return;
   for (const Expected& expected : kExpected) {
     CAPTURE(expected.kernel);
-    const auto found = std::find_if(reports->begin(), reports->end(),
-                                    [&](const KernelReport& r) { return r.kernel == expected.kernel; });
+    const auto found = std::find_if(reports->begin(), reports->end(), [&](const KernelReport& r) {
+      return r.kernel == expected.kernel;
+    });
     REQUIRE(found != reports->end());
     CHECK(found->loads >= expected.loads);
     CHECK(found->bytes >= expected.bytes);
@@ -104,8 +107,8 @@ TEST_CASE("the kernels of the library have their loads under way before the firs
   }
 }
 
-/// A kernel of 256 threads and 32 registers as cuobjdump prints it: `body` is its instructions, `;` after
-/// each.
+/// A kernel of 256 threads and 32 registers as cuobjdump prints it: `body` is its
+/// instructions, `;` after each.
 std::string disassembly(const std::string& body) {
   std::string text =
       "Resource usage:\n Function _Z1kPf:\n"
@@ -123,7 +126,8 @@ std::string disassembly(const std::string& body) {
 }
 
 KernelReport report_of(const std::string& body) {
-  const testing::TemporaryFile file("sass_test_" + std::to_string(getpid()) + ".sass", disassembly(body));
+  const testing::TemporaryFile file("sass_test_" + std::to_string(getpid()) + ".sass",
+                                    disassembly(body));
   const auto reports = sass_report(file.path());
   REQUIRE(reports);
   REQUIRE(reports->size() == 1);
@@ -154,19 +158,23 @@ TEST_CASE("loads count up to the first instruction that needs one, be it a conve
 }
 
 TEST_CASE(
-    "an address, a store and a new value need what was loaded; a jump or the end of the code ends the "
-    "path") {
+    "an address, a store and a new value need what was loaded; "
+    "a jump or the end of the code ends the path") {
   for (const std::string second :
-       {"LDG.E R8, desc[UR6][R4.64]", "LDG.E R8, desc[UR6][R2.64+R5]", "STG.E.128 desc[UR6][R2.64], R4",
-        "STG.E.128 desc[UR6][R2.64], R2", "MOV R5, RZ", "DADD R8, R4, R10", "BRA 0x30", "EXIT"}) {
+       {"LDG.E R8, desc[UR6][R4.64]", "LDG.E R8, desc[UR6][R2.64+R5]",
+        "STG.E.128 desc[UR6][R2.64], R4", "STG.E.128 desc[UR6][R2.64], R2", "MOV R5, RZ",
+        "DADD R8, R4, R10", "BRA 0x30", "EXIT"}) {
     CAPTURE(second);
-    CHECK(report_of("LDG.E.64 R4, desc[UR6][R2.64]\n" + second + "\nLDG.E R9, desc[UR6][R2.64+0x8]\nEXIT")
+    CHECK(report_of("LDG.E.64 R4, desc[UR6][R2.64]\n" + second +
+                    "\nLDG.E R9, desc[UR6][R2.64+0x8]\nEXIT")
               .loads == 1);
   }
-  for (const std::string second : {"STG.E desc[UR6][R2.64], R6", "MOV R6, R3", "@P0 EXIT", "LDS R6, [R3]",
-                                   "BAR.SYNC 0x0", "IMAD.WIDE R6, R3, 0x4, R2", "MOV R40, R50"}) {
+  for (const std::string second :
+       {"STG.E desc[UR6][R2.64], R6", "MOV R6, R3", "@P0 EXIT", "LDS R6, [R3]", "BAR.SYNC 0x0",
+        "IMAD.WIDE R6, R3, 0x4, R2", "MOV R40, R50"}) {
     CAPTURE(second);
-    CHECK(report_of("LDG.E.64 R4, desc[UR6][R2.64]\n" + second + "\nLDG.E R9, desc[UR6][R2.64+0x8]\nEXIT")
+    CHECK(report_of("LDG.E.64 R4, desc[UR6][R2.64]\n" + second +
+                    "\nLDG.E R9, desc[UR6][R2.64+0x8]\nEXIT")
               .loads == 2);
   }
 }

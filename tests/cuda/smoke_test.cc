@@ -1,5 +1,5 @@
-// What a card is asked first: one product for every type and epilogue, jointly and apart. A joint form that
-// its cuBLASLt has no algorithm for is printed.
+// What a card is asked first: one product for every type and epilogue, jointly and apart. A joint
+// form that its cuBLASLt has no algorithm for is printed.
 #include "alpa/base/error.h"
 #include "device_run.h"
 #include "epilogue_call.h"
@@ -39,8 +39,9 @@ std::vector<HostTensor> results_of(const EpilogueCall& call, EpilogueForm form) 
 void check(const EpilogueCase& c, DType dtype, EpilogueForm form) {
   const EpilogueCall call = prepare(c, dtype, 3);
   const std::vector<HostTensor> got = results_of(call, form),
-                                expected = run_kernel(cpu::einsum_epilogue, call.inputs, call.outputs,
-                                                      {.attributes = call.attributes});
+                                expected =
+                                    run_kernel(cpu::einsum_epilogue, call.inputs, call.outputs,
+                                               {.attributes = call.attributes});
   if (got.empty()) return;
   // Sums of up to 128 products below 4, and of what lies between up to three roundings.
   const double bound = dtype == f32 ? 2e-4 : 8 * epsilon(dtype);

@@ -17,8 +17,8 @@ struct Parameter {
   std::vector<DeviceBuffer> buffers;
 };
 
-Parameter parameter(std::int64_t elements, DType dtype, DType gradient_type, int states, unsigned seed,
-                    std::size_t shift) {
+Parameter parameter(std::int64_t elements, DType dtype, DType gradient_type, int states,
+                    unsigned seed, std::size_t shift) {
   Parameter p;
   for (int i = 0; i <= states; ++i)
     p.host.push_back(random_tensor({dtype, {elements}}, seed + i, i < 2 ? -1 : 0, 1));
@@ -58,8 +58,8 @@ std::vector<Parameter> border_parameters(DType dtype, DType gradient) {
   std::vector<Parameter> all;
   for (std::int64_t rest = 1; rest < 16; ++rest)
     for (const std::int64_t whole : {0, 1024, 2048, 4096, 8192})
-      all.push_back(
-          parameter(whole + rest, dtype, gradient, 2, static_cast<unsigned>(100 * rest + whole), 0));
+      all.push_back(parameter(whole + rest, dtype, gradient, 2,
+                              static_cast<unsigned>(100 * rest + whole), 0));
   return all;
 }
 
@@ -84,8 +84,9 @@ void check_adam(const std::vector<Parameter>& all, double step_number, bool deco
   const std::vector<UpdateTensor> table = rows_of(all);
   const HostTensor rate = scalar(0.01), step = scalar(step_number);
   const DeviceBuffer rate_buffer(rate), step_buffer(step);
-  check(cuda::run_adam(table.data(), static_cast<int>(table.size()), {0.9, 0.99, 1e-8, 0.1, decoupled},
-                       {rate_buffer.data(), f32}, {step_buffer.data(), f32}, nullptr));
+  check(cuda::run_adam(table.data(), static_cast<int>(table.size()),
+                       {0.9, 0.99, 1e-8, 0.1, decoupled}, {rate_buffer.data(), f32},
+                       {step_buffer.data(), f32}, nullptr));
   CallOptions options;
   options.attributes = {{"beta1", 0.9},
                         {"beta2", 0.99},
@@ -96,9 +97,11 @@ void check_adam(const std::vector<Parameter>& all, double step_number, bool deco
     CAPTURE(p.host[0].type.elements());
     const auto expected = run_kernel(
         cpu::adam_update, {p.host[0], p.host[1], p.host[2], p.host[3], rate, step},
-        {HostTensor(p.host[0].type), HostTensor(p.host[1].type), HostTensor(p.host[2].type)}, options);
+        {HostTensor(p.host[0].type), HostTensor(p.host[1].type), HostTensor(p.host[2].type)},
+        options);
     for (int i = 0; i < 3; ++i)
-      CHECK(difference(p.buffers[i].download(p.host[i].type), values_of(expected[i])) <= bound(p.host[i]));
+      CHECK(difference(p.buffers[i].download(p.host[i].type), values_of(expected[i])) <=
+            bound(p.host[i]));
   }
 }
 
@@ -130,7 +133,8 @@ TEST_CASE("Adam updates more parameters than a table holds, of several types in 
   std::vector<Parameter> all;
   for (int i = 0; i < 900; ++i) {
     const auto& [dtype, gradient] = i % 2 == 0 ? kTypes[0] : kTypes[i / 2 % std::size(kTypes)];
-    all.push_back(parameter(i % 7 == 3 ? 0 : 1 + i % 40, dtype, gradient, 2, static_cast<unsigned>(i), 0));
+    all.push_back(
+        parameter(i % 7 == 3 ? 0 : 1 + i % 40, dtype, gradient, 2, static_cast<unsigned>(i), 0));
   }
   check_adam(all, 3, true);
 }
@@ -145,10 +149,12 @@ TEST_CASE("all parameters are updated as SGD on the CPU does one by one") {
     check(cuda::run_sgd(table.data(), static_cast<int>(table.size()), {0.9, 0.01, nesterov},
                         {rate_buffer.data(), f32}, nullptr));
     CallOptions options;
-    options.attributes = {{"momentum", 0.9}, {"weight_decay", 0.01}, {"nesterov", std::int64_t{nesterov}}};
+    options.attributes = {
+        {"momentum", 0.9}, {"weight_decay", 0.01}, {"nesterov", std::int64_t{nesterov}}};
     for (const Parameter& p : all) {
-      const auto expected = run_kernel(cpu::sgd_update, {p.host[0], p.host[1], p.host[2], rate},
-                                       {HostTensor(p.host[0].type), HostTensor(p.host[1].type)}, options);
+      const auto expected =
+          run_kernel(cpu::sgd_update, {p.host[0], p.host[1], p.host[2], rate},
+                     {HostTensor(p.host[0].type), HostTensor(p.host[1].type)}, options);
       for (int i = 0; i < 2; ++i)
         CHECK(difference(p.buffers[i].download(p.host[i].type), values_of(expected[i])) <=
               bound(p.host[i]));
@@ -166,14 +172,15 @@ TEST_CASE("the squared norms are the sums of the tensors' squares, the same bits
     for (int i = 0; i < count; ++i) {
       const Parameter& p = all[i % all.size()];
       const TensorType& type = p.host.back().type;
-      table.push_back({p.buffers.back().data(), static_cast<double*>(results.data()) + i, type.dtype, f64,
-                       type.elements()});
+      table.push_back({p.buffers.back().data(), static_cast<double*>(results.data()) + i,
+                       type.dtype, f64, type.elements()});
       chunks += cuda::chunks_of(type.elements());
     }
     const DeviceBuffer workspace(static_cast<std::size_t>(chunks) * sizeof(double));
     std::vector<double> norms(static_cast<std::size_t>(count)), first;
     for (int repeated = 0; repeated < 3; ++repeated) {
-      check(cuda::run_squared_norms(table.data(), count, static_cast<double*>(workspace.data()), nullptr));
+      check(cuda::run_squared_norms(table.data(), count, static_cast<double*>(workspace.data()),
+                                    nullptr));
       results.download(norms.data());
       if (repeated == 0) first = norms;
       CHECK(norms == first);

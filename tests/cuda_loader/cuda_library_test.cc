@@ -33,7 +33,8 @@ TEST_CASE("without the library, the build has no CUDA") {
 
 TEST_CASE("a file that is no library is named with the system's reason") {
   const std::string path = __FILE__;
-  CHECK(load_cuda_library(path).reason == path + " does not load: " + path + ": invalid ELF header");
+  CHECK(load_cuda_library(path).reason ==
+        path + " does not load: " + path + ": invalid ELF header");
 }
 
 TEST_CASE("a library that lacks another one is not taken for a missing library") {
@@ -43,13 +44,14 @@ TEST_CASE("a library that lacks another one is not taken for a missing library")
 }
 
 TEST_CASE("a library of somebody else is refused") {
-  CHECK(load_cuda_library("libz.so.1").reason == "libz.so.1 is not alpa's: it has no alpa_cuda_functions");
+  CHECK(load_cuda_library("libz.so.1").reason ==
+        "libz.so.1 is not alpa's: it has no alpa_cuda_functions");
 }
 
 TEST_CASE("a library of another interface is refused") {
   const CudaSupport support = load_cuda_library(fake("newer"));
-  CHECK(support.reason == fake("newer") + fmt::format(" has interface {}, this program needs {}: install "
-                                                      "both from one build",
+  CHECK(support.reason == fake("newer") + fmt::format(" has interface {}, this program needs {}: "
+                                                      "install both from one build",
                                                       kCudaInterface + 1, kCudaInterface));
   CHECK(support.functions == nullptr);
 }
@@ -71,10 +73,12 @@ TEST_CASE("a library that finds devices is usable and gives no reason") {
 
 TEST_CASE("devices have a card each or share the only one, and never leave cards idle") {
   CudaSupport cuda = load_cuda_library(fake("two_devices"));
-  for (int devices : {1, 2}) CHECK(error_of([&] { require_cards(cuda, devices, "x"); }) == "no error");
+  for (int devices : {1, 2})
+    CHECK(error_of([&] { require_cards(cuda, devices, "x"); }) == "no error");
   CHECK(error_of([&] { require_cards(cuda, 3, "Cluster::local"); }) ==
-        "Cluster::local: 3 devices, but the machine has 2 cards; take at most 2, or leave one card visible "
-        "(CUDA_VISIBLE_DEVICES=0), which any number of devices may share");
+        "Cluster::local: 3 devices, but the machine has 2 cards; "
+        "take at most 2, or leave one card visible (CUDA_VISIBLE_DEVICES=0), "
+        "which any number of devices may share");
   cuda.devices = 1;
   CHECK(error_of([&] { require_cards(cuda, 8, "x"); }) == "no error");
 }

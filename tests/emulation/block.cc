@@ -106,8 +106,8 @@ bool Block::run_block() {
   for (Warp& warp : warps_) warp.barrier.arrived = 0;
   while (started_ < size_) {
     if (idle_.empty()) {
-      fibers_.push_back(
-          std::make_unique<Fiber>([](void* self) { static_cast<Block*>(self)->run_fiber(); }, this));
+      fibers_.push_back(std::make_unique<Fiber>(
+          [](void* self) { static_cast<Block*>(self)->run_fiber(); }, this));
       idle_.push_back(fibers_.back().get());
     }
     Fiber* const fiber = idle_.back();
@@ -152,8 +152,8 @@ void Block::shuffle(unsigned mask, void* value, unsigned bytes, unsigned from) {
   Warp& warp = warps_[first / kWarp];
   std::uint64_t* const values = warp.values[warp.barrier.generation % 2];
   std::memcpy(&values[lane], value, bytes);
-  wait(warp.barrier,
-       static_cast<unsigned>(__builtin_popcount(lanes == kWarp ? mask : mask & ((1u << lanes) - 1))));
+  wait(warp.barrier, static_cast<unsigned>(
+                         __builtin_popcount(lanes == kWarp ? mask : mask & ((1u << lanes) - 1))));
   std::memcpy(value, &values[from], bytes);
 }
 

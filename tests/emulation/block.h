@@ -1,6 +1,7 @@
 #pragma once
-/// Runs the blocks of a kernel on this host thread, one after the other. The threads of a block run one at
-/// a time, each until its next barrier, in an order that alternates, so that a missing barrier shows.
+/// Runs the blocks of a kernel on this host thread, one after the other. The threads of a
+/// block run one at a time, each until its next barrier, in an order that alternates, so
+/// that a missing barrier shows.
 #include <cstddef>
 #include <functional>
 

@@ -1,7 +1,7 @@
 #pragma once
-/// The memory of an emulated card. The threads of streams may touch it; a thread of the program that does
-/// faults, as it would with a card, where the processor has protection keys and no sanitizer is at work.
-/// What lies behind an allocation faults for all.
+/// The memory of an emulated card. The threads of streams may touch it; a thread of the program
+/// that does faults, as it would with a card, where the processor has protection keys and no
+/// sanitizer is at work. What lies behind an allocation faults for all.
 #include <cstddef>
 
 namespace alpa::emulation {

@@ -46,8 +46,9 @@ struct Runs {
 };
 
 std::vector<HostTensor> results_of(const EpilogueCall& call, const Runs& runs) {
-  return run_on_device(ops::einsum_epilogue, call.inputs, call.outputs,
-                       {.attributes = call.attributes, .epilogues = runs.form, .products = runs.products});
+  return run_on_device(
+      ops::einsum_epilogue, call.inputs, call.outputs,
+      {.attributes = call.attributes, .epilogues = runs.form, .products = runs.products});
 }
 
 void check(const EpilogueCase& c, DType dtype, const Runs& runs) {
@@ -55,8 +56,9 @@ void check(const EpilogueCase& c, DType dtype, const Runs& runs) {
   CAPTURE(name_of(dtype));
   const EpilogueCall call = prepare(c, dtype, 3);
   const std::vector<HostTensor> got = results_of(call, runs),
-                                expected = run_kernel(cpu::einsum_epilogue, call.inputs, call.outputs,
-                                                      {.attributes = call.attributes});
+                                expected =
+                                    run_kernel(cpu::einsum_epilogue, call.inputs, call.outputs,
+                                               {.attributes = call.attributes});
   const double bound = dtype == f32 ? 2e-4 : 8 * epsilon(dtype);
   CHECK(difference(got[0], values_of(expected[0])) <= bound);
   if (got.size() == 2 && got[1].type.dtype == u8)
@@ -96,7 +98,8 @@ TEST_CASE("a type whose epilogues cuBLASLt refuses is computed apart") {
     }
 }
 
-TEST_CASE("a type whose epilogues cuBLASLt calls invalid is computed apart, unless it must be joint") {
+TEST_CASE(
+    "a type whose epilogues cuBLASLt calls invalid is computed apart, unless it must be joint") {
   const On machine({.invalid = {{.type = CUDA_R_16BF, .epilogue = 0}}});
   for (const EpilogueCase& c : kCases)
     for (const bool measured : {false, true}) {
@@ -125,9 +128,10 @@ TEST_CASE("where all algorithms of a plain product fail it is an error that name
   const On machine({.failing = {kEvery}});
   Matmuls products;
   const std::string text = error_of([&] { check(kRelu, f32, {.products = &products}); });
-  CHECK(text ==
-        "einsum_epilogue: cuBLASLt has no algorithm for the product 32x128x48 f32 f32 a 48,1 b 128,1 c 128 "
-        "within 131072 at 64 on this card");
+  CHECK(
+      text ==
+      "einsum_epilogue: cuBLASLt has no algorithm for the product 32x128x48 f32 f32 a 48,1 b 128,1 "
+      "c 128 within 131072 at 64 on this card");
 }
 
 TEST_CASE("an algorithm that was not tried and fails is an error that names the product") {
@@ -152,12 +156,13 @@ TEST_CASE("a description that cuBLASLt calls invalid is an error that names the 
   const On machine({});
   cuda::MatmulProblem shape;
   shape.matrices = {8, 24, 16, 16, 1, 24, 1, 24, {}};
-  shape.epilogue = {.function = Epilogue::Function::relu, .keep = true};  // rows of 24 bits, not of 128
+  // rows of 24 bits, not of 128
+  shape.epilogue = {.function = Epilogue::Function::relu, .keep = true};
   const std::string text = error_of([&] { Matmuls({.measured = false}).load(shape); });
   CAPTURE(text);
-  CHECK(
-      text.starts_with("cublasLtMatmulAlgoGetHeuristic(8x24x16 f32 f32 a 16,1 b 24,1 c 24 within 0 at 16 "
-                       "relu keep): CUBLAS_STATUS_INVALID_VALUE (7): "));
+  CHECK(text.starts_with(
+      "cublasLtMatmulAlgoGetHeuristic(8x24x16 f32 f32 a 16,1 b 24,1 c 24 within 0 at 16 relu "
+      "keep): CUBLAS_STATUS_INVALID_VALUE (7): "));
 }
 
 TEST_CASE(

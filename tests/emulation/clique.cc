@@ -13,11 +13,12 @@ namespace alpa::emulation {
 namespace {
 
 bool agree(const Call& a, const Call& b) {
-  return a.kind == b.kind && a.count == b.count && a.type == b.type && a.op == b.op && a.peer == b.peer;
+  return a.kind == b.kind && a.count == b.count && a.type == b.type && a.op == b.op &&
+         a.peer == b.peer;
 }
 
-/// Whether the member has nothing to wait for any more. A lost peer is no such reason: NCCL's kernels spin
-/// until their own communicator is aborted.
+/// Whether the member has nothing to wait for any more. A lost peer is no such reason: NCCL's
+/// kernels spin until their own communicator is aborted.
 bool is_over(const ncclComm& comm) { return comm.aborted || comm.clique->error != ncclSuccess; }
 
 bool is_present(const Clique& clique) {
@@ -33,7 +34,8 @@ bool is_addressable(const ncclComm& comm, const Call& call) {
 
 void check_memory(const ncclComm& comm, const Call& call) {
   if (is_addressable(comm, call)) return;
-  std::fprintf(stderr, "emulated NCCL: rank %d: %s leaves its memory\n", comm.rank, describe(call).c_str());
+  std::fprintf(stderr, "emulated NCCL: rank %d: %s leaves its memory\n", comm.rank,
+               describe(call).c_str());
   throw cudaErrorIllegalAddress;
 }
 
@@ -42,14 +44,15 @@ Meeting* arrive(ncclComm& comm, const Call& call) {
   Clique& clique = *comm.clique;
   const std::uint64_t number = comm.operations++;
   Meeting& meeting = clique.meetings[number];
-  const auto rank = static_cast<std::size_t>(comm.rank), size = static_cast<std::size_t>(clique.size);
+  const auto rank = static_cast<std::size_t>(comm.rank),
+             size = static_cast<std::size_t>(clique.size);
   if (meeting.calls.empty())
     meeting.calls.resize(size), meeting.arrived.resize(size), meeting.left.resize(size);
   for (std::size_t r = 0; r < size; ++r) {
     if (!meeting.arrived[r] || agree(meeting.calls[r], call)) continue;
     clique.fail(ncclInvalidUsage,
-                fmt::format("operation {} of the communicator: rank {} has {}, rank {} has {}", number, r,
-                            describe(meeting.calls[r]), rank, describe(call)));
+                fmt::format("operation {} of the communicator: rank {} has {}, rank {} has {}",
+                            number, r, describe(meeting.calls[r]), rank, describe(call)));
     return nullptr;
   }
   meeting.calls[rank] = call;
@@ -151,7 +154,8 @@ bool transfer_all(ncclComm& comm, const std::vector<Call>& calls, std::shared_pt
   }
   if (is_over(comm)) return true;
   const auto& posts = *static_cast<std::vector<PostPtr>*>(state.get());
-  if (!std::all_of(posts.begin(), posts.end(), [](const PostPtr& p) { return p->done; })) return false;
+  if (!std::all_of(posts.begin(), posts.end(), [](const PostPtr& p) { return p->done; }))
+    return false;
   for (const PostPtr& p : posts) acquire_unseen(&p->end);
   return true;
 }

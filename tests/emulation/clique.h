@@ -28,8 +28,8 @@ std::size_t bytes_of(ncclDataType_t type);
 std::size_t from_bytes(const Call& call, int size, int rank);
 std::size_t to_bytes(const Call& call, int size, int rank);
 
-/// The data of a collective: calls[r] is rank r's. Combined in rank order, f16 and bf16 in f32 and rounded
-/// once. Called in a Seen.
+/// The data of a collective: calls[r] is rank r's. Combined in rank order, f16 and bf16 in f32 and
+/// rounded once. Called in a Seen.
 void exchange(const std::vector<Call>& calls);
 
 /// A collective that some members have come to.
@@ -70,18 +70,19 @@ struct ncclComm {
   std::shared_ptr<alpa::emulation::Clique> clique;
   int rank = 0, device = 0;
   bool aborted = false;
-  ncclResult_t error = ncclSuccess;                 ///< its own
-  std::uint64_t operations = 0;                     ///< collectives that it came to
-  std::thread::id thread;                           ///< that queued last
-  alpa::emulation::TicketPtr last;                  ///< of what was queued last
-  std::weak_ptr<alpa::emulation::Capture> capture;  ///< in which it was queued last, and as which node
+  ncclResult_t error = ncclSuccess;  ///< its own
+  std::uint64_t operations = 0;      ///< collectives that it came to
+  std::thread::id thread;            ///< that queued last
+  alpa::emulation::TicketPtr last;   ///< of what was queued last
+  /// in which it was queued last, and as which node
+  std::weak_ptr<alpa::emulation::Capture> capture;
   int node = -1;
 };
 
 namespace alpa::emulation {
 
-/// The work of one member: a collective, or the sends and receives of a group, which go on at the same
-/// time.
+/// The work of one member: a collective, or the sends and receives of a group,
+/// which go on at the same time.
 Work collective_work(std::shared_ptr<ncclComm> comm, const Call& call);
 Work transfer_work(std::shared_ptr<ncclComm> comm, std::vector<Call> calls);
 

@@ -1,4 +1,5 @@
-// NCCL groups on emulated machines of several cards, and of several processes that lose one another.
+// NCCL groups on emulated machines of several cards, and of several
+// processes that lose one another.
 #include <future>
 
 #include "cuda/collective_checks.h"
@@ -30,7 +31,8 @@ TEST_CASE("cards of one process exchange tensors through NCCL as threads do") {
     emulation::restart({.devices = n});
     std::vector<int> ordinals;
     for (int i = n; i-- > 0;) ordinals.push_back(i);  // in another order than the ranks
-    check_collectives(ordinals, [](const std::vector<int>& all) { return cuda::make_nccl_group(all); });
+    check_collectives(ordinals,
+                      [](const std::vector<int>& all) { return cuda::make_nccl_group(all); });
   }
 }
 
@@ -55,7 +57,8 @@ TEST_CASE("one process per card, that is one host thread per rank, gives the sam
 
 TEST_CASE("a rank whose peer is gone learns of it, and ends when it aborts") {
   emulation::restart({.devices = 2});
-  const Exchange exchange = make_exchange(CollectiveKind::all_reduce, Combiner::sum, f32, 2, {{8}}, 0, 0);
+  const Exchange exchange =
+      make_exchange(CollectiveKind::all_reduce, Combiner::sum, f32, 2, {{8}}, 0, 0);
   std::promise<void> queued, gone;
   std::string message;
   cudaError_t waiting = cudaSuccess, ended = cudaErrorUnknown;
@@ -77,7 +80,8 @@ TEST_CASE("a rank whose peer is gone learns of it, and ends when it aborts") {
     ended = cudaStreamSynchronize(device.stream.get());
   });
   CHECK(waiting == cudaErrorNotReady);
-  CHECK(message == "rank 0 of 2 in its NCCL group: remote process exited or there was a network error ()");
+  CHECK(message ==
+        "rank 0 of 2 in its NCCL group: remote process exited or there was a network error ()");
   CHECK(ended == cudaSuccess);
 }
 

@@ -133,7 +133,8 @@ bool has(std::vector<ProductsOf> Machine::*products, const Product& p, const Alg
   const std::vector<ProductsOf>& listed = world().machine.*products;
   return std::any_of(listed.begin(), listed.end(), [&](const ProductsOf& of) {
     const bool other = of.epilogue == 0 && epilogue != CUBLASLT_EPILOGUE_DEFAULT;
-    return is(of.type, p.a.type) && (other || is(of.epilogue, epilogue)) && is(of.algorithm, algorithm.id);
+    return is(of.type, p.a.type) && (other || is(of.epilogue, epilogue)) &&
+           is(of.algorithm, algorithm.id);
   });
 }
 
@@ -160,14 +161,16 @@ void scribble(void* workspace, std::size_t bytes) {
 }
 
 double host_scalar(const void* value, std::int32_t type) {
-  return type == CUDA_R_64F ? *static_cast<const double*>(value) : *static_cast<const float*>(value);
+  return type == CUDA_R_64F ? *static_cast<const double*>(value)
+                            : *static_cast<const float*>(value);
 }
 
 void set_scalars(Product& p, const void* alpha, const void* beta) {
   if (p.description.pointer_mode == CUBLASLT_POINTER_MODE_DEVICE) {
     p.device_alpha = alpha, p.device_beta = beta;
   } else {
-    p.alpha = host_scalar(alpha, p.description.scale), p.beta = host_scalar(beta, p.description.scale);
+    p.alpha = host_scalar(alpha, p.description.scale),
+    p.beta = host_scalar(beta, p.description.scale);
   }
 }
 
@@ -219,7 +222,8 @@ const char* cublasGetStatusString(cublasStatus_t status) {
   switch (status) {
     case CUBLAS_STATUS_SUCCESS: return "success";
     case CUBLAS_STATUS_NOT_INITIALIZED: return "the library was not initialized";
-    case CUBLAS_STATUS_INVALID_VALUE: return "an unsupported value or parameter was passed to the function";
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return "an unsupported value or parameter was passed to the function";
     case CUBLAS_STATUS_NOT_SUPPORTED: return "the functionality requested is not supported";
     default: return "an internal operation failed";
   }
@@ -234,8 +238,8 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type, uint64_t rows,
-                                          uint64_t cols, int64_t ld) {
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
+                                          uint64_t rows, uint64_t cols, int64_t ld) {
   *layout = new Layout{type, CUBLASLT_ORDER_COL, rows, cols, ld, 1, 0};
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -249,13 +253,13 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
   return set(layout, kLayoutFields, attribute, value, bytes);
 }
 cublasStatus_t cublasLtMatrixLayoutGetAttribute(cublasLtMatrixLayout_t layout,
-                                                cublasLtMatrixLayoutAttribute_t attribute, void* value,
-                                                size_t bytes, size_t* written) {
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                void* value, size_t bytes, size_t* written) {
   return get(layout, kLayoutFields, attribute, value, bytes, written);
 }
 
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description, cublasComputeType_t compute,
-                                        cudaDataType_t scale) {
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description,
+                                        cublasComputeType_t compute, cudaDataType_t scale) {
   *description = new Description{};
   (*description)->compute = compute, (*description)->scale = scale;
   return CUBLAS_STATUS_SUCCESS;
@@ -265,8 +269,8 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
-                                              cublasLtMatmulDescAttributes_t attribute, const void* value,
-                                              size_t bytes) {
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, size_t bytes) {
   return set(description, kDescriptionFields, attribute, value, bytes);
 }
 cublasStatus_t cublasLtMatmulDescGetAttribute(cublasLtMatmulDesc_t description,
@@ -289,11 +293,13 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   return set(preference, kPreferenceFields, attribute, value, bytes);
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
+                                              cublasLtMatmulDesc_t description,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int requested,
-                                              cublasLtMatmulHeuristicResult_t results[], int* returned) {
+                                              cublasLtMatmulHeuristicResult_t results[],
+                                              int* returned) {
   *returned = 0;
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (requested < 1 || preference == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
@@ -308,8 +314,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
 }
 
 cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t handle, cublasComputeType_t, cudaDataType_t,
-                                      cudaDataType_t, cudaDataType_t, cudaDataType_t, cudaDataType_t,
-                                      int id, cublasLtMatmulAlgo_t* algorithm) {
+                                      cudaDataType_t, cudaDataType_t, cudaDataType_t,
+                                      cudaDataType_t, int id, cublasLtMatmulAlgo_t* algorithm) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   for (const Algorithm& known : kAlgorithms)
     if (known.id == id) {
@@ -349,10 +355,11 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* 
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description, const void* alpha,
-                              const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
-                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
-                              cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
+                              const void* alpha, const void* a, cublasLtMatrixLayout_t a_layout,
+                              const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
+                              const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t d_layout,
                               const cublasLtMatmulAlgo_t* algorithm, void* workspace,
                               size_t workspace_bytes, cudaStream_t stream) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -361,7 +368,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     if (status != CUBLAS_STATUS_SUCCESS) return status;
   const Algorithm* const chosen = algorithm == nullptr ? &kAlgorithms[1] : algorithm_of(*algorithm);
   if (chosen == nullptr || workspace_bytes < chosen->workspace ||
-      reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0 || !is_aligned(product, chosen->alignment))
+      reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0 ||
+      !is_aligned(product, chosen->alignment))
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!takes(*chosen, product)) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (has(&Machine::failing, product, *chosen)) return CUBLAS_STATUS_EXECUTION_FAILED;
@@ -370,8 +378,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   set_scalars(product, alpha, beta);
   const cudaError_t queued = call([&](Lock&) {
     const int device = resolve(stream)->device;
-    if (device != current_device() || device != handle->device) return cudaErrorInvalidResourceHandle;
-    return enqueue(resolve(stream), work_of(product, workspace, workspace_bytes, slow), NodeKind::kernel);
+    if (device != current_device() || device != handle->device)
+      return cudaErrorInvalidResourceHandle;
+    return enqueue(resolve(stream), work_of(product, workspace, workspace_bytes, slow),
+                   NodeKind::kernel);
   });
   return queued == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

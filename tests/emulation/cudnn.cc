@@ -33,10 +33,13 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t, cudnnBackendDescriptor_t*) {
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t,
+                                           cudnnBackendDescriptor_t*) {
   return CUDNN_STATUS_NOT_SUPPORTED;
 }
-cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t) { return CUDNN_STATUS_NOT_SUPPORTED; }
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t) {
+  return CUDNN_STATUS_NOT_SUPPORTED;
+}
 cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t, cudnnBackendAttributeName_t,
                                        cudnnBackendAttributeType_t, int64_t, const void*) {
   return CUDNN_STATUS_NOT_SUPPORTED;
@@ -46,7 +49,8 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t, cudnnBackendAtt
   return CUDNN_STATUS_NOT_SUPPORTED;
 }
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t) { return CUDNN_STATUS_NOT_SUPPORTED; }
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDescriptor_t) {
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t,
+                                  cudnnBackendDescriptor_t) {
   return CUDNN_STATUS_NOT_SUPPORTED;
 }
 }

@@ -30,7 +30,8 @@ constexpr ErrorText kErrors[] = {
     ALPA_ERROR(cudaErrorNoDevice, "no device"),
     ALPA_ERROR(cudaErrorInvalidDevice, "invalid device ordinal"),
     ALPA_ERROR(cudaErrorInvalidKernelImage, "device kernel image is invalid"),
-    ALPA_ERROR(cudaErrorPeerAccessUnsupported, "peer access is not supported between these devices"),
+    ALPA_ERROR(cudaErrorPeerAccessUnsupported,
+               "peer access is not supported between these devices"),
     ALPA_ERROR(cudaErrorInvalidResourceHandle, "invalid resource handle"),
     ALPA_ERROR(cudaErrorIllegalState, "the operation cannot be performed in the present state"),
     ALPA_ERROR(cudaErrorSymbolNotFound, "named symbol not found"),
@@ -42,14 +43,16 @@ constexpr ErrorText kErrors[] = {
     ALPA_ERROR(cudaErrorHostMemoryNotRegistered, "memory is not registered"),
     ALPA_ERROR(cudaErrorLaunchFailure, "unspecified launch failure"),
     ALPA_ERROR(cudaErrorNotSupported, "operation not supported"),
-    ALPA_ERROR(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"),
+    ALPA_ERROR(cudaErrorStreamCaptureUnsupported,
+               "operation not permitted when stream is capturing"),
     ALPA_ERROR(cudaErrorStreamCaptureInvalidated,
                "operation failed due to a previous error during capture"),
     ALPA_ERROR(cudaErrorStreamCaptureMerge, "operation would merge two captures"),
     ALPA_ERROR(cudaErrorStreamCaptureUnmatched, "capture was not begun in this stream"),
     ALPA_ERROR(cudaErrorStreamCaptureUnjoined, "capturing stream has unjoined work"),
     ALPA_ERROR(cudaErrorStreamCaptureIsolation, "dependency on work outside of the capture"),
-    ALPA_ERROR(cudaErrorStreamCaptureImplicit, "operation would depend on a capturing blocking stream"),
+    ALPA_ERROR(cudaErrorStreamCaptureImplicit,
+               "operation would depend on a capturing blocking stream"),
     ALPA_ERROR(cudaErrorCapturedEvent, "operation not permitted on a captured event"),
     ALPA_ERROR(cudaErrorStreamCaptureWrongThread, "capture was begun by another thread"),
     ALPA_ERROR(cudaErrorUnknown, "unknown error")};
@@ -139,11 +142,13 @@ cudaError_t cudaSetDevice(int device) {
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  return call(
-      [&](Lock&) { return exists(device) ? describe(properties, device) : cudaErrorInvalidDevice; });
+  return call([&](Lock&) {
+    return exists(device) ? describe(properties, device) : cudaErrorInvalidDevice;
+  });
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device) {
-  return call([&](Lock&) { return exists(device) ? attribute(value, which) : cudaErrorInvalidDevice; });
+  return call(
+      [&](Lock&) { return exists(device) ? attribute(value, which) : cudaErrorInvalidDevice; });
 }
 
 cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr which, int from, int to) {

@@ -84,7 +84,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return call([&](Lock&) {
-    if (event == nullptr || event->device != resolve(stream)->device) return cudaErrorInvalidResourceHandle;
+    if (event == nullptr || event->device != resolve(stream)->device)
+      return cudaErrorInvalidResourceHandle;
     return record(*event, *resolve(stream));
   });
 }

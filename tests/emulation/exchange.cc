@@ -29,7 +29,8 @@ W combine(W a, W b, ncclRedOp_t op) {
   }
 }
 
-/// to[i] = from[0][i] ⊕ from[1][i] ⊕ … for i of [begin, begin + count), of elements T computed as W.
+/// to[i] = from[0][i] ⊕ from[1][i] ⊕ … for i of [begin, begin + count), of
+/// elements T computed as W.
 template <class T, class W, class Widen, class Narrow>
 void combine_all(const std::vector<Call>& calls, std::size_t begin, std::size_t count, void* to,
                  const Widen& widen, const Narrow& narrow) {
@@ -85,8 +86,8 @@ std::size_t bytes_of(ncclDataType_t type) {
 std::string describe(const Call& call) {
   static constexpr const char* names[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
                                           "reduce",     "send",           "recv"};
-  std::string text =
-      fmt::format("{} of {} {}", names[static_cast<int>(call.kind)], call.count, name_of(call.type));
+  std::string text = fmt::format("{} of {} {}", names[static_cast<int>(call.kind)], call.count,
+                                 name_of(call.type));
   if (call.kind <= Exchange::reduce_scatter || call.kind == Exchange::reduce)
     text += fmt::format(" ({})", name_of(call.op));
   if (call.kind == Exchange::broadcast || call.kind == Exchange::reduce)
@@ -95,8 +96,10 @@ std::string describe(const Call& call) {
 }
 
 std::size_t from_bytes(const Call& call, int size, int rank) {
-  if (call.kind == Exchange::recv || (call.kind == Exchange::broadcast && rank != call.peer)) return 0;
-  const std::size_t parts = call.kind == Exchange::reduce_scatter ? static_cast<std::size_t>(size) : 1;
+  if (call.kind == Exchange::recv || (call.kind == Exchange::broadcast && rank != call.peer))
+    return 0;
+  const std::size_t parts =
+      call.kind == Exchange::reduce_scatter ? static_cast<std::size_t>(size) : 1;
   return parts * call.count * bytes_of(call.type);
 }
 std::size_t to_bytes(const Call& call, int size, int rank) {
@@ -123,10 +126,12 @@ void exchange(const std::vector<Call>& calls) {
     case Exchange::reduce_scatter:
       for (std::size_t r = 0; r < calls.size(); ++r)
         combine_part(calls, r * count, count, at(whole.data(), r * bytes));
-      for (std::size_t r = 0; r < calls.size(); ++r) std::memcpy(calls[r].to, &whole[r * bytes], bytes);
+      for (std::size_t r = 0; r < calls.size(); ++r)
+        std::memcpy(calls[r].to, &whole[r * bytes], bytes);
       break;
     case Exchange::all_gather:
-      for (std::size_t r = 0; r < calls.size(); ++r) std::memcpy(&whole[r * bytes], calls[r].from, bytes);
+      for (std::size_t r = 0; r < calls.size(); ++r)
+        std::memcpy(&whole[r * bytes], calls[r].from, bytes);
       for (const Call& call : calls) std::memcpy(call.to, whole.data(), whole.size());
       break;
     case Exchange::broadcast:

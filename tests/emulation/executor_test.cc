@@ -1,4 +1,5 @@
-// The CUDA executor on emulated machines that fail, run out of memory, or run graphs in another order.
+// The CUDA executor on emulated machines that fail, run out of memory, or
+// run graphs in another order.
 #include "alpa/runtime/executor.h"
 
 #include <doctest/doctest.h>
@@ -19,9 +20,9 @@ using namespace alpa::test;
 namespace {
 
 SpmdProgram program_of(int devices, int num_micro_batches = 2) {
-  const Graph graph =
-      training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
-                     {.num_micro_batches = num_micro_batches, .optimizer = alpa::test::Optimizer::adam});
+  const Graph graph = training_graph(
+      {f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
+      {.num_micro_batches = num_micro_batches, .optimizer = alpa::test::Optimizer::adam});
   return lowered(graph, following_plan(graph, mesh_of({devices}), {{"x", "S0@0"}, {"y", "S0@0"}}));
 }
 
@@ -54,8 +55,10 @@ TEST_CASE("a kernel that fails in the first step is named, and the state is unus
   CHECK(text.find("forward, micro-batch 1 of 2): ") != text.npos);
   CHECK(text.find("cudaErrorIllegalAddress") != text.npos);
   CHECK(error_of([&] { fixture.start(*state, 2); }) ==
-        "this state is unusable since a step failed: " + text + "; make a new one or restore a checkpoint");
-  CHECK(error_of([&] { fixture.executor->make_state(0); }).find("cudaErrorIllegalAddress") != text.npos);
+        "this state is unusable since a step failed: " + text +
+            "; make a new one or restore a checkpoint");
+  CHECK(error_of([&] { fixture.executor->make_state(0); }).find("cudaErrorIllegalAddress") !=
+        text.npos);
 }
 
 TEST_CASE("accumulators that cannot be cleared are named with their device") {
@@ -103,10 +106,9 @@ TEST_CASE("too little memory is an error with the bytes, and leaves the executor
   auto first = fixture.executor->make_state(0);
   const std::string text = error_of([&] { fixture.executor->make_state(0); });
   CHECK(text.substr(0, text.find("; the largest")) ==
-        fmt::format(
-            "device 0 (GPU 0, alpa emulated device): no memory for an arena of {} bytes: {} of 40000 are "
-            "free. It is the planned peak",
-            bytes, 40'000 - bytes));
+        fmt::format("device 0 (GPU 0, alpa emulated device): no memory for an arena of {} bytes: "
+                    "{} of 40000 are free. It is the planned peak",
+                    bytes, 40'000 - bytes));
   CHECK(fixture.start(*first, 1).metrics().at("loss") > 0);
 }
 

@@ -92,7 +92,10 @@ struct FiberEntry {
 };
 
 Fiber::Fiber(void (*entry)(void*), void* argument)
-    : entry_(entry), argument_(argument), stack_(make_stack()), context_(std::make_unique<Context>()) {
+    : entry_(entry),
+      argument_(argument),
+      stack_(make_stack()),
+      context_(std::make_unique<Context>()) {
 #if defined(__x86_64__)
   void** top = reinterpret_cast<void**>(stack_ + kStack);
   *--top = nullptr;  // the stack is where it would be after a call
@@ -124,7 +127,8 @@ void Fiber::resume() {
 
 void Fiber::pause() {
 #if defined(ALPA_EMULATION_ASAN)
-  __sanitizer_start_switch_fiber(&context_->inside_frames, context_->outside_stack, context_->outside_size);
+  __sanitizer_start_switch_fiber(&context_->inside_frames, context_->outside_stack,
+                                 context_->outside_size);
 #endif
   context_->strand.leave();
   context_->leave();

@@ -1,6 +1,6 @@
 #pragma once
-/// A second stack on which a function runs until it hands control back: how a host thread runs the threads
-/// of a block. A fiber belongs to the host thread that made it.
+/// A second stack on which a function runs until it hands control back: how a host thread runs the
+/// threads of a block. A fiber belongs to the host thread that made it.
 #include <cstddef>
 #include <memory>
 

@@ -1,5 +1,5 @@
-// GPT-like steps of odd sizes on CUDA devices with a user's defaults, epilogues measured among them: the
-// losses are the CPU's.
+// GPT-like steps of odd sizes on CUDA devices with a user's defaults, epilogues measured among
+// them: the losses are the CPU's.
 #include "support/gpt_stack.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +27,8 @@ std::map<std::string, Array> random_tokens() {
   return batch;
 }
 
-double last_loss(const TrainingStep& step, const Method& method, int devices, const std::string& backend) {
+double last_loss(const TrainingStep& step, const Method& method, int devices,
+                 const std::string& backend) {
   const Executable executable = parallelize(step, method, Cluster::local(devices, backend));
   TrainState state = executable.init(0);
   const std::map<std::string, Array> batch = random_tokens();
@@ -52,7 +53,8 @@ TEST_CASE("GPT-like steps of odd sizes have the CPU's loss, alone, overlapped an
                                                  .causal = true,
                                                  .reshape_heads = reshape_heads,
                                                  .operators = operators});
-    const doctest::Approx expected = doctest::Approx(last_loss(step, Serial{}, 1, "cpu")).epsilon(1e-5);
+    const doctest::Approx expected =
+        doctest::Approx(last_loss(step, Serial{}, 1, "cpu")).epsilon(1e-5);
     Serial overlapped;
     overlapped.executor.overlap_updates = true;
     CHECK(last_loss(step, Serial{}, 1, "cuda") == expected);

@@ -7,8 +7,8 @@
 namespace alpa::emulation {
 namespace {
 
-/// One launch of a graph: nodes that are ready run one at a time, in random order, and for ThreadSanitizer
-/// at the same time as all that they do not depend on.
+/// One launch of a graph: nodes that are ready run one at a time, in random order, and for
+/// ThreadSanitizer at the same time as all that they do not depend on.
 class GraphRun {
  public:
   GraphRun(std::shared_ptr<const std::vector<Node>> nodes, std::uint64_t seed);
@@ -23,7 +23,8 @@ class GraphRun {
   std::mt19937_64 random_;
   std::vector<int> missing_;            ///< nodes that each waits for
   std::vector<std::vector<int>> next_;  ///< nodes that wait for each
-  std::vector<int> lane_;               ///< chains of nodes that each come right after the one before
+  /// chains of nodes that each come right after the one before
+  std::vector<int> lane_;
   std::vector<std::unique_ptr<Strand>> lanes_;
   std::vector<std::shared_ptr<void>> states_;
   std::vector<char> order_;  ///< addresses that stand for the nodes' order
@@ -162,7 +163,8 @@ cudaError_t end_capture(cudaStream_t stream, cudaGraph_t* graph) {
   const CapturePtr capture = stream->capture;
   if (!capture) return cudaErrorIllegalState;
   if (capture->origin != stream) return cudaErrorStreamCaptureUnmatched;
-  if (capture->mode != cudaStreamCaptureModeRelaxed && capture->thread != std::this_thread::get_id())
+  if (capture->mode != cudaStreamCaptureModeRelaxed &&
+      capture->thread != std::this_thread::get_id())
     return cudaErrorStreamCaptureWrongThread;
   const bool joined = is_joined(*capture);
   end(capture);
@@ -180,8 +182,8 @@ bool alpa::emulation::is_forbidden() {
   for (const CapturePtr& capture : captures()) {
     const bool own = capture->thread == std::this_thread::get_id();
     if (capture->mode == cudaStreamCaptureModeRelaxed) continue;
-    if (!own &&
-        (capture->mode != cudaStreamCaptureModeGlobal || mode_of_thread != cudaStreamCaptureModeGlobal))
+    if (!own && (capture->mode != cudaStreamCaptureModeGlobal ||
+                 mode_of_thread != cudaStreamCaptureModeGlobal))
       continue;
     forbidden = capture->invalid = true;
   }
@@ -194,8 +196,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
   return call([&](Lock&) {
     if (stream == nullptr || stream == cudaStreamLegacy) return cudaErrorStreamCaptureUnsupported;
     if (stream->capture) return cudaErrorIllegalState;
-    stream->capture =
-        std::make_shared<Capture>(Capture{stream, mode, std::this_thread::get_id(), false, {}, {stream}});
+    stream->capture = std::make_shared<Capture>(
+        Capture{stream, mode, std::this_thread::get_id(), false, {}, {stream}});
     captures().push_back(stream->capture);
     return cudaSuccess;
   });
@@ -228,7 +230,8 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t*
   });
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned long long) {
   return call([&](Lock&) {
     if (graph == nullptr) return cudaErrorInvalidValue;
     if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;

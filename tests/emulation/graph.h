@@ -24,8 +24,8 @@ struct Capture {
 };
 using CapturePtr = std::shared_ptr<Capture>;
 
-/// Whether a call that might wait, allocate or touch the default stream is forbidden now by a capture; the
-/// captures that forbid it are then invalid.
+/// Whether a call that might wait, allocate or touch the default stream is forbidden now by a
+/// capture; the captures that forbid it are then invalid.
 bool is_forbidden();
 
 /// Work that runs the nodes in some order that `after` allows, another one at every launch.

@@ -1,5 +1,5 @@
-// Capture and graphs of the emulation: what CUDA allows, what it forbids, and that order is what was
-// captured.
+// Capture and graphs of the emulation: what CUDA allows, what it forbids, and that
+// order is what was captured.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -72,7 +72,8 @@ struct Fixture {
     std::vector<int> values(static_cast<std::size_t>(launches));
     for (int& value : values) {
       CHECK(cudaGraphLaunch(executable, a) == cudaSuccess);
-      CHECK(cudaMemcpyAsync(&value, data + i, sizeof(int), cudaMemcpyDeviceToHost, a) == cudaSuccess);
+      CHECK(cudaMemcpyAsync(&value, data + i, sizeof(int), cudaMemcpyDeviceToHost, a) ==
+            cudaSuccess);
     }
     cudaGraphExecDestroy(executable);
     cudaGraphDestroy(graph);
@@ -149,7 +150,8 @@ TEST_CASE("calls that wait or allocate fail during a capture and invalidate it")
       cudaErrorCapturedEvent);
 }
 
-TEST_CASE("a kernel that was never launched fails in a capture, and one that was asked about does not") {
+TEST_CASE(
+    "a kernel that was never launched fails in a capture, and one that was asked about does not") {
   Fixture f;
   cudaLaunchConfig_t config = {};
   config.gridDim = 1, config.blockDim = 1, config.stream = f.a;

@@ -20,9 +20,9 @@ bool is_valid(const Grid& grid, const void* kernel) {
   const dim3 &b = grid.blocks, &t = grid.threads;
   const auto allowance = allowances().find(kernel);
   const std::size_t shared = allowance == allowances().end() ? 48 * 1024 : allowance->second;
-  return b.x > 0 && b.x < (1u << 31) && b.y > 0 && b.y < 65536 && b.z > 0 && b.z < 65536 && t.x > 0 &&
-         t.x <= 1024 && t.y > 0 && t.y <= 1024 && t.z > 0 && t.z <= 64 && t.x * t.y * t.z <= 1024 &&
-         grid.shared_bytes <= shared;
+  return b.x > 0 && b.x < (1u << 31) && b.y > 0 && b.y < 65536 && b.z > 0 && b.z < 65536 &&
+         t.x > 0 && t.x <= 1024 && t.y > 0 && t.y <= 1024 && t.z > 0 && t.z <= 64 &&
+         t.x * t.y * t.z <= 1024 && grid.shared_bytes <= shared;
 }
 
 /// Kernels by device that were launched there, or asked about, outside of captures.
@@ -31,8 +31,8 @@ std::set<std::pair<int, const void*>>& loaded_kernels() {
   return *loaded;
 }
 
-/// CUDA loads a kernel's code when it is first needed, and cannot while a stream is captured: such a launch
-/// fails and invalidates the capture.
+/// CUDA loads a kernel's code when it is first needed, and cannot while a stream is captured: such
+/// a launch fails and invalidates the capture.
 bool is_loadable(const void* kernel, const CUstream_st& stream) {
   const std::pair<int, const void*> key{stream.device, kernel};
   if (stream.capture && stream.capture->mode != cudaStreamCaptureModeRelaxed)

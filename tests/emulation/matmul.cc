@@ -66,8 +66,8 @@ std::vector<S> gathered(const Product& p, const Layout& x, const void* data, std
 
 /// result[i, :] += Σ a[i, l]·b[l, :] for l of [begin, end), in that order.
 template <class S>
-void multiply(S* result, const S* a, const S* b, std::int64_t begin, std::int64_t end, std::int64_t k,
-              std::int64_t m, std::int64_t n) {
+void multiply(S* result, const S* a, const S* b, std::int64_t begin, std::int64_t end,
+              std::int64_t k, std::int64_t m, std::int64_t n) {
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t l = begin; l < end; ++l) {
       const S factor = a[i * k + l];
@@ -84,7 +84,8 @@ std::vector<S> product(const Product& p, const std::vector<S>& a, const std::vec
   std::vector<S> sum(size, S(0)), part;
   for (int split = 0; split < p.splits; ++split) {
     part.assign(size, S(0));
-    multiply(part.data(), a.data(), b.data(), k * split / p.splits, k * (split + 1) / p.splits, k, m, n);
+    multiply(part.data(), a.data(), b.data(), k * split / p.splits, k * (split + 1) / p.splits, k,
+             m, n);
     for (std::size_t i = 0; i < size; ++i) sum[i] += part[i];
   }
   return sum;
@@ -129,8 +130,8 @@ double finished(const Product& p, std::int64_t batch, std::int64_t i, std::int64
 
 /// Sums of `count` lines of `length` elements into the bias vector.
 template <class S>
-void sum_lines(const Product& p, std::int64_t batch, const S* x, std::int64_t count, std::int64_t length,
-               std::int64_t line_stride, std::int64_t stride) {
+void sum_lines(const Product& p, std::int64_t batch, const S* x, std::int64_t count,
+               std::int64_t length, std::int64_t line_stride, std::int64_t stride) {
   for (std::int64_t i = 0; i < count; ++i) {
     double sum = 0;
     for (std::int64_t j = 0; j < length; ++j) sum += x[i * line_stride + j * stride];
@@ -161,8 +162,10 @@ void compute_batch(const Product& p, std::int64_t batch, double alpha, double be
 }  // namespace
 
 void compute(const Product& p) {
-  const double alpha = p.device_alpha == nullptr ? p.alpha : read(p.device_alpha, p.description.scale, 0);
-  const double beta = p.device_beta == nullptr ? p.beta : read(p.device_beta, p.description.scale, 0);
+  const double alpha =
+      p.device_alpha == nullptr ? p.alpha : read(p.device_alpha, p.description.scale, 0);
+  const double beta =
+      p.device_beta == nullptr ? p.beta : read(p.device_beta, p.description.scale, 0);
   for (std::int64_t batch = 0; batch < p.d.batch; ++batch)
     p.a.type == CUDA_R_64F ? compute_batch<double>(p, batch, alpha, beta)
                            : compute_batch<float>(p, batch, alpha, beta);

@@ -1,5 +1,6 @@
 #pragma once
-/// One matrix product of cuBLASLt: what its descriptors hold, whether it is supported, and its computation.
+/// One matrix product of cuBLASLt: what its descriptors hold, whether it is
+/// supported, and its computation.
 #include "cublasLt.h"
 
 struct cublasLtMatrixLayoutOpaque_t {
@@ -44,12 +45,12 @@ struct Product {
 /// SUCCESS, INVALID_VALUE (descriptors that contradict each other) or NOT_SUPPORTED.
 cublasStatus_t check(const Product& product);
 
-/// Whether an algorithm that needs matrices aligned to so many bytes can take it: pointers, where they are
-/// known, leading dimensions and strides.
+/// Whether an algorithm that needs matrices aligned to so many bytes can take it: pointers, where
+/// they are known, leading dimensions and strides.
 bool is_aligned(const Product& product, std::size_t bytes);
 
-/// SUCCESS, or INVALID_VALUE for pointers that are absent or aligned less than elements, vectors and kept
-/// matrices must be.
+/// SUCCESS, or INVALID_VALUE for pointers that are absent or aligned less than elements, vectors
+/// and kept matrices must be.
 cublasStatus_t check_pointers(const Product& product);
 
 /// Whether all that it reads and writes is device or pinned memory. With the world's mutex held.

@@ -15,12 +15,14 @@ bool is_element(std::int32_t type) {
   return type == CUDA_R_32F || type == CUDA_R_64F || type == CUDA_R_16F || type == CUDA_R_16BF;
 }
 
-std::size_t bytes_of(std::int32_t type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
+std::size_t bytes_of(std::int32_t type) {
+  return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
+}
 
 bool is_valid(const Layout& x) {
   const bool by_row = x.order == CUBLASLT_ORDER_ROW;
-  return is_element(x.type) && (by_row || x.order == CUBLASLT_ORDER_COL) && x.rows > 0 && x.cols > 0 &&
-         x.ld >= static_cast<std::int64_t>(by_row ? x.cols : x.rows) && x.batch > 0;
+  return is_element(x.type) && (by_row || x.order == CUBLASLT_ORDER_COL) && x.rows > 0 &&
+         x.cols > 0 && x.ld >= static_cast<std::int64_t>(by_row ? x.cols : x.rows) && x.batch > 0;
 }
 
 /// Bytes from the first to the last element.
@@ -38,7 +40,8 @@ bool types_are_supported(const Product& p) {
   if (compute == CUBLAS_COMPUTE_64F || compute == CUBLAS_COMPUTE_64F_PEDANTIC)
     return in == CUDA_R_64F && out == CUDA_R_64F && p.description.scale == CUDA_R_64F;
   const bool f32 = compute == CUBLAS_COMPUTE_32F || compute == CUBLAS_COMPUTE_32F_PEDANTIC;
-  const bool fast = compute == CUBLAS_COMPUTE_32F_FAST_TF32 || compute == CUBLAS_COMPUTE_32F_FAST_16BF ||
+  const bool fast = compute == CUBLAS_COMPUTE_32F_FAST_TF32 ||
+                    compute == CUBLAS_COMPUTE_32F_FAST_16BF ||
                     compute == CUBLAS_COMPUTE_32F_FAST_16F;
   if (p.description.scale != CUDA_R_32F || in == CUDA_R_64F) return false;
   if (in == CUDA_R_32F) return (f32 || fast) && out == CUDA_R_32F;
@@ -74,7 +77,9 @@ bool is_multiple(const void* data, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
 }
 
-bool is_accessible(const void* data, std::size_t bytes) { return allocation_of(data, bytes) != nullptr; }
+bool is_accessible(const void* data, std::size_t bytes) {
+  return allocation_of(data, bytes) != nullptr;
+}
 
 bool is_epilogue_addressable(const Product& p) {
   const auto& d = p.description;
@@ -82,15 +87,15 @@ bool is_epilogue_addressable(const Product& p) {
   const auto m = static_cast<std::size_t>(p.m()), n = static_cast<std::size_t>(p.n());
   if ((d.epilogue & kHasVector) != 0) {
     const std::size_t length = d.epilogue == CUBLASLT_EPILOGUE_BGRADB ? n : m;
-    if (!is_accessible(d.bias,
-                       (batches * static_cast<std::size_t>(d.bias_stride) + length) * bytes_of(p.d.type)))
+    if (!is_accessible(d.bias, (batches * static_cast<std::size_t>(d.bias_stride) + length) *
+                                   bytes_of(p.d.type)))
       return false;
   }
   if (!p.has(kHasKept)) return true;
-  const std::size_t elements =
-      batches * static_cast<std::size_t>(d.aux_stride) + (n - 1) * static_cast<std::size_t>(d.aux_ld) + m;
-  return is_accessible(d.aux,
-                       (d.epilogue & (2 | 8)) != 0 ? (elements + 7) / 8 : elements * bytes_of(p.d.type));
+  const std::size_t elements = batches * static_cast<std::size_t>(d.aux_stride) +
+                               (n - 1) * static_cast<std::size_t>(d.aux_ld) + m;
+  return is_accessible(
+      d.aux, (d.epilogue & (2 | 8)) != 0 ? (elements + 7) / 8 : elements * bytes_of(p.d.type));
 }
 
 }  // namespace
@@ -101,8 +106,12 @@ cublasStatus_t check(const Product& p) {
     if (!is_valid(*x) || x->batch != p.d.batch) return CUBLAS_STATUS_INVALID_VALUE;
   for (const std::int32_t op : {d.trans_a, d.trans_b})
     if (op < CUBLAS_OP_N || op > CUBLAS_OP_C) return CUBLAS_STATUS_INVALID_VALUE;
-  const auto rows = [](const Layout& x, std::int32_t op) { return op == CUBLAS_OP_N ? x.rows : x.cols; };
-  const auto cols = [](const Layout& x, std::int32_t op) { return op == CUBLAS_OP_N ? x.cols : x.rows; };
+  const auto rows = [](const Layout& x, std::int32_t op) {
+    return op == CUBLAS_OP_N ? x.rows : x.cols;
+  };
+  const auto cols = [](const Layout& x, std::int32_t op) {
+    return op == CUBLAS_OP_N ? x.cols : x.rows;
+  };
   if (rows(p.a, d.trans_a) != p.d.rows || cols(p.b, d.trans_b) != p.d.cols ||
       cols(p.a, d.trans_a) != rows(p.b, d.trans_b) || p.c.rows != p.d.rows || p.c.cols != p.d.cols)
     return CUBLAS_STATUS_INVALID_VALUE;

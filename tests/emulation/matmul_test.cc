@@ -59,18 +59,21 @@ struct Product {
   cublasStatus_t run(const Buffer& x, const Buffer& y, Buffer& result, void* workspace = nullptr,
                      std::size_t bytes = 0, const cublasLtMatmulAlgo_t* algorithm = nullptr) {
     const float one = 1, zero = 0;
-    return cublasLtMatmul(lt, description, &one, x.data, a, y.data, b, &zero, result.data, d, result.data,
-                          d, algorithm, workspace, bytes, nullptr);
+    return cublasLtMatmul(lt, description, &one, x.data, a, y.data, b, &zero, result.data, d,
+                          result.data, d, algorithm, workspace, bytes, nullptr);
   }
 };
 
 const Floats kA = {1, 2, 3, -4, -5, -6}, kIdentity = {1, 0, 0, 1}, kBias = {0.5f, -3, 1};
 
-double gelu(double x) { return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double gelu(double x) {
+  return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
 
 }  // namespace
 
-TEST_CASE("ReLU keeps the signs that its gradient reads, and the bias' gradient is a sum over columns") {
+TEST_CASE(
+    "ReLU keeps the signs that its gradient reads, and the bias' gradient is a sum over columns") {
   Product p;
   const Buffer a(kA), identity(kIdentity), bias(kBias), mask(Floats(8, 0));
   Buffer y(Floats(6)), dx(Floats(6));
@@ -91,7 +94,8 @@ TEST_CASE("ReLU keeps the signs that its gradient reads, and the bias' gradient 
 
 TEST_CASE("the gradient of GELU is the slope at the input that the forward product kept") {
   Product p;
-  const Buffer a({0.5f, -1, 2, 0, 3, -0.25f}), identity(kIdentity), ones(Floats(6, 1)), aux(Floats(16));
+  const Buffer a({0.5f, -1, 2, 0, 3, -0.25f}), identity(kIdentity), ones(Floats(6, 1)),
+      aux(Floats(16));
   Buffer y(Floats(6)), dx(Floats(6));
   p.set(CUBLASLT_MATMUL_DESC_EPILOGUE, std::uint32_t{CUBLASLT_EPILOGUE_GELU_AUX});
   p.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux.data);
@@ -102,7 +106,8 @@ TEST_CASE("the gradient of GELU is the slope at the input that the forward produ
   const Floats x = a.host(), value = y.host(), slope = dx.host();
   for (std::size_t i = 0; i < 6; ++i) {
     CHECK(value[i] == doctest::Approx(gelu(x[i])).epsilon(1e-6));
-    CHECK(slope[i] == doctest::Approx((gelu(x[i] + 1e-4) - gelu(x[i] - 1e-4)) / 2e-4).epsilon(1e-5));
+    CHECK(slope[i] ==
+          doctest::Approx((gelu(x[i] + 1e-4) - gelu(x[i] - 1e-4)) / 2e-4).epsilon(1e-5));
   }
 }
 
@@ -140,12 +145,12 @@ TEST_CASE("a product may use all of its workspace, and needs what the heuristic 
   cublasLtMatmulPreference_t preference;
   cublasLtMatmulPreferenceCreate(&preference);
   const std::uint64_t limit = 1 << 20;
-  REQUIRE(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &limit,
-                                               sizeof limit) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                               &limit, sizeof limit) == CUBLAS_STATUS_SUCCESS);
   cublasLtMatmulHeuristicResult_t results[8];
   int found = 0;
-  REQUIRE(cublasLtMatmulAlgoGetHeuristic(p.lt, p.description, p.a, p.b, p.d, p.d, preference, 8, results,
-                                         &found) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasLtMatmulAlgoGetHeuristic(p.lt, p.description, p.a, p.b, p.d, p.d, preference, 8,
+                                         results, &found) == CUBLAS_STATUS_SUCCESS);
   cublasLtMatmulPreferenceDestroy(preference);
   REQUIRE(found == 2);  // of columns of 12 bytes; the third wants 16
   const cublasLtMatmulHeuristicResult_t& last = results[1];
@@ -154,12 +159,14 @@ TEST_CASE("a product may use all of its workspace, and needs what the heuristic 
   Buffer y(Floats(6));
   CHECK(p.run(a, identity, y, workspace.data, last.workspaceSize - 1, &last.algo) ==
         CUBLAS_STATUS_INVALID_VALUE);
-  REQUIRE(p.run(a, identity, y, workspace.data, last.workspaceSize, &last.algo) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(p.run(a, identity, y, workspace.data, last.workspaceSize, &last.algo) ==
+          CUBLAS_STATUS_SUCCESS);
   CHECK(y.host() == kA);
   for (const float left : workspace.host()) REQUIRE(left != 0);
 }
 
-TEST_CASE("attributes that are unknown or of another size are refused, and so are shapes that do not fit") {
+TEST_CASE(
+    "attributes that are unknown or of another size are refused, and so are shapes that do not fit") {
   Product p;
   CHECK(p.set(static_cast<cublasLtMatmulDescAttributes_t>(99), std::int32_t{0}) ==
         CUBLAS_STATUS_INVALID_VALUE);
@@ -208,8 +215,8 @@ TEST_CASE("pointers of elements, vectors and kept matrices must be aligned, and 
 TEST_CASE("an algorithm for aligned matrices refuses others") {
   Product p;
   cublasLtMatmulAlgo_t aligned;
-  REQUIRE(cublasLtMatmulAlgoInit(p.lt, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F,
-                                 CUDA_R_32F, 21, &aligned) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasLtMatmulAlgoInit(p.lt, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F,
+                                 CUDA_R_32F, CUDA_R_32F, 21, &aligned) == CUBLAS_STATUS_SUCCESS);
   const Buffer a(Floats(8)), b(Floats(8)), workspace(Floats(1 << 14));
   Buffer y(Floats(16));
   const auto run = [&] { return p.run(a, b, y, workspace.data, 1 << 16, &aligned); };

@@ -81,7 +81,8 @@ Work staged(const Copy& copy) {
   });
 }
 
-cudaError_t queue_copy(Lock& lock, const Copy& copy, cudaMemcpyKind kind, cudaStream_t stream, bool wait) {
+cudaError_t queue_copy(Lock& lock, const Copy& copy, cudaMemcpyKind kind, cudaStream_t stream,
+                       bool wait) {
   if (copy.width == 0 || copy.height == 0) return cudaSuccess;
   if (copy.width > copy.to_pitch || copy.width > copy.from_pitch) return cudaErrorInvalidValue;
   const Allocation* const to = allocation_of(copy.to, copy.to_bytes());
@@ -90,7 +91,8 @@ cudaError_t queue_copy(Lock& lock, const Copy& copy, cudaMemcpyKind kind, cudaSt
   if (wait && is_forbidden()) return cudaErrorStreamCaptureUnsupported;
   const bool now = from == nullptr && !stream->capture;
   TicketPtr done;
-  const cudaError_t error = enqueue(stream, now ? staged(copy) : visible(copy), NodeKind::copy, {}, &done);
+  const cudaError_t error =
+      enqueue(stream, now ? staged(copy) : visible(copy), NodeKind::copy, {}, &done);
   if (error != cudaSuccess || (!wait && to != nullptr)) return error;
   wait_for(lock, done);
   return world().devices[static_cast<std::size_t>(stream->device)].fault;
@@ -167,38 +169,44 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
     void* const pointer = const_cast<void*>(data);
     *attributes = {cudaMemoryTypeUnregistered, -1, nullptr, nullptr};
     if (found == nullptr) return cudaSuccess;
-    *attributes = {is_device(found) ? cudaMemoryTypeDevice : cudaMemoryTypeHost, found->device, pointer,
-                   is_device(found) ? nullptr : pointer};
+    *attributes = {is_device(found) ? cudaMemoryTypeDevice : cudaMemoryTypeHost, found->device,
+                   pointer, is_device(found) ? nullptr : pointer};
     return cudaSuccess;
   });
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-  return call(
-      [&](Lock& lock) { return queue_copy(lock, flat(to, from, bytes), kind, resolve(nullptr), true); });
+  return call([&](Lock& lock) {
+    return queue_copy(lock, flat(to, from, bytes), kind, resolve(nullptr), true);
+  });
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  return call(
-      [&](Lock& lock) { return queue_copy(lock, flat(to, from, bytes), kind, resolve(stream), false); });
-}
-cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, cudaStream_t stream) {
-  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
-}
-cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                         size_t height, cudaMemcpyKind kind) {
   return call([&](Lock& lock) {
-    return queue_copy(
-        lock, {static_cast<char*>(to), static_cast<const char*>(from), to_pitch, from_pitch, width, height},
-        kind, resolve(nullptr), true);
+    return queue_copy(lock, flat(to, from, bytes), kind, resolve(stream), false);
   });
 }
-cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                              size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes,
+                                cudaStream_t stream) {
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+}
+cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                         size_t width, size_t height, cudaMemcpyKind kind) {
   return call([&](Lock& lock) {
-    return queue_copy(
-        lock, {static_cast<char*>(to), static_cast<const char*>(from), to_pitch, from_pitch, width, height},
-        kind, resolve(stream), false);
+    return queue_copy(lock,
+                      {static_cast<char*>(to), static_cast<const char*>(from), to_pitch, from_pitch,
+                       width, height},
+                      kind, resolve(nullptr), true);
+  });
+}
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                              size_t width, size_t height, cudaMemcpyKind kind,
+                              cudaStream_t stream) {
+  return call([&](Lock& lock) {
+    return queue_copy(lock,
+                      {static_cast<char*>(to), static_cast<const char*>(from), to_pitch, from_pitch,
+                       width, height},
+                      kind, resolve(stream), false);
   });
 }
 
@@ -211,7 +219,8 @@ cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t st
   return call([&](Lock&) {
     if (bytes == 0) return cudaSuccess;
     if (!is_device(allocation_of(data, bytes))) return cudaErrorInvalidValue;
-    return enqueue(resolve(stream), visible([=] { std::memset(data, value, bytes); }), NodeKind::clear);
+    return enqueue(resolve(stream), visible([=] { std::memset(data, value, bytes); }),
+                   NodeKind::clear);
   });
 }
 }

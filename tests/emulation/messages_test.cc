@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "alpa/base/error.h"
+#include "alpa/lower/staging.h"
 #include "alpa/ops/ops.h"
 #include "alpa/runtime/devices.h"
-#include "alpa/lower/staging.h"
 #include "emulation.h"
 #include "kernels/cuda/message_box.h"
 #include "src/runtime/backend.h"
@@ -23,8 +23,8 @@ constexpr std::int64_t kRows = 4, kColumns = 6;
 const TensorType kWhole{f32, {kRows, kColumns}}, kPart{f32, {kRows, 3}};
 const Shape kBegin = {0, 2};  // of the part in the whole: columns 2, 3 and 4
 
-/// The sum over all micro-batches of exp(x)², of the part: device 0 makes exp(x) and sums up, device 1
-/// squares.
+/// The sum over all micro-batches of exp(x)², of the part: device 0 makes exp(x) and
+/// sums up, device 1 squares.
 SpmdProgram squares(int micro_batches) {
   Builder g(micro_batches);
   const Value x = g.input(InputKind::batch, "x", kWhole), a = exp(x), b = a * a;
@@ -96,11 +96,12 @@ struct Maker {
   DeviceProgram made;
 };
 
-/// The device that begins and ends. `together`: one list sends and receives the answer, else a list sends
-/// for all micro-batches before another one receives.
+/// The device that begins and ends. `together`: one list sends and receives the answer, else a list
+/// sends for all micro-batches before another one receives.
 DeviceProgram first_device(const SpmdProgram& program, bool together) {
   Maker m(program, 0);
-  const int x = m.buffer(kWhole, {0, 0}, kWhole.shape), a = m.buffer(kWhole, {0, 0}, kWhole.shape, 2),
+  const int x = m.buffer(kWhole, {0, 0}, kWhole.shape),
+            a = m.buffer(kWhole, {0, 0}, kWhole.shape, 2),
             b = m.buffer(kPart, kBegin, kWhole.shape), sums = m.buffer(kPart, kBegin, kWhole.shape),
             total = m.buffer({f32, {}}, {}, {});
   for (const Input& input : program.graph.inputs)
@@ -133,8 +134,8 @@ DeviceProgram second_device(const SpmdProgram& program) {
   const int a = m.buffer(kPart, kBegin, kWhole.shape), b = m.buffer(kPart, kBegin, kWhole.shape, 2);
   const int square = m.node("mul");
   m.made.lists = {{"answer",
-                   {m.message(Kind::receive, 0, a), m.wait(0), m.wait(4, 1), m.compute(square, {a, a}, b),
-                    m.message(Kind::send, 0, b)}}};
+                   {m.message(Kind::receive, 0, a), m.wait(0), m.wait(4, 1),
+                    m.compute(square, {a, a}, b), m.message(Kind::send, 0, b)}}};
   for (int i = 0; i < program.graph.num_micro_batches; ++i) m.made.schedule.push_back({0, i});
   return m.finish();
 }
@@ -147,7 +148,8 @@ struct Mode {
 
 constexpr int kSteps = 5;
 
-/// The metric of every step, of which as many as possible are under way, and the graphs that were captured.
+/// The metric of every step, of which as many as possible are under way, and the
+/// graphs that were captured.
 struct Outcome {
   std::vector<double> totals, expected;
   int graphs;
@@ -209,7 +211,8 @@ TEST_CASE("a device sends for all micro-batches before it receives the first ans
   check_modes(4, false);
 }
 
-TEST_CASE("lists are captured per copy of what is sent and per segment, however many micro-batches run") {
+TEST_CASE(
+    "lists are captured per copy of what is sent and per segment, however many micro-batches run") {
   // Two copies of: the list up to the answer, the list behind it, the other device's; and apply.
   for (const int micro_batches : {2, 9})
     CHECK(run(micro_batches, true, kModes[0]).graphs == kStagedSteps * (2 * 3 + 1));
@@ -218,5 +221,6 @@ TEST_CASE("lists are captured per copy of what is sent and per segment, however 
 TEST_CASE("schedules that wait for each other's messages are a bug") {
   // With five micro-batches the sender waits for a copy that the other device cannot take.
   CHECK_THROWS_WITH_AS(run(6, false, kModes[1]),
-                       "the meshes' schedules do not meet: every one waits for another's message", Bug);
+                       "the meshes' schedules do not meet: every one waits for another's message",
+                       Bug);
 }

@@ -44,8 +44,8 @@ void check_step(const char* name, DType dtype) {
   const TrainingStep step = dense_mlp_step<Activation>(dtype, kLayers);
   const std::vector<double> cuda = losses(step, "cuda", dtype), cpu = losses(step, "cpu", dtype);
   const emulation::GraphNodes nodes = emulation::last_graph();
-  fmt::print("10 layers, {}, {}: {} kernels, {} copies, {} clears\n", name, name_of(dtype), nodes.kernels,
-             nodes.copies, nodes.clears);
+  fmt::print("10 layers, {}, {}: {} kernels, {} copies, {} clears\n", name, name_of(dtype),
+             nodes.kernels, nodes.copies, nodes.clears);
   CHECK(nodes.kernels <= 35);
   CHECK(nodes.copies == 0);
   CHECK(nodes.clears + nodes.others == 0);

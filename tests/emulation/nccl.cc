@@ -68,10 +68,11 @@ ncclResult_t check_membership(const Clique& clique, int ranks, int rank, int dev
                   fmt::format("rank {} expects {} ranks, others {}", rank, ranks, clique.size));
   for (const ncclComm_t other : clique.comms) {
     if (other == nullptr) continue;
-    if (other->rank == rank) return refuse(ncclInvalidUsage, fmt::format("rank {} joins twice", rank));
+    if (other->rank == rank)
+      return refuse(ncclInvalidUsage, fmt::format("rank {} joins twice", rank));
     if (other->device == device)
-      return refuse(ncclInvalidUsage,
-                    fmt::format("ranks {} and {} are both on device {}", other->rank, rank, device));
+      return refuse(ncclInvalidUsage, fmt::format("ranks {} and {} are both on device {}",
+                                                  other->rank, rank, device));
   }
   return ncclSuccess;
 }
@@ -79,11 +80,13 @@ ncclResult_t check_membership(const Clique& clique, int ranks, int rank, int dev
 /// Makes a member known to the others.
 ncclResult_t join(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int rank, int device) {
   *handle = nullptr;
-  if (ranks < 1 || rank < 0 || rank >= ranks) return refuse(ncclInvalidArgument, "rank out of range");
+  if (ranks < 1 || rank < 0 || rank >= ranks)
+    return refuse(ncclInvalidArgument, "rank out of range");
   std::weak_ptr<Clique>& known = cliques()[std::string(id.internal, sizeof id.internal)];
   std::shared_ptr<Clique> clique = known.lock();
   if (!clique) known = clique = std::make_shared<Clique>(ranks);
-  if (const ncclResult_t error = check_membership(*clique, ranks, rank, device); error != ncclSuccess) {
+  if (const ncclResult_t error = check_membership(*clique, ranks, rank, device);
+      error != ncclSuccess) {
     clique->fail(error, "a communicator whose members disagree");
     return error;
   }
@@ -100,14 +103,17 @@ bool is_complete(const ncclComm& comm) { return comm.clique->joined == comm.cliq
 
 /// Waits for the other members.
 ncclResult_t wait_for_members(Lock& lock, const ncclComm& comm) {
-  wait_until(lock, [&] { return is_complete(comm) || comm.aborted || comm.clique->error != ncclSuccess; });
+  wait_until(
+      lock, [&] { return is_complete(comm) || comm.aborted || comm.clique->error != ncclSuccess; });
   return comm.clique->error;
 }
 
-ncclResult_t init_rank(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int rank, bool blocking) {
+ncclResult_t init_rank(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int rank,
+                       bool blocking) {
   return nccl([&](Lock& lock) {
     if (is_forbidden()) return ncclUnhandledCudaError;
-    if (const ncclResult_t error = join(handle, ranks, id, rank, current_device()); error != ncclSuccess)
+    if (const ncclResult_t error = join(handle, ranks, id, rank, current_device());
+        error != ncclSuccess)
       return error;
     const CommPtr comm = find(*handle);
     if (group.depth > 0) {
@@ -137,8 +143,8 @@ ncclResult_t check_call(const CommPtr& comm, const Call& call, cudaStream_t stre
   if (comm->error != ncclSuccess) return comm->error;
   if (comm->clique->error != ncclSuccess) return comm->clique->error;
   if (!is_complete(*comm)) return refuse(ncclInvalidUsage, "the communicator is not complete yet");
-  if (call.type < 0 || call.type > ncclBfloat16 || call.op < 0 || call.op > ncclAvg || call.peer < 0 ||
-      call.peer >= comm->clique->size)
+  if (call.type < 0 || call.type > ncclBfloat16 || call.op < 0 || call.op > ncclAvg ||
+      call.peer < 0 || call.peer >= comm->clique->size)
     return refuse(ncclInvalidArgument, "type, operation or rank out of range");
   if (stream->device != comm->device)
     return refuse(ncclInvalidUsage, fmt::format("rank {} is on device {}, its stream on device {}",
@@ -146,7 +152,8 @@ ncclResult_t check_call(const CommPtr& comm, const Call& call, cudaStream_t stre
   return ncclSuccess;
 }
 
-/// A thread that queues for several members must do so in groups: a call alone may wait for the others'.
+/// A thread that queues for several members must do so in groups: a call alone
+/// may wait for the others'.
 ncclResult_t check_thread(ncclComm& comm) {
   for (const ncclComm_t other : comm.clique->comms)
     if (other != nullptr && other != &comm && other->thread == std::this_thread::get_id())
@@ -169,7 +176,9 @@ ncclResult_t queue(ncclComm& comm, Work work, cudaStream_t stream) {
   return ncclSuccess;
 }
 
-bool is_transfer(const Call& call) { return call.kind == Exchange::send || call.kind == Exchange::recv; }
+bool is_transfer(const Call& call) {
+  return call.kind == Exchange::send || call.kind == Exchange::recv;
+}
 
 /// Queues what a group gathered: all sends and receives of a communicator as one piece of work.
 ncclResult_t queue_group(std::vector<Grouped> calls) {
@@ -188,7 +197,8 @@ ncclResult_t queue_group(std::vector<Grouped> calls) {
     }
     Work work = transfers.empty() ? collective_work(first.comm, first.call)
                                   : transfer_work(first.comm, std::move(transfers));
-    if (const ncclResult_t error = queue(*first.comm, std::move(work), first.stream); error != ncclSuccess)
+    if (const ncclResult_t error = queue(*first.comm, std::move(work), first.stream);
+        error != ncclSuccess)
       return error;
   }
   return ncclSuccess;
@@ -222,7 +232,8 @@ ncclResult_t ncclGetVersion(int* version) {
 const char* ncclGetErrorString(ncclResult_t result) {
   switch (result) {
     case ncclSuccess: return "no error";
-    case ncclUnhandledCudaError: return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
+    case ncclUnhandledCudaError:
+      return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
     case ncclSystemError: return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
     case ncclInternalError: return "internal error";
     case ncclInvalidArgument: return "invalid argument (run with NCCL_DEBUG=WARN for details)";
@@ -337,13 +348,14 @@ ncclResult_t ncclGroupEnd() {
     if (--group.depth > 0) return ncclSuccess;
     Group ended = std::exchange(group, {});
     for (const CommPtr& comm : ended.joining)
-      if (const ncclResult_t error = wait_for_members(lock, *comm); error != ncclSuccess) return error;
+      if (const ncclResult_t error = wait_for_members(lock, *comm); error != ncclSuccess)
+        return error;
     return ended.error != ncclSuccess ? ended.error : queue_group(std::move(ended.calls));
   });
 }
 
-ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   return call_nccl({Exchange::all_reduce, count, type, op, 0, from, to}, comm, stream);
 }
 ncclResult_t ncclReduceScatter(const void* from, void* to, size_t to_count, ncclDataType_t type,
@@ -358,12 +370,12 @@ ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataTyp
                            ncclComm_t comm, cudaStream_t stream) {
   return call_nccl({Exchange::broadcast, count, type, ncclSum, root, from, to}, comm, stream);
 }
-ncclResult_t ncclReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                        int root, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduce(const void* from, void* to, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
   return call_nccl({Exchange::reduce, count, type, op, root, from, to}, comm, stream);
 }
-ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t stream) {
+ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
   return call_nccl({Exchange::send, count, type, ncclSum, peer, from, nullptr}, comm, stream);
 }
 ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,

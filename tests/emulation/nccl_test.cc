@@ -106,8 +106,8 @@ TEST_CASE("threads join a communicator and a graph may hold collectives") {
     CHECK(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
     CHECK(cudaGraphInstantiate(&executable, graph) == cudaSuccess);
     for (int i = 0; i < 3; ++i) CHECK(cudaGraphLaunch(executable, stream) == cudaSuccess);
-    CHECK(cudaMemcpyAsync(&results[static_cast<std::size_t>(r)], data, 4, cudaMemcpyDeviceToHost, stream) ==
-          cudaSuccess);
+    CHECK(cudaMemcpyAsync(&results[static_cast<std::size_t>(r)], data, 4, cudaMemcpyDeviceToHost,
+                          stream) == cudaSuccess);
     cudaGraphExecDestroy(executable);
     cudaGraphDestroy(graph);
     cudaFree(data);
@@ -123,7 +123,8 @@ TEST_CASE("threads join a communicator and a graph may hold collectives") {
 TEST_CASE("ranks that disagree in order, count or type get an error that says who has what") {
   Ranks x(2);
   CHECK(x.together([&](int r) {
-    if (r == 0) ncclAllReduce(x.data[0], x.data[0], 8, ncclFloat, ncclSum, x.comms[0], x.streams[0]);
+    if (r == 0)
+      ncclAllReduce(x.data[0], x.data[0], 8, ncclFloat, ncclSum, x.comms[0], x.streams[0]);
     if (r == 1) ncclAllGather(x.data[1], x.data[1] + 8, 4, ncclFloat, x.comms[1], x.streams[1]);
   }) == ncclSuccess);
   for (int r = 0; r < 2; ++r) {
@@ -156,7 +157,8 @@ TEST_CASE("a rank whose peer never comes waits until its communicator is aborted
   cudaGetLastError();
 }
 
-TEST_CASE("what NCCL forbids is refused: two ranks on a device, one thread for two ranks without a group") {
+TEST_CASE(
+    "what NCCL forbids is refused: two ranks on a device, one thread for two ranks without a group") {
   alpa::emulation::restart({.devices = 2});
   ncclComm_t comms[2];
   const int same[] = {1, 1};

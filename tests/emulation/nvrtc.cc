@@ -83,7 +83,8 @@ std::string compiler() {
 /// "fused.cu:1:6: error: …" as NVRTC writes it: "fused.cu(1): error: …".
 std::string in_nvrtc_words(const std::string& log, const std::string& folder) {
   std::string text = std::regex_replace(log, std::regex(R"((\w[^\s:]*):(\d+):\d+: )"), "$1($2): ");
-  for (std::size_t at; (at = text.find(folder)) != std::string::npos;) text.erase(at, folder.size());
+  for (std::size_t at; (at = text.find(folder)) != std::string::npos;)
+    text.erase(at, folder.size());
   return text;
 }
 
@@ -94,11 +95,11 @@ nvrtcResult compile(_nvrtcProgram& program, const std::string& standard) {
   write(folder.path / program.name, callable(program.source));
   const fs::path library = folder.path / "code.so", log = folder.path / "log";
   const std::string command = fmt::format(
-      "cd '{}' && {} {} -O1 -w -fPIC -shared {} -nostdinc -nostdinc++ -I. -include '{}' -I'{}' -o code.so "
-      "-x c++ '{}' -x none '{}' > log 2>&1",
+      "cd '{}' && {} {} -O1 -w -fPIC -shared {} -nostdinc -nostdinc++ -I. "
+      "-include '{}' -I'{}' -o code.so -x c++ '{}' -x none '{}' > log 2>&1",
       folder.path.string(), compiler(), standard, ALPA_EMULATION_OPTIONS,
-      ALPA_EMULATION_FOLDER "/include/run_time_code.h", ALPA_EMULATION_FOLDER "/include", program.name,
-      this_library());
+      ALPA_EMULATION_FOLDER "/include/run_time_code.h", ALPA_EMULATION_FOLDER "/include",
+      program.name, this_library());
   const int status = std::system(command.c_str());
   program.log = in_nvrtc_words(read(log), folder.path.string() + "/");
   if (!WIFEXITED(status) || WEXITSTATUS(status) == 127) return NVRTC_ERROR_INTERNAL_ERROR;
@@ -146,10 +147,12 @@ nvrtcResult nvrtcGetSupportedArchs(int* architectures) {
   return NVRTC_SUCCESS;
 }
 
-nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* source, const char* name, int num_headers,
-                               const char* const* headers, const char* const* include_names) {
+nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* source, const char* name,
+                               int num_headers, const char* const* headers,
+                               const char* const* include_names) {
   *program = new _nvrtcProgram{source, name == nullptr ? "default_program" : name, "", {}, ""};
-  for (int i = 0; i < num_headers; ++i) (*program)->headers.emplace_back(include_names[i], headers[i]);
+  for (int i = 0; i < num_headers; ++i)
+    (*program)->headers.emplace_back(include_names[i], headers[i]);
   return NVRTC_SUCCESS;
 }
 

@@ -1,4 +1,5 @@
-// Updates that run beside the backward pass: the numbers are those of updates at the end, bit for bit.
+// Updates that run beside the backward pass: the numbers are those of
+// updates at the end, bit for bit.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -55,7 +56,8 @@ Run run(bool overlap, std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("updates beside the backward pass change no bit, in whatever order the graph's nodes run") {
+TEST_CASE(
+    "updates beside the backward pass change no bit, in whatever order the graph's nodes run") {
   const Run at_end = run(false, 1);
   CHECK(at_end.nodes.kernels == 35);
   for (const std::uint64_t seed : {1, 2, 3, 4}) {

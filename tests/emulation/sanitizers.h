@@ -1,8 +1,9 @@
 #pragma once
-/// What ThreadSanitizer is told. The emulation synchronises its threads in ways that it must not see
-/// (`Unseen`), or accidents of timing would pass for order; what CUDA orders it is told through `release`
-/// and `acquire`. A missing dependency between two streams is thereby reported as a race even if the
-/// streams never ran at the same time. Without ThreadSanitizer nothing here does anything.
+/// What ThreadSanitizer is told. The emulation synchronises its threads in ways that it must
+/// not see (`Unseen`), or accidents of timing would pass for order; what CUDA orders it is told
+/// through `release` and `acquire`. A missing dependency between two streams is thereby
+/// reported as a race even if the streams never ran at the same time. Without ThreadSanitizer
+/// nothing here does anything.
 #if defined(ALPA_EMULATION_TSAN)
 #include <sanitizer/tsan_interface.h>
 extern "C" {
@@ -70,8 +71,8 @@ inline void acquire_unseen(void* at) {
 }
 
 #if defined(ALPA_EMULATION_TSAN)
-/// A thread as ThreadSanitizer counts them, which lives on a host thread: nothing orders two of them but
-/// release and acquire.
+/// A thread as ThreadSanitizer counts them, which lives on a host thread: nothing orders two of
+/// them but release and acquire.
 class Strand {
  public:
   Strand() : strand_(__tsan_create_fiber(0)) {}

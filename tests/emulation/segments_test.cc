@@ -14,8 +14,9 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-/// Devices whose list is given by letters: c computes, R receives, r reads what is received, W waits for
-/// the last message before it, S sends; A is a collective of all devices, B starts one and b waits for it.
+/// Devices whose list is given by letters: c computes, R receives, r reads what is received,
+/// W waits for the last message before it, S sends; A is a collective of all devices, B
+/// starts one and b waits for it.
 struct Lists {
   explicit Lists(const std::vector<std::string>& texts) {
     std::vector<int> all;
@@ -41,7 +42,8 @@ struct Lists {
     if (letter == 'r') instruction.inputs = {1};  // overlaps buffer 0
     for (int i = static_cast<int>(list.size()); i-- > 0 && instruction.awaits < 0;) {
       const bool message = list[i].kind == Kind::receive || list[i].kind == Kind::send;
-      if (letter == 'W' ? message : letter == 'b' && list[i].kind == Kind::start) instruction.awaits = i;
+      if (letter == 'W' ? message : letter == 'b' && list[i].kind == Kind::start)
+        instruction.awaits = i;
     }
     list.push_back(instruction);
   }
@@ -62,7 +64,8 @@ struct Lists {
 
   static std::string numbers(const std::vector<int>& positions) {
     std::string text;
-    for (const int position : positions) text += (text.empty() ? "" : " ") + std::to_string(position);
+    for (const int position : positions)
+      text += (text.empty() ? "" : " ") + std::to_string(position);
     return text;
   }
 
@@ -105,4 +108,6 @@ TEST_CASE("devices with fewer messages stop where others are awaited in a collec
   CHECK(Lists({"cBcbc", "rRBcbc"}).segments(true) == Texts{"|0; |0", "|1 2 3 4; 1|2 3 4 5"});
 }
 
-TEST_CASE("lists that do not meet are a bug") { CHECK_THROWS_AS(Lists({"cA", "c"}).segments(true), Bug); }
+TEST_CASE("lists that do not meet are a bug") {
+  CHECK_THROWS_AS(Lists({"cA", "c"}).segments(true), Bug);
+}

@@ -1,12 +1,13 @@
-// What a captured step launches besides the kernels of its operators: no copies of scalars and metrics.
+// What a captured step launches besides the kernels of its operators: no
+// copies of scalars and metrics.
 #include <doctest/doctest.h>
 
 #include <optional>
 
 #include "alpa/cuda_loader/cuda_library.h"
+#include "alpa/lower/staging.h"
 #include "alpa/runtime/device_state.h"
 #include "alpa/runtime/executor.h"
-#include "alpa/lower/staging.h"
 #include "emulation.h"
 #include "support/error_text.h"
 #include "support/steps.h"
@@ -39,7 +40,8 @@ Steps metrics_of(Executor& executor, int steps) {
   for (int step = 1; step <= steps; ++step) {
     std::map<std::string, double> scalars;
     for (const Input& input : graph.inputs)
-      if (input.kind == InputKind::scalar) scalars[input.name] = input.name == "step" ? step : step * 0.01;
+      if (input.kind == InputKind::scalar)
+        scalars[input.name] = input.name == "step" ? step : step * 0.01;
     results.push_back(executor.start(*state, random_batch(graph, step), scalars));
   }
   Steps metrics;
@@ -71,9 +73,9 @@ SpmdProgram noisy_program(int micro_batches, int devices) {
   const auto model = [](Builder& g, Value x, Value y) {
     return small_mlp(g, x + random_normal(g, x.type(), 0, 0.5), y);
   };
-  const Graph graph =
-      training_graph({f32, {192, 10}}, {f32, {192, 6}}, model,
-                     {.num_micro_batches = micro_batches, .optimizer = alpa::test::Optimizer::adam});
+  const Graph graph = training_graph(
+      {f32, {192, 10}}, {f32, {192, 6}}, model,
+      {.num_micro_batches = micro_batches, .optimizer = alpa::test::Optimizer::adam});
   return lowered(graph, following_plan(graph, mesh_of({devices}), {{"x", "S0@0"}, {"y", "S0@0"}}));
 }
 
@@ -107,8 +109,9 @@ TEST_CASE("a captured training step copies and clears nothing") {
 }
 
 TEST_CASE("micro-batches neither copy nor clear: kernels load their parts of the batch") {
-  const Graph graph = training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
-                                     {.num_micro_batches = 3, .optimizer = alpa::test::Optimizer::adam});
+  const Graph graph =
+      training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
+                     {.num_micro_batches = 3, .optimizer = alpa::test::Optimizer::adam});
   const emulation::GraphNodes before = emulation::totals().captured;
   nodes_of(on_one_device(graph));
   const emulation::GraphNodes after = emulation::totals().captured;
@@ -141,7 +144,8 @@ TEST_CASE("every micro-batch has its own data and random numbers, captured, queu
     }
 }
 
-TEST_CASE("a metric that other work reads, or that is an input, reaches the host by one kernel more") {
+TEST_CASE(
+    "a metric that other work reads, or that is an input, reaches the host by one kernel more") {
   const auto kernels = [&](std::initializer_list<const char*> more) {
     Builder g;
     const Value x = g.input(InputKind::batch, "x", {f32, {8}}),
@@ -177,7 +181,8 @@ TEST_CASE("a scalar that a kernel writes over is loaded anew for every micro-bat
   Builder g(3);
   const Value x = g.input(InputKind::batch, "x", {f32, {8}}),
               rate = g.input(InputKind::scalar, "rate", {f32, {}});
-  // exp(rate) may lie where rate does: nothing else reads that. Not fused, because others read it, too.
+  // exp(rate) may lie where rate does: nothing else reads that. Not fused,
+  // because others read it, too.
   const Value scaled = exp(rate), total = accumulated(g, "sum", sum(x) * scaled + sum(scaled * x));
   g.set_region(Region::apply);
   g.metric("total", total);
@@ -194,8 +199,10 @@ TEST_CASE("many steps under way on several logical devices report each its own m
   CHECK(nodes.copies == 0);
 }
 
-TEST_CASE("steps are captured on one card, queued one by one on several, unless an option says otherwise") {
-  const Graph graph = training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp, {.num_micro_batches = 2});
+TEST_CASE(
+    "steps are captured on one card, queued one by one on several, unless an option says otherwise") {
+  const Graph graph =
+      training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp, {.num_micro_batches = 2});
   const SpmdProgram program =
       lowered(graph, following_plan(graph, mesh_of({3}), {{"x", "S0@0"}, {"y", "S0@0"}}));
   Executor cpu(program);

@@ -25,13 +25,14 @@ struct CUstream_st {
 
 namespace alpa::emulation {
 
-/// The stream of a handle: nullptr and cudaStreamLegacy stand for the current device's default stream.
+/// The stream of a handle: nullptr and cudaStreamLegacy stand for the
+/// current device's default stream.
 cudaStream_t resolve(cudaStream_t stream);
 
-/// Queues `work` on `stream` behind `after`, or makes it a node if the stream is captured. `ticket`: what
-/// tells when it is done, null in a capture.
-cudaError_t enqueue(cudaStream_t stream, Work work, NodeKind kind, std::vector<TicketPtr> after = {},
-                    TicketPtr* ticket = nullptr);
+/// Queues `work` on `stream` behind `after`, or makes it a node if the stream is captured.
+/// `ticket`: what tells when it is done, null in a capture.
+cudaError_t enqueue(cudaStream_t stream, Work work, NodeKind kind,
+                    std::vector<TicketPtr> after = {}, TicketPtr* ticket = nullptr);
 
 /// The error of a call that waits for `stream`, if captures forbid that.
 cudaError_t check_wait(cudaStream_t stream);

@@ -37,7 +37,8 @@ struct Fixture {
   /// The first `count` numbers of the device.
   std::vector<int> numbers(std::size_t count) const {
     std::vector<int> host(count);
-    REQUIRE(cudaMemcpy(host.data(), data, count * sizeof(int), cudaMemcpyDeviceToHost) == cudaSuccess);
+    REQUIRE(cudaMemcpy(host.data(), data, count * sizeof(int), cudaMemcpyDeviceToHost) ==
+            cudaSuccess);
     return host;
   }
 };

@@ -29,7 +29,8 @@ Run run(const std::string& backend, bool tune) {
   for (std::int64_t i = 0; i < x.elements(); ++i)
     x.mutable_elements_as<float>()[i] = static_cast<float>(i * 37 % 101) * 0.01f - 0.5f;
   Run run;
-  for (int i = 0; i < kSteps; ++i) run.losses.push_back(executable.run(state, {{"x", x}, {"y", x}}).loss());
+  for (int i = 0; i < kSteps; ++i)
+    run.losses.push_back(executable.run(state, {{"x", x}, {"y", x}}).loss());
   if (backend == "cuda") run.kernels = emulation::last_graph().kernels;
   return run;
 }
@@ -41,7 +42,8 @@ void check_losses(const Run& run, const Run& expected) {
 
 }  // namespace
 
-TEST_CASE("a step takes its epilogues apart where that was measured to be faster, one kernel each") {
+TEST_CASE(
+    "a step takes its epilogues apart where that was measured to be faster, one kernel each") {
   const OwnCache cache;
   const Run cpu = run("cpu", false);
   emulation::restart({});

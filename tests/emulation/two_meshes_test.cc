@@ -1,5 +1,5 @@
-// A training step on two meshes: the CUDA devices' numbers are those of one CPU device, whatever the
-// schedule, the cards and the way of queueing.
+// A training step on two meshes: the CUDA devices' numbers are those of one CPU device, whatever
+// the schedule, the cards and the way of queueing.
 #include "support/two_meshes.h"
 
 #include <doctest/doctest.h>
@@ -8,9 +8,9 @@
 #include <string>
 
 #include "alpa/cuda_loader/cuda_library.h"
+#include "alpa/lower/staging.h"
 #include "alpa/runtime/device_state.h"
 #include "alpa/runtime/executor.h"
-#include "alpa/lower/staging.h"
 #include "emulation.h"
 #include "support/error_text.h"
 #include "support/steps.h"
@@ -46,7 +46,8 @@ struct Case {
 /// 4 + 4 devices with different axes, and 2 + 3, of which the dimensions are no multiples.
 std::vector<Case> cases() {
   return {{8,
-           {{mesh_from(0, {2, 2}), {{"x", "S0@0"}, {"w0", "S1@1"}, {"b0", "S0@1"}, {"cut0", "S0@0 S1@1"}}},
+           {{mesh_from(0, {2, 2}),
+             {{"x", "S0@0"}, {"w0", "S1@1"}, {"b0", "S0@1"}, {"cut0", "S0@0 S1@1"}}},
             {mesh_from(4, {4}), {{"y", "S0@0"}, {"cut0", "S0@0"}}}}},
           {5,
            {{mesh_from(0, {2}), {{"x", "S0@0"}, {"cut0", "S0@0"}}},
@@ -54,8 +55,9 @@ std::vector<Case> cases() {
 }
 
 Graph noisy_graph(int micro_batches = kMicroBatches) {
-  return training_graph({f32, {12 * micro_batches, 10}}, {f32, {12 * micro_batches, 6}}, noisy_model,
-                        {.num_micro_batches = micro_batches, .optimizer = alpa::test::Optimizer::adam});
+  return training_graph(
+      {f32, {12 * micro_batches, 10}}, {f32, {12 * micro_batches, 6}}, noisy_model,
+      {.num_micro_batches = micro_batches, .optimizer = alpa::test::Optimizer::adam});
 }
 
 Executor executor_of(const SpmdProgram& program, const PipelineSchedule& schedule, int cards,
@@ -94,12 +96,14 @@ Outcome check_executor(Executor&& executor, const Outcome& expected) {
 
 }  // namespace
 
-TEST_CASE("GPipe and 1F1B on two meshes compute what one device does, captured, queued and checked") {
+TEST_CASE(
+    "GPipe and 1F1B on two meshes compute what one device does, captured, queued and checked") {
   const Outcome expected = expected_outcome();
   for (const Case& c : cases()) {
     const SpmdProgram program = on_meshes(noisy_graph(), c.stages);
     CAPTURE(c.devices);
-    for (const PipelineSchedule& schedule : {gpipe(2, kMicroBatches), one_f_one_b(2, kMicroBatches)})
+    for (const PipelineSchedule& schedule :
+         {gpipe(2, kMicroBatches), one_f_one_b(2, kMicroBatches)})
       for (const int cards : {1, c.devices}) {
         CAPTURE(to_string(schedule));
         CAPTURE(cards);
@@ -122,16 +126,18 @@ TEST_CASE("a message that fails in the first step is named with its device and m
     Executor executor = executor_of(program, one_f_one_b(2, kMicroBatches), 1);
     const auto state = executor.make_state(0);
     emulation::fail_kernel(kernel);
-    const std::string text =
-        error_of([&] { executor.run(*state, random_batch(program.graph, 1), scalars_of(graph, 1)); });
+    const std::string text = error_of(
+        [&] { executor.run(*state, random_batch(program.graph, 1), scalars_of(graph, 1)); });
     CHECK(text.find("cudaErrorIllegalAddress") != text.npos);
     if (text.find("transfer") != text.npos) named.insert(text.substr(0, text.find(':', 10)));
   }
-  CHECK(named.contains("device 2: instruction 1 'mul.transfer' (transfer, forward, micro-batch 1 of 4)"));
+  CHECK(named.contains(
+      "device 2: instruction 1 'mul.transfer' (transfer, forward, micro-batch 1 of 4)"));
   emulation::restart({});
 }
 
-TEST_CASE("1F1B captures no more for 12 micro-batches than for 4; every further run is one more launch") {
+TEST_CASE(
+    "1F1B captures no more for 12 micro-batches than for 4; every further run is one more launch") {
   std::vector<emulation::Totals> totals;
   std::vector<int> runs;
   for (const int micro_batches : {4, 12}) {
@@ -143,7 +149,8 @@ TEST_CASE("1F1B captures no more for 12 micro-batches than for 4; every further 
     run_steps_of(graph, executor, kStagedSteps);
     emulation::Totals after = emulation::totals();
     after.graphs -= before.graphs, after.graph_launches -= before.graph_launches;
-    after.captured.kernels -= before.captured.kernels, after.captured.copies -= before.captured.copies;
+    after.captured.kernels -= before.captured.kernels,
+        after.captured.copies -= before.captured.copies;
     totals.push_back(after);
     runs.push_back(static_cast<int>(schedule[0].size() + schedule[1].size()));
   }

@@ -12,7 +12,8 @@ namespace {
 
 template <class T>
 void read_setting(const char* name, T& value) {
-  if (const char* const text = std::getenv(name)) value = static_cast<T>(std::strtoull(text, nullptr, 10));
+  if (const char* const text = std::getenv(name))
+    value = static_cast<T>(std::strtoull(text, nullptr, 10));
 }
 
 int part_of(const std::string& text) { return text == "*" ? -1 : std::stoi(text); }
@@ -23,7 +24,8 @@ void read_setting(const char* name, std::vector<ProductsOf>& value) {
   for (std::string word; words >> word;) {
     std::istringstream parts(word);
     std::string type, epilogue, algorithm;
-    std::getline(parts, type, '/'), std::getline(parts, epilogue, '/'), std::getline(parts, algorithm);
+    std::getline(parts, type, '/'), std::getline(parts, epilogue, '/'),
+        std::getline(parts, algorithm);
     value.push_back({part_of(type), part_of(epilogue), part_of(algorithm)});
   }
 }
@@ -39,7 +41,8 @@ World::World() {
   read_setting("ALPA_EMULATED_FAILING", machine.failing);
   read_setting("ALPA_EMULATED_SLOW", machine.slow);
   devices.resize(static_cast<std::size_t>(std::max(1, machine.devices)));
-  // Held across a fork: otherwise a child could inherit it locked by a stream's thread, and wait for ever.
+  // Held across a fork: otherwise a child could inherit it locked by a stream's
+  // thread, and wait for ever.
   pthread_atfork([] { world().mutex.lock(); }, [] { world().mutex.unlock(); },
                  [] { world().mutex.unlock(); });
 }

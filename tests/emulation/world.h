@@ -1,7 +1,7 @@
 #pragma once
-/// The state of the emulated machine. One mutex guards all of it; `changed` is notified whenever something
-/// that anybody waits for may have happened. Everything here is called in an Unseen (sanitizers.h) and with
-/// the mutex held, unless it says otherwise.
+/// The state of the emulated machine. One mutex guards all of it; `changed` is notified whenever
+/// something that anybody waits for may have happened. Everything here is called in an Unseen
+/// (sanitizers.h) and with the mutex held, unless it says otherwise.
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -23,13 +23,15 @@ namespace alpa::emulation {
 struct Ticket {
   bool done = false;
   std::chrono::steady_clock::time_point time;  ///< of completion
-  char issued = 0, finished = 0;               ///< addresses that stand for the order with host and others
+  /// addresses that stand for the order with host and others
+  char issued = 0, finished = 0;
 };
 using TicketPtr = std::shared_ptr<Ticket>;
 
-/// Work that a stream does: called without the mutex, in an Unseen, until it returns true; after false it
-/// is called again when something has changed. `state` is its own between these calls. What the program's
-/// data is touched with stands in a Seen. Throws a cudaError_t as the device's sticky error.
+/// Work that a stream does: called without the mutex, in an Unseen, until it returns true;
+/// after false it is called again when something has changed. `state` is its own between these
+/// calls. What the program's data is touched with stands in a Seen. Throws a cudaError_t as
+/// the device's sticky error.
 using Work = std::function<bool(std::shared_ptr<void>& state)>;
 
 /// As what a graph counts a piece of work. Calls of cuBLASLt and NCCL count as one kernel each.
@@ -93,8 +95,8 @@ int current_device();
 /// What this thread's cudaGetLastError returns.
 cudaError_t& last_error();
 
-/// One call of the interface: `body(lock)` gives its status, unless the device has a sticky error. Called
-/// from the program.
+/// One call of the interface: `body(lock)` gives its status, unless the device has a sticky
+/// error. Called from the program.
 template <class Body>
 cudaError_t call(Body&& body) {
   const Unseen unseen;
@@ -105,8 +107,8 @@ cudaError_t call(Body&& body) {
   return status;
 }
 
-/// As `call`, for what gives something back: done on a device with an error, too, so that tests can restart
-/// it.
+/// As `call`, for what gives something back: done on a device with an error, too, so
+/// that tests can restart it.
 template <class Body>
 cudaError_t give_back(Body&& body) {
   const Unseen unseen;

@@ -1,4 +1,5 @@
-// Training in bf16: every method computes what one device computes, to bf16's precision, and learns.
+// Training in bf16: every method computes what one device computes, to
+// bf16's precision, and learns.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
@@ -51,7 +52,8 @@ Run train(const TrainingStep& step, const Method& method, int devices, DType dty
   Run run;
   for (int i = 0; i < kSteps; ++i) run.losses.push_back(executable.run(state, batch).loss());
   CHECK(executable.measured_bytes(state) == executable.memory_bytes());
-  for (const std::string& name : state.names()) run.state[name] = state[name].to_host().to_doubles();
+  for (const std::string& name : state.names())
+    run.state[name] = state[name].to_host().to_doubles();
   return run;
 }
 
@@ -73,7 +75,8 @@ std::vector<Spread> spreads_over_four_devices() {
         };
         std::visit(set, method);
         spreads.push_back(
-            {fmt::format("{}, {} mesh axes, {} micro-batches", name, mesh.size(), micro_batches), method});
+            {fmt::format("{}, {} mesh axes, {} micro-batches", name, mesh.size(), micro_batches),
+             method});
       }
   return spreads;
 }
@@ -82,17 +85,19 @@ std::vector<Spread> spreads_over_four_devices() {
 constexpr double kRoundoff = 1.0 / 256;
 
 /// Is every element within four roundings of the largest one, plus `extra`?
-bool is_close(const std::vector<double>& actual, const std::vector<double>& expected, double extra = 0) {
+bool is_close(const std::vector<double>& actual, const std::vector<double>& expected,
+              double extra = 0) {
   return testing::largest_distance(actual, expected) <=
          4 * kRoundoff * testing::largest_magnitude(expected) + extra;
 }
 
-/// Every method against one device, and that against f64. Where a gradient is smaller than its rounding, a
-/// step of Adam goes either way: `step_length` is what parameters may be off beside.
+/// Every method against one device, and that against f64. Where a gradient is smaller than its
+/// rounding, a step of Adam goes either way: `step_length` is what parameters may be off beside.
 void check_methods(Precision precision, const Optimizer& optimizer, double step_length) {
   const TrainingStep step = make_step(precision, optimizer);
   const Run serial = train(step, Serial{}, 1);
-  CHECK(is_close(serial.losses, train(make_step(precision, optimizer, f64), Serial{}, 1, f64).losses));
+  CHECK(is_close(serial.losses,
+                 train(make_step(precision, optimizer, f64), Serial{}, 1, f64).losses));
   for (const Spread& spread : spreads_over_four_devices()) {
     INFO(spread.name);
     const Run run = train(step, spread.method, 4);

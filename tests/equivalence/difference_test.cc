@@ -41,7 +41,8 @@ TEST_CASE("the difference of tensors is infinite wherever one has a number that 
 
 TEST_CASE("so is that of runs") {
   for (double special : {kNan, kInfinity, -kInfinity}) {
-    const Contents good = {{"loss", {1, 2}}, {"w", {3, 4}}}, bad = {{"loss", {1, 2}}, {"w", {3, special}}};
+    const Contents good = {{"loss", {1, 2}}, {"w", {3, 4}}},
+                   bad = {{"loss", {1, 2}}, {"w", {3, special}}};
     CHECK(deviation(good, good) == 0);
     CHECK(deviation(good, bad) == kInfinity);
     CHECK(deviation(bad, good) == kInfinity);

@@ -1,5 +1,5 @@
-// A GPT-like step under memory budgets, as a user asks for them: planned within 1 % of the proven bound,
-// within the budget to the byte, measured as planned, and trained as without a budget.
+// A GPT-like step under memory budgets, as a user asks for them: planned within 1 % of the proven
+// bound, within the budget to the byte, measured as planned, and trained as without a budget.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
@@ -26,7 +26,8 @@ std::vector<double> losses_of(const Executable& executable) {
   TrainState state = executable.init(3);
   std::vector<double> losses;
   for (int step = 1; step <= 2; ++step)
-    losses.push_back(executable.run(state, {{"x", wave(0.7 * step)}, {"y", wave(1.3 * step)}}).loss());
+    losses.push_back(
+        executable.run(state, {{"x", wave(0.7 * step)}, {"y", wave(1.3 * step)}}).loss());
   CHECK(executable.measured_bytes(state) == executable.memory_bytes());
   return losses;
 }
@@ -55,7 +56,8 @@ void check(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("a GPT-like step under a budget keeps it to the byte, is near the bound, and trains the same") {
+TEST_CASE(
+    "a GPT-like step under a budget keeps it to the byte, is near the bound, and trains the same") {
   for (const Case& c :
        {Case{{4}, 1, 0.9}, Case{{4}, 4, 0.9}, Case{{2, 2}, 1, 0.85}, Case{{2, 2}, 4, 0.9}}) {
     CAPTURE(c.mesh.size());

@@ -33,14 +33,16 @@ double gelu(double x) {
 
 class Reference {
  public:
-  Reference(const GptStack& stack, const Tensors& parameters) : s_(stack), parameters_(parameters) {}
+  Reference(const GptStack& stack, const Tensors& parameters)
+      : s_(stack), parameters_(parameters) {}
 
   /// Summed over the tokens of one sequence.
   double loss(const int* x, const int* y) const {
     Rows rows(s_.sequence);
     for (int t = 0; t < s_.sequence; ++t)
       for (int d = 0; d < s_.hidden; ++d)
-        rows[t].push_back(at("embedding")[x[t] * s_.hidden + d] + at("position")[t * s_.hidden + d]);
+        rows[t].push_back(at("embedding")[x[t] * s_.hidden + d] +
+                          at("position")[t * s_.hidden + d]);
     for (int layer = 0; layer < s_.layers; ++layer) block(rows, "layer" + std::to_string(layer));
     double sum = 0;
     for (int t = 0; t < s_.sequence; ++t) sum += cross_entropy(norm(rows[t], "norm"), y[t]);
@@ -84,7 +86,8 @@ class Reference {
   }
 
   /// Head `h` of token t attends to tokens 0 … t.
-  void attend(const Vector& q, const Rows& k, const Rows& v, std::size_t t, int h, Vector& heads) const {
+  void attend(const Vector& q, const Rows& k, const Rows& v, std::size_t t, int h,
+              Vector& heads) const {
     const auto width = static_cast<int>(s_.hidden / s_.heads);
     Vector weights;
     double sum = 0;
@@ -95,7 +98,8 @@ class Reference {
       sum += weights.back();
     }
     for (std::size_t other = 0; other <= t; ++other)
-      for (int i = h * width; i < (h + 1) * width; ++i) heads[i] += weights[other] / sum * v[other][i];
+      for (int i = h * width; i < (h + 1) * width; ++i)
+        heads[i] += weights[other] / sum * v[other][i];
   }
 
   /// -log softmax(x · embeddingᵀ)[label].
@@ -120,16 +124,16 @@ class Reference {
 
 }  // namespace
 
-double gpt_reference_loss(const GptStack& stack, const Tensors& parameters, const std::vector<int>& x,
-                          const std::vector<int>& y) {
+double gpt_reference_loss(const GptStack& stack, const Tensors& parameters,
+                          const std::vector<int>& x, const std::vector<int>& y) {
   const Reference reference(stack, parameters);
   double sum = 0;
   for (std::size_t t = 0; t < x.size(); t += stack.sequence) sum += reference.loss(&x[t], &y[t]);
   return sum / static_cast<double>(x.size());
 }
 
-Tensors gpt_reference_gradients(const GptStack& stack, Tensors parameters, const std::vector<int>& x,
-                                const std::vector<int>& y) {
+Tensors gpt_reference_gradients(const GptStack& stack, Tensors parameters,
+                                const std::vector<int>& x, const std::vector<int>& y) {
   constexpr double kStep = 1e-5;
   Tensors gradients;
   for (auto& [name, elements] : parameters)

@@ -1,6 +1,6 @@
-// A toy GPT (tied embedding, causal mask, layer norm, Adam; as compositions and as operators) as a user
-// writes one and with a user's defaults: against an independent computation in f64, and spread over 1 to 8
-// devices against one.
+// A toy GPT (tied embedding, causal mask, layer norm, Adam; as compositions and as operators) as a
+// user writes one and with a user's defaults: against an independent computation in f64, and spread
+// over 1 to 8 devices against one.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
@@ -46,7 +46,8 @@ Contents contents_of(const TrainState& state) {
   return contents;
 }
 
-/// Largest |difference| as a share of the largest element of `expected`; infinity if one is not finite.
+/// Largest |difference| as a share of the largest element of `expected`;
+/// infinity if one is not finite.
 double share(const std::vector<double>& actual, const std::vector<double>& expected) {
   return deviation({{"", actual}}, {{"", expected}});
 }
@@ -66,8 +67,8 @@ Outcome train(const Executable& executable, const GptStack& s) {
   return outcome;
 }
 
-/// Adam divides a gradient by its size, rounding included; so what is compared of a step is its gradients,
-/// which is what the first moment holds, and the losses, which the parameters decide.
+/// Adam divides a gradient by its size, rounding included; so what is compared of a step is its
+/// gradients, which is what the first moment holds, and the losses, which the parameters decide.
 void check_same(const Outcome& actual, const Outcome& expected) {
   for (std::size_t i = 0; i < expected.losses.size(); ++i)
     CHECK(actual.losses[i] == doctest::Approx(expected.losses[i]).epsilon(2e-6));
@@ -88,10 +89,10 @@ void check_method(const char* name, int devices, int micro_batches, const GptSta
       },
       method);
   INFO(name << " on " << devices << " devices, " << micro_batches << " micro-batches");
-  check_same(
-      train(parallelize(gpt_step(s, optim::Adam{.learning_rate = kRate}), method, Cluster::local(devices)),
-            s),
-      serial);
+  check_same(train(parallelize(gpt_step(s, optim::Adam{.learning_rate = kRate}), method,
+                               Cluster::local(devices)),
+                   s),
+             serial);
 }
 
 void check_first_step(const GptStack& s) {
@@ -103,7 +104,8 @@ void check_first_step(const GptStack& s) {
   const Contents after = contents_of(state);
 
   Tensors parameters;
-  for (const std::string& name : parameter_names(serial.graph())) parameters[name] = before.at(name);
+  for (const std::string& name : parameter_names(serial.graph()))
+    parameters[name] = before.at(name);
   const std::vector<int> x = tokens(s, 0, 0), y = tokens(s, 0, 1);
   CHECK(loss == doctest::Approx(gpt_reference_loss(s, parameters, x, y)).epsilon(1e-6));
   for (const auto& [name, gradient] : gpt_reference_gradients(s, parameters, x, y)) {
@@ -120,31 +122,38 @@ void check_first_step(const GptStack& s) {
     }
     CHECK(share(after.at(name + ".adam_m"), first) <= 5e-5);
     CHECK(share(after.at(name + ".adam_v"), second) <= 1e-4);
-    CHECK(share(moved, wanted) <= 1e-3);  // a step of 1e-3 from a parameter of 1 has 13 bits left in f32
+    // a step of 1e-3 from a parameter of 1 has 13 bits left in f32
+    CHECK(share(moved, wanted) <= 1e-3);
   }
 }
 
 }  // namespace
 
-TEST_CASE("a toy GPT's loss, gradients and first Adam step are those of an independent f64 computation") {
+TEST_CASE(
+    "a toy GPT's loss, gradients and first Adam step are those of an independent f64 computation") {
   check_first_step(toy(2));
 }
 
-TEST_CASE("so they are with layer norms and embedding as operators") { check_first_step(toy(2, true)); }
+TEST_CASE("so they are with layer norms and embedding as operators") {
+  check_first_step(toy(2, true));
+}
 
 TEST_CASE("a toy GPT of these operators on 3 and 4 devices is the one on one device") {
   const GptStack s = toy(1, true);
-  const Outcome serial =
-      train(parallelize(gpt_step(s, optim::Adam{.learning_rate = kRate}), Serial{}, Cluster::local(1)), s);
+  const Outcome serial = train(
+      parallelize(gpt_step(s, optim::Adam{.learning_rate = kRate}), Serial{}, Cluster::local(1)),
+      s);
   for (int devices : {3, 4})
-    for (const char* method : {"data", "zero3", "shard"}) check_method(method, devices, 1, s, serial);
+    for (const char* method : {"data", "zero3", "shard"})
+      check_method(method, devices, 1, s, serial);
   check_method("shard", 4, 2, s, serial);
 }
 
 TEST_CASE("a toy GPT on 1 to 8 devices is the one on one device, default threads, every method") {
   const GptStack s = toy(1);
-  const Outcome serial =
-      train(parallelize(gpt_step(s, optim::Adam{.learning_rate = kRate}), Serial{}, Cluster::local(1)), s);
+  const Outcome serial = train(
+      parallelize(gpt_step(s, optim::Adam{.learning_rate = kRate}), Serial{}, Cluster::local(1)),
+      s);
   for (int devices = 1; devices <= 8; ++devices)
     for (const char* method : {"data", "zero2", "zero3", "shard"})
       check_method(method, devices, 1, s, serial);

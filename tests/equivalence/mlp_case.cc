@@ -10,7 +10,8 @@ namespace alpa::testing {
 
 namespace {
 
-/// Uneven on most meshes on purpose: 40 = 5·8 rows (10 per micro-batch of four), widths 7, 10 and 12.
+/// Uneven on most meshes on purpose: 40 = 5·8 rows (10 per micro-batch of
+/// four), widths 7, 10 and 12.
 constexpr std::int64_t kBatch = 40, kInputs = 7, kHidden[] = {12, 10}, kOutputs = 7;
 constexpr int kSteps = 3;
 
@@ -18,14 +19,16 @@ nn::Sequential make_model(const MlpCase& model) {
   const nn::DenseOptions options{.bias = model.trait != Trait::plain};
   nn::Sequential mlp;
   if (model.trait == Trait::plain || model.trait == Trait::bias) {
-    for (int i = 0; i + 1 < model.layers; ++i) mlp.add(nn::Dense(kHidden[i % 2], options)).add(nn::ReLU());
+    for (int i = 0; i + 1 < model.layers; ++i)
+      mlp.add(nn::Dense(kHidden[i % 2], options)).add(nn::ReLU());
     return mlp.add(nn::Dense(kOutputs, options));
   }
   const nn::Dense shared(kHidden[0], options);
   mlp.add(nn::Dense(kHidden[0], options)).add(nn::Tanh());
   for (int i = 0; i + 2 < model.layers; ++i) {
-    nn::Sequential block{i % 2 == 0 && model.trait == Trait::tied ? shared : nn::Dense(kHidden[0], options),
-                         nn::Tanh()};
+    nn::Sequential block{
+        i % 2 == 0 && model.trait == Trait::tied ? shared : nn::Dense(kHidden[0], options),
+        nn::Tanh()};
     if (model.trait == Trait::residual)
       mlp.add(nn::Residual(block));
     else
@@ -36,11 +39,14 @@ nn::Sequential make_model(const MlpCase& model) {
 
 TrainingStep make_step(const MlpCase& model) {
   const TensorType x{model.dtype, {kBatch, kInputs}}, y{model.dtype, {kBatch, kOutputs}};
-  const Optimizer optimizer = model.adam ? Optimizer(optim::Adam{.learning_rate = 1e-3})
-                                         : Optimizer(optim::Sgd{.learning_rate = 1e-2, .momentum = 0.9});
+  const Optimizer optimizer = model.adam
+                                  ? Optimizer(optim::Adam{.learning_rate = 1e-3})
+                                  : Optimizer(optim::Sgd{.learning_rate = 1e-2, .momentum = 0.9});
   return training_step(
       {{"x", x}, {"y", y}},
-      [mlp = make_model(model)](const Batch& b) { return nn::mean_squared_error(mlp(b["x"]), b["y"]); },
+      [mlp = make_model(model)](const Batch& b) {
+        return nn::mean_squared_error(mlp(b["x"]), b["y"]);
+      },
       optimizer);
 }
 
@@ -86,16 +92,16 @@ std::string to_string(const MlpCase& model) {
 std::string to_string(const Spread& spread) {
   std::string mesh;
   for (int size : spread.mesh) mesh += fmt::format("{}{}", mesh.empty() ? "" : "x", size);
-  return fmt::format("{} on {}, {} micro-batches, {} threads", spread.method, mesh, spread.micro_batches,
-                     spread.threads);
+  return fmt::format("{} on {}, {} micro-batches, {} threads", spread.method, mesh,
+                     spread.micro_batches, spread.threads);
 }
 
 Contents run_serial(const MlpCase& model) {
   return run(parallelize(make_step(model), Serial{}, Cluster::local(1)), model.dtype);
 }
 
-std::vector<Contents> run_spread(const MlpCase& model, const Spread& spread, const std::string& backend,
-                                 int times) {
+std::vector<Contents> run_spread(const MlpCase& model, const Spread& spread,
+                                 const std::string& backend, int times) {
   int devices = 1;
   for (int size : spread.mesh) devices *= size;
   Method method = parse_method(spread.method);

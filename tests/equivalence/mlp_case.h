@@ -36,14 +36,14 @@ using Contents = std::map<std::string, std::vector<double>>;
 /// The run on one device, whole batch at once.
 Contents run_serial(const MlpCase& model);
 
-/// The run under `spread` on devices of `backend`; checks on the way that planned peak and traffic are the
-/// measured ones.
+/// The run under `spread` on devices of `backend`; checks on the way that planned peak and
+/// traffic are the measured ones.
 Contents run_spread(const MlpCase& model, const Spread& spread, const std::string& backend = "cpu");
 
-/// The same `times` times, each on devices of its own, under one plan: planning again within a time limit
-/// may find another.
-std::vector<Contents> run_spread(const MlpCase& model, const Spread& spread, const std::string& backend,
-                                 int times);
+/// The same `times` times, each on devices of its own, under one plan: planning again within a
+/// time limit may find another.
+std::vector<Contents> run_spread(const MlpCase& model, const Spread& spread,
+                                 const std::string& backend, int times);
 
 /// Largest deviation of any tensor, as a share of the largest element of the reference tensor;
 /// infinite if a number of either is not finite.

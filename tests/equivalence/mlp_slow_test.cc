@@ -1,5 +1,5 @@
-// The full product of the factors of covering_test.cc. Run it with `ctest --test-dir build/release -L
-// slow`.
+// The full product of the factors of covering_test.cc. Run it with `ctest
+// --test-dir build/release -L slow`.
 #include <doctest/doctest.h>
 
 #include "equivalence/mlp_case.h"

@@ -53,7 +53,8 @@ TEST_CASE("BERT, experts and residual MLPs on 2x2 devices are those on one devic
     const TrainingStep step = suite_step(model, tiny_shape(1));
     const Outcome serial = first_step(step, Serial{}, 1);
     const Outcome spread = first_step(
-        step, ShardParallel{.num_micro_batches = 2, .mesh_shape = {2, 2}, .solver_seconds = 0.5}, 4);
+        step, ShardParallel{.num_micro_batches = 2, .mesh_shape = {2, 2}, .solver_seconds = 0.5},
+        4);
     CHECK(serial.loss > 0.01);
     CHECK(spread.loss == doctest::Approx(serial.loss).epsilon(1e-5));
     CHECK(deviation(spread.gradients, serial.gradients) <= 1e-4);

@@ -1,5 +1,6 @@
-// Alpa's MLP tests (tests/shard_parallel/test_mlp.py) at their own sizes: each plan, at most as dear as
-// Alpa's (tests/intra_op/reference_test.cc), is run; the runtime then measures what the plan claims.
+// Alpa's MLP tests (tests/shard_parallel/test_mlp.py) at their own sizes: each plan, at
+// most as dear as Alpa's (tests/intra_op/reference_test.cc), is run; the runtime then
+// measures what the plan claims.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
@@ -23,14 +24,15 @@ TrainingStep step_of(std::int64_t batch, std::int64_t width) {
     return mlp_graph({.layers = kLayers, .batch = batch, .width = width, .report_loss = false});
   };
   const auto scalars = [](std::int64_t step) {
-    return std::map<std::string, double>{{"learning_rate", 1e-2}, {"step", static_cast<double>(step)}};
+    return std::map<std::string, double>{{"learning_rate", 1e-2},
+                                         {"step", static_cast<double>(step)}};
   };
   return {{{"x", data}, {"y", data}}, trace, scalars};
 }
 
 /// The plan for communication alone, with Alpa's costs, as an executable.
-Executable planned_like_alpa(const TrainingStep& step, const DeviceMesh& mesh, AutoShardOptions options,
-                             double alpas_objective) {
+Executable planned_like_alpa(const TrainingStep& step, const DeviceMesh& mesh,
+                             AutoShardOptions options, double alpas_objective) {
   const Graph graph = step.trace(1);
   options.split_contractions = true;
   const CostModel model =
@@ -47,7 +49,8 @@ Executable planned_like_alpa(const TrainingStep& step, const DeviceMesh& mesh, A
 
 /// Parameters after one step from the same small numbers on every plan.
 std::map<std::string, std::vector<double>> parameters_after_step(const Executable& train,
-                                                                 std::int64_t batch, std::int64_t width) {
+                                                                 std::int64_t batch,
+                                                                 std::int64_t width) {
   TrainState state = train.init(0);
   for (int layer = 0; layer < kLayers; ++layer) {
     const Dataset numbers = linear_dataset(width, width, 7 + static_cast<std::uint64_t>(layer));
@@ -75,7 +78,8 @@ void check_run(std::int64_t batch, std::int64_t width, const DeviceMesh& mesh,
   const TrainingStep step = step_of(batch, width);
   const Executable train = planned_like_alpa(step, mesh, options, alpas_objective);
   const auto parameters = parameters_after_step(train, batch, width);
-  const auto serial = parameters_after_step(parallelize(step, Serial{}, Cluster::local(1)), batch, width);
+  const auto serial =
+      parameters_after_step(parallelize(step, Serial{}, Cluster::local(1)), batch, width);
   // Adam's first step moves every parameter by ±the learning rate, so a wrong gradient shows.
   for (const auto& [name, values] : serial) {
     CAPTURE(name);
@@ -122,6 +126,8 @@ TEST_CASE("Alpa's MLP, data parallelism forced: one all_reduce although it is de
 }
 
 TEST_CASE("Alpa's MLP, ZeRO: as many bytes as data parallelism, by reduce_scatter and all_gather") {
-  check_run(256, 32, mesh_of({4}), zero2_options(), 38139.12, {"all_gather 1, reduce_scatter 1", kReduced});
-  check_run(256, 32, mesh_of({4}), zero3_options(), 38139.12, {"all_gather 1, reduce_scatter 1", kReduced});
+  check_run(256, 32, mesh_of({4}), zero2_options(), 38139.12,
+            {"all_gather 1, reduce_scatter 1", kReduced});
+  check_run(256, 32, mesh_of({4}), zero3_options(), 38139.12,
+            {"all_gather 1, reduce_scatter 1", kReduced});
 }

@@ -32,14 +32,16 @@ class TemporaryFile {
 
 std::string loading_error(const std::string& text) {
   const TemporaryFile file("plan_error_test.json", text);
-  return error_of([&] { load_plan(small_step(), ShardParallel{}, Cluster::local(2), file.path()); });
+  return error_of(
+      [&] { load_plan(small_step(), ShardParallel{}, Cluster::local(2), file.path()); });
 }
 
 }  // namespace
 
 TEST_CASE("options that make no sense") {
-  CHECK(planning_error(ShardParallel{.num_micro_batches = 5}) ==
-        "5 micro-batches do not divide the batch of 12 (\"x\" is f32[12, 6]); choose a divisor of 12");
+  CHECK(
+      planning_error(ShardParallel{.num_micro_batches = 5}) ==
+      "5 micro-batches do not divide the batch of 12 (\"x\" is f32[12, 6]); choose a divisor of 12");
   CHECK(planning_error(ShardParallel{.num_micro_batches = 0}) ==
         "parallelize: 0 micro-batches; give at least 1");
   CHECK(planning_error(ShardParallel{.solver_seconds = 0}) ==
@@ -61,8 +63,8 @@ TEST_CASE("devices and meshes that don't fit") {
   CHECK(planning_error(ShardParallel{.mesh_shape = {6}, .batch_mesh_axis = 1}, 6) ==
         "batch_mesh_axis 1 on a mesh of 1 axes; give one from 0 to 0");
   CHECK(planning_error(DataParallel{.num_micro_batches = 4}, 6) ==
-        "method data: the micro-batch of input \"x\" f32[3, 6] has 3 rows, too few to split over 6 "
-        "devices; use a larger batch, "
+        "method data: the micro-batch of input \"x\" f32[3, 6] has 3 rows, "
+        "too few to split over 6 devices; use a larger batch, "
         "fewer micro-batches or fewer devices, or the method \"shard\"");
   Cluster elsewhere = Cluster::local(2);
   elsewhere.backend = "tpu";
@@ -75,30 +77,33 @@ TEST_CASE("a plan of another step, for other devices, or none at all") {
   const TemporaryFile plan("plan_error_test_good.json", "");
   train.save_plan(plan.path());
   const auto error = [&](const TrainingStep& step, int devices) {
-    return error_of([&] { load_plan(step, ShardParallel{}, Cluster::local(devices), plan.path()); });
+    return error_of(
+        [&] { load_plan(step, ShardParallel{}, Cluster::local(devices), plan.path()); });
   };
-  CHECK(error(small_step(), 4) ==
-        "plan file plan_error_test_good.json: the plan is for 2 devices (mesh 2), but the cluster has 4");
+  CHECK(
+      error(small_step(), 4) ==
+      "plan file plan_error_test_good.json: the plan is for 2 devices (mesh 2), but the cluster has 4");
   const std::string other = error(small_step(24), 2);
-  CHECK(other == fmt::format("plan plan_error_test_good.json: it was made for the graph {:016x} but this "
-                             "one is {:016x}; model, "
-                             "batch, optimizer or number of micro-batches differ, so plan again",
-                             structural_hash(train.graph()), structural_hash(small_step(24).trace(1))));
-  CHECK(error_of([] { load_plan(small_step(), ShardParallel{}, Cluster::local(2), "nowhere.json"); }) ==
-        "plan file nowhere.json: cannot be read: No such file or directory");
+  CHECK(other ==
+        fmt::format("plan plan_error_test_good.json: it was made for the graph {:016x} but this "
+                    "one is {:016x}; model, batch, optimizer or number of micro-batches "
+                    "differ, so plan again",
+                    structural_hash(train.graph()), structural_hash(small_step(24).trace(1))));
+  CHECK(error_of([] {
+          load_plan(small_step(), ShardParallel{}, Cluster::local(2), "nowhere.json");
+        }) == "plan file nowhere.json: cannot be read: No such file or directory");
   CHECK(error_of([] { load_plan(small_step(), ShardParallel{}, Cluster::local(2), "/tmp"); }) ==
         "plan file /tmp: cannot be read: it is a folder, not a file");
   CHECK(error_of([&] { train.save_plan("/nowhere/plan.json"); }) ==
         "/nowhere/plan.json: cannot be written: No such file or directory");
   CHECK(loading_error("{\"schema\": ") ==
-        "plan plan_error_test.json: line 1, column 12: not valid JSON; check for a missing comma, quote or "
-        "bracket just "
-        "before");
+        "plan plan_error_test.json: line 1, column 12: not valid JSON; "
+        "check for a missing comma, quote or bracket just before");
 }
 
 TEST_CASE("a plan that names a device the cluster does not have") {
-  std::string text =
-      to_json(plan_only(small_step(), ShardParallel{}, Cluster::local(2)).plan, small_step().trace(1));
+  std::string text = to_json(plan_only(small_step(), ShardParallel{}, Cluster::local(2)).plan,
+                             small_step().trace(1));
   text.replace(text.find('0', text.find("\"devices\"")), 1, "2147483647");
   CHECK(
       loading_error(text) ==
@@ -109,12 +114,11 @@ TEST_CASE("a malformed cluster file") {
   CHECK(error_of([] { Cluster::from_file("nowhere.json"); }) ==
         "cluster file nowhere.json: cannot be read: No such file or directory");
   CHECK(error_of([] { Cluster::from_json("{", "c.json"); }) ==
-        "cluster file c.json: line 1, column 2: not valid JSON; check for a missing comma, quote or "
-        "bracket just before");
+        "cluster file c.json: line 1, column 2: not valid JSON; "
+        "check for a missing comma, quote or bracket just before");
   CHECK(error_of([] { Cluster::from_json("{\"hosts\": 2}", "c.json"); }) ==
-        "cluster file c.json: hosts: unknown key; the keys here are: description, backend, num_hosts, "
-        "devices_per_host, device, "
-        "within_host, between_hosts");
+        "cluster file c.json: hosts: unknown key; the keys here are: "
+        "description, backend, num_hosts, devices_per_host, device, within_host, between_hosts");
 }
 
 TEST_CASE("a budget no plan can keep is an error that says by how much and where") {

@@ -52,15 +52,16 @@ TEST_CASE("ids for which a table has no row") {
     const std::map<std::string, Array> batch{
         {"ids", Array(std::vector<int>{0, 9, 3, 4, 5, id, 7, 8}, {4, 2})}};
     CHECK(error_of([&] { train.run(state, batch); }) ==
-          fmt::format("device 1: instruction 1 'embedding0/embedding' (embedding, forward): id {} is "
-                      "outside of the table's rows 0 to 9; give ids of rows that exist",
+          fmt::format("device 1: instruction 1 'embedding0/embedding' (embedding, forward): "
+                      "id {} is outside of the table's rows 0 to 9; give ids of rows that exist",
                       id));
   }
 }
 
 TEST_CASE("names nobody knows") {
   Running running;
-  const std::string known = "no parameter or optimizer state is called \"w\"; known are \"dense0.kernel\"";
+  const std::string known =
+      "no parameter or optimizer state is called \"w\"; known are \"dense0.kernel\"";
   CHECK(error_of([&] { running.state["w"]; }) == known);
   CHECK(error_of([&] { running.state.set("w", zero_array({1})); }) == known);
   CHECK(error_of([&] { running.train.sharding_of("w"); }) == known);
@@ -73,9 +74,10 @@ TEST_CASE("names nobody knows") {
 
 TEST_CASE("states of another executable, and none at all") {
   Running running, other;
-  CHECK(error_of([&] { running.train.run(other.state, small_batch()); }) ==
-        "this state belongs to another executable; make one with init() of this one and fill it with "
-        "copy_from()");
+  CHECK(
+      error_of([&] { running.train.run(other.state, small_batch()); }) ==
+      "this state belongs to another executable; make one with init() of this one and fill it with "
+      "copy_from()");
   TrainState empty;
   CHECK(error_of([&] { running.train.run(empty, small_batch()); }) ==
         "this TrainState is empty; make one with `executable.init(seed)`");
@@ -86,13 +88,13 @@ TEST_CASE("states of another executable, and none at all") {
 TEST_CASE("a loss that is not finite, if that is to be an error") {
   auto batch = small_batch();
   batch["y"] = Array(std::vector<float>(48, std::numeric_limits<float>::infinity()), {12, 4});
-  const Executable strict =
-      parallelize(small_step(), DataParallel{.executor = {.check_finite = true}}, Cluster::local(2));
+  const Executable strict = parallelize(
+      small_step(), DataParallel{.executor = {.check_finite = true}}, Cluster::local(2));
   TrainState state = strict.init(0);
   strict.run(state, small_batch());
   CHECK(error_of([&] { strict.run(state, batch); }) ==
-        "metric \"loss\" is inf in step 2; lower the learning rate, clip gradients, or look for a division "
-        "by zero or log of 0");
+        "metric \"loss\" is inf in step 2; lower the learning rate, clip gradients, "
+        "or look for a division by zero or log of 0");
   Running lenient;
   CHECK(lenient.train.run(lenient.state, batch).loss() == std::numeric_limits<double>::infinity());
 }

@@ -50,7 +50,9 @@ TEST_CASE("impossible results of operators are refused when the call is made") {
   CHECK(error_of([&] { reshape(x, {kHuge, 1}) * x; }) == "mul: the result" + huge);
   CHECK(error_of([&] { constant(g, 1, f32, {kHuge, kHuge}); }) == "constant: the result" + huge);
   CHECK(error_of([&] { iota(g, {f32, {kHuge, kHuge}}); }) == "iota: the result" + huge);
-  CHECK(error_of([&] { random_uniform(g, {f32, {kHuge, kHuge}}); }) == "random_uniform: the result" + huge);
+  CHECK(error_of([&] {
+          random_uniform(g, {f32, {kHuge, kHuge}});
+        }) == "random_uniform: the result" + huge);
   // Extents whose product wraps around to what there is.
   CHECK(error_of([&] {
           reshape(y, {std::int64_t{1} << 62, 4, 48});
@@ -69,19 +71,21 @@ TEST_CASE("impossible results of operators are refused when the call is made") {
 TEST_CASE("a graph whose values together can't be counted in bytes is refused") {
   Builder g;
   const Value x = g.input(InputKind::batch, "x", {f64, {kMaxElements}});
-  CHECK(error_of([&] {
-          for (Value y = x;;) y = exp(y);
-        }) ==
-        "exp: with its result f64[1125899906842624] the values of the graph take more than 2^60 bytes");
+  CHECK(
+      error_of([&] {
+        for (Value y = x;;) y = exp(y);
+      }) ==
+      "exp: with its result f64[1125899906842624] the values of the graph take more than 2^60 bytes");
 }
 
 TEST_CASE("impossible graph text is refused with its line") {
   const auto parse_error = [](const std::string& line) {
     return error_of([&] { parse_graph("graph micro_batches=1\n" + line + "\n", all_ops()); });
   };
-  CHECK(parse_error(
-            "%0: f32[4294967296, 4294967296] = iota() {axis=0, dtype=f32, shape=[1]} forward \"x\"") ==
-        "graph text, line 2: the tensor type is f32[4294967296, 4294967296]" + kLimit);
+  CHECK(
+      parse_error(
+          "%0: f32[4294967296, 4294967296] = iota() {axis=0, dtype=f32, shape=[1]} forward \"x\"") ==
+      "graph text, line 2: the tensor type is f32[4294967296, 4294967296]" + kLimit);
   CHECK(
       parse_error(
           "%0: f32[1] = constant() {value=1.0, dtype=f32, shape=[4294967296, 4294967296]} forward \"x\"") ==
@@ -107,8 +111,8 @@ TEST_CASE("impossible arrays are refused, and those too large for this machine")
 
 TEST_CASE("a Value kept from an earlier trace is refused, wherever the new graph is in memory") {
   const std::string gone =
-      "a Value of an earlier trace is used, whose graph is gone; make Values anew whenever the model is "
-      "traced";
+      "a Value of an earlier trace is used, whose graph is gone; "
+      "make Values anew whenever the model is traced";
   Value kept;
   const auto build = [&](Builder& g, const Batch& b) {
     const Value w = kept ? kept : g.parameter("w", {f32, {4}}, {});
@@ -128,8 +132,12 @@ TEST_CASE("a Value kept from an earlier trace is refused, wherever the new graph
   std::destroy_at(g);
   g = made_at();
   const Value fresh = g->input(InputKind::batch, "x", {f32, {4}});
-  CHECK(error_of([&] { g->emit(ops::add, {fresh, old}); }) == "add: operand 1 belongs to another graph");
-  CHECK(error_of([&] { g->update(fresh, old); }) == "update: both values must belong to this graph");
-  CHECK(error_of([&] { g->metric("m", old); }) == "metric \"m\": the value must belong to this graph");
+  CHECK(error_of([&] {
+          g->emit(ops::add, {fresh, old});
+        }) == "add: operand 1 belongs to another graph");
+  CHECK(error_of([&] { g->update(fresh, old); }) ==
+        "update: both values must belong to this graph");
+  CHECK(error_of([&] { g->metric("m", old); }) ==
+        "metric \"m\": the value must belong to this graph");
   std::destroy_at(g);
 }

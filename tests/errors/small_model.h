@@ -1,5 +1,6 @@
 #pragma once
-/// The model whose mistakes are tested: x f32[n, 6] through one dense layer of 4, against y f32[n, 4].
+/// The model whose mistakes are tested: x f32[n, 6] through one dense layer
+/// of 4, against y f32[n, 4].
 #include <alpa/alpa.h>
 
 #include <cstring>
@@ -15,7 +16,9 @@ inline std::vector<BatchInput> small_inputs(std::int64_t n = 12) {
 
 inline TrainingStep small_step(std::int64_t n = 12) {
   const nn::Dense dense(4, {.bias = false});
-  const auto model = [dense](const Batch& b) { return nn::mean_squared_error(dense(b["x"]), b["y"]); };
+  const auto model = [dense](const Batch& b) {
+    return nn::mean_squared_error(dense(b["x"]), b["y"]);
+  };
   return training_step(small_inputs(n), model, optim::Sgd{.learning_rate = 0.1});
 }
 

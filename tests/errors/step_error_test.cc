@@ -15,11 +15,13 @@ TEST_CASE("batch inputs that are no batch") {
     return error_of([&] { training_step(inputs, model, optim::Sgd{}); });
   };
   CHECK(error({}) == "a step needs at least one batch input, e.g. {\"x\", {f32, {32, 784}}}");
-  CHECK(error({{"x", {f32, {}}}}) == "batch input \"x\" is f32[]; its dimension 0 must be the batch");
-  CHECK(error({{"x", {f32, {0, 6}}}}) == "batch input \"x\" is f32[0, 6]; every extent must be at least 1");
+  CHECK(error({{"x", {f32, {}}}}) ==
+        "batch input \"x\" is f32[]; its dimension 0 must be the batch");
+  CHECK(error({{"x", {f32, {0, 6}}}}) ==
+        "batch input \"x\" is f32[0, 6]; every extent must be at least 1");
   CHECK(error({{"x", {f32, {8, 6}}}, {"y", {f32, {4, 6}}}}) ==
-        "batch input \"y\" is f32[4, 6] but \"x\" is f32[8, 6]; dimension 0 of all is the batch and must "
-        "agree");
+        "batch input \"y\" is f32[4, 6] but \"x\" is f32[8, 6]; "
+        "dimension 0 of all is the batch and must agree");
 }
 
 TEST_CASE("losses and metrics that are no numbers") {
@@ -28,7 +30,8 @@ TEST_CASE("losses and metrics that are no numbers") {
         "the loss must be one number, not f32[12, 4]; average it with mean(…)");
   CHECK(error_of([&] { trace([&](const Batch& b) { return cast(mean(dense(b["x"])), i32); }); }) ==
         "the loss must be floating, not i32[]; convert it with cast(…, f32)");
-  CHECK(error_of([&] { trace([&](const Batch&) { return Value(); }); }) == "the model returned no loss");
+  CHECK(error_of([&] { trace([&](const Batch&) { return Value(); }); }) ==
+        "the model returned no loss");
   CHECK(error_of([&] {
           trace([&](const Batch& b) {
             const Value y = dense(b["x"]);
@@ -48,15 +51,19 @@ TEST_CASE("models that don't fit together") {
         "the batch has no input \"z\"; its inputs are \"x\", \"y\"");
   CHECK(error_of([] { trace([](const Batch& b) { return mean(b["x"]); }); }) ==
         "the model has no parameters to train; for metrics alone use evaluation_step");
-  CHECK(error_of([] { trace([](const Batch& b) { return mean(nn::Dense(4)(b["x"]) - b["x"]); }); }) ==
-        "sub: x has extent 4 but y has 6 in dimension 1 from the last (x f32[12, 4], y f32[12, 6]); "
-        "reshape one of them, or "
-        "give it extent 1 there");
-  CHECK(error_of([] { trace([](const Batch& b) { return mean(nn::Dense(3)(reshape(b["x"], {-1}))); }); }) ==
+  CHECK(
+      error_of([] { trace([](const Batch& b) { return mean(nn::Dense(4)(b["x"]) - b["x"]); }); }) ==
+      "sub: x has extent 4 but y has 6 in dimension 1 from the last (x f32[12, 4], y f32[12, 6]); "
+      "reshape one of them, or give it extent 1 there");
+  CHECK(error_of([] {
+          trace([](const Batch& b) { return mean(nn::Dense(3)(reshape(b["x"], {-1}))); });
+        }) ==
         "nn::Dense(3): the input is f32[72]; it needs a batch dimension and a feature dimension");
-  CHECK(error_of([] { trace([](const Batch& b) { return mean(nn::Residual(nn::Dense(3))(b["x"])); }); }) ==
-        "nn::Residual: the inner layer turns f32[12, 6] into f32[12, 3]; it must keep the type, to be "
-        "added to its input");
+  CHECK(error_of([] {
+          trace([](const Batch& b) { return mean(nn::Residual(nn::Dense(3))(b["x"])); });
+        }) ==
+        "nn::Residual: the inner layer turns f32[12, 6] into f32[12, 3]; "
+        "it must keep the type, to be added to its input");
   const nn::Dense tied(4);
   CHECK(error_of([&] {
           trace([&](const Batch& b) { return mean(tied(tied(b["x"]))); });

@@ -36,7 +36,8 @@ std::string idx_text(const Array& array) {
   std::string text{0, 0, 8, static_cast<char>(array.shape().size())};
   for (std::int64_t extent : array.shape())
     for (int shift : {24, 16, 8, 0}) text += static_cast<char>(extent >> shift);
-  return text.append(reinterpret_cast<const char*>(array.data()), static_cast<std::size_t>(array.bytes()));
+  return text.append(reinterpret_cast<const char*>(array.data()),
+                     static_cast<std::size_t>(array.bytes()));
 }
 
 }  // namespace
@@ -52,9 +53,7 @@ int fuzz_csv(const std::uint8_t* data, std::size_t size) {
 }
 
 std::vector<std::string> csv_seeds() {
-  return {"a,b,kind\n1.5,-2,0\n3,4e1,2\r\n\n +5 , 6,1\n",
-          "\xef\xbb\xbf"
-          "1,2\n3,4.0\n-5e-3,1e30\n",
+  return {"a,b,kind\n1.5,-2,0\n3,4e1,2\r\n\n +5 , 6,1\n", "\xef\xbb\xbf1,2\n3,4.0\n-5e-3,1e30\n",
           "1,2,3,4\n5,6,7,8\n"};
 }
 
@@ -62,8 +61,8 @@ int fuzz_idx(const std::uint8_t* data, std::size_t size) {
   constexpr FileKind kFile{"", 1 << 24};
   std::string printed;
   const auto parse = [&] {
-    printed =
-        idx_text(parse_idx(unpack({reinterpret_cast<const char*>(data), size}, "x.idx", kFile), "x.idx"));
+    printed = idx_text(
+        parse_idx(unpack({reinterpret_cast<const char*>(data), size}, "x.idx", kFile), "x.idx"));
   };
   if (accepts(parse)) expect_same(printed, idx_text(parse_idx(printed, "x.idx")));
   return 0;

@@ -15,14 +15,16 @@ void check_message(const std::string& message) {
     throw std::logic_error("a message of " + std::to_string(message.size()) +
                            " bytes: " + excerpt(message));
   if (excerpt(message, kMaxMessage) != message)
-    throw std::logic_error("a message that is not one printable line: " + excerpt(message, kMaxMessage));
+    throw std::logic_error("a message that is not one printable line: " +
+                           excerpt(message, kMaxMessage));
 }
 
 std::uint64_t accepted_inputs = 0;
 
 const std::vector<std::string> kJsonTokens = {
-    "{",     "}",     "[",  "]",     ",",   ":",    "\"", "\\u0000", "null",   "true",   "{}", "[]",
-    "1e400", "1e308", "-1", "\"x\"", "1.5", "-0.0", "\\", "[[[[[",   "[1, 2]", "1e-320", "\n", "\xff"};
+    "{",    "}",    "[",  "]",     ",",      ":",      "\"", "\\u0000",
+    "null", "true", "{}", "[]",    "1e400",  "1e308",  "-1", "\"x\"",
+    "1.5",  "-0.0", "\\", "[[[[[", "[1, 2]", "1e-320", "\n", "\xff"};
 
 }  // namespace
 
@@ -106,9 +108,12 @@ const std::vector<Harness>& harnesses() {
       {"attributes",
        fuzz_attributes,
        attributes_seeds,
-       {"{", "}", "[", "]", "[.]", "=", ", ", "\"", "\\", "nan", "inf", "-inf", "f32", "1e400", "1e-400",
-        "0.5", "[]"}},
-      {"strategy", fuzz_strategy, strategy_seeds, {"f", "l", "@", " ", "-", "f0@0", "l255@3", "f256@4"}},
+       {"{", "}", "[", "]", "[.]", "=", ", ", "\"", "\\", "nan", "inf", "-inf", "f32", "1e400",
+        "1e-400", "0.5", "[]"}},
+      {"strategy",
+       fuzz_strategy,
+       strategy_seeds,
+       {"f", "l", "@", " ", "-", "f0@0", "l255@3", "f256@4"}},
       {"spec",
        fuzz_spec,
        spec_seeds,
@@ -120,8 +125,8 @@ const std::vector<Harness>& harnesses() {
       {"csv",
        fuzz_csv,
        csv_seeds,
-       {",", "\n", "\r\n", "\xef\xbb\xbf", "nan", "inf", "-", "+", "1e39", "1e-400", "0x1p3", "\t", " ",
-        "\"", "a,b\n"}},
+       {",", "\n", "\r\n", "\xef\xbb\xbf", "nan", "inf", "-", "+", "1e39", "1e-400", "0x1p3", "\t",
+        " ", "\"", "a,b\n"}},
       {"idx",
        fuzz_idx,
        idx_seeds,

@@ -1,7 +1,7 @@
 #pragma once
-/// What parsers must keep for every input: they return or throw alpa::Error with one printable line, use
-/// little memory and time, and what they accept prints and parses again to the same. Anything else leaves a
-/// harness as an exception (or as a sanitizer's report): a defect.
+/// What parsers must keep for every input: they return or throw alpa::Error with one printable
+/// line, use little memory and time, and what they accept prints and parses again to the same.
+/// Anything else leaves a harness as an exception (or as a sanitizer's report): a defect.
 #include <cstddef>
 #include <cstdint>
 #include <functional>

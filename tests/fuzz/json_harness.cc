@@ -27,7 +27,8 @@ TrainingStep small_step(const Optimizer& optimizer = optim::Sgd{}) {
 
 /// What a problem says of a few choices: enough to see that two problems are the same.
 std::string described(const ilp::Contest& contest) {
-  std::string text = fmt::format("{} {}", contest.num_nodes, contest.problem.usage_limit.value_or(-1));
+  std::string text =
+      fmt::format("{} {}", contest.num_nodes, contest.problem.usage_limit.value_or(-1));
   for (int shift : {0, 1, 7}) {
     std::vector<int> choice;
     for (const ilp::Node& node : contest.problem.nodes)
@@ -71,9 +72,11 @@ int fuzz_plan(const std::uint8_t* data, std::size_t size) {
 
 std::vector<std::string> plan_seeds() {
   std::vector<std::string> seeds;
-  const Method methods[] = {DataParallel{}, Zero3Parallel{}, ShardParallel{.mesh_shape = {2, 2}}, Serial{}};
+  const Method methods[] = {DataParallel{}, Zero3Parallel{}, ShardParallel{.mesh_shape = {2, 2}},
+                            Serial{}};
   for (const Method& method : methods)
-    seeds.push_back(to_json(plan_only(small_step(), method, Cluster::local(4)).plan, small_graph()));
+    seeds.push_back(
+        to_json(plan_only(small_step(), method, Cluster::local(4)).plan, small_graph()));
   return seeds;
 }
 
@@ -89,7 +92,8 @@ std::vector<std::string> cluster_seeds() {
   two.num_hosts = 2;
   two.between_hosts = {1e-5, 1e-10};
   two.device.flops_per_second = {{f32, 1e13}, {bf16, 1e14}};
-  return {Cluster::local(2).to_json(), two.to_json(), R"({"num_hosts": 1, "devices_per_host": 2, "device":
+  return {Cluster::local(2).to_json(), two.to_json(),
+          R"({"num_hosts": 1, "devices_per_host": 2, "device":
 {"memory_bytes": 1e9, "flops_per_second": {"f32": 0}, "memory_bytes_per_second": 1e9}, "description": "x",
 "within_host": {"alpha_seconds": 1e-6, "bytes_per_second": 1e10}})"};
 }
@@ -111,7 +115,8 @@ std::vector<std::string> contest_seeds() {
 int fuzz_contest_gz(const std::uint8_t* data, std::size_t size) {
   constexpr FileKind kFile{"", 1 << 24};
   std::string text;
-  if (accepts([&] { text = unpack(text_of(data, size), "problem.json.gz", kFile); })) check_contest(text);
+  if (accepts([&] { text = unpack(text_of(data, size), "problem.json.gz", kFile); }))
+    check_contest(text);
   return 0;
 }
 

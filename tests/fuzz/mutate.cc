@@ -57,7 +57,8 @@ class Mutation {
   /// Uniform in [0, bound); 0 if there is nothing to choose from.
   std::size_t below(std::size_t bound) {
     const Philox4 words = random_words(stream_, drawn_++);
-    return bound == 0 ? 0 : ((static_cast<std::uint64_t>(words.word[0]) << 32) | words.word[1]) % bound;
+    return bound == 0 ? 0
+                      : ((static_cast<std::uint64_t>(words.word[0]) << 32) | words.word[1]) % bound;
   }
   std::size_t place() { return below(text_.size() + 1); }
   const std::string& seed() { return seeds_[below(seeds_.size())]; }
@@ -86,7 +87,8 @@ class Mutation {
   }
   void overwrite() {
     constexpr unsigned char kBytes[] = {0, 1, 0x7f, 0x80, 0xff, '0', '9', ' ', '\n', '"'};
-    if (!text_.empty()) text_[below(text_.size())] = static_cast<char>(kBytes[below(std::size(kBytes))]);
+    if (!text_.empty())
+      text_[below(text_.size())] = static_cast<char>(kBytes[below(std::size(kBytes))]);
   }
   void erase() {
     const std::size_t at = place();

@@ -6,8 +6,8 @@
 
 namespace alpa::fuzz {
 
-/// Input `number` made from `seeds` and `tokens`; the first ones are the seeds themselves. `seeds` must not
-/// be empty.
+/// Input `number` made from `seeds` and `tokens`; the first ones are the seeds themselves.
+/// `seeds` must not be empty.
 std::string mutated(const std::vector<std::string>& seeds, const std::vector<std::string>& tokens,
                     std::uint64_t number);
 

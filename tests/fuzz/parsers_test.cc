@@ -83,8 +83,8 @@ TEST_CASE("parsers accept or refuse, whatever they are given") {
       ++defects;
       std::ofstream("fuzz_" + std::string(harness.name), std::ios::binary) << input;
       FAIL_CHECK(std::string(harness.name)
-                 << ", input " << i << ": " << excerpt(what, 500) << "; again with ALPA_FUZZ_RUNS=" << i
-                 << ":1; the input is in ./fuzz_" << std::string(harness.name));
+                 << ", input " << i << ": " << excerpt(what, 500) << "; again with ALPA_FUZZ_RUNS="
+                 << i << ":1; the input is in ./fuzz_" << std::string(harness.name));
     }
   }
 }
@@ -99,7 +99,8 @@ TEST_CASE("every seed is accepted, and some inputs made from them") {
       CHECK_MESSAGE(accepted() > before, excerpt(seed));
     }
     const std::uint64_t before = accepted();
-    for (std::uint64_t i = 0; i < 300; ++i) defect(harness, mutated(seeds, harness.tokens, 100 + i));
+    for (std::uint64_t i = 0; i < 300; ++i)
+      defect(harness, mutated(seeds, harness.tokens, 100 + i));
     CHECK(accepted() > before);
     CHECK(accepted() < before + 2 * 300);
   }
@@ -112,7 +113,9 @@ TEST_CASE("a harness reports what a parser must not do") {
   CHECK_THROWS_AS(accepts([] { fail("{}", std::string(2000, 'x')); }), std::logic_error);
   CHECK_THROWS_AS(accepts([] { bug("ours"); }), Bug);
   CHECK_THROWS_AS(expect_same("a b", "a c"), std::logic_error);
-  const Harness slow{
-      "slow", [](const std::uint8_t*, std::size_t) { return std::string().at(1), 0; }, csv_seeds, {}};
+  const Harness slow{"slow",
+                     [](const std::uint8_t*, std::size_t) { return std::string().at(1), 0; },
+                     csv_seeds,
+                     {}};
   CHECK(defect(slow, "") != "");
 }

@@ -1,4 +1,5 @@
-// Random graphs and plans: what differs from one device is told with everything needed to look at it.
+// Random graphs and plans: what differs from one device is told with
+// everything needed to look at it.
 #include "fuzz/random_model.h"
 
 #include "alpa/intra_op/auto_shard.h"
@@ -33,7 +34,8 @@ class Composer {
   bool rounds_to_f32() const { return rounds_; }
 
   Value weight(const Shape& shape) {
-    return g_.parameter(fmt::format("w{}", weights_++), {dtype_, shape}, Initializer::normal(0, 0.4));
+    return g_.parameter(fmt::format("w{}", weights_++), {dtype_, shape},
+                        Initializer::normal(0, 0.4));
   }
 
  private:
@@ -88,7 +90,8 @@ class Composer {
   }
 
   void attention() {
-    const std::int64_t heads = 1 + below(random_, 3), each = 1 + below(random_, 3), time = h_.shape()[1];
+    const std::int64_t heads = 1 + below(random_, 3), each = 1 + below(random_, 3),
+                       time = h_.shape()[1];
     const Value q = einsum("btc,che->bthe", h_, weight({width(), heads, each})),
                 k = einsum("bsc,che->bshe", h_, weight({width(), heads, each})),
                 v = einsum("bsc,che->bshe", h_, weight({width(), heads, each}));
@@ -194,7 +197,8 @@ Graph step_of(Random& random, const TensorType& x, const TensorType& y, const te
   const auto loss = [&](const Batch& b) { return model(*b["x"].builder, b["x"], b["y"]); };
   const alpa::StepOptions clipping{.clip_global_norm = chance(random, 0.5) ? 0.5 : 0};
   return training_step({{"x", all_x}, {"y", all_y}}, loss,
-                       random_optimizer(random, options.optimizer == test::Optimizer::adam), clipping)
+                       random_optimizer(random, options.optimizer == test::Optimizer::adam),
+                       clipping)
       .trace(options.num_micro_batches);
 }
 
@@ -239,7 +243,8 @@ Sample regression_sample(Random& random, const test::StepOptions& options) {
 bool reachable(const ShardingSpec& from, const ShardingSpec& to) {
   for (const AxisPlacement& a : from.axes)
     for (const AxisPlacement& b : to.axes)
-      if (a.kind == Kind::partial && b.kind == Kind::partial && a.combiner != b.combiner) return false;
+      if (a.kind == Kind::partial && b.kind == Kind::partial && a.combiner != b.combiner)
+        return false;
   return true;
 }
 
@@ -278,7 +283,8 @@ class PlanDrawer {
   int operands_moved(const Node& node, const Rule& rule, const Strategy& strategy) const {
     int moved = 0;
     for (int i = 0; i < static_cast<int>(node.operands.size()); ++i) {
-      const ShardingSpec wanted = operand_spec(rule, strategy, mesh_, i), &found = specs_[node.operands[i]];
+      const ShardingSpec wanted = operand_spec(rule, strategy, mesh_, i),
+                         &found = specs_[node.operands[i]];
       if (!reachable(found, wanted)) return static_cast<int>(node.operands.size()) + 1;
       moved += found != wanted;
     }
@@ -313,13 +319,15 @@ bool is_finite(const test::Outcome& outcome) {
   const auto finite = [](const std::vector<double>& numbers) {
     return std::all_of(numbers.begin(), numbers.end(), [](double x) { return std::isfinite(x); });
   };
-  return finite(outcome.losses) && std::all_of(outcome.state.begin(), outcome.state.end(),
-                                               [&](const auto& entry) { return finite(entry.second); });
+  return finite(outcome.losses) &&
+         std::all_of(outcome.state.begin(), outcome.state.end(),
+                     [&](const auto& entry) { return finite(entry.second); });
 }
 
 void check_file(const ShardingPlan& plan, const Graph& graph) {
   const std::string text = to_json(plan, graph);
-  invariant(to_json(plan_from_json(text, graph, "fuzz"), graph) == text, "the plan read back is another");
+  invariant(to_json(plan_from_json(text, graph, "fuzz"), graph) == text,
+            "the plan read back is another");
 }
 
 }  // namespace
@@ -329,16 +337,28 @@ Sample random_sample(Random& random) {
                             .dtype = chance(random, 0.2) ? f32 : f64};
   const bool adam = options.dtype == f64 && chance(random, 0.4);
   options.optimizer = adam ? test::Optimizer::adam : test::Optimizer::sgd;
-  Sample sample = chance(random, 0.25) ? token_sample(random, options) : regression_sample(random, options);
+  Sample sample =
+      chance(random, 0.25) ? token_sample(random, options) : regression_sample(random, options);
   if (adam) sample.tolerance = 1e-6;
   if (options.dtype == f32) sample.tolerance = 1e-3;
   return sample;
 }
 
 DeviceMesh random_mesh(Random& random) {
-  return test::mesh_of(one_of<std::vector<int>>(
-      random,
-      {{2}, {3}, {4}, {5}, {6}, {7}, {8}, {2, 2}, {2, 3}, {3, 2}, {2, 4}, {4, 2}, {2, 2, 2}, {1, 4}}));
+  return test::mesh_of(one_of<std::vector<int>>(random, {{2},
+                                                         {3},
+                                                         {4},
+                                                         {5},
+                                                         {6},
+                                                         {7},
+                                                         {8},
+                                                         {2, 2},
+                                                         {2, 3},
+                                                         {3, 2},
+                                                         {2, 4},
+                                                         {4, 2},
+                                                         {2, 2, 2},
+                                                         {1, 4}}));
 }
 
 ShardingPlan random_plan(const Graph& graph, const DeviceMesh& mesh, Random& random) {
@@ -356,7 +376,8 @@ ShardingPlan planned_at_random(const Graph& graph, const DeviceMesh& mesh, Rando
     axis.beta_seconds_per_byte = pick({0, 1e-12, 1e-10, 1e-8});
   }
   CostModel model;
-  model.device.flops_per_second[f32] = model.device.flops_per_second[f64] = pick({0, 1e7, 1e9, 1e12});
+  model.device.flops_per_second[f32] = model.device.flops_per_second[f64] =
+      pick({0, 1e7, 1e9, 1e12});
   model.device.memory_bytes_per_second = pick({0, 1e6, 1e9, 1e12});
   model.device.launch_seconds = model.reshard.launch_seconds = pick({0, 1e-6});
   model.reshard.memory_bytes_per_second = model.device.memory_bytes_per_second;
@@ -367,7 +388,8 @@ ShardingPlan planned_at_random(const Graph& graph, const DeviceMesh& mesh, Rando
   options.time_limit_seconds = 5;
   try {
     return auto_shard(graph, DeviceMesh(axes), model, options);
-  } catch (const Error&) {  // too few rows for data parallelism, or a collective needed but forbidden
+    // too few rows for data parallelism, or a collective needed but forbidden
+  } catch (const Error&) {
     return random_plan(graph, mesh, random);
   }
 }
@@ -380,19 +402,20 @@ std::string difference_of(std::uint64_t seed) {
   const test::Outcome expected = test::run_steps(serial, 2);
   if (!is_finite(expected)) return "";
   const DeviceMesh mesh = random_mesh(random);
-  const ShardingPlan plan =
-      chance(random, 0.15) ? planned_at_random(graph, mesh, random) : random_plan(graph, mesh, random);
+  const ShardingPlan plan = chance(random, 0.15) ? planned_at_random(graph, mesh, random)
+                                                 : random_plan(graph, mesh, random);
   verify(plan, graph);
   check_file(plan, graph);
   const SpmdProgram program = lowered(graph, plan, random);
-  const Overlap overlap = one_of<Overlap>(random, {Overlap::automatic, Overlap::always, Overlap::never});
+  const Overlap overlap =
+      one_of<Overlap>(random, {Overlap::automatic, Overlap::always, Overlap::never});
   const int threads = chance(random, 0.7) ? 0 : 1 + below(random, 3);
   Executor executor(program, {.threads_per_device = threads, .overlap = overlap});
   const double difference = test::largest_difference(expected, test::run_steps(executor, 2));
   if (difference <= sample.tolerance) return "";
-  return fmt::format("differs by {} (tolerance {}) on mesh {}, {} threads, overlap {}\n{}", difference,
-                     sample.tolerance, shape_text(mesh), threads, static_cast<int>(overlap),
-                     to_string(program));
+  return fmt::format("differs by {} (tolerance {}) on mesh {}, {} threads, overlap {}\n{}",
+                     difference, sample.tolerance, shape_text(mesh), threads,
+                     static_cast<int>(overlap), to_string(program));
 }
 
 }  // namespace alpa::fuzz

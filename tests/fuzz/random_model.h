@@ -35,12 +35,13 @@ DeviceMesh random_mesh(Random& random);
 /// A valid plan: mostly strategies that take operands as they lie, some at random.
 ShardingPlan random_plan(const Graph& graph, const DeviceMesh& mesh, Random& random);
 
-/// The planner's plan under a method, prices of links, memory and arithmetic and allowed collectives drawn
-/// at random; a random plan where nothing keeps to them.
+/// The planner's plan under a method, prices of links, memory and arithmetic and allowed
+/// collectives drawn at random; a random plan where nothing keeps to them.
 ShardingPlan planned_at_random(const Graph& graph, const DeviceMesh& mesh, Random& random);
 
-/// Draws a sample, a mesh and a plan, lowers the plan with random buckets and passes, verifies after each,
-/// and runs two steps. What went wrong, in one line; empty if nothing did. Throws what the passes throw.
+/// Draws a sample, a mesh and a plan, lowers the plan with random buckets and passes,
+/// verifies after each, and runs two steps. What went wrong, in one line; empty if nothing
+/// did. Throws what the passes throw.
 std::string difference_of(std::uint64_t seed);
 
 }  // namespace alpa::fuzz

@@ -1,5 +1,5 @@
-// Random training graphs under random valid plans on random meshes, with default threads, against one
-// device.
+// Random training graphs under random valid plans on random meshes, with default
+// threads, against one device.
 //   ALPA_FUZZ_SEEDS=FIRST:COUNT test_fuzz --source-file='*random_plans_test.cc'     a campaign of COUNT
 //   seeds
 #include <doctest/doctest.h>
@@ -25,7 +25,8 @@ std::uint64_t number_of(std::string_view text) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   require(error == std::errc() && end == text.data() + text.size(),
-          "ALPA_FUZZ_SEEDS: found \"{}\", expected a number; write FIRST:COUNT, like 1000:500", text);
+          "ALPA_FUZZ_SEEDS: found \"{}\", expected a number; write FIRST:COUNT, like 1000:500",
+          text);
   return number;
 }
 
@@ -62,8 +63,9 @@ TEST_CASE("the sample covers what it is meant to cover") {
     for (const Node& node : sample.graph.nodes) ++seen[std::string(node.op->name)];
     ++seen[sample.graph.num_micro_batches > 1 ? "micro-batches" : "one batch"];
   }
-  for (const char* name : {"einsum", "reduce_sum", "reduce_max", "where", "cast", "reshape", "transpose",
-                           "rsqrt", "adam_update", "micro-batches", "one batch", "random_normal", "iota"}) {
+  for (const char* name :
+       {"einsum", "reduce_sum", "reduce_max", "where", "cast", "reshape", "transpose", "rsqrt",
+        "adam_update", "micro-batches", "one batch", "random_normal", "iota"}) {
     CAPTURE(std::string(name));
     CHECK(seen[name] >= 5);
   }

@@ -25,8 +25,8 @@ int check(const std::uint8_t* data, std::size_t size, Parse&& parse, Print&& pri
   return 0;
 }
 
-/// One step of a graph that parsed, if it is small, on the reference interpreter: what a rule accepts,
-/// kernels compute.
+/// One step of a graph that parsed, if it is small, on the reference interpreter: what a rule
+/// accepts, kernels compute.
 void run_if_small(const Graph& graph) {
   constexpr std::int64_t kSmall = 50'000;
   double points = 0;
@@ -50,7 +50,8 @@ Graph wide_graph() {
               labels = g.input(InputKind::batch, "labels", {i32, {4}});
   const Value w = g.parameter("w", {f32, {6, 8}}, Initializer::normal(0, 0.02));
   const Value total = g.input(InputKind::accumulator, "total", {f32, {}});
-  const Value h = relu(reshape(einsum("ab,bc->ac", x, w), {2, 2, -1}) + random_uniform(g, {f32, {8}}));
+  const Value h =
+      relu(reshape(einsum("ab,bc->ac", x, w), {2, 2, -1}) + random_uniform(g, {f32, {8}}));
   const Value z = transpose(reshape(h, {4, 2, 4}), {0, 2, 1}), m = reduce_max(z, {-1});
   const Value loss = reduce_mean(softmax_cross_entropy(m, labels));
   g.update(total, total + loss + reduce_sum(where(gt(m, 0.5), m, tanh(m))));
@@ -84,7 +85,8 @@ int fuzz_attributes(const std::uint8_t* data, std::size_t size) {
 
 std::vector<std::string> attributes_seeds() {
   return {R"({equation="ik,kj->ij", axis=1, scale=0.5, to=bf16, dims=[0, 1], values=[0.5, 1.0]})",
-          R"({none=[.], empty=[], text="a\"b\\c\n", low=-inf, bad=nan, big=9223372036854775807})", ""};
+          R"({none=[.], empty=[], text="a\"b\\c\n", low=-inf, bad=nan, big=9223372036854775807})",
+          ""};
 }
 
 int fuzz_strategy(const std::uint8_t* data, std::size_t size) {
@@ -93,7 +95,9 @@ int fuzz_strategy(const std::uint8_t* data, std::size_t size) {
       [](const Strategy& strategy) { return to_string(strategy); });
 }
 
-std::vector<std::string> strategy_seeds() { return {"-", "f0@1 l2@0", "f255@3", "l0@0 f1@1 f2@2 f1@3"}; }
+std::vector<std::string> strategy_seeds() {
+  return {"-", "f0@1 l2@0", "f255@3", "l0@0 f1@1 f2@2 f1@3"};
+}
 
 int fuzz_spec(const std::uint8_t* data, std::size_t size) {
   return check(

@@ -17,7 +17,8 @@ Graph mlp() {
     const std::string name = "dense" + std::to_string(layer);
     b.set_layer(layer);
     b.push_scope(name);
-    const Value w = b.parameter(name + "/w", {f32, {in.shape()[1], width}}, Initializer::normal(0, 0.5));
+    const Value w =
+        b.parameter(name + "/w", {f32, {in.shape()[1], width}}, Initializer::normal(0, 0.5));
     const Value bias = b.parameter(name + "/b", {f32, {width}}, Initializer::zeros());
     const Value out = matmul(in, w) + bias;
     b.pop_scope();
@@ -81,8 +82,8 @@ metric "loss" = %15
 }  // namespace
 
 TEST_CASE(
-    "a two-layer MLP's step has 9 forward, 8 backward and 12 update nodes besides its 6 inputs and 2 "
-    "constants") {
+    "a two-layer MLP's step has 9 forward, 8 backward and 12 update nodes besides its 6 inputs and "
+    "2 constants") {
   const Graph graph = mlp();
   CHECK(to_string(graph) == kText);
   CHECK(parse_graph(kText, all_ops()) == graph);

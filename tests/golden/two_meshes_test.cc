@@ -11,14 +11,15 @@ namespace {
 
 /// tanh(x·w0 + b0) on device 0, the rest on devices 1 and 2, which have half of the rows each.
 SpmdProgram two_stages() {
-  const Graph graph =
-      training_graph({f32, {8, 4}}, {f32, {8, 2}}, one_layer_per_stage(2, 4), {.num_micro_batches = 4});
+  const Graph graph = training_graph({f32, {8, 4}}, {f32, {8, 2}}, one_layer_per_stage(2, 4),
+                                     {.num_micro_batches = 4});
   const Layouts rows{{"cut0", "S0@0"}, {"y", "S0@0"}, {"loss.sum", "P+@0"}, {"gradient2", "P+@0"}};
   return on_meshes(graph, {{mesh_from(0, {1}), {}}, {mesh_from(1, {2}), rows}}, 0);
 }
 
-/// Under 1F1B two micro-batches are in flight on the first stage: b4, which it sends and reads again
-/// backward, has two copies. "wait 5 but 1": the one before the last run of instruction 5 is done.
+/// Under 1F1B two micro-batches are in flight on the first stage: b4, which it sends
+/// and reads again backward, has two copies. "wait 5 but 1": the one before the last
+/// run of instruction 5 is done.
 const char* const kFirst = R"(device 0 of 1 (mesh 0), arena of 656 bytes
 b0: f32[4, 4] @0
 b1: f32[2, 4] @320

@@ -1,5 +1,5 @@
-// Bounds on a boundary's table hold for every cell, meet where cells are visited, and know what neighbours
-// pay; tables of problems with shared costs are exact.
+// Bounds on a boundary's table hold for every cell, meet where cells are visited, and know what
+// neighbours pay; tables of problems with shared costs are exact.
 #include "alpa/ilp/boundary_bounds.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +21,8 @@ constexpr int kNodes = 6, kStates = 3;
 const std::vector<int> kBoundary = {0, kNodes - 1};
 using Costs = std::vector<std::int64_t>;
 
-/// A chain between the two nodes of the boundary, an edge across, and a cost that three nodes share.
+/// A chain between the two nodes of the boundary, an edge across, and a cost that three nodes
+/// share.
 Problem draw_part(Draw& draw) {
   Problem problem;
   for (int n = 0; n < kNodes; ++n) {
@@ -101,7 +102,8 @@ TEST_CASE("Bounds of all cells hold from the start, and visited cells meet their
     const Costs before = bounds.lower();
     while (!bounds.visit(0).final) check_below(bounds.lower(), least);
     check_below(bounds.lower(), least);
-    for (std::size_t cell = 1; cell < least.size(); ++cell) raised += bounds.lower()[cell] > before[cell];
+    for (std::size_t cell = 1; cell < least.size(); ++cell)
+      raised += bounds.lower()[cell] > before[cell];
     for (std::size_t cell = 0; cell < least.size(); ++cell) {
       while (!bounds.visit(cell).final) continue;
       const BoundaryBounds::Cell& known = bounds.known().at(cell);
@@ -154,5 +156,6 @@ TEST_CASE("A problem with a usage limit has no bounds by cell") {
   problem.usage_limit = 3;
   const std::vector<int> boundary = {0};
   CHECK_THROWS_WITH_AS(BoundaryBounds(problem, boundary, flat_moves()),
-                       "BoundaryBounds: the problem has a usage limit, which no table can hold", Error);
+                       "BoundaryBounds: the problem has a usage limit, which no table can hold",
+                       Error);
 }

@@ -15,7 +15,8 @@ inline std::int64_t joint_cost(const JointCosts& joint, const Problem& problem,
 }
 
 /// Least cost by the choice of the boundary, by trying everything.
-inline std::vector<std::int64_t> least_by_boundary(const Problem& problem, const std::vector<int>& boundary,
+inline std::vector<std::int64_t> least_by_boundary(const Problem& problem,
+                                                   const std::vector<int>& boundary,
                                                    const std::vector<JointCosts>& joint = {}) {
   std::vector<int> choice(problem.nodes.size(), 0);
   std::size_t size = 1;
@@ -23,7 +24,8 @@ inline std::vector<std::int64_t> least_by_boundary(const Problem& problem, const
   std::vector<std::int64_t> least(size, kInfinite);
   for (;;) {
     std::int64_t cost = evaluate(problem, choice).cost;
-    for (const JointCosts& j : joint) cost = std::min(kInfinite, cost + joint_cost(j, problem, choice));
+    for (const JointCosts& j : joint)
+      cost = std::min(kInfinite, cost + joint_cost(j, problem, choice));
     std::size_t index = 0;
     for (int node : boundary) index = index * problem.nodes[node].costs.size() + choice[node];
     least[index] = std::min(least[index], cost);

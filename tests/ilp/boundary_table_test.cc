@@ -102,5 +102,6 @@ TEST_CASE("A usage limit cannot be eliminated") {
   problem.nodes.push_back({{1, 2}, {}});
   problem.usage_limit = 5;
   CHECK_THROWS_WITH_AS(eliminate_to(problem, {}, 10),
-                       "eliminate_to: the problem has a usage limit, which no table can hold", Error);
+                       "eliminate_to: the problem has a usage limit, which no table can hold",
+                       Error);
 }

@@ -1,5 +1,5 @@
-/// The parts that prove bounds, on their own: the whole solver could hide a wrong one behind a lucky
-/// choice.
+/// The parts that prove bounds, on their own: the whole solver could hide a wrong
+/// one behind a lucky choice.
 #include <doctest/doctest.h>
 
 #include "../../src/ilp/dual.h"
@@ -18,7 +18,8 @@ Cost enumerate_model(const Model& model) {
   for (bool more = true; more;) {
     if (fits(model, choice)) best = std::min(best, price(model, choice));
     std::size_t i = 0;
-    while (i < nodes.size() && ++choice[nodes[i]] == model.nodes[nodes[i]].size()) choice[nodes[i++]] = 0;
+    while (i < nodes.size() && ++choice[nodes[i]] == model.nodes[nodes[i]].size())
+      choice[nodes[i++]] = 0;
     more = i < nodes.size();
   }
   return best;
@@ -119,13 +120,15 @@ Problem draw_large(std::uint64_t seed, int nodes) {
     for (std::int64_t& cost : node.costs)
       if (cost < kInfinite) cost *= 1'000'000'000;
     for (Usage& usage : node.usages)
-      for (std::int64_t& amount : usage.amounts) amount = amount * 1'000'000'000'000'000 + draw.below(3);
+      for (std::int64_t& amount : usage.amounts)
+        amount = amount * 1'000'000'000'000'000 + draw.below(3);
   }
   if (problem.usage_limit) *problem.usage_limit *= 1'000'000'000'000'000;
   return problem;
 }
 
-TEST_CASE("priced rows bound the optimum from below where amounts are large and exceeded by little") {
+TEST_CASE(
+    "priced rows bound the optimum from below where amounts are large and exceeded by little") {
   int priced_models = 0;
   for_each_model(
       560'000, 3000,

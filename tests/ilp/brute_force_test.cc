@@ -36,7 +36,8 @@ void check(std::uint64_t seed, int nodes, const Options& options, int& solved) {
 
 void check_many(std::uint64_t first, int count, int nodes, const Options& options) {
   int solved = 0;
-  for (int i = 0; i < count; ++i) check(first + static_cast<std::uint64_t>(i), nodes, options, solved);
+  for (int i = 0; i < count; ++i)
+    check(first + static_cast<std::uint64_t>(i), nodes, options, solved);
   CHECK(solved > count / 3);
 }
 

@@ -91,48 +91,47 @@ TEST_CASE("malformed files are refused with what, where and how to mend it") {
   CHECK(message(replaced(good, "[55, 65]", "[]")) ==
         "f.json: `problem.nodes.costs[1]` is empty; give node 1 at least one strategy");
   CHECK(message(replaced(good, "[25, 25]", "[25]")) ==
-        "f.json: `problem.nodes.usages[1]` has 1 numbers but node 1 has 2 costs; give one usage per "
-        "strategy");
+        "f.json: `problem.nodes.usages[1]` has 1 numbers but node 1 has 2 costs; "
+        "give one usage per strategy");
   CHECK(message(replaced(good, "[25, 25]", "[25, -1]")) ==
         "f.json: `problem.nodes.usages[1][1]` is -1; usages must be in [0, 10^18)");
   CHECK(message(replaced(good, "[25, 45, 35]", "[25, 4.5, 35]")) ==
         "f.json: `problem.nodes.costs[2][1]` is 4.5; write a whole number from -2^63 to 2^63 - 1");
-  CHECK(message(replaced(good, "[0, 1]", "[0, 7]")) ==
-        "f.json: `problem.edges.nodes[0]` names node 7 but there are 5 nodes; use indices from 0 to 4");
-  CHECK(message(replaced(good, "[30, 40]", "[30, 40, 50]")) ==
-        "f.json: `problem.edges.costs[0]` has 3 numbers but the strategies of its nodes combine in 2 ways; "
-        "give one cost "
-        "per combination, the last node fastest");
+  CHECK(
+      message(replaced(good, "[0, 1]", "[0, 7]")) ==
+      "f.json: `problem.edges.nodes[0]` names node 7 but there are 5 nodes; use indices from 0 to 4");
+  CHECK(
+      message(replaced(good, "[30, 40]", "[30, 40, 50]")) ==
+      "f.json: `problem.edges.costs[0]` has 3 numbers but the strategies of its nodes combine in 2 "
+      "ways; give one cost per combination, the last node fastest");
   CHECK_THROWS_WITH_AS(read_contest("absent.json"),
                        "absent.json: cannot be read: No such file or directory", Error);
 }
 
 TEST_CASE(
-    "numbers that do not fit into 64 bits with a sign, and those near the end, are refused with their "
-    "place") {
+    "numbers that do not fit into 64 bits with a sign, and those near the end, "
+    "are refused with their place") {
   const std::string good = text_of(kExample);
   CHECK(message(replaced(good, "[55, 65]", "[9223372036854775808, 65]")) ==
-        "f.json: `problem.nodes.costs[1][0]` is 9223372036854775808; write a whole number from -2^63 to "
-        "2^63 - 1");
+        "f.json: `problem.nodes.costs[1][0]` is 9223372036854775808; "
+        "write a whole number from -2^63 to 2^63 - 1");
   CHECK(message(replaced(good, "[55, 65]", "[18446744073709551615, 65]")) ==
-        "f.json: `problem.nodes.costs[1][0]` is 18446744073709551615; write a whole number from -2^63 to "
-        "2^63 - "
-        "1");
+        "f.json: `problem.nodes.costs[1][0]` is 18446744073709551615; "
+        "write a whole number from -2^63 to 2^63 - 1");
   CHECK(message(replaced(good, "[30, 40]", "[30, 9223372036854775808]")) ==
-        "f.json: `problem.edges.costs[0][1]` is 9223372036854775808; write a whole number from -2^63 to "
-        "2^63 - 1");
+        "f.json: `problem.edges.costs[0][1]` is 9223372036854775808; "
+        "write a whole number from -2^63 to 2^63 - 1");
   CHECK(message(replaced(good, "[25, 25]", "[25, 9223372036854775808]")) ==
-        "f.json: `problem.nodes.usages[1][1]` is 9223372036854775808; write a whole number from -2^63 to "
-        "2^63 - "
-        "1");
+        "f.json: `problem.nodes.usages[1][1]` is 9223372036854775808; "
+        "write a whole number from -2^63 to 2^63 - 1");
   CHECK(message(replaced(good, "[55, 65]", "[-9223372036854775808, 65]")) ==
-        "f.json: `problem.nodes.costs[1][0]` is -9223372036854775808; costs must be above -10^18 (and at "
-        "least "
-        "10^18 means never)");
+        "f.json: `problem.nodes.costs[1][0]` is -9223372036854775808; "
+        "costs must be above -10^18 (and at least 10^18 means never)");
   CHECK(message(replaced(good, "[55, 65]", "[999999999999999999, 65]")) ==
-        "f.json: the largest finite costs sum to 1.0000000000000005e+18 but must stay below 10^18; use a "
-        "larger unit");
-  CHECK(message(replaced(good, "[55, 65]", "[9223372036854775807, 65]")) == "no error");  // never chosen
+        "f.json: the largest finite costs sum to 1.0000000000000005e+18 but must stay below 10^18; "
+        "use a larger unit");
+  CHECK(message(replaced(good, "[55, 65]", "[9223372036854775807, 65]")) ==
+        "no error");  // never chosen
 }
 
 TEST_CASE("usage limits from one end of 64 bits to the other are refused or mean what they say") {

@@ -18,8 +18,8 @@ inline double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// What a solve with this limit takes beyond it, whatever it answers. A choice is checked by `solve`
-/// itself.
+/// What a solve with this limit takes beyond it, whatever it answers. A choice is
+/// checked by `solve` itself.
 inline double seconds_beyond(const Problem& problem, double limit) {
   Options options;
   options.time_limit_seconds = limit;

@@ -50,7 +50,8 @@ TEST_CASE("small moves never take a strategy that many edges forbid") {
 TEST_CASE("a choice to be improved must be allowed: anything else is a bug of the caller") {
   const Model model = build(hub(3), true, Deadline(60));
   std::vector<int> choice = {1, 0, 1, 1};
-  CHECK_THROWS_WITH_AS(improve(model, choice, Deadline(60)), "a choice to be improved is forbidden", Bug);
+  CHECK_THROWS_WITH_AS(improve(model, choice, Deadline(60)), "a choice to be improved is forbidden",
+                       Bug);
 }
 
 TEST_CASE("small moves and repairs end at the deadline") {
@@ -80,7 +81,8 @@ TEST_CASE("large problems of all kinds are answered within their limit and a sec
 }
 
 TEST_CASE("no message asks for seconds that were not used") {
-  // Every pair of nodes excludes much: nothing finds a choice, and nothing proves that there is none.
+  // Every pair of nodes excludes much: nothing finds a choice, and nothing
+  // proves that there is none.
   testing::Draw draw{std::mt19937_64(5)};
   Problem problem;
   problem.nodes.assign(60, {std::vector<std::int64_t>(12, 0), {}});

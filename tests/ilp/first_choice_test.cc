@@ -8,7 +8,8 @@
 namespace alpa::ilp {
 namespace {
 
-/// Random pairs of nodes exclude `forbidden_percent` of their combinations, but never the drawn choice's.
+/// Random pairs of nodes exclude `forbidden_percent` of their combinations, but
+/// never the drawn choice's.
 Problem planted(std::uint64_t seed, int nodes, int strategies, int edges, int forbidden_percent) {
   testing::Draw draw{std::mt19937_64(seed)};
   Problem problem;

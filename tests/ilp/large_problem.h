@@ -20,7 +20,8 @@ inline std::vector<std::int64_t> large_costs(Draw& draw, int count, int forbidde
 }
 
 /// Edges to nodes shortly before. The choice of 0 everywhere is allowed.
-inline Problem banded(Draw& draw, int nodes, int strategies, int degree, int reach, int forbidden_percent) {
+inline Problem banded(Draw& draw, int nodes, int strategies, int degree, int reach,
+                      int forbidden_percent) {
   Problem problem;
   for (int i = 0; i < nodes; ++i)
     problem.nodes.push_back({large_costs(draw, draw.between(2, strategies), 0), {}});
@@ -36,7 +37,8 @@ inline Problem banded(Draw& draw, int nodes, int strategies, int degree, int rea
   return problem;
 }
 
-/// Every node uses something for a while; the limit is `percent` of the way from the least to the most.
+/// Every node uses something for a while; the limit is `percent` of the way
+/// from the least to the most.
 inline void add_usages(Draw& draw, Problem& problem, int longest, int percent) {
   const int nodes = static_cast<int>(problem.nodes.size());
   std::vector<std::int64_t> least(nodes + longest + 1), most(least);

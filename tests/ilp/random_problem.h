@@ -29,20 +29,24 @@ inline std::vector<std::int64_t> draw_costs(Draw& draw, std::size_t count, int f
 inline std::vector<std::int64_t> draw_function(Draw& draw, std::size_t rows, std::size_t columns) {
   std::vector<std::int64_t> costs(rows * columns, kInfinite);
   for (std::size_t p = 0; p < rows; ++p)
-    costs[p * columns + static_cast<std::size_t>(draw.below(static_cast<int>(columns)))] = draw.below(4);
+    costs[p * columns + static_cast<std::size_t>(draw.below(static_cast<int>(columns)))] =
+        draw.below(4);
   return costs;
 }
 
-inline void connect(Draw& draw, Problem& problem, int a, int b, int forbidden_percent, int largest) {
+inline void connect(Draw& draw, Problem& problem, int a, int b, int forbidden_percent,
+                    int largest) {
   if (draw.chance(50)) std::swap(a, b);
   std::size_t rows = problem.nodes[a].costs.size(), columns = problem.nodes[b].costs.size();
   problem.edges.push_back(
       {a, b,
-       table(draw.chance(15) && a != b ? draw_function(draw, rows, columns)
-                                       : draw_costs(draw, rows * columns, forbidden_percent, largest))});
+       table(draw.chance(15) && a != b
+                 ? draw_function(draw, rows, columns)
+                 : draw_costs(draw, rows * columns, forbidden_percent, largest))});
 }
 
-inline void draw_edges(Draw& draw, Problem& problem, Shape shape, int forbidden_percent, int largest) {
+inline void draw_edges(Draw& draw, Problem& problem, Shape shape, int forbidden_percent,
+                       int largest) {
   int n = static_cast<int>(problem.nodes.size());
   for (int i = 1; i < n; ++i) {
     if (shape == Shape::tree) connect(draw, problem, draw.below(i), i, forbidden_percent, largest);
@@ -52,7 +56,8 @@ inline void draw_edges(Draw& draw, Problem& problem, Shape shape, int forbidden_
         connect(draw, problem, j, i, forbidden_percent, largest);
   }
   if (shape == Shape::cycle && n > 2) connect(draw, problem, n - 1, 0, forbidden_percent, largest);
-  if (draw.chance(10)) connect(draw, problem, draw.below(n), draw.below(n), forbidden_percent, largest);
+  if (draw.chance(10))
+    connect(draw, problem, draw.below(n), draw.below(n), forbidden_percent, largest);
 }
 
 inline void draw_usages(Draw& draw, Problem& problem) {
@@ -60,7 +65,8 @@ inline void draw_usages(Draw& draw, Problem& problem) {
     for (int u = draw.between(0, 2); u > 0; --u) {
       Usage usage{draw.between(0, 6), 0, {}};
       usage.to = usage.from + draw.between(0, 5);
-      for (std::size_t s = 0; s < node.costs.size(); ++s) usage.amounts.push_back(draw.between(0, 9));
+      for (std::size_t s = 0; s < node.costs.size(); ++s)
+        usage.amounts.push_back(draw.between(0, 9));
       node.usages.push_back(std::move(usage));
     }
 }
@@ -72,14 +78,16 @@ inline SharedEnd draw_end(Draw& draw, const Problem& problem, int node, int clas
   return end;
 }
 
-/// A cost that up to five ends share, of which several may be at one node; at times a pair is forbidden.
+/// A cost that up to five ends share, of which several may be at one node; at
+/// times a pair is forbidden.
 inline void draw_shared(Draw& draw, Problem& problem, int largest) {
   const int n = static_cast<int>(problem.nodes.size());
   SharedCost shared{{}, {}, draw.between(1, 4), draw.between(1, 4), nullptr};
   shared.source = draw_end(draw, problem, draw.below(n), shared.rows);
   for (int j = draw.between(0, 5); j > 0; --j) {
     const int node = draw.below(n);
-    if (node != shared.source.node) shared.readers.push_back(draw_end(draw, problem, node, shared.columns));
+    if (node != shared.source.node)
+      shared.readers.push_back(draw_end(draw, problem, node, shared.columns));
   }
   std::vector<std::int64_t> costs(static_cast<std::size_t>(shared.rows) * shared.columns);
   for (std::int64_t& c : costs)
@@ -88,15 +96,16 @@ inline void draw_shared(Draw& draw, Problem& problem, int largest) {
   problem.shared.push_back(std::move(shared));
 }
 
-/// Nodes 1..largest_nodes with 1..4 strategies; ties on purpose. Half of the problems have usages (of
-/// several rows) with a limit that lies between tight and loose.
+/// Nodes 1..largest_nodes with 1..4 strategies; ties on purpose. Half of the problems have usages
+/// (of several rows) with a limit that lies between tight and loose.
 inline Problem draw_problem(std::uint64_t seed, int largest_nodes) {
   Draw draw{std::mt19937_64(seed)};
   Problem problem;
   int forbidden = draw.below(3) * 20, largest = draw.chance(50) ? 3 : 1000;
   problem.nodes.resize(static_cast<std::size_t>(draw.between(1, largest_nodes)));
   for (Node& node : problem.nodes)
-    node.costs = draw_costs(draw, static_cast<std::size_t>(draw.between(1, 4)), forbidden / 4, largest);
+    node.costs =
+        draw_costs(draw, static_cast<std::size_t>(draw.between(1, 4)), forbidden / 4, largest);
   draw_edges(draw, problem, static_cast<Shape>(draw.below(4)), forbidden, largest);
   if (draw.chance(50)) {
     draw_usages(draw, problem);
@@ -109,7 +118,8 @@ inline Problem draw_problem(std::uint64_t seed, int largest_nodes) {
 inline Problem draw_sharing_problem(std::uint64_t seed, int largest_nodes) {
   Problem problem = draw_problem(seed, largest_nodes);
   Draw draw{std::mt19937_64(seed + 1'000'000)};
-  for (int k = draw.between(1, 4); k > 0; --k) draw_shared(draw, problem, draw.chance(50) ? 3 : 1000);
+  for (int k = draw.between(1, 4); k > 0; --k)
+    draw_shared(draw, problem, draw.chance(50) ? 3 : 1000);
   return problem;
 }
 

@@ -9,7 +9,8 @@
 namespace alpa::ilp {
 namespace {
 
-/// Nodes in a band, each live for long; whoever costs less uses more; the limit is 3/2 of the least peak.
+/// Nodes in a band, each live for long; whoever costs less uses more; the limit
+/// is 3/2 of the least peak.
 Problem relaxed_problem(std::uint64_t seed, int nodes) {
   testing::Draw draw{std::mt19937_64(seed)};
   Problem problem;
@@ -41,7 +42,8 @@ Problem relaxed_problem(std::uint64_t seed, int nodes) {
   return problem;
 }
 
-TEST_CASE("where only usage rows couple distant nodes, mixing the choices met ends near the bound") {
+TEST_CASE(
+    "where only usage rows couple distant nodes, mixing the choices met ends near the bound") {
   double gaps = 0;
   for (std::uint64_t seed : {1, 2}) {
     Options options;

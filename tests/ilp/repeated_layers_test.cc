@@ -17,8 +17,8 @@ Table random_table(std::mt19937& engine) {
   return table(std::move(costs));
 }
 
-/// Layers of two nodes each, every node joined to both of the next layer and to its neighbour: what stands
-/// between layers is a table over two nodes, which no reduction of leaves and paths touches.
+/// Layers of two nodes each, every node joined to both of the next layer and to its neighbour: what
+/// stands between layers is a table over two nodes, which no reduction of leaves and paths touches.
 Problem ladder(int layers) {
   std::mt19937 engine(7);
   const std::vector<Table> across{random_table(engine), random_table(engine), random_table(engine),
@@ -46,8 +46,10 @@ Solution solve_cheaply(int layers) {
 
 }  // namespace
 
-TEST_CASE("a thousand equal layers take hardly more work than a hundred, and cost what they add up to") {
-  const Solution hundred = solve_cheaply(100), more = solve_cheaply(110), thousand = solve_cheaply(1000);
+TEST_CASE(
+    "a thousand equal layers take hardly more work than a hundred, and cost what they add up to") {
+  const Solution hundred = solve_cheaply(100), more = solve_cheaply(110),
+                 thousand = solve_cheaply(1000);
   CHECK(hundred.optimal);
   CHECK(thousand.optimal);
   // Costs per layer are periodic in the end: here with period 1, 2, 5 or 10.

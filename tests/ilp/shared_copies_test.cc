@@ -1,4 +1,5 @@
-// Shared costs whose copies have states with usages: bounds, choices and refusals against enumeration.
+// Shared costs whose copies have states with usages: bounds, choices and
+// refusals against enumeration.
 #include <doctest/doctest.h>
 
 #include "../../src/ilp/dual.h"
@@ -42,7 +43,8 @@ Problem draw_copies(std::uint64_t seed) {
   const int ends = draw.between(3, 5), largest = draw.chance(50) ? 3 : 1000;
   problem.nodes.resize(static_cast<std::size_t>(ends));
   for (Node& node : problem.nodes)
-    node.costs = testing::draw_costs(draw, static_cast<std::size_t>(draw.between(1, 3)), 5, largest);
+    node.costs =
+        testing::draw_costs(draw, static_cast<std::size_t>(draw.between(1, 3)), 5, largest);
   for (int i = 1; i < ends; ++i)
     if (draw.chance(40)) testing::connect(draw, problem, draw.below(i), i, 10, largest);
   testing::draw_usages(draw, problem);
@@ -54,8 +56,8 @@ Problem draw_copies(std::uint64_t seed) {
     for (int i = 0; i < ends; ++i)
       if (i != source && draw.chance(80))
         shared.readers.push_back(draw_grouped_end(draw, problem, i, shared.columns));
-    std::vector<std::int64_t> costs =
-        testing::draw_costs(draw, static_cast<std::size_t>(shared.rows * shared.columns), 10, largest);
+    std::vector<std::int64_t> costs = testing::draw_costs(
+        draw, static_cast<std::size_t>(shared.rows * shared.columns), 10, largest);
     for (std::int64_t& cost : costs) cost = std::max<std::int64_t>(cost, 0);
     shared.costs = table(std::move(costs));
     for (int column = 0; column < shared.columns && copies > 0; ++column)
@@ -72,7 +74,8 @@ Problem draw_huge(std::uint64_t seed) {
   Draw draw{std::mt19937_64(seed)};
   Problem problem;
   problem.nodes.resize(4);
-  for (Node& node : problem.nodes) node.costs = {draw.below(1000) * kCost, draw.below(1000) * kCost};
+  for (Node& node : problem.nodes)
+    node.costs = {draw.below(1000) * kCost, draw.below(1000) * kCost};
   problem.nodes[3].usages.push_back({0, 8, {0, 3}});
   problem.nodes[0].usages.push_back({0, 8, {draw.below(3), draw.below(3)}});
   SharedCost shared{{0, {0, 1}}, {{1, {0, 1}, 0}, {2, {0, 1}, 1}}, 2, 2, nullptr};
@@ -156,8 +159,8 @@ TEST_CASE("The split of copies with usages bounds the optimum under any multipli
       for (int k = 0; k < 6; ++k) {
         std::vector<double> multipliers;
         for (std::size_t r = 0; r < model.room.size(); ++r)
-          multipliers.push_back(k < 2 ? 0
-                                      : 0.37 * static_cast<double>((r + static_cast<std::size_t>(k)) % 4));
+          multipliers.push_back(
+              k < 2 ? 0 : 0.37 * static_cast<double>((r + static_cast<std::size_t>(k)) % 4));
         dual.set_multipliers(std::move(multipliers));
         dual.sweep();
         const Cost bound = model.constant + dual.exact().proven();
@@ -187,7 +190,8 @@ TEST_CASE("States that use far more than there is room for leave bound and choic
 TEST_CASE("malformed copies are refused") {
   const Supply absent{}, own{0, 0, true}, made{1, 1, false};
   const SharedCopy good{2, 0, 0, {absent, own, made}};
-  const auto refused = [&](const SharedCopy& copy, const std::function<void(Problem&)>& change = {}) {
+  const auto refused = [&](const SharedCopy& copy,
+                           const std::function<void(Problem&)>& change = {}) {
     Problem problem;
     problem.nodes = {{{0, 0}, {}}, {{0, 0}, {}}, {{0, 0, 0}, {}}};
     problem.shared = {{{0, {0, 1}}, {{1, {0, 1}, 1}}, 2, 2, table({0, 1, 1, 0}), {copy}}};
@@ -206,8 +210,8 @@ TEST_CASE("malformed copies are refused") {
   CHECK(refused({2, 0, 0, {absent, own, {4, 1, false}}}) ==
         "shared cost 0 pays a supply of node 2 4 times; use 0 to 3, and 3 groups");
   CHECK(refused({2, 0, 0, {made, own, absent}}) ==
-        "shared cost 0 has a copy at node 2 whose first strategy is not the cheapest, or serves; let it be "
-        "absence: no cost, no usage");
+        "shared cost 0 has a copy at node 2 whose first strategy is not the cheapest, or serves; "
+        "let it be absence: no cost, no usage");
   CHECK(refused(good, [](Problem& p) { p.shared[0].readers[0].group = 3; }) ==
         "shared cost 0 has a reader of group 3; use 0 to 2");
   CHECK(refused(good, [](Problem& p) { p.shared.push_back(p.shared[0]); }) ==

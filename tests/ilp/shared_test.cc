@@ -14,13 +14,15 @@ using testing::enumerate;
 /// Neither elimination nor branching: what splitting prices proves and finds by itself.
 Options splitting_alone() {
   Options options;
-  options.reductions.elimination = options.reductions.degree_one = options.reductions.degree_two = false;
+  options.reductions.elimination = options.reductions.degree_one = options.reductions.degree_two =
+      false;
   options.reductions.merge = options.reductions.dominance = false;
   options.use_cbc = options.neighbourhoods = false;
   return options;
 }
 
-TEST_CASE("the bound is at most the optimum and the choice at least, on 3000 problems that share costs") {
+TEST_CASE(
+    "the bound is at most the optimum and the choice at least, on 3000 problems that share costs") {
   int solved = 0, proven = 0;
   for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
     const Problem problem = draw_sharing_problem(seed, 6);

@@ -26,7 +26,8 @@ std::string message(const Problem& problem) {
 TEST_CASE("without branching the optimum lies between bound and cost") {
   Options options;
   options.use_cbc = options.neighbourhoods = options.reductions.elimination = false;
-  options.reductions.degree_one = options.reductions.degree_two = options.reductions.dominance = false;
+  options.reductions.degree_one = options.reductions.degree_two = options.reductions.dominance =
+      false;
   options.dual_sweeps = 30;
   int solved = 0, open = 0;
   for (std::uint64_t seed = 200'000; seed < 201'500; ++seed) {
@@ -49,7 +50,8 @@ TEST_CASE("without branching the optimum lies between bound and cost") {
 
 TEST_CASE("the dual bound with fixing, and branching behind it, keep the optimum") {
   Options options;
-  options.reductions.elimination = options.reductions.degree_one = options.reductions.degree_two = false;
+  options.reductions.elimination = options.reductions.degree_one = options.reductions.degree_two =
+      false;
   options.dual_sweeps = 10;
   for (std::uint64_t seed = 300'000; seed < 301'000; ++seed) {
     Problem problem = draw_problem(seed, 6);
@@ -79,7 +81,8 @@ TEST_CASE("malformed problems are refused") {
   CHECK(message(problem) == "node 1 has the usage -4; usages must be in [0, 10^18)");
   problem.nodes[1].usages.clear();
   problem.edges = {{0, 2, table({1, 2})}};
-  CHECK(message(problem) == "edge 0 joins nodes 0 and 2 but there are 2 nodes; use indices from 0 to 1");
+  CHECK(message(problem) ==
+        "edge 0 joins nodes 0 and 2 but there are 2 nodes; use indices from 0 to 1");
   problem.edges = {{0, 1, table({1, 2, 3})}};
   CHECK(message(problem) ==
         "edge 0 has 3 costs but its nodes 0 and 1 have 2 x 1 strategies; give 2 costs, row by row");
@@ -95,14 +98,12 @@ TEST_CASE("a negative usage limit is missed by every choice, even of nodes that 
   problem.nodes = {{{1, 2}, {}}};
   problem.usage_limit = -3;
   CHECK(message(problem) ==
-        "no choice keeps the usage limit -3: the least possible peak is 0, at time 0; raise the limit by 3 "
-        "or "
-        "allow strategies that use less");
+        "no choice keeps the usage limit -3: the least possible peak is 0, at time 0; "
+        "raise the limit by 3 or allow strategies that use less");
   problem.nodes[0].usages = {{4, 6, {5, 7}}};
   CHECK(message(problem) ==
-        "no choice keeps the usage limit -3: the least possible peak is 5, at time 4; raise the limit by 8 "
-        "or "
-        "allow strategies that use less");
+        "no choice keeps the usage limit -3: the least possible peak is 5, at time 4; "
+        "raise the limit by 8 or allow strategies that use less");
   problem.usage_limit = INT64_MIN;
   CHECK(message(problem) == "the usage limit is -9223372036854775808; it must be above -10^18");
   problem.usage_limit = INT64_MAX;
@@ -114,17 +115,17 @@ TEST_CASE("a problem whose every choice is forbidden says so") {
   problem.nodes = {{{1, 2}, {}}, {{3, kInfinite}, {}}};
   problem.edges = {{0, 1, table({kInfinite, 0, kInfinite, 0})}};
   CHECK(message(problem) ==
-        "no choice avoids the forbidden combinations (costs of at least 10^18), whatever the usage limit; "
-        "allow more "
-        "strategies or lower those costs");
+        "no choice avoids the forbidden combinations (costs of at least 10^18), "
+        "whatever the usage limit; allow more strategies or lower those costs");
 }
 
 TEST_CASE("a choice that does not fit the problem cannot be evaluated") {
   Problem problem;
   problem.nodes = {{{1, 2}, {}}};
-  CHECK_THROWS_WITH_AS(evaluate(problem, {}), "the choice names 0 strategies but there are 1 nodes", Error);
-  CHECK_THROWS_WITH_AS(evaluate(problem, {2}), "strategy 2 was chosen for node 0, which has 2 strategies",
+  CHECK_THROWS_WITH_AS(evaluate(problem, {}), "the choice names 0 strategies but there are 1 nodes",
                        Error);
+  CHECK_THROWS_WITH_AS(evaluate(problem, {2}),
+                       "strategy 2 was chosen for node 0, which has 2 strategies", Error);
 }
 
 TEST_CASE("training graphs are proven optimal without branching") {
@@ -137,7 +138,8 @@ TEST_CASE("training graphs are proven optimal without branching") {
 TEST_CASE("elimination finds what the integer program finds on a training graph") {
   Problem problem = training_graph(1, false, 0);
   Options program;
-  program.reductions.elimination = program.reductions.degree_one = program.reductions.degree_two = false;
+  program.reductions.elimination = program.reductions.degree_one = program.reductions.degree_two =
+      false;
   program.dual_sweeps = 0;
   Solution expected = solve(problem, program);
   REQUIRE(expected.optimal);

@@ -38,7 +38,8 @@ Options bounds_alone() {
   return options;
 }
 
-TEST_CASE("a feasible start is never made worse, whatever the limits, and the optimum stays the optimum") {
+TEST_CASE(
+    "a feasible start is never made worse, whatever the limits, and the optimum stays the optimum") {
   int tried = 0, better = 0;
   for (std::uint64_t seed = 500'000; seed < 501'500; ++seed) {
     const Problem problem = draw_problem(seed, 6);
@@ -63,7 +64,8 @@ TEST_CASE("a feasible start is never made worse, whatever the limits, and the op
   CHECK(better > 800);
 }
 
-TEST_CASE("a start survives the reductions of a training graph, and no time is needed to return it") {
+TEST_CASE(
+    "a start survives the reductions of a training graph, and no time is needed to return it") {
   const Problem problem = testing::training_graph(24, false, 0);
   Options options = no_time();
   options.start = solve(problem).choice;
@@ -80,7 +82,8 @@ TEST_CASE("an infeasible start is done without") {
   problem.edges = {{0, 1, table({0, 0, kInfinite, 0})}};
   problem.usage_limit = 10;
   Options options;
-  for (const std::vector<int>& start : {std::vector<int>{1, 0}, {1, 1}}) {  // forbidden; too much usage
+  // forbidden; too much usage
+  for (const std::vector<int>& start : {std::vector<int>{1, 0}, {1, 1}}) {
     options.start = start;
     CHECK(solve(problem, options).choice == std::vector<int>{0, 1});
   }
@@ -94,8 +97,9 @@ TEST_CASE("a start that does not fit the problem is refused") {
     options.start = std::move(start);
     return error_of([&] { solve(problem, options); });
   };
-  CHECK(message({1}) ==
-        "Options::start names 1 strategies but the problem has 2 nodes; give one per node, or none");
+  CHECK(
+      message({1}) ==
+      "Options::start names 1 strategies but the problem has 2 nodes; give one per node, or none");
   CHECK(message({1, 3}) ==
         "Options::start names strategy 3 for node 1, which has 3 strategies; count them from 0");
   CHECK(message({-1, 0}) ==

@@ -1,5 +1,5 @@
-/// The toy problem of the auto-sharding solver's own unit tests: five nodes, two of which must agree
-/// pairwise.
+/// The toy problem of the auto-sharding solver's own unit tests: five nodes, two of
+/// which must agree pairwise.
 #include <doctest/doctest.h>
 
 #include "alpa/ilp/solve.h"
@@ -26,7 +26,8 @@ Table slope(std::int64_t offset, int rows, int columns) {
 Table agreement(const Costs& diagonal) {
   Costs costs;
   for (std::size_t p = 0; p < diagonal.size(); ++p)
-    for (std::size_t q = 0; q < diagonal.size(); ++q) costs.push_back(p == q ? diagonal[p] : kInfinite);
+    for (std::size_t q = 0; q < diagonal.size(); ++q)
+      costs.push_back(p == q ? diagonal[p] : kInfinite);
   return table(std::move(costs));
 }
 
@@ -92,9 +93,8 @@ TEST_CASE("the smallest feasible limit is feasible and one less says so") {
     CHECK(error.missing_usage == 1);
     CHECK(error.time == 3);
     CHECK(std::string(error.what()) ==
-          "no choice keeps the usage limit 999999: the least possible peak is 1000000, at time 3; raise "
-          "the limit by 1 or "
-          "allow strategies that use less");
+          "no choice keeps the usage limit 999999: the least possible peak is 1000000, at time 3; "
+          "raise the limit by 1 or allow strategies that use less");
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-/// Problems such as the planner makes for a training step of an MLP on a 4 x 2 mesh: per layer a matmul,
-/// bias, relu, their gradients and an Adam update; resharding paid once per value and layout through
-/// two-state copy nodes.
+/// Problems such as the planner makes for a training step of an MLP on a 4 x 2 mesh: per layer a
+/// matmul, bias, relu, their gradients and an Adam update; resharding paid once per value and
+/// layout through two-state copy nodes.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -40,7 +40,8 @@ struct TrainingGraph {
   static std::int64_t reshard(const Layout& from, const Layout& to, std::int64_t bytes) {
     std::int64_t cost = 0;
     for (int a = 0; a < 2; ++a) {
-      std::int64_t n = kAxes[a], other = std::max<std::int64_t>(1, shards({from[1 - a], from[1 - a]}));
+      std::int64_t n = kAxes[a],
+                   other = std::max<std::int64_t>(1, shards({from[1 - a], from[1 - a]}));
       std::int64_t wire = bytes / other * (n - 1) / n * kPicosecondsPerByte[a] / 1000;
       if (from[a] == to[a] || from[a] == whole) continue;
       if (to[a] == partial) return kInfinite;
@@ -187,13 +188,16 @@ inline Problem training_graph(int layers, bool alternate, std::int64_t memory) {
     std::int64_t in = 4 * batch * width(l), out = 4 * batch * width(l + 1),
                  weights = 4LL * width(l) * width(l + 1);
     g.pay(l + 1 < layers ? all[l + 1].to_input.node : loss, out, {n.masked, plain});
-    g.use(
-        n.masked, out,
-        {{n.to_weight.node, n.to_weight.rhs}, {n.to_input.node, n.to_input.lhs}, {n.bias_gradient, plain}});
+    g.use(n.masked, out,
+          {{n.to_weight.node, n.to_weight.rhs},
+           {n.to_input.node, n.to_input.lhs},
+           {n.bias_gradient, plain}});
     g.use(activations[l], in,
-          {{n.forward.node, n.forward.lhs}, {n.to_weight.node, TrainingGraph::flipped(n.to_weight.lhs)}});
+          {{n.forward.node, n.forward.lhs},
+           {n.to_weight.node, TrainingGraph::flipped(n.to_weight.lhs)}});
     g.use(n.weight, weights,
-          {{n.forward.node, n.forward.rhs}, {n.to_input.node, TrainingGraph::flipped(n.to_input.rhs)}});
+          {{n.forward.node, n.forward.rhs},
+           {n.to_input.node, TrainingGraph::flipped(n.to_input.rhs)}});
     int update = g.elementwise(weights / 100), first = g.elementwise(0), second = g.elementwise(0);
     g.pay(n.to_weight.node, weights, {update, plain});
     g.same_layout(update, n.weight), g.same_layout(update, first), g.same_layout(update, second);

@@ -1,6 +1,6 @@
-// The planner against enumeration of all strategy combinations: every node any strategy of its rule,
-// nothing pruned, resharding paid once per value and target. A loop pays for what it reads and writes as a
-// whole, and is cut wherever two members lay a value differently.
+// The planner against enumeration of all strategy combinations: every node any strategy of its
+// rule, nothing pruned, resharding paid once per value and target. A loop pays for what it reads
+// and writes as a whole, and is cut wherever two members lay a value differently.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +19,9 @@ namespace {
 
 using Random = std::mt19937_64;
 
-int below(Random& random, int n) { return static_cast<int>(random() % static_cast<std::uint64_t>(n)); }
+int below(Random& random, int n) {
+  return static_cast<int>(random() % static_cast<std::uint64_t>(n));
+}
 
 /// A value as the enumeration sees it: who makes it, who wants it, and seconds between specs.
 struct Wanting {
@@ -28,7 +30,8 @@ struct Wanting {
   bool inside = false;     // the node is in the producer's loop
 };
 struct Flow {
-  int producers[2], last;  // by group of uses; `last`: once nodes 0..last are decided, its price is known
+  // by group of uses; `last`: once nodes 0..last are decided, its price is known
+  int producers[2], last;
   std::vector<int> specs[2];  // per strategy of the producer
   std::vector<Wanting> wanting;
   std::vector<std::vector<double>> seconds, cuts;
@@ -63,17 +66,19 @@ class Enumeration {
       const TensorType& type = graph_.type(node.operands[j]);
       const ShardingSpec spec = operand_spec(rules_[n], s, mesh_, static_cast<int>(j));
       const LoopRead& read = shares_[n].reads[j];
-      if (read.kind == LoopRead::Kind::memory) bytes += static_cast<double>(shard_bytes(type, spec, mesh_));
+      if (read.kind == LoopRead::Kind::memory)
+        bytes += static_cast<double>(shard_bytes(type, spec, mesh_));
       if (read.kind != LoopRead::Kind::through) continue;
       double behind = static_cast<double>(size_of(type.dtype));
-      const Shape local = local_shape(type.shape, spec, mesh_, std::vector<int>(mesh_.num_axes(), 0));
+      const Shape local =
+          local_shape(type.shape, spec, mesh_, std::vector<int>(mesh_.num_axes(), 0));
       for (int d : read.dims) behind *= static_cast<double>(local[d]);
       bytes += behind;
     }
     const int result = node.results[0];
     if (shares_[n].writes[0])
-      bytes +=
-          static_cast<double>(shard_bytes(graph_.type(result), result_spec(rules_[n], s, mesh_), mesh_));
+      bytes += static_cast<double>(
+          shard_bytes(graph_.type(result), result_spec(rules_[n], s, mesh_), mesh_));
     return bytes;
   }
 
@@ -81,7 +86,8 @@ class Enumeration {
              const CostModel& model) const {
     if (a == b) return 0;
     const double rate = model.device.memory_bytes_per_second;
-    const double bytes = static_cast<double>(shard_bytes(type, a, mesh_) + shard_bytes(type, b, mesh_));
+    const double bytes =
+        static_cast<double>(shard_bytes(type, a, mesh_) + shard_bytes(type, b, mesh_));
     return model.device.launch_seconds + (rate > 0 ? bytes / rate : 0);
   }
 
@@ -92,13 +98,13 @@ class Enumeration {
   double seconds_in_loop(int n, const Strategy& s, const std::vector<TensorType>& results,
                          const CostModel& model) const {
     const std::vector<TensorType> operands = operand_types(graph_, graph_.nodes[n]);
-    double seconds =
-        operator_seconds(rules_[n], factor_of_axis(s, mesh_), operands, results, mesh_, model, moved(n, s));
+    double seconds = operator_seconds(rules_[n], factor_of_axis(s, mesh_), operands, results, mesh_,
+                                      model, moved(n, s));
     if (!shares_[n].launches) seconds -= model.device.launch_seconds;
     for (int j = 0; j < static_cast<int>(operands.size()); ++j)
       if (is_inside(n, j))
-        seconds +=
-            cut(operands[j], result_spec(rules_[n], s, mesh_), operand_spec(rules_[n], s, mesh_, j), model);
+        seconds += cut(operands[j], result_spec(rules_[n], s, mesh_),
+                       operand_spec(rules_[n], s, mesh_, j), model);
     return seconds;
   }
 
@@ -110,17 +116,18 @@ class Enumeration {
     for (int value : node.results) results.push_back(graph_.type(value));
     const Input* input = find_input(graph_, node.results[0]);
     const bool load = input && input->kind == InputKind::batch;
-    const bool free =
-        shares_[n].vanishes || (input && !load) || node.op == &ops::constant || node.op == &ops::reshape;
+    const bool free = shares_[n].vanishes || (input && !load) || node.op == &ops::constant ||
+                      node.op == &ops::reshape;
     seconds_.emplace_back();
     for (const Strategy& s : strategies_.back()) {
-      double once = operator_seconds(rules_.back(), factor_of_axis(s, mesh_), operand_types(graph_, node),
-                                     results, mesh_, model);
+      double once = operator_seconds(rules_.back(), factor_of_axis(s, mesh_),
+                                     operand_types(graph_, node), results, mesh_, model);
       if (!shares_[n].reads.empty()) once = seconds_in_loop(n, s, results, model);
       if (load && model.device.memory_bytes_per_second > 0) {  // read and written
         const ShardingSpec spec = result_spec(rules_.back(), s, mesh_, 0);
-        once = model.device.launch_seconds + 2 * static_cast<double>(shard_bytes(results[0], spec, mesh_)) /
-                                                 model.device.memory_bytes_per_second;
+        once = model.device.launch_seconds +
+               2 * static_cast<double>(shard_bytes(results[0], spec, mesh_)) /
+                   model.device.memory_bytes_per_second;
       }
       seconds_.back().push_back(
           free ? 0 : once * (node.region == Region::apply ? 1 : graph_.num_micro_batches));
@@ -146,8 +153,8 @@ class Enumeration {
     for (int g : {0, 1}) {
       const int producer = flow.producers[g];
       for (const Strategy& s : strategies_[producer])
-        flow.specs[g].push_back(
-            number(result_spec(rules_[producer], s, mesh_, producer == info.producer ? info.index : 0)));
+        flow.specs[g].push_back(number(
+            result_spec(rules_[producer], s, mesh_, producer == info.producer ? info.index : 0)));
       flow.last = std::max(flow.last, producer);
     }
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
@@ -169,18 +176,21 @@ class Enumeration {
     }
     for (const Metric& metric : graph_.metrics) {
       if (metric.value == v)
-        flow.wanting.push_back(
-            {info.producer, group(true), std::vector<int>(strategies_[info.producer].size(), number({}))});
+        flow.wanting.push_back({info.producer, group(true),
+                                std::vector<int>(strategies_[info.producer].size(), number({}))});
     }
     for (const Wanting& w : flow.wanting) flow.last = std::max(flow.last, w.node);
-    const std::vector<double> table = reshard_seconds(info.type, specs, specs, mesh_, model.reshard);
+    const std::vector<double> table =
+        reshard_seconds(info.type, specs, specs, mesh_, model.reshard);
     for (const ShardingSpec& have : specs) {
       flow.cuts.emplace_back();
-      for (const ShardingSpec& want : specs) flow.cuts.back().push_back(cut(info.type, have, want, model));
+      for (const ShardingSpec& want : specs)
+        flow.cuts.back().push_back(cut(info.type, have, want, model));
     }
     for (std::size_t i = 0; i < specs.size(); ++i)
-      flow.seconds.emplace_back(table.begin() + static_cast<std::ptrdiff_t>(i * specs.size()),
-                                table.begin() + static_cast<std::ptrdiff_t>((i + 1) * specs.size()));
+      flow.seconds.emplace_back(
+          table.begin() + static_cast<std::ptrdiff_t>(i * specs.size()),
+          table.begin() + static_cast<std::ptrdiff_t>((i + 1) * specs.size()));
     flows_.push_back(std::move(flow));
   }
 
@@ -194,7 +204,8 @@ class Enumeration {
       const int from = flow.specs[w.group][choice_[flow.producers[w.group]]];
       const int runs = w.group == 1 ? 1 : graph_.num_micro_batches;
       if (w.inside) seconds += flow.cuts[from][target.second] * runs;
-      if (target.second == from || std::find(paid.begin(), paid.end(), target) != paid.end()) continue;
+      if (target.second == from || std::find(paid.begin(), paid.end(), target) != paid.end())
+        continue;
       paid.push_back(target);
       seconds += flow.seconds[from][target.second] * runs;
     }
@@ -235,21 +246,24 @@ Value random_operation(Random& random, const Values& values) {
     case 0: return x.shape() == y.shape() ? x + y : relu(x);
     case 1: return x.shape() == y.shape() ? x * y : square(x);
     case 2:
-      return x.rank() == 2 && y.rank() == 2 && x.shape()[1] == y.shape()[0] ? einsum("ik,kj->ij", x, y)
-                                                                            : x * 2.0;
+      return x.rank() == 2 && y.rank() == 2 && x.shape()[1] == y.shape()[0]
+                 ? einsum("ik,kj->ij", x, y)
+                 : x * 2.0;
     case 3:
-      return x.rank() == 2 && y.rank() == 2 && x.shape()[0] == y.shape()[0] ? einsum("ki,kj->ij", x, y)
-                                                                            : square(x);
+      return x.rank() == 2 && y.rank() == 2 && x.shape()[0] == y.shape()[0]
+                 ? einsum("ki,kj->ij", x, y)
+                 : square(x);
     case 4: return x.rank() > 0 ? reduce_sum(x, {below(random, x.rank())}) : x * x;
     case 5: return x.rank() == 2 ? transpose(x) : x - y;
     case 6: return x.rank() == 2 ? reshape(x, {x.shape()[0] * x.shape()[1]}) : relu(x);
-    case 7: return x.rank() == 2 && y.rank() == 1 && x.shape()[1] == y.shape()[0] ? x + y : square(x) - x;
+    case 7:
+      return x.rank() == 2 && y.rank() == 1 && x.shape()[1] == y.shape()[0] ? x + y : square(x) - x;
     default: return x.rank() == 2 ? reduce_max(x, {1}) : relu(x);
   }
 }
 
-/// One or two inputs, operators on them, and whatever nobody reads becomes a metric, new state or an
-/// accumulator's increment.
+/// One or two inputs, operators on them, and whatever nobody reads becomes a metric, new state or
+/// an accumulator's increment.
 Graph random_graph(Random& random, int operations) {
   const int micro_batches = below(random, 2) == 0 ? 2 : 1;
   Builder g(micro_batches);
@@ -295,8 +309,8 @@ DeviceMesh random_mesh(Random& random) {
   const std::vector<std::vector<int>> shapes = {{2}, {3}, {4}, {2, 2}, {2, 3}, {1, 4}};
   std::vector<MeshAxis> axes;
   for (int size : shapes[below(random, static_cast<int>(shapes.size()))])
-    axes.push_back({std::string(1, static_cast<char>('x' + axes.size())), size, pick(random, {0, 1, 5}),
-                    pick(random, {0.01, 0.1, 1})});
+    axes.push_back({std::string(1, static_cast<char>('x' + axes.size())), size,
+                    pick(random, {0, 1, 5}), pick(random, {0.01, 0.1, 1})});
   return DeviceMesh(axes);
 }
 
@@ -349,13 +363,15 @@ TEST_CASE("The plan of a small graph costs what the cheapest of all strategy com
   CHECK(resharded > 200);
 }
 
-TEST_CASE("A loop is cut where one reduction in its middle costs less than one of each operand before it") {
-  // Rows and columns are too few to be split, so that the products are left as partial sums; relu is not
-  // linear in them, the addition is.
+TEST_CASE(
+    "A loop is cut where one reduction in its middle costs less than one of each operand before it") {
+  // Rows and columns are too few to be split, so that the products are left as partial sums; relu
+  // is not linear in them, the addition is.
   Builder g(1);
   const TensorType rows{f32, {2, 8}}, columns{f32, {8, 3}};
   const Value x = g.input(InputKind::batch, "x", rows), y = g.input(InputKind::batch, "y", rows),
-              v = g.input(InputKind::state, "v", columns), w = g.input(InputKind::state, "w", columns);
+              v = g.input(InputKind::state, "v", columns),
+              w = g.input(InputKind::state, "w", columns);
   const Value sum = einsum("ik,kj->ij", x, v) + einsum("ik,kj->ij", y, w);
   g.update(g.input(InputKind::state, "s", sum.type()), relu(sum));
   const Graph graph = g.finish();
@@ -367,10 +383,12 @@ TEST_CASE("A loop is cut where one reduction in its middle costs less than one o
   const std::vector<std::vector<int>> loops = fusion_groups(graph);
   CHECK(loops.size() == 1);  // both the sum and relu
   CHECK(loops.front().size() == 2);
-  for (const double memory : {1000.0, 0.5}) {  // writing and reading the sum costs next to nothing, or much
+  // writing and reading the sum costs next to nothing, or much
+  for (const double memory : {1000.0, 0.5}) {
     model.device.memory_bytes_per_second = memory;
     const ShardingPlan plan = auto_shard(graph, mesh, model, AutoShardOptions{});
     CHECK(plan.specs[sum.id].is_partial() == (memory > 1));
-    CHECK(plan.cost.objective_seconds == doctest::Approx(Enumeration(graph, mesh, model).cheapest()));
+    CHECK(plan.cost.objective_seconds ==
+          doctest::Approx(Enumeration(graph, mesh, model).cheapest()));
   }
 }

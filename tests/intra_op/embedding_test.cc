@@ -1,5 +1,5 @@
-// What the planner does with lookups: their price is that of the tokens, and a table is split the way that
-// its use makes cheapest.
+// What the planner does with lookups: their price is that of the tokens, and a table is split the
+// way that its use makes cheapest.
 #include <doctest/doctest.h>
 
 #include "alpa/cost/cost_model.h"

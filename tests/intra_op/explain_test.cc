@@ -24,8 +24,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Extra seconds of the cheapest plan with another strategy at one of the twelve most expensive nodes;
-/// every such plan is made and priced as a whole.
+/// Extra seconds of the cheapest plan with another strategy at one of the twelve most expensive
+/// nodes; every such plan is made and priced as a whole.
 double cheapest_change(const ShardingPlan& plan, const Graph& graph, const CostModel& model) {
   const NodeClasses classes = classify(graph);
   const std::vector<double> seconds = part_seconds(plan, graph, classes, model).nodes;
@@ -33,7 +33,8 @@ double cheapest_change(const ShardingPlan& plan, const Graph& graph, const CostM
   std::vector<int> order;
   for (int n = 0; n < static_cast<int>(seconds.size()); ++n)
     if (!graph.nodes[n].operands.empty()) order.push_back(n);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return seconds[a] > seconds[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return seconds[a] > seconds[b]; });
   order.resize(12);
   ReshardPrices prices(plan.mesh, model.reshard);
   double least = total;
@@ -56,12 +57,14 @@ TEST_CASE(
   const CostModel model = some_model();
   const ShardingPlan plan = auto_shard(graph, some_mesh({4}), model, data_parallel_options());
   const PlanCost cost = evaluate(plan, graph, model);
-  const std::vector<std::string> lines = lines_of(explain(plan, graph, model, Detail::summary, 1 << 20));
+  const std::vector<std::string> lines =
+      lines_of(explain(plan, graph, model, Detail::summary, 1 << 20));
   CAPTURE(explain(plan, graph, model));
   REQUIRE(lines.size() == 7);
   CHECK(lines[0] ==
-        fmt::format("Plan           data on mesh 4 (4 devices): {} per step predicted, proven optimal",
-                    seconds_text(cost.objective_seconds)));
+        fmt::format(
+            "Plan           data on mesh 4 (4 devices): {} per step predicted, proven optimal",
+            seconds_text(cost.objective_seconds)));
   // Five products of 2·512·64·64 operations, a quarter of them on each device.
   CHECK(lines[1].starts_with(fmt::format("Compute        {} ({:.0f} %): einsum 5.2 ms, ",
                                          seconds_text(cost.compute_seconds),
@@ -71,12 +74,12 @@ TEST_CASE(
                                 100 * cost.communication_seconds / cost.objective_seconds));
   // 2·(64·64 + 64) numbers of four bytes, and Adam's two for each.
   CHECK(lines[3] ==
-        "Memory         1.0 MiB per device: parameters 0.032 MiB, optimizer state 0.063 MiB, values of the "
-        "step "
-        "0.90 MiB");
+        "Memory         1.0 MiB per device: parameters 0.032 MiB, optimizer state 0.063 MiB, "
+        "values of the step 0.90 MiB");
   CHECK(lines[4] == "Batch          x, y: rows split over x (4 devices)");
-  CHECK(lines[5] ==
-        "Split          dense0.kernel, dense0.bias, dense1.kernel and 1 more: a copy on every device");
+  CHECK(
+      lines[5] ==
+      "Split          dense0.kernel, dense0.bias, dense1.kernel and 1 more: a copy on every device");
 }
 
 TEST_CASE(
@@ -95,10 +98,11 @@ TEST_CASE(
   const double less = cheapest_change(data, graph, model);
   REQUIRE(less < 0);
   CHECK(next_best(data) ==
-        fmt::format("Next best      {} ({:+.1f} %): adam_update \"adam_update\" with rows of the result "
-                    "split over x, "
-                    "all else equal; excluded by the method, the memory budget or the time for planning",
-                    seconds_text(less), 100 * less / data.cost.objective_seconds));
+        fmt::format(
+            "Next best      {} ({:+.1f} %): adam_update \"adam_update\" with rows of the result "
+            "split over x, all else equal; excluded by the method, "
+            "the memory budget or the time for planning",
+            seconds_text(less), 100 * less / data.cost.objective_seconds));
 }
 
 TEST_CASE("The summary keeps to ten lines, whatever the number of layouts") {
@@ -120,7 +124,8 @@ TEST_CASE("The summary keeps to ten lines, whatever the number of layouts") {
 
 TEST_CASE("A plan priced for another cluster is not called optimal") {
   const Graph graph = mlp_graph({.layers = 1, .batch = 8, .width = 4, .bias = false});
-  const ShardingPlan plan = auto_shard(graph, some_mesh({2}), some_model(), data_parallel_options());
+  const ShardingPlan plan =
+      auto_shard(graph, some_mesh({2}), some_model(), data_parallel_options());
   CostModel slower = some_model();
   slower.device.launch_seconds = 1e-3;
   const std::string line = lines_of(explain(plan, graph, slower)).front();
@@ -138,8 +143,8 @@ TEST_CASE("ZeRO's optimizer state is told beside the parameters it belongs to") 
 }
 
 TEST_CASE(
-    "The full listing follows the summary: state by layout, communications with their reasons, and "
-    "choices") {
+    "The full listing follows the summary: state by layout, communications with their reasons, "
+    "and choices") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 512, .width = 64});
   const CostModel model = some_model();
   const ShardingPlan plan = auto_shard(graph, some_mesh({4}), model, data_parallel_options());
@@ -150,9 +155,10 @@ TEST_CASE(
       "\nState, a line per layout\n"
       "  a copy on every device; every device updates its copy: dense0.kernel f32[64, 64], "));
   CHECK(text.find("all_reduce over x of f32[64, 64] from einsum") != std::string::npos);
-  CHECK(text.find(
-            "because it is left with partial over x (4 devices) and wanted with a copy on every device") !=
-        std::string::npos);
+  CHECK(
+      text.find(
+          "because it is left with partial over x (4 devices) and wanted with a copy on every device") !=
+      std::string::npos);
   CHECK(text.find("\n             +") != std::string::npos);  // what another choice costs more
   const ShardingPlan split = auto_shard(graph, some_mesh({4}), model, zero2_options());
   CHECK(explain(split, graph, model, Detail::full)

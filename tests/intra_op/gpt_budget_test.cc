@@ -51,20 +51,23 @@ TEST_CASE("a search that is stopped before a plan fits says so, and asks for wha
   AutoShardOptions options;
   options.stop = &stop;
   options.memory_budget_bytes = 700'000;  // possible, but not among the first plans
-  const Graph graph = gpt_graph({.layers = 1, .batch = 8, .sequence = 32, .hidden = 128, .heads = 4});
+  const Graph graph =
+      gpt_graph({.layers = 1, .batch = 8, .sequence = 32, .hidden = 128, .heads = 4});
   const Cluster cluster = gpu_cluster(1, 8);
   const std::string error = error_of([&] {
     auto_shard(graph, cluster.mesh({2, 4}), CostModel::of(cluster), options);
   });
   CAPTURE(error);
-  CHECK(
-      error.starts_with("method shard: no plan on a 2x4 mesh that fits into 700000 bytes per device was "
-                        "found before planning was stopped after "));
+  CHECK(error.starts_with(
+      "method shard: no plan on a 2x4 mesh that fits into 700000 bytes per device was found before "
+      "planning was stopped after "));
   CHECK(error.ends_with(" seconds; allow more seconds or more bytes"));
 }
 
-TEST_CASE("a budget that no plan keeps is refuted: by how much, and what the smallest plan found takes") {
-  const Graph graph = gpt_graph({.layers = 1, .batch = 8, .sequence = 32, .hidden = 128, .heads = 4});
+TEST_CASE(
+    "a budget that no plan keeps is refuted: by how much, and what the smallest plan found takes") {
+  const Graph graph =
+      gpt_graph({.layers = 1, .batch = 8, .sequence = 32, .hidden = 128, .heads = 4});
   const Cluster cluster = gpu_cluster(1, 8);
   AutoShardOptions options;
   options.memory_budget_bytes = 700'000;

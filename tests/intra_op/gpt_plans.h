@@ -28,9 +28,11 @@ inline double seconds_of(const Graph& graph, const DeviceMesh& mesh, const CostM
 }
 
 /// Of data parallelism, ZeRO-2 and ZeRO-3.
-inline double least_restricted_seconds(const Graph& graph, const DeviceMesh& mesh, const CostModel& model) {
+inline double least_restricted_seconds(const Graph& graph, const DeviceMesh& mesh,
+                                       const CostModel& model) {
   double least = std::numeric_limits<double>::infinity();
-  for (const AutoShardOptions& options : {data_parallel_options(), zero2_options(), zero3_options()})
+  for (const AutoShardOptions& options :
+       {data_parallel_options(), zero2_options(), zero3_options()})
     least = std::min(least, seconds_of(graph, mesh, model, options));
   return least;
 }

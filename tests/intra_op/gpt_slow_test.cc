@@ -1,4 +1,5 @@
-// 96 layers of attention are planned within the time limit, no worse than data parallelism and ZeRO.
+// 96 layers of attention are planned within the time limit, no worse than
+// data parallelism and ZeRO.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -15,13 +16,15 @@ void check_96_layers(const Cluster& cluster, const std::vector<int>& shape, std:
   const TrainingStep step = gpt_step({.layers = 96, .batch = batch});
   const auto start = std::chrono::steady_clock::now();
   const Planned planned = plan_only(step, ShardParallel{.mesh_shape = shape}, cluster);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const PlanCost& cost = planned.plan.cost;
-  MESSAGE(shape_text(planned.plan.mesh), ": ", cost.objective_seconds * 1e3, " ms, gap ", 100 * cost.gap(),
-          " %, planned in ", seconds, " s");
+  MESSAGE(shape_text(planned.plan.mesh), ": ", cost.objective_seconds * 1e3, " ms, gap ",
+          100 * cost.gap(), " %, planned in ", seconds, " s");
   CHECK(seconds < 60);  // on an idle machine
   CHECK(cost.objective_seconds <=
-        least_restricted_seconds(planned.graph, planned.plan.mesh, CostModel::of(cluster)) * (1 + 1e-4));
+        least_restricted_seconds(planned.graph, planned.plan.mesh, CostModel::of(cluster)) *
+            (1 + 1e-4));
 }
 
 }  // namespace

@@ -46,15 +46,16 @@ inline Values accumulated(Builder& g, const Values& gradients, const std::string
   Values sums;
   g.set_region(Region::backward);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    const Value sum = g.input(InputKind::accumulator, fmt::format("{}{}", prefix, i), gradients[i].type());
+    const Value sum =
+        g.input(InputKind::accumulator, fmt::format("{}{}", prefix, i), gradients[i].type());
     sums.push_back(sum + gradients[i]);
     g.update(sum, sums.back());
   }
   return sums;
 }
 
-/// L x Dense with ReLU after all but the last, loss mean((out - y)²), Adam: test_mlp.py of the reference,
-/// with batches as inputs.
+/// L x Dense with ReLU after all but the last, loss mean((out - y)²), Adam: test_mlp.py of the
+/// reference, with batches as inputs.
 inline Graph mlp_graph(const MlpShape& shape) {
   Builder g(shape.num_micro_batches);
   Value h = g.input(InputKind::batch, "x", {f32, {shape.batch, shape.width}});
@@ -62,7 +63,8 @@ inline Graph mlp_graph(const MlpShape& shape) {
   for (int layer = 0; layer < shape.layers; ++layer) {
     const bool widen = shape.hidden > 0 && layer % 2 == 0 && layer + 1 < shape.layers;
     const std::int64_t out = widen ? shape.hidden : shape.width;
-    h = matmul(h, g.parameter(fmt::format("dense{}.kernel", layer), {f32, {h.shape()[1], out}}, {}));
+    h = matmul(h,
+               g.parameter(fmt::format("dense{}.kernel", layer), {f32, {h.shape()[1], out}}, {}));
     if (shape.bias) h = h + g.parameter(fmt::format("dense{}.bias", layer), {f32, {out}}, {});
     if (layer + 1 < shape.layers) h = relu(h);
   }

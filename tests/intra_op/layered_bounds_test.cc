@@ -1,5 +1,5 @@
-// Layers whose tables are too large to be exact are put together from bounds on their cells: the plan costs
-// what the solver proves for the whole.
+// Layers whose tables are too large to be exact are put together from bounds on their cells: the
+// plan costs what the solver proves for the whole.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -68,7 +68,8 @@ TEST_CASE("GPT blocks on 2x4 by bounds of layers cost what the whole is proven t
   check_stacks({2, 4}, {1, 3, 6});
 }
 
-TEST_CASE("A range of layers costs what its graph is proven to cost, and equal ranges are known at once") {
+TEST_CASE(
+    "A range of layers costs what its graph is proven to cost, and equal ranges are known at once") {
   const Graph graph = with_layers(gpt(4));
   const Cluster cluster = cluster_of({2, 2});
   const DeviceMesh mesh = cluster.mesh({2, 2});

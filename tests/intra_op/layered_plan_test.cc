@@ -1,5 +1,5 @@
-// The best plan of a stack from the tables of its layers costs what the solver's best plan of the whole
-// costs.
+// The best plan of a stack from the tables of its layers costs what the solver's
+// best plan of the whole costs.
 #include "alpa/intra_op/layered_plan.h"
 
 #include <doctest/doctest.h>
@@ -27,12 +27,15 @@ CostModel slow_devices() {
   return model;
 }
 
-DeviceMesh slow_mesh(const std::vector<int>& sizes) { return mesh_of(sizes, {0.3, 0.1}, {3e-3, 1e-3}); }
+DeviceMesh slow_mesh(const std::vector<int>& sizes) {
+  return mesh_of(sizes, {0.3, 0.1}, {3e-3, 1e-3});
+}
 
 enum class Tie : std::uint8_t { none, ends, all };
 
-/// Before the product a layer reads all that it needs of the layer before: its boundary is one value each
-/// way. After it, the gradient of relu reads what the next layer reads, too, and the two share copies.
+/// Before the product a layer reads all that it needs of the layer before: its boundary is
+/// one value each way. After it, the gradient of relu reads what the next layer reads, too,
+/// and the two share copies.
 enum class Activation : std::uint8_t { before, after };
 
 struct Stack {
@@ -54,7 +57,8 @@ constexpr double kRounding = 1 + 1e-8;
 
 /// relu(x) · w + b, or relu(x · w + b); with residuals x + (…) · u.
 Value block(Builder& g, Value x, const Stack& s, int layer) {
-  const bool tied = s.tie == Tie::all || (s.tie == Tie::ends && (layer == 0 || layer == s.layers - 1));
+  const bool tied =
+      s.tie == Tie::all || (s.tie == Tie::ends && (layer == 0 || layer == s.layers - 1));
   const std::string name = tied ? "tied" : fmt::format("layer{}", layer);
   const TensorType kernel{f32, {s.width, s.width}};
   const Value w = g.parameter(name + ".w", kernel, {}),
@@ -91,8 +95,9 @@ LayeredPlan layered(const Graph& graph, const DeviceMesh& mesh, const CostModel&
   return std::get<LayeredPlan>(result);
 }
 
-/// Returns the plan by layers after comparing it with the solver's, which must be proven the best; or, if
-/// `proven` is false and the solver's time is too short for that, lie between its bound and its plan.
+/// Returns the plan by layers after comparing it with the solver's, which must be proven
+/// the best; or, if `proven` is false and the solver's time is too short for that, lie
+/// between its bound and its plan.
 LayeredPlan check_whole(const Graph& graph, const DeviceMesh& mesh, PlanningCache& cache,
                         bool proven = true) {
   const CostModel model = slow_devices();
@@ -112,12 +117,14 @@ LayeredPlan check_whole(const Graph& graph, const DeviceMesh& mesh, PlanningCach
 
 }  // namespace
 
-TEST_CASE("Plain layers: tables of layers cost what the whole costs, and those of 2 layers serve 12") {
+TEST_CASE(
+    "Plain layers: tables of layers cost what the whole costs, and those of 2 layers serve 12") {
   for (const std::vector<int>& sizes : {std::vector<int>{4}, std::vector<int>{2, 2}}) {
     PlanningCache cache;
     for (int layers : {2, 3, 5, 8, 12}) {
       CAPTURE(layers);
-      const LayeredPlan plan = check_whole(stack_graph({.layers = layers}), slow_mesh(sizes), cache);
+      const LayeredPlan plan =
+          check_whole(stack_graph({.layers = layers}), slow_mesh(sizes), cache);
       CHECK(plan.parts == layers + 1);
       CHECK(plan.tables == 3);  // the first layer, all others, and the loss
       CHECK(plan.new_tables == (layers == 2 ? 3 : 0));
@@ -129,10 +136,12 @@ TEST_CASE("Layers that share an activation with the next one") {
   PlanningCache cache;
   for (int layers : {2, 7}) {
     CAPTURE(layers);
-    check_whole(stack_graph({.layers = layers, .activation = Activation::after}), slow_mesh({4}), cache);
+    check_whole(stack_graph({.layers = layers, .activation = Activation::after}), slow_mesh({4}),
+                cache);
   }
-  check_whole(stack_graph({.layers = 2, .activation = Activation::after, .batch = kSmall, .width = kSmall}),
-              slow_mesh({2, 2}), cache);
+  check_whole(
+      stack_graph({.layers = 2, .activation = Activation::after, .batch = kSmall, .width = kSmall}),
+      slow_mesh({2, 2}), cache);
 }
 
 TEST_CASE("Residual blocks, with dropout and several micro-batches") {
@@ -146,7 +155,8 @@ TEST_CASE("Residual blocks, with dropout and several micro-batches") {
     CHECK(plan.tables == std::min(layers + 1, 4));  // the last layer's sum runs in the loss's loop
     CHECK(plan.new_tables == (layers == 2 ? 3 : layers == 5 ? 1 : 0));
   }
-  for (int layers : {2, 4}) {  // more than two on two axes are beyond what the solver proves in time
+  // more than two on two axes are beyond what the solver proves in time
+  for (int layers : {2, 4}) {
     CAPTURE(layers);
     Stack s = stack;
     s.layers = layers, s.batch = s.width = kSmall;
@@ -159,15 +169,17 @@ TEST_CASE("Weights tied between the first and the last layer") {
   PlanningCache cache;
   for (int layers : {2, 5, 8}) {
     CAPTURE(layers);
-    check_whole(stack_graph({.layers = layers, .tie = Tie::ends, .loss_in_layer = true}), slow_mesh({4}),
-                cache);
+    check_whole(stack_graph({.layers = layers, .tie = Tie::ends, .loss_in_layer = true}),
+                slow_mesh({4}), cache);
   }
   for (int layers : {2, 4}) {
     CAPTURE(layers);
-    check_whole(
-        stack_graph(
-            {.layers = layers, .tie = Tie::ends, .batch = kSmall, .width = kSmall, .loss_in_layer = true}),
-        slow_mesh({2, 2}), cache);
+    check_whole(stack_graph({.layers = layers,
+                             .tie = Tie::ends,
+                             .batch = kSmall,
+                             .width = kSmall,
+                             .loss_in_layer = true}),
+                slow_mesh({2, 2}), cache);
   }
 }
 
@@ -183,7 +195,8 @@ TEST_CASE("Blocks of attention and layer norm") {
   PlanningCache cache;
   for (int layers : {2, 6}) {
     CAPTURE(layers);
-    const Graph graph = gpt_graph({.layers = layers, .batch = 4, .sequence = 8, .hidden = 16, .heads = 4});
+    const Graph graph =
+        gpt_graph({.layers = layers, .batch = 4, .sequence = 8, .hidden = 16, .heads = 4});
     const LayeredPlan plan = check_whole(graph, slow_mesh({4}), cache);
     CHECK(plan.tables == 3);
     CHECK(plan.new_tables == (layers == 2 ? 3 : 0));
@@ -192,8 +205,8 @@ TEST_CASE("Blocks of attention and layer norm") {
 
 TEST_CASE("A table that is too large is reported with its layer") {
   PlanningCache cache;
-  const auto result =
-      plan_by_layers(stack_graph({}), slow_mesh({2, 2}), slow_devices(), {}, cache, {.most_cells = 100});
+  const auto result = plan_by_layers(stack_graph({}), slow_mesh({2, 2}), slow_devices(), {}, cache,
+                                     {.most_cells = 100});
   const LayerTooLarge failed = std::get<LayerTooLarge>(result);
   CHECK(failed.cells > 100);
 }
@@ -201,6 +214,8 @@ TEST_CASE("A table that is too large is reported with its layer") {
 TEST_CASE("Options that split the batch are refused") {
   PlanningCache cache;
   CHECK_THROWS_WITH_AS(
-      plan_by_layers(stack_graph({}), slow_mesh({4}), slow_devices(), data_parallel_options(), cache),
-      "method data: it splits the batch, which a layer by itself does not know; use auto_shard", Error);
+      plan_by_layers(stack_graph({}), slow_mesh({4}), slow_devices(), data_parallel_options(),
+                     cache),
+      "method data: it splits the batch, which a layer by itself does not know; use auto_shard",
+      Error);
 }

@@ -1,5 +1,6 @@
-// When one layout for all members of a loop loses nothing (docs/cost-model.md, "Loops"). The planner, whose
-// members decide one by one, against the same problem with layouts inside loops forced to agree.
+// When one layout for all members of a loop loses nothing (docs/cost-model.md, "Loops").
+// The planner, whose members decide one by one, against the same problem with layouts
+// inside loops forced to agree.
 #include <doctest/doctest.h>
 
 #include <random>
@@ -38,7 +39,8 @@ struct Least {
 /// All outputs are wanted whole on every device.
 Least least_of(const Graph& graph, const DeviceMesh& mesh, const CostModel& model) {
   AutoShardOptions options;
-  for (const Output& output : graph.outputs) options.output_specs[output.name] = ShardingSpec::replicated();
+  for (const Output& output : graph.outputs)
+    options.output_specs[output.name] = ShardingSpec::replicated();
   PlanningCache cache;
   const SearchSpace space = search_space(graph, options, cache.facts().of(mesh, model));
   const Instance instance = build_instance(graph, space, mesh);
@@ -84,15 +86,19 @@ std::size_t members_of_largest_loop(const Graph& graph) {
 
 }  // namespace
 
-TEST_CASE("A loop loses nothing by one layout if each member reads one value, for itself, of one type") {
+TEST_CASE(
+    "A loop loses nothing by one layout if each member reads one value, for itself, of one type") {
   std::mt19937_64 random(1);
-  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<std::uint64_t>(n)); };
+  const auto below = [&](int n) {
+    return static_cast<int>(random() % static_cast<std::uint64_t>(n));
+  };
   int resharded = 0;
   for (int graphs = 0; graphs < 60; ++graphs) {
     Builder g(1);
     const std::int64_t rows = 2 + below(7), columns = 2 + below(7);
     Value x = g.input(InputKind::batch, "x", {f32, {rows, columns}});
-    for (int i = 2 + below(3); i > 0; --i) x = below(2) == 0 ? relu(x) : below(2) == 0 ? square(x) : exp(x);
+    for (int i = 2 + below(3); i > 0; --i)
+      x = below(2) == 0 ? relu(x) : below(2) == 0 ? square(x) : exp(x);
     keep(g, x);
     // Wanted whole, while less work is done where it is split.
     const Graph graph = below(4) > 0 ? with_outputs(g) : g.finish();
@@ -144,8 +150,8 @@ TEST_CASE(
     keep(g, square(u), "t");
     const Graph graph = with_outputs(g);
     REQUIRE(members_of_largest_loop(graph) == 4);
-    // u is gathered for its output, which takes about 400 s. The square can be made of that copy in 410 s,
-    // 307 s more than of a quarter of u, and needs no gather then.
+    // u is gathered for its output, which takes about 400 s. The square can be made of that copy in
+    // 410 s, 307 s more than of a quarter of u, and needs no gather then.
     const Least least = least_of(graph, mesh_of({4}, {5}, {0.0325}), model_of(10, 1000));
     CHECK(least.agreed > least.apart + 50);
   }

@@ -1,4 +1,5 @@
-// Tensor parallelism as in Megatron-LM (Shoeybi et al. 2019; with sequence parallelism Korthikanti et al.
+// Tensor parallelism as in Megatron-LM (Shoeybi et al. 2019; with sequence
+// parallelism Korthikanti et al.
 // 2022) is found, not told. With few tokens an all_reduce of activations costs less than one of weight
 // gradients: 4·B·T·D elements a block against 12·D². Of three blocks the middle one is looked at, which
 // has a block on either side.
@@ -28,7 +29,8 @@ Block planned(std::int64_t batch, std::int64_t sequence) {
   return block;
 }
 
-/// Collectives of whole activations [B, T, D] that the middle block makes in a region: "2 all_reduce".
+/// Collectives of whole activations [B, T, D] that the middle block makes in
+/// a region: "2 all_reduce".
 std::string activations_of_middle(const Block& block, Region region) {
   const TensorType activation = block.graph.type(block.graph.inputs[0].value);
   std::map<std::string, int> counts;
@@ -60,12 +62,14 @@ void check_kernels(const Block& block) {
 
 }  // namespace
 
-TEST_CASE("A GPT block on one axis, few tokens: Megatron-LM's two all_reduces forward and two backward") {
+TEST_CASE(
+    "A GPT block on one axis, few tokens: Megatron-LM's two all_reduces forward and two backward") {
   const Block block = planned(2, 128);
   check_kernels(block);
   CHECK(activations_of_middle(block, Region::forward) == "2 all_reduce");
   CHECK(activations_of_middle(block, Region::backward) == "2 all_reduce");
-  // The first block needs no gradient of its input. Of its first layer norm, gain and shift are reduced.
+  // The first block needs no gradient of its input. Of its first layer norm,
+  // gain and shift are reduced.
   const auto sent = traffic(partition(block.graph, block.plan));
   CHECK(sent.size() == 1);
   const auto bytes = [](double elements) { return 2 * 0.75 * 4 * elements; };

@@ -44,8 +44,8 @@ std::string error_of(const Graph& graph, const DeviceMesh& mesh, const AutoShard
 }  // namespace
 
 TEST_CASE(
-    "Data and model parallelism appear by themselves as batch and width change, with infinitely fast "
-    "devices") {
+    "Data and model parallelism appear by themselves as batch and width change, "
+    "with infinitely fast devices") {
   AutoShardOptions options;
   options.split_contractions = true;
   const auto split = [&](std::int64_t batch, std::int64_t width) {
@@ -67,8 +67,8 @@ TEST_CASE("Data and model parallelism appear by themselves with devices as they 
   };
   const auto [wide, wide_graph] = plan(64, 8192);
   CHECK(parameters_split(wide, wide_graph) == 4);
-  // Weights may be held in parts and updated there (less work), but products read them whole and rows in
-  // parts.
+  // Weights may be held in parts and updated there (less work), but products read
+  // them whole and rows in parts.
   const auto [tall, tall_graph] = plan(65536, 512);
   for (std::size_t n = 0; n < tall_graph.nodes.size(); ++n) {
     const Node& node = tall_graph.nodes[n];
@@ -81,7 +81,8 @@ TEST_CASE("Data and model parallelism appear by themselves with devices as they 
 
 TEST_CASE("Data parallelism splits the batch in every node that has it and nothing else") {
   const Graph graph = mlp_graph({.layers = 3, .batch = 48, .width = 24});
-  const ShardingPlan plan = auto_shard(graph, mesh_of({2, 3}), CostModel{}, data_parallel_options());
+  const ShardingPlan plan =
+      auto_shard(graph, mesh_of({2, 3}), CostModel{}, data_parallel_options());
   verify(plan, graph);
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const TensorType& type = graph.values[v].type;
@@ -96,7 +97,8 @@ TEST_CASE("Data parallelism splits the batch in every node that has it and nothi
 TEST_CASE("With several micro-batches, ZeRO splits optimizer state while gradients accumulate") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 32, .width = 16, .num_micro_batches = 2});
   const DeviceMesh mesh = mesh_of({4});
-  for (const auto& [options, kernel] : {std::pair(zero2_options(), "R"), std::pair(zero3_options(), "S")}) {
+  for (const auto& [options, kernel] :
+       {std::pair(zero2_options(), "R"), std::pair(zero3_options(), "S")}) {
     const ShardingPlan plan = auto_shard(graph, mesh, CostModel{}, options);
     verify(plan, graph);
     CHECK(spec_of(plan, graph, "dense0.kernel").substr(0, 1) == kernel);
@@ -111,7 +113,8 @@ TEST_CASE("A forced batch axis splits the batch on that axis and leaves the othe
   const Cluster cluster = eight_devices();
   AutoShardOptions options;
   options.batch_mesh_axis = 1;
-  const ShardingPlan plan = auto_shard(graph, cluster.mesh({4, 2}), CostModel::of(cluster), options);
+  const ShardingPlan plan =
+      auto_shard(graph, cluster.mesh({4, 2}), CostModel::of(cluster), options);
   CHECK(spec_of(plan, graph, "x").find("S0@1") != std::string::npos);
   CHECK(spec_of(plan, graph, "dense0.kernel").find("@0") != std::string::npos);
 }
@@ -134,16 +137,17 @@ TEST_CASE("A layer without collectives of a kind that is forbidden") {
   const Cluster cluster = eight_devices();
   AutoShardOptions options;
   options.allow_all_gather = options.allow_all_to_all = false;
-  const auto steps = count_steps(auto_shard(graph, cluster.mesh({2, 4}), CostModel::of(cluster), options));
+  const auto steps =
+      count_steps(auto_shard(graph, cluster.mesh({2, 4}), CostModel::of(cluster), options));
   CHECK(steps.count("all_gather") + steps.count("all_to_all") == 0);
 }
 
 TEST_CASE("What the options ask and the graph does not allow is the user's mistake") {
   const Graph graph = mlp_graph({.layers = 1, .batch = 4, .width = 8});
   CHECK(error_of(graph, mesh_of({8}), data_parallel_options()) ==
-        "method data: the batch of input \"x\" f32[4, 8] has 4 rows, too few to split over 8 devices; use "
-        "a larger batch, fewer "
-        "micro-batches or fewer devices, or the method \"shard\"");
+        "method data: the batch of input \"x\" f32[4, 8] has 4 rows, "
+        "too few to split over 8 devices; use a larger batch, "
+        "fewer micro-batches or fewer devices, or the method \"shard\"");
   AutoShardOptions options;
   options.batch_mesh_axis = 1;
   CHECK(error_of(graph, mesh_of({4}), options) ==
@@ -153,6 +157,6 @@ TEST_CASE("What the options ask and the graph does not allow is the user's mista
   AutoShardOptions impossible = zero2_options();
   impossible.allow_all_gather = false;
   CHECK(error_of(mlp_graph({.layers = 1, .batch = 8, .width = 8}), mesh_of({4}), impossible) ==
-        "method zero2: no plan on a 4 mesh keeps to the options; allow all_gather and all_to_all, or "
-        "forbid less");
+        "method zero2: no plan on a 4 mesh keeps to the options; "
+        "allow all_gather and all_to_all, or forbid less");
 }

@@ -1,4 +1,5 @@
-// On any cluster the plan costs what the solver says it costs: auto_shard throws a Bug where they differ.
+// On any cluster the plan costs what the solver says it costs: auto_shard
+// throws a Bug where they differ.
 #include <doctest/doctest.h>
 
 #include <random>
@@ -41,16 +42,19 @@ TEST_CASE("Links a thousand times faster than memory") {
 
 TEST_CASE("Random clusters, widths and meshes") {
   std::mt19937 random(5);
-  const auto pick = [&](const std::vector<double>& values) { return values[random() % values.size()]; };
+  const auto pick = [&](const std::vector<double>& values) {
+    return values[random() % values.size()];
+  };
   for (int round = 0; round < 30; ++round) {
     const std::vector<int> shape =
         std::vector<std::vector<int>>{{2}, {5}, {2, 3}, {4, 2}, {6, 2}, {2, 2, 2}}[random() % 6];
     int devices = 1;
     for (int size : shape) devices *= size;
-    const double memory = pick({1e8, 1e9, 1e11}), link = pick({1e9, 1e11, 1e12}), alpha = pick({0, 1e-6});
+    const double memory = pick({1e8, 1e9, 1e11}), link = pick({1e9, 1e11, 1e12}),
+                 alpha = pick({0, 1e-6});
     const std::int64_t dim = static_cast<std::int64_t>(pick({7, 20, 128}));
-    INFO("round " << round << ", memory " << memory << ", link " << link << ", alpha " << alpha << ", dim "
-                  << dim);
+    INFO("round " << round << ", memory " << memory << ", link " << link << ", alpha " << alpha
+                  << ", dim " << dim);
     const ShardParallel method{.num_micro_batches = 1 + round % 2, .mesh_shape = shape};
     CHECK_NOTHROW(plan_only(two_layers(dim, 20), method, cluster_of(devices, memory, link, alpha)));
   }

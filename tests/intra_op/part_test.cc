@@ -1,4 +1,5 @@
-// Parts of a graph are planned, written and partitioned like graphs; what planning finds out is kept.
+// Parts of a graph are planned, written and partitioned like graphs; what
+// planning finds out is kept.
 #include <doctest/doctest.h>
 
 #include "alpa/base/error.h"
@@ -60,9 +61,9 @@ TEST_CASE("An output is left in the spec that is wanted, or in any") {
   }
   AutoShardOptions unknown;
   unknown.output_specs["h"] = ShardingSpec::replicated();
-  CHECK_THROWS_WITH_AS(auto_shard(part, kMesh, CostModel::of(Cluster::local(4)), unknown),
-                       "method shard: output \"h\" is to be left as R, but the graph has no such output",
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      auto_shard(part, kMesh, CostModel::of(Cluster::local(4)), unknown),
+      "method shard: output \"h\" is to be left as R, but the graph has no such output", Error);
 }
 
 TEST_CASE("A planning cache learns nothing new from more layers, and changes no plan") {

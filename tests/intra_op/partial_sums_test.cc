@@ -1,5 +1,5 @@
-// PS1 to PS8 of the reference: where reductions go when partial sums are layouts like any other. M: bytes
-// of the output.
+// PS1 to PS8 of the reference: where reductions go when partial sums are layouts like any
+// other. M: bytes of the output.
 #include <doctest/doctest.h>
 
 #include "alpa/autograd/gradient.h"
@@ -41,7 +41,8 @@ constexpr double kThinBytes = 2 * 2 * 4;
 
 }  // namespace
 
-TEST_CASE("PS1, PS2: sums of products that are split along k are reduced once, after the last addition") {
+TEST_CASE(
+    "PS1, PS2: sums of products that are split along k are reduced once, after the last addition") {
   for (int products : {2, 3}) {
     Builder g;
     Value sum = thin_product(g, "a");
@@ -69,8 +70,8 @@ TEST_CASE("PS3: a product split along k whose reader wants it split is reduce-sc
 }
 
 TEST_CASE(
-    "PS4: between tensor-parallel blocks, scatter and gather move an all_reduce's bytes and split the work "
-    "between them") {
+    "PS4: between tensor-parallel blocks, scatter and gather move an all_reduce's bytes and split "
+    "the work between them") {
   Builder g;
   const std::int64_t rows = 64, inner = 256, outer = 1024;
   Value h = g.input(InputKind::state, "h", {f32, {rows, inner}});
@@ -91,14 +92,14 @@ TEST_CASE(
   CHECK(steps.count("all_reduce") == 0);
   CHECK(steps.at("reduce_scatter") == 2);
   const double bytes = rows * inner * 4;
-  // Two reductions, and one gather between the blocks; the first input and the last output lie as they
-  // please.
+  // Two reductions, and one gather between the blocks; the first input and the last
+  // output lie as they please.
   CHECK(plan.cost.communication_seconds <= 3 * half_all_reduce(bytes, 4, 0, 1e-3) + 1e-9);
 }
 
 TEST_CASE(
-    "PS5: when memory binds, a data-parallel gradient is reduce-scattered into split state and the new "
-    "weight gathered") {
+    "PS5: when memory binds, a data-parallel gradient is reduce-scattered into split state and the "
+    "new weight gathered") {
   Builder g;
   const Value x = g.input(InputKind::batch, "x", {f32, {64, 64}});
   const Value w = g.parameter("w", {f32, {64, 64}}, {});
@@ -121,7 +122,8 @@ TEST_CASE(
   CHECK(steps.at("reduce_scatter") == 1);
   CHECK(steps.at("all_gather") == 1);
   // As many bytes as the all_reduce, one latency more.
-  CHECK(split.cost.communication_seconds == doctest::Approx(replicated.cost.communication_seconds + 1));
+  CHECK(split.cost.communication_seconds ==
+        doctest::Approx(replicated.cost.communication_seconds + 1));
 }
 
 TEST_CASE("PS6: gradients stay partial over the micro-batches and are reduced once per step") {

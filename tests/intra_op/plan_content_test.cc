@@ -1,4 +1,5 @@
-// Every field of a plan file that is used is checked: one line names file, place and what is expected.
+// Every field of a plan file that is used is checked: one line names file,
+// place and what is expected.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -19,7 +20,8 @@ using Json = nlohmann::ordered_json;
 /// ZeRO-3 on two devices: plans with all_reduce, reduce_scatter and all_gather.
 struct Sample {
   Graph graph = mlp_graph({.layers = 2, .batch = 8, .width = 4, .num_micro_batches = 2});
-  Json plan = Json::parse(to_json(auto_shard(graph, mesh_of({2}), CostModel{}, zero3_options()), graph));
+  Json plan =
+      Json::parse(to_json(auto_shard(graph, mesh_of({2}), CostModel{}, zero3_options()), graph));
 
   /// The error of the plan after `change`.
   std::string error(const std::function<void(Json&)>& change) const {
@@ -70,7 +72,8 @@ TEST_CASE("Steps with fields that no step of their kind has") {
   CHECK(sample.step_error("all_gather", "from_dim", -2) ==
         "from_dim: found -2; all_gather of a tensor of rank 2 needs a dimension below it");
   CHECK(sample.step_error("all_reduce", "dim", 0) == "dim: found 0; all_reduce has none");
-  CHECK(sample.step_error("reduce_scatter", "from_dim", 0) == "from_dim: found 0; reduce_scatter has none");
+  CHECK(sample.step_error("reduce_scatter", "from_dim", 0) ==
+        "from_dim: found 0; reduce_scatter has none");
   CHECK(sample.step_error("reduce_scatter", "dim", 2147483647).find("found 2147483647") !=
         std::string::npos);
   CHECK(sample.step_error("all_reduce", "axes", {0, 0}) ==
@@ -81,21 +84,24 @@ TEST_CASE("Steps with fields that no step of their kind has") {
         "axes: found 0; all_reduce is over at least one axis");
   CHECK(sample.step_error("all_gather", "seconds", 1e308) ==
         "seconds: found 1e+308, expected 0 to 1000000000000");
-  CHECK(sample.step_error("all_gather", "seconds", -1) == "seconds: found -1, expected 0 to 1000000000000");
+  CHECK(sample.step_error("all_gather", "seconds", -1) ==
+        "seconds: found -1, expected 0 to 1000000000000");
 }
 
 TEST_CASE("Meshes, costs and counts out of range") {
   const Sample sample;
-  CHECK(sample.error([](Json& p) { p["mesh"]["axes"][0]["beta_seconds_per_byte"] = 1e308; }) ==
-        "plan p.json: mesh.axes[0].beta_seconds_per_byte: found 1e+308, expected 0 to 1000000000000");
+  CHECK(
+      sample.error([](Json& p) { p["mesh"]["axes"][0]["beta_seconds_per_byte"] = 1e308; }) ==
+      "plan p.json: mesh.axes[0].beta_seconds_per_byte: found 1e+308, expected 0 to 1000000000000");
   CHECK(sample.error([](Json& p) { p["mesh"]["axes"][0]["alpha_seconds"] = -1; }) ==
         "plan p.json: mesh.axes[0].alpha_seconds: found -1, expected 0 to 1000000000000");
   CHECK(sample.error([](Json& p) { p["mesh"]["devices"][1] = -5; }) ==
         "plan p.json: mesh.devices[1]: found -5; devices are numbered from 0");
   CHECK(sample.error([](Json& p) { p["mesh"]["devices"][1] = 0; }) ==
         "plan p.json: mesh: device mesh: device 0 stands at two places; list every device once");
-  CHECK(sample.error([](Json& p) { p["mesh"]["axes"][0]["size"] = -2; }) ==
-        "plan p.json: mesh: device mesh: axis \"x\" has size -2; give every axis at least one device");
+  CHECK(
+      sample.error([](Json& p) { p["mesh"]["axes"][0]["size"] = -2; }) ==
+      "plan p.json: mesh: device mesh: axis \"x\" has size -2; give every axis at least one device");
   CHECK(sample.error([](Json& p) { p["cost"]["objective_seconds"] = -1; }) ==
         "plan p.json: cost.objective_seconds: found -1, expected seconds, 0 or more");
   CHECK(sample.error([](Json& p) { p["statistics"]["nodes"] = -1; }) ==
@@ -105,9 +111,10 @@ TEST_CASE("Meshes, costs and counts out of range") {
 TEST_CASE("Values and uses that are not there") {
   const Sample sample;
   const int values = static_cast<int>(sample.graph.values.size());
-  CHECK(sample.error([](Json& p) { p["reshards"][0]["value"] = 2147483647; }) ==
-        fmt::format("plan p.json: reshards[0].value: found 2147483647; the graph has values 0 to {}",
-                    values - 1));
+  CHECK(
+      sample.error([](Json& p) { p["reshards"][0]["value"] = 2147483647; }) ==
+      fmt::format("plan p.json: reshards[0].value: found 2147483647; the graph has values 0 to {}",
+                  values - 1));
   CHECK(sample.error([](Json& p) { p["reshards"][1]["uses"] = Json::array(); }) ==
         "plan p.json: reshards[1].uses: none; a resharding without uses is left out");
   CHECK(sample.error([](Json& p) { p["reshards"][0]["uses"][0] = -3; })
@@ -120,9 +127,11 @@ TEST_CASE("Values and uses that are not there") {
 
 TEST_CASE("No change of a number in a plan is an internal error") {
   const Sample sample;
-  const Json numbers = {2147483647, -2147483647 - 1, -1, 1, 2, 255, 256, 1e308, -1e308, 1e-320, 0.5};
+  const Json numbers = {2147483647, -2147483647 - 1, -1,     1,      2,  255,
+                        256,        1e308,           -1e308, 1e-320, 0.5};
   int refused = 0, taken = 0;
-  const std::function<void(Json&, const std::function<void()>&)> each = [&](Json& json, const auto& run) {
+  const std::function<void(Json&, const std::function<void()>&)> each = [&](Json& json,
+                                                                            const auto& run) {
     if (json.is_structured()) {
       for (Json& part : json) each(part, run);
       return;

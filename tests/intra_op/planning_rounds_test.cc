@@ -1,5 +1,5 @@
-// Rounds over the meshes: what they tell, what they drop, when they end, and that the clock decides
-// nothing.
+// Rounds over the meshes: what they tell, what they drop, when they end, and that
+// the clock decides nothing.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -49,7 +49,8 @@ TEST_CASE_FIXTURE(Fixture, "progress never gets worse and ends with the plan") {
     const PlanningProgress &now = told[k], &before = told[k - 1];
     CHECK(now.best_seconds <= before.best_seconds);
     CHECK(now.lower_bound_seconds >= before.lower_bound_seconds);
-    CHECK((now.best_seconds < before.best_seconds || now.lower_bound_seconds > before.lower_bound_seconds));
+    CHECK((now.best_seconds < before.best_seconds ||
+           now.lower_bound_seconds > before.lower_bound_seconds));
     CHECK(now.elapsed_seconds >= before.elapsed_seconds);
     CHECK(now.lower_bound_seconds <= plan.cost.objective_seconds * (1 + 1e-6));
   }
@@ -61,7 +62,8 @@ TEST_CASE_FIXTURE(Fixture, "progress never gets worse and ends with the plan") {
 }
 
 TEST_CASE("under a budget, progress begins again with the plans that keep it") {
-  const TrainingStep step = gpt_step({.layers = 1, .batch = 8, .sequence = 32, .hidden = 128, .heads = 4});
+  const TrainingStep step =
+      gpt_step({.layers = 1, .batch = 8, .sequence = 32, .hidden = 128, .heads = 4});
   ShardParallel method{.mesh_shape = {8}};
   const std::int64_t free = plan_only(step, method, gpu_cluster(1, 8)).memory_bytes;
   std::vector<PlanningProgress> told;
@@ -87,7 +89,8 @@ TEST_CASE_FIXTURE(Fixture, "planning ends when its own callback says stop") {
   CHECK(plan.cost.gap() > 0.01);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a plan depends on work alone: time limits and a busy machine change nothing") {
+TEST_CASE_FIXTURE(Fixture,
+                  "a plan depends on work alone: time limits and a busy machine change nothing") {
   for (double gap : {0.0, 0.3}) {  // proven; the first that is good enough
     AutoShardOptions options;
     options.relative_gap = gap;
@@ -103,7 +106,8 @@ TEST_CASE_FIXTURE(Fixture, "a gap that is good enough ends planning") {
   AutoShardOptions options;
   options.time_limit_seconds = 1e6;  // a proof would take far longer
   options.relative_gap = 0.01;
-  const ShardingPlan plan = auto_shard(gpt_graph({.layers = 8}), cluster.mesh({2, 4}), model, options);
+  const ShardingPlan plan =
+      auto_shard(gpt_graph({.layers = 8}), cluster.mesh({2, 4}), model, options);
   CHECK(plan.cost.gap() <= 0.01);
 }
 

@@ -31,11 +31,13 @@ struct Gates {
 Gates some_gates() {
   Gates g;
   for (std::int64_t i = 0; i < g.rows * g.tokens * g.experts; ++i)
-    g.values.push_back(1.5 + std::sin(static_cast<double>(3 * i * i + i)) + (i % g.experts == 0 ? 0.7 : 0));
+    g.values.push_back(1.5 + std::sin(static_cast<double>(3 * i * i + i)) +
+                       (i % g.experts == 0 ? 0.7 : 0));
   return g;
 }
 
-/// route_to_two with loops: the choices of all tokens for their best expert first, then for their second.
+/// route_to_two with loops: the choices of all tokens for their best expert
+/// first, then for their second.
 std::vector<double> routed(const Gates& g) {
   std::vector<double> weights(g.rows * g.tokens * g.experts * g.capacity, 0.0);
   for (std::int64_t b = 0; b < g.rows; ++b) {

@@ -16,7 +16,8 @@ namespace {
 constexpr double kTail = 0.01;  // of an all_reduce
 
 CostModel alpa_model(bool allow_all_gather = true) {
-  return CostModel::communication_only({.tie_break_tails = true, .allow_all_gather = allow_all_gather});
+  return CostModel::communication_only(
+      {.tie_break_tails = true, .allow_all_gather = allow_all_gather});
 }
 
 AutoShardOptions no_repeated_contraction(AutoShardOptions options = {}) {
@@ -47,8 +48,8 @@ Graph prototype(std::int64_t batch, std::int64_t width, bool bias) {
   return g.finish();
 }
 
-double prototype_seconds(const Graph& graph, const DeviceMesh& mesh, const AutoShardOptions& options,
-                         bool allow_all_gather = true) {
+double prototype_seconds(const Graph& graph, const DeviceMesh& mesh,
+                         const AutoShardOptions& options, bool allow_all_gather = true) {
   const ShardingPlan plan =
       auto_shard(graph, mesh, alpa_model(allow_all_gather), no_repeated_contraction(options));
   verify(plan, graph);
@@ -60,7 +61,8 @@ constexpr double kRounding = 1e-3;  // the published figures are rounded
 
 /// Collectives in one step of the program that would run.
 std::map<std::string, Traffic> program_traffic(const Graph& graph, const ShardingPlan& plan) {
-  return traffic(bucket_collectives(fuse_elementwise(partition(graph, plan)), std::int64_t{1} << 30));
+  return traffic(
+      bucket_collectives(fuse_elementwise(partition(graph, plan)), std::int64_t{1} << 30));
 }
 
 const std::vector<std::vector<int>> kFour = {{4, 1}, {1, 4}};
@@ -78,8 +80,10 @@ TEST_CASE("Prototype, data parallelism: two gradients all-reduced") {
 
 TEST_CASE("Prototype, model parallelism: one activation all-reduced") {
   for (const auto& shape : kFour) {
-    CHECK(prototype_seconds(prototype(128, 1024, false), mesh_of(shape), {}) <= 786433.01 + kRounding);
-    CHECK(prototype_seconds(prototype(128, 1024, true), mesh_of(shape), {}) <= 786433.01 + kRounding);
+    CHECK(prototype_seconds(prototype(128, 1024, false), mesh_of(shape), {}) <=
+          786433.01 + kRounding);
+    CHECK(prototype_seconds(prototype(128, 1024, true), mesh_of(shape), {}) <=
+          786433.01 + kRounding);
   }
 }
 
@@ -90,8 +94,8 @@ TEST_CASE("Prototype, two mesh axes: gradients over the first, an activation ove
   };
   CHECK(on(4, 8) <= 26872.0295 + kRounding);
   // The prototype cuts every cost to whole units and gets 58330.0295.
-  CHECK(on(8, 4) <=
-        2 * (all_reduce(65536 / 4, 8) + kTail) + all_reduce(524288 / 8, 4, 1, 0.01) + kTail + kRounding);
+  CHECK(on(8, 4) <= 2 * (all_reduce(65536 / 4, 8) + kTail) + all_reduce(524288 / 8, 4, 1, 0.01) +
+                        kTail + kRounding);
   CHECK(on(3, 4) <= 46314.0295 + kRounding);
 }
 
@@ -102,10 +106,12 @@ TEST_CASE("Prototype, the batch forced onto a mesh axis without all_gather") {
         2 * (all_reduce(4194304, 4) + kTail) + kRounding);
 }
 
-TEST_CASE("MLP, data parallelism by itself: parameters on every device, one all_reduce after bucketing") {
+TEST_CASE(
+    "MLP, data parallelism by itself: parameters on every device, one all_reduce after bucketing") {
   const Graph graph = mlp_graph({.layers = 6, .batch = 256, .width = 32, .report_loss = false});
   for (const auto& shape : kFour) {
-    const ShardingPlan plan = auto_shard(graph, mesh_of(shape), alpa_model(), no_repeated_contraction());
+    const ShardingPlan plan =
+        auto_shard(graph, mesh_of(shape), alpa_model(), no_repeated_contraction());
     CHECK(plan.cost.gap() == 0);
     CHECK(plan.cost.objective_seconds <= 38139.12);
     for (int layer = 0; layer < 6; ++layer)
@@ -116,10 +122,12 @@ TEST_CASE("MLP, data parallelism by itself: parameters on every device, one all_
   }
 }
 
-TEST_CASE("MLP, model parallelism by itself: columns and rows in turn, five all_reduces or their bytes") {
+TEST_CASE(
+    "MLP, model parallelism by itself: columns and rows in turn, five all_reduces or their bytes") {
   const Graph graph = mlp_graph({.layers = 6, .batch = 32, .width = 256, .report_loss = false});
   for (const auto& shape : kFour) {
-    const ShardingPlan plan = auto_shard(graph, mesh_of(shape), alpa_model(), no_repeated_contraction());
+    const ShardingPlan plan =
+        auto_shard(graph, mesh_of(shape), alpa_model(), no_repeated_contraction());
     const int axis = shape[0] == 4 ? 0 : 1;
     CHECK(plan.cost.gap() == 0);
     CHECK(plan.cost.objective_seconds <= 245765.05 + kRounding);
@@ -133,15 +141,15 @@ TEST_CASE("MLP, model parallelism by itself: columns and rows in turn, five all_
 }
 
 TEST_CASE(
-    "MLP on 2x2: gradients reduced in three steps, the slow axis on half the bytes, cost less than Alpa's "
-    "two-axis plan") {
+    "MLP on 2x2: gradients reduced in three steps, the slow axis on half the bytes, "
+    "cost less than Alpa's two-axis plan") {
   const Graph graph = mlp_graph({.layers = 6, .batch = 256, .width = 32, .report_loss = false});
   const ShardingPlan plan =
       auto_shard(graph, mesh_of({2, 2}, {1, 1}, {1, 0.1}), alpa_model(), no_repeated_contraction());
   CHECK(plan.cost.gap() == 0);
   CHECK(plan.cost.objective_seconds <= 21265.17);
-  // Scatter over the fast axis, all_reduce over the slow one, gather over the fast one; kernels of 4096
-  // bytes, biases of 128.
+  // Scatter over the fast axis, all_reduce over the slow one, gather over the fast one; kernels of
+  // 4096 bytes, biases of 128.
   const auto three_steps = [](double bytes) {
     return 2 * half_all_reduce(bytes, 2, 1, 0.1) + 0.001 + 0.1 + all_reduce(bytes / 2, 2) + kTail;
   };
@@ -151,7 +159,8 @@ TEST_CASE(
 TEST_CASE("MLP, data parallelism forced: gradients all-reduced over all devices at once") {
   const Graph graph = mlp_graph({.layers = 6, .batch = 32, .width = 256, .report_loss = false});
   for (const auto& shape : {std::vector<int>{4, 1}, {2, 2}}) {
-    const ShardingPlan plan = auto_shard(graph, mesh_of(shape), alpa_model(), data_parallel_options());
+    const ShardingPlan plan =
+        auto_shard(graph, mesh_of(shape), alpa_model(), data_parallel_options());
     CHECK(plan.cost.objective_seconds <= 2368635.12);
     const auto sent = program_traffic(graph, plan);
     CHECK(sent.size() == 1);
@@ -167,7 +176,8 @@ TEST_CASE("MLP, ZeRO: gradients reduce-scattered, weights gathered, all state sp
     for (const Input& input : graph.inputs) {
       if (input.kind != InputKind::state) continue;
       const bool parameter = input.name.find("adam") == std::string::npos;
-      CHECK((to_string(plan.specs[input.value]) == "R") == (parameter && options.method == "zero2"));
+      CHECK((to_string(plan.specs[input.value]) == "R") ==
+            (parameter && options.method == "zero2"));
     }
     const auto steps = count_steps(plan);
     CHECK(steps.at("reduce_scatter") == 12);

@@ -1,4 +1,5 @@
-// The best plan is never worse than data parallelism, ZeRO or the batch on one axis, whatever the time.
+// The best plan is never worse than data parallelism, ZeRO or the batch on
+// one axis, whatever the time.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -34,7 +35,8 @@ void check_choice(const ShardingPlan& plan, const Graph& graph, const CostModel&
   const auto choice = choice_of(plan, graph, space, instance);
   REQUIRE(choice.has_value());
   const ilp::Evaluation evaluation = ilp::evaluate(instance.problem, *choice);
-  const double terms = static_cast<double>(instance.problem.nodes.size() + instance.problem.edges.size());
+  const double terms =
+      static_cast<double>(instance.problem.nodes.size() + instance.problem.edges.size());
   CHECK(std::abs(static_cast<double>(evaluation.cost) / instance.units_per_second -
                  plan.cost.objective_seconds) <= terms / instance.units_per_second);
   if (memory) CHECK(evaluation.feasible);
@@ -68,7 +70,8 @@ TEST_CASE("with some time, attention costs no more than with the batch forced on
     batch.batch_mesh_axis = axis;
     forced = std::min(forced, seconds_of(graph, mesh, model, batch));
   }
-  // A fraction of the short limit is enough for the restrictions, of the long one on a busy machine, too.
+  // A fraction of the short limit is enough for the restrictions, of the long
+  // one on a busy machine, too.
   double seconds = seconds_of(graph, mesh, model, within_seconds(4));
   if (seconds > forced * kRounding) seconds = seconds_of(graph, mesh, model, within_seconds(40));
   CHECK(seconds <= forced * kRounding);
@@ -89,7 +92,8 @@ TEST_CASE("of several meshes the best plan is no worse than a restriction on any
   CHECK(plan.cost.lower_bound_seconds <= plan.cost.objective_seconds);
 }
 
-TEST_CASE("planning that is stopped before it starts still gives a plan no worse than the restrictions") {
+TEST_CASE(
+    "planning that is stopped before it starts still gives a plan no worse than the restrictions") {
   const Cluster cluster = gpu_cluster(1, 8);
   const CostModel model = CostModel::of(cluster);
   const Graph graph = gpt_graph({.layers = 4});
@@ -116,28 +120,31 @@ TEST_CASE("restrictions obey the options of the whole") {
   CHECK(spec_of(plan, graph, "x").find("S0@1") != std::string::npos);
 }
 
-TEST_CASE("a batch too small to be split over all devices leaves the other restrictions and the whole") {
+TEST_CASE(
+    "a batch too small to be split over all devices leaves the other restrictions and the whole") {
   const Cluster cluster = gpu_cluster(1, 8);
-  const Graph graph = gpt_graph({.layers = 2, .batch = 2, .sequence = 64, .hidden = 256, .heads = 4});
+  const Graph graph =
+      gpt_graph({.layers = 2, .batch = 2, .sequence = 64, .hidden = 256, .heads = 4});
   const ShardingPlan plan =
       auto_shard(graph, cluster.mesh({2, 4}), CostModel::of(cluster), within_seconds(1));
   verify(plan, graph);
 }
 
-TEST_CASE("a plan of any restriction is a choice of all strategies at the same cost, with its bytes") {
+TEST_CASE(
+    "a plan of any restriction is a choice of all strategies at the same cost, with its bytes") {
   const Cluster cluster = gpu_cluster(1, 8);
   const CostModel model = CostModel::of(cluster);
   const DeviceMesh mesh = cluster.mesh({2, 4});
   for (int micro_batches : {1, 3}) {
     const Graph mlp =
         mlp_graph({.layers = 3, .batch = 24, .width = 40, .num_micro_batches = micro_batches});
-    const Graph gpt =
-        gpt_step({.layers = 1, .batch = 24, .sequence = 16, .hidden = 64, .heads = 4}).trace(micro_batches);
+    const Graph gpt = gpt_step({.layers = 1, .batch = 24, .sequence = 16, .hidden = 64, .heads = 4})
+                          .trace(micro_batches);
     for (const Graph* graph : {&mlp, &gpt}) {
       AutoShardOptions batch = within_seconds(1);
       batch.batch_mesh_axis = 1;
-      for (AutoShardOptions options :
-           {data_parallel_options(), zero2_options(), zero3_options(), batch, within_seconds(0.2)}) {
+      for (AutoShardOptions options : {data_parallel_options(), zero2_options(), zero3_options(),
+                                       batch, within_seconds(0.2)}) {
         CAPTURE(options.method);
         options.time_limit_seconds = std::min(options.time_limit_seconds, 1.0);
         const ShardingPlan plan = auto_shard(*graph, mesh, model, options);

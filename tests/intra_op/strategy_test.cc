@@ -14,11 +14,13 @@ namespace {
 
 DeviceMesh mesh_of(const std::vector<int>& sizes) {
   std::vector<MeshAxis> axes;
-  for (int size : sizes) axes.push_back({std::string(1, static_cast<char>('x' + axes.size())), size, 0, 0});
+  for (int size : sizes)
+    axes.push_back({std::string(1, static_cast<char>('x' + axes.size())), size, 0, 0});
   return DeviceMesh(axes);
 }
 
-Rule rule_for(const OpDef& op, const std::vector<TensorType>& operands, const Attributes& attributes = {}) {
+Rule rule_for(const OpDef& op, const std::vector<TensorType>& operands,
+              const Attributes& attributes = {}) {
   return rule_of(op, {operands, attributes, &op});
 }
 
@@ -40,7 +42,8 @@ std::vector<std::string> texts(const std::vector<Strategy>& strategies) {
 }
 
 /// Result spec of an einsum when one mesh axis of 2 splits the factor of `letter`.
-std::string result_with_axis_on(const std::string& equation, char letter, const Shape& x, const Shape& y) {
+std::string result_with_axis_on(const std::string& equation, char letter, const Shape& x,
+                                const Shape& y) {
   const Rule rule = einsum_rule(equation, x, y);
   const std::size_t comma = equation.find(',');
   const std::string left = equation.substr(0, comma),
@@ -67,13 +70,14 @@ std::string specs_text(const Rule& rule, const std::string& strategy, const Devi
 }  // namespace
 
 TEST_CASE(
-    "A batched matmul has (factors + 1)^axes strategies, and two more roles per axis with one operand "
-    "partial") {
+    "A batched matmul has (factors + 1)^axes strategies, "
+    "and two more roles per axis with one operand partial") {
   const Rule rule = einsum_rule("bik,bkj->bij", {8, 8, 8}, {8, 8, 8});
   for (const std::vector<int>& shape : {std::vector<int>{2}, {2, 2}, {2, 2, 2}}) {
     const std::vector<Strategy> strategies = all_strategies(rule, mesh_of(shape));
     const double axes = static_cast<double>(shape.size());
-    CHECK(count_without_partial_operands(strategies) == static_cast<std::size_t>(std::pow(4 + 1, axes)));
+    CHECK(count_without_partial_operands(strategies) ==
+          static_cast<std::size_t>(std::pow(4 + 1, axes)));
     CHECK(strategies.size() == static_cast<std::size_t>(std::pow(4 + 2 + 1, axes)));
     CHECK(strategies.front() == Strategy{});
   }
@@ -81,8 +85,8 @@ TEST_CASE(
 
 TEST_CASE(
     "Of a matmul and its two gradients, exactly one leaves partial sums for each factor but the batch") {
-  // The check table of sharding.md 7.1: C = AB, dA = dC Bᵀ, dB = Aᵀ dC, letters of C[b,i,j] = A[b,i,k]
-  // B[b,k,j].
+  // The check table of sharding.md 7.1: C = AB, dA = dC Bᵀ, dB = Aᵀ dC, letters of
+  // C[b,i,j] = A[b,i,k] B[b,k,j].
   const Shape a = {8, 8, 8};
   const auto row = [&](char letter) {
     return result_with_axis_on("bik,bkj->bij", letter, a, a) + " | " +
@@ -139,8 +143,8 @@ TEST_CASE("A reduction leaves partial sums or maxima, never both") {
   Rule mixed = max;
   mixed.linear = {0b1};
   for (const Strategy& s : all_strategies(mixed, mesh_of({2, 2})))
-    CHECK_FALSE(
-        (to_string(s).find("f0") != std::string::npos && to_string(s).find('l') != std::string::npos));
+    CHECK_FALSE((to_string(s).find("f0") != std::string::npos &&
+                 to_string(s).find('l') != std::string::npos));
 }
 
 TEST_CASE("A factor may pass into one result and be reduced into others, each in its own way") {
@@ -167,8 +171,10 @@ TEST_CASE("Rows of layer_norm's gradient pass into dx and are summed into dscale
   CHECK(all_strategies(rule, mesh_of({2})).size() == 3);  // columns stay whole
 }
 
-TEST_CASE("A lookup's table is split by rows into partial sums, or by columns, or the ids are split") {
-  const Rule rule = rule_for(ops::embedding, {{f32, {100, 8}}, {i32, {4}}});  // factors id, row, column
+TEST_CASE(
+    "A lookup's table is split by rows into partial sums, or by columns, or the ids are split") {
+  // factors id, row, column
+  const Rule rule = rule_for(ops::embedding, {{f32, {100, 8}}, {i32, {4}}});
   CHECK(specs_text(rule, "f1@0", mesh_of({4})) == "S0@0, R, -> P+@0");
   CHECK(specs_text(rule, "f2@0", mesh_of({4})) == "S1@0, R, -> S1@0");
   CHECK(specs_text(rule, "f0@0", mesh_of({4})) == "R, S0@0, -> S0@0");
@@ -182,15 +188,17 @@ TEST_CASE("A lookup's table is split by rows into partial sums, or by columns, o
 
 TEST_CASE("A result that neither has a factor nor reduces it is alike on all devices") {
   // (x[i], y[j]) -> (sum of x, y)
-  const Rule rule{
-      .factors = {{4}, {4}}, .operands = {{{0}}, {{1}}}, .results = {{}, {{1}}}, .reduced = {{{0}}, {}}};
+  const Rule rule{.factors = {{4}, {4}},
+                  .operands = {{{0}}, {{1}}},
+                  .results = {{}, {{1}}},
+                  .reduced = {{{0}}, {}}};
   verify(rule);
   CHECK(specs_text(rule, "f0@0 f1@1", mesh_of({2, 2})) == "S0@0, S0@1, -> P+@0, S0@1");
 }
 
 TEST_CASE(
-    "A broadcast operand is whole where the result is split, and an addition takes partial sums on both "
-    "sides") {
+    "A broadcast operand is whole where the result is split, "
+    "and an addition takes partial sums on both sides") {
   const Rule rule = rule_for(ops::add, {{f32, {8, 4}}, {f32, {4}}});
   CHECK(specs_text(rule, "f0@0", mesh_of({2})) == "S0@0, R, -> S0@0");
   CHECK(specs_text(rule, "f1@0", mesh_of({2})) == "S1@0, S0@0, -> S1@0");
@@ -220,8 +228,8 @@ TEST_CASE("Malformed strategies are refused") {
     return std::string("no error");
   };
   const std::string help =
-      "; write \"-\", or words like \"f0@1\" (factor 0 split over mesh axis 1) and \"l0@0\" (linear set 0 "
-      "partial over mesh axis 0)";
+      "; write \"-\", or words like \"f0@1\" (factor 0 split over mesh axis 1) and \"l0@0\" "
+      "(linear set 0 partial over mesh axis 0)";
   CHECK(error_of("") == "strategy \"\": unknown word \"\"" + help);
   CHECK(error_of("f0@1 x") == "strategy \"f0@1 x\": unknown word \"x\"" + help);
   CHECK(error_of("f0@0 f1@0") == "strategy \"f0@0 f1@0\": mesh axis 0 is used twice" + help);

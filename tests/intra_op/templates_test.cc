@@ -61,7 +61,8 @@ void check_against_templates(const Graph& graph, const DeviceMesh& mesh, const C
     const ShardingPlan plan = auto_shard(graph, mesh, model, options);
     verify(plan, graph);
     CHECK(plan.cost.objective_seconds <= least_seconds(plans) * kRounding);
-    CHECK(plan.cost.objective_seconds == doctest::Approx(evaluate(plan, graph, model).objective_seconds));
+    CHECK(plan.cost.objective_seconds ==
+          doctest::Approx(evaluate(plan, graph, model).objective_seconds));
   }
 }
 
@@ -80,14 +81,15 @@ TEST_CASE_FIXTURE(Fixture, "no plan of the suite is worse than a template, in 0.
   }
 }
 
-TEST_CASE("no plan on three axes, or with micro-batches, is worse than a template, in 0.05 seconds") {
+TEST_CASE(
+    "no plan on three axes, or with micro-batches, is worse than a template, in 0.05 seconds") {
   const Cluster cluster = gpu_cluster(2, 4);
   const CostModel model = CostModel::of(cluster);
   const Graph mlp =
       mlp_graph({.layers = 3, .batch = 64, .width = 512, .hidden = 2048, .num_micro_batches = 2});
   check_against_templates(mlp, cluster.mesh({2, 4}), model);
-  check_against_templates(residual_mlp_step({.layers = 2, .batch = 4}).trace(2), cluster.mesh({2, 2, 2}),
-                          model);
+  check_against_templates(residual_mlp_step({.layers = 2, .batch = 4}).trace(2),
+                          cluster.mesh({2, 2, 2}), model);
 }
 
 TEST_CASE_FIXTURE(Fixture, "with more time no plan is worse than a template, either") {
@@ -109,7 +111,8 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(peak_memory(plan, graph).bytes <= least);
 }
 
-TEST_CASE("where packing exceeds the budget, the next leaner template is taken, however short the time") {
+TEST_CASE(
+    "where packing exceeds the budget, the next leaner template is taken, however short the time") {
   const TrainingStep step = gpt_step({.layers = 4});
   const Cluster cluster = gpu_cluster(2, 4);
   const Planned zero2 = plan_only(step, Zero2Parallel{.mesh_shape = {8}}, cluster);
@@ -150,13 +153,15 @@ TEST_CASE_FIXTURE(Fixture, "each use of an axis splits what it says") {
   CHECK(split({tensor, tensor}, 1) == "--1011");
 }
 
-TEST_CASE("tensor parallelism reduces and gathers activations of a block as often as Megatron-LM does") {
+TEST_CASE(
+    "tensor parallelism reduces and gathers activations of a block as often as Megatron-LM does") {
   const Cluster cluster = gpu_cluster(1, 8);
   const auto activations = [&](int layers) {
     const Graph graph = gpt_graph({.layers = layers});
     ShardingPlan plan =
         auto_shard(graph, cluster.mesh({8}), CostModel::of(cluster), used_for({AxisUse::tensor}));
-    std::erase_if(plan.reshards, [&](const PlannedReshard& r) { return graph.type(r.value).rank() < 3; });
+    std::erase_if(plan.reshards,
+                  [&](const PlannedReshard& r) { return graph.type(r.value).rank() < 3; });
     return count_steps(plan);
   };
   auto two = activations(2), three = activations(3);
@@ -174,8 +179,8 @@ TEST_CASE("templates are all uses of two axes, and all pairs of uses on more") {
   CHECK(templates_of(mesh_of({1, 1})).empty());
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "bounds of a template hold for its plans, and its plans bound narrower templates") {
+TEST_CASE_FIXTURE(
+    Fixture, "bounds of a template hold for its plans, and its plans bound narrower templates") {
   const Graph graph = gpt_graph({.layers = 1});
   PlanningCache cache;
   MeshFacts& facts = cache.facts().of(mesh, model);
@@ -191,7 +196,10 @@ TEST_CASE_FIXTURE(Fixture,
 }
 
 TEST_CASE("uses for more axes than the mesh has are an error") {
-  CHECK(error_of([] {
-          auto_shard(mlp_graph({}), mesh_of({4}), CostModel{}, used_for({AxisUse::data, AxisUse::tensor}));
-        }) == "method shard: axis_uses has 2 entries, but the mesh has 1 axes; give one per axis at most");
+  CHECK(
+      error_of([] {
+        auto_shard(mlp_graph({}), mesh_of({4}), CostModel{},
+                   used_for({AxisUse::data, AxisUse::tensor}));
+      }) ==
+      "method shard: axis_uses has 2 entries, but the mesh has 1 axes; give one per axis at most");
 }

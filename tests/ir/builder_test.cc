@@ -51,7 +51,9 @@ TEST_CASE("mistakes are found when the graph is built") {
   CHECK(error_of([&] {
           b.input(InputKind::batch, "e", {f32, {0, 2}});
         }) == "input \"e\" has type f32[0, 2]; extents must be at least 1");
-  CHECK(error_of([&] { b.emit(sample::add, {x, foreign}); }) == "add: operand 1 belongs to another graph");
+  CHECK(error_of([&] {
+          b.emit(sample::add, {x, foreign});
+        }) == "add: operand 1 belongs to another graph");
   CHECK(error_of([&] { b.emit(sample::add, {x, Value{}}); }) == "add: operand 1 is an empty Value");
   CHECK(error_of([&] { b.update(x, x); }) ==
         "update: input \"x\" is no state; only state and accumulator inputs can be updated");
@@ -83,21 +85,24 @@ TEST_CASE("what runs once per step may not read one of several micro-batches") {
     b.update(w, b.emit_one(sample::add, {w, y}));
   };
   const auto update = [](Builder& b, Value w, Value y) { b.update(w, y); };
-  const auto metric = [](Builder& b, Value, Value y) { b.metric("m", b.emit_one(sample::total, {y})); };
+  const auto metric = [](Builder& b, Value, Value y) {
+    b.metric("m", b.emit_one(sample::total, {y}));
+  };
   CHECK(build(1, apply) == "no error");
   CHECK(build(1, update) == "no error");
   CHECK(build(1, metric) == "no error");
   const std::string scale =
-      "scale \"scale\", of which there is one for each of 2 micro-batches; add it up in an accumulator and "
-      "read that accumulator's update, as mean_over_micro_batches does";
+      "scale \"scale\", of which there is one for each of 2 micro-batches; "
+      "add it up in an accumulator and read that accumulator's update, "
+      "as mean_over_micro_batches does";
   CHECK(build(2, apply) == "add \"add\" runs once per step but reads the result of " + scale);
   CHECK(build(2, update) ==
         "the update of state \"w\" runs once per step but reads the result of " + scale);
   CHECK(build(2, metric) ==
-        "metric \"m\" runs once per step but reads the result of total \"total\", of which there is one "
-        "for each of 2 "
-        "micro-batches; add it up in an accumulator and read that accumulator's update, as "
-        "mean_over_micro_batches does");
+        "metric \"m\" runs once per step but reads the result of total \"total\", "
+        "of which there is one for each of 2 micro-batches; "
+        "add it up in an accumulator and read that accumulator's update, "
+        "as mean_over_micro_batches does");
 }
 
 TEST_CASE("nothing reads what runs later") {
@@ -108,8 +113,8 @@ TEST_CASE("nothing reads what runs later") {
   b.set_region(Region::forward);
   b.metric("m", b.emit_one(sample::total, {late}));
   CHECK(error_of([&] { b.finish(); }) ==
-        "total \"total\" runs in region forward but reads the result of scale \"scale\", which runs later, "
-        "in region backward");
+        "total \"total\" runs in region forward but reads the result of scale \"scale\", "
+        "which runs later, in region backward");
 }
 
 TEST_CASE("names carry scopes, and layer objects are counted by kind") {

@@ -17,12 +17,13 @@ std::string message(const std::string& text) {
 }
 
 constexpr const char* kHead =
-    "graph micro_batches=1\n%0: f32[2, 2] = input() {kind=\"batch\", dtype=f32, shape=[2, 2]} forward "
-    "\"x\"\n";
+    "graph micro_batches=1\n%0: f32[2, 2] = input() {kind=\"batch\", dtype=f32, shape=[2, "
+    "2]} forward \"x\"\n";
 
 }  // namespace
 
-TEST_CASE("the text of a step shows inputs, regions, layers, names, attributes, updates and metrics") {
+TEST_CASE(
+    "the text of a step shows inputs, regions, layers, names, attributes, updates and metrics") {
   CHECK(to_string(sample::step(2)) ==
         R"(graph micro_batches=2
 %0: f32[2, 3] = input() {kind="batch", dtype=f32, shape=[2, 3]} forward "x"
@@ -58,8 +59,10 @@ TEST_CASE("parsing keeps value numbers that are not in order") {
 TEST_CASE("mistakes in a text are named with their line") {
   const std::string head = kHead;
   CHECK(message("") == "graph text, line 1: expected \"graph micro_batches=\" at column 1");
-  CHECK(message("graph micro_batches=0\n") == "graph text, line 1: micro_batches must be at least 1");
-  CHECK(message("graph micro_batches=2x\n") == "graph text, line 1: expected an integer at column 21");
+  CHECK(message("graph micro_batches=0\n") ==
+        "graph text, line 1: micro_batches must be at least 1");
+  CHECK(message("graph micro_batches=2x\n") ==
+        "graph text, line 1: expected an integer at column 21");
   CHECK(message(head + "%1: f32[2, 2] = frob(%0) forward \"\"\n") ==
         "graph text, line 3: unknown operator \"frob\"");
   CHECK(message(head + "%1: f32[2, 2] = scale(%3) forward \"\"\n") ==
@@ -76,14 +79,18 @@ TEST_CASE("mistakes in a text are named with their line") {
         "graph text, line 3: text after the end of the statement");
   CHECK(message(head + "%1: f32[2, 2] = scale(%0) {a=} forward \"a\"\n")
             .rfind("graph text, line 3: attributes {a=}", 0) == 0);
-  CHECK(message(head + "%1: f33[2, 2] = scale(%0) forward \"\"\n").rfind("graph text, line 3: ", 0) == 0);
-  CHECK(message(head + "%2: f32[2, 2] = scale(%0) forward \"\"\n") == "graph text: no line defines %1");
-  CHECK(message("graph micro_batches=1\n%0: f32[2] = input() {kind=\"wish\", dtype=f32, shape=[2]} forward "
-                "\"x\"\n") ==
-        "graph text, line 2: unknown kind of input \"wish\"; kinds are batch, state, accumulator, "
-        "scalar and boundary");
+  CHECK(
+      message(head + "%1: f33[2, 2] = scale(%0) forward \"\"\n").rfind("graph text, line 3: ", 0) ==
+      0);
+  CHECK(message(head + "%2: f32[2, 2] = scale(%0) forward \"\"\n") ==
+        "graph text: no line defines %1");
+  CHECK(message("graph micro_batches=1\n%0: f32[2] = input() {kind=\"wish\", dtype=f32, "
+                "shape=[2]} forward \"x\"\n") ==
+        "graph text, line 2: unknown kind of input \"wish\"; "
+        "kinds are batch, state, accumulator, scalar and boundary");
   CHECK(message(head + "metric \"m\" = %0\n") == "graph text: graph: metric \"m\" is no scalar");
-  CHECK(message(head + "update %0 = %0\n") == "graph text: graph: update of value 0, which is no state");
+  CHECK(message(head + "update %0 = %0\n") ==
+        "graph text: graph: update of value 0, which is no state");
 }
 
 TEST_CASE("no prefix of a text and no text with one character changed crashes the parser") {

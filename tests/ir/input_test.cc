@@ -41,8 +41,8 @@ Graph two_states() {
   return b.finish();
 }
 
-/// A part of a graph: hidden values come from another part, their sum goes into an accumulator; `once`
-/// comes once per step.
+/// A part of a graph: hidden values come from another part, their sum goes into an accumulator;
+/// `once` comes once per step.
 Graph part(InputKind kind, Region region) {
   Builder b(2);
   const Value before = b.input(InputKind::accumulator, "sum", {f32, {4}});
@@ -76,10 +76,12 @@ TEST_CASE("mistakes with states and parameters are told when the graph is built"
               x = b.input(InputKind::batch, "x", {f32, {4}}),
               fixed = b.parameter("f", {f32, {4}}, {}, true);
   CHECK(b.parameters().size() == 1);
-  CHECK(error_of([&] { b.optimizer_state(x, "m"); }) ==
-        "optimizer_state \"m\": f32[4] is no parameter of this graph; give what `parameter` returned");
-  CHECK(error_of([&] { b.optimizer_state(m, "m"); }) ==
-        "optimizer_state \"m\": f32[4] is no parameter of this graph; give what `parameter` returned");
+  CHECK(
+      error_of([&] { b.optimizer_state(x, "m"); }) ==
+      "optimizer_state \"m\": f32[4] is no parameter of this graph; give what `parameter` returned");
+  CHECK(
+      error_of([&] { b.optimizer_state(m, "m"); }) ==
+      "optimizer_state \"m\": f32[4] is no parameter of this graph; give what `parameter` returned");
   CHECK(error_of([&] { b.optimizer_state({}, "m"); }) ==
         "optimizer_state \"m\": the parameter is an empty Value");
   CHECK(error_of([&] {
@@ -120,16 +122,17 @@ TEST_CASE("verify names states without a parameter and frozen parameters that ch
         "graph: state \"w.m\" belongs to \"v\", which is no parameter");
   CHECK(complaint([](Graph& g) { g.inputs[1].frozen = true; }) ==
         "graph: \"w.m\" is frozen, but no parameter");
-  CHECK(complaint([](Graph& g) { g.inputs[0].frozen = true; }) == "graph: \"w\" is frozen but updated");
+  CHECK(complaint([](Graph& g) { g.inputs[0].frozen = true; }) ==
+        "graph: \"w\" is frozen but updated");
 }
 
 TEST_CASE("apply reads boundaries of its own region; those of a micro-batch come once for each") {
   verify(part(InputKind::boundary, Region::apply));
   CHECK(error_of([] { part(InputKind::boundary, Region::forward); }) ==
-        "add \"add\" runs once per step but reads the result of input \"once\", of which there is one for "
-        "each of 2 "
-        "micro-batches; add it up in an accumulator and read that accumulator's update, as "
-        "mean_over_micro_batches does");
+        "add \"add\" runs once per step but reads the result of input \"once\", "
+        "of which there is one for each of 2 micro-batches; "
+        "add it up in an accumulator and read that accumulator's update, "
+        "as mean_over_micro_batches does");
   const Graph graph = part(InputKind::boundary, Region::apply);
   const OpDef* const operators[] = {&sample::add};
   CHECK(parse_graph(to_string(graph), operators) == graph);
@@ -143,6 +146,6 @@ TEST_CASE("nothing that runs for every micro-batch reads a boundary of region ap
   const Value w = b.parameter("w", {f32, {4}}, {});
   b.update(w, b.emit_one(sample::add, {w, late}));
   CHECK(error_of([&] { b.finish(); }) ==
-        "add \"add\" runs in region forward but reads the result of input \"late\", which runs later, in "
-        "region apply");
+        "add \"add\" runs in region forward but reads the result of input \"late\", "
+        "which runs later, in region apply");
 }

@@ -12,7 +12,8 @@ Rule rule(std::string_view dims, std::vector<TensorType> operands, Attributes at
   return rule_of(op, {operands, attributes});
 }
 
-std::string message(std::string_view dims, std::vector<TensorType> operands, Attributes attributes = {}) {
+std::string message(std::string_view dims, std::vector<TensorType> operands,
+                    Attributes attributes = {}) {
   try {
     rule(dims, std::move(operands), std::move(attributes));
   } catch (const Error& error) {
@@ -21,8 +22,8 @@ std::string message(std::string_view dims, std::vector<TensorType> operands, Att
   return "no error";
 }
 
-/// "2 3+ | [0][1] -> [0]": sizes, + if summed into the first result, ! if whole, e for even_only, then
-/// factors per dimension.
+/// "2 3+ | [0][1] -> [0]": sizes, + if summed into the first result, ! if whole, e for even_only,
+/// then factors per dimension.
 std::string text(const Rule& rule) {
   std::string result;
   for (std::size_t i = 0; i < rule.factors.size(); ++i) {
@@ -51,8 +52,10 @@ std::string text(const Rule& rule) {
 
 }  // namespace
 
-TEST_CASE("letters of a notation become factors, those of the result first, and missing ones are summed") {
-  CHECK(text(rule("ik, kj -> ij", {{f32, {2, 3}}, {f32, {3, 4}}})) == "2 4 3+ | [0][2] [2][1] -> [0][1] ");
+TEST_CASE(
+    "letters of a notation become factors, those of the result first, and missing ones are summed") {
+  CHECK(text(rule("ik, kj -> ij", {{f32, {2, 3}}, {f32, {3, 4}}})) ==
+        "2 4 3+ | [0][2] [2][1] -> [0][1] ");
   CHECK(text(rule("ij -> ji", {{f32, {2, 5}}})) == "5 2 | [1][0] -> [0][1] ");
   CHECK(text(rule("ij -> ", {{f32, {2, 5}}})) == "2+ 5+ | [0][1] ->  ");
 }
@@ -95,7 +98,8 @@ TEST_CASE("operands that do not fit the notation are the user's mistake") {
         "test: dimension 0 of operand 1 has extent 4 but k=3 (f32[2, 3], f32[4, 5])");
   CHECK(message("ik, kj -> ij", {{f32, {2, 3}}}) == "test: takes 2 operands but got 1 (f32[2, 3])");
   CHECK(message("ij -> ij", {{f32, {2}}}) == "test: operand 0 must have 2 dimensions (f32[2])");
-  CHECK(message("...c -> ...", {{f32, {}}}) == "test: operand 0 must have at least 1 dimensions (f32[])");
+  CHECK(message("...c -> ...", {{f32, {}}}) ==
+        "test: operand 0 must have at least 1 dimensions (f32[])");
   CHECK(message("..., ... -> ...", {{f32, {2}}, {f32, {3}}}) ==
         "test: operand 1 has [3] where [2] is needed (f32[2], f32[3])");
   CHECK(message("(hd) -> hd", {{f32, {7}}}, {{"h", std::int64_t{2}}}) ==

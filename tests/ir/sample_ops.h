@@ -9,7 +9,8 @@ inline const alpa::OpDef add = {
     .name = "add", .dims = "..., ... -> ...", .flops_per_point = 1, .linear = {0b11}};
 inline const alpa::OpDef dot = {
     .name = "dot", .dims = "ik, kj -> ij", .flops_per_point = 2, .linear = {0b01, 0b10}};
-inline const alpa::OpDef total = {.name = "total", .dims = "ij -> ", .flops_per_point = 1, .linear = {0b1}};
+inline const alpa::OpDef total = {
+    .name = "total", .dims = "ij -> ", .flops_per_point = 1, .linear = {0b1}};
 inline const alpa::OpDef scale = {.name = "scale", .dims = "... -> ..."};
 inline const alpa::OpDef split = {
     .name = "split",
@@ -35,7 +36,8 @@ inline alpa::Graph step(int micro_batches) {
   b.update(sum, summed);
   b.set_region(alpa::Region::apply);
   b.set_layer(-1);
-  const alpa::Values parts = b.emit(split, {w}, {{"at", 0.5}, {"axes", std::vector<std::int64_t>{0, 1}}});
+  const alpa::Values parts =
+      b.emit(split, {w}, {{"at", 0.5}, {"axes", std::vector<std::int64_t>{0, 1}}});
   b.update(w, b.emit_one(add, {parts[0], parts[1]}));
   b.metric("loss", b.emit_one(scale, {summed}, {{"by", 0.25}}));
   return b.finish();

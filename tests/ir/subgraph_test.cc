@@ -44,8 +44,8 @@ Graph stack(const Stack& s) {
   };
   StepOptions options;
   options.clip_global_norm = s.clip ? 1 : 0;
-  return with_layers(
-      training_step({{"x", type}, {"y", type}}, model, optim::Adam{}, options).trace(s.num_micro_batches));
+  return with_layers(training_step({{"x", type}, {"y", type}}, model, optim::Adam{}, options)
+                         .trace(s.num_micro_batches));
 }
 
 std::map<std::string, int> layers_of_inputs(const Graph& graph) {
@@ -88,7 +88,8 @@ TEST_CASE("What several layers share belongs to none") {
 }
 
 TEST_CASE("The parts of a graph hold every node once and name their boundary") {
-  for (const Stack& s : {Stack{}, Stack{.tied = true}, Stack{.clip = true, .num_micro_batches = 2}}) {
+  for (const Stack& s :
+       {Stack{}, Stack{.tied = true}, Stack{.clip = true, .num_micro_batches = 2}}) {
     const Graph graph = stack(s);
     std::vector<int> seen(graph.nodes.size(), 0);
     std::map<std::string, int> left, found;
@@ -171,7 +172,8 @@ TEST_CASE("Every random node has a stream of its own, which other layers do not 
   const auto streams = [](const Graph& graph) {
     std::vector<std::int64_t> result;
     for (const Node& node : graph.nodes)
-      if (node.op == &ops::random_uniform) result.push_back(node.attributes.integer(kStreamAttribute));
+      if (node.op == &ops::random_uniform)
+        result.push_back(node.attributes.integer(kStreamAttribute));
     return result;
   };
   const std::vector<std::int64_t> three = streams(stack({.layers = 3, .dropout = true}));
@@ -184,7 +186,8 @@ TEST_CASE("Every random node has a stream of its own, which other layers do not 
   const LayerScope scope(g, 0);
   for (int draw = 0; draw < 2; ++draw) random_uniform(g, {f32, {2}});
   std::set<std::int64_t> different;
-  for (int n = 0; n < g.num_nodes(); ++n) different.insert(g.node(n).attributes.integer(kStreamAttribute));
+  for (int n = 0; n < g.num_nodes(); ++n)
+    different.insert(g.node(n).attributes.integer(kStreamAttribute));
   CHECK(different.size() == 4);
 }
 

@@ -61,11 +61,11 @@ TEST_CASE("verify accepts a good graph and names what is wrong with each bad one
         "graph: update of \"loss_sum\" by a value of another type");
   CHECK(complaint([](Graph& g) { g.updates.push_back(g.updates[0]); }) ==
         "graph: \"loss_sum\" is updated twice");
-  CHECK(complaint([](Graph& g) { g.metrics[0].value = 3; }) == "graph: metric \"loss\" is no scalar");
+  CHECK(complaint([](Graph& g) { g.metrics[0].value = 3; }) ==
+        "graph: metric \"loss\" is no scalar");
   CHECK(complaint([](Graph& g) { g.nodes[3].region = Region::backward; }) ==
-        "graph: total \"total\" runs in region forward but reads the result of dot \"dense0/dot\", which "
-        "runs later, in region "
-        "backward");
+        "graph: total \"total\" runs in region forward but reads the result of dot \"dense0/dot\", "
+        "which runs later, in region backward");
   CHECK(complaint([](Graph& g) {
           g.nodes[5].region = Region::apply;
         }).rfind("graph: the update of accumulator", 0) == 0);
@@ -81,7 +81,8 @@ TEST_CASE("the structural hash sees everything but names") {
         }) == original);
   CHECK(hash([](Graph& g) { g.nodes[3].op = &sample::add; }) != original);
   CHECK(hash([](Graph& g) { g.nodes[4].attributes.set("note", 1.0); }) != original);
-  CHECK(hash([](Graph& g) { std::swap(g.nodes[5].operands[0], g.nodes[5].operands[1]); }) != original);
+  CHECK(hash([](Graph& g) { std::swap(g.nodes[5].operands[0], g.nodes[5].operands[1]); }) !=
+        original);
   CHECK(hash([](Graph& g) { g.values[3].type.dtype = f64; }) != original);
   CHECK(hash([](Graph& g) { g.values[3].type.shape = {4, 2}; }) != original);
   CHECK(hash([](Graph& g) { g.nodes[4].region = Region::backward; }) != original);

@@ -22,13 +22,16 @@ int code(ElementwiseOp op) { return static_cast<int>(op); }
 KernelCall call_of(const std::vector<TensorType>& in, const std::vector<TensorType>& out) {
   static const Attributes none;
   KernelCall call;
-  for (const TensorType& t : in) call.inputs.push_back({nullptr, t, Shape(t.shape.size(), 0), t.shape});
-  for (const TensorType& t : out) call.outputs.push_back({nullptr, t, Shape(t.shape.size(), 0), t.shape});
+  for (const TensorType& t : in)
+    call.inputs.push_back({nullptr, t, Shape(t.shape.size(), 0), t.shape});
+  for (const TensorType& t : out)
+    call.outputs.push_back({nullptr, t, Shape(t.shape.size(), 0), t.shape});
   call.attributes = &none;
   return call;
 }
 
-/// Arithmetic that tells all operands and operators apart; copies are copies, for planning adds some.
+/// Arithmetic that tells all operands and operators apart; copies are
+/// copies, for planning adds some.
 double apply(int op, double a, double b, double c) {
   return op == code(ElementwiseOp::copy) ? a : op * 0.5 + 2 * a - 3 * b + 5 * c;
 }
@@ -49,8 +52,8 @@ std::vector<double> interpret(const cuda::ElementwiseLaunch& p, std::vector<doub
     const cuda::Instruction& step = p.instructions[i];
     result = step.op == cuda::kLoadCode
                  ? inputs.at(step.a.index)
-                 : apply(step.op, value_of(p, step.a, slots, result), value_of(p, step.b, slots, result),
-                         value_of(p, step.c, slots, result));
+                 : apply(step.op, value_of(p, step.a, slots, result),
+                         value_of(p, step.b, slots, result), value_of(p, step.c, slots, result));
     if (step.slot >= 0) slots[step.slot] = result;
     if (step.output < 0) continue;
     outputs.at(static_cast<std::size_t>(step.output)) = result;
@@ -84,7 +87,8 @@ ElementwiseProgram random_program(std::mt19937& random, int inputs, int steps, i
     program.steps.push_back({code(op), any(), arity > 1 ? any() : -1, arity > 2 ? any() : -1});
   }
   for (int o = 0; o < outputs; ++o)
-    program.outputs.push_back(static_cast<int>(random() % static_cast<unsigned>(program.num_registers())));
+    program.outputs.push_back(
+        static_cast<int>(random() % static_cast<unsigned>(program.num_registers())));
   return program;
 }
 
@@ -94,8 +98,8 @@ TEST_CASE(
   for (int trial = 0; trial < 500; ++trial) {
     const int inputs = 1 + trial % 4, outputs = 1 + trial % 3;
     const ElementwiseProgram program = random_program(random, inputs, trial % 20, outputs);
-    const KernelCall call =
-        call_of(std::vector<TensorType>(inputs, {f32, {8}}), std::vector<TensorType>(outputs, {f32, {8}}));
+    const KernelCall call = call_of(std::vector<TensorType>(inputs, {f32, {8}}),
+                                    std::vector<TensorType>(outputs, {f32, {8}}));
     const auto launch = cuda::lower_elementwise(kernels::plan_elementwise(program, call), call);
     REQUIRE(launch.has_value());
     std::vector<double> values;
@@ -132,7 +136,8 @@ std::vector<std::pair<std::int64_t, std::int64_t>> pairs_of(const cuda::CopyLaun
   for_each_index(Shape(c.extent, c.extent + c.dims), [&](const Shape& index) {
     std::int64_t x = c.x_begin, y = c.y_begin;
     for (int d = 0; d < c.dims; ++d) x += index[d] * c.x_stride[d], y += index[d] * c.y_stride[d];
-    for (int b = 0; b < c.element; b += bytes) pairs.push_back({x * c.element + b, y * c.element + b});
+    for (int b = 0; b < c.element; b += bytes)
+      pairs.push_back({x * c.element + b, y * c.element + b});
   });
   std::sort(pairs.begin(), pairs.end());
   return pairs;
@@ -180,8 +185,8 @@ TEST_CASE("merging and widening a copy changes no pair of source and target") {
 TEST_CASE("rows of a local part stand where they are in the whole tensor") {
   const Shape extent = {2, 3, 4, 5}, at = {1, 0, 2, 0}, whole = {4, 3, 9, 5};
   cuda::RandomLaunch launch;
-  REQUIRE(cuda::plan_random(launch, cuda::Distribution::uniform, f32, 1, 0, 1, 4, extent.data(), at.data(),
-                            whole.data()));
+  REQUIRE(cuda::plan_random(launch, cuda::Distribution::uniform, f32, 1, 0, 1, 4, extent.data(),
+                            at.data(), whole.data()));
   CHECK(launch.columns == 20);  // the last dimension is whole, the one before prolongs it
   CHECK(launch.row_count == 6);
   std::vector<std::int64_t> expected, planned;
@@ -190,11 +195,13 @@ TEST_CASE("rows of a local part stand where they are in the whole tensor") {
     for (std::size_t d = 0; d < 4; ++d) global[d] += at[d];
     expected.push_back(flat_index(whole, global));
   });
-  for_each_index(Shape(launch.rows.extent, launch.rows.extent + launch.rows.dims), [&](const Shape& index) {
-    std::int64_t first = launch.begin;
-    for (int d = 0; d < launch.rows.dims; ++d) first += index[d] * launch.rows.stride[d];
-    for (std::int64_t c = 0; c < launch.columns; ++c) planned.push_back(first + c);
-  });
+  for_each_index(Shape(launch.rows.extent, launch.rows.extent + launch.rows.dims),
+                 [&](const Shape& index) {
+                   std::int64_t first = launch.begin;
+                   for (int d = 0; d < launch.rows.dims; ++d)
+                     first += index[d] * launch.rows.stride[d];
+                   for (std::int64_t c = 0; c < launch.columns; ++c) planned.push_back(first + c);
+                 });
   CHECK(planned == expected);
 }
 

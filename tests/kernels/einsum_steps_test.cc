@@ -45,8 +45,8 @@ TEST_CASE("a matrix product and its gradients are single products of operands as
       CHECK(steps.outer.empty());
     }
     // Equal strides through the batch: one strided product.
-    const EinsumSteps batched =
-        steps_of("bhmk,bhkn->bhmn", {dtype, {2, 3, 4, 5}}, {dtype, {2, 3, 5, 6}}, {dtype, {2, 3, 4, 6}});
+    const EinsumSteps batched = steps_of("bhmk,bhkn->bhmn", {dtype, {2, 3, 4, 5}},
+                                         {dtype, {2, 3, 5, 6}}, {dtype, {2, 3, 4, 6}});
     CHECK(copies_nothing(batched));
     CHECK(batched.shape.batch.size() == 1);
     CHECK(batched.shape.batches() == 6);
@@ -55,7 +55,8 @@ TEST_CASE("a matrix product and its gradients are single products of operands as
 
 TEST_CASE("batches without a common stride are up to eight products, then packed into one") {
   const auto attention = [](std::int64_t b, std::int64_t h) {
-    return steps_of("bthd,bshd->bhts", {f32, {b, 5, h, 8}}, {f32, {b, 6, h, 8}}, {f32, {b, h, 5, 6}});
+    return steps_of("bthd,bshd->bhts", {f32, {b, 5, h, 8}}, {f32, {b, 6, h, 8}},
+                    {f32, {b, h, 5, 6}});
   };
   const EinsumSteps few = attention(8, 16);
   CHECK(copies_nothing(few));
@@ -100,7 +101,8 @@ TEST_CASE("what sums nothing is an elementwise product, if its letters come in o
 }
 
 TEST_CASE("parts of the workspace do not overlap, and hold what is put there") {
-  // x is summed over s and converted, both operands and the result are packed, the result is converted.
+  // x is summed over s and converted, both operands and the result are
+  // packed, the result is converted.
   const EinsumSteps s =
       steps_of("iksl,lkj->jil", {bf16, {3, 4, 5, 6}}, {f32, {6, 4, 7}}, {bf16, {7, 3, 6}});
   struct Part {
@@ -123,7 +125,8 @@ TEST_CASE("parts of the workspace do not overlap, and hold what is put there") {
   });
   for (std::size_t i = 0; i < parts.size(); ++i) {
     CHECK(parts[i].begin % 64 == 0);
-    CHECK(parts[i].begin + parts[i].bytes <= (i + 1 < parts.size() ? parts[i + 1].begin : s.scratch_bytes));
+    CHECK(parts[i].begin + parts[i].bytes <=
+          (i + 1 < parts.size() ? parts[i + 1].begin : s.scratch_bytes));
   }
 }
 

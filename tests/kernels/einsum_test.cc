@@ -24,7 +24,8 @@ struct Equation {
 };
 Equation split(const std::string& text) {
   const auto comma = text.find(','), arrow = text.find("->");
-  Equation e{text.substr(0, comma), text.substr(comma + 1, arrow - comma - 1), text.substr(arrow + 2), ""};
+  Equation e{text.substr(0, comma), text.substr(comma + 1, arrow - comma - 1),
+             text.substr(arrow + 2), ""};
   for (char l : e.x + e.y)
     if (e.letters.find(l) == std::string::npos) e.letters += l;
   return e;
@@ -45,14 +46,15 @@ std::vector<double> naive(const Equation& e, const Extents& extents, const HostT
   return z;
 }
 
-const char* const kEquations[] = {"ik,kj->ij",     "ki,kj->ij",       "ik,jk->ij",       "ki,jk->ij",
-                                  "ik,kj->ji",     "ki,jk->ji",       "bik,bkj->bij",    "bik,bjk->bji",
-                                  "ibk,kbj->ibj",  "bthd,bshd->bhts", "bhts,bshd->bthd", "btc,chd->bthd",
-                                  "btc,chd->bhtd", "bthd,chd->btc",   "btc,bthd->chd",   "k,k->",
-                                  "i,j->ij",       "ik,k->i",         "k,kj->j",         "bk,bk->b",
-                                  "kb,kb->b",      "ib,jb->ijb",      "ab,ab->ab",       "aik,kj->ij",
-                                  "ik,kjq->ij",    "aik,kqj->ij",     "ij,k->ij",        "ijkl,lkmn->mjni",
-                                  "abc,cd->bad",   "kl,lkj->j",       "k,->k",           ",->"};
+const char* const kEquations[] = {
+    "ik,kj->ij",     "ki,kj->ij",       "ik,jk->ij",       "ki,jk->ij",
+    "ik,kj->ji",     "ki,jk->ji",       "bik,bkj->bij",    "bik,bjk->bji",
+    "ibk,kbj->ibj",  "bthd,bshd->bhts", "bhts,bshd->bthd", "btc,chd->bthd",
+    "btc,chd->bhtd", "bthd,chd->btc",   "btc,bthd->chd",   "k,k->",
+    "i,j->ij",       "ik,k->i",         "k,kj->j",         "bk,bk->b",
+    "kb,kb->b",      "ib,jb->ijb",      "ab,ab->ab",       "aik,kj->ij",
+    "ik,kjq->ij",    "aik,kqj->ij",     "ij,k->ij",        "ijkl,lkmn->mjni",
+    "abc,cd->bad",   "kl,lkj->j",       "k,->k",           ",->"};
 
 void check(const std::string& equation, const Extents& extents, DType dtype, unsigned seed) {
   const Equation e = split(equation);
@@ -67,8 +69,8 @@ void check(const std::string& equation, const Extents& extents, DType dtype, uns
   CAPTURE(std::string(name_of(dtype)));
   std::vector<HostTensor> first;
   for (int threads : {1, 2, 3}) {
-    const auto got =
-        run_kernel(cpu::einsum, {x, y}, {z}, {.attributes = {{"equation", equation}}, .threads = threads});
+    const auto got = run_kernel(cpu::einsum, {x, y}, {z},
+                                {.attributes = {{"equation", equation}}, .threads = threads});
     if (threads == 1) first = got;
     CHECK(difference(got[0], expected) <= (8 + summed) * epsilon(dtype));
     CHECK(got == first);

@@ -52,8 +52,8 @@ double reference(ElementwiseOp op, double a, double b, double c) {
     case ElementwiseOp::step: return a > 0;
     case ElementwiseOp::gelu: return a / 2 * (1 + std::tanh(u));
     case ElementwiseOp::gelu_grad:
-      return (1 + std::tanh(u)) / 2 +
-             a / 2 * (1 - std::tanh(u) * std::tanh(u)) * std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * a * a);
+      return (1 + std::tanh(u)) / 2 + a / 2 * (1 - std::tanh(u) * std::tanh(u)) *
+                                          std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * a * a);
     case ElementwiseOp::square: return a * a;
     case ElementwiseOp::reciprocal: return 1 / a;
     case ElementwiseOp::cast_f32: return static_cast<float>(a);
@@ -77,7 +77,8 @@ double broadcast_get(const HostTensor& t, const Shape& index) {
   return t.get(flat_index(t.type.shape, own));
 }
 
-std::vector<double> reference(ElementwiseOp op, const std::vector<HostTensor>& in, const Shape& shape) {
+std::vector<double> reference(ElementwiseOp op, const std::vector<HostTensor>& in,
+                              const Shape& shape) {
   std::vector<double> values;
   for_each_index(shape, [&](const Shape& index) {
     double x[3] = {};
@@ -113,9 +114,9 @@ TEST_CASE("every elementwise operator equals its formula in double, for all type
                           op == ElementwiseOp::rsqrt || op == ElementwiseOp::pow;
     for (const Case& c : kCases)
       for (DType dtype : {f32, bf16, f16, f64, i32, u8}) {
-        if (!is_floating(dtype) &&
-            (info(op).flops > 1 || op == ElementwiseOp::sqrt || op == ElementwiseOp::div ||
-             op == ElementwiseOp::sub || op == ElementwiseOp::neg || op == ElementwiseOp::reciprocal))
+        if (!is_floating(dtype) && (info(op).flops > 1 || op == ElementwiseOp::sqrt ||
+                                    op == ElementwiseOp::div || op == ElementwiseOp::sub ||
+                                    op == ElementwiseOp::neg || op == ElementwiseOp::reciprocal))
           continue;
         std::vector<HostTensor> in;
         for (int i = 0; i < info(op).arity; ++i)

@@ -58,8 +58,8 @@ std::vector<double> evaluate(const ElementwiseProgram& program, std::vector<doub
 }
 
 /// Results of the program over inputs whose dimension d is dimension dims[i][d] of `shape`.
-std::vector<std::vector<double>> naive(const ElementwiseProgram& program, const std::vector<HostTensor>& in,
-                                       const Shape& shape,
+std::vector<std::vector<double>> naive(const ElementwiseProgram& program,
+                                       const std::vector<HostTensor>& in, const Shape& shape,
                                        const std::vector<std::vector<std::int64_t>>& dims) {
   std::vector<std::vector<double>> results(program.outputs.size());
   for_each_index(shape, [&](const Shape& index) {
@@ -77,7 +77,8 @@ std::vector<std::vector<double>> naive(const ElementwiseProgram& program, const 
   return results;
 }
 
-std::vector<std::vector<std::int64_t>> aligned(const std::vector<HostTensor>& in, const Shape& shape) {
+std::vector<std::vector<std::int64_t>> aligned(const std::vector<HostTensor>& in,
+                                               const Shape& shape) {
   std::vector<std::vector<std::int64_t>> dims;
   for (const HostTensor& t : in) {
     dims.emplace_back();
@@ -90,13 +91,14 @@ std::vector<std::vector<std::int64_t>> aligned(const std::vector<HostTensor>& in
 /// Inputs are multiples of 1/8 so small that every result is exact in f32 for short programs.
 HostTensor coarse(TensorType type, std::mt19937& random) {
   HostTensor t(std::move(type));
-  for (std::int64_t i = 0; i < t.type.elements(); ++i) t.put(i, static_cast<double>(random() % 9) / 4 - 1);
+  for (std::int64_t i = 0; i < t.type.elements(); ++i)
+    t.put(i, static_cast<double>(random() % 9) / 4 - 1);
   return t;
 }
 
 TEST_CASE(
-    "random programs over random broadcasts equal the naive evaluation exactly, in place and with any "
-    "threads") {
+    "random programs over random broadcasts equal the naive evaluation exactly, "
+    "in place and with any threads") {
   std::mt19937 random(3);
   const std::vector<std::pair<Shape, std::vector<Shape>>> cases{
       {{7}, {{7}, {7}, {1}}},
@@ -117,11 +119,11 @@ TEST_CASE(
       CAPTURE(to_string(to_attributes(program)));
       for (int threads : {1, 2, 3}) {
         CallOptions options{.attributes = to_attributes(program), .threads = threads};
-        CHECK(difference(run_kernel(cpu::fused, in, {HostTensor({f32, shape})}, options)[0], expected[0]) ==
-              0);
+        CHECK(difference(run_kernel(cpu::fused, in, {HostTensor({f32, shape})}, options)[0],
+                         expected[0]) == 0);
         options.in_place = {{0, 0}};
-        CHECK(difference(run_kernel(cpu::fused, in, {HostTensor({f32, shape})}, options)[0], expected[0]) ==
-              0);
+        CHECK(difference(run_kernel(cpu::fused, in, {HostTensor({f32, shape})}, options)[0],
+                         expected[0]) == 0);
       }
     }
 }
@@ -137,15 +139,16 @@ TEST_CASE("several results may take the buffers of several inputs that are read 
         const auto expected = naive(program, in, {n}, aligned(in, {n}));
         const std::vector<HostTensor> out(3, HostTensor({dtype, {n}}));
         const auto apart = run_kernel(cpu::fused, in, out, {.attributes = to_attributes(program)});
-        const auto in_place = run_kernel(
-            cpu::fused, in, out,
-            {.attributes = to_attributes(program), .threads = 2, .in_place = {{0, 2}, {1, 0}, {2, 1}}});
+        const auto in_place = run_kernel(cpu::fused, in, out,
+                                         {.attributes = to_attributes(program),
+                                          .threads = 2,
+                                          .in_place = {{0, 2}, {1, 0}, {2, 1}}});
         CAPTURE(to_string(to_attributes(program)));
         CHECK(in_place == apart);
         if (dtype != bf16)
           for (int o = 0; o < 3; ++o)
-            CHECK(difference(apart[static_cast<std::size_t>(o)], expected[static_cast<std::size_t>(o)]) ==
-                  0);
+            CHECK(difference(apart[static_cast<std::size_t>(o)],
+                             expected[static_cast<std::size_t>(o)]) == 0);
       }
 }
 
@@ -198,18 +201,19 @@ TEST_CASE("a cast inside a chain rounds to its type") {
   const HostTensor x = random_tensor({f32, {100}}, 1);
   for (auto [op, dtype] :
        {std::pair{ElementwiseOp::cast_bf16, bf16}, std::pair{ElementwiseOp::cast_f16, f16}}) {
-    const ElementwiseProgram program{.num_inputs = 1,
-                                     .constants = {3.0},
-                                     .steps = {{code(op), 0, -1, -1}, {code(ElementwiseOp::mul), 2, 1, -1}},
-                                     .outputs = {3},
-                                     .dims = {}};
+    const ElementwiseProgram program{
+        .num_inputs = 1,
+        .constants = {3.0},
+        .steps = {{code(op), 0, -1, -1}, {code(ElementwiseOp::mul), 2, 1, -1}},
+        .outputs = {3},
+        .dims = {}};
     HostTensor rounded({dtype, {100}});
     std::vector<double> expected;
     for (int i = 0; i < 100; ++i)
       rounded.put(i, x.get(i)), expected.push_back(static_cast<float>(3 * rounded.get(i)));
-    CHECK(difference(
-              run_kernel(cpu::fused, {x}, {HostTensor(x.type)}, {.attributes = to_attributes(program)})[0],
-              expected) == 0);
+    CHECK(difference(run_kernel(cpu::fused, {x}, {HostTensor(x.type)},
+                                {.attributes = to_attributes(program)})[0],
+                     expected) == 0);
   }
 }
 
@@ -221,23 +225,26 @@ TEST_CASE("a program survives its attributes, and their text") {
   program.constants.clear();
   program.steps = {{code(ElementwiseOp::add), 0, 1, -1}};
   program.outputs = {3};
-  CHECK(parse_elementwise_program(parse_attributes(to_string(to_attributes(program))), 3) == program);
+  CHECK(parse_elementwise_program(parse_attributes(to_string(to_attributes(program))), 3) ==
+        program);
 }
 
 TEST_CASE("a program of a hundred live registers runs in smaller blocks") {
-  ElementwiseProgram program{.num_inputs = 1, .constants = {1.0}, .steps = {}, .outputs = {}, .dims = {}};
+  ElementwiseProgram program{
+      .num_inputs = 1, .constants = {1.0}, .steps = {}, .outputs = {}, .dims = {}};
   for (int i = 0; i < 100; ++i)
     program.steps.push_back(
         {code(ElementwiseOp::add), i == 0 ? 0 : program.register_of_step(i - 1), 1, -1});
   for (int i = 0; i < 99; ++i)
-    program.steps.push_back({code(ElementwiseOp::max), program.register_of_step(i == 0 ? 0 : 99 + i),
+    program.steps.push_back({code(ElementwiseOp::max),
+                             program.register_of_step(i == 0 ? 0 : 99 + i),
                              program.register_of_step(99 - i), -1});
   program.outputs = {program.num_registers() - 1};
   const HostTensor x = random_tensor({f32, {3000}}, 1);
   const auto expected = naive(program, {x}, {3000}, {{0}});
-  CHECK(difference(
-            run_kernel(cpu::fused, {x}, {HostTensor(x.type)}, {.attributes = to_attributes(program)})[0],
-            expected[0]) <= 1e-5);
+  CHECK(difference(run_kernel(cpu::fused, {x}, {HostTensor(x.type)},
+                              {.attributes = to_attributes(program)})[0],
+                   expected[0]) <= 1e-5);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Every instruction set this processor has: the same results within the accuracy of the polynomials, random
-// numbers bit by bit.
+// Every instruction set this processor has: the same results within the accuracy of the
+// polynomials, random numbers bit by bit.
 #include "kernels/cpu/isa.h"
 
 #include <doctest/doctest.h>
@@ -30,14 +30,16 @@ void for_each_isa(const Check& check) {
 
 HostTensor floats(const std::vector<float>& values) {
   HostTensor x({f32, {static_cast<std::int64_t>(values.size())}});
-  for (std::size_t i = 0; i < values.size(); ++i) x.put_raw(static_cast<std::int64_t>(i), values[i]);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    x.put_raw(static_cast<std::int64_t>(i), values[i]);
   return x;
 }
 
 /// Distance in units in the last place of the float nearest to `exact`.
 double ulps(float got, double exact) {
   const float nearest = static_cast<float>(exact);
-  if (std::isnan(got) || std::isnan(exact)) return std::isnan(got) && std::isnan(exact) ? 0 : INFINITY;
+  if (std::isnan(got) || std::isnan(exact))
+    return std::isnan(got) && std::isnan(exact) ? 0 : INFINITY;
   if (std::isinf(nearest) || std::isinf(got)) return got == nearest ? 0 : INFINITY;
   const float next = std::nextafter(std::fabs(nearest), INFINITY);
   return std::fabs(got - exact) /
@@ -57,11 +59,12 @@ const Function kFunctions[] = {
     {"sigmoid", &cpu::elementwise<ElementwiseOp::sigmoid>,
      [](double x) { return x > 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }, 3},
     {"sqrt", &cpu::elementwise<ElementwiseOp::sqrt>, [](double x) { return std::sqrt(x); }, 0.51},
-    {"rsqrt", &cpu::elementwise<ElementwiseOp::rsqrt>, [](double x) { return 1 / std::sqrt(x); }, 1.5}};
+    {"rsqrt", &cpu::elementwise<ElementwiseOp::rsqrt>, [](double x) { return 1 / std::sqrt(x); },
+     1.5}};
 
 TEST_CASE(
-    "exp, log, tanh, sigmoid and roots are within a few ulp over all floats, infinities, NaN and "
-    "subnormals") {
+    "exp, log, tanh, sigmoid and roots are within a few ulp over all floats, infinities, "
+    "NaN and subnormals") {
   std::vector<float> values{0.0f,    -0.0f,  INFINITY, -INFINITY, NAN,     1e-45f,
                             -1e-45f, 88.72f, 88.73f,   -87.34f,   -103.9f, -104.1f};
   for (std::uint64_t bits = 1; bits < 0x100000000ull; bits += 20011)
@@ -93,7 +96,8 @@ TEST_CASE("comparisons, max, min and relu treat NaN as IEEE does") {
     CHECK(difference(run(cpu::elementwise<ElementwiseOp::eq>, u8), {0, 0, 0, 0}) == 0);
     CHECK(difference(run(cpu::elementwise<ElementwiseOp::ne>, u8), {1, 1, 1, 1}) == 0);
     CHECK(difference(run(cpu::elementwise<ElementwiseOp::ge>, u8), {0, 0, 0, 1}) == 0);
-    const auto relu = run_kernel(cpu::elementwise<ElementwiseOp::relu>, {x}, {HostTensor({f32, {4}})})[0];
+    const auto relu =
+        run_kernel(cpu::elementwise<ElementwiseOp::relu>, {x}, {HostTensor({f32, {4}})})[0];
     CHECK(difference(relu, {NAN, 1, NAN, 2}) == 0);
   });
 }
@@ -107,14 +111,16 @@ TEST_CASE(
       return run_kernel(cpu::cast, {floats(values)}, {HostTensor({dtype, {13}})})[0];
     };
     const double top = std::numeric_limits<std::int32_t>::max();
-    CHECK(difference(to(i32), {0, 0, 1, -1, 255, 300, -3, top, -top - 1, 0, top, 8388609, 16777216}) == 0);
+    CHECK(difference(to(i32),
+                     {0, 0, 1, -1, 255, 300, -3, top, -top - 1, 0, top, 8388609, 16777216}) == 0);
     CHECK(difference(to(u8), {0, 0, 1, 0, 255, 255, 0, 255, 0, 0, 255, 255, 255}) == 0);
     for (DType dtype : {bf16, f16}) {
       HostTensor expected({dtype, {13}});
       for (int i = 0; i < 13; ++i) expected.put(i, values[static_cast<std::size_t>(i)]);
       const auto got = to(dtype);
       for (int i = 0; i < 13; ++i)
-        CHECK((got.raw<std::uint16_t>(i) == expected.raw<std::uint16_t>(i) || std::isnan(expected.get(i))));
+        CHECK((got.raw<std::uint16_t>(i) == expected.raw<std::uint16_t>(i) ||
+               std::isnan(expected.get(i))));
     }
   });
 }
@@ -154,7 +160,8 @@ TEST_CASE("reductions and updates give the same on every instruction set") {
   const auto update = [&] {
     return run_kernel(
         cpu::sgd_update, {x, g, g, rate}, {HostTensor(x.type), HostTensor(x.type)},
-        {.attributes = {{"momentum", 0.5}, {"weight_decay", 0.0}, {"nesterov", std::int64_t{0}}}})[0];
+        {.attributes = {
+             {"momentum", 0.5}, {"weight_decay", 0.0}, {"nesterov", std::int64_t{0}}}})[0];
   };
   const auto values = [](const HostTensor& t) {
     std::vector<double> v;
@@ -169,7 +176,8 @@ TEST_CASE("reductions and updates give the same on every instruction set") {
   });
 }
 
-TEST_CASE("random numbers are the same bits on every instruction set, those of alpa/base/philox.h") {
+TEST_CASE(
+    "random numbers are the same bits on every instruction set, those of alpa/base/philox.h") {
   const Attributes attributes{{"stream", std::int64_t{3}}, {"a", 0.0}, {"b", 1.0}};
   const StepContext step{.seed = 5, .step = 2, .micro_batch = 1};
   const RandomStream stream = random_stream(5, 3, 2, 1);

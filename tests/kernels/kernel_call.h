@@ -1,6 +1,6 @@
 #pragma once
-/// Host tensors and calls for kernel tests: everything is read and written as double, one element at a
-/// time.
+/// Host tensors and calls for kernel tests: everything is read and written as
+/// double, one element at a time.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -20,7 +20,8 @@ struct HostTensor {
   Shape offset, global_shape;  ///< empty: a whole tensor
 
   HostTensor() = default;
-  explicit HostTensor(TensorType t) : type(std::move(t)), bytes(static_cast<std::size_t>(type.bytes())) {}
+  explicit HostTensor(TensorType t)
+      : type(std::move(t)), bytes(static_cast<std::size_t>(type.bytes())) {}
 
   bool operator==(const HostTensor&) const = default;
 
@@ -78,13 +79,15 @@ struct CallOptions {
 
 /// The tensor as a call describes it, without data.
 inline KernelTensor kernel_tensor(const HostTensor& t) {
-  KernelTensor k{.data = nullptr, .type = t.type, .offset = t.offset, .global_shape = t.global_shape};
-  if (k.global_shape.empty()) k.offset.assign(t.type.shape.size(), 0), k.global_shape = t.type.shape;
+  KernelTensor k{
+      .data = nullptr, .type = t.type, .offset = t.offset, .global_shape = t.global_shape};
+  if (k.global_shape.empty())
+    k.offset.assign(t.type.shape.size(), 0), k.global_shape = t.type.shape;
   return k;
 }
 
-/// Runs the kernel; `outputs` give types, offsets and global shapes. The buffers end exactly where the
-/// tensors end.
+/// Runs the kernel; `outputs` give types, offsets and global shapes. The buffers end
+/// exactly where the tensors end.
 inline std::vector<HostTensor> run_kernel(const KernelDef& kernel, std::vector<HostTensor> inputs,
                                           std::vector<HostTensor> outputs,
                                           const CallOptions& options = {}) {
@@ -100,7 +103,8 @@ inline std::vector<HostTensor> run_kernel(const KernelDef& kernel, std::vector<H
   const std::int64_t workspace = kernel.workspace_bytes ? kernel.workspace_bytes(call) : 0;
   constexpr std::byte kGuard{0xc5};
   std::vector<std::byte> scratch(static_cast<std::size_t>(workspace + 128), kGuard);
-  call.workspace = scratch.data() + (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64;
+  call.workspace =
+      scratch.data() + (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64;
   for (std::size_t i = 0; i < inputs.size(); ++i) call.inputs[i].data = inputs[i].bytes.data();
   for (std::size_t i = 0; i < outputs.size(); ++i) call.outputs[i].data = outputs[i].bytes.data();
   for (const auto& [out, in] : options.in_place) call.outputs[out].data = call.inputs[in].data;
@@ -117,7 +121,8 @@ inline void for_each_index(const Shape& shape, const std::function<void(const Sh
   Shape index(shape.size(), 0);
   for (std::int64_t left = num_elements(shape); left > 0; --left) {
     visit(index);
-    for (int d = static_cast<int>(shape.size()) - 1; d >= 0 && ++index[d] == shape[d]; --d) index[d] = 0;
+    for (int d = static_cast<int>(shape.size()) - 1; d >= 0 && ++index[d] == shape[d]; --d)
+      index[d] = 0;
   }
 }
 

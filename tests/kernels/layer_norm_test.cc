@@ -1,4 +1,5 @@
-// Layer normalisation and lookups on the CPU, beyond the case table: threads, instruction sets, digits.
+// Layer normalisation and lookups on the CPU, beyond the case table: threads,
+// instruction sets, digits.
 #include <doctest/doctest.h>
 
 #include "kernel_call.h"
@@ -25,12 +26,12 @@ std::vector<HostTensor> normalised(int threads) {
 std::vector<HostTensor> gradients(int threads) {
   const HostTensor x = random_tensor({f32, {kRows, kWidth}}, 1),
                    dy = random_tensor({f32, {kRows, kWidth}}, 4);
-  return run_kernel(
-      cpu::layer_norm_grad,
-      {dy, x, random_tensor({f32, {kWidth}}, 2), random_tensor({f32, {kRows}}, 5),
-       random_tensor({f32, {kRows}}, 6, 0.5, 1.5)},
-      {HostTensor({f32, {kRows, kWidth}}), HostTensor({f32, {kWidth}}), HostTensor({f32, {kWidth}})},
-      {.threads = threads});
+  return run_kernel(cpu::layer_norm_grad,
+                    {dy, x, random_tensor({f32, {kWidth}}, 2), random_tensor({f32, {kRows}}, 5),
+                     random_tensor({f32, {kRows}}, 6, 0.5, 1.5)},
+                    {HostTensor({f32, {kRows, kWidth}}), HostTensor({f32, {kWidth}}),
+                     HostTensor({f32, {kWidth}})},
+                    {.threads = threads});
 }
 
 std::vector<HostTensor> summed(int threads) {
@@ -46,7 +47,8 @@ double difference(const HostTensor& a, const HostTensor& b) {
   return testing::difference(a, values);
 }
 
-TEST_CASE("layer norm, its gradient and an embedding's have the same bits for any number of threads") {
+TEST_CASE(
+    "layer norm, its gradient and an embedding's have the same bits for any number of threads") {
   for (const auto& run : {normalised, gradients, summed}) {
     const std::vector<HostTensor> one = run(1);
     CHECK(run(2) == one);

@@ -15,8 +15,8 @@ namespace {
 using namespace testing;
 
 TEST_CASE("transpose puts dimension permutation[d] at d, for all permutations and element sizes") {
-  for (Shape shape : {Shape{}, Shape{5}, Shape{3, 4}, Shape{130, 75}, Shape{2, 3, 4}, Shape{17, 1, 33},
-                      Shape{5, 20, 37}, Shape{2, 3, 4, 5}, Shape{3, 0, 2}}) {
+  for (Shape shape : {Shape{}, Shape{5}, Shape{3, 4}, Shape{130, 75}, Shape{2, 3, 4},
+                      Shape{17, 1, 33}, Shape{5, 20, 37}, Shape{2, 3, 4, 5}, Shape{3, 0, 2}}) {
     std::vector<std::int64_t> permutation(shape.size());
     std::iota(permutation.begin(), permutation.end(), 0);
     do {
@@ -31,8 +31,9 @@ TEST_CASE("transpose puts dimension permutation[d] at d, for all permutations an
           expected.push_back(x.get(flat_index(shape, source)));
         });
         for (int threads : {1, 3}) {
-          const auto got = run_kernel(cpu::transpose, {x}, {HostTensor({dtype, to})},
-                                      {.attributes = {{"permutation", permutation}}, .threads = threads});
+          const auto got =
+              run_kernel(cpu::transpose, {x}, {HostTensor({dtype, to})},
+                         {.attributes = {{"permutation", permutation}}, .threads = threads});
           CHECK(difference(got[0], expected) == 0);
         }
       }
@@ -45,9 +46,9 @@ TEST_CASE("broadcast repeats along new dimensions and along those of extent 1") 
     Shape from, to;
     std::vector<std::int64_t> dims;
   };
-  for (const Case& c :
-       {Case{{}, {3, 4}, {}}, Case{{4}, {3, 4}, {1}}, Case{{3}, {3, 4}, {0}}, Case{{3, 1}, {3, 4}, {0, 1}},
-        Case{{2, 1, 5}, {7, 2, 6, 5}, {1, 2, 3}}, Case{{300}, {200, 300}, {1}}, Case{{2}, {2, 0}, {0}}})
+  for (const Case& c : {Case{{}, {3, 4}, {}}, Case{{4}, {3, 4}, {1}}, Case{{3}, {3, 4}, {0}},
+                        Case{{3, 1}, {3, 4}, {0, 1}}, Case{{2, 1, 5}, {7, 2, 6, 5}, {1, 2, 3}},
+                        Case{{300}, {200, 300}, {1}}, Case{{2}, {2, 0}, {0}}})
     for (DType dtype : {f32, f16, f64, i32, u8}) {
       const HostTensor x = random_tensor({dtype, c.from}, 5);
       std::vector<double> expected;
@@ -65,7 +66,8 @@ TEST_CASE("broadcast repeats along new dimensions and along those of extent 1") 
 
 TEST_CASE("reshape keeps the bytes") {
   const HostTensor x = random_tensor({f32, {300, 200}}, 1);
-  CHECK(run_kernel(cpu::reshape, {x}, {HostTensor({f32, {200, 300}})}, {.threads = 2})[0].bytes == x.bytes);
+  CHECK(run_kernel(cpu::reshape, {x}, {HostTensor({f32, {200, 300}})}, {.threads = 2})[0].bytes ==
+        x.bytes);
 }
 
 /// The block of a tensor that starts at `offset`.
@@ -78,8 +80,8 @@ HostTensor shard(DType dtype, Shape shape, Shape offset, Shape global) {
 
 TEST_CASE("constant fills every type") {
   for (DType dtype : {f32, bf16, f16, f64, i32, u8}) {
-    const auto got =
-        run_kernel(cpu::constant, {}, {HostTensor({dtype, {1030}})}, {.attributes = {{"value", 3.0}}});
+    const auto got = run_kernel(cpu::constant, {}, {HostTensor({dtype, {1030}})},
+                                {.attributes = {{"value", 3.0}}});
     CHECK(difference(got[0], std::vector<double>(1030, 3.0)) == 0);
   }
 }
@@ -91,8 +93,8 @@ TEST_CASE("iota writes the index in the whole tensor") {
     for_each_index(block.type.shape, [&](const Shape& i) {
       expected.push_back(static_cast<double>(i[axis] + block.offset[axis]));
     });
-    CHECK(difference(run_kernel(cpu::iota, {}, {block}, {.attributes = {{"axis", axis}}})[0], expected) ==
-          0);
+    CHECK(difference(run_kernel(cpu::iota, {}, {block}, {.attributes = {{"axis", axis}}})[0],
+                     expected) == 0);
   }
 }
 
@@ -102,8 +104,8 @@ TEST_CASE("a random element is the same number in every shard, for any number of
   const StepContext step{.seed = 42, .step = 3, .micro_batch = 1};
   for (const KernelDef* kernel : {&cpu::random_normal, &cpu::random_uniform}) {
     const Shape whole_shape{37, 53};
-    const auto whole =
-        run_kernel(*kernel, {}, {HostTensor({f32, whole_shape})}, {.attributes = kDraw, .step = step})[0];
+    const auto whole = run_kernel(*kernel, {}, {HostTensor({f32, whole_shape})},
+                                  {.attributes = kDraw, .step = step})[0];
     const auto again = run_kernel(*kernel, {}, {HostTensor({f32, whole_shape})},
                                   {.attributes = kDraw, .step = step, .threads = 3})[0];
     CHECK(again == whole);
@@ -122,8 +124,9 @@ TEST_CASE("a random element is the same number in every shard, for any number of
 
 TEST_CASE("seed, stream, step and micro-batch each give other numbers") {
   const auto draw = [](StepContext step, std::int64_t stream) {
-    return run_kernel(cpu::random_uniform, {}, {HostTensor({f32, {8}})},
-                      {.attributes = {{"stream", stream}, {"a", 0.0}, {"b", 1.0}}, .step = step})[0];
+    return run_kernel(
+        cpu::random_uniform, {}, {HostTensor({f32, {8}})},
+        {.attributes = {{"stream", stream}, {"a", 0.0}, {"b", 1.0}}, .step = step})[0];
   };
   const auto base = draw({.seed = 1, .step = 1, .micro_batch = 0}, 1);
   CHECK(base == draw({.seed = 1, .step = 1, .micro_batch = 0}, 1));
@@ -137,10 +140,12 @@ TEST_CASE("drawn numbers have the moments of their distribution") {
   const auto moments = [](const KernelDef& kernel) {
     const auto x = run_kernel(kernel, {}, {HostTensor({f32, {100000}})}, {.attributes = kDraw})[0];
     double mean = 0, square = 0;
-    for (std::int64_t i = 0; i < 100000; ++i) mean += x.get(i) / 1e5, square += x.get(i) * x.get(i) / 1e5;
+    for (std::int64_t i = 0; i < 100000; ++i)
+      mean += x.get(i) / 1e5, square += x.get(i) * x.get(i) / 1e5;
     return std::pair{mean, square - mean * mean};
   };
-  const auto [mean, variance] = moments(cpu::random_normal);  // mean 1, deviation 2: five standard errors
+  // mean 1, deviation 2: five standard errors
+  const auto [mean, variance] = moments(cpu::random_normal);
   CHECK(std::abs(mean - 1) < 5 * 2 / std::sqrt(1e5));
   CHECK(std::abs(variance - 4) < 5 * 4 * std::sqrt(2 / 1e5));
   const auto [middle, spread] = moments(cpu::random_uniform);  // between 1 and 2

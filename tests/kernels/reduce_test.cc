@@ -78,8 +78,8 @@ TEST_CASE("reductions equal the naive loop, with any number of threads alike") {
         CAPTURE(sum);
         std::vector<HostTensor> first;
         for (int threads : {1, 2, 3}) {
-          const auto got = run_kernel(sum ? cpu::reduce<ReduceOp::sum> : cpu::reduce<ReduceOp::max>, {x},
-                                      {HostTensor({dtype, result_shape(c)})},
+          const auto got = run_kernel(sum ? cpu::reduce<ReduceOp::sum> : cpu::reduce<ReduceOp::max>,
+                                      {x}, {HostTensor({dtype, result_shape(c)})},
                                       {.attributes = {{"axes", c.axes}}, .threads = threads});
           if (threads == 1) first = got;
           CHECK(got == first);
@@ -92,8 +92,9 @@ TEST_CASE("the maximum of numbers with a NaN is NaN, of nothing the lowest numbe
   HostTensor x = random_tensor({f32, {50, 40}}, 1);
   x.put(33 * 40 + 17, NAN);
   for (std::int64_t axis : {0, 1}) {
-    const auto got = run_kernel(cpu::reduce<ReduceOp::max>, {x}, {HostTensor({f32, {axis == 0 ? 40 : 50}})},
-                                {.attributes = {{"axes", std::vector<std::int64_t>{axis}}}});
+    const auto got =
+        run_kernel(cpu::reduce<ReduceOp::max>, {x}, {HostTensor({f32, {axis == 0 ? 40 : 50}})},
+                   {.attributes = {{"axes", std::vector<std::int64_t>{axis}}}});
     for (std::int64_t i = 0; i < got[0].type.elements(); ++i)
       CHECK(std::isnan(got[0].get(i)) == (i == (axis == 0 ? 17 : 33)));
   }

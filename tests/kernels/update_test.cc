@@ -28,20 +28,23 @@ Expected adam(const std::vector<HostTensor>& in, bool decoupled, double decay) {
     const double w = in[0].get(i), g = in[3].get(i) + (decoupled ? 0 : decay * w);
     const double m = 0.9 * in[1].get(i) + 0.1 * g, v = 0.99 * in[2].get(i) + 0.01 * g * g;
     const double m_hat = m / (1 - std::pow(0.9, step)), v_hat = v / (1 - std::pow(0.99, step));
-    e.w.push_back(w - rate * m_hat / (std::sqrt(v_hat) + 1e-3) - (decoupled ? rate * decay * w : 0));
+    e.w.push_back(w - rate * m_hat / (std::sqrt(v_hat) + 1e-3) -
+                  (decoupled ? rate * decay * w : 0));
     e.m.push_back(m);
     e.v.push_back(v);
   }
   return e;
 }
 
-TEST_CASE("adam_update is Adam and AdamW, for every type, length and number of threads, in place too") {
+TEST_CASE(
+    "adam_update is Adam and AdamW, for every type, length and number of threads, in place too") {
   unsigned seed = 0;
   for (DType dtype : {f32, bf16, f16, f64})
     for (std::int64_t n : {0, 1, 15, 64, 1000, 40000})
       for (std::int64_t decoupled : {0, 1}) {
         std::vector<HostTensor> in;
-        for (int i = 0; i < 4; ++i) in.push_back(random_tensor({dtype, {n}}, ++seed, i == 2 ? 0.1 : -2));
+        for (int i = 0; i < 4; ++i)
+          in.push_back(random_tensor({dtype, {n}}, ++seed, i == 2 ? 0.1 : -2));
         in.push_back(scalar(f32, 0.125));
         in.push_back(scalar(i32, 3));
         const Attributes attributes{{"beta1", 0.9},
@@ -56,10 +59,10 @@ TEST_CASE("adam_update is Adam and AdamW, for every type, length and number of t
         CHECK(difference(got[1], e.m) <= 4 * epsilon(dtype));
         CHECK(difference(got[2], e.v) <= 4 * epsilon(dtype));
         for (int threads : {2, 3})
-          CHECK(got ==
-                run_kernel(
-                    cpu::adam_update, in, out,
-                    {.attributes = attributes, .threads = threads, .in_place = {{0, 0}, {1, 1}, {2, 2}}}));
+          CHECK(got == run_kernel(cpu::adam_update, in, out,
+                                  {.attributes = attributes,
+                                   .threads = threads,
+                                   .in_place = {{0, 0}, {1, 1}, {2, 2}}}));
       }
 }
 
@@ -76,12 +79,14 @@ TEST_CASE("sgd_update is gradient descent with momentum, plain or Nesterov") {
         w.push_back(in[0].get(i) - 0.125 * (nesterov ? g + 0.75 * u.back() : u.back()));
       }
       const std::vector<HostTensor> out(2, HostTensor({dtype, {70, 31}}));
-      const Attributes attributes{{"momentum", 0.75}, {"weight_decay", 0.5}, {"nesterov", nesterov}};
+      const Attributes attributes{
+          {"momentum", 0.75}, {"weight_decay", 0.5}, {"nesterov", nesterov}};
       const auto got = run_kernel(cpu::sgd_update, in, out, {.attributes = attributes});
       CHECK(difference(got[0], w) <= 4 * epsilon(dtype));
       CHECK(difference(got[1], u) <= 4 * epsilon(dtype));
-      CHECK(got == run_kernel(cpu::sgd_update, in, out,
-                              {.attributes = attributes, .threads = 2, .in_place = {{0, 0}, {1, 1}}}));
+      CHECK(got ==
+            run_kernel(cpu::sgd_update, in, out,
+                       {.attributes = attributes, .threads = 2, .in_place = {{0, 0}, {1, 1}}}));
     }
 }
 

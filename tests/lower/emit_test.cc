@@ -19,8 +19,11 @@ SpmdProgram two_products(int num_micro_batches) {
   };
   const Graph graph =
       training_graph({f32, {6, 4}}, {f32, {6, 2}}, model, {.num_micro_batches = num_micro_batches});
-  Layouts layouts{
-      {"x", "S0@0"}, {"y", "S0@0"}, {"loss.sum", "P+@0"}, {"gradient0", "P+@0"}, {"gradient1", "P+@0"}};
+  Layouts layouts{{"x", "S0@0"},
+                  {"y", "S0@0"},
+                  {"loss.sum", "P+@0"},
+                  {"gradient0", "P+@0"},
+                  {"gradient1", "P+@0"}};
   for (const Node& node : graph.nodes)
     if (node.region == Region::apply) layouts[fmt::format("%{}", node.results[0])] = "R";
   return lowered(graph, following_plan(graph, mesh_of({2}), layouts), 0);
@@ -99,8 +102,8 @@ apply:
 )";
 
 int count(const std::vector<Instruction>& list, Instruction::Kind kind) {
-  return static_cast<int>(
-      std::count_if(list.begin(), list.end(), [&](const Instruction& i) { return i.kind == kind; }));
+  return static_cast<int>(std::count_if(list.begin(), list.end(),
+                                        [&](const Instruction& i) { return i.kind == kind; }));
 }
 
 }  // namespace
@@ -145,15 +148,15 @@ TEST_CASE("at most two collectives are in flight") {
       x = tanh(matmul(x, g.parameter(fmt::format("w{}", i), {f32, {4, 4}}, Initializer::ones())));
     return mean(square(x - y));
   };
-  const Graph graph =
-      training_graph({f32, {6, 4}}, {f32, {6, 4}}, model, {.optimizer = alpa::test::Optimizer::adam});
+  const Graph graph = training_graph({f32, {6, 4}}, {f32, {6, 4}}, model,
+                                     {.optimizer = alpa::test::Optimizer::adam});
   const SpmdProgram program =
       lowered(graph, following_plan(graph, mesh_of({2}), {{"x", "S0@0"}, {"y", "S0@0"}}), 0);
   int in_flight = 0, most = 0;
   const DeviceProgram device = emit(program, 0, true);
   for (const Instruction& instruction : device.lists.back().instructions) {
-    in_flight +=
-        (instruction.kind == Instruction::Kind::start) - (instruction.kind == Instruction::Kind::wait);
+    in_flight += (instruction.kind == Instruction::Kind::start) -
+                 (instruction.kind == Instruction::Kind::wait);
     most = std::max(most, in_flight);
   }
   CHECK(most == 2);

@@ -1,5 +1,5 @@
-// Planned memory is what a step touches, to the byte; nothing that lives at once overlaps; nothing is
-// allocated while running.
+// Planned memory is what a step touches, to the byte; nothing that lives at once overlaps; nothing
+// is allocated while running.
 #include "alpa/lower/memory_plan.h"
 
 #include <doctest/doctest.h>
@@ -33,9 +33,11 @@ thread_local bool asked_to_count = false;
 
 void* allocate(std::size_t bytes, std::size_t alignment) {
   if (counting && !asked_to_count) ++allocations;
-  if (bytes > std::size_t{1} << 47) return nullptr;  // sanitizers end the process when asked for that much
+  // sanitizers end the process when asked for that much
+  if (bytes > std::size_t{1} << 47) return nullptr;
   void* memory = nullptr;
-  if (posix_memalign(&memory, std::max(alignment, sizeof(void*)), std::max<std::size_t>(bytes, 1)) != 0)
+  if (posix_memalign(&memory, std::max(alignment, sizeof(void*)),
+                     std::max<std::size_t>(bytes, 1)) != 0)
     return nullptr;
   return memory;
 }
@@ -59,8 +61,12 @@ void* operator new[](std::size_t bytes, std::align_val_t alignment) {
 void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return allocate(bytes, static_cast<std::size_t>(alignment));
 }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes, 16); }
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes, 16); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return allocate(bytes, 16);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return allocate(bytes, 16);
+}
 void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 void operator delete(void* memory) noexcept { std::free(memory); }
@@ -71,7 +77,9 @@ void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory
 void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
 
 using namespace alpa;
 using namespace alpa::test;
@@ -99,7 +107,8 @@ SpmdProgram program_of(const Case& c, int devices) {
 
 }  // namespace
 
-TEST_CASE("planned bytes are the highest byte that initialisation and a step write, on every device") {
+TEST_CASE(
+    "planned bytes are the highest byte that initialisation and a step write, on every device") {
   for (const Case& c : kCases) {
     CAPTURE(c.num_micro_batches);
     CAPTURE(name_of(c.dtype));
@@ -154,8 +163,8 @@ TEST_CASE("state that swaps, repeats or is read late is updated as if all were r
   const auto state = [&](const char* name, double value) {
     return g.input(InputKind::state, name, type, Initializer::constant(value));
   };
-  const Value a = state("a", 1), b = state("b", 2), c = state("c", 3), d = state("d", 4), e = state("e", 5),
-              x = g.input(InputKind::batch, "x", type);
+  const Value a = state("a", 1), b = state("b", 2), c = state("c", 3), d = state("d", 4),
+              e = state("e", 5), x = g.input(InputKind::batch, "x", type);
   const Value sum = a + x;
   g.update(a, b);  // swap
   g.update(b, a);
@@ -170,7 +179,9 @@ TEST_CASE("state that swaps, repeats or is read late is updated as if all were r
     const auto memory = executor.make_state(0);
     const std::map<std::string, Array> batch{{"x", Array(std::vector<float>(5, 10), {5})}};
     CHECK(executor.run(*memory, batch, {}).at("late") == 25);
-    const auto first = [&](const char* name) { return executor.read(*memory, name).to_doubles()[0]; };
+    const auto first = [&](const char* name) {
+      return executor.read(*memory, name).to_doubles()[0];
+    };
     CHECK(first("a") == 2);
     CHECK(first("b") == 1);
     CHECK(first("c") == 11);
@@ -232,10 +243,10 @@ SpmdProgram program_of_parameter(const Shape& shape) {
 TEST_CASE("a state that no memory holds is refused before any is taken") {
   Executor executor(program_of_parameter({std::int64_t{1} << 25, std::int64_t{1} << 25}));
   const std::string text = testing::error_of([&] { executor.make_state(0); });
-  CHECK_MESSAGE(
-      text.starts_with(fmt::format("no memory for a new state: 1 device needs {} bytes of arenas, and ",
-                                   4503599627374592 + memory_rules("cpu").guard_bytes)),
-      text);
+  CHECK_MESSAGE(text.starts_with(fmt::format(
+                    "no memory for a new state: 1 device needs {} bytes of arenas, and ",
+                    4503599627374592 + memory_rules("cpu").guard_bytes)),
+                text);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which reserve terabytes
@@ -245,21 +256,21 @@ TEST_CASE("an arena that the system refuses is an error that names the device") 
   REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
   std::int64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
-  const rlimit limit{static_cast<rlim_t>(pages * sysconf(_SC_PAGE_SIZE) + (100 << 20)), before.rlim_max};
+  const rlimit limit{static_cast<rlim_t>(pages * sysconf(_SC_PAGE_SIZE) + (100 << 20)),
+                     before.rlim_max};
   REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
   const std::string text = testing::error_of([&] { executor.make_state(0); });
   REQUIRE(setrlimit(RLIMIT_AS, &before) == 0);
-  CHECK(
-      text ==
-      fmt::format("device 0: no memory for an arena of {} bytes; use more devices, a memory budget or more "
-                  "micro-batches",
-                  268435456 + memory_rules("cpu").guard_bytes));
+  CHECK(text == fmt::format("device 0: no memory for an arena of {} bytes; use more devices, "
+                            "a memory budget or more micro-batches",
+                            268435456 + memory_rules("cpu").guard_bytes));
 }
 #endif
 
 namespace {
 
-/// x[b, q, k] = a[b, q, d] · a[b, k, d]: many small products, which a device's threads share in chunks.
+/// x[b, q, k] = a[b, q, d] · a[b, k, d]: many small products, which a
+/// device's threads share in chunks.
 Graph batched_product() {
   Builder g;
   const Value a = g.input(InputKind::batch, "a", {f32, {12, 8, 8}});
@@ -298,11 +309,12 @@ TEST_CASE("AddressSanitizer knows which memory of an arena is in use at each ins
   };
   guard.begin_step(arena.data());
   check([](const LiveRange& range) { return range.begin < 0; });
-  for (int position = 0; position < static_cast<int>(device.lists.back().instructions.size()); ++position) {
+  for (int position = 0; position < static_cast<int>(device.lists.back().instructions.size());
+       ++position) {
     guard.before(arena.data(), position);
     for (int buffer : device.lists.back().instructions[position].outputs)
-      CHECK_FALSE(__asan_address_is_poisoned(arena.data() +
-                                             device.buffers[memory_of(device, buffer)].arena_offset));
+      CHECK_FALSE(__asan_address_is_poisoned(
+          arena.data() + device.buffers[memory_of(device, buffer)].arena_offset));
     guard.after(arena.data(), position);
   }
   check([&](const LiveRange& range) {
@@ -322,7 +334,8 @@ TEST_CASE("a write past the end of a buffer is found where it happens") {
   std::vector<std::byte> arena(device.arena_bytes);
   guard.begin_step(arena.data());
   int watched = 0;
-  for (int position = 0; position < static_cast<int>(device.lists.back().instructions.size()); ++position) {
+  for (int position = 0; position < static_cast<int>(device.lists.back().instructions.size());
+       ++position) {
     guard.before(arena.data(), position);
     CHECK_NOTHROW(guard.after(arena.data(), position));
     for (int written : device.lists.back().instructions[position].outputs) {

@@ -1,11 +1,12 @@
-// Messages between devices: lanes of their own, nobody waits to send, and failures end everybody's step.
+// Messages between devices: lanes of their own, nobody waits to send, and
+// failures end everybody's step.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <atomic>
 
-#include "alpa/runtime/devices.h"
 #include "alpa/lower/memory_plan.h"
+#include "alpa/runtime/devices.h"
 #include "alpa/tensor/kernel.h"
 #include "support/error_text.h"
 #include "support/two_meshes.h"
@@ -109,12 +110,13 @@ DeviceProgram with_receives_first(DeviceProgram device) {
 
 TEST_CASE("a receive that was posted first and is matched late holds up no reduction") {
   const SpmdProgram program = there_and_back();
-  // What devices 0 and 1 receive depends on what they reduce behind it: a lane shared with the reduction
-  // would never come to it.
+  // What devices 0 and 1 receive depends on what they reduce behind it: a lane shared with the
+  // reduction would never come to it.
   for (bool overlap : {false, true}) {
     DevicesRequest request{program, {}};
     for (int device : devices_of(program)) {
-      const DeviceProgram emitted = with_receives_first(emit(program, device, overlap, gpipe(2, 1)));
+      const DeviceProgram emitted =
+          with_receives_first(emit(program, device, overlap, gpipe(2, 1)));
       CHECK((device == 2 || emitted.lists[0].instructions[0].kind == Kind::receive));
       request.programs.push_back(plan_memory(emitted, program));
     }
@@ -144,7 +146,8 @@ TEST_CASE("a stage runs forward ahead of the next one: sends wait for nobody") {
   const auto send = std::find_if(forward.begin(), forward.end(),
                                  [](const Instruction& i) { return i.kind == Kind::send; });
   REQUIRE(send != forward.end());
-  // No wait for the send behind it; one, for the run two micro-batches ago, in front of what it sends.
+  // No wait for the send behind it; one, for the run two micro-batches ago,
+  // in front of what it sends.
   std::vector<int> behind;
   for (const Instruction& instruction : forward)
     if (instruction.kind == Kind::wait && &forward[instruction.awaits] == &*send) {
@@ -161,8 +164,8 @@ TEST_CASE("if a device of one mesh fails, those of the other stop, and the execu
   for (int layer : {0, 1})
     for (const auto& schedule : {gpipe(2, 4), one_f_one_b(2, 4)}) {
       const Graph graph = graph_of(layer, 4);
-      const SpmdProgram program =
-          on_meshes(graph, {{mesh_from(0, {2}), {{"x", "S0@0"}}}, {mesh_from(2, {2}), {{"cut0", "S0@0"}}}});
+      const SpmdProgram program = on_meshes(
+          graph, {{mesh_from(0, {2}), {{"x", "S0@0"}}}, {mesh_from(2, {2}), {{"cut0", "S0@0"}}}});
       Executor executor(program, {.threads_per_device = 1}, "cpu", schedule);
       std::atomic<int> runs{0};
       on_run = [&](const KernelCall& call) {
@@ -171,7 +174,8 @@ TEST_CASE("if a device of one mesh fails, those of the other stop, and the execu
       const std::string message = error_of([&] { run_steps_of(graph, executor, 1); });
       CAPTURE(message);
       CHECK(message.starts_with(layer == 0 ? "device 1: instruction " : "device 3: instruction "));
-      CHECK(message.find("'watched' (watched, forward, micro-batch 3 of 4): no ink") != std::string::npos);
+      CHECK(message.find("'watched' (watched, forward, micro-batch 3 of 4): no ink") !=
+            std::string::npos);
       on_run = [](const KernelCall&) {};
       CHECK(run_steps_of(graph, executor, 2).losses.size() == 2);
     }

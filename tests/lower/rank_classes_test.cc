@@ -21,8 +21,8 @@ TrainingStep odd_step(std::int64_t batch, std::int64_t width) {
   for (int i = 0; i < 3; ++i) mlp.add(nn::Dense(width + 5 * i)).add(nn::ReLU());
   mlp.add(nn::Dense(width));
   return training_step(
-      {{"x", data}, {"y", data}}, [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); },
-      optim::Adam{});
+      {{"x", data}, {"y", data}},
+      [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); }, optim::Adam{});
 }
 
 /// Bytes of each rank, and the largest over the classes' first ranks.
@@ -73,7 +73,8 @@ Bytes bytes_of(const TrainingStep& step, const std::vector<int>& mesh, int micro
   int devices = 1;
   for (int size : mesh) devices *= size;
   const SpmdProgram program =
-      plan_only(step, Method{.num_micro_batches = micro_batches, .mesh_shape = mesh, .solver_seconds = 5},
+      plan_only(step,
+                Method{.num_micro_batches = micro_batches, .mesh_shape = mesh, .solver_seconds = 5},
                 Cluster::local(devices))
           .program;
   Bytes bytes;
@@ -94,7 +95,8 @@ Bytes bytes_of(const TrainingStep& step, const std::vector<int>& mesh, int micro
 }
 
 template <class Method>
-void check_peak(std::int64_t batch, std::int64_t width, const std::vector<int>& mesh, int micro_batches) {
+void check_peak(std::int64_t batch, std::int64_t width, const std::vector<int>& mesh,
+                int micro_batches) {
   CAPTURE(batch);
   CAPTURE(width);
   const Bytes bytes = bytes_of<Method>(odd_step(batch, width), mesh, micro_batches);
@@ -129,8 +131,8 @@ TEST_CASE("what an update puts aside lies on every device as what it is copied f
   g.update(b, a);
   const Graph graph = g.finish();
   const Cluster cluster = Cluster::local(4);
-  const SpmdProgram program =
-      partition(graph, auto_shard(graph, cluster.mesh({4}), CostModel::of(cluster), zero3_options()));
+  const SpmdProgram program = partition(
+      graph, auto_shard(graph, cluster.mesh({4}), CostModel::of(cluster), zero3_options()));
   const std::vector<DeviceProgram> all = programs_of_all(program, lower_classes(program, false));
   REQUIRE(all.size() == 4);
   CHECK(device_classes(program).size() == 2);  // the last one has less

@@ -1,4 +1,5 @@
-// Steps over several meshes in GPipe and 1F1B order compute what one device computes, in the planned bytes.
+// Steps over several meshes in GPipe and 1F1B order compute what one device
+// computes, in the planned bytes.
 #include <doctest/doctest.h>
 
 #include "support/two_meshes.h"
@@ -19,11 +20,15 @@ struct Case {
 std::vector<Case> cases() {
   const Layouts rows{{"x", "S0@0"}, {"y", "S0@0"}, {"cut0", "S0@0"}};
   return {{"4 + 4",
-           {{mesh_from(0, {2, 2}), {{"x", "S0@0"}, {"w0", "S1@1"}, {"b0", "S0@1"}, {"cut0", "S0@0 S1@1"}}},
+           {{mesh_from(0, {2, 2}),
+             {{"x", "S0@0"}, {"w0", "S1@1"}, {"b0", "S0@1"}, {"cut0", "S0@0 S1@1"}}},
             {mesh_from(4, {4}), {{"y", "S0@0"}, {"cut0", "S0@0"}}}}},
-          {"2 + 3", {{mesh_from(0, {2}), rows}, {mesh_from(2, {3}), {{"w1", "S0@0"}, {"cut0", "S1@0"}}}}},
+          {"2 + 3",
+           {{mesh_from(0, {2}), rows}, {mesh_from(2, {3}), {{"w1", "S0@0"}, {"cut0", "S1@0"}}}}},
           {"1 + 2 + 2",
-           {{mesh_from(0, {1}), {}}, {mesh_from(1, {2}), rows}, {mesh_from(3, {2}), {{"w2", "S0@0"}}}}}};
+           {{mesh_from(0, {1}), {}},
+            {mesh_from(1, {2}), rows},
+            {mesh_from(3, {2}), {{"w2", "S0@0"}}}}}};
 }
 
 Graph step_graph(int stages, alpa::test::Optimizer optimizer, int micro_batches = kMicroBatches) {
@@ -32,7 +37,8 @@ Graph step_graph(int stages, alpa::test::Optimizer optimizer, int micro_batches 
 }
 
 Outcome on_one_device(const Graph& graph) {
-  Executor executor(lowered(graph, replicated_plan(graph, mesh_of({1}))), {.threads_per_device = 1});
+  Executor executor(lowered(graph, replicated_plan(graph, mesh_of({1}))),
+                    {.threads_per_device = 1});
   return run_steps_of(graph, executor, 3);
 }
 
@@ -40,8 +46,10 @@ using MakeSchedule = PipelineSchedule (*)(int, int);
 
 }  // namespace
 
-TEST_CASE("several meshes compute what one device does, in planned memory and with planned traffic") {
-  for (const alpa::test::Optimizer optimizer : {alpa::test::Optimizer::sgd, alpa::test::Optimizer::adam})
+TEST_CASE(
+    "several meshes compute what one device does, in planned memory and with planned traffic") {
+  for (const alpa::test::Optimizer optimizer :
+       {alpa::test::Optimizer::sgd, alpa::test::Optimizer::adam})
     for (const Case& c : cases()) {
       const int stages = static_cast<int>(c.stages.size());
       const Graph graph = step_graph(stages, optimizer);

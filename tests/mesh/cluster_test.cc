@@ -64,45 +64,53 @@ TEST_CASE("Links that nothing uses may be absent") {
   CHECK(one.between_hosts == Link{});
 }
 
-TEST_CASE("Every mistake in a cluster file is named with its place, what was found and what is expected") {
+TEST_CASE(
+    "Every mistake in a cluster file is named with its place, what was found and what is expected") {
   const std::string file = "cluster file c.json: ";
   CHECK(error_with("\"num_hosts\": 2", "\"hosts\": 2") ==
         file +
-            "hosts: unknown key; the keys here are: description, backend, num_hosts, devices_per_host, "
-            "device, within_host, between_hosts");
+            "hosts: unknown key; the keys here are: description, backend, num_hosts, "
+            "devices_per_host, device, within_host, between_hosts");
   CHECK(error_with("\"num_hosts\": 2,", "") ==
         file + "num_hosts: found nothing, expected hosts: a whole number from 1 to 65536");
   CHECK(error_with("\"num_hosts\": 2", "\"num_hosts\": 0") ==
         file + "num_hosts: found 0, expected hosts: a whole number from 1 to 65536");
-  CHECK(error_with("\"devices_per_host\": 4", "\"devices_per_host\": 2.5") ==
-        file + "devices_per_host: found 2.5, expected devices of one host: a whole number from 1 to 1024");
+  CHECK(
+      error_with("\"devices_per_host\": 4", "\"devices_per_host\": 2.5") ==
+      file +
+          "devices_per_host: found 2.5, expected devices of one host: a whole number from 1 to 1024");
   CHECK(error_with("\"num_hosts\"", "\"backend\": \"tpu\", \"num_hosts\"") ==
         file + "backend: found \"tpu\", expected \"cpu\" or \"cuda\"");
   CHECK(error_with("\"num_hosts\"", "\"description\": 3, \"num_hosts\"") ==
         file + "description: found 3, expected a text for people");
-  CHECK(error_with("1e9,", "\"16 GB\",") == file +
-                                                "device.memory_bytes: found \"16 GB\", expected bytes of "
-                                                "one device: a whole number from 1 to 9007199254740992");
-  CHECK(error_with("\"f32\": 1e12", "\"fp32\": 1e12").find(file + "device.flops_per_second.fp32: ") == 0);
-  CHECK(error_with("1e12", "-1") == file +
-                                        "device.flops_per_second.f32: found -1, expected FLOP/s of matrix "
-                                        "products, 0 or more (0: infinitely fast)");
+  CHECK(error_with("1e9,", "\"16 GB\",") ==
+        file +
+            "device.memory_bytes: found \"16 GB\", expected bytes of one device: "
+            "a whole number from 1 to 9007199254740992");
+  CHECK(
+      error_with("\"f32\": 1e12", "\"fp32\": 1e12").find(file + "device.flops_per_second.fp32: ") ==
+      0);
+  CHECK(error_with("1e12", "-1") ==
+        file +
+            "device.flops_per_second.f32: found -1, expected FLOP/s of matrix products, "
+            "0 or more (0: infinitely fast)");
   CHECK(error_with("{\"f32\": 1e12}", "1e12") ==
         file +
-            "device.flops_per_second: found 1000000000000.0, expected an object: FLOP/s by element type, "
-            "like {\"f32\": 1.4e13}");
+            "device.flops_per_second: found 1000000000000.0, expected an object: "
+            "FLOP/s by element type, like {\"f32\": 1.4e13}");
   CHECK(error_with("\"memory_bytes_per_second\": 1e10", "\"memory_bytes_per_second\": true") ==
         file +
             "device.memory_bytes_per_second: found true, expected bytes per second, 0 or more (0: "
             "infinitely fast)");
-  CHECK(error_with("\"within_host\": {\"alpha_seconds\": 1e-6, \"bytes_per_second\": 1e10},", "") ==
-        file +
-            "within_host: found nothing, expected an object with alpha_seconds and bytes_per_second, "
-            "because the hosts have several devices");
+  CHECK(
+      error_with("\"within_host\": {\"alpha_seconds\": 1e-6, \"bytes_per_second\": 1e10},", "") ==
+      file +
+          "within_host: found nothing, expected an object with alpha_seconds and bytes_per_second, "
+          "because the hosts have several devices");
   CHECK(error_with("{\"alpha_seconds\": 1e-5, \"beta_seconds_per_byte\": 1e-9}", "[1]") ==
         file +
-            "between_hosts: found a list, expected an object with alpha_seconds and bytes_per_second, "
-            "because there are several hosts");
+            "between_hosts: found a list, expected an object with alpha_seconds and "
+            "bytes_per_second, because there are several hosts");
   CHECK(error_with("\"beta_seconds_per_byte\": 1e-9",
                    "\"beta_seconds_per_byte\": 1e-9, \"bytes_per_second\": 1e9") ==
         file + "between_hosts: give exactly one of bytes_per_second and beta_seconds_per_byte");
@@ -110,23 +118,24 @@ TEST_CASE("Every mistake in a cluster file is named with its place, what was fou
         file + "within_host.bytes_per_second: found 0, expected bytes per second, more than 0");
   CHECK(error_with("\"alpha_seconds\": 1e-6", "\"alpha\": 1e-6") ==
         file +
-            "within_host.alpha: unknown key; the keys here are: alpha_seconds, beta_seconds_per_byte, "
-            "bytes_per_second");
+            "within_host.alpha: unknown key; the keys here are: "
+            "alpha_seconds, beta_seconds_per_byte, bytes_per_second");
   CHECK(error_with("\"device\": {", "\"device\": {\"memory_bytes\": 5, ") ==
         file + "key \"memory_bytes\" is given twice in one object; remove one");
 }
 
 TEST_CASE("Text that is no JSON object is refused with its place") {
   CHECK(error_of([] { Cluster::from_json("{\"num_hosts\": 2\n \"x\": 1}", "c.json"); }) ==
-        "cluster file c.json: line 2, column 4: not valid JSON; check for a missing comma, quote or "
-        "bracket just before");
+        "cluster file c.json: line 2, column 4: not valid JSON; "
+        "check for a missing comma, quote or bracket just before");
   CHECK(error_of([] { Cluster::from_json("", "c.json"); }) ==
         "cluster file c.json: is empty; expected JSON");
   CHECK(
-      error_of([] { Cluster::from_json("{\"a\\n" + std::string(100'000, 'x') + "\": 1}", "c.json"); }) ==
+      error_of(
+          [] { Cluster::from_json("{\"a\\n" + std::string(100'000, 'x') + "\": 1}", "c.json"); }) ==
       "cluster file c.json: a\\n" + std::string(54, 'x') +
-          "...: unknown key; the keys here are: description, backend, num_hosts, devices_per_host, device, "
-          "within_host, between_hosts");
+          "...: unknown key; the keys here are: description, backend, num_hosts, devices_per_host, "
+          "device, within_host, between_hosts");
   CHECK(error_of([] { Cluster::from_json("[1]", "c.json"); }) ==
         "cluster file c.json: found a list, expected an object");
   CHECK(error_of([] { Cluster::from_json("{\"num_hosts\": 1e999}", "c.json"); }) ==
@@ -146,7 +155,8 @@ TEST_CASE("An axis within one host has the link of the host, any other that betw
   const auto links = [&](const std::vector<int>& shape) {
     std::string text;
     const DeviceMesh mesh = cluster.mesh(shape);
-    for (const MeshAxis& axis : mesh.axes()) text += axis.name + (local_link(axis) ? ":host " : ":net ");
+    for (const MeshAxis& axis : mesh.axes())
+      text += axis.name + (local_link(axis) ? ":host " : ":net ");
     return text;
   };
   CHECK(links({8}) == "x:net ");
@@ -171,11 +181,12 @@ TEST_CASE("A mesh has to use every device") {
   CHECK(error_of([&] {
           cluster.mesh({2, 2});
         }) ==
-        "mesh shape 2x2 has 4 devices, but the cluster has 8 (2 hosts of 4); the product of the axes must "
-        "be 8");
+        "mesh shape 2x2 has 4 devices, but the cluster has 8 (2 hosts of 4); "
+        "the product of the axes must be 8");
   CHECK(error_of([&] {
           cluster.mesh({4, 4});
-        }) == "mesh shape 4x4: the cluster has 8 devices (2 hosts of 4), fewer than the mesh needs");
+        }) ==
+        "mesh shape 4x4: the cluster has 8 devices (2 hosts of 4), fewer than the mesh needs");
   CHECK(error_of([&] {
           cluster.mesh({-2, -4});
         }) == "mesh shape -2x-4: every axis needs at least one device");
@@ -189,7 +200,8 @@ TEST_CASE("A submesh is the same hardware, less of it") {
   CHECK(part.device == cluster.device);
   CHECK(local_link(part.mesh({2}).axes()[0]));
   CHECK(error_of([&] { cluster.submesh(3, 1); }) == "submesh of 3 hosts: the cluster has 2");
-  CHECK(error_of([&] { cluster.submesh(1, 5); }) == "submesh of 5 devices per host: the hosts have 4");
+  CHECK(error_of([&] { cluster.submesh(1, 5); }) ==
+        "submesh of 5 devices per host: the hosts have 4");
 }
 
 TEST_CASE("Local devices share the cores") {

@@ -48,12 +48,14 @@ TEST_CASE("a card per device has its own memory and links; logical devices share
   const std::int64_t usable = 79 * kGiB - 79 * kGiB / 50;
   CHECK(own.device.memory_bytes == usable);
   CHECK(own.within_host.beta_seconds_per_byte == doctest::Approx(1 / 150e9));
-  CHECK(cuda_cluster(4, 4, kH100, false).within_host.beta_seconds_per_byte == doctest::Approx(1 / 12e9));
+  CHECK(cuda_cluster(4, 4, kH100, false).within_host.beta_seconds_per_byte ==
+        doctest::Approx(1 / 12e9));
   CHECK(shared.num_devices() == 8);
   CHECK(shared.device.memory_bytes == usable / 8);
   CHECK(8 * shared.device.flops_per_second.at(bf16) ==
         doctest::Approx(own.device.flops_per_second.at(bf16)));
-  CHECK(8 * shared.device.memory_bytes_per_second == doctest::Approx(own.device.memory_bytes_per_second));
+  CHECK(8 * shared.device.memory_bytes_per_second ==
+        doctest::Approx(own.device.memory_bytes_per_second));
 }
 
 TEST_CASE("of a card's free memory max(1 GiB, 2 %) is left, at most a half") {

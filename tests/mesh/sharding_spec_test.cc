@@ -13,7 +13,8 @@ namespace {
 
 DeviceMesh mesh_of(const std::vector<int>& sizes) {
   std::vector<MeshAxis> axes;
-  for (std::size_t i = 0; i < sizes.size(); ++i) axes.push_back({"a" + std::to_string(i), sizes[i]});
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    axes.push_back({"a" + std::to_string(i), sizes[i]});
   return DeviceMesh(axes);
 }
 
@@ -28,9 +29,8 @@ std::string error_of(std::string_view text) {
 
 std::string message(const std::string& text, const std::string& what) {
   return "sharding spec \"" + text + "\": " + what +
-         "; write \"R\", or words like \"S0@1\" (tensor dimension 0 split over mesh axis 1, major axis "
-         "first), \"P+@0\" or "
-         "\"Pmax@0\" (partial over mesh axis 0)";
+         "; write \"R\", or words like \"S0@1\" (tensor dimension 0 split over mesh axis 1, "
+         "major axis first), \"P+@0\" or \"Pmax@0\" (partial over mesh axis 0)";
 }
 
 /// Parts of [0, size) along one dimension, over all devices of the mesh.
@@ -42,8 +42,8 @@ std::vector<Extent> parts(std::int64_t size, const ShardingSpec& spec, const Dev
   return result;
 }
 
-/// Alpa's notation for a layout: number of tiles per dimension (then copies per tile, if any) and the
-/// devices in tile order.
+/// Alpa's notation for a layout: number of tiles per dimension (then copies per tile, if any) and
+/// the devices in tile order.
 struct Tiling {
   std::vector<int> tiles;
   std::vector<int> devices;
@@ -74,14 +74,17 @@ TEST_CASE("Specs print by dimension, major axis first, then partial axes") {
   CHECK(to_string(ShardingSpec::replicated()) == "R");
   CHECK(to_string(ShardingSpec{}.split(1, 0).split(0, 0).partial(2)) == "S0@1 S0@0 P+@2");
   CHECK(to_string(ShardingSpec{}.split(3, 2).split(0, 1)) == "S1@0 S2@3");
-  CHECK(to_string(ShardingSpec{}.partial(1, Combiner::max).partial(0, Combiner::max)) == "Pmax@0 Pmax@1");
+  CHECK(to_string(ShardingSpec{}.partial(1, Combiner::max).partial(0, Combiner::max)) ==
+        "Pmax@0 Pmax@1");
 }
 
-TEST_CASE("Every spec of four axes and three dimensions reads back from its text, and texts differ") {
+TEST_CASE(
+    "Every spec of four axes and three dimensions reads back from its text, and texts differ") {
   std::set<std::string> texts;
   std::set<std::size_t> hashes;
   std::vector<ShardingSpec> specs{{}};
-  for (int axis = 0; axis < kMaxMeshAxes; ++axis) {  // every way to add this axis, in every order of axes
+  // every way to add this axis, in every order of axes
+  for (int axis = 0; axis < kMaxMeshAxes; ++axis) {
     const std::size_t before = specs.size();
     for (std::size_t i = 0; i < before; ++i) {
       for (int dim = 0; dim < 3; ++dim) specs.push_back(specs[i].split(axis, dim));
@@ -122,7 +125,8 @@ TEST_CASE("A text that is no spec is refused with the place and the rule") {
   CHECK(error_of("") == message("", "empty"));
   CHECK(error_of("Q0@1") == message("Q0@1", "unknown word \"Q0@1\""));
   CHECK(error_of("R S0@0") == message("R S0@0", "unknown word \"R\""));
-  CHECK(error_of("S0@0  S1@1") == message("S0@0  S1@1", "words must be separated by single spaces"));
+  CHECK(error_of("S0@0  S1@1") ==
+        message("S0@0  S1@1", "words must be separated by single spaces"));
   CHECK(error_of("S0@0 ") == message("S0@0 ", "words must be separated by single spaces"));
   CHECK(error_of("Sx@0") == message("Sx@0", "expected a tensor dimension at \"x@0\""));
   CHECK(error_of("S-1@0") == message("S-1@0", "expected a tensor dimension at \"-1@0\""));
@@ -135,7 +139,8 @@ TEST_CASE("A text that is no spec is refused with the place and the rule") {
   CHECK(error_of("P+@0 Pmax@1") == message("P+@0 Pmax@1", "sums and maxima cannot be mixed"));
 }
 
-TEST_CASE("7 rows on 4 devices are 2, 2, 2, 1; 5 rows on 4 are 2, 2, 1, 0; 2 rows on 4 are 1, 1, 0, 0") {
+TEST_CASE(
+    "7 rows on 4 devices are 2, 2, 2, 1; 5 rows on 4 are 2, 2, 1, 0; 2 rows on 4 are 1, 1, 0, 0") {
   const DeviceMesh mesh = mesh_of({4});
   const ShardingSpec spec = parse_spec("S0@0");
   CHECK(parts(7, spec, mesh) == std::vector<Extent>{{0, 2}, {2, 2}, {4, 2}, {6, 1}});

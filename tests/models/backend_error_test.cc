@@ -55,14 +55,15 @@ TEST_CASE("auto and cuda take CUDA where there is a device, and name it") {
   for (const char* asked : {"auto", "cuda"}) {
     const auto found = choose_backend(asked, [&]() -> const CudaSupport& { return support; });
     CHECK(found.name == "cuda");
-    CHECK(found.line == "cuda (2 x NVIDIA H200, CUDA 13.0, driver for 13.1; /opt/lib/libalpa_cuda.so)");
+    CHECK(found.line ==
+          "cuda (2 x NVIDIA H200, CUDA 13.0, driver for 13.1; /opt/lib/libalpa_cuda.so)");
   }
 }
 
 TEST_CASE("cuda is refused with the reason, never replaced by the CPU") {
   for (const std::string reason : {"no libalpa_cuda.so beside the library: this build has no CUDA",
                                    "CUDA 13.0 runtime, but no driver (cudaErrorInsufficientDriver)",
-                                   "CUDA 13.0 runtime and a driver for CUDA 13.0, but no device "
-                                   "(cudaErrorNoDevice)"})
+                                   "CUDA 13.0 runtime and a driver for CUDA 13.0, "
+                                   "but no device (cudaErrorNoDevice)"})
     CHECK(cuda_error(reason) == "--backend cuda: " + reason);
 }

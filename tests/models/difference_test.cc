@@ -1,4 +1,5 @@
-// The largest difference of parameters, in what --compare and the demo print and in the JSON report.
+// The largest difference of parameters, in what --compare and the demo print and in the JSON
+// report.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -17,9 +18,10 @@ const double kInfinity = std::numeric_limits<double>::infinity();
 
 /// What alpa-mlp prints of a small step of SGD, compared with one device.
 std::string compared(const char* learning_rate) {
-  return run_program(ALPA_MLP, {"--dim", "4", "--batch", "8", "--devices", "2", "--layers", "2", "--steps",
-                                "2", "--optimizer", "sgd", "--backend", "cpu", "--learning-rate",
-                                learning_rate, "--compare", "--json", "/dev/stdout"})
+  return run_program(ALPA_MLP,
+                     {"--dim", "4", "--batch", "8", "--devices", "2", "--layers", "2", "--steps",
+                      "2", "--optimizer", "sgd", "--backend", "cpu", "--learning-rate",
+                      learning_rate, "--compare", "--json", "/dev/stdout"})
       .text;
 }
 
@@ -46,9 +48,9 @@ TEST_CASE("the same infinity is no difference, any other an infinite one") {
 TEST_CASE("a comparison of runs that diverged says so, and never 0") {
   const std::string text = compared("1e39");
   CAPTURE(text);
-  CHECK(
-      text.find("difference  not a number: parameters of this run, of the run on one device or of both are "
-                "NaN; lower --learning-rate\n") != text.npos);
+  CHECK(text.find("difference  not a number: parameters of this run, "
+                  "of the run on one device or of both are NaN; lower --learning-rate\n") !=
+        text.npos);
   CHECK(text.find("\"max_abs_parameter_difference\": \"nan\",") != text.npos);
 }
 

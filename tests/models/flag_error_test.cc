@@ -1,4 +1,5 @@
-// Mistakes on a command line: the table's messages, and every flag of alpa-mlp with values at the edges.
+// Mistakes on a command line: the table's messages, and every flag of alpa-mlp
+// with values at the edges.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -21,8 +22,8 @@ std::string parse_error(std::vector<const char*> words) {
   CommonFlags flags;
   words.insert(words.begin(), "program");
   return error_of([&] {
-    CHECK_FALSE(
-        cli::parse(static_cast<int>(words.size()), words.data(), "purpose", models::rows_of(flags)));
+    CHECK_FALSE(cli::parse(static_cast<int>(words.size()), words.data(), "purpose",
+                           models::rows_of(flags)));
   });
 }
 
@@ -45,8 +46,9 @@ class TemporaryFolder {
 };
 
 /// The small step that the tests plan.
-const std::vector<std::string> kSmall = {"--plan-only", "--dim",     "4", "--batch",   "8",  "--layers",
-                                         "2",           "--devices", "2", "--backend", "cpu"};
+const std::vector<std::string> kSmall = {"--plan-only", "--dim",     "4",  "--batch",
+                                         "8",           "--layers",  "2",  "--devices",
+                                         "2",           "--backend", "cpu"};
 
 /// `kSmall` with the value of `flag` replaced, or `flag` added.
 std::vector<std::string> small_with(const std::string& flag, const std::string& value) {
@@ -74,12 +76,15 @@ std::vector<std::string> flags_with_value() {
   return flags;
 }
 
-bool is_one_line(const std::string& text) { return !text.empty() && text.find('\n') == text.size() - 1; }
+bool is_one_line(const std::string& text) {
+  return !text.empty() && text.find('\n') == text.size() - 1;
+}
 
 }  // namespace
 
 TEST_CASE("a value that is not allowed is named with its flag and what is allowed") {
-  CHECK(parse_error({"--devices", "0"}) == "--devices is '0'; it must be a whole number from 1 to 1024");
+  CHECK(parse_error({"--devices", "0"}) ==
+        "--devices is '0'; it must be a whole number from 1 to 1024");
   CHECK(parse_error({"--micro-batches", "4294967297"}) ==
         "--micro-batches is '4294967297'; it must be a whole number from 1 to 2147483647");
   CHECK(parse_error({"--batch=9223372036854775808"}) ==
@@ -92,7 +97,8 @@ TEST_CASE("a value that is not allowed is named with its flag and what is allowe
         "--learning-rate is '0'; it must be a finite number above 0");
   CHECK(parse_error({"--backend", "tpu"}) == "--backend is 'tpu'; it must be auto, cpu or cuda");
   CHECK(parse_error({"--optimizer", ""}) == "--optimizer is ''; it must be adam or sgd");
-  CHECK(parse_error({"--mesh", "2x"}) == "--mesh is '2x'; it must be auto or sizes like 8, 1x8 or 2x4");
+  CHECK(parse_error({"--mesh", "2x"}) ==
+        "--mesh is '2x'; it must be auto or sizes like 8, 1x8 or 2x4");
   CHECK(parse_error({"--seed", "5\n6"}) ==
         "--seed is '5\\n6'; it must be a whole number from 0 to 9223372036854775807");
 }
@@ -109,8 +115,9 @@ TEST_CASE("flags nobody knows, twice, or without their value") {
 
 TEST_CASE("what is not on the command line stays, and what is takes its value in base ten") {
   CommonFlags flags;
-  const char* words[] = {"program", "--devices",       "010", "--memory-budget", "9223372036854775807",
-                         "--tf32",  "--learning-rate", "1e39"};
+  const char* words[] = {
+      "program", "--devices",       "010", "--memory-budget", "9223372036854775807",
+      "--tf32",  "--learning-rate", "1e39"};
   CHECK_FALSE(cli::parse(std::size(words), words, "purpose", models::rows_of(flags)));
   CHECK(flags.devices == 10);
   CHECK(flags.memory_budget == 9223372036854775807);
@@ -126,13 +133,13 @@ TEST_CASE("a cluster file and a backend that contradict each other") {
   CommonFlags flags;
   flags.cluster = "c.json";
   flags.backend = "cuda";
-  CHECK(
-      error_of([&] { models::make_cluster(flags); }) ==
-      "--backend is 'cuda', but the devices of --cluster c.json are of backend 'cpu'; leave one of the two "
-      "out");
+  CHECK(error_of([&] { models::make_cluster(flags); }) ==
+        "--backend is 'cuda', but the devices of --cluster c.json are of backend 'cpu'; "
+        "leave one of the two out");
 }
 
-TEST_CASE("every flag of alpa-mlp with values at the edges: a plan, or one line and exit status 2") {
+TEST_CASE(
+    "every flag of alpa-mlp with values at the edges: a plan, or one line and exit status 2") {
   const TemporaryFolder folder;
   const std::vector<std::string> values = {"",
                                            " ",
@@ -167,8 +174,8 @@ TEST_CASE("every flag of alpa-mlp with values at the edges: a plan, or one line 
       const ProgramOutput output = run_program(ALPA_MLP, small_with(flag, value));
       CAPTURE(output.text);
       const bool planned = output.status == 0 && output.text.starts_with("plan        ");
-      CHECK((planned ||
-             (output.status == 2 && output.text.starts_with("alpa-mlp: ") && is_one_line(output.text))));
+      CHECK((planned || (output.status == 2 && output.text.starts_with("alpa-mlp: ") &&
+                         is_one_line(output.text))));
     }
 }
 
@@ -177,8 +184,9 @@ TEST_CASE("switches take no value") {
     for (const char* value : {"=1", "=9223372036854775808", "=nan", "=0x10"}) {
       const ProgramOutput output = run_program(ALPA_MLP, {std::string(flag) + value});
       CHECK(output.status == 2);
-      CHECK(output.text ==
-            fmt::format("alpa-mlp: {} was given a disallowed flag override; --help lists the flags\n",
-                        flag + 2));
+      CHECK(
+          output.text ==
+          fmt::format("alpa-mlp: {} was given a disallowed flag override; --help lists the flags\n",
+                      flag + 2));
     }
 }

@@ -37,20 +37,24 @@ TEST_CASE("alpa-mlp --help groups the flags by what they are about") {
   auto flags = flags_by_heading(help.text);
   CAPTURE(help.text);
   CHECK(flags.size() == 5);
-  CHECK(flags["Model"] == Flags{"--dim", "--hidden-factor", "--layers", "--optimizer", "--learning-rate"});
+  CHECK(flags["Model"] ==
+        Flags{"--dim", "--hidden-factor", "--layers", "--optimizer", "--learning-rate"});
   CHECK(flags["Data"] == Flags{"--data", "--epochs", "--batch", "--steps", "--seed"});
-  CHECK(flags["Devices"] == Flags{"--devices", "--backend", "--cluster", "--memory-budget", "--tf32"});
-  CHECK(flags["Plan"] == Flags{"--method", "--mesh", "--micro-batches", "--solver-seconds", "--plan-only",
-                               "--load-plan", "--save-plan"});
-  CHECK(flags["Output"] == Flags{"--demo", "--explain", "--progress", "--compare", "--json", "--dump"});
+  CHECK(flags["Devices"] ==
+        Flags{"--devices", "--backend", "--cluster", "--memory-budget", "--tf32"});
+  CHECK(flags["Plan"] == Flags{"--method", "--mesh", "--micro-batches", "--solver-seconds",
+                               "--plan-only", "--load-plan", "--save-plan"});
+  CHECK(flags["Output"] ==
+        Flags{"--demo", "--explain", "--progress", "--compare", "--json", "--dump"});
   CHECK(help.text.find(
-            "\nExit status: 0 done, 2 a mistake in what was given or a refusal of the system, 3 an "
-            "internal error.\n") != help.text.npos);
+            "\nExit status: 0 done, 2 a mistake in what was given or a refusal of the system, "
+            "3 an internal error.\n") != help.text.npos);
 }
 
 TEST_CASE("--explain prints ten lines at most, --explain=full the listing behind them") {
-  const std::vector<std::string> small = {"--plan-only", "--backend", "cpu", "--devices", "4", "--dim",
-                                          "16",          "--batch",   "32",  "--layers",  "6"};
+  const std::vector<std::string> small = {"--plan-only", "--backend", "cpu", "--devices",
+                                          "4",           "--dim",     "16",  "--batch",
+                                          "32",          "--layers",  "6"};
   const auto with = [&](const std::string& flag) {
     std::vector<std::string> words = small;
     words.push_back(flag);
@@ -73,7 +77,8 @@ TEST_CASE("--explain prints ten lines at most, --explain=full the listing behind
 TEST_CASE("every program ends with the library's exit statuses") {
   int programs = 0;
   for (const char* folder : {"/tools", "/models"})
-    for (const auto& entry : std::filesystem::directory_iterator(std::string(ALPA_SOURCE_DIR) + folder)) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::string(ALPA_SOURCE_DIR) + folder)) {
       if (entry.path().extension() != ".cc") continue;
       std::stringstream text;
       text << std::ifstream(entry.path()).rdbuf();

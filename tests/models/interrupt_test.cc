@@ -47,7 +47,8 @@ TEST_CASE("SIGINT ends planning early, with a plan that keeps its bound") {
   user.join();
   CHECK(planned.seconds < 300);
   CHECK(planned.plan.cost.gap() > 0);
-  const Planned data = plan_only(attention_step(), DataParallel{.mesh_shape = {2, 4}}, Cluster::local(8));
+  const Planned data =
+      plan_only(attention_step(), DataParallel{.mesh_shape = {2, 4}}, Cluster::local(8));
   CHECK(planned.plan.cost.objective_seconds <= data.plan.cost.objective_seconds * (1 + 1e-4));
 }
 
@@ -58,7 +59,8 @@ TEST_CASE("an interrupted program saves the plan, which can be loaded, and exits
           const PlanningInterrupt interrupt(true);
           std::raise(SIGINT);
           interrupt.exit_with(
-              plan_only(attention_step(), interrupt.ending(kAttentionMethod), Cluster::local(8)), path);
+              plan_only(attention_step(), interrupt.ending(kAttentionMethod), Cluster::local(8)),
+              path);
         }) == 130);
   const Executable loaded = load_plan(attention_step(), ShardParallel{}, Cluster::local(8), path);
   CHECK(loaded.plan().mesh.num_devices() == 8);

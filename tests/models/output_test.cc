@@ -58,7 +58,8 @@ TEST_CASE("files that are none of its kind") {
             .text.ends_with(
                 "alpa-mlp: cluster file /dev/zero: cannot be read: it is a device, not a file\n"));
   CHECK(run_shell(kMlp + " --load-plan /tmp")
-            .text.ends_with("alpa-mlp: plan file /tmp: cannot be read: it is a folder, not a file\n"));
+            .text.ends_with(
+                "alpa-mlp: plan file /tmp: cannot be read: it is a folder, not a file\n"));
   REQUIRE(run_shell("ln -s /dev/zero output_test_zero.csv").status == 0);
   CHECK(run_shell(kMlp + " --data output_test_zero.csv")
             .text.ends_with("output_test_zero.csv: cannot be read: it is a device, not a file\n"));

@@ -19,7 +19,8 @@ const char* kTable = "a,b,label\n1,0,0\n2,1,1\n3,0,0\n4,1,1\n";
 TEST_CASE("--demo --plan-only plans the demo's step and trains nothing") {
   const TemporaryFile table("program_test_demo.csv", kTable);
   const ProgramOutput output = run_program(
-      ALPA_MLP, {"--demo", "--plan-only", "--data", table.path(), "--batch", "2", "--backend", "cpu"});
+      ALPA_MLP,
+      {"--demo", "--plan-only", "--data", table.path(), "--batch", "2", "--backend", "cpu"});
   CAPTURE(output.text);
   CHECK(output.status == 0);
   CHECK(output.text.starts_with("plan        shard on mesh "));
@@ -34,16 +35,18 @@ TEST_CASE("a cluster of CUDA devices is refused before anything is planned, read
       run_program(ALPA_MLP, {"--cluster", kCudaCluster, "--dump", dump, "--data", "/nowhere.csv"});
   unsetenv("ALPA_CUDA_LIBRARY");
   CHECK(output.status == 2);
-  CHECK(output.text ==
-        "alpa-mlp: backend \"cuda\": no libalpa_cuda.so beside the library: this build has no CUDA; run on "
-        "\"cpu\", or plan with plan_only\n");
+  CHECK(
+      output.text ==
+      "alpa-mlp: backend \"cuda\": no libalpa_cuda.so beside the library: this build has no CUDA; "
+      "run on \"cpu\", or plan with plan_only\n");
   CHECK(access(dump.c_str(), F_OK) != 0);
 }
 
 TEST_CASE("a cluster of CUDA devices is planned for without CUDA") {
   setenv("ALPA_CUDA_LIBRARY", "/nowhere/libalpa_cuda.so", 1);
-  const ProgramOutput output = run_program(ALPA_MLP, {"--cluster", kCudaCluster, "--plan-only", "--dim",
-                                                      "32", "--batch", "64", "--layers", "2"});
+  const ProgramOutput output = run_program(
+      ALPA_MLP,
+      {"--cluster", kCudaCluster, "--plan-only", "--dim", "32", "--batch", "64", "--layers", "2"});
   unsetenv("ALPA_CUDA_LIBRARY");
   CAPTURE(output.text);
   CHECK(output.status == 0);
@@ -62,17 +65,18 @@ TEST_CASE("the backend is that of the cluster file") {
 
 TEST_CASE("epochs run as often as they are asked for, and more than can be are refused") {
   const TemporaryFile table("program_test_epochs.csv", kTable);
-  const std::vector<std::string> words = {"--data",    table.path(), "--batch", "2",         "--dim",
-                                          "2",         "--layers", "2",       "--devices", "2",
-                                          "--backend", "cpu",      "--epochs"};
+  const std::vector<std::string> words = {
+      "--data", table.path(), "--batch", "2",         "--dim", "2",       "--layers",
+      "2",      "--devices",  "2",       "--backend", "cpu",   "--epochs"};
   const auto with = [&](const char* epochs) {
     std::vector<std::string> all = words;
     all.emplace_back(epochs);
     return run_program(ALPA_MLP, all);
   };
   CHECK(with("3").text.find("step 6/6  ") != std::string::npos);
-  CHECK(with("9223372036854775807").text ==
-        "alpa-mlp: --epochs is '9223372036854775807'; it must be a whole number from 0 to 2147483647\n");
+  CHECK(
+      with("9223372036854775807").text ==
+      "alpa-mlp: --epochs is '9223372036854775807'; it must be a whole number from 0 to 2147483647\n");
 }
 
 TEST_CASE("data and models that no memory holds are refused in one line") {
@@ -85,9 +89,8 @@ TEST_CASE("data and models that no memory holds are refused in one line") {
     return output.text.substr(begin);
   };
   CHECK(mistake({"--batch", "2147483647", "--dim", "2147483647", "--backend", "cpu"})
-            .starts_with(
-                "alpa-mlp: --batch is 2147483647 and --dim is 2147483647: making data for them takes "
-                "5.53e+19 bytes, but "));
+            .starts_with("alpa-mlp: --batch is 2147483647 and --dim is 2147483647: "
+                         "making data for them takes 5.53e+19 bytes, but "));
   for (const char* factor : {"--batch", "--hidden-factor"})
     CHECK(mistake({factor, "2147483647", "--dim", "2147483647", "--plan-only", "--backend", "cpu"})
               .find("2^50 elements") != std::string::npos);

@@ -23,7 +23,8 @@ Names parameters_of(Model&& model) {
 
 /// The values of `model(x)` as metrics "0", "1", … of an evaluation or training step on one device.
 std::vector<double> evaluated(const std::function<Value(Value)>& model, const Array& x,
-                              const std::map<std::string, Array>& state = {}, bool training = false) {
+                              const std::map<std::string, Array>& state = {},
+                              bool training = false) {
   const auto build = [&](Builder& builder, const Batch& batch) {
     builder.set_training(training);
     const Value y = reshape(model(batch["x"]), {-1});
@@ -32,7 +33,8 @@ std::vector<double> evaluated(const std::function<Value(Value)>& model, const Ar
       builder.metric(fmt::format("{:03}", i), sum(y * pick));
     }
   };
-  const Executable step = parallelize(custom_step({{"x", x.type()}}, build), Serial{}, Cluster::local(1));
+  const Executable step =
+      parallelize(custom_step({{"x", x.type()}}, build), Serial{}, Cluster::local(1));
   TrainState tensors = step.init(3);
   for (const auto& [name, array] : state) tensors.set(name, array);
   std::vector<double> values;
@@ -51,9 +53,11 @@ TEST_CASE("layers are named in the order of their first use") {
 TEST_CASE("copies of a layer share its parameters, layers made alike do not") {
   const nn::Dense shared(4);
   CHECK(parameters_of(nn::Sequential{shared, shared}) == Names{"dense0.kernel", "dense0.bias"});
-  CHECK(parameters_of(nn::Sequential{nn::Dense(4, {.bias = false}), nn::Dense(4, {.bias = false})}) ==
-        Names{"dense0.kernel", "dense1.kernel"});
-  // Layers that live only while the model is recorded are different ones, wherever they lie in memory.
+  CHECK(
+      parameters_of(nn::Sequential{nn::Dense(4, {.bias = false}), nn::Dense(4, {.bias = false})}) ==
+      Names{"dense0.kernel", "dense1.kernel"});
+  // Layers that live only while the model is recorded are different ones,
+  // wherever they lie in memory.
   CHECK(parameters_of([](Value x) {
           for (int i = 0; i < 3; ++i) x = nn::Dense(4, {.bias = false})(x);
           return x;
@@ -88,7 +92,8 @@ TEST_CASE("a tied kernel can be used transposed") {
 TEST_CASE("layer norm makes every row's mean 0 and variance 1, then scales and shifts") {
   const Array x(std::vector<float>{1, 3, -10, 10}, {2, 2});
   const auto near = [](const std::vector<double>& y, const std::vector<double>& expected) {
-    for (std::size_t i = 0; i < y.size(); ++i) CHECK(y[i] == doctest::Approx(expected[i]).epsilon(1e-5));
+    for (std::size_t i = 0; i < y.size(); ++i)
+      CHECK(y[i] == doctest::Approx(expected[i]).epsilon(1e-5));
   };
   near(evaluated(nn::LayerNorm(), x), {-1, 1, -1, 1});
   near(evaluated(nn::LayerNorm(), x,
@@ -134,8 +139,9 @@ TEST_CASE("accuracy counts rows whose label has the largest logit") {
 
 TEST_CASE("initialisers have the spread their papers ask for") {
   const auto moments = [](const nn::DenseOptions& options) {
-    const TrainingStep step = evaluation_step(
-        {{"x", {f32, {1, 400}}}}, [&](const Batch& b) { return mean(nn::Dense(100, options)(b["x"])); });
+    const TrainingStep step = evaluation_step({{"x", {f32, {1, 400}}}}, [&](const Batch& b) {
+      return mean(nn::Dense(100, options)(b["x"]));
+    });
     const Executable executable = parallelize(step, Serial{}, Cluster::local(1));
     double sum = 0, squares = 0, largest = 0;
     const std::vector<double> kernel = executable.init(5)["dense0.kernel"].to_host().to_doubles();

@@ -19,7 +19,8 @@ using Ints = std::vector<std::int64_t>;
 
 std::vector<Case> table;
 
-void add_unary(const OpDef& op, double (*f)(double), double flops, double low = -2, double high = 2) {
+void add_unary(const OpDef& op, double (*f)(double), double flops, double low = -2,
+               double high = 2) {
   table.push_back({&op, {{{f64, {5, 6}}, low, high}}, unary(f), 30 * flops});
   table.push_back({&op, {{{f32, {7}}, low, high}}, unary(f), 7 * flops});
   table.push_back({&op, {{{f32, {}}, low, high}}, unary(f), flops});
@@ -31,7 +32,8 @@ void add_unary(const OpDef& op, double (*f)(double), double flops, double low = 
 void add_binary(const OpDef& op, double (*f)(double, double), double flops, double low = -2,
                 double high = 2) {
   const auto row = [&](DType dtype, const Shape& x, const Shape& y, double points) {
-    table.push_back({&op, {{{dtype, x}, low, high}, {{dtype, y}, low, high}}, binary(f), points * flops});
+    table.push_back(
+        {&op, {{{dtype, x}, low, high}, {{dtype, y}, low, high}}, binary(f), points * flops});
   };
   row(f64, {5, 6}, {5, 6}, 30);
   row(f64, {5, 6}, {6}, 30);
@@ -47,7 +49,9 @@ void add_integers(const OpDef& op, double (*f)(double, double)) {
   table.push_back({&op, {{{i32, {5, 3}}, -9, 9}, {{i32, {3}}, -3, 3}}, binary(f), 15});
 }
 
-double gelu(double x) { return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double gelu(double x) {
+  return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
 double gelu_slope(double x) { return (gelu(x + 1e-6) - gelu(x - 1e-6)) / 2e-6; }
 
 void arithmetic() {
@@ -118,10 +122,12 @@ void conditions() {
   add_comparison(ops::ge, [](double x, double y) { return double(x >= y); });
   const Reference choose =
       elementwise([](const std::vector<double>& v) { return v[0] != 0 ? v[1] : v[2]; });
-  table.push_back({&ops::where, {{{u8, {5, 6}}, 0, 1}, {{f64, {5, 6}}}, {{f64, {5, 6}}}}, choose, 30});
+  table.push_back(
+      {&ops::where, {{{u8, {5, 6}}, 0, 1}, {{f64, {5, 6}}}, {{f64, {5, 6}}}}, choose, 30});
   table.push_back({&ops::where, {{{u8, {5, 1}}, 0, 1}, {{f64, {6}}}, {{f64, {}}}}, choose, 30});
   table.push_back({&ops::where, {{{u8, {7}}, 0, 1}, {{f32, {7}}}, {{f32, {}}}}, choose, 7});
-  table.push_back({&ops::where, {{{u8, {7}}, 0, 1}, {{i32, {7}}, -9, 9}, {{i32, {7}}, -9, 9}}, choose, 7});
+  table.push_back(
+      {&ops::where, {{{u8, {7}}, 0, 1}, {{i32, {7}}, -9, 9}, {{i32, {7}}, -9, 9}}, choose, 7});
 }
 
 void add_cast(DType from, DType to, double (*f)(double)) {
@@ -177,7 +183,8 @@ void contractions() {
 double add(double x, double y) { return x + y; }
 double larger(double x, double y) { return std::max(x, y); }
 
-void add_reductions(DType dtype, const Shape& shape, const Ints& axes, bool keep_dims, double flops) {
+void add_reductions(DType dtype, const Shape& shape, const Ints& axes, bool keep_dims,
+                    double flops) {
   const Attributes attributes{{"axes", axes}, {"keep_dims", std::int64_t{keep_dims}}};
   const double low = dtype == i32 ? -9 : -2, high = dtype == i32 ? 9 : 2;
   table.push_back({&ops::reduce_sum,
@@ -223,18 +230,25 @@ void add_transpose(DType dtype, const Shape& from, const Ints& permutation) {
     for (std::size_t i = 0; i < index.size(); ++i) original[permutation[i]] = index[i];
     return original;
   };
-  table.push_back(
-      {&ops::transpose, {{{dtype, from}, 0, 1}}, gather(to, source), 0, {{"permutation", permutation}}});
+  table.push_back({&ops::transpose,
+                   {{{dtype, from}, 0, 1}},
+                   gather(to, source),
+                   0,
+                   {{"permutation", permutation}}});
 }
 
 void add_broadcast(DType dtype, const Shape& from, const Shape& to, const Ints& dims) {
   const auto source = [from, dims](const Shape& index) {
     Shape original;
-    for (std::size_t d = 0; d < dims.size(); ++d) original.push_back(from[d] == 1 ? 0 : index[dims[d]]);
+    for (std::size_t d = 0; d < dims.size(); ++d)
+      original.push_back(from[d] == 1 ? 0 : index[dims[d]]);
     return original;
   };
-  table.push_back(
-      {&ops::broadcast, {{{dtype, from}, 0, 1}}, gather(to, source), 0, {{"dims", dims}, {"shape", to}}});
+  table.push_back({&ops::broadcast,
+                   {{{dtype, from}, 0, 1}},
+                   gather(to, source),
+                   0,
+                   {{"dims", dims}, {"shape", to}}});
 }
 
 void movements() {
@@ -306,7 +320,8 @@ void add_layer_norm(DType dtype, const Shape& rows, std::int64_t width) {
   for (std::int64_t extent : rows) points *= double(extent);
   const DType statistics = dtype == f64 ? f64 : f32;
   const Operand x{{dtype, shape}}, scale{{dtype, {width}}, 0.5, 1.5}, bias{{dtype, {width}}};
-  table.push_back({&ops::layer_norm, {x, scale, bias}, layer_norm(1e-3), 8 * points, {{"epsilon", 1e-3}}});
+  table.push_back(
+      {&ops::layer_norm, {x, scale, bias}, layer_norm(1e-3), 8 * points, {{"epsilon", 1e-3}}});
   table.push_back({&ops::layer_norm_grad,
                    {x, x, scale, {{statistics, rows}, -0.5, 0.5}, {{statistics, rows}, 0.5, 1.5}},
                    layer_norm_grad(),
@@ -331,8 +346,11 @@ void add_embedding(DType dtype, std::int64_t rows, std::int64_t width, const Sha
   for (std::int64_t extent : ids) points *= double(extent);
   const Operand tokens{{i32, ids}, 0, double(rows - 1)};
   table.push_back({&ops::embedding, {{{dtype, {rows, width}}}, tokens}, embedding()});
-  table.push_back(
-      {&ops::embedding_grad, {{{dtype, picked}}, tokens}, embedding_grad(rows), points, {{"rows", rows}}});
+  table.push_back({&ops::embedding_grad,
+                   {{{dtype, picked}}, tokens},
+                   embedding_grad(rows),
+                   points,
+                   {{"rows", rows}}});
 }
 
 void lookups() {
@@ -360,11 +378,12 @@ void updates() {
                         {"epsilon", 1e-6},
                         {"weight_decay", 0.1},
                         {"decoupled", std::int64_t{decoupled}}}});
-      table.push_back({&ops::sgd_update,
-                       {w, w, w, rate},
-                       sgd(0.9, 0.1, decoupled),
-                       15 * 6,
-                       {{"momentum", 0.9}, {"weight_decay", 0.1}, {"nesterov", std::int64_t{decoupled}}}});
+      table.push_back(
+          {&ops::sgd_update,
+           {w, w, w, rate},
+           sgd(0.9, 0.1, decoupled),
+           15 * 6,
+           {{"momentum", 0.9}, {"weight_decay", 0.1}, {"nesterov", std::int64_t{decoupled}}}});
     }
 }
 
@@ -378,8 +397,8 @@ std::string Case::label() const {
 
 const std::vector<Case>& all() {
   if (table.empty())
-    for (auto part : {arithmetic, functions, conditions, conversions, contractions, reductions, movements,
-                      sources, normalisations, lookups, updates})
+    for (auto part : {arithmetic, functions, conditions, conversions, contractions, reductions,
+                      movements, sources, normalisations, lookups, updates})
       part();
   return table;
 }

@@ -1,6 +1,7 @@
 #pragma once
-/// The case table: every operator with shapes, element types, attributes, and a formula in f64 that knows
-/// nothing of the library. It drives the tests of values, gradients, strategies, FLOP counts and text form.
+/// The case table: every operator with shapes, element types, attributes, and a formula in f64
+/// that knows nothing of the library. It drives the tests of values, gradients, strategies,
+/// FLOP counts and text form.
 #include <cmath>
 #include <functional>
 #include <string>
@@ -26,8 +27,8 @@ struct Tensor {
 
 using Reference = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-/// An operand: its type, and the range its random elements are drawn from (whole numbers for integer
-/// types).
+/// An operand: its type, and the range its random elements are drawn from (whole
+/// numbers for integer types).
 struct Operand {
   TensorType type;
   double low = -2, high = 2;

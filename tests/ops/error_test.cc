@@ -21,15 +21,16 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE_FIXTURE(Fixture, "matmul says which extents differ and how to mend it") {
-  CHECK(error_of([&] {
-          matmul(in({f32, {8, 768}}), in({f32, {1024, 64}}));
-        }) ==
-        "matmul: x has k=768 but w has k=1024 (x f32[8, 768], w f32[1024, 64]); transpose w or reshape x");
+  CHECK(
+      error_of([&] {
+        matmul(in({f32, {8, 768}}), in({f32, {1024, 64}}));
+      }) ==
+      "matmul: x has k=768 but w has k=1024 (x f32[8, 768], w f32[1024, 64]); transpose w or reshape x");
   CHECK(error_of([&] {
           matmul(in({f32, {8}}), in({f32, {8, 2}}));
         }) ==
-        "matmul: both operands need at least 2 dimensions (x f32[8], w f32[8, 2]); reshape vectors to "
-        "matrices");
+        "matmul: both operands need at least 2 dimensions (x f32[8], w f32[8, 2]); "
+        "reshape vectors to matrices");
   CHECK(error_of([&] {
           matmul(in({f32, {8, 4}}), in({bf16, {4, 2}}));
         }) == "matmul: x is f32 but w is bf16 (x f32[8, 4], w bf16[4, 2]); cast one of them");
@@ -38,15 +39,18 @@ TEST_CASE_FIXTURE(Fixture, "matmul says which extents differ and how to mend it"
         }) ==
         "matmul: leading dimensions [3] of x and [2] of w differ (x f32[3, 8, 4], w f32[2, 4, 2]); "
         "broadcast one of them");
-  CHECK(error_of([&] { matmul(in({f32, {8, 4}}), Value{}); }) == "matmul: an operand is an empty Value");
+  CHECK(error_of([&] {
+          matmul(in({f32, {8, 4}}), Value{});
+        }) == "matmul: an operand is an empty Value");
 }
 
 TEST_CASE_FIXTURE(Fixture, "einsum checks equation and operands") {
   const Value x = in({f32, {2, 3}}), y = in({f32, {4, 5}});
   CHECK(error_of([&] { einsum("ik,kj->ij", x, y); }) ==
         "einsum \"ik,kj->ij\": x has k=3 but y has k=4 (x f32[2, 3], y f32[4, 5])");
-  CHECK(error_of([&] { einsum("ik,k->i", x, y); }) ==
-        "einsum \"ik,k->i\": y has 2 dimensions but the equation gives it 1 (x f32[2, 3], y f32[4, 5])");
+  CHECK(
+      error_of([&] { einsum("ik,k->i", x, y); }) ==
+      "einsum \"ik,k->i\": y has 2 dimensions but the equation gives it 1 (x f32[2, 3], y f32[4, 5])");
   CHECK(error_of([&] { einsum("ik->ki", x, y); }) ==
         "einsum \"ik->ki\": the equation must name two operands and a result, e.g. \"ik,kj->ij\"");
   CHECK(error_of([&] { einsum("ii,ij->j", x, y); }) ==
@@ -56,13 +60,13 @@ TEST_CASE_FIXTURE(Fixture, "einsum checks equation and operands") {
   CHECK(error_of([&] { einsum("ab,cd->ae", x, y); }) ==
         "einsum \"ab,cd->ae\": letter e of the result is in no operand");
   CHECK(error_of([&] { einsum("ab,cd->acd", x, y); }) ==
-        "einsum \"ab,cd->acd\": letter b is in one operand only and not in the result; reduce_sum that "
-        "operand first");
+        "einsum \"ab,cd->acd\": letter b is in one operand only and not in the result; "
+        "reduce_sum that operand first");
   CHECK(error_of([&] {
           einsum("ij,ij->ij", x, in({i32, {2, 3}}));
         }) ==
-        "einsum \"ij,ij->ij\": the operands must have one numeric type (x f32[2, 3], y i32[2, 3]); cast "
-        "one of them");
+        "einsum \"ij,ij->ij\": the operands must have one numeric type (x f32[2, 3], y i32[2, 3]); "
+        "cast one of them");
 }
 
 TEST_CASE_FIXTURE(Fixture, "elementwise operators say which operands do not fit") {
@@ -70,17 +74,20 @@ TEST_CASE_FIXTURE(Fixture, "elementwise operators say which operands do not fit"
   CHECK(error_of([&] {
           x + in({f32, {1024}});
         }) ==
-        "add: x has extent 768 but y has 1024 in dimension 1 from the last (x f32[8, 768], y f32[1024]); "
-        "reshape one of them, or "
-        "give it extent 1 there");
+        "add: x has extent 768 but y has 1024 in dimension 1 from the last (x f32[8, 768], "
+        "y f32[1024]); reshape one of them, or give it extent 1 there");
   CHECK(error_of([&] {
           x* in({bf16, {768}});
         }) == "mul: x is f32 but y is bf16 (x f32[8, 768], y bf16[768]); cast one of them");
-  CHECK(error_of([&] { exp(in({i32, {2}})); }) == "exp: x is i32, not a floating type (x i32[2]); cast it");
-  CHECK(error_of([&] { -in({u8, {2}}); }) == "neg: x is u8, the type of conditions (x u8[2]); cast it");
+  CHECK(error_of([&] {
+          exp(in({i32, {2}}));
+        }) == "exp: x is i32, not a floating type (x i32[2]); cast it");
+  CHECK(error_of([&] {
+          -in({u8, {2}});
+        }) == "neg: x is u8, the type of conditions (x u8[2]); cast it");
   CHECK(error_of([&] { where(x, x, x); }) ==
-        "where: the condition is f32[8, 768], not u8 (f32[8, 768], f32[8, 768], f32[8, 768]); make it "
-        "with a comparison");
+        "where: the condition is f32[8, 768], not u8 (f32[8, 768], f32[8, 768], f32[8, 768]); "
+        "make it with a comparison");
   CHECK(error_of([&] {
           where(gt(x, 0), x, in({bf16, {1}}));
         }) == "where: the alternatives are f32[8, 768] and bf16[1]; cast one of them");
@@ -95,9 +102,8 @@ TEST_CASE_FIXTURE(Fixture, "elementwise operators say which operands do not fit"
 TEST_CASE_FIXTURE(Fixture, "a neutral constant does not hide shapes that do not fit") {
   const Value x = in({f32, {4}});
   CHECK(error_of([&] { x + constant(b, 0, f32, {3}); }) ==
-        "add: x has extent 4 but y has 3 in dimension 1 from the last (x f32[4], y f32[3]); reshape one of "
-        "them, or give it "
-        "extent 1 there");
+        "add: x has extent 4 but y has 3 in dimension 1 from the last (x f32[4], y f32[3]); "
+        "reshape one of them, or give it extent 1 there");
   CHECK(error_of([&] { x* constant(b, 1, bf16); }) ==
         "mul: x is f32 but y is bf16 (x f32[4], y bf16[]); cast one of them");
 }
@@ -106,7 +112,9 @@ TEST_CASE_FIXTURE(Fixture, "reductions check their axes") {
   const Value x = in({f32, {2, 3}});
   CHECK(error_of([&] { reduce_sum(x, {2}); }) ==
         "reduce_sum: axis 2 of f32[2, 3]; axes are -2 to 1, negative ones count from the end");
-  CHECK(error_of([&] { reduce_max(x, {1, -1}); }) == "reduce_max: axis 1 of f32[2, 3] is given twice");
+  CHECK(error_of([&] {
+          reduce_max(x, {1, -1});
+        }) == "reduce_max: axis 1 of f32[2, 3] is given twice");
   CHECK(error_of([&] {
           reduce_mean(in({i32, {4}}));
         }) == "reduce_mean: i32[4] has no floating type; cast it");
@@ -117,12 +125,18 @@ TEST_CASE_FIXTURE(Fixture, "reductions check their axes") {
 
 TEST_CASE_FIXTURE(Fixture, "movements check shapes") {
   const Value x = in({f32, {2, 3}});
-  CHECK(error_of([&] { reshape(x, {4, 2}); }) == "reshape: f32[2, 3] has 6 elements but [4, 2] has 8");
-  CHECK(error_of([&] { reshape(x, {-1, -1}); }) == "reshape: [-1, -1] has more than one extent of -1");
+  CHECK(error_of([&] {
+          reshape(x, {4, 2});
+        }) == "reshape: f32[2, 3] has 6 elements but [4, 2] has 8");
+  CHECK(error_of([&] {
+          reshape(x, {-1, -1});
+        }) == "reshape: [-1, -1] has more than one extent of -1");
   CHECK(error_of([&] {
           reshape(x, {4, -1});
         }) == "reshape: f32[2, 3] does not fit [4, -1]: 6 elements are no multiple of 4");
-  CHECK(error_of([&] { reshape(x, {6, 0}); }) == "reshape: extents must be at least 1 (shape [6, 0])");
+  CHECK(error_of([&] {
+          reshape(x, {6, 0});
+        }) == "reshape: extents must be at least 1 (shape [6, 0])");
   CHECK(error_of([&] {
           transpose(x, {0, 0});
         }) == "transpose: [0, 0] is no permutation of the dimensions of f32[2, 3]");
@@ -132,9 +146,10 @@ TEST_CASE_FIXTURE(Fixture, "movements check shapes") {
   CHECK(error_of([&] {
           broadcast_to(x, {3, 3});
         }) ==
-        "broadcast_to: f32[2, 3] does not stretch to [3, 3]; extents must be equal or 1, aligned at the "
-        "last dimension");
-  CHECK(error_of([&] { constant(b, 1, f32, {0}); }) == "constant: extents must be at least 1 (shape [0])");
+        "broadcast_to: f32[2, 3] does not stretch to [3, 3]; "
+        "extents must be equal or 1, aligned at the last dimension");
+  CHECK(error_of([&] { constant(b, 1, f32, {0}); }) ==
+        "constant: extents must be at least 1 (shape [0])");
   CHECK(error_of([&] {
           iota(b, {i32, {3}}, 1);
         }) == "iota: axis 1 of i32[3]; axes are -1 to 0, negative ones count from the end");
@@ -148,14 +163,16 @@ TEST_CASE_FIXTURE(Fixture, "losses check logits and labels") {
   CHECK(error_of([&] {
           softmax_cross_entropy(logits, in({i32, {4}}));
         }) ==
-        "softmax_cross_entropy: logits f32[8, 10] need labels i32[8], not i32[4]; pass class indices, one "
-        "per row");
+        "softmax_cross_entropy: logits f32[8, 10] need labels i32[8], not i32[4]; "
+        "pass class indices, one per row");
   CHECK(error_of([&] {
           softmax_cross_entropy(logits, in({f32, {8}}));
         }) ==
-        "softmax_cross_entropy: logits f32[8, 10] need labels i32[8], not f32[8]; pass class indices, one "
-        "per row");
-  CHECK(error_of([&] { softmax(in({i32, {4}})); }) == "softmax: i32[4] has no floating type; cast it");
+        "softmax_cross_entropy: logits f32[8, 10] need labels i32[8], not f32[8]; "
+        "pass class indices, one per row");
+  CHECK(error_of([&] {
+          softmax(in({i32, {4}}));
+        }) == "softmax: i32[4] has no floating type; cast it");
   CHECK(error_of([&] {
           softmax(in({f32, {}}));
         }) == "softmax: axis -1 of f32[]; axes are 0 to -1, negative ones count from the end");
@@ -167,22 +184,26 @@ TEST_CASE_FIXTURE(Fixture, "losses check logits and labels") {
 
 TEST_CASE_FIXTURE(Fixture, "layer_norm checks shapes, types and epsilon") {
   const Value x = in({f32, {8, 4}}), good = in({f32, {4}}), wide = in({f32, {8}});
-  CHECK(error_of([&] { layer_norm(x, good, wide); }) ==
-        "layer_norm: x f32[8, 4] needs scale and bias of shape [4], not scale f32[4] and bias f32[8]");
+  CHECK(
+      error_of([&] { layer_norm(x, good, wide); }) ==
+      "layer_norm: x f32[8, 4] needs scale and bias of shape [4], not scale f32[4] and bias f32[8]");
   CHECK(
       error_of([&] {
         layer_norm(x, in({bf16, {4}}), good);
       }) ==
       "layer_norm: x, scale and bias must have one floating type (f32[8, 4], bf16[4], f32[4]); cast them");
-  CHECK(error_of([&] {
-          layer_norm(in({i32, {4}}), in({i32, {4}}), in({i32, {4}}));
-        }) ==
-        "layer_norm: x, scale and bias must have one floating type (i32[4], i32[4], i32[4]); cast them");
+  CHECK(
+      error_of([&] {
+        layer_norm(in({i32, {4}}), in({i32, {4}}), in({i32, {4}}));
+      }) ==
+      "layer_norm: x, scale and bias must have one floating type (i32[4], i32[4], i32[4]); cast them");
   CHECK(error_of([&] {
           layer_norm(in({f32, {}}), good, good);
         }) == "layer_norm: x is f32[]; it needs a last dimension to normalise");
-  CHECK(error_of([&] { layer_norm(x, good, good, 0); }) == "layer_norm: epsilon must be above 0, not 0");
-  CHECK(error_of([&] { layer_norm(x, good, Value{}); }) == "layer_norm: an operand is an empty Value");
+  CHECK(error_of([&] { layer_norm(x, good, good, 0); }) ==
+        "layer_norm: epsilon must be above 0, not 0");
+  CHECK(error_of([&] { layer_norm(x, good, Value{}); }) ==
+        "layer_norm: an operand is an empty Value");
 }
 
 TEST_CASE_FIXTURE(Fixture, "embedding checks its table and its ids") {
@@ -196,7 +217,8 @@ TEST_CASE_FIXTURE(Fixture, "embedding checks its table and its ids") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "optimizer updates check their operands") {
-  const Value w = in({f32, {3}}), other = in({f32, {4}}), scalar = in({f32, {}}), whole = in({i32, {3}});
+  const Value w = in({f32, {3}}), other = in({f32, {4}}), scalar = in({f32, {}}),
+              whole = in({i32, {3}});
   CHECK(error_of([&] {
           b.emit(ops::sgd_update, {w, other, w, scalar});
         }) == "sgd_update: operand 1 has [4] where [3] is needed (f32[3], f32[4], f32[3], f32[])");

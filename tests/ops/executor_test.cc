@@ -1,5 +1,5 @@
-// Every row of the case table as the one node of a step: what an executor makes of it, memory and scratch
-// planned, with as many threads as a user may ask for.
+// Every row of the case table as the one node of a step: what an executor makes of it, memory and
+// scratch planned, with as many threads as a user may ask for.
 #include <doctest/doctest.h>
 
 #include "alpa/runtime/executor.h"
@@ -34,7 +34,8 @@ std::vector<Array> run(const Graph& graph, const std::vector<HostTensor>& operan
   Executor executor(test::lowered(graph, test::replicated_plan(graph, test::mesh_of({1}))),
                     {.threads_per_device = threads});
   std::map<std::string, Array> batch;
-  for (std::size_t i = 0; i < operands.size(); ++i) batch[std::to_string(i)] = array_of(operands[i]);
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    batch[std::to_string(i)] = array_of(operands[i]);
   const auto state = executor.make_state(5);
   executor.run(*state, batch, {});
   std::vector<Array> results;
@@ -50,12 +51,14 @@ bool is_step(const Case& row) {
 
 }  // namespace
 
-TEST_CASE("every row gives the kernel's result in an executor, with 1, 2, 3, 5 and the default threads") {
+TEST_CASE(
+    "every row gives the kernel's result in an executor, with 1, 2, 3, 5 and the default threads") {
   int rows = 0;
   for (const Case& row : all()) {
     if (!is_step(row)) continue;
     CAPTURE(row.label());
-    const std::vector<HostTensor> operands = draw_operands(row), expected = run_unsplit(row, operands);
+    const std::vector<HostTensor> operands = draw_operands(row),
+                                  expected = run_unsplit(row, operands);
     const Graph graph = graph_of(row);
     for (int threads : {1, 2, 3, 5, 0}) {
       CAPTURE(threads);

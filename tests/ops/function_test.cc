@@ -60,8 +60,10 @@ TEST_CASE("matmul broadcasts a matrix over leading dimensions of either operand"
 
 TEST_CASE("means divide by the number of elements reduced") {
   check_close(value_of({kX}, [](const Values& v) { return mean(v[0]); }), {5.5 / 6});
-  check_close(value_of({kX}, [](const Values& v) { return reduce_mean(v[0], {1}); }), {2, -0.5 / 3});
-  check_close(value_of({kX}, [](const Values& v) { return reduce_mean(v[0], {-2}, true); }), {0, 1, 1.75});
+  check_close(value_of({kX}, [](const Values& v) { return reduce_mean(v[0], {1}); }),
+              {2, -0.5 / 3});
+  check_close(value_of({kX}, [](const Values& v) { return reduce_mean(v[0], {-2}, true); }),
+              {0, 1, 1.75});
 }
 
 TEST_CASE("softmax, log_softmax and cross-entropy follow their definitions") {
@@ -69,11 +71,13 @@ TEST_CASE("softmax, log_softmax and cross-entropy follow their definitions") {
   std::vector<double> log_p;
   for (double value : p) log_p.push_back(std::log(value));
   check_close(value_of({kX}, [](const Values& v) { return softmax(v[0]); }), p);
-  check_close(value_of({kX}, [](const Values& v) { return transpose(softmax(transpose(v[0]), 0)); }), p);
+  check_close(
+      value_of({kX}, [](const Values& v) { return transpose(softmax(transpose(v[0]), 0)); }), p);
   check_close(value_of({kX}, [](const Values& v) { return log_softmax(v[0]); }), log_p);
   const auto labels = testing::tensor({i32, {2}}, {2, 0});
-  check_close(value_of({kX, labels}, [](const Values& v) { return softmax_cross_entropy(v[0], v[1]); }),
-              {-log_p[2], -log_p[3]});
+  check_close(
+      value_of({kX, labels}, [](const Values& v) { return softmax_cross_entropy(v[0], v[1]); }),
+      {-log_p[2], -log_p[3]});
 }
 
 TEST_CASE("softmax does not overflow") {
@@ -85,25 +89,29 @@ TEST_CASE("gradients of the composed losses are those of the calculus") {
   const std::vector<double> p = softmax_rows();
   const auto labels = testing::tensor({i32, {2}}, {2, 0});
   // d/dx of -log softmax(x)[label] is softmax(x) - one_hot(label)
-  check_close(
-      value_of({kX, labels},
-               [](const Values& v) { return gradient(sum(softmax_cross_entropy(v[0], v[1])), {v[0]})[0]; }),
-      {p[0], p[1], p[2] - 1, p[3] - 1, p[4], p[5]});
+  check_close(value_of({kX, labels},
+                       [](const Values& v) {
+                         return gradient(sum(softmax_cross_entropy(v[0], v[1])), {v[0]})[0];
+                       }),
+              {p[0], p[1], p[2] - 1, p[3] - 1, p[4], p[5]});
   // d/dx of softmax(x)[.., 0] is p0 (delta - p)
   check_close(
-      value_of({kX},
-               [](const Values& v) {
-                 const Value first = where(eq(iota(*v[0].builder, {i32, {3}}), 0), softmax(v[0]), 0);
-                 return gradient(sum(first), {v[0]})[0];
-               }),
-      {p[0] * (1 - p[0]), -p[0] * p[1], -p[0] * p[2], p[3] * (1 - p[3]), -p[3] * p[4], -p[3] * p[5]});
+      value_of(
+          {kX},
+          [](const Values& v) {
+            const Value first = where(eq(iota(*v[0].builder, {i32, {3}}), 0), softmax(v[0]), 0);
+            return gradient(sum(first), {v[0]})[0];
+          }),
+      {p[0] * (1 - p[0]), -p[0] * p[1], -p[0] * p[2], p[3] * (1 - p[3]), -p[3] * p[4],
+       -p[3] * p[5]});
   // d/dx of log_softmax(x)[.., 0] is delta - p
   check_close(
-      value_of({kX},
-               [](const Values& v) {
-                 const Value first = where(eq(iota(*v[0].builder, {i32, {3}}), 0), log_softmax(v[0]), 0);
-                 return gradient(sum(first), {v[0]})[0];
-               }),
+      value_of(
+          {kX},
+          [](const Values& v) {
+            const Value first = where(eq(iota(*v[0].builder, {i32, {3}}), 0), log_softmax(v[0]), 0);
+            return gradient(sum(first), {v[0]})[0];
+          }),
       {1 - p[0], -p[1], -p[2], 1 - p[3], -p[4], -p[5]});
 }
 
@@ -120,8 +128,9 @@ TEST_CASE("numbers mix with tensors from either side") {
         std::vector<double>{1, 2, 2, 0, 0, 0.5});
   CHECK(value_of({kX}, [](const Values& v) { return where(lt(v[0], 1), 3, v[0]); }) ==
         std::vector<double>{1, 2, 3, 3, 3, 3});
-  CHECK(value_of({kX}, [](const Values& v) { return pow(v[0], 2) + pow(v[0], 1) + pow(v[0], 3); }) ==
-        std::vector<double>{3, 14, 39, -1, 0, 0.875});
+  CHECK(value_of({kX}, [](const Values& v) {
+          return pow(v[0], 2) + pow(v[0], 1) + pow(v[0], 3);
+        }) == std::vector<double>{3, 14, 39, -1, 0, 0.875});
 }
 
 TEST_CASE("reshape fills in one extent, transpose reverses by default") {

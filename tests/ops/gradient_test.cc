@@ -17,8 +17,8 @@ using Weights = std::vector<HostTensor>;
 
 bool is_used(const HostTensor& weights) { return !weights.bytes.empty(); }
 
-/// Slopes of the sum of weights · result over the used results, for every element of operand `which`, by
-/// central differences of the formula.
+/// Slopes of the sum of weights · result over the used results, for every element of operand
+/// `which`, by central differences of the formula.
 std::vector<double> differences(const Case& row, std::vector<Tensor> x, std::size_t which,
                                 const Weights& weights) {
   const auto loss = [&] {
@@ -42,8 +42,8 @@ std::vector<double> differences(const Case& row, std::vector<Tensor> x, std::siz
   return slopes;
 }
 
-/// Gradients of the same sum with respect to the floating operands, computed by the graph. Names "x0",
-/// "x1", …
+/// Gradients of the same sum with respect to the floating operands, computed by the
+/// graph. Names "x0", "x1", …
 testing::StepResult graph_gradients(const Case& row, const std::vector<HostTensor>& operands,
                                     const Weights& weights) {
   Builder b;
@@ -93,7 +93,8 @@ std::vector<Weights> weights_of_subsets(const Case& row) {
 
 }  // namespace
 
-TEST_CASE("gradients through every subset of results agree with central differences of the formulas") {
+TEST_CASE(
+    "gradients through every subset of results agree with central differences of the formulas") {
   int compared = 0, several = 0;
   for (const Case& row : all()) {
     if (!has_gradient(row) || row.op == &ops::stop_gradient) continue;

@@ -76,8 +76,9 @@ Reference contraction(const std::string& x, const std::string& y, const std::str
       return index;
     };
     Tensor result = empty(pick(z, space));
-    for_each(space,
-             [&](const Shape& p) { result.at(pick(z, p)) += in[0].at(pick(x, p)) * in[1].at(pick(y, p)); });
+    for_each(space, [&](const Shape& p) {
+      result.at(pick(z, p)) += in[0].at(pick(x, p)) * in[1].at(pick(y, p));
+    });
     return std::vector<Tensor>{result};
   };
 }
@@ -129,7 +130,8 @@ Reference layer_norm(double epsilon) {
       const double* const row = x.data.data() + r * width;
       double mean = 0, variance = 0;
       for (std::size_t c = 0; c < width; ++c) mean += row[c] / double(width);
-      for (std::size_t c = 0; c < width; ++c) variance += (row[c] - mean) * (row[c] - mean) / double(width);
+      for (std::size_t c = 0; c < width; ++c)
+        variance += (row[c] - mean) * (row[c] - mean) / double(width);
       means.data[r] = mean, rstds.data[r] = 1 / std::sqrt(variance + epsilon);
       for (std::size_t c = 0; c < width; ++c)
         y.data[r * width + c] = (row[c] - mean) * rstds.data[r] * scale.data[c] + bias.data[c];
@@ -167,7 +169,8 @@ Reference embedding() {
     shape.push_back(v[0].shape[1]);
     Tensor y{shape, {}};
     for (double id : v[1].data)
-      for (std::int64_t c = 0; c < v[0].shape[1]; ++c) y.data.push_back(v[0].at({std::int64_t(id), c}));
+      for (std::int64_t c = 0; c < v[0].shape[1]; ++c)
+        y.data.push_back(v[0].at({std::int64_t(id), c}));
     return std::vector<Tensor>{y};
   };
 }
@@ -193,8 +196,8 @@ Reference adam(double beta1, double beta2, double epsilon, double weight_decay, 
       v.data[i] = beta2 * v.data[i] + (1 - beta2) * g * g;
       const double m_hat = m.data[i] / (1 - std::pow(beta1, t)),
                    v_hat = v.data[i] / (1 - std::pow(beta2, t));
-      w.data[i] -=
-          rate * (m_hat / (std::sqrt(v_hat) + epsilon) + (decoupled ? weight_decay * w.data[i] : 0));
+      w.data[i] -= rate * (m_hat / (std::sqrt(v_hat) + epsilon) +
+                           (decoupled ? weight_decay * w.data[i] : 0));
     }
     return std::vector<Tensor>{w, m, v};
   };

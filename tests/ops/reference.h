@@ -39,7 +39,8 @@ Reference embedding();
 /// (dy, ids) → the rows of dy summed by id.
 Reference embedding_grad(std::int64_t rows);
 
-/// Kingma and Ba 2015, algorithm 1; with weight decay added to the gradient, or taken off the weight.
+/// Kingma and Ba 2015, algorithm 1; with weight decay added to the gradient, or taken off the
+/// weight.
 Reference adam(double beta1, double beta2, double epsilon, double weight_decay, bool decoupled);
 
 /// Sutskever et al. 2013.

@@ -8,8 +8,8 @@ using namespace alpa;
 
 namespace {
 
-/// Factors as size and kind ("+" sum, "^" max, "!" whole, "e" even only), then the factors of every
-/// dimension.
+/// Factors as size and kind ("+" sum, "^" max, "!" whole, "e" even only), then the
+/// factors of every dimension.
 std::string text(const Rule& rule) {
   std::string result;
   for (std::size_t i = 0; i < rule.factors.size(); ++i) {
@@ -72,8 +72,8 @@ TEST_CASE("elementwise dimensions of extent 1 have no factor") {
 }
 
 TEST_CASE("einsum numbers the letters of the result first") {
-  CHECK(rule(ops::einsum, {{f32, {5, 7}}, {f32, {7, 6}}}, {{"equation", std::string("mk,kn->nm")}}) ==
-        "6 5 7+ | [1][2] [2][0] -> [0][1]");
+  CHECK(rule(ops::einsum, {{f32, {5, 7}}, {f32, {7, 6}}},
+             {{"equation", std::string("mk,kn->nm")}}) == "6 5 7+ | [1][2] [2][0] -> [0][1]");
 }
 
 TEST_CASE("reductions make partial sums and partial maxima") {
@@ -85,7 +85,8 @@ TEST_CASE("reductions make partial sums and partial maxima") {
 }
 
 TEST_CASE("partial sums pass through what is linear and stop at what is not") {
-  const auto linear = [](const OpDef& op, std::vector<TensorType> operands, Attributes attributes = {}) {
+  const auto linear = [](const OpDef& op, std::vector<TensorType> operands,
+                         Attributes attributes = {}) {
     return rule_of(op, {operands, attributes}).linear;
   };
   using Sets = std::vector<std::uint32_t>;
@@ -116,5 +117,6 @@ TEST_CASE("conditions are never partial sums: they would overflow") {
   CHECK(rule_of(ops::transpose, {matrix, permutation}).linear.empty());
   CHECK(rule_of(ops::broadcast, {row, stretched}).linear.empty());
   CHECK(rule_of(ops::stop_gradient, {row, {}}).linear.empty());
-  CHECK(rule_of(ops::constant, {{}, {{"value", 0.0}, {"dtype", u8}, {"shape", Shape{4}}}}).linear.empty());
+  CHECK(rule_of(ops::constant, {{}, {{"value", 0.0}, {"dtype", u8}, {"shape", Shape{4}}}})
+            .linear.empty());
 }

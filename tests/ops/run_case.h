@@ -15,7 +15,8 @@ inline HostTensor draw(const Operand& operand, unsigned seed) {
   HostTensor tensor(operand.type);
   std::mt19937 generator(seed);
   std::uniform_real_distribution<double> real(operand.low, operand.high);
-  std::uniform_int_distribution<int> whole(static_cast<int>(operand.low), static_cast<int>(operand.high));
+  std::uniform_int_distribution<int> whole(static_cast<int>(operand.low),
+                                           static_cast<int>(operand.high));
   for (std::int64_t i = 0; i < operand.type.elements(); ++i)
     tensor.put(i, alpa::is_floating(operand.type.dtype) ? real(generator) : whole(generator));
   return tensor;
@@ -45,7 +46,8 @@ inline std::vector<TensorType> result_types(const Case& row) {
 }
 
 /// The CPU kernel on whole tensors.
-inline std::vector<HostTensor> run_unsplit(const Case& row, const std::vector<HostTensor>& operands) {
+inline std::vector<HostTensor> run_unsplit(const Case& row,
+                                           const std::vector<HostTensor>& operands) {
   std::vector<HostTensor> results;
   for (const TensorType& type : result_types(row)) results.emplace_back(type);
   return alpa::testing::run_kernel(

@@ -26,7 +26,8 @@ std::pair<int, int> partial_place(const ShardingSpec& spec, const DeviceMesh& me
                                   const std::vector<int>& at) {
   int parts = 1, place = 0;
   for (int a = 0; a < mesh.num_axes(); ++a)
-    if (spec.axes[a].kind == Kind::partial) place = place * mesh.size(a) + at[a], parts *= mesh.size(a);
+    if (spec.axes[a].kind == Kind::partial)
+      place = place * mesh.size(a) + at[a], parts *= mesh.size(a);
   return {parts, place};
 }
 
@@ -79,7 +80,8 @@ void collect(std::map<int, Assembled>& replicas, const HostTensor& local, const 
   const std::size_t n = static_cast<std::size_t>(num_elements(local.global_shape));
   const bool max = is_max(spec);
   if (all.value.empty())
-    all = {std::vector<double>(n, max ? -std::numeric_limits<double>::infinity() : 0), std::vector<int>(n)};
+    all = {std::vector<double>(n, max ? -std::numeric_limits<double>::infinity() : 0),
+           std::vector<int>(n)};
   std::int64_t i = 0;
   for_each(local.type.shape, [&](Shape index) {
     for (std::size_t d = 0; d < index.size(); ++d) index[d] += local.offset[d];
@@ -96,7 +98,8 @@ std::vector<HostTensor> run_device(const Case& row, const Rule& rule, const Stra
                                    const std::vector<HostTensor>& operands) {
   std::vector<HostTensor> inputs, outputs;
   for (std::size_t i = 0; i < operands.size(); ++i)
-    inputs.push_back(shard(operands[i], operand_spec(rule, strategy, mesh, static_cast<int>(i)), mesh, at));
+    inputs.push_back(
+        shard(operands[i], operand_spec(rule, strategy, mesh, static_cast<int>(i)), mesh, at));
   const std::vector<TensorType> types = result_types(row);
   for (std::size_t i = 0; i < types.size(); ++i) {
     const ShardingSpec spec = result_spec(rule, strategy, mesh, static_cast<int>(i));
@@ -110,23 +113,25 @@ std::vector<HostTensor> run_device(const Case& row, const Rule& rule, const Stra
       {.attributes = row.attributes, .step = {.seed = 5, .step = 2, .micro_batch = 1}});
 }
 
-/// Largest error of any replica of any result, relative to the result's largest element; infinite if a
-/// place has too few pieces.
-double worst_error(const Case& row, const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh,
-                   const std::vector<HostTensor>& operands, const std::vector<HostTensor>& unsplit) {
+/// Largest error of any replica of any result, relative to the result's largest element; infinite
+/// if a place has too few pieces.
+double worst_error(const Case& row, const Rule& rule, const Strategy& strategy,
+                   const DeviceMesh& mesh, const std::vector<HostTensor>& operands,
+                   const std::vector<HostTensor>& unsplit) {
   std::vector<std::map<int, Assembled>> results(unsplit.size());
   for (int rank = 0; rank < mesh.num_devices(); ++rank) {
     const std::vector<int> at = mesh.coordinates(rank);
     const std::vector<HostTensor> local = run_device(row, rule, strategy, mesh, at, operands);
     for (std::size_t i = 0; i < local.size(); ++i)
-      collect(results[i], local[i], result_spec(rule, strategy, mesh, static_cast<int>(i)), mesh, at);
+      collect(results[i], local[i], result_spec(rule, strategy, mesh, static_cast<int>(i)), mesh,
+              at);
   }
   double worst = 0;
   for (std::size_t i = 0; i < unsplit.size(); ++i) {
     const Tensor expected = to_reference(unsplit[i]);
-    const int parts =
-        partial_place(result_spec(rule, strategy, mesh, static_cast<int>(i)), mesh, mesh.coordinates(0))
-            .first;
+    const int parts = partial_place(result_spec(rule, strategy, mesh, static_cast<int>(i)), mesh,
+                                    mesh.coordinates(0))
+                          .first;
     const double scale = testing::largest_magnitude(expected.data, 1);
     for (const auto& [replica, all] : results[i])
       for (std::size_t e = 0; e < expected.data.size(); ++e) {
@@ -154,16 +159,19 @@ TEST_CASE("every strategy on 2, 3, 4, 2x2 and 3x2 devices gives what one device 
     if (!is_computed(row)) continue;
     CAPTURE(row.label());
     const Rule rule = rule_of(row);
-    const std::vector<HostTensor> operands = draw_operands(row), unsplit = run_unsplit(row, operands);
+    const std::vector<HostTensor> operands = draw_operands(row),
+                                  unsplit = run_unsplit(row, operands);
     for (const DeviceMesh& mesh : meshes()) {
       for (const Strategy& strategy : all_strategies(rule, mesh)) {
         const double error = worst_error(row, rule, strategy, mesh, operands, unsplit);
-        CHECK_MESSAGE(error <= tolerance(row), shape_text(mesh), " ", to_string(strategy), ": ", error);
+        CHECK_MESSAGE(error <= tolerance(row), shape_text(mesh), " ", to_string(strategy), ": ",
+                      error);
         ++run;
         const ShardingSpec spec = result_spec(rule, strategy, mesh);
         partial += spec.is_partial();
         uneven += local_shape(unsplit[0].type.shape, spec, mesh, mesh.coordinates(0)) !=
-                  local_shape(unsplit[0].type.shape, spec, mesh, mesh.coordinates(mesh.num_devices() - 1));
+                  local_shape(unsplit[0].type.shape, spec, mesh,
+                              mesh.coordinates(mesh.num_devices() - 1));
       }
     }
   }

@@ -73,7 +73,8 @@ TEST_CASE("every row prints and parses back to an equal graph") {
     Builder b;
     Values operands;
     for (const Operand& operand : row.operands)
-      operands.push_back(b.input(InputKind::state, "x" + std::to_string(operands.size()), operand.type));
+      operands.push_back(
+          b.input(InputKind::state, "x" + std::to_string(operands.size()), operand.type));
     for (Value result : b.emit(*row.op, operands, row.attributes))
       b.update(b.input(InputKind::state, "y" + std::to_string(result.id), result.type()), result);
     const Graph graph = b.finish();

@@ -9,7 +9,8 @@ TEST_CASE("every row's value is that of its formula in f64, to the rounding of i
   for (const Case& row : all()) {
     if (!row.reference) continue;
     CAPTURE(row.label());
-    const std::vector<HostTensor> operands = draw_operands(row), results = run_unsplit(row, operands);
+    const std::vector<HostTensor> operands = draw_operands(row),
+                                  results = run_unsplit(row, operands);
     const std::vector<Tensor> expected = row.reference(to_reference(operands));
     REQUIRE(results.size() == expected.size());
     for (std::size_t i = 0; i < results.size(); ++i) {
@@ -37,7 +38,8 @@ TEST_CASE("random numbers have the moments of their distribution and change with
     for (int i = 0; i < 10000; ++i) sum += x.get(i), squares += x.get(i) * x.get(i);
     const double mean = sum / 10000, variance = squares / 10000 - mean * mean;
     const bool normal = op == &ops::random_normal;
-    CHECK(mean == doctest::Approx(normal ? -1 : 1).epsilon(0.1));  // 3 standard errors are 0.09 and 0.035
+    // 3 standard errors are 0.09 and 0.035
+    CHECK(mean == doctest::Approx(normal ? -1 : 1).epsilon(0.1));
     CHECK(variance == doctest::Approx(normal ? 9 : 16.0 / 12).epsilon(0.05));
     CHECK_FALSE(drawn(2, 1) == x);
     CHECK_FALSE(drawn(1, 2) == x);

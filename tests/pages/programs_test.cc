@@ -31,7 +31,8 @@ bool agree(const std::string& left, const std::string& right) {
   return numbers && std::abs(a - b) <= kTolerance * std::max(std::abs(a), std::abs(b));
 }
 
-/// Runs the program of page `name` in its folder, and compares what it prints with what the page says.
+/// Runs the program of page `name` in its folder, and compares what it
+/// prints with what the page says.
 void check_page(const std::string& name) {
   const std::string folder = ALPA_PAGES "/" + name;
   const alpa::testing::ProgramOutput output =

@@ -18,7 +18,8 @@ SpmdProgram two_stages(int micro_batches) {
 }
 
 /// Copies of the buffer of tanh's result, which the first stage sends and reads again backward.
-int copies_of_activation(int stages, int stage, const PipelineSchedule& schedule, int micro_batches) {
+int copies_of_activation(int stages, int stage, const PipelineSchedule& schedule,
+                         int micro_batches) {
   const Graph graph = training_graph({f32, {24, 4}}, {f32, {24, 2}}, one_layer_per_stage(stages, 4),
                                      {.num_micro_batches = micro_batches});
   std::vector<Stage> meshes;
@@ -31,7 +32,8 @@ int copies_of_activation(int stages, int stage, const PipelineSchedule& schedule
   return 0;
 }
 
-std::vector<DeviceProgram> programs_of(const SpmdProgram& program, const PipelineSchedule& schedule) {
+std::vector<DeviceProgram> programs_of(const SpmdProgram& program,
+                                       const PipelineSchedule& schedule) {
   std::vector<DeviceProgram> devices;
   for (int device : devices_of(program)) devices.push_back(emit(program, device, false, schedule));
   return devices;
@@ -57,7 +59,8 @@ TEST_CASE("GPipe and 1F1B as timelines") {
         "F0 F1 B0 F2 B1 F3 B2 B3 apply\n"
         "F0 B0 F1 B1 F2 B2 F3 B3 apply\n");
   CHECK(to_string(one_f_one_b(3, 1)) == "F0 B0 apply\nF0 B0 apply\nF0 B0 apply\n");
-  CHECK(error_of([] { gpipe(0, 3); }) == "gpipe: 0 stages and 3 micro-batches; give at least one of each");
+  CHECK(error_of([] { gpipe(0, 3); }) ==
+        "gpipe: 0 stages and 3 micro-batches; give at least one of each");
   CHECK(error_of([] { one_f_one_b(2, 0); }) ==
         "one_f_one_b: 2 stages and 0 micro-batches; give at least one of each");
 }
@@ -67,8 +70,8 @@ TEST_CASE("an activation has as many copies as its schedule keeps micro-batches 
   for (int stage = 0; stage + 1 < kStages; ++stage) {
     CHECK(copies_of_activation(kStages, stage, gpipe(kStages, kMicroBatches), kMicroBatches) ==
           kMicroBatches);
-    CHECK(copies_of_activation(kStages, stage, one_f_one_b(kStages, kMicroBatches), kMicroBatches) ==
-          kStages - stage);
+    CHECK(copies_of_activation(kStages, stage, one_f_one_b(kStages, kMicroBatches),
+                               kMicroBatches) == kStages - stage);
     CHECK(copies_of_activation(kStages, stage, one_f_one_b(kStages, 2), 2) == 2);
   }
 }
@@ -101,7 +104,9 @@ TEST_CASE("a schedule that leaves out, repeats or reorders runs is refused") {
   refuses([](std::vector<RegionRun>& runs) { runs.erase(runs.begin()); });
   refuses([](std::vector<RegionRun>& runs) { runs.pop_back(); });
   refuses([](std::vector<RegionRun>& runs) { std::swap(runs[0], runs[1]); });
-  refuses([](std::vector<RegionRun>& runs) { runs.insert(runs.begin() + 2, {Region::forward, 1}); });
+  refuses([](std::vector<RegionRun>& runs) {
+    runs.insert(runs.begin() + 2, {Region::forward, 1});
+  });
   refuses([](std::vector<RegionRun>& runs) { runs.push_back({Region::backward, 2}); });
   CHECK_THROWS_AS(emit(program, 0, false), Bug);
 }
@@ -109,34 +114,35 @@ TEST_CASE("a schedule that leaves out, repeats or reorders runs is refused") {
 TEST_CASE("a schedule in which two meshes wait for each other names who waits for whom") {
   const SpmdProgram program = two_stages(2);
   CHECK(mistake_of(programs_of(program, one_f_one_b(2, 2)), program) == "");
-  // The first stage wants the gradient of micro-batch 0 before it has sent micro-batch 1; the second one
-  // begins backward when it has both.
+  // The first stage wants the gradient of micro-batch 0 before it has sent micro-batch 1; the
+  // second one begins backward when it has both.
   PipelineSchedule schedule = gpipe(2, 2);
   schedule[0] = {{Region::forward, 0},
                  {Region::backward, 0},
                  {Region::forward, 1},
                  {Region::backward, 1},
                  {Region::apply, 0}};
-  CHECK(
-      mistake_of(programs_of(program, schedule), program) ==
-      "schedules: device 0 in backward of micro-batch 0 (\"einsum.grad/einsum.transfer\") waits for device "
-      "1, device 1 in forward of micro-batch 1 (\"tanh.transfer\") waits for device 0");
+  CHECK(mistake_of(programs_of(program, schedule), program) ==
+        "schedules: device 0 in backward of micro-batch 0 (\"einsum.grad/einsum.transfer\") waits "
+        "for device 1, device 1 in forward of micro-batch 1 (\"tanh.transfer\") waits for device "
+        "0");
 }
 
 TEST_CASE("a message without a receiver, or of another box, is found out") {
   const SpmdProgram program = two_stages(2);
   std::vector<DeviceProgram> devices = programs_of(program, gpipe(2, 2));
   const auto message = [](std::vector<Instruction>& list, Instruction::Kind kind) {
-    return std::find_if(list.begin(), list.end(), [kind](const Instruction& i) { return i.kind == kind; });
+    return std::find_if(list.begin(), list.end(),
+                        [kind](const Instruction& i) { return i.kind == kind; });
   };
   std::vector<Instruction>& backward = devices[1].lists[1].instructions;
   message(backward, Instruction::Kind::send)->message.extent[0] -= 1;
-  CHECK(
-      mistake_of(devices, program) ==
-      "schedules: device 1 in backward of micro-batch 0 (\"einsum.grad/einsum.transfer\") hands over a box "
-      "of [3, 4] at [0, 0], but device 0 one of [4, 4] at [0, 0]");
+  CHECK(mistake_of(devices, program) ==
+        "schedules: device 1 in backward of micro-batch 0 (\"einsum.grad/einsum.transfer\") hands "
+        "over a box of [3, 4] at [0, 0], but device 0 one of [4, 4] at [0, 0]");
   devices = programs_of(program, gpipe(2, 2));
   devices[0].lists[2].instructions.push_back(
       *message(devices[0].lists[0].instructions, Instruction::Kind::send));
-  CHECK(mistake_of(devices, program) == "schedules: device 0 sends 3 messages to device 1, who receives 2");
+  CHECK(mistake_of(devices, program) ==
+        "schedules: device 0 sends 3 messages to device 1, who receives 2");
 }

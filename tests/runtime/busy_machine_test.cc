@@ -13,11 +13,12 @@ TEST_CASE(
 #if !defined(__SANITIZE_THREAD__)
   const auto model = [](Builder& g, Value x, Value y) {
     for (int i = 0; i < 2; ++i)
-      x = relu(
-          matmul(x, g.parameter(fmt::format("w{}", i), {f32, {300, 300}}, Initializer::normal(0, 0.1))));
+      x = relu(matmul(
+          x, g.parameter(fmt::format("w{}", i), {f32, {300, 300}}, Initializer::normal(0, 0.1))));
     return mean(square(x - y));
   };
-  const Graph graph = training_graph({f32, {400, 300}}, {f32, {400, 300}}, model, {.num_micro_batches = 2});
+  const Graph graph =
+      training_graph({f32, {400, 300}}, {f32, {400, 300}}, model, {.num_micro_batches = 2});
   const SpmdProgram program = lowered(graph, replicated_plan(graph, mesh_of({1})));
   for (int threads : {0, 2, 3}) {
     CAPTURE(threads);

@@ -1,5 +1,5 @@
-// More devices than cards: shared by all if there is one card, refused before anything is planned if
-// several.
+// More devices than cards: shared by all if there is one card, refused before
+// anything is planned if several.
 #include <doctest/doctest.h>
 
 #include "alpa/alpa.h"
@@ -31,8 +31,9 @@ TEST_CASE("one card more than there are") {
     return;
   }
   const std::string mistake = fmt::format(
-      ": {} devices, but the machine has {} cards; take at most {}, or leave one card visible "
-      "(CUDA_VISIBLE_DEVICES=0), which any number of devices may share",
+      ": {} devices, but the machine has {} cards; take at most {}, "
+      "or leave one card visible (CUDA_VISIBLE_DEVICES=0), "
+      "which any number of devices may share",
       devices, cards, cards);
   CHECK(error_of([&] { Cluster::local(devices, "cuda"); }) == "Cluster::local" + mistake);
   *plans = 0;

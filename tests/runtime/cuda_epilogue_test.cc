@@ -1,4 +1,5 @@
-// Training steps whose products have epilogues, on CUDA devices, against the same steps without on the CPU.
+// Training steps whose products have epilogues, on CUDA devices, against the same
+// steps without on the CPU.
 #include <doctest/doctest.h>
 
 #include "alpa/ops/all_ops.h"
@@ -41,7 +42,8 @@ SpmdProgram finished(const SpmdProgram& program) {
 
 }  // namespace
 
-TEST_CASE("steps whose products have epilogues are those of the CPU without, and the same every time") {
+TEST_CASE(
+    "steps whose products have epilogues are those of the CPU without, and the same every time") {
   if (no_cuda()) return;
   for (Value (*activation)(Value) : {relu, gelu})
     for (int micro_batches : {1, 2})

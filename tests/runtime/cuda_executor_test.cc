@@ -1,4 +1,5 @@
-// The executor on CUDA devices: steps under way, memory, failures. Logical devices, if there is one card.
+// The executor on CUDA devices: steps under way, memory, failures. Logical
+// devices, if there is one card.
 #include <doctest/doctest.h>
 
 #include "alpa/runtime/device_state.h"
@@ -13,8 +14,9 @@ using namespace alpa::test;
 namespace {
 
 Graph mlp_step(int num_micro_batches = 1) {
-  return training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
-                        {.num_micro_batches = num_micro_batches, .optimizer = alpa::test::Optimizer::adam});
+  return training_graph(
+      {f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
+      {.num_micro_batches = num_micro_batches, .optimizer = alpa::test::Optimizer::adam});
 }
 
 SpmdProgram data_parallel(const Graph& graph, int devices) {
@@ -59,11 +61,13 @@ TEST_CASE("steps on CUDA run while the caller goes on, and report in any order")
     results.push_back(executor.start(*state, batch, scalars_of(graph, step)));
     for (float& x : batch.at("x").mutable_elements_as<float>()) x = 1e30f;  // the caller's again
   }
-  for (int step = 5; step >= 1; --step) CHECK(results[step - 1].metrics().at("loss") == expected[step - 1]);
+  for (int step = 5; step >= 1; --step)
+    CHECK(results[step - 1].metrics().at("loss") == expected[step - 1]);
   CHECK(executor.read(*state, "a").to_doubles() == executor.read(*waited, "a").to_doubles());
 }
 
-TEST_CASE("a result outlives its executor, and state can be read and written between steps on CUDA") {
+TEST_CASE(
+    "a result outlives its executor, and state can be read and written between steps on CUDA") {
   if (no_cuda()) return;
   const Graph graph = mlp_step();
   std::optional<StepResult> result;
@@ -86,7 +90,8 @@ TEST_CASE(
   const SpmdProgram program = data_parallel(mlp_step(4), 2);
   Executor executor(program, untuned(), "cuda");
   CHECK(executor.measured_bytes(*executor.make_state(0)) == executor.planned_bytes());
-  // For three steps 12 rows of 10 and 6 numbers, each rounded up to 256 bytes, and contexts and scalars.
+  // For three steps 12 rows of 10 and 6 numbers, each rounded up to 256 bytes,
+  // and contexts and scalars.
   const DeviceProgram& device = executor.device_program(0);
   CHECK(device.buffers[device.staging].type.bytes() == 3 * (256 + 512 + 512));
 }
@@ -103,8 +108,8 @@ TEST_CASE("an arena that no card can hold is an error that names bytes and tenso
   CHECK(text.starts_with("device 0 (GPU 0, "));
   CHECK(text.find("no memory for an arena of 4503599627") != text.npos);
   CHECK(
-      text.find("the largest tensors are \"w\" f32[33554432, 33554432] of 4503599627370496 bytes. Use more "
-                "GPUs") != text.npos);
+      text.find("the largest tensors are \"w\" f32[33554432, 33554432] of 4503599627370496 bytes. "
+                "Use more GPUs") != text.npos);
 }
 
 TEST_CASE("an operator without a CUDA kernel is named when the program is loaded") {
@@ -117,8 +122,9 @@ TEST_CASE("an operator without a CUDA kernel is named when the program is loaded
     return small_mlp(g, g.emit_one(strange, {x}), y);
   };
   const Graph graph = training_graph({f32, {24, 10}}, {f32, {24, 6}}, model, {});
-  CHECK(error_of([&] { Executor(data_parallel(graph, 2), untuned(), "cuda"); }) ==
-        "device 0: instruction 1 'strange' (strange, forward): operator strange has no CUDA kernel");
+  CHECK(
+      error_of([&] { Executor(data_parallel(graph, 2), untuned(), "cuda"); }) ==
+      "device 0: instruction 1 'strange' (strange, forward): operator strange has no CUDA kernel");
 }
 
 TEST_CASE("instructions checked one by one give the bits of the captured step") {

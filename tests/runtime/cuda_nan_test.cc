@@ -43,10 +43,9 @@ TEST_CASE("check_finite finds a NaN that only relu could have hidden") {
   for (const DType dtype : {f32, bf16}) {
     const Executable executable = loaded(dtype, true);
     CHECK(std::isfinite(loss_with(executable, dtype, 0)));
-    CHECK(
-        error_of([&] { loss_with(executable, dtype, kNan); }) ==
-        "metric \"loss\" is nan in step 1; lower the learning rate, clip gradients, or look for a division "
-        "by zero or log of 0");
+    CHECK(error_of([&] { loss_with(executable, dtype, kNan); }) ==
+          "metric \"loss\" is nan in step 1; lower the learning rate, clip gradients, "
+          "or look for a division by zero or log of 0");
   }
 }
 

@@ -61,8 +61,11 @@ SpmdProgram data_parallel(const Graph& graph, int devices) {
 }  // namespace
 
 TEST_CASE("a device that fails stops the others, names the place, and leaves the executor usable") {
-  const auto model = [](Builder& g, Value x, Value y) { return linear(g, g.emit_one(fragile, {x}), y); };
-  const Graph graph = training_graph({f32, {16, 6}}, {f32, {16, 4}}, model, {.num_micro_batches = 2});
+  const auto model = [](Builder& g, Value x, Value y) {
+    return linear(g, g.emit_one(fragile, {x}), y);
+  };
+  const Graph graph =
+      training_graph({f32, {16, 6}}, {f32, {16, 4}}, model, {.num_micro_batches = 2});
   for (const Overlap overlap : {Overlap::never, Overlap::always}) {
     Executor executor(data_parallel(graph, 4), {.overlap = overlap});
     const auto batch = random_batch(graph, 1);
@@ -123,8 +126,9 @@ TEST_CASE("wrong batches and names are refused before anything runs") {
   CHECK(error_of([&] {
           executor.write(*state, "w", Array({f32, {4, 6}}));
         }) == "state \"w\" is f32[6, 4], but the array is f32[4, 6]");
-  CHECK(error_of([&] { other.run(*state, batch, scalars); }) ==
-        "executor: this state was made by another executor; use the one whose make_state returned it");
+  CHECK(
+      error_of([&] { other.run(*state, batch, scalars); }) ==
+      "executor: this state was made by another executor; use the one whose make_state returned it");
   CHECK(error_of([&] { Executor(data_parallel(graph, 2), {.threads_per_device = -1}); }) ==
         "executor: -1 threads per device; give 0 for as many as there are cores, or more");
   CHECK_NOTHROW(executor.run(*state, batch, scalars));
@@ -134,11 +138,12 @@ TEST_CASE("a metric that is not finite is an error if asked for") {
   const Graph graph = linear_step();
   auto batch = random_batch(graph, 1);
   batch["x"] = Array(std::vector<float>(16 * 6, 1e30f), {16, 6});
-  Executor lenient(data_parallel(graph, 2)), strict(data_parallel(graph, 2), {.check_finite = true});
+  Executor lenient(data_parallel(graph, 2)),
+      strict(data_parallel(graph, 2), {.check_finite = true});
   CHECK(std::isinf(lenient.run(*lenient.make_state(0), batch, scalars_of(graph, 1)).at("loss")));
   CHECK(error_of([&] { strict.run(*strict.make_state(0), batch, scalars_of(graph, 1)); }) ==
-        "metric \"loss\" is inf in step 1; lower the learning rate, clip gradients, or look for a division "
-        "by zero or log of 0");
+        "metric \"loss\" is inf in step 1; lower the learning rate, clip gradients, "
+        "or look for a division by zero or log of 0");
 }
 
 TEST_CASE("state is read whole and written to every shard, whatever the layout") {
@@ -180,12 +185,14 @@ TEST_CASE("initial values are the same under every layout and follow their distr
 TEST_CASE("overlapping collectives with work changes no bit") {
   const auto model = [](Builder& g, Value x, Value y) {
     for (int i = 0; i < 3; ++i)
-      x = tanh(matmul(x, g.parameter(fmt::format("w{}", i), {f32, {6, 6}}, Initializer::normal(0, 1))));
+      x = tanh(
+          matmul(x, g.parameter(fmt::format("w{}", i), {f32, {6, 6}}, Initializer::normal(0, 1))));
     return mean(square(x - y));
   };
   const Graph graph = training_graph({f32, {16, 6}}, {f32, {16, 6}}, model, {});
   const SpmdProgram program = lowered(graph, following_plan(graph, mesh_of({3}), kDataParallel), 0);
-  Executor plain(program, {.overlap = Overlap::never}), overlapped(program, {.overlap = Overlap::always});
+  Executor plain(program, {.overlap = Overlap::never}),
+      overlapped(program, {.overlap = Overlap::always});
   int starts = 0;
   for (const Instruction& instruction : overlapped.device_program(0).lists.back().instructions)
     starts += instruction.kind == Instruction::Kind::start;
@@ -213,7 +220,8 @@ TEST_CASE("several executors run at once, each as if alone") {
 
 TEST_CASE("in double precision two plans agree to 1e-10") {
   const Graph graph = linear_step(2, f64);
-  Executor serial(lowered(graph, replicated_plan(graph, mesh_of({1})))), parallel(data_parallel(graph, 4));
+  Executor serial(lowered(graph, replicated_plan(graph, mesh_of({1})))),
+      parallel(data_parallel(graph, 4));
   CHECK(largest_difference(run_steps(serial, 3), run_steps(parallel, 3)) < 1e-10);
 }
 
@@ -221,7 +229,8 @@ TEST_CASE("measured traffic is the planned one") {
   const Graph graph = linear_step(2);
   for (const std::vector<int>& shape : {std::vector<int>{4}, {2, 2}}) {
     const SpmdProgram program = lowered(
-        graph, following_plan(graph, mesh_of(shape), {{"x", "S0@0"}, {"w", "S0@0"}, {"y", "S1@0"}}));
+        graph,
+        following_plan(graph, mesh_of(shape), {{"x", "S0@0"}, {"w", "S0@0"}, {"y", "S1@0"}}));
     for (const Overlap overlap : {Overlap::never, Overlap::always}) {
       Executor executor(program, {.overlap = overlap});
       const auto state = executor.make_state(0);
@@ -233,7 +242,8 @@ TEST_CASE("measured traffic is the planned one") {
   }
 }
 
-TEST_CASE("an executor takes over what was lowered for it, and lowers anew what was lowered for another") {
+TEST_CASE(
+    "an executor takes over what was lowered for it, and lowers anew what was lowered for another") {
   const SpmdProgram program = data_parallel(linear_step(), 2);
   const ExecutorOptions options{.threads_per_device = 1, .overlap = Overlap::never};
   LoweredProgram lowered = lower_program(program, options, "cpu");

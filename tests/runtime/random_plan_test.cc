@@ -1,4 +1,5 @@
-// Any valid plan computes what one device computes: strategies drawn per node, reshards by find_reshard.
+// Any valid plan computes what one device computes: strategies drawn per node,
+// reshards by find_reshard.
 #include <doctest/doctest.h>
 
 #include "support/steps.h"
@@ -15,9 +16,10 @@ struct Program {
 };
 
 Value dense(Builder& g, const std::string& name, Value x, std::int64_t width) {
-  const Value w =
-      g.parameter(name + ".kernel", {x.dtype(), {x.shape().back(), width}}, Initializer::normal(0, 0.4));
-  const Value b = g.parameter(name + ".bias", {x.dtype(), {width}}, Initializer::uniform(-0.1, 0.1));
+  const Value w = g.parameter(name + ".kernel", {x.dtype(), {x.shape().back(), width}},
+                              Initializer::normal(0, 0.4));
+  const Value b =
+      g.parameter(name + ".bias", {x.dtype(), {width}}, Initializer::uniform(-0.1, 0.1));
   return matmul(x, w) + b;
 }
 
@@ -26,17 +28,22 @@ std::vector<Program> programs() {
   all.push_back({"MLP", {f32, {12, 8}}, {f32, {12, 6}}, [](Builder& g, Value x, Value y) {
                    return mean(square(dense(g, "b", relu(dense(g, "a", x, 16)), 6) - y));
                  }});
-  all.push_back(
-      {"MLP with uneven dimensions", {f32, {14, 5}}, {f32, {14, 3}}, [](Builder& g, Value x, Value y) {
-         return mean(square(dense(g, "b", tanh(dense(g, "a", x, 7)), 3) - y));
-       }});
-  all.push_back(
-      {"residual with tied weights", {f32, {8, 6}}, {f32, {8, 6}}, [](Builder& g, Value x, Value y) {
-         const Value h = x + gelu(dense(g, "a", x, 6));
-         return mean(square(h + sigmoid(dense(g, "a", h, 6)) - y));
-       }});
+  all.push_back({"MLP with uneven dimensions",
+                 {f32, {14, 5}},
+                 {f32, {14, 3}},
+                 [](Builder& g, Value x, Value y) {
+                   return mean(square(dense(g, "b", tanh(dense(g, "a", x, 7)), 3) - y));
+                 }});
+  all.push_back({"residual with tied weights",
+                 {f32, {8, 6}},
+                 {f32, {8, 6}},
+                 [](Builder& g, Value x, Value y) {
+                   const Value h = x + gelu(dense(g, "a", x, 6));
+                   return mean(square(h + sigmoid(dense(g, "a", h, 6)) - y));
+                 }});
   all.push_back({"classifier", {f32, {10, 7}}, {i32, {10}}, [](Builder& g, Value x, Value y) {
-                   return mean(softmax_cross_entropy(dense(g, "b", relu(dense(g, "a", x, 9)), 5), y));
+                   return mean(
+                       softmax_cross_entropy(dense(g, "b", relu(dense(g, "a", x, 9)), 5), y));
                  }});
   all.push_back({"noise, reshape, transpose and a maximum",
                  {f32, {4, 6, 2}},

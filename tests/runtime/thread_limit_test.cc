@@ -1,5 +1,5 @@
-// Threads that the system refuses. The limit holds for a user's whole process, and root has none: a process
-// of its own gives up its rights, lowers its limit and tells what it saw.
+// Threads that the system refuses. The limit holds for a user's whole process, and root has none: a
+// process of its own gives up its rights, lowers its limit and tells what it saw.
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -36,7 +36,8 @@ void limit_threads(rlim_t threads) {
   _exit(0);
 }
 
-/// Output and exit status of another process that runs the skipped test case `name` of this program.
+/// Output and exit status of another process that runs the skipped test case `name` of this
+/// program.
 std::string output_of(const std::string& name) {
   std::array<char, 4096> path{};
   REQUIRE(readlink("/proc/self/exe", path.data(), path.size() - 1) > 0);
@@ -61,8 +62,9 @@ int number_after(const std::string& text, const std::string& before) {
 /// What is told of `whose` where `wanted` threads are too many.
 std::string refused(const std::string& whose, int wanted, const std::string& output) {
   return fmt::format(
-      "{}: {} threads wanted, but only {} could be started (Resource temporarily unavailable); use fewer "
-      "devices or fewer threads per device, or allow more threads (ulimit -u)\nstatus 0\n",
+      "{}: {} threads wanted, but only {} could be started (Resource temporarily unavailable); "
+      "use fewer devices or fewer threads per device, or allow more threads (ulimit "
+      "-u)\nstatus 0\n",
       whose, wanted, number_after(output, "but only "));
 }
 
@@ -90,7 +92,8 @@ TEST_CASE("in a process of its own: devices of several threads" * doctest::skip(
   tell([&] { Executor(program, {.threads_per_device = 3}); });
 }
 
-TEST_CASE("threads that the system refuses are an Error, whether none or some of them were started") {
+TEST_CASE(
+    "threads that the system refuses are an Error, whether none or some of them were started") {
   const std::string team = output_of("in a process of its own: a team");
   CHECK(team == refused("thread team", 7, team));
   const std::string devices = output_of("in a process of its own: devices");

@@ -1,4 +1,5 @@
-// What a kernel throws, whatever it is and on whichever thread, is the step's failure with its place.
+// What a kernel throws, whatever it is and on whichever thread, is the
+// step's failure with its place.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -22,9 +23,11 @@ std::function<void(std::int64_t row)> on_row;
 
 void run_thrower(const KernelCall& call) {
   std::copy_n(call.inputs[0].data, call.inputs[0].type.bytes(), call.outputs[0].data);
-  call.team->parallel_for(call.inputs[0].type.shape[0], 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) on_row(call.inputs[0].offset[0] + row);
-  });
+  call.team->parallel_for(call.inputs[0].type.shape[0], 1,
+                          [&](std::int64_t begin, std::int64_t end) {
+                            for (std::int64_t row = begin; row < end; ++row)
+                              on_row(call.inputs[0].offset[0] + row);
+                          });
 }
 const KernelDef kThrowerKernel{run_thrower, nullptr, nullptr};
 
@@ -56,7 +59,8 @@ const std::vector<Thrown>& all_thrown() {
 
 }  // namespace
 
-TEST_CASE("whatever a kernel throws becomes one Error with the place, and the executor stays usable") {
+TEST_CASE(
+    "whatever a kernel throws becomes one Error with the place, and the executor stays usable") {
   const Graph graph = training_graph({f32, {12, 10}}, {f32, {12, 6}}, model, {});
   const SpmdProgram program =
       lowered(graph, following_plan(graph, mesh_of({2}), {{"x", "S0@0"}, {"y", "S0@0"}}));
@@ -83,6 +87,7 @@ TEST_CASE("a Bug thrown by a kernel stays a Bug") {
   const Graph graph = training_graph({f32, {12, 10}}, {f32, {12, 6}}, model, {});
   Executor executor(lowered(graph, replicated_plan(graph, mesh_of({1}))));
   on_row = [](std::int64_t) { bug("two plus two"); };
-  CHECK_THROWS_WITH_AS(executor.run(*executor.make_state(0), random_batch(graph, 1), scalars_of(graph, 1)),
-                       "device 0: instruction 1 'thrower' (thrower, forward): two plus two", Bug);
+  CHECK_THROWS_WITH_AS(
+      executor.run(*executor.make_state(0), random_batch(graph, 1), scalars_of(graph, 1)),
+      "device 0: instruction 1 'thrower' (thrower, forward): two plus two", Bug);
 }

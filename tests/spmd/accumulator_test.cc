@@ -1,5 +1,5 @@
-// Region apply reads a sum over micro-batches where its accumulator holds it: on paths that were planned
-// and priced, with the collectives that are allowed.
+// Region apply reads a sum over micro-batches where its accumulator holds it: on paths that were
+// planned and priced, with the collectives that are allowed.
 #include <doctest/doctest.h>
 
 #include <random>
@@ -72,8 +72,8 @@ Graph kept_for_apply() {
   return g.finish();
 }
 
-/// States whole on both devices of a mesh on which each collective takes a second, within 9000 bytes: whole
-/// accumulators do not fit.
+/// States whole on both devices of a mesh on which each collective takes a second, within 9000
+/// bytes: whole accumulators do not fit.
 ShardingPlan plan_in_9000_bytes(const Graph& graph, bool allow_all_gather) {
   AutoShardOptions options;
   options.replicate_parameters = true;
@@ -106,7 +106,8 @@ TEST_CASE("what apply may not gather is no plan") {
 }
 
 TEST_CASE("the partitioner emits in region apply what the plan lists, and nothing else") {
-  // s holds the sum whole on each device, its accumulator in halves: apply gathers it once per step.
+  // s holds the sum whole on each device, its accumulator in halves: apply
+  // gathers it once per step.
   Builder g(2);
   const Value x = g.input(InputKind::batch, "x", {f32, {4, 6}}),
               held = g.input(InputKind::accumulator, "sum", {f32, {4, 6}}), s = held + x;
@@ -127,10 +128,11 @@ TEST_CASE("the partitioner emits in region apply what the plan lists, and nothin
   CHECK(emitted(program, true) == Counts{{"all_gather", 1}});
   // Where the gather is not planned, there is none to be had.
   plan.reshards.erase(plan.reshards.begin() + 1);
-  CHECK(error_of([&] { verify(plan, graph); }) ==
-        fmt::format(
-            "plan: tanh \"tanh\" wants value {} as R but it is left as S1@0 and no resharding provides it",
-            s.id));
+  CHECK(
+      error_of([&] { verify(plan, graph); }) ==
+      fmt::format(
+          "plan: tanh \"tanh\" wants value {} as R but it is left as S1@0 and no resharding provides it",
+          s.id));
   CHECK_THROWS_AS(partition(graph, plan), Bug);
 }
 
@@ -144,7 +146,8 @@ TEST_CASE("whatever is cheap, plans hold every step that is emitted, and none th
     options.allow_all_to_all = random() % 2 == 0;
     std::vector<MeshAxis> axes;
     for (int size : round % 2 ? std::vector<int>{2, 2} : std::vector<int>{3})
-      axes.push_back({std::string(1, "xy"[axes.size()]), size, 1e-6 * static_cast<double>(random() % 2),
+      axes.push_back({std::string(1, "xy"[axes.size()]), size,
+                      1e-6 * static_cast<double>(random() % 2),
                       std::pow(10, -static_cast<double>(6 + random() % 6))});
     CAPTURE(round);
     try {

@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "alpa/alpa.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/lower/memory_plan.h"
+#include "alpa/ops/all_ops.h"
 #include "parallel_steps.h"
 
 using namespace alpa;
@@ -17,7 +17,8 @@ std::vector<std::size_t> sorted(std::vector<std::size_t> sizes) {
 }
 
 /// Tensors per collective of a kind, in program order.
-std::vector<std::size_t> bucket_sizes(const SpmdProgram& program, const OpDef& op = ops::all_reduce) {
+std::vector<std::size_t> bucket_sizes(const SpmdProgram& program,
+                                      const OpDef& op = ops::all_reduce) {
   std::vector<std::size_t> sizes;
   for (const Node& node : program.graph.nodes)
     if (node.op == &op) sizes.push_back(node.operands.size());
@@ -47,12 +48,13 @@ TEST_CASE("an all_reduce that is needed before the next one is ready stays alone
   // Two row-split layers: the second all_reduce depends on the first.
   const auto model = [](Builder& g, Value x, Value y) {
     for (int i = 0; i < 2; ++i)
-      x = tanh(matmul(x, g.parameter(fmt::format("w{}", i), {f32, {8, 8}}, Initializer::normal(0, 1))));
+      x = tanh(
+          matmul(x, g.parameter(fmt::format("w{}", i), {f32, {8, 8}}, Initializer::normal(0, 1))));
     return mean(square(x - y));
   };
   const Graph graph = training_graph({f32, {8, 8}}, {f32, {8, 8}}, model, {});
-  const ShardingPlan plan =
-      laid_out_plan(graph, mesh_of({2}), {{"w0", "S0@0"}, {"w1", "S0@0"}, {"%5", "P+@0"}, {"%8", "P+@0"}});
+  const ShardingPlan plan = laid_out_plan(
+      graph, mesh_of({2}), {{"w0", "S0@0"}, {"w1", "S0@0"}, {"%5", "P+@0"}, {"%8", "P+@0"}});
   const SpmdProgram program = bucket_collectives(partition(graph, plan), 1 << 20);
   verify(program);
   const std::vector<std::size_t> sizes = bucket_sizes(program);
@@ -61,7 +63,8 @@ TEST_CASE("an all_reduce that is needed before the next one is ready stays alone
   CHECK(sizes[1] == 1);
 }
 
-TEST_CASE("gradients are reduced where they are made, so that the rest of the backward pass overlaps") {
+TEST_CASE(
+    "gradients are reduced where they are made, so that the rest of the backward pass overlaps") {
   const SpmdProgram program = bucket_collectives(data_parallel(3), 0);
   verify(program);
   const std::vector<Node>& nodes = program.graph.nodes;
@@ -99,7 +102,8 @@ TEST_CASE("ZeRO's small reduce_scatters and all_gathers share calls, and send th
     }
 }
 
-TEST_CASE("a bucket of gathers is made for its first reader if the shards are there, else for its last") {
+TEST_CASE(
+    "a bucket of gathers is made for its first reader if the shards are there, else for its last") {
   const auto gather_of = [](Zero stage) {
     const SpmdProgram program = bucket_collectives(zero(stage, dense_layers(3, 64, 8, 1)), 1 << 20);
     const std::vector<Node>& nodes = program.graph.nodes;
@@ -147,13 +151,15 @@ TEST_CASE("buckets change no bit of the result, and run as often as planned") {
         for (const std::int64_t bytes : {60, 400, 1 << 20}) {
           const SpmdProgram joined = bucket_collectives(program, bytes);
           verify(joined);
-          CHECK(traffic(joined).at("reduce_scatter").count < traffic(program).at("reduce_scatter").count);
+          CHECK(traffic(joined).at("reduce_scatter").count <
+                traffic(program).at("reduce_scatter").count);
           Executor executor(joined, {.overlap = overlap});
           CHECK(largest_difference(expected, run_steps(executor, 2)) == 0);
           for (const auto& [kind, planned] : traffic(joined)) {
             const Traffic measured = executor.measured_traffic().at(kind);
             CHECK(measured.count == planned.count);
-            CHECK(measured.bytes == doctest::Approx(planned.bytes).epsilon(1e-12));  // sums of thirds
+            // sums of thirds
+            CHECK(measured.bytes == doctest::Approx(planned.bytes).epsilon(1e-12));
           }
         }
     }
@@ -224,7 +230,8 @@ TEST_CASE("plans spend a far budget on joint collectives, and keep a near one to
   CHECK(calls(tight) < calls(alone));
   // Between them, the budget is kept whatever the slack was.
   for (int part = 1; part < 4; ++part) {
-    const std::int64_t budget = alone.memory_bytes + part * (free.memory_bytes - alone.memory_bytes) / 4;
+    const std::int64_t budget =
+        alone.memory_bytes + part * (free.memory_bytes - alone.memory_bytes) / 4;
     const Planned between = planned(1 << 20, budget);
     CHECK(between.memory_bytes <= budget);
     CHECK(calls(between) <= calls(tight));

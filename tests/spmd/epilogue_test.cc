@@ -34,7 +34,8 @@ struct Graphs {
 
   Value rows(std::int64_t width) { return g.input(InputKind::batch, "x", {dtype, {kRows, width}}); }
   Value parameter(const Shape& shape) {
-    return g.parameter("w" + std::to_string(weights++), {dtype, shape}, Initializer::normal(0, 0.1));
+    return g.parameter("w" + std::to_string(weights++), {dtype, shape},
+                       Initializer::normal(0, 0.1));
   }
   /// The graph that keeps `made` in a state "out".
   Graph keeping(Value made) {
@@ -64,7 +65,8 @@ Graph mlp(const OpDef& activation, DType dtype = f32, int micro_batches = 1, int
         for (int layer = 0; layer < layers; ++layer) {
           g.set_layer(layer);
           const std::string name = "dense" + std::to_string(layer);
-          const Value w = g.parameter(name + "/w", {dtype, {kWide, kWide}}, Initializer::normal(0, 0.1)),
+          const Value w = g.parameter(name + "/w", {dtype, {kWide, kWide}},
+                                      Initializer::normal(0, 0.1)),
                       b = g.parameter(name + "/b", {dtype, {kWide}}, Initializer::normal(0, 0.1));
           x = matmul(x, w) + b;
           if (layer + 1 < layers) x = &activation == &ops::relu ? relu(x) : gelu(x);
@@ -74,7 +76,9 @@ Graph mlp(const OpDef& activation, DType dtype = f32, int micro_batches = 1, int
       {.num_micro_batches = micro_batches, .optimizer = Optimizer::sgd, .dtype = dtype});
 }
 
-bool same_bits(const Outcome& a, const Outcome& b) { return a.losses == b.losses && a.state == b.state; }
+bool same_bits(const Outcome& a, const Outcome& b) {
+  return a.losses == b.losses && a.state == b.state;
+}
 
 Outcome run(const SpmdProgram& partitioned) {
   Executor executor(bucket_collectives(fuse_elementwise(partitioned), 1 << 20));
@@ -85,14 +89,17 @@ Outcome run(const SpmdProgram& partitioned) {
 
 TEST_CASE("bias and activation join the product, the last layer's bias alone") {
   CHECK(joined(mlp(ops::relu))
-            .starts_with("einsum_epilogue[bias relu keep] einsum_epilogue[bias] sub square reduce_sum "));
+            .starts_with(
+                "einsum_epilogue[bias relu keep] einsum_epilogue[bias] sub square reduce_sum "));
 }
 
-TEST_CASE("the gradient of a dense layer is two products: dx with relu's gradient, dw with the bias's") {
+TEST_CASE(
+    "the gradient of a dense layer is two products: dx with relu's gradient, dw with the bias's") {
   const std::string text = joined(mlp(ops::relu, f32, 1, 3));
   const auto count = [&](const std::string& word) {
     int n = 0;
-    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++n;
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+      ++n;
     return n;
   };
   CAPTURE(text);
@@ -109,7 +116,8 @@ TEST_CASE("gelu keeps its operand for the gradient") {
   CHECK(text.find("gelu_grad") == std::string::npos);
 }
 
-TEST_CASE("joined or not, two training steps give the same bits, on every layout and in every type") {
+TEST_CASE(
+    "joined or not, two training steps give the same bits, on every layout and in every type") {
   for (const OpDef* activation : {&ops::relu, &ops::gelu})
     for (DType dtype : {f32, bf16, f16})
       for (int micro_batches : {1, 2}) {
@@ -131,19 +139,22 @@ TEST_CASE("joined or not, two training steps give the same bits, on every layout
 
 TEST_CASE("what is added after an all_reduce stays apart, and so does what follows it") {
   Graphs graphs;
-  const Value x = graphs.rows(kWide), w = graphs.parameter({kWide, kWide}), b = graphs.parameter({kWide});
+  const Value x = graphs.rows(kWide), w = graphs.parameter({kWide, kWide}),
+              b = graphs.parameter({kWide});
   const Value product = matmul(x, w);
   const Graph graph = graphs.keeping(relu(product + b));
   CHECK(joined(graph) == "einsum_epilogue[bias relu]");
   const Layouts partial{{"x", "S1@0"}, {"w0", "S0@0"}, {"%" + std::to_string(product.id), "P+@0"}};
-  CHECK(operators(with_cuda_epilogues(partition(graph, laid_out_plan(graph, mesh_of({2}), partial)))) ==
-        "einsum all_reduce add relu");
-  CHECK(joined(graph, {{"w0", "S1@0"}, {"w1", "S0@0"}, {"out", "S1@0"}}) == "einsum_epilogue[bias relu]");
+  CHECK(operators(with_cuda_epilogues(partition(
+            graph, laid_out_plan(graph, mesh_of({2}), partial)))) == "einsum all_reduce add relu");
+  CHECK(joined(graph, {{"w0", "S1@0"}, {"w1", "S0@0"}, {"out", "S1@0"}}) ==
+        "einsum_epilogue[bias relu]");
 }
 
 TEST_CASE("a bias that must be gathered first is gathered before the product") {
   Graphs graphs;
-  const Value x = graphs.rows(kWide), w = graphs.parameter({kWide, kWide}), b = graphs.parameter({kWide});
+  const Value x = graphs.rows(kWide), w = graphs.parameter({kWide, kWide}),
+              b = graphs.parameter({kWide});
   const Graph graph = graphs.keeping(matmul(x, w) + b);
   const SpmdProgram apart = partition(graph, laid_out_plan(graph, mesh_of({2}), {{"w1", "S0@0"}}));
   CHECK(operators(apart) == "einsum all_gather add");
@@ -174,7 +185,8 @@ TEST_CASE("two products share a bias that is defined after both") {
         "exp einsum_epilogue[bias] einsum_epilogue[bias relu] mul");
 }
 
-TEST_CASE("a bias computed from the product stays behind it, one computed by another product moves") {
+TEST_CASE(
+    "a bias computed from the product stays behind it, one computed by another product moves") {
   Graphs own;
   {
     const Value x = own.rows(kWide), product = matmul(x, own.parameter({kWide, kWide}));
@@ -209,16 +221,16 @@ TEST_CASE("rows that cuBLASLt cannot keep bits or operands of keep the function 
        {std::pair<std::int64_t, const char*>{256, "einsum_epilogue[bias relu keep]"},
         {192, "einsum_epilogue[bias relu] "},
         {5, "einsum_epilogue[bias relu] "}}) {
-    const Graph graph =
-        training_graph({f32, {kRows, kWide}}, {f32, {kRows, 7}},
-                       [w = width](Builder& g, Value x, Value y) {
-                         const auto parameter = [&](const char* name, const Shape& shape) {
-                           return g.parameter(name, {f32, shape}, Initializer::normal(0, 0.1));
-                         };
-                         const Value h = relu(matmul(x, parameter("a", {kWide, w})) + parameter("b", {w}));
-                         return reduce_mean(square(matmul(h, parameter("c", {w, 7})) - y), {0, 1});
-                       },
-                       {});
+    const Graph graph = training_graph(
+        {f32, {kRows, kWide}}, {f32, {kRows, 7}},
+        [w = width](Builder& g, Value x, Value y) {
+          const auto parameter = [&](const char* name, const Shape& shape) {
+            return g.parameter(name, {f32, shape}, Initializer::normal(0, 0.1));
+          };
+          const Value h = relu(matmul(x, parameter("a", {kWide, w})) + parameter("b", {w}));
+          return reduce_mean(square(matmul(h, parameter("c", {w, 7})) - y), {0, 1});
+        },
+        {});
     CHECK(joined(graph).find(expected) != std::string::npos);
   }
 }
@@ -235,7 +247,8 @@ TEST_CASE("the bias of heads joins where its letters are the product's columns")
 
 TEST_CASE("a joint node whose product would be a partial sum is refused") {
   Graphs graphs;
-  const Value x = graphs.rows(kWide), w = graphs.parameter({kWide, kWide}), b = graphs.parameter({kWide});
+  const Value x = graphs.rows(kWide), w = graphs.parameter({kWide, kWide}),
+              b = graphs.parameter({kWide});
   SpmdProgram program = with_cuda_epilogues(partitioned(graphs.keeping(matmul(x, w) + b)));
   verify(program);
   program.specs[x.id] = program.specs[x.id].split(0, 1);

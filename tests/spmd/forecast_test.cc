@@ -40,7 +40,8 @@ Graph mlp_graph(Optimizer optimizer) {
   mlp.add(nn::Dense(24)).add(nn::GELU()).add(nn::Dense(16));
   return training_step(
              {{"x", data}, {"y", data}},
-             [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); }, std::move(optimizer))
+             [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); },
+             std::move(optimizer))
       .trace(1);
 }
 
@@ -61,8 +62,8 @@ std::vector<Case> cases() {
 
 SpmdProgram on_one_device(const Graph& graph) {
   const Cluster cluster = Cluster::local(1);
-  return fuse_elementwise(
-      partition(graph, auto_shard(graph, cluster.mesh({1}), CostModel::of(cluster), AutoShardOptions{})));
+  return fuse_elementwise(partition(
+      graph, auto_shard(graph, cluster.mesh({1}), CostModel::of(cluster), AutoShardOptions{})));
 }
 
 /// Bytes that the node reads and writes on the only device, each operand and result whole.
@@ -73,7 +74,9 @@ double bytes_of(const SpmdProgram& program, const Node& node) {
   return bytes;
 }
 
-bool is_loop(const Node& node) { return elementwise_code(node) >= 0 || node.op->elementwise_program; }
+bool is_loop(const Node& node) {
+  return elementwise_code(node) >= 0 || node.op->elementwise_program;
+}
 
 /// By name of the node where the loop stands: how many operands it reads, and bytes.
 std::multiset<double> bytes_of_loops(const SpmdProgram& program) {
@@ -149,7 +152,8 @@ TEST_CASE("the memory count has a value for every result of the fused program an
     const std::vector<LivePoints> ranges =
         live_ranges(c.graph, last_reads(c.graph, uses_of_values(c.graph)));
     const SpmdProgram program = on_one_device(c.graph);
-    // Values of loops, by type: those that live, or are made in place, against those that loops leave.
+    // Values of loops, by type: those that live, or are made in place,
+    // against those that loops leave.
     std::multiset<std::string> counted, left;
     const std::vector<LoopShare> shares = loop_shares(c.graph);
     for (const std::vector<int>& loop : fusion_groups(c.graph))

@@ -24,8 +24,8 @@ Graph graph_of(const std::function<Value(Builder&, Value x, Value y)>& body, DTy
 
 SpmdProgram partitioned(const Graph& graph, const Layouts& layouts = {}) {
   const DeviceMesh mesh = mesh_of({2});
-  return partition(graph,
-                   layouts.empty() ? replicated_plan(graph, mesh) : following_plan(graph, mesh, layouts));
+  return partition(
+      graph, layouts.empty() ? replicated_plan(graph, mesh) : following_plan(graph, mesh, layouts));
 }
 
 /// "einsum fused reduce_sum": operators but inputs, in order.
@@ -66,7 +66,8 @@ void check_fusion(const Graph& graph, const std::string& expected) {
 }  // namespace
 
 TEST_CASE("a chain with constants becomes one node") {
-  check_fusion(graph_of([](Builder&, Value x, Value y) { return exp(x * 0.5 + y) / 3.0; }), "fused");
+  check_fusion(graph_of([](Builder&, Value x, Value y) { return exp(x * 0.5 + y) / 3.0; }),
+               "fused");
 }
 
 TEST_CASE("a value read elsewhere too is a second result") {
@@ -121,14 +122,16 @@ TEST_CASE("half-precision intermediates are rounded as if they were stored") {
         graph_of([](Builder&, Value x, Value y) { return (x * y + x) * (x * y - y); }, dtype);
     check_fusion(graph, "fused");
   }
-  const Graph casts = graph_of(
-      [](Builder&, Value x, Value y) { return cast(cast(x * y, bf16), f32) + cast(gt(x, y), f32); });
+  const Graph casts = graph_of([](Builder&, Value x, Value y) {
+    return cast(cast(x * y, bf16), f32) + cast(gt(x, y), f32);
+  });
   check_fusion(casts, "fused");
 }
 
 TEST_CASE("integers and doubles are computed in double") {
-  check_fusion(graph_of([](Builder&, Value x, Value y) { return cast(x * 0.1 + y, f32) - 1.0; }, f64),
-               "fused fused");
+  check_fusion(
+      graph_of([](Builder&, Value x, Value y) { return cast(x * 0.1 + y, f32) - 1.0; }, f64),
+      "fused fused");
 }
 
 TEST_CASE("partial sums pass through what is linear in them") {
@@ -137,8 +140,8 @@ TEST_CASE("partial sums pass through what is linear in them") {
     g.update(w, w);
     return (matmul(w, x) + matmul(w, y)) * 2.0;
   });
-  const SpmdProgram program =
-      partition(graph, following_plan(graph, mesh_of({2}), {{"w", "S1@0"}, {"x", "S0@0"}, {"y", "S0@0"}}));
+  const SpmdProgram program = partition(
+      graph, following_plan(graph, mesh_of({2}), {{"w", "S1@0"}, {"x", "S0@0"}, {"y", "S0@0"}}));
   const SpmdProgram fused = fuse_elementwise(program);
   verify(fused);
   CHECK(operators(fused) == "einsum einsum fused all_reduce");

@@ -18,7 +18,9 @@ int count(const SpmdProgram& program, const OpDef& op) {
 
 /// The only node of that operator in region apply.
 const Node& only(const SpmdProgram& program, const OpDef& op) {
-  const auto is_it = [&](const Node& node) { return node.op == &op && node.region == Region::apply; };
+  const auto is_it = [&](const Node& node) {
+    return node.op == &op && node.region == Region::apply;
+  };
   const std::vector<Node>& nodes = program.graph.nodes;
   REQUIRE(std::count_if(nodes.begin(), nodes.end(), is_it) == 1);
   return *std::find_if(nodes.begin(), nodes.end(), is_it);
@@ -35,7 +37,8 @@ SpmdProgram three_parameters(const AddUpdate& add) {
   const Value rate = g.input(InputKind::scalar, "learning_rate", {f32, {}});
   Value x = g.input(InputKind::batch, "x", {f32, {4, 8}});
   for (int i = 0; i < 3; ++i)
-    x = tanh(matmul(x, g.parameter(fmt::format("w{}", i), {f32, {8, 8}}, Initializer::normal(0, 1))));
+    x = tanh(
+        matmul(x, g.parameter(fmt::format("w{}", i), {f32, {8, 8}}, Initializer::normal(0, 1))));
   const Value loss = mean(square(x));
   const Values parameters = g.parameters(), gradients = gradient(loss, parameters);
   g.set_region(Region::apply);
@@ -49,7 +52,8 @@ SpmdProgram three_parameters(const AddUpdate& add) {
   return bucket_collectives(fuse_elementwise(partition(graph, plan)), 0);
 }
 
-Value add_sgd(Builder& g, Value w, const std::string& name, Value gradient, Value rate, double momentum) {
+Value add_sgd(Builder& g, Value w, const std::string& name, Value gradient, Value rate,
+              double momentum) {
   const Value velocity = g.input(InputKind::state, name + ".velocity", w.type());
   const Values results =
       g.emit(ops::sgd_update, {w, velocity, gradient, rate},
@@ -118,7 +122,8 @@ TEST_CASE("one node updates all parameters, whatever ZeRO splits, and takes no m
       const Graph graph = dense_layers(4, 64, 8, micro_batches);
       for (const SpmdProgram& fused :
            {zero(Zero::two, graph), zero(Zero::three, graph), data_parallel(5)}) {
-        const SpmdProgram program = bucket_collectives(fused, bucket_bytes), joined = join_updates(program);
+        const SpmdProgram program = bucket_collectives(fused, bucket_bytes),
+                          joined = join_updates(program);
         verify(joined);
         CHECK(count(joined, ops::adam_update) == 0);
         CHECK(only(joined, ops::adam_updates).results.size() ==
@@ -132,8 +137,8 @@ TEST_CASE("updates wait for no other where that would raise the peak of what liv
   for (const int micro_batches : {1, 2}) {
     CAPTURE(micro_batches);
     // With four rows, parameters and gradients are most of what lives.
-    const SpmdProgram program =
-                          bucket_collectives(zero(Zero::two, dense_layers(6, 4, 16, micro_batches)), 0),
+    const SpmdProgram program = bucket_collectives(
+                          zero(Zero::two, dense_layers(6, 4, 16, micro_batches)), 0),
                       joined = join_updates(program);
     verify(joined);
     CHECK(arena(joined) <= 1.02 * arena(program));  // but for padding
@@ -144,8 +149,8 @@ TEST_CASE("joint updates change no bit of the result") {
   for (const Zero stage : {Zero::two, Zero::three})
     for (const int micro_batches : {1, 2}) {
       // Seven columns on three devices: 3, 3 and 1; a bias of seven likewise.
-      const SpmdProgram program =
-                            bucket_collectives(zero(stage, dense_layers(3, 24, 7, micro_batches), 3), 0),
+      const SpmdProgram program = bucket_collectives(
+                            zero(stage, dense_layers(3, 24, 7, micro_batches), 3), 0),
                         joined = join_updates(program);
       CHECK(count(joined, ops::adam_updates) > 0);
       Executor alone(program), together(joined);
@@ -160,8 +165,9 @@ SpmdProgram clipped(DType dtype, int micro_batches) {
               step = g.input(InputKind::scalar, "step", {f32, {}});
   Value x = g.input(InputKind::batch, "x", {dtype, {256 / micro_batches, 8}});
   for (int i = 0; i < 3; ++i)
-    x = tanh(matmul(x, g.parameter(fmt::format("w{}", i), {dtype, {8, 8}}, Initializer::normal(0, 1))) +
-             g.parameter(fmt::format("b{}", i), {dtype, {8}}, Initializer::normal(0, 1)));
+    x = tanh(
+        matmul(x, g.parameter(fmt::format("w{}", i), {dtype, {8, 8}}, Initializer::normal(0, 1))) +
+        g.parameter(fmt::format("b{}", i), {dtype, {8}}, Initializer::normal(0, 1)));
   const Value loss = mean(square(cast(x, f32)));
   const Values parameters = g.parameters(), gradients = gradient(loss, parameters);
   g.set_region(Region::backward);
@@ -180,7 +186,8 @@ SpmdProgram clipped(DType dtype, int micro_batches) {
   const Graph graph = g.finish();
   Layouts layouts{{"x", "S0@0"}};
   for (const Input& input : graph.inputs)
-    if (input.kind == InputKind::state && graph.type(input.value).rank() == 2) layouts[input.name] = "S1@0";
+    if (input.kind == InputKind::state && graph.type(input.value).rank() == 2)
+      layouts[input.name] = "S1@0";
   const ShardingPlan plan = following_plan(graph, mesh_of({2}), layouts);
   return bucket_collectives(fuse_elementwise(fuse_squared_norms(partition(graph, plan))), 1 << 20);
 }

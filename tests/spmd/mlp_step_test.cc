@@ -1,12 +1,12 @@
-// What a training step of nn::Dense layers becomes for a CUDA device: products with epilogues, and little
-// else. Planning needs no GPU; tests/emulation counts what such a step launches.
+// What a training step of nn::Dense layers becomes for a CUDA device: products with epilogues, and
+// little else. Planning needs no GPU; tests/emulation counts what such a step launches.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <map>
 
-#include "alpa/ops/all_ops.h"
 #include "alpa/lower/memory_plan.h"
+#include "alpa/ops/all_ops.h"
 #include "src/mesh/cuda_cluster.h"
 #include "support/gpt_stack.h"
 #include "support/mlp_step.h"
@@ -46,7 +46,8 @@ TEST_CASE("every product of a 10-layer MLP of nn::Dense has its epilogue") {
       CAPTURE(name_of(dtype));
       CAPTURE(micro_batches);
       const auto counts = [&](const TrainingStep& step) {
-        return operators(plan_only(step, Serial{.num_micro_batches = micro_batches}, cards(1)).program);
+        return operators(
+            plan_only(step, Serial{.num_micro_batches = micro_batches}, cards(1)).program);
       };
       Counts relu = counts(dense_mlp_step<nn::ReLU>(dtype, 10)),
              gelu = counts(dense_mlp_step<nn::GELU>(dtype, 10));
@@ -65,8 +66,10 @@ TEST_CASE("every product of a 10-layer MLP of nn::Dense has its epilogue") {
     }
 }
 
-TEST_CASE("without micro-batches a 10-layer step is 34 nodes: 29 products, 4 for the loss, one for Adam") {
-  const SpmdProgram program = plan_only(dense_mlp_step<nn::ReLU>(f32, 10), Serial{}, cards(1)).program;
+TEST_CASE(
+    "without micro-batches a 10-layer step is 34 nodes: 29 products, 4 for the loss, one for Adam") {
+  const SpmdProgram program =
+      plan_only(dense_mlp_step<nn::ReLU>(f32, 10), Serial{}, cards(1)).program;
   CHECK(operators(program) == Counts{{"einsum_epilogue bias relu keep", 9},
                                      {"einsum_epilogue bias", 1},
                                      {"einsum_epilogue relu gradient", 9},
@@ -80,8 +83,8 @@ TEST_CASE("without micro-batches a 10-layer step is 34 nodes: 29 products, 4 for
 TEST_CASE("spread over four cards, every product still has its epilogue") {
   const TrainingStep step = dense_mlp_step<nn::ReLU>(f32, 10);
   for (const Method& method :
-       std::initializer_list<Method>{DataParallel{}, Zero2Parallel{}, Zero3Parallel{}, ShardParallel{},
-                                     ShardParallel{.mesh_shape = {2, 2}}}) {
+       std::initializer_list<Method>{DataParallel{}, Zero2Parallel{}, Zero3Parallel{},
+                                     ShardParallel{}, ShardParallel{.mesh_shape = {2, 2}}}) {
     Counts counts = operators(plan_only(step, method, cards(4)).program);
     CHECK(counts["einsum_epilogue bias relu keep"] == 9);
     CHECK(counts["einsum_epilogue bias"] == 1);
@@ -94,7 +97,8 @@ TEST_CASE("spread over four cards, every product still has its epilogue") {
 TEST_CASE("updates aside stand behind their gradients and the last reader of their parameter") {
   Serial method;
   method.executor.overlap_updates = true;
-  const SpmdProgram program = plan_only(dense_mlp_step<nn::ReLU>(f32, 10), method, cards(1)).program;
+  const SpmdProgram program =
+      plan_only(dense_mlp_step<nn::ReLU>(f32, 10), method, cards(1)).program;
   CHECK(operators(program)["adam_updates"] == 10);
   const DeviceProgram device = lower(program, 0, true, memory_rules("cuda"));
   int aside = 0, products_behind = 0;

@@ -5,15 +5,17 @@
 
 namespace alpa::test {
 
-/// Data parallelism over two devices: one all_reduce per parameter and one for the loss. Kernels of 8·8
-/// elements, 256 bytes each.
+/// Data parallelism over two devices: one all_reduce per parameter and one for the loss. Kernels of
+/// 8·8 elements, 256 bytes each.
 inline SpmdProgram data_parallel(int layers) {
   const auto model = [layers](Builder& g, Value x, Value y) {
     for (int i = 0; i < layers; ++i)
-      x = tanh(matmul(x, g.parameter(fmt::format("w{}", i), {f32, {8, 8}}, Initializer::normal(0, 1))));
+      x = tanh(
+          matmul(x, g.parameter(fmt::format("w{}", i), {f32, {8, 8}}, Initializer::normal(0, 1))));
     return mean(square(x - y));
   };
-  const Graph graph = training_graph({f32, {8, 8}}, {f32, {8, 8}}, model, {.optimizer = Optimizer::adam});
+  const Graph graph =
+      training_graph({f32, {8, 8}}, {f32, {8, 8}}, model, {.optimizer = Optimizer::adam});
   Layouts layouts{{"x", "S0@0"}, {"y", "S0@0"}};
   for (const Node& node : graph.nodes)
     if (node.op == &ops::adam_update) layouts[fmt::format("%{}", node.results[0])] = "R";
@@ -21,10 +23,12 @@ inline SpmdProgram data_parallel(int layers) {
 }
 
 /// Dense layers of `width` with biases; their kernels are 4·width² bytes, their biases 4·width.
-inline Graph dense_layers(int layers, std::int64_t batch, std::int64_t width, int num_micro_batches) {
+inline Graph dense_layers(int layers, std::int64_t batch, std::int64_t width,
+                          int num_micro_batches) {
   const auto model = [=](Builder& g, Value x, Value y) {
     for (int i = 0; i < layers; ++i) {
-      const Value w = g.parameter(fmt::format("w{}", i), {f32, {width, width}}, Initializer::normal(0, 1));
+      const Value w =
+          g.parameter(fmt::format("w{}", i), {f32, {width, width}}, Initializer::normal(0, 1));
       const Value b = g.parameter(fmt::format("b{}", i), {f32, {width}}, Initializer::normal(0, 1));
       x = tanh(matmul(x, w) + b);
     }
@@ -36,8 +40,8 @@ inline Graph dense_layers(int layers, std::int64_t batch, std::int64_t width, in
 
 enum class Zero : std::uint8_t { two = 2, three = 3 };
 
-/// The batch and all optimizer state split over the devices; ZeRO-3: the parameters, too. Kernels by
-/// columns, biases by their only dimension.
+/// The batch and all optimizer state split over the devices; ZeRO-3: the parameters, too. Kernels
+/// by columns, biases by their only dimension.
 inline SpmdProgram zero(Zero stage, const Graph& graph, int devices = 2) {
   Layouts layouts{{"x", "S0@0"}, {"y", "S0@0"}};
   const auto split = [&](int value) { return graph.type(value).rank() == 2 ? "S1@0" : "S0@0"; };
@@ -49,7 +53,8 @@ inline SpmdProgram zero(Zero stage, const Graph& graph, int devices = 2) {
       layouts[input.name] = split(input.value);
   }
   for (const Node& node : graph.nodes)
-    if (node.op == &ops::adam_update) layouts[fmt::format("%{}", node.results[0])] = split(node.results[0]);
+    if (node.op == &ops::adam_update)
+      layouts[fmt::format("%{}", node.results[0])] = split(node.results[0]);
   return fuse_elementwise(partition(graph, following_plan(graph, mesh_of({devices}), layouts)));
 }
 

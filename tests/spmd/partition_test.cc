@@ -1,5 +1,5 @@
-// A two-layer MLP, first kernel split by columns and the second by rows (Shoeybi et al. 2019), from plan to
-// partitioned program.
+// A two-layer MLP, first kernel split by columns and the second by rows (Shoeybi et al. 2019), from
+// plan to partitioned program.
 #include <doctest/doctest.h>
 
 #include "alpa/base/error.h"
@@ -16,7 +16,8 @@ Graph two_layers(int num_micro_batches = 1) {
     const Value w2 = g.parameter("w2", {f32, {16, 4}}, Initializer::normal(0, 1));
     return mean(square(matmul(relu(matmul(x, w1)), w2) - y));
   };
-  return training_graph({f32, {8, 8}}, {f32, {8, 4}}, model, {.num_micro_batches = num_micro_batches});
+  return training_graph({f32, {8, 8}}, {f32, {8, 4}}, model,
+                        {.num_micro_batches = num_micro_batches});
 }
 
 const char* const kColumnThenRow = R"(mesh 2
@@ -52,9 +53,10 @@ update %5 = %25
 metric "loss" = %14
 )";
 
-const Layouts kLayouts{{"w1", "S1@0"},  {"w2", "S0@0"},  {"%6", "S1@0"},  {"%7", "S1@0"},  {"%8", "P+@0"},
-                       {"%16", "S1@0"}, {"%17", "S0@0"}, {"%18", "S1@0"}, {"%19", "S1@0"}, {"%20", "S1@0"},
-                       {"%21", "S1@0"}, {"%22", "S1@0"}, {"%23", "S0@0"}, {"%24", "S0@0"}};
+const Layouts kLayouts{{"w1", "S1@0"},  {"w2", "S0@0"},  {"%6", "S1@0"},  {"%7", "S1@0"},
+                       {"%8", "P+@0"},  {"%16", "S1@0"}, {"%17", "S0@0"}, {"%18", "S1@0"},
+                       {"%19", "S1@0"}, {"%20", "S1@0"}, {"%21", "S1@0"}, {"%22", "S1@0"},
+                       {"%23", "S0@0"}, {"%24", "S0@0"}};
 
 }  // namespace
 
@@ -76,8 +78,9 @@ TEST_CASE("traffic counts what runs once per micro-batch as often") {
   double bytes = 0;
   for (const Node& node : program.graph.nodes) {
     if (node.op != &ops::all_reduce) continue;
-    const double own = static_cast<double>(shard_bytes(
-        program.graph.type(node.operands[0]), program.specs[node.operands[0]], program.mesh_of(node)));
+    const double own =
+        static_cast<double>(shard_bytes(program.graph.type(node.operands[0]),
+                                        program.specs[node.operands[0]], program.mesh_of(node)));
     bytes += own * (node.region == Region::apply ? 1 : 4);
   }
   CHECK(bytes > 0);
@@ -89,7 +92,8 @@ TEST_CASE("a plan without a needed reshard is refused") {
   ShardingPlan plan = laid_out_plan(graph, mesh_of({2}), kLayouts);
   plan.reshards.clear();
   CHECK_THROWS_WITH_AS(partition(graph, plan),
-                       "partition: the plan has no reshard of \"einsum\" from P+@0 to R for use 9", Bug);
+                       "partition: the plan has no reshard of \"einsum\" from P+@0 to R for use 9",
+                       Bug);
 }
 
 TEST_CASE("the verifier names the node whose layouts do not follow") {
@@ -97,12 +101,13 @@ TEST_CASE("the verifier names the node whose layouts do not follow") {
   const SpmdProgram good = partition(graph, laid_out_plan(graph, mesh_of({2}), kLayouts));
   SpmdProgram bad = good;
   bad.specs[6] = parse_spec("S0@0");
-  CHECK_THROWS_WITH_AS(verify(bad), "partitioned program: \"einsum\" (einsum) cannot take R, S1@0 to S0@0",
-                       Bug);
+  CHECK_THROWS_WITH_AS(verify(bad),
+                       "partitioned program: \"einsum\" (einsum) cannot take R, S1@0 to S0@0", Bug);
   bad = good;
   bad.specs[9] = parse_spec("P+@0");
   CHECK_THROWS_WITH_AS(
-      verify(bad), "partitioned program: \"einsum.all_reduce\" (all_reduce) cannot take P+@0 to P+@0", Bug);
+      verify(bad),
+      "partitioned program: \"einsum.all_reduce\" (all_reduce) cannot take P+@0 to P+@0", Bug);
   bad = good;
   bad.graph.metrics[0].value = bad.graph.metrics[0].value;
   bad.specs[14] = parse_spec("P+@0");

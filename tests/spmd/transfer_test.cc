@@ -10,8 +10,8 @@ namespace {
 
 /// The part of two stages that ends with the loss is on devices 2 and 3.
 SpmdProgram two_stages() {
-  const Graph graph =
-      training_graph({f32, {8, 4}}, {f32, {8, 2}}, one_layer_per_stage(2, 4), {.num_micro_batches = 2});
+  const Graph graph = training_graph({f32, {8, 4}}, {f32, {8, 2}}, one_layer_per_stage(2, 4),
+                                     {.num_micro_batches = 2});
   return on_meshes(graph, {{mesh_from(0, {2}), {{"x", "S0@0"}, {"cut0", "S0@0"}}},
                            {mesh_from(2, {2}), {{"y", "S0@0"}, {"cut0", "S0@0"}}}});
 }
@@ -43,7 +43,8 @@ TEST_CASE("a transfer leads from one mesh to another, in specs that are not part
   CHECK(mistake_of(wrong) != "");
   wrong = program;
   wrong.specs[transfer.results[0]] = parse_spec("P+@0");
-  CHECK(mistake_of(wrong) == "partitioned program: \"tanh.transfer\" (transfer) cannot take S0@0 to P+@0");
+  CHECK(mistake_of(wrong) ==
+        "partitioned program: \"tanh.transfer\" (transfer) cannot take S0@0 to P+@0");
   wrong = program;
   wrong.mesh_of_value[transfer.results[0]] = 0;
   CHECK(mistake_of(wrong) ==
@@ -69,9 +70,11 @@ TEST_CASE("values, updates and devices on the wrong mesh are found out") {
 TEST_CASE("passes keep the nodes of different meshes apart") {
   const SpmdProgram program = two_stages();
   for (const Node& node : program.graph.nodes)
-    for (int value : node.results) CHECK(program.mesh_index(value) == program.mesh_index(node.results[0]));
+    for (int value : node.results)
+      CHECK(program.mesh_index(value) == program.mesh_index(node.results[0]));
   const auto sent = traffic(program);
-  // Half of the activations (2 x 4 floats) of two micro-batches, and the learning rate to one device.
+  // Half of the activations (2 x 4 floats) of two micro-batches, and the
+  // learning rate to one device.
   CHECK(sent.at("transfer") == Traffic{3, 2 * (2 * 4 * 4) + 4});
 }
 

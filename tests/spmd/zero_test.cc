@@ -1,4 +1,5 @@
-// A product by zero is zero, on one device and as a partial sum: fused programs may hold it as either.
+// A product by zero is zero, on one device and as a partial sum: fused
+// programs may hold it as either.
 #include <doctest/doctest.h>
 
 #include "alpa/ops/all_ops.h"

@@ -22,8 +22,8 @@ const std::map<std::string, std::string> kReasons = {
     {"src/spmd/fuse_group.cc", "constants and broadcasts become attributes of the fused node"},
 };
 
-/// "file:line " of every line in which an operator is told by its record, or by its name, or a backend by
-/// its name.
+/// "file:line " of every line in which an operator is told by its record, or by its name,
+/// or a backend by its name.
 std::string identity_tests(const std::vector<SourceFile>& files) {
   const std::regex record(R"([!=]=\s*&(alpa::)?ops::(?!input\b))");
   const std::regex name(R"(\bop((\.|->)name)?(\s*[!=]=\s*"|\.(starts_with|ends_with|find)\())");
@@ -54,17 +54,18 @@ TEST_CASE(
     "outside src/ops nobody asks which operator a node is, or which backend it runs on, without a reason") {
   CHECK(identity_tests(files_that_must_not_ask()) == "");
   CHECK(identity_tests({{"x.cc",
-                         {"if (node.op == &ops::relu) return;", "if (node.op != &ops::input) return;",
-                          "return op == \"einsum\";", "node.op->name.starts_with(\"einsum\")",
-                          "if (backend == \"cuda\")", "found = op.name == name;"}}}) ==
-        "x.cc:1 x.cc:3 x.cc:4 x.cc:5 ");
+                         {"if (node.op == &ops::relu) return;",
+                          "if (node.op != &ops::input) return;", "return op == \"einsum\";",
+                          "node.op->name.starts_with(\"einsum\")", "if (backend == \"cuda\")",
+                          "found = op.name == name;"}}}) == "x.cc:1 x.cc:3 x.cc:4 x.cc:5 ");
 }
 
 TEST_CASE("every reason to ask which operator a node is belongs to a file that asks") {
   for (const auto& [path, reason] : kReasons) {
     const std::vector<SourceFile> files = structure::library_files();
-    const auto file = std::find_if(files.begin(), files.end(),
-                                   [&, path = path](const SourceFile& f) { return f.path == path; });
+    const auto file =
+        std::find_if(files.begin(), files.end(),
+                     [&, path = path](const SourceFile& f) { return f.path == path; });
     CAPTURE(path);
     REQUIRE(file != files.end());
     CHECK(!reason.empty());

@@ -13,9 +13,9 @@ namespace {
 
 using Modules = std::set<std::string>;
 
-// Lowest first; a module may include itself, what its row names, and what those may include. "kernels" are
-// the files of the folder kernels/, whose folders are modules, too; "root" stands for alpa/*.h and
-// src/*.cc, which may include everything.
+// Lowest first; a module may include itself, what its row names, and what those may include.
+// "kernels" are the files of the folder kernels/, whose folders are modules, too; "root" stands for
+// alpa/*.h and src/*.cc, which may include everything.
 const std::vector<std::pair<std::string, Modules>> kTable = {
     {"base", {}},
     {"cuda_loader", {"base"}},
@@ -49,15 +49,16 @@ std::map<std::string, Modules> allowed_modules() {
   for (const auto& [module, row] : kTable) {
     Modules& all = allowed[module] = row;
     all.insert(module);
-    for (const std::string& lower : row) all.insert(allowed.at(lower).begin(), allowed.at(lower).end());
+    for (const std::string& lower : row)
+      all.insert(allowed.at(lower).begin(), allowed.at(lower).end());
     allowed["root"].insert(module);
   }
   allowed["root"].insert("root");
   return allowed;
 }
 
-/// The module of `path`, which starts with "include/alpa/", "alpa/", "src/" or "kernels/"; "" for any
-/// other.
+/// The module of `path`, which starts with "include/alpa/", "alpa/", "src/" or
+/// "kernels/"; "" for any other.
 std::string module_of(const std::string& path) {
   if (path.starts_with("kernels/")) return path.substr(0, path.rfind('/'));
   for (const std::string prefix : {"include/alpa/", "alpa/", "src/"}) {
@@ -73,7 +74,8 @@ std::string complaint(const SourceFile& file, const Include& include,
                       const std::map<std::string, Modules>& allowed) {
   const std::string where = file.path + ":" + std::to_string(include.line) + ": ";
   const std::string from = module_of(file.path);
-  if (!allowed.contains(from)) return where + "module " + from + " is not in the table of this test";
+  if (!allowed.contains(from))
+    return where + "module " + from + " is not in the table of this test";
   std::string to = module_of(include.target);
   if (to.empty() && include.quoted && include.target.find('/') == std::string::npos) to = from;
   if (to.empty())

@@ -1,5 +1,5 @@
-// No two files define a type of the same name: the linker would keep the inline functions of one of the two
-// and say nothing.
+// No two files define a type of the same name: the linker would keep the inline functions of one
+// of the two and say nothing.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -38,7 +38,8 @@ class Scope {
   std::vector<std::string> names_;
 };
 
-/// Qualified names of the types that `file` defines at namespace level and other files could define, too.
+/// Qualified names of the types that `file` defines at namespace level and
+/// other files could define, too.
 std::vector<std::string> types_of(const SourceFile& file) {
   static const std::regex kType(
       R"(^(?:template <.*> ?)?(?:struct|class|union|enum class|enum) (?:alignas\(\w+\) )?(\w+)(?: final)?(?: :.*)? \{.*)");
@@ -80,8 +81,8 @@ TEST_CASE("two types of one name are found, those of unnamed namespaces are not"
                                           "}  // namespace alpa"};
   std::vector<std::string> hidden = range;
   hidden[0] = "namespace {", hidden[3] = "}  // namespace";
-  const std::vector<std::string> other = {"namespace alpa::ilp {", "class Range final : public Base {",
-                                          "};"};
+  const std::vector<std::string> other = {"namespace alpa::ilp {",
+                                          "class Range final : public Base {", "};"};
   CHECK(defined_twice({{"a.h", range}, {"b.h", hidden}, {"c.h", other}}).empty());
   CHECK(defined_twice({{"a.h", range}, {"b.h", range}}) ==
         std::vector<std::string>{"alpa::Range: a.h, b.h"});

@@ -32,20 +32,23 @@ std::string output_of(const std::string& command) {
   std::FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return output;
   char chunk[4096];
-  while (const std::size_t size = std::fread(chunk, 1, sizeof chunk, pipe)) output.append(chunk, size);
+  while (const std::size_t size = std::fread(chunk, 1, sizeof chunk, pipe))
+    output.append(chunk, size);
   pclose(pipe);
   return output;
 }
 
 bool is_build_folder(const fs::path& path) {
   const std::string name = path.filename();
-  return name == "build" || name == "bundle" || name == "dist" || (name.front() == '.' && name != ".ci");
+  return name == "build" || name == "bundle" || name == "dist" ||
+         (name.front() == '.' && name != ".ci");
 }
 
 std::vector<fs::path> walk(const fs::path& folder) {
   std::vector<fs::path> paths;
   if (!fs::exists(folder)) return paths;
-  for (auto at = fs::recursive_directory_iterator(folder); at != fs::recursive_directory_iterator(); ++at) {
+  for (auto at = fs::recursive_directory_iterator(folder); at != fs::recursive_directory_iterator();
+       ++at) {
     if (at->is_directory() && is_build_folder(at->path())) at.disable_recursion_pending();
     if (at->is_regular_file()) paths.push_back(at->path());
   }
@@ -60,7 +63,8 @@ bool is_text(const SourceFile& file) {
 
 }  // namespace
 
-std::vector<SourceFile> source_files(const std::string& folder, const std::vector<std::string>& endings) {
+std::vector<SourceFile> source_files(const std::string& folder,
+                                     const std::vector<std::string>& endings) {
   std::vector<SourceFile> files;
   for (const fs::path& path : walk(kRoot / folder))
     if (std::find(endings.begin(), endings.end(), path.extension()) != endings.end())
@@ -71,13 +75,15 @@ std::vector<SourceFile> source_files(const std::string& folder, const std::vecto
 std::vector<SourceFile> library_files() {
   std::vector<SourceFile> files;
   for (const char* folder : {"include", "src", "kernels"})
-    for (SourceFile& file : source_files(folder, {".h", ".cc", ".cu"})) files.push_back(std::move(file));
+    for (SourceFile& file : source_files(folder, {".h", ".cc", ".cu"}))
+      files.push_back(std::move(file));
   return files;
 }
 
 std::vector<SourceFile> committed_files() {
   std::vector<fs::path> paths;
-  for (const std::string& path : split(output_of("git -C '" + kRoot.string() + "' ls-files -z 2>&-"), '\0'))
+  for (const std::string& path :
+       split(output_of("git -C '" + kRoot.string() + "' ls-files -z 2>&-"), '\0'))
     if (fs::is_regular_file(kRoot / path)) paths.push_back(kRoot / path);
   if (paths.empty()) paths = walk(kRoot);
   std::vector<SourceFile> files;
@@ -95,7 +101,8 @@ std::vector<Include> includes_of(const SourceFile& file) {
     const std::size_t word = line.find_first_not_of(" \t", hash + 1);
     if (word == std::string::npos || line.compare(word, 7, "include") != 0) continue;
     const std::size_t open = line.find_first_of("\"<", word);
-    const std::size_t close = open == std::string::npos ? open : line.find_first_of("\">", open + 1);
+    const std::size_t close =
+        open == std::string::npos ? open : line.find_first_of("\">", open + 1);
     if (close == std::string::npos) continue;
     includes.push_back(
         {line.substr(open + 1, close - open - 1), line[open] == '"', static_cast<int>(i) + 1});

@@ -13,7 +13,8 @@ struct SourceFile {
 };
 
 /// The files below `folder` whose name ends with one of `endings`, sorted by path.
-std::vector<SourceFile> source_files(const std::string& folder, const std::vector<std::string>& endings);
+std::vector<SourceFile> source_files(const std::string& folder,
+                                     const std::vector<std::string>& endings);
 
 /// The sources of the library: include, src and kernels.
 std::vector<SourceFile> library_files();

@@ -1,5 +1,6 @@
 #pragma once
-/// How far a result is from what it should be. What is not a number never passes for a small difference.
+/// How far a result is from what it should be. What is not a number never
+/// passes for a small difference.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,9 +16,10 @@ inline double distance(double a, double b) {
   return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
 }
 
-/// Largest distance of an element. Infinite if the sizes differ or a number of either is not finite, even
-/// at the same place: what diverged shows nothing.
-inline double largest_distance(const std::vector<double>& actual, const std::vector<double>& expected) {
+/// Largest distance of an element. Infinite if the sizes differ or a number of either is not
+/// finite, even at the same place: what diverged shows nothing.
+inline double largest_distance(const std::vector<double>& actual,
+                               const std::vector<double>& expected) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (actual.size() != expected.size()) return kInfinity;
   double largest = 0;
@@ -35,10 +37,10 @@ inline double largest_magnitude(const std::vector<double>& values, double least 
   return least;
 }
 
-/// `largest_distance` as a share of the largest |expected|, or of `least_scale` if that is more. If both
-/// are 0, the distance itself.
-inline double largest_difference(const std::vector<double>& actual, const std::vector<double>& expected,
-                                 double least_scale) {
+/// `largest_distance` as a share of the largest |expected|, or of `least_scale` if that is more. If
+/// both are 0, the distance itself.
+inline double largest_difference(const std::vector<double>& actual,
+                                 const std::vector<double>& expected, double least_scale) {
   const double scale = largest_magnitude(expected, least_scale);
   return largest_distance(actual, expected) / (scale > 0 ? scale : 1);
 }

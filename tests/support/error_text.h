@@ -6,7 +6,8 @@
 
 namespace alpa::testing {
 
-/// What() of the Error that `call` throws; "no error" if it throws none. Anything else passes through.
+/// What() of the Error that `call` throws; "no error" if it throws none.
+/// Anything else passes through.
 template <class Call>
 std::string error_of(Call&& call) {
   try {

@@ -1,6 +1,7 @@
 #pragma once
-/// The reference interpreter of graphs: one device, node by node with the CPU kernels, nothing fused,
-/// nothing planned. One call is one step: forward and backward once per micro-batch, then apply.
+/// The reference interpreter of graphs: one device, node by node with the CPU
+/// kernels, nothing fused, nothing planned. One call is one step: forward and
+/// backward once per micro-batch, then apply.
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -37,7 +38,8 @@ inline HostTensor tensor(TensorType type, const std::vector<double>& values) {
   HostTensor result(std::move(type));
   if (static_cast<std::int64_t>(values.size()) != result.type.elements())
     throw std::logic_error("tensor: wrong number of elements");
-  for (std::size_t i = 0; i < values.size(); ++i) result.put(static_cast<std::int64_t>(i), values[i]);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    result.put(static_cast<std::int64_t>(i), values[i]);
   return result;
 }
 
@@ -56,7 +58,8 @@ class Interpreter {
     for (const Update& update : graph_.updates)
       if (const Input* input = find_input(graph_, update.input); input->kind == InputKind::state)
         result.updates[input->name] = values_[update.value];
-    for (const Metric& metric : graph_.metrics) result.metrics[metric.name] = values_[metric.value].get(0);
+    for (const Metric& metric : graph_.metrics)
+      result.metrics[metric.name] = values_[metric.value].get(0);
     return result;
   }
 
@@ -66,7 +69,8 @@ class Interpreter {
     const auto given = inputs_.find(input.name);
     if (given == inputs_.end()) return HostTensor(graph_.type(input.value));
     if (given->second.type != graph_.type(input.value))
-      throw std::logic_error("input " + input.name + " is given as " + to_string(given->second.type));
+      throw std::logic_error("input " + input.name + " is given as " +
+                             to_string(given->second.type));
     return given->second;
   }
 
@@ -77,8 +81,8 @@ class Interpreter {
     if (whole.bytes.size() != part.bytes.size() * graph_.num_micro_batches ||
         whole.type.dtype != part.type.dtype)
       throw std::logic_error("batch input " + input.name + " is given as " + to_string(whole.type));
-    std::copy_n(whole.bytes.begin() + static_cast<std::ptrdiff_t>(m * part.bytes.size()), part.bytes.size(),
-                part.bytes.begin());
+    std::copy_n(whole.bytes.begin() + static_cast<std::ptrdiff_t>(m * part.bytes.size()),
+                part.bytes.size(), part.bytes.begin());
     return part;
   }
 
@@ -98,8 +102,10 @@ class Interpreter {
     std::vector<HostTensor> operands, results;
     for (int value : node.operands) operands.push_back(values_[value]);
     for (int value : node.results) results.emplace_back(graph_.type(value));
-    results = run_kernel(*node.op->cpu, operands, results, {.attributes = node.attributes, .step = step_});
-    for (std::size_t i = 0; i < results.size(); ++i) values_[node.results[i]] = std::move(results[i]);
+    results = run_kernel(*node.op->cpu, operands, results,
+                         {.attributes = node.attributes, .step = step_});
+    for (std::size_t i = 0; i < results.size(); ++i)
+      values_[node.results[i]] = std::move(results[i]);
   }
 
   const Graph& graph_;
@@ -108,9 +114,10 @@ class Interpreter {
   std::vector<HostTensor> values_;
 };
 
-/// One step of `graph`. Batch inputs are given whole (all micro-batches along dimension 0), states and
-/// scalars by name.
-inline StepResult evaluate(const Graph& graph, const Tensors& inputs, const StepContext& step = {}) {
+/// One step of `graph`. Batch inputs are given whole (all micro-batches along dimension 0),
+/// states and scalars by name.
+inline StepResult evaluate(const Graph& graph, const Tensors& inputs,
+                           const StepContext& step = {}) {
   return Interpreter(graph, inputs, step).run();
 }
 

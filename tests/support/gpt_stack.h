@@ -1,7 +1,7 @@
 #pragma once
-/// A GPT-like training step, written with operators alone, as somebody writes one who uses alpa for the
-/// first time: pre-norm blocks of attention by einsum and a gelu MLP, residuals, Adam. Letters as in the
-/// papers: B batch, T time, D hidden, H heads, K = D / H, V vocabulary.
+/// A GPT-like training step, written with operators alone, as somebody writes one who uses alpa for
+/// the first time: pre-norm blocks of attention by einsum and a gelu MLP, residuals, Adam. Letters
+/// as in the papers: B batch, T time, D hidden, H heads, K = D / H, V vocabulary.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -16,12 +16,12 @@ namespace alpa::testing {
 struct GptStack {
   int layers = 2;
   std::int64_t batch = 32, sequence = 256, hidden = 1024, heads = 16;
-  /// Positive: tokens "x" and labels "y" i32 [B, T], a one-hot embedding that the logits share, cross
-  /// entropy. 0: "x" and "y" f32 [B, T, D], mean squared error.
+  /// Positive: tokens "x" and labels "y" i32 [B, T], a one-hot embedding that the logits share,
+  /// cross entropy. 0: "x" and "y" f32 [B, T, D], mean squared error.
   std::int64_t vocabulary = 0;
   bool causal = false;  ///< a token attends to itself and to those before it
-  bool reshape_heads =
-      false;               ///< projections are products [D, D] and a reshape instead of einsums [D, H, K]
+  /// projections are products [D, D] and a reshape instead of einsums [D, H, K]
+  bool reshape_heads = false;
   bool operators = false;  ///< layer norms and the embedding are operators instead of compositions
 };
 
@@ -51,7 +51,8 @@ inline Value linear(Value x, std::int64_t features, const std::string& name) {
 inline Value split_heads(const GptStack& s, Value x, const std::string& name) {
   const std::int64_t K = s.hidden / s.heads;
   if (s.reshape_heads)
-    return transpose(reshape(linear(x, s.hidden, name), {s.batch, s.sequence, s.heads, K}), {0, 2, 1, 3});
+    return transpose(reshape(linear(x, s.hidden, name), {s.batch, s.sequence, s.heads, K}),
+                     {0, 2, 1, 3});
   const Value w =
       x.builder->parameter(name + ".kernel", {x.dtype(), {s.hidden, s.heads, K}},
                            Initializer::normal(0, 1 / std::sqrt(static_cast<double>(s.hidden))));
@@ -61,10 +62,11 @@ inline Value split_heads(const GptStack& s, Value x, const std::string& name) {
 /// The heads [B, H, T, K] projected back: [B, T, D].
 inline Value join_heads(const GptStack& s, Value heads, const std::string& name) {
   if (s.reshape_heads)
-    return linear(reshape(transpose(heads, {0, 2, 1, 3}), {s.batch, s.sequence, s.hidden}), s.hidden, name);
-  const Value w =
-      heads.builder->parameter(name + ".kernel", {heads.dtype(), {s.heads, s.hidden / s.heads, s.hidden}},
-                               Initializer::normal(0, 1 / std::sqrt(static_cast<double>(s.hidden))));
+    return linear(reshape(transpose(heads, {0, 2, 1, 3}), {s.batch, s.sequence, s.hidden}),
+                  s.hidden, name);
+  const Value w = heads.builder->parameter(
+      name + ".kernel", {heads.dtype(), {s.heads, s.hidden / s.heads, s.hidden}},
+      Initializer::normal(0, 1 / std::sqrt(static_cast<double>(s.hidden))));
   return einsum("bhtk,hkd->btd", heads, w);
 }
 
@@ -96,7 +98,8 @@ inline Value gpt_loss(GptStack s, const Batch& batch) {
   Value table;
   if (s.vocabulary > 0) {
     table = g.parameter("embedding", {f32, {s.vocabulary, s.hidden}}, Initializer::normal(0, 0.02));
-    x = (s.operators ? embedding(table, x) : einsum("btv,vd->btd", one_hot(x, s.vocabulary), table)) +
+    x = (s.operators ? embedding(table, x)
+                     : einsum("btv,vd->btd", one_hot(x, s.vocabulary), table)) +
         g.parameter("position", {f32, {s.sequence, s.hidden}}, Initializer::normal(0, 0.02));
   }
   for (int layer = 0; layer < s.layers; ++layer) {

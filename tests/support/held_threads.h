@@ -13,8 +13,8 @@
 
 namespace alpa::test {
 
-/// Keeps every other thread that the process has now in a signal handler, from construction to destruction.
-/// Not under ThreadSanitizer, which delays signals.
+/// Keeps every other thread that the process has now in a signal handler, from construction to
+/// destruction. Not under ThreadSanitizer, which delays signals.
 class HeldThreads {
  public:
   HeldThreads() {
@@ -55,7 +55,8 @@ class HeldThreads {
   static inline std::atomic<int> held_{0};
 };
 
-/// True if `call`, on a new thread, returns while all threads that exist now are held; it gets 20 seconds.
+/// True if `call`, on a new thread, returns while all threads that exist now are
+/// held; it gets 20 seconds.
 template <class Call>
 bool returns_without_others(Call&& call) {
   std::atomic<bool> done{false};

@@ -1,6 +1,6 @@
 #pragma once
-/// The training step of an MLP as a user writes it: `layers` × nn::Dense(128), an activation between them,
-/// mean squared error, Adam; 64 examples a batch.
+/// The training step of an MLP as a user writes it: `layers` × nn::Dense(128), an activation
+/// between them, mean squared error, Adam; 64 examples a batch.
 #include <memory>
 
 #include "alpa/alpa.h"

@@ -1,6 +1,6 @@
 #pragma once
-/// The graphs by which the planner is measured (bench/planner.cc) and tested: transformers written with
-/// operators alone. Letters as in gpt_stack.h; E experts, C slots of an expert, F = 4 D.
+/// The graphs by which the planner is measured (bench/planner.cc) and tested: transformers written
+/// with operators alone. Letters as in gpt_stack.h; E experts, C slots of an expert, F = 4 D.
 #include <algorithm>
 #include <stdexcept>
 #include <string_view>
@@ -70,7 +70,8 @@ inline Value bert_loss(GptStack s, const Batch& batch) {
     return g.parameter(name, {f32, {rows, s.hidden}}, Initializer::normal(0, 0.02));
   };
   const auto look_up = [&](Value rows, Value ids) {
-    return s.operators ? embedding(rows, ids) : einsum("btv,vd->btd", one_hot(ids, rows.shape()[0]), rows);
+    return s.operators ? embedding(rows, ids)
+                       : einsum("btv,vd->btd", one_hot(ids, rows.shape()[0]), rows);
   };
   const Value words = table("embedding", s.vocabulary);
   Value x = look_up(words, batch["x"]) + look_up(table("segment.embedding", 2), batch["segment"]) +
@@ -86,8 +87,8 @@ inline Value bert_loss(GptStack s, const Batch& batch) {
   return mean(softmax_cross_entropy(logits, batch["y"]) * batch["masked"]);
 }
 
-/// BERT with separate projections to queries, keys and values, and a masked-language head: tokens "x",
-/// labels "y", segments i32 [B, T]; "masked" f32 [B, T] is 1 where the label is asked for.
+/// BERT with separate projections to queries, keys and values, and a masked-language head: tokens
+/// "x", labels "y", segments i32 [B, T]; "masked" f32 [B, T] is 1 where the label is asked for.
 inline TrainingStep bert_step(GptStack s, std::int64_t vocabulary) {
   s.vocabulary = vocabulary;
   s.reshape_heads = true;
@@ -100,14 +101,15 @@ inline TrainingStep bert_step(GptStack s, std::int64_t vocabulary) {
 /// 1 where x [B, T, E] has its maximum over the experts.
 inline Value top_expert(Value x) { return cast(eq(x, reduce_max(x, {-1}, true)), x.dtype()); }
 
-/// Weights [B, T, E, C] of tokens in the slots of experts: each token goes to its two best experts and
-/// takes the first free slot; those that find none are dropped (Lepikhin et al. 2020, algorithm 1, with a
-/// row of the batch as group).
+/// Weights [B, T, E, C] of tokens in the slots of experts: each token goes to its two best experts
+/// and takes the first free slot; those that find none are dropped (Lepikhin et al. 2020, algorithm
+/// 1, with a row of the batch as group).
 inline Value route_to_two(Value gates, std::int64_t capacity) {
   const std::int64_t T = gates.shape()[1];
   const TensorType square_of_time{i32, {T, T}};
   Builder& g = *gates.builder;
-  const Value earlier = cast(gt(iota(g, square_of_time, 0), iota(g, square_of_time, 1)), gates.dtype());
+  const Value earlier =
+      cast(gt(iota(g, square_of_time, 0), iota(g, square_of_time, 1)), gates.dtype());
   const Value first = top_expert(gates), second = top_expert(gates * (1 - first));
   const Value weights = gates / reduce_sum(gates * (first + second), {-1}, true);
   const auto in_slots = [&](Value chosen, Value taken) {
@@ -135,7 +137,8 @@ inline Value experts_by_einsum(Value x, std::int64_t experts, const std::string&
 
 /// GPT blocks; the MLP of every second one, the first of them, is a mixture of experts.
 inline TrainingStep moe_step(const GptStack& s, std::int64_t experts) {
-  return squared_error_step(s, [=](const GptStack& part, Value x, const std::string& name, int layer) {
+  return squared_error_step(s, [=](const GptStack& part, Value x, const std::string& name,
+                                   int layer) {
     if (layer % 2 == 1) return gpt_block(part, x, name);
     x = x + attention(part, layer_norm(part, x, name + ".norm1"), name);
     return x + experts_by_einsum(layer_norm(part, x, name + ".norm2"), experts, name + ".experts");
@@ -163,7 +166,8 @@ struct SuiteModel {
 inline constexpr SuiteModel kPlanningSuite[] = {
     {"gpt", [](const SuiteShape& s) { return gpt_step(s.stack); }},
     {"gpt-operators", [](const SuiteShape& s) { return gpt_with_operators(s.stack); }},
-    {"gpt-vocabulary", [](const SuiteShape& s) { return gpt_with_vocabulary(s.stack, s.vocabulary); }},
+    {"gpt-vocabulary",
+     [](const SuiteShape& s) { return gpt_with_vocabulary(s.stack, s.vocabulary); }},
     {"bert", [](const SuiteShape& s) { return bert_step(s.stack, s.vocabulary); }},
     {"moe", [](const SuiteShape& s) { return moe_step(s.stack, s.experts); }},
     {"residual-mlp", [](const SuiteShape& s) { return residual_mlp_step(s.stack); }},

@@ -27,13 +27,15 @@ inline ProgramOutput run_shell(const std::string& command) {
   if (pipe == nullptr) throw std::runtime_error("popen failed");
   ProgramOutput output;
   char chunk[4096];
-  while (const std::size_t size = std::fread(chunk, 1, sizeof chunk, pipe)) output.text.append(chunk, size);
+  while (const std::size_t size = std::fread(chunk, 1, sizeof chunk, pipe))
+    output.text.append(chunk, size);
   const int status = pclose(pipe);
   output.status = WIFEXITED(status) && WEXITSTATUS(status) < 128 ? WEXITSTATUS(status) : -1;
   return output;
 }
 
-inline ProgramOutput run_program(const std::string& path, const std::vector<std::string>& arguments) {
+inline ProgramOutput run_program(const std::string& path,
+                                 const std::vector<std::string>& arguments) {
   std::string command = quoted(path);
   for (const std::string& argument : arguments) command += " " + quoted(argument);
   return run_shell(command);

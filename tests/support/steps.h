@@ -33,8 +33,8 @@ struct StepOptions {
 /// Builds a loss from the builder's parameters and batch inputs "x" and "y".
 using Model = std::function<Value(Builder&, Value x, Value y)>;
 
-/// `strategies` per node and the reshards they need: one per value and target spec, or one per use if
-/// `separate(value)`. Nothing if some layout cannot be reached from another.
+/// `strategies` per node and the reshards they need: one per value and target spec, or one per use
+/// if `separate(value)`. Nothing if some layout cannot be reached from another.
 inline std::optional<ShardingPlan> plan_of(
     const Graph& graph, const DeviceMesh& mesh, const std::vector<Strategy>& strategies,
     const std::function<bool()>& separate = [] { return false; });
@@ -58,8 +58,8 @@ inline Value accumulated(Builder& g, const std::string& name, Value value) {
   return after;
 }
 
-inline void add_update(Builder& g, Value w, const std::string& name, Value gradient, Value rate, Value step,
-                       Optimizer optimizer) {
+inline void add_update(Builder& g, Value w, const std::string& name, Value gradient, Value rate,
+                       Value step, Optimizer optimizer) {
   if (optimizer == Optimizer::sgd) return g.update(w, w - gradient * cast(rate, w.dtype()));
   const Value m = g.input(InputKind::state, name + ".m", w.type()),
               v = g.input(InputKind::state, name + ".v", w.type());
@@ -99,12 +99,14 @@ inline std::vector<Wanted> wanted_specs(const Graph& graph, const DeviceMesh& me
                         operand_spec(rule, plan.strategies[n], mesh, i)});
   }
   for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u)
-    wanted.push_back({graph.updates[u].value, {UseKind::update, u}, plan.specs[graph.updates[u].input]});
+    wanted.push_back(
+        {graph.updates[u].value, {UseKind::update, u}, plan.specs[graph.updates[u].input]});
   for (int m = 0; m < static_cast<int>(graph.metrics.size()); ++m)
     wanted.push_back({graph.metrics[m].value, {UseKind::metric, m}, ShardingSpec::replicated()});
   const std::vector<int> accumulators = accumulators_of_values(graph);
   for (Wanted& want : wanted) {
-    want.once_per_step = graph.num_micro_batches > 1 && region_of_use(graph, want.use) == Region::apply;
+    want.once_per_step =
+        graph.num_micro_batches > 1 && region_of_use(graph, want.use) == Region::apply;
     const bool held = want.once_per_step && accumulators[want.value] >= 0;
     want.found = plan.specs[held ? accumulators[want.value] : want.value];
   }
@@ -118,7 +120,8 @@ inline DeviceMesh mesh_of(const std::vector<int>& shape) {
   return DeviceMesh(axes);
 }
 
-/// A whole training step: micro-batches of x and y, gradients (accumulated), one update. Metric "loss".
+/// A whole training step: micro-batches of x and y, gradients (accumulated),
+/// one update. Metric "loss".
 inline Graph training_graph(const TensorType& x, const TensorType& y, const Model& model,
                             const StepOptions& options) {
   const int n = options.num_micro_batches;
@@ -136,7 +139,8 @@ inline Graph training_graph(const TensorType& x, const TensorType& y, const Mode
   g.set_region(Region::apply);
   g.metric("loss", total * (1.0 / n));
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    add_update(g, parameters[i], fmt::format("p{}", i), sums[i] * (1.0 / n), rate, step, options.optimizer);
+    add_update(g, parameters[i], fmt::format("p{}", i), sums[i] * (1.0 / n), rate, step,
+               options.optimizer);
   return g.finish();
 }
 
@@ -167,8 +171,9 @@ inline std::optional<ShardingPlan> plan_of(const Graph& graph, const DeviceMesh&
   std::map<std::tuple<int, bool, std::string>, int> known;
   for (const Wanted& want : wanted_specs(graph, mesh, plan)) {
     if (want.spec == want.found) continue;
-    const auto [entry, fresh] = known.try_emplace({want.value, want.once_per_step, to_string(want.spec)},
-                                                  static_cast<int>(plan.reshards.size()));
+    const auto [entry, fresh] =
+        known.try_emplace({want.value, want.once_per_step, to_string(want.spec)},
+                          static_cast<int>(plan.reshards.size()));
     if (!fresh && !separate()) {
       std::vector<UseId>& uses = plan.reshards[entry->second].uses;
       if (uses.back() != want.use) uses.push_back(want.use);
@@ -190,28 +195,31 @@ inline ShardingPlan random_plan(const Graph& graph, const DeviceMesh& mesh, std:
       const std::vector<Strategy> all = all_strategies(rule_of(graph, node), mesh);
       strategies.push_back(all[random() % all.size()]);
     }
-    if (auto plan = plan_of(graph, mesh, strategies, [&] { return random() % 4 == 0; })) return *plan;
+    if (auto plan = plan_of(graph, mesh, strategies, [&] { return random() % 4 == 0; }))
+      return *plan;
   }
   bug("no valid plan in 1000 attempts");
 }
 
-/// Every node's cheapest strategy: seconds to get its operands, 1 for a result that does not lie as given.
-inline ShardingPlan cheapest_plan(const Graph& graph, const DeviceMesh& mesh, const Layouts& layouts,
-                                  bool others_whole) {
+/// Every node's cheapest strategy: seconds to get its operands, 1 for a result
+/// that does not lie as given.
+inline ShardingPlan cheapest_plan(const Graph& graph, const DeviceMesh& mesh,
+                                  const Layouts& layouts, bool others_whole) {
   std::vector<Strategy> strategies;
   std::vector<ShardingSpec> specs(graph.values.size());
   for (const Node& node : graph.nodes) {
     const Rule rule = rule_of(graph, node);
     const auto layout =
         layouts.find(node.op == &ops::input ? node.name : fmt::format("%{}", node.results[0]));
-    const bool given = layout != layouts.end(), fixed = given || others_whole || node.op == &ops::input;
+    const bool given = layout != layouts.end(),
+               fixed = given || others_whole || node.op == &ops::input;
     const ShardingSpec wanted = parse_spec(given ? layout->second : "R");
     const auto cost = [&](const Strategy& strategy) {
       double cost = fixed && result_spec(rule, strategy, mesh) != wanted ? 1 : 0;
       for (int i = 0; i < static_cast<int>(node.operands.size()); ++i) {
         const int value = node.operands[i];
-        const auto path =
-            find_reshard(graph.type(value), specs[value], operand_spec(rule, strategy, mesh, i), mesh, {});
+        const auto path = find_reshard(graph.type(value), specs[value],
+                                       operand_spec(rule, strategy, mesh, i), mesh, {});
         cost += path ? path->seconds + 1e-10 * static_cast<double>(path->steps.size()) : 1;
       }
       for (int axis = 0; axis < mesh.num_axes(); ++axis)
@@ -219,24 +227,27 @@ inline ShardingPlan cheapest_plan(const Graph& graph, const DeviceMesh& mesh, co
       return cost;
     };
     const std::vector<Strategy> all = all_strategies(rule, mesh);
-    strategies.push_back(*std::min_element(
-        all.begin(), all.end(), [&](const Strategy& a, const Strategy& b) { return cost(a) < cost(b); }));
+    strategies.push_back(
+        *std::min_element(all.begin(), all.end(),
+                          [&](const Strategy& a, const Strategy& b) { return cost(a) < cost(b); }));
     for (int i = 0; i < static_cast<int>(node.results.size()); ++i)
       specs[node.results[i]] = result_spec(rule, strategies.back(), mesh, i);
   }
   return plan_of(graph, mesh, strategies).value();
 }
 
-/// A plan without search: inputs named in `layouts` lie as given, others whole; every other node takes the
-/// strategy whose operands are cheapest to get from what is there, of equally cheap ones the one that
-/// splits the work over most axes.
-inline ShardingPlan following_plan(const Graph& graph, const DeviceMesh& mesh, const Layouts& layouts) {
+/// A plan without search: inputs named in `layouts` lie as given, others whole; every other node
+/// takes the strategy whose operands are cheapest to get from what is there, of equally cheap ones
+/// the one that splits the work over most axes.
+inline ShardingPlan following_plan(const Graph& graph, const DeviceMesh& mesh,
+                                   const Layouts& layouts) {
   return cheapest_plan(graph, mesh, layouts, false);
 }
 
-/// The plan in which every node's first result lies as given, or whole: of the strategies that do so, the
-/// one with the cheapest operands.
-inline ShardingPlan laid_out_plan(const Graph& graph, const DeviceMesh& mesh, const Layouts& layouts) {
+/// The plan in which every node's first result lies as given, or whole: of the strategies that do
+/// so, the one with the cheapest operands.
+inline ShardingPlan laid_out_plan(const Graph& graph, const DeviceMesh& mesh,
+                                  const Layouts& layouts) {
   return cheapest_plan(graph, mesh, layouts, true);
 }
 
@@ -291,8 +302,8 @@ inline Outcome run_steps(Executor& executor, int steps, std::uint64_t seed) {
   return outcome;
 }
 
-/// Largest difference between two outcomes, relative to the largest element of the tensor in question (or 1
-/// if that is less). Infinite if a number is not finite.
+/// Largest difference between two outcomes, relative to the largest element of the tensor in
+/// question (or 1 if that is less). Infinite if a number is not finite.
 inline double largest_difference(const Outcome& a, const Outcome& b) {
   double worst = testing::largest_difference(b.losses, a.losses, 1);
   for (const auto& [name, values] : a.state)

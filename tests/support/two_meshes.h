@@ -1,13 +1,13 @@
 #pragma once
-/// Programs of several meshes made by hand: the layers of a traced training step, each on a mesh of its
-/// own.
+/// Programs of several meshes made by hand: the layers of a traced training step,
+/// each on a mesh of its own.
 #include "alpa/spmd/program.h"
 #include "support/steps.h"
 
 namespace alpa::test {
 
-/// One mesh of such a program. Layouts are those of `following_plan`; what comes from another mesh is
-/// called "cut0", "cut1", … in the order in which it is first read.
+/// One mesh of such a program. Layouts are those of `following_plan`; what comes from another mesh
+/// is called "cut0", "cut1", … in the order in which it is first read.
 struct Stage {
   DeviceMesh mesh;
   Layouts layouts;
@@ -39,11 +39,13 @@ inline std::vector<int> stages_of(const Graph& graph) {
 
 class Cutting {
  public:
-  Cutting(const Graph& graph, const std::vector<Stage>& stages) : graph_(graph), stage_(stages_of(graph)) {
+  Cutting(const Graph& graph, const std::vector<Stage>& stages)
+      : graph_(graph), stage_(stages_of(graph)) {
     for (int s = 0; s < static_cast<int>(stages.size()); ++s) {
       parts_.push_back(part_of(s));
-      parts_.back().program = partition(
-          parts_.back().graph, following_plan(parts_.back().graph, stages[s].mesh, stages[s].layouts));
+      parts_.back().program =
+          partition(parts_.back().graph,
+                    following_plan(parts_.back().graph, stages[s].mesh, stages[s].layouts));
       program_.meshes.push_back(stages[s].mesh);
     }
   }
@@ -135,7 +137,8 @@ class Cutting {
     for (int i = 0; i < static_cast<int>(node.results.size()); ++i) {
       const int value = node.results[i];
       node.results[i] = here[value] = static_cast<int>(part.graph.values.size());
-      part.graph.values.push_back({graph_.type(value), static_cast<int>(part.graph.nodes.size()), i});
+      part.graph.values.push_back(
+          {graph_.type(value), static_cast<int>(part.graph.nodes.size()), i});
       part.whole.push_back(value);
     }
     part.graph.nodes.push_back(std::move(node));
@@ -197,7 +200,8 @@ class Cutting {
     Node node;
     node.results = {-1};
     node.region = from.region;
-    if (const auto* input = find_input(program_.graph, value); input && input->kind == InputKind::scalar)
+    if (const auto* input = find_input(program_.graph, value);
+        input && input->kind == InputKind::scalar)
       node.region = Region::apply;
     ShardingSpec whole = program_.specs[value];
     std::vector<std::int64_t> axes;
@@ -230,7 +234,8 @@ class Cutting {
   const Graph& graph_;
   std::vector<int> stage_;  ///< per node
   std::vector<Part> parts_;
-  std::map<int, int> made_;  ///< by value of the whole graph: value of the program, as its mesh produced it
+  /// by value of the whole graph: value of the program, as its mesh produced it
+  std::map<int, int> made_;
   SpmdProgram program_;
 };
 
@@ -258,13 +263,15 @@ inline Outcome run_steps_of(const Graph& graph, Executor& executor, int steps) {
   return outcome;
 }
 
-/// A model of one layer per stage: tanh(x·w + b), the last one without bias and the mean of squared errors.
+/// A model of one layer per stage: tanh(x·w + b), the last one without bias and
+/// the mean of squared errors.
 inline Model one_layer_per_stage(int stages, std::int64_t width) {
   return [=](Builder& g, Value x, Value y) {
     for (int s = 0; s < stages; ++s) {
       g.set_layer(s);
       const std::int64_t in = x.type().shape[1], out = s + 1 < stages ? width : y.type().shape[1];
-      const Value w = g.parameter(fmt::format("w{}", s), {f32, {in, out}}, Initializer::normal(0, 0.3));
+      const Value w =
+          g.parameter(fmt::format("w{}", s), {f32, {in, out}}, Initializer::normal(0, 0.3));
       x = matmul(x, w);
       if (s + 1 < stages)
         x = tanh(x + g.parameter(fmt::format("b{}", s), {f32, {out}}, Initializer::normal(0, 0.3)));

@@ -37,7 +37,8 @@ TEST_CASE("conversion rounds to nearest even and truncates to integers") {
 
 TEST_CASE("wrong counts and element types are errors") {
   const std::vector<float> data = {1, 2, 3};
-  CHECK_THROWS_WITH_AS(Array(data, {2, 2}), "Array: 3 elements given for shape [2, 2] which has 4", Error);
+  CHECK_THROWS_WITH_AS(Array(data, {2, 2}), "Array: 3 elements given for shape [2, 2] which has 4",
+                       Error);
   CHECK_THROWS_WITH_AS(Array(data, {3}).elements_as<double>(), "Array: holds f32, not f64", Error);
 }
 
@@ -61,12 +62,13 @@ TEST_CASE("an element that is not there is an error") {
       array.at<float>(-1, 0),
       "Array: index [-1, 0] is outside f32[2, 3]; in dimension 0 it must be at least 0 and less than 2",
       Error);
-  CHECK_THROWS_WITH_AS(array.at<float>(1),
-                       "Array: index [1] has 1 places, but the array is f32[2, 3]; give one per dimension",
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      array.at<float>(1),
+      "Array: index [1] has 1 places, but the array is f32[2, 3]; give one per dimension", Error);
   CHECK_THROWS_WITH_AS(array.at<double>(1, 1), "Array: holds f32, not f64", Error);
   CHECK_THROWS_WITH_AS(Array().at<float>(),
-                       "Array: index [] of an array without a type; make it with Array(type)", Error);
+                       "Array: index [] of an array without a type; make it with Array(type)",
+                       Error);
 }
 
 TEST_CASE("an array's text has type and elements, of many only those at the ends") {

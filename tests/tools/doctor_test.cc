@@ -1,5 +1,5 @@
-// alpa doctor: the program on this machine (structure, not numbers), and its texts for machines we do not
-// have.
+// alpa doctor: the program on this machine (structure, not numbers), and its texts
+// for machines we do not have.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -24,7 +24,8 @@ Output run(const std::string& arguments) {
   REQUIRE(pipe != nullptr);
   Output output;
   char chunk[4096];
-  while (const std::size_t size = std::fread(chunk, 1, sizeof chunk, pipe)) output.text.append(chunk, size);
+  while (const std::size_t size = std::fread(chunk, 1, sizeof chunk, pipe))
+    output.text.append(chunk, size);
   output.status = WEXITSTATUS(pclose(pipe));
   return output;
 }
@@ -66,7 +67,8 @@ Cuda with_two_devices() {
   gpu.copy_bytes_per_second = 4.25e12;
   gpu.dnn = "cuDNN convolution and attention run";
   cuda.gpus = {gpu, {}};
-  cuda.gpus[1].error = "cudaMalloc(1024 bytes): cudaErrorMemoryAllocation (2): out of memory, at x.cc:1";
+  cuda.gpus[1].error =
+      "cudaMalloc(1024 bytes): cudaErrorMemoryAllocation (2): out of memory, at x.cc:1";
   cuda.links = {{0, 1, {1, 1, 0}}, {1, 0, {0, 0, 2}}};
   return cuda;
 }
@@ -122,43 +124,45 @@ TEST_CASE("nothing is measured in no time") {
 
 TEST_CASE("the text says why there is no CUDA device") {
   const std::string text = run("doctor --seconds 0").text, reason = alpa::cuda_support().reason;
-  CHECK_MESSAGE(text.find(reason.empty() ? "devices\n" : "\ncuda        " + reason + "\n") != text.npos,
-                text);
+  CHECK_MESSAGE(
+      text.find(reason.empty() ? "devices\n" : "\ncuda        " + reason + "\n") != text.npos,
+      text);
 }
 
 TEST_CASE("the text of a machine with the toolkit, but neither card nor driver") {
-  CHECK(
-      report_text(report_of(without_driver())) ==
-      std::string(kProcessorText) +
-          "cuda        CUDA 13.0 runtime, but no driver (cudaErrorInsufficientDriver)\n"
-          "            runtime 13.0, no driver, cuBLAS 13.1.0, cuBLASLt 13.1.1, cuDNN 9.13.1, NCCL 2.28.9, "
-          "NVRTC 13.0\n"
-          "missing     NVIDIA GPU: none is on the PCI bus; alpa runs on the CPU\n");
+  CHECK(report_text(report_of(without_driver())) ==
+        std::string(kProcessorText) +
+            "cuda        CUDA 13.0 runtime, but no driver (cudaErrorInsufficientDriver)\n"
+            "            runtime 13.0, no driver, cuBLAS 13.1.0, cuBLASLt 13.1.1, cuDNN 9.13.1, "
+            "NCCL 2.28.9, NVRTC 13.0\n"
+            "missing     NVIDIA GPU: none is on the PCI bus; alpa runs on the CPU\n");
 }
 
 TEST_CASE("the text of a machine with two devices") {
-  CHECK(report_text(report_of(with_two_devices())) ==
-        std::string(kProcessorText) +
-            "cuda        2 devices\n"
-            "            runtime 13.0, driver for 13.1, cuBLAS 13.1.0, cuBLASLt 13.1.1, cuDNN 9.13.1, NCCL "
-            "2.28.9, NVRTC 13.0\n"
-            "gpu 0       NVIDIA Z1, sm_90, 132 multiprocessors up to 1.98 GHz, 80.0 GiB, 79.0 GiB free, L2 "
-            "50 "
-            "MiB\n"
-            "            matmul f32 50.0 TFLOP/s, bf16 750 TFLOP/s; copy 4.25 TB/s read and written\n"
-            "            cuDNN convolution and attention run\n"
-            "gpu 1       failed: cudaMalloc(1024 bytes): cudaErrorMemoryAllocation (2): out of memory, at "
-            "x.cc:1\n"
-            "link        0 -> 1: direct, atomics, rank 0\n"
-            "link        1 -> 0: through the host, rank 2\n");
+  CHECK(
+      report_text(report_of(with_two_devices())) ==
+      std::string(kProcessorText) +
+          "cuda        2 devices\n"
+          "            runtime 13.0, driver for 13.1, cuBLAS 13.1.0, cuBLASLt 13.1.1, "
+          "cuDNN 9.13.1, NCCL 2.28.9, NVRTC 13.0\n"
+          "gpu 0       NVIDIA Z1, sm_90, 132 multiprocessors up to 1.98 GHz, 80.0 GiB, "
+          "79.0 GiB free, L2 50 MiB\n"
+          "            matmul f32 50.0 TFLOP/s, bf16 750 TFLOP/s; copy 4.25 TB/s read and written\n"
+          "            cuDNN convolution and attention run\n"
+          "gpu 1       failed: cudaMalloc(1024 bytes): cudaErrorMemoryAllocation (2): "
+          "out of memory, at x.cc:1\n"
+          "link        0 -> 1: direct, atomics, rank 0\n"
+          "link        1 -> 0: through the host, rank 2\n");
 }
 
 TEST_CASE("a limit of control groups on memory is told") {
   Report report = report_of(without_driver());
   report.processor.limit_bytes = std::int64_t{2} << 30;
   CHECK(report_text(report).find(
-            "memory      8.0 GiB, control groups allow 2.0 GiB, 1.5 GiB available\n") != std::string::npos);
-  CHECK(Json::parse(report_json(report)).at("processor").at("limit_bytes") == std::int64_t{2} << 30);
+            "memory      8.0 GiB, control groups allow 2.0 GiB, 1.5 GiB available\n") !=
+        std::string::npos);
+  CHECK(Json::parse(report_json(report)).at("processor").at("limit_bytes") == std::int64_t{2}
+                                                                                  << 30);
 }
 
 TEST_CASE("the JSON of a machine with two devices") {
@@ -178,11 +182,12 @@ TEST_CASE("a machine without cuDNN says so, and what else is there is used") {
   set(cuda.versions.cudnn, "");
   cuda.gpus[0].dnn = "";
   const Report report = report_of(cuda);
-  CHECK(report_text(report).find(", cuBLASLt 13.1.1, cuDNN not found, NCCL 2.28.9, ") != std::string::npos);
+  CHECK(report_text(report).find(", cuBLASLt 13.1.1, cuDNN not found, NCCL 2.28.9, ") !=
+        std::string::npos);
   CHECK(report_text(report).ends_with(
-      "missing     cuDNN: only the doctor's trial needs it: apt-get install -y libcudnn9-cuda-13 (from "
-      "NVIDIA's Debian repository), or pip install nvidia-cudnn-cu13 and name its folder in "
-      "LD_LIBRARY_PATH\n"));
+      "missing     cuDNN: only the doctor's trial needs it: "
+      "apt-get install -y libcudnn9-cuda-13 (from NVIDIA's Debian repository), "
+      "or pip install nvidia-cudnn-cu13 and name its folder in LD_LIBRARY_PATH\n"));
   CHECK(Json::parse(report_json(report)).at("cuda").at("versions").at("cudnn").is_null());
 }
 
@@ -195,20 +200,22 @@ TEST_CASE("what is missing comes with what to do") {
   cuda.cards_seen = 1;
   CHECK(missing_for_cuda(cuda) == std::vector<Missing>{{"NVIDIA driver", driver}});
 
-  cuda.reason = "CUDA 13.0 runtime, but the driver only supports CUDA 12.4 (cudaErrorInsufficientDriver)";
+  cuda.reason =
+      "CUDA 13.0 runtime, but the driver only supports CUDA 12.4 (cudaErrorInsufficientDriver)";
   set(cuda.versions.driver, "12.4");
   CHECK(missing_for_cuda(cuda) == std::vector<Missing>{{"newer NVIDIA driver", driver}});
 
   cuda.reason = "CUDA 13.0 runtime and a driver for CUDA 13.0, but no device (cudaErrorNoDevice)";
   CHECK(missing_for_cuda(cuda) ==
-        std::vector<Missing>{{"visible GPU", "see `nvidia-smi` and the variable CUDA_VISIBLE_DEVICES"}});
+        std::vector<Missing>{
+            {"visible GPU", "see `nvidia-smi` and the variable CUDA_VISIBLE_DEVICES"}});
 
   Cuda bare;
   bare.reason = "no libalpa_cuda.so beside the library: this build has no CUDA";
   bare.cards_seen = 1;
-  CHECK(
-      missing_for_cuda(bare) ==
-      std::vector<Missing>{{"CUDA backend",
-                            "apt-get install -y cuda-toolkit-13-0 libcudnn9-dev-cuda-13 libnccl-dev (from "
-                            "NVIDIA's Debian repository), then configure with -DALPA_CUDA=ON and build"}});
+  CHECK(missing_for_cuda(bare) ==
+        std::vector<Missing>{
+            {"CUDA backend",
+             "apt-get install -y cuda-toolkit-13-0 libcudnn9-dev-cuda-13 libnccl-dev (from "
+             "NVIDIA's Debian repository), then configure with -DALPA_CUDA=ON and build"}});
 }

@@ -35,7 +35,8 @@ TEST_CASE("a plan's file is explained as the plan is, from the file alone") {
 }
 
 TEST_CASE("a model's file is planned for, then explained") {
-  const Planned planned = plan_only(make_step(), Zero3Parallel{.num_micro_batches = 2}, Cluster::local(4));
+  const Planned planned =
+      plan_only(make_step(), Zero3Parallel{.num_micro_batches = 2}, Cluster::local(4));
   const TemporaryFile file("explain_test_graph.txt", to_string(planned.graph));
   const ProgramOutput output = explain_file(file.path(), {"--method", "zero3", "--devices", "4"});
   CHECK(output.status == 0);
@@ -56,7 +57,8 @@ TEST_CASE("files that are neither, and clusters that do not fit, are mistakes") 
   const TemporaryFile plan("explain_test_mistake.json", text);
   CHECK(mistake(plan, {"--devices", "3"}) ==
         "alpa: plan explain_test_mistake.json: it is for 4 devices, but the cluster has 3\n");
-  const TemporaryFile graph("explain_test_mistake.txt", "graph micro_batches=1\n%0: f33[] = input()\n");
+  const TemporaryFile graph("explain_test_mistake.txt",
+                            "graph micro_batches=1\n%0: f33[] = input()\n");
   CHECK(mistake(graph).starts_with("alpa: explain_test_mistake.txt: graph text, line 2: "));
   std::string old = text;
   old.replace(old.find("\"graph_text\""), 12, "\"graph_test\"");
@@ -65,6 +67,6 @@ TEST_CASE("files that are neither, and clusters that do not fit, are mistakes") 
   std::string other = text;
   other.replace(other.find("[32, 16]"), 8, "[32, 17]");
   const TemporaryFile changed("explain_test_changed.json", other);
-  CHECK(
-      mistake(changed).starts_with("alpa: plan explain_test_changed.json: graph_text: graph text, line "));
+  CHECK(mistake(changed).starts_with(
+      "alpa: plan explain_test_changed.json: graph_text: graph text, line "));
 }

@@ -27,7 +27,8 @@ TEST_CASE("commands nobody knows, and arguments of a command that takes none") {
   CHECK(mistake({"plan\nnow"}) == "there is no command 'plan\\nnow'; `alpa --help` lists them");
   CHECK(mistake({""}) == "there is no command ''; `alpa --help` lists them");
   for (const char* version : {"version", "--version"})
-    CHECK(mistake({version, "5"}) == "The following argument was not expected: 5; --help lists the flags");
+    CHECK(mistake({version, "5"}) ==
+          "The following argument was not expected: 5; --help lists the flags");
 }
 
 TEST_CASE("flags of alpa doctor") {
@@ -44,8 +45,9 @@ TEST_CASE("arguments of alpa solve") {
   const std::string file = ALPA_SOURCE_DIR "/tests/ilp/data/example.json";
   for (const std::string text : kEdges)
     if (text != "61")
-      CHECK(mistake({"solve", file, text}) == "SECONDS is '" + (text == "\n" ? "\\n" : text) +
-                                                  "'; it must be a number from 0.001 to 1000000000");
+      CHECK(mistake({"solve", file, text}) ==
+            "SECONDS is '" + (text == "\n" ? "\\n" : text) +
+                "'; it must be a number from 0.001 to 1000000000");
   CHECK(mistake({"solve", file}) == "SECONDS is required; --help lists the flags");
   CHECK(mistake({"solve"}) == "FILE is required; --help lists the flags");
   CHECK(mistake({"solve", file, "1", "2"}) ==

@@ -17,7 +17,9 @@ using namespace alpa::testing;
 
 namespace {
 
-Dataset csv(const std::string& text) { return read_csv(TemporaryFile("dataset_test.csv", text).path()); }
+Dataset csv(const std::string& text) {
+  return read_csv(TemporaryFile("dataset_test.csv", text).path());
+}
 std::string csv_error(const std::string& text) {
   return error_of([&] { csv(text); });
 }
@@ -46,7 +48,8 @@ TEST_CASE("a CSV file with another last column holds values to predict") {
 TEST_CASE("a bad CSV file is an error that names line and column") {
   CHECK(csv_error("1,2\n3,x\n") == "dataset_test.csv: line 2, column 2: 'x' is not a number");
   CHECK(csv_error("1,2\n3,\n") == "dataset_test.csv: line 2, column 2: '' is not a number");
-  CHECK(csv_error("a,b\n1,2\n1,2,3\n") == "dataset_test.csv: line 3 has 3 columns, but the first has 2");
+  CHECK(csv_error("a,b\n1,2\n1,2,3\n") ==
+        "dataset_test.csv: line 3 has 3 columns, but the first has 2");
   CHECK(
       csv_error("7\n") ==
       "dataset_test.csv: line 1 has one column; at least one feature and the value to predict are needed");
@@ -70,53 +73,51 @@ TEST_CASE("an IDX file is read plain and gzip'd") {
 TEST_CASE("a damaged IDX file is an error that names it") {
   const TemporaryFile text("dataset_test.idx", "hello, world");
   CHECK(error_of([&] { read_idx(text.path()); }) ==
-        "dataset_test.idx: not an IDX file of unsigned bytes (it starts with 104 101 108 108; expected 0 0 "
-        "8 and the number of "
-        "dimensions)");
+        "dataset_test.idx: not an IDX file of unsigned bytes (it starts with 104 101 108 108; "
+        "expected 0 0 8 and the number of dimensions)");
   const TemporaryFile cut("dataset_test.idx", kIdx.substr(0, 15));
   CHECK(error_of([&] { read_idx(cut.path()); }) ==
         "dataset_test.idx: has shape [2, 3], so 6 elements, but holds 3; the file is damaged");
   const TemporaryFile header("dataset_test.idx", kIdx.substr(0, 7));
-  CHECK(error_of([&] { read_idx(header.path()); }) == "dataset_test.idx: the file ends within its header");
+  CHECK(error_of([&] { read_idx(header.path()); }) ==
+        "dataset_test.idx: the file ends within its header");
   CHECK(error_of([] { load_fashion_mnist("nowhere"); }) ==
-        "Fashion-MNIST: nowhere/train-images-idx3-ubyte.gz does not exist; install Debian's package with "
-        "`apt-get install "
-        "dataset-fashion-mnist`, or give the directory that holds the four IDX files");
+        "Fashion-MNIST: nowhere/train-images-idx3-ubyte.gz does not exist; "
+        "install Debian's package with `apt-get install dataset-fashion-mnist`, "
+        "or give the directory that holds the four IDX files");
 }
 
 TEST_CASE("an IDX file whose extents overflow, or ask for more than it holds, allocates nothing") {
-  const auto file_of = [](const std::string& extents) { return std::string({0, 0, 8, 3}) + extents; };
+  const auto file_of = [](const std::string& extents) {
+    return std::string({0, 0, 8, 3}) + extents;
+  };
   const TemporaryFile overflow(
-      "dataset_test.idx",
-      file_of(std::string("\0\1\0\1\xc1\xf7\xb7\xd8\x83\x92\x4c\x7e", 12)) + std::string(40016, 'x'));
-  CHECK(error_of([&] { read_idx(overflow.path()); }) ==
-        "dataset_test.idx is u8[65537, 3254237144, 2207403134]; a tensor has at most 2^50 elements");
+      "dataset_test.idx", file_of(std::string("\0\1\0\1\xc1\xf7\xb7\xd8\x83\x92\x4c\x7e", 12)) +
+                              std::string(40016, 'x'));
+  CHECK(
+      error_of([&] { read_idx(overflow.path()); }) ==
+      "dataset_test.idx is u8[65537, 3254237144, 2207403134]; a tensor has at most 2^50 elements");
   const TemporaryFile large("dataset_test.idx",
                             file_of(std::string("\0\0\x10\0\0\0\x10\0\0\0\x0f\xff", 12)));
   CHECK(error_of([&] { read_idx(large.path()); }) ==
-        "dataset_test.idx: has shape [4096, 4096, 4095], so 68702699520 elements, but holds 0; the file is "
-        "damaged");
+        "dataset_test.idx: has shape [4096, 4096, 4095], so 68702699520 elements, but holds 0; "
+        "the file is damaged");
   const TemporaryFile none("dataset_test.idx", file_of(std::string(12, '\0')));
   CHECK(error_of([&] { read_idx(none.path()); }) ==
         "dataset_test.idx: has shape [0, 0, 0]; extents must be at least 1");
 }
 
 TEST_CASE("a CSV file may begin with a byte-order mark") {
-  const Dataset data =
-      csv("\xef\xbb\xbf"
-          "1,2.5\n3,4\n");
+  const Dataset data = csv("\xef\xbb\xbf1,2.5\n3,4\n");
   CHECK(data.x.to_doubles() == std::vector<double>{1, 3});
-  CHECK(csv("\xef\xbb\xbf"
-            "a,b\n1,2\n")
-            .x.to_doubles() == std::vector<double>{1});
+  CHECK(csv("\xef\xbb\xbfa,b\n1,2\n").x.to_doubles() == std::vector<double>{1});
 }
 
 TEST_CASE("a CSV file with numbers that are not finite is refused") {
   const auto refused = [](const std::string& cell, int line, int column) {
     return fmt::format(
-        "dataset_test.csv: line {}, column {}: '{}' is not a finite number of 32 bits; leave the row out "
-        "or give it a "
-        "value",
+        "dataset_test.csv: line {}, column {}: '{}' is not a finite number of 32 bits; "
+        "leave the row out or give it a value",
         line, column, cell);
   };
   CHECK(csv_error("1,2\n3,nan\n") == refused("nan", 2, 2));
@@ -129,7 +130,8 @@ TEST_CASE("a CSV file with numbers that are not finite is refused") {
 TEST_CASE("what a message quotes of a CSV file is short and on one line") {
   CHECK(csv_error("1,2\n3," + std::string(100'000, 'x') + "\n") ==
         "dataset_test.csv: line 2, column 2: '" + std::string(57, 'x') + "...' is not a number");
-  CHECK(csv_error("1,2\n3,a\rb\n") == "dataset_test.csv: line 2, column 2: 'a\\rb' is not a number");
+  CHECK(csv_error("1,2\n3,a\rb\n") ==
+        "dataset_test.csv: line 2, column 2: 'a\\rb' is not a number");
 }
 
 TEST_CASE("the tutorial's examples follow a linear law up to noise of a tenth") {
@@ -137,8 +139,8 @@ TEST_CASE("the tutorial's examples follow a linear law up to noise of a tenth") 
   const Dataset data = linear_dataset(n, dim, 7);
   CHECK(data.x.to_doubles() == linear_dataset(n, dim, 7).x.to_doubles());
   CHECK(data.x.to_doubles() != linear_dataset(n, dim, 8).x.to_doubles());
-  // Three examples and the mean determine nothing yet; the residual of least squares over all 400 is the
-  // noise: its mean square is 0.01 (1 - 4/400) ± 0.01·sqrt(2/396)·4.
+  // Three examples and the mean determine nothing yet; the residual of least squares over all 400
+  // is the noise: its mean square is 0.01 (1 - 4/400) ± 0.01·sqrt(2/396)·4.
   const std::vector<double> x = data.x.to_doubles(), y = data.y.to_doubles();
   double a[4][5] = {};
   for (std::int64_t row = 0; row < n; ++row) {

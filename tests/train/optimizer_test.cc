@@ -12,8 +12,8 @@ const std::vector<double> kStart = {0.5, -1.25, 2.0};
 const std::vector<std::vector<double>> kGradients = {
     {0.3, -0.7, 0.01}, {-0.2, 0.4, 0.05}, {0.9, 0.1, -0.6}};
 
-/// The parameter after one step per row of kGradients: the loss is the sum of w·x, so that x is the
-/// gradient.
+/// The parameter after one step per row of kGradients: the loss is the sum of w·x,
+/// so that x is the gradient.
 std::vector<double> trained(const Optimizer& optimizer, DType dtype = f64) {
   const TrainingStep step = training_step(
       {{"x", {dtype, {1, 3}}}},
@@ -25,11 +25,13 @@ std::vector<double> trained(const Optimizer& optimizer, DType dtype = f64) {
   const Executable train = parallelize(step, Serial{}, Cluster::local(1));
   TrainState state = train.init(0);
   state.set("w", Array(kStart, {3}).cast(dtype));
-  for (const auto& gradient : kGradients) train.run(state, {{"x", Array(gradient, {1, 3}).cast(dtype)}});
+  for (const auto& gradient : kGradients)
+    train.run(state, {{"x", Array(gradient, {1, 3}).cast(dtype)}});
   return state["w"].to_host().to_doubles();
 }
 
-void check_close(const std::vector<double>& actual, const std::vector<double>& expected, double tolerance) {
+void check_close(const std::vector<double>& actual, const std::vector<double>& expected,
+                 double tolerance) {
   REQUIRE(actual.size() == expected.size());
   for (std::size_t i = 0; i < actual.size(); ++i) {
     CAPTURE(i);
@@ -60,7 +62,8 @@ std::vector<double> adam_by_formula(double rate, double weight_decay) {
   });
 }
 
-std::vector<double> sgd_by_formula(double rate, double momentum, double weight_decay, bool nesterov) {
+std::vector<double> sgd_by_formula(double rate, double momentum, double weight_decay,
+                                   bool nesterov) {
   return by_formula([=] {
     return [=, velocity = 0.0](double w, double g, int) mutable {
       g += weight_decay * w;
@@ -97,14 +100,16 @@ TEST_CASE("sgd follows its formula, with momentum, Nesterov and weight decay") {
 
 TEST_CASE("adam and adamw follow their formulas") {
   check_close(trained(optim::Adam{.learning_rate = 0.05}), adam_by_formula(0.05, 0), 1e-14);
-  check_close(trained(optim::AdamW{.learning_rate = 0.05, .weight_decay = 0.3}), adam_by_formula(0.05, 0.3),
-              1e-14);
+  check_close(trained(optim::AdamW{.learning_rate = 0.05, .weight_decay = 0.3}),
+              adam_by_formula(0.05, 0.3), 1e-14);
 }
 
 TEST_CASE("f32 and bf16 parameters are updated to their precision") {
-  check_close(trained(optim::Sgd{.learning_rate = 0.1}, f32), sgd_by_formula(0.1, 0, 0, false), 1e-6);
+  check_close(trained(optim::Sgd{.learning_rate = 0.1}, f32), sgd_by_formula(0.1, 0, 0, false),
+              1e-6);
   check_close(trained(optim::Adam{.learning_rate = 0.05}, f32), adam_by_formula(0.05, 0), 1e-6);
-  check_close(trained(optim::Sgd{.learning_rate = 0.1}, bf16), sgd_by_formula(0.1, 0, 0, false), 2e-2);
+  check_close(trained(optim::Sgd{.learning_rate = 0.1}, bf16), sgd_by_formula(0.1, 0, 0, false),
+              2e-2);
   check_close(trained(optim::Adam{.learning_rate = 0.05}, bf16), adam_by_formula(0.05, 0), 2e-2);
 }
 

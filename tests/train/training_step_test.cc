@@ -12,7 +12,8 @@ namespace {
 
 const std::vector<double> kX = {1, 2, 3, -1, 0, 4, 2, 2};  // [4, 2]
 
-/// Linear model without bias on x [4, 2]: loss = mean over rows of (x·w)², metric "size" = mean of |x·w|.
+/// Linear model without bias on x [4, 2]: loss = mean over rows of (x·w)²,
+/// metric "size" = mean of |x·w|.
 LossAndMetrics linear_model(const Batch& b) {
   const Value w = b.builder().parameter("w", {f64, {2, 1}}, Initializer::ones());
   const Value product = matmul(b["x"], w);
@@ -20,10 +21,12 @@ LossAndMetrics linear_model(const Batch& b) {
 }
 
 TrainingStep linear_step(StepOptions options = {}) {
-  return training_step({{"x", {f64, {4, 2}}}}, linear_model, optim::Sgd{.learning_rate = 1.0}, options);
+  return training_step({{"x", {f64, {4, 2}}}}, linear_model, optim::Sgd{.learning_rate = 1.0},
+                       options);
 }
 
-/// dloss/dw = 2/4 Σ (x·w) x with w = (1, 1): rows 3, 2, 4, 4 → ½ (3·(1,2) + 2·(3,-1) + 4·(0,4) + 4·(2,2)).
+/// dloss/dw = 2/4 Σ (x·w) x with w = (1, 1): rows 3, 2, 4, 4 → ½ (3·(1,2) +
+/// 2·(3,-1) + 4·(0,4) + 4·(2,2)).
 const std::vector<double> kGradient = {(3 + 6 + 0 + 8) / 2.0, (6 - 2 + 16 + 8) / 2.0};
 
 struct Result {
@@ -47,9 +50,9 @@ std::vector<std::string> inputs_of(const Graph& graph, InputKind kind) {
 }
 
 int count_nodes(const Graph& graph, Region region) {
-  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
-    return node.region == region && !node.operands.empty();
-  }));
+  return static_cast<int>(std::count_if(
+      graph.nodes.begin(), graph.nodes.end(),
+      [&](const Node& node) { return node.region == region && !node.operands.empty(); }));
 }
 
 }  // namespace
@@ -102,14 +105,15 @@ TEST_CASE("clipping shortens the gradient to the limit, and only if it is longer
 }
 
 TEST_CASE("the norm that is clipped is that of all gradients together") {
-  const TrainingStep step = training_step(
-      {{"x", {f64, {1, 1}}}},
-      [](const Batch& b) {
-        Builder& builder = b.builder();
-        const Value u = builder.parameter("u", {f64, {}}, {}), v = builder.parameter("v", {f64, {}}, {});
-        return u * 3 + v * 4 + mean(b["x"]);
-      },
-      optim::Sgd{.learning_rate = 1.0}, {.clip_global_norm = 1});
+  const TrainingStep step =
+      training_step({{"x", {f64, {1, 1}}}},
+                    [](const Batch& b) {
+                      Builder& builder = b.builder();
+                      const Value u = builder.parameter("u", {f64, {}}, {}),
+                                  v = builder.parameter("v", {f64, {}}, {});
+                      return u * 3 + v * 4 + mean(b["x"]);
+                    },
+                    optim::Sgd{.learning_rate = 1.0}, {.clip_global_norm = 1});
   const Executable train = parallelize(step, Serial{}, Cluster::local(1));
   TrainState state = train.init(0);
   train.run(state, {{"x", Array(std::vector<double>{0}, {1, 1})}});
@@ -129,8 +133,8 @@ TEST_CASE("an evaluation step reports metrics, changes nothing and has no backwa
 }
 
 TEST_CASE("gradients that nothing needs are not recorded") {
-  // Behind the only parameter there is no backward work towards the inputs: one contraction for its
-  // gradient.
+  // Behind the only parameter there is no backward work towards the inputs: one
+  // contraction for its gradient.
   const Graph graph = linear_step().trace(1);
   int contractions = 0;
   for (const Node& node : graph.nodes)

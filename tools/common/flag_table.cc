@@ -18,7 +18,8 @@ namespace {
 /// "adam or sgd", "auto, cpu or cuda".
 std::string alternatives(const std::vector<std::string>& words) {
   std::string text = words.at(0);
-  for (std::size_t i = 1; i < words.size(); ++i) text += (i + 1 < words.size() ? ", " : " or ") + words[i];
+  for (std::size_t i = 1; i < words.size(); ++i)
+    text += (i + 1 < words.size() ? ", " : " or ") + words[i];
   return text;
 }
 
@@ -33,7 +34,8 @@ std::optional<T> parse_all(const std::string& text, Format... format) {
 }
 
 void take(const Flag& flag, const std::string& text) {
-  alpa::require(flag.take(text), "{} is '{}'; it must be {}", flag.name, alpa::excerpt(text), flag.allowed);
+  alpa::require(flag.take(text), "{} is '{}'; it must be {}", flag.name, alpa::excerpt(text),
+                flag.allowed);
 }
 
 /// CLI11 hides flags of the group "".
@@ -60,7 +62,9 @@ void add(CLI::App& app, const Flag& flag) {
 
 }  // namespace
 
-std::optional<std::int64_t> parse_whole(const std::string& text) { return parse_all<std::int64_t>(text); }
+std::optional<std::int64_t> parse_whole(const std::string& text) {
+  return parse_all<std::int64_t>(text);
+}
 
 std::optional<double> parse_number(const std::string& text) {
   const std::optional<double> value = parse_all<double>(text, std::chars_format::general);
@@ -84,7 +88,8 @@ Flag on(std::string name, bool* target, std::string meaning) {
 }
 
 Flag text(std::string name, std::string* target, std::string meaning) {
-  return text(std::move(name), target, std::move(meaning), "", [](const std::string&) { return true; });
+  return text(std::move(name), target, std::move(meaning), "",
+              [](const std::string&) { return true; });
 }
 
 Flag text(std::string name, std::string* target, std::string meaning, std::string allowed,
@@ -97,7 +102,8 @@ Flag text(std::string name, std::string* target, std::string meaning, std::strin
   return {std::move(name), "TEXT", std::move(meaning), std::move(allowed), *target, take, nullptr};
 }
 
-Flag choice(std::string name, std::string* target, std::string meaning, std::vector<std::string> words) {
+Flag choice(std::string name, std::string* target, std::string meaning,
+            std::vector<std::string> words) {
   std::string allowed = alternatives(words);
   const auto is_word = [words = std::move(words)](const std::string& value) {
     return std::find(words.begin(), words.end(), value) != words.end();
@@ -143,13 +149,14 @@ Flag number(std::string name, double* target, std::string meaning, double least,
 }
 
 Flag positive_number(std::string name, double* target, std::string meaning) {
-  Flag flag = number(std::move(name), target, std::move(meaning), std::numeric_limits<double>::denorm_min(),
-                     std::numeric_limits<double>::max());
+  Flag flag = number(std::move(name), target, std::move(meaning),
+                     std::numeric_limits<double>::denorm_min(), std::numeric_limits<double>::max());
   flag.allowed = "a finite number above 0";
   return flag;
 }
 
-bool parse(int argc, const char* const* argv, const std::string& purpose, const std::vector<Flag>& flags) {
+bool parse(int argc, const char* const* argv, const std::string& purpose,
+           const std::vector<Flag>& flags) {
   CLI::App app(purpose);
   app.footer(std::string("\n") + kExitStatus);
   for (const Flag& flag : flags) add(app, flag);

@@ -2,8 +2,9 @@
 /// Command lines as tables: a row per flag holds its name, destination, allowed values and meaning.
 /// Parsing, `--help` and messages use the rows. Only flag_table.cc includes CLI11.
 ///
-/// Whole numbers are decimal digits, with a minus sign before them where negative ones are allowed; other
-/// numbers are decimal, finite, with or without exponent. Blanks, a plus sign and 0x are refused.
+/// Whole numbers are decimal digits, with a minus sign before them where negative ones
+/// are allowed; other numbers are decimal, finite, with or without exponent. Blanks, a
+/// plus sign and 0x are refused.
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -26,7 +27,8 @@ struct Flag {
   std::string initial;  ///< the value it has if it is not given, for the help; "" if there is none
   /// Takes a value. Returns false if it is not allowed.
   std::function<bool(const std::string& text)> take;
-  bool* on = nullptr;  ///< of a flag without a value, for which the others but name and meaning are empty
+  /// of a flag without a value, for which the others but name and meaning are empty
+  bool* on = nullptr;
   std::string bare = {};   ///< the value of a flag that is given without one; "": it needs one
   std::string group = {};  ///< heading in the help; "": the common one
 };
@@ -50,9 +52,10 @@ Flag text(std::string name, std::string* target, std::string meaning);
 Flag text(std::string name, std::string* target, std::string meaning, std::string allowed,
           std::function<bool(const std::string&)> is_allowed);
 /// One of a few words.
-Flag choice(std::string name, std::string* target, std::string meaning, std::vector<std::string> words);
-/// One of a few words after "=", or the flag alone, which means the word `bare`: `--explain`,
-/// `--explain=full`.
+Flag choice(std::string name, std::string* target, std::string meaning,
+            std::vector<std::string> words);
+/// One of a few words after "=", or the flag alone, which means the word
+/// `bare`: `--explain`, `--explain=full`.
 Flag optional_choice(std::string name, std::string* target, std::string meaning,
                      std::vector<std::string> words, std::string bare);
 /// The rows under the heading `group` of the help.
@@ -76,8 +79,8 @@ struct IntegerOf<std::optional<T>> {
   using type = T;
 };
 
-/// A whole number from `least` to `most`. `T`: an integer, or an optional one that is empty if the flag is
-/// not given. Every value allowed fits into it.
+/// A whole number from `least` to `most`. `T`: an integer, or an optional one that is empty if the
+/// flag is not given. Every value allowed fits into it.
 template <class T>
 Flag whole(std::string name, T* target, std::string meaning, std::int64_t least,
            std::int64_t most = kMaxCount) {
@@ -99,8 +102,8 @@ Flag whole(std::string name, T* target, std::string meaning, std::int64_t least,
 inline constexpr const char* kExitStatus =
     "Exit status: 0 done, 2 a mistake in what was given or a refusal of the system, 3 an internal error.";
 
-/// Fills the targets from the command line. Throws alpa::Error, one line, on a mistake: flag, value and
-/// what is allowed. Returns true if only help was asked for, and prints it.
+/// Fills the targets from the command line. Throws alpa::Error, one line, on a mistake: flag, value
+/// and what is allowed. Returns true if only help was asked for, and prints it.
 [[nodiscard]] bool parse(int argc, const char* const* argv, const std::string& purpose,
                          const std::vector<Flag>& flags);
 

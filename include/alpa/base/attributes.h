@@ -12,7 +12,8 @@
 
 namespace alpa {
 
-using Attribute = std::variant<std::int64_t, double, std::string, DType, std::vector<std::int64_t>, std::vector<double>>;
+using Attribute = std::variant<std::int64_t, double, std::string, DType, std::vector<std::int64_t>,
+                               std::vector<double>>;
 
 /// A small list of (name, value), in the order in which the operator's builder wrote them.
 class Attributes {
@@ -38,9 +39,9 @@ class Attributes {
   std::vector<std::pair<std::string, Attribute>> items_;
 };
 
-/// `{equation="ik,kj->ij", axis=1, scale=0.5, to=bf16, dims=[0, 1], values=[0.5, 1.0]}`; "" when there are none.
-/// Reals print with the shortest text that reads back to the same double and always hold '.', 'e', "inf" or "nan"; an empty
-/// list of reals is `[.]`. Strings escape \", \\ and \n.
+/// `{equation="ik,kj->ij", axis=1, scale=0.5, to=bf16, dims=[0, 1], values=[0.5, 1.0]}`; "" when
+/// there are none. Reals print with the shortest text that reads back to the same double and always
+/// hold '.', 'e', "inf" or "nan"; an empty list of reals is `[.]`. Strings escape \", \\ and \n.
 std::string to_string(const Attributes& attributes);
 
 /// Inverse of `to_string(Attributes)`. Throws Error naming the position of the first bad character.

@@ -1,5 +1,6 @@
 #pragma once
-/// Element types. Storage is little-endian; bf16 and f16 are stored in two bytes and computed in f32.
+/// Element types. Storage is little-endian; bf16 and f16 are stored in two
+/// bytes and computed in f32.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
-/// Two kinds of failure: `Error` is the user's mistake, `Bug` is ours. Both carry one complete message:
-/// what was wrong with which values, where, and how to mend it.
+/// Two kinds of failure: `Error` is the user's mistake, `Bug` is ours. Both carry one complete
+/// message: what was wrong with which values, where, and how to mend it.
 #include <fmt/core.h>
 
 #include <stdexcept>

@@ -6,7 +6,8 @@
 
 namespace alpa {
 
-/// `what()` of a std::exception, "out of memory" for std::bad_alloc, "unknown exception" for anything else.
+/// `what()` of a std::exception, "out of memory" for std::bad_alloc, "unknown
+/// exception" for anything else.
 std::string text_of(const std::exception_ptr& thrown);
 
 /// Rethrows the exception with "`place`: " before its text, as Bug if it was one, else as Error.

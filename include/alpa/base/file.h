@@ -8,23 +8,23 @@ namespace alpa {
 
 /// A kind of file: its name in messages, and the most that is read of it.
 struct FileKind {
-  std::string_view name;       ///< in messages before the path, e.g. "cluster file"; may be empty
-  std::int64_t max_bytes = 0;  ///< of unpacked content; a larger file is an Error, thrown before it fills
-                               ///< memory
+  std::string_view name;  ///< in messages before the path, e.g. "cluster file"; may be empty
+  /// of unpacked content; a larger file is an Error, thrown before it fills memory
+  std::int64_t max_bytes = 0;
 };
 
-/// The content of a file or pipe, unpacked if it is gzip'd. Throws Error if `path` is a folder or device,
-/// can't be read, is damaged, or holds more than `kind` allows.
+/// The content of a file or pipe, unpacked if it is gzip'd. Throws Error if `path` is a folder or
+/// device, can't be read, is damaged, or holds more than `kind` allows.
 std::string read_file(const std::string& path, const FileKind& kind);
 
-/// Unpacks `bytes` if they are gzip'd; returns others unchanged. Throws Error naming `path` if they
-/// are damaged, or expand beyond what `kind` allows, or beyond both 256 times their size and 16
-/// MiB.
+/// Unpacks `bytes` if they are gzip'd; returns others unchanged. Throws Error naming
+/// `path` if they are damaged, or expand beyond what `kind` allows, or beyond both 256
+/// times their size and 16 MiB.
 std::string unpack(std::string bytes, const std::string& path, const FileKind& kind);
 
-/// Writes `text` to `path`. A regular file is replaced atomically, by renaming a temporary file in
-/// the same folder. On failure the old content stays, and Error says why. A pipe or device is
-/// written to directly.
+/// Writes `text` to `path`. A regular file is replaced atomically, by renaming a temporary
+/// file in the same folder. On failure the old content stays, and Error says why. A pipe or
+/// device is written to directly.
 void write_file(const std::string& path, std::string_view text);
 
 }  // namespace alpa

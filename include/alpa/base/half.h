@@ -1,6 +1,7 @@
 #pragma once
-/// The two-byte floating types: conversion to float is exact, from float rounds to nearest, ties to even;
-/// NaN stays NaN and keeps its sign, values beyond the range become infinity. C++17, usable in device code.
+/// The two-byte floating types: conversion to float is exact, from float rounds to nearest,
+/// ties to even; NaN stays NaN and keeps its sign, values beyond the range become infinity.
+/// C++17, usable in device code.
 #include <cstdint>
 #include <cstring>
 

@@ -1,6 +1,6 @@
 #pragma once
-/// How much host memory this process may use, according to Linux and the process's control groups
-/// (versions 1 and 2).
+/// How much host memory this process may use, according to Linux and the process's control
+/// groups (versions 1 and 2).
 #include <cstdint>
 #include <string>
 
@@ -20,8 +20,8 @@ struct HostMemory {
   std::string group;
 };
 
-/// Reads files of /proc and of control groups, each below `root`. A missing or malformed file sets
-/// no limit.
+/// Reads files of /proc and of control groups, each below `root`. A missing or
+/// malformed file sets no limit.
 HostMemory host_memory(const std::string& root = "");
 
 }  // namespace alpa

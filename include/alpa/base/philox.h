@@ -16,8 +16,8 @@
 
 namespace alpa {
 
-/// The ten rounds. `W` is a 64-bit unsigned integer, or a vector of them; c0 … c3 hold 32-bit words and
-/// become the result.
+/// The ten rounds. `W` is a 64-bit unsigned integer, or a vector of them; c0 … c3 hold 32-bit
+/// words and become the result.
 template <class W>
 ALPA_PHILOX_HOST_DEVICE inline void philox_rounds(W& c0, W& c1, W& c2, W& c3, std::uint32_t k0,
                                                   std::uint32_t k1) {
@@ -37,39 +37,44 @@ struct Philox4 {
 };
 
 /// Philox4x32-10 of a counter under the key (k0, k1).
-ALPA_PHILOX_HOST_DEVICE inline Philox4 philox4x32_10(Philox4 counter, std::uint32_t k0, std::uint32_t k1) {
-  std::uint64_t c0 = counter.word[0], c1 = counter.word[1], c2 = counter.word[2], c3 = counter.word[3];
+ALPA_PHILOX_HOST_DEVICE inline Philox4 philox4x32_10(Philox4 counter, std::uint32_t k0,
+                                                     std::uint32_t k1) {
+  std::uint64_t c0 = counter.word[0], c1 = counter.word[1], c2 = counter.word[2],
+                c3 = counter.word[3];
   philox_rounds(c0, c1, c2, c3, k0, k1);
-  return {{static_cast<std::uint32_t>(c0), static_cast<std::uint32_t>(c1), static_cast<std::uint32_t>(c2),
-           static_cast<std::uint32_t>(c3)}};
+  return {{static_cast<std::uint32_t>(c0), static_cast<std::uint32_t>(c1),
+           static_cast<std::uint32_t>(c2), static_cast<std::uint32_t>(c3)}};
 }
 
-/// One sequence of random numbers, addressed by element index: elements 4·group … 4·group + 3 come from the
-/// counter (group's lower and upper word, step, micro_batch).
+/// One sequence of random numbers, addressed by element index: elements 4·group … 4·group + 3 come
+/// from the counter (group's lower and upper word, step, micro_batch).
 struct RandomStream {
   std::uint64_t key = 0;
   std::uint32_t step = 0, micro_batch = 0;
 };
 
-/// The stream of number `stream` under `seed`: the key is seed xor a bijective mix of the number
-/// (SplitMix64).
+/// The stream of number `stream` under `seed`: the key is seed xor a bijective mix
+/// of the number (SplitMix64).
 ALPA_PHILOX_HOST_DEVICE inline RandomStream random_stream(std::uint64_t seed, std::uint64_t stream,
-                                                          std::int64_t step, std::int64_t micro_batch) {
+                                                          std::int64_t step,
+                                                          std::int64_t micro_batch) {
   std::uint64_t z = stream + 0x9E3779B97F4A7C15u;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return {seed ^ z ^ (z >> 31), static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(micro_batch)};
+  return {seed ^ z ^ (z >> 31), static_cast<std::uint32_t>(step),
+          static_cast<std::uint32_t>(micro_batch)};
 }
 
-ALPA_PHILOX_HOST_DEVICE inline Philox4 random_words(const RandomStream& stream, std::uint64_t group) {
+ALPA_PHILOX_HOST_DEVICE inline Philox4 random_words(const RandomStream& stream,
+                                                    std::uint64_t group) {
   const Philox4 counter{{static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(group >> 32),
                          stream.step, stream.micro_batch}};
   return philox4x32_10(counter, static_cast<std::uint32_t>(stream.key),
                        static_cast<std::uint32_t>(stream.key >> 32));
 }
 
-/// A word as a number in (0, 1): never an end, so that its logarithm exists. `T` is double or a vector of
-/// doubles.
+/// A word as a number in (0, 1): never an end, so that its logarithm exists. `T` is
+/// double or a vector of doubles.
 template <class T>
 ALPA_PHILOX_HOST_DEVICE inline T unit_interval(T word) {
   return (word + T(0.5)) * T(2.3283064365386963e-10);
@@ -135,8 +140,8 @@ ALPA_PHILOX_HOST_DEVICE inline T cosine(T z) {
 
 }  // namespace philox
 
-/// Two independent standard normal numbers from two of `unit_interval` (Box & Muller 1958): sqrt(-2 ln u)
-/// times the cosine and the sine of 2 pi v.
+/// Two independent standard normal numbers from two of `unit_interval` (Box & Muller 1958): sqrt(-2
+/// ln u) times the cosine and the sine of 2 pi v.
 template <class T>
 ALPA_PHILOX_HOST_DEVICE inline void normal_pair(T u, T v, T& first, T& second) {
   using philox::select;
@@ -146,8 +151,10 @@ ALPA_PHILOX_HOST_DEVICE inline void normal_pair(T u, T v, T& first, T& second) {
   const T quarter = (v * T(4) + magic) - magic;
   const T t = (v - quarter * T(0.25)) * T(6.283185307179586), z = t * t;
   const T s = philox::sine(t, z), c = philox::cosine(z);
-  const T x = select(quarter == T(1), -s, select(quarter == T(2), -c, select(quarter == T(3), s, c)));
-  const T y = select(quarter == T(1), c, select(quarter == T(2), -s, select(quarter == T(3), -c, s)));
+  const T x =
+      select(quarter == T(1), -s, select(quarter == T(2), -c, select(quarter == T(3), s, c)));
+  const T y =
+      select(quarter == T(1), c, select(quarter == T(2), -s, select(quarter == T(3), -c, s)));
   first = radius * x;
   second = radius * y;
 }

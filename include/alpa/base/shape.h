@@ -1,5 +1,6 @@
 #pragma once
-/// Shapes and tensor types. A shape is a list of non-negative extents, outermost first; rank 0 is a scalar.
+/// Shapes and tensor types. A shape is a list of non-negative extents, outermost
+/// first; rank 0 is a scalar.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,7 +12,8 @@ namespace alpa {
 
 using Shape = std::vector<std::int64_t>;
 
-/// Most elements of one tensor, 2^50: its bytes are exact in a double, and sums over many tensors stay below 2^63.
+/// Most elements of one tensor, 2^50: its bytes are exact in a double, and sums over
+/// many tensors stay below 2^63.
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;
 
 /// Most dimensions of one tensor: the most that copies between shards support.

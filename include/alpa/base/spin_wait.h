@@ -11,8 +11,8 @@
 
 namespace alpa {
 
-/// One object serves all words of a kind, since it learns from earlier waits whether spinning pays.
-/// Thread-safe.
+/// One object serves all words of a kind, since it learns from earlier waits whether
+/// spinning pays. Thread-safe.
 class SpinWait {
  public:
   using Word = std::atomic<std::uint32_t>;
@@ -87,16 +87,18 @@ class SpinWait {
   }
 
   static void relax();
-  /// Yields the core. Returns false if that took so long that another program must have run, or if
-  /// one did recently.
+  /// Yields the core. Returns false if that took so long that another program must have
+  /// run, or if one did recently.
   static bool yield();
   static void sleep(const Word& word, std::uint32_t value);
   static void wake_sleepers(Word& word, int count);
 
-  // Whether spinning pays: a moving average over recent waits, of kAlways for a short one and 0 for a long
-  // one. Lost updates of concurrent waits do no harm.
+  // Whether spinning pays: a moving average over recent waits, of kAlways for a short one and 0 for
+  // a long one. Lost updates of concurrent waits do no harm.
   static constexpr int kAlways = 1024, kPays = kAlways / 2, kMemory = 8;
-  bool spinning_pays() const { return may_spin_ && short_.load(std::memory_order_relaxed) >= kPays; }
+  bool spinning_pays() const {
+    return may_spin_ && short_.load(std::memory_order_relaxed) >= kPays;
+  }
   void note_short() { remember(kAlways); }
   void note(Clock::duration slept) { remember(slept < 2 * kLongestSpin ? kAlways : 0); }
   void remember(int wait) {

@@ -8,9 +8,9 @@
 
 namespace alpa {
 
-/// `text` for quotation in a message, on one line: control characters and invalid UTF-8 become
-/// escapes like \n and \x1b, and text longer than `most` bytes is cut and ends in "...".
-/// Idempotent.
+/// `text` for quotation in a message, on one line: control characters and invalid
+/// UTF-8 become escapes like \n and \x1b, and text longer than `most` bytes is cut and
+/// ends in "...". Idempotent.
 std::string excerpt(std::string_view text, std::size_t most = 60);
 
 /// `"a", "b"`, or `none`.

@@ -60,18 +60,18 @@ class Group {
   virtual int size() const = 0;
 
   /// Combines elementwise over all members into each member's `out` (which may be its `in`).
-  virtual void all_reduce(int member, std::span<const KernelTensor> in, std::span<const KernelTensor> out,
-                          Combiner combiner) = 0;
+  virtual void all_reduce(int member, std::span<const KernelTensor> in,
+                          std::span<const KernelTensor> out, Combiner combiner) = 0;
   /// Combines over all members; member j keeps shard j of each tensor's dimension.
   virtual void reduce_scatter(int member, std::span<const KernelTensor> in,
                               std::span<const KernelTensor> out, std::span<const ShardedDim> dims,
                               Combiner combiner) = 0;
   /// Member j's `in` becomes shard j of its dimension in every member's `out`.
-  virtual void all_gather(int member, std::span<const KernelTensor> in, std::span<const KernelTensor> out,
-                          std::span<const ShardedDim> dims) = 0;
+  virtual void all_gather(int member, std::span<const KernelTensor> in,
+                          std::span<const KernelTensor> out, std::span<const ShardedDim> dims) = 0;
   /// `in` is whole in dimension `split` and a shard in dimension `gathered`; `out` is the reverse.
-  virtual void all_to_all(int member, const KernelTensor& in, const KernelTensor& out, ShardedDim split,
-                          ShardedDim gathered) = 0;
+  virtual void all_to_all(int member, const KernelTensor& in, const KernelTensor& out,
+                          ShardedDim split, ShardedDim gathered) = 0;
   /// Copies `tensor` of member `root` to all members.
   virtual void broadcast(int member, const KernelTensor& tensor, int root) = 0;
   virtual void barrier(int member) = 0;
@@ -80,8 +80,8 @@ class Group {
   /// members have already arrived, which completes. May be called from any thread.
   virtual void abort() = 0;
 
-  /// Calls and bytes of `member` since `reset_counts`. Must not be called while the member is in a
-  /// collective.
+  /// Calls and bytes of `member` since `reset_counts`. Must not be called while the
+  /// member is in a collective.
   virtual const Counts& counts(int member) const = 0;
   virtual void reset_counts(int member) = 0;
 };

@@ -16,8 +16,8 @@ std::string_view name_of(CollectiveKind kind);
 
 /// Options of the formulas; some serve comparison with published objectives of other systems.
 struct CollectiveOptions {
-  bool tie_break_tails =
-      false;  ///< adds Alpa's 0.01/0.1/0.001/0.001 seconds (AR/AG/RS/A2A), for its test cases
+  /// adds Alpa's 0.01/0.1/0.001/0.001 seconds (AR/AG/RS/A2A), for its test cases
+  bool tie_break_tails = false;
   bool allow_all_gather = true;  ///< false: infinite
   bool allow_all_to_all = true;
 
@@ -25,14 +25,14 @@ struct CollectiveOptions {
 };
 
 /// Seconds over `axes` (α = max, β = max, n = product for several). `bytes` per device: all_reduce,
-/// reduce_scatter and all_to_all: of the local operand; all_gather: of the gathered result (for uneven
-/// parts n times the largest one). AR α+2β(n-1)/n·b, AG and RS α+β(n-1)/n·b, A2A α+β(n-1)/n·b. 0 if n = 1;
-/// infinity if the options forbid the kind.
+/// reduce_scatter and all_to_all: of the local operand; all_gather: of the gathered result (for
+/// uneven parts n times the largest one). AR α+2β(n-1)/n·b, AG and RS α+β(n-1)/n·b, A2A
+/// α+β(n-1)/n·b. 0 if n = 1; infinity if the options forbid the kind.
 double collective_seconds(CollectiveKind kind, double bytes, const DeviceMesh& mesh,
                           std::span<const int> axes, const CollectiveOptions& options = {});
 
-/// Bytes one device sends in the ring algorithm: AR 2(n-1)/n·b, AG and RS (n-1)/n·b, A2A (n-1)/n·b, with
-/// `bytes` as above.
+/// Bytes one device sends in the ring algorithm: AR 2(n-1)/n·b, AG and RS (n-1)/n·b, A2A
+/// (n-1)/n·b, with `bytes` as above.
 double collective_sent_bytes(CollectiveKind kind, double bytes, int n);
 
 }  // namespace alpa

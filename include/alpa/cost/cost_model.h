@@ -1,6 +1,6 @@
 #pragma once
-/// Seconds and bytes of operators: max(FLOPs / rate, bytes / bandwidth) + launch, for a device's
-/// part of a node.
+/// Seconds and bytes of operators: max(FLOPs / rate, bytes / bandwidth) + launch, for
+/// a device's part of a node.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,8 +19,8 @@ struct CostModel {
 
   /// The model of a cluster's devices. Throws Bug if the cluster is inconsistent.
   static CostModel of(const Cluster& cluster);
-  /// Communication only: infinitely fast devices, α and β of the mesh; for comparison with published
-  /// objectives.
+  /// Communication only: infinitely fast devices, α and β of the mesh; for comparison
+  /// with published objectives.
   static CostModel communication_only(CollectiveOptions options);
 };
 
@@ -31,7 +31,8 @@ struct CostModel {
 /// registers. Operators that move no data (reshape, constant, input) are free and not priced here.
 double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
                         std::span<const TensorType> operands, std::span<const TensorType> results,
-                        const DeviceMesh& mesh, const CostModel& model, std::optional<double> moved = {});
+                        const DeviceMesh& mesh, const CostModel& model,
+                        std::optional<double> moved = {});
 
 /// The bytes that `operator_seconds` counts.
 double operator_bytes(const Rule& rule, std::span<const int> factor_of_axis,

@@ -36,8 +36,10 @@ struct ReshardPath {
 
 struct ReshardModel {
   CollectiveOptions collectives;
-  double memory_bytes_per_second = 0;  ///< for local steps, which read and write their result once; 0: free
-  double launch_seconds = 0;  ///< per step; steps over an axis of size 1 do nothing and cost nothing
+  /// for local steps, which read and write their result once; 0: free
+  double memory_bytes_per_second = 0;
+  /// per step; steps over an axis of size 1 do nothing and cost nothing
+  double launch_seconds = 0;
 
   bool operator==(const ReshardModel&) const = default;
 };
@@ -46,7 +48,8 @@ struct ReshardModel {
 /// dimension, partial sum or max if `partials` allows it}, in every order where axes share a
 /// dimension, with at most one combiner. No dimension is split into more parts than it has
 /// elements; axes of size 1 are replicated. The replicated spec comes first.
-std::vector<ShardingSpec> all_specs(const TensorType& type, const DeviceMesh& mesh, std::uint32_t partials);
+std::vector<ShardingSpec> all_specs(const TensorType& type, const DeviceMesh& mesh,
+                                    std::uint32_t partials);
 inline constexpr std::uint32_t kNoPartials = 0, kPartialSum = 1, kPartialMax = 2;
 
 /// Cheapest path; nullopt if `to` cannot be reached (partial sums never become partial maxima or
@@ -58,10 +61,10 @@ std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSp
                                         const ShardingSpec& to, const DeviceMesh& mesh,
                                         const ReshardModel& model);
 
-/// Seconds between every pair of `from` x `to` (row-major), infinity where impossible; one search
-/// per source. Each number equals that of find_reshard, to the bit. The triangle inequality holds
-/// among specs of one combiner, if the intermediate spec is partial only over axes over which the
-/// first spec is partial.
+/// Seconds between every pair of `from` x `to` (row-major), infinity where impossible; one
+/// search per source. Each number equals that of find_reshard, to the bit. The triangle
+/// inequality holds among specs of one combiner, if the intermediate spec is partial only over
+/// axes over which the first spec is partial.
 std::vector<double> reshard_seconds(const TensorType& type, const std::vector<ShardingSpec>& from,
                                     const std::vector<ShardingSpec>& to, const DeviceMesh& mesh,
                                     const ReshardModel& model);
@@ -89,7 +92,8 @@ class ReshardPrices {
   struct OfType;
   struct Hash;
   struct Types;
-  OfType& of(const TensorType& type, std::span<const ShardingSpec> from, std::span<const ShardingSpec> to);
+  OfType& of(const TensorType& type, std::span<const ShardingSpec> from,
+             std::span<const ShardingSpec> to);
 
   const DeviceMesh mesh_;
   const ReshardModel model_;

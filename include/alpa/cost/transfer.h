@@ -1,6 +1,6 @@
 #pragma once
-/// Transfer of a tensor from one mesh to another: the boxes that devices send each other, and their
-/// cost.
+/// Transfer of a tensor from one mesh to another: the boxes that devices send
+/// each other, and their cost.
 #include <cstdint>
 #include <vector>
 
@@ -30,8 +30,9 @@ std::vector<TransferTile> transfer_tiles(const TensorType& type, const MeshLayou
                                          const MeshLayout& to);
 
 struct TransferCost {
-  double bytes = 0;    ///< that cross from one mesh to the other
-  double seconds = 0;  ///< of the busiest device: latency per box plus time for its bytes, sent or received
+  double bytes = 0;  ///< that cross from one mesh to the other
+  /// of the busiest device: latency per box plus time for its bytes, sent or received
+  double seconds = 0;
 };
 /// The cost of a transfer; `link` connects each device with the other mesh.
 TransferCost transfer_cost(const TensorType& type, const MeshLayout& from, const MeshLayout& to,

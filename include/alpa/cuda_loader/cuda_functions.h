@@ -1,8 +1,8 @@
 #pragma once
-/// The interface of libalpa_cuda.so: plain structs and function pointers, except for devices, whose
-/// types are the core's: both must come from one build. Every function returns 0 (or an object), or
-/// something else (or null) and a message of one line; none throws. They may be called from any
-/// thread.
+/// The interface of libalpa_cuda.so: plain structs and function pointers, except for
+/// devices, whose types are the core's: both must come from one build. Every function
+/// returns 0 (or an object), or something else (or null) and a message of one line; none
+/// throws. They may be called from any thread.
 #include <cstddef>
 #include <cstdint>
 
@@ -47,12 +47,13 @@ struct CudaFunctions {
   std::int32_t interface_version;  ///< `kCudaInterface`
   /// Works without a driver.
   int (*versions)(CudaVersions* versions, CudaMessage* why);
-  /// The number of usable devices. When there is none, `why` says what is missing and the result is not 0.
+  /// The number of usable devices. When there is none, `why` says what is
+  /// missing and the result is not 0.
   int (*device_count)(std::int32_t* count, CudaMessage* why);
   int (*device)(std::int32_t index, CudaDevice* device, CudaMessage* why);
   int (*link)(std::int32_t from, std::int32_t to, CudaLink* link, CudaMessage* why);
-  /// Floating-point operations per second of a large cuBLASLt product of random numbers: the median over
-  /// `seconds`, at least three.
+  /// Floating-point operations per second of a large cuBLASLt product of random numbers: the median
+  /// over `seconds`, at least three.
   int (*matmul_rate)(std::int32_t device, CudaMatmul kind, double seconds, double* flops_per_second,
                      CudaMessage* why);
   /// Rate of copying within the device's memory, each byte counted twice: read and written.

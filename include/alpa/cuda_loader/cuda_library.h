@@ -17,14 +17,14 @@ struct CudaSupport {
   bool usable() const { return devices > 0; }
 };
 
-/// Loads the library that the environment variable ALPA_CUDA_LIBRARY names, or libalpa_cuda.so, which is
-/// looked for beside the code of alpa and beside the program, in the library folder of an installed program
-/// and where the system looks; counts the devices. Once per process, by whichever thread comes first. Never
-/// throws on what it finds.
+/// Loads the library that the environment variable ALPA_CUDA_LIBRARY names, or libalpa_cuda.so,
+/// which is looked for beside the code of alpa and beside the program, in the library folder of an
+/// installed program and where the system looks; counts the devices. Once per process, by whichever
+/// thread comes first. Never throws on what it finds.
 const CudaSupport& cuda_support();
 
-/// Throws Error, which begins with `who`, unless `cuda` has cards for so many devices: one each, or one
-/// card that all share. Devices that outnumber several cards would all have to share the first.
+/// Throws Error, which begins with `who`, unless `cuda` has cards for so many devices: one each, or
+/// one card that all share. Devices that outnumber several cards would all have to share the first.
 void require_cards(const CudaSupport& cuda, int devices, const std::string& who);
 
 /// The same for the library at `path`, every time.

@@ -16,7 +16,8 @@ namespace alpa::ilp {
 /// Costs by node of the boundary and its strategy.
 using BoundaryPrices = std::vector<std::vector<std::int64_t>>;
 
-/// Bounds on the least cost for every choice of the boundary. Deterministic. Not shared between threads.
+/// Bounds on the least cost for every choice of the boundary. Deterministic.
+/// Not shared between threads.
 class BoundaryBounds {
  public:
   /// The upper bound of a cell: `choice` (one strategy per node of the problem) costs `upper`,
@@ -36,10 +37,10 @@ class BoundaryBounds {
     auto operator<=>(const Tie&) const = default;
   };
 
-  /// Of a problem without a usage limit; `boundary` (ascending) names nodes. `moves`, one table per node of
-  /// the boundary, guess what strategy q in place of p saves at most, at [p * strategies + q]: the better
-  /// the guess, the more a visited cell says of others. Throws Error for a malformed problem, or one with a
-  /// usage limit.
+  /// Of a problem without a usage limit; `boundary` (ascending) names nodes. `moves`, one table per
+  /// node of the boundary, guess what strategy q in place of p saves at most, at [p * strategies +
+  /// q]: the better the guess, the more a visited cell says of others. Throws Error for a malformed
+  /// problem, or one with a usage limit.
   BoundaryBounds(const Problem& problem, std::span<const int> boundary, std::vector<Table> moves);
   ~BoundaryBounds();
   BoundaryBounds(const BoundaryBounds&) = delete;
@@ -48,16 +49,16 @@ class BoundaryBounds {
   /// Proven, by the choices of the boundary, the last one's fastest; kInfinite: there is no choice.
   const std::vector<std::int64_t>& lower() const;
 
-  /// Raises the lower bounds where they matter under additional `prices` that the neighbours of
-  /// this part pay at its boundary. Returns, up to a constant, a sum that the lower bounds now
-  /// reach at least.
+  /// Raises the lower bounds where they matter under additional `prices` that the neighbours
+  /// of this part pay at its boundary. Returns, up to a constant, a sum that the lower
+  /// bounds now reach at least.
   BoundaryPrices bound(const BoundaryPrices& prices);
 
   /// The same for long rows of this part, each tied to the next.
   BoundaryPrices bound_repeated(std::span<const Tie> ties);
 
-  /// Bounds a cell from both sides, raising the lower bounds of others by what is learnt; the second time
-  /// it closes what is left between them, if that does not take too much work.
+  /// Bounds a cell from both sides, raising the lower bounds of others by what is learnt; the
+  /// second time it closes what is left between them, if that does not take too much work.
   const Cell& visit(std::size_t cell);
 
   /// Cells of tables read so far, as in Options::work_limit (solve.h). One call takes a few hundred

@@ -12,8 +12,8 @@
 
 namespace alpa::ilp {
 
-/// Costs of a problem beside those of its nodes and edges: one for every choice of `nodes` (all different),
-/// the last one's fastest; e.g. the table of a part.
+/// Costs of a problem beside those of its nodes and edges: one for every choice of `nodes` (all
+/// different), the last one's fastest; e.g. the table of a part.
 struct JointCosts {
   std::vector<int> nodes;
   Table costs;
@@ -30,13 +30,13 @@ struct Step {
 struct BoundaryTable {
   std::vector<int> boundary;  ///< nodes of the problem
   std::vector<int> sizes;     ///< their numbers of strategies
-  std::vector<std::int64_t>
-      costs;  ///< by their choices, the last one's fastest; kInfinite: there is no choice
+  /// by their choices, the last one's fastest; kInfinite: there is no choice
+  std::vector<std::int64_t> costs;
 
   /// Place among `costs`.
   std::size_t index(std::span<const int> boundary_choice) const;
-  /// A choice of all nodes of the problem that has the cost in the table. Meaningless if that is
-  /// kInfinite.
+  /// A choice of all nodes of the problem that has the cost in the table.
+  /// Meaningless if that is kInfinite.
   std::vector<int> choice(std::span<const int> boundary_choice) const;
 
   int nodes = 0;            ///< of the problem
@@ -44,16 +44,16 @@ struct BoundaryTable {
   int copies = 0;           ///< nodes beside the problem's, in steps alone: of shared costs
 };
 
-/// The elimination needs a table of at least `cells` cells, which is more than was allowed, or too many
-/// steps.
+/// The elimination needs a table of at least `cells` cells, which is more than was
+/// allowed, or too many steps.
 struct TableTooLarge {
   double cells = 0;
 };
 
-/// Eliminates all nodes but `boundary` (ascending), exactly, shared costs as nodes per copy, with smallest
-/// tables first, as `solve` does. No table has more than `most_cells` cells, with 256 times as many steps
-/// in total. With an empty boundary the one entry is the least cost of all. Throws Error for a malformed
-/// problem, or one with a usage limit.
+/// Eliminates all nodes but `boundary` (ascending), exactly, shared costs as nodes per copy, with
+/// smallest tables first, as `solve` does. No table has more than `most_cells` cells, with 256
+/// times as many steps in total. With an empty boundary the one entry is the least cost of all.
+/// Throws Error for a malformed problem, or one with a usage limit.
 std::variant<BoundaryTable, TableTooLarge> eliminate_to(const Problem& problem,
                                                         std::span<const int> boundary,
                                                         std::int64_t most_cells,

@@ -1,8 +1,8 @@
 #pragma once
-/// The solver's problem: choose one strategy per node so that node costs plus pairwise costs are
-/// minimal. The usages of the nodes live at any time must sum to at most a limit. Costs are whole
-/// numbers (the planner uses nanoseconds), so that optimality is exact. The module does not depend
-/// on tensors.
+/// The solver's problem: choose one strategy per node so that node costs plus pairwise costs
+/// are minimal. The usages of the nodes live at any time must sum to at most a limit. Costs
+/// are whole numbers (the planner uses nanoseconds), so that optimality is exact. The module
+/// does not depend on tensors.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,8 +15,8 @@ namespace alpa::ilp {
 /// values must sum to less than this over the whole problem (`validate`).
 inline constexpr std::int64_t kInfinite = 1'000'000'000'000'000'000;
 
-/// A cost table, row-major; shared, because repeated layers have equal tables (the solver works once on
-/// equal ones).
+/// A cost table, row-major; shared, because repeated layers have equal tables (the solver
+/// works once on equal ones).
 using Table = std::shared_ptr<const std::vector<std::int64_t>>;
 
 /// Wraps `costs` for use in an edge.
@@ -24,9 +24,9 @@ inline Table table(std::vector<std::int64_t> costs) {
   return std::make_shared<const std::vector<std::int64_t>>(std::move(costs));
 }
 
-/// A node's usage at every time of the half-open interval [from, to): one non-negative amount per
-/// strategy. An interval with from >= to is empty. Several usages of one node add up where they
-/// overlap.
+/// A node's usage at every time of the half-open interval [from, to): one non-negative
+/// amount per strategy. An interval with from >= to is empty. Several usages of one node
+/// add up where they overlap.
 struct Usage {
   std::int64_t from = 0, to = 0;
   std::vector<std::int64_t> amounts;
@@ -38,15 +38,15 @@ struct Node {
   std::vector<Usage> usages;
 };
 
-/// `(*costs)[p * strategies(b) + q]` is paid when a chooses p and b chooses q. Several edges between two
-/// nodes add up; an edge from a node to itself pays its diagonal.
+/// `(*costs)[p * strategies(b) + q]` is paid when a chooses p and b chooses q. Several edges
+/// between two nodes add up; an edge from a node to itself pays its diagonal.
 struct Edge {
   int a = 0, b = 0;
   Table costs;
 };
 
-/// The end of a shared cost at `node`: for strategy s, `classes[s]` is a row (source) or a column
-/// (reader) of its table.
+/// The end of a shared cost at `node`: for strategy s, `classes[s]` is a row (source) or a
+/// column (reader) of its table.
 struct SharedEnd {
   int node = 0;
   std::vector<int> classes;
@@ -56,9 +56,9 @@ struct SharedEnd {
 /// Groups of readers, and times that a supply may pay, at most.
 inline constexpr int kMostGroups = 3, kMostTimes = 3;
 
-/// A strategy of a copy's node: the cost is paid `times` times, and readers of the groups in the
-/// bit set `serves` can choose the column. `own`: all readers can, at no cost, but only in the home
-/// row.
+/// A strategy of a copy's node: the cost is paid `times` times, and readers of the
+/// groups in the bit set `serves` can choose the column. `own`: all readers can, at no
+/// cost, but only in the home row.
 struct Supply {
   int times = 0;
   unsigned serves = 0;
@@ -94,21 +94,22 @@ struct Problem {
   std::vector<SharedCost> shared = {};
 };
 
-/// Throws Error naming the first node, edge or shared cost that is malformed: no strategies, an index or a
-/// table size out of range, a negative usage or shared cost, finite costs or a usage limit so large that
-/// sums could overflow.
+/// Throws Error naming the first node, edge or shared cost that is malformed: no strategies, an
+/// index or a table size out of range, a negative usage or shared cost, finite costs or a usage
+/// limit so large that sums could overflow.
 void validate(const Problem& problem);
 
 /// Cost and usage of a choice.
 struct Evaluation {
-  std::int64_t cost = 0;        ///< kInfinite when a forbidden entry is chosen
-  std::int64_t peak_usage = 0;  ///< largest sum of usages over all times; computed even without a limit
-  std::int64_t peak_time = 0;   ///< first time at which the peak is reached
-  bool feasible = false;        ///< finite cost and peak within the limit
+  std::int64_t cost = 0;  ///< kInfinite when a forbidden entry is chosen
+  /// largest sum of usages over all times; computed even without a limit
+  std::int64_t peak_usage = 0;
+  std::int64_t peak_time = 0;  ///< first time at which the peak is reached
+  bool feasible = false;       ///< finite cost and peak within the limit
 };
 
-/// Prices `choice` on the problem as it was given, sharing no code with the solver.
-/// Throws Error if `choice` has not one valid strategy per node.
+/// Prices `choice` on the problem as it was given, sharing no code with the solver. Throws Error if
+/// `choice` has not one valid strategy per node.
 Evaluation evaluate(const Problem& problem, const std::vector<int>& choice);
 
 }  // namespace alpa::ilp

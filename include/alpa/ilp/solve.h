@@ -11,17 +11,17 @@
 
 namespace alpa::ilp {
 
-/// The exact reductions; each keeps at least one optimal solution and can be switched off (for tests and
-/// studies).
+/// The exact reductions; each keeps at least one optimal solution and can be switched
+/// off (for tests and studies).
 struct Reductions {
-  bool arc_consistency =
-      true;  ///< drop strategies without a finite partner, or that can never fit the usage limit
-  bool projection =
-      true;  ///< move row and column minima of edges to their nodes; drop edges that become zero
-  bool merge =
-      true;  ///< a node whose every strategy allows one strategy of a neighbour absorbs that neighbour
-  bool dominance =
-      true;  ///< Goldstein: drop a strategy that another one replaces at no loss, usages included
+  /// drop strategies without a finite partner, or that can never fit the usage limit
+  bool arc_consistency = true;
+  /// move row and column minima of edges to their nodes; drop edges that become zero
+  bool projection = true;
+  /// a node whose every strategy allows one strategy of a neighbour absorbs that neighbour
+  bool merge = true;
+  /// Goldstein: drop a strategy that another one replaces at no loss, usages included
+  bool dominance = true;
   bool degree_one = true;   ///< min-plus elimination of leaves
   bool degree_two = true;   ///< min-plus elimination of nodes between two neighbours
   bool rows = true;         ///< drop usage rows that cannot be violated or that another row implies
@@ -30,8 +30,8 @@ struct Reductions {
 
 /// Options of a solve: limits, starting point and methods.
 struct Options {
-  double time_limit_seconds =
-      60;  ///< wall clock; the best choice is returned when it is reached, or soon after
+  /// wall clock; the best choice is returned when it is reached, or soon after
+  double time_limit_seconds = 60;
   /// Ends the search, as the time limit does, when another thread or a signal handler sets it true.
   const std::atomic<bool>* stop = nullptr;
   /// Limits work instead of time, so that the answer does not depend on the machine: cells of cost
@@ -41,17 +41,18 @@ struct Options {
   /// solution is never worse, whatever the limits. If it is infeasible, it is ignored.
   std::vector<int> start;
   double relative_gap = 0;  ///< stop when (cost - lower bound) / cost is at most this
-  /// Only cheaper choices matter: the solve ends as soon as the lower bound reaches this. It may return a
-  /// choice that costs as much or more, or throw TimedOut if it has none.
+  /// Only cheaper choices matter: the solve ends as soon as the lower bound reaches this. It may
+  /// return a choice that costs as much or more, or throw TimedOut if it has none.
   std::int64_t cutoff = kInfinite;
-  /// Called by the solving thread once a choice is known, then whenever its cost or the proven lower bound
-  /// improves. It must not throw.
+  /// Called by the solving thread once a choice is known, then whenever its cost or the proven
+  /// lower bound improves. It must not throw.
   std::function<void(std::int64_t cost, std::int64_t lower_bound)> progress;
   std::int64_t elimination_cells = 1 << 22;  ///< largest table that elimination may build
   int dual_sweeps = 400;  ///< sweeps of the dual bound per round; 0 switches the dual bound off
   bool use_cbc = true;    ///< false: stop at the best bound and choice found without branching
-  bool explain = true;    ///< false: Infeasible is thrown as soon as it is proven, and may understate
-  bool grace = true;      ///< without a choice, search for one for half a second after the limit
+  /// false: Infeasible is thrown as soon as it is proven, and may understate
+  bool explain = true;
+  bool grace = true;  ///< without a choice, search for one for half a second after the limit
   bool neighbourhoods = true;  ///< spend the remaining time on improving parts of the best choice
   std::int64_t seed = 1;       ///< of the local search
   Reductions reductions;
@@ -89,17 +90,17 @@ class Infeasible : public Error {
   std::vector<int> choice;  ///< the choice found with the lowest peak; empty: none found
 };
 
-/// The time limit passed, or the lower bound reached the cutoff, before a feasible choice or a proof of
-/// infeasibility was found.
+/// The time limit passed, or the lower bound reached the cutoff, before a feasible choice or a
+/// proof of infeasibility was found.
 class TimedOut : public Error {
  public:
   using Error::Error;
   std::int64_t lower_bound = -kInfinite;  ///< proven: no feasible choice costs less
 };
 
-/// A choice of least cost, or the best found within the time limit with a proven lower bound.
-/// Throws Infeasible (by how much and when the usage limit is missed), TimedOut, or Error for a malformed
-/// problem.
+/// A choice of least cost, or the best found within the time limit with a proven lower
+/// bound. Throws Infeasible (by how much and when the usage limit is missed), TimedOut, or
+/// Error for a malformed problem.
 Solution solve(const Problem& problem, const Options& options = {});
 
 }  // namespace alpa::ilp

@@ -1,6 +1,6 @@
 #pragma once
-/// Auto-sharding: one integer linear program over all nodes of the graph (docs/design.md section 5; after
-/// Alpa section 4).
+/// Auto-sharding: one integer linear program over all nodes of the graph (docs/design.md section
+/// 5; after Alpa section 4).
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -19,28 +19,29 @@ namespace alpa {
 
 /// The use of one mesh axis.
 enum class AxisUse : std::uint8_t {
-  any,     ///< not restricted
-  batch,   ///< splits the batch; each state tensor is whole or split, whichever is cheaper
-  data,    ///< splits the batch and nothing else
-  zero2,   ///< splits the batch, and the optimizer's state as far as its shapes allow
-  zero3,   ///< splits the batch, and all state as far as its shapes allow
-  tensor,  ///< splits heads and hidden features as Megatron-LM does, and tokens where there are none
+  any,    ///< not restricted
+  batch,  ///< splits the batch; each state tensor is whole or split, whichever is cheaper
+  data,   ///< splits the batch and nothing else
+  zero2,  ///< splits the batch, and the optimizer's state as far as its shapes allow
+  zero3,  ///< splits the batch, and all state as far as its shapes allow
+  /// splits heads and hidden features as Megatron-LM does, and tokens where there are none
+  tensor,
 };
 
 /// Restrictions of the search space. The defaults allow everything; parallel methods are the same
 /// program with fewer choices.
 struct AutoShardOptions {
   std::string method = "shard";
-  std::optional<int>
-      batch_mesh_axis;  ///< this mesh axis must split the batch wherever a node has a batch dimension
+  /// this mesh axis must split the batch wherever a node has a batch dimension
+  std::optional<int> batch_mesh_axis;
   bool split_batch_everywhere = false;  ///< every mesh axis must (data parallelism)
-  /// Uses of the first mesh axes, in addition to the other options; all axes of `tensor` are used
-  /// as one.
+  /// Uses of the first mesh axes, in addition to the other options; all axes of
+  /// `tensor` are used as one.
   std::vector<AxisUse> axis_uses;
   bool replicate_parameters = false;  ///< parameters are held whole by every device
   bool replicate_optimizer_state = false;
-  bool shard_parameters =
-      false;  ///< parameters are split over all devices where their shape allows it (ZeRO-3)
+  /// parameters are split over all devices where their shape allows it (ZeRO-3)
+  bool shard_parameters = false;
   bool shard_optimizer_state = false;  ///< so is the optimizer's state (ZeRO-2)
   /// Splits every einsum over as many devices as possible, so that none repeats another's
   /// contraction (Alpa's allow_recompute_heavy_op = false). Needed with cost models of
@@ -50,8 +51,8 @@ struct AutoShardOptions {
   std::map<std::string, ShardingSpec> output_specs;
   bool allow_all_gather = true;
   bool allow_all_to_all = true;
-  std::optional<std::int64_t>
-      memory_budget_bytes;  ///< per device, for all that is live at any point of the program
+  /// per device, for all that is live at any point of the program
+  std::optional<std::int64_t> memory_budget_bytes;
   double time_limit_seconds = 60;
   const std::atomic<bool>* stop = nullptr;  ///< when true, planning ends as at the time limit
   /// The search ends when (objective - bound) / objective is at most this. Easy problems are solved
@@ -90,8 +91,8 @@ class AutoSharding {
  public:
   /// `graph` must outlive this. The options' memory budget tells how the time is shared: if the
   /// best plan exceeds it, most of the time is left to calls with a budget. Facts about operators,
-  /// types and layers go into `cache`, which must outlive this; null: a private cache. Throws Error
-  /// if no mesh is given.
+  /// types and layers go into `cache`, which must outlive this; null: a private cache. Throws
+  /// Error if no mesh is given.
   AutoSharding(const Graph& graph, const std::vector<DeviceMesh>& meshes, const CostModel& model,
                const AutoShardOptions& options, PlanningCache* cache = nullptr);
   ~AutoSharding();
@@ -120,7 +121,8 @@ ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const CostMo
                         const AutoShardOptions& options, PlanningCache* cache = nullptr);
 
 /// The best plan over several logical meshes of the same devices.
-ShardingPlan auto_shard(const Graph& graph, const std::vector<DeviceMesh>& meshes, const CostModel& model,
-                        const AutoShardOptions& options, PlanningCache* cache = nullptr);
+ShardingPlan auto_shard(const Graph& graph, const std::vector<DeviceMesh>& meshes,
+                        const CostModel& model, const AutoShardOptions& options,
+                        PlanningCache* cache = nullptr);
 
 }  // namespace alpa

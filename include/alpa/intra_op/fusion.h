@@ -1,7 +1,7 @@
 #pragma once
-/// The forecast of fusion: which elementwise nodes run as one loop, and which tensors each of them
-/// reads and writes. Pricing, memory counting and the fusion pass (spmd/program.h) use the same
-/// function.
+/// The forecast of fusion: which elementwise nodes run as one loop, and which tensors
+/// each of them reads and writes. Pricing, memory counting and the fusion pass
+/// (spmd/program.h) use the same function.
 #include <compare>
 #include <cstdint>
 #include <vector>
@@ -32,8 +32,9 @@ struct LoopRead {
 
 /// A node's part in its loop. The default is a node on its own.
 struct LoopShare {
-  bool launches = true;         ///< the last member; of several members one launches
-  bool vanishes = false;        ///< a broadcast or constant that becomes part of all loops that read it
+  bool launches = true;  ///< the last member; of several members one launches
+  /// a broadcast or constant that becomes part of all loops that read it
+  bool vanishes = false;
   std::vector<LoopRead> reads;  ///< per operand; empty: all from memory
   std::vector<bool> writes;     ///< per result: also read outside the loop; empty: all are written
 

@@ -35,8 +35,10 @@ struct LayeringLimits {
   std::int64_t most_cells = std::int64_t{1} << 22;  ///< of one table
   /// Cells that the dual bounds may read (ilp::Options::work_limit).
   std::int64_t work = std::numeric_limits<std::int64_t>::max();
-  std::function<bool()> is_over = {};                               ///< asked between steps; empty: never
-  double cutoff_seconds = std::numeric_limits<double>::infinity();  ///< plans that cost more are not wanted
+  /// asked between steps; empty: never
+  std::function<bool()> is_over = {};
+  /// plans that cost more are not wanted
+  double cutoff_seconds = std::numeric_limits<double>::infinity();
 };
 
 /// The best plan of `graph`, whose layers are those of `LayerScope` (ir/layers.h), without a memory
@@ -59,7 +61,8 @@ struct RangeCost {
 /// for ranges equal to one seen before. Limits and errors as in `plan_by_layers`.
 std::variant<RangeCost, LayerTooLarge> range_cost(const Graph& graph, int first, int last,
                                                   const DeviceMesh& mesh, const CostModel& model,
-                                                  const AutoShardOptions& options, PlanningCache& cache,
+                                                  const AutoShardOptions& options,
+                                                  PlanningCache& cache,
                                                   std::int64_t most_cells = std::int64_t{1} << 22);
 
 }  // namespace alpa

@@ -1,6 +1,6 @@
 #pragma once
-/// The sharding plan of a graph: complete (partitioning needs no solver and no cost model), plain data,
-/// written as JSON.
+/// The sharding plan of a graph: complete (partitioning needs no solver and no cost model),
+/// plain data, written as JSON.
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -26,9 +26,9 @@ struct UseId {
   auto operator<=>(const UseId&) const = default;
 };
 
-/// The region in which a use happens: a node's own; backward (once per micro-batch) for the update of an
-/// accumulator; apply for other updates and for metrics; for an output that of its value. With several
-/// micro-batches, uses in region apply never share a resharding with others.
+/// The region in which a use happens: a node's own; backward (once per micro-batch) for the update
+/// of an accumulator; apply for other updates and for metrics; for an output that of its value.
+/// With several micro-batches, uses in region apply never share a resharding with others.
 Region region_of_use(const Graph& graph, UseId use);
 
 /// Per value, the accumulator that it updates, or -1. With several micro-batches, region apply
@@ -51,14 +51,16 @@ struct PlanCost {
   double compute_seconds = 0, communication_seconds = 0;
   double lower_bound_seconds = 0;  ///< proven for the objective
   double gap() const {
-    return objective_seconds > 0 ? (objective_seconds - lower_bound_seconds) / objective_seconds : 0;
+    return objective_seconds > 0 ? (objective_seconds - lower_bound_seconds) / objective_seconds
+                                 : 0;
   }
 };
 
 struct PlannerStatistics {
   double solve_seconds = 0, total_seconds = 0;
-  int nodes = 0, strategies = 0;       ///< of the solver instance before reductions
-  int variables = 0, constraints = 0;  ///< of the program left for CBC; 0 if the reductions solved it
+  int nodes = 0, strategies = 0;  ///< of the solver instance before reductions
+  /// of the program left for CBC; 0 if the reductions solved it
+  int variables = 0, constraints = 0;
 };
 
 struct ShardingPlan {
@@ -76,27 +78,28 @@ struct ShardingPlan {
 /// communication), proven optimal".
 std::string to_string(const ShardingPlan& plan);
 
-/// Throws Error if the plan does not belong to this graph (other numbers of nodes and values), contradicts
-/// its rules, or has a field out of range; says which node or field and how. Messages begin with `name`.
+/// Throws Error if the plan does not belong to this graph (other numbers of nodes and values),
+/// contradicts its rules, or has a field out of range; says which node or field and how.
+/// Messages begin with `name`.
 void verify(const ShardingPlan& plan, const Graph& graph, const std::string& name = "plan");
 
-/// Independent evaluator: prices node strategies and reshards of the plan under a cost model, weighting
-/// regions by runs per step.
+/// Independent evaluator: prices node strategies and reshards of the plan under a cost model,
+/// weighting regions by runs per step.
 struct CostModel;
 PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const CostModel& model);
 
-/// JSON, schema "alpa.plan/1", stable under re-planning of the same input (no times in it). It holds the
-/// graph's text, so that it can be explained alone.
+/// JSON, schema "alpa.plan/1", stable under re-planning of the same input (no times in it). It
+/// holds the graph's text, so that it can be explained alone.
 std::string to_json(const ShardingPlan& plan, const Graph& graph);
-/// Throws Error on malformed text, if it was made for another graph (both structural hashes are named), or
-/// for a plan that `verify` refuses; messages name `origin` and the place in the file.
+/// Throws Error on malformed text, if it was made for another graph (both structural hashes are
+/// named), or for a plan that `verify` refuses; messages name `origin` and the place in the file.
 ShardingPlan plan_from_json(const std::string& text, const Graph& graph, const std::string& origin);
-/// The graph that a plan's file was written for. Throws Error on malformed text, naming `origin` and the
-/// place.
+/// The graph that a plan's file was written for. Throws Error on malformed text,
+/// naming `origin` and the place.
 Graph graph_from_plan_json(const std::string& text, const std::string& origin);
 
-/// The layout of a tensor of this rank in words: "columns split over y (4 devices), copies along x
-/// (2 devices)".
+/// The layout of a tensor of this rank in words: "columns split over y (4 devices),
+/// copies along x (2 devices)".
 std::string describe(const ShardingSpec& spec, int rank, const DeviceMesh& mesh);
 
 /// Work outside region apply that several devices repeat: the node has no legal split over them, or
@@ -117,8 +120,10 @@ std::string repeated_work_text(const ShardingPlan& plan, const Graph& graph);
 
 /// How much `explain` says.
 enum class Detail : std::uint8_t {
-  summary,  ///< at most ten lines: where time and memory go, what is split how, what the next best costs
-  full,     ///< then also all state, the largest communications with their reasons, the dearest choices
+  /// at most ten lines: where time and memory go, what is split how, what the next best costs
+  summary,
+  /// then also all state, the largest communications with their reasons, the dearest choices
+  full,
 };
 
 /// The plan explained in words. `memory_bytes`: the exact peak of a device, if known; otherwise it

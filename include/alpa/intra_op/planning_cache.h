@@ -1,6 +1,6 @@
 #pragma once
-/// Results of planning that later calls reuse: rules; strategies and prices per mesh and cost model; tables
-/// of layers by hash.
+/// Results of planning that later calls reuse: rules; strategies and prices per mesh and cost
+/// model; tables of layers by hash.
 #include <memory>
 
 namespace alpa {

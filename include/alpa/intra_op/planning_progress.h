@@ -8,15 +8,17 @@
 
 namespace alpa {
 
-/// The best plan so far and what is proven. Under a memory budget, planning first looks for the best plan
-/// without it; if that plan exceeds the budget, it begins again with plans that keep it.
+/// The best plan so far and what is proven. Under a memory budget, planning first looks for the
+/// best plan without it; if that plan exceeds the budget, it begins again with plans that keep it.
 struct PlanningProgress {
   /// Seconds of a step under the best plan so far; infinite: none yet.
   double best_seconds = std::numeric_limits<double>::infinity();
   double lower_bound_seconds = 0;  ///< proven: no plan on any mesh takes less
   double elapsed_seconds = 0;      ///< since planning began
-  std::string mesh = {};           ///< mesh shape of the best plan so far, e.g. 2x4; empty: none yet
-  std::optional<std::int64_t> bytes = {};  ///< a device may use for the plans meant; none: any plan is
+  /// mesh shape of the best plan so far, e.g. 2x4; empty: none yet
+  std::string mesh = {};
+  /// a device may use for the plans meant; none: any plan is
+  std::optional<std::int64_t> bytes = {};
 
   /// (best - lower bound) / best; 1 while there is no plan.
   double gap() const {
@@ -25,8 +27,8 @@ struct PlanningProgress {
   }
 };
 
-/// Called on the planning thread whenever the best plan or the bound improves. Must not throw;
-/// planning waits for it.
+/// Called on the planning thread whenever the best plan or the bound improves. Must not
+/// throw; planning waits for it.
 using ProgressCallback = std::function<void(const PlanningProgress&)>;
 
 }  // namespace alpa

@@ -1,6 +1,7 @@
 #pragma once
-/// Records a graph. Models call operators on `Value`s; each appends a node to the value's builder. Preconditions are checked
-/// here, when the graph is built, never when it runs. Thread rule: one thread per builder.
+/// Records a graph. Models call operators on `Value`s; each appends a node to the value's
+/// builder. Preconditions are checked here, when the graph is built, never when it runs. Thread
+/// rule: one thread per builder.
 #include <deque>
 #include <map>
 #include <memory>
@@ -56,12 +57,15 @@ struct Initializer {
   static Initializer constant(double value) { return {Kind::constant, value, 0}; }
   static Initializer zeros() { return constant(0); }
   static Initializer ones() { return constant(1); }
-  static Initializer normal(double mean, double standard_deviation) { return {Kind::normal, mean, standard_deviation}; }
+  static Initializer normal(double mean, double standard_deviation) {
+    return {Kind::normal, mean, standard_deviation};
+  }
   static Initializer uniform(double low, double high) { return {Kind::uniform, low, high}; }
 };
 
 /// Parameters that start as 0 or as 1: `in.parameter("gain", {x.dim(-1)}, ones)`.
-inline constexpr Initializer zeros{Initializer::Kind::constant, 0}, ones{Initializer::Kind::constant, 1};
+inline constexpr Initializer zeros{Initializer::Kind::constant, 0},
+    ones{Initializer::Kind::constant, 1};
 
 class Builder {
  public:
@@ -72,12 +76,12 @@ class Builder {
 
   /// A new graph input. Throws Error if the name is taken.
   Value input(InputKind kind, const std::string& name, TensorType type, Initializer init = {});
-  /// State input `name`, made at the first call; later calls return it (weight tying). `frozen`:
-  /// training does not change it. Throws Error if the parameter exists with another type or another
-  /// `frozen`.
+  /// State input `name`, made at the first call; later calls return it (weight tying).
+  /// `frozen`: training does not change it. Throws Error if the parameter exists with another
+  /// type or another `frozen`.
   Value parameter(const std::string& name, TensorType type, Initializer init, bool frozen = false);
-  /// Freezes a parameter made as trainable. Throws Error if it has an update, or if `parameter` is
-  /// not a parameter.
+  /// Freezes a parameter made as trainable. Throws Error if it has an update, or if
+  /// `parameter` is not a parameter.
   void freeze(Value parameter);
   /// While true, new parameters are frozen.
   void set_freezing(bool freezing) { freezing_ = freezing; }
@@ -85,8 +89,8 @@ class Builder {
   /// Optimizer state "<parameter's name>.<what>" of the parameter's type, initially zero. Throws
   /// Error if `parameter` is not a parameter.
   Value optimizer_state(Value parameter, const std::string& what);
-  /// Parameters that are not frozen (without other state), in the order of creation or of
-  /// `order_parameters`.
+  /// Parameters that are not frozen (without other state), in the order of creation
+  /// or of `order_parameters`.
   const std::vector<Value>& parameters() const { return parameters_; }
   /// Orders parameters, and numbers layers, by the order in which `roots` read them, operands from
   /// left to right. Without it, the order in `first(x) + second(x)` is up to the compiler.
@@ -101,8 +105,8 @@ class Builder {
   /// Declares that `value` becomes the content of state or accumulator `input`. Throws Error if
   /// types differ or `input` already has an update.
   void update(Value input, Value value);
-  /// Reports a scalar after every step. Throws Error if `value` is not a scalar or the name is
-  /// taken.
+  /// Reports a scalar after every step. Throws Error if `value` is not a
+  /// scalar or the name is taken.
   void metric(const std::string& name, Value value);
 
   /// Region and layer of nodes appended from now on.
@@ -110,20 +114,22 @@ class Builder {
   Region region() const { return region_; }
   void set_layer(int layer) { layer_ = layer; }
   int layer() const { return layer_; }
-  /// Number of the next sequence of random numbers (kStreamAttribute), different for every call.
-  /// Each layer counts its own, so that its random numbers do not depend on the contents of other
-  /// layers.
+  /// Number of the next sequence of random numbers (kStreamAttribute), different for every
+  /// call. Each layer counts its own, so that its random numbers do not depend on the
+  /// contents of other layers.
   std::int64_t next_stream();
   /// Name scope for people ("dense0"): prefixed to node names until popped.
   void push_scope(std::string name);
   void pop_scope();
-  /// A stable name for a layer object: `kind` and a number counted in order of first use, e.g. "dense0".
+  /// A stable name for a layer object: `kind` and a number counted in order of
+  /// first use, e.g. "dense0".
   const std::string& name_of(const void* object, std::string_view kind);
 
   Value value(int id) { return {handle(), id}; }
   Value operand(const Node& node, int i) { return value(node.operands.at(i)); }
   Value result(const Node& node, int i = 0) { return value(node.results.at(i)); }
-  const Node& node(int id) const { return nodes_.at(id); }      ///< stays valid while nodes are appended
+  /// stays valid while nodes are appended
+  const Node& node(int id) const { return nodes_.at(id); }
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
   const TensorType& type(int value) const { return values_.at(value).type; }
   int producer(int value) const { return values_.at(value).producer; }
@@ -132,7 +138,8 @@ class Builder {
   void set_training(bool training) { training_ = training; }
   bool training() const { return training_; }
 
-  /// The graph recorded so far, without nodes that no update or metric needs (inputs are kept); verified.
+  /// The graph recorded so far, without nodes that no update or metric needs
+  /// (inputs are kept); verified.
   Graph finish() const;
 
  private:
@@ -155,8 +162,9 @@ class Builder {
   std::map<std::string, int, std::less<>> input_by_name_;
   std::map<const void*, std::string> layer_names_;
   std::map<std::string, std::string> layer_kinds_;  ///< by name
-  std::map<int, std::string> layer_of_input_;       ///< names of layers, by number of a parameter's input
-  std::vector<int> parameter_order_;                ///< values; empty: as made
+  /// names of layers, by number of a parameter's input
+  std::map<int, std::string> layer_of_input_;
+  std::vector<int> parameter_order_;  ///< values; empty: as made
   std::map<std::string, int, std::less<>> layer_counts_;
   std::vector<std::string> scopes_;
   std::int64_t total_bytes_ = 0;  ///< of all values
@@ -167,12 +175,14 @@ class Builder {
   bool training_ = true, freezing_ = false;
 };
 
-/// Nodes appended during its lifetime belong to `layer` of the model. So do their gradients, the
-/// updates of parameters that only they read, and the nodes these need (ir/layers.h). Layers are
-/// numbered from 0.
+/// Nodes appended during its lifetime belong to `layer` of the model. So do their gradients,
+/// the updates of parameters that only they read, and the nodes these need (ir/layers.h).
+/// Layers are numbered from 0.
 class LayerScope {
  public:
-  LayerScope(Builder& builder, int layer) : builder_(builder), before_(builder.layer()) { builder.set_layer(layer); }
+  LayerScope(Builder& builder, int layer) : builder_(builder), before_(builder.layer()) {
+    builder.set_layer(layer);
+  }
   ~LayerScope() { builder_.set_layer(before_); }
   LayerScope(const LayerScope&) = delete;
   LayerScope& operator=(const LayerScope&) = delete;

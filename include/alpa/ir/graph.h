@@ -1,5 +1,6 @@
 #pragma once
-/// The dataflow graph: SSA, static shapes, nodes in topological order. Plain data; made by `Builder`, never changed by a pass.
+/// The dataflow graph: SSA, static shapes, nodes in topological order. Plain data; made by
+/// `Builder`, never changed by a pass.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -13,7 +14,8 @@
 
 namespace alpa {
 
-/// When a node runs. Forward and backward nodes run once per micro-batch, apply nodes once per step.
+/// When a node runs. Forward and backward nodes run once per micro-batch,
+/// apply nodes once per step.
 enum class Region : std::uint8_t { forward, backward, apply };
 
 struct Node {
@@ -23,7 +25,7 @@ struct Node {
   std::vector<int> results;   ///< value ids
   std::string name;           ///< for readers: layer and operator; need not be unique
   Region region = Region::forward;
-  int layer = -1;             ///< of the model (ir/layers.h); -1: none, or several
+  int layer = -1;  ///< of the model (ir/layers.h); -1: none, or several
 
   bool operator==(const Node&) const = default;
 };
@@ -42,8 +44,9 @@ enum class InputKind : std::uint8_t {
   state,        ///< kept across steps: a parameter, or optimizer state of one
   accumulator,  ///< zero at the start of a step, kept across its micro-batches
   scalar,       ///< a number given to every step (learning rate, step counter)
-  boundary,     ///< in a part of a graph: a value that another part computes, per micro-batch, or once
-                ///< per step if the node's region is apply
+  /// in a part of a graph: a value that another part computes, per micro-batch, or once per step if
+  /// the node's region is apply
+  boundary,
 };
 
 struct Input {
@@ -63,15 +66,16 @@ struct Update {
   bool operator==(const Update&) const = default;
 };
 
-/// A scalar reported after every step; computed in region apply (or anywhere if there is one micro-batch).
+/// A scalar reported after every step; computed in region apply (or anywhere if
+/// there is one micro-batch).
 struct Metric {
   std::string name;
   int value = -1;
   bool operator==(const Metric&) const = default;
 };
 
-/// A value that is read outside the graph: a result that a part of a graph passes to other parts
-/// (ir/subgraph.h).
+/// A value that is read outside the graph: a result that a part of a graph passes to
+/// other parts (ir/subgraph.h).
 struct Output {
   std::string name;
   int value = -1;
@@ -82,12 +86,13 @@ struct Output {
 /// treats nodes and layers that differ only in it as equal.
 inline constexpr std::string_view kStreamAttribute = "stream";
 
-/// Most bytes of all values of a graph together, 2^60, so that sums of live bytes or of traffic
-/// cannot overflow.
+/// Most bytes of all values of a graph together, 2^60, so that sums of live bytes or
+/// of traffic cannot overflow.
 inline constexpr std::int64_t kMaxGraphBytes = std::int64_t{1} << 60;
 
 struct Graph {
-  std::vector<Node> nodes;        ///< topological order; inputs are nodes of operator `input` without operands
+  /// topological order; inputs are nodes of operator `input` without operands
+  std::vector<Node> nodes;
   std::vector<ValueInfo> values;
   std::vector<Input> inputs;  ///< by ascending value
   std::vector<Update> updates;
@@ -124,13 +129,16 @@ const Input* find_input(const Graph& graph, int value);
 /// only apply nodes, state, scalar inputs, boundaries of region apply, and updates of accumulators.
 void verify(const Graph& graph);
 
-/// Text form, one line per node (grammar in docs/graph-text.md); `parse_graph` reads it back to an equal graph.
+/// Text form, one line per node (grammar in docs/graph-text.md); `parse_graph` reads
+/// it back to an equal graph.
 std::string to_string(const Graph& graph);
 
-/// The line of one node, e.g. `%2: f32[8, 16] = einsum(%0, %1) {equation="ab,bc->ac"} forward layer=0 "dense0/einsum"`.
+/// The line of one node, e.g. `%2: f32[8, 16] = einsum(%0, %1) {equation="ab,bc->ac"}
+/// forward layer=0 "dense0/einsum"`.
 std::string to_string(const Graph& graph, const Node& node);
 
-/// Inverse of `to_string`. `operators` are the known records (`all_ops()`). Throws Error naming line and mistake.
+/// Inverse of `to_string`. `operators` are the known records (`all_ops()`). Throws
+/// Error naming line and mistake.
 Graph parse_graph(const std::string& text, std::span<const OpDef* const> operators);
 
 /// A hash of everything except names: equal for graphs with the same nodes in the same order.

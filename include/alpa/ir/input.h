@@ -7,9 +7,9 @@
 namespace alpa {
 namespace ops {
 
-/// A graph input: no operands, no kernel. Attributes: kind ("batch", "state", …),
-/// dtype, shape, and for state init ("constant", "normal", "uniform") with reals a and b as in
-/// `Initializer`. The node's name is the input's name.
+/// A graph input: no operands, no kernel. Attributes: kind ("batch", "state", …), dtype, shape, and
+/// for state init ("constant", "normal", "uniform") with reals a and b as in `Initializer`. The
+/// node's name is the input's name.
 extern const OpDef input;
 
 }  // namespace ops

@@ -1,6 +1,6 @@
 #pragma once
-/// One record per operator: an `OpDef` in the operator's file holds everything the framework knows
-/// about it.
+/// One record per operator: an `OpDef` in the operator's file holds everything the
+/// framework knows about it.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -35,7 +35,8 @@ struct OpQuery {
 enum class Work : std::uint8_t {
   normal,  ///< priced by its FLOPs and bytes
   free,    ///< none: neither computes nor moves data, or runs once when a program is loaded
-  heavy,   ///< priced as normal; takes most of a step's time, so it should be split as far as possible
+  /// priced as normal; takes most of a step's time, so it should be split as far as possible
+  heavy,
 };
 
 /// Whether a result may reuse the buffer of an operand of equal type whose last use is this node.
@@ -45,10 +46,10 @@ enum class InPlace : std::uint8_t {
   any,     ///< a result may reuse any operand's buffer: each element is read before it is written
 };
 
-/// A joint node replaces n nodes of operator `single`, its members. Operands: the first `each`
-/// operands of every member, member by member; then, if `gradients`, the next operand of every
-/// member; then the operands that all members share. Results: `each` results of every member, in
-/// the same order.
+/// A joint node replaces n nodes of operator `single`, its members. Operands: the first
+/// `each` operands of every member, member by member; then, if `gradients`, the next operand
+/// of every member; then the operands that all members share. Results: `each` results of
+/// every member, in the same order.
 struct Members {
   const OpDef* single = nullptr;
   std::size_t each = 1;
@@ -58,24 +59,26 @@ struct Members {
 
 struct OpDef {
   std::string_view name;
-  /// Index notation, operands -> results, e.g. "...c!, c -> ...c": `...` any dimensions, the same
-  /// in every tensor; `c!` cannot be split; a letter is summed into each result that lacks it;
-  /// "(hd)" is a compound dimension, of which only the major letter can be split, into equal parts.
-  /// A letter's extent comes from an operand or from the integer attribute of that name. Either
-  /// this or `rule`.
+  /// Index notation, operands -> results, e.g. "...c!, c -> ...c": `...` any dimensions, the
+  /// same in every tensor; `c!` cannot be split; a letter is summed into each result that lacks
+  /// it; "(hd)" is a compound dimension, of which only the major letter can be split, into
+  /// equal parts. A letter's extent comes from an operand or from the integer attribute of that
+  /// name. Either this or `rule`.
   std::string_view dims = {};
-  /// The rule, if it depends on attributes or on broadcasting. Throws Error on a user's mistake,
-  /// with the whole message.
+  /// The rule, if it depends on attributes or on broadcasting. Throws Error on a user's
+  /// mistake, with the whole message.
   Rule (*rule)(const OpQuery&) = nullptr;
   /// Element types of the results; default: one result, the type of operand 0.
   std::vector<DType> (*result_dtypes)(const OpQuery&) = nullptr;
-  double flops_per_point = 0;                ///< used with `dims`, and by rule functions of families
-  std::vector<std::uint32_t> linear = {};    ///< used with `dims`, as above; see Rule::linear
+  /// used with `dims`, and by rule functions of families
+  double flops_per_point = 0;
+  std::vector<std::uint32_t> linear = {};  ///< used with `dims`, as above; see Rule::linear
   /// Gradient: one value per operand (id -1: no gradient), given the gradients of the results. A
-  /// result on which the loss does not depend has an empty Value; at least one is not empty. Null:
-  /// not differentiable.
+  /// result on which the loss does not depend has an empty Value; at least one is not empty.
+  /// Null: not differentiable.
   Values (*vjp)(Builder&, const Node&, const Values& dys) = nullptr;
-  /// Code of the elementwise formula in kernels/elementwise.h (-1: not elementwise). Elementwise nodes can be fused.
+  /// Code of the elementwise formula in kernels/elementwise.h (-1: not elementwise).
+  /// Elementwise nodes can be fused.
   int elementwise = -1;
   /// The code where it depends on attributes; `elementwise` is then that of some attributes.
   int (*elementwise_of)(const Attributes&) = nullptr;
@@ -90,12 +93,13 @@ struct OpDef {
   std::optional<ReshardKind> reshard = {};
   /// For joint nodes: their members.
   std::optional<Members> members = {};
-  /// The CPU kernel. CUDA kernels are listed in kernels/cuda/kernels.h, because libalpa_cuda.so has
-  /// its own records.
+  /// The CPU kernel. CUDA kernels are listed in kernels/cuda/kernels.h, because
+  /// libalpa_cuda.so has its own records.
   const KernelDef* cpu = nullptr;
 };
 
-/// The rule of a node of operator `op`, from its notation or its rule function. Throws Error on bad operands.
+/// The rule of a node of operator `op`, from its notation or its rule function.
+/// Throws Error on bad operands.
 Rule rule_of(const OpDef& op, const OpQuery& query);
 
 /// Types of the results. Throws Error on bad operands.

@@ -8,10 +8,13 @@ namespace alpa {
 enum class ReshardKind : std::uint8_t {
   all_reduce,      ///< partial → replicated on `axes`
   reduce_scatter,  ///< partial → split `dim` (as its minor-most axis) on one axis
-  all_gather,      ///< split `dim` (= `from_dim`) → replicated on one axis (the minor-most of its dimension)
-  all_to_all,      ///< split `from_dim` (as its minor-most axis) → split `dim` (as its minor-most axis) on one axis
-  slice,           ///< replicated → split `dim` on one axis, local
-  to_partial,      ///< replicated → partial on one axis: the identity of the combiner on all but coordinate 0, local
+  /// split `dim` (= `from_dim`) → replicated on one axis (the minor-most of its dimension)
+  all_gather,
+  /// split `from_dim` (as its minor-most axis) → split `dim` (as its minor-most axis) on one axis
+  all_to_all,
+  slice,  ///< replicated → split `dim` on one axis, local
+  /// replicated → partial on one axis: the identity of the combiner on all but coordinate 0, local
+  to_partial,
 };
 
 /// "all_reduce", …, "slice", "to_partial"

@@ -1,6 +1,7 @@
 #pragma once
-/// The index rule of a node: which index letters (factors) its operands and results share. It is the single source of
-/// result shapes, partitioning strategies, partial results, local work and local shapes (after Shardy's sharding rules).
+/// The index rule of a node: which index letters (factors) its operands and results share. It is
+/// the single source of result shapes, partitioning strategies, partial results, local work and
+/// local shapes (after Shardy's sharding rules).
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -12,8 +13,9 @@ namespace alpa {
 
 struct Factor {
   std::int64_t size = 1;
-  bool whole = false;      ///< cannot be split
-  bool even_only = false;  ///< may be split only into equal parts (the major factor of a compound dimension)
+  bool whole = false;  ///< cannot be split
+  /// may be split only into equal parts (the major factor of a compound dimension)
+  bool even_only = false;
 };
 
 /// A factor over which a result is combined: splitting the factor leaves that result partial.
@@ -23,13 +25,13 @@ struct Reduced {
   bool operator==(const Reduced&) const = default;
 };
 
-/// Factors of each dimension of one tensor, major first. A dimension without factors has extent 1
-/// and is broadcast.
+/// Factors of each dimension of one tensor, major first. A dimension without factors has
+/// extent 1 and is broadcast.
 using DimFactors = std::vector<std::vector<int>>;
 
-/// If a factor is split, each result is either split (it has the factor) or partial (the factor is
-/// reduced into it). Otherwise it does not depend on the factor, and every device computes the same
-/// result.
+/// If a factor is split, each result is either split (it has the factor) or partial (the
+/// factor is reduced into it). Otherwise it does not depend on the factor, and every device
+/// computes the same result.
 struct Rule {
   std::vector<Factor> factors;
   std::vector<DimFactors> operands, results;
@@ -65,10 +67,10 @@ double flops(const Rule& rule, const std::vector<std::int64_t>& sizes);
 /// Floating-point operations of the whole node.
 double flops(const Rule& rule);
 
-/// Throws Bug unless sizes are positive, and factors are in range and occur at most once per tensor
-/// and list. A reduced factor must be free, in an operand, and not in the result it is reduced
-/// into. A free factor must be in a result or reduced into one. Linear sets must name existing
-/// operands.
+/// Throws Bug unless sizes are positive, and factors are in range and occur at most once
+/// per tensor and list. A reduced factor must be free, in an operand, and not in the result
+/// it is reduced into. A free factor must be in a result or reduced into one. Linear sets
+/// must name existing operands.
 void verify(const Rule& rule);
 
 }  // namespace alpa

@@ -12,8 +12,8 @@ namespace alpa {
 /// parts read are outputs with such names.
 struct Subgraph {
   Graph graph;
-  std::vector<int> nodes;   ///< per node of `graph`, the node of the whole graph with the same (first)
-                            ///< value
+  /// per node of `graph`, the node of the whole graph with the same (first) value
+  std::vector<int> nodes;
   std::vector<int> values;  ///< per value of `graph`, its number in the whole graph
 };
 

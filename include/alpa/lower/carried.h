@@ -8,10 +8,11 @@ namespace alpa {
 
 /// For the memory of one buffer (`memory_of`).
 struct Carried {
-  std::vector<int> lists;  ///< that use it, ascending; empty if no list reads what another one wrote
-  int slots = 1;           ///< copies needed so that no run overwrites what a later run reads
-  /// Other lists that run while a later run still needs its content; it is then in use all the
-  /// time.
+  /// that use it, ascending; empty if no list reads what another one wrote
+  std::vector<int> lists;
+  int slots = 1;  ///< copies needed so that no run overwrites what a later run reads
+  /// Other lists that run while a later run still needs its content; it is
+  /// then in use all the time.
   std::vector<int> beside;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-/// The static instruction lists of one device, and the schedule that runs them. No decision is left
-/// to run time.
+/// The static instruction lists of one device, and the schedule that runs them. No
+/// decision is left to run time.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -15,13 +15,14 @@ namespace alpa {
 struct Buffer {
   TensorType type;             ///< local
   Shape offset, global_shape;  ///< position in the whole tensor
-  int alias_of =
-      -1;  ///< shares the memory of this buffer, which owns it: the same bytes, or their next content;
-           ///< -1: owns its memory
+  /// shares the memory of this buffer, which owns it: the same bytes, or their next
+  /// content; -1: owns its memory
+  int alias_of = -1;
   std::int64_t arena_offset = -1;  ///< of the first copy
   /// Copies, one per micro-batch in flight. An alias uses its owner's copies.
   int slots = 1;
-  std::int64_t slot_bytes = 0;  ///< from one copy to the next; set by `plan_memory` if there are several
+  /// from one copy to the next; set by `plan_memory` if there are several
+  std::int64_t slot_bytes = 0;
 
   /// Arena offset of the buffer in micro-batch `micro_batch`; -1 if it has no memory.
   std::int64_t arena_offset_of(int micro_batch) const {
@@ -33,17 +34,20 @@ struct Buffer {
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Combiner combiner = Combiner::sum;
-  std::vector<int> group;  ///< devices that take part, this one among them, in the order of their shards
-  std::vector<ShardedDim> dims;  ///< per tensor: the dimension split afterwards; all_gather: split before
-  ShardedDim from_dim;           ///< all_to_all: the dimension split before
+  /// devices that take part, this one among them, in the order of their shards
+  std::vector<int> group;
+  /// per tensor: the dimension split afterwards; all_gather: split before
+  std::vector<ShardedDim> dims;
+  ShardedDim from_dim;  ///< all_to_all: the dimension split before
 };
 
 /// A box of a tensor that a device sends to another or receives from it. A lane is a sender, a
 /// receiver and a number. Messages of one lane arrive in the order in which they are sent; both
 /// sides name the same boxes in the same order.
 struct Message {
-  int peer = -1;        ///< the other device
-  int lane = 0;         ///< one per region of transfers, whose micro-batches every mesh runs in order
+  int peer = -1;  ///< the other device
+  /// one per region of transfers, whose micro-batches every mesh runs in order
+  int lane = 0;
   Shape begin, extent;  ///< the box, in the whole tensor
 };
 
@@ -56,10 +60,12 @@ struct Instruction {
     collective,  ///< run on the calling thread
     start,       ///< start the collective on its own thread or stream
     wait,        ///< for completion of the operation that instruction `awaits` started
-    send,  ///< send a box of the input to `message.peer`; the input must not change until it is sent
+    /// send a box of the input to `message.peer`; the input must not change until it is sent
+    send,
     receive,  ///< receive a box of the output from `message.peer`
   } kind = Kind::compute;
-  int node = -1;                     ///< of the SpmdProgram's graph, for names, operator and attributes
+  /// of the SpmdProgram's graph, for names, operator and attributes
+  int node = -1;
   std::vector<int> inputs, outputs;  ///< buffer ids
   CollectiveCall call;               ///< collective and start
   Message message;                   ///< send and receive
@@ -96,16 +102,16 @@ struct DeviceProgram {
   int device = 0;          ///< id, unique in the cluster
   int mesh = 0, rank = 0;  ///< its mesh, and its rank in that mesh
   std::vector<Buffer> buffers;
-  std::vector<int>
-      buffer_of_value;  ///< per value of the program's graph; -1 if the device never touches it
+  /// per value of the program's graph; -1 if the device never touches it
+  std::vector<int> buffer_of_value;
   std::vector<InstructionList> lists;
   std::vector<ListRun> schedule;   ///< the runs of one step, in order
   std::vector<int> kept;           ///< state: lives from step to step
   std::vector<int> zeroed;         ///< accumulators, cleared when a step starts
   std::vector<Reported> reported;  ///< by metric; read at the end of the step
   int staging = -1;  ///< buffer of uploaded step inputs, if the backend has one; also in `kept`
-  std::int64_t guard_bytes = 0;  ///< unused bytes after every copy of a buffer, checked in debug and
-                                 ///< sanitizer builds
+  /// unused bytes after every copy of a buffer, checked in debug and sanitizer builds
+  std::int64_t guard_bytes = 0;
   std::int64_t arena_bytes = 0;  ///< exact peak, known before running
 };
 
@@ -155,14 +161,14 @@ struct LiveRange {
   bool overlaps(const LiveRange& other) const { return begin <= other.end && other.begin <= end; }
 };
 
-/// Per buffer that owns memory (empty for aliases): from first write to last use, aliases included.
-/// State is always live. Accumulators live from the start of the step to their last use, at least
-/// through all micro-batches; metrics to the end. Buffers that every run of a list fills anew live
-/// within that list.
+/// Per buffer that owns memory (empty for aliases): from first write to last use, aliases
+/// included. State is always live. Accumulators live from the start of the step to their last use,
+/// at least through all micro-batches; metrics to the end. Buffers that every run of a list fills
+/// anew live within that list.
 std::vector<LiveRange> live_ranges(const DeviceProgram& device);
 
-/// All uses of each buffer's memory, from one walk over a device program. `memory` arguments are
-/// results of `memory_of`.
+/// All uses of each buffer's memory, from one walk over a device program. `memory` arguments
+/// are results of `memory_of`.
 class MemoryUses {
  public:
   explicit MemoryUses(const DeviceProgram& device);
@@ -190,9 +196,9 @@ class MemoryUses {
 const Instruction& instruction_at(const DeviceProgram& device, int position);
 int list_at(const DeviceProgram& device, int position);
 
-/// True if `instruction`'s kernel may write output `output` over input `input`: same local type, and the
-/// operator allows it.
-bool may_overwrite(const DeviceProgram& device, const SpmdProgram& program, const Instruction& instruction,
-                   std::size_t input, std::size_t output);
+/// True if `instruction`'s kernel may write output `output` over input `input`: same local type,
+/// and the operator allows it.
+bool may_overwrite(const DeviceProgram& device, const SpmdProgram& program,
+                   const Instruction& instruction, std::size_t input, std::size_t output);
 
 }  // namespace alpa

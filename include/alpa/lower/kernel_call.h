@@ -11,8 +11,8 @@ KernelTensor kernel_tensor(const DeviceProgram& device, int buffer);
 /// Operands and results of any instruction.
 KernelCall tensors_of(const DeviceProgram& device, const Instruction& instruction);
 
-/// The call of a compute instruction on a device with `threads` threads; team, step and preparation
-/// are not set.
+/// The call of a compute instruction on a device with `threads` threads; team, step
+/// and preparation are not set.
 KernelCall kernel_call(const DeviceProgram& device, const SpmdProgram& program,
                        const Instruction& instruction, int threads);
 

@@ -1,34 +1,36 @@
 #pragma once
-/// Static memory planning: every buffer of a device program gets an offset in one arena before it
-/// runs.
+/// Static memory planning: every buffer of a device program gets an offset in
+/// one arena before it runs.
 #include "alpa/lower/memory_rules.h"
 
 namespace alpa {
 
-/// Assigns offsets by live ranges over all lists, under `rules`. A result reuses the memory of an
-/// operand whose last use is its instruction, if the operator allows it. A kernel's scratch is a
-/// buffer of its own, live during the instruction. Keeps the smallest of several packings. Sets
-/// alias_of, arena_offset, Instruction::workspace and arena_bytes, the exact end of the last
-/// buffer.
+/// Assigns offsets by live ranges over all lists, under `rules`. A result reuses the memory
+/// of an operand whose last use is its instruction, if the operator allows it. A kernel's
+/// scratch is a buffer of its own, live during the instruction. Keeps the smallest of
+/// several packings. Sets alias_of, arena_offset, Instruction::workspace and arena_bytes,
+/// the exact end of the last buffer.
 DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& program,
                           const MemoryRules& rules = memory_rules("cpu"));
 
-/// Throws Bug if two buffers that are live at once overlap, or if one exceeds the arena or is
-/// misaligned.
+/// Throws Bug if two buffers that are live at once overlap, or if one exceeds
+/// the arena or is misaligned.
 void verify_memory(const DeviceProgram& device, const SpmdProgram& program,
                    const MemoryRules& rules = memory_rules("cpu"));
 
 /// Peak of live bytes over all positions, each buffer rounded up to the alignment: a lower bound
 /// for every packing, up to the last rounding.
-std::int64_t live_bytes_bound(const DeviceProgram& device, const MemoryRules& rules = memory_rules("cpu"));
+std::int64_t live_bytes_bound(const DeviceProgram& device,
+                              const MemoryRules& rules = memory_rules("cpu"));
 
-/// emit, plan_memory and verify_memory for one device: the program that an executor with the same
-/// `overlap` runs.
+/// emit, plan_memory and verify_memory for one device: the program that an executor
+/// with the same `overlap` runs.
 DeviceProgram lower(const SpmdProgram& program, int device, bool overlap,
-                    const MemoryRules& rules = memory_rules("cpu"), const PipelineSchedule& schedule = {});
+                    const MemoryRules& rules = memory_rules("cpu"),
+                    const PipelineSchedule& schedule = {});
 
-/// `lower` for the first device of every class (lower/rank_classes.h); `programs_of_all` makes the
-/// others.
+/// `lower` for the first device of every class (lower/rank_classes.h);
+/// `programs_of_all` makes the others.
 std::vector<DeviceProgram> lower_classes(const SpmdProgram& program, bool overlap,
                                          const MemoryRules& rules = memory_rules("cpu"),
                                          const PipelineSchedule& schedule = {});

@@ -1,6 +1,6 @@
 #pragma once
-/// A backend's requirements for memory. Known without the backend's library, so that planning works
-/// on any machine.
+/// A backend's requirements for memory. Known without the backend's library, so that
+/// planning works on any machine.
 #include <string_view>
 
 #include "alpa/lower/device_program.h"
@@ -13,9 +13,11 @@ struct MemoryRules {
   /// Scratch of a compute instruction's kernel, in bytes.
   std::int64_t (*scratch_bytes)(const Node& node, const KernelCall& call) = nullptr;
   /// Scratch of a collective; null: never any.
-  std::int64_t (*collective_scratch_bytes)(const CollectiveCall& call, const KernelCall& tensors) = nullptr;
+  std::int64_t (*collective_scratch_bytes)(const CollectiveCall& call,
+                                           const KernelCall& tensors) = nullptr;
   /// Scratch of a send or receive, by its box and the local tensor containing it; null: never any.
-  std::int64_t (*message_scratch_bytes)(const Message& message, const KernelTensor& tensor) = nullptr;
+  std::int64_t (*message_scratch_bytes)(const Message& message,
+                                        const KernelTensor& tensor) = nullptr;
   int threads = 1;  ///< of a device; some kernels need scratch for each
   /// Guard bytes after every buffer, checked after every instruction. 0 in release builds.
   std::int64_t guard_bytes = 0;
@@ -23,8 +25,8 @@ struct MemoryRules {
   bool staged_inputs = false;
 };
 
-/// Scratch of a collective through NCCL: the shards of tensors split along a dimension other than
-/// the first.
+/// Scratch of a collective through NCCL: the shards of tensors split along a
+/// dimension other than the first.
 std::int64_t nccl_scratch_bytes(const CollectiveCall& call, const KernelCall& tensors);
 
 /// Scratch of a message through NCCL: a box that is not contiguous.

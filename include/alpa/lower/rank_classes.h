@@ -14,6 +14,7 @@ std::vector<std::vector<int>> device_classes(const SpmdProgram& program);
 
 /// The programs of all devices, in the order of `devices_of`, from those of the first device of
 /// every class, in the order of `device_classes`. Memory plans are the same within a class.
-std::vector<DeviceProgram> programs_of_all(const SpmdProgram& program, std::vector<DeviceProgram> firsts);
+std::vector<DeviceProgram> programs_of_all(const SpmdProgram& program,
+                                           std::vector<DeviceProgram> firsts);
 
 }  // namespace alpa

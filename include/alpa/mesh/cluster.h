@@ -1,6 +1,6 @@
 #pragma once
-/// A description of hardware, sufficient for planning without that hardware. Read from and written
-/// to JSON.
+/// A description of hardware, sufficient for planning without that hardware. Read
+/// from and written to JSON.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -40,14 +40,15 @@ struct Cluster {
 
   /// All CUDA devices of this machine; without any, one CPU device with all cores.
   static Cluster local();
-  /// `n` devices of this process, with the rates derived in docs/cost-model.md. CPU devices share
-  /// the cores, and the memory that the process may use (`HostMemory::limit_bytes`). Memory held by
-  /// other processes is not subtracted, so that the same step always has the same plan. Each CUDA
-  /// device is one card; on a machine with one card, all are logical devices of it. Throws Error if
-  /// n < 1, if there are several cards but fewer than n, or with the reason why CUDA is
-  /// unavailable.
+  /// `n` devices of this process, with the rates derived in docs/cost-model.md. CPU devices
+  /// share the cores, and the memory that the process may use (`HostMemory::limit_bytes`).
+  /// Memory held by other processes is not subtracted, so that the same step always has the
+  /// same plan. Each CUDA device is one card; on a machine with one card, all are logical
+  /// devices of it. Throws Error if n < 1, if there are several cards but fewer than n, or with
+  /// the reason why CUDA is unavailable.
   static Cluster local(int n, const std::string& backend = "cpu");
-  /// Reads a cluster file. Throws Error naming the file, the key, what was found and what is expected.
+  /// Reads a cluster file. Throws Error naming the file, the key, what was
+  /// found and what is expected.
   static Cluster from_file(const std::string& path);
   static Cluster from_json(const std::string& text, const std::string& origin);
   std::string to_json() const;
@@ -56,8 +57,8 @@ struct Cluster {
   /// groups stay within one host has the link within a host, any other the slower one. Throws Error
   /// unless the product of the shape is num_devices().
   DeviceMesh mesh(const std::vector<int>& shape) const;
-  /// A cluster of the first `hosts` hosts with `devices` devices each. Throws Error if there are
-  /// fewer.
+  /// A cluster of the first `hosts` hosts with `devices` devices each. Throws
+  /// Error if there are fewer.
   Cluster submesh(int hosts, int devices) const;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-/// A logical mesh: devices arranged along named axes, each with its link's latency and inverse bandwidth.
+/// A logical mesh: devices arranged along named axes, each with its link's
+/// latency and inverse bandwidth.
 #include <string>
 #include <vector>
 
@@ -17,11 +18,11 @@ struct MeshAxis {
 class DeviceMesh {
  public:
   DeviceMesh() : DeviceMesh(std::vector<MeshAxis>{}) {}
-  /// Devices 0 … n-1 in row-major order. Throws Error on an axis of size < 1, a repeated name, or more than
-  /// kMaxMeshAxes axes.
+  /// Devices 0 … n-1 in row-major order. Throws Error on an axis of size < 1, a repeated name, or
+  /// more than kMaxMeshAxes axes.
   explicit DeviceMesh(std::vector<MeshAxis> axes);
-  /// As above, with explicit device ids, row-major. Throws Error unless there is one distinct id
-  /// per rank.
+  /// As above, with explicit device ids, row-major. Throws Error unless there is
+  /// one distinct id per rank.
   DeviceMesh(std::vector<MeshAxis> axes, std::vector<int> devices);
 
   bool operator==(const DeviceMesh&) const = default;
@@ -34,8 +35,8 @@ class DeviceMesh {
   /// Coordinates of `rank` (row-major), and the inverse.
   std::vector<int> coordinates(int rank) const;
   int rank(const std::vector<int>& coordinates) const;
-  /// Ranks that differ from `rank` only along `axes`, ordered row-major in the order of `axes` (first =
-  /// slowest).
+  /// Ranks that differ from `rank` only along `axes`, ordered row-major in the order of
+  /// `axes` (first = slowest).
   std::vector<int> group(int rank, const std::vector<int>& axes) const;
 
  private:

@@ -1,9 +1,9 @@
 #pragma once
 /// The layout of a tensor on a device mesh: every mesh axis splits one tensor dimension, holds
 /// partial results, or holds copies (replicated). A dimension of extent D split over an axis of
-/// size n gives chunks of ceil(D/n): device j holds [j·c, min((j+1)·c, D)), which may be short or
-/// empty. Several axes on one dimension split it major first, each splitting the nominal chunk of
-/// the axis before.
+/// size n gives chunks of ceil(D/n): device j holds [j·c, min((j+1)·c, D)), which may be short
+/// or empty. Several axes on one dimension split it major first, each splitting the nominal
+/// chunk of the axis before.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -38,13 +38,13 @@ struct ShardingSpec {
   bool operator==(const ShardingSpec&) const = default;
 
   static ShardingSpec replicated() { return {}; }
-  /// This spec with mesh axis `axis` (replicated before) splitting `dim`, as the minor-most of that
-  /// dimension.
+  /// This spec with mesh axis `axis` (replicated before) splitting `dim`, as the
+  /// minor-most of that dimension.
   ShardingSpec split(int axis, int dim) const;
   /// This spec with mesh axis `axis` (replicated before) holding partial results.
   ShardingSpec partial(int axis, Combiner combiner = Combiner::sum) const;
-  /// This spec with mesh axis `axis` replicated; must be the minor-most of its dimension if it splits one.
-  /// Throws Bug otherwise.
+  /// This spec with mesh axis `axis` replicated; must be the minor-most of its dimension if it
+  /// splits one. Throws Bug otherwise.
   ShardingSpec without(int axis) const;
 
   bool is_replicated() const { return *this == ShardingSpec{}; }
@@ -65,8 +65,8 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-/// A dimension cut into shards of nominal extent `chunk`: shard j starts at j·chunk; the last ones
-/// may be short or empty.
+/// A dimension cut into shards of nominal extent `chunk`: shard j starts at j·chunk; the last
+/// ones may be short or empty.
 struct ShardedDim {
   int dim = -1;
   std::int64_t chunk = 0;

@@ -11,12 +11,13 @@
 namespace alpa::nn {
 
 struct DenseOptions {
-  bool bias = true;                      ///< add a learnt vector, initially zero
-  KernelInitializer kernel = he_normal;  ///< or glorot_uniform, lecun_normal, or a fixed Initializer
+  bool bias = true;  ///< add a learnt vector, initially zero
+  /// or glorot_uniform, lecun_normal, or a fixed Initializer
+  KernelInitializer kernel = he_normal;
 };
 
-/// y = x · kernel + bias for x [..., in]: parameters "denseN.kernel" [in, features] and "denseN.bias"
-/// [features], of x's element type.
+/// y = x · kernel + bias for x [..., in]: parameters "denseN.kernel" [in, features] and
+/// "denseN.bias" [features], of x's element type.
 class Dense {
  public:
   /// Throws Error if features < 1.
@@ -28,8 +29,8 @@ class Dense {
   /// Throws Error unless x has a feature dimension and at least one before it.
   Value operator()(Value x) const {
     require(x.rank() >= 2,
-            "nn::Dense({}): the input is {}; it needs a batch dimension and a feature dimension", features_,
-            to_string(x.type()));
+            "nn::Dense({}): the input is {}; it needs a batch dimension and a feature dimension",
+            features_, to_string(x.type()));
     const Scope in(x, id_, "dense");
     const Value y = matmul(x, kernel(in, x.dim(-1)));
     return options_.bias ? y + in.parameter("bias", {features_}, zeros) : y;

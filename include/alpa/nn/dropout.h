@@ -5,9 +5,9 @@
 
 namespace alpa::nn {
 
-/// Sets each element to 0 with probability `rate` and scales the others by 1 / (1 - rate) (Srivastava et
-/// al. 2014); the identity in an `evaluation_step`. Every mask is a function of (seed, stream, step,
-/// micro-batch, index): the same under every plan.
+/// Sets each element to 0 with probability `rate` and scales the others by 1 / (1 - rate)
+/// (Srivastava et al. 2014); the identity in an `evaluation_step`. Every mask is a function of
+/// (seed, stream, step, micro-batch, index): the same under every plan.
 class Dropout {
  public:
   /// Throws Error unless 0 <= rate < 1.

@@ -19,8 +19,8 @@ class Embedding {
   /// Throws Error if rows or width is below 1.
   Embedding(std::int64_t rows, std::int64_t width, EmbeddingOptions options = {})
       : rows_(rows), width_(width), options_(options) {
-    require(rows >= 1 && width >= 1, "nn::Embedding: {} rows of width {}; give at least 1 of each", rows,
-            width);
+    require(rows >= 1 && width >= 1, "nn::Embedding: {} rows of width {}; give at least 1 of each",
+            rows, width);
   }
 
   Value operator()(Value ids) const {

@@ -1,6 +1,6 @@
 #pragma once
-/// Initialisers of kernels, as functions of the number of inputs and outputs of a unit (fan in, fan
-/// out).
+/// Initialisers of kernels, as functions of the number of inputs and outputs of
+/// a unit (fan in, fan out).
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -9,22 +9,25 @@
 
 namespace alpa::nn {
 
-/// Initialiser of a kernel with `fan_in` inputs and `fan_out` outputs. A fixed one converts to it:
-/// `Initializer::normal(0, 0.02)`.
+/// Initialiser of a kernel with `fan_in` inputs and `fan_out` outputs. A fixed one converts to
+/// it: `Initializer::normal(0, 0.02)`.
 class KernelInitializer {
  public:
   using Function = Initializer (*)(std::int64_t fan_in, std::int64_t fan_out);
-  KernelInitializer(Function function) : make_(function) {}  // NOLINT: `.kernel = nn::glorot_uniform`
+  // NOLINT: `.kernel = nn::glorot_uniform`
+  KernelInitializer(Function function) : make_(function) {}
   KernelInitializer(Initializer fixed)
       : make_([fixed](std::int64_t, std::int64_t) { return fixed; }) {}  // NOLINT
-  Initializer operator()(std::int64_t fan_in, std::int64_t fan_out) const { return make_(fan_in, fan_out); }
+  Initializer operator()(std::int64_t fan_in, std::int64_t fan_out) const {
+    return make_(fan_in, fan_out);
+  }
 
  private:
   std::function<Initializer(std::int64_t, std::int64_t)> make_;
 };
 
-/// Normal with variance 2 / fan_in, which keeps the scale of activations through ReLU layers (He et al.
-/// 2015).
+/// Normal with variance 2 / fan_in, which keeps the scale of activations through
+/// ReLU layers (He et al. 2015).
 inline Initializer he_normal(std::int64_t fan_in, std::int64_t) {
   return Initializer::normal(0, std::sqrt(2.0 / static_cast<double>(fan_in)));
 }

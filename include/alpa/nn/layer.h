@@ -16,8 +16,8 @@ class LayerId {
  public:
   LayerId() : id_(next().fetch_add(1, std::memory_order_relaxed)) {}
 
-  /// Freezes the parameters that a `Scope` makes for this copy from now on: training does not
-  /// change them.
+  /// Freezes the parameters that a `Scope` makes for this copy from now on:
+  /// training does not change them.
   void freeze() { frozen_ = true; }
 
  private:
@@ -40,12 +40,13 @@ class LayerId {
 ///       }
 ///     };
 ///
-/// The layer's name is its kind and a number, "norm0", "norm1", …, the same at every use within a
-/// graph.
+/// The layer's name is its kind and a number, "norm0", "norm1", …, the same at
+/// every use within a graph.
 class Scope {
  public:
   /// A use on `x`. The parameters have its element type.
-  Scope(Value x, const LayerId& id, std::string_view kind) : Scope(*x.builder, id, kind, x.dtype()) {}
+  Scope(Value x, const LayerId& id, std::string_view kind)
+      : Scope(*x.builder, id, kind, x.dtype()) {}
   /// A use without an operand, e.g. of parameters alone.
   Scope(Builder& builder, const LayerId& id, std::string_view kind, DType dtype = f32)
       : builder_(builder),
@@ -62,8 +63,8 @@ class Scope {
   /// Throws Error if it was made with another type.
   Value parameter(std::string_view name, const Shape& shape, Initializer init,
                   std::optional<DType> dtype = {}) const {
-    return builder_.parameter(name_ + "." + std::string(name), {dtype.value_or(dtype_), shape}, init,
-                              frozen_);
+    return builder_.parameter(name_ + "." + std::string(name), {dtype.value_or(dtype_), shape},
+                              init, frozen_);
   }
 
   /// "norm0"

@@ -6,8 +6,9 @@
 
 namespace alpa::nn {
 
-/// (x - mean) / sqrt(variance + epsilon) · scale + bias over the last dimension of x [..., C] (Ba et al.
-/// 2016): parameters "layer_normN.scale" (ones) and "layer_normN.bias" (zeros), [C], of x's element type.
+/// (x - mean) / sqrt(variance + epsilon) · scale + bias over the last dimension of x [..., C]
+/// (Ba et al. 2016): parameters "layer_normN.scale" (ones) and "layer_normN.bias" (zeros),
+/// [C], of x's element type.
 class LayerNorm {
  public:
   /// Throws Error unless epsilon > 0.

@@ -13,8 +13,8 @@ namespace alpa::nn {
 /// A layer of any kind: a callable from tensor to tensor, such as a lambda.
 using Layer = std::function<Value(Value)>;
 
-/// A layer whose parameters, including those of inner layers, are frozen: training does not change
-/// them.
+/// A layer whose parameters, including those of inner layers, are frozen:
+/// training does not change them.
 class Frozen {
  public:
   explicit Frozen(Layer inner) : inner_(std::move(inner)) {}
@@ -59,7 +59,8 @@ class Sequential {
     return x;
   }
 
-  /// These layers with all their parameters frozen: `nn::Sequential{encoder.frozen(), nn::Dense(10)}`.
+  /// These layers with all their parameters frozen: `nn::Sequential{encoder.frozen(),
+  /// nn::Dense(10)}`.
   Frozen frozen() const { return Frozen(*this); }
 
  private:

@@ -56,8 +56,8 @@ Value rsqrt(Value x);  ///< 1 / sqrt(x)
 Value tanh(Value x);
 Value sigmoid(Value x);  ///< 1 / (1 + exp(-x))
 Value relu(Value x);     ///< max(x, 0); gradient 0 at 0
-Value gelu(Value x);     ///< tanh approximation (Hendrycks & Gimpel 2016): x/2 (1 + tanh(sqrt(2/pi) (x +
-                         ///< 0.044715 x^3)))
+/// tanh approximation (Hendrycks & Gimpel 2016): x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+Value gelu(Value x);
 Value square(Value x);
 Value abs(Value x);   ///< gradient 0 at 0
 Value sign(Value x);  ///< -1, 0 or 1; gradient 0
@@ -88,18 +88,19 @@ Value cast(Value x, DType to);
 /// x, but no gradient flows through it.
 Value stop_gradient(Value x);
 
-/// Reductions over `axes` (all when empty); reduced dimensions vanish, or stay with extent 1 if
-/// `keep_dims`.
+/// Reductions over `axes` (all when empty); reduced dimensions vanish, or stay
+/// with extent 1 if `keep_dims`.
 Value reduce_sum(Value x, const Axes& axes = {}, bool keep_dims = false);
-/// Sum divided by the number of elements summed (of the whole tensor, however it is partitioned). Floating
-/// types only.
+/// Sum divided by the number of elements summed (of the whole tensor, however it is
+/// partitioned). Floating types only.
 Value reduce_mean(Value x, const Axes& axes = {}, bool keep_dims = false);
 /// The gradient is shared equally by tied elements.
 Value reduce_max(Value x, const Axes& axes = {}, bool keep_dims = false);
 inline Value sum(Value x) { return reduce_sum(x); }    ///< over all elements, a scalar
 inline Value mean(Value x) { return reduce_mean(x); }  ///< over all elements, a scalar
 
-/// The same elements in row-major order in another shape; one extent may be -1 and follows from the others.
+/// The same elements in row-major order in another shape; one extent may be -1
+/// and follows from the others.
 Value reshape(Value x, const Shape& shape);
 /// Result dimension i is dimension permutation[i] of x; without permutation the order is reversed.
 Value transpose(Value x, const Axes& permutation = {});
@@ -110,16 +111,16 @@ Value broadcast_to(Value x, const Shape& shape);
 Value constant(Builder& builder, double value, DType dtype = f32, const Shape& shape = {});
 /// 0, 1, 2, … along `axis` of `type`, the same along all others.
 Value iota(Builder& builder, const TensorType& type, std::int64_t axis = -1);
-/// New random numbers in every step and micro-batch. Each depends only on (seed, this node, step,
-/// micro-batch, index in the whole tensor), so it is the same under every plan. Floating types
-/// only.
+/// New random numbers in every step and micro-batch. Each depends only on (seed, this
+/// node, step, micro-batch, index in the whole tensor), so it is the same under every
+/// plan. Floating types only.
 Value random_normal(Builder& builder, const TensorType& type, double mean = 0,
                     double standard_deviation = 1);
 /// Uniform in [low, high).
 Value random_uniform(Builder& builder, const TensorType& type, double low = 0, double high = 1);
 
-/// exp(x) / sum(exp(x)) along `axis`, shifted by the maximum; composed of other operators, so that
-/// the axis can be split.
+/// exp(x) / sum(exp(x)) along `axis`, shifted by the maximum; composed of other operators, so
+/// that the axis can be split.
 Value softmax(Value x, std::int64_t axis = -1);
 /// log(softmax(x)) along `axis`.
 Value log_softmax(Value x, std::int64_t axis = -1);

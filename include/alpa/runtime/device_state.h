@@ -8,8 +8,8 @@
 
 namespace alpa {
 
-/// The arenas of all devices of this process, one block per device, freed on destruction. Made by
-/// `Devices::allocate`.
+/// The arenas of all devices of this process, one block per device, freed on destruction.
+/// Made by `Devices::allocate`.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;

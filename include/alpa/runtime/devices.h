@@ -16,8 +16,9 @@ namespace alpa {
 
 /// Inputs of a step; the same for all devices.
 struct StepInputs {
-  std::vector<const std::byte*> batch;  ///< per graph input, null for others: the whole array, host memory
-  std::vector<double> scalars;          ///< per graph input
+  /// per graph input, null for others: the whole array, host memory
+  std::vector<const std::byte*> batch;
+  std::vector<double> scalars;  ///< per graph input
   std::uint64_t seed = 0;
   std::int64_t step = 0;
 };
@@ -30,8 +31,9 @@ struct DevicesRequest {
   bool tf32 = false;                    ///< CUDA: f32 products may round their operands to TF32
   bool tune = true;                     ///< CUDA: choose matrix products by measured time
   bool check_instructions = false;      ///< CUDA: wait after every instruction of every step
-  std::optional<bool> capture = {};     ///< CUDA: capture steps as graphs; nullopt: only on one card
-  bool keeps_nan = false;               ///< CUDA: relu of a NaN is NaN, not 0
+  /// CUDA: capture steps as graphs; nullopt: only on one card
+  std::optional<bool> capture = {};
+  bool keeps_nan = false;  ///< CUDA: relu of a NaN is NaN, not 0
 };
 
 /// The devices of this process with their programs loaded, numbered as in DevicesRequest::programs.
@@ -45,8 +47,8 @@ class Devices {
 
   virtual const DeviceProgram& program(int index) const = 0;
 
-  /// Allocates arenas with undefined content. Throws Error naming device and bytes if allocation
-  /// fails.
+  /// Allocates arenas with undefined content. Throws Error naming device and
+  /// bytes if allocation fails.
   virtual std::unique_ptr<DeviceMemory> allocate() = 0;
   /// Writes or reads a buffer of device `index` from or to host memory, after all started steps.
   virtual void write(DeviceMemory& memory, int index, int buffer, const std::byte* from) = 0;
@@ -76,7 +78,8 @@ struct StepPlace {
   int micro_batch = 0;
 };
 /// "device 2: instruction 1 'dense0/add' (add, forward, micro-batch 2 of 2)".
-std::string to_string(const StepPlace& place, const DeviceProgram& device, const SpmdProgram& program);
+std::string to_string(const StepPlace& place, const DeviceProgram& device,
+                      const SpmdProgram& program);
 
 /// Devices that are threads of this process.
 std::unique_ptr<Devices> make_cpu_devices(DevicesRequest request);

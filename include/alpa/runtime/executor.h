@@ -13,20 +13,21 @@
 
 namespace alpa {
 
-/// Whether collectives run on a thread or stream of their own, overlapped with later work. Results
-/// are bitwise the same.
+/// Whether collectives run on a thread or stream of their own, overlapped with later work.
+/// Results are bitwise the same.
 enum class Overlap : std::uint8_t {
-  automatic,  ///< CUDA: always; CPU: if there are more cores than devices (threads on one core gain
-              ///< nothing)
+  /// CUDA: always; CPU: if there are more cores than devices (threads on one core gain nothing)
+  automatic,
   always,
   never,
 };
 
-/// CUDA: whether a step of all devices is captured as one graph, which is one launch. Results are
-/// bitwise the same.
+/// CUDA: whether a step of all devices is captured as one graph, which is one launch.
+/// Results are bitwise the same.
 enum class Capture : std::uint8_t {
-  automatic,  ///< unless this process has several cards: NVIDIA warns of deadlocks when one thread captures
-              ///< the collectives of several
+  /// unless this process has several cards: NVIDIA warns of deadlocks when one thread captures
+  /// the collectives of several
+  automatic,
   always,
   never,  ///< instructions are queued one by one, asynchronously
 };
@@ -34,16 +35,16 @@ enum class Capture : std::uint8_t {
 struct ExecutorOptions {
   int threads_per_device = 0;  ///< 0: usable cores / devices, at least 1
   Overlap overlap = Overlap::automatic;
-  /// A non-finite metric is an Error naming it and the step. On CUDA, relu then also propagates
-  /// NaN. Without it, cuBLASLt's product with relu, which is sometimes faster, may turn a NaN into
-  /// 0.
+  /// A non-finite metric is an Error naming it and the step. On CUDA, relu then also
+  /// propagates NaN. Without it, cuBLASLt's product with relu, which is sometimes
+  /// faster, may turn a NaN into 0.
   bool check_finite = false;
   std::int64_t bucket_bytes = 1 << 20;  ///< for `bucket_collectives`, per device
   Capture capture = Capture::automatic;
-  /// CUDA, steps of one micro-batch: updates a layer's parameters on a low-priority stream as soon
-  /// as their gradients are ready, overlapped with the backward pass of earlier layers. Off: one
-  /// kernel updates all parameters at the end. Results are bitwise the same; which is faster has
-  /// not been measured yet.
+  /// CUDA, steps of one micro-batch: updates a layer's parameters on a low-priority stream as
+  /// soon as their gradients are ready, overlapped with the backward pass of earlier layers. Off:
+  /// one kernel updates all parameters at the end. Results are bitwise the same; which is faster
+  /// has not been measured yet.
   bool overlap_updates = false;
   /// CUDA: runs every step instruction by instruction, so that a failing instruction is named;
   /// slow. The first step always runs so.
@@ -52,11 +53,12 @@ struct ExecutorOptions {
   /// program is loaded, and remembers the results on disk. Off: takes the library's first proposal,
   /// epilogue fused, which is the same every time.
   bool tune = true;
-  bool tf32 = false;  ///< CUDA: products of f32 may round their operands to TF32 (10 bits of mantissa)
+  /// CUDA: products of f32 may round their operands to TF32 (10 bits of mantissa)
+  bool tf32 = false;
 };
 
-/// The arenas of all devices: parameters, optimizer state, accumulators and temporaries. Made by
-/// `Executor::make_state`.
+/// The arenas of all devices: parameters, optimizer state, accumulators and temporaries.
+/// Made by `Executor::make_state`.
 class DeviceState;
 
 class StepResult;
@@ -78,16 +80,17 @@ LoweredProgram lower_program(const SpmdProgram& program, const ExecutorOptions& 
                              std::string_view backend, const PipelineSchedule& schedule = {});
 
 /// Thread rule: any thread may call; calls of one executor exclude each other, so steps that
-/// several threads run on one state are serialised, each with its own number. Several executors may
-/// run at once.
+/// several threads run on one state are serialised, each with its own number. Several
+/// executors may run at once.
 class Executor {
  public:
   /// Lowers `program` for every device and loads it. `program` is final: partitioned, fused,
   /// bucketed. A program of several meshes needs a schedule. `lowered` is reused if it was made
   /// from `program` for the same backend and options. Throws Error if this machine lacks the
   /// devices of `backend` ("cpu" or "cuda"), Bug if devices would deadlock (`verify_schedules`).
-  explicit Executor(SpmdProgram program, ExecutorOptions options = {}, const std::string& backend = "cpu",
-                    const PipelineSchedule& schedule = {}, LoweredProgram lowered = {});
+  explicit Executor(SpmdProgram program, ExecutorOptions options = {},
+                    const std::string& backend = "cpu", const PipelineSchedule& schedule = {},
+                    LoweredProgram lowered = {});
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -106,8 +109,8 @@ class Executor {
   /// stays usable unless the GPU itself failed.
   StepResult start(DeviceState& state, const std::map<std::string, Array>& batch,
                    const std::map<std::string, double>& scalars);
-  /// The same with scalars that depend on the step's number. `scalars` is called once, before the step
-  /// starts, and must not call this executor.
+  /// The same with scalars that depend on the step's number. `scalars` is called once, before the
+  /// step starts, and must not call this executor.
   StepResult start(DeviceState& state, const std::map<std::string, Array>& batch,
                    const ScalarsOfStep& scalars);
   /// `start`, then waits: returns the metrics by name.
@@ -141,8 +144,8 @@ class Executor {
 /// A step that may still be running. Keeps its executor alive.
 class StepResult {
  public:
-  /// The metrics by name; waits for the step. Throws the failure of this step, or of an earlier one
-  /// on the same devices.
+  /// The metrics by name; waits for the step. Throws the failure of this step, or of an
+  /// earlier one on the same devices.
   const std::map<std::string, double>& metrics() const;
 
  private:

@@ -43,8 +43,8 @@ std::vector<int> devices_of(const SpmdProgram& program);
 namespace ops {
 extern const OpDef all_reduce, reduce_scatter, all_gather, all_to_all, slice_shard, to_partial;
 /// Moves x from one mesh to another, between any specs that are not partial. The only operator
-/// whose operand and result are on different meshes. No attributes. `cost/transfer.h` defines which
-/// device sends which box.
+/// whose operand and result are on different meshes. No attributes. `cost/transfer.h` defines
+/// which device sends which box.
 extern const OpDef transfer;
 /// An elementwise program as one node with several results of one shape. Attributes: those of the
 /// ElementwiseProgram, and "shape" and "dtypes" ("f32 u8") of the results.
@@ -54,8 +54,8 @@ extern const OpDef fused;
 /// Results: the new w, m, v (w, velocity) in the same order. Attributes as for the single operator.
 /// Parameters may have different specs.
 extern const OpDef adam_updates, sgd_updates;
-/// (x, …) -> (sum of x², …): one scalar of element type "dtype" per operand, a partial sum over the
-/// mesh axes that split x.
+/// (x, …) -> (sum of x², …): one scalar of element type "dtype" per operand, a partial sum over
+/// the mesh axes that split x.
 extern const OpDef squared_norms;
 /// (x, y[, bias or kept]) → (z[, kept or sums]): an einsum fused with the bias, activation or
 /// gradient that attribute "epilogue" (kernels/plan/epilogue.h) names.
@@ -92,8 +92,8 @@ SpmdProgram partition(const Graph& graph, const ShardingPlan& plan);
 /// f16 before fusion are still rounded after it.
 SpmdProgram fuse_elementwise(const SpmdProgram& program);
 
-/// Whether one kernel can compute an einsum_epilogue node of these local types and attributes. Data
-/// pointers are not set.
+/// Whether one kernel can compute an einsum_epilogue node of these local types and attributes.
+/// Data pointers are not set.
 using FusesEpilogue = bool (*)(const KernelCall& node);
 
 /// Fuses an einsum with the bias, activation or gradient that follows it, where `fuses` says that
@@ -143,17 +143,17 @@ SpmdProgram updates_aside(const SpmdProgram& program);
 /// node per region and element type, placed as a bucket of collectives is.
 SpmdProgram join_norms(const SpmdProgram& program);
 
-/// Throws Bug naming the first node whose specs disagree with its operator, or whose values are not
-/// on one mesh (transfer: on two), or the first update or metric of a wrong spec. Also throws as
-/// verify(Graph).
+/// Throws Bug naming the first node whose specs disagree with its operator, or whose values
+/// are not on one mesh (transfer: on two), or the first update or metric of a wrong spec.
+/// Also throws as verify(Graph).
 void verify(const SpmdProgram& program);
 
 /// Text form of a partitioned program: the mesh, then the graph's text, each node followed by the
 /// specs of its results and, with several meshes, by its mesh.
 std::string to_string(const SpmdProgram& program);
 
-/// Number of calls, and bytes a device sends; for collectives, by the ring formulas of
-/// cost/collective.h.
+/// Number of calls, and bytes a device sends; for collectives, by the ring
+/// formulas of cost/collective.h.
 struct Traffic {
   std::int64_t count = 0;
   double bytes = 0;

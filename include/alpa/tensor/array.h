@@ -1,5 +1,6 @@
 #pragma once
-/// A dense row-major tensor in host memory: what users feed in and read back. Copying an Array shares its elements.
+/// A dense row-major tensor in host memory: what users feed in and read back. Copying an
+/// Array shares its elements.
 #include <concepts>
 #include <cstddef>
 #include <cstring>
@@ -18,9 +19,12 @@ namespace alpa {
 /// The element type that stores T: float, double, std::int32_t, std::uint8_t.
 template <class T>
 constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, float>) return DType::f32;
-  else if constexpr (std::is_same_v<T, double>) return DType::f64;
-  else if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
+  if constexpr (std::is_same_v<T, float>)
+    return DType::f32;
+  else if constexpr (std::is_same_v<T, double>)
+    return DType::f64;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return DType::i32;
   else {
     static_assert(std::is_same_v<T, std::uint8_t>, "arrays hold float, double, int32_t or uint8_t");
     return DType::u8;
@@ -30,18 +34,22 @@ constexpr DType dtype_of() {
 class Array {
  public:
   Array() = default;
-  /// Owned, uninitialised elements. Throws Error if no tensor may be of this type (`check_type`) or memory is short.
+  /// Owned, uninitialised elements. Throws Error if no tensor may be of this type
+  /// (`check_type`) or memory is short.
   explicit Array(TensorType type);
   /// Copies `data`. Throws Error unless it has as many elements as `shape`.
   template <class T>
   Array(std::span<const T> data, Shape shape) : Array(TensorType{dtype_of<T>(), std::move(shape)}) {
-    require(static_cast<std::int64_t>(data.size()) == type_.elements(), "Array: {} elements given for shape {} which has {}",
-            data.size(), to_string(type_.shape), type_.elements());
+    require(static_cast<std::int64_t>(data.size()) == type_.elements(),
+            "Array: {} elements given for shape {} which has {}", data.size(),
+            to_string(type_.shape), type_.elements());
     if (!data.empty()) std::memcpy(data_.get(), data.data(), data.size_bytes());
   }
   template <class T>
-  Array(const std::vector<T>& data, Shape shape) : Array(std::span<const T>(data), std::move(shape)) {}
-  /// Reads the caller's memory in place; it must outlive every copy of this Array. Throws Error as `check_type` does.
+  Array(const std::vector<T>& data, Shape shape)
+      : Array(std::span<const T>(data), std::move(shape)) {}
+  /// Reads the caller's memory in place; it must outlive every copy of this Array. Throws
+  /// Error as `check_type` does.
   static Array view(const void* data, TensorType type);
 
   const TensorType& type() const { return type_; }
@@ -55,7 +63,8 @@ class Array {
   /// The elements as T. Throws Error if the array holds another type.
   template <class T>
   std::span<const T> elements_as() const {
-    require(type_.dtype == dtype_of<T>(), "Array: holds {}, not {}", name_of(type_.dtype), name_of(dtype_of<T>()));
+    require(type_.dtype == dtype_of<T>(), "Array: holds {}, not {}", name_of(type_.dtype),
+            name_of(dtype_of<T>()));
     return {reinterpret_cast<const T*>(data_.get()), static_cast<std::size_t>(elements())};
   }
   template <class T>
@@ -63,8 +72,8 @@ class Array {
     auto all = elements_as<T>();
     return {const_cast<T*>(all.data()), all.size()};
   }
-  /// The element at an index per dimension: `w.at<float>(3, 4)`. Throws Error if the array holds another type, or if it
-  /// has no such element.
+  /// The element at an index per dimension: `w.at<float>(3, 4)`. Throws Error if the array holds
+  /// another type, or if it has no such element.
   template <class T, std::integral... Index>
   const T& at(Index... index) const {
     return elements_as<T>()[position({static_cast<std::int64_t>(index)...})];
@@ -86,8 +95,8 @@ class Array {
   std::shared_ptr<std::byte[]> data_;
 };
 
-/// Type and elements: "f32[2, 3] [[1, 2, 3], [4, 5, 6]]", with six digits. Of more than 64 elements the middle of every
-/// dimension becomes "...".
+/// Type and elements: "f32[2, 3] [[1, 2, 3], [4, 5, 6]]", with six digits. Of more than 64 elements
+/// the middle of every dimension becomes "...".
 std::string to_string(const Array& array);
 
 }  // namespace alpa

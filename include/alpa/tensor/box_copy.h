@@ -1,7 +1,7 @@
 #pragma once
-/// Copying a box out of one dense row-major tensor into another of the same rank: slices, shards, gathered
-/// pieces. A BoxCopy is built on the stack (nothing is allocated) and holds as few and as long contiguous
-/// runs as both layouts allow.
+/// Copying a box out of one dense row-major tensor into another of the same rank: slices, shards,
+/// gathered pieces. A BoxCopy is built on the stack (nothing is allocated) and holds as few and as
+/// long contiguous runs as both layouts allow.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -21,14 +21,16 @@ struct BoxCopy {
   std::int64_t source_begin = 0, target_begin = 0;  ///< first element in either tensor
   std::int64_t run = 1;  ///< elements of one contiguous run; 0 if the box is empty
 
-  /// The box of `extent` elements at `source_at` of a tensor of shape `source`, to `target_at` of one of
-  /// shape `target`. Throws Bug if it leaves one of them, or if the rank exceeds kMaxRank.
-  static BoxCopy make(Extents source, Extents source_at, Extents target, Extents target_at, Extents extent);
+  /// The box of `extent` elements at `source_at` of a tensor of shape `source`, to `target_at` of
+  /// one of shape `target`. Throws Bug if it leaves one of them, or if the rank exceeds kMaxRank.
+  static BoxCopy make(Extents source, Extents source_at, Extents target, Extents target_at,
+                      Extents extent);
 
   std::int64_t runs() const;
   std::int64_t elements() const { return runs() * run; }
 
-  /// Calls body(source element, target element) at the first element of each of the runs [begin, end).
+  /// Calls body(source element, target element) at the first element of each
+  /// of the runs [begin, end).
   template <class Body>
   void for_each_run(std::int64_t begin, std::int64_t end, Body&& body) const {
     std::array<std::int64_t, kMaxRank> at{};
@@ -52,8 +54,8 @@ struct BoxCopy {
   }
 
   /// Copies the runs [begin, end) between tensors with elements of `element_bytes`.
-  void copy(const std::byte* source, std::byte* target, std::size_t element_bytes, std::int64_t begin,
-            std::int64_t end) const;
+  void copy(const std::byte* source, std::byte* target, std::size_t element_bytes,
+            std::int64_t begin, std::int64_t end) const;
   /// Copies the whole box.
   void copy(const std::byte* source, std::byte* target, std::size_t element_bytes) const {
     copy(source, target, element_bytes, 0, runs());

@@ -21,12 +21,14 @@ struct ElementwiseProgram {
   std::vector<double> constants;
   std::vector<ElementwiseStep> steps;
   std::vector<int> outputs;  ///< the register of every result
-  /// Result dimension of every input dimension, input after input; empty: inputs are aligned at the last
-  /// dimension.
+  /// Result dimension of every input dimension, input after input; empty: inputs are
+  /// aligned at the last dimension.
   std::vector<std::int64_t> dims;
 
   bool operator==(const ElementwiseProgram&) const = default;
-  int num_registers() const { return num_inputs + static_cast<int>(constants.size() + steps.size()); }
+  int num_registers() const {
+    return num_inputs + static_cast<int>(constants.size() + steps.size());
+  }
   int register_of_constant(int i) const { return num_inputs + i; }
   int register_of_step(int i) const { return num_inputs + static_cast<int>(constants.size()) + i; }
 };
@@ -34,12 +36,12 @@ struct ElementwiseProgram {
 /// The program of one formula of `arity` inputs.
 ElementwiseProgram one_step(int op, int arity);
 
-/// The program as attributes "code" (op, a, b, c of every step), "outputs", and "constants" and "dims"
-/// unless empty.
+/// The program as attributes "code" (op, a, b, c of every step), "outputs", and
+/// "constants" and "dims" unless empty.
 Attributes to_attributes(const ElementwiseProgram& program);
 
-/// Inverse of `to_attributes` for a node with `num_inputs` operands. Throws Bug if a register is read
-/// before it is written.
+/// Inverse of `to_attributes` for a node with `num_inputs` operands. Throws Bug if a register is
+/// read before it is written.
 ElementwiseProgram parse_elementwise_program(const Attributes& attributes, int num_inputs);
 
 }  // namespace alpa

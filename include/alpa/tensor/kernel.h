@@ -1,6 +1,7 @@
 #pragma once
-/// The kernel calling convention, the same for every backend. A call is built once, when a device program is
-/// loaded; running it allocates nothing. Thread rule: a call belongs to one device thread.
+/// The kernel calling convention, the same for every backend. A call is built once,
+/// when a device program is loaded; running it allocates nothing. Thread rule: a call
+/// belongs to one device thread.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,20 +14,22 @@ namespace alpa {
 
 class ThreadTeam;
 
-/// One operand or result of a kernel: a dense row-major local tensor, and its position in the whole
-/// tensor.
+/// One operand or result of a kernel: a dense row-major local tensor, and its
+/// position in the whole tensor.
 struct KernelTensor {
   std::byte* data = nullptr;
-  TensorType type;      ///< local type; extents may be 0 on a device that holds nothing
-  Shape offset;         ///< index of the first local element in the whole tensor, per dimension
-  Shape global_shape;   ///< shape of the whole tensor
+  TensorType type;     ///< local type; extents may be 0 on a device that holds nothing
+  Shape offset;        ///< index of the first local element in the whole tensor, per dimension
+  Shape global_shape;  ///< shape of the whole tensor
 
   template <class T>
-  T* as() const { return reinterpret_cast<T*>(data); }
+  T* as() const {
+    return reinterpret_cast<T*>(data);
+  }
 };
 
-/// Values that change with every step; owned by the device, read by kernels that draw random
-/// numbers.
+/// Values that change with every step; owned by the device, read by kernels
+/// that draw random numbers.
 struct StepContext {
   std::uint64_t seed = 0;
   std::int64_t step = 0;
@@ -34,14 +37,16 @@ struct StepContext {
 };
 
 struct KernelCall {
-  std::vector<KernelTensor> inputs, outputs;  ///< an output may be the same buffer as an input if the operator is `in_place`
+  /// an output may be the same buffer as an input if the operator is `in_place`
+  std::vector<KernelTensor> inputs, outputs;
   const Attributes* attributes = nullptr;
   const StepContext* step = nullptr;
-  int threads = 1;                            ///< size of `team`; known when the call is planned, before
-                                              ///< the team exists
-  ThreadTeam* team = nullptr;                 ///< threads of this device; null until the call is loaded
-  std::byte* workspace = nullptr;             ///< `workspace_bytes` of scratch, 64-byte aligned
-  std::shared_ptr<const void> prepared;       ///< result of `KernelDef::prepare`
+  /// size of `team`; known when the call is planned, before the team exists
+  int threads = 1;
+  /// threads of this device; null until the call is loaded
+  ThreadTeam* team = nullptr;
+  std::byte* workspace = nullptr;        ///< `workspace_bytes` of scratch, 64-byte aligned
+  std::shared_ptr<const void> prepared;  ///< result of `KernelDef::prepare`
 };
 
 /// A backend's implementation of an operator.

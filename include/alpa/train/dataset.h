@@ -27,34 +27,34 @@ struct TrainingAndTestSet {
 /// Directory of Debian's package dataset-fashion-mnist.
 inline constexpr const char* kFashionMnistDirectory = "/usr/share/datasets/fashion-mnist";
 
-/// Fashion-MNIST (Xiao et al. 2017): 60,000 + 10,000 images as 784 features in [0, 1], 10 classes. Throws
-/// Error naming the missing file and the Debian package, or the file that is damaged.
+/// Fashion-MNIST (Xiao et al. 2017): 60,000 + 10,000 images as 784 features in [0, 1], 10 classes.
+/// Throws Error naming the missing file and the Debian package, or the file that is damaged.
 TrainingAndTestSet load_fashion_mnist(const std::string& directory = kFashionMnistDirectory);
 
-/// An IDX file (LeCun's format), gzip'd or not, of unsigned bytes: u8 of the file's shape. At most 4 GiB. Throws Error
-/// naming file and mistake.
+/// An IDX file (LeCun's format), gzip'd or not, of unsigned bytes: u8 of the file's shape. At most
+/// 4 GiB. Throws Error naming file and mistake.
 Array read_idx(const std::string& path);
 /// The same from the content of a file, not gzip'd; `path` for messages.
 Array parse_idx(const std::string& content, const std::string& path);
 
-/// Numbers separated by commas, one example per line, optionally a line of column names first. The
-/// last column is the target: a class label if all its cells are whole numbers from 0 (without '.'
-/// or exponent), else a value. At most 4 GiB, gzip'd or not; a byte-order mark is skipped. Throws
-/// Error naming file, line and column of the first bad cell. nan and inf are bad: nothing can be
-/// learnt from them.
+/// Numbers separated by commas, one example per line, optionally a line of column names first.
+/// The last column is the target: a class label if all its cells are whole numbers from 0
+/// (without '.' or exponent), else a value. At most 4 GiB, gzip'd or not; a byte-order mark is
+/// skipped. Throws Error naming file, line and column of the first bad cell. nan and inf are bad:
+/// nothing can be learnt from them.
 Dataset read_csv(const std::string& path);
 /// The same from the content of a file, not gzip'd; `path` for messages.
 Dataset parse_csv(std::string_view text, const std::string& path);
 
-/// n examples of y = x·W + b + noise/10 with x, W, b and noise standard normal, all functions of `seed`; x
-/// and y are [n, dim].
+/// n examples of y = x·W + b + noise/10 with x, W, b and noise standard normal, all functions of
+/// `seed`; x and y are [n, dim].
 Dataset linear_dataset(std::int64_t n, std::int64_t dim, std::uint64_t seed);
 
 /// A permutation of 0 … n-1, a function of (seed, epoch): Fisher-Yates with Philox numbers.
 std::vector<std::int64_t> shuffled_indices(std::int64_t n, std::uint64_t seed, std::int64_t epoch);
 
-/// The given rows (indices along dimension 0) of `array`, in that order. Throws Error if an index is out of
-/// range.
+/// The given rows (indices along dimension 0) of `array`, in that order. Throws Error if
+/// an index is out of range.
 Array take_rows(const Array& array, std::span<const std::int64_t> rows);
 
 }  // namespace alpa

@@ -1,5 +1,6 @@
 #pragma once
-/// Optimizers as graph builders: each adds its state inputs and update nodes for one parameter at a time.
+/// Optimizers as graph builders: each adds its state inputs and update nodes
+/// for one parameter at a time.
 #include <functional>
 #include <map>
 #include <string>
@@ -20,8 +21,8 @@ class Schedule {
   Schedule(double constant)  // NOLINT: converts
       : rate_([constant](std::int64_t) { return constant; }) {}
   template <class Rate>
-    requires std::is_invocable_r_v<double, Rate&, std::int64_t>
-  Schedule(Rate rate) : rate_(std::move(rate)) {}  // NOLINT: converts
+  requires std::is_invocable_r_v<double, Rate&, std::int64_t> Schedule(Rate rate)
+      : rate_(std::move(rate)) {}  // NOLINT: converts
   double operator()(std::int64_t step) const { return rate_(step); }
 
  private:
@@ -33,9 +34,10 @@ LearningRate warmup_cosine(double peak, std::int64_t warmup, std::int64_t total,
 
 /// Type-erased optimizer.
 struct Optimizer {
-  /// Adds nodes that update `parameter` by `gradient`; `learning_rate` and `step` are scalar inputs
-  /// f32[].
-  std::function<void(Builder&, Value parameter, Value gradient, Value learning_rate, Value step)> update;
+  /// Adds nodes that update `parameter` by `gradient`; `learning_rate` and
+  /// `step` are scalar inputs f32[].
+  std::function<void(Builder&, Value parameter, Value gradient, Value learning_rate, Value step)>
+      update;
   Schedule learning_rate = 0.0;
 };
 

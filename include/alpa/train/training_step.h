@@ -1,6 +1,6 @@
 #pragma once
-/// A training step, written as for one device: batch inputs, a loss, an optimizer. Traced once per
-/// number of micro-batches.
+/// A training step, written as for one device: batch inputs, a loss, an optimizer. Traced once
+/// per number of micro-batches.
 #include <functional>
 #include <map>
 #include <string>
@@ -41,19 +41,20 @@ struct LossAndMetrics {
 
 struct TrainingStep {
   std::vector<BatchInput> inputs;  ///< types of the whole batch
-  std::function<Graph(int num_micro_batches)>
-      trace;  ///< throws Error if the micro-batches do not divide the batch
+  /// throws Error if the micro-batches do not divide the batch
+  std::function<Graph(int num_micro_batches)> trace;
   /// Values of the scalar inputs at a step (1 for the first): learning rate, step counter.
   std::function<std::map<std::string, double>(std::int64_t step)> scalars;
 };
 
 struct StepOptions {
-  double clip_global_norm = 0;  ///< scales gradients so that their joint norm is at most this; 0: off
+  /// scales gradients so that their joint norm is at most this; 0: off
+  double clip_global_norm = 0;
   /// Patterns of frozen parameters, `*` matches any text: {"encoder.*", "*.bias"}. Frozen
   /// parameters have neither gradient nor optimizer state.
   std::vector<std::string> frozen = {};
-  /// Optimizers for some of the parameters, instead of the step's. The first group that matches a
-  /// name is used.
+  /// Optimizers for some of the parameters, instead of the step's. The first group
+  /// that matches a name is used.
   std::vector<OptimizerGroup> groups = {};
 };
 
@@ -72,18 +73,19 @@ TrainingStep evaluation_step(std::vector<BatchInput> inputs,
 /// A step written directly on the graph. `build` gets the builder and the micro-batch's inputs; it
 /// makes parameters, updates and metrics itself. Work done once per step, on means from the
 /// functions below, belongs in `Region::apply`.
-TrainingStep custom_step(std::vector<BatchInput> inputs, std::function<void(Builder&, const Batch&)> build,
-                         std::function<std::map<std::string, double>(std::int64_t step)> scalars = {});
+TrainingStep custom_step(
+    std::vector<BatchInput> inputs, std::function<void(Builder&, const Batch&)> build,
+    std::function<std::map<std::string, double>(std::int64_t step)> scalars = {});
 
-/// In a custom step: the mean of a floating value over the micro-batches, readable once per step.
-/// `name` names the accumulator; half-precision values are summed in f32. Throws Error if the name
-/// is taken.
+/// In a custom step: the mean of a floating value over the micro-batches, readable once per
+/// step. `name` names the accumulator; half-precision values are summed in f32. Throws
+/// Error if the name is taken.
 Value mean_over_micro_batches(const std::string& name, Value value);
 
 /// In a custom step: gradients of the mean of `loss` over the micro-batches, readable once per
-/// step; zeros for parameters that the loss does not depend on. Half-precision gradients are summed
-/// in f32. `name` distinguishes the gradients of several losses. Throws Error as `gradient` does,
-/// or if the name is taken.
+/// step; zeros for parameters that the loss does not depend on. Half-precision gradients are
+/// summed in f32. `name` distinguishes the gradients of several losses. Throws Error as `gradient`
+/// does, or if the name is taken.
 Values mean_gradients(Value loss, const Values& parameters, const std::string& name = "gradient");
 
 /// Gradients scaled so that their joint Euclidean norm is at most `limit` (Pascanu et al. 2013).

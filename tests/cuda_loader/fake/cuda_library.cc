@@ -1,5 +1,5 @@
-// A libalpa_cuda.so without CUDA, for what no machine shows at will. FAKE_INTERFACE, FAKE_DEVICES and
-// FAKE_REASON say what it answers.
+// A libalpa_cuda.so without CUDA, for what no machine shows at will. FAKE_INTERFACE, FAKE_DEVICES
+// and FAKE_REASON say what it answers.
 #include <cstdio>
 
 #include "alpa/cuda_loader/cuda_functions.h"

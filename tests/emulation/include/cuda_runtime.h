@@ -17,8 +17,8 @@
 namespace alpa::emulation {
 
 /// Queues a kernel; `body` runs one thread of it. `kernel` tells it from others.
-cudaError_t launch(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
-                   std::function<void()> body);
+cudaError_t launch(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
+                   cudaStream_t stream, std::function<void()> body);
 
 }  // namespace alpa::emulation
 
@@ -41,8 +41,8 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
                                Arguments&&... arguments) {
   alpa_emulation::check_parameters<Parameters...>();
   return alpa::emulation::launch(
-      reinterpret_cast<const void*>(kernel), config->gridDim, config->blockDim, config->dynamicSmemBytes,
-      config->stream,
+      reinterpret_cast<const void*>(kernel), config->gridDim, config->blockDim,
+      config->dynamicSmemBytes, config->stream,
       [ kernel, ... values = Parameters(arguments) ]()
           __attribute__((no_sanitize("thread"))) { kernel(values...); });
 }

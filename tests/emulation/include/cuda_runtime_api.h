@@ -1,6 +1,7 @@
 #pragma once
-/// The part of CUDA's runtime interface that alpa uses, with NVIDIA's names and numbers, implemented on the
-/// CPU in tests/emulation. What a call does, asynchrony and errors included, is what NVIDIA documents.
+/// The part of CUDA's runtime interface that alpa uses, with NVIDIA's names and numbers,
+/// implemented on the CPU in tests/emulation. What a call does, asynchrony and errors included,
+/// is what NVIDIA documents.
 #include <cstddef>
 
 #include "library_types.h"
@@ -192,12 +193,13 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream = nullptr);
-cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes,
-                                cudaStream_t stream = nullptr);
-cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                         size_t height, cudaMemcpyKind kind);
-cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                              size_t height, cudaMemcpyKind kind, cudaStream_t stream = nullptr);
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
+                                size_t bytes, cudaStream_t stream = nullptr);
+cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                         size_t width, size_t height, cudaMemcpyKind kind);
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                              size_t width, size_t height, cudaMemcpyKind kind,
+                              cudaStream_t stream = nullptr);
 cudaError_t cudaMemset(void* data, int value, size_t bytes);
 cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream = nullptr);
 
@@ -241,9 +243,10 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
 /// cudaLaunchKernelEx, which knows their parameters.
 cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments,
                              size_t shared_bytes, cudaStream_t stream);
-cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption* jit_options,
-                                void** jit_values, unsigned int jit_count, cudaLibraryOption* options,
-                                void** values, unsigned int count);
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code,
+                                cudaJitOption* jit_options, void** jit_values,
+                                unsigned int jit_count, cudaLibraryOption* options, void** values,
+                                unsigned int count);
 cudaError_t cudaLibraryUnload(cudaLibrary_t library);
 cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name);
 }

@@ -91,11 +91,13 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            cudnnBackendDescriptor_t* descriptor);
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor);
 cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
-                                       cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                                       int64_t count, const void* values);
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count,
+                                       const void* values);
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
-                                       cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                                       int64_t room, int64_t* count, void* values);
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t room,
+                                       int64_t* count, void* values);
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor);
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack);

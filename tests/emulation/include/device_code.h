@@ -17,12 +17,13 @@ extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace alpa_emulation {
 
-/// Bytes of a kernel's parameters, laid out as CUDA does, of which there may be 32764: nvcc and NVRTC
-/// refuse more, for cards since sm_70.
+/// Bytes of a kernel's parameters, laid out as CUDA does, of which there may be 32764: nvcc and
+/// NVRTC refuse more, for cards since sm_70.
 template <class... Parameters>
 constexpr unsigned long parameter_bytes() {
   unsigned long end = 0;
-  ((end = (end + alignof(Parameters) - 1) / alignof(Parameters) * alignof(Parameters) + sizeof(Parameters)),
+  ((end = (end + alignof(Parameters) - 1) / alignof(Parameters) * alignof(Parameters) +
+          sizeof(Parameters)),
    ...);
   return end;
 }
@@ -56,7 +57,8 @@ inline T __shfl_xor_sync(unsigned int mask, T value, int bits, int width = 32) {
 template <class T>
 inline T __shfl_down_sync(unsigned int mask, T value, unsigned int by, int width = 32) {
   const unsigned int own = threadIdx.x % 32;
-  alpa_emulation_shuffle(mask, &value, sizeof value, own % width + by < unsigned(width) ? own + by : own);
+  alpa_emulation_shuffle(mask, &value, sizeof value,
+                         own % width + by < unsigned(width) ? own + by : own);
   return value;
 }
 template <class T>

@@ -13,28 +13,30 @@ struct ProductsOf {
   int algorithm = -1;  ///< CUBLASLT_ALGO_CONFIG_ID: 21 (aligned matrices only), 6 or 31
 };
 
-/// The environment's ALPA_EMULATED_DEVICES, _MEMORY, _FAULT, _SEED, _REFUSED, _FAILING and _SLOW give the
-/// values at first; the last three are texts of `ProductsOf` with blanks between them.
+/// The environment's ALPA_EMULATED_DEVICES, _MEMORY, _FAULT, _SEED, _REFUSED, _FAILING and _SLOW
+/// give the values at first; the last three are texts of `ProductsOf` with blanks between them.
 struct Machine {
   int devices = 1;
   std::size_t memory_bytes = std::size_t{8} << 30;  ///< of each device
-  std::int64_t fail_kernel = 0;          ///< the n-th kernel from now on ends in cudaErrorIllegalAddress
+  /// the n-th kernel from now on ends in cudaErrorIllegalAddress
+  std::int64_t fail_kernel = 0;
   std::uint64_t seed = 1;                ///< of the order in which the nodes of graphs run
   std::vector<ProductsOf> refused = {};  ///< cuBLASLt proposes no algorithm for them
   std::vector<ProductsOf> invalid = {};  ///< CUBLAS_STATUS_INVALID_VALUE when asked for algorithms
-  std::vector<ProductsOf> failing =
-      {};                             ///< proposed, but CUBLAS_STATUS_EXECUTION_FAILED when they are to run
+  /// proposed, but CUBLAS_STATUS_EXECUTION_FAILED when they are to run
+  std::vector<ProductsOf> failing = {};
   std::vector<ProductsOf> slow = {};  ///< take an hour more by the clock of events
 };
 
-/// Another machine, without errors, from now on. The old one's memory, streams and events must be gone.
+/// Another machine, without errors, from now on. The old one's memory,
+/// streams and events must be gone.
 void restart(const Machine& machine);
 
 /// The n-th kernel from now on ends in cudaErrorIllegalAddress.
 void fail_kernel(std::int64_t n);
 
-/// What a graph consists of. Calls of cuBLASLt and NCCL count as one kernel each; on a card they may be
-/// more.
+/// What a graph consists of. Calls of cuBLASLt and NCCL count as one kernel each;
+/// on a card they may be more.
 struct GraphNodes {
   int kernels = 0;
   int copies = 0;  ///< cudaMemcpyAsync and its kind
@@ -42,7 +44,8 @@ struct GraphNodes {
   int others = 0;  ///< host functions, graphs in graphs
 };
 
-/// Nodes of the graph that was instantiated last; an executor does that for every list that it captures.
+/// Nodes of the graph that was instantiated last; an executor does that for
+/// every list that it captures.
 GraphNodes last_graph();
 /// What was asked for so far.
 struct Totals {

@@ -1,6 +1,6 @@
 #pragma once
-/// The part of NVRTC that alpa uses, with NVIDIA's names and numbers. Programs are compiled by the host's
-/// C++ compiler (environment variable CXX, or c++).
+/// The part of NVRTC that alpa uses, with NVIDIA's names and numbers. Programs are compiled by the
+/// host's C++ compiler (environment variable CXX, or c++).
 #include <cstddef>
 
 enum nvrtcResult {
@@ -18,13 +18,14 @@ using nvrtcProgram = struct _nvrtcProgram*;
 
 extern "C" {
 const char* nvrtcGetErrorString(nvrtcResult result);
-/// 0 and a number that stands for the emulation's own code, in which programs of another emulation do not
-/// run.
+/// 0 and a number that stands for the emulation's own code, in which programs of
+/// another emulation do not run.
 nvrtcResult nvrtcVersion(int* major, int* minor);
 nvrtcResult nvrtcGetNumSupportedArchs(int* count);
 nvrtcResult nvrtcGetSupportedArchs(int* architectures);
-nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* source, const char* name, int num_headers,
-                               const char* const* headers, const char* const* include_names);
+nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* source, const char* name,
+                               int num_headers, const char* const* headers,
+                               const char* const* include_names);
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program);
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int num_options, const char* const* options);
 nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t* size);

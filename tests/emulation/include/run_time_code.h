@@ -1,6 +1,6 @@
 #pragma once
-/// What NVRTC's programs see without including anything, and how a host calls their kernels. Included ahead
-/// of them; no header of the system is visible.
+/// What NVRTC's programs see without including anything, and how a host calls their kernels.
+/// Included ahead of them; no header of the system is visible.
 #include "device_code.h"
 
 extern "C" {
@@ -72,7 +72,9 @@ void unbind(void (*)(Parameters...), void* values) {
 }  // namespace alpa_emulation
 
 /// Stands behind a program, once for every kernel of it.
-#define ALPA_EMULATED_KERNEL(kernel)                                                                    \
-  extern "C" void* kernel##_bind(void** arguments) { return alpa_emulation::bind(&kernel, arguments); } \
-  extern "C" void kernel##_run(const void* values) { alpa_emulation::run(&kernel, values); }            \
+#define ALPA_EMULATED_KERNEL(kernel)                                                         \
+  extern "C" void* kernel##_bind(void** arguments) {                                         \
+    return alpa_emulation::bind(&kernel, arguments);                                         \
+  }                                                                                          \
+  extern "C" void kernel##_run(const void* values) { alpa_emulation::run(&kernel, values); } \
   extern "C" void kernel##_unbind(void* values) { alpa_emulation::unbind(&kernel, values); }

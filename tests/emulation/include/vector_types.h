@@ -1,6 +1,6 @@
 #pragma once
-/// The vector types that kernels and launches use, as CUDA lays them out. No other header is needed: code
-/// compiled at run time sees them too.
+/// The vector types that kernels and launches use, as CUDA lays them out. No other header is
+/// needed: code compiled at run time sees them too.
 
 struct uint3 {
   unsigned int x, y, z;

@@ -1,5 +1,5 @@
-// libFuzzer's entry (ALPA_FUZZ=ON, clang): ALPA_FUZZ_HARNESS=graph fuzz_parsers [CORPUS FOLDER]. The
-// harness's seeds are put into the folder first.
+// libFuzzer's entry (ALPA_FUZZ=ON, clang): ALPA_FUZZ_HARNESS=graph fuzz_parsers [CORPUS FOLDER].
+// The harness's seeds are put into the folder first.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -34,7 +34,8 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   for (int i = 1; i < *argc; ++i)
     if ((*argv)[i][0] != '-')
       for (const std::string& seed : chosen.seeds())
-        std::ofstream(std::string((*argv)[i]) + "/seed_" + std::to_string(number++), std::ios::binary)
+        std::ofstream(std::string((*argv)[i]) + "/seed_" + std::to_string(number++),
+                      std::ios::binary)
             << seed;
   return 0;
 }

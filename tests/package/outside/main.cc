@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 int main() {
-  fmt::print("alpa {} {}\n", alpa::version(), alpa::to_string(alpa::TensorType{alpa::bf16, {8, 768}}));
+  fmt::print("alpa {} {}\n", alpa::version(),
+             alpa::to_string(alpa::TensorType{alpa::bf16, {8, 768}}));
   fmt::print("CUDA library {}\n", alpa::cuda_support().functions != nullptr ? "loaded" : "absent");
 }
