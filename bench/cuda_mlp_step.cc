@@ -6,12 +6,12 @@
 // bench/peers/mlp_step.py is the same step in PyTorch and JAX. Their batch stays on the
 // card, as in our rows "batch": "resident"; in rows "batch": "uploaded" it comes from the
 // host's memory in every step.
-#include "alpa/cuda_loader/cuda_library.h"
 #include "arguments.h"
 #include "cuda_resident_step.h"
 #include "mlp.h"
 #include "report.h"
 #include "src/cuda/captured_step.h"
+#include "src/cuda_loader/cuda_library.h"
 
 using namespace alpa;
 

@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "alpa/alpa.h"
-#include "alpa/lower/memory_plan.h"
-#include "alpa/runtime/device_state.h"
-#include "alpa/tensor/element.h"
 #include "cuda_call.h"
 #include "kernels/cuda/copy.h"
 #include "src/cuda/mesh_queue.h"
 #include "src/cuda/uploads.h"
+#include "src/lower/memory_plan.h"
+#include "src/runtime/device_state.h"
 #include "src/runtime/initialize.h"
+#include "src/tensor/element.h"
 
 namespace alpa::bench {
 

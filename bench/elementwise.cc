@@ -10,12 +10,12 @@
 #include <memory>
 #include <string>
 
-#include "alpa/base/thread_team.h"
-#include "alpa/tensor/elementwise_program.h"
 #include "arguments.h"
 #include "interleave.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernels.h"
+#include "src/base/thread_team.h"
+#include "src/tensor/elementwise_program.h"
 
 using namespace alpa;
 

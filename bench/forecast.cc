@@ -6,12 +6,12 @@
 
 #include <ctime>
 
-#include "alpa/base/thread_team.h"
 #include "alpa/cost/cost_model.h"
 #include "arguments.h"
 #include "interleave.h"
 #include "mlp.h"
 #include "report.h"
+#include "src/base/thread_team.h"
 #include "tests/support/gpt_stack.h"
 
 using namespace alpa;

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "alpa/base/timing.h"
+#include "src/base/timing.h"
 
 namespace alpa::bench {
 

@@ -4,10 +4,10 @@
 //   bench_lowering [--rounds N]
 #include <alpa/alpa.h>
 
-#include "alpa/lower/memory_plan.h"
-#include "alpa/lower/rank_classes.h"
 #include "arguments.h"
 #include "interleave.h"
+#include "src/lower/memory_plan.h"
+#include "src/lower/rank_classes.h"
 #include "tests/support/gpt_stack.h"
 
 using namespace alpa;

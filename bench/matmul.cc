@@ -5,10 +5,10 @@
 
 #include <memory>
 
-#include "alpa/base/thread_team.h"
 #include "arguments.h"
 #include "interleave.h"
 #include "kernels/cpu/kernels.h"
+#include "src/base/thread_team.h"
 
 using namespace alpa;
 

@@ -7,11 +7,11 @@
 #include <alpa/alpa.h>
 #include <dnnl.hpp>
 
-#include "alpa/base/thread_team.h"
 #include "arguments.h"
 #include "interleave.h"
 #include "kernels/cpu/kernels.h"
 #include "mlp.h"
+#include "src/base/thread_team.h"
 
 using namespace alpa;
 

@@ -6,12 +6,12 @@
 #include <thread>
 #include <vector>
 
-#include "alpa/base/thread_team.h"
-#include "alpa/comm/group.h"
 #include "alpa/ir/builder.h"
-#include "alpa/ir/input.h"
 #include "alpa/runtime/executor.h"
-#include "alpa/tensor/kernel.h"
+#include "src/base/thread_team.h"
+#include "src/comm/group.h"
+#include "src/ir/input.h"
+#include "src/tensor/kernel.h"
 
 namespace {
 

@@ -10,11 +10,11 @@
 #include <optional>
 
 #include "alpa/cost/cost_model.h"
-#include "alpa/intra_op/auto_shard.h"
 #include "alpa/mesh/cluster.h"
 #include "alpa/parallelize.h"
 #include "arguments.h"
 #include "report.h"
+#include "src/intra_op/auto_shard.h"
 #include "src/intra_op/peak_memory.h"
 #include "src/intra_op/templates.h"
 #include "tests/support/planning_suite.h"

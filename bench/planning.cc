@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "alpa/cost/cost_model.h"
-#include "alpa/intra_op/auto_shard.h"
-#include "alpa/lower/rank_classes.h"
 #include "alpa/runtime/executor.h"
 #include "arguments.h"
 #include "report.h"
+#include "src/intra_op/auto_shard.h"
+#include "src/lower/rank_classes.h"
 #include "tests/support/gpt_stack.h"
 
 using namespace alpa;

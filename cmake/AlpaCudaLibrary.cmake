@@ -3,7 +3,7 @@
 # The headers that generated kernels include travel in the library as text.
 set(ALPA_RUN_TIME_HEADERS "")
 foreach(header kernels/cuda/fused.h kernels/cuda/pack.h kernels/cuda/real.h kernels/cuda/element.h kernels/cuda/approximate.h
-               kernels/elementwise.h include/alpa/base/half.h)
+               kernels/elementwise.h src/base/half.h)
   file(READ ${PROJECT_SOURCE_DIR}/${header} text)
   string(REGEX REPLACE "^include/" "" name ${header})
   string(APPEND ALPA_RUN_TIME_HEADERS "    {\"${name}\", R\"header(${text})header\"},\n")

@@ -1,8 +1,8 @@
 // models/mlp.cc — alpa-mlp: trains a multi-layer perceptron on CPU or CUDA devices and reports
 // predictions of the plan beside measurements
-#include <alpa/base/file.h>
-#include <alpa/base/program.h>
-#include <alpa/base/timing.h>
+#include "src/base/file.h"
+#include "src/base/program.h"
+#include "src/base/timing.h"
 
 #include <optional>
 #include <string_view>

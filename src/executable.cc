@@ -1,10 +1,10 @@
 // src/executable.cc — compiled steps and their state: init, run, read and write, explain
 #include "alpa/executable.h"
 
-#include "alpa/base/file.h"
 #include "alpa/base/text.h"
 #include "alpa/cost/cost_model.h"
-#include "alpa/runtime/device_state.h"
+#include "src/base/file.h"
+#include "src/runtime/device_state.h"
 
 namespace alpa {
 namespace {

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "alpa/intra_op/auto_shard.h"
 #include "alpa/mesh/cluster.h"
 #include "alpa/parallel_method.h"
+#include "src/intra_op/auto_shard.h"
 
 namespace alpa {
 

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "alpa/base/file.h"
-#include "alpa/base/timing.h"
 #include "alpa/cost/cost_model.h"
 #include "method_options.h"
 #include "pass_log.h"
 #include "planning_budget.h"
+#include "src/base/file.h"
+#include "src/base/timing.h"
 #include "src/runtime/backend.h"
 
 namespace alpa {

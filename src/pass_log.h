@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "alpa/base/file.h"
 #include "alpa/intra_op/plan.h"
 #include "alpa/ir/graph.h"
 #include "alpa/spmd/program.h"
+#include "src/base/file.h"
 
 namespace alpa {
 

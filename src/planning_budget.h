@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "alpa/executable.h"
-#include "alpa/intra_op/auto_shard.h"
+#include "src/intra_op/auto_shard.h"
 
 namespace alpa {
 

@@ -10,15 +10,15 @@
 #include <sstream>
 
 #include "alpa/base/error.h"
-#include "alpa/base/host_memory.h"
-#include "alpa/base/thread_team.h"
-#include "alpa/cost/profile.h"
 #include "alpa/tensor/array.h"
-#include "alpa/tensor/kernel.h"
 #include "alpa/train/dataset.h"
 #include "alpa/version.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernels.h"
+#include "src/base/host_memory.h"
+#include "src/base/thread_team.h"
+#include "src/cost/profile.h"
+#include "src/tensor/kernel.h"
 #include "tools/doctor_report.h"
 
 namespace doctor {

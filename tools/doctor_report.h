@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "alpa/cuda_loader/cuda_library.h"
+#include "src/cuda_loader/cuda_library.h"
 
 namespace doctor {
 

@@ -1,8 +1,8 @@
 // tools/explain.cc — alpa explain FILE: explains a plan, or plans a model for a
 // cluster and explains the result
 #include <alpa/alpa.h>
-#include <alpa/base/file.h>
-#include <alpa/ops/all_ops.h>
+#include "src/base/file.h"
+#include "src/ops/all_ops.h"
 
 #include <optional>
 

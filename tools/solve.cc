@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "alpa/ilp/contest.h"
+#include "src/ilp/contest.h"
 #include "tools/commands.h"
 #include "tools/common/flag_table.h"
 

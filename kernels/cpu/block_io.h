@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "alpa/tensor/kernel.h"
 #include "kernels/cpu/isa.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa::cpu {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "alpa/base/error.h"
-#include "alpa/base/thread_team.h"
 #include "kernels/cpu/matmul.h"
+#include "src/base/thread_team.h"
 
 // Of the OpenMP runtime that oneDNN brings along; absent if it was built for another one.
 extern "C" {

@@ -4,12 +4,12 @@
 #include <optional>
 
 #include "alpa/base/error.h"
-#include "alpa/base/thread_team.h"
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/plan/einsum_plan.h"
+#include "src/base/thread_team.h"
 
 namespace alpa::cpu {
 namespace {

@@ -3,11 +3,11 @@
 #include <optional>
 
 #include "alpa/base/error.h"
-#include "alpa/base/thread_team.h"
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/plan/einsum_plan.h"
 #include "kernels/plan/epilogue.h"
+#include "src/base/thread_team.h"
 
 namespace alpa::cpu {
 namespace {

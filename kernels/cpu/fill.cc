@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "alpa/base/philox.h"
-#include "alpa/base/thread_team.h"
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/kernels.h"
+#include "src/base/philox.h"
+#include "src/base/thread_team.h"
 
 namespace alpa::cpu {
 namespace {

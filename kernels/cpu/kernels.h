@@ -5,8 +5,8 @@
 /// number of threads. Thread rule: a `KernelCall` belongs to one device thread.
 #include <memory>
 
-#include "alpa/tensor/kernel.h"
 #include "kernels/reduction.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa::cpu {
 
@@ -37,7 +37,7 @@ inline constexpr KernelDef elementwise{detail::run_elementwise, detail::prepare_
 extern const KernelDef cast;
 
 /// Several elementwise steps in one pass: the attributes of `ElementwiseProgram`
-/// (alpa/tensor/elementwise_program.h). Every result has the same shape; inputs broadcast to it as
+/// (src/tensor/elementwise_program.h). Every result has the same shape; inputs broadcast to it as
 /// for single operators or by attribute "dims" (see there). In place.
 extern const KernelDef fused;
 

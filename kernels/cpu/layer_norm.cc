@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "alpa/base/thread_team.h"
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernels.h"
+#include "src/base/thread_team.h"
 
 namespace alpa::cpu {
 namespace {

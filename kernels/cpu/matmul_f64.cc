@@ -2,8 +2,8 @@
 #include <Eigen/Core>
 #include <algorithm>
 
-#include "alpa/base/thread_team.h"
 #include "kernels/cpu/matmul.h"
+#include "src/base/thread_team.h"
 
 namespace alpa::cpu {
 

@@ -2,9 +2,9 @@
 // double, then adds the pieces in order, so that a result depends only on its operand
 #include <algorithm>
 
-#include "alpa/base/thread_team.h"
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/kernels.h"
+#include "src/base/thread_team.h"
 
 namespace alpa::cpu {
 namespace {

@@ -6,9 +6,9 @@
 #pragma GCC optimize("fp-contract=off")
 #endif
 
-#include "alpa/base/philox.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/simd.h"
+#include "src/base/philox.h"
 
 namespace alpa::cpu::ALPA_ISA {
 

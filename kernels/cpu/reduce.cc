@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "alpa/base/thread_team.h"
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/strided_copy.h"
+#include "src/base/thread_team.h"
 
 namespace alpa::cpu {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "alpa/base/error.h"
-#include "alpa/base/thread_team.h"
+#include "src/base/thread_team.h"
 
 namespace alpa::cpu {
 namespace {

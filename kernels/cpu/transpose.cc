@@ -2,9 +2,9 @@
 #include <cstring>
 
 #include "alpa/base/error.h"
-#include "alpa/base/thread_team.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/strided_copy.h"
+#include "src/base/thread_team.h"
 
 namespace alpa::cpu {
 namespace {

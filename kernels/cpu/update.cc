@@ -2,10 +2,10 @@
 // states, parameter by parameter; then the gradients; then the scalars.
 #include <algorithm>
 
-#include "alpa/base/thread_team.h"
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernels.h"
+#include "src/base/thread_team.h"
 
 namespace alpa::cpu {
 namespace {

@@ -4,8 +4,8 @@
 /// host computes the same exactly rounded. Usable in code compiled at run time.
 #include <cmath>
 
-#include "alpa/base/half.h"
 #include "kernels/elementwise.h"
+#include "src/base/half.h"
 
 namespace alpa::cuda {
 

@@ -5,11 +5,11 @@
 #include <optional>
 #include <vector>
 
-#include "alpa/tensor/elementwise_program.h"
-#include "alpa/tensor/kernel.h"
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/plan/einsum_plan.h"
+#include "src/tensor/elementwise_program.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa::cuda {
 

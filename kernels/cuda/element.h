@@ -2,8 +2,8 @@
 /// Conversion between the types of storage and of computation (`S`: float or double), in device
 /// code, on the host and in code compiled at run time (no header but these). Rounds to nearest
 /// even; to integers towards zero, saturated, NaN gives 0.
-#include "alpa/base/half.h"
 #include "kernels/elementwise.h"
+#include "src/base/half.h"
 
 namespace alpa::cuda {
 

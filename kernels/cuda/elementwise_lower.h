@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "alpa/tensor/kernel.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/plan/elementwise_plan.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa::cuda {
 

@@ -8,8 +8,8 @@
 #include <functional>
 #include <string_view>
 
-#include "alpa/tensor/kernel.h"
 #include "kernels/cuda/launch.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa {
 struct OpDef;

@@ -1,8 +1,8 @@
 #pragma once
 /// Boxes of tensors sent between devices of different meshes. Plain
 /// arithmetic, which needs no card.
-#include "alpa/tensor/kernel.h"
 #include "kernels/cuda/copy.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa::cuda {
 

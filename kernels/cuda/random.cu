@@ -1,8 +1,8 @@
 // kernels/cuda/random.cu — random_normal and random_uniform
 #include "kernels/cuda/random.h"
 
-#include "alpa/base/philox.h"
 #include "kernels/cuda/device.h"
+#include "src/base/philox.h"
 
 namespace alpa::cuda {
 namespace {

@@ -3,8 +3,8 @@
 /// planning of scratch memory.
 #include <string_view>
 
-#include "alpa/tensor/kernel.h"
 #include "kernels/cuda/reduce.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa::cuda {
 

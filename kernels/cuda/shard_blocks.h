@@ -1,8 +1,8 @@
 #pragma once
 /// A tensor split along one dimension, as one dense block per shard: the form required by
 /// collectives without dimensions (NCCL's). Plain arithmetic, which needs no card.
-#include "alpa/tensor/kernel.h"
 #include "kernels/cuda/copy.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa::cuda {
 

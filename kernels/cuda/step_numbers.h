@@ -5,7 +5,7 @@
 
 namespace alpa::cuda {
 
-/// The numbers that a list of a device is run with (StepContext of alpa/tensor/kernel.h).
+/// The numbers that a list of a device is run with (StepContext of src/tensor/kernel.h).
 struct StepNumbers {
   std::uint64_t seed = 0;
   std::int64_t step = 0;

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "alpa/tensor/elementwise_program.h"
-#include "alpa/tensor/kernel.h"
+#include "src/tensor/elementwise_program.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa::kernels {
 

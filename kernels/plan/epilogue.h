@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "alpa/base/dtype.h"
-#include "alpa/tensor/elementwise_program.h"
+#include "src/tensor/elementwise_program.h"
 
 namespace alpa {
 

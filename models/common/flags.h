@@ -1,7 +1,7 @@
 #pragma once
 /// Flags shared by all example programs, and their translation into options of the library.
 #include <alpa/alpa.h>
-#include <alpa/cuda_loader/cuda_library.h>
+#include "src/cuda_loader/cuda_library.h"
 
 #include <cstdint>
 #include <functional>

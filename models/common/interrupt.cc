@@ -1,7 +1,7 @@
 // models/common/interrupt.cc — ends planning on SIGINT and saves the best plan so far
 #include "models/common/interrupt.h"
 
-#include <alpa/base/file.h>
+#include "src/base/file.h"
 
 #include <csignal>
 #include <cstdlib>

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "alpa/base/timing.h"
 #include "models/common/text.h"
+#include "src/base/timing.h"
 
 namespace models {
 

@@ -1,7 +1,7 @@
 // models/common/task.cc — data sets of the example programs, and their batches
 #include "models/common/task.h"
 
-#include <alpa/base/host_memory.h>
+#include "src/base/host_memory.h"
 
 #include <cmath>
 

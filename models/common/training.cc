@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "alpa/base/timing.h"
 #include "models/common/progress.h"
+#include "src/base/timing.h"
 
 namespace models {
 

@@ -1,5 +1,5 @@
 // src/base/exception_text.cc — messages of caught exceptions of any type
-#include "alpa/base/exception_text.h"
+#include "src/base/exception_text.h"
 
 #include <new>
 

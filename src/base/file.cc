@@ -1,5 +1,5 @@
 // src/base/file.cc — reads files within limits of size, and replaces them atomically
-#include "alpa/base/file.h"
+#include "src/base/file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

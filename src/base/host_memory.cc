@@ -1,5 +1,5 @@
 // src/base/host_memory.cc — reads /proc and control groups for the memory this process may use
-#include "alpa/base/host_memory.h"
+#include "src/base/host_memory.h"
 
 #include <unistd.h>
 

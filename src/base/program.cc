@@ -1,6 +1,6 @@
 // src/base/program.cc — runs the body of a `main` and turns failures into
 // messages and exit statuses
-#include "alpa/base/program.h"
+#include "src/base/program.h"
 
 #include <fmt/core.h>
 

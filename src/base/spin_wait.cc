@@ -1,5 +1,5 @@
 // src/base/spin_wait.cc — spinning, yielding and sleeping on a futex
-#include "alpa/base/spin_wait.h"
+#include "src/base/spin_wait.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -7,7 +7,7 @@
 
 #include <thread>
 
-#include "alpa/base/thread_team.h"
+#include "src/base/thread_team.h"
 
 namespace alpa {
 

@@ -1,8 +1,8 @@
 // src/base/start_threads.cc — the error text of threads that could not be started
-#include "alpa/base/start_threads.h"
+#include "src/base/start_threads.h"
 
 #include "alpa/base/error.h"
-#include "alpa/base/exception_text.h"
+#include "src/base/exception_text.h"
 
 namespace alpa {
 

@@ -1,6 +1,6 @@
 // src/base/thread_team.cc — slices of work, each taken by a free thread. A thread that the system
 // does not run takes none, so the caller waits only for slices that another thread has begun.
-#include "alpa/base/thread_team.h"
+#include "src/base/thread_team.h"
 
 #include <sched.h>
 
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "alpa/base/error.h"
-#include "alpa/base/spin_wait.h"
-#include "alpa/base/start_threads.h"
+#include "src/base/spin_wait.h"
+#include "src/base/start_threads.h"
 
 namespace alpa {
 namespace {

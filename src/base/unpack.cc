@@ -5,7 +5,7 @@
 #include <new>
 
 #include "alpa/base/error.h"
-#include "alpa/base/file.h"
+#include "src/base/file.h"
 
 namespace alpa {
 namespace {

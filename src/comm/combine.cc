@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "alpa/base/half.h"
+#include "src/base/half.h"
 
 namespace alpa::comm {
 namespace {

@@ -1,7 +1,7 @@
 // src/comm/rendezvous.cc — the barrier of a thread group
 #include "rendezvous.h"
 
-#include "alpa/comm/group.h"
+#include "src/comm/group.h"
 
 namespace alpa::comm {
 

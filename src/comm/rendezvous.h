@@ -5,7 +5,7 @@
 /// while another member reads it; after `abort` no call is entered.
 #include <cstdint>
 
-#include "alpa/base/spin_wait.h"
+#include "src/base/spin_wait.h"
 
 namespace alpa::comm {
 

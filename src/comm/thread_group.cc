@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "alpa/base/error.h"
-#include "alpa/comm/group.h"
-#include "alpa/tensor/box_copy.h"
 #include "combine.h"
 #include "rendezvous.h"
+#include "src/comm/group.h"
+#include "src/tensor/box_copy.h"
 
 namespace alpa::comm {
 namespace {

@@ -1,5 +1,5 @@
 // src/cost/profile.cc — measures the rate of copying memory
-#include "alpa/cost/profile.h"
+#include "src/cost/profile.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "alpa/base/error.h"
-#include "alpa/base/thread_team.h"
-#include "alpa/base/timing.h"
+#include "src/base/thread_team.h"
+#include "src/base/timing.h"
 
 namespace alpa {
 namespace {

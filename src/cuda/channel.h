@@ -3,15 +3,15 @@
 #include <memory>
 
 #include "alpa/lower/device_program.h"
-#include "alpa/tensor/kernel.h"
 #include "kernels/cuda/launch.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa::cuda {
 
 /// One side of a message.
 struct MessageEnd {
   KernelTensor tensor;             ///< that holds the box, with a device pointer
-  std::byte* workspace = nullptr;  ///< see `message_scratch_bytes` (alpa/lower/memory_plan.h)
+  std::byte* workspace = nullptr;  ///< see `message_scratch_bytes` (src/lower/memory_plan.h)
   Stream stream = nullptr;         ///< of the lane, on this side's card
 };
 

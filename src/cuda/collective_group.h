@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "alpa/lower/device_program.h"
-#include "alpa/tensor/kernel.h"
 #include "kernels/cuda/launch.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa::cuda {
 

@@ -10,11 +10,11 @@
 #include <thread>
 
 #include "alpa/base/error.h"
-#include "alpa/tensor/element.h"
 #include "discovery.h"
 #include "matmul.h"
 #include "memory_error.h"
 #include "nccl_group.h"
+#include "src/tensor/element.h"
 #include "status.h"
 #include "step_queue.h"
 #include "uploads.h"

@@ -2,7 +2,7 @@
 /// The runtime's `Devices` on CUDA cards.
 #include <memory>
 
-#include "alpa/runtime/devices.h"
+#include "src/runtime/devices.h"
 
 namespace alpa::cuda {
 

@@ -3,7 +3,7 @@
 /// with a message of one line.
 #include <cstdint>
 
-#include "alpa/cuda_loader/cuda_functions.h"
+#include "src/cuda_loader/cuda_functions.h"
 
 namespace alpa::cuda {
 

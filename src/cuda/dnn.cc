@@ -7,9 +7,9 @@
 #include <functional>
 
 #include "alpa/base/error.h"
-#include "alpa/base/half.h"
 #include "dnn_graph.h"
 #include "dnn_library.h"
+#include "src/base/half.h"
 #include "status.h"
 
 namespace alpa::cuda {

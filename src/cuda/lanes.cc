@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "alpa/base/error.h"
-#include "alpa/lower/kernel_call.h"
+#include "src/lower/kernel_call.h"
 #include "status.h"
 
 namespace alpa::cuda {

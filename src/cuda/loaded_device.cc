@@ -6,15 +6,15 @@
 #include <utility>
 
 #include "alpa/base/error.h"
-#include "alpa/base/exception_text.h"
-#include "alpa/base/thread_team.h"
-#include "alpa/ir/input.h"
-#include "alpa/lower/kernel_call.h"
 #include "kernels/cuda/clear.h"
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/publish.h"
 #include "kernels/cuda/step_numbers.h"
 #include "placement.h"
+#include "src/base/exception_text.h"
+#include "src/base/thread_team.h"
+#include "src/ir/input.h"
+#include "src/lower/kernel_call.h"
 #include "status.h"
 
 namespace alpa::cuda {

@@ -2,10 +2,10 @@
 /// One logical device: its program as kernels that are ready to be queued on its two streams.
 #include <vector>
 
-#include "alpa/lower/staging.h"
-#include "alpa/runtime/devices.h"
 #include "handles.h"
 #include "kernel.h"
+#include "src/lower/staging.h"
+#include "src/runtime/devices.h"
 
 namespace alpa::cuda {
 

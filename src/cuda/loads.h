@@ -3,9 +3,9 @@
 #include <string_view>
 
 #include "alpa/base/error.h"
-#include "alpa/tensor/elementwise_program.h"
 #include "kernel.h"
 #include "kernels/cuda/reduce_call.h"
+#include "src/tensor/elementwise_program.h"
 #include "status.h"
 
 namespace alpa::cuda {

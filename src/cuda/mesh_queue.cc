@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "alpa/base/error.h"
-#include "alpa/base/exception_text.h"
+#include "src/base/exception_text.h"
 #include "status.h"
 
 namespace alpa::cuda {

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "alpa/comm/group.h"
 #include "collective_group.h"
 #include "loaded_device.h"
 #include "segments.h"
+#include "src/comm/group.h"
 
 namespace alpa::cuda {
 

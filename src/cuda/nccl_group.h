@@ -1,7 +1,7 @@
 #pragma once
 /// Collectives among cards through NCCL. All ranks call the same collectives in the same order;
 /// element types of 16 bits are rounded after every addition, and the order of additions is NCCL's,
-/// the same in every run. Workspace of a call: `nccl_scratch_bytes` (alpa/lower/memory_plan.h). A
+/// the same in every run. Workspace of a call: `nccl_scratch_bytes` (src/lower/memory_plan.h). A
 /// CUDA graph that holds collectives must be gone before its group.
 #include <memory>
 #include <span>

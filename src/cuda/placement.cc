@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "alpa/ir/input.h"
+#include "src/ir/input.h"
 
 namespace alpa::cuda {
 namespace {

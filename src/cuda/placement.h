@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "alpa/lower/device_program.h"
-#include "alpa/lower/staging.h"
+#include "src/lower/staging.h"
 
 namespace alpa::cuda {
 

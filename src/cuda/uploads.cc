@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "alpa/ir/input.h"
-#include "alpa/lower/kernel_call.h"
-#include "alpa/lower/staging.h"
-#include "alpa/tensor/element.h"
-#include "alpa/tensor/kernel.h"
+#include "src/ir/input.h"
+#include "src/lower/kernel_call.h"
+#include "src/lower/staging.h"
+#include "src/tensor/element.h"
+#include "src/tensor/kernel.h"
 #include "status.h"
 
 namespace alpa::cuda {

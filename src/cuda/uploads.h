@@ -3,10 +3,10 @@
 /// staging buffers while the previous step still runs.
 #include <vector>
 
-#include "alpa/base/thread_team.h"
-#include "alpa/runtime/devices.h"
-#include "alpa/tensor/box_copy.h"
 #include "mesh_queue.h"
+#include "src/base/thread_team.h"
+#include "src/runtime/devices.h"
+#include "src/tensor/box_copy.h"
 
 namespace alpa::cuda {
 

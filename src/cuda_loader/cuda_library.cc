@@ -1,5 +1,5 @@
 // src/cuda_loader/cuda_library.cc — finding and loading libalpa_cuda.so
-#include "alpa/cuda_loader/cuda_library.h"
+#include "src/cuda_loader/cuda_library.h"
 
 #include <dlfcn.h>
 #include <fmt/core.h>

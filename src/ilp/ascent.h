@@ -1,7 +1,7 @@
 #pragma once
 /// Ascent of the dual bound with multipliers, and the feasible choices met on the way.
-#include "alpa/ilp/solve.h"
 #include "dual.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 

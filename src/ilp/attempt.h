@@ -2,8 +2,8 @@
 /// One attempt to solve a valid problem, without an explanation if no choice exists.
 #include <variant>
 
-#include "alpa/ilp/solve.h"
 #include "model.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 

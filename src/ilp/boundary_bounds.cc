@@ -1,6 +1,6 @@
 // src/ilp/boundary_bounds.cc — a dual bound per cell of a boundary's table, each
 // of which bounds all cells
-#include "alpa/ilp/boundary_bounds.h"
+#include "src/ilp/boundary_bounds.h"
 
 #include <algorithm>
 #include <limits>

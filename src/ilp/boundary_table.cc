@@ -1,5 +1,5 @@
 // src/ilp/boundary_table.cc — entries of a boundary's table
-#include "alpa/ilp/boundary_table.h"
+#include "src/ilp/boundary_table.h"
 
 namespace alpa::ilp {
 namespace {

@@ -2,8 +2,8 @@
 /// Branch and bound on what the reductions leave: CBC on the local polytope in equality form.
 #include <optional>
 
-#include "alpa/ilp/solve.h"
 #include "model.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 

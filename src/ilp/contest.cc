@@ -1,14 +1,14 @@
 // src/ilp/contest.cc — problems of the contest: read, checked, solved and printed
-#include "alpa/ilp/contest.h"
+#include "src/ilp/contest.h"
 
 #include <map>
 #include <new>
 
 #include "alpa/base/error.h"
-#include "alpa/base/file.h"
-#include "alpa/base/timing.h"
-#include "alpa/ilp/solve.h"
+#include "src/base/file.h"
 #include "src/base/json.h"
+#include "src/base/timing.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 namespace {

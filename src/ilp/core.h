@@ -1,7 +1,7 @@
 #pragma once
 /// The search on the reduced model: bound, rounding, fixing, branching, neighbourhoods.
-#include "alpa/ilp/solve.h"
 #include "model.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 

@@ -1,7 +1,7 @@
 #pragma once
 /// The best mixture of several choices.
-#include "alpa/ilp/solve.h"
 #include "model.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 

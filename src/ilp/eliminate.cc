@@ -8,10 +8,10 @@
 #include <optional>
 
 #include "alpa/base/error.h"
-#include "alpa/ilp/boundary_table.h"
 #include "elimination_planner.h"
 #include "reduce.h"
 #include "shared_terms.h"
+#include "src/ilp/boundary_table.h"
 
 namespace alpa::ilp {
 namespace {

@@ -7,9 +7,9 @@
 #include <tuple>
 #include <vector>
 
-#include "alpa/ilp/boundary_table.h"
 #include "elimination_tables.h"
 #include "model.h"
+#include "src/ilp/boundary_table.h"
 
 namespace alpa::ilp {
 

@@ -4,8 +4,8 @@
 /// dual of the local polytope.
 #include <optional>
 
-#include "alpa/ilp/solve.h"
 #include "model.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 

@@ -1,7 +1,7 @@
 #pragma once
 /// Whether the rows leave room for any choice at all, costs aside.
-#include "alpa/ilp/solve.h"
 #include "model.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 

@@ -1,7 +1,7 @@
 #pragma once
 /// A lower bound on the usage of every choice at one row.
-#include "alpa/ilp/solve.h"
 #include "model.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "alpa/ilp/boundary_table.h"
 #include "deadline.h"
+#include "src/ilp/boundary_table.h"
 
 namespace alpa::ilp {
 

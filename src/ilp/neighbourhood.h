@@ -1,8 +1,8 @@
 #pragma once
 /// Large neighbourhood search: a part of the nodes is set free and solved
 /// exactly while the rest stays.
-#include "alpa/ilp/solve.h"
 #include "model.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 

@@ -1,5 +1,5 @@
 // src/ilp/problem.cc — checks of a problem, and the price of a choice on it
-#include "alpa/ilp/problem.h"
+#include "src/ilp/problem.h"
 
 #include <algorithm>
 #include <limits>

@@ -2,8 +2,8 @@
 /// The exact reductions on a model, each as one function, and their fixpoint.
 #include <optional>
 
-#include "alpa/ilp/solve.h"
 #include "model.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 

@@ -1,6 +1,6 @@
 // src/ilp/solve.cc — one solve: reductions, elimination, search, and a check of
 // the choice on the problem
-#include "alpa/ilp/solve.h"
+#include "src/ilp/solve.h"
 
 #include <algorithm>
 

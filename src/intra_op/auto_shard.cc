@@ -1,5 +1,5 @@
 // src/intra_op/auto_shard.cc — from a graph to its cheapest sharding plan on any of several meshes
-#include "alpa/intra_op/auto_shard.h"
+#include "src/intra_op/auto_shard.h"
 
 #include <algorithm>
 #include <exception>

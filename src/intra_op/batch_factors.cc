@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "alpa/ops/all_ops.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

@@ -1,5 +1,5 @@
 // src/intra_op/fusion.cc — which elementwise nodes run as one loop
-#include "alpa/intra_op/fusion.h"
+#include "src/intra_op/fusion.h"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "alpa/cost/reshard.h"
-#include "alpa/ops/all_ops.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

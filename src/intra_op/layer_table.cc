@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "alpa/ir/input.h"
-#include "alpa/ir/subgraph.h"
+#include "src/ir/input.h"
+#include "src/ir/subgraph.h"
 
 namespace alpa {
 

@@ -11,10 +11,10 @@
 #include <variant>
 #include <vector>
 
-#include "alpa/ilp/boundary_bounds.h"
-#include "alpa/ilp/boundary_table.h"
-#include "alpa/intra_op/auto_shard.h"
 #include "instance.h"
+#include "src/ilp/boundary_bounds.h"
+#include "src/ilp/boundary_table.h"
+#include "src/intra_op/auto_shard.h"
 
 namespace alpa {
 

@@ -1,5 +1,5 @@
 // src/intra_op/layered_plan.cc — combines the tables of all parts into a plan
-#include "alpa/intra_op/layered_plan.h"
+#include "src/intra_op/layered_plan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,11 +7,11 @@
 #include <set>
 
 #include "alpa/base/error.h"
-#include "alpa/ir/input.h"
-#include "alpa/ir/layers.h"
-#include "alpa/ir/subgraph.h"
 #include "assemble_plan.h"
 #include "layer_table.h"
+#include "src/ir/input.h"
+#include "src/ir/layers.h"
+#include "src/ir/subgraph.h"
 
 namespace alpa {
 namespace {

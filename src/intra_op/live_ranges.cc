@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "alpa/intra_op/fusion.h"
-#include "alpa/ops/all_ops.h"
+#include "src/intra_op/fusion.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

@@ -16,7 +16,7 @@ struct LivePoints {
 };
 
 /// Per node, the point at which it runs: its own, or where the loop runs that it is part of
-/// (alpa/intra_op/fusion.h). A value that only its loop reads is never stored.
+/// (src/intra_op/fusion.h). A value that only its loop reads is never stored.
 std::vector<int> points_of_nodes(const Graph& graph);
 
 /// Per value, given the last point at which each is read (-1: never). State and accumulators live

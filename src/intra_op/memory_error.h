@@ -1,7 +1,7 @@
 #pragma once
 /// The error text of a memory budget that cannot be kept.
-#include "alpa/ilp/solve.h"
 #include "instance.h"
+#include "src/ilp/solve.h"
 
 namespace alpa {
 

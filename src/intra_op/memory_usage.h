@@ -5,8 +5,8 @@
 #include <map>
 #include <vector>
 
-#include "alpa/ilp/problem.h"
 #include "instance.h"
+#include "src/ilp/problem.h"
 
 namespace alpa {
 

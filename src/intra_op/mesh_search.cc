@@ -9,12 +9,12 @@
 #include <set>
 
 #include "alpa/base/error.h"
-#include "alpa/intra_op/layered_plan.h"
 #include "assemble_plan.h"
 #include "known_choice.h"
 #include "memory_error.h"
 #include "path_cost.h"
 #include "peak_memory.h"
+#include "src/intra_op/layered_plan.h"
 #include "templates.h"
 
 namespace alpa {

@@ -7,11 +7,11 @@
 #include <optional>
 #include <vector>
 
-#include "alpa/base/timing.h"
-#include "alpa/ilp/solve.h"
-#include "alpa/intra_op/auto_shard.h"
 #include "instance.h"
 #include "planning_facts.h"
+#include "src/base/timing.h"
+#include "src/ilp/solve.h"
+#include "src/intra_op/auto_shard.h"
 
 namespace alpa {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "alpa/ops/all_ops.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "alpa/cost/cost_model.h"
-#include "alpa/intra_op/fusion.h"
 #include "alpa/intra_op/strategy.h"
 #include "alpa/ir/graph.h"
+#include "src/intra_op/fusion.h"
 
 namespace alpa {
 

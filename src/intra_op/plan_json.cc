@@ -6,8 +6,8 @@
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "alpa/intra_op/plan.h"
-#include "alpa/ops/all_ops.h"
 #include "src/base/json.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

@@ -1,5 +1,5 @@
 // src/intra_op/planning_cache.cc — caches facts by mesh and cost model
-#include "alpa/intra_op/planning_cache.h"
+#include "src/intra_op/planning_cache.h"
 
 #include <algorithm>
 

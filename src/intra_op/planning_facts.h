@@ -8,9 +8,9 @@
 #include <tuple>
 
 #include "alpa/cost/cost_model.h"
-#include "alpa/intra_op/layered_plan.h"
-#include "alpa/intra_op/planning_cache.h"
 #include "restrictions.h"
+#include "src/intra_op/layered_plan.h"
+#include "src/intra_op/planning_cache.h"
 
 namespace alpa {
 

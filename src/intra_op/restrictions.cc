@@ -5,8 +5,8 @@
 #include <set>
 
 #include "alpa/base/error.h"
-#include "alpa/ops/all_ops.h"
 #include "batch_factors.h"
+#include "src/ops/all_ops.h"
 #include "tensor_factors.h"
 
 namespace alpa {

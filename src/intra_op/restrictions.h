@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "alpa/intra_op/auto_shard.h"
 #include "node_classes.h"
+#include "src/intra_op/auto_shard.h"
 
 namespace alpa {
 

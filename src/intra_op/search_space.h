@@ -4,10 +4,10 @@
 #include <optional>
 #include <vector>
 
-#include "alpa/intra_op/auto_shard.h"
 #include "layouts.h"
 #include "node_classes.h"
 #include "planning_facts.h"
+#include "src/intra_op/auto_shard.h"
 
 namespace alpa {
 

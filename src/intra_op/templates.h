@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "alpa/intra_op/auto_shard.h"
 #include "search_space.h"
+#include "src/intra_op/auto_shard.h"
 
 namespace alpa {
 

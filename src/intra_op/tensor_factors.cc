@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "alpa/ops/all_ops.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "alpa/ir/input.h"
-#include "alpa/ir/rewrite.h"
 #include "region_rules.h"
+#include "src/ir/input.h"
+#include "src/ir/rewrite.h"
 
 namespace alpa {
 namespace {

@@ -1,6 +1,6 @@
 // src/ir/graph_text.cc — prints the text form of graphs; its grammar is in docs/graph-text.md
 #include "alpa/ir/graph.h"
-#include "alpa/ir/input.h"
+#include "src/ir/input.h"
 
 namespace alpa {
 namespace {

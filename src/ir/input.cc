@@ -1,5 +1,5 @@
 // src/ir/input.cc — the operator of graph inputs: a tensor of attributes "dtype" and "shape"
-#include "alpa/ir/input.h"
+#include "src/ir/input.h"
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"

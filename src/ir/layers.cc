@@ -1,11 +1,11 @@
 // src/ir/layers.cc — assigns layers to inputs and to nodes that run once per step
-#include "alpa/ir/layers.h"
+#include "src/ir/layers.h"
 
 #include <algorithm>
 #include <map>
 #include <string>
 
-#include "alpa/ir/input.h"
+#include "src/ir/input.h"
 
 namespace alpa {
 namespace {

@@ -5,7 +5,7 @@
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "alpa/ir/graph.h"
-#include "alpa/ir/input.h"
+#include "src/ir/input.h"
 
 namespace alpa {
 namespace {

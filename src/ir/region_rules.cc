@@ -3,7 +3,7 @@
 
 #include <fmt/core.h>
 
-#include "alpa/ir/input.h"
+#include "src/ir/input.h"
 
 namespace alpa {
 namespace {

@@ -1,8 +1,8 @@
 // src/ir/rewrite.cc — renumbering and removal of dead nodes
-#include "alpa/ir/rewrite.h"
+#include "src/ir/rewrite.h"
 
 #include "alpa/base/error.h"
-#include "alpa/ir/input.h"
+#include "src/ir/input.h"
 
 namespace alpa {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "alpa/ir/graph.h"
-#include "alpa/ir/subgraph.h"
+#include "src/ir/subgraph.h"
 
 namespace alpa {
 namespace {

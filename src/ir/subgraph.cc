@@ -1,11 +1,11 @@
 // src/ir/subgraph.cc — a range of layers as a graph of its own
-#include "alpa/ir/subgraph.h"
+#include "src/ir/subgraph.h"
 
 #include <map>
 
 #include "alpa/base/error.h"
-#include "alpa/ir/input.h"
-#include "alpa/ir/rewrite.h"
+#include "src/ir/input.h"
+#include "src/ir/rewrite.h"
 
 namespace alpa {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "alpa/base/error.h"
 #include "alpa/ir/graph.h"
-#include "alpa/ir/input.h"
 #include "region_rules.h"
+#include "src/ir/input.h"
 
 namespace alpa {
 namespace {

@@ -1,6 +1,6 @@
 // src/lower/carried.cc — finds memory that one run writes and a later run
 // reads, and the slots it needs
-#include "alpa/lower/carried.h"
+#include "src/lower/carried.h"
 
 #include <algorithm>
 #include <map>

@@ -6,10 +6,10 @@
 #include <set>
 
 #include "alpa/base/error.h"
-#include "alpa/ir/input.h"
-#include "alpa/lower/carried.h"
 #include "alpa/lower/device_program.h"
-#include "alpa/ops/all_ops.h"
+#include "src/ir/input.h"
+#include "src/lower/carried.h"
+#include "src/ops/all_ops.h"
 #include "updates.h"
 
 namespace alpa {

@@ -1,5 +1,5 @@
 // src/lower/kernel_call.cc — kernel calls for instructions
-#include "alpa/lower/kernel_call.h"
+#include "src/lower/kernel_call.h"
 
 namespace alpa {
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "alpa/lower/carried.h"
 #include "alpa/lower/device_program.h"
+#include "src/lower/carried.h"
 
 namespace alpa {
 namespace {

@@ -1,5 +1,5 @@
 // src/lower/memory_plan.cc — offsets of all buffers of a device program in one arena
-#include "alpa/lower/memory_plan.h"
+#include "src/lower/memory_plan.h"
 
 #include <algorithm>
 #include <functional>
@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "alpa/base/error.h"
-#include "alpa/base/thread_team.h"
-#include "alpa/lower/carried.h"
-#include "alpa/lower/kernel_call.h"
-#include "alpa/lower/rank_classes.h"
-#include "alpa/lower/staging.h"
+#include "src/base/thread_team.h"
+#include "src/lower/carried.h"
+#include "src/lower/kernel_call.h"
+#include "src/lower/rank_classes.h"
+#include "src/lower/staging.h"
 
 namespace alpa {
 namespace {

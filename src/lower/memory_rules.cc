@@ -1,5 +1,5 @@
 // src/lower/memory_rules.cc — alignment and scratch of each backend
-#include "alpa/lower/memory_rules.h"
+#include "src/lower/memory_rules.h"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // src/lower/rank_classes.cc — groups devices whose parts of all values have equal shapes
-#include "alpa/lower/rank_classes.h"
+#include "src/lower/rank_classes.h"
 
 #include <algorithm>
 #include <map>

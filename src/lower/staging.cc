@@ -1,10 +1,10 @@
 // src/lower/staging.cc — lays out the staging buffer of step inputs
-#include "alpa/lower/staging.h"
+#include "src/lower/staging.h"
 
 #include <algorithm>
 
-#include "alpa/ir/input.h"
-#include "alpa/tensor/kernel.h"
+#include "src/ir/input.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa {
 namespace {

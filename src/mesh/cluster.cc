@@ -5,12 +5,12 @@
 #include <charconv>
 
 #include "alpa/base/error.h"
-#include "alpa/base/host_memory.h"
 #include "alpa/base/text.h"
-#include "alpa/base/thread_team.h"
-#include "alpa/cuda_loader/cuda_library.h"
 #include "alpa/mesh/sharding_spec.h"
 #include "cuda_cluster.h"
+#include "src/base/host_memory.h"
+#include "src/base/thread_team.h"
+#include "src/cuda_loader/cuda_library.h"
 
 namespace alpa {
 namespace {

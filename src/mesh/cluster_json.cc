@@ -4,9 +4,9 @@
 #include <initializer_list>
 
 #include "alpa/base/error.h"
-#include "alpa/base/file.h"
 #include "alpa/base/text.h"
 #include "alpa/mesh/cluster.h"
+#include "src/base/file.h"
 #include "src/base/json.h"
 
 namespace alpa {

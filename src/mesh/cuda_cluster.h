@@ -1,7 +1,7 @@
 #pragma once
 /// The CUDA devices of this machine as a cluster.
-#include "alpa/cuda_loader/cuda_functions.h"
 #include "alpa/mesh/cluster.h"
+#include "src/cuda_loader/cuda_functions.h"
 
 namespace alpa {
 

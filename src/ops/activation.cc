@@ -1,8 +1,8 @@
 // src/ops/activation.cc — relu(x) = max(x, 0), gelu(x) = x/2 (1 + tanh(√(2/π) (x + 0.044715
 // x³))), and their derivatives
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
+#include "src/ops/all_ops.h"
 #include "unary.h"
 
 namespace alpa {

@@ -1,8 +1,8 @@
 // src/ops/adam_update.cc — (w, m, v, g, learning_rate, step) -> (w, m, v), Kingma and Ba 2015,
 // algorithm 1; AdamW if "decoupled"
-#include "alpa/ops/all_ops.h"
 #include "kernels/cpu/kernels.h"
 #include "optimizer_types.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 

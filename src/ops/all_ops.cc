@@ -1,5 +1,5 @@
 // src/ops/all_ops.cc — look-up of operators by name
-#include "alpa/ops/all_ops.h"
+#include "src/ops/all_ops.h"
 
 #include "alpa/ir/graph.h"
 

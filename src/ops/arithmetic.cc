@@ -2,10 +2,10 @@
 #include "arithmetic.h"
 
 #include "alpa/base/error.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
 #include "simplify.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 

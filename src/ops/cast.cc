@@ -1,11 +1,11 @@
 // src/ops/cast.cc — x in another element type (floating: to nearest even; to integers: towards
 // zero); x itself for stop_gradient
 #include "alpa/base/error.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
 #include "simplify.h"
+#include "src/ops/all_ops.h"
 #include "unary.h"
 
 namespace alpa {

@@ -1,8 +1,8 @@
 // src/ops/compare.cc — comparisons, elementwise: u8 1 where true, else 0
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "arithmetic.h"
 #include "elementwise_rule.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

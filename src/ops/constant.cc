@@ -1,9 +1,9 @@
 // src/ops/constant.cc — a tensor whose elements are all attribute "value"
 #include "alpa/base/error.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "kernels/cpu/kernels.h"
 #include "source_rule.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 

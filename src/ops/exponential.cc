@@ -1,7 +1,7 @@
 // src/ops/exponential.cc — e^x, ln x, tanh x, sigmoid(x) = 1 / (1 + e^-x)
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
+#include "src/ops/all_ops.h"
 #include "unary.h"
 
 namespace alpa {

@@ -1,9 +1,9 @@
 // src/ops/extremum.cc — max(x, y), min(x, y), elementwise
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "arithmetic.h"
 #include "elementwise_rule.h"
 #include "simplify.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

@@ -1,10 +1,10 @@
 // src/ops/iota.cc — y[i0, …] = i_axis
 #include "alpa/base/error.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "kernels/cpu/kernels.h"
 #include "simplify.h"
 #include "source_rule.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

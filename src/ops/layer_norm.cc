@@ -1,10 +1,10 @@
 // src/ops/layer_norm.cc — y = (x - mean) · rstd · scale + bias over the last
 // dimension, and its gradient
 #include "alpa/base/error.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

@@ -1,9 +1,9 @@
 // src/ops/power.cc — x^y, x², √x, 1/√x
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "arithmetic.h"
 #include "elementwise_rule.h"
 #include "simplify.h"
+#include "src/ops/all_ops.h"
 #include "unary.h"
 
 namespace alpa {

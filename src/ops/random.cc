@@ -1,10 +1,10 @@
 // src/ops/random.cc — numbers that are functions of (seed, stream, step, micro-batch, index in the
 // whole tensor): Philox4x32-10 (Salmon et al., SC'11)
 #include "alpa/base/error.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "kernels/cpu/kernels.h"
 #include "source_rule.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

@@ -1,8 +1,8 @@
 // src/ops/reduce_max.cc — y = maximum of x over "axes"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "kernels/cpu/kernels.h"
 #include "reduce_rule.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 

@@ -1,7 +1,7 @@
 // src/ops/sgd_update.cc — (w, velocity, g, learning_rate) -> (w, velocity), Sutskever et al. 2013
-#include "alpa/ops/all_ops.h"
 #include "kernels/cpu/kernels.h"
 #include "optimizer_types.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 

@@ -1,7 +1,7 @@
 // src/ops/sign.cc — |x|, and -1, 0 or 1 by the sign of x
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
+#include "src/ops/all_ops.h"
 #include "unary.h"
 
 namespace alpa {

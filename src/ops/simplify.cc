@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "alpa/base/error.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa::ops {
 namespace {

@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "elementwise_rule.h"
 #include "kernels/cpu/kernels.h"
 #include "simplify.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

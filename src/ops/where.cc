@@ -1,10 +1,10 @@
 // src/ops/where.cc — x where the condition is not 0, else y
 #include "alpa/base/error.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "arithmetic.h"
 #include "elementwise_rule.h"
 #include "simplify.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

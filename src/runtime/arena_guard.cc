@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "alpa/lower/carried.h"
+#include "src/lower/carried.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>

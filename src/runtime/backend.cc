@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "alpa/base/thread_team.h"
-#include "alpa/cuda_loader/cuda_library.h"
 #include "kernels/cuda/epilogue_plan.h"
 #include "kernels/cuda/kernels.h"
+#include "src/base/thread_team.h"
+#include "src/cuda_loader/cuda_library.h"
 
 namespace alpa {
 namespace {

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "alpa/lower/memory_rules.h"
-#include "alpa/runtime/devices.h"
 #include "alpa/runtime/executor.h"
+#include "src/lower/memory_rules.h"
+#include "src/runtime/devices.h"
 
 namespace alpa {
 

@@ -3,12 +3,12 @@
 #include <limits>
 
 #include "alpa/base/error.h"
-#include "alpa/base/exception_text.h"
-#include "alpa/runtime/devices.h"
-#include "alpa/tensor/element.h"
 #include "device.h"
 #include "device_threads.h"
 #include "host_arenas.h"
+#include "src/base/exception_text.h"
+#include "src/runtime/devices.h"
+#include "src/tensor/element.h"
 
 namespace alpa {
 namespace {

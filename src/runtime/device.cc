@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "alpa/base/error.h"
-#include "alpa/ir/input.h"
-#include "alpa/lower/kernel_call.h"
-#include "alpa/lower/staging.h"
-#include "alpa/tensor/element.h"
+#include "src/ir/input.h"
+#include "src/lower/kernel_call.h"
+#include "src/lower/staging.h"
+#include "src/tensor/element.h"
 
 namespace alpa {
 namespace {

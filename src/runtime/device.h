@@ -7,15 +7,15 @@
 #include <memory>
 #include <vector>
 
-#include "alpa/base/spin_wait.h"
-#include "alpa/base/thread_team.h"
-#include "alpa/comm/group.h"
 #include "alpa/lower/device_program.h"
-#include "alpa/runtime/devices.h"
-#include "alpa/tensor/box_copy.h"
 #include "arena_guard.h"
 #include "groups.h"
 #include "lanes.h"
+#include "src/base/spin_wait.h"
+#include "src/base/thread_team.h"
+#include "src/comm/group.h"
+#include "src/runtime/devices.h"
+#include "src/tensor/box_copy.h"
 
 namespace alpa {
 

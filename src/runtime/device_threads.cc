@@ -1,7 +1,7 @@
 // src/runtime/device_threads.cc — starts one job on all device threads, and joins them
 #include "device_threads.h"
 
-#include "alpa/base/start_threads.h"
+#include "src/base/start_threads.h"
 
 namespace alpa {
 

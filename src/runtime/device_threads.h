@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "alpa/base/spin_wait.h"
+#include "src/base/spin_wait.h"
 
 namespace alpa {
 

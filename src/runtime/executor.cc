@@ -9,16 +9,16 @@
 #include <optional>
 
 #include "alpa/base/error.h"
-#include "alpa/base/exception_text.h"
 #include "alpa/base/text.h"
-#include "alpa/base/thread_team.h"
-#include "alpa/ir/input.h"
-#include "alpa/lower/memory_plan.h"
-#include "alpa/lower/rank_classes.h"
-#include "alpa/runtime/devices.h"
-#include "alpa/tensor/box_copy.h"
 #include "backend.h"
 #include "initialize.h"
+#include "src/base/exception_text.h"
+#include "src/base/thread_team.h"
+#include "src/ir/input.h"
+#include "src/lower/memory_plan.h"
+#include "src/lower/rank_classes.h"
+#include "src/runtime/devices.h"
+#include "src/tensor/box_copy.h"
 
 namespace alpa {
 namespace {

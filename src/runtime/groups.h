@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "alpa/comm/group.h"
+#include "src/comm/group.h"
 
 namespace alpa {
 

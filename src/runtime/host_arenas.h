@@ -1,7 +1,7 @@
 #pragma once
 /// Arenas in host memory.
-#include "alpa/base/host_memory.h"
-#include "alpa/runtime/device_state.h"
+#include "src/base/host_memory.h"
+#include "src/runtime/device_state.h"
 
 namespace alpa {
 

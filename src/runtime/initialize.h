@@ -4,8 +4,8 @@
 #include <string>
 
 #include "alpa/base/attributes.h"
-#include "alpa/base/thread_team.h"
-#include "alpa/tensor/kernel.h"
+#include "src/base/thread_team.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa {
 

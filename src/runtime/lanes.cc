@@ -4,8 +4,8 @@
 #include <array>
 
 #include "alpa/base/error.h"
-#include "alpa/comm/group.h"
-#include "alpa/tensor/box_copy.h"
+#include "src/comm/group.h"
+#include "src/tensor/box_copy.h"
 
 namespace alpa {
 namespace {

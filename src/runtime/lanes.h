@@ -9,10 +9,10 @@
 #include <tuple>
 #include <vector>
 
-#include "alpa/base/spin_wait.h"
-#include "alpa/base/thread_team.h"
 #include "alpa/lower/device_program.h"
-#include "alpa/tensor/kernel.h"
+#include "src/base/spin_wait.h"
+#include "src/base/thread_team.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa {
 

@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "alpa/ir/input.h"
-#include "alpa/runtime/devices.h"
+#include "src/ir/input.h"
+#include "src/runtime/devices.h"
 
 namespace alpa {
 namespace {

@@ -1,10 +1,10 @@
 // src/spmd/fuse_elementwise.cc — fuses elementwise nodes of one iteration space into one node
 #include <algorithm>
 
-#include "alpa/intra_op/fusion.h"
-#include "alpa/ops/all_ops.h"
 #include "fuse_group.h"
 #include "rewrite.h"
+#include "src/intra_op/fusion.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 SpmdProgram fuse_elementwise(const SpmdProgram& program) {

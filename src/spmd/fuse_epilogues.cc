@@ -4,12 +4,12 @@
 #include <numeric>
 #include <optional>
 
-#include "alpa/ir/rewrite.h"
-#include "alpa/ops/all_ops.h"
-#include "alpa/tensor/kernel.h"
 #include "kernels/plan/einsum_plan.h"
 #include "kernels/plan/epilogue.h"
 #include "rewrite.h"
+#include "src/ir/rewrite.h"
+#include "src/ops/all_ops.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa {
 namespace {

@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "alpa/base/error.h"
-#include "alpa/base/half.h"
-#include "alpa/ops/all_ops.h"
 #include "fused.h"
 #include "kernels/elementwise.h"
+#include "src/base/half.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

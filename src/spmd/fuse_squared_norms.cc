@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "alpa/ir/rewrite.h"
-#include "alpa/ops/all_ops.h"
 #include "rewrite.h"
+#include "src/ir/rewrite.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

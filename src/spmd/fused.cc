@@ -3,8 +3,8 @@
 #include "fused.h"
 #include "alpa/base/error.h"
 #include "alpa/spmd/program.h"
-#include "alpa/tensor/elementwise_program.h"
 #include "kernels/cpu/kernels.h"
+#include "src/tensor/elementwise_program.h"
 
 namespace alpa {
 namespace {

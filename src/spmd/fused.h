@@ -2,7 +2,7 @@
 /// Attributes of `ops::fused`.
 #include "alpa/base/attributes.h"
 #include "alpa/base/shape.h"
-#include "alpa/tensor/elementwise_program.h"
+#include "src/tensor/elementwise_program.h"
 
 namespace alpa {
 

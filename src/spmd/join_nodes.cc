@@ -5,9 +5,9 @@
 #include <map>
 #include <utility>
 
-#include "alpa/ir/input.h"
 #include "live_bytes.h"
 #include "rewrite.h"
+#include "src/ir/input.h"
 
 namespace alpa {
 namespace {

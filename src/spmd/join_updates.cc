@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "alpa/ir/input.h"
 #include "join_nodes.h"
 #include "joint_ops.h"
 #include "live_bytes.h"
 #include "rewrite.h"
+#include "src/ir/input.h"
 
 namespace alpa {
 namespace {

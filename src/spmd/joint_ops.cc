@@ -4,9 +4,9 @@
 #include <fmt/core.h>
 
 #include "alpa/base/error.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/spmd/program.h"
 #include "kernels/cpu/kernels.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

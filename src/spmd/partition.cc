@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "alpa/base/error.h"
-#include "alpa/ir/input.h"
 #include "alpa/spmd/program.h"
+#include "src/ir/input.h"
 
 namespace alpa {
 namespace {

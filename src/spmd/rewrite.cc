@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "alpa/ir/rewrite.h"
+#include "src/ir/rewrite.h"
 
 namespace alpa {
 

@@ -3,9 +3,9 @@
 #include <numeric>
 #include <optional>
 
-#include "alpa/ops/all_ops.h"
 #include "joint_ops.h"
 #include "rewrite.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

@@ -5,12 +5,12 @@
 #include <unordered_map>
 
 #include "alpa/base/error.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/spmd/program.h"
-#include "alpa/tensor/elementwise_program.h"
 #include "joint_ops.h"
 #include "kernels/elementwise.h"
 #include "rewrite.h"
+#include "src/ops/all_ops.h"
+#include "src/tensor/elementwise_program.h"
 
 namespace alpa {
 namespace {

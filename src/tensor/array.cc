@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <new>
 
-#include "alpa/base/half.h"
+#include "src/base/half.h"
 
 namespace alpa {
 namespace {

@@ -1,11 +1,11 @@
 // src/tensor/box_copy.cc — copies a box between dense tensors in contiguous runs
-#include "alpa/tensor/box_copy.h"
+#include "src/tensor/box_copy.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "alpa/base/error.h"
-#include "alpa/base/thread_team.h"
+#include "src/base/thread_team.h"
 
 namespace alpa {
 namespace {

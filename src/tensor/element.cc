@@ -1,10 +1,10 @@
 // src/tensor/element.cc — reads and writes single elements of any type
-#include "alpa/tensor/element.h"
+#include "src/tensor/element.h"
 
 #include <cstring>
 
 #include "alpa/base/error.h"
-#include "alpa/base/half.h"
+#include "src/base/half.h"
 
 namespace alpa {
 namespace {

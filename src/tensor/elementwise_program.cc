@@ -1,5 +1,5 @@
 // src/tensor/elementwise_program.cc — elementwise programs as attributes, and back
-#include "alpa/tensor/elementwise_program.h"
+#include "src/tensor/elementwise_program.h"
 
 #include "alpa/base/error.h"
 

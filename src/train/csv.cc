@@ -6,9 +6,9 @@
 #include <optional>
 #include <string_view>
 
-#include "alpa/base/file.h"
 #include "alpa/base/text.h"
 #include "alpa/train/dataset.h"
+#include "src/base/file.h"
 
 namespace alpa {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <span>
 
-#include "alpa/base/philox.h"
+#include "src/base/philox.h"
 
 namespace alpa {
 namespace {

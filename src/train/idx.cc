@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "alpa/base/file.h"
 #include "alpa/train/dataset.h"
+#include "src/base/file.h"
 
 namespace alpa {
 namespace {

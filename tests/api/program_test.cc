@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "alpa/base/thread_team.h"
+#include "src/base/thread_team.h"
 
 using namespace alpa;
 

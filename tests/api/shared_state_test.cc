@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "alpa/tensor/kernel.h"
+#include "src/tensor/kernel.h"
 #include "support/error_text.h"
 
 using namespace alpa;

@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "alpa/base/error.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
+#include "src/ops/all_ops.h"
 #include "support/error_text.h"
 #include "support/evaluate.h"
 

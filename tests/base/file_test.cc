@@ -1,5 +1,5 @@
 // Reading and writing files.
-#include "alpa/base/file.h"
+#include "src/base/file.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

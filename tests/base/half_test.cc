@@ -1,4 +1,4 @@
-#include "alpa/base/half.h"
+#include "src/base/half.h"
 
 #include <Eigen/Core>
 #include <cmath>

@@ -1,5 +1,5 @@
 // The host's memory on machines and in control groups that are made of files.
-#include "alpa/base/host_memory.h"
+#include "src/base/host_memory.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

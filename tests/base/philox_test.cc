@@ -1,4 +1,4 @@
-#include "alpa/base/philox.h"
+#include "src/base/philox.h"
 
 #include <cmath>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "alpa/base/spin_wait.h"
+#include "src/base/spin_wait.h"
 
 #include <doctest/doctest.h>
 #include <time.h>

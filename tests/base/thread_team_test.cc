@@ -1,4 +1,4 @@
-#include "alpa/base/thread_team.h"
+#include "src/base/thread_team.h"
 
 #include <algorithm>
 #include <atomic>

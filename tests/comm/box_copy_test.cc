@@ -1,4 +1,4 @@
-#include "alpa/tensor/box_copy.h"
+#include "src/tensor/box_copy.h"
 
 #include <doctest/doctest.h>
 

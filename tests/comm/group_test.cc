@@ -1,5 +1,5 @@
 // Collectives of a thread group against direct computation on whole tensors.
-#include "alpa/comm/group.h"
+#include "src/comm/group.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "alpa/base/error.h"
-#include "alpa/base/half.h"
+#include "src/base/half.h"
 
 using namespace alpa;
 using comm::Operation;

@@ -1,4 +1,4 @@
-#include "alpa/cost/profile.h"
+#include "src/cost/profile.h"
 
 #include <doctest/doctest.h>
 

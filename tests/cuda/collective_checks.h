@@ -3,11 +3,11 @@
 #include <thread>
 
 #include "alpa/base/error.h"
-#include "alpa/comm/group.h"
-#include "alpa/lower/memory_plan.h"
 #include "device_call.h"
+#include "src/comm/group.h"
 #include "src/cuda/collective_group.h"
 #include "src/cuda/handles.h"
+#include "src/lower/memory_plan.h"
 
 namespace alpa::testing {
 

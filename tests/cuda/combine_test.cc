@@ -1,8 +1,8 @@
 #include "kernels/cuda/combine.h"
 
-#include "alpa/tensor/box_copy.h"
 #include "device_call.h"
 #include "kernels/cpu/strided_copy.h"
+#include "src/tensor/box_copy.h"
 
 namespace alpa {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "alpa/tensor/box_copy.h"
 #include "device_call.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/strided_copy.h"
+#include "src/tensor/box_copy.h"
 
 namespace alpa {
 namespace {

@@ -1,9 +1,9 @@
 // einsum on the device against the CPU's kernel, which tests/kernels checks against a naive sum.
 #include <map>
 
-#include "alpa/ops/all_ops.h"
 #include "device_run.h"
 #include "kernels/cpu/kernels.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {

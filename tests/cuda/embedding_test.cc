@@ -1,8 +1,8 @@
 // What the case table does not show of lookups and layer normalisation on CUDA.
 #include <cmath>
 
-#include "alpa/ops/all_ops.h"
 #include "device_run.h"
+#include "src/ops/all_ops.h"
 #include "support/error_text.h"
 
 namespace alpa {

@@ -4,7 +4,7 @@
 #include <regex>
 #include <string>
 
-#include "alpa/cuda_loader/cuda_library.h"
+#include "src/cuda_loader/cuda_library.h"
 
 using namespace alpa;
 

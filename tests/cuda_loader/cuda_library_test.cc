@@ -1,5 +1,5 @@
 // Loading libalpa_cuda.so: every way it can fail ends in one line.
-#include "alpa/cuda_loader/cuda_library.h"
+#include "src/cuda_loader/cuda_library.h"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "alpa/base/half.h"
 #include "clique.h"
+#include "src/base/half.h"
 
 namespace alpa::emulation {
 namespace {

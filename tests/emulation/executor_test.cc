@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "alpa/alpa.h"
-#include "alpa/cuda_loader/cuda_library.h"
-#include "alpa/runtime/device_state.h"
 #include "emulation.h"
+#include "src/cuda_loader/cuda_library.h"
+#include "src/runtime/device_state.h"
 #include "support/error_text.h"
 #include "support/steps.h"
 

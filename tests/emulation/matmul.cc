@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "alpa/base/half.h"
+#include "src/base/half.h"
 
 namespace alpa::emulation {
 namespace {

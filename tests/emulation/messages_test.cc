@@ -4,12 +4,12 @@
 #include <cmath>
 
 #include "alpa/base/error.h"
-#include "alpa/lower/staging.h"
 #include "alpa/ops/ops.h"
-#include "alpa/runtime/devices.h"
 #include "emulation.h"
 #include "kernels/cuda/message_box.h"
+#include "src/lower/staging.h"
 #include "src/runtime/backend.h"
+#include "src/runtime/devices.h"
 #include "support/steps.h"
 
 using namespace alpa;

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "alpa/ops/all_ops.h"
 #include "emulation.h"
+#include "src/ops/all_ops.h"
 #include "support/mlp_step.h"
 
 using namespace alpa;

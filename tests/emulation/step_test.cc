@@ -4,11 +4,11 @@
 
 #include <optional>
 
-#include "alpa/cuda_loader/cuda_library.h"
-#include "alpa/lower/staging.h"
-#include "alpa/runtime/device_state.h"
 #include "alpa/runtime/executor.h"
 #include "emulation.h"
+#include "src/cuda_loader/cuda_library.h"
+#include "src/lower/staging.h"
+#include "src/runtime/device_state.h"
 #include "support/error_text.h"
 #include "support/steps.h"
 

@@ -1,7 +1,7 @@
 // States that memory has no room for are refused before anything is allocated.
 #include <doctest/doctest.h>
 
-#include <alpa/base/host_memory.h>
+#include "src/base/host_memory.h"
 
 #include <limits>
 

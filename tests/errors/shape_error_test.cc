@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "alpa/ops/all_ops.h"
 #include "errors/small_model.h"
+#include "src/ops/all_ops.h"
 #include "support/error_text.h"
 
 using namespace alpa;

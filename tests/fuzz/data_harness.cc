@@ -1,7 +1,7 @@
 // Examples: CSV and IDX.
-#include <alpa/base/file.h>
 #include <alpa/train/dataset.h>
 #include <fmt/format.h>
+#include "src/base/file.h"
 
 #include <cmath>
 #include <stdexcept>

@@ -1,7 +1,7 @@
 // Plans, clusters and contest problems.
 #include <alpa/alpa.h>
-#include <alpa/base/file.h>
-#include <alpa/ilp/contest.h>
+#include "src/base/file.h"
+#include "src/ilp/contest.h"
 
 #include <fstream>
 #include <iterator>

@@ -1,6 +1,6 @@
 #include "fuzz/mutate.h"
 
-#include <alpa/base/philox.h>
+#include "src/base/philox.h"
 
 #include <algorithm>
 

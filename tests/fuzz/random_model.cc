@@ -2,8 +2,8 @@
 // everything needed to look at it.
 #include "fuzz/random_model.h"
 
-#include "alpa/intra_op/auto_shard.h"
 #include "alpa/train/training_step.h"
+#include "src/intra_op/auto_shard.h"
 #include "support/cuda_epilogues.h"
 
 namespace alpa::fuzz {

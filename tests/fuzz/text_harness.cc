@@ -2,8 +2,8 @@
 #include <alpa/intra_op/strategy.h>
 #include <alpa/ir/graph.h>
 #include <alpa/mesh/sharding_spec.h>
-#include <alpa/ops/all_ops.h>
 #include <alpa/ops/ops.h>
+#include "src/ops/all_ops.h"
 
 #include "fuzz/harness.h"
 #include "fuzz/small_graph.h"

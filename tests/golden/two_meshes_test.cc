@@ -1,7 +1,7 @@
 // The device programs of a step on two meshes, as text.
 #include <doctest/doctest.h>
 
-#include "alpa/lower/memory_plan.h"
+#include "src/lower/memory_plan.h"
 #include "support/two_meshes.h"
 
 using namespace alpa;

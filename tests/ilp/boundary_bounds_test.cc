@@ -1,15 +1,15 @@
 // Bounds on a boundary's table hold for every cell, meet where cells are visited, and know what
 // neighbours pay; tables of problems with shared costs are exact.
-#include "alpa/ilp/boundary_bounds.h"
+#include "src/ilp/boundary_bounds.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "alpa/ilp/boundary_table.h"
 #include "boundary_enumeration.h"
 #include "random_problem.h"
+#include "src/ilp/boundary_table.h"
 
 using namespace alpa;
 using namespace alpa::ilp;

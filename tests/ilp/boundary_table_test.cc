@@ -1,5 +1,5 @@
 // A table over a boundary has the least cost of every entry, and the choices that make it.
-#include "alpa/ilp/boundary_table.h"
+#include "src/ilp/boundary_table.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "alpa/ilp/solve.h"
 #include "random_problem.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 namespace {

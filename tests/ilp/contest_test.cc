@@ -6,8 +6,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "alpa/ilp/contest.h"
-#include "alpa/ilp/solve.h"
+#include "src/ilp/contest.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 namespace {

@@ -1,9 +1,9 @@
 /// Solves that end once nothing cheaper than a cutoff can exist, and what they report on the way.
 #include <doctest/doctest.h>
 
-#include "alpa/ilp/solve.h"
 #include "hard_problem.h"
 #include "random_problem.h"
+#include "src/ilp/solve.h"
 #include "support/error_text.h"
 
 namespace alpa::ilp {

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <ctime>
 
-#include "alpa/ilp/solve.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp::testing {
 

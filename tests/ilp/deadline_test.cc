@@ -5,9 +5,9 @@
 
 #include "../../src/ilp/first_choice.h"
 #include "../../src/ilp/local_search.h"
-#include "alpa/ilp/solve.h"
 #include "deadline_check.h"
 #include "large_problem.h"
+#include "src/ilp/solve.h"
 #include "support/error_text.h"
 
 namespace alpa::ilp {

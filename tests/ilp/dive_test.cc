@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "../../src/ilp/dive.h"
-#include "alpa/ilp/solve.h"
 #include "random_problem.h"
+#include "src/ilp/solve.h"
 #include "training_graph.h"
 
 namespace alpa::ilp {

@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "../../src/ilp/first_choice.h"
-#include "alpa/ilp/solve.h"
 #include "large_problem.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "alpa/ilp/problem.h"
 #include "random_problem.h"
+#include "src/ilp/problem.h"
 
 namespace alpa::ilp::testing {
 

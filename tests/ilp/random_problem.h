@@ -4,7 +4,7 @@
 #include <optional>
 #include <random>
 
-#include "alpa/ilp/problem.h"
+#include "src/ilp/problem.h"
 
 namespace alpa::ilp::testing {
 

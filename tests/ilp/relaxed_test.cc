@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "alpa/ilp/solve.h"
 #include "random_problem.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "alpa/ilp/solve.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 namespace {

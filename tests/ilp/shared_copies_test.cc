@@ -5,8 +5,8 @@
 #include "../../src/ilp/dual.h"
 #include "../../src/ilp/reduce.h"
 #include "alpa/base/error.h"
-#include "alpa/ilp/solve.h"
 #include "random_problem.h"
+#include "src/ilp/solve.h"
 #include "support/error_text.h"
 
 namespace alpa::ilp {

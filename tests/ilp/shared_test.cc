@@ -1,8 +1,8 @@
 // Costs that several readers share: bounds and choices against enumeration.
 #include <doctest/doctest.h>
 
-#include "alpa/ilp/solve.h"
 #include "random_problem.h"
+#include "src/ilp/solve.h"
 #include "support/error_text.h"
 
 namespace alpa::ilp {

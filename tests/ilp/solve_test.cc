@@ -3,8 +3,8 @@
 #include <string>
 #include <thread>
 
-#include "alpa/ilp/solve.h"
 #include "random_problem.h"
+#include "src/ilp/solve.h"
 #include "training_graph.h"
 
 namespace alpa::ilp {

@@ -1,8 +1,8 @@
 /// Choices given to start from.
 #include <doctest/doctest.h>
 
-#include "alpa/ilp/solve.h"
 #include "random_problem.h"
+#include "src/ilp/solve.h"
 #include "support/error_text.h"
 #include "training_graph.h"
 

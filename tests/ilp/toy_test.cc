@@ -2,7 +2,7 @@
 /// which must agree pairwise.
 #include <doctest/doctest.h>
 
-#include "alpa/ilp/solve.h"
+#include "src/ilp/solve.h"
 
 namespace alpa::ilp {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "alpa/ilp/problem.h"
+#include "src/ilp/problem.h"
 
 namespace alpa::ilp::testing {
 

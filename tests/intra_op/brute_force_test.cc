@@ -8,10 +8,10 @@
 #include <random>
 
 #include "alpa/base/error.h"
-#include "alpa/intra_op/auto_shard.h"
-#include "alpa/intra_op/fusion.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
+#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/fusion.h"
+#include "src/ops/all_ops.h"
 
 using namespace alpa;
 

@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "alpa/base/text.h"
-#include "alpa/intra_op/auto_shard.h"
 #include "alpa/intra_op/plan.h"
 #include "intra_op/graphs.h"
 #include "intra_op/plans.h"
 #include "src/intra_op/assemble_plan.h"
+#include "src/intra_op/auto_shard.h"
 #include "src/intra_op/node_classes.h"
 #include "src/intra_op/path_cost.h"
 

@@ -2,8 +2,8 @@
 /// What tests of plans for GPT-like stacks share.
 #include <limits>
 
-#include "alpa/intra_op/auto_shard.h"
 #include "alpa/mesh/cluster.h"
+#include "src/intra_op/auto_shard.h"
 #include "support/gpt_stack.h"
 
 namespace alpa::testing {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "alpa/autograd/gradient.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa::testing {
 

@@ -4,10 +4,10 @@
 
 #include <array>
 
-#include "alpa/intra_op/layered_plan.h"
-#include "alpa/ir/layers.h"
-#include "alpa/ir/subgraph.h"
 #include "intra_op/plans.h"
+#include "src/intra_op/layered_plan.h"
+#include "src/ir/layers.h"
+#include "src/ir/subgraph.h"
 #include "support/gpt_stack.h"
 
 using namespace alpa;

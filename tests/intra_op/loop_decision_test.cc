@@ -6,11 +6,11 @@
 #include <random>
 
 #include "../../src/intra_op/instance.h"
-#include "alpa/ilp/solve.h"
-#include "alpa/intra_op/fusion.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "intra_op/plans.h"
+#include "src/ilp/solve.h"
+#include "src/intra_op/fusion.h"
+#include "src/ops/all_ops.h"
 
 using namespace alpa;
 using namespace alpa::testing;

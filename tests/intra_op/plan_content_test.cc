@@ -5,9 +5,9 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "alpa/intra_op/auto_shard.h"
 #include "graphs.h"
 #include "plans.h"
+#include "src/intra_op/auto_shard.h"
 #include "support/error_text.h"
 
 using namespace alpa;

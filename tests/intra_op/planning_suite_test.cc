@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "alpa/ir/subgraph.h"
+#include "src/ir/subgraph.h"
 #include "support/evaluate.h"
 
 using namespace alpa;

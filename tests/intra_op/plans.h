@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "alpa/intra_op/auto_shard.h"
-#include "alpa/ops/all_ops.h"
+#include "src/intra_op/auto_shard.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa::testing {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "alpa/base/error.h"
-#include "alpa/ops/all_ops.h"
+#include "src/ops/all_ops.h"
 
 using namespace alpa;
 

@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "alpa/base/error.h"
-#include "alpa/ir/input.h"
 #include "sample_ops.h"
+#include "src/ir/input.h"
 
 using namespace alpa;
 

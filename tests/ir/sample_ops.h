@@ -1,7 +1,7 @@
 #pragma once
 /// A few operators of the tests' own: the graph modules know none.
 #include "alpa/ir/builder.h"
-#include "alpa/ir/input.h"
+#include "src/ir/input.h"
 
 namespace sample {
 

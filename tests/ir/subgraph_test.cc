@@ -1,5 +1,5 @@
 // Layers of a training graph, and parts of it as graphs of their own.
-#include "alpa/ir/subgraph.h"
+#include "src/ir/subgraph.h"
 
 #include <doctest/doctest.h>
 
@@ -9,12 +9,12 @@
 #include "alpa/autograd/gradient.h"
 #include "alpa/base/error.h"
 #include "alpa/ir/builder.h"
-#include "alpa/ir/layers.h"
-#include "alpa/ir/rewrite.h"
 #include "alpa/nn/dropout.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "alpa/train/training_step.h"
+#include "src/ir/layers.h"
+#include "src/ir/rewrite.h"
+#include "src/ops/all_ops.h"
 
 using namespace alpa;
 

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "alpa/tensor/elementwise_program.h"
 #include "kernel_call.h"
 #include "kernels/cpu/kernels.h"
+#include "src/tensor/elementwise_program.h"
 
 namespace alpa {
 namespace {

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <limits>
 
-#include "alpa/base/philox.h"
 #include "kernel_call.h"
 #include "kernels/cpu/kernels.h"
+#include "src/base/philox.h"
 
 namespace alpa {
 namespace {
@@ -176,8 +176,7 @@ TEST_CASE("reductions and updates give the same on every instruction set") {
   });
 }
 
-TEST_CASE(
-    "random numbers are the same bits on every instruction set, those of alpa/base/philox.h") {
+TEST_CASE("random numbers are the same bits on every instruction set, those of src/base/philox.h") {
   const Attributes attributes{{"stream", std::int64_t{3}}, {"a", 0.0}, {"b", 1.0}};
   const StepContext step{.seed = 5, .step = 2, .micro_batch = 1};
   const RandomStream stream = random_stream(5, 3, 2, 1);

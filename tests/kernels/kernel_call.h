@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "alpa/base/error.h"
-#include "alpa/base/half.h"
-#include "alpa/base/thread_team.h"
-#include "alpa/tensor/kernel.h"
+#include "src/base/half.h"
+#include "src/base/thread_team.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa::testing {
 

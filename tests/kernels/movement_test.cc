@@ -5,9 +5,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "alpa/base/philox.h"
 #include "kernel_call.h"
 #include "kernels/cpu/kernels.h"
+#include "src/base/philox.h"
 
 namespace alpa {
 namespace {

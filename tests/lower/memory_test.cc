@@ -1,6 +1,6 @@
 // Planned memory is what a step touches, to the byte; nothing that lives at once overlaps; nothing
 // is allocated while running.
-#include "alpa/lower/memory_plan.h"
+#include "src/lower/memory_plan.h"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
@@ -14,9 +14,9 @@
 #include <new>
 #include <thread>
 
-#include "alpa/runtime/device_state.h"
-#include "alpa/runtime/devices.h"
 #include "src/runtime/arena_guard.h"
+#include "src/runtime/device_state.h"
+#include "src/runtime/devices.h"
 #include "support/error_text.h"
 #include "support/steps.h"
 

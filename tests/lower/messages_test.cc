@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include "alpa/lower/memory_plan.h"
-#include "alpa/runtime/devices.h"
-#include "alpa/tensor/kernel.h"
+#include "src/lower/memory_plan.h"
+#include "src/runtime/devices.h"
+#include "src/tensor/kernel.h"
 #include "support/error_text.h"
 #include "support/two_meshes.h"
 

@@ -1,5 +1,5 @@
 // Ranks of one class need the same memory.
-#include "alpa/lower/rank_classes.h"
+#include "src/lower/rank_classes.h"
 
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
@@ -7,9 +7,9 @@
 #include <map>
 
 #include "alpa/cost/cost_model.h"
-#include "alpa/intra_op/auto_shard.h"
 #include "alpa/ir/builder.h"
-#include "alpa/lower/memory_plan.h"
+#include "src/intra_op/auto_shard.h"
+#include "src/lower/memory_plan.h"
 
 using namespace alpa;
 

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "alpa/base/error.h"
-#include "alpa/base/thread_team.h"
+#include "src/base/thread_team.h"
 #include "support/error_text.h"
 
 using namespace alpa;

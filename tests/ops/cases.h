@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "alpa/ops/all_ops.h"
+#include "src/ops/all_ops.h"
 
 namespace cases {
 

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "alpa/autograd/gradient.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
+#include "src/ops/all_ops.h"
 #include "support/evaluate.h"
 
 using namespace alpa;

@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
 #include "alpa/ir/graph.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
+#include "src/ops/all_ops.h"
 
 using namespace alpa;
 

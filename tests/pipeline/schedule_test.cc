@@ -1,7 +1,7 @@
 // Timelines of schedules, what they keep in flight, and the check that nobody waits for himself.
 #include <doctest/doctest.h>
 
-#include "alpa/lower/memory_plan.h"
+#include "src/lower/memory_plan.h"
 #include "support/error_text.h"
 #include "support/two_meshes.h"
 

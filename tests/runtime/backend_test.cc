@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "alpa/base/error.h"
-#include "alpa/ops/all_ops.h"
+#include "src/ops/all_ops.h"
 
 using namespace alpa;
 

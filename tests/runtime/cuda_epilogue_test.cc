@@ -2,7 +2,7 @@
 // steps without on the CPU.
 #include <doctest/doctest.h>
 
-#include "alpa/ops/all_ops.h"
+#include "src/ops/all_ops.h"
 #include "support/cuda.h"
 #include "support/cuda_epilogues.h"
 #include "support/steps.h"

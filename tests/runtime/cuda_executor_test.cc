@@ -2,7 +2,7 @@
 // devices, if there is one card.
 #include <doctest/doctest.h>
 
-#include "alpa/runtime/device_state.h"
+#include "src/runtime/device_state.h"
 #include "support/cuda.h"
 #include "support/error_text.h"
 #include "support/steps.h"

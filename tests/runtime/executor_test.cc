@@ -8,8 +8,8 @@
 #include <cmath>
 #include <thread>
 
-#include "alpa/runtime/device_state.h"
-#include "alpa/tensor/kernel.h"
+#include "src/runtime/device_state.h"
+#include "src/tensor/kernel.h"
 #include "support/error_text.h"
 #include "support/steps.h"
 

@@ -6,9 +6,9 @@
 #include <new>
 #include <system_error>
 
-#include "alpa/base/thread_team.h"
 #include "alpa/runtime/executor.h"
-#include "alpa/tensor/kernel.h"
+#include "src/base/thread_team.h"
+#include "src/tensor/kernel.h"
 #include "support/error_text.h"
 #include "support/steps.h"
 

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "alpa/intra_op/auto_shard.h"
+#include "src/intra_op/auto_shard.h"
 #include "support/error_text.h"
 #include "support/steps.h"
 

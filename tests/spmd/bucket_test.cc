@@ -2,9 +2,9 @@
 #include <doctest/doctest.h>
 
 #include "alpa/alpa.h"
-#include "alpa/lower/memory_plan.h"
-#include "alpa/ops/all_ops.h"
 #include "parallel_steps.h"
+#include "src/lower/memory_plan.h"
+#include "src/ops/all_ops.h"
 
 using namespace alpa;
 using namespace alpa::test;

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "alpa/ops/all_ops.h"
+#include "src/ops/all_ops.h"
 #include "support/cuda_epilogues.h"
 #include "support/steps.h"
 

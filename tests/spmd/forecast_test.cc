@@ -6,11 +6,11 @@
 #include <set>
 
 #include "alpa/cost/cost_model.h"
-#include "alpa/intra_op/auto_shard.h"
-#include "alpa/intra_op/fusion.h"
-#include "alpa/ir/input.h"
-#include "alpa/ops/all_ops.h"
+#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/fusion.h"
 #include "src/intra_op/live_ranges.h"
+#include "src/ir/input.h"
+#include "src/ops/all_ops.h"
 #include "tests/support/gpt_stack.h"
 
 using namespace alpa;

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "alpa/ops/all_ops.h"
-#include "alpa/tensor/elementwise_program.h"
+#include "src/ops/all_ops.h"
+#include "src/tensor/elementwise_program.h"
 #include "support/steps.h"
 
 using namespace alpa;

@@ -1,8 +1,8 @@
 // All parameters are updated by one node.
 #include <doctest/doctest.h>
 
-#include "alpa/lower/memory_plan.h"
 #include "parallel_steps.h"
+#include "src/lower/memory_plan.h"
 #include "support/steps.h"
 
 using namespace alpa;

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "alpa/lower/memory_plan.h"
-#include "alpa/ops/all_ops.h"
+#include "src/lower/memory_plan.h"
 #include "src/mesh/cuda_cluster.h"
+#include "src/ops/all_ops.h"
 #include "support/gpt_stack.h"
 #include "support/mlp_step.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 /// Training steps with many collectives and updates, partitioned and fused.
-#include "alpa/ops/all_ops.h"
+#include "src/ops/all_ops.h"
 #include "support/steps.h"
 
 namespace alpa::test {

@@ -2,7 +2,7 @@
 // programs may hold it as either.
 #include <doctest/doctest.h>
 
-#include "alpa/ops/all_ops.h"
+#include "src/ops/all_ops.h"
 #include "support/steps.h"
 
 using namespace alpa;

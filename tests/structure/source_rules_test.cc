@@ -80,11 +80,12 @@ TEST_CASE("every kernel begins with begin_kernel, without which it must not be l
 }
 
 TEST_CASE("no committed file names a path or a package registry of one machine") {
-  // Written in pieces, so that this file does not match itself.
+  // Letters in brackets, so that this file does not match itself.
   const std::regex pattern(
-      "(^|[^A-Za-z0-9_.$}/-])/(work|root|home)/|registry\\.npmjs|pypi\\.org|files\\.pythonhosted|artifactregistry|proxy\\.golang|deb\\.debian\\.org");
+      R"((^|[^A-Za-z0-9_.$}/-])/([w]ork|[r]oot|[h]ome)/|registry\.np[m]js|pyp[i]\.org)"
+      R"(|files\.python[h]osted|artifact[r]egistry|proxy\.go[l]ang|deb\.deb[i]an\.org)");
   CHECK(first_match(structure::committed_files(), pattern) == "");
-  CHECK(first_match({{"x", {"cd /work/main"}}}, pattern) != "");
+  CHECK(first_match({{"x", {std::string("cd /wo") + "rk/main"}}}, pattern) != "");
   CHECK(first_match({{"x", {"src/root/x.cc"}}}, pattern) == "");
 }
 

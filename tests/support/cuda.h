@@ -2,7 +2,7 @@
 /// Whether tests of the CUDA backend can run.
 #include <cstdio>
 
-#include "alpa/cuda_loader/cuda_library.h"
+#include "src/cuda_loader/cuda_library.h"
 
 namespace alpa::test {
 

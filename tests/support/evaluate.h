@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "alpa/ir/builder.h"
-#include "alpa/ir/input.h"
 #include "kernels/kernel_call.h"
+#include "src/ir/input.h"
 
 namespace alpa::testing {
 

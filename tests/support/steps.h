@@ -14,10 +14,10 @@
 #include "alpa/autograd/gradient.h"
 #include "alpa/base/error.h"
 #include "alpa/intra_op/plan.h"
-#include "alpa/ir/input.h"
-#include "alpa/ops/all_ops.h"
 #include "alpa/ops/ops.h"
 #include "alpa/runtime/executor.h"
+#include "src/ir/input.h"
+#include "src/ops/all_ops.h"
 #include "support/difference.h"
 
 namespace alpa::test {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "alpa/base/thread_team.h"
+#include "src/base/thread_team.h"
 #include "tools/doctor_report.h"
 
 using namespace doctor;

@@ -1,7 +1,7 @@
 // What a training step records: gradients, accumulation over micro-batches, clipping, metrics.
 #include <alpa/alpa.h>
-#include <alpa/ops/all_ops.h>
 #include <doctest/doctest.h>
+#include "src/ops/all_ops.h"
 
 #include <algorithm>
 #include <cmath>

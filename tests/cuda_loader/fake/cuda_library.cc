@@ -2,7 +2,7 @@
 // and FAKE_REASON say what it answers.
 #include <cstdio>
 
-#include "alpa/cuda_loader/cuda_functions.h"
+#include "src/cuda_loader/cuda_functions.h"
 
 namespace {
 

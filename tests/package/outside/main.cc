@@ -1,7 +1,7 @@
 #include <alpa/base/shape.h>
-#include <alpa/cuda_loader/cuda_library.h>
 #include <alpa/version.h>
 #include <fmt/core.h>
+#include "src/cuda_loader/cuda_library.h"
 
 int main() {
   fmt::print("alpa {} {}\n", alpa::version(),

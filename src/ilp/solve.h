@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "alpa/base/error.h"
-#include "alpa/ilp/problem.h"
+#include "src/ilp/problem.h"
 
 namespace alpa::ilp {
 

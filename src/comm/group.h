@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "alpa/mesh/sharding_spec.h"
-#include "alpa/tensor/kernel.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa::comm {
 

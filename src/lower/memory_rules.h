@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "alpa/lower/device_program.h"
-#include "alpa/tensor/kernel.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa {
 

@@ -1,7 +1,7 @@
 #pragma once
 /// Kernel calls for the instructions of a device program; data pointers are not set.
 #include "alpa/lower/device_program.h"
-#include "alpa/tensor/kernel.h"
+#include "src/tensor/kernel.h"
 
 namespace alpa {
 

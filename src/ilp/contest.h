@@ -4,7 +4,7 @@
 /// `edges.{nodes,costs}`, optional `usage_limit`.
 #include <string>
 
-#include "alpa/ilp/problem.h"
+#include "src/ilp/problem.h"
 
 namespace alpa::ilp {
 

@@ -1,7 +1,7 @@
 #pragma once
 /// Static memory planning: every buffer of a device program gets an offset in
 /// one arena before it runs.
-#include "alpa/lower/memory_rules.h"
+#include "src/lower/memory_rules.h"
 
 namespace alpa {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "alpa/cuda_loader/cuda_functions.h"
+#include "src/cuda_loader/cuda_functions.h"
 
 namespace alpa {
 

@@ -60,7 +60,7 @@ struct CudaFunctions {
   int (*copy_rate)(std::int32_t device, double seconds, double* bytes_per_second, CudaMessage* why);
   /// Tries a convolution and an attention through cuDNN; `report` says in one line what runs.
   int (*try_dnn)(std::int32_t device, CudaMessage* report, CudaMessage* why);
-  /// Loads programs onto CUDA devices (alpa/runtime/devices.h). The caller owns the result.
+  /// Loads programs onto CUDA devices (src/runtime/devices.h). The caller owns the result.
   Devices* (*make_devices)(DevicesRequest* request, CudaMessage* why);
 };
 

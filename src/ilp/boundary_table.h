@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "alpa/ilp/problem.h"
+#include "src/ilp/problem.h"
 
 namespace alpa::ilp {
 

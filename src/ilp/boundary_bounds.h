@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "alpa/ilp/problem.h"
+#include "src/ilp/problem.h"
 
 namespace alpa::ilp {
 

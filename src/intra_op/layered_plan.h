@@ -8,7 +8,7 @@
 #include <limits>
 #include <variant>
 
-#include "alpa/intra_op/auto_shard.h"
+#include "src/intra_op/auto_shard.h"
 
 namespace alpa {
 

@@ -12,8 +12,8 @@
 #include "alpa/base/error.h"
 #include "alpa/cost/cost_model.h"
 #include "alpa/intra_op/plan.h"
-#include "alpa/intra_op/planning_cache.h"
 #include "alpa/intra_op/planning_progress.h"
+#include "src/intra_op/planning_cache.h"
 
 namespace alpa {
 

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "alpa/comm/group.h"
 #include "alpa/lower/device_program.h"
-#include "alpa/runtime/device_state.h"
+#include "src/comm/group.h"
+#include "src/runtime/device_state.h"
 
 namespace alpa {
 
