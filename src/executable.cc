@@ -44,6 +44,17 @@ double Metrics::operator[](const std::string& name) const {
   fail("the step reports no metric \"{}\"; its metrics are {}", name, quoted_names(names));
 }
 
+Array Metrics::output(const std::string& name) const {
+  const std::map<std::string, Array>& outputs = step_.outputs();
+  const auto found = outputs.find(name);
+  if (found != outputs.end()) return found->second;
+  require(!outputs.empty(),
+          "the step returns no tensors; use prediction_step, or output in a custom step");
+  std::vector<std::string> names;
+  for (const auto& entry : outputs) names.push_back(entry.first);
+  fail("the step returns no tensor \"{}\"; its outputs are {}", name, quoted_names(names));
+}
+
 std::string to_string(const Metrics& metrics) {
   std::string text;
   for (const auto& [name, value] : metrics.values())

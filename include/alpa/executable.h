@@ -13,7 +13,7 @@
 
 namespace alpa {
 
-/// The metrics of a step. On CUDA the step may still be running: the first access waits for it, and
+/// The metrics of a step, and the tensors it returns. On CUDA the step may still be running: the first access waits for it, and
 /// throws the Error if it failed.
 class Metrics {
  public:
@@ -22,6 +22,9 @@ class Metrics {
   double loss() const { return (*this)["loss"]; }
   /// Throws Error naming the known metrics.
   double operator[](const std::string& name) const;
+  /// A tensor that the step returns (`prediction_step`, `output`): that of the whole batch, in its
+  /// order. Throws Error naming the known outputs.
+  Array output(const std::string& name = "prediction") const;
   const std::map<std::string, double>& values() const& { return step_.metrics(); }
   std::map<std::string, double> values() && { return step_.metrics(); }
 

@@ -133,8 +133,10 @@ class CudaDevices : public Devices {
     transfer(index, buffer, devices_[index]->address(memory.arenas[index], buffer), from);
   }
 
-  void read(const DeviceMemory& memory, int index, int buffer, std::byte* to) override {
-    transfer(index, buffer, to, devices_[index]->address(memory.arenas[index], buffer));
+  void read(const DeviceMemory& memory, int index, int buffer, int micro_batch,
+            std::byte* to) override {
+    transfer(index, buffer, to,
+             memory.arenas[index] + program(index).buffers[buffer].arena_offset_of(micro_batch));
   }
 
   int depth() const override { return kStagedSteps; }

@@ -70,11 +70,13 @@ std::vector<Use> uses_of(const DeviceProgram& device) {
   return uses;
 }
 
-/// Memory that lives from step to step, or from micro-batch to micro-batch.
-bool is_state(const DeviceProgram& device, int memory) {
+/// Memory that lives from step to step or from micro-batch to micro-batch, or is read after the step.
+bool is_lasting(const DeviceProgram& device, int memory) {
   const auto lies_there = [&](int buffer) { return memory_of(device, buffer) == memory; };
   return std::any_of(device.kept.begin(), device.kept.end(), lies_there) ||
-         std::any_of(device.zeroed.begin(), device.zeroed.end(), lies_there);
+         std::any_of(device.zeroed.begin(), device.zeroed.end(), lies_there) ||
+         std::any_of(device.returned.begin(), device.returned.end(),
+                     [&](const Returned& returned) { return lies_there(returned.buffer); });
 }
 
 /// Products go through libraries, which are given device memory only.
@@ -96,7 +98,7 @@ std::vector<std::int64_t> staged_buffers(const DeviceProgram& device, const Spmd
     const Use& use = uses[memory];
     const bool once = use.loads == 1 && !use.repeated;
     const bool constant = input.kind == InputKind::scalar && use.writes == 0;
-    if ((once || constant) && !is_state(device, memory)) staged[memory] = layout.of_input[i];
+    if ((once || constant) && !is_lasting(device, memory)) staged[memory] = layout.of_input[i];
   }
   for (std::size_t b = 0; b < staged.size(); ++b)
     staged[b] = staged[memory_of(device, static_cast<int>(b))];
@@ -114,7 +116,7 @@ std::vector<int> direct_metrics(const DeviceProgram& device, const SpmdProgram& 
         std::count_if(published.begin(), published.end(),
                       [&](const Reported& other) { return contents.of(other.buffer) == buffer; });
     if (metrics_there == 1 && writer && is_own_kernel(program, *writer) &&
-        !contents.is_read(buffer) && !is_state(device, memory_of(device, buffer)))
+        !contents.is_read(buffer) && !is_lasting(device, memory_of(device, buffer)))
       metric[buffer] = reported.metric;
   }
   for (std::size_t b = 0; b < metric.size(); ++b)

@@ -203,6 +203,13 @@ void Builder::metric(const std::string& name, Value value) {
   metrics_.push_back({name, value.id});
 }
 
+void Builder::add_output(const std::string& name, Value value) {
+  for (const Output& earlier : outputs_)
+    require(earlier.name != name, "output \"{}\" exists already; give outputs different names",
+            name);
+  outputs_.push_back({name, value.id});
+}
+
 std::int64_t Builder::next_stream() {
   return (static_cast<std::int64_t>(layer_ + 1) << 32) + streams_[layer_]++;
 }
@@ -227,6 +234,7 @@ Graph Builder::finish() const {
   Graph recorded;
   recorded.values = {values_.begin(), values_.end()};
   recorded.inputs = inputs_, recorded.updates = updates_, recorded.metrics = metrics_;
+  recorded.outputs = outputs_;
   recorded.num_micro_batches = num_micro_batches_;
   Graph graph = with_nodes(recorded, ordered_nodes()).graph;
   std::sort(graph.inputs.begin(), graph.inputs.end(),

@@ -96,6 +96,8 @@ class Emitter {
       ensure_loaded(value, list_of(Region::apply));
       device_.reported.push_back({m, buffer(value)});
     }
+    for (int o = 0; o < static_cast<int>(graph_.outputs.size()); ++o)
+      if (is_here(graph_.outputs[o].value)) add_returned(o);
     set_slots();
     return std::move(device_);
   }
@@ -109,6 +111,14 @@ class Emitter {
     return device_.lists[lists_.of(region)].instructions;
   }
 
+  void add_returned(int output) {
+    const auto& [name, value] = graph_.outputs[output];
+    invariant(!program_.specs[value].is_partial(), "output \"{}\" is returned as partial sums",
+              name);
+    ensure_loaded(value, list_of(graph_.producer(value).region));
+    device_.returned.push_back({output, buffer(value)});
+  }
+
   void set_slots() {
     const std::vector<Carried> carries = carried(device_);
     for (std::size_t b = 0; b < device_.buffers.size(); ++b)
@@ -120,6 +130,11 @@ class Emitter {
         if (carries[memory].lists.empty() && !is_lasting(memory))
           device_.buffers[memory].slots = kSentSlots;
       }
+    for (const Returned& returned : device_.returned) {
+      const int value = graph_.outputs[returned.output].value;
+      int& slots = device_.buffers[memory_of(device_, returned.buffer)].slots;
+      slots = std::max(slots, runs_per_step(graph_, graph_.producer(value)));
+    }
   }
 
   /// State and accumulators.

@@ -98,6 +98,11 @@ std::vector<LiveRange> live_ranges(const DeviceProgram& device) {
     LiveRange& range = ranges[memory_of(device, reported.buffer)];
     extend(range, range.empty() ? end : range.begin, end);
   }
+  for (const Returned& returned : device.returned) {
+    LiveRange& range = ranges[memory_of(device, returned.buffer)];
+    const bool repeated = range.begin <= repeated_end;  // all micro-batches' slots, all the time
+    extend(range, repeated ? -1 : range.begin, end);
+  }
   return ranges;
 }
 

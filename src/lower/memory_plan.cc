@@ -84,6 +84,8 @@ class TakeOver {
       if (sends[b] || device.buffers[b].slots > 1) is_fixed_[b] = true;
     for (const Reported& reported : device.reported)
       is_reported_[memory_of(device, reported.buffer)] = true;
+    for (const Returned& returned : device.returned)
+      is_reported_[memory_of(device, returned.buffer)] = true;
   }
 
   void run() {

@@ -113,6 +113,9 @@ std::string to_string(const DeviceProgram& device, const SpmdProgram& program) {
   std::vector<int> reported;
   for (const Reported& metric : device.reported) reported.push_back(metric.buffer);
   if (!reported.empty()) text += "reported " + buffer_list(reported) + "\n";
+  std::vector<int> returned;
+  for (const Returned& output : device.returned) returned.push_back(output.buffer);
+  if (!returned.empty()) text += "returned " + buffer_list(returned) + "\n";
   for (const InstructionList& list : device.lists)
     if (!list.instructions.empty() || &list == &device.lists.back())
       text += list_text(device, list, program);

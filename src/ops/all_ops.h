@@ -27,6 +27,7 @@ extern const OpDef neg, abs, sign, exp, log, sqrt, rsqrt, tanh, sigmoid, relu, g
 extern const OpDef step, gelu_grad;
 extern const OpDef eq, ne, lt, le, gt, ge;
 extern const OpDef where, cast, stop_gradient;
+extern const OpDef output;  ///< of values that a step returns (train/training_step.h)
 extern const OpDef reduce_sum, reduce_max;
 extern const OpDef reshape, transpose, broadcast;
 extern const OpDef constant, iota, random_normal, random_uniform;
@@ -68,6 +69,7 @@ inline constexpr const OpDef* kAll[] = {
     &where,
     &cast,
     &stop_gradient,
+    &output,
     &reduce_sum,
     &reduce_max,
     &reshape,

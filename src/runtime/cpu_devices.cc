@@ -58,10 +58,11 @@ class CpuDevices : public Devices {
       std::copy_n(from, to.type.bytes(), memory.arenas[index] + to.arena_offset);
   }
 
-  void read(const DeviceMemory& memory, int index, int buffer, std::byte* to) override {
+  void read(const DeviceMemory& memory, int index, int buffer, int micro_batch,
+            std::byte* to) override {
     const Buffer& from = program(index).buffers[buffer];
-    if (from.arena_offset >= 0)
-      std::copy_n(memory.arenas[index] + from.arena_offset, from.type.bytes(), to);
+    if (const std::int64_t offset = from.arena_offset_of(micro_batch); offset >= 0)
+      std::copy_n(memory.arenas[index] + offset, from.type.bytes(), to);
   }
 
   int depth() const override { return 1; }

@@ -52,7 +52,9 @@ class Devices {
   virtual std::unique_ptr<DeviceMemory> allocate() = 0;
   /// Writes or reads a buffer of device `index` from or to host memory, after all started steps.
   virtual void write(DeviceMemory& memory, int index, int buffer, const std::byte* from) = 0;
-  virtual void read(const DeviceMemory& memory, int index, int buffer, std::byte* to) = 0;
+  /// A buffer with slots is read for one micro-batch.
+  virtual void read(const DeviceMemory& memory, int index, int buffer, int micro_batch,
+                    std::byte* to) = 0;
 
   /// The most steps in flight at once.
   virtual int depth() const = 0;

@@ -37,19 +37,19 @@ TensorType batch_type(const Graph& graph, const Input& input) {
   return type;
 }
 
-/// A part of a state input that a device of this process holds.
+/// A part of a state input or an output that a device of this process holds.
 struct HeldPart {
   int device = 0, buffer = -1;
   int owner = 0;  ///< the first device that holds the same part
 };
 
-/// Parts of each state by name, one per device.
+/// Parts of each state, or output, by name, one per device.
 using Directory = std::map<std::string, std::vector<HeldPart>>;
 
-std::vector<HeldPart> parts_of(const Input& input, const Devices& devices, int num_devices) {
+std::vector<HeldPart> parts_of(int value, const Devices& devices, int num_devices) {
   std::vector<HeldPart> parts;
   for (int d = 0; d < num_devices; ++d) {
-    const int held = devices.program(d).buffer_of_value[input.value];
+    const int held = devices.program(d).buffer_of_value[value];
     if (held < 0) continue;
     const Buffer& buffer = devices.program(d).buffers[held];
     const auto same = std::find_if(parts.begin(), parts.end(), [&](const HeldPart& part) {
@@ -74,6 +74,7 @@ struct StepResult::Step {
   std::int64_t number = 0;
   std::shared_ptr<std::string> state_failure;  ///< of the state it runs on
   std::optional<std::map<std::string, double>> metrics;
+  std::map<std::string, Array> outputs;
   std::exception_ptr failure;
 
   bool over() const { return metrics || failure; }
@@ -99,7 +100,10 @@ struct Executor::Impl {
     devices = backend.make_devices(std::move(request));
     num_devices = n;
     for (const Input& input : program.graph.inputs)
-      if (input.kind == InputKind::state) directory[input.name] = parts_of(input, *devices, n);
+      if (input.kind == InputKind::state)
+        directory[input.name] = parts_of(input.value, *devices, n);
+    for (const Output& output : program.graph.outputs)
+      returned[output.name] = parts_of(output.value, *devices, n);
   }
 
   const Graph& graph() const { return program.graph; }
@@ -160,16 +164,38 @@ struct Executor::Impl {
 
   Array read(const DeviceState& state, const Input& input) {
     Array whole(graph().type(input.value));
+    gather(state, directory.at(input.name), 0, whole.mutable_data());
+    return whole;
+  }
+
+  /// The tensor of one micro-batch, put together from its parts.
+  void gather(const DeviceState& state, const std::vector<HeldPart>& parts, int micro_batch,
+              std::byte* whole) {
     std::vector<std::byte> host;
-    for (const HeldPart& held : directory.at(input.name)) {
+    for (const HeldPart& held : parts) {
       if (held.owner != held.device) continue;
       const KernelTensor part = shard(held, host);
-      devices->read(*state.memory, held.device, held.buffer, part.data);
+      devices->read(*state.memory, held.device, held.buffer, micro_batch, part.data);
       const Shape origin(part.offset.size(), 0);
       BoxCopy::make(part.type.shape, origin, part.global_shape, part.offset, part.type.shape)
-          .copy(part.data, whole.mutable_data(), size_of(part.type.dtype));
+          .copy(part.data, whole, size_of(part.type.dtype));
     }
-    return whole;
+  }
+
+  /// What the last step on `state` returned; the next one has not begun.
+  std::map<std::string, Array> outputs_of(const DeviceState& state) {
+    std::map<std::string, Array> outputs;
+    for (const Output& output : graph().outputs) {
+      TensorType type = graph().type(output.value);
+      const std::int64_t bytes = type.bytes();
+      const int runs = runs_per_step(graph(), graph().producer(output.value));
+      type.shape[0] *= runs;
+      Array whole(type);
+      for (int m = 0; m < runs; ++m)
+        gather(state, returned.at(output.name), m, whole.mutable_data() + m * bytes);
+      outputs.emplace(output.name, std::move(whole));
+    }
+    return outputs;
   }
 
   void write(DeviceState& state, const Input& input, const Array& array) {
@@ -293,7 +319,7 @@ struct Executor::Impl {
   std::mutex mutex;
   std::unique_ptr<Devices> devices;
   int num_devices = 0;
-  Directory directory;
+  Directory directory, returned;                            ///< of state and of outputs
   std::deque<std::shared_ptr<StepResult::Step>> under_way;  ///< oldest first
 };
 
@@ -304,6 +330,8 @@ const std::map<std::string, double>& StepResult::metrics() const {
   const std::lock_guard lock(executor_->mutex);
   return executor_->metrics_of(*step_);
 }
+
+const std::map<std::string, Array>& StepResult::outputs() const { return step_->outputs; }
 
 LoweredProgram lower_program(const SpmdProgram& program, const ExecutorOptions& options,
                              std::string_view backend, const PipelineSchedule& schedule) {
@@ -342,7 +370,10 @@ StepResult Executor::start(DeviceState& state, const std::map<std::string, Array
   impl_->take_batch(batch);
   impl_->take_scalars(scalars(state.steps + 1));
   std::shared_ptr<StepResult::Step> step = impl_->start(state);
-  if (impl_->options.check_finite || impl_->devices->depth() == 1) impl_->metrics_of(*step);
+  const bool returns = !impl_->graph().outputs.empty();
+  if (impl_->options.check_finite || impl_->devices->depth() == 1 || returns)
+    impl_->metrics_of(*step);
+  if (returns) step->outputs = impl_->outputs_of(state);
   return StepResult(impl_, std::move(step));
 }
 

@@ -6,6 +6,8 @@
 #include "alpa/ops/ops.h"
 #include "alpa/train/training_step.h"
 #include "parameter_pattern.h"
+#include "src/ir/input.h"
+#include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {
@@ -64,6 +66,21 @@ Value mean_over_micro_batches(const std::string& name, Value value) {
   const Value sum = micro_batch_sum(name + ".sum", value);
   const RegionScope once(builder, Region::apply);
   return mean_of_sum(sum);
+}
+
+void output(const std::string& name, Value value) {
+  require(static_cast<bool>(value), "output \"{}\": the value is empty", name);
+  require(value.rank() > 0, "output \"{}\": the value is one number; report it with metric", name);
+  Builder& builder = value;
+  const Node& producer = builder.node(builder.producer(value.id));
+  if (producer.op == &ops::input) {
+    const std::string& kind = producer.attributes.string("kind");
+    require(kind == name_of(InputKind::batch),
+            "output \"{0}\": the value is the {1} input \"{2}\" itself; read it as state[\"{2}\"]",
+            name, kind, producer.name);
+  }
+  const RegionScope scope(builder, producer.region);
+  builder.add_output(name, builder.emit_one(ops::output, {value}));
 }
 
 Values mean_gradients(Value loss, const Values& parameters, const std::string& name) {

@@ -181,6 +181,22 @@ Graph trace_evaluation(const std::vector<BatchInput>& inputs, const Model& model
   return builder.finish();
 }
 
+Graph trace_prediction(const std::vector<BatchInput>& inputs,
+                       const std::function<Predictions(const Batch&)>& model,
+                       int num_micro_batches) {
+  Builder builder(num_micro_batches);
+  builder.set_training(false);
+  const Predictions predictions = model(make_batch(builder, inputs));
+  require(!predictions.values.empty(), "the model returned no tensors; name one at least");
+  Values read;
+  for (const auto& [name, value] : predictions.values) {
+    output(name, value);
+    read.push_back(value);
+  }
+  builder.order_parameters(read);
+  return builder.finish();
+}
+
 /// Throws Error if two groups have one pattern: the second would never count.
 void check_groups(const std::vector<OptimizerGroup>& groups) {
   for (std::size_t g = 0; g < groups.size(); ++g)
@@ -232,6 +248,15 @@ TrainingStep evaluation_step(std::vector<BatchInput> inputs,
   check_inputs(inputs);
   auto trace = [inputs, model = std::move(model)](int num_micro_batches) {
     return trace_evaluation(inputs, model, num_micro_batches);
+  };
+  return {inputs, trace, no_scalars};
+}
+
+TrainingStep prediction_step(std::vector<BatchInput> inputs,
+                             std::function<Predictions(const Batch&)> model) {
+  check_inputs(inputs);
+  auto trace = [inputs, model = std::move(model)](int num_micro_batches) {
+    return trace_prediction(inputs, model, num_micro_batches);
   };
   return {inputs, trace, no_scalars};
 }

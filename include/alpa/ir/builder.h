@@ -138,11 +138,15 @@ class Builder {
   void set_training(bool training) { training_ = training; }
   bool training() const { return training_; }
 
-  /// The graph recorded so far, without nodes that no update or metric needs
+  /// The graph recorded so far, without nodes that no update, metric or output needs
   /// (inputs are kept); verified.
   Graph finish() const;
 
  private:
+  friend void output(const std::string& name, Value value);  // train/training_step.h
+  /// Declares that the step returns `value`, the result of an operator that leaves no partial sums.
+  /// Throws Error if the name is taken.
+  void add_output(const std::string& name, Value value);
   BuilderHandle handle() const { return BuilderHandle(self_); }
   /// Numbers layers by their first parameter in this order of inputs.
   void number_layers(const std::vector<int>& order);
@@ -158,6 +162,7 @@ class Builder {
   std::vector<Input> inputs_;
   std::vector<Update> updates_;
   std::vector<Metric> metrics_;
+  std::vector<Output> outputs_;
   std::vector<Value> parameters_;
   std::map<std::string, int, std::less<>> input_by_name_;
   std::map<const void*, std::string> layer_names_;

@@ -74,8 +74,8 @@ struct Metric {
   bool operator==(const Metric&) const = default;
 };
 
-/// A value that is read outside the graph: a result that a part of a graph passes to
-/// other parts (ir/subgraph.h).
+/// A value that is read outside the graph: a tensor that a step returns, from every run of its
+/// region; or a result that a part of a graph passes to other parts (ir/subgraph.h).
 struct Output {
   std::string name;
   int value = -1;

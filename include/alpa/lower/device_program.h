@@ -98,6 +98,12 @@ struct Reported {
   int metric = -1, buffer = -1;  ///< index among the graph's metrics
 };
 
+/// An output of the step that the device holds when the step is over: of every micro-batch in a
+/// slot of its own.
+struct Returned {
+  int output = -1, buffer = -1;  ///< index among the graph's outputs
+};
+
 struct DeviceProgram {
   int device = 0;          ///< id, unique in the cluster
   int mesh = 0, rank = 0;  ///< its mesh, and its rank in that mesh
@@ -109,6 +115,7 @@ struct DeviceProgram {
   std::vector<int> kept;           ///< state: lives from step to step
   std::vector<int> zeroed;         ///< accumulators, cleared when a step starts
   std::vector<Reported> reported;  ///< by metric; read at the end of the step
+  std::vector<Returned> returned;  ///< by output; read at the end of the step
   int staging = -1;  ///< buffer of uploaded step inputs, if the backend has one; also in `kept`
   /// unused bytes after every copy of a buffer, checked in debug and sanitizer builds
   std::int64_t guard_bytes = 0;
@@ -163,7 +170,7 @@ struct LiveRange {
 
 /// Per buffer that owns memory (empty for aliases): from first write to last use, aliases
 /// included. State is always live. Accumulators live from the start of the step to their last use,
-/// at least through all micro-batches; metrics to the end. Buffers that every run of a list fills
+/// at least through all micro-batches; metrics and outputs to the end. Buffers that every run of a list fills
 /// anew live within that list.
 std::vector<LiveRange> live_ranges(const DeviceProgram& device);
 

@@ -102,7 +102,7 @@ class Executor {
   /// Starts one step on whole arrays `batch` and `scalars`, both by input name. `batch` may be
   /// reused once this returns. On CUDA this returns while the step runs, and the inputs of the next
   /// step are uploaded meanwhile; at most three steps are in flight. On the CPU it returns after
-  /// the step. Allocates nothing on devices (except inside oneDNN). Throws Error before anything
+  /// the step; so does every step that returns tensors. Allocates nothing on devices (except inside oneDNN). Throws Error before anything
   /// runs on an unknown or missing input, a wrong type or shape. If a device fails, all stop, and
   /// one Error (or Bug) names device, instruction, operator, region and micro-batch where known.
   /// `state` is then unusable: later calls, including `read` and `write`, throw Error. The executor
@@ -147,6 +147,8 @@ class StepResult {
   /// The metrics by name; waits for the step. Throws the failure of this step, or of an
   /// earlier one on the same devices.
   const std::map<std::string, double>& metrics() const;
+  /// The tensors that the step returned, by name. A step with outputs is over once it is returned.
+  const std::map<std::string, Array>& outputs() const;
 
  private:
   friend class Executor;

@@ -70,6 +70,18 @@ TrainingStep training_step(std::vector<BatchInput> inputs,
 TrainingStep evaluation_step(std::vector<BatchInput> inputs,
                              std::function<LossAndMetrics(const Batch&)> model);
 
+/// Tensors that a model predicts, by name; a single one is called "prediction".
+struct Predictions {
+  std::map<std::string, Value> values;
+  Predictions(Value value) : values{{"prediction", value}} {}  // NOLINT: the usual case
+  explicit Predictions(std::map<std::string, Value> values) : values(std::move(values)) {}
+};
+
+/// A step without loss and optimizer: returns tensors (`Metrics::output`), one row or more per row of
+/// the batch. Layers such as dropout do nothing in it.
+TrainingStep prediction_step(std::vector<BatchInput> inputs,
+                             std::function<Predictions(const Batch&)> model);
+
 /// A step written directly on the graph. `build` gets the builder and the micro-batch's inputs; it
 /// makes parameters, updates and metrics itself. Work done once per step, on means from the
 /// functions below, belongs in `Region::apply`.
@@ -87,6 +99,12 @@ Value mean_over_micro_batches(const std::string& name, Value value);
 /// summed in f32. `name` distinguishes the gradients of several losses. Throws Error as `gradient`
 /// does, or if the name is taken.
 Values mean_gradients(Value loss, const Values& parameters, const std::string& name = "gradient");
+
+/// In a custom step: returns `value` to the caller of `Executable::run`, as `Metrics::output(name)`.
+/// From micro-batches come the parts of one array, joined along dimension 0 in the order of the
+/// batch. What is computed once per step (Region::apply) is returned as it is. Throws Error for a
+/// single number (a metric), for state, or if the name is taken.
+void output(const std::string& name, Value value);
 
 /// Gradients scaled so that their joint Euclidean norm is at most `limit` (Pascanu et al. 2013).
 Values clip_global_norm(const Values& gradients, double limit);

@@ -1,0 +1,77 @@
+// Tensors that steps return from CUDA devices. Logical devices, if there is one card.
+#include <alpa/alpa.h>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/cuda.h"
+
+using namespace alpa;
+using namespace alpa::test;
+
+namespace {
+
+constexpr std::int64_t kRows = 21, kDim = 6;
+
+const nn::Sequential model{nn::Dense(8), nn::Tanh(), nn::Dense(4)};
+const std::vector<BatchInput> inputs{{"x", {f32, {kRows, kDim}}}};
+
+/// Of step `n`, so that a batch that came too late would be seen.
+std::map<std::string, Array> batch(int n) { return {{"x", linear_dataset(kRows, kDim, n).x}}; }
+
+TrainingStep training() {
+  return custom_step(inputs, [](Builder& g, const Batch& b) {
+    const Value logits = model(b["x"]);
+    output("x", b["x"]);
+    output("logits", logits);
+    const Value loss = mean(square(logits));
+    const Values gradients = mean_gradients(loss, g.parameters());
+    g.metric("loss", mean_over_micro_batches("loss", loss));
+    g.set_region(Region::apply);
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      g.update(g.parameters()[i], g.parameters()[i] - 0.1 * gradients[i]);
+  });
+}
+
+double largest_difference(const Array& a, const Array& b) {
+  REQUIRE(a.type() == b.type());
+  const std::vector<double> left = a.to_doubles(), right = b.to_doubles();
+  double largest = 0;
+  for (std::size_t i = 0; i < left.size(); ++i)
+    largest = std::max(largest, std::abs(left[i] - right[i]));
+  return largest;
+}
+
+}  // namespace
+
+TEST_CASE("steps on CUDA devices return the tensors that they return on the CPU") {
+  if (no_cuda()) return;
+  for (int parts : {1, 3})
+    for (int devices : {1, 2, 3}) {
+      if (no_cuda(devices)) continue;
+      CAPTURE(parts);
+      CAPTURE(devices);
+      const DataParallel method{.num_micro_batches = parts};
+      const Executable cpu = parallelize(training(), method, Cluster::local(devices));
+      const Executable cuda = parallelize(training(), method, Cluster::local(devices, "cuda"));
+      TrainState on_cpu = cpu.init(0), on_cuda = cuda.init(0);
+      for (int n = 0; n < 4; ++n) {
+        const Metrics expected = cpu.run(on_cpu, batch(n)), result = cuda.run(on_cuda, batch(n));
+        CHECK(result.output("x").to_doubles() == batch(n).at("x").to_doubles());
+        CHECK(largest_difference(result.output("logits"), expected.output("logits")) < 1e-5);
+        CHECK(Metrics(result).loss() == doctest::Approx(Metrics(expected).loss()).epsilon(1e-5));
+      }
+    }
+}
+
+TEST_CASE("a tensor that takes over the place of a batch input comes back from CUDA devices") {
+  if (no_cuda()) return;
+  const TrainingStep step = prediction_step(inputs, [](const Batch& b) { return tanh(b["x"]); });
+  const Executable predict = parallelize(step, Serial{}, Cluster::local(1, "cuda"));
+  TrainState state = predict.init(0);
+  for (int n = 0; n < 4; ++n) {
+    const Array x = batch(n).at("x"), result = predict.run(state, batch(n)).output();
+    CHECK(result.at<float>(20, 5) == doctest::Approx(std::tanh(x.at<float>(20, 5))));
+  }
+}

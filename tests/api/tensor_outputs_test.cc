@@ -1,0 +1,159 @@
+// Steps that return tensors: predictions, and arrays of custom steps.
+#include <alpa/alpa.h>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/error_text.h"
+
+using namespace alpa;
+using alpa::testing::error_of;
+
+namespace {
+
+// 21 rows, or 7 per micro-batch: neither 2 nor 4 devices have equal parts of them.
+constexpr std::int64_t kRows = 21, kDim = 6, kClasses = 5;
+
+const nn::Sequential model{nn::Dense(8), nn::Tanh(), nn::Dropout(0.5), nn::Dense(kClasses)};
+const std::vector<BatchInput> inputs{{"x", {f32, {kRows, kDim}}}};
+
+std::map<std::string, Array> batch() { return {{"x", linear_dataset(kRows, kDim, 3).x}}; }
+
+/// Data parallelism, ZeRO-3 and the planner's choice, each with 1 and 3 micro-batches.
+std::vector<Method> methods() {
+  std::vector<Method> methods;
+  for (int parts : {1, 3}) {
+    methods.push_back(DataParallel{.num_micro_batches = parts});
+    methods.push_back(Zero3Parallel{.num_micro_batches = parts});
+    methods.push_back(ShardParallel{.num_micro_batches = parts});
+  }
+  return methods;
+}
+
+double largest_difference(const Array& a, const Array& b) {
+  REQUIRE(a.type() == b.type());
+  const std::vector<double> left = a.to_doubles(), right = b.to_doubles();
+  double largest = 0;
+  for (std::size_t i = 0; i < left.size(); ++i)
+    largest = std::max(largest, std::abs(left[i] - right[i]));
+  return largest;
+}
+
+/// Trains by gradient descent, and returns what else may be of interest: of every row its logits
+/// and its class, once per step the new bias of the last layer, and from every micro-batch the sums of its
+/// columns.
+TrainingStep talkative_step() {
+  return custom_step(inputs, [](Builder& g, const Batch& b) {
+    const Value logits = model(b["x"]);
+    const Value loss = mean(square(logits));
+    output("logits", logits);
+    output("positive", gt(logits, 0));
+    output("sums", reduce_sum(b["x"], {0}));
+    const Values gradients = mean_gradients(loss, g.parameters());
+    g.metric("loss", mean_over_micro_batches("loss", loss));
+    g.set_region(Region::apply);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const Value updated = g.parameters()[i] - 0.1 * gradients[i];
+      g.update(g.parameters()[i], updated);
+      if (i + 1 == gradients.size()) output("bias", updated);
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a prediction step returns the logits of a batch in its order, under every plan") {
+  const TrainingStep predict =
+      prediction_step(inputs, [](const Batch& b) { return model(b["x"]); });
+  const Executable serial = parallelize(predict, Serial{}, Cluster::local(1));
+  TrainState weights = serial.init(0);
+  const Array logits = serial.run(weights, batch()).output();
+  CHECK(logits.type() == TensorType{f32, {kRows, kClasses}});
+
+  for (const Method& method : methods())
+    for (int devices : {2, 4}) {
+      CAPTURE(devices);
+      const Executable split = parallelize(predict, method, Cluster::local(devices));
+      TrainState state = split.init(0);
+      Metrics result = split.run(state, batch());
+      CHECK(result.values().empty());
+      CHECK(largest_difference(result.output("prediction"), logits) < 1e-6);
+      CHECK(split.memory_bytes() == split.measured_bytes(state));
+    }
+}
+
+TEST_CASE(
+    "a prediction step returns several tensors by name, and those of a step stay as they are") {
+  const TrainingStep predict = prediction_step(inputs, [](const Batch& b) {
+    const Value hidden = tanh(b["x"]);
+    return Predictions({{"hidden", hidden}, {"of each row", reduce_sum(hidden, {1})}});
+  });
+  const Executable run =
+      parallelize(predict, DataParallel{.num_micro_batches = 3}, Cluster::local(2));
+  TrainState state = run.init(0);
+  const Metrics first = run.run(state, batch());
+  const Metrics other = run.run(state, {{"x", linear_dataset(kRows, kDim, 4).x}});
+  const Array x = batch().at("x");
+  CHECK(first.output("of each row").shape() == Shape{kRows});
+  CHECK(first.output("hidden").at<float>(20, 3) == doctest::Approx(std::tanh(x.at<float>(20, 3))));
+  CHECK(largest_difference(first.output("hidden"), other.output("hidden")) > 0.1);
+}
+
+TEST_CASE(
+    "a custom step that trains returns tensors, too: of rows, of micro-batches and of the step") {
+  const auto train = [](const Method& method, int devices) {
+    const Executable executable = parallelize(talkative_step(), method, Cluster::local(devices));
+    TrainState state = executable.init(0);
+    executable.run(state, batch());
+    return std::pair(executable.run(state, batch()), state);
+  };
+  for (int parts : {1, 3}) {
+    const auto [expected, of_serial] = train(Serial{.num_micro_batches = parts}, 1);
+    CHECK(expected.output("sums").shape() == Shape{parts * kDim});
+    CHECK(expected.output("positive").dtype() == u8);
+    const Array x = batch().at("x");
+    double sum = 0;  // of the last column of the last micro-batch
+    for (std::int64_t row = kRows - kRows / parts; row < kRows; ++row)
+      sum += x.at<float>(row, kDim - 1);
+    CHECK(expected.output("sums").at<float>(parts * kDim - 1) == doctest::Approx(sum));
+    for (const Method& method : methods()) {
+      if (std::visit([](const auto& m) { return m.num_micro_batches; }, method) != parts) continue;
+      for (int devices : {2, 4}) {
+        CAPTURE(devices);
+        const auto [result, state] = train(method, devices);
+        for (const char* name : {"logits", "positive", "sums", "bias"}) {
+          CAPTURE(name);
+          CHECK(largest_difference(result.output(name), expected.output(name)) < 1e-5);
+        }
+        CHECK(result.output("bias").to_doubles() == state["dense1.bias"].to_host().to_doubles());
+        CHECK(Metrics(result).loss() == doctest::Approx(Metrics(expected).loss()));
+      }
+    }
+  }
+}
+
+TEST_CASE("mistakes with tensors that a step returns are named") {
+  const auto error = [](const std::function<void(Builder&, Value)>& build) {
+    const auto step = custom_step(inputs, [&](Builder& g, const Batch& b) { build(g, b["x"]); });
+    return error_of([&] { step.trace(3); });
+  };
+  CHECK(error([](Builder&, Value x) { output("mean", mean(x)); }) ==
+        "output \"mean\": the value is one number; report it with metric");
+  CHECK(error([](Builder&, Value x) {
+          output("x", square(x));
+          output("x", x);
+        }) == "output \"x\" exists already; give outputs different names");
+  CHECK(error([](Builder& g, Value) {
+          output("w", g.parameter("w", {f32, {2}}, ones));
+        }) == "output \"w\": the value is the state input \"w\" itself; read it as state[\"w\"]");
+  CHECK(error([](Builder&, Value) { output("nothing", Value()); }) ==
+        "output \"nothing\": the value is empty");
+
+  const Executable predict =
+      parallelize(prediction_step(inputs, [](const Batch& b) { return tanh(b["x"]); }), Serial{},
+                  Cluster::local(1));
+  TrainState state = predict.init(0);
+  CHECK(error_of([&] { predict.run(state, batch()).output("logits"); }) ==
+        "the step returns no tensor \"logits\"; its outputs are \"prediction\"");
+}
