@@ -55,8 +55,7 @@ int run(int argc, char** argv) {
   if (name == "--help" || name == "-h") return print_usage(stdout), 0;
   for (const Command& command : kCommands)
     if (command.name == name) return command.run(argc - 1, argv + 1);
-  alpa::require(argc < 2, "there is no command '{}'; `alpa --help` lists them",
-                alpa::excerpt(name));
+  alpa::require(argc < 2, "'{}' is not a command; `alpa --help` lists them", alpa::excerpt(name));
   print_usage(stderr);
   return 2;
 }

@@ -44,7 +44,7 @@ CopyLaunch copy_of(const MessageBox& from, const MessageBox& to, DType dtype) {
   require(
       plan_copy(copy, static_cast<int>(size_of(dtype)), static_cast<int>(from.extent.size()),
                 from.extent.data(), from.strides.data(), to.strides.data(), from.begin, to.begin),
-      "message of a box of {}: the kernel walks {} dimensions at most", to_string(from.extent),
+      "message of a box of {}: the kernel takes at most {} dimensions", to_string(from.extent),
       kMaxDims);
   return copy;
 }

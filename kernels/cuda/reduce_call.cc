@@ -19,9 +19,9 @@ ReduceLaunch reduce_call(std::string_view op, ReduceOp reduction, const KernelCa
 
 void fail_dims(std::string_view op, const TensorType& type) {
   fail(
-      "{}: the CUDA kernels walk at most {} dimensions after neighbours that behave alike are "
-      "merged, and {} leaves more; reshape it to fewer dimensions",
-      op, kMaxDims, to_string(type));
+      "{}: {} has too many dimensions: the CUDA kernels take at most {} after adjacent ones are "
+      "merged; reshape it to fewer dimensions",
+      op, to_string(type), kMaxDims);
 }
 
 }  // namespace alpa::cuda

@@ -39,7 +39,7 @@ Epilogue parse_epilogue(std::string_view text) {
     if (word == "sums0") epilogue.sums_of = 0;
     if (word == "sums1") epilogue.sums_of = 1;
   }
-  invariant(to_string(epilogue) == text, "epilogue \"{}\"", text);
+  invariant(to_string(epilogue) == text, "epilogue \"{}\" is not one that to_string writes", text);
   return epilogue;
 }
 
@@ -70,7 +70,7 @@ class Steps {
 
 ElementwiseProgram epilogue_program(const Epilogue& epilogue, DType dtype) {
   const bool relu = epilogue.function == Epilogue::Function::relu;
-  invariant(!(epilogue.gradient && relu), "epilogue \"{}\" is no elementwise program",
+  invariant(!(epilogue.gradient && relu), "epilogue \"{}\" is not an elementwise program",
             to_string(epilogue));
   ElementwiseProgram program;
   program.num_inputs = epilogue.bias || epilogue.gradient ? 2 : 1;

@@ -63,7 +63,7 @@ class Reader {
       std::string name(word("a name"));
       if (result.items().size() == kMaxAttributes) complain(start, "more than 64 attributes");
       if (result.contains(name))
-        complain(start, fmt::format("the second attribute '{}'", excerpt(name)));
+        complain(start, fmt::format("attribute given twice: '{}'", excerpt(name)));
       expect('=');
       result.set(std::move(name), value());
     } while (accept(','));
@@ -135,7 +135,7 @@ class Reader {
       if (escaped) ++at_;
       result += escaped && text_[at_] == 'n' ? '\n' : text_[at_];
     }
-    if (at_ == text_.size()) complain(start, "the string has no end");
+    if (at_ == text_.size()) complain(start, "the string is not terminated");
     ++at_;
     return result;
   }

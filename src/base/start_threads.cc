@@ -9,9 +9,9 @@ namespace alpa {
 void fail_to_start(std::string_view whose, int started, int wanted,
                    const std::exception_ptr& thrown) {
   fail(
-      "{}: {} threads wanted, but only {} could be started ({}); "
-      "use fewer devices or fewer threads per device, or allow more threads (ulimit -u)",
-      whose, wanted, started, text_of(thrown));
+      "{}: only {} of {} threads could be started ({}); use fewer devices or fewer threads per "
+      "device, or allow more threads (ulimit -u)",
+      whose, started, wanted, text_of(thrown));
 }
 
 }  // namespace alpa

@@ -35,7 +35,7 @@ std::string_view name_of(CollectiveKind kind) {
     case CollectiveKind::reduce_scatter: return "reduce_scatter";
     case CollectiveKind::all_to_all: return "all_to_all";
   }
-  bug("collective kind {}", static_cast<int>(kind));
+  bug("unknown collective kind {}", static_cast<int>(kind));
 }
 
 double collective_seconds(CollectiveKind kind, double bytes, const DeviceMesh& mesh,

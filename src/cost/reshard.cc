@@ -130,7 +130,7 @@ std::optional<CollectiveKind> collective_of(ReshardKind kind) {
     case ReshardKind::slice:
     case ReshardKind::to_partial: return std::nullopt;
   }
-  bug("reshard kind {}", static_cast<int>(kind));
+  bug("unknown reshard kind {}", static_cast<int>(kind));
 }
 
 std::vector<ShardingSpec> all_specs(const TensorType& type, const DeviceMesh& mesh,

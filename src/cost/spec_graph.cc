@@ -89,7 +89,7 @@ void admit(const ShardingSpec& spec, const TensorType& type, const DeviceMesh& m
     const AxisPlacement& a = spec.axes[axis];
     if (a.kind == Kind::replicated) continue;
     invariant(axis < mesh.num_axes() && (a.kind == Kind::partial || a.dim < type.rank()),
-              "{} is no spec of {} on a mesh of {} axes", to_string(spec), to_string(type),
+              "{} is not a spec of {} on a mesh of {} axes", to_string(spec), to_string(type),
               mesh.num_axes());
     if (mesh.size(axis) == 1) limits.unit_axes |= 1u << axis;
     if (a.kind == Kind::partial)

@@ -29,7 +29,7 @@ CombineBox box_between(const Shape& from, int from_dim, std::int64_t from_at, co
   const bool planned =
       plan_box(box, static_cast<int>(extent.size()), extent.data(), from_strides.data(),
                to_strides.data(), from_at * from_strides[from_dim], to_at * to_strides[to_dim]);
-  require(planned, "collective of tensors with {} dimensions: the kernel walks {} at most",
+  require(planned, "collective of tensors with {} dimensions: the kernel takes at most {}",
           extent.size(), kMaxDims);
   return box;
 }

@@ -68,7 +68,7 @@ int Lanes::index_of(int device) const {
   const auto at = std::find_if(devices_.begin(), devices_.end(), [&](const auto& known) {
     return known->program().device == device;
   });
-  invariant(at != devices_.end(), "message to or from device {}, which is not of this process",
+  invariant(at != devices_.end(), "message to or from device {}, which belongs to another process",
             device);
   return static_cast<int>(at - devices_.begin());
 }
@@ -169,7 +169,7 @@ void Lanes::go(Lane& lane, Post& send, Post& receive) const {
                 &received = receive.operation->instruction->message;
   invariant(sent.begin == received.begin && sent.extent == received.extent &&
                 send.end.tensor.type.dtype == receive.end.tensor.type.dtype,
-            "device {} sends a box of {} at {}, device {} receives one of {} at {}",
+            "device {} sends a box of {} at {}, but device {} expects one of {} at {}",
             devices_[lane.from]->program().device, to_string(sent.extent), to_string(sent.begin),
             devices_[lane.to]->program().device, to_string(received.extent),
             to_string(received.begin));

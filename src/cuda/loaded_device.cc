@@ -40,7 +40,7 @@ Launch load_copy(const KernelCall& call) {
   CopyLaunch copy;
   require(plan_copy(copy, static_cast<int>(size_of(to.type.dtype)), rank, to.type.shape.data(),
                     x_stride.data(), y_stride.data(), begin),
-          "copy of {}: the kernel walks {} dimensions at most", to_string(to.type), kMaxDims);
+          "copy of {}: the kernel takes at most {} dimensions", to_string(to.type), kMaxDims);
   return [copy](const KernelCall& ready, Stream stream) {
     if (ready.inputs[0].data != ready.outputs[0].data)
       check_launch(run_copy(copy, ready.inputs[0].data, ready.outputs[0].data, stream), "run_copy");

@@ -18,7 +18,7 @@ cudaDataType_t data_type(DType dtype) {
     case DType::bf16: return CUDA_R_16BF;
     case DType::f16: return CUDA_R_16F;
     case DType::f64: return CUDA_R_64F;
-    default: bug("products of {} are none of cuBLASLt's", name_of(dtype));
+    default: bug("cuBLASLt has no products of {}", name_of(dtype));
   }
 }
 

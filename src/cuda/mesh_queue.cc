@@ -158,8 +158,7 @@ void MeshQueue::queue(const ListRun& run, std::size_t segment, bool checked) {
   std::fill(cursors_.begin(), cursors_.end(), Cursor{});
   const auto& work = segments_[run.list][segment].work;
   for (bool done = false, moved = true; !done;) {
-    invariant(moved,
-              "the devices' programs do not meet: every one waits for another in a collective");
+    invariant(moved, "the devices' programs deadlock: each waits for another in a collective");
     done = true, moved = false;
     for (std::size_t m = 0; m < members_.size(); ++m) {
       moved = advance(m, work[m], checked) || moved;

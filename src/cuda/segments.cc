@@ -37,7 +37,7 @@ class Walk {
         for (; !at_end(d) && passes(d); moved = true) segment.work[d].push_back(cursors_[d].at++);
     }
     invariant(any || at_end(),
-              "the devices' programs do not meet: every one waits for another in a collective");
+              "the devices' programs deadlock: each waits for another in a collective");
     return segment;
   }
 

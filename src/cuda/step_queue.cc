@@ -65,7 +65,7 @@ void StepQueue::walk(StepGraphs* graphs, bool checked) {
   for (const auto& mesh : meshes_)
     cursors_.push_back({0, 0, std::vector<std::size_t>(mesh->members().size())});
   for (bool done = false, moved = true; !done;) {
-    invariant(moved, "the meshes' schedules do not meet: every one waits for another's message");
+    invariant(moved, "the meshes' schedules deadlock: each waits for another's message");
     done = true, moved = false;
     for (std::size_t m = 0; m < meshes_.size(); ++m) {
       moved = advance(static_cast<int>(m), graphs, checked) || moved;

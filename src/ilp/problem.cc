@@ -91,11 +91,10 @@ void validate_copy(const Problem& problem, const SharedCost& shared, const Share
     require(supply.times >= 0 && supply.times <= kMostTimes && supply.serves < 1u << kMostGroups,
             "shared cost {} pays a supply of node {} {} times; use 0 to {}, and {} groups", index,
             copy.node, supply.times, kMostTimes, kMostGroups);
-  require(
-      starts_absent(node, copy),
-      "shared cost {} has a copy at node {} whose first strategy is not the cheapest, or serves; "
-      "let it be absence: no cost, no usage",
-      index, copy.node);
+  require(starts_absent(node, copy),
+          "shared cost {} has a copy at node {} whose first strategy is not absence; "
+          "it must cost least, use nothing and serve no group",
+          index, copy.node);
 }
 
 void validate_shared(const Problem& problem, const SharedCost& shared, std::size_t index) {
@@ -125,11 +124,11 @@ void validate_copies_alone(const Problem& problem) {
   std::vector<int> ends(problem.nodes.size(), 0);
   for (const SharedCost& shared : problem.shared)
     for (const SharedCopy& copy : shared.copies)
-      require(ends[copy.node]++ == 0, "node {} chooses for two copies; give each its own",
+      require(ends[copy.node]++ == 0, "node {} decides two copies; give each copy its own node",
               copy.node);
   const auto check = [&](int node) {
     require(ends[node] == 0,
-            "node {} chooses for a copy but has edges or other ends; give the copy its own", node);
+            "node {} decides a copy but has edges or other ends; give the copy its own node", node);
   };
   for (const Edge& edge : problem.edges) check(edge.a), check(edge.b);
   for (const SharedCost& shared : problem.shared) {

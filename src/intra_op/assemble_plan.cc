@@ -14,7 +14,7 @@ const ReshardPath& path_between(const TensorType& type, const ShardingSpec& from
                                 const ShardingSpec& to, ReshardPrices& prices) {
   const auto& found = prices.path(type, from, to);
   if (!found)
-    bug("the plan chosen reshards {} from {} to {}, which is impossible", to_string(type),
+    bug("the chosen plan reshards {} from {} to {}, which is impossible", to_string(type),
         to_string(from), to_string(to));
   return *found;
 }
@@ -79,8 +79,8 @@ class Assembly {
         std::find_if(lifetimes.begin(), lifetimes.end(),
                      [&](const CopyLifetime& m) { return m.first <= region && region <= m.last; });
     invariant(lifetime != lifetimes.end(),
-              "the solver lets {} read a copy of value {} that is absent", use_text(graph_, use.id),
-              value);
+              "{} reads a copy of value {} that the solver did not choose",
+              use_text(graph_, use.id), value);
     return static_cast<int>(lifetime - lifetimes.begin());
   }
 

@@ -32,7 +32,7 @@ double collective_bytes(const TensorType& type, const ShardingSpec& from, const 
       return n * before /
              static_cast<double>(std::max<std::int64_t>(1, extent_of(type, from, step.dim, mesh))) *
              static_cast<double>(extent_of(type, step.to, step.dim, mesh));
-    default: bug("{} is no collective", name_of(step.kind));
+    default: bug("{} is not a collective", name_of(step.kind));
   }
 }
 
@@ -60,7 +60,7 @@ double local_bytes(const TensorType& type, const ShardingSpec& from, const Resha
       return (needs_packing(type, from, step.dim, mesh) ? before : 0) +
              (needs_packing(type, step.to, step.from_dim, mesh) ? after : 0);
   }
-  bug("reshard kind {}", static_cast<int>(step.kind));
+  bug("unknown reshard kind {}", static_cast<int>(step.kind));
 }
 
 double step_seconds(const TensorType& type, const ShardingSpec& from, const ReshardStep& step,

@@ -324,7 +324,7 @@ std::optional<Reader> reader_of(const Graph& graph, const SearchSpace& space, co
       if (!space.outputs[index]) return std::nullopt;
       return Reader{taker, &space.output_numbers[index], use};
   }
-  bug("use of kind {}", static_cast<int>(use.id.kind));
+  bug("unknown kind of use {}", static_cast<int>(use.id.kind));
 }
 
 }  // namespace

@@ -128,8 +128,8 @@ class Joining {
     part.table = known;
     units_ = units_ == 0 ? known->units_per_second : units_;
     require(units_ == known->units_per_second,
-            "plan_by_layers: layer {} costs so much more than others that its costs are counted in "
-            "other units; use auto_shard",
+            "plan_by_layers: the costs of layer {} are too large for the unit of the other "
+            "layers' costs; use auto_shard",
             part.layer);
     return true;
   }
@@ -162,7 +162,7 @@ class Joining {
     const auto at = left_.find(value);
     require(
         at != left_.end(),
-        "plan_by_layers: value %{} comes from outside and several layers read it; use auto_shard",
+        "plan_by_layers: several layers read value %{}, which no layer computes; use auto_shard",
         value);
     return at->second;
   }
@@ -189,7 +189,7 @@ class Joining {
   static int place_of(const ShardingSpec& spec, const TableAxis& axis, const Part& part) {
     const auto at = std::find(axis.specs.begin(), axis.specs.end(), spec);
     require(at != axis.specs.end(),
-            "plan_by_layers: value %{} may come to layer {} as {}, which no input can be; "
+            "plan_by_layers: value %{} may enter layer {} as {}, a spec that no input can have; "
             "begin the layer elsewhere",
             part.sub.values[axis.value], part.layer, to_string(spec));
     return static_cast<int>(at - axis.specs.begin());
@@ -394,8 +394,8 @@ class Joining {
 
   void require_plan(std::int64_t cost) const {
     require(cost < ilp::kInfinite,
-            "method {}: no plan on a {} mesh keeps to the options; "
-            "allow all_gather and all_to_all, or forbid less",
+            "method {}: no plan on a {} mesh satisfies the options; allow all_gather and "
+            "all_to_all, or forbid less",
             options_.method, shape_text(facts_.mesh));
   }
 
@@ -461,7 +461,8 @@ std::variant<LayeredPlan, LayerTooLarge> plan_by_layers(const Graph& graph, cons
                                                         PlanningCache& cache,
                                                         const LayeringLimits& limits) {
   require(!options.split_batch_everywhere && !options.batch_mesh_axis && options.axis_uses.empty(),
-          "method {}: it splits the batch, which a layer by itself does not know; use auto_shard",
+          "method {}: it splits the batch, but a single layer has no batch inputs to tell that "
+          "dimension; use auto_shard",
           options.method);
   const Graph layered = with_layers(graph);
   return Joining(layered, options, cache.facts().of(mesh, allowed_model(model, options)), limits)

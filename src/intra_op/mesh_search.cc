@@ -147,8 +147,8 @@ void MeshSearch::search(const Effort& effort) {
   } catch (const ilp::Infeasible&) {
     bound_ = kNever;
     fail(
-        "method {}: no plan on a {} mesh keeps to the options; "
-        "allow all_gather and all_to_all, or forbid less",
+        "method {}: no plan on a {} mesh satisfies the options; allow all_gather and all_to_all, "
+        "or forbid less",
         options_.method, shape_text(mesh_));
   }
 }

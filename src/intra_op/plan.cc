@@ -98,7 +98,7 @@ std::string_view name_of(UseKind kind) {
     case UseKind::metric: return "metric";
     case UseKind::output: return "output";
   }
-  bug("use of kind {}", static_cast<int>(kind));
+  bug("unknown kind of use {}", static_cast<int>(kind));
 }
 
 class Verifier {
@@ -205,7 +205,7 @@ class Verifier {
       case UseKind::metric: return static_cast<int>(graph_.metrics.size());
       case UseKind::output: return static_cast<int>(graph_.outputs.size());
     }
-    bug("use of kind {}", static_cast<int>(kind));
+    bug("unknown kind of use {}", static_cast<int>(kind));
   }
 
   void check_uses(std::size_t r) const {

@@ -169,7 +169,7 @@ void add_outputs(const Graph& graph, const AutoShardOptions& options, SearchSpac
   for (const auto& [name, spec] : options.output_specs)
     require(std::any_of(graph.outputs.begin(), graph.outputs.end(),
                         [&](const Output& output) { return output.name == name; }),
-            "method {}: output \"{}\" is to be left as {}, but the graph has no such output",
+            "method {}: output \"{}\" cannot be left as {}: the graph has no such output",
             options.method, name, to_string(spec));
   for (const Output& output : graph.outputs) {
     const auto wanted = options.output_specs.find(output.name);

@@ -43,7 +43,7 @@ Region region_of_use(const Graph& graph, UseId use) {
     case UseKind::metric: return Region::apply;
     case UseKind::output: return graph.producer(graph.outputs[use.index].value).region;
   }
-  bug("use of kind {}", static_cast<int>(use.kind));
+  bug("unknown kind of use {}", static_cast<int>(use.kind));
 }
 
 std::vector<std::vector<Use>> uses_of_values(const Graph& graph) {
@@ -79,7 +79,7 @@ ShardingSpec wanted_spec(const Graph& graph, const NodeClasses& classes, const S
     case UseKind::metric: return ShardingSpec::replicated();
     case UseKind::output: return plan.outputs[index];
   }
-  bug("use of kind {}", static_cast<int>(use.id.kind));
+  bug("unknown kind of use {}", static_cast<int>(use.id.kind));
 }
 
 std::string use_text(const Graph& graph, UseId use) {
@@ -92,7 +92,7 @@ std::string use_text(const Graph& graph, UseId use) {
     case UseKind::metric: return fmt::format("metric \"{}\"", graph.metrics[use.index].name);
     case UseKind::output: return fmt::format("output \"{}\"", graph.outputs[use.index].name);
   }
-  bug("use of kind {}", static_cast<int>(use.kind));
+  bug("unknown kind of use {}", static_cast<int>(use.kind));
 }
 
 }  // namespace alpa

@@ -35,8 +35,8 @@ Attributes input_attributes(InputKind kind, const TensorType& type, const Initia
 Builder& BuilderHandle::get() const {
   invariant(shared_ != nullptr, "an empty Value is used");
   require(*shared_ != nullptr,
-          "a Value of an earlier trace is used, whose graph is gone; "
-          "make Values anew whenever the model is traced");
+          "a Value of an earlier trace is used, but its graph no longer exists; "
+          "create Values each time the model is traced");
   return **shared_;
 }
 
@@ -93,10 +93,10 @@ Value Builder::parameter(const std::string& name, TensorType type, Initializer i
   require(known.of.empty(),
           "parameter \"{}\": an optimizer state of \"{}\" has this name; choose another", name,
           known.of);
-  require(
-      known.frozen == frozen,
-      "parameter \"{}\" is frozen in one place and trained in another; tied parameters are both or neither",
-      name);
+  require(known.frozen == frozen,
+          "parameter \"{}\" is frozen in one place and trained in another; "
+          "freeze tied parameters everywhere or nowhere",
+          name);
   require(this->type(known.value) == type,
           "parameter \"{}\" is {} but was made as {}; tied parameters need one type", name,
           to_string(type), to_string(this->type(known.value)));
@@ -107,7 +107,7 @@ void Builder::freeze(Value parameter) {
   require(static_cast<bool>(parameter), "freeze: the parameter is an empty Value");
   const Input* known = input_of(parameter);
   require(known && known->kind == InputKind::state && known->of.empty(),
-          "freeze: {} is no parameter of this graph; give what `parameter` returned",
+          "freeze: {} is not a parameter of this graph; give what `parameter` returned",
           to_string(parameter.type()));
   for (const Update& update : updates_)
     require(update.input != parameter.id, "freeze: \"{}\" has an update already; freeze it before",
@@ -122,7 +122,7 @@ Value Builder::optimizer_state(Value parameter, const std::string& what) {
   const Input* of = input_of(parameter);
   require(
       of && of->kind == InputKind::state && of->of.empty(),
-      "optimizer_state \"{}\": {} is no parameter of this graph; give what `parameter` returned",
+      "optimizer_state \"{}\": {} is not a parameter of this graph; give what `parameter` returned",
       what, to_string(parameter.type()));
   const std::string name = of->name;
   const Value made =
@@ -181,7 +181,7 @@ void Builder::update(Value input, Value value) {
           "update: both values must belong to this graph");
   const Input* known = input_of(input);
   require(known && (known->kind == InputKind::state || known->kind == InputKind::accumulator),
-          "update: {} \"{}\" is no state; only state and accumulator inputs can be updated",
+          "update: {} \"{}\" is not a state; only state and accumulator inputs can be updated",
           nodes_[producer(input.id)].op->name, nodes_[producer(input.id)].name);
   require(!known->frozen,
           "update of \"{}\": it is frozen; make the parameter without `frozen` to train it",
@@ -196,7 +196,7 @@ void Builder::update(Value input, Value value) {
 void Builder::metric(const std::string& name, Value value) {
   require(value && value.builder == handle(), "metric \"{}\": the value must belong to this graph",
           name);
-  require(value.rank() == 0, "metric \"{}\": {} is no scalar; reduce it first, e.g. with mean",
+  require(value.rank() == 0, "metric \"{}\": {} is not a scalar; reduce it first, e.g. with mean",
           name, to_string(value.type()));
   for (const Metric& earlier : metrics_)
     require(earlier.name != name, "metric \"{}\" exists already", name);

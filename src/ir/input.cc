@@ -50,7 +50,7 @@ std::string_view name_of(InputKind kind) {
     case InputKind::scalar: return "scalar";
     case InputKind::boundary: return "boundary";
   }
-  bug("input kind {}", static_cast<int>(kind));
+  bug("unknown input kind {}", static_cast<int>(kind));
 }
 
 std::string_view name_of(Region region) {
@@ -59,7 +59,7 @@ std::string_view name_of(Region region) {
     case Region::backward: return "backward";
     case Region::apply: return "apply";
   }
-  bug("region {}", static_cast<int>(region));
+  bug("unknown region {}", static_cast<int>(region));
 }
 
 }  // namespace alpa

@@ -15,7 +15,7 @@ std::string_view name_of(ReshardKind kind) {
     case ReshardKind::slice: return "slice";
     case ReshardKind::to_partial: return "to_partial";
   }
-  bug("reshard kind {}", static_cast<int>(kind));
+  bug("unknown reshard kind {}", static_cast<int>(kind));
 }
 
 Rule rule_of(const OpDef& op, const OpQuery& query) {

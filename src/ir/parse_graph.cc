@@ -98,7 +98,8 @@ class Line {
       complain(fmt::format("expected '\"' at column {}", start + 1));
     std::size_t end = start + 1;
     while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
-    if (end >= text_.size()) complain(fmt::format("the string at column {} has no end", start + 1));
+    if (end >= text_.size())
+      complain(fmt::format("the string at column {} is not terminated", start + 1));
     return end + 1;
   }
 
@@ -242,7 +243,7 @@ class GraphReader {
     const int value = known_value(line);
     for (Input& input : graph_.inputs)
       if (input.value == value) return input;
-    line.complain(fmt::format("%{} is no input", value));
+    line.complain(fmt::format("%{} is not an input", value));
   }
 
   void optimizer_state(Line& line) {

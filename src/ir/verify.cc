@@ -56,11 +56,11 @@ void verify_inputs(const Graph& graph) {
     invariant(names.insert(input.name).second, "graph: two inputs are called \"{}\"", input.name);
     if (input.kind == InputKind::state && input.of.empty()) parameters.insert(input.name);
     invariant(!input.frozen || parameters.count(input.name),
-              "graph: \"{}\" is frozen, but no parameter", input.name);
+              "graph: \"{}\" is frozen but is not a parameter", input.name);
   }
   for (const Input& input : graph.inputs)
     invariant(input.of.empty() || (input.kind == InputKind::state && parameters.count(input.of)),
-              "graph: {} \"{}\" belongs to \"{}\", which is no parameter", name_of(input.kind),
+              "graph: {} \"{}\" belongs to \"{}\", which is not a parameter", name_of(input.kind),
               input.name, input.of);
   invariant(next == graph.inputs.size(), "graph: {} inputs but {} input nodes", graph.inputs.size(),
             next);
@@ -72,7 +72,7 @@ void verify_outputs(const Graph& graph) {
   for (const Update& update : graph.updates) {
     const Input* input = find_input(graph, update.input);
     invariant(input && (input->kind == InputKind::state || input->kind == InputKind::accumulator),
-              "graph: update of value {}, which is no state", update.input);
+              "graph: update of value {}, which is not a state", update.input);
     invariant(!input->frozen, "graph: \"{}\" is frozen but updated", input->name);
     invariant(update.value >= 0 && update.value < num_values &&
                   graph.type(update.value) == graph.type(update.input),
@@ -82,7 +82,7 @@ void verify_outputs(const Graph& graph) {
   for (const Metric& metric : graph.metrics)
     invariant(
         metric.value >= 0 && metric.value < num_values && graph.type(metric.value).shape.empty(),
-        "graph: metric \"{}\" is no scalar", metric.name);
+        "graph: metric \"{}\" is not a scalar", metric.name);
   std::set<std::string> names;
   for (const Output& output : graph.outputs) {
     invariant(output.value >= 0 && output.value < num_values,

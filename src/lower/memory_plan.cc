@@ -268,7 +268,8 @@ void verify_aside(const DeviceProgram& device, const InstructionList& list) {
       for (int buffer : buffers) {
         const int memory = memory_of(device, buffer);
         invariant(!written[memory] && !(writes && read[memory]),
-                  "device {}: {} of node {} touches buffer {}, which is in use aside",
+                  "device {}: {} of node {} accesses buffer {}, which an overlapped instruction "
+                  "is using",
                   device.device, name_of(instruction.kind), instruction.node, memory);
       }
     };

@@ -141,7 +141,7 @@ std::vector<DeviceProgram> programs_of_all(const SpmdProgram& program,
   Relocation relocation(program);
   for (std::size_t c = 0; c < classes.size(); ++c) {
     invariant(firsts[c].device == classes[c].front(),
-              "the program of device {} in place of that of {}", firsts[c].device,
+              "found the program of device {}, expected that of {}", firsts[c].device,
               classes[c].front());
     for (std::size_t i = 1; i < classes[c].size(); ++i)
       by_device.emplace(classes[c][i], relocation.run(firsts[c], classes[c][i]));

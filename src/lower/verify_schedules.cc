@@ -104,7 +104,7 @@ class Simulation {
     if (others.size() >= own.size()) {
       const Message& other = *others[own.size() - 1];
       invariant(other.begin == message.begin && other.extent == message.extent,
-                "schedules: {} hands over a box of {} at {}, but device {} one of {} at {}",
+                "schedules: {} sends a box of {} at {}, but device {} expects one of {} at {}",
                 place_of(d, instruction), to_string(message.extent), to_string(message.begin),
                 message.peer, to_string(other.extent), to_string(other.begin));
     }

@@ -56,7 +56,7 @@ DeviceMesh::DeviceMesh(std::vector<MeshAxis> axes, std::vector<int> devices)
   std::sort(sorted.begin(), sorted.end());
   const auto twin = std::adjacent_find(sorted.begin(), sorted.end());
   if (twin != sorted.end())
-    fail("device mesh: device {} stands at two places; list every device once", *twin);
+    fail("device mesh: device {} is listed twice; list every device once", *twin);
 }
 
 std::vector<int> DeviceMesh::coordinates(int rank) const {

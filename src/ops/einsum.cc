@@ -23,7 +23,7 @@ bool has(std::string_view letters, char letter) {
 
 void check_letters(const Equation& e, std::string_view letters) {
   for (std::size_t i = 0; i < letters.size(); ++i) {
-    require(is_letter(letters[i]), "einsum \"{}\": '{}' is no letter; write e.g. \"ik,kj->ij\"",
+    require(is_letter(letters[i]), "einsum \"{}\": '{}' is not a letter; write e.g. \"ik,kj->ij\"",
             e.text, letters[i]);
     require(!has(letters.substr(0, i), letters[i]),
             "einsum \"{}\": letter {} occurs twice in one tensor", e.text, letters[i]);

@@ -9,7 +9,7 @@ std::vector<DType> state_dtypes(const OpQuery& query, std::size_t n) {
   std::vector<DType> dtypes;
   for (const TensorType& type : query.operands) {
     if (!is_floating(type.dtype))
-      fail("{}: {} is no floating type ({})", query.op->name, to_string(type),
+      fail("{}: {} is not a floating type ({})", query.op->name, to_string(type),
            to_string(query.operands));
     if (dtypes.size() < n) dtypes.push_back(type.dtype);
   }

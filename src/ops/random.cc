@@ -17,13 +17,13 @@ Rule random_rule(const OpQuery& query) {
   query.attributes.real("a"), query.attributes.real("b"),
       query.attributes.integer(kStreamAttribute);
   const DType dtype = query.attributes.dtype("dtype");
-  require(is_floating(dtype), "{}: {} is no floating type; draw f32 and cast", query.op->name,
+  require(is_floating(dtype), "{}: {} is not a floating type; draw f32 and cast", query.op->name,
           name_of(dtype));
   return ops::source_rule(query);
 }
 
 Value emit_random(const OpDef& op, Builder& builder, const TensorType& type, double a, double b) {
-  require(is_floating(type.dtype), "{}: {} is no floating type; draw f32 and cast", op.name,
+  require(is_floating(type.dtype), "{}: {} is not a floating type; draw f32 and cast", op.name,
           to_string(type));
   return builder.emit_one(op, {},
                           {{"a", a},

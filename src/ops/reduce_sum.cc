@@ -41,7 +41,7 @@ Value reduce_sum(Value x, const Axes& axes, bool keep_dims) {
 
 Value reduce_mean(Value x, const Axes& axes, bool keep_dims) {
   require(static_cast<bool>(x), "reduce_mean: the operand is an empty Value");
-  require(is_floating(x.dtype()), "reduce_mean: {} has no floating type; cast it",
+  require(is_floating(x.dtype()), "reduce_mean: {} is not a floating type; cast it",
           to_string(x.type()));
   std::int64_t count = 1;
   for (std::int64_t axis : ops::sorted_axes("reduce_mean", axes, x)) count *= x.shape()[axis];

@@ -116,7 +116,7 @@ Shape completed(Shape shape, const TensorType& type) {
       fail("reshape: extents must be at least 1, but one may be -1 (shape {})", to_string(shape));
   const std::int64_t known = num_elements(others);
   if (type.elements() % known != 0)
-    fail("reshape: {} does not fit {}: {} elements are no multiple of {}", to_string(type),
+    fail("reshape: {} does not fit {}: {} elements are not a multiple of {}", to_string(type),
          to_string(shape), type.elements(), known);
   for (std::int64_t& extent : shape)
     if (extent == -1) extent = type.elements() / known;

@@ -11,7 +11,8 @@ namespace {
 /// softmax does not see the shift.
 Value shifted(std::string_view op, Value x, std::int64_t axis) {
   require(static_cast<bool>(x), "{}: the operand is an empty Value", op);
-  require(is_floating(x.dtype()), "{}: {} has no floating type; cast it", op, to_string(x.type()));
+  require(is_floating(x.dtype()), "{}: {} is not a floating type; cast it", op,
+          to_string(x.type()));
   return x - stop_gradient(reduce_max(x, {ops::checked_axis(op, axis, x.type())}, true));
 }
 

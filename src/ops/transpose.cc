@@ -19,7 +19,7 @@ Rule transpose_rule(const OpQuery& query) {
   std::vector<std::int64_t> sorted = permutation;
   std::sort(sorted.begin(), sorted.end());
   if (sorted != ops::counting(static_cast<std::int64_t>(shape.size())))
-    fail("transpose: {} is no permutation of the dimensions of {}", to_string(permutation),
+    fail("transpose: {} is not a permutation of the dimensions of {}", to_string(permutation),
          to_string(query.operands[0]));
   Rule rule;
   DimFactors operand(shape.size()), result;

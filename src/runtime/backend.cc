@@ -60,7 +60,7 @@ const Backend& find_backend(std::string_view name) {
 
 int threads_per_device(const Backend& backend, const ExecutorOptions& options, int num_devices) {
   require(options.threads_per_device >= 0,
-          "executor: {} threads per device; give 0 for as many as there are cores, or more",
+          "executor: {} threads per device; give at least 1, or 0 to share all cores",
           options.threads_per_device);
   if (!backend.on_cores) return 1;
   return options.threads_per_device > 0 ? options.threads_per_device

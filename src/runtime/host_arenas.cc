@@ -66,8 +66,8 @@ void require_available(std::int64_t arena_bytes, std::int64_t other_bytes, int d
           ? fmt::format("this machine has {} available", memory.available_bytes)
           : fmt::format("control group \"{}\" has {} left", memory.group, memory.available_bytes);
   fail(
-      "no memory for a new state: {} bytes of arenas, and {} more for what is computed beside "
-      "them, but {}; use more micro-batches, a smaller batch or a memory budget, "
+      "no memory for a new state: {} bytes of arenas, and {} more for threads and temporary "
+      "buffers, but {}; use more micro-batches, a smaller batch or a memory budget, "
       "drop other states, or {}",
       (devices == 1 ? "1 device needs " : fmt::format("{} devices need ", devices)) +
           std::to_string(arena_bytes),

@@ -59,7 +59,7 @@ std::span<const OpDef* const> partitioned_ops() {
 const OpDef& reshard_op(ReshardKind kind) {
   for (const OpDef* op : partitioned_ops())
     if (op->reshard == kind) return *op;
-  bug("no operator is a {}", name_of(kind));
+  bug("reshard kind {} has no operator", name_of(kind));
 }
 
 bool is_collective(const Node& node) {
@@ -79,7 +79,7 @@ MeshLayout target_of(const SpmdProgram& program, const Node& transfer) {
 }
 
 CollectiveKind collective_kind(const Node& node) {
-  invariant(is_collective(node), "\"{}\" ({}) is no collective", node.name, node.op->name);
+  invariant(is_collective(node), "\"{}\" ({}) is not a collective", node.name, node.op->name);
   return *collective_of(*node.op->reshard);
 }
 

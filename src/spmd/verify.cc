@@ -63,7 +63,7 @@ ShardingSpec resharded(const Node& node, std::size_t i, const ShardingSpec& from
                  ? from.without(axis).split(axis, dim())
                  : from;
   }
-  bug("reshard kind {}", static_cast<int>(*node.op->reshard));
+  bug("unknown reshard kind {}", static_cast<int>(*node.op->reshard));
 }
 
 bool follows_reshard(const SpmdProgram& program, const Node& node) {

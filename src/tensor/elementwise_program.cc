@@ -42,8 +42,8 @@ ElementwiseProgram parse_elementwise_program(const Attributes& attributes, int n
   program.num_inputs = num_inputs;
   if (attributes.contains("constants")) program.constants = attributes.reals("constants");
   const auto& code = attributes.integers("code");
-  invariant(code.size() % 4 == 0, "elementwise program: {} integers of code are no multiple of 4",
-            code.size());
+  invariant(code.size() % 4 == 0,
+            "elementwise program: {} integers of code are not a multiple of 4", code.size());
   for (std::size_t i = 0; i < code.size(); i += 4)
     program.steps.push_back({static_cast<int>(code[i]), static_cast<int>(code[i + 1]),
                              static_cast<int>(code[i + 2]), static_cast<int>(code[i + 3])});

@@ -30,7 +30,7 @@ void require_matches(const Builder& builder, const std::vector<std::string>& pat
   for (const std::string& pattern : patterns)
     if (std::none_of(names.begin(), names.end(),
                      [&](const std::string& name) { return matches(pattern, name); }))
-      fail("StepOptions::{}: \"{}\" fits no parameter that is trained; these are {}", option,
+      fail("StepOptions::{}: \"{}\" matches no trained parameter; these are {}", option,
            excerpt(pattern), quoted_names(names));
 }
 

@@ -202,7 +202,8 @@ void check_groups(const std::vector<OptimizerGroup>& groups) {
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (std::size_t h = 0; h < g; ++h)
       require(groups[g].parameters != groups[h].parameters,
-              "StepOptions::groups: \"{}\" is there twice; the first group that fits a name counts",
+              "StepOptions::groups: \"{}\" is listed twice; remove one, "
+              "since the first matching group applies",
               excerpt(groups[g].parameters));
 }
 
@@ -220,7 +221,9 @@ Value Batch::operator[](const std::string& name) const {
 }
 
 Builder& Batch::builder() const {
-  require(!values_.empty(), "an empty batch belongs to no graph");
+  require(!values_.empty(),
+          "the batch is empty, so it has no builder; "
+          "give the step at least one input");
   return values_.begin()->second;
 }
 

@@ -137,7 +137,7 @@ TEST_CASE("mistakes with frozen parameters are named") {
     return error_of([&] { step_of(model, options).trace(1); });
   };
   CHECK(error(trained, {.frozen = {"dense0.*", "dnse1.*"}}) ==
-        "StepOptions::frozen: \"dnse1.*\" fits no parameter that is trained; "
+        "StepOptions::frozen: \"dnse1.*\" matches no trained parameter; "
         "these are \"dense0.kernel\", \"dense0.bias\", \"dense1.kernel\", \"dense1.bias\"");
   CHECK(
       error(trained, {.frozen = {"*"}}) ==
@@ -145,7 +145,7 @@ TEST_CASE("mistakes with frozen parameters are named") {
   CHECK(
       error([](Value x) { return second(first(x)) + stop_gradient(second.frozen()(first(x))); }) ==
       "parameter \"dense1.kernel\" is frozen in one place and trained in another; "
-      "tied parameters are both or neither");
+      "freeze tied parameters everywhere or nowhere");
   CHECK(error([](Value x) { return stop_gradient(nn::Dense(kDim)(x)); }) ==
         "the loss depends on no parameter of the model; for metrics alone use evaluation_step");
 }

@@ -64,8 +64,9 @@ TEST_CASE("mistakes with groups are named") {
     return error_of([&] { linear_step(std::move(groups)).trace(1); });
   };
   CHECK(error({{"bias", optim::Adam{}}}) ==
-        "StepOptions::groups: \"bias\" fits no parameter that is trained; "
-        "these are \"dense0.kernel\", \"dense0.bias\"");
+        "StepOptions::groups: \"bias\" matches no trained parameter; these are \"dense0.kernel\", "
+        "\"dense0.bias\"");
   CHECK(error({{"*", optim::Adam{}}, {"*", optim::Sgd{}}}) ==
-        "StepOptions::groups: \"*\" is there twice; the first group that fits a name counts");
+        "StepOptions::groups: \"*\" is listed twice; remove one, since the first matching group "
+        "applies");
 }

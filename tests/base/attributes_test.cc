@@ -121,11 +121,11 @@ TEST_CASE("a bad character is named with its position") {
       {"{n=9223372036854775808}",
        "attributes {n=9223372036854775808}: '9223372036854775808' is neither a number (of 64 bits) "
        "nor an element type at position 3"},
-      {"{s=\"ab}", "attributes {s=\"ab}: the string has no end at position 3"},
+      {"{s=\"ab}", "attributes {s=\"ab}: the string is not terminated at position 3"},
       {"{d=[1, x]}", "attributes {d=[1, x]}: 'x' is not a number (of 64 bits) at position 7"},
       {"{d=[1, ]}", "attributes {d=[1, ]}: a number is missing at position 7"},
       {"{d=[1}", "attributes {d=[1}: ']' is missing at position 5"},
-      {"{a=1, a=2}", "attributes {a=1, a=2}: the second attribute 'a' at position 6"},
+      {"{a=1, a=2}", "attributes {a=1, a=2}: attribute given twice: 'a' at position 6"},
       {"{a=1} x", "attributes {a=1} x: text after the closing '}' at position 5"}};
   for (const auto& [text, message] : rows)
     CHECK_THROWS_WITH_AS(parse_attributes(text), message, Error);

@@ -205,9 +205,9 @@ TEST_CASE("more dimensions than the kernels walk are an error that says so") {
   const Attributes attributes{{"permutation", permutation}};
   call.attributes = &attributes;
   CHECK(error_of([&] { cuda::find_kernel(ops::transpose)(ops::transpose, call, {}); }) ==
-        "transpose: the CUDA kernels walk at most 8 dimensions after neighbours that behave alike "
-        "are merged, and f32[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2] leaves more; "
-        "reshape it to fewer dimensions");
+        "transpose: f32[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2] has too many "
+        "dimensions: the CUDA kernels take at most 8 after adjacent ones are merged; reshape it to "
+        "fewer dimensions");
 }
 
 }  // namespace

@@ -221,6 +221,5 @@ TEST_CASE(
 TEST_CASE("schedules that wait for each other's messages are a bug") {
   // With five micro-batches the sender waits for a copy that the other device cannot take.
   CHECK_THROWS_WITH_AS(run(6, false, kModes[1]),
-                       "the meshes' schedules do not meet: every one waits for another's message",
-                       Bug);
+                       "the meshes' schedules deadlock: each waits for another's message", Bug);
 }

@@ -111,8 +111,8 @@ TEST_CASE("impossible arrays are refused, and those too large for this machine")
 
 TEST_CASE("a Value kept from an earlier trace is refused, wherever the new graph is in memory") {
   const std::string gone =
-      "a Value of an earlier trace is used, whose graph is gone; "
-      "make Values anew whenever the model is traced";
+      "a Value of an earlier trace is used, but its graph no longer exists; "
+      "create Values each time the model is traced";
   Value kept;
   const auto build = [&](Builder& g, const Batch& b) {
     const Value w = kept ? kept : g.parameter("w", {f32, {4}}, {});

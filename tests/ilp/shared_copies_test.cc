@@ -210,15 +210,15 @@ TEST_CASE("malformed copies are refused") {
   CHECK(refused({2, 0, 0, {absent, own, {4, 1, false}}}) ==
         "shared cost 0 pays a supply of node 2 4 times; use 0 to 3, and 3 groups");
   CHECK(refused({2, 0, 0, {made, own, absent}}) ==
-        "shared cost 0 has a copy at node 2 whose first strategy is not the cheapest, or serves; "
-        "let it be absence: no cost, no usage");
+        "shared cost 0 has a copy at node 2 whose first strategy is not absence; "
+        "it must cost least, use nothing and serve no group");
   CHECK(refused(good, [](Problem& p) { p.shared[0].readers[0].group = 3; }) ==
         "shared cost 0 has a reader of group 3; use 0 to 2");
   CHECK(refused(good, [](Problem& p) { p.shared.push_back(p.shared[0]); }) ==
-        "node 2 chooses for two copies; give each its own");
+        "node 2 decides two copies; give each copy its own node");
   CHECK(refused(good, [](Problem& p) {
           p.edges.push_back({1, 2, table(std::vector<std::int64_t>(6, 0))});
-        }) == "node 2 chooses for a copy but has edges or other ends; give the copy its own");
+        }) == "node 2 decides a copy but has edges or other ends; give the copy its own node");
 }
 
 }  // namespace alpa::ilp

@@ -216,6 +216,7 @@ TEST_CASE("Options that split the batch are refused") {
   CHECK_THROWS_WITH_AS(
       plan_by_layers(stack_graph({}), slow_mesh({4}), slow_devices(), data_parallel_options(),
                      cache),
-      "method data: it splits the batch, which a layer by itself does not know; use auto_shard",
+      "method data: it splits the batch, but a single layer has no batch inputs to tell that "
+      "dimension; use auto_shard",
       Error);
 }

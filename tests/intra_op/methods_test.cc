@@ -157,6 +157,6 @@ TEST_CASE("What the options ask and the graph does not allow is the user's mista
   AutoShardOptions impossible = zero2_options();
   impossible.allow_all_gather = false;
   CHECK(error_of(mlp_graph({.layers = 1, .batch = 8, .width = 8}), mesh_of({4}), impossible) ==
-        "method zero2: no plan on a 4 mesh keeps to the options; "
-        "allow all_gather and all_to_all, or forbid less");
+        "method zero2: no plan on a 4 mesh satisfies the options; allow all_gather and "
+        "all_to_all, or forbid less");
 }

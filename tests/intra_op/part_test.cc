@@ -63,7 +63,7 @@ TEST_CASE("An output is left in the spec that is wanted, or in any") {
   unknown.output_specs["h"] = ShardingSpec::replicated();
   CHECK_THROWS_WITH_AS(
       auto_shard(part, kMesh, CostModel::of(Cluster::local(4)), unknown),
-      "method shard: output \"h\" is to be left as R, but the graph has no such output", Error);
+      "method shard: output \"h\" cannot be left as R: the graph has no such output", Error);
 }
 
 TEST_CASE("A planning cache learns nothing new from more layers, and changes no plan") {

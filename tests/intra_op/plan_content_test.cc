@@ -98,7 +98,7 @@ TEST_CASE("Meshes, costs and counts out of range") {
   CHECK(sample.error([](Json& p) { p["mesh"]["devices"][1] = -5; }) ==
         "plan p.json: mesh.devices[1]: found -5; devices are numbered from 0");
   CHECK(sample.error([](Json& p) { p["mesh"]["devices"][1] = 0; }) ==
-        "plan p.json: mesh: device mesh: device 0 stands at two places; list every device once");
+        "plan p.json: mesh: device mesh: device 0 is listed twice; list every device once");
   CHECK(
       sample.error([](Json& p) { p["mesh"]["axes"][0]["size"] = -2; }) ==
       "plan p.json: mesh: device mesh: axis \"x\" has size -2; give every axis at least one device");

@@ -56,13 +56,13 @@ TEST_CASE("mistakes are found when the graph is built") {
         }) == "add: operand 1 belongs to another graph");
   CHECK(error_of([&] { b.emit(sample::add, {x, Value{}}); }) == "add: operand 1 is an empty Value");
   CHECK(error_of([&] { b.update(x, x); }) ==
-        "update: input \"x\" is no state; only state and accumulator inputs can be updated");
+        "update: input \"x\" is not a state; only state and accumulator inputs can be updated");
   CHECK(error_of([&] { b.update(w, b.emit_one(sample::total, {x})); }) ==
         "update of \"w\": it is f32[2, 2] but the new value is f32[]");
   b.update(w, x);
   CHECK(error_of([&] { b.update(w, x); }) == "update of \"w\": it has an update already");
   CHECK(error_of([&] { b.metric("m", x); }) ==
-        "metric \"m\": f32[2, 2] is no scalar; reduce it first, e.g. with mean");
+        "metric \"m\": f32[2, 2] is not a scalar; reduce it first, e.g. with mean");
   const Value loss = b.emit_one(sample::total, {x});
   b.metric("m", loss);
   CHECK(error_of([&] { b.metric("m", loss); }) == "metric \"m\" exists already");

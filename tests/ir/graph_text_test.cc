@@ -74,7 +74,7 @@ TEST_CASE("mistakes in a text are named with their line") {
   CHECK(message(head + "%1: f32[2, 2] = scale(%0) later \"\"\n") ==
         "graph text, line 3: unknown region \"later\"; regions are forward, backward and apply");
   CHECK(message(head + "%1: f32[2, 2] = scale(%0) forward \"a\n") ==
-        "graph text, line 3: the string at column 35 has no end");
+        "graph text, line 3: the string at column 35 is not terminated");
   CHECK(message(head + "%1: f32[2, 2] = scale(%0) forward \"a\" b\n") ==
         "graph text, line 3: text after the end of the statement");
   CHECK(message(head + "%1: f32[2, 2] = scale(%0) {a=} forward \"a\"\n")
@@ -88,9 +88,9 @@ TEST_CASE("mistakes in a text are named with their line") {
                 "shape=[2]} forward \"x\"\n") ==
         "graph text, line 2: unknown kind of input \"wish\"; "
         "kinds are batch, state, accumulator, scalar and boundary");
-  CHECK(message(head + "metric \"m\" = %0\n") == "graph text: graph: metric \"m\" is no scalar");
+  CHECK(message(head + "metric \"m\" = %0\n") == "graph text: graph: metric \"m\" is not a scalar");
   CHECK(message(head + "update %0 = %0\n") ==
-        "graph text: graph: update of value 0, which is no state");
+        "graph text: graph: update of value 0, which is not a state");
 }
 
 TEST_CASE("no prefix of a text and no text with one character changed crashes the parser") {

@@ -76,22 +76,22 @@ TEST_CASE("mistakes with states and parameters are told when the graph is built"
               x = b.input(InputKind::batch, "x", {f32, {4}}),
               fixed = b.parameter("f", {f32, {4}}, {}, true);
   CHECK(b.parameters().size() == 1);
-  CHECK(
-      error_of([&] { b.optimizer_state(x, "m"); }) ==
-      "optimizer_state \"m\": f32[4] is no parameter of this graph; give what `parameter` returned");
-  CHECK(
-      error_of([&] { b.optimizer_state(m, "m"); }) ==
-      "optimizer_state \"m\": f32[4] is no parameter of this graph; give what `parameter` returned");
+  CHECK(error_of([&] { b.optimizer_state(x, "m"); }) ==
+        "optimizer_state \"m\": f32[4] is not a parameter of this graph; "
+        "give what `parameter` returned");
+  CHECK(error_of([&] { b.optimizer_state(m, "m"); }) ==
+        "optimizer_state \"m\": f32[4] is not a parameter of this graph; "
+        "give what `parameter` returned");
   CHECK(error_of([&] { b.optimizer_state({}, "m"); }) ==
         "optimizer_state \"m\": the parameter is an empty Value");
   CHECK(error_of([&] {
           b.parameter("w.m", {f32, {4}}, {});
         }) == "parameter \"w.m\": an optimizer state of \"w\" has this name; choose another");
-  CHECK(
-      error_of([&] {
-        b.parameter("f", {f32, {4}}, {});
-      }) ==
-      "parameter \"f\" is frozen in one place and trained in another; tied parameters are both or neither");
+  CHECK(error_of([&] {
+          b.parameter("f", {f32, {4}}, {});
+        }) ==
+        "parameter \"f\" is frozen in one place and trained in another; "
+        "freeze tied parameters everywhere or nowhere");
   CHECK(error_of([&] { b.update(fixed, x); }) ==
         "update of \"f\": it is frozen; make the parameter without `frozen` to train it");
 }
@@ -106,7 +106,7 @@ TEST_CASE("only parameters without an update can be frozen later") {
         "update of \"v\": it is frozen; make the parameter without `frozen` to train it");
   CHECK(error_of([&] { b.freeze({}); }) == "freeze: the parameter is an empty Value");
   CHECK(error_of([&] { b.freeze(m); }) ==
-        "freeze: f32[4] is no parameter of this graph; give what `parameter` returned");
+        "freeze: f32[4] is not a parameter of this graph; give what `parameter` returned");
   b.update(w, m);
   CHECK(error_of([&] { b.freeze(w); }) == "freeze: \"w\" has an update already; freeze it before");
 }
@@ -119,9 +119,9 @@ TEST_CASE("verify names states without a parameter and frozen parameters that ch
   };
   CHECK(complaint([](Graph&) {}) == "");
   CHECK(complaint([](Graph& g) { g.inputs[1].of = "v"; }) ==
-        "graph: state \"w.m\" belongs to \"v\", which is no parameter");
+        "graph: state \"w.m\" belongs to \"v\", which is not a parameter");
   CHECK(complaint([](Graph& g) { g.inputs[1].frozen = true; }) ==
-        "graph: \"w.m\" is frozen, but no parameter");
+        "graph: \"w.m\" is frozen but is not a parameter");
   CHECK(complaint([](Graph& g) { g.inputs[0].frozen = true; }) ==
         "graph: \"w\" is frozen but updated");
 }

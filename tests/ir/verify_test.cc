@@ -56,13 +56,13 @@ TEST_CASE("verify accepts a good graph and names what is wrong with each bad one
   CHECK(complaint([](Graph& g) { g.inputs[1].name = g.nodes[1].name = "x"; }) ==
         "graph: two inputs are called \"x\"");
   CHECK(complaint([](Graph& g) { g.updates[0].input = 0; }) ==
-        "graph: update of value 0, which is no state");
+        "graph: update of value 0, which is not a state");
   CHECK(complaint([](Graph& g) { g.updates[0].value = 3; }) ==
         "graph: update of \"loss_sum\" by a value of another type");
   CHECK(complaint([](Graph& g) { g.updates.push_back(g.updates[0]); }) ==
         "graph: \"loss_sum\" is updated twice");
   CHECK(complaint([](Graph& g) { g.metrics[0].value = 3; }) ==
-        "graph: metric \"loss\" is no scalar");
+        "graph: metric \"loss\" is not a scalar");
   CHECK(complaint([](Graph& g) { g.nodes[3].region = Region::backward; }) ==
         "graph: total \"total\" runs in region forward but reads the result of dot \"dense0/dot\", "
         "which runs later, in region backward");

@@ -58,5 +58,5 @@ TEST_CASE("Impossible meshes are refused") {
         }) == "device mesh: 3 device ids for 2 places (2); give one id per place");
   CHECK(error_of([&] {
           DeviceMesh m(two, {5, 5});
-        }) == "device mesh: device 5 stands at two places; list every device once");
+        }) == "device mesh: device 5 is listed twice; list every device once");
 }

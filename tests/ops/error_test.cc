@@ -56,7 +56,7 @@ TEST_CASE_FIXTURE(Fixture, "einsum checks equation and operands") {
   CHECK(error_of([&] { einsum("ii,ij->j", x, y); }) ==
         "einsum \"ii,ij->j\": letter i occurs twice in one tensor");
   CHECK(error_of([&] { einsum("i1,1j->ij", x, y); }) ==
-        "einsum \"i1,1j->ij\": '1' is no letter; write e.g. \"ik,kj->ij\"");
+        "einsum \"i1,1j->ij\": '1' is not a letter; write e.g. \"ik,kj->ij\"");
   CHECK(error_of([&] { einsum("ab,cd->ae", x, y); }) ==
         "einsum \"ab,cd->ae\": letter e of the result is in no operand");
   CHECK(error_of([&] { einsum("ab,cd->acd", x, y); }) ==
@@ -117,7 +117,7 @@ TEST_CASE_FIXTURE(Fixture, "reductions check their axes") {
         }) == "reduce_max: axis 1 of f32[2, 3] is given twice");
   CHECK(error_of([&] {
           reduce_mean(in({i32, {4}}));
-        }) == "reduce_mean: i32[4] has no floating type; cast it");
+        }) == "reduce_mean: i32[4] is not a floating type; cast it");
   CHECK(error_of([&] {
           reduce_sum(in({u8, {4}}));
         }) == "reduce_sum: x is u8, the type of conditions (x u8[4]); cast it");
@@ -133,13 +133,13 @@ TEST_CASE_FIXTURE(Fixture, "movements check shapes") {
         }) == "reshape: [-1, -1] has more than one extent of -1");
   CHECK(error_of([&] {
           reshape(x, {4, -1});
-        }) == "reshape: f32[2, 3] does not fit [4, -1]: 6 elements are no multiple of 4");
+        }) == "reshape: f32[2, 3] does not fit [4, -1]: 6 elements are not a multiple of 4");
   CHECK(error_of([&] {
           reshape(x, {6, 0});
         }) == "reshape: extents must be at least 1 (shape [6, 0])");
   CHECK(error_of([&] {
           transpose(x, {0, 0});
-        }) == "transpose: [0, 0] is no permutation of the dimensions of f32[2, 3]");
+        }) == "transpose: [0, 0] is not a permutation of the dimensions of f32[2, 3]");
   CHECK(error_of([&] {
           transpose(x, {0, 2});
         }) == "transpose: axis 2 of f32[2, 3]; axes are -2 to 1, negative ones count from the end");
@@ -155,7 +155,7 @@ TEST_CASE_FIXTURE(Fixture, "movements check shapes") {
         }) == "iota: axis 1 of i32[3]; axes are -1 to 0, negative ones count from the end");
   CHECK(error_of([&] {
           random_normal(b, {i32, {3}});
-        }) == "random_normal: i32[3] is no floating type; draw f32 and cast");
+        }) == "random_normal: i32[3] is not a floating type; draw f32 and cast");
 }
 
 TEST_CASE_FIXTURE(Fixture, "losses check logits and labels") {
@@ -172,7 +172,7 @@ TEST_CASE_FIXTURE(Fixture, "losses check logits and labels") {
         "pass class indices, one per row");
   CHECK(error_of([&] {
           softmax(in({i32, {4}}));
-        }) == "softmax: i32[4] has no floating type; cast it");
+        }) == "softmax: i32[4] is not a floating type; cast it");
   CHECK(error_of([&] {
           softmax(in({f32, {}}));
         }) == "softmax: axis -1 of f32[]; axes are 0 to -1, negative ones count from the end");
@@ -224,7 +224,7 @@ TEST_CASE_FIXTURE(Fixture, "optimizer updates check their operands") {
         }) == "sgd_update: operand 1 has [4] where [3] is needed (f32[3], f32[4], f32[3], f32[])");
   CHECK(error_of([&] {
           b.emit(ops::sgd_update, {w, w, whole, scalar});
-        }) == "sgd_update: i32[3] is no floating type (f32[3], f32[3], i32[3], f32[])");
+        }) == "sgd_update: i32[3] is not a floating type (f32[3], f32[3], i32[3], f32[])");
   CHECK(error_of([&] {
           b.emit(ops::adam_update, {w, w});
         }) == "adam_update: takes 6 operands but got 2 (f32[3], f32[3])");

@@ -138,8 +138,8 @@ TEST_CASE("a message without a receiver, or of another box, is found out") {
   std::vector<Instruction>& backward = devices[1].lists[1].instructions;
   message(backward, Instruction::Kind::send)->message.extent[0] -= 1;
   CHECK(mistake_of(devices, program) ==
-        "schedules: device 1 in backward of micro-batch 0 (\"einsum.grad/einsum.transfer\") hands "
-        "over a box of [3, 4] at [0, 0], but device 0 one of [4, 4] at [0, 0]");
+        "schedules: device 1 in backward of micro-batch 0 (\"einsum.grad/einsum.transfer\") sends "
+        "a box of [3, 4] at [0, 0], but device 0 expects one of [4, 4] at [0, 0]");
   devices = programs_of(program, gpipe(2, 2));
   devices[0].lists[2].instructions.push_back(
       *message(devices[0].lists[0].instructions, Instruction::Kind::send));

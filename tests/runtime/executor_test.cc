@@ -130,7 +130,7 @@ TEST_CASE("wrong batches and names are refused before anything runs") {
       error_of([&] { other.run(*state, batch, scalars); }) ==
       "executor: this state was made by another executor; use the one whose make_state returned it");
   CHECK(error_of([&] { Executor(data_parallel(graph, 2), {.threads_per_device = -1}); }) ==
-        "executor: -1 threads per device; give 0 for as many as there are cores, or more");
+        "executor: -1 threads per device; give at least 1, or 0 to share all cores");
   CHECK_NOTHROW(executor.run(*state, batch, scalars));
 }
 

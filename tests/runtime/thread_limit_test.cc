@@ -62,10 +62,10 @@ int number_after(const std::string& text, const std::string& before) {
 /// What is told of `whose` where `wanted` threads are too many.
 std::string refused(const std::string& whose, int wanted, const std::string& output) {
   return fmt::format(
-      "{}: {} threads wanted, but only {} could be started (Resource temporarily unavailable); "
-      "use fewer devices or fewer threads per device, or allow more threads (ulimit "
-      "-u)\nstatus 0\n",
-      whose, wanted, number_after(output, "but only "));
+      "{}: only {} of {} threads could be started (Resource temporarily unavailable); "
+      "use fewer devices or fewer threads per device, or allow more threads (ulimit -u)\nstatus "
+      "0\n",
+      whose, number_after(output, ": only "), wanted);
 }
 
 SpmdProgram program_for(int devices) {

@@ -160,7 +160,7 @@ TEST_CASE("whatever is cheap, plans hold every step that is emitted, and none th
         if (!options.allow_all_to_all) CHECK_FALSE(emitted(program, once).contains("all_to_all"));
       }
     } catch (const Error& error) {  // nothing keeps to the options
-      CHECK(std::string(error.what()).find("keeps to the options") != std::string::npos);
+      CHECK(std::string(error.what()).find("satisfies the options") != std::string::npos);
     }
   }
 }

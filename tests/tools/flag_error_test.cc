@@ -24,8 +24,8 @@ const char* const kEdges[] = {"",   " ",  "-1", "+1",  "1x",  "0x1",   "1 ",
 }  // namespace
 
 TEST_CASE("commands nobody knows, and arguments of a command that takes none") {
-  CHECK(mistake({"plan\nnow"}) == "there is no command 'plan\\nnow'; `alpa --help` lists them");
-  CHECK(mistake({""}) == "there is no command ''; `alpa --help` lists them");
+  CHECK(mistake({"plan\nnow"}) == "'plan\\nnow' is not a command; `alpa --help` lists them");
+  CHECK(mistake({""}) == "'' is not a command; `alpa --help` lists them");
   for (const char* version : {"version", "--version"})
     CHECK(mistake({version, "5"}) ==
           "The following argument was not expected: 5; --help lists the flags");
