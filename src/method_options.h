@@ -9,7 +9,7 @@
 
 namespace alpa {
 
-/// All methods have the same options; the kind stands beside them.
+/// All methods have the same options; the kind is a separate member.
 struct MethodOptions {
   MethodKind kind;
   ShardParallel options;

@@ -25,7 +25,7 @@ struct Target {
   const PassLog& log;
 };
 
-/// Passes before collectives are joined.
+/// Passes before collectives are merged.
 SpmdProgram fused_program(const Graph& graph, const ShardingPlan& plan, const Target& target) {
   const auto& [backend, options, budget, log] = target;
   SpmdProgram program = log.check("partitioned.txt", partition(graph, plan));
@@ -35,7 +35,7 @@ SpmdProgram fused_program(const Graph& graph, const ShardingPlan& plan, const Ta
   return log.check("fused.txt", fuse_elementwise(program));
 }
 
-/// Passes that join collectives, and those behind them.
+/// Passes that merge collectives, and all later ones.
 Planned lowered_program(const Graph& graph, const ShardingPlan& plan, const SpmdProgram& fused,
                         std::int64_t bucket_bytes, std::int64_t slack, const Target& target) {
   const auto& [backend, options, budget, log] = target;
@@ -51,15 +51,15 @@ Planned lowered_program(const Graph& graph, const ShardingPlan& plan, const Spmd
       graph, plan, std::move(program), bytes, 0, repeated_work(plan, graph), std::move(devices)};
 }
 
-/// What joint collectives may add to the peak of a program under a budget: what one of them holds,
-/// and no more than a quarter of what the program leaves of the budget.
+/// How much merged collectives may add to a program's peak: one bucket, but at most a quarter of
+/// the unused budget.
 std::int64_t bucket_slack(const SpmdProgram& program, std::int64_t bucket_bytes,
                           std::int64_t budget) {
   return std::clamp<std::int64_t>((budget - counted_bytes(program)) / 4, 0, bucket_bytes);
 }
 
-/// Joining collectives keeps their operands until the last one is there. Where that breaks the
-/// budget, they join only as far as the peak stays; where that still does, each stays on its own.
+/// Merged collectives keep their operands until the last one is ready. If that exceeds the budget,
+/// they are merged only as far as the peak stays; if that still does, none is merged.
 Planned lower_plan(const Graph& graph, ShardingPlan solved, const Target& target) {
   const ShardingPlan plan = target.log.check("plan.json", std::move(solved), graph);
   const SpmdProgram fused = fused_program(graph, plan, target);
@@ -86,7 +86,7 @@ ShardingPlan read_plan(const Graph& graph, const Cluster& cluster, const std::st
   return plan;
 }
 
-/// A plan from a file, which keeps the budget as a planned one would.
+/// A plan from a file. It must keep the budget, as a searched plan does.
 Planned planned_from_file(const Graph& graph, const Cluster& cluster, const std::string& path,
                           const Target& target) {
   Planned planned = lower_plan(graph, read_plan(graph, cluster, path), target);

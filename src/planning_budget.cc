@@ -36,7 +36,7 @@ class PlannersLimit {
     bytes_ = over_ == kNone ? under_ + 1 : under_ + (over_ - under_) / 2;
   }
 
-  /// Another plan within the budget is not to be expected.
+  /// True if another plan within the budget is unlikely.
   bool is_exhausted() const {
     return over_ - under_ < budget_ / 200 || bytes_ > budget_ + budget_ / 10 || bytes_ == under_;
   }

@@ -170,7 +170,7 @@ class BatchedPrimitive {
   BatchedPrimitive(const BatchedPrimitive&) = delete;
   BatchedPrimitive& operator=(const BatchedPrimitive&) = delete;
 
-  /// False where oneDNN has but its slow reference implementation for these strides.
+  /// False where oneDNN has only its slow reference implementation for these strides.
   bool usable() const { return primitive_ != nullptr; }
   std::int64_t scratch_bytes() const {
     return static_cast<std::int64_t>(dnnl_memory_desc_get_size(&scratch_));

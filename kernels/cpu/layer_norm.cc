@@ -16,7 +16,7 @@ constexpr std::int64_t kBlock = 1024;
 constexpr std::int64_t kPiece = 32 * 1024;  ///< elements that one piece aims at
 constexpr std::int64_t kMaxPieces = 16;
 
-/// Elements [at, at + n) of a tensor as T: where they lie, or converted into the buffer.
+/// Elements [at, at + n) of a tensor as T: in place, or converted into the buffer.
 template <class T>
 class Block {
  public:

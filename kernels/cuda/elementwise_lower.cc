@@ -16,7 +16,7 @@ struct Draft {
   int output = -1;
 };
 
-/// Loads stand right before the first step that reads them; all outputs but that of the last step
+/// Loads come right before the first step that reads them; all outputs but that of the last step
 /// are written at the end, by copies.
 std::vector<Draft> draft(const ElementwiseProgram& program) {
   std::vector<Draft> drafts;

@@ -41,7 +41,7 @@ bool is_bias_of_columns(const EinsumSteps& e, const KernelCall& call) {
   return letters == own_letters(e.plan, e.plan.b, e.plan.a);
 }
 
-/// Whether the sums of a matrix over k stand in the order in which the second result has them.
+/// Whether the sums of a matrix over k have the order of the second result.
 bool are_sums_in_order(const EinsumSteps& e, int operand) {
   const kernels::EinsumPlan& plan = e.plan;
   const kernels::EinsumOperand &own = operand == 0 ? plan.a : plan.b,

@@ -18,7 +18,7 @@ using Status = int;           ///< cudaError_t: 0 is success
 /// Dimensions that a kernel can walk after those that behave alike have been merged.
 inline constexpr int kMaxDims = 8;
 
-/// Positions of a set of dimensions: index i, row-major over `extent`, stands at the sum of its
+/// Positions of a set of dimensions: index i, row-major over `extent`, is at the sum of its
 /// coordinates times `stride` (in elements).
 struct Walk {
   int dims = 0;

@@ -43,7 +43,7 @@ std::string print(const std::vector<T>& values) {
   return text + "]";
 }
 
-/// Of one node; far more than any operator has.
+/// Limit on the attributes of one node; no operator has nearly as many.
 constexpr std::size_t kMaxAttributes = 64;
 
 constexpr std::string_view kWordCharacters =

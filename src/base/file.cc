@@ -36,14 +36,14 @@ class Descriptor {
 
   explicit operator bool() const { return number_ >= 0; }
   int number() const { return number_; }
-  /// False with errno set if the system had yet to tell of a failed write.
+  /// False, with errno set, if closing reports a failed write.
   bool close() { return number_ < 0 || ::close(std::exchange(number_, -1)) == 0; }
 
  private:
   int number_;
 };
 
-/// Why something of this type is not read; "" if it is.
+/// Why files of this type are refused; "" if they are read.
 std::string_view refusal(mode_t mode) {
   if (S_ISREG(mode) || S_ISFIFO(mode)) return "";
   return S_ISDIR(mode) ? "it is a folder, not a file" : "it is a device, not a file";
@@ -131,7 +131,7 @@ std::FILE* standard_stream(const struct stat& info) {
   return nullptr;
 }
 
-/// After what the program printed before.
+/// Flushes what the program printed before.
 void write_to_stream(std::FILE* stream, const std::string& path, std::string_view text) {
   if (std::fflush(stream) != 0 || !write_all(::fileno(stream), text)) fail_write(path, errno);
 }

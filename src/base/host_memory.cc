@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-/// Where one version of control groups keeps what. `reclaimable`: keys of
-/// `memory.stat`, bytes of cached files.
+/// The files of one version of control groups. `reclaimable`: keys of `memory.stat`, bytes of
+/// cached files.
 struct Version {
   std::vector<const char*> limits;
   const char* usage;
@@ -27,7 +27,8 @@ struct Version {
 const Version kVersion1{{"memory.limit_in_bytes"},
                         "memory.usage_in_bytes",
                         {"total_inactive_file", "total_active_file"}};
-// Above memory.high a group is not killed, but slowed down until it stands still.
+// Above memory.high the kernel does not kill a group; it slows the group down, in the
+// end to a halt.
 const Version kVersion2{
     {"memory.max", "memory.high"}, "memory.current", {"inactive_file", "active_file"}};
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kUsersMistake = 2, kOurBug = 3;
 
-/// After what was printed before.
+/// Flushes stdout first, which keeps the order of the output.
 int complain(const char* name, const char* message, int status) {
   std::fflush(stdout);
   std::fprintf(stderr, "%s: %s\n", name, message);

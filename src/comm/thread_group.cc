@@ -162,7 +162,7 @@ class ThreadGroup final : public Group {
     return box.elements() * static_cast<std::int64_t>(size_of(to.type.dtype));
   }
 
-  /// Everybody's shard of tensor `t` into `out`.
+  /// Copies every member's shard of tensor `t` into `out`.
   void gather(std::size_t t, const KernelTensor& out, ShardedDim sharded) const {
     for (int other = 0; other < size(); ++other) {
       const KernelTensor& shard = members_[other].shown.in[t];

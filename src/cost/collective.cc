@@ -9,7 +9,7 @@
 namespace alpa {
 namespace {
 
-/// Tails by which Alpa's formulas order equal costs: all_gather last, then all_reduce.
+/// Small terms by which Alpa's formulas order equal costs: all_gather last, then all_reduce.
 double tie_break_tail(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::all_reduce: return 0.01;

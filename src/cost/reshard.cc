@@ -150,7 +150,7 @@ std::vector<double> reshard_seconds(const TensorType& type, const std::vector<Sh
   return ReshardPrices(mesh, model).seconds(type, from, to);
 }
 
-/// One type: its specs, and what was found of each as a source.
+/// The specs of one type, and the search results from each as a source.
 struct ReshardPrices::OfType {
   SpecLimits limits;
   SpecGraph graph;

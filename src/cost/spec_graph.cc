@@ -279,8 +279,8 @@ int SpecGraph::index(const ShardingSpec& spec) const {
 
 SpecLimits limits_for(const TensorType& type, std::span<const ShardingSpec> specs,
                       const DeviceMesh& mesh, SpecLimits limits) {
-  // Splits into more parts than elements are part of every graph, so that a price does not depend
-  // on what is asked beside it.
+  // Every graph contains splits into more parts than elements, so that a price does not depend on
+  // which other specs are asked for.
   limits.more_parts_than_elements = true;
   for (const ShardingSpec& spec : specs) admit(spec, type, mesh, limits);
   return limits;

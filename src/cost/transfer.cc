@@ -22,7 +22,7 @@ Box shard_of(const Shape& shape, const MeshLayout& layout, int rank) {
           local_shape(shape, layout.spec, layout.mesh, at)};
 }
 
-/// The part of both; `extent` has a 0 if there is none.
+/// The intersection; `extent` has a 0 if it is empty.
 Box intersection(const Box& a, const Box& b) {
   Box common = a;
   for (std::size_t d = 0; d < a.begin.size(); ++d) {

@@ -15,8 +15,8 @@ struct RunTimeHeader {
 extern const RunTimeHeader kRunTimeHeaders[];
 extern const int kNumRunTimeHeaders;
 
-/// Whether this NVRTC makes machine code for cards of compute capability `architecture` (90 stands
-/// for 9.0). One that is older than the card does not.
+/// Whether this NVRTC makes machine code for cards of compute capability `architecture` (90 means
+/// 9.0). One that is older than the card does not.
 bool can_compile_for(int architecture);
 
 /// Machine code of `source`; needs no card. What was compiled once is found again: by this process

@@ -106,8 +106,8 @@ class CudaDevices : public Devices {
     metrics_ = allocate_mapped(kStagedSteps * metrics_bytes());
   }
 
-  /// Captured steps go before the groups whose collectives they hold; the
-  /// memory they work in may stay.
+  /// Captured steps are freed before the groups whose collectives they contain; their
+  /// memory may stay.
   ~CudaDevices() override {
     drain();
     for (const auto& known : captured_)
@@ -173,19 +173,18 @@ class CudaDevices : public Devices {
   /// it before is over, because no more than `depth()` are under way.
   static int slot_of(std::int64_t step) { return static_cast<int>(step % kStagedSteps); }
 
-  /// The step waits for this.
+  /// Queues the upload of a step's inputs; the step waits for it.
   void upload(int slot, const DeviceMemory& memory) {
     uploads_->queue(slot, memory, upload_streams_);
     for (const LocalCard& local : cards_)
       order(local.upload_stream.get(), local.uploaded.get(), origin());
   }
 
-  /// The stream that a step begins and ends on.
+  /// The stream on which a step begins and ends.
   Stream origin() const { return queue_->origin(); }
 
-  /// The first step of all runs instruction by instruction: what can't run is named, and
-  /// whatever CUDA and its libraries load late is there before anything is captured. Lists of
-  /// later ones are captured, or queued.
+  /// The first step runs instruction by instruction, so that an error names its instruction, and so
+  /// that libraries load their kernels before capture. Later steps are captured or queued.
   void run(CudaMemory& memory, int slot) {
     for (std::size_t index = 0; index < devices_.size(); ++index)
       devices_[index]->place(memory.arenas[index], slot, device_metrics(slot));
@@ -195,7 +194,7 @@ class CudaDevices : public Devices {
     queue_->launch((*memory.steps)[slot]);
   }
 
-  // ---- metrics: each as the first device that reports it has it
+  // ---- metrics: each from the first device that reports it
 
   /// The device's metrics that no earlier device reports.
   std::vector<Reported> published_by(const DeviceProgram& device) {
@@ -227,7 +226,7 @@ class CudaDevices : public Devices {
 
   // ---- order and failures
 
-  /// On the stream of steps: behind those that were started, before the next.
+  /// Runs on the stream of steps: after all started steps, before the next one.
   void transfer(int index, int buffer, void* to, const void* from) {
     const std::int64_t bytes = program(index).buffers[buffer].type.bytes();
     if (bytes == 0 || program(index).buffers[buffer].arena_offset < 0) return;
@@ -237,8 +236,8 @@ class CudaDevices : public Devices {
     });
   }
 
-  /// After an exception nothing is under way. A card that CUDA refuses to use stays broken, and so
-  /// do several cards, whose groups were aborted.
+  /// After an exception no work is in flight. A card that CUDA refuses to use stays broken. So do
+  /// several cards, because their groups were aborted.
   template <class Body>
   void guarded(Body&& body) {
     require(broken_.empty(), "the GPU is unusable since a step failed: {}; start the program anew",
@@ -252,7 +251,7 @@ class CudaDevices : public Devices {
       const cudaError_t status = cudaStreamQuery(origin());
       if (cards_.size() > 1 || status != cudaSuccess) broken_ = error.what();
       if (status == cudaSuccess || !under_way) throw;
-      // Whatever call was told is not to blame.
+      // The call that reported the error did not cause it.
       broken_ = fmt::format(
           "a step under way failed: {} ({}): {}; ExecutorOptions::check_instructions names the instruction",
           cudaGetErrorName(status), static_cast<int>(status), cudaGetErrorString(status));

@@ -118,7 +118,7 @@ std::int32_t device_count() {
   int count = 0;  // left alone by a call that fails
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
-    cudaGetLastError();  // the next caller's call is not to blame
+    cudaGetLastError();  // clears the error, so that the next call does not report it
     fail_without_device(status);
   }
   return count;

@@ -29,7 +29,7 @@ Lanes::Lanes(LoadedDevices& devices, const MakeChannel& make_channel)
     add(index, devices[index]->program(), make_channel);
 }
 
-/// Lanes and events of a device's messages: a wait looks back on so many runs.
+/// Adds lanes and events for a device's messages, with as many events as waits look back on runs.
 void Lanes::add(int index, const DeviceProgram& program, const MakeChannel& make_channel) {
   std::map<const Instruction*, int> looked_back;
   for (int list = 0; list < static_cast<int>(program.lists.size()); ++list)
@@ -150,7 +150,7 @@ bool Lanes::wait(int index, const ListRun& run, const Instruction& instruction,
   return true;
 }
 
-/// Queues the oldest message of the lane that both sides have come to; false if there is none.
+/// Queues the oldest message of the lane that both sides have reached; false if there is none.
 bool Lanes::meet(Lane& lane, bool checked) {
   if (lane.sends.empty() || lane.receives.empty()) return false;
   Post send = std::move(lane.sends.front()), receive = std::move(lane.receives.front());

@@ -134,8 +134,8 @@ std::optional<bool> is_faster_apart(const EpilogueSteps& steps, KernelCall call,
   return outcome.fastest == 1;
 }
 
-/// `joint`, or what is apart from it if that was measured to be faster;
-/// measured now if it was not yet.
+/// `joint`, or a separate product and kernel if these were measured to be faster. Measures now if
+/// that was not done yet.
 Launch faster_of(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call,
                  const Card& card, const MatmulProblem& product, Launch joint) {
   if (card.products->is_faster_apart(product) == false) return joint;

@@ -9,7 +9,7 @@
 namespace alpa::cuda {
 namespace {
 
-/// The dense result's element at every index is x's at the same one times `strides`.
+/// Each element of the dense result is x's element at the same index, addressed by `strides`.
 Launch gather(const OpDef& op, const KernelCall& call, const std::vector<std::int64_t>& strides) {
   const TensorType& y = call.outputs.at(0).type;
   const std::vector<std::int64_t> dense = kernels::dense_strides(y.shape);

@@ -9,7 +9,7 @@
 namespace alpa::cuda {
 namespace {
 
-// A call's step context in device memory is what the kernels read and step_numbers.h changes.
+// The kernels read the step context from device memory, where step_numbers.h updates it.
 static_assert(sizeof(StepNumbers) == sizeof(StepContext) &&
               offsetof(StepNumbers, seed) == offsetof(StepContext, seed) &&
               offsetof(StepNumbers, step) == offsetof(StepContext, step) &&

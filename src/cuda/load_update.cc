@@ -19,7 +19,7 @@ SgdSettings sgd_settings(const Attributes& a) {
 
 DeviceScalar scalar(const KernelTensor& tensor) { return {tensor.data, tensor.type.dtype}; }
 
-/// What a call's tensors say before their memory is known: a row per parameter.
+/// Types and sizes of a call's tensors, one row per parameter; their memory is not known yet.
 std::vector<UpdateTensor> rows_of(const KernelCall& call, int states, int scalars) {
   const std::size_t members = (call.inputs.size() - scalars) / (states + 1);
   std::vector<UpdateTensor> rows(members);

@@ -195,7 +195,7 @@ void LoadedDevice::queue_clearing() const {
   check_launch(run_clear(cleared.data(), static_cast<int>(cleared.size()), compute()), "run_clear");
 }
 
-/// The contexts of the lists are the first thing in the staging buffer.
+/// The staging buffer begins with the contexts of the lists.
 std::byte* LoadedDevice::context_of(int list) const { return slot_ + list * sizeof(StepContext); }
 
 void LoadedDevice::queue(const Operation& operation) const {

@@ -84,7 +84,7 @@ cublasLtEpilogue_t epilogue_code(const Epilogue& epilogue) {
 void describe_epilogue(const LtMatmul& matmul, const MatmulProblem& shape) {
   const Epilogue& epilogue = shape.epilogue;
   set(matmul, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_code(epilogue));
-  // Until real pointers are known these say how they will be aligned.
+  // Placeholders with the alignment of the real pointers, which are not known yet.
   void* const aligned = reinterpret_cast<void*>(static_cast<std::uintptr_t>(shape.alignment));
   if (epilogue.has_vector()) {
     set(matmul, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,

@@ -41,7 +41,7 @@ DeviceBlock allocate_arena(const SpmdProgram& program, const DeviceProgram& devi
   const cudaError_t status =
       device.arena_bytes > 0 ? cudaMalloc(&data, device.arena_bytes) : cudaSuccess;
   if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // not sticky: the next call is not to blame
+    cudaGetLastError();  // clears the error, so that the next call does not report it
     const CudaDevice gpu = alpa::cuda::device(card.ordinal);
     fail(
         "device {} (GPU {}, {}): no memory for an arena of {} bytes: {} of {} are free. "

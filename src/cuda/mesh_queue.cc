@@ -27,7 +27,7 @@ comm::Operation counted_as(CollectiveKind kind) {
   bug("unknown collective");
 }
 
-/// Bytes that a ring's formula is about: the operands, for all_gather the results.
+/// Bytes in the ring formulas: those of the operands; for all_gather, of the results.
 std::int64_t payload_bytes(const Operation& operation) {
   const bool gathers = operation.instruction->call.kind == CollectiveKind::all_gather;
   std::int64_t bytes = 0;
@@ -95,7 +95,7 @@ std::size_t MeshQueue::member_of(int id) const {
   return member;
 }
 
-/// Of one more list. What ends it comes behind its last work.
+/// Adds the segments of one more list. The list's end is queued after its last work.
 void MeshQueue::add_segments(std::vector<Segment> segments) {
   std::vector<bool> has_work;
   for (const Segment& segment : segments)
@@ -171,7 +171,7 @@ void MeshQueue::queue(const ListRun& run, std::size_t segment, bool checked) {
     finish(run.list, checked);
 }
 
-/// Behind the work of a list.
+/// Ends a list: queues what follows its work.
 void MeshQueue::finish(int list, bool checked) {
   for (std::size_t m = 0; m < members_.size(); ++m) try {
       check(cudaSetDevice(device(m).card().ordinal), "cudaSetDevice");
@@ -234,7 +234,7 @@ bool MeshQueue::pass(std::size_t member, Operation& operation, bool checked) {
   }
 }
 
-/// What was started in a segment before is over where a captured one begins.
+/// Collectives started in earlier segments are complete where a captured segment begins.
 bool MeshQueue::is_in_segment(std::size_t member, int position) const {
   const std::vector<int>& work = segments_[run_.list][segment_].work[member];
   return !few_ || std::find(work.begin(), work.end(), position) != work.end();
@@ -249,7 +249,7 @@ void MeshQueue::arrive(std::size_t member, Operation& operation, bool checked) {
   if (complete) at(member, operation, [&] { meet(group, checked); });
 }
 
-/// Queues the oldest collective of a group to which all members have come.
+/// Queues the oldest collective of a group that all members have reached.
 void MeshQueue::meet(Group& group, bool checked) {
   std::vector<Member> members;
   std::vector<Operation*> operations;

@@ -101,14 +101,14 @@ class NcclGroup : public CollectiveGroup {
     ncclComm_t comm;
   };
 
-  /// What a member gives and gets of one tensor; `from` or `to` is without
-  /// tensor where it is no blocks.
+  /// The blocks of one tensor that a member sends and receives; `from` or `to` is empty where no
+  /// blocks are needed.
   struct Tensor {
     const KernelTensor *in, *out;
     Packed from, to;
   };
 
-  /// Blocks of `tensor`, in the workspace from `scratch` on if they need room.
+  /// Blocks of `tensor`; packed ones take workspace at `scratch`, which advances.
   Packed packed(const KernelTensor& tensor, const ShardedDim& cut, std::byte*& scratch) const {
     Packed result{shard_blocks(tensor.type.shape, cut.dim, cut.chunk, size_), &tensor, tensor.data};
     const std::int64_t bytes = block_scratch_bytes(result.blocks, tensor.type);

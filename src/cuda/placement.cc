@@ -17,7 +17,7 @@ struct Use {
   int loads = 0, writes = 0;
 };
 
-/// Who writes and reads what buffers hold, whatever else their memory holds before.
+/// Writers and readers of each buffer's content, regardless of what its memory held before.
 class Contents {
  public:
   explicit Contents(const DeviceProgram& device)
@@ -28,13 +28,13 @@ class Contents {
           writes_[buffer] += runs_of(device, list), writer_[buffer] = &instruction;
   }
 
-  /// The buffer that something writes and `buffer` shows in another shape; or itself.
+  /// The buffer of which `buffer` is a view in another shape; otherwise itself.
   int of(int buffer) const {
     while (writes_[buffer] == 0 && device_.buffers[buffer].alias_of >= 0)
       buffer = device_.buffers[buffer].alias_of;
     return buffer;
   }
-  /// Null if it is not one instruction, once per step.
+  /// Null unless exactly one instruction does it, once per step.
   const Instruction* only_writer(int buffer) const {
     return writes_[buffer] == 1 ? writer_[buffer] : nullptr;
   }

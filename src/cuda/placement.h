@@ -9,7 +9,7 @@
 
 namespace alpa::cuda {
 
-/// Per buffer: its offset in a step's part of the staging buffer, or -1 if it lies elsewhere. An
+/// Per buffer: its offset in a step's part of the staging buffer, or -1 if it is elsewhere. An
 /// input stays there if nothing can miss the copy that a load would make: it is loaded once per
 /// step, or it is a scalar that nothing writes over. (Micro-batches' parts may begin at addresses
 /// that kernels are slow with.)

@@ -42,11 +42,11 @@ class Walk {
   }
 
  private:
-  /// Collectives of one group on one kind of stream: how many each member came to.
+  /// Collectives of one group on one kind of stream. Counts how many each member has reached.
   using Group = std::pair<std::vector<int>, bool>;
   struct Cursor {
     int at = 0;
-    int number = -1;  ///< of the collective that it came to, in the group; -1: it came to none
+    int number = -1;  ///< number, within the group, of the collective it has reached; -1: none
   };
 
   const std::vector<Instruction>& instructions(std::size_t d) const {
@@ -61,7 +61,7 @@ class Walk {
     return {instruction.call.group, instruction.kind == Kind::start};
   }
 
-  /// True if all members of the instruction's group came to the collective of this number.
+  /// True if all members of the instruction's group have reached the collective of this number.
   bool has_met(const Instruction& instruction, int number) {
     std::map<int, int>& arrivals = arrivals_[group_of(instruction)];
     return std::all_of(instruction.call.group.begin(), instruction.call.group.end(),
@@ -119,7 +119,7 @@ bool may_come_early(const DeviceProgram& device, const std::vector<Instruction>&
   return true;
 }
 
-/// True if the segment has messages that may all come ahead of `work`, each device's.
+/// True if the segment has messages and each device's may be moved before `work`.
 bool may_come_early(const std::vector<const DeviceProgram*>& devices, int list,
                     const Segment& segment, const std::vector<std::vector<int>>& work) {
   for (std::size_t d = 0; d < devices.size(); ++d) {
@@ -152,12 +152,12 @@ bool is_empty(const std::vector<std::vector<int>>& positions) {
   return std::all_of(positions.begin(), positions.end(), [](const auto& of) { return of.empty(); });
 }
 
-/// What is sent behind one segment's work is sent behind the next one's, ahead of other messages
-/// there; what the next one waits for and receives, the first one's work waits for, too.
+/// Merges segments. Sends after the first one's work move after the second one's work, before other
+/// messages there. Waits and receives of the second one move before the first one's work.
 std::vector<Segment> joined(const std::vector<const DeviceProgram*>& devices, int list,
                             const std::vector<Segment>& segments) {
   std::vector<Segment> result;
-  // that move behind the work of the last segment
+  // that move after the work of the last segment
   std::vector<std::vector<int>> sends(devices.size());
   for (const Segment& segment : segments) {
     const bool first = result.empty();

@@ -92,7 +92,7 @@ bool StepQueue::advance(int mesh, StepGraphs* graphs, bool checked) {
   return moved;
 }
 
-/// Returns false if a member waits for a message that the other side has not come to.
+/// Returns false if a member waits for a message that the other side has not reached.
 bool StepQueue::pass_messages(int mesh, const ListRun& run, bool captured, bool checked,
                               bool& moved) {
   Cursor& cursor = cursors_[mesh];

@@ -24,7 +24,7 @@ class StepQueue {
   StepQueue(LoadedDevices& devices, bool captures, const MeshQueue::MakeGroup& make_group,
             const Lanes::MakeChannel& make_channel);
 
-  /// The stream that a step begins and ends on.
+  /// The stream on which a step begins and ends.
   Stream origin() const { return meshes_[0]->origin(); }
 
   /// Queues one step, in the arenas where the devices are placed: instruction by instruction, if

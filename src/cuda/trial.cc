@@ -12,11 +12,11 @@ namespace alpa::cuda {
 namespace {
 
 constexpr int kRounds = 5;
-/// that a way runs in a round, at least, if it is a short one
+/// least seconds per alternative and round, up to kMostRuns runs
 constexpr double kRoundSeconds = 5e-4;
-constexpr int kMostRuns = 20;                                   ///< of a way in a round
+constexpr int kMostRuns = 20;                                   ///< per alternative and round
 constexpr std::int64_t kReserveBytes = std::int64_t{64} << 20;  ///< left free
-/// Another way than the first must be this much faster: less may be noise.
+/// An alternative must be this much faster than the first; smaller differences may be noise.
 constexpr double kWorthIt = 0.99;
 
 struct Runner {
@@ -67,8 +67,8 @@ std::byte* Trial::scratch(std::int64_t bytes) {
   return static_cast<std::byte*>(memory_.emplace_back(allocate_device(bytes)).get());
 }
 
-/// Runs it once. A refusal may leave an error behind that is gone when it was asked for; one
-/// that stays is the device's.
+/// Runs it once. A refused call leaves an error, which is cleared here; an error that remains is
+/// the device's.
 std::string Trial::refusal_of(const Way& way) const {
   std::string refusal;
   try {
@@ -81,7 +81,7 @@ std::string Trial::refusal_of(const Way& way) const {
   return refusal;
 }
 
-/// Of one run, of so many in a row.
+/// Seconds of one run: the mean of `runs` runs in a row.
 double Trial::seconds(const Way& way, int runs) const {
   check(cudaEventRecord(start_.get(), stream_.get()), "cudaEventRecord");
   for (int i = 0; i < runs; ++i) way(stream_.get());

@@ -47,7 +47,7 @@ void Uploads::plan(int rank) {
     }
 }
 
-/// Where the piece lies in a part; devices that need the same share it.
+/// Offset of the piece in a part; devices that need the same data share it.
 std::int64_t Uploads::place_piece(int input, const KernelTensor& part) {
   for (const Piece& piece : pieces_)
     if (piece.input == input && piece.offset == part.offset && piece.type == part.type)

@@ -43,7 +43,7 @@ class Uploads {
   const SpmdProgram& program_;
   const LoadedDevices& devices_;
   std::vector<Piece> pieces_;
-  std::vector<std::int64_t> headers_;             ///< per rank: where its header lies in a part
+  std::vector<std::int64_t> headers_;             ///< per rank: offset of its header in a part
   std::vector<std::vector<Transfer>> transfers_;  ///< per rank
   std::int64_t part_bytes_ = 0;
   PinnedBlock pinned_;

@@ -34,8 +34,8 @@ fs::path folder_of_program() {
   return fs::read_symlink("/proc/self/exe", error).parent_path();
 }
 
-/// The library that the environment names, and no other; else full paths first; the bare name,
-/// last, stands for the run path of the program and the system's folders.
+/// Only the library that the environment names, if it names one. Otherwise full paths first; last
+/// the bare name, which the loader seeks in the program's run path and the system's folders.
 std::vector<std::string> places() {
   if (const char* const chosen = std::getenv("ALPA_CUDA_LIBRARY");
       chosen != nullptr && *chosen != '\0')
@@ -52,7 +52,7 @@ std::vector<std::string> places() {
   return places;
 }
 
-/// The message in one line, however many it had.
+/// The message as one line.
 std::string one_line(std::string text) {
   for (char& c : text)
     if (c == '\n') c = ' ';
@@ -76,8 +76,8 @@ CudaSupport load_cuda_library(const std::string& path) {
   if (library == nullptr) {
     const char* error = dlerror();
     std::error_code ignored;
-    // The bare name fails in the same words for a missing library and for one that lacks another:
-    // only the former names itself.
+    // The bare name fails with the same words if the library is missing and if it needs a missing
+    // one. Only in the first case the message names the library itself.
     const std::string text = error == nullptr ? "" : error;
     const bool absent = path.find('/') == std::string::npos
                             ? text.starts_with(path + ": cannot open")

@@ -14,10 +14,10 @@ namespace {
 
 constexpr int kPatience = 12;    // sweeps without a better bound before the step shrinks
 constexpr std::size_t kMet = 8;  // choices remembered
-// sweeps from one rounded choice to the next that is improved whatever it costs
+// sweeps between rounded choices that are improved at any cost
 constexpr int kLook = 16;
-constexpr int kLookRare =
-    8;  // the same without rows where terms are shared; the best rounded ones are, too
+/// The same without rows but with shared terms, where the best rounded choice is improved, too.
+constexpr int kLookRare = 8;
 constexpr int kRepairMoves = 2000;
 constexpr double kMomentum = 0.8;
 constexpr int kSeekingSweeps = 60;

@@ -19,11 +19,11 @@ namespace {
 /// Sweeps for a cell; the first starts from nothing.
 constexpr int kFirstSweeps = 200, kSweeps = 60;
 
-/// Half sweeps towards the boundary afterwards: the bound is the same, but
-/// says more of other cells.
+/// Half sweeps towards the boundary afterwards: the bound stays the same, but bounds other cells
+/// more tightly.
 constexpr int kHandings = 8;
 
-/// Cells of tables looked at before a cell is left between its bounds.
+/// Work to close the gap of one cell, in cells of tables; beyond it the cell keeps two bounds.
 constexpr std::int64_t kClosingWork = 300'000'000;
 
 Deadline no_deadline() { return Deadline(std::numeric_limits<double>::infinity()); }
@@ -37,8 +37,8 @@ struct End {
   int position = 0;         ///< among the model's live nodes
 };
 
-/// Splits an edge between two ends by a copy of the second: the bound of
-/// each then stands by itself.
+/// Splits an edge between two ends by a copy of the second: the bounds of both are then
+/// independent.
 void part_edge(Model& model, int edge) {
   const ModelEdge old = model.edges[edge];
   const int size = model.nodes[old.b].size();
@@ -144,13 +144,13 @@ struct BoundaryBounds::Impl {
     dual->restore(state);
   }
 
-  /// Moves that nobody can guess are as dear as the dearest.
+  /// Moves without a known price cost as much as the most expensive one.
   Cost move(std::size_t e, int from, std::size_t to) const {
     const std::size_t row = static_cast<std::size_t>(ends[e].states[from]) * sizes[e];
     return std::min(dearest, (*moves[e])[row + static_cast<std::size_t>(ends[e].states[to])]);
   }
 
-  /// Returns what neighbours pay on top.
+  /// Returns the prices that neighbours add to theirs.
   BoundaryPrices ascend_for(int sweeps) {
     double step = kFirstStep;
     Ascent ascent = ascend(model, *dual, sweeps, kNever, 0, step, clock);
@@ -162,7 +162,7 @@ struct BoundaryBounds::Impl {
     return prices_of(excess, ascent.exact.shift);
   }
 
-  /// Per end and state, by how much it exceeds the bound without the prices.
+  /// Per end and state: its excess over the bound, without the prices.
   std::vector<std::vector<Cost>> excesses(const Dual::Exact& exact) const {
     std::vector<std::vector<Cost>> result;
     for (const End& end : ends) {
@@ -217,7 +217,7 @@ struct BoundaryBounds::Impl {
     return known_prices = ascend_for(kFirstSweeps);
   }
 
-  /// 0 for states that are one and the same, too much for others.
+  /// 0 for equal states, the largest price for others.
   std::vector<Cost> tie_costs(const Tie& tie) const {
     std::vector<Cost> costs;
     for (int p : ends[tie.first].states)
@@ -225,7 +225,8 @@ struct BoundaryBounds::Impl {
     return costs;
   }
 
-  /// The bound of a part whose end is its own beginning, without the edges that tie them.
+  /// The bound of a part that is repeated (its end is its own beginning), without the edges
+  /// that tie both.
   BoundaryPrices bound_repeated(std::span<const Tie> ties) {
     BoundaryPrices& known_prices = repeated_prices[{ties.begin(), ties.end()}];
     if (!known_prices.empty() || !dual) return known_prices;

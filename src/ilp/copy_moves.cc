@@ -26,7 +26,7 @@ struct Effect {
   }
 };
 
-/// The most that one unit of relief of a row costs; nothing is relieved if there is no strategy.
+/// A move that relieves a row, and its cost per unit of relief; -1 if no strategy relieves it.
 struct Relief {
   int strategy = -1;
   double rate = 0;
@@ -194,7 +194,8 @@ class Search {
     return sum;
   }
 
-  /// What serving the groups costs and uses: as things are, if the copy would not follow.
+  /// Cost and usage of serving the groups. The copy keeps its state if nothing it
+  /// depends on changes.
   Effect column_effect(const SharedTerm& term, int source, int column, unsigned groups,
                        int row) const {
     const SharedCopy* copy = copy_of(term, column);
@@ -229,7 +230,7 @@ class Search {
     return result;
   }
 
-  /// What depends on the node, as things are; infinite if something is forbidden.
+  /// Present costs that depend on the node; infinite if a pair is forbidden.
   Cost cost_around(int node) const {
     const ModelNode& n = model_.nodes[node];
     Cost sum = n.costs[choice_[node]];

@@ -132,7 +132,7 @@ class Core {
     report();
   }
 
-  /// Before the first choice, the cost is one that is known from elsewhere, plus one.
+  /// Until a choice is found, the cost is one known from elsewhere, plus one.
   void report() const {
     if (!options_.progress || best_.choice.empty()) return;
     options_.progress(best_.cost, std::min(best_.cost, best_.bound));
@@ -191,7 +191,7 @@ class Core {
     take(std::move(choice));
   }
 
-  /// A first choice, or the proof that the rows have no room for one.
+  /// A first choice, or a proof that no choice fits the rows.
   void fill_rows() {
     LeastExcess least = least_excess(model_, remembered_multipliers(), options_,
                                      deadline_.within(deadline_.left() / 2));

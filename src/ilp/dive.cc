@@ -85,13 +85,13 @@ std::optional<int> Diver::next_node(std::size_t& position) const {
   return position < nodes_.size() ? std::optional<int>(nodes_[position]) : std::nullopt;
 }
 
-/// Tells the deadline what has been looked at.
+/// Reports the work done to the deadline.
 bool Diver::is_over(const Deadline& deadline) {
   deadline.spend(std::exchange(cells_, 0));
   return deadline.passed();
 }
 
-/// Carries out the last decision, or another one of those before.
+/// Applies the last decision; after a conflict, the next alternative of an earlier one.
 bool Diver::decide(int& conflicts, const Deadline& deadline) {
   while (!decisions_.empty()) {
     Decision& last = decisions_.back();
@@ -163,8 +163,8 @@ void Diver::add_neighbours(int node) {
     if (forbids_[e]) pending_.emplace_back(model_.edges[e].other(node), e);
 }
 
-/// Rules out what has no allowed partner, until nothing changes. False if a node
-/// is left without a strategy.
+/// Removes strategies without an allowed partner until nothing changes. False if a node
+/// has none left.
 bool Diver::propagate() {
   while (!pending_.empty()) {
     const auto [node, edge] = pending_.back();
@@ -192,7 +192,7 @@ bool Diver::rule_out(int node, int edge) {
   return changed;
 }
 
-/// Accounts for what the node uses at least. False if that fills a row above its room.
+/// Adds the node's least usage to the rows. False if a row then exceeds its slack.
 bool Diver::raise_usage(int node) {
   if (!keep_rows_) return true;
   bool fits = true;
@@ -218,7 +218,7 @@ void Diver::set_least(int node, std::size_t piece, Cost least) {
   least_[node][piece] = least;
 }
 
-/// Removes strategies for which the rows have no room. False if none is left.
+/// Removes strategies that exceed the slack of a row. False if none is left.
 bool Diver::drop_unfitting(int node) {
   for (std::size_t i = 0; keep_rows_ && i < model_.nodes[node].pieces.size(); ++i) {
     const Piece& piece = model_.nodes[node].pieces[i];

@@ -13,14 +13,14 @@ std::vector<std::int64_t> free_of_charge(std::vector<std::int64_t> costs) {
   return costs;
 }
 
-/// An explanation may take this long, or so many times as long as the search before it. Of a limit
-/// of work it takes no part.
+/// An explanation may take this long, or this multiple of the search before it. It does not count
+/// towards a limit of work.
 constexpr double kLeastSeconds = 0.3, kTimesSearch = 4;
 /// How often the missing amount reported by a failure is tried.
 constexpr int kClaims = 2;
-/// So many limits may be left undecided.
+/// Number of limits that may stay undecided.
 constexpr int kUndecided = 1;
-/// It ends where the least peak is known up to this share.
+/// The search for the least peak ends at this relative gap.
 constexpr double kCloseEnough = 2e-3;
 
 /// The problem with all finite costs zero: only feasibility counts.

@@ -20,7 +20,7 @@ __extension__ using Sum = __int128;
 constexpr Sum kForbidden = Sum{1} << 80;
 
 Sum bounded(Cost cost) { return cost >= kNever ? kForbidden : Sum{cost}; }
-/// Work of looking at a node apart from its costs.
+/// Work of examining a node, in addition to its costs.
 constexpr double kNodeCells = 50;
 /// Nodes or edges between two looks at the deadline.
 constexpr std::size_t kItemsAtOnce = 16;

@@ -86,7 +86,7 @@ struct Model {
   std::vector<ModelEdge> edges;
   std::vector<SharedTerm> terms;
   std::vector<Cost> room;           ///< per row: how much the normalised pieces may still use
-  std::vector<std::int64_t> times;  ///< per row: a time it stands for
+  std::vector<std::int64_t> times;  ///< per row: a time it represents
   Cost constant = 0;
   std::vector<Step> trail;
 };

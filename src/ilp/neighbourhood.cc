@@ -12,7 +12,7 @@
 namespace alpa::ilp {
 namespace {
 
-/// Live nodes but those of copies, which follow into a part.
+/// Live nodes except those of copies, which join the parts of their terms.
 std::vector<int> chosen_alone(const Model& model) {
   std::vector<int> result = live_nodes(model);
   std::erase_if(result, [&](int node) { return model.nodes[node].copy; });
@@ -84,7 +84,7 @@ class Neighbourhoods {
     return members;
   }
 
-  /// Nodes that share a row with little room left.
+  /// Nodes that share a row with little slack.
   std::vector<int> tight_row() {
     if (model_.room.empty()) return ball();
     std::vector<Cost> over = excess(model_, choice_);

@@ -159,7 +159,7 @@ void add_copy(Model& model, const SharedTerm& term, int column, const SharedEnd&
                 [&](int made, int wanted) { return wanted == column && !made ? kNever : Cost{0}; });
 }
 
-/// Adds the nodes and edges that the term stands for.
+/// Adds the nodes and edges that replace the term.
 void expand(Model& model, const SharedTerm& term) {
   const std::vector<int> count = readers_by_column(term);
   const SharedEnd source = class_node(model, term.source);

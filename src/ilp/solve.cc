@@ -16,7 +16,7 @@ namespace alpa::ilp {
 namespace {
 
 constexpr int kEarlyDives = 3;
-/// While no choice is known, of the time; the rest is for finding one.
+/// Share of the time while no choice is known; the rest is for finding one.
 constexpr double kShareOfReductions = 0.5;
 
 void validate_start(const Problem& problem, const std::vector<int>& start) {
@@ -38,7 +38,8 @@ void count_problem(const Problem& problem, Statistics& statistics) {
     statistics.strategies += static_cast<std::int64_t>(node.costs.size());
 }
 
-/// Cells of the first elimination: where the dual bound follows, only what is cheap without fixing.
+/// Limit of the first elimination, in cells: low if the dual bound follows, because fixing makes
+/// elimination cheaper.
 std::int64_t first_cells(const Options& options) {
   return options.dual_sweeps > 0 ? options.elimination_cells / 32 : options.elimination_cells;
 }

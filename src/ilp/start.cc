@@ -11,7 +11,7 @@ namespace {
 constexpr int kDropped = -1;
 constexpr int kRepairMoves = 1000;
 
-/// True for the steps that renumber the strategies of a node: it stays.
+/// True for steps that renumber a node's strategies and keep the node.
 bool renumbers(const Step& step) { return step.scope.size() == 1 && step.scope[0] == step.node; }
 
 /// The choice in the numbers of the strategies that are left; kDropped where there is none.
@@ -24,7 +24,7 @@ void renumber(const Model& model, std::vector<int>& choice) {
   }
 }
 
-/// The cheapest strategy given the neighbours' choices; those that are dropped may be anything.
+/// The cheapest strategy given the neighbours' choices; dropped nodes may take any strategy.
 int cheapest(const Model& model, int node, const std::vector<int>& choice) {
   std::vector<Cost> costs = model.nodes[node].costs;
   for (int e : model.nodes[node].edges) {

@@ -69,7 +69,7 @@ class Assembly {
     return space_.of(info.producer).result_specs[info.index][choice_[info.producer]];
   }
 
-  /// Which of the chosen lifetimes of a copy serves the use.
+  /// The chosen lifetime of a copy that serves the use.
   int lifetime_of(int value, int spec, const Use& use) const {
     const auto copy = copies_.find({value, use.phase, spec});
     if (copy == copies_.end()) return 0;

@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kEasyCells = 1'000'000;
 constexpr std::int64_t kEasyWork = 50'000'000, kFirstWork = 1'000'000'000;
 constexpr std::int64_t kFirstWorkPerCell = 1500, kMoreWork = 4, kMostWork = std::int64_t{1} << 50;
-/// The best plan of a promising mesh takes at most so many times as long as the best of all.
+/// A mesh is promising if its best plan takes at most this many times as long as the best of all.
 constexpr double kPromising = 1.5;
 constexpr int kAll = std::numeric_limits<int>::max();
 
@@ -60,8 +60,8 @@ class PlanningReport {
 
   bool is_wanted() const { return callback_ != nullptr; }
 
-  /// Passes on what is better than all before. Nothing can be lost: a bound never falls, nor does
-  /// the best plan get dearer, until another budget begins.
+  /// Reports improvements only. Until the budget changes, the bound never falls and the best plan
+  /// never gets more expensive.
   void tell(PlanningProgress now) {
     if (!callback_) return;
     if (now.bytes != last_.bytes) last_ = {.bytes = now.bytes};
@@ -151,7 +151,7 @@ struct AutoSharding::Impl {
     return search ? search->best(budget) : nullptr;
   }
 
-  /// Proven of all meshes but `without`.
+  /// The bound proven over all meshes except `without`.
   double bound(Budget budget, const MeshSearch* without = nullptr) const {
     double bound = kNever;
     for (const auto& search : searches)
@@ -160,7 +160,7 @@ struct AutoSharding::Impl {
     return bound;
   }
 
-  /// The best plan with what is proven of all meshes.
+  /// The best plan, with the bound proven over all meshes.
   ShardingPlan finished(Budget budget) {
     ShardingPlan plan = *best(budget);
     plan.cost.lower_bound_seconds = std::min(plan.cost.objective_seconds, bound(budget));
@@ -168,7 +168,7 @@ struct AutoSharding::Impl {
     return plan;
   }
 
-  /// Tells what a search has improved.
+  /// Reports what a search has improved.
   void tell(Budget budget) {
     if (!report.is_wanted()) return;
     PlanningProgress now{.elapsed_seconds = time.elapsed(), .bytes = budget};
@@ -180,8 +180,8 @@ struct AutoSharding::Impl {
     report.tell(std::move(now));
   }
 
-  /// What one search may do now. No plan is of use that is not cheaper than
-  /// the best known by the gap.
+  /// Limits of one search. A plan is useful only if it is cheaper than the best known one by more
+  /// than the gap.
   Effort effort_of(MeshSearch& search, std::int64_t work, double gap, Budget budget = {}) {
     Effort effort{.work = work, .relative_gap = gap};
     effort.cutoff_seconds = (1 - gap) * seconds_of(best(budget));
@@ -225,7 +225,7 @@ struct AutoSharding::Impl {
     improve_within_gap();
   }
 
-  /// What is good enough may still be above the batch on one axis of its mesh.
+  /// A plan within the gap may still cost more than splitting the batch over one axis of its mesh.
   void improve_within_gap() {
     MeshSearch* search = best_search({});
     if (search == nullptr || is_settled(*search, 0) || time.is_over() || exceeds_budget()) return;
@@ -258,7 +258,7 @@ struct AutoSharding::Impl {
     tell({});
   }
 
-  /// The best plan is of no use: the rest of the time is for plans that keep the budget.
+  /// The best plan exceeds the budget, so the rest of the time is for plans that keep it.
   bool exceeds_budget() {
     return options.memory_budget_bytes && best({}) != best(options.memory_budget_bytes);
   }

@@ -89,7 +89,7 @@ class Listing {
          describe(reshard.path.steps.back().to, type.rank(), plan_.mesh));
   }
 
-  /// Seconds of a node and of the communication of what it leaves.
+  /// Seconds of a node and of resharding its results.
   std::vector<double> seconds_by_node() const {
     std::vector<double> seconds = seconds_.nodes;
     for (std::size_t r = 0; r < plan_.reshards.size(); ++r)

@@ -58,8 +58,8 @@ class Grouping {
 
   int producer(int value) const { return graph_.values[value].producer; }
 
-  /// Node n joins every group that made one of its operands and may stand here, at n: later groups
-  /// first, so that earlier ones whose results only those read may follow.
+  /// Node n joins every group that computes one of its operands and may move to n. Later groups
+  /// join first, so that earlier ones whose results only those read may follow.
   void place(int n) {
     std::vector<int> candidates;
     for (int value : graph_.nodes[n].operands)
@@ -81,7 +81,7 @@ class Grouping {
            !awaits_collective(g, own);
   }
 
-  /// True if nothing but the members of `own` reads group g's results before `own` stands.
+  /// True if only members of `own` read group g's results before the position of `own`.
   bool can_wait(int g, int own) const {
     for (int member : groups_[g])
       for (int reader : readers_[graph_.nodes[member].results[0]]) {
@@ -140,7 +140,7 @@ class Sharing {
     return graph_.producer(value).op == &ops::broadcast && graph_.producer(value).region == region;
   }
 
-  /// Values that something else than a member of the loop that makes them takes.
+  /// Values with a reader outside of the loop that computes them.
   void find_outside() {
     outside_.assign(graph_.values.size(), false);
     read_whole_.assign(graph_.values.size(), false);
@@ -197,7 +197,7 @@ class Sharing {
     return behind == value ? LoopRead{} : LoopRead{LoopRead::Kind::through, std::move(dims)};
   }
 
-  /// Of a broadcast or constant that loops alone read; visited last first.
+  /// True for a broadcast or constant that only loops read. Nodes are visited last first.
   bool vanishes(int n) {
     const Node& node = graph_.nodes[n];
     const bool may = node.op == &ops::constant || node.op == &ops::broadcast;

@@ -40,7 +40,7 @@ class KnownChoice {
   }
 
  private:
-  /// The node's strategy in the search space, or the one that stands for all with the same specs.
+  /// The node's strategy in the search space, or the representative of those with equal specs.
   int index_of(int n) {
     const Strategy& strategy = plan_.strategies[n];
     auto& known = known_[space_.of_node[n]];

@@ -7,7 +7,7 @@
 
 namespace alpa {
 
-/// The choice of the instance's nodes that stands for `plan`, made on the same mesh: its
+/// The choice of the instance's nodes that represents `plan`, made on the same mesh: its
 /// strategies, and the specs and copies that follow. Nothing if the search space lacks one of the
 /// strategies, as happens to plans of other restrictions.
 std::optional<std::vector<int>> choice_of(const ShardingPlan& plan, const Graph& graph,

@@ -56,8 +56,7 @@ std::string table_key(const PartView& part, const AutoShardOptions& options) {
 
 namespace {
 
-/// A guess of what leaving or finding a value in another spec saves at most: the
-/// price of moving it there.
+/// Estimates how much another spec of a value saves at most: the price of resharding to it.
 std::vector<ilp::Table> moves_of(const PartView& part, const SearchSpace& space,
                                  const Instance& instance) {
   std::vector<ilp::Table> moves;

@@ -16,7 +16,7 @@
 namespace alpa {
 namespace {
 
-/// Neighbours tell each other what they pay at their boundary so many times.
+/// Rounds in which neighbours exchange the prices of their boundary.
 constexpr int kPricingRounds = 4;
 
 /// A layer, or what belongs to none.
@@ -99,7 +99,7 @@ class Joining {
     return too_large_.is_unfinished;
   }
 
-  /// What `ask` finds out of the part's bounds, its work counted.
+  /// The result of `ask` on the part's bounds; counts its work.
   template <class Ask>
   auto counted(std::size_t part, const Ask& ask) {
     ilp::BoundaryBounds& bounds = *parts_[part].table->bounds;
@@ -222,7 +222,7 @@ class Joining {
     problem_.edges.push_back({from.node, reader.node, ilp::table(std::move(costs))});
   }
 
-  /// What uses of an open value in several parts want is paid once per phase and spec.
+  /// Copies of an open value that uses in several parts need are paid once per phase and spec.
   void add_copies(int value, const std::vector<JointEnd>& readers) {
     const JointEnd& from = left_of(value);
     for (const JointEnd& reader : readers)
@@ -339,7 +339,7 @@ class Joining {
     return ties;
   }
 
-  /// What other parts of which prices are known pay at the boundary of this one.
+  /// Prices at this part's boundary from the other parts whose prices are known.
   ilp::BoundaryPrices prices_at(std::size_t part) const {
     ilp::BoundaryPrices sum;
     for (std::size_t a = 0; a < parts_[part].axes.size(); ++a) {

@@ -21,8 +21,8 @@ std::vector<std::vector<int>> operands_at_points(const Graph& graph,
   return operands;
 }
 
-/// An operand at a point that the result may lie in: of its type, no input but one of the batch,
-/// read by nobody later and not yet taken over. -1: there is none.
+/// An operand whose memory the result may reuse: of the same type, not an input (unless of the
+/// batch), not read later and not yet reused. -1 if there is none.
 int operand_taken_over(const Graph& graph, const std::vector<int>& operands, int point,
                        const TensorType& type, const std::vector<int>& last_read,
                        const std::vector<bool>& taken) {

@@ -7,8 +7,8 @@
 namespace alpa {
 namespace {
 
-/// Smaller parts of a limit are not worth counting: such values are taken at
-/// their largest, all together.
+/// Values below this share of the limit are not modelled one by one; an allowance counts each
+/// at its largest.
 constexpr std::int64_t kWorthCounting = 50'000;
 
 }  // namespace

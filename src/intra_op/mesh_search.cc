@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kManyLayers = 32;
 constexpr std::int64_t kLayerCells = 1 << 20;
 constexpr int kBudgetAttempts = 6;
-/// With which any plan is good enough.
+/// A relative gap that any plan satisfies.
 constexpr double kAnyGap = 0.99;
 /// Strategies of the templates that are solved although time is over and a plan
 /// is known: a second's work.
@@ -157,7 +157,7 @@ void MeshSearch::search_templates(double cutoff_seconds, int most) {
   search_templates(std::nullopt, cutoff_seconds, most);
 }
 
-/// Those that can have a plan cheaper than what is known and the cutoff.
+/// Templates that may have a plan cheaper than the best known one and the cutoff.
 void MeshSearch::search_templates(std::optional<std::int64_t> budget, double cutoff_seconds,
                                   int most) {
   make_templates();
@@ -265,8 +265,8 @@ void MeshSearch::search_template_within(Template& part, std::int64_t budget, con
   }
 }
 
-/// Proves that no plan keeps the budget, or mostly finds one, however dear. Both take little of
-/// what the search for good plans does.
+/// Proves that no plan keeps the budget, or usually finds one at any cost. Either takes a small
+/// part of the time of the full search.
 void MeshSearch::refute(std::int64_t budget, const Effort& each) {
   Effort any = each;
   any.relative_gap = kAnyGap;
@@ -289,9 +289,8 @@ void MeshSearch::search_whole_within(std::int64_t budget, const Effort& each) {
   }
 }
 
-/// Tries the small model of memory, which leaves out copies that only one node reads,
-/// under a limit lowered by what the last plan exceeded the budget by; then, if need be,
-/// the full model. Returns a bound.
+/// Tries the small model of memory, without copies that only one node reads, under a limit lowered
+/// by the last plan's excess. Then, if necessary, tries the full model. Returns a bound.
 double MeshSearch::search_model(const SearchSpace& space, std::int64_t budget, const Effort& each) {
   double bound = 0;
   std::int64_t limit = budget;

@@ -21,8 +21,8 @@ LivePoints range_of(const PlannedReshard& r, const ShardingSpec& start, const Gr
   return range;
 }
 
-/// Last points at which values themselves are read: by uses that want them as they are, and to make
-/// copies. Not by uses of an accumulator that lies elsewhere.
+/// Last points at which values are read in their own spec: by uses that need it, and to make
+/// copies. Uses of an accumulator in another spec do not count.
 std::vector<int> last_direct_reads(const ShardingPlan& plan, const Graph& graph,
                                    const std::vector<ShardingSpec>& starts) {
   const NodeClasses classes = classify(graph);

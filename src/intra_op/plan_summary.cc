@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMaxLines = 10, kMaxKinds = 3, kMaxNames = 3, kMaxTried = 12;
 
-/// Prices that differ by more than this are those of another cluster.
+/// Prices that differ by more than this belong to another cluster.
 constexpr double kOtherPrices = 0.01;
 
 std::string percent_text(double part, double whole) {
@@ -143,7 +143,7 @@ class Summary {
                        kinds.text());
   }
 
-  /// Every resharding counts under the name of its slowest kind of step, the one that communicates.
+  /// Each resharding is counted under the name of its slowest step, which communicates.
   std::string communication_text() const {
     Kinds kinds;
     for (std::size_t r = 0; r < plan_.reshards.size(); ++r) {

@@ -141,7 +141,7 @@ class Restrictor {
     return limits_.only_batch & ~(limits_.split_optimizer_state | limits_.any_state);
   }
 
-  /// Axes of the batch split what has no batch only for the sake of state that is split.
+  /// Axes of the batch split tensors without a batch only where state is split.
   void restrict_node(int n) {
     const Node& node = graph_.nodes[n];
     Restriction& r = result_[n];

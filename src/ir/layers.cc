@@ -69,7 +69,7 @@ class Assignment {
     return node.op != &ops::input && node.region != Region::apply;
   }
 
-  /// Of an input: of the forward and backward nodes that read it.
+  /// The layer of an input: that of the forward and backward nodes that read it.
   int layer_of_model(int value) {
     Agreement agreement;
     for (int reader : readers_[value])
@@ -86,7 +86,7 @@ class Assignment {
     return agreement.layer() == kUnknown ? kMixed : agreement.layer();
   }
 
-  /// Of what reads the results, and of the states that they update; for a sum over
+  /// The layer of the results' readers and of the states that they update; for a sum over
   /// micro-batches, in region apply.
   int layer_of_results(int n) {
     const bool sum = accumulates(n);
@@ -100,7 +100,8 @@ class Assignment {
     return sum && agreement.layer() == kUnknown ? layers_[n] : std::max(agreement.layer(), -1);
   }
 
-  /// Optimizer state follows its parameter, an accumulator what adds to it.
+  /// Optimizer state takes the layer of its parameter, an accumulator that of the node
+  /// that adds to it.
   void follow() {
     for (const Update& update : graph_.updates)
       if (find_input(graph_, update.input)->kind == InputKind::accumulator)

@@ -7,7 +7,7 @@
 namespace alpa {
 namespace {
 
-/// Takes the operator of nodes that nothing needs, last first.
+/// Clears the operator of unused nodes, last first.
 void drop_unneeded(const Graph& graph, std::vector<Node>& nodes) {
   std::vector<bool> needed = taken_values(graph);
   for (std::size_t n = nodes.size(); n-- > 0;) {

@@ -8,7 +8,7 @@
 namespace alpa {
 namespace {
 
-/// Each in range, none twice.
+/// Throws Bug unless each factor is in range and occurs once.
 class FactorSet {
  public:
   FactorSet(const Rule& rule, const char* what) : seen_(rule.factors.size(), false), what_(what) {}

@@ -49,7 +49,7 @@ class Cut {
     }
   }
 
-  /// A sum over micro-batches lies as its accumulator does, which is in another part.
+  /// A sum over micro-batches has the layout of its accumulator, which is in another part.
   void check_sum(const Node& reader, int value) const {
     if (whole_.num_micro_batches == 1) return;
     for (const Update& update : whole_.updates)

@@ -52,7 +52,7 @@ bool collide(const std::map<int, Window>& windows, int slots) {
   return false;
 }
 
-/// What lists that run once hand over has one copy, that of the last micro-batch.
+/// Memory passed on by lists that run once has one copy, that of the last micro-batch.
 int slots_of(const DeviceProgram& device, std::vector<int> lists) {
   std::erase_if(lists, [&](int list) { return runs_of(device, list) == 1; });
   const std::map<int, Window> windows = windows_of(device, lists);

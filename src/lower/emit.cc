@@ -227,8 +227,8 @@ class Emitter {
            local(node(n).operands[0]).elements() == local(node(n).results[0]).elements();
   }
 
-  /// Nothing to compute on this device: its part of every result is empty.
-  /// Collectives take part all the same.
+  /// True if this device computes nothing: its part of every result is empty.
+  /// Collectives run even then.
   bool is_idle(int n) {
     return !is_collective(node(n)) &&
            std::all_of(node(n).results.begin(), node(n).results.end(),
@@ -315,8 +315,8 @@ std::vector<std::size_t> next_uses(const DeviceProgram& device,
 
 bool is_work(const Node& node) { return node.op->cpu && node.op->work != Work::free; }
 
-/// For every node of the mesh the first one behind it that is work; the number of nodes if one in
-/// another list comes before.
+/// Per node of the mesh, the next node that computes; the number of nodes if a node of
+/// another list comes first.
 std::vector<int> next_works(const SpmdProgram& program, int mesh, const Lists& lists) {
   const Graph& graph = program.graph;
   const int size = static_cast<int>(graph.nodes.size());
@@ -380,8 +380,8 @@ std::vector<std::vector<std::size_t>> waits_of(const DeviceProgram& device,
   return awaited_at;
 }
 
-/// Collectives with work behind them start there and, as what is received, are
-/// awaited where `waits_of` says.
+/// Collectives followed by work are started there. They and received messages are awaited where
+/// `waits_of` says.
 std::vector<Instruction> overlapped(const DeviceProgram& device,
                                     const std::vector<Instruction>& list,
                                     const std::vector<bool>& worth) {

@@ -27,7 +27,7 @@ class Guarding {
  private:
   std::vector<Instruction>& instructions(int list) { return device_.lists[list].instructions; }
 
-  /// The first instruction of the list at `from` or behind that writes the memory.
+  /// The first instruction of the list, at or after `from`, that writes the memory.
   int first_write(int list, int from, int memory) {
     for (int i = from; i < static_cast<int>(instructions(list).size()); ++i)
       for (int buffer : instructions(list)[i].outputs)
@@ -35,7 +35,8 @@ class Guarding {
     return kNowhere;
   }
 
-  /// The send's list writes the slot anew after so many runs; any other list only behind all sends.
+  /// The send's own list rewrites the slot after this many runs; any other list only
+  /// after all sends.
   void guard(int list, int send) {
     const int memory = memory_of(device_, instructions(list)[send].inputs[0]);
     for (int l = 0; l < static_cast<int>(device_.lists.size()); ++l) {
@@ -62,7 +63,7 @@ class Guarding {
     waits_[list][position].push_back(std::move(wait));
   }
 
-  /// Puts the waits in front of their places; what waits name moves along.
+  /// Inserts the waits before their positions, and renumbers the instructions that waits name.
   void insert_waits() {
     std::vector<std::vector<int>> position(waits_.size());
     for (int l = 0; l < static_cast<int>(waits_.size()); ++l) {

@@ -31,7 +31,7 @@ void for_each_instruction(DeviceProgram& device, Body&& body) {
     for (Instruction& instruction : list.instructions) body(instruction, position++);
 }
 
-/// A new buffer of so many bytes.
+/// Adds a buffer of `bytes` bytes and returns its number.
 int add_bytes(DeviceProgram& device, std::int64_t bytes) {
   device.buffers.push_back({{u8, {bytes}}, {0}, {bytes}, -1, -1});
   return static_cast<int>(device.buffers.size()) - 1;
@@ -122,7 +122,7 @@ class TakeOver {
     return ranges_[memory].end == position;
   }
 
-  /// Every operand in this memory may be overwritten, and no other result lies there.
+  /// True if every operand in this memory may be overwritten and no other result uses it.
   bool alone(const Instruction& instruction, int memory, std::size_t o) const {
     for (std::size_t i = 0; i < instruction.inputs.size(); ++i)
       if (memory_of(device_, instruction.inputs[i]) == memory &&
@@ -141,7 +141,7 @@ class TakeOver {
   std::vector<bool> is_reported_;
 };
 
-/// A stretch of the arena for some time.
+/// A range of the arena during a range of time.
 struct Block {
   int buffer;
   std::int64_t bytes;  ///< rounded up
@@ -259,8 +259,8 @@ std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules)
   return permanent;
 }
 
-/// Throws Bug if an instruction behind one that runs aside writes what that reads,
-/// or touches what it writes.
+/// Throws Bug if an instruction after an overlapped one writes its operands or accesses
+/// its results.
 void verify_aside(const DeviceProgram& device, const InstructionList& list) {
   std::vector<bool> read(device.buffers.size()), written(device.buffers.size());
   for (const Instruction& instruction : list.instructions) {

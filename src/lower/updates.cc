@@ -39,8 +39,7 @@ class Updating {
                                 [&](const Copy& copy) { return settled(*copy.update); }),
                  copies.end());
     for (const Copy& copy : copies) awaits_copy(memory(copy.update->value));
-    // What comes from another input is put aside first, because the copies before
-    // it may replace that input.
+    // Content of another input is saved first, because earlier copies may replace that input.
     for (Copy& copy : copies)
       if (copy.from_input)
         copy.from = add_copy(*copy.update, device_.buffer_of_value[copy.update->value],
@@ -57,7 +56,7 @@ class Updating {
   struct Copy {
     const Update* update;
     bool from_input;  ///< the new content is that of a graph input
-    int from = -1;    ///< then: where it was put aside
+    int from = -1;    ///< then: where it was saved
   };
 
   int memory(int value) const {
@@ -73,8 +72,7 @@ class Updating {
                        [&](int buffer) { return memory_of(device_, buffer) == memory; });
   }
 
-  /// Makes the new content's buffer lie in the state's memory if that is possible;
-  /// false if it must be copied.
+  /// Places the new content's buffer in the state's memory if possible; false if it must be copied.
   bool settled(const Update& update) {
     const int state = memory(update.input), value = memory(update.value);
     if (state == value) return true;
@@ -114,7 +112,8 @@ class Updating {
     return true;
   }
 
-  /// What makes this memory runs in order, because a copy at the list's end reads it.
+  /// The instruction that writes this memory must not be overlapped, because a copy at the list's
+  /// end reads it.
   void awaits_copy(int memory) {
     const int made = uses_.first_write(memory);
     if (made < 0) return;

@@ -54,7 +54,7 @@ class Simulation {
     return devices_[d].lists[run_of(d).list].instructions;
   }
 
-  /// Runs the device until it waits. Returns true if it got anywhere.
+  /// Runs the device until it waits. Returns true if it made progress.
   bool advance(int d) {
     Cursor& cursor = cursors_[d];
     bool moved = false;
@@ -111,7 +111,7 @@ class Simulation {
     return true;
   }
 
-  /// Calls of a group on either thread are met in order.
+  /// The calls of a group are matched in order, on either thread.
   bool arrive(int d, const Instruction& instruction) {
     auto& arrivals = arrivals_[{instruction.call.group, instruction.kind == Kind::start}];
     calls_[{d, &instruction}].push_back(arrivals[devices_[d].device]++);

@@ -20,7 +20,7 @@ constexpr FileKind kClusterFile{"cluster file", 1 << 20};
 constexpr double kMaxHosts = 65536, kMaxDevicesPerHost = 1024;
 constexpr double kMaxInteger = 9007199254740992;  // 2^53: exact in JSON numbers
 
-/// One object of the file: where it stands and what it holds.
+/// One object of the file: its place and its content.
 struct Section {
   const std::string& origin;
   std::string path;  ///< "" for the whole file

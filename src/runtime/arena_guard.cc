@@ -66,7 +66,7 @@ ArenaGuard::ArenaGuard(const DeviceProgram& device) : device_(device) {
     watch_ends(device.lists[l].instructions, first_position(device, l));
 }
 
-/// Every list that touches these memories may find them dead since another list's run.
+/// Another list's run may have ended the life of these memories before any list that uses them.
 void ArenaGuard::mark_births(const std::vector<bool>& memories) {
   int position = 0;
   for (const InstructionList& list : device_.lists) {

@@ -13,7 +13,7 @@
 namespace alpa {
 namespace {
 
-/// What is taken beside arenas, measured and rounded up: by the process, and by each thread's stack
+/// Bytes used besides arenas, measured and rounded up: by the process, and by each thread's stack
 /// and the packing buffers of its matrix products.
 constexpr std::int64_t kProcessBytes = 16 << 20, kThreadBytes = 2 << 20;
 

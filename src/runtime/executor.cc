@@ -61,7 +61,7 @@ std::vector<HeldPart> parts_of(int value, const Devices& devices, int num_device
   return parts;
 }
 
-/// Nothing: as the devices like it.
+/// nullopt: the devices decide.
 std::optional<bool> captures(const ExecutorOptions& options) {
   if (options.capture == Capture::automatic) return std::nullopt;
   return options.capture == Capture::always;
@@ -69,7 +69,7 @@ std::optional<bool> captures(const ExecutorOptions& options) {
 
 }  // namespace
 
-/// A started step: what came of it, once it is over.
+/// A started step, and its outcome once it has ended.
 struct StepResult::Step {
   std::int64_t number = 0;
   std::shared_ptr<std::string> state_failure;  ///< of the state it runs on

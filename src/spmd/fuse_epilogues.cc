@@ -46,7 +46,7 @@ class Rewriting {
     return nodes[reader].op && nodes[reader].region == nodes[n].region ? reader : -1;
   }
 
-  /// The operand beside `value` of a node of two; -1 if there is none.
+  /// The other operand of a binary node; -1 if there is none.
   int other_operand(int n, int value) const {
     const std::vector<int>& operands = nodes[n].operands;
     if (operands.size() != 2 || operands[0] == operands[1]) return -1;
@@ -207,7 +207,8 @@ void fuse_tail(Rewriting& r, int n) {
 
 // ---- gradients of relu and gelu behind the product
 
-/// Has the product that made h = relu(…) keep its bits. Returns their value, -1 if it cannot.
+/// Makes the product that computes h = relu(…) also store its mask. Returns the mask's value, -1 if
+/// that is impossible.
 int keep_bits(Rewriting& r, int h) {
   const int n = r.producer(h);
   Node node = r.nodes[n];

@@ -34,9 +34,9 @@ class Moving {
   }
 
  private:
-  /// The last node that must precede update n: what makes its operands, and other readers of its
-  /// states. Nothing if n is no update, if its results are read, or if its gradient comes from
-  /// other devices, which the devices had better not wait for.
+  /// The last node that must precede update n: producers of its operands and other readers of its
+  /// states. nullopt if n is not an update, if its results are read, or if its gradient comes from
+  /// other devices, which would have to be waited for.
   std::optional<int> ready_after(int n) const {
     const Node& node = nodes_[n];
     const OpDef* joint = joint_of(*node.op);

@@ -203,8 +203,8 @@ void verify_mesh_of(const SpmdProgram& program, const Node& node) {
               mesh, program.mesh_index(value));
 }
 
-/// Verifies nodes, of several that are alike (operator, attributes, mesh,
-/// types and specs) the first.
+/// Verifies nodes. Of equal nodes (operator, attributes, mesh, types and specs) only the
+/// first is verified.
 class NodeVerifier {
  public:
   explicit NodeVerifier(const SpmdProgram& program) : program_(program) {}

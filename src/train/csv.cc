@@ -33,7 +33,7 @@ std::vector<std::string_view> split_cells(std::string_view line) {
   }
 }
 
-/// The whole cell as a T; infinite beyond its range. Nothing if the cell is no number.
+/// The whole cell as a T; infinite beyond its range. nullopt if the cell is not a number.
 template <class T>
 std::optional<T> read_as(std::string_view cell) {
   T value = 0;

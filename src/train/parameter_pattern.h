@@ -1,5 +1,5 @@
 #pragma once
-/// Patterns of parameter names: `*` stands for any text, every other character for itself.
+/// Patterns of parameter names: `*` matches any text, every other character itself.
 #include <string>
 #include <string_view>
 #include <vector>

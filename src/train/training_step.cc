@@ -121,8 +121,8 @@ void update_parameters(Builder& builder, const Optimizer& optimizer,
   }
 }
 
-/// Freezes what the options name. Throws Error if a pattern fits nothing, or if
-/// nothing is left to train.
+/// Freezes what the options name. Throws Error if a pattern matches no parameter, or if no
+/// parameter is left to train.
 void apply_patterns(Builder& builder, const StepOptions& options) {
   require(!builder.parameters().empty(),
           "the model has no parameters to train; for metrics alone use evaluation_step");
