@@ -34,7 +34,7 @@ void momentum_update(const optim::Sgd& sgd, Value w, Value gradient, Value learn
   builder.update(velocity, results[1]);
 }
 
-Optimizer adam(Schedule rate, double beta1, double beta2, double epsilon, double weight_decay) {
+Optimizer adam(LearningRate rate, double beta1, double beta2, double epsilon, double weight_decay) {
   const Attributes attributes = {{"beta1", beta1},
                                  {"beta2", beta2},
                                  {"epsilon", epsilon},
@@ -59,7 +59,7 @@ void require_fraction(const char* what, double value) {
 
 }  // namespace
 
-LearningRate warmup_cosine(double peak, std::int64_t warmup, std::int64_t total, double floor) {
+Schedule warmup_cosine(double peak, std::int64_t warmup, std::int64_t total, double floor) {
   require(warmup >= 0 && total > warmup,
           "warmup_cosine: {} warm-up steps of {} steps in total; the warm-up must be shorter",
           warmup, total);

@@ -33,7 +33,7 @@ std::vector<double> trained(const TrainingStep& step, int steps, const Method& m
 }  // namespace
 
 TEST_CASE("a group has its own optimizer and its own learning rate, which may be a schedule") {
-  const LearningRate falling = [](std::int64_t step) { return step == 1 ? 2.0 : 0.25; };
+  const Schedule falling = [](std::int64_t step) { return step == 1 ? 2.0 : 0.25; };
   const TrainingStep step = linear_step({{"*.bias", optim::Sgd{.learning_rate = falling}}});
   CHECK(trained(step, 1) == std::vector<double>{1 - 0.5, -2});
   CHECK(trained(step, 2) == std::vector<double>{1 - 2 * 0.5, -2.25});

@@ -116,7 +116,7 @@ TEST_CASE(
   const auto reference = trained(
       optim::Sgd{.learning_rate = [](std::int64_t step) { return step == 1 ? 0.5 : 0.25; }});
   CHECK(trained(optim::Sgd{.learning_rate = Halved{0.5}}) == reference);
-  CHECK(trained(optim::Sgd{.learning_rate = LearningRate(Halved{0.5})}) == reference);
+  CHECK(trained(optim::Sgd{.learning_rate = Schedule(Halved{0.5})}) == reference);
   CHECK(trained(optim::Sgd{.learning_rate = 0.5}) != reference);
   CHECK(trained(optim::Adam{.learning_rate = [n = 0](std::int64_t) mutable {
           return 0.1 * ++n;

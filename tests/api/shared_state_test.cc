@@ -28,7 +28,7 @@ const std::map<std::string, Array>& batch() {
 
 /// Mean of squares of x·w, `model` applied to x.
 template <class Model>
-TrainingStep step_of(const Model& model, LearningRate rate) {
+TrainingStep step_of(const Model& model, Schedule rate) {
   return training_step(
       {{"x", {f32, {kRows, kDim}}}},
       [=](const Batch& b) {

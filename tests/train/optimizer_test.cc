@@ -121,14 +121,14 @@ TEST_CASE("an optimizer keeps the state it needs and no more") {
 }
 
 TEST_CASE("a schedule's rate is used in the step it is for") {
-  const LearningRate rate = [](std::int64_t step) { return step == 2 ? 0.5 : 0.0; };
+  const Schedule rate = [](std::int64_t step) { return step == 2 ? 0.5 : 0.0; };
   std::vector<double> expected = kStart;
   for (std::size_t i = 0; i < expected.size(); ++i) expected[i] -= 0.5 * kGradients[1][i];
   check_close(trained(optim::Sgd{.learning_rate = rate}), expected, 1e-14);
 }
 
 TEST_CASE("warmup_cosine rises linearly, then falls along a cosine to its floor") {
-  const LearningRate rate = warmup_cosine(1.0, 4, 12, 0.2);
+  const Schedule rate = warmup_cosine(1.0, 4, 12, 0.2);
   CHECK(rate(1) == doctest::Approx(0.25));
   CHECK(rate(4) == doctest::Approx(1.0));
   CHECK(rate(8) == doctest::Approx(0.6));  // half way: the mean of peak and floor

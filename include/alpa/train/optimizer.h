@@ -12,25 +12,25 @@ namespace alpa {
 
 /// The learning rate as a function of the step, 1 for the first. It is a scalar input of the graph,
 /// so changing it needs no new plan.
-using LearningRate = std::function<double(std::int64_t step)>;
+using Schedule = std::function<double(std::int64_t step)>;
 
 /// A learning rate: a constant (`.learning_rate = 1e-3`) or a function of the step, such as a
 /// lambda or `warmup_cosine(…)`.
-class Schedule {
+class LearningRate {
  public:
-  Schedule(double constant)  // NOLINT: converts
+  LearningRate(double constant)  // NOLINT: converts
       : rate_([constant](std::int64_t) { return constant; }) {}
   template <class Rate>
-  requires std::is_invocable_r_v<double, Rate&, std::int64_t> Schedule(Rate rate)
+  requires std::is_invocable_r_v<double, Rate&, std::int64_t> LearningRate(Rate rate)
       : rate_(std::move(rate)) {}  // NOLINT: converts
   double operator()(std::int64_t step) const { return rate_(step); }
 
  private:
-  LearningRate rate_;
+  Schedule rate_;
 };
 
 /// Linear warm-up over `warmup` steps to `peak`, then cosine decay to `floor` at step `total`.
-LearningRate warmup_cosine(double peak, std::int64_t warmup, std::int64_t total, double floor = 0);
+Schedule warmup_cosine(double peak, std::int64_t warmup, std::int64_t total, double floor = 0);
 
 /// Type-erased optimizer.
 struct Optimizer {
@@ -38,7 +38,7 @@ struct Optimizer {
   /// `step` are scalar inputs f32[].
   std::function<void(Builder&, Value parameter, Value gradient, Value learning_rate, Value step)>
       update;
-  Schedule learning_rate = 0.0;
+  LearningRate learning_rate = 0.0;
 };
 
 /// An optimizer for parameters whose names match `parameters`; `*` matches any text, e.g.
@@ -52,7 +52,7 @@ namespace optim {
 
 /// w ← w − lr·v, v ← momentum·v + g + weight_decay·w (Sutskever et al. 2013); Nesterov if asked.
 struct Sgd {
-  Schedule learning_rate = 1e-2;
+  LearningRate learning_rate = 1e-2;
   double momentum = 0;
   double weight_decay = 0;
   bool nesterov = false;
@@ -61,14 +61,14 @@ struct Sgd {
 
 /// Adam (Kingma and Ba 2015, algorithm 1).
 struct Adam {
-  Schedule learning_rate = 1e-3;
+  LearningRate learning_rate = 1e-3;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   operator Optimizer() const;
 };
 
 /// AdamW: decoupled weight decay (Loshchilov and Hutter 2019).
 struct AdamW {
-  Schedule learning_rate = 1e-3;
+  LearningRate learning_rate = 1e-3;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
   operator Optimizer() const;
 };
