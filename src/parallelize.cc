@@ -55,7 +55,7 @@ Planned lowered_program(const Graph& graph, const ShardingPlan& plan, const Spmd
 /// the unused budget.
 std::int64_t bucket_slack(const SpmdProgram& program, std::int64_t bucket_bytes,
                           std::int64_t budget) {
-  return std::clamp<std::int64_t>((budget - counted_bytes(program)) / 4, 0, bucket_bytes);
+  return std::clamp<std::int64_t>((budget - estimated_bytes(program)) / 4, 0, bucket_bytes);
 }
 
 /// Merged collectives keep their operands until the last one is ready. If that exceeds the budget,

@@ -74,7 +74,7 @@ std::int64_t LiveBytes::made_by(int n) const {
   return bytes;
 }
 
-std::int64_t counted_bytes(const SpmdProgram& program) {
+std::int64_t estimated_bytes(const SpmdProgram& program) {
   std::int64_t bytes = LiveBytes(program).peak();
   for (const Input& input : program.graph.inputs)
     if (input.kind == InputKind::state)

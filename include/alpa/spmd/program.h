@@ -117,7 +117,7 @@ SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_b
 
 /// Bytes of state plus the peak of all other values, on the device at coordinate 0, judged by the
 /// sizes of values. Padding, scratch and gaps between buffers are not included.
-std::int64_t counted_bytes(const SpmdProgram& program);
+std::int64_t estimated_bytes(const SpmdProgram& program);
 
 /// Merges optimizer updates of region apply with equal settings and the same scalar operands into
 /// one node, for backends where a launch costs time. The node is placed as a bucket of collectives
