@@ -54,10 +54,10 @@ Launch load_fill(double value) {
   };
 }
 
-bool runs_aside(const DeviceProgram& device) {
+bool runs_overlapped(const DeviceProgram& device) {
   for (const InstructionList& list : device.lists)
     for (const Instruction& instruction : list.instructions)
-      if (instruction.aside) return true;
+      if (instruction.overlapped) return true;
   return false;
 }
 
@@ -74,11 +74,11 @@ LoadedDevice::LoadedDevice(const SpmdProgram& program, DeviceProgram device, con
       metric_(direct_metrics(device_, program, published_)),
       compute_(make_stream()),
       communication_(make_stream()),
-      aside_(runs_aside(device_) ? make_low_priority_stream() : nullptr),
+      overlap_stream_(runs_overlapped(device_) ? make_low_priority_stream() : nullptr),
       compute_done_(make_event()),
       communication_done_(make_event()),
-      aside_begins_(make_event()),
-      aside_done_(make_event()),
+      overlap_begins_(make_event()),
+      overlap_done_(make_event()),
       placed_(device_.lists.size(), -1) {
   for (int list = 0; list < static_cast<int>(device_.lists.size()); ++list) {
     lists_.push_back(load_list(device_.lists[list].instructions));
@@ -184,7 +184,7 @@ std::byte* LoadedDevice::placed_address(int buffer, int micro_batch) const {
 void LoadedDevice::join(Stream origin) const {
   if (compute() != origin) order(compute(), compute_done_.get(), origin);
   if (communicates()) order(communication(), communication_done_.get(), origin);
-  if (aside_) order(aside_.get(), aside_done_.get(), origin);
+  if (overlap_stream_) order(overlap_stream_.get(), overlap_done_.get(), origin);
 }
 
 void LoadedDevice::queue_clearing() const {
@@ -200,7 +200,8 @@ std::byte* LoadedDevice::context_of(int list) const { return slot_ + list * size
 
 void LoadedDevice::queue(const Operation& operation) const {
   if (operation.instruction->kind == Kind::load) return queue_load(operation);
-  if (operation.instruction->aside) order(compute(), aside_begins_.get(), aside_.get());
+  if (operation.instruction->overlapped)
+    order(compute(), overlap_begins_.get(), overlap_stream_.get());
   operation.launch(operation.call, stream_of(operation));
 }
 

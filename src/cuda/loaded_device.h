@@ -38,10 +38,10 @@ class LoadedDevice {
   Stream communication() const { return communication_.get(); }
   /// True if the program starts collectives on the communication stream.
   bool communicates() const { return communicates_; }
-  /// The stream that an operation other than a collective is queued on: updates that run aside
+  /// The stream that an operation other than a collective is queued on: overlapped updates
   /// have one of low priority.
   Stream stream_of(const Operation& operation) const {
-    return operation.instruction->aside ? aside_.get() : compute();
+    return operation.instruction->overlapped ? overlap_stream_.get() : compute();
   }
   /// Makes later work on `origin` wait for all streams.
   void join(Stream origin) const;
@@ -95,8 +95,8 @@ class LoadedDevice {
   std::vector<Reported> published_;
   std::vector<int> metric_;  ///< per buffer, see `direct_metrics`
   StreamHandle compute_, communication_;
-  StreamHandle aside_;  ///< null if nothing runs aside
-  EventHandle compute_done_, communication_done_, aside_begins_, aside_done_;
+  StreamHandle overlap_stream_;  ///< null if nothing is overlapped
+  EventHandle compute_done_, communication_done_, overlap_begins_, overlap_done_;
   bool communicates_ = false;
   std::vector<std::vector<Operation>> lists_;
   std::vector<Counter> counters_;  ///< per list

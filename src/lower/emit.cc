@@ -250,7 +250,7 @@ class Emitter {
       result.inputs.clear();
       result.value = identity(n);
     }
-    result.aside = node(n).attributes.contains(kAside);
+    result.overlapped = node(n).attributes.contains(kOverlapped);
     return result;
   }
 

@@ -36,7 +36,7 @@ void touch_all(const DeviceProgram& device, const std::vector<Instruction>& list
       if (awaits_result(list, instruction))
         touch(device, list.at(instruction.awaits), first + instruction.awaits, first + i, ranges);
     } else {
-      touch(device, instruction, first + i, first + (instruction.aside ? last : i), ranges);
+      touch(device, instruction, first + i, first + (instruction.overlapped ? last : i), ranges);
     }
   }
 }
@@ -132,7 +132,7 @@ MemoryUses::MemoryUses(const DeviceProgram& device) : of_(device.buffers.size())
       for_each_memory(instruction, [&](Uses& uses) { uses.last = position; });
       for (int buffer : instruction.outputs)
         if (int& write = of_[memory_of(device, buffer)].first_write; write < 0) write = position;
-      if (instruction.aside || instruction.kind == Instruction::Kind::send)
+      if (instruction.overlapped || instruction.kind == Instruction::Kind::send)
         for_each_memory(instruction, [&](Uses& uses) { uses.flights.push_back({position, end}); });
       if (instruction.kind == Instruction::Kind::wait &&
           awaits_result(list.instructions, instruction))

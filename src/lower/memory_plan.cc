@@ -275,7 +275,7 @@ void verify_aside(const DeviceProgram& device, const InstructionList& list) {
     };
     check(instruction.inputs, false);
     check(instruction.outputs, true);
-    if (!instruction.aside) continue;
+    if (!instruction.overlapped) continue;
     for (int buffer : instruction.inputs) read[memory_of(device, buffer)] = true;
     for (int buffer : instruction.outputs) written[memory_of(device, buffer)] = true;
   }

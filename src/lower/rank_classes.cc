@@ -84,7 +84,7 @@ class Relocation {
     using Kind = Instruction::Kind;
     if (instruction.kind == Kind::collective || instruction.kind == Kind::start)
       instruction.call.group = group_of(instruction, device);
-    // A buffer that an update sets aside has the layout of its source.
+    // A buffer in which an update saves content has the layout of its source.
     if (instruction.kind == Kind::copy && !of_value_[instruction.outputs[0]])
       device.buffers[instruction.outputs[0]].offset = device.buffers[instruction.inputs[0]].offset;
   }

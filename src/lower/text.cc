@@ -68,7 +68,7 @@ std::string instruction_line(const DeviceProgram& device, const Instruction& ins
   if (!message)
     text += fmt::format(" ({}) -> {}", buffer_list(instruction.inputs),
                         buffer_list(instruction.outputs));
-  if (instruction.aside) text += " aside";
+  if (instruction.overlapped) text += " overlapped";
   if (instruction.workspace >= 0) text += fmt::format(" using b{}", instruction.workspace);
   return text + fmt::format(" \"{}\"", node.name);
 }

@@ -43,7 +43,7 @@ class Updating {
     for (Copy& copy : copies)
       if (copy.from_input)
         copy.from = add_copy(*copy.update, device_.buffer_of_value[copy.update->value],
-                             aside_buffer(*copy.update));
+                             saved_buffer(*copy.update));
     for (const Copy& copy : copies)
       add_copy(*copy.update,
                copy.from_input ? copy.from : device_.buffer_of_value[copy.update->value],
@@ -118,10 +118,10 @@ class Updating {
     const int made = uses_.first_write(memory);
     if (made < 0) return;
     const int list = list_at(device_, made);
-    device_.lists[list].instructions[made - first_position(device_, list)].aside = false;
+    device_.lists[list].instructions[made - first_position(device_, list)].overlapped = false;
   }
 
-  int aside_buffer(const Update& update) {
+  int saved_buffer(const Update& update) {
     Buffer buffer = device_.buffers[device_.buffer_of_value[update.value]];
     buffer.alias_of = -1;
     device_.buffers.push_back(std::move(buffer));

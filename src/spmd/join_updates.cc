@@ -13,7 +13,7 @@
 namespace alpa {
 namespace {
 
-/// Members have equal settings, shared operands and region; concurrent ones (kAside) also
+/// Members have equal settings, shared operands and region; concurrent ones (kOverlapped) also
 /// have gradients from one node.
 std::optional<std::string> kind_of(const Graph& graph, const Node& node, bool updates) {
   const OpDef* joint = joint_of(*node.op);
@@ -22,7 +22,7 @@ std::optional<std::string> kind_of(const Graph& graph, const Node& node, bool up
       fmt::format("{} {} {}", node.op->name, to_string(node.attributes), name_of(node.region));
   for (std::size_t i = node.operands.size() - joint->members->shared; i < node.operands.size(); ++i)
     kind += fmt::format(" %{}", node.operands[i]);
-  if (node.attributes.contains(kAside))
+  if (node.attributes.contains(kOverlapped))
     kind += fmt::format(" of {}", graph.values[node.operands[joint->members->each]].producer);
   return kind;
 }

@@ -123,7 +123,7 @@ TEST_CASE("evenly split devices are one class") {
   CHECK(bytes_of<DataParallel>(odd_step(50, 8), {4, 4}, 1).classes > 1);
 }
 
-TEST_CASE("what an update puts aside lies on every device as what it is copied from") {
+TEST_CASE("what an update saves has on every device the layout of its source") {
   Builder g(1);
   const TensorType type{f32, {13, 7}};
   const Value a = g.input(InputKind::state, "a", type), b = g.input(InputKind::state, "b", type);
@@ -137,7 +137,7 @@ TEST_CASE("what an update puts aside lies on every device as what it is copied f
   REQUIRE(all.size() == 4);
   CHECK(device_classes(program).size() == 2);  // the last one has less
   for (int device = 0; device < 4; ++device) {
-    CHECK(all[device].buffers.size() > 2);  // one of them aside
+    CHECK(all[device].buffers.size() > 2);  // one of them saved
     check_equal(all[device], lower(program, device, false));
   }
 }

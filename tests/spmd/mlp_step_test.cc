@@ -94,21 +94,21 @@ TEST_CASE("spread over four cards, every product still has its epilogue") {
   }
 }
 
-TEST_CASE("updates aside stand behind their gradients and the last reader of their parameter") {
+TEST_CASE("overlapped updates come after their gradients and the last reader of their parameter") {
   Serial method;
   method.executor.overlap_updates = true;
   const SpmdProgram program =
       plan_only(dense_mlp_step<nn::ReLU>(f32, 10), method, cards(1)).program;
   CHECK(operators(program)["adam_updates"] == 10);
   const DeviceProgram device = lower(program, 0, true, memory_rules("cuda"));
-  int aside = 0, products_behind = 0;
+  int overlapped = 0, products_behind = 0;
   for (const Instruction& instruction : device.lists.back().instructions) {
     const Node& node = program.graph.nodes[instruction.node];
-    aside += instruction.aside;
-    if (aside > 0 && node.op == &ops::einsum_epilogue) ++products_behind;
-    CHECK(instruction.aside == (node.op == &ops::adam_updates));
+    overlapped += instruction.overlapped;
+    if (overlapped > 0 && node.op == &ops::einsum_epilogue) ++products_behind;
+    CHECK(instruction.overlapped == (node.op == &ops::adam_updates));
   }
-  CHECK(aside == 10);
+  CHECK(overlapped == 10);
   CHECK(products_behind >= 17);  // of 19 in the backward pass
 }
 
@@ -117,7 +117,7 @@ TEST_CASE(
   const TrainingStep step = dense_mlp_step<nn::ReLU>(f32, 10);
   const auto updates = [&](Method method) {
     const SpmdProgram program = plan_only(step, method, cards(4)).program;
-    CHECK(to_string(program).find("aside") == std::string::npos);
+    CHECK(to_string(program).find("overlapped") == std::string::npos);
     return operators(program)["adam_updates"];
   };
   DataParallel data;

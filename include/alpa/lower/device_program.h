@@ -79,7 +79,7 @@ struct Instruction {
   int workspace = -1;  ///< buffer of scratch, added by `plan_memory`; -1: none needed
   /// compute: may run concurrently with the rest of the list, which neither writes its operands nor
   /// touches its results
-  bool aside = false;
+  bool overlapped = false;
 };
 
 struct InstructionList {

@@ -132,12 +132,12 @@ SpmdProgram fuse_squared_norms(const SpmdProgram& program);
 
 /// Attribute of an optimizer update that runs concurrently with the nodes after it: its operands
 /// and results stay in use to the end of the step.
-inline constexpr std::string_view kAside = "aside";
+inline constexpr std::string_view kOverlapped = "overlapped";
 
 /// With one micro-batch: moves each update to just after its gradient and the last reader of the
-/// parameter it replaces, and sets attribute kAside. Updates whose gradient is a collective's
+/// parameter it replaces, and sets attribute kOverlapped. Updates whose gradient is a collective's
 /// result, or whose results are read, stay.
-SpmdProgram updates_aside(const SpmdProgram& program);
+SpmdProgram overlap_updates(const SpmdProgram& program);
 
 /// Merges `squared_norms` nodes (made by `fuse_squared_norms`, for clipping gradients) into one
 /// node per region and element type, placed as a bucket of collectives is.

@@ -1,4 +1,4 @@
-// src/spmd/updates_aside.cc — moves optimizer updates beside the backward pass
+// src/spmd/overlap_updates.cc — moves optimizer updates beside the backward pass
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -27,7 +27,7 @@ class Moving {
       const std::optional<int> ready = ready_after(n);
       if (!ready) continue;
       after[n] = *ready;
-      nodes_[n].attributes.set(std::string(kAside), std::int64_t{1});
+      nodes_[n].attributes.set(std::string(kOverlapped), std::int64_t{1});
     }
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return after[a] < after[b]; });
     return in_order(order);
@@ -95,7 +95,7 @@ class Moving {
 
 }  // namespace
 
-SpmdProgram updates_aside(const SpmdProgram& program) {
+SpmdProgram overlap_updates(const SpmdProgram& program) {
   if (program.graph.num_micro_batches > 1) return program;
   return with_nodes(program, Moving(program).run());
 }
