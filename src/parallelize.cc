@@ -42,7 +42,7 @@ Planned lowered_program(const Graph& graph, const ShardingPlan& plan, const Spmd
   SpmdProgram program = log.check("bucketed.txt", bucket_collectives(fused, bucket_bytes, slack));
   if (backend.launches && options.overlap_updates)
     program = log.check("overlap_updates.txt", overlap_updates(program));
-  if (backend.launches) program = log.check("joined.txt", join_norms(join_updates(program)));
+  if (backend.launches) program = log.check("joined.txt", merge_norms(join_updates(program)));
   LoweredProgram devices = lower_program(program, options, backend.name);
   log.write("device0.txt", [&] { return to_string(devices.firsts.front(), program); });
   std::int64_t bytes = 0;  // exact, as an executor will take

@@ -2,7 +2,7 @@
 // and merges small collectives
 #include <fmt/core.h>
 
-#include "join_nodes.h"
+#include "merge_nodes.h"
 #include "rewrite.h"
 
 namespace alpa {
@@ -13,7 +13,7 @@ void append_to(std::vector<T>& all, const std::vector<T>& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-Node joined(const std::vector<const Node*>& members) {
+Node merged(const std::vector<const Node*>& members) {
   Node result = *members.front();
   std::vector<std::int64_t> dims;
   result.operands.clear(), result.results.clear();
@@ -49,7 +49,7 @@ SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_b
                        bytes(node) < bucket_bytes;
     return small ? std::optional(kind_of(early, node)) : std::nullopt;
   };
-  return join_nodes(early, {kind, bytes, bucket_bytes, joined, slack_bytes});
+  return merge_nodes(early, {kind, bytes, bucket_bytes, merged, slack_bytes});
 }
 
 }  // namespace alpa

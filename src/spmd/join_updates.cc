@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "join_nodes.h"
 #include "joint_ops.h"
 #include "live_bytes.h"
+#include "merge_nodes.h"
 #include "rewrite.h"
 #include "src/ir/input.h"
 
@@ -30,7 +30,7 @@ std::optional<std::string> kind_of(const Graph& graph, const Node& node, bool up
 SpmdProgram join(const SpmdProgram& program, bool updates) {
   const auto kind = [&](const Node& node) { return kind_of(program.graph, node, updates); };
   const auto size = [](const Node&) { return std::int64_t{1}; };
-  return join_nodes(program, {kind, size, std::numeric_limits<std::int64_t>::max(), joined});
+  return merge_nodes(program, {kind, size, std::numeric_limits<std::int64_t>::max(), joined});
 }
 
 bool is_metric(const Graph& graph, int value) {
@@ -65,6 +65,6 @@ SpmdProgram gathers_last(const SpmdProgram& program) {
 
 SpmdProgram join_updates(const SpmdProgram& program) { return join(gathers_last(program), true); }
 
-SpmdProgram join_norms(const SpmdProgram& program) { return join(program, false); }
+SpmdProgram merge_norms(const SpmdProgram& program) { return join(program, false); }
 
 }  // namespace alpa

@@ -197,7 +197,7 @@ TEST_CASE("one node squares and sums all gradients, and the squares are stored n
     for (const int micro_batches : {1, 2}) {
       CAPTURE(name_of(dtype));
       CAPTURE(micro_batches);
-      const SpmdProgram program = clipped(dtype, micro_batches), joined = join_norms(program);
+      const SpmdProgram program = clipped(dtype, micro_batches), joined = merge_norms(program);
       verify(joined);
       const Node& node = only(joined, ops::squared_norms);
       CHECK(node.operands.size() == 6);
@@ -215,7 +215,7 @@ TEST_CASE("one node squares and sums all gradients, and the squares are stored n
 TEST_CASE("a step with joint norms is the step without, to the rounding of a sum") {
   for (const int micro_batches : {1, 2}) {
     const SpmdProgram program = clipped(f32, micro_batches);
-    Executor alone(program), together(join_norms(join_updates(program)));
+    Executor alone(program), together(merge_norms(join_updates(program)));
     CHECK(largest_difference(run_steps(alone, 3), run_steps(together, 3)) < 1e-6);
   }
 }
@@ -234,7 +234,7 @@ TEST_CASE("squares that are read elsewhere, or summed over some dimensions only,
 }
 
 TEST_CASE("the verifier sees a norm of a split tensor that is taken for the whole one's") {
-  SpmdProgram program = join_norms(clipped(f32, 1));
+  SpmdProgram program = merge_norms(clipped(f32, 1));
   CHECK_NOTHROW(verify(program));
   for (const int value : only(program, ops::squared_norms).results)
     program.specs[value] = ShardingSpec::replicated();

@@ -141,7 +141,7 @@ SpmdProgram overlap_updates(const SpmdProgram& program);
 
 /// Merges `squared_norms` nodes (made by `fuse_squared_norms`, for clipping gradients) into one
 /// node per region and element type, placed as a bucket of collectives is.
-SpmdProgram join_norms(const SpmdProgram& program);
+SpmdProgram merge_norms(const SpmdProgram& program);
 
 /// Throws Bug naming the first node whose specs disagree with its operator, or whose values
 /// are not on one mesh (transfer: on two), or the first update or metric of a wrong spec.

@@ -10,14 +10,14 @@
 
 namespace alpa {
 
-struct Joining {
+struct MergeRules {
   /// Nodes with the same key may be merged; nullopt: the node is left alone.
   std::function<std::optional<std::string>(const Node&)> kind;
   /// A node's share of a merged node's size, and the limit of the sum.
   std::function<std::int64_t(const Node&)> size;
   std::int64_t limit = 0;
   /// The node that replaces two or more members, given in program order.
-  std::function<Node(const std::vector<const Node*>&)> joined;
+  std::function<Node(const std::vector<const Node*>&)> merged;
   /// How much merging may add to the peak of live bytes.
   std::int64_t slack_bytes = 0;
 };
@@ -25,6 +25,6 @@ struct Joining {
 /// `program` with nodes merged. A merged node takes the place of its last member, or, if a result
 /// is read before that, of its first members. Neither may raise the peak of live bytes by more than
 /// the slack, judged by the sizes of values.
-SpmdProgram join_nodes(const SpmdProgram& program, const Joining& joining);
+SpmdProgram merge_nodes(const SpmdProgram& program, const MergeRules& rules);
 
 }  // namespace alpa

@@ -1,5 +1,5 @@
-// src/spmd/join_nodes.cc — merges nodes where memory allows it
-#include "join_nodes.h"
+// src/spmd/merge_nodes.cc — merges nodes where memory allows it
+#include "merge_nodes.h"
 
 #include <algorithm>
 #include <map>
@@ -20,23 +20,23 @@ struct Unit {
   bool read = false;
 };
 
-class Joiner {
+class NodeMerger {
  public:
-  Joiner(const SpmdProgram& program, const Joining& joining)
+  NodeMerger(const SpmdProgram& program, const MergeRules& rules)
       : program_(program),
-        joining_(joining),
-        live_(program, joining.slack_bytes),
+        rules_(rules),
+        live_(program, rules.slack_bytes),
         unit_of_(program.graph.nodes.size()) {}
 
   SpmdProgram run() {
     for (int n = 0; n < static_cast<int>(program_.graph.nodes.size()); ++n) {
       for (int value : node(n).operands) units_[unit_producing(value)].read = true;
-      std::optional<std::string> kind = joining_.kind(node(n));
+      std::optional<std::string> kind = rules_.kind(node(n));
       if (kind) *kind += " on mesh " + std::to_string(program_.mesh_index(node(n).results[0]));
       if (!kind)
         append({{n}, n});
       else if (!joins(n, *kind))
-        open_.insert_or_assign(*kind, append({{n}, n, joining_.size(node(n))}));
+        open_.insert_or_assign(*kind, append({{n}, n, rules_.size(node(n))}));
     }
     return with_nodes(program_, nodes());
   }
@@ -59,7 +59,7 @@ class Joiner {
     const auto open = open_.find(kind);
     if (open == open_.end()) return false;
     int& unit = open->second;
-    if (units_[unit].size + joining_.size(node(n)) > joining_.limit) return false;
+    if (units_[unit].size + rules_.size(node(n)) > rules_.limit) return false;
     if (!units_[unit].read) {
       if (!live_.grow(growth_down(units_[unit], n))) return false;
       unit = append(std::exchange(units_[unit], {}));
@@ -68,7 +68,7 @@ class Joiner {
       return false;
     }
     units_[unit].nodes.push_back(n);
-    units_[unit].size += joining_.size(node(n));
+    units_[unit].size += rules_.size(node(n));
     unit_of_[n] = unit;
     return true;
   }
@@ -128,11 +128,11 @@ class Joiner {
     if (members.size() == 1) return node(members.front());
     std::vector<const Node*> nodes;
     for (int n : members) nodes.push_back(&node(n));
-    return joining_.joined(nodes);
+    return rules_.merged(nodes);
   }
 
   const SpmdProgram& program_;
-  const Joining& joining_;
+  const MergeRules& rules_;
   LiveBytes live_;
   std::vector<Unit> units_;          ///< in order; empty where a unit has moved away
   std::vector<int> unit_of_;         ///< per node seen so far
@@ -141,8 +141,8 @@ class Joiner {
 
 }  // namespace
 
-SpmdProgram join_nodes(const SpmdProgram& program, const Joining& joining) {
-  return Joiner(program, joining).run();
+SpmdProgram merge_nodes(const SpmdProgram& program, const MergeRules& rules) {
+  return NodeMerger(program, rules).run();
 }
 
 }  // namespace alpa
