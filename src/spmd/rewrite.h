@@ -11,7 +11,7 @@ SpmdProgram with_nodes(const SpmdProgram& program, std::vector<Node> nodes);
 
 /// `program` with every reduction where its operands are ready; with several micro-batches none
 /// leaves its region, which may run once for all of them.
-SpmdProgram reductions_early(const SpmdProgram& program);
+SpmdProgram hoist_reductions(const SpmdProgram& program);
 
 /// Whether one strategy of the node's rule gives its operands and results the specs that their
 /// values have in `program`; the node itself need not be in it.

@@ -1,4 +1,4 @@
-// src/spmd/reductions_early.cc — moves reductions to where their operands are ready
+// src/spmd/hoist_reductions.cc — moves reductions to where their operands are ready
 #include <algorithm>
 #include <numeric>
 
@@ -43,7 +43,7 @@ std::vector<Place> places_of(const Graph& graph) {
 
 }  // namespace
 
-SpmdProgram reductions_early(const SpmdProgram& program) {
+SpmdProgram hoist_reductions(const SpmdProgram& program) {
   const Graph& graph = program.graph;
   const std::vector<Place> places = places_of(graph);
   std::vector<int> order(graph.nodes.size());
