@@ -56,8 +56,8 @@ struct End {
 class InstanceBuilder {
  public:
   InstanceBuilder(const Graph& graph, const SearchSpace& space, MemoryUsage* memory,
-                  const std::vector<Meeting>& meetings)
-      : graph_(graph), space_(space), memory_(memory), meetings_(meetings) {
+                  const std::vector<BoundaryKind>& boundaries)
+      : graph_(graph), space_(space), memory_(memory), boundaries_(boundaries) {
     instance_.units_per_second = units_for(graph, space);
   }
 
@@ -66,8 +66,8 @@ class InstanceBuilder {
     instance_.problem.nodes.push_back({{0}, {}});  // metrics, and outputs that want one spec
     const auto readers = readers_of_values(graph_, space_);
     for (int v = 0; v < static_cast<int>(readers.size()); ++v) {
-      if (meeting(v) != Meeting::open) add_value(v, readers[v]);
-      if (meeting(v) != Meeting::none) add_seen(v, readers[v]);
+      if (boundary(v) != BoundaryKind::open) add_value(v, readers[v]);
+      if (boundary(v) != BoundaryKind::none) add_seen(v, readers[v]);
     }
     if (memory_) instance_.problem.usage_limit = memory_->room();
     return std::move(instance_);
@@ -82,22 +82,24 @@ class InstanceBuilder {
     instance_.problem.nodes.push_back(std::move(node));
   }
 
-  Meeting meeting(int v) const { return meetings_.empty() ? Meeting::none : meetings_[v]; }
+  BoundaryKind boundary(int v) const {
+    return boundaries_.empty() ? BoundaryKind::none : boundaries_[v];
+  }
 
   /// The ends of a value that other parts see.
   void add_seen(int v, const std::vector<Reader>& readers) {
     const ValueInfo& info = graph_.values[v];
     const Input* input = find_input(graph_, v);
     begin_value(v);
-    if (meeting(v) == Meeting::closed || !input || input->kind != InputKind::boundary)
+    if (boundary(v) == BoundaryKind::closed || !input || input->kind != InputKind::boundary)
       add_seen(end(info.producer, space_.specs_left(info), {}), {});
-    if (meeting(v) == Meeting::closed) return;
+    if (boundary(v) == BoundaryKind::closed) return;
     for (const Reader& r : readers) add_seen(end(r.node, *r.wanted, r.use), r.use);
   }
 
   void add_seen(const End& from, const std::optional<Use>& use) {
     const End seen = spec_end(from);
-    instance_.seen.push_back({seen.node, value_, use, seen.specs});
+    instance_.boundary_nodes.push_back({seen.node, value_, use, seen.specs});
   }
 
   void begin_value(int v) {
@@ -232,10 +234,10 @@ class InstanceBuilder {
     }
     const int node = add_free_node(distinct.size());
     add_edge(followed.node, node, table);
-    instance_.followers.push_back({node, followed.node, {}});
+    instance_.dependents.push_back({node, followed.node, {}});
     for (int spec : followed.specs) {
       const auto state = std::lower_bound(distinct.begin(), distinct.end(), spec);
-      instance_.followers.back().states.push_back(static_cast<int>(state - distinct.begin()));
+      instance_.dependents.back().states.push_back(static_cast<int>(state - distinct.begin()));
     }
     return end(node, distinct, followed.use);
   }
@@ -301,7 +303,7 @@ class InstanceBuilder {
   const Graph& graph_;
   const SearchSpace& space_;
   MemoryUsage* memory_;
-  const std::vector<Meeting>& meetings_;
+  const std::vector<BoundaryKind>& boundaries_;
   Instance instance_;
   int value_ = 0, type_ = 0;  ///< being added
   std::map<std::vector<int>, int> lists_;
@@ -345,10 +347,10 @@ std::int64_t units(double seconds, double units_per_second) {
 
 Instance build_instance(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
                         const std::optional<MemoryLimit>& limit,
-                        const std::vector<Meeting>& meetings) {
-  if (!limit) return InstanceBuilder(graph, space, nullptr, meetings).run();
+                        const std::vector<BoundaryKind>& boundaries) {
+  if (!limit) return InstanceBuilder(graph, space, nullptr, boundaries).run();
   MemoryUsage memory(graph, space, mesh, *limit);
-  return InstanceBuilder(graph, space, &memory, meetings).run();
+  return InstanceBuilder(graph, space, &memory, boundaries).run();
 }
 
 }  // namespace alpa

@@ -55,7 +55,7 @@ struct Copy {
 };
 
 /// A node whose strategies are specs, determined by the strategy of another node.
-struct Follower {
+struct DependentNode {
   int node = -1, of = -1;
   std::vector<int> states;  ///< per strategy of `of`
 };
@@ -64,10 +64,10 @@ struct Follower {
 /// and other parts see the spec in which the value enters or leaves. Open: other parts use the
 /// value too and share its copies, so nothing is paid here; they see the spec that each use in this
 /// part needs and the spec in which the part leaves the value.
-enum class Meeting : std::uint8_t { none, closed, open };
+enum class BoundaryKind : std::uint8_t { none, closed, open };
 
 /// A node of the problem that is visible to other parts. Its strategies are specs.
-struct SeenEnd {
+struct BoundaryNode {
   int node = -1, value = -1;
   std::optional<Use> use;  ///< nullopt: the spec in which the value enters or leaves
   std::vector<int> specs;  ///< ascending numbers
@@ -79,8 +79,8 @@ struct Instance {
   /// of costs: nanoseconds, coarser only where their sum would overflow
   double units_per_second = 1e9;
   std::vector<Copy> copies;
-  std::vector<Follower> followers;
-  std::vector<SeenEnd> seen;  ///< by ascending node
+  std::vector<DependentNode> dependents;
+  std::vector<BoundaryNode> boundary_nodes;  ///< by ascending node
 };
 
 /// The bytes that may be live at once.
@@ -92,11 +92,11 @@ struct MemoryLimit {
 
 /// Builds the solver's problem. Without a limit it has no memory usages. With one, a node's usages
 /// are the bytes it makes live at each point of `live_ranges`; the usage limit is the memory limit
-/// minus an allowance for values too small to count. `meetings`, per value, is for a part of a
+/// minus an allowance for values too small to count. `boundaries`, per value, is for a part of a
 /// graph; empty for a whole graph.
 Instance build_instance(const Graph& graph, const SearchSpace& space, const DeviceMesh& mesh,
                         const std::optional<MemoryLimit>& memory = {},
-                        const std::vector<Meeting>& meetings = {});
+                        const std::vector<BoundaryKind>& boundaries = {});
 
 /// Whole units; kInfinite for infinity.
 std::int64_t units(double seconds, double units_per_second);

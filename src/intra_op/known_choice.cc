@@ -30,7 +30,7 @@ class KnownChoice {
       choice_[n] = index_of(n);
       if (choice_[n] < 0) return std::nullopt;
     }
-    for (const Follower& f : instance_.followers) choice_[f.node] = f.states[choice_[f.of]];
+    for (const DependentNode& f : instance_.dependents) choice_[f.node] = f.states[choice_[f.of]];
     find_lifetimes();
     for (const Copy& copy : instance_.copies) {
       choice_[copy.node] = state_of(copy);

@@ -45,7 +45,8 @@ std::string text_of(const LoopShare& share) {
 std::string table_key(const PartView& part, const AutoShardOptions& options) {
   std::string key = fmt::format("{:016x} {} {} ", layer_hash(part.graph), part.graph.nodes.size(),
                                 part.graph.values.size());
-  for (Meeting meeting : part.meetings) key += static_cast<char>('0' + static_cast<int>(meeting));
+  for (BoundaryKind boundary : part.boundaries)
+    key += static_cast<char>('0' + static_cast<int>(boundary));
   for (bool option :
        {options.replicate_parameters, options.replicate_optimizer_state, options.shard_parameters,
         options.shard_optimizer_state, options.split_contractions})
@@ -60,7 +61,7 @@ namespace {
 std::vector<ilp::Table> moves_of(const PartView& part, const SearchSpace& space,
                                  const Instance& instance) {
   std::vector<ilp::Table> moves;
-  for (const SeenEnd& end : instance.seen) {
+  for (const BoundaryNode& end : instance.boundary_nodes) {
     const TypeLayouts& layouts = space.layouts_of(part.graph.values[end.value]);
     const Input* input = find_input(part.graph, end.value);
     const bool found = input && input->kind == InputKind::boundary && !end.use;
@@ -81,11 +82,11 @@ std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
                                                          MeshFacts& facts,
                                                          std::int64_t most_cells) {
   const SearchSpace space = search_space(part.graph, options, facts, &part.shares);
-  const Instance instance = build_instance(part.graph, space, facts.mesh, {}, part.meetings);
+  const Instance instance = build_instance(part.graph, space, facts.mesh, {}, part.boundaries);
   std::vector<int> boundary;
   double cells = 1;
   LayerTable result;
-  for (const SeenEnd& end : instance.seen) {
+  for (const BoundaryNode& end : instance.boundary_nodes) {
     boundary.push_back(end.node);
     result.sizes.push_back(static_cast<int>(end.specs.size()));
     cells *= static_cast<double>(end.specs.size());
@@ -101,7 +102,7 @@ std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
   result.of_node = space.of_node;
   for (const NodeStrategies& choices : space.choices)
     result.strategies.push_back(choices.strategies);
-  for (const SeenEnd& end : instance.seen) {
+  for (const BoundaryNode& end : instance.boundary_nodes) {
     const TypeLayouts& layouts = space.layouts_of(part.graph.values[end.value]);
     result.axes.push_back({end.value, end.use, {}, end.use && reads_inside(part.shares, *end.use)});
     for (int spec : end.specs) result.axes.back().specs.push_back(layouts.specs[spec]);

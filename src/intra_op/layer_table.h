@@ -21,7 +21,7 @@ namespace alpa {
 /// An axis of the table.
 struct TableAxis {
   int value = -1;          ///< of the part's graph
-  std::optional<Use> use;  ///< as in SeenEnd
+  std::optional<Use> use;  ///< as in BoundaryNode
   std::vector<ShardingSpec> specs;
   bool inside = false;  ///< the use is of a node that runs in one loop with what makes the value
 };
@@ -52,11 +52,11 @@ struct LayerTable {
 /// of the loops of the whole, which may reach into other parts.
 struct PartView {
   const Graph& graph;
-  std::vector<Meeting> meetings;  ///< per value
-  std::vector<LoopShare> shares;  ///< per node
+  std::vector<BoundaryKind> boundaries;  ///< per value
+  std::vector<LoopShare> shares;         ///< per node
 };
 
-/// Key of a part's table: hash of the part, meetings of its boundary values,
+/// Key of a part's table: hash of the part, boundaries of its boundary values,
 /// shares of its nodes, options.
 std::string table_key(const PartView& part, const AutoShardOptions& options);
 

@@ -42,7 +42,7 @@ std::vector<int> layers_of(const Graph& graph) {
 }
 
 /// Per value of `graph`, how it meets the parts; scalar inputs are in all of them.
-std::vector<Meeting> meetings_of(const Graph& graph) {
+std::vector<BoundaryKind> boundaries_of(const Graph& graph) {
   std::vector<std::set<int>> reading(graph.values.size());
   for (const Node& node : graph.nodes)
     for (int value : node.operands) reading[value].insert(node.layer);
@@ -50,27 +50,27 @@ std::vector<Meeting> meetings_of(const Graph& graph) {
     reading[update.value].insert(graph.producer(update.input).layer);
   for (const Metric& metric : graph.metrics)
     reading[metric.value].insert(graph.producer(metric.value).layer);
-  std::vector<Meeting> meetings(graph.values.size(), Meeting::none);
+  std::vector<BoundaryKind> boundaries(graph.values.size(), BoundaryKind::none);
   for (std::size_t v = 0; v < reading.size(); ++v) {
     const Input* input = find_input(graph, static_cast<int>(v));
     if (reading[v].empty() || (input && input->kind == InputKind::scalar)) continue;
     const bool inside =
         reading[v].size() == 1 && reading[v].count(graph.producer(static_cast<int>(v)).layer);
-    if (!inside) meetings[v] = reading[v].size() > 1 ? Meeting::open : Meeting::closed;
+    if (!inside) boundaries[v] = reading[v].size() > 1 ? BoundaryKind::open : BoundaryKind::closed;
   }
-  return meetings;
+  return boundaries;
 }
 
-class Joining {
+class LayeredProblem {
  public:
-  Joining(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts,
-          const LayeringLimits& limits)
+  LayeredProblem(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts,
+                 const LayeringLimits& limits)
       : graph_(graph),
         options_(options),
         facts_(facts),
         limits_(limits),
         shares_(loop_shares(graph)),
-        meetings_(meetings_of(graph)) {}
+        boundaries_(boundaries_of(graph)) {}
 
   std::variant<LayeredPlan, LayerTooLarge> run() {
     LayeredPlan result;
@@ -111,7 +111,7 @@ class Joining {
 
   bool find_table(Part& part, int& new_tables) {
     PartView view{part.sub.graph, {}, {}};
-    for (int value : part.sub.values) view.meetings.push_back(meetings_[value]);
+    for (int value : part.sub.values) view.boundaries.push_back(boundaries_[value]);
     for (std::size_t n = 0; n < part.sub.nodes.size(); ++n)
       view.shares.push_back(part.sub.graph.nodes[n].op == &ops::input ? LoopShare{}
                                                                       : shares_[part.sub.nodes[n]]);
@@ -437,7 +437,7 @@ class Joining {
   MeshFacts& facts_;
   const LayeringLimits limits_;
   const std::vector<LoopShare> shares_;
-  const std::vector<Meeting> meetings_;
+  const std::vector<BoundaryKind> boundaries_;
   std::vector<Part> parts_;
   std::vector<std::vector<std::vector<int>>> places_;  ///< per part and axis, see add_places
   LayerTooLarge too_large_;
@@ -465,7 +465,8 @@ std::variant<LayeredPlan, LayerTooLarge> plan_by_layers(const Graph& graph, cons
           "dimension; use auto_shard",
           options.method);
   const Graph layered = with_layers(graph);
-  return Joining(layered, options, cache.facts().of(mesh, allowed_model(model, options)), limits)
+  return LayeredProblem(layered, options, cache.facts().of(mesh, allowed_model(model, options)),
+                        limits)
       .run();
 }
 
