@@ -8,7 +8,7 @@
 #include "alpa/base/error.h"
 #include "alpa/lower/device_program.h"
 #include "src/ir/input.h"
-#include "src/lower/carried.h"
+#include "src/lower/carried_memory.h"
 #include "src/ops/all_ops.h"
 #include "updates.h"
 
@@ -120,7 +120,7 @@ class Emitter {
   }
 
   void set_slots() {
-    const std::vector<Carried> carries = carried(device_);
+    const std::vector<CarriedMemory> carries = carried_memory(device_);
     for (std::size_t b = 0; b < device_.buffers.size(); ++b)
       device_.buffers[b].slots = carries[b].slots;
     for (int l = 0; l < static_cast<int>(device_.lists.size()); ++l)

@@ -3,7 +3,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/lower/device_program.h"
-#include "src/lower/carried.h"
+#include "src/lower/carried_memory.h"
 
 namespace alpa {
 namespace {
@@ -67,7 +67,7 @@ namespace {
 
 /// Values passed between lists are in use while other lists run in between, sent values to the end.
 void extend_beside(const DeviceProgram& device, std::vector<LiveRange>& ranges) {
-  const std::vector<Carried> carries = carried(device);
+  const std::vector<CarriedMemory> carries = carried_memory(device);
   const std::vector<bool> sends = sent(device);
   for (std::size_t b = 0; b < ranges.size(); ++b) {
     for (int list : carries[b].beside)

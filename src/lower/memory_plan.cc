@@ -10,7 +10,7 @@
 
 #include "alpa/base/error.h"
 #include "src/base/thread_team.h"
-#include "src/lower/carried.h"
+#include "src/lower/carried_memory.h"
 #include "src/lower/kernel_call.h"
 #include "src/lower/rank_classes.h"
 #include "src/lower/staging.h"
@@ -310,7 +310,7 @@ std::optional<std::pair<const Block*, const Block*>> overlapping(const std::vect
 
 /// Throws Bug if a run would overwrite what one list hands to another.
 void verify_slots(const DeviceProgram& device) {
-  const std::vector<Carried> carries = carried(device);
+  const std::vector<CarriedMemory> carries = carried_memory(device);
   for (std::size_t b = 0; b < carries.size(); ++b)
     invariant(device.buffers[b].slots >= carries[b].slots,
               "device {}: buffer {} has {} copies, but its schedule keeps {} in flight",

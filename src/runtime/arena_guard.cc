@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "src/lower/carried.h"
+#include "src/lower/carried_memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -48,7 +48,7 @@ ArenaGuard::ArenaGuard(const DeviceProgram& device) : device_(device) {
   const int positions = num_positions(device);
   points_.resize(positions);
   const std::vector<LiveRange> ranges = live_ranges(device);
-  const std::vector<Carried> carries = carried(device);
+  const std::vector<CarriedMemory> carries = carried_memory(device);
   std::vector<bool> passing(ranges.size());  // lives for part of a step
   for (int b = 0; b < static_cast<int>(ranges.size()); ++b) {
     if (ranges[b].empty() || device.buffers[b].type.bytes() == 0) continue;

@@ -1,6 +1,6 @@
-// src/lower/carried.cc — finds memory that one run writes and a later run
+// src/lower/carried_memory.cc — finds memory that one run writes and a later run
 // reads, and the slots it needs
-#include "src/lower/carried.h"
+#include "src/lower/carried_memory.h"
 
 #include <algorithm>
 #include <map>
@@ -70,8 +70,8 @@ std::vector<int> lists_beside(const DeviceProgram& device, const std::vector<int
 
 }  // namespace
 
-std::vector<Carried> carried(const DeviceProgram& device) {
-  std::vector<Carried> result(device.buffers.size());
+std::vector<CarriedMemory> carried_memory(const DeviceProgram& device) {
+  std::vector<CarriedMemory> result(device.buffers.size());
   if (device.lists.size() < 2) return result;
   std::vector<bool> read_first(device.buffers.size());
   for (int l = 0; l < static_cast<int>(device.lists.size()); ++l) {
@@ -83,7 +83,7 @@ std::vector<Carried> carried(const DeviceProgram& device) {
   }
   for (const auto* lying : {&device.kept, &device.zeroed})
     for (int buffer : *lying) read_first[memory_of(device, buffer)] = false;
-  std::map<std::vector<int>, Carried> known;
+  std::map<std::vector<int>, CarriedMemory> known;
   for (std::size_t b = 0; b < result.size(); ++b) {
     std::vector<int> lists = std::move(result[b].lists);
     result[b].lists.clear();

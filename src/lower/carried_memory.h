@@ -7,7 +7,7 @@
 namespace alpa {
 
 /// For the memory of one buffer (`memory_of`).
-struct Carried {
+struct CarriedMemory {
   /// that use it, ascending; empty if no list reads what another one wrote
   std::vector<int> lists;
   int slots = 1;  ///< copies needed so that no run overwrites what a later run reads
@@ -18,7 +18,7 @@ struct Carried {
 
 /// Per buffer; entries of buffers that do not own memory are empty. State, accumulators and buffers
 /// that every list fills anew are not carried.
-std::vector<Carried> carried(const DeviceProgram& device);
+std::vector<CarriedMemory> carried_memory(const DeviceProgram& device);
 
 /// Per buffer, whether a run sends the content of its memory.
 std::vector<bool> sent(const DeviceProgram& device);
