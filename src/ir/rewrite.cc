@@ -9,7 +9,7 @@ namespace {
 
 /// Clears the operator of unused nodes, last first.
 void drop_unneeded(const Graph& graph, std::vector<Node>& nodes) {
-  std::vector<bool> needed = taken_values(graph);
+  std::vector<bool> needed = externally_used_values(graph);
   for (std::size_t n = nodes.size(); n-- > 0;) {
     Node& node = nodes[n];
     if (!node.op) continue;
@@ -23,7 +23,7 @@ void drop_unneeded(const Graph& graph, std::vector<Node>& nodes) {
 
 }  // namespace
 
-std::vector<bool> taken_values(const Graph& graph) {
+std::vector<bool> externally_used_values(const Graph& graph) {
   std::vector<bool> taken(graph.values.size(), false);
   for (const Update& update : graph.updates) taken[update.value] = true;
   for (const Metric& metric : graph.metrics) taken[metric.value] = true;

@@ -18,6 +18,6 @@ struct Rewritten {
 Rewritten with_nodes(const Graph& graph, std::vector<Node> nodes);
 
 /// Per value, whether an update, a metric or an output takes it.
-std::vector<bool> taken_values(const Graph& graph);
+std::vector<bool> externally_used_values(const Graph& graph);
 
 }  // namespace alpa

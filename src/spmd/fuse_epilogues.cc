@@ -26,7 +26,7 @@ class Rewriting {
         before_(nodes.size()),
         place_(nodes.size()),
         readers_(consumers(program.graph)),
-        taken_(taken_values(program.graph)) {
+        taken_(externally_used_values(program.graph)) {
     std::iota(place_.begin(), place_.end(), 0);
   }
 

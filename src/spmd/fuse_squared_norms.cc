@@ -44,7 +44,7 @@ int summed_square(const Graph& graph, const Readers& readers, const Node& sum) {
 
 SpmdProgram fuse_squared_norms(const SpmdProgram& program) {
   const Graph& graph = program.graph;
-  const Readers readers{consumers(graph), taken_values(graph)};
+  const Readers readers{consumers(graph), externally_used_values(graph)};
   std::vector<Node> nodes = graph.nodes;
   for (Node& node : nodes) {
     const int square = summed_square(graph, readers, node);
