@@ -58,8 +58,8 @@ namespace ops {
 
 Value emit_binary(const OpDef& op, Value x, Value y) {
   require(x && y, "{}: an operand is an empty Value", op.name);
-  const Value slim_x = narrowed(x, y);
-  return x.builder->emit_one(op, {slim_x, slim_x.id == x.id ? narrowed(y, x) : y});
+  const Value slim_x = without_broadcast(x, y);
+  return x.builder->emit_one(op, {slim_x, slim_x.id == x.id ? without_broadcast(y, x) : y});
 }
 
 Value scalar_like(Value like, double number) {
@@ -90,7 +90,7 @@ bool is_neutral(Value x, Value y, double number) {
 
 /// (u * a) * b = u * (a b) for scalar constants a and b.
 std::optional<Value> scaled_again(Value x, Value y) {
-  const Node* product = made_by(x, mul);
+  const Node* product = producer_if(x, mul);
   const std::optional<double> b = constant_of(y);
   if (!product || !b || (y.rank() > 0 && y.shape() != x.shape()) || y.dtype() != x.dtype())
     return std::nullopt;
@@ -136,7 +136,7 @@ Value operator/(Value x, Value y) {
 Value operator-(Value x) {
   require(static_cast<bool>(x), "neg: the operand is an empty Value");
   if (const auto c = ops::constant_of(x)) return constant(*x.builder, -*c, x.dtype(), x.shape());
-  if (const Node* negated = ops::made_by(x, ops::neg)) return x.builder->operand(*negated, 0);
+  if (const Node* negated = ops::producer_if(x, ops::neg)) return x.builder->operand(*negated, 0);
   return x.builder->emit_one(ops::neg, {x});
 }
 

@@ -78,7 +78,7 @@ Value broadcast_to(Value x, const Shape& shape) {
         "broadcast_to: {} does not stretch to {}; extents must be equal or 1, "
         "aligned at the last dimension",
         to_string(x.type()), to_string(shape));
-  std::vector<std::int64_t> dims = ops::counting(x.rank());
+  std::vector<std::int64_t> dims = ops::first_dims(x.rank());
   for (std::int64_t& dim : dims) dim += static_cast<std::int64_t>(shape.size()) - x.rank();
   return ops::emit_broadcast(x, shape, dims);
 }

@@ -14,7 +14,7 @@ namespace {
 
 /// The dimensions of x that the dimensions of the result correspond to.
 std::vector<std::int64_t> kept_dims(const Node& n, int rank) {
-  if (n.attributes.integer("keep_dims") != 0) return ops::counting(rank);
+  if (n.attributes.integer("keep_dims") != 0) return ops::first_dims(rank);
   std::vector<std::int64_t> dims;
   const std::vector<std::int64_t>& axes = n.attributes.integers("axes");
   for (std::int64_t d = 0; d < rank; ++d)

@@ -22,21 +22,21 @@ bool aligned_at_last(const Node& broadcast, std::int64_t rank_in, std::int64_t r
 
 }  // namespace
 
-const Node* made_by(Value x, const OpDef& op) {
+const Node* producer_if(Value x, const OpDef& op) {
   const Node& node = x.builder->node(x.builder->producer(x.id));
   return node.op == &op ? &node : nullptr;
 }
 
 std::optional<double> constant_of(Value x) {
-  const Node* node = made_by(x, constant);
+  const Node* node = producer_if(x, constant);
   return node ? std::optional<double>(node->attributes.real("value")) : std::nullopt;
 }
 
-Value narrowed(Value x, Value other) {
+Value without_broadcast(Value x, Value other) {
   if (x.shape() != other.shape() || x.rank() == 0) return x;
   if (const std::optional<double> value = constant_of(x))
     return alpa::constant(*x.builder, *value, x.dtype());
-  const Node* node = made_by(x, broadcast);
+  const Node* node = producer_if(x, broadcast);
   if (!node) return x;
   const Value source = x.builder->operand(*node, 0);
   return aligned_at_last(*node, source.rank(), x.rank()) ? source : x;
@@ -66,7 +66,7 @@ Value sum_to(Value gradient, const Shape& shape) {
   return alpa::reshape(total, shape);
 }
 
-std::vector<std::int64_t> counting(std::int64_t n) {
+std::vector<std::int64_t> first_dims(std::int64_t n) {
   std::vector<std::int64_t> numbers(n);
   std::iota(numbers.begin(), numbers.end(), 0);
   return numbers;
@@ -82,7 +82,7 @@ std::int64_t checked_axis(std::string_view op, std::int64_t axis, const TensorTy
 
 std::vector<std::int64_t> sorted_axes(std::string_view op, std::vector<std::int64_t> axes,
                                       Value x) {
-  if (axes.empty()) return counting(x.rank());
+  if (axes.empty()) return first_dims(x.rank());
   for (std::int64_t& axis : axes) axis = checked_axis(op, axis, x.type());
   std::sort(axes.begin(), axes.end());
   const auto twice = std::adjacent_find(axes.begin(), axes.end());

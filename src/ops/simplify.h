@@ -12,7 +12,7 @@ std::optional<double> constant_of(Value x);
 
 /// The smallest tensor that may replace `x` beside `other`: if both have the result's shape and `x`
 /// is a constant or a broadcast, the scalar or the operand of that broadcast. Otherwise `x`.
-Value narrowed(Value x, Value other);
+Value without_broadcast(Value x, Value other);
 
 /// The common broadcast shape; nullopt if there is none.
 std::optional<Shape> broadcast_shape(const Shape& x, const Shape& y);
@@ -24,10 +24,10 @@ Value sum_to(Value gradient, const Shape& shape);
 Value emit_broadcast(Value x, const Shape& shape, const std::vector<std::int64_t>& dims);
 
 /// The producer of `x` if its operator is `op`, else nullptr.
-const Node* made_by(Value x, const OpDef& op);
+const Node* producer_if(Value x, const OpDef& op);
 
 /// 0, 1, …, n-1.
-std::vector<std::int64_t> counting(std::int64_t n);
+std::vector<std::int64_t> first_dims(std::int64_t n);
 
 /// `axes` in ascending order, in [0, rank); all axes if empty. Throws Error on an axis that is
 /// out of range or given twice.

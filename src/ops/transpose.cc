@@ -18,7 +18,7 @@ Rule transpose_rule(const OpQuery& query) {
   const std::vector<std::int64_t>& permutation = query.attributes.integers("permutation");
   std::vector<std::int64_t> sorted = permutation;
   std::sort(sorted.begin(), sorted.end());
-  if (sorted != ops::counting(static_cast<std::int64_t>(shape.size())))
+  if (sorted != ops::first_dims(static_cast<std::int64_t>(shape.size())))
     fail("transpose: {} is not a permutation of the dimensions of {}", to_string(permutation),
          to_string(query.operands[0]));
   Rule rule;
@@ -51,10 +51,10 @@ const OpDef ops::transpose = {
 
 Value transpose(Value x, const Axes& permutation) {
   require(static_cast<bool>(x), "transpose: the operand is an empty Value");
-  Axes axes = permutation.empty() ? ops::counting(x.rank()) : permutation;
+  Axes axes = permutation.empty() ? ops::first_dims(x.rank()) : permutation;
   if (permutation.empty()) std::reverse(axes.begin(), axes.end());
   for (std::int64_t& axis : axes) axis = ops::checked_axis("transpose", axis, x.type());
-  if (axes == ops::counting(x.rank())) return x;
+  if (axes == ops::first_dims(x.rank())) return x;
   return x.builder->emit_one(ops::transpose, {x}, {{"permutation", axes}});
 }
 

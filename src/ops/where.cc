@@ -38,8 +38,8 @@ const OpDef ops::where = elementwise<ElementwiseOp::where>({
 
 Value where(Value condition, Value x, Value y) {
   require(condition && x && y, "where: an operand is an empty Value");
-  return x.builder->emit_one(ops::where,
-                             {condition, ops::narrowed(x, condition), ops::narrowed(y, condition)});
+  return x.builder->emit_one(ops::where, {condition, ops::without_broadcast(x, condition),
+                                          ops::without_broadcast(y, condition)});
 }
 
 Value where(Value condition, Value x, double y) {

@@ -68,7 +68,7 @@ std::int64_t LiveBytes::freed_by(int n) const {
   return bytes;
 }
 
-std::int64_t LiveBytes::made_by(int n) const {
+std::int64_t LiveBytes::allocated_by(int n) const {
   std::int64_t bytes = 0;
   for (int value : graph_.nodes[n].results) bytes += bytes_[value];
   return bytes;

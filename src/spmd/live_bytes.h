@@ -27,7 +27,7 @@ class LiveBytes {
   /// its memory, count nothing.
   std::int64_t freed_by(int n) const;
   /// Bytes of the results of node `n`.
-  std::int64_t made_by(int n) const;
+  std::int64_t allocated_by(int n) const;
 
  private:
   bool takes_over_operand(int value) const;

@@ -86,7 +86,7 @@ class NodeMerger {
     std::int64_t held = 0, freed = 0;
     for (int n : unit.nodes) {
       freed += live_.freed_by(n);
-      held += live_.freed_by(n) - live_.made_by(n);
+      held += live_.freed_by(n) - live_.allocated_by(n);
     }
     const bool in_place = node(to).op->in_place != InPlace::none;
     return {{unit.place + 1, to, held}, {to, to + 1, in_place ? held : freed}};
@@ -94,7 +94,7 @@ class NodeMerger {
 
   /// The results are made, and operands freed, earlier.
   std::vector<Growth> growth_up(int n, int to) const {
-    const std::int64_t made = live_.made_by(n), freed = live_.freed_by(n);
+    const std::int64_t made = live_.allocated_by(n), freed = live_.freed_by(n);
     const bool in_place = node(n).op->in_place != InPlace::none;
     return {{to, to + 1, in_place ? std::max<std::int64_t>(made - freed, 0) : made},
             {to + 1, n, made - freed},
