@@ -32,7 +32,7 @@ std::optional<std::vector<int>> Diver::dive(const Settings& settings, const Dead
   set_prices(settings.row_prices);
   undo(0, 0);
   decisions_.clear();
-  filled_.assign(used_.size(), 0);
+  exceeded_.assign(used_.size(), 0);
   keep_rows_ = settings.keep_rows;
   int conflicts = settings.conflicts;
   difficult_.clear();
@@ -206,7 +206,7 @@ bool Diver::raise_usage(int node) {
     raised_.push_back({node, i, least_[node][i]});
     set_least(node, i, least);
     for (int r = piece.from; r < piece.to; ++r)
-      if (used_[r] > model_.room[r]) ++filled_[r], fits = false;
+      if (used_[r] > model_.room[r]) ++exceeded_[r], fits = false;
   }
   return fits;
 }
@@ -229,7 +229,7 @@ bool Diver::drop_unfitting(int node) {
       if (model_.room[r] - used_[r] < room) room = model_.room[r] - used_[r], tightest = r;
     for (std::size_t s = 0; s < piece.amounts.size(); ++s)
       if (allowed_[node][s] && piece.amounts[s] - least_[node][i] > room)
-        remove(node, static_cast<int>(s)), ++filled_[tightest];
+        remove(node, static_cast<int>(s)), ++exceeded_[tightest];
   }
   return open_[node] > 0;
 }

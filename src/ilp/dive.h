@@ -30,7 +30,7 @@ class Diver {
   bool exhausted() const { return exhausted_; }
 
   /// Per usage row, how often the last dive overfilled it.
-  const std::vector<int>& filled() const { return filled_; }
+  const std::vector<int>& exceeded_rows() const { return exceeded_; }
 
  private:
   using Strategies = std::vector<char>;
@@ -78,7 +78,7 @@ class Diver {
   /// per node of the model and piece, of the strategies allowed
   std::vector<std::vector<Cost>> least_;
   std::vector<Cost> used_;  ///< per row, by the least amounts
-  std::vector<int> filled_;
+  std::vector<int> exceeded_;
   std::vector<Raise> raised_;  ///< in order
   std::vector<Decision> decisions_;
   /// nodes, and edges across which a strategy was removed

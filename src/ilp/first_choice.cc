@@ -54,7 +54,7 @@ class Search {
     std::optional<std::vector<int>> choice = diver_.dive(settings_, deadline_);
     if (diver_.exhausted()) throw Contradiction{};
     if (!choice) {
-      raise_prices(diver_.filled());
+      raise_prices(diver_.exceeded_rows());
       return std::nullopt;
     }
     if (has_copies(model_)) CopyStates(model_, settings_.row_prices).complete(*choice);
@@ -63,19 +63,19 @@ class Search {
     if ((allowed && std::all_of(over.begin(), over.end(), [](Cost c) { return c <= 0; })) ||
         repair(model_, *choice, settings_.conflicts, deadline_))
       return choice;
-    std::vector<int> filled(over.size());
-    std::transform(over.begin(), over.end(), filled.begin(), [](Cost c) { return c > 0; });
-    raise_prices(filled);
+    std::vector<int> exceeded(over.size());
+    std::transform(over.begin(), over.end(), exceeded.begin(), [](Cost c) { return c > 0; });
+    raise_prices(exceeded);
     return std::nullopt;
   }
 
-  void raise_prices(const std::vector<int>& filled) {
-    if (std::all_of(filled.begin(), filled.end(), [](int f) { return f == 0; })) return;
+  void raise_prices(const std::vector<int>& exceeded) {
+    if (std::all_of(exceeded.begin(), exceeded.end(), [](int f) { return f == 0; })) return;
     std::vector<double>& prices = settings_.row_prices;
-    prices.resize(filled.size(), 0);
+    prices.resize(exceeded.size(), 0);
     const double least = std::max(price_, *std::max_element(prices.begin(), prices.end()) / 16);
-    for (std::size_t r = 0; r < filled.size(); ++r)
-      if (filled[r] > 0) prices[r] = std::max(prices[r] * kRise, least);
+    for (std::size_t r = 0; r < exceeded.size(); ++r)
+      if (exceeded[r] > 0) prices[r] = std::max(prices[r] * kRise, least);
   }
 
   const Model& model_;
