@@ -117,8 +117,8 @@ bool may_be_joint(const EpilogueSteps& steps, const Card& card) {
 }
 
 /// Times both with random operands; nothing without memory for that.
-std::optional<bool> is_faster_apart(const EpilogueSteps& steps, KernelCall call,
-                                    const Launch& joint, const Launch& apart) {
+std::optional<bool> is_faster_unfused(const EpilogueSteps& steps, KernelCall call,
+                                      const Launch& joint, const Launch& apart) {
   std::int64_t bytes = steps.scratch_bytes;
   for (const auto* tensors : {&call.inputs, &call.outputs})
     for (const KernelTensor& tensor : *tensors) bytes += tensor.type.bytes();
@@ -138,9 +138,9 @@ std::optional<bool> is_faster_apart(const EpilogueSteps& steps, KernelCall call,
 /// that was not done yet.
 Launch faster_of(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call,
                  const Card& card, const MatmulProblem& product, Launch joint) {
-  if (card.products->is_faster_apart(product) == false) return joint;
+  if (card.products->is_faster_unfused(product) == false) return joint;
   Launch apart = load_apart(op, steps, call, card);
-  const std::optional<bool> faster = is_faster_apart(steps, call, joint, apart);
+  const std::optional<bool> faster = is_faster_unfused(steps, call, joint, apart);
   if (faster) card.products->remember_form(product, *faster);
   return faster == true ? apart : joint;
 }
@@ -152,7 +152,7 @@ Launch load_einsum_epilogue(const OpDef& op, const KernelCall& call, const Card&
   if (!may_be_joint(steps, card)) return load_apart(op, steps, call, card);
   const bool measured = card.epilogues == EpilogueForm::automatic && card.products->measures();
   const MatmulProblem product = product_shape(steps.einsum, steps.of_product);
-  if (measured && card.products->is_faster_apart(product) == true)
+  if (measured && card.products->is_faster_unfused(product) == true)
     return load_apart(op, steps, call, card);  // the joint one needs no measuring of its algorithms
   const Launch joint = load_joint(op, steps, call, card);
   if (joint != nullptr) return measured ? faster_of(op, steps, call, card, product, joint) : joint;

@@ -174,7 +174,7 @@ const std::string* Matmuls::stored(const std::string& key) {
   return read == stored_.end() ? nullptr : &read->second;
 }
 
-std::optional<bool> Matmuls::is_faster_apart(const MatmulProblem& joint) {
+std::optional<bool> Matmuls::is_faster_unfused(const MatmulProblem& joint) {
   const std::string* const form = stored("form of " + key_of(joint));
   if (form == nullptr || (*form != kApart && *form != kJoint)) return std::nullopt;
   return *form == kApart;
