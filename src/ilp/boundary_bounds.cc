@@ -332,7 +332,7 @@ struct BoundaryBounds::Impl {
       }
       Options options;
       options.reductions.merge = false;
-      options.neighbourhoods = false;
+      options.large_neighbourhood_search = false;
       options.use_cbc = false;
       Statistics statistics;
       const Deadline deadline(std::numeric_limits<double>::infinity(),

@@ -1,5 +1,5 @@
 // src/ilp/core.cc — the search on the reduced model: the order of bounds, fixing,
-// branching and neighbourhoods
+// branching and large neighbourhood search
 #include "core.h"
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 #include "eliminate.h"
 #include "first_choice.h"
 #include "lagrange.h"
+#include "large_neighbourhood_search.h"
 #include "least_excess.h"
 #include "local_search.h"
-#include "neighbourhood.h"
 #include "reduce.h"
 #include "shared_terms.h"
 #include "start.h"
@@ -24,7 +24,7 @@
 namespace alpa::ilp {
 namespace {
 
-// larger cores are left to the dual bound and to neighbourhoods
+// larger cores are left to the dual bound and to large neighbourhood search
 constexpr double kBranchCells = 300'000;
 /// Larger models are not written with all copies as nodes to see whether elimination takes them.
 constexpr std::int64_t kWideCells = 3'000'000;
@@ -39,7 +39,7 @@ constexpr int kFirstDives = 4, kAllDives = std::numeric_limits<int>::max();
 /// Mixing the choices met takes at most this part of the time that the ascent took.
 constexpr double kMixShare = 0.5;
 constexpr double kFirstSeconds = 2, kFirstShare = 0.1;
-/// A round of neighbourhoods takes at least so long; with shared terms, where the dual bound is
+/// A round of large neighbourhood search takes at least so long; with shared terms, where the dual bound is
 /// tight, the first ones are short, and CBC comes after some rounds alone.
 constexpr double kLeastPause = 2, kFirstPause = 0.25;
 constexpr int kRoundsToBranch = 4;
@@ -76,13 +76,13 @@ class Core {
       if (dual && has_copies(model_) && best_.cost >= kNever) fill_rows();
       if (dual) tighten();
       if (!done() && options_.reductions.elimination && has_copies(model_)) try_prices();
-      const bool later = has_terms(model_) && dual && options_.neighbourhoods;
+      const bool later = has_terms(model_) && dual && options_.large_neighbourhood_search;
       if (!done() && !later && can_branch()) branch_rest();
       if (best_.cost >= kNever) {
         find_first(kAllDives, grace_);
         if (dual) tighten();
       }
-      while (dual && options_.neighbourhoods && !done() && !best_.choice.empty()) {
+      while (dual && options_.large_neighbourhood_search && !done() && !best_.choice.empty()) {
         search_neighbourhoods();
         tighten();
         if (later && round_ % kRoundsToBranch == 0 && !done() && can_branch()) branch_rest();
@@ -245,7 +245,8 @@ class Core {
 
   /// Crosses the cheapest of `choices` and of the best choice with the others.
   void mix(std::vector<std::vector<int>> choices, const Deadline& deadline) {
-    if (!options_.neighbourhoods || has_terms(model_) || choices.empty() || best_.choice.empty())
+    if (!options_.large_neighbourhood_search || has_terms(model_) || choices.empty() ||
+        best_.choice.empty())
       return;
     if (std::vector<int> best = carry_over(model_, best_.choice, deadline); !best.empty())
       choices.push_back(std::move(best));
@@ -301,8 +302,8 @@ class Core {
     const double share = has_terms(given_) ? std::min(least, deadline_.left() / 3)
                                            : std::max(least, deadline_.left() / 3);
     const Deadline pause = deadline_.within(share);
-    best_.cost = given_.constant + improve_by_neighbourhoods(given_, best_.choice, options_,
-                                                             round_++, enough(), pause);
+    best_.cost = given_.constant + large_neighbourhood_search(given_, best_.choice, options_,
+                                                              round_++, enough(), pause);
     if (best_.cost >= before) return;
     step_ = std::max(step_, 0.001);
     report();
@@ -331,7 +332,7 @@ CoreSolution solve_core(const Model& model, Cost cutoff, std::vector<int> start,
 }
 
 Options inner_options(Options options) {
-  options.neighbourhoods = false;
+  options.large_neighbourhood_search = false;
   options.cutoff = kInfinite;
   options.progress = nullptr;
   return options;

@@ -1,5 +1,5 @@
 #pragma once
-/// The search on the reduced model: bound, rounding, fixing, branching, neighbourhoods.
+/// The search on the reduced model: bound, rounding, fixing, branching, large neighbourhood search.
 #include "model.h"
 #include "src/ilp/solve.h"
 
@@ -18,7 +18,7 @@ CoreSolution solve_core(const Model& model, Cost cutoff, std::vector<int> start,
                         const Options& options, const Deadline& deadline, Statistics& statistics);
 
 /// The options for models that are solved inside a search: without
-/// neighbourhoods, cutoff and progress.
+/// large neighbourhood search, cutoff and progress.
 Options inner_options(Options options);
 
 /// A choice of all nodes of `model` that costs less than `cutoff`, constants included,

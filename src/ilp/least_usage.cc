@@ -18,7 +18,7 @@ Options quick(Options options) {
   options.cutoff = kInfinite;
   options.progress = nullptr;
   options.relative_gap = 0;
-  options.neighbourhoods = options.use_cbc = false;
+  options.large_neighbourhood_search = options.use_cbc = false;
   return options;
 }
 

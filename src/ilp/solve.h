@@ -53,8 +53,9 @@ struct Options {
   /// false: Infeasible is thrown as soon as it is proven, and may understate
   bool explain = true;
   bool grace = true;  ///< without a choice, search for one for half a second after the limit
-  bool neighbourhoods = true;  ///< spend the remaining time on improving parts of the best choice
-  std::int64_t seed = 1;       ///< of the local search
+  bool large_neighbourhood_search =
+      true;               ///< spend the remaining time on improving parts of the best choice
+  std::int64_t seed = 1;  ///< of the local search
   Reductions reductions;
 };
 

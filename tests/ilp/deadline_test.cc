@@ -32,7 +32,7 @@ Problem hub(int neighbours) {
 Options small_moves() {
   Options options;
   options.reductions = {true, false, false, false, false, false, false, false};
-  options.use_cbc = options.neighbourhoods = false;
+  options.use_cbc = options.large_neighbourhood_search = false;
   options.dual_sweeps = 0;
   return options;
 }

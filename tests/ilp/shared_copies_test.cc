@@ -96,7 +96,7 @@ Problem draw_huge(std::uint64_t seed) {
 
 Options dual_alone() {
   Options options;
-  options.use_cbc = options.neighbourhoods = false;
+  options.use_cbc = options.large_neighbourhood_search = false;
   options.reductions.elimination = false;
   return options;
 }

@@ -17,7 +17,7 @@ Options splitting_alone() {
   options.reductions.elimination = options.reductions.degree_one = options.reductions.degree_two =
       false;
   options.reductions.merge = options.reductions.dominance = false;
-  options.use_cbc = options.neighbourhoods = false;
+  options.use_cbc = options.large_neighbourhood_search = false;
   return options;
 }
 

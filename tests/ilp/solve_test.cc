@@ -25,7 +25,7 @@ std::string message(const Problem& problem) {
 
 TEST_CASE("without branching the optimum lies between bound and cost") {
   Options options;
-  options.use_cbc = options.neighbourhoods = options.reductions.elimination = false;
+  options.use_cbc = options.large_neighbourhood_search = options.reductions.elimination = false;
   options.reductions.degree_one = options.reductions.degree_two = options.reductions.dominance =
       false;
   options.dual_sweeps = 30;

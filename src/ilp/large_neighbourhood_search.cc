@@ -1,6 +1,6 @@
-// src/ilp/neighbourhood.cc — frees parts of a choice and solves them again
+// src/ilp/large_neighbourhood_search.cc — frees parts of a choice and solves them again
 // while the rest stays fixed
-#include "neighbourhood.h"
+#include "large_neighbourhood_search.h"
 
 #include <algorithm>
 #include <random>
@@ -19,10 +19,10 @@ std::vector<int> chosen_alone(const Model& model) {
   return result;
 }
 
-class Neighbourhoods {
+class LargeNeighbourhoodSearch {
  public:
-  Neighbourhoods(const Model& model, std::vector<int>& choice, const Options& options, int round,
-                 const Deadline& deadline)
+  LargeNeighbourhoodSearch(const Model& model, std::vector<int>& choice, const Options& options,
+                           int round, const Deadline& deadline)
       : model_(model),
         choice_(choice),
         options_(inner_options(options)),
@@ -198,9 +198,10 @@ class Neighbourhoods {
 
 }  // namespace
 
-Cost improve_by_neighbourhoods(const Model& model, std::vector<int>& choice, const Options& options,
-                               int round, Cost enough, const Deadline& deadline) {
-  return Neighbourhoods(model, choice, options, round, deadline).run(enough);
+Cost large_neighbourhood_search(const Model& model, std::vector<int>& choice,
+                                const Options& options, int round, Cost enough,
+                                const Deadline& deadline) {
+  return LargeNeighbourhoodSearch(model, choice, options, round, deadline).run(enough);
 }
 
 }  // namespace alpa::ilp

@@ -8,7 +8,8 @@ namespace alpa::ilp {
 
 /// Improves a feasible choice of the live nodes in place until the deadline, or until it costs
 /// `enough` or less. Returns its cost without the constant. `round` varies the random draws.
-Cost improve_by_neighbourhoods(const Model& model, std::vector<int>& choice, const Options& options,
-                               int round, Cost enough, const Deadline& deadline);
+Cost large_neighbourhood_search(const Model& model, std::vector<int>& choice,
+                                const Options& options, int round, Cost enough,
+                                const Deadline& deadline);
 
 }  // namespace alpa::ilp
