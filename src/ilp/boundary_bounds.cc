@@ -10,7 +10,7 @@
 #include "ascent.h"
 #include "core.h"
 #include "eliminate.h"
-#include "reduce.h"
+#include "presolve.h"
 #include "shared_terms.h"
 
 namespace alpa::ilp {
@@ -93,10 +93,10 @@ struct BoundaryBounds::Impl {
   void reduce_interior() {
     for (const End& end : ends) model.nodes[end.node].kept = true;
     Options options;
-    options.reductions.merge = false;
+    options.presolve.merge = false;
     for (bool again = true; again;) {
       again = false;
-      reduce(model, options, no_deadline());
+      presolve(model, options, no_deadline());
       for (End& end : ends) {
         const std::vector<int> kept = supported_strategies(model, end.node);
         if (static_cast<int>(kept.size()) == model.nodes[end.node].size()) continue;
@@ -299,7 +299,7 @@ struct BoundaryBounds::Impl {
       cost -= model.nodes[end.node].costs[choice[end.node]] - end.costs[choice[end.node]];
     Cell& cell = known[cell_of(choice)];
     if (cost >= cell.upper) return;
-    replay(model, choice);
+    postsolve(model, choice);
     choice.resize(nodes);
     cell.upper = cost;
     cell.choice = std::move(choice);
@@ -331,20 +331,20 @@ struct BoundaryBounds::Impl {
         keep_strategies(clamped, ends[e].node, {states[e]});
       }
       Options options;
-      options.reductions.merge = false;
+      options.presolve.merge = false;
       options.large_neighbourhood_search = false;
       options.use_cbc = false;
       Statistics statistics;
       const Deadline deadline(std::numeric_limits<double>::infinity(),
                               cell.upper < kInfinite ? kClosingWork : 0);
-      reduce(clamped, options, deadline);
+      presolve(clamped, options, deadline);
       eliminate(clamped, options.elimination_cells / 32, deadline);
       CoreSolution core = solve_core(clamped, cell.upper < kInfinite ? cell.upper : kNever, {},
                                      options, deadline, statistics);
       if (cell.upper < kInfinite) clock.spend(deadline.elapsed() * kCellsPerSecond);
       lower[index] = std::max(lower[index], std::min(core.bound, core.cost));
       if (core.choice.empty()) return;
-      replay(clamped, core.choice);
+      postsolve(clamped, core.choice);
       core.choice.resize(nodes);
       cell.upper = core.cost;
       cell.choice = std::move(core.choice);

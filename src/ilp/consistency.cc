@@ -1,7 +1,7 @@
 // src/ilp/consistency.cc — projection of row and column minima, and arc consistency
 #include <algorithm>
 
-#include "reduce.h"
+#include "presolve.h"
 
 namespace alpa::ilp {
 namespace {

@@ -17,7 +17,7 @@
 #include "large_neighbourhood_search.h"
 #include "least_excess.h"
 #include "local_search.h"
-#include "reduce.h"
+#include "presolve.h"
 #include "shared_terms.h"
 #include "start.h"
 
@@ -67,15 +67,15 @@ class Core {
       if (best_.bound >= kNever) throw Contradiction{};
       if (!start.empty()) take(std::move(start));
       if (is_cut_off()) return std::move(best_);
-      if (options_.reductions.elimination && !has_copies(model_)) try_prices();
+      if (options_.presolve.elimination && !has_copies(model_)) try_prices();
       find_first(kFirstDives, grace_);
       if (!has_copies(model_))
         find_first(kAllDives,
                    deadline_.within(std::min(kFirstSeconds, deadline_.left() * kFirstShare)));
-      const bool dual = options_.dual_sweeps > 0 && options_.reductions.arc_consistency;
+      const bool dual = options_.dual_sweeps > 0 && options_.presolve.arc_consistency;
       if (dual && has_copies(model_) && best_.cost >= kNever) fill_rows();
       if (dual) tighten();
-      if (!done() && options_.reductions.elimination && has_copies(model_)) try_prices();
+      if (!done() && options_.presolve.elimination && has_copies(model_)) try_prices();
       const bool later = has_terms(model_) && dual && options_.large_neighbourhood_search;
       if (!done() && !later && can_branch()) branch_rest();
       if (best_.cost >= kNever) {
@@ -119,7 +119,7 @@ class Core {
   void take(std::vector<int> choice) {
     Cost cost = plus(model_.constant, price(model_, choice));
     if (cost >= best_.cost) return;
-    replay(model_, choice);
+    postsolve(model_, choice);
     choice.resize(given_.nodes.size());
     best_.choice = std::move(choice);
     best_.cost = cost;
@@ -176,7 +176,7 @@ class Core {
   std::optional<Priced> price_copies(const Deadline& deadline) {
     Model wide = with_copies(model_);
     if (cells(wide) > kWideCells) return std::nullopt;
-    reduce(wide, options_, deadline);
+    presolve(wide, options_, deadline);
     std::optional<Priced> priced = price_rows(wide, options_, 40, deadline);
     if (priced) model_ = std::move(wide);
     return priced;
@@ -237,9 +237,9 @@ class Core {
     const bool known = wanted() < kNever;
     if (known) {
       dual.fix(model_, ascent.exact, relative(wanted()));
-      reduce(model_, options_, deadline_);
+      presolve(model_, options_, deadline_);
     }
-    if (options_.reductions.elimination) eliminate(model_, options_.elimination_cells, deadline_);
+    if (options_.presolve.elimination) eliminate(model_, options_.elimination_cells, deadline_);
     return known || has_copies(model_);  // whose roundings under better prices are the best dives
   }
 
@@ -340,11 +340,11 @@ Options inner_options(Options options) {
 
 std::vector<int> solve_inner(Model model, Cost cutoff, const Options& options,
                              const Deadline& deadline) {
-  reduce(model, options, deadline);
+  presolve(model, options, deadline);
   eliminate(model, options.elimination_cells / 4, deadline);
   Statistics ignored;
   CoreSolution better = solve_core(model, cutoff, {}, options, deadline, ignored);
-  if (!better.choice.empty()) replay(model, better.choice);
+  if (!better.choice.empty()) postsolve(model, better.choice);
   return std::move(better.choice);
 }
 

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "reduce.h"
+#include "presolve.h"
 
 namespace alpa::ilp {
 namespace {

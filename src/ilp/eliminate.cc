@@ -9,7 +9,7 @@
 
 #include "alpa/base/error.h"
 #include "elimination_planner.h"
-#include "reduce.h"
+#include "presolve.h"
 #include "shared_terms.h"
 #include "src/ilp/boundary_table.h"
 
@@ -89,7 +89,7 @@ Model reduced_around(Model model, std::span<const int> boundary, std::span<const
   for (int node : boundary) model.nodes[node].kept = true;
   for (const JointCosts& costs : joint)
     for (int node : costs.nodes) model.nodes[node].kept = true;
-  reduce(model, {}, deadline);
+  presolve(model, {}, deadline);
   return model;
 }
 

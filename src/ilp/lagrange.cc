@@ -8,7 +8,7 @@
 #include "eliminate.h"
 #include "least_usage.h"
 #include "local_search.h"
-#include "reduce.h"
+#include "presolve.h"
 #include "rows.h"
 #include "shared_terms.h"
 
@@ -105,11 +105,11 @@ class Pricing {
     limit_prices();
     Multipliers upto = running_sums(prices_);
     Model priced = without_rows(model_, upto);
-    reduce(priced, options_, deadline_);
+    presolve(priced, options_, deadline_);
     eliminate_components(priced, options_.elimination_cells, deadline_);
     if (!live_nodes(priced).empty()) return false;
     std::vector<int> choice(model_.nodes.size(), 0);
-    replay(priced, choice);
+    postsolve(priced, choice);
     value_ = priced.constant - price_of_room(model_, upto);
     Cost bound = value_ >> kShift;
     if (Cost rounding = value_ & ((Cost{1} << kShift) - 1)) bound += rounding > 0;
@@ -147,13 +147,13 @@ class Pricing {
       const int row = static_cast<int>(worst - over.begin());
       if (*worst <= 0) return;
       Model usage = usage_at(model_, row);
-      reduce(usage, options_, deadline_);
+      presolve(usage, options_, deadline_);
       eliminate_components(usage, options_.elimination_cells, deadline_);
       if (!live_nodes(usage).empty()) return;
       const Cost missing = usage.constant - model_.room[row];
       if (missing > 0) throw Contradiction{missing, model_.times[row]};
       std::vector<int> choice(model_.nodes.size(), 0);
-      replay(usage, choice);
+      postsolve(usage, choice);
       over = excess(model_, choice);
       consider(std::move(choice));
     }

@@ -2,7 +2,7 @@
 #include "least_usage.h"
 
 #include "core.h"
-#include "reduce.h"
+#include "presolve.h"
 #include "shared_terms.h"
 
 namespace alpa::ilp {
@@ -49,12 +49,12 @@ LeastUsage least_usage(const Model& model, int row, const Options& given,
                        const Deadline& deadline) {
   const Options options = quick(given);
   Model usage = usage_at(model, row);
-  reduce(usage, options, deadline);
-  if (options.reductions.elimination) eliminate(usage, options.elimination_cells, deadline);
+  presolve(usage, options, deadline);
+  if (options.presolve.elimination) eliminate(usage, options.elimination_cells, deadline);
   Statistics statistics;
   CoreSolution solution = solve_core(usage, kNever, {}, options, deadline, statistics);
   if (!solution.choice.empty()) {
-    replay(usage, solution.choice);
+    postsolve(usage, solution.choice);
     solution.choice.resize(model.nodes.size());
   }
   return {solution.bound, std::move(solution.choice)};

@@ -1,5 +1,5 @@
 // src/ilp/merge.cc — functional merge: a node that follows from another is absorbed by it
-#include "reduce.h"
+#include "presolve.h"
 #include "shared_terms.h"
 
 namespace alpa::ilp {

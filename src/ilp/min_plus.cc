@@ -2,7 +2,7 @@
 // included where that is exact
 #include <algorithm>
 
-#include "reduce.h"
+#include "presolve.h"
 
 namespace alpa::ilp {
 namespace {

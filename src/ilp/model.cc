@@ -142,7 +142,7 @@ std::vector<int> distinct(std::vector<int> numbers) {
   return numbers;
 }
 
-void replay(const Model& model, std::vector<int>& choice) {
+void postsolve(const Model& model, std::vector<int>& choice) {
   choice.resize(model.nodes.size(), 0);
   for (auto step = model.trail.rbegin(); step != model.trail.rend(); ++step) {
     std::size_t index = 0;

@@ -135,7 +135,7 @@ bool uses_no_more(const ModelNode& node, int p, int q);
 std::vector<int> distinct(std::vector<int> numbers);
 
 /// Completes the choice of the live nodes to all nodes, in place.
-void replay(const Model& model, std::vector<int>& choice);
+void postsolve(const Model& model, std::vector<int>& choice);
 
 std::vector<int> live_nodes(const Model& model);
 std::vector<int> live_edges(const Model& model);

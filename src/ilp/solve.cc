@@ -8,7 +8,7 @@
 #include "core.h"
 #include "eliminate.h"
 #include "first_choice.h"
-#include "reduce.h"
+#include "presolve.h"
 #include "shared_terms.h"
 #include "start.h"
 
@@ -62,16 +62,16 @@ std::optional<Known> feasible(const Problem& problem, const std::vector<int>& ch
 std::optional<Known> first_known(const Problem& problem, const Model& model,
                                  const Deadline& deadline) {
   std::vector<int> choice = first_choice(model, kEarlyDives, deadline);
-  if (!choice.empty()) replay(model, choice);
+  if (!choice.empty()) postsolve(model, choice);
   return feasible(problem, choice);
 }
 
 /// Brings the model into the form that the dual bound needs: no strategy without a
 /// finite partner, normal usages.
 void make_consistent(Model& model, Options options, const Deadline& deadline) {
-  options.reductions = Reductions{
-      options.reductions.arc_consistency, false, false, false, false, false, false, false};
-  reduce(model, options, deadline);
+  options.presolve =
+      Presolve{options.presolve.arc_consistency, false, false, false, false, false, false, false};
+  presolve(model, options, deadline);
 }
 
 /// No time was left to look for anything.
@@ -127,18 +127,18 @@ std::variant<Solution, Contradiction> attempt(const Problem& problem, const Opti
   count_problem(problem, solution.statistics);
   std::optional<Known> known = feasible(problem, options.start);
   try {
-    Model model = build(problem, options.reductions.arc_consistency, deadline);
+    Model model = build(problem, options.presolve.arc_consistency, deadline);
     if (!known && model.room.empty()) known = first_known(problem, model, deadline.with_grace());
     const Deadline reducing =
         known ? deadline : deadline.within(deadline.left() * kShareOfReductions);
-    reduce(model, options, reducing);
-    if (options.reductions.elimination) eliminate(model, first_cells(options), reducing);
+    presolve(model, options, reducing);
+    if (options.presolve.elimination) eliminate(model, first_cells(options), reducing);
     if (reducing.passed() && !deadline.passed()) make_consistent(model, options, deadline);
     CoreSolution core = known && deadline.passed() && !live_nodes(model).empty()
                             ? unsearched(model)
                             : search(model, known, options, deadline, solution.statistics);
     if (!core.choice.empty() || problem.nodes.empty())
-      replay(model, core.choice), core.choice.resize(problem.nodes.size());
+      postsolve(model, core.choice), core.choice.resize(problem.nodes.size());
     else if (known)
       core.choice = std::move(known->choice), core.cost = known->cost;
     else

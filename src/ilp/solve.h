@@ -13,7 +13,7 @@ namespace alpa::ilp {
 
 /// The exact reductions; each keeps at least one optimal solution and can be switched
 /// off (for tests and studies).
-struct Reductions {
+struct Presolve {
   /// drop strategies without a finite partner, or that can never fit the usage limit
   bool arc_consistency = true;
   /// move row and column minima of edges to their nodes; drop edges that become zero
@@ -56,7 +56,7 @@ struct Options {
   bool large_neighbourhood_search =
       true;               ///< spend the remaining time on improving parts of the best choice
   std::int64_t seed = 1;  ///< of the local search
-  Reductions reductions;
+  Presolve presolve;
 };
 
 /// Sizes of the problem, and of the integer program where one was needed.

@@ -341,7 +341,7 @@ MeshSearch::Solved MeshSearch::solve(const SearchSpace& space, const Instance& i
   solver.explain = effort.explain;
   // training graphs are narrow: what fits is solved without branching
   solver.elimination_cells = 1 << 24;
-  solver.reductions.merge = false;  // makes tables over strategies of tables over specs
+  solver.presolve.merge = false;  // makes tables over strategies of tables over specs
   solver.start = start(space, instance);
   try {
     const ilp::Solution solution = ilp::solve(instance.problem, solver);

@@ -5,7 +5,7 @@
 #include "../../src/ilp/dual.h"
 #include "../../src/ilp/lagrange.h"
 #include "../../src/ilp/local_search.h"
-#include "../../src/ilp/reduce.h"
+#include "../../src/ilp/presolve.h"
 #include "random_problem.h"
 
 namespace alpa::ilp {
@@ -27,7 +27,7 @@ Cost enumerate_model(const Model& model) {
 
 Options consistency_alone() {
   Options options;
-  options.reductions = {true, false, false, false, false, false, false, false};
+  options.presolve = {true, false, false, false, false, false, false, false};
   return options;
 }
 
@@ -39,7 +39,8 @@ int for_each_model(std::uint64_t first, int count, const Check& check,
   for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(count); ++seed) {
     try {
       Model model = build(draw(seed, 5), true, Deadline(60));
-      reduce(model, consistency_alone(), Deadline(60));  // parallel edges can contradict each other
+      presolve(model, consistency_alone(),
+               Deadline(60));  // parallel edges can contradict each other
       Cost optimum = enumerate_model(model);
       if (optimum >= kNever) continue;
       INFO("seed " << seed);

@@ -9,7 +9,7 @@ namespace {
 using testing::draw_problem;
 using testing::enumerate;
 
-constexpr Reductions kNone = {false, false, false, false, false, false, false, false};
+constexpr Presolve kNone = {false, false, false, false, false, false, false, false};
 
 /// Solves and compares with enumeration; counts the problems that had a choice.
 void check(std::uint64_t seed, int nodes, const Options& options, int& solved) {
@@ -41,10 +41,10 @@ void check_many(std::uint64_t first, int count, int nodes, const Options& option
   CHECK(solved > count / 3);
 }
 
-Options with(bool Reductions::*one) {
+Options with(bool Presolve::*one) {
   Options options;
-  options.reductions = kNone;
-  options.reductions.*one = true;
+  options.presolve = kNone;
+  options.presolve.*one = true;
   return options;
 }
 
@@ -57,19 +57,19 @@ TEST_CASE("all reductions together keep the optimum of problems with eight nodes
 }
 
 TEST_CASE("each reduction alone keeps the optimum") {
-  check_many(100'000, 500, 5, with(&Reductions::arc_consistency));
-  check_many(110'000, 500, 5, with(&Reductions::projection));
-  check_many(120'000, 500, 5, with(&Reductions::merge));
-  check_many(130'000, 500, 5, with(&Reductions::dominance));
-  check_many(140'000, 500, 5, with(&Reductions::degree_one));
-  check_many(150'000, 500, 5, with(&Reductions::degree_two));
-  check_many(160'000, 500, 5, with(&Reductions::rows));
-  check_many(170'000, 500, 5, with(&Reductions::elimination));
+  check_many(100'000, 500, 5, with(&Presolve::arc_consistency));
+  check_many(110'000, 500, 5, with(&Presolve::projection));
+  check_many(120'000, 500, 5, with(&Presolve::merge));
+  check_many(130'000, 500, 5, with(&Presolve::dominance));
+  check_many(140'000, 500, 5, with(&Presolve::degree_one));
+  check_many(150'000, 500, 5, with(&Presolve::degree_two));
+  check_many(160'000, 500, 5, with(&Presolve::rows));
+  check_many(170'000, 500, 5, with(&Presolve::elimination));
 }
 
 TEST_CASE("the integer program alone finds the optimum") {
   Options options;
-  options.reductions = kNone;
+  options.presolve = kNone;
   check_many(180'000, 500, 5, options);
 }
 

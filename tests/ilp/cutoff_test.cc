@@ -27,7 +27,7 @@ std::int64_t bound_of(const Problem& problem, const Options& options) {
 
 Options without_elimination() {
   Options options;
-  options.reductions = Reductions{true, false, false, false, false, false, false, false};
+  options.presolve = Presolve{true, false, false, false, false, false, false, false};
   return options;
 }
 

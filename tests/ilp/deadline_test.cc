@@ -31,7 +31,7 @@ Problem hub(int neighbours) {
 /// Only what needs no reduction: a first choice and small moves.
 Options small_moves() {
   Options options;
-  options.reductions = {true, false, false, false, false, false, false, false};
+  options.presolve = {true, false, false, false, false, false, false, false};
   options.use_cbc = options.large_neighbourhood_search = false;
   options.dual_sweeps = 0;
   return options;

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "../../src/ilp/dual.h"
-#include "../../src/ilp/reduce.h"
+#include "../../src/ilp/presolve.h"
 #include "alpa/base/error.h"
 #include "random_problem.h"
 #include "src/ilp/solve.h"
@@ -97,7 +97,7 @@ Problem draw_huge(std::uint64_t seed) {
 Options dual_alone() {
   Options options;
   options.use_cbc = options.large_neighbourhood_search = false;
-  options.reductions.elimination = false;
+  options.presolve.elimination = false;
   return options;
 }
 
@@ -153,8 +153,8 @@ TEST_CASE("The split of copies with usages bounds the optimum under any multipli
     try {
       Model model = build(problem, true, Deadline(60));
       Options options;
-      options.reductions = {true, false, false, false, false, false, false, false};
-      reduce(model, options, Deadline(60));
+      options.presolve = {true, false, false, false, false, false, false, false};
+      presolve(model, options, Deadline(60));
       Dual dual(model);
       for (int k = 0; k < 6; ++k) {
         std::vector<double> multipliers;

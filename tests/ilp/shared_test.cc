@@ -14,9 +14,8 @@ using testing::enumerate;
 /// Neither elimination nor branching: what splitting prices proves and finds by itself.
 Options splitting_alone() {
   Options options;
-  options.reductions.elimination = options.reductions.degree_one = options.reductions.degree_two =
-      false;
-  options.reductions.merge = options.reductions.dominance = false;
+  options.presolve.elimination = options.presolve.degree_one = options.presolve.degree_two = false;
+  options.presolve.merge = options.presolve.dominance = false;
   options.use_cbc = options.large_neighbourhood_search = false;
   return options;
 }
@@ -56,9 +55,9 @@ TEST_CASE("problems that share costs are solved to the optimum") {
     ++solved;
   };
   Options without_elimination;
-  without_elimination.reductions.elimination = false;
+  without_elimination.presolve.elimination = false;
   Options integer_program_alone;
-  integer_program_alone.reductions = {false, false, false, false, false, false, false, false};
+  integer_program_alone.presolve = {false, false, false, false, false, false, false, false};
   for (std::uint64_t seed = 10'000; seed < 12'000; ++seed) check(seed, {});
   for (std::uint64_t seed = 20'000; seed < 20'500; ++seed) check(seed, without_elimination);
   for (std::uint64_t seed = 30'000; seed < 30'300; ++seed) check(seed, integer_program_alone);

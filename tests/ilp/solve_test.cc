@@ -25,9 +25,8 @@ std::string message(const Problem& problem) {
 
 TEST_CASE("without branching the optimum lies between bound and cost") {
   Options options;
-  options.use_cbc = options.large_neighbourhood_search = options.reductions.elimination = false;
-  options.reductions.degree_one = options.reductions.degree_two = options.reductions.dominance =
-      false;
+  options.use_cbc = options.large_neighbourhood_search = options.presolve.elimination = false;
+  options.presolve.degree_one = options.presolve.degree_two = options.presolve.dominance = false;
   options.dual_sweeps = 30;
   int solved = 0, open = 0;
   for (std::uint64_t seed = 200'000; seed < 201'500; ++seed) {
@@ -50,8 +49,7 @@ TEST_CASE("without branching the optimum lies between bound and cost") {
 
 TEST_CASE("the dual bound with fixing, and branching behind it, keep the optimum") {
   Options options;
-  options.reductions.elimination = options.reductions.degree_one = options.reductions.degree_two =
-      false;
+  options.presolve.elimination = options.presolve.degree_one = options.presolve.degree_two = false;
   options.dual_sweeps = 10;
   for (std::uint64_t seed = 300'000; seed < 301'000; ++seed) {
     Problem problem = draw_problem(seed, 6);
@@ -138,8 +136,7 @@ TEST_CASE("training graphs are proven optimal without branching") {
 TEST_CASE("elimination finds what the integer program finds on a training graph") {
   Problem problem = training_graph(1, false, 0);
   Options program;
-  program.reductions.elimination = program.reductions.degree_one = program.reductions.degree_two =
-      false;
+  program.presolve.elimination = program.presolve.degree_one = program.presolve.degree_two = false;
   program.dual_sweeps = 0;
   Solution expected = solve(problem, program);
   REQUIRE(expected.optimal);
@@ -163,7 +160,7 @@ TEST_CASE("equal problems get equal choices, in several threads at once") {
     if (problem.usage_limit && enumerate(problem).cost) problems.push_back(std::move(problem));
   }
   Options options;
-  options.reductions.elimination = false;
+  options.presolve.elimination = false;
   auto run = [&](std::vector<std::vector<int>>& choices) {
     for (const Problem& problem : problems) choices.push_back(solve(problem, options).choice);
   };

@@ -33,7 +33,7 @@ Options no_time() {
 
 Options bounds_alone() {
   Options options;
-  options.use_cbc = options.large_neighbourhood_search = options.reductions.elimination = false;
+  options.use_cbc = options.large_neighbourhood_search = options.presolve.elimination = false;
   options.dual_sweeps = 4;
   return options;
 }

@@ -1,5 +1,5 @@
 // src/ilp/reduce.cc — work queues that apply the reductions until none changes anything
-#include "reduce.h"
+#include "presolve.h"
 
 #include <algorithm>
 #include <array>
@@ -18,11 +18,11 @@ double usage_cells(const ModelNode& node) {
 }
 
 /// Work queues: edges to settle, nodes to simplify, nodes to test for dominance.
-class Reducer {
+class Presolver {
  public:
-  Reducer(Model& model, const Options& options, const Deadline& deadline)
+  Presolver(Model& model, const Options& options, const Deadline& deadline)
       : model_(model),
-        on_(options.reductions),
+        on_(options.presolve),
         cells_(options.elimination_cells / 16),
         deadline_(deadline) {
     node_queued_.resize(model.nodes.size());
@@ -200,7 +200,7 @@ class Reducer {
   }
 
   Model& model_;
-  const Reductions& on_;
+  const Presolve& on_;
   std::int64_t cells_;
   const Deadline& deadline_;
   std::vector<int> edges_, nodes_, dominance_;
@@ -209,8 +209,8 @@ class Reducer {
 
 }  // namespace
 
-void reduce(Model& model, const Options& options, const Deadline& deadline) {
-  Reducer(model, options, deadline).run();
+void presolve(Model& model, const Options& options, const Deadline& deadline) {
+  Presolver(model, options, deadline).run();
 }
 
 }  // namespace alpa::ilp

@@ -30,6 +30,6 @@ bool eliminate_between(Model& model, int node, std::int64_t cells, const Deadlin
 
 /// Applies the reductions that are switched on until none changes anything or the deadline
 /// passes. Throws Contradiction.
-void reduce(Model& model, const Options& options, const Deadline& deadline);
+void presolve(Model& model, const Options& options, const Deadline& deadline);
 
 }  // namespace alpa::ilp
