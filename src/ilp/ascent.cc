@@ -32,7 +32,7 @@ class Climber {
         gap_(gap),
         step_(step),
         deadline_(deadline),
-        mean_(model.room.size(), 0) {
+        mean_(model.slack.size(), 0) {
     keep_state();
     result_.cost = cutoff;
   }
@@ -48,9 +48,9 @@ class Climber {
       if (is_close()) break;
       idle_ = better ? 0 : idle_ + 1;
       if (idle_ > kPatience && !shrink_step()) break;
-      if (!model_.room.empty()) move_multipliers(bound);
+      if (!model_.slack.empty()) move_multipliers(bound);
     }
-    if (has_copies(model_) && !model_.room.empty() && result_.cost >= kNever) seek_choice();
+    if (has_copies(model_) && !model_.slack.empty() && result_.cost >= kNever) seek_choice();
     restore();
     result_.exact = dual_.exact();
     return std::move(result_);
@@ -59,10 +59,10 @@ class Climber {
  private:
   /// Without multipliers the bound never falls, so that the last state is the best.
   void keep_state() {
-    if (!model_.room.empty()) best_ = dual_.state();
+    if (!model_.slack.empty()) best_ = dual_.state();
   }
   void restore() {
-    if (!model_.room.empty()) dual_.restore(best_);
+    if (!model_.slack.empty()) dual_.restore(best_);
   }
 
   bool is_close() const {
@@ -75,7 +75,7 @@ class Climber {
   /// Returns to the best state with a smaller step; false if the bound has converged.
   bool shrink_step() {
     idle_ = 0;
-    if (model_.room.empty() || step_ < kSmallestStep) return false;
+    if (model_.slack.empty() || step_ < kSmallestStep) return false;
     step_ *= 0.6;
     restore();
     std::fill(mean_.begin(), mean_.end(), 0);
@@ -99,7 +99,7 @@ class Climber {
     }
   }
 
-  /// Raises the prices of rows that the rounded choice exceeds, lowers those of rows with room.
+  /// Raises the prices of rows that the rounded choice exceeds, lowers those of rows with slack.
   void move_multipliers(double bound) {
     std::vector<Cost> over = excess(model_, dual_.rounded());
     std::vector<double> prices = dual_.multipliers();
@@ -116,7 +116,7 @@ class Climber {
   }
 
   double unit(std::size_t row) const {
-    return std::max(1.0, static_cast<double>(model_.room[row]));
+    return std::max(1.0, static_cast<double>(model_.slack[row]));
   }
 
   /// Takes a rounded choice if it is feasible, or nearly so and can be repaired, and improves it.
@@ -125,10 +125,10 @@ class Climber {
     bool fine = cost < kNever && fits(model_, choice);
     if (!fine && (sweep % 8 != 7 || !repaired(choice))) return;
     cost = price(model_, choice);
-    const bool look = !model_.room.empty() && sweep % kLook == kLook - 1;
+    const bool look = !model_.slack.empty() && sweep % kLook == kLook - 1;
     if (!look && static_cast<double>(cost) > static_cast<double>(result_.cost) * 1.1) return;
     if (seen_cost_ == cost) return;
-    if (model_.room.empty() && has_terms(model_) && cost >= best_rounded_ &&
+    if (model_.slack.empty() && has_terms(model_) && cost >= best_rounded_ &&
         sweep % kLookRare != kLookRare - 1)
       return;
     best_rounded_ = std::min(best_rounded_, cost);
@@ -138,7 +138,7 @@ class Climber {
     else
       improve(model_, choice, deadline_);
     cost = price(model_, choice);
-    if (!model_.room.empty()) remember(choice);
+    if (!model_.slack.empty()) remember(choice);
     if (cost < result_.cost) result_.cost = cost, result_.choice = std::move(choice);
   }
 

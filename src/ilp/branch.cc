@@ -108,7 +108,7 @@ class Program {
     solver_.setHintParam(OsiDoReducePrint, true, OsiHintDo);
     prepare();
     load();
-    row_used_.resize(model.room.size());
+    row_used_.resize(model.slack.size());
   }
 
   Branched run(Statistics& statistics) {
@@ -233,10 +233,10 @@ class Program {
     return offset_ + static_cast<Cost>(std::ceil(cost - 1e-6 * std::max(1.0, std::abs(cost))));
   }
 
-  /// Adds the rows where `values` exceed the room most, one per stretch of exceeded
+  /// Adds the rows where `values` exceed the slack most, one per stretch of exceeded
   /// rows. Returns true if any.
   bool add_violated_rows(const double* values) {
-    std::vector<double> over(model_.room.size() + 1, 0);
+    std::vector<double> over(model_.slack.size() + 1, 0);
     for (int i : nodes_)
       for (const Piece& piece : model_.nodes[i].pieces) {
         double sum = 0;
@@ -248,11 +248,11 @@ class Program {
     bool added = false;
     double used = 0, worst = 0;
     int at = -1;
-    for (std::size_t r = 0; r <= model_.room.size(); ++r) {
+    for (std::size_t r = 0; r <= model_.slack.size(); ++r) {
       double excess = 0;
-      if (r < model_.room.size()) {
-        double room = std::max(1.0, static_cast<double>(model_.room[r]));
-        excess = ((used += over[r]) - static_cast<double>(model_.room[r])) / room;
+      if (r < model_.slack.size()) {
+        double slack = std::max(1.0, static_cast<double>(model_.slack[r]));
+        excess = ((used += over[r]) - static_cast<double>(model_.slack[r])) / slack;
         if (excess > std::max(worst, 1e-9) && !row_used_[r])
           worst = excess, at = static_cast<int>(r);
       }
@@ -263,7 +263,7 @@ class Program {
 
   void add_usage_row(int row) {
     row_used_[row] = 1;
-    double unit = std::max(1.0, static_cast<double>(model_.room[row])) / 1e3;
+    double unit = std::max(1.0, static_cast<double>(model_.slack[row])) / 1e3;
     CoinPackedVector entries;
     for (int i : nodes_)
       for (const Piece& piece : model_.nodes[i].pieces) {
@@ -273,7 +273,7 @@ class Program {
             entries.insert(first_[i] + static_cast<int>(s),
                            static_cast<double>(piece.amounts[s]) / unit);
       }
-    solver_.addRow(entries, -COIN_DBL_MAX, static_cast<double>(model_.room[row]) / unit);
+    solver_.addRow(entries, -COIN_DBL_MAX, static_cast<double>(model_.slack[row]) / unit);
   }
 
   Branched stopped_early() const {
@@ -301,7 +301,7 @@ class Program {
     clique.setRowCliqueReport(false);
     CglKnapsackCover cover;
     cbc.addCutGenerator(&clique, -99, "clique");
-    if (!model_.room.empty()) cbc.addCutGenerator(&cover, -99, "cover");
+    if (!model_.slack.empty()) cbc.addCutGenerator(&cover, -99, "cover");
     if (cutoff_) cbc.setCutoff((static_cast<double>(*cutoff_ - offset_) - 0.5) / scale_);
     cbc.branchAndBound();
     return read(cbc);

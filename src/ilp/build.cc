@@ -170,7 +170,7 @@ Model build(const Problem& problem, bool consistent, const Deadline& deadline) {
   if (const Cost limit = problem.usage_limit.value_or(0); limit < 0 && model.times.empty())
     throw Contradiction{-limit, 0};
   // Usages sum to less than kInfinite, so that a limit above it changes nothing.
-  model.room.assign(model.times.size(), std::min(problem.usage_limit.value_or(0), kInfinite));
+  model.slack.assign(model.times.size(), std::min(problem.usage_limit.value_or(0), kInfinite));
   std::vector<std::vector<int>> kept;
   for (std::size_t i = 0; i < problem.nodes.size(); ++i) {
     kept.push_back(chosen(domains.masks[i]));

@@ -12,7 +12,7 @@ bool has_copies(const Model& model) {
 
 CopyStates::CopyStates(const Model& model, const std::vector<double>& row_prices)
     : model_(model), at_(model.nodes.size(), 0) {
-  std::vector<double> upto(model.room.size() + 1, 0);
+  std::vector<double> upto(model.slack.size() + 1, 0);
   for (std::size_t r = 0; r < row_prices.size(); ++r) upto[r + 1] = upto[r] + row_prices[r];
   for (std::size_t i = 0; i < model.nodes.size(); ++i) {
     const ModelNode& node = model.nodes[i];

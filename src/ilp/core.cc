@@ -165,7 +165,7 @@ class Core {
     std::optional<Priced> priced;
     if (!has_terms(model_))
       priced = price_rows(model_, options_, 40, half);
-    else if (!model_.room.empty() && cells(model_) <= kWideCells)
+    else if (!model_.slack.empty() && cells(model_) <= kWideCells)
       priced = price_copies(half);
     if (priced && !priced->choice.empty()) take(priced->choice);
     if (priced) raise_bound(model_.constant + priced->bound);

@@ -17,7 +17,7 @@ Diver::Diver(const Model& model)
       open_(model.nodes.size()),
       conflicts_(model.nodes.size()),
       least_(model.nodes.size()),
-      used_(model.room.size()) {
+      used_(model.slack.size()) {
   for (int node : nodes_) {
     for (Cost cost : model.nodes[node].costs) allowed_[node].push_back(cost < kNever);
     open_[node] = static_cast<int>(std::count(allowed_[node].begin(), allowed_[node].end(), 1));
@@ -206,7 +206,7 @@ bool Diver::raise_usage(int node) {
     raised_.push_back({node, i, least_[node][i]});
     set_least(node, i, least);
     for (int r = piece.from; r < piece.to; ++r)
-      if (used_[r] > model_.room[r]) ++exceeded_[r], fits = false;
+      if (used_[r] > model_.slack[r]) ++exceeded_[r], fits = false;
   }
   return fits;
 }
@@ -222,13 +222,13 @@ void Diver::set_least(int node, std::size_t piece, Cost least) {
 bool Diver::drop_unfitting(int node) {
   for (std::size_t i = 0; keep_rows_ && i < model_.nodes[node].pieces.size(); ++i) {
     const Piece& piece = model_.nodes[node].pieces[i];
-    Cost room = kNever;
+    Cost slack = kNever;
     int tightest = piece.from;
     cells_ += piece.to - piece.from + static_cast<int>(piece.amounts.size());
     for (int r = piece.from; r < piece.to; ++r)
-      if (model_.room[r] - used_[r] < room) room = model_.room[r] - used_[r], tightest = r;
+      if (model_.slack[r] - used_[r] < slack) slack = model_.slack[r] - used_[r], tightest = r;
     for (std::size_t s = 0; s < piece.amounts.size(); ++s)
-      if (allowed_[node][s] && piece.amounts[s] - least_[node][i] > room)
+      if (allowed_[node][s] && piece.amounts[s] - least_[node][i] > slack)
         remove(node, static_cast<int>(s)), ++exceeded_[tightest];
   }
   return open_[node] > 0;

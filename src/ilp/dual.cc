@@ -174,7 +174,7 @@ Dual::Dual(const Model& model)
   state_.priced = state_.totals;
   state_.messages.assign(messages, 0);
   for (const DualTerm& term : terms_) start_messages(term);
-  state_.multipliers.assign(model.room.size(), 0);
+  state_.multipliers.assign(model.slack.size(), 0);
   scratch_.resize(largest);
   collapsed_.resize(largest);
   lines_.resize(largest);
@@ -288,8 +288,8 @@ double Dual::bound() const {
   for (const DualNode& node : nodes_)
     sum += *std::min_element(state_.totals.begin() + node.at,
                              state_.totals.begin() + node.at + node.size);
-  for (std::size_t r = 0; r < model_->room.size(); ++r)
-    sum -= state_.multipliers[r] * static_cast<double>(model_->room[r]);
+  for (std::size_t r = 0; r < model_->slack.size(); ++r)
+    sum -= state_.multipliers[r] * static_cast<double>(model_->slack[r]);
   return sum;
 }
 

@@ -188,7 +188,7 @@ class Dual {
   std::vector<DualTerm> terms_;
   State state_;
   std::optional<CopyStates> copies_;  // under the multipliers; none: there are no copies
-  double room_price_ = 0;
+  double slack_price_ = 0;
   std::vector<int> rounded_;
   mutable std::vector<double> scratch_, conditioned_, collapsed_, lines_;
   std::vector<std::vector<double>> from_source_, from_reader_;  // messages by class, per reader

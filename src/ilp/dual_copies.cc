@@ -98,9 +98,9 @@ std::vector<const Dual::DualTerm*> Dual::price_supplies() {
   std::vector<const DualTerm*> changed;
   if (!has_copies(*model_)) return changed;
   copies_.emplace(*model_, state_.multipliers);
-  room_price_ = 0;
+  slack_price_ = 0;
   for (std::size_t r = 0; r < state_.multipliers.size(); ++r)
-    room_price_ += state_.multipliers[r] * static_cast<double>(model_->room[r]);
+    slack_price_ += state_.multipliers[r] * static_cast<double>(model_->slack[r]);
   for (DualTerm& term : terms_) {
     const std::vector<SharedCopy>& copies = model_->terms[term.index].copies;
     std::vector<SupplyPrices> prices;
@@ -146,7 +146,7 @@ Dual::Limits Dual::limits(const DualTerm& term, std::size_t row_class, std::size
     double least = home ? prices.own : kInf;
     for (int times = 0; times <= kMostTimes; ++times)
       least = std::min(least, times * cost + prices.least[set][times]);
-    result[set] = least < kInf ? least : kMostTimes * cost + room_price_;
+    result[set] = least < kInf ? least : kMostTimes * cost + slack_price_;
   }
   return result;
 }

@@ -69,7 +69,7 @@ int Dual::exact_shift() const {
   for (const DualTerm& term : terms_)
     for (const SharedCopy& copy : model_->terms[term.index].copies) sum += most_expensive(copy);
   for (std::size_t r = 0; r < state_.multipliers.size(); ++r)
-    sum += state_.multipliers[r] * static_cast<double>(model_->room[r]);
+    sum += state_.multipliers[r] * static_cast<double>(model_->slack[r]);
   return std::clamp(static_cast<int>(std::floor(58 - std::log2(sum))), 0, 20);
 }
 
@@ -99,17 +99,17 @@ std::vector<Cost> Dual::exact_prices(int node, int shift) const {
   return result;
 }
 
-/// Adds the price of usages to the nodes, rounded down, and takes the price of the room
+/// Adds the price of usages to the nodes, rounded down, and takes the price of the slack
 /// from the bound, rounded up.
 void Dual::add_usage_prices(Exact& exact) const {
   std::vector<Wide> upto(state_.multipliers.size() + 1, 0);
-  Wide room = 0;
+  Wide slack = 0;
   for (std::size_t r = 0; r < state_.multipliers.size(); ++r) {
     Wide multiplier = whole_multiplier(state_.multipliers[r], exact.shift);
     upto[r + 1] = upto[r] + multiplier;
-    room += multiplier * model_->room[r];
+    slack += multiplier * model_->slack[r];
   }
-  exact.bound -= static_cast<Cost>((room + (Wide{1} << kMultiplierBits) - 1) >> kMultiplierBits);
+  exact.bound -= static_cast<Cost>((slack + (Wide{1} << kMultiplierBits) - 1) >> kMultiplierBits);
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     for (std::size_t s = 0; s < exact.node_excess[i].size(); ++s) {
       Wide price = 0;

@@ -38,7 +38,7 @@ class Search {
       : model_(model), deadline_(deadline), diver_(model), price_(mean_price(model) / 4) {}
 
   std::vector<int> run(int dives) {
-    const bool rows = !model_.room.empty();
+    const bool rows = !model_.slack.empty();
     settings_.conflicts = kFirstConflicts;
     for (int k = 0; k < dives && !deadline_.passed(); ++k) {
       settings_.keep_rows = rows && k % 2 == 1;

@@ -58,8 +58,8 @@ Model without_rows(const Model& model, const Multipliers& upto) {
 
 Cost price_of_room(const Model& model, const Multipliers& upto) {
   Wide sum = 0;
-  for (std::size_t r = 0; r < model.room.size(); ++r)
-    sum += (upto[r + 1] - upto[r]) * model.room[r];
+  for (std::size_t r = 0; r < model.slack.size(); ++r)
+    sum += (upto[r + 1] - upto[r]) * model.slack[r];
   return static_cast<Cost>((sum + (Wide{1} << kMultiplierBits) - 1) >> kMultiplierBits);
 }
 
@@ -86,7 +86,7 @@ class Pricing {
         options_(options),
         deadline_(deadline),
         most_(largest_usage(model)),
-        prices_(model.room.size(), 0) {}
+        prices_(model.slack.size(), 0) {}
 
   std::optional<Priced> run(int trials) {
     for (int k = 0; k < trials && !deadline_.passed(); ++k) {
@@ -127,7 +127,7 @@ class Pricing {
   void limit_prices() {
     double sum = 0;
     for (std::size_t r = 0; r < prices_.size(); ++r)
-      sum += prices_[r] * static_cast<double>(most_[r] + std::abs(model_.room[r]));
+      sum += prices_[r] * static_cast<double>(most_[r] + std::abs(model_.slack[r]));
     if (sum > kLargestSum)
       for (double& price : prices_) price *= kLargestSum / sum;
   }
@@ -138,7 +138,7 @@ class Pricing {
     return gap <= options_.relative_gap * std::abs(static_cast<double>(best_.cost));
   }
 
-  /// Considers the choices that use least where the last one exceeds the room most. Throws
+  /// Considers the choices that use least where the last one exceeds the slack most. Throws
   /// Contradiction if even they exceed it.
   void use_least() {
     std::vector<Cost> over = over_;
@@ -150,7 +150,7 @@ class Pricing {
       presolve(usage, options_, deadline_);
       eliminate_components(usage, options_.elimination_cells, deadline_);
       if (!live_nodes(usage).empty()) return;
-      const Cost missing = usage.constant - model_.room[row];
+      const Cost missing = usage.constant - model_.slack[row];
       if (missing > 0) throw Contradiction{missing, model_.times[row]};
       std::vector<int> choice(model_.nodes.size(), 0);
       postsolve(usage, choice);
@@ -213,7 +213,7 @@ class Pricing {
 
 std::optional<Priced> price_rows(const Model& model, const Options& options, int trials,
                                  const Deadline& deadline) {
-  if (model.room.empty() || !scalable(model)) return std::nullopt;
+  if (model.slack.empty() || !scalable(model)) return std::nullopt;
   if (has_terms(model)) return price_rows(with_copies(model), options, trials, deadline);
   return Pricing(model, options, deadline).run(trials);
 }

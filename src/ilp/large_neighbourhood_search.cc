@@ -86,7 +86,7 @@ class LargeNeighbourhoodSearch {
 
   /// Nodes that share a row with little slack.
   std::vector<int> tight_row() {
-    if (model_.room.empty()) return ball();
+    if (model_.slack.empty()) return ball();
     std::vector<Cost> over = excess(model_, choice_);
     int row = static_cast<int>(below(over.size()));
     for (int draw = 0; draw < 8; ++draw) {
@@ -129,10 +129,10 @@ class LargeNeighbourhoodSearch {
 
   /// The model of the part, in its order; everything else is fixed to the present choice.
   Model model_of(const std::vector<int>& part) {
-    deadline_.spend(kCellsPerNode * static_cast<double>(model_.nodes.size() + model_.room.size()));
+    deadline_.spend(kCellsPerNode * static_cast<double>(model_.nodes.size() + model_.slack.size()));
     Model result;
     result.times = model_.times;
-    for (Cost over : excess(model_, choice_)) result.room.push_back(-over);
+    for (Cost over : excess(model_, choice_)) result.slack.push_back(-over);
     for (std::size_t k = 0; k < part.size(); ++k) {
       position_[part[k]] = static_cast<int>(k);
       ModelNode& node = result.nodes.emplace_back(model_.nodes[part[k]]);
@@ -140,7 +140,7 @@ class LargeNeighbourhoodSearch {
       node.terms.clear();
       for (const Piece& piece : node.pieces)
         for (int r = piece.from; r < piece.to; ++r)
-          result.room[r] += piece.amounts[choice_[part[k]]];
+          result.slack[r] += piece.amounts[choice_[part[k]]];
     }
     for (int i : part)
       for (int e : model_.nodes[i].edges) copy_edge(i, e, result);

@@ -49,7 +49,7 @@ class Search {
         options_(options),
         deadline_(deadline) {
     if (std::accumulate(weights_.begin(), weights_.end(), 0.0) <= 0)
-      weights_.assign(model_.room.size(), 1);
+      weights_.assign(model_.slack.size(), 1);
   }
 
   LeastExcess run() {
@@ -60,11 +60,11 @@ class Search {
       keep_bound();
       if (is_found(dual_.rounded(), k)) return std::move(result_);
       if (is_enough(best_bound_)) break;
-      if (model_.room.empty()) continue;
+      if (model_.slack.empty()) continue;
       move_weights();
       if (k + 1 == kSweepsToProbe && probe()) return std::move(result_);
     }
-    if (model_.room.empty() || best_.multipliers.empty())
+    if (model_.slack.empty() || best_.multipliers.empty())
       return std::move(result_);  // no rows, or no time for a sweep
     dual_.restore(best_);
     raise(dual_.exact().proven(), weightiest(best_.multipliers));
@@ -91,7 +91,7 @@ class Search {
   bool probe() {
     const int row = weightiest(weights_);
     LeastUsage least = least_usage(model_, row, options_, deadline_.within(deadline_.left() / 4));
-    raise(least.bound - model_.room[static_cast<std::size_t>(row)], row);
+    raise(least.bound - model_.slack[static_cast<std::size_t>(row)], row);
     if (!least.choice.empty()) {
       const std::vector<Cost> over = excess(model_, least.choice);
       least_ = std::min(least_, *std::max_element(over.begin(), over.end()));

@@ -6,11 +6,11 @@
 namespace alpa::ilp {
 
 /// The model without rows in which a choice costs what it uses at `row`, beyond
-/// what the room leaves out.
+/// what the slack leaves out.
 Model usage_at(const Model& model, int row);
 
 struct LeastUsage {
-  /// proven: every choice uses this much, beyond what the room leaves out
+  /// proven: every choice uses this much, beyond what the slack leaves out
   Cost bound = -kNever;
   std::vector<int> choice;  ///< of the live nodes, that uses little there; empty: none was found
 };

@@ -148,7 +148,7 @@ class Search {
     return false;
   }
 
-  /// Moves nodes, the cheapest per unit of relief first, until the worst row has room. Returns how
+  /// Moves nodes, the cheapest per unit of relief first, until the worst row has slack. Returns how
   /// many; 0 if none relieves it.
   int relieve() {
     const int row = static_cast<int>(std::max_element(over_.begin(), over_.end()) - over_.begin());

@@ -47,7 +47,7 @@ bool eliminate_alone(Model& model, int index) {
   if (best.cost >= kNever) throw Contradiction{};
   if (!best.unique) return false;
   for (const Piece& piece : node.pieces)
-    for (int r = piece.from; r < piece.to; ++r) model.room[r] -= piece.amounts[best.strategy];
+    for (int r = piece.from; r < piece.to; ++r) model.slack[r] -= piece.amounts[best.strategy];
   model.constant += best.cost;
   retire(model, index, {}, {best.strategy});
   return true;

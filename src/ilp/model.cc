@@ -209,7 +209,7 @@ Cost least_cost(const Model& model) {
 }
 
 std::vector<Cost> excess(const Model& model, const std::vector<int>& choice) {
-  std::vector<Cost> result(model.room.size() + 1, 0);
+  std::vector<Cost> result(model.slack.size() + 1, 0);
   for (std::size_t i = 0; i < model.nodes.size(); ++i)
     for (const Piece& piece : model.nodes[i].pieces) {
       result[piece.from] += piece.amounts[choice[i]];
@@ -217,7 +217,7 @@ std::vector<Cost> excess(const Model& model, const std::vector<int>& choice) {
     }
   result.pop_back();
   Cost sum = 0;
-  for (std::size_t r = 0; r < result.size(); ++r) result[r] = (sum += result[r]) - model.room[r];
+  for (std::size_t r = 0; r < result.size(); ++r) result[r] = (sum += result[r]) - model.slack[r];
   return result;
 }
 

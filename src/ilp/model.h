@@ -85,7 +85,7 @@ struct Model {
   std::vector<ModelNode> nodes;
   std::vector<ModelEdge> edges;
   std::vector<SharedTerm> terms;
-  std::vector<Cost> room;           ///< per row: how much the normalised pieces may still use
+  std::vector<Cost> slack;          ///< per row: how much the normalised pieces may still use
   std::vector<std::int64_t> times;  ///< per row: a time it represents
   Cost constant = 0;
   std::vector<Step> trail;
@@ -150,7 +150,7 @@ Cost price(const SharedTerm& term, const std::vector<int>& choice);
 /// if one has no finite cost.
 Cost least_cost(const Model& model);
 
-/// By how much each row exceeds its room under a choice of the live nodes (negative: room left).
+/// By how much each row exceeds its slack under a choice of the live nodes (negative: slack left).
 std::vector<Cost> excess(const Model& model, const std::vector<int>& choice);
 
 /// True if no row is exceeded.

@@ -170,12 +170,12 @@ class Presolver {
   /// Normal form, strategies that do not fit, rows that cannot bind. Returns true if
   /// anything changed for the rest.
   bool reduce_usages() {
-    if (model_.room.empty()) return false;
+    if (model_.slack.empty()) return false;
     bool changed = false, again = true;
     while (again && !deadline_.passed()) {
       again = false;
       normalise(model_);
-      deadline_.spend(static_cast<double>(model_.room.size()));
+      deadline_.spend(static_cast<double>(model_.slack.size()));
       for (int i : live_nodes(model_))
         if (on_.arc_consistency && !model_.nodes[i].pieces.empty() && !deadline_.passed()) {
           deadline_.spend(usage_cells(model_.nodes[i]));

@@ -55,7 +55,7 @@ void normalise_node(ModelNode& node, Counts& fixed) {
 /// usage rises or falls there.
 struct Boundaries {
   std::vector<char> rises, falls;
-  explicit Boundaries(const Model& model) : rises(model.room.size() + 1), falls(rises) {
+  explicit Boundaries(const Model& model) : rises(model.slack.size() + 1), falls(rises) {
     for (const ModelNode& node : model.nodes)
       for (std::size_t i = 0; i < node.pieces.size(); ++i) mark(node, i);
   }
@@ -79,17 +79,17 @@ void drop_implied(const Model& model, std::vector<char>& keep) {
   std::vector<int> kept;  // stack of rows, and flags of the boundary before each
   std::vector<std::pair<char, char>> before;
   bool rises = false, falls = false;
-  for (std::size_t r = 0; r < model.room.size(); ++r) {
+  for (std::size_t r = 0; r < model.slack.size(); ++r) {
     rises |= at.rises[r], falls |= at.falls[r];
     if (!keep[r]) continue;
     bool implied = false;
     while (!kept.empty()) {
       int last = kept.back();
-      if (!rises && model.room[r] >= model.room[last]) {
+      if (!rises && model.slack[r] >= model.slack[last]) {
         implied = true;
         break;
       }
-      if (falls || model.room[last] < model.room[r]) break;
+      if (falls || model.slack[last] < model.slack[r]) break;
       keep[last] = 0;
       rises |= before.back().first, falls |= before.back().second;
       kept.pop_back(), before.pop_back();
@@ -115,32 +115,33 @@ void renumber(Model& model, const std::vector<char>& keep) {
     node.normal = node.pieces.empty();  // neighbours may now be equal
   }
   for (std::size_t r = 0; r < keep.size(); ++r)
-    if (keep[r]) model.room[position[r]] = model.room[r], model.times[position[r]] = model.times[r];
-  model.room.resize(position.back());
+    if (keep[r])
+      model.slack[position[r]] = model.slack[r], model.times[position[r]] = model.times[r];
+  model.slack.resize(position.back());
   model.times.resize(position.back());
 }
 
 Cost least_room(const Model& model, const Piece& piece) {
-  return *std::min_element(model.room.begin() + piece.from, model.room.begin() + piece.to);
+  return *std::min_element(model.slack.begin() + piece.from, model.slack.begin() + piece.to);
 }
 
 }  // namespace
 
 void normalise(Model& model) {
-  Counts fixed(model.room.size() + 1, 0);
+  Counts fixed(model.slack.size() + 1, 0);
   for (ModelNode& node : model.nodes)
     if (node.alive && !node.normal) normalise_node(node, fixed);
   Cost sum = 0;
   Contradiction worst;
-  for (std::size_t r = 0; r < model.room.size(); ++r) {
-    model.room[r] -= sum += fixed[r];
-    if (-model.room[r] > worst.missing) worst = {-model.room[r], model.times[r]};
+  for (std::size_t r = 0; r < model.slack.size(); ++r) {
+    model.slack[r] -= sum += fixed[r];
+    if (-model.slack[r] > worst.missing) worst = {-model.slack[r], model.times[r]};
   }
   if (worst.missing > 0) throw worst;
 }
 
 std::vector<Cost> largest_usage(const Model& model) {
-  Counts sums(model.room.size() + 1, 0);
+  Counts sums(model.slack.size() + 1, 0);
   for (const ModelNode& node : model.nodes)
     for (const Piece& piece : node.pieces) {
       Cost most = *std::max_element(piece.amounts.begin(), piece.amounts.end());
@@ -156,9 +157,9 @@ std::vector<int> fitting_strategies(const Model& model, int index) {
   const ModelNode& node = model.nodes[index];
   std::vector<char> fits(node.size(), 1);
   for (const Piece& piece : node.pieces) {
-    Cost room = least_room(model, piece);
+    Cost slack = least_room(model, piece);
     for (int s = 0; s < node.size(); ++s)
-      if (piece.amounts[s] > room) fits[s] = 0;
+      if (piece.amounts[s] > slack) fits[s] = 0;
   }
   std::vector<int> kept;
   for (int s = 0; s < node.size(); ++s)
@@ -168,8 +169,8 @@ std::vector<int> fitting_strategies(const Model& model, int index) {
 
 bool drop_rows(Model& model) {
   std::vector<Cost> most = largest_usage(model);
-  std::vector<char> keep(model.room.size());
-  for (std::size_t r = 0; r < keep.size(); ++r) keep[r] = most[r] > model.room[r];
+  std::vector<char> keep(model.slack.size());
+  for (std::size_t r = 0; r < keep.size(); ++r) keep[r] = most[r] > model.slack[r];
   drop_implied(model, keep);
   if (std::all_of(keep.begin(), keep.end(), [](char k) { return k; })) return false;
   renumber(model, keep);

@@ -337,7 +337,8 @@ Model with_copies(const Model& model) {
 
 void eliminate(Model& model, std::int64_t cells, const Deadline& deadline) {
   eliminate_components(model, cells, deadline);
-  if (!has_terms(model) || !model.room.empty() || cells_of_terms(model) > kMostCellsOfTerms) return;
+  if (!has_terms(model) || !model.slack.empty() || cells_of_terms(model) > kMostCellsOfTerms)
+    return;
   Model wide = with_copies(model);
   eliminate_components(wide, cells, deadline);
   if (live_nodes(wide).empty()) model = std::move(wide);

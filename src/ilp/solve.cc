@@ -128,7 +128,7 @@ std::variant<Solution, Contradiction> attempt(const Problem& problem, const Opti
   std::optional<Known> known = feasible(problem, options.start);
   try {
     Model model = build(problem, options.presolve.arc_consistency, deadline);
-    if (!known && model.room.empty()) known = first_known(problem, model, deadline.with_grace());
+    if (!known && model.slack.empty()) known = first_known(problem, model, deadline.with_grace());
     const Deadline reducing =
         known ? deadline : deadline.within(deadline.left() * kShareOfReductions);
     presolve(model, options, reducing);

@@ -54,7 +54,7 @@ int for_each_model(std::uint64_t first, int count, const Check& check,
 
 void raise_multipliers(const Model& model, Dual& dual, int k) {
   std::vector<double> multipliers;
-  for (std::size_t r = 0; r < model.room.size(); ++r)
+  for (std::size_t r = 0; r < model.slack.size(); ++r)
     multipliers.push_back(0.37 * static_cast<double>((r + static_cast<std::size_t>(k)) % 4));
   dual.set_multipliers(std::move(multipliers));
 }

@@ -68,7 +68,7 @@ Problem draw_copies(std::uint64_t seed) {
   return problem;
 }
 
-/// Two copies whose states use either little or far more than the few units of room.
+/// Two copies whose states use either little or far more than the few units of slack.
 Problem draw_huge(std::uint64_t seed) {
   constexpr std::int64_t kCost = 1'000'000, kHuge = 1'000'000'000'000;
   Draw draw{std::mt19937_64(seed)};
@@ -158,7 +158,7 @@ TEST_CASE("The split of copies with usages bounds the optimum under any multipli
       Dual dual(model);
       for (int k = 0; k < 6; ++k) {
         std::vector<double> multipliers;
-        for (std::size_t r = 0; r < model.room.size(); ++r)
+        for (std::size_t r = 0; r < model.slack.size(); ++r)
           multipliers.push_back(
               k < 2 ? 0 : 0.37 * static_cast<double>((r + static_cast<std::size_t>(k)) % 4));
         dual.set_multipliers(std::move(multipliers));
