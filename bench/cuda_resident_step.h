@@ -212,7 +212,7 @@ class ResidentStep {
     return median(seconds);
   }
 
-  Planned planned_;
+  CompiledStep planned_;
   cuda::Matmuls products_;
   cuda::LoadedDevices devices_;
   std::unique_ptr<cuda::MeshQueue> queue_;

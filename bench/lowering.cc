@@ -21,7 +21,7 @@ Cluster roomy_cluster() {
   return cluster;
 }
 
-void lower_all(const Planned& planned) {
+void lower_all(const CompiledStep& planned) {
   const SpmdProgram partitioned = partition(planned.graph, planned.plan);
   verify(partitioned);
   const SpmdProgram program = bucket_collectives(fuse_elementwise(partitioned), 1 << 20);
@@ -32,7 +32,7 @@ void lower_all(const Planned& planned) {
 void measure(int rounds) {
   const Cluster cluster = roomy_cluster();
   for (const int layers : {4, 12, 24, 48, 96}) {
-    const Planned planned =
+    const CompiledStep planned =
         plan_only(testing::gpt_step({.layers = layers}), Zero3Parallel{.mesh_shape = {8}}, cluster);
     std::vector<bench::Variant> variants{
         {fmt::format("{} layers", layers), [&] { lower_all(planned); }}};

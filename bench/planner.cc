@@ -178,7 +178,7 @@ struct Program {
     ShardParallel timed = method;
     timed.solver_seconds = effort.seconds;
     return outcome_of([&]() -> Outcome {
-      Planned planned = plan_only(step, timed, cluster);
+      CompiledStep planned = plan_only(step, timed, cluster);
       return {.plan = std::move(planned.plan), .peak_bytes = planned.memory_bytes};
     });
   }

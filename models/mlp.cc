@@ -109,7 +109,7 @@ std::int64_t number_of_steps(const MlpFlags& flags, const Task& task) {
   return flags.epochs > 0 ? flags.epochs * (task.types.size() / task.batch) : flags.steps;
 }
 
-void report(const MlpFlags& flags, const Planned& planned, const CostModel& model,
+void report(const MlpFlags& flags, const CompiledStep& planned, const CostModel& model,
             const RunResult* run) {
   fmt::print("{}", summary_text(planned, run));
   if (!flags.explain.empty())
@@ -124,7 +124,7 @@ void plan_and_report(const MlpFlags& flags, const Cluster& cluster) {
   const Task task = make_task(flags);
   const TrainingStep step = training_step(task.inputs(), task.model, make_optimizer(flags));
   const PlanningInterrupt interrupt(!flags.save_plan.empty());
-  const Planned planned =
+  const CompiledStep planned =
       plan_only(step, interrupt.ending(make_method(flags, flags.method)), cluster);
   interrupt.exit_with(planned, flags.save_plan);
   report(flags, planned, CostModel::of(cluster), nullptr);

@@ -132,13 +132,13 @@ std::vector<std::string> parameter_names(const Graph& graph) {
 }
 
 struct Executable::Impl {
-  Planned planned;
+  CompiledStep planned;
   CostModel model;
   std::function<std::map<std::string, double>(std::int64_t step)> scalars;
   std::shared_ptr<Executor> executor;
 };
 
-Executable::Executable(Planned planned, const TrainingStep& step, const Cluster& cluster,
+Executable::Executable(CompiledStep planned, const TrainingStep& step, const Cluster& cluster,
                        ExecutorOptions options) {
   auto executor = std::make_shared<Executor>(planned.program, options, cluster.backend,
                                              PipelineSchedule{}, planned.lowered);
@@ -178,7 +178,7 @@ std::map<std::string, Traffic> Executable::measured_communication() const {
 const Graph& Executable::graph() const { return impl_->planned.graph; }
 const ShardingPlan& Executable::plan() const { return impl_->planned.plan; }
 const SpmdProgram& Executable::program() const { return impl_->planned.program; }
-const Planned& Executable::planned() const { return impl_->planned; }
+const CompiledStep& Executable::planned() const { return impl_->planned; }
 
 std::string Executable::explain(Detail detail) const {
   return alpa::explain(plan(), graph(), impl_->model, detail, memory_bytes());

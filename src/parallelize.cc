@@ -36,8 +36,8 @@ SpmdProgram fused_program(const Graph& graph, const ShardingPlan& plan, const Ta
 }
 
 /// Passes that merge collectives, and all later ones.
-Planned lowered_program(const Graph& graph, const ShardingPlan& plan, const SpmdProgram& fused,
-                        std::int64_t bucket_bytes, std::int64_t slack, const Target& target) {
+CompiledStep lowered_program(const Graph& graph, const ShardingPlan& plan, const SpmdProgram& fused,
+                             std::int64_t bucket_bytes, std::int64_t slack, const Target& target) {
   const auto& [backend, options, budget, log] = target;
   SpmdProgram program = log.check("bucketed.txt", bucket_collectives(fused, bucket_bytes, slack));
   if (backend.launches && options.overlap_updates)
@@ -60,12 +60,12 @@ std::int64_t bucket_slack(const SpmdProgram& program, std::int64_t bucket_bytes,
 
 /// Merged collectives keep their operands until the last one is ready. If that exceeds the budget,
 /// they are merged only as far as the peak stays; if that still does, none is merged.
-Planned lower_plan(const Graph& graph, ShardingPlan solved, const Target& target) {
+CompiledStep lower_plan(const Graph& graph, ShardingPlan solved, const Target& target) {
   const ShardingPlan plan = target.log.check("plan.json", std::move(solved), graph);
   const SpmdProgram fused = fused_program(graph, plan, target);
   const std::int64_t bucket = target.options.bucket_bytes, budget = target.budget;
   const std::int64_t slack = bucket_slack(fused, bucket, budget);
-  Planned planned = lowered_program(graph, plan, fused, bucket, slack, target);
+  CompiledStep planned = lowered_program(graph, plan, fused, bucket, slack, target);
   if (planned.memory_bytes > budget && slack > 0)
     planned = lowered_program(graph, plan, fused, bucket, 0, target);
   return planned.memory_bytes <= budget ? planned
@@ -87,9 +87,9 @@ ShardingPlan read_plan(const Graph& graph, const Cluster& cluster, const std::st
 }
 
 /// A plan from a file. It must keep the budget, as a searched plan does.
-Planned planned_from_file(const Graph& graph, const Cluster& cluster, const std::string& path,
-                          const Target& target) {
-  Planned planned = lower_plan(graph, read_plan(graph, cluster, path), target);
+CompiledStep planned_from_file(const Graph& graph, const Cluster& cluster, const std::string& path,
+                               const Target& target) {
+  CompiledStep planned = lower_plan(graph, read_plan(graph, cluster, path), target);
   require(planned.memory_bytes <= target.budget,
           "plan file {}: the plan needs {} bytes per device, {} more than the memory budget of {}; "
           "plan again within it, or raise the budget",
@@ -97,8 +97,8 @@ Planned planned_from_file(const Graph& graph, const Cluster& cluster, const std:
   return planned;
 }
 
-Planned planned_by_search(const Graph& graph, const MethodOptions& method, const Cluster& cluster,
-                          double trace_seconds, const Target& target) {
+CompiledStep planned_by_search(const Graph& graph, const MethodOptions& method,
+                               const Cluster& cluster, double trace_seconds, const Target& target) {
   AutoShardOptions options = search_options(method, trace_seconds);
   options.memory_budget_bytes = target.budget;
   AutoSharding search(graph, candidate_meshes(method, cluster), CostModel::of(cluster), options);
@@ -107,16 +107,17 @@ Planned planned_by_search(const Graph& graph, const MethodOptions& method, const
   });
 }
 
-Planned compile(const TrainingStep& step, const MethodOptions& method, const Cluster& cluster,
-                const std::string* plan_path) {
+CompiledStep compile(const TrainingStep& step, const MethodOptions& method, const Cluster& cluster,
+                     const std::string* plan_path) {
   const Stopwatch watch;
   check_options(method, cluster);
   const PassLog log(method.options.dump_dir);
   const Target target{find_backend(cluster.backend), method.options.executor,
                       memory_budget(method, cluster), log};
   const Graph graph = log.check("graph.txt", step.trace(method.options.num_micro_batches));
-  Planned planned = plan_path ? planned_from_file(graph, cluster, *plan_path, target)
-                              : planned_by_search(graph, method, cluster, watch.seconds(), target);
+  CompiledStep planned = plan_path
+                             ? planned_from_file(graph, cluster, *plan_path, target)
+                             : planned_by_search(graph, method, cluster, watch.seconds(), target);
   planned.seconds = watch.seconds();
   return planned;
 }
@@ -134,7 +135,7 @@ void require_devices(const Cluster& cluster) {
   find_backend(cluster.backend).require_devices(cluster.num_devices());
 }
 
-Planned plan_only(const TrainingStep& step, const Method& method, const Cluster& cluster) {
+CompiledStep plan_only(const TrainingStep& step, const Method& method, const Cluster& cluster) {
   return compile(step, options_of(method), cluster, nullptr);
 }
 

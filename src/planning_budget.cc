@@ -57,15 +57,15 @@ class PlannersLimit {
 
 }  // namespace
 
-Planned plan_within_budget(AutoSharding& search, std::int64_t budget, const LowerPlan& lower) {
-  Planned best = lower(search.plan(std::nullopt));
+CompiledStep plan_within_budget(AutoSharding& search, std::int64_t budget, const LowerPlan& lower) {
+  CompiledStep best = lower(search.plan(std::nullopt));
   if (best.memory_bytes <= budget) return best;
   const std::int64_t unconstrained = best.memory_bytes;
   std::exception_ptr failure;
   PlannersLimit limit(budget);
   for (int attempt = 0; attempt < kBudgetAttempts && !limit.is_exhausted(); ++attempt) {
     try {
-      Planned next = lower(search.plan(limit.bytes()));
+      CompiledStep next = lower(search.plan(limit.bytes()));
       limit.was_too_high(next.memory_bytes);
       if (next.memory_bytes < best.memory_bytes) best = std::move(next);
       if (best.memory_bytes <= budget) return best;

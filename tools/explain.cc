@@ -88,7 +88,7 @@ std::string explain_model(const ExplainFlags& flags, const std::string& text) {
   const Graph graph = read_model(flags, text);
   const Cluster cluster = cluster_of(flags, kDefaultDevices);
   const TrainingStep step{.inputs = {}, .trace = [&](int) { return graph; }, .scalars = {}};
-  const Planned planned = plan_only(step, method_of(flags, graph.num_micro_batches), cluster);
+  const CompiledStep planned = plan_only(step, method_of(flags, graph.num_micro_batches), cluster);
   return explain(planned.plan, planned.graph, CostModel::of(cluster), flags.detail(),
                  planned.memory_bytes);
 }

@@ -105,7 +105,7 @@ class TrainState {
 std::vector<std::string> parameter_names(const Graph& graph);
 
 /// A partitioned program with its plan and planning time. Needs no devices.
-struct Planned {
+struct CompiledStep {
   Graph graph;
   ShardingPlan plan;
   SpmdProgram program;            ///< partitioned, fused, bucketed
@@ -121,7 +121,7 @@ class Executable {
  public:
   /// Loads a program onto devices of this process. `step` is the step that was planned. Throws
   /// Error if the cluster's backend is not available.
-  Executable(Planned planned, const TrainingStep& step, const Cluster& cluster,
+  Executable(CompiledStep planned, const TrainingStep& step, const Cluster& cluster,
              ExecutorOptions options);
 
   /// Parameters and optimizer state as initialised from `seed`: the same numbers under every plan.
@@ -138,7 +138,7 @@ class Executable {
   const Graph& graph() const;
   const ShardingPlan& plan() const;
   const SpmdProgram& program() const;
-  const Planned& planned() const;
+  const CompiledStep& planned() const;
   /// The plan explained in words.
   std::string explain(Detail detail = Detail::summary) const;
   /// The layout of state `name` on the mesh. Throws Error naming the known names.

@@ -26,6 +26,6 @@ Executable load_plan(const TrainingStep& step, const Method& method, const Clust
 void require_devices(const Cluster& cluster);
 
 /// Plans without loading. Needs no devices, so the cluster may be any.
-Planned plan_only(const TrainingStep& step, const Method& method, const Cluster& cluster);
+CompiledStep plan_only(const TrainingStep& step, const Method& method, const Cluster& cluster);
 
 }  // namespace alpa

@@ -42,7 +42,7 @@ Method PlanningInterrupt::ending(Method method) const {
   return method;
 }
 
-void PlanningInterrupt::exit_with(const Planned& planned, const std::string& path) const {
+void PlanningInterrupt::exit_with(const CompiledStep& planned, const std::string& path) const {
   if (!active_ || !interrupted) return;
   write_file(path, to_json(planned.plan, planned.graph));
   fmt::print(

@@ -22,7 +22,7 @@ class PlanningInterrupt {
 
   /// If SIGINT came: saves the plan to `path`, says so in a line and ends
   /// the program with status 130.
-  void exit_with(const alpa::Planned& planned, const std::string& path) const;
+  void exit_with(const alpa::CompiledStep& planned, const std::string& path) const;
 
  private:
   bool active_;

@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-std::map<std::string, Traffic> communication_of(const Planned& planned, const RunResult* run) {
+std::map<std::string, Traffic> communication_of(const CompiledStep& planned, const RunResult* run) {
   return run ? run->communication : traffic(planned.program);
 }
 
@@ -32,7 +32,7 @@ Json communication_json(const std::map<std::string, Traffic>& communication) {
   return json;
 }
 
-Json planner_json(const Planned& planned) {
+Json planner_json(const CompiledStep& planned) {
   const PlanCost& cost = planned.plan.cost;
   const PlannerStatistics& statistics = planned.plan.statistics;
   return {{"objective_seconds", cost.objective_seconds},
@@ -50,7 +50,7 @@ Json planner_json(const Planned& planned) {
 
 /// Calls `visit(name, type, spec)` for every parameter.
 template <class Visitor>
-void for_each_parameter(const Planned& planned, Visitor&& visit) {
+void for_each_parameter(const CompiledStep& planned, Visitor&& visit) {
   const Graph& graph = planned.graph;
   const std::vector<std::string> names = parameter_names(graph);
   for (const Input& input : graph.inputs)
@@ -58,7 +58,7 @@ void for_each_parameter(const Planned& planned, Visitor&& visit) {
       visit(input.name, graph.type(input.value), planned.plan.specs[input.value]);
 }
 
-Json parameters_json(const Planned& planned) {
+Json parameters_json(const CompiledStep& planned) {
   Json json = Json::object();
   for_each_parameter(
       planned, [&](const std::string& name, const TensorType& type, const ShardingSpec& spec) {
@@ -93,7 +93,7 @@ std::string difference_text(double difference) {
 
 }  // namespace
 
-std::string report_json(const Planned& planned, const RunResult* run) {
+std::string report_json(const CompiledStep& planned, const RunResult* run) {
   Json json;
   json["method"] = planned.plan.method;
   json["mesh"] = shape_text(planned.plan.mesh);
@@ -111,7 +111,7 @@ std::string report_json(const Planned& planned, const RunResult* run) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string summary_text(const Planned& planned, const RunResult* run) {
+std::string summary_text(const CompiledStep& planned, const RunResult* run) {
   std::string text =
       fmt::format("plan        {}; planned in {}\n", planned.plan, seconds_text(planned.seconds));
   text += fmt::format("memory      {} bytes per device planned", planned.memory_bytes);
@@ -131,7 +131,7 @@ std::string summary_text(const Planned& planned, const RunResult* run) {
   return text;
 }
 
-std::string sharding_text(const Planned& planned) {
+std::string sharding_text(const CompiledStep& planned) {
   std::vector<std::vector<std::string>> rows;
   std::string text;
   for_each_parameter(

@@ -10,12 +10,12 @@ namespace models {
 /// max_abs_parameter_difference, parameters, and what the run was. A loss or difference that is not
 /// finite is "nan", "inf" or "-inf". Without a run (`--plan-only`) what only a run knows is null,
 /// and communication is the planned one.
-std::string report_json(const alpa::Planned& planned, const RunResult* run);
+std::string report_json(const alpa::CompiledStep& planned, const RunResult* run);
 
 /// A few lines: plan, memory, communication, time.
-std::string summary_text(const alpa::Planned& planned, const RunResult* run);
+std::string summary_text(const alpa::CompiledStep& planned, const RunResult* run);
 
 /// One line per parameter: name, shape, and layout in words.
-std::string sharding_text(const alpa::Planned& planned);
+std::string sharding_text(const alpa::CompiledStep& planned);
 
 }  // namespace models

@@ -25,7 +25,7 @@ TrainingStep wide_step() {
 /// The file of a plan, which vanishes at the end of the test.
 struct PlanFile {
   std::string path = "loaded_plan_test.json";
-  PlanFile(const Planned& planned, const std::string& from = "", const std::string& to = "") {
+  PlanFile(const CompiledStep& planned, const std::string& from = "", const std::string& to = "") {
     std::string text = to_json(planned.plan, planned.graph);
     if (!from.empty()) text.replace(text.find(from), from.size(), to);
     std::ofstream(path) << text;
@@ -40,7 +40,7 @@ std::string loading_error(const Method& method, int devices, const PlanFile& fil
 }  // namespace
 
 TEST_CASE("a loaded plan that exceeds the memory budget is refused, one that keeps it is taken") {
-  const Planned planned = plan_only(wide_step(), DataParallel{}, Cluster::local(2));
+  const CompiledStep planned = plan_only(wide_step(), DataParallel{}, Cluster::local(2));
   const PlanFile file(planned);
   const std::int64_t bytes = planned.memory_bytes;
   CHECK(load_plan(wide_step(), DataParallel{.memory_budget_bytes = bytes}, Cluster::local(2),

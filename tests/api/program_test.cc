@@ -212,7 +212,7 @@ TEST_CASE("planning needs no devices: a cluster nobody has") {
   Cluster cluster = Cluster::local(8);
   cluster.num_hosts = 2;
   cluster.backend = "cuda";
-  const Planned planned =
+  const CompiledStep planned =
       plan_only(make_step(make_mlp()), ShardParallel{.mesh_shape = {2, 8}}, cluster);
   CHECK(planned.plan.mesh.num_devices() == 16);
   CHECK(planned.memory_bytes > 0);
@@ -226,7 +226,7 @@ TEST_CASE("a memory budget is kept to the byte, at the price of time") {
   const TrainingStep step = training_step(
       {{"x", {f32, {256, 128}}}, {"y", {f32, {256, 128}}}},
       [&](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); }, optim::Adam{});
-  const Planned free = plan_only(step, ShardParallel{.mesh_shape = {8}}, Cluster::local(8));
+  const CompiledStep free = plan_only(step, ShardParallel{.mesh_shape = {8}}, Cluster::local(8));
   const std::int64_t budget = free.memory_bytes * 3 / 4;
   const Executable train = parallelize(
       step, ShardParallel{.mesh_shape = {8}, .memory_budget_bytes = budget}, Cluster::local(8));
@@ -241,7 +241,7 @@ TEST_CASE("a memory budget is kept to the byte, at the price of time") {
 TEST_CASE(
     "ZeRO-3 under a budget gathers weights again, measures what it planned, and trains the same") {
   const TrainingStep step = make_step(wide_mlp());
-  const Planned free = plan_only(step, Zero3Parallel{}, Cluster::local(8));
+  const CompiledStep free = plan_only(step, Zero3Parallel{}, Cluster::local(8));
   const std::int64_t budget = free.memory_bytes * 4 / 5;
   const Executable tight =
       parallelize(step, Zero3Parallel{.memory_budget_bytes = budget}, Cluster::local(8));

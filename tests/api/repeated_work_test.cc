@@ -24,7 +24,7 @@ TrainingStep hidden_batch_step(std::int64_t batch) {
 }  // namespace
 
 TEST_CASE("data parallelism says what it leaves to every device, the heaviest first") {
-  const Planned planned = plan_only(hidden_batch_step(16), DataParallel{}, Cluster::local(4));
+  const CompiledStep planned = plan_only(hidden_batch_step(16), DataParallel{}, Cluster::local(4));
   const RepeatedWork& work = planned.repeated;
   REQUIRE(work.nodes.size() >= 2);
   CHECK(work.nodes[0].devices == 4);
@@ -53,7 +53,7 @@ TEST_CASE(
         return mean(square(mlp(b["x"]) - b["y"]));
       },
       optim::Adam{});
-  const Planned planned = plan_only(step, DataParallel{}, Cluster::local(4));
+  const CompiledStep planned = plan_only(step, DataParallel{}, Cluster::local(4));
   CHECK(planned.repeated.share < 0.01);
   CHECK(repeated_work_text(planned.plan, planned.graph).empty());
   CHECK(plan_only(step, Serial{}, Cluster::local(1)).repeated.nodes.empty());

@@ -117,7 +117,7 @@ std::vector<Contents> run_spread(const MlpCase& model, const Spread& spread,
   std::visit(set, method);
   const TrainingStep step = make_step(model);
   const Cluster cluster = Cluster::local(devices, backend);
-  const Planned planned = plan_only(step, method, cluster);
+  const CompiledStep planned = plan_only(step, method, cluster);
   std::vector<Contents> runs;
   for (int i = 0; i < times; ++i)
     runs.push_back(run(Executable(planned, step, cluster, executor), model.dtype));

@@ -12,7 +12,7 @@ using namespace alpa::testing;
 
 namespace {
 
-Planned planned(int layers, ShardParallel method) {
+CompiledStep planned(int layers, ShardParallel method) {
   return plan_only(gpt_step({.layers = layers, .sequence = 128, .hidden = 512, .heads = 8}), method,
                    gpu_cluster(1, 8));
 }
@@ -29,7 +29,7 @@ TEST_CASE("a GPT-like stack is planned within 0.95 and 0.8 of what its best plan
   for (double share : {0.95, 0.8}) {
     CAPTURE(share);
     method.memory_budget_bytes = share_of(free, share);
-    const Planned plan = planned(4, method);
+    const CompiledStep plan = planned(4, method);
     CHECK(plan.memory_bytes <= *method.memory_budget_bytes);
     CHECK(plan.plan.cost.lower_bound_seconds <= plan.plan.cost.objective_seconds);
   }
@@ -39,10 +39,10 @@ TEST_CASE("what a budget leads to depends on work, not on the time limit or the 
   ShardParallel method{.mesh_shape = {8}, .solver_seconds = 60};
   const std::int64_t free = planned(1, method).memory_bytes;
   method.memory_budget_bytes = share_of(free, 0.9);
-  const Planned plan = planned(1, method);
+  const CompiledStep plan = planned(1, method);
   CHECK(plan.memory_bytes <= *method.memory_budget_bytes);
   method.solver_seconds = 600;
-  const Planned same = planned(1, method);
+  const CompiledStep same = planned(1, method);
   CHECK(to_json(plan.plan, plan.graph) == to_json(same.plan, same.graph));
 }
 

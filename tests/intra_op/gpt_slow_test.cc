@@ -15,7 +15,7 @@ namespace {
 void check_96_layers(const Cluster& cluster, const std::vector<int>& shape, std::int64_t batch) {
   const TrainingStep step = gpt_step({.layers = 96, .batch = batch});
   const auto start = std::chrono::steady_clock::now();
-  const Planned planned = plan_only(step, ShardParallel{.mesh_shape = shape}, cluster);
+  const CompiledStep planned = plan_only(step, ShardParallel{.mesh_shape = shape}, cluster);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const PlanCost& cost = planned.plan.cost;

@@ -33,7 +33,7 @@ TrainingStep step_of(const Mlp& mlp) {
 }
 
 template <class Method>
-Planned planned(const Mlp& mlp, Method method, const std::vector<int>& mesh) {
+CompiledStep planned(const Mlp& mlp, Method method, const std::vector<int>& mesh) {
   int devices = 1;
   for (int size : mesh) devices *= size;
   method.mesh_shape = mesh;
@@ -43,11 +43,11 @@ Planned planned(const Mlp& mlp, Method method, const std::vector<int>& mesh) {
 
 /// The same within a share of the bytes of `free`.
 template <class Method>
-Planned within(const Planned& free, double share, const Mlp& mlp, Method method,
-               const std::vector<int>& mesh) {
+CompiledStep within(const CompiledStep& free, double share, const Mlp& mlp, Method method,
+                    const std::vector<int>& mesh) {
   method.memory_budget_bytes =
       static_cast<std::int64_t>(share * static_cast<double>(free.memory_bytes));
-  const Planned plan = planned(mlp, method, mesh);
+  const CompiledStep plan = planned(mlp, method, mesh);
   CAPTURE(share);
   CHECK(plan.memory_bytes <= *method.memory_budget_bytes);
   CHECK(plan.plan.cost.objective_seconds >= free.plan.cost.lower_bound_seconds);
@@ -56,7 +56,7 @@ Planned within(const Planned& free, double share, const Mlp& mlp, Method method,
 }
 
 /// How often each weight matrix is gathered, by name.
-std::map<std::string, int> gathers(const Planned& planned) {
+std::map<std::string, int> gathers(const CompiledStep& planned) {
   std::map<std::string, int> counts;
   for (const PlannedReshard& r : planned.plan.reshards) {
     const Input* input = find_input(planned.graph, r.value);
@@ -79,24 +79,24 @@ TEST_CASE("A budget below the best plan's peak gives a plan that keeps it to the
         Case{{10, 256, 128, 128}, {8}, {0.95, 0.85, 0.75, 0.6}},
         Case{{4, 32, 64, 64}, {2, 4}, {0.85}}, Case{{3, 2048, 64, 256, 4}, {4}, {0.95, 0.85}}}) {
     CAPTURE(c.mlp.layers);
-    const Planned free = planned(c.mlp, ShardParallel{}, c.mesh);
+    const CompiledStep free = planned(c.mlp, ShardParallel{}, c.mesh);
     for (double share : c.shares) within(free, share, c.mlp, ShardParallel{}, c.mesh);
   }
 }
 
 TEST_CASE("A budget that the best plan keeps changes nothing") {
   const Mlp mlp{2, 64, 32, 64};
-  const Planned free = planned(mlp, ShardParallel{}, {4});
-  const Planned same = within(free, 1, mlp, ShardParallel{}, {4});
+  const CompiledStep free = planned(mlp, ShardParallel{}, {4});
+  const CompiledStep same = within(free, 1, mlp, ShardParallel{}, {4});
   CHECK(to_json(same.plan, same.graph) == to_json(free.plan, free.graph));
 }
 
 TEST_CASE("ZeRO-3 gathers weights again for the backward pass when there is no room to keep them") {
   // Wide layers, a small batch: gathered weights are what fills the memory.
   const Mlp mlp{4, 32, 256, 256};
-  const Planned free = planned(mlp, Zero3Parallel{}, {8});
+  const CompiledStep free = planned(mlp, Zero3Parallel{}, {8});
   for (const auto& [name, count] : gathers(free)) CHECK(count == 1);
-  const Planned tight = within(free, 0.8, mlp, Zero3Parallel{}, {8});
+  const CompiledStep tight = within(free, 0.8, mlp, Zero3Parallel{}, {8});
   const std::map<std::string, int> again = gathers(tight);
   CHECK(
       std::any_of(again.begin(), again.end(), [](const auto& entry) { return entry.second == 2; }));

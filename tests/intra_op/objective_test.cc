@@ -36,7 +36,7 @@ Cluster cluster_of(int devices, double memory, double link, double alpha) {
 
 TEST_CASE("Links a thousand times faster than memory") {
   const ShardParallel method{.num_micro_batches = 2, .mesh_shape = {6, 2}};
-  const Planned planned = plan_only(two_layers(128, 20), method, cluster_of(12, 1e9, 1e12, 0));
+  const CompiledStep planned = plan_only(two_layers(128, 20), method, cluster_of(12, 1e9, 1e12, 0));
   CHECK(planned.plan.cost.gap() == 0);
 }
 

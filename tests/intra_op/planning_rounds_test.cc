@@ -69,7 +69,7 @@ TEST_CASE("under a budget, progress begins again with the plans that keep it") {
   std::vector<PlanningProgress> told;
   method.memory_budget_bytes = free - 1;
   method.progress = [&](const PlanningProgress& progress) { told.push_back(progress); };
-  const Planned planned = plan_only(step, method, gpu_cluster(1, 8));
+  const CompiledStep planned = plan_only(step, method, gpu_cluster(1, 8));
   REQUIRE(!told.empty());
   CHECK(!told.front().bytes);
   REQUIRE(told.back().bytes);

@@ -115,11 +115,11 @@ TEST_CASE(
     "where packing exceeds the budget, the next leaner template is taken, however short the time") {
   const TrainingStep step = gpt_step({.layers = 4});
   const Cluster cluster = gpu_cluster(2, 4);
-  const Planned zero2 = plan_only(step, Zero2Parallel{.mesh_shape = {8}}, cluster);
+  const CompiledStep zero2 = plan_only(step, Zero2Parallel{.mesh_shape = {8}}, cluster);
   const std::int64_t counted = peak_memory(zero2.plan, zero2.graph).bytes,
                      budget = counted + (zero2.memory_bytes - counted) / 2;
   REQUIRE(counted < budget);
-  const Planned planned = plan_only(
+  const CompiledStep planned = plan_only(
       step, ShardParallel{.mesh_shape = {8}, .memory_budget_bytes = budget, .solver_seconds = 1e-3},
       cluster);
   CHECK(planned.memory_bytes <= budget);

@@ -42,12 +42,12 @@ TEST_CASE("SIGINT ends planning early, with a plan that keeps its bound") {
     std::this_thread::sleep_for(std::chrono::seconds(1));
     std::raise(SIGINT);
   });
-  const Planned planned =
+  const CompiledStep planned =
       plan_only(attention_step(), interrupt.ending(kAttentionMethod), Cluster::local(8));
   user.join();
   CHECK(planned.seconds < 300);
   CHECK(planned.plan.cost.gap() > 0);
-  const Planned data =
+  const CompiledStep data =
       plan_only(attention_step(), DataParallel{.mesh_shape = {2, 4}}, Cluster::local(8));
   CHECK(planned.plan.cost.objective_seconds <= data.plan.cost.objective_seconds * (1 + 1e-4));
 }

@@ -209,7 +209,7 @@ TEST_CASE("plans spend a far budget on joint collectives, and keep a near one to
     return nn::mean_squared_error(mlp(b["x"]), b["y"]);
   };
   const TrainingStep step = training_step({{"x", type}, {"y", type}}, model, optim::Adam{});
-  const auto calls = [](const Planned& planned) {
+  const auto calls = [](const CompiledStep& planned) {
     std::int64_t count = 0;
     for (const auto& [kind, traffic] : traffic(planned.program)) count += traffic.count;
     return count;
@@ -220,9 +220,9 @@ TEST_CASE("plans spend a far budget on joint collectives, and keep a near one to
     method.memory_budget_bytes = budget;
     return plan_only(step, method, Cluster::local(4));
   };
-  const Planned alone = planned(0), free = planned(1 << 20);
+  const CompiledStep alone = planned(0), free = planned(1 << 20);
   const std::int64_t near = alone.memory_bytes + 128;  // packing may lose an alignment or two
-  const Planned tight = planned(1 << 20, near);
+  const CompiledStep tight = planned(1 << 20, near);
   CHECK(tight.memory_bytes <= near);
   CHECK(free.memory_bytes > alone.memory_bytes);
   CHECK(free.memory_bytes <= alone.memory_bytes + (1 << 20));
@@ -232,7 +232,7 @@ TEST_CASE("plans spend a far budget on joint collectives, and keep a near one to
   for (int part = 1; part < 4; ++part) {
     const std::int64_t budget =
         alone.memory_bytes + part * (free.memory_bytes - alone.memory_bytes) / 4;
-    const Planned between = planned(1 << 20, budget);
+    const CompiledStep between = planned(1 << 20, budget);
     CHECK(between.memory_bytes <= budget);
     CHECK(calls(between) <= calls(tight));
   }

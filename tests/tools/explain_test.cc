@@ -26,7 +26,8 @@ ProgramOutput explain_file(const std::string& path, std::vector<std::string> mor
 
 TEST_CASE("a plan's file is explained as the plan is, from the file alone") {
   const Cluster cluster = Cluster::local(4);
-  const Planned planned = plan_only(make_step(), Zero2Parallel{.num_micro_batches = 2}, cluster);
+  const CompiledStep planned =
+      plan_only(make_step(), Zero2Parallel{.num_micro_batches = 2}, cluster);
   const TemporaryFile file("explain_test_plan.json", to_json(planned.plan, planned.graph));
   const CostModel model = CostModel::of(cluster);
   CHECK(explain_file(file.path()).text == explain(planned.plan, planned.graph, model));
@@ -35,7 +36,7 @@ TEST_CASE("a plan's file is explained as the plan is, from the file alone") {
 }
 
 TEST_CASE("a model's file is planned for, then explained") {
-  const Planned planned =
+  const CompiledStep planned =
       plan_only(make_step(), Zero3Parallel{.num_micro_batches = 2}, Cluster::local(4));
   const TemporaryFile file("explain_test_graph.txt", to_string(planned.graph));
   const ProgramOutput output = explain_file(file.path(), {"--method", "zero3", "--devices", "4"});
@@ -52,7 +53,7 @@ TEST_CASE("files that are neither, and clusters that do not fit, are mistakes") 
     CHECK(output.status == 2);
     return output.text;
   };
-  const Planned planned = plan_only(make_step(), DataParallel{}, Cluster::local(4));
+  const CompiledStep planned = plan_only(make_step(), DataParallel{}, Cluster::local(4));
   const std::string text = to_json(planned.plan, planned.graph);
   const TemporaryFile plan("explain_test_mistake.json", text);
   CHECK(mistake(plan, {"--devices", "3"}) ==
