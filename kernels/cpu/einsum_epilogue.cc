@@ -74,7 +74,7 @@ void for_each_byte(const KernelCall& call, const KernelTensor& bits, const Visit
   });
 }
 
-void keep_bits(const KernelCall& call) {
+void keep_relu_mask(const KernelCall& call) {
   const KernelTensor& z = call.outputs[0];
   for_each_byte(call, call.outputs[1], [&](std::byte& bits, std::int64_t first) {
     double values[8];  // reads every type
@@ -85,7 +85,7 @@ void keep_bits(const KernelCall& call) {
   });
 }
 
-void apply_bits(const KernelCall& call) {
+void apply_relu_mask(const KernelCall& call) {
   const KernelTensor& z = call.outputs[0];
   for_each_byte(call, call.inputs[2], [&](std::byte bits, std::int64_t first) {
     double values[8];  // reads every type
@@ -108,8 +108,8 @@ void run(const KernelCall& call) {
     part.kernel->run(part.call);
   }
   if (prepared.epilogue.function != Epilogue::Function::relu) return;
-  if (prepared.epilogue.keep) keep_bits(call);
-  if (prepared.epilogue.gradient) apply_bits(call);
+  if (prepared.epilogue.keep) keep_relu_mask(call);
+  if (prepared.epilogue.gradient) apply_relu_mask(call);
 }
 
 std::shared_ptr<const void> prepare_call(const KernelCall& call) { return prepare(call); }

@@ -5,8 +5,8 @@
 #include <cstdio>
 
 #include "einsum.h"
-#include "kernels/cuda/bits.h"
 #include "kernels/cuda/epilogue_plan.h"
+#include "kernels/cuda/relu_mask.h"
 #include "loads.h"
 #include "trial.h"
 
@@ -67,15 +67,16 @@ Launch load_rest(const OpDef& op, const EpilogueSteps& steps, const KernelCall& 
   if (relu && epilogue.gradient)
     return [](const KernelCall& now, Stream stream) {
       const KernelTensor &z = now.outputs[0], &bits = now.inputs[2];
-      check_queued(run_apply_bits(z.type.dtype, bits.type.elements(), bits.data, z.data, stream),
-                   "relu's gradient");
+      check_queued(
+          run_apply_relu_mask(z.type.dtype, bits.type.elements(), bits.data, z.data, stream),
+          "relu's gradient");
     };
   if (relu && epilogue.keep)
     return [biased = epilogue.bias](const KernelCall& now, Stream stream) {
       const KernelTensor &z = now.outputs[0], &bits = now.outputs[1];
       const KernelTensor* const bias = biased ? &now.inputs[2] : nullptr;
       check_queued(
-          run_relu_keep(z.type.dtype, bits.type.elements(), biased ? bias->data : nullptr,
+          run_relu_mask(z.type.dtype, bits.type.elements(), biased ? bias->data : nullptr,
                         biased ? bias->type.elements() : kBitsPerByte, z.data, bits.data, stream),
           "relu and its bits");
     };

@@ -1,4 +1,4 @@
-// src/ilp/reduce.cc — work queues that apply the reductions until none changes anything
+// src/ilp/presolve.cc — work queues that apply the reductions until none changes anything
 #include "presolve.h"
 
 #include <algorithm>

@@ -209,7 +209,7 @@ void fuse_tail(Rewriting& r, int n) {
 
 /// Makes the product that computes h = relu(…) also store its mask. Returns the mask's value, -1 if
 /// that is impossible.
-int keep_bits(Rewriting& r, int h) {
+int keep_relu_mask(Rewriting& r, int h) {
   const int n = r.producer(h);
   Node node = r.nodes[n];
   if (node.op != &ops::einsum_epilogue || r.type(h).shape.back() % 8 != 0) return -1;
@@ -261,7 +261,7 @@ void fuse_gradient(Rewriting& r, int n) {
   const bool relu = r.nodes[slope->derivative].op == &ops::step;
   epilogue.function = relu ? Function::relu : Function::gelu;
   const Node forward = r.nodes[r.producer(slope->operand)];
-  const int kept = relu ? keep_bits(r, slope->operand) : slope->operand;
+  const int kept = relu ? keep_relu_mask(r, slope->operand) : slope->operand;
   if (kept < 0) return;
   const Node& mul = r.nodes[slope->multiplication];
   Node node = epilogue_node(r.nodes[n], epilogue, {kept}, mul.results, mul.name);

@@ -74,10 +74,11 @@ constexpr Expected kExpected[] = {
     {"sum_rows<float, 4>", 8, 128, 80},
     {"pick_rows<alpa::Bf16, 8>", 4, 64, 48, 4},
     {"pick_rows<float, 4>", 4, 64, 48, 4},
-    {"relu_keep<alpa::Bf16, true>", 4, 64, 64},
-    {"relu_keep<float, true>", 4, 64, 64},
-    {"apply_bits<alpa::Bf16, true>", 8, 68, 40},  // four of 16 bytes, and a byte of bits for each
-    {"apply_bits<float, true>", 8, 68, 40},
+    {"relu_mask<alpa::Bf16, true>", 4, 64, 64},
+    {"relu_mask<float, true>", 4, 64, 64},
+    {"apply_relu_mask<alpa::Bf16, true>", 8, 68,
+     40},  // four of 16 bytes, and a byte of bits for each
+    {"apply_relu_mask<float, true>", 8, 68, 40},
 };
 
 /// The kernels of the library; nothing, and a line says so, where they cannot be read.

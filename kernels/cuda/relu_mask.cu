@@ -1,6 +1,6 @@
-// kernels/cuda/bits.cu — relu and its gradient with a bit mask, for products whose
+// kernels/cuda/relu_mask.cu — relu and its gradient with a bit mask, for products whose
 // epilogue computes neither
-#include "kernels/cuda/bits.h"
+#include "kernels/cuda/relu_mask.h"
 
 #include <type_traits>
 
@@ -73,7 +73,7 @@ __device__ inline unsigned relu_pack(T (&z)[kPack<T>], const T (&bias)[kPack<T>]
 
 template <class T, bool aligned>
 __global__ void __launch_bounds__(kThreads)
-    relu_keep(std::int64_t packs, const T* bias, std::int64_t n, std::int64_t step, T* z,
+    relu_mask(std::int64_t packs, const T* bias, std::int64_t n, std::int64_t step, T* z,
               unsigned char* bits) {
   begin_kernel();
   const std::int64_t first = first_pack();
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T, bool aligned>
 __global__ void __launch_bounds__(kThreads)
-    apply_bits(std::int64_t packs, const unsigned char* bits, T* x) {
+    apply_relu_mask(std::int64_t packs, const unsigned char* bits, T* x) {
   begin_kernel();
   const std::int64_t first = first_pack();
   T values[kPacks][kPack<T>];
@@ -139,24 +139,25 @@ std::int64_t blocks_of(std::int64_t bytes) {
 
 }  // namespace
 
-Status run_relu_keep(DType dtype, std::int64_t bytes, const void* bias, std::int64_t n, void* z,
+Status run_relu_mask(DType dtype, std::int64_t bytes, const void* bias, std::int64_t n, void* z,
                      void* bits, Stream stream) {
   return with_floating(dtype, [&](auto t) {
     using T = decltype(t);
     const bool aligned = aligned16(z) && aligned16(bias);
     const std::int64_t step = n > 0 ? std::int64_t{kThreads * kPack<T>} % n : 0;
-    return launch(aligned ? relu_keep<T, true> : relu_keep<T, false>, blocks_of<T>(bytes), kThreads,
+    return launch(aligned ? relu_mask<T, true> : relu_mask<T, false>, blocks_of<T>(bytes), kThreads,
                   0, stream, packs_of<T>(bytes), static_cast<const T*>(bias), n, step,
                   static_cast<T*>(z), static_cast<unsigned char*>(bits));
   });
 }
 
-Status run_apply_bits(DType dtype, std::int64_t bytes, const void* bits, void* x, Stream stream) {
+Status run_apply_relu_mask(DType dtype, std::int64_t bytes, const void* bits, void* x,
+                           Stream stream) {
   return with_floating(dtype, [&](auto t) {
     using T = decltype(t);
-    return launch(aligned16(x) ? apply_bits<T, true> : apply_bits<T, false>, blocks_of<T>(bytes),
-                  kThreads, 0, stream, packs_of<T>(bytes), static_cast<const unsigned char*>(bits),
-                  static_cast<T*>(x));
+    return launch(aligned16(x) ? apply_relu_mask<T, true> : apply_relu_mask<T, false>,
+                  blocks_of<T>(bytes), kThreads, 0, stream, packs_of<T>(bytes),
+                  static_cast<const unsigned char*>(bits), static_cast<T*>(x));
   });
 }
 

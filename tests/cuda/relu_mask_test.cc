@@ -1,5 +1,5 @@
 // relu with its bits, and its gradient by them, element for element.
-#include "kernels/cuda/bits.h"
+#include "kernels/cuda/relu_mask.h"
 
 #include <cmath>
 #include <limits>
@@ -44,7 +44,7 @@ TEST_CASE("relu with its bits is the formula, rounded after the bias, at any add
           const TensorType bits_type{u8, {size.rows, size.columns / 8}};
           const DeviceBuffer z_on(z, shift), bias_on(bias, shift),
               bits_on(static_cast<std::size_t>(bits_type.elements()));
-          check(cuda::run_relu_keep(dtype, bits_type.elements(), biased ? bias_on.data() : nullptr,
+          check(cuda::run_relu_mask(dtype, bits_type.elements(), biased ? bias_on.data() : nullptr,
                                     size.columns, z_on.data(), bits_on.data(), nullptr));
           const HostTensor got = z_on.download(z.type), bits = bits_on.download(bits_type);
           HostTensor sum(z.type);
@@ -74,8 +74,8 @@ TEST_CASE("elements without a bit become 0, the others stay as they are") {
         for (std::int64_t i = 0; i < bits.type.elements(); ++i)
           bits.put(i, static_cast<double>(i * 37 % 256));
         const DeviceBuffer x_on(x, shift), bits_on(bits, shift);
-        check(cuda::run_apply_bits(dtype, bits.type.elements(), bits_on.data(), x_on.data(),
-                                   nullptr));
+        check(cuda::run_apply_relu_mask(dtype, bits.type.elements(), bits_on.data(), x_on.data(),
+                                        nullptr));
         const HostTensor got = x_on.download(x.type);
         bool equal = true;
         for (std::int64_t i = 0; i < x.type.elements(); ++i) {
