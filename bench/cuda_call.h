@@ -35,7 +35,7 @@ inline bool have_card() {
 }
 
 /// The first card, whose products `products` are.
-inline cuda::Card first_card(cuda::Matmuls& products) {
+inline cuda::Gpu first_card(cuda::Matmuls& products) {
   const CudaDevice properties = cuda::device(0);
   return {0, properties.major * 10 + properties.minor, &products};
 }
@@ -74,7 +74,7 @@ inline std::byte* random_tensor(const TensorType& type) {
 using Queue = std::function<void(cuda::Stream stream)>;
 
 inline Queue loaded(const OpDef& op, const Attributes& attributes,
-                    const std::vector<TensorType>& operands, const cuda::Card& card) {
+                    const std::vector<TensorType>& operands, const cuda::Gpu& card) {
   const auto call = std::make_shared<KernelCall>();
   const auto kept = std::make_shared<Attributes>(attributes);
   const auto tensor = [](const TensorType& type) {

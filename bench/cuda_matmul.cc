@@ -157,7 +157,7 @@ std::vector<Row> rows_of(std::int64_t n, DType dtype) {
 
 /// The same node in every form that the card has. Two that run are at least there: apart and
 /// chosen.
-std::map<std::string, Queue> forms_of(const Row& row, const TensorType& matrix, cuda::Card card) {
+std::map<std::string, Queue> forms_of(const Row& row, const TensorType& matrix, cuda::Gpu card) {
   std::vector<TensorType> operands{matrix, matrix};
   operands.insert(operands.end(), row.more.begin(), row.more.end());
   const Attributes attributes{{"equation", row.equation}, {"epilogue", row.epilogue}};
@@ -177,7 +177,7 @@ std::map<std::string, Queue> forms_of(const Row& row, const TensorType& matrix, 
 }
 
 void add_layer(std::vector<Measured>& all, const Sizes& sizes, const Kind& kind,
-               const cuda::Card& card) {
+               const cuda::Gpu& card) {
   const std::int64_t n = sizes.n;
   const TensorType matrix{kind.dtype, {n, n}};
   std::map<std::string, std::shared_ptr<Direct>> directs;  // by `what`

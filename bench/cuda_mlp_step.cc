@@ -42,7 +42,7 @@ M with_precision(M method, const Precision& precision) {
 /// The products of a step on their own, each on operands of its own: forward and kernel gradient of
 /// every layer, input gradient of all but the first.
 std::vector<bench::Queue> products_of(const Sizes& sizes, const Precision& precision,
-                                      const cuda::Card& card) {
+                                      const cuda::Gpu& card) {
   const TensorType x{precision.dtype, {sizes.batch, sizes.dim}},
       w{precision.dtype, {sizes.dim, sizes.dim}};
   const auto product = [&](const char* equation, const TensorType& a, const TensorType& b) {

@@ -17,7 +17,7 @@ struct OpDef;
 
 namespace alpa::cuda {
 
-struct Card;
+struct Gpu;
 
 /// Queues one call on `stream`: `call` is the one that was loaded, now with device pointers
 /// (workspace, too; `step` is device memory). Allocates nothing and waits for nothing, so that it
@@ -27,7 +27,7 @@ using Launch = std::function<void(const KernelCall& call, Stream stream)>;
 /// Analyses a call whose data pointers are not valid yet. Shapes may differ from device to
 /// device; extents may be 0. Throws Error naming operator and limit if the tensors exceed
 /// what the kernels can walk.
-using Load = Launch(const OpDef& op, const KernelCall& call, const Card& card);
+using Load = Launch(const OpDef& op, const KernelCall& call, const Gpu& card);
 
 /// Bytes of `KernelCall::workspace` of a call of operator `op`, a function of types and attributes
 /// alone. Throws Error like Load.

@@ -43,13 +43,13 @@ template <class Functions>
 ALPA_HOST_DEVICE inline float quick_sigmoid(float x, const Functions& f) {
   return f.reciprocal(1.0f + f.exp2(x * -1.4426950408889634f));
 }
-struct CardFunctions {
+struct GpuFunctions {
   ALPA_HOST_DEVICE float exp2(float x) const { return approximate_exp2(x); }
   ALPA_HOST_DEVICE float reciprocal(float x) const { return approximate_reciprocal(x); }
 };
 /// Found before the template by what calls `sigmoid`, gelu too.
 ALPA_HOST_DEVICE inline Real<float> sigmoid(Real<float> x) {
-  return Real<float>(quick_sigmoid(x.v, CardFunctions()));
+  return Real<float>(quick_sigmoid(x.v, GpuFunctions()));
 }
 
 ALPA_HOST_DEVICE inline Real<double> abs(Real<double> x) { return Real<double>(::fabs(x.v)); }

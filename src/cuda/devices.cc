@@ -38,8 +38,8 @@ class CudaMemory : public DeviceMemory {
 };
 
 /// A card of this process, and what its devices share.
-struct LocalCard {
-  LocalCard(int ordinal, const MatmulOptions& options) {
+struct LocalGpu {
+  LocalGpu(int ordinal, const MatmulOptions& options) {
     check(cudaSetDevice(ordinal), "cudaSetDevice");
     products = std::make_unique<Matmuls>(options);
     const CudaDevice properties = device(ordinal);
@@ -49,7 +49,7 @@ struct LocalCard {
   }
 
   std::unique_ptr<Matmuls> products;
-  Card card;
+  Gpu card;
   StreamHandle upload_stream;
   EventHandle uploaded;
 };
@@ -84,7 +84,7 @@ class CudaDevices : public Devices {
       cards_.back().card.keeps_nan = request.keeps_nan;
     }
     for (int index = 0; index < n; ++index) {
-      const LocalCard& local = cards_[index % cards];
+      const LocalGpu& local = cards_[index % cards];
       check(cudaSetDevice(local.card.ordinal), "cudaSetDevice");
       std::vector<Reported> published = published_by(request.programs[index]);
       devices_.push_back(std::make_unique<LoadedDevice>(
@@ -176,7 +176,7 @@ class CudaDevices : public Devices {
   /// Queues the upload of a step's inputs; the step waits for it.
   void upload(int slot, const DeviceMemory& memory) {
     uploads_->queue(slot, memory, upload_streams_);
-    for (const LocalCard& local : cards_)
+    for (const LocalGpu& local : cards_)
       order(local.upload_stream.get(), local.uploaded.get(), origin());
   }
 
@@ -271,7 +271,7 @@ class CudaDevices : public Devices {
   const SpmdProgram& program_;
   const bool check_instructions_;
   bool captures_ = true;
-  std::vector<LocalCard> cards_;
+  std::vector<LocalGpu> cards_;
   LoadedDevices devices_;
   std::unique_ptr<StepQueue> queue_;
   std::unique_ptr<Uploads> uploads_;

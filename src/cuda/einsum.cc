@@ -52,7 +52,7 @@ void EinsumLaunch::Pass::run(std::initializer_list<std::byte*> inputs, std::byte
 
 std::shared_ptr<const EinsumLaunch> EinsumLaunch::load(std::string_view op,
                                                        const EinsumSteps& steps,
-                                                       const KernelCall& call, const Card& card,
+                                                       const KernelCall& call, const Gpu& card,
                                                        const Epilogue& epilogue) {
   const std::shared_ptr<EinsumLaunch> loaded(new EinsumLaunch(steps));
   const auto load_pass = [&](Pass& pass, ElementwiseProgram program) {
@@ -152,7 +152,7 @@ void EinsumLaunch::run(const KernelCall& call, std::byte* vector, std::byte* kep
   }
 }
 
-Launch load_einsum(const OpDef& op, const KernelCall& call, const Card& card) {
+Launch load_einsum(const OpDef& op, const KernelCall& call, const Gpu& card) {
   const EinsumSteps steps = plan_einsum_steps(call);
   return [einsum = EinsumLaunch::load(op.name, steps, call, card)](
              const KernelCall& now, Stream stream) { einsum->run(now, nullptr, nullptr, stream); };

@@ -20,7 +20,7 @@ class EinsumLaunch {
   /// `op` is named in errors. Null if cuBLASLt has no algorithm for the product with this epilogue;
   /// without one that is an Error.
   static std::shared_ptr<const EinsumLaunch> load(std::string_view op, const EinsumSteps& steps,
-                                                  const KernelCall& call, const Card& card,
+                                                  const KernelCall& call, const Gpu& card,
                                                   const Epilogue& epilogue = {});
 
   /// Queues all steps for operands and result 0 of `call`; `vector` and `kept` are the epilogue's.

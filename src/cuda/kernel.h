@@ -25,7 +25,7 @@ enum class EpilogueForm : std::uint8_t {
 };
 
 /// The card a kernel is loaded on: the current device while kernels are loaded and queued.
-struct Card {
+struct Gpu {
   int ordinal = 0;
   int architecture = 0;         ///< 90 for compute capability 9.0
   Matmuls* products = nullptr;  ///< matrix products through cuBLASLt (src/cuda/matmul.h)

@@ -62,7 +62,7 @@ Launch compiled(const kernels::ElementwisePlan& plan, const KernelCall& call, in
 }  // namespace
 
 Launch load_program(std::string_view op, ElementwiseProgram program, const KernelCall& call,
-                    const Card& card) {
+                    const Gpu& card) {
   const kernels::ElementwisePlan plan = kernels::plan_elementwise(std::move(program), call);
   if (plan.elements == 0) return [](const KernelCall&, Stream) {};
   const std::optional<ElementwiseLaunch> instructions = lower_elementwise(plan, call);
@@ -80,11 +80,11 @@ Launch load_program(std::string_view op, ElementwiseProgram program, const Kerne
   return compiled(plan, call, card.architecture);
 }
 
-Launch load_elementwise(const OpDef& op, const KernelCall& call, const Card& card) {
+Launch load_elementwise(const OpDef& op, const KernelCall& call, const Gpu& card) {
   return load_program(op.name, program_of(op, call.inputs.size()), call, card);
 }
 
-Launch load_fused(const OpDef& op, const KernelCall& call, const Card& card) {
+Launch load_fused(const OpDef& op, const KernelCall& call, const Gpu& card) {
   return load_program(
       op.name, parse_elementwise_program(*call.attributes, static_cast<int>(call.inputs.size())),
       call, card);

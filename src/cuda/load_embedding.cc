@@ -12,7 +12,7 @@ EmbeddingLaunch launch_of(const KernelTensor& table, const KernelTensor& ids) {
 
 }  // namespace
 
-Launch load_embedding(const OpDef&, const KernelCall& call, const Card&) {
+Launch load_embedding(const OpDef&, const KernelCall& call, const Gpu&) {
   return [launch = launch_of(call.inputs.at(0), call.inputs.at(1))](const KernelCall& now,
                                                                     Stream stream) {
     check_queued(run_embedding(launch, now.inputs[0].data, now.inputs[1].as<std::int32_t>(),
@@ -21,7 +21,7 @@ Launch load_embedding(const OpDef&, const KernelCall& call, const Card&) {
   };
 }
 
-Launch load_embedding_grad(const OpDef& op, const KernelCall& call, const Card&) {
+Launch load_embedding_grad(const OpDef& op, const KernelCall& call, const Gpu&) {
   const EmbeddingLaunch launch = launch_of(call.outputs.at(0), call.inputs.at(1));
   require(launch.ids <= kMaxIds,
           "{}: the CUDA kernel takes at most {} ids, not {}; split the batch", op.name, kMaxIds,

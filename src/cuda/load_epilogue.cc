@@ -38,7 +38,7 @@ struct ElementwisePart {
 };
 
 Launch load_elementwise_part(const OpDef& op, const Epilogue& epilogue, const KernelCall& call,
-                             const Card& card) {
+                             const Gpu& card) {
   const ElementwiseProgram program = epilogue_program(epilogue, call.outputs[0].type.dtype);
   const auto part = std::make_shared<ElementwisePart>();
   part->call.inputs = {call.outputs[0]};
@@ -54,7 +54,7 @@ Launch load_elementwise_part(const OpDef& op, const Epilogue& epilogue, const Ke
 
 /// The kernel after the einsum.
 Launch load_rest(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call,
-                 const Card& card) {
+                 const Gpu& card) {
   const Epilogue& epilogue = steps.epilogue;
   if (steps.sums)
     return [sums = *steps.sums, operand = epilogue.sums_of, scratch = steps.sums_workspace](
@@ -86,7 +86,7 @@ Launch load_rest(const OpDef& op, const EpilogueSteps& steps, const KernelCall& 
 /// Null if cuBLASLt has no algorithm for it, or, told on stderr, calls it invalid. The latter is an
 /// Error where no other form is allowed.
 Launch load_joint(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call,
-                  const Card& card) {
+                  const Gpu& card) {
   std::shared_ptr<const EinsumLaunch> joint;
   try {
     joint = EinsumLaunch::load(op.name, steps.einsum, call, card, steps.of_product);
@@ -101,7 +101,7 @@ Launch load_joint(const OpDef& op, const EpilogueSteps& steps, const KernelCall&
 }
 
 Launch load_apart(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call,
-                  const Card& card) {
+                  const Gpu& card) {
   return [einsum = EinsumLaunch::load(op.name, steps.einsum, call, card),
           rest = load_rest(op, steps, call, card)](const KernelCall& now, Stream stream) {
     einsum->run(now, nullptr, nullptr, stream);
@@ -111,7 +111,7 @@ Launch load_apart(const OpDef& op, const EpilogueSteps& steps, const KernelCall&
 
 /// Whether the product may have the epilogue here. cuBLASLt's relu may lose a
 /// NaN; its gradient reads bits.
-bool may_be_joint(const EpilogueSteps& steps, const Card& card) {
+bool may_be_joint(const EpilogueSteps& steps, const Gpu& card) {
   const bool loses_nan = steps.epilogue.function == Epilogue::Function::relu &&
                          !steps.epilogue.gradient && card.keeps_nan;
   return steps.joint && !loses_nan && card.epilogues != EpilogueForm::apart;
@@ -138,7 +138,7 @@ std::optional<bool> is_faster_unfused(const EpilogueSteps& steps, KernelCall cal
 /// `joint`, or a separate product and kernel if these were measured to be faster. Measures now if
 /// that was not done yet.
 Launch faster_of(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call,
-                 const Card& card, const MatmulProblem& product, Launch joint) {
+                 const Gpu& card, const MatmulProblem& product, Launch joint) {
   if (card.products->is_faster_unfused(product) == false) return joint;
   Launch apart = load_apart(op, steps, call, card);
   const std::optional<bool> faster = is_faster_unfused(steps, call, joint, apart);
@@ -148,7 +148,7 @@ Launch faster_of(const OpDef& op, const EpilogueSteps& steps, const KernelCall& 
 
 }  // namespace
 
-Launch load_einsum_epilogue(const OpDef& op, const KernelCall& call, const Card& card) {
+Launch load_einsum_epilogue(const OpDef& op, const KernelCall& call, const Gpu& card) {
   const EpilogueSteps steps = plan_epilogue(call);
   if (!may_be_joint(steps, card)) return load_apart(op, steps, call, card);
   const bool measured = card.epilogues == EpilogueForm::automatic && card.products->measures();

@@ -4,7 +4,7 @@
 
 namespace alpa::cuda {
 
-Launch load_layer_norm(const OpDef&, const KernelCall& call, const Card&) {
+Launch load_layer_norm(const OpDef&, const KernelCall& call, const Gpu&) {
   const LayerNormLaunch launch{call.inputs.at(0).type.dtype, call.outputs.at(1).type.elements(),
                                call.inputs.at(1).type.elements(), call.attributes->real("epsilon")};
   return [launch](const KernelCall& now, Stream stream) {
@@ -16,7 +16,7 @@ Launch load_layer_norm(const OpDef&, const KernelCall& call, const Card&) {
   };
 }
 
-Launch load_layer_norm_grad(const OpDef&, const KernelCall& call, const Card&) {
+Launch load_layer_norm_grad(const OpDef&, const KernelCall& call, const Gpu&) {
   const LayerNormLaunch launch{call.inputs.at(1).type.dtype, call.inputs.at(3).type.elements(),
                                call.inputs.at(2).type.elements(), 0};
   return [launch](const KernelCall& now, Stream stream) {

@@ -24,21 +24,21 @@ Launch gather(const OpDef& op, const KernelCall& call, const std::vector<std::in
 
 }  // namespace
 
-Launch load_reshape(const OpDef& op, const KernelCall& call, const Card&) {
+Launch load_reshape(const OpDef& op, const KernelCall& call, const Gpu&) {
   return [copy = gather(op, call, kernels::dense_strides(call.outputs.at(0).type.shape))](
              const KernelCall& now, Stream stream) {
     if (now.inputs[0].data != now.outputs[0].data) copy(now, stream);
   };
 }
 
-Launch load_transpose(const OpDef& op, const KernelCall& call, const Card&) {
+Launch load_transpose(const OpDef& op, const KernelCall& call, const Gpu&) {
   const std::vector<std::int64_t> from = kernels::dense_strides(call.inputs.at(0).type.shape);
   std::vector<std::int64_t> strides;
   for (std::int64_t d : call.attributes->integers("permutation")) strides.push_back(from.at(d));
   return gather(op, call, strides);
 }
 
-Launch load_broadcast(const OpDef& op, const KernelCall& call, const Card&) {
+Launch load_broadcast(const OpDef& op, const KernelCall& call, const Gpu&) {
   const Shape& x = call.inputs.at(0).type.shape;
   const std::vector<std::int64_t> from = kernels::dense_strides(x),
                                   &dims = call.attributes->integers("dims");

@@ -13,11 +13,11 @@ Launch load_reduce(const OpDef& op, ReduceOp reduction, const KernelCall& call) 
 
 }  // namespace
 
-Launch load_reduce_sum(const OpDef& op, const KernelCall& call, const Card&) {
+Launch load_reduce_sum(const OpDef& op, const KernelCall& call, const Gpu&) {
   return load_reduce(op, ReduceOp::sum, call);
 }
 
-Launch load_reduce_max(const OpDef& op, const KernelCall& call, const Card&) {
+Launch load_reduce_max(const OpDef& op, const KernelCall& call, const Gpu&) {
   return load_reduce(op, ReduceOp::max, call);
 }
 

@@ -32,14 +32,14 @@ Launch load_random(Distribution distribution, const OpDef& op, const KernelCall&
 
 }  // namespace
 
-Launch load_constant(const OpDef&, const KernelCall& call, const Card&) {
+Launch load_constant(const OpDef&, const KernelCall& call, const Gpu&) {
   return [type = call.outputs.at(0).type, value = call.attributes->real("value")](
              const KernelCall& now, Stream stream) {
     check_queued(run_fill(now.outputs[0].data, type.dtype, type.elements(), value, stream), "fill");
   };
 }
 
-Launch load_iota(const OpDef&, const KernelCall& call, const Card&) {
+Launch load_iota(const OpDef&, const KernelCall& call, const Gpu&) {
   const KernelTensor& y = call.outputs.at(0);
   const auto axis = static_cast<std::size_t>(call.attributes->integer("axis"));
   const std::int64_t extent = y.type.shape.at(axis), offset = y.offset.at(axis);
@@ -52,11 +52,11 @@ Launch load_iota(const OpDef&, const KernelCall& call, const Card&) {
   };
 }
 
-Launch load_random_normal(const OpDef& op, const KernelCall& call, const Card&) {
+Launch load_random_normal(const OpDef& op, const KernelCall& call, const Gpu&) {
   return load_random(Distribution::normal, op, call);
 }
 
-Launch load_random_uniform(const OpDef& op, const KernelCall& call, const Card&) {
+Launch load_random_uniform(const OpDef& op, const KernelCall& call, const Gpu&) {
   return load_random(Distribution::uniform, op, call);
 }
 

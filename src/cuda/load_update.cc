@@ -46,7 +46,7 @@ void point(std::vector<UpdateTensor>& rows, const KernelCall& call, int states) 
 
 }  // namespace
 
-Launch load_adam_update(const OpDef&, const KernelCall& call, const Card&) {
+Launch load_adam_update(const OpDef&, const KernelCall& call, const Gpu&) {
   return [settings = adam_settings(*call.attributes), rows = rows_of(call, 3, 2)](
              const KernelCall& now, Stream stream) mutable {
     point(rows, now, 3);
@@ -57,7 +57,7 @@ Launch load_adam_update(const OpDef&, const KernelCall& call, const Card&) {
   };
 }
 
-Launch load_sgd_update(const OpDef&, const KernelCall& call, const Card&) {
+Launch load_sgd_update(const OpDef&, const KernelCall& call, const Gpu&) {
   return [settings = sgd_settings(*call.attributes), rows = rows_of(call, 2, 1)](
              const KernelCall& now, Stream stream) mutable {
     point(rows, now, 2);
@@ -67,7 +67,7 @@ Launch load_sgd_update(const OpDef&, const KernelCall& call, const Card&) {
   };
 }
 
-Launch load_squared_norms(const OpDef&, const KernelCall& call, const Card&) {
+Launch load_squared_norms(const OpDef&, const KernelCall& call, const Gpu&) {
   std::vector<NormTensor> tensors;
   for (std::size_t i = 0; i < call.inputs.size(); ++i)
     tensors.push_back({nullptr, nullptr, call.inputs[i].type.dtype, call.outputs[i].type.dtype,

@@ -63,7 +63,7 @@ bool runs_overlapped(const DeviceProgram& device) {
 
 }  // namespace
 
-LoadedDevice::LoadedDevice(const SpmdProgram& program, DeviceProgram device, const Card& card,
+LoadedDevice::LoadedDevice(const SpmdProgram& program, DeviceProgram device, const Gpu& card,
                            std::vector<Reported> published)
     : program_(program),
       device_(std::move(device)),

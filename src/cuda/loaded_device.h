@@ -28,12 +28,12 @@ class LoadedDevice {
  public:
   /// Loads every kernel on `card`. `published`: the metrics that the host reads from this device.
   /// Throws Error naming the instruction of what can't be loaded.
-  LoadedDevice(const SpmdProgram& program, DeviceProgram device, const Card& card,
+  LoadedDevice(const SpmdProgram& program, DeviceProgram device, const Gpu& card,
                std::vector<Reported> published);
 
   const DeviceProgram& program() const { return device_; }
   const StagingLayout& staging() const { return staging_; }
-  const Card& card() const { return card_; }
+  const Gpu& card() const { return card_; }
   Stream compute() const { return compute_.get(); }
   Stream communication() const { return communication_.get(); }
   /// True if the program starts collectives on the communication stream.
@@ -89,7 +89,7 @@ class LoadedDevice {
 
   const SpmdProgram& program_;
   DeviceProgram device_;
-  Card card_;
+  Gpu card_;
   StagingLayout staging_;
   std::vector<std::int64_t> staged_;  ///< per buffer, see `staged_buffers`
   std::vector<Reported> published_;

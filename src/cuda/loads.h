@@ -12,7 +12,7 @@ namespace alpa::cuda {
 
 /// `program` over the tensors of `call`; `op` is named in errors.
 Launch load_program(std::string_view op, ElementwiseProgram program, const KernelCall& call,
-                    const Card& card);
+                    const Gpu& card);
 
 /// Throws Error with CUDA's message if a launcher's status says so.
 inline void check_queued(Status status, const char* kernel) {

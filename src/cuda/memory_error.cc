@@ -36,7 +36,7 @@ std::string largest_tensors(const SpmdProgram& program, const DeviceProgram& dev
 }  // namespace
 
 DeviceBlock allocate_arena(const SpmdProgram& program, const DeviceProgram& device,
-                           const Card& card) {
+                           const Gpu& card) {
   void* data = nullptr;
   const cudaError_t status =
       device.arena_bytes > 0 ? cudaMalloc(&data, device.arena_bytes) : cudaSuccess;

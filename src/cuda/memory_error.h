@@ -13,6 +13,6 @@ namespace alpa::cuda {
 /// The arena of a device on the current card. Throws Error naming what was asked for, what is
 /// free, and the largest tensors.
 DeviceBlock allocate_arena(const SpmdProgram& program, const DeviceProgram& device,
-                           const Card& card);
+                           const Gpu& card);
 
 }  // namespace alpa::cuda

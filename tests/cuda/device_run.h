@@ -20,7 +20,7 @@ struct DeviceRun {
 };
 
 /// The current device.
-inline cuda::Card this_card(cuda::Matmuls& products) {
+inline cuda::Gpu this_card(cuda::Matmuls& products) {
   int ordinal, major, minor;
   check(cudaGetDevice(&ordinal));
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal));
@@ -60,7 +60,7 @@ inline std::vector<HostTensor> run_on_device(const OpDef& op, const std::vector<
   for (const HostTensor& t : outputs) call.outputs.push_back(kernel_tensor(t));
   call.attributes = &run.attributes;
   cuda::Matmuls first({.measured = false, .cached = false});
-  cuda::Card card = this_card(run.products == nullptr ? first : *run.products);
+  cuda::Gpu card = this_card(run.products == nullptr ? first : *run.products);
   card.elementwise = run.elementwise;
   card.epilogues = run.epilogues;
   cuda::Load* const load = cuda::find_kernel(op);
