@@ -161,17 +161,17 @@ Metrics Executable::run(TrainState& state, const std::map<std::string, Array>& b
   return Metrics(impl_->executor->start(*state.state_, batch, impl_->scalars));
 }
 
-std::int64_t Executable::memory_bytes() const { return impl_->executor->planned_bytes(); }
+std::int64_t Executable::memory_bytes() const { return impl_->executor->memory_bytes(); }
 
 std::int64_t Executable::measured_bytes(const TrainState& state) const {
   return impl_->executor->measured_bytes(*state.state_);
 }
 
-std::map<std::string, Traffic> Executable::communication() const {
-  return traffic(impl_->planned.program);
+std::map<std::string, Traffic> Executable::traffic() const {
+  return alpa::traffic(impl_->planned.program);
 }
 
-std::map<std::string, Traffic> Executable::measured_communication() const {
+std::map<std::string, Traffic> Executable::measured_traffic() const {
   return impl_->executor->measured_traffic();
 }
 

@@ -133,8 +133,8 @@ class Executable {
 
   std::int64_t memory_bytes() const;  ///< planned peak per device, exact
   std::int64_t measured_bytes(const TrainState& state) const;
-  std::map<std::string, Traffic> communication() const;           ///< per step and device, planned
-  std::map<std::string, Traffic> measured_communication() const;  ///< of the last step
+  std::map<std::string, Traffic> traffic() const;           ///< per step and device, planned
+  std::map<std::string, Traffic> measured_traffic() const;  ///< of the last step
   const Graph& graph() const;
   const ShardingPlan& plan() const;
   const SpmdProgram& program() const;

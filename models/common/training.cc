@@ -34,7 +34,7 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
   }
   if (under_way) finish();
   run.result.measured_bytes = executable.measured_bytes(run.state);
-  run.result.communication = executable.measured_communication();
+  run.result.communication = executable.measured_traffic();
   return run;
 }
 

@@ -415,7 +415,7 @@ const DeviceProgram& Executor::device_program(int index) const {
   return impl_->devices->program(index);
 }
 
-std::int64_t Executor::planned_bytes() const {
+std::int64_t Executor::memory_bytes() const {
   std::int64_t bytes = 0;
   for (int device = 0; device < impl_->num_devices; ++device)
     bytes = std::max(bytes, impl_->devices->program(device).arena_bytes);

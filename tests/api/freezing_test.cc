@@ -47,7 +47,7 @@ Names state_names(const TrainingStep& step) {
 
 double all_reduced_bytes(const TrainingStep& step) {
   return parallelize(step, DataParallel{.num_micro_batches = 2}, Cluster::local(2))
-      .communication()["all_reduce"]
+      .traffic()["all_reduce"]
       .bytes;
 }
 

@@ -100,7 +100,7 @@ TEST_CASE("too little memory is an error with the bytes, and leaves the executor
   machine.memory_bytes = 40'000;
   const SpmdProgram program = program_of(1);
   Fixture fixture(program, machine);
-  const std::int64_t bytes = fixture.executor->planned_bytes();
+  const std::int64_t bytes = fixture.executor->memory_bytes();
   REQUIRE(bytes > 20'000);
   REQUIRE(bytes < 40'000);
   auto first = fixture.executor->make_state(0);

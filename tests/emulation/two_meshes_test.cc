@@ -89,7 +89,7 @@ Outcome expected_outcome() {
 Outcome check_executor(Executor&& executor, const Outcome& expected) {
   const Outcome outcome = outcome_of(executor);
   CHECK(largest_difference(outcome, expected) < 1e-5);
-  CHECK(executor.measured_bytes(*executor.make_state(0)) == executor.planned_bytes());
+  CHECK(executor.measured_bytes(*executor.make_state(0)) == executor.memory_bytes());
   CHECK(executor.measured_traffic() == traffic(executor.program()));
   return outcome;
 }

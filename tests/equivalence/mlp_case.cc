@@ -71,7 +71,7 @@ Contents run(const Executable& executable, DType dtype) {
   TrainState state = executable.init(1);
   for (int step = 0; step < kSteps; ++step) executable.run(state, make_batch(dtype, step));
   CHECK(executable.measured_bytes(state) == executable.memory_bytes());
-  check_traffic(executable.measured_communication(), executable.communication());
+  check_traffic(executable.measured_traffic(), executable.traffic());
   Contents contents;
   for (const std::string& name : state.names()) contents[name] = state[name].to_host().to_doubles();
   return contents;

@@ -86,7 +86,7 @@ void check_run(std::int64_t batch, std::int64_t width, const DeviceMesh& mesh,
     for (std::size_t i = 0; i < values.size(); ++i)
       REQUIRE(std::abs(parameters.at(name)[i] - values[i]) < 1e-4);
   }
-  const auto planned = train.communication(), measured = train.measured_communication();
+  const auto planned = train.traffic(), measured = train.measured_traffic();
   std::string counts;
   double bytes = 0;
   for (const auto& [kind, traffic] : measured) {

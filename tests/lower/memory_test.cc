@@ -117,7 +117,7 @@ TEST_CASE(
       const auto state = executor.make_state(1);
       const Graph& graph = executor.program().graph;
       executor.run(*state, random_batch(graph, 1), scalars_of(graph, 1));
-      CHECK(executor.measured_bytes(*state) == executor.planned_bytes());
+      CHECK(executor.measured_bytes(*state) == executor.memory_bytes());
       for (int rank = 0; rank < 3; ++rank)
         CHECK(state->memory->bytes_in_use(rank) == executor.device_program(rank).arena_bytes);
     }
@@ -127,7 +127,7 @@ TEST_CASE(
 TEST_CASE("measured bytes are what was written, whatever was planned") {
   Executor executor(program_of(kCases[0], 1));
   const auto state = executor.make_state(1);
-  const std::int64_t planned = executor.planned_bytes();
+  const std::int64_t planned = executor.memory_bytes();
   CHECK(executor.measured_bytes(*state) < planned);  // no step has run: temporaries are untouched
   const float negative_nan = -std::numeric_limits<float>::quiet_NaN();
   std::memcpy(state->memory->arenas[0] + planned - 4, &negative_nan, 4);

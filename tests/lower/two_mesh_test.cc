@@ -67,7 +67,7 @@ TEST_CASE(
           CHECK(largest_difference(outcome, expected) < 1e-5);
           const auto state = executor.make_state(1);
           executor.run(*state, random_batch(program.graph, 1), scalars_of(program.graph, 1));
-          CHECK(executor.measured_bytes(*state) == executor.planned_bytes());
+          CHECK(executor.measured_bytes(*state) == executor.memory_bytes());
           CHECK(traffic(program).at("transfer").count > 0);
           CHECK(executor.measured_traffic() == traffic(program));
         }

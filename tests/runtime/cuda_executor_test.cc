@@ -89,7 +89,7 @@ TEST_CASE(
   if (no_cuda()) return;
   const SpmdProgram program = data_parallel(mlp_step(4), 2);
   Executor executor(program, untuned(), "cuda");
-  CHECK(executor.measured_bytes(*executor.make_state(0)) == executor.planned_bytes());
+  CHECK(executor.measured_bytes(*executor.make_state(0)) == executor.memory_bytes());
   // For three steps 12 rows of 10 and 6 numbers, each rounded up to 256 bytes,
   // and contexts and scalars.
   const DeviceProgram& device = executor.device_program(0);

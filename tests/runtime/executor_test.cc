@@ -249,9 +249,9 @@ TEST_CASE(
   LoweredProgram lowered = lower_program(program, options, "cpu");
   const std::int64_t bytes = lowered.firsts.front().arena_bytes;
   lowered.firsts.front().arena_bytes += 4096;  // by this it is recognised
-  CHECK(Executor(program, options, "cpu", {}, lowered).planned_bytes() == bytes + 4096);
-  CHECK(Executor(program, options, "cpu").planned_bytes() == bytes);
+  CHECK(Executor(program, options, "cpu", {}, lowered).memory_bytes() == bytes + 4096);
+  CHECK(Executor(program, options, "cpu").memory_bytes() == bytes);
   const ExecutorOptions others{.threads_per_device = 2, .overlap = Overlap::never};
-  CHECK(Executor(program, others, "cpu", {}, lowered).planned_bytes() ==
+  CHECK(Executor(program, others, "cpu", {}, lowered).memory_bytes() ==
         lower_program(program, others, "cpu").firsts.front().arena_bytes);
 }

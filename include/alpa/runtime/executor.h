@@ -129,7 +129,7 @@ class Executor {
   const DeviceProgram& device_program(int index) const;
   /// Peak bytes per device, maximum over devices: planned (including scratch per thread of a
   /// device), and measured on `state` (DeviceMemory::bytes_in_use).
-  std::int64_t planned_bytes() const;
+  std::int64_t memory_bytes() const;
   std::int64_t measured_bytes(const DeviceState& state) const;
   /// Collective calls of the last step per kind, and the bytes sent by the formulas of `traffic`,
   /// from the tensors actually exchanged; of the busiest device.
