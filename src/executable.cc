@@ -106,8 +106,6 @@ std::vector<DistributedArray> TrainState::parameters() const {
   return parameters;
 }
 
-void TrainState::set(const std::string& name, const Array& array) { (*this)[name] = array; }
-
 int TrainState::copy_from(const TrainState& other) {
   const Graph& from = other.executor().program().graph;
   const Graph& to = executor().program().graph;
@@ -116,7 +114,7 @@ int TrainState::copy_from(const TrainState& other) {
     const Input* source = find_state(from, input.name);
     if (input.kind != InputKind::state || source == nullptr) continue;
     if (from.type(source->value) != to.type(input.value)) continue;
-    set(input.name, other[input.name].to_host());
+    (*this)[input.name] = other[input.name].to_host();
     ++copied;
   }
   return copied;

@@ -85,8 +85,6 @@ class TrainState {
   const DistributedArray operator[](const std::string& name) const;
   /// The parameters, without optimizer state, in the order in which the model made them.
   std::vector<DistributedArray> parameters() const;
-  /// Replaces a tensor. Throws Error naming the known names, or both types if they differ.
-  void set(const std::string& name, const Array& array);
   /// Copies every tensor that `other` has under the same name and type, e.g. trained parameters
   /// into the state of an evaluation step. Returns the number of tensors copied.
   int copy_from(const TrainState& other);

@@ -106,7 +106,7 @@ TEST_CASE("state is written by name, and names come in the order of the model") 
   CHECK(parameter_names(train.graph()).size() == 8);
   std::vector<float> values(4 * kDim);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-  state.set("dense0.bias", Array(values, {4 * kDim}));
+  state["dense0.bias"] = Array(values, {4 * kDim});
   CHECK(state["dense0.bias"].to_host().to_doubles() ==
         std::vector<double>(values.begin(), values.end()));
 }

@@ -111,7 +111,7 @@ TEST_CASE("a state whose step failed is neither read nor written any more") {
                               "; make a new one or restore a checkpoint";
   CHECK(error_of([&] { kept.to_host(); }) == message);
   CHECK(error_of([&] { failed["w"].to_host(); }) == message);
-  CHECK(error_of([&] { failed.set("w", w); }) == message);
+  CHECK(error_of([&] { failed["w"] = w; }) == message);
   CHECK(error_of([&] { failed.copy_from(good); }) == message);
   CHECK(error_of([&] { good.copy_from(failed); }) == message);
   CHECK(error_of([&] { train.run(failed, batch()); }) == message);

@@ -57,7 +57,7 @@ std::map<std::string, std::vector<double>> parameters_after_step(const Executabl
     std::vector<float> kernel;
     for (double value : numbers.x.to_doubles())
       kernel.push_back(static_cast<float>(value / std::sqrt(static_cast<double>(width))));
-    state.set(fmt::format("dense{}.kernel", layer), Array(kernel, {width, width}));
+    state[fmt::format("dense{}.kernel", layer)] = Array(kernel, {width, width});
   }
   const Dataset data = linear_dataset(batch, width, 3);
   train.run(state, {{"x", data.x}, {"y", data.y}});

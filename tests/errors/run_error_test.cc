@@ -63,12 +63,12 @@ TEST_CASE("names nobody knows") {
   const std::string known =
       "no parameter or optimizer state is called \"w\"; known are \"dense0.kernel\"";
   CHECK(error_of([&] { running.state["w"]; }) == known);
-  CHECK(error_of([&] { running.state.set("w", zero_array({1})); }) == known);
+  CHECK(error_of([&] { running.state["w"] = zero_array({1}); }) == known);
   CHECK(error_of([&] { running.train.sharding_of("w"); }) == known);
   CHECK(error_of([&] { running.train.run(running.state, small_batch())["accuracy"]; }) ==
         "the step reports no metric \"accuracy\"; its metrics are \"loss\"");
   CHECK(error_of([&] {
-          running.state.set("dense0.kernel", zero_array({4, 6}));
+          running.state["dense0.kernel"] = zero_array({4, 6});
         }) == "state \"dense0.kernel\" is f32[6, 4], but the array is f32[4, 6]");
 }
 

@@ -29,7 +29,7 @@ double loss_with(const Executable& executable, DType dtype, float value) {
   for (std::int64_t i = 0; i < 128; ++i) kernel.mutable_elements_as<float>()[i * 128 + 3] = value;
   for (std::int64_t i = 0; i < batch.elements(); ++i)
     batch.mutable_elements_as<float>()[i] = static_cast<float>(i % 7) - 3;
-  state.set("dense0.kernel", kernel.cast(dtype));
+  state["dense0.kernel"] = kernel.cast(dtype);
   const Array x = batch.cast(dtype);
   return executable.run(state, {{"x", x}, {"y", x}}).loss();
 }

@@ -24,7 +24,7 @@ std::vector<double> trained(const Optimizer& optimizer, DType dtype = f64) {
       optimizer);
   const Executable train = parallelize(step, Serial{}, Cluster::local(1));
   TrainState state = train.init(0);
-  state.set("w", Array(kStart, {3}).cast(dtype));
+  state["w"] = Array(kStart, {3}).cast(dtype);
   for (const auto& gradient : kGradients)
     train.run(state, {{"x", Array(gradient, {1, 3}).cast(dtype)}});
   return state["w"].to_host().to_doubles();
