@@ -8,7 +8,7 @@
 #include "support/cuda.h"
 
 using namespace alpa;
-using namespace alpa::test;
+using namespace alpa::testing;
 
 namespace {
 

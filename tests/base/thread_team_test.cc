@@ -109,7 +109,7 @@ TEST_CASE("a worker that the system does not run takes no work, and nobody waits
     sum += static_cast<int>(end - begin);
   };
   team.parallel_for(100, 1, add);
-  CHECK(test::returns_without_others([&] {
+  CHECK(testing::returns_without_others([&] {
     for (int i = 0; i < 10; ++i) team.parallel_for(100, 1, add);
   }));
   team.parallel_for(100, 1, add);

@@ -60,7 +60,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "Without the tails an all-reduce costs one latency less than reduce-scatter and all-gather") {
+    "without the tails an all-reduce costs one latency less than reduce-scatter and all-gather") {
   const DeviceMesh mesh({{"x", 4, 3, 0.5}});
   const double all_reduce = seconds(CollectiveKind::all_reduce, 1000, mesh, {0});
   CHECK(all_reduce == 3 + 750);
@@ -70,12 +70,12 @@ TEST_CASE(
   CHECK(seconds(CollectiveKind::all_to_all, 1000, mesh, {0}) == 3 + 375);
 }
 
-TEST_CASE("Several axes are one group with the slowest of their links") {
+TEST_CASE("several axes are one group with the slowest of their links") {
   const DeviceMesh mesh({{"x", 2, 5, 0.25}, {"y", 4, 3, 0.5}});
   CHECK(seconds(CollectiveKind::all_reduce, 1600, mesh, {0, 1}) == 5 + 0.5 * 2 * 7 / 8 * 1600);
 }
 
-TEST_CASE("Axes of size 1 cost nothing, not even their latency") {
+TEST_CASE("axes of size 1 cost nothing, not even their latency") {
   const DeviceMesh mesh({{"x", 1, 100, 100}, {"y", 4, 3, 0.5}});
   CHECK(seconds(CollectiveKind::all_reduce, 1000, mesh, {0}, {.tie_break_tails = true}) == 0);
   CHECK(seconds(CollectiveKind::all_gather, 1000, mesh, {0}, {.allow_all_gather = false}) == 0);
@@ -84,7 +84,7 @@ TEST_CASE("Axes of size 1 cost nothing, not even their latency") {
   CHECK(seconds(CollectiveKind::all_reduce, 1000, mesh, {}) == 0);
 }
 
-TEST_CASE("A forbidden collective is infinitely dear, the others are not") {
+TEST_CASE("a forbidden collective is infinitely dear, the others are not") {
   const DeviceMesh mesh({{"x", 4, 1, 1}});
   const CollectiveOptions options{.allow_all_gather = false, .allow_all_to_all = false};
   CHECK(std::isinf(seconds(CollectiveKind::all_gather, 8, mesh, {0}, options)));
@@ -93,7 +93,7 @@ TEST_CASE("A forbidden collective is infinitely dear, the others are not") {
   CHECK(std::isfinite(seconds(CollectiveKind::reduce_scatter, 8, mesh, {0}, options)));
 }
 
-TEST_CASE("A device sends its ring's share") {
+TEST_CASE("a device sends its ring's share") {
   CHECK(collective_sent_bytes(CollectiveKind::all_reduce, 800, 4) == 1200);
   CHECK(collective_sent_bytes(CollectiveKind::all_gather, 800, 4) == 600);
   CHECK(collective_sent_bytes(CollectiveKind::reduce_scatter, 800, 4) == 600);
@@ -101,7 +101,7 @@ TEST_CASE("A device sends its ring's share") {
   CHECK(collective_sent_bytes(CollectiveKind::all_reduce, 800, 1) == 0);
 }
 
-TEST_CASE("Collectives have names") {
+TEST_CASE("collectives have names") {
   CHECK(name_of(CollectiveKind::all_reduce) == "all_reduce");
   CHECK(name_of(CollectiveKind::all_gather) == "all_gather");
   CHECK(name_of(CollectiveKind::reduce_scatter) == "reduce_scatter");

@@ -47,12 +47,12 @@ const Case kMatmul{{TensorType{f32, {6, 10}}, TensorType{f32, {10, 8}}}, {Tensor
 
 }  // namespace
 
-TEST_CASE("A whole matmul does 2·i·j·k FLOPs and moves its three matrices") {
+TEST_CASE("a whole matmul does 2·i·j·k FLOPs and moves its three matrices") {
   CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, compute_only()) == 2 * 6 * 8 * 10);
   CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, bytes_only()) == 4 * (60 + 80 + 48));
 }
 
-TEST_CASE("Splitting a factor divides the work and the tensors that have it, rounded up") {
+TEST_CASE("splitting a factor divides the work and the tensors that have it, rounded up") {
   // i over x: 3 rows; k over y: ceil(10 / 4) = 3.
   CHECK(seconds(matmul(6, 8, 10), {0, 2}, kMatmul, kMesh, compute_only()) == 2 * 3 * 8 * 3);
   CHECK(seconds(matmul(6, 8, 10), {0, 2}, kMatmul, kMesh, bytes_only()) ==
@@ -61,7 +61,7 @@ TEST_CASE("Splitting a factor divides the work and the tensors that have it, rou
   CHECK(seconds(matmul(6, 8, 10), {2, 2}, kMatmul, kMesh, compute_only()) == 2 * 6 * 8 * 2);
 }
 
-TEST_CASE("The slower of computing and moving counts, and every operator is launched") {
+TEST_CASE("the slower of computing and moving counts, and every operator is launched") {
   CostModel model = compute_only();
   model.device.memory_bytes_per_second = 1;
   model.device.launch_seconds = 100;
@@ -81,7 +81,7 @@ TEST_CASE("FLOPs run at the rate of the first floating type") {
   CHECK(seconds(matmul(6, 8, 10), {-1, -1}, unknown, kMesh, compute_only()) == 0);
 }
 
-TEST_CASE("A broadcast dimension of extent 1 is not multiplied") {
+TEST_CASE("a broadcast dimension of extent 1 is not multiplied") {
   const Rule add{.factors = {{6}, {8}},
                  .operands = {{{0}, {1}}, {{}, {1}}},
                  .results = {{{0}, {1}}},
@@ -92,7 +92,7 @@ TEST_CASE("A broadcast dimension of extent 1 is not multiplied") {
 }
 
 TEST_CASE(
-    "An operator pays for the elements it reads and for the factors it works on, not for whole operands") {
+    "an operator pays for the elements it reads and for the factors it works on, not for whole operands") {
   // 3 of 1000 rows of 8, added: factors row, column, row of the table.
   const Rule lookup{.factors = {{3}, {8}, {1000}},
                     .operands = {{{2}, {1}}, {{0}}},
@@ -110,7 +110,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "A cluster's model has its rates, and steps of resharding cost its launches and bandwidth") {
+    "a cluster's model has its rates, and steps of resharding cost its launches and bandwidth") {
   Cluster cluster;
   cluster.device = {.memory_bytes = 1,
                     .flops_per_second = {{f32, 5}},
@@ -124,7 +124,7 @@ TEST_CASE(
   CHECK_THROWS_AS(CostModel::of(cluster), Bug);
 }
 
-TEST_CASE("Communication-only models do everything else in no time") {
+TEST_CASE("communication-only models do everything else in no time") {
   const CostModel model = CostModel::communication_only({.allow_all_gather = false});
   CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, model) == 0);
   CHECK(model.reshard.launch_seconds == 0);

@@ -73,7 +73,7 @@ std::vector<ShardingSpec> random_specs(Random& random, const TensorType& type,
 
 }  // namespace
 
-TEST_CASE("Every price alone is its price among others, and that of its path") {
+TEST_CASE("every price alone is its price among others, and that of its path") {
   int reachable = 0, partial = 0;
   for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
     Random random(seed);
@@ -99,7 +99,7 @@ TEST_CASE("Every price alone is its price among others, and that of its path") {
   CHECK(partial > 5000);
 }
 
-TEST_CASE("No path sends zeros that it made itself") {
+TEST_CASE("no path sends zeros that it made itself") {
   // Memory is a thousand times slower than the links: to make a sixth partial over y,
   // gather it over x and scatter the sum over y would move fewer bytes in memory than
   // to gather over x and slice.
@@ -116,7 +116,7 @@ TEST_CASE("No path sends zeros that it made itself") {
 }
 
 TEST_CASE(
-    "Prices and paths that are kept are those that are asked alone; a source is searched once") {
+    "prices and paths that are kept are those that are asked alone; a source is searched once") {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     Random random(seed);
     const DeviceMesh mesh = random_mesh(random, seed % 2 == 0);

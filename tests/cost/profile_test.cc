@@ -9,7 +9,7 @@
 
 using namespace alpa;
 
-TEST_CASE("The measured rates are those at which the bytes were really copied") {
+TEST_CASE("the measured rates are those at which the bytes were really copied") {
   for (int threads : {1, 2}) {
     const auto start = std::chrono::steady_clock::now();
     const std::int64_t bytes = 1 << 22;
@@ -28,7 +28,7 @@ TEST_CASE("The measured rates are those at which the bytes were really copied") 
   }
 }
 
-TEST_CASE("Nothing cannot be copied, nor by nobody") {
+TEST_CASE("nothing cannot be copied, nor by nobody") {
   try {
     measure_copy(1, 0);
     FAIL("0 bytes accepted");

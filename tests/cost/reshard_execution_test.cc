@@ -9,6 +9,7 @@
 #include "simulated_mesh.h"
 
 using namespace alpa;
+using namespace alpa::testing;
 
 namespace {
 
@@ -147,24 +148,24 @@ void check_mesh(const std::vector<int>& sizes, std::uint32_t partials) {
 }  // namespace
 
 TEST_CASE(
-    "On one axis of 2, 3 and 4 devices every path of sums ends in the right numbers at the priced bytes") {
+    "on one axis of 2, 3 and 4 devices every path of sums ends in the right numbers at the priced bytes") {
   for (int n : {2, 3, 4}) check_mesh({n}, kPartialSum);
 }
 
-TEST_CASE("On 2x2 every path of sums ends in the right numbers at the priced bytes") {
+TEST_CASE("on 2x2 every path of sums ends in the right numbers at the priced bytes") {
   check_mesh({2, 2}, kPartialSum);
 }
 
-TEST_CASE("On 2x3 every path of sums ends in the right numbers at the priced bytes") {
+TEST_CASE("on 2x3 every path of sums ends in the right numbers at the priced bytes") {
   check_mesh({2, 3}, kPartialSum);
 }
 
-TEST_CASE("Maxima are combined like sums") {
+TEST_CASE("maxima are combined like sums") {
   check_mesh({3}, kPartialMax);
   check_mesh({2, 2}, kPartialMax);
 }
 
-TEST_CASE("Layouts with more parts than elements are left and reached correctly") {
+TEST_CASE("layouts with more parts than elements are left and reached correctly") {
   const Prices prices = kPrices[0];
   const DeviceMesh line = mesh_of({4}, prices), grid = mesh_of({2, 3}, prices);
   const auto specs = [](std::initializer_list<const char*> texts) {

@@ -41,7 +41,7 @@ double all_gather(double n, double bytes) { return 1 + (n - 1) / n * bytes + 0.1
 
 }  // namespace
 
-TEST_CASE("One axis, one step: each move costs its collective on its own bytes") {
+TEST_CASE("one axis, one step: each move costs its collective on its own bytes") {
   const TensorType type{f32, {8, 12}};  // 384 bytes
   const DeviceMesh mesh = line(4, 10, 1);
   CHECK(reshard(type, "P+@0", "R", mesh).steps == "all_reduce");
@@ -59,14 +59,14 @@ TEST_CASE("One axis, one step: each move costs its collective on its own bytes")
   CHECK(reshard(type, "S0@0", "S0@0", mesh).steps == "");
 }
 
-TEST_CASE("Uneven parts are charged by the largest") {
+TEST_CASE("uneven parts are charged by the largest") {
   const DeviceMesh mesh = line(4, 0, 1);
   CHECK(reshard({f32, {7}}, "S0@0", "R", mesh).seconds == 3 * 2 * 4);  // parts 2, 2, 2, 1
   CHECK(reshard({f32, {7}}, "P+@0", "S0@0", mesh).seconds == 3 * 2 * 4);
   CHECK(reshard({f32, {7, 5}}, "S0@0", "S1@0", mesh).seconds == 3 * 2 * 2 * 4);  // pieces of 2 x 2
 }
 
-TEST_CASE("A step fields what a partitioner needs") {
+TEST_CASE("a step fields what a partitioner needs") {
   const auto path = find_reshard({f32, {8, 12}}, parse_spec("S0@1 P+@0"), parse_spec("S1@1"),
                                  grid(2, 4, 1, 1, 0), {});
   REQUIRE(path);
@@ -82,7 +82,7 @@ TEST_CASE("A step fields what a partitioner needs") {
 }
 
 TEST_CASE(
-    "Partial over two axes is reduced at once where that is cheapest, in stages where one axis is slow") {
+    "partial over two axes is reduced at once where that is cheapest, in stages where one axis is slow") {
   const TensorType type{f32, {64, 64}};  // 16384 bytes
   CHECK(reshard(type, "P+@0 P+@1", "R", grid(2, 4)).steps == "all_reduce");
   CHECK(reshard(type, "P+@0 P+@1", "R", grid(2, 4)).seconds == 1 + 2 * 7 * 2048);
@@ -94,7 +94,7 @@ TEST_CASE(
         "all_reduce all_reduce");  // nothing to scatter
 }
 
-TEST_CASE("What is not needed is not gathered") {
+TEST_CASE("what is not needed is not gathered") {
   const DeviceMesh mesh = grid(2, 4, 1, 1, 0);
   const TensorType type{f32, {8, 8}};
   // Only axis 1 leaves dimension 0: 4 parts of 64 bytes.
@@ -106,7 +106,7 @@ TEST_CASE("What is not needed is not gathered") {
   CHECK(found.seconds == 3 * 8 + 32);
 }
 
-TEST_CASE("Without all-to-all a split moves by gather and slice; without either it cannot move") {
+TEST_CASE("without all-to-all a split moves by gather and slice; without either it cannot move") {
   const TensorType type{f32, {8, 8}};
   const ReshardModel no_exchange{.collectives = {.allow_all_to_all = false}};
   CHECK(reshard(type, "S0@0", "S1@0", line(4), no_exchange).steps == "all_gather slice");
@@ -116,7 +116,7 @@ TEST_CASE("Without all-to-all a split moves by gather and slice; without either 
   CHECK(std::isinf(reshard_seconds(type, {parse_spec("S0@0")}, {{}}, line(4), nothing)[0]));
 }
 
-TEST_CASE("Sums never become maxima") {
+TEST_CASE("sums never become maxima") {
   const DeviceMesh mesh = grid(2, 2);
   CHECK(reshard(kSquare, "P+@0", "Pmax@0", mesh).steps == "impossible");
   CHECK(reshard(kSquare, "Pmax@1", "P+@0", mesh).steps == "impossible");
@@ -128,7 +128,7 @@ TEST_CASE("Sums never become maxima") {
   CHECK(seconds[2 * 3 + 1] == 0);
 }
 
-TEST_CASE("Partial results are never resolved for free") {
+TEST_CASE("partial results are never resolved for free") {
   const TensorType type{f32, {6, 10, 4}};
   const DeviceMesh mesh = grid(2, 3, 1, 1, 0);
   const std::vector<ShardingSpec> specs = all_specs(type, mesh, kPartialSum);
@@ -148,7 +148,7 @@ TEST_CASE("Partial results are never resolved for free") {
   }
 }
 
-TEST_CASE("Local steps cost a read and a write, every step a launch") {
+TEST_CASE("local steps cost a read and a write, every step a launch") {
   const ReshardModel model{.collectives = {}, .memory_bytes_per_second = 2, .launch_seconds = 5};
   const TensorType type{f32, {8}};
   CHECK(reshard(type, "R", "S0@0", line(4), model).seconds == 5 + 8);
@@ -156,7 +156,7 @@ TEST_CASE("Local steps cost a read and a write, every step a launch") {
   CHECK(reshard(type, "S0@0", "R", line(4), model).seconds == 5 + 1 + 24);
 }
 
-TEST_CASE("Steps over an axis of size 1 are free") {
+TEST_CASE("steps over an axis of size 1 are free") {
   const ReshardModel model{
       .collectives = {.tie_break_tails = true}, .memory_bytes_per_second = 2, .launch_seconds = 5};
   const DeviceMesh mesh = grid(4, 1);
@@ -182,7 +182,7 @@ TEST_CASE("Alpa's resharding costs are reached or beaten (test_sharding_spec.py,
 }
 
 TEST_CASE(
-    "All specs are all: (r+2)^2 + r of them on two axes with sums, fewer without, "
+    "all specs are all: (r+2)^2 + r of them on two axes with sums, fewer without, "
     "small dimensions left whole") {
   const DeviceMesh mesh = grid(2, 3);
   for (int rank = 0; rank <= 4; ++rank) {
@@ -208,7 +208,7 @@ TEST_CASE(
   CHECK(all_specs({f32, {8}}, grid(1, 4), kPartialSum).size() == 3);
 }
 
-TEST_CASE("Equally cheap ways: the fewest steps, and the same answer whatever is asked beside it") {
+TEST_CASE("equally cheap ways: the fewest steps, and the same answer whatever is asked beside it") {
   const DeviceMesh free = grid(2, 2, 0, 0, 0);
   CHECK(reshard(kSquare, "P+@0 P+@1", "R", free).steps == "all_reduce");
   CHECK(reshard(kSquare, "S0@0", "S1@0", free).steps == "all_to_all");
@@ -216,7 +216,7 @@ TEST_CASE("Equally cheap ways: the fewest steps, and the same answer whatever is
   CHECK(reshard(kSquare, "S0@0", "P+@0", free).steps == "all_gather to_partial");
 }
 
-TEST_CASE("Specs that are none of this value or mesh are our bug") {
+TEST_CASE("specs that are none of this value or mesh are our bug") {
   CHECK_THROWS_AS(find_reshard({f32, {4}}, parse_spec("S1@0"), {}, line(2), {}), Bug);
   CHECK_THROWS_AS(find_reshard({f32, {4}}, parse_spec("S0@1"), {}, line(2), {}), Bug);
   ShardingSpec mixed = parse_spec("P+@0");
@@ -224,7 +224,7 @@ TEST_CASE("Specs that are none of this value or mesh are our bug") {
   CHECK_THROWS_AS(find_reshard({f32, {4}}, mixed, {}, grid(2, 2), {}), Bug);
 }
 
-TEST_CASE("Steps have names") {
+TEST_CASE("steps have names") {
   CHECK(name_of(ReshardKind::slice) == "slice");
   CHECK(name_of(ReshardKind::to_partial) == "to_partial");
   CHECK(name_of(ReshardKind::all_to_all) == "all_to_all");

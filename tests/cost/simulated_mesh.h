@@ -11,7 +11,7 @@
 
 #include "alpa/cost/reshard.h"
 
-namespace simulated {
+namespace alpa::testing::simulated {
 
 using Kind = alpa::AxisPlacement::Kind;
 
@@ -293,4 +293,4 @@ inline Traffic run(Tensor& t, const alpa::ReshardStep& step) {
   return traffic;
 }
 
-}  // namespace simulated
+}  // namespace alpa::testing::simulated

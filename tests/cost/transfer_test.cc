@@ -12,7 +12,7 @@
 #include "support/two_meshes.h"
 
 using namespace alpa;
-using namespace alpa::test;
+using namespace alpa::testing;
 
 namespace {
 

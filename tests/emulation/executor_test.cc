@@ -15,14 +15,13 @@
 
 using namespace alpa;
 using namespace alpa::testing;
-using namespace alpa::test;
 
 namespace {
 
 SpmdProgram program_of(int devices, int num_micro_batches = 2) {
   const Graph graph = training_graph(
       {f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
-      {.num_micro_batches = num_micro_batches, .optimizer = alpa::test::Optimizer::adam});
+      {.num_micro_batches = num_micro_batches, .optimizer = alpa::testing::Optimizer::adam});
   return lowered(graph, following_plan(graph, mesh_of({devices}), {{"x", "S0@0"}, {"y", "S0@0"}}));
 }
 

@@ -13,7 +13,7 @@
 #include "support/steps.h"
 
 using namespace alpa;
-using namespace alpa::test;
+using namespace alpa::testing;
 using alpa::testing::error_of;
 
 namespace {
@@ -75,7 +75,7 @@ SpmdProgram noisy_program(int micro_batches, int devices) {
   };
   const Graph graph = training_graph(
       {f32, {192, 10}}, {f32, {192, 6}}, model,
-      {.num_micro_batches = micro_batches, .optimizer = alpa::test::Optimizer::adam});
+      {.num_micro_batches = micro_batches, .optimizer = alpa::testing::Optimizer::adam});
   return lowered(graph, following_plan(graph, mesh_of({devices}), {{"x", "S0@0"}, {"y", "S0@0"}}));
 }
 
@@ -100,7 +100,7 @@ Captured capture_steps(int micro_batches, int devices) {
 
 TEST_CASE("a captured training step copies and clears nothing") {
   const Graph graph = training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
-                                     {.optimizer = alpa::test::Optimizer::adam});
+                                     {.optimizer = alpa::testing::Optimizer::adam});
   const emulation::GraphNodes nodes = nodes_of(on_one_device(graph));
   MESSAGE("kernels: " << nodes.kernels);
   CHECK(nodes.copies == 0);
@@ -111,7 +111,7 @@ TEST_CASE("a captured training step copies and clears nothing") {
 TEST_CASE("micro-batches neither copy nor clear: kernels load their parts of the batch") {
   const Graph graph =
       training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
-                     {.num_micro_batches = 3, .optimizer = alpa::test::Optimizer::adam});
+                     {.num_micro_batches = 3, .optimizer = alpa::testing::Optimizer::adam});
   const emulation::GraphNodes before = emulation::totals().captured;
   nodes_of(on_one_device(graph));
   const emulation::GraphNodes after = emulation::totals().captured;
@@ -193,7 +193,7 @@ TEST_CASE("a scalar that a kernel writes over is loaded anew for every micro-bat
 
 TEST_CASE("many steps under way on several logical devices report each its own metrics") {
   const Graph graph = training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
-                                     {.optimizer = alpa::test::Optimizer::adam});
+                                     {.optimizer = alpa::testing::Optimizer::adam});
   const emulation::GraphNodes nodes =
       nodes_of(lowered(graph, following_plan(graph, mesh_of({3}), {{"x", "S0@0"}, {"y", "S0@0"}})));
   CHECK(nodes.copies == 0);

@@ -6,7 +6,7 @@
 #include "support/mlp_step.h"
 
 using namespace alpa;
-using namespace alpa::test;
+using namespace alpa::testing;
 using alpa::testing::OwnCache;
 
 namespace {

@@ -16,7 +16,7 @@
 #include "support/steps.h"
 
 using namespace alpa;
-using namespace alpa::test;
+using namespace alpa::testing;
 using alpa::testing::error_of;
 
 namespace {
@@ -57,7 +57,7 @@ std::vector<Case> cases() {
 Graph noisy_graph(int micro_batches = kMicroBatches) {
   return training_graph(
       {f32, {12 * micro_batches, 10}}, {f32, {12 * micro_batches, 6}}, noisy_model,
-      {.num_micro_batches = micro_batches, .optimizer = alpa::test::Optimizer::adam});
+      {.num_micro_batches = micro_batches, .optimizer = alpa::testing::Optimizer::adam});
 }
 
 Executor executor_of(const SpmdProgram& program, const PipelineSchedule& schedule, int cards,

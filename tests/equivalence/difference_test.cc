@@ -46,7 +46,7 @@ TEST_CASE("so is that of runs") {
     CHECK(deviation(good, good) == 0);
     CHECK(deviation(good, bad) == kInfinity);
     CHECK(deviation(bad, good) == kInfinity);
-    const alpa::test::Outcome a{{1, 2}, {{"w", {3, 4}}}}, b{{1, 2}, {{"w", {3, special}}}};
+    const alpa::testing::Outcome a{{1, 2}, {{"w", {3, 4}}}}, b{{1, 2}, {{"w", {3, special}}}};
     CHECK(largest_difference(a, a) == 0);
     CHECK(largest_difference(a, b) == kInfinity);
     CHECK(largest_difference(b, a) == kInfinity);

@@ -19,11 +19,11 @@ const T& one_of(Random& random, const std::vector<T>& choices) {
 /// Builds the model block by block; `h` is [B, C] or [B, T, C].
 class Composer {
  public:
-  Composer(Builder& g, Random& random, const test::StepOptions& options, Value h)
+  Composer(Builder& g, Random& random, const testing::StepOptions& options, Value h)
       : g_(g),
         random_(random),
         dtype_(options.dtype),
-        may_round_(options.optimizer == test::Optimizer::sgd),
+        may_round_(options.optimizer == testing::Optimizer::sgd),
         h_(h) {}
 
   Value run(int blocks) {
@@ -189,25 +189,25 @@ Optimizer random_optimizer(Random& random, bool adam) {
 }
 
 /// The step as the library's users write it, or with updates written by hand.
-Graph step_of(Random& random, const TensorType& x, const TensorType& y, const test::Model& model,
-              const test::StepOptions& options) {
+Graph step_of(Random& random, const TensorType& x, const TensorType& y, const testing::Model& model,
+              const testing::StepOptions& options) {
   const TensorType all_x = whole_batch(x, options.num_micro_batches),
                    all_y = whole_batch(y, options.num_micro_batches);
-  if (chance(random, 0.5)) return test::training_graph(all_x, all_y, model, options);
+  if (chance(random, 0.5)) return testing::training_graph(all_x, all_y, model, options);
   const auto loss = [&](const Batch& b) { return model(*b["x"].builder, b["x"], b["y"]); };
   const alpa::StepOptions clipping{.clip_global_norm = chance(random, 0.5) ? 0.5 : 0};
   return training_step({{"x", all_x}, {"y", all_y}}, loss,
-                       random_optimizer(random, options.optimizer == test::Optimizer::adam),
+                       random_optimizer(random, options.optimizer == testing::Optimizer::adam),
                        clipping)
       .trace(options.num_micro_batches);
 }
 
 /// Classifies tokens with one embedding for both ends.
-Sample token_sample(Random& random, const test::StepOptions& options) {
+Sample token_sample(Random& random, const testing::StepOptions& options) {
   const TensorType tokens{i32, {1 + below(random, 5), 1 + below(random, 5)}};
   const std::int64_t vocabulary = 3 + below(random, 6), width = 1 + below(random, 6);
   Sample sample;
-  const test::Model model = [&](Builder& g, Value x, Value y) {
+  const testing::Model model = [&](Builder& g, Value x, Value y) {
     const Value embedding =
         g.parameter("embedding", {options.dtype, {vocabulary, width}}, Initializer::normal(0, 0.4));
     Composer composer(g, random, options,
@@ -225,11 +225,11 @@ Sample token_sample(Random& random, const test::StepOptions& options) {
   return sample;
 }
 
-Sample regression_sample(Random& random, const test::StepOptions& options) {
+Sample regression_sample(Random& random, const testing::StepOptions& options) {
   const TensorType x_type = random_input(random, options.dtype);
   const TensorType y_type{options.dtype, {x_type.shape[0], 1 + below(random, 5)}};
   Sample sample;
-  const test::Model model = [&](Builder& g, Value x, Value y) {
+  const testing::Model model = [&](Builder& g, Value x, Value y) {
     Composer composer(g, random, options, x);
     const Value h = reshape(composer.run(1 + below(random, 4)), {x.shape()[0], -1});
     if (composer.rounds_to_f32()) sample.tolerance = 1e-4;
@@ -306,7 +306,7 @@ SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan, Random& random
     program = make(program);
     verify(program);
   };
-  pass(0.3, [](const SpmdProgram& p) { return test::with_cuda_epilogues(p); });
+  pass(0.3, [](const SpmdProgram& p) { return testing::with_cuda_epilogues(p); });
   pass(0.9, [](const SpmdProgram& p) { return fuse_elementwise(p); });
   const std::int64_t bytes = one_of<std::int64_t>(random, {0, 64, 1000, 1 << 20}),
                      slack = one_of<std::int64_t>(random, {0, 100, 1 << 20});
@@ -315,7 +315,7 @@ SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan, Random& random
   return program;
 }
 
-bool is_finite(const test::Outcome& outcome) {
+bool is_finite(const testing::Outcome& outcome) {
   const auto finite = [](const std::vector<double>& numbers) {
     return std::all_of(numbers.begin(), numbers.end(), [](double x) { return std::isfinite(x); });
   };
@@ -333,10 +333,10 @@ void check_file(const ShardingPlan& plan, const Graph& graph) {
 }  // namespace
 
 Sample random_sample(Random& random) {
-  test::StepOptions options{.num_micro_batches = 1 + below(random, 3),
-                            .dtype = chance(random, 0.2) ? f32 : f64};
+  testing::StepOptions options{.num_micro_batches = 1 + below(random, 3),
+                               .dtype = chance(random, 0.2) ? f32 : f64};
   const bool adam = options.dtype == f64 && chance(random, 0.4);
-  options.optimizer = adam ? test::Optimizer::adam : test::Optimizer::sgd;
+  options.optimizer = adam ? testing::Optimizer::adam : testing::Optimizer::sgd;
   Sample sample =
       chance(random, 0.25) ? token_sample(random, options) : regression_sample(random, options);
   if (adam) sample.tolerance = 1e-6;
@@ -345,25 +345,25 @@ Sample random_sample(Random& random) {
 }
 
 DeviceMesh random_mesh(Random& random) {
-  return test::mesh_of(one_of<std::vector<int>>(random, {{2},
-                                                         {3},
-                                                         {4},
-                                                         {5},
-                                                         {6},
-                                                         {7},
-                                                         {8},
-                                                         {2, 2},
-                                                         {2, 3},
-                                                         {3, 2},
-                                                         {2, 4},
-                                                         {4, 2},
-                                                         {2, 2, 2},
-                                                         {1, 4}}));
+  return testing::mesh_of(one_of<std::vector<int>>(random, {{2},
+                                                            {3},
+                                                            {4},
+                                                            {5},
+                                                            {6},
+                                                            {7},
+                                                            {8},
+                                                            {2, 2},
+                                                            {2, 3},
+                                                            {3, 2},
+                                                            {2, 4},
+                                                            {4, 2},
+                                                            {2, 2, 2},
+                                                            {1, 4}}));
 }
 
 ShardingPlan random_plan(const Graph& graph, const DeviceMesh& mesh, Random& random) {
   const std::vector<Strategy> strategies = PlanDrawer(graph, mesh, random).strategies();
-  const auto plan = test::plan_of(graph, mesh, strategies, [&] { return chance(random, 0.25); });
+  const auto plan = testing::plan_of(graph, mesh, strategies, [&] { return chance(random, 0.25); });
   invariant(plan.has_value(), "a layout drawn cannot be reached");
   return *plan;
 }
@@ -398,8 +398,8 @@ std::string difference_of(std::uint64_t seed) {
   Random random(seed);
   const Sample sample = random_sample(random);
   const Graph& graph = sample.graph;
-  Executor serial(partition(graph, test::replicated_plan(graph, test::mesh_of({1}))));
-  const test::Outcome expected = test::run_steps(serial, 2);
+  Executor serial(partition(graph, testing::replicated_plan(graph, testing::mesh_of({1}))));
+  const testing::Outcome expected = testing::run_steps(serial, 2);
   if (!is_finite(expected)) return "";
   const DeviceMesh mesh = random_mesh(random);
   const ShardingPlan plan = chance(random, 0.15) ? planned_at_random(graph, mesh, random)
@@ -411,7 +411,7 @@ std::string difference_of(std::uint64_t seed) {
       one_of<Overlap>(random, {Overlap::automatic, Overlap::always, Overlap::never});
   const int threads = chance(random, 0.7) ? 0 : 1 + below(random, 3);
   Executor executor(program, {.threads_per_device = threads, .overlap = overlap});
-  const double difference = test::largest_difference(expected, test::run_steps(executor, 2));
+  const double difference = testing::largest_difference(expected, testing::run_steps(executor, 2));
   if (difference <= sample.tolerance) return "";
   return fmt::format("differs by {} (tolerance {}) on mesh {}, {} threads, overlap {}\n{}",
                      difference, sample.tolerance, shape_text(mesh), threads,

@@ -79,7 +79,7 @@ std::int64_t row_cost(const Costs& part, int parts) {
 
 }  // namespace
 
-TEST_CASE("Tables of problems with shared costs are exact, and so are their choices") {
+TEST_CASE("tables of problems with shared costs are exact, and so are their choices") {
   for_each_part(3, 200, [&](const Problem& problem, const Costs& least, Draw&) {
     const auto result = std::get<BoundaryTable>(eliminate_to(problem, kBoundary, 1 << 16));
     REQUIRE(result.costs == least);
@@ -94,7 +94,7 @@ TEST_CASE("Tables of problems with shared costs are exact, and so are their choi
   });
 }
 
-TEST_CASE("Bounds of all cells hold from the start, and visited cells meet their least cost") {
+TEST_CASE("bounds of all cells hold from the start, and visited cells meet their least cost") {
   int raised = 0;
   for_each_part(5, 200, [&](const Problem& problem, const Costs& least, Draw&) {
     BoundaryBounds bounds(problem, kBoundary, flat_moves());
@@ -117,7 +117,7 @@ TEST_CASE("Bounds of all cells hold from the start, and visited cells meet their
   CHECK(raised > 40);  // a visited cell says something of others
 }
 
-TEST_CASE("Bounds under prices are as high as the dual bound for those who pay them") {
+TEST_CASE("bounds under prices are as high as the dual bound for those who pay them") {
   int tight = 0;
   for_each_part(11, 100, [&](const Problem& problem, const Costs& least, Draw& draw) {
     BoundaryPrices prices(2);
@@ -137,7 +137,7 @@ TEST_CASE("Bounds under prices are as high as the dual bound for those who pay t
   CHECK(tight > 50);
 }
 
-TEST_CASE("Bounds of repeated parts give what a long row costs per part") {
+TEST_CASE("bounds of repeated parts give what a long row costs per part") {
   int tight = 0;
   for_each_part(13, 100, [&](const Problem& problem, const Costs& least, Draw&) {
     BoundaryBounds bounds(problem, kBoundary, flat_moves());
@@ -150,7 +150,7 @@ TEST_CASE("Bounds of repeated parts give what a long row costs per part") {
   CHECK(tight > 50);
 }
 
-TEST_CASE("A problem with a usage limit has no bounds by cell") {
+TEST_CASE("a problem with a usage limit has no bounds by cell") {
   Problem problem;
   problem.nodes = {{{1, 2}, {}}};
   problem.usage_limit = 3;

@@ -38,7 +38,7 @@ Problem random_parts(std::mt19937& random, int nodes) {
 
 }  // namespace
 
-TEST_CASE("Every entry of a boundary's table is the least cost, and its choice costs that") {
+TEST_CASE("every entry of a boundary's table is the least cost, and its choice costs that") {
   std::mt19937 random(7);
   int entries = 0, forbidden = 0;
   for (int round = 0; round < 200; ++round) {
@@ -81,7 +81,7 @@ TEST_CASE("Every entry of a boundary's table is the least cost, and its choice c
   CHECK(forbidden > 20);
 }
 
-TEST_CASE("A table that would be too large is not built, and says how large") {
+TEST_CASE("a table that would be too large is not built, and says how large") {
   std::mt19937 random(1);
   Problem problem;
   for (int n = 0; n < 6; ++n) problem.nodes.push_back({std::vector<std::int64_t>(10, 0), {}});
@@ -97,7 +97,7 @@ TEST_CASE("A table that would be too large is not built, and says how large") {
   CHECK(std::get<BoundaryTable>(eliminate_to(problem, ends, 100'000)).costs.size() == 100);
 }
 
-TEST_CASE("A usage limit cannot be eliminated") {
+TEST_CASE("a usage limit cannot be eliminated") {
   Problem problem;
   problem.nodes.push_back({{1, 2}, {}});
   problem.usage_limit = 5;

@@ -126,7 +126,7 @@ void check_solution(const Problem& problem, const Options& options, const testin
 
 }  // namespace
 
-TEST_CASE("Shared costs with copies: bound, optimum and choice agree with enumeration") {
+TEST_CASE("shared costs with copies: bound, optimum and choice agree with enumeration") {
   int solved = 0, refused = 0;
   for (std::uint64_t seed = 700'000; seed < 702'200; ++seed) {
     CAPTURE(seed);
@@ -143,7 +143,7 @@ TEST_CASE("Shared costs with copies: bound, optimum and choice agree with enumer
   CHECK(refused > 100);
 }
 
-TEST_CASE("The split of copies with usages bounds the optimum under any multipliers") {
+TEST_CASE("the split of copies with usages bounds the optimum under any multipliers") {
   int models = 0, tight = 0;
   for (std::uint64_t seed = 710'000; seed < 712'000; ++seed) {
     CAPTURE(seed);
@@ -177,7 +177,7 @@ TEST_CASE("The split of copies with usages bounds the optimum under any multipli
   CHECK(tight > models);
 }
 
-TEST_CASE("States that use far more than there is room for leave bound and choice in order") {
+TEST_CASE("states that use far more than there is room for leave bound and choice in order") {
   Options options = dual_alone();
   options.work_limit = 1'000'000;
   for (std::uint64_t seed = 79; seed < 85; ++seed) {  // sums overflowed on 81

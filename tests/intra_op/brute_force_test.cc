@@ -332,7 +332,7 @@ bool has_shared_value(const Graph& graph) {
 
 }  // namespace
 
-TEST_CASE("The plan of a small graph costs what the cheapest of all strategy combinations costs") {
+TEST_CASE("the plan of a small graph costs what the cheapest of all strategy combinations costs") {
   int compared = 0, shared = 0, two_axes = 0, repeated = 0, resharded = 0;
   for (std::uint64_t seed = 1; compared < 600; ++seed) {
     Random random(seed);
@@ -364,7 +364,7 @@ TEST_CASE("The plan of a small graph costs what the cheapest of all strategy com
 }
 
 TEST_CASE(
-    "A loop is cut where one reduction in its middle costs less than one of each operand before it") {
+    "a loop is cut where one reduction in its middle costs less than one of each operand before it") {
   // Rows and columns are too few to be split, so that the products are left as partial sums; relu
   // is not linear in them, the addition is.
   Builder g(1);

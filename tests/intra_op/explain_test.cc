@@ -52,7 +52,7 @@ double cheapest_change(const ShardingPlan& plan, const Graph& graph, const CostM
 }  // namespace
 
 TEST_CASE(
-    "The summary says where time and memory go, what is split how, and what the next best plan costs") {
+    "the summary says where time and memory go, what is split how, and what the next best plan costs") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 512, .width = 64});
   const CostModel model = some_model();
   const ShardingPlan plan = auto_shard(graph, some_mesh({4}), model, data_parallel_options());
@@ -83,7 +83,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "The next best plan is the cheapest that does one of the most expensive operators in another way") {
+    "the next best plan is the cheapest that does one of the most expensive operators in another way") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 512, .width = 64});
   const CostModel model = some_model();
   const auto next_best = [&](const ShardingPlan& plan) {
@@ -105,7 +105,7 @@ TEST_CASE(
             seconds_text(less), 100 * less / data.cost.objective_seconds));
 }
 
-TEST_CASE("The summary keeps to ten lines, whatever the number of layouts") {
+TEST_CASE("the summary keeps to ten lines, whatever the number of layouts") {
   const Graph graph = mlp_graph({.layers = 4, .batch = 16, .width = 16});
   ShardingPlan plan = auto_shard(graph, some_mesh({2, 2}), some_model(), {});
   int layout = 0;  // the summary tells what the plan says, another layout for every parameter
@@ -122,7 +122,7 @@ TEST_CASE("The summary keeps to ten lines, whatever the number of layouts") {
   CHECK(lines[7].find(" more parameters in ") != std::string::npos);
 }
 
-TEST_CASE("A plan priced for another cluster is not called optimal") {
+TEST_CASE("a plan priced for another cluster is not called optimal") {
   const Graph graph = mlp_graph({.layers = 1, .batch = 8, .width = 4, .bias = false});
   const ShardingPlan plan =
       auto_shard(graph, some_mesh({2}), some_model(), data_parallel_options());
@@ -143,7 +143,7 @@ TEST_CASE("ZeRO's optimizer state is told beside the parameters it belongs to") 
 }
 
 TEST_CASE(
-    "The full listing follows the summary: state by layout, communications with their reasons, "
+    "the full listing follows the summary: state by layout, communications with their reasons, "
     "and choices") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 512, .width = 64});
   const CostModel model = some_model();

@@ -69,7 +69,7 @@ TEST_CASE("GPT blocks on 2x4 by bounds of layers cost what the whole is proven t
 }
 
 TEST_CASE(
-    "A range of layers costs what its graph is proven to cost, and equal ranges are known at once") {
+    "a range of layers costs what its graph is proven to cost, and equal ranges are known at once") {
   const Graph graph = with_layers(gpt(4));
   const Cluster cluster = cluster_of({2, 2});
   const DeviceMesh mesh = cluster.mesh({2, 2});

@@ -118,7 +118,7 @@ LayeredPlan check_whole(const Graph& graph, const DeviceMesh& mesh, PlanningCach
 }  // namespace
 
 TEST_CASE(
-    "Plain layers: tables of layers cost what the whole costs, and those of 2 layers serve 12") {
+    "plain layers: tables of layers cost what the whole costs, and those of 2 layers serve 12") {
   for (const std::vector<int>& sizes : {std::vector<int>{4}, std::vector<int>{2, 2}}) {
     PlanningCache cache;
     for (int layers : {2, 3, 5, 8, 12}) {
@@ -132,7 +132,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("Layers that share an activation with the next one") {
+TEST_CASE("layers that share an activation with the next one") {
   PlanningCache cache;
   for (int layers : {2, 7}) {
     CAPTURE(layers);
@@ -144,7 +144,7 @@ TEST_CASE("Layers that share an activation with the next one") {
       slow_mesh({2, 2}), cache);
 }
 
-TEST_CASE("Residual blocks, with dropout and several micro-batches") {
+TEST_CASE("residual blocks, with dropout and several micro-batches") {
   PlanningCache cache;
   const Stack stack{.layers = 2, .residual = true, .dropout = 0.5, .num_micro_batches = 2};
   for (int layers : {2, 5, 12}) {
@@ -165,7 +165,7 @@ TEST_CASE("Residual blocks, with dropout and several micro-batches") {
   }
 }
 
-TEST_CASE("Weights tied between the first and the last layer") {
+TEST_CASE("weights tied between the first and the last layer") {
   PlanningCache cache;
   for (int layers : {2, 5, 8}) {
     CAPTURE(layers);
@@ -183,7 +183,7 @@ TEST_CASE("Weights tied between the first and the last layer") {
   }
 }
 
-TEST_CASE("Weights tied among all layers share their copies") {
+TEST_CASE("weights tied among all layers share their copies") {
   for (int layers : {2, 3, 6, 12}) {
     CAPTURE(layers);
     PlanningCache cache;
@@ -191,7 +191,7 @@ TEST_CASE("Weights tied among all layers share their copies") {
   }
 }
 
-TEST_CASE("Blocks of attention and layer norm") {
+TEST_CASE("blocks of attention and layer norm") {
   PlanningCache cache;
   for (int layers : {2, 6}) {
     CAPTURE(layers);
@@ -203,7 +203,7 @@ TEST_CASE("Blocks of attention and layer norm") {
   }
 }
 
-TEST_CASE("A table that is too large is reported with its layer") {
+TEST_CASE("a table that is too large is reported with its layer") {
   PlanningCache cache;
   const auto result = plan_by_layers(stack_graph({}), slow_mesh({2, 2}), slow_devices(), {}, cache,
                                      {.most_cells = 100});
@@ -211,7 +211,7 @@ TEST_CASE("A table that is too large is reported with its layer") {
   CHECK(failed.cells > 100);
 }
 
-TEST_CASE("Options that split the batch are refused") {
+TEST_CASE("options that split the batch are refused") {
   PlanningCache cache;
   CHECK_THROWS_WITH_AS(
       plan_by_layers(stack_graph({}), slow_mesh({4}), slow_devices(), data_parallel_options(),

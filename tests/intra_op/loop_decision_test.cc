@@ -87,7 +87,7 @@ std::size_t members_of_largest_loop(const Graph& graph) {
 }  // namespace
 
 TEST_CASE(
-    "A loop loses nothing by one layout if each member reads one value, for itself, of one type") {
+    "a loop loses nothing by one layout if each member reads one value, for itself, of one type") {
   std::mt19937_64 random(1);
   const auto below = [&](int n) {
     return static_cast<int>(random() % static_cast<std::uint64_t>(n));
@@ -118,7 +118,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "A loop loses by one layout where it sums partial sums, narrows a value or has another reader within") {
+    "a loop loses by one layout where it sums partial sums, narrows a value or has another reader within") {
   // Rows and columns are too few to be split, so that the products are split along k and summed.
   const TensorType rows{f32, {2, 8}}, columns{f32, {8, 3}};
   const auto product = [&](Builder& g, const std::string& name) {

@@ -63,7 +63,7 @@ void check_kernels(const Block& block) {
 }  // namespace
 
 TEST_CASE(
-    "A GPT block on one axis, few tokens: Megatron-LM's two all_reduces forward and two backward") {
+    "a GPT block on one axis, few tokens: Megatron-LM's two all_reduces forward and two backward") {
   const Block block = planned(2, 128);
   check_kernels(block);
   CHECK(activations_of_middle(block, Region::forward) == "2 all_reduce");
@@ -77,7 +77,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "A GPT block on one axis, one sequence: reduce_scatters and all_gathers in place of all_reduces") {
+    "a GPT block on one axis, one sequence: reduce_scatters and all_gathers in place of all_reduces") {
   const Block block = planned(1, 1024);
   check_kernels(block);
   const char* pairs = "2 all_gather, 2 reduce_scatter";

@@ -68,7 +68,7 @@ std::map<std::string, int> gathers(const CompiledStep& planned) {
 
 }  // namespace
 
-TEST_CASE("A budget below the best plan's peak gives a plan that keeps it to the byte") {
+TEST_CASE("a budget below the best plan's peak gives a plan that keeps it to the byte") {
   struct Case {
     Mlp mlp;
     std::vector<int> mesh;
@@ -84,7 +84,7 @@ TEST_CASE("A budget below the best plan's peak gives a plan that keeps it to the
   }
 }
 
-TEST_CASE("A budget that the best plan keeps changes nothing") {
+TEST_CASE("a budget that the best plan keeps changes nothing") {
   const Mlp mlp{2, 64, 32, 64};
   const CompiledStep free = planned(mlp, ShardParallel{}, {4});
   const CompiledStep same = within(free, 1, mlp, ShardParallel{}, {4});
@@ -103,7 +103,7 @@ TEST_CASE("ZeRO-3 gathers weights again for the backward pass when there is no r
 }
 
 TEST_CASE(
-    "A budget that cannot be kept is the user's mistake: by how much, where, and what would help") {
+    "a budget that cannot be kept is the user's mistake: by how much, where, and what would help") {
   const Graph graph = mlp_graph({.layers = 1, .batch = 8, .width = 4, .bias = false});
   AutoShardOptions options = data_parallel_options();
   options.memory_budget_bytes = 300;

@@ -44,7 +44,7 @@ std::string error_of(const Graph& graph, const DeviceMesh& mesh, const AutoShard
 }  // namespace
 
 TEST_CASE(
-    "Data and model parallelism appear by themselves as batch and width change, "
+    "data and model parallelism appear by themselves as batch and width change, "
     "with infinitely fast devices") {
   AutoShardOptions options;
   options.split_contractions = true;
@@ -57,7 +57,7 @@ TEST_CASE(
   CHECK(split(16, 1024) == 4);
 }
 
-TEST_CASE("Data and model parallelism appear by themselves with devices as they are") {
+TEST_CASE("data and model parallelism appear by themselves with devices as they are") {
   const Cluster cluster = eight_devices();
   const auto plan = [&](std::int64_t batch, std::int64_t width) {
     const Graph graph = mlp_graph({.layers = 4, .batch = batch, .width = width});
@@ -79,7 +79,7 @@ TEST_CASE("Data and model parallelism appear by themselves with devices as they 
   }
 }
 
-TEST_CASE("Data parallelism splits the batch in every node that has it and nothing else") {
+TEST_CASE("data parallelism splits the batch in every node that has it and nothing else") {
   const Graph graph = mlp_graph({.layers = 3, .batch = 48, .width = 24});
   const ShardingPlan plan =
       auto_shard(graph, mesh_of({2, 3}), CostModel{}, data_parallel_options());
@@ -94,7 +94,7 @@ TEST_CASE("Data parallelism splits the batch in every node that has it and nothi
   }
 }
 
-TEST_CASE("With several micro-batches, ZeRO splits optimizer state while gradients accumulate") {
+TEST_CASE("with several micro-batches, ZeRO splits optimizer state while gradients accumulate") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 32, .width = 16, .num_micro_batches = 2});
   const DeviceMesh mesh = mesh_of({4});
   for (const auto& [options, kernel] :
@@ -108,7 +108,7 @@ TEST_CASE("With several micro-batches, ZeRO splits optimizer state while gradien
   }
 }
 
-TEST_CASE("A forced batch axis splits the batch on that axis and leaves the other free") {
+TEST_CASE("a forced batch axis splits the batch on that axis and leaves the other free") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 64, .width = 2048});
   const Cluster cluster = eight_devices();
   AutoShardOptions options;
@@ -119,7 +119,7 @@ TEST_CASE("A forced batch axis splits the batch on that axis and leaves the othe
   CHECK(spec_of(plan, graph, "dense0.kernel").find("@0") != std::string::npos);
 }
 
-TEST_CASE("The best of several meshes is the cheapest of the plans on each") {
+TEST_CASE("the best of several meshes is the cheapest of the plans on each") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 256, .width = 512});
   const Cluster cluster = eight_devices();
   const CostModel model = CostModel::of(cluster);
@@ -132,7 +132,7 @@ TEST_CASE("The best of several meshes is the cheapest of the plans on each") {
   CHECK(auto_shard(graph, meshes, model, {}).cost.objective_seconds == least);
 }
 
-TEST_CASE("A layer without collectives of a kind that is forbidden") {
+TEST_CASE("a layer without collectives of a kind that is forbidden") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 64, .width = 512});
   const Cluster cluster = eight_devices();
   AutoShardOptions options;
@@ -142,7 +142,7 @@ TEST_CASE("A layer without collectives of a kind that is forbidden") {
   CHECK(steps.count("all_gather") + steps.count("all_to_all") == 0);
 }
 
-TEST_CASE("What the options ask and the graph does not allow is the user's mistake") {
+TEST_CASE("what the options ask and the graph does not allow is the user's mistake") {
   const Graph graph = mlp_graph({.layers = 1, .batch = 4, .width = 8});
   CHECK(error_of(graph, mesh_of({8}), data_parallel_options()) ==
         "method data: the batch of input \"x\" f32[4, 8] has 4 rows, "

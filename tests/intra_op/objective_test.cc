@@ -34,13 +34,13 @@ Cluster cluster_of(int devices, double memory, double link, double alpha) {
 
 }  // namespace
 
-TEST_CASE("Links a thousand times faster than memory") {
+TEST_CASE("links a thousand times faster than memory") {
   const ShardParallel method{.num_micro_batches = 2, .mesh_shape = {6, 2}};
   const CompiledStep planned = plan_only(two_layers(128, 20), method, cluster_of(12, 1e9, 1e12, 0));
   CHECK(planned.plan.cost.gap() == 0);
 }
 
-TEST_CASE("Random clusters, widths and meshes") {
+TEST_CASE("random clusters, widths and meshes") {
   std::mt19937 random(5);
   const auto pick = [&](const std::vector<double>& values) {
     return values[random() % values.size()];

@@ -35,7 +35,7 @@ const DeviceMesh kMesh = mesh_of({2, 2}, {1e-6, 1e-6}, {1e-9, 1e-9});
 
 }  // namespace
 
-TEST_CASE("An output is left in the spec that is wanted, or in any") {
+TEST_CASE("an output is left in the spec that is wanted, or in any") {
   const Graph part = subgraph(dropout_stack(3), 1, 1).graph;
   REQUIRE(part.outputs.size() >= 2);
   const std::string name = part.outputs[0].name;
@@ -66,7 +66,7 @@ TEST_CASE("An output is left in the spec that is wanted, or in any") {
       "method shard: output \"h\" cannot be left as R: the graph has no such output", Error);
 }
 
-TEST_CASE("A planning cache learns nothing new from more layers, and changes no plan") {
+TEST_CASE("a planning cache learns nothing new from more layers, and changes no plan") {
   PlanningCache cache;
   const CostModel model = CostModel::of(Cluster::local(4));
   auto_shard(dropout_stack(3), kMesh, model, {}, &cache);

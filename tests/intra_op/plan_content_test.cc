@@ -53,12 +53,12 @@ struct Sample {
 
 }  // namespace
 
-TEST_CASE("A plan as written is read") {
+TEST_CASE("a plan as written is read") {
   const Sample sample;
   CHECK(sample.error([](Json&) {}) == "no error");
 }
 
-TEST_CASE("Steps with fields that no step of their kind has") {
+TEST_CASE("steps with fields that no step of their kind has") {
   const Sample sample;
   CHECK(sample.step_error("all_gather", "dim", 7) ==
         "dim: found 7; all_gather of a tensor of rank 2 needs a dimension below it");
@@ -88,7 +88,7 @@ TEST_CASE("Steps with fields that no step of their kind has") {
         "seconds: found -1, expected 0 to 1000000000000");
 }
 
-TEST_CASE("Meshes, costs and counts out of range") {
+TEST_CASE("meshes, costs and counts out of range") {
   const Sample sample;
   CHECK(
       sample.error([](Json& p) { p["mesh"]["axes"][0]["beta_seconds_per_byte"] = 1e308; }) ==
@@ -108,7 +108,7 @@ TEST_CASE("Meshes, costs and counts out of range") {
         "plan p.json: statistics.nodes: found -1, expected 0 or more");
 }
 
-TEST_CASE("Values and uses that are not there") {
+TEST_CASE("values and uses that are not there") {
   const Sample sample;
   const int values = static_cast<int>(sample.graph.values.size());
   CHECK(
@@ -125,7 +125,7 @@ TEST_CASE("Values and uses that are not there") {
             .starts_with("plan p.json: node 2 input \""));
 }
 
-TEST_CASE("No change of a number in a plan is an internal error") {
+TEST_CASE("no change of a number in a plan is an internal error") {
   const Sample sample;
   const Json numbers = {2147483647, -2147483647 - 1, -1,     1,      2,  255,
                         256,        1e308,           -1e308, 1e-320, 0.5};

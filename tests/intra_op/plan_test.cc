@@ -20,7 +20,7 @@ Graph small_graph() { return mlp_graph({.layers = 1, .batch = 8, .width = 4, .bi
 }  // namespace
 
 TEST_CASE(
-    "A plan written and read back is the same plan, and planning again writes the same bytes") {
+    "a plan written and read back is the same plan, and planning again writes the same bytes") {
   for (int micro_batches : {1, 2}) {
     const Graph graph =
         mlp_graph({.layers = 3, .batch = 64, .width = 96, .num_micro_batches = micro_batches});
@@ -37,7 +37,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("Uneven dimensions and device counts are planned, not refused") {
+TEST_CASE("uneven dimensions and device counts are planned, not refused") {
   for (int devices : {3, 4, 5, 6, 7}) {
     const Graph graph = mlp_graph({.layers = 2, .batch = 7, .width = 10});
     for (const AutoShardOptions& options :
@@ -50,7 +50,7 @@ TEST_CASE("Uneven dimensions and device counts are planned, not refused") {
   }
 }
 
-TEST_CASE("The evaluator prices a hand-worked plan") {
+TEST_CASE("the evaluator prices a hand-worked plan") {
   // x[8, 4] times w[4, 4], the batch over two devices; w replicated; one all_reduce of
   // 64 bytes for its gradient.
   const Graph graph = small_graph();
@@ -76,7 +76,7 @@ TEST_CASE("The evaluator prices a hand-worked plan") {
   CHECK(cost.objective_seconds == cost.compute_seconds + cost.communication_seconds);
 }
 
-TEST_CASE("A plan for another graph is refused, naming both") {
+TEST_CASE("a plan for another graph is refused, naming both") {
   const Graph graph = small_graph(),
               other = mlp_graph({.layers = 1, .batch = 16, .width = 4, .bias = false});
   const ShardingPlan plan = auto_shard(graph, some_mesh({2}), some_model(), {});
@@ -92,7 +92,7 @@ TEST_CASE("A plan for another graph is refused, naming both") {
                     larger.values.size()));
 }
 
-TEST_CASE("Malformed plan files are refused with place and remedy") {
+TEST_CASE("malformed plan files are refused with place and remedy") {
   const Graph graph = small_graph();
   const std::string good =
       to_json(auto_shard(graph, some_mesh({2}), some_model(), data_parallel_options()), graph);
@@ -136,7 +136,7 @@ TEST_CASE("Malformed plan files are refused with place and remedy") {
         std::string::npos);
 }
 
-TEST_CASE("A plan that leaves a reader without its spec is refused") {
+TEST_CASE("a plan that leaves a reader without its spec is refused") {
   const Graph graph = small_graph();
   ShardingPlan plan = auto_shard(graph, some_mesh({2}), some_model(), data_parallel_options());
   REQUIRE(plan.reshards.size() == 2);

@@ -70,7 +70,7 @@ std::string specs_text(const Rule& rule, const std::string& strategy, const Devi
 }  // namespace
 
 TEST_CASE(
-    "A batched matmul has (factors + 1)^axes strategies, "
+    "a batched matmul has (factors + 1)^axes strategies, "
     "and two more roles per axis with one operand partial") {
   const Rule rule = einsum_rule("bik,bkj->bij", {8, 8, 8}, {8, 8, 8});
   for (const std::vector<int>& shape : {std::vector<int>{2}, {2, 2}, {2, 2, 2}}) {
@@ -84,7 +84,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "Of a matmul and its two gradients, exactly one leaves partial sums for each factor but the batch") {
+    "of a matmul and its two gradients, exactly one leaves partial sums for each factor but the batch") {
   // The check table of sharding.md 7.1: C = AB, dA = dC Bᵀ, dB = Aᵀ dC, letters of
   // C[b,i,j] = A[b,i,k] B[b,k,j].
   const Shape a = {8, 8, 8};
@@ -99,7 +99,7 @@ TEST_CASE(
   CHECK(row('k') == "P+@0 | S2@0 | S1@0");
 }
 
-TEST_CASE("Operands and results of a matmul follow from the roles of the axes") {
+TEST_CASE("operands and results of a matmul follow from the roles of the axes") {
   const Rule rule = einsum_rule("ik,kj->ij", {8, 8}, {8, 8});  // factors i, j, k
   const DeviceMesh mesh = mesh_of({2, 4});
   CHECK(specs_text(rule, "f0@0 f1@1", mesh) == "S0@0, S1@1, -> S0@0 S1@1");
@@ -111,7 +111,7 @@ TEST_CASE("Operands and results of a matmul follow from the roles of the axes") 
   CHECK(specs_text(rule, "-", mesh) == "R, R, -> R");
 }
 
-TEST_CASE("A factor is split into no more parts than it has elements, unevenly if need be") {
+TEST_CASE("a factor is split into no more parts than it has elements, unevenly if need be") {
   const Rule rule = einsum_rule("ik,kj->ij", {7, 3}, {3, 5});
   const std::vector<std::string> strategies = texts(all_strategies(rule, mesh_of({4})));
   CHECK(strategies == std::vector<std::string>{"-", "f0@0", "f1@0", "l0@0", "l1@0"});
@@ -120,7 +120,7 @@ TEST_CASE("A factor is split into no more parts than it has elements, unevenly i
   CHECK(std::count(both.begin(), both.end(), "f1@0 f1@1") == 0);  // 6 parts of 5
 }
 
-TEST_CASE("The major part of a compound dimension is split evenly or not at all") {
+TEST_CASE("the major part of a compound dimension is split evenly or not at all") {
   const TensorType x = {f32, {6, 5, 4}};
   const Rule rule = rule_for(ops::reshape, {x}, {{"shape", Shape{30, 4}}});
   CHECK(specs_text(rule, "f0@0", mesh_of({3})) == "S0@0, -> S0@0");
@@ -131,7 +131,7 @@ TEST_CASE("The major part of a compound dimension is split evenly or not at all"
   CHECK(std::count(on_4.begin(), on_4.end(), "f0@0") == 0);
 }
 
-TEST_CASE("A reduction leaves partial sums or maxima, never both") {
+TEST_CASE("a reduction leaves partial sums or maxima, never both") {
   const TensorType x = {f32, {4, 4}};
   const Attributes rows = {{"axes", Shape{0}}, {"keep_dims", std::int64_t{0}}};
   const Rule sum = rule_for(ops::reduce_sum, {x}, rows), max = rule_for(ops::reduce_max, {x}, rows);
@@ -147,7 +147,7 @@ TEST_CASE("A reduction leaves partial sums or maxima, never both") {
                  to_string(s).find('l') != std::string::npos));
 }
 
-TEST_CASE("A factor may pass into one result and be reduced into others, each in its own way") {
+TEST_CASE("a factor may pass into one result and be reduced into others, each in its own way") {
   // (x[i, j]) -> (y[i, j], sum over i [j], maximum over i [j], sum over j [i])
   Rule rule{.factors = {{4}, {4}},
             .operands = {{{0}, {1}}},
@@ -163,7 +163,7 @@ TEST_CASE("A factor may pass into one result and be reduced into others, each in
   CHECK(all_strategies(rule, mesh).size() == 9 + 3 + 2);
 }
 
-TEST_CASE("Rows of layer_norm's gradient pass into dx and are summed into dscale and dbias") {
+TEST_CASE("rows of layer_norm's gradient pass into dx and are summed into dscale and dbias") {
   const TensorType x{f32, {8, 6}}, scale{f32, {6}}, statistics{f32, {8}};
   const Rule rule = rule_for(ops::layer_norm_grad, {x, x, scale, statistics, statistics});
   CHECK(specs_text(rule, "f0@0", mesh_of({2})) == "S0@0, S0@0, R, S0@0, S0@0, -> S0@0, P+@0, P+@0");
@@ -172,7 +172,7 @@ TEST_CASE("Rows of layer_norm's gradient pass into dx and are summed into dscale
 }
 
 TEST_CASE(
-    "A lookup's table is split by rows into partial sums, or by columns, or the ids are split") {
+    "a lookup's table is split by rows into partial sums, or by columns, or the ids are split") {
   // factors id, row, column
   const Rule rule = rule_for(ops::embedding, {{f32, {100, 8}}, {i32, {4}}});
   CHECK(specs_text(rule, "f1@0", mesh_of({4})) == "S0@0, R, -> P+@0");
@@ -186,7 +186,7 @@ TEST_CASE(
   CHECK(specs_text(back, "f0@0", mesh_of({4})) == "S0@0, S0@0, -> P+@0");
 }
 
-TEST_CASE("A result that neither has a factor nor reduces it is alike on all devices") {
+TEST_CASE("a result that neither has a factor nor reduces it is alike on all devices") {
   // (x[i], y[j]) -> (sum of x, y)
   const Rule rule{.factors = {{4}, {4}},
                   .operands = {{{0}}, {{1}}},
@@ -197,7 +197,7 @@ TEST_CASE("A result that neither has a factor nor reduces it is alike on all dev
 }
 
 TEST_CASE(
-    "A broadcast operand is whole where the result is split, "
+    "a broadcast operand is whole where the result is split, "
     "and an addition takes partial sums on both sides") {
   const Rule rule = rule_for(ops::add, {{f32, {8, 4}}, {f32, {4}}});
   CHECK(specs_text(rule, "f0@0", mesh_of({2})) == "S0@0, R, -> S0@0");
@@ -205,20 +205,20 @@ TEST_CASE(
   CHECK(specs_text(rule, "l0@0", mesh_of({2})) == "P+@0, P+@0, -> P+@0");
 }
 
-TEST_CASE("An axis of size 1 has no role") {
+TEST_CASE("an axis of size 1 has no role") {
   const Rule rule = einsum_rule("ik,kj->ij", {8, 8}, {8, 8});
   CHECK(all_strategies(rule, mesh_of({1, 4})).size() == 6);
   CHECK(all_strategies(rule, mesh_of({1})).size() == 1);
   CHECK(factor_of_axis(parse_strategy("f2@1"), mesh_of({1, 4})) == std::vector<int>{-1, 2});
 }
 
-TEST_CASE("Strategies print and read back") {
+TEST_CASE("strategies print and read back") {
   const Rule rule = einsum_rule("ik,kj->ij", {8, 8}, {8, 8});
   for (const Strategy& s : all_strategies(rule, mesh_of({2, 2, 2})))
     CHECK(parse_strategy(to_string(s)) == s);
 }
 
-TEST_CASE("Malformed strategies are refused") {
+TEST_CASE("malformed strategies are refused") {
   const auto error_of = [](const char* text) {
     try {
       parse_strategy(text);

@@ -6,6 +6,7 @@
 #include "src/ir/input.h"
 
 using namespace alpa;
+using namespace alpa::testing;
 
 namespace {
 

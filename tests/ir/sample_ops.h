@@ -3,7 +3,7 @@
 #include "alpa/ir/builder.h"
 #include "src/ir/input.h"
 
-namespace sample {
+namespace alpa::testing::sample {
 
 inline const alpa::OpDef add = {
     .name = "add", .dims = "..., ... -> ...", .flops_per_point = 1, .linear = {0b11}};
@@ -43,4 +43,4 @@ inline alpa::Graph step(int micro_batches) {
   return b.finish();
 }
 
-}  // namespace sample
+}  // namespace alpa::testing::sample

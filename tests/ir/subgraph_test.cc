@@ -63,7 +63,7 @@ std::vector<int> layers_of(const Graph& graph, const OpDef& op) {
 
 }  // namespace
 
-TEST_CASE("Parameters, their optimizer state and updates belong to the layer that reads them") {
+TEST_CASE("parameters, their optimizer state and updates belong to the layer that reads them") {
   for (int num_micro_batches : {1, 2}) {
     const Graph graph = stack({.layers = 3, .num_micro_batches = num_micro_batches});
     const auto inputs = layers_of_inputs(graph);
@@ -77,7 +77,7 @@ TEST_CASE("Parameters, their optimizer state and updates belong to the layer tha
   }
 }
 
-TEST_CASE("What several layers share belongs to none") {
+TEST_CASE("what several layers share belongs to none") {
   const Graph tied = stack({.layers = 3, .tied = true});
   CHECK(layers_of_inputs(tied).at("tied.w") == -1);
   CHECK(layers_of_inputs(tied).at("tied.w.adam_m") == -1);
@@ -87,7 +87,7 @@ TEST_CASE("What several layers share belongs to none") {
   CHECK(layers_of(clipped, ops::sqrt) == std::vector<int>{-1});
 }
 
-TEST_CASE("The parts of a graph hold every node once and name their boundary") {
+TEST_CASE("the parts of a graph hold every node once and name their boundary") {
   for (const Stack& s :
        {Stack{}, Stack{.tied = true}, Stack{.clip = true, .num_micro_batches = 2}}) {
     const Graph graph = stack(s);
@@ -128,7 +128,7 @@ TEST_CASE("The parts of a graph hold every node once and name their boundary") {
   }
 }
 
-TEST_CASE("A range of layers joins what is between them") {
+TEST_CASE("a range of layers joins what is between them") {
   const Graph graph = stack({.layers = 4});
   const Subgraph one = subgraph(graph, 1, 1), two = subgraph(graph, 1, 2);
   CHECK(one.graph.outputs.size() == two.graph.outputs.size());
@@ -140,7 +140,7 @@ TEST_CASE("A range of layers joins what is between them") {
       Error);
 }
 
-TEST_CASE("A part of a graph prints and parses") {
+TEST_CASE("a part of a graph prints and parses") {
   const Graph part = subgraph(stack({.layers = 3, .num_micro_batches = 2}), 1, 1).graph;
   const std::string text = to_string(part);
   CHECK(text.find("kind=\"boundary\"") != std::string::npos);
@@ -150,7 +150,7 @@ TEST_CASE("A part of a graph prints and parses") {
   CHECK(structural_hash(parsed) == structural_hash(part));
 }
 
-TEST_CASE("Equal layers of a stack have equal hashes, dropout included, and streams of their own") {
+TEST_CASE("equal layers of a stack have equal hashes, dropout included, and streams of their own") {
   for (bool dropout : {false, true}) {
     const Graph graph = stack({.layers = 6, .dropout = dropout});
     std::set<std::uint64_t> hashes, exact;
@@ -168,7 +168,7 @@ TEST_CASE("Equal layers of a stack have equal hashes, dropout included, and stre
   CHECK(layer_hash(subgraph(plain, 1, 1).graph) != layer_hash(subgraph(dropped, 1, 1).graph));
 }
 
-TEST_CASE("Every random node has a stream of its own, which other layers do not change") {
+TEST_CASE("every random node has a stream of its own, which other layers do not change") {
   const auto streams = [](const Graph& graph) {
     std::vector<std::int64_t> result;
     for (const Node& node : graph.nodes)
@@ -191,7 +191,7 @@ TEST_CASE("Every random node has a stream of its own, which other layers do not 
   CHECK(different.size() == 4);
 }
 
-TEST_CASE("A sum over micro-batches that another layer reads cannot be cut off") {
+TEST_CASE("a sum over micro-batches that another layer reads cannot be cut off") {
   Graph graph = stack({.layers = 2, .num_micro_batches = 2});
   for (Node& node : graph.nodes)
     if (node.op == &ops::adam_update && node.layer == 1) node.layer = 0;

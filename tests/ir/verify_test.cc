@@ -4,6 +4,7 @@
 #include "sample_ops.h"
 
 using namespace alpa;
+using namespace alpa::testing;
 
 namespace {
 

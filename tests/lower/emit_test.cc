@@ -6,7 +6,7 @@
 #include "support/steps.h"
 
 using namespace alpa;
-using namespace alpa::test;
+using namespace alpa::testing;
 
 namespace {
 
@@ -149,7 +149,7 @@ TEST_CASE("at most two collectives are in flight") {
     return mean(square(x - y));
   };
   const Graph graph = training_graph({f32, {6, 4}}, {f32, {6, 4}}, model,
-                                     {.optimizer = alpa::test::Optimizer::adam});
+                                     {.optimizer = alpa::testing::Optimizer::adam});
   const SpmdProgram program =
       lowered(graph, following_plan(graph, mesh_of({2}), {{"x", "S0@0"}, {"y", "S0@0"}}), 0);
   int in_flight = 0, most = 0;

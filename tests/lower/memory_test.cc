@@ -82,7 +82,7 @@ void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noex
 }
 
 using namespace alpa;
-using namespace alpa::test;
+using namespace alpa::testing;
 
 namespace {
 
@@ -100,7 +100,7 @@ const std::vector<Case> kCases{{1, f32, {{"x", "S0@0"}, {"y", "S0@0"}}},
 
 SpmdProgram program_of(const Case& c, int devices) {
   const StepOptions options{.num_micro_batches = c.num_micro_batches,
-                            .optimizer = alpa::test::Optimizer::adam};
+                            .optimizer = alpa::testing::Optimizer::adam};
   const Graph graph = training_graph({c.dtype, {24, 10}}, {c.dtype, {24, 6}}, small_mlp, options);
   return lowered(graph, following_plan(graph, mesh_of({devices}), c.layouts));
 }

@@ -5,7 +5,7 @@
 #include "support/two_meshes.h"
 
 using namespace alpa;
-using namespace alpa::test;
+using namespace alpa::testing;
 
 namespace {
 
@@ -31,7 +31,8 @@ std::vector<Case> cases() {
             {mesh_from(3, {2}), {{"w2", "S0@0"}}}}}};
 }
 
-Graph step_graph(int stages, alpa::test::Optimizer optimizer, int micro_batches = kMicroBatches) {
+Graph step_graph(int stages, alpa::testing::Optimizer optimizer,
+                 int micro_batches = kMicroBatches) {
   return training_graph({f32, {24, 10}}, {f32, {24, 6}}, one_layer_per_stage(stages, 14),
                         {.num_micro_batches = micro_batches, .optimizer = optimizer});
 }
@@ -48,8 +49,8 @@ using MakeSchedule = PipelineSchedule (*)(int, int);
 
 TEST_CASE(
     "several meshes compute what one device does, in planned memory and with planned traffic") {
-  for (const alpa::test::Optimizer optimizer :
-       {alpa::test::Optimizer::sgd, alpa::test::Optimizer::adam})
+  for (const alpa::testing::Optimizer optimizer :
+       {alpa::testing::Optimizer::sgd, alpa::testing::Optimizer::adam})
     for (const Case& c : cases()) {
       const int stages = static_cast<int>(c.stages.size());
       const Graph graph = step_graph(stages, optimizer);
@@ -75,11 +76,11 @@ TEST_CASE(
 }
 
 TEST_CASE("one micro-batch, and one mesh with a schedule, are no special cases") {
-  const Graph graph = step_graph(2, alpa::test::Optimizer::sgd, 1);
+  const Graph graph = step_graph(2, alpa::testing::Optimizer::sgd, 1);
   Executor two(on_meshes(graph, cases()[0].stages), {.threads_per_device = 1}, "cpu", gpipe(2, 1));
   CHECK(largest_difference(run_steps_of(graph, two, 3), on_one_device(graph)) < 1e-5);
 
-  const Graph whole = step_graph(1, alpa::test::Optimizer::adam);
+  const Graph whole = step_graph(1, alpa::testing::Optimizer::adam);
   const SpmdProgram program =
       lowered(whole, following_plan(whole, mesh_of({2}), {{"x", "S0@0"}, {"y", "S0@0"}}));
   Executor scheduled(program, {.threads_per_device = 1}, "cpu", gpipe(1, kMicroBatches));

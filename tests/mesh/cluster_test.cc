@@ -34,7 +34,7 @@ bool local_link(const MeshAxis& axis) { return axis.alpha_seconds == 1e-6; }
 
 }  // namespace
 
-TEST_CASE("A cluster file says what the hardware is") {
+TEST_CASE("a cluster file says what the hardware is") {
   const Cluster cluster = Cluster::from_json(kGood, "c.json");
   CHECK(cluster.num_devices() == 8);
   CHECK(cluster.backend == "cpu");
@@ -46,7 +46,7 @@ TEST_CASE("A cluster file says what the hardware is") {
   CHECK(cluster.between_hosts == Link{1e-5, 1e-9});
 }
 
-TEST_CASE("A written cluster reads back equal") {
+TEST_CASE("a written cluster reads back equal") {
   for (const char* name : {"cpu_2x4.json", "p3_16xlarge_2x8.json", "a100_8x8.json"}) {
     const Cluster cluster = Cluster::from_file(data(name));
     CHECK(Cluster::from_json(cluster.to_json(), name) == cluster);
@@ -55,7 +55,7 @@ TEST_CASE("A written cluster reads back equal") {
     CHECK(Cluster::from_json(Cluster::local(n).to_json(), "local") == Cluster::local(n));
 }
 
-TEST_CASE("Links that nothing uses may be absent") {
+TEST_CASE("links that nothing uses may be absent") {
   const Cluster one = Cluster::from_json(
       R"({"num_hosts": 1, "devices_per_host": 1,
           "device": {"memory_bytes": 1, "flops_per_second": {}, "memory_bytes_per_second": 0}})",
@@ -65,7 +65,7 @@ TEST_CASE("Links that nothing uses may be absent") {
 }
 
 TEST_CASE(
-    "Every mistake in a cluster file is named with its place, what was found and what is expected") {
+    "every mistake in a cluster file is named with its place, what was found and what is expected") {
   const std::string file = "cluster file c.json: ";
   CHECK(error_with("\"num_hosts\": 2", "\"hosts\": 2") ==
         file +
@@ -124,7 +124,7 @@ TEST_CASE(
         file + "key \"memory_bytes\" is given twice in one object; remove one");
 }
 
-TEST_CASE("Text that is no JSON object is refused with its place") {
+TEST_CASE("text that is no JSON object is refused with its place") {
   CHECK(error_of([] { Cluster::from_json("{\"num_hosts\": 2\n \"x\": 1}", "c.json"); }) ==
         "cluster file c.json: line 2, column 4: not valid JSON; "
         "check for a missing comma, quote or bracket just before");
@@ -150,7 +150,7 @@ TEST_CASE("Text that is no JSON object is refused with its place") {
         "cluster file " ALPA_SOURCE_DIR ": cannot be read: it is a folder, not a file");
 }
 
-TEST_CASE("An axis within one host has the link of the host, any other that between hosts") {
+TEST_CASE("an axis within one host has the link of the host, any other that between hosts") {
   const Cluster cluster = Cluster::from_json(kGood, "c.json");  // 2 hosts of 4
   const auto links = [&](const std::vector<int>& shape) {
     std::string text;
@@ -168,7 +168,7 @@ TEST_CASE("An axis within one host has the link of the host, any other that betw
   CHECK(cluster.mesh({2, 4}).axes()[1].beta_seconds_per_byte == 1e-10);
 }
 
-TEST_CASE("Groups that straddle hosts pay for it even where a host is not a power of two") {
+TEST_CASE("groups that straddle hosts pay for it even where a host is not a power of two") {
   Cluster cluster = Cluster::from_json(kGood, "c.json");
   cluster.devices_per_host = 3;  // hosts {0 1 2} {3 4 5}
   CHECK(local_link(cluster.mesh({2, 3}).axes()[1]));
@@ -176,7 +176,7 @@ TEST_CASE("Groups that straddle hosts pay for it even where a host is not a powe
   CHECK_FALSE(local_link(cluster.mesh({3, 2}).axes()[1]));  // pair {2, 3}
 }
 
-TEST_CASE("A mesh has to use every device") {
+TEST_CASE("a mesh has to use every device") {
   const Cluster cluster = Cluster::from_json(kGood, "c.json");
   CHECK(error_of([&] {
           cluster.mesh({2, 2});
@@ -193,7 +193,7 @@ TEST_CASE("A mesh has to use every device") {
   CHECK(error_of([&] { cluster.mesh({}); }) == "mesh shape \"\": give 1 to 4 axes");
 }
 
-TEST_CASE("A submesh is the same hardware, less of it") {
+TEST_CASE("a submesh is the same hardware, less of it") {
   const Cluster cluster = Cluster::from_json(kGood, "c.json");
   const Cluster part = cluster.submesh(1, 2);
   CHECK(part.num_devices() == 2);
@@ -204,7 +204,7 @@ TEST_CASE("A submesh is the same hardware, less of it") {
         "submesh of 5 devices per host: the hosts have 4");
 }
 
-TEST_CASE("Local devices share the cores") {
+TEST_CASE("local devices share the cores") {
   const int cores = usable_cores();
   const Cluster one = Cluster::local(1), many = Cluster::local(4 * cores);
   CHECK(one.device.flops_per_second.at(f32) == doctest::Approx(80e9 * cores));
@@ -216,7 +216,7 @@ TEST_CASE("Local devices share the cores") {
   CHECK(error_of([] { Cluster::local(0); }) == "Cluster::local: 0 devices; ask for at least 1");
 }
 
-TEST_CASE("Logical shapes are all factorisations into at most two axes") {
+TEST_CASE("logical shapes are all factorisations into at most two axes") {
   using Shapes = std::vector<std::vector<int>>;
   CHECK(logical_mesh_shapes(8) == Shapes{{8}, {2, 4}, {4, 2}});
   CHECK(logical_mesh_shapes(7) == Shapes{{7}});
@@ -224,7 +224,7 @@ TEST_CASE("Logical shapes are all factorisations into at most two axes") {
   CHECK(logical_mesh_shapes(12) == Shapes{{12}, {2, 6}, {3, 4}, {4, 3}, {6, 2}});
 }
 
-TEST_CASE("Mesh shapes are read from text") {
+TEST_CASE("mesh shapes are read from text") {
   CHECK(parse_mesh_shape("8") == std::vector<int>{8});
   CHECK(parse_mesh_shape("2x4") == std::vector<int>{2, 4});
   for (const std::string text :

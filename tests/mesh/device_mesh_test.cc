@@ -8,7 +8,7 @@
 using namespace alpa;
 using namespace alpa::testing;
 
-TEST_CASE("Ranks are row-major over the axes") {
+TEST_CASE("ranks are row-major over the axes") {
   const DeviceMesh mesh({{"x", 2}, {"y", 3}, {"z", 2}});
   CHECK(mesh.num_devices() == 12);
   CHECK(mesh.coordinates(7) == std::vector<int>{1, 0, 1});
@@ -17,7 +17,7 @@ TEST_CASE("Ranks are row-major over the axes") {
   CHECK_THROWS_AS(mesh.rank({0, 3, 0}), Bug);
 }
 
-TEST_CASE("A group differs only along its axes, the first axis slowest") {
+TEST_CASE("a group differs only along its axes, the first axis slowest") {
   const DeviceMesh mesh({{"x", 2}, {"y", 3}});
   CHECK(mesh.group(4, {1}) == std::vector<int>{3, 4, 5});
   CHECK(mesh.group(4, {0}) == std::vector<int>{1, 4});
@@ -26,7 +26,7 @@ TEST_CASE("A group differs only along its axes, the first axis slowest") {
   CHECK(mesh.group(4, {}) == std::vector<int>{4});
 }
 
-TEST_CASE("A mesh without axes is one device") {
+TEST_CASE("a mesh without axes is one device") {
   const DeviceMesh mesh;
   CHECK(mesh.num_devices() == 1);
   CHECK(mesh.coordinates(0).empty());
@@ -35,13 +35,13 @@ TEST_CASE("A mesh without axes is one device") {
   CHECK(shape_text(DeviceMesh({{"x", 2}, {"y", 4}})) == "2x4");
 }
 
-TEST_CASE("Device ids can be given") {
+TEST_CASE("device ids can be given") {
   const DeviceMesh mesh({{"x", 2}}, {7, 3});
   CHECK(mesh.devices() == std::vector<int>{7, 3});
   CHECK(mesh != DeviceMesh({{"x", 2}}));
 }
 
-TEST_CASE("Impossible meshes are refused") {
+TEST_CASE("impossible meshes are refused") {
   using Axes = std::vector<MeshAxis>;
   const Axes two{{"x", 2}}, empty{{"x", 2}, {"y", 0}}, twins{{"x", 2}, {"x", 2}},
       five{{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 1}}, huge{{"x", 1 << 20}, {"y", 1 << 20}};

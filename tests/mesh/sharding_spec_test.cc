@@ -70,7 +70,7 @@ Tiling tiling(const Shape& shape, const ShardingSpec& spec, const DeviceMesh& me
 
 }  // namespace
 
-TEST_CASE("Specs print by dimension, major axis first, then partial axes") {
+TEST_CASE("specs print by dimension, major axis first, then partial axes") {
   CHECK(to_string(ShardingSpec::replicated()) == "R");
   CHECK(to_string(ShardingSpec{}.split(1, 0).split(0, 0).partial(2)) == "S0@1 S0@0 P+@2");
   CHECK(to_string(ShardingSpec{}.split(3, 2).split(0, 1)) == "S1@0 S2@3");
@@ -79,7 +79,7 @@ TEST_CASE("Specs print by dimension, major axis first, then partial axes") {
 }
 
 TEST_CASE(
-    "Every spec of four axes and three dimensions reads back from its text, and texts differ") {
+    "every spec of four axes and three dimensions reads back from its text, and texts differ") {
   std::set<std::string> texts;
   std::set<std::size_t> hashes;
   std::vector<ShardingSpec> specs{{}};
@@ -102,7 +102,7 @@ TEST_CASE(
   CHECK(hashes.size() == 625);
 }
 
-TEST_CASE("A spec does not depend on how it was reached") {
+TEST_CASE("a spec does not depend on how it was reached") {
   CHECK(ShardingSpec{}.split(0, 1).split(1, 0) == ShardingSpec{}.split(1, 0).split(0, 1));
   CHECK(ShardingSpec{}.split(0, 0).split(1, 0) != ShardingSpec{}.split(1, 0).split(0, 0));
   CHECK(ShardingSpec{}.split(0, 0).without(0) == ShardingSpec{});
@@ -114,14 +114,14 @@ TEST_CASE("A spec does not depend on how it was reached") {
   CHECK_FALSE(parse_spec("S0@1").is_partial());
 }
 
-TEST_CASE("Only free axes can be used and only minor-most ones given up") {
+TEST_CASE("only free axes can be used and only minor-most ones given up") {
   CHECK_THROWS_AS(ShardingSpec{}.split(0, 0).split(0, 1), Bug);
   CHECK_THROWS_AS(ShardingSpec{}.split(0, 0).partial(0), Bug);
   CHECK_THROWS_AS(ShardingSpec{}.split(4, 0), Bug);
   CHECK_THROWS_AS(ShardingSpec{}.split(0, 0).split(1, 0).without(0), Bug);
 }
 
-TEST_CASE("A text that is no spec is refused with the place and the rule") {
+TEST_CASE("a text that is no spec is refused with the place and the rule") {
   CHECK(error_of("") == message("", "empty"));
   CHECK(error_of("Q0@1") == message("Q0@1", "unknown word \"Q0@1\""));
   CHECK(error_of("R S0@0") == message("R S0@0", "unknown word \"R\""));
@@ -149,7 +149,7 @@ TEST_CASE(
   CHECK(parts(0, spec, mesh) == std::vector<Extent>{{0, 0}, {0, 0}, {0, 0}, {0, 0}});
 }
 
-TEST_CASE("Two axes on one dimension split the chunks of the major one") {
+TEST_CASE("two axes on one dimension split the chunks of the major one") {
   const DeviceMesh mesh = mesh_of({2, 3});  // ranks are (axis 0, axis 1) row-major
   CHECK(parts(10, parse_spec("S0@0 S0@1"), mesh) ==
         std::vector<Extent>{{0, 2}, {2, 2}, {4, 1}, {5, 2}, {7, 2}, {9, 1}});
@@ -157,7 +157,7 @@ TEST_CASE("Two axes on one dimension split the chunks of the major one") {
         std::vector<Extent>{{0, 2}, {4, 2}, {8, 2}, {2, 2}, {6, 2}, {10, 0}});
 }
 
-TEST_CASE("Parts cover every dimension exactly once, whatever its size") {
+TEST_CASE("parts cover every dimension exactly once, whatever its size") {
   for (const std::vector<int>& sizes : {std::vector<int>{3}, {4}, {2, 2}, {2, 3}, {3, 2, 2}}) {
     const DeviceMesh mesh = mesh_of(sizes);
     ShardingSpec forward, backward;
@@ -178,7 +178,7 @@ TEST_CASE("Parts cover every dimension exactly once, whatever its size") {
   }
 }
 
-TEST_CASE("Local shape, offset and bytes follow from the parts") {
+TEST_CASE("local shape, offset and bytes follow from the parts") {
   const DeviceMesh mesh = mesh_of({2, 4});
   const ShardingSpec spec = parse_spec("S1@1 P+@0");
   CHECK(local_shape({5, 7, 3}, spec, mesh, {1, 3}) == Shape{5, 1, 3});
@@ -187,7 +187,7 @@ TEST_CASE("Local shape, offset and bytes follow from the parts") {
   CHECK(shard_bytes({f32, {}}, parse_spec("P+@0"), mesh) == 4);
 }
 
-TEST_CASE("Layouts are Alpa's tile assignments (test_sharding_spec.py)") {
+TEST_CASE("layouts are Alpa's tile assignments (test_sharding_spec.py)") {
   const std::vector<int> rows{0, 1, 2, 3, 4, 5}, columns{0, 3, 1, 4, 2, 5};
   const DeviceMesh mesh = mesh_of({2, 3});
   const Shape square{12, 12}, cube{12, 12, 12};

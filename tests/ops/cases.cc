@@ -4,7 +4,7 @@
 
 #include "reference.h"
 
-namespace cases {
+namespace alpa::testing::cases {
 namespace {
 
 namespace ops = alpa::ops;
@@ -405,4 +405,4 @@ const std::vector<Case>& all() {
   return table;
 }
 
-}  // namespace cases
+}  // namespace alpa::testing::cases

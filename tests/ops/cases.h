@@ -9,7 +9,7 @@
 
 #include "src/ops/all_ops.h"
 
-namespace cases {
+namespace alpa::testing::cases {
 
 using alpa::Attributes;
 using alpa::OpDef;
@@ -47,4 +47,4 @@ struct Case {
 /// The whole table.
 const std::vector<Case>& all();
 
-}  // namespace cases
+}  // namespace alpa::testing::cases

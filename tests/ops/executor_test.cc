@@ -6,7 +6,7 @@
 #include "run_case.h"
 #include "support/steps.h"
 
-using namespace cases;
+using namespace alpa::testing::cases;
 using namespace alpa;
 
 namespace {
@@ -31,7 +31,7 @@ Array array_of(const HostTensor& tensor) {
 }
 
 std::vector<Array> run(const Graph& graph, const std::vector<HostTensor>& operands, int threads) {
-  Executor executor(test::lowered(graph, test::replicated_plan(graph, test::mesh_of({1}))),
+  Executor executor(testing::lowered(graph, testing::replicated_plan(graph, testing::mesh_of({1}))),
                     {.threads_per_device = threads});
   std::map<std::string, Array> batch;
   for (std::size_t i = 0; i < operands.size(); ++i)

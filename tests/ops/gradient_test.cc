@@ -7,7 +7,7 @@
 #include "run_case.h"
 #include "support/evaluate.h"
 
-using namespace cases;
+using namespace alpa::testing::cases;
 using namespace alpa;
 
 namespace {

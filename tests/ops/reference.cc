@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-namespace cases {
+namespace alpa::testing::cases {
 namespace {
 
 std::size_t flat(const Shape& shape, const Shape& index) {
@@ -215,4 +215,4 @@ Reference sgd(double momentum, double weight_decay, bool nesterov) {
   };
 }
 
-}  // namespace cases
+}  // namespace alpa::testing::cases

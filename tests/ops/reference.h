@@ -2,7 +2,7 @@
 /// Formulas in f64 that make up the references of the case table: plain loops over indices.
 #include "cases.h"
 
-namespace cases {
+namespace alpa::testing::cases {
 
 /// 0 … n-1 for every dimension, row-major.
 void for_each(const Shape& shape, const std::function<void(const Shape&)>& visit);
@@ -46,4 +46,4 @@ Reference adam(double beta1, double beta2, double epsilon, double weight_decay, 
 /// Sutskever et al. 2013.
 Reference sgd(double momentum, double weight_decay, bool nesterov);
 
-}  // namespace cases
+}  // namespace alpa::testing::cases

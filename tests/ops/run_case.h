@@ -6,7 +6,7 @@
 #include "cases.h"
 #include "kernels/kernel_call.h"
 
-namespace cases {
+namespace alpa::testing::cases {
 
 using alpa::testing::HostTensor;
 
@@ -70,4 +70,4 @@ inline std::vector<Tensor> to_reference(const std::vector<HostTensor>& tensors) 
 /// True for rows that have an own kernel (all but graph inputs).
 inline bool is_computed(const Case& row) { return row.op->cpu != nullptr; }
 
-}  // namespace cases
+}  // namespace alpa::testing::cases

@@ -8,7 +8,7 @@
 #include "run_case.h"
 #include "support/difference.h"
 
-using namespace cases;
+using namespace alpa::testing::cases;
 using namespace alpa;
 
 namespace {

@@ -6,7 +6,7 @@
 #include "alpa/ir/builder.h"
 #include "run_case.h"
 
-using namespace cases;
+using namespace alpa::testing::cases;
 using namespace alpa;
 
 namespace {

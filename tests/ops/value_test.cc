@@ -2,7 +2,7 @@
 
 #include "run_case.h"
 
-using namespace cases;
+using namespace alpa::testing::cases;
 using namespace alpa;
 
 TEST_CASE("every row's value is that of its formula in f64, to the rounding of its type") {

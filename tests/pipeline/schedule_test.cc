@@ -6,7 +6,6 @@
 #include "support/two_meshes.h"
 
 using namespace alpa;
-using namespace alpa::test;
 using namespace alpa::testing;
 
 namespace {

@@ -6,7 +6,7 @@
 #include "support/steps.h"
 
 using namespace alpa;
-using namespace alpa::test;
+using namespace alpa::testing;
 
 TEST_CASE(
     "a step on one device needs no thread but the caller's, and its numbers do not depend on who works") {

@@ -9,7 +9,6 @@
 
 using namespace alpa;
 using namespace alpa::testing;
-using namespace alpa::test;
 
 TEST_CASE("one card more than there are") {
   if (no_cuda()) return;

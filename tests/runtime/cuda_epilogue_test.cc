@@ -8,7 +8,7 @@
 #include "support/steps.h"
 
 using namespace alpa;
-using namespace alpa::test;
+using namespace alpa::testing;
 
 namespace {
 
@@ -27,7 +27,7 @@ Graph step_of(Value (*activation)(Value), int micro_batches) {
         }
         return reduce_sum(square(x - y), {0, 1}) * 0.02;
       },
-      {.num_micro_batches = micro_batches, .optimizer = alpa::test::Optimizer::sgd});
+      {.num_micro_batches = micro_batches, .optimizer = alpa::testing::Optimizer::sgd});
 }
 
 ExecutorOptions untuned() {

@@ -9,14 +9,13 @@
 
 using namespace alpa;
 using namespace alpa::testing;
-using namespace alpa::test;
 
 namespace {
 
 Graph mlp_step(int num_micro_batches = 1) {
   return training_graph(
       {f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
-      {.num_micro_batches = num_micro_batches, .optimizer = alpa::test::Optimizer::adam});
+      {.num_micro_batches = num_micro_batches, .optimizer = alpa::testing::Optimizer::adam});
 }
 
 SpmdProgram data_parallel(const Graph& graph, int devices) {

@@ -9,7 +9,7 @@
 #include "support/mlp_step.h"
 
 using namespace alpa;
-using namespace alpa::test;
+using namespace alpa::testing;
 using alpa::testing::error_of;
 
 namespace {

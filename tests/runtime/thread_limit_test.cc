@@ -16,7 +16,6 @@
 
 using namespace alpa;
 using namespace alpa::testing;
-using namespace alpa::test;
 
 namespace {
 

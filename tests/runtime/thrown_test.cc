@@ -14,7 +14,6 @@
 
 using namespace alpa;
 using namespace alpa::testing;
-using namespace alpa::test;
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "src/ops/all_ops.h"
 
 using namespace alpa;
-using namespace alpa::test;
+using namespace alpa::testing;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "support/steps.h"
 
 using namespace alpa;
-using namespace alpa::test;
+using namespace alpa::testing;
 
 namespace {
 
@@ -182,7 +182,7 @@ SpmdProgram clipped(DType dtype, int micro_batches) {
   const Value scale = minimum(0.5 / sqrt(squares), 1.0);
   for (std::size_t i = 0; i < sums.size(); ++i)
     add_update(g, parameters[i], fmt::format("p{}", i), sums[i] * cast(scale, dtype), rate, step,
-               alpa::test::Optimizer::adam);
+               alpa::testing::Optimizer::adam);
   const Graph graph = g.finish();
   Layouts layouts{{"x", "S0@0"}};
   for (const Input& input : graph.inputs)

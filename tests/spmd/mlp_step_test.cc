@@ -12,7 +12,7 @@
 #include "support/mlp_step.h"
 
 using namespace alpa;
-using namespace alpa::test;
+using namespace alpa::testing;
 
 namespace {
 

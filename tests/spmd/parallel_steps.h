@@ -3,7 +3,7 @@
 #include "src/ops/all_ops.h"
 #include "support/steps.h"
 
-namespace alpa::test {
+namespace alpa::testing {
 
 /// Data parallelism over two devices: one all_reduce per parameter and one for the loss. Kernels of
 /// 8·8 elements, 256 bytes each.
@@ -58,4 +58,4 @@ inline SpmdProgram zero(Zero stage, const Graph& graph, int devices = 2) {
   return fuse_elementwise(partition(graph, following_plan(graph, mesh_of({devices}), layouts)));
 }
 
-}  // namespace alpa::test
+}  // namespace alpa::testing

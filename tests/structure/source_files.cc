@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace structure {
+namespace alpa::testing::structure {
 namespace {
 
 namespace fs = std::filesystem;
@@ -110,4 +110,4 @@ std::vector<Include> includes_of(const SourceFile& file) {
   return includes;
 }
 
-}  // namespace structure
+}  // namespace alpa::testing::structure

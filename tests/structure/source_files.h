@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace structure {
+namespace alpa::testing::structure {
 
 /// A text file: its path from the root of the repository, and its lines.
 struct SourceFile {
@@ -32,4 +32,4 @@ struct Include {
 /// The includes of `file`, in order.
 std::vector<Include> includes_of(const SourceFile& file);
 
-}  // namespace structure
+}  // namespace alpa::testing::structure

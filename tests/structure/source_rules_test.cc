@@ -6,6 +6,7 @@
 
 #include "structure/source_files.h"
 
+using namespace alpa::testing;
 using structure::SourceFile;
 
 namespace {

@@ -4,7 +4,7 @@
 
 #include "src/cuda_loader/cuda_library.h"
 
-namespace alpa::test {
+namespace alpa::testing {
 
 /// True, and says so in one line, if there is no CUDA device: a test returns then.
 inline bool no_cuda() {
@@ -24,4 +24,4 @@ inline bool no_cuda(int devices) {
   return no_cuda() || too_few;
 }
 
-}  // namespace alpa::test
+}  // namespace alpa::testing

@@ -2,10 +2,10 @@
 /// The epilogues that the CUDA backend computes in one kernel, on any machine.
 #include "src/runtime/backend.h"
 
-namespace alpa::test {
+namespace alpa::testing {
 
 inline SpmdProgram with_cuda_epilogues(const SpmdProgram& program) {
   return fuse_epilogues(program, find_backend("cuda").fuses_epilogue);
 }
 
-}  // namespace alpa::test
+}  // namespace alpa::testing

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-namespace alpa::test {
+namespace alpa::testing {
 
 /// Keeps every other thread that the process has now in a signal handler, from construction to
 /// destruction. Not under ThreadSanitizer, which delays signals.
@@ -75,4 +75,4 @@ bool returns_without_others(Call&& call) {
   return in_time;
 }
 
-}  // namespace alpa::test
+}  // namespace alpa::testing

@@ -5,7 +5,7 @@
 
 #include "alpa/alpa.h"
 
-namespace alpa::test {
+namespace alpa::testing {
 
 template <class Activation>
 TrainingStep dense_mlp_step(DType dtype, int layers) {
@@ -22,4 +22,4 @@ TrainingStep dense_mlp_step(DType dtype, int layers) {
       optim::Adam{.learning_rate = 1e-3});
 }
 
-}  // namespace alpa::test
+}  // namespace alpa::testing

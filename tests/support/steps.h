@@ -20,7 +20,7 @@
 #include "src/ops/all_ops.h"
 #include "support/difference.h"
 
-namespace alpa::test {
+namespace alpa::testing {
 
 enum class Optimizer : std::uint8_t { sgd, adam };
 
@@ -311,4 +311,4 @@ inline double largest_difference(const Outcome& a, const Outcome& b) {
   return worst;
 }
 
-}  // namespace alpa::test
+}  // namespace alpa::testing

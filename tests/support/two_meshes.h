@@ -4,7 +4,7 @@
 #include "alpa/spmd/program.h"
 #include "support/steps.h"
 
-namespace alpa::test {
+namespace alpa::testing {
 
 /// One mesh of such a program. Layouts are those of `following_plan`; what comes from another mesh
 /// is called "cut0", "cut1", … in the order in which it is first read.
@@ -282,4 +282,4 @@ inline Model one_layer_per_stage(int stages, std::int64_t width) {
   };
 }
 
-}  // namespace alpa::test
+}  // namespace alpa::testing
