@@ -70,7 +70,8 @@ std::vector<Use> uses_of(const DeviceProgram& device) {
   return uses;
 }
 
-/// Memory that lives from step to step or from micro-batch to micro-batch, or is read after the step.
+/// Memory that lives from step to step or from micro-batch to micro-batch, or is read after the
+/// step.
 bool is_lasting(const DeviceProgram& device, int memory) {
   const auto lies_there = [&](int buffer) { return memory_of(device, buffer) == memory; };
   return std::any_of(device.kept.begin(), device.kept.end(), lies_there) ||
@@ -97,7 +98,7 @@ std::vector<std::int64_t> staged_buffers(const DeviceProgram& device, const Spmd
     const int memory = memory_of(device, device.buffer_of_value[input.value]);
     const Use& use = uses[memory];
     const bool once = use.loads == 1 && !use.repeated;
-    const bool constant = input.kind == InputKind::scalar && use.writes == 0;
+    const bool constant = input.kind != InputKind::batch && use.writes == 0;
     if ((once || constant) && !is_lasting(device, memory)) staged[memory] = layout.of_input[i];
   }
   for (std::size_t b = 0; b < staged.size(); ++b)

@@ -11,8 +11,8 @@ namespace alpa::cuda {
 
 /// Per buffer: its offset in a step's part of the staging buffer, or -1 if it is elsewhere. An
 /// input stays there if nothing can miss the copy that a load would make: it is loaded once per
-/// step, or it is a scalar that nothing writes over. (Micro-batches' parts may begin at addresses
-/// that kernels are slow with.)
+/// step, or it is a scalar or shared and nothing writes over it. (Micro-batches' parts may begin at
+/// addresses that kernels are slow with.)
 std::vector<std::int64_t> staged_buffers(const DeviceProgram& device, const SpmdProgram& program,
                                          const StagingLayout& layout);
 

@@ -26,6 +26,12 @@ Uploads::Uploads(const SpmdProgram& program, const LoadedDevices& devices)
   pinned_ = allocate_pinned(kStagedSteps * part_bytes_);
 }
 
+/// Parts of an input in a step: one for every micro-batch, or one that all share.
+int Uploads::copies_of(int input) const {
+  const Graph& graph = program_.graph;
+  return graph.inputs[input].kind == InputKind::batch ? graph.num_micro_batches : 1;
+}
+
 void Uploads::plan(int rank) {
   const LoadedDevice& device = *devices_[rank];
   const StagingLayout& layout = device.staging();
@@ -37,11 +43,11 @@ void Uploads::plan(int rank) {
     for (const Instruction& instruction : list.instructions) {
       if (instruction.kind != Instruction::Kind::load) continue;
       const int input = loaded_input(program_, instruction);
-      if (program_.graph.inputs[input].kind != InputKind::batch) continue;
+      if (program_.graph.inputs[input].kind == InputKind::scalar) continue;
       if (std::find(seen.begin(), seen.end(), input) != seen.end()) continue;
       seen.push_back(input);
       const KernelTensor part = kernel_tensor(device.program(), instruction.outputs[0]);
-      const std::int64_t bytes = part.type.bytes() * program_.graph.num_micro_batches;
+      const std::int64_t bytes = part.type.bytes() * copies_of(input);
       if (bytes > 0)
         transfers_[rank].push_back({place_piece(input, part), layout.of_input[input], bytes});
     }
@@ -56,7 +62,7 @@ std::int64_t Uploads::place_piece(int input, const KernelTensor& part) {
   piece.box = BoxCopy::make(part.global_shape, part.offset, part.type.shape,
                             Shape(part.offset.size(), 0), part.type.shape);
   piece.micro_batch_stride = TensorType{part.type.dtype, part.global_shape}.bytes();
-  part_bytes_ += aligned(part.type.bytes() * program_.graph.num_micro_batches);
+  part_bytes_ += aligned(part.type.bytes() * copies_of(input));
   pieces_.push_back(std::move(piece));
   return pieces_.back().at;
 }
@@ -66,7 +72,7 @@ void Uploads::pack(const StepInputs& inputs, int slot) {
   for (std::size_t rank = 0; rank < devices_.size(); ++rank)
     pack_header(inputs, static_cast<int>(rank), begin + headers_[rank]);
   for (const Piece& piece : pieces_)
-    for (int m = 0; m < program_.graph.num_micro_batches; ++m)
+    for (int m = 0; m < copies_of(piece.input); ++m)
       copy(piece.box, inputs.batch[piece.input] + m * piece.micro_batch_stride,
            begin + piece.at + m * piece.type.bytes(), size_of(piece.type.dtype), team_);
 }

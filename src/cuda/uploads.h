@@ -22,8 +22,8 @@ class Uploads {
   void queue(int slot, const DeviceMemory& memory, const std::vector<Stream>& streams) const;
 
  private:
-  /// What one or several devices need of a batch input: a box of every
-  /// micro-batch, one after the other.
+  /// What one or several devices need of a batch or shared input: a box of every micro-batch, one
+  /// after the other.
   struct Piece {
     int input = -1;
     Shape offset;
@@ -37,6 +37,7 @@ class Uploads {
   };
 
   void plan(int rank);
+  int copies_of(int input) const;
   std::int64_t place_piece(int input, const KernelTensor& part);
   void pack_header(const StepInputs& inputs, int rank, std::byte* header) const;
 

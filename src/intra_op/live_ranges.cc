@@ -28,7 +28,9 @@ int operand_taken_over(const Graph& graph, const std::vector<int>& operands, int
                        const std::vector<bool>& taken) {
   const auto found = std::find_if(operands.begin(), operands.end(), [&](int value) {
     const Input* input = find_input(graph, value);
-    return graph.type(value) == type && (input == nullptr || input->kind == InputKind::batch) &&
+    return graph.type(value) == type &&
+           (input == nullptr || input->kind == InputKind::batch ||
+            input->kind == InputKind::shared) &&
            last_read[value] == point && !taken[value];
   });
   return found == operands.end() ? -1 : *found;

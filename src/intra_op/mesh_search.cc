@@ -80,6 +80,19 @@ std::int64_t strategies(const Graph& graph, const SearchSpace& space) {
   return sum;
 }
 
+/// True if region apply reads a shared input. A part of the graph has a value of another part
+/// either per micro-batch or once per step, so such graphs are not planned by layers.
+bool reads_shared_once(const Graph& graph) {
+  const auto is_shared = [&](int value) {
+    const Input* input = find_input(graph, value);
+    return input && input->kind == InputKind::shared;
+  };
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    return node.region == Region::apply &&
+           std::any_of(node.operands.begin(), node.operands.end(), is_shared);
+  });
+}
+
 }  // namespace
 
 MeshSearch::MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
@@ -98,8 +111,9 @@ MeshSearch::MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostMod
 /// True if the tables of layers pay: from so many on they take less time than
 /// the program of all layers.
 bool MeshSearch::has_many_layers() const {
-  const bool whole = options_.output_specs.empty() && !options_.batch_mesh_axis &&
-                     !options_.split_batch_everywhere && options_.axis_uses.empty();
+  const bool whole = !reads_shared_once(graph_) && options_.output_specs.empty() &&
+                     !options_.batch_mesh_axis && !options_.split_batch_everywhere &&
+                     options_.axis_uses.empty();
   std::set<int> layers;
   for (const Node& node : graph_.nodes)
     if (node.layer >= 0) layers.insert(node.layer);

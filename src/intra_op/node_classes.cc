@@ -91,6 +91,12 @@ void add_shares(const std::vector<LoopShare>& shares, NodeClasses& classes) {
   }
 }
 
+/// True for inputs that are copied from the host's array for every micro-batch.
+bool is_loaded(const NodeClass& input) {
+  const std::string& kind = input.attributes->string("kind");
+  return kind == name_of(InputKind::batch) || kind == name_of(InputKind::shared);
+}
+
 }  // namespace
 
 void KnownRules::complete(NodeClass& node) {
@@ -141,7 +147,7 @@ double node_seconds(const NodeClass& node, const LoopShare& share, const Strateg
                     const DeviceMesh& mesh, const CostModel& model) {
   if (share.vanishes || node.op->work == Work::free) return 0;
   const bool input = node.op == &ops::input;
-  if (input && node.attributes->string("kind") != name_of(InputKind::batch)) return 0;
+  if (input && !is_loaded(node)) return 0;
   const std::vector<int> factors = factor_of_axis(strategy, mesh);
   if (share.reads.empty() && share.writes.empty()) {
     const double seconds =

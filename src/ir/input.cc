@@ -47,6 +47,7 @@ std::string_view name_of(InputKind kind) {
     case InputKind::batch: return "batch";
     case InputKind::state: return "state";
     case InputKind::accumulator: return "accumulator";
+    case InputKind::shared: return "shared";
     case InputKind::scalar: return "scalar";
     case InputKind::boundary: return "boundary";
   }

@@ -14,7 +14,7 @@ extern const OpDef input;
 
 }  // namespace ops
 
-/// "batch", "state", "accumulator", "scalar", "boundary".
+/// "batch", "state", "accumulator", "shared", "scalar", "boundary".
 std::string_view name_of(InputKind kind);
 /// "forward", "backward", "apply".
 std::string_view name_of(Region region);

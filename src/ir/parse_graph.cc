@@ -232,10 +232,11 @@ class GraphReader {
   static InputKind input_kind(Line& line, const Node& node) {
     const std::string& name = node.attributes.string("kind");
     for (InputKind kind : {InputKind::batch, InputKind::state, InputKind::accumulator,
-                           InputKind::scalar, InputKind::boundary})
+                           InputKind::shared, InputKind::scalar, InputKind::boundary})
       if (name_of(kind) == name) return kind;
     line.complain(fmt::format(
-        "unknown kind of input \"{}\"; kinds are batch, state, accumulator, scalar and boundary",
+        "unknown kind of input \"{}\"; kinds are batch, state, accumulator, shared, scalar and "
+        "boundary",
         excerpt(name)));
   }
 

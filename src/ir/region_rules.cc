@@ -16,7 +16,8 @@ std::vector<bool> readable_by_apply(const Graph& graph) {
       for (int value : node.results) readable[value] = true;
   for (const Input& input : graph.inputs)
     readable[input.value] =
-        input.kind == InputKind::state || input.kind == InputKind::scalar ||
+        input.kind == InputKind::state || input.kind == InputKind::shared ||
+        input.kind == InputKind::scalar ||
         (input.kind == InputKind::boundary && graph.producer(input.value).region == Region::apply);
   for (const Update& update : graph.updates) {
     const Input* input = find_input(graph, update.input);

@@ -74,7 +74,9 @@ class Cut {
     Node node = whole_.producer(value);
     if (!input || input->kind != InputKind::scalar) {
       const TensorType& type = whole_.type(value);
-      const bool once = input && input->kind == InputKind::state && reader == Region::apply;
+      const bool always =
+          input && (input->kind == InputKind::state || input->kind == InputKind::shared);
+      const bool once = always && reader == Region::apply;
       node = {.op = &ops::input,
               .attributes = {{"kind", std::string(name_of(InputKind::boundary))},
                              {"dtype", type.dtype},

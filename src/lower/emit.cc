@@ -205,10 +205,11 @@ class Emitter {
     if (input.kind == InputKind::accumulator) device_.zeroed.push_back(buffer(input.value));
   }
 
-  /// Batch and scalar inputs are loaded just before a list first reads them.
+  /// Batch, shared and scalar inputs are loaded just before a list first reads them.
   void ensure_loaded(int value, std::vector<Instruction>& list) {
     const Input* input = find_input(graph_, value);
-    if (!input || (input->kind != InputKind::batch && input->kind != InputKind::scalar)) return;
+    const auto is = [&](InputKind kind) { return input && input->kind == kind; };
+    if (!is(InputKind::batch) && !is(InputKind::shared) && !is(InputKind::scalar)) return;
     const int loaded = buffer(value);
     if (!loaded_.emplace(&list, loaded).second) return;
     Instruction load;

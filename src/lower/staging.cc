@@ -48,11 +48,13 @@ StagingLayout staging_layout(const DeviceProgram& device, const SpmdProgram& pro
   });
   layout.header_bytes = end;
   end = aligned(end);
-  for_each_load(device, program, InputKind::batch, [&](int input, const Instruction& load) {
-    if (layout.of_input[input] >= 0) return;
-    layout.of_input[input] = end;
-    end = aligned(end + micro_batches * device.buffers[load.outputs[0]].type.bytes());
-  });
+  for (const InputKind kind : {InputKind::batch, InputKind::shared})
+    for_each_load(device, program, kind, [&](int input, const Instruction& load) {
+      if (layout.of_input[input] >= 0) return;
+      layout.of_input[input] = end;
+      const std::int64_t copies = kind == InputKind::batch ? micro_batches : 1;
+      end = aligned(end + copies * device.buffers[load.outputs[0]].type.bytes());
+    });
   layout.bytes = end;
   return layout;
 }

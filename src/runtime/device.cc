@@ -164,17 +164,18 @@ void Device::check_scratch(const Instruction& instruction, const KernelDef& kern
             planned);
 }
 
-/// The device's slice of a batch array, which holds all micro-batches one after
-/// the other along dimension 0.
+/// The device's slice of a shared array, or of a batch array, which holds all micro-batches one
+/// after the other along dimension 0.
 void Device::load_input(Operation& operation) {
   const Graph& graph = around_.program.graph;
   const int value = graph.nodes[operation.instruction->node].results[0];
   operation.input = loaded_input(around_.program, *operation.instruction);
-  if (graph.inputs[operation.input].kind != InputKind::batch) return;
+  const InputKind kind = graph.inputs[operation.input].kind;
+  if (kind == InputKind::scalar) return;
   const KernelTensor& to = operation.call.outputs[0];
   operation.box = BoxCopy::make(to.global_shape, to.offset, to.type.shape,
                                 Shape(to.offset.size(), 0), to.type.shape);
-  operation.micro_batch_stride = graph.type(value).bytes();
+  if (kind == InputKind::batch) operation.micro_batch_stride = graph.type(value).bytes();
 }
 
 void Device::place(std::byte* arena) {

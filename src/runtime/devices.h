@@ -16,7 +16,7 @@ namespace alpa {
 
 /// Inputs of a step; the same for all devices.
 struct StepInputs {
-  /// per graph input, null for others: the whole array, host memory
+  /// per graph input, null for scalars and state: the whole array, host memory
   std::vector<const std::byte*> batch;
   std::vector<double> scalars;  ///< per graph input
   std::uint64_t seed = 0;

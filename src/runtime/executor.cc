@@ -30,10 +30,12 @@ std::vector<std::string> names_of(const Graph& graph, InputKind kind) {
   return names;
 }
 
-/// The type of the whole batch array of an input: all micro-batches along dimension 0.
-TensorType batch_type(const Graph& graph, const Input& input) {
+/// The type of the array that a step is given: of a batch input all micro-batches along dimension
+/// 0.
+TensorType given_type(const Graph& graph, const Input& input) {
   TensorType type = graph.type(input.value);
-  if (!type.shape.empty()) type.shape[0] *= graph.num_micro_batches;
+  if (input.kind == InputKind::batch && !type.shape.empty())
+    type.shape[0] *= graph.num_micro_batches;
   return type;
 }
 
@@ -211,37 +213,54 @@ struct Executor::Impl {
 
   // ---- steps
 
-  void take_batch(const std::map<std::string, Array>& batch) {
-    const std::vector<std::string> names = names_of(graph(), InputKind::batch);
-    for (const auto& [name, array] : batch)
-      require(std::find(names.begin(), names.end(), name) != names.end(),
-              "no batch input is called \"{}\"; known are {}", name, quoted_names(names));
+  /// Arrays and numbers by input name. Numbers may be given as arrays of rank 0, too.
+  void take_inputs(const std::map<std::string, Array>& arrays,
+                   const std::map<std::string, double>& numbers) {
+    check_known(arrays, numbers);
     for (std::size_t i = 0; i < graph().inputs.size(); ++i) {
       const Input& input = graph().inputs[i];
-      if (input.kind != InputKind::batch) continue;
-      const TensorType type = batch_type(graph(), input);
-      const auto given = batch.find(input.name);
-      require(given != batch.end(), "batch input \"{}\" is missing; give an array of type {}",
-              input.name, to_string(type));
-      require(given->second.type() == type, "batch input \"{}\" is {}, but the step takes {}",
-              input.name, to_string(given->second.type()), to_string(type));
-      inputs.batch[i] = given->second.data();
+      if (input.kind == InputKind::batch || input.kind == InputKind::shared)
+        inputs.batch[i] = array_of(input, arrays).data();
+      else if (input.kind == InputKind::scalar)
+        inputs.scalars[i] = number_of(input, arrays, numbers);
     }
   }
 
-  void take_scalars(const std::map<std::string, double>& scalars) {
-    const std::vector<std::string> names = names_of(graph(), InputKind::scalar);
-    for (const auto& [name, value] : scalars)
+  void check_known(const std::map<std::string, Array>& arrays,
+                   const std::map<std::string, double>& numbers) const {
+    const std::vector<std::string> scalars = names_of(graph(), InputKind::scalar);
+    for (const auto& [name, value] : numbers)
+      require(std::find(scalars.begin(), scalars.end(), name) != scalars.end(),
+              "no scalar input is called \"{}\"; known are {}", name, quoted_names(scalars));
+    std::vector<std::string> names;
+    for (InputKind kind : {InputKind::batch, InputKind::shared, InputKind::scalar})
+      for (const std::string& name : names_of(graph(), kind))
+        if (numbers.count(name) == 0) names.push_back(name);
+    for (const auto& [name, array] : arrays)
       require(std::find(names.begin(), names.end(), name) != names.end(),
-              "no scalar input is called \"{}\"; known are {}", name, quoted_names(names));
-    for (std::size_t i = 0; i < graph().inputs.size(); ++i) {
-      const Input& input = graph().inputs[i];
-      if (input.kind != InputKind::scalar) continue;
-      const auto given = scalars.find(input.name);
-      require(given != scalars.end(), "scalar input \"{}\" is missing; give it a value",
-              input.name);
-      inputs.scalars[i] = given->second;
-    }
+              "no batch input is called \"{}\"; known are {}", name, quoted_names(names));
+  }
+
+  const Array& array_of(const Input& input, const std::map<std::string, Array>& arrays) const {
+    const char* const what = input.kind == InputKind::batch ? "batch input" : "input";
+    const TensorType type = given_type(graph(), input);
+    const auto given = arrays.find(input.name);
+    require(given != arrays.end(), "{} \"{}\" is missing; give an array of type {}", what,
+            input.name, to_string(type));
+    require(given->second.type() == type, "{} \"{}\" is {}, but the step takes {}", what,
+            input.name, to_string(given->second.type()), to_string(type));
+    return given->second;
+  }
+
+  static double number_of(const Input& input, const std::map<std::string, Array>& arrays,
+                          const std::map<std::string, double>& numbers) {
+    if (const auto given = numbers.find(input.name); given != numbers.end()) return given->second;
+    const auto given = arrays.find(input.name);
+    require(given != arrays.end(), "scalar input \"{}\" is missing; give it a value", input.name);
+    const TensorType& type = given->second.type();
+    require(type.rank() == 0, "scalar input \"{}\" is {}, but the step takes a number", input.name,
+            to_string(type));
+    return given->second.to_doubles().front();
   }
 
   /// Starts a step; when too many would be under way, waits for the oldest first.
@@ -367,8 +386,7 @@ StepResult Executor::start(DeviceState& state, const std::map<std::string, Array
   const std::lock_guard lock(impl_->mutex);
   impl_->check_owner(state);
   Impl::require_usable(state);
-  impl_->take_batch(batch);
-  impl_->take_scalars(scalars(state.steps + 1));
+  impl_->take_inputs(batch, scalars(state.steps + 1));
   std::shared_ptr<StepResult::Step> step = impl_->start(state);
   const bool returns = !impl_->graph().outputs.empty();
   if (impl_->options.check_finite || impl_->devices->depth() == 1 || returns)

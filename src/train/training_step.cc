@@ -14,36 +14,50 @@ namespace {
 
 using Model = std::function<LossAndMetrics(const Batch&)>;
 
+/// How messages call an input.
+std::string text_of(const BatchInput& input) {
+  return fmt::format("{}input \"{}\"", input.batched ? "batch " : "", input.name);
+}
+
 void check_inputs(const std::vector<BatchInput>& inputs) {
-  require(!inputs.empty(),
+  const auto first =
+      std::find_if(inputs.begin(), inputs.end(), [](const BatchInput& i) { return i.batched; });
+  require(first != inputs.end(),
           "a step needs at least one batch input, e.g. {{\"x\", {{f32, {{32, 784}}}}}}");
   for (const BatchInput& input : inputs) {
     const Shape& shape = input.type.shape;
-    require(!shape.empty(), "batch input \"{}\" is {}; its dimension 0 must be the batch",
-            input.name, to_string(input.type));
-    check_type(input.type, fmt::format("batch input \"{}\"", input.name));
-    require(*std::min_element(shape.begin(), shape.end()) > 0,
-            "batch input \"{}\" is {}; every extent must be at least 1", input.name,
-            to_string(input.type));
+    require(!input.batched || !shape.empty(), "{} is {}; its dimension 0 must be the batch",
+            text_of(input), to_string(input.type));
+    check_type(input.type, text_of(input));
+    require(std::find_if(shape.begin(), shape.end(), [](auto e) { return e < 1; }) == shape.end(),
+            "{} is {}; every extent must be at least 1", text_of(input), to_string(input.type));
     require(
-        shape[0] == inputs[0].type.shape[0],
+        !input.batched || shape[0] == first->type.shape[0],
         "batch input \"{}\" is {} but \"{}\" is {}; dimension 0 of all is the batch and must agree",
-        input.name, to_string(input.type), inputs[0].name, to_string(inputs[0].type));
+        input.name, to_string(input.type), first->name, to_string(first->type));
   }
 }
 
-/// The inputs of one micro-batch.
-Batch make_batch(Builder& builder, const std::vector<BatchInput>& inputs) {
+/// An input as a micro-batch sees it.
+Value make_input(Builder& builder, const BatchInput& input) {
+  TensorType type = input.type;
+  const InputKind kind = input.batched      ? InputKind::batch
+                         : type.rank() == 0 ? InputKind::scalar
+                                            : InputKind::shared;
   const int parts = builder.num_micro_batches();
-  std::map<std::string, Value> values;
-  for (const BatchInput& input : inputs) {
-    TensorType type = input.type;
+  if (input.batched) {
     require(type.shape[0] % parts == 0,
             "{} micro-batches do not divide the batch of {} (\"{}\" is {}); choose a divisor of {}",
             parts, type.shape[0], input.name, to_string(type), type.shape[0]);
     type.shape[0] /= parts;
-    values.emplace(input.name, builder.input(InputKind::batch, input.name, type));
   }
+  return builder.input(kind, input.name, type);
+}
+
+/// The inputs of one micro-batch.
+Batch make_batch(Builder& builder, const std::vector<BatchInput>& inputs) {
+  std::map<std::string, Value> values;
+  for (const BatchInput& input : inputs) values.emplace(input.name, make_input(builder, input));
   return Batch(std::move(values));
 }
 

@@ -88,7 +88,7 @@ TEST_CASE("mistakes in a text are named with their line") {
   CHECK(message("graph micro_batches=1\n%0: f32[2] = input() {kind=\"wish\", dtype=f32, "
                 "shape=[2]} forward \"x\"\n") ==
         "graph text, line 2: unknown kind of input \"wish\"; "
-        "kinds are batch, state, accumulator, scalar and boundary");
+        "kinds are batch, state, accumulator, shared, scalar and boundary");
   CHECK(message(head + "metric \"m\" = %0\n") == "graph text: graph: metric \"m\" is not a scalar");
   CHECK(message(head + "update %0 = %0\n") ==
         "graph text: graph: update of value 0, which is not a state");

@@ -43,7 +43,8 @@ enum class InputKind : std::uint8_t {
   batch,        ///< a slice of the step's batch along dimension 0, one per micro-batch
   state,        ///< kept across steps: a parameter, or optimizer state of one
   accumulator,  ///< zero at the start of a step, kept across its micro-batches
-  scalar,       ///< a number given to every step (learning rate, step counter)
+  shared,  ///< a tensor given to every step, the same for all its micro-batches (a mask, a table)
+  scalar,  ///< a number given to every step (learning rate, step counter, temperature)
   /// in a part of a graph: a value that another part computes, per micro-batch, or once per step if
   /// the node's region is apply
   boundary,
@@ -126,7 +127,8 @@ const Input* find_input(const Graph& graph, int value);
 /// of accumulators and state that is not frozen; metrics are scalars; names of outputs differ. No
 /// node reads a result of a later region (inputs belong to all regions); accumulators are not
 /// updated in apply. With several micro-batches, apply nodes, updates of state and metrics read
-/// only apply nodes, state, scalar inputs, boundaries of region apply, and updates of accumulators.
+/// only apply nodes, state, shared and scalar inputs, boundaries of region apply, and updates of
+/// accumulators.
 void verify(const Graph& graph);
 
 /// Text form, one line per node (grammar in docs/graph-text.md); `parse_graph` reads

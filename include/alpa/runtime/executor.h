@@ -99,14 +99,15 @@ class Executor {
   /// (seed, name, global index). Throws Error if allocation fails.
   std::shared_ptr<DeviceState> make_state(std::uint64_t seed) const;
 
-  /// Starts one step on whole arrays `batch` and `scalars`, both by input name. `batch` may be
-  /// reused once this returns. On CUDA this returns while the step runs, and the inputs of the next
-  /// step are uploaded meanwhile; at most three steps are in flight. On the CPU it returns after
-  /// the step; so does every step that returns tensors. Allocates nothing on devices (except inside oneDNN). Throws Error before anything
-  /// runs on an unknown or missing input, a wrong type or shape. If a device fails, all stop, and
-  /// one Error (or Bug) names device, instruction, operator, region and micro-batch where known.
-  /// `state` is then unusable: later calls, including `read` and `write`, throw Error. The executor
-  /// stays usable unless the GPU itself failed.
+  /// Starts one step on whole arrays `batch` (of batch and shared inputs) and `scalars`, both by
+  /// input name; a scalar may also be an array of rank 0 in `batch`. `batch` may be reused once
+  /// this returns. On CUDA this returns while the step runs, and the inputs of the next step are
+  /// uploaded meanwhile; at most three steps are in flight. On the CPU it returns after the step;
+  /// so does every step that returns tensors. Allocates nothing on devices (except inside oneDNN).
+  /// Throws Error before anything runs on an unknown or missing input, a wrong type or shape. If a
+  /// device fails, all stop, and one Error (or Bug) names device, instruction, operator, region and
+  /// micro-batch where known. `state` is then unusable: later calls, including `read` and `write`,
+  /// throw Error. The executor stays usable unless the GPU itself failed.
   StepResult start(DeviceState& state, const std::map<std::string, Array>& batch,
                    const std::map<std::string, double>& scalars);
   /// The same with scalars that depend on the step's number. `scalars` is called once, before the

@@ -48,6 +48,11 @@ class Array {
   template <class T>
   Array(const std::vector<T>& data, Shape shape)
       : Array(std::span<const T>(data), std::move(shape)) {}
+  /// One number, of rank 0: `{"temperature", 0.5}`.
+  template <class T>
+  requires(std::is_same_v<T, float> || std::is_same_v<T, double> ||
+           std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::uint8_t>) Array(T number)
+      : Array(std::span<const T>(&number, 1), {}) {}  // NOLINT: a number is an array
   /// Reads the caller's memory in place; it must outlive every copy of this Array. Throws
   /// Error as `check_type` does.
   static Array view(const void* data, TensorType type);

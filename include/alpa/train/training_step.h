@@ -11,10 +11,13 @@
 
 namespace alpa {
 
-/// A named batch input; dimension 0 is the batch.
+/// A named input of a step, given with every batch. Dimension 0 is the batch, unless `batched` is
+/// false: every micro-batch then sees the whole tensor, e.g. a mask, a table, or a number:
+/// `{"temperature", {f32, {}}, false}`, given as `{"temperature", 0.5}`.
 struct BatchInput {
   std::string name;
   TensorType type;
+  bool batched = true;
 };
 
 /// The batch inputs while tracing.
@@ -77,8 +80,8 @@ struct Predictions {
   explicit Predictions(std::map<std::string, Value> values) : values(std::move(values)) {}
 };
 
-/// A step without loss and optimizer: returns tensors (`Metrics::output`), one row or more per row of
-/// the batch. Layers such as dropout do nothing in it.
+/// A step without loss and optimizer: returns tensors (`Metrics::output`), one row or more per row
+/// of the batch. Layers such as dropout do nothing in it.
 TrainingStep prediction_step(std::vector<BatchInput> inputs,
                              std::function<Predictions(const Batch&)> model);
 
@@ -100,10 +103,10 @@ Value mean_over_micro_batches(const std::string& name, Value value);
 /// does, or if the name is taken.
 Values mean_gradients(Value loss, const Values& parameters, const std::string& name = "gradient");
 
-/// In a custom step: returns `value` to the caller of `Executable::run`, as `Metrics::output(name)`.
-/// From micro-batches come the parts of one array, joined along dimension 0 in the order of the
-/// batch. What is computed once per step (Region::apply) is returned as it is. Throws Error for a
-/// single number (a metric), for state, or if the name is taken.
+/// In a custom step: returns `value` to the caller of `Executable::run`, as
+/// `Metrics::output(name)`. From micro-batches come the parts of one array, joined along dimension
+/// 0 in the order of the batch. What is computed once per step (Region::apply) is returned as it
+/// is. Throws Error for a single number (a metric), for state, or if the name is taken.
 void output(const std::string& name, Value value);
 
 /// Gradients scaled so that their joint Euclidean norm is at most `limit` (Pascanu et al. 2013).
