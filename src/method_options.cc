@@ -30,6 +30,7 @@ MethodOptions options_of(const Method& method) {
                 {.num_micro_batches = m.num_micro_batches,
                  .mesh_shape = m.mesh_shape,
                  .batch_mesh_axis = m.batch_mesh_axis,
+                 .shard_optimizer_state = m.shard_optimizer_state,
                  .allow_all_gather = m.allow_all_gather,
                  .allow_all_to_all = m.allow_all_to_all,
                  .memory_budget_bytes = m.memory_budget_bytes,
@@ -49,6 +50,10 @@ void check_options(const MethodOptions& method, const Cluster& cluster) {
           "parallelize: the cluster has {} devices; at least 1 is needed", cluster.num_devices());
   require(options.num_micro_batches >= 1, "parallelize: {} micro-batches; give at least 1",
           options.num_micro_batches);
+  require(
+      method.kind != MethodKind::data || !options.shard_optimizer_state,
+      "parallelize: method data holds optimizer state on every device, but shard_optimizer_state "
+      "is set; use Zero2Parallel, or ShardParallel with it");
   require(options.solver_seconds > 0, "parallelize: solver_seconds is {}; give more than 0",
           options.solver_seconds);
   require(options.relative_gap >= 0 && options.relative_gap < 1,
@@ -81,6 +86,8 @@ AutoShardOptions search_options(const MethodOptions& method, double trace_second
   search.method = name_of(method.kind);
   const ShardParallel& options = method.options;
   if (method.kind != MethodKind::serial) search.batch_mesh_axis = options.batch_mesh_axis;
+  search.shard_optimizer_state |= options.shard_optimizer_state;
+  search.shard_gradients = options.shard_optimizer_state;
   search.allow_all_gather = options.allow_all_gather;
   search.allow_all_to_all = options.allow_all_to_all;
   search.time_limit_seconds = search_seconds(options.solver_seconds, trace_seconds);

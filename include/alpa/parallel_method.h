@@ -27,6 +27,10 @@ struct ParallelMethod {
   /// backward; other axes stay free. Off by default. Alpa's force_batch_dim_to_mesh_dim binds only
   /// matrix products, and is on by default (axis 0) for meshes with two axes.
   std::optional<int> batch_mesh_axis = {};
+  /// Splits optimizer state, and gradients summed over micro-batches, over all devices as far as
+  /// their shapes allow: ZeRO stage 2 beside the tensor parallelism that the planner chooses for
+  /// everything else. DataParallel, which holds them whole, refuses it.
+  bool shard_optimizer_state = false;
   bool allow_all_gather = true;
   bool allow_all_to_all = true;
   /// Bytes a device may use; default: its memory according to the cluster.

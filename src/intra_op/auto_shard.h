@@ -43,6 +43,7 @@ struct AutoShardOptions {
   /// parameters are split over all devices where their shape allows it (ZeRO-3)
   bool shard_parameters = false;
   bool shard_optimizer_state = false;  ///< so is the optimizer's state (ZeRO-2)
+  bool shard_gradients = false;        ///< so are the sums of gradients over micro-batches
   /// Splits every einsum over as many devices as possible, so that none repeats another's
   /// contraction (Alpa's allow_recompute_heavy_op = false). Needed with cost models of
   /// communication only, in which repeating all work would be free.

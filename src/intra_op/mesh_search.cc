@@ -225,6 +225,8 @@ void MeshSearch::make_templates() {
   std::map<std::vector<AxisUse>, int> numbers;
   for (const std::vector<AxisUse>& uses : templates_of(mesh_)) {
     if (options_.batch_mesh_axis && uses[*options_.batch_mesh_axis] == AxisUse::tensor) continue;
+    const bool holds_state = std::find(uses.begin(), uses.end(), AxisUse::data) != uses.end();
+    if (options_.shard_optimizer_state && holds_state) continue;
     const auto wider = numbers.find(wider_template(uses));
     numbers[uses] = static_cast<int>(templates_.size());
     templates_.push_back({options_});

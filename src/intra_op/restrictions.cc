@@ -21,6 +21,7 @@ struct AxisLimits {
   std::uint32_t whole_optimizer_state = 0;
   std::uint32_t split_parameters = 0;  ///< split parameters as far as their shapes allow
   std::uint32_t split_optimizer_state = 0;
+  std::uint32_t split_accumulators = 0;  ///< of gradients
   std::uint32_t split_contractions = 0;  ///< einsums are split over as many devices as they can be
   /// together split features or tokens (tensor_factors.h), and nothing else
   std::uint32_t tensor = 0;
@@ -56,6 +57,7 @@ AxisLimits limits_of(const AutoShardOptions& options, const DeviceMesh& mesh) {
                     .whole_optimizer_state = where(options.replicate_optimizer_state),
                     .split_parameters = where(options.shard_parameters),
                     .split_optimizer_state = where(options.shard_optimizer_state),
+                    .split_accumulators = where(options.shard_gradients),
                     .split_contractions = where(options.split_contractions)};
   for (std::size_t axis = 0; axis < options.axis_uses.size(); ++axis)
     add(options.axis_uses[axis], all & 1u << axis, limits);
@@ -116,7 +118,7 @@ class Restrictor {
         restrict_input(n);
       else
         restrict_node(n);
-      if (limits_.tensor) restrict_to(n, tensor[n]);
+      if (limits_.tensor && !follows_split_state(n)) restrict_to(n, tensor[n]);
     }
     add_linear_axes();
     return std::move(result_);
@@ -133,7 +135,10 @@ class Restrictor {
       r.whole_axes = optimizer ? limits_.whole_optimizer_state : limits_.whole_parameters;
       r.most_split_axes = optimizer ? limits_.split_optimizer_state : limits_.split_parameters;
     }
-    if (input.kind == InputKind::accumulator) r.whole_axes = whole_updates();
+    if (input.kind == InputKind::accumulator) {
+      r.whole_axes = whole_updates();
+      r.most_split_axes = limits_.split_accumulators;
+    }
   }
 
   /// Axes on which what updates state is whole.
@@ -145,11 +150,20 @@ class Restrictor {
   void restrict_node(int n) {
     const Node& node = graph_.nodes[n];
     Restriction& r = result_[n];
-    if (r.batch_factor < 0) {
-      const bool updates_state = node.region == Region::apply || accumulations_.count(n);
-      r.whole_axes = updates_state ? whole_updates() : limits_.only_batch;
-    }
+    if (r.batch_factor < 0) r.whole_axes = updates_state(n) ? whole_updates() : limits_.only_batch;
     if (node.op->work == Work::heavy) r.most_split_axes = limits_.split_contractions;
+  }
+
+  /// State that is split over all devices is split over axes of `tensor`, too, and so is what
+  /// updates it.
+  bool follows_split_state(int n) const {
+    if (!(limits_.split_optimizer_state & limits_.tensor)) return false;
+    const bool is_input = graph_.nodes[n].op == &ops::input;
+    return is_input ? result_[n].most_split_axes != 0 : updates_state(n);
+  }
+
+  bool updates_state(int n) const {
+    return graph_.nodes[n].region == Region::apply || accumulations_.count(n) > 0;
   }
 
   void restrict_to(int n, const TensorFactors& tensor) {
