@@ -53,7 +53,9 @@ int fuzz_csv(const std::uint8_t* data, std::size_t size) {
 }
 
 std::vector<std::string> csv_seeds() {
-  return {"a,b,kind\n1.5,-2,0\n3,4e1,2\r\n\n +5 , 6,1\n", "\xef\xbb\xbf1,2\n3,4.0\n-5e-3,1e30\n",
+  return {"a,b,kind\n1.5,-2,0\n3,4e1,2\r\n\n +5 , 6,1\n",
+          "\xef\xbb\xbf"
+          "1,2\n3,4.0\n-5e-3,1e30\n",
           "1,2,3,4\n5,6,7,8\n"};
 }
 

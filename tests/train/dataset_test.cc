@@ -108,9 +108,13 @@ TEST_CASE("an IDX file whose extents overflow, or ask for more than it holds, al
 }
 
 TEST_CASE("a CSV file may begin with a byte-order mark") {
-  const Dataset data = csv("\xef\xbb\xbf1,2.5\n3,4\n");
+  const Dataset data =
+      csv("\xef\xbb\xbf"
+          "1,2.5\n3,4\n");
   CHECK(data.x.to_doubles() == std::vector<double>{1, 3});
-  CHECK(csv("\xef\xbb\xbfa,b\n1,2\n").x.to_doubles() == std::vector<double>{1});
+  CHECK(csv("\xef\xbb\xbf"
+            "a,b\n1,2\n")
+            .x.to_doubles() == std::vector<double>{1});
 }
 
 TEST_CASE("a CSV file with numbers that are not finite is refused") {
