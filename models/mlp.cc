@@ -53,7 +53,7 @@ void set_demo_defaults(MlpFlags& flags) {
   flags.epochs = 6;
 }
 
-/// Nothing if only help was asked for.
+/// nullopt if only help was asked for.
 std::optional<MlpFlags> read_flags(int argc, char** argv) {
   MlpFlags flags;
   for (int i = 1; i < argc; ++i)

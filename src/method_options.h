@@ -23,8 +23,7 @@ void check_options(const MethodOptions& method, const Cluster& cluster);
 /// The logical meshes among which the planner chooses. Throws Error if there is none.
 std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Cluster& cluster);
 
-/// What the planner may choose from, and for how long, for a graph that took
-/// `trace_seconds` to trace.
+/// The planner's options and time limit for a graph that took `trace_seconds` to trace.
 AutoShardOptions search_options(const MethodOptions& method, double trace_seconds);
 
 /// Bytes that each device may use.

@@ -63,7 +63,7 @@ struct Report {
 /// Looks at this machine and measures each ceiling for `seconds`; 0 measures nothing.
 Report examine(double seconds);
 
-/// What is missing for CUDA to run here; empty if nothing.
+/// The reason why CUDA does not run here; empty if it does.
 std::vector<Missing> missing_for_cuda(const Cuda& cuda);
 
 std::string report_text(const Report& report);

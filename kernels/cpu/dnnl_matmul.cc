@@ -12,7 +12,7 @@
 #include "kernels/cpu/matmul.h"
 #include "src/base/thread_team.h"
 
-// Of the OpenMP runtime that oneDNN brings along; absent if it was built for another one.
+// From the OpenMP runtime that oneDNN uses; absent if oneDNN was built for another runtime.
 extern "C" {
 __attribute__((weak)) int omp_get_max_threads();
 __attribute__((weak)) void omp_set_num_threads(int);

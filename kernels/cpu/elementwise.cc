@@ -11,7 +11,7 @@
 namespace alpa::cpu {
 namespace {
 
-/// What `prepare` returns: the plan and its constants, each repeated to the length of a vector.
+/// The result of `prepare`: the plan and its constants, each repeated to the length of a vector.
 struct Prepared {
   kernels::ElementwisePlan plan;
   std::vector<float> constants32;

@@ -39,7 +39,7 @@ inline bool has_dependent_launch() {
          major >= 9;
 }
 
-/// Queues kernel(arguments…), which calls `begin_kernel` first; an empty grid is no launch.
+/// Queues kernel(arguments…), which calls `begin_kernel` first; an empty grid is not a launch.
 template <class... Parameters, class... Arguments>
 Status launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads,
               std::size_t shared_bytes, Stream stream, const Arguments&... arguments) {

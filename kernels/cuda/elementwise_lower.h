@@ -15,7 +15,7 @@ namespace alpa::cuda {
 std::optional<ElementwiseLaunch> lower_elementwise(const kernels::ElementwisePlan& plan,
                                                    const KernelCall& call);
 
-/// What a thread of a compiled program computes at once: `packs` packs of `pack` neighbouring
+/// The work of a thread of a compiled program at a time: `packs` packs of `pack` neighbouring
 /// elements, all of whose reads it issues before it needs one. No access exceeds 16 bytes, those of
 /// neighbouring threads touch.
 struct FusedTile {

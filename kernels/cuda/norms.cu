@@ -33,8 +33,8 @@ __device__ double add_squares(double sum, const T (&x)[n]) {
   return sum;
 }
 
-/// Σ of the squares that belong to this thread of `count` elements. Reads of 16 bytes if x lies at
-/// a multiple of that; the order of additions is the same from any address.
+/// Σ of the squares that belong to this thread of `count` elements. Reads of 16 bytes if x is at a
+/// multiple of that; the order of additions is the same from any address.
 template <class T>
 __device__ double squares_of(const T* x, int count) {
   constexpr int kPack = 16 / static_cast<int>(sizeof(T)), kAtOnce = 4, kStep = kThreads * kPack;

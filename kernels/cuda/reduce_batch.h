@@ -48,7 +48,7 @@ __device__ inline S combine_all(const S (&x)[n]) {
   return rest[0];
 }
 
-/// What is reduced, of a stored element.
+/// The number to reduce, from a stored element.
 template <ReduceOp op, class T>
 __device__ inline BatchValue<T, op> value_of(T stored) {
   return Element<T>::template widen<BatchValue<T, op>>(stored);

@@ -34,8 +34,8 @@ struct BlockCopies {
 BlockCopies pack_blocks(const ShardBlocks& blocks, int element);
 BlockCopies unpack_blocks(const ShardBlocks& blocks, int element);
 
-/// Scratch that blocks of a tensor of `type` take: nothing if it is its blocks as it stands. Parts
-/// of scratch begin at multiples of kBlockAlignment.
+/// Scratch for the blocks of a tensor of `type`: 0 if the tensor already consists of its blocks.
+/// Parts of scratch begin at multiples of kBlockAlignment.
 std::int64_t block_scratch_bytes(const ShardBlocks& blocks, const TensorType& type);
 inline constexpr std::int64_t kBlockAlignment = 256;
 

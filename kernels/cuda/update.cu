@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// What the formulas compute with in float: quotients and roots by the card's approximations.
+/// The type of the formulas in float: quotients and roots use the card's approximations.
 struct Quick {
   float v;
 

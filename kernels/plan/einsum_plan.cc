@@ -46,7 +46,7 @@ struct Roles {
   std::string batch, m, n, k;
 };
 
-/// Whether `group` stands in `layout` as it is.
+/// Whether `group` is a contiguous part of `layout`, in the same order.
 bool contiguous(const std::string& layout, const std::string& group) {
   return layout.find(group) != std::string::npos;
 }

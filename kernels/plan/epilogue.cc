@@ -55,7 +55,7 @@ class Steps {
     return program_.register_of_step(static_cast<int>(program_.steps.size()) - 1);
   }
 
-  /// The value as it is once it has been stored.
+  /// The value after rounding to the stored type.
   int stored(int value) {
     if (dtype_ == bf16) return add(ElementwiseOp::cast_bf16, value);
     return dtype_ == f16 ? add(ElementwiseOp::cast_f16, value) : value;

@@ -55,8 +55,8 @@ Array padded_labels(const Array& labels, std::int64_t first, std::int64_t count)
   return padded;
 }
 
-/// Throws Error if the tutorial's data can't be had: x and y of [batch, dim]
-/// and weights of [dim, dim].
+/// Throws Error if the tutorial's data does not fit in memory: x and y of [batch, dim] and weights
+/// of [dim, dim].
 void require_memory(std::int64_t batch, std::int64_t dim) {
   const auto rows = static_cast<double>(batch), columns = static_cast<double>(dim);
   const double bytes = 4 * columns * (2 * rows + columns);

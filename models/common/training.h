@@ -25,7 +25,7 @@ struct Run {
 
 enum class Show : std::uint8_t { nothing, progress };
 
-/// Trains from `seed` for so many steps, on batches shuffled by the same seed.
+/// Trains from `seed` for `steps` steps, on batches shuffled by the same seed.
 Run train(const Task& task, alpa::Executable executable, std::int64_t steps, std::uint64_t seed,
           Show show);
 

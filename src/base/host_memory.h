@@ -12,7 +12,7 @@ struct HostMemory {
   /// The most the process may ever use: the machine's memory, or the lowest limit of its control
   /// groups, at any level. Constant unless a limit is changed.
   std::int64_t limit_bytes = 0;
-  /// What could be allocated now: the rest of the machine's memory or of the fullest of those
+  /// Bytes that could be allocated now: the rest of the machine's memory or of the fullest of those
   /// groups, cached files counted as free. Changes all the time.
   std::int64_t available_bytes = 0;
   /// The control group that limits `available_bytes`, as a path below the mounted hierarchy ("/" at

@@ -108,7 +108,7 @@ ReshardStep step_of(const Move& move, const SpecGraph& graph) {
   return step;
 }
 
-/// Nothing if the search has not reached `spec`.
+/// nullopt if the search has not reached `spec`.
 std::optional<ReshardPath> path_to(int spec, int source, const Search& search,
                                    const SpecGraph& graph) {
   ReshardPath path{.steps = {}, .seconds = search.label(spec).seconds};

@@ -9,8 +9,7 @@
 
 namespace alpa::cuda {
 
-/// The folder, empty if there is none to be had (neither variable names an absolute
-/// path). It need not exist yet.
+/// The folder; empty if neither variable names an absolute path. It need not exist yet.
 std::filesystem::path cache_folder();
 
 /// Content of file `name` of the folder; nothing if it is not there.

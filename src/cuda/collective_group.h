@@ -34,8 +34,7 @@ class CollectiveGroup {
   /// Throws Error if a peer was lost or a queued collective failed. Waiting host
   /// threads ask now and then.
   virtual void check_health() {}
-  /// Makes everything queued end soon, whatever the peers do; the group is
-  /// good for nothing afterwards.
+  /// Ends all queued work soon, regardless of the peers; the group cannot be used afterwards.
   virtual void abort() noexcept {}
 
  protected:

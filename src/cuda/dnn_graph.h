@@ -29,7 +29,7 @@ class DnnDescriptor {
   DnnDescriptor& set(cudnnBackendAttributeName_t name, const Shape& numbers);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, float number);
   DnnDescriptor& set(cudnnBackendAttributeName_t name, const DnnDescriptor& part);
-  /// Nothing can be set afterwards.
+  /// Afterwards no attribute can be set.
   DnnDescriptor& finalize();
   cudnnBackendDescriptor_t get() const { return handle_.get(); }
 

@@ -17,8 +17,8 @@ struct NcclRank {
   int ordinal = 0;  ///< of the card
 };
 
-/// What the processes of a group must have in common: made by one of them and
-/// carried to the others as it is.
+/// The id that all processes of a group share: one of them makes it and sends it to the
+/// others unchanged.
 std::string make_nccl_id();
 
 /// The group of `size` ranks, of which `ranks` are in this process, on a card each.

@@ -18,7 +18,7 @@ using Way = std::function<void(Stream)>;
 /// Memory of its own for the work, and the clock.
 class Trial {
  public:
-  /// Nothing if the device has less than `bytes` and a reserve.
+  /// nullopt if the device has less than `bytes` and a reserve.
   static std::optional<Trial> of(std::int64_t bytes);
 
   /// Memory with random numbers of [-1, 1), for integers with random bytes: work on zeros draws

@@ -22,8 +22,8 @@ class Uploads {
   void queue(int slot, const DeviceMemory& memory, const std::vector<Stream>& streams) const;
 
  private:
-  /// What one or several devices need of a batch or shared input: a box of every micro-batch, one
-  /// after the other.
+  /// The part of a batch or shared input that one or several devices need: a box of every
+  /// micro-batch, one after the other.
   struct Piece {
     int input = -1;
     Shape offset;

@@ -37,10 +37,10 @@ class BoundaryBounds {
     auto operator<=>(const Tie&) const = default;
   };
 
-  /// Of a problem without a usage limit; `boundary` (ascending) names nodes. `moves`, one table per
-  /// node of the boundary, guess what strategy q in place of p saves at most, at [p * strategies +
-  /// q]: the better the guess, the more a visited cell says of others. Throws Error for a malformed
-  /// problem, or one with a usage limit.
+  /// For a problem without a usage limit; `boundary` (ascending) names nodes. `moves`, one table
+  /// per node of the boundary, guess what strategy q in place of p saves at most, at [p *
+  /// strategies + q]: the better the guess, the more a visited cell says of others. Throws Error
+  /// for a malformed problem, or one with a usage limit.
   BoundaryBounds(const Problem& problem, std::span<const int> boundary, std::vector<Table> moves);
   ~BoundaryBounds();
   BoundaryBounds(const BoundaryBounds&) = delete;

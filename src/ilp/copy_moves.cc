@@ -16,7 +16,7 @@ constexpr double kMoveCells = 50;
 /// A choice of one node and of the copies that follow.
 using Changes = std::vector<std::pair<int, int>>;
 
-/// What a strategy costs, and uses at one row, more than the present one.
+/// Cost of a strategy, and its usage at one row, relative to the present one.
 struct Effect {
   Cost cost = 0;  ///< kNever: forbidden
   Cost usage = 0;
@@ -131,7 +131,7 @@ class Search {
     return effects;
   }
 
-  /// What the term costs and its copies use with each strategy of the node.
+  /// Cost of the term and usage of its copies, per strategy of the node.
   void add_term(const SharedTerm& term, int node, int row, std::vector<Effect>& effects) const {
     std::vector<int> mine;
     for (std::size_t j = 0; j < term.readers.size(); ++j)

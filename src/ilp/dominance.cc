@@ -25,8 +25,8 @@ class TermEnd {
     return end;
   }
 
-  /// What strategy p may cost more than `loser`, whatever the other ends
-  /// choose; stops above `slack`.
+  /// The most that strategy p may cost more than `loser`, over all choices of the other ends; stops
+  /// above `slack`.
   Cost worst(int p, int loser, Cost slack, double& looked_at) const {
     const int mine = classes_[p], other = classes_[loser];
     if (mine == other) return 0;
@@ -85,7 +85,7 @@ struct Rows {
       if (row[q] < kNever) row[q] -= least;
   }
 
-  /// What p may cost more than `loser` in the shared terms; stops above `slack`.
+  /// The most that p may cost more than `loser` in the shared terms; stops above `slack`.
   Cost worst_in_terms(int p, int loser, Cost slack) const {
     Cost sum = 0;
     for (std::size_t e = 0; e < ends.size() && sum <= slack; ++e)

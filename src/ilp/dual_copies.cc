@@ -62,7 +62,7 @@ void level_within(std::vector<Payer>& payers, unsigned all, const Limits& limits
 
 }  // namespace
 
-/// What a pair of classes costs above the least of its edge is slack, as in `split`.
+/// The slack of a pair of classes is its cost above the least of its edge, as in `split`.
 void Dual::split_copies(const DualTerm& term) {
   const std::size_t parts = term.parts.size();
   std::vector<std::vector<double>>&from_source = from_source_, &from_reader = from_reader_;

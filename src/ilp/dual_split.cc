@@ -177,8 +177,7 @@ void Dual::split_terms() {
   }
 }
 
-/// What the messages of a part say about its source's classes and, by
-/// contested column, its reader's.
+/// Messages of a part to its source's classes and, by contested column, to its reader's.
 void Dual::collect(const DualTerm& term, std::size_t j) {
   const DualTerm::Part& part = term.parts[j];
   const DualEdge& edge = edges_[part.edge];

@@ -56,8 +56,8 @@ Problem usage_problem(const Problem& free, std::int64_t time) {
   return result;
 }
 
-/// What is known of the least peak: no choice stays within `impossible`, and
-/// `known` is the best one found.
+/// Bounds of the least peak: no choice stays within `impossible`, and `known` is the
+/// best one found.
 struct PeakSearch {
   Problem problem;
   const Options& options;

@@ -15,7 +15,7 @@ struct Priced {
   Cost bound = -kNever;     ///< proven, without the constant
 };
 
-/// Nothing if the model without rows is too wide to eliminate. Stops after `trials` prices, or when
+/// nullopt if the model without rows is too wide to eliminate. Stops after `trials` prices, or when
 /// bound and cost meet, or at the deadline. Throws Contradiction.
 std::optional<Priced> price_rows(const Model& model, const Options& options, int trials,
                                  const Deadline& deadline);

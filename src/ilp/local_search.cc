@@ -54,7 +54,7 @@ class Search {
     deadline_.spend(kNodeCells + static_cast<double>(costs.size() * (n.edges.size() + 1)));
   }
 
-  /// What each strategy of `node` adds to a shared term, given the other ends.
+  /// The cost that each strategy of `node` adds to a shared term, given the other ends.
   void add_term(const SharedTerm& term, int node, std::vector<Sum>& costs) const {
     std::vector<char> wanted(static_cast<std::size_t>(term.columns), 0);
     for (const SharedEnd& reader : term.readers)

@@ -312,7 +312,7 @@ class InstanceBuilder {
   std::map<std::array<int, 3>, ilp::Table> cut_tables_, direct_tables_;
 };
 
-/// Nothing for an output that takes any spec.
+/// nullopt for an output that accepts any spec.
 std::optional<Reader> reader_of(const Graph& graph, const SearchSpace& space, const Use& use) {
   const int index = use.id.index, taker = static_cast<int>(graph.nodes.size());
   switch (use.id.kind) {

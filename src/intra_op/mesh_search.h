@@ -49,7 +49,8 @@ struct Effort {
   /// also when planning is over, so that there is a plan whatever the limit
   double least_seconds = 0.1;
   double relative_gap = 0;  ///< (objective - bound) / objective
-  double cutoff_seconds = std::numeric_limits<double>::infinity();  ///< dearer plans are of no use
+  /// More expensive plans are useless.
+  double cutoff_seconds = std::numeric_limits<double>::infinity();
   bool explain = true;  ///< why there is no plan: ilp::Options::explain
   /// Called with the objective and the bound of this mesh whenever one of them improves.
   std::function<void(double best_seconds, double bound_seconds)> progress = {};

@@ -1,4 +1,4 @@
-// src/ops/output.cc — x as it is returned to the user: whole numbers of each element, no partial sums
+// src/ops/output.cc — x, returned to the user: every element is final, not a partial sum
 #include "elementwise_rule.h"
 #include "src/ops/all_ops.h"
 

@@ -37,7 +37,7 @@ class ArenaGuard {
       return offset + micro_batch % slots * slot_bytes;
     }
   };
-  /// What an instruction changes: memory that comes to life before it and dies after it, guard
+  /// The changes around an instruction: memory whose life begins before it or ends after it, guard
   /// bytes that are written before it and checked after it.
   struct Point {
     std::vector<Stretch> born, dying, written, checked;

@@ -184,7 +184,7 @@ struct Executor::Impl {
     }
   }
 
-  /// What the last step on `state` returned; the next one has not begun.
+  /// The outputs of the last step on `state`; the next one has not begun.
   std::map<std::string, Array> outputs_of(const DeviceState& state) {
     std::map<std::string, Array> outputs;
     for (const Output& output : graph().outputs) {

@@ -19,7 +19,7 @@ class Groups {
   Membership join(const std::vector<int>& devices, int device);
   comm::Group& operator[](const Membership& membership) { return *groups_[membership.group]; }
 
-  /// Aborts all groups; they are good for nothing until `renew`.
+  /// Aborts all groups; they cannot be used until `renew`.
   void abort();
   void renew();
 

@@ -16,8 +16,8 @@
 
 namespace alpa {
 
-/// What a side hands over: the box and the tensor that it is in, which both outlive the step,
-/// and the tensor's elements.
+/// One side of a message: the box and its tensor, which both outlive the step, and the
+/// tensor's elements.
 struct MessagePart {
   const Message* message = nullptr;
   const KernelTensor* tensor = nullptr;

@@ -26,7 +26,7 @@ class Rewriting {
         before_(nodes.size()),
         place_(nodes.size()),
         readers_(consumers(program.graph)),
-        taken_(externally_used_values(program.graph)) {
+        read_outside_(externally_used_values(program.graph)) {
     std::iota(place_.begin(), place_.end(), 0);
   }
 
@@ -41,7 +41,7 @@ class Rewriting {
 
   /// The only node that reads `value`, if it is of the region of node n; else -1.
   int only_reader(int value, int n) const {
-    if (readers_[value].size() != 1 || taken_[value]) return -1;
+    if (readers_[value].size() != 1 || read_outside_[value]) return -1;
     const int reader = readers_[value][0];
     return nodes[reader].op && nodes[reader].region == nodes[n].region ? reader : -1;
   }
@@ -131,7 +131,8 @@ class Rewriting {
   /// of a node: its number, or that of the node it was moved before
   std::vector<int> place_;
   std::vector<std::vector<int>> readers_;
-  const std::vector<bool> taken_;  ///< per value of the program before: by what is no node
+  /// Per value of the original program: whether an update, metric or output reads it.
+  const std::vector<bool> read_outside_;
 };
 
 Node epilogue_node(const Node& einsum, const Epilogue& epilogue, std::vector<int> more_operands,

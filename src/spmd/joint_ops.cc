@@ -11,7 +11,7 @@
 namespace alpa {
 namespace {
 
-/// How many members a node of operator `op` with so many operands has.
+/// The number of members of a node of operator `op` with this many operands.
 std::size_t num_members(const OpDef& op, std::size_t operands) {
   const Members& members = *op.members;
   const std::size_t own = members.each + (members.gradients ? 1 : 0);

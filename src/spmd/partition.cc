@@ -152,8 +152,8 @@ class Partitioner {
     return static_cast<int>(program_.specs.size()) - 1;
   }
 
-  /// Updates, metrics and outputs take a value as soon as it is there; with several micro-batches
-  /// those of region apply wait for it.
+  /// Updates, metrics and outputs read a value as soon as it is computed; with several
+  /// micro-batches those of region apply wait for it.
   void settle(int value, Region region) {
     for (const Taker& taker : takers_of_[value]) {
       if (settled_.count(taker.use)) continue;

@@ -28,7 +28,7 @@ TEST_CASE("a cuDNN that is not there is one line that says how to get it") {
   CHECK(text.ends_with(", or name its folder in LD_LIBRARY_PATH"));
 }
 
-TEST_CASE("a library that is no cuDNN is told from one") {
+TEST_CASE("a library that is not cuDNN is told from one") {
   CHECK(testing::error_of([] { cuda::load_dnn("libm.so.6"); }) ==
         "cuDNN has no function cudnnGetVersion; install cuDNN 9");
 }

@@ -75,7 +75,7 @@ TEST_CASE("einsum on the device is the CPU's for every transposition, batch and 
       }
 }
 
-TEST_CASE("larger products on the device, with rows that are no multiple of anything") {
+TEST_CASE("larger products on the device, with rows that are not multiples of anything") {
   if (no_device()) return;
   for (DType dtype : {f32, bf16}) {
     check(Call("ik,kj->ij", {{'i', 130}, {'j', 70}, {'k', 150}}, dtype, 1));

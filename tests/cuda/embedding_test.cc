@@ -91,8 +91,7 @@ TEST_CASE("a device that holds no row of a batch has gradients of zero") {
   for (int i = 0; i < 12; ++i) CHECK(dtable.get(i) == 0);
 }
 
-TEST_CASE(
-    "statistics keep their digits where the mean is large: the variance is no difference of squares") {
+TEST_CASE("statistics keep their digits where the mean is large: squared differences are summed") {
   if (no_device()) return;
   HostTensor x({f32, {1, 1024}}), scale({f32, {1024}}), bias({f32, {1024}});
   for (int i = 0; i < 1024; ++i) x.put(i, 4096 + (i % 2)), scale.put(i, 1);

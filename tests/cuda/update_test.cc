@@ -110,7 +110,7 @@ TEST_CASE("all parameters are updated as Adam on the CPU does one by one") {
   for (const bool decoupled : {false, true}) check_adam(parameters(2), 3, decoupled);
 }
 
-TEST_CASE("Adam's bias correction holds for any step, also one that is no whole number") {
+TEST_CASE("Adam's bias correction holds for any step, also one that is not a whole number") {
   if (no_device()) return;
   for (const double step : {1.0, 2.5, 17.0, 1000.0, 123456.0, 3e9}) {
     std::vector<Parameter> all;

@@ -31,7 +31,7 @@ TEST_CASE("without the library, the build has no CUDA") {
   }
 }
 
-TEST_CASE("a file that is no library is named with the system's reason") {
+TEST_CASE("a file that is not a library is named with the system's reason") {
   const std::string path = __FILE__;
   CHECK(load_cuda_library(path).reason ==
         path + " does not load: " + path + ": invalid ELF header");

@@ -200,7 +200,7 @@ TEST_CASE("without memory for a trial the joint form is taken, and not remembere
   CHECK(choices().empty());
 }
 
-TEST_CASE("a remembered form that is no form is measured anew") {
+TEST_CASE("a remembered form that is not a form is measured anew") {
   const On machine({.slow = {kWithEpilogue}});
   Matmuls first;
   CHECK_FALSE(runs_jointly(first));

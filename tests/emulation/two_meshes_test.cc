@@ -43,7 +43,7 @@ struct Case {
   std::vector<Stage> stages;
 };
 
-/// 4 + 4 devices with different axes, and 2 + 3, of which the dimensions are no multiples.
+/// 4 + 4 devices with different axes, and 2 + 3, of which the dimensions are not multiples.
 std::vector<Case> cases() {
   return {{8,
            {{mesh_from(0, {2, 2}),

@@ -9,7 +9,7 @@
 using namespace alpa;
 using namespace alpa::testing;
 
-TEST_CASE("batch inputs that are no batch") {
+TEST_CASE("batch inputs that are not batches") {
   const auto model = [](const Batch& b) { return mean(b["x"]); };
   const auto error = [&](std::vector<BatchInput> inputs) {
     return error_of([&] { training_step(inputs, model, optim::Sgd{}); });
@@ -24,7 +24,7 @@ TEST_CASE("batch inputs that are no batch") {
         "dimension 0 of all is the batch and must agree");
 }
 
-TEST_CASE("losses and metrics that are no numbers") {
+TEST_CASE("losses and metrics that are not numbers") {
   const nn::Dense dense(4);
   CHECK(error_of([&] { trace([&](const Batch& b) { return square(dense(b["x"])); }); }) ==
         "the loss must be one number, not f32[12, 4]; average it with mean(…)");

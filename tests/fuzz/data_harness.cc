@@ -20,7 +20,7 @@ std::string csv_text(const Dataset& data) {
     for (std::int64_t column = 0; column < data.features(); ++column)
       text += fmt::format("{},", static_cast<float>(x[row * data.features() + column]));
     const auto target = static_cast<float>(y[row]);
-    // A target with '.' is no class.
+    // A target with '.' is not a class.
     text += data.classes > 0 ? fmt::format("{:.0f}\n", target) : fmt::format("{:e}\n", target);
   }
   return text;

@@ -47,7 +47,7 @@ std::vector<std::string> csv_seeds();
 std::vector<std::string> idx_seeds();
 
 /// Calls `parse`. False if it refused the input as it should; other exceptions pass through. Throws
-/// std::logic_error if the refusal is no message for people.
+/// std::logic_error if the refusal is not a message for people.
 bool accepts(const std::function<void()>& parse);
 
 /// How often `accepts` has been true.

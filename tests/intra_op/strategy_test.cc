@@ -139,7 +139,7 @@ TEST_CASE("a reduction leaves partial sums or maxima, never both") {
   CHECK(specs_text(max, "f0@0 f1@1", mesh_of({2, 2})) == "S0@0 S1@1, -> S0@1 Pmax@0");
   CHECK(specs_text(sum, "l0@0", mesh_of({2})) == "P+@0, -> P+@0");
   CHECK(all_strategies(max, mesh_of({2})).size() ==
-        3);  // no partial operand: a maximum of sums is no sum of maxima
+        3);  // no partial operand: a maximum of sums is not a sum of maxima
   Rule mixed = max;
   mixed.linear = {0b1};
   for (const Strategy& s : all_strategies(mixed, mesh_of({2, 2})))

@@ -71,8 +71,7 @@ TEST_CASE("every instruction set gives the same to rounding") {
   CHECK(cpu::select_isa(best));
 }
 
-TEST_CASE(
-    "statistics keep their digits where the mean is large: the variance is no difference of squares") {
+TEST_CASE("statistics keep their digits where the mean is large: squared differences are summed") {
   HostTensor x({f32, {1, 1024}}), scale({f32, {1024}}), bias({f32, {1024}});
   for (int i = 0; i < 1024; ++i) x.put(i, 4096 + (i % 2)), scale.put(i, 1);
   const std::vector<HostTensor> results =

@@ -16,7 +16,7 @@ struct Case {
   std::vector<Stage> stages;
 };
 
-/// 4 + 4 devices with different axes, 2 + 3 of which the dimensions are no multiples, three stages.
+/// 4 + 4 devices with different axes, 2 + 3 of which dimensions are not multiples, three stages.
 std::vector<Case> cases() {
   const Layouts rows{{"x", "S0@0"}, {"y", "S0@0"}, {"cut0", "S0@0"}};
   return {{"4 + 4",

@@ -124,7 +124,7 @@ TEST_CASE(
         file + "key \"memory_bytes\" is given twice in one object; remove one");
 }
 
-TEST_CASE("text that is no JSON object is refused with its place") {
+TEST_CASE("text that is not a JSON object is refused with its place") {
   CHECK(error_of([] { Cluster::from_json("{\"num_hosts\": 2\n \"x\": 1}", "c.json"); }) ==
         "cluster file c.json: line 2, column 4: not valid JSON; "
         "check for a missing comma, quote or bracket just before");

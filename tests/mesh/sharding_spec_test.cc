@@ -121,7 +121,7 @@ TEST_CASE("only free axes can be used and only minor-most ones given up") {
   CHECK_THROWS_AS(ShardingSpec{}.split(0, 0).split(1, 0).without(0), Bug);
 }
 
-TEST_CASE("a text that is no spec is refused with the place and the rule") {
+TEST_CASE("a text that is not a spec is refused with the place and the rule") {
   CHECK(error_of("") == message("", "empty"));
   CHECK(error_of("Q0@1") == message("Q0@1", "unknown word \"Q0@1\""));
   CHECK(error_of("R S0@0") == message("R S0@0", "unknown word \"R\""));

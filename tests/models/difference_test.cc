@@ -39,7 +39,7 @@ TEST_CASE("NaN anywhere makes the difference NaN, wherever it comes") {
   }
 }
 
-TEST_CASE("the same infinity is no difference, any other an infinite one") {
+TEST_CASE("the same infinity is not a difference, any other an infinite one") {
   CHECK(largest_difference({kInfinity, -kInfinity}, {kInfinity, -kInfinity}) == 0);
   CHECK(largest_difference({kInfinity}, {-kInfinity}) == kInfinity);
   CHECK(largest_difference({1, 3}, {1, kInfinity}) == kInfinity);

@@ -68,7 +68,7 @@ TEST_CASE("what is multiplied by zero may be held as a partial sum after fusion 
   }
 }
 
-TEST_CASE("what is no zero is no partial sum of one device's number") {
+TEST_CASE("what is not zero is not a partial sum of one device's number") {
   const auto scaled = [](Builder& g, Value x, Value zero) {
     return g.emit_one(ops::mul, {x, g.emit_one(ops::mul, {x, zero})});
   };

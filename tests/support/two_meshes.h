@@ -69,7 +69,7 @@ class Cutting {
     std::vector<bool> is_cut;  ///< per node of `graph`: stands for a value of another mesh
     SpmdProgram program;
     std::size_t next = 0;       ///< node of `program` that has not been appended
-    int next_of_graph = 0;      ///< node of `graph` that it stands for, if it is no reshard
+    int next_of_graph = 0;      ///< node of `graph` that it stands for, if it is not a reshard
     std::vector<int> appended;  ///< per value of `program`: its value in the result, or -1
   };
 
