@@ -21,6 +21,13 @@ double search_seconds(double solver_seconds, double trace_seconds) {
   return std::max(0.0, solver_seconds - trace_seconds - lowering);
 }
 
+int devices_split_over(const Strategy& strategy, const DeviceMesh& mesh) {
+  int devices = 1;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis)
+    if (strategy.axes[axis].kind == AxisRole::Kind::factor) devices *= mesh.size(axis);
+  return devices;
+}
+
 }  // namespace
 
 MethodOptions options_of(const Method& method) {
@@ -95,6 +102,22 @@ AutoShardOptions search_options(const MethodOptions& method, double trace_second
   search.progress = options.progress;
   search.stop = options.stop;
   return search;
+}
+
+void require_sharded_state(const ShardingPlan& plan, const Graph& graph, const std::string& path) {
+  for (const Input& input : graph.inputs) {
+    if (input.of.empty() && input.kind != InputKind::accumulator) continue;
+    const int node = graph.values[input.value].producer;
+    const int own = devices_split_over(plan.strategies[node], plan.mesh);
+    int most = 1;
+    for (const Strategy& strategy : all_strategies(rule_of(graph, graph.nodes[node]), plan.mesh))
+      most = std::max(most, devices_split_over(strategy, plan.mesh));
+    require(
+        own == most,
+        "plan file {}: the plan splits \"{}\" over {} of {} devices, but shard_optimizer_state is "
+        "set; plan again with it, or load the plan without it",
+        path, input.name, own, most);
+  }
 }
 
 std::int64_t memory_budget(const MethodOptions& method, const Cluster& cluster) {

@@ -1,6 +1,7 @@
 #pragma once
 /// A parallel method's options, whatever its kind, as the driver reads them.
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "alpa/mesh/cluster.h"
@@ -25,6 +26,9 @@ std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Clus
 
 /// The planner's options and time limit for a graph that took `trace_seconds` to trace.
 AutoShardOptions search_options(const MethodOptions& method, double trace_seconds);
+
+/// Throws Error if a plan from file `path` holds whole what `shard_optimizer_state` splits.
+void require_sharded_state(const ShardingPlan& plan, const Graph& graph, const std::string& path);
 
 /// Bytes that each device may use.
 std::int64_t memory_budget(const MethodOptions& method, const Cluster& cluster);

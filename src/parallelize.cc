@@ -72,7 +72,8 @@ CompiledStep lower_plan(const Graph& graph, ShardingPlan solved, const Target& t
                                         : lowered_program(graph, plan, fused, 0, 0, target);
 }
 
-ShardingPlan read_plan(const Graph& graph, const Cluster& cluster, const std::string& path) {
+ShardingPlan read_plan(const Graph& graph, const MethodOptions& method, const Cluster& cluster,
+                       const std::string& path) {
   ShardingPlan plan = plan_from_json(read_file(path, kPlanFile), graph, path);
   const int devices = plan.mesh.num_devices();
   const bool serial = plan.method == "serial" && devices == 1;
@@ -83,13 +84,15 @@ ShardingPlan read_plan(const Graph& graph, const Cluster& cluster, const std::st
     require(plan.mesh.devices()[d] < cluster.num_devices(),
             "plan file {}: mesh.devices[{}]: found {}; the cluster has devices 0 to {}", path, d,
             plan.mesh.devices()[d], cluster.num_devices() - 1);
+  if (method.options.shard_optimizer_state) require_sharded_state(plan, graph, path);
   return plan;
 }
 
 /// A plan from a file. It must keep the budget, as a searched plan does.
-CompiledStep planned_from_file(const Graph& graph, const Cluster& cluster, const std::string& path,
+CompiledStep planned_from_file(const Graph& graph, const MethodOptions& method,
+                               const Cluster& cluster, const std::string& path,
                                const Target& target) {
-  CompiledStep planned = lower_plan(graph, read_plan(graph, cluster, path), target);
+  CompiledStep planned = lower_plan(graph, read_plan(graph, method, cluster, path), target);
   require(planned.memory_bytes <= target.budget,
           "plan file {}: the plan needs {} bytes per device, {} more than the memory budget of {}; "
           "plan again within it, or raise the budget",
@@ -116,7 +119,7 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& method, cons
                       memory_budget(method, cluster), log};
   const Graph graph = log.check("graph.txt", step.trace(method.options.num_micro_batches));
   CompiledStep planned = plan_path
-                             ? planned_from_file(graph, cluster, *plan_path, target)
+                             ? planned_from_file(graph, method, cluster, *plan_path, target)
                              : planned_by_search(graph, method, cluster, watch.seconds(), target);
   planned.seconds = watch.seconds();
   return planned;

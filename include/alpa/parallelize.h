@@ -15,8 +15,8 @@ namespace alpa {
 Executable parallelize(const TrainingStep& step, const Method& method, const Cluster& cluster);
 
 /// As `parallelize`, but reads the plan from a file instead of searching for one; search options of
-/// `method` have no effect. Throws Error if the plan is for another graph or number of devices, or
-/// exceeds the memory budget.
+/// `method` have no effect. Throws Error if the plan is for another graph or number of devices,
+/// exceeds the memory budget, or holds whole what the option `shard_optimizer_state` splits.
 Executable load_plan(const TrainingStep& step, const Method& method, const Cluster& cluster,
                      const std::string& path);
 

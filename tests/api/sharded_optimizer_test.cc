@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "support/error_text.h"
+#include "support/temporary_file.h"
 
 using namespace alpa;
 using alpa::testing::error_of;
@@ -92,6 +93,20 @@ TEST_CASE("sharded optimizer state takes a quarter on four devices, and training
     for (std::size_t i = 0; i < values.size(); ++i)
       CHECK(values[i] == doctest::Approx(serial[i]).epsilon(1e-3));
   }
+}
+
+TEST_CASE("a plan from a file that holds optimizer state whole is refused with the option") {
+  const alpa::testing::TemporaryFile file("sharded_optimizer_test.json", "");
+  const std::string& path = file.path();
+  const TrainingStep step = make_step();
+  parallelize(step, on_two_axes(true, 3), Cluster::local(4)).save_plan(path);
+  CHECK_NOTHROW(load_plan(step, on_two_axes(true, 3), Cluster::local(4), path));
+  parallelize(step, DataParallel{.num_micro_batches = 3}, Cluster::local(4)).save_plan(path);
+  CHECK_NOTHROW(load_plan(step, on_two_axes(false, 3), Cluster::local(4), path));
+  CHECK(error_of([&] { load_plan(step, on_two_axes(true, 3), Cluster::local(4), path); }) ==
+        "plan file " + path +
+            ": the plan splits \"dense0.kernel.gradient\" over 1 of 4 devices, but "
+            "shard_optimizer_state is set; plan again with it, or load the plan without it");
 }
 
 TEST_CASE("the option holds under every method, or is refused") {
