@@ -174,8 +174,8 @@ std::vector<Case> all_cases(const Setup& s) {
   add("gelu", cpu::elementwise<ElementwiseOp::gelu>, {flat}, {flat});
   add("cast to bf16", cpu::cast, {flat}, {half});
   add("add bf16", cpu::elementwise<ElementwiseOp::add>, {half, half}, {half});
-  add("adam", cpu::adam_update, {flat, flat, flat, flat, scalar, scalar}, {flat, flat, flat}, adam,
-      3);
+  add("adam", cpu::multi_tensor_adam, {flat, flat, flat, flat, scalar, scalar}, {flat, flat, flat},
+      adam, 3);
   add("reduce_sum of rows", cpu::reduce<ReduceOp::sum>, {matrix}, {{f32, {rows}}}, axes(1));
   add("reduce_sum of columns", cpu::reduce<ReduceOp::sum>, {matrix}, {row}, axes(0));
   add("reduce_sum to a scalar", cpu::reduce<ReduceOp::sum>, {flat}, {scalar}, axes(0));

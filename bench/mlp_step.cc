@@ -78,7 +78,7 @@ std::function<void()> adam_alone(const Sizes& sizes, int times) {
   state->call.team = &state->team;
   state->call.threads = state->team.size();
   return [state, times] {
-    for (int i = 0; i < times; ++i) cpu::adam_update.run(state->call);
+    for (int i = 0; i < times; ++i) cpu::multi_tensor_adam.run(state->call);
   };
 }
 

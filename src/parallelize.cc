@@ -31,7 +31,7 @@ SpmdProgram fused_program(const Graph& graph, const ShardingPlan& plan, const Ta
   SpmdProgram program = log.check("partitioned.txt", partition(graph, plan));
   if (backend.fuses_epilogue)
     program = log.check("epilogues.txt", fuse_epilogues(program, backend.fuses_epilogue));
-  if (backend.launches) program = log.check("squared_norms.txt", fuse_squared_norms(program));
+  if (backend.launches) program = log.check("squared_norms.txt", fuse_squares(program));
   return log.check("fused.txt", fuse_elementwise(program));
 }
 
@@ -42,7 +42,8 @@ CompiledStep lowered_program(const Graph& graph, const ShardingPlan& plan, const
   SpmdProgram program = log.check("bucketed.txt", bucket_collectives(fused, bucket_bytes, slack));
   if (backend.launches && options.overlap_updates)
     program = log.check("overlap_updates.txt", overlap_updates(program));
-  if (backend.launches) program = log.check("joined.txt", merge_norms(join_updates(program)));
+  if (backend.launches)
+    program = log.check("joined.txt", fuse_squared_norms(fuse_optimizer_updates(program)));
   LoweredProgram devices = lower_program(program, options, backend.name);
   log.write("device0.txt", [&] { return to_string(devices.firsts.front(), program); });
   std::int64_t bytes = 0;  // exact, as an executor will take

@@ -107,13 +107,13 @@ extern const KernelDef embedding_grad;
 /// are scalars. f32, bf16, f16 or f64; g and the scalars may have another type. Of n
 /// parameters: operands w, m, v of every one after the other, their n gradients, and the
 /// scalars; results w, m, v of every one. In place.
-extern const KernelDef adam_update;
+extern const KernelDef multi_tensor_adam;
 
 /// (w, velocity, g, learning_rate) → (w, velocity): g' = g + weight_decay·w; velocity =
 /// momentum·velocity + g'; w -= learning_rate·(nesterov ? g' + momentum·velocity : velocity).
 /// Reals "momentum", "weight_decay"; integer "nesterov". Types, and several parameters, as
-/// for `adam_update`. In place.
-extern const KernelDef sgd_update;
+/// for `multi_tensor_adam`. In place.
+extern const KernelDef multi_tensor_sgd;
 
 /// (x, …) → (sum of x², …): scalars of any type, carried in double.
 extern const KernelDef squared_norms;

@@ -1,6 +1,7 @@
 // kernels/cpu/norms.cc — squared_norms: sums each operand in pieces of fixed length, carried in
 // double, then adds the pieces in order, so that a result depends only on its operand
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/cpu/block_io.h"
 #include "kernels/cpu/kernels.h"
@@ -11,18 +12,22 @@ namespace {
 
 constexpr std::int64_t kPiece = 32 * 1024;
 constexpr std::int64_t kBlock = 1024;
+constexpr int kLanes = 8;
 
 std::int64_t pieces_of(const KernelTensor& x) { return (x.type.elements() + kPiece - 1) / kPiece; }
 
+/// In several sums at a time, which a processor adds side by side.
 double square_piece(const KernelTensor& x, std::int64_t piece) {
   const std::int64_t end = std::min((piece + 1) * kPiece, x.type.elements());
-  double sum = 0, block[kBlock];
+  double sums[kLanes] = {}, block[kBlock];
   for (std::int64_t i = piece * kPiece, n; i < end; i += n) {
     n = std::min(kBlock, end - i);
     load_block(block, x.data, x.type.dtype, i, n);
-    for (std::int64_t k = 0; k < n; ++k) sum += block[k] * block[k];
+    std::fill(block + n, block + (n + kLanes - 1) / kLanes * kLanes, 0.0);
+    for (std::int64_t k = 0; k < n; k += kLanes)
+      for (int lane = 0; lane < kLanes; ++lane) sums[lane] += block[k + lane] * block[k + lane];
   }
-  return sum;
+  return std::accumulate(sums, sums + kLanes, 0.0);
 }
 
 void run_squared_norms(const KernelCall& call) {

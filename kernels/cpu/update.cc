@@ -1,4 +1,4 @@
-// kernels/cpu/update.cc — adam_update and sgd_update, for one or several parameters. Operands: the
+// kernels/cpu/update.cc — multi_tensor_adam and multi_tensor_sgd, for one or several parameters. Operands: the
 // states, parameter by parameter; then the gradients; then the scalars.
 #include <algorithm>
 
@@ -145,7 +145,7 @@ void run_sgd(const KernelCall& call) {
 
 }  // namespace
 
-const KernelDef adam_update{run_adam, nullptr, nullptr};
-const KernelDef sgd_update{run_sgd, nullptr, nullptr};
+const KernelDef multi_tensor_adam{run_adam, nullptr, nullptr};
+const KernelDef multi_tensor_sgd{run_sgd, nullptr, nullptr};
 
 }  // namespace alpa::cpu

@@ -47,7 +47,7 @@ Load load_reshape, load_transpose, load_broadcast;                       // load
 Load load_constant, load_iota, load_random_normal, load_random_uniform;  // load_source.cc
 Load load_layer_norm, load_layer_norm_grad;                              // load_layer_norm.cc
 Load load_embedding, load_embedding_grad;                                // load_embedding.cc
-Load load_adam_update, load_sgd_update, load_squared_norms;              // load_update.cc
+Load load_multi_tensor_adam, load_multi_tensor_sgd, load_squared_norms;  // load_update.cc
 
 // kernels.cc
 Scratch einsum_scratch, epilogue_scratch, reduce_scratch, norms_scratch, layer_norm_grad_scratch,
@@ -71,10 +71,8 @@ inline constexpr KernelRow kKernels[] = {
     {"layer_norm_grad", load_layer_norm_grad, layer_norm_grad_scratch},
     {"embedding", load_embedding},
     {"embedding_grad", load_embedding_grad, embedding_grad_scratch},
-    {"adam_update", load_adam_update},
-    {"adam_updates", load_adam_update},
-    {"sgd_update", load_sgd_update},
-    {"sgd_updates", load_sgd_update},
+    {"multi_tensor_adam", load_multi_tensor_adam},
+    {"multi_tensor_sgd", load_multi_tensor_sgd},
     {"squared_norms", load_squared_norms, norms_scratch},
 };
 

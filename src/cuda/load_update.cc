@@ -1,4 +1,4 @@
-// src/cuda/load_update.cc — loads adam_update, sgd_update (of one or many parameters) and
+// src/cuda/load_update.cc — loads multi_tensor_adam, multi_tensor_sgd (of one or many parameters) and
 // squared_norms. Operands are ordered as in kernels/cpu/kernels.h.
 #include <vector>
 
@@ -46,7 +46,7 @@ void point(std::vector<UpdateTensor>& rows, const KernelCall& call, int states) 
 
 }  // namespace
 
-Launch load_adam_update(const OpDef&, const KernelCall& call, const Gpu&) {
+Launch load_multi_tensor_adam(const OpDef&, const KernelCall& call, const Gpu&) {
   return [settings = adam_settings(*call.attributes), rows = rows_of(call, 3, 2)](
              const KernelCall& now, Stream stream) mutable {
     point(rows, now, 3);
@@ -57,7 +57,7 @@ Launch load_adam_update(const OpDef&, const KernelCall& call, const Gpu&) {
   };
 }
 
-Launch load_sgd_update(const OpDef&, const KernelCall& call, const Gpu&) {
+Launch load_multi_tensor_sgd(const OpDef&, const KernelCall& call, const Gpu&) {
   return [settings = sgd_settings(*call.attributes), rows = rows_of(call, 2, 1)](
              const KernelCall& now, Stream stream) mutable {
     point(rows, now, 2);

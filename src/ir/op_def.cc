@@ -2,6 +2,7 @@
 #include "alpa/ir/op_def.h"
 
 #include "alpa/base/error.h"
+#include "members.h"
 #include "notation.h"
 
 namespace alpa {
@@ -19,8 +20,8 @@ std::string_view name_of(ReshardKind kind) {
 }
 
 Rule rule_of(const OpDef& op, const OpQuery& query) {
-  if (!op.rule) return rule_of_notation(op, query);
-  return op.rule({query.operands, query.attributes, &op});
+  if (op.rule) return op.rule({query.operands, query.attributes, &op});
+  return op.members ? rule_of_members(op, query) : rule_of_notation(op, query);
 }
 
 std::vector<TensorType> result_types(const OpDef& op, const OpQuery& query) {

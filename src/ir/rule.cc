@@ -102,11 +102,14 @@ bool is_reduced(const Rule& rule, int factor) {
 }
 
 double flops(const Rule& rule, const std::vector<std::int64_t>& sizes) {
-  double points = 1;
-  if (rule.work.empty())
-    for (std::int64_t size : sizes) points *= static_cast<double>(size);
-  for (int factor : rule.work) points *= static_cast<double>(sizes.at(factor));
-  return rule.flops_per_point * points;
+  double all = 1, points = 0;
+  for (std::int64_t size : sizes) all *= static_cast<double>(size);
+  for (const std::vector<int>& factors : rule.work) {
+    double product = 1;
+    for (int factor : factors) product *= static_cast<double>(sizes.at(factor));
+    points += product;
+  }
+  return rule.flops_per_point * (rule.work.empty() ? all : points);
 }
 
 double flops(const Rule& rule) {
@@ -125,7 +128,7 @@ void verify(const Rule& rule) {
             "rule: reads of {} operands, not {}", rule.reads.size(), rule.operands.size());
   for (const auto& read : rule.reads)
     if (read) verify_list(rule, *read, "a read");
-  verify_list(rule, rule.work, "the work");
+  for (const auto& factors : rule.work) verify_list(rule, factors, "the work");
   for (std::uint32_t set : rule.linear)
     invariant(rule.operands.empty() ? set == 0 : set != 0 && set >> rule.operands.size() == 0,
               "rule: linear set {:#b} with {} operands", set, rule.operands.size());

@@ -33,7 +33,10 @@ extern const OpDef reshape, transpose, broadcast;
 extern const OpDef constant, iota, random_normal, random_uniform;
 extern const OpDef layer_norm, layer_norm_grad;
 extern const OpDef embedding, embedding_grad;
-extern const OpDef adam_update, sgd_update;
+/// Sums of squares of tensors, each a partial sum over the mesh axes that split the tensor.
+extern const OpDef squared_norms;
+/// Variadic: one node updates any number of parameters, whose specs may differ.
+extern const OpDef multi_tensor_adam, multi_tensor_sgd;
 
 /// `all_ops()`.
 inline constexpr const OpDef* kAll[] = {
@@ -83,8 +86,9 @@ inline constexpr const OpDef* kAll[] = {
     &layer_norm_grad,
     &embedding,
     &embedding_grad,
-    &adam_update,
-    &sgd_update,
+    &squared_norms,
+    &multi_tensor_adam,
+    &multi_tensor_sgd,
 };
 
 }  // namespace ops

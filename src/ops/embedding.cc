@@ -51,7 +51,7 @@ Rule embedding_rule(const OpQuery& query) {
           .results = {l.picked},
           .reduced = {{{l.table[0][0]}}},
           .reads = {l.moved, std::nullopt},
-          .work = l.moved,
+          .work = {l.moved},
           .linear = query.op->linear};
 }
 
@@ -67,7 +67,7 @@ Rule embedding_grad_rule(const OpQuery& query) {
             .operands = {l.picked, l.ids},
             .results = {l.table},
             .reduced = {{}},
-            .work = l.moved,
+            .work = {l.moved},
             .linear = query.op->linear,
             .flops_per_point = query.op->flops_per_point};
   for (const std::vector<int>& dim : l.ids) rule.reduced[0].push_back({dim[0]});

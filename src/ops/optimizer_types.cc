@@ -2,16 +2,19 @@
 #include "optimizer_types.h"
 
 #include "alpa/base/error.h"
+#include "src/ir/members.h"
 
 namespace alpa::ops {
 
-std::vector<DType> state_dtypes(const OpQuery& query, std::size_t n) {
+std::vector<DType> state_dtypes(const OpQuery& query) {
+  const std::size_t states =
+      num_members(*query.op, query.operands.size()) * query.op->members->each;
   std::vector<DType> dtypes;
   for (const TensorType& type : query.operands) {
     if (!is_floating(type.dtype))
       fail("{}: {} is not a floating type ({})", query.op->name, to_string(type),
            to_string(query.operands));
-    if (dtypes.size() < n) dtypes.push_back(type.dtype);
+    if (dtypes.size() < states) dtypes.push_back(type.dtype);
   }
   return dtypes;
 }

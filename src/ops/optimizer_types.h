@@ -7,8 +7,8 @@
 
 namespace alpa::ops {
 
-/// Types of the first `n` operands. Throws Error unless all operands are floating.
-std::vector<DType> state_dtypes(const OpQuery& query, std::size_t n);
+/// Types of the states of all members. Throws Error unless all operands are floating.
+std::vector<DType> state_dtypes(const OpQuery& query);
 
 /// Throws Bug unless the node has these attributes, which its kernels read.
 void require_settings(const OpQuery& query, std::initializer_list<const char*> reals,

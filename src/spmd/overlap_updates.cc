@@ -3,7 +3,6 @@
 #include <numeric>
 #include <optional>
 
-#include "joint_ops.h"
 #include "rewrite.h"
 #include "src/ops/all_ops.h"
 
@@ -39,11 +38,10 @@ class Moving {
   /// other devices, which would have to be waited for.
   std::optional<int> ready_after(int n) const {
     const Node& node = nodes_[n];
-    const OpDef* joint = joint_of(*node.op);
-    if (!joint || !joint->members->gradients || node.region != Region::apply ||
+    if (!node.op->members || !node.op->members->gradients || node.region != Region::apply ||
         are_read(node.results))
       return std::nullopt;
-    const std::size_t states = joint->members->each;
+    const std::size_t states = node.results.size();
     if (is_collective(graph_.producer(node.operands[states]))) return std::nullopt;
     int last = -1;
     for (std::size_t i = 0; i < node.operands.size(); ++i) {

@@ -49,9 +49,9 @@ const OpDef ops::transfer = reshard_op("transfer", std::nullopt);
 
 std::span<const OpDef* const> partitioned_ops() {
   static constexpr const OpDef* kOps[] = {
-      &ops::all_reduce,  &ops::reduce_scatter, &ops::all_gather,      &ops::all_to_all,
-      &ops::slice_shard, &ops::to_partial,     &ops::fused,           &ops::adam_updates,
-      &ops::sgd_updates, &ops::squared_norms,  &ops::einsum_epilogue, &ops::transfer,
+      &ops::all_reduce, &ops::reduce_scatter,  &ops::all_gather,
+      &ops::all_to_all, &ops::slice_shard,     &ops::to_partial,
+      &ops::fused,      &ops::einsum_epilogue, &ops::transfer,
   };
   return kOps;
 }

@@ -6,9 +6,9 @@
 
 #include "alpa/base/error.h"
 #include "alpa/spmd/program.h"
-#include "joint_ops.h"
 #include "kernels/elementwise.h"
 #include "rewrite.h"
+#include "src/ir/members.h"
 #include "src/ops/all_ops.h"
 #include "src/tensor/elementwise_program.h"
 

@@ -102,7 +102,7 @@ Values mean_gradients(Value loss, const Values& parameters, const std::string& n
 Values clip_global_norm(const Values& gradients, double limit) {
   Value squares;
   for (const Value& gradient : gradients) {
-    const Value own = sum(square(cast(gradient, gradient.dtype() == f64 ? f64 : f32)));
+    const Value own = squared_norm(gradient);
     squares = squares ? squares + cast(own, squares.dtype()) : own;
   }
   const Value scale = minimum(limit / maximum(sqrt(squares), 1e-30), 1.0);

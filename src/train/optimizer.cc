@@ -26,7 +26,7 @@ void plain_sgd_update(Value w, Value gradient, Value learning_rate, double weigh
 void momentum_update(const optim::Sgd& sgd, Value w, Value gradient, Value learning_rate) {
   Builder& builder = *w.builder;
   const Value velocity = builder.optimizer_state(w, "velocity");
-  const Values results = builder.emit(ops::sgd_update, {w, velocity, gradient, learning_rate},
+  const Values results = builder.emit(ops::multi_tensor_sgd, {w, velocity, gradient, learning_rate},
                                       {{"momentum", sgd.momentum},
                                        {"weight_decay", sgd.weight_decay},
                                        {"nesterov", std::int64_t{sgd.nesterov}}});
@@ -44,7 +44,7 @@ Optimizer adam(LearningRate rate, double beta1, double beta2, double epsilon, do
                              Value step) {
     const Value m = builder.optimizer_state(w, "adam_m"), v = builder.optimizer_state(w, "adam_v");
     const Values results =
-        builder.emit(ops::adam_update, {w, m, v, gradient, learning_rate, step}, attributes);
+        builder.emit(ops::multi_tensor_adam, {w, m, v, gradient, learning_rate, step}, attributes);
     builder.update(w, results[0]);
     builder.update(m, results[1]);
     builder.update(v, results[2]);

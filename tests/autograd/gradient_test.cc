@@ -130,14 +130,15 @@ TEST_CASE_FIXTURE(
               rate = b.input(InputKind::scalar, "rate", {f32, {}});
   const Attributes attributes{
       {"momentum", 0.9}, {"weight_decay", 0.0}, {"nesterov", std::int64_t{0}}};
-  const Value updated = b.emit(ops::sgd_update, {w, v, w, rate}, attributes)[0];
+  const Value updated = b.emit(ops::multi_tensor_sgd, {w, v, w, rate}, attributes)[0];
   const Value other = weight("other", {3});
   const Value loss = sum(updated * other);
   CHECK(gradient(loss, {other})[0].id == updated.id);
   b.set_layer(7);
-  CHECK(error_of([&] { gradient(loss, {w}); }) ==
-        "gradient: the loss depends on sgd_update \"sgd_update\", which has no gradient; "
-        "wrap it in stop_gradient");
+  CHECK(
+      error_of([&] { gradient(loss, {w}); }) ==
+      "gradient: the loss depends on multi_tensor_sgd \"multi_tensor_sgd\", which has no gradient; "
+      "wrap it in stop_gradient");
   CHECK(b.region() == Region::forward);
   CHECK(b.layer() == 7);
 }

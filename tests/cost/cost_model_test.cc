@@ -99,7 +99,7 @@ TEST_CASE(
                     .results = {{{0}, {1}}},
                     .reduced = {{{2}}},
                     .reads = {std::vector{0, 1}, std::nullopt},
-                    .work = {0, 1},
+                    .work = {{0, 1}},
                     .flops_per_point = 1};
   verify(lookup);
   const Case types{{TensorType{f32, {1000, 8}}, TensorType{i32, {3}}}, {TensorType{f32, {3, 8}}}};

@@ -130,8 +130,8 @@ TEST_CASE("a device that holds nothing of an operand gives the reduction of noth
 
 TEST_CASE("joint updates give what the CPU gives, parameter by parameter") {
   if (no_device()) return;
-  for (const auto& [op, single, states] : {std::tuple(&ops::adam_updates, &ops::adam_update, 3),
-                                           std::tuple(&ops::sgd_updates, &ops::sgd_update, 2)}) {
+  for (const auto& [op, states] :
+       {std::pair(&ops::multi_tensor_adam, 3), std::pair(&ops::multi_tensor_sgd, 2)}) {
     std::vector<HostTensor> operands, results, gradients;
     for (int member = 0; member < 30; ++member) {  // more than a small table holds
       const DType dtype = member % 3 == 0 ? bf16 : f32;
@@ -144,9 +144,8 @@ TEST_CASE("joint updates give what the CPU gives, parameter by parameter") {
     operands.insert(operands.end(), gradients.begin(), gradients.end());
     operands.push_back(random_tensor({f32, {}}, 1, 0.01, 0.1));
     if (states == 3) operands.push_back(random_tensor({f32, {}}, 2, 3, 4));
-    const auto row =
-        std::find_if(cases::all().begin(), cases::all().end(),
-                     [single = single](const Case& known) { return known.op == single; });
+    const auto row = std::find_if(cases::all().begin(), cases::all().end(),
+                                  [op = op](const Case& known) { return known.op == op; });
     DeviceRun run{.attributes = row->attributes};
     const std::vector<HostTensor> expected =
         run_kernel(*op->cpu, operands, results, {.attributes = row->attributes});

@@ -96,7 +96,7 @@ void check_adam(const std::vector<Parameter>& all, double step_number, bool deco
   for (const Parameter& p : all) {
     CAPTURE(p.host[0].type.elements());
     const auto expected = run_kernel(
-        cpu::adam_update, {p.host[0], p.host[1], p.host[2], p.host[3], rate, step},
+        cpu::multi_tensor_adam, {p.host[0], p.host[1], p.host[2], p.host[3], rate, step},
         {HostTensor(p.host[0].type), HostTensor(p.host[1].type), HostTensor(p.host[2].type)},
         options);
     for (int i = 0; i < 3; ++i)
@@ -153,7 +153,7 @@ TEST_CASE("all parameters are updated as SGD on the CPU does one by one") {
         {"momentum", 0.9}, {"weight_decay", 0.01}, {"nesterov", std::int64_t{nesterov}}};
     for (const Parameter& p : all) {
       const auto expected =
-          run_kernel(cpu::sgd_update, {p.host[0], p.host[1], p.host[2], rate},
+          run_kernel(cpu::multi_tensor_sgd, {p.host[0], p.host[1], p.host[2], rate},
                      {HostTensor(p.host[0].type), HostTensor(p.host[1].type)}, options);
       for (int i = 0; i < 2; ++i)
         CHECK(difference(p.buffers[i].download(p.host[i].type), values_of(expected[i])) <=

@@ -28,7 +28,7 @@ const Shape kBegin = {0, 2};  // of the part in the whole: columns 2, 3 and 4
 SpmdProgram squares(int micro_batches) {
   Builder g(micro_batches);
   const Value x = g.input(InputKind::batch, "x", kWhole), a = exp(x), b = a * a;
-  const Value total = accumulated(g, "sum", b);
+  const Value total = micro_batch_sum("sum", b);
   g.set_region(Region::apply);
   g.metric("total", sum(total));
   SpmdProgram program;

@@ -183,7 +183,7 @@ TEST_CASE("a scalar that a kernel writes over is loaded anew for every micro-bat
               rate = g.input(InputKind::scalar, "rate", {f32, {}});
   // exp(rate) may lie where rate does: nothing else reads that. Not fused,
   // because others read it, too.
-  const Value scaled = exp(rate), total = accumulated(g, "sum", sum(x) * scaled + sum(scaled * x));
+  const Value scaled = exp(rate), total = micro_batch_sum("sum", sum(x) * scaled + sum(scaled * x));
   g.set_region(Region::apply);
   g.metric("total", total);
   const int before = emulation::totals().captured.copies;

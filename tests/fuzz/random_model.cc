@@ -311,7 +311,7 @@ SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan, Random& random
   const std::int64_t bytes = one_of<std::int64_t>(random, {0, 64, 1000, 1 << 20}),
                      slack = one_of<std::int64_t>(random, {0, 100, 1 << 20});
   pass(0.9, [&](const SpmdProgram& p) { return bucket_collectives(p, bytes, slack); });
-  pass(0.3, [](const SpmdProgram& p) { return merge_norms(join_updates(p)); });
+  pass(0.3, [](const SpmdProgram& p) { return fuse_squared_norms(fuse_optimizer_updates(p)); });
   return program;
 }
 

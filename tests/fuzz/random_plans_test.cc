@@ -65,7 +65,7 @@ TEST_CASE("the sample covers what it is meant to cover") {
   }
   for (const char* name :
        {"einsum", "reduce_sum", "reduce_max", "where", "cast", "reshape", "transpose", "rsqrt",
-        "adam_update", "micro-batches", "one batch", "random_normal", "iota"}) {
+        "multi_tensor_adam", "micro-batches", "one batch", "random_normal", "iota"}) {
     CAPTURE(std::string(name));
     CHECK(seen[name] >= 5);
   }

@@ -8,6 +8,7 @@
 #include "alpa/autograd/gradient.h"
 #include "alpa/ops/ops.h"
 #include "src/ops/all_ops.h"
+#include "src/train/accumulation.h"
 
 namespace alpa::testing {
 
@@ -28,30 +29,25 @@ inline void adam(Builder& g, const Values& gradients) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Value m = g.optimizer_state(parameters[i], "adam_m"),
                 v = g.optimizer_state(parameters[i], "adam_v");
-    const Values updated = g.emit(ops::adam_update, {parameters[i], m, v, gradients[i], rate, step},
-                                  {{"beta1", 0.9},
-                                   {"beta2", 0.999},
-                                   {"epsilon", 1e-8},
-                                   {"weight_decay", 0.0},
-                                   {"decoupled", std::int64_t{1}}});
+    const Values updated =
+        g.emit(ops::multi_tensor_adam, {parameters[i], m, v, gradients[i], rate, step},
+               {{"beta1", 0.9},
+                {"beta2", 0.999},
+                {"epsilon", 1e-8},
+                {"weight_decay", 0.0},
+                {"decoupled", std::int64_t{1}}});
     g.update(parameters[i], updated[0]);
     g.update(m, updated[1]);
     g.update(v, updated[2]);
   }
 }
 
-/// Gradients added up over the micro-batches in accumulators; the sums are read in region apply.
-inline Values accumulated(Builder& g, const Values& gradients, const std::string& prefix) {
-  if (g.num_micro_batches() == 1) return gradients;
-  Values sums;
-  g.set_region(Region::backward);
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    const Value sum =
-        g.input(InputKind::accumulator, fmt::format("{}{}", prefix, i), gradients[i].type());
-    sums.push_back(sum + gradients[i]);
-    g.update(sum, sums.back());
-  }
-  return sums;
+/// Sums over the micro-batches, which are read in region apply.
+inline Values accumulated(Builder& g, Values values, const std::string& prefix) {
+  if (g.num_micro_batches() > 1) g.set_region(Region::backward);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = micro_batch_sum(fmt::format("{}{}", prefix, i), values[i]);
+  return values;
 }
 
 /// L x Dense with ReLU after all but the last, loss mean((out - y)²), Adam: test_mlp.py of the

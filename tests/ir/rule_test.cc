@@ -131,7 +131,7 @@ TEST_CASE("verify finds every kind of broken rule") {
   CHECK_THROWS_AS(verify(broken([](Rule& r) { r.factors[2].whole = true; })), Bug);
   CHECK_THROWS_AS(verify(broken([](Rule& r) { r.reads = {std::vector{0}}; })), Bug);
   CHECK_THROWS_AS(verify(broken([](Rule& r) { r.reads = {std::vector{3}, std::nullopt}; })), Bug);
-  CHECK_THROWS_AS(verify(broken([](Rule& r) { r.work = {0, 0}; })), Bug);
+  CHECK_THROWS_AS(verify(broken([](Rule& r) { r.work = {{0, 0}}; })), Bug);
   CHECK_THROWS_AS(verify(broken([](Rule& r) { r.factors[0].size = 0; })), Bug);
   CHECK_THROWS_AS(verify(broken([](Rule& r) { r.linear = {0b100}; })), Bug);
   CHECK_THROWS_AS(verify(broken([](Rule& r) { r.linear = {0}; })), Bug);

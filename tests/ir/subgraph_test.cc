@@ -73,7 +73,7 @@ TEST_CASE("parameters, their optimizer state and updates belong to the layer tha
     if (num_micro_batches > 1) CHECK(inputs.at("layer1.w.gradient") == 1);
     CHECK(inputs.at("x") == 0);
     CHECK(inputs.at("y") == -1);
-    CHECK(layers_of(graph, ops::adam_update) == std::vector<int>{0, 1, 2});
+    CHECK(layers_of(graph, ops::multi_tensor_adam) == std::vector<int>{0, 1, 2});
   }
 }
 
@@ -81,9 +81,9 @@ TEST_CASE("what several layers share belongs to none") {
   const Graph tied = stack({.layers = 3, .tied = true});
   CHECK(layers_of_inputs(tied).at("tied.w") == -1);
   CHECK(layers_of_inputs(tied).at("tied.w.adam_m") == -1);
-  CHECK(layers_of(tied, ops::adam_update) == std::vector<int>{-1, 1});
+  CHECK(layers_of(tied, ops::multi_tensor_adam) == std::vector<int>{-1, 1});
   const Graph clipped = stack({.layers = 2, .clip = true});
-  CHECK(layers_of(clipped, ops::adam_update) == std::vector<int>{0, 1});
+  CHECK(layers_of(clipped, ops::multi_tensor_adam) == std::vector<int>{0, 1});
   CHECK(layers_of(clipped, ops::sqrt) == std::vector<int>{-1});
 }
 
@@ -194,14 +194,14 @@ TEST_CASE("every random node has a stream of its own, which other layers do not 
 TEST_CASE("a sum over micro-batches that another layer reads cannot be cut off") {
   Graph graph = stack({.layers = 2, .num_micro_batches = 2});
   for (Node& node : graph.nodes)
-    if (node.op == &ops::adam_update && node.layer == 1) node.layer = 0;
+    if (node.op == &ops::multi_tensor_adam && node.layer == 1) node.layer = 0;
   std::string message;
   try {
     subgraph(graph, 0, 0);
   } catch (const Error& error) {
     message = error.what();
   }
-  CHECK(message.starts_with("subgraph: adam_update \""));
+  CHECK(message.starts_with("subgraph: multi_tensor_adam \""));
   CHECK(message.ends_with(" of layer 1 adds up; give both one layer"));
 }
 

@@ -159,7 +159,7 @@ TEST_CASE("reductions and updates give the same on every instruction set") {
   rate.put(0, 0.5);
   const auto update = [&] {
     return run_kernel(
-        cpu::sgd_update, {x, g, g, rate}, {HostTensor(x.type), HostTensor(x.type)},
+        cpu::multi_tensor_sgd, {x, g, g, rate}, {HostTensor(x.type), HostTensor(x.type)},
         {.attributes = {
              {"momentum", 0.5}, {"weight_decay", 0.0}, {"nesterov", std::int64_t{0}}}})[0];
   };

@@ -37,7 +37,7 @@ Expected adam(const std::vector<HostTensor>& in, bool decoupled, double decay) {
 }
 
 TEST_CASE(
-    "adam_update is Adam and AdamW, for every type, length and number of threads, in place too") {
+    "multi_tensor_adam is Adam and AdamW, for every type, length and number of threads, in place too") {
   unsigned seed = 0;
   for (DType dtype : {f32, bf16, f16, f64})
     for (std::int64_t n : {0, 1, 15, 64, 1000, 40000})
@@ -54,19 +54,19 @@ TEST_CASE(
                                     {"decoupled", decoupled}};
         const std::vector<HostTensor> out(3, HostTensor({dtype, {n}}));
         const Expected e = adam(in, decoupled == 1, 0.25);
-        const auto got = run_kernel(cpu::adam_update, in, out, {.attributes = attributes});
+        const auto got = run_kernel(cpu::multi_tensor_adam, in, out, {.attributes = attributes});
         CHECK(difference(got[0], e.w) <= 4 * epsilon(dtype));
         CHECK(difference(got[1], e.m) <= 4 * epsilon(dtype));
         CHECK(difference(got[2], e.v) <= 4 * epsilon(dtype));
         for (int threads : {2, 3})
-          CHECK(got == run_kernel(cpu::adam_update, in, out,
+          CHECK(got == run_kernel(cpu::multi_tensor_adam, in, out,
                                   {.attributes = attributes,
                                    .threads = threads,
                                    .in_place = {{0, 0}, {1, 1}, {2, 2}}}));
       }
 }
 
-TEST_CASE("sgd_update is gradient descent with momentum, plain or Nesterov") {
+TEST_CASE("multi_tensor_sgd is gradient descent with momentum, plain or Nesterov") {
   for (DType dtype : {f32, bf16, f64})
     for (std::int64_t nesterov : {0, 1}) {
       const std::vector<HostTensor> in{random_tensor({dtype, {70, 31}}, 1),
@@ -81,11 +81,11 @@ TEST_CASE("sgd_update is gradient descent with momentum, plain or Nesterov") {
       const std::vector<HostTensor> out(2, HostTensor({dtype, {70, 31}}));
       const Attributes attributes{
           {"momentum", 0.75}, {"weight_decay", 0.5}, {"nesterov", nesterov}};
-      const auto got = run_kernel(cpu::sgd_update, in, out, {.attributes = attributes});
+      const auto got = run_kernel(cpu::multi_tensor_sgd, in, out, {.attributes = attributes});
       CHECK(difference(got[0], w) <= 4 * epsilon(dtype));
       CHECK(difference(got[1], u) <= 4 * epsilon(dtype));
       CHECK(got ==
-            run_kernel(cpu::sgd_update, in, out,
+            run_kernel(cpu::multi_tensor_sgd, in, out,
                        {.attributes = attributes, .threads = 2, .in_place = {{0, 0}, {1, 1}}}));
     }
 }

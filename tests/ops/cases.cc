@@ -366,26 +366,43 @@ void lookups() {
   add_embedding(f16, 11, 8, {7});
 }
 
+void squares() {
+  for (DType dtype : {f64, f32, bf16, f16}) {
+    const Attributes result{{"dtype", dtype == f64 ? f64 : f32}};
+    table.push_back({&ops::squared_norms, {{{dtype, {5, 3}}}}, squared_norms(), 15 * 2, result});
+    table.push_back({&ops::squared_norms,
+                     {{{dtype, {}}}, {{dtype, {2, 3, 2}}}, {{dtype, {7}}}},
+                     squared_norms(),
+                     (1 + 12 + 7) * 2,
+                     result});
+  }
+}
+
 void updates() {
   for (DType dtype : {f64, f32})
-    for (bool decoupled : {false, true}) {
+    for (bool flag : {false, true}) {
       const Operand w{{dtype, {5, 3}}}, v{{dtype, {5, 3}}, 0, 1}, rate{{f32, {}}, 0.01, 0.1},
-          step{{f32, {}}, 3, 3};
-      table.push_back({&ops::adam_update,
-                       {w, w, v, w, rate, step},
-                       adam(0.9, 0.99, 1e-6, 0.1, decoupled),
-                       15 * 14,
-                       {{"beta1", 0.9},
-                        {"beta2", 0.99},
-                        {"epsilon", 1e-6},
-                        {"weight_decay", 0.1},
-                        {"decoupled", std::int64_t{decoupled}}}});
+          step{{f32, {}}, 3, 3}, other{{dtype, {4}}}, other_v{{dtype, {4}}, 0, 1};
+      const Attributes adam_settings{{"beta1", 0.9},
+                                     {"beta2", 0.99},
+                                     {"epsilon", 1e-6},
+                                     {"weight_decay", 0.1},
+                                     {"decoupled", std::int64_t{flag}}},
+          sgd_settings{{"momentum", 0.9}, {"weight_decay", 0.1}, {"nesterov", std::int64_t{flag}}};
+      const Reference adam_one = adam(0.9, 0.99, 1e-6, 0.1, flag), sgd_one = sgd(0.9, 0.1, flag);
       table.push_back(
-          {&ops::sgd_update,
-           {w, w, w, rate},
-           sgd(0.9, 0.1, decoupled),
-           15 * 6,
-           {{"momentum", 0.9}, {"weight_decay", 0.1}, {"nesterov", std::int64_t{decoupled}}}});
+          {&ops::multi_tensor_adam, {w, w, v, w, rate, step}, adam_one, 15 * 14, adam_settings});
+      table.push_back({&ops::multi_tensor_adam,
+                       {w, w, v, other, other, other_v, w, other, rate, step},
+                       two_members(adam_one, 3),
+                       (15 + 4) * 14,
+                       adam_settings});
+      table.push_back({&ops::multi_tensor_sgd, {w, w, w, rate}, sgd_one, 15 * 6, sgd_settings});
+      table.push_back({&ops::multi_tensor_sgd,
+                       {w, w, other, other, w, other, rate},
+                       two_members(sgd_one, 2),
+                       (15 + 4) * 6,
+                       sgd_settings});
     }
 }
 
@@ -400,7 +417,7 @@ std::string Case::label() const {
 const std::vector<Case>& all() {
   if (table.empty())
     for (auto part : {arithmetic, functions, conditions, conversions, contractions, reductions,
-                      movements, sources, normalisations, lookups, updates})
+                      movements, sources, normalisations, lookups, squares, updates})
       part();
   return table;
 }

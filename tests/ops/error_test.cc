@@ -220,12 +220,13 @@ TEST_CASE_FIXTURE(Fixture, "optimizer updates check their operands") {
   const Value w = in({f32, {3}}), other = in({f32, {4}}), scalar = in({f32, {}}),
               whole = in({i32, {3}});
   CHECK(error_of([&] {
-          b.emit(ops::sgd_update, {w, other, w, scalar});
-        }) == "sgd_update: operand 1 has [4] where [3] is needed (f32[3], f32[4], f32[3], f32[])");
+          b.emit(ops::multi_tensor_sgd, {w, other, w, scalar});
+        }) ==
+        "multi_tensor_sgd: operand 1 has [4] where [3] is needed (f32[3], f32[4], f32[3], f32[])");
   CHECK(error_of([&] {
-          b.emit(ops::sgd_update, {w, w, whole, scalar});
-        }) == "sgd_update: i32[3] is not a floating type (f32[3], f32[3], i32[3], f32[])");
+          b.emit(ops::multi_tensor_sgd, {w, w, whole, scalar});
+        }) == "multi_tensor_sgd: i32[3] is not a floating type (f32[3], f32[3], i32[3], f32[])");
   CHECK(error_of([&] {
-          b.emit(ops::adam_update, {w, w});
-        }) == "adam_update: takes 6 operands but got 2 (f32[3], f32[3])");
+          b.emit(ops::multi_tensor_adam, {w, w});
+        }) == "multi_tensor_adam: takes 6 operands but got 2 (f32[3], f32[3])");
 }

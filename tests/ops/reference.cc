@@ -186,6 +186,30 @@ Reference embedding_grad(std::int64_t rows) {
   };
 }
 
+Reference two_members(const Reference& one, int states) {
+  return [=](const std::vector<Tensor>& in) {
+    std::vector<Tensor> results;
+    for (int m = 0; m < 2; ++m) {
+      std::vector<Tensor> own(in.begin() + m * states, in.begin() + (m + 1) * states);
+      own.push_back(in[2 * states + m]);
+      own.insert(own.end(), in.begin() + 2 * states + 2, in.end());
+      for (Tensor& result : one(own)) results.push_back(std::move(result));
+    }
+    return results;
+  };
+}
+
+Reference squared_norms() {
+  return [](const std::vector<Tensor>& in) {
+    std::vector<Tensor> norms;
+    for (const Tensor& x : in) {
+      norms.push_back({{}, {0}});
+      for (double element : x.data) norms.back().data[0] += element * element;
+    }
+    return norms;
+  };
+}
+
 Reference adam(double beta1, double beta2, double epsilon, double weight_decay, bool decoupled) {
   return [=](const std::vector<Tensor>& in) {
     Tensor w = in[0], m = in[1], v = in[2];

@@ -41,6 +41,11 @@ Reference embedding_grad(std::int64_t rows);
 
 /// Kingma and Ba 2015, algorithm 1; with weight decay added to the gradient, or taken off the
 /// weight.
+Reference squared_norms();
+
+/// Of a node with two members of so many states each: `one` for each member.
+Reference two_members(const Reference& one, int states);
+
 Reference adam(double beta1, double beta2, double epsilon, double weight_decay, bool decoupled);
 
 /// Sutskever et al. 2013.

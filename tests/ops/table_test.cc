@@ -26,9 +26,9 @@ const std::map<std::string_view, std::string_view> kNotDifferentiable{
     {"ge", "its result is u8"},
     {"gelu_grad", "second derivatives of gelu are not offered"},
     {"layer_norm_grad", "second derivatives of layer_norm are not offered"},
-    {"adam_update", "the step ends with it"},
+    {"multi_tensor_adam", "the step ends with it"},
+    {"multi_tensor_sgd", "the step ends with it"},
     {"output", "no operator reads its result"},
-    {"sgd_update", "the step ends with it"},
 };
 
 }  // namespace

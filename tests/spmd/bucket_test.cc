@@ -113,7 +113,7 @@ TEST_CASE(
     CHECK(gather->attributes.integers("dims") == std::vector<std::int64_t>{1, 0, 1, 0, 1, 0});
     std::pair<int, int> updates_and_products{0, 0};  // before the gather
     for (auto node = nodes.begin(); node != gather; ++node) {
-      updates_and_products.first += node->op == &ops::adam_update;
+      updates_and_products.first += node->op == &ops::multi_tensor_adam;
       updates_and_products.second += node->op == &ops::einsum;
     }
     return updates_and_products;

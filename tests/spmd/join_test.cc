@@ -1,6 +1,7 @@
 // All parameters are updated by one node.
 #include <doctest/doctest.h>
 
+#include "alpa/train/training_step.h"
 #include "parallel_steps.h"
 #include "src/lower/memory_plan.h"
 #include "support/steps.h"
@@ -13,6 +14,14 @@ namespace {
 int count(const SpmdProgram& program, const OpDef& op) {
   int nodes = 0;
   for (const Node& node : program.graph.nodes) nodes += node.op == &op;
+  return nodes;
+}
+
+/// Nodes of that operator, by whether they have several members.
+int count(const SpmdProgram& program, const OpDef& op, bool fused) {
+  int nodes = 0;
+  for (const Node& node : program.graph.nodes)
+    nodes += node.op == &op && (node.results.size() > op.members->each) == fused;
   return nodes;
 }
 
@@ -47,7 +56,7 @@ SpmdProgram three_parameters(const AddUpdate& add) {
   const Graph graph = g.finish();
   Layouts layouts{{"x", "S0@0"}};
   for (const Node& node : graph.nodes)
-    if (node.op == &ops::sgd_update) layouts[fmt::format("%{}", node.results[0])] = "R";
+    if (node.op == &ops::multi_tensor_sgd) layouts[fmt::format("%{}", node.results[0])] = "R";
   const ShardingPlan plan = following_plan(graph, mesh_of({2}), layouts);
   return bucket_collectives(fuse_elementwise(partition(graph, plan)), 0);
 }
@@ -56,7 +65,7 @@ Value add_sgd(Builder& g, Value w, const std::string& name, Value gradient, Valu
               double momentum) {
   const Value velocity = g.input(InputKind::state, name + ".velocity", w.type());
   const Values results =
-      g.emit(ops::sgd_update, {w, velocity, gradient, rate},
+      g.emit(ops::multi_tensor_sgd, {w, velocity, gradient, rate},
              {{"momentum", momentum}, {"weight_decay", 0.0}, {"nesterov", std::int64_t{0}}});
   g.update(w, results[0]);
   g.update(velocity, results[1]);
@@ -65,12 +74,12 @@ Value add_sgd(Builder& g, Value w, const std::string& name, Value gradient, Valu
 
 TEST_CASE("a joint update names states member by member, then gradients, then scalars") {
   const SpmdProgram program =
-      join_updates(three_parameters([](Builder& g, int i, Value w, Value dw, Value rate) {
+      fuse_optimizer_updates(three_parameters([](Builder& g, int i, Value w, Value dw, Value rate) {
         add_sgd(g, w, fmt::format("p{}", i), dw, rate, 0.9);
       }));
   verify(program);
-  CHECK(count(program, ops::sgd_update) == 0);
-  const Node& node = only(program, ops::sgd_updates);
+  CHECK(count(program, ops::multi_tensor_sgd, false) == 0);
+  const Node& node = only(program, ops::multi_tensor_sgd);
   const auto name = [&](int value) { return program.graph.producer(value).name; };
   std::vector<std::string> names;
   for (const int value : node.operands) names.push_back(name(value));
@@ -86,9 +95,10 @@ TEST_CASE("a joint update names states member by member, then gradients, then sc
 
 TEST_CASE("updates with other settings, other scalars or in the micro-batches stay apart") {
   const auto joined_with = [](const std::function<void(Builder&, int, Value, Value, Value)>& add) {
-    const SpmdProgram program = join_updates(three_parameters(add));
+    const SpmdProgram program = fuse_optimizer_updates(three_parameters(add));
     verify(program);
-    return std::pair(count(program, ops::sgd_update), count(program, ops::sgd_updates));
+    return std::pair(count(program, ops::multi_tensor_sgd, false),
+                     count(program, ops::multi_tensor_sgd, true));
   };
   CHECK(joined_with([](Builder& g, int i, Value w, Value dw, Value rate) {
           add_sgd(g, w, fmt::format("p{}", i), dw, rate, i == 1 ? 0.5 : 0.9);
@@ -105,13 +115,13 @@ TEST_CASE("updates with other settings, other scalars or in the micro-batches st
 
 TEST_CASE("an update that another one depends on is not joined with it") {
   Value before;
-  const SpmdProgram program =
-      join_updates(three_parameters([&](Builder& g, int i, Value w, Value dw, Value rate) {
+  const SpmdProgram program = fuse_optimizer_updates(
+      three_parameters([&](Builder& g, int i, Value w, Value dw, Value rate) {
         before = add_sgd(g, w, fmt::format("p{}", i), i == 1 ? dw + before : dw, rate, 0.9);
       }));
   verify(program);  // 1 needs 0; 2 needs neither and joins one of them
-  CHECK(count(program, ops::sgd_update) == 1);
-  CHECK(only(program, ops::sgd_updates).results.size() == 4);
+  CHECK(count(program, ops::multi_tensor_sgd, false) == 1);
+  CHECK(count(program, ops::multi_tensor_sgd, true) == 1);
 }
 
 TEST_CASE("one node updates all parameters, whatever ZeRO splits, and takes no more memory") {
@@ -123,11 +133,11 @@ TEST_CASE("one node updates all parameters, whatever ZeRO splits, and takes no m
       for (const SpmdProgram& fused :
            {zero(Zero::two, graph), zero(Zero::three, graph), data_parallel(5)}) {
         const SpmdProgram program = bucket_collectives(fused, bucket_bytes),
-                          joined = join_updates(program);
+                          joined = fuse_optimizer_updates(program);
         verify(joined);
-        CHECK(count(joined, ops::adam_update) == 0);
-        CHECK(only(joined, ops::adam_updates).results.size() ==
-              3 * static_cast<std::size_t>(count(program, ops::adam_update)));
+        CHECK(count(joined, ops::multi_tensor_adam, false) == 0);
+        CHECK(only(joined, ops::multi_tensor_adam).results.size() ==
+              3 * static_cast<std::size_t>(count(program, ops::multi_tensor_adam)));
         CHECK(arena(joined) <= 1.01 * arena(program));  // but for padding
       }
     }
@@ -139,7 +149,7 @@ TEST_CASE("updates wait for no other where that would raise the peak of what liv
     // With four rows, parameters and gradients are most of what lives.
     const SpmdProgram program = bucket_collectives(
                           zero(Zero::two, dense_layers(6, 4, 16, micro_batches)), 0),
-                      joined = join_updates(program);
+                      joined = fuse_optimizer_updates(program);
     verify(joined);
     CHECK(arena(joined) <= 1.02 * arena(program));  // but for padding
   }
@@ -151,8 +161,8 @@ TEST_CASE("joint updates change no bit of the result") {
       // Seven columns on three devices: 3, 3 and 1; a bias of seven likewise.
       const SpmdProgram program = bucket_collectives(
                             zero(stage, dense_layers(3, 24, 7, micro_batches), 3), 0),
-                        joined = join_updates(program);
-      CHECK(count(joined, ops::adam_updates) > 0);
+                        joined = fuse_optimizer_updates(program);
+      CHECK(count(joined, ops::multi_tensor_adam, true) > 0);
       Executor alone(program), together(joined);
       CHECK(largest_difference(run_steps(alone, 3), run_steps(together, 3)) == 0);
     }
@@ -173,15 +183,13 @@ SpmdProgram clipped(DType dtype, int micro_batches) {
   g.set_region(Region::backward);
   Values sums;
   for (std::size_t i = 0; i < gradients.size(); ++i)
-    sums.push_back(accumulated(g, fmt::format("gradient{}", i), gradients[i]));
-  const Value total = accumulated(g, "loss.sum", loss);
+    sums.push_back(micro_batch_sum(fmt::format("gradient{}", i), gradients[i]));
+  const Value total = micro_batch_sum("loss.sum", loss);
   g.set_region(Region::apply);
   g.metric("loss", total);
-  Value squares = sum(square(cast(sums[0], f32)));
-  for (std::size_t i = 1; i < sums.size(); ++i) squares = squares + sum(square(cast(sums[i], f32)));
-  const Value scale = minimum(0.5 / sqrt(squares), 1.0);
+  const Values shortened = clip_global_norm(sums, 0.5);
   for (std::size_t i = 0; i < sums.size(); ++i)
-    add_update(g, parameters[i], fmt::format("p{}", i), sums[i] * cast(scale, dtype), rate, step,
+    add_update(g, parameters[i], fmt::format("p{}", i), shortened[i], rate, step,
                alpa::testing::Optimizer::adam);
   const Graph graph = g.finish();
   Layouts layouts{{"x", "S0@0"}};
@@ -189,7 +197,7 @@ SpmdProgram clipped(DType dtype, int micro_batches) {
     if (input.kind == InputKind::state && graph.type(input.value).rank() == 2)
       layouts[input.name] = "S1@0";
   const ShardingPlan plan = following_plan(graph, mesh_of({2}), layouts);
-  return bucket_collectives(fuse_elementwise(fuse_squared_norms(partition(graph, plan))), 1 << 20);
+  return bucket_collectives(fuse_elementwise(fuse_squares(partition(graph, plan))), 1 << 20);
 }
 
 TEST_CASE("one node squares and sums all gradients, and the squares are stored nowhere") {
@@ -197,7 +205,8 @@ TEST_CASE("one node squares and sums all gradients, and the squares are stored n
     for (const int micro_batches : {1, 2}) {
       CAPTURE(name_of(dtype));
       CAPTURE(micro_batches);
-      const SpmdProgram program = clipped(dtype, micro_batches), joined = merge_norms(program);
+      const SpmdProgram program = clipped(dtype, micro_batches),
+                        joined = fuse_squared_norms(program);
       verify(joined);
       const Node& node = only(joined, ops::squared_norms);
       CHECK(node.operands.size() == 6);
@@ -215,7 +224,7 @@ TEST_CASE("one node squares and sums all gradients, and the squares are stored n
 TEST_CASE("a step with joint norms is the step without, to the rounding of a sum") {
   for (const int micro_batches : {1, 2}) {
     const SpmdProgram program = clipped(f32, micro_batches);
-    Executor alone(program), together(merge_norms(join_updates(program)));
+    Executor alone(program), together(fuse_squared_norms(fuse_optimizer_updates(program)));
     CHECK(largest_difference(run_steps(alone, 3), run_steps(together, 3)) < 1e-6);
   }
 }
@@ -229,12 +238,12 @@ TEST_CASE("squares that are read elsewhere, or summed over some dimensions only,
     g.metric("b", sum(whole ? exp(squares) : x));
     const Graph graph = g.finish();
     const SpmdProgram program = partition(graph, following_plan(graph, mesh_of({2}), {}));
-    CHECK(count(fuse_squared_norms(program), ops::squared_norms) == 0);
+    CHECK(count(fuse_squares(program), ops::squared_norms) == 0);
   }
 }
 
 TEST_CASE("the verifier sees a norm of a split tensor that is taken for the whole one's") {
-  SpmdProgram program = merge_norms(clipped(f32, 1));
+  SpmdProgram program = fuse_squared_norms(clipped(f32, 1));
   CHECK_NOTHROW(verify(program));
   for (const int value : only(program, ops::squared_norms).results)
     program.specs[value] = ShardingSpec::replicated();
@@ -242,11 +251,11 @@ TEST_CASE("the verifier sees a norm of a split tensor that is taken for the whol
 }
 
 TEST_CASE("the verifier sees a member whose parameter lies otherwise than its states") {
-  SpmdProgram program =
-      join_updates(bucket_collectives(zero(Zero::two, dense_layers(2, 64, 8, 1)), 1 << 20));
+  SpmdProgram program = fuse_optimizer_updates(
+      bucket_collectives(zero(Zero::two, dense_layers(2, 64, 8, 1)), 1 << 20));
   CHECK_NOTHROW(verify(program));
   for (Node& node : program.graph.nodes)
-    if (node.op == &ops::adam_updates)
+    if (node.op == &ops::multi_tensor_adam)
       node.operands[3] = program.graph.producer(node.operands[3]).operands[0];
   CHECK_THROWS_AS(verify(program), Bug);
 }

@@ -61,7 +61,7 @@ TEST_CASE("every product of a 10-layer MLP of nn::Dense has its epilogue") {
         CHECK((*both)["einsum"] == 0);
         CHECK((*both)["squared_norms"] == 1);
         CHECK((*both)["reduce_sum"] == 0);
-        CHECK((*both)["adam_updates"] == 1);
+        CHECK((*both)["multi_tensor_adam"] == 1);
       }
     }
 }
@@ -77,7 +77,7 @@ TEST_CASE(
                                      {"sub", 1},
                                      {"fused", 2},
                                      {"squared_norms", 1},
-                                     {"adam_updates", 1}});
+                                     {"multi_tensor_adam", 1}});
 }
 
 TEST_CASE("spread over four cards, every product still has its epilogue") {
@@ -99,14 +99,14 @@ TEST_CASE("overlapped updates come after their gradients and the last reader of 
   method.executor.overlap_updates = true;
   const SpmdProgram program =
       plan_only(dense_mlp_step<nn::ReLU>(f32, 10), method, cards(1)).program;
-  CHECK(operators(program)["adam_updates"] == 10);
+  CHECK(operators(program)["multi_tensor_adam"] == 10);
   const DeviceProgram device = lower(program, 0, true, memory_rules("cuda"));
   int overlapped = 0, products_behind = 0;
   for (const Instruction& instruction : device.lists.back().instructions) {
     const Node& node = program.graph.nodes[instruction.node];
     overlapped += instruction.overlapped;
     if (overlapped > 0 && node.op == &ops::einsum_epilogue) ++products_behind;
-    CHECK(instruction.overlapped == (node.op == &ops::adam_updates));
+    CHECK(instruction.overlapped == (node.op == &ops::multi_tensor_adam));
   }
   CHECK(overlapped == 10);
   CHECK(products_behind >= 17);  // of 19 in the backward pass
@@ -118,7 +118,7 @@ TEST_CASE(
   const auto updates = [&](Method method) {
     const SpmdProgram program = plan_only(step, method, cards(4)).program;
     CHECK(to_string(program).find("overlapped") == std::string::npos);
-    return operators(program)["adam_updates"];
+    return operators(program)["multi_tensor_adam"];
   };
   DataParallel data;
   data.executor.overlap_updates = true;

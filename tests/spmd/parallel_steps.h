@@ -18,7 +18,7 @@ inline SpmdProgram data_parallel(int layers) {
       training_graph({f32, {8, 8}}, {f32, {8, 8}}, model, {.optimizer = Optimizer::adam});
   Layouts layouts{{"x", "S0@0"}, {"y", "S0@0"}};
   for (const Node& node : graph.nodes)
-    if (node.op == &ops::adam_update) layouts[fmt::format("%{}", node.results[0])] = "R";
+    if (node.op == &ops::multi_tensor_adam) layouts[fmt::format("%{}", node.results[0])] = "R";
   return fuse_elementwise(partition(graph, following_plan(graph, mesh_of({2}), layouts)));
 }
 
@@ -53,7 +53,7 @@ inline SpmdProgram zero(Zero stage, const Graph& graph, int devices = 2) {
       layouts[input.name] = split(input.value);
   }
   for (const Node& node : graph.nodes)
-    if (node.op == &ops::adam_update)
+    if (node.op == &ops::multi_tensor_adam)
       layouts[fmt::format("%{}", node.results[0])] = split(node.results[0]);
   return fuse_elementwise(partition(graph, following_plan(graph, mesh_of({devices}), layouts)));
 }

@@ -16,7 +16,7 @@ namespace {
 const std::map<std::string, std::string> kReasons = {
     {"src/spmd/fuse_epilogues.cc",
      "looks for named patterns: a product, and the bias and activation it can take in"},
-    {"src/spmd/fuse_squared_norms.cc", "looks for a named pattern: the sum of squares"},
+    {"src/spmd/fuse_squares.cc", "looks for a named pattern: the sum of squares"},
     {"src/intra_op/fusion.cc", "constants and broadcasts become part of the loops that read them"},
     {"src/spmd/reshard_ops.cc",
      "is_transfer: the one operator whose operand and result are on different meshes"},

@@ -18,6 +18,7 @@
 #include "alpa/runtime/executor.h"
 #include "src/ir/input.h"
 #include "src/ops/all_ops.h"
+#include "src/train/accumulation.h"
 #include "support/difference.h"
 
 namespace alpa::testing {
@@ -49,18 +50,10 @@ struct Outcome {
 };
 inline Outcome run_steps(Executor& executor, int steps, std::uint64_t seed = 1);
 
-/// Adds up `value` over micro-batches; the sum so far is what region apply reads.
-inline Value accumulated(Builder& g, const std::string& name, Value value) {
-  if (g.num_micro_batches() == 1) return value;
-  const Value before = g.input(InputKind::accumulator, name, value.type());
-  const Value after = before + value;
-  g.update(before, after);
-  return after;
-}
-
 inline void add_update(Builder& g, Value w, const std::string& name, Value gradient, Value rate,
                        Value step, Optimizer optimizer) {
-  if (optimizer == Optimizer::sgd) return g.update(w, w - gradient * cast(rate, w.dtype()));
+  if (optimizer == Optimizer::sgd)
+    return g.update(w, w - cast(gradient, w.dtype()) * cast(rate, w.dtype()));
   const Value m = g.input(InputKind::state, name + ".m", w.type()),
               v = g.input(InputKind::state, name + ".v", w.type());
   const Attributes attributes{{"beta1", 0.9},
@@ -68,7 +61,8 @@ inline void add_update(Builder& g, Value w, const std::string& name, Value gradi
                               {"epsilon", 1e-8},
                               {"weight_decay", 0.0},
                               {"decoupled", std::int64_t{0}}};
-  const Values results = g.emit(ops::adam_update, {w, m, v, gradient, rate, step}, attributes);
+  const Values results =
+      g.emit(ops::multi_tensor_adam, {w, m, v, gradient, rate, step}, attributes);
   g.update(w, results[0]);
   g.update(m, results[1]);
   g.update(v, results[2]);
@@ -132,10 +126,10 @@ inline Graph training_graph(const TensorType& x, const TensorType& y, const Mode
                            g.input(InputKind::batch, "y", micro_batch(y, n)));
   const Values parameters = g.parameters(), gradients = gradient(loss, parameters);
   g.set_region(Region::backward);
-  const Value total = accumulated(g, "loss.sum", loss);
+  const Value total = micro_batch_sum("loss.sum", loss);
   Values sums;
   for (std::size_t i = 0; i < gradients.size(); ++i)
-    sums.push_back(accumulated(g, fmt::format("gradient{}", i), gradients[i]));
+    sums.push_back(micro_batch_sum(fmt::format("gradient{}", i), gradients[i]));
   g.set_region(Region::apply);
   g.metric("loss", total * (1.0 / n));
   for (std::size_t i = 0; i < parameters.size(); ++i)

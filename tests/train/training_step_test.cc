@@ -104,6 +104,18 @@ TEST_CASE("clipping shortens the gradient to the limit, and only if it is longer
   CHECK(unclipped.w[0] == doctest::Approx(1 - kGradient[0]).epsilon(1e-14));
 }
 
+TEST_CASE("clipping takes the norm of every gradient by an operator, and stores no squares") {
+  const Graph clipped = linear_step({.clip_global_norm = 2}).trace(1),
+              unclipped = linear_step({}).trace(1);
+  const auto count = [](const Graph& graph, const OpDef& op) {
+    return std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                         [&](const Node& node) { return node.op == &op; });
+  };
+  CHECK(count(clipped, ops::squared_norms) == 1);
+  CHECK(count(unclipped, ops::squared_norms) == 0);
+  CHECK(count(clipped, ops::square) == count(unclipped, ops::square));
+}
+
 TEST_CASE("the norm that is clipped is that of all gradients together") {
   const TrainingStep step =
       training_step({{"x", {f64, {1, 1}}}},

@@ -46,12 +46,11 @@ enum class InPlace : std::uint8_t {
   any,     ///< a result may reuse any operand's buffer: each element is read before it is written
 };
 
-/// A joint node replaces n nodes of operator `single`, its members. Operands: the first
-/// `each` operands of every member, member by member; then, if `gradients`, the next operand
-/// of every member; then the operands that all members share. Results: `each` results of
-/// every member, in the same order.
+/// Operands of a variadic operator, whose nodes have one or more members of equal attributes. A
+/// node has the first `each` operands of every member, member by member; then, if `gradients`, the
+/// next operand of every member; then the `shared` operands of all. It has `each` results of every
+/// member, in the same order.
 struct Members {
-  const OpDef* single = nullptr;
   std::size_t each = 1;
   bool gradients = false;
   std::size_t shared = 0;
@@ -91,7 +90,7 @@ struct OpDef {
   bool alias = false;
   /// For operators that only change a layout on the mesh: the kind of change. They have no kernel.
   std::optional<ReshardKind> reshard = {};
-  /// For joint nodes: their members.
+  /// For variadic operators: their operands. `dims` is then the notation of one member.
   std::optional<Members> members = {};
   /// The CPU kernel. CUDA kernels are listed in kernels/cuda/kernels.h, because
   /// libalpa_cuda.so has its own records.

@@ -98,6 +98,9 @@ Value reduce_mean(Value x, const Axes& axes = {}, bool keep_dims = false);
 Value reduce_max(Value x, const Axes& axes = {}, bool keep_dims = false);
 inline Value sum(Value x) { return reduce_sum(x); }    ///< over all elements, a scalar
 inline Value mean(Value x) { return reduce_mean(x); }  ///< over all elements, a scalar
+/// The sum of the squares of all elements, carried in double: a scalar of f32, of f64 if x is.
+/// The squares are not stored.
+Value squared_norm(Value x);
 
 /// The same elements in row-major order in another shape; one extent may be -1
 /// and follows from the others.

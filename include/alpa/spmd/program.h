@@ -49,14 +49,6 @@ extern const OpDef transfer;
 /// An elementwise program as one node with several results of one shape. Attributes: those of the
 /// ElementwiseProgram, and "shape" and "dtypes" ("f32 u8") of the results.
 extern const OpDef fused;
-/// adam_update and sgd_update of n parameters at once. Operands: w, m, v (SGD: w, velocity) of each
-/// parameter in turn, then the n gradients, then learning_rate and step (SGD: learning_rate).
-/// Results: the new w, m, v (w, velocity) in the same order. Attributes as for the single operator.
-/// Parameters may have different specs.
-extern const OpDef adam_updates, sgd_updates;
-/// (x, …) -> (sum of x², …): one scalar of element type "dtype" per operand, a partial sum over
-/// the mesh axes that split x.
-extern const OpDef squared_norms;
 /// (x, y[, bias or kept]) → (z[, kept or sums]): an einsum fused with the bias, activation or
 /// gradient that attribute "epilogue" (kernels/plan/epilogue.h) names.
 extern const OpDef einsum_epilogue;
@@ -122,13 +114,13 @@ std::int64_t estimated_bytes(const SpmdProgram& program);
 /// Merges optimizer updates of region apply with equal settings and the same scalar operands into
 /// one node, for backends where a launch costs time. The node is placed as a bucket of collectives
 /// is, with the same limit on memory.
-SpmdProgram join_updates(const SpmdProgram& program);
+SpmdProgram fuse_optimizer_updates(const SpmdProgram& program);
 
 /// Replaces reduce_sum(square(x)) over all dimensions by squared_norms(x), if nothing else reads
-/// the squares (squared errors, norms of gradients). The squares are then neither stored nor
-/// rounded to the element type; a cast of x to a wider type is dropped. Runs before
-/// `fuse_elementwise`, which would fuse the squares with the producer of x.
-SpmdProgram fuse_squared_norms(const SpmdProgram& program);
+/// the squares (squared errors of a loss). The squares are then neither stored nor rounded to the
+/// element type; a cast of x to a wider type is dropped. Runs before `fuse_elementwise`, which
+/// would fuse the squares with the producer of x.
+SpmdProgram fuse_squares(const SpmdProgram& program);
 
 /// Attribute of an optimizer update that runs concurrently with the nodes after it: its operands
 /// and results stay in use to the end of the step.
@@ -139,9 +131,9 @@ inline constexpr std::string_view kOverlapped = "overlapped";
 /// result, or whose results are read, stay.
 SpmdProgram overlap_updates(const SpmdProgram& program);
 
-/// Merges `squared_norms` nodes (made by `fuse_squared_norms`, for clipping gradients) into one
-/// node per region and element type, placed as a bucket of collectives is.
-SpmdProgram merge_norms(const SpmdProgram& program);
+/// Merges `squared_norms` nodes (of clipped gradients and of losses) into one node per region and
+/// element type, placed as a bucket of collectives is.
+SpmdProgram fuse_squared_norms(const SpmdProgram& program);
 
 /// Throws Bug naming the first node whose specs disagree with its operator, or whose values
 /// are not on one mesh (transfer: on two), or the first update or metric of a wrong spec.

@@ -1,4 +1,4 @@
-// src/spmd/fuse_squared_norms.cc — replaces the sum of all squares of a tensor by one
+// src/spmd/fuse_squares.cc — replaces the sum of all squares of a tensor by one
 // node that stores no squares
 #include <algorithm>
 #include <optional>
@@ -42,7 +42,7 @@ int summed_square(const Graph& graph, const Readers& readers, const Node& sum) {
 
 }  // namespace
 
-SpmdProgram fuse_squared_norms(const SpmdProgram& program) {
+SpmdProgram fuse_squares(const SpmdProgram& program) {
   const Graph& graph = program.graph;
   const Readers readers{consumers(graph), externally_used_values(graph)};
   std::vector<Node> nodes = graph.nodes;

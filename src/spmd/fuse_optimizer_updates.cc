@@ -1,14 +1,15 @@
-// src/spmd/join_updates.cc — merges optimizer updates into one node, and squared norms into another
+// src/spmd/fuse_optimizer_updates.cc — merges optimizer updates into one node, and squared norms
+// into another
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "joint_ops.h"
 #include "live_bytes.h"
 #include "merge_nodes.h"
 #include "rewrite.h"
 #include "src/ir/input.h"
+#include "src/ir/members.h"
 
 namespace alpa {
 namespace {
@@ -16,14 +17,14 @@ namespace {
 /// Members have equal settings, shared operands and region; concurrent ones (kOverlapped) also
 /// have gradients from one node.
 std::optional<std::string> kind_of(const Graph& graph, const Node& node, bool updates) {
-  const OpDef* joint = joint_of(*node.op);
-  if (!joint || joint->members->gradients != updates) return std::nullopt;
+  if (!node.op->members || node.op->members->gradients != updates) return std::nullopt;
   std::string kind =
       fmt::format("{} {} {}", node.op->name, to_string(node.attributes), name_of(node.region));
-  for (std::size_t i = node.operands.size() - joint->members->shared; i < node.operands.size(); ++i)
+  for (std::size_t i = node.operands.size() - node.op->members->shared; i < node.operands.size();
+       ++i)
     kind += fmt::format(" %{}", node.operands[i]);
   if (node.attributes.contains(kOverlapped))
-    kind += fmt::format(" of {}", graph.values[node.operands[joint->members->each]].producer);
+    kind += fmt::format(" of {}", graph.values[node.operands[node.results.size()]].producer);
   return kind;
 }
 
@@ -63,8 +64,10 @@ SpmdProgram gathers_last(const SpmdProgram& program) {
 
 }  // namespace
 
-SpmdProgram join_updates(const SpmdProgram& program) { return join(gathers_last(program), true); }
+SpmdProgram fuse_optimizer_updates(const SpmdProgram& program) {
+  return join(gathers_last(program), true);
+}
 
-SpmdProgram merge_norms(const SpmdProgram& program) { return join(program, false); }
+SpmdProgram fuse_squared_norms(const SpmdProgram& program) { return join(program, false); }
 
 }  // namespace alpa
