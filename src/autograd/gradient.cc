@@ -26,26 +26,9 @@ void check_variable(Value loss, Value variable) {
           loss.builder->node(loss.builder->producer(variable.id)).name, to_string(variable.type()));
 }
 
-/// Makes the builder's region that of gradients; puts region and layer back, also when a vjp
-/// throws.
-class GradientPlace {
- public:
-  explicit GradientPlace(Builder& builder)
-      : builder_(builder), region_(builder.region()), layer_(builder.layer()) {
-    if (region_ == Region::forward) builder.set_region(Region::backward);
-  }
-  ~GradientPlace() {
-    builder_.set_region(region_);
-    builder_.set_layer(layer_);
-  }
-  GradientPlace(const GradientPlace&) = delete;
-  GradientPlace& operator=(const GradientPlace&) = delete;
-
- private:
-  Builder& builder_;
-  Region region_;
-  int layer_;
-};
+Region region_of_gradients(const Builder& builder) {
+  return builder.region() == Region::forward ? Region::backward : builder.region();
+}
 
 /// One differentiation. Gradients of values are summed as they arrive.
 class Tape {
@@ -129,13 +112,14 @@ class Tape {
 Values gradient_or_empty(Value loss, const Values& wrt) {
   check_loss(loss);
   for (Value variable : wrt) check_variable(loss, variable);
-  const GradientPlace place(loss);
+  const RegionScope region(loss, region_of_gradients(loss));
+  const LayerScope layer(loss, loss.builder->layer());
   return Tape(loss, loss).run(wrt);
 }
 
 Values gradient(Value loss, const Values& wrt) {
   Values gradients = gradient_or_empty(loss, wrt);
-  const GradientPlace place(loss);
+  const RegionScope region(loss, region_of_gradients(loss));
   for (std::size_t i = 0; i < wrt.size(); ++i)
     if (!gradients[i]) gradients[i] = constant(loss, 0, wrt[i].dtype(), wrt[i].shape());
   return gradients;

@@ -7,8 +7,8 @@
 #include <memory>
 #include <span>
 #include <stdexcept>
-#include <string_view>
 
+#include "alpa/mesh/collective.h"
 #include "alpa/mesh/sharding_spec.h"
 #include "src/tensor/kernel.h"
 
@@ -19,21 +19,6 @@ class Aborted : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-
-enum class Operation : std::uint8_t {
-  all_reduce,
-  reduce_scatter,
-  all_gather,
-  all_to_all,
-  broadcast,
-  send,
-  receive,
-  barrier
-};
-inline constexpr int kNumOperations = 8;
-
-/// "all_reduce", …
-std::string_view name_of(Operation operation);
 
 /// Totals of one member's calls of one kind.
 struct Count {
@@ -47,7 +32,8 @@ struct Count {
   std::int64_t moved_bytes = 0;
 };
 
-using Counts = std::array<Count, kNumOperations>;
+/// By `CollectiveKind`.
+using Counts = std::array<Count, kNumCollectives>;
 
 /// Tensors are the calling member's local ones; only data and local type are read. Nominal chunk
 /// sizes are passed because uneven dimensions have short or empty shards at the end. The tensors of

@@ -16,7 +16,7 @@ using At = std::array<std::int64_t, BoxCopy::kMaxRank>;
 
 /// Data that a member publishes to the others during a call.
 struct Published {
-  Operation operation = Operation::barrier;
+  CollectiveKind kind = CollectiveKind::barrier;
   std::span<const KernelTensor> in, out;
 };
 
@@ -59,49 +59,51 @@ class ThreadGroup final : public Group {
 
   void all_reduce(int member, std::span<const KernelTensor> in, std::span<const KernelTensor> out,
                   Combiner combiner) override {
-    call(member, {Operation::all_reduce, in, out}, [&] {
+    call(member, {CollectiveKind::all_reduce, in, out}, [&] {
       const std::int64_t moved = combine_slice(member, in, combiner);
-      count(member, Operation::all_reduce, total_bytes(in), moved);
+      count(member, CollectiveKind::all_reduce, total_bytes(in), moved);
     });
   }
 
   void reduce_scatter(int member, std::span<const KernelTensor> in,
                       std::span<const KernelTensor> out, std::span<const ShardedDim> dims,
                       Combiner combiner) override {
-    call(member, {Operation::reduce_scatter, in, out}, [&] {
+    call(member, {CollectiveKind::reduce_scatter, in, out}, [&] {
       for (std::size_t t = 0; t < in.size(); ++t) combine_shard(member, t, dims[t], combiner);
-      count(member, Operation::reduce_scatter, total_bytes(in), (size() - 1) * total_bytes(out));
+      count(member, CollectiveKind::reduce_scatter, total_bytes(in),
+            (size() - 1) * total_bytes(out));
     });
   }
 
   void all_gather(int member, std::span<const KernelTensor> in, std::span<const KernelTensor> out,
                   std::span<const ShardedDim> dims) override {
-    call(member, {Operation::all_gather, in, out}, [&] {
+    call(member, {CollectiveKind::all_gather, in, out}, [&] {
       for (std::size_t t = 0; t < in.size(); ++t) gather(t, out[t], dims[t]);
-      count(member, Operation::all_gather, total_bytes(out), total_bytes(out) - total_bytes(in));
+      count(member, CollectiveKind::all_gather, total_bytes(out),
+            total_bytes(out) - total_bytes(in));
     });
   }
 
   void all_to_all(int member, const KernelTensor& in, const KernelTensor& out, ShardedDim split,
                   ShardedDim gathered) override {
-    call(member, {Operation::all_to_all, {&in, 1}, {&out, 1}}, [&] {
+    call(member, {CollectiveKind::all_to_all, {&in, 1}, {&out, 1}}, [&] {
       std::int64_t own = 0;
       for (int other = 0; other < size(); ++other) {
         const KernelTensor& shard = members_[other].shown.in[0];
         const std::int64_t bytes = exchange(member, other, shard, out, split, gathered);
         if (other == member) own = bytes;
       }
-      count(member, Operation::all_to_all, in.type.bytes(), out.type.bytes() - own);
+      count(member, CollectiveKind::all_to_all, in.type.bytes(), out.type.bytes() - own);
     });
   }
 
   void broadcast(int member, const KernelTensor& tensor, int root) override {
-    call(member, {Operation::broadcast, {&tensor, 1}, {&tensor, 1}}, [&] {
+    call(member, {CollectiveKind::broadcast, {&tensor, 1}, {&tensor, 1}}, [&] {
       const KernelTensor& source = members_[root].shown.in[0];
       invariant(source.type == tensor.type, "broadcast: {} of member {} into {} of member {}",
                 to_string(source.type), root, to_string(tensor.type), member);
       if (member != root) std::copy_n(source.data, tensor.type.bytes(), tensor.data);
-      count(member, Operation::broadcast, tensor.type.bytes(),
+      count(member, CollectiveKind::broadcast, tensor.type.bytes(),
             member == root ? 0 : tensor.type.bytes());
     });
   }
@@ -109,7 +111,7 @@ class ThreadGroup final : public Group {
   void barrier(int member) override {
     meeting_.enter();
     meeting_.leave();
-    count(member, Operation::barrier, 0, 0);
+    count(member, CollectiveKind::barrier, 0, 0);
   }
 
   void abort() override { meeting_.abort(); }
@@ -138,15 +140,15 @@ class ThreadGroup final : public Group {
     const Published& own = members_[member].shown;
     for (const Member& other : members_)
       invariant(
-          other.shown.operation == own.operation && other.shown.in.size() == own.in.size() &&
+          other.shown.kind == own.kind && other.shown.in.size() == own.in.size() &&
               other.shown.out.size() == own.in.size(),
           "collectives do not match: member {} calls {} of {} tensors while another calls {} of {}",
-          member, name_of(own.operation), own.in.size(), name_of(other.shown.operation),
+          member, name_of(own.kind), own.in.size(), name_of(other.shown.kind),
           other.shown.in.size());
   }
 
-  void count(int member, Operation operation, std::int64_t payload, std::int64_t moved) {
-    Count& count = members_[member].counts[static_cast<int>(operation)];
+  void count(int member, CollectiveKind kind, std::int64_t payload, std::int64_t moved) {
+    Count& count = members_[member].counts[static_cast<int>(kind)];
     ++count.calls;
     count.payload_bytes += payload;
     count.moved_bytes += moved;
@@ -246,13 +248,6 @@ class ThreadGroup final : public Group {
 };
 
 }  // namespace
-
-std::string_view name_of(Operation operation) {
-  constexpr std::string_view kNames[kNumOperations] = {"all_reduce", "reduce_scatter", "all_gather",
-                                                       "all_to_all", "broadcast",      "send",
-                                                       "receive",    "barrier"};
-  return kNames[static_cast<int>(operation)];
-}
 
 std::unique_ptr<Group> make_thread_group(int size) {
   require(size >= 1, "thread group of {} members; give at least 1", size);

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "alpa/base/error.h"
-
 namespace alpa {
 namespace {
 
@@ -14,10 +12,8 @@ double tie_break_tail(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::all_reduce: return 0.01;
     case CollectiveKind::all_gather: return 0.1;
-    case CollectiveKind::reduce_scatter:
-    case CollectiveKind::all_to_all: return 0.001;
+    default: return 0.001;
   }
-  return 0;
 }
 
 bool allowed(CollectiveKind kind, const CollectiveOptions& options) {
@@ -27,16 +23,6 @@ bool allowed(CollectiveKind kind, const CollectiveOptions& options) {
 }
 
 }  // namespace
-
-std::string_view name_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_reduce: return "all_reduce";
-    case CollectiveKind::all_gather: return "all_gather";
-    case CollectiveKind::reduce_scatter: return "reduce_scatter";
-    case CollectiveKind::all_to_all: return "all_to_all";
-  }
-  bug("unknown collective kind {}", static_cast<int>(kind));
-}
 
 double collective_seconds(CollectiveKind kind, double bytes, const DeviceMesh& mesh,
                           std::span<const int> axes, const CollectiveOptions& options) {

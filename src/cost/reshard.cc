@@ -8,7 +8,6 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "alpa/base/error.h"
 #include "spec_graph.h"
 
 namespace alpa {
@@ -24,7 +23,7 @@ struct Label {
 };
 
 /// Dijkstra from one spec. Among equally cheap ways the one with the fewest steps wins, then the
-/// one whose last step comes first in the order of ReshardKind, axes and dimensions; so the answer
+/// one whose last step comes first in the order of CollectiveKind, axes and dimensions; so the answer
 /// does not depend on the order of the search. Reductions run over axes that are partial in the
 /// source alone, so that partial specs lead to no other: the answer does not depend on which of
 /// them the graph holds either.
@@ -61,7 +60,7 @@ class Search {
 
   bool allowed(const Move& move) const {
     const bool reduces =
-        move.kind == ReshardKind::all_reduce || move.kind == ReshardKind::reduce_scatter;
+        move.kind == CollectiveKind::all_reduce || move.kind == CollectiveKind::reduce_scatter;
     if (reduces && (move.axes & ~partial_axes_)) return false;
     // never from sums to maxima
     return !combiners_ || !(graph_.list.partials[move.to] & ~combiners_);
@@ -120,18 +119,6 @@ std::optional<ReshardPath> path_to(int spec, int source, const Search& search,
 }
 
 }  // namespace
-
-std::optional<CollectiveKind> collective_of(ReshardKind kind) {
-  switch (kind) {
-    case ReshardKind::all_reduce: return CollectiveKind::all_reduce;
-    case ReshardKind::reduce_scatter: return CollectiveKind::reduce_scatter;
-    case ReshardKind::all_gather: return CollectiveKind::all_gather;
-    case ReshardKind::all_to_all: return CollectiveKind::all_to_all;
-    case ReshardKind::slice:
-    case ReshardKind::to_partial: return std::nullopt;
-  }
-  bug("unknown reshard kind {}", static_cast<int>(kind));
-}
 
 std::vector<ShardingSpec> all_specs(const TensorType& type, const DeviceMesh& mesh,
                                     std::uint32_t partials) {

@@ -174,11 +174,11 @@ class MoveBuilder {
   void leave_replicated(int axis) {
     for (int dim = 0; dim < graph_.list.rank; ++dim) {
       const int to = find(graph_, source().split(axis, dim));
-      if (to >= 0) add(to, ReshardKind::slice, 1u << axis, dim, -1, local_seconds(to));
+      if (to >= 0) add(to, CollectiveKind::slice, 1u << axis, dim, -1, local_seconds(to));
     }
     for (Combiner combiner : {Combiner::sum, Combiner::max}) {
       const int to = find(graph_, source().partial(axis, combiner));
-      if (to >= 0) add(to, ReshardKind::to_partial, 1u << axis, -1, -1, local_seconds(to));
+      if (to >= 0) add(to, CollectiveKind::to_partial, 1u << axis, -1, -1, local_seconds(to));
     }
   }
 
@@ -187,7 +187,7 @@ class MoveBuilder {
     const int gathered = find(graph_, without);
     const double all_bytes = mesh_.size(axis) * bytes_[from_];
     if (gathered >= 0) {
-      add(gathered, ReshardKind::all_gather, 1u << axis, from_dim, from_dim,
+      add(gathered, CollectiveKind::all_gather, 1u << axis, from_dim, from_dim,
           seconds(CollectiveKind::all_gather, all_bytes, 1u << axis) +
               packing_seconds(gathered, from_dim));
     }
@@ -198,7 +198,7 @@ class MoveBuilder {
       const double piece =
           extent > 0 ? bytes_[from_] / extent * static_cast<double>(graph_.list.extents_of(to)[dim])
                      : 0;
-      add(to, ReshardKind::all_to_all, 1u << axis, dim, from_dim,
+      add(to, CollectiveKind::all_to_all, 1u << axis, dim, from_dim,
           seconds(CollectiveKind::all_to_all, mesh_.size(axis) * piece, 1u << axis) +
               packing_seconds(from_, dim) + packing_seconds(to, from_dim));
     }
@@ -209,7 +209,7 @@ class MoveBuilder {
     for (int dim = 0; dim < graph_.list.rank; ++dim) {
       const int to = find(graph_, without.split(axis, dim));
       if (to < 0) continue;
-      add(to, ReshardKind::reduce_scatter, 1u << axis, dim, -1,
+      add(to, CollectiveKind::reduce_scatter, 1u << axis, dim, -1,
           seconds(CollectiveKind::reduce_scatter, mesh_.size(axis) * bytes_[to], 1u << axis) +
               packing_seconds(from_, dim));
     }
@@ -222,7 +222,7 @@ class MoveBuilder {
     }
     const int to = find(graph_, reduced);
     if (to >= 0)
-      add(to, ReshardKind::all_reduce, axes, -1, -1,
+      add(to, CollectiveKind::all_reduce, axes, -1, -1,
           seconds(CollectiveKind::all_reduce, bytes_[from_], axes));
   }
 
@@ -250,7 +250,7 @@ class MoveBuilder {
     return contiguous ? 0 : local_seconds(spec);
   }
 
-  void add(int to, ReshardKind kind, std::uint32_t axes, int dim, int from_dim, double seconds) {
+  void add(int to, CollectiveKind kind, std::uint32_t axes, int dim, int from_dim, double seconds) {
     if (!std::isfinite(seconds)) return;
     const bool moves_nothing = std::has_single_bit(axes) && mesh_.size(std::countr_zero(axes)) == 1;
     graph_.moves.push_back({moves_nothing ? 0 : seconds + model_.launch_seconds, from_, to, kind,

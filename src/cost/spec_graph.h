@@ -42,7 +42,7 @@ SpecList enumerate_specs(const TensorType& type, const DeviceMesh& mesh, const S
 struct Move {
   double seconds;  ///< finite, not negative
   int from, to;    ///< indices of specs
-  ReshardKind kind;
+  CollectiveKind kind;
   std::uint8_t axes;  ///< bits of mesh axes
   std::int16_t dim, from_dim;
 };

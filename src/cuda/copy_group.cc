@@ -72,6 +72,7 @@ class CopyGroup : public CollectiveGroup {
         case CollectiveKind::reduce_scatter: reduce_scatter(call, members, t, stream); break;
         case CollectiveKind::all_gather: all_gather(call, members, t, stream); break;
         case CollectiveKind::all_to_all: all_to_all(call, members, stream); break;
+        default: bug("{} is no collective of a mesh", name_of(call.kind));
       }
   }
 

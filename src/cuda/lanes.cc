@@ -57,8 +57,8 @@ void Lanes::count(int index, const Instruction& instruction, int runs) {
   const std::vector<int>& buffers = sends ? instruction.inputs : instruction.outputs;
   const DType dtype = devices_[index]->program().buffers[buffers[0]].type.dtype;
   const std::int64_t bytes = runs * TensorType{dtype, instruction.message.extent}.bytes();
-  const auto operation = sends ? comm::Operation::send : comm::Operation::receive;
-  comm::Count& count = counts_[index][static_cast<int>(operation)];
+  const auto kind = sends ? CollectiveKind::send : CollectiveKind::receive;
+  comm::Count& count = counts_[index][static_cast<int>(kind)];
   count.calls += runs;
   count.payload_bytes += bytes;
   count.moved_bytes += bytes;

@@ -17,17 +17,7 @@ using Kind = Instruction::Kind;
 
 void wait_for(Stream stream) { check(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
 
-comm::Operation counted_as(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_reduce: return comm::Operation::all_reduce;
-    case CollectiveKind::reduce_scatter: return comm::Operation::reduce_scatter;
-    case CollectiveKind::all_gather: return comm::Operation::all_gather;
-    case CollectiveKind::all_to_all: return comm::Operation::all_to_all;
-  }
-  bug("unknown collective");
-}
-
-/// Bytes in the ring formulas: those of the operands; for all_gather, of the results.
+/// Bytes that a ring's formula is about: the operands, for all_gather the results.
 std::int64_t payload_bytes(const Operation& operation) {
   const bool gathers = operation.instruction->call.kind == CollectiveKind::all_gather;
   std::int64_t bytes = 0;
@@ -65,7 +55,7 @@ void MeshQueue::join_groups(std::size_t member, const MakeGroup& make_group) {
       operation.group = static_cast<int>(&group - groups_.data());
       operation.member = static_cast<int>(
           std::find(call.group.begin(), call.group.end(), program.device) - call.group.begin());
-      comm::Count& count = group.counts[operation.member][static_cast<int>(counted_as(call.kind))];
+      comm::Count& count = group.counts[operation.member][static_cast<int>(call.kind)];
       count.calls += runs_of(program, list);
       count.payload_bytes += runs_of(program, list) * payload_bytes(operation);
     }

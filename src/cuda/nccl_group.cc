@@ -145,6 +145,7 @@ class NcclGroup : public CollectiveGroup {
       case CollectiveKind::reduce_scatter: return reduce_scatter(call, rank, t, stream);
       case CollectiveKind::all_gather: return all_gather(rank, t, stream);
       case CollectiveKind::all_to_all: return all_to_all(rank, t, stream);
+      default: bug("{} is no collective of a mesh", name_of(call.kind));
     }
   }
 

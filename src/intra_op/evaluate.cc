@@ -24,11 +24,11 @@ double collective_bytes(const TensorType& type, const ShardingSpec& from, const 
   const double before = static_cast<double>(shard_bytes(type, from, mesh)),
                n = mesh.size(step.axes.front());
   switch (step.kind) {
-    case ReshardKind::all_reduce: return before;
-    case ReshardKind::all_gather: return n * before;
-    case ReshardKind::reduce_scatter:
+    case CollectiveKind::all_reduce: return before;
+    case CollectiveKind::all_gather: return n * before;
+    case CollectiveKind::reduce_scatter:
       return n * static_cast<double>(shard_bytes(type, step.to, mesh));
-    case ReshardKind::all_to_all:
+    case CollectiveKind::all_to_all:
       return n * before /
              static_cast<double>(std::max<std::int64_t>(1, extent_of(type, from, step.dim, mesh))) *
              static_cast<double>(extent_of(type, step.to, step.dim, mesh));
@@ -51,16 +51,18 @@ double local_bytes(const TensorType& type, const ShardingSpec& from, const Resha
   const double before = 2 * static_cast<double>(shard_bytes(type, from, mesh)),
                after = 2 * static_cast<double>(shard_bytes(type, step.to, mesh));
   switch (step.kind) {
-    case ReshardKind::slice:
-    case ReshardKind::to_partial: return after;
-    case ReshardKind::all_reduce: return 0;
-    case ReshardKind::reduce_scatter: return needs_packing(type, from, step.dim, mesh) ? before : 0;
-    case ReshardKind::all_gather: return needs_packing(type, step.to, step.dim, mesh) ? after : 0;
-    case ReshardKind::all_to_all:
+    case CollectiveKind::slice:
+    case CollectiveKind::to_partial: return after;
+    case CollectiveKind::all_reduce: return 0;
+    case CollectiveKind::reduce_scatter:
+      return needs_packing(type, from, step.dim, mesh) ? before : 0;
+    case CollectiveKind::all_gather:
+      return needs_packing(type, step.to, step.dim, mesh) ? after : 0;
+    case CollectiveKind::all_to_all:
       return (needs_packing(type, from, step.dim, mesh) ? before : 0) +
              (needs_packing(type, step.to, step.from_dim, mesh) ? after : 0);
+    default: bug("{} changes no layout", name_of(step.kind));
   }
-  bug("unknown reshard kind {}", static_cast<int>(step.kind));
 }
 
 double step_seconds(const TensorType& type, const ShardingSpec& from, const ReshardStep& step,
@@ -69,9 +71,8 @@ double step_seconds(const TensorType& type, const ShardingSpec& from, const Resh
   double seconds = model.launch_seconds;
   if (model.memory_bytes_per_second > 0)
     seconds += local_bytes(type, from, step, mesh) / model.memory_bytes_per_second;
-  const std::optional<CollectiveKind> collective = collective_of(step.kind);
-  if (!collective) return seconds;
-  return seconds + collective_seconds(*collective, collective_bytes(type, from, step, mesh), mesh,
+  if (!exchanges(step.kind)) return seconds;
+  return seconds + collective_seconds(step.kind, collective_bytes(type, from, step, mesh), mesh,
                                       step.axes, model.collectives);
 }
 
@@ -93,12 +94,10 @@ double path_sent_bytes(const TensorType& type, const ShardingSpec& from, const R
   double bytes = 0;
   ShardingSpec spec = from;
   for (const ReshardStep& step : path.steps) {
-    const std::optional<CollectiveKind> collective = collective_of(step.kind);
     int devices = 1;
     for (int axis : step.axes) devices *= mesh.size(axis);
-    if (collective)
-      bytes +=
-          collective_sent_bytes(*collective, collective_bytes(type, spec, step, mesh), devices);
+    if (exchanges(step.kind))
+      bytes += collective_sent_bytes(step.kind, collective_bytes(type, spec, step, mesh), devices);
     spec = step.to;
   }
   return bytes;

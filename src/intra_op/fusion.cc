@@ -23,9 +23,7 @@ struct Space {
   bool operator==(const Space&) const = default;
 };
 
-bool is_collective(const Node& node) {
-  return node.op->reshard && collective_of(*node.op->reshard);
-}
+bool is_collective(const Node& node) { return node.op->reshard && exchanges(*node.op->reshard); }
 
 bool is_wide(DType dtype) { return dtype == f64 || dtype == i32; }
 

@@ -28,13 +28,13 @@ constexpr double kMostSeconds = 1e12;
 
 bool is_duration(double seconds) { return seconds >= 0 && seconds <= kMostSeconds; }
 
-bool splits(ReshardKind kind) {
-  return kind == ReshardKind::reduce_scatter || kind == ReshardKind::all_to_all ||
-         kind == ReshardKind::slice;
+bool splits(CollectiveKind kind) {
+  return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_to_all ||
+         kind == CollectiveKind::slice;
 }
 
-bool leaves_split(ReshardKind kind) {
-  return kind == ReshardKind::all_gather || kind == ReshardKind::all_to_all;
+bool leaves_split(CollectiveKind kind) {
+  return kind == CollectiveKind::all_gather || kind == CollectiveKind::all_to_all;
 }
 
 /// Says which field of a step no step of its kind has; empty if all are in range.
@@ -47,16 +47,16 @@ std::string step_mistake(const ReshardStep& step, int rank, const DeviceMesh& me
           "axes: found {} in place {}; give axes of the {} mesh, ascending from 0 to {}", axis, i,
           shape_text(mesh), mesh.num_axes() - 1);
   }
-  if (step.axes.empty() || (step.kind != ReshardKind::all_reduce && step.axes.size() != 1))
+  if (step.axes.empty() || (step.kind != CollectiveKind::all_reduce && step.axes.size() != 1))
     return fmt::format("axes: found {}; {} is over {}", step.axes.size(), kind,
-                       step.kind == ReshardKind::all_reduce ? "at least one axis" : "one axis");
+                       step.kind == CollectiveKind::all_reduce ? "at least one axis" : "one axis");
   const auto dim_mistake = [&](const char* field, int dim, bool needed) -> std::string {
     if (needed && (dim < 0 || dim >= rank))
       return fmt::format("{}: found {}; {} of a tensor of rank {} needs a dimension below it",
                          field, dim, kind, rank);
     return needed || dim == -1 ? "" : fmt::format("{}: found {}; {} has none", field, dim, kind);
   };
-  const bool gathers = step.kind == ReshardKind::all_gather;
+  const bool gathers = step.kind == CollectiveKind::all_gather;
   if (std::string mistake = dim_mistake("from_dim", step.from_dim, leaves_split(step.kind));
       !mistake.empty())
     return mistake;
@@ -74,7 +74,7 @@ std::string step_mistake(const ReshardStep& step, int rank, const DeviceMesh& me
 /// `spec` after `step`, whose fields are in range; nothing if the step cannot be taken from there.
 std::optional<ShardingSpec> after(ShardingSpec spec, const ReshardStep& step) {
   const bool reduces =
-      step.kind == ReshardKind::all_reduce || step.kind == ReshardKind::reduce_scatter;
+      step.kind == CollectiveKind::all_reduce || step.kind == CollectiveKind::reduce_scatter;
   const Kind expected = leaves_split(step.kind) ? Kind::split
                         : reduces               ? Kind::partial
                                                 : Kind::replicated;
@@ -87,7 +87,8 @@ std::optional<ShardingSpec> after(ShardingSpec spec, const ReshardStep& step) {
   }
   const int axis = step.axes.front();
   if (splits(step.kind)) return spec.split(axis, step.dim);
-  if (step.kind == ReshardKind::to_partial) return spec.partial(axis, step.to.axes[axis].combiner);
+  if (step.kind == CollectiveKind::to_partial)
+    return spec.partial(axis, step.to.axes[axis].combiner);
   return spec;
 }
 

@@ -15,10 +15,6 @@ namespace {
 using Json = nlohmann::ordered_json;  // as it is written
 
 constexpr const char* kSchema = "alpa.plan/1";
-constexpr ReshardKind kKinds[] = {ReshardKind::all_reduce, ReshardKind::reduce_scatter,
-                                  ReshardKind::all_gather, ReshardKind::all_to_all,
-                                  ReshardKind::slice,      ReshardKind::to_partial};
-
 std::string hash_text(const Graph& graph) { return fmt::format("{:016x}", structural_hash(graph)); }
 
 /// Uses as a file numbers them: nodes, then updates, metrics and outputs.
@@ -180,8 +176,8 @@ DeviceMesh read_mesh(const Place& place) {
   return place.checked([&] { return DeviceMesh(std::move(axes), devices.integers()); });
 }
 
-ReshardKind read_kind(const Place& place) {
-  for (ReshardKind kind : kKinds) {
+CollectiveKind read_kind(const Place& place) {
+  for (CollectiveKind kind : kReshards) {
     if (place.text() == name_of(kind)) return kind;
   }
   place.bad("all_reduce, reduce_scatter, all_gather, all_to_all, slice or to_partial");

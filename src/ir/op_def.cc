@@ -7,18 +7,6 @@
 
 namespace alpa {
 
-std::string_view name_of(ReshardKind kind) {
-  switch (kind) {
-    case ReshardKind::all_reduce: return "all_reduce";
-    case ReshardKind::reduce_scatter: return "reduce_scatter";
-    case ReshardKind::all_gather: return "all_gather";
-    case ReshardKind::all_to_all: return "all_to_all";
-    case ReshardKind::slice: return "slice";
-    case ReshardKind::to_partial: return "to_partial";
-  }
-  bug("unknown reshard kind {}", static_cast<int>(kind));
-}
-
 Rule rule_of(const OpDef& op, const OpQuery& query) {
   if (op.rule) return op.rule({query.operands, query.attributes, &op});
   return op.members ? rule_of_members(op, query) : rule_of_notation(op, query);

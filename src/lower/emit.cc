@@ -193,7 +193,7 @@ class Emitter {
       return;
     }
     if (is_idle(n)) return;
-    if (node(n).op->reshard != ReshardKind::to_partial)
+    if (node(n).op->reshard != CollectiveKind::to_partial)
       for (int value : node(n).operands) ensure_loaded(value, list);
     list.push_back(instruction(n));
   }
@@ -222,7 +222,7 @@ class Emitter {
   /// Nodes whose result is their operand's bytes under another shape.
   bool lies_in_operand(int n) {
     const OpDef& op = *node(n).op;
-    if (op.reshard == ReshardKind::to_partial)
+    if (op.reshard == CollectiveKind::to_partial)
       return at_[node(n).attributes.integers("axes")[0]] == 0;
     return op.alias &&
            local(node(n).operands[0]).elements() == local(node(n).results[0]).elements();
@@ -244,9 +244,9 @@ class Emitter {
     if (is_collective(node(n))) {
       result.kind = Kind::collective;
       result.call = call(n);
-    } else if (node(n).op->reshard == ReshardKind::slice) {
+    } else if (node(n).op->reshard == CollectiveKind::slice) {
       result.kind = Kind::copy;
-    } else if (node(n).op->reshard == ReshardKind::to_partial) {
+    } else if (node(n).op->reshard == CollectiveKind::to_partial) {
       result.kind = Kind::fill;
       result.inputs.clear();
       result.value = identity(n);
@@ -274,7 +274,7 @@ class Emitter {
     const Attributes& attributes = node(n).attributes;
     const auto& axes = attributes.integers("axes");
     CollectiveCall call;
-    call.kind = collective_kind(node(n));
+    call.kind = *node(n).op->reshard;
     call.group = mesh_.group(device_.rank, {axes.begin(), axes.end()});
     for (int& member : call.group) member = mesh_.devices()[member];
     if (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce_scatter)

@@ -42,7 +42,7 @@ Layouts layouts_of(const SpmdProgram& program) {
 std::set<int> axes_to_partial(const Graph& graph) {
   std::set<int> axes;
   for (const Node& node : graph.nodes)
-    if (node.op->reshard == ReshardKind::to_partial)
+    if (node.op->reshard == CollectiveKind::to_partial)
       axes.insert(static_cast<int>(node.attributes.integers("axes")[0]));
   return axes;
 }

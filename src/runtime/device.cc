@@ -33,6 +33,7 @@ void run_collective(comm::Group& group, int member, const CollectiveCall& call,
     case CollectiveKind::all_gather: return group.all_gather(member, in, out, call.dims);
     case CollectiveKind::all_to_all:
       return group.all_to_all(member, in[0], out[0], call.dims[0], call.from_dim);
+    default: bug("{} is no collective of a mesh", name_of(call.kind));
   }
 }
 
@@ -300,7 +301,7 @@ void Device::hand_over(Operation& operation) {
   else
     operation.lane->receive(number, part, team_);
   comm::Count& count =
-      messages_[static_cast<int>(sends ? comm::Operation::send : comm::Operation::receive)];
+      messages_[static_cast<int>(sends ? CollectiveKind::send : CollectiveKind::receive)];
   std::int64_t bytes = static_cast<std::int64_t>(size_of(tensor.type.dtype));
   for (std::int64_t extent : instruction.message.extent) bytes *= extent;
   ++count.calls;

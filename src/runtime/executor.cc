@@ -448,25 +448,20 @@ std::int64_t Executor::measured_bytes(const DeviceState& state) const {
 }
 
 std::map<std::string, Traffic> Executor::measured_traffic() const {
-  constexpr std::pair<comm::Operation, CollectiveKind> kKinds[] = {
-      {comm::Operation::all_reduce, CollectiveKind::all_reduce},
-      {comm::Operation::all_gather, CollectiveKind::all_gather},
-      {comm::Operation::reduce_scatter, CollectiveKind::reduce_scatter},
-      {comm::Operation::all_to_all, CollectiveKind::all_to_all}};
   const std::lock_guard lock(impl_->mutex);
   std::map<std::string, Traffic> most;
   for (int device = 0; device < impl_->num_devices; ++device) {
     std::map<std::string, Traffic> own;
     for (const auto& [size, counts] : impl_->devices->counts(device))
-      for (const auto& [operation, kind] : kKinds) {
-        const comm::Count& count = counts[static_cast<int>(operation)];
+      for (CollectiveKind kind : kReshards) {
+        const comm::Count& count = counts[static_cast<int>(kind)];
         if (count.calls == 0) continue;
         Traffic& entry = own[std::string(name_of(kind))];
         entry.count += count.calls;
         entry.bytes += collective_sent_bytes(kind, static_cast<double>(count.payload_bytes), size);
       }
     for (const auto& [size, counts] : impl_->devices->counts(device))
-      if (const comm::Count& count = counts[static_cast<int>(comm::Operation::send)];
+      if (const comm::Count& count = counts[static_cast<int>(CollectiveKind::send)];
           count.calls > 0) {
         own["transfer"].count += count.calls;
         own["transfer"].bytes += static_cast<double>(count.payload_bytes);

@@ -20,7 +20,7 @@ Node merged(const std::vector<const Node*>& members) {
   for (const Node* member : members) {
     append_to(result.operands, member->operands);
     append_to(result.results, member->results);
-    if (member->op->reshard != ReshardKind::all_reduce)
+    if (member->op->reshard != CollectiveKind::all_reduce)
       append_to(dims, member->attributes.integers("dims"));
   }
   if (!dims.empty()) result.attributes.set("dims", std::move(dims));
@@ -45,7 +45,7 @@ SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_b
   const SpmdProgram early = hoist_reductions(program);
   const auto bytes = [&](const Node& node) { return payload_bytes(early, node); };
   const auto kind = [&](const Node& node) -> std::optional<std::string> {
-    const bool small = is_collective(node) && node.op->reshard != ReshardKind::all_to_all &&
+    const bool small = is_collective(node) && node.op->reshard != CollectiveKind::all_to_all &&
                        bytes(node) < bucket_bytes;
     return small ? std::optional(kind_of(early, node)) : std::nullopt;
   };

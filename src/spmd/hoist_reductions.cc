@@ -8,8 +8,8 @@ namespace alpa {
 namespace {
 
 bool is_reduction(const Node& node) {
-  return node.op->reshard == ReshardKind::all_reduce ||
-         node.op->reshard == ReshardKind::reduce_scatter;
+  return node.op->reshard == CollectiveKind::all_reduce ||
+         node.op->reshard == CollectiveKind::reduce_scatter;
 }
 
 /// The target of a move: after the node at this place, in this region.

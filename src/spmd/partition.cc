@@ -13,7 +13,8 @@ namespace {
 Attributes attributes_of(const ReshardStep& step) {
   Attributes attributes{{"axes", std::vector<std::int64_t>(step.axes.begin(), step.axes.end())}};
   if (step.dim >= 0) attributes.set("dims", std::vector<std::int64_t>{step.dim});
-  if (step.kind == ReshardKind::all_to_all) attributes.set("from_dim", std::int64_t{step.from_dim});
+  if (step.kind == CollectiveKind::all_to_all)
+    attributes.set("from_dim", std::int64_t{step.from_dim});
   return attributes;
 }
 

@@ -26,7 +26,7 @@ std::vector<DType> same_dtypes(const OpQuery& query) {
   return dtypes;
 }
 
-OpDef reshard_op(std::string_view name, std::optional<ReshardKind> kind,
+OpDef reshard_op(std::string_view name, std::optional<CollectiveKind> kind,
                  InPlace in_place = InPlace::none) {
   OpDef op;
   op.name = name;
@@ -39,12 +39,12 @@ OpDef reshard_op(std::string_view name, std::optional<ReshardKind> kind,
 
 }  // namespace
 
-const OpDef ops::all_reduce = reshard_op("all_reduce", ReshardKind::all_reduce, InPlace::paired);
-const OpDef ops::reduce_scatter = reshard_op("reduce_scatter", ReshardKind::reduce_scatter);
-const OpDef ops::all_gather = reshard_op("all_gather", ReshardKind::all_gather);
-const OpDef ops::all_to_all = reshard_op("all_to_all", ReshardKind::all_to_all);
-const OpDef ops::slice_shard = reshard_op("slice_shard", ReshardKind::slice);
-const OpDef ops::to_partial = reshard_op("to_partial", ReshardKind::to_partial, InPlace::paired);
+const OpDef ops::all_reduce = reshard_op("all_reduce", CollectiveKind::all_reduce, InPlace::paired);
+const OpDef ops::reduce_scatter = reshard_op("reduce_scatter", CollectiveKind::reduce_scatter);
+const OpDef ops::all_gather = reshard_op("all_gather", CollectiveKind::all_gather);
+const OpDef ops::all_to_all = reshard_op("all_to_all", CollectiveKind::all_to_all);
+const OpDef ops::slice_shard = reshard_op("slice_shard", CollectiveKind::slice);
+const OpDef ops::to_partial = reshard_op("to_partial", CollectiveKind::to_partial, InPlace::paired);
 const OpDef ops::transfer = reshard_op("transfer", std::nullopt);
 
 std::span<const OpDef* const> partitioned_ops() {
@@ -56,15 +56,13 @@ std::span<const OpDef* const> partitioned_ops() {
   return kOps;
 }
 
-const OpDef& reshard_op(ReshardKind kind) {
+const OpDef& reshard_op(CollectiveKind kind) {
   for (const OpDef* op : partitioned_ops())
     if (op->reshard == kind) return *op;
   bug("reshard kind {} has no operator", name_of(kind));
 }
 
-bool is_collective(const Node& node) {
-  return node.op->reshard && collective_of(*node.op->reshard);
-}
+bool is_collective(const Node& node) { return node.op->reshard && exchanges(*node.op->reshard); }
 
 bool is_transfer(const Node& node) { return node.op == &ops::transfer; }
 
@@ -76,11 +74,6 @@ MeshLayout source_of(const SpmdProgram& program, const Node& transfer) {
 MeshLayout target_of(const SpmdProgram& program, const Node& transfer) {
   const int value = transfer.results[0];
   return {program.mesh_of(value), program.specs[value]};
-}
-
-CollectiveKind collective_kind(const Node& node) {
-  invariant(is_collective(node), "\"{}\" ({}) is not a collective", node.name, node.op->name);
-  return *collective_of(*node.op->reshard);
 }
 
 }  // namespace alpa

@@ -44,8 +44,7 @@ Combiner combiner_on(const ShardingSpec& spec, int axis) {
 
 std::int64_t payload_bytes(const SpmdProgram& program, const Node& node) {
   std::int64_t bytes = 0;
-  for (int value :
-       collective_kind(node) == CollectiveKind::all_gather ? node.results : node.operands)
+  for (int value : node.op->reshard == CollectiveKind::all_gather ? node.results : node.operands)
     bytes += shard_bytes(program.graph.type(value), program.specs[value], program.mesh_of(value));
   return bytes;
 }

@@ -17,7 +17,7 @@ int group_size(const SpmdProgram& program, const Node& node) {
 using Sent = std::map<std::string, std::map<int, Traffic>>;
 
 void add_collective(const SpmdProgram& program, const Node& node, Sent& sent) {
-  const CollectiveKind kind = collective_kind(node);
+  const CollectiveKind kind = *node.op->reshard;
   const int runs = runs_per_step(program.graph, node);
   Traffic& entry = sent[std::string(name_of(kind))][program.mesh_of(node).devices().front()];
   entry.count += runs;

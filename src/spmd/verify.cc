@@ -51,19 +51,19 @@ ShardingSpec resharded(const Node& node, std::size_t i, const ShardingSpec& from
   const auto dim = [&] { return static_cast<int>(node.attributes.integers("dims").at(i)); };
   const auto split_along = [&](std::int64_t d) { return at.kind == Kind::split && at.dim == d; };
   switch (*node.op->reshard) {
-    case ReshardKind::all_reduce: return partial_on(from, axes) ? without_all(from, axes) : from;
-    case ReshardKind::reduce_scatter:
+    case CollectiveKind::all_reduce: return partial_on(from, axes) ? without_all(from, axes) : from;
+    case CollectiveKind::reduce_scatter:
       return partial_on(from, axes) ? from.without(axis).split(axis, dim()) : from;
-    case ReshardKind::slice: return at.kind == Kind::replicated ? from.split(axis, dim()) : from;
-    case ReshardKind::to_partial:
+    case CollectiveKind::slice: return at.kind == Kind::replicated ? from.split(axis, dim()) : from;
+    case CollectiveKind::to_partial:
       return at.kind == Kind::replicated ? from.partial(axis, to.axes[axis].combiner) : from;
-    case ReshardKind::all_gather: return split_along(dim()) ? from.without(axis) : from;
-    case ReshardKind::all_to_all:
+    case CollectiveKind::all_gather: return split_along(dim()) ? from.without(axis) : from;
+    case CollectiveKind::all_to_all:
       return split_along(node.attributes.integer("from_dim"))
                  ? from.without(axis).split(axis, dim())
                  : from;
+    default: bug("{} changes no layout", name_of(*node.op->reshard));
   }
-  bug("unknown reshard kind {}", static_cast<int>(*node.op->reshard));
 }
 
 bool follows_reshard(const SpmdProgram& program, const Node& node) {

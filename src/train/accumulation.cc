@@ -12,21 +12,6 @@
 namespace alpa {
 namespace {
 
-/// Puts the builder's region back.
-class RegionScope {
- public:
-  RegionScope(Builder& builder, Region region) : builder_(builder), before_(builder.region()) {
-    builder.set_region(region);
-  }
-  ~RegionScope() { builder_.set_region(before_); }
-  RegionScope(const RegionScope&) = delete;
-  RegionScope& operator=(const RegionScope&) = delete;
-
- private:
-  Builder& builder_;
-  Region before_;
-};
-
 Region region_of(Value value) {
   return value.builder->node(value.builder->producer(value.id)).region;
 }

@@ -109,8 +109,8 @@ TEST_CASE("no path sends zeros that it made itself") {
       find_reshard({f32, {1200}}, parse_spec("S0@0"), parse_spec("S0@1 P+@2"), mesh, model);
   REQUIRE(path);
   for (const ReshardStep& step : path->steps) {
-    CHECK(step.kind != ReshardKind::reduce_scatter);
-    CHECK(step.kind != ReshardKind::all_reduce);
+    CHECK(step.kind != CollectiveKind::reduce_scatter);
+    CHECK(step.kind != CollectiveKind::all_reduce);
   }
   CHECK(path->steps.back().to == parse_spec("S0@1 P+@2"));
 }

@@ -56,12 +56,12 @@ int group_size(const ReshardStep& step, const DeviceMesh& mesh) {
 
 void check_price(const ReshardStep& step, const simulated::Traffic& traffic,
                  const DeviceMesh& mesh) {
-  if (step.kind == ReshardKind::slice || step.kind == ReshardKind::to_partial) {
+  if (step.kind == CollectiveKind::slice || step.kind == CollectiveKind::to_partial) {
     CHECK(step.seconds == 0);
     return;
   }
   const double priced = priced_elements(step, mesh), n = group_size(step, mesh);
-  if (step.kind == ReshardKind::all_reduce) {
+  if (step.kind == CollectiveKind::all_reduce) {
     CHECK(priced == doctest::Approx(2 * (n - 1) / n * static_cast<double>(traffic.largest_piece)));
     CHECK(priced > static_cast<double>(traffic.most_sent) - 2);
   } else {

@@ -72,13 +72,13 @@ TEST_CASE("a step fields what a partitioner needs") {
   REQUIRE(path);
   REQUIRE(path->steps.size() == 2);
   CHECK(path->steps[0] ==
-        ReshardStep{ReshardKind::all_to_all, {1}, 1, 0, parse_spec("S1@1 P+@0"), 3 * 24});
+        ReshardStep{CollectiveKind::all_to_all, {1}, 1, 0, parse_spec("S1@1 P+@0"), 3 * 24});
   CHECK(path->steps[1] ==
-        ReshardStep{ReshardKind::all_reduce, {0}, -1, -1, parse_spec("S1@1"), 96});
+        ReshardStep{CollectiveKind::all_reduce, {0}, -1, -1, parse_spec("S1@1"), 96});
   const auto gather = find_reshard({f32, {8, 12}}, parse_spec("S1@0"), {}, line(2), {});
   REQUIRE(gather);
   CHECK(gather->steps ==
-        std::vector<ReshardStep>{{ReshardKind::all_gather, {0}, 1, 1, {}, 1 + 192}});
+        std::vector<ReshardStep>{{CollectiveKind::all_gather, {0}, 1, 1, {}, 1 + 192}});
 }
 
 TEST_CASE(
@@ -225,7 +225,7 @@ TEST_CASE("specs that are none of this value or mesh are our bug") {
 }
 
 TEST_CASE("steps have names") {
-  CHECK(name_of(ReshardKind::slice) == "slice");
-  CHECK(name_of(ReshardKind::to_partial) == "to_partial");
-  CHECK(name_of(ReshardKind::all_to_all) == "all_to_all");
+  CHECK(name_of(CollectiveKind::slice) == "slice");
+  CHECK(name_of(CollectiveKind::to_partial) == "to_partial");
+  CHECK(name_of(CollectiveKind::all_to_all) == "all_to_all");
 }

@@ -1,6 +1,6 @@
 #pragma once
 /// Devices that execute resharding steps on real numbers, written from the documented meaning of
-/// ShardingSpec and ReshardKind alone. A device's memory is the whole tensor with a mark on the
+/// ShardingSpec and CollectiveKind alone. A device's memory is the whole tensor with a mark on the
 /// elements it holds, so no index arithmetic of the library is reused.
 #include <algorithm>
 #include <cstdint>
@@ -207,7 +207,7 @@ inline Traffic reduce(Tensor& t, const alpa::ReshardStep& step) {
     }
     const std::int64_t all = count(before.devices[device].here),
                        n = static_cast<std::int64_t>(group.size());
-    if (step.kind == alpa::ReshardKind::reduce_scatter) {
+    if (step.kind == alpa::CollectiveKind::reduce_scatter) {
       if (std::accumulate(kept.begin(), kept.end(), std::int64_t{0}) != all)
         throw std::logic_error("scattered parts do not add up");
       note_ring(traffic, kept);
@@ -266,7 +266,7 @@ inline Traffic all_to_all(Tensor& t, const alpa::ReshardStep& step) {
 inline Traffic local(Tensor& t, const alpa::ReshardStep& step) {
   for (int device = 0; device < t.mesh.num_devices(); ++device) {
     Memory& mine = t.devices[device];
-    if (step.kind == alpa::ReshardKind::slice) {
+    if (step.kind == alpa::CollectiveKind::slice) {
       const std::vector<char> kept = elements_held(t.shape, step.to, t.mesh, device);
       for (std::size_t e = 0; e < kept.size(); ++e) mine.here[e] = mine.here[e] && kept[e];
     } else if (coordinate(t.mesh, device, step.axes.at(0)) != 0) {
@@ -279,15 +279,16 @@ inline Traffic local(Tensor& t, const alpa::ReshardStep& step) {
 
 /// Executes one step.
 inline Traffic run(Tensor& t, const alpa::ReshardStep& step) {
-  using alpa::ReshardKind;
+  using alpa::CollectiveKind;
   Traffic traffic;
   switch (step.kind) {
-    case ReshardKind::all_reduce:
-    case ReshardKind::reduce_scatter: traffic = reduce(t, step); break;
-    case ReshardKind::all_gather: traffic = all_gather(t, step); break;
-    case ReshardKind::all_to_all: traffic = all_to_all(t, step); break;
-    case ReshardKind::slice:
-    case ReshardKind::to_partial: traffic = local(t, step); break;
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::reduce_scatter: traffic = reduce(t, step); break;
+    case CollectiveKind::all_gather: traffic = all_gather(t, step); break;
+    case CollectiveKind::all_to_all: traffic = all_to_all(t, step); break;
+    case CollectiveKind::slice:
+    case CollectiveKind::to_partial: traffic = local(t, step); break;
+    default: throw std::logic_error("no reshard");
   }
   t.spec = step.to;
   return traffic;

@@ -1,5 +1,6 @@
 #pragma once
 /// Collective groups of devices against comm::Group, the group of threads, tensor by tensor.
+#include <stdexcept>
 #include <thread>
 
 #include "alpa/base/error.h"
@@ -78,6 +79,7 @@ inline std::vector<std::vector<HostTensor>> on_threads(const Exchange& exchange)
         case CollectiveKind::all_gather: return group->all_gather(m, from, to, call.dims);
         case CollectiveKind::all_to_all:
           return group->all_to_all(m, from[0], to[0], call.dims[0], call.from_dim);
+        default: throw std::logic_error("no collective of a mesh");
       }
     });
   for (std::thread& thread : threads) thread.join();

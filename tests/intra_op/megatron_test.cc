@@ -40,7 +40,7 @@ std::string activations_of_middle(const Block& block, Region region) {
     if (node.layer != 1 || node.region != region) continue;
     const TensorType& type = block.graph.type(r.value);
     for (const ReshardStep& step : r.path.steps) {
-      if (step.kind == ReshardKind::slice) continue;
+      if (step.kind == CollectiveKind::slice) continue;
       if (type == activation)
         ++counts[std::string(name_of(step.kind))];
       else

@@ -61,7 +61,7 @@ std::map<std::string, int> gathers(const CompiledStep& planned) {
   for (const PlannedReshard& r : planned.plan.reshards) {
     const Input* input = find_input(planned.graph, r.value);
     if (input && input->kind == InputKind::state && planned.graph.type(r.value).rank() == 2)
-      counts[input->name] += r.path.steps.front().kind == ReshardKind::all_gather;
+      counts[input->name] += r.path.steps.front().kind == CollectiveKind::all_gather;
   }
   return counts;
 }

@@ -23,7 +23,7 @@ const std::vector<std::pair<std::string, Modules>> kTable = {
     {"ilp", {"base"}},
     {"mesh", {"base", "cuda_loader"}},
     {"tensor", {"base"}},
-    {"ir", {"base"}},
+    {"ir", {"mesh"}},
     {"kernels", {"tensor"}},
     {"kernels/plan", {"kernels"}},
     {"kernels/cpu", {"kernels/plan"}},

@@ -1,18 +1,12 @@
 #pragma once
 /// Seconds of collectives over one or more mesh axes, by Alpa's formulas (auto_sharding.py), but
 /// with actual all-to-all bytes.
-#include <cstdint>
 #include <span>
-#include <string_view>
 
+#include "alpa/mesh/collective.h"
 #include "alpa/mesh/device_mesh.h"
 
 namespace alpa {
-
-enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all };
-
-/// "all_reduce", …
-std::string_view name_of(CollectiveKind kind);
 
 /// Options of the formulas; some serve comparison with published objectives of other systems.
 struct CollectiveOptions {

@@ -9,19 +9,16 @@
 
 #include "alpa/base/shape.h"
 #include "alpa/cost/collective.h"
-#include "alpa/ir/reshard_kind.h"
+#include "alpa/mesh/collective.h"
 #include "alpa/mesh/device_mesh.h"
 #include "alpa/mesh/sharding_spec.h"
 
 namespace alpa {
 
-/// The collective of a step of this kind; nullopt for local steps.
-std::optional<CollectiveKind> collective_of(ReshardKind kind);
-
 struct ReshardStep {
-  ReshardKind kind;
+  CollectiveKind kind;
   std::vector<int> axes;  ///< mesh axes, ascending; several only for all_reduce
-  int dim = -1;           ///< see ReshardKind
+  int dim = -1;           ///< see CollectiveKind
   int from_dim = -1;
   ShardingSpec to;  ///< spec after this step
   double seconds = 0;
@@ -55,7 +52,7 @@ inline constexpr std::uint32_t kNoPartials = 0, kPartialSum = 1, kPartialMax = 2
 /// Cheapest path; nullopt if `to` cannot be reached (partial sums never become partial maxima or
 /// the reverse, and options may forbid collectives). Empty if the specs are equal. The path reduces
 /// only over axes that are partial in `from`, so zeros made by to_partial are never sent. Ties:
-/// fewest steps, then the order of ReshardKind, axes and dimensions of the last steps. A collective
+/// fewest steps, then the order of CollectiveKind, axes and dimensions of the last steps. A collective
 /// over uneven parts is charged n times its largest part: bytes as in collective.h, rounded up.
 std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSpec& from,
                                         const ShardingSpec& to, const DeviceMesh& mesh,

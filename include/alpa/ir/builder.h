@@ -180,21 +180,28 @@ class Builder {
   bool training_ = true, freezing_ = false;
 };
 
-/// Nodes appended during its lifetime belong to `layer` of the model. So do their gradients,
-/// the updates of parameters that only they read, and the nodes these need (ir/layers.h).
-/// Layers are numbered from 0.
-class LayerScope {
+/// Changes one setting of a builder during its lifetime.
+template <class T, T (Builder::*get)() const, void (Builder::*set)(T)>
+class BuilderScope {
  public:
-  LayerScope(Builder& builder, int layer) : builder_(builder), before_(builder.layer()) {
-    builder.set_layer(layer);
+  BuilderScope(Builder& builder, T value) : builder_(builder), before_((builder.*get)()) {
+    (builder.*set)(value);
   }
-  ~LayerScope() { builder_.set_layer(before_); }
-  LayerScope(const LayerScope&) = delete;
-  LayerScope& operator=(const LayerScope&) = delete;
+  ~BuilderScope() { (builder_.*set)(before_); }
+  BuilderScope(const BuilderScope&) = delete;
+  BuilderScope& operator=(const BuilderScope&) = delete;
 
  private:
   Builder& builder_;
-  int before_;
+  T before_;
 };
+
+/// Nodes appended during its lifetime belong to a layer of the model. So do their gradients, the
+/// updates of parameters that only they read, and the nodes these need. Layers are numbered from 0.
+using LayerScope = BuilderScope<int, &Builder::layer, &Builder::set_layer>;
+/// Nodes appended during its lifetime are in this region.
+using RegionScope = BuilderScope<Region, &Builder::region, &Builder::set_region>;
+/// Parameters made during its lifetime are frozen, if true.
+using FreezingScope = BuilderScope<bool, &Builder::freezing, &Builder::set_freezing>;
 
 }  // namespace alpa

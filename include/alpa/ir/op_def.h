@@ -10,8 +10,8 @@
 
 #include "alpa/base/attributes.h"
 #include "alpa/base/shape.h"
-#include "alpa/ir/reshard_kind.h"
 #include "alpa/ir/rule.h"
+#include "alpa/mesh/collective.h"
 
 namespace alpa {
 
@@ -89,7 +89,7 @@ struct OpDef {
   /// have equally many elements.
   bool alias = false;
   /// For operators that only change a layout on the mesh: the kind of change. They have no kernel.
-  std::optional<ReshardKind> reshard = {};
+  std::optional<CollectiveKind> reshard = {};
   /// For variadic operators: their operands. `dims` is then the notation of one member.
   std::optional<Members> members = {};
   /// The CPU kernel. CUDA kernels are listed in kernels/cuda/kernels.h, because

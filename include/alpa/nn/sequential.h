@@ -20,26 +20,11 @@ class Frozen {
   explicit Frozen(Layer inner) : inner_(std::move(inner)) {}
 
   Value operator()(Value x) const {
-    const Freezing here(*x.builder);
+    const FreezingScope here(*x.builder, true);
     return inner_(x);
   }
 
  private:
-  /// Parameters made during its lifetime are frozen.
-  class Freezing {
-   public:
-    explicit Freezing(Builder& builder) : builder_(builder), before_(builder.freezing()) {
-      builder_.set_freezing(true);
-    }
-    ~Freezing() { builder_.set_freezing(before_); }
-    Freezing(const Freezing&) = delete;
-    Freezing& operator=(const Freezing&) = delete;
-
-   private:
-    Builder& builder_;
-    bool before_;
-  };
-
   Layer inner_;
 };
 

@@ -58,7 +58,7 @@ extern const OpDef einsum_epilogue;
 std::span<const OpDef* const> partitioned_ops();
 
 /// The operator of a resharding step of this kind.
-const OpDef& reshard_op(ReshardKind kind);
+const OpDef& reshard_op(CollectiveKind kind);
 
 /// True for nodes that exchange data within a mesh.
 bool is_collective(const Node& node);
@@ -69,9 +69,6 @@ bool is_transfer(const Node& node);
 /// Operand and result of a transfer.
 MeshLayout source_of(const SpmdProgram& program, const Node& transfer);
 MeshLayout target_of(const SpmdProgram& program, const Node& transfer);
-
-/// Kind of a collective node. Throws Bug for any other.
-CollectiveKind collective_kind(const Node& node);
 
 /// Inserts the plan's reshards, each just before its first use and named "<value>.<kind>". The
 /// result computes what `graph` computes, each device its part. A reshard that is read both per

@@ -1,0 +1,38 @@
+#pragma once
+/// What the devices of a mesh do to the parts of a tensor: one vocabulary for plans, prices,
+/// programs and transports.
+#include <cstdint>
+#include <string_view>
+
+namespace alpa {
+
+enum class CollectiveKind : std::uint8_t {
+  // Exchange data and change the layout:
+  all_reduce,      ///< partial → replicated on `axes`
+  reduce_scatter,  ///< partial → split `dim` (as its minor-most axis) on one axis
+  all_gather,  ///< split `dim` (= `from_dim`) → replicated on one axis (the minor-most of its dimension)
+  all_to_all,  ///< split `from_dim` (as its minor-most axis) → split `dim` (as its minor-most axis) on one axis
+  // Change the layout without exchanging data:
+  slice,  ///< replicated → split `dim` on one axis
+  to_partial,  ///< replicated → partial on one axis: the identity of the combiner on all but coordinate 0
+  // Do not change a layout:
+  broadcast,
+  send,
+  receive,
+  barrier,
+};
+
+inline constexpr int kNumCollectives = 10;
+
+/// The kinds that change the layout of a tensor on its mesh.
+inline constexpr CollectiveKind kReshards[] = {
+    CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather,
+    CollectiveKind::all_to_all, CollectiveKind::slice,          CollectiveKind::to_partial};
+
+/// Whether devices exchange data to change the layout: all_reduce, reduce_scatter, all_gather or all_to_all.
+constexpr bool exchanges(CollectiveKind kind) { return kind <= CollectiveKind::all_to_all; }
+
+/// "all_reduce", …
+std::string_view name_of(CollectiveKind kind);
+
+}  // namespace alpa
