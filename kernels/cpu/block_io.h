@@ -8,9 +8,6 @@
 
 namespace alpa::cpu {
 
-/// Whether the computation on these tensors is in double: one of them is f64 or i32.
-inline bool needs_double(DType dtype) { return dtype == f64 || dtype == i32; }
-
 template <class T>
 bool is_stored_as(DType dtype) {
   return dtype == (sizeof(T) == 8 ? f64 : f32);

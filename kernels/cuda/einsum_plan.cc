@@ -28,7 +28,6 @@ class Scratch {
 };
 
 bool is_half(DType dtype) { return dtype == bf16 || dtype == f16; }
-bool is_wide(DType dtype) { return dtype == f64 || dtype == i32; }
 bool is_product_type(DType dtype) { return dtype == f32 || dtype == f64 || is_half(dtype); }
 
 /// The types that cuBLASLt multiplies as they are; all else goes through f32,
@@ -37,7 +36,7 @@ void choose_types(EinsumSteps& steps, DType x, DType y, DType z) {
   const bool summed = !steps.plan.a.summed.empty() || !steps.plan.b.summed.empty();
   const bool direct = x == y && is_product_type(x) && (z == x || (z == f32 && is_half(x))) &&
                       !(summed && is_half(x));
-  steps.operands = direct ? x : is_wide(x) || is_wide(y) || is_wide(z) ? f64 : f32;
+  steps.operands = direct ? x : needs_double(x) || needs_double(y) || needs_double(z) ? f64 : f32;
   steps.product_type = direct ? z : steps.operands;
 }
 

@@ -11,10 +11,8 @@
 namespace alpa::kernels {
 namespace {
 
-bool needs_double(const ElementwiseProgram& program, const KernelCall& call) {
-  const auto wide = [](const KernelTensor& t) {
-    return t.type.dtype == f64 || t.type.dtype == i32;
-  };
+bool is_wide(const ElementwiseProgram& program, const KernelCall& call) {
+  const auto wide = [](const KernelTensor& t) { return needs_double(t.type.dtype); };
   return std::any_of(call.inputs.begin(), call.inputs.end(), wide) ||
          std::any_of(call.outputs.begin(), call.outputs.end(), wide) ||
          std::any_of(program.steps.begin(), program.steps.end(), [](const ElementwiseStep& s) {
@@ -227,7 +225,7 @@ bool walks_rows(const ElementwisePlan& plan) {
 ElementwisePlan plan_elementwise(ElementwiseProgram program, const KernelCall& call) {
   ElementwisePlan plan;
   plan.program = std::move(program);
-  plan.wide = needs_double(plan.program, call);
+  plan.wide = is_wide(plan.program, call);
   plan.inputs.resize(call.inputs.size());
   for (std::size_t i = 0; i < call.inputs.size(); ++i)
     plan.inputs[i].convert = call.inputs[i].type.dtype != (plan.wide ? f64 : f32);

@@ -25,8 +25,6 @@ struct Space {
 
 bool is_collective(const Node& node) { return node.op->reshard && exchanges(*node.op->reshard); }
 
-bool is_wide(DType dtype) { return dtype == f64 || dtype == i32; }
-
 class Grouping {
  public:
   Grouping(const Graph& graph, const std::vector<ShardingSpec>* specs)
@@ -48,9 +46,10 @@ class Grouping {
   Space space_of(int n) const {
     const Node& node = graph_.nodes[n];
     const int result = node.results[0];
-    Space space{graph_.type(result).shape, {}, node.region, is_wide(graph_.type(result).dtype)};
+    Space space{
+        graph_.type(result).shape, {}, node.region, needs_double(graph_.type(result).dtype)};
     if (specs_) space.spec = (*specs_)[result];
-    for (int value : node.operands) space.wide |= is_wide(graph_.type(value).dtype);
+    for (int value : node.operands) space.wide |= needs_double(graph_.type(value).dtype);
     return space;
   }
 

@@ -78,9 +78,7 @@ class GroupFusion {
 
  private:
   bool is_wide(const Node& node) const {
-    const auto wide = [&](int value) {
-      return graph_.type(value).dtype == f64 || graph_.type(value).dtype == i32;
-    };
+    const auto wide = [&](int value) { return needs_double(graph_.type(value).dtype); };
     return wide(node.results[0]) || std::any_of(node.operands.begin(), node.operands.end(), wide);
   }
 

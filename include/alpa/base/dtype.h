@@ -31,6 +31,9 @@ constexpr std::size_t size_of(DType dtype) {
 /// True for f64, f32, bf16, f16: the types that have gradients.
 constexpr bool is_floating(DType dtype) { return dtype != DType::i32 && dtype != DType::u8; }
 
+/// True for f64 and i32, whose elements f32 does not hold: kernels compute with them in double.
+constexpr bool needs_double(DType dtype) { return dtype == DType::f64 || dtype == DType::i32; }
+
 /// "f32", "bf16", …
 std::string_view name_of(DType dtype);
 
