@@ -4,32 +4,20 @@
 #include "alpa/base/text.h"
 #include "alpa/cost/cost_model.h"
 #include "src/base/file.h"
+#include "src/ir/input.h"
 #include "src/runtime/device_state.h"
 
 namespace alpa {
 namespace {
 
-std::vector<std::string> state_names(const Graph& graph) {
-  std::vector<std::string> names;
-  for (const Input& input : graph.inputs)
-    if (input.kind == InputKind::state) names.push_back(input.name);
-  return names;
-}
-
 bool is_parameter(const Input& input) { return input.kind == InputKind::state && input.of.empty(); }
-
-const Input* find_state(const Graph& graph, const std::string& name) {
-  for (const Input& input : graph.inputs)
-    if (input.kind == InputKind::state && input.name == name) return &input;
-  return nullptr;
-}
 
 /// Throws Error naming the known names.
 const Input& known_state(const Graph& graph, const std::string& name) {
-  const Input* input = find_state(graph, name);
+  const Input* input = find_input(graph, InputKind::state, name);
   if (input == nullptr)
     fail("no parameter or optimizer state is called \"{}\"; known are {}", name,
-         quoted_names(state_names(graph)));
+         quoted_names(input_names(graph, InputKind::state)));
   return *input;
 }
 
@@ -82,7 +70,7 @@ const Executor& TrainState::executor() const {
 }
 
 std::vector<std::string> TrainState::names() const {
-  return state_names(executor().program().graph);
+  return input_names(executor().program().graph, InputKind::state);
 }
 
 DistributedArray TrainState::array_of(const Input& input) const {
@@ -111,7 +99,7 @@ int TrainState::copy_from(const TrainState& other) {
   const Graph& to = executor().program().graph;
   int copied = 0;
   for (const Input& input : to.inputs) {
-    const Input* source = find_state(from, input.name);
+    const Input* source = find_input(from, InputKind::state, input.name);
     if (input.kind != InputKind::state || source == nullptr) continue;
     if (from.type(source->value) != to.type(input.value)) continue;
     (*this)[input.name] = other[input.name].to_host();

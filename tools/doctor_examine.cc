@@ -17,6 +17,7 @@
 #include "kernels/cpu/kernels.h"
 #include "src/base/host_memory.h"
 #include "src/base/thread_team.h"
+#include "src/base/timing.h"
 #include "src/cost/profile.h"
 #include "src/tensor/kernel.h"
 #include "tools/doctor_report.h"
@@ -53,20 +54,12 @@ std::vector<std::string> instruction_sets() {
 
 template <class Work>
 double median_seconds(double seconds, Work&& work) {
-  using Clock = std::chrono::steady_clock;
-  const auto since = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
   work();
-  std::vector<double> rounds;
-  const Clock::time_point begin = Clock::now();
-  while (rounds.size() < 3 || since(begin) < seconds) {
-    const Clock::time_point start = Clock::now();
+  return median_over(seconds, [&] {
+    const Stopwatch watch;
     work();
-    rounds.push_back(since(start));
-  }
-  std::nth_element(rounds.begin(), rounds.begin() + rounds.size() / 2, rounds.end());
-  return rounds[rounds.size() / 2];
+    return watch.seconds();
+  });
 }
 
 /// Rate of alpa's own matrix product on all cores.

@@ -24,14 +24,7 @@ std::string print(double value) {
   return text;
 }
 
-std::string print(const std::string& value) {
-  std::string text = "\"";
-  for (char c : value) {
-    if (c == '"' || c == '\\') text += '\\';
-    text += c == '\n' ? std::string("\\n") : std::string(1, c);
-  }
-  return text + '"';
-}
+std::string print(const std::string& value) { return quoted(value); }
 
 std::string print(DType value) { return std::string(name_of(value)); }
 

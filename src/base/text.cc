@@ -40,6 +40,15 @@ std::string escaped(char c) {
 
 }  // namespace
 
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c == '\n' ? std::string("\\n") : std::string(1, c);
+  }
+  return result + '"';
+}
+
 std::string excerpt(std::string_view text, std::size_t most) {
   constexpr std::string_view kMore = "...";
   std::string result;

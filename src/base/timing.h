@@ -2,6 +2,7 @@
 /// Measuring time.
 #include <algorithm>
 #include <chrono>
+#include <utility>
 #include <vector>
 
 namespace alpa {
@@ -22,6 +23,16 @@ inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();
   return n == 0 ? 0 : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+/// The median of what `timed()` returns, called at least three times and until so many seconds
+/// have passed.
+template <class Timed>
+double median_over(double seconds, Timed&& timed) {
+  const Stopwatch watch;
+  std::vector<double> rounds;
+  while (rounds.size() < 3 || watch.seconds() < seconds) rounds.push_back(timed());
+  return median(std::move(rounds));
 }
 
 }  // namespace alpa

@@ -1,13 +1,12 @@
 // src/cuda/cache_folder.cc — files of the user's cache folder
 #include "cache_folder.h"
 
-#include <fmt/core.h>
-#include <unistd.h>
-
-#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+
+#include "alpa/base/error.h"
+#include "src/base/file.h"
 
 namespace alpa::cuda {
 namespace {
@@ -19,12 +18,6 @@ fs::path path_of(const char* variable) {
   const char* const text = std::getenv(variable);
   const fs::path path = text == nullptr ? "" : text;
   return path.is_absolute() ? path : fs::path();
-}
-
-/// A name that no other writer uses.
-std::string temporary_name(const std::string& name) {
-  static std::atomic<int> count{0};
-  return fmt::format("{}.{}.{}", name, getpid(), count++);
 }
 
 }  // namespace
@@ -50,12 +43,10 @@ void write_cached(const std::string& name, std::string_view content) {
   if (folder.empty()) return;
   std::error_code failure;
   fs::create_directories(folder, failure);
-  const fs::path temporary = folder / temporary_name(name);
-  std::ofstream file(temporary, std::ios::binary);
-  file.write(content.data(), static_cast<std::streamsize>(content.size()));
-  file.close();
-  if (file.good()) fs::rename(temporary, folder / name, failure);
-  if (!file.good() || failure) fs::remove(temporary, failure);
+  try {
+    write_file((folder / name).string(), content);
+  } catch (const Error&) {  // without a cache everything works, only slower
+  }
 }
 
 }  // namespace alpa::cuda

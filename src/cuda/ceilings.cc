@@ -1,6 +1,5 @@
 // src/cuda/ceilings.cc — measures a device's best rates: a large matrix product and a large copy
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <random>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "alpa/base/error.h"
 #include "discovery.h"
 #include "lt_handles.h"
+#include "src/base/timing.h"
 #include "status.h"
 
 namespace alpa::cuda {
@@ -16,7 +16,6 @@ namespace {
 /// Seconds the device takes for `work` on `stream`: the median over `seconds`, at least
 /// three, after two to warm up.
 double median_seconds(cudaStream_t stream, double seconds, const std::function<void()>& work) {
-  using Clock = std::chrono::steady_clock;
   const EventHandle start = make_event(true), stop = make_event(true);
   const auto timed = [&] {
     check(cudaEventRecord(start.get(), stream), "cudaEventRecord");
@@ -25,12 +24,7 @@ double median_seconds(cudaStream_t stream, double seconds, const std::function<v
     return seconds_between(start.get(), stop.get());
   };
   timed(), timed();
-  std::vector<double> rounds;
-  const Clock::time_point begin = Clock::now();
-  while (rounds.size() < 3 || std::chrono::duration<double>(Clock::now() - begin).count() < seconds)
-    rounds.push_back(timed());
-  std::nth_element(rounds.begin(), rounds.begin() + rounds.size() / 2, rounds.end());
-  return rounds[rounds.size() / 2];
+  return median_over(seconds, timed);
 }
 
 /// Random numbers of [-1, 1): a product of zeros draws less power and runs

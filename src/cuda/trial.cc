@@ -2,10 +2,11 @@
 #include "trial.h"
 
 #include <algorithm>
-#include <array>
+#include <vector>
 
 #include "alpa/base/error.h"
 #include "kernels/cuda/random.h"
+#include "src/base/timing.h"
 #include "status.h"
 
 namespace alpa::cuda {
@@ -21,12 +22,7 @@ constexpr double kWorthIt = 0.99;
 
 struct Runner {
   int way, runs;
-  std::array<double, kRounds> seconds = {};
-
-  double median() {
-    std::nth_element(seconds.begin(), seconds.begin() + kRounds / 2, seconds.end());
-    return seconds[kRounds / 2];
-  }
+  std::vector<double> seconds = {};
 };
 
 }  // namespace
@@ -105,9 +101,9 @@ Trial::Outcome Trial::run(const std::vector<Way>& ways) const {
     runner.runs = static_cast<int>(std::clamp(
         kRoundSeconds / std::max(seconds(ways[runner.way], 1), 1e-9), 1.0, 1.0 * kMostRuns));
   for (int round = 0; round < kRounds; ++round)
-    for (Runner& runner : runners) runner.seconds[round] = seconds(ways[runner.way], runner.runs);
+    for (Runner& runner : runners) runner.seconds.push_back(seconds(ways[runner.way], runner.runs));
   std::vector<double> medians;
-  for (Runner& runner : runners) medians.push_back(runner.median());
+  for (const Runner& runner : runners) medians.push_back(median(runner.seconds));
   const auto best = std::min_element(medians.begin(), medians.end());
   if (*best < kWorthIt * medians[0]) outcome.fastest = runners[best - medians.begin()].way;
   return outcome;

@@ -1,18 +1,10 @@
 // src/ir/graph_text.cc — prints the text form of graphs; its grammar is in docs/graph-text.md
+#include "alpa/base/text.h"
 #include "alpa/ir/graph.h"
 #include "src/ir/input.h"
 
 namespace alpa {
 namespace {
-
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c == '\n' ? std::string("\\n") : std::string(1, c);
-  }
-  return result + '"';
-}
 
 std::string ref(int value) { return "%" + std::to_string(value); }
 

@@ -42,6 +42,19 @@ const OpDef ops::input = {
         [](const OpQuery& query) { return std::vector<DType>{query.attributes.dtype("dtype")}; },
 };
 
+const Input* find_input(const Graph& graph, InputKind kind, const std::string& name) {
+  for (const Input& input : graph.inputs)
+    if (input.kind == kind && input.name == name) return &input;
+  return nullptr;
+}
+
+std::vector<std::string> input_names(const Graph& graph, InputKind kind) {
+  std::vector<std::string> names;
+  for (const Input& input : graph.inputs)
+    if (input.kind == kind) names.push_back(input.name);
+  return names;
+}
+
 std::string_view name_of(InputKind kind) {
   switch (kind) {
     case InputKind::batch: return "batch";

@@ -1,6 +1,8 @@
 #pragma once
 /// The operator record of graph inputs, the only operator that module `ir` needs.
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "alpa/ir/graph.h"
 
@@ -13,6 +15,11 @@ namespace ops {
 extern const OpDef input;
 
 }  // namespace ops
+
+/// The graph's input of this kind and name, or nullptr.
+const Input* find_input(const Graph& graph, InputKind kind, const std::string& name);
+/// Names of the graph's inputs of this kind, in order.
+std::vector<std::string> input_names(const Graph& graph, InputKind kind);
 
 /// "batch", "state", "accumulator", "shared", "scalar", "boundary".
 std::string_view name_of(InputKind kind);

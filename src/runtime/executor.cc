@@ -23,13 +23,6 @@
 namespace alpa {
 namespace {
 
-std::vector<std::string> names_of(const Graph& graph, InputKind kind) {
-  std::vector<std::string> names;
-  for (const Input& input : graph.inputs)
-    if (input.kind == kind) names.push_back(input.name);
-  return names;
-}
-
 /// The type of the array that a step is given: of a batch input all micro-batches along dimension
 /// 0.
 TensorType given_type(const Graph& graph, const Input& input) {
@@ -112,11 +105,12 @@ struct Executor::Impl {
 
   // ---- state
 
-  const Input& find_state(const std::string& name) const {
-    for (const Input& input : graph().inputs)
-      if (input.kind == InputKind::state && input.name == name) return input;
-    fail("no state is called \"{}\"; known are {}", name,
-         quoted_names(names_of(graph(), InputKind::state)));
+  const Input& known_state(const std::string& name) const {
+    const Input* input = find_input(graph(), InputKind::state, name);
+    if (input == nullptr)
+      fail("no state is called \"{}\"; known are {}", name,
+           quoted_names(input_names(graph(), InputKind::state)));
+    return *input;
   }
 
   /// A part of a state input in `host`, which is resized.
@@ -228,13 +222,13 @@ struct Executor::Impl {
 
   void check_known(const std::map<std::string, Array>& arrays,
                    const std::map<std::string, double>& numbers) const {
-    const std::vector<std::string> scalars = names_of(graph(), InputKind::scalar);
+    const std::vector<std::string> scalars = input_names(graph(), InputKind::scalar);
     for (const auto& [name, value] : numbers)
       require(std::find(scalars.begin(), scalars.end(), name) != scalars.end(),
               "no scalar input is called \"{}\"; known are {}", name, quoted_names(scalars));
     std::vector<std::string> names;
     for (InputKind kind : {InputKind::batch, InputKind::shared, InputKind::scalar})
-      for (const std::string& name : names_of(graph(), kind))
+      for (const std::string& name : input_names(graph(), kind))
         if (numbers.count(name) == 0) names.push_back(name);
     for (const auto& [name, array] : arrays)
       require(std::find(names.begin(), names.end(), name) != names.end(),
@@ -412,13 +406,13 @@ Array Executor::read(const DeviceState& state, const std::string& name) const {
   impl_->check_owner(state);
   impl_->settle_all();
   Impl::require_usable(state);
-  return impl_->read(state, impl_->find_state(name));
+  return impl_->read(state, impl_->known_state(name));
 }
 
 void Executor::write(DeviceState& state, const std::string& name, const Array& array) const {
   const std::lock_guard lock(impl_->mutex);
   impl_->check_owner(state);
-  const Input& input = impl_->find_state(name);
+  const Input& input = impl_->known_state(name);
   const TensorType& type = impl_->graph().type(input.value);
   require(array.type() == type, "state \"{}\" is {}, but the array is {}", name, to_string(type),
           to_string(array.type()));

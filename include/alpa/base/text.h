@@ -13,6 +13,9 @@ namespace alpa {
 /// ends in "...". Idempotent.
 std::string excerpt(std::string_view text, std::size_t most = 60);
 
+/// `text` between double quotes, with \", \\ and \n escaped, as graph text has strings.
+std::string quoted(std::string_view text);
+
 /// `"a", "b"`, or `none`.
 template <class Names>
 std::string quoted_names(const Names& names) {
