@@ -17,7 +17,7 @@ using Kind = Instruction::Kind;
 
 void wait_for(Stream stream) { check(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
 
-/// Bytes that a ring's formula is about: the operands, for all_gather the results.
+/// Bytes in the ring formulas: those of the operands; for all_gather, of the results.
 std::int64_t payload_bytes(const Operation& operation) {
   const bool gathers = operation.instruction->call.kind == CollectiveKind::all_gather;
   std::int64_t bytes = 0;

@@ -6,26 +6,22 @@
 #include <set>
 #include <unordered_map>
 
-#include "uses.h"
-
 namespace alpa {
 namespace {
 
 class Repricing {
  public:
-  Repricing(const ShardingPlan& plan, const Graph& graph, const CostModel& model)
-      : plan_(plan),
-        graph_(graph),
-        model_(model),
-        classes_(classify(graph)),
-        uses_(uses_of_values(graph)),
-        prices_(plan.mesh, model.reshard) {}
+  explicit Repricing(const PricedPlan& priced)
+      : plan_(priced.plan),
+        facts_(priced.facts),
+        model_(priced.model),
+        prices_(plan_.mesh, model_.reshard) {}
 
   std::optional<Alternative> next_best(int n) {
     const Strategy chosen = plan_.strategies[n];
     const double now = seconds_around(n);
     std::optional<Alternative> best;
-    for (const Strategy& strategy : all_strategies(classes_.of(n).rule, plan_.mesh)) {
+    for (const Strategy& strategy : all_strategies(facts_.classes.of(n).rule, plan_.mesh)) {
       if (strategy == chosen) continue;
       plan_.strategies[n] = strategy;
       const double extra = seconds_around(n) - now;
@@ -39,16 +35,17 @@ class Repricing {
  private:
   /// Seconds of the node and of resharding the values it reads and leaves.
   double seconds_around(int n) {
-    const Node& node = graph_.nodes[n];
-    double seconds = runs_per_step(graph_, node) *
-                     (node_seconds(classes_.of(n), classes_.share_of(n), plan_.strategies[n],
-                                   plan_.mesh, model_) +
-                      cuts_before(n, graph_, classes_, plan_.strategies, plan_.mesh, model_));
+    const Node& node = facts_.graph.nodes[n];
+    double seconds =
+        runs_per_step(facts_.graph, node) *
+        (node_seconds(facts_.classes.of(n), facts_.classes.share_of(n), plan_.strategies[n],
+                      plan_.mesh, model_) +
+         cuts_before(n, facts_.graph, facts_.classes, plan_.strategies, plan_.mesh, model_));
     for (int value : node.results)
-      for (const Use& use : uses_[value])
+      for (const Use& use : facts_.uses[value])
         if (use.operand >= 0)
-          seconds += use.runs * cuts_before(use.id.index, graph_, classes_, plan_.strategies,
-                                            plan_.mesh, model_);
+          seconds += use.runs * cuts_before(use.id.index, facts_.graph, facts_.classes,
+                                            plan_.strategies, plan_.mesh, model_);
     for (int value : std::set<int>(node.operands.begin(), node.operands.end()))
       seconds += reshard_seconds_of(value);
     for (int value : node.results) seconds += reshard_seconds_of(value);
@@ -57,12 +54,11 @@ class Repricing {
 
   /// Once per phase and spec wanted.
   double reshard_seconds_of(int value) {
-    const ValueInfo& info = graph_.values[value];
+    const ValueInfo& info = facts_.graph.values[value];
     std::vector<std::pair<int, ShardingSpec>> paid;
     double seconds = 0;
-    for (const Use& use : uses_[value]) {
-      const std::pair<int, ShardingSpec> target(use.phase,
-                                                wanted_spec(graph_, classes_, plan_, use));
+    for (const Use& use : facts_.uses[value]) {
+      const std::pair<int, ShardingSpec> target(use.phase, wanted_spec(facts_, plan_, use));
       const ShardingSpec from = produced_spec(use.source);
       if (target.second == from || std::find(paid.begin(), paid.end(), target) != paid.end())
         continue;
@@ -73,9 +69,9 @@ class Repricing {
   }
 
   ShardingSpec produced_spec(int value) const {
-    const ValueInfo& info = graph_.values[value];
-    return result_spec(classes_.of(info.producer).rule, plan_.strategies[info.producer], plan_.mesh,
-                       info.index);
+    const ValueInfo& info = facts_.graph.values[value];
+    return result_spec(facts_.classes.of(info.producer).rule, plan_.strategies[info.producer],
+                       plan_.mesh, info.index);
   }
 
   double between(const TensorType& type, const ShardingSpec& from, const ShardingSpec& to) {
@@ -83,19 +79,16 @@ class Repricing {
   }
 
   ShardingPlan plan_;  ///< with the strategies that are tried
-  const Graph& graph_;
+  const GraphFacts& facts_;
   const CostModel& model_;
-  const NodeClasses classes_;
-  const std::vector<std::vector<Use>> uses_;
   ReshardPrices prices_;
 };
 
 }  // namespace
 
 std::vector<std::optional<Alternative>> next_best(const std::vector<int>& nodes,
-                                                  const ShardingPlan& plan, const Graph& graph,
-                                                  const CostModel& model) {
-  Repricing repricing(plan, graph, model);
+                                                  const PricedPlan& priced) {
+  Repricing repricing(priced);
   std::vector<std::optional<Alternative>> result;
   for (int n : nodes) result.push_back(repricing.next_best(n));
   return result;

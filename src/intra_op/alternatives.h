@@ -2,8 +2,7 @@
 /// The cost of a node's other strategies, all else equal.
 #include <optional>
 
-#include "alpa/cost/cost_model.h"
-#include "alpa/intra_op/plan.h"
+#include "priced_plan.h"
 
 namespace alpa {
 
@@ -17,7 +16,6 @@ struct Alternative {
 /// One per node of `nodes`; nothing where a node has no other strategy that its
 /// neighbours can live with.
 std::vector<std::optional<Alternative>> next_best(const std::vector<int>& nodes,
-                                                  const ShardingPlan& plan, const Graph& graph,
-                                                  const CostModel& model);
+                                                  const PricedPlan& priced);
 
 }  // namespace alpa

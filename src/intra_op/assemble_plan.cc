@@ -108,22 +108,21 @@ ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const I
   return plan;
 }
 
-ShardingPlan plan_of_strategies(const Graph& graph, const DeviceMesh& mesh,
+ShardingPlan plan_of_strategies(const GraphFacts& facts, const DeviceMesh& mesh,
                                 std::vector<Strategy> strategies, ReshardPrices& prices) {
   ShardingPlan plan;
   plan.mesh = mesh;
   plan.strategies = std::move(strategies);
-  const NodeClasses classes = classify(graph);
+  const Graph& graph = facts.graph;
   for (const ValueInfo& info : graph.values)
-    plan.specs.push_back(result_spec(classes.of(info.producer).rule, plan.strategies[info.producer],
-                                     mesh, info.index));
+    plan.specs.push_back(result_spec(facts.classes.of(info.producer).rule,
+                                     plan.strategies[info.producer], mesh, info.index));
   for (const Output& output : graph.outputs) plan.outputs.push_back(plan.specs[output.value]);
-  const std::vector<std::vector<Use>> uses = uses_of_values(graph);
+  const std::vector<std::vector<Use>>& uses = facts.uses;
   for (int v = 0; v < static_cast<int>(uses.size()); ++v) {
     std::map<std::pair<int, std::string>, PlannedReshard> reshards;  // by phase and spec
     for (const Use& use : uses[v]) {
-      const ShardingSpec wanted = wanted_spec(graph, classes, plan, use),
-                         &found = plan.specs[use.source];
+      const ShardingSpec wanted = wanted_spec(facts, plan, use), &found = plan.specs[use.source];
       if (wanted == found) continue;
       PlannedReshard& reshard = reshards[{use.phase, to_string(wanted)}];
       if (reshard.uses.empty())

@@ -15,7 +15,7 @@ ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const I
 
 /// The plan in which nodes have these strategies: every resharding that they need, once per value,
 /// phase and spec. The rest is left empty.
-ShardingPlan plan_of_strategies(const Graph& graph, const DeviceMesh& mesh,
+ShardingPlan plan_of_strategies(const GraphFacts& facts, const DeviceMesh& mesh,
                                 std::vector<Strategy> strategies, ReshardPrices& prices);
 
 }  // namespace alpa

@@ -102,13 +102,13 @@ AutoShardOptions zero3_options() {
 struct AutoSharding::Impl {
   using Budget = std::optional<std::int64_t>;
 
-  const Graph& graph;
   std::vector<DeviceMesh> meshes;
   CostModel model;
   AutoShardOptions options;
   PlanningCache own_cache;
   PlanningCache& cache;  ///< own_cache, or the caller's
   PlanningTime time;
+  SharedFacts graph;  ///< with the rules of the cache
   PlanningReport report;
   /// of the meshes on which the options can be followed
   std::vector<std::unique_ptr<MeshSearch>> searches;
@@ -118,12 +118,12 @@ struct AutoSharding::Impl {
 
   Impl(const Graph& g, const std::vector<DeviceMesh>& m, const CostModel& c,
        const AutoShardOptions& o, PlanningCache* known)
-      : graph(g),
-        meshes(m),
+      : meshes(m),
         model(c),
         options(o),
         cache(known ? *known : own_cache),
         time(o.time_limit_seconds, o.stop),
+        graph(std::make_shared<GraphFacts>(g, &cache.facts().rules)),
         report(o.progress) {}
 
   ShardingPlan plan(Budget budget) {

@@ -4,9 +4,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/intra_op/plan.h"
-#include "node_classes.h"
 #include "path_cost.h"
-#include "uses.h"
 
 namespace alpa {
 namespace {
@@ -103,12 +101,12 @@ double path_sent_bytes(const TensorType& type, const ShardingSpec& from, const R
   return bytes;
 }
 
-std::vector<ShardingSpec> starts_of_reshards(const ShardingPlan& plan, const Graph& graph) {
-  const std::vector<int> accumulators = accumulators_of_values(graph);
+std::vector<ShardingSpec> starts_of_reshards(const ShardingPlan& plan, const GraphFacts& facts) {
   std::vector<ShardingSpec> starts;
   starts.reserve(plan.reshards.size());
   for (const PlannedReshard& r : plan.reshards)
-    starts.push_back(plan.specs[source_of_use(graph, accumulators, r.value, r.uses.front())]);
+    starts.push_back(
+        plan.specs[source_of_use(facts.graph, facts.accumulators, r.value, r.uses.front())]);
   return starts;
 }
 
@@ -117,18 +115,20 @@ int runs_of(const PlannedReshard& reshard, const Graph& graph) {
 }
 
 PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const CostModel& model) {
-  return evaluate(plan, graph, classify(graph), model);
+  return evaluate(plan, GraphFacts(graph), model);
 }
 
-PartSeconds part_seconds(const ShardingPlan& plan, const Graph& graph, const NodeClasses& classes,
+PartSeconds part_seconds(const ShardingPlan& plan, const GraphFacts& facts,
                          const CostModel& model) {
+  const Graph& graph = facts.graph;
+  const NodeClasses& classes = facts.classes;
   PartSeconds seconds;
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     seconds.nodes.push_back(
         runs_per_step(graph, graph.nodes[n]) *
         (node_seconds(classes.of(n), classes.share_of(n), plan.strategies[n], plan.mesh, model) +
          cuts_before(n, graph, classes, plan.strategies, plan.mesh, model)));
-  const std::vector<ShardingSpec> starts = starts_of_reshards(plan, graph);
+  const std::vector<ShardingSpec> starts = starts_of_reshards(plan, facts);
   for (std::size_t r = 0; r < starts.size(); ++r) {
     const PlannedReshard& reshard = plan.reshards[r];
     seconds.reshards.push_back(runs_of(reshard, graph) * path_seconds(graph.type(reshard.value),
@@ -138,9 +138,8 @@ PartSeconds part_seconds(const ShardingPlan& plan, const Graph& graph, const Nod
   return seconds;
 }
 
-PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const NodeClasses& classes,
-                  const CostModel& model) {
-  const PartSeconds seconds = part_seconds(plan, graph, classes, model);
+PlanCost evaluate(const ShardingPlan& plan, const GraphFacts& facts, const CostModel& model) {
+  const PartSeconds seconds = part_seconds(plan, facts, model);
   PlanCost cost;
   cost.compute_seconds = std::accumulate(seconds.nodes.begin(), seconds.nodes.end(), 0.0);
   cost.communication_seconds =

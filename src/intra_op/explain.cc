@@ -7,10 +7,8 @@
 #include "alpa/base/text.h"
 #include "alpa/intra_op/plan.h"
 #include "alternatives.h"
-#include "path_cost.h"
 #include "plan_summary.h"
 #include "plan_words.h"
-#include "uses.h"
 
 namespace alpa {
 namespace {
@@ -20,13 +18,12 @@ constexpr std::size_t kMaxRows = 10, kMaxChoices = 5;
 /// All state, what the largest communications and choices cost, and what else could be chosen.
 class Listing {
  public:
-  Listing(const ShardingPlan& plan, const Graph& graph, const CostModel& model)
-      : plan_(plan),
-        graph_(graph),
-        model_(model),
-        classes_(classify(graph)),
-        seconds_(part_seconds(plan, graph, classes_, model)),
-        starts_(starts_of_reshards(plan, graph)) {}
+  explicit Listing(const PricedPlan& priced)
+      : priced_(priced),
+        plan_(priced.plan),
+        graph_(priced.graph),
+        seconds_(priced.seconds),
+        starts_(starts_of_reshards(plan_, priced.facts)) {}
 
   std::string text() {
     add_state();
@@ -107,9 +104,9 @@ class Listing {
                      [&](int a, int b) { return seconds[a] > seconds[b]; });
     order.resize(std::min(order.size(), kMaxChoices));
     line("\nMost expensive choices, with what they leave, and the next best while all others stay");
-    const auto alternatives = next_best(order, plan_, graph_, model_);
+    const auto alternatives = next_best(order, priced_);
     for (std::size_t i = 0; i < order.size(); ++i) {
-      const Rule& rule = classes_.of(order[i]).rule;
+      const Rule& rule = priced_.facts.classes.of(order[i]).rule;
       line("  {:>9}  {}: {}", seconds_text(seconds[order[i]]),
            use_text(graph_, {UseKind::node, order[i]}),
            strategy_text(rule, plan_.strategies[order[i]], plan_.mesh));
@@ -119,11 +116,10 @@ class Listing {
     }
   }
 
+  const PricedPlan& priced_;
   const ShardingPlan& plan_;
   const Graph& graph_;
-  const CostModel& model_;
-  const NodeClasses classes_;
-  const PartSeconds seconds_;
+  const PartSeconds& seconds_;
   const std::vector<ShardingSpec> starts_;  ///< of every resharding
   std::string text_;
 };
@@ -132,8 +128,9 @@ class Listing {
 
 std::string explain(const ShardingPlan& plan, const Graph& graph, const CostModel& model,
                     Detail detail, std::optional<std::int64_t> memory_bytes) {
-  const std::string summary = plan_summary(plan, graph, model, memory_bytes);
-  return detail == Detail::summary ? summary : summary + "\n" + Listing(plan, graph, model).text();
+  const PricedPlan priced(plan, graph, model);
+  const std::string summary = plan_summary(priced, memory_bytes);
+  return detail == Detail::summary ? summary : summary + "\n" + Listing(priced).text();
 }
 
 }  // namespace alpa

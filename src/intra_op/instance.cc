@@ -29,7 +29,7 @@ double units_for(const Graph& graph, const SearchSpace& space) {
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     bound += runs_per_step(graph, graph.nodes[n]) * largest_finite(space.of(n).seconds);
   std::map<int, double> most;  // seconds of one reshard, per type
-  const auto uses = uses_of_values(graph);
+  const auto& uses = space.graph->uses;
   for (std::size_t v = 0; v < uses.size(); ++v) {
     const int type = space.type_of(graph.values[v]);
     const TypeLayouts& layouts = space.layouts.of(type);
@@ -290,7 +290,8 @@ class InstanceBuilder {
 
   /// True if the use reads a value from inside its loop.
   bool is_inside(const Use& use) const {
-    return use.operand >= 0 && space_.classes.share_of(use.id.index).reads_inside(use.operand);
+    return use.operand >= 0 &&
+           space_.graph->classes.share_of(use.id.index).reads_inside(use.operand);
   }
 
   void add_edge(int a, int b, const ilp::Table& table) {
@@ -333,7 +334,7 @@ std::optional<Reader> reader_of(const Graph& graph, const SearchSpace& space, co
 
 std::vector<std::vector<Reader>> readers_of_values(const Graph& graph, const SearchSpace& space) {
   std::vector<std::vector<Reader>> readers;
-  for (const std::vector<Use>& uses : uses_of_values(graph)) {
+  for (const std::vector<Use>& uses : space.graph->uses) {
     readers.emplace_back();
     for (const Use& use : uses)
       if (auto reader = reader_of(graph, space, use)) readers.back().push_back(*reader);

@@ -11,10 +11,8 @@
 /// forward pass and again in the backward pass. Copies with a single reader may have nodes as well.
 #include <optional>
 
-#include "live_ranges.h"
 #include "search_space.h"
 #include "src/ilp/problem.h"
-#include "uses.h"
 
 namespace alpa {
 

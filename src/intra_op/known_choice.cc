@@ -22,7 +22,7 @@ class KnownChoice {
         graph_(graph),
         space_(space),
         instance_(instance),
-        accumulators_(accumulators_of_values(graph)) {}
+        accumulators_(space.graph->accumulators) {}
 
   std::optional<std::vector<int>> run() && {
     choice_.assign(instance_.problem.nodes.size(), 0);
@@ -55,7 +55,7 @@ class KnownChoice {
     const auto same = std::find(choices.strategies.begin(), choices.strategies.end(), strategy);
     if (same != choices.strategies.end())
       return static_cast<int>(same - choices.strategies.begin());
-    const Rule& rule = space_.classes.classes[choices.node_class].rule;
+    const Rule& rule = space_.graph->classes.classes[choices.node_class].rule;
     const auto equal_specs = [&](int s) {
       for (std::size_t j = 0; j < choices.operand_specs.size(); ++j) {
         const ShardingSpec spec = operand_spec(rule, strategy, plan_.mesh, static_cast<int>(j));
@@ -131,7 +131,7 @@ class KnownChoice {
   const Graph& graph_;
   const SearchSpace& space_;
   const Instance& instance_;
-  const std::vector<int> accumulators_;
+  const std::vector<int>& accumulators_;
   std::vector<int> choice_;
   /// by choices of the search space
   std::map<int, std::vector<std::pair<Strategy, int>>> known_;

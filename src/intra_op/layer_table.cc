@@ -81,7 +81,8 @@ std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
                                                          const AutoShardOptions& options,
                                                          MeshFacts& facts,
                                                          std::int64_t most_cells) {
-  const SearchSpace space = search_space(part.graph, options, facts, &part.shares);
+  const SearchSpace space = search_space(
+      std::make_shared<GraphFacts>(part.graph, &facts.rules, &part.shares), options, facts);
   const Instance instance = build_instance(part.graph, space, facts.mesh, {}, part.boundaries);
   std::vector<int> boundary;
   double cells = 1;

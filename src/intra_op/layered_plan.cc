@@ -9,6 +9,7 @@
 #include "alpa/base/error.h"
 #include "assemble_plan.h"
 #include "layer_table.h"
+#include "path_cost.h"
 #include "src/ir/input.h"
 #include "src/ir/layers.h"
 #include "src/ir/subgraph.h"
@@ -411,10 +412,11 @@ class LayeredProblem {
         if (!found || graph_.nodes[node].layer == part.layer) strategies[node] = chosen[n];
       }
     }
+    const GraphFacts graph(graph_);
     ShardingPlan plan =
-        plan_of_strategies(graph_, facts_.mesh, std::move(strategies), facts_.prices);
+        plan_of_strategies(graph, facts_.mesh, std::move(strategies), facts_.prices);
     plan.method = options_.method;
-    plan.cost = evaluate(plan, graph_, facts_.model);
+    plan.cost = evaluate(plan, graph, facts_.model);
     check_cost(plan.cost, cost_);
     plan.cost.lower_bound_seconds =
         lower_ == cost_

@@ -50,15 +50,14 @@ std::vector<bool> new_states(const Graph& graph) {
 
 }  // namespace
 
-std::vector<int> points_of_nodes(const Graph& graph) {
+std::vector<int> points_of_nodes(const Graph& graph, const NodeClasses& classes) {
   std::vector<int> points(graph.nodes.size());
   std::iota(points.begin(), points.end(), 0);
   for (const std::vector<int>& loop : fusion_groups(graph))
     for (int n : loop) points[n] = loop.back();
-  const std::vector<LoopShare> shares = loop_shares(graph);
   const std::vector<std::vector<int>> readers = consumers(graph);
   for (std::size_t n = points.size(); n-- > 0;)
-    if (shares[n].vanishes)
+    if (classes.share_of(static_cast<int>(n)).vanishes)
       for (int reader : readers[graph.nodes[n].results[0]])
         points[n] = std::max(points[n], points[reader]);
   return points;
@@ -80,8 +79,8 @@ int point_of_reduction(const Graph& graph, int value, UseId use) {
   return static_cast<int>(first - graph.nodes.begin());
 }
 
-std::vector<int> last_reads(const Graph& graph, const std::vector<std::vector<Use>>& uses) {
-  const std::vector<int> points = points_of_nodes(graph);
+std::vector<int> last_reads(const Graph& graph, const std::vector<std::vector<Use>>& uses,
+                            const std::vector<int>& points) {
   std::vector<int> last(uses.size(), -1);
   for (std::size_t v = 0; v < uses.size(); ++v) {
     for (const Use& use : uses[v]) {
@@ -92,20 +91,20 @@ std::vector<int> last_reads(const Graph& graph, const std::vector<std::vector<Us
   return last;
 }
 
-std::vector<LivePoints> live_ranges(const Graph& graph, const std::vector<int>& last_read) {
+std::vector<LivePoints> live_ranges(const Graph& graph, const NodeClasses& classes,
+                                    const std::vector<int>& points,
+                                    const std::vector<int>& last_read) {
   const int end = static_cast<int>(graph.nodes.size()) + 1;
   const std::vector<bool> new_state = new_states(graph);
-  const std::vector<int> points = points_of_nodes(graph);
   const std::vector<std::vector<int>> operands = operands_at_points(graph, points),
                                       readers = consumers(graph);
-  const std::vector<LoopShare> shares = loop_shares(graph);
   std::vector<bool> taken(graph.values.size(), false);
   std::vector<LivePoints> ranges;
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const auto& [type, n, index] = graph.values[v];
     const int point = points[n], to = std::max(point, last_read[v]) + 1;
-    const bool exists =
-        !shares[n].vanishes && (shares[n].writes.empty() || shares[n].writes[index]);
+    const LoopShare& share = classes.share_of(n);
+    const bool exists = !share.vanishes && (share.writes.empty() || share.writes[index]);
     bool in_place = exists && graph.nodes[n].op->in_place != InPlace::none;
     if (in_place && !new_state[v]) {
       const int operand = operand_taken_over(graph, operands[point], point, type, last_read, taken);

@@ -17,14 +17,18 @@ struct LivePoints {
 
 /// Per node, the point at which it runs: its own, or where the loop runs that it is part of
 /// (src/intra_op/fusion.h). A value that only its loop reads is never stored.
-std::vector<int> points_of_nodes(const Graph& graph);
+std::vector<int> points_of_nodes(const Graph& graph, const NodeClasses& classes);
 
-/// Per value, given the last point at which each is read (-1: never). State and accumulators live
+/// Per value, given the points of nodes and the last point at which each value is read (-1: never).
+/// State and accumulators live
 /// always, other inputs from where they are first read.
-std::vector<LivePoints> live_ranges(const Graph& graph, const std::vector<int>& last_read);
+std::vector<LivePoints> live_ranges(const Graph& graph, const NodeClasses& classes,
+                                    const std::vector<int>& points,
+                                    const std::vector<int>& last_read);
 
 /// Last point at which each value could be read.
-std::vector<int> last_reads(const Graph& graph, const std::vector<std::vector<Use>>& uses);
+std::vector<int> last_reads(const Graph& graph, const std::vector<std::vector<Use>>& uses,
+                            const std::vector<int>& points);
 
 /// The point at which a use happens: a node's own; for an update, that of the node that computes
 /// the new value; the end for metrics and outputs.

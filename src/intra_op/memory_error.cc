@@ -14,8 +14,7 @@ struct Tensor {
 /// Values live at `point`, largest first.
 std::vector<Tensor> live_at(int point, const Graph& graph, const SearchSpace& space,
                             const DeviceMesh& mesh) {
-  const std::vector<LivePoints> ranges =
-      live_ranges(graph, last_reads(graph, uses_of_values(graph)));
+  const std::vector<LivePoints>& ranges = space.graph->lifetimes().values;
   std::vector<Tensor> live;
   for (int v = 0; v < static_cast<int>(ranges.size()); ++v) {
     if (point < ranges[v].from || point >= ranges[v].to) continue;

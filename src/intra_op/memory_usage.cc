@@ -19,8 +19,8 @@ MemoryUsage::MemoryUsage(const Graph& graph, const SearchSpace& space, const Dev
       space_(space),
       mesh_(mesh),
       limit_(limit),
-      ranges_(live_ranges(graph, last_reads(graph, uses_of_values(graph)))),
-      points_(points_of_nodes(graph)) {}
+      ranges_(space.graph->lifetimes().values),
+      points_(space.graph->lifetimes().points) {}
 
 bool MemoryUsage::matters(int value) const {
   return graph_.type(value).bytes() > limit_.bytes / kWorthCounting;

@@ -42,8 +42,8 @@ class MemoryUsage {
   const SearchSpace& space_;
   const DeviceMesh& mesh_;
   MemoryLimit limit_;
-  std::vector<LivePoints> ranges_;
-  std::vector<int> points_;  ///< per node
+  const std::vector<LivePoints>& ranges_;
+  const std::vector<int>& points_;  ///< per node
   std::map<std::pair<int, int>, std::int64_t> bytes_;
 };
 

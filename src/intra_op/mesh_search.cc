@@ -96,10 +96,10 @@ bool reads_shared_once(const Graph& graph) {
 
 }  // namespace
 
-MeshSearch::MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
+MeshSearch::MeshSearch(const SharedFacts& graph, const DeviceMesh& mesh, const CostModel& model,
                        const AutoShardOptions& options, const PlanningTime& time,
                        PlanningCache& cache)
-    : graph_(graph),
+    : graph_(graph->graph),
       mesh_(mesh),
       model_(allowed_model(model, options)),
       options_(options),
@@ -107,7 +107,7 @@ MeshSearch::MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostMod
       facts_(cache.facts().of(mesh_, model_)),
       time_(time),
       space_(search_space(graph, options, facts_)),
-      bound_(least_seconds(graph, space_)) {}
+      bound_(least_seconds(graph_, space_)) {}
 
 /// True if there are enough layers for tables of layers to take less time than the
 /// program of all layers.
@@ -192,8 +192,7 @@ bool MeshSearch::can_beat(double seconds, Template& part) {
   if (part.wider >= 0) part.bound = std::max(part.bound, templates_[part.wider].bound);
   if (part.bound >= seconds || part.space) return part.bound < seconds;
   try {
-    part.space =
-        std::make_unique<SearchSpace>(search_space(graph_, part.options, facts_, space_.classes));
+    part.space = std::make_unique<SearchSpace>(search_space(space_.graph, part.options, facts_));
     part.bound = std::max(part.bound, least_seconds(graph_, *part.space));
   } catch (const Error&) {  // the batch is too small
     part.bound = kNever;
@@ -209,11 +208,11 @@ void MeshSearch::solve_template(Template& part) {
     part.bound = std::max(part.bound, bound);
     if (!plan) return;
     if (!choice_of(*plan, graph_, space_, whole_instance())) return;
-    ShardingPlan again = with_copies_made_again(*plan, graph_);
+    ShardingPlan again = with_copies_made_again(*plan, *space_.graph);
     const bool differs = again.reshards.size() != plan->reshards.size();
     keep(*std::move(plan));
     if (!differs) return;
-    again.cost = evaluate(again, graph_, space_.classes, model_);
+    again.cost = evaluate(again, *space_.graph, model_);
     keep(std::move(again));
   } catch (const ilp::Infeasible&) {  // the whole may have plans all the same
     part.bound = kNever;
@@ -261,7 +260,7 @@ void MeshSearch::search_batch_axes(std::optional<std::int64_t> budget, const Eff
     AutoShardOptions part = options_;
     part.batch_mesh_axis = axis;
     try {
-      const SearchSpace space = search_space(graph_, part, facts_, space_.classes);
+      const SearchSpace space = search_space(space_.graph, part, facts_);
       if (budget) {
         search_model(space, *budget, each);
         continue;
@@ -384,7 +383,7 @@ ShardingPlan MeshSearch::plan_of(const SearchSpace& space, const Instance& insta
                                  const std::vector<int>& choice) {
   ShardingPlan plan = assemble_plan(graph_, space, instance, choice, mesh_, facts_.prices);
   plan.method = options_.method;
-  plan.cost = evaluate(plan, graph_, space.classes, model_);
+  plan.cost = evaluate(plan, *space.graph, model_);
   return plan;
 }
 
@@ -420,7 +419,7 @@ MeshSearch::Known& MeshSearch::keep(ShardingPlan plan) {
 }
 
 std::int64_t MeshSearch::bytes_of(Known& known) const {
-  if (known.bytes < 0) known.bytes = peak_memory(known.plan, graph_).bytes;
+  if (known.bytes < 0) known.bytes = peak_memory(known.plan, *space_.graph).bytes;
   return known.bytes;
 }
 

@@ -60,7 +60,7 @@ class MeshSearch {
  public:
   /// Arguments must outlive the search. Throws Error if the options cannot
   /// be satisfied on this mesh.
-  MeshSearch(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
+  MeshSearch(const SharedFacts& graph, const DeviceMesh& mesh, const CostModel& model,
              const AutoShardOptions& options, const PlanningTime& time, PlanningCache& cache);
 
   /// Looks for a plan cheaper than the cutoff and a higher bound, without a budget. Throws

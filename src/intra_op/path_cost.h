@@ -2,20 +2,18 @@
 /// Prices of plans and of their reshardings, independent of the search that found them.
 #include "alpa/cost/reshard.h"
 #include "alpa/intra_op/plan.h"
-#include "node_classes.h"
+#include "graph_facts.h"
 
 namespace alpa {
 
-/// As `evaluate` in plan.h, with the graph's classes.
-PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const NodeClasses& classes,
-                  const CostModel& model);
+/// As `evaluate` in plan.h.
+PlanCost evaluate(const ShardingPlan& plan, const GraphFacts& facts, const CostModel& model);
 
 /// Seconds per step of every node (its cuts among them) and of every resharding.
 struct PartSeconds {
   std::vector<double> nodes, reshards;
 };
-PartSeconds part_seconds(const ShardingPlan& plan, const Graph& graph, const NodeClasses& classes,
-                         const CostModel& model);
+PartSeconds part_seconds(const ShardingPlan& plan, const GraphFacts& facts, const CostModel& model);
 
 /// Seconds of one run of `path` from spec `from`.
 double path_seconds(const TensorType& type, const ShardingSpec& from, const ReshardPath& path,
@@ -26,7 +24,7 @@ double path_sent_bytes(const TensorType& type, const ShardingSpec& from, const R
                        const DeviceMesh& mesh);
 
 /// Spec from which each resharding of `plan` starts: that in which its uses find the value.
-std::vector<ShardingSpec> starts_of_reshards(const ShardingPlan& plan, const Graph& graph);
+std::vector<ShardingSpec> starts_of_reshards(const ShardingPlan& plan, const GraphFacts& facts);
 
 /// How often a resharding runs in one step: as often as its first use.
 int runs_of(const PlannedReshard& reshard, const Graph& graph);

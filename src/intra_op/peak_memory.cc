@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "live_ranges.h"
 #include "path_cost.h"
 
 namespace alpa {
@@ -23,18 +22,18 @@ LivePoints range_of(const PlannedReshard& r, const ShardingSpec& start, const Gr
 
 /// Last points at which values are read in their own spec: by uses that need it, and to make
 /// copies. Uses of an accumulator in another spec do not count.
-std::vector<int> last_direct_reads(const ShardingPlan& plan, const Graph& graph,
+std::vector<int> last_direct_reads(const ShardingPlan& plan, const GraphFacts& facts,
                                    const std::vector<ShardingSpec>& starts) {
-  const NodeClasses classes = classify(graph);
-  std::vector<std::vector<Use>> uses = uses_of_values(graph);
+  const Graph& graph = facts.graph;
+  std::vector<std::vector<Use>> uses = facts.uses;
   for (std::size_t v = 0; v < uses.size(); ++v) {
     const auto resharded = [&](const Use& use) {
       return plan.specs[use.source] != plan.specs[v] ||
-             wanted_spec(graph, classes, plan, use) != plan.specs[v];
+             wanted_spec(facts, plan, use) != plan.specs[v];
     };
     uses[v].erase(std::remove_if(uses[v].begin(), uses[v].end(), resharded), uses[v].end());
   }
-  std::vector<int> last = last_reads(graph, uses);
+  std::vector<int> last = last_reads(graph, uses, facts.lifetimes().points);
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const PlannedReshard& r = plan.reshards[i];
     if (starts[i] != plan.specs[r.value]) continue;
@@ -47,8 +46,14 @@ std::vector<int> last_direct_reads(const ShardingPlan& plan, const Graph& graph,
 }  // namespace
 
 PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph) {
-  const std::vector<ShardingSpec> starts = starts_of_reshards(plan, graph);
-  const std::vector<LivePoints> ranges = live_ranges(graph, last_direct_reads(plan, graph, starts));
+  return peak_memory(plan, GraphFacts(graph));
+}
+
+PeakMemory peak_memory(const ShardingPlan& plan, const GraphFacts& facts) {
+  const Graph& graph = facts.graph;
+  const std::vector<ShardingSpec> starts = starts_of_reshards(plan, facts);
+  const std::vector<LivePoints> ranges = live_ranges(graph, facts.classes, facts.lifetimes().points,
+                                                     last_direct_reads(plan, facts, starts));
   std::vector<std::int64_t> change(graph.nodes.size() + 2, 0);
   const auto add = [&](int from, int to, int value, const ShardingSpec& spec) {
     if (from >= to) return;

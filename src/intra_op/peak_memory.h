@@ -1,6 +1,7 @@
 #pragma once
 /// Peak of live bytes under a plan, on the device with the largest shards.
 #include "alpa/intra_op/plan.h"
+#include "graph_facts.h"
 
 namespace alpa {
 
@@ -12,6 +13,7 @@ struct PeakMemory {
 /// Largest sum over the points of the step, and the first point where it is reached: values from
 /// where they are made to the last use that reads them or reshards them, copies from their first
 /// use to their last. Operators in place count once (live_ranges.h).
+PeakMemory peak_memory(const ShardingPlan& plan, const GraphFacts& facts);
 PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph);
 
 }  // namespace alpa

@@ -7,8 +7,7 @@
 #include <optional>
 
 #include "alpa/base/error.h"
-#include "node_classes.h"
-#include "uses.h"
+#include "graph_facts.h"
 
 namespace alpa {
 namespace {
@@ -105,11 +104,7 @@ std::string_view name_of(UseKind kind) {
 class Verifier {
  public:
   Verifier(const ShardingPlan& plan, const Graph& graph, const std::string& name)
-      : plan_(plan),
-        graph_(graph),
-        name_(name),
-        classes_(classify(graph)),
-        accumulators_(accumulators_of_values(graph)) {}
+      : plan_(plan), graph_(graph), name_(name), facts_(graph) {}
 
   void run() {
     check_sizes();
@@ -120,7 +115,7 @@ class Verifier {
       check_uses(r);
       check_path(r);
     }
-    const auto uses = uses_of_values(graph_);
+    const auto& uses = facts_.uses;
     for (int v = 0; v < static_cast<int>(uses.size()); ++v) {
       for (const Use& use : uses[v]) check_use(v, use);
     }
@@ -184,8 +179,8 @@ class Verifier {
   }
 
   void check_node(int n) {
-    const NodeClass& node = classes_.of(n);
-    const auto [place, added] = strategies_.try_emplace(classes_.of_node[n]);
+    const NodeClass& node = facts_.classes.of(n);
+    const auto [place, added] = strategies_.try_emplace(facts_.classes.of_node[n]);
     if (added) place->second = all_strategies(node.rule, plan_.mesh);
     const Strategy& strategy = plan_.strategies[n];
     check(std::find(place->second.begin(), place->second.end(), strategy) != place->second.end(),
@@ -233,7 +228,8 @@ class Verifier {
     const PlannedReshard& reshard = plan_.reshards[r];
     const int rank = graph_.type(reshard.value).rank();
     ShardingSpec spec =
-        plan_.specs[source_of_use(graph_, accumulators_, reshard.value, reshard.uses.front())];
+        plan_
+            .specs[source_of_use(graph_, facts_.accumulators, reshard.value, reshard.uses.front())];
     for (std::size_t s = 0; s < reshard.path.steps.size(); ++s) {
       const ReshardStep& step = reshard.path.steps[s];
       const std::string mistake = step_mistake(step, rank, plan_.mesh);
@@ -249,8 +245,7 @@ class Verifier {
   }
 
   void check_use(int v, const Use& use) {
-    const ShardingSpec spec = wanted_spec(graph_, classes_, plan_, use),
-                       &found = plan_.specs[use.source];
+    const ShardingSpec spec = wanted_spec(facts_, plan_, use), &found = plan_.specs[use.source];
     if (spec == found) return;
     const auto [begin, end] = by_value_.equal_range(v);
     for (auto r = begin; r != end; ++r) {
@@ -277,8 +272,7 @@ class Verifier {
   const ShardingPlan& plan_;
   const Graph& graph_;
   const std::string& name_;
-  const NodeClasses classes_;
-  const std::vector<int> accumulators_;
+  const GraphFacts facts_;
   std::map<int, std::vector<Strategy>> strategies_;  ///< by class
   std::vector<ShardingSpec> targets_;                ///< of the reshardings
   std::vector<int> reads_;                           ///< how many uses each serves

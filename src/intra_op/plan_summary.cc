@@ -9,10 +9,8 @@
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "alternatives.h"
-#include "path_cost.h"
 #include "peak_memory.h"
 #include "plan_words.h"
-#include "uses.h"
 
 namespace alpa {
 namespace {
@@ -93,12 +91,11 @@ void add_to_group(std::vector<Group>& groups, const std::string& layout, const s
 
 class Summary {
  public:
-  Summary(const ShardingPlan& plan, const Graph& graph, const CostModel& model)
-      : plan_(plan),
-        graph_(graph),
-        model_(model),
-        classes_(classify(graph)),
-        seconds_(part_seconds(plan, graph, classes_, model)),
+  explicit Summary(const PricedPlan& priced)
+      : priced_(priced),
+        plan_(priced.plan),
+        graph_(priced.graph),
+        seconds_(priced.seconds),
         compute_(std::accumulate(seconds_.nodes.begin(), seconds_.nodes.end(), 0.0)),
         communication_(std::accumulate(seconds_.reshards.begin(), seconds_.reshards.end(), 0.0)) {}
 
@@ -168,7 +165,8 @@ class Summary {
     for (const Input& input : graph_.inputs)
       if (input.kind == InputKind::state)
         (input.of.empty() ? parameters : optimizer) += device_bytes(input);
-    const auto bytes = static_cast<double>(exact ? *exact : peak_memory(plan_, graph_).bytes);
+    const auto bytes =
+        static_cast<double>(exact ? *exact : peak_memory(plan_, priced_.facts).bytes);
     return fmt::format("{}{} per device: parameters {}, optimizer state {}, values of the step {}",
                        exact ? "" : "about ", bytes_text(bytes), bytes_text(parameters),
                        bytes_text(optimizer),
@@ -233,7 +231,7 @@ class Summary {
   /// The cheapest plan that differs in the strategy of one of the most expensive nodes.
   std::string next_best_text() const {
     const std::vector<int> nodes = expensive_nodes();
-    const auto alternatives = next_best(nodes, plan_, graph_, model_);
+    const auto alternatives = next_best(nodes, priced_);
     int best = -1;
     for (int i = 0; i < static_cast<int>(nodes.size()); ++i)
       if (alternatives[i] &&
@@ -245,15 +243,15 @@ class Summary {
     return fmt::format(
         "{} ({:+.1f} %): {} with {}, all else equal{}", extra_text(extra), 100 * extra / total(),
         use_text(graph_, {UseKind::node, node}),
-        strategy_text(classes_.of(node).rule, alternatives[best]->strategy, plan_.mesh),
+        strategy_text(priced_.facts.classes.of(node).rule, alternatives[best]->strategy,
+                      plan_.mesh),
         extra < 0 ? "; excluded by the method, the memory budget or the time for planning" : "");
   }
 
+  const PricedPlan& priced_;
   const ShardingPlan& plan_;
   const Graph& graph_;
-  const CostModel& model_;
-  const NodeClasses classes_;
-  const PartSeconds seconds_;
+  const PartSeconds& seconds_;
   const double compute_, communication_;
   std::string text_;
   std::size_t lines_ = 0;
@@ -263,9 +261,8 @@ class Summary {
 
 std::string extra_text(double seconds) { return (seconds < 0 ? "" : "+") + seconds_text(seconds); }
 
-std::string plan_summary(const ShardingPlan& plan, const Graph& graph, const CostModel& model,
-                         std::optional<std::int64_t> memory_bytes) {
-  return Summary(plan, graph, model).text(memory_bytes);
+std::string plan_summary(const PricedPlan& priced, std::optional<std::int64_t> memory_bytes) {
+  return Summary(priced).text(memory_bytes);
 }
 
 std::string to_string(const ShardingPlan& plan) {

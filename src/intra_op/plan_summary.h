@@ -3,14 +3,12 @@
 #include <optional>
 #include <string>
 
-#include "alpa/cost/cost_model.h"
-#include "alpa/intra_op/plan.h"
+#include "priced_plan.h"
 
 namespace alpa {
 
 /// At most ten lines, see `explain`.
-std::string plan_summary(const ShardingPlan& plan, const Graph& graph, const CostModel& model,
-                         std::optional<std::int64_t> memory_bytes);
+std::string plan_summary(const PricedPlan& priced, std::optional<std::int64_t> memory_bytes);
 
 /// "+3.1 ms", "-0.12 ms", "+0".
 std::string extra_text(double seconds);

@@ -131,7 +131,7 @@ class SpaceBuilder {
 
  private:
   NodeStrategies build(int node_class, int share, const Restriction& restriction) {
-    const NodeClass& node = space_.classes.classes[node_class];
+    const NodeClass& node = space_.graph->classes.classes[node_class];
     NodeStrategies choices;
     choices.node_class = node_class;
     for (const TensorType& type : node.operands)
@@ -140,7 +140,7 @@ class SpaceBuilder {
       choices.result_types.push_back(space_.layouts.number(type));
     choices.operand_specs.resize(node.operands.size());
     choices.result_specs.resize(node.results.size());
-    const LoopShare& part = space_.classes.shares[share];
+    const LoopShare& part = space_.graph->classes.shares[share];
     const auto [known, added] = facts_.strategies.try_emplace({node.known, part, restriction});
     if (added)
       known->second = priced_strategies(node, part, restriction, facts_.mesh, facts_.model);
@@ -189,20 +189,20 @@ CostModel allowed_model(CostModel model, const AutoShardOptions& options) {
   return model;
 }
 
-SearchSpace search_space(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts,
-                         const std::vector<LoopShare>* shares) {
-  return search_space(graph, options, facts, classify(graph, &facts.rules, shares));
+SearchSpace search_space(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts) {
+  return search_space(std::make_shared<GraphFacts>(graph, &facts.rules), options, facts);
 }
 
-SearchSpace search_space(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts,
-                         NodeClasses classes) {
+SearchSpace search_space(SharedFacts shared, const AutoShardOptions& options, MeshFacts& facts) {
   SearchSpace space;
-  space.classes = std::move(classes);
-  const std::vector<Restriction> limits = restrictions(graph, space.classes, facts.mesh, options);
+  space.graph = std::move(shared);
+  const Graph& graph = space.graph->graph;
+  const NodeClasses& classes = space.graph->classes;
+  const std::vector<Restriction> limits = restrictions(graph, classes, facts.mesh, options);
   SpaceBuilder builder(facts, space);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     space.of_node.push_back(
-        builder.choices_for(space.classes.of_node[n], space.classes.share_of_node[n], limits[n]));
+        builder.choices_for(classes.of_node[n], classes.share_of_node[n], limits[n]));
   add_outputs(graph, options, space);
   space.layouts.price(facts.prices, facts.mesh, facts.model);
   return space;

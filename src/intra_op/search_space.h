@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "graph_facts.h"
 #include "layouts.h"
-#include "node_classes.h"
 #include "planning_facts.h"
 #include "src/intra_op/auto_shard.h"
 
@@ -22,7 +22,7 @@ struct NodeStrategies {
 };
 
 struct SearchSpace {
-  NodeClasses classes;
+  SharedFacts graph;
   Layouts layouts;
   std::vector<NodeStrategies> choices;
   std::vector<int> of_node;  ///< choices of each node
@@ -45,12 +45,10 @@ struct SearchSpace {
 CostModel allowed_model(CostModel model, const AutoShardOptions& options);
 
 /// Throws Error if the options cannot be followed: the batch is too small, the mesh axis does not
-/// exist. `facts` are those of the mesh and of the allowed model; what is missing there is added.
-/// `shares` as for `classify`.
-SearchSpace search_space(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts,
-                         const std::vector<LoopShare>* shares = nullptr);
-/// With the graph's classes as another search space of these facts has them.
-SearchSpace search_space(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts,
-                         NodeClasses classes);
+/// exist. `facts` are those of the mesh and of the allowed model; missing ones are added. The rules
+/// of `graph` are those of `facts`.
+SearchSpace search_space(SharedFacts graph, const AutoShardOptions& options, MeshFacts& facts);
+/// With new facts of the graph.
+SearchSpace search_space(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts);
 
 }  // namespace alpa

@@ -112,8 +112,9 @@ double least_seconds(const Graph& graph, const SearchSpace& space) {
   return sum;
 }
 
-ShardingPlan with_copies_made_again(ShardingPlan plan, const Graph& graph) {
-  const std::vector<ShardingSpec> starts = starts_of_reshards(plan, graph);
+ShardingPlan with_copies_made_again(ShardingPlan plan, const GraphFacts& facts) {
+  const Graph& graph = facts.graph;
+  const std::vector<ShardingSpec> starts = starts_of_reshards(plan, facts);
   std::vector<PlannedReshard> reshards;
   for (std::size_t r = 0; r < starts.size(); ++r) {
     PlannedReshard& first = plan.reshards[r];

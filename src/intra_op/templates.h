@@ -27,6 +27,6 @@ double least_seconds(const Graph& graph, const SearchSpace& space);
 
 /// The plan with copies made once for the forward and once for the backward pass, instead of being
 /// kept, where they are larger than what they are made of. Its cost is left as it was.
-ShardingPlan with_copies_made_again(ShardingPlan plan, const Graph& graph);
+ShardingPlan with_copies_made_again(ShardingPlan plan, const GraphFacts& facts);
 
 }  // namespace alpa

@@ -66,22 +66,6 @@ std::vector<std::vector<Use>> uses_of_values(const Graph& graph) {
   return uses;
 }
 
-ShardingSpec wanted_spec(const Graph& graph, const NodeClasses& classes, const ShardingPlan& plan,
-                         const Use& use) {
-  const int index = use.id.index;
-  switch (use.id.kind) {
-    case UseKind::node:
-      return operand_spec(classes.of(index).rule, plan.strategies[index], plan.mesh, use.operand);
-    case UseKind::update: {
-      const int input = graph.values[graph.updates[index].input].producer;
-      return result_spec(classes.of(input).rule, plan.strategies[input], plan.mesh);
-    }
-    case UseKind::metric: return ShardingSpec::replicated();
-    case UseKind::output: return plan.outputs[index];
-  }
-  bug("unknown kind of use {}", static_cast<int>(use.id.kind));
-}
-
 std::string use_text(const Graph& graph, UseId use) {
   switch (use.kind) {
     case UseKind::node:

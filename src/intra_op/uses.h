@@ -27,10 +27,6 @@ int source_of_use(const Graph& graph, const std::vector<int>& accumulators, int 
 /// Per value, its uses by ascending id and operand.
 std::vector<std::vector<Use>> uses_of_values(const Graph& graph);
 
-/// The spec that a use needs, according to the plan's strategies and outputs.
-ShardingSpec wanted_spec(const Graph& graph, const NodeClasses& classes, const ShardingPlan& plan,
-                         const Use& use);
-
 /// "einsum "dense0/einsum"", "the update of "dense0.kernel"", "metric "loss"", "output "h"".
 std::string use_text(const Graph& graph, UseId use);
 

@@ -27,8 +27,8 @@ std::vector<std::string> lines_of(const std::string& text) {
 /// Extra seconds of the cheapest plan with another strategy at one of the twelve most expensive
 /// nodes; every such plan is made and priced as a whole.
 double cheapest_change(const ShardingPlan& plan, const Graph& graph, const CostModel& model) {
-  const NodeClasses classes = classify(graph);
-  const std::vector<double> seconds = part_seconds(plan, graph, classes, model).nodes;
+  const GraphFacts facts(graph);
+  const std::vector<double> seconds = part_seconds(plan, facts, model).nodes;
   const double total = evaluate(plan, graph, model).objective_seconds;
   std::vector<int> order;
   for (int n = 0; n < static_cast<int>(seconds.size()); ++n)
@@ -39,12 +39,12 @@ double cheapest_change(const ShardingPlan& plan, const Graph& graph, const CostM
   ReshardPrices prices(plan.mesh, model.reshard);
   double least = total;
   for (int n : order)
-    for (const Strategy& strategy : all_strategies(classes.of(n).rule, plan.mesh)) {
+    for (const Strategy& strategy : all_strategies(facts.classes.of(n).rule, plan.mesh)) {
       std::vector<Strategy> strategies = plan.strategies;
       if (strategy == strategies[n]) continue;
       strategies[n] = strategy;
-      const ShardingPlan other = plan_of_strategies(graph, plan.mesh, strategies, prices);
-      least = std::min(least, evaluate(other, graph, model).objective_seconds - total);
+      const ShardingPlan other = plan_of_strategies(facts, plan.mesh, strategies, prices);
+      least = std::min(least, evaluate(other, facts, model).objective_seconds - total);
     }
   return least;
 }

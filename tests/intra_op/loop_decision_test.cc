@@ -22,7 +22,8 @@ void force_agreement(const Graph& graph, const SearchSpace& space, ilp::Problem&
   for (const std::vector<Reader>& readers : readers_of_values(graph, space))
     for (const Reader& reader : readers) {
       const int operand = reader.use.operand;
-      if (operand < 0 || !space.classes.share_of(reader.node).reads_inside(operand)) continue;
+      if (operand < 0 || !space.graph->classes.share_of(reader.node).reads_inside(operand))
+        continue;
       const ValueInfo& source = graph.values[reader.use.source];
       std::vector<std::int64_t> costs;
       for (int have : space.of(source.producer).result_specs[source.index])

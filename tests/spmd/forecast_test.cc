@@ -8,7 +8,7 @@
 #include "alpa/cost/cost_model.h"
 #include "src/intra_op/auto_shard.h"
 #include "src/intra_op/fusion.h"
-#include "src/intra_op/live_ranges.h"
+#include "src/intra_op/graph_facts.h"
 #include "src/ir/input.h"
 #include "src/ops/all_ops.h"
 #include "tests/support/gpt_stack.h"
@@ -149,8 +149,8 @@ TEST_CASE("a plan's price is that of the bytes which the fused program moves") {
 TEST_CASE("the memory count has a value for every result of the fused program and for no other") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
-    const std::vector<LivePoints> ranges =
-        live_ranges(c.graph, last_reads(c.graph, uses_of_values(c.graph)));
+    const Lifetimes lifetimes = GraphFacts(c.graph).lifetimes();
+    const std::vector<LivePoints>& ranges = lifetimes.values;
     const SpmdProgram program = on_one_device(c.graph);
     // Values of loops, by type: those that live, or are made in place,
     // against those that loops leave.
@@ -168,7 +168,7 @@ TEST_CASE("the memory count has a value for every result of the fused program an
         for (int value : node.results) left.insert(to_string(program.graph.type(value)));
     CHECK(counted == left);
     // A member runs where the pass puts the loop.
-    const std::vector<int> points = points_of_nodes(c.graph);
+    const std::vector<int>& points = lifetimes.points;
     std::multiset<std::string> forecast, stands;
     for (const std::vector<int>& loop : fusion_groups(c.graph)) {
       for (int n : loop) CHECK(points[n] == loop.back());
