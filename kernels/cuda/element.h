@@ -17,29 +17,24 @@ ALPA_HOST_DEVICE inline S clamp_to(S x, S low, S high) {
 template <class T>
 struct Element;
 
-template <>
-struct Element<float> {
+/// Types that are computed with as they are stored.
+template <class T>
+struct PlainElement {
   template <class S>
-  ALPA_HOST_DEVICE static S widen(float x) {
+  ALPA_HOST_DEVICE static S widen(T x) {
     return static_cast<S>(x);
   }
   template <class S>
-  ALPA_HOST_DEVICE static float narrow(S x) {
-    return static_cast<float>(x);
+  ALPA_HOST_DEVICE static T narrow(S x) {
+    return static_cast<T>(x);
   }
 };
 
 template <>
-struct Element<double> {
-  template <class S>
-  ALPA_HOST_DEVICE static S widen(double x) {
-    return static_cast<S>(x);
-  }
-  template <class S>
-  ALPA_HOST_DEVICE static double narrow(S x) {
-    return static_cast<double>(x);
-  }
-};
+struct Element<float> : PlainElement<float> {};
+
+template <>
+struct Element<double> : PlainElement<double> {};
 
 template <>
 struct Element<Bf16> {

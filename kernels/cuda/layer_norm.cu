@@ -1,6 +1,8 @@
 // kernels/cuda/layer_norm.cu — layer_norm and layer_norm_grad
 #include "kernels/cuda/layer_norm.h"
 
+#include <type_traits>
+
 #include "kernels/cuda/floating.h"
 
 namespace alpa::cuda {
@@ -12,15 +14,7 @@ constexpr int kKept = 4;  ///< packs of a row that a thread keeps in registers
 
 /// The type of statistics and of what is computed.
 template <class T>
-struct StatisticsOf {
-  using type = float;
-};
-template <>
-struct StatisticsOf<double> {
-  using type = double;
-};
-template <class T>
-using Statistics = typename StatisticsOf<T>::type;
+using Statistics = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 __device__ inline float root_reciprocal(float x) { return 1.0f / ::sqrtf(x); }
 __device__ inline double root_reciprocal(double x) { return 1.0 / ::sqrt(x); }

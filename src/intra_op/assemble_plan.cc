@@ -26,76 +26,64 @@ void sort_by_first_use(ShardingPlan& plan) {
                    });
 }
 
-class Assembly {
- public:
-  Assembly(const Graph& graph, const SearchSpace& space, const std::vector<int>& choice,
-           ReshardPrices& prices, ShardingPlan& plan)
-      : graph_(graph), space_(space), choice_(choice), prices_(prices), plan_(plan) {}
-
-  void run(const Instance& instance) {
-    for (const Copy& copy : instance.copies)
-      copies_[{copy.value, copy.phase, copy.spec}] = &copy.states[choice_[copy.node]];
-    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
-      plan_.strategies.push_back(space_.of(n).strategies[choice_[n]]);
-    const auto readers = readers_of_values(graph_, space_);
-    for (int v = 0; v < static_cast<int>(readers.size()); ++v) add_value(v, readers[v]);
-    for (std::size_t o = 0; o < graph_.outputs.size(); ++o) {
-      const int value = graph_.outputs[o].value;
-      plan_.outputs.push_back(space_.outputs[o].value_or(plan_.specs[value]));
-    }
-    sort_by_first_use(plan_);
-  }
-
- private:
-  void add_value(int v, const std::vector<Reader>& readers) {
-    const int type = space_.type_of(graph_.values[v]);
-    plan_.specs.push_back(space_.layouts.of(type).specs[produced(v)]);
-    std::map<std::array<int, 3>, std::vector<UseId>> uses;  // by phase, spec and lifetime
-    std::array<int, 2> from{};                              // by phase
-    for (const Reader& reader : readers) {
-      const int to = (*reader.wanted)[choice_[reader.node]];
-      from[reader.use.phase] = produced(reader.use.source);
-      if (to == from[reader.use.phase]) continue;
-      std::vector<UseId>& list = uses[{reader.use.phase, to, lifetime_of(v, to, reader.use)}];
-      if (list.empty() || list.back() != reader.use.id) list.push_back(reader.use.id);
-    }
-    for (auto& [target, list] : uses)
-      plan_.reshards.push_back({v, path(type, from[target[0]], target[1]), std::move(list)});
-  }
-
-  /// The spec in which a value is left.
-  int produced(int value) const {
-    const ValueInfo& info = graph_.values[value];
-    return space_.of(info.producer).result_specs[info.index][choice_[info.producer]];
-  }
-
-  /// The chosen lifetime of a copy that serves the use.
-  int lifetime_of(int value, int spec, const Use& use) const {
-    const auto copy = copies_.find({value, use.phase, spec});
-    if (copy == copies_.end()) return 0;
-    const std::vector<CopyLifetime>& lifetimes = copy->second->lifetimes;
-    const Region region = region_of_use(graph_, use.id);
-    const auto lifetime =
-        std::find_if(lifetimes.begin(), lifetimes.end(),
-                     [&](const CopyLifetime& m) { return m.first <= region && region <= m.last; });
-    invariant(lifetime != lifetimes.end(),
-              "{} reads a copy of value {} that the solver did not choose",
-              use_text(graph_, use.id), value);
-    return static_cast<int>(lifetime - lifetimes.begin());
-  }
-
-  const ReshardPath& path(int type, int from, int to) {
-    const TypeLayouts& layouts = space_.layouts.of(type);
-    return path_between(layouts.type, layouts.specs[from], layouts.specs[to], prices_);
-  }
-
-  const Graph& graph_;
-  const SearchSpace& space_;
-  const std::vector<int>& choice_;
-  ReshardPrices& prices_;
-  ShardingPlan& plan_;
-  std::map<std::array<int, 3>, const CopyState*> copies_;  ///< by value, phase and spec
+/// The solver's choice, and the copies chosen with it.
+struct Chosen {
+  const Graph& graph;
+  const SearchSpace& space;
+  const std::vector<int>& choice;
+  std::map<std::array<int, 3>, const CopyState*> copies;  ///< by value, phase and spec
 };
+
+Chosen chosen_by(const Graph& graph, const SearchSpace& space, const Instance& instance,
+                 const std::vector<int>& choice) {
+  Chosen chosen{graph, space, choice, {}};
+  for (const Copy& copy : instance.copies)
+    chosen.copies[{copy.value, copy.phase, copy.spec}] = &copy.states[choice[copy.node]];
+  return chosen;
+}
+
+/// The spec in which a value is left.
+int produced_spec(const Chosen& chosen, int value) {
+  const ValueInfo& info = chosen.graph.values[value];
+  return chosen.space.specs_left(info)[chosen.choice[info.producer]];
+}
+
+/// The chosen lifetime of a copy that serves the use.
+int lifetime_of(const Chosen& chosen, int value, int spec, const Use& use) {
+  const auto copy = chosen.copies.find({value, use.phase, spec});
+  if (copy == chosen.copies.end()) return 0;
+  const std::vector<CopyLifetime>& lifetimes = copy->second->lifetimes;
+  const Region region = region_of_use(chosen.graph, use.id);
+  const auto lifetime =
+      std::find_if(lifetimes.begin(), lifetimes.end(),
+                   [&](const CopyLifetime& m) { return m.first <= region && region <= m.last; });
+  invariant(lifetime != lifetimes.end(),
+            "{} reads a copy of value {} that the solver did not choose",
+            use_text(chosen.graph, use.id), value);
+  return static_cast<int>(lifetime - lifetimes.begin());
+}
+
+/// The reshards of value `v`.
+std::vector<PlannedReshard> reshards_of(const Chosen& chosen, int v,
+                                        const std::vector<Reader>& readers, ReshardPrices& prices) {
+  std::map<std::array<int, 3>, std::vector<UseId>> uses;  // by phase, spec and lifetime
+  std::array<int, 2> from{};                              // by phase
+  for (const Reader& reader : readers) {
+    const int to = (*reader.wanted)[chosen.choice[reader.node]];
+    from[reader.use.phase] = produced_spec(chosen, reader.use.source);
+    if (to == from[reader.use.phase]) continue;
+    std::vector<UseId>& list = uses[{reader.use.phase, to, lifetime_of(chosen, v, to, reader.use)}];
+    if (list.empty() || list.back() != reader.use.id) list.push_back(reader.use.id);
+  }
+  const TypeLayouts& layouts = chosen.space.layouts_of(chosen.graph.values[v]);
+  std::vector<PlannedReshard> reshards;
+  for (auto& [target, list] : uses)
+    reshards.push_back({v,
+                        path_between(layouts.type, layouts.specs[from[target[0]]],
+                                     layouts.specs[target[1]], prices),
+                        std::move(list)});
+  return reshards;
+}
 
 }  // namespace
 
@@ -104,7 +92,18 @@ ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const I
                            ReshardPrices& prices) {
   ShardingPlan plan;
   plan.mesh = mesh;
-  Assembly(graph, space, choice, prices, plan).run(instance);
+  const Chosen chosen = chosen_by(graph, space, instance, choice);
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+    plan.strategies.push_back(space.of(n).strategies[choice[n]]);
+  const auto readers = readers_of_values(graph, space);
+  for (int v = 0; v < static_cast<int>(readers.size()); ++v) {
+    plan.specs.push_back(space.layouts_of(graph.values[v]).specs[produced_spec(chosen, v)]);
+    for (PlannedReshard& reshard : reshards_of(chosen, v, readers[v], prices))
+      plan.reshards.push_back(std::move(reshard));
+  }
+  for (std::size_t o = 0; o < graph.outputs.size(); ++o)
+    plan.outputs.push_back(space.outputs[o].value_or(plan.specs[graph.outputs[o].value]));
+  sort_by_first_use(plan);
   return plan;
 }
 

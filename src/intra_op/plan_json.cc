@@ -215,20 +215,20 @@ PlannedReshard read_reshard(const Place& place, const Graph& graph) {
 }
 
 PlanCost read_cost(const Place& place) {
-  PlanCost cost;
-  cost.objective_seconds = place.at("objective_seconds").number();
-  cost.compute_seconds = place.at("compute_seconds").number();
-  cost.communication_seconds = place.at("communication_seconds").number();
-  cost.lower_bound_seconds = place.at("lower_bound_seconds").number();
-  return cost;
+  const auto seconds = [&](const char* key) { return place.at(key).number(); };
+  return {.objective_seconds = seconds("objective_seconds"),
+          .compute_seconds = seconds("compute_seconds"),
+          .communication_seconds = seconds("communication_seconds"),
+          .lower_bound_seconds = seconds("lower_bound_seconds")};
 }
 
 PlannerStatistics read_statistics(const Place& place) {
   PlannerStatistics statistics;
-  statistics.nodes = place.at("nodes").integer();
-  statistics.strategies = place.at("strategies").integer();
-  statistics.variables = place.at("variables").integer();
-  statistics.constraints = place.at("constraints").integer();
+  for (const auto& [name, count] :
+       {std::pair("nodes", &statistics.nodes), std::pair("strategies", &statistics.strategies),
+        std::pair("variables", &statistics.variables),
+        std::pair("constraints", &statistics.constraints)})
+    *count = place.at(name).integer();
   return statistics;
 }
 

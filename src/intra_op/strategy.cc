@@ -2,12 +2,12 @@
 #include "alpa/intra_op/strategy.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
+#include "src/base/leading_number.h"
 
 namespace alpa {
 namespace {
@@ -107,11 +107,10 @@ ShardingSpec split_spec(const DimFactors& dims, const Strategy& strategy, const 
 }
 
 int take_number(std::string_view text, std::string_view& rest, int limit, std::string_view what) {
-  int number = -1;
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
-  if (error != std::errc() || number < 0 || number >= limit)
-    bad_strategy(text, fmt::format("expected a {} below {} at \"{}\"", what, limit, rest));
-  rest.remove_prefix(end - rest.data());
+  const std::string before(rest);
+  const int number = take_leading_number(rest).value_or(limit);
+  if (number >= limit)
+    bad_strategy(text, fmt::format("expected a {} below {} at \"{}\"", what, limit, before));
   return number;
 }
 

@@ -127,9 +127,9 @@ class GraphReader {
     } else if (line.take("update ")) {
       update(line);
     } else if (line.take("metric ")) {
-      metric(line);
+      named_value(line, graph_.metrics);
     } else if (line.take("output ")) {
-      output(line);
+      named_value(line, graph_.outputs);
     } else {
       node(line);
     }
@@ -261,20 +261,14 @@ class GraphReader {
     graph_.updates.push_back(update);
   }
 
-  void metric(Line& line) {
-    Metric metric;
-    metric.name = line.quoted();
+  /// A metric or an output.
+  template <class Named>
+  void named_value(Line& line, std::vector<Named>& list) {
+    Named named;
+    named.name = line.quoted();
     line.expect(" = ");
-    metric.value = known_value(line);
-    graph_.metrics.push_back(std::move(metric));
-  }
-
-  void output(Line& line) {
-    Output output;
-    output.name = line.quoted();
-    line.expect(" = ");
-    output.value = known_value(line);
-    graph_.outputs.push_back(std::move(output));
+    named.value = known_value(line);
+    list.push_back(std::move(named));
   }
 
   std::span<const OpDef* const> operators_;

@@ -2,11 +2,11 @@
 #include "alpa/mesh/sharding_spec.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "alpa/mesh/device_mesh.h"
+#include "src/base/leading_number.h"
 
 namespace alpa {
 namespace {
@@ -53,13 +53,11 @@ std::string_view combiner_text(Combiner combiner) {
 
 /// Reads a number below `limit` at the front of `word` and removes it.
 int take_number(std::string_view text, std::string_view& word, int limit, std::string_view what) {
-  int number = -1;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (error != std::errc() || number < 0)
-    bad_spec(text, fmt::format("expected a {} at \"{}\"", what, word));
-  if (number >= limit) bad_spec(text, fmt::format("{} {} is not below {}", what, number, limit));
-  word.remove_prefix(end - word.data());
-  return number;
+  const std::string before(word);
+  const std::optional<int> number = take_leading_number(word);
+  if (!number) bad_spec(text, fmt::format("expected a {} at \"{}\"", what, before));
+  if (*number >= limit) bad_spec(text, fmt::format("{} {} is not below {}", what, *number, limit));
+  return *number;
 }
 
 int take_axis(std::string_view text, std::string_view& word, const ShardingSpec& spec) {

@@ -101,27 +101,12 @@ class NodeMerger {
             {n, n + 1, -freed}};
   }
 
-  /// The units as nodes. Inputs stand before what reads them, also where that has moved
-  /// up, and keep their order.
+  /// The units as nodes.
   std::vector<Node> nodes() const {
-    const Graph& graph = program_.graph;
     std::vector<Node> nodes;
-    std::size_t inputs = 0;
-    const auto add_inputs_to = [&](int n) {
-      for (; inputs < graph.inputs.size() && producer(graph.inputs[inputs].value) <= n; ++inputs)
-        nodes.push_back(graph.producer(graph.inputs[inputs].value));
-    };
-    for (const Unit& unit : units_) {
-      for (int n : unit.nodes)
-        for (int value : node(n).operands)
-          if (is_input(value)) add_inputs_to(producer(value));
-      if (unit.nodes.empty()) continue;
-      if (node(unit.nodes.front()).op == &ops::input)
-        add_inputs_to(unit.nodes.front());
-      else
-        nodes.push_back(joint(unit.nodes));
-    }
-    return nodes;
+    for (const Unit& unit : units_)
+      if (!unit.nodes.empty()) nodes.push_back(joint(unit.nodes));
+    return with_inputs_first(program_.graph, nodes);
   }
 
   Node joint(const std::vector<int>& members) const {

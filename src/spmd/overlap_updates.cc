@@ -9,93 +9,67 @@
 namespace alpa {
 namespace {
 
-class Moving {
- public:
-  explicit Moving(const SpmdProgram& program)
-      : graph_(program.graph), nodes_(graph_.nodes), readers_(consumers(graph_)) {
-    for (const Metric& metric : graph_.metrics) reported_.push_back(metric.value);
-    for (const Output& output : graph_.outputs) reported_.push_back(output.value);
-  }
-
-  std::vector<Node> run() && {
-    const int size = static_cast<int>(nodes_.size());
-    std::vector<int> after(size), order(size);
-    std::iota(after.begin(), after.end(), 0);
-    std::iota(order.begin(), order.end(), 0);
-    for (int n = 0; n < size; ++n) {
-      const std::optional<int> ready = ready_after(n);
-      if (!ready) continue;
-      after[n] = *ready;
-      nodes_[n].attributes.set(std::string(kOverlapped), std::int64_t{1});
-    }
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return after[a] < after[b]; });
-    return in_order(order);
-  }
-
- private:
-  /// The last node that must precede update n: producers of its operands and other readers of its
-  /// states. nullopt if n is not an update, if its results are read, or if its gradient comes from
-  /// other devices, which would have to be waited for.
-  std::optional<int> ready_after(int n) const {
-    const Node& node = nodes_[n];
-    if (!node.op->members || !node.op->members->gradients || node.region != Region::apply ||
-        are_read(node.results))
-      return std::nullopt;
-    const std::size_t states = node.results.size();
-    if (is_collective(graph_.producer(node.operands[states]))) return std::nullopt;
-    int last = -1;
-    for (std::size_t i = 0; i < node.operands.size(); ++i) {
-      const int value = node.operands[i], producer = graph_.values[value].producer;
-      if (nodes_[producer].op != &ops::input) last = std::max(last, producer);
-      if (i >= states) continue;
-      for (int reader : readers_[value])
-        if (reader != n) last = std::max(last, reader);
-    }
-    return last < n ? std::optional(last) : std::nullopt;
-  }
-
-  bool are_read(const std::vector<int>& values) const {
-    return std::any_of(values.begin(), values.end(), [&](int value) {
-      return !readers_[value].empty() ||
-             std::find(reported_.begin(), reported_.end(), value) != reported_.end();
-    });
-  }
-
-  /// The nodes in this order, except that inputs keep their own order and precede their readers.
-  std::vector<Node> in_order(const std::vector<int>& order) const {
-    std::vector<Node> result;
-    std::size_t inputs = 0;
-    const auto add_inputs_to = [&](int n) {
-      for (; inputs < graph_.inputs.size(); ++inputs) {
-        const int producer = graph_.values[graph_.inputs[inputs].value].producer;
-        if (producer > n) return;
-        result.push_back(nodes_[producer]);
-      }
-    };
-    for (int n : order) {
-      if (nodes_[n].op == &ops::input) {
-        add_inputs_to(n);
-        continue;
-      }
-      for (int value : nodes_[n].operands)
-        if (const int p = graph_.values[value].producer; nodes_[p].op == &ops::input)
-          add_inputs_to(p);
-      result.push_back(nodes_[n]);
-    }
-    return result;
-  }
-
-  const Graph& graph_;
-  std::vector<Node> nodes_;
-  std::vector<std::vector<int>> readers_;
-  std::vector<int> reported_;
+/// The program as it was, with the readers of its values.
+struct Original {
+  const Graph& graph;
+  std::vector<std::vector<int>> readers;  ///< per value
 };
+
+bool is_update(const Node& node) {
+  return node.op->members && node.op->members->gradients && node.region == Region::apply;
+}
+
+/// True if anything but an update uses one of these values.
+bool are_read(const Original& original, const std::vector<int>& values) {
+  const auto is_reported = [&](const auto& reports, int value) {
+    return std::any_of(reports.begin(), reports.end(),
+                       [&](const auto& report) { return report.value == value; });
+  };
+  return std::any_of(values.begin(), values.end(), [&](int value) {
+    return !original.readers[value].empty() || is_reported(original.graph.metrics, value) ||
+           is_reported(original.graph.outputs, value);
+  });
+}
+
+/// The last node that must precede update n: producers of its operands and other readers of its
+/// states. nullopt if n is not an update, if its results are read, or if its gradient comes from
+/// other devices, which would have to be waited for.
+std::optional<int> ready_after(const Original& original, int n) {
+  const Graph& graph = original.graph;
+  const Node& node = graph.nodes[n];
+  if (!is_update(node) || are_read(original, node.results)) return std::nullopt;
+  const std::size_t states = node.results.size();
+  if (is_collective(graph.producer(node.operands[states]))) return std::nullopt;
+  int last = -1;
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    const int value = node.operands[i];
+    if (graph.producer(value).op != &ops::input)
+      last = std::max(last, graph.values[value].producer);
+    if (i >= states) continue;
+    for (int reader : original.readers[value])
+      if (reader != n) last = std::max(last, reader);
+  }
+  return last < n ? std::optional(last) : std::nullopt;
+}
 
 }  // namespace
 
 SpmdProgram overlap_updates(const SpmdProgram& program) {
   if (program.graph.num_micro_batches > 1) return program;
-  return with_nodes(program, Moving(program).run());
+  const Original original{program.graph, consumers(program.graph)};
+  std::vector<Node> nodes = program.graph.nodes, moved;
+  std::vector<int> after(nodes.size()), order(nodes.size());
+  std::iota(after.begin(), after.end(), 0);
+  std::iota(order.begin(), order.end(), 0);
+  for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
+    const std::optional<int> ready = ready_after(original, n);
+    if (!ready) continue;
+    after[n] = *ready;
+    nodes[n].attributes.set(std::string(kOverlapped), std::int64_t{1});
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return after[a] < after[b]; });
+  for (int n : order) moved.push_back(std::move(nodes[n]));
+  return with_nodes(program, with_inputs_first(program.graph, moved));
 }
 
 }  // namespace alpa

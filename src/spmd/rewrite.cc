@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
+#include "src/ir/input.h"
 #include "src/ir/rewrite.h"
 
 namespace alpa {
@@ -31,6 +32,29 @@ SpmdProgram with_nodes(const SpmdProgram& program, std::vector<Node> nodes) {
     result.specs.push_back(program.specs[value]);
     if (!program.mesh_of_value.empty())
       result.mesh_of_value.push_back(program.mesh_of_value[value]);
+  }
+  return result;
+}
+
+std::vector<Node> with_inputs_first(const Graph& graph, const std::vector<Node>& nodes) {
+  std::vector<Node> result;
+  std::size_t inputs = 0;
+  const auto add_inputs_to = [&](int n) {
+    for (; inputs < graph.inputs.size(); ++inputs) {
+      const int producer = graph.values[graph.inputs[inputs].value].producer;
+      if (producer > n) return;
+      result.push_back(graph.nodes[producer]);
+    }
+  };
+  const auto add_input = [&](int value) {
+    if (graph.producer(value).op == &ops::input) add_inputs_to(graph.values[value].producer);
+  };
+  for (const Node& node : nodes) {
+    for (int value : node.operands) add_input(value);
+    if (node.op == &ops::input)
+      add_input(node.results[0]);
+    else
+      result.push_back(node);
   }
   return result;
 }

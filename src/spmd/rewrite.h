@@ -9,6 +9,10 @@ namespace alpa {
 /// `program` with these nodes instead, as ir/rewrite.h says; values keep their specs and meshes.
 SpmdProgram with_nodes(const SpmdProgram& program, std::vector<Node> nodes);
 
+/// `nodes`, which are those of `graph` in another order, with inputs where their first reader needs
+/// them. Inputs keep their own order.
+std::vector<Node> with_inputs_first(const Graph& graph, const std::vector<Node>& nodes);
+
 /// `program` with every reduction where its operands are ready; with several micro-batches none
 /// leaves its region, which may run once for all of them.
 SpmdProgram hoist_reductions(const SpmdProgram& program);

@@ -12,23 +12,13 @@
 
 #include "alpa/base/error.h"
 #include "src/base/half.h"
+#include "src/tensor/element.h"
 
 using namespace alpa;
 
 namespace {
 
 constexpr DType kDTypes[] = {f32, bf16, f16, f64, i32, u8};
-
-template <class T>
-void store(std::byte* at, T value) {
-  std::memcpy(at, &value, sizeof value);
-}
-template <class T>
-T load(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
 
 /// A local tensor and its memory; every value small and whole, so exact in every element type.
 struct Tensor {
@@ -40,27 +30,10 @@ struct Tensor {
   }
 
   void set(std::int64_t i, double value) {
-    std::byte* at = memory.data() + i * size_of(view.type.dtype);
-    switch (view.type.dtype) {
-      case DType::f32: return store(at, static_cast<float>(value));
-      case DType::f64: return store(at, value);
-      case DType::bf16: return store(at, to_bf16(static_cast<float>(value)));
-      case DType::f16: return store(at, to_f16(static_cast<float>(value)));
-      case DType::i32: return store(at, static_cast<std::int32_t>(value));
-      case DType::u8: return store(at, static_cast<std::uint8_t>(value));
-    }
+    store_element(view.type.dtype, memory.data() + i * size_of(view.type.dtype), value);
   }
   double get(std::int64_t i) const {
-    const std::byte* at = memory.data() + i * size_of(view.type.dtype);
-    switch (view.type.dtype) {
-      case DType::f32: return load<float>(at);
-      case DType::f64: return load<double>(at);
-      case DType::bf16: return to_float(load<Bf16>(at));
-      case DType::f16: return to_float(load<F16>(at));
-      case DType::i32: return load<std::int32_t>(at);
-      case DType::u8: return load<std::uint8_t>(at);
-    }
-    return 0;
+    return load_element(view.type.dtype, memory.data() + i * size_of(view.type.dtype));
   }
 };
 

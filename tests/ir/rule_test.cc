@@ -2,6 +2,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/ir/op_def.h"
+#include "support/rule_text.h"
 
 using namespace alpa;
 
@@ -22,33 +23,8 @@ std::string message(std::string_view dims, std::vector<TensorType> operands,
   return "no error";
 }
 
-/// "2 3+ | [0][1] -> [0]": sizes, + if summed into the first result, ! if whole, e for even_only,
-/// then factors per dimension.
-std::string text(const Rule& rule) {
-  std::string result;
-  for (std::size_t i = 0; i < rule.factors.size(); ++i) {
-    const Factor& f = rule.factors[i];
-    const std::optional<Combiner> combiner = reduction(rule, 0, static_cast<int>(i));
-    result += std::to_string(f.size);
-    if (combiner) result += *combiner == Combiner::sum ? '+' : '^';
-    if (f.whole) result += '!';
-    if (f.even_only) result += 'e';
-    result += ' ';
-  }
-  const auto tensor = [&](const DimFactors& dims) {
-    for (const auto& dim : dims) {
-      result += '[';
-      for (int f : dim) result += std::to_string(f);
-      result += ']';
-    }
-    result += ' ';
-  };
-  result += "| ";
-  for (const auto& dims : rule.operands) tensor(dims);
-  result += "-> ";
-  for (const auto& dims : rule.results) tensor(dims);
-  return result;
-}
+/// As rule_text.h has it, and a space.
+std::string text(const Rule& rule) { return testing::text_of(rule) + ' '; }
 
 }  // namespace
 

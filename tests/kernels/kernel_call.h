@@ -10,6 +10,7 @@
 #include "alpa/base/error.h"
 #include "src/base/half.h"
 #include "src/base/thread_team.h"
+#include "src/tensor/element.h"
 #include "src/tensor/kernel.h"
 
 namespace alpa::testing {
@@ -37,25 +38,10 @@ struct HostTensor {
   }
 
   double get(std::int64_t i) const {
-    switch (type.dtype) {
-      case DType::f32: return raw<float>(i);
-      case DType::f64: return raw<double>(i);
-      case DType::bf16: return to_float(raw<Bf16>(i));
-      case DType::f16: return to_float(raw<F16>(i));
-      case DType::i32: return raw<std::int32_t>(i);
-      case DType::u8: return raw<std::uint8_t>(i);
-    }
-    return 0;
+    return load_element(type.dtype, bytes.data() + i * size_of(type.dtype));
   }
   void put(std::int64_t i, double value) {
-    switch (type.dtype) {
-      case DType::f32: return put_raw(i, static_cast<float>(value));
-      case DType::f64: return put_raw(i, value);
-      case DType::bf16: return put_raw(i, to_bf16(static_cast<float>(value)));
-      case DType::f16: return put_raw(i, to_f16(static_cast<float>(value)));
-      case DType::i32: return put_raw(i, static_cast<std::int32_t>(value));
-      case DType::u8: return put_raw(i, static_cast<std::uint8_t>(value));
-    }
+    store_element(type.dtype, bytes.data() + i * size_of(type.dtype), value);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <map>
+#include <tuple>
 
 #include "alpa/cost/cost_model.h"
 #include "alpa/ir/builder.h"
@@ -33,11 +34,11 @@ struct Bytes {
 };
 
 void check_equal(const Buffer& a, const Buffer& b) {
-  CHECK(a.type == b.type);
-  CHECK(a.offset == b.offset);
-  CHECK(a.global_shape == b.global_shape);
-  CHECK(a.alias_of == b.alias_of);
-  CHECK(a.arena_offset == b.arena_offset);
+  const auto fields = [](const Buffer& buffer) {
+    return std::tie(buffer.type, buffer.offset, buffer.global_shape, buffer.alias_of,
+                    buffer.arena_offset);
+  };
+  CHECK((fields(a) == fields(b)));
 }
 
 void check_equal(const Instruction& a, const Instruction& b) {

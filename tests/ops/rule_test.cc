@@ -3,41 +3,14 @@
 #include "alpa/ir/graph.h"
 #include "alpa/ops/ops.h"
 #include "src/ops/all_ops.h"
+#include "support/rule_text.h"
 
 using namespace alpa;
 
 namespace {
 
-/// Factors as size and kind ("+" sum, "^" max, "!" whole, "e" even only), then the
-/// factors of every dimension.
-std::string text(const Rule& rule) {
-  std::string result;
-  for (std::size_t i = 0; i < rule.factors.size(); ++i) {
-    const Factor& f = rule.factors[i];
-    const std::optional<Combiner> combiner = reduction(rule, 0, static_cast<int>(i));
-    result += std::to_string(f.size);
-    if (combiner) result += *combiner == Combiner::sum ? '+' : '^';
-    if (f.whole) result += '!';
-    if (f.even_only && !f.whole) result += 'e';
-    result += ' ';
-  }
-  const auto tensor = [&](const DimFactors& dims) {
-    for (const auto& dim : dims) {
-      result += '[';
-      for (int f : dim) result += std::to_string(f);
-      result += ']';
-    }
-    result += ' ';
-  };
-  result += "| ";
-  for (const auto& dims : rule.operands) tensor(dims);
-  result += "-> ";
-  for (const auto& dims : rule.results) tensor(dims);
-  return result.substr(0, result.size() - 1);
-}
-
 std::string rule(const OpDef& op, std::vector<TensorType> operands, Attributes attributes = {}) {
-  return text(rule_of(op, {operands, attributes}));
+  return testing::text_of(rule_of(op, {operands, attributes}));
 }
 
 std::string reshape_rule(Shape from, Shape to) {
