@@ -102,7 +102,8 @@ TEST_CASE_FIXTURE(Fixture,
   const Graph graph = gpt_graph({.layers = 2});
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const ShardingPlan& plan : template_plans(graph, mesh, model))
-    least = std::min(least, peak_memory(with_copies_made_again(plan, GraphFacts(graph)), graph).bytes);
+    least =
+        std::min(least, peak_memory(with_copies_made_again(plan, GraphFacts(graph)), graph).bytes);
   AutoShardOptions options;
   options.time_limit_seconds = 1e-3;
   options.memory_budget_bytes = least;
