@@ -1,6 +1,9 @@
 // src/executable.cc — compiled steps and their state: init, run, read and write, explain
 #include "alpa/executable.h"
 
+#include <mutex>
+#include <optional>
+
 #include "alpa/base/text.h"
 #include "alpa/cost/cost_model.h"
 #include "src/base/file.h"
@@ -120,31 +123,62 @@ std::vector<std::string> parameter_names(const Graph& graph) {
 struct Executable::Impl {
   CompiledStep planned;
   CostModel model;
-  std::function<std::map<std::string, double>(std::int64_t step)> scalars;
+  TrainingStep step;
   std::shared_ptr<Executor> executor;
+  std::shared_ptr<Executor> home;  ///< makes the states
+  decltype(ExecutableRelations::shorter) shorter;
+  std::mutex mutex = {};  ///< guards the rest
+  std::optional<Executable> short_version = {};
+
+  /// The number of rows if `batch` matches the inputs but for having fewer; else nothing.
+  std::optional<std::int64_t> short_rows(const std::map<std::string, Array>& batch) const {
+    std::optional<std::int64_t> rows;
+    for (const BatchInput& input : step.inputs) {
+      const auto found = batch.find(input.name);
+      if (found == batch.end() || found->second.shape().empty()) return {};
+      TensorType type = input.type;
+      type.shape[0] = rows.value_or(found->second.shape()[0]);
+      if (found->second.type() != type || type.shape[0] >= input.type.shape[0]) return {};
+      rows = type.shape[0];
+    }
+    return rows > 0 ? rows : std::nullopt;
+  }
+
+  /// `whole`, whose Impl this is, for fewer rows.
+  Executable for_rows(std::int64_t rows, const Executable& whole) {
+    const std::lock_guard lock(mutex);
+    if (!short_version || short_version->batch_rows() != rows)
+      short_version.emplace(shorter(whole, rows));
+    return *short_version;
+  }
 };
 
 Executable::Executable(CompiledStep planned, const TrainingStep& step, const Cluster& cluster,
-                       ExecutorOptions options) {
+                       ExecutorOptions options, ExecutableRelations relations) {
+  const Executable* with = relations.with;
+  const StateSharing sharing{with ? with->impl_->executor.get() : nullptr, relations.same_step};
   auto executor = std::make_shared<Executor>(planned.program, options, cluster.backend,
-                                             PipelineSchedule{}, planned.lowered);
-  impl_ = std::make_shared<Impl>(
-      Impl{std::move(planned), CostModel::of(cluster), step.scalars, std::move(executor)});
+                                             PipelineSchedule{}, planned.lowered, sharing);
+  auto home = with ? with->impl_->home : executor;
+  impl_ = std::shared_ptr<Impl>(new Impl{std::move(planned), CostModel::of(cluster), step,
+                                         std::move(executor), std::move(home),
+                                         std::move(relations.shorter)});
 }
 
 TrainState Executable::init(std::uint64_t seed) const {
   TrainState state;
-  state.executor_ = impl_->executor;
-  state.state_ = impl_->executor->make_state(seed);
+  state.executor_ = impl_->home;
+  state.state_ = impl_->home->make_state(seed);
   return state;
 }
 
 Metrics Executable::run(TrainState& state, const std::map<std::string, Array>& batch) const {
-  require(
-      &state.executor() == impl_->executor.get(),
-      "this state belongs to another executable; make one with init() of this one and fill it with "
-      "copy_from()");
-  return Metrics(impl_->executor->start(*state.state_, batch, impl_->scalars));
+  require(state.executor().shares_states_with(*impl_->executor),
+          "this state belongs to another executable; make one with init() of this one "
+          "and fill it with copy_from()");
+  if (const auto rows = impl_->short_rows(batch); rows && impl_->shorter)
+    return impl_->for_rows(*rows, *this).run(state, batch);
+  return Metrics(impl_->executor->start(*state.state_, batch, impl_->step.scalars));
 }
 
 std::int64_t Executable::memory_bytes() const { return impl_->executor->memory_bytes(); }
@@ -165,6 +199,8 @@ const Graph& Executable::graph() const { return impl_->planned.graph; }
 const ShardingPlan& Executable::plan() const { return impl_->planned.plan; }
 const SpmdProgram& Executable::program() const { return impl_->planned.program; }
 const CompiledStep& Executable::planned() const { return impl_->planned; }
+const Executor& Executable::executor() const { return *impl_->executor; }
+std::int64_t Executable::batch_rows() const { return impl_->step.inputs.front().type.shape[0]; }
 
 std::string Executable::explain(Detail detail) const {
   return alpa::explain(plan(), graph(), impl_->model, detail, memory_bytes());

@@ -10,6 +10,8 @@
 #include "planning_budget.h"
 #include "src/base/file.h"
 #include "src/base/timing.h"
+#include "src/intra_op/follow.h"
+#include "src/lower/state_layout.h"
 #include "src/runtime/backend.h"
 
 namespace alpa {
@@ -23,11 +25,12 @@ struct Target {
   const ExecutorOptions& options;
   std::int64_t budget;  ///< bytes of a device
   const PassLog& log;
+  const StateLayout* state = nullptr;  ///< of the step whose state this one shares
 };
 
 /// Passes before collectives are merged.
 SpmdProgram fused_program(const Graph& graph, const ShardingPlan& plan, const Target& target) {
-  const auto& [backend, options, budget, log] = target;
+  const auto& [backend, options, budget, log, state] = target;
   SpmdProgram program = log.check("partitioned.txt", partition(graph, plan));
   if (backend.fuses_epilogue)
     program = log.check("epilogues.txt", fuse_epilogues(program, backend.fuses_epilogue));
@@ -38,13 +41,13 @@ SpmdProgram fused_program(const Graph& graph, const ShardingPlan& plan, const Ta
 /// Passes that merge collectives, and all later ones.
 CompiledStep lowered_program(const Graph& graph, const ShardingPlan& plan, const SpmdProgram& fused,
                              std::int64_t bucket_bytes, std::int64_t slack, const Target& target) {
-  const auto& [backend, options, budget, log] = target;
+  const auto& [backend, options, budget, log, state] = target;
   SpmdProgram program = log.check("bucketed.txt", bucket_collectives(fused, bucket_bytes, slack));
   if (backend.launches && options.overlap_updates)
     program = log.check("overlap_updates.txt", overlap_updates(program));
   if (backend.launches)
     program = log.check("joined.txt", fuse_squared_norms(fuse_optimizer_updates(program)));
-  LoweredProgram devices = lower_program(program, options, backend.name);
+  LoweredProgram devices = lower_program(program, options, backend.name, {}, state);
   log.write("device0.txt", [&] { return to_string(devices.firsts.front(), program); });
   std::int64_t bytes = 0;  // exact, as an executor will take
   for (const DeviceProgram& device : devices.firsts) bytes = std::max(bytes, device.arena_bytes);
@@ -126,11 +129,89 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& method, cons
   return planned;
 }
 
-Executable executable(const TrainingStep& step, const Method& method, const Cluster& cluster,
-                      const std::string* plan_path) {
+/// Settings of a call of `parallelize`.
+struct Settings {
+  MethodOptions method;
+  Cluster cluster;
+};
+
+/// Plans a step on the states of `leader`, along its plan, within `budget` bytes.
+CompiledStep compile_following(const TrainingStep& step, int num_micro_batches, const Executable& leader,
+                          const Settings& settings, std::int64_t budget, const PassLog& log) {
+  const Stopwatch watch;
+  const StateLayout state = leader.executor().layout_of_states();
+  const Target target{find_backend(settings.cluster.backend), settings.method.options.executor,
+                      budget, log, &state};
+  const Graph graph = log.check("graph.txt", step.trace(num_micro_batches));
+  ShardingPlan plan =
+      follow({leader.graph(), leader.plan()}, graph, CostModel::of(settings.cluster));
+  CompiledStep planned = lower_plan(graph, std::move(plan), target);
+  planned.seconds = watch.seconds();
+  return planned;
+}
+
+/// `whole` for a batch of fewer rows, in as few micro-batches as its states have room for.
+Executable shorter(const TrainingStep& step, std::int64_t rows, const Executable& whole,
+                   const Settings& settings) {
+  const std::int64_t room = whole.executor().arena_bytes();
+  for (std::int64_t parts = 1; parts <= rows; ++parts) {
+    if (rows % parts != 0) continue;
+    CompiledStep planned =
+        compile_following(step, static_cast<int>(parts), whole, settings, room, PassLog(""));
+    if (planned.memory_bytes <= room)
+      return {std::move(planned),
+              step,
+              settings.cluster,
+              settings.method.options.executor,
+              {.with = &whole, .same_step = true}};
+  }
+  fail(
+      "a batch of {} rows does not fit into the {} bytes per device that were planned for {} rows; "
+      "leave it out (BatchOptions::drop_last), or choose a batch that divides the data",
+      rows, room, whole.batch_rows());
+}
+
+/// Loads a planned step; `leader` makes the states, if it is given.
+Executable loaded(CompiledStep planned, const TrainingStep& step, const Executable* leader,
+                  const Settings& settings) {
+  ExecutableRelations relations{.with = leader};
+  if (step.with_batch)
+    relations.shorter = [step, settings](const Executable& whole, std::int64_t rows) {
+      return shorter(step.with_batch(rows), rows, whole, settings);
+    };
+  return {std::move(planned), step, settings.cluster, settings.method.options.executor,
+          std::move(relations)};
+}
+
+/// Step number `number` of a call, counted from 1.
+Executable following(const TrainingStep& step, int number, const Executable& leader,
+                     const Settings& settings) {
+  const ShardParallel& options = settings.method.options;
+  const std::int64_t budget = memory_budget(settings.method, settings.cluster);
+  const PassLog log(options.dump_dir.empty() ? ""
+                                             : fmt::format("{}/step{}", options.dump_dir, number));
+  CompiledStep planned =
+      compile_following(step, options.num_micro_batches, leader, settings, budget, log);
+  require(planned.memory_bytes <= budget,
+          "step {} needs {} bytes per device with the state it shares, {} more than the memory "
+          "budget of {}; give it a smaller batch, or raise the budget",
+          number, planned.memory_bytes, planned.memory_bytes - budget, budget);
+  return loaded(std::move(planned), step, &leader, settings);
+}
+
+/// The first step as planned, or as in the file; the others along its plan.
+std::vector<Executable> executables(std::span<const TrainingStep> steps, const Method& method,
+                                    const Cluster& cluster, const std::string* plan_path) {
+  require(!steps.empty(), "parallelize: no steps; give at least one");
   require_devices(cluster);
-  const MethodOptions options = options_of(method);
-  return {compile(step, options, cluster, plan_path), step, cluster, options.options.executor};
+  const Settings settings{options_of(method), cluster};
+  std::vector<Executable> loaded_steps{
+      loaded(compile(steps.front(), settings.method, cluster, plan_path), steps.front(), nullptr,
+             settings)};
+  for (std::size_t i = 1; i < steps.size(); ++i)
+    loaded_steps.push_back(
+        following(steps[i], static_cast<int>(i) + 1, loaded_steps.front(), settings));
+  return loaded_steps;
 }
 
 }  // namespace
@@ -144,12 +225,30 @@ CompiledStep plan_only(const TrainingStep& step, const Method& method, const Clu
 }
 
 Executable parallelize(const TrainingStep& step, const Method& method, const Cluster& cluster) {
-  return executable(step, method, cluster, nullptr);
+  return executables({&step, 1}, method, cluster, nullptr).front();
+}
+
+std::vector<Executable> parallelize(std::span<const TrainingStep> steps, const Method& method,
+                                    const Cluster& cluster) {
+  return executables(steps, method, cluster, nullptr);
+}
+
+std::array<Executable, 2> parallelize(const TrainingStep& first, const TrainingStep& second,
+                                      const Method& method, const Cluster& cluster) {
+  return parallelize({first, second}, method, cluster);
 }
 
 Executable load_plan(const TrainingStep& step, const Method& method, const Cluster& cluster,
                      const std::string& path) {
-  return executable(step, method, cluster, &path);
+  return executables({&step, 1}, method, cluster, &path).front();
+}
+
+std::array<Executable, 2> load_plan(const TrainingStep& first, const TrainingStep& second,
+                                    const Method& method, const Cluster& cluster,
+                                    const std::string& path) {
+  const TrainingStep steps[] = {first, second};
+  const std::vector<Executable> both = executables(steps, method, cluster, &path);
+  return {both[0], both[1]};
 }
 
 }  // namespace alpa

@@ -1,6 +1,7 @@
 #pragma once
 /// A compiled training step, and its data: state, metrics, and arrays distributed over devices.
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -88,7 +89,7 @@ class TrainState {
   /// Copies every tensor that `other` has under the same name and type, e.g. trained parameters
   /// into the state of an evaluation step. Returns the number of tensors copied.
   int copy_from(const TrainState& other);
-  std::int64_t step() const;  ///< steps taken
+  std::int64_t step() const;  ///< runs of the first step that shares the state
 
  private:
   friend class Executable;
@@ -113,6 +114,16 @@ struct CompiledStep {
   LoweredProgram lowered = {};    ///< for the executor
 };
 
+class Executable;
+
+/// The place of an executable among those that share states; set by `parallelize`.
+struct ExecutableRelations {
+  const Executable* with = nullptr;  ///< shares its states; null: makes states of its own
+  bool same_step = false;            ///< the same step as that one, for another batch size
+  /// Makes the same step for a batch of fewer rows; null: it runs on whole batches only.
+  std::function<Executable(const Executable& whole, std::int64_t rows)> shorter = {};
+};
+
 /// A compiled training step. Several may exist and run at once; each runs one step at a time.
 /// Copies share the devices.
 class Executable {
@@ -120,13 +131,16 @@ class Executable {
   /// Loads a program onto devices of this process. `step` is the step that was planned. Throws
   /// Error if the cluster's backend is not available.
   Executable(CompiledStep planned, const TrainingStep& step, const Cluster& cluster,
-             ExecutorOptions options);
+             ExecutorOptions options, ExecutableRelations relations = {});
 
-  /// Parameters and optimizer state as initialised from `seed`: the same numbers under every plan.
+  /// Parameters and optimizer state as initialised from `seed`: the same numbers under every plan,
+  /// and one state for all steps that share it.
   TrainState init(std::uint64_t seed) const;
-  /// Runs one step on a whole batch; `batch` may be reused once this returns. Throws Error if the
-  /// batch does not match the step's inputs, or if the state is of another executable. Also throws
-  /// if a device fails; the state is then unusable.
+  /// Runs one step on a whole batch, or on one of fewer rows, such as the last of a data set; its
+  /// metrics are means over the rows given. The first batch of a new number of rows compiles a
+  /// program along the plan, which is kept until the number changes. `batch` may be reused once this
+  /// returns. Throws Error if the batch does not match the step's inputs, or if the state is of
+  /// another executable. Also throws if a device fails; the state is then unusable.
   Metrics run(TrainState& state, const std::map<std::string, Array>& batch) const;
 
   std::int64_t memory_bytes() const;  ///< planned peak per device, exact
@@ -137,6 +151,8 @@ class Executable {
   const ShardingPlan& plan() const;
   const SpmdProgram& program() const;
   const CompiledStep& planned() const;
+  const Executor& executor() const;
+  std::int64_t batch_rows() const;  ///< of a whole batch
   /// The plan explained in words.
   std::string explain(Detail detail = Detail::summary) const;
   /// The layout of state `name` on the mesh. Throws Error naming the known names.

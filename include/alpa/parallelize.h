@@ -1,7 +1,12 @@
 #pragma once
 /// The driver: compiles a training step written for one device into an executable on a cluster.
 /// `src/parallelize.cc` lists the passes in order.
+#include <array>
+#include <cstddef>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "alpa/executable.h"
 #include "alpa/mesh/cluster.h"
@@ -14,11 +19,35 @@ namespace alpa {
 /// options or the cluster, and if no plan keeps the memory budget.
 Executable parallelize(const TrainingStep& step, const Method& method, const Cluster& cluster);
 
+/// Several steps on one state, for example `auto [train, evaluate] = parallelize(step, evaluation,
+/// method, cluster)`. The first is planned, by `method`. The others follow its plan, without a
+/// search, in their own batch sizes: state is where the first step leaves it, so it is neither
+/// copied nor held twice, and a state from `init` of any of them serves all. Each step counts its own
+/// runs. Throws Error as above, and if a step reads state that the first one lacks.
+std::vector<Executable> parallelize(std::span<const TrainingStep> steps, const Method& method,
+                                    const Cluster& cluster);
+std::array<Executable, 2> parallelize(const TrainingStep& first, const TrainingStep& second,
+                                      const Method& method, const Cluster& cluster);
+/// For more than two: `auto [a, b, c] = parallelize({step, evaluation, prediction}, …)`.
+template <std::size_t count>
+std::array<Executable, count> parallelize(const TrainingStep (&steps)[count], const Method& method,
+                                          const Cluster& cluster) {
+  const auto loaded = parallelize(std::span<const TrainingStep>(steps), method, cluster);
+  return [&]<std::size_t... i>(std::index_sequence<i...>) {
+    return std::array<Executable, count>{loaded[i]...};
+  }
+  (std::make_index_sequence<count>());
+}
+
 /// As `parallelize`, but reads the plan from a file instead of searching for one; search options of
 /// `method` have no effect. Throws Error if the plan is for another graph or number of devices,
 /// exceeds the memory budget, or holds whole what the option `shard_optimizer_state` splits.
 Executable load_plan(const TrainingStep& step, const Method& method, const Cluster& cluster,
                      const std::string& path);
+/// The plan of the first of two steps is read from the file; the second follows it.
+std::array<Executable, 2> load_plan(const TrainingStep& first, const TrainingStep& second,
+                                    const Method& method, const Cluster& cluster,
+                                    const std::string& path);
 
 /// Throws Error if this process lacks the devices of `cluster`: the backend is unknown, has no
 /// devices here, or has several cards but fewer than the cluster. `parallelize` and

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <limits>
+#include <map>
+#include <memory>
 #include <set>
 #include <thread>
 
@@ -34,7 +37,8 @@ class CudaMemory : public DeviceMemory {
 
   std::vector<DeviceBlock> blocks;
   std::vector<std::int64_t> bytes;
-  std::shared_ptr<CapturedSteps> steps = std::make_shared<CapturedSteps>();
+  /// By the number of the devices whose program was captured: several may share the memory.
+  std::map<std::uint64_t, std::shared_ptr<CapturedSteps>> steps;
 };
 
 /// A card of this process, and what its devices share.
@@ -116,14 +120,13 @@ class CudaDevices : public Devices {
 
   const DeviceProgram& program(int index) const override { return devices_.at(index)->program(); }
 
-  std::unique_ptr<DeviceMemory> allocate() override {
+  std::unique_ptr<DeviceMemory> allocate(std::int64_t least_bytes) override {
     auto memory = std::make_unique<CudaMemory>();
-    std::erase_if(captured_, [](const auto& known) { return known.expired(); });
-    captured_.push_back(memory->steps);
     for (const auto& device : devices_) {
       check(cudaSetDevice(device->card().ordinal), "cudaSetDevice");
-      memory->blocks.push_back(allocate_arena(program_, device->program(), device->card()));
-      memory->bytes.push_back(device->program().arena_bytes);
+      const std::int64_t bytes = std::max(device->program().arena_bytes, least_bytes);
+      memory->blocks.push_back(allocate_arena(bytes, program_, device->program(), device->card()));
+      memory->bytes.push_back(bytes);
       memory->arenas.push_back(static_cast<std::byte*>(memory->blocks.back().get()));
     }
     return memory;
@@ -191,7 +194,22 @@ class CudaDevices : public Devices {
     const bool checked = check_instructions_ || started_ == 0;
     launched_ = !checked;
     if (checked || !captures_) return queue_->queue(checked);
-    queue_->launch((*memory.steps)[slot]);
+    queue_->launch(captured_in(memory)[slot]);
+  }
+
+  /// Captured steps of this program.
+  CapturedSteps& captured_in(CudaMemory& memory) {
+    std::shared_ptr<CapturedSteps>& steps = memory.steps[number_];
+    if (steps) return *steps;
+    steps = std::make_shared<CapturedSteps>();
+    std::erase_if(captured_, [](const auto& known) { return known.expired(); });
+    captured_.push_back(steps);
+    return *steps;
+  }
+
+  static std::uint64_t next_number() {
+    static std::atomic<std::uint64_t> last{0};
+    return ++last;
   }
 
   // ---- metrics: each from the first device that reports it
@@ -268,6 +286,7 @@ class CudaDevices : public Devices {
     cudaGetLastError();
   }
 
+  const std::uint64_t number_ = next_number();  ///< in the process, never given twice
   const SpmdProgram& program_;
   const bool check_instructions_;
   bool captures_ = true;

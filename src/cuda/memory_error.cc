@@ -35,11 +35,10 @@ std::string largest_tensors(const SpmdProgram& program, const DeviceProgram& dev
 
 }  // namespace
 
-DeviceBlock allocate_arena(const SpmdProgram& program, const DeviceProgram& device,
-                           const Gpu& card) {
+DeviceBlock allocate_arena(std::int64_t bytes, const SpmdProgram& program,
+                           const DeviceProgram& device, const Gpu& card) {
   void* data = nullptr;
-  const cudaError_t status =
-      device.arena_bytes > 0 ? cudaMalloc(&data, device.arena_bytes) : cudaSuccess;
+  const cudaError_t status = bytes > 0 ? cudaMalloc(&data, bytes) : cudaSuccess;
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // clears the error, so that the next call does not report it
     const CudaDevice gpu = alpa::cuda::device(card.ordinal);
@@ -47,7 +46,7 @@ DeviceBlock allocate_arena(const SpmdProgram& program, const DeviceProgram& devi
         "device {} (GPU {}, {}): no memory for an arena of {} bytes: {} of {} are free. "
         "It is the planned peak; the largest tensors are {}. "
         "Use more GPUs, a memory budget or more micro-batches, or free what others hold there",
-        device.device, card.ordinal, gpu.name, device.arena_bytes, gpu.free_bytes, gpu.memory_bytes,
+        device.device, card.ordinal, gpu.name, bytes, gpu.free_bytes, gpu.memory_bytes,
         largest_tensors(program, device));
   }
   check(status, "cudaMalloc");

@@ -10,9 +10,9 @@ struct SpmdProgram;
 
 namespace alpa::cuda {
 
-/// The arena of a device on the current card. Throws Error naming what was asked for, what is
+/// An arena of `bytes` for a device on the current card, at least as large as its program plans. Throws Error naming what was asked for, what is
 /// free, and the largest tensors.
-DeviceBlock allocate_arena(const SpmdProgram& program, const DeviceProgram& device,
-                           const Gpu& card);
+DeviceBlock allocate_arena(std::int64_t bytes, const SpmdProgram& program,
+                           const DeviceProgram& device, const Gpu& card);
 
 }  // namespace alpa::cuda

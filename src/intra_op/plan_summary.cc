@@ -24,7 +24,9 @@ std::string percent_text(double part, double whole) {
   return whole > 0 ? fmt::format("{:.0f} %", 100 * part / whole) : "0 %";
 }
 
-std::string proof_text(const PlanCost& cost) {
+std::string proof_text(const ShardingPlan& plan) {
+  const PlanCost& cost = plan.cost;
+  if (plan.method == kFollow) return "along the plan of another step";
   return cost.gap() <= 0
              ? "proven optimal"
              : fmt::format("gap {} % (no plan takes less than {})", two_digits(100 * cost.gap()),
@@ -124,7 +126,7 @@ class Summary {
   std::string plan_text() const {
     const bool as_planned =
         std::abs(total() - plan_.cost.objective_seconds) <= kOtherPrices * total();
-    const std::string proof = as_planned ? proof_text(plan_.cost)
+    const std::string proof = as_planned ? proof_text(plan_)
                                          : fmt::format("for a cluster where it was planned {}",
                                                        seconds_text(plan_.cost.objective_seconds));
     return fmt::format("{} on mesh {} ({} devices): {} per step predicted, {}", plan_.method,
@@ -269,7 +271,7 @@ std::string to_string(const ShardingPlan& plan) {
   return fmt::format("{} on mesh {}: {} per step predicted ({} compute, {} communication), {}",
                      plan.method, shape_text(plan.mesh), seconds_text(plan.cost.objective_seconds),
                      seconds_text(plan.cost.compute_seconds),
-                     seconds_text(plan.cost.communication_seconds), proof_text(plan.cost));
+                     seconds_text(plan.cost.communication_seconds), proof_text(plan));
 }
 
 }  // namespace alpa

@@ -207,8 +207,8 @@ std::vector<Block> blocks_of(const DeviceProgram& device, const MemoryRules& rul
   std::vector<Block> blocks;
   for (int b = 0; b < static_cast<int>(device.buffers.size()); ++b)
     if (!ranges[b].empty() && device.buffers[b].type.bytes() > 0)
-      blocks.push_back(
-          {b, device.buffers[b].slots * stride_of(device.buffers[b], rules), ranges[b]});
+      blocks.push_back({b, device.buffers[b].slots * stride_of(device.buffers[b], rules), ranges[b],
+                        device.buffers[b].arena_offset});
   return blocks;
 }
 
@@ -224,7 +224,7 @@ std::int64_t bound_of(const std::vector<Block>& blocks, int positions) {
 }
 
 /// Takes the blocks that live from the start of a step to its end out of `blocks`, placed one after
-/// another: no other block can share their bytes.
+/// another: no other block can share their bytes. Those that have a place keep it, and come first.
 std::vector<Block> place_permanent(std::vector<Block>& blocks, int positions) {
   const auto transient = std::stable_partition(
       blocks.begin(), blocks.end(),
@@ -232,7 +232,10 @@ std::vector<Block> place_permanent(std::vector<Block>& blocks, int positions) {
   std::vector<Block> permanent(blocks.begin(), transient);
   blocks.erase(blocks.begin(), transient);
   std::int64_t end = 0;
-  for (Block& block : permanent) block.offset = std::exchange(end, end + block.bytes);
+  for (const Block& block : permanent)
+    if (block.offset >= 0) end = std::max(end, block.offset + block.bytes);
+  for (Block& block : permanent)
+    if (block.offset < 0) block.offset = std::exchange(end, end + block.bytes);
   return permanent;
 }
 
@@ -242,9 +245,8 @@ std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules)
   std::vector<Block> blocks = blocks_of(device, rules), best;
   const std::int64_t bound = bound_of(blocks, positions);
   std::vector<Block> permanent = place_permanent(blocks, positions);
-  const std::int64_t begin =
-      permanent.empty() ? 0 : permanent.back().offset + permanent.back().bytes;
-  std::int64_t best_end = -1;
+  std::int64_t begin = 0, best_end = -1;
+  for (const Block& block : permanent) begin = std::max(begin, block.offset + block.bytes);
   for (const Before& before : orders())
     for (bool tight : {false, true}) {
       if (best_end >= 0 && best_end <= bound) break;
@@ -373,23 +375,25 @@ std::int64_t live_bytes_bound(const DeviceProgram& device, const MemoryRules& ru
 }
 
 DeviceProgram lower(const SpmdProgram& program, int device, bool overlap, const MemoryRules& rules,
-                    const PipelineSchedule& schedule) {
-  DeviceProgram result = plan_memory(emit(program, device, overlap, schedule), program, rules);
+                    const PipelineSchedule& schedule, const StateLayout* state) {
+  DeviceProgram emitted = emit(program, device, overlap, schedule);
+  if (state) place_state(emitted, program, *state);
+  DeviceProgram result = plan_memory(emitted, program, rules);
   verify_memory(result, program, rules);
   return result;
 }
 
 std::vector<DeviceProgram> lower_classes(const SpmdProgram& program, bool overlap,
-                                         const MemoryRules& rules,
-                                         const PipelineSchedule& schedule) {
-  const std::vector<std::vector<int>> classes = device_classes(program);
+                                         const MemoryRules& rules, const PipelineSchedule& schedule,
+                                         const StateLayout* state) {
+  const std::vector<std::vector<int>> classes = device_classes(program, state);
   std::vector<DeviceProgram> programs(classes.size());
   ThreadTeam team(std::min(static_cast<int>(classes.size()), usable_cores()));
-  team.parallel_for(static_cast<std::int64_t>(classes.size()), 1,
-                    [&](std::int64_t begin, std::int64_t end) {
-                      for (std::int64_t i = begin; i < end; ++i)
-                        programs[i] = lower(program, classes[i].front(), overlap, rules, schedule);
-                    });
+  team.parallel_for(
+      static_cast<std::int64_t>(classes.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i)
+          programs[i] = lower(program, classes[i].front(), overlap, rules, schedule, state);
+      });
   return programs;
 }
 

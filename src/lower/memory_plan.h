@@ -2,6 +2,7 @@
 /// Static memory planning: every buffer of a device program gets an offset in
 /// one arena before it runs.
 #include "src/lower/memory_rules.h"
+#include "src/lower/state_layout.h"
 
 namespace alpa {
 
@@ -9,7 +10,7 @@ namespace alpa {
 /// of an operand whose last use is its instruction, if the operator allows it. A kernel's
 /// scratch is a buffer of its own, live during the instruction. Keeps the smallest of
 /// several packings. Sets alias_of, arena_offset, Instruction::workspace and arena_bytes,
-/// the exact end of the last buffer.
+/// the exact end of the last buffer. Buffers that have an offset already (`place_state`) keep it.
 DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& program,
                           const MemoryRules& rules = memory_rules("cpu"));
 
@@ -24,15 +25,16 @@ std::int64_t live_bytes_bound(const DeviceProgram& device,
                               const MemoryRules& rules = memory_rules("cpu"));
 
 /// emit, plan_memory and verify_memory for one device: the program that an executor
-/// with the same `overlap` runs.
+/// with the same `overlap` runs. With `state`, the program works on that state.
 DeviceProgram lower(const SpmdProgram& program, int device, bool overlap,
                     const MemoryRules& rules = memory_rules("cpu"),
-                    const PipelineSchedule& schedule = {});
+                    const PipelineSchedule& schedule = {}, const StateLayout* state = nullptr);
 
 /// `lower` for the first device of every class (lower/rank_classes.h);
 /// `programs_of_all` makes the others.
 std::vector<DeviceProgram> lower_classes(const SpmdProgram& program, bool overlap,
                                          const MemoryRules& rules = memory_rules("cpu"),
-                                         const PipelineSchedule& schedule = {});
+                                         const PipelineSchedule& schedule = {},
+                                         const StateLayout* state = nullptr);
 
 }  // namespace alpa

@@ -47,6 +47,14 @@ std::set<int> axes_to_partial(const Graph& graph) {
   return axes;
 }
 
+/// Devices agree in the places of state if they add the same to their keys.
+void add_places(const StateLayout& state, int device, std::vector<std::int64_t>& key) {
+  const auto places = state.of_device.find(device);
+  if (places == state.of_device.end()) return;
+  for (const auto& [name, place] : places->second)
+    key.insert(key.end(), {place.arena_offset, place.bytes});
+}
+
 /// Makes programs of devices from that of another of their class.
 class Relocation {
  public:
@@ -107,7 +115,7 @@ class Relocation {
 
 }  // namespace
 
-std::vector<std::vector<int>> device_classes(const SpmdProgram& program) {
+std::vector<std::vector<int>> device_classes(const SpmdProgram& program, const StateLayout* state) {
   std::vector<std::vector<int>> classes;
   if (program.meshes.size() > 1) {
     for (int device : devices_of(program)) classes.push_back({device});
@@ -125,6 +133,7 @@ std::vector<std::vector<int>> device_classes(const SpmdProgram& program) {
       const Shape part = local_shape(*layout.shape, *layout.spec, mesh, at);
       key.insert(key.end(), part.begin(), part.end());
     }
+    if (state) add_places(*state, mesh.devices()[rank], key);
     const auto [place, added] = known.try_emplace(std::move(key), classes.size());
     if (added) classes.emplace_back();
     classes[place->second].push_back(mesh.devices()[rank]);
@@ -133,8 +142,9 @@ std::vector<std::vector<int>> device_classes(const SpmdProgram& program) {
 }
 
 std::vector<DeviceProgram> programs_of_all(const SpmdProgram& program,
-                                           std::vector<DeviceProgram> firsts) {
-  const std::vector<std::vector<int>> classes = device_classes(program);
+                                           std::vector<DeviceProgram> firsts,
+                                           const StateLayout* state) {
+  const std::vector<std::vector<int>> classes = device_classes(program, state);
   invariant(firsts.size() == classes.size(), "{} device programs for {} classes of devices",
             firsts.size(), classes.size());
   std::map<int, DeviceProgram> by_device;

@@ -39,11 +39,11 @@ class CpuDevices : public Devices {
 
   const DeviceProgram& program(int index) const override { return devices_.at(index)->program(); }
 
-  std::unique_ptr<DeviceMemory> allocate() override {
-    require_memory();
+  std::unique_ptr<DeviceMemory> allocate(std::int64_t least_bytes) override {
+    require_memory(least_bytes);
     auto memory = std::make_unique<HostArenas>();
     for (const auto& device : devices_) {
-      const std::int64_t bytes = device->program().arena_bytes;
+      const std::int64_t bytes = std::max(device->program().arena_bytes, least_bytes);
       require(memory->add(bytes),
               "device {}: no memory for an arena of {} bytes; use more devices, "
               "a memory budget or more micro-batches",
@@ -111,11 +111,11 @@ class CpuDevices : public Devices {
   }
 
  private:
-  void require_memory() const {
+  void require_memory(std::int64_t least_bytes) const {
     std::int64_t arenas = 0, shard = 0;  // the largest shard is drawn outside of the arenas
     for (const auto& device : devices_) {
       const DeviceProgram& program = device->program();
-      arenas += HostArenas::allocated_bytes(program.arena_bytes);
+      arenas += HostArenas::allocated_bytes(std::max(program.arena_bytes, least_bytes));
       for (const Input& input : program_.graph.inputs)
         if (const int buffer = program.buffer_of_value[input.value];
             input.kind == InputKind::state && buffer >= 0)

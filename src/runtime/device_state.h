@@ -32,7 +32,9 @@ class DeviceState {
  public:
   std::unique_ptr<DeviceMemory> memory;
   std::uint64_t seed = 0;
-  std::int64_t steps = 0;   ///< started so far; random operators use it as counter
+  std::int64_t arena_bytes = 0;  ///< of each device, at least
+  /// Started so far, of each step that works on it; random operators use it as counter.
+  std::vector<std::int64_t> steps;
   std::uint64_t owner = 0;  ///< number of the executor that made it
   /// Why the state is unusable; empty: usable. Shared with steps that still run on it.
   std::shared_ptr<std::string> failure = std::make_shared<std::string>();

@@ -47,9 +47,9 @@ class Devices {
 
   virtual const DeviceProgram& program(int index) const = 0;
 
-  /// Allocates arenas with undefined content. Throws Error naming device and
-  /// bytes if allocation fails.
-  virtual std::unique_ptr<DeviceMemory> allocate() = 0;
+  /// Allocates arenas with undefined content, of at least `least_bytes` each: other programs may
+  /// work in them, too. Throws Error naming device and bytes if allocation fails.
+  virtual std::unique_ptr<DeviceMemory> allocate(std::int64_t least_bytes = 0) = 0;
   /// Writes or reads a buffer of device `index` from or to host memory, after all started steps.
   virtual void write(DeviceMemory& memory, int index, int buffer, const std::byte* from) = 0;
   /// A buffer with slots is read for one micro-batch.

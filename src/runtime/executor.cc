@@ -77,18 +77,22 @@ struct StepResult::Step {
 
 struct Executor::Impl {
   Impl(SpmdProgram given, ExecutorOptions given_options, const Backend& backend,
-       const PipelineSchedule& schedule, LoweredProgram lowered)
-      : program(std::move(given)), options(given_options) {
+       const PipelineSchedule& schedule, LoweredProgram lowered, const StateSharing& sharing)
+      : first(sharing.with ? first_of(sharing.with->impl_) : nullptr),
+        program(std::move(given)),
+        options(given_options) {
     const int n = static_cast<int>(devices_of(program).size());
     const int threads = threads_per_device(backend, options, n);
     DevicesRequest request{program,          {},           threads,
                            options.tf32,     options.tune, options.check_instructions,
                            captures(options)};
     request.keeps_nan = options.check_finite;
+    const StateLayout shared = first ? first->layout_of_state() : StateLayout{};
+    const StateLayout* const state = first ? &shared : nullptr;
     if (lowered.backend != backend.name || lowered.threads != threads ||
         lowered.overlap != overlaps(backend, options, n))
-      lowered = lower_program(program, options, backend.name, schedule);
-    request.programs = programs_of_all(program, std::move(lowered.firsts));
+      lowered = lower_program(program, options, backend.name, schedule, state);
+    request.programs = programs_of_all(program, std::move(lowered.firsts), state);
     verify_schedules(request.programs, program);
     inputs.batch.resize(program.graph.inputs.size());
     inputs.scalars.resize(program.graph.inputs.size());
@@ -99,6 +103,62 @@ struct Executor::Impl {
         directory[input.name] = parts_of(input.value, *devices, n);
     for (const Output& output : program.graph.outputs)
       returned[output.name] = parts_of(output.value, *devices, n);
+    join(sharing);
+  }
+
+  /// Steps under way end before another executor may use their states.
+  ~Impl() {
+    const std::lock_guard lock(home().mutex);
+    if (home().active == this) activate(nullptr);
+  }
+
+  // ---- executors that share states
+
+  static std::shared_ptr<Impl> first_of(const std::shared_ptr<Impl>& impl) {
+    return impl->first ? impl->first : impl;
+  }
+
+  /// The one that makes the states.
+  Impl& home() { return first ? *first : *this; }
+  const Impl& home() const { return first ? *first : *this; }
+
+  void join(const StateSharing& sharing) {
+    if (!first) {
+      arena_bytes = memory_bytes();
+      return;
+    }
+    const std::lock_guard lock(first->mutex);
+    step_number = sharing.same_step ? sharing.with->impl_->step_number : first->num_steps++;
+    first->arena_bytes = std::max(first->arena_bytes, memory_bytes());
+  }
+
+  /// Waits until no executor but `next` has steps under way.
+  void activate(Impl* next) {
+    Impl*& active = home().active;
+    if (active && active != next) active->settle_all();
+    active = next;
+  }
+
+  /// Waits for every started step of all executors that share states.
+  void settle_shared() {
+    home().activate(&home());
+    home().settle_all();
+  }
+
+  StateLayout layout_of_state() const {
+    StateLayout layout;
+    for (int index = 0; index < num_devices; ++index) {
+      const DeviceProgram& device = devices->program(index);
+      layout.of_device[device.device] = state_places(device, program);
+    }
+    return layout;
+  }
+
+  std::int64_t memory_bytes() const {
+    std::int64_t bytes = 0;
+    for (int index = 0; index < num_devices; ++index)
+      bytes = std::max(bytes, devices->program(index).arena_bytes);
+    return bytes;
   }
 
   const Graph& graph() const { return program.graph; }
@@ -127,7 +187,7 @@ struct Executor::Impl {
 
   void check_owner(const DeviceState& state) const {
     require(
-        state.owner == number,
+        state.owner == home().number,
         "executor: this state was made by another executor; use the one whose make_state returned it");
   }
 
@@ -135,7 +195,8 @@ struct Executor::Impl {
     auto state = std::make_shared<DeviceState>();
     state->seed = seed;
     state->owner = number;
-    state->memory = devices->allocate();
+    state->memory = devices->allocate(arena_bytes);
+    state->arena_bytes = arena_bytes;
     fill(*state);
     return state;
   }
@@ -257,19 +318,30 @@ struct Executor::Impl {
     return given->second.to_doubles().front();
   }
 
+  /// The number of steps of this kind that the state has seen.
+  std::int64_t& steps_of(DeviceState& state) const {
+    const auto number = static_cast<std::size_t>(step_number);
+    if (state.steps.size() <= number) state.steps.resize(number + 1);
+    return state.steps[number];
+  }
+
   /// Starts a step; when too many would be under way, waits for the oldest first.
   std::shared_ptr<StepResult::Step> start(DeviceState& state) {
+    invariant(state.arena_bytes >= memory_bytes(),
+              "a step of {} bytes runs on a state of {} bytes per device", memory_bytes(),
+              state.arena_bytes);
+    activate(this);
     while (static_cast<int>(under_way.size()) >= devices->depth()) settle();
     require_usable(state);
     inputs.seed = state.seed;
-    inputs.step = state.steps + 1;
+    inputs.step = steps_of(state) + 1;
     auto step = std::make_shared<StepResult::Step>();
     step->number = inputs.step;
     step->state_failure = state.failure;
     under_way.push_back(step);
     try {
       devices->start(*state.memory, inputs);
-      state.steps = inputs.step;
+      steps_of(state) = inputs.step;
     } catch (...) {
       abandon(std::current_exception());
     }
@@ -326,6 +398,8 @@ struct Executor::Impl {
 
   /// of this executor in the process, never given twice
   const std::uint64_t number = next_number();
+  const std::shared_ptr<Impl> first;  ///< the one that makes the states; null: this one does
+  int step_number = 0;                ///< among the steps that share states
   SpmdProgram program;
   ExecutorOptions options;
   StepInputs inputs;
@@ -334,40 +408,47 @@ struct Executor::Impl {
   int num_devices = 0;
   Directory directory, returned;                            ///< of state and of outputs
   std::deque<std::shared_ptr<StepResult::Step>> under_way;  ///< oldest first
+
+  // Of the one that makes the states; its mutex guards all that share them:
+  int num_steps = 1;
+  std::int64_t arena_bytes = 0;  ///< per device
+  Impl* active = nullptr;        ///< may have steps under way
 };
 
 StepResult::StepResult(std::shared_ptr<Executor::Impl> executor, std::shared_ptr<Step> step)
     : executor_(std::move(executor)), step_(std::move(step)) {}
 
 const std::map<std::string, double>& StepResult::metrics() const {
-  const std::lock_guard lock(executor_->mutex);
+  const std::lock_guard lock(executor_->home().mutex);
   return executor_->metrics_of(*step_);
 }
 
 const std::map<std::string, Array>& StepResult::outputs() const { return step_->outputs; }
 
 LoweredProgram lower_program(const SpmdProgram& program, const ExecutorOptions& options,
-                             std::string_view backend, const PipelineSchedule& schedule) {
+                             std::string_view backend, const PipelineSchedule& schedule,
+                             const StateLayout* state) {
   const Backend& found = find_backend(backend);
   const int devices = static_cast<int>(devices_of(program).size());
   LoweredProgram lowered{std::string(backend),
                          overlaps(found, options, devices),
                          threads_per_device(found, options, devices),
                          {}};
-  lowered.firsts =
-      lower_classes(program, lowered.overlap, memory_rules(backend, lowered.threads), schedule);
+  lowered.firsts = lower_classes(program, lowered.overlap, memory_rules(backend, lowered.threads),
+                                 schedule, state);
   return lowered;
 }
 
 Executor::Executor(SpmdProgram program, ExecutorOptions options, const std::string& backend,
-                   const PipelineSchedule& schedule, LoweredProgram lowered)
+                   const PipelineSchedule& schedule, LoweredProgram lowered,
+                   const StateSharing& sharing)
     : impl_(std::make_shared<Impl>(std::move(program), options, find_backend(backend), schedule,
-                                   std::move(lowered))) {}
+                                   std::move(lowered), sharing)) {}
 Executor::~Executor() = default;
 
 std::shared_ptr<DeviceState> Executor::make_state(std::uint64_t seed) const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->make_state(seed);
+  const std::lock_guard lock(impl_->home().mutex);
+  return impl_->home().make_state(seed);
 }
 
 StepResult Executor::start(DeviceState& state, const std::map<std::string, Array>& batch,
@@ -377,10 +458,10 @@ StepResult Executor::start(DeviceState& state, const std::map<std::string, Array
 
 StepResult Executor::start(DeviceState& state, const std::map<std::string, Array>& batch,
                            const ScalarsOfStep& scalars) {
-  const std::lock_guard lock(impl_->mutex);
+  const std::lock_guard lock(impl_->home().mutex);
   impl_->check_owner(state);
   Impl::require_usable(state);
-  impl_->take_inputs(batch, scalars(state.steps + 1));
+  impl_->take_inputs(batch, scalars(impl_->steps_of(state) + 1));
   std::shared_ptr<StepResult::Step> step = impl_->start(state);
   const bool returns = !impl_->graph().outputs.empty();
   if (impl_->options.check_finite || impl_->devices->depth() == 1 || returns)
@@ -396,29 +477,38 @@ std::map<std::string, double> Executor::run(DeviceState& state,
 }
 
 std::int64_t Executor::steps(const DeviceState& state) const {
-  const std::lock_guard lock(impl_->mutex);
+  const std::lock_guard lock(impl_->home().mutex);
   impl_->check_owner(state);
-  return state.steps;
+  const auto number = static_cast<std::size_t>(impl_->step_number);
+  return number < state.steps.size() ? state.steps[number] : 0;
 }
 
+bool Executor::shares_states_with(const Executor& other) const {
+  return &impl_->home() == &other.impl_->home();
+}
+
+StateLayout Executor::layout_of_states() const { return impl_->home().layout_of_state(); }
+
 Array Executor::read(const DeviceState& state, const std::string& name) const {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->check_owner(state);
-  impl_->settle_all();
+  Impl& home = impl_->home();
+  const std::lock_guard lock(home.mutex);
+  home.check_owner(state);
+  home.settle_shared();
   Impl::require_usable(state);
-  return impl_->read(state, impl_->known_state(name));
+  return home.read(state, home.known_state(name));
 }
 
 void Executor::write(DeviceState& state, const std::string& name, const Array& array) const {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->check_owner(state);
-  const Input& input = impl_->known_state(name);
-  const TensorType& type = impl_->graph().type(input.value);
+  Impl& home = impl_->home();
+  const std::lock_guard lock(home.mutex);
+  home.check_owner(state);
+  const Input& input = home.known_state(name);
+  const TensorType& type = home.graph().type(input.value);
   require(array.type() == type, "state \"{}\" is {}, but the array is {}", name, to_string(type),
           to_string(array.type()));
-  impl_->settle_all();
+  home.settle_shared();
   Impl::require_usable(state);
-  impl_->write(state, input, array);
+  home.write(state, input, array);
 }
 
 const SpmdProgram& Executor::program() const { return impl_->program; }
@@ -427,11 +517,11 @@ const DeviceProgram& Executor::device_program(int index) const {
   return impl_->devices->program(index);
 }
 
-std::int64_t Executor::memory_bytes() const {
-  std::int64_t bytes = 0;
-  for (int device = 0; device < impl_->num_devices; ++device)
-    bytes = std::max(bytes, impl_->devices->program(device).arena_bytes);
-  return bytes;
+std::int64_t Executor::memory_bytes() const { return impl_->memory_bytes(); }
+
+std::int64_t Executor::arena_bytes() const {
+  const std::lock_guard lock(impl_->home().mutex);
+  return impl_->home().arena_bytes;
 }
 
 std::int64_t Executor::measured_bytes(const DeviceState& state) const {
@@ -442,7 +532,7 @@ std::int64_t Executor::measured_bytes(const DeviceState& state) const {
 }
 
 std::map<std::string, Traffic> Executor::measured_traffic() const {
-  const std::lock_guard lock(impl_->mutex);
+  const std::lock_guard lock(impl_->home().mutex);
   std::map<std::string, Traffic> most;
   for (int device = 0; device < impl_->num_devices; ++device) {
     std::map<std::string, Traffic> own;

@@ -223,6 +223,11 @@ void check_groups(const std::vector<OptimizerGroup>& groups) {
 
 std::map<std::string, double> no_scalars(std::int64_t) { return {}; }
 
+std::vector<BatchInput> with_rows(std::vector<BatchInput> inputs, std::int64_t rows) {
+  for (BatchInput& input : inputs) input.type.shape[0] = rows;
+  return inputs;
+}
+
 }  // namespace
 
 Value Batch::operator[](const std::string& name) const {
@@ -253,20 +258,25 @@ TrainingStep training_step(std::vector<BatchInput> inputs,
       values[rate_name(group)] = group.optimizer.learning_rate(step);
     return values;
   };
-  auto trace = [inputs, model = std::move(model), optimizer = std::move(optimizer),
-                options](int num_micro_batches) {
+  auto trace = [=](int num_micro_batches) {
     return trace_training(inputs, model, optimizer, options, num_micro_batches);
   };
-  return {inputs, trace, scalars};
+  auto with_batch = [=](std::int64_t rows) {
+    return training_step(with_rows(inputs, rows), model, optimizer, options);
+  };
+  return {inputs, trace, scalars, with_batch};
 }
 
 TrainingStep evaluation_step(std::vector<BatchInput> inputs,
                              std::function<LossAndMetrics(const Batch&)> model) {
   check_inputs(inputs);
-  auto trace = [inputs, model = std::move(model)](int num_micro_batches) {
+  auto trace = [=](int num_micro_batches) {
     return trace_evaluation(inputs, model, num_micro_batches);
   };
-  return {inputs, trace, no_scalars};
+  auto with_batch = [=](std::int64_t rows) {
+    return evaluation_step(with_rows(inputs, rows), model);
+  };
+  return {inputs, trace, no_scalars, with_batch};
 }
 
 TrainingStep prediction_step(std::vector<BatchInput> inputs,
@@ -282,13 +292,16 @@ TrainingStep custom_step(std::vector<BatchInput> inputs,
                          std::function<void(Builder&, const Batch&)> build,
                          std::function<std::map<std::string, double>(std::int64_t step)> scalars) {
   check_inputs(inputs);
-  auto trace = [inputs, build = std::move(build)](int num_micro_batches) {
+  auto trace = [=](int num_micro_batches) {
     Builder builder(num_micro_batches);
     build(builder, make_batch(builder, inputs));
     return builder.finish();
   };
   if (!scalars) scalars = no_scalars;
-  return {inputs, trace, scalars};
+  auto with_batch = [=](std::int64_t rows) {
+    return custom_step(with_rows(inputs, rows), build, scalars);
+  };
+  return {inputs, trace, scalars, with_batch};
 }
 
 }  // namespace alpa

@@ -63,6 +63,9 @@ struct PlannerStatistics {
   int variables = 0, constraints = 0;
 };
 
+/// The method of plans that were not searched but follow another step's plan.
+inline constexpr const char* kFollow = "follow";
+
 struct ShardingPlan {
   std::string method;  ///< "shard", "data", …
   DeviceMesh mesh;

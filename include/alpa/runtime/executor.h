@@ -62,6 +62,8 @@ struct ExecutorOptions {
 class DeviceState;
 
 class StepResult;
+class Executor;
+struct StateLayout;
 
 /// Scalar inputs of a step, by name, as a function of its number (1 for the first).
 using ScalarsOfStep = std::function<std::map<std::string, double>(std::int64_t step)>;
@@ -75,28 +77,39 @@ struct LoweredProgram {
   std::vector<DeviceProgram> firsts;
 };
 
-/// Lowers `program` as an executor with these options does before loading it.
+/// Lowers `program` as an executor with these options does before loading it. `state`: the layout of
+/// the state it shares (lower/state_layout.h).
 LoweredProgram lower_program(const SpmdProgram& program, const ExecutorOptions& options,
-                             std::string_view backend, const PipelineSchedule& schedule = {});
+                             std::string_view backend, const PipelineSchedule& schedule = {},
+                             const StateLayout* state = nullptr);
+
+/// How an executor works on states that another one makes: in place, in the same arenas.
+struct StateSharing {
+  const Executor* with = nullptr;  ///< the other executor; null: none
+  bool same_step =
+      false;  ///< both run the same step, on batches of different sizes: counted as one
+};
 
 /// Thread rule: any thread may call; calls of one executor exclude each other, so steps that
 /// several threads run on one state are serialised, each with its own number. Several
-/// executors may run at once.
+/// executors may run at once; those that share states take turns.
 class Executor {
  public:
   /// Lowers `program` for every device and loads it. `program` is final: partitioned, fused,
   /// bucketed. A program of several meshes needs a schedule. `lowered` is reused if it was made
-  /// from `program` for the same backend and options. Throws Error if this machine lacks the
-  /// devices of `backend` ("cpu" or "cuda"), Bug if devices would deadlock (`verify_schedules`).
+  /// from `program` for the same backend and options. With `sharing`, the state in `program` must
+  /// have the layout it has there. Throws Error if this machine lacks the devices of `backend`
+  /// ("cpu" or "cuda"), Bug if devices would deadlock (`verify_schedules`).
   explicit Executor(SpmdProgram program, ExecutorOptions options = {},
                     const std::string& backend = "cpu", const PipelineSchedule& schedule = {},
-                    LoweredProgram lowered = {});
+                    LoweredProgram lowered = {}, const StateSharing& sharing = {});
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
   /// Allocates arenas and initialises state: each device fills its own shard, as a function of
-  /// (seed, name, global index). Throws Error if allocation fails.
+  /// (seed, name, global index). States serve all executors that share them, so load these first.
+  /// Throws Error if allocation fails.
   std::shared_ptr<DeviceState> make_state(std::uint64_t seed) const;
 
   /// Starts one step on whole arrays `batch` (of batch and shared inputs) and `scalars`, both by
@@ -118,7 +131,11 @@ class Executor {
   std::map<std::string, double> run(DeviceState& state, const std::map<std::string, Array>& batch,
                                     const std::map<std::string, double>& scalars);
 
-  /// Steps started on `state` so far.
+  /// True if this executor works on the states that `other` makes, or the reverse.
+  bool shares_states_with(const Executor& other) const;
+  /// The places of tensors in the states it works on, for programs that are to share them.
+  StateLayout layout_of_states() const;
+  /// Steps started on `state` so far; executors that share it count their own.
   std::int64_t steps(const DeviceState& state) const;
   /// Reads (gathers) or replaces the whole content of a state input, after all started steps.
   /// Throws Error naming the known names, or if `state` is unusable.
@@ -131,6 +148,8 @@ class Executor {
   /// Peak bytes per device, maximum over devices: planned (including scratch per thread of a
   /// device), and measured on `state` (DeviceMemory::bytes_in_use).
   std::int64_t memory_bytes() const;
+  /// Bytes of the arenas of a state: the most that any executor needs which shares it.
+  std::int64_t arena_bytes() const;
   std::int64_t measured_bytes(const DeviceState& state) const;
   /// Collective calls of the last step per kind, and the bytes sent by the formulas of `traffic`,
   /// from the tensors actually exchanged; of the busiest device.

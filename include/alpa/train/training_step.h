@@ -48,6 +48,8 @@ struct TrainingStep {
   std::function<Graph(int num_micro_batches)> trace;
   /// Values of the scalar inputs at a step (1 for the first): learning rate, step counter.
   std::function<std::map<std::string, double>(std::int64_t step)> scalars;
+  /// The same step for a batch of another number of rows; null: it has none.
+  std::function<TrainingStep(std::int64_t rows)> with_batch = {};
 };
 
 struct StepOptions {

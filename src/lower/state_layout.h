@@ -1,0 +1,30 @@
+#pragma once
+/// The place of state in the arenas of devices, so that several programs can work on one state.
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "alpa/lower/device_program.h"
+
+namespace alpa {
+
+/// The place of one state tensor in its device's arena.
+struct StatePlace {
+  std::int64_t arena_offset = 0, bytes = 0;
+  auto operator<=>(const StatePlace&) const = default;
+};
+
+/// By device and name, the state of the program that came first.
+struct StateLayout {
+  std::map<int, std::map<std::string, StatePlace>> of_device;
+};
+
+/// The state of one device, whose memory is planned.
+std::map<std::string, StatePlace> state_places(const DeviceProgram& device,
+                                               const SpmdProgram& program);
+
+/// Before `plan_memory`: gives the state of `device` its place in `layout`. Also keeps the state there
+/// that this program lacks. Throws Bug if a tensor of this program has another size there, or none.
+void place_state(DeviceProgram& device, const SpmdProgram& program, const StateLayout& layout);
+
+}  // namespace alpa
