@@ -130,19 +130,23 @@ void plan_and_report(const MlpFlags& flags, const Cluster& cluster) {
   report(flags, planned, CostModel::of(cluster), nullptr);
 }
 
-Executable plan_or_load(const MlpFlags& flags, const TrainingStep& step, const Method& method,
-                        const Cluster& cluster) {
-  if (!flags.load_plan.empty()) return load_plan(step, method, cluster, flags.load_plan);
+/// The step, and the evaluation that follows its plan.
+std::array<Executable, 2> plan_or_load(const MlpFlags& flags, const TrainingStep& step,
+                                       const TrainingStep& evaluation, const Method& method,
+                                       const Cluster& cluster) {
+  if (!flags.load_plan.empty())
+    return load_plan(step, evaluation, method, cluster, flags.load_plan);
   const PlanningInterrupt interrupt(!flags.save_plan.empty());
-  Executable executable = parallelize(step, interrupt.ending(method), cluster);
-  interrupt.exit_with(executable.planned(), flags.save_plan);
-  return executable;
+  auto both = parallelize(step, evaluation, interrupt.ending(method), cluster);
+  interrupt.exit_with(both[0].planned(), flags.save_plan);
+  return both;
 }
 
 Run train_and_report(const MlpFlags& flags, const Cluster& cluster, const Task& task) {
   const Method method = make_method(flags, flags.method);
   const TrainingStep step = training_step(task.inputs(), task.model, make_optimizer(flags));
-  Executable executable = plan_or_load(flags, step, method, cluster);
+  const auto [executable, evaluate] =
+      plan_or_load(flags, step, evaluation_step(task.inputs(), task.model), method, cluster);
   const std::int64_t steps = number_of_steps(flags, task);
   const auto seed = static_cast<std::uint64_t>(flags.seed);
   Run run = train(task, executable, steps, seed, Show::progress);
@@ -152,7 +156,8 @@ Run train_and_report(const MlpFlags& flags, const Cluster& cluster, const Task& 
     run.result.max_abs_parameter_difference = max_abs_parameter_difference(run, serial);
   }
   if (task.has_test_set())
-    run.result.test_accuracy = test_accuracy(task, run.state, method, cluster);
+    run.result.test_accuracy =
+        evaluate.run(run.state, batches(task.test, task.batch).epoch(0))["accuracy"];
   report(flags, executable.planned(), CostModel::of(cluster), &run.result);
   return run;
 }

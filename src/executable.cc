@@ -27,7 +27,7 @@ const Input& known_state(const Graph& graph, const std::string& name) {
 }  // namespace
 
 double Metrics::operator[](const std::string& name) const {
-  const std::map<std::string, double>& values = step_.metrics();
+  const std::map<std::string, double>& values = this->values();
   const auto found = values.find(name);
   if (found != values.end()) return found->second;
   std::vector<std::string> names;
@@ -36,7 +36,9 @@ double Metrics::operator[](const std::string& name) const {
 }
 
 Array Metrics::output(const std::string& name) const {
-  const std::map<std::string, Array>& outputs = step_.outputs();
+  require(step_.has_value(),
+          "the means over several batches hold no tensors; run the batches one by one");
+  const std::map<std::string, Array>& outputs = step_->outputs();
   const auto found = outputs.find(name);
   if (found != outputs.end()) return found->second;
   require(!outputs.empty(),
@@ -179,6 +181,25 @@ Metrics Executable::run(TrainState& state, const std::map<std::string, Array>& b
   if (const auto rows = impl_->short_rows(batch); rows && impl_->shorter)
     return impl_->for_rows(*rows, *this).run(state, batch);
   return Metrics(impl_->executor->start(*state.state_, batch, impl_->step.scalars));
+}
+
+Metrics Executable::run(TrainState& state, BatchRange batches) const {
+  std::map<std::string, double> sums;
+  double examples = 0;
+  const auto add = [&](const Metrics& metrics, double rows) {
+    examples += rows;
+    for (const auto& [name, value] : metrics.values()) sums[name] += rows * value;
+  };
+  // A step's metrics are read once the next has started: on CUDA no device waits for the host.
+  std::optional<std::pair<Metrics, double>> under_way;
+  for (const auto& batch : batches) {
+    std::pair next(run(state, batch), static_cast<double>(batch.begin()->second.shape()[0]));
+    if (under_way) add(under_way->first, under_way->second);
+    under_way = std::move(next);
+  }
+  if (under_way) add(under_way->first, under_way->second);
+  for (auto& [name, sum] : sums) sum /= examples;
+  return Metrics(std::move(sums));
 }
 
 std::int64_t Executable::memory_bytes() const { return impl_->executor->memory_bytes(); }

@@ -136,8 +136,9 @@ struct Settings {
 };
 
 /// Plans a step on the states of `leader`, along its plan, within `budget` bytes.
-CompiledStep compile_following(const TrainingStep& step, int num_micro_batches, const Executable& leader,
-                          const Settings& settings, std::int64_t budget, const PassLog& log) {
+CompiledStep compile_following(const TrainingStep& step, int num_micro_batches,
+                               const Executable& leader, const Settings& settings,
+                               std::int64_t budget, const PassLog& log) {
   const Stopwatch watch;
   const StateLayout state = leader.executor().layout_of_states();
   const Target target{find_backend(settings.cluster.backend), settings.method.options.executor,

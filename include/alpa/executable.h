@@ -4,12 +4,15 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "alpa/intra_op/plan.h"
 #include "alpa/mesh/cluster.h"
 #include "alpa/runtime/executor.h"
+#include "alpa/train/dataset.h"
 #include "alpa/train/training_step.h"
 
 namespace alpa {
@@ -19,6 +22,7 @@ namespace alpa {
 class Metrics {
  public:
   explicit Metrics(StepResult step) : step_(std::move(step)) {}
+  explicit Metrics(std::map<std::string, double> values) : values_(std::move(values)) {}
   /// Mean loss over the batch.
   double loss() const { return (*this)["loss"]; }
   /// Throws Error naming the known metrics.
@@ -26,11 +30,14 @@ class Metrics {
   /// A tensor that the step returns (`prediction_step`, `output`): that of the whole batch, in its
   /// order. Throws Error naming the known outputs.
   Array output(const std::string& name = "prediction") const;
-  const std::map<std::string, double>& values() const& { return step_.metrics(); }
-  std::map<std::string, double> values() && { return step_.metrics(); }
+  const std::map<std::string, double>& values() const& {
+    return step_ ? step_->metrics() : values_;
+  }
+  std::map<std::string, double> values() && { return std::as_const(*this).values(); }
 
  private:
-  StepResult step_;
+  std::optional<StepResult> step_;
+  std::map<std::string, double> values_;  ///< without a step
 };
 
 /// "accuracy 0.875, loss 0.4012": every metric by name.
@@ -142,6 +149,8 @@ class Executable {
   /// returns. Throws Error if the batch does not match the step's inputs, or if the state is of
   /// another executable. Also throws if a device fails; the state is then unusable.
   Metrics run(TrainState& state, const std::map<std::string, Array>& batch) const;
+  /// Runs a step on each of `batches`. The metrics are means over all examples, without outputs.
+  Metrics run(TrainState& state, BatchRange batches) const;
 
   std::int64_t memory_bytes() const;  ///< planned peak per device, exact
   std::int64_t measured_bytes(const TrainState& state) const;

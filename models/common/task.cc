@@ -33,28 +33,6 @@ void standardise(Dataset& data) {
   }
 }
 
-/// `count` rows from `first`; past the end rows of zeros.
-Array padded_rows(const Array& array, std::int64_t first, std::int64_t count) {
-  std::vector<std::int64_t> rows;
-  for (std::int64_t row = first; row < std::min(first + count, array.shape()[0]); ++row)
-    rows.push_back(row);
-  const Array present = take_rows(array, rows);
-  TensorType type = array.type();
-  type.shape[0] = count;
-  Array padded(type);
-  std::memset(padded.mutable_data(), 0, static_cast<std::size_t>(padded.bytes()));
-  std::memcpy(padded.mutable_data(), present.data(), static_cast<std::size_t>(present.bytes()));
-  return padded;
-}
-
-/// Labels of a padded batch: rows past the end have no class and count as wrong.
-Array padded_labels(const Array& labels, std::int64_t first, std::int64_t count) {
-  Array padded = padded_rows(labels, first, count);
-  auto values = padded.mutable_elements_as<std::int32_t>();
-  for (std::int64_t i = labels.shape()[0] - first; i < count; ++i) values[i] = -1;
-  return padded;
-}
-
 /// Throws Error if the tutorial's data does not fit in memory: x and y of [batch, dim] and weights
 /// of [dim, dim].
 void require_memory(std::int64_t batch, std::int64_t dim) {
@@ -102,34 +80,6 @@ DataTypes load_types(const std::string& data, std::int64_t batch, std::int64_t d
   if (data != kTutorial) return types_of(load_data(data, batch, dim, 0).training);
   const TensorType examples{f32, {batch, dim}};
   return {examples, examples, 0};
-}
-
-std::map<std::string, Array> BatchStream::next() {
-  if (epoch_ < 0 || position_ + batch_ > data_.size()) {
-    ++epoch_;
-    position_ = 0;
-    order_ = shuffled_indices(data_.size(), seed_, epoch_);
-  }
-  const std::span<const std::int64_t> rows(order_.data() + position_,
-                                           static_cast<std::size_t>(batch_));
-  position_ += batch_;
-  return {{"x", take_rows(data_.x, rows)}, {"y", take_rows(data_.y, rows)}};
-}
-
-double test_accuracy(const Task& task, const TrainState& trained, const Method& method,
-                     const Cluster& cluster) {
-  const Executable evaluate =
-      parallelize(evaluation_step(task.inputs(), task.model), method, cluster);
-  TrainState state = evaluate.init(0);
-  state.copy_from(trained);
-  double right = 0;
-  for (std::int64_t first = 0; first < task.test.size(); first += task.batch) {
-    const Metrics metrics =
-        evaluate.run(state, {{"x", padded_rows(task.test.x, first, task.batch)},
-                             {"y", padded_labels(task.test.y, first, task.batch)}});
-    right += metrics["accuracy"] * static_cast<double>(task.batch);
-  }
-  return right / static_cast<double>(task.test.size());
 }
 
 }  // namespace models

@@ -42,24 +42,4 @@ TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim
 DataTypes load_types(const std::string& data, std::int64_t batch, std::int64_t dim);
 DataTypes types_of(const alpa::Dataset& data);
 
-/// Batches of "x" and "y": every epoch in another order, which depends on the seed alone; the
-/// examples left over at the end of an epoch are skipped in it.
-class BatchStream {
- public:
-  BatchStream(const alpa::Dataset& data, std::int64_t batch, std::uint64_t seed)
-      : data_(data), batch_(batch), seed_(seed) {}
-  std::map<std::string, alpa::Array> next();
-
- private:
-  const alpa::Dataset& data_;
-  std::int64_t batch_;
-  std::uint64_t seed_;
-  std::int64_t epoch_ = -1, position_ = 0;
-  std::vector<std::int64_t> order_;
-};
-
-/// Share of the test examples the trained model gets right. `trained` holds the parameters.
-double test_accuracy(const Task& task, const alpa::TrainState& trained, const alpa::Method& method,
-                     const alpa::Cluster& cluster);
-
 }  // namespace models

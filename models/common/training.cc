@@ -14,7 +14,7 @@ using namespace alpa;
 Run train(const Task& task, Executable executable, std::int64_t steps, std::uint64_t seed,
           Show show) {
   Run run{executable, executable.init(seed), {}};
-  BatchStream batches(task.training, task.batch, seed);
+  const Batches examples = batches(task.training, task.batch, seed, {.drop_last = true});
   Progress progress(steps, task.batch, flops_per_step(executable.graph()),
                     executable.memory_bytes());
   // A step's loss is read when the next one has been started: on CUDA the
@@ -24,8 +24,9 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
     run.result.losses.push_back(under_way->loss());
     if (show == Show::progress) progress.step(run.result.losses.back());
   };
-  for (std::int64_t i = 0; i < steps; ++i) {
-    const std::map<std::string, Array> batch = batches.next();
+  const std::int64_t epochs = (steps - 1) / examples.size() + 1;
+  for (const auto& batch : examples.epochs(0, epochs)) {
+    if (static_cast<std::int64_t>(run.result.seconds.size()) == steps) break;
     const Stopwatch watch;
     Metrics next = executable.run(run.state, batch);
     if (under_way) finish();

@@ -43,11 +43,11 @@ class CpuDevices : public Devices {
     require_memory(least_bytes);
     auto memory = std::make_unique<HostArenas>();
     for (const auto& device : devices_) {
-      const std::int64_t bytes = std::max(device->program().arena_bytes, least_bytes);
-      require(memory->add(bytes),
+      const std::int64_t bytes = device->program().arena_bytes;
+      require(memory->add(bytes, least_bytes),
               "device {}: no memory for an arena of {} bytes; use more devices, "
               "a memory budget or more micro-batches",
-              device->program().device, bytes);
+              device->program().device, std::max(bytes, least_bytes));
     }
     return memory;
   }

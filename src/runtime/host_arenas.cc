@@ -33,28 +33,29 @@ __attribute__((no_sanitize_address)) std::int64_t highest_written(const std::byt
 
 HostArenas::~HostArenas() {
   for (std::size_t i = 0; i < arenas.size(); ++i) {
-    mark_alive(arenas[i], bytes_[i] + kBeyond);
+    mark_alive(arenas[i], allocated_[i]);
     ::operator delete(arenas[i], kAlignment);
   }
 }
 
 std::int64_t HostArenas::allocated_bytes(std::int64_t bytes) { return bytes + kBeyond; }
 
-bool HostArenas::add(std::int64_t bytes) {
-  const auto size = static_cast<std::size_t>(allocated_bytes(bytes));
+bool HostArenas::add(std::int64_t planned, std::int64_t least) {
+  const auto size = static_cast<std::size_t>(allocated_bytes(std::max(planned, least)));
   auto* block = static_cast<std::byte*>(::operator new(size, kAlignment, std::nothrow));
   if (!block) return false;
   std::fill_n(block, size, kUntouched);
-  bytes_.push_back(bytes);
+  planned_.push_back(planned);
+  allocated_.push_back(static_cast<std::int64_t>(size));
   arenas.push_back(block);
   return true;
 }
 
 std::int64_t HostArenas::bytes_in_use(int rank) const {
-  const std::int64_t written = highest_written(arenas[rank], bytes_[rank] + kBeyond);
-  if (written > bytes_[rank]) return written;
+  const std::int64_t written = highest_written(arenas[rank], allocated_[rank]);
+  if (written > planned_[rank]) return written;
   // The last bytes of a negative NaN look untouched, the other bytes of its element do not.
-  return std::min(bytes_[rank],
+  return std::min(planned_[rank],
                   (written + kLargestElement - 1) / kLargestElement * kLargestElement);
 }
 

@@ -282,10 +282,13 @@ TrainingStep evaluation_step(std::vector<BatchInput> inputs,
 TrainingStep prediction_step(std::vector<BatchInput> inputs,
                              std::function<Predictions(const Batch&)> model) {
   check_inputs(inputs);
-  auto trace = [inputs, model = std::move(model)](int num_micro_batches) {
+  auto trace = [=](int num_micro_batches) {
     return trace_prediction(inputs, model, num_micro_batches);
   };
-  return {inputs, trace, no_scalars};
+  auto with_batch = [=](std::int64_t rows) {
+    return prediction_step(with_rows(inputs, rows), model);
+  };
+  return {inputs, trace, no_scalars, with_batch};
 }
 
 TrainingStep custom_step(std::vector<BatchInput> inputs,

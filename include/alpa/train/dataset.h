@@ -1,6 +1,12 @@
 #pragma once
-/// Examples in host memory: reading, making, shuffling and slicing them.
+/// Examples in host memory: reading, making, shuffling and slicing them, and batches of them.
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,5 +62,82 @@ std::vector<std::int64_t> shuffled_indices(std::int64_t n, std::uint64_t seed, s
 /// The given rows (indices along dimension 0) of `array`, in that order. Throws Error if
 /// an index is out of range.
 Array take_rows(const Array& array, std::span<const std::int64_t> rows);
+
+struct BatchOptions {
+  bool drop_last = false;  ///< leave out the examples at the end of an epoch that fill no batch
+  int prefetch = 2;        ///< batches that a background thread makes ahead of their use
+};
+
+/// Makes the arrays of a batch, by input name: row i is example rows[i]. Called on a background
+/// thread.
+using LoadExamples =
+    std::function<std::map<std::string, Array>(std::span<const std::int64_t> rows)>;
+
+/// Batches in order, for one loop: `for (const auto& batch : batches(data, 32, seed).epoch(0))`. A
+/// background thread makes them and ends with this object, also when the loop ends early. What
+/// the thread throws, the loop throws when it gets there.
+class BatchRange {
+ public:
+  class Iterator {
+   public:
+    using value_type = std::map<std::string, Array>;
+    using difference_type = std::ptrdiff_t;
+    const value_type& operator*() const;
+    const value_type* operator->() const { return &**this; }
+    Iterator& operator++();
+    void operator++(int) { ++*this; }
+    bool operator==(std::default_sentinel_t) const;
+
+   private:
+    friend class BatchRange;
+    BatchRange* range_ = nullptr;
+  };
+
+  BatchRange(BatchRange&&) noexcept;
+  BatchRange& operator=(BatchRange&&) noexcept;
+  ~BatchRange();
+
+  /// Takes the first batch. Call it once: batches that were passed are gone.
+  Iterator begin();
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  friend class Batches;
+  struct Impl;
+  explicit BatchRange(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A data set in batches. With a seed, every epoch has an order of its own, a function of (seed, epoch)
+/// alone; without one, examples keep their order. Copies share the data.
+class Batches {
+ public:
+  /// Throws Error if there are no examples, `batch` or `prefetch` is less than 1, or `drop_last`
+  /// leaves no batch.
+  Batches(std::int64_t examples, LoadExamples load, std::int64_t batch,
+          std::optional<std::uint64_t> seed = {}, BatchOptions options = {});
+
+  /// Batches per epoch.
+  std::int64_t size() const;
+  /// The batches of one epoch; the first is 0.
+  BatchRange epoch(std::int64_t number) const { return epochs(number, number + 1); }
+  /// The batches of epochs `begin` to `end` - 1.
+  BatchRange epochs(std::int64_t begin, std::int64_t end) const;
+
+ private:
+  friend class BatchRange;
+  struct Source;
+  std::shared_ptr<const Source> source_;
+};
+
+/// Batches of "x" and "y".
+Batches batches(const Dataset& data, std::int64_t batch, std::optional<std::uint64_t> seed = {},
+                BatchOptions options = {});
+/// Batches of any arrays, by input name. Throws Error unless they have the same number of rows.
+Batches batches(std::map<std::string, Array> arrays, std::int64_t batch,
+                std::optional<std::uint64_t> seed = {}, BatchOptions options = {});
+/// Batches that `load` makes, for example from files.
+Batches batches(std::int64_t examples, LoadExamples load, std::int64_t batch,
+                std::optional<std::uint64_t> seed = {}, BatchOptions options = {});
 
 }  // namespace alpa

@@ -1,0 +1,53 @@
+// Several steps on one state on CUDA devices: each has streams and captured graphs of its own.
+#include <alpa/alpa.h>
+#include <doctest/doctest.h>
+
+#include "emulation.h"
+
+using namespace alpa;
+
+namespace {
+
+std::map<std::string, Array> rows_of(const Dataset& data, std::int64_t first, std::int64_t rows) {
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = first; i < first + rows; ++i) indices.push_back(i);
+  return {{"x", take_rows(data.x, indices)}, {"y", take_rows(data.y, indices)}};
+}
+
+/// Losses of training and evaluation in turns, whole batches and a short one.
+std::vector<double> losses(const nn::Sequential& model, const Method& method,
+                           const std::string& backend) {
+  const Dataset data = linear_dataset(64, 8, 1);
+  const std::vector<BatchInput> inputs = {{"x", {f32, {16, 8}}}, {"y", {f32, {16, 8}}}};
+  const auto loss = [=](const Batch& b) { return nn::mean_squared_error(model(b["x"]), b["y"]); };
+  const auto [train, evaluate] =
+      parallelize(training_step(inputs, loss, optim::Adam{.learning_rate = 0.01}),
+                  evaluation_step(inputs, loss), method, Cluster::local(2, backend));
+  TrainState state = train.init(0);
+  std::vector<Metrics> results;
+  for (int i = 0; i < 4; ++i) {
+    results.push_back(train.run(state, rows_of(data, 0, 16)));
+    results.push_back(train.run(state, rows_of(data, 16, 16)));
+    results.push_back(evaluate.run(state, rows_of(data, 32, 16)));
+    results.push_back(evaluate.run(state, rows_of(data, 48, 5)));
+  }
+  std::vector<double> values;
+  for (const Metrics& metrics : results) values.push_back(metrics.loss());
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("steps that share a state take turns on it, though none waits for its results") {
+  for (const int cards : {1, 2}) {
+    CAPTURE(cards);
+    emulation::restart({.devices = cards});
+    const nn::Sequential model{nn::Dense(16), nn::ReLU(), nn::Dense(8)};
+    for (const Method& method :
+         {Method(DataParallel{.num_micro_batches = 2}), Method(Zero3Parallel{})}) {
+      const auto cuda = losses(model, method, "cuda"), cpu = losses(model, method, "cpu");
+      for (std::size_t i = 0; i < cpu.size(); ++i)
+        CHECK(cuda[i] == doctest::Approx(cpu[i]).epsilon(1e-5));
+    }
+  }
+}
