@@ -1,6 +1,7 @@
 // src/executable.cc — compiled steps and their state: init, run, read and write, explain
 #include "alpa/executable.h"
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 
@@ -132,10 +133,22 @@ struct Executable::Impl {
   std::mutex mutex = {};  ///< guards the rest
   std::optional<Executable> short_version = {};
 
+  /// An input with a row per example: every step has one.
+  const BatchInput& batched() const {
+    return *std::find_if(step.inputs.begin(), step.inputs.end(),
+                         [](const BatchInput& input) { return input.batched; });
+  }
+
+  /// The number of examples in a batch that ran.
+  std::int64_t rows_of(const std::map<std::string, Array>& batch) const {
+    return batch.at(batched().name).shape()[0];
+  }
+
   /// The number of rows if `batch` matches the inputs but for having fewer; else nothing.
   std::optional<std::int64_t> short_rows(const std::map<std::string, Array>& batch) const {
     std::optional<std::int64_t> rows;
     for (const BatchInput& input : step.inputs) {
+      if (!input.batched) continue;
       const auto found = batch.find(input.name);
       if (found == batch.end() || found->second.shape().empty()) return {};
       TensorType type = input.type;
@@ -193,7 +206,7 @@ Metrics Executable::run(TrainState& state, BatchRange batches) const {
   // A step's metrics are read once the next has started: on CUDA no device waits for the host.
   std::optional<std::pair<Metrics, double>> under_way;
   for (const auto& batch : batches) {
-    std::pair next(run(state, batch), static_cast<double>(batch.begin()->second.shape()[0]));
+    std::pair next(run(state, batch), static_cast<double>(impl_->rows_of(batch)));
     if (under_way) add(under_way->first, under_way->second);
     under_way = std::move(next);
   }
@@ -221,7 +234,7 @@ const ShardingPlan& Executable::plan() const { return impl_->planned.plan; }
 const SpmdProgram& Executable::program() const { return impl_->planned.program; }
 const CompiledStep& Executable::planned() const { return impl_->planned; }
 const Executor& Executable::executor() const { return *impl_->executor; }
-std::int64_t Executable::batch_rows() const { return impl_->step.inputs.front().type.shape[0]; }
+std::int64_t Executable::batch_rows() const { return impl_->batched().type.shape[0]; }
 
 std::string Executable::explain(Detail detail) const {
   return alpa::explain(plan(), graph(), impl_->model, detail, memory_bytes());

@@ -17,8 +17,8 @@
 
 namespace alpa {
 
-/// The metrics of a step, and the tensors it returns. On CUDA the step may still be running: the first access waits for it, and
-/// throws the Error if it failed.
+/// The metrics of a step, and the tensors it returns. On CUDA the step may still be running: the
+/// first access waits for it, and throws the Error if it failed.
 class Metrics {
  public:
   explicit Metrics(StepResult step) : step_(std::move(step)) {}
@@ -145,9 +145,9 @@ class Executable {
   TrainState init(std::uint64_t seed) const;
   /// Runs one step on a whole batch, or on one of fewer rows, such as the last of a data set; its
   /// metrics are means over the rows given. The first batch of a new number of rows compiles a
-  /// program along the plan, which is kept until the number changes. `batch` may be reused once this
-  /// returns. Throws Error if the batch does not match the step's inputs, or if the state is of
-  /// another executable. Also throws if a device fails; the state is then unusable.
+  /// program along the plan, which is kept until the number changes. `batch` may be reused once
+  /// this returns. Throws Error if the batch does not match the step's inputs, or if the state is
+  /// of another executable. Also throws if a device fails; the state is then unusable.
   Metrics run(TrainState& state, const std::map<std::string, Array>& batch) const;
   /// Runs a step on each of `batches`. The metrics are means over all examples, without outputs.
   Metrics run(TrainState& state, BatchRange batches) const;

@@ -10,8 +10,8 @@ struct SpmdProgram;
 
 namespace alpa::cuda {
 
-/// An arena of `bytes` for a device on the current card, at least as large as its program plans. Throws Error naming what was asked for, what is
-/// free, and the largest tensors.
+/// An arena of `bytes` for a device on the current card. Throws Error naming what was asked for,
+/// what is free, and the largest tensors.
 DeviceBlock allocate_arena(std::int64_t bytes, const SpmdProgram& program,
                            const DeviceProgram& device, const Gpu& card);
 

@@ -6,11 +6,11 @@
 
 namespace alpa {
 
-/// Assigns offsets by live ranges over all lists, under `rules`. A result reuses the memory
-/// of an operand whose last use is its instruction, if the operator allows it. A kernel's
-/// scratch is a buffer of its own, live during the instruction. Keeps the smallest of
-/// several packings. Sets alias_of, arena_offset, Instruction::workspace and arena_bytes,
-/// the exact end of the last buffer. Buffers that have an offset already (`place_state`) keep it.
+/// Assigns offsets by live ranges over all lists, under `rules`. A result reuses the memory of an
+/// operand whose last use is its instruction, if the operator allows it. A kernel's scratch is a
+/// buffer of its own, live during the instruction. Keeps the smallest of several packings. Sets
+/// alias_of, arena_offset, Instruction::workspace and arena_bytes, the exact end of the last
+/// buffer. Buffers that have an offset already (`place_state`) keep it.
 DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& program,
                           const MemoryRules& rules = memory_rules("cpu"));
 
@@ -24,8 +24,8 @@ void verify_memory(const DeviceProgram& device, const SpmdProgram& program,
 std::int64_t live_bytes_bound(const DeviceProgram& device,
                               const MemoryRules& rules = memory_rules("cpu"));
 
-/// emit, plan_memory and verify_memory for one device: the program that an executor
-/// with the same `overlap` runs. With `state`, the program works on that state.
+/// emit, plan_memory and verify_memory for one device: the program that an executor with the same
+/// `overlap` runs. With `state`, the program works on that state.
 DeviceProgram lower(const SpmdProgram& program, int device, bool overlap,
                     const MemoryRules& rules = memory_rules("cpu"),
                     const PipelineSchedule& schedule = {}, const StateLayout* state = nullptr);

@@ -9,8 +9,8 @@ namespace alpa {
 /// Classes of devices of one mesh. Programs (`emit`) within a class differ only in peers and in
 /// offsets into whole tensors, so they need the same memory. Devices are in mesh order, classes in
 /// the order of their first devices. Evenly split programs have one class per mesh, others about
-/// two per axis. In programs over several meshes each device is a class. Devices of a class also have the same
-/// places of `state`, if it is given.
+/// two per axis. In programs over several meshes each device is a class. Devices of a class also
+/// have the same places of `state`, if it is given.
 std::vector<std::vector<int>> device_classes(const SpmdProgram& program,
                                              const StateLayout* state = nullptr);
 

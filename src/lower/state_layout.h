@@ -23,8 +23,9 @@ struct StateLayout {
 std::map<std::string, StatePlace> state_places(const DeviceProgram& device,
                                                const SpmdProgram& program);
 
-/// Before `plan_memory`: gives the state of `device` its place in `layout`. Also keeps the state there
-/// that this program lacks. Throws Bug if a tensor of this program has another size there, or none.
+/// Before `plan_memory`: gives the state of `device` its place in `layout`. Also keeps
+/// the state there that this program lacks. Throws Bug if a tensor of this program has
+/// another size there, or none.
 void place_state(DeviceProgram& device, const SpmdProgram& program, const StateLayout& layout);
 
 }  // namespace alpa

@@ -224,7 +224,8 @@ void check_groups(const std::vector<OptimizerGroup>& groups) {
 std::map<std::string, double> no_scalars(std::int64_t) { return {}; }
 
 std::vector<BatchInput> with_rows(std::vector<BatchInput> inputs, std::int64_t rows) {
-  for (BatchInput& input : inputs) input.type.shape[0] = rows;
+  for (BatchInput& input : inputs)
+    if (input.batched) input.type.shape[0] = rows;
   return inputs;
 }
 

@@ -195,6 +195,26 @@ TEST_CASE("training takes batches of fewer rows, as one device would") {
   }
 }
 
+TEST_CASE("a batch of fewer rows is cut into micro-batches that fit beside the state") {
+  const nn::Sequential model{nn::Dense(512), nn::Tanh(), nn::Dense(kClasses)};
+  const auto loss = [=](const Batch& b) { return nn::cross_entropy(model(b["x"]), b["label"]); };
+  const auto step = [&](std::int64_t rows) {
+    return training_step(inputs(rows), loss, optim::Sgd{});
+  };
+  const Executable train =
+      parallelize(step(256), DataParallel{.num_micro_batches = 4}, Cluster::local(2));
+  TrainState state = train.init(0);
+  for (const std::int64_t rows : {192, 129}) {
+    const Executable one = parallelize(step(rows), DataParallel{}, Cluster::local(2));
+    CHECK(one.memory_bytes() > train.memory_bytes());
+    TrainState expected = one.init(0);
+    expected.copy_from(state);
+    CHECK(train.run(state, examples(0, rows)).loss() ==
+          doctest::Approx(one.run(expected, examples(0, rows)).loss()).epsilon(1e-5));
+  }
+  CHECK(train.measured_bytes(state) == train.memory_bytes());
+}
+
 TEST_CASE("three steps on one state: training, evaluation and a step that writes state") {
   const Classifier model;
   const TrainingStep halving = custom_step(inputs(6), [=](Builder& graph, const Batch& b) {

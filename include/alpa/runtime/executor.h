@@ -77,8 +77,8 @@ struct LoweredProgram {
   std::vector<DeviceProgram> firsts;
 };
 
-/// Lowers `program` as an executor with these options does before loading it. `state`: the layout of
-/// the state it shares (lower/state_layout.h).
+/// Lowers `program` as an executor with these options does before loading it. `state`: the layout
+/// of the state it shares (lower/state_layout.h).
 LoweredProgram lower_program(const SpmdProgram& program, const ExecutorOptions& options,
                              std::string_view backend, const PipelineSchedule& schedule = {},
                              const StateLayout* state = nullptr);
@@ -91,8 +91,8 @@ struct StateSharing {
 };
 
 /// Thread rule: any thread may call; calls of one executor exclude each other, so steps that
-/// several threads run on one state are serialised, each with its own number. Several
-/// executors may run at once; those that share states take turns.
+/// several threads run on one state are serialised, each with its own number. Several executors may
+/// run at once; those that share states take turns.
 class Executor {
  public:
   /// Lowers `program` for every device and loads it. `program` is final: partitioned, fused,

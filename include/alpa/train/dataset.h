@@ -68,14 +68,14 @@ struct BatchOptions {
   int prefetch = 2;        ///< batches that a background thread makes ahead of their use
 };
 
-/// Makes the arrays of a batch, by input name: row i is example rows[i]. Called on a background
-/// thread.
+/// Makes the arrays of a batch, by input name: row i is example rows[i].
+/// Called on a background thread.
 using LoadExamples =
     std::function<std::map<std::string, Array>(std::span<const std::int64_t> rows)>;
 
 /// Batches in order, for one loop: `for (const auto& batch : batches(data, 32, seed).epoch(0))`. A
-/// background thread makes them and ends with this object, also when the loop ends early. What
-/// the thread throws, the loop throws when it gets there.
+/// background thread makes them and ends with this object, also when the loop ends early. What the
+/// thread throws, the loop throws when it gets there.
 class BatchRange {
  public:
   class Iterator {
@@ -108,12 +108,12 @@ class BatchRange {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A data set in batches. With a seed, every epoch has an order of its own, a function of (seed, epoch)
-/// alone; without one, examples keep their order. Copies share the data.
+/// A data set in batches. With a seed, every epoch has an order of its own, a function of (seed,
+/// epoch) alone; without one, examples keep their order. Copies share the data.
 class Batches {
  public:
-  /// Throws Error if there are no examples, `batch` or `prefetch` is less than 1, or `drop_last`
-  /// leaves no batch.
+  /// Throws Error if there are no examples, `batch` or `prefetch` is less than 1, or
+  /// `drop_last` leaves no batch.
   Batches(std::int64_t examples, LoadExamples load, std::int64_t batch,
           std::optional<std::uint64_t> seed = {}, BatchOptions options = {});
 
