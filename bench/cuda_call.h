@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "alpa/base/error.h"
-#include "alpa/spmd/program.h"
 #include "interleave.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/random.h"
@@ -21,6 +20,7 @@
 #include "src/cuda/matmul.h"
 #include "src/cuda/status.h"
 #include "src/ops/all_ops.h"
+#include "src/spmd/program.h"
 
 namespace alpa::bench {
 

@@ -116,7 +116,7 @@ class ResidentStep {
 
   std::string operator_of(const Instruction& instruction) const {
     if (instruction.kind != Instruction::Kind::compute) return "";
-    return std::string(planned_.program.graph.nodes[instruction.node].op->name);
+    return std::string(planned_.program->graph.nodes[instruction.node].op->name);
   }
 
   /// Median time between events around each instruction.
@@ -156,7 +156,7 @@ class ResidentStep {
   }
 
   void initialize_state() {
-    const Graph& graph = planned_.program.graph;
+    const Graph& graph = planned_.program->graph;
     ThreadTeam team(usable_cores());
     for (const Input& input : graph.inputs) {
       if (input.kind != InputKind::state) continue;
@@ -176,7 +176,7 @@ class ResidentStep {
     const std::map<std::string, double> scalars = step.scalars(kStep);
     StepInputs inputs;
     inputs.step = kStep;
-    for (const Input& input : planned_.program.graph.inputs) {
+    for (const Input& input : planned_.program->graph.inputs) {
       inputs.batch.push_back(input.kind == InputKind::batch ? batch.at(input.name).data()
                                                             : nullptr);
       inputs.scalars.push_back(input.kind == InputKind::scalar ? scalars.at(input.name) : 0);

@@ -6,12 +6,14 @@
 
 #include <ctime>
 
-#include "alpa/cost/cost_model.h"
 #include "arguments.h"
 #include "interleave.h"
 #include "mlp.h"
 #include "report.h"
 #include "src/base/thread_team.h"
+#include "src/cost/cost_model.h"
+#include "src/intra_op/strategy.h"
+#include "src/ir/op_def.h"
 #include "tests/support/gpt_stack.h"
 
 using namespace alpa;

@@ -41,9 +41,9 @@ void measure(int rounds) {
     fmt::print(
         R"({{"name": "{}", "nodes": {}, "median_seconds": {:.4f}, "microseconds_per_node_and_device": {:.2f}}})"
         "\n",
-        variants[0].name, planned.program.graph.nodes.size(), seconds,
+        variants[0].name, planned.program->graph.nodes.size(), seconds,
         seconds * 1e6 /
-            static_cast<double>(planned.program.graph.nodes.size() *
+            static_cast<double>(planned.program->graph.nodes.size() *
                                 static_cast<std::size_t>(cluster.num_devices())));
   }
 }

@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "alpa/ir/builder.h"
-#include "alpa/runtime/executor.h"
 #include "src/base/thread_team.h"
 #include "src/comm/group.h"
 #include "src/ir/input.h"
+#include "src/ir/op_def.h"
+#include "src/runtime/executor.h"
 #include "src/tensor/kernel.h"
 
 namespace {

@@ -9,11 +9,11 @@
 #include <limits>
 #include <optional>
 
-#include "alpa/cost/cost_model.h"
 #include "alpa/mesh/cluster.h"
 #include "alpa/parallelize.h"
 #include "arguments.h"
 #include "report.h"
+#include "src/cost/cost_model.h"
 #include "src/intra_op/auto_shard.h"
 #include "src/intra_op/peak_memory.h"
 #include "src/intra_op/templates.h"

@@ -9,12 +9,12 @@
 #include <ctime>
 #include <utility>
 
-#include "alpa/cost/cost_model.h"
-#include "alpa/runtime/executor.h"
 #include "arguments.h"
 #include "report.h"
+#include "src/cost/cost_model.h"
 #include "src/intra_op/auto_shard.h"
 #include "src/lower/rank_classes.h"
+#include "src/runtime/executor.h"
 #include "tests/support/gpt_stack.h"
 
 using namespace alpa;

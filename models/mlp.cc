@@ -10,6 +10,7 @@
 #include "models/common/interrupt.h"
 #include "models/common/report.h"
 #include "models/common/text.h"
+#include "src/cost/cost_model.h"
 
 using namespace alpa;
 using namespace models;

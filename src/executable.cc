@@ -6,10 +6,12 @@
 #include <optional>
 
 #include "alpa/base/text.h"
-#include "alpa/cost/cost_model.h"
 #include "src/base/file.h"
 #include "src/ir/input.h"
+#include "src/cost/cost_model.h"
 #include "src/runtime/device_state.h"
+#include "src/runtime/executor.h"
+#include "src/spmd/program.h"
 
 namespace alpa {
 namespace {
@@ -27,6 +29,12 @@ const Input& known_state(const Graph& graph, const std::string& name) {
 
 }  // namespace
 
+Metrics::Metrics(StepResult step) : step_(std::make_shared<StepResult>(std::move(step))) {}
+
+const std::map<std::string, double>& Metrics::values() const& {
+  return step_ ? step_->metrics() : values_;
+}
+
 double Metrics::operator[](const std::string& name) const {
   const std::map<std::string, double>& values = this->values();
   const auto found = values.find(name);
@@ -37,7 +45,7 @@ double Metrics::operator[](const std::string& name) const {
 }
 
 Array Metrics::output(const std::string& name) const {
-  require(step_.has_value(),
+  require(step_ != nullptr,
           "the means over several batches hold no tensors; run the batches one by one");
   const std::map<std::string, Array>& outputs = step_->outputs();
   const auto found = outputs.find(name);
@@ -64,6 +72,12 @@ DistributedArray::DistributedArray(std::string name, TensorType type, ShardingSp
       sharding_(sharding),
       executor_(std::move(executor)),
       state_(std::move(state)) {}
+
+void DistributedArray::operator=(const Array& array) { executor_->write(*state_, name_, array); }
+
+Array DistributedArray::to_host() const { return executor_->read(*state_, name_); }
+
+const DeviceMesh& DistributedArray::mesh() const { return executor_->program().meshes.front(); }
 
 std::string to_string(const DistributedArray& array) {
   return fmt::format("{} {}: {}", array.name(), array.type(),
@@ -172,8 +186,8 @@ Executable::Executable(CompiledStep planned, const TrainingStep& step, const Clu
                        ExecutorOptions options, ExecutableRelations relations) {
   const Executable* with = relations.with;
   const StateSharing sharing{with ? with->impl_->executor.get() : nullptr, relations.same_step};
-  auto executor = std::make_shared<Executor>(planned.program, options, cluster.backend,
-                                             PipelineSchedule{}, planned.lowered, sharing);
+  auto executor = std::make_shared<Executor>(*planned.program, options, cluster.backend,
+                                             PipelineSchedule{}, *planned.lowered, sharing);
   auto home = with ? with->impl_->home : executor;
   impl_ = std::shared_ptr<Impl>(new Impl{std::move(planned), CostModel::of(cluster), step,
                                          std::move(executor), std::move(home),
@@ -222,7 +236,7 @@ std::int64_t Executable::measured_bytes(const TrainState& state) const {
 }
 
 std::map<std::string, Traffic> Executable::traffic() const {
-  return alpa::traffic(impl_->planned.program);
+  return alpa::traffic(*impl_->planned.program);
 }
 
 std::map<std::string, Traffic> Executable::measured_traffic() const {
@@ -231,7 +245,7 @@ std::map<std::string, Traffic> Executable::measured_traffic() const {
 
 const Graph& Executable::graph() const { return impl_->planned.graph; }
 const ShardingPlan& Executable::plan() const { return impl_->planned.plan; }
-const SpmdProgram& Executable::program() const { return impl_->planned.program; }
+const SpmdProgram& Executable::program() const { return *impl_->planned.program; }
 const CompiledStep& Executable::planned() const { return impl_->planned; }
 const Executor& Executable::executor() const { return *impl_->executor; }
 std::int64_t Executable::batch_rows() const { return impl_->batched().type.shape[0]; }

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "alpa/cost/cost_model.h"
 #include "method_options.h"
 #include "pass_log.h"
 #include "planning_budget.h"
 #include "src/base/file.h"
 #include "src/base/timing.h"
+#include "src/cost/cost_model.h"
 #include "src/intra_op/follow.h"
 #include "src/lower/state_layout.h"
 #include "src/runtime/backend.h"
@@ -51,8 +51,13 @@ CompiledStep lowered_program(const Graph& graph, const ShardingPlan& plan, const
   log.write("device0.txt", [&] { return to_string(devices.firsts.front(), program); });
   std::int64_t bytes = 0;  // exact, as an executor will take
   for (const DeviceProgram& device : devices.firsts) bytes = std::max(bytes, device.arena_bytes);
-  return {
-      graph, plan, std::move(program), bytes, 0, repeated_work(plan, graph), std::move(devices)};
+  return {graph,
+          plan,
+          std::make_shared<const SpmdProgram>(std::move(program)),
+          bytes,
+          0,
+          repeated_work(plan, graph),
+          std::make_shared<const LoweredProgram>(std::move(devices))};
 }
 
 /// How much merged collectives may add to a program's peak: one bucket, but at most a quarter of

@@ -7,8 +7,8 @@
 
 #include "alpa/intra_op/plan.h"
 #include "alpa/ir/graph.h"
-#include "alpa/spmd/program.h"
 #include "src/base/file.h"
+#include "src/spmd/program.h"
 
 namespace alpa {
 

@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "src/cost/cost_model.h"
 #include "tools/commands.h"
 #include "tools/common/flag_table.h"
 

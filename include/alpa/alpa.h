@@ -5,8 +5,9 @@
 
 #include "alpa/autograd/gradient.h"
 #include "alpa/base/error.h"
-#include "alpa/cost/cost_model.h"
-#include "alpa/nn/nn.h"
+#include "alpa/nn/layers.h"
+#include "alpa/nn/loss.h"
+#include "alpa/nn/sequential.h"
 #include "alpa/ops/ops.h"
 #include "alpa/parallelize.h"
 #include "alpa/train/dataset.h"

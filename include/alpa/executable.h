@@ -11,17 +11,23 @@
 
 #include "alpa/intra_op/plan.h"
 #include "alpa/mesh/cluster.h"
-#include "alpa/runtime/executor.h"
+#include "alpa/runtime/executor_options.h"
 #include "alpa/train/dataset.h"
 #include "alpa/train/training_step.h"
 
 namespace alpa {
 
+class DeviceState;
+class Executor;
+class StepResult;
+struct LoweredProgram;
+struct SpmdProgram;
+
 /// The metrics of a step, and the tensors it returns. On CUDA the step may still be running: the
 /// first access waits for it, and throws the Error if it failed.
 class Metrics {
  public:
-  explicit Metrics(StepResult step) : step_(std::move(step)) {}
+  explicit Metrics(StepResult step);
   explicit Metrics(std::map<std::string, double> values) : values_(std::move(values)) {}
   /// Mean loss over the batch.
   double loss() const { return (*this)["loss"]; }
@@ -30,13 +36,11 @@ class Metrics {
   /// A tensor that the step returns (`prediction_step`, `output`): that of the whole batch, in its
   /// order. Throws Error naming the known outputs.
   Array output(const std::string& name = "prediction") const;
-  const std::map<std::string, double>& values() const& {
-    return step_ ? step_->metrics() : values_;
-  }
+  const std::map<std::string, double>& values() const&;
   std::map<std::string, double> values() && { return std::as_const(*this).values(); }
 
  private:
-  std::optional<StepResult> step_;
+  std::shared_ptr<const StepResult> step_;
   std::map<std::string, double> values_;  ///< without a step
 };
 
@@ -51,7 +55,7 @@ class DistributedArray {
   DistributedArray(const DistributedArray&) = default;
   /// Writes the whole tensor. Throws Error naming both types if they differ.
   // NOLINT: no chains
-  void operator=(const Array& array) { executor_->write(*state_, name_, array); }
+  void operator=(const Array& array);
   /// `state["a"] = state["b"]` writes the content of b.
   void operator=(const DistributedArray& other) && { *this = other.to_host(); }  // NOLINT
   /// Deleted because it is ambiguous: it could rebind the variable or write the tensor. To
@@ -61,9 +65,9 @@ class DistributedArray {
   const std::string& name() const { return name_; }
   const TensorType& type() const { return type_; }
   const ShardingSpec& sharding() const { return sharding_; }
-  const DeviceMesh& mesh() const { return executor_->program().meshes.front(); }
+  const DeviceMesh& mesh() const;
   /// The whole tensor, gathered.
-  Array to_host() const { return executor_->read(*state_, name_); }
+  Array to_host() const;
   operator Array() const { return to_host(); }  // NOLINT: `Array w = state["w"]`
 
  private:
@@ -114,11 +118,11 @@ std::vector<std::string> parameter_names(const Graph& graph);
 struct CompiledStep {
   Graph graph;
   ShardingPlan plan;
-  SpmdProgram program;            ///< partitioned, fused, bucketed
-  std::int64_t memory_bytes = 0;  ///< exact peak per device, maximum over devices
-  double seconds = 0;             ///< of tracing, planning and lowering together
-  RepeatedWork repeated = {};     ///< work that several devices repeat
-  LoweredProgram lowered = {};    ///< for the executor
+  std::shared_ptr<const SpmdProgram> program;  ///< partitioned, fused, bucketed
+  std::int64_t memory_bytes = 0;               ///< exact peak per device, maximum over devices
+  double seconds = 0;                          ///< of tracing, planning and lowering together
+  RepeatedWork repeated = {};                  ///< work that several devices repeat
+  std::shared_ptr<const LoweredProgram> lowered = {};  ///< for the executor
 };
 
 class Executable;

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "alpa/intra_op/planning_progress.h"
-#include "alpa/runtime/executor.h"
+#include "alpa/intra_op/plan.h"
+#include "alpa/runtime/executor_options.h"
 
 namespace alpa {
 

@@ -7,6 +7,7 @@
 
 #include "models/common/text.h"
 #include "src/base/timing.h"
+#include "src/spmd/program.h"
 
 namespace models {
 

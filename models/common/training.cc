@@ -6,6 +6,7 @@
 
 #include "models/common/progress.h"
 #include "src/base/timing.h"
+#include "src/ir/rule.h"
 
 namespace models {
 
@@ -65,13 +66,6 @@ double max_abs_parameter_difference(const Run& run, const Run& reference) {
     largest = std::max(largest, here);
   }
   return largest;
-}
-
-double flops_per_step(const Graph& graph) {
-  double total = 0;
-  for (const Node& node : graph.nodes)
-    total += flops(rule_of(graph, node)) * runs_per_step(graph, node);
-  return total;
 }
 
 }  // namespace models

@@ -41,7 +41,4 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 /// `largest_difference` of equally named parameters, the largest of all; NaN if one of them is.
 double max_abs_parameter_difference(const Run& run, const Run& reference);
 
-/// Floating-point operations of one step on one device.
-double flops_per_step(const alpa::Graph& graph);
-
 }  // namespace models

@@ -5,6 +5,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {

@@ -1,5 +1,5 @@
 // src/cost/collective.cc — seconds and bytes of collectives by ring formulas
-#include "alpa/cost/collective.h"
+#include "src/cost/collective.h"
 
 #include <algorithm>
 #include <limits>

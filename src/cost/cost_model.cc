@@ -1,5 +1,5 @@
 // src/cost/cost_model.cc — roofline time of a device's part of an operator
-#include "alpa/cost/cost_model.h"
+#include "src/cost/cost_model.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // src/cost/reshard.cc — cheapest sequences of collectives between layouts
-#include "alpa/cost/reshard.h"
+#include "src/cost/reshard.h"
 
 #include <algorithm>
 #include <functional>

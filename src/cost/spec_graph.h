@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "alpa/cost/reshard.h"
+#include "src/cost/reshard.h"
 
 namespace alpa {
 

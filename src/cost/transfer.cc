@@ -1,5 +1,5 @@
 // src/cost/transfer.cc — splits a tensor sent between meshes into boxes, one sender for each
-#include "alpa/cost/transfer.h"
+#include "src/cost/transfer.h"
 
 #include <algorithm>
 #include <map>

@@ -2,8 +2,8 @@
 /// Interface for sending boxes of tensors from one device of this process to another.
 #include <memory>
 
-#include "alpa/lower/device_program.h"
 #include "kernels/cuda/launch.h"
+#include "src/lower/device_program.h"
 #include "src/tensor/kernel.h"
 
 namespace alpa::cuda {

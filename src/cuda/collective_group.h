@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "alpa/lower/device_program.h"
 #include "kernels/cuda/launch.h"
+#include "src/lower/device_program.h"
 #include "src/tensor/kernel.h"
 
 namespace alpa::cuda {

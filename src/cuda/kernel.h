@@ -2,8 +2,8 @@
 /// Operators as the CUDA executor loads and queues them.
 #include <cstdint>
 
-#include "alpa/ir/op_def.h"
 #include "kernels/cuda/kernels.h"
+#include "src/ir/op_def.h"
 
 namespace alpa::cuda {
 

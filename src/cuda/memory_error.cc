@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "alpa/lower/device_program.h"
 #include "discovery.h"
+#include "src/lower/device_program.h"
 #include "status.h"
 
 namespace alpa::cuda {

@@ -3,7 +3,7 @@
 /// its end, so messages between meshes, which wait for their peers, are queued between graphs.
 #include <vector>
 
-#include "alpa/lower/device_program.h"
+#include "src/lower/device_program.h"
 
 namespace alpa::cuda {
 

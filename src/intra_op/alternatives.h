@@ -3,6 +3,8 @@
 #include <optional>
 
 #include "priced_plan.h"
+#include "alpa/intra_op/plan.h"
+#include "src/cost/cost_model.h"
 
 namespace alpa {
 

@@ -1,8 +1,8 @@
 #pragma once
 /// From strategies to a plan: the specs of all values and the reshardings between them.
-#include "alpa/cost/reshard.h"
 #include "alpa/intra_op/plan.h"
 #include "instance.h"
+#include "src/cost/reshard.h"
 
 namespace alpa {
 

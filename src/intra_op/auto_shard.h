@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "alpa/base/error.h"
-#include "alpa/cost/cost_model.h"
 #include "alpa/intra_op/plan.h"
-#include "alpa/intra_op/planning_progress.h"
+#include "src/cost/cost_model.h"
 #include "src/intra_op/planning_cache.h"
 
 namespace alpa {

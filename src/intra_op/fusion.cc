@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "alpa/cost/reshard.h"
+#include "src/cost/reshard.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "alpa/cost/cost_model.h"
+#include "src/cost/cost_model.h"
 
 namespace alpa {
 

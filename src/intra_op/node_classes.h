@@ -4,10 +4,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "alpa/cost/cost_model.h"
-#include "alpa/intra_op/strategy.h"
 #include "alpa/ir/graph.h"
+#include "src/cost/cost_model.h"
 #include "src/intra_op/fusion.h"
+#include "src/intra_op/strategy.h"
 
 namespace alpa {
 

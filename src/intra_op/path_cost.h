@@ -1,8 +1,8 @@
 #pragma once
 /// Prices of plans and of their reshardings, independent of the search that found them.
-#include "alpa/cost/reshard.h"
 #include "alpa/intra_op/plan.h"
 #include "graph_facts.h"
+#include "src/cost/reshard.h"
 
 namespace alpa {
 

@@ -8,6 +8,7 @@
 
 #include "alpa/base/error.h"
 #include "graph_facts.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {

@@ -11,6 +11,7 @@
 #include "alternatives.h"
 #include "peak_memory.h"
 #include "plan_words.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {

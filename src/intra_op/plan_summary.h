@@ -4,6 +4,8 @@
 #include <string>
 
 #include "priced_plan.h"
+#include "alpa/intra_op/plan.h"
+#include "src/cost/cost_model.h"
 
 namespace alpa {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <tuple>
 
-#include "alpa/cost/cost_model.h"
 #include "restrictions.h"
+#include "src/cost/cost_model.h"
 #include "src/intra_op/layered_plan.h"
 #include "src/intra_op/planning_cache.h"
 

@@ -1,5 +1,5 @@
 // src/intra_op/strategy.cc — how a node is split over a mesh, from its index rule alone
-#include "alpa/intra_op/strategy.h"
+#include "src/intra_op/strategy.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -2,6 +2,7 @@
 #include "uses.h"
 
 #include "alpa/base/error.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {

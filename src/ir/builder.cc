@@ -6,6 +6,7 @@
 #include "alpa/base/error.h"
 #include "region_rules.h"
 #include "src/ir/input.h"
+#include "src/ir/op_def.h"
 #include "src/ir/rewrite.h"
 
 namespace alpa {

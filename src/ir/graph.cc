@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "src/ir/op_def.h"
+
 namespace alpa {
 
 std::vector<TensorType> operand_types(const Graph& graph, const Node& node) {
@@ -33,6 +35,13 @@ const Input* find_input(const Graph& graph, int value) {
   const auto before = [](const Input& input, int v) { return input.value < v; };
   const auto found = std::lower_bound(graph.inputs.begin(), graph.inputs.end(), value, before);
   return found != graph.inputs.end() && found->value == value ? &*found : nullptr;
+}
+
+double flops_per_step(const Graph& graph) {
+  double total = 0;
+  for (const Node& node : graph.nodes)
+    total += flops(rule_of(graph, node)) * runs_per_step(graph, node);
+  return total;
 }
 
 }  // namespace alpa

@@ -2,6 +2,7 @@
 #include "alpa/base/text.h"
 #include "alpa/ir/graph.h"
 #include "src/ir/input.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {

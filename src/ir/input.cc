@@ -3,6 +3,8 @@
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
+#include "src/ir/op_def.h"
+#include "src/ir/rule.h"
 
 namespace alpa {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 /// Index notation of operators (`OpDef::dims`), parsed and bound to operand shapes.
-#include "alpa/ir/op_def.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 

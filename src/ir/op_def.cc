@@ -1,5 +1,5 @@
 // src/ir/op_def.cc — rules and result types of operators
-#include "alpa/ir/op_def.h"
+#include "src/ir/op_def.h"
 
 #include "alpa/base/error.h"
 #include "members.h"

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "src/ir/input.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {

@@ -1,5 +1,5 @@
 // src/ir/rule.cc — facts derived from an index rule, and checks of a rule
-#include "alpa/ir/rule.h"
+#include "src/ir/rule.h"
 
 #include <algorithm>
 

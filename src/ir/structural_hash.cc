@@ -3,6 +3,7 @@
 #include <string>
 
 #include "alpa/ir/graph.h"
+#include "src/ir/op_def.h"
 #include "src/ir/subgraph.h"
 
 namespace alpa {

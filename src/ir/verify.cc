@@ -5,6 +5,7 @@
 #include "alpa/ir/graph.h"
 #include "region_rules.h"
 #include "src/ir/input.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {

@@ -2,7 +2,7 @@
 /// Memory that one run of a device's lists writes and a later run reads.
 #include <vector>
 
-#include "alpa/lower/device_program.h"
+#include "src/lower/device_program.h"
 
 namespace alpa {
 

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "alpa/base/error.h"
-#include "alpa/lower/device_program.h"
 #include "src/ir/input.h"
 #include "src/lower/carried_memory.h"
+#include "src/lower/device_program.h"
 #include "src/ops/all_ops.h"
 #include "updates.h"
 

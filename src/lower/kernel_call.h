@@ -1,6 +1,6 @@
 #pragma once
 /// Kernel calls for the instructions of a device program; data pointers are not set.
-#include "alpa/lower/device_program.h"
+#include "src/lower/device_program.h"
 #include "src/tensor/kernel.h"
 
 namespace alpa {

@@ -2,8 +2,9 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "alpa/lower/device_program.h"
+#include "src/ir/op_def.h"
 #include "src/lower/carried_memory.h"
+#include "src/lower/device_program.h"
 
 namespace alpa {
 namespace {

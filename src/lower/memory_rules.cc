@@ -7,6 +7,7 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/message_box.h"
 #include "kernels/cuda/shard_blocks.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {

@@ -3,7 +3,7 @@
 /// planning works on any machine.
 #include <string_view>
 
-#include "alpa/lower/device_program.h"
+#include "src/lower/device_program.h"
 #include "src/tensor/kernel.h"
 
 namespace alpa {

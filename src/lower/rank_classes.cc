@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "alpa/base/error.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {

@@ -2,6 +2,7 @@
 /// Classes of devices with equal programs.
 #include <vector>
 
+#include "src/lower/device_program.h"
 #include "src/lower/state_layout.h"
 
 namespace alpa {

@@ -2,7 +2,7 @@
 /// Layout of the buffer in which uploaded step inputs wait until the device's program loads them.
 #include <vector>
 
-#include "alpa/lower/device_program.h"
+#include "src/lower/device_program.h"
 
 namespace alpa {
 

@@ -1,7 +1,8 @@
 // src/lower/text.cc — text form of device programs
 #include <fmt/core.h>
 
-#include "alpa/lower/device_program.h"
+#include "src/ir/op_def.h"
+#include "src/lower/device_program.h"
 
 namespace alpa {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 /// The last steps of emission: writes new content into state and accumulators, and keeps sent
 /// memory unchanged until it is sent.
-#include "alpa/lower/device_program.h"
+#include "src/lower/device_program.h"
 
 namespace alpa {
 

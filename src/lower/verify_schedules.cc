@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "alpa/base/error.h"
-#include "alpa/lower/device_program.h"
+#include "src/lower/device_program.h"
 
 namespace alpa {
 namespace {

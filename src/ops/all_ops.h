@@ -3,8 +3,8 @@
 #include <span>
 #include <string_view>
 
-#include "alpa/ir/op_def.h"
 #include "src/ir/input.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 

@@ -3,8 +3,8 @@
 /// that the operands of that extent share; dimensions of extent 1 have none. FLOPs and linear sets
 /// are those of the operator's record. The variants differ in the element types they accept. All
 /// throw Error on a user's mistake.
-#include "alpa/ir/op_def.h"
 #include "kernels/cpu/kernels.h"
+#include "src/ir/op_def.h"
 
 namespace alpa::ops {
 

@@ -3,7 +3,7 @@
 /// first operands, the state.
 #include <initializer_list>
 
-#include "alpa/ir/op_def.h"
+#include "src/ir/op_def.h"
 
 namespace alpa::ops {
 

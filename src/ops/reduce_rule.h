@@ -2,6 +2,7 @@
 /// Shared by reductions over dimensions. Attributes: "axes" (ascending, never
 /// empty), "keep_dims" (0 or 1).
 #include "alpa/ir/builder.h"
+#include "src/ir/op_def.h"
 
 namespace alpa::ops {
 

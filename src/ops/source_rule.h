@@ -1,7 +1,7 @@
 #pragma once
 /// The rule of operators without operands: attributes "dtype" and "shape" give the result,
 /// every dimension can be split.
-#include "alpa/ir/op_def.h"
+#include "src/ir/op_def.h"
 
 namespace alpa::ops {
 

@@ -2,7 +2,7 @@
 //
 //   gpipe(2, 3)        F0 F1 F2 B0 B1 B2 apply      one_f_one_b(2, 3)   F0 F1 B0 F2 B1 B2 apply
 //                      F0 F1 F2 B0 B1 B2 apply                          F0 B0 F1 B1 F2 B2 apply
-#include "alpa/pipeline/schedule.h"
+#include "src/pipeline/schedule.h"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "alpa/lower/device_program.h"
+#include "src/lower/device_program.h"
 
 namespace alpa {
 

@@ -8,6 +8,7 @@
 #include "kernels/cuda/kernels.h"
 #include "src/base/thread_team.h"
 #include "src/cuda_loader/cuda_library.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "alpa/runtime/executor.h"
 #include "src/lower/memory_rules.h"
 #include "src/runtime/devices.h"
+#include "src/runtime/executor.h"
 
 namespace alpa {
 

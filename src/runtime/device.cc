@@ -7,6 +7,7 @@
 
 #include "alpa/base/error.h"
 #include "src/ir/input.h"
+#include "src/ir/op_def.h"
 #include "src/lower/kernel_call.h"
 #include "src/lower/staging.h"
 #include "src/tensor/element.h"

@@ -7,13 +7,13 @@
 #include <memory>
 #include <vector>
 
-#include "alpa/lower/device_program.h"
 #include "arena_guard.h"
 #include "groups.h"
 #include "lanes.h"
 #include "src/base/spin_wait.h"
 #include "src/base/thread_team.h"
 #include "src/comm/group.h"
+#include "src/lower/device_program.h"
 #include "src/runtime/devices.h"
 #include "src/tensor/box_copy.h"
 

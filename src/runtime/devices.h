@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "alpa/lower/device_program.h"
 #include "src/comm/group.h"
+#include "src/lower/device_program.h"
 #include "src/runtime/device_state.h"
 
 namespace alpa {

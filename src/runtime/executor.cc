@@ -1,5 +1,5 @@
 // src/runtime/executor.cc — starts steps, and reads and writes state, on any backend
-#include "alpa/runtime/executor.h"
+#include "src/runtime/executor.h"
 
 #include <algorithm>
 #include <atomic>
@@ -14,6 +14,7 @@
 #include "initialize.h"
 #include "src/base/exception_text.h"
 #include "src/base/thread_team.h"
+#include "src/cost/collective.h"
 #include "src/ir/input.h"
 #include "src/lower/memory_plan.h"
 #include "src/lower/rank_classes.h"

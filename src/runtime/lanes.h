@@ -9,9 +9,9 @@
 #include <tuple>
 #include <vector>
 
-#include "alpa/lower/device_program.h"
 #include "src/base/spin_wait.h"
 #include "src/base/thread_team.h"
+#include "src/lower/device_program.h"
 #include "src/tensor/kernel.h"
 
 namespace alpa {

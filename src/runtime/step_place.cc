@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "src/ir/input.h"
+#include "src/ir/op_def.h"
 #include "src/runtime/devices.h"
 
 namespace alpa {

@@ -4,6 +4,7 @@
 
 #include "merge_nodes.h"
 #include "rewrite.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {

@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "alpa/base/error.h"
-#include "alpa/spmd/program.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/plan/epilogue.h"
 #include "src/ops/all_ops.h"
+#include "src/spmd/program.h"
 
 namespace alpa {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "alpa/spmd/program.h"
+#include "src/spmd/program.h"
 
 namespace alpa {
 

@@ -10,6 +10,7 @@
 #include "rewrite.h"
 #include "src/ir/input.h"
 #include "src/ir/members.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {

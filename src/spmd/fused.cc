@@ -2,8 +2,10 @@
 // over tensors of one shape
 #include "fused.h"
 #include "alpa/base/error.h"
-#include "alpa/spmd/program.h"
 #include "kernels/cpu/kernels.h"
+#include "src/ir/op_def.h"
+#include "src/ir/rule.h"
+#include "src/spmd/program.h"
 #include "src/tensor/elementwise_program.h"
 
 namespace alpa {

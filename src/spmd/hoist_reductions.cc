@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "rewrite.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {

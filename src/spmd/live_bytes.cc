@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "src/ir/op_def.h"
+
 namespace alpa {
 
 LiveBytes::LiveBytes(const SpmdProgram& program, std::int64_t slack_bytes)

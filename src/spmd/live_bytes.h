@@ -3,7 +3,7 @@
 /// and uses of values, before memory is planned. Points are nodes.
 #include <vector>
 
-#include "alpa/spmd/program.h"
+#include "src/spmd/program.h"
 
 namespace alpa {
 

@@ -8,6 +8,7 @@
 #include "live_bytes.h"
 #include "rewrite.h"
 #include "src/ir/input.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "alpa/spmd/program.h"
+#include "src/spmd/program.h"
 
 namespace alpa {
 

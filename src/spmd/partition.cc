@@ -4,8 +4,11 @@
 #include <utility>
 
 #include "alpa/base/error.h"
-#include "alpa/spmd/program.h"
+#include "src/intra_op/strategy.h"
 #include "src/ir/input.h"
+#include "src/ir/op_def.h"
+#include "src/ir/rule.h"
+#include "src/spmd/program.h"
 
 namespace alpa {
 namespace {

@@ -1,6 +1,8 @@
 // src/spmd/reshard_ops.cc — operators that change a tensor's layout on the mesh, not its content
 #include "alpa/base/error.h"
-#include "alpa/spmd/program.h"
+#include "src/ir/op_def.h"
+#include "src/ir/rule.h"
+#include "src/spmd/program.h"
 
 namespace alpa {
 namespace {

@@ -2,7 +2,7 @@
 /// Shared by the passes over partitioned programs.
 #include <vector>
 
-#include "alpa/spmd/program.h"
+#include "src/spmd/program.h"
 
 namespace alpa {
 

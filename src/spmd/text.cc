@@ -1,7 +1,7 @@
 // src/spmd/text.cc — text form and traffic of partitioned programs
 #include <fmt/ranges.h>
 
-#include "alpa/spmd/program.h"
+#include "src/spmd/program.h"
 
 namespace alpa {
 

@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "rewrite.h"
+#include "src/cost/collective.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 namespace {

@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "src/base/thread_team.h"
+#include "src/cost/cost_model.h"
+#include "src/spmd/program.h"
 
 using namespace alpa;
 

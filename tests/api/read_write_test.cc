@@ -2,6 +2,7 @@
 // learning rates of one's own.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
+#include "src/cost/cost_model.h"
 
 using namespace alpa;
 

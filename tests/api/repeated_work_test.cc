@@ -1,6 +1,7 @@
 // Work that a method leaves to every device is reported.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
+#include "src/cost/cost_model.h"
 
 using namespace alpa;
 

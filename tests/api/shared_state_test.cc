@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/ir/op_def.h"
 #include "src/tensor/kernel.h"
 #include "support/error_text.h"
 

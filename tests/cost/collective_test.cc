@@ -1,4 +1,4 @@
-#include "alpa/cost/collective.h"
+#include "src/cost/collective.h"
 
 #include <doctest/doctest.h>
 

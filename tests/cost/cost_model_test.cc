@@ -1,4 +1,4 @@
-#include "alpa/cost/cost_model.h"
+#include "src/cost/cost_model.h"
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "alpa/cost/reshard.h"
+#include "src/cost/reshard.h"
 
 using namespace alpa;
 

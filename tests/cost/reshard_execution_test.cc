@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "alpa/cost/reshard.h"
 #include "simulated_mesh.h"
+#include "src/cost/reshard.h"
 
 using namespace alpa;
 using namespace alpa::testing;

@@ -1,4 +1,4 @@
-#include "alpa/cost/reshard.h"
+#include "src/cost/reshard.h"
 
 #include <doctest/doctest.h>
 

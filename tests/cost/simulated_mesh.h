@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "alpa/cost/reshard.h"
+#include "src/cost/reshard.h"
 
 namespace alpa::testing::simulated {
 

@@ -1,5 +1,5 @@
 // Who sends what when a tensor goes from one mesh to another, and what it costs.
-#include "alpa/cost/transfer.h"
+#include "src/cost/transfer.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 
 #include "alpa/base/error.h"
-#include "alpa/cost/reshard.h"
+#include "src/cost/reshard.h"
 #include "support/steps.h"
 #include "support/two_meshes.h"
 

@@ -1,10 +1,10 @@
 // The case table on the device against the CPU's kernels, which tests/ops checks against formulas.
 #include <algorithm>
 
-#include "alpa/spmd/program.h"
 #include "device_run.h"
 #include "ops/run_case.h"
 #include "src/ops/all_ops.h"
+#include "src/spmd/program.h"
 #include "support/error_text.h"
 
 namespace alpa {

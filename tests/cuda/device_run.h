@@ -1,10 +1,10 @@
 #pragma once
 /// Operators on the device, as the executor loads and queues them.
-#include "alpa/ir/op_def.h"
 #include "device_call.h"
 #include "kernels/cuda/kernels.h"
 #include "src/cuda/kernel.h"
 #include "src/cuda/matmul.h"
+#include "src/ir/op_def.h"
 
 namespace alpa::testing {
 

@@ -1,8 +1,8 @@
 #pragma once
 /// Calls of einsum_epilogue for tests.
-#include "alpa/spmd/program.h"
 #include "device_call.h"
 #include "kernels/plan/epilogue.h"
+#include "src/spmd/program.h"
 
 namespace alpa::testing {
 

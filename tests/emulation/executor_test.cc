@@ -1,6 +1,6 @@
 // The CUDA executor on emulated machines that fail, run out of memory, or
 // run graphs in another order.
-#include "alpa/runtime/executor.h"
+#include "src/runtime/executor.h"
 
 #include <doctest/doctest.h>
 

@@ -4,11 +4,11 @@
 
 #include <optional>
 
-#include "alpa/runtime/executor.h"
 #include "emulation.h"
 #include "src/cuda_loader/cuda_library.h"
 #include "src/lower/staging.h"
 #include "src/runtime/device_state.h"
+#include "src/runtime/executor.h"
 #include "support/error_text.h"
 #include "support/steps.h"
 

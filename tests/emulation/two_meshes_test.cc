@@ -7,11 +7,11 @@
 #include <set>
 #include <string>
 
-#include "alpa/runtime/executor.h"
 #include "emulation.h"
 #include "src/cuda_loader/cuda_library.h"
 #include "src/lower/staging.h"
 #include "src/runtime/device_state.h"
+#include "src/runtime/executor.h"
 #include "support/error_text.h"
 #include "support/steps.h"
 

@@ -1,8 +1,8 @@
 // Graphs and what stands in them, as text.
-#include <alpa/intra_op/strategy.h>
 #include <alpa/ir/graph.h>
 #include <alpa/mesh/sharding_spec.h>
 #include <alpa/ops/ops.h>
+#include "src/intra_op/strategy.h"
 #include "src/ops/all_ops.h"
 
 #include "fuzz/harness.h"

@@ -2,10 +2,10 @@
 // way that its use makes cheapest.
 #include <doctest/doctest.h>
 
-#include "alpa/cost/cost_model.h"
 #include "alpa/ops/ops.h"
 #include "alpa/train/training_step.h"
 #include "gpt_plans.h"
+#include "src/cost/cost_model.h"
 
 using namespace alpa;
 using namespace alpa::testing;

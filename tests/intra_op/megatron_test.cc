@@ -5,9 +5,9 @@
 // has a block on either side.
 #include <doctest/doctest.h>
 
-#include "alpa/spmd/program.h"
 #include "intra_op/gpt_plans.h"
 #include "intra_op/plans.h"
+#include "src/spmd/program.h"
 
 using namespace alpa;
 using namespace alpa::testing;

@@ -3,14 +3,14 @@
 #include <doctest/doctest.h>
 
 #include "alpa/base/error.h"
-#include "alpa/nn/dropout.h"
-#include "alpa/spmd/program.h"
+#include "alpa/nn/layers.h"
 #include "alpa/train/training_step.h"
 #include "intra_op/plans.h"
 #include "src/intra_op/planning_cache.h"
 #include "src/intra_op/planning_facts.h"
 #include "src/ir/layers.h"
 #include "src/ir/subgraph.h"
+#include "src/spmd/program.h"
 
 using namespace alpa;
 using namespace alpa::testing;

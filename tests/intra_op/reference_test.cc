@@ -4,9 +4,9 @@
 #include <doctest/doctest.h>
 
 #include "alpa/ops/ops.h"
-#include "alpa/spmd/program.h"
 #include "intra_op/graphs.h"
 #include "intra_op/plans.h"
+#include "src/spmd/program.h"
 
 using namespace alpa;
 using namespace alpa::testing;

@@ -1,4 +1,4 @@
-#include "alpa/intra_op/strategy.h"
+#include "src/intra_op/strategy.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "alpa/base/error.h"
-#include "alpa/ir/op_def.h"
+#include "src/ir/op_def.h"
 #include "support/rule_text.h"
 
 using namespace alpa;

@@ -9,7 +9,7 @@
 #include "alpa/autograd/gradient.h"
 #include "alpa/base/error.h"
 #include "alpa/ir/builder.h"
-#include "alpa/nn/dropout.h"
+#include "alpa/nn/layers.h"
 #include "alpa/ops/ops.h"
 #include "alpa/train/training_step.h"
 #include "src/ir/layers.h"

@@ -7,8 +7,8 @@
 #include <map>
 #include <tuple>
 
-#include "alpa/cost/cost_model.h"
 #include "alpa/ir/builder.h"
+#include "src/cost/cost_model.h"
 #include "src/intra_op/auto_shard.h"
 #include "src/lower/memory_plan.h"
 

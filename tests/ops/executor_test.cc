@@ -2,8 +2,8 @@
 // scratch planned, with as many threads as a user may ask for.
 #include <doctest/doctest.h>
 
-#include "alpa/runtime/executor.h"
 #include "run_case.h"
+#include "src/runtime/executor.h"
 #include "support/steps.h"
 
 using namespace alpa::testing::cases;

@@ -3,9 +3,9 @@
 #include <limits>
 #include <map>
 
-#include "alpa/intra_op/strategy.h"
 #include "reference.h"
 #include "run_case.h"
+#include "src/intra_op/strategy.h"
 #include "support/difference.h"
 
 using namespace alpa::testing::cases;

@@ -1,7 +1,7 @@
 // Steps while other programs have the cores.
 #include <doctest/doctest.h>
 
-#include "alpa/runtime/executor.h"
+#include "src/runtime/executor.h"
 #include "support/held_threads.h"
 #include "support/steps.h"
 

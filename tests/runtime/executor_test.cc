@@ -1,5 +1,5 @@
 // Steps on several devices: failures, messages, state, counted bytes.
-#include "alpa/runtime/executor.h"
+#include "src/runtime/executor.h"
 
 #include <doctest/doctest.h>
 

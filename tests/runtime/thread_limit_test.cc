@@ -9,8 +9,8 @@
 #include <functional>
 #include <string_view>
 
-#include "alpa/runtime/executor.h"
 #include "src/base/thread_team.h"
+#include "src/runtime/executor.h"
 #include "support/error_text.h"
 #include "support/steps.h"
 

@@ -6,8 +6,8 @@
 #include <new>
 #include <system_error>
 
-#include "alpa/runtime/executor.h"
 #include "src/base/thread_team.h"
+#include "src/runtime/executor.h"
 #include "src/tensor/kernel.h"
 #include "support/error_text.h"
 #include "support/steps.h"

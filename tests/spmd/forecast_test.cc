@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "alpa/cost/cost_model.h"
+#include "src/cost/cost_model.h"
 #include "src/intra_op/auto_shard.h"
 #include "src/intra_op/fusion.h"
 #include "src/intra_op/graph_facts.h"

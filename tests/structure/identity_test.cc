@@ -1,4 +1,4 @@
-// Who may ask which operator a node is: records say what others need to know (alpa/ir/op_def.h).
+// Who may ask which operator a node is: records say what others need to know (src/ir/op_def.h).
 #include <doctest/doctest.h>
 
 #include <algorithm>

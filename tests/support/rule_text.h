@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "alpa/ir/rule.h"
+#include "src/ir/rule.h"
 
 namespace alpa::testing {
 

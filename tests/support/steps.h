@@ -15,10 +15,12 @@
 #include "alpa/base/error.h"
 #include "alpa/intra_op/plan.h"
 #include "alpa/ops/ops.h"
-#include "alpa/runtime/executor.h"
+#include "src/intra_op/strategy.h"
 #include "src/ir/input.h"
+#include "src/ir/op_def.h"
 #include "src/ops/all_ops.h"
 #include "src/train/accumulation.h"
+#include "src/runtime/executor.h"
 #include "support/difference.h"
 
 namespace alpa::testing {

@@ -1,7 +1,7 @@
 #pragma once
 /// Programs of several meshes made by hand: the layers of a traced training step,
 /// each on a mesh of its own.
-#include "alpa/spmd/program.h"
+#include "src/spmd/program.h"
 #include "support/steps.h"
 
 namespace alpa::testing {

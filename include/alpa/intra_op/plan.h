@@ -1,19 +1,44 @@
 #pragma once
 /// The sharding plan of a graph: complete (partitioning needs no solver and no cost model),
 /// plain data, written as JSON.
+#include <array>
 #include <compare>
 #include <cstdint>
-#include <map>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "alpa/cost/reshard.h"
-#include "alpa/intra_op/strategy.h"
 #include "alpa/ir/graph.h"
+#include "alpa/mesh/collective.h"
 #include "alpa/mesh/device_mesh.h"
 
 namespace alpa {
+
+/// The role of a mesh axis in a node.
+struct AxisRole {
+  enum class Kind : std::uint8_t {
+    none,    ///< every device along the axis does the same work
+    factor,  ///< splits factor `index` of the rule
+    linear,  ///< the operands in linear set `index` are partial sums, and so are the results
+  } kind = Kind::none;
+  std::uint8_t index = 0;
+
+  bool operator==(const AxisRole&) const = default;
+};
+
+/// One role per mesh axis. Axes that split the same factor do so in axis
+/// order, the first being major.
+struct Strategy {
+  std::array<AxisRole, kMaxMeshAxes> axes{};
+  bool operator==(const Strategy&) const = default;
+};
+
+/// "i@0 k@1"-like text: one word per axis with a role, factors numbered f0, f1, …,
+/// linear sets l0, …; "-" if none.
+std::string to_string(const Strategy& strategy);
+Strategy parse_strategy(std::string_view text);
 
 /// Users of values. A node needs operand j in `operand_spec`, an update needs the spec of the state
 /// it replaces. A metric must be replicated; an output has the spec in `ShardingPlan::outputs`.
@@ -120,6 +145,29 @@ RepeatedWork repeated_work(const ShardingPlan& plan, const Graph& graph);
 
 /// Repeated work in one line that names the heaviest nodes; empty below 1 % of the operations.
 std::string repeated_work_text(const ShardingPlan& plan, const Graph& graph);
+
+/// The best plan so far and what is proven. Under a memory budget, planning first looks for the
+/// best plan without it; if that plan exceeds the budget, it begins again with plans that keep it.
+struct PlanningProgress {
+  /// Seconds of a step under the best plan so far; infinite: none yet.
+  double best_seconds = std::numeric_limits<double>::infinity();
+  double lower_bound_seconds = 0;  ///< proven: no plan on any mesh takes less
+  double elapsed_seconds = 0;      ///< since planning began
+  /// mesh shape of the best plan so far, e.g. 2x4; empty: none yet
+  std::string mesh = {};
+  /// a device may use for the plans meant; none: any plan is
+  std::optional<std::int64_t> bytes = {};
+
+  /// (best - lower bound) / best; 1 while there is no plan.
+  double gap() const {
+    if (best_seconds == std::numeric_limits<double>::infinity()) return 1;
+    return best_seconds > 0 ? (best_seconds - lower_bound_seconds) / best_seconds : 0;
+  }
+};
+
+/// Called on the planning thread whenever the best plan or the bound improves. Must not
+/// throw; planning waits for it.
+using ProgressCallback = std::function<void(const PlanningProgress&)>;
 
 /// How much `explain` says.
 enum class Detail : std::uint8_t {

@@ -12,6 +12,10 @@
 
 namespace alpa {
 
+class Builder;
+struct Value;
+using Values = std::vector<Value>;
+
 /// A value's reference to its builder. It detects that the builder is gone, and never equals the
 /// handle of another builder, even of a later one at the same address.
 class BuilderHandle {

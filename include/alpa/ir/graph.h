@@ -10,9 +10,11 @@
 #include "alpa/base/attributes.h"
 #include "alpa/base/shape.h"
 #include "alpa/base/text.h"
-#include "alpa/ir/op_def.h"
 
 namespace alpa {
+
+struct OpDef;
+struct Rule;
 
 /// When a node runs. Forward and backward nodes run once per micro-batch,
 /// apply nodes once per step.
@@ -117,6 +119,9 @@ std::vector<std::vector<int>> consumers(const Graph& graph);
 
 /// How often the node runs in one step: num_micro_batches, or 1 in region apply.
 int runs_per_step(const Graph& graph, const Node& node);
+
+/// Floating-point operations of one step, by the index rules of its nodes.
+double flops_per_step(const Graph& graph);
 
 /// The input record of value `id`, or nullptr.
 const Input* find_input(const Graph& graph, int value);

@@ -3,6 +3,9 @@
 /// programs and transports.
 #include <cstdint>
 #include <string_view>
+#include <vector>
+
+#include "alpa/mesh/sharding_spec.h"
 
 namespace alpa {
 
@@ -10,11 +13,14 @@ enum class CollectiveKind : std::uint8_t {
   // Exchange data and change the layout:
   all_reduce,      ///< partial → replicated on `axes`
   reduce_scatter,  ///< partial → split `dim` (as its minor-most axis) on one axis
-  all_gather,  ///< split `dim` (= `from_dim`) → replicated on one axis (the minor-most of its dimension)
-  all_to_all,  ///< split `from_dim` (as its minor-most axis) → split `dim` (as its minor-most axis) on one axis
+  /// split `dim` (= `from_dim`) → replicated on one axis (the minor-most of its dimension)
+  all_gather,
+  /// split `from_dim` (as its minor-most axis) → split `dim` (as its minor-most axis) on one axis
+  all_to_all,
   // Change the layout without exchanging data:
   slice,  ///< replicated → split `dim` on one axis
-  to_partial,  ///< replicated → partial on one axis: the identity of the combiner on all but coordinate 0
+  /// replicated → partial on one axis: the identity of the combiner on all but coordinate 0
+  to_partial,
   // Do not change a layout:
   broadcast,
   send,
@@ -29,10 +35,35 @@ inline constexpr CollectiveKind kReshards[] = {
     CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather,
     CollectiveKind::all_to_all, CollectiveKind::slice,          CollectiveKind::to_partial};
 
-/// Whether devices exchange data to change the layout: all_reduce, reduce_scatter, all_gather or all_to_all.
+/// Whether devices exchange data to change the layout: all_reduce, reduce_scatter, all_gather or
+/// all_to_all.
 constexpr bool exchanges(CollectiveKind kind) { return kind <= CollectiveKind::all_to_all; }
 
 /// "all_reduce", …
 std::string_view name_of(CollectiveKind kind);
+
+struct ReshardStep {
+  CollectiveKind kind;
+  std::vector<int> axes;  ///< mesh axes, ascending; several only for all_reduce
+  int dim = -1;           ///< see CollectiveKind
+  int from_dim = -1;
+  ShardingSpec to;  ///< spec after this step
+  double seconds = 0;
+
+  bool operator==(const ReshardStep&) const = default;
+};
+
+struct ReshardPath {
+  std::vector<ReshardStep> steps;
+  double seconds = 0;
+};
+
+/// Number of calls, and bytes a device sends; for collectives, by the ring formulas of
+/// src/cost/collective.h.
+struct Traffic {
+  std::int64_t count = 0;
+  double bytes = 0;
+  bool operator==(const Traffic&) const = default;
+};
 
 }  // namespace alpa

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "alpa/cost/transfer.h"
 #include "alpa/intra_op/plan.h"
 #include "alpa/ir/graph.h"
+#include "src/cost/transfer.h"
 
 namespace alpa {
 
@@ -141,13 +141,6 @@ void verify(const SpmdProgram& program);
 /// specs of its results and, with several meshes, by its mesh.
 std::string to_string(const SpmdProgram& program);
 
-/// Number of calls, and bytes a device sends; for collectives, by the ring
-/// formulas of cost/collective.h.
-struct Traffic {
-  std::int64_t count = 0;
-  double bytes = 0;
-  bool operator==(const Traffic&) const = default;
-};
 /// Traffic of one step per collective kind, and for "transfer" (boxes sent). Nodes that run once
 /// per micro-batch count that often. The device is the one at coordinate 0 of its mesh (transfers:
 /// the busiest device); the result is the maximum over all meshes.

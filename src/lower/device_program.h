@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "alpa/pipeline/schedule.h"
-#include "alpa/spmd/program.h"
+#include "src/pipeline/schedule.h"
+#include "src/spmd/program.h"
 
 namespace alpa {
 

@@ -8,54 +8,11 @@
 #include <memory>
 #include <string>
 
-#include "alpa/lower/device_program.h"
+#include "alpa/runtime/executor_options.h"
 #include "alpa/tensor/array.h"
+#include "src/lower/device_program.h"
 
 namespace alpa {
-
-/// Whether collectives run on a thread or stream of their own, overlapped with later work.
-/// Results are bitwise the same.
-enum class Overlap : std::uint8_t {
-  /// CUDA: always; CPU: if there are more cores than devices (threads on one core gain nothing)
-  automatic,
-  always,
-  never,
-};
-
-/// CUDA: whether a step of all devices is captured as one graph, which is one launch.
-/// Results are bitwise the same.
-enum class Capture : std::uint8_t {
-  /// unless this process has several cards: NVIDIA warns of deadlocks when one thread captures
-  /// the collectives of several
-  automatic,
-  always,
-  never,  ///< instructions are queued one by one, asynchronously
-};
-
-struct ExecutorOptions {
-  int threads_per_device = 0;  ///< 0: usable cores / devices, at least 1
-  Overlap overlap = Overlap::automatic;
-  /// A non-finite metric is an Error naming it and the step. On CUDA, relu then also
-  /// propagates NaN. Without it, cuBLASLt's product with relu, which is sometimes
-  /// faster, may turn a NaN into 0.
-  bool check_finite = false;
-  std::int64_t bucket_bytes = 1 << 20;  ///< for `bucket_collectives`, per device
-  Capture capture = Capture::automatic;
-  /// CUDA, steps of one micro-batch: updates a layer's parameters on a low-priority stream as
-  /// soon as their gradients are ready, overlapped with the backward pass of earlier layers. Off:
-  /// one kernel updates all parameters at the end. Results are bitwise the same; which is faster
-  /// has not been measured yet.
-  bool overlap_updates = false;
-  /// CUDA: runs every step instruction by instruction, so that a failing instruction is named;
-  /// slow. The first step always runs so.
-  bool check_instructions = false;
-  /// CUDA: measures algorithms of matrix products, and whether to fuse their epilogues, when a
-  /// program is loaded, and remembers the results on disk. Off: takes the library's first proposal,
-  /// epilogue fused, which is the same every time.
-  bool tune = true;
-  /// CUDA: products of f32 may round their operands to TF32 (10 bits of mantissa)
-  bool tf32 = false;
-};
 
 /// The arenas of all devices: parameters, optimizer state, accumulators and temporaries.
 /// Made by `Executor::make_state`.

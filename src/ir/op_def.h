@@ -10,7 +10,7 @@
 
 #include "alpa/base/attributes.h"
 #include "alpa/base/shape.h"
-#include "alpa/ir/rule.h"
+#include "src/ir/rule.h"
 #include "alpa/mesh/collective.h"
 
 namespace alpa {
@@ -19,9 +19,9 @@ class Builder;
 struct Node;
 struct Value;
 struct KernelDef;
-using Values = std::vector<Value>;
 
 struct OpDef;
+enum class ReshardKind : std::uint8_t;  // alpa/mesh/collective.h
 
 /// Arguments of a rule: operand types and attributes of the node, and the operator itself (set by
 /// `rule_of`), so that a family of operators can share one rule function.
@@ -75,7 +75,7 @@ struct OpDef {
   /// Gradient: one value per operand (id -1: no gradient), given the gradients of the results. A
   /// result on which the loss does not depend has an empty Value; at least one is not empty.
   /// Null: not differentiable.
-  Values (*vjp)(Builder&, const Node&, const Values& dys) = nullptr;
+  std::vector<Value> (*vjp)(Builder&, const Node&, const std::vector<Value>& dys) = nullptr;
   /// Code of the elementwise formula in kernels/elementwise.h (-1: not elementwise).
   /// Elementwise nodes can be fused.
   int elementwise = -1;

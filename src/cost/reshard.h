@@ -8,28 +8,13 @@
 #include <vector>
 
 #include "alpa/base/shape.h"
-#include "alpa/cost/collective.h"
+#include "src/cost/collective.h"
 #include "alpa/mesh/collective.h"
 #include "alpa/mesh/device_mesh.h"
 #include "alpa/mesh/sharding_spec.h"
+#include "src/cost/collective.h"
 
 namespace alpa {
-
-struct ReshardStep {
-  CollectiveKind kind;
-  std::vector<int> axes;  ///< mesh axes, ascending; several only for all_reduce
-  int dim = -1;           ///< see CollectiveKind
-  int from_dim = -1;
-  ShardingSpec to;  ///< spec after this step
-  double seconds = 0;
-
-  bool operator==(const ReshardStep&) const = default;
-};
-
-struct ReshardPath {
-  std::vector<ReshardStep> steps;
-  double seconds = 0;
-};
 
 struct ReshardModel {
   CollectiveOptions collectives;

@@ -5,9 +5,9 @@
 #include <optional>
 #include <span>
 
-#include "alpa/cost/reshard.h"
-#include "alpa/ir/rule.h"
 #include "alpa/mesh/cluster.h"
+#include "src/cost/reshard.h"
+#include "src/ir/rule.h"
 
 namespace alpa {
 

@@ -1,0 +1,172 @@
+#pragma once
+/// Layers: callables `Value(Value)`, with parameters or without.
+#include <cstdint>
+#include <utility>
+
+#include "alpa/base/error.h"
+#include "alpa/nn/initializer.h"
+#include "alpa/nn/layer.h"
+#include "alpa/ops/ops.h"
+
+namespace alpa::nn {
+
+struct DenseOptions {
+  bool bias = true;  ///< add a learnt vector, initially zero
+  /// or glorot_uniform, lecun_normal, or a fixed Initializer
+  KernelInitializer kernel = he_normal;
+};
+
+/// y = x · kernel + bias for x [..., in]: parameters "denseN.kernel" [in, features] and
+/// "denseN.bias" [features], of x's element type.
+class Dense {
+ public:
+  /// Throws Error if features < 1.
+  explicit Dense(std::int64_t features, DenseOptions options = {})
+      : features_(features), options_(std::move(options)) {
+    require(features >= 1, "nn::Dense: {} features; give at least 1", features);
+  }
+
+  /// Throws Error unless x has a feature dimension and at least one before it.
+  Value operator()(Value x) const {
+    require(x.rank() >= 2,
+            "nn::Dense({}): the input is {}; it needs a batch dimension and a feature dimension",
+            features_, to_string(x.type()));
+    const Scope in(x, id_, "dense");
+    const Value y = matmul(x, kernel(in, x.dim(-1)));
+    return options_.bias ? y + in.parameter("bias", {features_}, zeros) : y;
+  }
+
+  /// The kernel in `builder`'s graph, for tied weights: f32[inputs, features].
+  Value kernel(Builder& builder, std::int64_t inputs, DType dtype = f32) const {
+    return kernel(Scope(builder, id_, "dense", dtype), inputs);
+  }
+
+  /// This layer with frozen parameters: training does not change them.
+  Dense frozen() const {
+    Dense layer = *this;
+    layer.id_.freeze();
+    return layer;
+  }
+
+ private:
+  Value kernel(const Scope& in, std::int64_t inputs) const {
+    return in.parameter("kernel", {inputs, features_}, options_.kernel(inputs, features_));
+  }
+
+  LayerId id_;
+  std::int64_t features_;
+  DenseOptions options_;
+};
+
+struct EmbeddingOptions {
+  Initializer table = Initializer::normal(0, 0.02);  ///< GPT-2's (Radford et al. 2019)
+  DType dtype = f32;
+};
+
+/// ids i32 [...] → [..., width]: rows of the parameter "embeddingN.table" [rows, width].
+class Embedding {
+ public:
+  /// Throws Error if rows or width is below 1.
+  Embedding(std::int64_t rows, std::int64_t width, EmbeddingOptions options = {})
+      : rows_(rows), width_(width), options_(options) {
+    require(rows >= 1 && width >= 1, "nn::Embedding: {} rows of width {}; give at least 1 of each",
+            rows, width);
+  }
+
+  Value operator()(Value ids) const {
+    const Scope in(ids, id_, "embedding");
+    return embedding(table(in), ids);
+  }
+
+  /// The table in `builder`'s graph, for tied weights: [rows, width].
+  Value table(Builder& builder) const { return table(Scope(builder, id_, "embedding")); }
+
+  /// This layer with a frozen table: training does not change it.
+  Embedding frozen() const {
+    Embedding layer = *this;
+    layer.id_.freeze();
+    return layer;
+  }
+
+ private:
+  Value table(const Scope& in) const {
+    return in.parameter("table", {rows_, width_}, options_.table, options_.dtype);
+  }
+
+  LayerId id_;
+  std::int64_t rows_, width_;
+  EmbeddingOptions options_;
+};
+
+/// (x - mean) / sqrt(variance + epsilon) · scale + bias over the last dimension of x [..., C]
+/// (Ba et al. 2016): parameters "layer_normN.scale" (ones) and "layer_normN.bias" (zeros),
+/// [C], of x's element type.
+class LayerNorm {
+ public:
+  /// Throws Error unless epsilon > 0.
+  explicit LayerNorm(double epsilon = 1e-5) : epsilon_(epsilon) {
+    require(epsilon > 0, "nn::LayerNorm: epsilon must be above 0, not {}", epsilon);
+  }
+
+  /// Throws Error if x is a scalar.
+  Value operator()(Value x) const {
+    require(x.rank() >= 1, "nn::LayerNorm: the input is {}; it needs a feature dimension",
+            to_string(x.type()));
+    const Scope in(x, id_, "layer_norm");
+    // In statements of their own: C++ may evaluate arguments in any order.
+    const Value scale = in.parameter("scale", {x.dim(-1)}, ones);
+    const Value bias = in.parameter("bias", {x.dim(-1)}, zeros);
+    return layer_norm(x, scale, bias, epsilon_);
+  }
+
+  /// This layer with frozen parameters: training does not change them.
+  LayerNorm frozen() const {
+    LayerNorm layer = *this;
+    layer.id_.freeze();
+    return layer;
+  }
+
+ private:
+  LayerId id_;
+  double epsilon_;
+};
+
+/// Sets each element to 0 with probability `rate` and scales the others by 1 / (1 - rate)
+/// (Srivastava et al. 2014); the identity in an `evaluation_step`. Every mask is a function of
+/// (seed, stream, step, micro-batch, index): the same under every plan.
+class Dropout {
+ public:
+  /// Throws Error unless 0 <= rate < 1.
+  explicit Dropout(double rate) : rate_(rate) {
+    require(rate >= 0 && rate < 1, "nn::Dropout: rate {} is not in [0, 1)", rate);
+  }
+
+  Value operator()(Value x) const {
+    if (rate_ == 0 || !x.builder->training()) return x;
+    const Value kept = ge(random_uniform(x, {f32, x.shape()}), rate_);
+    return where(kept, x / (1 - rate_), 0.0);
+  }
+
+ private:
+  double rate_;
+};
+
+/// Activations as layers, for use in a Sequential.
+struct ReLU {
+  Value operator()(Value x) const { return relu(x); }
+};
+
+/// Tanh approximation.
+struct GELU {
+  Value operator()(Value x) const { return gelu(x); }
+};
+
+struct Tanh {
+  Value operator()(Value x) const { return tanh(x); }
+};
+
+struct Sigmoid {
+  Value operator()(Value x) const { return sigmoid(x); }
+};
+
+}  // namespace alpa::nn
