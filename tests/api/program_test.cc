@@ -247,7 +247,7 @@ TEST_CASE(
   const std::int64_t budget = free.memory_bytes * 4 / 5;
   const Executable tight =
       parallelize(step, Zero3Parallel{.memory_budget_bytes = budget}, Cluster::local(8));
-  CHECK(tight.traffic().at("all_gather").count > traffic(free.program).at("all_gather").count);
+  CHECK(tight.traffic().at("all_gather").count > traffic(*free.program).at("all_gather").count);
   TrainState state = tight.init(0);
   std::vector<double> tight_losses;
   for (int i = 0; i < 3; ++i) tight_losses.push_back(tight.run(state, next_batch()).loss());

@@ -47,8 +47,8 @@ void check_method(const std::string& name, const std::vector<int>& mesh_shape) {
   check_golden("mlp/" + name + ".plan.json", to_json(compiled.plan, compiled.graph));
   if (!has_golden_offsets()) return;
   std::string devices;
-  for (const DeviceProgram& device : compiled.lowered.firsts)
-    devices += to_string(device, compiled.program);
+  for (const DeviceProgram& device : compiled.lowered->firsts)
+    devices += to_string(device, *compiled.program);
   check_golden("mlp/" + name + ".devices.txt", devices);
 }
 

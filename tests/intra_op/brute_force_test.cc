@@ -11,6 +11,7 @@
 #include "alpa/ops/ops.h"
 #include "src/intra_op/auto_shard.h"
 #include "src/intra_op/fusion.h"
+#include "src/intra_op/strategy.h"
 #include "src/ops/all_ops.h"
 
 using namespace alpa;

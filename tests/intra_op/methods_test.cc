@@ -6,6 +6,7 @@
 #include "alpa/ops/ops.h"
 #include "intra_op/graphs.h"
 #include "intra_op/plans.h"
+#include "src/intra_op/strategy.h"
 
 using namespace alpa;
 using namespace alpa::testing;

@@ -2,6 +2,7 @@
 /// A few operators of the tests' own: the graph modules know none.
 #include "alpa/ir/builder.h"
 #include "src/ir/input.h"
+#include "src/ir/op_def.h"
 
 namespace alpa::testing::sample {
 

@@ -11,6 +11,7 @@
 #include "src/intra_op/graph_facts.h"
 #include "src/ir/input.h"
 #include "src/ops/all_ops.h"
+#include "src/spmd/program.h"
 #include "tests/support/gpt_stack.h"
 
 using namespace alpa;

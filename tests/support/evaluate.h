@@ -10,6 +10,7 @@
 #include "alpa/ir/builder.h"
 #include "kernels/kernel_call.h"
 #include "src/ir/input.h"
+#include "src/ir/op_def.h"
 
 namespace alpa::testing {
 

@@ -15,6 +15,7 @@
 #include "alpa/base/error.h"
 #include "alpa/intra_op/plan.h"
 #include "alpa/ops/ops.h"
+#include "src/cost/reshard.h"
 #include "src/intra_op/strategy.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
