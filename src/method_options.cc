@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "alpa/base/error.h"
+#include "src/intra_op/strategy.h"
 
 namespace alpa {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "support/error_text.h"
 #include "support/temporary_file.h"
+#include "src/ir/op_def.h"
 
 using namespace alpa;
 using alpa::testing::error_of;
