@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "alpa/ir/graph.h"
+#include "src/ir/op_def.h"
 
 namespace alpa {
 
