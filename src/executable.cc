@@ -7,8 +7,8 @@
 
 #include "alpa/base/text.h"
 #include "src/base/file.h"
-#include "src/ir/input.h"
 #include "src/cost/cost_model.h"
+#include "src/ir/input.h"
 #include "src/runtime/device_state.h"
 #include "src/runtime/executor.h"
 #include "src/spmd/program.h"

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "alpa/base/shape.h"
-#include "src/cost/collective.h"
 #include "alpa/mesh/collective.h"
 #include "alpa/mesh/device_mesh.h"
 #include "alpa/mesh/sharding_spec.h"

@@ -2,8 +2,8 @@
 /// The cost of a node's other strategies, all else equal.
 #include <optional>
 
-#include "priced_plan.h"
 #include "alpa/intra_op/plan.h"
+#include "priced_plan.h"
 #include "src/cost/cost_model.h"
 
 namespace alpa {

@@ -1,7 +1,7 @@
 #pragma once
 /// Plans a step along the plan of another step that works on the same state. Nothing is searched.
-#include "alpa/cost/cost_model.h"
 #include "alpa/intra_op/plan.h"
+#include "src/cost/cost_model.h"
 
 namespace alpa {
 

@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "priced_plan.h"
 #include "alpa/intra_op/plan.h"
+#include "priced_plan.h"
 #include "src/cost/cost_model.h"
 
 namespace alpa {

@@ -10,8 +10,8 @@
 
 #include "alpa/base/attributes.h"
 #include "alpa/base/shape.h"
-#include "src/ir/rule.h"
 #include "alpa/mesh/collective.h"
+#include "src/ir/rule.h"
 
 namespace alpa {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "alpa/lower/device_program.h"
+#include "src/lower/device_program.h"
 
 namespace alpa {
 

@@ -5,11 +5,10 @@
 #include <unordered_map>
 
 #include "alpa/base/error.h"
-#include "src/spmd/program.h"
 #include "kernels/elementwise.h"
 #include "rewrite.h"
-#include "src/ir/members.h"
 #include "src/intra_op/strategy.h"
+#include "src/ir/members.h"
 #include "src/ir/op_def.h"
 #include "src/ops/all_ops.h"
 #include "src/spmd/program.h"

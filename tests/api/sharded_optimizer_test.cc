@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/ir/op_def.h"
 #include "support/error_text.h"
 #include "support/temporary_file.h"
-#include "src/ir/op_def.h"
 
 using namespace alpa;
 using alpa::testing::error_of;

@@ -20,8 +20,8 @@
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
 #include "src/ops/all_ops.h"
-#include "src/train/accumulation.h"
 #include "src/runtime/executor.h"
+#include "src/train/accumulation.h"
 #include "support/difference.h"
 
 namespace alpa::testing {
