@@ -31,7 +31,7 @@ class ResidentStep {
                const std::map<std::string, Array>& batch)
       : planned_(plan_only(step, method, Cluster::local(1, "cuda"))),
         products_({.tf32 = method.executor.tf32}) {
-    const SpmdProgram& program = planned_.program;
+    const SpmdProgram& program = *planned_.program;
     DeviceProgram lowered = lower(program, 0, true, memory_rules("cuda"));
     std::vector<Reported> metrics = lowered.reported;
     devices_.push_back(std::make_unique<cuda::LoadedDevice>(
@@ -181,7 +181,7 @@ class ResidentStep {
                                                             : nullptr);
       inputs.scalars.push_back(input.kind == InputKind::scalar ? scalars.at(input.name) : 0);
     }
-    cuda::Uploads uploads(planned_.program, devices_);
+    cuda::Uploads uploads(*planned_.program, devices_);
     uploads.pack(inputs, 0);
     uploads.queue(0, memory_, {device().compute()});
     wait();

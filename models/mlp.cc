@@ -10,7 +10,6 @@
 #include "models/common/interrupt.h"
 #include "models/common/report.h"
 #include "models/common/text.h"
-#include "src/cost/cost_model.h"
 
 using namespace alpa;
 using namespace models;
@@ -110,13 +109,12 @@ std::int64_t number_of_steps(const MlpFlags& flags, const Task& task) {
   return flags.epochs > 0 ? flags.epochs * (task.types.size() / task.batch) : flags.steps;
 }
 
-void report(const MlpFlags& flags, const CompiledStep& planned, const CostModel& model,
+void report(const MlpFlags& flags, const CompiledStep& planned, const Cluster& cluster,
             const RunResult* run) {
   fmt::print("{}", summary_text(planned, run));
   if (!flags.explain.empty())
-    fmt::print("\n{}", explain(planned.plan, planned.graph, model,
-                               flags.explain == "full" ? Detail::full : Detail::summary,
-                               planned.memory_bytes));
+    fmt::print("\n{}",
+               explain(planned, cluster, flags.explain == "full" ? Detail::full : Detail::summary));
   if (!flags.save_plan.empty()) write_file(flags.save_plan, to_json(planned.plan, planned.graph));
   if (!flags.json.empty()) write_file(flags.json, report_json(planned, run));
 }
@@ -128,7 +126,7 @@ void plan_and_report(const MlpFlags& flags, const Cluster& cluster) {
   const CompiledStep planned =
       plan_only(step, interrupt.ending(make_method(flags, flags.method)), cluster);
   interrupt.exit_with(planned, flags.save_plan);
-  report(flags, planned, CostModel::of(cluster), nullptr);
+  report(flags, planned, cluster, nullptr);
 }
 
 /// The step, and the evaluation that follows its plan.
@@ -159,7 +157,7 @@ Run train_and_report(const MlpFlags& flags, const Cluster& cluster, const Task& 
   if (task.has_test_set())
     run.result.test_accuracy =
         evaluate.run(run.state, batches(task.test, task.batch).epoch(0))["accuracy"];
-  report(flags, executable.planned(), CostModel::of(cluster), &run.result);
+  report(flags, executable.planned(), cluster, &run.result);
   return run;
 }
 

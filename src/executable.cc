@@ -137,6 +137,10 @@ std::vector<std::string> parameter_names(const Graph& graph) {
   return parameters;
 }
 
+std::string explain(const CompiledStep& step, const Cluster& cluster, Detail detail) {
+  return explain(step.plan, step.graph, CostModel::of(cluster), detail, step.memory_bytes);
+}
+
 struct Executable::Impl {
   CompiledStep planned;
   CostModel model;

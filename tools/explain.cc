@@ -90,8 +90,7 @@ std::string explain_model(const ExplainFlags& flags, const std::string& text) {
   const Cluster cluster = cluster_of(flags, kDefaultDevices);
   const TrainingStep step{.inputs = {}, .trace = [&](int) { return graph; }, .scalars = {}};
   const CompiledStep planned = plan_only(step, method_of(flags, graph.num_micro_batches), cluster);
-  return explain(planned.plan, planned.graph, CostModel::of(cluster), flags.detail(),
-                 planned.memory_bytes);
+  return explain(planned, cluster, flags.detail());
 }
 
 }  // namespace

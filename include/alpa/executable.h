@@ -125,6 +125,10 @@ struct CompiledStep {
   std::shared_ptr<const LoweredProgram> lowered = {};  ///< for the executor
 };
 
+/// The plan explained in words, for devices of `cluster`.
+std::string explain(const CompiledStep& step, const Cluster& cluster,
+                    Detail detail = Detail::summary);
+
 class Executable;
 
 /// The place of an executable among those that share states; set by `parallelize`.

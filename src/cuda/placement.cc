@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/ir/input.h"
+#include "src/ir/op_def.h"
 
 namespace alpa::cuda {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "alpa/base/error.h"
 #include "src/ir/input.h"
+#include "src/ir/op_def.h"
 #include "src/ir/rewrite.h"
 
 namespace alpa {

@@ -1,7 +1,6 @@
 // Work that a method leaves to every device is reported.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
-#include "src/cost/cost_model.h"
 
 using namespace alpa;
 
@@ -34,7 +33,7 @@ TEST_CASE("data parallelism says what it leaves to every device, the heaviest fi
   // of 2·48·4·64 that do not.
   CHECK(work.share > 0.8);
   CHECK(work.share < 1);
-  const std::string text = explain(planned.plan, planned.graph, CostModel::of(Cluster::local(4)));
+  const std::string text = explain(planned, Cluster::local(4));
   CAPTURE(text);
   const std::string line = repeated_work_text(planned.plan, planned.graph);
   CAPTURE(line);

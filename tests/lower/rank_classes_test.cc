@@ -73,11 +73,10 @@ template <class Method>
 Bytes bytes_of(const TrainingStep& step, const std::vector<int>& mesh, int micro_batches) {
   int devices = 1;
   for (int size : mesh) devices *= size;
-  const SpmdProgram program =
-      plan_only(step,
-                Method{.num_micro_batches = micro_batches, .mesh_shape = mesh, .solver_seconds = 5},
-                Cluster::local(devices))
-          .program;
+  const CompiledStep compiled = plan_only(
+      step, Method{.num_micro_batches = micro_batches, .mesh_shape = mesh, .solver_seconds = 5},
+      Cluster::local(devices));
+  const SpmdProgram& program = *compiled.program;
   Bytes bytes;
   const std::vector<DeviceProgram> all =
       programs_of_all(program, lower_classes(program, true, memory_rules("cpu", 1)));

@@ -36,7 +36,7 @@ std::vector<double> evaluated(const std::function<Value(Value)>& model, const Ar
   const Executable step =
       parallelize(custom_step({{"x", x.type()}}, build), Serial{}, Cluster::local(1));
   TrainState tensors = step.init(3);
-  for (const auto& [name, array] : state) tensors.set(name, array);
+  for (const auto& [name, array] : state) tensors[name] = array;
   std::vector<double> values;
   for (const auto& [name, value] : step.run(tensors, {{"x", x}}).values()) values.push_back(value);
   return values;

@@ -47,7 +47,7 @@ TEST_CASE("every product of a 10-layer MLP of nn::Dense has its epilogue") {
       CAPTURE(micro_batches);
       const auto counts = [&](const TrainingStep& step) {
         return operators(
-            plan_only(step, Serial{.num_micro_batches = micro_batches}, cards(1)).program);
+            *plan_only(step, Serial{.num_micro_batches = micro_batches}, cards(1)).program);
       };
       Counts relu = counts(dense_mlp_step<nn::ReLU>(dtype, 10)),
              gelu = counts(dense_mlp_step<nn::GELU>(dtype, 10));
@@ -69,7 +69,7 @@ TEST_CASE("every product of a 10-layer MLP of nn::Dense has its epilogue") {
 TEST_CASE(
     "without micro-batches a 10-layer step is 34 nodes: 29 products, 4 for the loss, one for Adam") {
   const SpmdProgram program =
-      plan_only(dense_mlp_step<nn::ReLU>(f32, 10), Serial{}, cards(1)).program;
+      *plan_only(dense_mlp_step<nn::ReLU>(f32, 10), Serial{}, cards(1)).program;
   CHECK(operators(program) == Counts{{"einsum_epilogue bias relu keep", 9},
                                      {"einsum_epilogue bias", 1},
                                      {"einsum_epilogue relu gradient", 9},
@@ -85,7 +85,7 @@ TEST_CASE("spread over four cards, every product still has its epilogue") {
   for (const Method& method :
        std::initializer_list<Method>{DataParallel{}, Zero2Parallel{}, Zero3Parallel{},
                                      ShardParallel{}, ShardParallel{.mesh_shape = {2, 2}}}) {
-    Counts counts = operators(plan_only(step, method, cards(4)).program);
+    Counts counts = operators(*plan_only(step, method, cards(4)).program);
     CHECK(counts["einsum_epilogue bias relu keep"] == 9);
     CHECK(counts["einsum_epilogue bias"] == 1);
     CHECK(counts["einsum_epilogue relu gradient"] == 9);
@@ -98,7 +98,7 @@ TEST_CASE("overlapped updates come after their gradients and the last reader of 
   Serial method;
   method.executor.overlap_updates = true;
   const SpmdProgram program =
-      plan_only(dense_mlp_step<nn::ReLU>(f32, 10), method, cards(1)).program;
+      *plan_only(dense_mlp_step<nn::ReLU>(f32, 10), method, cards(1)).program;
   CHECK(operators(program)["multi_tensor_adam"] == 10);
   const DeviceProgram device = lower(program, 0, true, memory_rules("cuda"));
   int overlapped = 0, products_behind = 0;
@@ -116,7 +116,7 @@ TEST_CASE(
     "updates of several micro-batches, and of gradients that come from other devices, stay at the end") {
   const TrainingStep step = dense_mlp_step<nn::ReLU>(f32, 10);
   const auto updates = [&](Method method) {
-    const SpmdProgram program = plan_only(step, method, cards(4)).program;
+    const SpmdProgram program = *plan_only(step, method, cards(4)).program;
     CHECK(to_string(program).find("overlapped") == std::string::npos);
     return operators(program)["multi_tensor_adam"];
   };
@@ -131,7 +131,7 @@ TEST_CASE(
 TEST_CASE("the dense layers of an attention block have their epilogues, too") {
   const TrainingStep step = alpa::testing::gpt_step(
       {.layers = 1, .batch = 8, .sequence = 64, .hidden = 256, .heads = 4, .reshape_heads = true});
-  Counts counts = operators(plan_only(step, Serial{}, cards(1)).program);
+  Counts counts = operators(*plan_only(step, Serial{}, cards(1)).program);
   CHECK(counts["einsum_epilogue bias"] == 5);  // query, key, value, output, down
   CHECK(counts["einsum_epilogue bias gelu keep"] == 1);
   CHECK(counts["einsum_epilogue gelu gradient"] == 1);
