@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <regex>
+#include <set>
 
 #include "structure/source_files.h"
 
@@ -51,6 +52,25 @@ TEST_CASE("public headers include no heavy or private library") {
         CAPTURE(include.line);
         CHECK_MESSAGE(!include.target.starts_with(start), include.target);
       }
+}
+
+TEST_CASE("include/alpa has at most 32 headers, those of alpa.h and eigen.h") {
+  std::set<std::string> found = {"include/alpa/eigen.h"}, open = {"include/alpa/alpa.h"};
+  const std::vector<SourceFile> files = structure::source_files("include", {".h"});
+  while (!open.empty()) {
+    const std::string path = *open.begin();
+    open.erase(path);
+    found.insert(path);
+    for (const SourceFile& file : files)
+      if (file.path == path)
+        for (const structure::Include& include : structure::includes_of(file))
+          if (include.target.starts_with("alpa/") && !found.contains("include/" + include.target))
+            open.insert("include/" + include.target);
+  }
+  std::set<std::string> all;
+  for (const SourceFile& file : files) all.insert(file.path);
+  CHECK(all == found);
+  CHECK(all.size() <= 32);
 }
 
 TEST_CASE("no source file is longer than 600 lines") {
