@@ -129,3 +129,8 @@ if(Python3_Interpreter_FOUND)
   add_test(NAME scripts/gpu_check COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/gpu_check_test.py)
   set_tests_properties(scripts/gpu_check PROPERTIES LABELS scripts TIMEOUT ${ALPA_TEST_TIMEOUT})
 endif()
+
+# Two tests run at a time; those that compare seconds run alone.
+foreach(entry base/spin_wait ilp/cutoff ilp/deadline)
+  set_tests_properties(${entry} PROPERTIES PROCESSORS 2)
+endforeach()

@@ -90,156 +90,134 @@ void check_batch(const Graph& graph, std::uint32_t axes, const DeviceMesh& mesh,
   }
 }
 
-/// Fills one Restriction per node.
-class Restrictor {
- public:
-  Restrictor(const Graph& graph, const NodeClasses& classes, const DeviceMesh& mesh,
-             const AxisLimits& limits)
-      : graph_(graph),
-        classes_(classes),
-        mesh_(mesh),
-        limits_(limits),
-        result_(graph.nodes.size()) {
-    for (const Update& update : graph.updates) {
-      if (kind_of(update.input) == InputKind::accumulator)
-        accumulations_.insert(graph.values[update.value].producer);
+InputKind kind_of(const Graph& graph, int value) { return find_input(graph, value)->kind; }
+
+/// Nodes that compute the update of an accumulator.
+std::set<int> accumulations_of(const Graph& graph) {
+  std::set<int> nodes;
+  for (const Update& update : graph.updates)
+    if (kind_of(graph, update.input) == InputKind::accumulator)
+      nodes.insert(graph.values[update.value].producer);
+  return nodes;
+}
+
+bool updates_state(const Graph& graph, const std::set<int>& accumulations, int n) {
+  return graph.nodes[n].region == Region::apply || accumulations.count(n) > 0;
+}
+
+/// Axes on which what updates state is whole.
+std::uint32_t whole_updates(const AxisLimits& limits) {
+  return limits.only_batch & ~(limits.split_optimizer_state | limits.any_state);
+}
+
+void restrict_input(const Input& input, const AxisLimits& limits, Restriction& r) {
+  if (input.kind == InputKind::state) {
+    const bool optimizer = !input.of.empty();
+    r.whole_axes = optimizer ? limits.whole_optimizer_state : limits.whole_parameters;
+    r.most_split_axes = optimizer ? limits.split_optimizer_state : limits.split_parameters;
+  }
+  if (input.kind == InputKind::accumulator) {
+    r.whole_axes = whole_updates(limits);
+    r.most_split_axes = limits.split_accumulators;
+  }
+}
+
+/// Axes of the batch split tensors without a batch only where state is split.
+void restrict_node(const Node& node, bool updates, const AxisLimits& limits, Restriction& r) {
+  if (r.batch_factor < 0) r.whole_axes = updates ? whole_updates(limits) : limits.only_batch;
+  if (node.op->work == Work::heavy) r.most_split_axes = limits.split_contractions;
+}
+
+/// State that is split over all devices is split over axes of `tensor`, too, and so is what
+/// updates it.
+bool follows_split_state(const Node& node, bool updates, const AxisLimits& limits,
+                         const Restriction& r) {
+  if (!(limits.split_optimizer_state & limits.tensor)) return false;
+  return node.op == &ops::input ? r.most_split_axes != 0 : updates;
+}
+
+/// The restriction of node n but for `linear_axes`. `tensor` is empty without axes of tensors.
+Restriction restriction_of(const Graph& graph, const std::set<int>& accumulations, int n,
+                           int batch_factor, const std::vector<TensorFactors>& tensor,
+                           const AxisLimits& limits) {
+  const Node& node = graph.nodes[n];
+  const bool updates = updates_state(graph, accumulations, n);
+  Restriction r;
+  r.batch_factor = batch_factor;
+  if (batch_factor >= 0) r.batch_axes = limits.batch;
+  if (node.op == &ops::input)
+    restrict_input(*find_input(graph, node.results[0]), limits, r);
+  else
+    restrict_node(node, updates, limits, r);
+  if (!tensor.empty() && !follows_split_state(node, updates, limits, r)) {
+    r.tensor_axes = limits.tensor;
+    r.tensor_factors = tensor[n].factors;
+    r.must_split_tensor = tensor[n].must_split;
+  }
+  return r;
+}
+
+/// Axes over which an operand of linear set `operands` may be partial.
+std::uint32_t linear_axes(const Node& node, std::uint32_t operands,
+                          const std::vector<std::uint32_t>& partial) {
+  if (node.op == &ops::input) return partial[node.results[0]];
+  std::uint32_t axes = 0;
+  for (std::size_t j = 0; j < node.operands.size(); ++j)
+    axes |= operands >> j & 1 ? partial[node.operands[j]] : 0;
+  return axes;
+}
+
+/// Axes on which a node of this rule may itself leave partial sums in its result number `i`.
+std::uint32_t sum_axes(const Rule& rule, int i, const Restriction& r, const DeviceMesh& mesh) {
+  std::uint32_t axes = 0;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    if (mesh.size(axis) == 1) continue;
+    for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
+      const bool allowed = r.batch_axes >> axis & 1    ? f == r.batch_factor
+                           : r.whole_axes >> axis & 1  ? false
+                           : r.tensor_axes >> axis & 1 ? r.tensor_factors >> f & 1
+                                                       : true;
+      if (allowed && reduction(rule, i, f) == Combiner::sum &&
+          rule.factors[f].size >= mesh.size(axis))
+        axes |= 1u << axis;
     }
   }
+  return axes;
+}
 
-  std::vector<Restriction> run() && {
-    const std::vector<int> batch = batch_factors(graph_, classes_);
-    std::vector<TensorFactors> tensor;
-    if (limits_.tensor)
-      tensor = tensor_factors(graph_, classes_, devices_on(limits_.tensor, mesh_), batch);
-    for (int n = 0; n < static_cast<int>(result_.size()); ++n) {
-      result_[n].batch_factor = batch[n];
-      if (batch[n] >= 0) result_[n].batch_axes = limits_.batch;
-      if (graph_.nodes[n].op == &ops::input)
-        restrict_input(n);
-      else
-        restrict_node(n);
-      if (limits_.tensor && !follows_split_state(n)) restrict_to(n, tensor[n]);
-    }
-    add_linear_axes();
-    return std::move(result_);
-  }
-
- private:
-  InputKind kind_of(int value) const { return find_input(graph_, value)->kind; }
-
-  void restrict_input(int n) {
-    const Input& input = *find_input(graph_, graph_.nodes[n].results[0]);
-    Restriction& r = result_[n];
-    if (input.kind == InputKind::state) {
-      const bool optimizer = !input.of.empty();
-      r.whole_axes = optimizer ? limits_.whole_optimizer_state : limits_.whole_parameters;
-      r.most_split_axes = optimizer ? limits_.split_optimizer_state : limits_.split_parameters;
-    }
-    if (input.kind == InputKind::accumulator) {
-      r.whole_axes = whole_updates();
-      r.most_split_axes = limits_.split_accumulators;
-    }
-  }
-
-  /// Axes on which what updates state is whole.
-  std::uint32_t whole_updates() const {
-    return limits_.only_batch & ~(limits_.split_optimizer_state | limits_.any_state);
-  }
-
-  /// Axes of the batch split tensors without a batch only where state is split.
-  void restrict_node(int n) {
-    const Node& node = graph_.nodes[n];
-    Restriction& r = result_[n];
-    if (r.batch_factor < 0) r.whole_axes = updates_state(n) ? whole_updates() : limits_.only_batch;
-    if (node.op->work == Work::heavy) r.most_split_axes = limits_.split_contractions;
-  }
-
-  /// State that is split over all devices is split over axes of `tensor`, too, and so is what
-  /// updates it.
-  bool follows_split_state(int n) const {
-    if (!(limits_.split_optimizer_state & limits_.tensor)) return false;
-    const bool is_input = graph_.nodes[n].op == &ops::input;
-    return is_input ? result_[n].most_split_axes != 0 : updates_state(n);
-  }
-
-  bool updates_state(int n) const {
-    return graph_.nodes[n].region == Region::apply || accumulations_.count(n) > 0;
-  }
-
-  void restrict_to(int n, const TensorFactors& tensor) {
-    Restriction& r = result_[n];
-    r.tensor_axes = limits_.tensor;
-    r.tensor_factors = tensor.factors;
-    r.must_split_tensor = tensor.must_split;
-  }
-
-  /// Partial operands help only where partial sums arise: from a split sum, or from
-  /// operands that are partial themselves. An accumulator may be partial if what is added
-  /// to it may; hence the second pass.
-  void add_linear_axes() {
-    std::vector<std::uint32_t> partial(graph_.values.size(), 0);
-    // of what other parts of the graph do, anything is possible
-    for (const Input& input : graph_.inputs)
-      if (input.kind == InputKind::boundary) partial[input.value] = (1u << mesh_.num_axes()) - 1;
-    mark_partial(partial);
-    for (const Update& update : graph_.updates) {
-      if (kind_of(update.input) == InputKind::accumulator)
-        partial[update.input] = partial[update.value];
-    }
-    mark_partial(partial);
-  }
-
-  void mark_partial(std::vector<std::uint32_t>& partial) {
-    for (int n = 0; n < static_cast<int>(result_.size()); ++n) {
-      const Node& node = graph_.nodes[n];
-      const Rule& rule = classes_.of(n).rule;
-      std::uint32_t axes = 0;
-      result_[n].linear_axes.assign(rule.linear.size(), 0);
-      for (std::size_t l = 0; l < rule.linear.size(); ++l) {
-        result_[n].linear_axes[l] =
-            linear_axes(node, rule.linear[l], partial) & ~result_[n].batch_axes;
-        axes |= result_[n].linear_axes[l];
-      }
-      for (std::size_t i = 0; i < node.results.size(); ++i)
-        partial[node.results[i]] |= axes | sum_axes(n, rule, static_cast<int>(i));
-    }
-  }
-
-  std::uint32_t linear_axes(const Node& node, std::uint32_t operands,
-                            const std::vector<std::uint32_t>& partial) const {
-    if (node.op == &ops::input) return partial[node.results[0]];
+/// Sets `linear_axes` of all nodes, and adds to `partial` the axes over which values may be partial.
+void mark_partial(const Graph& graph, const NodeClasses& classes, const DeviceMesh& mesh,
+                  std::vector<std::uint32_t>& partial, std::vector<Restriction>& restrictions) {
+  for (int n = 0; n < static_cast<int>(restrictions.size()); ++n) {
+    const Node& node = graph.nodes[n];
+    const Rule& rule = classes.of(n).rule;
+    Restriction& r = restrictions[n];
     std::uint32_t axes = 0;
-    for (std::size_t j = 0; j < node.operands.size(); ++j)
-      axes |= operands >> j & 1 ? partial[node.operands[j]] : 0;
-    return axes;
-  }
-
-  /// Axes on which the node itself may leave partial sums in its result number `i`.
-  std::uint32_t sum_axes(int n, const Rule& rule, int i) const {
-    const Restriction& r = result_[n];
-    std::uint32_t axes = 0;
-    for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-      if (mesh_.size(axis) == 1) continue;
-      for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
-        const bool allowed = r.batch_axes >> axis & 1    ? f == r.batch_factor
-                             : r.whole_axes >> axis & 1  ? false
-                             : r.tensor_axes >> axis & 1 ? r.tensor_factors >> f & 1
-                                                         : true;
-        if (allowed && reduction(rule, i, f) == Combiner::sum &&
-            rule.factors[f].size >= mesh_.size(axis))
-          axes |= 1u << axis;
-      }
+    r.linear_axes.assign(rule.linear.size(), 0);
+    for (std::size_t l = 0; l < rule.linear.size(); ++l) {
+      r.linear_axes[l] = linear_axes(node, rule.linear[l], partial) & ~r.batch_axes;
+      axes |= r.linear_axes[l];
     }
-    return axes;
+    for (std::size_t i = 0; i < node.results.size(); ++i)
+      partial[node.results[i]] |= axes | sum_axes(rule, static_cast<int>(i), r, mesh);
   }
+}
 
-  const Graph& graph_;
-  const NodeClasses& classes_;
-  const DeviceMesh& mesh_;
-  const AxisLimits& limits_;
-  std::vector<Restriction> result_;
-  std::set<int> accumulations_;  ///< nodes that compute the update of an accumulator
-};
+/// Partial operands help only where partial sums arise: from a split sum, or from
+/// operands that are partial themselves. An accumulator may be partial if what is added
+/// to it may; hence the second pass.
+void add_linear_axes(const Graph& graph, const NodeClasses& classes, const DeviceMesh& mesh,
+                     std::vector<Restriction>& restrictions) {
+  std::vector<std::uint32_t> partial(graph.values.size(), 0);
+  // of what other parts of the graph do, anything is possible
+  for (const Input& input : graph.inputs)
+    if (input.kind == InputKind::boundary) partial[input.value] = (1u << mesh.num_axes()) - 1;
+  mark_partial(graph, classes, mesh, partial, restrictions);
+  for (const Update& update : graph.updates)
+    if (kind_of(graph, update.input) == InputKind::accumulator)
+      partial[update.input] = partial[update.value];
+  mark_partial(graph, classes, mesh, partial, restrictions);
+}
 
 }  // namespace
 
@@ -247,7 +225,16 @@ std::vector<Restriction> restrictions(const Graph& graph, const NodeClasses& cla
                                       const DeviceMesh& mesh, const AutoShardOptions& options) {
   const AxisLimits limits = limits_of(options, mesh);
   check_batch(graph, limits.batch, mesh, options.method);
-  return Restrictor(graph, classes, mesh, limits).run();
+  const std::vector<int> batch = batch_factors(graph, classes);
+  std::vector<TensorFactors> tensor;
+  if (limits.tensor)
+    tensor = tensor_factors(graph, classes, devices_on(limits.tensor, mesh), batch);
+  const std::set<int> accumulations = accumulations_of(graph);
+  std::vector<Restriction> result;
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+    result.push_back(restriction_of(graph, accumulations, n, batch[n], tensor, limits));
+  add_linear_axes(graph, classes, mesh, result);
+  return result;
 }
 
 }  // namespace alpa
