@@ -60,8 +60,8 @@ CompiledStep lowered_program(const Graph& graph, const ShardingPlan& plan, const
           std::make_shared<const LoweredProgram>(std::move(devices))};
 }
 
-/// How much merged collectives may add to a program's peak: one bucket, but at most a quarter of
-/// the unused budget.
+/// How much merged collectives may add to a program's peak: one bucket, but at most a
+/// quarter of the unused budget.
 std::int64_t bucket_slack(const SpmdProgram& program, std::int64_t bucket_bytes,
                           std::int64_t budget) {
   return std::clamp<std::int64_t>((budget - estimated_bytes(program)) / 4, 0, bucket_bytes);

@@ -102,8 +102,8 @@ class Evaluator {
     return {vector, 0};
   }
 
-  /// The step that makes a result may write it at once, unless a later step still reads an
-  /// input in that memory.
+  /// The step that makes a result may write it at once, unless a later step still
+  /// reads an input in that memory.
   void choose_direct_outputs() {
     for (int o = 0; o < static_cast<int>(call_.outputs.size()); ++o) {
       const KernelTensor& output = call_.outputs[o];

@@ -110,9 +110,9 @@ extern const KernelDef embedding_grad;
 extern const KernelDef multi_tensor_adam;
 
 /// (w, velocity, g, learning_rate) → (w, velocity): g' = g + weight_decay·w; velocity =
-/// momentum·velocity + g'; w -= learning_rate·(nesterov ? g' + momentum·velocity : velocity).
-/// Reals "momentum", "weight_decay"; integer "nesterov". Types, and several parameters, as
-/// for `multi_tensor_adam`. In place.
+/// momentum·velocity + g'; w -= learning_rate·(nesterov ? g' + momentum·velocity : velocity). Reals
+/// "momentum", "weight_decay"; integer "nesterov". Types, and several parameters, as for
+/// `multi_tensor_adam`. In place.
 extern const KernelDef multi_tensor_sgd;
 
 /// (x, …) → (sum of x², …): scalars of any type, carried in double.

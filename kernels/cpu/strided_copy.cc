@@ -69,8 +69,8 @@ void transpose_tile(T* dst, std::int64_t dst_stride, const T* src, std::int64_t 
   for (int i = 0; i < rows; ++i) std::memcpy(dst + i * dst_stride, tile[i], columns * sizeof(T));
 }
 
-/// Prefetches the lines of the next tile: each is in another page, which hardware prefetchers
-/// do not cross.
+/// Prefetches the lines of the next tile: each is in another page, which hardware
+/// prefetchers do not cross.
 template <class T>
 void prefetch_tile(const T* dst, std::int64_t dst_stride, const T* src, std::int64_t src_stride,
                    std::int64_t rows, std::int64_t columns) {
@@ -95,8 +95,8 @@ void copy_block(T* dst, std::int64_t dst_stride, const T* src, std::int64_t src_
     }
 }
 
-/// The position of a block of kBlock rows of the fast dimension and kBlock columns of the
-/// innermost one.
+/// The position of a block of kBlock rows of the fast dimension and kBlock
+/// columns of the innermost one.
 struct Block {
   std::int64_t from = 0, to = 0, row = 0, column = 0;
 };

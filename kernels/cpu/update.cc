@@ -1,5 +1,5 @@
-// kernels/cpu/update.cc — multi_tensor_adam and multi_tensor_sgd, for one or several parameters. Operands: the
-// states, parameter by parameter; then the gradients; then the scalars.
+// kernels/cpu/update.cc — multi_tensor_adam and multi_tensor_sgd, for one or several parameters.
+// Operands: the states, parameter by parameter; then the gradients; then the scalars.
 #include <algorithm>
 
 #include "kernels/cpu/block_io.h"

@@ -220,8 +220,8 @@ __device__ void store(const Pack<S>& x, const ElementwiseLaunch& p, const Elemen
 // ---- formulas
 // ---------------------------------------------------------------------------------------------
 
-/// result = formula number `code`, in [low, high): found by bisection, so that every formula is
-/// compiled in once.
+/// result = formula number `code`, in [low, high): found by bisection, so that every
+/// formula is compiled in once.
 template <int low, int high, class S>
 __device__ __forceinline__ void compute(int code, Pack<S>& result, const Pack<S>& a,
                                         const Pack<S>& b, const Pack<S>& c) {

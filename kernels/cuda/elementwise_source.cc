@@ -155,8 +155,8 @@ int reads_of(const kernels::ElementwisePlan& plan) {
 }
 
 /// Launch bounds for the compiler. Without them it aims at 32 registers and moves loads
-/// behind the first uses; four resident blocks of short programs leave it 64, enough for all
-/// of a tile's loads.
+/// behind the first uses; four resident blocks of short programs leave it 64, enough
+/// for all of a tile's loads.
 std::string launch_bounds(const kernels::ElementwisePlan& plan) {
   const bool is_short = plan.program.steps.size() <= 16 && reads_of(plan) <= 4 && !plan.wide;
   return std::to_string(kFusedThreads) + (is_short ? ", 4" : "");

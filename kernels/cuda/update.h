@@ -1,8 +1,8 @@
 #pragma once
 /// Optimizers over all parameters in one launch, and the squared norms of all gradients: contracts
-/// of `cpu::multi_tensor_adam`, `cpu::multi_tensor_sgd` and `cpu::squared_norms`. The tensors are a table in
-/// host memory, read before the call returns: it is passed as a kernel parameter, so that a
-/// captured launch keeps it.
+/// of `cpu::multi_tensor_adam`, `cpu::multi_tensor_sgd` and `cpu::squared_norms`. The tensors are a
+/// table in host memory, read before the call returns: it is passed as a kernel parameter, so that
+/// a captured launch keeps it.
 #include "kernels/cuda/launch.h"
 
 namespace alpa::cuda {

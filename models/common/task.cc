@@ -33,8 +33,8 @@ void standardise(Dataset& data) {
   }
 }
 
-/// Throws Error if the tutorial's data does not fit in memory: x and y of [batch, dim] and weights
-/// of [dim, dim].
+/// Throws Error if the tutorial's data does not fit in memory: x and y of [batch, dim]
+/// and weights of [dim, dim].
 void require_memory(std::int64_t batch, std::int64_t dim) {
   const auto rows = static_cast<double>(batch), columns = static_cast<double>(dim);
   const double bytes = 4 * columns * (2 * rows + columns);

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-/// The files of one version of control groups. `reclaimable`: keys of `memory.stat`, bytes of
-/// cached files.
+/// The files of one version of control groups. `reclaimable`: keys of
+/// `memory.stat`, bytes of cached files.
 struct Version {
   std::vector<const char*> limits;
   const char* usage;
@@ -27,8 +27,8 @@ struct Version {
 const Version kVersion1{{"memory.limit_in_bytes"},
                         "memory.usage_in_bytes",
                         {"total_inactive_file", "total_active_file"}};
-// Above memory.high the kernel does not kill a group; it slows the group down, in the
-// end to a halt.
+// Above memory.high the kernel does not kill a group; it slows the group
+// down, in the end to a halt.
 const Version kVersion2{
     {"memory.max", "memory.high"}, "memory.current", {"inactive_file", "active_file"}};
 

@@ -25,8 +25,8 @@ inline double median(std::vector<double> values) {
   return n == 0 ? 0 : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/// The median of what `timed()` returns, called at least three times and until so many seconds
-/// have passed.
+/// The median of what `timed()` returns, called at least three times and until so
+/// many seconds have passed.
 template <class Timed>
 double median_over(double seconds, Timed&& timed) {
   const Stopwatch watch;

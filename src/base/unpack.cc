@@ -10,8 +10,8 @@
 namespace alpa {
 namespace {
 
-/// Output up to this size is unpacked at any ratio. Larger honest files stay far below kMaxRatio
-/// (deflate allows 1032).
+/// Output up to this size is unpacked at any ratio. Larger honest files stay far below
+/// kMaxRatio (deflate allows 1032).
 constexpr std::size_t kSmall = std::size_t{16} << 20, kMaxRatio = 256;
 
 constexpr std::size_t kStep = std::size_t{1} << 20;

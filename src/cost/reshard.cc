@@ -23,9 +23,9 @@ struct Label {
 };
 
 /// Dijkstra from one spec. Among equally cheap ways the one with the fewest steps wins, then the
-/// one whose last step comes first in the order of CollectiveKind, axes and dimensions; so the answer
-/// does not depend on the order of the search. Reductions run over axes that are partial in the
-/// source alone, so that partial specs lead to no other: the answer does not depend on which of
+/// one whose last step comes first in the order of CollectiveKind, axes and dimensions; so the
+/// answer does not depend on the order of the search. Reductions run over axes that are partial in
+/// the source alone, so that partial specs lead to no other: the answer does not depend on which of
 /// them the graph holds either.
 class Search {
  public:

@@ -34,10 +34,11 @@ std::vector<ShardingSpec> all_specs(const TensorType& type, const DeviceMesh& me
 inline constexpr std::uint32_t kNoPartials = 0, kPartialSum = 1, kPartialMax = 2;
 
 /// Cheapest path; nullopt if `to` cannot be reached (partial sums never become partial maxima or
-/// the reverse, and options may forbid collectives). Empty if the specs are equal. The path reduces
-/// only over axes that are partial in `from`, so zeros made by to_partial are never sent. Ties:
-/// fewest steps, then the order of CollectiveKind, axes and dimensions of the last steps. A collective
-/// over uneven parts is charged n times its largest part: bytes as in collective.h, rounded up.
+/// the reverse, and options may forbid collectives). Empty if the specs are equal. The path
+/// reduces only over axes that are partial in `from`, so zeros made by to_partial are never
+/// sent. Ties: fewest steps, then the order of CollectiveKind, axes and dimensions of the last
+/// steps. A collective over uneven parts is charged n times its largest part: bytes as in
+/// collective.h, rounded up.
 std::optional<ReshardPath> find_reshard(const TensorType& type, const ShardingSpec& from,
                                         const ShardingSpec& to, const DeviceMesh& mesh,
                                         const ReshardModel& model);

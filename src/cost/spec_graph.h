@@ -31,8 +31,8 @@ struct SpecLimits {
   bool operator==(const SpecLimits&) const = default;
 };
 
-/// `limits` widened to hold `specs`. Throws Bug if one of them is not a spec of this
-/// type on this mesh.
+/// `limits` widened to hold `specs`. Throws Bug if one of them is not a spec
+/// of this type on this mesh.
 SpecLimits limits_for(const TensorType& type, std::span<const ShardingSpec> specs,
                       const DeviceMesh& mesh, SpecLimits limits = {});
 

@@ -110,8 +110,8 @@ class CudaDevices : public Devices {
     metrics_ = allocate_mapped(kStagedSteps * metrics_bytes());
   }
 
-  /// Captured steps are freed before the groups whose collectives they contain; their
-  /// memory may stay.
+  /// Captured steps are freed before the groups whose collectives they
+  /// contain; their memory may stay.
   ~CudaDevices() override {
     drain();
     for (const auto& known : captured_)

@@ -135,8 +135,8 @@ std::optional<bool> is_faster_unfused(const EpilogueSteps& steps, KernelCall cal
   return outcome.fastest == 1;
 }
 
-/// `joint`, or a separate product and kernel if these were measured to be faster. Measures now if
-/// that was not done yet.
+/// `joint`, or a separate product and kernel if these were measured to be faster. Measures now
+/// if that was not done yet.
 Launch faster_of(const OpDef& op, const EpilogueSteps& steps, const KernelCall& call,
                  const Gpu& card, const MatmulProblem& product, Launch joint) {
   if (card.products->is_faster_unfused(product) == false) return joint;

@@ -101,8 +101,8 @@ class NcclGroup : public CollectiveGroup {
     ncclComm_t comm;
   };
 
-  /// The blocks of one tensor that a member sends and receives; `from` or `to` is empty where no
-  /// blocks are needed.
+  /// The blocks of one tensor that a member sends and receives; `from` or `to` is empty
+  /// where no blocks are needed.
   struct Tensor {
     const KernelTensor *in, *out;
     Packed from, to;

@@ -17,8 +17,8 @@ struct NcclRank {
   int ordinal = 0;  ///< of the card
 };
 
-/// The id that all processes of a group share: one of them makes it and sends it to the
-/// others unchanged.
+/// The id that all processes of a group share: one of them makes it and sends
+/// it to the others unchanged.
 std::string make_nccl_id();
 
 /// The group of `size` ranks, of which `ranks` are in this process, on a card each.

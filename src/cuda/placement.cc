@@ -71,8 +71,8 @@ std::vector<Use> uses_of(const DeviceProgram& device) {
   return uses;
 }
 
-/// Memory that lives from step to step or from micro-batch to micro-batch, or is read after the
-/// step.
+/// Memory that lives from step to step or from micro-batch to micro-batch,
+/// or is read after the step.
 bool is_lasting(const DeviceProgram& device, int memory) {
   const auto lies_there = [&](int buffer) { return memory_of(device, buffer) == memory; };
   return std::any_of(device.kept.begin(), device.kept.end(), lies_there) ||

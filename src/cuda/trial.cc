@@ -63,8 +63,8 @@ std::byte* Trial::scratch(std::int64_t bytes) {
   return static_cast<std::byte*>(memory_.emplace_back(allocate_device(bytes)).get());
 }
 
-/// Runs it once. A refused call leaves an error, which is cleared here; an error that remains is
-/// the device's.
+/// Runs it once. A refused call leaves an error, which is cleared here; an error
+/// that remains is the device's.
 std::string Trial::refusal_of(const Way& way) const {
   std::string refusal;
   try {

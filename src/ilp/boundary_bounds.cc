@@ -19,8 +19,8 @@ namespace {
 /// Sweeps for a cell; the first starts from nothing.
 constexpr int kFirstSweeps = 200, kSweeps = 60;
 
-/// Half sweeps towards the boundary afterwards: the bound stays the same, but bounds other cells
-/// more tightly.
+/// Half sweeps towards the boundary afterwards: the bound stays the same, but bounds
+/// other cells more tightly.
 constexpr int kHandings = 8;
 
 /// Work to close the gap of one cell, in cells of tables; beyond it the cell keeps two bounds.
@@ -37,8 +37,8 @@ struct End {
   int position = 0;         ///< among the model's live nodes
 };
 
-/// Splits an edge between two ends by a copy of the second: the bounds of both are then
-/// independent.
+/// Splits an edge between two ends by a copy of the second: the bounds of
+/// both are then independent.
 void part_edge(Model& model, int edge) {
   const ModelEdge old = model.edges[edge];
   const int size = model.nodes[old.b].size();
@@ -225,8 +225,8 @@ struct BoundaryBounds::Impl {
     return costs;
   }
 
-  /// The bound of a part that is repeated (its end is its own beginning), without the edges
-  /// that tie both.
+  /// The bound of a part that is repeated (its end is its own beginning),
+  /// without the edges that tie both.
   BoundaryPrices bound_repeated(std::span<const Tie> ties) {
     BoundaryPrices& known_prices = repeated_prices[{ties.begin(), ties.end()}];
     if (!known_prices.empty() || !dual) return known_prices;

@@ -194,8 +194,8 @@ class Search {
     return sum;
   }
 
-  /// Cost and usage of serving the groups. The copy keeps its state if nothing it
-  /// depends on changes.
+  /// Cost and usage of serving the groups. The copy keeps its state if
+  /// nothing it depends on changes.
   Effect column_effect(const SharedTerm& term, int source, int column, unsigned groups,
                        int row) const {
     const SharedCopy* copy = copy_of(term, column);

@@ -1,5 +1,5 @@
-// src/ilp/core.cc — the search on the reduced model: the order of bounds, fixing,
-// branching and large neighbourhood search
+// src/ilp/core.cc — the search on the reduced model: the order of bounds, fixing, branching and
+// large neighbourhood search
 #include "core.h"
 
 #include <algorithm>
@@ -39,8 +39,8 @@ constexpr int kFirstDives = 4, kAllDives = std::numeric_limits<int>::max();
 /// Mixing the choices met takes at most this part of the time that the ascent took.
 constexpr double kMixShare = 0.5;
 constexpr double kFirstSeconds = 2, kFirstShare = 0.1;
-/// A round of large neighbourhood search takes at least so long; with shared terms, where the dual bound is
-/// tight, the first ones are short, and CBC comes after some rounds alone.
+/// A round of large neighbourhood search takes at least so long; with shared terms, where the dual
+/// bound is tight, the first ones are short, and CBC comes after some rounds alone.
 constexpr double kLeastPause = 2, kFirstPause = 0.25;
 constexpr int kRoundsToBranch = 4;
 

@@ -17,8 +17,8 @@ struct CoreSolution {
 CoreSolution solve_core(const Model& model, Cost cutoff, std::vector<int> start,
                         const Options& options, const Deadline& deadline, Statistics& statistics);
 
-/// The options for models that are solved inside a search: without
-/// large neighbourhood search, cutoff and progress.
+/// The options for models that are solved inside a search: without large neighbourhood
+/// search, cutoff and progress.
 Options inner_options(Options options);
 
 /// A choice of all nodes of `model` that costs less than `cutoff`, constants included,

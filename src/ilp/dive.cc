@@ -163,8 +163,8 @@ void Diver::add_neighbours(int node) {
     if (forbids_[e]) pending_.emplace_back(model_.edges[e].other(node), e);
 }
 
-/// Removes strategies without an allowed partner until nothing changes. False if a node
-/// has none left.
+/// Removes strategies without an allowed partner until nothing changes.
+/// False if a node has none left.
 bool Diver::propagate() {
   while (!pending_.empty()) {
     const auto [node, edge] = pending_.back();

@@ -25,8 +25,8 @@ class TermEnd {
     return end;
   }
 
-  /// The most that strategy p may cost more than `loser`, over all choices of the other ends; stops
-  /// above `slack`.
+  /// The most that strategy p may cost more than `loser`, over all choices of the other
+  /// ends; stops above `slack`.
   Cost worst(int p, int loser, Cost slack, double& looked_at) const {
     const int mine = classes_[p], other = classes_[loser];
     if (mine == other) return 0;

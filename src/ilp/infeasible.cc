@@ -13,8 +13,8 @@ std::vector<std::int64_t> free_of_charge(std::vector<std::int64_t> costs) {
   return costs;
 }
 
-/// An explanation may take this long, or this multiple of the search before it. It does not count
-/// towards a limit of work.
+/// An explanation may take this long, or this multiple of the search before it. It does not
+/// count towards a limit of work.
 constexpr double kLeastSeconds = 0.3, kTimesSearch = 4;
 /// How often the missing amount reported by a failure is tried.
 constexpr int kClaims = 2;
@@ -56,8 +56,8 @@ Problem usage_problem(const Problem& free, std::int64_t time) {
   return result;
 }
 
-/// Bounds of the least peak: no choice stays within `impossible`, and `known` is the
-/// best one found.
+/// Bounds of the least peak: no choice stays within `impossible`, and
+/// `known` is the best one found.
 struct PeakSearch {
   Problem problem;
   const Options& options;

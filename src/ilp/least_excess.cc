@@ -16,8 +16,8 @@ namespace {
 // by which the logarithm of a weight changes at most
 constexpr double kFirstRate = 3, kLastRate = 0.02;
 constexpr int kPatience = 10;  // sweeps without a better bound
-/// Share of some choice's excess over the rows. A bound above it is tight enough to report
-/// how much is missing.
+/// Share of some choice's excess over the rows. A bound above it is tight enough to
+/// report how much is missing.
 constexpr double kCloseEnough = 0.95;
 constexpr int kSweepsToProbe = 8;
 constexpr int kRepairEvery = 8, kRepairMoves = 300;

@@ -38,8 +38,8 @@ void count_problem(const Problem& problem, Statistics& statistics) {
     statistics.strategies += static_cast<std::int64_t>(node.costs.size());
 }
 
-/// Limit of the first elimination, in cells: low if the dual bound follows, because fixing makes
-/// elimination cheaper.
+/// Limit of the first elimination, in cells: low if the dual bound follows, because fixing
+/// makes elimination cheaper.
 std::int64_t first_cells(const Options& options) {
   return options.dual_sweeps > 0 ? options.elimination_cells / 32 : options.elimination_cells;
 }

@@ -180,8 +180,8 @@ struct AutoSharding::Impl {
     report.tell(std::move(now));
   }
 
-  /// Limits of one search. A plan is useful only if it is cheaper than the best known one by more
-  /// than the gap.
+  /// Limits of one search. A plan is useful only if it is cheaper than the best known
+  /// one by more than the gap.
   Effort effort_of(MeshSearch& search, std::int64_t work, double gap, Budget budget = {}) {
     Effort effort{.work = work, .relative_gap = gap};
     effort.cutoff_seconds = (1 - gap) * seconds_of(best(budget));

@@ -20,9 +20,9 @@ namespace {
 
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
-/// Per node of `graph`, the node of `leader` that computes the same; -1: none. Shapes may differ.
-/// Among nodes of one operator and name, that with the most operands in common counts, and the
-/// first of these.
+/// Per node of `graph`, the node of `leader` that computes the same; -1: none. Shapes may
+/// differ. Among nodes of one operator and name, that with the most operands in common
+/// counts, and the first of these.
 class Counterparts {
  public:
   Counterparts(const Graph& leader, const Graph& graph) : leader_(leader), graph_(graph) {

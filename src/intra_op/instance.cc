@@ -189,8 +189,8 @@ class InstanceBuilder {
 
   const TypeLayouts& layouts() const { return space_.layouts.of(type_); }
 
-  /// Specs that several ends may need and that are not always free; under a memory limit, specs
-  /// that any end may need.
+  /// Specs that several ends may need and that are not always free; under a memory limit,
+  /// specs that any end may need.
   std::vector<int> shared_specs(const End& from, const std::vector<End>& wanting) const {
     std::vector<int> count(layouts().specs.size(), 0), shared;
     const bool alone = memory_ && memory_->limit().every_copy && memory_->matters(value_);

@@ -7,8 +7,8 @@
 namespace alpa {
 namespace {
 
-/// Values below this share of the limit are not modelled one by one; an allowance counts each
-/// at its largest.
+/// Values below this share of the limit are not modelled one by one; an allowance
+/// counts each at its largest.
 constexpr std::int64_t kWorthCounting = 50'000;
 
 }  // namespace

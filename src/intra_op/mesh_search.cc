@@ -20,8 +20,8 @@
 namespace alpa {
 namespace {
 
-/// From this many layers on, tables of layers come first; no table has more cells than the
-/// second constant.
+/// From this many layers on, tables of layers come first; no table has more cells
+/// than the second constant.
 constexpr std::size_t kManyLayers = 32;
 constexpr std::int64_t kLayerCells = 1 << 20;
 constexpr int kBudgetAttempts = 6;
@@ -109,8 +109,8 @@ MeshSearch::MeshSearch(const SharedFacts& graph, const DeviceMesh& mesh, const C
       space_(search_space(graph, options, facts_)),
       bound_(least_seconds(graph_, space_)) {}
 
-/// True if there are enough layers for tables of layers to take less time than the
-/// program of all layers.
+/// True if there are enough layers for tables of layers to take less time than
+/// the program of all layers.
 bool MeshSearch::has_many_layers() const {
   const bool whole = !reads_shared_once(graph_) && options_.output_specs.empty() &&
                      !options_.batch_mesh_axis && !options_.split_batch_everywhere &&

@@ -128,8 +128,8 @@ void restrict_node(const Node& node, bool updates, const AxisLimits& limits, Res
   if (node.op->work == Work::heavy) r.most_split_axes = limits.split_contractions;
 }
 
-/// State that is split over all devices is split over axes of `tensor`, too, and so is what
-/// updates it.
+/// State that is split over all devices is split over axes of `tensor`, too,
+/// and so is what updates it.
 bool follows_split_state(const Node& node, bool updates, const AxisLimits& limits,
                          const Restriction& r) {
   if (!(limits.split_optimizer_state & limits.tensor)) return false;
@@ -185,7 +185,8 @@ std::uint32_t sum_axes(const Rule& rule, int i, const Restriction& r, const Devi
   return axes;
 }
 
-/// Sets `linear_axes` of all nodes, and adds to `partial` the axes over which values may be partial.
+/// Sets `linear_axes` of all nodes, and adds to `partial` the axes over
+/// which values may be partial.
 void mark_partial(const Graph& graph, const NodeClasses& classes, const DeviceMesh& mesh,
                   std::vector<std::uint32_t>& partial, std::vector<Restriction>& restrictions) {
   for (int n = 0; n < static_cast<int>(restrictions.size()); ++n) {

@@ -100,8 +100,8 @@ class Assignment {
     return sum && agreement.layer() == kUnknown ? layers_[n] : std::max(agreement.layer(), -1);
   }
 
-  /// Optimizer state takes the layer of its parameter, an accumulator that of the node
-  /// that adds to it.
+  /// Optimizer state takes the layer of its parameter, an accumulator that of
+  /// the node that adds to it.
   void follow() {
     for (const Update& update : graph_.updates)
       if (find_input(graph_, update.input)->kind == InputKind::accumulator)

@@ -7,8 +7,8 @@
 
 namespace alpa {
 
-/// The number of members of a node of variadic operator `op` with so many operands; 0 if no number of
-/// members has so many.
+/// The number of members of a node of variadic operator `op` with so many operands; 0 if no
+/// number of members has so many.
 std::size_t num_members(const OpDef& op, std::size_t operands);
 
 /// The rule of a node of a variadic operator: the notation's rule for each member, with factors of
@@ -18,8 +18,8 @@ Rule rule_of_members(const OpDef& op, const OpQuery& query);
 /// The members of a node as nodes of one member each.
 std::vector<Node> members_of(const Node& node);
 
-/// One node with the members of all `nodes`, which have one operator, equal attributes and shared
-/// operands.
+/// One node with the members of all `nodes`, which have one operator, equal
+/// attributes and shared operands.
 Node joined(const std::vector<const Node*>& nodes);
 
 }  // namespace alpa

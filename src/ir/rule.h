@@ -40,8 +40,8 @@ struct Rule {
   /// Per operand, factors whose sizes multiply to the number of elements read; empty or nullopt:
   /// each element once. A lookup, for example, reads tokens × width of its table.
   std::vector<std::optional<std::vector<int>>> reads = {};
-  /// Lists of factors. The sizes in a list are multiplied; the sum of these products is the number of
-  /// points of `flops_per_point`. Empty: one list of all factors.
+  /// Lists of factors. The sizes in a list are multiplied; the sum of these products is the number
+  /// of points of `flops_per_point`. Empty: one list of all factors.
   std::vector<std::vector<int>> work = {};
   /// Sets of operands (bit i: operand i) in which the node is jointly linear: if exactly those
   /// operands are partial sums over a mesh axis, all results are partial sums over it. add: {0b11};

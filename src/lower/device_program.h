@@ -98,8 +98,8 @@ struct Reported {
   int metric = -1, buffer = -1;  ///< index among the graph's metrics
 };
 
-/// An output of the step that the device holds when the step is over: of every micro-batch in a
-/// slot of its own.
+/// An output of the step that the device holds when the step is over: of every
+/// micro-batch in a slot of its own.
 struct Returned {
   int output = -1, buffer = -1;  ///< index among the graph's outputs
 };
@@ -168,10 +168,10 @@ struct LiveRange {
   bool overlaps(const LiveRange& other) const { return begin <= other.end && other.begin <= end; }
 };
 
-/// Per buffer that owns memory (empty for aliases): from first write to last use, aliases
-/// included. State is always live. Accumulators live from the start of the step to their last use,
-/// at least through all micro-batches; metrics and outputs to the end. Buffers that every run of a list fills
-/// anew live within that list.
+/// Per buffer that owns memory (empty for aliases): from first write to last use, aliases included.
+/// State is always live. Accumulators live from the start of the step to their last use, at least
+/// through all micro-batches; metrics and outputs to the end. Buffers that every run of a list
+/// fills anew live within that list.
 std::vector<LiveRange> live_ranges(const DeviceProgram& device);
 
 /// All uses of each buffer's memory, from one walk over a device program. `memory` arguments

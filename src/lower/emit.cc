@@ -381,8 +381,8 @@ std::vector<std::vector<std::size_t>> waits_of(const DeviceProgram& device,
   return awaited_at;
 }
 
-/// Collectives followed by work are started there. They and received messages are awaited where
-/// `waits_of` says.
+/// Collectives followed by work are started there. They and received messages are
+/// awaited where `waits_of` says.
 std::vector<Instruction> overlapped(const DeviceProgram& device,
                                     const std::vector<Instruction>& list,
                                     const std::vector<bool>& worth) {

@@ -35,8 +35,8 @@ class Guarding {
     return kNowhere;
   }
 
-  /// The send's own list rewrites the slot after this many runs; any other list only
-  /// after all sends.
+  /// The send's own list rewrites the slot after this many runs; any other
+  /// list only after all sends.
   void guard(int list, int send) {
     const int memory = memory_of(device_, instructions(list)[send].inputs[0]);
     for (int l = 0; l < static_cast<int>(device_.lists.size()); ++l) {

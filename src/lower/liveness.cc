@@ -21,8 +21,8 @@ void touch(const DeviceProgram& device, const Instruction& instruction, int from
   if (instruction.workspace >= 0) extend(ranges[instruction.workspace], from, to);
 }
 
-/// True for waits that end the use of memory by a collective or a received message; sent memory
-/// stays in use.
+/// True for waits that end the use of memory by a collective or a received message;
+/// sent memory stays in use.
 bool awaits_result(const std::vector<Instruction>& list, const Instruction& wait) {
   return wait.awaits_list < 0 && list.at(wait.awaits).kind != Instruction::Kind::send;
 }

@@ -261,8 +261,8 @@ std::vector<Block> packed(const DeviceProgram& device, const MemoryRules& rules)
   return permanent;
 }
 
-/// Throws Bug if an instruction after an overlapped one writes its operands or accesses
-/// its results.
+/// Throws Bug if an instruction after an overlapped one writes its operands or accesses its
+/// results.
 void verify_aside(const DeviceProgram& device, const InstructionList& list) {
   std::vector<bool> read(device.buffers.size()), written(device.buffers.size());
   for (const Instruction& instruction : list.instructions) {

@@ -10,10 +10,10 @@ namespace alpa {
 /// uploaded, one is packed by the host.
 inline constexpr int kStagedSteps = 3;
 
-/// One step's part of the staging buffer. First a StepContext per list (its micro-batch changes
-/// while the step runs) and the scalars, equal on all devices. Then the device's slices of the
-/// batch inputs, micro-batch by micro-batch, and of the shared inputs. Offsets are multiples of 256
-/// bytes (scalars: 8).
+/// One step's part of the staging buffer. First a StepContext per list (its micro-batch
+/// changes while the step runs) and the scalars, equal on all devices. Then the device's
+/// slices of the batch inputs, micro-batch by micro-batch, and of the shared inputs. Offsets
+/// are multiples of 256 bytes (scalars: 8).
 struct StagingLayout {
   std::vector<std::int64_t> of_input;  ///< offset per graph input; -1: the program does not load it
   std::int64_t header_bytes = 0;       ///< contexts, at offset 0, and scalars

@@ -112,8 +112,8 @@ class Updating {
     return true;
   }
 
-  /// The instruction that writes this memory must not be overlapped, because a copy at the list's
-  /// end reads it.
+  /// The instruction that writes this memory must not be overlapped, because a copy
+  /// at the list's end reads it.
   void awaits_copy(int memory) {
     const int made = uses_.first_write(memory);
     if (made < 0) return;

@@ -32,8 +32,8 @@ Value column(Value x) {
   return alpa::reshape(x, shape);
 }
 
-/// The share of mean's and rstd's gradients in that of x: d mean / dx = 1 / C, d rstd / dx = -rstd³
-/// (x - mean) / C.
+/// The share of mean's and rstd's gradients in that of x: d mean / dx = 1 / C, d rstd /
+/// dx = -rstd³ (x - mean) / C.
 Value through_statistics(Builder& g, const Node& n, Value dmean, Value drstd) {
   const Value x = g.operand(n, 0), mean = g.result(n, 1), rstd = g.result(n, 2);
   const double share = 1.0 / static_cast<double>(x.shape().back());

@@ -1,5 +1,6 @@
-// src/ops/multi_tensor_adam.cc — updates parameters with Adam (Kingma and Ba 2015, algorithm 1), or
-// with AdamW if "decoupled". Per parameter (w, m, v, gradient) -> (w, m, v); shared: learning_rate, step.
+// src/ops/multi_tensor_adam.cc — updates parameters with Adam (Kingma and Ba 2015,
+// algorithm 1), or with AdamW if "decoupled". Per parameter (w, m, v, gradient) -> (w, m,
+// v); shared: learning_rate, step.
 #include "kernels/cpu/kernels.h"
 #include "optimizer_types.h"
 #include "src/ops/all_ops.h"

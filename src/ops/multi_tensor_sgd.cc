@@ -1,5 +1,5 @@
-// src/ops/multi_tensor_sgd.cc — updates parameters with momentum (Sutskever et al. 2013). Per parameter
-// (w, velocity, gradient) -> (w, velocity); shared: learning_rate.
+// src/ops/multi_tensor_sgd.cc — updates parameters with momentum (Sutskever et al. 2013). Per
+// parameter (w, velocity, gradient) -> (w, velocity); shared: learning_rate.
 #include "kernels/cpu/kernels.h"
 #include "optimizer_types.h"
 #include "src/ops/all_ops.h"

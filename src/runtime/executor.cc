@@ -24,8 +24,8 @@
 namespace alpa {
 namespace {
 
-/// The type of the array that a step is given: of a batch input all micro-batches along dimension
-/// 0.
+/// The type of the array that a step is given: of a batch input all
+/// micro-batches along dimension 0.
 TensorType given_type(const Graph& graph, const Input& input) {
   TensorType type = graph.type(input.value);
   if (input.kind == InputKind::batch && !type.shape.empty())

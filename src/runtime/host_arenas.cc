@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};
 
-/// The byte that fills unwritten memory: a float of such bytes is a NaN that no
-/// arithmetic produces.
+/// The byte that fills unwritten memory: a float of such bytes is a NaN that no arithmetic
+/// produces.
 constexpr std::byte kUntouched{0xff};
 constexpr std::int64_t kLargestElement = 8;
 

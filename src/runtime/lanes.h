@@ -16,8 +16,8 @@
 
 namespace alpa {
 
-/// One side of a message: the box and its tensor, which both outlive the step, and the
-/// tensor's elements.
+/// One side of a message: the box and its tensor, which both outlive the step,
+/// and the tensor's elements.
 struct MessagePart {
   const Message* message = nullptr;
   const KernelTensor* tensor = nullptr;

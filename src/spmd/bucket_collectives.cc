@@ -29,8 +29,8 @@ Node merged(const std::vector<const Node*>& members) {
   return result;
 }
 
-/// Properties that the members of one bucket share: operator, axes, combiner of reductions, element
-/// type and region.
+/// Properties that the members of one bucket share: operator, axes, combiner of
+/// reductions, element type and region.
 std::string kind_of(const SpmdProgram& program, const Node& node) {
   const int value = node.operands[0];
   const std::vector<std::int64_t>& axes = node.attributes.integers("axes");

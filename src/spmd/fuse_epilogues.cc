@@ -208,8 +208,8 @@ void fuse_tail(Rewriting& r, int n) {
 
 // ---- gradients of relu and gelu behind the product
 
-/// Makes the product that computes h = relu(…) also store its mask. Returns the mask's value, -1 if
-/// that is impossible.
+/// Makes the product that computes h = relu(…) also store its mask. Returns the mask's value,
+/// -1 if that is impossible.
 int keep_relu_mask(Rewriting& r, int h) {
   const int n = r.producer(h);
   Node node = r.nodes[n];

@@ -1,5 +1,5 @@
-// src/spmd/fuse_optimizer_updates.cc — merges optimizer updates into one node, and squared norms
-// into another
+// src/spmd/fuse_optimizer_updates.cc — merges optimizer updates into one node, and
+// squared norms into another
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -205,8 +205,8 @@ void verify_mesh_of(const SpmdProgram& program, const Node& node) {
               mesh, program.mesh_index(value));
 }
 
-/// Verifies nodes. Of equal nodes (operator, attributes, mesh, types and specs) only the
-/// first is verified.
+/// Verifies nodes. Of equal nodes (operator, attributes, mesh, types and specs)
+/// only the first is verified.
 class NodeVerifier {
  public:
   explicit NodeVerifier(const SpmdProgram& program) : program_(program) {}

@@ -234,10 +234,9 @@ std::vector<BatchInput> with_rows(std::vector<BatchInput> inputs, std::int64_t r
 Value Batch::operator[](const std::string& name) const {
   const auto found = values_.find(name);
   if (found != values_.end()) return found->second;
-  std::string known;
-  for (const auto& entry : values_)
-    known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", entry.first);
-  fail("the batch has no input \"{}\"; its inputs are {}", name, known);
+  std::vector<std::string> known;
+  for (const auto& entry : values_) known.push_back(entry.first);
+  fail("the batch has no input \"{}\"; its inputs are {}", name, quoted_names(known));
 }
 
 Builder& Batch::builder() const {

@@ -2,10 +2,8 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include "support/cuda.h"
+#include "support/difference.h"
 
 using namespace alpa;
 using namespace alpa::testing;
@@ -34,15 +32,6 @@ TrainingStep training() {
   });
 }
 
-double largest_difference(const Array& a, const Array& b) {
-  REQUIRE(a.type() == b.type());
-  const std::vector<double> left = a.to_doubles(), right = b.to_doubles();
-  double largest = 0;
-  for (std::size_t i = 0; i < left.size(); ++i)
-    largest = std::max(largest, std::abs(left[i] - right[i]));
-  return largest;
-}
-
 }  // namespace
 
 TEST_CASE("steps on CUDA devices return the tensors that they return on the CPU") {
@@ -59,7 +48,7 @@ TEST_CASE("steps on CUDA devices return the tensors that they return on the CPU"
       for (int n = 0; n < 4; ++n) {
         const Metrics expected = cpu.run(on_cpu, batch(n)), result = cuda.run(on_cuda, batch(n));
         CHECK(result.output("x").to_doubles() == batch(n).at("x").to_doubles());
-        CHECK(largest_difference(result.output("logits"), expected.output("logits")) < 1e-5);
+        CHECK(largest_distance(result.output("logits"), expected.output("logits")) < 1e-5);
         CHECK(Metrics(result).loss() == doctest::Approx(Metrics(expected).loss()).epsilon(1e-5));
       }
     }

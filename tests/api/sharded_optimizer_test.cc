@@ -25,7 +25,8 @@ TrainingStep make_step() {
       optim::Adam{.learning_rate = 1e-2});
 }
 
-/// The batch on the first axis of 2x2 devices: the planner may use the other for tensor parallelism.
+/// The batch on the first axis of 2x2 devices: the planner may use the other for tensor
+/// parallelism.
 ShardParallel on_two_axes(bool shards, int micro_batches) {
   return {.num_micro_batches = micro_batches,
           .mesh_shape = {2, 2},

@@ -2,9 +2,7 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cmath>
-
+#include "support/difference.h"
 #include "support/error_text.h"
 
 using namespace alpa;
@@ -31,18 +29,9 @@ std::vector<Method> methods() {
   return methods;
 }
 
-double largest_difference(const Array& a, const Array& b) {
-  REQUIRE(a.type() == b.type());
-  const std::vector<double> left = a.to_doubles(), right = b.to_doubles();
-  double largest = 0;
-  for (std::size_t i = 0; i < left.size(); ++i)
-    largest = std::max(largest, std::abs(left[i] - right[i]));
-  return largest;
-}
-
-/// Trains by gradient descent, and returns what else may be of interest: of every row its logits
-/// and its class, once per step the new bias of the last layer, and from every micro-batch the sums of its
-/// columns.
+/// Trains by gradient descent, and returns what else may be of interest: of every row its
+/// logits and its class, once per step the new bias of the last layer, and from every
+/// micro-batch the sums of its columns.
 TrainingStep talkative_step() {
   return custom_step(inputs, [](Builder& g, const Batch& b) {
     const Value logits = model(b["x"]);
@@ -78,7 +67,7 @@ TEST_CASE("a prediction step returns the logits of a batch in its order, under e
       TrainState state = split.init(0);
       Metrics result = split.run(state, batch());
       CHECK(result.values().empty());
-      CHECK(largest_difference(result.output("prediction"), logits) < 1e-6);
+      CHECK(testing::largest_distance(result.output("prediction"), logits) < 1e-6);
       CHECK(split.memory_bytes() == split.measured_bytes(state));
     }
 }
@@ -97,7 +86,7 @@ TEST_CASE(
   const Array x = batch().at("x");
   CHECK(first.output("of each row").shape() == Shape{kRows});
   CHECK(first.output("hidden").at<float>(20, 3) == doctest::Approx(std::tanh(x.at<float>(20, 3))));
-  CHECK(largest_difference(first.output("hidden"), other.output("hidden")) > 0.1);
+  CHECK(testing::largest_distance(first.output("hidden"), other.output("hidden")) > 0.1);
 }
 
 TEST_CASE(
@@ -124,7 +113,7 @@ TEST_CASE(
         const auto [result, state] = train(method, devices);
         for (const char* name : {"logits", "positive", "sums", "bias"}) {
           CAPTURE(name);
-          CHECK(largest_difference(result.output(name), expected.output(name)) < 1e-5);
+          CHECK(testing::largest_distance(result.output(name), expected.output(name)) < 1e-5);
         }
         CHECK(result.output("bias").to_doubles() == state["dense1.bias"].to_host().to_doubles());
         CHECK(Metrics(result).loss() == doctest::Approx(Metrics(expected).loss()));

@@ -22,8 +22,8 @@ const std::vector<BatchInput> inputs{{"x", {f32, {kRows, kDim}}},
                                      {"weights", {f32, {kDim}}, /*batched=*/false},
                                      {"temperature", {f32, {}}, /*batched=*/false}};
 
-/// The mask lets columns of x pass, the weights say which columns of the result count, and the temperature
-/// divides the result.
+/// The mask lets columns of x pass, the weights say which columns of the result count, and the
+/// temperature divides the result.
 Value masked_loss(const Batch& b) {
   const Value result = model(matmul(b["x"], b["mask"])) / b["temperature"];
   return mean(square(result - b["y"]) * b["weights"]);
@@ -77,7 +77,8 @@ TEST_CASE(
 
 TEST_CASE(
     "every micro-batch sees all rows of a table, and a custom step may read it once per step") {
-  // w moves by the mean of the table's rows; the metric is the sum over the batch of looked up rows.
+  // w moves by the mean of the table's rows; the metric is the sum over the batch of looked up
+  // rows.
   const auto build = [](Builder& g, const Batch& b) {
     const Value rows = embedding(b["table"], b["row"]);
     g.metric("mean", mean_over_micro_batches("mean", mean(rows)));

@@ -34,6 +34,17 @@ std::string long_lines(const SourceFile& page) {
   return found;
 }
 
+/// "file:line " of every line that is only a comment and is too long; clang-format leaves comments
+/// as they are. Rows of tables and commands, which begin with two spaces, may be longer.
+std::string long_comments(const SourceFile& file) {
+  static const std::regex comment(R"(^\s*///? \S.*)");
+  std::string found;
+  for (std::size_t i = 0; i < file.lines.size(); ++i)
+    if (columns(file.lines[i]) > kMaxColumns && std::regex_match(file.lines[i], comment))
+      found += file.path + ":" + std::to_string(i + 1) + " ";
+  return found;
+}
+
 /// True for words that begin with a capital letter in the middle of a sentence, too.
 bool is_proper(const std::string& word) {
   static const std::vector<std::string> kNames = {"Adam",  "Adam's",     "Alpa's",
@@ -88,6 +99,16 @@ TEST_CASE("prose in README.md and docs is wrapped at 100 columns") {
   CHECK(long_lines({"x.md", {std::string(100, 'x'), "| " + std::string(100, 'x')}}) == "");
   CHECK(long_lines({"x.md", {"```", std::string(101, 'x'), "```", std::string(101, 'x')}}) ==
         "x.md:4 ");
+}
+
+TEST_CASE("comments are wrapped at 100 columns") {
+  std::string found;
+  for (const char* folder : {"include", "src", "kernels", "models", "tools", "tests", "bench"})
+    for (const SourceFile& file : structure::source_files(folder, {".h", ".cc", ".cu"}))
+      found += long_comments(file);
+  CHECK(found == "");
+  CHECK(long_comments({"x.h", {"  /// " + std::string(95, 'x'), "//   " + std::string(99, 'x')}}) ==
+        "x.h:1 ");
 }
 
 TEST_CASE("the name of a test case is a claim, in lower case and without a full stop") {

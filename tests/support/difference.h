@@ -6,6 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "alpa/tensor/array.h"
+
 namespace alpa::testing {
 
 /// |a - b|; 0 where both are the same infinity or both NaN; infinite where only one of them is finite or
@@ -28,6 +30,12 @@ inline double largest_distance(const std::vector<double>& actual,
     largest = std::max(largest, distance(actual[i], expected[i]));
   }
   return largest;
+}
+
+/// The same of arrays. Infinite if their types differ.
+inline double largest_distance(const Array& actual, const Array& expected) {
+  if (actual.type() != expected.type()) return std::numeric_limits<double>::infinity();
+  return largest_distance(actual.to_doubles(), expected.to_doubles());
 }
 
 /// Largest |value| of those that are finite, at least `least`.

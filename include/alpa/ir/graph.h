@@ -126,14 +126,14 @@ double flops_per_step(const Graph& graph);
 /// The input record of value `id`, or nullptr.
 const Input* find_input(const Graph& graph, int value);
 
-/// Throws Bug naming the first node that breaks an invariant. Topological order; types as the rules
-/// give them. One `input` node per entry of `inputs`, in the same order, with its kind and name;
-/// optimizer state belongs to a parameter of the graph. Updates have the input's type, and are only
-/// of accumulators and state that is not frozen; metrics are scalars; names of outputs differ. No
-/// node reads a result of a later region (inputs belong to all regions); accumulators are not
-/// updated in apply. With several micro-batches, apply nodes, updates of state and metrics read
-/// only apply nodes, state, shared and scalar inputs, boundaries of region apply, and updates of
-/// accumulators.
+/// Throws Bug naming the first node that breaks an invariant. Topological order; types as the
+/// rules give them. One `input` node per entry of `inputs`, in the same order, with its kind and
+/// name; optimizer state belongs to a parameter of the graph. Updates have the input's type, and
+/// are only of accumulators and state that is not frozen; metrics are scalars; names of outputs
+/// differ. No node reads a result of a later region (inputs belong to all regions); accumulators
+/// are not updated in apply. With several micro-batches, apply nodes, updates of state and
+/// metrics read only apply nodes, state, shared and scalar inputs, boundaries of region apply,
+/// and updates of accumulators.
 void verify(const Graph& graph);
 
 /// Text form, one line per node (grammar in docs/graph-text.md); `parse_graph` reads

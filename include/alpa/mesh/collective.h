@@ -1,6 +1,6 @@
 #pragma once
-/// What the devices of a mesh do to the parts of a tensor: one vocabulary for plans, prices,
-/// programs and transports.
+/// What the devices of a mesh do to the parts of a tensor: one vocabulary for plans,
+/// prices, programs and transports.
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -35,8 +35,8 @@ inline constexpr CollectiveKind kReshards[] = {
     CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather,
     CollectiveKind::all_to_all, CollectiveKind::slice,          CollectiveKind::to_partial};
 
-/// Whether devices exchange data to change the layout: all_reduce, reduce_scatter, all_gather or
-/// all_to_all.
+/// Whether devices exchange data to change the layout: all_reduce, reduce_scatter,
+/// all_gather or all_to_all.
 constexpr bool exchanges(CollectiveKind kind) { return kind <= CollectiveKind::all_to_all; }
 
 /// "all_reduce", …
@@ -58,8 +58,8 @@ struct ReshardPath {
   double seconds = 0;
 };
 
-/// Number of calls, and bytes a device sends; for collectives, by the ring formulas of
-/// src/cost/collective.h.
+/// Number of calls, and bytes a device sends; for collectives, by the ring
+/// formulas of src/cost/collective.h.
 struct Traffic {
   std::int64_t count = 0;
   double bytes = 0;
