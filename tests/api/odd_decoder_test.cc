@@ -1,5 +1,6 @@
-// A decoder unlike other graphs of the tests: 3 heads, RMS norm, a gated MLP of 77, a tied embedding
-// of 53 rows, a causal mask and a temperature beside the batch; as a user runs it, with defaults.
+// A decoder unlike other graphs of the tests: 3 heads, RMS norm, a gated MLP of 77, a tied
+// embedding of 53 rows, a causal mask and a temperature beside the batch; as a user runs it, with
+// defaults.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 

@@ -1,8 +1,7 @@
-// Tensor parallelism as in Megatron-LM (Shoeybi et al. 2019; with sequence
-// parallelism Korthikanti et al.
-// 2022) is found, not told. With few tokens an all_reduce of activations costs less than one of weight
-// gradients: 4·B·T·D elements a block against 12·D². Of three blocks the middle one is looked at, which
-// has a block on either side.
+// Tensor parallelism as in Megatron-LM (Shoeybi et al. 2019; with sequence parallelism Korthikanti
+// et al. 2022) is found, not told. With few tokens an all_reduce of activations costs less than one
+// of weight gradients: 4·B·T·D elements a block against 12·D². Of three blocks the middle one is
+// looked at, which has a block on either side.
 #include <doctest/doctest.h>
 
 #include "intra_op/gpt_plans.h"

@@ -13,8 +13,8 @@ using structure::SourceFile;
 
 namespace {
 
-/// Namespaces of a clang-formatted file at each line: "alpa::ilp", or "" outside; nullopt in an unnamed
-/// one, where every file has definitions of its own.
+/// Namespaces of a clang-formatted file at each line: "alpa::ilp", or "" outside; nullopt in an
+/// unnamed one, where every file has definitions of its own.
 class Scope {
  public:
   void read(const std::string& line) {

@@ -10,8 +10,8 @@
 
 namespace alpa::testing {
 
-/// |a - b|; 0 where both are the same infinity or both NaN; infinite where only one of them is finite or
-/// NaN.
+/// |a - b|; 0 where both are the same infinity or both NaN; infinite where only one of them is
+/// finite or NaN.
 inline double distance(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   const double difference = std::abs(a - b);
