@@ -31,9 +31,9 @@ class ResidentStep {
                const std::map<std::string, Array>& batch)
       : planned_(plan_only(step, method, Cluster::local(1, "cuda"))),
         products_({.tf32 = method.executor.tf32}) {
-    const SpmdProgram& program = *planned_.program;
-    DeviceProgram lowered = lower(program, 0, true, memory_rules("cuda"));
-    std::vector<Reported> metrics = lowered.reported;
+    const spmd::SpmdProgram& program = *planned_.program;
+    lower::DeviceProgram lowered = lower::lower(program, 0, true, lower::memory_rules("cuda"));
+    std::vector<lower::Reported> metrics = lowered.reported;
     devices_.push_back(std::make_unique<cuda::LoadedDevice>(
         program, std::move(lowered), first_card(products_), std::move(metrics)));
     queue_ = std::make_unique<cuda::MeshQueue>(
@@ -61,7 +61,7 @@ class ResidentStep {
 
   /// Of the last step that was replayed.
   double loss() const {
-    const DeviceProgram& program = device().program();
+    const lower::DeviceProgram& program = device().program();
     const double loss = load_element(program.buffers[program.reported.at(0).buffer].type.dtype,
                                      static_cast<const std::byte*>(metrics_.get()));
     require(std::isfinite(loss), "the loss of the resident step is {}", loss);
@@ -98,7 +98,7 @@ class ResidentStep {
   }
 
  private:
-  struct Memory : DeviceMemory {
+  struct Memory : runtime::DeviceMemory {
     std::int64_t bytes_in_use(int) const override { return 0; }
   };
 
@@ -114,8 +114,8 @@ class ResidentStep {
     cuda::check(cudaEventRecord(event.get(), device().compute()), "cudaEventRecord");
   }
 
-  std::string operator_of(const Instruction& instruction) const {
-    if (instruction.kind != Instruction::Kind::compute) return "";
+  std::string operator_of(const lower::Instruction& instruction) const {
+    if (instruction.kind != lower::Instruction::Kind::compute) return "";
     return std::string(planned_.program->graph.nodes[instruction.node].op->name);
   }
 
@@ -161,10 +161,10 @@ class ResidentStep {
     for (const Input& input : graph.inputs) {
       if (input.kind != InputKind::state) continue;
       const int b = device().program().buffer_of_value[input.value];
-      const Buffer& buffer = device().program().buffers[b];
+      const lower::Buffer& buffer = device().program().buffers[b];
       std::vector<std::byte> host(buffer.type.bytes());
-      initialize({host.data(), buffer.type, buffer.offset, buffer.global_shape}, input.name,
-                 graph.producer(input.value).attributes, 0, team);
+      runtime::initialize({host.data(), buffer.type, buffer.offset, buffer.global_shape},
+                          input.name, graph.producer(input.value).attributes, 0, team);
       cuda::check(cudaMemcpy(device().address(memory_.arenas[0], b), host.data(), host.size(),
                              cudaMemcpyHostToDevice),
                   "cudaMemcpy");
@@ -174,7 +174,7 @@ class ResidentStep {
   void upload(const TrainingStep& step, const std::map<std::string, Array>& batch) {
     constexpr std::int64_t kStep = 1000;  // Adam's first steps are its largest
     const std::map<std::string, double> scalars = step.scalars(kStep);
-    StepInputs inputs;
+    runtime::StepInputs inputs;
     inputs.step = kStep;
     for (const Input& input : planned_.program->graph.inputs) {
       inputs.batch.push_back(input.kind == InputKind::batch ? batch.at(input.name).data()

@@ -41,7 +41,7 @@ TrainingStep elementwise_step(std::int64_t rows, std::int64_t width, int layers)
 }
 
 /// Seconds of the plan's nodes, each on its own, and of its communication.
-double seconds_node_by_node(const Executable& step, const CostModel& model) {
+double seconds_node_by_node(const Executable& step, const cost::CostModel& model) {
   const Graph& graph = step.graph();
   const ShardingPlan& plan = step.plan();
   double seconds = plan.cost.communication_seconds;
@@ -50,7 +50,8 @@ double seconds_node_by_node(const Executable& step, const CostModel& model) {
     if (node.op->work == Work::free || node.operands.empty()) continue;
     std::vector<TensorType> results;
     for (int value : node.results) results.push_back(graph.type(value));
-    seconds += operator_seconds(rule_of(graph, node), factor_of_axis(plan.strategies[n], plan.mesh),
+    seconds += operator_seconds(rule_of(graph, node),
+                                intra_op::factor_of_axis(plan.strategies[n], plan.mesh),
                                 operand_types(graph, node), results, plan.mesh, model);
   }
   return seconds;
@@ -78,7 +79,7 @@ void measure(const char* name, const TrainingStep& step, int devices, int rounds
                         usable_cores());
   }
   const double measured = median(seconds), predicted = executable.plan().cost.objective_seconds,
-               apart = seconds_node_by_node(executable, CostModel::of(cluster));
+               apart = seconds_node_by_node(executable, cost::CostModel::of(cluster));
   bench::print_row(name, {{"measured_seconds", measured},
                           {"predicted_seconds", predicted},
                           {"predicted_node_by_node_seconds", apart},

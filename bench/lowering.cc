@@ -22,11 +22,13 @@ Cluster roomy_cluster() {
 }
 
 void lower_all(const CompiledStep& planned) {
-  const SpmdProgram partitioned = partition(planned.graph, planned.plan);
+  const spmd::SpmdProgram partitioned = spmd::partition(planned.graph, planned.plan);
   verify(partitioned);
-  const SpmdProgram program = bucket_collectives(fuse_elementwise(partitioned), 1 << 20);
+  const spmd::SpmdProgram program =
+      spmd::bucket_collectives(spmd::fuse_elementwise(partitioned), 1 << 20);
   verify(program);
-  programs_of_all(program, lower_classes(program, true, memory_rules("cpu", 1)));
+  lower::programs_of_all(program,
+                         lower::lower_classes(program, true, lower::memory_rules("cpu", 1)));
 }
 
 void measure(int rounds) {

@@ -35,14 +35,14 @@ DeviceMesh mesh_of(int devices) { return DeviceMesh({{"x", devices, 1e-6, 1e-9}}
 
 /// A step of `instructions` empty kernels on every device, with an all_reduce of 8 elements after
 /// every `per_collective` of them (0: none).
-SpmdProgram empty_program(int devices, int instructions, int per_collective) {
+spmd::SpmdProgram empty_program(int devices, int instructions, int per_collective) {
   Builder g;
   Value value = g.input(InputKind::state, "x", {f32, {8}});
   const Value state = value;
   std::vector<bool> reduce;
   for (int i = 0; i < instructions; ++i) value = g.emit_one(empty, {value});
   g.update(state, value);
-  SpmdProgram program{{mesh_of(devices)}, g.finish(), {}};
+  spmd::SpmdProgram program{{mesh_of(devices)}, g.finish(), {}};
   program.specs.resize(program.graph.values.size());
   if (per_collective == 0) return program;
   for (int n = per_collective; n < static_cast<int>(program.graph.nodes.size());
@@ -57,8 +57,8 @@ SpmdProgram empty_program(int devices, int instructions, int per_collective) {
 void run_steps(benchmark::State& state, Overlap overlap, int per_collective) {
   constexpr int kInstructions = 1000;
   const int devices = static_cast<int>(state.range(0));
-  Executor executor(empty_program(devices, kInstructions, per_collective),
-                    {.threads_per_device = 1, .overlap = overlap});
+  runtime::Executor executor(empty_program(devices, kInstructions, per_collective),
+                             {.threads_per_device = 1, .overlap = overlap});
   const auto memory = executor.make_state(0);
   for (auto _ : state) executor.run(*memory, {}, {});
   state.counters["per_instruction"] = benchmark::Counter(
@@ -75,8 +75,8 @@ BENCHMARK(BM_EmptyInstructionsWithAllReduces)->ArgName("devices")->Arg(2)->Arg(8
 
 /// An empty step: handing work to the devices and back.
 void BM_EmptyStep(benchmark::State& state) {
-  Executor executor(empty_program(static_cast<int>(state.range(0)), 1, 0),
-                    {.threads_per_device = 1});
+  runtime::Executor executor(empty_program(static_cast<int>(state.range(0)), 1, 0),
+                             {.threads_per_device = 1});
   const auto memory = executor.make_state(0);
   for (auto _ : state) executor.run(*memory, {}, {});
 }

@@ -159,15 +159,16 @@ struct Program {
   ShardParallel method;
   Graph graph = step.trace(method.num_micro_batches);
   std::vector<DeviceMesh> meshes = {};
-  CostModel model = CostModel::of(cluster);
+  cost::CostModel model = cost::CostModel::of(cluster);
 
   /// Peaks are counted ones.
-  Outcome plan(const std::vector<DeviceMesh>& on, AutoShardOptions options, double seconds) const {
+  Outcome plan(const std::vector<DeviceMesh>& on, intra_op::AutoShardOptions options,
+               double seconds) const {
     options.time_limit_seconds = seconds;
     options.memory_budget_bytes = method.memory_budget_bytes;
     return outcome_of([&]() -> Outcome {
-      ShardingPlan plan = auto_shard(graph, on, model, options);
-      const std::int64_t bytes = peak_memory(plan, graph).bytes;
+      ShardingPlan plan = intra_op::auto_shard(graph, on, model, options);
+      const std::int64_t bytes = intra_op::peak_memory(plan, graph).bytes;
       return {.plan = std::move(plan), .peak_bytes = bytes};
     });
   }
@@ -188,7 +189,7 @@ struct Program {
   static Outcome outcome_of(Plan&& plan) {
     try {
       return plan();
-    } catch (const OverBudget& error) {
+    } catch (const intra_op::OverBudget& error) {
       return {.missing_bytes = error.missing_bytes, .smallest_bytes = error.smallest_bytes};
     } catch (const Error&) {  // a template that cannot be followed, or nothing found in time
       return {};
@@ -219,19 +220,19 @@ struct Best {
 /// All templates of each mesh, and the batch on each axis, each planned by itself.
 Best best_template(const Program& program, double limit) {
   Best best;
-  const auto attempt = [&](const DeviceMesh& mesh, const AutoShardOptions& options,
+  const auto attempt = [&](const DeviceMesh& mesh, const intra_op::AutoShardOptions& options,
                            const std::string& name) {
     const double seconds = program.plan({mesh}, options, limit).seconds();
     if (seconds < best.seconds) best = {seconds, fmt::format("{} on {}", name, shape_text(mesh))};
   };
   for (const DeviceMesh& mesh : program.meshes) {
-    for (const std::vector<AxisUse>& uses : templates_of(mesh)) {
-      AutoShardOptions options;
+    for (const std::vector<intra_op::AxisUse>& uses : intra_op::templates_of(mesh)) {
+      intra_op::AutoShardOptions options;
       options.axis_uses = uses;
-      attempt(mesh, options, text_of(uses));
+      attempt(mesh, options, intra_op::text_of(uses));
     }
     for (int axis = 0; axis < mesh.num_axes(); ++axis) {
-      AutoShardOptions options;
+      intra_op::AutoShardOptions options;
       options.batch_mesh_axis = axis;
       attempt(mesh, options, fmt::format("batch on axis {}", axis));
     }

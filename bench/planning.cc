@@ -50,7 +50,8 @@ double peak_gigabytes() {
 }
 
 /// The passes of src/parallelize.cc, one by one.
-std::vector<bench::Figure> phases(const TrainingStep& step, const AutoShardOptions& method,
+std::vector<bench::Figure> phases(const TrainingStep& step,
+                                  const intra_op::AutoShardOptions& method,
                                   const Cluster& cluster) {
   std::vector<bench::Figure> figures;
   Clock clock;
@@ -63,29 +64,30 @@ std::vector<bench::Figure> phases(const TrainingStep& step, const AutoShardOptio
   done("trace");
   verify(graph);
   done("verify_graph");
-  AutoSharding search(graph, {cluster.mesh({8, 8})}, CostModel::of(cluster), method);
+  intra_op::AutoSharding search(graph, {cluster.mesh({8, 8})}, cost::CostModel::of(cluster),
+                                method);
   const ShardingPlan plan = search.plan();
   done("plan");
   verify(plan, graph);
   done("verify_plan");
-  const SpmdProgram partitioned = partition(graph, plan);
+  const spmd::SpmdProgram partitioned = spmd::partition(graph, plan);
   done("partition");
   verify(partitioned);
   done("verify_partitioned");
-  const SpmdProgram fused = fuse_elementwise(partitioned);
+  const spmd::SpmdProgram fused = spmd::fuse_elementwise(partitioned);
   done("fuse");
-  const SpmdProgram program = bucket_collectives(fused, 1 << 20);
+  const spmd::SpmdProgram program = spmd::bucket_collectives(fused, 1 << 20);
   done("bucket");
   verify(fused);
   verify(program);
   done("verify_programs");
-  const LoweredProgram lowered =
-      lower_program(program, {.threads_per_device = 1, .overlap = Overlap::always}, "cpu");
+  const runtime::LoweredProgram lowered =
+      runtime::lower_program(program, {.threads_per_device = 1, .overlap = Overlap::always}, "cpu");
   done("lower");
-  const std::vector<DeviceProgram> devices = programs_of_all(program, lowered.firsts);
+  const std::vector<lower::DeviceProgram> devices = lower::programs_of_all(program, lowered.firsts);
   done("all_ranks");
   std::int64_t bytes = 0;
-  for (const DeviceProgram& device : devices) bytes = std::max(bytes, device.arena_bytes);
+  for (const lower::DeviceProgram& device : devices) bytes = std::max(bytes, device.arena_bytes);
   figures.push_back({"total", total});
   figures.push_back({"nodes", static_cast<double>(program.graph.nodes.size())});
   figures.push_back({"objective_seconds", plan.cost.objective_seconds});
@@ -98,7 +100,8 @@ void measure(const std::string& cluster_file, const std::string& model, int laye
   const bool gpt = model == "gpt";
   const TrainingStep step =
       gpt ? testing::gpt_step({.layers = layers, .batch = 64}) : mlp_step(layers, 4096, 4096);
-  const AutoShardOptions method = gpt ? zero3_options() : AutoShardOptions{};
+  const intra_op::AutoShardOptions method =
+      gpt ? intra_op::zero3_options() : intra_op::AutoShardOptions{};
   for (int round = 0; round < rounds; ++round) {
     std::vector<bench::Figure> figures = phases(step, method, cluster);
     figures.push_back({"peak_gigabytes", peak_gigabytes()});

@@ -29,7 +29,8 @@ const Input& known_state(const Graph& graph, const std::string& name) {
 
 }  // namespace
 
-Metrics::Metrics(StepResult step) : step_(std::make_shared<StepResult>(std::move(step))) {}
+Metrics::Metrics(runtime::StepResult step)
+    : step_(std::make_shared<runtime::StepResult>(std::move(step))) {}
 
 const std::map<std::string, double>& Metrics::values() const& {
   return step_ ? step_->metrics() : values_;
@@ -65,8 +66,8 @@ std::string to_string(const Metrics& metrics) {
 }
 
 DistributedArray::DistributedArray(std::string name, TensorType type, ShardingSpec sharding,
-                                   std::shared_ptr<const Executor> executor,
-                                   std::shared_ptr<DeviceState> state)
+                                   std::shared_ptr<const runtime::Executor> executor,
+                                   std::shared_ptr<runtime::DeviceState> state)
     : name_(std::move(name)),
       type_(std::move(type)),
       sharding_(sharding),
@@ -84,7 +85,7 @@ std::string to_string(const DistributedArray& array) {
                      describe(array.sharding(), array.type().rank(), array.mesh()));
 }
 
-const Executor& TrainState::executor() const {
+const runtime::Executor& TrainState::executor() const {
   require(executor_ != nullptr, "this TrainState is empty; make one with `executable.init(seed)`");
   return *executor_;
 }
@@ -94,7 +95,7 @@ std::vector<std::string> TrainState::names() const {
 }
 
 DistributedArray TrainState::array_of(const Input& input) const {
-  const SpmdProgram& program = executor().program();
+  const spmd::SpmdProgram& program = executor().program();
   return {input.name, program.graph.type(input.value), program.specs[input.value], executor_,
           state_};
 }
@@ -138,15 +139,15 @@ std::vector<std::string> parameter_names(const Graph& graph) {
 }
 
 std::string explain(const CompiledStep& step, const Cluster& cluster, Detail detail) {
-  return explain(step.plan, step.graph, CostModel::of(cluster), detail, step.memory_bytes);
+  return explain(step.plan, step.graph, cost::CostModel::of(cluster), detail, step.memory_bytes);
 }
 
 struct Executable::Impl {
   CompiledStep planned;
-  CostModel model;
+  cost::CostModel model;
   TrainingStep step;
-  std::shared_ptr<Executor> executor;
-  std::shared_ptr<Executor> home;  ///< makes the states
+  std::shared_ptr<runtime::Executor> executor;
+  std::shared_ptr<runtime::Executor> home;  ///< makes the states
   decltype(ExecutableRelations::shorter) shorter;
   std::mutex mutex = {};  ///< guards the rest
   std::optional<Executable> short_version = {};
@@ -189,11 +190,13 @@ struct Executable::Impl {
 Executable::Executable(CompiledStep planned, const TrainingStep& step, const Cluster& cluster,
                        ExecutorOptions options, ExecutableRelations relations) {
   const Executable* with = relations.with;
-  const StateSharing sharing{with ? with->impl_->executor.get() : nullptr, relations.same_step};
-  auto executor = std::make_shared<Executor>(*planned.program, options, cluster.backend,
-                                             PipelineSchedule{}, *planned.lowered, sharing);
+  const runtime::StateSharing sharing{with ? with->impl_->executor.get() : nullptr,
+                                      relations.same_step};
+  auto executor =
+      std::make_shared<runtime::Executor>(*planned.program, options, cluster.backend,
+                                          pipeline::PipelineSchedule{}, *planned.lowered, sharing);
   auto home = with ? with->impl_->home : executor;
-  impl_ = std::shared_ptr<Impl>(new Impl{std::move(planned), CostModel::of(cluster), step,
+  impl_ = std::shared_ptr<Impl>(new Impl{std::move(planned), cost::CostModel::of(cluster), step,
                                          std::move(executor), std::move(home),
                                          std::move(relations.shorter)});
 }
@@ -240,7 +243,7 @@ std::int64_t Executable::measured_bytes(const TrainState& state) const {
 }
 
 std::map<std::string, Traffic> Executable::traffic() const {
-  return alpa::traffic(*impl_->planned.program);
+  return alpa::spmd::traffic(*impl_->planned.program);
 }
 
 std::map<std::string, Traffic> Executable::measured_traffic() const {
@@ -249,9 +252,9 @@ std::map<std::string, Traffic> Executable::measured_traffic() const {
 
 const Graph& Executable::graph() const { return impl_->planned.graph; }
 const ShardingPlan& Executable::plan() const { return impl_->planned.plan; }
-const SpmdProgram& Executable::program() const { return *impl_->planned.program; }
+const spmd::SpmdProgram& Executable::program() const { return *impl_->planned.program; }
 const CompiledStep& Executable::planned() const { return impl_->planned; }
-const Executor& Executable::executor() const { return *impl_->executor; }
+const runtime::Executor& Executable::executor() const { return *impl_->executor; }
 std::int64_t Executable::batch_rows() const { return impl_->batched().type.shape[0]; }
 
 std::string Executable::explain(Detail detail) const {

@@ -86,11 +86,11 @@ std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Clus
   return meshes;
 }
 
-AutoShardOptions search_options(const MethodOptions& method, double trace_seconds) {
-  AutoShardOptions search;
-  if (method.kind == MethodKind::data) search = data_parallel_options();
-  if (method.kind == MethodKind::zero2) search = zero2_options();
-  if (method.kind == MethodKind::zero3) search = zero3_options();
+intra_op::AutoShardOptions search_options(const MethodOptions& method, double trace_seconds) {
+  intra_op::AutoShardOptions search;
+  if (method.kind == MethodKind::data) search = intra_op::data_parallel_options();
+  if (method.kind == MethodKind::zero2) search = intra_op::zero2_options();
+  if (method.kind == MethodKind::zero3) search = intra_op::zero3_options();
   search.method = name_of(method.kind);
   const ShardParallel& options = method.options;
   if (method.kind != MethodKind::serial) search.batch_mesh_axis = options.batch_mesh_axis;
@@ -111,7 +111,8 @@ void require_sharded_state(const ShardingPlan& plan, const Graph& graph, const s
     const int node = graph.values[input.value].producer;
     const int own = devices_split_over(plan.strategies[node], plan.mesh);
     int most = 1;
-    for (const Strategy& strategy : all_strategies(rule_of(graph, graph.nodes[node]), plan.mesh))
+    for (const Strategy& strategy :
+         intra_op::all_strategies(rule_of(graph, graph.nodes[node]), plan.mesh))
       most = std::max(most, devices_split_over(strategy, plan.mesh));
     require(
         own == most,

@@ -25,7 +25,7 @@ void check_options(const MethodOptions& method, const Cluster& cluster);
 std::vector<DeviceMesh> candidate_meshes(const MethodOptions& method, const Cluster& cluster);
 
 /// The planner's options and time limit for a graph that took `trace_seconds` to trace.
-AutoShardOptions search_options(const MethodOptions& method, double trace_seconds);
+intra_op::AutoShardOptions search_options(const MethodOptions& method, double trace_seconds);
 
 /// Throws Error if a plan from file `path` holds whole what `shard_optimizer_state` splits.
 void require_sharded_state(const ShardingPlan& plan, const Graph& graph, const std::string& path);

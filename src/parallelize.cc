@@ -21,57 +21,63 @@ constexpr FileKind kPlanFile{"plan file", 1 << 28};
 
 /// The target of the passes.
 struct Target {
-  const Backend& backend;
+  const runtime::Backend& backend;
   const ExecutorOptions& options;
   std::int64_t budget;  ///< bytes of a device
   const PassLog& log;
-  const StateLayout* state = nullptr;  ///< of the step whose state this one shares
+  const lower::StateLayout* state = nullptr;  ///< of the step whose state this one shares
 };
 
 /// Passes before collectives are merged.
-SpmdProgram fused_program(const Graph& graph, const ShardingPlan& plan, const Target& target) {
+spmd::SpmdProgram fused_program(const Graph& graph, const ShardingPlan& plan,
+                                const Target& target) {
   const auto& [backend, options, budget, log, state] = target;
-  SpmdProgram program = log.check("partitioned.txt", partition(graph, plan));
+  spmd::SpmdProgram program = log.check("partitioned.txt", spmd::partition(graph, plan));
   if (backend.fuses_epilogue)
-    program = log.check("epilogues.txt", fuse_epilogues(program, backend.fuses_epilogue));
-  if (backend.launches) program = log.check("squared_norms.txt", fuse_squares(program));
-  return log.check("fused.txt", fuse_elementwise(program));
+    program = log.check("epilogues.txt", spmd::fuse_epilogues(program, backend.fuses_epilogue));
+  if (backend.launches) program = log.check("squared_norms.txt", spmd::fuse_squares(program));
+  return log.check("fused.txt", spmd::fuse_elementwise(program));
 }
 
 /// Passes that merge collectives, and all later ones.
-CompiledStep lowered_program(const Graph& graph, const ShardingPlan& plan, const SpmdProgram& fused,
-                             std::int64_t bucket_bytes, std::int64_t slack, const Target& target) {
+CompiledStep lowered_program(const Graph& graph, const ShardingPlan& plan,
+                             const spmd::SpmdProgram& fused, std::int64_t bucket_bytes,
+                             std::int64_t slack, const Target& target) {
   const auto& [backend, options, budget, log, state] = target;
-  SpmdProgram program = log.check("bucketed.txt", bucket_collectives(fused, bucket_bytes, slack));
+  spmd::SpmdProgram program =
+      log.check("bucketed.txt", spmd::bucket_collectives(fused, bucket_bytes, slack));
   if (backend.launches && options.overlap_updates)
-    program = log.check("overlap_updates.txt", overlap_updates(program));
+    program = log.check("overlap_updates.txt", spmd::overlap_updates(program));
   if (backend.launches)
-    program = log.check("joined.txt", fuse_squared_norms(fuse_optimizer_updates(program)));
-  LoweredProgram devices = lower_program(program, options, backend.name, {}, state);
+    program =
+        log.check("joined.txt", spmd::fuse_squared_norms(spmd::fuse_optimizer_updates(program)));
+  runtime::LoweredProgram devices =
+      runtime::lower_program(program, options, backend.name, {}, state);
   log.write("device0.txt", [&] { return to_string(devices.firsts.front(), program); });
   std::int64_t bytes = 0;  // exact, as an executor will take
-  for (const DeviceProgram& device : devices.firsts) bytes = std::max(bytes, device.arena_bytes);
+  for (const lower::DeviceProgram& device : devices.firsts)
+    bytes = std::max(bytes, device.arena_bytes);
   return {graph,
           plan,
-          std::make_shared<const SpmdProgram>(std::move(program)),
+          std::make_shared<const spmd::SpmdProgram>(std::move(program)),
           bytes,
           0,
           repeated_work(plan, graph),
-          std::make_shared<const LoweredProgram>(std::move(devices))};
+          std::make_shared<const runtime::LoweredProgram>(std::move(devices))};
 }
 
 /// How much merged collectives may add to a program's peak: one bucket, but at most a
 /// quarter of the unused budget.
-std::int64_t bucket_slack(const SpmdProgram& program, std::int64_t bucket_bytes,
+std::int64_t bucket_slack(const spmd::SpmdProgram& program, std::int64_t bucket_bytes,
                           std::int64_t budget) {
-  return std::clamp<std::int64_t>((budget - estimated_bytes(program)) / 4, 0, bucket_bytes);
+  return std::clamp<std::int64_t>((budget - spmd::estimated_bytes(program)) / 4, 0, bucket_bytes);
 }
 
 /// Merged collectives keep their operands until the last one is ready. If that exceeds the budget,
 /// they are merged only as far as the peak stays; if that still does, none is merged.
 CompiledStep lower_plan(const Graph& graph, ShardingPlan solved, const Target& target) {
   const ShardingPlan plan = target.log.check("plan.json", std::move(solved), graph);
-  const SpmdProgram fused = fused_program(graph, plan, target);
+  const spmd::SpmdProgram fused = fused_program(graph, plan, target);
   const std::int64_t bucket = target.options.bucket_bytes, budget = target.budget;
   const std::int64_t slack = bucket_slack(fused, bucket, budget);
   CompiledStep planned = lowered_program(graph, plan, fused, bucket, slack, target);
@@ -111,9 +117,10 @@ CompiledStep planned_from_file(const Graph& graph, const MethodOptions& method,
 
 CompiledStep planned_by_search(const Graph& graph, const MethodOptions& method,
                                const Cluster& cluster, double trace_seconds, const Target& target) {
-  AutoShardOptions options = search_options(method, trace_seconds);
+  intra_op::AutoShardOptions options = search_options(method, trace_seconds);
   options.memory_budget_bytes = target.budget;
-  AutoSharding search(graph, candidate_meshes(method, cluster), CostModel::of(cluster), options);
+  intra_op::AutoSharding search(graph, candidate_meshes(method, cluster),
+                                cost::CostModel::of(cluster), options);
   return plan_within_budget(search, target.budget, [&](ShardingPlan plan) {
     return lower_plan(graph, std::move(plan), target);
   });
@@ -124,7 +131,7 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& method, cons
   const Stopwatch watch;
   check_options(method, cluster);
   const PassLog log(method.options.dump_dir);
-  const Target target{find_backend(cluster.backend), method.options.executor,
+  const Target target{runtime::find_backend(cluster.backend), method.options.executor,
                       memory_budget(method, cluster), log};
   const Graph graph = log.check("graph.txt", step.trace(method.options.num_micro_batches));
   CompiledStep planned = plan_path
@@ -145,12 +152,12 @@ CompiledStep compile_following(const TrainingStep& step, int num_micro_batches,
                                const Executable& leader, const Settings& settings,
                                std::int64_t budget, const PassLog& log) {
   const Stopwatch watch;
-  const StateLayout state = leader.executor().layout_of_states();
-  const Target target{find_backend(settings.cluster.backend), settings.method.options.executor,
-                      budget, log, &state};
+  const lower::StateLayout state = leader.executor().layout_of_states();
+  const Target target{runtime::find_backend(settings.cluster.backend),
+                      settings.method.options.executor, budget, log, &state};
   const Graph graph = log.check("graph.txt", step.trace(num_micro_batches));
-  ShardingPlan plan =
-      follow({leader.graph(), leader.plan()}, graph, CostModel::of(settings.cluster));
+  ShardingPlan plan = intra_op::follow({leader.graph(), leader.plan()}, graph,
+                                       cost::CostModel::of(settings.cluster));
   CompiledStep planned = lower_plan(graph, std::move(plan), target);
   planned.seconds = watch.seconds();
   return planned;
@@ -223,7 +230,7 @@ std::vector<Executable> executables(std::span<const TrainingStep> steps, const M
 }  // namespace
 
 void require_devices(const Cluster& cluster) {
-  find_backend(cluster.backend).require_devices(cluster.num_devices());
+  runtime::find_backend(cluster.backend).require_devices(cluster.num_devices());
 }
 
 CompiledStep plan_only(const TrainingStep& step, const Method& method, const Cluster& cluster) {

@@ -27,7 +27,7 @@ ShardingPlan PassLog::check(std::string_view name, ShardingPlan plan, const Grap
   return plan;
 }
 
-SpmdProgram PassLog::check(std::string_view name, SpmdProgram program) const {
+spmd::SpmdProgram PassLog::check(std::string_view name, spmd::SpmdProgram program) const {
   verify(program);
   write(name, [&] { return to_string(program); });
   return program;

@@ -22,7 +22,7 @@ class PassLog {
   /// Logs and dumps the result of pass `name`. Throws Bug if it breaks an invariant.
   Graph check(std::string_view name, Graph graph) const;
   ShardingPlan check(std::string_view name, ShardingPlan plan, const Graph& graph) const;
-  SpmdProgram check(std::string_view name, SpmdProgram program) const;
+  spmd::SpmdProgram check(std::string_view name, spmd::SpmdProgram program) const;
 
   /// Dumps the text that `text` returns; it is called only if there is a directory.
   template <class Text>

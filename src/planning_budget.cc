@@ -57,7 +57,8 @@ class PlannersLimit {
 
 }  // namespace
 
-CompiledStep plan_within_budget(AutoSharding& search, std::int64_t budget, const LowerPlan& lower) {
+CompiledStep plan_within_budget(intra_op::AutoSharding& search, std::int64_t budget,
+                                const LowerPlan& lower) {
   CompiledStep best = lower(search.plan(std::nullopt));
   if (best.memory_bytes <= budget) return best;
   const std::int64_t unconstrained = best.memory_bytes;
@@ -69,7 +70,7 @@ CompiledStep plan_within_budget(AutoSharding& search, std::int64_t budget, const
       limit.was_too_high(next.memory_bytes);
       if (next.memory_bytes < best.memory_bytes) best = std::move(next);
       if (best.memory_bytes <= budget) return best;
-    } catch (const OverBudget& error) {
+    } catch (const intra_op::OverBudget& error) {
       if (limit.bytes() == budget) failure = std::current_exception();
       limit.was_too_low(error.missing_bytes);
       if (search.is_over()) break;  // plans that are known already take no more time

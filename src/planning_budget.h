@@ -15,6 +15,7 @@ using LowerPlan = std::function<CompiledStep(ShardingPlan plan)>;
 /// The best plan without a budget if its peak keeps `budget` (bytes per device); otherwise the best
 /// that is found with the planner's own limit moved until a peak does. Throws Error if none is
 /// found: the smallest peak met and how to mend it, or why there can be none.
-CompiledStep plan_within_budget(AutoSharding& search, std::int64_t budget, const LowerPlan& lower);
+CompiledStep plan_within_budget(intra_op::AutoSharding& search, std::int64_t budget,
+                                const LowerPlan& lower);
 
 }  // namespace alpa

@@ -106,7 +106,7 @@ Processor examine_processor(double seconds) {
     for (const DType dtype : {f32, f64, bf16, f16})
       processor.matmul.emplace_back(name_of(dtype), matmul_rate(dtype, seconds, team));
     processor.copy_bytes_per_second =
-        measure_copy(processor.usable_cores, std::int64_t{64} << 20, seconds)
+        cost::measure_copy(processor.usable_cores, std::int64_t{64} << 20, seconds)
             .median_bytes_per_second;
   }
   return processor;

@@ -63,7 +63,7 @@ std::string explain_plan(const ExplainFlags& flags, const std::string& text) {
   const Cluster cluster = cluster_of(flags, devices);
   require(cluster.num_devices() >= devices, "plan {}: it is for {} devices, but the cluster has {}",
           flags.file, devices, cluster.num_devices());
-  return explain(plan, graph, CostModel::of(cluster), flags.detail());
+  return explain(plan, graph, cost::CostModel::of(cluster), flags.detail());
 }
 
 Method method_of(const ExplainFlags& flags, int num_micro_batches) {

@@ -15,19 +15,24 @@
 #include "alpa/train/dataset.h"
 #include "alpa/train/training_step.h"
 
-namespace alpa {
-
+namespace alpa::runtime {
 class DeviceState;
 class Executor;
 class StepResult;
 struct LoweredProgram;
+}  // namespace alpa::runtime
+
+namespace alpa::spmd {
 struct SpmdProgram;
+}  // namespace alpa::spmd
+
+namespace alpa {
 
 /// The metrics of a step, and the tensors it returns. On CUDA the step may still be running: the
 /// first access waits for it, and throws the Error if it failed.
 class Metrics {
  public:
-  explicit Metrics(StepResult step);
+  explicit Metrics(runtime::StepResult step);
   explicit Metrics(std::map<std::string, double> values) : values_(std::move(values)) {}
   /// Mean loss over the batch.
   double loss() const { return (*this)["loss"]; }
@@ -40,7 +45,7 @@ class Metrics {
   std::map<std::string, double> values() && { return std::as_const(*this).values(); }
 
  private:
-  std::shared_ptr<const StepResult> step_;
+  std::shared_ptr<const runtime::StepResult> step_;
   std::map<std::string, double> values_;  ///< without a step
 };
 
@@ -73,12 +78,13 @@ class DistributedArray {
  private:
   friend class TrainState;
   DistributedArray(std::string name, TensorType type, ShardingSpec sharding,
-                   std::shared_ptr<const Executor> executor, std::shared_ptr<DeviceState> state);
+                   std::shared_ptr<const runtime::Executor> executor,
+                   std::shared_ptr<runtime::DeviceState> state);
   std::string name_;
   TensorType type_;
   ShardingSpec sharding_;
-  std::shared_ptr<const Executor> executor_;
-  std::shared_ptr<DeviceState> state_;
+  std::shared_ptr<const runtime::Executor> executor_;
+  std::shared_ptr<runtime::DeviceState> state_;
 };
 
 /// Name, type and layout: "dense0.kernel f32[784, 256]: rows split over x (4 devices)".
@@ -104,10 +110,10 @@ class TrainState {
 
  private:
   friend class Executable;
-  const Executor& executor() const;
+  const runtime::Executor& executor() const;
   DistributedArray array_of(const Input& input) const;
-  std::shared_ptr<const Executor> executor_;
-  std::shared_ptr<DeviceState> state_;
+  std::shared_ptr<const runtime::Executor> executor_;
+  std::shared_ptr<runtime::DeviceState> state_;
 };
 
 /// Names of the parameters among a graph's state inputs, in order, without
@@ -118,11 +124,11 @@ std::vector<std::string> parameter_names(const Graph& graph);
 struct CompiledStep {
   Graph graph;
   ShardingPlan plan;
-  std::shared_ptr<const SpmdProgram> program;  ///< partitioned, fused, bucketed
-  std::int64_t memory_bytes = 0;               ///< exact peak per device, maximum over devices
-  double seconds = 0;                          ///< of tracing, planning and lowering together
-  RepeatedWork repeated = {};                  ///< work that several devices repeat
-  std::shared_ptr<const LoweredProgram> lowered = {};  ///< for the executor
+  std::shared_ptr<const spmd::SpmdProgram> program;  ///< partitioned, fused, bucketed
+  std::int64_t memory_bytes = 0;  ///< exact peak per device, maximum over devices
+  double seconds = 0;             ///< of tracing, planning and lowering together
+  RepeatedWork repeated = {};     ///< work that several devices repeat
+  std::shared_ptr<const runtime::LoweredProgram> lowered = {};  ///< for the executor
 };
 
 /// The plan explained in words, for devices of `cluster`.
@@ -166,9 +172,9 @@ class Executable {
   std::map<std::string, Traffic> measured_traffic() const;  ///< of the last step
   const Graph& graph() const;
   const ShardingPlan& plan() const;
-  const SpmdProgram& program() const;
+  const spmd::SpmdProgram& program() const;
   const CompiledStep& planned() const;
-  const Executor& executor() const;
+  const runtime::Executor& executor() const;
   std::int64_t batch_rows() const;  ///< of a whole batch
   /// The plan explained in words.
   std::string explain(Detail detail = Detail::summary) const;

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 std::map<std::string, Traffic> communication_of(const CompiledStep& planned, const RunResult* run) {
-  return run ? run->communication : traffic(*planned.program);
+  return run ? run->communication : spmd::traffic(*planned.program);
 }
 
 Json step_seconds_json(const RunResult* run) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace alpa {
+namespace alpa::cost {
 namespace {
 
 /// Small terms by which Alpa's formulas order equal costs: all_gather last, then all_reduce.
@@ -46,4 +46,4 @@ double collective_sent_bytes(CollectiveKind kind, double bytes, int n) {
   return (kind == CollectiveKind::all_reduce ? 2 : 1) * others * bytes;
 }
 
-}  // namespace alpa
+}  // namespace alpa::cost

@@ -6,7 +6,7 @@
 #include "alpa/mesh/collective.h"
 #include "alpa/mesh/device_mesh.h"
 
-namespace alpa {
+namespace alpa::cost {
 
 /// Options of the formulas; some serve comparison with published objectives of other systems.
 struct CollectiveOptions {
@@ -29,4 +29,4 @@ double collective_seconds(CollectiveKind kind, double bytes, const DeviceMesh& m
 /// (n-1)/n·b, with `bytes` as above.
 double collective_sent_bytes(CollectiveKind kind, double bytes, int n);
 
-}  // namespace alpa
+}  // namespace alpa::cost

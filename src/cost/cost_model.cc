@@ -6,7 +6,7 @@
 
 #include "alpa/base/error.h"
 
-namespace alpa {
+namespace alpa::cost {
 namespace {
 
 void check_rate(double value, const char* what) {
@@ -118,4 +118,4 @@ double operator_bytes(const Rule& rule, std::span<const int> factor_of_axis,
   return bytes_read(rule, operands, sizes) + bytes_written(rule, results, sizes);
 }
 
-}  // namespace alpa
+}  // namespace alpa::cost

@@ -9,7 +9,7 @@
 #include "src/cost/reshard.h"
 #include "src/ir/rule.h"
 
-namespace alpa {
+namespace alpa::cost {
 
 struct CostModel {
   DeviceModel device;
@@ -39,4 +39,4 @@ double operator_bytes(const Rule& rule, std::span<const int> factor_of_axis,
                       std::span<const TensorType> operands, std::span<const TensorType> results,
                       const DeviceMesh& mesh);
 
-}  // namespace alpa
+}  // namespace alpa::cost

@@ -10,7 +10,7 @@
 #include "src/base/thread_team.h"
 #include "src/base/timing.h"
 
-namespace alpa {
+namespace alpa::cost {
 namespace {
 
 double copy_seconds(ThreadTeam& team, const std::vector<char>& from, std::vector<char>& to) {
@@ -43,4 +43,4 @@ CopyRate measure_copy(int num_threads, std::int64_t bytes, double seconds) {
           static_cast<int>(rounds.size())};
 }
 
-}  // namespace alpa
+}  // namespace alpa::cost

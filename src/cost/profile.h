@@ -2,7 +2,7 @@
 /// Measurements of the machine the program runs on.
 #include <cstdint>
 
-namespace alpa {
+namespace alpa::cost {
 
 /// Result of `measure_copy`. Rates count each byte twice: read and written.
 struct CopyRate {
@@ -17,4 +17,4 @@ struct CopyRate {
 CopyRate measure_copy(int num_threads, std::int64_t bytes = std::int64_t{64} << 20,
                       double seconds = 0.25);
 
-}  // namespace alpa
+}  // namespace alpa::cost

@@ -10,7 +10,7 @@
 
 #include "spec_graph.h"
 
-namespace alpa {
+namespace alpa::cost {
 namespace {
 
 constexpr double kUnreached = std::numeric_limits<double>::infinity();
@@ -212,4 +212,4 @@ const std::optional<ReshardPath>& ReshardPrices::path(const TensorType& type,
   return place->second = path_to(target, source, search, known.graph);
 }
 
-}  // namespace alpa
+}  // namespace alpa::cost

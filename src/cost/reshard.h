@@ -13,7 +13,7 @@
 #include "alpa/mesh/sharding_spec.h"
 #include "src/cost/collective.h"
 
-namespace alpa {
+namespace alpa::cost {
 
 struct ReshardModel {
   CollectiveOptions collectives;
@@ -83,4 +83,4 @@ class ReshardPrices {
   int searches_ = 0;
 };
 
-}  // namespace alpa
+}  // namespace alpa::cost

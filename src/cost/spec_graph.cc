@@ -9,7 +9,7 @@
 
 #include "alpa/base/error.h"
 
-namespace alpa {
+namespace alpa::cost {
 namespace {
 
 using Kind = AxisPlacement::Kind;
@@ -300,4 +300,4 @@ SpecGraph spec_graph(const TensorType& type, const SpecLimits& limits, const Dev
   return graph;
 }
 
-}  // namespace alpa
+}  // namespace alpa::cost

@@ -8,7 +8,7 @@
 
 #include "src/cost/reshard.h"
 
-namespace alpa {
+namespace alpa::cost {
 
 /// Specs with their combiners and the extents of their largest shard.
 struct SpecList {
@@ -62,4 +62,4 @@ struct SpecGraph {
 SpecGraph spec_graph(const TensorType& type, const SpecLimits& limits, const DeviceMesh& mesh,
                      const ReshardModel& model);
 
-}  // namespace alpa
+}  // namespace alpa::cost

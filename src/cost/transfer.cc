@@ -6,7 +6,7 @@
 
 #include "alpa/base/error.h"
 
-namespace alpa {
+namespace alpa::cost {
 namespace {
 
 struct Box {
@@ -96,4 +96,4 @@ Link link_between(const Cluster& cluster, const DeviceMesh& a, const DeviceMesh&
                    cluster.between_hosts.beta_seconds_per_byte)};
 }
 
-}  // namespace alpa
+}  // namespace alpa::cost

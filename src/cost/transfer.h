@@ -8,7 +8,7 @@
 #include "alpa/mesh/cluster.h"
 #include "alpa/mesh/sharding_spec.h"
 
-namespace alpa {
+namespace alpa::cost {
 
 /// A tensor's mesh, and its spec there, which is not partial.
 struct MeshLayout {
@@ -42,4 +42,4 @@ TransferCost transfer_cost(const TensorType& type, const MeshLayout& from, const
 /// host, else the slower one. Device ids are numbered host by host.
 Link link_between(const Cluster& cluster, const DeviceMesh& a, const DeviceMesh& b);
 
-}  // namespace alpa
+}  // namespace alpa::cost

@@ -23,7 +23,7 @@ class Channel {
 
   /// Queues that `box` of one tensor is copied to where the other one has it. Allocates nothing and
   /// waits for nothing. Throws Error with the message of CUDA or NCCL.
-  virtual void queue(const Message& box, const MessageEnd& from, const MessageEnd& to) = 0;
+  virtual void queue(const lower::Message& box, const MessageEnd& from, const MessageEnd& to) = 0;
 
   /// Throws Error if the peer was lost or a queued message failed.
   virtual void check_health() {}

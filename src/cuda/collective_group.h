@@ -29,7 +29,7 @@ class CollectiveGroup {
   /// Queues one collective for all members of this process, in ascending order. Any number of
   /// tensors, sharded along any dimension, also unevenly; all_reduce may work in place. Allocates
   /// nothing and waits for nothing. Throws Error with the message of CUDA or NCCL.
-  virtual void queue(const CollectiveCall& call, std::span<const Member> members) = 0;
+  virtual void queue(const lower::CollectiveCall& call, std::span<const Member> members) = 0;
 
   /// Throws Error if a peer was lost or a queued collective failed. Waiting host
   /// threads ask now and then.

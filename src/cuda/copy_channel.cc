@@ -8,7 +8,7 @@ namespace {
 
 class CopyChannel : public Channel {
  public:
-  void queue(const Message& box, const MessageEnd& from, const MessageEnd& to) override {
+  void queue(const lower::Message& box, const MessageEnd& from, const MessageEnd& to) override {
     const DType dtype = from.tensor.type.dtype;
     const CopyLaunch copy = copy_of(message_box(from.tensor, box.begin, box.extent),
                                     message_box(to.tensor, box.begin, box.extent), dtype);

@@ -50,7 +50,7 @@ class CopyGroup : public CollectiveGroup {
   }
 
   /// The first member's stream does the work, between the others' work before and after.
-  void queue(const CollectiveCall& call, std::span<const Member> members) override {
+  void queue(const lower::CollectiveCall& call, std::span<const Member> members) override {
     invariant(static_cast<int>(members.size()) == size_, "copy group: {} of {} members are here",
               members.size(), size_);
     const Stream leader = members[0].stream;
@@ -65,7 +65,7 @@ class CopyGroup : public CollectiveGroup {
  private:
   using Pointers = std::array<void*, kMaxMembers>;
 
-  void exchange(const CollectiveCall& call, std::span<const Member> members, Stream stream) {
+  void exchange(const lower::CollectiveCall& call, std::span<const Member> members, Stream stream) {
     const std::size_t tensors = members[0].tensors->inputs.size();
     for (std::size_t t = 0; t < tensors; ++t) switch (call.kind) {
         case CollectiveKind::all_reduce: all_reduce(call, members, t, stream); break;
@@ -100,7 +100,7 @@ class CopyGroup : public CollectiveGroup {
           "run_combine");
   }
 
-  void all_reduce(const CollectiveCall& call, std::span<const Member> members, std::size_t t,
+  void all_reduce(const lower::CollectiveCall& call, std::span<const Member> members, std::size_t t,
                   Stream stream) const {
     const TensorType& type = in(members[0], t).type;
     for (const Member& member : members)
@@ -111,8 +111,8 @@ class CopyGroup : public CollectiveGroup {
             inputs_of(members, t).data(), size_, outputs_of(members, t).data(), stream);
   }
 
-  void reduce_scatter(const CollectiveCall& call, std::span<const Member> members, std::size_t t,
-                      Stream stream) const {
+  void reduce_scatter(const lower::CollectiveCall& call, std::span<const Member> members,
+                      std::size_t t, Stream stream) const {
     const Pointers sources = inputs_of(members, t);
     const ShardedDim& cut = call.dims[t];
     for (const Member& member : members) {
@@ -126,7 +126,7 @@ class CopyGroup : public CollectiveGroup {
     }
   }
 
-  void all_gather(const CollectiveCall& call, std::span<const Member> members, std::size_t t,
+  void all_gather(const lower::CollectiveCall& call, std::span<const Member> members, std::size_t t,
                   Stream stream) const {
     const Pointers targets = outputs_of(members, t);
     const ShardedDim& cut = call.dims[t];
@@ -140,7 +140,7 @@ class CopyGroup : public CollectiveGroup {
     }
   }
 
-  void all_to_all(const CollectiveCall& call, std::span<const Member> members,
+  void all_to_all(const lower::CollectiveCall& call, std::span<const Member> members,
                   Stream stream) const {
     const ShardedDim &split = call.dims[0], &gathered = call.from_dim;
     for (const Member& from : members)

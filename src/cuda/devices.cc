@@ -28,10 +28,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Captured graphs, by slot.
-using CapturedSteps = std::array<StepGraphs, kStagedSteps>;
+using CapturedSteps = std::array<StepGraphs, lower::kStagedSteps>;
 
 /// The arenas of all devices, and the steps captured in them.
-class CudaMemory : public DeviceMemory {
+class CudaMemory : public runtime::DeviceMemory {
  public:
   std::int64_t bytes_in_use(int rank) const override { return bytes[rank]; }
 
@@ -77,9 +77,9 @@ void wait_for(cudaEvent_t event, Check&& still_well) {
   }
 }
 
-class CudaDevices : public Devices {
+class CudaDevices : public runtime::Devices {
  public:
-  explicit CudaDevices(DevicesRequest request)
+  explicit CudaDevices(runtime::DevicesRequest request)
       : program_(request.program), check_instructions_(request.check_instructions) {
     const int n = static_cast<int>(request.programs.size()), cards = n <= device_count() ? n : 1;
     captures_ = request.capture.value_or(cards == 1);
@@ -90,7 +90,7 @@ class CudaDevices : public Devices {
     for (int index = 0; index < n; ++index) {
       const LocalGpu& local = cards_[index % cards];
       check(cudaSetDevice(local.card.ordinal), "cudaSetDevice");
-      std::vector<Reported> published = published_by(request.programs[index]);
+      std::vector<lower::Reported> published = published_by(request.programs[index]);
       devices_.push_back(std::make_unique<LoadedDevice>(
           program_, std::move(request.programs[index]), local.card, std::move(published)));
       upload_streams_.push_back(local.upload_stream.get());
@@ -107,7 +107,7 @@ class CudaDevices : public Devices {
           return cards > 1 ? make_nccl_channel(from, to) : make_copy_channel();
         });
     uploads_ = std::make_unique<Uploads>(program_, devices_);
-    metrics_ = allocate_mapped(kStagedSteps * metrics_bytes());
+    metrics_ = allocate_mapped(lower::kStagedSteps * metrics_bytes());
   }
 
   /// Captured steps are freed before the groups whose collectives they
@@ -118,9 +118,11 @@ class CudaDevices : public Devices {
       if (const auto steps = known.lock()) *steps = {};
   }
 
-  const DeviceProgram& program(int index) const override { return devices_.at(index)->program(); }
+  const lower::DeviceProgram& program(int index) const override {
+    return devices_.at(index)->program();
+  }
 
-  std::unique_ptr<DeviceMemory> allocate(std::int64_t least_bytes) override {
+  std::unique_ptr<runtime::DeviceMemory> allocate(std::int64_t least_bytes) override {
     auto memory = std::make_unique<CudaMemory>();
     for (const auto& device : devices_) {
       check(cudaSetDevice(device->card().ordinal), "cudaSetDevice");
@@ -132,19 +134,19 @@ class CudaDevices : public Devices {
     return memory;
   }
 
-  void write(DeviceMemory& memory, int index, int buffer, const std::byte* from) override {
+  void write(runtime::DeviceMemory& memory, int index, int buffer, const std::byte* from) override {
     transfer(index, buffer, devices_[index]->address(memory.arenas[index], buffer), from);
   }
 
-  void read(const DeviceMemory& memory, int index, int buffer, int micro_batch,
+  void read(const runtime::DeviceMemory& memory, int index, int buffer, int micro_batch,
             std::byte* to) override {
     transfer(index, buffer, to,
              memory.arenas[index] + program(index).buffers[buffer].arena_offset_of(micro_batch));
   }
 
-  int depth() const override { return kStagedSteps; }
+  int depth() const override { return lower::kStagedSteps; }
 
-  void start(DeviceMemory& memory, const StepInputs& inputs) override {
+  void start(runtime::DeviceMemory& memory, const runtime::StepInputs& inputs) override {
     guarded([&] {
       const int slot = slot_of(started_);
       launched_ = false;
@@ -174,10 +176,10 @@ class CudaDevices : public Devices {
  private:
   /// A step's part of pinned memory, staging buffers and metrics, and its graph. The step that had
   /// it before is over, because no more than `depth()` are under way.
-  static int slot_of(std::int64_t step) { return static_cast<int>(step % kStagedSteps); }
+  static int slot_of(std::int64_t step) { return static_cast<int>(step % lower::kStagedSteps); }
 
   /// Queues the upload of a step's inputs; the step waits for it.
-  void upload(int slot, const DeviceMemory& memory) {
+  void upload(int slot, const runtime::DeviceMemory& memory) {
     uploads_->queue(slot, memory, upload_streams_);
     for (const LocalGpu& local : cards_)
       order(local.upload_stream.get(), local.uploaded.get(), origin());
@@ -215,9 +217,9 @@ class CudaDevices : public Devices {
   // ---- metrics: each from the first device that reports it
 
   /// The device's metrics that no earlier device reports.
-  std::vector<Reported> published_by(const DeviceProgram& device) {
-    std::vector<Reported> published;
-    for (const Reported& reported : device.reported)
+  std::vector<lower::Reported> published_by(const lower::DeviceProgram& device) {
+    std::vector<lower::Reported> published;
+    for (const lower::Reported& reported : device.reported)
       if (published_.insert(reported.metric).second) published.push_back(reported);
     return published;
   }
@@ -287,7 +289,7 @@ class CudaDevices : public Devices {
   }
 
   const std::uint64_t number_ = next_number();  ///< in the process, never given twice
-  const SpmdProgram& program_;
+  const spmd::SpmdProgram& program_;
   const bool check_instructions_;
   bool captures_ = true;
   std::vector<LocalGpu> cards_;
@@ -296,7 +298,7 @@ class CudaDevices : public Devices {
   std::unique_ptr<Uploads> uploads_;
   std::vector<Stream> upload_streams_;                  ///< per device
   std::set<int> published_;                             ///< metrics that the host reads
-  std::array<EventHandle, kStagedSteps> done_;          ///< by slot
+  std::array<EventHandle, lower::kStagedSteps> done_;   ///< by slot
   std::vector<std::weak_ptr<CapturedSteps>> captured_;  ///< of every memory handed out
   PinnedBlock metrics_;                                 ///< mapped, kStagedSteps parts
   std::int64_t started_ = 0, finished_ = 0;             ///< steps
@@ -307,7 +309,7 @@ class CudaDevices : public Devices {
 
 }  // namespace
 
-std::unique_ptr<Devices> make_devices(DevicesRequest request) {
+std::unique_ptr<runtime::Devices> make_devices(runtime::DevicesRequest request) {
   return std::make_unique<CudaDevices>(std::move(request));
 }
 

@@ -9,6 +9,6 @@ namespace alpa::cuda {
 /// With enough cards, one device per card, communicating through NCCL. Otherwise there must be
 /// exactly one card, shared by all as logical devices that communicate by copies. Throws Error
 /// naming an instruction without a kernel, or with CUDA's message.
-std::unique_ptr<Devices> make_devices(DevicesRequest request);
+std::unique_ptr<runtime::Devices> make_devices(runtime::DevicesRequest request);
 
 }  // namespace alpa::cuda

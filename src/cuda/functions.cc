@@ -48,8 +48,8 @@ constexpr CudaFunctions kFunctions = {
         },
     .try_dnn = [](std::int32_t device, CudaMessage* report,
                   CudaMessage* why) { return guarded(why, [&] { set(report, try_dnn(device)); }); },
-    .make_devices = [](DevicesRequest* request, CudaMessage* why) -> Devices* {
-      std::unique_ptr<Devices> devices;
+    .make_devices = [](runtime::DevicesRequest* request, CudaMessage* why) -> runtime::Devices* {
+      std::unique_ptr<runtime::Devices> devices;
       guarded(why, [&] { devices = make_devices(std::move(*request)); });
       return devices.release();
     },

@@ -11,13 +11,14 @@
 namespace alpa::cuda {
 namespace {
 
-using Kind = Instruction::Kind;
+using Kind = lower::Instruction::Kind;
 
 void use_card(const LoadedDevice& device) {
   check(cudaSetDevice(device.card().ordinal), "cudaSetDevice");
 }
 
-const Instruction& awaited_by(const DeviceProgram& program, int list, const Instruction& wait) {
+const lower::Instruction& awaited_by(const lower::DeviceProgram& program, int list,
+                                     const lower::Instruction& wait) {
   return program.lists[wait.awaits_list < 0 ? list : wait.awaits_list].instructions[wait.awaits];
 }
 
@@ -30,19 +31,19 @@ Lanes::Lanes(LoadedDevices& devices, const MakeChannel& make_channel)
 }
 
 /// Adds lanes and events for a device's messages, with as many events as waits look back on runs.
-void Lanes::add(int index, const DeviceProgram& program, const MakeChannel& make_channel) {
-  std::map<const Instruction*, int> looked_back;
+void Lanes::add(int index, const lower::DeviceProgram& program, const MakeChannel& make_channel) {
+  std::map<const lower::Instruction*, int> looked_back;
   for (int list = 0; list < static_cast<int>(program.lists.size()); ++list)
-    for (const Instruction& instruction : program.lists[list].instructions)
+    for (const lower::Instruction& instruction : program.lists[list].instructions)
       if (instruction.kind == Kind::wait) {
         int& runs = looked_back[&awaited_by(program, list, instruction)];
         runs = std::max(runs, instruction.behind);
       }
   for (int list = 0; list < static_cast<int>(program.lists.size()); ++list)
-    for (const Instruction& instruction : program.lists[list].instructions) {
+    for (const lower::Instruction& instruction : program.lists[list].instructions) {
       const bool sends = instruction.kind == Kind::send;
       if (!sends && instruction.kind != Kind::receive) continue;
-      count(index, instruction, runs_of(program, list));
+      count(index, instruction, lower::runs_of(program, list));
       const int peer = index_of(instruction.message.peer);
       Flow& flow = flows_[&instruction];
       flow.lane = lane_of(sends ? index : peer, sends ? peer : index, instruction.message.lane,
@@ -52,7 +53,7 @@ void Lanes::add(int index, const DeviceProgram& program, const MakeChannel& make
     }
 }
 
-void Lanes::count(int index, const Instruction& instruction, int runs) {
+void Lanes::count(int index, const lower::Instruction& instruction, int runs) {
   const bool sends = instruction.kind == Kind::send;
   const std::vector<int>& buffers = sends ? instruction.inputs : instruction.outputs;
   const DType dtype = devices_[index]->program().buffers[buffers[0]].type.dtype;
@@ -95,7 +96,7 @@ void Lanes::begin_step() {
   for (Lane& lane : lanes_) lane.sends.clear(), lane.receives.clear();
 }
 
-bool Lanes::pass(int index, const ListRun& run, const Operation& operation, int behind,
+bool Lanes::pass(int index, const lower::ListRun& run, const Operation& operation, int behind,
                  bool checked) {
   try {
     use_card(*devices_[behind]);
@@ -111,8 +112,8 @@ bool Lanes::pass(int index, const ListRun& run, const Operation& operation, int 
   }
 }
 
-void Lanes::post(int index, const ListRun& run, const Operation& operation, int behind) {
-  const Instruction& instruction = *operation.instruction;
+void Lanes::post(int index, const lower::ListRun& run, const Operation& operation, int behind) {
+  const lower::Instruction& instruction = *operation.instruction;
   const LoadedDevice& device = *devices_[index];
   const bool sends = instruction.kind == Kind::send;
   Flow& flow = flows_.at(&instruction);
@@ -120,7 +121,7 @@ void Lanes::post(int index, const ListRun& run, const Operation& operation, int 
   const int buffer = sends ? instruction.inputs[0] : instruction.outputs[0],
             ordinal = devices_[behind]->card().ordinal;
   Post post{&flow, &operation, {}, ordinal, take_event(ordinal)};
-  post.end.tensor = kernel_tensor(device.program(), buffer);
+  post.end.tensor = lower::kernel_tensor(device.program(), buffer);
   post.end.tensor.data = device.placed_address(buffer, run.micro_batch);
   if (instruction.workspace >= 0)
     post.end.workspace = device.placed_address(instruction.workspace, run.micro_batch);
@@ -139,7 +140,7 @@ EventHandle Lanes::take_event(int ordinal) {
   return event;
 }
 
-bool Lanes::wait(int index, const ListRun& run, const Instruction& instruction,
+bool Lanes::wait(int index, const lower::ListRun& run, const lower::Instruction& instruction,
                  Stream stream) const {
   const Flow& flow = flows_.at(&awaited_by(devices_[index]->program(), run.list, instruction));
   const int wanted = flow.posted - 1 - instruction.behind;
@@ -165,8 +166,8 @@ bool Lanes::meet(Lane& lane, bool checked) {
 }
 
 void Lanes::go(Lane& lane, Post& send, Post& receive) const {
-  const Message &sent = send.operation->instruction->message,
-                &received = receive.operation->instruction->message;
+  const lower::Message &sent = send.operation->instruction->message,
+                       &received = receive.operation->instruction->message;
   invariant(sent.begin == received.begin && sent.extent == received.extent &&
                 send.end.tensor.type.dtype == receive.end.tensor.type.dtype,
             "device {} sends a box of {} at {}, but device {} expects one of {} at {}",

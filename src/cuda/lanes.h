@@ -30,7 +30,8 @@ class Lanes {
   /// there from now on comes behind what a wait is for. Returns false if the other side has not
   /// come to the message yet that a wait is for: try again. If `checked`, waits for messages that
   /// go. Throws Error naming the place.
-  bool pass(int index, const ListRun& run, const Operation& operation, int behind, bool checked);
+  bool pass(int index, const lower::ListRun& run, const Operation& operation, int behind,
+            bool checked);
   /// Makes later work on `stream` wait for all messages.
   void join(Stream stream) const;
 
@@ -67,19 +68,20 @@ class Lanes {
     Stream receiver() const { return own_receiver ? own_receiver.get() : sender.get(); }
   };
 
-  void add(int index, const DeviceProgram& program, const MakeChannel& make_channel);
-  void count(int index, const Instruction& instruction, int runs);
+  void add(int index, const lower::DeviceProgram& program, const MakeChannel& make_channel);
+  void count(int index, const lower::Instruction& instruction, int runs);
   int lane_of(int from, int to, int number, const MakeChannel& make_channel);
   int index_of(int device) const;
-  void post(int index, const ListRun& run, const Operation& operation, int behind);
-  bool wait(int index, const ListRun& run, const Instruction& instruction, Stream stream) const;
+  void post(int index, const lower::ListRun& run, const Operation& operation, int behind);
+  bool wait(int index, const lower::ListRun& run, const lower::Instruction& instruction,
+            Stream stream) const;
   bool meet(Lane& lane, bool checked);
   void go(Lane& lane, Post& send, Post& receive) const;
   EventHandle take_event(int ordinal);
 
   LoadedDevices& devices_;
   std::vector<Lane> lanes_;
-  std::map<const Instruction*, Flow> flows_;
+  std::map<const lower::Instruction*, Flow> flows_;
   std::vector<comm::Counts> counts_;                ///< per device
   std::map<int, std::vector<EventHandle>> events_;  ///< that are free, by card
 };

@@ -20,7 +20,7 @@
 namespace alpa::cuda {
 namespace {
 
-using Kind = Instruction::Kind;
+using Kind = lower::Instruction::Kind;
 
 void check_launch(Status status, const char* call) {
   check(static_cast<cudaError_t>(status), call);
@@ -54,21 +54,21 @@ Launch load_fill(double value) {
   };
 }
 
-bool runs_overlapped(const DeviceProgram& device) {
-  for (const InstructionList& list : device.lists)
-    for (const Instruction& instruction : list.instructions)
+bool runs_overlapped(const lower::DeviceProgram& device) {
+  for (const lower::InstructionList& list : device.lists)
+    for (const lower::Instruction& instruction : list.instructions)
       if (instruction.overlapped) return true;
   return false;
 }
 
 }  // namespace
 
-LoadedDevice::LoadedDevice(const SpmdProgram& program, DeviceProgram device, const Gpu& card,
-                           std::vector<Reported> published)
+LoadedDevice::LoadedDevice(const spmd::SpmdProgram& program, lower::DeviceProgram device,
+                           const Gpu& card, std::vector<lower::Reported> published)
     : program_(program),
       device_(std::move(device)),
       card_(card),
-      staging_(staging_layout(device_, program)),
+      staging_(lower::staging_layout(device_, program)),
       staged_(staged_buffers(device_, program, staging_)),
       published_(std::move(published)),
       metric_(direct_metrics(device_, program, published_)),
@@ -88,7 +88,7 @@ LoadedDevice::LoadedDevice(const SpmdProgram& program, DeviceProgram device, con
 
 LoadedDevice::Counter LoadedDevice::count(int list) const {
   Counter counter;
-  for (const ListRun& run : device_.schedule) {
+  for (const lower::ListRun& run : device_.schedule) {
     if (run.list != list) continue;
     if (counter.runs++ == 0) counter.first = run.micro_batch;
     invariant(run.micro_batch == counter.first + counter.runs - 1,
@@ -96,27 +96,29 @@ LoadedDevice::Counter LoadedDevice::count(int list) const {
               device_.device, counter.runs, device_.lists[list].name, run.micro_batch,
               counter.first);
   }
-  for (const Instruction& instruction : device_.lists[list].instructions)
+  for (const lower::Instruction& instruction : device_.lists[list].instructions)
     for (const auto* buffers : {&instruction.inputs, &instruction.outputs})
       for (const int buffer : *buffers)
-        counter.slots = std::lcm(counter.slots, device_.buffers[memory_of(device_, buffer)].slots);
+        counter.slots =
+            std::lcm(counter.slots, device_.buffers[lower::memory_of(device_, buffer)].slots);
   return counter;
 }
 
-std::vector<Operation> LoadedDevice::load_list(const std::vector<Instruction>& list) {
+std::vector<Operation> LoadedDevice::load_list(const std::vector<lower::Instruction>& list) {
   std::vector<Operation> operations;
-  for (const Instruction& instruction : list) try {
+  for (const lower::Instruction& instruction : list) try {
       operations.push_back(load(instruction));
     } catch (const Error& error) {
-      fail("{}: {}", to_string(StepPlace{0, &instruction}, device_, program_), error.what());
+      fail("{}: {}", to_string(runtime::StepPlace{0, &instruction}, device_, program_),
+           error.what());
     }
   return operations;
 }
 
-Operation LoadedDevice::load(const Instruction& instruction) {
+Operation LoadedDevice::load(const lower::Instruction& instruction) {
   Operation operation;
   operation.instruction = &instruction;
-  operation.call = tensors_of(device_, instruction);
+  operation.call = lower::tensors_of(device_, instruction);
   switch (instruction.kind) {
     case Kind::compute: {
       const Node& node = program_.graph.nodes[instruction.node];
@@ -127,7 +129,7 @@ Operation LoadedDevice::load(const Instruction& instruction) {
       break;
     }
     case Kind::load: {
-      const int input = loaded_input(program_, instruction);
+      const int input = lower::loaded_input(program_, instruction);
       operation.staged = staging_.of_input[input];
       operation.sliced = program_.graph.inputs[input].kind == InputKind::batch;
       break;
@@ -158,11 +160,11 @@ void LoadedDevice::place(std::byte* arena, int slot, std::byte* metrics) {
   std::fill(placed_.begin(), placed_.end(), -1);
 }
 
-void LoadedDevice::place_list(const ListRun& run) {
+void LoadedDevice::place_list(const lower::ListRun& run) {
   const int slot = run.micro_batch % slots(run.list);
   if (std::exchange(placed_[run.list], slot) == slot) return;
   for (Operation& operation : lists_[run.list]) {
-    const Instruction& instruction = *operation.instruction;
+    const lower::Instruction& instruction = *operation.instruction;
     KernelCall& call = operation.call;
     call.step = reinterpret_cast<const StepContext*>(context_of(run.list));
     for (std::size_t i = 0; i < call.inputs.size(); ++i)
@@ -213,7 +215,7 @@ void LoadedDevice::queue_next(int list) const {
 
 void LoadedDevice::queue_metrics() const {
   std::vector<PublishedElement> published;
-  for (const Reported& reported : published_)
+  for (const lower::Reported& reported : published_)
     if (metric_[reported.buffer] < 0)
       published.push_back({placed_address(reported.buffer, 0),
                            metrics_ + reported.metric * kMetricBytes,
@@ -223,7 +225,7 @@ void LoadedDevice::queue_metrics() const {
 }
 
 void LoadedDevice::blame(const Operation& operation, int micro_batch) const {
-  const StepPlace place{0, operation.instruction, micro_batch};
+  const runtime::StepPlace place{0, operation.instruction, micro_batch};
   rethrow_at(to_string(place, device_, program_), std::current_exception());
 }
 

@@ -11,7 +11,7 @@ namespace alpa::cuda {
 
 /// One instruction, ready to be queued.
 struct Operation {
-  const Instruction* instruction = nullptr;
+  const lower::Instruction* instruction = nullptr;
   Launch launch;                ///< compute, copy and fill
   KernelCall call;              ///< tensors of every kind of instruction but wait
   std::int64_t staged = -1;     ///< load: offset in a step's part of the staging buffer
@@ -28,11 +28,11 @@ class LoadedDevice {
  public:
   /// Loads every kernel on `card`. `published`: the metrics that the host reads from this device.
   /// Throws Error naming the instruction of what can't be loaded.
-  LoadedDevice(const SpmdProgram& program, DeviceProgram device, const Gpu& card,
-               std::vector<Reported> published);
+  LoadedDevice(const spmd::SpmdProgram& program, lower::DeviceProgram device, const Gpu& card,
+               std::vector<lower::Reported> published);
 
-  const DeviceProgram& program() const { return device_; }
-  const StagingLayout& staging() const { return staging_; }
+  const lower::DeviceProgram& program() const { return device_; }
+  const lower::StagingLayout& staging() const { return staging_; }
   const Gpu& card() const { return card_; }
   Stream compute() const { return compute_.get(); }
   Stream communication() const { return communication_.get(); }
@@ -57,7 +57,7 @@ class LoadedDevice {
   /// where the device can write 8 bytes for each metric of the graph.
   void place(std::byte* arena, int slot, std::byte* metrics);
   /// Points the calls of a list to where `micro_batch` has its buffers.
-  void place_list(const ListRun& run);
+  void place_list(const lower::ListRun& run);
   std::byte* address(std::byte* arena, int buffer) const;
   /// Where a micro-batch has a buffer, and the scratch of an operation, in
   /// the arena that was placed.
@@ -82,17 +82,17 @@ class LoadedDevice {
   };
 
   Counter count(int list) const;
-  std::vector<Operation> load_list(const std::vector<Instruction>& list);
-  Operation load(const Instruction& instruction);
+  std::vector<Operation> load_list(const std::vector<lower::Instruction>& list);
+  Operation load(const lower::Instruction& instruction);
   std::byte* context_of(int list) const;
   void queue_load(const Operation& operation) const;
 
-  const SpmdProgram& program_;
-  DeviceProgram device_;
+  const spmd::SpmdProgram& program_;
+  lower::DeviceProgram device_;
   Gpu card_;
-  StagingLayout staging_;
+  lower::StagingLayout staging_;
   std::vector<std::int64_t> staged_;  ///< per buffer, see `staged_buffers`
-  std::vector<Reported> published_;
+  std::vector<lower::Reported> published_;
   std::vector<int> metric_;  ///< per buffer, see `direct_metrics`
   StreamHandle compute_, communication_;
   StreamHandle overlap_stream_;  ///< null if nothing is overlapped

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kNamed = 3;  ///< largest tensors in a message
 
 /// "dense0.kernel f32[1024, 1024] 4194304 bytes, …" of the tensors with memory of their own.
-std::string largest_tensors(const SpmdProgram& program, const DeviceProgram& device) {
+std::string largest_tensors(const spmd::SpmdProgram& program, const lower::DeviceProgram& device) {
   std::vector<int> values;
   for (int v = 0; v < static_cast<int>(device.buffer_of_value.size()); ++v) {
     const int buffer = device.buffer_of_value[v];
@@ -35,8 +35,8 @@ std::string largest_tensors(const SpmdProgram& program, const DeviceProgram& dev
 
 }  // namespace
 
-DeviceBlock allocate_arena(std::int64_t bytes, const SpmdProgram& program,
-                           const DeviceProgram& device, const Gpu& card) {
+DeviceBlock allocate_arena(std::int64_t bytes, const spmd::SpmdProgram& program,
+                           const lower::DeviceProgram& device, const Gpu& card) {
   void* data = nullptr;
   const cudaError_t status = bytes > 0 ? cudaMalloc(&data, bytes) : cudaSuccess;
   if (status == cudaErrorMemoryAllocation) {

@@ -3,16 +3,19 @@
 #include "handles.h"
 #include "kernel.h"
 
-namespace alpa {
+namespace alpa::lower {
 struct DeviceProgram;
+}  // namespace alpa::lower
+
+namespace alpa::spmd {
 struct SpmdProgram;
-}  // namespace alpa
+}  // namespace alpa::spmd
 
 namespace alpa::cuda {
 
 /// An arena of `bytes` for a device on the current card. Throws Error naming what was asked for,
 /// what is free, and the largest tensors.
-DeviceBlock allocate_arena(std::int64_t bytes, const SpmdProgram& program,
-                           const DeviceProgram& device, const Gpu& card);
+DeviceBlock allocate_arena(std::int64_t bytes, const spmd::SpmdProgram& program,
+                           const lower::DeviceProgram& device, const Gpu& card);
 
 }  // namespace alpa::cuda

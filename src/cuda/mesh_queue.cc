@@ -13,7 +13,7 @@
 namespace alpa::cuda {
 namespace {
 
-using Kind = Instruction::Kind;
+using Kind = lower::Instruction::Kind;
 
 void wait_for(Stream stream) { check(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
 
@@ -31,7 +31,7 @@ std::int64_t payload_bytes(const Operation& operation) {
 MeshQueue::MeshQueue(LoadedDevices& devices, std::vector<int> members, bool few,
                      const MakeGroup& make_group)
     : devices_(devices), members_(std::move(members)), few_(few), cursors_(members_.size()) {
-  std::vector<const DeviceProgram*> programs;
+  std::vector<const lower::DeviceProgram*> programs;
   for (std::size_t m = 0; m < members_.size(); ++m) {
     programs.push_back(&device(m).program());
     invariant(programs[m]->schedule == programs[0]->schedule,
@@ -45,19 +45,19 @@ MeshQueue::MeshQueue(LoadedDevices& devices, std::vector<int> members, bool few,
 
 /// Finds the group of every collective of a member, and counts what it exchanges in a step.
 void MeshQueue::join_groups(std::size_t member, const MakeGroup& make_group) {
-  const DeviceProgram& program = device(member).program();
+  const lower::DeviceProgram& program = device(member).program();
   for (int list = 0; list < static_cast<int>(program.lists.size()); ++list)
     for (Operation& operation : device(member).list(list)) {
       const Kind kind = operation.instruction->kind;
       if (kind != Kind::collective && kind != Kind::start) continue;
-      const CollectiveCall& call = operation.instruction->call;
+      const lower::CollectiveCall& call = operation.instruction->call;
       Group& group = group_of(call.group, kind == Kind::start, make_group);
       operation.group = static_cast<int>(&group - groups_.data());
       operation.member = static_cast<int>(
           std::find(call.group.begin(), call.group.end(), program.device) - call.group.begin());
       comm::Count& count = group.counts[operation.member][static_cast<int>(call.kind)];
-      count.calls += runs_of(program, list);
-      count.payload_bytes += runs_of(program, list) * payload_bytes(operation);
+      count.calls += lower::runs_of(program, list);
+      count.payload_bytes += lower::runs_of(program, list) * payload_bytes(operation);
     }
 }
 
@@ -132,7 +132,7 @@ void MeshQueue::queue_clearing(bool checked) const {
     }
 }
 
-void MeshQueue::rewind(const ListRun& run) {
+void MeshQueue::rewind(const lower::ListRun& run) {
   run_ = run;
   for (std::size_t m = 0; m < members_.size(); ++m) device(m).place_list(run);
   for (Group& group : groups_) {
@@ -142,7 +142,7 @@ void MeshQueue::rewind(const ListRun& run) {
   }
 }
 
-void MeshQueue::queue(const ListRun& run, std::size_t segment, bool checked) {
+void MeshQueue::queue(const lower::ListRun& run, std::size_t segment, bool checked) {
   if (!(run == run_) || segment <= segment_) rewind(run);
   segment_ = segment;
   std::fill(cursors_.begin(), cursors_.end(), Cursor{});
@@ -169,7 +169,7 @@ void MeshQueue::finish(int list, bool checked) {
       if (list == schedule().back().list) device(m).queue_metrics();
       if (checked) wait_for(device(m).compute());
     } catch (...) {
-      const DeviceProgram& program = device(m).program();
+      const lower::DeviceProgram& program = device(m).program();
       rethrow_at(
           fmt::format("device {}: end of list \"{}\"", program.device, program.lists[list].name),
           std::current_exception());

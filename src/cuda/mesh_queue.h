@@ -33,10 +33,12 @@ class MeshQueue {
 
   /// The stream that a captured list begins and ends on.
   Stream origin() const { return device(0).compute(); }
-  const std::vector<ListRun>& schedule() const { return device(0).program().schedule; }
+  const std::vector<lower::ListRun>& schedule() const { return device(0).program().schedule; }
   const std::vector<int>& members() const { return members_; }
-  const std::vector<Segment>& segments(const ListRun& run) const { return segments_[run.list]; }
-  bool has_work(const ListRun& run, std::size_t segment) const {
+  const std::vector<Segment>& segments(const lower::ListRun& run) const {
+    return segments_[run.list];
+  }
+  bool has_work(const lower::ListRun& run, std::size_t segment) const {
     return has_work_[run.list][segment];
   }
   /// Runs of the list so many micro-batches apart use the same memory.
@@ -54,7 +56,7 @@ class MeshQueue {
   /// Queues the work of one segment on the devices' streams, into the arenas where they are placed;
   /// those of a run that have work in turn. If `checked`, waits after every instruction, so that
   /// what fails there is blamed on it. Throws Error naming the place.
-  void queue(const ListRun& run, std::size_t segment, bool checked);
+  void queue(const lower::ListRun& run, std::size_t segment, bool checked);
 
   /// Throws Error if a peer of a group was lost.
   void check_health();
@@ -85,7 +87,7 @@ class MeshQueue {
   std::size_t member_of(int device) const;
   void join_groups(std::size_t member, const MakeGroup& make_group);
   Group& group_of(const std::vector<int>& devices, bool overlapped, const MakeGroup& make_group);
-  void rewind(const ListRun& run);
+  void rewind(const lower::ListRun& run);
   bool advance(std::size_t member, const std::vector<int>& work, bool checked);
   bool pass(std::size_t member, Operation& operation, bool checked);
   bool is_in_segment(std::size_t member, int position) const;
@@ -102,7 +104,7 @@ class MeshQueue {
   std::vector<std::vector<Segment>> segments_;  ///< per list
   std::vector<Group> groups_;
   std::vector<std::vector<bool>> has_work_;  ///< per list and segment; the last one ends the list
-  ListRun run_;                              ///< that was queued last, and its segment
+  lower::ListRun run_;                       ///< that was queued last, and its segment
   std::size_t segment_ = std::numeric_limits<std::size_t>::max();
   std::vector<Cursor> cursors_;
 };

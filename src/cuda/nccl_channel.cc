@@ -16,7 +16,7 @@ struct Dense {
   std::byte* data;
   bool moved;
 
-  Dense(const MessageEnd& end, const Message& message)
+  Dense(const MessageEnd& end, const lower::Message& message)
       : box(message_box(end.tensor, message.begin, message.extent)), moved(!box.is_dense()) {
     data = moved ? end.workspace
                  : end.tensor.data +
@@ -45,7 +45,7 @@ class NcclChannel : public Channel {
       if (comm != nullptr) ncclCommDestroy(comm);
   }
 
-  void queue(const Message& message, const MessageEnd& from, const MessageEnd& to) override {
+  void queue(const lower::Message& message, const MessageEnd& from, const MessageEnd& to) override {
     const SameDevice same;
     const Dense sent(from, message), received(to, message);
     const DType dtype = from.tensor.type.dtype;

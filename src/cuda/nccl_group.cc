@@ -65,7 +65,7 @@ class NcclGroup : public CollectiveGroup {
       if (rank.comm != nullptr) ncclCommDestroy(rank.comm);
   }
 
-  void queue(const CollectiveCall& call, std::span<const Member> members) override {
+  void queue(const lower::CollectiveCall& call, std::span<const Member> members) override {
     invariant(members.size() == ranks_.size(), "NCCL group: {} of {} members of this process",
               members.size(), ranks_.size());
     const SameDevice same;
@@ -118,7 +118,7 @@ class NcclGroup : public CollectiveGroup {
 
   /// visit(rank, member, tensor) for all tensors of all members.
   template <class Visit>
-  void for_each(const CollectiveCall& call, std::span<const Member> members,
+  void for_each(const lower::CollectiveCall& call, std::span<const Member> members,
                 const Visit& visit) const {
     for (std::size_t m = 0; m < members.size(); ++m) {
       invariant(members[m].index == ranks_[m].place.index,
@@ -138,7 +138,7 @@ class NcclGroup : public CollectiveGroup {
     }
   }
 
-  void exchange(const CollectiveCall& call, const Rank& rank, const Tensor& t,
+  void exchange(const lower::CollectiveCall& call, const Rank& rank, const Tensor& t,
                 Stream stream) const {
     switch (call.kind) {
       case CollectiveKind::all_reduce: return all_reduce(call, rank, t, stream);
@@ -149,7 +149,7 @@ class NcclGroup : public CollectiveGroup {
     }
   }
 
-  static void all_reduce(const CollectiveCall& call, const Rank& rank, const Tensor& t,
+  static void all_reduce(const lower::CollectiveCall& call, const Rank& rank, const Tensor& t,
                          Stream stream) {
     const TensorType& type = t.in->type;
     if (type.elements() == 0) return;
@@ -159,7 +159,7 @@ class NcclGroup : public CollectiveGroup {
   }
 
   /// Shards of different sizes are reduced one by one, each to its rank.
-  void reduce_scatter(const CollectiveCall& call, const Rank& rank, const Tensor& t,
+  void reduce_scatter(const lower::CollectiveCall& call, const Rank& rank, const Tensor& t,
                       Stream stream) const {
     const Packed& from = t.from;
     const ncclDataType_t type = nccl_type(t.in->type.dtype);

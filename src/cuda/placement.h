@@ -13,13 +13,15 @@ namespace alpa::cuda {
 /// input stays there if nothing can miss the copy that a load would make: it is loaded once per
 /// step, or it is a scalar or shared and nothing writes over it. (Micro-batches' parts may begin at
 /// addresses that kernels are slow with.)
-std::vector<std::int64_t> staged_buffers(const DeviceProgram& device, const SpmdProgram& program,
-                                         const StagingLayout& layout);
+std::vector<std::int64_t> staged_buffers(const lower::DeviceProgram& device,
+                                         const spmd::SpmdProgram& program,
+                                         const lower::StagingLayout& layout);
 
 /// Per buffer: the metric of `published` that the one kernel which writes it can write in the
 /// host's memory, because nothing reads it; -1: none. The buffer does not lie in its place in the
 /// arena then, also if that is an operand's.
-std::vector<int> direct_metrics(const DeviceProgram& device, const SpmdProgram& program,
-                                const std::vector<Reported>& published);
+std::vector<int> direct_metrics(const lower::DeviceProgram& device,
+                                const spmd::SpmdProgram& program,
+                                const std::vector<lower::Reported>& published);
 
 }  // namespace alpa::cuda

@@ -10,12 +10,12 @@
 namespace alpa::cuda {
 namespace {
 
-using Kind = Instruction::Kind;
+using Kind = lower::Instruction::Kind;
 
 /// Walks the lists of all devices as far as each gets without a message, again and again.
 class Walk {
  public:
-  Walk(const std::vector<const DeviceProgram*>& devices, int list)
+  Walk(const std::vector<const lower::DeviceProgram*>& devices, int list)
       : devices_(devices), list_(list), cursors_(devices.size()) {}
 
   bool at_end() const {
@@ -49,20 +49,20 @@ class Walk {
     int number = -1;  ///< number, within the group, of the collective it has reached; -1: none
   };
 
-  const std::vector<Instruction>& instructions(std::size_t d) const {
+  const std::vector<lower::Instruction>& instructions(std::size_t d) const {
     return devices_[d]->lists[list_].instructions;
   }
   bool at_end(std::size_t d) const {
     return cursors_[d].at == static_cast<int>(instructions(d).size());
   }
-  const Instruction& at(std::size_t d) const { return instructions(d)[cursors_[d].at]; }
+  const lower::Instruction& at(std::size_t d) const { return instructions(d)[cursors_[d].at]; }
 
-  static Group group_of(const Instruction& instruction) {
+  static Group group_of(const lower::Instruction& instruction) {
     return {instruction.call.group, instruction.kind == Kind::start};
   }
 
   /// True if all members of the instruction's group have reached the collective of this number.
-  bool has_met(const Instruction& instruction, int number) {
+  bool has_met(const lower::Instruction& instruction, int number) {
     std::map<int, int>& arrivals = arrivals_[group_of(instruction)];
     return std::all_of(instruction.call.group.begin(), instruction.call.group.end(),
                        [&](int member) { return arrivals[member] > number; });
@@ -71,7 +71,7 @@ class Walk {
   /// True if the device gets past its instruction. A collective belongs to one segment, also if it
   /// starts there and others need not wait.
   bool passes(std::size_t d) {
-    const Instruction& instruction = at(d);
+    const lower::Instruction& instruction = at(d);
     if (is_message(*devices_[d], list_, instruction)) return false;
     if (instruction.kind != Kind::collective && instruction.kind != Kind::start) return true;
     int& number = cursors_[d].number;
@@ -81,7 +81,7 @@ class Walk {
     return true;
   }
 
-  const std::vector<const DeviceProgram*>& devices_;
+  const std::vector<const lower::DeviceProgram*>& devices_;
   const int list_;
   std::vector<Cursor> cursors_;
   std::map<Group, std::map<int, int>> arrivals_;  ///< per member
@@ -93,12 +93,13 @@ struct Stretch {
 };
 
 /// All copies of a buffer.
-Stretch stretch_of(const DeviceProgram& device, int buffer) {
-  const Buffer& b = device.buffers[buffer];
+Stretch stretch_of(const lower::DeviceProgram& device, int buffer) {
+  const lower::Buffer& b = device.buffers[buffer];
   return {b.arena_offset, b.arena_offset + (b.slots - 1) * b.slot_bytes + b.type.bytes()};
 }
 
-std::vector<Stretch> touched_by(const DeviceProgram& device, const Instruction& instruction) {
+std::vector<Stretch> touched_by(const lower::DeviceProgram& device,
+                                const lower::Instruction& instruction) {
   std::vector<Stretch> touched;
   for (const auto* buffers : {&instruction.inputs, &instruction.outputs})
     for (const int buffer : *buffers) touched.push_back(stretch_of(device, buffer));
@@ -107,8 +108,8 @@ std::vector<Stretch> touched_by(const DeviceProgram& device, const Instruction& 
 }
 
 /// True if a message may be written while `work` runs, which comes before it in the list.
-bool may_come_early(const DeviceProgram& device, const std::vector<Instruction>& list,
-                    const std::vector<int>& work, const Instruction& receive) {
+bool may_come_early(const lower::DeviceProgram& device, const std::vector<lower::Instruction>& list,
+                    const std::vector<int>& work, const lower::Instruction& receive) {
   const std::vector<Stretch> written = touched_by(device, receive);
   for (const int position : work) {
     const bool waits = list[position].kind == Kind::wait;
@@ -120,12 +121,12 @@ bool may_come_early(const DeviceProgram& device, const std::vector<Instruction>&
 }
 
 /// True if the segment has messages and each device's may be moved before `work`.
-bool may_come_early(const std::vector<const DeviceProgram*>& devices, int list,
+bool may_come_early(const std::vector<const lower::DeviceProgram*>& devices, int list,
                     const Segment& segment, const std::vector<std::vector<int>>& work) {
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    const std::vector<Instruction>& instructions = devices[d]->lists[list].instructions;
+    const std::vector<lower::Instruction>& instructions = devices[d]->lists[list].instructions;
     for (const int position : segment.messages[d]) {
-      const Instruction& message = instructions[position];
+      const lower::Instruction& message = instructions[position];
       if (message.kind == Kind::send ||
           (message.kind == Kind::receive &&
            !may_come_early(*devices[d], instructions, work[d], message)))
@@ -135,7 +136,7 @@ bool may_come_early(const std::vector<const DeviceProgram*>& devices, int list,
   return true;
 }
 
-bool only_sends(const std::vector<const DeviceProgram*>& devices, int list,
+bool only_sends(const std::vector<const lower::DeviceProgram*>& devices, int list,
                 const Segment& segment) {
   for (std::size_t d = 0; d < devices.size(); ++d)
     for (const int position : segment.messages[d])
@@ -154,7 +155,7 @@ bool is_empty(const std::vector<std::vector<int>>& positions) {
 
 /// Merges segments. Sends after the first one's work move after the second one's work, before other
 /// messages there. Waits and receives of the second one move before the first one's work.
-std::vector<Segment> joined(const std::vector<const DeviceProgram*>& devices, int list,
+std::vector<Segment> joined(const std::vector<const lower::DeviceProgram*>& devices, int list,
                             const std::vector<Segment>& segments) {
   std::vector<Segment> result;
   // that move after the work of the last segment
@@ -179,14 +180,15 @@ std::vector<Segment> joined(const std::vector<const DeviceProgram*>& devices, in
 
 }  // namespace
 
-bool is_message(const DeviceProgram& device, int list, const Instruction& instruction) {
+bool is_message(const lower::DeviceProgram& device, int list,
+                const lower::Instruction& instruction) {
   if (instruction.kind == Kind::send || instruction.kind == Kind::receive) return true;
   if (instruction.kind != Kind::wait) return false;
   const int of = instruction.awaits_list < 0 ? list : instruction.awaits_list;
   return device.lists[of].instructions[instruction.awaits].kind != Kind::start;
 }
 
-std::vector<Segment> segments_of(const std::vector<const DeviceProgram*>& devices, int list,
+std::vector<Segment> segments_of(const std::vector<const lower::DeviceProgram*>& devices, int list,
                                  bool few) {
   std::vector<Segment> segments;
   Walk walk(devices, list);

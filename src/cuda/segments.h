@@ -15,14 +15,15 @@ struct Segment {
 };
 
 /// True for sends, receives and waits for them.
-bool is_message(const DeviceProgram& device, int list, const Instruction& instruction);
+bool is_message(const lower::DeviceProgram& device, int list,
+                const lower::Instruction& instruction);
 
 /// List `list` of devices that are all members of the collectives in it: one segment at least.
 /// Every device's messages keep their order. If `few`, segments are joined where nothing can
 /// wait for itself by that: waits, and receives into memory that is free by then, are queued
 /// ahead of the work before them, sends behind the work after them. Throws Bug if the lists do
 /// not meet in their collectives.
-std::vector<Segment> segments_of(const std::vector<const DeviceProgram*>& devices, int list,
+std::vector<Segment> segments_of(const std::vector<const lower::DeviceProgram*>& devices, int list,
                                  bool few);
 
 }  // namespace alpa::cuda

@@ -76,11 +76,11 @@ void StepQueue::walk(StepGraphs* graphs, bool checked) {
 
 /// Queues what a mesh has to do until it waits for others. Returns true if there was something.
 bool StepQueue::advance(int mesh, StepGraphs* graphs, bool checked) {
-  const std::vector<ListRun>& schedule = meshes_[mesh]->schedule();
+  const std::vector<lower::ListRun>& schedule = meshes_[mesh]->schedule();
   Cursor& cursor = cursors_[mesh];
   bool moved = false;
   while (cursor.run < schedule.size()) {
-    const ListRun& run = schedule[cursor.run];
+    const lower::ListRun& run = schedule[cursor.run];
     if (!pass_messages(mesh, run, graphs != nullptr, checked, moved)) return moved;
     if (meshes_[mesh]->has_work(run, cursor.segment)) work(mesh, run, graphs, checked);
     std::fill(cursor.messages.begin(), cursor.messages.end(), 0);
@@ -93,7 +93,7 @@ bool StepQueue::advance(int mesh, StepGraphs* graphs, bool checked) {
 }
 
 /// Returns false if a member waits for a message that the other side has not reached.
-bool StepQueue::pass_messages(int mesh, const ListRun& run, bool captured, bool checked,
+bool StepQueue::pass_messages(int mesh, const lower::ListRun& run, bool captured, bool checked,
                               bool& moved) {
   Cursor& cursor = cursors_[mesh];
   const std::vector<int>& members = meshes_[mesh]->members();
@@ -111,7 +111,7 @@ bool StepQueue::pass_messages(int mesh, const ListRun& run, bool captured, bool 
   return all;
 }
 
-void StepQueue::work(int mesh, const ListRun& run, StepGraphs* graphs, bool checked) {
+void StepQueue::work(int mesh, const lower::ListRun& run, StepGraphs* graphs, bool checked) {
   MeshQueue& queue = *meshes_[mesh];
   const std::size_t segment = cursors_[mesh].segment;
   if (graphs == nullptr) return queue.queue(run, segment, checked);

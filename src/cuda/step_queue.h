@@ -50,8 +50,8 @@ class StepQueue {
 
   void walk(StepGraphs* graphs, bool checked);
   bool advance(int mesh, StepGraphs* graphs, bool checked);
-  bool pass_messages(int mesh, const ListRun& run, bool captured, bool checked, bool& moved);
-  void work(int mesh, const ListRun& run, StepGraphs* graphs, bool checked);
+  bool pass_messages(int mesh, const lower::ListRun& run, bool captured, bool checked, bool& moved);
+  void work(int mesh, const lower::ListRun& run, StepGraphs* graphs, bool checked);
 
   LoadedDevices& devices_;
   std::vector<std::unique_ptr<MeshQueue>> meshes_;

@@ -20,10 +20,10 @@ std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
 
-Uploads::Uploads(const SpmdProgram& program, const LoadedDevices& devices)
+Uploads::Uploads(const spmd::SpmdProgram& program, const LoadedDevices& devices)
     : program_(program), devices_(devices), team_(std::min(kPackingThreads, usable_cores())) {
   for (std::size_t rank = 0; rank < devices.size(); ++rank) plan(static_cast<int>(rank));
-  pinned_ = allocate_pinned(kStagedSteps * part_bytes_);
+  pinned_ = allocate_pinned(lower::kStagedSteps * part_bytes_);
 }
 
 /// Parts of an input in a step: one for every micro-batch, or one that all share.
@@ -34,19 +34,19 @@ int Uploads::copies_of(int input) const {
 
 void Uploads::plan(int rank) {
   const LoadedDevice& device = *devices_[rank];
-  const StagingLayout& layout = device.staging();
+  const lower::StagingLayout& layout = device.staging();
   headers_.push_back(part_bytes_);
   transfers_.push_back({{part_bytes_, 0, layout.header_bytes}});
   part_bytes_ += aligned(layout.header_bytes);
   std::vector<int> seen;
-  for (const InstructionList& list : device.program().lists)
-    for (const Instruction& instruction : list.instructions) {
-      if (instruction.kind != Instruction::Kind::load) continue;
-      const int input = loaded_input(program_, instruction);
+  for (const lower::InstructionList& list : device.program().lists)
+    for (const lower::Instruction& instruction : list.instructions) {
+      if (instruction.kind != lower::Instruction::Kind::load) continue;
+      const int input = lower::loaded_input(program_, instruction);
       if (program_.graph.inputs[input].kind == InputKind::scalar) continue;
       if (std::find(seen.begin(), seen.end(), input) != seen.end()) continue;
       seen.push_back(input);
-      const KernelTensor part = kernel_tensor(device.program(), instruction.outputs[0]);
+      const KernelTensor part = lower::kernel_tensor(device.program(), instruction.outputs[0]);
       const std::int64_t bytes = part.type.bytes() * copies_of(input);
       if (bytes > 0)
         transfers_[rank].push_back({place_piece(input, part), layout.of_input[input], bytes});
@@ -67,7 +67,7 @@ std::int64_t Uploads::place_piece(int input, const KernelTensor& part) {
   return pieces_.back().at;
 }
 
-void Uploads::pack(const StepInputs& inputs, int slot) {
+void Uploads::pack(const runtime::StepInputs& inputs, int slot) {
   std::byte* const begin = static_cast<std::byte*>(pinned_.get()) + slot * part_bytes_;
   for (std::size_t rank = 0; rank < devices_.size(); ++rank)
     pack_header(inputs, static_cast<int>(rank), begin + headers_[rank]);
@@ -77,12 +77,12 @@ void Uploads::pack(const StepInputs& inputs, int slot) {
            begin + piece.at + m * piece.type.bytes(), size_of(piece.type.dtype), team_);
 }
 
-void Uploads::pack_header(const StepInputs& inputs, int rank, std::byte* header) const {
+void Uploads::pack_header(const runtime::StepInputs& inputs, int rank, std::byte* header) const {
   auto* contexts = reinterpret_cast<StepContext*>(header);
   for (std::size_t list = 0; list < devices_[rank]->program().lists.size(); ++list)
     contexts[list] = {inputs.seed, inputs.step,
                       devices_[rank]->first_micro_batch(static_cast<int>(list))};
-  const StagingLayout& layout = devices_[rank]->staging();
+  const lower::StagingLayout& layout = devices_[rank]->staging();
   for (std::size_t i = 0; i < program_.graph.inputs.size(); ++i) {
     const Input& input = program_.graph.inputs[i];
     if (input.kind == InputKind::scalar && layout.of_input[i] >= 0)
@@ -91,7 +91,7 @@ void Uploads::pack_header(const StepInputs& inputs, int rank, std::byte* header)
   }
 }
 
-void Uploads::queue(int slot, const DeviceMemory& memory,
+void Uploads::queue(int slot, const runtime::DeviceMemory& memory,
                     const std::vector<Stream>& streams) const {
   const std::byte* const begin = static_cast<const std::byte*>(pinned_.get()) + slot * part_bytes_;
   for (std::size_t rank = 0; rank < devices_.size(); ++rank) {

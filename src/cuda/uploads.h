@@ -13,13 +13,14 @@ namespace alpa::cuda {
 class Uploads {
  public:
   /// Pinned memory for the inputs of as many steps as staging buffers hold.
-  Uploads(const SpmdProgram& program, const LoadedDevices& devices);
+  Uploads(const spmd::SpmdProgram& program, const LoadedDevices& devices);
 
   /// Packs the inputs into part `slot` of the pinned memory, whose last upload must be over.
-  void pack(const StepInputs& inputs, int slot);
+  void pack(const runtime::StepInputs& inputs, int slot);
   /// Queues the copies from there to part `slot` of the staging buffers in
   /// `memory`, on `streams` (per rank).
-  void queue(int slot, const DeviceMemory& memory, const std::vector<Stream>& streams) const;
+  void queue(int slot, const runtime::DeviceMemory& memory,
+             const std::vector<Stream>& streams) const;
 
  private:
   /// The part of a batch or shared input that one or several devices need: a box of every
@@ -39,9 +40,9 @@ class Uploads {
   void plan(int rank);
   int copies_of(int input) const;
   std::int64_t place_piece(int input, const KernelTensor& part);
-  void pack_header(const StepInputs& inputs, int rank, std::byte* header) const;
+  void pack_header(const runtime::StepInputs& inputs, int rank, std::byte* header) const;
 
-  const SpmdProgram& program_;
+  const spmd::SpmdProgram& program_;
   const LoadedDevices& devices_;
   std::vector<Piece> pieces_;
   std::vector<std::int64_t> headers_;             ///< per rank: offset of its header in a part

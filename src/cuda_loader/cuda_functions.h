@@ -6,13 +6,15 @@
 #include <cstddef>
 #include <cstdint>
 
+namespace alpa::runtime {
+class Devices;
+struct DevicesRequest;
+}  // namespace alpa::runtime
+
 namespace alpa {
 
 /// Changes with every change of the structs below; the loader refuses a library of another one.
 inline constexpr std::int32_t kCudaInterface = 4;
-
-class Devices;
-struct DevicesRequest;
 
 struct CudaMessage {
   char text[2048];
@@ -61,7 +63,7 @@ struct CudaFunctions {
   /// Tries a convolution and an attention through cuDNN; `report` says in one line what runs.
   int (*try_dnn)(std::int32_t device, CudaMessage* report, CudaMessage* why);
   /// Loads programs onto CUDA devices (src/runtime/devices.h). The caller owns the result.
-  Devices* (*make_devices)(DevicesRequest* request, CudaMessage* why);
+  runtime::Devices* (*make_devices)(runtime::DevicesRequest* request, CudaMessage* why);
 };
 
 /// The library's one entry: `extern "C" const CudaFunctions* alpa_cuda_functions()`.

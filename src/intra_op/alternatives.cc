@@ -6,7 +6,7 @@
 #include <set>
 #include <unordered_map>
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 class Repricing {
@@ -80,8 +80,8 @@ class Repricing {
 
   ShardingPlan plan_;  ///< with the strategies that are tried
   const GraphFacts& facts_;
-  const CostModel& model_;
-  ReshardPrices prices_;
+  const cost::CostModel& model_;
+  cost::ReshardPrices prices_;
 };
 
 }  // namespace
@@ -94,4 +94,4 @@ std::vector<std::optional<Alternative>> next_best(const std::vector<int>& nodes,
   return result;
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -6,7 +6,7 @@
 #include "priced_plan.h"
 #include "src/cost/cost_model.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// The cheapest other strategy of one node when its neighbours keep theirs: not what the
 /// second-best plan costs, in which they might change too.
@@ -20,4 +20,4 @@ struct Alternative {
 std::vector<std::optional<Alternative>> next_best(const std::vector<int>& nodes,
                                                   const PricedPlan& priced);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -7,11 +7,11 @@
 
 #include "alpa/base/error.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 const ReshardPath& path_between(const TensorType& type, const ShardingSpec& from,
-                                const ShardingSpec& to, ReshardPrices& prices) {
+                                const ShardingSpec& to, cost::ReshardPrices& prices) {
   const auto& found = prices.path(type, from, to);
   if (!found)
     bug("the chosen plan reshards {} from {} to {}, which is impossible", to_string(type),
@@ -65,7 +65,8 @@ int lifetime_of(const Chosen& chosen, int value, int spec, const Use& use) {
 
 /// The reshards of value `v`.
 std::vector<PlannedReshard> reshards_of(const Chosen& chosen, int v,
-                                        const std::vector<Reader>& readers, ReshardPrices& prices) {
+                                        const std::vector<Reader>& readers,
+                                        cost::ReshardPrices& prices) {
   std::map<std::array<int, 3>, std::vector<UseId>> uses;  // by phase, spec and lifetime
   std::array<int, 2> from{};                              // by phase
   for (const Reader& reader : readers) {
@@ -89,7 +90,7 @@ std::vector<PlannedReshard> reshards_of(const Chosen& chosen, int v,
 
 ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const Instance& instance,
                            const std::vector<int>& choice, const DeviceMesh& mesh,
-                           ReshardPrices& prices) {
+                           cost::ReshardPrices& prices) {
   ShardingPlan plan;
   plan.mesh = mesh;
   const Chosen chosen = chosen_by(graph, space, instance, choice);
@@ -108,7 +109,7 @@ ShardingPlan assemble_plan(const Graph& graph, const SearchSpace& space, const I
 }
 
 ShardingPlan plan_of_strategies(const GraphFacts& facts, const DeviceMesh& mesh,
-                                std::vector<Strategy> strategies, ReshardPrices& prices) {
+                                std::vector<Strategy> strategies, cost::ReshardPrices& prices) {
   ShardingPlan plan;
   plan.mesh = mesh;
   plan.strategies = std::move(strategies);
@@ -134,4 +135,4 @@ ShardingPlan plan_of_strategies(const GraphFacts& facts, const DeviceMesh& mesh,
   return plan;
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -8,7 +8,7 @@
 
 #include "mesh_search.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 /// Cells of all tables of a program that may be an easy one. Every effort is a number of cells of
@@ -103,7 +103,7 @@ struct AutoSharding::Impl {
   using Budget = std::optional<std::int64_t>;
 
   std::vector<DeviceMesh> meshes;
-  CostModel model;
+  cost::CostModel model;
   AutoShardOptions options;
   PlanningCache own_cache;
   PlanningCache& cache;  ///< own_cache, or the caller's
@@ -116,7 +116,7 @@ struct AutoSharding::Impl {
   bool searched = false;
   std::int64_t work_within = kFirstWork;  ///< of the next round under a budget
 
-  Impl(const Graph& g, const std::vector<DeviceMesh>& m, const CostModel& c,
+  Impl(const Graph& g, const std::vector<DeviceMesh>& m, const cost::CostModel& c,
        const AutoShardOptions& o, PlanningCache* known)
       : meshes(m),
         model(c),
@@ -351,7 +351,7 @@ struct AutoSharding::Impl {
 };
 
 AutoSharding::AutoSharding(const Graph& graph, const std::vector<DeviceMesh>& meshes,
-                           const CostModel& model, const AutoShardOptions& options,
+                           const cost::CostModel& model, const AutoShardOptions& options,
                            PlanningCache* cache)
     : impl_(new Impl(graph, meshes, model, options, cache)) {
   require(!meshes.empty(), "auto_shard: no mesh to plan for");
@@ -367,15 +367,15 @@ ShardingPlan AutoSharding::plan(std::optional<std::int64_t> memory_budget_bytes)
 
 bool AutoSharding::is_over() const { return impl_->time.is_over(); }
 
-ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
+ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel& model,
                         const AutoShardOptions& options, PlanningCache* cache) {
   return auto_shard(graph, std::vector<DeviceMesh>{mesh}, model, options, cache);
 }
 
 ShardingPlan auto_shard(const Graph& graph, const std::vector<DeviceMesh>& meshes,
-                        const CostModel& model, const AutoShardOptions& options,
+                        const cost::CostModel& model, const AutoShardOptions& options,
                         PlanningCache* cache) {
   return AutoSharding(graph, meshes, model, options, cache).plan(options.memory_budget_bytes);
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -14,7 +14,7 @@
 #include "src/cost/cost_model.h"
 #include "src/intra_op/planning_cache.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// The use of one mesh axis.
 enum class AxisUse : std::uint8_t {
@@ -93,8 +93,9 @@ class AutoSharding {
   /// best plan exceeds it, most of the time is left to calls with a budget. Facts about operators,
   /// types and layers go into `cache`, which must outlive this; null: a private cache. Throws
   /// Error if no mesh is given.
-  AutoSharding(const Graph& graph, const std::vector<DeviceMesh>& meshes, const CostModel& model,
-               const AutoShardOptions& options, PlanningCache* cache = nullptr);
+  AutoSharding(const Graph& graph, const std::vector<DeviceMesh>& meshes,
+               const cost::CostModel& model, const AutoShardOptions& options,
+               PlanningCache* cache = nullptr);
   ~AutoSharding();
   AutoSharding(const AutoSharding&) = delete;
   AutoSharding& operator=(const AutoSharding&) = delete;
@@ -117,12 +118,12 @@ class AutoSharding {
 };
 
 /// The best plan on this mesh within the options' budget: one call of AutoSharding::plan.
-ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
+ShardingPlan auto_shard(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel& model,
                         const AutoShardOptions& options, PlanningCache* cache = nullptr);
 
 /// The best plan over several logical meshes of the same devices.
 ShardingPlan auto_shard(const Graph& graph, const std::vector<DeviceMesh>& meshes,
-                        const CostModel& model, const AutoShardOptions& options,
+                        const cost::CostModel& model, const AutoShardOptions& options,
                         PlanningCache* cache = nullptr);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -5,7 +5,7 @@
 
 #include "src/ops/all_ops.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 class Trace {
@@ -77,4 +77,4 @@ std::vector<int> batch_factors(const Graph& graph, const NodeClasses& classes) {
   return Trace(graph, classes).run();
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

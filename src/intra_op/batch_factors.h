@@ -5,9 +5,9 @@
 
 #include "node_classes.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// Per node the factor of its rule that is the batch, -1 if it has none.
 std::vector<int> batch_factors(const Graph& graph, const NodeClasses& classes);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

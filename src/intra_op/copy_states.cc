@@ -1,7 +1,7 @@
 // src/intra_op/copy_states.cc — the possible lifetimes of a resharded copy
 #include "instance.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 /// Extends the lifetimes so far by the regions from `next` on: leave one out, make anew, or
@@ -40,4 +40,4 @@ bool covers(const CopyState& state, Region region) {
   return false;
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -4,7 +4,7 @@
 
 #include "alpa/base/error.h"
 #include "alpa/intra_op/plan.h"
-#include "path_cost.h"
+#include "evaluate.h"
 
 namespace alpa {
 namespace {
@@ -64,20 +64,21 @@ double local_bytes(const TensorType& type, const ShardingSpec& from, const Resha
 }
 
 double step_seconds(const TensorType& type, const ShardingSpec& from, const ReshardStep& step,
-                    const DeviceMesh& mesh, const ReshardModel& model) {
+                    const DeviceMesh& mesh, const cost::ReshardModel& model) {
   if (step.axes.size() == 1 && mesh.size(step.axes[0]) == 1) return 0;
   double seconds = model.launch_seconds;
   if (model.memory_bytes_per_second > 0)
     seconds += local_bytes(type, from, step, mesh) / model.memory_bytes_per_second;
   if (!exchanges(step.kind)) return seconds;
-  return seconds + collective_seconds(step.kind, collective_bytes(type, from, step, mesh), mesh,
-                                      step.axes, model.collectives);
+  return seconds + cost::collective_seconds(step.kind, collective_bytes(type, from, step, mesh),
+                                            mesh, step.axes, model.collectives);
 }
 
 }  // namespace
 
-double path_seconds(const TensorType& type, const ShardingSpec& from, const ReshardPath& path,
-                    const DeviceMesh& mesh, const ReshardModel& model) {
+double intra_op::path_seconds(const TensorType& type, const ShardingSpec& from,
+                              const ReshardPath& path, const DeviceMesh& mesh,
+                              const cost::ReshardModel& model) {
   double seconds = 0;
   ShardingSpec spec = from;
   for (const ReshardStep& step : path.steps) {
@@ -87,59 +88,64 @@ double path_seconds(const TensorType& type, const ShardingSpec& from, const Resh
   return seconds;
 }
 
-double path_sent_bytes(const TensorType& type, const ShardingSpec& from, const ReshardPath& path,
-                       const DeviceMesh& mesh) {
+double intra_op::path_sent_bytes(const TensorType& type, const ShardingSpec& from,
+                                 const ReshardPath& path, const DeviceMesh& mesh) {
   double bytes = 0;
   ShardingSpec spec = from;
   for (const ReshardStep& step : path.steps) {
     int devices = 1;
     for (int axis : step.axes) devices *= mesh.size(axis);
     if (exchanges(step.kind))
-      bytes += collective_sent_bytes(step.kind, collective_bytes(type, spec, step, mesh), devices);
+      bytes +=
+          cost::collective_sent_bytes(step.kind, collective_bytes(type, spec, step, mesh), devices);
     spec = step.to;
   }
   return bytes;
 }
 
-std::vector<ShardingSpec> starts_of_reshards(const ShardingPlan& plan, const GraphFacts& facts) {
+std::vector<ShardingSpec> intra_op::starts_of_reshards(const ShardingPlan& plan,
+                                                       const intra_op::GraphFacts& facts) {
   std::vector<ShardingSpec> starts;
   starts.reserve(plan.reshards.size());
   for (const PlannedReshard& r : plan.reshards)
-    starts.push_back(
-        plan.specs[source_of_use(facts.graph, facts.accumulators, r.value, r.uses.front())]);
+    starts.push_back(plan.specs[intra_op::source_of_use(facts.graph, facts.accumulators, r.value,
+                                                        r.uses.front())]);
   return starts;
 }
 
-int runs_of(const PlannedReshard& reshard, const Graph& graph) {
+int intra_op::runs_of(const PlannedReshard& reshard, const Graph& graph) {
   return region_of_use(graph, reshard.uses.front()) == Region::apply ? 1 : graph.num_micro_batches;
 }
 
-PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const CostModel& model) {
-  return evaluate(plan, GraphFacts(graph), model);
+PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const cost::CostModel& model) {
+  return intra_op::evaluate(plan, intra_op::GraphFacts(graph), model);
 }
 
-PartSeconds part_seconds(const ShardingPlan& plan, const GraphFacts& facts,
-                         const CostModel& model) {
+intra_op::PartSeconds intra_op::part_seconds(const ShardingPlan& plan,
+                                             const intra_op::GraphFacts& facts,
+                                             const cost::CostModel& model) {
   const Graph& graph = facts.graph;
-  const NodeClasses& classes = facts.classes;
-  PartSeconds seconds;
+  const intra_op::NodeClasses& classes = facts.classes;
+  intra_op::PartSeconds seconds;
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     seconds.nodes.push_back(
         runs_per_step(graph, graph.nodes[n]) *
-        (node_seconds(classes.of(n), classes.share_of(n), plan.strategies[n], plan.mesh, model) +
-         cuts_before(n, graph, classes, plan.strategies, plan.mesh, model)));
-  const std::vector<ShardingSpec> starts = starts_of_reshards(plan, facts);
+        (intra_op::node_seconds(classes.of(n), classes.share_of(n), plan.strategies[n], plan.mesh,
+                                model) +
+         intra_op::cuts_before(n, graph, classes, plan.strategies, plan.mesh, model)));
+  const std::vector<ShardingSpec> starts = intra_op::starts_of_reshards(plan, facts);
   for (std::size_t r = 0; r < starts.size(); ++r) {
     const PlannedReshard& reshard = plan.reshards[r];
-    seconds.reshards.push_back(runs_of(reshard, graph) * path_seconds(graph.type(reshard.value),
-                                                                      starts[r], reshard.path,
-                                                                      plan.mesh, model.reshard));
+    seconds.reshards.push_back(intra_op::runs_of(reshard, graph) *
+                               intra_op::path_seconds(graph.type(reshard.value), starts[r],
+                                                      reshard.path, plan.mesh, model.reshard));
   }
   return seconds;
 }
 
-PlanCost evaluate(const ShardingPlan& plan, const GraphFacts& facts, const CostModel& model) {
-  const PartSeconds seconds = part_seconds(plan, facts, model);
+PlanCost intra_op::evaluate(const ShardingPlan& plan, const intra_op::GraphFacts& facts,
+                            const cost::CostModel& model) {
+  const intra_op::PartSeconds seconds = intra_op::part_seconds(plan, facts, model);
   PlanCost cost;
   cost.compute_seconds = std::accumulate(seconds.nodes.begin(), seconds.nodes.end(), 0.0);
   cost.communication_seconds =

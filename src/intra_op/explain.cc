@@ -18,12 +18,12 @@ constexpr std::size_t kMaxRows = 10, kMaxChoices = 5;
 /// All state, what the largest communications and choices cost, and what else could be chosen.
 class Listing {
  public:
-  explicit Listing(const PricedPlan& priced)
+  explicit Listing(const intra_op::PricedPlan& priced)
       : priced_(priced),
         plan_(priced.plan),
         graph_(priced.graph),
         seconds_(priced.seconds),
-        starts_(starts_of_reshards(plan_, priced.facts)) {}
+        starts_(intra_op::starts_of_reshards(plan_, priced.facts)) {}
 
   std::string text() {
     add_state();
@@ -46,7 +46,7 @@ class Listing {
       const TensorType& type = graph_.type(input.value);
       const std::string layout =
           fmt::format("{}; {}", describe(plan_.specs[input.value], type.rank(), plan_.mesh),
-                      update_text(plan_, graph_, input));
+                      intra_op::update_text(plan_, graph_, input));
       const auto row =
           std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.first == layout; });
       const std::string tensor = fmt::format("{} {}", input.name, to_string(type));
@@ -73,14 +73,14 @@ class Listing {
   void add_communication(int r) {
     const PlannedReshard& reshard = plan_.reshards[r];
     const TensorType& type = graph_.type(reshard.value);
-    const double bytes =
-        runs_of(reshard, graph_) * path_sent_bytes(type, starts_[r], reshard.path, plan_.mesh);
+    const double bytes = intra_op::runs_of(reshard, graph_) *
+                         intra_op::path_sent_bytes(type, starts_[r], reshard.path, plan_.mesh);
     const std::string more =
         reshard.uses.size() > 1 ? fmt::format(" and {} more", reshard.uses.size() - 1) : "";
     line("  {:>9} {:>10}  {} of {} from {} for {}{}", seconds_text(seconds_.reshards[r]),
-         bytes_text(bytes), path_text(reshard.path, plan_.mesh), to_string(type),
-         use_text(graph_, {UseKind::node, graph_.values[reshard.value].producer}),
-         use_text(graph_, reshard.uses.front()), more);
+         bytes_text(bytes), intra_op::path_text(reshard.path, plan_.mesh), to_string(type),
+         intra_op::use_text(graph_, {UseKind::node, graph_.values[reshard.value].producer}),
+         intra_op::use_text(graph_, reshard.uses.front()), more);
     line("  {:>20}  because it is left with {} and wanted with {}", "",
          describe(starts_[r], type.rank(), plan_.mesh),
          describe(reshard.path.steps.back().to, type.rank(), plan_.mesh));
@@ -104,32 +104,32 @@ class Listing {
                      [&](int a, int b) { return seconds[a] > seconds[b]; });
     order.resize(std::min(order.size(), kMaxChoices));
     line("\nMost expensive choices, with what they leave, and the next best while all others stay");
-    const auto alternatives = next_best(order, priced_);
+    const auto alternatives = intra_op::next_best(order, priced_);
     for (std::size_t i = 0; i < order.size(); ++i) {
       const Rule& rule = priced_.facts.classes.of(order[i]).rule;
       line("  {:>9}  {}: {}", seconds_text(seconds[order[i]]),
-           use_text(graph_, {UseKind::node, order[i]}),
-           strategy_text(rule, plan_.strategies[order[i]], plan_.mesh));
+           intra_op::use_text(graph_, {UseKind::node, order[i]}),
+           intra_op::strategy_text(rule, plan_.strategies[order[i]], plan_.mesh));
       if (!alternatives[i]) continue;
-      line("  {:>9}  {}: {}", "", extra_text(alternatives[i]->extra_seconds),
-           strategy_text(rule, alternatives[i]->strategy, plan_.mesh));
+      line("  {:>9}  {}: {}", "", intra_op::extra_text(alternatives[i]->extra_seconds),
+           intra_op::strategy_text(rule, alternatives[i]->strategy, plan_.mesh));
     }
   }
 
-  const PricedPlan& priced_;
+  const intra_op::PricedPlan& priced_;
   const ShardingPlan& plan_;
   const Graph& graph_;
-  const PartSeconds& seconds_;
+  const intra_op::PartSeconds& seconds_;
   const std::vector<ShardingSpec> starts_;  ///< of every resharding
   std::string text_;
 };
 
 }  // namespace
 
-std::string explain(const ShardingPlan& plan, const Graph& graph, const CostModel& model,
+std::string explain(const ShardingPlan& plan, const Graph& graph, const cost::CostModel& model,
                     Detail detail, std::optional<std::int64_t> memory_bytes) {
-  const PricedPlan priced(plan, graph, model);
-  const std::string summary = plan_summary(priced, memory_bytes);
+  const intra_op::PricedPlan priced(plan, graph, model);
+  const std::string summary = intra_op::plan_summary(priced, memory_bytes);
   return detail == Detail::summary ? summary : summary + "\n" + Listing(priced).text();
 }
 

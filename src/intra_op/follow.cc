@@ -11,11 +11,11 @@
 
 #include "alpa/base/error.h"
 #include "assemble_plan.h"
+#include "evaluate.h"
 #include "graph_facts.h"
-#include "path_cost.h"
 #include "src/ir/input.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
@@ -114,7 +114,7 @@ void require_state(const Graph& leader, const Graph& graph, const Input& input) 
 /// Chooses strategies in the order of the nodes.
 class Following {
  public:
-  Following(const LeadingPlan& leader, const Graph& graph, const CostModel& model)
+  Following(const LeadingPlan& leader, const Graph& graph, const cost::CostModel& model)
       : leader_(leader),
         graph_(graph),
         mesh_(leader.plan.mesh),
@@ -234,9 +234,9 @@ class Following {
   const LeadingPlan& leader_;
   const Graph& graph_;
   const DeviceMesh& mesh_;
-  const CostModel& model_;
+  const cost::CostModel& model_;
   const GraphFacts facts_;
-  ReshardPrices prices_;
+  cost::ReshardPrices prices_;
   std::map<int, std::vector<Strategy>> legal_;  ///< by class
   std::vector<Strategy> strategies_;
   // By value:
@@ -247,10 +247,10 @@ class Following {
 
 }  // namespace
 
-ShardingPlan follow(const LeadingPlan& leader, const Graph& graph, const CostModel& model) {
+ShardingPlan follow(const LeadingPlan& leader, const Graph& graph, const cost::CostModel& model) {
   for (const Input& input : graph.inputs)
     if (input.kind == InputKind::state) require_state(leader.graph, graph, input);
   return Following(leader, graph, model).run();
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

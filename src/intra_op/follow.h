@@ -3,7 +3,7 @@
 #include "alpa/intra_op/plan.h"
 #include "src/cost/cost_model.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// A plan and its graph.
 struct LeadingPlan {
@@ -16,6 +16,6 @@ struct LeadingPlan {
 /// differ in size. Any other node has the strategy that is cheapest given the specs of its
 /// operands. Nothing is proven of its cost, and its statistics are 0. Throws Error if `graph` reads
 /// state that the leader lacks, or if it needs a collective that `model` forbids.
-ShardingPlan follow(const LeadingPlan& leader, const Graph& graph, const CostModel& model);
+ShardingPlan follow(const LeadingPlan& leader, const Graph& graph, const cost::CostModel& model);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -9,7 +9,7 @@
 #include "src/cost/reshard.h"
 #include "src/ops/all_ops.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 constexpr int kMaxMembers = 32;
@@ -117,104 +117,106 @@ class Grouping {
 /// A tensor in memory, and the dimension of the loop that each of its dimensions is.
 using Tensor = std::pair<int, std::vector<int>>;
 
-class Sharing {
- public:
-  explicit Sharing(const Graph& graph)
-      : graph_(graph), shares_(graph.nodes.size()), group_of_(graph.nodes.size(), -1) {}
+/// The loops of a graph.
+struct Loops {
+  std::vector<std::vector<int>> members;
+  std::vector<int> of_node;   ///< -1: not elementwise
+  std::vector<bool> outside;  ///< per value: read outside of the loop that computes it
+};
 
-  std::vector<LoopShare> run() && {
-    const std::vector<std::vector<int>> groups = fusion_groups(graph_);
-    for (int g = 0; g < static_cast<int>(groups.size()); ++g)
-      for (int n : groups[g]) group_of_[n] = g;
-    find_outside();
-    for (const std::vector<int>& group : groups) share(group);
-    for (int n = static_cast<int>(graph_.nodes.size()); n-- > 0;) shares_[n].vanishes = vanishes(n);
-    return std::move(shares_);
+Loops loops_of(const Graph& graph) {
+  Loops loops{.members = fusion_groups(graph),
+              .of_node = std::vector<int>(graph.nodes.size(), -1),
+              .outside = std::vector<bool>(graph.values.size(), false)};
+  for (int g = 0; g < static_cast<int>(loops.members.size()); ++g)
+    for (int n : loops.members[g]) loops.of_node[n] = g;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+    for (int value : graph.nodes[n].operands)
+      if (loops.of_node[n] < 0 || loops.of_node[n] != loops.of_node[graph.values[value].producer])
+        loops.outside[value] = true;
+  for (const Update& update : graph.updates) loops.outside[update.value] = true;
+  for (const Metric& metric : graph.metrics) loops.outside[metric.value] = true;
+  for (const Output& output : graph.outputs) loops.outside[output.value] = true;
+  return loops;
+}
+
+bool is_inside(const Graph& graph, const Loops& loops, int value, const Node& reader) {
+  const int loop = loops.of_node[graph.values[value].producer];
+  return loop >= 0 && loop == loops.of_node[graph.values[reader.results[0]].producer];
+}
+
+/// True if a loop of this region repeats the value instead of reading it.
+bool repeats(const Graph& graph, int value, Region region) {
+  return graph.producer(value).op == &ops::broadcast && graph.producer(value).region == region;
+}
+
+/// The tensor that broadcasts repeat as `value`, per dimension the one of the value; -1: repeated.
+Tensor behind_broadcasts(const Graph& graph, int value, Region region) {
+  Tensor tensor{value, std::vector<int>(graph.type(value).rank())};
+  std::iota(tensor.second.begin(), tensor.second.end(), 0);
+  while (repeats(graph, tensor.first, region)) {
+    const Node& broadcast = graph.producer(tensor.first);
+    std::vector<int> kept;
+    const Shape& shape = graph.type(broadcast.operands[0]).shape;
+    const std::vector<std::int64_t>& to = broadcast.attributes.integers("dims");
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      kept.push_back(shape[d] == 1 ? -1 : tensor.second[to[d]]);
+    tensor = {broadcast.operands[0], std::move(kept)};
   }
+  return tensor;
+}
 
- private:
-  bool repeats(int value, Region region) const {
-    return graph_.producer(value).op == &ops::broadcast && graph_.producer(value).region == region;
+/// How a member of a loop reads an operand. `known`: what its loop has read so far.
+LoopRead loop_read(const Graph& graph, const Loops& loops, int value, const Node& node,
+                   std::vector<Tensor>& known) {
+  if (is_inside(graph, loops, value, node)) return {LoopRead::Kind::inside, {}};
+  Tensor tensor = behind_broadcasts(graph, value, node.region);
+  std::vector<int>& dims = tensor.second;
+  std::erase(dims, -1);
+  if (graph.producer(tensor.first).op == &ops::constant) return {LoopRead::Kind::nothing, {}};
+  const LoopRead read =
+      tensor.first == value ? LoopRead{} : LoopRead{LoopRead::Kind::through, dims};
+  const int first = graph.type(node.results[0]).rank() - graph.type(value).rank();
+  for (int& d : dims) d += first;
+  if (std::find(known.begin(), known.end(), tensor) != known.end())
+    return {LoopRead::Kind::nothing, {}};
+  known.push_back(std::move(tensor));
+  return read;
+}
+
+void share_loop(const Graph& graph, const Loops& loops, const std::vector<int>& members,
+                std::vector<LoopShare>& shares) {
+  std::vector<Tensor> known;
+  for (int n : members) {
+    const Node& node = graph.nodes[n];
+    LoopShare& share = shares[n];
+    share.launches = n == members.back();
+    share.writes = {static_cast<bool>(loops.outside[node.results[0]])};
+    for (int value : node.operands)
+      share.reads.push_back(loop_read(graph, loops, value, node, known));
   }
+}
 
-  /// Values with a reader outside of the loop that computes them.
-  void find_outside() {
-    outside_.assign(graph_.values.size(), false);
-    read_whole_.assign(graph_.values.size(), false);
-    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
-      for (int value : graph_.nodes[n].operands)
-        if (group_of_[n] < 0 || group_of_[n] != group_of_[graph_.values[value].producer])
-          outside_[value] = true;
-    for (const Update& update : graph_.updates)
-      outside_[update.value] = read_whole_[update.value] = true;
-    for (const Metric& metric : graph_.metrics)
-      outside_[metric.value] = read_whole_[metric.value] = true;
-    for (const Output& output : graph_.outputs)
-      outside_[output.value] = read_whole_[output.value] = true;
-  }
-
-  void share(const std::vector<int>& group) {
-    std::vector<Tensor> known;
-    for (int n : group) {
-      const Node& node = graph_.nodes[n];
-      LoopShare& share = shares_[n];
-      share.launches = n == group.back();
-      share.writes = {static_cast<bool>(outside_[node.results[0]])};
-      for (int value : node.operands) share.reads.push_back(read(value, node, known));
-    }
-  }
-
-  /// Through broadcasts, innermost last.
-  LoopRead read(int value, const Node& node, std::vector<Tensor>& known) const {
-    if (group_of_[graph_.values[value].producer] >= 0 &&
-        group_of_[graph_.values[value].producer] ==
-            group_of_[graph_.values[node.results[0]].producer])
-      return {LoopRead::Kind::inside, {}};
-    const int rank = graph_.type(value).rank(), first = graph_.type(node.results[0]).rank() - rank;
-    std::vector<int> dims(rank);
-    std::iota(dims.begin(), dims.end(), 0);
-    int behind = value;
-    while (repeats(behind, node.region)) {
-      const Node& broadcast = graph_.producer(behind);
-      std::vector<int> kept;
-      const Shape& shape = graph_.type(broadcast.operands[0]).shape;
-      const std::vector<std::int64_t>& to = broadcast.attributes.integers("dims");
-      for (std::size_t d = 0; d < shape.size(); ++d)
-        kept.push_back(shape[d] == 1 ? -1 : dims[to[d]]);
-      dims = std::move(kept);
-      behind = broadcast.operands[0];
-    }
-    std::erase(dims, -1);
-    if (graph_.producer(behind).op == &ops::constant) return {LoopRead::Kind::nothing, {}};
-    Tensor tensor{behind, dims};
-    for (int& d : tensor.second) d += first;
-    if (std::find(known.begin(), known.end(), tensor) != known.end())
-      return {LoopRead::Kind::nothing, {}};
-    known.push_back(std::move(tensor));
-    return behind == value ? LoopRead{} : LoopRead{LoopRead::Kind::through, std::move(dims)};
-  }
-
-  /// True for a broadcast or constant that only loops read. Nodes are visited last first.
-  bool vanishes(int n) {
-    const Node& node = graph_.nodes[n];
+/// Per node, true for a broadcast or constant that only loops read.
+std::vector<bool> vanishing(const Graph& graph, const Loops& loops) {
+  std::vector<bool> whole(graph.values.size(), false);  // read, and not only through loops
+  for (const Update& update : graph.updates) whole[update.value] = true;
+  for (const Metric& metric : graph.metrics) whole[metric.value] = true;
+  for (const Output& output : graph.outputs) whole[output.value] = true;
+  std::vector<bool> result(graph.nodes.size(), false);
+  for (std::size_t n = graph.nodes.size(); n-- > 0;) {
+    const Node& node = graph.nodes[n];
     const bool may = node.op == &ops::constant || node.op == &ops::broadcast;
-    const bool gone = may && !read_whole_[node.results[0]];
-    if (gone && node.op == &ops::constant) return true;
+    result[n] = may && !whole[node.results[0]];
     for (int value : node.operands) {
       const bool repeated =
-          gone || (group_of_[n] >= 0 &&
-                   (repeats(value, node.region) || graph_.producer(value).op == &ops::constant));
-      if (!repeated) read_whole_[value] = true;
+          result[n] || (loops.of_node[n] >= 0 && (repeats(graph, value, node.region) ||
+                                                  graph.producer(value).op == &ops::constant));
+      if (!repeated) whole[value] = true;
     }
-    return gone;
   }
-
-  const Graph& graph_;
-  std::vector<LoopShare> shares_;
-  std::vector<int> group_of_;     ///< per node; -1: not elementwise
-  std::vector<bool> outside_;     ///< per value
-  std::vector<bool> read_whole_;  ///< per value: not only through loops
-};
+  return result;
+}
 
 }  // namespace
 
@@ -223,6 +225,13 @@ std::vector<std::vector<int>> fusion_groups(const Graph& graph,
   return Grouping(graph, specs).run();
 }
 
-std::vector<LoopShare> loop_shares(const Graph& graph) { return Sharing(graph).run(); }
+std::vector<LoopShare> loop_shares(const Graph& graph) {
+  const Loops loops = loops_of(graph);
+  const std::vector<bool> vanishes = vanishing(graph, loops);
+  std::vector<LoopShare> shares(graph.nodes.size());
+  for (const std::vector<int>& members : loops.members) share_loop(graph, loops, members, shares);
+  for (std::size_t n = 0; n < shares.size(); ++n) shares[n].vanishes = vanishes[n];
+  return shares;
+}
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

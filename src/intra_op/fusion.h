@@ -9,7 +9,7 @@
 #include "alpa/ir/graph.h"
 #include "alpa/mesh/sharding_spec.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// Numbers of nodes by loop, ascending; every elementwise node is in one. The loop runs at its last
 /// member. Members have one iteration space (the shape of their results), one region and one
@@ -48,4 +48,4 @@ struct LoopShare {
 /// Per node.
 std::vector<LoopShare> loop_shares(const Graph& graph);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -3,7 +3,7 @@
 
 #include "alpa/base/error.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 GraphFacts::GraphFacts(const Graph& g, KnownRules* known, const std::vector<LoopShare>* shares)
     : graph(g),
@@ -37,4 +37,4 @@ ShardingSpec wanted_spec(const GraphFacts& facts, const ShardingPlan& plan, cons
   bug("unknown kind of use {}", static_cast<int>(use.id.kind));
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -5,7 +5,7 @@
 
 #include "live_ranges.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// When nodes run and values live, as live_ranges.h says.
 struct Lifetimes {
@@ -38,4 +38,4 @@ using SharedFacts = std::shared_ptr<const GraphFacts>;
 /// The spec that a use needs, according to the plan's strategies and outputs.
 ShardingSpec wanted_spec(const GraphFacts& facts, const ShardingPlan& plan, const Use& use);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -9,7 +9,7 @@
 #include "alpa/base/error.h"
 #include "memory_usage.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 const std::vector<int> kReplicatedOnly = {0};
@@ -354,4 +354,4 @@ Instance build_instance(const Graph& graph, const SearchSpace& space, const Devi
   return InstanceBuilder(graph, space, &memory, boundaries).run();
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

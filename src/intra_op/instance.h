@@ -14,7 +14,7 @@
 #include "search_space.h"
 #include "src/ilp/problem.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// A consumer of a value. The spec it needs depends on its strategy.
 struct Reader {
@@ -30,6 +30,7 @@ std::vector<std::vector<Reader>> readers_of_values(const Graph& graph, const Sea
 /// A copy made before the first use in region `first` and kept to the last use in region `last`.
 struct CopyLifetime {
   Region first = Region::forward, last = Region::forward;
+  bool operator==(const CopyLifetime&) const = default;
 };
 
 /// A strategy of a copy's node: its lifetimes, in order. The copy is absent if there
@@ -99,4 +100,4 @@ Instance build_instance(const Graph& graph, const SearchSpace& space, const Devi
 /// Whole units; kInfinite for infinity.
 std::int64_t units(double seconds, double units_per_second);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -5,7 +5,7 @@
 #include "alpa/intra_op/plan.h"
 #include "instance.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// The choice of the instance's nodes that represents `plan`, made on the same mesh: its
 /// strategies, and the specs and copies that follow. Nothing if the search space lacks one of the
@@ -13,4 +13,4 @@ namespace alpa {
 std::optional<std::vector<int>> choice_of(const ShardingPlan& plan, const Graph& graph,
                                           const SearchSpace& space, const Instance& instance);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

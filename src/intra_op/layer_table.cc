@@ -6,7 +6,7 @@
 #include "src/ir/input.h"
 #include "src/ir/subgraph.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 std::vector<Strategy> LayerTable::chosen(const std::vector<int>& specs) const {
   const std::vector<int> choice =
@@ -111,4 +111,4 @@ std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
   return result;
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

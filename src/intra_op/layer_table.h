@@ -16,7 +16,7 @@
 #include "src/ilp/boundary_table.h"
 #include "src/intra_op/auto_shard.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// An axis of the table.
 struct TableAxis {
@@ -66,4 +66,4 @@ std::variant<LayerTable, ilp::TableTooLarge> layer_table(const PartView& part,
                                                          const AutoShardOptions& options,
                                                          MeshFacts& facts, std::int64_t most_cells);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

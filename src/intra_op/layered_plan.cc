@@ -8,13 +8,13 @@
 
 #include "alpa/base/error.h"
 #include "assemble_plan.h"
+#include "evaluate.h"
 #include "layer_table.h"
-#include "path_cost.h"
 #include "src/ir/input.h"
 #include "src/ir/layers.h"
 #include "src/ir/subgraph.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 /// Rounds in which neighbours exchange the prices of their boundary.
@@ -412,7 +412,7 @@ class LayeredProblem {
         if (!found || graph_.nodes[node].layer == part.layer) strategies[node] = chosen[n];
       }
     }
-    const GraphFacts graph(graph_);
+    const GraphFacts graph(graph_, &facts_.rules, &shares_);
     ShardingPlan plan =
         plan_of_strategies(graph, facts_.mesh, std::move(strategies), facts_.prices);
     plan.method = options_.method;
@@ -458,7 +458,7 @@ class LayeredProblem {
 }  // namespace
 
 std::variant<LayeredPlan, LayerTooLarge> plan_by_layers(const Graph& graph, const DeviceMesh& mesh,
-                                                        const CostModel& model,
+                                                        const cost::CostModel& model,
                                                         const AutoShardOptions& options,
                                                         PlanningCache& cache,
                                                         const LayeringLimits& limits) {
@@ -473,7 +473,8 @@ std::variant<LayeredPlan, LayerTooLarge> plan_by_layers(const Graph& graph, cons
 }
 
 std::variant<RangeCost, LayerTooLarge> range_cost(const Graph& graph, int first, int last,
-                                                  const DeviceMesh& mesh, const CostModel& model,
+                                                  const DeviceMesh& mesh,
+                                                  const cost::CostModel& model,
                                                   const AutoShardOptions& options,
                                                   PlanningCache& cache, std::int64_t most_cells) {
   const Subgraph range = subgraph(graph, first, last);
@@ -486,4 +487,4 @@ std::variant<RangeCost, LayerTooLarge> range_cost(const Graph& graph, int first,
   return known[key] = RangeCost{cost.lower_bound_seconds, cost.objective_seconds};
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

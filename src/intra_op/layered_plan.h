@@ -10,7 +10,7 @@
 
 #include "src/intra_op/auto_shard.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 struct LayeredPlan {
   ShardingPlan plan;
@@ -45,7 +45,7 @@ struct LayeringLimits {
 /// budget. Ignores the options' budget, time limit and specs of outputs. Throws Error if the
 /// options split the batch, because a single layer does not determine the batch.
 std::variant<LayeredPlan, LayerTooLarge> plan_by_layers(const Graph& graph, const DeviceMesh& mesh,
-                                                        const CostModel& model,
+                                                        const cost::CostModel& model,
                                                         const AutoShardOptions& options,
                                                         PlanningCache& cache,
                                                         const LayeringLimits& limits = {});
@@ -60,9 +60,10 @@ struct RangeCost {
 /// best specs at their boundary. Cheap once the layers' tables are in the cache, and known at once
 /// for ranges equal to one seen before. Limits and errors as in `plan_by_layers`.
 std::variant<RangeCost, LayerTooLarge> range_cost(const Graph& graph, int first, int last,
-                                                  const DeviceMesh& mesh, const CostModel& model,
+                                                  const DeviceMesh& mesh,
+                                                  const cost::CostModel& model,
                                                   const AutoShardOptions& options,
                                                   PlanningCache& cache,
                                                   std::int64_t most_cells = std::int64_t{1} << 22);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -3,7 +3,7 @@
 
 #include "node_classes.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 std::size_t hash_of(const TensorType& type) {
@@ -33,7 +33,8 @@ int Layouts::number(const TensorType& type) {
   return static_cast<int>(types_.size()) - 1;
 }
 
-void Layouts::price(ReshardPrices& prices, const DeviceMesh& mesh, const CostModel& model) {
+void Layouts::price(cost::ReshardPrices& prices, const DeviceMesh& mesh,
+                    const cost::CostModel& model) {
   for (TypeLayouts& t : types_) {
     t.seconds = prices.seconds(t.type, t.specs, t.specs);
     t.cuts.clear();
@@ -43,4 +44,4 @@ void Layouts::price(ReshardPrices& prices, const DeviceMesh& mesh, const CostMod
   }
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -6,7 +6,7 @@
 
 #include "src/cost/cost_model.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// Specs of values of one type that occur in the search; number 0 is the replicated one.
 struct TypeLayouts {
@@ -33,11 +33,11 @@ class Layouts {
   const TypeLayouts& of(int type) const { return types_[type]; }
 
   /// Fills `seconds` and `cuts` of every type, after the last spec was numbered.
-  void price(ReshardPrices& prices, const DeviceMesh& mesh, const CostModel& model);
+  void price(cost::ReshardPrices& prices, const DeviceMesh& mesh, const cost::CostModel& model);
 
  private:
   std::vector<TypeLayouts> types_;
   std::unordered_multimap<std::size_t, int> by_hash_;
 };
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -7,7 +7,7 @@
 #include "src/intra_op/fusion.h"
 #include "src/ops/all_ops.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 /// Values that the nodes at each point read.
@@ -122,4 +122,4 @@ std::vector<LivePoints> live_ranges(const Graph& graph, const NodeClasses& class
   return ranges;
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

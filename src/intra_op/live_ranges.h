@@ -8,7 +8,7 @@
 
 #include "uses.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// Points [from, to).
 struct LivePoints {
@@ -38,4 +38,4 @@ int point_of_use(const Graph& graph, UseId use);
 /// step and the producer is not.
 int point_of_reduction(const Graph& graph, int value, UseId use);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

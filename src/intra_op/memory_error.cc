@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 struct Tensor {
@@ -62,4 +62,4 @@ std::string memory_error(const ilp::Infeasible& infeasible, const Graph& graph,
       remedies(graph, options));
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

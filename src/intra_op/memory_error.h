@@ -3,7 +3,7 @@
 #include "instance.h"
 #include "src/ilp/solve.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// By how many bytes the budget is missed, at which node, the largest tensors there, the bytes of
 /// the smallest plan found (0: none), and what would help.
@@ -11,4 +11,4 @@ std::string memory_error(const ilp::Infeasible& infeasible, const Graph& graph,
                          const SearchSpace& space, const DeviceMesh& mesh,
                          const AutoShardOptions& options, std::int64_t smallest);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 /// Values below this share of the limit are not modelled one by one; an allowance
@@ -112,4 +112,4 @@ std::int64_t MemoryUsage::room() const {
   return std::max<std::int64_t>(0, limit_.bytes - small);
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

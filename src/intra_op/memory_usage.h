@@ -8,7 +8,7 @@
 #include "instance.h"
 #include "src/ilp/problem.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 class MemoryUsage {
  public:
@@ -47,4 +47,4 @@ class MemoryUsage {
   std::map<std::pair<int, int>, std::int64_t> bytes_;
 };
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -10,14 +10,14 @@
 
 #include "alpa/base/error.h"
 #include "assemble_plan.h"
+#include "evaluate.h"
 #include "known_choice.h"
 #include "memory_error.h"
-#include "path_cost.h"
 #include "peak_memory.h"
 #include "src/intra_op/layered_plan.h"
 #include "templates.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 /// From this many layers on, tables of layers come first; no table has more cells
@@ -96,9 +96,9 @@ bool reads_shared_once(const Graph& graph) {
 
 }  // namespace
 
-MeshSearch::MeshSearch(const SharedFacts& graph, const DeviceMesh& mesh, const CostModel& model,
-                       const AutoShardOptions& options, const PlanningTime& time,
-                       PlanningCache& cache)
+MeshSearch::MeshSearch(const SharedFacts& graph, const DeviceMesh& mesh,
+                       const cost::CostModel& model, const AutoShardOptions& options,
+                       const PlanningTime& time, PlanningCache& cache)
     : graph_(graph->graph),
       mesh_(mesh),
       model_(allowed_model(model, options)),
@@ -447,4 +447,4 @@ OverBudget MeshSearch::over_budget(const ilp::Infeasible& infeasible, std::int64
   return error;
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

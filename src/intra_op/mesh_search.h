@@ -13,7 +13,7 @@
 #include "src/ilp/solve.h"
 #include "src/intra_op/auto_shard.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// When planning ends: at the time limit, or when it is told to stop.
 class PlanningTime {
@@ -60,7 +60,7 @@ class MeshSearch {
  public:
   /// Arguments must outlive the search. Throws Error if the options cannot
   /// be satisfied on this mesh.
-  MeshSearch(const SharedFacts& graph, const DeviceMesh& mesh, const CostModel& model,
+  MeshSearch(const SharedFacts& graph, const DeviceMesh& mesh, const cost::CostModel& model,
              const AutoShardOptions& options, const PlanningTime& time, PlanningCache& cache);
 
   /// Looks for a plan cheaper than the cutoff and a higher bound, without a budget. Throws
@@ -142,7 +142,7 @@ class MeshSearch {
 
   const Graph& graph_;
   const DeviceMesh mesh_;
-  CostModel model_;
+  cost::CostModel model_;
   AutoShardOptions options_;
   PlanningCache& cache_;
   MeshFacts& facts_;  ///< facts about this mesh under this model
@@ -160,4 +160,4 @@ class MeshSearch {
   PlannerStatistics statistics_;  ///< of the searches in the whole
 };
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

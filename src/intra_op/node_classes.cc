@@ -8,7 +8,7 @@
 
 #include "src/ops/all_ops.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 template <class Types>
@@ -79,7 +79,7 @@ double moved_bytes(const NodeClass& node, const LoopShare& share, const std::vec
     moved.results.push_back(node.rule.results[i]);
     results.push_back(node.results[i]);
   }
-  return operator_bytes(moved, factors, operands, results, mesh);
+  return cost::operator_bytes(moved, factors, operands, results, mesh);
 }
 
 void add_shares(const std::vector<LoopShare>& shares, NodeClasses& classes) {
@@ -144,7 +144,7 @@ NodeClasses classify(const Graph& graph, KnownRules* known, const std::vector<Lo
 }
 
 double node_seconds(const NodeClass& node, const LoopShare& share, const Strategy& strategy,
-                    const DeviceMesh& mesh, const CostModel& model) {
+                    const DeviceMesh& mesh, const cost::CostModel& model) {
   if (share.vanishes || node.op->work == Work::free) return 0;
   const bool input = node.op == &ops::input;
   if (input && !is_loaded(node)) return 0;
@@ -168,7 +168,7 @@ double node_seconds(const NodeClass& node, const LoopShare& share, const Strateg
 }
 
 double cut_seconds(const TensorType& type, const ShardingSpec& have, const ShardingSpec& wanted,
-                   const DeviceMesh& mesh, const CostModel& model) {
+                   const DeviceMesh& mesh, const cost::CostModel& model) {
   if (have == wanted) return 0;
   const double bandwidth = model.device.memory_bytes_per_second;
   const double bytes =
@@ -178,7 +178,7 @@ double cut_seconds(const TensorType& type, const ShardingSpec& have, const Shard
 
 double cuts_before(int n, const Graph& graph, const NodeClasses& classes,
                    const std::vector<Strategy>& strategies, const DeviceMesh& mesh,
-                   const CostModel& model) {
+                   const cost::CostModel& model) {
   double seconds = 0;
   const LoopShare& share = classes.share_of(n);
   for (int j = 0; j < static_cast<int>(share.reads.size()); ++j) {
@@ -191,4 +191,4 @@ double cuts_before(int n, const Graph& graph, const NodeClasses& classes,
   return seconds;
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -9,7 +9,7 @@
 #include "src/intra_op/fusion.h"
 #include "src/intra_op/strategy.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 struct NodeClass {
   const OpDef* op = nullptr;
@@ -57,18 +57,18 @@ NodeClasses classify(const Graph& graph, KnownRules* known = nullptr,
 /// the loop reads and writes on its behalf, and for being cut off where its strategy leaves the
 /// result in another spec than it wants an operand from inside the loop.
 double node_seconds(const NodeClass& node, const LoopShare& share, const Strategy& strategy,
-                    const DeviceMesh& mesh, const CostModel& model);
+                    const DeviceMesh& mesh, const cost::CostModel& model);
 
 /// Seconds of cutting a loop in two where a member leaves a value in spec `have` and another
 /// wants it in `wanted`: it is written and read, and one loop more is launched. 0 if the
 /// specs are equal. A value that several members read is written, and a loop launched, for
 /// each that wants another spec.
 double cut_seconds(const TensorType& type, const ShardingSpec& have, const ShardingSpec& wanted,
-                   const DeviceMesh& mesh, const CostModel& model);
+                   const DeviceMesh& mesh, const cost::CostModel& model);
 
 /// Seconds of one run of all cuts between node `n` and the members of its loop that it reads.
 double cuts_before(int n, const Graph& graph, const NodeClasses& classes,
                    const std::vector<Strategy>& strategies, const DeviceMesh& mesh,
-                   const CostModel& model);
+                   const cost::CostModel& model);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "path_cost.h"
+#include "evaluate.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 /// Points between which a copy lives.
@@ -77,4 +77,4 @@ PeakMemory peak_memory(const ShardingPlan& plan, const GraphFacts& facts) {
   return peak;
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -3,7 +3,7 @@
 #include "alpa/intra_op/plan.h"
 #include "graph_facts.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 struct PeakMemory {
   std::int64_t bytes = 0;
@@ -16,4 +16,4 @@ struct PeakMemory {
 PeakMemory peak_memory(const ShardingPlan& plan, const GraphFacts& facts);
 PeakMemory peak_memory(const ShardingPlan& plan, const Graph& graph);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

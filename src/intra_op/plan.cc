@@ -118,7 +118,7 @@ class Verifier {
     }
     const auto& uses = facts_.uses;
     for (int v = 0; v < static_cast<int>(uses.size()); ++v) {
-      for (const Use& use : uses[v]) check_use(v, use);
+      for (const intra_op::Use& use : uses[v]) check_use(v, use);
     }
     for (std::size_t r = 0; r < plan_.reshards.size(); ++r) check_read(r);
   }
@@ -180,15 +180,15 @@ class Verifier {
   }
 
   void check_node(int n) {
-    const NodeClass& node = facts_.classes.of(n);
+    const intra_op::NodeClass& node = facts_.classes.of(n);
     const auto [place, added] = strategies_.try_emplace(facts_.classes.of_node[n]);
-    if (added) place->second = all_strategies(node.rule, plan_.mesh);
+    if (added) place->second = intra_op::all_strategies(node.rule, plan_.mesh);
     const Strategy& strategy = plan_.strategies[n];
     check(std::find(place->second.begin(), place->second.end(), strategy) != place->second.end(),
           "{} has the strategy \"{}\", which this operator does not have on a {} mesh",
           node_text(n), to_string(strategy), shape_text(plan_.mesh));
     for (int i = 0; i < static_cast<int>(graph_.nodes[n].results.size()); ++i) {
-      const ShardingSpec left = result_spec(node.rule, strategy, plan_.mesh, i),
+      const ShardingSpec left = intra_op::result_spec(node.rule, strategy, plan_.mesh, i),
                          &planned = plan_.specs[graph_.nodes[n].results[i]];
       check(left == planned, "{} with the strategy \"{}\" leaves result {} as {}, not as {}",
             node_text(n), to_string(strategy), i, to_string(left), to_string(planned));
@@ -219,7 +219,8 @@ class Verifier {
             "reshards[{}].uses[{}]: found {} {}; the graph has {} of that kind", r, u,
             name_of(use.kind), use.index, count_of(use.kind));
       check(u == 0 || use > reshard.uses[u - 1],
-            "reshards[{}].uses[{}]: {} comes after a later use", r, u, use_text(graph_, use));
+            "reshards[{}].uses[{}]: {} comes after a later use", r, u,
+            intra_op::use_text(graph_, use));
     }
     check(r == 0 || plan_.reshards[r - 1].uses.front() <= reshard.uses.front(),
           "reshards[{}] comes after a later one", r);
@@ -228,9 +229,8 @@ class Verifier {
   void check_path(std::size_t r) {
     const PlannedReshard& reshard = plan_.reshards[r];
     const int rank = graph_.type(reshard.value).rank();
-    ShardingSpec spec =
-        plan_
-            .specs[source_of_use(graph_, facts_.accumulators, reshard.value, reshard.uses.front())];
+    ShardingSpec spec = plan_.specs[intra_op::source_of_use(graph_, facts_.accumulators,
+                                                            reshard.value, reshard.uses.front())];
     for (std::size_t s = 0; s < reshard.path.steps.size(); ++s) {
       const ReshardStep& step = reshard.path.steps[s];
       const std::string mistake = step_mistake(step, rank, plan_.mesh);
@@ -245,23 +245,25 @@ class Verifier {
     by_value_.emplace(reshard.value, r);
   }
 
-  void check_use(int v, const Use& use) {
-    const ShardingSpec spec = wanted_spec(facts_, plan_, use), &found = plan_.specs[use.source];
+  void check_use(int v, const intra_op::Use& use) {
+    const ShardingSpec spec = intra_op::wanted_spec(facts_, plan_, use),
+                       &found = plan_.specs[use.source];
     if (spec == found) return;
     const auto [begin, end] = by_value_.equal_range(v);
     for (auto r = begin; r != end; ++r) {
       const std::vector<UseId>& uses = plan_.reshards[r->second].uses;
       if (targets_[r->second] != spec || !std::binary_search(uses.begin(), uses.end(), use.id))
         continue;
-      check(phase_of_use(graph_, uses.front()) == use.phase,
+      check(intra_op::phase_of_use(graph_, uses.front()) == use.phase,
             "reshards[{}] is read by {} and by {}, but the one runs once per micro-batch and the "
             "other once per step",
-            r->second, use_text(graph_, uses.front()), use_text(graph_, use.id));
+            r->second, intra_op::use_text(graph_, uses.front()),
+            intra_op::use_text(graph_, use.id));
       ++reads_[r->second];
       return;
     }
     check(false, "{} wants value {} as {} but it is left as {} and no resharding provides it",
-          use_text(graph_, use.id), v, to_string(spec), to_string(found));
+          intra_op::use_text(graph_, use.id), v, to_string(spec), to_string(found));
   }
 
   void check_read(std::size_t r) const {
@@ -273,7 +275,7 @@ class Verifier {
   const ShardingPlan& plan_;
   const Graph& graph_;
   const std::string& name_;
-  const GraphFacts facts_;
+  const intra_op::GraphFacts facts_;
   std::map<int, std::vector<Strategy>> strategies_;  ///< by class
   std::vector<ShardingSpec> targets_;                ///< of the reshardings
   std::vector<int> reads_;                           ///< how many uses each serves

@@ -94,7 +94,7 @@ void add_to_group(std::vector<Group>& groups, const std::string& layout, const s
 
 class Summary {
  public:
-  explicit Summary(const PricedPlan& priced)
+  explicit Summary(const intra_op::PricedPlan& priced)
       : priced_(priced),
         plan_(priced.plan),
         graph_(priced.graph),
@@ -108,7 +108,7 @@ class Summary {
     add("Communication", communication_text());
     add("Memory", memory_text(memory_bytes));
     if (const std::string inputs = inputs_text(); !inputs.empty()) add("Batch", inputs);
-    const std::string repeated = repeated_work_text(plan_, graph_);
+    const std::string repeated = repeated_work_text(priced_);
     const std::size_t later = repeated.empty() ? 1 : 2;
     add_parameters(kMaxLines - lines_ - later);
     if (!repeated.empty()) add("Repeated work", repeated);
@@ -169,7 +169,7 @@ class Summary {
       if (input.kind == InputKind::state)
         (input.of.empty() ? parameters : optimizer) += device_bytes(input);
     const auto bytes =
-        static_cast<double>(exact ? *exact : peak_memory(plan_, priced_.facts).bytes);
+        static_cast<double>(exact ? *exact : intra_op::peak_memory(plan_, priced_.facts).bytes);
     return fmt::format("{}{} per device: parameters {}, optimizer state {}, values of the step {}",
                        exact ? "" : "about ", bytes_text(bytes), bytes_text(parameters),
                        bytes_text(optimizer),
@@ -234,7 +234,7 @@ class Summary {
   /// The cheapest plan that differs in the strategy of one of the most expensive nodes.
   std::string next_best_text() const {
     const std::vector<int> nodes = expensive_nodes();
-    const auto alternatives = next_best(nodes, priced_);
+    const auto alternatives = intra_op::next_best(nodes, priced_);
     int best = -1;
     for (int i = 0; i < static_cast<int>(nodes.size()); ++i)
       if (alternatives[i] &&
@@ -244,17 +244,17 @@ class Summary {
     const double extra = alternatives[best]->extra_seconds;
     const int node = nodes[best];
     return fmt::format(
-        "{} ({:+.1f} %): {} with {}, all else equal{}", extra_text(extra), 100 * extra / total(),
-        use_text(graph_, {UseKind::node, node}),
-        strategy_text(priced_.facts.classes.of(node).rule, alternatives[best]->strategy,
-                      plan_.mesh),
+        "{} ({:+.1f} %): {} with {}, all else equal{}", intra_op::extra_text(extra),
+        100 * extra / total(), intra_op::use_text(graph_, {UseKind::node, node}),
+        intra_op::strategy_text(priced_.facts.classes.of(node).rule, alternatives[best]->strategy,
+                                plan_.mesh),
         extra < 0 ? "; excluded by the method, the memory budget or the time for planning" : "");
   }
 
-  const PricedPlan& priced_;
+  const intra_op::PricedPlan& priced_;
   const ShardingPlan& plan_;
   const Graph& graph_;
-  const PartSeconds& seconds_;
+  const intra_op::PartSeconds& seconds_;
   const double compute_, communication_;
   std::string text_;
   std::size_t lines_ = 0;
@@ -262,9 +262,12 @@ class Summary {
 
 }  // namespace
 
-std::string extra_text(double seconds) { return (seconds < 0 ? "" : "+") + seconds_text(seconds); }
+std::string intra_op::extra_text(double seconds) {
+  return (seconds < 0 ? "" : "+") + seconds_text(seconds);
+}
 
-std::string plan_summary(const PricedPlan& priced, std::optional<std::int64_t> memory_bytes) {
+std::string intra_op::plan_summary(const intra_op::PricedPlan& priced,
+                                   std::optional<std::int64_t> memory_bytes) {
   return Summary(priced).text(memory_bytes);
 }
 

@@ -7,7 +7,7 @@
 #include "priced_plan.h"
 #include "src/cost/cost_model.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// At most ten lines, see `explain`.
 std::string plan_summary(const PricedPlan& priced, std::optional<std::int64_t> memory_bytes);
@@ -15,4 +15,4 @@ std::string plan_summary(const PricedPlan& priced, std::optional<std::int64_t> m
 /// "+3.1 ms", "-0.12 ms", "+0".
 std::string extra_text(double seconds);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -46,7 +46,7 @@ std::string describe(const ShardingSpec& spec, int rank, const DeviceMesh& mesh)
   return text;
 }
 
-std::string path_text(const ReshardPath& path, const DeviceMesh& mesh) {
+std::string intra_op::path_text(const ReshardPath& path, const DeviceMesh& mesh) {
   std::string text;
   for (const ReshardStep& step : path.steps) {
     std::string axes;
@@ -56,7 +56,8 @@ std::string path_text(const ReshardPath& path, const DeviceMesh& mesh) {
   return text;
 }
 
-std::string strategy_text(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh) {
+std::string intra_op::strategy_text(const Rule& rule, const Strategy& strategy,
+                                    const DeviceMesh& mesh) {
   std::string text;
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {
     const AxisRole& role = strategy.axes[axis];
@@ -77,7 +78,8 @@ std::string strategy_text(const Rule& rule, const Strategy& strategy, const Devi
   return text.empty() ? "the whole on every device" : text;
 }
 
-std::string update_text(const ShardingPlan& plan, const Graph& graph, const Input& input) {
+std::string intra_op::update_text(const ShardingPlan& plan, const Graph& graph,
+                                  const Input& input) {
   const auto update = std::find_if(graph.updates.begin(), graph.updates.end(),
                                    [&](const Update& u) { return u.input == input.value; });
   if (update == graph.updates.end()) return "never updated";
@@ -87,7 +89,7 @@ std::string update_text(const ShardingPlan& plan, const Graph& graph, const Inpu
       return fmt::format(
           "updated as {}, then {}",
           describe(plan.specs[update->value], graph.type(update->value).rank(), plan.mesh),
-          path_text(r.path, plan.mesh));
+          intra_op::path_text(r.path, plan.mesh));
   }
   const ShardingSpec& spec = plan.specs[input.value];
   if (spec.is_replicated()) return "every device updates its copy";

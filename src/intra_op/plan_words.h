@@ -4,7 +4,7 @@
 
 #include "alpa/intra_op/plan.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// "reduce_scatter over x, then all_gather over y".
 std::string path_text(const ReshardPath& path, const DeviceMesh& mesh);
@@ -15,4 +15,4 @@ std::string strategy_text(const Rule& rule, const Strategy& strategy, const Devi
 /// How the update of state `input` reaches it: "updated in place, each device its part".
 std::string update_text(const ShardingPlan& plan, const Graph& graph, const Input& input);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -5,13 +5,13 @@
 
 #include "planning_facts.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 PlanningCache::PlanningCache() : facts_(std::make_unique<Facts>()) {}
 
 PlanningCache::~PlanningCache() = default;
 
-MeshFacts& PlanningCache::Facts::of(const DeviceMesh& mesh, const CostModel& model) {
+MeshFacts& PlanningCache::Facts::of(const DeviceMesh& mesh, const cost::CostModel& model) {
   const auto known = std::find_if(meshes.begin(), meshes.end(), [&](const MeshFacts& f) {
     return f.mesh == mesh && f.model == model;
   });
@@ -19,4 +19,4 @@ MeshFacts& PlanningCache::Facts::of(const DeviceMesh& mesh, const CostModel& mod
   return meshes.emplace_back(mesh, model, rules);
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

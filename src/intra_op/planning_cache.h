@@ -3,7 +3,7 @@
 /// model; tables of layers by hash.
 #include <memory>
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// A cache for callers that plan several graphs, or parts of one, with common layers; passed to
 /// `AutoSharding`, `auto_shard` and `plan_by_layers`. It does not change plans. It grows with new
@@ -22,4 +22,4 @@ class PlanningCache {
   std::unique_ptr<Facts> facts_;
 };
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -12,7 +12,7 @@
 #include "src/intra_op/layered_plan.h"
 #include "src/intra_op/planning_cache.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 struct LayerTable;
 
@@ -25,13 +25,13 @@ struct PricedStrategy {
 
 /// Facts about one mesh under one cost model.
 struct MeshFacts {
-  MeshFacts(const DeviceMesh& m, const CostModel& c, KnownRules& r)
+  MeshFacts(const DeviceMesh& m, const cost::CostModel& c, KnownRules& r)
       : mesh(m), model(c), rules(r), prices(m, c.reshard) {}
 
   const DeviceMesh mesh;
-  const CostModel model;
+  const cost::CostModel model;
   KnownRules& rules;  ///< of all meshes
-  ReshardPrices prices;
+  cost::ReshardPrices prices;
   /// By number of the rule, what the node does of its loop, and restriction.
   std::map<std::tuple<int, LoopShare, Restriction>, std::vector<PricedStrategy>> strategies;
   std::map<std::string, std::shared_ptr<const LayerTable>> tables;  ///< by `table_key`
@@ -45,7 +45,7 @@ struct PlanningCache::Facts {
 
   /// Those of this mesh and model; new ones if nothing is known of them. Stay
   /// valid as long as the cache.
-  MeshFacts& of(const DeviceMesh& mesh, const CostModel& model);
+  MeshFacts& of(const DeviceMesh& mesh, const cost::CostModel& model);
 };
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -4,7 +4,7 @@
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "alpa/intra_op/plan.h"
-#include "node_classes.h"
+#include "priced_plan.h"
 #include "uses.h"
 
 namespace alpa {
@@ -22,10 +22,8 @@ int devices_alike(const Strategy& strategy, const DeviceMesh& mesh) {
 
 std::string percent(double share) { return two_digits(100 * share) + " %"; }
 
-}  // namespace
-
-RepeatedWork repeated_work(const ShardingPlan& plan, const Graph& graph) {
-  const NodeClasses classes = classify(graph);
+RepeatedWork work_of(const ShardingPlan& plan, const Graph& graph,
+                     const intra_op::NodeClasses& classes) {
   double total = 0;
   RepeatedWork work;
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
@@ -41,15 +39,14 @@ RepeatedWork repeated_work(const ShardingPlan& plan, const Graph& graph) {
   return work;
 }
 
-std::string repeated_work_text(const ShardingPlan& plan, const Graph& graph) {
-  const RepeatedWork work = repeated_work(plan, graph);
+std::string text_of(const RepeatedWork& work, const ShardingPlan& plan, const Graph& graph) {
   if (work.share < kWorthSaying) return "";
   std::string text =
       fmt::format("{} of the floating-point operations are done alike by several devices: ",
                   percent(work.share));
   for (std::size_t i = 0; i < std::min(kNamed, work.nodes.size()); ++i)
     text += fmt::format("{}{} ({} by {} devices)", i > 0 ? ", " : "",
-                        use_text(graph, {UseKind::node, work.nodes[i].node}),
+                        intra_op::use_text(graph, {UseKind::node, work.nodes[i].node}),
                         percent(work.nodes[i].share), work.nodes[i].devices);
   if (work.nodes.size() > kNamed)
     text += fmt::format(" and {} more nodes", work.nodes.size() - kNamed);
@@ -58,6 +55,21 @@ std::string repeated_work_text(const ShardingPlan& plan, const Graph& graph) {
              ? text + fmt::format("; the method {} splits along the batch alone, use \"shard\"",
                                   plan.method)
              : text;
+}
+
+}  // namespace
+
+RepeatedWork repeated_work(const ShardingPlan& plan, const Graph& graph) {
+  return work_of(plan, graph, intra_op::classify(graph));
+}
+
+std::string repeated_work_text(const ShardingPlan& plan, const Graph& graph) {
+  return text_of(repeated_work(plan, graph), plan, graph);
+}
+
+std::string intra_op::repeated_work_text(const PricedPlan& priced) {
+  return text_of(work_of(priced.plan, priced.graph, priced.facts.classes), priced.plan,
+                 priced.graph);
 }
 
 }  // namespace alpa

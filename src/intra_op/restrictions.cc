@@ -9,7 +9,7 @@
 #include "src/ops/all_ops.h"
 #include "tensor_factors.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 /// Allowed uses of mesh axes, as sets of axes (bit a: axis a). Empty sets allow everything.
@@ -238,4 +238,4 @@ std::vector<Restriction> restrictions(const Graph& graph, const NodeClasses& cla
   return result;
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

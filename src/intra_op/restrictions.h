@@ -8,7 +8,7 @@
 #include "node_classes.h"
 #include "src/intra_op/auto_shard.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 struct Restriction {
   int batch_factor = -1;
@@ -30,4 +30,4 @@ struct Restriction {
 std::vector<Restriction> restrictions(const Graph& graph, const NodeClasses& classes,
                                       const DeviceMesh& mesh, const AutoShardOptions& options);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

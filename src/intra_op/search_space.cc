@@ -9,7 +9,7 @@
 #include "alpa/base/error.h"
 #include "restrictions.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 using Kind = AxisRole::Kind;
@@ -95,7 +95,8 @@ std::vector<ShardingSpec> specs_of(const NodeClass& node, const Strategy& strate
 /// The fastest of all strategies with equal specs, in the place of the first.
 std::vector<PricedStrategy> priced_strategies(const NodeClass& node, const LoopShare& share,
                                               const Restriction& restriction,
-                                              const DeviceMesh& mesh, const CostModel& model) {
+                                              const DeviceMesh& mesh,
+                                              const cost::CostModel& model) {
   std::vector<PricedStrategy> result;
   std::unordered_multimap<std::size_t, std::size_t> by_specs;
   for (const Strategy& strategy : allowed_strategies(node.rule, restriction, mesh)) {
@@ -183,7 +184,7 @@ void add_outputs(const Graph& graph, const AutoShardOptions& options, SearchSpac
 
 }  // namespace
 
-CostModel allowed_model(CostModel model, const AutoShardOptions& options) {
+cost::CostModel allowed_model(cost::CostModel model, const AutoShardOptions& options) {
   model.reshard.collectives.allow_all_gather &= options.allow_all_gather;
   model.reshard.collectives.allow_all_to_all &= options.allow_all_to_all;
   return model;
@@ -208,4 +209,4 @@ SearchSpace search_space(SharedFacts shared, const AutoShardOptions& options, Me
   return space;
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -9,7 +9,7 @@
 #include "planning_facts.h"
 #include "src/intra_op/auto_shard.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// Strategies of a node; specs are numbered per type (`SearchSpace::layouts`).
 struct NodeStrategies {
@@ -42,7 +42,7 @@ struct SearchSpace {
 };
 
 /// `model` without the collectives that the options forbid.
-CostModel allowed_model(CostModel model, const AutoShardOptions& options);
+cost::CostModel allowed_model(cost::CostModel model, const AutoShardOptions& options);
 
 /// Throws Error if the options cannot be followed: the batch is too small, the mesh axis does not
 /// exist. `facts` are those of the mesh and of the allowed model; missing ones are added. The rules
@@ -51,4 +51,4 @@ SearchSpace search_space(SharedFacts graph, const AutoShardOptions& options, Mes
 /// With new facts of the graph.
 SearchSpace search_space(const Graph& graph, const AutoShardOptions& options, MeshFacts& facts);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -133,13 +133,13 @@ void parse_word(std::string_view text, std::string_view word, Strategy& strategy
 
 }  // namespace
 
-std::vector<Strategy> all_strategies(const Rule& rule, const DeviceMesh& mesh) {
+std::vector<Strategy> intra_op::all_strategies(const Rule& rule, const DeviceMesh& mesh) {
   invariant(rule.factors.size() < kMaxRoleIndex && rule.linear.size() < kMaxRoleIndex,
             "rule with {} factors and {} linear sets", rule.factors.size(), rule.linear.size());
   return Enumeration(rule, mesh).run();
 }
 
-std::vector<int> factor_of_axis(const Strategy& strategy, const DeviceMesh& mesh) {
+std::vector<int> intra_op::factor_of_axis(const Strategy& strategy, const DeviceMesh& mesh) {
   std::vector<int> factors(mesh.num_axes(), -1);
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {
     if (strategy.axes[axis].kind == Kind::factor) factors[axis] = strategy.axes[axis].index;
@@ -147,8 +147,8 @@ std::vector<int> factor_of_axis(const Strategy& strategy, const DeviceMesh& mesh
   return factors;
 }
 
-ShardingSpec operand_spec(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh,
-                          int i) {
+ShardingSpec intra_op::operand_spec(const Rule& rule, const Strategy& strategy,
+                                    const DeviceMesh& mesh, int i) {
   ShardingSpec spec = split_spec(rule.operands.at(i), strategy, mesh);
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {
     const AxisRole& role = strategy.axes[axis];
@@ -158,8 +158,8 @@ ShardingSpec operand_spec(const Rule& rule, const Strategy& strategy, const Devi
   return spec;
 }
 
-ShardingSpec result_spec(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh,
-                         int i) {
+ShardingSpec intra_op::result_spec(const Rule& rule, const Strategy& strategy,
+                                   const DeviceMesh& mesh, int i) {
   ShardingSpec spec = split_spec(rule.results.at(i), strategy, mesh);
   for (int axis = 0; axis < mesh.num_axes(); ++axis)
     if (const auto combiner = combiner_of(rule, strategy.axes[axis], i))

@@ -7,7 +7,7 @@
 #include "alpa/intra_op/plan.h"
 #include "src/ir/rule.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// Every strategy of a node with this rule on the mesh: each axis none, a splittable factor
 /// at least as large as the product of the axes on it (and divisible by it if `even_only`),
@@ -28,4 +28,4 @@ ShardingSpec operand_spec(const Rule& rule, const Strategy& strategy, const Devi
 ShardingSpec result_spec(const Rule& rule, const Strategy& strategy, const DeviceMesh& mesh,
                          int i = 0);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

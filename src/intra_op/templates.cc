@@ -5,11 +5,11 @@
 #include <map>
 #include <set>
 
+#include "evaluate.h"
 #include "instance.h"
-#include "path_cost.h"
 #include "uses.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 using Uses = std::vector<AxisUse>;
@@ -138,4 +138,4 @@ ShardingPlan with_copies_made_again(ShardingPlan plan, const GraphFacts& facts) 
   return plan;
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -8,7 +8,7 @@
 #include "search_space.h"
 #include "src/intra_op/auto_shard.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// Uses per mesh axis of all templates: first those of `batch` and `tensor` alone, then the others
 /// of `data`, `zero2`, `zero3` and `tensor`; of three and more axes at most two different uses. An
@@ -29,4 +29,4 @@ double least_seconds(const Graph& graph, const SearchSpace& space);
 /// kept, where they are larger than what they are made of. Its cost is left as it was.
 ShardingPlan with_copies_made_again(ShardingPlan plan, const GraphFacts& facts);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -6,7 +6,7 @@
 
 #include "src/ops/all_ops.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 namespace {
 
 /// A letter is dropped if, of the products' work that it can split, it alone
@@ -69,154 +69,157 @@ class Letters {
   std::vector<int> parent_;  ///< union-find over the dimensions of all values
 };
 
+enum class Kind : std::uint8_t { other, batch, token, feature };
+
+struct LetterKinds {
+  std::vector<std::vector<int>> of_node;  ///< per node and factor, a letter or -1
+  std::vector<Kind> kinds;                ///< per letter
+
+  bool is(Kind kind, int letter) const { return letter >= 0 && kinds[letter] == kind; }
+};
+
+void mark_tokens(const Graph& graph, Letters& letters, std::vector<Kind>& kinds) {
+  for (const Input& input : graph.inputs) {
+    if (input.kind != InputKind::batch && input.kind != InputKind::boundary) continue;
+    for (int d = 0; d < graph.type(input.value).rank(); ++d)
+      kinds[letters.of(input.value, d)] = Kind::token;
+  }
+}
+
+/// Per value, whether it is made of state alone.
+std::vector<bool> made_of_state(const Graph& graph) {
+  std::vector<bool> result(graph.values.size(), false);
+  for (const Node& node : graph.nodes) {
+    bool all = !node.operands.empty();
+    for (int value : node.operands) all = all && result[value];
+    if (node.op == &ops::input) all = find_input(graph, node.results[0])->kind == InputKind::state;
+    for (int value : node.results) result[value] = all;
+  }
+  return result;
+}
+
+/// Letters of what is made of state alone and read by anything but elementwise operators and
+/// updates.
+void mark_features(const Graph& graph, Letters& letters, std::vector<Kind>& kinds) {
+  const std::vector<bool> of_state = made_of_state(graph);
+  for (const Node& node : graph.nodes) {
+    if (of_state[node.results[0]] || node.region == Region::apply || elementwise_code(node) >= 0)
+      continue;
+    for (int value : node.operands)
+      for (int d = 0; of_state[value] && d < graph.type(value).rank(); ++d)
+        kinds[letters.of(value, d)] = Kind::feature;
+  }
+}
+
+/// `batch`: per node, the factor that is the batch, or -1.
+LetterKinds kinds_of_letters(const Graph& graph, const NodeClasses& classes,
+                             const std::vector<int>& batch) {
+  Letters letters(graph, classes);
+  LetterKinds result{{}, std::vector<Kind>(letters.size(), Kind::other)};
+  mark_tokens(graph, letters, result.kinds);
+  mark_features(graph, letters, result.kinds);
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    result.of_node.push_back(letters.of_factors(n));
+    if (batch[n] >= 0 && result.of_node[n][batch[n]] >= 0)
+      result.kinds[result.of_node[n][batch[n]]] = Kind::batch;
+  }
+  return result;
+}
+
+bool can_split(const Factor& factor, int parts) {
+  return !factor.whole && factor.size >= parts && (!factor.even_only || factor.size % parts == 0);
+}
+
+/// Bytes of partial results in a step if a node is split by a factor.
+double partial_bytes(const Graph& graph, const NodeClasses& classes, int n, int factor) {
+  double bytes = 0;
+  const NodeClass& node = classes.of(n);
+  for (int i = 0; i < static_cast<int>(node.results.size()); ++i)
+    if (reduction(node.rule, i, factor)) bytes += static_cast<double>(node.results[i].bytes());
+  return bytes * runs_per_step(graph, graph.nodes[n]);
+}
+
+struct Product {
+  double work = 0;
+  std::vector<int> features;  ///< letters that it can be split by
+};
+
+Product product_of(const Graph& graph, const NodeClasses& classes, const LetterKinds& letters,
+                   int parts, int n) {
+  const Rule& rule = classes.of(n).rule;
+  Product product{flops(rule) * runs_per_step(graph, graph.nodes[n]), {}};
+  for (std::size_t f = 0; f < rule.factors.size(); ++f)
+    if (const int letter = letters.of_node[n][f];
+        letters.is(Kind::feature, letter) && can_split(rule.factors[f], parts))
+      product.features.push_back(letter);
+  return product;
+}
+
+/// Features, those with the most bytes of partial results first.
+std::vector<int> costliest_features(const Graph& graph, const NodeClasses& classes,
+                                    const LetterKinds& letters) {
+  std::vector<double> bytes(letters.kinds.size(), 0);
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+    for (int f = 0; f < static_cast<int>(letters.of_node[n].size()); ++f)
+      if (const int letter = letters.of_node[n][f]; letters.is(Kind::feature, letter))
+        bytes[letter] += partial_bytes(graph, classes, n, f);
+  std::vector<int> order;
+  for (int letter = 0; letter < static_cast<int>(letters.kinds.size()); ++letter)
+    if (letters.is(Kind::feature, letter)) order.push_back(letter);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return bytes[a] > bytes[b]; });
+  return order;
+}
+
 /// Starts with the letters of all parameters that products read. Drops those with the most bytes of
 /// partial results whose products other letters split.
-class Choice {
- public:
-  Choice(const Graph& graph, const NodeClasses& classes, int parts, const std::vector<int>& batch)
-      : graph_(graph),
-        classes_(classes),
-        parts_(parts),
-        batch_(batch),
-        letters_(graph, classes),
-        kind_(letters_.size(), Kind::other),
-        price_(letters_.size(), 0) {
-    for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
-      letters_of_node_.push_back(letters_.of_factors(n));
+void drop_costly_features(const Graph& graph, const NodeClasses& classes, int parts,
+                          LetterKinds& letters) {
+  std::vector<Product> products;
+  std::vector<std::vector<int>> of_letter(letters.kinds.size());
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    if (graph.nodes[n].op->work != Work::heavy) continue;
+    const int p = static_cast<int>(products.size());
+    products.push_back(product_of(graph, classes, letters, parts, n));
+    for (int letter : products[p].features) of_letter[letter].push_back(p);
   }
-
-  std::vector<TensorFactors> run() && {
-    mark_tokens();
-    mark_features();
-    mark_batch();
-    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) add_product(n);
-    drop_costly_features();
-    std::vector<TensorFactors> result;
-    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) result.push_back(factors_of(n));
-    return result;
-  }
-
- private:
-  enum class Kind : std::uint8_t { other, batch, token, feature };
-  struct Product {
-    double work = 0;
-    std::vector<int> features;  ///< letters that it can be split by
+  const auto split_by_another = [&](const Product& product, int letter) {
+    return std::any_of(product.features.begin(), product.features.end(), [&](int other) {
+      return other != letter && letters.is(Kind::feature, other);
+    });
   };
-
-  void mark_tokens() {
-    for (const Input& input : graph_.inputs) {
-      if (input.kind != InputKind::batch && input.kind != InputKind::boundary) continue;
-      for (int d = 0; d < graph_.type(input.value).rank(); ++d)
-        kind_[letters_.of(input.value, d)] = Kind::token;
+  for (int letter : costliest_features(graph, classes, letters)) {
+    double all = 0, alone = 0;
+    for (int p : of_letter[letter]) {
+      all += products[p].work;
+      alone += split_by_another(products[p], letter) ? 0 : products[p].work;
     }
+    if (alone <= kNegligible * all) letters.kinds[letter] = Kind::other;
   }
+}
 
-  /// Letters of what is made of state alone and read by anything but
-  /// elementwise operators and updates.
-  void mark_features() {
-    std::vector<bool> of_state(graph_.values.size(), false);
-    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
-      const Node& node = graph_.nodes[n];
-      const bool input = node.op == &ops::input;
-      bool all = !node.operands.empty();
-      for (int value : node.operands) all = all && of_state[value];
-      if (input) all = find_input(graph_, node.results[0])->kind == InputKind::state;
-      for (int value : node.results) of_state[value] = all;
-      if (all || node.region == Region::apply || elementwise_code(node) >= 0) continue;
-      for (int value : node.operands)
-        for (int d = 0; of_state[value] && d < graph_.type(value).rank(); ++d)
-          kind_[letters_.of(value, d)] = Kind::feature;
-    }
+TensorFactors factors_of(const Rule& rule, const LetterKinds& letters, int parts, int n) {
+  TensorFactors result;
+  for (const Kind kind : {Kind::feature, Kind::token}) {
+    for (int f = 0; f < std::min(64, static_cast<int>(rule.factors.size())); ++f)
+      if (letters.is(kind, letters.of_node[n][f]) && can_split(rule.factors[f], parts))
+        result.factors |= std::uint64_t{1} << f;
+    if (result.factors == 0) continue;
+    result.must_split = kind == Kind::feature;
+    break;
   }
-
-  void mark_batch() {
-    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
-      if (batch_[n] >= 0 && letters_of_node_[n][batch_[n]] >= 0)
-        kind_[letters_of_node_[n][batch_[n]]] = Kind::batch;
-  }
-
-  bool is(Kind kind, int letter) const { return letter >= 0 && kind_[letter] == kind; }
-
-  void add_product(int n) {
-    const Rule& rule = classes_.of(n).rule;
-    Product product{flops(rule) * runs_per_step(graph_, graph_.nodes[n]), {}};
-    for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
-      const int letter = letters_of_node_[n][f];
-      if (!is(Kind::feature, letter)) continue;
-      price_[letter] += reduced_bytes(n, f);
-      if (can_split(rule.factors[f])) product.features.push_back(letter);
-    }
-    if (graph_.nodes[n].op->work == Work::heavy) products_.push_back(std::move(product));
-  }
-
-  double reduced_bytes(int n, int factor) const {
-    double bytes = 0;
-    const NodeClass& node = classes_.of(n);
-    for (int i = 0; i < static_cast<int>(node.results.size()); ++i)
-      if (reduction(node.rule, i, factor)) bytes += static_cast<double>(node.results[i].bytes());
-    return bytes * runs_per_step(graph_, graph_.nodes[n]);
-  }
-
-  bool can_split(const Factor& factor) const {
-    return !factor.whole && factor.size >= parts_ &&
-           (!factor.even_only || factor.size % parts_ == 0);
-  }
-
-  void drop_costly_features() {
-    std::vector<std::vector<int>> products(letters_.size());
-    for (int p = 0; p < static_cast<int>(products_.size()); ++p)
-      for (int letter : products_[p].features) products[letter].push_back(p);
-    std::vector<int> order;
-    for (int letter = 0; letter < letters_.size(); ++letter)
-      if (is(Kind::feature, letter)) order.push_back(letter);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int a, int b) { return price_[a] > price_[b]; });
-    for (int letter : order) {
-      double all = 0, alone = 0;
-      for (int p : products[letter]) {
-        all += products_[p].work;
-        alone += is_split_by_another(products_[p], letter) ? 0 : products_[p].work;
-      }
-      if (alone <= kNegligible * all) kind_[letter] = Kind::other;
-    }
-  }
-
-  bool is_split_by_another(const Product& product, int letter) const {
-    return std::any_of(product.features.begin(), product.features.end(),
-                       [&](int other) { return other != letter && is(Kind::feature, other); });
-  }
-
-  TensorFactors factors_of(int n) const {
-    const Rule& rule = classes_.of(n).rule;
-    TensorFactors result;
-    for (const Kind kind : {Kind::feature, Kind::token}) {
-      for (int f = 0; f < std::min(64, static_cast<int>(rule.factors.size())); ++f)
-        if (is(kind, letters_of_node_[n][f]) && can_split(rule.factors[f]))
-          result.factors |= std::uint64_t{1} << f;
-      if (result.factors == 0) continue;
-      result.must_split = kind == Kind::feature;
-      break;
-    }
-    return result;
-  }
-
-  const Graph& graph_;
-  const NodeClasses& classes_;
-  const int parts_;
-  const std::vector<int>& batch_;
-  Letters letters_;
-  std::vector<std::vector<int>> letters_of_node_;  ///< per factor
-  std::vector<Kind> kind_;                         ///< per letter
-  /// per letter, bytes of partial results if it is split
-  std::vector<double> price_;
-  std::vector<Product> products_;
-};
+  return result;
+}
 
 }  // namespace
 
 std::vector<TensorFactors> tensor_factors(const Graph& graph, const NodeClasses& classes, int parts,
                                           const std::vector<int>& batch) {
-  return Choice(graph, classes, parts, batch).run();
+  LetterKinds letters = kinds_of_letters(graph, classes, batch);
+  drop_costly_features(graph, classes, parts, letters);
+  std::vector<TensorFactors> result;
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+    result.push_back(factors_of(classes.of(n).rule, letters, parts, n));
+  return result;
 }
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -7,7 +7,7 @@
 
 #include "node_classes.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// Factors of one node that an axis of tensor parallelism may split (bit f: factor f).
 struct TensorFactors {
@@ -23,4 +23,4 @@ struct TensorFactors {
 std::vector<TensorFactors> tensor_factors(const Graph& graph, const NodeClasses& classes, int parts,
                                           const std::vector<int>& batch);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

@@ -7,11 +7,11 @@
 namespace alpa {
 namespace {
 
-Use use_of(const Graph& graph, const std::vector<int>& accumulators, int value, UseId id,
-           int operand) {
+intra_op::Use use_of(const Graph& graph, const std::vector<int>& accumulators, int value, UseId id,
+                     int operand) {
   const bool apply = region_of_use(graph, id) == Region::apply;
-  return {id, operand, phase_of_use(graph, id), apply ? 1 : graph.num_micro_batches,
-          source_of_use(graph, accumulators, value, id)};
+  return {id, operand, intra_op::phase_of_use(graph, id), apply ? 1 : graph.num_micro_batches,
+          intra_op::source_of_use(graph, accumulators, value, id)};
 }
 
 }  // namespace
@@ -26,12 +26,14 @@ std::vector<int> accumulators_of_values(const Graph& graph) {
   return accumulators;
 }
 
-int phase_of_use(const Graph& graph, UseId use) {
+int intra_op::phase_of_use(const Graph& graph, UseId use) {
   return graph.num_micro_batches > 1 && region_of_use(graph, use) == Region::apply ? 1 : 0;
 }
 
-int source_of_use(const Graph& graph, const std::vector<int>& accumulators, int value, UseId use) {
-  return accumulators[value] >= 0 && phase_of_use(graph, use) == 1 ? accumulators[value] : value;
+int intra_op::source_of_use(const Graph& graph, const std::vector<int>& accumulators, int value,
+                            UseId use) {
+  return accumulators[value] >= 0 && intra_op::phase_of_use(graph, use) == 1 ? accumulators[value]
+                                                                             : value;
 }
 
 Region region_of_use(const Graph& graph, UseId use) {
@@ -47,8 +49,8 @@ Region region_of_use(const Graph& graph, UseId use) {
   bug("unknown kind of use {}", static_cast<int>(use.kind));
 }
 
-std::vector<std::vector<Use>> uses_of_values(const Graph& graph) {
-  std::vector<std::vector<Use>> uses(graph.values.size());
+std::vector<std::vector<intra_op::Use>> intra_op::uses_of_values(const Graph& graph) {
+  std::vector<std::vector<intra_op::Use>> uses(graph.values.size());
   const std::vector<int> accumulators = accumulators_of_values(graph);
   const auto add = [&](int value, UseId id, int operand) {
     uses[value].push_back(use_of(graph, accumulators, value, id, operand));
@@ -67,7 +69,7 @@ std::vector<std::vector<Use>> uses_of_values(const Graph& graph) {
   return uses;
 }
 
-std::string use_text(const Graph& graph, UseId use) {
+std::string intra_op::use_text(const Graph& graph, UseId use) {
   switch (use.kind) {
     case UseKind::node:
       return fmt::format("{} \"{}\"", graph.nodes[use.index].op->name, graph.nodes[use.index].name);

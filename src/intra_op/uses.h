@@ -6,7 +6,7 @@
 #include "alpa/intra_op/plan.h"
 #include "node_classes.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 struct Use {
   UseId id;
@@ -30,4 +30,4 @@ std::vector<std::vector<Use>> uses_of_values(const Graph& graph);
 /// "einsum "dense0/einsum"", "the update of "dense0.kernel"", "metric "loss"", "output "h"".
 std::string use_text(const Graph& graph, UseId use);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op

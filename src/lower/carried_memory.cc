@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-namespace alpa {
+namespace alpa::lower {
 namespace {
 
 /// How a list first touches a memory.
@@ -104,4 +104,4 @@ std::vector<bool> sent(const DeviceProgram& device) {
   return sent;
 }
 
-}  // namespace alpa
+}  // namespace alpa::lower

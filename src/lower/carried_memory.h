@@ -4,7 +4,7 @@
 
 #include "src/lower/device_program.h"
 
-namespace alpa {
+namespace alpa::lower {
 
 /// For the memory of one buffer (`memory_of`).
 struct CarriedMemory {
@@ -23,4 +23,4 @@ std::vector<CarriedMemory> carried_memory(const DeviceProgram& device);
 /// Per buffer, whether a run sends the content of its memory.
 std::vector<bool> sent(const DeviceProgram& device);
 
-}  // namespace alpa
+}  // namespace alpa::lower

@@ -9,7 +9,7 @@
 #include "src/pipeline/schedule.h"
 #include "src/spmd/program.h"
 
-namespace alpa {
+namespace alpa::lower {
 
 /// A local tensor of one device. Offsets are assigned by `plan_memory`.
 struct Buffer {
@@ -134,16 +134,16 @@ struct DeviceProgram {
 /// state's memory if the old content is no longer needed or the kernel works in place. Otherwise it
 /// is copied at the end. Throws Bug if no mesh has the device, or unless the schedule runs every
 /// region of every micro-batch of its mesh once, micro-batches in order.
-DeviceProgram emit(const SpmdProgram& program, int device, bool overlap,
-                   const PipelineSchedule& schedule = {});
+DeviceProgram emit(const spmd::SpmdProgram& program, int device, bool overlap,
+                   const pipeline::PipelineSchedule& schedule = {});
 
 /// Throws Bug unless the programs of all devices complete together: every message has a receiver
 /// that expects the same box, all members call each collective, and no devices wait for each other.
 /// The text names which device waits for which.
-void verify_schedules(std::span<const DeviceProgram> devices, const SpmdProgram& program);
+void verify_schedules(std::span<const DeviceProgram> devices, const spmd::SpmdProgram& program);
 
 /// Text form of a device program.
-std::string to_string(const DeviceProgram& device, const SpmdProgram& program);
+std::string to_string(const DeviceProgram& device, const spmd::SpmdProgram& program);
 
 /// "load", "compute", …
 std::string_view name_of(Instruction::Kind kind);
@@ -205,7 +205,7 @@ int list_at(const DeviceProgram& device, int position);
 
 /// True if `instruction`'s kernel may write output `output` over input `input`: same local type,
 /// and the operator allows it.
-bool may_overwrite(const DeviceProgram& device, const SpmdProgram& program,
+bool may_overwrite(const DeviceProgram& device, const spmd::SpmdProgram& program,
                    const Instruction& instruction, std::size_t input, std::size_t output);
 
-}  // namespace alpa
+}  // namespace alpa::lower

@@ -12,7 +12,7 @@
 #include "src/ops/all_ops.h"
 #include "updates.h"
 
-namespace alpa {
+namespace alpa::lower {
 namespace {
 
 using Kind = Instruction::Kind;
@@ -35,10 +35,10 @@ Lists unscheduled_lists(int micro_batches) {
   return lists;
 }
 
-Lists scheduled_lists(const std::vector<RegionRun>& runs, int micro_batches) {
+Lists scheduled_lists(const std::vector<pipeline::RegionRun>& runs, int micro_batches) {
   Lists lists{{"forward", "backward", "apply"}, {0, 1, 2}, {}};
   std::array<int, 3> next{};
-  for (const RegionRun& run : runs) {
+  for (const pipeline::RegionRun& run : runs) {
     const int list = lists.of(run.region);
     invariant(
         run.micro_batch == next[list]++ && next[2] == (&run == &runs.back() ? 1 : 0),
@@ -52,7 +52,8 @@ Lists scheduled_lists(const std::vector<RegionRun>& runs, int micro_batches) {
   return lists;
 }
 
-Lists lists_of(const SpmdProgram& program, int mesh, const PipelineSchedule& schedule) {
+Lists lists_of(const spmd::SpmdProgram& program, int mesh,
+               const pipeline::PipelineSchedule& schedule) {
   const int micro_batches = program.graph.num_micro_batches;
   invariant(schedule.size() == (schedule.empty() ? 0 : program.meshes.size()) &&
                 (!schedule.empty() || program.meshes.size() == 1),
@@ -67,7 +68,7 @@ constexpr int kSentSlots = 2;
 
 class Emitter {
  public:
-  Emitter(const SpmdProgram& program, int device, MeshPlace place, const Lists& lists)
+  Emitter(const spmd::SpmdProgram& program, int device, spmd::MeshPlace place, const Lists& lists)
       : program_(program),
         graph_(program.graph),
         mesh_(program.meshes[place.mesh]),
@@ -83,7 +84,7 @@ class Emitter {
 
   DeviceProgram run() && {
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
-      if (is_transfer(node(n)))
+      if (spmd::is_transfer(node(n)))
         add_transfer(n);
       else if (is_here(node(n).results[0]))
         add(n);
@@ -151,8 +152,9 @@ class Emitter {
     const int operand = node(n).operands[0], result = node(n).results[0];
     if (!is_here(operand) && !is_here(result)) return;
     std::vector<Instruction>& list = list_of(node(n).region);
-    for (TransferTile& tile : transfer_tiles(graph_.type(result), source_of(program_, node(n)),
-                                             target_of(program_, node(n)))) {
+    for (cost::TransferTile& tile :
+         cost::transfer_tiles(graph_.type(result), spmd::source_of(program_, node(n)),
+                              spmd::target_of(program_, node(n)))) {
       const bool sends = tile.from == device_.device;
       if (!sends && tile.to != device_.device) continue;
       if (sends) ensure_loaded(operand, list);
@@ -231,7 +233,7 @@ class Emitter {
   /// True if this device computes nothing: its part of every result is empty.
   /// Collectives run even then.
   bool is_idle(int n) {
-    return !is_collective(node(n)) &&
+    return !spmd::is_collective(node(n)) &&
            std::all_of(node(n).results.begin(), node(n).results.end(),
                        [&](int value) { return local(value).elements() == 0; });
   }
@@ -241,7 +243,7 @@ class Emitter {
     result.node = n;
     for (int value : node(n).operands) result.inputs.push_back(buffer(value));
     for (int value : node(n).results) result.outputs.push_back(buffer(value));
-    if (is_collective(node(n))) {
+    if (spmd::is_collective(node(n))) {
       result.kind = Kind::collective;
       result.call = call(n);
     } else if (node(n).op->reshard == CollectiveKind::slice) {
@@ -251,7 +253,7 @@ class Emitter {
       result.inputs.clear();
       result.value = identity(n);
     }
-    result.overlapped = node(n).attributes.contains(kOverlapped);
+    result.overlapped = node(n).attributes.contains(spmd::kOverlapped);
     return result;
   }
 
@@ -289,7 +291,7 @@ class Emitter {
     return call;
   }
 
-  const SpmdProgram& program_;
+  const spmd::SpmdProgram& program_;
   const Graph& graph_;
   const DeviceMesh& mesh_;
   std::vector<int> at_;  ///< coordinates of the device
@@ -318,7 +320,7 @@ bool is_work(const Node& node) { return node.op->cpu && node.op->work != Work::f
 
 /// Per node of the mesh, the next node that computes; the number of nodes if a node of
 /// another list comes first.
-std::vector<int> next_works(const SpmdProgram& program, int mesh, const Lists& lists) {
+std::vector<int> next_works(const spmd::SpmdProgram& program, int mesh, const Lists& lists) {
   const Graph& graph = program.graph;
   const int size = static_cast<int>(graph.nodes.size());
   std::vector<int> next(size, size);
@@ -335,14 +337,14 @@ std::vector<int> next_works(const SpmdProgram& program, int mesh, const Lists& l
 
 /// Collective nodes with work behind them before their results are read. Decided on the graph, so
 /// that all devices of a mesh start the same ones, whatever is empty or free on one of them.
-std::vector<bool> worth_starting(const SpmdProgram& program, int mesh, const Lists& lists) {
+std::vector<bool> worth_starting(const spmd::SpmdProgram& program, int mesh, const Lists& lists) {
   const Graph& graph = program.graph;
   const std::vector<std::vector<int>> readers = consumers(graph);
   const std::vector<int> next_work = next_works(program, mesh, lists);
   const int size = static_cast<int>(graph.nodes.size());
   std::vector<bool> worth(size, false);
   for (int n = 0; n < size; ++n) {
-    if (!is_collective(graph.nodes[n])) continue;
+    if (!spmd::is_collective(graph.nodes[n])) continue;
     int use = size;
     for (int value : graph.nodes[n].results)
       if (!readers[value].empty()) use = std::min(use, readers[value].front());
@@ -411,9 +413,9 @@ std::vector<Instruction> overlapped(const DeviceProgram& device,
 
 }  // namespace
 
-DeviceProgram emit(const SpmdProgram& program, int device, bool overlap,
-                   const PipelineSchedule& schedule) {
-  const MeshPlace place = place_of(program, device);
+DeviceProgram emit(const spmd::SpmdProgram& program, int device, bool overlap,
+                   const pipeline::PipelineSchedule& schedule) {
+  const spmd::MeshPlace place = spmd::place_of(program, device);
   const Lists lists = lists_of(program, place.mesh, schedule);
   DeviceProgram result = Emitter(program, device, place, lists).run();
   const std::vector<bool> worth = overlap ? worth_starting(program, place.mesh, lists)
@@ -423,4 +425,4 @@ DeviceProgram emit(const SpmdProgram& program, int device, bool overlap,
   return guard_sends(with_updates(result, program));
 }
 
-}  // namespace alpa
+}  // namespace alpa::lower

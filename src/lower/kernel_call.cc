@@ -1,7 +1,7 @@
 // src/lower/kernel_call.cc — kernel calls for instructions
 #include "src/lower/kernel_call.h"
 
-namespace alpa {
+namespace alpa::lower {
 
 KernelTensor kernel_tensor(const DeviceProgram& device, int buffer) {
   const Buffer& b = device.buffers[buffer];
@@ -15,7 +15,7 @@ KernelCall tensors_of(const DeviceProgram& device, const Instruction& instructio
   return call;
 }
 
-KernelCall kernel_call(const DeviceProgram& device, const SpmdProgram& program,
+KernelCall kernel_call(const DeviceProgram& device, const spmd::SpmdProgram& program,
                        const Instruction& instruction, int threads) {
   KernelCall call = tensors_of(device, instruction);
   call.attributes = &program.graph.nodes[instruction.node].attributes;
@@ -23,4 +23,4 @@ KernelCall kernel_call(const DeviceProgram& device, const SpmdProgram& program,
   return call;
 }
 
-}  // namespace alpa
+}  // namespace alpa::lower

@@ -3,7 +3,7 @@
 #include "src/lower/device_program.h"
 #include "src/tensor/kernel.h"
 
-namespace alpa {
+namespace alpa::lower {
 
 /// Buffer `buffer` as a kernel sees it.
 KernelTensor kernel_tensor(const DeviceProgram& device, int buffer);
@@ -13,7 +13,7 @@ KernelCall tensors_of(const DeviceProgram& device, const Instruction& instructio
 
 /// The call of a compute instruction on a device with `threads` threads; team, step
 /// and preparation are not set.
-KernelCall kernel_call(const DeviceProgram& device, const SpmdProgram& program,
+KernelCall kernel_call(const DeviceProgram& device, const spmd::SpmdProgram& program,
                        const Instruction& instruction, int threads);
 
-}  // namespace alpa
+}  // namespace alpa::lower

@@ -6,7 +6,7 @@
 #include "src/lower/carried_memory.h"
 #include "src/lower/device_program.h"
 
-namespace alpa {
+namespace alpa::lower {
 namespace {
 
 void extend(LiveRange& range, int begin, int end) {
@@ -164,7 +164,7 @@ void MemoryUses::move(int memory, int owner) {
   from = {};
 }
 
-bool may_overwrite(const DeviceProgram& device, const SpmdProgram& program,
+bool may_overwrite(const DeviceProgram& device, const spmd::SpmdProgram& program,
                    const Instruction& instruction, std::size_t input, std::size_t output) {
   using Kind = Instruction::Kind;
   if (instruction.kind != Kind::compute && instruction.kind != Kind::collective &&
@@ -177,4 +177,4 @@ bool may_overwrite(const DeviceProgram& device, const SpmdProgram& program,
              device.buffers[instruction.outputs[output]].type;
 }
 
-}  // namespace alpa
+}  // namespace alpa::lower

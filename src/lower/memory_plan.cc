@@ -15,7 +15,7 @@
 #include "src/lower/rank_classes.h"
 #include "src/lower/staging.h"
 
-namespace alpa {
+namespace alpa::lower {
 namespace {
 
 using Kind = Instruction::Kind;
@@ -37,7 +37,7 @@ int add_bytes(DeviceProgram& device, std::int64_t bytes) {
   return static_cast<int>(device.buffers.size()) - 1;
 }
 
-std::int64_t scratch_bytes(const DeviceProgram& device, const SpmdProgram& program,
+std::int64_t scratch_bytes(const DeviceProgram& device, const spmd::SpmdProgram& program,
                            const Instruction& instruction, const MemoryRules& rules) {
   if (instruction.kind == Kind::compute)
     return rules.scratch_bytes(program.graph.nodes[instruction.node],
@@ -54,14 +54,15 @@ std::int64_t scratch_bytes(const DeviceProgram& device, const SpmdProgram& progr
   return rules.collective_scratch_bytes(instruction.call, tensors_of(device, instruction));
 }
 
-void add_workspaces(DeviceProgram& device, const SpmdProgram& program, const MemoryRules& rules) {
+void add_workspaces(DeviceProgram& device, const spmd::SpmdProgram& program,
+                    const MemoryRules& rules) {
   for_each_instruction(device, [&](Instruction& instruction, int) {
     const std::int64_t bytes = scratch_bytes(device, program, instruction, rules);
     if (bytes > 0) instruction.workspace = add_bytes(device, bytes);
   });
 }
 
-void add_staging(DeviceProgram& device, const SpmdProgram& program) {
+void add_staging(DeviceProgram& device, const spmd::SpmdProgram& program) {
   device.staging = add_bytes(device, kStagedSteps * staging_layout(device, program).bytes);
   device.kept.push_back(device.staging);
 }
@@ -69,7 +70,7 @@ void add_staging(DeviceProgram& device, const SpmdProgram& program) {
 /// Lets results take over the memory of operands that die where the results are made.
 class TakeOver {
  public:
-  TakeOver(DeviceProgram& device, const SpmdProgram& program)
+  TakeOver(DeviceProgram& device, const spmd::SpmdProgram& program)
       : device_(device),
         program_(program),
         ranges_(live_ranges(device)),
@@ -133,7 +134,7 @@ class TakeOver {
   }
 
   DeviceProgram& device_;
-  const SpmdProgram& program_;
+  const spmd::SpmdProgram& program_;
   // By memory:
   std::vector<LiveRange> ranges_;
   MemoryUses uses_;
@@ -321,7 +322,7 @@ void verify_slots(const DeviceProgram& device) {
 
 }  // namespace
 
-DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& program,
+DeviceProgram plan_memory(const DeviceProgram& device, const spmd::SpmdProgram& program,
                           const MemoryRules& rules) {
   DeviceProgram result = device;
   result.guard_bytes = rules.guard_bytes;
@@ -345,7 +346,7 @@ DeviceProgram plan_memory(const DeviceProgram& device, const SpmdProgram& progra
   return result;
 }
 
-void verify_memory(const DeviceProgram& device, const SpmdProgram& program,
+void verify_memory(const DeviceProgram& device, const spmd::SpmdProgram& program,
                    const MemoryRules& rules) {
   for (const InstructionList& list : device.lists) verify_aside(device, list);
   verify_slots(device);
@@ -374,8 +375,9 @@ std::int64_t live_bytes_bound(const DeviceProgram& device, const MemoryRules& ru
   return bound_of(blocks_of(device, rules), num_positions(device));
 }
 
-DeviceProgram lower(const SpmdProgram& program, int device, bool overlap, const MemoryRules& rules,
-                    const PipelineSchedule& schedule, const StateLayout* state) {
+DeviceProgram lower(const spmd::SpmdProgram& program, int device, bool overlap,
+                    const MemoryRules& rules, const pipeline::PipelineSchedule& schedule,
+                    const StateLayout* state) {
   DeviceProgram emitted = emit(program, device, overlap, schedule);
   if (state) place_state(emitted, program, *state);
   DeviceProgram result = plan_memory(emitted, program, rules);
@@ -383,8 +385,9 @@ DeviceProgram lower(const SpmdProgram& program, int device, bool overlap, const 
   return result;
 }
 
-std::vector<DeviceProgram> lower_classes(const SpmdProgram& program, bool overlap,
-                                         const MemoryRules& rules, const PipelineSchedule& schedule,
+std::vector<DeviceProgram> lower_classes(const spmd::SpmdProgram& program, bool overlap,
+                                         const MemoryRules& rules,
+                                         const pipeline::PipelineSchedule& schedule,
                                          const StateLayout* state) {
   const std::vector<std::vector<int>> classes = device_classes(program, state);
   std::vector<DeviceProgram> programs(classes.size());
@@ -397,4 +400,4 @@ std::vector<DeviceProgram> lower_classes(const SpmdProgram& program, bool overla
   return programs;
 }
 
-}  // namespace alpa
+}  // namespace alpa::lower

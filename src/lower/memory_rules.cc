@@ -9,7 +9,7 @@
 #include "kernels/cuda/shard_blocks.h"
 #include "src/ir/op_def.h"
 
-namespace alpa {
+namespace alpa::lower {
 namespace {
 
 std::int64_t cpu_scratch_bytes(const Node& node, const KernelCall& call) {
@@ -68,4 +68,4 @@ MemoryRules memory_rules(std::string_view backend, int threads_per_device) {
        rules_of[1].first);
 }
 
-}  // namespace alpa
+}  // namespace alpa::lower

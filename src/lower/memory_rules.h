@@ -6,7 +6,7 @@
 #include "src/lower/device_program.h"
 #include "src/tensor/kernel.h"
 
-namespace alpa {
+namespace alpa::lower {
 
 struct MemoryRules {
   std::int64_t alignment = 64;  ///< buffers start at multiples of this
@@ -36,4 +36,4 @@ std::int64_t message_scratch_bytes(const Message& message, const KernelTensor& t
 /// naming the backends otherwise.
 MemoryRules memory_rules(std::string_view backend, int threads_per_device = 1);
 
-}  // namespace alpa
+}  // namespace alpa::lower

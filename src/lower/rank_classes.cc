@@ -10,7 +10,7 @@
 #include "alpa/base/error.h"
 #include "src/ir/op_def.h"
 
-namespace alpa {
+namespace alpa::lower {
 namespace {
 
 struct Layout {
@@ -25,7 +25,7 @@ struct Layouts {
   std::vector<int> of_value;
 };
 
-Layouts layouts_of(const SpmdProgram& program) {
+Layouts layouts_of(const spmd::SpmdProgram& program) {
   std::unordered_map<ShardingSpec, std::map<std::pair<int, Shape>, int>> known;
   Layouts layouts;
   for (std::size_t v = 0; v < program.specs.size(); ++v) {
@@ -59,13 +59,13 @@ void add_places(const StateLayout& state, int device, std::vector<std::int64_t>&
 /// Makes programs of devices from that of another of their class.
 class Relocation {
  public:
-  explicit Relocation(const SpmdProgram& program)
+  explicit Relocation(const spmd::SpmdProgram& program)
       : program_(program), layouts_(layouts_of(program)) {}
 
   DeviceProgram run(DeviceProgram device, int id) {
     const DeviceMesh& mesh = program_.meshes[device.mesh];
     device.device = id;
-    device.rank = place_of(program_, id).rank;
+    device.rank = spmd::place_of(program_, id).rank;
     move_buffers(device, mesh.coordinates(device.rank));
     groups_.clear();
     for (InstructionList& list : device.lists)
@@ -108,7 +108,7 @@ class Relocation {
     return group;
   }
 
-  const SpmdProgram& program_;
+  const spmd::SpmdProgram& program_;
   const Layouts layouts_;
   std::vector<bool> of_value_;                                    ///< per buffer of the device
   std::map<std::vector<std::int64_t>, std::vector<int>> groups_;  ///< of the device, by axes
@@ -116,10 +116,11 @@ class Relocation {
 
 }  // namespace
 
-std::vector<std::vector<int>> device_classes(const SpmdProgram& program, const StateLayout* state) {
+std::vector<std::vector<int>> device_classes(const spmd::SpmdProgram& program,
+                                             const StateLayout* state) {
   std::vector<std::vector<int>> classes;
   if (program.meshes.size() > 1) {
-    for (int device : devices_of(program)) classes.push_back({device});
+    for (int device : spmd::devices_of(program)) classes.push_back({device});
     return classes;
   }
   const DeviceMesh& mesh = program.meshes.front();
@@ -142,7 +143,7 @@ std::vector<std::vector<int>> device_classes(const SpmdProgram& program, const S
   return classes;
 }
 
-std::vector<DeviceProgram> programs_of_all(const SpmdProgram& program,
+std::vector<DeviceProgram> programs_of_all(const spmd::SpmdProgram& program,
                                            std::vector<DeviceProgram> firsts,
                                            const StateLayout* state) {
   const std::vector<std::vector<int>> classes = device_classes(program, state);
@@ -159,8 +160,8 @@ std::vector<DeviceProgram> programs_of_all(const SpmdProgram& program,
     by_device.emplace(classes[c].front(), std::move(firsts[c]));
   }
   std::vector<DeviceProgram> programs;
-  for (int device : devices_of(program)) programs.push_back(std::move(by_device.at(device)));
+  for (int device : spmd::devices_of(program)) programs.push_back(std::move(by_device.at(device)));
   return programs;
 }
 
-}  // namespace alpa
+}  // namespace alpa::lower

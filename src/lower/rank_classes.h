@@ -5,20 +5,20 @@
 #include "src/lower/device_program.h"
 #include "src/lower/state_layout.h"
 
-namespace alpa {
+namespace alpa::lower {
 
 /// Classes of devices of one mesh. Programs (`emit`) within a class differ only in peers and in
 /// offsets into whole tensors, so they need the same memory. Devices are in mesh order, classes in
 /// the order of their first devices. Evenly split programs have one class per mesh, others about
 /// two per axis. In programs over several meshes each device is a class. Devices of a class also
 /// have the same places of `state`, if it is given.
-std::vector<std::vector<int>> device_classes(const SpmdProgram& program,
+std::vector<std::vector<int>> device_classes(const spmd::SpmdProgram& program,
                                              const StateLayout* state = nullptr);
 
 /// The programs of all devices, in the order of `devices_of`, from those of the first device of
 /// every class, in the order of `device_classes`. Memory plans are the same within a class.
-std::vector<DeviceProgram> programs_of_all(const SpmdProgram& program,
+std::vector<DeviceProgram> programs_of_all(const spmd::SpmdProgram& program,
                                            std::vector<DeviceProgram> firsts,
                                            const StateLayout* state = nullptr);
 
-}  // namespace alpa
+}  // namespace alpa::lower

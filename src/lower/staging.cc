@@ -6,7 +6,7 @@
 #include "src/ir/input.h"
 #include "src/tensor/kernel.h"
 
-namespace alpa {
+namespace alpa::lower {
 namespace {
 
 constexpr std::int64_t kAlignment = 256, kScalarBytes = 8;
@@ -16,7 +16,7 @@ std::int64_t aligned(std::int64_t bytes) {
 }
 
 template <class Body>
-void for_each_load(const DeviceProgram& device, const SpmdProgram& program, InputKind kind,
+void for_each_load(const DeviceProgram& device, const spmd::SpmdProgram& program, InputKind kind,
                    Body&& body) {
   for (const InstructionList& list : device.lists)
     for (const Instruction& instruction : list.instructions) {
@@ -28,7 +28,7 @@ void for_each_load(const DeviceProgram& device, const SpmdProgram& program, Inpu
 
 }  // namespace
 
-int loaded_input(const SpmdProgram& program, const Instruction& load) {
+int loaded_input(const spmd::SpmdProgram& program, const Instruction& load) {
   const std::vector<Input>& inputs = program.graph.inputs;
   const int value = program.graph.nodes[load.node].results[0];
   const auto at = std::find_if(inputs.begin(), inputs.end(),
@@ -36,7 +36,7 @@ int loaded_input(const SpmdProgram& program, const Instruction& load) {
   return static_cast<int>(at - inputs.begin());
 }
 
-StagingLayout staging_layout(const DeviceProgram& device, const SpmdProgram& program) {
+StagingLayout staging_layout(const DeviceProgram& device, const spmd::SpmdProgram& program) {
   StagingLayout layout;
   layout.of_input.assign(program.graph.inputs.size(), -1);
   const std::int64_t micro_batches = program.graph.num_micro_batches;
@@ -59,4 +59,4 @@ StagingLayout staging_layout(const DeviceProgram& device, const SpmdProgram& pro
   return layout;
 }
 
-}  // namespace alpa
+}  // namespace alpa::lower

@@ -4,7 +4,7 @@
 
 #include "src/lower/device_program.h"
 
-namespace alpa {
+namespace alpa::lower {
 
 /// Steps whose inputs fit into the staging buffer, and most steps in flight: one runs, one is
 /// uploaded, one is packed by the host.
@@ -20,9 +20,9 @@ struct StagingLayout {
   std::int64_t bytes = 0;
 };
 
-StagingLayout staging_layout(const DeviceProgram& device, const SpmdProgram& program);
+StagingLayout staging_layout(const DeviceProgram& device, const spmd::SpmdProgram& program);
 
 /// Index, among the graph's inputs, of the input that a `load` reads.
-int loaded_input(const SpmdProgram& program, const Instruction& load);
+int loaded_input(const spmd::SpmdProgram& program, const Instruction& load);
 
-}  // namespace alpa
+}  // namespace alpa::lower

@@ -3,10 +3,10 @@
 
 #include "alpa/base/error.h"
 
-namespace alpa {
+namespace alpa::lower {
 
 std::map<std::string, StatePlace> state_places(const DeviceProgram& device,
-                                               const SpmdProgram& program) {
+                                               const spmd::SpmdProgram& program) {
   std::map<std::string, StatePlace> places;
   for (const Input& input : program.graph.inputs) {
     const int buffer = device.buffer_of_value[input.value];
@@ -17,7 +17,8 @@ std::map<std::string, StatePlace> state_places(const DeviceProgram& device,
   return places;
 }
 
-void place_state(DeviceProgram& device, const SpmdProgram& program, const StateLayout& layout) {
+void place_state(DeviceProgram& device, const spmd::SpmdProgram& program,
+                 const StateLayout& layout) {
   const auto found = layout.of_device.find(device.device);
   std::map<std::string, StatePlace> others =
       found == layout.of_device.end() ? std::map<std::string, StatePlace>() : found->second;
@@ -39,4 +40,4 @@ void place_state(DeviceProgram& device, const SpmdProgram& program, const StateL
   }
 }
 
-}  // namespace alpa
+}  // namespace alpa::lower

@@ -6,7 +6,7 @@
 
 #include "src/lower/device_program.h"
 
-namespace alpa {
+namespace alpa::lower {
 
 /// The place of one state tensor in its device's arena.
 struct StatePlace {
@@ -21,11 +21,12 @@ struct StateLayout {
 
 /// The state of one device, whose memory is planned.
 std::map<std::string, StatePlace> state_places(const DeviceProgram& device,
-                                               const SpmdProgram& program);
+                                               const spmd::SpmdProgram& program);
 
 /// Before `plan_memory`: gives the state of `device` its place in `layout`. Also keeps
 /// the state there that this program lacks. Throws Bug if a tensor of this program has
 /// another size there, or none.
-void place_state(DeviceProgram& device, const SpmdProgram& program, const StateLayout& layout);
+void place_state(DeviceProgram& device, const spmd::SpmdProgram& program,
+                 const StateLayout& layout);
 
-}  // namespace alpa
+}  // namespace alpa::lower

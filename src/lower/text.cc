@@ -4,7 +4,7 @@
 #include "src/ir/op_def.h"
 #include "src/lower/device_program.h"
 
-namespace alpa {
+namespace alpa::lower {
 namespace {
 
 std::string buffer_list(const std::vector<int>& buffers) {
@@ -17,7 +17,8 @@ std::string buffer_line(const DeviceProgram& device, int b) {
   const Buffer& buffer = device.buffers[b];
   std::string text = fmt::format("b{}: {}", b, to_string(buffer.type));
   if (buffer.type.shape != buffer.global_shape)
-    text += fmt::format(" at {} of {}", to_string(buffer.offset), to_string(buffer.global_shape));
+    text += fmt::format(" at {} of {}", alpa::to_string(buffer.offset),
+                        alpa::to_string(buffer.global_shape));
   if (buffer.alias_of >= 0) return text + fmt::format(" in b{}", buffer.alias_of);
   if (buffer.slots > 1) text += fmt::format(" x{}", buffer.slots);
   return buffer.arena_offset >= 0 ? text + fmt::format(" @{}", buffer.arena_offset) : text;
@@ -51,12 +52,12 @@ std::string message_text(const Instruction& instruction) {
   const Message& message = instruction.message;
   return fmt::format("{} {} {} at {} {} {} in lane {}", name_of(instruction.kind),
                      buffer_list(sends ? instruction.inputs : instruction.outputs),
-                     to_string(message.extent), to_string(message.begin), sends ? "to" : "from",
-                     message.peer, message.lane);
+                     alpa::to_string(message.extent), alpa::to_string(message.begin),
+                     sends ? "to" : "from", message.peer, message.lane);
 }
 
 std::string instruction_line(const DeviceProgram& device, const Instruction& instruction,
-                             const SpmdProgram& program) {
+                             const spmd::SpmdProgram& program) {
   using Kind = Instruction::Kind;
   const Node& node = program.graph.nodes[instruction.node];
   if (instruction.kind == Kind::wait)
@@ -87,7 +88,7 @@ std::string schedule_text(const DeviceProgram& device) {
 }
 
 std::string list_text(const DeviceProgram& device, const InstructionList& list,
-                      const SpmdProgram& program) {
+                      const spmd::SpmdProgram& program) {
   std::string text = list.name + ":\n";
   for (std::size_t i = 0; i < list.instructions.size(); ++i)
     text += fmt::format("  {} {}\n", i, instruction_line(device, list.instructions[i], program));
@@ -102,7 +103,7 @@ std::string_view name_of(Instruction::Kind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
-std::string to_string(const DeviceProgram& device, const SpmdProgram& program) {
+std::string to_string(const DeviceProgram& device, const spmd::SpmdProgram& program) {
   std::string text =
       fmt::format("device {} of {}", device.device, shape_text(program.meshes[device.mesh]));
   if (program.meshes.size() > 1) text += fmt::format(" (mesh {})", device.mesh);
@@ -124,4 +125,4 @@ std::string to_string(const DeviceProgram& device, const SpmdProgram& program) {
   return text;
 }
 
-}  // namespace alpa
+}  // namespace alpa::lower

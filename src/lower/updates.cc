@@ -6,14 +6,14 @@
 
 #include "alpa/base/error.h"
 
-namespace alpa {
+namespace alpa::lower {
 namespace {
 
 using Kind = Instruction::Kind;
 
 class Updating {
  public:
-  Updating(const DeviceProgram& device, const SpmdProgram& program)
+  Updating(const DeviceProgram& device, const spmd::SpmdProgram& program)
       : device_(device),
         program_(program),
         uses_(device),
@@ -141,7 +141,7 @@ class Updating {
   }
 
   DeviceProgram device_;
-  const SpmdProgram& program_;
+  const spmd::SpmdProgram& program_;
   MemoryUses uses_;
   // By memory:
   std::vector<bool> is_input_;     ///< of the graph
@@ -151,8 +151,8 @@ class Updating {
 
 }  // namespace
 
-DeviceProgram with_updates(const DeviceProgram& device, const SpmdProgram& program) {
+DeviceProgram with_updates(const DeviceProgram& device, const spmd::SpmdProgram& program) {
   return Updating(device, program).run();
 }
 
-}  // namespace alpa
+}  // namespace alpa::lower

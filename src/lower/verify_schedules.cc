@@ -7,7 +7,7 @@
 #include "alpa/base/error.h"
 #include "src/lower/device_program.h"
 
-namespace alpa {
+namespace alpa::lower {
 namespace {
 
 using Kind = Instruction::Kind;
@@ -28,7 +28,7 @@ struct Cursor {
 
 class Simulation {
  public:
-  Simulation(std::span<const DeviceProgram> devices, const SpmdProgram& program)
+  Simulation(std::span<const DeviceProgram> devices, const spmd::SpmdProgram& program)
       : devices_(devices), program_(program), cursors_(devices.size()) {
     for (std::size_t d = 0; d < devices.size(); ++d)
       index_[devices[d].device] = static_cast<int>(d);
@@ -105,8 +105,9 @@ class Simulation {
       const Message& other = *others[own.size() - 1];
       invariant(other.begin == message.begin && other.extent == message.extent,
                 "schedules: {} sends a box of {} at {}, but device {} expects one of {} at {}",
-                place_of(d, instruction), to_string(message.extent), to_string(message.begin),
-                message.peer, to_string(other.extent), to_string(other.begin));
+                place_of(d, instruction), alpa::to_string(message.extent),
+                alpa::to_string(message.begin), message.peer, alpa::to_string(other.extent),
+                alpa::to_string(other.begin));
     }
     return true;
   }
@@ -165,7 +166,7 @@ class Simulation {
   }
 
   std::span<const DeviceProgram> devices_;
-  const SpmdProgram& program_;
+  const spmd::SpmdProgram& program_;
   std::vector<Cursor> cursors_;
   std::map<int, int> index_;  ///< by device id
   std::map<LaneKey, LaneState> lanes_;
@@ -184,10 +185,10 @@ bool communicates_between_meshes(const DeviceProgram& device) {
 
 }  // namespace
 
-void verify_schedules(std::span<const DeviceProgram> devices, const SpmdProgram& program) {
+void verify_schedules(std::span<const DeviceProgram> devices, const spmd::SpmdProgram& program) {
   // Devices of one mesh run the same lists in the same order.
   if (std::any_of(devices.begin(), devices.end(), communicates_between_meshes))
     Simulation(devices, program).run();
 }
 
-}  // namespace alpa
+}  // namespace alpa::lower

@@ -8,7 +8,7 @@
 
 #include "alpa/base/error.h"
 
-namespace alpa {
+namespace alpa::pipeline {
 namespace {
 
 void check(const char* name, int stages, int micro_batches) {
@@ -57,4 +57,4 @@ std::string to_string(const PipelineSchedule& schedule) {
   return text;
 }
 
-}  // namespace alpa
+}  // namespace alpa::pipeline

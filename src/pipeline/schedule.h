@@ -7,7 +7,7 @@
 
 #include "alpa/ir/graph.h"
 
-namespace alpa {
+namespace alpa::pipeline {
 
 /// One run of a mesh's nodes of one region.
 struct RegionRun {
@@ -33,4 +33,4 @@ PipelineSchedule one_f_one_b(int stages, int micro_batches);
 /// One line per mesh: "F0 F1 B0 B1 apply".
 std::string to_string(const PipelineSchedule& schedule);
 
-}  // namespace alpa
+}  // namespace alpa::pipeline

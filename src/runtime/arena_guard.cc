@@ -11,7 +11,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-namespace alpa {
+namespace alpa::runtime {
 namespace {
 
 constexpr std::byte kGuard{0xc5};
@@ -43,12 +43,12 @@ void mark_dead([[maybe_unused]] const std::byte* memory, [[maybe_unused]] std::i
 #endif
 }
 
-ArenaGuard::ArenaGuard(const DeviceProgram& device) : device_(device) {
+ArenaGuard::ArenaGuard(const lower::DeviceProgram& device) : device_(device) {
   if (device.guard_bytes == 0) return;
-  const int positions = num_positions(device);
+  const int positions = lower::num_positions(device);
   points_.resize(positions);
-  const std::vector<LiveRange> ranges = live_ranges(device);
-  const std::vector<CarriedMemory> carries = carried_memory(device);
+  const std::vector<lower::LiveRange> ranges = lower::live_ranges(device);
+  const std::vector<lower::CarriedMemory> carries = lower::carried_memory(device);
   std::vector<bool> passing(ranges.size());  // lives for part of a step
   for (int b = 0; b < static_cast<int>(ranges.size()); ++b) {
     if (ranges[b].empty() || device.buffers[b].type.bytes() == 0) continue;
@@ -63,17 +63,17 @@ ArenaGuard::ArenaGuard(const DeviceProgram& device) : device_(device) {
   }
   mark_births(passing);
   for (int l = 0; l < static_cast<int>(device.lists.size()); ++l)
-    watch_ends(device.lists[l].instructions, first_position(device, l));
+    watch_ends(device.lists[l].instructions, lower::first_position(device, l));
 }
 
 /// Another list's run may have ended the life of these memories before any list that uses them.
 void ArenaGuard::mark_births(const std::vector<bool>& memories) {
   int position = 0;
-  for (const InstructionList& list : device_.lists) {
+  for (const lower::InstructionList& list : device_.lists) {
     std::vector<bool> unborn = memories;
-    for (const Instruction& instruction : list.instructions) {
+    for (const lower::Instruction& instruction : list.instructions) {
       const auto touch = [&](int buffer) {
-        const int memory = memory_of(device_, buffer);
+        const int memory = lower::memory_of(device_, buffer);
         if (unborn[memory]) points_[position].born.push_back(memory_at(memory));
         unborn[memory] = false;
       };
@@ -86,12 +86,12 @@ void ArenaGuard::mark_births(const std::vector<bool>& memories) {
 }
 
 ArenaGuard::Stretch ArenaGuard::memory_at(int buffer) const {
-  const Buffer& owner = device_.buffers[memory_of(device_, buffer)];
+  const lower::Buffer& owner = device_.buffers[lower::memory_of(device_, buffer)];
   return {owner.arena_offset, owner.type.bytes(), buffer, owner.slots, owner.slot_bytes};
 }
 
 /// The guard bytes of what an instruction writes.
-std::vector<ArenaGuard::Stretch> ArenaGuard::ends_of(const Instruction& instruction) const {
+std::vector<ArenaGuard::Stretch> ArenaGuard::ends_of(const lower::Instruction& instruction) const {
   std::vector<int> buffers = instruction.outputs;
   if (instruction.workspace >= 0) buffers.push_back(instruction.workspace);
   std::vector<Stretch> ends;
@@ -105,10 +105,10 @@ std::vector<ArenaGuard::Stretch> ArenaGuard::ends_of(const Instruction& instruct
 }
 
 /// A started collective writes until its wait, as does a message that is received.
-void ArenaGuard::watch_ends(const std::vector<Instruction>& list, int first) {
+void ArenaGuard::watch_ends(const std::vector<lower::Instruction>& list, int first) {
   for (std::size_t i = 0; i < list.size(); ++i) {
     Point& point = points_[first + i];
-    using Kind = Instruction::Kind;
+    using Kind = lower::Instruction::Kind;
     const bool waits = list[i].kind == Kind::wait && list[i].awaits_list < 0;
     point.written = ends_of(list[i]);
     if (list[i].kind != Kind::start && list[i].kind != Kind::receive)
@@ -142,4 +142,4 @@ void ArenaGuard::after(std::byte* arena, int position, int micro_batch) const {
   for (const Stretch& stretch : point.dying) mark_dead(arena + stretch.offset, stretch.bytes);
 }
 
-}  // namespace alpa
+}  // namespace alpa::runtime

@@ -9,7 +9,7 @@
 
 #include "src/lower/device_program.h"
 
-namespace alpa {
+namespace alpa::runtime {
 
 /// Tells AddressSanitizer that memory may, or may not, be used; does nothing in other builds.
 void mark_alive(const std::byte* memory, std::int64_t bytes);
@@ -17,7 +17,7 @@ void mark_dead(const std::byte* memory, std::int64_t bytes);
 
 class ArenaGuard {
  public:
-  explicit ArenaGuard(const DeviceProgram& device);
+  explicit ArenaGuard(const lower::DeviceProgram& device);
 
   /// Before a step: only state and accumulators are alive.
   void begin_step(std::byte* arena) const;
@@ -43,13 +43,13 @@ class ArenaGuard {
     std::vector<Stretch> born, dying, written, checked;
   };
   Stretch memory_at(int buffer) const;
-  std::vector<Stretch> ends_of(const Instruction& instruction) const;
+  std::vector<Stretch> ends_of(const lower::Instruction& instruction) const;
   void mark_births(const std::vector<bool>& memories);
-  void watch_ends(const std::vector<Instruction>& list, int first);
+  void watch_ends(const std::vector<lower::Instruction>& list, int first);
 
-  const DeviceProgram& device_;
+  const lower::DeviceProgram& device_;
   std::vector<Stretch> always_;  ///< state, accumulators, what outlives runs of other lists
   std::vector<Point> points_;    ///< per position; empty without guard bytes
 };
 
-}  // namespace alpa
+}  // namespace alpa::runtime

@@ -10,7 +10,7 @@
 #include "src/cuda_loader/cuda_library.h"
 #include "src/ir/op_def.h"
 
-namespace alpa {
+namespace alpa::runtime {
 namespace {
 
 // ---- CPU: virtual devices, threads of this process
@@ -74,4 +74,4 @@ bool overlaps(const Backend& backend, const ExecutorOptions& options, int num_de
   return options.overlap == Overlap::always;
 }
 
-}  // namespace alpa
+}  // namespace alpa::runtime

@@ -9,7 +9,7 @@
 #include "src/runtime/devices.h"
 #include "src/runtime/executor.h"
 
-namespace alpa {
+namespace alpa::runtime {
 
 struct Backend {
   std::string_view name;
@@ -37,4 +37,4 @@ int threads_per_device(const Backend& backend, const ExecutorOptions& options, i
 /// Whether `num_devices` devices of this process overlap collectives under `options.overlap`.
 bool overlaps(const Backend& backend, const ExecutorOptions& options, int num_devices);
 
-}  // namespace alpa
+}  // namespace alpa::runtime

@@ -10,7 +10,7 @@
 #include "src/runtime/devices.h"
 #include "src/tensor/element.h"
 
-namespace alpa {
+namespace alpa::runtime {
 namespace {
 
 /// Bytes used besides arenas, measured and rounded up: by the process, and by each thread's stack
@@ -26,7 +26,7 @@ class CpuDevices : public Devices {
     const int devices = static_cast<int>(request.programs.size());
     const Surroundings surroundings{program_, groups_,  communication_groups_,
                                     lanes_,   failure_, devices};
-    for (DeviceProgram& program : request.programs)
+    for (lower::DeviceProgram& program : request.programs)
       devices_.push_back(std::make_unique<Device>(std::move(program), surroundings,
                                                   static_cast<int>(devices_.size()),
                                                   request.threads_per_device));
@@ -37,7 +37,9 @@ class CpuDevices : public Devices {
     threads_ = std::make_unique<DeviceThreads>(communicates ? 2 * size() : size());
   }
 
-  const DeviceProgram& program(int index) const override { return devices_.at(index)->program(); }
+  const lower::DeviceProgram& program(int index) const override {
+    return devices_.at(index)->program();
+  }
 
   std::unique_ptr<DeviceMemory> allocate(std::int64_t least_bytes) override {
     require_memory(least_bytes);
@@ -53,14 +55,14 @@ class CpuDevices : public Devices {
   }
 
   void write(DeviceMemory& memory, int index, int buffer, const std::byte* from) override {
-    const Buffer& to = program(index).buffers[buffer];
+    const lower::Buffer& to = program(index).buffers[buffer];
     if (to.arena_offset >= 0)
       std::copy_n(from, to.type.bytes(), memory.arenas[index] + to.arena_offset);
   }
 
   void read(const DeviceMemory& memory, int index, int buffer, int micro_batch,
             std::byte* to) override {
-    const Buffer& from = program(index).buffers[buffer];
+    const lower::Buffer& from = program(index).buffers[buffer];
     if (const std::int64_t offset = from.arena_offset_of(micro_batch); offset >= 0)
       std::copy_n(memory.arenas[index] + offset, from.type.bytes(), to);
   }
@@ -93,8 +95,8 @@ class CpuDevices : public Devices {
     std::vector<double> metrics(program_.graph.metrics.size(),
                                 std::numeric_limits<double>::quiet_NaN());
     for (int i = size() - 1; i >= 0; --i)
-      for (const Reported& reported : program(i).reported) {
-        const Buffer& buffer = program(i).buffers[reported.buffer];
+      for (const lower::Reported& reported : program(i).reported) {
+        const lower::Buffer& buffer = program(i).buffers[reported.buffer];
         metrics[reported.metric] =
             load_element(buffer.type.dtype, memory_->arenas[i] + buffer.arena_offset);
       }
@@ -114,7 +116,7 @@ class CpuDevices : public Devices {
   void require_memory(std::int64_t least_bytes) const {
     std::int64_t arenas = 0, shard = 0;  // the largest shard is drawn outside of the arenas
     for (const auto& device : devices_) {
-      const DeviceProgram& program = device->program();
+      const lower::DeviceProgram& program = device->program();
       arenas += HostArenas::allocated_bytes(std::max(program.arena_bytes, least_bytes));
       for (const Input& input : program_.graph.inputs)
         if (const int buffer = program.buffer_of_value[input.value];
@@ -135,7 +137,7 @@ class CpuDevices : public Devices {
     for (auto& device : devices_) device->stop();
   }
 
-  const SpmdProgram& program_;
+  const spmd::SpmdProgram& program_;
   const int threads_per_device_;
   Groups groups_, communication_groups_;
   Lanes lanes_;
@@ -151,4 +153,4 @@ std::unique_ptr<Devices> make_cpu_devices(DevicesRequest request) {
   return std::make_unique<CpuDevices>(std::move(request));
 }
 
-}  // namespace alpa
+}  // namespace alpa::runtime

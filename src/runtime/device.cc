@@ -12,10 +12,10 @@
 #include "src/lower/staging.h"
 #include "src/tensor/element.h"
 
-namespace alpa {
+namespace alpa::runtime {
 namespace {
 
-using Kind = Instruction::Kind;
+using Kind = lower::Instruction::Kind;
 
 /// Bytes below which clearing memory is not worth sharing among threads.
 constexpr std::int64_t kClearGrain = 128 * 1024;
@@ -23,7 +23,7 @@ constexpr std::int64_t kClearGrain = 128 * 1024;
 /// Thrown on a device that stops because another one failed.
 struct Stopped {};
 
-void run_collective(comm::Group& group, int member, const CollectiveCall& call,
+void run_collective(comm::Group& group, int member, const lower::CollectiveCall& call,
                     const KernelCall& tensors) {
   const auto& in = tensors.inputs;
   const auto& out = tensors.outputs;
@@ -63,7 +63,7 @@ Failure::Record Failure::take() noexcept {
   return std::exchange(record_, {});
 }
 
-Device::Device(DeviceProgram program, Surroundings surroundings, int index, int num_threads)
+Device::Device(lower::DeviceProgram program, Surroundings surroundings, int index, int num_threads)
     : program_(std::move(program)),
       around_(surroundings),
       index_(index),
@@ -81,8 +81,8 @@ bool Device::communicates() const {
 
 Device::List Device::load_list(int l) {
   List list;
-  list.first_position = alpa::first_position(program_, l);
-  const std::vector<Instruction>& instructions = program_.lists[l].instructions;
+  list.first_position = alpa::lower::first_position(program_, l);
+  const std::vector<lower::Instruction>& instructions = program_.lists[l].instructions;
   for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
     int ticket = -1;
     if (instructions[i].kind == Kind::start) {
@@ -104,7 +104,7 @@ Device::List Device::load_list(int l) {
 /// Numbers the messages of a step in their lanes, and finds what waits wait for.
 void Device::load_messages() {
   std::map<Lane*, int> next;
-  for (const ListRun& run : program_.schedule)
+  for (const lower::ListRun& run : program_.schedule)
     for (Operation& operation : lists_[run.list].operations) {
       if (!operation.lane) continue;
       operation.numbers.push_back(next[operation.lane]++);
@@ -112,20 +112,20 @@ void Device::load_messages() {
     }
   for (List& list : lists_)
     for (Operation& operation : list.operations) {
-      const Instruction& wait = *operation.instruction;
+      const lower::Instruction& wait = *operation.instruction;
       if (wait.kind != Kind::wait) continue;
       const List& there = wait.awaits_list < 0 ? list : lists_[wait.awaits_list];
       if (there.operations[wait.awaits].lane) operation.awaited = &there.operations[wait.awaits];
     }
 }
 
-Device::Operation Device::load_operation(const Instruction& instruction, int ticket) {
+Device::Operation Device::load_operation(const lower::Instruction& instruction, int ticket) {
   Operation operation;
   operation.instruction = &instruction;
   operation.ticket = ticket;
   if (instruction.kind == Kind::compute) {
     const KernelDef& kernel = *around_.program.graph.nodes[instruction.node].op->cpu;
-    operation.call = kernel_call(program_, around_.program, instruction, team_.size());
+    operation.call = lower::kernel_call(program_, around_.program, instruction, team_.size());
     operation.call.team = &team_;
     operation.call.step = &context_;
     operation.run = kernel.run;
@@ -133,13 +133,13 @@ Device::Operation Device::load_operation(const Instruction& instruction, int tic
     check_scratch(instruction, kernel, operation.call);
     return operation;
   }
-  operation.call = tensors_of(program_, instruction);
+  operation.call = lower::tensors_of(program_, instruction);
   if (instruction.kind == Kind::collective)
     operation.membership = around_.groups.join(instruction.call.group, program_.device);
   if (instruction.kind == Kind::start)
     operation.membership =
         around_.communication_groups.join(instruction.call.group, program_.device);
-  const Message& message = instruction.message;
+  const lower::Message& message = instruction.message;
   if (instruction.kind == Kind::send)
     operation.lane = &around_.lanes.between(program_.device, message.peer, message.lane);
   if (instruction.kind == Kind::receive)
@@ -156,7 +156,7 @@ Device::Operation Device::load_operation(const Instruction& instruction, int tic
 }
 
 /// No kernel may need more scratch than was planned, for a team of another size, say.
-void Device::check_scratch(const Instruction& instruction, const KernelDef& kernel,
+void Device::check_scratch(const lower::Instruction& instruction, const KernelDef& kernel,
                            const KernelCall& call) {
   const std::int64_t needed = kernel.workspace_bytes ? kernel.workspace_bytes(call) : 0;
   const std::int64_t planned =
@@ -171,7 +171,7 @@ void Device::check_scratch(const Instruction& instruction, const KernelDef& kern
 void Device::load_input(Operation& operation) {
   const Graph& graph = around_.program.graph;
   const int value = graph.nodes[operation.instruction->node].results[0];
-  operation.input = loaded_input(around_.program, *operation.instruction);
+  operation.input = lower::loaded_input(around_.program, *operation.instruction);
   const InputKind kind = graph.inputs[operation.input].kind;
   if (kind == InputKind::scalar) return;
   const KernelTensor& to = operation.call.outputs[0];
@@ -254,7 +254,7 @@ void Device::run_step(const StepInputs& inputs) {
   guard_.begin_step(arena_);
   clear_accumulators();
   int first_ticket = 0;
-  for (const ListRun& run : program_.schedule) {
+  for (const lower::ListRun& run : program_.schedule) {
     context_.micro_batch = at_.micro_batch = run.micro_batch;
     run_list(lists_[run.list], inputs, first_ticket);
     first_ticket += static_cast<int>(lists_[run.list].started.size());
@@ -292,7 +292,7 @@ void Device::run_operation(Operation& operation, const StepInputs& inputs, int f
 }
 
 void Device::hand_over(Operation& operation) {
-  const Instruction& instruction = *operation.instruction;
+  const lower::Instruction& instruction = *operation.instruction;
   const bool sends = instruction.kind == Kind::send;
   const KernelTensor& tensor = sends ? operation.call.inputs[0] : operation.call.outputs[0];
   const int number = operation.numbers[operation.runs++];
@@ -350,7 +350,7 @@ void Device::clear_accumulators() {
 void Device::communicate_all() {
   communicating_ = {};
   int first_ticket = 0;
-  for (const ListRun& run : program_.schedule) {
+  for (const lower::ListRun& run : program_.schedule) {
     communicating_.micro_batch = run.micro_batch;
     communicate_list(lists_[run.list], first_ticket);
     first_ticket += static_cast<int>(lists_[run.list].started.size());
@@ -370,4 +370,4 @@ void Device::communicate_list(const List& list, int first_ticket) {
   }
 }
 
-}  // namespace alpa
+}  // namespace alpa::runtime

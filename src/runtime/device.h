@@ -17,7 +17,7 @@
 #include "src/runtime/devices.h"
 #include "src/tensor/box_copy.h"
 
-namespace alpa {
+namespace alpa::runtime {
 
 /// The first thing that went wrong in a step. Thread-safe.
 class Failure {
@@ -40,7 +40,7 @@ class Failure {
 
 /// A device's view of the other devices.
 struct Surroundings {
-  const SpmdProgram& program;
+  const spmd::SpmdProgram& program;
   Groups& groups;                ///< of the device threads
   Groups& communication_groups;  ///< of the communication threads
   Lanes& lanes;
@@ -51,9 +51,9 @@ struct Surroundings {
 class Device {
  public:
   /// `index`: among the devices of this process.
-  Device(DeviceProgram program, Surroundings surroundings, int index, int num_threads);
+  Device(lower::DeviceProgram program, Surroundings surroundings, int index, int num_threads);
 
-  const DeviceProgram& program() const { return program_; }
+  const lower::DeviceProgram& program() const { return program_; }
   ThreadTeam& team() { return team_; }
   /// True if the device needs its communication thread.
   bool communicates() const;
@@ -75,7 +75,7 @@ class Device {
  private:
   /// One instruction, ready to run.
   struct Operation {
-    const Instruction* instruction = nullptr;
+    const lower::Instruction* instruction = nullptr;
     void (*run)(const KernelCall&) = nullptr;  ///< compute
     KernelCall call;                           ///< tensors of every kind of instruction
     BoxCopy box;                               ///< copy and load
@@ -101,8 +101,8 @@ class Device {
   List load_list(int list);
   void load_messages();
   void point(Operation& operation, int micro_batch);
-  Operation load_operation(const Instruction& instruction, int ticket);
-  void check_scratch(const Instruction& instruction, const KernelDef& kernel,
+  Operation load_operation(const lower::Instruction& instruction, int ticket);
+  void check_scratch(const lower::Instruction& instruction, const KernelDef& kernel,
                      const KernelCall& call);
   void load_input(Operation& operation);
   void run_step(const StepInputs& inputs);
@@ -119,7 +119,7 @@ class Device {
 
   /// A thread's position, for error messages.
   struct Progress {
-    const Instruction* instruction = nullptr;
+    const lower::Instruction* instruction = nullptr;
     int micro_batch = 0;
   };
   /// Runs `part`; records what it throws with the place where it was. Returns
@@ -128,7 +128,7 @@ class Device {
   bool guarded(const Progress& progress, Part&& part);
   StepPlace place_of(const Progress& progress) const;
 
-  DeviceProgram program_;
+  lower::DeviceProgram program_;
   Surroundings around_;
   int index_;
   ThreadTeam team_;
@@ -144,4 +144,4 @@ class Device {
   Progress at_, communicating_;
 };
 
-}  // namespace alpa
+}  // namespace alpa::runtime

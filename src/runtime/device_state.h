@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace alpa {
+namespace alpa::runtime {
 
 /// The arenas of all devices of this process, one block per device, freed on destruction.
 /// Made by `Devices::allocate`.
@@ -40,4 +40,4 @@ class DeviceState {
   std::shared_ptr<std::string> failure = std::make_shared<std::string>();
 };
 
-}  // namespace alpa
+}  // namespace alpa::runtime

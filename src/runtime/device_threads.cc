@@ -3,7 +3,7 @@
 
 #include "src/base/start_threads.h"
 
-namespace alpa {
+namespace alpa::runtime {
 
 DeviceThreads::DeviceThreads(int size) : spin_wait_(size) {
   start_threads(
@@ -40,4 +40,4 @@ void DeviceThreads::work(int index) {
   }
 }
 
-}  // namespace alpa
+}  // namespace alpa::runtime

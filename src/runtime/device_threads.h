@@ -7,7 +7,7 @@
 
 #include "src/base/spin_wait.h"
 
-namespace alpa {
+namespace alpa::runtime {
 
 class DeviceThreads {
  public:
@@ -40,4 +40,4 @@ class DeviceThreads {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace alpa
+}  // namespace alpa::runtime

@@ -12,7 +12,7 @@
 #include "src/lower/device_program.h"
 #include "src/runtime/device_state.h"
 
-namespace alpa {
+namespace alpa::runtime {
 
 /// Inputs of a step; the same for all devices.
 struct StepInputs {
@@ -25,12 +25,13 @@ struct StepInputs {
 
 /// Arguments of `make_devices`.
 struct DevicesRequest {
-  const SpmdProgram& program;           ///< outlives them
-  std::vector<DeviceProgram> programs;  ///< of this process, memory planned by the backend's rules
-  int threads_per_device = 1;           ///< CPU
-  bool tf32 = false;                    ///< CUDA: f32 products may round their operands to TF32
-  bool tune = true;                     ///< CUDA: choose matrix products by measured time
-  bool check_instructions = false;      ///< CUDA: wait after every instruction of every step
+  const spmd::SpmdProgram& program;  ///< outlives them
+  std::vector<lower::DeviceProgram>
+      programs;                     ///< of this process, memory planned by the backend's rules
+  int threads_per_device = 1;       ///< CPU
+  bool tf32 = false;                ///< CUDA: f32 products may round their operands to TF32
+  bool tune = true;                 ///< CUDA: choose matrix products by measured time
+  bool check_instructions = false;  ///< CUDA: wait after every instruction of every step
   /// CUDA: capture steps as graphs; nullopt: only on one card
   std::optional<bool> capture = {};
   bool keeps_nan = false;  ///< CUDA: relu of a NaN is NaN, not 0
@@ -45,7 +46,7 @@ class Devices {
   Devices(const Devices&) = delete;
   Devices& operator=(const Devices&) = delete;
 
-  virtual const DeviceProgram& program(int index) const = 0;
+  virtual const lower::DeviceProgram& program(int index) const = 0;
 
   /// Allocates arenas with undefined content, of at least `least_bytes` each: other programs may
   /// work in them, too. Throws Error naming device and bytes if allocation fails.
@@ -75,15 +76,16 @@ class Devices {
 
 /// The position of a step in a device program, for error messages.
 struct StepPlace {
-  int device = 0;                            ///< index among this process's devices
-  const Instruction* instruction = nullptr;  ///< in the device's lists; null: before the first one
+  int device = 0;  ///< index among this process's devices
+  const lower::Instruction* instruction =
+      nullptr;  ///< in the device's lists; null: before the first one
   int micro_batch = 0;
 };
 /// "device 2: instruction 1 'dense0/add' (add, forward, micro-batch 2 of 2)".
-std::string to_string(const StepPlace& place, const DeviceProgram& device,
-                      const SpmdProgram& program);
+std::string to_string(const StepPlace& place, const lower::DeviceProgram& device,
+                      const spmd::SpmdProgram& program);
 
 /// Devices that are threads of this process.
 std::unique_ptr<Devices> make_cpu_devices(DevicesRequest request);
 
-}  // namespace alpa
+}  // namespace alpa::runtime

@@ -21,7 +21,7 @@
 #include "src/runtime/devices.h"
 #include "src/tensor/box_copy.h"
 
-namespace alpa {
+namespace alpa::runtime {
 namespace {
 
 /// The type of the array that a step is given: of a batch input all
@@ -47,9 +47,9 @@ std::vector<HeldPart> parts_of(int value, const Devices& devices, int num_device
   for (int d = 0; d < num_devices; ++d) {
     const int held = devices.program(d).buffer_of_value[value];
     if (held < 0) continue;
-    const Buffer& buffer = devices.program(d).buffers[held];
+    const lower::Buffer& buffer = devices.program(d).buffers[held];
     const auto same = std::find_if(parts.begin(), parts.end(), [&](const HeldPart& part) {
-      const Buffer& other = devices.program(part.device).buffers[part.buffer];
+      const lower::Buffer& other = devices.program(part.device).buffers[part.buffer];
       return other.offset == buffer.offset && other.type == buffer.type;
     });
     parts.push_back({d, held, same != parts.end() ? same->owner : d});
@@ -77,24 +77,25 @@ struct StepResult::Step {
 };
 
 struct Executor::Impl {
-  Impl(SpmdProgram given, ExecutorOptions given_options, const Backend& backend,
-       const PipelineSchedule& schedule, LoweredProgram lowered, const StateSharing& sharing)
+  Impl(spmd::SpmdProgram given, ExecutorOptions given_options, const Backend& backend,
+       const pipeline::PipelineSchedule& schedule, LoweredProgram lowered,
+       const StateSharing& sharing)
       : first(sharing.with ? first_of(sharing.with->impl_) : nullptr),
         program(std::move(given)),
         options(given_options) {
-    const int n = static_cast<int>(devices_of(program).size());
+    const int n = static_cast<int>(spmd::devices_of(program).size());
     const int threads = threads_per_device(backend, options, n);
     DevicesRequest request{program,          {},           threads,
                            options.tf32,     options.tune, options.check_instructions,
                            captures(options)};
     request.keeps_nan = options.check_finite;
-    const StateLayout shared = first ? first->layout_of_state() : StateLayout{};
-    const StateLayout* const state = first ? &shared : nullptr;
+    const lower::StateLayout shared = first ? first->layout_of_state() : lower::StateLayout{};
+    const lower::StateLayout* const state = first ? &shared : nullptr;
     if (lowered.backend != backend.name || lowered.threads != threads ||
         lowered.overlap != overlaps(backend, options, n))
       lowered = lower_program(program, options, backend.name, schedule, state);
-    request.programs = programs_of_all(program, std::move(lowered.firsts), state);
-    verify_schedules(request.programs, program);
+    request.programs = lower::programs_of_all(program, std::move(lowered.firsts), state);
+    lower::verify_schedules(request.programs, program);
     inputs.batch.resize(program.graph.inputs.size());
     inputs.scalars.resize(program.graph.inputs.size());
     devices = backend.make_devices(std::move(request));
@@ -146,11 +147,11 @@ struct Executor::Impl {
     home().settle_all();
   }
 
-  StateLayout layout_of_state() const {
-    StateLayout layout;
+  lower::StateLayout layout_of_state() const {
+    lower::StateLayout layout;
     for (int index = 0; index < num_devices; ++index) {
-      const DeviceProgram& device = devices->program(index);
-      layout.of_device[device.device] = state_places(device, program);
+      const lower::DeviceProgram& device = devices->program(index);
+      layout.of_device[device.device] = lower::state_places(device, program);
     }
     return layout;
   }
@@ -176,7 +177,7 @@ struct Executor::Impl {
 
   /// A part of a state input in `host`, which is resized.
   KernelTensor shard(const HeldPart& part, std::vector<std::byte>& host) const {
-    const Buffer& buffer = devices->program(part.device).buffers[part.buffer];
+    const lower::Buffer& buffer = devices->program(part.device).buffers[part.buffer];
     host.resize(buffer.type.bytes());
     return {host.data(), buffer.type, buffer.offset, buffer.global_shape};
   }
@@ -401,7 +402,7 @@ struct Executor::Impl {
   const std::uint64_t number = next_number();
   const std::shared_ptr<Impl> first;  ///< the one that makes the states; null: this one does
   int step_number = 0;                ///< among the steps that share states
-  SpmdProgram program;
+  spmd::SpmdProgram program;
   ExecutorOptions options;
   StepInputs inputs;
   std::mutex mutex;
@@ -426,22 +427,22 @@ const std::map<std::string, double>& StepResult::metrics() const {
 
 const std::map<std::string, Array>& StepResult::outputs() const { return step_->outputs; }
 
-LoweredProgram lower_program(const SpmdProgram& program, const ExecutorOptions& options,
-                             std::string_view backend, const PipelineSchedule& schedule,
-                             const StateLayout* state) {
+LoweredProgram lower_program(const spmd::SpmdProgram& program, const ExecutorOptions& options,
+                             std::string_view backend, const pipeline::PipelineSchedule& schedule,
+                             const lower::StateLayout* state) {
   const Backend& found = find_backend(backend);
-  const int devices = static_cast<int>(devices_of(program).size());
+  const int devices = static_cast<int>(spmd::devices_of(program).size());
   LoweredProgram lowered{std::string(backend),
                          overlaps(found, options, devices),
                          threads_per_device(found, options, devices),
                          {}};
-  lowered.firsts = lower_classes(program, lowered.overlap, memory_rules(backend, lowered.threads),
-                                 schedule, state);
+  lowered.firsts = lower::lower_classes(
+      program, lowered.overlap, lower::memory_rules(backend, lowered.threads), schedule, state);
   return lowered;
 }
 
-Executor::Executor(SpmdProgram program, ExecutorOptions options, const std::string& backend,
-                   const PipelineSchedule& schedule, LoweredProgram lowered,
+Executor::Executor(spmd::SpmdProgram program, ExecutorOptions options, const std::string& backend,
+                   const pipeline::PipelineSchedule& schedule, LoweredProgram lowered,
                    const StateSharing& sharing)
     : impl_(std::make_shared<Impl>(std::move(program), options, find_backend(backend), schedule,
                                    std::move(lowered), sharing)) {}
@@ -488,7 +489,7 @@ bool Executor::shares_states_with(const Executor& other) const {
   return &impl_->home() == &other.impl_->home();
 }
 
-StateLayout Executor::layout_of_states() const { return impl_->home().layout_of_state(); }
+lower::StateLayout Executor::layout_of_states() const { return impl_->home().layout_of_state(); }
 
 Array Executor::read(const DeviceState& state, const std::string& name) const {
   Impl& home = impl_->home();
@@ -512,9 +513,9 @@ void Executor::write(DeviceState& state, const std::string& name, const Array& a
   home.write(state, input, array);
 }
 
-const SpmdProgram& Executor::program() const { return impl_->program; }
+const spmd::SpmdProgram& Executor::program() const { return impl_->program; }
 
-const DeviceProgram& Executor::device_program(int index) const {
+const lower::DeviceProgram& Executor::device_program(int index) const {
   return impl_->devices->program(index);
 }
 
@@ -543,7 +544,8 @@ std::map<std::string, Traffic> Executor::measured_traffic() const {
         if (count.calls == 0) continue;
         Traffic& entry = own[std::string(name_of(kind))];
         entry.count += count.calls;
-        entry.bytes += collective_sent_bytes(kind, static_cast<double>(count.payload_bytes), size);
+        entry.bytes +=
+            cost::collective_sent_bytes(kind, static_cast<double>(count.payload_bytes), size);
       }
     for (const auto& [size, counts] : impl_->devices->counts(device))
       if (const comm::Count& count = counts[static_cast<int>(CollectiveKind::send)];
@@ -559,4 +561,4 @@ std::map<std::string, Traffic> Executor::measured_traffic() const {
   return most;
 }
 
-}  // namespace alpa
+}  // namespace alpa::runtime

@@ -12,7 +12,11 @@
 #include "alpa/tensor/array.h"
 #include "src/lower/device_program.h"
 
-namespace alpa {
+namespace alpa::lower {
+struct StateLayout;
+}  // namespace alpa::lower
+
+namespace alpa::runtime {
 
 /// The arenas of all devices: parameters, optimizer state, accumulators and temporaries.
 /// Made by `Executor::make_state`.
@@ -20,7 +24,6 @@ class DeviceState;
 
 class StepResult;
 class Executor;
-struct StateLayout;
 
 /// Scalar inputs of a step, by name, as a function of its number (1 for the first).
 using ScalarsOfStep = std::function<std::map<std::string, double>(std::int64_t step)>;
@@ -31,14 +34,15 @@ struct LoweredProgram {
   std::string backend;
   bool overlap = false;
   int threads = 1;  ///< per device
-  std::vector<DeviceProgram> firsts;
+  std::vector<lower::DeviceProgram> firsts;
 };
 
 /// Lowers `program` as an executor with these options does before loading it. `state`: the layout
 /// of the state it shares (lower/state_layout.h).
-LoweredProgram lower_program(const SpmdProgram& program, const ExecutorOptions& options,
-                             std::string_view backend, const PipelineSchedule& schedule = {},
-                             const StateLayout* state = nullptr);
+LoweredProgram lower_program(const spmd::SpmdProgram& program, const ExecutorOptions& options,
+                             std::string_view backend,
+                             const pipeline::PipelineSchedule& schedule = {},
+                             const lower::StateLayout* state = nullptr);
 
 /// How an executor works on states that another one makes: in place, in the same arenas.
 struct StateSharing {
@@ -57,9 +61,10 @@ class Executor {
   /// from `program` for the same backend and options. With `sharing`, the state in `program` must
   /// have the layout it has there. Throws Error if this machine lacks the devices of `backend`
   /// ("cpu" or "cuda"), Bug if devices would deadlock (`verify_schedules`).
-  explicit Executor(SpmdProgram program, ExecutorOptions options = {},
-                    const std::string& backend = "cpu", const PipelineSchedule& schedule = {},
-                    LoweredProgram lowered = {}, const StateSharing& sharing = {});
+  explicit Executor(spmd::SpmdProgram program, ExecutorOptions options = {},
+                    const std::string& backend = "cpu",
+                    const pipeline::PipelineSchedule& schedule = {}, LoweredProgram lowered = {},
+                    const StateSharing& sharing = {});
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -91,7 +96,7 @@ class Executor {
   /// True if this executor works on the states that `other` makes, or the reverse.
   bool shares_states_with(const Executor& other) const;
   /// The places of tensors in the states it works on, for programs that are to share them.
-  StateLayout layout_of_states() const;
+  lower::StateLayout layout_of_states() const;
   /// Steps started on `state` so far; executors that share it count their own.
   std::int64_t steps(const DeviceState& state) const;
   /// Reads (gathers) or replaces the whole content of a state input, after all started steps.
@@ -99,9 +104,9 @@ class Executor {
   Array read(const DeviceState& state, const std::string& name) const;
   void write(DeviceState& state, const std::string& name, const Array& array) const;
 
-  const SpmdProgram& program() const;
+  const spmd::SpmdProgram& program() const;
   /// By index among this process's devices, in the order of the program's meshes.
-  const DeviceProgram& device_program(int index) const;
+  const lower::DeviceProgram& device_program(int index) const;
   /// Peak bytes per device, maximum over devices: planned (including scratch per thread of a
   /// device), and measured on `state` (DeviceMemory::bytes_in_use).
   std::int64_t memory_bytes() const;
@@ -135,4 +140,4 @@ class StepResult {
   std::shared_ptr<Step> step_;
 };
 
-}  // namespace alpa
+}  // namespace alpa::runtime

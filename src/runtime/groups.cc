@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace alpa {
+namespace alpa::runtime {
 
 Membership Groups::join(const std::vector<int>& devices, int device) {
   const auto [entry, fresh] = index_.try_emplace(devices, static_cast<int>(groups_.size()));
@@ -36,4 +36,4 @@ std::vector<std::pair<int, comm::Counts>> Groups::counts(int device) const {
   return counts;
 }
 
-}  // namespace alpa
+}  // namespace alpa::runtime

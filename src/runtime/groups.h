@@ -6,7 +6,7 @@
 
 #include "src/comm/group.h"
 
-namespace alpa {
+namespace alpa::runtime {
 
 /// A device's place in a group.
 struct Membership {
@@ -32,4 +32,4 @@ class Groups {
   std::vector<std::unique_ptr<comm::Group>> groups_;
 };
 
-}  // namespace alpa
+}  // namespace alpa::runtime

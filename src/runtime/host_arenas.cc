@@ -7,7 +7,7 @@
 #include "alpa/base/error.h"
 #include "arena_guard.h"
 
-namespace alpa {
+namespace alpa::runtime {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
@@ -75,4 +75,4 @@ void require_available(std::int64_t arena_bytes, std::int64_t other_bytes, int d
       other_bytes, have, memory.group.empty() ? "end other programs" : "raise the group's limit");
 }
 
-}  // namespace alpa
+}  // namespace alpa::runtime

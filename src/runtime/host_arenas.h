@@ -3,7 +3,7 @@
 #include "src/base/host_memory.h"
 #include "src/runtime/device_state.h"
 
-namespace alpa {
+namespace alpa::runtime {
 
 class HostArenas : public DeviceMemory {
  public:
@@ -26,4 +26,4 @@ class HostArenas : public DeviceMemory {
 void require_available(std::int64_t arena_bytes, std::int64_t other_bytes, int devices,
                        const HostMemory& memory);
 
-}  // namespace alpa
+}  // namespace alpa::runtime

@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/kernels.h"
 
-namespace alpa {
+namespace alpa::runtime {
 namespace {
 
 /// FNV-1a: the number of a name's random stream.
@@ -34,4 +34,4 @@ void initialize(const KernelTensor& shard, const std::string& name, const Attrib
   kernel.run(call);
 }
 
-}  // namespace alpa
+}  // namespace alpa::runtime

@@ -7,11 +7,11 @@
 #include "src/base/thread_team.h"
 #include "src/tensor/kernel.h"
 
-namespace alpa {
+namespace alpa::runtime {
 
 /// Fills a local shard of state `name` as the attributes of its input node say ("init", "a", "b").
 /// Every element is a function of seed, name and its index in the whole tensor.
 void initialize(const KernelTensor& shard, const std::string& name, const Attributes& attributes,
                 std::uint64_t seed, ThreadTeam& team);
 
-}  // namespace alpa
+}  // namespace alpa::runtime

@@ -7,7 +7,7 @@
 #include "src/comm/group.h"
 #include "src/tensor/box_copy.h"
 
-namespace alpa {
+namespace alpa::runtime {
 namespace {
 
 using At = std::array<std::int64_t, BoxCopy::kMaxRank>;
@@ -75,4 +75,4 @@ void Lanes::abort() {
   for (auto& [key, lane] : lanes_) lane->abort();
 }
 
-}  // namespace alpa
+}  // namespace alpa::runtime

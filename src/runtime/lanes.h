@@ -14,12 +14,12 @@
 #include "src/lower/device_program.h"
 #include "src/tensor/kernel.h"
 
-namespace alpa {
+namespace alpa::runtime {
 
 /// One side of a message: the box and its tensor, which both outlive the step,
 /// and the tensor's elements.
 struct MessagePart {
-  const Message* message = nullptr;
+  const lower::Message* message = nullptr;
   const KernelTensor* tensor = nullptr;
   std::byte* data = nullptr;
 };
@@ -72,4 +72,4 @@ class Lanes {
   std::map<std::tuple<int, int, int>, std::unique_ptr<Lane>> lanes_;
 };
 
-}  // namespace alpa
+}  // namespace alpa::runtime

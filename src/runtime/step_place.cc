@@ -7,33 +7,34 @@
 #include "src/ir/op_def.h"
 #include "src/runtime/devices.h"
 
-namespace alpa {
+namespace alpa::runtime {
 namespace {
 
 /// Whether `instruction` is one of these.
-bool holds(const std::vector<Instruction>& list, const Instruction* instruction) {
-  const std::less<const Instruction*> before;
+bool holds(const std::vector<lower::Instruction>& list, const lower::Instruction* instruction) {
+  const std::less<const lower::Instruction*> before;
   return !before(instruction, list.data()) && before(instruction, list.data() + list.size());
 }
 
 }  // namespace
 
-std::string to_string(const StepPlace& place, const DeviceProgram& device,
-                      const SpmdProgram& program) {
+std::string to_string(const StepPlace& place, const lower::DeviceProgram& device,
+                      const spmd::SpmdProgram& program) {
   if (!place.instruction) return fmt::format("device {}", device.device);
   const Node& node = program.graph.nodes[place.instruction->node];
-  const Instruction::Kind kind = place.instruction->kind;
-  const bool named_by_kind = kind == Instruction::Kind::load || kind == Instruction::Kind::copy;
+  const lower::Instruction::Kind kind = place.instruction->kind;
+  const bool named_by_kind =
+      kind == lower::Instruction::Kind::load || kind == lower::Instruction::Kind::copy;
   int list = 0;
   while (!holds(device.lists.at(list).instructions, place.instruction)) ++list;
   std::string text =
       fmt::format("device {}: instruction {} '{}' ({}, {}", device.device,
                   place.instruction - device.lists[list].instructions.data(), node.name,
                   named_by_kind ? name_of(kind) : node.op->name, name_of(node.region));
-  if (runs_of(device, list) > 1)
+  if (lower::runs_of(device, list) > 1)
     text += fmt::format(", micro-batch {} of {}", place.micro_batch + 1,
                         program.graph.num_micro_batches);
   return text + ")";
 }
 
-}  // namespace alpa
+}  // namespace alpa::runtime

@@ -6,7 +6,7 @@
 #include "rewrite.h"
 #include "src/ir/op_def.h"
 
-namespace alpa {
+namespace alpa::spmd {
 namespace {
 
 template <class T>
@@ -34,7 +34,7 @@ Node merged(const std::vector<const Node*>& members) {
 std::string kind_of(const SpmdProgram& program, const Node& node) {
   const int value = node.operands[0];
   const std::vector<std::int64_t>& axes = node.attributes.integers("axes");
-  return fmt::format("{} {} {} {} {}", node.op->name, to_string(Shape(axes)),
+  return fmt::format("{} {} {} {} {}", node.op->name, alpa::to_string(Shape(axes)),
                      static_cast<int>(program.specs[value].axes[axes[0]].combiner),
                      name_of(program.graph.type(value).dtype), static_cast<int>(node.region));
 }
@@ -53,4 +53,4 @@ SpmdProgram bucket_collectives(const SpmdProgram& program, std::int64_t bucket_b
   return merge_nodes(early, {kind, bytes, bucket_bytes, merged, slack_bytes});
 }
 
-}  // namespace alpa
+}  // namespace alpa::spmd

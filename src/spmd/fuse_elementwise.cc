@@ -6,11 +6,11 @@
 #include "src/intra_op/fusion.h"
 #include "src/ops/all_ops.h"
 
-namespace alpa {
+namespace alpa::spmd {
 SpmdProgram fuse_elementwise(const SpmdProgram& program) {
   std::vector<Node> nodes = program.graph.nodes;
   const std::vector<std::vector<int>> readers = consumers(program.graph);
-  for (const std::vector<int>& group : fusion_groups(program.graph, &program.specs)) {
+  for (const std::vector<int>& group : intra_op::fusion_groups(program.graph, &program.specs)) {
     std::optional<Node> fused = fuse_group(program, readers, group);
     if (!fused) continue;
     for (int member : group) nodes[member].op = nullptr;
@@ -19,4 +19,4 @@ SpmdProgram fuse_elementwise(const SpmdProgram& program) {
   return with_nodes(program, std::move(nodes));
 }
 
-}  // namespace alpa
+}  // namespace alpa::spmd

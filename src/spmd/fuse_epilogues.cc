@@ -11,7 +11,7 @@
 #include "src/ops/all_ops.h"
 #include "src/tensor/kernel.h"
 
-namespace alpa {
+namespace alpa::spmd {
 namespace {
 
 using Function = Epilogue::Function;
@@ -332,4 +332,4 @@ SpmdProgram fuse_epilogues(const SpmdProgram& program, FusesEpilogue fuses) {
   return result;
 }
 
-}  // namespace alpa
+}  // namespace alpa::spmd

@@ -11,7 +11,7 @@
 #include "src/base/half.h"
 #include "src/ops/all_ops.h"
 
-namespace alpa {
+namespace alpa::spmd {
 namespace {
 
 /// A number as a tensor of type `dtype` holds it.
@@ -216,4 +216,4 @@ std::optional<Node> fuse_group(const SpmdProgram& program,
   return GroupFusion(program, group).run(readers);
 }
 
-}  // namespace alpa
+}  // namespace alpa::spmd

@@ -5,7 +5,7 @@
 
 #include "src/spmd/program.h"
 
-namespace alpa {
+namespace alpa::spmd {
 
 /// The fused node of these elementwise nodes (ascending, one iteration space), its operands
 /// and results values of `program`; nothing if the group is a single node that gains
@@ -15,4 +15,4 @@ std::optional<Node> fuse_group(const SpmdProgram& program,
                                const std::vector<std::vector<int>>& readers,
                                const std::vector<int>& group);
 
-}  // namespace alpa
+}  // namespace alpa::spmd

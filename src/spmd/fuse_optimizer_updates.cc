@@ -12,7 +12,7 @@
 #include "src/ir/members.h"
 #include "src/ir/op_def.h"
 
-namespace alpa {
+namespace alpa::spmd {
 namespace {
 
 /// Members have equal settings, shared operands and region; concurrent ones (kOverlapped) also
@@ -71,4 +71,4 @@ SpmdProgram fuse_optimizer_updates(const SpmdProgram& program) {
 
 SpmdProgram fuse_squared_norms(const SpmdProgram& program) { return join(program, false); }
 
-}  // namespace alpa
+}  // namespace alpa::spmd

@@ -7,7 +7,7 @@
 #include "src/ir/rewrite.h"
 #include "src/ops/all_ops.h"
 
-namespace alpa {
+namespace alpa::spmd {
 namespace {
 
 struct Readers {
@@ -60,4 +60,4 @@ SpmdProgram fuse_squares(const SpmdProgram& program) {
   return with_nodes(program, std::move(nodes));
 }
 
-}  // namespace alpa
+}  // namespace alpa::spmd

@@ -60,8 +60,8 @@ const OpDef ops::fused = {
     .cpu = &cpu::fused,
 };
 
-Attributes fused_attributes(const ElementwiseProgram& program, const Shape& shape,
-                            const std::vector<DType>& dtypes) {
+Attributes spmd::fused_attributes(const ElementwiseProgram& program, const Shape& shape,
+                                  const std::vector<DType>& dtypes) {
   Attributes attributes = to_attributes(program);
   std::string names;
   for (DType dtype : dtypes) names += (names.empty() ? "" : " ") + std::string(name_of(dtype));

@@ -5,7 +5,7 @@
 #include "rewrite.h"
 #include "src/ir/op_def.h"
 
-namespace alpa {
+namespace alpa::spmd {
 namespace {
 
 bool is_reduction(const Node& node) {
@@ -59,4 +59,4 @@ SpmdProgram hoist_reductions(const SpmdProgram& program) {
   return with_nodes(program, std::move(nodes));
 }
 
-}  // namespace alpa
+}  // namespace alpa::spmd

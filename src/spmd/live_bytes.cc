@@ -6,7 +6,7 @@
 
 #include "src/ir/op_def.h"
 
-namespace alpa {
+namespace alpa::spmd {
 
 LiveBytes::LiveBytes(const SpmdProgram& program, std::int64_t slack_bytes)
     : graph_(program.graph), live_(graph_.nodes.size(), 0) {
@@ -85,4 +85,4 @@ std::int64_t estimated_bytes(const SpmdProgram& program) {
   return bytes;
 }
 
-}  // namespace alpa
+}  // namespace alpa::spmd

@@ -5,7 +5,7 @@
 
 #include "src/spmd/program.h"
 
-namespace alpa {
+namespace alpa::spmd {
 
 /// `bytes` more (or fewer) at points [begin, end).
 struct Growth {
@@ -39,4 +39,4 @@ class LiveBytes {
   std::int64_t peak_ = 0, limit_ = 0;
 };
 
-}  // namespace alpa
+}  // namespace alpa::spmd

@@ -10,7 +10,7 @@
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
 
-namespace alpa {
+namespace alpa::spmd {
 namespace {
 
 /// Nodes that become one. Until one of its results is read, the unit may move down.
@@ -131,4 +131,4 @@ SpmdProgram merge_nodes(const SpmdProgram& program, const MergeRules& rules) {
   return NodeMerger(program, rules).run();
 }
 
-}  // namespace alpa
+}  // namespace alpa::spmd

@@ -8,7 +8,7 @@
 
 #include "src/spmd/program.h"
 
-namespace alpa {
+namespace alpa::spmd {
 
 struct MergeRules {
   /// Nodes with the same key may be merged; nullopt: the node is left alone.
@@ -27,4 +27,4 @@ struct MergeRules {
 /// the slack, judged by the sizes of values.
 SpmdProgram merge_nodes(const SpmdProgram& program, const MergeRules& rules);
 
-}  // namespace alpa
+}  // namespace alpa::spmd

@@ -6,7 +6,7 @@
 #include "rewrite.h"
 #include "src/ops/all_ops.h"
 
-namespace alpa {
+namespace alpa::spmd {
 namespace {
 
 /// The program as it was, with the readers of its values.
@@ -72,4 +72,4 @@ SpmdProgram overlap_updates(const SpmdProgram& program) {
   return with_nodes(program, with_inputs_first(program.graph, moved));
 }
 
-}  // namespace alpa
+}  // namespace alpa::spmd

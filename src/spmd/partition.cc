@@ -10,7 +10,7 @@
 #include "src/ir/rule.h"
 #include "src/spmd/program.h"
 
-namespace alpa {
+namespace alpa::spmd {
 namespace {
 
 Attributes attributes_of(const ReshardStep& step) {
@@ -82,7 +82,7 @@ class Partitioner {
     const Rule rule = rule_of(graph_, node);
     Node copy = node;
     for (int i = 0; i < static_cast<int>(node.operands.size()); ++i) {
-      const ShardingSpec wanted = operand_spec(rule, plan_.strategies[n], plan_.mesh, i);
+      const ShardingSpec wanted = intra_op::operand_spec(rule, plan_.strategies[n], plan_.mesh, i);
       copy.operands[i] =
           in_spec(node.operands[i], wanted, {UseKind::node, n}, node.region, node.layer);
     }
@@ -197,4 +197,4 @@ SpmdProgram partition(const Graph& graph, const ShardingPlan& plan) {
   return Partitioner(graph, plan).run();
 }
 
-}  // namespace alpa
+}  // namespace alpa::spmd

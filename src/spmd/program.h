@@ -11,8 +11,28 @@
 #include "src/cost/transfer.h"
 
 namespace alpa {
-
 struct KernelCall;
+}  // namespace alpa
+
+/// Operators of partitioned programs that change only the layout: results have the types of the
+/// operands. Attributes as in ReshardStep: "axes" (mesh axes); "dims", one per tensor (not for
+/// all_reduce and to_partial); "from_dim" for all_to_all. all_reduce, reduce_scatter and all_gather
+/// take any number of tensors, the others one.
+namespace alpa::ops {
+extern const OpDef all_reduce, reduce_scatter, all_gather, all_to_all, slice_shard, to_partial;
+/// Moves x from one mesh to another, between any specs that are not partial. The only operator
+/// whose operand and result are on different meshes. No attributes. `cost/transfer.h` defines
+/// which device sends which box.
+extern const OpDef transfer;
+/// An elementwise program as one node with several results of one shape. Attributes: those of the
+/// ElementwiseProgram, and "shape" and "dtypes" ("f32 u8") of the results.
+extern const OpDef fused;
+/// (x, y[, bias or kept]) → (z[, kept or sums]): an einsum fused with the bias, activation or
+/// gradient that attribute "epilogue" (kernels/plan/epilogue.h) names.
+extern const OpDef einsum_epilogue;
+}  // namespace alpa::ops
+
+namespace alpa::spmd {
 
 struct SpmdProgram {
   std::vector<DeviceMesh> meshes;  ///< no device is in two of them
@@ -36,24 +56,6 @@ MeshPlace place_of(const SpmdProgram& program, int device);
 /// Ids of the devices of all meshes, mesh by mesh.
 std::vector<int> devices_of(const SpmdProgram& program);
 
-/// Operators of partitioned programs that change only the layout: results have the types of the
-/// operands. Attributes as in ReshardStep: "axes" (mesh axes); "dims", one per tensor (not for
-/// all_reduce and to_partial); "from_dim" for all_to_all. all_reduce, reduce_scatter and all_gather
-/// take any number of tensors, the others one.
-namespace ops {
-extern const OpDef all_reduce, reduce_scatter, all_gather, all_to_all, slice_shard, to_partial;
-/// Moves x from one mesh to another, between any specs that are not partial. The only operator
-/// whose operand and result are on different meshes. No attributes. `cost/transfer.h` defines
-/// which device sends which box.
-extern const OpDef transfer;
-/// An elementwise program as one node with several results of one shape. Attributes: those of the
-/// ElementwiseProgram, and "shape" and "dtypes" ("f32 u8") of the results.
-extern const OpDef fused;
-/// (x, y[, bias or kept]) → (z[, kept or sums]): an einsum fused with the bias, activation or
-/// gradient that attribute "epilogue" (kernels/plan/epilogue.h) names.
-extern const OpDef einsum_epilogue;
-}  // namespace ops
-
 /// The operators of partitioned programs that are not in `all_ops()`.
 std::span<const OpDef* const> partitioned_ops();
 
@@ -67,8 +69,8 @@ bool is_collective(const Node& node);
 bool is_transfer(const Node& node);
 
 /// Operand and result of a transfer.
-MeshLayout source_of(const SpmdProgram& program, const Node& transfer);
-MeshLayout target_of(const SpmdProgram& program, const Node& transfer);
+cost::MeshLayout source_of(const SpmdProgram& program, const Node& transfer);
+cost::MeshLayout target_of(const SpmdProgram& program, const Node& transfer);
 
 /// Inserts the plan's reshards, each just before its first use and named "<value>.<kind>". The
 /// result computes what `graph` computes, each device its part. A reshard that is read both per
@@ -146,4 +148,4 @@ std::string to_string(const SpmdProgram& program);
 /// the busiest device); the result is the maximum over all meshes.
 std::map<std::string, Traffic> traffic(const SpmdProgram& program);
 
-}  // namespace alpa
+}  // namespace alpa::spmd

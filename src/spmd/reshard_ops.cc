@@ -49,6 +49,10 @@ const OpDef ops::slice_shard = reshard_op("slice_shard", CollectiveKind::slice);
 const OpDef ops::to_partial = reshard_op("to_partial", CollectiveKind::to_partial, InPlace::paired);
 const OpDef ops::transfer = reshard_op("transfer", std::nullopt);
 
+}  // namespace alpa
+
+namespace alpa::spmd {
+
 std::span<const OpDef* const> partitioned_ops() {
   static constexpr const OpDef* kOps[] = {
       &ops::all_reduce, &ops::reduce_scatter,  &ops::all_gather,
@@ -68,14 +72,14 @@ bool is_collective(const Node& node) { return node.op->reshard && exchanges(*nod
 
 bool is_transfer(const Node& node) { return node.op == &ops::transfer; }
 
-MeshLayout source_of(const SpmdProgram& program, const Node& transfer) {
+cost::MeshLayout source_of(const SpmdProgram& program, const Node& transfer) {
   const int value = transfer.operands[0];
   return {program.mesh_of(value), program.specs[value]};
 }
 
-MeshLayout target_of(const SpmdProgram& program, const Node& transfer) {
+cost::MeshLayout target_of(const SpmdProgram& program, const Node& transfer) {
   const int value = transfer.results[0];
   return {program.mesh_of(value), program.specs[value]};
 }
 
-}  // namespace alpa
+}  // namespace alpa::spmd

@@ -8,7 +8,7 @@
 #include "src/ir/op_def.h"
 #include "src/ir/rewrite.h"
 
-namespace alpa {
+namespace alpa::spmd {
 
 MeshPlace place_of(const SpmdProgram& program, int device) {
   for (std::size_t m = 0; m < program.meshes.size(); ++m) {
@@ -74,4 +74,4 @@ std::int64_t payload_bytes(const SpmdProgram& program, const Node& node) {
   return bytes;
 }
 
-}  // namespace alpa
+}  // namespace alpa::spmd

@@ -4,7 +4,7 @@
 
 #include "src/spmd/program.h"
 
-namespace alpa {
+namespace alpa::spmd {
 
 /// `program` with these nodes instead, as ir/rewrite.h says; values keep their specs and meshes.
 SpmdProgram with_nodes(const SpmdProgram& program, std::vector<Node> nodes);
@@ -28,4 +28,4 @@ Combiner combiner_on(const ShardingSpec& spec, int axis);
 /// coordinate 0: local operands, or the gathered results.
 std::int64_t payload_bytes(const SpmdProgram& program, const Node& node);
 
-}  // namespace alpa
+}  // namespace alpa::spmd

@@ -3,7 +3,7 @@
 
 #include "src/spmd/program.h"
 
-namespace alpa {
+namespace alpa::spmd {
 
 std::string to_string(const SpmdProgram& program) {
   const Graph& graph = program.graph;
@@ -31,4 +31,4 @@ std::string to_string(const SpmdProgram& program) {
   return text;
 }
 
-}  // namespace alpa
+}  // namespace alpa::spmd

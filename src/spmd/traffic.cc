@@ -5,7 +5,7 @@
 #include "src/cost/collective.h"
 #include "src/ir/op_def.h"
 
-namespace alpa {
+namespace alpa::spmd {
 namespace {
 
 int group_size(const SpmdProgram& program, const Node& node) {
@@ -24,15 +24,15 @@ void add_collective(const SpmdProgram& program, const Node& node, Sent& sent) {
   Traffic& entry = sent[std::string(name_of(kind))][program.mesh_of(node).devices().front()];
   entry.count += runs;
   entry.bytes +=
-      runs * collective_sent_bytes(kind, static_cast<double>(payload_bytes(program, node)),
-                                   group_size(program, node));
+      runs * cost::collective_sent_bytes(kind, static_cast<double>(payload_bytes(program, node)),
+                                         group_size(program, node));
 }
 
 void add_transfer(const SpmdProgram& program, const Node& node, Sent& sent) {
   const int runs = runs_per_step(program.graph, node);
   const TensorType& type = program.graph.type(node.results[0]);
-  for (const TransferTile& tile :
-       transfer_tiles(type, source_of(program, node), target_of(program, node))) {
+  for (const cost::TransferTile& tile :
+       cost::transfer_tiles(type, source_of(program, node), target_of(program, node))) {
     Traffic& entry = sent[std::string(node.op->name)][tile.from];
     entry.count += runs;
     entry.bytes += runs * static_cast<double>(TensorType{type.dtype, tile.extent}.bytes());
@@ -56,4 +56,4 @@ std::map<std::string, Traffic> traffic(const SpmdProgram& program) {
   return most;
 }
 
-}  // namespace alpa
+}  // namespace alpa::spmd

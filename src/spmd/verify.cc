@@ -14,7 +14,7 @@
 #include "src/spmd/program.h"
 #include "src/tensor/elementwise_program.h"
 
-namespace alpa {
+namespace alpa::spmd {
 namespace {
 
 using Kind = AxisPlacement::Kind;
@@ -152,7 +152,7 @@ bool follows_fusion(const SpmdProgram& program, const Node& node) {
       if (spec.axes[axis].kind == Kind::split)
         strategy.axes[axis] = {AxisRole::Kind::factor,
                                spec.axes[axis].dim};  // factor d of a fused node is dimension d
-    if (operand_spec(rule, strategy, program.mesh_of(node), static_cast<int>(i)) !=
+    if (intra_op::operand_spec(rule, strategy, program.mesh_of(node), static_cast<int>(i)) !=
         without_partials(program.specs[node.operands[i]]))
       return false;
   }
@@ -270,16 +270,16 @@ bool follows_a_strategy(const SpmdProgram& program, const Node& node) {
   const Rule rule = rule_of(program.graph, node);
   const auto fits = [&](const Strategy& strategy) {
     for (std::size_t i = 0; i < node.operands.size(); ++i)
-      if (operand_spec(rule, strategy, program.mesh_of(node), static_cast<int>(i)) !=
+      if (intra_op::operand_spec(rule, strategy, program.mesh_of(node), static_cast<int>(i)) !=
           program.specs[node.operands[i]])
         return false;
     for (std::size_t i = 0; i < node.results.size(); ++i)
-      if (result_spec(rule, strategy, program.mesh_of(node), static_cast<int>(i)) !=
+      if (intra_op::result_spec(rule, strategy, program.mesh_of(node), static_cast<int>(i)) !=
           program.specs[node.results[i]])
         return false;
     return true;
   };
-  const std::vector<Strategy> strategies = all_strategies(rule, program.mesh_of(node));
+  const std::vector<Strategy> strategies = intra_op::all_strategies(rule, program.mesh_of(node));
   return std::any_of(strategies.begin(), strategies.end(), fits);
 }
 
@@ -306,4 +306,4 @@ void verify(const SpmdProgram& program) {
               to_string(program.specs[metric.value]));
 }
 
-}  // namespace alpa
+}  // namespace alpa::spmd

@@ -218,7 +218,7 @@ TEST_CASE("planning needs no devices: a cluster nobody has") {
       plan_only(make_step(make_mlp()), ShardParallel{.mesh_shape = {2, 8}}, cluster);
   CHECK(planned.plan.mesh.num_devices() == 16);
   CHECK(planned.memory_bytes > 0);
-  CHECK_FALSE(explain(planned.plan, planned.graph, CostModel::of(cluster)).empty());
+  CHECK_FALSE(explain(planned.plan, planned.graph, cost::CostModel::of(cluster)).empty());
 }
 
 TEST_CASE("a memory budget is kept to the byte, at the price of time") {
@@ -247,7 +247,8 @@ TEST_CASE(
   const std::int64_t budget = free.memory_bytes * 4 / 5;
   const Executable tight =
       parallelize(step, Zero3Parallel{.memory_budget_bytes = budget}, Cluster::local(8));
-  CHECK(tight.traffic().at("all_gather").count > traffic(*free.program).at("all_gather").count);
+  CHECK(tight.traffic().at("all_gather").count >
+        spmd::traffic(*free.program).at("all_gather").count);
   TrainState state = tight.init(0);
   std::vector<double> tight_losses;
   for (int i = 0; i < 3; ++i) tight_losses.push_back(tight.run(state, next_batch()).loss());

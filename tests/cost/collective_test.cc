@@ -10,8 +10,8 @@ using namespace alpa;
 namespace {
 
 double seconds(CollectiveKind kind, double bytes, const DeviceMesh& mesh, std::vector<int> axes,
-               const CollectiveOptions& options = {}) {
-  return collective_seconds(kind, bytes, mesh, axes, options);
+               const cost::CollectiveOptions& options = {}) {
+  return cost::collective_seconds(kind, bytes, mesh, axes, options);
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ TEST_CASE(
        {8, 65536, 0.1, 5735.5000, 11469.8100, 5735.4010, 2868.2010},
        {8, 1048576, 1, 917505.1000, 1835009.0100, 917505.0010, 458753.0010},
        {8, 1048576, 0.1, 91751.5000, 183501.8100, 91751.4010, 45876.2010}}};
-  const CollectiveOptions alpa{.tie_break_tails = true};
+  const cost::CollectiveOptions alpa{.tie_break_tails = true};
   for (const Row& row : rows) {
     CAPTURE(row.n);
     CAPTURE(row.bytes);
@@ -86,7 +86,7 @@ TEST_CASE("axes of size 1 cost nothing, not even their latency") {
 
 TEST_CASE("a forbidden collective is infinitely dear, the others are not") {
   const DeviceMesh mesh({{"x", 4, 1, 1}});
-  const CollectiveOptions options{.allow_all_gather = false, .allow_all_to_all = false};
+  const cost::CollectiveOptions options{.allow_all_gather = false, .allow_all_to_all = false};
   CHECK(std::isinf(seconds(CollectiveKind::all_gather, 8, mesh, {0}, options)));
   CHECK(std::isinf(seconds(CollectiveKind::all_to_all, 8, mesh, {0}, options)));
   CHECK(std::isfinite(seconds(CollectiveKind::all_reduce, 8, mesh, {0}, options)));
@@ -94,11 +94,11 @@ TEST_CASE("a forbidden collective is infinitely dear, the others are not") {
 }
 
 TEST_CASE("a device sends its ring's share") {
-  CHECK(collective_sent_bytes(CollectiveKind::all_reduce, 800, 4) == 1200);
-  CHECK(collective_sent_bytes(CollectiveKind::all_gather, 800, 4) == 600);
-  CHECK(collective_sent_bytes(CollectiveKind::reduce_scatter, 800, 4) == 600);
-  CHECK(collective_sent_bytes(CollectiveKind::all_to_all, 800, 4) == 600);
-  CHECK(collective_sent_bytes(CollectiveKind::all_reduce, 800, 1) == 0);
+  CHECK(cost::collective_sent_bytes(CollectiveKind::all_reduce, 800, 4) == 1200);
+  CHECK(cost::collective_sent_bytes(CollectiveKind::all_gather, 800, 4) == 600);
+  CHECK(cost::collective_sent_bytes(CollectiveKind::reduce_scatter, 800, 4) == 600);
+  CHECK(cost::collective_sent_bytes(CollectiveKind::all_to_all, 800, 4) == 600);
+  CHECK(cost::collective_sent_bytes(CollectiveKind::all_reduce, 800, 1) == 0);
 }
 
 TEST_CASE("collectives have names") {

@@ -26,18 +26,18 @@ struct Case {
 };
 
 double seconds(const Rule& rule, const std::vector<int>& factor_of_axis, const Case& types,
-               const DeviceMesh& mesh, const CostModel& model) {
+               const DeviceMesh& mesh, const cost::CostModel& model) {
   return operator_seconds(rule, factor_of_axis, types.operands, types.results, mesh, model);
 }
 
-CostModel compute_only() {
-  CostModel model;
+cost::CostModel compute_only() {
+  cost::CostModel model;
   model.device.flops_per_second = {{f32, 1.0}, {bf16, 4.0}};
   return model;
 }
 
-CostModel bytes_only() {
-  CostModel model;
+cost::CostModel bytes_only() {
+  cost::CostModel model;
   model.device.memory_bytes_per_second = 1;
   return model;
 }
@@ -62,7 +62,7 @@ TEST_CASE("splitting a factor divides the work and the tensors that have it, rou
 }
 
 TEST_CASE("the slower of computing and moving counts, and every operator is launched") {
-  CostModel model = compute_only();
+  cost::CostModel model = compute_only();
   model.device.memory_bytes_per_second = 1;
   model.device.launch_seconds = 100;
   CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, model) == 960 + 100);
@@ -116,16 +116,16 @@ TEST_CASE(
                     .flops_per_second = {{f32, 5}},
                     .memory_bytes_per_second = 7,
                     .launch_seconds = 3};
-  const CostModel model = CostModel::of(cluster);
+  const cost::CostModel model = cost::CostModel::of(cluster);
   CHECK(model.device == cluster.device);
   CHECK(model.reshard.memory_bytes_per_second == 7);
   CHECK(model.reshard.launch_seconds == 3);
   cluster.device.launch_seconds = -1;
-  CHECK_THROWS_AS(CostModel::of(cluster), Bug);
+  CHECK_THROWS_AS(cost::CostModel::of(cluster), Bug);
 }
 
 TEST_CASE("communication-only models do everything else in no time") {
-  const CostModel model = CostModel::communication_only({.allow_all_gather = false});
+  const cost::CostModel model = cost::CostModel::communication_only({.allow_all_gather = false});
   CHECK(seconds(matmul(6, 8, 10), {-1, -1}, kMatmul, kMesh, model) == 0);
   CHECK(model.reshard.launch_seconds == 0);
   CHECK(model.reshard.memory_bytes_per_second == 0);

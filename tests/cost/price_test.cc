@@ -39,8 +39,8 @@ TensorType random_type(Random& random) {
   return {below(random, 2) ? f32 : bf16, shape};
 }
 
-ReshardModel random_model(Random& random) {
-  ReshardModel model;
+cost::ReshardModel random_model(Random& random) {
+  cost::ReshardModel model;
   model.collectives.allow_all_gather = below(random, 4) > 0;
   model.collectives.allow_all_to_all = below(random, 4) > 0;
   model.memory_bytes_per_second = pick(random, {0, 1e9, 1e10, 1e12});
@@ -79,14 +79,14 @@ TEST_CASE("every price alone is its price among others, and that of its path") {
     Random random(seed);
     const TensorType type = random_type(random);
     const DeviceMesh mesh = random_mesh(random, seed % 2 == 0);
-    const ReshardModel model = random_model(random);
+    const cost::ReshardModel model = random_model(random);
     const std::vector<ShardingSpec> from = random_specs(random, type, mesh),
                                     to = random_specs(random, type, mesh);
-    const std::vector<double> prices = reshard_seconds(type, from, to, mesh, model);
+    const std::vector<double> prices = cost::reshard_seconds(type, from, to, mesh, model);
     for (std::size_t i = 0; i < prices.size(); ++i) {
       const ShardingSpec &a = from[i / to.size()], &b = to[i % to.size()];
-      const double alone = reshard_seconds(type, {a}, {b}, mesh, model).front();
-      const auto path = find_reshard(type, a, b, mesh, model);
+      const double alone = cost::reshard_seconds(type, {a}, {b}, mesh, model).front();
+      const auto path = cost::find_reshard(type, a, b, mesh, model);
       INFO("seed " << seed << ": " << to_string(type) << " on " << shape_text(mesh) << " from "
                    << to_string(a) << " to " << to_string(b));
       REQUIRE(prices[i] == alone);
@@ -104,9 +104,9 @@ TEST_CASE("no path sends zeros that it made itself") {
   // gather it over x and scatter the sum over y would move fewer bytes in memory than
   // to gather over x and slice.
   const DeviceMesh mesh({{"x", 6, 0, 1e-12}, {"y", 2, 0, 1e-12}, {"z", 2, 0, 1e-12}});
-  const ReshardModel model{.collectives = {}, .memory_bytes_per_second = 1e9};
+  const cost::ReshardModel model{.collectives = {}, .memory_bytes_per_second = 1e9};
   const auto path =
-      find_reshard({f32, {1200}}, parse_spec("S0@0"), parse_spec("S0@1 P+@2"), mesh, model);
+      cost::find_reshard({f32, {1200}}, parse_spec("S0@0"), parse_spec("S0@1 P+@2"), mesh, model);
   REQUIRE(path);
   for (const ReshardStep& step : path->steps) {
     CHECK(step.kind != CollectiveKind::reduce_scatter);
@@ -120,8 +120,8 @@ TEST_CASE(
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     Random random(seed);
     const DeviceMesh mesh = random_mesh(random, seed % 2 == 0);
-    const ReshardModel model = random_model(random);
-    ReshardPrices kept(mesh, model);
+    const cost::ReshardModel model = random_model(random);
+    cost::ReshardPrices kept(mesh, model);
     const std::vector<TensorType> types{random_type(random), random_type(random)};
     for (int round = 0; round < 6; ++round) {
       const TensorType& type = types[round % 2];
@@ -129,8 +129,8 @@ TEST_CASE(
                                       to = random_specs(random, type, mesh);
       INFO("seed " << seed << ", round " << round);
       const std::vector<double> prices = kept.seconds(type, from, to);
-      CHECK(prices == reshard_seconds(type, from, to, mesh, model));
-      const auto path = find_reshard(type, from[0], to[0], mesh, model);
+      CHECK(prices == cost::reshard_seconds(type, from, to, mesh, model));
+      const auto path = cost::find_reshard(type, from[0], to[0], mesh, model);
       const auto& kept_path = kept.path(type, from[0], to[0]);
       REQUIRE(kept_path.has_value() == path.has_value());
       if (path) CHECK(kept_path->steps == path->steps);

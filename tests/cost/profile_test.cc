@@ -13,7 +13,7 @@ TEST_CASE("the measured rates are those at which the bytes were really copied") 
   for (int threads : {1, 2}) {
     const auto start = std::chrono::steady_clock::now();
     const std::int64_t bytes = 1 << 22;
-    const CopyRate rate = measure_copy(threads, bytes, 0.02);
+    const cost::CopyRate rate = cost::measure_copy(threads, bytes, 0.02);
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     CHECK(seconds >= 0.02);
@@ -30,10 +30,10 @@ TEST_CASE("the measured rates are those at which the bytes were really copied") 
 
 TEST_CASE("nothing cannot be copied, nor by nobody") {
   try {
-    measure_copy(1, 0);
+    cost::measure_copy(1, 0);
     FAIL("0 bytes accepted");
   } catch (const Error& error) {
     CHECK(std::string(error.what()) == "measure_copy: 0 bytes; copy at least 1");
   }
-  CHECK_THROWS_AS(measure_copy(0, 1), Error);
+  CHECK_THROWS_AS(cost::measure_copy(0, 1), Error);
 }

@@ -17,7 +17,7 @@ constexpr double kElementBytes = 8;  // f64
 
 struct Prices {
   std::vector<double> alpha, beta;  ///< per axis; powers of two, so that prices are exact
-  CollectiveOptions options;
+  cost::CollectiveOptions options;
 };
 
 const std::vector<Prices> kPrices{
@@ -105,15 +105,16 @@ void check_triangles(const std::vector<double>& seconds, std::size_t n) {
 
 /// Every pair of `specs`; returns how many paths were executed.
 int check_all_pairs(const TensorType& type, const std::vector<ShardingSpec>& specs,
-                    const DeviceMesh& mesh, const ReshardModel& model) {
-  const std::vector<double> seconds = reshard_seconds(type, specs, specs, mesh, model);
+                    const DeviceMesh& mesh, const cost::ReshardModel& model) {
+  const std::vector<double> seconds = cost::reshard_seconds(type, specs, specs, mesh, model);
   check_triangles(seconds, specs.size());
   int executed = 0;
   for (std::size_t a = 0; a < specs.size(); ++a) {
     for (std::size_t b = 0; b < specs.size(); ++b) {
       INFO(to_string(type) << " on " << shape_text(mesh) << ": " << to_string(specs[a]) << " to "
                            << to_string(specs[b]));
-      const std::optional<ReshardPath> path = find_reshard(type, specs[a], specs[b], mesh, model);
+      const std::optional<ReshardPath> path =
+          cost::find_reshard(type, specs[a], specs[b], mesh, model);
       CHECK((path ? path->seconds : std::numeric_limits<double>::infinity()) ==
             seconds[a * specs.size() + b]);
       if (!path) {
@@ -138,7 +139,7 @@ void check_mesh(const std::vector<int>& sizes, std::uint32_t partials) {
       // three price lists are enough for the largest tensors
       if (shape.size() == 3 && p % 2) continue;
       const TensorType type{f64, shape};
-      executed += check_all_pairs(type, all_specs(type, mesh, partials), mesh,
+      executed += check_all_pairs(type, cost::all_specs(type, mesh, partials), mesh,
                                   {.collectives = prices.options});
     }
   }
@@ -149,20 +150,20 @@ void check_mesh(const std::vector<int>& sizes, std::uint32_t partials) {
 
 TEST_CASE(
     "on one axis of 2, 3 and 4 devices every path of sums ends in the right numbers at the priced bytes") {
-  for (int n : {2, 3, 4}) check_mesh({n}, kPartialSum);
+  for (int n : {2, 3, 4}) check_mesh({n}, cost::kPartialSum);
 }
 
 TEST_CASE("on 2x2 every path of sums ends in the right numbers at the priced bytes") {
-  check_mesh({2, 2}, kPartialSum);
+  check_mesh({2, 2}, cost::kPartialSum);
 }
 
 TEST_CASE("on 2x3 every path of sums ends in the right numbers at the priced bytes") {
-  check_mesh({2, 3}, kPartialSum);
+  check_mesh({2, 3}, cost::kPartialSum);
 }
 
 TEST_CASE("maxima are combined like sums") {
-  check_mesh({3}, kPartialMax);
-  check_mesh({2, 2}, kPartialMax);
+  check_mesh({3}, cost::kPartialMax);
+  check_mesh({2, 2}, cost::kPartialMax);
 }
 
 TEST_CASE("layouts with more parts than elements are left and reached correctly") {

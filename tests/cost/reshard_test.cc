@@ -26,8 +26,8 @@ struct Found {
 
 /// The path as text, like "reduce_scatter all_gather".
 Found reshard(const TensorType& type, const char* from, const char* to, const DeviceMesh& mesh,
-              const ReshardModel& model = {}) {
-  const auto path = find_reshard(type, parse_spec(from), parse_spec(to), mesh, model);
+              const cost::ReshardModel& model = {}) {
+  const auto path = cost::find_reshard(type, parse_spec(from), parse_spec(to), mesh, model);
   if (!path) return {"impossible", 0};
   std::string text;
   for (const ReshardStep& step : path->steps)
@@ -67,15 +67,15 @@ TEST_CASE("uneven parts are charged by the largest") {
 }
 
 TEST_CASE("a step fields what a partitioner needs") {
-  const auto path = find_reshard({f32, {8, 12}}, parse_spec("S0@1 P+@0"), parse_spec("S1@1"),
-                                 grid(2, 4, 1, 1, 0), {});
+  const auto path = cost::find_reshard({f32, {8, 12}}, parse_spec("S0@1 P+@0"), parse_spec("S1@1"),
+                                       grid(2, 4, 1, 1, 0), {});
   REQUIRE(path);
   REQUIRE(path->steps.size() == 2);
   CHECK(path->steps[0] ==
         ReshardStep{CollectiveKind::all_to_all, {1}, 1, 0, parse_spec("S1@1 P+@0"), 3 * 24});
   CHECK(path->steps[1] ==
         ReshardStep{CollectiveKind::all_reduce, {0}, -1, -1, parse_spec("S1@1"), 96});
-  const auto gather = find_reshard({f32, {8, 12}}, parse_spec("S1@0"), {}, line(2), {});
+  const auto gather = cost::find_reshard({f32, {8, 12}}, parse_spec("S1@0"), {}, line(2), {});
   REQUIRE(gather);
   CHECK(gather->steps ==
         std::vector<ReshardStep>{{CollectiveKind::all_gather, {0}, 1, 1, {}, 1 + 192}});
@@ -108,12 +108,13 @@ TEST_CASE("what is not needed is not gathered") {
 
 TEST_CASE("without all-to-all a split moves by gather and slice; without either it cannot move") {
   const TensorType type{f32, {8, 8}};
-  const ReshardModel no_exchange{.collectives = {.allow_all_to_all = false}};
+  const cost::ReshardModel no_exchange{.collectives = {.allow_all_to_all = false}};
   CHECK(reshard(type, "S0@0", "S1@0", line(4), no_exchange).steps == "all_gather slice");
-  const ReshardModel nothing{.collectives = {.allow_all_gather = false, .allow_all_to_all = false}};
+  const cost::ReshardModel nothing{
+      .collectives = {.allow_all_gather = false, .allow_all_to_all = false}};
   CHECK(reshard(type, "S0@0", "S1@0", line(4), nothing).steps == "impossible");
   CHECK(reshard(type, "P+@0", "S1@0", line(4), nothing).steps == "reduce_scatter");
-  CHECK(std::isinf(reshard_seconds(type, {parse_spec("S0@0")}, {{}}, line(4), nothing)[0]));
+  CHECK(std::isinf(cost::reshard_seconds(type, {parse_spec("S0@0")}, {{}}, line(4), nothing)[0]));
 }
 
 TEST_CASE("sums never become maxima") {
@@ -121,7 +122,7 @@ TEST_CASE("sums never become maxima") {
   CHECK(reshard(kSquare, "P+@0", "Pmax@0", mesh).steps == "impossible");
   CHECK(reshard(kSquare, "Pmax@1", "P+@0", mesh).steps == "impossible");
   const std::vector<ShardingSpec> both{parse_spec("P+@0"), parse_spec("Pmax@0"), {}};
-  const std::vector<double> seconds = reshard_seconds(kSquare, both, both, mesh, {});
+  const std::vector<double> seconds = cost::reshard_seconds(kSquare, both, both, mesh, {});
   CHECK(std::isinf(seconds[0 * 3 + 1]));
   CHECK(std::isinf(seconds[1 * 3 + 0]));
   CHECK(seconds[0 * 3 + 2] == 1 + 65536);
@@ -131,8 +132,8 @@ TEST_CASE("sums never become maxima") {
 TEST_CASE("partial results are never resolved for free") {
   const TensorType type{f32, {6, 10, 4}};
   const DeviceMesh mesh = grid(2, 3, 1, 1, 0);
-  const std::vector<ShardingSpec> specs = all_specs(type, mesh, kPartialSum);
-  const std::vector<double> seconds = reshard_seconds(type, specs, specs, mesh, {});
+  const std::vector<ShardingSpec> specs = cost::all_specs(type, mesh, cost::kPartialSum);
+  const std::vector<double> seconds = cost::reshard_seconds(type, specs, specs, mesh, {});
   for (std::size_t a = 0; a < specs.size(); ++a) {
     for (std::size_t b = 0; b < specs.size(); ++b) {
       for (int axis = 0; axis < 2; ++axis) {
@@ -149,7 +150,8 @@ TEST_CASE("partial results are never resolved for free") {
 }
 
 TEST_CASE("local steps cost a read and a write, every step a launch") {
-  const ReshardModel model{.collectives = {}, .memory_bytes_per_second = 2, .launch_seconds = 5};
+  const cost::ReshardModel model{
+      .collectives = {}, .memory_bytes_per_second = 2, .launch_seconds = 5};
   const TensorType type{f32, {8}};
   CHECK(reshard(type, "R", "S0@0", line(4), model).seconds == 5 + 8);
   CHECK(reshard(type, "R", "P+@0", line(4), model).seconds == 5 + 32);
@@ -157,7 +159,7 @@ TEST_CASE("local steps cost a read and a write, every step a launch") {
 }
 
 TEST_CASE("steps over an axis of size 1 are free") {
-  const ReshardModel model{
+  const cost::ReshardModel model{
       .collectives = {.tie_break_tails = true}, .memory_bytes_per_second = 2, .launch_seconds = 5};
   const DeviceMesh mesh = grid(4, 1);
   CHECK(reshard(kSquare, "S0@0 S1@1", "S0@0", mesh, model).seconds ==
@@ -168,7 +170,7 @@ TEST_CASE("steps over an axis of size 1 are free") {
 
 TEST_CASE("Alpa's resharding costs are reached or beaten (test_sharding_spec.py, 2x3 mesh)") {
   const DeviceMesh mesh = grid(2, 3);
-  const ReshardModel alpa{.collectives = {.tie_break_tails = true}};
+  const cost::ReshardModel alpa{.collectives = {.tie_break_tails = true}};
   const double full = 65536;
   CHECK(reshard(kSquare, "S0@0 S1@1", "S1@1 S0@0", mesh, alpa).seconds == 0);
   CHECK(reshard(kSquare, "S0@0", "S0@0 S1@1", mesh, alpa).seconds == 0);
@@ -187,13 +189,14 @@ TEST_CASE(
   const DeviceMesh mesh = grid(2, 3);
   for (int rank = 0; rank <= 4; ++rank) {
     const TensorType type{f32, Shape(rank, 6)};
-    const std::vector<ShardingSpec> sums = all_specs(type, mesh, kPartialSum);
+    const std::vector<ShardingSpec> sums = cost::all_specs(type, mesh, cost::kPartialSum);
     CHECK(static_cast<int>(sums.size()) == (rank + 2) * (rank + 2) + rank);
-    CHECK(static_cast<int>(all_specs(type, mesh, kNoPartials).size()) ==
+    CHECK(static_cast<int>(cost::all_specs(type, mesh, cost::kNoPartials).size()) ==
           (rank + 1) * (rank + 1) + rank);
     // Either combiner: those with maxima are the specs with at least one
     // partial axis, 2(r+1)+1, again.
-    CHECK(static_cast<int>(all_specs(type, mesh, kPartialSum | kPartialMax).size()) ==
+    CHECK(static_cast<int>(
+              cost::all_specs(type, mesh, cost::kPartialSum | cost::kPartialMax).size()) ==
           (rank + 2) * (rank + 2) + rank + 2 * (rank + 1) + 1);
     CHECK(sums[0].is_replicated());
     std::set<std::string> texts;
@@ -201,11 +204,11 @@ TEST_CASE(
     CHECK(texts.size() == sums.size());
   }
   std::string small;
-  for (const ShardingSpec& spec : all_specs({f32, {2, 5}}, mesh, kNoPartials))
+  for (const ShardingSpec& spec : cost::all_specs({f32, {2, 5}}, mesh, cost::kNoPartials))
     small += to_string(spec) + ", ";
   CHECK(small ==
         "R, S1@0, S1@1, S0@0, S0@0 S1@1, ");  // 2 rows on at most 2, 5 columns on at most 3
-  CHECK(all_specs({f32, {8}}, grid(1, 4), kPartialSum).size() == 3);
+  CHECK(cost::all_specs({f32, {8}}, grid(1, 4), cost::kPartialSum).size() == 3);
 }
 
 TEST_CASE("equally cheap ways: the fewest steps, and the same answer whatever is asked beside it") {
@@ -217,11 +220,11 @@ TEST_CASE("equally cheap ways: the fewest steps, and the same answer whatever is
 }
 
 TEST_CASE("specs that are none of this value or mesh are our bug") {
-  CHECK_THROWS_AS(find_reshard({f32, {4}}, parse_spec("S1@0"), {}, line(2), {}), Bug);
-  CHECK_THROWS_AS(find_reshard({f32, {4}}, parse_spec("S0@1"), {}, line(2), {}), Bug);
+  CHECK_THROWS_AS(cost::find_reshard({f32, {4}}, parse_spec("S1@0"), {}, line(2), {}), Bug);
+  CHECK_THROWS_AS(cost::find_reshard({f32, {4}}, parse_spec("S0@1"), {}, line(2), {}), Bug);
   ShardingSpec mixed = parse_spec("P+@0");
   mixed.axes[1] = parse_spec("Pmax@1").axes[1];
-  CHECK_THROWS_AS(find_reshard({f32, {4}}, mixed, {}, grid(2, 2), {}), Bug);
+  CHECK_THROWS_AS(cost::find_reshard({f32, {4}}, mixed, {}, grid(2, 2), {}), Bug);
 }
 
 TEST_CASE("steps have names") {

@@ -16,7 +16,9 @@ using namespace alpa::testing;
 
 namespace {
 
-std::int64_t bytes_of(const TransferTile& tile) { return TensorType{f32, tile.extent}.bytes(); }
+std::int64_t bytes_of(const cost::TransferTile& tile) {
+  return TensorType{f32, tile.extent}.bytes();
+}
 
 std::set<Shape> elements_of(const Shape& begin, const Shape& extent) {
   std::set<Shape> elements;
@@ -25,7 +27,7 @@ std::set<Shape> elements_of(const Shape& begin, const Shape& extent) {
   return elements;
 }
 
-std::set<Shape> held_by(const Shape& shape, const MeshLayout& layout, int rank) {
+std::set<Shape> held_by(const Shape& shape, const cost::MeshLayout& layout, int rank) {
   const std::vector<int> at = layout.mesh.coordinates(rank);
   return elements_of(local_offset(shape, layout.spec, layout.mesh, at),
                      local_shape(shape, layout.spec, layout.mesh, at));
@@ -38,10 +40,10 @@ TEST_CASE(
   const TensorType type{f32, {5, 6}};
   for (const DeviceMesh& a : {mesh_from(0, {2, 2}), mesh_from(0, {3}), mesh_from(0, {1})})
     for (const DeviceMesh& b : {mesh_from(4, {3}), mesh_from(4, {2, 2})})
-      for (const ShardingSpec& p : all_specs(type, a, kNoPartials))
-        for (const ShardingSpec& q : all_specs(type, b, kNoPartials)) {
+      for (const ShardingSpec& p : cost::all_specs(type, a, cost::kNoPartials))
+        for (const ShardingSpec& q : cost::all_specs(type, b, cost::kNoPartials)) {
           std::map<int, std::set<Shape>> got;
-          for (const TransferTile& tile : transfer_tiles(type, {a, p}, {b, q})) {
+          for (const cost::TransferTile& tile : cost::transfer_tiles(type, {a, p}, {b, q})) {
             const std::set<Shape> source = held_by(type.shape, {a, p}, tile.from);
             for (const Shape& element : elements_of(tile.begin, tile.extent)) {
               REQUIRE(source.count(element));
@@ -57,8 +59,8 @@ TEST_CASE("devices with equal shards share the sending") {
   const DeviceMesh a = mesh_from(0, {4}), b = mesh_from(4, {4});
   const TensorType type{f32, {8, 2}};
   std::map<int, std::int64_t> sent;
-  for (const TransferTile& tile :
-       transfer_tiles(type, {a, ShardingSpec::replicated()}, {b, parse_spec("S0@0")}))
+  for (const cost::TransferTile& tile :
+       cost::transfer_tiles(type, {a, ShardingSpec::replicated()}, {b, parse_spec("S0@0")}))
     sent[tile.from] += bytes_of(tile);
   CHECK(sent == std::map<int, std::int64_t>{{0, 16}, {1, 16}, {2, 16}, {3, 16}});
 }
@@ -68,17 +70,18 @@ TEST_CASE("a transfer costs what its busiest device does") {
   const TensorType type{f32, {8, 2}};  // 64 bytes
   const Link link{1e-6, 1e-9};
   // Each of two senders has two boxes of 16 bytes to send.
-  const TransferCost split =
-      transfer_cost(type, {a, parse_spec("S0@0")}, {b, parse_spec("S0@0")}, link);
+  const cost::TransferCost split =
+      cost::transfer_cost(type, {a, parse_spec("S0@0")}, {b, parse_spec("S0@0")}, link);
   CHECK(split.bytes == 64);
   CHECK(split.seconds == doctest::Approx(2 * (1e-6 + 16e-9)));
   // Four copies: each sender sends its half to all of them.
-  const TransferCost copies =
-      transfer_cost(type, {a, parse_spec("S0@0")}, {b, ShardingSpec::replicated()}, link);
+  const cost::TransferCost copies =
+      cost::transfer_cost(type, {a, parse_spec("S0@0")}, {b, ShardingSpec::replicated()}, link);
   CHECK(copies.bytes == 4 * 64);
   CHECK(copies.seconds == doctest::Approx(4 * (1e-6 + 32e-9)));
   CHECK_THROWS_AS(
-      transfer_cost(type, {a, parse_spec("P+@0")}, {b, ShardingSpec::replicated()}, link), Bug);
+      cost::transfer_cost(type, {a, parse_spec("P+@0")}, {b, ShardingSpec::replicated()}, link),
+      Bug);
 }
 
 TEST_CASE("meshes of one host have its link, others the slower one") {
@@ -87,7 +90,7 @@ TEST_CASE("meshes of one host have its link, others the slower one") {
   cluster.devices_per_host = 4;
   cluster.within_host = {1e-6, 1e-10};
   cluster.between_hosts = {5e-6, 1e-9};
-  CHECK(link_between(cluster, mesh_from(0, {2}), mesh_from(2, {2})) == cluster.within_host);
-  CHECK(link_between(cluster, mesh_from(0, {4}), mesh_from(4, {4})) == cluster.between_hosts);
-  CHECK(link_between(cluster, mesh_from(4, {2}), mesh_from(6, {2})) == cluster.within_host);
+  CHECK(cost::link_between(cluster, mesh_from(0, {2}), mesh_from(2, {2})) == cluster.within_host);
+  CHECK(cost::link_between(cluster, mesh_from(0, {4}), mesh_from(4, {4})) == cluster.between_hosts);
+  CHECK(cost::link_between(cluster, mesh_from(4, {2}), mesh_from(6, {2})) == cluster.within_host);
 }

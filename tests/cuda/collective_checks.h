@@ -14,7 +14,7 @@ namespace alpa::testing {
 
 /// One collective of one or more tensors as all members see it.
 struct Exchange {
-  CollectiveCall call;
+  lower::CollectiveCall call;
   std::vector<std::vector<HostTensor>> inputs, outputs;  ///< per member
 };
 
@@ -71,7 +71,7 @@ inline std::vector<std::vector<HostTensor>> on_threads(const Exchange& exchange)
         return result;
       };
       const std::vector<KernelTensor> from = views(in[m]), to = views(out[m]);
-      const CollectiveCall& call = exchange.call;
+      const lower::CollectiveCall& call = exchange.call;
       switch (call.kind) {
         case CollectiveKind::all_reduce: return group->all_reduce(m, from, to, call.combiner);
         case CollectiveKind::reduce_scatter:
@@ -107,7 +107,7 @@ struct DeviceMember {
       call.outputs[i].data =
           in_place ? call.inputs[i].data : bytes(buffers.emplace_back(tensor.bytes.size()).data());
     }
-    const std::int64_t scratch = nccl_scratch_bytes(exchange.call, call);
+    const std::int64_t scratch = lower::nccl_scratch_bytes(exchange.call, call);
     call.workspace = bytes(buffers.emplace_back(static_cast<std::size_t>(scratch)).data());
   }
 };

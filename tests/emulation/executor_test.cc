@@ -18,7 +18,7 @@ using namespace alpa::testing;
 
 namespace {
 
-SpmdProgram program_of(int devices, int num_micro_batches = 2) {
+spmd::SpmdProgram program_of(int devices, int num_micro_batches = 2) {
   const Graph graph = training_graph(
       {f32, {24, 10}}, {f32, {24, 6}}, small_mlp,
       {.num_micro_batches = num_micro_batches, .optimizer = alpa::testing::Optimizer::adam});
@@ -27,7 +27,7 @@ SpmdProgram program_of(int devices, int num_micro_batches = 2) {
 
 /// An executor on a fresh machine.
 struct Fixture {
-  explicit Fixture(const SpmdProgram& program, const emulation::Machine& machine = {}) {
+  explicit Fixture(const spmd::SpmdProgram& program, const emulation::Machine& machine = {}) {
     emulation::restart(machine);
     REQUIRE(cuda_support().usable());
     ExecutorOptions options;
@@ -35,12 +35,12 @@ struct Fixture {
     executor.emplace(program, options, "cuda");
   }
 
-  StepResult start(DeviceState& state, int step) {
+  runtime::StepResult start(runtime::DeviceState& state, int step) {
     const Graph& graph = executor->program().graph;
     return executor->start(state, random_batch(graph, step), scalars_of(graph, step));
   }
 
-  std::optional<Executor> executor;
+  std::optional<runtime::Executor> executor;
 };
 
 }  // namespace
@@ -76,7 +76,7 @@ TEST_CASE(
     const auto state = fixture.executor->make_state(0);
     fixture.start(*state, 1).metrics();
     emulation::fail_kernel(3);
-    const StepResult failed = fixture.start(*state, 2);
+    const runtime::StepResult failed = fixture.start(*state, 2);
     std::string text;
     if (waits)
       text = error_of([&] { failed.metrics(); });
@@ -97,7 +97,7 @@ TEST_CASE(
 TEST_CASE("too little memory is an error with the bytes, and leaves the executor usable") {
   emulation::Machine machine;
   machine.memory_bytes = 40'000;
-  const SpmdProgram program = program_of(1);
+  const spmd::SpmdProgram program = program_of(1);
   Fixture fixture(program, machine);
   const std::int64_t bytes = fixture.executor->memory_bytes();
   REQUIRE(bytes > 20'000);

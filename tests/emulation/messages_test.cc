@@ -17,7 +17,7 @@ using namespace alpa::testing;
 
 namespace {
 
-using Kind = Instruction::Kind;
+using Kind = lower::Instruction::Kind;
 
 constexpr std::int64_t kRows = 4, kColumns = 6;
 const TensorType kWhole{f32, {kRows, kColumns}}, kPart{f32, {kRows, 3}};
@@ -25,13 +25,13 @@ const Shape kBegin = {0, 2};  // of the part in the whole: columns 2, 3 and 4
 
 /// The sum over all micro-batches of exp(x)², of the part: device 0 makes exp(x) and
 /// sums up, device 1 squares.
-SpmdProgram squares(int micro_batches) {
+spmd::SpmdProgram squares(int micro_batches) {
   Builder g(micro_batches);
   const Value x = g.input(InputKind::batch, "x", kWhole), a = exp(x), b = a * a;
   const Value total = micro_batch_sum("sum", b);
   g.set_region(Region::apply);
   g.metric("total", sum(total));
-  SpmdProgram program;
+  spmd::SpmdProgram program;
   program.graph = g.finish();
   program.specs.resize(program.graph.values.size());
   program.meshes = {DeviceMesh({}, {0}), DeviceMesh({}, {1})};
@@ -40,7 +40,7 @@ SpmdProgram squares(int micro_batches) {
 
 /// A device's program in the making: buffers one behind the other.
 struct Maker {
-  Maker(const SpmdProgram& program, int device) : program(program) {
+  Maker(const spmd::SpmdProgram& program, int device) : program(program) {
     made.device = made.mesh = device;
     made.buffer_of_value.assign(program.graph.values.size(), -1);
   }
@@ -59,46 +59,46 @@ struct Maker {
     return n;
   }
 
-  static Instruction compute(int node, std::vector<int> inputs, int output) {
-    Instruction instruction;
+  static lower::Instruction compute(int node, std::vector<int> inputs, int output) {
+    lower::Instruction instruction;
     instruction.node = node;
     instruction.inputs = std::move(inputs);
     instruction.outputs = {output};
     return instruction;
   }
-  Instruction message(Kind kind, int peer, int buffer) {
-    Instruction instruction;
+  lower::Instruction message(Kind kind, int peer, int buffer) {
+    lower::Instruction instruction;
     instruction.kind = kind;
     instruction.node = node("exp");
     (kind == Kind::send ? instruction.inputs : instruction.outputs) = {buffer};
     instruction.message.peer = peer, instruction.message.begin = kBegin,
     instruction.message.extent = kPart.shape;
-    const Buffer& b = made.buffers[buffer];
+    const lower::Buffer& b = made.buffers[buffer];
     const std::int64_t scratch = cuda::box_scratch_bytes(
         cuda::message_box({nullptr, b.type, b.offset, b.global_shape}, kBegin, kPart.shape), f32);
     if (scratch > 0) instruction.workspace = bytes(scratch);
     return instruction;
   }
-  Instruction wait(int awaits, int behind = 0) const {
-    Instruction instruction;
+  lower::Instruction wait(int awaits, int behind = 0) const {
+    lower::Instruction instruction;
     instruction.kind = Kind::wait;
     instruction.node = node("exp");
     instruction.awaits = awaits, instruction.behind = behind;
     return instruction;
   }
 
-  DeviceProgram finish() {
-    made.staging = bytes(kStagedSteps * staging_layout(made, program).bytes);
+  lower::DeviceProgram finish() {
+    made.staging = bytes(lower::kStagedSteps * lower::staging_layout(made, program).bytes);
     return made;
   }
 
-  const SpmdProgram& program;
-  DeviceProgram made;
+  const spmd::SpmdProgram& program;
+  lower::DeviceProgram made;
 };
 
 /// The device that begins and ends. `together`: one list sends and receives the answer, else a list
 /// sends for all micro-batches before another one receives.
-DeviceProgram first_device(const SpmdProgram& program, bool together) {
+lower::DeviceProgram first_device(const spmd::SpmdProgram& program, bool together) {
   Maker m(program, 0);
   const int x = m.buffer(kWhole, {0, 0}, kWhole.shape),
             a = m.buffer(kWhole, {0, 0}, kWhole.shape, 2),
@@ -108,13 +108,14 @@ DeviceProgram first_device(const SpmdProgram& program, bool together) {
     m.made.buffer_of_value[input.value] = input.kind == InputKind::batch ? x : sums;
   m.made.zeroed = {sums};
   m.made.reported = {{0, total}};
-  Instruction load = m.compute(m.node("input"), {}, x);
+  lower::Instruction load = m.compute(m.node("input"), {}, x);
   load.kind = Kind::load;
   // What may not be sent yet is overwritten two micro-batches later.
-  std::vector<Instruction> send = {load, m.wait(3, 1), m.compute(m.node("exp"), {x}, a),
-                                   m.message(Kind::send, 1, a)};
-  std::vector<Instruction> receive = {m.message(Kind::receive, 1, b), m.wait(together ? 4 : 0),
-                                      m.compute(m.node("add"), {sums, b}, sums)};
+  std::vector<lower::Instruction> send = {load, m.wait(3, 1), m.compute(m.node("exp"), {x}, a),
+                                          m.message(Kind::send, 1, a)};
+  std::vector<lower::Instruction> receive = {m.message(Kind::receive, 1, b),
+                                             m.wait(together ? 4 : 0),
+                                             m.compute(m.node("add"), {sums, b}, sums)};
   if (together) {
     send.insert(send.end(), receive.begin(), receive.end());
     m.made.lists = {{"both", send}};
@@ -129,7 +130,7 @@ DeviceProgram first_device(const SpmdProgram& program, bool together) {
   return m.finish();
 }
 
-DeviceProgram second_device(const SpmdProgram& program) {
+lower::DeviceProgram second_device(const spmd::SpmdProgram& program) {
   Maker m(program, 1);
   const int a = m.buffer(kPart, kBegin, kWhole.shape), b = m.buffer(kPart, kBegin, kWhole.shape, 2);
   const int square = m.node("mul");
@@ -157,12 +158,13 @@ struct Outcome {
 };
 Outcome run(int micro_batches, bool together, const Mode& mode) {
   emulation::restart({.devices = mode.cards});
-  const SpmdProgram program = squares(micro_batches);
-  DevicesRequest request{program, {first_device(program, together), second_device(program)}};
+  const spmd::SpmdProgram program = squares(micro_batches);
+  runtime::DevicesRequest request{program,
+                                  {first_device(program, together), second_device(program)}};
   request.tune = false;
   request.capture = mode.capture;
   request.check_instructions = mode.check_instructions;
-  const auto devices = find_backend("cuda").make_devices(std::move(request));
+  const auto devices = runtime::find_backend("cuda").make_devices(std::move(request));
   const auto memory = devices->allocate();
   Outcome outcome{{}, {}, -emulation::totals().graphs};
   for (int step = 0, finished = 0; finished < kSteps; ++step) {
@@ -215,7 +217,7 @@ TEST_CASE(
     "lists are captured per copy of what is sent and per segment, however many micro-batches run") {
   // Two copies of: the list up to the answer, the list behind it, the other device's; and apply.
   for (const int micro_batches : {2, 9})
-    CHECK(run(micro_batches, true, kModes[0]).graphs == kStagedSteps * (2 * 3 + 1));
+    CHECK(run(micro_batches, true, kModes[0]).graphs == lower::kStagedSteps * (2 * 3 + 1));
 }
 
 TEST_CASE("schedules that wait for each other's messages are a bug") {

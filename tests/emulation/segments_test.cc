@@ -12,7 +12,7 @@ using namespace alpa;
 
 namespace {
 
-using Kind = Instruction::Kind;
+using Kind = lower::Instruction::Kind;
 
 /// Devices whose list is given by letters: c computes, R receives, r reads what is received,
 /// W waits for the last message before it, S sends; A is a collective of all devices, B
@@ -22,7 +22,7 @@ struct Lists {
     std::vector<int> all;
     for (std::size_t d = 0; d < texts.size(); ++d) all.push_back(static_cast<int>(10 + d));
     for (std::size_t d = 0; d < texts.size(); ++d) {
-      DeviceProgram program;
+      lower::DeviceProgram program;
       program.device = all[d];
       program.lists.push_back({"list", {}});
       program.buffers = {{{f32, {8}}, {0}, {8}, -1, 256}, {{f32, {8}}, {0}, {8}, -1, 272}};
@@ -31,11 +31,11 @@ struct Lists {
     }
   }
 
-  static void add(std::vector<Instruction>& list, char letter, const std::vector<int>& all) {
+  static void add(std::vector<lower::Instruction>& list, char letter, const std::vector<int>& all) {
     static const std::map<char, Kind> kinds = {
         {'c', Kind::compute}, {'r', Kind::compute},    {'R', Kind::receive}, {'S', Kind::send},
         {'W', Kind::wait},    {'A', Kind::collective}, {'B', Kind::start},   {'b', Kind::wait}};
-    Instruction instruction;
+    lower::Instruction instruction;
     instruction.kind = kinds.at(letter);
     instruction.call.group = all;
     if (letter == 'R') instruction.outputs = {0};
@@ -50,8 +50,8 @@ struct Lists {
 
   /// Per segment and device "messages|work" as positions: "0 1|2 3; |0" are two devices.
   std::vector<std::string> segments(bool few) const {
-    std::vector<const DeviceProgram*> pointers;
-    for (const DeviceProgram& program : programs) pointers.push_back(&program);
+    std::vector<const lower::DeviceProgram*> pointers;
+    for (const lower::DeviceProgram& program : programs) pointers.push_back(&program);
     std::vector<std::string> texts;
     for (const cuda::Segment& segment : cuda::segments_of(pointers, 0, few)) {
       std::string text;
@@ -69,7 +69,7 @@ struct Lists {
     return text;
   }
 
-  std::vector<DeviceProgram> programs;
+  std::vector<lower::DeviceProgram> programs;
 };
 
 using Texts = std::vector<std::string>;

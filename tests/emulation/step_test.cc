@@ -21,22 +21,24 @@ namespace {
 using Steps = std::vector<std::map<std::string, double>>;
 
 /// An executor on a fresh machine.
-Executor executor_of(const SpmdProgram& program, const emulation::Machine& machine = {},
-                     Capture capture = Capture::automatic, bool check_instructions = false) {
+runtime::Executor executor_of(const spmd::SpmdProgram& program,
+                              const emulation::Machine& machine = {},
+                              Capture capture = Capture::automatic,
+                              bool check_instructions = false) {
   emulation::restart(machine);
   REQUIRE(cuda_support().usable());
   ExecutorOptions options;
   options.tune = false;
   options.capture = capture;
   options.check_instructions = check_instructions;
-  return Executor(program, options, "cuda");
+  return runtime::Executor(program, options, "cuda");
 }
 
 /// Metrics of steps of which as many as possible are under way before the first is looked at.
-Steps metrics_of(Executor& executor, int steps) {
+Steps metrics_of(runtime::Executor& executor, int steps) {
   const Graph& graph = executor.program().graph;
   const auto state = executor.make_state(3);
-  std::vector<StepResult> results;
+  std::vector<runtime::StepResult> results;
   for (int step = 1; step <= steps; ++step) {
     std::map<std::string, double> scalars;
     for (const Input& input : graph.inputs)
@@ -45,19 +47,19 @@ Steps metrics_of(Executor& executor, int steps) {
     results.push_back(executor.start(*state, random_batch(graph, step), scalars));
   }
   Steps metrics;
-  for (const StepResult& result : results) metrics.push_back(result.metrics());
+  for (const runtime::StepResult& result : results) metrics.push_back(result.metrics());
   return metrics;
 }
 
-SpmdProgram on_one_device(const Graph& graph) {
+spmd::SpmdProgram on_one_device(const Graph& graph) {
   return lowered(graph, replicated_plan(graph, mesh_of({1})));
 }
 
 /// The nodes of a captured step of `program`, whose metrics must be the CPU's.
-emulation::GraphNodes nodes_of(const SpmdProgram& program) {
-  Executor cpu(program);
+emulation::GraphNodes nodes_of(const spmd::SpmdProgram& program) {
+  runtime::Executor cpu(program);
   const Steps expected = metrics_of(cpu, 7);
-  Executor cuda = executor_of(program);
+  runtime::Executor cuda = executor_of(program);
   const Steps found = metrics_of(cuda, 7);
   for (std::size_t step = 0; step < expected.size(); ++step)
     for (const auto& [name, value] : expected[step]) {
@@ -69,7 +71,7 @@ emulation::GraphNodes nodes_of(const SpmdProgram& program) {
 }
 
 /// A step whose micro-batches draw random numbers.
-SpmdProgram noisy_program(int micro_batches, int devices) {
+spmd::SpmdProgram noisy_program(int micro_batches, int devices) {
   const auto model = [](Builder& g, Value x, Value y) {
     return small_mlp(g, x + random_normal(g, x.type(), 0, 0.5), y);
   };
@@ -84,16 +86,16 @@ struct Captured {
   int graphs, nodes, launches_per_step, kernels_per_step;
 };
 Captured capture_steps(int micro_batches, int devices) {
-  Executor executor = executor_of(noisy_program(micro_batches, devices));
+  runtime::Executor executor = executor_of(noisy_program(micro_batches, devices));
   metrics_of(executor, 1);  // the first step of all is queued instruction by instruction
   const emulation::Totals before = emulation::totals();
-  metrics_of(executor, kStagedSteps);
+  metrics_of(executor, lower::kStagedSteps);
   const emulation::Totals after = emulation::totals();
   const emulation::GraphNodes &a = before.captured, &b = after.captured;
   return {after.graphs - before.graphs,
           b.kernels + b.copies + b.clears + b.others - (a.kernels + a.copies + a.clears + a.others),
-          (after.graph_launches - before.graph_launches) / kStagedSteps,
-          (after.kernels - before.kernels) / kStagedSteps};
+          (after.graph_launches - before.graph_launches) / lower::kStagedSteps,
+          (after.kernels - before.kernels) / lower::kStagedSteps};
 }
 
 }  // namespace
@@ -123,7 +125,7 @@ TEST_CASE("64 micro-batches cost no more to capture than 3, and each is one laun
   for (const int devices : {1, 3}) {
     CAPTURE(devices);
     const Captured few = capture_steps(3, devices), many = capture_steps(64, devices);
-    CHECK(few.graphs == 2 * kStagedSteps);
+    CHECK(few.graphs == 2 * lower::kStagedSteps);
     CHECK(many.graphs == few.graphs);
     CHECK(many.nodes == few.nodes);
     CHECK(few.launches_per_step == 3 + 1);
@@ -134,12 +136,12 @@ TEST_CASE("64 micro-batches cost no more to capture than 3, and each is one laun
 }
 
 TEST_CASE("every micro-batch has its own data and random numbers, captured, queued and checked") {
-  const SpmdProgram program = noisy_program(5, 2);
-  Executor cpu(program);
+  const spmd::SpmdProgram program = noisy_program(5, 2);
+  runtime::Executor cpu(program);
   const Outcome expected = run_steps(cpu, 6);
   for (const Capture capture : {Capture::always, Capture::never})
     for (const bool checked : {false, true}) {
-      Executor executor = executor_of(program, {}, capture, checked);
+      runtime::Executor executor = executor_of(program, {}, capture, checked);
       CHECK(largest_difference(run_steps(executor, 6), expected) < 1e-5);
     }
 }
@@ -188,7 +190,7 @@ TEST_CASE("a scalar that a kernel writes over is loaded anew for every micro-bat
   g.metric("total", total);
   const int before = emulation::totals().captured.copies;
   nodes_of(on_one_device(g.finish()));
-  CHECK(emulation::totals().captured.copies - before == kStagedSteps);
+  CHECK(emulation::totals().captured.copies - before == lower::kStagedSteps);
 }
 
 TEST_CASE("many steps under way on several logical devices report each its own metrics") {
@@ -203,26 +205,26 @@ TEST_CASE(
     "steps are captured on one card, queued one by one on several, unless an option says otherwise") {
   const Graph graph =
       training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp, {.num_micro_batches = 2});
-  const SpmdProgram program =
+  const spmd::SpmdProgram program =
       lowered(graph, following_plan(graph, mesh_of({3}), {{"x", "S0@0"}, {"y", "S0@0"}}));
-  Executor cpu(program);
+  runtime::Executor cpu(program);
   const Outcome expected = run_steps(cpu, 6);
   const auto graphs = [&](int cards, Capture capture) {
-    Executor executor = executor_of(program, {.devices = cards}, capture);
+    runtime::Executor executor = executor_of(program, {.devices = cards}, capture);
     const int before = emulation::totals().graphs;
     CHECK(largest_difference(run_steps(executor, 6), expected) < 1e-5);
     return emulation::totals().graphs - before;
   };
-  CHECK(graphs(1, Capture::automatic) == 2 * kStagedSteps);  // two lists
+  CHECK(graphs(1, Capture::automatic) == 2 * lower::kStagedSteps);  // two lists
   CHECK(graphs(1, Capture::never) == 0);
   CHECK(graphs(3, Capture::automatic) == 0);
-  CHECK(graphs(3, Capture::always) == 2 * kStagedSteps);
+  CHECK(graphs(3, Capture::always) == 2 * lower::kStagedSteps);
   emulation::restart({});
 }
 
 TEST_CASE("a kernel that fails in a queued step surfaces where the step is waited for") {
   const Graph graph = training_graph({f32, {24, 10}}, {f32, {24, 6}}, small_mlp, {});
-  Executor executor = executor_of(on_one_device(graph), {}, Capture::never);
+  runtime::Executor executor = executor_of(on_one_device(graph), {}, Capture::never);
   const auto state = executor.make_state(0);
   const auto start = [&](int step) {
     return executor.start(*state, random_batch(graph, step), scalars_of(graph, step));

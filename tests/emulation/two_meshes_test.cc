@@ -60,15 +60,17 @@ Graph noisy_graph(int micro_batches = kMicroBatches) {
       {.num_micro_batches = micro_batches, .optimizer = alpa::testing::Optimizer::adam});
 }
 
-Executor executor_of(const SpmdProgram& program, const PipelineSchedule& schedule, int cards,
-                     Capture capture = Capture::automatic, bool check_instructions = false) {
+runtime::Executor executor_of(const spmd::SpmdProgram& program,
+                              const pipeline::PipelineSchedule& schedule, int cards,
+                              Capture capture = Capture::automatic,
+                              bool check_instructions = false) {
   emulation::restart({.devices = cards});
   REQUIRE(cuda_support().usable());
   ExecutorOptions options;
   options.tune = false;
   options.capture = capture;
   options.check_instructions = check_instructions;
-  return Executor(program, options, "cuda", schedule);
+  return runtime::Executor(program, options, "cuda", schedule);
 }
 
 /// Outcomes have equal bits.
@@ -77,20 +79,22 @@ void check_equal(const Outcome& a, const Outcome& b) {
   CHECK(a.state == b.state);
 }
 
-Outcome outcome_of(Executor& executor) { return run_steps_of(noisy_graph(), executor, kSteps); }
+Outcome outcome_of(runtime::Executor& executor) {
+  return run_steps_of(noisy_graph(), executor, kSteps);
+}
 
 Outcome expected_outcome() {
   const Graph graph = noisy_graph();
-  Executor one(lowered(graph, replicated_plan(graph, mesh_of({1}))));
+  runtime::Executor one(lowered(graph, replicated_plan(graph, mesh_of({1}))));
   return outcome_of(one);
 }
 
 /// One executor's outcome: that of one device, in exactly the planned memory.
-Outcome check_executor(Executor&& executor, const Outcome& expected) {
+Outcome check_executor(runtime::Executor&& executor, const Outcome& expected) {
   const Outcome outcome = outcome_of(executor);
   CHECK(largest_difference(outcome, expected) < 1e-5);
   CHECK(executor.measured_bytes(*executor.make_state(0)) == executor.memory_bytes());
-  CHECK(executor.measured_traffic() == traffic(executor.program()));
+  CHECK(executor.measured_traffic() == spmd::traffic(executor.program()));
   return outcome;
 }
 
@@ -100,10 +104,10 @@ TEST_CASE(
     "GPipe and 1F1B on two meshes compute what one device does, captured, queued and checked") {
   const Outcome expected = expected_outcome();
   for (const Case& c : cases()) {
-    const SpmdProgram program = on_meshes(noisy_graph(), c.stages);
+    const spmd::SpmdProgram program = on_meshes(noisy_graph(), c.stages);
     CAPTURE(c.devices);
-    for (const PipelineSchedule& schedule :
-         {gpipe(2, kMicroBatches), one_f_one_b(2, kMicroBatches)})
+    for (const pipeline::PipelineSchedule& schedule :
+         {pipeline::gpipe(2, kMicroBatches), pipeline::one_f_one_b(2, kMicroBatches)})
       for (const int cards : {1, c.devices}) {
         CAPTURE(to_string(schedule));
         CAPTURE(cards);
@@ -120,10 +124,10 @@ TEST_CASE(
 
 TEST_CASE("a message that fails in the first step is named with its device and micro-batch") {
   const Graph graph = noisy_graph();
-  const SpmdProgram program = on_meshes(graph, cases()[1].stages);
+  const spmd::SpmdProgram program = on_meshes(graph, cases()[1].stages);
   std::set<std::string> named;
   for (int kernel = 1; kernel <= 40; ++kernel) {
-    Executor executor = executor_of(program, one_f_one_b(2, kMicroBatches), 1);
+    runtime::Executor executor = executor_of(program, pipeline::one_f_one_b(2, kMicroBatches), 1);
     const auto state = executor.make_state(0);
     emulation::fail_kernel(kernel);
     const std::string text = error_of(
@@ -142,11 +146,11 @@ TEST_CASE(
   std::vector<int> runs;
   for (const int micro_batches : {4, 12}) {
     const Graph graph = noisy_graph(micro_batches);
-    const PipelineSchedule schedule = one_f_one_b(2, micro_batches);
-    Executor executor = executor_of(on_meshes(graph, cases()[1].stages), schedule, 1);
+    const pipeline::PipelineSchedule schedule = pipeline::one_f_one_b(2, micro_batches);
+    runtime::Executor executor = executor_of(on_meshes(graph, cases()[1].stages), schedule, 1);
     run_steps_of(graph, executor, 1);  // the first step of all is queued instruction by instruction
     const emulation::Totals before = emulation::totals();
-    run_steps_of(graph, executor, kStagedSteps);
+    run_steps_of(graph, executor, lower::kStagedSteps);
     emulation::Totals after = emulation::totals();
     after.graphs -= before.graphs, after.graph_launches -= before.graph_launches;
     after.captured.kernels -= before.captured.kernels,
@@ -157,8 +161,9 @@ TEST_CASE(
   CHECK(totals[1].graphs == totals[0].graphs);
   CHECK(totals[1].captured.kernels == totals[0].captured.kernels);
   CHECK(totals[1].captured.copies == totals[0].captured.copies);
-  CHECK(totals[1].graph_launches - totals[0].graph_launches == kStagedSteps * (runs[1] - runs[0]));
+  CHECK(totals[1].graph_launches - totals[0].graph_launches ==
+        lower::kStagedSteps * (runs[1] - runs[0]));
   // Step by step a list is one graph, unless it receives into memory that it has just used.
-  CHECK(totals[0].graph_launches <= kStagedSteps * (runs[0] + 1));
+  CHECK(totals[0].graph_launches <= lower::kStagedSteps * (runs[0] + 1));
   emulation::restart({});
 }

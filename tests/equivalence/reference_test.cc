@@ -32,12 +32,12 @@ TrainingStep step_of(std::int64_t batch, std::int64_t width) {
 
 /// The plan for communication alone, with Alpa's costs, as an executable.
 Executable planned_like_alpa(const TrainingStep& step, const DeviceMesh& mesh,
-                             AutoShardOptions options, double alpas_objective) {
+                             intra_op::AutoShardOptions options, double alpas_objective) {
   const Graph graph = step.trace(1);
   options.split_contractions = true;
-  const CostModel model =
-      CostModel::communication_only({.tie_break_tails = true, .allow_all_gather = true});
-  const ShardingPlan plan = auto_shard(graph, mesh, model, options);
+  const cost::CostModel model =
+      cost::CostModel::communication_only({.tie_break_tails = true, .allow_all_gather = true});
+  const ShardingPlan plan = intra_op::auto_shard(graph, mesh, model, options);
   CHECK(plan.cost.objective_seconds <= alpas_objective + 1e-3);
   const std::string path = "reference_test_plan.json";
   std::ofstream(path) << to_json(plan, graph);
@@ -74,7 +74,8 @@ struct Expected {
 };
 
 void check_run(std::int64_t batch, std::int64_t width, const DeviceMesh& mesh,
-               const AutoShardOptions& options, double alpas_objective, const Expected& expected) {
+               const intra_op::AutoShardOptions& options, double alpas_objective,
+               const Expected& expected) {
   const TrainingStep step = step_of(batch, width);
   const Executable train = planned_like_alpa(step, mesh, options, alpas_objective);
   const auto parameters = parameters_after_step(train, batch, width);
@@ -121,13 +122,13 @@ TEST_CASE("Alpa's MLP on 2x2: reduced over the fast axis, the slow one, and gath
 }
 
 TEST_CASE("Alpa's MLP, data parallelism forced: one all_reduce although it is dear") {
-  check_run(32, 256, mesh_of({4}), data_parallel_options(), 2368635.12,
+  check_run(32, 256, mesh_of({4}), intra_op::data_parallel_options(), 2368635.12,
             {"all_reduce 1", 6 * (256 * 256 + 256) * 4 * 2 * 3 / 4.0});
 }
 
 TEST_CASE("Alpa's MLP, ZeRO: as many bytes as data parallelism, by reduce_scatter and all_gather") {
-  check_run(256, 32, mesh_of({4}), zero2_options(), 38139.12,
+  check_run(256, 32, mesh_of({4}), intra_op::zero2_options(), 38139.12,
             {"all_gather 1, reduce_scatter 1", kReduced});
-  check_run(256, 32, mesh_of({4}), zero3_options(), 38139.12,
+  check_run(256, 32, mesh_of({4}), intra_op::zero3_options(), 38139.12,
             {"all_gather 1, reduce_scatter 1", kReduced});
 }

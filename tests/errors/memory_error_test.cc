@@ -14,14 +14,14 @@ using namespace alpa::testing;
 
 TEST_CASE("more bytes than are available, on a machine and in a control group") {
   HostMemory memory{.total_bytes = 8000, .limit_bytes = 8000, .available_bytes = 5000, .group = ""};
-  CHECK(error_of([&] { require_available(4000, 1000, 2, memory); }) == "no error");
-  CHECK(error_of([&] { require_available(4001, 1000, 1, memory); }) ==
+  CHECK(error_of([&] { runtime::require_available(4000, 1000, 2, memory); }) == "no error");
+  CHECK(error_of([&] { runtime::require_available(4001, 1000, 1, memory); }) ==
         "no memory for a new state: 1 device needs 4001 bytes of arenas, "
         "and 1000 more for threads and temporary buffers, but this machine has 5000 available; "
         "use more micro-batches, a smaller batch or a memory budget, drop other states, "
         "or end other programs");
   memory.group = "/docker/x";
-  CHECK(error_of([&] { require_available(4001, 1000, 2, memory); }) ==
+  CHECK(error_of([&] { runtime::require_available(4001, 1000, 2, memory); }) ==
         "no memory for a new state: 2 devices need 4001 bytes of arenas, "
         "and 1000 more for threads and temporary buffers, but control group \"/docker/x\" has "
         "5000 left; use more micro-batches, a smaller batch or a memory budget, "

@@ -62,12 +62,13 @@ int fuzz_plan(const std::uint8_t* data, std::size_t size) {
   const bool accepted = accepts([&] {
     const ShardingPlan plan = plan_from_json(text_of(data, size), graph, "plan.json");
     printed = to_json(plan, graph);
-    verify(partition(graph, plan));
+    verify(spmd::partition(graph, plan));
   });
   if (accepted) expect_same(printed, to_json(plan_from_json(printed, graph, "plan.json"), graph));
   accepts([&] {  // as `alpa explain` does, with the graph of the file
     const Graph own = graph_from_plan_json(text_of(data, size), "plan.json");
-    explain(plan_from_json(text_of(data, size), own, "plan.json"), own, CostModel{}, Detail::full);
+    explain(plan_from_json(text_of(data, size), own, "plan.json"), own, cost::CostModel{},
+            Detail::full);
   });
   return 0;
 }

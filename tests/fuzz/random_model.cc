@@ -266,7 +266,7 @@ class PlanDrawer {
     const int most = chance(random_, 0.7) ? 0 : static_cast<int>(node.operands.size());
     std::vector<Strategy> fitting;
     int fewest = static_cast<int>(node.operands.size()) + 1;
-    for (const Strategy& strategy : all_strategies(rule, mesh_)) {
+    for (const Strategy& strategy : intra_op::all_strategies(rule, mesh_)) {
       const int moved = std::max(most, operands_moved(node, rule, strategy));
       if (moved > std::max(fewest, most)) continue;
       if (moved < fewest) fitting.clear();
@@ -275,7 +275,7 @@ class PlanDrawer {
     }
     const Strategy chosen = one_of(random_, fitting);
     for (int i = 0; i < static_cast<int>(node.results.size()); ++i)
-      specs_[node.results[i]] = result_spec(rule, chosen, mesh_, i);
+      specs_[node.results[i]] = intra_op::result_spec(rule, chosen, mesh_, i);
     return chosen;
   }
 
@@ -283,7 +283,7 @@ class PlanDrawer {
   int operands_moved(const Node& node, const Rule& rule, const Strategy& strategy) const {
     int moved = 0;
     for (int i = 0; i < static_cast<int>(node.operands.size()); ++i) {
-      const ShardingSpec wanted = operand_spec(rule, strategy, mesh_, i),
+      const ShardingSpec wanted = intra_op::operand_spec(rule, strategy, mesh_, i),
                          &found = specs_[node.operands[i]];
       if (!reachable(found, wanted)) return static_cast<int>(node.operands.size()) + 1;
       moved += found != wanted;
@@ -298,20 +298,22 @@ class PlanDrawer {
 };
 
 /// The passes in the order of the driver, each verified, some left out.
-SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan, Random& random) {
-  SpmdProgram program = partition(graph, plan);
+spmd::SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan, Random& random) {
+  spmd::SpmdProgram program = spmd::partition(graph, plan);
   verify(program);
   const auto pass = [&](double probability, const auto& make) {
     if (!chance(random, probability)) return;
     program = make(program);
     verify(program);
   };
-  pass(0.3, [](const SpmdProgram& p) { return testing::with_cuda_epilogues(p); });
-  pass(0.9, [](const SpmdProgram& p) { return fuse_elementwise(p); });
+  pass(0.3, [](const spmd::SpmdProgram& p) { return testing::with_cuda_epilogues(p); });
+  pass(0.9, [](const spmd::SpmdProgram& p) { return spmd::fuse_elementwise(p); });
   const std::int64_t bytes = one_of<std::int64_t>(random, {0, 64, 1000, 1 << 20}),
                      slack = one_of<std::int64_t>(random, {0, 100, 1 << 20});
-  pass(0.9, [&](const SpmdProgram& p) { return bucket_collectives(p, bytes, slack); });
-  pass(0.3, [](const SpmdProgram& p) { return fuse_squared_norms(fuse_optimizer_updates(p)); });
+  pass(0.9, [&](const spmd::SpmdProgram& p) { return spmd::bucket_collectives(p, bytes, slack); });
+  pass(0.3, [](const spmd::SpmdProgram& p) {
+    return spmd::fuse_squared_norms(spmd::fuse_optimizer_updates(p));
+  });
   return program;
 }
 
@@ -375,19 +377,24 @@ ShardingPlan planned_at_random(const Graph& graph, const DeviceMesh& mesh, Rando
     axis.alpha_seconds = pick({0, 1e-6, 1e-4});
     axis.beta_seconds_per_byte = pick({0, 1e-12, 1e-10, 1e-8});
   }
-  CostModel model;
+  cost::CostModel model;
   model.device.flops_per_second[f32] = model.device.flops_per_second[f64] =
       pick({0, 1e7, 1e9, 1e12});
   model.device.memory_bytes_per_second = pick({0, 1e6, 1e9, 1e12});
   model.device.launch_seconds = model.reshard.launch_seconds = pick({0, 1e-6});
   model.reshard.memory_bytes_per_second = model.device.memory_bytes_per_second;
-  AutoShardOptions options = one_of<AutoShardOptions>(
-      random, {{}, {}, {}, data_parallel_options(), zero2_options(), zero3_options()});
+  intra_op::AutoShardOptions options =
+      one_of<intra_op::AutoShardOptions>(random, {{},
+                                                  {},
+                                                  {},
+                                                  intra_op::data_parallel_options(),
+                                                  intra_op::zero2_options(),
+                                                  intra_op::zero3_options()});
   options.allow_all_gather = chance(random, 0.8);
   options.allow_all_to_all = chance(random, 0.8);
   options.time_limit_seconds = 5;
   try {
-    return auto_shard(graph, DeviceMesh(axes), model, options);
+    return intra_op::auto_shard(graph, DeviceMesh(axes), model, options);
     // too few rows for data parallelism, or a collective needed but forbidden
   } catch (const Error&) {
     return random_plan(graph, mesh, random);
@@ -398,7 +405,8 @@ std::string difference_of(std::uint64_t seed) {
   Random random(seed);
   const Sample sample = random_sample(random);
   const Graph& graph = sample.graph;
-  Executor serial(partition(graph, testing::replicated_plan(graph, testing::mesh_of({1}))));
+  runtime::Executor serial(
+      spmd::partition(graph, testing::replicated_plan(graph, testing::mesh_of({1}))));
   const testing::Outcome expected = testing::run_steps(serial, 2);
   if (!is_finite(expected)) return "";
   const DeviceMesh mesh = random_mesh(random);
@@ -406,11 +414,11 @@ std::string difference_of(std::uint64_t seed) {
                                                  : random_plan(graph, mesh, random);
   verify(plan, graph);
   check_file(plan, graph);
-  const SpmdProgram program = lowered(graph, plan, random);
+  const spmd::SpmdProgram program = lowered(graph, plan, random);
   const Overlap overlap =
       one_of<Overlap>(random, {Overlap::automatic, Overlap::always, Overlap::never});
   const int threads = chance(random, 0.7) ? 0 : 1 + below(random, 3);
-  Executor executor(program, {.threads_per_device = threads, .overlap = overlap});
+  runtime::Executor executor(program, {.threads_per_device = threads, .overlap = overlap});
   const double difference = testing::largest_difference(expected, testing::run_steps(executor, 2));
   if (difference <= sample.tolerance) return "";
   return fmt::format("differs by {} (tolerance {}) on mesh {}, {} threads, overlap {}\n{}",

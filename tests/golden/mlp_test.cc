@@ -32,7 +32,7 @@ Cluster small_cluster() {
 }
 
 /// Sanitizer builds guard buffers, so that offsets differ.
-bool has_golden_offsets() { return memory_rules("cpu").guard_bytes == 0; }
+bool has_golden_offsets() { return lower::memory_rules("cpu").guard_bytes == 0; }
 
 /// Plans the step whose text is in step.txt, and checks the plan and one device program per class.
 template <class Method>
@@ -47,7 +47,7 @@ void check_method(const std::string& name, const std::vector<int>& mesh_shape) {
   check_golden("mlp/" + name + ".plan.json", to_json(compiled.plan, compiled.graph));
   if (!has_golden_offsets()) return;
   std::string devices;
-  for (const DeviceProgram& device : compiled.lowered->firsts)
+  for (const lower::DeviceProgram& device : compiled.lowered->firsts)
     devices += to_string(device, *compiled.program);
   check_golden("mlp/" + name + ".devices.txt", devices);
 }
@@ -70,13 +70,14 @@ TEST_CASE("automatic sharding on 2x2 devices: plan and device programs") {
 TEST_CASE("two stages under 1F1B: partitioned program and device programs") {
   const Graph graph = parse_graph(golden_text("mlp/step.txt"), all_ops());
   const Layouts rows{{"cut0", "S0@0"}, {"y", "S0@0"}, {"loss.sum", "P+@0"}, {"gradient2", "P+@0"}};
-  const SpmdProgram program =
+  const spmd::SpmdProgram program =
       on_meshes(graph, {{mesh_from(0, {1}), {}}, {mesh_from(1, {2}), rows}}, 0);
   check_golden("mlp/two_stages.program.txt", to_string(program));
   if (!has_golden_offsets()) return;
   std::string devices;
   for (int device : {0, 2})
-    devices += to_string(
-        lower(program, device, true, memory_rules("cpu"), one_f_one_b(2, kMicroBatches)), program);
+    devices += to_string(lower::lower(program, device, true, lower::memory_rules("cpu"),
+                                      pipeline::one_f_one_b(2, kMicroBatches)),
+                         program);
   check_golden("mlp/two_stages.devices.txt", devices);
 }

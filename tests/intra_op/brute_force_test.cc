@@ -40,8 +40,8 @@ struct Flow {
 
 class Enumeration {
  public:
-  Enumeration(const Graph& graph, const DeviceMesh& mesh, const CostModel& model)
-      : graph_(graph), mesh_(mesh), shares_(loop_shares(graph)) {
+  Enumeration(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel& model)
+      : graph_(graph), mesh_(mesh), shares_(intra_op::loop_shares(graph)) {
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) add_node(n, model);
     for (int v = 0; v < static_cast<int>(graph.values.size()); ++v) add_flow(v, model);
   }
@@ -65,11 +65,11 @@ class Enumeration {
     double bytes = 0;
     for (std::size_t j = 0; j < node.operands.size(); ++j) {
       const TensorType& type = graph_.type(node.operands[j]);
-      const ShardingSpec spec = operand_spec(rules_[n], s, mesh_, static_cast<int>(j));
-      const LoopRead& read = shares_[n].reads[j];
-      if (read.kind == LoopRead::Kind::memory)
+      const ShardingSpec spec = intra_op::operand_spec(rules_[n], s, mesh_, static_cast<int>(j));
+      const intra_op::LoopRead& read = shares_[n].reads[j];
+      if (read.kind == intra_op::LoopRead::Kind::memory)
         bytes += static_cast<double>(shard_bytes(type, spec, mesh_));
-      if (read.kind != LoopRead::Kind::through) continue;
+      if (read.kind != intra_op::LoopRead::Kind::through) continue;
       double behind = static_cast<double>(size_of(type.dtype));
       const Shape local =
           local_shape(type.shape, spec, mesh_, std::vector<int>(mesh_.num_axes(), 0));
@@ -79,12 +79,12 @@ class Enumeration {
     const int result = node.results[0];
     if (shares_[n].writes[0])
       bytes += static_cast<double>(
-          shard_bytes(graph_.type(result), result_spec(rules_[n], s, mesh_), mesh_));
+          shard_bytes(graph_.type(result), intra_op::result_spec(rules_[n], s, mesh_), mesh_));
     return bytes;
   }
 
   double cut(const TensorType& type, const ShardingSpec& a, const ShardingSpec& b,
-             const CostModel& model) const {
+             const cost::CostModel& model) const {
     if (a == b) return 0;
     const double rate = model.device.memory_bytes_per_second;
     const double bytes =
@@ -93,26 +93,27 @@ class Enumeration {
   }
 
   bool is_inside(int n, int j) const {
-    return !shares_[n].reads.empty() && shares_[n].reads[j].kind == LoopRead::Kind::inside;
+    return !shares_[n].reads.empty() &&
+           shares_[n].reads[j].kind == intra_op::LoopRead::Kind::inside;
   }
 
   double seconds_in_loop(int n, const Strategy& s, const std::vector<TensorType>& results,
-                         const CostModel& model) const {
+                         const cost::CostModel& model) const {
     const std::vector<TensorType> operands = operand_types(graph_, graph_.nodes[n]);
-    double seconds = operator_seconds(rules_[n], factor_of_axis(s, mesh_), operands, results, mesh_,
-                                      model, moved(n, s));
+    double seconds = operator_seconds(rules_[n], intra_op::factor_of_axis(s, mesh_), operands,
+                                      results, mesh_, model, moved(n, s));
     if (!shares_[n].launches) seconds -= model.device.launch_seconds;
     for (int j = 0; j < static_cast<int>(operands.size()); ++j)
       if (is_inside(n, j))
-        seconds += cut(operands[j], result_spec(rules_[n], s, mesh_),
-                       operand_spec(rules_[n], s, mesh_, j), model);
+        seconds += cut(operands[j], intra_op::result_spec(rules_[n], s, mesh_),
+                       intra_op::operand_spec(rules_[n], s, mesh_, j), model);
     return seconds;
   }
 
-  void add_node(int n, const CostModel& model) {
+  void add_node(int n, const cost::CostModel& model) {
     const Node& node = graph_.nodes[n];
     rules_.push_back(rule_of(graph_, node));
-    strategies_.push_back(all_strategies(rules_.back(), mesh_));
+    strategies_.push_back(intra_op::all_strategies(rules_.back(), mesh_));
     std::vector<TensorType> results;
     for (int value : node.results) results.push_back(graph_.type(value));
     const Input* input = find_input(graph_, node.results[0]);
@@ -121,11 +122,11 @@ class Enumeration {
                       node.op == &ops::reshape;
     seconds_.emplace_back();
     for (const Strategy& s : strategies_.back()) {
-      double once = operator_seconds(rules_.back(), factor_of_axis(s, mesh_),
+      double once = operator_seconds(rules_.back(), intra_op::factor_of_axis(s, mesh_),
                                      operand_types(graph_, node), results, mesh_, model);
       if (!shares_[n].reads.empty()) once = seconds_in_loop(n, s, results, model);
       if (load && model.device.memory_bytes_per_second > 0) {  // read and written
-        const ShardingSpec spec = result_spec(rules_.back(), s, mesh_, 0);
+        const ShardingSpec spec = intra_op::result_spec(rules_.back(), s, mesh_, 0);
         once = model.device.launch_seconds +
                2 * static_cast<double>(shard_bytes(results[0], spec, mesh_)) /
                    model.device.memory_bytes_per_second;
@@ -135,7 +136,7 @@ class Enumeration {
     }
   }
 
-  void add_flow(int v, const CostModel& model) {
+  void add_flow(int v, const cost::CostModel& model) {
     const ValueInfo& info = graph_.values[v];
     std::vector<ShardingSpec> specs;
     const auto number = [&](const ShardingSpec& spec) {
@@ -154,8 +155,8 @@ class Enumeration {
     for (int g : {0, 1}) {
       const int producer = flow.producers[g];
       for (const Strategy& s : strategies_[producer])
-        flow.specs[g].push_back(number(
-            result_spec(rules_[producer], s, mesh_, producer == info.producer ? info.index : 0)));
+        flow.specs[g].push_back(number(intra_op::result_spec(
+            rules_[producer], s, mesh_, producer == info.producer ? info.index : 0)));
       flow.last = std::max(flow.last, producer);
     }
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
@@ -164,7 +165,8 @@ class Enumeration {
         if (node.operands[j] != v) continue;
         flow.wanting.push_back({n, group(node.region == Region::apply), {}, is_inside(n, j)});
         for (const Strategy& s : strategies_[n])
-          flow.wanting.back().specs.push_back(number(operand_spec(rules_[n], s, mesh_, j)));
+          flow.wanting.back().specs.push_back(
+              number(intra_op::operand_spec(rules_[n], s, mesh_, j)));
       }
     }
     for (const Update& update : graph_.updates) {
@@ -173,7 +175,7 @@ class Enumeration {
       flow.wanting.push_back(
           {input, group(find_input(graph_, update.input)->kind == InputKind::state), {}});
       for (const Strategy& s : strategies_[input])
-        flow.wanting.back().specs.push_back(number(result_spec(rules_[input], s, mesh_)));
+        flow.wanting.back().specs.push_back(number(intra_op::result_spec(rules_[input], s, mesh_)));
     }
     for (const Metric& metric : graph_.metrics) {
       if (metric.value == v)
@@ -182,7 +184,7 @@ class Enumeration {
     }
     for (const Wanting& w : flow.wanting) flow.last = std::max(flow.last, w.node);
     const std::vector<double> table =
-        reshard_seconds(info.type, specs, specs, mesh_, model.reshard);
+        cost::reshard_seconds(info.type, specs, specs, mesh_, model.reshard);
     for (const ShardingSpec& have : specs) {
       flow.cuts.emplace_back();
       for (const ShardingSpec& want : specs)
@@ -231,7 +233,7 @@ class Enumeration {
 
   const Graph& graph_;
   const DeviceMesh& mesh_;
-  std::vector<LoopShare> shares_;
+  std::vector<intra_op::LoopShare> shares_;
   std::vector<Rule> rules_;
   std::vector<std::vector<Strategy>> strategies_;
   std::vector<std::vector<double>> seconds_;
@@ -315,8 +317,8 @@ DeviceMesh random_mesh(Random& random) {
   return DeviceMesh(axes);
 }
 
-CostModel random_model(Random& random) {
-  CostModel model;
+cost::CostModel random_model(Random& random) {
+  cost::CostModel model;
   model.device.flops_per_second[f32] = pick(random, {0, 1, 20});
   model.device.memory_bytes_per_second = pick(random, {0, 5, 100});
   model.device.launch_seconds = pick(random, {0, 0.5});
@@ -339,13 +341,13 @@ TEST_CASE("the plan of a small graph costs what the cheapest of all strategy com
     Random random(seed);
     const Graph graph = random_graph(random, 2 + below(random, 3));
     const DeviceMesh mesh = random_mesh(random);
-    const CostModel model = random_model(random);
+    const cost::CostModel model = random_model(random);
     if (graph.nodes.size() < 3 || graph.nodes.size() > 7) continue;
     Enumeration enumeration(graph, mesh, model);
     if (enumeration.combinations() > 2e8) continue;
     CAPTURE(seed);
     CAPTURE(to_string(graph));
-    const ShardingPlan plan = auto_shard(graph, mesh, model, {});
+    const ShardingPlan plan = intra_op::auto_shard(graph, mesh, model, {});
     verify(plan, graph);
     const double expected = enumeration.cheapest();
     REQUIRE(plan.cost.objective_seconds == doctest::Approx(expected).epsilon(1e-9));
@@ -377,17 +379,18 @@ TEST_CASE(
   g.update(g.input(InputKind::state, "s", sum.type()), relu(sum));
   const Graph graph = g.finish();
   const DeviceMesh mesh({{"x", 4, 5, 0.01}});
-  CostModel model;
+  cost::CostModel model;
   model.device.flops_per_second[f32] = 1;
   model.device.memory_bytes_per_second = 1000;
   model.reshard.memory_bytes_per_second = 1000;
-  const std::vector<std::vector<int>> loops = fusion_groups(graph);
+  const std::vector<std::vector<int>> loops = intra_op::fusion_groups(graph);
   CHECK(loops.size() == 1);  // both the sum and relu
   CHECK(loops.front().size() == 2);
   // writing and reading the sum costs next to nothing, or much
   for (const double memory : {1000.0, 0.5}) {
     model.device.memory_bytes_per_second = memory;
-    const ShardingPlan plan = auto_shard(graph, mesh, model, AutoShardOptions{});
+    const ShardingPlan plan =
+        intra_op::auto_shard(graph, mesh, model, intra_op::AutoShardOptions{});
     CHECK(plan.specs[sum.id].is_partial() == (memory > 1));
     CHECK(plan.cost.objective_seconds ==
           doctest::Approx(Enumeration(graph, mesh, model).cheapest()));

@@ -34,7 +34,7 @@ Graph trained(std::int64_t rows, std::int64_t width) {
 
 ShardingPlan plan_on_4(const Graph& graph) {
   const Cluster cluster = gpu_cluster(1, 4);
-  return auto_shard(graph, cluster.mesh({4}), CostModel::of(cluster), {});
+  return intra_op::auto_shard(graph, cluster.mesh({4}), cost::CostModel::of(cluster), {});
 }
 
 std::string spec_of(const ShardingPlan& plan, const Graph& graph, const std::string& input) {

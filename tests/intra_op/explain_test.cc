@@ -9,8 +9,8 @@
 #include "intra_op/plans.h"
 #include "src/intra_op/assemble_plan.h"
 #include "src/intra_op/auto_shard.h"
+#include "src/intra_op/evaluate.h"
 #include "src/intra_op/node_classes.h"
-#include "src/intra_op/path_cost.h"
 
 using namespace alpa;
 using namespace alpa::testing;
@@ -26,9 +26,9 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 /// Extra seconds of the cheapest plan with another strategy at one of the twelve most expensive
 /// nodes; every such plan is made and priced as a whole.
-double cheapest_change(const ShardingPlan& plan, const Graph& graph, const CostModel& model) {
-  const GraphFacts facts(graph);
-  const std::vector<double> seconds = part_seconds(plan, facts, model).nodes;
+double cheapest_change(const ShardingPlan& plan, const Graph& graph, const cost::CostModel& model) {
+  const intra_op::GraphFacts facts(graph);
+  const std::vector<double> seconds = intra_op::part_seconds(plan, facts, model).nodes;
   const double total = evaluate(plan, graph, model).objective_seconds;
   std::vector<int> order;
   for (int n = 0; n < static_cast<int>(seconds.size()); ++n)
@@ -36,15 +36,15 @@ double cheapest_change(const ShardingPlan& plan, const Graph& graph, const CostM
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return seconds[a] > seconds[b]; });
   order.resize(12);
-  ReshardPrices prices(plan.mesh, model.reshard);
+  cost::ReshardPrices prices(plan.mesh, model.reshard);
   double least = total;
   for (int n : order)
-    for (const Strategy& strategy : all_strategies(facts.classes.of(n).rule, plan.mesh)) {
+    for (const Strategy& strategy : intra_op::all_strategies(facts.classes.of(n).rule, plan.mesh)) {
       std::vector<Strategy> strategies = plan.strategies;
       if (strategy == strategies[n]) continue;
       strategies[n] = strategy;
-      const ShardingPlan other = plan_of_strategies(facts, plan.mesh, strategies, prices);
-      least = std::min(least, evaluate(other, facts, model).objective_seconds - total);
+      const ShardingPlan other = intra_op::plan_of_strategies(facts, plan.mesh, strategies, prices);
+      least = std::min(least, intra_op::evaluate(other, facts, model).objective_seconds - total);
     }
   return least;
 }
@@ -54,8 +54,9 @@ double cheapest_change(const ShardingPlan& plan, const Graph& graph, const CostM
 TEST_CASE(
     "the summary says where time and memory go, what is split how, and what the next best plan costs") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 512, .width = 64});
-  const CostModel model = some_model();
-  const ShardingPlan plan = auto_shard(graph, some_mesh({4}), model, data_parallel_options());
+  const cost::CostModel model = some_model();
+  const ShardingPlan plan =
+      intra_op::auto_shard(graph, some_mesh({4}), model, intra_op::data_parallel_options());
   const PlanCost cost = evaluate(plan, graph, model);
   const std::vector<std::string> lines =
       lines_of(explain(plan, graph, model, Detail::summary, 1 << 20));
@@ -85,16 +86,17 @@ TEST_CASE(
 TEST_CASE(
     "the next best plan is the cheapest that does one of the most expensive operators in another way") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 512, .width = 64});
-  const CostModel model = some_model();
+  const cost::CostModel model = some_model();
   const auto next_best = [&](const ShardingPlan& plan) {
     return lines_of(explain(plan, graph, model)).back();
   };
-  const ShardingPlan best = auto_shard(graph, some_mesh({4}), model, {});
+  const ShardingPlan best = intra_op::auto_shard(graph, some_mesh({4}), model, {});
   const double extra = cheapest_change(best, graph, model);
   REQUIRE(extra > 0);
   CHECK(next_best(best).starts_with("Next best      +" + seconds_text(extra) + " (+"));
   CHECK(next_best(best).ends_with(", all else equal"));
-  const ShardingPlan data = auto_shard(graph, some_mesh({4}), model, data_parallel_options());
+  const ShardingPlan data =
+      intra_op::auto_shard(graph, some_mesh({4}), model, intra_op::data_parallel_options());
   const double less = cheapest_change(data, graph, model);
   REQUIRE(less < 0);
   CHECK(
@@ -108,7 +110,7 @@ TEST_CASE(
 
 TEST_CASE("the summary keeps to ten lines, whatever the number of layouts") {
   const Graph graph = mlp_graph({.layers = 4, .batch = 16, .width = 16});
-  ShardingPlan plan = auto_shard(graph, some_mesh({2, 2}), some_model(), {});
+  ShardingPlan plan = intra_op::auto_shard(graph, some_mesh({2, 2}), some_model(), {});
   int layout = 0;  // the summary tells what the plan says, another layout for every parameter
   for (const Input& input : graph.inputs) {
     if (input.kind != InputKind::state || !input.of.empty() || graph.type(input.value).rank() != 2)
@@ -126,8 +128,8 @@ TEST_CASE("the summary keeps to ten lines, whatever the number of layouts") {
 TEST_CASE("a plan priced for another cluster is not called optimal") {
   const Graph graph = mlp_graph({.layers = 1, .batch = 8, .width = 4, .bias = false});
   const ShardingPlan plan =
-      auto_shard(graph, some_mesh({2}), some_model(), data_parallel_options());
-  CostModel slower = some_model();
+      intra_op::auto_shard(graph, some_mesh({2}), some_model(), intra_op::data_parallel_options());
+  cost::CostModel slower = some_model();
   slower.device.launch_seconds = 1e-3;
   const std::string line = lines_of(explain(plan, graph, slower)).front();
   CAPTURE(line);
@@ -137,7 +139,8 @@ TEST_CASE("a plan priced for another cluster is not called optimal") {
 
 TEST_CASE("ZeRO's optimizer state is told beside the parameters it belongs to") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 512, .width = 64});
-  const ShardingPlan plan = auto_shard(graph, some_mesh({4}), some_model(), zero2_options());
+  const ShardingPlan plan =
+      intra_op::auto_shard(graph, some_mesh({4}), some_model(), intra_op::zero2_options());
   const std::string text = explain(plan, graph, some_model());
   CAPTURE(text);
   CHECK(text.find("a copy on every device; optimizer state ") != std::string::npos);
@@ -147,8 +150,9 @@ TEST_CASE(
     "the full listing follows the summary: state by layout, communications with their reasons, "
     "and choices") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 512, .width = 64});
-  const CostModel model = some_model();
-  const ShardingPlan plan = auto_shard(graph, some_mesh({4}), model, data_parallel_options());
+  const cost::CostModel model = some_model();
+  const ShardingPlan plan =
+      intra_op::auto_shard(graph, some_mesh({4}), model, intra_op::data_parallel_options());
   const std::string text = explain(plan, graph, model, Detail::full);
   CAPTURE(text);
   CHECK(text.starts_with(
@@ -161,7 +165,8 @@ TEST_CASE(
           "because it is left with partial over x (4 devices) and wanted with a copy on every device") !=
       std::string::npos);
   CHECK(text.find("\n             +") != std::string::npos);  // what another choice costs more
-  const ShardingPlan split = auto_shard(graph, some_mesh({4}), model, zero2_options());
+  const ShardingPlan split =
+      intra_op::auto_shard(graph, some_mesh({4}), model, intra_op::zero2_options());
   CHECK(explain(split, graph, model, Detail::full)
             .find("split over x (4 devices); updated in place, each device its part: ") !=
         std::string::npos);

@@ -48,14 +48,14 @@ TEST_CASE("what a budget leads to depends on work, not on the time limit or the 
 
 TEST_CASE("a search that is stopped before a plan fits says so, and asks for what would help") {
   const std::atomic<bool> stop = true;
-  AutoShardOptions options;
+  intra_op::AutoShardOptions options;
   options.stop = &stop;
   options.memory_budget_bytes = 700'000;  // possible, but not among the first plans
   const Graph graph =
       gpt_graph({.layers = 1, .batch = 8, .sequence = 32, .hidden = 128, .heads = 4});
   const Cluster cluster = gpu_cluster(1, 8);
   const std::string error = error_of([&] {
-    auto_shard(graph, cluster.mesh({2, 4}), CostModel::of(cluster), options);
+    intra_op::auto_shard(graph, cluster.mesh({2, 4}), cost::CostModel::of(cluster), options);
   });
   CAPTURE(error);
   CHECK(error.starts_with(
@@ -69,12 +69,12 @@ TEST_CASE(
   const Graph graph =
       gpt_graph({.layers = 1, .batch = 8, .sequence = 32, .hidden = 128, .heads = 4});
   const Cluster cluster = gpu_cluster(1, 8);
-  AutoShardOptions options;
+  intra_op::AutoShardOptions options;
   options.memory_budget_bytes = 700'000;
   try {
-    auto_shard(graph, cluster.mesh({8}), CostModel::of(cluster), options);
+    intra_op::auto_shard(graph, cluster.mesh({8}), cost::CostModel::of(cluster), options);
     FAIL("a plan keeps the budget");
-  } catch (const OverBudget& error) {
+  } catch (const intra_op::OverBudget& error) {
     const std::int64_t least = *options.memory_budget_bytes + error.missing_bytes;
     CHECK(error.missing_bytes > 100'000);
     CHECK(least <= error.smallest_bytes);

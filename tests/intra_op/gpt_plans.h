@@ -22,17 +22,17 @@ inline Cluster gpu_cluster(int hosts, int devices_per_host) {
   return cluster;
 }
 
-inline double seconds_of(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
-                         const AutoShardOptions& options) {
-  return auto_shard(graph, mesh, model, options).cost.objective_seconds;
+inline double seconds_of(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel& model,
+                         const intra_op::AutoShardOptions& options) {
+  return intra_op::auto_shard(graph, mesh, model, options).cost.objective_seconds;
 }
 
 /// Of data parallelism, ZeRO-2 and ZeRO-3.
 inline double least_restricted_seconds(const Graph& graph, const DeviceMesh& mesh,
-                                       const CostModel& model) {
+                                       const cost::CostModel& model) {
   double least = std::numeric_limits<double>::infinity();
-  for (const AutoShardOptions& options :
-       {data_parallel_options(), zero2_options(), zero3_options()})
+  for (const intra_op::AutoShardOptions& options :
+       {intra_op::data_parallel_options(), intra_op::zero2_options(), intra_op::zero3_options()})
     least = std::min(least, seconds_of(graph, mesh, model, options));
   return least;
 }

@@ -23,7 +23,7 @@ void check_96_layers(const Cluster& cluster, const std::vector<int>& shape, std:
           100 * cost.gap(), " %, planned in ", seconds, " s");
   CHECK(seconds < 60);  // on an idle machine
   CHECK(cost.objective_seconds <=
-        least_restricted_seconds(planned.graph, planned.plan.mesh, CostModel::of(cluster)) *
+        least_restricted_seconds(planned.graph, planned.plan.mesh, cost::CostModel::of(cluster)) *
             (1 + 1e-4));
 }
 

@@ -21,12 +21,12 @@ Cluster cluster_of(const std::array<int, 2>& sizes) {
 
 Graph gpt(int layers) { return gpt_graph({.layers = layers}); }
 
-LayeredPlan layered(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
-                    PlanningCache& cache) {
-  auto result = plan_by_layers(graph, mesh, model, {}, cache);
-  REQUIRE(std::holds_alternative<LayeredPlan>(result));
-  verify(std::get<LayeredPlan>(result).plan, graph);
-  return std::get<LayeredPlan>(std::move(result));
+intra_op::LayeredPlan layered(const Graph& graph, const DeviceMesh& mesh,
+                              const cost::CostModel& model, intra_op::PlanningCache& cache) {
+  auto result = intra_op::plan_by_layers(graph, mesh, model, {}, cache);
+  REQUIRE(std::holds_alternative<intra_op::LayeredPlan>(result));
+  verify(std::get<intra_op::LayeredPlan>(result).plan, graph);
+  return std::get<intra_op::LayeredPlan>(std::move(result));
 }
 
 /// Costs are rounded to nanoseconds.
@@ -35,20 +35,20 @@ constexpr double kRounding = 1e-5;
 void check_stacks(const std::array<int, 2>& sizes, const std::vector<int>& stacks) {
   const Cluster cluster = cluster_of(sizes);
   const DeviceMesh mesh = cluster.mesh({sizes[0], sizes[1]});
-  const CostModel model = CostModel::of(cluster);
-  PlanningCache cache;
+  const cost::CostModel model = cost::CostModel::of(cluster);
+  intra_op::PlanningCache cache;
   int known = 0, cells = 0;
   for (int layers : stacks) {
     CAPTURE(layers);
     const Graph graph = gpt(layers);
-    const LayeredPlan plan = layered(graph, mesh, model, cache);
+    const intra_op::LayeredPlan plan = layered(graph, mesh, model, cache);
     CHECK(plan.parts == layers + 1);
     CHECK(plan.tables == std::min(layers + 1, 3));  // the first layer, all others, and the loss
     known += plan.new_tables;
     cells += plan.new_cells;
-    AutoShardOptions proven;
+    intra_op::AutoShardOptions proven;
     proven.relative_gap = 0;
-    const ShardingPlan whole = auto_shard(graph, mesh, model, proven);
+    const ShardingPlan whole = intra_op::auto_shard(graph, mesh, model, proven);
     CHECK(plan.plan.cost.gap() < 1e-9);
     REQUIRE(whole.cost.gap() < 1e-9);
     CHECK(plan.plan.cost.objective_seconds ==
@@ -73,22 +73,23 @@ TEST_CASE(
   const Graph graph = with_layers(gpt(4));
   const Cluster cluster = cluster_of({2, 2});
   const DeviceMesh mesh = cluster.mesh({2, 2});
-  const CostModel model = CostModel::of(cluster);
-  PlanningCache cache;
+  const cost::CostModel model = cost::CostModel::of(cluster);
+  intra_op::PlanningCache cache;
   for (const auto& [first, last] : {std::pair{1, 1}, {1, 2}}) {
     CAPTURE(first);
     CAPTURE(last);
-    const auto cost = range_cost(graph, first, last, mesh, model, {}, cache);
-    REQUIRE(std::holds_alternative<RangeCost>(cost));
+    const auto cost = intra_op::range_cost(graph, first, last, mesh, model, {}, cache);
+    REQUIRE(std::holds_alternative<intra_op::RangeCost>(cost));
     const Graph range = subgraph(graph, first, last).graph;
-    const ShardingPlan whole = auto_shard(range, mesh, model, {});
+    const ShardingPlan whole = intra_op::auto_shard(range, mesh, model, {});
     REQUIRE(whole.cost.gap() < 1e-9);
-    CHECK(std::get<RangeCost>(cost).seconds ==
+    CHECK(std::get<intra_op::RangeCost>(cost).seconds ==
           doctest::Approx(whole.cost.objective_seconds).epsilon(kRounding));
-    CHECK(std::get<RangeCost>(cost).lower_bound ==
+    CHECK(std::get<intra_op::RangeCost>(cost).lower_bound ==
           doctest::Approx(whole.cost.objective_seconds).epsilon(kRounding));
   }
-  const auto inner = range_cost(graph, 1, 2, mesh, model, {}, cache),
-             other = range_cost(graph, 2, 3, mesh, model, {}, cache);
-  CHECK(std::get<RangeCost>(other).seconds == std::get<RangeCost>(inner).seconds);
+  const auto inner = intra_op::range_cost(graph, 1, 2, mesh, model, {}, cache),
+             other = intra_op::range_cost(graph, 2, 3, mesh, model, {}, cache);
+  CHECK(std::get<intra_op::RangeCost>(other).seconds ==
+        std::get<intra_op::RangeCost>(inner).seconds);
 }

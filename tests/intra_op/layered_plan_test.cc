@@ -17,8 +17,8 @@ using namespace alpa::testing;
 namespace {
 
 /// Costs of about a second, so that rounding to nanoseconds is far below what tells plans apart.
-CostModel slow_devices() {
-  CostModel model;
+cost::CostModel slow_devices() {
+  cost::CostModel model;
   model.device.flops_per_second = {{f32, 2e3}};
   model.device.memory_bytes_per_second = 1e3;
   model.device.launch_seconds = 0.01;
@@ -87,24 +87,26 @@ Graph stack_graph(const Stack& s) {
   return g.finish();
 }
 
-LayeredPlan layered(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
-                    PlanningCache& cache, std::int64_t cells = std::int64_t{1} << 24) {
-  const auto result = plan_by_layers(graph, mesh, model, {}, cache, {.most_cells = cells});
-  if (const auto* failed = std::get_if<LayerTooLarge>(&result))
+intra_op::LayeredPlan layered(const Graph& graph, const DeviceMesh& mesh,
+                              const cost::CostModel& model, intra_op::PlanningCache& cache,
+                              std::int64_t cells = std::int64_t{1} << 24) {
+  const auto result =
+      intra_op::plan_by_layers(graph, mesh, model, {}, cache, {.most_cells = cells});
+  if (const auto* failed = std::get_if<intra_op::LayerTooLarge>(&result))
     FAIL("layer " << failed->layer << " needs " << failed->cells << " cells");
-  return std::get<LayeredPlan>(result);
+  return std::get<intra_op::LayeredPlan>(result);
 }
 
 /// Returns the plan by layers after comparing it with the solver's, which must be proven
 /// the best; or, if `proven` is false and the solver's time is too short for that, lie
 /// between its bound and its plan.
-LayeredPlan check_whole(const Graph& graph, const DeviceMesh& mesh, PlanningCache& cache,
-                        bool proven = true) {
-  const CostModel model = slow_devices();
-  AutoShardOptions options;
+intra_op::LayeredPlan check_whole(const Graph& graph, const DeviceMesh& mesh,
+                                  intra_op::PlanningCache& cache, bool proven = true) {
+  const cost::CostModel model = slow_devices();
+  intra_op::AutoShardOptions options;
   if (!proven) options.time_limit_seconds = 0.5;
-  const ShardingPlan whole = auto_shard(graph, mesh, model, options);
-  LayeredPlan result = layered(graph, mesh, model, cache);
+  const ShardingPlan whole = intra_op::auto_shard(graph, mesh, model, options);
+  intra_op::LayeredPlan result = layered(graph, mesh, model, cache);
   verify(result.plan, graph);
   const double seconds = evaluate(result.plan, graph, model).objective_seconds;
   CHECK(result.plan.cost.objective_seconds == seconds);
@@ -120,10 +122,10 @@ LayeredPlan check_whole(const Graph& graph, const DeviceMesh& mesh, PlanningCach
 TEST_CASE(
     "plain layers: tables of layers cost what the whole costs, and those of 2 layers serve 12") {
   for (const std::vector<int>& sizes : {std::vector<int>{4}, std::vector<int>{2, 2}}) {
-    PlanningCache cache;
+    intra_op::PlanningCache cache;
     for (int layers : {2, 3, 5, 8, 12}) {
       CAPTURE(layers);
-      const LayeredPlan plan =
+      const intra_op::LayeredPlan plan =
           check_whole(stack_graph({.layers = layers}), slow_mesh(sizes), cache);
       CHECK(plan.parts == layers + 1);
       CHECK(plan.tables == 3);  // the first layer, all others, and the loss
@@ -133,7 +135,7 @@ TEST_CASE(
 }
 
 TEST_CASE("layers that share an activation with the next one") {
-  PlanningCache cache;
+  intra_op::PlanningCache cache;
   for (int layers : {2, 7}) {
     CAPTURE(layers);
     check_whole(stack_graph({.layers = layers, .activation = Activation::after}), slow_mesh({4}),
@@ -145,13 +147,13 @@ TEST_CASE("layers that share an activation with the next one") {
 }
 
 TEST_CASE("residual blocks, with dropout and several micro-batches") {
-  PlanningCache cache;
+  intra_op::PlanningCache cache;
   const Stack stack{.layers = 2, .residual = true, .dropout = 0.5, .num_micro_batches = 2};
   for (int layers : {2, 5, 12}) {
     CAPTURE(layers);
     Stack s = stack;
     s.layers = layers;
-    const LayeredPlan plan = check_whole(stack_graph(s), slow_mesh({4}), cache);
+    const intra_op::LayeredPlan plan = check_whole(stack_graph(s), slow_mesh({4}), cache);
     CHECK(plan.tables == std::min(layers + 1, 4));  // the last layer's sum runs in the loss's loop
     CHECK(plan.new_tables == (layers == 2 ? 3 : layers == 5 ? 1 : 0));
   }
@@ -160,13 +162,14 @@ TEST_CASE("residual blocks, with dropout and several micro-batches") {
     CAPTURE(layers);
     Stack s = stack;
     s.layers = layers, s.batch = s.width = kSmall;
-    const LayeredPlan plan = check_whole(stack_graph(s), slow_mesh({2, 2}), cache, layers == 2);
+    const intra_op::LayeredPlan plan =
+        check_whole(stack_graph(s), slow_mesh({2, 2}), cache, layers == 2);
     CHECK(plan.new_tables == (layers == 2 ? 3 : 1));
   }
 }
 
 TEST_CASE("weights tied between the first and the last layer") {
-  PlanningCache cache;
+  intra_op::PlanningCache cache;
   for (int layers : {2, 5, 8}) {
     CAPTURE(layers);
     check_whole(stack_graph({.layers = layers, .tie = Tie::ends, .loss_in_layer = true}),
@@ -186,36 +189,36 @@ TEST_CASE("weights tied between the first and the last layer") {
 TEST_CASE("weights tied among all layers share their copies") {
   for (int layers : {2, 3, 6, 12}) {
     CAPTURE(layers);
-    PlanningCache cache;
+    intra_op::PlanningCache cache;
     check_whole(stack_graph({.layers = layers, .tie = Tie::all}), slow_mesh({4}), cache);
   }
 }
 
 TEST_CASE("blocks of attention and layer norm") {
-  PlanningCache cache;
+  intra_op::PlanningCache cache;
   for (int layers : {2, 6}) {
     CAPTURE(layers);
     const Graph graph =
         gpt_graph({.layers = layers, .batch = 4, .sequence = 8, .hidden = 16, .heads = 4});
-    const LayeredPlan plan = check_whole(graph, slow_mesh({4}), cache);
+    const intra_op::LayeredPlan plan = check_whole(graph, slow_mesh({4}), cache);
     CHECK(plan.tables == 3);
     CHECK(plan.new_tables == (layers == 2 ? 3 : 0));
   }
 }
 
 TEST_CASE("a table that is too large is reported with its layer") {
-  PlanningCache cache;
-  const auto result = plan_by_layers(stack_graph({}), slow_mesh({2, 2}), slow_devices(), {}, cache,
-                                     {.most_cells = 100});
-  const LayerTooLarge failed = std::get<LayerTooLarge>(result);
+  intra_op::PlanningCache cache;
+  const auto result = intra_op::plan_by_layers(stack_graph({}), slow_mesh({2, 2}), slow_devices(),
+                                               {}, cache, {.most_cells = 100});
+  const intra_op::LayerTooLarge failed = std::get<intra_op::LayerTooLarge>(result);
   CHECK(failed.cells > 100);
 }
 
 TEST_CASE("options that split the batch are refused") {
-  PlanningCache cache;
+  intra_op::PlanningCache cache;
   CHECK_THROWS_WITH_AS(
-      plan_by_layers(stack_graph({}), slow_mesh({4}), slow_devices(), data_parallel_options(),
-                     cache),
+      intra_op::plan_by_layers(stack_graph({}), slow_mesh({4}), slow_devices(),
+                               intra_op::data_parallel_options(), cache),
       "method data: it splits the batch, but a single layer has no batch inputs to tell that "
       "dimension; use auto_shard",
       Error);

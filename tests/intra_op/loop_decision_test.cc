@@ -18,9 +18,10 @@ using namespace alpa::testing;
 namespace {
 
 /// Forbids other layouts at the ends of every value inside a loop.
-void force_agreement(const Graph& graph, const SearchSpace& space, ilp::Problem& problem) {
-  for (const std::vector<Reader>& readers : readers_of_values(graph, space))
-    for (const Reader& reader : readers) {
+void force_agreement(const Graph& graph, const intra_op::SearchSpace& space,
+                     ilp::Problem& problem) {
+  for (const std::vector<intra_op::Reader>& readers : intra_op::readers_of_values(graph, space))
+    for (const intra_op::Reader& reader : readers) {
       const int operand = reader.use.operand;
       if (operand < 0 || !space.graph->classes.share_of(reader.node).reads_inside(operand))
         continue;
@@ -38,13 +39,14 @@ struct Least {
 };
 
 /// All outputs are wanted whole on every device.
-Least least_of(const Graph& graph, const DeviceMesh& mesh, const CostModel& model) {
-  AutoShardOptions options;
+Least least_of(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel& model) {
+  intra_op::AutoShardOptions options;
   for (const Output& output : graph.outputs)
     options.output_specs[output.name] = ShardingSpec::replicated();
-  PlanningCache cache;
-  const SearchSpace space = search_space(graph, options, cache.facts().of(mesh, model));
-  const Instance instance = build_instance(graph, space, mesh);
+  intra_op::PlanningCache cache;
+  const intra_op::SearchSpace space =
+      intra_op::search_space(graph, options, cache.facts().of(mesh, model));
+  const intra_op::Instance instance = intra_op::build_instance(graph, space, mesh);
   ilp::Problem agreed = instance.problem;
   force_agreement(graph, space, agreed);
   const auto seconds = [&](const ilp::Problem& problem) {
@@ -52,14 +54,14 @@ Least least_of(const Graph& graph, const DeviceMesh& mesh, const CostModel& mode
     REQUIRE(solution.optimal);
     return static_cast<double>(solution.cost) / instance.units_per_second;
   };
-  const ShardingPlan plan = auto_shard(graph, mesh, model, options);
+  const ShardingPlan plan = intra_op::auto_shard(graph, mesh, model, options);
   const Least least{seconds(instance.problem), seconds(agreed), !plan.reshards.empty()};
   CHECK(plan.cost.objective_seconds == doctest::Approx(least.apart));
   return least;
 }
 
-CostModel model_of(double flops_per_second, double bytes_per_second) {
-  CostModel model;
+cost::CostModel model_of(double flops_per_second, double bytes_per_second) {
+  cost::CostModel model;
   model.device.flops_per_second[f32] = model.device.flops_per_second[f16] = flops_per_second;
   model.device.memory_bytes_per_second = bytes_per_second;
   model.reshard.memory_bytes_per_second = bytes_per_second;
@@ -81,7 +83,8 @@ Graph with_outputs(const Builder& g) {
 
 std::size_t members_of_largest_loop(const Graph& graph) {
   std::size_t most = 0;
-  for (const std::vector<int>& loop : fusion_groups(graph)) most = std::max(most, loop.size());
+  for (const std::vector<int>& loop : intra_op::fusion_groups(graph))
+    most = std::max(most, loop.size());
   return most;
 }
 
@@ -105,7 +108,8 @@ TEST_CASE(
     const Graph graph = below(4) > 0 ? with_outputs(g) : g.finish();
     REQUIRE(members_of_largest_loop(graph) >= 2);
     const double sizes[] = {0.01, 0.1, 1, 10};
-    CostModel model = model_of(below(2) == 0 ? 1 : 100, std::vector<double>{1, 10, 1000}[below(3)]);
+    cost::CostModel model =
+        model_of(below(2) == 0 ? 1 : 100, std::vector<double>{1, 10, 1000}[below(3)]);
     model.device.launch_seconds = model.reshard.launch_seconds = below(2);
     const DeviceMesh mesh = below(2) == 0 ? mesh_of({2 + below(3)}, {1}, {sizes[below(4)]})
                                           : mesh_of({2, 2 + below(2)}, {1, sizes[below(4)]},

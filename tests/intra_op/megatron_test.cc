@@ -22,7 +22,8 @@ struct Block {
 Block planned(std::int64_t batch, std::int64_t sequence) {
   const Cluster cluster = gpu_cluster(1, 4);
   Block block{.graph = gpt_graph({.layers = 3, .batch = batch, .sequence = sequence}), .plan = {}};
-  block.plan = auto_shard(block.graph, cluster.mesh({4}), CostModel::of(cluster), {});
+  block.plan =
+      intra_op::auto_shard(block.graph, cluster.mesh({4}), cost::CostModel::of(cluster), {});
   verify(block.plan, block.graph);
   CHECK(block.plan.cost.gap() == 0);
   return block;
@@ -69,7 +70,7 @@ TEST_CASE(
   CHECK(activations_of_middle(block, Region::backward) == "2 all_reduce");
   // The first block needs no gradient of its input. Of its first layer norm,
   // gain and shift are reduced.
-  const auto sent = traffic(partition(block.graph, block.plan));
+  const auto sent = spmd::traffic(spmd::partition(block.graph, block.plan));
   CHECK(sent.size() == 1);
   const auto bytes = [](double elements) { return 2 * 0.75 * 4 * elements; };
   CHECK(sent.at("all_reduce").bytes == (4 * 3 - 1) * bytes(2 * 128 * 1024) + 2 * bytes(1024));

@@ -105,12 +105,12 @@ TEST_CASE("ZeRO-3 gathers weights again for the backward pass when there is no r
 TEST_CASE(
     "a budget that cannot be kept is the user's mistake: by how much, where, and what would help") {
   const Graph graph = mlp_graph({.layers = 1, .batch = 8, .width = 4, .bias = false});
-  AutoShardOptions options = data_parallel_options();
+  intra_op::AutoShardOptions options = intra_op::data_parallel_options();
   options.memory_budget_bytes = 300;
   try {
-    auto_shard(graph, mesh_of({2}), CostModel::of(Cluster::local(2)), options);
+    intra_op::auto_shard(graph, mesh_of({2}), cost::CostModel::of(Cluster::local(2)), options);
     FAIL("no error");
-  } catch (const OverBudget& error) {
+  } catch (const intra_op::OverBudget& error) {
     // At the loss, three states of 64 bytes, x, the difference and its square of
     // 64 each, and the sum: 388.
     CHECK(error.missing_bytes == 88);

@@ -33,9 +33,10 @@ int parameters_split(const ShardingPlan& plan, const Graph& graph) {
   return split;
 }
 
-std::string error_of(const Graph& graph, const DeviceMesh& mesh, const AutoShardOptions& options) {
+std::string error_of(const Graph& graph, const DeviceMesh& mesh,
+                     const intra_op::AutoShardOptions& options) {
   try {
-    auto_shard(graph, mesh, CostModel{}, options);
+    intra_op::auto_shard(graph, mesh, cost::CostModel{}, options);
   } catch (const Error& error) {
     return error.what();
   }
@@ -47,11 +48,12 @@ std::string error_of(const Graph& graph, const DeviceMesh& mesh, const AutoShard
 TEST_CASE(
     "data and model parallelism appear by themselves as batch and width change, "
     "with infinitely fast devices") {
-  AutoShardOptions options;
+  intra_op::AutoShardOptions options;
   options.split_contractions = true;
   const auto split = [&](std::int64_t batch, std::int64_t width) {
     const Graph graph = mlp_graph({.layers = 4, .batch = batch, .width = width});
-    return parameters_split(auto_shard(graph, mesh_of({8}), CostModel{}, options), graph);
+    return parameters_split(intra_op::auto_shard(graph, mesh_of({8}), cost::CostModel{}, options),
+                            graph);
   };
   CHECK(split(4096, 64) == 0);
   CHECK(split(64, 64) == 4);
@@ -62,7 +64,8 @@ TEST_CASE("data and model parallelism appear by themselves with devices as they 
   const Cluster cluster = eight_devices();
   const auto plan = [&](std::int64_t batch, std::int64_t width) {
     const Graph graph = mlp_graph({.layers = 4, .batch = batch, .width = width});
-    const ShardingPlan best = auto_shard(graph, cluster.mesh({8}), CostModel::of(cluster), {});
+    const ShardingPlan best =
+        intra_op::auto_shard(graph, cluster.mesh({8}), cost::CostModel::of(cluster), {});
     CHECK(best.cost.gap() == 0);
     return std::pair(best, graph);
   };
@@ -75,15 +78,15 @@ TEST_CASE("data and model parallelism appear by themselves with devices as they 
     const Node& node = tall_graph.nodes[n];
     if (node.op != &ops::einsum || node.region != Region::forward) continue;
     const Rule rule = rule_of(tall_graph, node);
-    CHECK(to_string(operand_spec(rule, tall.strategies[n], tall.mesh, 0)) == "S0@0");
-    CHECK(to_string(operand_spec(rule, tall.strategies[n], tall.mesh, 1)) == "R");
+    CHECK(to_string(intra_op::operand_spec(rule, tall.strategies[n], tall.mesh, 0)) == "S0@0");
+    CHECK(to_string(intra_op::operand_spec(rule, tall.strategies[n], tall.mesh, 1)) == "R");
   }
 }
 
 TEST_CASE("data parallelism splits the batch in every node that has it and nothing else") {
   const Graph graph = mlp_graph({.layers = 3, .batch = 48, .width = 24});
-  const ShardingPlan plan =
-      auto_shard(graph, mesh_of({2, 3}), CostModel{}, data_parallel_options());
+  const ShardingPlan plan = intra_op::auto_shard(graph, mesh_of({2, 3}), cost::CostModel{},
+                                                 intra_op::data_parallel_options());
   verify(plan, graph);
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const TensorType& type = graph.values[v].type;
@@ -99,8 +102,8 @@ TEST_CASE("with several micro-batches, ZeRO splits optimizer state while gradien
   const Graph graph = mlp_graph({.layers = 2, .batch = 32, .width = 16, .num_micro_batches = 2});
   const DeviceMesh mesh = mesh_of({4});
   for (const auto& [options, kernel] :
-       {std::pair(zero2_options(), "R"), std::pair(zero3_options(), "S")}) {
-    const ShardingPlan plan = auto_shard(graph, mesh, CostModel{}, options);
+       {std::pair(intra_op::zero2_options(), "R"), std::pair(intra_op::zero3_options(), "S")}) {
+    const ShardingPlan plan = intra_op::auto_shard(graph, mesh, cost::CostModel{}, options);
     verify(plan, graph);
     CHECK(spec_of(plan, graph, "dense0.kernel").substr(0, 1) == kernel);
     CHECK(spec_of(plan, graph, "dense0.kernel.adam_m").substr(0, 1) == "S");
@@ -112,10 +115,10 @@ TEST_CASE("with several micro-batches, ZeRO splits optimizer state while gradien
 TEST_CASE("a forced batch axis splits the batch on that axis and leaves the other free") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 64, .width = 2048});
   const Cluster cluster = eight_devices();
-  AutoShardOptions options;
+  intra_op::AutoShardOptions options;
   options.batch_mesh_axis = 1;
   const ShardingPlan plan =
-      auto_shard(graph, cluster.mesh({4, 2}), CostModel::of(cluster), options);
+      intra_op::auto_shard(graph, cluster.mesh({4, 2}), cost::CostModel::of(cluster), options);
   CHECK(spec_of(plan, graph, "x").find("S0@1") != std::string::npos);
   CHECK(spec_of(plan, graph, "dense0.kernel").find("@0") != std::string::npos);
 }
@@ -123,39 +126,41 @@ TEST_CASE("a forced batch axis splits the batch on that axis and leaves the othe
 TEST_CASE("the best of several meshes is the cheapest of the plans on each") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 256, .width = 512});
   const Cluster cluster = eight_devices();
-  const CostModel model = CostModel::of(cluster);
+  const cost::CostModel model = cost::CostModel::of(cluster);
   std::vector<DeviceMesh> meshes;
   double least = 1e9;
   for (const auto& shape : logical_mesh_shapes(8)) {
     meshes.push_back(cluster.mesh(shape));
-    least = std::min(least, auto_shard(graph, meshes.back(), model, {}).cost.objective_seconds);
+    least = std::min(least,
+                     intra_op::auto_shard(graph, meshes.back(), model, {}).cost.objective_seconds);
   }
-  CHECK(auto_shard(graph, meshes, model, {}).cost.objective_seconds == least);
+  CHECK(intra_op::auto_shard(graph, meshes, model, {}).cost.objective_seconds == least);
 }
 
 TEST_CASE("a layer without collectives of a kind that is forbidden") {
   const Graph graph = mlp_graph({.layers = 2, .batch = 64, .width = 512});
   const Cluster cluster = eight_devices();
-  AutoShardOptions options;
+  intra_op::AutoShardOptions options;
   options.allow_all_gather = options.allow_all_to_all = false;
-  const auto steps =
-      count_steps(auto_shard(graph, cluster.mesh({2, 4}), CostModel::of(cluster), options));
+  const auto steps = count_steps(
+      intra_op::auto_shard(graph, cluster.mesh({2, 4}), cost::CostModel::of(cluster), options));
   CHECK(steps.count("all_gather") + steps.count("all_to_all") == 0);
 }
 
 TEST_CASE("what the options ask and the graph does not allow is the user's mistake") {
   const Graph graph = mlp_graph({.layers = 1, .batch = 4, .width = 8});
-  CHECK(error_of(graph, mesh_of({8}), data_parallel_options()) ==
+  CHECK(error_of(graph, mesh_of({8}), intra_op::data_parallel_options()) ==
         "method data: the batch of input \"x\" f32[4, 8] has 4 rows, "
         "too few to split over 8 devices; use a larger batch, "
         "fewer micro-batches or fewer devices, or the method \"shard\"");
-  AutoShardOptions options;
+  intra_op::AutoShardOptions options;
   options.batch_mesh_axis = 1;
   CHECK(error_of(graph, mesh_of({4}), options) ==
         "batch_mesh_axis 1 on a mesh of 1 axes; give one from 0 to 0");
-  CHECK_THROWS_WITH_AS(auto_shard(graph, std::vector<DeviceMesh>{}, CostModel{}, {}),
-                       "auto_shard: no mesh to plan for", Error);
-  AutoShardOptions impossible = zero2_options();
+  CHECK_THROWS_WITH_AS(
+      intra_op::auto_shard(graph, std::vector<DeviceMesh>{}, cost::CostModel{}, {}),
+      "auto_shard: no mesh to plan for", Error);
+  intra_op::AutoShardOptions impossible = intra_op::zero2_options();
   impossible.allow_all_gather = false;
   CHECK(error_of(mlp_graph({.layers = 1, .batch = 8, .width = 8}), mesh_of({4}), impossible) ==
         "method zero2: no plan on a 4 mesh satisfies the options; allow all_gather and "

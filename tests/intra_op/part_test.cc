@@ -41,46 +41,47 @@ TEST_CASE("an output is left in the spec that is wanted, or in any") {
   const std::string name = part.outputs[0].name;
   for (const std::string wanted : {"", "R", "S0@0", "S1@0 S0@1"}) {
     CAPTURE(wanted);
-    AutoShardOptions options;
+    intra_op::AutoShardOptions options;
     if (!wanted.empty()) options.output_specs[name] = parse_spec(wanted);
-    const ShardingPlan plan = auto_shard(part, kMesh, CostModel::of(Cluster::local(4)), options);
+    const ShardingPlan plan =
+        intra_op::auto_shard(part, kMesh, cost::CostModel::of(Cluster::local(4)), options);
     verify(plan, part);
     if (!wanted.empty()) CHECK(plan.outputs[0] == options.output_specs.at(name));
     CHECK(plan.outputs[1] == plan.specs[part.outputs[1].value]);
     const ShardingPlan read = plan_from_json(to_json(plan, part), part, "p.json");
     CHECK(to_json(read, part) == to_json(plan, part));
     CHECK(read.outputs == plan.outputs);
-    const SpmdProgram program = partition(part, plan);
+    const spmd::SpmdProgram program = spmd::partition(part, plan);
     verify(program);
     REQUIRE(program.graph.outputs.size() == part.outputs.size());
     for (std::size_t o = 0; o < part.outputs.size(); ++o) {
       CHECK(program.graph.outputs[o].name == part.outputs[o].name);
       CHECK(program.specs[program.graph.outputs[o].value] == plan.outputs[o]);
     }
-    verify(fuse_elementwise(program));
+    verify(spmd::fuse_elementwise(program));
   }
-  AutoShardOptions unknown;
+  intra_op::AutoShardOptions unknown;
   unknown.output_specs["h"] = ShardingSpec::replicated();
   CHECK_THROWS_WITH_AS(
-      auto_shard(part, kMesh, CostModel::of(Cluster::local(4)), unknown),
+      intra_op::auto_shard(part, kMesh, cost::CostModel::of(Cluster::local(4)), unknown),
       "method shard: output \"h\" cannot be left as R: the graph has no such output", Error);
 }
 
 TEST_CASE("a planning cache learns nothing new from more layers, and changes no plan") {
-  PlanningCache cache;
-  const CostModel model = CostModel::of(Cluster::local(4));
-  auto_shard(dropout_stack(3), kMesh, model, {}, &cache);
+  intra_op::PlanningCache cache;
+  const cost::CostModel model = cost::CostModel::of(Cluster::local(4));
+  intra_op::auto_shard(dropout_stack(3), kMesh, model, {}, &cache);
   const int rules = cache.facts().rules.size();
-  MeshFacts& facts = cache.facts().of(kMesh, model);
+  intra_op::MeshFacts& facts = cache.facts().of(kMesh, model);
   const std::size_t strategies = facts.strategies.size();
   const int searches = facts.prices.searches();
   CHECK(rules > 10);
   CHECK(strategies >= static_cast<std::size_t>(rules));
   const Graph longer = dropout_stack(6);
-  const ShardingPlan plan = auto_shard(longer, kMesh, model, {}, &cache);
+  const ShardingPlan plan = intra_op::auto_shard(longer, kMesh, model, {}, &cache);
   CHECK(cache.facts().meshes.size() == 1);
   CHECK(cache.facts().rules.size() == rules);
   CHECK(facts.strategies.size() == strategies);
   CHECK(facts.prices.searches() == searches);
-  CHECK(to_json(plan, longer) == to_json(auto_shard(longer, kMesh, model, {}), longer));
+  CHECK(to_json(plan, longer) == to_json(intra_op::auto_shard(longer, kMesh, model, {}), longer));
 }

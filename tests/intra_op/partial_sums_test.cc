@@ -13,8 +13,8 @@ using namespace alpa::testing;
 namespace {
 
 /// Computing is dear, so that contractions too thin to be split elsewhere are split along k.
-CostModel dear_compute() {
-  CostModel model;
+cost::CostModel dear_compute() {
+  cost::CostModel model;
   model.device.flops_per_second[f32] = 1e-3;
   return model;
 }
@@ -29,9 +29,9 @@ void set_state(Builder& g, const std::string& name, Value value) {
   g.update(g.input(InputKind::state, name, value.type()), value);
 }
 
-ShardingPlan plan_on(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
-                     const AutoShardOptions& options = {}) {
-  ShardingPlan plan = auto_shard(graph, mesh, model, options);
+ShardingPlan plan_on(const Graph& graph, const DeviceMesh& mesh, const cost::CostModel& model,
+                     const intra_op::AutoShardOptions& options = {}) {
+  ShardingPlan plan = intra_op::auto_shard(graph, mesh, model, options);
   verify(plan, graph);
   CHECK(plan.cost.gap() == 0);
   return plan;
@@ -64,7 +64,7 @@ TEST_CASE("PS3: a product split along k whose reader wants it split is reduce-sc
   g.set_region(Region::apply);
   g.update(m, m + product);
   const Graph graph = g.finish();
-  const ShardingPlan plan = plan_on(graph, mesh_of({4}), dear_compute(), zero2_options());
+  const ShardingPlan plan = plan_on(graph, mesh_of({4}), dear_compute(), intra_op::zero2_options());
   CHECK(count_steps(plan) == std::map<std::string, int>{{"reduce_scatter", 1}});
   CHECK(plan.cost.communication_seconds == doctest::Approx(half_all_reduce(8 * 4 * 4, 4)));
 }
@@ -84,7 +84,7 @@ TEST_CASE(
   }
   set_state(g, "out", h);
   const Graph graph = g.finish();
-  CostModel model;
+  cost::CostModel model;
   model.device.flops_per_second[f32] = 1e6;
   model.device.memory_bytes_per_second = 1e4;
   const ShardingPlan plan = plan_on(graph, mesh_of({4}, {0}, {1e-3}), model);
@@ -109,8 +109,8 @@ TEST_CASE(
   adam(g, gradients);
   g.metric("loss", loss);
   const Graph graph = g.finish();
-  CostModel model;  // communication costs, computing costs nothing: whoever can, replicates
-  AutoShardOptions data = data_parallel_options();
+  cost::CostModel model;  // communication costs, computing costs nothing: whoever can, replicates
+  intra_op::AutoShardOptions data = intra_op::data_parallel_options();
   const ShardingPlan replicated = plan_on(graph, mesh_of({4}), model, data);
   CHECK(spec_of(replicated, graph, "w.adam_m") == "R");
   CHECK(count_steps(replicated).at("all_reduce") == 2);  // the gradient and the loss
@@ -130,7 +130,8 @@ TEST_CASE("PS6: gradients stay partial over the micro-batches and are reduced on
   const auto seconds = [](int micro_batches) {
     const Graph graph = mlp_graph(
         {.layers = 2, .batch = 64, .width = 8, .num_micro_batches = micro_batches, .bias = false});
-    const ShardingPlan plan = plan_on(graph, mesh_of({4}), CostModel{}, data_parallel_options());
+    const ShardingPlan plan =
+        plan_on(graph, mesh_of({4}), cost::CostModel{}, intra_op::data_parallel_options());
     for (const Input& input : graph.inputs) {
       if (input.kind == InputKind::accumulator) CHECK(to_string(plan.specs[input.value]) == "P+@0");
     }
@@ -163,7 +164,8 @@ TEST_CASE("PS8: a tied embedding's two gradients are added as partial sums and r
   g.set_region(Region::apply);
   g.update(w, w - gradients[0] * 0.1);
   g.metric("loss", loss);
-  const ShardingPlan plan = plan_on(g.finish(), mesh_of({4}), CostModel{}, data_parallel_options());
+  const ShardingPlan plan =
+      plan_on(g.finish(), mesh_of({4}), cost::CostModel{}, intra_op::data_parallel_options());
   CHECK(plan.cost.communication_seconds ==
         doctest::Approx(all_reduce(vocabulary * hidden * 4, 4) + all_reduce(4, 4)));
 }

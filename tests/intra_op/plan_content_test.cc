@@ -20,8 +20,9 @@ using Json = nlohmann::ordered_json;
 /// ZeRO-3 on two devices: plans with all_reduce, reduce_scatter and all_gather.
 struct Sample {
   Graph graph = mlp_graph({.layers = 2, .batch = 8, .width = 4, .num_micro_batches = 2});
-  Json plan =
-      Json::parse(to_json(auto_shard(graph, mesh_of({2}), CostModel{}, zero3_options()), graph));
+  Json plan = Json::parse(to_json(
+      intra_op::auto_shard(graph, mesh_of({2}), cost::CostModel{}, intra_op::zero3_options()),
+      graph));
 
   /// The error of the plan after `change`.
   std::string error(const std::function<void(Json&)>& change) const {
@@ -148,7 +149,7 @@ TEST_CASE("no change of a number in a plan is an internal error") {
   each(plan, [&] {
     try {
       const ShardingPlan read = plan_from_json(plan.dump(), sample.graph, "p.json");
-      explain(read, sample.graph, CostModel{}, Detail::full);  // uses what it shows
+      explain(read, sample.graph, cost::CostModel{}, Detail::full);  // uses what it shows
       ++taken;
     } catch (const Error& error) {
       CHECK(std::string(error.what()).starts_with("plan p.json: "));

@@ -25,14 +25,14 @@ TEST_CASE(
     const Graph graph =
         mlp_graph({.layers = 3, .batch = 64, .width = 96, .num_micro_batches = micro_batches});
     const DeviceMesh mesh = some_mesh({2, 3});
-    const ShardingPlan plan = auto_shard(graph, mesh, some_model(), {});
+    const ShardingPlan plan = intra_op::auto_shard(graph, mesh, some_model(), {});
     const std::string text = to_json(plan, graph);
     const ShardingPlan read = plan_from_json(text, graph, "plan.json");
     CHECK(read.strategies == plan.strategies);
     CHECK(read.specs == plan.specs);
     CHECK(read.mesh == plan.mesh);
     CHECK(to_json(read, graph) == text);
-    CHECK(to_json(auto_shard(graph, mesh, some_model(), {}), graph) == text);
+    CHECK(to_json(intra_op::auto_shard(graph, mesh, some_model(), {}), graph) == text);
     CHECK(evaluate(read, graph, some_model()).objective_seconds == plan.cost.objective_seconds);
   }
 }
@@ -40,9 +40,11 @@ TEST_CASE(
 TEST_CASE("uneven dimensions and device counts are planned, not refused") {
   for (int devices : {3, 4, 5, 6, 7}) {
     const Graph graph = mlp_graph({.layers = 2, .batch = 7, .width = 10});
-    for (const AutoShardOptions& options :
-         {AutoShardOptions{}, data_parallel_options(), zero3_options()}) {
-      const ShardingPlan plan = auto_shard(graph, some_mesh({devices}), some_model(), options);
+    for (const intra_op::AutoShardOptions& options :
+         {intra_op::AutoShardOptions{}, intra_op::data_parallel_options(),
+          intra_op::zero3_options()}) {
+      const ShardingPlan plan =
+          intra_op::auto_shard(graph, some_mesh({devices}), some_model(), options);
       verify(plan, graph);
       CHECK(plan.cost.gap() == 0);
       if (options.split_batch_everywhere) CHECK(spec_of(plan, graph, "x") == "S0@0");
@@ -54,10 +56,10 @@ TEST_CASE("the evaluator prices a hand-worked plan") {
   // x[8, 4] times w[4, 4], the batch over two devices; w replicated; one all_reduce of
   // 64 bytes for its gradient.
   const Graph graph = small_graph();
-  CostModel model;
+  cost::CostModel model;
   model.device.flops_per_second[f32] = 1;
-  const ShardingPlan plan =
-      auto_shard(graph, mesh_of({2}, {100}, {10}), model, data_parallel_options());
+  const ShardingPlan plan = intra_op::auto_shard(graph, mesh_of({2}, {100}, {10}), model,
+                                                 intra_op::data_parallel_options());
   const PlanCost cost = evaluate(plan, graph, model);
   // Gradient: 100 + 2 * 1/2 * 64 * 10; the loss likewise with 4 bytes.
   CHECK(cost.communication_seconds == doctest::Approx(740 + 140));
@@ -79,7 +81,7 @@ TEST_CASE("the evaluator prices a hand-worked plan") {
 TEST_CASE("a plan for another graph is refused, naming both") {
   const Graph graph = small_graph(),
               other = mlp_graph({.layers = 1, .batch = 16, .width = 4, .bias = false});
-  const ShardingPlan plan = auto_shard(graph, some_mesh({2}), some_model(), {});
+  const ShardingPlan plan = intra_op::auto_shard(graph, some_mesh({2}), some_model(), {});
   CHECK(error_of([&] { plan_from_json(to_json(plan, graph), other, "p.json"); }) ==
         fmt::format("plan p.json: it was made for the graph {:016x} but this one is {:016x}; "
                     "model, batch, optimizer or number of micro-batches differ, so plan again",
@@ -94,8 +96,9 @@ TEST_CASE("a plan for another graph is refused, naming both") {
 
 TEST_CASE("malformed plan files are refused with place and remedy") {
   const Graph graph = small_graph();
-  const std::string good =
-      to_json(auto_shard(graph, some_mesh({2}), some_model(), data_parallel_options()), graph);
+  const std::string good = to_json(
+      intra_op::auto_shard(graph, some_mesh({2}), some_model(), intra_op::data_parallel_options()),
+      graph);
   const auto with = [&](const std::string& before, const std::string& after) {
     std::string text = good;
     const std::size_t place = text.find(before);
@@ -138,7 +141,8 @@ TEST_CASE("malformed plan files are refused with place and remedy") {
 
 TEST_CASE("a plan that leaves a reader without its spec is refused") {
   const Graph graph = small_graph();
-  ShardingPlan plan = auto_shard(graph, some_mesh({2}), some_model(), data_parallel_options());
+  ShardingPlan plan =
+      intra_op::auto_shard(graph, some_mesh({2}), some_model(), intra_op::data_parallel_options());
   REQUIRE(plan.reshards.size() == 2);
   const int value = plan.reshards[1].value;
   plan.reshards.pop_back();

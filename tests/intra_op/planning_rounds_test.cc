@@ -16,7 +16,7 @@ namespace {
 
 struct Fixture {
   Cluster cluster = gpu_cluster(2, 4);
-  CostModel model = CostModel::of(cluster);
+  cost::CostModel model = cost::CostModel::of(cluster);
   Graph graph = gpt_graph({.layers = 1});
 
   std::vector<DeviceMesh> meshes() const { return {cluster.mesh({4, 2}), cluster.mesh({2, 4})}; }
@@ -41,9 +41,9 @@ class BusyThread {
 
 TEST_CASE_FIXTURE(Fixture, "progress never gets worse and ends with the plan") {
   std::vector<PlanningProgress> told;
-  AutoShardOptions options;
+  intra_op::AutoShardOptions options;
   options.progress = [&](const PlanningProgress& progress) { told.push_back(progress); };
-  const ShardingPlan plan = auto_shard(graph, meshes(), model, options);
+  const ShardingPlan plan = intra_op::auto_shard(graph, meshes(), model, options);
   REQUIRE(told.size() > 2);
   for (std::size_t k = 1; k < told.size(); ++k) {
     const PlanningProgress &now = told[k], &before = told[k - 1];
@@ -80,11 +80,11 @@ TEST_CASE("under a budget, progress begins again with the plans that keep it") {
 TEST_CASE_FIXTURE(Fixture, "planning ends when its own callback says stop") {
   std::atomic<bool> stop = false;
   int calls = 0;
-  AutoShardOptions options;
+  intra_op::AutoShardOptions options;
   options.time_limit_seconds = 1e6;
   options.stop = &stop;
   options.progress = [&](const PlanningProgress&) { stop = ++calls > 0; };
-  const ShardingPlan plan = auto_shard(graph, meshes(), model, options);
+  const ShardingPlan plan = intra_op::auto_shard(graph, meshes(), model, options);
   verify(plan, graph);
   CHECK(plan.cost.gap() > 0.01);
 }
@@ -92,28 +92,28 @@ TEST_CASE_FIXTURE(Fixture, "planning ends when its own callback says stop") {
 TEST_CASE_FIXTURE(Fixture,
                   "a plan depends on work alone: time limits and a busy machine change nothing") {
   for (double gap : {0.0, 0.3}) {  // proven; the first that is good enough
-    AutoShardOptions options;
+    intra_op::AutoShardOptions options;
     options.relative_gap = gap;
     options.time_limit_seconds = 100;
-    const std::string text = to_json(auto_shard(graph, meshes(), model, options), graph);
+    const std::string text = to_json(intra_op::auto_shard(graph, meshes(), model, options), graph);
     const BusyThread busy;
     options.time_limit_seconds = 10000;
-    CHECK(to_json(auto_shard(graph, meshes(), model, options), graph) == text);
+    CHECK(to_json(intra_op::auto_shard(graph, meshes(), model, options), graph) == text);
   }
 }
 
 TEST_CASE_FIXTURE(Fixture, "a gap that is good enough ends planning") {
-  AutoShardOptions options;
+  intra_op::AutoShardOptions options;
   options.time_limit_seconds = 1e6;  // a proof would take far longer
   options.relative_gap = 0.01;
   const ShardingPlan plan =
-      auto_shard(gpt_graph({.layers = 8}), cluster.mesh({2, 4}), model, options);
+      intra_op::auto_shard(gpt_graph({.layers = 8}), cluster.mesh({2, 4}), model, options);
   CHECK(plan.cost.gap() <= 0.01);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a gap of everything is an error") {
-  AutoShardOptions options;
+  intra_op::AutoShardOptions options;
   options.relative_gap = 1;
-  CHECK(error_of([&] { auto_shard(graph, meshes(), model, options); }) ==
+  CHECK(error_of([&] { intra_op::auto_shard(graph, meshes(), model, options); }) ==
         "auto_shard: relative_gap is 1; give at least 0 and less than 1");
 }

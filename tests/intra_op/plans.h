@@ -55,8 +55,8 @@ inline std::string spec_of(const ShardingPlan& plan, const Graph& graph, const s
 }
 
 /// Devices of 1 GFLOP/s and links of which the second axis' are slower.
-inline CostModel some_model() {
-  CostModel model;
+inline cost::CostModel some_model() {
+  cost::CostModel model;
   model.device = {.memory_bytes = 1 << 30,
                   .flops_per_second = {{f32, 1e9}},
                   .memory_bytes_per_second = 1e9,

@@ -15,12 +15,12 @@ namespace {
 
 constexpr double kTail = 0.01;  // of an all_reduce
 
-CostModel alpa_model(bool allow_all_gather = true) {
-  return CostModel::communication_only(
+cost::CostModel alpa_model(bool allow_all_gather = true) {
+  return cost::CostModel::communication_only(
       {.tie_break_tails = true, .allow_all_gather = allow_all_gather});
 }
 
-AutoShardOptions no_repeated_contraction(AutoShardOptions options = {}) {
+intra_op::AutoShardOptions no_repeated_contraction(intra_op::AutoShardOptions options = {}) {
   options.split_contractions = true;
   return options;
 }
@@ -49,9 +49,9 @@ Graph prototype(std::int64_t batch, std::int64_t width, bool bias) {
 }
 
 double prototype_seconds(const Graph& graph, const DeviceMesh& mesh,
-                         const AutoShardOptions& options, bool allow_all_gather = true) {
-  const ShardingPlan plan =
-      auto_shard(graph, mesh, alpa_model(allow_all_gather), no_repeated_contraction(options));
+                         const intra_op::AutoShardOptions& options, bool allow_all_gather = true) {
+  const ShardingPlan plan = intra_op::auto_shard(graph, mesh, alpa_model(allow_all_gather),
+                                                 no_repeated_contraction(options));
   verify(plan, graph);
   CHECK(plan.cost.gap() == 0);
   return plan.cost.objective_seconds;
@@ -61,8 +61,8 @@ constexpr double kRounding = 1e-3;  // the published figures are rounded
 
 /// Collectives in one step of the program that would run.
 std::map<std::string, Traffic> program_traffic(const Graph& graph, const ShardingPlan& plan) {
-  return traffic(
-      bucket_collectives(fuse_elementwise(partition(graph, plan)), std::int64_t{1} << 30));
+  return spmd::traffic(spmd::bucket_collectives(
+      spmd::fuse_elementwise(spmd::partition(graph, plan)), std::int64_t{1} << 30));
 }
 
 const std::vector<std::vector<int>> kFour = {{4, 1}, {1, 4}};
@@ -100,7 +100,7 @@ TEST_CASE("Prototype, two mesh axes: gradients over the first, an activation ove
 }
 
 TEST_CASE("Prototype, the batch forced onto a mesh axis without all_gather") {
-  AutoShardOptions forced;
+  intra_op::AutoShardOptions forced;
   forced.batch_mesh_axis = 0;
   CHECK(prototype_seconds(prototype(128, 1024, false), mesh_of({4, 1}), forced, false) <=
         2 * (all_reduce(4194304, 4) + kTail) + kRounding);
@@ -111,7 +111,7 @@ TEST_CASE(
   const Graph graph = mlp_graph({.layers = 6, .batch = 256, .width = 32, .report_loss = false});
   for (const auto& shape : kFour) {
     const ShardingPlan plan =
-        auto_shard(graph, mesh_of(shape), alpa_model(), no_repeated_contraction());
+        intra_op::auto_shard(graph, mesh_of(shape), alpa_model(), no_repeated_contraction());
     CHECK(plan.cost.gap() == 0);
     CHECK(plan.cost.objective_seconds <= 38139.12);
     for (int layer = 0; layer < 6; ++layer)
@@ -127,7 +127,7 @@ TEST_CASE(
   const Graph graph = mlp_graph({.layers = 6, .batch = 32, .width = 256, .report_loss = false});
   for (const auto& shape : kFour) {
     const ShardingPlan plan =
-        auto_shard(graph, mesh_of(shape), alpa_model(), no_repeated_contraction());
+        intra_op::auto_shard(graph, mesh_of(shape), alpa_model(), no_repeated_contraction());
     const int axis = shape[0] == 4 ? 0 : 1;
     CHECK(plan.cost.gap() == 0);
     CHECK(plan.cost.objective_seconds <= 245765.05 + kRounding);
@@ -144,8 +144,8 @@ TEST_CASE(
     "MLP on 2x2: gradients reduced in three steps, the slow axis on half the bytes, "
     "cost less than Alpa's two-axis plan") {
   const Graph graph = mlp_graph({.layers = 6, .batch = 256, .width = 32, .report_loss = false});
-  const ShardingPlan plan =
-      auto_shard(graph, mesh_of({2, 2}, {1, 1}, {1, 0.1}), alpa_model(), no_repeated_contraction());
+  const ShardingPlan plan = intra_op::auto_shard(graph, mesh_of({2, 2}, {1, 1}, {1, 0.1}),
+                                                 alpa_model(), no_repeated_contraction());
   CHECK(plan.cost.gap() == 0);
   CHECK(plan.cost.objective_seconds <= 21265.17);
   // Scatter over the fast axis, all_reduce over the slow one, gather over the fast one; kernels of
@@ -159,8 +159,8 @@ TEST_CASE(
 TEST_CASE("MLP, data parallelism forced: gradients all-reduced over all devices at once") {
   const Graph graph = mlp_graph({.layers = 6, .batch = 32, .width = 256, .report_loss = false});
   for (const auto& shape : {std::vector<int>{4, 1}, {2, 2}}) {
-    const ShardingPlan plan =
-        auto_shard(graph, mesh_of(shape), alpa_model(), data_parallel_options());
+    const ShardingPlan plan = intra_op::auto_shard(graph, mesh_of(shape), alpa_model(),
+                                                   intra_op::data_parallel_options());
     CHECK(plan.cost.objective_seconds <= 2368635.12);
     const auto sent = program_traffic(graph, plan);
     CHECK(sent.size() == 1);
@@ -170,8 +170,9 @@ TEST_CASE("MLP, data parallelism forced: gradients all-reduced over all devices 
 
 TEST_CASE("MLP, ZeRO: gradients reduce-scattered, weights gathered, all state split") {
   const Graph graph = mlp_graph({.layers = 6, .batch = 256, .width = 32, .report_loss = false});
-  for (const AutoShardOptions& options : {zero2_options(), zero3_options()}) {
-    const ShardingPlan plan = auto_shard(graph, mesh_of({4}), alpa_model(), options);
+  for (const intra_op::AutoShardOptions& options :
+       {intra_op::zero2_options(), intra_op::zero3_options()}) {
+    const ShardingPlan plan = intra_op::auto_shard(graph, mesh_of({4}), alpa_model(), options);
     CHECK(plan.cost.objective_seconds <= 38139.12);
     for (const Input& input : graph.inputs) {
       if (input.kind != InputKind::state) continue;

@@ -17,8 +17,8 @@ using namespace alpa::testing;
 
 namespace {
 
-AutoShardOptions within_seconds(double seconds) {
-  AutoShardOptions options;
+intra_op::AutoShardOptions within_seconds(double seconds) {
+  intra_op::AutoShardOptions options;
   options.time_limit_seconds = seconds;
   return options;
 }
@@ -27,12 +27,13 @@ AutoShardOptions within_seconds(double seconds) {
 constexpr double kRounding = 1 + 1e-4;
 
 /// The plan as a choice of all strategies costs what the plan costs and uses what the plan uses.
-void check_choice(const ShardingPlan& plan, const Graph& graph, const CostModel& model,
-                  const std::optional<MemoryLimit>& memory) {
-  PlanningCache cache;
-  const SearchSpace space = search_space(graph, {}, cache.facts().of(plan.mesh, model));
-  const Instance instance = build_instance(graph, space, plan.mesh, memory);
-  const auto choice = choice_of(plan, graph, space, instance);
+void check_choice(const ShardingPlan& plan, const Graph& graph, const cost::CostModel& model,
+                  const std::optional<intra_op::MemoryLimit>& memory) {
+  intra_op::PlanningCache cache;
+  const intra_op::SearchSpace space =
+      intra_op::search_space(graph, {}, cache.facts().of(plan.mesh, model));
+  const intra_op::Instance instance = intra_op::build_instance(graph, space, plan.mesh, memory);
+  const auto choice = intra_op::choice_of(plan, graph, space, instance);
   REQUIRE(choice.has_value());
   const ilp::Evaluation evaluation = ilp::evaluate(instance.problem, *choice);
   const double terms =
@@ -46,12 +47,12 @@ void check_choice(const ShardingPlan& plan, const Graph& graph, const CostModel&
 
 TEST_CASE("attention in a hurry costs no more than data parallelism and ZeRO") {
   const Cluster cluster = gpu_cluster(1, 8);
-  const CostModel model = CostModel::of(cluster);
+  const cost::CostModel model = cost::CostModel::of(cluster);
   const Graph graph = gpt_graph({.layers = 12});
   for (const std::vector<int>& shape : {std::vector<int>{8}, std::vector<int>{2, 4}}) {
     CAPTURE(shape.size());
     const DeviceMesh mesh = cluster.mesh(shape);
-    const ShardingPlan plan = auto_shard(graph, mesh, model, within_seconds(0.2));
+    const ShardingPlan plan = intra_op::auto_shard(graph, mesh, model, within_seconds(0.2));
     verify(plan, graph);
     CHECK(plan.cost.objective_seconds <= least_restricted_seconds(graph, mesh, model) * kRounding);
     CHECK(plan.cost.lower_bound_seconds > 0);
@@ -61,12 +62,12 @@ TEST_CASE("attention in a hurry costs no more than data parallelism and ZeRO") {
 
 TEST_CASE("with some time, attention costs no more than with the batch forced onto any axis") {
   const Cluster cluster = gpu_cluster(1, 8);
-  const CostModel model = CostModel::of(cluster);
+  const cost::CostModel model = cost::CostModel::of(cluster);
   const Graph graph = gpt_graph({.layers = 1});  // so small that the restrictions are proven
   const DeviceMesh mesh = cluster.mesh({2, 4});
   double forced = std::numeric_limits<double>::infinity();
   for (int axis : {0, 1}) {
-    AutoShardOptions batch;
+    intra_op::AutoShardOptions batch;
     batch.batch_mesh_axis = axis;
     forced = std::min(forced, seconds_of(graph, mesh, model, batch));
   }
@@ -79,7 +80,7 @@ TEST_CASE("with some time, attention costs no more than with the batch forced on
 
 TEST_CASE("of several meshes the best plan is no worse than a restriction on any of them") {
   const Cluster cluster = gpu_cluster(2, 4);
-  const CostModel model = CostModel::of(cluster);
+  const cost::CostModel model = cost::CostModel::of(cluster);
   const Graph graph = gpt_graph({.layers = 4});
   std::vector<DeviceMesh> meshes;
   double least = std::numeric_limits<double>::infinity();
@@ -87,7 +88,7 @@ TEST_CASE("of several meshes the best plan is no worse than a restriction on any
     meshes.push_back(cluster.mesh(shape));
     least = std::min(least, least_restricted_seconds(graph, meshes.back(), model));
   }
-  const ShardingPlan plan = auto_shard(graph, meshes, model, within_seconds(2));
+  const ShardingPlan plan = intra_op::auto_shard(graph, meshes, model, within_seconds(2));
   CHECK(plan.cost.objective_seconds <= least * kRounding);
   CHECK(plan.cost.lower_bound_seconds <= plan.cost.objective_seconds);
 }
@@ -95,12 +96,12 @@ TEST_CASE("of several meshes the best plan is no worse than a restriction on any
 TEST_CASE(
     "planning that is stopped before it starts still gives a plan no worse than the restrictions") {
   const Cluster cluster = gpu_cluster(1, 8);
-  const CostModel model = CostModel::of(cluster);
+  const cost::CostModel model = cost::CostModel::of(cluster);
   const Graph graph = gpt_graph({.layers = 4});
   const std::atomic<bool> stop = true;
-  AutoShardOptions options;
+  intra_op::AutoShardOptions options;
   options.stop = &stop;
-  const ShardingPlan plan = auto_shard(graph, cluster.mesh({2, 4}), model, options);
+  const ShardingPlan plan = intra_op::auto_shard(graph, cluster.mesh({2, 4}), model, options);
   verify(plan, graph);
   CHECK(plan.cost.objective_seconds <=
         least_restricted_seconds(graph, cluster.mesh({2, 4}), model) * kRounding);
@@ -108,15 +109,15 @@ TEST_CASE(
 
 TEST_CASE("restrictions obey the options of the whole") {
   const Cluster cluster = gpu_cluster(1, 8);
-  const CostModel model = CostModel::of(cluster);
+  const cost::CostModel model = cost::CostModel::of(cluster);
   const Graph graph = gpt_graph({.layers = 2});
-  AutoShardOptions options = within_seconds(1);
+  intra_op::AutoShardOptions options = within_seconds(1);
   options.allow_all_gather = options.allow_all_to_all = false;
-  const auto steps = count_steps(auto_shard(graph, cluster.mesh({2, 4}), model, options));
+  const auto steps = count_steps(intra_op::auto_shard(graph, cluster.mesh({2, 4}), model, options));
   CHECK(steps.count("all_gather") + steps.count("all_to_all") == 0);
-  AutoShardOptions forced = within_seconds(1);
+  intra_op::AutoShardOptions forced = within_seconds(1);
   forced.batch_mesh_axis = 1;
-  const ShardingPlan plan = auto_shard(graph, cluster.mesh({2, 4}), model, forced);
+  const ShardingPlan plan = intra_op::auto_shard(graph, cluster.mesh({2, 4}), model, forced);
   CHECK(spec_of(plan, graph, "x").find("S0@1") != std::string::npos);
 }
 
@@ -125,15 +126,15 @@ TEST_CASE(
   const Cluster cluster = gpu_cluster(1, 8);
   const Graph graph =
       gpt_graph({.layers = 2, .batch = 2, .sequence = 64, .hidden = 256, .heads = 4});
-  const ShardingPlan plan =
-      auto_shard(graph, cluster.mesh({2, 4}), CostModel::of(cluster), within_seconds(1));
+  const ShardingPlan plan = intra_op::auto_shard(graph, cluster.mesh({2, 4}),
+                                                 cost::CostModel::of(cluster), within_seconds(1));
   verify(plan, graph);
 }
 
 TEST_CASE(
     "a plan of any restriction is a choice of all strategies at the same cost, with its bytes") {
   const Cluster cluster = gpu_cluster(1, 8);
-  const CostModel model = CostModel::of(cluster);
+  const cost::CostModel model = cost::CostModel::of(cluster);
   const DeviceMesh mesh = cluster.mesh({2, 4});
   for (int micro_batches : {1, 3}) {
     const Graph mlp =
@@ -141,17 +142,18 @@ TEST_CASE(
     const Graph gpt = gpt_step({.layers = 1, .batch = 24, .sequence = 16, .hidden = 64, .heads = 4})
                           .trace(micro_batches);
     for (const Graph* graph : {&mlp, &gpt}) {
-      AutoShardOptions batch = within_seconds(1);
+      intra_op::AutoShardOptions batch = within_seconds(1);
       batch.batch_mesh_axis = 1;
-      for (AutoShardOptions options : {data_parallel_options(), zero2_options(), zero3_options(),
-                                       batch, within_seconds(0.2)}) {
+      for (intra_op::AutoShardOptions options :
+           {intra_op::data_parallel_options(), intra_op::zero2_options(), intra_op::zero3_options(),
+            batch, within_seconds(0.2)}) {
         CAPTURE(options.method);
         options.time_limit_seconds = std::min(options.time_limit_seconds, 1.0);
-        const ShardingPlan plan = auto_shard(*graph, mesh, model, options);
+        const ShardingPlan plan = intra_op::auto_shard(*graph, mesh, model, options);
         check_choice(plan, *graph, model, std::nullopt);
-        const std::int64_t bytes = peak_memory(plan, *graph).bytes * 11 / 10;
+        const std::int64_t bytes = intra_op::peak_memory(plan, *graph).bytes * 11 / 10;
         for (bool every_copy : {false, true})
-          check_choice(plan, *graph, model, MemoryLimit{bytes, every_copy});
+          check_choice(plan, *graph, model, intra_op::MemoryLimit{bytes, every_copy});
       }
     }
   }

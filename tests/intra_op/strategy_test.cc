@@ -53,17 +53,17 @@ std::string result_with_axis_on(const std::string& equation, char letter, const 
   Strategy strategy;
   strategy.axes[0] = {AxisRole::Kind::factor,
                       static_cast<std::uint8_t>(dims[(in_left ? left : right).find(letter)][0])};
-  return to_string(result_spec(rule, strategy, mesh_of({2})));
+  return to_string(intra_op::result_spec(rule, strategy, mesh_of({2})));
 }
 
 std::string specs_text(const Rule& rule, const std::string& strategy, const DeviceMesh& mesh) {
   const Strategy s = parse_strategy(strategy);
   std::string text;
   for (int j = 0; j < static_cast<int>(rule.operands.size()); ++j)
-    text += to_string(operand_spec(rule, s, mesh, j)) + ", ";
+    text += to_string(intra_op::operand_spec(rule, s, mesh, j)) + ", ";
   text += "-> ";
   for (int i = 0; i < static_cast<int>(rule.results.size()); ++i)
-    text += (i > 0 ? ", " : "") + to_string(result_spec(rule, s, mesh, i));
+    text += (i > 0 ? ", " : "") + to_string(intra_op::result_spec(rule, s, mesh, i));
   return text;
 }
 
@@ -74,7 +74,7 @@ TEST_CASE(
     "and two more roles per axis with one operand partial") {
   const Rule rule = einsum_rule("bik,bkj->bij", {8, 8, 8}, {8, 8, 8});
   for (const std::vector<int>& shape : {std::vector<int>{2}, {2, 2}, {2, 2, 2}}) {
-    const std::vector<Strategy> strategies = all_strategies(rule, mesh_of(shape));
+    const std::vector<Strategy> strategies = intra_op::all_strategies(rule, mesh_of(shape));
     const double axes = static_cast<double>(shape.size());
     CHECK(count_without_partial_operands(strategies) ==
           static_cast<std::size_t>(std::pow(4 + 1, axes)));
@@ -113,9 +113,9 @@ TEST_CASE("operands and results of a matmul follow from the roles of the axes") 
 
 TEST_CASE("a factor is split into no more parts than it has elements, unevenly if need be") {
   const Rule rule = einsum_rule("ik,kj->ij", {7, 3}, {3, 5});
-  const std::vector<std::string> strategies = texts(all_strategies(rule, mesh_of({4})));
+  const std::vector<std::string> strategies = texts(intra_op::all_strategies(rule, mesh_of({4})));
   CHECK(strategies == std::vector<std::string>{"-", "f0@0", "f1@0", "l0@0", "l1@0"});
-  const std::vector<std::string> both = texts(all_strategies(rule, mesh_of({2, 3})));
+  const std::vector<std::string> both = texts(intra_op::all_strategies(rule, mesh_of({2, 3})));
   CHECK(std::count(both.begin(), both.end(), "f0@0 f0@1") == 1);  // 6 parts of 7
   CHECK(std::count(both.begin(), both.end(), "f1@0 f1@1") == 0);  // 6 parts of 5
 }
@@ -124,8 +124,8 @@ TEST_CASE("the major part of a compound dimension is split evenly or not at all"
   const TensorType x = {f32, {6, 5, 4}};
   const Rule rule = rule_for(ops::reshape, {x}, {{"shape", Shape{30, 4}}});
   CHECK(specs_text(rule, "f0@0", mesh_of({3})) == "S0@0, -> S0@0");
-  const std::vector<std::string> on_3 = texts(all_strategies(rule, mesh_of({3}))),
-                                 on_4 = texts(all_strategies(rule, mesh_of({4})));
+  const std::vector<std::string> on_3 = texts(intra_op::all_strategies(rule, mesh_of({3}))),
+                                 on_4 = texts(intra_op::all_strategies(rule, mesh_of({4})));
   CHECK(on_3.size() == 4);  // whole, the 6, the 4 (into 2, 2, 0), partial
   CHECK(on_4.size() == 3);  // 6 does not go into 4 equal parts
   CHECK(std::count(on_4.begin(), on_4.end(), "f0@0") == 0);
@@ -138,11 +138,11 @@ TEST_CASE("a reduction leaves partial sums or maxima, never both") {
   CHECK(specs_text(sum, "f0@0 f1@1", mesh_of({2, 2})) == "S0@0 S1@1, -> S0@1 P+@0");
   CHECK(specs_text(max, "f0@0 f1@1", mesh_of({2, 2})) == "S0@0 S1@1, -> S0@1 Pmax@0");
   CHECK(specs_text(sum, "l0@0", mesh_of({2})) == "P+@0, -> P+@0");
-  CHECK(all_strategies(max, mesh_of({2})).size() ==
+  CHECK(intra_op::all_strategies(max, mesh_of({2})).size() ==
         3);  // no partial operand: a maximum of sums is not a sum of maxima
   Rule mixed = max;
   mixed.linear = {0b1};
-  for (const Strategy& s : all_strategies(mixed, mesh_of({2, 2})))
+  for (const Strategy& s : intra_op::all_strategies(mixed, mesh_of({2, 2})))
     CHECK_FALSE((to_string(s).find("f0") != std::string::npos &&
                  to_string(s).find('l') != std::string::npos));
 }
@@ -158,9 +158,9 @@ TEST_CASE("a factor may pass into one result and be reduced into others, each in
   CHECK(specs_text(rule, "f0@0", mesh) == "S0@0, -> S0@0, P+@0, Pmax@0, S0@0");
   CHECK(specs_text(rule, "f0@0 f1@1", mesh) ==
         "S0@0 S1@1, -> S0@0 S1@1, S0@1 P+@0, S0@1 Pmax@0, S0@0 P+@1");
-  CHECK(all_strategies(rule, mesh).size() == 9);
+  CHECK(intra_op::all_strategies(rule, mesh).size() == 9);
   rule.linear = {0b1};  // partial sums may not meet the maxima that a split f0 leaves
-  CHECK(all_strategies(rule, mesh).size() == 9 + 3 + 2);
+  CHECK(intra_op::all_strategies(rule, mesh).size() == 9 + 3 + 2);
 }
 
 TEST_CASE("rows of layer_norm's gradient pass into dx and are summed into dscale and dbias") {
@@ -168,7 +168,7 @@ TEST_CASE("rows of layer_norm's gradient pass into dx and are summed into dscale
   const Rule rule = rule_for(ops::layer_norm_grad, {x, x, scale, statistics, statistics});
   CHECK(specs_text(rule, "f0@0", mesh_of({2})) == "S0@0, S0@0, R, S0@0, S0@0, -> S0@0, P+@0, P+@0");
   CHECK(specs_text(rule, "l0@0", mesh_of({2})) == "P+@0, R, R, R, R, -> P+@0, P+@0, P+@0");
-  CHECK(all_strategies(rule, mesh_of({2})).size() == 3);  // columns stay whole
+  CHECK(intra_op::all_strategies(rule, mesh_of({2})).size() == 3);  // columns stay whole
 }
 
 TEST_CASE(
@@ -207,14 +207,15 @@ TEST_CASE(
 
 TEST_CASE("an axis of size 1 has no role") {
   const Rule rule = einsum_rule("ik,kj->ij", {8, 8}, {8, 8});
-  CHECK(all_strategies(rule, mesh_of({1, 4})).size() == 6);
-  CHECK(all_strategies(rule, mesh_of({1})).size() == 1);
-  CHECK(factor_of_axis(parse_strategy("f2@1"), mesh_of({1, 4})) == std::vector<int>{-1, 2});
+  CHECK(intra_op::all_strategies(rule, mesh_of({1, 4})).size() == 6);
+  CHECK(intra_op::all_strategies(rule, mesh_of({1})).size() == 1);
+  CHECK(intra_op::factor_of_axis(parse_strategy("f2@1"), mesh_of({1, 4})) ==
+        std::vector<int>{-1, 2});
 }
 
 TEST_CASE("strategies print and read back") {
   const Rule rule = einsum_rule("ik,kj->ij", {8, 8}, {8, 8});
-  for (const Strategy& s : all_strategies(rule, mesh_of({2, 2, 2})))
+  for (const Strategy& s : intra_op::all_strategies(rule, mesh_of({2, 2, 2})))
     CHECK(parse_strategy(to_string(s)) == s);
 }
 

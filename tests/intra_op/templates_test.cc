@@ -25,20 +25,20 @@ namespace {
 constexpr double kRounding = 1 + 1e-4;
 constexpr double kHurry = 0.05;
 
-AutoShardOptions used_for(const std::vector<AxisUse>& uses) {
-  AutoShardOptions options;
+intra_op::AutoShardOptions used_for(const std::vector<intra_op::AxisUse>& uses) {
+  intra_op::AutoShardOptions options;
   options.axis_uses = uses;
   return options;
 }
 
 /// Plans of all templates that can be followed, each solved by itself.
 std::vector<ShardingPlan> template_plans(const Graph& graph, const DeviceMesh& mesh,
-                                         const CostModel& model) {
-  PlanningCache cache;
+                                         const cost::CostModel& model) {
+  intra_op::PlanningCache cache;
   std::vector<ShardingPlan> plans;
-  for (const std::vector<AxisUse>& uses : templates_of(mesh)) {
+  for (const std::vector<intra_op::AxisUse>& uses : intra_op::templates_of(mesh)) {
     try {
-      plans.push_back(auto_shard(graph, mesh, model, used_for(uses), &cache));
+      plans.push_back(intra_op::auto_shard(graph, mesh, model, used_for(uses), &cache));
     } catch (const Error&) {  // the batch is too small
     }
   }
@@ -51,14 +51,15 @@ double least_seconds(const std::vector<ShardingPlan>& plans) {
   return least;
 }
 
-void check_against_templates(const Graph& graph, const DeviceMesh& mesh, const CostModel& model,
+void check_against_templates(const Graph& graph, const DeviceMesh& mesh,
+                             const cost::CostModel& model,
                              const std::vector<double>& time_limits = {kHurry}) {
   const std::vector<ShardingPlan> plans = template_plans(graph, mesh, model);
   REQUIRE(plans.size() >= 3);
   for (double seconds : time_limits) {
-    AutoShardOptions options;
+    intra_op::AutoShardOptions options;
     options.time_limit_seconds = seconds;
-    const ShardingPlan plan = auto_shard(graph, mesh, model, options);
+    const ShardingPlan plan = intra_op::auto_shard(graph, mesh, model, options);
     verify(plan, graph);
     CHECK(plan.cost.objective_seconds <= least_seconds(plans) * kRounding);
     CHECK(plan.cost.objective_seconds ==
@@ -68,7 +69,7 @@ void check_against_templates(const Graph& graph, const DeviceMesh& mesh, const C
 
 struct Fixture {
   Cluster cluster = gpu_cluster(2, 4);
-  CostModel model = CostModel::of(cluster);
+  cost::CostModel model = cost::CostModel::of(cluster);
   DeviceMesh mesh = cluster.mesh({2, 4});
 };
 
@@ -84,7 +85,7 @@ TEST_CASE_FIXTURE(Fixture, "no plan of the suite is worse than a template, in 0.
 TEST_CASE(
     "no plan on three axes, or with micro-batches, is worse than a template, in 0.05 seconds") {
   const Cluster cluster = gpu_cluster(2, 4);
-  const CostModel model = CostModel::of(cluster);
+  const cost::CostModel model = cost::CostModel::of(cluster);
   const Graph mlp =
       mlp_graph({.layers = 3, .batch = 64, .width = 512, .hidden = 2048, .num_micro_batches = 2});
   check_against_templates(mlp, cluster.mesh({2, 4}), model);
@@ -102,14 +103,16 @@ TEST_CASE_FIXTURE(Fixture,
   const Graph graph = gpt_graph({.layers = 2});
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const ShardingPlan& plan : template_plans(graph, mesh, model))
-    least =
-        std::min(least, peak_memory(with_copies_made_again(plan, GraphFacts(graph)), graph).bytes);
-  AutoShardOptions options;
+    least = std::min(least,
+                     intra_op::peak_memory(
+                         intra_op::with_copies_made_again(plan, intra_op::GraphFacts(graph)), graph)
+                         .bytes);
+  intra_op::AutoShardOptions options;
   options.time_limit_seconds = 1e-3;
   options.memory_budget_bytes = least;
-  const ShardingPlan plan = auto_shard(graph, mesh, model, options);
+  const ShardingPlan plan = intra_op::auto_shard(graph, mesh, model, options);
   verify(plan, graph);
-  CHECK(peak_memory(plan, graph).bytes <= least);
+  CHECK(intra_op::peak_memory(plan, graph).bytes <= least);
 }
 
 TEST_CASE(
@@ -117,7 +120,7 @@ TEST_CASE(
   const TrainingStep step = gpt_step({.layers = 4});
   const Cluster cluster = gpu_cluster(2, 4);
   const CompiledStep zero2 = plan_only(step, Zero2Parallel{.mesh_shape = {8}}, cluster);
-  const std::int64_t counted = peak_memory(zero2.plan, zero2.graph).bytes,
+  const std::int64_t counted = intra_op::peak_memory(zero2.plan, zero2.graph).bytes,
                      budget = counted + (zero2.memory_bytes - counted) / 2;
   REQUIRE(counted < budget);
   const CompiledStep planned = plan_only(
@@ -128,8 +131,8 @@ TEST_CASE(
 
 TEST_CASE_FIXTURE(Fixture, "each use of an axis splits what it says") {
   const Graph graph = gpt_graph({.layers = 1});
-  const auto split = [&](std::vector<AxisUse> uses, int axis) {
-    const ShardingPlan plan = auto_shard(graph, mesh, model, used_for(uses));
+  const auto split = [&](std::vector<intra_op::AxisUse> uses, int axis) {
+    const ShardingPlan plan = intra_op::auto_shard(graph, mesh, model, used_for(uses));
     verify(plan, graph);
     std::string text;
     for (const char* name : {"x", "norm.gain", "layer0.query.kernel", "layer0.output.kernel",
@@ -140,15 +143,16 @@ TEST_CASE_FIXTURE(Fixture, "each use of an axis splits what it says") {
     }
     return text;
   };
-  const AxisUse tensor = AxisUse::tensor;
-  CHECK(split({AxisUse::data, tensor}, 0) == "0-----");
-  CHECK(split({AxisUse::batch, tensor}, 0).front() == '0');
-  CHECK(split({AxisUse::zero2, tensor}, 0).starts_with("0----"));
-  CHECK(split({AxisUse::zero2, tensor}, 0).back() != '-');
-  const std::string zero3 = split({AxisUse::zero3, tensor}, 0);
+  const intra_op::AxisUse tensor = intra_op::AxisUse::tensor;
+  CHECK(split({intra_op::AxisUse::data, tensor}, 0) == "0-----");
+  CHECK(split({intra_op::AxisUse::batch, tensor}, 0).front() == '0');
+  CHECK(split({intra_op::AxisUse::zero2, tensor}, 0).starts_with("0----"));
+  CHECK(split({intra_op::AxisUse::zero2, tensor}, 0).back() != '-');
+  const std::string zero3 = split({intra_op::AxisUse::zero3, tensor}, 0);
   CHECK(zero3.front() == '0');
   CHECK(zero3.find('-') == std::string::npos);
-  for (AxisUse use : {AxisUse::batch, AxisUse::data, AxisUse::zero2, AxisUse::zero3})
+  for (intra_op::AxisUse use : {intra_op::AxisUse::batch, intra_op::AxisUse::data,
+                                intra_op::AxisUse::zero2, intra_op::AxisUse::zero3})
     CHECK(split({use, tensor}, 1) == "--1011");  // heads and hidden features
   CHECK(split({tensor, tensor}, 0) == "--1011");
   CHECK(split({tensor, tensor}, 1) == "--1011");
@@ -159,8 +163,8 @@ TEST_CASE(
   const Cluster cluster = gpu_cluster(1, 8);
   const auto activations = [&](int layers) {
     const Graph graph = gpt_graph({.layers = layers});
-    ShardingPlan plan =
-        auto_shard(graph, cluster.mesh({8}), CostModel::of(cluster), used_for({AxisUse::tensor}));
+    ShardingPlan plan = intra_op::auto_shard(graph, cluster.mesh({8}), cost::CostModel::of(cluster),
+                                             used_for({intra_op::AxisUse::tensor}));
     std::erase_if(plan.reshards,
                   [&](const PlannedReshard& r) { return graph.type(r.value).rank() < 3; });
     return count_steps(plan);
@@ -172,35 +176,36 @@ TEST_CASE(
 }
 
 TEST_CASE("templates are all uses of two axes, and all pairs of uses on more") {
-  CHECK(templates_of(mesh_of({8})).size() == 1 + 4);
-  CHECK(templates_of(mesh_of({1, 8})).size() == 1 + 4);
-  CHECK(text_of(templates_of(mesh_of({1, 8})).back()) == "any, zero3");
-  CHECK(templates_of(mesh_of({2, 4})).size() == 3 + 16);
-  CHECK(templates_of(mesh_of({2, 2, 2})).size() == 7 + 4 + 6 * 6);
-  CHECK(templates_of(mesh_of({1, 1})).empty());
+  CHECK(intra_op::templates_of(mesh_of({8})).size() == 1 + 4);
+  CHECK(intra_op::templates_of(mesh_of({1, 8})).size() == 1 + 4);
+  CHECK(intra_op::text_of(intra_op::templates_of(mesh_of({1, 8})).back()) == "any, zero3");
+  CHECK(intra_op::templates_of(mesh_of({2, 4})).size() == 3 + 16);
+  CHECK(intra_op::templates_of(mesh_of({2, 2, 2})).size() == 7 + 4 + 6 * 6);
+  CHECK(intra_op::templates_of(mesh_of({1, 1})).empty());
 }
 
 TEST_CASE_FIXTURE(
     Fixture, "bounds of a template hold for its plans, and its plans bound narrower templates") {
   const Graph graph = gpt_graph({.layers = 1});
-  PlanningCache cache;
-  MeshFacts& facts = cache.facts().of(mesh, model);
-  std::map<std::vector<AxisUse>, double> seconds;
-  for (const std::vector<AxisUse>& uses : templates_of(mesh)) {
-    CAPTURE(text_of(uses));
-    seconds[uses] = auto_shard(graph, mesh, model, used_for(uses)).cost.objective_seconds;
-    const double bound = alpa::least_seconds(graph, search_space(graph, used_for(uses), facts));
+  intra_op::PlanningCache cache;
+  intra_op::MeshFacts& facts = cache.facts().of(mesh, model);
+  std::map<std::vector<intra_op::AxisUse>, double> seconds;
+  for (const std::vector<intra_op::AxisUse>& uses : intra_op::templates_of(mesh)) {
+    CAPTURE(intra_op::text_of(uses));
+    seconds[uses] = intra_op::auto_shard(graph, mesh, model, used_for(uses)).cost.objective_seconds;
+    const double bound =
+        alpa::intra_op::least_seconds(graph, intra_op::search_space(graph, used_for(uses), facts));
     CHECK(bound <= seconds[uses]);
     CHECK(bound >= 0.25 * seconds[uses]);
-    CHECK(seconds.at(wider_template(uses)) <= seconds[uses] * kRounding);
+    CHECK(seconds.at(intra_op::wider_template(uses)) <= seconds[uses] * kRounding);
   }
 }
 
 TEST_CASE("uses for more axes than the mesh has are an error") {
   CHECK(
       error_of([] {
-        auto_shard(mlp_graph({}), mesh_of({4}), CostModel{},
-                   used_for({AxisUse::data, AxisUse::tensor}));
+        intra_op::auto_shard(mlp_graph({}), mesh_of({4}), cost::CostModel{},
+                             used_for({intra_op::AxisUse::data, intra_op::AxisUse::tensor}));
       }) ==
       "method shard: axis_uses has 2 entries, but the mesh has 1 axes; give one per axis at most");
 }

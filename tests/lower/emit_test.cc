@@ -11,7 +11,7 @@ using namespace alpa::testing;
 namespace {
 
 /// y = (x w1) w2, rows of x on two devices; loss = sum of squares; plain gradient descent.
-SpmdProgram two_products(int num_micro_batches) {
+spmd::SpmdProgram two_products(int num_micro_batches) {
   const auto model = [](Builder& g, Value x, Value y) {
     const Value w1 = g.parameter("w1", {f32, {4, 4}}, Initializer::ones());
     const Value w2 = g.parameter("w2", {f32, {4, 2}}, Initializer::ones());
@@ -101,39 +101,39 @@ apply:
   8 compute fused (b21, b24, b1) -> b25 "mul+1+sub"
 )";
 
-int count(const std::vector<Instruction>& list, Instruction::Kind kind) {
-  return static_cast<int>(std::count_if(list.begin(), list.end(),
-                                        [&](const Instruction& i) { return i.kind == kind; }));
+int count(const std::vector<lower::Instruction>& list, lower::Instruction::Kind kind) {
+  return static_cast<int>(std::count_if(
+      list.begin(), list.end(), [&](const lower::Instruction& i) { return i.kind == kind; }));
 }
 
 }  // namespace
 
 TEST_CASE("the program of a device with one micro-batch") {
-  const SpmdProgram program = two_products(1);
-  CHECK(to_string(emit(program, 1, true), program) == kOneMicroBatch);
+  const spmd::SpmdProgram program = two_products(1);
+  CHECK(to_string(lower::emit(program, 1, true), program) == kOneMicroBatch);
 }
 
 TEST_CASE("the program of a device with three micro-batches") {
-  const SpmdProgram program = two_products(3);
-  const std::string text = to_string(emit(program, 1, true), program);
+  const spmd::SpmdProgram program = two_products(3);
+  const std::string text = to_string(lower::emit(program, 1, true), program);
   CHECK(text.substr(text.find("accumulate:")) == kThreeMicroBatches);
 }
 
 TEST_CASE("without overlap every collective runs where it stands") {
-  const DeviceProgram device = emit(two_products(1), 0, false);
-  CHECK(count(device.lists.back().instructions, Instruction::Kind::collective) == 3);
-  CHECK(count(device.lists.back().instructions, Instruction::Kind::start) == 0);
-  CHECK(count(device.lists.back().instructions, Instruction::Kind::wait) == 0);
+  const lower::DeviceProgram device = lower::emit(two_products(1), 0, false);
+  CHECK(count(device.lists.back().instructions, lower::Instruction::Kind::collective) == 3);
+  CHECK(count(device.lists.back().instructions, lower::Instruction::Kind::start) == 0);
+  CHECK(count(device.lists.back().instructions, lower::Instruction::Kind::wait) == 0);
 }
 
 TEST_CASE("a started collective is awaited once, before its result is touched") {
-  const DeviceProgram device = emit(two_products(1), 0, true);
+  const lower::DeviceProgram device = lower::emit(two_products(1), 0, true);
   for (int i = 0; i < static_cast<int>(device.lists.back().instructions.size()); ++i) {
-    if (device.lists.back().instructions[i].kind != Instruction::Kind::start) continue;
+    if (device.lists.back().instructions[i].kind != lower::Instruction::Kind::start) continue;
     int waits = 0, wait_at = -1;
     for (int j = i + 1; j < static_cast<int>(device.lists.back().instructions.size()); ++j) {
-      const Instruction& later = device.lists.back().instructions[j];
-      if (later.kind == Instruction::Kind::wait && later.awaits == i) ++waits, wait_at = j;
+      const lower::Instruction& later = device.lists.back().instructions[j];
+      if (later.kind == lower::Instruction::Kind::wait && later.awaits == i) ++waits, wait_at = j;
       const bool reads = std::count(later.inputs.begin(), later.inputs.end(),
                                     device.lists.back().instructions[i].outputs[0]) > 0;
       CHECK((!reads || wait_at >= 0));
@@ -150,13 +150,13 @@ TEST_CASE("at most two collectives are in flight") {
   };
   const Graph graph = training_graph({f32, {6, 4}}, {f32, {6, 4}}, model,
                                      {.optimizer = alpa::testing::Optimizer::adam});
-  const SpmdProgram program =
+  const spmd::SpmdProgram program =
       lowered(graph, following_plan(graph, mesh_of({2}), {{"x", "S0@0"}, {"y", "S0@0"}}), 0);
   int in_flight = 0, most = 0;
-  const DeviceProgram device = emit(program, 0, true);
-  for (const Instruction& instruction : device.lists.back().instructions) {
-    in_flight += (instruction.kind == Instruction::Kind::start) -
-                 (instruction.kind == Instruction::Kind::wait);
+  const lower::DeviceProgram device = lower::emit(program, 0, true);
+  for (const lower::Instruction& instruction : device.lists.back().instructions) {
+    in_flight += (instruction.kind == lower::Instruction::Kind::start) -
+                 (instruction.kind == lower::Instruction::Kind::wait);
     most = std::max(most, in_flight);
   }
   CHECK(most == 2);
@@ -168,9 +168,9 @@ TEST_CASE("what only reshapes lies in its operand's memory") {
   const Value x = g.input(InputKind::batch, "x", {f32, {4, 6}});
   const Value w = g.parameter("w", {f32, {24}}, Initializer::zeros());
   g.update(w, tanh(reshape(x, {24})) + w);
-  const SpmdProgram program = lowered(g.finish(), replicated_plan(g.finish(), mesh_of({1})));
-  const DeviceProgram device = emit(program, 0, false);
+  const spmd::SpmdProgram program = lowered(g.finish(), replicated_plan(g.finish(), mesh_of({1})));
+  const lower::DeviceProgram device = lower::emit(program, 0, false);
   REQUIRE(device.lists.back().instructions.size() == 2);  // load and one fused node
-  CHECK(memory_of(device, device.lists.back().instructions[1].inputs[0]) ==
+  CHECK(lower::memory_of(device, device.lists.back().instructions[1].inputs[0]) ==
         device.lists.back().instructions[0].outputs[0]);
 }

@@ -98,7 +98,7 @@ const std::vector<Case> kCases{{1, f32, {{"x", "S0@0"}, {"y", "S0@0"}}},
                                {2, bf16, {{"x", "S0@0"}, {"a", "S0@0"}}},
                                {1, f64, {{"x", "S0@0"}, {"y", "S1@0"}}}};
 
-SpmdProgram program_of(const Case& c, int devices) {
+spmd::SpmdProgram program_of(const Case& c, int devices) {
   const StepOptions options{.num_micro_batches = c.num_micro_batches,
                             .optimizer = alpa::testing::Optimizer::adam};
   const Graph graph = training_graph({c.dtype, {24, 10}}, {c.dtype, {24, 6}}, small_mlp, options);
@@ -113,7 +113,7 @@ TEST_CASE(
     CAPTURE(c.num_micro_batches);
     CAPTURE(name_of(c.dtype));
     for (const Overlap overlap : {Overlap::never, Overlap::always}) {
-      Executor executor(program_of(c, 3), {.overlap = overlap});
+      runtime::Executor executor(program_of(c, 3), {.overlap = overlap});
       const auto state = executor.make_state(1);
       const Graph& graph = executor.program().graph;
       executor.run(*state, random_batch(graph, 1), scalars_of(graph, 1));
@@ -125,7 +125,7 @@ TEST_CASE(
 }
 
 TEST_CASE("measured bytes are what was written, whatever was planned") {
-  Executor executor(program_of(kCases[0], 1));
+  runtime::Executor executor(program_of(kCases[0], 1));
   const auto state = executor.make_state(1);
   const std::int64_t planned = executor.memory_bytes();
   CHECK(executor.measured_bytes(*state) < planned);  // no step has run: temporaries are untouched
@@ -139,21 +139,21 @@ TEST_CASE("measured bytes are what was written, whatever was planned") {
 TEST_CASE("packing comes within five percent of the bytes that live at once") {
   for (const Case& c : kCases)
     for (int rank : {0, 1}) {
-      const DeviceProgram device = lower(program_of(c, 2), rank, true);
-      const std::int64_t bound = live_bytes_bound(device);
-      CHECK(device.arena_bytes > bound - memory_rules("cpu").alignment);
+      const lower::DeviceProgram device = lower::lower(program_of(c, 2), rank, true);
+      const std::int64_t bound = lower::live_bytes_bound(device);
+      CHECK(device.arena_bytes > bound - lower::memory_rules("cpu").alignment);
       CHECK(static_cast<double>(device.arena_bytes) <= 1.05 * static_cast<double>(bound));
     }
 }
 
 TEST_CASE("new content is made in the state's own memory") {
-  const SpmdProgram program = program_of(kCases[0], 2);
-  const DeviceProgram device = lower(program, 0, false);
+  const spmd::SpmdProgram program = program_of(kCases[0], 2);
+  const lower::DeviceProgram device = lower::lower(program, 0, false);
   for (const Update& update : program.graph.updates)
-    CHECK(memory_of(device, device.buffer_of_value[update.value]) ==
-          memory_of(device, device.buffer_of_value[update.input]));
-  for (const Instruction& instruction : device.lists.back().instructions)
-    CHECK_FALSE((instruction.kind == Instruction::Kind::copy &&
+    CHECK(lower::memory_of(device, device.buffer_of_value[update.value]) ==
+          lower::memory_of(device, device.buffer_of_value[update.input]));
+  for (const lower::Instruction& instruction : device.lists.back().instructions)
+    CHECK_FALSE((instruction.kind == lower::Instruction::Kind::copy &&
                  program.graph.nodes[instruction.node].op == &ops::input));
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("state that swaps, repeats or is read late is updated as if all were r
   g.metric("late", reduce_sum(early * 0.0 + e));
   const Graph graph = g.finish();
   for (const std::vector<int>& shape : {std::vector<int>{1}, {2}}) {
-    Executor executor(lowered(graph, replicated_plan(graph, mesh_of(shape))));
+    runtime::Executor executor(lowered(graph, replicated_plan(graph, mesh_of(shape))));
     const auto memory = executor.make_state(0);
     const std::map<std::string, Array> batch{{"x", Array(std::vector<float>(5, 10), {5})}};
     CHECK(executor.run(*memory, batch, {}).at("late") == 25);
@@ -194,15 +194,15 @@ TEST_CASE("state that swaps, repeats or is read late is updated as if all were r
 }
 
 TEST_CASE("the memory verifier finds an overlap and a buffer outside the arena") {
-  const SpmdProgram program = program_of(kCases[0], 2);
-  const DeviceProgram good = lower(program, 0, false);
-  CHECK_NOTHROW(verify_memory(good, program));
-  DeviceProgram bad = good;
+  const spmd::SpmdProgram program = program_of(kCases[0], 2);
+  const lower::DeviceProgram good = lower::lower(program, 0, false);
+  CHECK_NOTHROW(lower::verify_memory(good, program));
+  lower::DeviceProgram bad = good;
   bad.buffers[bad.kept[1]].arena_offset = bad.buffers[bad.kept[0]].arena_offset;
-  CHECK_THROWS_AS(verify_memory(bad, program), Bug);
+  CHECK_THROWS_AS(lower::verify_memory(bad, program), Bug);
   bad = good;
   bad.arena_bytes -= 1;
-  CHECK_THROWS_AS(verify_memory(bad, program), Bug);
+  CHECK_THROWS_AS(lower::verify_memory(bad, program), Bug);
 }
 
 // Through operator new, that is: oneDNN's sgemm and Eigen take packing buffers from malloc.
@@ -210,7 +210,7 @@ TEST_CASE("devices allocate nothing during a step, in f32, bf16 and f64") {
   asked_to_count = true;
   for (const Case& c : kCases) {
     for (const Overlap overlap : {Overlap::never, Overlap::always}) {
-      Executor executor(program_of(c, 3), {.overlap = overlap});
+      runtime::Executor executor(program_of(c, 3), {.overlap = overlap});
       const Graph& graph = executor.program().graph;
       const auto state = executor.make_state(1);
       const auto batch = random_batch(graph, 1);
@@ -230,7 +230,7 @@ TEST_CASE("devices allocate nothing during a step, in f32, bf16 and f64") {
 namespace {
 
 /// One parameter, which is never changed.
-SpmdProgram program_of_parameter(const Shape& shape) {
+spmd::SpmdProgram program_of_parameter(const Shape& shape) {
   Builder g;
   const Value w = g.parameter("w", {f32, shape}, Initializer::zeros());
   g.update(w, w);
@@ -241,17 +241,17 @@ SpmdProgram program_of_parameter(const Shape& shape) {
 }  // namespace
 
 TEST_CASE("a state that no memory holds is refused before any is taken") {
-  Executor executor(program_of_parameter({std::int64_t{1} << 25, std::int64_t{1} << 25}));
+  runtime::Executor executor(program_of_parameter({std::int64_t{1} << 25, std::int64_t{1} << 25}));
   const std::string text = testing::error_of([&] { executor.make_state(0); });
   CHECK_MESSAGE(text.starts_with(fmt::format(
                     "no memory for a new state: 1 device needs {} bytes of arenas, and ",
-                    4503599627374592 + memory_rules("cpu").guard_bytes)),
+                    4503599627374592 + lower::memory_rules("cpu").guard_bytes)),
                 text);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which reserve terabytes
 TEST_CASE("an arena that the system refuses is an error that names the device") {
-  Executor executor(program_of_parameter({1 << 26}));
+  runtime::Executor executor(program_of_parameter({1 << 26}));
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
   std::int64_t pages = 0;
@@ -263,7 +263,7 @@ TEST_CASE("an arena that the system refuses is an error that names the device") 
   REQUIRE(setrlimit(RLIMIT_AS, &before) == 0);
   CHECK(text == fmt::format("device 0: no memory for an arena of {} bytes; use more devices, "
                             "a memory budget or more micro-batches",
-                            268435456 + memory_rules("cpu").guard_bytes));
+                            268435456 + lower::memory_rules("cpu").guard_bytes));
 }
 #endif
 
@@ -284,10 +284,11 @@ Graph batched_product() {
 
 TEST_CASE("scratch is planned for the threads that a device has") {
   const Graph graph = batched_product();
-  const SpmdProgram program = lowered(graph, replicated_plan(graph, mesh_of({1})));
+  const spmd::SpmdProgram program = lowered(graph, replicated_plan(graph, mesh_of({1})));
   const auto devices = [&](int planned, int real) {
-    DevicesRequest request{program, {lower(program, 0, false, memory_rules("cpu", planned))}, real};
-    return make_cpu_devices(std::move(request));
+    runtime::DevicesRequest request{
+        program, {lower::lower(program, 0, false, lower::memory_rules("cpu", planned))}, real};
+    return runtime::make_cpu_devices(std::move(request));
   };
   for (int threads : {1, 2, 3, 8}) CHECK_NOTHROW(devices(threads, threads));
   CHECK_THROWS_AS(devices(1, 8), Bug);
@@ -326,11 +327,11 @@ TEST_CASE("AddressSanitizer knows which memory of an arena is in use at each ins
 
 TEST_CASE("a write past the end of a buffer is found where it happens") {
   const Graph graph = batched_product();
-  const SpmdProgram program = lowered(graph, replicated_plan(graph, mesh_of({1})));
-  MemoryRules rules = memory_rules("cpu");
+  const spmd::SpmdProgram program = lowered(graph, replicated_plan(graph, mesh_of({1})));
+  lower::MemoryRules rules = lower::memory_rules("cpu");
   rules.guard_bytes = 64;
-  const DeviceProgram device = lower(program, 0, false, rules);
-  const ArenaGuard guard(device);
+  const lower::DeviceProgram device = lower::lower(program, 0, false, rules);
+  const runtime::ArenaGuard guard(device);
   std::vector<std::byte> arena(device.arena_bytes);
   guard.begin_step(arena.data());
   int watched = 0;
@@ -339,11 +340,11 @@ TEST_CASE("a write past the end of a buffer is found where it happens") {
     guard.before(arena.data(), position);
     CHECK_NOTHROW(guard.after(arena.data(), position));
     for (int written : device.lists.back().instructions[position].outputs) {
-      const Buffer& buffer = device.buffers[memory_of(device, written)];
+      const lower::Buffer& buffer = device.buffers[lower::memory_of(device, written)];
       for (std::int64_t beyond : {0, 63}) {
         guard.before(arena.data(), position);
         std::byte& target = arena[buffer.arena_offset + buffer.type.bytes() + beyond];
-        mark_alive(&target, 1);
+        runtime::mark_alive(&target, 1);
         target = std::byte{0};
         CHECK_THROWS_AS(guard.after(arena.data(), position), Bug);
         ++watched;
@@ -351,5 +352,5 @@ TEST_CASE("a write past the end of a buffer is found where it happens") {
     }
   }
   CHECK(watched >= 4);
-  mark_alive(arena.data(), device.arena_bytes);
+  runtime::mark_alive(arena.data(), device.arena_bytes);
 }

@@ -16,7 +16,7 @@ using namespace alpa::testing;
 
 namespace {
 
-using Kind = Instruction::Kind;
+using Kind = lower::Instruction::Kind;
 
 /// Called for every run of the operator on a device.
 std::function<void(const KernelCall&)> on_run;
@@ -57,11 +57,11 @@ Graph graph_of(int layer, int micro_batches) {
 }
 
 /// Sums of rows of x over two devices go to a third one, which sends them back doubled.
-SpmdProgram there_and_back() {
+spmd::SpmdProgram there_and_back() {
   Builder g(1);
   const Value x = g.input(InputKind::batch, "x", {f32, {4, 2}});
   g.metric("sum", sum(x));
-  SpmdProgram program;
+  spmd::SpmdProgram program;
   program.meshes = {mesh_from(0, {2}), mesh_from(2, {1})};
   program.graph = g.finish();
   program.specs = {parse_spec("S0@0"), parse_spec("P+@0")};
@@ -89,16 +89,16 @@ SpmdProgram there_and_back() {
 }
 
 /// Moves every receive to the start of its list, and each wait along with what it awaits.
-DeviceProgram with_receives_first(DeviceProgram device) {
-  for (InstructionList& list : device.lists) {
+lower::DeviceProgram with_receives_first(lower::DeviceProgram device) {
+  for (lower::InstructionList& list : device.lists) {
     std::vector<int> order(list.instructions.size()), place(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
     std::stable_partition(order.begin(), order.end(),
                           [&](int i) { return list.instructions[i].kind == Kind::receive; });
-    std::vector<Instruction> moved;
+    std::vector<lower::Instruction> moved;
     for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<int>(i);
     for (int i : order) moved.push_back(list.instructions[i]);
-    for (Instruction& instruction : moved)
+    for (lower::Instruction& instruction : moved)
       if (instruction.kind == Kind::wait) instruction.awaits = place[instruction.awaits];
     list.instructions = std::move(moved);
   }
@@ -108,22 +108,22 @@ DeviceProgram with_receives_first(DeviceProgram device) {
 }  // namespace
 
 TEST_CASE("a receive that was posted first and is matched late holds up no reduction") {
-  const SpmdProgram program = there_and_back();
+  const spmd::SpmdProgram program = there_and_back();
   // What devices 0 and 1 receive depends on what they reduce behind it: a lane shared with the
   // reduction would never come to it.
   for (bool overlap : {false, true}) {
-    DevicesRequest request{program, {}};
-    for (int device : devices_of(program)) {
-      const DeviceProgram emitted =
-          with_receives_first(emit(program, device, overlap, gpipe(2, 1)));
+    runtime::DevicesRequest request{program, {}};
+    for (int device : spmd::devices_of(program)) {
+      const lower::DeviceProgram emitted =
+          with_receives_first(lower::emit(program, device, overlap, pipeline::gpipe(2, 1)));
       CHECK((device == 2 || emitted.lists[0].instructions[0].kind == Kind::receive));
-      request.programs.push_back(plan_memory(emitted, program));
+      request.programs.push_back(lower::plan_memory(emitted, program));
     }
-    verify_schedules(request.programs, program);
-    const auto devices = make_cpu_devices(std::move(request));
+    lower::verify_schedules(request.programs, program);
+    const auto devices = runtime::make_cpu_devices(std::move(request));
     const auto memory = devices->allocate();
     const std::vector<float> x{1, 2, 3, 4, 5, 6, 7, 8};
-    StepInputs inputs;
+    runtime::StepInputs inputs;
     inputs.batch = {reinterpret_cast<const std::byte*>(x.data())};
     inputs.scalars = {0};
     for (int step = 1; step <= 3; ++step) {
@@ -138,34 +138,36 @@ TEST_CASE("a stage runs forward ahead of the next one: sends wait for nobody") {
   // The second stage may begin with its first forward run only when the first one has done two.
   constexpr int kMicroBatches = 4;
   const Graph graph = graph_of(1, kMicroBatches);
-  const SpmdProgram program = on_meshes(graph, {{mesh_from(0, {1}), {}}, {mesh_from(1, {1}), {}}});
-  Executor executor(program, {.threads_per_device = 1}, "cpu", one_f_one_b(2, kMicroBatches));
-  const DeviceProgram& first = executor.device_program(0);
-  const std::vector<Instruction>& forward = first.lists[0].instructions;
+  const spmd::SpmdProgram program =
+      on_meshes(graph, {{mesh_from(0, {1}), {}}, {mesh_from(1, {1}), {}}});
+  runtime::Executor executor(program, {.threads_per_device = 1}, "cpu",
+                             pipeline::one_f_one_b(2, kMicroBatches));
+  const lower::DeviceProgram& first = executor.device_program(0);
+  const std::vector<lower::Instruction>& forward = first.lists[0].instructions;
   const auto send = std::find_if(forward.begin(), forward.end(),
-                                 [](const Instruction& i) { return i.kind == Kind::send; });
+                                 [](const lower::Instruction& i) { return i.kind == Kind::send; });
   REQUIRE(send != forward.end());
   // No wait for the send behind it; one, for the run two micro-batches ago,
   // in front of what it sends.
   std::vector<int> behind;
-  for (const Instruction& instruction : forward)
+  for (const lower::Instruction& instruction : forward)
     if (instruction.kind == Kind::wait && &forward[instruction.awaits] == &*send) {
       CHECK(&instruction < &*send);
       behind.push_back(instruction.behind);
     }
   CHECK(behind == std::vector<int>{1});
-  CHECK(first.buffers[memory_of(first, send->inputs[0])].slots == 2);
+  CHECK(first.buffers[lower::memory_of(first, send->inputs[0])].slots == 2);
   on_run = [](const KernelCall&) {};
   CHECK(run_steps_of(graph, executor, 1).losses.size() == 1);
 }
 
 TEST_CASE("if a device of one mesh fails, those of the other stop, and the executor stays usable") {
   for (int layer : {0, 1})
-    for (const auto& schedule : {gpipe(2, 4), one_f_one_b(2, 4)}) {
+    for (const auto& schedule : {pipeline::gpipe(2, 4), pipeline::one_f_one_b(2, 4)}) {
       const Graph graph = graph_of(layer, 4);
-      const SpmdProgram program = on_meshes(
+      const spmd::SpmdProgram program = on_meshes(
           graph, {{mesh_from(0, {2}), {{"x", "S0@0"}}}, {mesh_from(2, {2}), {{"cut0", "S0@0"}}}});
-      Executor executor(program, {.threads_per_device = 1}, "cpu", schedule);
+      runtime::Executor executor(program, {.threads_per_device = 1}, "cpu", schedule);
       std::atomic<int> runs{0};
       on_run = [&](const KernelCall& call) {
         if (call.inputs[0].offset[0] > 0 && ++runs == 3) fail("no ink");

@@ -33,15 +33,15 @@ struct Bytes {
   std::size_t classes = 0;
 };
 
-void check_equal(const Buffer& a, const Buffer& b) {
-  const auto fields = [](const Buffer& buffer) {
+void check_equal(const lower::Buffer& a, const lower::Buffer& b) {
+  const auto fields = [](const lower::Buffer& buffer) {
     return std::tie(buffer.type, buffer.offset, buffer.global_shape, buffer.alias_of,
                     buffer.arena_offset);
   };
   CHECK((fields(a) == fields(b)));
 }
 
-void check_equal(const Instruction& a, const Instruction& b) {
+void check_equal(const lower::Instruction& a, const lower::Instruction& b) {
   CHECK(a.kind == b.kind);
   CHECK(a.node == b.node);
   CHECK(a.inputs == b.inputs);
@@ -54,7 +54,7 @@ void check_equal(const Instruction& a, const Instruction& b) {
   CHECK(a.workspace == b.workspace);
 }
 
-void check_equal(const DeviceProgram& a, const DeviceProgram& b) {
+void check_equal(const lower::DeviceProgram& a, const lower::DeviceProgram& b) {
   CHECK(a.device == b.device);
   CHECK(a.rank == b.rank);
   CHECK(a.arena_bytes == b.arena_bytes);
@@ -76,17 +76,19 @@ Bytes bytes_of(const TrainingStep& step, const std::vector<int>& mesh, int micro
   const CompiledStep compiled = plan_only(
       step, Method{.num_micro_batches = micro_batches, .mesh_shape = mesh, .solver_seconds = 5},
       Cluster::local(devices));
-  const SpmdProgram& program = *compiled.program;
+  const spmd::SpmdProgram& program = *compiled.program;
   Bytes bytes;
-  const std::vector<DeviceProgram> all =
-      programs_of_all(program, lower_classes(program, true, memory_rules("cpu", 1)));
+  const std::vector<lower::DeviceProgram> all = lower::programs_of_all(
+      program, lower::lower_classes(program, true, lower::memory_rules("cpu", 1)));
   for (int rank = 0; rank < devices; ++rank) {
-    const DeviceProgram alone = lower(program, rank, true, memory_rules("cpu", 1));
+    const lower::DeviceProgram alone =
+        lower::lower(program, rank, true, lower::memory_rules("cpu", 1));
     check_equal(all[rank], alone);
     bytes.of_rank.push_back(alone.arena_bytes);
   }
   std::vector<int> firsts;
-  for (const std::vector<int>& alike : device_classes(program)) firsts.push_back(alike.front());
+  for (const std::vector<int>& alike : lower::device_classes(program))
+    firsts.push_back(alike.front());
   CHECK(firsts.front() == 0);
   bytes.classes = firsts.size();
   for (int rank : firsts)
@@ -131,13 +133,15 @@ TEST_CASE("what an update saves has on every device the layout of its source") {
   g.update(b, a);
   const Graph graph = g.finish();
   const Cluster cluster = Cluster::local(4);
-  const SpmdProgram program = partition(
-      graph, auto_shard(graph, cluster.mesh({4}), CostModel::of(cluster), zero3_options()));
-  const std::vector<DeviceProgram> all = programs_of_all(program, lower_classes(program, false));
+  const spmd::SpmdProgram program = spmd::partition(
+      graph, intra_op::auto_shard(graph, cluster.mesh({4}), cost::CostModel::of(cluster),
+                                  intra_op::zero3_options()));
+  const std::vector<lower::DeviceProgram> all =
+      lower::programs_of_all(program, lower::lower_classes(program, false));
   REQUIRE(all.size() == 4);
-  CHECK(device_classes(program).size() == 2);  // the last one has less
+  CHECK(lower::device_classes(program).size() == 2);  // the last one has less
   for (int device = 0; device < 4; ++device) {
     CHECK(all[device].buffers.size() > 2);  // one of them saved
-    check_equal(all[device], lower(program, device, false));
+    check_equal(all[device], lower::lower(program, device, false));
   }
 }

@@ -38,12 +38,12 @@ Graph step_graph(int stages, alpa::testing::Optimizer optimizer,
 }
 
 Outcome on_one_device(const Graph& graph) {
-  Executor executor(lowered(graph, replicated_plan(graph, mesh_of({1}))),
-                    {.threads_per_device = 1});
+  runtime::Executor executor(lowered(graph, replicated_plan(graph, mesh_of({1}))),
+                             {.threads_per_device = 1});
   return run_steps_of(graph, executor, 3);
 }
 
-using MakeSchedule = PipelineSchedule (*)(int, int);
+using MakeSchedule = pipeline::PipelineSchedule (*)(int, int);
 
 }  // namespace
 
@@ -55,13 +55,13 @@ TEST_CASE(
       const int stages = static_cast<int>(c.stages.size());
       const Graph graph = step_graph(stages, optimizer);
       const Outcome expected = on_one_device(graph);
-      const SpmdProgram program = on_meshes(graph, c.stages);
-      for (const MakeSchedule schedule : {gpipe, one_f_one_b})
+      const spmd::SpmdProgram program = on_meshes(graph, c.stages);
+      for (const MakeSchedule schedule : {pipeline::gpipe, pipeline::one_f_one_b})
         for (const Overlap overlap : {Overlap::never, Overlap::always}) {
           CAPTURE(c.name);
           CAPTURE(to_string(schedule(stages, kMicroBatches)));
-          Executor executor(program, {.threads_per_device = 1, .overlap = overlap}, "cpu",
-                            schedule(stages, kMicroBatches));
+          runtime::Executor executor(program, {.threads_per_device = 1, .overlap = overlap}, "cpu",
+                                     schedule(stages, kMicroBatches));
           const Outcome outcome = run_steps_of(graph, executor, 3);
           CHECK(outcome.losses.size() == 3);
           CHECK(outcome.state.size() == expected.state.size());
@@ -69,20 +69,22 @@ TEST_CASE(
           const auto state = executor.make_state(1);
           executor.run(*state, random_batch(program.graph, 1), scalars_of(program.graph, 1));
           CHECK(executor.measured_bytes(*state) == executor.memory_bytes());
-          CHECK(traffic(program).at("transfer").count > 0);
-          CHECK(executor.measured_traffic() == traffic(program));
+          CHECK(spmd::traffic(program).at("transfer").count > 0);
+          CHECK(executor.measured_traffic() == spmd::traffic(program));
         }
     }
 }
 
 TEST_CASE("one micro-batch, and one mesh with a schedule, are no special cases") {
   const Graph graph = step_graph(2, alpa::testing::Optimizer::sgd, 1);
-  Executor two(on_meshes(graph, cases()[0].stages), {.threads_per_device = 1}, "cpu", gpipe(2, 1));
+  runtime::Executor two(on_meshes(graph, cases()[0].stages), {.threads_per_device = 1}, "cpu",
+                        pipeline::gpipe(2, 1));
   CHECK(largest_difference(run_steps_of(graph, two, 3), on_one_device(graph)) < 1e-5);
 
   const Graph whole = step_graph(1, alpa::testing::Optimizer::adam);
-  const SpmdProgram program =
+  const spmd::SpmdProgram program =
       lowered(whole, following_plan(whole, mesh_of({2}), {{"x", "S0@0"}, {"y", "S0@0"}}));
-  Executor scheduled(program, {.threads_per_device = 1}, "cpu", gpipe(1, kMicroBatches));
+  runtime::Executor scheduled(program, {.threads_per_device = 1}, "cpu",
+                              pipeline::gpipe(1, kMicroBatches));
   CHECK(largest_difference(run_steps_of(whole, scheduled, 3), on_one_device(whole)) < 1e-5);
 }

@@ -31,8 +31,9 @@ Array array_of(const HostTensor& tensor) {
 }
 
 std::vector<Array> run(const Graph& graph, const std::vector<HostTensor>& operands, int threads) {
-  Executor executor(testing::lowered(graph, testing::replicated_plan(graph, testing::mesh_of({1}))),
-                    {.threads_per_device = threads});
+  runtime::Executor executor(
+      testing::lowered(graph, testing::replicated_plan(graph, testing::mesh_of({1}))),
+      {.threads_per_device = threads});
   std::map<std::string, Array> batch;
   for (std::size_t i = 0; i < operands.size(); ++i)
     batch[std::to_string(i)] = array_of(operands[i]);

@@ -98,11 +98,11 @@ std::vector<HostTensor> run_device(const Case& row, const Rule& rule, const Stra
                                    const std::vector<HostTensor>& operands) {
   std::vector<HostTensor> inputs, outputs;
   for (std::size_t i = 0; i < operands.size(); ++i)
-    inputs.push_back(
-        shard(operands[i], operand_spec(rule, strategy, mesh, static_cast<int>(i)), mesh, at));
+    inputs.push_back(shard(
+        operands[i], intra_op::operand_spec(rule, strategy, mesh, static_cast<int>(i)), mesh, at));
   const std::vector<TensorType> types = result_types(row);
   for (std::size_t i = 0; i < types.size(); ++i) {
-    const ShardingSpec spec = result_spec(rule, strategy, mesh, static_cast<int>(i));
+    const ShardingSpec spec = intra_op::result_spec(rule, strategy, mesh, static_cast<int>(i));
     HostTensor local({types[i].dtype, local_shape(types[i].shape, spec, mesh, at)});
     local.offset = local_offset(types[i].shape, spec, mesh, at);
     local.global_shape = types[i].shape;
@@ -123,15 +123,16 @@ double worst_error(const Case& row, const Rule& rule, const Strategy& strategy,
     const std::vector<int> at = mesh.coordinates(rank);
     const std::vector<HostTensor> local = run_device(row, rule, strategy, mesh, at, operands);
     for (std::size_t i = 0; i < local.size(); ++i)
-      collect(results[i], local[i], result_spec(rule, strategy, mesh, static_cast<int>(i)), mesh,
-              at);
+      collect(results[i], local[i],
+              intra_op::result_spec(rule, strategy, mesh, static_cast<int>(i)), mesh, at);
   }
   double worst = 0;
   for (std::size_t i = 0; i < unsplit.size(); ++i) {
     const Tensor expected = to_reference(unsplit[i]);
-    const int parts = partial_place(result_spec(rule, strategy, mesh, static_cast<int>(i)), mesh,
-                                    mesh.coordinates(0))
-                          .first;
+    const int parts =
+        partial_place(intra_op::result_spec(rule, strategy, mesh, static_cast<int>(i)), mesh,
+                      mesh.coordinates(0))
+            .first;
     const double scale = testing::largest_magnitude(expected.data, 1);
     for (const auto& [replica, all] : results[i])
       for (std::size_t e = 0; e < expected.data.size(); ++e) {
@@ -162,12 +163,12 @@ TEST_CASE("every strategy on 2, 3, 4, 2x2 and 3x2 devices gives what one device 
     const std::vector<HostTensor> operands = draw_operands(row),
                                   unsplit = run_unsplit(row, operands);
     for (const DeviceMesh& mesh : meshes()) {
-      for (const Strategy& strategy : all_strategies(rule, mesh)) {
+      for (const Strategy& strategy : intra_op::all_strategies(rule, mesh)) {
         const double error = worst_error(row, rule, strategy, mesh, operands, unsplit);
         CHECK_MESSAGE(error <= tolerance(row), shape_text(mesh), " ", to_string(strategy), ": ",
                       error);
         ++run;
-        const ShardingSpec spec = result_spec(rule, strategy, mesh);
+        const ShardingSpec spec = intra_op::result_spec(rule, strategy, mesh);
         partial += spec.is_partial();
         uneven += local_shape(unsplit[0].type.shape, spec, mesh, mesh.coordinates(0)) !=
                   local_shape(unsplit[0].type.shape, spec, mesh,

@@ -10,7 +10,8 @@ using namespace alpa;
 namespace {
 
 /// Operators that a backend has no kernel for, though programs may have it compute them.
-std::string without_kernel(const Backend& backend, std::span<const OpDef* const> operators) {
+std::string without_kernel(const runtime::Backend& backend,
+                           std::span<const OpDef* const> operators) {
   std::string names;
   for (const OpDef* op : operators)
     if (op != &ops::input && op != &ops::transfer && !op->reshard && !backend.has_kernel(*op))
@@ -24,11 +25,11 @@ TEST_CASE("every operator has a kernel in every backend, and the one that has no
   const OpDef forgotten{.name = "forgotten"};
   const OpDef* const some[] = {&ops::add, &forgotten, &ops::input};
   for (const char* name : {"cpu", "cuda"}) {
-    const Backend& backend = find_backend(name);
+    const runtime::Backend& backend = runtime::find_backend(name);
     CAPTURE(name);
     CHECK(backend.name == name);
     CHECK(without_kernel(backend, all_ops()) == "");
-    CHECK(without_kernel(backend, partitioned_ops()) == "");
+    CHECK(without_kernel(backend, spmd::partitioned_ops()) == "");
     CHECK(without_kernel(backend, some) == "forgotten ");
   }
 }
@@ -36,7 +37,7 @@ TEST_CASE("every operator has a kernel in every backend, and the one that has no
 TEST_CASE("an unknown backend is an error that names those there are") {
   const auto message = [] {
     try {
-      find_backend("tpu");
+      runtime::find_backend("tpu");
     } catch (const Error& error) {
       return std::string(error.what());
     }
@@ -46,11 +47,11 @@ TEST_CASE("an unknown backend is an error that names those there are") {
 }
 
 TEST_CASE("CUDA devices have one thread and overlap by default; CPU devices share the cores") {
-  const Backend &cpu = find_backend("cpu"), &cuda = find_backend("cuda");
-  CHECK(threads_per_device(cpu, {.threads_per_device = 3}, 2) == 3);
-  CHECK(threads_per_device(cuda, {.threads_per_device = 3}, 2) == 1);
-  CHECK(!overlaps(cpu, {}, 1 << 20));
-  CHECK(overlaps(cuda, {}, 1 << 20));
-  CHECK(overlaps(cpu, {.overlap = Overlap::always}, 1 << 20));
-  CHECK(!overlaps(cuda, {.overlap = Overlap::never}, 1));
+  const runtime::Backend &cpu = runtime::find_backend("cpu"), &cuda = runtime::find_backend("cuda");
+  CHECK(runtime::threads_per_device(cpu, {.threads_per_device = 3}, 2) == 3);
+  CHECK(runtime::threads_per_device(cuda, {.threads_per_device = 3}, 2) == 1);
+  CHECK(!runtime::overlaps(cpu, {}, 1 << 20));
+  CHECK(runtime::overlaps(cuda, {}, 1 << 20));
+  CHECK(runtime::overlaps(cpu, {.overlap = Overlap::always}, 1 << 20));
+  CHECK(!runtime::overlaps(cuda, {.overlap = Overlap::never}, 1));
 }

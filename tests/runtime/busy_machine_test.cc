@@ -19,10 +19,10 @@ TEST_CASE(
   };
   const Graph graph =
       training_graph({f32, {400, 300}}, {f32, {400, 300}}, model, {.num_micro_batches = 2});
-  const SpmdProgram program = lowered(graph, replicated_plan(graph, mesh_of({1})));
+  const spmd::SpmdProgram program = lowered(graph, replicated_plan(graph, mesh_of({1})));
   for (int threads : {0, 2, 3}) {
     CAPTURE(threads);
-    Executor executor(program, {.threads_per_device = threads});
+    runtime::Executor executor(program, {.threads_per_device = threads});
     const Outcome shared = run_steps(executor, 2);
     std::optional<Outcome> alone;
     CHECK(returns_without_others([&] {

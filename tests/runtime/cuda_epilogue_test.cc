@@ -36,8 +36,8 @@ ExecutorOptions untuned() {
   return options;
 }
 
-SpmdProgram finished(const SpmdProgram& program) {
-  return bucket_collectives(fuse_elementwise(program), 1 << 20);
+spmd::SpmdProgram finished(const spmd::SpmdProgram& program) {
+  return spmd::bucket_collectives(spmd::fuse_elementwise(program), 1 << 20);
 }
 
 }  // namespace
@@ -49,11 +49,12 @@ TEST_CASE(
     for (int micro_batches : {1, 2})
       for (const Layouts& layouts : {Layouts{{"x", "R"}}, Layouts{{"x", "S0@0"}, {"y", "S0@0"}}}) {
         const Graph graph = step_of(activation, micro_batches);
-        const SpmdProgram apart = partition(graph, following_plan(graph, mesh_of({2}), layouts)),
-                          joined = finished(with_cuda_epilogues(apart));
+        const spmd::SpmdProgram apart = spmd::partition(
+                                    graph, following_plan(graph, mesh_of({2}), layouts)),
+                                joined = finished(with_cuda_epilogues(apart));
         const auto is_joined = [](const Node& node) { return node.op == &ops::einsum_epilogue; };
         CHECK(std::count_if(joined.graph.nodes.begin(), joined.graph.nodes.end(), is_joined) == 8);
-        Executor cpu(finished(apart)), cuda(joined, untuned(), "cuda");
+        runtime::Executor cpu(finished(apart)), cuda(joined, untuned(), "cuda");
         const Outcome first = run_steps(cuda, 3), again = run_steps(cuda, 3);
         CHECK(largest_difference(run_steps(cpu, 3), first) < 1e-5);
         CHECK(first.state == again.state);

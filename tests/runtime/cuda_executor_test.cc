@@ -18,7 +18,7 @@ Graph mlp_step(int num_micro_batches = 1) {
       {.num_micro_batches = num_micro_batches, .optimizer = alpa::testing::Optimizer::adam});
 }
 
-SpmdProgram data_parallel(const Graph& graph, int devices) {
+spmd::SpmdProgram data_parallel(const Graph& graph, int devices) {
   return lowered(graph, following_plan(graph, mesh_of({devices}), {{"x", "S0@0"}, {"y", "S0@0"}}));
 }
 
@@ -37,8 +37,8 @@ TEST_CASE("CUDA devices take the steps that CPU devices take") {
       if (no_cuda(devices)) continue;
       CAPTURE(micro_batches);
       CAPTURE(devices);
-      const SpmdProgram program = data_parallel(mlp_step(micro_batches), devices);
-      Executor cpu(program), cuda(program, untuned(), "cuda");
+      const spmd::SpmdProgram program = data_parallel(mlp_step(micro_batches), devices);
+      runtime::Executor cpu(program), cuda(program, untuned(), "cuda");
       CHECK(largest_difference(run_steps(cpu, 4), run_steps(cuda, 4)) < 1e-5);
       CHECK(cuda.measured_traffic() == cpu.measured_traffic());
     }
@@ -47,14 +47,14 @@ TEST_CASE("CUDA devices take the steps that CPU devices take") {
 TEST_CASE("steps on CUDA run while the caller goes on, and report in any order") {
   if (no_cuda()) return;
   const Graph graph = mlp_step(2);
-  Executor executor(data_parallel(graph, 2), untuned(), "cuda");
+  runtime::Executor executor(data_parallel(graph, 2), untuned(), "cuda");
   std::vector<double> expected;
   const auto waited = executor.make_state(5);
   for (int step = 1; step <= 5; ++step)
     expected.push_back(
         executor.run(*waited, random_batch(graph, step), scalars_of(graph, step)).at("loss"));
   const auto state = executor.make_state(5);
-  std::vector<StepResult> results;
+  std::vector<runtime::StepResult> results;
   for (int step = 1; step <= 5; ++step) {
     auto batch = random_batch(graph, step);
     results.push_back(executor.start(*state, batch, scalars_of(graph, step)));
@@ -69,9 +69,9 @@ TEST_CASE(
     "a result outlives its executor, and state can be read and written between steps on CUDA") {
   if (no_cuda()) return;
   const Graph graph = mlp_step();
-  std::optional<StepResult> result;
+  std::optional<runtime::StepResult> result;
   {
-    Executor executor(data_parallel(graph, 2), untuned(), "cuda");
+    runtime::Executor executor(data_parallel(graph, 2), untuned(), "cuda");
     const auto state = executor.make_state(1), other = executor.make_state(2);
     executor.start(*state, random_batch(graph, 1), scalars_of(graph, 1));
     const Array a = executor.read(*state, "a");
@@ -86,12 +86,12 @@ TEST_CASE(
 TEST_CASE(
     "planned bytes are those of the arenas on CUDA, which are larger than the CPU's by staged inputs") {
   if (no_cuda()) return;
-  const SpmdProgram program = data_parallel(mlp_step(4), 2);
-  Executor executor(program, untuned(), "cuda");
+  const spmd::SpmdProgram program = data_parallel(mlp_step(4), 2);
+  runtime::Executor executor(program, untuned(), "cuda");
   CHECK(executor.measured_bytes(*executor.make_state(0)) == executor.memory_bytes());
   // For three steps 12 rows of 10 and 6 numbers, each rounded up to 256 bytes,
   // and contexts and scalars.
-  const DeviceProgram& device = executor.device_program(0);
+  const lower::DeviceProgram& device = executor.device_program(0);
   CHECK(device.buffers[device.staging].type.bytes() == 3 * (256 + 512 + 512));
 }
 
@@ -102,7 +102,8 @@ TEST_CASE("an arena that no card can hold is an error that names bytes and tenso
       g.parameter("w", {f32, {std::int64_t{1} << 25, std::int64_t{1} << 25}}, Initializer::zeros());
   g.update(w, w);
   const Graph graph = g.finish();
-  Executor executor(lowered(graph, replicated_plan(graph, mesh_of({1}))), untuned(), "cuda");
+  runtime::Executor executor(lowered(graph, replicated_plan(graph, mesh_of({1}))), untuned(),
+                             "cuda");
   const std::string text = error_of([&] { executor.make_state(0); });
   CHECK(text.starts_with("device 0 (GPU 0, "));
   CHECK(text.find("no memory for an arena of 4503599627") != text.npos);
@@ -122,15 +123,15 @@ TEST_CASE("an operator without a CUDA kernel is named when the program is loaded
   };
   const Graph graph = training_graph({f32, {24, 10}}, {f32, {24, 6}}, model, {});
   CHECK(
-      error_of([&] { Executor(data_parallel(graph, 2), untuned(), "cuda"); }) ==
+      error_of([&] { runtime::Executor(data_parallel(graph, 2), untuned(), "cuda"); }) ==
       "device 0: instruction 1 'strange' (strange, forward): operator strange has no CUDA kernel");
 }
 
 TEST_CASE("instructions checked one by one give the bits of the captured step") {
   if (no_cuda()) return;
-  const SpmdProgram program = data_parallel(mlp_step(2), 2);
+  const spmd::SpmdProgram program = data_parallel(mlp_step(2), 2);
   ExecutorOptions checked = untuned();
   checked.check_instructions = true;
-  Executor slow(program, checked, "cuda"), fast(program, untuned(), "cuda");
+  runtime::Executor slow(program, checked, "cuda"), fast(program, untuned(), "cuda");
   CHECK(largest_difference(run_steps(slow, 4), run_steps(fast, 4)) == 0);
 }

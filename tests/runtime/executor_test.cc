@@ -53,7 +53,7 @@ Graph linear_step(int num_micro_batches = 1, DType dtype = f32) {
 
 const Layouts kDataParallel{{"x", "S0@0"}, {"y", "S0@0"}};
 
-SpmdProgram data_parallel(const Graph& graph, int devices) {
+spmd::SpmdProgram data_parallel(const Graph& graph, int devices) {
   return lowered(graph, following_plan(graph, mesh_of({devices}), kDataParallel));
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("a device that fails stops the others, names the place, and leaves the
   const Graph graph =
       training_graph({f32, {16, 6}}, {f32, {16, 4}}, model, {.num_micro_batches = 2});
   for (const Overlap overlap : {Overlap::never, Overlap::always}) {
-    Executor executor(data_parallel(graph, 4), {.overlap = overlap});
+    runtime::Executor executor(data_parallel(graph, 4), {.overlap = overlap});
     const auto batch = random_batch(graph, 1);
     const auto scalars = scalars_of(graph, 1);
     const auto state = executor.make_state(3);
@@ -82,14 +82,14 @@ TEST_CASE("a device that fails stops the others, names the place, and leaves the
               "; make a new one or restore a checkpoint");
     const auto fresh = executor.make_state(3);
     const double loss = executor.run(*fresh, batch, scalars).at("loss");
-    Executor serial(lowered(graph, replicated_plan(graph, mesh_of({1}))));
+    runtime::Executor serial(lowered(graph, replicated_plan(graph, mesh_of({1}))));
     CHECK(loss == doctest::Approx(serial.run(*serial.make_state(3), batch, scalars).at("loss")));
   }
 }
 
 TEST_CASE("wrong batches and names are refused before anything runs") {
   const Graph graph = linear_step(2);
-  Executor executor(data_parallel(graph, 2)), other(data_parallel(graph, 2));
+  runtime::Executor executor(data_parallel(graph, 2)), other(data_parallel(graph, 2));
   const auto state = executor.make_state(0);
   const auto batch = random_batch(graph, 1);
   const auto scalars = scalars_of(graph, 1);
@@ -128,7 +128,7 @@ TEST_CASE("wrong batches and names are refused before anything runs") {
   CHECK(
       error_of([&] { other.run(*state, batch, scalars); }) ==
       "executor: this state was made by another executor; use the one whose make_state returned it");
-  CHECK(error_of([&] { Executor(data_parallel(graph, 2), {.threads_per_device = -1}); }) ==
+  CHECK(error_of([&] { runtime::Executor(data_parallel(graph, 2), {.threads_per_device = -1}); }) ==
         "executor: -1 threads per device; give at least 1, or 0 to share all cores");
   CHECK_NOTHROW(executor.run(*state, batch, scalars));
 }
@@ -137,7 +137,7 @@ TEST_CASE("a metric that is not finite is an error if asked for") {
   const Graph graph = linear_step();
   auto batch = random_batch(graph, 1);
   batch["x"] = Array(std::vector<float>(16 * 6, 1e30f), {16, 6});
-  Executor lenient(data_parallel(graph, 2)),
+  runtime::Executor lenient(data_parallel(graph, 2)),
       strict(data_parallel(graph, 2), {.check_finite = true});
   CHECK(std::isinf(lenient.run(*lenient.make_state(0), batch, scalars_of(graph, 1)).at("loss")));
   CHECK(error_of([&] { strict.run(*strict.make_state(0), batch, scalars_of(graph, 1)); }) ==
@@ -149,7 +149,8 @@ TEST_CASE("state is read whole and written to every shard, whatever the layout")
   const Graph graph = linear_step();
   for (const char* layout : {"R", "S0@0", "S1@0", "S0@1 S0@0", "S0@0 S1@1"}) {
     CAPTURE(layout);
-    Executor executor(lowered(graph, following_plan(graph, mesh_of({2, 2}), {{"w", layout}})));
+    runtime::Executor executor(
+        lowered(graph, following_plan(graph, mesh_of({2, 2}), {{"w", layout}})));
     const auto state = executor.make_state(0);
     std::vector<float> numbers(24);
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i);
@@ -166,7 +167,7 @@ TEST_CASE("initial values are the same under every layout and follow their distr
   g.update(w, w);
   g.update(u, u);
   const Graph graph = g.finish();
-  Executor serial(lowered(graph, replicated_plan(graph, mesh_of({1}))));
+  runtime::Executor serial(lowered(graph, replicated_plan(graph, mesh_of({1}))));
   const std::vector<double> expected = serial.read(*serial.make_state(7), "w").to_doubles();
   double sum = 0, squares = 0;
   for (double x : expected) sum += x, squares += (x - 1) * (x - 1);
@@ -175,7 +176,7 @@ TEST_CASE("initial values are the same under every layout and follow their distr
   for (double x : serial.read(*serial.make_state(7), "u").to_doubles()) CHECK((x >= -1 && x < 3));
   CHECK(serial.read(*serial.make_state(8), "w").to_doubles() != expected);
   for (const char* layout : {"R", "S0@0", "S1@0", "S1@1 S1@0"}) {
-    Executor executor(
+    runtime::Executor executor(
         lowered(graph, following_plan(graph, mesh_of({4, 2}), {{"w", layout}, {"u", "S0@0"}})));
     CHECK(executor.read(*executor.make_state(7), "w").to_doubles() == expected);
   }
@@ -189,12 +190,14 @@ TEST_CASE("overlapping collectives with work changes no bit") {
     return mean(square(x - y));
   };
   const Graph graph = training_graph({f32, {16, 6}}, {f32, {16, 6}}, model, {});
-  const SpmdProgram program = lowered(graph, following_plan(graph, mesh_of({3}), kDataParallel), 0);
-  Executor plain(program, {.overlap = Overlap::never}),
+  const spmd::SpmdProgram program =
+      lowered(graph, following_plan(graph, mesh_of({3}), kDataParallel), 0);
+  runtime::Executor plain(program, {.overlap = Overlap::never}),
       overlapped(program, {.overlap = Overlap::always});
   int starts = 0;
-  for (const Instruction& instruction : overlapped.device_program(0).lists.back().instructions)
-    starts += instruction.kind == Instruction::Kind::start;
+  for (const lower::Instruction& instruction :
+       overlapped.device_program(0).lists.back().instructions)
+    starts += instruction.kind == lower::Instruction::Kind::start;
   CHECK(starts > 0);
   const Outcome a = run_steps(plain, 3), b = run_steps(overlapped, 3);
   CHECK(a.losses == b.losses);
@@ -203,8 +206,8 @@ TEST_CASE("overlapping collectives with work changes no bit") {
 
 TEST_CASE("several executors run at once, each as if alone") {
   const Graph graph = linear_step();
-  const SpmdProgram program = data_parallel(graph, 3);
-  Executor first(program), second(program);
+  const spmd::SpmdProgram program = data_parallel(graph, 3);
+  runtime::Executor first(program), second(program);
   const Outcome alone = run_steps(first, 5);
   Outcome outcomes[2];
   std::thread one([&] { outcomes[0] = run_steps(first, 5); }),
@@ -219,7 +222,7 @@ TEST_CASE("several executors run at once, each as if alone") {
 
 TEST_CASE("in double precision two plans agree to 1e-10") {
   const Graph graph = linear_step(2, f64);
-  Executor serial(lowered(graph, replicated_plan(graph, mesh_of({1})))),
+  runtime::Executor serial(lowered(graph, replicated_plan(graph, mesh_of({1})))),
       parallel(data_parallel(graph, 4));
   CHECK(largest_difference(run_steps(serial, 3), run_steps(parallel, 3)) < 1e-10);
 }
@@ -227,30 +230,30 @@ TEST_CASE("in double precision two plans agree to 1e-10") {
 TEST_CASE("measured traffic is the planned one") {
   const Graph graph = linear_step(2);
   for (const std::vector<int>& shape : {std::vector<int>{4}, {2, 2}}) {
-    const SpmdProgram program = lowered(
+    const spmd::SpmdProgram program = lowered(
         graph,
         following_plan(graph, mesh_of(shape), {{"x", "S0@0"}, {"w", "S0@0"}, {"y", "S1@0"}}));
     for (const Overlap overlap : {Overlap::never, Overlap::always}) {
-      Executor executor(program, {.overlap = overlap});
+      runtime::Executor executor(program, {.overlap = overlap});
       const auto state = executor.make_state(0);
       for (int step = 1; step <= 2; ++step)
         executor.run(*state, random_batch(graph, step), scalars_of(graph, step));
-      CHECK(!traffic(program).empty());
-      CHECK(executor.measured_traffic() == traffic(program));
+      CHECK(!spmd::traffic(program).empty());
+      CHECK(executor.measured_traffic() == spmd::traffic(program));
     }
   }
 }
 
 TEST_CASE(
     "an executor takes over what was lowered for it, and lowers anew what was lowered for another") {
-  const SpmdProgram program = data_parallel(linear_step(), 2);
+  const spmd::SpmdProgram program = data_parallel(linear_step(), 2);
   const ExecutorOptions options{.threads_per_device = 1, .overlap = Overlap::never};
-  LoweredProgram lowered = lower_program(program, options, "cpu");
+  runtime::LoweredProgram lowered = runtime::lower_program(program, options, "cpu");
   const std::int64_t bytes = lowered.firsts.front().arena_bytes;
   lowered.firsts.front().arena_bytes += 4096;  // by this it is recognised
-  CHECK(Executor(program, options, "cpu", {}, lowered).memory_bytes() == bytes + 4096);
-  CHECK(Executor(program, options, "cpu").memory_bytes() == bytes);
+  CHECK(runtime::Executor(program, options, "cpu", {}, lowered).memory_bytes() == bytes + 4096);
+  CHECK(runtime::Executor(program, options, "cpu").memory_bytes() == bytes);
   const ExecutorOptions others{.threads_per_device = 2, .overlap = Overlap::never};
-  CHECK(Executor(program, others, "cpu", {}, lowered).memory_bytes() ==
-        lower_program(program, others, "cpu").firsts.front().arena_bytes);
+  CHECK(runtime::Executor(program, others, "cpu", {}, lowered).memory_bytes() ==
+        runtime::lower_program(program, others, "cpu").firsts.front().arena_bytes);
 }

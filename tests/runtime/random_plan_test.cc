@@ -68,18 +68,19 @@ TEST_CASE("every plan computes what one device computes") {
       for (Optimizer optimizer : {Optimizer::sgd, Optimizer::adam}) {
         const StepOptions options{.num_micro_batches = micro_batches, .optimizer = optimizer};
         const Graph graph = training_graph(program.x, program.y, program.model, options);
-        Executor serial(lowered(graph, replicated_plan(graph, mesh_of({1}))));
+        runtime::Executor serial(lowered(graph, replicated_plan(graph, mesh_of({1}))));
         const Outcome expected = run_steps(serial, 2);
         for (const std::vector<int>& shape : meshes)
           for (int round = 0; round < 2; ++round, ++plans) {
             const DeviceMesh mesh = mesh_of(shape);
             const ShardingPlan plan = random_plan(graph, mesh, random);
-            const SpmdProgram spmd = lowered(graph, plan, round == 0 ? 0 : 256);
+            const spmd::SpmdProgram spmd = lowered(graph, plan, round == 0 ? 0 : 256);
             CAPTURE(program.name);
             CAPTURE(micro_batches);
             CAPTURE(shape_text(mesh));
             INFO("plan ", plans, "\n", to_string(spmd));
-            Executor executor(spmd, {.overlap = round == 0 ? Overlap::always : Overlap::never});
+            runtime::Executor executor(spmd,
+                                       {.overlap = round == 0 ? Overlap::always : Overlap::never});
             CHECK(largest_difference(expected, run_steps(executor, 2)) < 1e-5);
           }
       }

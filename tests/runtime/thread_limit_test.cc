@@ -67,7 +67,7 @@ std::string refused(const std::string& whose, int wanted, const std::string& out
       whose, number_after(output, ": only "), wanted);
 }
 
-SpmdProgram program_for(int devices) {
+spmd::SpmdProgram program_for(int devices) {
   const Graph graph = training_graph({f32, {12, 10}}, {f32, {12, 6}}, small_mlp, {});
   return lowered(graph, following_plan(graph, mesh_of({devices}), {{"x", "S0@0"}, {"y", "S0@0"}}));
 }
@@ -80,15 +80,15 @@ TEST_CASE("in a process of its own: a team" * doctest::skip()) {
 }
 
 TEST_CASE("in a process of its own: devices" * doctest::skip()) {
-  const SpmdProgram program = program_for(6);
+  const spmd::SpmdProgram program = program_for(6);
   limit_threads(4);
-  tell([&] { Executor(program, {.threads_per_device = 1}); });
+  tell([&] { runtime::Executor(program, {.threads_per_device = 1}); });
 }
 
 TEST_CASE("in a process of its own: devices of several threads" * doctest::skip()) {
-  const SpmdProgram program = program_for(3);
+  const spmd::SpmdProgram program = program_for(3);
   limit_threads(6);
-  tell([&] { Executor(program, {.threads_per_device = 3}); });
+  tell([&] { runtime::Executor(program, {.threads_per_device = 3}); });
 }
 
 TEST_CASE(

@@ -61,7 +61,7 @@ const std::vector<Thrown>& all_thrown() {
 TEST_CASE(
     "whatever a kernel throws becomes one Error with the place, and the executor stays usable") {
   const Graph graph = training_graph({f32, {12, 10}}, {f32, {12, 6}}, model, {});
-  const SpmdProgram program =
+  const spmd::SpmdProgram program =
       lowered(graph, following_plan(graph, mesh_of({2}), {{"x", "S0@0"}, {"y", "S0@0"}}));
   const auto batch = random_batch(graph, 1);
   const auto scalars = scalars_of(graph, 1);
@@ -69,7 +69,7 @@ TEST_CASE(
     for (int threads : {0, 1, 2, 3})
       for (const std::int64_t failing : {6, 11})  // first and last row of the second device
         for (const Thrown& thrown : all_thrown()) {
-          Executor executor(program, {.threads_per_device = threads, .overlap = overlap});
+          runtime::Executor executor(program, {.threads_per_device = threads, .overlap = overlap});
           CAPTURE(threads);
           on_row = [&](std::int64_t row) {
             if (row == failing) thrown.act();
@@ -84,7 +84,7 @@ TEST_CASE(
 
 TEST_CASE("a Bug thrown by a kernel stays a Bug") {
   const Graph graph = training_graph({f32, {12, 10}}, {f32, {12, 6}}, model, {});
-  Executor executor(lowered(graph, replicated_plan(graph, mesh_of({1}))));
+  runtime::Executor executor(lowered(graph, replicated_plan(graph, mesh_of({1}))));
   on_row = [](std::int64_t) { bug("two plus two"); };
   CHECK_THROWS_WITH_AS(
       executor.run(*executor.make_state(0), random_batch(graph, 1), scalars_of(graph, 1)),

@@ -26,11 +26,11 @@ Graph two_micro_batches(std::int64_t rows, std::int64_t width) {
 }
 
 /// Steps by kind; `once` counts those of region apply alone.
-std::map<std::string, int> emitted(const SpmdProgram& program, bool once) {
+std::map<std::string, int> emitted(const spmd::SpmdProgram& program, bool once) {
   std::map<std::string, int> counts;
   for (const Node& node : program.graph.nodes) {
     const bool reshards =
-        is_collective(node) || node.op == &ops::slice_shard || node.op == &ops::to_partial;
+        spmd::is_collective(node) || node.op == &ops::slice_shard || node.op == &ops::to_partial;
     if (reshards && (node.region == Region::apply) == once)
       ++counts[node.op == &ops::slice_shard ? "slice" : std::string(node.op->name)];
   }
@@ -46,11 +46,11 @@ std::map<std::string, int> planned(const ShardingPlan& plan, const Graph& graph,
   return counts;
 }
 
-CostModel random_model(std::mt19937& random) {
+cost::CostModel random_model(std::mt19937& random) {
   const auto pick = [&](std::initializer_list<double> values) {
     return values.begin()[random() % values.size()];
   };
-  CostModel model;
+  cost::CostModel model;
   model.device.flops_per_second[f32] = pick({0, 1e6, 1e9});
   model.device.memory_bytes_per_second = pick({0, 1e4, 1e8});
   model.reshard.memory_bytes_per_second = model.device.memory_bytes_per_second;
@@ -75,11 +75,11 @@ Graph kept_for_apply() {
 /// States whole on both devices of a mesh on which each collective takes a second, within 9000
 /// bytes: whole accumulators do not fit.
 ShardingPlan plan_in_9000_bytes(const Graph& graph, bool allow_all_gather) {
-  AutoShardOptions options;
+  intra_op::AutoShardOptions options;
   options.replicate_parameters = true;
   options.memory_budget_bytes = 9000;
   options.allow_all_gather = allow_all_gather;
-  return auto_shard(graph, DeviceMesh({{"x", 2, 1, 0}}), CostModel{}, options);
+  return intra_op::auto_shard(graph, DeviceMesh({{"x", 2, 1, 0}}), cost::CostModel{}, options);
 }
 
 }  // namespace
@@ -87,20 +87,21 @@ ShardingPlan plan_in_9000_bytes(const Graph& graph, bool allow_all_gather) {
 TEST_CASE("what apply gathers from an accumulator held in parts is paid for") {
   const Graph graph = kept_for_apply();
   const ShardingPlan plan = plan_in_9000_bytes(graph, true);
-  const SpmdProgram program = partition(graph, plan);
+  const spmd::SpmdProgram program = spmd::partition(graph, plan);
   verify(program);
   CHECK(emitted(program, true).at("all_gather") >= 1);
   double seconds = 0;
-  for (const auto& [kind, sent] : traffic(program)) seconds += static_cast<double>(sent.count);
+  for (const auto& [kind, sent] : spmd::traffic(program))
+    seconds += static_cast<double>(sent.count);
   CHECK(plan.cost.communication_seconds == doctest::Approx(seconds));
 }
 
 TEST_CASE("what apply may not gather is no plan") {
   const Graph graph = kept_for_apply();
   try {
-    const SpmdProgram program = partition(graph, plan_in_9000_bytes(graph, false));
+    const spmd::SpmdProgram program = spmd::partition(graph, plan_in_9000_bytes(graph, false));
     FAIL_CHECK(to_string(program));
-  } catch (const OverBudget& error) {
+  } catch (const intra_op::OverBudget& error) {
     CHECK(std::string(error.what()).find("9000 bytes per device") != std::string::npos);
   }
 }
@@ -122,7 +123,7 @@ TEST_CASE("the partitioner emits in region apply what the plan lists, and nothin
   ShardingPlan plan = plan_of(graph, mesh, strategies).value();
   verify(plan, graph);
   using Counts = std::map<std::string, int>;
-  const SpmdProgram program = partition(graph, plan);
+  const spmd::SpmdProgram program = spmd::partition(graph, plan);
   verify(program);
   CHECK(emitted(program, false) == Counts{{"all_gather", 1}, {"slice", 1}});
   CHECK(emitted(program, true) == Counts{{"all_gather", 1}});
@@ -133,15 +134,16 @@ TEST_CASE("the partitioner emits in region apply what the plan lists, and nothin
       fmt::format(
           "plan: tanh \"tanh\" wants value {} as R but it is left as S1@0 and no resharding provides it",
           s.id));
-  CHECK_THROWS_AS(partition(graph, plan), Bug);
+  CHECK_THROWS_AS(spmd::partition(graph, plan), Bug);
 }
 
 TEST_CASE("whatever is cheap, plans hold every step that is emitted, and none that is forbidden") {
   std::mt19937 random(7);
   for (int round = 0; round < 40; ++round) {
     const Graph graph = two_micro_batches(2 * (4 + random() % 5), 3 + random() % 6);
-    const CostModel model = random_model(random);
-    AutoShardOptions options = round % 3 == 0 ? zero2_options() : AutoShardOptions{};
+    const cost::CostModel model = random_model(random);
+    intra_op::AutoShardOptions options =
+        round % 3 == 0 ? intra_op::zero2_options() : intra_op::AutoShardOptions{};
     options.allow_all_gather = random() % 2 == 0;
     options.allow_all_to_all = random() % 2 == 0;
     std::vector<MeshAxis> axes;
@@ -151,8 +153,8 @@ TEST_CASE("whatever is cheap, plans hold every step that is emitted, and none th
                       std::pow(10, -static_cast<double>(6 + random() % 6))});
     CAPTURE(round);
     try {
-      const ShardingPlan plan = auto_shard(graph, DeviceMesh(axes), model, options);
-      const SpmdProgram program = partition(graph, plan);
+      const ShardingPlan plan = intra_op::auto_shard(graph, DeviceMesh(axes), model, options);
+      const spmd::SpmdProgram program = spmd::partition(graph, plan);
       verify(program);
       for (bool once : {false, true}) CHECK(emitted(program, once) == planned(plan, graph, once));
       for (bool once : {false, true}) {

@@ -17,7 +17,7 @@ std::vector<std::size_t> sorted(std::vector<std::size_t> sizes) {
 }
 
 /// Tensors per collective of a kind, in program order.
-std::vector<std::size_t> bucket_sizes(const SpmdProgram& program,
+std::vector<std::size_t> bucket_sizes(const spmd::SpmdProgram& program,
                                       const OpDef& op = ops::all_reduce) {
   std::vector<std::size_t> sizes;
   for (const Node& node : program.graph.nodes)
@@ -28,20 +28,23 @@ std::vector<std::size_t> bucket_sizes(const SpmdProgram& program,
 }  // namespace
 
 TEST_CASE("buckets hold as many gradients as fit") {
-  const SpmdProgram program = data_parallel(5);
+  const spmd::SpmdProgram program = data_parallel(5);
   CHECK(bucket_sizes(program) == std::vector<std::size_t>(6, 1));
-  CHECK(bucket_sizes(bucket_collectives(program, 0)) == std::vector<std::size_t>(6, 1));
+  CHECK(bucket_sizes(spmd::bucket_collectives(program, 0)) == std::vector<std::size_t>(6, 1));
   // The loss is of region forward, the gradients of region backward.
-  CHECK(bucket_sizes(bucket_collectives(program, 600)) == std::vector<std::size_t>{1, 2, 2, 1});
-  CHECK(bucket_sizes(bucket_collectives(program, 1 << 20)) == std::vector<std::size_t>{1, 5});
+  CHECK(bucket_sizes(spmd::bucket_collectives(program, 600)) ==
+        std::vector<std::size_t>{1, 2, 2, 1});
+  CHECK(bucket_sizes(spmd::bucket_collectives(program, 1 << 20)) == std::vector<std::size_t>{1, 5});
 }
 
 TEST_CASE("joining changes the number of calls, not the bytes") {
-  const SpmdProgram program = data_parallel(5), joined = bucket_collectives(program, 1 << 20);
+  const spmd::SpmdProgram program = data_parallel(5),
+                          joined = spmd::bucket_collectives(program, 1 << 20);
   verify(joined);
-  CHECK(traffic(program).at("all_reduce").count == 6);
-  CHECK(traffic(joined).at("all_reduce").count == 2);
-  CHECK(traffic(program).at("all_reduce").bytes == traffic(joined).at("all_reduce").bytes);
+  CHECK(spmd::traffic(program).at("all_reduce").count == 6);
+  CHECK(spmd::traffic(joined).at("all_reduce").count == 2);
+  CHECK(spmd::traffic(program).at("all_reduce").bytes ==
+        spmd::traffic(joined).at("all_reduce").bytes);
 }
 
 TEST_CASE("an all_reduce that is needed before the next one is ready stays alone") {
@@ -55,7 +58,7 @@ TEST_CASE("an all_reduce that is needed before the next one is ready stays alone
   const Graph graph = training_graph({f32, {8, 8}}, {f32, {8, 8}}, model, {});
   const ShardingPlan plan = laid_out_plan(
       graph, mesh_of({2}), {{"w0", "S0@0"}, {"w1", "S0@0"}, {"%5", "P+@0"}, {"%8", "P+@0"}});
-  const SpmdProgram program = bucket_collectives(partition(graph, plan), 1 << 20);
+  const spmd::SpmdProgram program = spmd::bucket_collectives(spmd::partition(graph, plan), 1 << 20);
   verify(program);
   const std::vector<std::size_t> sizes = bucket_sizes(program);
   REQUIRE(sizes.size() >= 2);
@@ -65,7 +68,7 @@ TEST_CASE("an all_reduce that is needed before the next one is ready stays alone
 
 TEST_CASE(
     "gradients are reduced where they are made, so that the rest of the backward pass overlaps") {
-  const SpmdProgram program = bucket_collectives(data_parallel(3), 0);
+  const spmd::SpmdProgram program = spmd::bucket_collectives(data_parallel(3), 0);
   verify(program);
   const std::vector<Node>& nodes = program.graph.nodes;
   int reductions = 0;
@@ -83,19 +86,19 @@ TEST_CASE("ZeRO's small reduce_scatters and all_gathers share calls, and send th
     for (const int micro_batches : {1, 2}) {
       CAPTURE(static_cast<int>(stage));
       CAPTURE(micro_batches);
-      const SpmdProgram program = zero(stage, dense_layers(4, 64, 8, micro_batches));
-      const auto before = traffic(program);
+      const spmd::SpmdProgram program = zero(stage, dense_layers(4, 64, 8, micro_batches));
+      const auto before = spmd::traffic(program);
       for (const OpDef* op : {&ops::reduce_scatter, &ops::all_gather}) {
         // Kernels of 256 bytes and biases of 32, of four layers.
         const auto sizes = [&](std::int64_t bytes) {
-          return bucket_sizes(bucket_collectives(program, bytes), *op);
+          return bucket_sizes(spmd::bucket_collectives(program, bytes), *op);
         };
         CHECK(sizes(0) == Sizes(8, 1));
         CHECK(sorted(sizes(100)) == Sizes{1, 1, 1, 1, 1, 3});
         CHECK(sizes(300) == Sizes(4, 2));
         CHECK(sizes(600) == Sizes(2, 4));
         CHECK(sizes(1 << 20) == Sizes{8});
-        const auto after = traffic(bucket_collectives(program, 1 << 20));
+        const auto after = spmd::traffic(spmd::bucket_collectives(program, 1 << 20));
         CHECK(after.at(std::string(op->name)).bytes == before.at(std::string(op->name)).bytes);
         CHECK(after.at(std::string(op->name)).count * 8 == before.at(std::string(op->name)).count);
       }
@@ -105,7 +108,8 @@ TEST_CASE("ZeRO's small reduce_scatters and all_gathers share calls, and send th
 TEST_CASE(
     "a bucket of gathers is made for its first reader if the shards are there, else for its last") {
   const auto gather_of = [](Zero stage) {
-    const SpmdProgram program = bucket_collectives(zero(stage, dense_layers(3, 64, 8, 1)), 1 << 20);
+    const spmd::SpmdProgram program =
+        spmd::bucket_collectives(zero(stage, dense_layers(3, 64, 8, 1)), 1 << 20);
     const std::vector<Node>& nodes = program.graph.nodes;
     const auto is_gather = [](const Node& node) { return node.op == &ops::all_gather; };
     const auto gather = std::find_if(nodes.begin(), nodes.end(), is_gather);
@@ -128,15 +132,16 @@ TEST_CASE("buckets wait where holding their tensors would raise the peak of what
       CAPTURE(static_cast<int>(stage));
       CAPTURE(micro_batches);
       // With four rows, gradients are most of what lives.
-      const SpmdProgram program = zero(stage, dense_layers(6, 4, 16, micro_batches)),
-                        joined = bucket_collectives(program, 1 << 20);
+      const spmd::SpmdProgram program = zero(stage, dense_layers(6, 4, 16, micro_batches)),
+                              joined = spmd::bucket_collectives(program, 1 << 20);
       const std::size_t calls = bucket_sizes(joined, ops::reduce_scatter).size();
       CHECK(calls > 1);
       CHECK(calls < bucket_sizes(program, ops::reduce_scatter).size());
-      const auto arena = [](const SpmdProgram& p) {
-        return static_cast<double>(lower(p, 0, false).arena_bytes);
+      const auto arena = [](const spmd::SpmdProgram& p) {
+        return static_cast<double>(lower::lower(p, 0, false).arena_bytes);
       };
-      CHECK(arena(joined) <= 1.01 * arena(bucket_collectives(program, 0)));  // but for padding
+      CHECK(arena(joined) <=
+            1.01 * arena(spmd::bucket_collectives(program, 0)));  // but for padding
     }
 }
 
@@ -144,18 +149,18 @@ TEST_CASE("buckets change no bit of the result, and run as often as planned") {
   for (const Zero stage : {Zero::two, Zero::three})
     for (const int micro_batches : {1, 2}) {
       // Seven columns on three devices: 3, 3 and 1; a bias of seven likewise.
-      const SpmdProgram program = zero(stage, dense_layers(3, 24, 7, micro_batches), 3);
-      Executor alone(bucket_collectives(program, 0));
+      const spmd::SpmdProgram program = zero(stage, dense_layers(3, 24, 7, micro_batches), 3);
+      runtime::Executor alone(spmd::bucket_collectives(program, 0));
       const Outcome expected = run_steps(alone, 2);
       for (const Overlap overlap : {Overlap::never, Overlap::always})
         for (const std::int64_t bytes : {60, 400, 1 << 20}) {
-          const SpmdProgram joined = bucket_collectives(program, bytes);
+          const spmd::SpmdProgram joined = spmd::bucket_collectives(program, bytes);
           verify(joined);
-          CHECK(traffic(joined).at("reduce_scatter").count <
-                traffic(program).at("reduce_scatter").count);
-          Executor executor(joined, {.overlap = overlap});
+          CHECK(spmd::traffic(joined).at("reduce_scatter").count <
+                spmd::traffic(program).at("reduce_scatter").count);
+          runtime::Executor executor(joined, {.overlap = overlap});
           CHECK(largest_difference(expected, run_steps(executor, 2)) == 0);
-          for (const auto& [kind, planned] : traffic(joined)) {
+          for (const auto& [kind, planned] : spmd::traffic(joined)) {
             const Traffic measured = executor.measured_traffic().at(kind);
             CHECK(measured.count == planned.count);
             // sums of thirds
@@ -166,9 +171,10 @@ TEST_CASE("buckets change no bit of the result, and run as often as planned") {
 }
 
 TEST_CASE("the verifier sees a bucket whose dimensions are mixed up") {
-  SpmdProgram program = bucket_collectives(zero(Zero::three, dense_layers(2, 64, 8, 1)), 1 << 20);
+  spmd::SpmdProgram program =
+      spmd::bucket_collectives(zero(Zero::three, dense_layers(2, 64, 8, 1)), 1 << 20);
   for (const OpDef* op : {&ops::reduce_scatter, &ops::all_gather}) {
-    SpmdProgram wrong = program;
+    spmd::SpmdProgram wrong = program;
     for (Node& node : wrong.graph.nodes) {
       if (node.op != op) continue;
       std::vector<std::int64_t> dims = node.attributes.integers("dims");
@@ -183,20 +189,20 @@ TEST_CASE("the verifier sees a bucket whose dimensions are mixed up") {
 TEST_CASE("slack buys fewer collectives, and no more memory than it is") {
   for (const Zero stage : {Zero::two, Zero::three}) {
     CAPTURE(static_cast<int>(stage));
-    const SpmdProgram program = zero(stage, dense_layers(6, 4, 16, 1));
+    const spmd::SpmdProgram program = zero(stage, dense_layers(6, 4, 16, 1));
     std::size_t calls = 0;
     std::int64_t bytes = 0;
     for (const std::int64_t slack : {0, 1024, 4096, 1 << 20}) {
       CAPTURE(slack);
-      const SpmdProgram joined = bucket_collectives(program, 1 << 20, slack);
+      const spmd::SpmdProgram joined = spmd::bucket_collectives(program, 1 << 20, slack);
       verify(joined);
       const std::size_t now = bucket_sizes(joined, ops::reduce_scatter).size();
       if (slack > 0) CHECK(now <= calls);
       if (slack == 1 << 20 && stage == Zero::two) CHECK(now == 1);
-      CHECK(estimated_bytes(joined) <= estimated_bytes(program) + slack);
-      CHECK(estimated_bytes(joined) >= bytes);
+      CHECK(spmd::estimated_bytes(joined) <= spmd::estimated_bytes(program) + slack);
+      CHECK(spmd::estimated_bytes(joined) >= bytes);
       calls = now;
-      bytes = estimated_bytes(joined);
+      bytes = spmd::estimated_bytes(joined);
     }
   }
 }
@@ -211,7 +217,7 @@ TEST_CASE("plans spend a far budget on joint collectives, and keep a near one to
   const TrainingStep step = training_step({{"x", type}, {"y", type}}, model, optim::Adam{});
   const auto calls = [](const CompiledStep& planned) {
     std::int64_t count = 0;
-    for (const auto& [kind, traffic] : traffic(*planned.program)) count += traffic.count;
+    for (const auto& [kind, traffic] : spmd::traffic(*planned.program)) count += traffic.count;
     return count;
   };
   const auto planned = [&](std::int64_t bucket_bytes, std::optional<std::int64_t> budget = {}) {

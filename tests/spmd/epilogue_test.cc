@@ -13,7 +13,7 @@ using namespace alpa::testing;
 namespace {
 
 /// "einsum_epilogue[bias relu] reduce_sum": operators but inputs, in order.
-std::string operators(const SpmdProgram& program) {
+std::string operators(const spmd::SpmdProgram& program) {
   std::string text;
   for (const Node& node : program.graph.nodes) {
     if (node.op == &ops::input) continue;
@@ -44,14 +44,14 @@ struct Graphs {
   }
 };
 
-SpmdProgram partitioned(const Graph& graph, const Layouts& layouts = {},
-                        const std::vector<int>& mesh = {2}) {
-  return partition(graph, layouts.empty() ? replicated_plan(graph, mesh_of(mesh))
-                                          : following_plan(graph, mesh_of(mesh), layouts));
+spmd::SpmdProgram partitioned(const Graph& graph, const Layouts& layouts = {},
+                              const std::vector<int>& mesh = {2}) {
+  return spmd::partition(graph, layouts.empty() ? replicated_plan(graph, mesh_of(mesh))
+                                                : following_plan(graph, mesh_of(mesh), layouts));
 }
 
 std::string joined(const Graph& graph, const Layouts& layouts = {}) {
-  const SpmdProgram program = with_cuda_epilogues(partitioned(graph, layouts));
+  const spmd::SpmdProgram program = with_cuda_epilogues(partitioned(graph, layouts));
   verify(program);
   return operators(program);
 }
@@ -80,8 +80,9 @@ bool same_bits(const Outcome& a, const Outcome& b) {
   return a.losses == b.losses && a.state == b.state;
 }
 
-Outcome run(const SpmdProgram& partitioned) {
-  Executor executor(bucket_collectives(fuse_elementwise(partitioned), 1 << 20));
+Outcome run(const spmd::SpmdProgram& partitioned) {
+  runtime::Executor executor(
+      spmd::bucket_collectives(spmd::fuse_elementwise(partitioned), 1 << 20));
   return run_steps(executor, 2);
 }
 
@@ -128,8 +129,8 @@ TEST_CASE(
           CAPTURE(activation->name);
           CAPTURE(name_of(dtype));
           CAPTURE(layouts.begin()->second);
-          const SpmdProgram apart = partitioned(graph, layouts);
-          const SpmdProgram program = with_cuda_epilogues(apart);
+          const spmd::SpmdProgram apart = partitioned(graph, layouts);
+          const spmd::SpmdProgram program = with_cuda_epilogues(apart);
           verify(program);
           CHECK(operators(program).find("einsum_epilogue") != std::string::npos);
           CHECK(same_bits(run(apart), run(program)));
@@ -145,7 +146,7 @@ TEST_CASE("what is added after an all_reduce stays apart, and so does what follo
   const Graph graph = graphs.keeping(relu(product + b));
   CHECK(joined(graph) == "einsum_epilogue[bias relu]");
   const Layouts partial{{"x", "S1@0"}, {"w0", "S0@0"}, {"%" + std::to_string(product.id), "P+@0"}};
-  CHECK(operators(with_cuda_epilogues(partition(
+  CHECK(operators(with_cuda_epilogues(spmd::partition(
             graph, laid_out_plan(graph, mesh_of({2}), partial)))) == "einsum all_reduce add relu");
   CHECK(joined(graph, {{"w0", "S1@0"}, {"w1", "S0@0"}, {"out", "S1@0"}}) ==
         "einsum_epilogue[bias relu]");
@@ -156,7 +157,8 @@ TEST_CASE("a bias that must be gathered first is gathered before the product") {
   const Value x = graphs.rows(kWide), w = graphs.parameter({kWide, kWide}),
               b = graphs.parameter({kWide});
   const Graph graph = graphs.keeping(matmul(x, w) + b);
-  const SpmdProgram apart = partition(graph, laid_out_plan(graph, mesh_of({2}), {{"w1", "S0@0"}}));
+  const spmd::SpmdProgram apart =
+      spmd::partition(graph, laid_out_plan(graph, mesh_of({2}), {{"w1", "S0@0"}}));
   CHECK(operators(apart) == "einsum all_gather add");
   CHECK(operators(with_cuda_epilogues(apart)) == "all_gather einsum_epilogue[bias]");
 }
@@ -249,7 +251,7 @@ TEST_CASE("a joint node whose product would be a partial sum is refused") {
   Graphs graphs;
   const Value x = graphs.rows(kWide), w = graphs.parameter({kWide, kWide}),
               b = graphs.parameter({kWide});
-  SpmdProgram program = with_cuda_epilogues(partitioned(graphs.keeping(matmul(x, w) + b)));
+  spmd::SpmdProgram program = with_cuda_epilogues(partitioned(graphs.keeping(matmul(x, w) + b)));
   verify(program);
   program.specs[x.id] = program.specs[x.id].split(0, 1);
   program.specs[w.id] = program.specs[w.id].split(0, 0);

@@ -61,14 +61,15 @@ std::vector<Case> cases() {
                                                         .causal = true})}};
 }
 
-SpmdProgram on_one_device(const Graph& graph) {
+spmd::SpmdProgram on_one_device(const Graph& graph) {
   const Cluster cluster = Cluster::local(1);
-  return fuse_elementwise(partition(
-      graph, auto_shard(graph, cluster.mesh({1}), CostModel::of(cluster), AutoShardOptions{})));
+  return spmd::fuse_elementwise(spmd::partition(
+      graph, intra_op::auto_shard(graph, cluster.mesh({1}), cost::CostModel::of(cluster),
+                                  intra_op::AutoShardOptions{})));
 }
 
 /// Bytes that the node reads and writes on the only device, each operand and result whole.
-double bytes_of(const SpmdProgram& program, const Node& node) {
+double bytes_of(const spmd::SpmdProgram& program, const Node& node) {
   double bytes = 0;
   for (const auto* values : {&node.operands, &node.results})
     for (int value : *values) bytes += static_cast<double>(program.graph.type(value).bytes());
@@ -80,7 +81,7 @@ bool is_loop(const Node& node) {
 }
 
 /// By name of the node where the loop stands: how many operands it reads, and bytes.
-std::multiset<double> bytes_of_loops(const SpmdProgram& program) {
+std::multiset<double> bytes_of_loops(const spmd::SpmdProgram& program) {
   std::multiset<double> bytes;
   for (const Node& node : program.graph.nodes)
     if (is_loop(node)) bytes.insert(bytes_of(program, node));
@@ -89,17 +90,18 @@ std::multiset<double> bytes_of_loops(const SpmdProgram& program) {
 
 /// The same as the shares of the members of each forecast loop add up to.
 std::multiset<double> forecast_bytes(const Graph& graph) {
-  const std::vector<LoopShare> shares = loop_shares(graph);
+  const std::vector<intra_op::LoopShare> shares = intra_op::loop_shares(graph);
   std::multiset<double> all;
-  for (const std::vector<int>& loop : fusion_groups(graph)) {
+  for (const std::vector<int>& loop : intra_op::fusion_groups(graph)) {
     double bytes = 0;
     for (int n : loop) {
       const Node& node = graph.nodes[n];
       for (std::size_t j = 0; j < node.operands.size(); ++j) {
         const TensorType& type = graph.type(node.operands[j]);
-        const LoopRead& read = shares[n].reads[j];
-        double size = read.kind == LoopRead::Kind::memory ? static_cast<double>(type.bytes()) : 0;
-        if (read.kind == LoopRead::Kind::through) {
+        const intra_op::LoopRead& read = shares[n].reads[j];
+        double size =
+            read.kind == intra_op::LoopRead::Kind::memory ? static_cast<double>(type.bytes()) : 0;
+        if (read.kind == intra_op::LoopRead::Kind::through) {
           size = static_cast<double>(size_of(type.dtype));
           for (int d : read.dims) size *= static_cast<double>(type.shape[d]);
         }
@@ -129,13 +131,14 @@ TEST_CASE("loops as forecast read and write what the fused program's nodes read 
 }
 
 TEST_CASE("a plan's price is that of the bytes which the fused program moves") {
-  CostModel model;
+  cost::CostModel model;
   model.device.memory_bytes_per_second = 1;
   for (const Case& c : cases()) {
     CAPTURE(c.name);
     const Cluster cluster = Cluster::local(1);
-    const ShardingPlan plan = auto_shard(c.graph, cluster.mesh({1}), model, AutoShardOptions{});
-    const SpmdProgram program = fuse_elementwise(partition(c.graph, plan));
+    const ShardingPlan plan =
+        intra_op::auto_shard(c.graph, cluster.mesh({1}), model, intra_op::AutoShardOptions{});
+    const spmd::SpmdProgram program = spmd::fuse_elementwise(spmd::partition(c.graph, plan));
     double moved = 0;
     for (const Node& node : program.graph.nodes) {
       if (node.op == &ops::input && node.attributes.string("kind") == "batch")
@@ -150,14 +153,14 @@ TEST_CASE("a plan's price is that of the bytes which the fused program moves") {
 TEST_CASE("the memory count has a value for every result of the fused program and for no other") {
   for (const Case& c : cases()) {
     CAPTURE(c.name);
-    const Lifetimes lifetimes = GraphFacts(c.graph).lifetimes();
-    const std::vector<LivePoints>& ranges = lifetimes.values;
-    const SpmdProgram program = on_one_device(c.graph);
+    const intra_op::Lifetimes lifetimes = intra_op::GraphFacts(c.graph).lifetimes();
+    const std::vector<intra_op::LivePoints>& ranges = lifetimes.values;
+    const spmd::SpmdProgram program = on_one_device(c.graph);
     // Values of loops, by type: those that live, or are made in place,
     // against those that loops leave.
     std::multiset<std::string> counted, left;
-    const std::vector<LoopShare> shares = loop_shares(c.graph);
-    for (const std::vector<int>& loop : fusion_groups(c.graph))
+    const std::vector<intra_op::LoopShare> shares = intra_op::loop_shares(c.graph);
+    for (const std::vector<int>& loop : intra_op::fusion_groups(c.graph))
       for (int n : loop) {
         const int value = c.graph.nodes[n].results[0];
         const bool lives = ranges[value].from < ranges[value].to;
@@ -171,7 +174,7 @@ TEST_CASE("the memory count has a value for every result of the fused program an
     // A member runs where the pass puts the loop.
     const std::vector<int>& points = lifetimes.points;
     std::multiset<std::string> forecast, stands;
-    for (const std::vector<int>& loop : fusion_groups(c.graph)) {
+    for (const std::vector<int>& loop : intra_op::fusion_groups(c.graph)) {
       for (int n : loop) CHECK(points[n] == loop.back());
       const std::string last = c.graph.nodes[loop.back()].name;
       forecast.insert(loop.size() == 1 ? last : fmt::format("{} of {}", last, loop.size()));

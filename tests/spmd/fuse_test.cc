@@ -22,14 +22,14 @@ Graph graph_of(const std::function<Value(Builder&, Value x, Value y)>& body, DTy
   return g.finish();
 }
 
-SpmdProgram partitioned(const Graph& graph, const Layouts& layouts = {}) {
+spmd::SpmdProgram partitioned(const Graph& graph, const Layouts& layouts = {}) {
   const DeviceMesh mesh = mesh_of({2});
-  return partition(
+  return spmd::partition(
       graph, layouts.empty() ? replicated_plan(graph, mesh) : following_plan(graph, mesh, layouts));
 }
 
 /// "einsum fused reduce_sum": operators but inputs, in order.
-std::string operators(const SpmdProgram& program) {
+std::string operators(const spmd::SpmdProgram& program) {
   std::string text;
   for (const Node& node : program.graph.nodes)
     if (node.op != &ops::input) text += (text.empty() ? "" : " ") + std::string(node.op->name);
@@ -37,13 +37,13 @@ std::string operators(const SpmdProgram& program) {
 }
 
 std::string fused_operators(const Graph& graph, const Layouts& layouts = {}) {
-  const SpmdProgram program = fuse_elementwise(partitioned(graph, layouts));
+  const spmd::SpmdProgram program = spmd::fuse_elementwise(partitioned(graph, layouts));
   verify(program);
   return operators(program);
 }
 
-Array run_once(const SpmdProgram& program) {
-  Executor executor(program);
+Array run_once(const spmd::SpmdProgram& program) {
+  runtime::Executor executor(program);
   const auto state = executor.make_state(0);
   executor.run(*state, random_batch(program.graph, 5), scalars_of(program.graph, 1));
   return executor.read(*state, "out");
@@ -58,8 +58,8 @@ void check_fusion(const Graph& graph, const std::string& expected) {
   CHECK(fused_operators(graph) == expected);
   for (const char* layout : {"R", "S0@0", "S1@0"}) {
     CAPTURE(layout);
-    const SpmdProgram program = partitioned(graph, {{"x", layout}, {"y", layout}});
-    CHECK(same_bits(run_once(program), run_once(fuse_elementwise(program))));
+    const spmd::SpmdProgram program = partitioned(graph, {{"x", layout}, {"y", layout}});
+    CHECK(same_bits(run_once(program), run_once(spmd::fuse_elementwise(program))));
   }
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("a value read elsewhere too is a second result") {
     return t * broadcast_to(sum, {4, 6});
   });
   // tanh is made where the sum is; the product waits for the reduction.
-  const SpmdProgram program = fuse_elementwise(partitioned(graph));
+  const spmd::SpmdProgram program = spmd::fuse_elementwise(partitioned(graph));
   CHECK(operators(program) == "fused reduce_sum mul");
   CHECK(program.graph.nodes[2].name == "add+tanh");
   CHECK(program.graph.nodes[2].results.size() == 2);
@@ -140,12 +140,12 @@ TEST_CASE("partial sums pass through what is linear in them") {
     g.update(w, w);
     return (matmul(w, x) + matmul(w, y)) * 2.0;
   });
-  const SpmdProgram program = partition(
+  const spmd::SpmdProgram program = spmd::partition(
       graph, following_plan(graph, mesh_of({2}), {{"w", "S1@0"}, {"x", "S0@0"}, {"y", "S0@0"}}));
-  const SpmdProgram fused = fuse_elementwise(program);
+  const spmd::SpmdProgram fused = spmd::fuse_elementwise(program);
   verify(fused);
   CHECK(operators(fused) == "einsum einsum fused all_reduce");
-  SpmdProgram bad = fused;
+  spmd::SpmdProgram bad = fused;
   for (Node& node : bad.graph.nodes) {
     if (node.op != &ops::fused) continue;
     ElementwiseProgram steps = parse_elementwise_program(node.attributes, 2);

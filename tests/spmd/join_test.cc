@@ -11,14 +11,14 @@ using namespace alpa::testing;
 
 namespace {
 
-int count(const SpmdProgram& program, const OpDef& op) {
+int count(const spmd::SpmdProgram& program, const OpDef& op) {
   int nodes = 0;
   for (const Node& node : program.graph.nodes) nodes += node.op == &op;
   return nodes;
 }
 
 /// Nodes of that operator, by whether they have several members.
-int count(const SpmdProgram& program, const OpDef& op, bool fused) {
+int count(const spmd::SpmdProgram& program, const OpDef& op, bool fused) {
   int nodes = 0;
   for (const Node& node : program.graph.nodes)
     nodes += node.op == &op && (node.results.size() > op.members->each) == fused;
@@ -26,7 +26,7 @@ int count(const SpmdProgram& program, const OpDef& op, bool fused) {
 }
 
 /// The only node of that operator in region apply.
-const Node& only(const SpmdProgram& program, const OpDef& op) {
+const Node& only(const spmd::SpmdProgram& program, const OpDef& op) {
   const auto is_it = [&](const Node& node) {
     return node.op == &op && node.region == Region::apply;
   };
@@ -35,13 +35,13 @@ const Node& only(const SpmdProgram& program, const OpDef& op) {
   return *std::find_if(nodes.begin(), nodes.end(), is_it);
 }
 
-double arena(const SpmdProgram& program) {
-  return static_cast<double>(lower(program, 0, false).arena_bytes);
+double arena(const spmd::SpmdProgram& program) {
+  return static_cast<double>(lower::lower(program, 0, false).arena_bytes);
 }
 
 /// Three parameters that are updated as `add` says, in region apply, on two devices.
 using AddUpdate = std::function<void(Builder&, int i, Value w, Value gradient, Value rate)>;
-SpmdProgram three_parameters(const AddUpdate& add) {
+spmd::SpmdProgram three_parameters(const AddUpdate& add) {
   Builder g(1);
   const Value rate = g.input(InputKind::scalar, "learning_rate", {f32, {}});
   Value x = g.input(InputKind::batch, "x", {f32, {4, 8}});
@@ -58,7 +58,7 @@ SpmdProgram three_parameters(const AddUpdate& add) {
   for (const Node& node : graph.nodes)
     if (node.op == &ops::multi_tensor_sgd) layouts[fmt::format("%{}", node.results[0])] = "R";
   const ShardingPlan plan = following_plan(graph, mesh_of({2}), layouts);
-  return bucket_collectives(fuse_elementwise(partition(graph, plan)), 0);
+  return spmd::bucket_collectives(spmd::fuse_elementwise(spmd::partition(graph, plan)), 0);
 }
 
 Value add_sgd(Builder& g, Value w, const std::string& name, Value gradient, Value rate,
@@ -73,8 +73,8 @@ Value add_sgd(Builder& g, Value w, const std::string& name, Value gradient, Valu
 }
 
 TEST_CASE("a joint update names states member by member, then gradients, then scalars") {
-  const SpmdProgram program =
-      fuse_optimizer_updates(three_parameters([](Builder& g, int i, Value w, Value dw, Value rate) {
+  const spmd::SpmdProgram program = spmd::fuse_optimizer_updates(
+      three_parameters([](Builder& g, int i, Value w, Value dw, Value rate) {
         add_sgd(g, w, fmt::format("p{}", i), dw, rate, 0.9);
       }));
   verify(program);
@@ -95,7 +95,7 @@ TEST_CASE("a joint update names states member by member, then gradients, then sc
 
 TEST_CASE("updates with other settings, other scalars or in the micro-batches stay apart") {
   const auto joined_with = [](const std::function<void(Builder&, int, Value, Value, Value)>& add) {
-    const SpmdProgram program = fuse_optimizer_updates(three_parameters(add));
+    const spmd::SpmdProgram program = spmd::fuse_optimizer_updates(three_parameters(add));
     verify(program);
     return std::pair(count(program, ops::multi_tensor_sgd, false),
                      count(program, ops::multi_tensor_sgd, true));
@@ -115,7 +115,7 @@ TEST_CASE("updates with other settings, other scalars or in the micro-batches st
 
 TEST_CASE("an update that another one depends on is not joined with it") {
   Value before;
-  const SpmdProgram program = fuse_optimizer_updates(
+  const spmd::SpmdProgram program = spmd::fuse_optimizer_updates(
       three_parameters([&](Builder& g, int i, Value w, Value dw, Value rate) {
         before = add_sgd(g, w, fmt::format("p{}", i), i == 1 ? dw + before : dw, rate, 0.9);
       }));
@@ -130,10 +130,10 @@ TEST_CASE("one node updates all parameters, whatever ZeRO splits, and takes no m
       CAPTURE(micro_batches);
       CAPTURE(bucket_bytes);
       const Graph graph = dense_layers(4, 64, 8, micro_batches);
-      for (const SpmdProgram& fused :
+      for (const spmd::SpmdProgram& fused :
            {zero(Zero::two, graph), zero(Zero::three, graph), data_parallel(5)}) {
-        const SpmdProgram program = bucket_collectives(fused, bucket_bytes),
-                          joined = fuse_optimizer_updates(program);
+        const spmd::SpmdProgram program = spmd::bucket_collectives(fused, bucket_bytes),
+                                joined = spmd::fuse_optimizer_updates(program);
         verify(joined);
         CHECK(count(joined, ops::multi_tensor_adam, false) == 0);
         CHECK(only(joined, ops::multi_tensor_adam).results.size() ==
@@ -147,9 +147,9 @@ TEST_CASE("updates wait for no other where that would raise the peak of what liv
   for (const int micro_batches : {1, 2}) {
     CAPTURE(micro_batches);
     // With four rows, parameters and gradients are most of what lives.
-    const SpmdProgram program = bucket_collectives(
-                          zero(Zero::two, dense_layers(6, 4, 16, micro_batches)), 0),
-                      joined = fuse_optimizer_updates(program);
+    const spmd::SpmdProgram program = spmd::bucket_collectives(
+                                zero(Zero::two, dense_layers(6, 4, 16, micro_batches)), 0),
+                            joined = spmd::fuse_optimizer_updates(program);
     verify(joined);
     CHECK(arena(joined) <= 1.02 * arena(program));  // but for padding
   }
@@ -159,17 +159,17 @@ TEST_CASE("joint updates change no bit of the result") {
   for (const Zero stage : {Zero::two, Zero::three})
     for (const int micro_batches : {1, 2}) {
       // Seven columns on three devices: 3, 3 and 1; a bias of seven likewise.
-      const SpmdProgram program = bucket_collectives(
-                            zero(stage, dense_layers(3, 24, 7, micro_batches), 3), 0),
-                        joined = fuse_optimizer_updates(program);
+      const spmd::SpmdProgram program = spmd::bucket_collectives(
+                                  zero(stage, dense_layers(3, 24, 7, micro_batches), 3), 0),
+                              joined = spmd::fuse_optimizer_updates(program);
       CHECK(count(joined, ops::multi_tensor_adam, true) > 0);
-      Executor alone(program), together(joined);
+      runtime::Executor alone(program), together(joined);
       CHECK(largest_difference(run_steps(alone, 3), run_steps(together, 3)) == 0);
     }
 }
 
 /// Dense layers whose gradients are scaled to a joint norm of 0.5 at most, on two devices.
-SpmdProgram clipped(DType dtype, int micro_batches) {
+spmd::SpmdProgram clipped(DType dtype, int micro_batches) {
   Builder g(micro_batches);
   const Value rate = g.input(InputKind::scalar, "learning_rate", {f32, {}}),
               step = g.input(InputKind::scalar, "step", {f32, {}});
@@ -197,7 +197,8 @@ SpmdProgram clipped(DType dtype, int micro_batches) {
     if (input.kind == InputKind::state && graph.type(input.value).rank() == 2)
       layouts[input.name] = "S1@0";
   const ShardingPlan plan = following_plan(graph, mesh_of({2}), layouts);
-  return bucket_collectives(fuse_elementwise(fuse_squares(partition(graph, plan))), 1 << 20);
+  return spmd::bucket_collectives(
+      spmd::fuse_elementwise(spmd::fuse_squares(spmd::partition(graph, plan))), 1 << 20);
 }
 
 TEST_CASE("one node squares and sums all gradients, and the squares are stored nowhere") {
@@ -205,8 +206,8 @@ TEST_CASE("one node squares and sums all gradients, and the squares are stored n
     for (const int micro_batches : {1, 2}) {
       CAPTURE(name_of(dtype));
       CAPTURE(micro_batches);
-      const SpmdProgram program = clipped(dtype, micro_batches),
-                        joined = fuse_squared_norms(program);
+      const spmd::SpmdProgram program = clipped(dtype, micro_batches),
+                              joined = spmd::fuse_squared_norms(program);
       verify(joined);
       const Node& node = only(joined, ops::squared_norms);
       CHECK(node.operands.size() == 6);
@@ -223,8 +224,9 @@ TEST_CASE("one node squares and sums all gradients, and the squares are stored n
 
 TEST_CASE("a step with joint norms is the step without, to the rounding of a sum") {
   for (const int micro_batches : {1, 2}) {
-    const SpmdProgram program = clipped(f32, micro_batches);
-    Executor alone(program), together(fuse_squared_norms(fuse_optimizer_updates(program)));
+    const spmd::SpmdProgram program = clipped(f32, micro_batches);
+    runtime::Executor alone(program),
+        together(spmd::fuse_squared_norms(spmd::fuse_optimizer_updates(program)));
     CHECK(largest_difference(run_steps(alone, 3), run_steps(together, 3)) < 1e-6);
   }
 }
@@ -237,13 +239,14 @@ TEST_CASE("squares that are read elsewhere, or summed over some dimensions only,
     g.metric("a", whole ? sum(squares) : sum(sqrt(reduce_sum(squares, {0}))));
     g.metric("b", sum(whole ? exp(squares) : x));
     const Graph graph = g.finish();
-    const SpmdProgram program = partition(graph, following_plan(graph, mesh_of({2}), {}));
-    CHECK(count(fuse_squares(program), ops::squared_norms) == 0);
+    const spmd::SpmdProgram program =
+        spmd::partition(graph, following_plan(graph, mesh_of({2}), {}));
+    CHECK(count(spmd::fuse_squares(program), ops::squared_norms) == 0);
   }
 }
 
 TEST_CASE("the verifier sees a norm of a split tensor that is taken for the whole one's") {
-  SpmdProgram program = fuse_squared_norms(clipped(f32, 1));
+  spmd::SpmdProgram program = spmd::fuse_squared_norms(clipped(f32, 1));
   CHECK_NOTHROW(verify(program));
   for (const int value : only(program, ops::squared_norms).results)
     program.specs[value] = ShardingSpec::replicated();
@@ -251,8 +254,8 @@ TEST_CASE("the verifier sees a norm of a split tensor that is taken for the whol
 }
 
 TEST_CASE("the verifier sees a member whose parameter lies otherwise than its states") {
-  SpmdProgram program = fuse_optimizer_updates(
-      bucket_collectives(zero(Zero::two, dense_layers(2, 64, 8, 1)), 1 << 20));
+  spmd::SpmdProgram program = spmd::fuse_optimizer_updates(
+      spmd::bucket_collectives(zero(Zero::two, dense_layers(2, 64, 8, 1)), 1 << 20));
   CHECK_NOTHROW(verify(program));
   for (Node& node : program.graph.nodes)
     if (node.op == &ops::multi_tensor_adam)

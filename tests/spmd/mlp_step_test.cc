@@ -25,7 +25,7 @@ Cluster cards(int count) {
 }
 
 /// Nodes but inputs, by operator and epilogue: "einsum_epilogue bias relu keep" → 9.
-std::map<std::string, int> operators(const SpmdProgram& program) {
+std::map<std::string, int> operators(const spmd::SpmdProgram& program) {
   std::map<std::string, int> counts;
   for (const Node& node : program.graph.nodes) {
     if (node.op == &ops::input) continue;
@@ -68,7 +68,7 @@ TEST_CASE("every product of a 10-layer MLP of nn::Dense has its epilogue") {
 
 TEST_CASE(
     "without micro-batches a 10-layer step is 34 nodes: 29 products, 4 for the loss, one for Adam") {
-  const SpmdProgram program =
+  const spmd::SpmdProgram program =
       *plan_only(dense_mlp_step<nn::ReLU>(f32, 10), Serial{}, cards(1)).program;
   CHECK(operators(program) == Counts{{"einsum_epilogue bias relu keep", 9},
                                      {"einsum_epilogue bias", 1},
@@ -97,12 +97,12 @@ TEST_CASE("spread over four cards, every product still has its epilogue") {
 TEST_CASE("overlapped updates come after their gradients and the last reader of their parameter") {
   Serial method;
   method.executor.overlap_updates = true;
-  const SpmdProgram program =
+  const spmd::SpmdProgram program =
       *plan_only(dense_mlp_step<nn::ReLU>(f32, 10), method, cards(1)).program;
   CHECK(operators(program)["multi_tensor_adam"] == 10);
-  const DeviceProgram device = lower(program, 0, true, memory_rules("cuda"));
+  const lower::DeviceProgram device = lower::lower(program, 0, true, lower::memory_rules("cuda"));
   int overlapped = 0, products_behind = 0;
-  for (const Instruction& instruction : device.lists.back().instructions) {
+  for (const lower::Instruction& instruction : device.lists.back().instructions) {
     const Node& node = program.graph.nodes[instruction.node];
     overlapped += instruction.overlapped;
     if (overlapped > 0 && node.op == &ops::einsum_epilogue) ++products_behind;
@@ -116,7 +116,7 @@ TEST_CASE(
     "updates of several micro-batches, and of gradients that come from other devices, stay at the end") {
   const TrainingStep step = dense_mlp_step<nn::ReLU>(f32, 10);
   const auto updates = [&](Method method) {
-    const SpmdProgram program = *plan_only(step, method, cards(4)).program;
+    const spmd::SpmdProgram program = *plan_only(step, method, cards(4)).program;
     CHECK(to_string(program).find("overlapped") == std::string::npos);
     return operators(program)["multi_tensor_adam"];
   };

@@ -7,7 +7,7 @@ namespace alpa::testing {
 
 /// Data parallelism over two devices: one all_reduce per parameter and one for the loss. Kernels of
 /// 8·8 elements, 256 bytes each.
-inline SpmdProgram data_parallel(int layers) {
+inline spmd::SpmdProgram data_parallel(int layers) {
   const auto model = [layers](Builder& g, Value x, Value y) {
     for (int i = 0; i < layers; ++i)
       x = tanh(
@@ -19,7 +19,8 @@ inline SpmdProgram data_parallel(int layers) {
   Layouts layouts{{"x", "S0@0"}, {"y", "S0@0"}};
   for (const Node& node : graph.nodes)
     if (node.op == &ops::multi_tensor_adam) layouts[fmt::format("%{}", node.results[0])] = "R";
-  return fuse_elementwise(partition(graph, following_plan(graph, mesh_of({2}), layouts)));
+  return spmd::fuse_elementwise(
+      spmd::partition(graph, following_plan(graph, mesh_of({2}), layouts)));
 }
 
 /// Dense layers of `width` with biases; their kernels are 4·width² bytes, their biases 4·width.
@@ -42,7 +43,7 @@ enum class Zero : std::uint8_t { two = 2, three = 3 };
 
 /// The batch and all optimizer state split over the devices; ZeRO-3: the parameters, too. Kernels
 /// by columns, biases by their only dimension.
-inline SpmdProgram zero(Zero stage, const Graph& graph, int devices = 2) {
+inline spmd::SpmdProgram zero(Zero stage, const Graph& graph, int devices = 2) {
   Layouts layouts{{"x", "S0@0"}, {"y", "S0@0"}};
   const auto split = [&](int value) { return graph.type(value).rank() == 2 ? "S1@0" : "S0@0"; };
   for (const Input& input : graph.inputs) {
@@ -55,7 +56,8 @@ inline SpmdProgram zero(Zero stage, const Graph& graph, int devices = 2) {
   for (const Node& node : graph.nodes)
     if (node.op == &ops::multi_tensor_adam)
       layouts[fmt::format("%{}", node.results[0])] = split(node.results[0]);
-  return fuse_elementwise(partition(graph, following_plan(graph, mesh_of({devices}), layouts)));
+  return spmd::fuse_elementwise(
+      spmd::partition(graph, following_plan(graph, mesh_of({devices}), layouts)));
 }
 
 }  // namespace alpa::testing

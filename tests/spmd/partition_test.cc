@@ -62,11 +62,12 @@ const Layouts kLayouts{{"w1", "S1@0"},  {"w2", "S0@0"},  {"%6", "S1@0"},  {"%7",
 
 TEST_CASE("a column split followed by a row split needs one all_reduce, in the forward pass") {
   const Graph graph = two_layers();
-  const SpmdProgram program = partition(graph, laid_out_plan(graph, mesh_of({2}), kLayouts));
+  const spmd::SpmdProgram program =
+      spmd::partition(graph, laid_out_plan(graph, mesh_of({2}), kLayouts));
   verify(program);
   CHECK(to_string(program) == kColumnThenRow);
   // 2(n-1)/n of f32[8, 4]: 128 bytes.
-  CHECK(traffic(program) == std::map<std::string, Traffic>{{"all_reduce", {1, 128}}});
+  CHECK(spmd::traffic(program) == std::map<std::string, Traffic>{{"all_reduce", {1, 128}}});
 }
 
 TEST_CASE("traffic counts what runs once per micro-batch as often") {
@@ -74,7 +75,8 @@ TEST_CASE("traffic counts what runs once per micro-batch as often") {
   Layouts layouts;
   for (const auto& [value, layout] : kLayouts)
     if (value == "w1" || value == "w2") layouts[value] = layout;
-  const SpmdProgram program = partition(graph, following_plan(graph, mesh_of({2}), layouts));
+  const spmd::SpmdProgram program =
+      spmd::partition(graph, following_plan(graph, mesh_of({2}), layouts));
   double bytes = 0;
   for (const Node& node : program.graph.nodes) {
     if (node.op != &ops::all_reduce) continue;
@@ -84,22 +86,23 @@ TEST_CASE("traffic counts what runs once per micro-batch as often") {
     bytes += own * (node.region == Region::apply ? 1 : 4);
   }
   CHECK(bytes > 0);
-  CHECK(traffic(program).at("all_reduce").bytes == bytes);
+  CHECK(spmd::traffic(program).at("all_reduce").bytes == bytes);
 }
 
 TEST_CASE("a plan without a needed reshard is refused") {
   const Graph graph = two_layers();
   ShardingPlan plan = laid_out_plan(graph, mesh_of({2}), kLayouts);
   plan.reshards.clear();
-  CHECK_THROWS_WITH_AS(partition(graph, plan),
+  CHECK_THROWS_WITH_AS(spmd::partition(graph, plan),
                        "partition: the plan has no reshard of \"einsum\" from P+@0 to R for use 9",
                        Bug);
 }
 
 TEST_CASE("the verifier names the node whose layouts do not follow") {
   const Graph graph = two_layers();
-  const SpmdProgram good = partition(graph, laid_out_plan(graph, mesh_of({2}), kLayouts));
-  SpmdProgram bad = good;
+  const spmd::SpmdProgram good =
+      spmd::partition(graph, laid_out_plan(graph, mesh_of({2}), kLayouts));
+  spmd::SpmdProgram bad = good;
   bad.specs[6] = parse_spec("S0@0");
   CHECK_THROWS_WITH_AS(verify(bad),
                        "partitioned program: \"einsum\" (einsum) cannot take R, S1@0 to S0@0", Bug);

@@ -9,14 +9,14 @@ using namespace alpa::testing;
 namespace {
 
 /// The part of two stages that ends with the loss is on devices 2 and 3.
-SpmdProgram two_stages() {
+spmd::SpmdProgram two_stages() {
   const Graph graph = training_graph({f32, {8, 4}}, {f32, {8, 2}}, one_layer_per_stage(2, 4),
                                      {.num_micro_batches = 2});
   return on_meshes(graph, {{mesh_from(0, {2}), {{"x", "S0@0"}, {"cut0", "S0@0"}}},
                            {mesh_from(2, {2}), {{"y", "S0@0"}, {"cut0", "S0@0"}}}});
 }
 
-std::string mistake_of(const SpmdProgram& program) {
+std::string mistake_of(const spmd::SpmdProgram& program) {
   try {
     verify(program);
   } catch (const Bug& bug) {
@@ -25,20 +25,20 @@ std::string mistake_of(const SpmdProgram& program) {
   return "";
 }
 
-int transfer_in(const SpmdProgram& program) {
+int transfer_in(const spmd::SpmdProgram& program) {
   int n = 0;
-  while (!is_transfer(program.graph.nodes[n])) ++n;
+  while (!spmd::is_transfer(program.graph.nodes[n])) ++n;
   return n;
 }
 
 }  // namespace
 
 TEST_CASE("a transfer leads from one mesh to another, in specs that are not partial") {
-  const SpmdProgram program = two_stages();
+  const spmd::SpmdProgram program = two_stages();
   CHECK(mistake_of(program) == "");
   const Node transfer = program.graph.nodes[transfer_in(program)];
 
-  SpmdProgram wrong = program;
+  spmd::SpmdProgram wrong = program;
   wrong.specs[transfer.operands[0]] = parse_spec("P+@0");
   CHECK(mistake_of(wrong) != "");
   wrong = program;
@@ -52,8 +52,8 @@ TEST_CASE("a transfer leads from one mesh to another, in specs that are not part
 }
 
 TEST_CASE("values, updates and devices on the wrong mesh are found out") {
-  const SpmdProgram program = two_stages();
-  SpmdProgram wrong = program;
+  const spmd::SpmdProgram program = two_stages();
+  spmd::SpmdProgram wrong = program;
   wrong.mesh_of_value[program.graph.inputs[0].value] = 1;
   CHECK(mistake_of(wrong).find("reads a value on mesh 1") != std::string::npos);
   wrong = program;
@@ -68,11 +68,11 @@ TEST_CASE("values, updates and devices on the wrong mesh are found out") {
 }
 
 TEST_CASE("passes keep the nodes of different meshes apart") {
-  const SpmdProgram program = two_stages();
+  const spmd::SpmdProgram program = two_stages();
   for (const Node& node : program.graph.nodes)
     for (int value : node.results)
       CHECK(program.mesh_index(value) == program.mesh_index(node.results[0]));
-  const auto sent = traffic(program);
+  const auto sent = spmd::traffic(program);
   // Half of the activations (2 x 4 floats) of two micro-batches, and the
   // learning rate to one device.
   CHECK(sent.at("transfer") == Traffic{3, 2 * (2 * 4 * 4) + 4});

@@ -20,7 +20,7 @@ Graph graph_of(const std::function<Value(Builder&, Value x, Value zero)>& body) 
 }
 
 /// The zeros and what is made of them as partial sums over two devices, if every such operator can.
-SpmdProgram partial_program(const Graph& graph) {
+spmd::SpmdProgram partial_program(const Graph& graph) {
   const DeviceMesh mesh = mesh_of({2});
   std::vector<Strategy> strategies(graph.nodes.size());
   std::vector<bool> partial(graph.values.size(), false);
@@ -37,7 +37,8 @@ SpmdProgram partial_program(const Graph& graph) {
       partial[node.results[0]] = true;
     }
   }
-  const SpmdProgram program = partition(graph, plan_of(graph, mesh, strategies).value());
+  const spmd::SpmdProgram program =
+      spmd::partition(graph, plan_of(graph, mesh, strategies).value());
   verify(program);
   return program;
 }
@@ -56,12 +57,13 @@ TEST_CASE("what is multiplied by zero may be held as a partial sum after fusion 
   for (std::size_t i = 0; i < bodies.size(); ++i) {
     CAPTURE(i);
     const Graph graph = graph_of(bodies[i]);
-    const SpmdProgram program = partial_program(graph), fused = fuse_elementwise(program);
+    const spmd::SpmdProgram program = partial_program(graph),
+                            fused = spmd::fuse_elementwise(program);
     int partial = 0;
     for (const ShardingSpec& spec : fused.specs) partial += to_string(spec) == "P+@0";
     CHECK(partial == 1);  // the fused result, reduced before the update
     CHECK_NOTHROW(verify(fused));
-    Executor executor(fused);
+    runtime::Executor executor(fused);
     const auto state = executor.make_state(1);
     executor.run(*state, random_batch(graph, 1), {});
     for (double value : executor.read(*state, "out").to_doubles()) CHECK(value == 0);
@@ -72,7 +74,7 @@ TEST_CASE("what is not zero is not a partial sum of one device's number") {
   const auto scaled = [](Builder& g, Value x, Value zero) {
     return g.emit_one(ops::mul, {x, g.emit_one(ops::mul, {x, zero})});
   };
-  SpmdProgram fused = fuse_elementwise(partial_program(graph_of(scaled)));
+  spmd::SpmdProgram fused = spmd::fuse_elementwise(partial_program(graph_of(scaled)));
   for (Node& node : fused.graph.nodes)
     if (node.op == &ops::fused) node.attributes.set("constants", std::vector<double>{1.0});
   CHECK_THROWS_AS(verify(fused), Bug);

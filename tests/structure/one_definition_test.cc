@@ -77,6 +77,19 @@ TEST_CASE("no type of the library is defined in two files") {
   for (const std::string& twice : defined_twice(files)) FAIL_CHECK(twice);
 }
 
+TEST_CASE("types of a module's headers are in the module's namespace") {
+  // base, tensor, ir, mesh and train, the vocabulary of all modules, and the loader are in alpa.
+  std::size_t types = 0;
+  for (const std::string module :
+       {"comm", "cost", "cuda", "ilp", "intra_op", "lower", "ops", "pipeline", "runtime", "spmd"})
+    for (const SourceFile& file : structure::source_files("src/" + module, {".h"}))
+      for (const std::string& name : types_of(file)) {
+        ++types;
+        CHECK_MESSAGE(name.starts_with("alpa::" + module + "::"), file.path << ": " << name);
+      }
+  CHECK(types > 100);
+}
+
 TEST_CASE("two types of one name are found, those of unnamed namespaces are not") {
   const std::vector<std::string> range = {"namespace alpa {", "struct Range {", "};",
                                           "}  // namespace alpa"};

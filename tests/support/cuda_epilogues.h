@@ -4,8 +4,8 @@
 
 namespace alpa::testing {
 
-inline SpmdProgram with_cuda_epilogues(const SpmdProgram& program) {
-  return fuse_epilogues(program, find_backend("cuda").fuses_epilogue);
+inline spmd::SpmdProgram with_cuda_epilogues(const spmd::SpmdProgram& program) {
+  return spmd::fuse_epilogues(program, runtime::find_backend("cuda").fuses_epilogue);
 }
 
 }  // namespace alpa::testing

@@ -51,7 +51,7 @@ struct Outcome {
   std::vector<double> losses;
   std::map<std::string, std::vector<double>> state;
 };
-inline Outcome run_steps(Executor& executor, int steps, std::uint64_t seed = 1);
+inline Outcome run_steps(runtime::Executor& executor, int steps, std::uint64_t seed = 1);
 
 inline void add_update(Builder& g, Value w, const std::string& name, Value gradient, Value rate,
                        Value step, Optimizer optimizer) {
@@ -93,7 +93,7 @@ inline std::vector<Wanted> wanted_specs(const Graph& graph, const DeviceMesh& me
     for (int i = 0; i < static_cast<int>(graph.nodes[n].operands.size()); ++i)
       wanted.push_back({graph.nodes[n].operands[i],
                         {UseKind::node, n},
-                        operand_spec(rule, plan.strategies[n], mesh, i)});
+                        intra_op::operand_spec(rule, plan.strategies[n], mesh, i)});
   }
   for (int u = 0; u < static_cast<int>(graph.updates.size()); ++u)
     wanted.push_back(
@@ -164,7 +164,7 @@ inline std::optional<ShardingPlan> plan_of(const Graph& graph, const DeviceMesh&
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     for (int i = 0; i < static_cast<int>(graph.nodes[n].results.size()); ++i)
       plan.specs[graph.nodes[n].results[i]] =
-          result_spec(rule_of(graph, graph.nodes[n]), strategies[n], mesh, i);
+          intra_op::result_spec(rule_of(graph, graph.nodes[n]), strategies[n], mesh, i);
   std::map<std::tuple<int, bool, std::string>, int> known;
   for (const Wanted& want : wanted_specs(graph, mesh, plan)) {
     if (want.spec == want.found) continue;
@@ -176,7 +176,7 @@ inline std::optional<ShardingPlan> plan_of(const Graph& graph, const DeviceMesh&
       if (uses.back() != want.use) uses.push_back(want.use);
       continue;
     }
-    const auto path = find_reshard(graph.type(want.value), want.found, want.spec, mesh, {});
+    const auto path = cost::find_reshard(graph.type(want.value), want.found, want.spec, mesh, {});
     if (!path) return std::nullopt;
     entry->second = static_cast<int>(plan.reshards.size());
     plan.reshards.push_back({want.value, *path, {want.use}});
@@ -189,7 +189,7 @@ inline ShardingPlan random_plan(const Graph& graph, const DeviceMesh& mesh, std:
   for (int attempt = 0; attempt < 1000; ++attempt) {
     std::vector<Strategy> strategies;
     for (const Node& node : graph.nodes) {
-      const std::vector<Strategy> all = all_strategies(rule_of(graph, node), mesh);
+      const std::vector<Strategy> all = intra_op::all_strategies(rule_of(graph, node), mesh);
       strategies.push_back(all[random() % all.size()]);
     }
     if (auto plan = plan_of(graph, mesh, strategies, [&] { return random() % 4 == 0; }))
@@ -212,23 +212,24 @@ inline ShardingPlan cheapest_plan(const Graph& graph, const DeviceMesh& mesh,
                fixed = given || others_whole || node.op == &ops::input;
     const ShardingSpec wanted = parse_spec(given ? layout->second : "R");
     const auto cost = [&](const Strategy& strategy) {
-      double cost = fixed && result_spec(rule, strategy, mesh) != wanted ? 1 : 0;
+      double cost = fixed && intra_op::result_spec(rule, strategy, mesh) != wanted ? 1 : 0;
       for (int i = 0; i < static_cast<int>(node.operands.size()); ++i) {
         const int value = node.operands[i];
-        const auto path = find_reshard(graph.type(value), specs[value],
-                                       operand_spec(rule, strategy, mesh, i), mesh, {});
+        const auto path =
+            cost::find_reshard(graph.type(value), specs[value],
+                               intra_op::operand_spec(rule, strategy, mesh, i), mesh, {});
         cost += path ? path->seconds + 1e-10 * static_cast<double>(path->steps.size()) : 1;
       }
       for (int axis = 0; axis < mesh.num_axes(); ++axis)
         cost += strategy.axes[axis].kind == AxisRole::Kind::none ? 1e-12 : 0;
       return cost;
     };
-    const std::vector<Strategy> all = all_strategies(rule, mesh);
+    const std::vector<Strategy> all = intra_op::all_strategies(rule, mesh);
     strategies.push_back(
         *std::min_element(all.begin(), all.end(),
                           [&](const Strategy& a, const Strategy& b) { return cost(a) < cost(b); }));
     for (int i = 0; i < static_cast<int>(node.results.size()); ++i)
-      specs[node.results[i]] = result_spec(rule, strategies.back(), mesh, i);
+      specs[node.results[i]] = intra_op::result_spec(rule, strategies.back(), mesh, i);
   }
   return plan_of(graph, mesh, strategies).value();
 }
@@ -249,13 +250,13 @@ inline ShardingPlan laid_out_plan(const Graph& graph, const DeviceMesh& mesh,
 }
 
 /// partition, fuse_elementwise and bucket_collectives with a verifier after each.
-inline SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan,
-                           std::int64_t bucket_bytes = 1 << 20) {
-  const SpmdProgram partitioned = partition(graph, plan);
+inline spmd::SpmdProgram lowered(const Graph& graph, const ShardingPlan& plan,
+                                 std::int64_t bucket_bytes = 1 << 20) {
+  const spmd::SpmdProgram partitioned = spmd::partition(graph, plan);
   verify(partitioned);
-  const SpmdProgram fused = fuse_elementwise(partitioned);
+  const spmd::SpmdProgram fused = spmd::fuse_elementwise(partitioned);
   verify(fused);
-  SpmdProgram program = bucket_collectives(fused, bucket_bytes);
+  spmd::SpmdProgram program = spmd::bucket_collectives(fused, bucket_bytes);
   verify(program);
   return program;
 }
@@ -286,7 +287,7 @@ inline std::map<std::string, double> scalars_of(const Graph& graph, std::int64_t
   return scalars;
 }
 
-inline Outcome run_steps(Executor& executor, int steps, std::uint64_t seed) {
+inline Outcome run_steps(runtime::Executor& executor, int steps, std::uint64_t seed) {
   const Graph& graph = executor.program().graph;
   const auto state = executor.make_state(seed);
   Outcome outcome;

@@ -44,13 +44,13 @@ class Cutting {
     for (int s = 0; s < static_cast<int>(stages.size()); ++s) {
       parts_.push_back(part_of(s));
       parts_.back().program =
-          partition(parts_.back().graph,
-                    following_plan(parts_.back().graph, stages[s].mesh, stages[s].layouts));
+          spmd::partition(parts_.back().graph,
+                          following_plan(parts_.back().graph, stages[s].mesh, stages[s].layouts));
       program_.meshes.push_back(stages[s].mesh);
     }
   }
 
-  SpmdProgram run() && {
+  spmd::SpmdProgram run() && {
     program_.graph.num_micro_batches = graph_.num_micro_batches;
     for (bool moved = true; moved;) {
       moved = false;
@@ -67,7 +67,7 @@ class Cutting {
     Graph graph;               ///< the nodes of one mesh
     std::vector<int> whole;    ///< per value of `graph`: its value in the whole graph
     std::vector<bool> is_cut;  ///< per node of `graph`: stands for a value of another mesh
-    SpmdProgram program;
+    spmd::SpmdProgram program;
     std::size_t next = 0;       ///< node of `program` that has not been appended
     int next_of_graph = 0;      ///< node of `graph` that it stands for, if it is not a reshard
     std::vector<int> appended;  ///< per value of `program`: its value in the result, or -1
@@ -236,21 +236,21 @@ class Cutting {
   std::vector<Part> parts_;
   /// by value of the whole graph: value of the program, as its mesh produced it
   std::map<int, int> made_;
-  SpmdProgram program_;
+  spmd::SpmdProgram program_;
 };
 
 /// `graph` with the nodes of layer s on the mesh of stage s, fused.
-inline SpmdProgram on_meshes(const Graph& graph, const std::vector<Stage>& stages,
-                             std::int64_t bucket_bytes = 1 << 20) {
-  const SpmdProgram fused = fuse_elementwise(Cutting(graph, stages).run());
+inline spmd::SpmdProgram on_meshes(const Graph& graph, const std::vector<Stage>& stages,
+                                   std::int64_t bucket_bytes = 1 << 20) {
+  const spmd::SpmdProgram fused = spmd::fuse_elementwise(Cutting(graph, stages).run());
   verify(fused);
-  SpmdProgram program = bucket_collectives(fused, bucket_bytes);
+  spmd::SpmdProgram program = spmd::bucket_collectives(fused, bucket_bytes);
   verify(program);
   return program;
 }
 
 /// `run_steps` with the batches that it draws for `graph`, whose inputs may come in another order.
-inline Outcome run_steps_of(const Graph& graph, Executor& executor, int steps) {
+inline Outcome run_steps_of(const Graph& graph, runtime::Executor& executor, int steps) {
   const auto state = executor.make_state(1);
   Outcome outcome;
   for (int step = 1; step <= steps; ++step)

@@ -30,7 +30,7 @@ TEST_CASE("a plan's file is explained as the plan is, from the file alone") {
   const CompiledStep planned =
       plan_only(make_step(), Zero2Parallel{.num_micro_batches = 2}, cluster);
   const TemporaryFile file("explain_test_plan.json", to_json(planned.plan, planned.graph));
-  const CostModel model = CostModel::of(cluster);
+  const cost::CostModel model = cost::CostModel::of(cluster);
   CHECK(explain_file(file.path()).text == explain(planned.plan, planned.graph, model));
   CHECK(explain_file(file.path(), {"--full"}).text ==
         explain(planned.plan, planned.graph, model, Detail::full));
@@ -42,7 +42,7 @@ TEST_CASE("a model's file is planned for, then explained") {
   const TemporaryFile file("explain_test_graph.txt", to_string(planned.graph));
   const ProgramOutput output = explain_file(file.path(), {"--method", "zero3", "--devices", "4"});
   CHECK(output.status == 0);
-  CHECK(output.text == explain(planned.plan, planned.graph, CostModel::of(Cluster::local(4)),
+  CHECK(output.text == explain(planned.plan, planned.graph, cost::CostModel::of(Cluster::local(4)),
                                Detail::summary, planned.memory_bytes));
   CHECK(explain_file(file.path(), {"--mesh", "2x2", "--devices", "4"})
             .text.starts_with("Plan           shard on mesh 2x2 "));

@@ -14,6 +14,10 @@
 #include "alpa/mesh/collective.h"
 #include "alpa/mesh/device_mesh.h"
 
+namespace alpa::cost {
+struct CostModel;
+}  // namespace alpa::cost
+
 namespace alpa {
 
 /// The role of a mesh axis in a node.
@@ -113,8 +117,7 @@ void verify(const ShardingPlan& plan, const Graph& graph, const std::string& nam
 
 /// Independent evaluator: prices node strategies and reshards of the plan under a cost model,
 /// weighting regions by runs per step.
-struct CostModel;
-PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const CostModel& model);
+PlanCost evaluate(const ShardingPlan& plan, const Graph& graph, const cost::CostModel& model);
 
 /// JSON, schema "alpa.plan/1", stable under re-planning of the same input (no times in it). It
 /// holds the graph's text, so that it can be explained alone.
@@ -180,7 +183,7 @@ enum class Detail : std::uint8_t {
 /// The plan explained in words. `memory_bytes`: the exact peak of a device, if known; otherwise it
 /// is estimated from the sizes of values. "Next best" is the cheapest plan that does one of the
 /// most expensive operators in another way, all else equal.
-std::string explain(const ShardingPlan& plan, const Graph& graph, const CostModel& model,
+std::string explain(const ShardingPlan& plan, const Graph& graph, const cost::CostModel& model,
                     Detail detail = Detail::summary, std::optional<std::int64_t> memory_bytes = {});
 
 }  // namespace alpa

@@ -4,20 +4,21 @@
 #include "graph_facts.h"
 #include "src/cost/reshard.h"
 
-namespace alpa {
+namespace alpa::intra_op {
 
 /// As `evaluate` in plan.h.
-PlanCost evaluate(const ShardingPlan& plan, const GraphFacts& facts, const CostModel& model);
+PlanCost evaluate(const ShardingPlan& plan, const GraphFacts& facts, const cost::CostModel& model);
 
 /// Seconds per step of every node (its cuts among them) and of every resharding.
 struct PartSeconds {
   std::vector<double> nodes, reshards;
 };
-PartSeconds part_seconds(const ShardingPlan& plan, const GraphFacts& facts, const CostModel& model);
+PartSeconds part_seconds(const ShardingPlan& plan, const GraphFacts& facts,
+                         const cost::CostModel& model);
 
 /// Seconds of one run of `path` from spec `from`.
 double path_seconds(const TensorType& type, const ShardingSpec& from, const ReshardPath& path,
-                    const DeviceMesh& mesh, const ReshardModel& model);
+                    const DeviceMesh& mesh, const cost::ReshardModel& model);
 
 /// Bytes one device sends in one run.
 double path_sent_bytes(const TensorType& type, const ShardingSpec& from, const ReshardPath& path,
@@ -29,4 +30,4 @@ std::vector<ShardingSpec> starts_of_reshards(const ShardingPlan& plan, const Gra
 /// How often a resharding runs in one step: as often as its first use.
 int runs_of(const PlannedReshard& reshard, const Graph& graph);
 
-}  // namespace alpa
+}  // namespace alpa::intra_op
