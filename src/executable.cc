@@ -242,9 +242,9 @@ std::int64_t Executable::measured_bytes(const TrainState& state) const {
   return impl_->executor->measured_bytes(*state.state_);
 }
 
-std::map<std::string, Traffic> Executable::traffic() const {
-  return alpa::spmd::traffic(*impl_->planned.program);
-}
+std::map<std::string, Traffic> CompiledStep::traffic() const { return spmd::traffic(*program); }
+
+std::map<std::string, Traffic> Executable::traffic() const { return impl_->planned.traffic(); }
 
 std::map<std::string, Traffic> Executable::measured_traffic() const {
   return impl_->executor->measured_traffic();

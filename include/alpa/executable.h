@@ -129,6 +129,9 @@ struct CompiledStep {
   double seconds = 0;             ///< of tracing, planning and lowering together
   RepeatedWork repeated = {};     ///< work that several devices repeat
   std::shared_ptr<const runtime::LoweredProgram> lowered = {};  ///< for the executor
+
+  /// Collectives per step and device, by kind ("all_reduce").
+  std::map<std::string, Traffic> traffic() const;
 };
 
 /// The plan explained in words, for devices of `cluster`.

@@ -7,7 +7,6 @@
 
 #include "models/common/text.h"
 #include "src/base/timing.h"
-#include "src/spmd/program.h"
 
 namespace models {
 
@@ -17,7 +16,7 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 std::map<std::string, Traffic> communication_of(const CompiledStep& planned, const RunResult* run) {
-  return run ? run->communication : spmd::traffic(*planned.program);
+  return run ? run->communication : planned.traffic();
 }
 
 Json step_seconds_json(const RunResult* run) {

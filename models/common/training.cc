@@ -6,7 +6,6 @@
 
 #include "models/common/progress.h"
 #include "src/base/timing.h"
-#include "src/ir/rule.h"
 
 namespace models {
 

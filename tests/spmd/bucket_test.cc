@@ -217,7 +217,7 @@ TEST_CASE("plans spend a far budget on joint collectives, and keep a near one to
   const TrainingStep step = training_step({{"x", type}, {"y", type}}, model, optim::Adam{});
   const auto calls = [](const CompiledStep& planned) {
     std::int64_t count = 0;
-    for (const auto& [kind, traffic] : spmd::traffic(*planned.program)) count += traffic.count;
+    for (const auto& [kind, traffic] : planned.traffic()) count += traffic.count;
     return count;
   };
   const auto planned = [&](std::int64_t bucket_bytes, std::optional<std::int64_t> budget = {}) {
