@@ -5,6 +5,7 @@
 #include "src/pipeline/schedule.h"
 
 #include <algorithm>
+#include <array>
 
 #include "alpa/base/error.h"
 
@@ -28,7 +29,32 @@ std::vector<RegionRun> forward_ahead(int ahead, int micro_batches) {
   return runs;
 }
 
+/// The one table of schedules, in the order of ScheduleKind.
+struct Entry {
+  std::string_view name;
+  PipelineSchedule (*make)(int stages, int micro_batches);
+};
+constexpr std::array<Entry, 4> kSchedules{{{"gpipe", gpipe},
+                                           {"1f1b", one_f_one_b},
+                                           {"1f1b_overlap", one_f_one_b_overlap},
+                                           {"inference", inference}}};
+
 }  // namespace
+
+std::string_view name_of(ScheduleKind kind) { return kSchedules[static_cast<int>(kind)].name; }
+
+ScheduleKind parse_schedule(std::string_view name) {
+  std::string known;
+  for (std::size_t kind = 0; kind < kSchedules.size(); ++kind) {
+    if (kSchedules[kind].name == name) return static_cast<ScheduleKind>(kind);
+    known += fmt::format("{}{}", kind == 0 ? "" : ", ", kSchedules[kind].name);
+  }
+  fail("schedule: \"{}\" is not known; known are {}", excerpt(name), known);
+}
+
+PipelineSchedule make_schedule(ScheduleKind kind, int stages, int micro_batches) {
+  return kSchedules[static_cast<int>(kind)].make(stages, micro_batches);
+}
 
 PipelineSchedule gpipe(int stages, int micro_batches) {
   check("gpipe", stages, micro_batches);
@@ -41,6 +67,23 @@ PipelineSchedule one_f_one_b(int stages, int micro_batches) {
   for (int stage = 0; stage < stages; ++stage)
     schedule.push_back(forward_ahead(std::min(micro_batches, stages - stage), micro_batches));
   return schedule;
+}
+
+PipelineSchedule one_f_one_b_overlap(int stages, int micro_batches) {
+  check("one_f_one_b_overlap", stages, micro_batches);
+  PipelineSchedule schedule;
+  for (int stage = 0; stage < stages; ++stage)
+    schedule.push_back(
+        forward_ahead(std::min(micro_batches, 2 * (stages - stage) - 1), micro_batches));
+  return schedule;
+}
+
+PipelineSchedule inference(int stages, int micro_batches) {
+  check("inference", stages, micro_batches);
+  std::vector<RegionRun> runs;
+  for (int m = 0; m < micro_batches; ++m) runs.push_back({Region::forward, m});
+  runs.push_back({Region::apply, 0});
+  return PipelineSchedule(stages, runs);
 }
 
 std::string to_string(const PipelineSchedule& schedule) {

@@ -1,0 +1,125 @@
+// src/pipeline/timeline.cc — plays a schedule on a clock and prints it, one column per clock
+#include "src/pipeline/timeline.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "alpa/base/error.h"
+#include "alpa/base/shape.h"
+
+namespace alpa::pipeline {
+namespace {
+
+int clocks_of(const RegionRun& run, const RunClocks& clocks) {
+  if (run.region == Region::forward) return clocks.forward;
+  return run.region == Region::backward ? clocks.backward : clocks.apply;
+}
+
+class Player {
+ public:
+  Player(const PipelineSchedule& schedule, const RunClocks& clocks)
+      : schedule_(schedule), clocks_(clocks) {
+    timeline_.meshes.resize(schedule.size());
+  }
+
+  Timeline run() && {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int mesh = 0; mesh < meshes(); ++mesh)
+        while (begin_next(mesh)) moved = true;
+    }
+    for (int mesh = 0; mesh < meshes(); ++mesh)
+      invariant(next(mesh) == schedule_[mesh].size(),
+                "schedule: run {} of mesh {} waits for a run that never ends", next(mesh), mesh);
+    return std::move(timeline_);
+  }
+
+ private:
+  int meshes() const { return static_cast<int>(schedule_.size()); }
+  std::size_t next(int mesh) const { return timeline_.meshes[mesh].size(); }
+
+  /// False at the mesh's end, or if its next run waits for one without a time.
+  bool begin_next(int mesh) {
+    if (next(mesh) == schedule_[mesh].size()) return false;
+    const RegionRun& run = schedule_[mesh][next(mesh)];
+    const std::optional<int> ready = ready_at(mesh, run);
+    if (!ready) return false;
+    std::vector<TimedRun>& runs = timeline_.meshes[mesh];
+    const int begin = std::max(*ready, runs.empty() ? 0 : runs.back().end);
+    runs.push_back({run, begin, begin + clocks_of(run, clocks_)});
+    end_of_[{run.region, mesh, run.micro_batch}] = runs.back().end;
+    timeline_.clocks = std::max(timeline_.clocks, runs.back().end);
+    timeline_.micro_batches = std::max(timeline_.micro_batches, run.micro_batch + 1);
+    return true;
+  }
+
+  std::optional<int> ready_at(int mesh, const RegionRun& run) const {
+    if (run.region == Region::apply) return all_done();
+    const int source = run.region == Region::forward ? mesh - 1 : mesh + 1;
+    if (source < 0 || source == meshes()) return 0;
+    const auto end = end_of_.find({run.region, source, run.micro_batch});
+    return end == end_of_.end() ? std::nullopt : std::optional(end->second);
+  }
+
+  std::optional<int> all_done() const {
+    int done = 0;
+    for (int mesh = 0; mesh < meshes(); ++mesh) {
+      const std::vector<RegionRun>& runs = schedule_[mesh];
+      if (next(mesh) < runs.size() && runs[next(mesh)].region != Region::apply) return std::nullopt;
+      for (const TimedRun& timed : timeline_.meshes[mesh])
+        if (timed.run.region != Region::apply) done = std::max(done, timed.end);
+    }
+    return done;
+  }
+
+  const PipelineSchedule& schedule_;
+  const RunClocks& clocks_;
+  Timeline timeline_;
+  std::map<std::tuple<Region, int, int>, int> end_of_;  ///< by region, mesh and micro-batch
+};
+
+int in_flight(const std::vector<RegionRun>& runs) {
+  int live = 0, most = 0;
+  for (const RegionRun& run : runs) {
+    if (run.region == Region::forward) most = std::max(most, ++live);
+    if (run.region == Region::backward) --live;
+  }
+  return most;
+}
+
+std::string row_of(const std::vector<TimedRun>& runs, int clocks, int micro_batches) {
+  std::vector<std::string> cells(clocks, ".");
+  for (const auto& [run, begin, end] : runs) {
+    const bool apply = run.region == Region::apply;
+    const char kind = apply ? 'A' : run.region == Region::forward ? 'F' : 'B';
+    std::fill(cells.begin() + begin, cells.begin() + end,
+              fmt::format("{}{}", kind, apply ? micro_batches - 1 : run.micro_batch));
+  }
+  std::string row;
+  for (const std::string& cell : cells) row += " " + cell;
+  return row;
+}
+
+}  // namespace
+
+Timeline play(const PipelineSchedule& schedule, const RunClocks& clocks) {
+  Timeline timeline = Player(schedule, clocks).run();
+  for (const std::vector<RegionRun>& runs : schedule) timeline.in_flight.push_back(in_flight(runs));
+  return timeline;
+}
+
+std::string to_string(const Timeline& timeline) {
+  std::string text = fmt::format("mesh {} mb {} clocks {}\n", timeline.meshes.size(),
+                                 timeline.micro_batches, timeline.clocks);
+  for (std::size_t mesh = 0; mesh < timeline.meshes.size(); ++mesh)
+    text += fmt::format("  m{}:{}\n", mesh,
+                        row_of(timeline.meshes[mesh], timeline.clocks, timeline.micro_batches));
+  const Shape in_flight(timeline.in_flight.begin(), timeline.in_flight.end());
+  return text + fmt::format("  max in flight {}\n", alpa::to_string(in_flight));
+}
+
+}  // namespace alpa::pipeline

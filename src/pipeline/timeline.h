@@ -1,0 +1,38 @@
+#pragma once
+/// A schedule played on a clock, without devices: when each run begins, how many clocks the step
+/// takes, how many micro-batches a mesh holds.
+#include <string>
+#include <vector>
+
+#include "src/pipeline/schedule.h"
+
+namespace alpa::pipeline {
+
+/// Clocks that one run of each region takes. Transfers take none.
+struct RunClocks {
+  int forward = 1, backward = 1, apply = 1;
+};
+
+struct TimedRun {
+  RegionRun run;
+  int begin = 0, end = 0;  ///< clocks; `end` is exclusive
+};
+
+struct Timeline {
+  std::vector<std::vector<TimedRun>> meshes;  ///< per mesh, in order
+  int micro_batches = 0;
+  int clocks = 0;  ///< end of the last run
+  /// Per mesh, the most micro-batches that have run forward there and not yet backward.
+  std::vector<int> in_flight;
+};
+
+/// Every run begins as soon as the previous one of its mesh has ended, forward of the previous
+/// stage, backward of the next one, and before apply all runs of all meshes. Throws Bug if runs
+/// wait for each other.
+Timeline play(const PipelineSchedule& schedule, const RunClocks& clocks = {});
+
+/// Lines "mesh 2 mb 4 clocks 11", then per mesh "  m0: F0 F1 . B0 …" with a column per clock ('.':
+/// idle, A: apply, named after the last micro-batch), and "  max in flight [2, 1]".
+std::string to_string(const Timeline& timeline);
+
+}  // namespace alpa::pipeline

@@ -1,0 +1,175 @@
+// Schedules on a clock: the executed schedules of Alpa, their lengths, what they keep in flight.
+#include "src/pipeline/timeline.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "support/error_text.h"
+
+using namespace alpa;
+using namespace alpa::testing;
+using pipeline::ScheduleKind;
+
+namespace {
+
+constexpr int kStages[] = {2, 3, 4, 6, 8, 16, 32};
+constexpr int kMicroBatches[] = {1, 2, 4, 8, 16, 32, 64, 128};
+
+std::string played(ScheduleKind kind, int stages, int micro_batches) {
+  return fmt::format("{} {}", name_of(kind),
+                     to_string(pipeline::play(make_schedule(kind, stages, micro_batches))));
+}
+
+/// The cases that Alpa 0.2's schedules list when they are printed (alpa/pipeline_parallel/
+/// schedules.py; its name for 1f1b_overlap is 1f1b_overlap_friendly).
+constexpr const char* kAlpaTimelines = R"(gpipe mesh 2 mb 4 clocks 11
+  m0: F0 F1 F2 F3 . . B0 B1 B2 B3 A3
+  m1: . F0 F1 F2 F3 B0 B1 B2 B3 . A3
+  max in flight [4, 4]
+gpipe mesh 3 mb 4 clocks 13
+  m0: F0 F1 F2 F3 . . . . B0 B1 B2 B3 A3
+  m1: . F0 F1 F2 F3 . . B0 B1 B2 B3 . A3
+  m2: . . F0 F1 F2 F3 B0 B1 B2 B3 . . A3
+  max in flight [4, 4, 4]
+gpipe mesh 4 mb 8 clocks 23
+  m0: F0 F1 F2 F3 F4 F5 F6 F7 . . . . . . B0 B1 B2 B3 B4 B5 B6 B7 A7
+  m1: . F0 F1 F2 F3 F4 F5 F6 F7 . . . . B0 B1 B2 B3 B4 B5 B6 B7 . A7
+  m2: . . F0 F1 F2 F3 F4 F5 F6 F7 . . B0 B1 B2 B3 B4 B5 B6 B7 . . A7
+  m3: . . . F0 F1 F2 F3 F4 F5 F6 F7 B0 B1 B2 B3 B4 B5 B6 B7 . . . A7
+  max in flight [8, 8, 8, 8]
+1f1b mesh 2 mb 4 clocks 11
+  m0: F0 F1 . B0 F2 B1 F3 B2 . B3 A3
+  m1: . F0 B0 F1 B1 F2 B2 F3 B3 . A3
+  max in flight [2, 1]
+1f1b mesh 3 mb 4 clocks 13
+  m0: F0 F1 F2 . . B0 F3 B1 . B2 . B3 A3
+  m1: . F0 F1 . B0 F2 B1 F3 B2 . B3 . A3
+  m2: . . F0 B0 F1 B1 F2 B2 F3 B3 . . A3
+  max in flight [3, 2, 1]
+1f1b mesh 4 mb 8 clocks 23
+  m0: F0 F1 F2 F3 . . . B0 F4 B1 F5 B2 F6 B3 F7 B4 . B5 . B6 . B7 A7
+  m1: . F0 F1 F2 . . B0 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 . B6 . B7 . A7
+  m2: . . F0 F1 . B0 F2 B1 F3 B2 F4 B3 F5 B4 F6 B5 F7 B6 . B7 . . A7
+  m3: . . . F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7 . . . A7
+  max in flight [4, 3, 2, 1]
+1f1b_overlap mesh 2 mb 4 clocks 11
+  m0: F0 F1 F2 B0 F3 B1 . B2 . B3 A3
+  m1: . F0 B0 F1 B1 F2 B2 F3 B3 . A3
+  max in flight [3, 1]
+1f1b_overlap mesh 3 mb 4 clocks 13
+  m0: F0 F1 F2 F3 . B0 . B1 . B2 . B3 A3
+  m1: . F0 F1 F2 B0 F3 B1 . B2 . B3 . A3
+  m2: . . F0 B0 F1 B1 F2 B2 F3 B3 . . A3
+  max in flight [4, 3, 1]
+1f1b_overlap mesh 4 mb 8 clocks 23
+  m0: F0 F1 F2 F3 F4 F5 F6 B0 F7 B1 . B2 . B3 . B4 . B5 . B6 . B7 A7
+  m1: . F0 F1 F2 F3 F4 B0 F5 B1 F6 B2 F7 B3 . B4 . B5 . B6 . B7 . A7
+  m2: . . F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 . B6 . B7 . . A7
+  m3: . . . F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7 . . . A7
+  max in flight [7, 5, 3, 1]
+inference mesh 2 mb 4 clocks 6
+  m0: F0 F1 F2 F3 . A3
+  m1: . F0 F1 F2 F3 A3
+  max in flight [4, 4]
+inference mesh 3 mb 4 clocks 7
+  m0: F0 F1 F2 F3 . . A3
+  m1: . F0 F1 F2 F3 . A3
+  m2: . . F0 F1 F2 F3 A3
+  max in flight [4, 4, 4]
+inference mesh 4 mb 8 clocks 12
+  m0: F0 F1 F2 F3 F4 F5 F6 F7 . . . A7
+  m1: . F0 F1 F2 F3 F4 F5 F6 F7 . . A7
+  m2: . . F0 F1 F2 F3 F4 F5 F6 F7 . A7
+  m3: . . . F0 F1 F2 F3 F4 F5 F6 F7 A7
+  max in flight [8, 8, 8, 8]
+)";
+
+}  // namespace
+
+TEST_CASE("timelines equal those that Alpa executes, clock by clock") {
+  std::string text;
+  for (ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
+                            ScheduleKind::one_f_one_b_overlap, ScheduleKind::inference})
+    for (const auto& [stages, micro_batches] : {std::pair(2, 4), {3, 4}, {4, 8}})
+      text += played(kind, stages, micro_batches);
+  CHECK(text == kAlpaTimelines);
+}
+
+TEST_CASE("training takes 2 (meshes + micro-batches - 1) clocks and one to apply") {
+  for (ScheduleKind kind :
+       {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::one_f_one_b_overlap})
+    for (int meshes : kStages)
+      for (int batches : kMicroBatches) {
+        CAPTURE(name_of(kind));
+        CAPTURE(meshes);
+        CAPTURE(batches);
+        const auto schedule = make_schedule(kind, meshes, batches);
+        CHECK(pipeline::play(schedule).clocks == 2 * (meshes + batches - 1) + 1);
+      }
+}
+
+TEST_CASE("inference takes meshes + micro-batches - 1 clocks and one to apply") {
+  for (int meshes : kStages)
+    for (int batches : kMicroBatches)
+      CHECK(pipeline::play(pipeline::inference(meshes, batches)).clocks == meshes + batches);
+}
+
+TEST_CASE("every mesh runs each region of each micro-batch once, apply last") {
+  for (ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
+                            ScheduleKind::one_f_one_b_overlap, ScheduleKind::inference})
+    for (const auto& runs : make_schedule(kind, 3, 4)) {
+      std::set<std::pair<Region, int>> seen;
+      for (const pipeline::RegionRun& run : runs)
+        CHECK(seen.insert({run.region, run.micro_batch}).second);
+      CHECK(seen.size() == (kind == ScheduleKind::inference ? 5 : 9));
+      CHECK(runs.back() == pipeline::RegionRun{Region::apply, 0});
+    }
+}
+
+TEST_CASE("micro-batches in flight are as few as each schedule says") {
+  for (int n : kStages)
+    for (int m : kMicroBatches)
+      for (int i = 0; i < n; ++i) {
+        const auto in_flight = [&](ScheduleKind kind) {
+          return pipeline::play(make_schedule(kind, n, m)).in_flight[i];
+        };
+        CHECK(in_flight(ScheduleKind::gpipe) == m);
+        CHECK(in_flight(ScheduleKind::one_f_one_b) == std::min(m, n - i));
+        CHECK(in_flight(ScheduleKind::one_f_one_b_overlap) == std::min(m, 2 * (n - i) - 1));
+        CHECK(in_flight(ScheduleKind::inference) == m);
+      }
+}
+
+TEST_CASE("runs take as long as their clocks say") {
+  const auto timeline = pipeline::play(pipeline::one_f_one_b(2, 2), {.backward = 2});
+  CHECK(to_string(timeline) ==
+        "mesh 2 mb 2 clocks 10\n"
+        "  m0: F0 F1 . . B0 B0 . B1 B1 A1\n"
+        "  m1: . F0 B0 B0 F1 B1 B1 . . A1\n"
+        "  max in flight [2, 1]\n");
+}
+
+TEST_CASE("a schedule whose runs wait for each other has no timeline") {
+  pipeline::PipelineSchedule schedule = pipeline::gpipe(2, 2);
+  schedule[0] = {{Region::forward, 0},
+                 {Region::backward, 0},
+                 {Region::forward, 1},
+                 {Region::backward, 1},
+                 {Region::apply, 0}};
+  CHECK_THROWS_WITH_AS(pipeline::play(schedule),
+                       "schedule: run 1 of mesh 0 waits for a run that never ends", Bug);
+}
+
+TEST_CASE("schedules have names that parse") {
+  std::set<std::string_view> names;
+  for (ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
+                            ScheduleKind::one_f_one_b_overlap, ScheduleKind::inference}) {
+    CHECK(pipeline::parse_schedule(name_of(kind)) == kind);
+    names.insert(name_of(kind));
+  }
+  CHECK(names == std::set<std::string_view>{"1f1b", "1f1b_overlap", "gpipe", "inference"});
+  CHECK(error_of([] { pipeline::parse_schedule("pipedream"); }) ==
+        "schedule: \"pipedream\" is not known; known are gpipe, 1f1b, 1f1b_overlap, inference");
+}
