@@ -1,0 +1,159 @@
+// src/inter_op/submesh.cc — shapes of parts of a cluster, and where they are
+#include "src/inter_op/submesh.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <set>
+
+#include "alpa/base/error.h"
+
+namespace alpa::inter_op {
+
+std::string to_string(const Submesh& submesh) {
+  return fmt::format("{}x{}", submesh.hosts, submesh.devices);
+}
+
+std::string to_string(const std::vector<Submesh>& submeshes) {
+  std::string text;
+  for (const Submesh& submesh : submeshes) text += (text.empty() ? "" : ", ") + to_string(submesh);
+  return text;
+}
+
+std::vector<Submesh> submesh_choices(const Submesh& cluster, SubmeshSpace space) {
+  const bool any_size = space == SubmeshSpace::any_size;
+  require(any_size || std::has_single_bit(static_cast<unsigned>(cluster.devices)),
+          "submeshes: parts of 1, 2, 4, … devices do not tile hosts of {} devices; use parts of "
+          "any size",
+          cluster.devices);
+  const bool doubling =
+      space == SubmeshSpace::power_of_two || space == SubmeshSpace::small_power_of_two;
+  const int most_hosts =
+      space == SubmeshSpace::small_power_of_two ? std::min(4, cluster.hosts) : cluster.hosts;
+  std::vector<Submesh> choices;
+  for (int devices = 1; devices <= cluster.devices; any_size ? ++devices : devices *= 2)
+    choices.push_back({1, devices});
+  for (int hosts = 2; hosts <= most_hosts; doubling ? hosts *= 2 : ++hosts)
+    choices.push_back({hosts, cluster.devices});
+  return choices;
+}
+
+std::vector<LogicalShape> logical_shapes(const Submesh& submesh, int devices_per_host,
+                                         LogicalShapeSpace space, int rows) {
+  const int devices = submesh.num_devices();
+  switch (space) {
+    case LogicalShapeSpace::same_as_physical: return {{submesh.hosts, submesh.devices, false}};
+    case LogicalShapeSpace::data_parallel_only: return {{devices, 1, true}};
+    case LogicalShapeSpace::model_parallel_only: return {{1, devices, true}};
+    case LogicalShapeSpace::all:
+    case LogicalShapeSpace::single_node_model_parallel: break;
+  }
+  const int most = space == LogicalShapeSpace::all ? devices : std::min(devices, devices_per_host);
+  std::vector<LogicalShape> shapes;
+  for (int columns = 1; columns <= most; ++columns)
+    if (devices % columns == 0 && rows % (devices / columns) == 0)
+      shapes.push_back({devices / columns, columns, true});
+  shapes.push_back({devices, 1, false});
+  return shapes;
+}
+
+namespace {
+
+/// Fills hosts with parts, one host after the other.
+class HostFilling {
+ public:
+  HostFilling(const Submesh& cluster, const std::vector<Submesh>& submeshes, std::vector<int> order,
+              int first_host)
+      : cluster_(cluster),
+        submeshes_(submeshes),
+        order_(std::move(order)),
+        device_(submeshes.size(), -1),
+        next_(first_host * cluster.devices) {}
+
+  /// Whether all parts found a place.
+  bool fill() {
+    const int free_here = cluster_.devices - next_ % cluster_.devices;
+    if (free_here == cluster_.devices) {
+      if (next_ == cluster_.num_devices()) return true;
+      if (!seen_.insert(remaining()).second) return false;
+    }
+    int tried = 0;  // devices of the part tried last: equal ones would fail, too
+    for (int part : order_) {
+      const int devices = submeshes_[part].devices;
+      if (device_[part] >= 0 || devices > free_here || devices == tried) continue;
+      tried = devices;
+      device_[part] = next_;
+      next_ += devices;
+      if (fill()) return true;
+      next_ -= devices;
+      device_[part] = -1;
+    }
+    return false;
+  }
+
+  int first_device(int part) const { return device_[part]; }
+
+ private:
+  std::vector<int> remaining() const {
+    std::vector<int> devices;
+    for (int part : order_)
+      if (device_[part] < 0) devices.push_back(submeshes_[part].devices);
+    return devices;
+  }
+
+  const Submesh& cluster_;
+  const std::vector<Submesh>& submeshes_;
+  std::vector<int> order_;
+  std::vector<int> device_;          ///< per submesh its first device, or -1
+  int next_ = 0;                     ///< device
+  std::set<std::vector<int>> seen_;  ///< parts that were left when a host was begun
+};
+
+void check(const Submesh& cluster, const std::vector<Submesh>& submeshes) {
+  int devices = 0;
+  for (const Submesh& submesh : submeshes) {
+    require(submesh.hosts >= 1 && submesh.devices >= 1 && submesh.devices <= cluster.devices &&
+                (submesh.hosts == 1 || submesh.devices == cluster.devices),
+            "submesh {}: a stage has part of one host or all {} devices of several; the cluster is "
+            "{}",
+            submesh, cluster.devices, cluster);
+    devices += submesh.num_devices();
+  }
+  require(devices == cluster.num_devices(),
+          "submeshes {} have {} devices, the cluster {} has {}; stages must use each device once",
+          to_string(submeshes), devices, cluster, cluster.num_devices());
+}
+
+std::vector<int> consecutive(int first, int count) {
+  std::vector<int> devices(count);
+  std::iota(devices.begin(), devices.end(), first);
+  return devices;
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> place(const Submesh& cluster, const std::vector<Submesh>& submeshes) {
+  check(cluster, submeshes);
+  std::vector<int> order(submeshes.size());
+  std::iota(order.rbegin(), order.rend(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return submeshes[a].num_devices() > submeshes[b].num_devices();
+  });
+  const auto parts = std::find_if(order.begin(), order.end(), [&](int s) {
+    return submeshes[s].num_devices() < cluster.devices;
+  });
+  std::vector<std::vector<int>> devices(submeshes.size());
+  int host = 0;
+  for (auto at = order.begin(); at != parts; ++at) {
+    devices[*at] = consecutive(host * cluster.devices, submeshes[*at].num_devices());
+    host += submeshes[*at].hosts;
+  }
+  HostFilling filling(cluster, submeshes, {parts, order.end()}, host);
+  require(filling.fill(), "submeshes {} do not tile {} hosts of {} devices; change their sizes",
+          to_string(submeshes), cluster.hosts, cluster.devices);
+  for (auto at = parts; at != order.end(); ++at)
+    devices[*at] = consecutive(filling.first_device(*at), submeshes[*at].devices);
+  return devices;
+}
+
+}  // namespace alpa::inter_op

@@ -1,0 +1,68 @@
+#pragma once
+/// Parts of a cluster that stages run on: which shapes there are, how a shape is viewed as a logical
+/// mesh, and which devices a list of them gets. Pure functions, safe to call from several threads.
+#include <string>
+#include <vector>
+
+#include "alpa/base/text.h"
+
+namespace alpa::inter_op {
+
+/// `devices` neighbouring devices of one host, or all devices of `hosts` hosts. Also the shape of
+/// a whole cluster.
+struct Submesh {
+  int hosts = 1, devices = 1;  ///< devices per host
+  bool operator==(const Submesh&) const = default;
+  int num_devices() const { return hosts * devices; }
+};
+
+/// "2x8": hosts, then devices of each.
+std::string to_string(const Submesh& submesh);
+/// "1x2, 1x2, 1x4".
+std::string to_string(const std::vector<Submesh>& submeshes);
+
+/// Which submeshes stages may have. All but any_size are those of Alpa, which need a power of two
+/// of devices per host: parts of 1, 2, 4, … devices, and whole hosts.
+enum class SubmeshSpace {
+  any_size,            ///< parts of every size, any number of whole hosts
+  all,                 ///< any number of whole hosts
+  power_of_two,        ///< 1, 2, 4, … hosts
+  small_power_of_two,  ///< 1, 2 or 4 hosts
+};
+
+/// Submeshes of `cluster`: parts of a host by ascending size, one host, several hosts. Throws Error
+/// if the space needs a power of two of devices per host and there is another number.
+std::vector<Submesh> submesh_choices(const Submesh& cluster, SubmeshSpace space);
+
+/// Which logical shapes the planner tries on a submesh (Alpa's names).
+enum class LogicalShapeSpace {
+  all,                         ///< every data × model parallel shape
+  single_node_model_parallel,  ///< those whose model parallel degree fits a host
+  same_as_physical,            ///< hosts × devices
+  data_parallel_only,
+  model_parallel_only,
+};
+
+/// A two-dimensional logical mesh of a submesh's devices.
+struct LogicalShape {
+  int rows = 1, columns = 1;
+  bool batch_on_rows = false;  ///< the batch must be split along the rows' axis
+  bool operator==(const LogicalShape&) const = default;
+};
+
+/// Logical shapes of `submesh` in a cluster with `devices_per_host`, by ascending columns, for
+/// micro-batches of `rows` examples: shapes whose rows do not divide them are left out. The
+/// first two spaces end with all devices in one column and a batch that is free.
+std::vector<LogicalShape> logical_shapes(const Submesh& submesh, int devices_per_host,
+                                         LogicalShapeSpace space, int rows);
+
+/// Device ids per submesh (host × devices per host + device), ascending. Whole hosts come first,
+/// the largest submesh first; then hosts are filled one after the other, the largest part first;
+/// of equal ones the last of the list first (Alpa's order). Where filling this way leaves gaps,
+/// other parts are tried until the submeshes tile the cluster. Throws Error if they cannot.
+std::vector<std::vector<int>> place(const Submesh& cluster, const std::vector<Submesh>& submeshes);
+
+}  // namespace alpa::inter_op
+
+template <>
+struct fmt::formatter<alpa::inter_op::Submesh> : alpa::TextFormatter<alpa::inter_op::Submesh> {};
