@@ -1,6 +1,7 @@
 #pragma once
-/// Parts of a cluster that stages run on: which shapes there are, how a shape is viewed as a logical
-/// mesh, and which devices a list of them gets. Pure functions, safe to call from several threads.
+/// Parts of a cluster that stages run on: which shapes there are, how a shape is viewed as a
+/// logical mesh, and which devices a list of them gets. Pure functions, safe to call from several
+/// threads.
 #include <string>
 #include <vector>
 
