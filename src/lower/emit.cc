@@ -1,6 +1,5 @@
 // src/lower/emit.cc — a partitioned program as the instruction list of one device
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <limits>
 #include <set>
@@ -9,6 +8,7 @@
 #include "src/ir/input.h"
 #include "src/lower/carried_memory.h"
 #include "src/lower/device_program.h"
+#include "src/lower/lists.h"
 #include "src/ops/all_ops.h"
 #include "updates.h"
 
@@ -17,68 +17,27 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-/// The lists of a mesh's devices, and which of them has the nodes of a region.
-struct Lists {
-  std::vector<const char*> names;
-  std::array<int, 3> of_region;  ///< forward, backward, apply
-  std::vector<ListRun> schedule;
-
-  int of(Region region) const { return of_region[static_cast<int>(region)]; }
-};
-
-/// A step of one mesh keeps forward and backward together.
-Lists unscheduled_lists(int micro_batches) {
-  if (micro_batches == 1) return {{"apply"}, {0, 0, 0}, {{0, 0}}};
-  Lists lists{{"accumulate", "apply"}, {0, 0, 1}, {}};
-  for (int m = 0; m < micro_batches; ++m) lists.schedule.push_back({0, m});
-  lists.schedule.push_back({1, 0});
-  return lists;
-}
-
-Lists scheduled_lists(const std::vector<pipeline::RegionRun>& runs, int micro_batches) {
-  Lists lists{{"forward", "backward", "apply"}, {0, 1, 2}, {}};
-  std::array<int, 3> next{};
-  for (const pipeline::RegionRun& run : runs) {
-    const int list = lists.of(run.region);
-    invariant(
-        run.micro_batch == next[list]++ && next[2] == (&run == &runs.back() ? 1 : 0),
-        "schedule: {} of micro-batch {} is out of order; micro-batches ascend, and apply ends the step",
-        name_of(run.region), run.micro_batch);
-    lists.schedule.push_back({list, run.micro_batch});
-  }
-  invariant(next[0] == micro_batches && next[1] == micro_batches,
-            "schedule: {} forward and {} backward runs of {} micro-batches", next[0], next[1],
-            micro_batches);
-  return lists;
-}
-
-Lists lists_of(const spmd::SpmdProgram& program, int mesh,
-               const pipeline::PipelineSchedule& schedule) {
-  const int micro_batches = program.graph.num_micro_batches;
-  invariant(schedule.size() == (schedule.empty() ? 0 : program.meshes.size()) &&
-                (!schedule.empty() || program.meshes.size() == 1),
-            "schedule: runs of {} meshes for a program of {}", schedule.size(),
-            program.meshes.size());
-  return schedule.empty() ? unscheduled_lists(micro_batches)
-                          : scheduled_lists(schedule[mesh], micro_batches);
-}
-
 /// A sent value has two slots, so that one can be computed while the other is in transit.
 constexpr int kSentSlots = 2;
 
 class Emitter {
  public:
-  Emitter(const spmd::SpmdProgram& program, int device, spmd::MeshPlace place, const Lists& lists)
+  Emitter(const spmd::SpmdProgram& program, int device, const Lists& lists,
+          const Transfers& transfers)
       : program_(program),
         graph_(program.graph),
-        mesh_(program.meshes[place.mesh]),
-        at_(mesh_.coordinates(place.rank)),
-        lists_(lists) {
+        lists_(lists),
+        transfers_(transfers),
+        at_(program.meshes.size()) {
+    const spmd::MeshPlace place = spmd::place_of(program, device);
     device_.device = device;
     device_.mesh = place.mesh;
     device_.rank = place.rank;
+    for (std::size_t mesh = 0; mesh < at_.size(); ++mesh)
+      if (lists.has(static_cast<int>(mesh)))
+        at_[mesh] = program.meshes[mesh].coordinates(place.rank);
     device_.buffer_of_value.assign(graph_.values.size(), -1);
-    for (const char* name : lists.names) device_.lists.push_back({name, {}});
+    for (const std::string& name : lists.names) device_.lists.push_back({name, {}});
     device_.schedule = lists.schedule;
   }
 
@@ -90,11 +49,11 @@ class Emitter {
         add(n);
     }
     for (const Update& update : graph_.updates)
-      if (is_here(update.value)) ensure_loaded(update.value, list_of(Region::apply));
+      if (is_here(update.value)) ensure_loaded(update.value, apply());
     for (int m = 0; m < static_cast<int>(graph_.metrics.size()); ++m) {
       const int value = graph_.metrics[m].value;
       if (!is_here(value)) continue;
-      ensure_loaded(value, list_of(Region::apply));
+      ensure_loaded(value, apply());
       device_.reported.push_back({m, buffer(value)});
     }
     for (int o = 0; o < static_cast<int>(graph_.outputs.size()); ++o)
@@ -106,17 +65,24 @@ class Emitter {
  private:
   const Node& node(int n) const { return graph_.nodes[n]; }
 
-  bool is_here(int value) const { return program_.mesh_index(value) == device_.mesh; }
+  bool is_here(int value) const { return lists_.has(program_.mesh_index(value)); }
+  /// Coordinates of the device in the mesh of a value.
+  const std::vector<int>& at(int value) const { return at_[program_.mesh_index(value)]; }
 
-  std::vector<Instruction>& list_of(Region region) {
-    return device_.lists[lists_.of(region)].instructions;
+  /// The list of the nodes of a region on the mesh of a value.
+  std::vector<Instruction>& list_of(Region region, int value) {
+    return device_.lists[lists_.of(region, program_.mesh_index(value))].instructions;
   }
+  std::vector<Instruction>& list_of(const Node& node) {
+    return list_of(node.region, node.results[0]);
+  }
+  std::vector<Instruction>& apply() { return device_.lists[lists_.apply()].instructions; }
 
   void add_returned(int output) {
     const auto& [name, value] = graph_.outputs[output];
     invariant(!program_.specs[value].is_partial(), "output \"{}\" is returned as partial sums",
               name);
-    ensure_loaded(value, list_of(graph_.producer(value).region));
+    ensure_loaded(value, list_of(graph_.producer(value)));
     device_.returned.push_back({output, buffer(value)});
   }
 
@@ -128,8 +94,10 @@ class Emitter {
       for (const Instruction& instruction : device_.lists[l].instructions) {
         if (instruction.kind != Kind::send || runs_of(device_, l) == 1) continue;
         const int memory = memory_of(device_, instruction.inputs[0]);
-        if (carries[memory].lists.empty() && !is_lasting(memory))
-          device_.buffers[memory].slots = kSentSlots;
+        if (is_lasting(memory)) continue;
+        int& slots = device_.buffers[memory].slots;
+        if (carries[memory].lists.empty()) slots = std::max(slots, kSentSlots);
+        slots = std::max(slots, transfers_.slots_of(node(instruction.node)));
       }
     for (const Returned& returned : device_.returned) {
       const int value = graph_.outputs[returned.output].value;
@@ -151,21 +119,24 @@ class Emitter {
   void add_transfer(int n) {
     const int operand = node(n).operands[0], result = node(n).results[0];
     if (!is_here(operand) && !is_here(result)) return;
-    std::vector<Instruction>& list = list_of(node(n).region);
     for (cost::TransferTile& tile :
          cost::transfer_tiles(graph_.type(result), spmd::source_of(program_, node(n)),
                               spmd::target_of(program_, node(n)))) {
-      const bool sends = tile.from == device_.device;
-      if (!sends && tile.to != device_.device) continue;
-      if (sends) ensure_loaded(operand, list);
-      Instruction message;
-      message.kind = sends ? Kind::send : Kind::receive;
-      message.node = n;
-      message.message = {sends ? tile.to : tile.from, static_cast<int>(node(n).region),
-                         std::move(tile.begin), std::move(tile.extent)};
-      (sends ? message.inputs : message.outputs) = {buffer(sends ? operand : result)};
-      list.push_back(std::move(message));
+      if (tile.from == device_.device) add_message(n, Kind::send, operand, tile);
+      if (tile.to == device_.device) add_message(n, Kind::receive, result, tile);
     }
+  }
+
+  void add_message(int n, Kind kind, int value, const cost::TransferTile& tile) {
+    std::vector<Instruction>& list = list_of(node(n).region, value);
+    if (kind == Kind::send) ensure_loaded(value, list);
+    Instruction message;
+    message.kind = kind;
+    message.node = n;
+    message.message = {kind == Kind::send ? tile.to : tile.from, transfers_.lane_of(node(n)),
+                       tile.begin, tile.extent};
+    (kind == Kind::send ? message.inputs : message.outputs) = {buffer(value)};
+    list.push_back(std::move(message));
   }
 
   /// The buffer of a value, made when first asked for.
@@ -175,8 +146,9 @@ class Emitter {
     const TensorType& type = graph_.type(value);
     const ShardingSpec& spec = program_.specs[value];
     buffer = static_cast<int>(device_.buffers.size());
-    device_.buffers.push_back({{type.dtype, local_shape(type.shape, spec, mesh_, at_)},
-                               local_offset(type.shape, spec, mesh_, at_),
+    const DeviceMesh& mesh = program_.mesh_of(value);
+    device_.buffers.push_back({{type.dtype, local_shape(type.shape, spec, mesh, at(value))},
+                               local_offset(type.shape, spec, mesh, at(value)),
                                type.shape,
                                -1,
                                -1});
@@ -187,7 +159,7 @@ class Emitter {
 
   void add(int n) {
     if (const Input* input = find_input(graph_, node(n).results[0])) return add_input(*input);
-    std::vector<Instruction>& list = list_of(node(n).region);
+    std::vector<Instruction>& list = list_of(node(n));
     if (lies_in_operand(n)) {
       ensure_loaded(node(n).operands[0], list);
       const int operand = buffer(node(n).operands[0]);
@@ -225,7 +197,7 @@ class Emitter {
   bool lies_in_operand(int n) {
     const OpDef& op = *node(n).op;
     if (op.reshard == CollectiveKind::to_partial)
-      return at_[node(n).attributes.integers("axes")[0]] == 0;
+      return at(node(n).results[0])[node(n).attributes.integers("axes")[0]] == 0;
     return op.alias &&
            local(node(n).operands[0]).elements() == local(node(n).results[0]).elements();
   }
@@ -265,11 +237,11 @@ class Emitter {
 
   /// Dimension `dim` of `value` with the extent of a full shard.
   ShardedDim sharded(int value, std::int64_t dim) const {
-    const std::vector<int> first(mesh_.num_axes(), 0);
+    const DeviceMesh& mesh = program_.mesh_of(value);
+    const std::vector<int> first(mesh.num_axes(), 0);
     const int d = static_cast<int>(dim);
     return {
-        d,
-        shard_extent(graph_.type(value).shape[d], program_.specs[value], d, mesh_, first).extent};
+        d, shard_extent(graph_.type(value).shape[d], program_.specs[value], d, mesh, first).extent};
   }
 
   CollectiveCall call(int n) const {
@@ -277,8 +249,9 @@ class Emitter {
     const auto& axes = attributes.integers("axes");
     CollectiveCall call;
     call.kind = *node(n).op->reshard;
-    call.group = mesh_.group(device_.rank, {axes.begin(), axes.end()});
-    for (int& member : call.group) member = mesh_.devices()[member];
+    const DeviceMesh& mesh = program_.mesh_of(node(n));
+    call.group = mesh.group(device_.rank, {axes.begin(), axes.end()});
+    for (int& member : call.group) member = mesh.devices()[member];
     if (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce_scatter)
       call.combiner = program_.specs[node(n).operands[0]].axes[axes[0]].combiner;
     if (call.kind == CollectiveKind::all_reduce) return call;
@@ -293,9 +266,9 @@ class Emitter {
 
   const spmd::SpmdProgram& program_;
   const Graph& graph_;
-  const DeviceMesh& mesh_;
-  std::vector<int> at_;  ///< coordinates of the device
   const Lists& lists_;
+  const Transfers& transfers_;
+  std::vector<std::vector<int>> at_;  ///< coordinates of the device, by mesh
   DeviceProgram device_;
   std::set<std::pair<const std::vector<Instruction>*, int>> loaded_;  ///< buffers, by list
 };
@@ -318,29 +291,28 @@ std::vector<std::size_t> next_uses(const DeviceProgram& device,
 
 bool is_work(const Node& node) { return node.op->cpu && node.op->work != Work::free; }
 
-/// Per node of the mesh, the next node that computes; the number of nodes if a node of
-/// another list comes first.
-std::vector<int> next_works(const spmd::SpmdProgram& program, int mesh, const Lists& lists) {
+/// Per node of the device, the next node of its list that computes; the number of nodes if none.
+std::vector<int> next_works(const spmd::SpmdProgram& program, const Lists& lists) {
   const Graph& graph = program.graph;
   const int size = static_cast<int>(graph.nodes.size());
-  std::vector<int> next(size, size);
-  int behind = -1;  // the mesh's next node
+  std::vector<int> next(size, size), behind(lists.names.size(), size);
   for (int n = size - 1; n >= 0; --n) {
     const Node& node = graph.nodes[n];
-    if (program.mesh_index(node.results[0]) != mesh) continue;
-    if (behind >= 0 && lists.of(node.region) == lists.of(graph.nodes[behind].region))
-      next[n] = is_work(graph.nodes[behind]) ? behind : next[behind];
-    behind = n;
+    const int mesh = program.mesh_index(node.results[0]);
+    if (!lists.has(mesh)) continue;
+    int& work = behind[lists.of(node.region, mesh)];
+    next[n] = work;
+    if (is_work(node)) work = n;
   }
   return next;
 }
 
 /// Collective nodes with work behind them before their results are read. Decided on the graph, so
 /// that all devices of a mesh start the same ones, whatever is empty or free on one of them.
-std::vector<bool> worth_starting(const spmd::SpmdProgram& program, int mesh, const Lists& lists) {
+std::vector<bool> worth_starting(const spmd::SpmdProgram& program, const Lists& lists) {
   const Graph& graph = program.graph;
   const std::vector<std::vector<int>> readers = consumers(graph);
-  const std::vector<int> next_work = next_works(program, mesh, lists);
+  const std::vector<int> next_work = next_works(program, lists);
   const int size = static_cast<int>(graph.nodes.size());
   std::vector<bool> worth(size, false);
   for (int n = 0; n < size; ++n) {
@@ -415,11 +387,10 @@ std::vector<Instruction> overlapped(const DeviceProgram& device,
 
 DeviceProgram emit(const spmd::SpmdProgram& program, int device, bool overlap,
                    const pipeline::PipelineSchedule& schedule) {
-  const spmd::MeshPlace place = spmd::place_of(program, device);
-  const Lists lists = lists_of(program, place.mesh, schedule);
-  DeviceProgram result = Emitter(program, device, place, lists).run();
-  const std::vector<bool> worth = overlap ? worth_starting(program, place.mesh, lists)
-                                          : std::vector<bool>(program.graph.nodes.size());
+  const Lists lists = lists_of(program, device, schedule);
+  DeviceProgram result = Emitter(program, device, lists, Transfers(program, schedule)).run();
+  const std::vector<bool> worth =
+      overlap ? worth_starting(program, lists) : std::vector<bool>(program.graph.nodes.size());
   for (InstructionList& list : result.lists)
     list.instructions = overlapped(result, list.instructions, worth);
   return guard_sends(with_updates(result, program));

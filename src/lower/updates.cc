@@ -29,11 +29,11 @@ class Updating {
   DeviceProgram run() && {
     std::vector<Copy> copies;
     for (const Update& update : program_.graph.updates) {
-      if (program_.mesh_index(update.value) != device_.mesh) continue;
+      if (!program_.same_devices(program_.mesh_index(update.value), device_.mesh)) continue;
       const bool from_input = is_input_[memory(update.value)];
       if (from_input && memory(update.value) != memory(update.input))
         read_at_end_[memory(update.value)] = true;
-      copies.push_back({&update, from_input});
+      copies.push_back({&update, from_input, list_of(update, from_input)});
     }
     copies.erase(std::remove_if(copies.begin(), copies.end(),
                                 [&](const Copy& copy) { return settled(*copy.update); }),
@@ -42,11 +42,10 @@ class Updating {
     // Content of another input is saved first, because earlier copies may replace that input.
     for (Copy& copy : copies)
       if (copy.from_input)
-        copy.from = add_copy(*copy.update, device_.buffer_of_value[copy.update->value],
-                             saved_buffer(*copy.update));
+        copy.from =
+            add_copy(copy, device_.buffer_of_value[copy.update->value], saved_buffer(*copy.update));
     for (const Copy& copy : copies)
-      add_copy(*copy.update,
-               copy.from_input ? copy.from : device_.buffer_of_value[copy.update->value],
+      add_copy(copy, copy.from_input ? copy.from : device_.buffer_of_value[copy.update->value],
                device_.buffer_of_value[copy.update->input]);
     return std::move(device_);
   }
@@ -56,7 +55,8 @@ class Updating {
   struct Copy {
     const Update* update;
     bool from_input;  ///< the new content is that of a graph input
-    int from = -1;    ///< then: where it was saved
+    int list;         ///< at whose end it takes effect
+    int from = -1;    ///< of an input: where it was saved
   };
 
   int memory(int value) const {
@@ -128,15 +128,21 @@ class Updating {
     return static_cast<int>(device_.buffers.size()) - 1;
   }
 
-  /// Appends a copy to the list that ends where the update takes effect; returns `to`.
-  int add_copy(const Update& update, int from, int to) {
+  /// State changes in "apply", an accumulator in the list that makes its new content.
+  int list_of(const Update& update, bool from_input) const {
+    if (!accumulates(update)) return static_cast<int>(device_.lists.size()) - 1;
+    const int made = from_input ? -1 : uses_.first_write(memory(update.value));
+    return made < 0 ? 0 : list_at(device_, made);
+  }
+
+  /// Appends a copy to its list; returns `to`.
+  int add_copy(const Copy& planned, int from, int to) {
     Instruction copy;
     copy.kind = Kind::copy;
-    copy.node = program_.graph.values[update.input].producer;
+    copy.node = program_.graph.values[planned.update->input].producer;
     copy.inputs = {from};
     copy.outputs = {to};
-    (accumulates(update) ? device_.lists.front() : device_.lists.back())
-        .instructions.push_back(std::move(copy));
+    device_.lists[planned.list].instructions.push_back(std::move(copy));
     return to;
   }
 

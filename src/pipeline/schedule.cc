@@ -29,14 +29,25 @@ std::vector<RegionRun> forward_ahead(int ahead, int micro_batches) {
   return runs;
 }
 
+/// Run number `k` of the forward runs of all chunks: groups of as many micro-batches as meshes pass
+/// through one chunk after the other.
+RegionRun interleaved(Region region, int k, int meshes, int chunks) {
+  const int chunk = k / meshes % chunks;
+  return {region, k / (meshes * chunks) * meshes + k % meshes,
+          region == Region::forward ? chunk : chunks - 1 - chunk};
+}
+
+using MakeSchedule = PipelineSchedule (*)(int stages, int micro_batches);
+
 /// The one table of schedules, in the order of ScheduleKind.
 struct Entry {
   std::string_view name;
-  PipelineSchedule (*make)(int stages, int micro_batches);
+  MakeSchedule make;  ///< null: of several stages per mesh
 };
-constexpr std::array<Entry, 4> kSchedules{{{"gpipe", gpipe},
+constexpr std::array<Entry, 5> kSchedules{{{"gpipe", gpipe},
                                            {"1f1b", one_f_one_b},
                                            {"1f1b_overlap", one_f_one_b_overlap},
+                                           {"interleaved_1f1b", nullptr},
                                            {"inference", inference}}};
 
 }  // namespace
@@ -52,8 +63,14 @@ ScheduleKind parse_schedule(std::string_view name) {
   fail("schedule: \"{}\" is not known; known are {}", excerpt(name), known);
 }
 
-PipelineSchedule make_schedule(ScheduleKind kind, int stages, int micro_batches) {
-  return kSchedules[static_cast<int>(kind)].make(stages, micro_batches);
+PipelineSchedule make_schedule(ScheduleKind kind, int meshes, int micro_batches,
+                               int stages_per_mesh) {
+  const MakeSchedule make = kSchedules[static_cast<int>(kind)].make;
+  if (!make) return interleaved_one_f_one_b(meshes, stages_per_mesh, micro_batches);
+  require(stages_per_mesh == 1,
+          "{}: {} stages per mesh; give one, or choose interleaved_1f1b, which runs several",
+          name_of(kind), stages_per_mesh);
+  return make(meshes, micro_batches);
 }
 
 PipelineSchedule gpipe(int stages, int micro_batches) {
@@ -78,6 +95,27 @@ PipelineSchedule one_f_one_b_overlap(int stages, int micro_batches) {
   return schedule;
 }
 
+PipelineSchedule interleaved_one_f_one_b(int meshes, int chunks, int micro_batches) {
+  check("interleaved_1f1b", meshes, micro_batches);
+  require(chunks > 1, "interleaved_1f1b: stages per mesh: {}; give at least 2, or choose 1f1b",
+          chunks);
+  require(micro_batches % meshes == 0,
+          "interleaved_1f1b: {} micro-batches on {} meshes; give a multiple of the meshes",
+          micro_batches, meshes);
+  PipelineSchedule schedule(meshes);
+  const int runs = chunks * micro_batches;
+  for (int mesh = 0; mesh < meshes; ++mesh) {
+    const int ahead = std::min(runs, 2 * (meshes - mesh - 1) + (chunks - 1) * meshes + 1);
+    for (int k = 0; k < runs + ahead - 1; ++k) {
+      if (k < runs) schedule[mesh].push_back(interleaved(Region::forward, k, meshes, chunks));
+      if (k >= ahead - 1)
+        schedule[mesh].push_back(interleaved(Region::backward, k - ahead + 1, meshes, chunks));
+    }
+    schedule[mesh].push_back({Region::apply, 0});
+  }
+  return schedule;
+}
+
 PipelineSchedule inference(int stages, int micro_batches) {
   check("inference", stages, micro_batches);
   std::vector<RegionRun> runs;
@@ -86,15 +124,17 @@ PipelineSchedule inference(int stages, int micro_batches) {
   return PipelineSchedule(stages, runs);
 }
 
+std::string to_string(const RegionRun& run) {
+  if (run.region == Region::apply) return "apply";
+  const std::string text =
+      fmt::format("{}{}", run.region == Region::forward ? "F" : "B", run.micro_batch);
+  return run.chunk == 0 ? text : fmt::format("{}/{}", text, run.chunk);
+}
+
 std::string to_string(const PipelineSchedule& schedule) {
   std::string text;
   for (const std::vector<RegionRun>& runs : schedule) {
-    for (const RegionRun& run : runs) {
-      if (&run != runs.data()) text += " ";
-      text += run.region == Region::apply
-                  ? "apply"
-                  : fmt::format("{}{}", run.region == Region::forward ? "F" : "B", run.micro_batch);
-    }
+    for (const RegionRun& run : runs) text += (&run == runs.data() ? "" : " ") + to_string(run);
     text += "\n";
   }
   return text;

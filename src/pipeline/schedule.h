@@ -14,25 +14,35 @@ namespace alpa::pipeline {
 struct RegionRun {
   Region region = Region::forward;
   int micro_batch = 0;  ///< 0 in region apply
+  /// which of the mesh's stages, if it has several; 0 in region apply
+  int chunk = 0;
   bool operator==(const RegionRun&) const = default;
 };
 
-/// Per mesh of a program, its runs in order: forward and backward of every
-/// micro-batch, in ascending order, then apply. Empty: the step of one mesh, which
-/// keeps forward and backward together.
+/// Per mesh, its runs in order: forward and backward of every micro-batch, in ascending order for
+/// each of its stages, then apply. Stage s is on mesh s % meshes, as chunk s / meshes. Empty: the
+/// step of one mesh, which keeps forward and backward together.
 using PipelineSchedule = std::vector<std::vector<RegionRun>>;
 
 /// The schedules by name.
-enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, one_f_one_b_overlap, inference };
+enum class ScheduleKind : std::uint8_t {
+  gpipe,
+  one_f_one_b,
+  one_f_one_b_overlap,
+  interleaved_one_f_one_b,
+  inference
+};
 
-/// "gpipe", "1f1b", "1f1b_overlap" or "inference".
+/// "gpipe", "1f1b", "1f1b_overlap", "interleaved_1f1b" or "inference".
 std::string_view name_of(ScheduleKind kind);
 
 /// The schedule of this name. Throws Error that lists the known names.
 ScheduleKind parse_schedule(std::string_view name);
 
-/// The schedule of this kind. Throws Error unless both numbers are positive.
-PipelineSchedule make_schedule(ScheduleKind kind, int stages, int micro_batches);
+/// The schedule of this kind. Throws Error unless the numbers are positive, and unless
+/// `stages_per_mesh` is 1 (interleaved_1f1b: at least 2).
+PipelineSchedule make_schedule(ScheduleKind kind, int meshes, int micro_batches,
+                               int stages_per_mesh = 1);
 
 /// All forward runs, then all backward runs (GPipe, arXiv 1811.06965). Every micro-batch is in
 /// flight at once. Throws Error unless both numbers are positive.
@@ -48,9 +58,18 @@ PipelineSchedule one_f_one_b(int stages, int micro_batches);
 /// numbers are positive.
 PipelineSchedule one_f_one_b_overlap(int stages, int micro_batches);
 
+/// 1F1B over several stages per mesh (Megatron-LM, arXiv 2104.04473): the micro-batches pass
+/// through the meshes once per chunk, in groups of as many as there are meshes. The bubble is that
+/// of 1F1B divided by `chunks`. Throws Error unless there are several chunks and the micro-batches
+/// are a multiple of the meshes.
+PipelineSchedule interleaved_one_f_one_b(int meshes, int chunks, int micro_batches);
+
 /// All forward runs, then apply: steps without gradients. Throws Error unless both numbers are
 /// positive.
 PipelineSchedule inference(int stages, int micro_batches);
+
+/// "F0", "B0", of chunk 1 "F0/1"; "apply".
+std::string to_string(const RegionRun& run);
 
 /// One line per mesh: "F0 F1 B0 B1 apply".
 std::string to_string(const PipelineSchedule& schedule);

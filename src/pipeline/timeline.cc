@@ -8,7 +8,6 @@
 #include <optional>
 #include <tuple>
 
-#include "alpa/base/error.h"
 #include "alpa/base/shape.h"
 
 namespace alpa::pipeline {
@@ -24,6 +23,8 @@ class Player {
   Player(const PipelineSchedule& schedule, const RunClocks& clocks)
       : schedule_(schedule), clocks_(clocks) {
     timeline_.meshes.resize(schedule.size());
+    for (const std::vector<RegionRun>& runs : schedule)
+      for (const RegionRun& run : runs) stages_ = std::max(stages_, (run.chunk + 1) * meshes());
   }
 
   Timeline run() && {
@@ -33,13 +34,13 @@ class Player {
         while (begin_next(mesh)) moved = true;
     }
     for (int mesh = 0; mesh < meshes(); ++mesh)
-      invariant(next(mesh) == schedule_[mesh].size(),
-                "schedule: run {} of mesh {} waits for a run that never ends", next(mesh), mesh);
+      timeline_.complete = timeline_.complete && next(mesh) == schedule_[mesh].size();
     return std::move(timeline_);
   }
 
  private:
   int meshes() const { return static_cast<int>(schedule_.size()); }
+  int stage_of(int mesh, const RegionRun& run) const { return run.chunk * meshes() + mesh; }
   std::size_t next(int mesh) const { return timeline_.meshes[mesh].size(); }
 
   /// False at the mesh's end, or if its next run waits for one without a time.
@@ -51,7 +52,7 @@ class Player {
     std::vector<TimedRun>& runs = timeline_.meshes[mesh];
     const int begin = std::max(*ready, runs.empty() ? 0 : runs.back().end);
     runs.push_back({run, begin, begin + clocks_of(run, clocks_)});
-    end_of_[{run.region, mesh, run.micro_batch}] = runs.back().end;
+    end_of_[{run.region, stage_of(mesh, run), run.micro_batch}] = runs.back().end;
     timeline_.clocks = std::max(timeline_.clocks, runs.back().end);
     timeline_.micro_batches = std::max(timeline_.micro_batches, run.micro_batch + 1);
     return true;
@@ -59,8 +60,8 @@ class Player {
 
   std::optional<int> ready_at(int mesh, const RegionRun& run) const {
     if (run.region == Region::apply) return all_done();
-    const int source = run.region == Region::forward ? mesh - 1 : mesh + 1;
-    if (source < 0 || source == meshes()) return 0;
+    const int source = stage_of(mesh, run) + (run.region == Region::forward ? -1 : 1);
+    if (source < 0 || source == stages_) return 0;
     const auto end = end_of_.find({run.region, source, run.micro_batch});
     return end == end_of_.end() ? std::nullopt : std::optional(end->second);
   }
@@ -79,7 +80,8 @@ class Player {
   const PipelineSchedule& schedule_;
   const RunClocks& clocks_;
   Timeline timeline_;
-  std::map<std::tuple<Region, int, int>, int> end_of_;  ///< by region, mesh and micro-batch
+  int stages_ = 0;
+  std::map<std::tuple<Region, int, int>, int> end_of_;  ///< by region, stage and micro-batch
 };
 
 int in_flight(const std::vector<RegionRun>& runs) {
@@ -94,10 +96,8 @@ int in_flight(const std::vector<RegionRun>& runs) {
 std::string row_of(const std::vector<TimedRun>& runs, int clocks, int micro_batches) {
   std::vector<std::string> cells(clocks, ".");
   for (const auto& [run, begin, end] : runs) {
-    const bool apply = run.region == Region::apply;
-    const char kind = apply ? 'A' : run.region == Region::forward ? 'F' : 'B';
     std::fill(cells.begin() + begin, cells.begin() + end,
-              fmt::format("{}{}", kind, apply ? micro_batches - 1 : run.micro_batch));
+              run.region == Region::apply ? fmt::format("A{}", micro_batches - 1) : to_string(run));
   }
   std::string row;
   for (const std::string& cell : cells) row += " " + cell;

@@ -103,11 +103,11 @@ Device::List Device::load_list(int l) {
 
 /// Numbers the messages of a step in their lanes, and finds what waits wait for.
 void Device::load_messages() {
-  std::map<Lane*, int> next;
+  std::map<std::pair<Lane*, Kind>, int> next;  // a lane may lead from a device to itself
   for (const lower::ListRun& run : program_.schedule)
     for (Operation& operation : lists_[run.list].operations) {
       if (!operation.lane) continue;
-      operation.numbers.push_back(next[operation.lane]++);
+      operation.numbers.push_back(next[{operation.lane, operation.instruction->kind}]++);
       if (operation.instruction->kind == Kind::send) operation.lane->add_message();
     }
   for (List& list : lists_)

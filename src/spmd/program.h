@@ -35,26 +35,35 @@ extern const OpDef einsum_epilogue;
 namespace alpa::spmd {
 
 struct SpmdProgram {
-  std::vector<DeviceMesh> meshes;  ///< no device is in two of them
+  /// One per stage. Two of them have the same devices in the same order (several stages on one
+  /// group of devices, each with a logical shape of its own), or share none.
+  std::vector<DeviceMesh> meshes;
   Graph graph;
   std::vector<ShardingSpec> specs;      ///< per value of `graph`
   std::vector<int> mesh_of_value = {};  ///< per value, index into `meshes`; empty: one mesh
 
   int mesh_index(int value) const { return mesh_of_value.empty() ? 0 : mesh_of_value[value]; }
   const DeviceMesh& mesh_of(int value) const { return meshes[mesh_index(value)]; }
+  /// True if the meshes have the same devices.
+  bool same_devices(int mesh, int other) const {
+    return mesh == other || meshes[mesh].devices() == meshes[other].devices();
+  }
   /// The mesh of a node's results. Its operands are on the same mesh, except for `transfer`.
   const DeviceMesh& mesh_of(const Node& node) const { return mesh_of(node.results.front()); }
 };
 
-/// A device's mesh and its rank in that mesh.
+/// A device's first mesh and its rank in that mesh.
 struct MeshPlace {
   int mesh = 0, rank = 0;
 };
 /// Throws Bug if no mesh has the device.
 MeshPlace place_of(const SpmdProgram& program, int device);
 
-/// Ids of the devices of all meshes, mesh by mesh.
+/// Ids of the devices of all meshes, mesh by mesh, each once.
 std::vector<int> devices_of(const SpmdProgram& program);
+
+/// The meshes with the same devices as each other, in the order of the first one.
+std::vector<std::vector<int>> mesh_groups(const SpmdProgram& program);
 
 /// The operators of partitioned programs that are not in `all_ops()`.
 std::span<const OpDef* const> partitioned_ops();

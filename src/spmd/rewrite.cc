@@ -21,9 +21,25 @@ MeshPlace place_of(const SpmdProgram& program, int device) {
 
 std::vector<int> devices_of(const SpmdProgram& program) {
   std::vector<int> devices;
-  for (const DeviceMesh& mesh : program.meshes)
-    devices.insert(devices.end(), mesh.devices().begin(), mesh.devices().end());
+  for (const std::vector<int>& group : mesh_groups(program)) {
+    const std::vector<int>& own = program.meshes[group.front()].devices();
+    devices.insert(devices.end(), own.begin(), own.end());
+  }
   return devices;
+}
+
+std::vector<std::vector<int>> mesh_groups(const SpmdProgram& program) {
+  std::vector<std::vector<int>> groups;
+  for (int mesh = 0; mesh < static_cast<int>(program.meshes.size()); ++mesh) {
+    const auto group = std::find_if(
+        groups.begin(), groups.end(),
+        [&](const std::vector<int>& known) { return program.same_devices(known.front(), mesh); });
+    if (group == groups.end())
+      groups.push_back({mesh});
+    else
+      group->push_back(mesh);
+  }
+  return groups;
 }
 
 SpmdProgram with_nodes(const SpmdProgram& program, std::vector<Node> nodes) {

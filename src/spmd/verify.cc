@@ -175,7 +175,7 @@ bool follows_transfer(const SpmdProgram& program, const Node& node) {
   return !source_of(program, node).spec.is_partial() && !target_of(program, node).spec.is_partial();
 }
 
-/// No device is in two meshes, every value on one of them.
+/// Meshes have the same devices or share none; every value is on one of them.
 void verify_meshes(const SpmdProgram& program) {
   std::set<int> seen;
   for (int device : devices_of(program))

@@ -1,7 +1,8 @@
-// Steps over several meshes in GPipe and 1F1B order compute what one device
-// computes, in the planned bytes.
+// Steps over several meshes, in the order of every schedule, compute what one device computes, in
+// the planned bytes.
 #include <doctest/doctest.h>
 
+#include "support/error_text.h"
 #include "support/two_meshes.h"
 
 using namespace alpa;
@@ -43,7 +44,56 @@ Outcome on_one_device(const Graph& graph) {
   return run_steps_of(graph, executor, 3);
 }
 
-using MakeSchedule = pipeline::PipelineSchedule (*)(int, int);
+using pipeline::ScheduleKind;
+
+/// Runs the program and compares it with one device: numbers, bytes of memory, traffic.
+void check_equal(const Graph& graph, const Outcome& expected, const spmd::SpmdProgram& program,
+                 const pipeline::PipelineSchedule& schedule, Overlap overlap) {
+  CAPTURE(to_string(schedule));
+  runtime::Executor executor(program, {.threads_per_device = 1, .overlap = overlap}, "cpu",
+                             schedule);
+  const Outcome outcome = run_steps_of(graph, executor, 3);
+  CHECK(outcome.losses.size() == 3);
+  CHECK(outcome.state.size() == expected.state.size());
+  CHECK(largest_difference(outcome, expected) < 1e-5);
+  const auto state = executor.make_state(1);
+  executor.run(*state, random_batch(program.graph, 1), scalars_of(program.graph, 1));
+  CHECK(executor.measured_bytes(*state) == executor.memory_bytes());
+  CHECK(spmd::traffic(program).at("transfer").count > 0);
+  const auto planned = spmd::traffic(program), measured = executor.measured_traffic();
+  CHECK(measured.size() == planned.size());
+  for (const auto& [kind, traffic] : planned) {
+    CAPTURE(kind);
+    CHECK(measured.at(kind).count == traffic.count);
+    CHECK(measured.at(kind).bytes == doctest::Approx(traffic.bytes).epsilon(1e-12));
+  }
+}
+
+/// Later layers read the product of the first one, which its backward pass does not: transfers skip
+/// stages, and no list but the sender's keeps what is sent.
+Model with_skips(int stages) {
+  return [=](Builder& g, Value x, Value y) {
+    Value first;
+    for (int s = 0; s < stages; ++s) {
+      g.set_layer(s);
+      const std::int64_t in = x.type().shape[1], out = s + 1 < stages ? 8 : y.type().shape[1];
+      const Value product = matmul(
+          x, g.parameter(fmt::format("w{}", s), {f32, {in, out}}, Initializer::normal(0, 0.3)));
+      if (s == 0) first = product;
+      x = s == 0 || s + 1 == stages ? tanh(product) : tanh(product) + first;
+    }
+    const Value loss = mean(square(x - y));
+    g.set_layer(-1);
+    return loss;
+  };
+}
+
+/// Stage s on mesh s % meshes.
+std::vector<Stage> around(int stages, const std::vector<Stage>& meshes) {
+  std::vector<Stage> result;
+  for (int s = 0; s < stages; ++s) result.push_back(meshes[s % meshes.size()]);
+  return result;
+}
 
 }  // namespace
 
@@ -52,27 +102,96 @@ TEST_CASE(
   for (const alpa::testing::Optimizer optimizer :
        {alpa::testing::Optimizer::sgd, alpa::testing::Optimizer::adam})
     for (const Case& c : cases()) {
+      CAPTURE(c.name);
       const int stages = static_cast<int>(c.stages.size());
       const Graph graph = step_graph(stages, optimizer);
       const Outcome expected = on_one_device(graph);
       const spmd::SpmdProgram program = on_meshes(graph, c.stages);
-      for (const MakeSchedule schedule : {pipeline::gpipe, pipeline::one_f_one_b})
-        for (const Overlap overlap : {Overlap::never, Overlap::always}) {
-          CAPTURE(c.name);
-          CAPTURE(to_string(schedule(stages, kMicroBatches)));
-          runtime::Executor executor(program, {.threads_per_device = 1, .overlap = overlap}, "cpu",
-                                     schedule(stages, kMicroBatches));
-          const Outcome outcome = run_steps_of(graph, executor, 3);
-          CHECK(outcome.losses.size() == 3);
-          CHECK(outcome.state.size() == expected.state.size());
-          CHECK(largest_difference(outcome, expected) < 1e-5);
-          const auto state = executor.make_state(1);
-          executor.run(*state, random_batch(program.graph, 1), scalars_of(program.graph, 1));
-          CHECK(executor.measured_bytes(*state) == executor.memory_bytes());
-          CHECK(spmd::traffic(program).at("transfer").count > 0);
-          CHECK(executor.measured_traffic() == spmd::traffic(program));
-        }
+      for (ScheduleKind kind :
+           {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::one_f_one_b_overlap})
+        for (const Overlap overlap : {Overlap::never, Overlap::always})
+          check_equal(graph, expected, program, make_schedule(kind, stages, kMicroBatches),
+                      overlap);
     }
+}
+
+TEST_CASE("several stages on each mesh compute what one device does") {
+  const Layouts rows{{"x", "S0@0"}, {"y", "S0@0"}, {"cut0", "S0@0"}};
+  const Stage two{mesh_from(0, {2}), rows}, three{mesh_from(2, {3}), {{"cut0", "S1@0"}}};
+  for (const auto& [stages, meshes] :
+       {std::pair(4, std::vector<Stage>{two, three}), {6, {two, three}}, {2, {two}}}) {
+    CAPTURE(stages);
+    const Graph graph = step_graph(stages, alpa::testing::Optimizer::adam);
+    const spmd::SpmdProgram program = on_meshes(graph, around(stages, meshes));
+    const int count = static_cast<int>(meshes.size());
+    for (const Overlap overlap : {Overlap::never, Overlap::always})
+      check_equal(graph, on_one_device(graph), program,
+                  pipeline::interleaved_one_f_one_b(count, stages / count, kMicroBatches), overlap);
+  }
+}
+
+TEST_CASE("stages on the same devices may have meshes of different shapes") {
+  const std::vector<Stage> stages{
+      {mesh_from(0, {2, 2}), {{"x", "S0@0"}, {"w0", "S1@1"}, {"b0", "S0@1"}}},
+      {mesh_from(4, {1}), {}},
+      {mesh_from(0, {4}), {{"cut0", "S0@0"}}},
+      {mesh_from(4, {1}), {}}};
+  const Graph graph = step_graph(4, alpa::testing::Optimizer::sgd);
+  check_equal(graph, on_one_device(graph), on_meshes(graph, stages),
+              pipeline::interleaved_one_f_one_b(2, 2, kMicroBatches), Overlap::never);
+}
+
+TEST_CASE("values that skip stages have as many copies as their sender runs ahead") {
+  constexpr int kStages = 6, kSkipped = 6;
+  const Graph graph =
+      training_graph({f32, {24, 10}}, {f32, {24, 6}}, with_skips(kStages),
+                     {.num_micro_batches = kSkipped, .optimizer = alpa::testing::Optimizer::sgd});
+  const Outcome expected = on_one_device(graph);
+  std::vector<Stage> meshes;
+  for (int m = 0; m < 3; ++m) meshes.push_back({mesh_from(m, {1}), {}});
+  check_equal(graph, expected, on_meshes(graph, around(kStages, meshes)),
+              pipeline::interleaved_one_f_one_b(3, 2, kSkipped), Overlap::never);
+  meshes.clear();
+  for (int m = 0; m < kStages; ++m) meshes.push_back({mesh_from(m, {1}), {}});
+  for (ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b})
+    check_equal(graph, expected, on_meshes(graph, meshes), make_schedule(kind, kStages, kSkipped),
+                Overlap::never);
+}
+
+namespace {
+
+/// The loss of `one_layer_per_stage` without its gradients.
+Graph evaluation_graph(int stages) {
+  Builder g(kMicroBatches);
+  const Value loss = one_layer_per_stage(stages, 14)(
+      g, g.input(InputKind::batch, "x", {f32, {24 / kMicroBatches, 10}}),
+      g.input(InputKind::batch, "y", {f32, {24 / kMicroBatches, 6}}));
+  const Value sum = micro_batch_sum("loss.sum", loss);
+  g.set_region(Region::apply);
+  g.metric("loss", sum * (1.0 / kMicroBatches));
+  return g.finish();
+}
+
+}  // namespace
+
+TEST_CASE("inference runs forward only, and only steps without gradients") {
+  for (const Case& c : cases()) {
+    CAPTURE(c.name);
+    const int stages = static_cast<int>(c.stages.size());
+    const Graph graph = evaluation_graph(stages);
+    const spmd::SpmdProgram program = on_meshes(graph, c.stages);
+    const auto schedule = pipeline::inference(stages, kMicroBatches);
+    check_equal(graph, on_one_device(graph), program, schedule, Overlap::never);
+    const lower::DeviceProgram device = lower::emit(program, 0, false, schedule);
+    CHECK(device.lists.size() == 2);
+    CHECK(device.lists[0].name == "forward");
+  }
+  CHECK(error_of([] {
+          lower::emit(on_meshes(step_graph(2, alpa::testing::Optimizer::sgd), cases()[0].stages), 0,
+                      false, pipeline::inference(2, kMicroBatches));
+        }) ==
+        "schedule inference runs forward only, but the step computes gradients "
+        "(\"square.grad/mul\"); choose a schedule of training, such as 1f1b");
 }
 
 TEST_CASE("one micro-batch, and one mesh with a schedule, are no special cases") {
