@@ -69,20 +69,18 @@ class Emitter {
   /// Coordinates of the device in the mesh of a value.
   const std::vector<int>& at(int value) const { return at_[program_.mesh_index(value)]; }
 
-  /// The list of the nodes of a region on the mesh of a value.
-  std::vector<Instruction>& list_of(Region region, int value) {
+  /// The list of a region's messages on the mesh of a value.
+  std::vector<Instruction>& messages_of(Region region, int value) {
     return device_.lists[lists_.of(region, program_.mesh_index(value))].instructions;
   }
-  std::vector<Instruction>& list_of(const Node& node) {
-    return list_of(node.region, node.results[0]);
-  }
+  std::vector<Instruction>& list_of(int n) { return device_.lists[lists_.of_node[n]].instructions; }
   std::vector<Instruction>& apply() { return device_.lists[lists_.apply()].instructions; }
 
   void add_returned(int output) {
     const auto& [name, value] = graph_.outputs[output];
     invariant(!program_.specs[value].is_partial(), "output \"{}\" is returned as partial sums",
               name);
-    ensure_loaded(value, list_of(graph_.producer(value)));
+    ensure_loaded(value, list_of(graph_.values[value].producer));
     device_.returned.push_back({output, buffer(value)});
   }
 
@@ -128,7 +126,7 @@ class Emitter {
   }
 
   void add_message(int n, Kind kind, int value, const cost::TransferTile& tile) {
-    std::vector<Instruction>& list = list_of(node(n).region, value);
+    std::vector<Instruction>& list = messages_of(node(n).region, value);
     if (kind == Kind::send) ensure_loaded(value, list);
     Instruction message;
     message.kind = kind;
@@ -159,7 +157,7 @@ class Emitter {
 
   void add(int n) {
     if (const Input* input = find_input(graph_, node(n).results[0])) return add_input(*input);
-    std::vector<Instruction>& list = list_of(node(n));
+    std::vector<Instruction>& list = list_of(n);
     if (lies_in_operand(n)) {
       ensure_loaded(node(n).operands[0], list);
       const int operand = buffer(node(n).operands[0]);
@@ -292,27 +290,23 @@ std::vector<std::size_t> next_uses(const DeviceProgram& device,
 bool is_work(const Node& node) { return node.op->cpu && node.op->work != Work::free; }
 
 /// Per node of the device, the next node of its list that computes; the number of nodes if none.
-std::vector<int> next_works(const spmd::SpmdProgram& program, const Lists& lists) {
-  const Graph& graph = program.graph;
+std::vector<int> next_works(const Graph& graph, const Lists& lists) {
   const int size = static_cast<int>(graph.nodes.size());
   std::vector<int> next(size, size), behind(lists.names.size(), size);
   for (int n = size - 1; n >= 0; --n) {
-    const Node& node = graph.nodes[n];
-    const int mesh = program.mesh_index(node.results[0]);
-    if (!lists.has(mesh)) continue;
-    int& work = behind[lists.of(node.region, mesh)];
+    if (lists.of_node[n] < 0) continue;
+    int& work = behind[lists.of_node[n]];
     next[n] = work;
-    if (is_work(node)) work = n;
+    if (is_work(graph.nodes[n])) work = n;
   }
   return next;
 }
 
 /// Collective nodes with work behind them before their results are read. Decided on the graph, so
 /// that all devices of a mesh start the same ones, whatever is empty or free on one of them.
-std::vector<bool> worth_starting(const spmd::SpmdProgram& program, const Lists& lists) {
-  const Graph& graph = program.graph;
+std::vector<bool> worth_starting(const Graph& graph, const Lists& lists) {
   const std::vector<std::vector<int>> readers = consumers(graph);
-  const std::vector<int> next_work = next_works(program, lists);
+  const std::vector<int> next_work = next_works(graph, lists);
   const int size = static_cast<int>(graph.nodes.size());
   std::vector<bool> worth(size, false);
   for (int n = 0; n < size; ++n) {
@@ -389,8 +383,8 @@ DeviceProgram emit(const spmd::SpmdProgram& program, int device, bool overlap,
                    const pipeline::PipelineSchedule& schedule) {
   const Lists lists = lists_of(program, device, schedule);
   DeviceProgram result = Emitter(program, device, lists, Transfers(program, schedule)).run();
-  const std::vector<bool> worth =
-      overlap ? worth_starting(program, lists) : std::vector<bool>(program.graph.nodes.size());
+  const std::vector<bool> worth = overlap ? worth_starting(program.graph, lists)
+                                          : std::vector<bool>(program.graph.nodes.size());
   for (InstructionList& list : result.lists)
     list.instructions = overlapped(result, list.instructions, worth);
   return guard_sends(with_updates(result, program));

@@ -12,43 +12,72 @@ namespace {
 
 /// A step of one mesh keeps forward and backward together.
 Lists unscheduled_lists(int micro_batches) {
-  if (micro_batches == 1) return {{"apply"}, {{0, 0}}, {{0, 0, 0}}};
-  Lists lists{{"accumulate", "apply"}, {}, {{0, 0, 1}}};
+  if (micro_batches == 1) return {{"apply"}, {{0, 0}}, {{0, 0, 0}}, {}};
+  Lists lists{{"accumulate", "apply"}, {}, {{0, 0, 1}}, {}};
   for (int m = 0; m < micro_batches; ++m) lists.schedule.push_back({0, m});
   lists.schedule.push_back({1, 0});
   return lists;
 }
 
-bool runs_backward(const std::vector<pipeline::RegionRun>& runs) {
+using Runs = std::vector<pipeline::RegionRun>;
+
+bool any_run(const Runs& runs, Region region, pipeline::GradientPart part) {
+  return std::any_of(runs.begin(), runs.end(), [&](const pipeline::RegionRun& run) {
+    return run.region == region && run.part == part;
+  });
+}
+
+bool runs_backward(const Runs& runs) {
   return std::any_of(runs.begin(), runs.end(),
                      [](const pipeline::RegionRun& run) { return run.region == Region::backward; });
 }
 
-/// Values pass from a list to later ones: forward by ascending stage, backward by descending stage.
-Lists lists_of_stages(const std::vector<int>& stages, std::size_t meshes, bool backward) {
+/// The lists of a device in the making.
+struct Stages {
   Lists lists;
-  lists.of_mesh.assign(meshes, {-1, -1, -1});
-  const int count = static_cast<int>(stages.size());
-  const auto add = [&](Region region, int chunk) {
-    lists.of_mesh[stages[chunk]][static_cast<int>(region)] = static_cast<int>(lists.names.size());
-    std::string name(name_of(region));
-    lists.names.push_back(count == 1 ? name : fmt::format("{}_{}", name, chunk));
+  std::vector<int> meshes;   ///< of the device
+  std::vector<int> weights;  ///< per mesh of the program: its list of weight gradients, or -1
+};
+
+/// Values pass from a list to later ones: forward by ascending stage, backward by descending stage.
+Stages lists_of_stages(const std::vector<int>& meshes, std::size_t num_meshes, const Runs& runs) {
+  Stages stages{{}, meshes, std::vector<int>(num_meshes, -1)};
+  Lists& lists = stages.lists;
+  lists.of_mesh.assign(num_meshes, {-1, -1, -1});
+  const int count = static_cast<int>(meshes.size());
+  const auto add = [&](std::string_view name, int chunk) {
+    lists.names.push_back(count == 1 ? std::string(name) : fmt::format("{}_{}", name, chunk));
+    return lists.apply();
   };
-  for (int chunk = 0; chunk < count; ++chunk) add(Region::forward, chunk);
-  for (int chunk = count; backward && chunk-- > 0;) add(Region::backward, chunk);
-  for (int stage : stages) lists.of_mesh[stage][2] = static_cast<int>(lists.names.size());
+  for (int chunk = 0; chunk < count; ++chunk)
+    lists.of_mesh[meshes[chunk]][0] = add("forward", chunk);
+  for (int chunk = count; runs_backward(runs) && chunk-- > 0;)
+    lists.of_mesh[meshes[chunk]][1] = add("backward", chunk);
+  if (any_run(runs, Region::backward, pipeline::GradientPart::weights))
+    for (int chunk = count; chunk-- > 0;) stages.weights[meshes[chunk]] = add("weights", chunk);
   lists.names.push_back("apply");
-  return lists;
+  for (int mesh : meshes) lists.of_mesh[mesh][2] = lists.apply();
+  return stages;
+}
+
+int list_of(const Stages& stages, const pipeline::RegionRun& run) {
+  invariant(run.chunk < static_cast<int>(stages.meshes.size()),
+            "schedule: {} of a mesh with {} stages", to_string(run), stages.meshes.size());
+  const int mesh = stages.meshes[run.chunk];
+  return run.part == pipeline::GradientPart::weights ? stages.weights[mesh]
+                                                     : stages.lists.of(run.region, mesh);
 }
 
 /// Adds the runs, in which every list but the last one runs once per micro-batch, in order.
-void add_runs(const std::vector<pipeline::RegionRun>& runs, const std::vector<int>& stages,
-              int micro_batches, Lists& lists) {
+void add_runs(const Runs& runs, int micro_batches, Stages& stages) {
+  using pipeline::GradientPart;
+  Lists& lists = stages.lists;
+  invariant(!any_run(runs, Region::backward, GradientPart::all) ||
+                !any_run(runs, Region::backward, GradientPart::weights),
+            "schedule: some backward runs are whole, some are split");
   std::vector<int> next(lists.names.size());
   for (const pipeline::RegionRun& run : runs) {
-    invariant(run.chunk < static_cast<int>(stages.size()), "schedule: {} of a mesh with {} stages",
-              to_string(run), stages.size());
-    const int list = lists.of(run.region, stages[run.chunk]);
+    const int list = list_of(stages, run);
     invariant(
         run.micro_batch == next[list]++ && next[lists.apply()] == (&run == &runs.back() ? 1 : 0),
         "schedule: {} is out of order; micro-batches ascend, and apply ends the step",
@@ -58,6 +87,34 @@ void add_runs(const std::vector<pipeline::RegionRun>& runs, const std::vector<in
   for (int list = 0; list < lists.apply(); ++list)
     invariant(next[list] == micro_batches, "schedule: {} runs of {} for {} micro-batches",
               next[list], lists.names[list], micro_batches);
+}
+
+/// Per node, whether it is of region backward and a message of that region depends on it, or is
+/// one. Readers come after what they read.
+std::vector<bool> awaited_elsewhere(const Graph& graph) {
+  std::vector<bool> awaited(graph.nodes.size());
+  for (std::size_t n = graph.nodes.size(); n-- > 0;) {
+    const Node& node = graph.nodes[n];
+    if (node.region != Region::backward) continue;
+    if (spmd::is_transfer(node)) awaited[n] = true;
+    if (!awaited[n]) continue;
+    for (int value : node.operands) awaited[graph.values[value].producer] = true;
+  }
+  return awaited;
+}
+
+/// Sets `of_node`. `weights` as in Stages; empty if no backward run is split.
+void assign_nodes(const spmd::SpmdProgram& program, const std::vector<int>& weights, Lists& lists) {
+  const std::vector<bool> awaited = awaited_elsewhere(program.graph);
+  for (std::size_t n = 0; n < awaited.size(); ++n) {
+    const Node& node = program.graph.nodes[n];
+    const int mesh = program.mesh_index(node.results[0]);
+    const bool late =
+        node.region == Region::backward && !awaited[n] && !weights.empty() && weights[mesh] >= 0;
+    lists.of_node.push_back(!lists.has(mesh) ? -1
+                            : late           ? weights[mesh]
+                                             : lists.of(node.region, mesh));
+  }
 }
 
 void require_no_gradients(const Graph& graph) {
@@ -78,18 +135,22 @@ Lists lists_of(const spmd::SpmdProgram& program, int device,
   invariant(schedule.size() == (schedule.empty() ? 0 : groups.size()) &&
                 (!schedule.empty() || program.meshes.size() == 1),
             "schedule: runs of {} meshes for a program of {}", schedule.size(), groups.size());
-  if (schedule.empty()) return unscheduled_lists(micro_batches);
+  if (schedule.empty()) {
+    Lists lists = unscheduled_lists(micro_batches);
+    assign_nodes(program, {}, lists);
+    return lists;
+  }
   const int mesh = spmd::place_of(program, device).mesh;
   const std::size_t group =
       std::find_if(groups.begin(), groups.end(),
                    [mesh](const std::vector<int>& meshes) { return meshes.front() == mesh; }) -
       groups.begin();
-  const std::vector<pipeline::RegionRun>& runs = schedule[group];
-  const bool backward = runs_backward(runs);
-  if (!backward) require_no_gradients(program.graph);
-  Lists lists = lists_of_stages(groups[group], program.meshes.size(), backward);
-  add_runs(runs, groups[group], micro_batches, lists);
-  return lists;
+  const Runs& runs = schedule[group];
+  if (!runs_backward(runs)) require_no_gradients(program.graph);
+  Stages stages = lists_of_stages(groups[group], program.meshes.size(), runs);
+  add_runs(runs, micro_batches, stages);
+  assign_nodes(program, stages.weights, stages.lists);
+  return std::move(stages.lists);
 }
 
 Transfers::Transfers(const spmd::SpmdProgram& program, const pipeline::PipelineSchedule& schedule)
@@ -101,7 +162,8 @@ Transfers::Transfers(const spmd::SpmdProgram& program, const pipeline::PipelineS
   const pipeline::Timeline timeline = pipeline::play(schedule);
   for (std::size_t group = 0; group < timeline.meshes.size(); ++group)
     for (const auto& [run, begin, end] : timeline.meshes[group])
-      begins_[groups[group][run.chunk]][static_cast<int>(run.region)].push_back(begin);
+      if (run.part != pipeline::GradientPart::weights)
+        begins_[groups[group][run.chunk]][static_cast<int>(run.region)].push_back(begin);
 }
 
 int Transfers::lane_of(const Node& transfer) const {

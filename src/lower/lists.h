@@ -14,18 +14,21 @@ struct Lists {
   /// Per mesh of the program, the device's lists of its forward, backward and apply nodes; -1: the
   /// device is not in the mesh.
   std::vector<std::array<int, 3>> of_mesh;
+  std::vector<int> of_node;  ///< per node: the list that makes its results; -1: not on this device
 
   bool has(int mesh) const { return of_mesh[mesh][0] >= 0; }
+  /// The list of the region's messages.
   int of(Region region, int mesh) const { return of_mesh[mesh][static_cast<int>(region)]; }
   int apply() const { return static_cast<int>(names.size()) - 1; }
 };
 
 /// Without a schedule: "accumulate", of forward and backward, and "apply"; with one micro-batch
-/// only "apply". With a schedule: "forward", "backward" and "apply"; if several meshes have the
-/// device, "forward_0", "forward_1", … in their order, "backward_…" in reverse. Without backward
-/// runs there is no such list: throws Error if the program has backward nodes. Throws Bug unless
-/// the schedule runs every region of every micro-batch of the device's meshes once, micro-batches
-/// in order.
+/// only "apply". With a schedule: "forward", "backward", "weights" if it splits backward, and
+/// "apply"; if several meshes have the device, "forward_0", "forward_1", … in their order,
+/// "backward_…" and "weights_…" in reverse. List "weights" has the backward nodes on which no
+/// message depends. Without backward runs there is no such list: throws Error if the program has
+/// backward nodes. Throws Bug unless the schedule runs every list of every micro-batch once,
+/// micro-batches in order.
 Lists lists_of(const spmd::SpmdProgram& program, int device,
                const pipeline::PipelineSchedule& schedule);
 

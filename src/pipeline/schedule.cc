@@ -2,6 +2,9 @@
 //
 //   gpipe(2, 3)        F0 F1 F2 B0 B1 B2 apply      one_f_one_b(2, 3)   F0 F1 B0 F2 B1 B2 apply
 //                      F0 F1 F2 B0 B1 B2 apply                          F0 B0 F1 B1 F2 B2 apply
+//
+//   zero_bubble(2, 3)  F0 F1 B0 W0 F2 B1 W1 B2 W2 apply
+//                      F0 B0 F1 B1 W0 F2 B2 W1 W2 apply
 #include "src/pipeline/schedule.h"
 
 #include <algorithm>
@@ -44,10 +47,11 @@ struct Entry {
   std::string_view name;
   MakeSchedule make;  ///< null: of several stages per mesh
 };
-constexpr std::array<Entry, 5> kSchedules{{{"gpipe", gpipe},
+constexpr std::array<Entry, 6> kSchedules{{{"gpipe", gpipe},
                                            {"1f1b", one_f_one_b},
                                            {"1f1b_overlap", one_f_one_b_overlap},
                                            {"interleaved_1f1b", nullptr},
+                                           {"zero_bubble", zero_bubble},
                                            {"inference", inference}}};
 
 }  // namespace
@@ -116,6 +120,25 @@ PipelineSchedule interleaved_one_f_one_b(int meshes, int chunks, int micro_batch
   return schedule;
 }
 
+PipelineSchedule zero_bubble(int meshes, int micro_batches) {
+  check("zero_bubble", meshes, micro_batches);
+  PipelineSchedule schedule(meshes);
+  for (int mesh = 0; mesh < meshes; ++mesh) {
+    const auto add = [&](Region region, int m, GradientPart part) {
+      if (m >= 0 && m < micro_batches) schedule[mesh].push_back({region, m, 0, part});
+    };
+    const int ahead = std::min(micro_batches, meshes - mesh);
+    for (int m = 0; m < ahead; ++m) add(Region::forward, m, GradientPart::all);
+    for (int m = 0; m < micro_batches + mesh; ++m) {
+      add(Region::backward, m, GradientPart::inputs);
+      add(Region::backward, m - mesh, GradientPart::weights);
+      add(Region::forward, m + ahead, GradientPart::all);
+    }
+    schedule[mesh].push_back({Region::apply, 0});
+  }
+  return schedule;
+}
+
 PipelineSchedule inference(int stages, int micro_batches) {
   check("inference", stages, micro_batches);
   std::vector<RegionRun> runs;
@@ -126,8 +149,10 @@ PipelineSchedule inference(int stages, int micro_batches) {
 
 std::string to_string(const RegionRun& run) {
   if (run.region == Region::apply) return "apply";
-  const std::string text =
-      fmt::format("{}{}", run.region == Region::forward ? "F" : "B", run.micro_batch);
+  const char kind = run.region == Region::forward       ? 'F'
+                    : run.part == GradientPart::weights ? 'W'
+                                                        : 'B';
+  const std::string text = fmt::format("{}{}", kind, run.micro_batch);
   return run.chunk == 0 ? text : fmt::format("{}/{}", text, run.chunk);
 }
 

@@ -10,18 +10,24 @@
 
 namespace alpa::pipeline {
 
+/// What a backward run computes: everything, or only what other meshes wait for (the gradients of a
+/// stage's inputs), or the rest (those of its weights).
+enum class GradientPart : std::uint8_t { all, inputs, weights };
+
 /// One run of a mesh's nodes of one region.
 struct RegionRun {
   Region region = Region::forward;
   int micro_batch = 0;  ///< 0 in region apply
   /// which of the mesh's stages, if it has several; 0 in region apply
   int chunk = 0;
+  GradientPart part = GradientPart::all;  ///< of region backward
   bool operator==(const RegionRun&) const = default;
 };
 
 /// Per mesh, its runs in order: forward and backward of every micro-batch, in ascending order for
-/// each of its stages, then apply. Stage s is on mesh s % meshes, as chunk s / meshes. Empty: the
-/// step of one mesh, which keeps forward and backward together.
+/// each of its stages, then apply. Backward runs are whole, or all are in two parts. Stage s is on
+/// mesh s % meshes, as chunk s / meshes. Empty: the step of one mesh, which keeps forward and
+/// backward together.
 using PipelineSchedule = std::vector<std::vector<RegionRun>>;
 
 /// The schedules by name.
@@ -30,10 +36,11 @@ enum class ScheduleKind : std::uint8_t {
   one_f_one_b,
   one_f_one_b_overlap,
   interleaved_one_f_one_b,
+  zero_bubble,
   inference
 };
 
-/// "gpipe", "1f1b", "1f1b_overlap", "interleaved_1f1b" or "inference".
+/// "gpipe", "1f1b", "1f1b_overlap", "interleaved_1f1b", "zero_bubble" or "inference".
 std::string_view name_of(ScheduleKind kind);
 
 /// The schedule of this name. Throws Error that lists the known names.
@@ -64,11 +71,18 @@ PipelineSchedule one_f_one_b_overlap(int stages, int micro_batches);
 /// are a multiple of the meshes.
 PipelineSchedule interleaved_one_f_one_b(int meshes, int chunks, int micro_batches);
 
+/// 1F1B whose backward runs are split, so that gradients of weights fill the bubbles (ZB-H1, arXiv
+/// 2401.10241). Mesh i computes them i micro-batches late, so every mesh keeps as many
+/// micro-batches in flight as the first one does in 1F1B. Where W (gradients of weights) takes no
+/// longer than F (forward) and B (gradients of inputs), the bubble is (meshes - 1)(F + B - W), in
+/// 1F1B (meshes - 1)(F + B + W). Throws Error unless both numbers are positive.
+PipelineSchedule zero_bubble(int meshes, int micro_batches);
+
 /// All forward runs, then apply: steps without gradients. Throws Error unless both numbers are
 /// positive.
 PipelineSchedule inference(int stages, int micro_batches);
 
-/// "F0", "B0", of chunk 1 "F0/1"; "apply".
+/// "F0", "B0", of chunk 1 "F0/1", gradients of weights "W0"; "apply".
 std::string to_string(const RegionRun& run);
 
 /// One line per mesh: "F0 F1 B0 B1 apply".

@@ -14,6 +14,7 @@ namespace alpa::pipeline {
 namespace {
 
 int clocks_of(const RegionRun& run, const RunClocks& clocks) {
+  if (run.part == GradientPart::weights) return clocks.weights;
   if (run.region == Region::forward) return clocks.forward;
   return run.region == Region::backward ? clocks.backward : clocks.apply;
 }
@@ -52,7 +53,8 @@ class Player {
     std::vector<TimedRun>& runs = timeline_.meshes[mesh];
     const int begin = std::max(*ready, runs.empty() ? 0 : runs.back().end);
     runs.push_back({run, begin, begin + clocks_of(run, clocks_)});
-    end_of_[{run.region, stage_of(mesh, run), run.micro_batch}] = runs.back().end;
+    if (run.part != GradientPart::weights)
+      end_of_[{run.region, stage_of(mesh, run), run.micro_batch}] = runs.back().end;
     timeline_.clocks = std::max(timeline_.clocks, runs.back().end);
     timeline_.micro_batches = std::max(timeline_.micro_batches, run.micro_batch + 1);
     return true;
@@ -60,7 +62,8 @@ class Player {
 
   std::optional<int> ready_at(int mesh, const RegionRun& run) const {
     if (run.region == Region::apply) return all_done();
-    const int source = stage_of(mesh, run) + (run.region == Region::forward ? -1 : 1);
+    const int next = run.part == GradientPart::weights ? 0 : run.region == Region::forward ? -1 : 1;
+    const int source = stage_of(mesh, run) + next;
     if (source < 0 || source == stages_) return 0;
     const auto end = end_of_.find({run.region, source, run.micro_batch});
     return end == end_of_.end() ? std::nullopt : std::optional(end->second);
@@ -88,7 +91,7 @@ int in_flight(const std::vector<RegionRun>& runs) {
   int live = 0, most = 0;
   for (const RegionRun& run : runs) {
     if (run.region == Region::forward) most = std::max(most, ++live);
-    if (run.region == Region::backward) --live;
+    if (run.region == Region::backward && run.part != GradientPart::inputs) --live;
   }
   return most;
 }

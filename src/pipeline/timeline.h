@@ -10,7 +10,10 @@ namespace alpa::pipeline {
 
 /// Clocks that one run of each region takes on one stage. Transfers take none.
 struct RunClocks {
-  int forward = 1, backward = 1, apply = 1;
+  int forward = 1;
+  int backward = 1;  ///< of a split one: the gradients of inputs
+  int weights = 1;   ///< of a split one: the gradients of weights
+  int apply = 1;
 };
 
 struct TimedRun {
@@ -22,15 +25,16 @@ struct Timeline {
   std::vector<std::vector<TimedRun>> meshes;  ///< per mesh, in order
   int micro_batches = 0;
   int clocks = 0;  ///< end of the last run
-  /// Per mesh, the most micro-batches that have run forward there and not yet backward, summed over
-  /// its stages.
+  /// Per mesh, the most micro-batches that have run forward there and not yet all of backward,
+  /// summed over its stages.
   std::vector<int> in_flight;
   /// False: runs that wait for each other are left out.
   bool complete = true;
 };
 
 /// Every run begins as soon as the previous one of its mesh has ended, forward of the previous
-/// stage, backward of the next one, and before apply all runs of all meshes.
+/// stage, backward of the next one (gradients of weights: of the same one), and before apply all
+/// runs of all meshes.
 Timeline play(const PipelineSchedule& schedule, const RunClocks& clocks = {});
 
 /// Lines "mesh 2 mb 4 clocks 11", then per mesh "  m0: F0 F1 . B0 …" with a column per clock ('.':

@@ -2,6 +2,7 @@
 // the planned bytes.
 #include <doctest/doctest.h>
 
+#include "src/lower/memory_plan.h"
 #include "support/error_text.h"
 #include "support/two_meshes.h"
 
@@ -107,8 +108,8 @@ TEST_CASE(
       const Graph graph = step_graph(stages, optimizer);
       const Outcome expected = on_one_device(graph);
       const spmd::SpmdProgram program = on_meshes(graph, c.stages);
-      for (ScheduleKind kind :
-           {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::one_f_one_b_overlap})
+      for (ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
+                                ScheduleKind::one_f_one_b_overlap, ScheduleKind::zero_bubble})
         for (const Overlap overlap : {Overlap::never, Overlap::always})
           check_equal(graph, expected, program, make_schedule(kind, stages, kMicroBatches),
                       overlap);
@@ -153,7 +154,8 @@ TEST_CASE("values that skip stages have as many copies as their sender runs ahea
               pipeline::interleaved_one_f_one_b(3, 2, kSkipped), Overlap::never);
   meshes.clear();
   for (int m = 0; m < kStages; ++m) meshes.push_back({mesh_from(m, {1}), {}});
-  for (ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b})
+  for (ScheduleKind kind :
+       {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble})
     check_equal(graph, expected, on_meshes(graph, meshes), make_schedule(kind, kStages, kSkipped),
                 Overlap::never);
 }
@@ -173,6 +175,39 @@ Graph evaluation_graph(int stages) {
 }
 
 }  // namespace
+
+TEST_CASE("zero_bubble computes only what other meshes wait for before it sends") {
+  constexpr int kStages = 3;
+  const Graph graph = step_graph(kStages, alpa::testing::Optimizer::sgd);
+  std::vector<Stage> meshes;
+  for (int m = 0; m < kStages; ++m) meshes.push_back({mesh_from(m, {1}), {}});
+  const spmd::SpmdProgram program = on_meshes(graph, meshes);
+  const auto schedule = pipeline::zero_bubble(kStages, kMicroBatches);
+  std::string text;
+  for (int device = 0; device < kStages; ++device)
+    for (const lower::InstructionList& list : lower::emit(program, device, false, schedule).lists) {
+      if (list.name != "backward" && list.name != "weights") continue;
+      text += list.name;
+      for (const lower::Instruction& instruction : list.instructions)
+        if (instruction.kind != lower::Instruction::Kind::wait)
+          text += fmt::format(" {}", instruction.kind == lower::Instruction::Kind::compute
+                                         ? program.graph.nodes[instruction.node].op->name
+                                         : name_of(instruction.kind));
+      text += "\n";
+    }
+  // The first mesh sends no gradient; the last one computes the sum of losses late, too.
+  CHECK(text ==
+        "backward receive\n"
+        "weights fused reduce_sum load einsum add add\n"
+        "backward receive fused einsum send\n"
+        "weights reduce_sum einsum add add\n"
+        "backward fused einsum send\n"
+        "weights einsum add add\n");
+  const auto bytes = [&](const pipeline::PipelineSchedule& runs) {
+    return lower::lower(program, 0, false, lower::memory_rules("cpu"), runs).arena_bytes;
+  };
+  CHECK(bytes(schedule) == bytes(pipeline::one_f_one_b(kStages, kMicroBatches)));
+}
 
 TEST_CASE("inference runs forward only, and only steps without gradients") {
   for (const Case& c : cases()) {

@@ -154,10 +154,10 @@ TEST_CASE("interleaved 1F1B divides the bubble of 1F1B by the stages per mesh (a
         // A stage takes 1 / v of what it takes with one stage per mesh.
         const int ideal = m * v * (kForward + kBackward), bubble = (p - 1) * (kForward + kBackward);
         const auto timeline = pipeline::play(pipeline::interleaved_one_f_one_b(p, v, m),
-                                             {kForward, kBackward, kApply});
+                                             {kForward, kBackward, 0, kApply});
         CHECK(timeline.clocks == ideal + bubble + kApply);
         const auto plain =
-            pipeline::play(pipeline::one_f_one_b(p, m), {v * kForward, v * kBackward, kApply});
+            pipeline::play(pipeline::one_f_one_b(p, m), {v * kForward, v * kBackward, 0, kApply});
         CHECK(plain.clocks == ideal + v * bubble + kApply);
         for (int i = 0; i < p; ++i)
           CHECK(timeline.in_flight[i] == std::min(m * v, 2 * (p - i - 1) + (v - 1) * p + 1));
@@ -176,6 +176,30 @@ TEST_CASE("interleaved 1F1B needs several stages per mesh, and whole groups of m
         "interleaved_1f1b: stages per mesh: 1; give at least 2, or choose 1f1b");
   CHECK(error_of([] { pipeline::interleaved_one_f_one_b(0, 2, 6); }) ==
         "interleaved_1f1b: 0 stages and 6 micro-batches; give at least one of each");
+}
+
+TEST_CASE("zero_bubble has the bubble and the memory of ZB-H1 (arXiv 2401.10241)") {
+  // Clocks of forward, gradients of inputs, gradients of weights.
+  constexpr int kClocks[][3] = {{1, 1, 1}, {2, 2, 1}, {3, 4, 2}, {10, 11, 9}};
+  for (const auto& [f, b, w] : kClocks)
+    for (int p : {1, 2, 3, 4, 8})
+      for (int m : {p, p + 1, 4 * p}) {
+        CAPTURE(f);
+        CAPTURE(p);
+        CAPTURE(m);
+        const int ideal = m * (f + b + w);
+        const auto split = pipeline::play(pipeline::zero_bubble(p, m), {f, b, w, 0});
+        const auto whole = pipeline::play(pipeline::one_f_one_b(p, m), {f, b + w, 0, 0});
+        CHECK(split.clocks - ideal == (p - 1) * (f + b - w));
+        CHECK(whole.clocks - ideal == (p - 1) * (f + b + w));
+        CHECK(split.in_flight == std::vector<int>(p, whole.in_flight[0]));
+      }
+  CHECK(played(ScheduleKind::zero_bubble, 3, 4) ==
+        "zero_bubble mesh 3 mb 4 clocks 15\n"
+        "  m0: F0 F1 F2 . . B0 W0 F3 B1 W1 B2 W2 B3 W3 A3\n"
+        "  m1: . F0 F1 . B0 F2 B1 W0 F3 B2 W1 B3 W2 W3 A3\n"
+        "  m2: . . F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3 A3\n"
+        "  max in flight [3, 3, 3]\n");
 }
 
 TEST_CASE("runs take as long as their clocks say") {
@@ -204,15 +228,16 @@ TEST_CASE("schedules have names that parse") {
   std::set<std::string_view> names;
   for (ScheduleKind kind :
        {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::one_f_one_b_overlap,
-        ScheduleKind::interleaved_one_f_one_b, ScheduleKind::inference}) {
+        ScheduleKind::interleaved_one_f_one_b, ScheduleKind::zero_bubble,
+        ScheduleKind::inference}) {
     CHECK(pipeline::parse_schedule(name_of(kind)) == kind);
     names.insert(name_of(kind));
   }
   CHECK(names == std::set<std::string_view>{"1f1b", "1f1b_overlap", "gpipe", "inference",
-                                            "interleaved_1f1b"});
+                                            "interleaved_1f1b", "zero_bubble"});
   CHECK(error_of([] { pipeline::parse_schedule("pipedream"); }) ==
         "schedule: \"pipedream\" is not known; known are gpipe, 1f1b, 1f1b_overlap, "
-        "interleaved_1f1b, inference");
+        "interleaved_1f1b, zero_bubble, inference");
   CHECK(error_of([] { pipeline::make_schedule(ScheduleKind::gpipe, 2, 4, 2); }) ==
         "gpipe: 2 stages per mesh; give one, or choose interleaved_1f1b, which runs several");
 }
