@@ -1,0 +1,34 @@
+#pragma once
+/// How a model is cut into pipeline stages: what the search, uniform and manual stages all return.
+#include <vector>
+
+#include "src/inter_op/submesh.h"
+
+namespace alpa::inter_op {
+
+struct Stage {
+  int first_layer = 0, last_layer = 0;  ///< both included
+  Submesh submesh;
+  /// Which of the submesh's configurations (logical shapes): its index where the costs came from.
+  int configuration = 0;
+  bool operator==(const Stage&) const = default;
+};
+
+/// Stages in the order of layers: together all layers, on submeshes that tile the cluster
+/// (`place` says where).
+struct StagePartition {
+  std::vector<Stage> stages;
+  bool operator==(const StagePartition&) const = default;
+};
+
+/// "[layers 0-3 on 1x4, configuration 2] [layers 4-7 on 1x4, configuration 4]".
+std::string to_string(const StagePartition& partition);
+
+/// Submeshes of the stages, in order.
+std::vector<Submesh> submeshes_of(const StagePartition& partition);
+
+}  // namespace alpa::inter_op
+
+template <>
+struct fmt::formatter<alpa::inter_op::StagePartition>
+    : alpa::TextFormatter<alpa::inter_op::StagePartition> {};

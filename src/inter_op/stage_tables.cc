@@ -1,0 +1,99 @@
+// src/inter_op/stage_tables.cc — configurations that can be best, transfers, and bounds
+#include "src/inter_op/stage_tables.h"
+
+#include <algorithm>
+
+#include "alpa/base/error.h"
+
+namespace alpa::inter_op {
+namespace {
+
+void check(const StageProblem& problem) {
+  const StageCosts& costs = problem.costs;
+  invariant(costs.layers > 0 && problem.micro_batches > 0,
+            "stage search: {} layers, {} micro-batches", costs.layers, problem.micro_batches);
+  invariant(costs.submeshes == static_cast<int>(problem.submeshes.size()),
+            "stage search: costs of {} submeshes, but {} submeshes", costs.submeshes,
+            problem.submeshes.size());
+  for (const Submesh& submesh : problem.submeshes)
+    invariant(submesh.hosts >= 1 && submesh.hosts <= problem.cluster.hosts &&
+                  submesh.devices >= 1 && submesh.devices <= problem.cluster.devices &&
+                  (submesh.hosts == 1 || submesh.devices == problem.cluster.devices),
+              "stage search: submesh {} in cluster {}", submesh, problem.cluster);
+}
+
+/// Per number of stages after a stage, the micro-batches in flight at it.
+std::vector<int> in_flight_of(const StageProblem& problem) {
+  const int stages = std::min(problem.costs.layers, problem.cluster.num_devices());
+  std::vector<int> in_flight;
+  for (int after = 0; after < stages; ++after)
+    in_flight.push_back(problem.in_flight ? problem.in_flight(after)
+                                          : std::min(problem.micro_batches, after + 1));
+  invariant(std::is_sorted(in_flight.begin(), in_flight.end()),
+            "stage search: fewer micro-batches in flight at an earlier stage");
+  return in_flight;
+}
+
+/// Appends the options of one range on one submesh that are best for some number of stages.
+void append_options(const StageProblem& problem, const std::vector<int>& in_flight, int first,
+                    int last, int m, std::vector<StageOption>& options) {
+  const StageCosts& costs = problem.costs;
+  std::vector<StageOption> all;
+  for (int c = 0; c < costs.configurations; ++c) {
+    const std::size_t at = costs.index(first, last, m, c);
+    const auto fits = std::upper_bound(in_flight.begin(), in_flight.end(), costs.max_in_flight[at]);
+    const int most_after = static_cast<int>(fits - in_flight.begin()) - 1;
+    if (most_after >= 0 && costs.seconds[at] < std::numeric_limits<double>::infinity())
+      all.push_back({costs.seconds[at], most_after, c});
+  }
+  std::stable_sort(all.begin(), all.end(), [](const StageOption& a, const StageOption& b) {
+    return a.seconds < b.seconds;
+  });
+  int most_after = -1;
+  for (const StageOption& option : all) {
+    if (option.most_after <= most_after) continue;
+    most_after = option.most_after;
+    options.push_back(option);
+  }
+}
+
+void set_options(const StageProblem& problem, StageTables& tables) {
+  const std::vector<int> in_flight = in_flight_of(problem);
+  for (int first = 0; first < tables.layers; ++first)
+    for (int last = 0; last < tables.layers; ++last)
+      for (int m = 0; m < tables.submeshes; ++m) {
+        tables.begin.push_back(tables.options.size());
+        if (last >= first) append_options(problem, in_flight, first, last, m, tables.options);
+      }
+  tables.begin.push_back(tables.options.size());
+  for (const StageOption& option : tables.options)
+    if (option.most_after + 1 < static_cast<int>(in_flight.size()))
+      tables.most_counted = std::max(tables.most_counted, option.most_after + 1);
+}
+
+void set_transfers(const StageProblem& problem, StageTables& tables) {
+  tables.transfers = problem.transfer_seconds != nullptr;
+  if (!tables.transfers) return;
+  tables.transfer.resize(tables.range(1, 0, 0) * tables.submeshes);
+  auto next = tables.transfer.begin();
+  for (int layer = 0; layer < tables.layers; ++layer)
+    for (int before = 0; before < tables.submeshes; ++before)
+      for (int after = 0; after < tables.submeshes; ++after, ++next)
+        if (layer > 0) *next = problem.transfer_seconds(layer, before, after);
+}
+
+}  // namespace
+
+StageTables stage_tables(const StageProblem& problem) {
+  check(problem);
+  StageTables tables{.layers = problem.costs.layers, .submeshes = problem.costs.submeshes};
+  set_options(problem, tables);
+  set_transfers(problem, tables);
+  for (const StageOption& option : tables.options) tables.bounds.push_back(option.seconds);
+  tables.bounds.insert(tables.bounds.end(), tables.transfer.begin(), tables.transfer.end());
+  std::sort(tables.bounds.begin(), tables.bounds.end());
+  tables.bounds.erase(std::unique(tables.bounds.begin(), tables.bounds.end()), tables.bounds.end());
+  return tables;
+}
+
+}  // namespace alpa::inter_op

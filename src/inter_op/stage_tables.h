@@ -1,0 +1,50 @@
+#pragma once
+/// The costs of a stage problem as the stage search reads them.
+#include <cstddef>
+#include <vector>
+
+#include "src/inter_op/stage_search.h"
+
+namespace alpa::inter_op {
+
+/// A configuration of a range of layers on a submesh.
+struct StageOption {
+  double seconds = 0;
+  int most_after = 0;  ///< stages after it for which memory suffices, at most
+  int configuration = 0;
+};
+
+struct StageTables {
+  int layers = 0, submeshes = 0;
+  /// Memory does not distinguish this number of stages after a stage from more.
+  int most_counted = 0;
+  std::vector<std::size_t> begin = {};    ///< per (first, last, submesh) its options, and an end
+  std::vector<StageOption> options = {};  ///< of a range by ascending seconds and stages after it
+  bool transfers = false;                 ///< whether any transfer takes time
+  std::vector<double> transfer = {};      ///< per (layer, submesh before, submesh after)
+  std::vector<double> bounds = {};        ///< seconds of options and transfers, ascending, distinct
+
+  /// The cheapest option of layers `first` to `last` on submesh m with `after` stages after it;
+  /// nullptr: none fits.
+  const StageOption* option(int first, int last, int m, int after) const {
+    const std::size_t at = range(first, last, m);
+    for (std::size_t o = begin[at]; o < begin[at + 1]; ++o)
+      if (options[o].most_after >= after) return &options[o];
+    return nullptr;
+  }
+  /// Seconds from the stage before `layer` to the one after it; 0 before the first layer.
+  double transfer_seconds(int layer, int before, int after) const {
+    return !transfers || layer == 0
+               ? 0
+               : transfer[(static_cast<std::size_t>(layer) * submeshes + before) * submeshes +
+                          after];
+  }
+  std::size_t range(int first, int last, int m) const {
+    return (static_cast<std::size_t>(first) * layers + last) * submeshes + m;
+  }
+};
+
+/// Throws Bug unless tables and submeshes fit together, and in_flight does not decrease.
+StageTables stage_tables(const StageProblem& problem);
+
+}  // namespace alpa::inter_op
