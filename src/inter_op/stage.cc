@@ -5,9 +5,12 @@ namespace alpa::inter_op {
 
 std::string to_string(const StagePartition& partition) {
   std::string text;
-  for (const Stage& stage : partition.stages)
-    text += fmt::format("{}[layers {}-{} on {}, configuration {}]", text.empty() ? "" : " ",
-                        stage.first_layer, stage.last_layer, stage.submesh, stage.configuration);
+  for (const Stage& stage : partition.stages) {
+    text += fmt::format("{}[layers {}-{} on {}", text.empty() ? "" : " ", stage.first_layer,
+                        stage.last_layer, stage.submesh);
+    if (stage.configuration >= 0) text += fmt::format(", configuration {}", stage.configuration);
+    text += "]";
+  }
   return text;
 }
 

@@ -9,8 +9,9 @@ namespace alpa::inter_op {
 struct Stage {
   int first_layer = 0, last_layer = 0;  ///< both included
   Submesh submesh;
-  /// Which of the submesh's configurations (logical shapes): its index where the costs came from.
-  int configuration = 0;
+  /// Which logical shape: its index among the configurations that were offered for the submesh, or
+  /// in the given list of shapes; -1: not chosen.
+  int configuration = -1;
   bool operator==(const Stage&) const = default;
 };
 
