@@ -26,8 +26,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The least total of combine(total so far, FLOPs of a stage), and its cuts: per stage its first
-/// layer, then the number of layers. Of equal cuts, those with more layers in later stages. No stage
-/// exceeds `limit`.
+/// layer, then the number of layers. Of equal cuts, those with more layers in later stages. No
+/// stage exceeds `limit`.
 template <class Combine>
 std::pair<double, std::vector<int>> best_cuts(const std::vector<double>& flops_before, int stages,
                                               double limit, const Combine& combine) {

@@ -11,6 +11,7 @@
 
 #include "src/ir/op_def.h"
 #include "support/error_text.h"
+#include "support/gpt_stack.h"
 #include "support/mlp_step.h"
 
 using namespace alpa;
@@ -249,6 +250,18 @@ TEST_CASE("layers of a traced MLP: every forward node has one, no other node") {
     products[layer[n]] += node.op->name == "einsum";
   }
   CHECK(products == std::vector<int>{2, 2, 2, 2});
+}
+
+TEST_CASE("layers of a GPT-like stack are cut between its blocks") {
+  const Graph graph =
+      gpt_graph({.layers = 8, .batch = 8, .sequence = 16, .hidden = 32, .heads = 4});
+  const std::vector<int> layer = inter_op::cluster_layers(graph, 4, 0.5);
+  for (std::size_t n = 0; n < layer.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (layer[n] < 0 || node.layer < 0) continue;  // the last norm and the loss follow block 7
+    CAPTURE(to_string(graph, node));
+    CHECK(layer[n] == node.layer / 2);
+  }
 }
 
 TEST_CASE("layers that cannot be had are errors") {
