@@ -129,9 +129,10 @@ struct Instance {
   StageCosts costs;
   int micro_batches;
   std::vector<double> transfers;
+  std::function<int(int)> in_flight = {};
 
   StageProblem problem() const {
-    StageProblem problem{cluster, submeshes, costs, micro_batches};
+    StageProblem problem{cluster, submeshes, costs, micro_batches, in_flight};
     if (!transfers.empty())
       problem.transfer_seconds = [this](int layer, int before, int after) {
         return transfers[(layer * submeshes.size() + before) * submeshes.size() + after];
@@ -158,6 +159,13 @@ Instance random_instance(std::mt19937& random) {
   if (below(4) > 0)
     for (std::size_t i = 0; i < layers * submeshes.size() * submeshes.size(); ++i)
       instance.transfers.push_back(below(400) / 8.0);
+  const int most = instance.micro_batches;
+  switch (below(3)) {
+    case 0: break;                                                     // 1F1B
+    case 1: instance.in_flight = [most](int) { return most; }; break;  // GPipe
+    case 2:                                                            // eager 1F1B
+      instance.in_flight = [most](int after) { return std::min(most, 2 * after + 1); };
+  }
   return instance;
 }
 
@@ -286,6 +294,39 @@ TEST_CASE("a dear transfer: Alpa cuts there, the search where passing activation
         "18.9 s: [layers 0-1 on 1x1, configuration 0] [layers 2-2 on 1x1, configuration 0]");
   CHECK(text(alpa_search(problem)) ==  // and with the transfer: 2 + 5 + 3.9 + 3 * 5 = 25.9
         "17.6 s: [layers 0-0 on 1x1, configuration 0] [layers 1-2 on 1x1, configuration 0]");
+}
+
+TEST_CASE("parts of any size are never worse than powers of two, and sometimes better") {
+  const Submesh cluster{8, 8};  // hosts can be filled in too many ways for one automaton
+  const auto any = inter_op::submesh_choices(cluster, SubmeshSpace::any_size);
+  const auto all = inter_op::submesh_choices(cluster, SubmeshSpace::all);
+  std::mt19937 random(4);
+  int better = 0;
+  for (int trial = 0; trial < 10; ++trial) {
+    StageCosts of_any(12, static_cast<int>(any.size()), 1);
+    StageCosts of_all(12, static_cast<int>(all.size()), 1);
+    for (int first = 0; first < 12; ++first)
+      for (int last = first; last < 12; ++last)
+        for (std::size_t m = 0; m < any.size(); ++m) {
+          const std::size_t at = of_any.index(first, last, static_cast<int>(m), 0);
+          of_any.seconds[at] =
+              (last - first + 1) * (1 + random() % 100 / 50.0) / std::sqrt(any[m].num_devices());
+          of_any.max_in_flight[at] = 1 + static_cast<int>(random() % 8);
+          const auto same = std::find(all.begin(), all.end(), any[m]) - all.begin();
+          if (same == static_cast<std::ptrdiff_t>(all.size())) continue;
+          const std::size_t there = of_all.index(first, last, static_cast<int>(same), 0);
+          of_all.seconds[there] = of_any.seconds[at];
+          of_all.max_in_flight[there] = of_any.max_in_flight[at];
+        }
+    const auto with_any = search_stages({cluster, any, of_any, 8});
+    const auto with_all = search_stages({cluster, all, of_all, 8});
+    REQUIRE(with_any);
+    inter_op::place(cluster, submeshes_of(with_any->partition));
+    if (!with_all) continue;
+    CHECK(with_any->seconds <= with_all->seconds);
+    better += with_any->seconds < with_all->seconds;
+  }
+  CHECK(better > 0);
 }
 
 TEST_CASE("no partition that fits memory is no result") {
