@@ -141,7 +141,9 @@ DeviceProgram emit(const spmd::SpmdProgram& program, int device, bool overlap,
 
 /// Throws Bug unless the programs of all devices complete together: every message has a receiver
 /// that expects the same box, all members call each collective, and no devices wait for each other.
-/// The text names which device waits for which.
+/// Also unless each device does everything once, on the right content (src/lower/verify_device.h).
+/// The text names device, list, instruction and node, and which device waits for which. Programs
+/// without messages are not checked.
 void verify_schedules(std::span<const DeviceProgram> devices, const spmd::SpmdProgram& program);
 
 /// Text form of a device program.

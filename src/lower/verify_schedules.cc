@@ -1,11 +1,11 @@
-// src/lower/verify_schedules.cc — simulates the communication of all devices' programs
-// to prove that it completes
+// src/lower/verify_schedules.cc — simulates the communication of all devices' programs to
+// prove that it completes
 #include <algorithm>
 #include <map>
 #include <tuple>
 
 #include "alpa/base/error.h"
-#include "src/lower/device_program.h"
+#include "src/lower/verify_device.h"
 
 namespace alpa::lower {
 namespace {
@@ -15,8 +15,15 @@ using Kind = Instruction::Kind;
 /// Sender, receiver and number of a lane.
 using LaneKey = std::tuple<int, int, int>;
 
+/// A message or call, and the run that made it.
+struct Posted {
+  const Instruction* instruction = nullptr;
+  int device = -1;  ///< index
+  ListRun run;
+};
+
 struct LaneState {
-  std::vector<const Message*> sent, received;
+  std::vector<Posted> sent, received;
 };
 
 /// A device's position, and the device it waits for there; -1: none.
@@ -41,10 +48,7 @@ class Simulation {
     }
     for (int d = 0; d < static_cast<int>(devices_.size()); ++d)
       if (!at_end(d)) bug("schedules: {}", waiting_chain(d));
-    for (const auto& [key, lane] : lanes_)
-      invariant(lane.sent.size() == lane.received.size(),
-                "schedules: device {} sends {} messages to device {}, who receives {}",
-                std::get<0>(key), lane.sent.size(), std::get<1>(key), lane.received.size());
+    for (const auto& [key, lane] : lanes_) verify_matched(lane);
   }
 
  private:
@@ -87,6 +91,20 @@ class Simulation {
     }
   }
 
+  void verify_matched(const LaneState& lane) const {
+    const std::size_t matched = std::min(lane.sent.size(), lane.received.size());
+    if (lane.sent.size() > matched)
+      bug("schedules: {} sends a message that device {} does not receive",
+          place_of(lane.sent[matched]), lane.sent[matched].instruction->message.peer);
+    if (lane.received.size() > matched)
+      bug("schedules: {} receives a message that device {} does not send",
+          place_of(lane.received[matched]), lane.received[matched].instruction->message.peer);
+  }
+
+  Posted posted(int d, const Instruction& instruction) const {
+    return {&instruction, d, run_of(d)};
+  }
+
   LaneKey lane_of(int d, const Instruction& instruction) const {
     const int own = devices_[d].device, peer = instruction.message.peer;
     const bool sends = instruction.kind == Kind::send;
@@ -96,40 +114,73 @@ class Simulation {
   bool hand_over(int d, const Instruction& instruction) {
     LaneState& lane = lanes_[lane_of(d, instruction)];
     const bool sends = instruction.kind == Kind::send;
-    std::vector<const Message*>&own = sends ? lane.sent : lane.received,
-                      &others = sends ? lane.received : lane.sent;
-    const Message& message = instruction.message;
+    std::vector<Posted>&own = sends ? lane.sent : lane.received,
+    &others = sends ? lane.received : lane.sent;
     calls_[{d, &instruction}].push_back(static_cast<int>(own.size()));
-    own.push_back(&message);
+    own.push_back(posted(d, instruction));
     if (others.size() >= own.size()) {
-      const Message& other = *others[own.size() - 1];
-      invariant(other.begin == message.begin && other.extent == message.extent,
-                "schedules: {} sends a box of {} at {}, but device {} expects one of {} at {}",
-                place_of(d, instruction), alpa::to_string(message.extent),
-                alpa::to_string(message.begin), message.peer, alpa::to_string(other.extent),
-                alpa::to_string(other.begin));
+      const Posted& other = others[own.size() - 1];
+      verify_pair(sends ? own.back() : other, sends ? other : own.back());
     }
     return true;
   }
 
+  void verify_pair(const Posted& sent, const Posted& received) const {
+    const Message &from = sent.instruction->message, &to = received.instruction->message;
+    if (sent.instruction->node != received.instruction->node)
+      bug("schedules: {} sends to {}, which expects another value", place_of(sent),
+          place_of(received));
+    if (from.begin != to.begin || from.extent != to.extent)
+      bug("schedules: {} sends a box of {} at {}, but device {} expects one of {} at {}",
+          place_of(sent), alpa::to_string(from.extent), alpa::to_string(from.begin), from.peer,
+          alpa::to_string(to.extent), alpa::to_string(to.begin));
+  }
+
+  using Arrivals = std::map<int, std::vector<Posted>>;  ///< by device id
+
+  Arrivals& arrivals_of(const Instruction& instruction) {
+    return arrivals_[{instruction.call.group, instruction.kind == Kind::start}];
+  }
+
   /// The calls of a group are matched in order, on either thread.
   bool arrive(int d, const Instruction& instruction) {
-    auto& arrivals = arrivals_[{instruction.call.group, instruction.kind == Kind::start}];
-    calls_[{d, &instruction}].push_back(arrivals[devices_[d].device]++);
+    Arrivals& arrivals = arrivals_of(instruction);
+    std::vector<Posted>& own = arrivals[devices_[d].device];
+    const std::size_t call = own.size();
+    calls_[{d, &instruction}].push_back(static_cast<int>(call));
+    own.push_back(posted(d, instruction));
+    for (const auto& [member, calls] : arrivals)
+      if (calls.size() > call) verify_same_call(own[call], calls[call]);
     return true;
   }
 
+  void verify_same_call(const Posted& a, const Posted& b) const {
+    const CollectiveCall &call = a.instruction->call, &other = b.instruction->call;
+    if (a.instruction->node != b.instruction->node || call.kind != other.kind ||
+        call.combiner != other.combiner || call.dims != other.dims ||
+        call.from_dim != other.from_dim)
+      bug("schedules: {} and {} meet in one call of their group, but differ", place_of(a),
+          place_of(b));
+  }
+
   bool met(int d, const Instruction& instruction, int call) {
-    auto& arrivals = arrivals_[{instruction.call.group, instruction.kind == Kind::start}];
+    Arrivals& arrivals = arrivals_of(instruction);
     for (int member : instruction.call.group)
-      if (arrivals[member] <= call) return wait_for(d, member);
+      if (static_cast<int>(arrivals[member].size()) <= call) return wait_for(d, member);
     return true;
   }
 
   bool awaited(int d, const Instruction& wait) {
     const std::vector<Instruction>& list =
         wait.awaits_list < 0 ? list_of(d) : devices_[d].lists[wait.awaits_list].instructions;
-    const Instruction& started = list.at(wait.awaits);
+    const auto flies = [](Kind kind) {
+      return kind == Kind::send || kind == Kind::receive || kind == Kind::start;
+    };
+    if (wait.awaits < 0 || wait.awaits >= static_cast<int>(list.size()) ||
+        !flies(list[wait.awaits].kind))
+      bug("schedules: {} waits for instruction {}, which starts nothing", place_of(d, wait),
+          wait.awaits);
+    const Instruction& started = list[wait.awaits];
     const std::vector<int>& calls = calls_[{d, &started}];
     const int call = static_cast<int>(calls.size()) - 1 - wait.behind;
     if (call < 0) return true;
@@ -144,10 +195,15 @@ class Simulation {
     return false;
   }
 
+  std::string place_of(const Posted& posted) const {
+    const DeviceProgram& device = devices_[posted.device];
+    const Instruction* first = device.lists[posted.run.list].instructions.data();
+    return lower::place_of(device, program_, posted.run.list,
+                           static_cast<int>(posted.instruction - first), posted.run.micro_batch);
+  }
+
   std::string place_of(int d, const Instruction& instruction) const {
-    return fmt::format("device {} in {} of micro-batch {} (\"{}\")", devices_[d].device,
-                       devices_[d].lists[run_of(d).list].name, run_of(d).micro_batch,
-                       program_.graph.nodes[instruction.node].name);
+    return place_of(posted(d, instruction));
   }
 
   /// The chain of waiting devices from device `d`, until one repeats or has finished.
@@ -171,7 +227,7 @@ class Simulation {
   std::map<int, int> index_;  ///< by device id
   std::map<LaneKey, LaneState> lanes_;
   /// by group and thread
-  std::map<std::pair<std::vector<int>, bool>, std::map<int, int>> arrivals_;
+  std::map<std::pair<std::vector<int>, bool>, Arrivals> arrivals_;
   /// Numbers, in their lane or group, of all runs of an instruction.
   std::map<std::pair<int, const Instruction*>, std::vector<int>> calls_;
 };
@@ -187,8 +243,12 @@ bool communicates_between_meshes(const DeviceProgram& device) {
 
 void verify_schedules(std::span<const DeviceProgram> devices, const spmd::SpmdProgram& program) {
   // Devices of one mesh run the same lists in the same order.
-  if (std::any_of(devices.begin(), devices.end(), communicates_between_meshes))
-    Simulation(devices, program).run();
+  if (std::none_of(devices.begin(), devices.end(), communicates_between_meshes)) return;
+  Simulation(devices, program).run();
+  for (const DeviceProgram& device : devices) {
+    verify_contents(device, program);
+    verify_flow(device, program);
+  }
 }
 
 }  // namespace alpa::lower
