@@ -104,7 +104,7 @@ class CudaDevices : public runtime::Devices {
                            : make_copy_group(static_cast<int>(indices.size()));
         },
         [cards](int from, int to) {
-          return cards > 1 ? make_nccl_channel(from, to) : make_copy_channel();
+          return cards > 1 && from != to ? make_nccl_channel(from, to) : make_copy_channel();
         });
     uploads_ = std::make_unique<Uploads>(program_, devices_);
     metrics_ = allocate_mapped(lower::kStagedSteps * metrics_bytes());
