@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "alpa/base/text.h"
+#include "pipeline_planning.h"
 #include "src/base/file.h"
 #include "src/cost/cost_model.h"
 #include "src/ir/input.h"
@@ -78,7 +79,10 @@ void DistributedArray::operator=(const Array& array) { executor_->write(*state_,
 
 Array DistributedArray::to_host() const { return executor_->read(*state_, name_); }
 
-const DeviceMesh& DistributedArray::mesh() const { return executor_->program().meshes.front(); }
+const DeviceMesh& DistributedArray::mesh() const {
+  const spmd::SpmdProgram& program = executor_->program();
+  return program.mesh_of(find_input(program.graph, InputKind::state, name_)->value);
+}
 
 std::string to_string(const DistributedArray& array) {
   return fmt::format("{} {}: {}", array.name(), array.type(),
@@ -138,8 +142,37 @@ std::vector<std::string> parameter_names(const Graph& graph) {
   return parameters;
 }
 
+std::string to_string(const CompiledStep& step) {
+  if (step.stages.empty()) return to_string(step.plan);
+  std::string text =
+      fmt::format("pipeline of {} stages, {}, {} micro-batches: {} per step predicted",
+                  step.stages.size(), name_of(step.schedule), step.graph.num_micro_batches,
+                  seconds_text(step.plan.cost.objective_seconds));
+  for (std::size_t s = 0; s < step.stages.size(); ++s) {
+    const StagePlan& stage = step.stages[s];
+    text +=
+        fmt::format("\nstage {}     layers {} to {} on mesh {}, {} per micro-batch and {} per step",
+                    s, stage.first_layer, stage.last_layer, shape_text(stage.plan.mesh),
+                    seconds_text(stage.micro_batch_seconds), seconds_text(stage.apply_seconds));
+  }
+  return text;
+}
+
+namespace {
+
+std::string explained(const CompiledStep& step, const cost::CostModel& model, Detail detail) {
+  if (step.stages.empty()) return explain(step.plan, step.graph, model, detail, step.memory_bytes);
+  std::string text = to_string(step) + "\n";
+  for (std::size_t s = 0; s < step.stages.size(); ++s)
+    text += fmt::format("\nStage {}\n{}", s,
+                        explain(step.stages[s].plan, step.stages[s].graph, model, detail));
+  return text;
+}
+
+}  // namespace
+
 std::string explain(const CompiledStep& step, const Cluster& cluster, Detail detail) {
-  return explain(step.plan, step.graph, cost::CostModel::of(cluster), detail, step.memory_bytes);
+  return explained(step, cost::CostModel::of(cluster), detail);
 }
 
 struct Executable::Impl {
@@ -192,9 +225,8 @@ Executable::Executable(CompiledStep planned, const TrainingStep& step, const Clu
   const Executable* with = relations.with;
   const runtime::StateSharing sharing{with ? with->impl_->executor.get() : nullptr,
                                       relations.same_step};
-  auto executor =
-      std::make_shared<runtime::Executor>(*planned.program, options, cluster.backend,
-                                          pipeline::PipelineSchedule{}, *planned.lowered, sharing);
+  auto executor = std::make_shared<runtime::Executor>(
+      *planned.program, options, cluster.backend, schedule_of(planned), *planned.lowered, sharing);
   auto home = with ? with->impl_->home : executor;
   impl_ = std::shared_ptr<Impl>(new Impl{std::move(planned), cost::CostModel::of(cluster), step,
                                          std::move(executor), std::move(home),
@@ -258,7 +290,7 @@ const runtime::Executor& Executable::executor() const { return *impl_->executor;
 std::int64_t Executable::batch_rows() const { return impl_->batched().type.shape[0]; }
 
 std::string Executable::explain(Detail detail) const {
-  return alpa::explain(plan(), graph(), impl_->model, detail, memory_bytes());
+  return explained(impl_->planned, impl_->model, detail);
 }
 
 ShardingSpec Executable::sharding_of(const std::string& name) const {
@@ -266,6 +298,8 @@ ShardingSpec Executable::sharding_of(const std::string& name) const {
 }
 
 void Executable::save_plan(const std::string& path) const {
+  require(impl_->planned.stages.empty(),
+          "save_plan: plans with stages cannot be written yet; plan the step again instead");
   write_file(path, to_json(plan(), graph()));
 }
 

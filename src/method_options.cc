@@ -33,21 +33,26 @@ int devices_split_over(const Strategy& strategy, const DeviceMesh& mesh) {
 
 MethodOptions options_of(const Method& method) {
   return std::visit(
-      [](const auto& m) -> MethodOptions {
-        return {m.kind,
-                {.num_micro_batches = m.num_micro_batches,
-                 .mesh_shape = m.mesh_shape,
-                 .batch_mesh_axis = m.batch_mesh_axis,
-                 .shard_optimizer_state = m.shard_optimizer_state,
-                 .allow_all_gather = m.allow_all_gather,
-                 .allow_all_to_all = m.allow_all_to_all,
-                 .memory_budget_bytes = m.memory_budget_bytes,
-                 .solver_seconds = m.solver_seconds,
-                 .relative_gap = m.relative_gap,
-                 .stop = m.stop,
-                 .progress = m.progress,
-                 .dump_dir = m.dump_dir,
-                 .executor = m.executor}};
+      [](const auto& m) {
+        MethodOptions result{m.kind,
+                             {.num_micro_batches = m.num_micro_batches,
+                              .shard_optimizer_state = m.shard_optimizer_state,
+                              .allow_all_gather = m.allow_all_gather,
+                              .allow_all_to_all = m.allow_all_to_all,
+                              .memory_budget_bytes = m.memory_budget_bytes,
+                              .solver_seconds = m.solver_seconds,
+                              .relative_gap = m.relative_gap,
+                              .stop = m.stop,
+                              .progress = m.progress,
+                              .dump_dir = m.dump_dir,
+                              .executor = m.executor}};
+        if constexpr (m.kind == MethodKind::pipeline) {
+          result.pipeline = m;
+        } else {
+          result.options.mesh_shape = m.mesh_shape;
+          result.options.batch_mesh_axis = m.batch_mesh_axis;
+        }
+        return result;
       },
       method);
 }

@@ -10,10 +10,11 @@
 
 namespace alpa {
 
-/// All methods have the same options; the kind is a separate member.
+/// The options that all methods have, and those of stages.
 struct MethodOptions {
   MethodKind kind;
   ShardParallel options;
+  PipeshardParallel pipeline = {};  ///< of method pipeline; other members are read from `options`
 };
 
 MethodOptions options_of(const Method& method);

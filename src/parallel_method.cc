@@ -12,13 +12,22 @@ std::string_view name_of(MethodKind kind) {
     case MethodKind::zero2: return "zero2";
     case MethodKind::zero3: return "zero3";
     case MethodKind::shard: return "shard";
+    case MethodKind::pipeline: return "pipeline";
   }
   bug("no parallel method has the number {}", static_cast<int>(kind));
 }
 
+std::string_view name_of(ScheduleKind kind) {
+  switch (kind) {
+    case ScheduleKind::gpipe: return "gpipe";
+    case ScheduleKind::one_f_one_b: return "1f1b";
+  }
+  bug("no schedule has the number {}", static_cast<int>(kind));
+}
+
 Method parse_method(std::string_view name) {
-  const Method methods[] = {Serial{}, DataParallel{}, Zero2Parallel{}, Zero3Parallel{},
-                            ShardParallel{}};
+  const Method methods[] = {Serial{},        DataParallel{},  Zero2Parallel{},
+                            Zero3Parallel{}, ShardParallel{}, PipeshardParallel{}};
   std::string known;
   for (const Method& method : methods) {
     const std::string_view own = std::visit([](const auto& m) { return name_of(m.kind); }, method);

@@ -6,6 +6,7 @@
 
 #include "method_options.h"
 #include "pass_log.h"
+#include "pipeline_planning.h"
 #include "planning_budget.h"
 #include "src/base/file.h"
 #include "src/base/timing.h"
@@ -13,6 +14,7 @@
 #include "src/intra_op/follow.h"
 #include "src/lower/state_layout.h"
 #include "src/runtime/backend.h"
+#include "src/spmd/join_stages.h"
 
 namespace alpa {
 namespace {
@@ -28,11 +30,10 @@ struct Target {
   const lower::StateLayout* state = nullptr;  ///< of the step whose state this one shares
 };
 
-/// Passes before collectives are merged.
-spmd::SpmdProgram fused_program(const Graph& graph, const ShardingPlan& plan,
-                                const Target& target) {
+/// Passes from a partitioned program until collectives are merged.
+spmd::SpmdProgram fused_program(spmd::SpmdProgram partitioned, const Target& target) {
   const auto& [backend, options, budget, log, state] = target;
-  spmd::SpmdProgram program = log.check("partitioned.txt", spmd::partition(graph, plan));
+  spmd::SpmdProgram program = log.check("partitioned.txt", std::move(partitioned));
   if (backend.fuses_epilogue)
     program = log.check("epilogues.txt", spmd::fuse_epilogues(program, backend.fuses_epilogue));
   if (backend.launches) program = log.check("squared_norms.txt", spmd::fuse_squares(program));
@@ -40,9 +41,8 @@ spmd::SpmdProgram fused_program(const Graph& graph, const ShardingPlan& plan,
 }
 
 /// Passes that merge collectives, and all later ones.
-CompiledStep lowered_program(const Graph& graph, const ShardingPlan& plan,
-                             const spmd::SpmdProgram& fused, std::int64_t bucket_bytes,
-                             std::int64_t slack, const Target& target) {
+CompiledStep lowered_program(CompiledStep planned, const spmd::SpmdProgram& fused,
+                             std::int64_t bucket_bytes, std::int64_t slack, const Target& target) {
   const auto& [backend, options, budget, log, state] = target;
   spmd::SpmdProgram program =
       log.check("bucketed.txt", spmd::bucket_collectives(fused, bucket_bytes, slack));
@@ -52,18 +52,14 @@ CompiledStep lowered_program(const Graph& graph, const ShardingPlan& plan,
     program =
         log.check("joined.txt", spmd::fuse_squared_norms(spmd::fuse_optimizer_updates(program)));
   runtime::LoweredProgram devices =
-      runtime::lower_program(program, options, backend.name, {}, state);
+      runtime::lower_program(program, options, backend.name, schedule_of(planned), state);
   log.write("device0.txt", [&] { return to_string(devices.firsts.front(), program); });
-  std::int64_t bytes = 0;  // exact, as an executor will take
+  planned.memory_bytes = 0;  // exact, as an executor will take
   for (const lower::DeviceProgram& device : devices.firsts)
-    bytes = std::max(bytes, device.arena_bytes);
-  return {graph,
-          plan,
-          std::make_shared<const spmd::SpmdProgram>(std::move(program)),
-          bytes,
-          0,
-          repeated_work(plan, graph),
-          std::make_shared<const runtime::LoweredProgram>(std::move(devices))};
+    planned.memory_bytes = std::max(planned.memory_bytes, device.arena_bytes);
+  planned.program = std::make_shared<const spmd::SpmdProgram>(std::move(program));
+  planned.lowered = std::make_shared<const runtime::LoweredProgram>(std::move(devices));
+  return planned;
 }
 
 /// How much merged collectives may add to a program's peak: one bucket, but at most a
@@ -75,16 +71,22 @@ std::int64_t bucket_slack(const spmd::SpmdProgram& program, std::int64_t bucket_
 
 /// Merged collectives keep their operands until the last one is ready. If that exceeds the budget,
 /// they are merged only as far as the peak stays; if that still does, none is merged.
-CompiledStep lower_plan(const Graph& graph, ShardingPlan solved, const Target& target) {
-  const ShardingPlan plan = target.log.check("plan.json", std::move(solved), graph);
-  const spmd::SpmdProgram fused = fused_program(graph, plan, target);
+CompiledStep lower_partitioned(const CompiledStep& plan, spmd::SpmdProgram partitioned,
+                               const Target& target) {
+  const spmd::SpmdProgram fused = fused_program(std::move(partitioned), target);
   const std::int64_t bucket = target.options.bucket_bytes, budget = target.budget;
   const std::int64_t slack = bucket_slack(fused, bucket, budget);
-  CompiledStep planned = lowered_program(graph, plan, fused, bucket, slack, target);
+  CompiledStep planned = lowered_program(plan, fused, bucket, slack, target);
   if (planned.memory_bytes > budget && slack > 0)
-    planned = lowered_program(graph, plan, fused, bucket, 0, target);
-  return planned.memory_bytes <= budget ? planned
-                                        : lowered_program(graph, plan, fused, 0, 0, target);
+    planned = lowered_program(plan, fused, bucket, 0, target);
+  return planned.memory_bytes <= budget ? planned : lowered_program(plan, fused, 0, 0, target);
+}
+
+CompiledStep lower_plan(const Graph& graph, ShardingPlan solved, const Target& target) {
+  CompiledStep planned{.graph = graph,
+                       .plan = target.log.check("plan.json", std::move(solved), graph)};
+  planned.repeated = repeated_work(planned.plan, graph);
+  return lower_partitioned(planned, spmd::partition(graph, planned.plan), target);
 }
 
 ShardingPlan read_plan(const Graph& graph, const MethodOptions& method, const Cluster& cluster,
@@ -126,6 +128,26 @@ CompiledStep planned_by_search(const Graph& graph, const MethodOptions& method,
   });
 }
 
+/// A program of a stage per mesh.
+CompiledStep planned_in_stages(const Graph& graph, const MethodOptions& method,
+                               const Cluster& cluster, double trace_seconds, const Target& target) {
+  CompiledStep planned{.graph = graph,
+                       .plan = {.method = std::string(name_of(method.kind))},
+                       .stages = plan_stages(graph, method, cluster, trace_seconds),
+                       .schedule = method.pipeline.schedule};
+  std::vector<spmd::PlannedPart> parts;
+  for (const StagePlan& stage : planned.stages) parts.push_back({stage.graph, stage.plan});
+  spmd::SpmdProgram joined = spmd::join_stages(graph, parts);
+  add_transfer_seconds(joined, cluster, planned.stages);
+  planned.plan.cost.objective_seconds = pipeline_seconds(planned.stages, graph.num_micro_batches);
+  planned = lower_partitioned(planned, std::move(joined), target);
+  require(planned.memory_bytes <= target.budget,
+          "method pipeline: the stages need {} bytes per device, {} more than the memory budget of "
+          "{}; give more devices or stages, or raise the budget",
+          planned.memory_bytes, planned.memory_bytes - target.budget, target.budget);
+  return planned;
+}
+
 CompiledStep compile(const TrainingStep& step, const MethodOptions& method, const Cluster& cluster,
                      const std::string* plan_path) {
   const Stopwatch watch;
@@ -134,9 +156,12 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& method, cons
   const Target target{runtime::find_backend(cluster.backend), method.options.executor,
                       memory_budget(method, cluster), log};
   const Graph graph = log.check("graph.txt", step.trace(method.options.num_micro_batches));
-  CompiledStep planned = plan_path
-                             ? planned_from_file(graph, method, cluster, *plan_path, target)
-                             : planned_by_search(graph, method, cluster, watch.seconds(), target);
+  const auto plan = [&] {
+    if (plan_path) return planned_from_file(graph, method, cluster, *plan_path, target);
+    return (method.kind == MethodKind::pipeline ? planned_in_stages : planned_by_search)(
+        graph, method, cluster, watch.seconds(), target);
+  };
+  CompiledStep planned = plan();
   planned.seconds = watch.seconds();
   return planned;
 }
@@ -188,7 +213,7 @@ Executable shorter(const TrainingStep& step, std::int64_t rows, const Executable
 Executable loaded(CompiledStep planned, const TrainingStep& step, const Executable* leader,
                   const Settings& settings) {
   ExecutableRelations relations{.with = leader};
-  if (step.with_batch)
+  if (step.with_batch && planned.stages.empty())
     relations.shorter = [step, settings](const Executable& whole, std::int64_t rows) {
       return shorter(step.with_batch(rows), rows, whole, settings);
     };
@@ -218,6 +243,9 @@ std::vector<Executable> executables(std::span<const TrainingStep> steps, const M
   require(!steps.empty(), "parallelize: no steps; give at least one");
   require_devices(cluster);
   const Settings settings{options_of(method), cluster};
+  require(settings.method.kind != MethodKind::pipeline || (steps.size() == 1 && !plan_path),
+          "method pipeline: several steps on one state and plan files are not supported yet; give "
+          "one step, and plan it again");
   std::vector<Executable> loaded_steps{
       loaded(compile(steps.front(), settings.method, cluster, plan_path), steps.front(), nullptr,
              settings)};

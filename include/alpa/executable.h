@@ -11,6 +11,7 @@
 
 #include "alpa/intra_op/plan.h"
 #include "alpa/mesh/cluster.h"
+#include "alpa/parallel_method.h"
 #include "alpa/runtime/executor_options.h"
 #include "alpa/train/dataset.h"
 #include "alpa/train/training_step.h"
@@ -120,11 +121,22 @@ class TrainState {
 /// optimizer state ("dense0.kernel.adam_m").
 std::vector<std::string> parameter_names(const Graph& graph);
 
+/// A stage of a pipelined step: a range of layers on devices of its own.
+struct StagePlan {
+  int first_layer = 0, last_layer = 0;
+  Graph graph;        ///< the stage's part of the step; what other stages give are boundary inputs
+  ShardingPlan plan;  ///< of that part, on the stage's devices
+  double micro_batch_seconds = 0;  ///< predicted for the forward and backward run of a micro-batch
+  double apply_seconds = 0;        ///< predicted for what runs once per step
+};
+
 /// A partitioned program with its plan and planning time. Needs no devices.
 struct CompiledStep {
   Graph graph;
-  ShardingPlan plan;
-  std::shared_ptr<const spmd::SpmdProgram> program;  ///< partitioned, fused, bucketed
+  ShardingPlan plan;  ///< of a pipelined step only method and cost; `stages` has the rest
+  std::vector<StagePlan> stages = {};                     ///< of a pipelined step, in order
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;      ///< of the stages
+  std::shared_ptr<const spmd::SpmdProgram> program = {};  ///< partitioned, fused, bucketed
   std::int64_t memory_bytes = 0;  ///< exact peak per device, maximum over devices
   double seconds = 0;             ///< of tracing, planning and lowering together
   RepeatedWork repeated = {};     ///< work that several devices repeat
@@ -133,6 +145,9 @@ struct CompiledStep {
   /// Collectives per step and device, by kind ("all_reduce").
   std::map<std::string, Traffic> traffic() const;
 };
+
+/// The plan in a line, as to_string(ShardingPlan); of a pipelined step with a line per stage.
+std::string to_string(const CompiledStep& step);
 
 /// The plan explained in words, for devices of `cluster`.
 std::string explain(const CompiledStep& step, const Cluster& cluster,

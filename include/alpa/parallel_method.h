@@ -13,10 +13,10 @@
 
 namespace alpa {
 
-enum class MethodKind : std::uint8_t { serial, data, zero2, zero3, shard };
+enum class MethodKind : std::uint8_t { serial, data, zero2, zero3, shard, pipeline };
 
-/// A parallel method and its options, e.g. `ShardParallel{.num_micro_batches = 4}`. All
-/// methods have the same options.
+/// A parallel method and its options, e.g. `ShardParallel{.num_micro_batches = 4}`. All methods
+/// have the same options, except the one with stages.
 template <MethodKind method>
 struct ParallelMethod {
   /// Number of parts of the batch over which gradients are accumulated; must divide the batch.
@@ -53,6 +53,56 @@ struct ParallelMethod {
   static constexpr MethodKind kind = method;
 };
 
+/// Layers are what `mark_pipeline_boundary` and `LayerScope` say.
+struct ManualLayers {};
+
+/// Stages of these layers on these parts of the cluster.
+struct ManualStages {
+  /// Per stage its layers, in ascending order: {{0, 1}, {2}}.
+  std::vector<std::vector<int>> layers;
+  /// Per stage its number of devices. Empty: the same number each.
+  std::vector<int> devices = {};
+  /// Per stage a logical mesh shape. Empty: every shape is tried and the cheapest taken.
+  std::vector<std::vector<int>> mesh_shapes = {};
+};
+
+/// This many stages of equally many layers, as far as possible, on equally many devices.
+struct UniformStages {
+  int count = 2;
+};
+
+/// The order in which a stage runs micro-batches.
+enum class ScheduleKind : std::uint8_t {
+  gpipe,  ///< all forward runs, then all backward runs (arXiv 1811.06965)
+  /// stage s of n runs at most n - s micro-batches ahead (PipeDream-flush, arXiv 2006.09503)
+  one_f_one_b,
+};
+
+/// "gpipe", "1f1b".
+std::string_view name_of(ScheduleKind kind);
+
+/// Pipeline parallelism: layers are grouped into stages, each on a part of the devices of its own,
+/// where it is sharded as `ShardParallel` would (Alpa's PipeshardParallel, Zheng et al. 2022).
+template <>
+struct ParallelMethod<MethodKind::pipeline> {
+  int num_micro_batches = 1;
+  ManualLayers layers = {};
+  std::variant<UniformStages, ManualStages> stages = UniformStages{};
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  bool shard_optimizer_state = false;  ///< this and all below: as for the other methods
+  bool allow_all_gather = true;
+  bool allow_all_to_all = true;
+  std::optional<std::int64_t> memory_budget_bytes = {};
+  double solver_seconds = 60;
+  double relative_gap = 0.005;
+  const std::atomic<bool>* stop = nullptr;
+  ProgressCallback progress = {};
+  std::string dump_dir = {};
+  ExecutorOptions executor = {};
+
+  static constexpr MethodKind kind = MethodKind::pipeline;
+};
+
 /// One device; the reference for all other methods.
 using Serial = ParallelMethod<MethodKind::serial>;
 /// Batch split, parameters and optimizer state on every device.
@@ -64,9 +114,13 @@ using Zero3Parallel = ParallelMethod<MethodKind::zero3>;
 /// The best plan the planner finds.
 using ShardParallel = ParallelMethod<MethodKind::shard>;
 
-using Method = std::variant<Serial, DataParallel, Zero2Parallel, Zero3Parallel, ShardParallel>;
+/// Stages on parts of the devices.
+using PipeshardParallel = ParallelMethod<MethodKind::pipeline>;
 
-/// "serial", "data", "zero2", "zero3", "shard".
+using Method = std::variant<Serial, DataParallel, Zero2Parallel, Zero3Parallel, ShardParallel,
+                            PipeshardParallel>;
+
+/// "serial", "data", "zero2", "zero3", "shard", "pipeline".
 std::string_view name_of(MethodKind kind);
 
 /// The method of this name with default options. Throws Error naming the methods.

@@ -133,8 +133,9 @@ Method make_method(const CommonFlags& flags, const std::string& name) {
   Method method = parse_method(name);
   const auto set = [&](auto& options) {
     options.num_micro_batches = flags.micro_batches;
-    if (flags.mesh != "auto" && options.kind != MethodKind::serial)
-      options.mesh_shape = parse_mesh_shape(flags.mesh);
+    if constexpr (requires { options.mesh_shape; })
+      if (flags.mesh != "auto" && options.kind != MethodKind::serial)
+        options.mesh_shape = parse_mesh_shape(flags.mesh);
     options.memory_budget_bytes = flags.memory_budget;
     options.dump_dir = flags.dump;
     options.solver_seconds = flags.solver_seconds;

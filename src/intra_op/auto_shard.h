@@ -47,6 +47,8 @@ struct AutoShardOptions {
   /// contraction (Alpa's allow_recompute_heavy_op = false). Needed with cost models of
   /// communication only, in which repeating all work would be free.
   bool split_contractions = false;
+  /// Boundary inputs arrive whole or split, not as partial sums: from another mesh.
+  bool whole_boundary_inputs = false;
   /// Required specs of outputs of the graph, by name; other outputs may have any spec.
   std::map<std::string, ShardingSpec> output_specs;
   bool allow_all_gather = true;

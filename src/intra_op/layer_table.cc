@@ -49,7 +49,8 @@ std::string table_key(const PartView& part, const AutoShardOptions& options) {
     key += static_cast<char>('0' + static_cast<int>(boundary));
   for (bool option :
        {options.replicate_parameters, options.replicate_optimizer_state, options.shard_parameters,
-        options.shard_optimizer_state, options.shard_gradients, options.split_contractions})
+        options.shard_optimizer_state, options.shard_gradients, options.split_contractions,
+        options.whole_boundary_inputs})
     key += option ? '1' : '0';
   for (const LoopShare& share : part.shares) key += text_of(share);
   return key;

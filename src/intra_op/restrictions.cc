@@ -208,11 +208,12 @@ void mark_partial(const Graph& graph, const NodeClasses& classes, const DeviceMe
 /// operands that are partial themselves. An accumulator may be partial if what is added
 /// to it may; hence the second pass.
 void add_linear_axes(const Graph& graph, const NodeClasses& classes, const DeviceMesh& mesh,
-                     std::vector<Restriction>& restrictions) {
+                     bool whole_boundaries, std::vector<Restriction>& restrictions) {
   std::vector<std::uint32_t> partial(graph.values.size(), 0);
   // of what other parts of the graph do, anything is possible
   for (const Input& input : graph.inputs)
-    if (input.kind == InputKind::boundary) partial[input.value] = (1u << mesh.num_axes()) - 1;
+    if (input.kind == InputKind::boundary && !whole_boundaries)
+      partial[input.value] = (1u << mesh.num_axes()) - 1;
   mark_partial(graph, classes, mesh, partial, restrictions);
   for (const Update& update : graph.updates)
     if (kind_of(graph, update.input) == InputKind::accumulator)
@@ -234,7 +235,7 @@ std::vector<Restriction> restrictions(const Graph& graph, const NodeClasses& cla
   std::vector<Restriction> result;
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
     result.push_back(restriction_of(graph, accumulations, n, batch[n], tensor, limits));
-  add_linear_axes(graph, classes, mesh, result);
+  add_linear_axes(graph, classes, mesh, options.whole_boundary_inputs, result);
   return result;
 }
 

@@ -246,4 +246,11 @@ Graph Builder::finish() const {
   return graph;
 }
 
+Value mark_pipeline_boundary(Value x) {
+  require(static_cast<bool>(x), "mark_pipeline_boundary: the value is empty");
+  Builder& builder = x;
+  builder.set_layer(std::max(builder.layer(), 0) + 1);
+  return x;
+}
+
 }  // namespace alpa

@@ -54,7 +54,9 @@ void verify_inputs(const Graph& graph) {
     invariant(input.name == node.name && name_of(input.kind) == node.attributes.string("kind"),
               "graph: input {} \"{}\" differs from its node {}", name_of(input.kind), input.name,
               describe(node));
-    invariant(names.insert(input.name).second, "graph: two inputs are called \"{}\"", input.name);
+    // A program of several meshes loads a scalar on each.
+    invariant(names.insert(input.name).second || input.kind == InputKind::scalar,
+              "graph: two inputs are called \"{}\"", input.name);
     if (input.kind == InputKind::state && input.of.empty()) parameters.insert(input.name);
     invariant(!input.frozen || parameters.count(input.name),
               "graph: \"{}\" is frozen but is not a parameter", input.name);

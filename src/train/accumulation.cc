@@ -21,6 +21,7 @@ Region region_of(Value value) {
 Value micro_batch_sum(const std::string& name, Value value) {
   Builder& builder = value;
   if (builder.num_micro_batches() == 1) return value;
+  const LayerScope of_no_layer(builder, -1);  // its readers decide
   const DType dtype = value.dtype() == f64 ? f64 : f32;
   const Value before = builder.input(InputKind::accumulator, name, {dtype, value.shape()});
   const Value after = before + cast(value, dtype);

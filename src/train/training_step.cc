@@ -71,6 +71,7 @@ void check_scalar(const std::string& what, Value value) {
 }
 
 LossAndMetrics trace_model(const Model& model, const Batch& batch) {
+  const LayerScope layers_of_the_model(batch.builder(), batch.builder().layer());
   LossAndMetrics result = model(batch);
   check_scalar("loss", result.loss);
   Values read{result.loss};

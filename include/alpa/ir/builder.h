@@ -203,6 +203,9 @@ class BuilderScope {
 /// Nodes appended during its lifetime belong to a layer of the model. So do their gradients, the
 /// updates of parameters that only they read, and the nodes these need. Layers are numbered from 0.
 using LayerScope = BuilderScope<int, &Builder::layer, &Builder::set_layer>;
+/// Ends a layer of the model at `x`, and returns `x`: what is computed from now on belongs to the
+/// next layer. Stages of `PipeshardParallel` begin and end at such boundaries.
+Value mark_pipeline_boundary(Value x);
 /// Nodes appended during its lifetime are in this region.
 using RegionScope = BuilderScope<Region, &Builder::region, &Builder::set_region>;
 /// Parameters made during its lifetime are frozen, if true.

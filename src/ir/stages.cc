@@ -1,0 +1,149 @@
+// src/ir/stages.cc — assigns nodes to the stages of a pipeline
+#include "src/ir/stages.h"
+
+#include <algorithm>
+#include <map>
+
+#include "alpa/base/error.h"
+#include "src/ir/input.h"
+#include "src/ir/layers.h"
+#include "src/ir/op_def.h"
+#include "src/ir/rewrite.h"
+
+namespace alpa {
+namespace {
+
+bool is_input(const Node& node) { return node.op == &ops::input; }
+bool is_constant(const Node& node) { return node.operands.empty() && !is_input(node); }
+bool is_scalar(const Graph& graph, int value) {
+  const Input* input = find_input(graph, value);
+  return input && input->kind == InputKind::scalar;
+}
+
+/// Stages of the nodes that give a node its operands, without scalar inputs and unknown ones.
+std::vector<int> stages_of_operands(const Graph& graph, const Node& node) {
+  std::vector<int> stages;
+  for (int value : node.operands)
+    if (graph.producer(value).layer >= 0 && !is_scalar(graph, value))
+      stages.push_back(graph.producer(value).layer);
+  return stages;
+}
+
+int first_of(const std::vector<int>& stages, int otherwise) {
+  return stages.empty() ? otherwise : *std::min_element(stages.begin(), stages.end());
+}
+int last_of(const std::vector<int>& stages, int otherwise) {
+  return stages.empty() ? otherwise : *std::max_element(stages.begin(), stages.end());
+}
+
+/// Forward and backward nodes, but not inputs.
+void assign_model(Graph& graph, const std::vector<int>& stage_of_layer) {
+  const int last = *std::max_element(stage_of_layer.begin(), stage_of_layer.end());
+  for (Node& node : graph.nodes) {
+    if (is_input(node) || node.region == Region::apply) {
+      node.layer = -1;
+    } else if (node.layer >= 0) {
+      node.layer = stage_of_layer.at(node.layer);
+    } else {
+      const std::vector<int> stages = stages_of_operands(graph, node);
+      node.layer = node.region == Region::forward ? last_of(stages, 0) : first_of(stages, last);
+    }
+  }
+}
+
+/// Inputs that several stages read: where forward nodes read them first; optimizer state beside its
+/// parameter.
+void assign_inputs(Graph& graph) {
+  const std::vector<std::vector<int>> readers = consumers(graph);
+  std::map<std::string, int> of_state;
+  for (const Input& input : graph.inputs) {
+    Node& node = graph.nodes[graph.values[input.value].producer];
+    std::vector<int> stages;
+    for (int reader : readers[input.value])
+      if (graph.nodes[reader].region == Region::forward)
+        stages.push_back(graph.nodes[reader].layer);
+    for (int reader : readers[input.value])
+      if (stages.empty()) stages = {graph.nodes[reader].layer};
+    if (node.layer < 0) node.layer = input.of.empty() ? first_of(stages, -1) : of_state[input.of];
+    of_state[input.name] = node.layer;
+  }
+}
+
+/// Sums over micro-batches stay with the accumulator, which takes their stage.
+void assign_accumulators(Graph& graph) {
+  for (const Update& update : graph.updates)
+    if (find_input(graph, update.input)->kind == InputKind::accumulator)
+      graph.nodes[graph.values[update.input].producer].layer = graph.producer(update.value).layer;
+}
+
+/// Nodes of region apply, and the rest of the inputs.
+void assign_apply(Graph& graph) {
+  for (Node& node : graph.nodes)
+    if (node.layer < 0 && !is_input(node)) node.layer = last_of(stages_of_operands(graph, node), 0);
+  for (Node& node : graph.nodes) node.layer = std::max(node.layer, 0);
+}
+
+void check_order(const Graph& graph) {
+  for (const Node& node : graph.nodes)
+    for (int value : node.operands) {
+      const Node& producer = graph.producer(value);
+      require(node.region != Region::forward || is_input(producer) || is_constant(producer) ||
+                  producer.layer <= node.layer,
+              "stages: {} \"{}\" of stage {} reads {} \"{}\" of the later stage {}; mark pipeline "
+              "boundaries in the order in which the model computes",
+              node.op->name, node.name, node.layer, producer.op->name, producer.name,
+              producer.layer);
+    }
+}
+
+/// Makes constants again on the stages that read them.
+Graph with_own_constants(const Graph& graph) {
+  Graph result = graph;
+  std::vector<Node> nodes;
+  std::map<std::pair<int, int>, int> copies;  // by value and stage
+  for (Node node : graph.nodes) {
+    for (int& value : node.operands) {
+      Node constant = graph.producer(value);
+      if (!is_constant(constant) || constant.layer == node.layer) continue;
+      int& copy = copies.try_emplace({value, node.layer}, -1).first->second;
+      if (copy < 0) {
+        copy = static_cast<int>(result.values.size());
+        result.values.push_back(graph.values[value]);
+        constant.layer = node.layer;
+        constant.region = node.region;
+        constant.results = {copy};
+        nodes.push_back(std::move(constant));
+      }
+      value = copy;
+    }
+    nodes.push_back(std::move(node));
+  }
+  return with_nodes(result, std::move(nodes)).graph;
+}
+
+}  // namespace
+
+int num_layers(const Graph& graph) {
+  int layers = 1;
+  for (const Node& node : graph.nodes)
+    if (node.region == Region::forward) layers = std::max(layers, node.layer + 1);
+  return layers;
+}
+
+Graph with_stages(const Graph& graph, const std::vector<int>& stage_of_layer) {
+  invariant(static_cast<int>(stage_of_layer.size()) == num_layers(graph),
+            "stages of {} layers for a graph of {}", stage_of_layer.size(), num_layers(graph));
+  Graph staged = graph;
+  assign_model(staged, stage_of_layer);
+  check_order(staged);
+  const std::vector<Node> model = staged.nodes;
+  staged = with_layers(staged);
+  for (std::size_t n = 0; n < model.size(); ++n)
+    if (model[n].layer >= 0) staged.nodes[n].layer = model[n].layer;
+  assign_inputs(staged);
+  assign_accumulators(staged);
+  assign_apply(staged);
+  return with_own_constants(staged);
+}
+
+}  // namespace alpa

@@ -1,0 +1,213 @@
+// src/pipeline_planning.cc — plans the stages of a pipelined step
+#include "pipeline_planning.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "alpa/base/error.h"
+#include "src/base/timing.h"
+#include "src/cost/cost_model.h"
+#include "src/cost/transfer.h"
+#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/evaluate.h"
+#include "src/intra_op/planning_cache.h"
+#include "src/ir/stages.h"
+#include "src/ir/subgraph.h"
+#include "src/spmd/program.h"
+
+namespace alpa {
+namespace {
+
+/// A stage before it is planned.
+struct StageRequest {
+  int first_layer = 0, last_layer = 0;
+  std::vector<DeviceMesh> meshes;  ///< logical shapes to choose from
+};
+
+/// Every layer once, in order. Throws Error otherwise.
+void check_layers(const std::vector<std::vector<int>>& stages, int num_layers) {
+  int next = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    require(!stages[s].empty(), "ManualStages: stage {} has no layers; give at least one", s);
+    for (int layer : stages[s])
+      require(layer == next++,
+              "ManualStages: stage {} has layer {} where layer {} comes next; give the layers 0 to "
+              "{} in order, each once",
+              s, layer, next - 1, num_layers - 1);
+  }
+  require(next == num_layers,
+          "ManualStages: the stages have {} layers but the step has {}; give each of the layers 0 "
+          "to {} to a stage",
+          next, num_layers, num_layers - 1);
+}
+
+/// Equal numbers of devices. Throws Error if there are none.
+std::vector<int> equal_devices(int stages, const Cluster& cluster) {
+  require(
+      cluster.num_devices() % stages == 0,
+      "{} stages cannot have equally many of {} devices; give ManualStages::devices, or another "
+      "number of stages",
+      stages, cluster.num_devices());
+  return std::vector<int>(stages, cluster.num_devices() / stages);
+}
+
+ManualStages manual(const UniformStages& uniform, int num_layers, const Cluster& cluster) {
+  require(uniform.count >= 1 && uniform.count <= num_layers,
+          "UniformStages: {} stages of {} layers; give at least 1 and at most as many as layers "
+          "(mark_pipeline_boundary begins a layer)",
+          uniform.count, num_layers);
+  ManualStages stages{.layers = {}, .devices = equal_devices(uniform.count, cluster)};
+  stages.layers.resize(uniform.count);
+  for (int layer = 0; layer < num_layers; ++layer)
+    stages.layers[layer * uniform.count / num_layers].push_back(layer);
+  return stages;
+}
+
+ManualStages manual(ManualStages stages, int num_layers, const Cluster& cluster) {
+  check_layers(stages.layers, num_layers);
+  const int count = static_cast<int>(stages.layers.size());
+  if (stages.devices.empty()) stages.devices = equal_devices(count, cluster);
+  require(static_cast<int>(stages.devices.size()) == count,
+          "ManualStages: devices of {} stages but layers of {}; give one number per stage",
+          stages.devices.size(), count);
+  require(stages.mesh_shapes.empty() || static_cast<int>(stages.mesh_shapes.size()) == count,
+          "ManualStages: mesh shapes of {} stages but layers of {}; give one shape per stage, or "
+          "none",
+          stages.mesh_shapes.size(), count);
+  for (int devices : stages.devices)
+    require(devices >= 1, "ManualStages: a stage on {} devices; give at least 1", devices);
+  const int total = std::accumulate(stages.devices.begin(), stages.devices.end(), 0);
+  require(total == cluster.num_devices(),
+          "ManualStages: the stages have {} devices but the cluster has {}; give each device to "
+          "one stage",
+          total, cluster.num_devices());
+  return stages;
+}
+
+/// `devices` devices of the cluster from number `first` on, as a cluster. Throws Error unless they
+/// are a part of one host or whole hosts.
+Cluster part_of(const Cluster& cluster, int first, int devices) {
+  const int per_host = cluster.devices_per_host;
+  const bool within = first % per_host + devices <= per_host;
+  require(within || (first % per_host == 0 && devices % per_host == 0),
+          "stages: devices {} to {} are neither on one host of {} devices nor whole hosts; choose "
+          "other numbers of devices, or another order of stages",
+          first, first + devices - 1, per_host);
+  return within ? cluster.submesh(1, devices) : cluster.submesh(devices / per_host, per_host);
+}
+
+/// The logical meshes of a part of the cluster, of one shape or of all.
+std::vector<DeviceMesh> meshes_of(const Cluster& part, int first, const std::vector<int>& shape) {
+  std::vector<std::vector<int>> shapes = {shape};
+  if (shape.empty()) shapes = logical_mesh_shapes(part.num_devices());
+  std::vector<DeviceMesh> meshes;
+  for (const std::vector<int>& candidate : shapes) {
+    const DeviceMesh mesh = part.mesh(candidate);
+    std::vector<int> devices = mesh.devices();
+    for (int& device : devices) device += first;
+    meshes.emplace_back(mesh.axes(), std::move(devices));
+  }
+  return meshes;
+}
+
+std::vector<StageRequest> requests_of(const ManualStages& stages, const Cluster& cluster) {
+  std::vector<StageRequest> requests;
+  int first = 0;
+  for (std::size_t s = 0; s < stages.layers.size(); ++s) {
+    const std::vector<int> shape =
+        stages.mesh_shapes.empty() ? std::vector<int>{} : stages.mesh_shapes[s];
+    requests.push_back({stages.layers[s].front(), stages.layers[s].back(),
+                        meshes_of(part_of(cluster, first, stages.devices[s]), first, shape)});
+    first += stages.devices[s];
+  }
+  return requests;
+}
+
+/// Splits the plan's seconds into those of a micro-batch and those of the step.
+void set_seconds(const cost::CostModel& model, StagePlan& stage) {
+  const intra_op::GraphFacts facts(stage.graph);
+  const intra_op::PartSeconds seconds = intra_op::part_seconds(stage.plan, facts, model);
+  const auto add = [&](Region region, double step_seconds) {
+    if (region == Region::apply)
+      stage.apply_seconds += step_seconds;
+    else
+      stage.micro_batch_seconds += step_seconds / stage.graph.num_micro_batches;
+  };
+  for (std::size_t n = 0; n < seconds.nodes.size(); ++n)
+    add(stage.graph.nodes[n].region, seconds.nodes[n]);
+  for (std::size_t r = 0; r < seconds.reshards.size(); ++r)
+    add(region_of_use(stage.graph, stage.plan.reshards[r].uses.front()), seconds.reshards[r]);
+}
+
+/// Per layer its stage.
+std::vector<int> stages_of_layers(const std::vector<StageRequest>& requests) {
+  std::vector<int> stages;
+  for (int s = 0; s < static_cast<int>(requests.size()); ++s)
+    stages.resize(requests[s].last_layer + 1, s);
+  return stages;
+}
+
+}  // namespace
+
+std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& method,
+                                   const Cluster& cluster, double trace_seconds) {
+  const ManualStages chosen =
+      std::visit([&](const auto& stages) { return manual(stages, num_layers(graph), cluster); },
+                 method.pipeline.stages);
+  const std::vector<StageRequest> requests = requests_of(chosen, cluster);
+  const Graph staged = with_stages(graph, stages_of_layers(requests));
+  const cost::CostModel model = cost::CostModel::of(cluster);
+  const Stopwatch watch;
+  intra_op::AutoShardOptions options = search_options(method, trace_seconds);
+  options.whole_boundary_inputs = true;
+  intra_op::PlanningCache cache;
+  std::vector<StagePlan> stages;
+  for (int s = 0; s < static_cast<int>(requests.size()); ++s) {
+    const auto [first, last, meshes] = requests[s];
+    StagePlan stage{
+        .first_layer = first, .last_layer = last, .graph = subgraph(staged, s, s).graph};
+    const double left = options.time_limit_seconds - watch.seconds();
+    intra_op::AutoShardOptions share = options;
+    share.time_limit_seconds = left / static_cast<double>(requests.size() - s);
+    stage.plan = intra_op::auto_shard(stage.graph, meshes, model, share, &cache);
+    set_seconds(model, stage);
+    stages.push_back(std::move(stage));
+  }
+  return stages;
+}
+
+void add_transfer_seconds(const spmd::SpmdProgram& program, const Cluster& cluster,
+                          std::vector<StagePlan>& stages) {
+  for (const Node& node : program.graph.nodes) {
+    if (!spmd::is_transfer(node)) continue;
+    const cost::MeshLayout from = source_of(program, node), to = target_of(program, node);
+    const double seconds = cost::transfer_cost(program.graph.type(node.results[0]), from, to,
+                                               cost::link_between(cluster, from.mesh, to.mesh))
+                               .seconds;
+    StagePlan& stage = stages[program.mesh_index(node.results[0])];
+    (node.region == Region::apply ? stage.apply_seconds : stage.micro_batch_seconds) += seconds;
+  }
+}
+
+double pipeline_seconds(const std::vector<StagePlan>& stages, int num_micro_batches) {
+  double all = 0, slowest = 0, apply = 0;
+  for (const StagePlan& stage : stages) {
+    all += stage.micro_batch_seconds;
+    slowest = std::max(slowest, stage.micro_batch_seconds);
+    apply = std::max(apply, stage.apply_seconds);
+  }
+  return all + (num_micro_batches - 1) * slowest + apply;
+}
+
+pipeline::PipelineSchedule schedule_of(const CompiledStep& step) {
+  const int stages = static_cast<int>(step.stages.size());
+  if (stages == 0) return {};
+  const int micro_batches = step.graph.num_micro_batches;
+  switch (step.schedule) {
+    case ScheduleKind::gpipe: return pipeline::gpipe(stages, micro_batches);
+    case ScheduleKind::one_f_one_b: return pipeline::one_f_one_b(stages, micro_batches);
+  }
+  bug("no schedule has the number {}", static_cast<int>(step.schedule));
+}
+
+}  // namespace alpa

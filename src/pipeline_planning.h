@@ -1,0 +1,28 @@
+#pragma once
+/// Plans the stages of a pipelined step, each on its own part of the cluster.
+#include <vector>
+
+#include "alpa/executable.h"
+#include "method_options.h"
+#include "src/pipeline/schedule.h"
+
+namespace alpa {
+
+/// The stages that the method asks for, planned one by one. Throws Error if the stages fit neither
+/// the layers of `graph` nor the devices of `cluster`.
+std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& method,
+                                   const Cluster& cluster, double trace_seconds);
+
+/// Prices transfers into every stage of the joined `program`, per micro-batch and per step, and adds
+/// them to the stage's seconds.
+void add_transfer_seconds(const spmd::SpmdProgram& program, const Cluster& cluster,
+                          std::vector<StagePlan>& stages);
+
+/// Predicted seconds of a step: each stage once for the first micro-batch, the slowest for each of
+/// the others, and the slowest update.
+double pipeline_seconds(const std::vector<StagePlan>& stages, int num_micro_batches);
+
+/// The order in which the stages of a compiled step run; empty: it has no stages.
+pipeline::PipelineSchedule schedule_of(const CompiledStep& step);
+
+}  // namespace alpa

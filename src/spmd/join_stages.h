@@ -1,0 +1,22 @@
+#pragma once
+/// One program of several meshes from the parts of a graph, each with a plan of its own.
+#include <span>
+
+#include "alpa/intra_op/plan.h"
+#include "src/spmd/program.h"
+
+namespace alpa::spmd {
+
+/// A part of a graph on a mesh of its own.
+struct PlannedPart {
+  const Graph& graph;        ///< of ir/subgraph.h
+  const ShardingPlan& plan;  ///< of `graph`; no boundary input is partial
+};
+
+/// Partitions the parts of `whole`, which together are all of it, and joins them: a value that one
+/// part computes and another one reads is transferred between their meshes. A partial sum is reduced
+/// before it is sent. Every mesh loads the scalar inputs that it reads. Throws Bug if the meshes
+/// share a device, or if parts wait for each other in a circle.
+SpmdProgram join_stages(const Graph& whole, std::span<const PlannedPart> parts);
+
+}  // namespace alpa::spmd
