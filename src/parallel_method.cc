@@ -17,14 +17,6 @@ std::string_view name_of(MethodKind kind) {
   bug("no parallel method has the number {}", static_cast<int>(kind));
 }
 
-std::string_view name_of(ScheduleKind kind) {
-  switch (kind) {
-    case ScheduleKind::gpipe: return "gpipe";
-    case ScheduleKind::one_f_one_b: return "1f1b";
-  }
-  bug("no schedule has the number {}", static_cast<int>(kind));
-}
-
 Method parse_method(std::string_view name) {
   const Method methods[] = {Serial{},        DataParallel{},  Zero2Parallel{},
                             Zero3Parallel{}, ShardParallel{}, PipeshardParallel{}};

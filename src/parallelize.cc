@@ -155,7 +155,7 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& method, cons
   const PassLog log(method.options.dump_dir);
   const Target target{runtime::find_backend(cluster.backend), method.options.executor,
                       memory_budget(method, cluster), log};
-  const Graph graph = log.check("graph.txt", step.trace(method.options.num_micro_batches));
+  const Graph graph = log.check("graph.txt", traced_in_layers(step, method));
   const auto plan = [&] {
     if (plan_path) return planned_from_file(graph, method, cluster, *plan_path, target);
     return (method.kind == MethodKind::pipeline ? planned_in_stages : planned_by_search)(

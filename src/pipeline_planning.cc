@@ -2,12 +2,14 @@
 #include "pipeline_planning.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "alpa/base/error.h"
 #include "src/base/timing.h"
 #include "src/cost/cost_model.h"
 #include "src/cost/transfer.h"
+#include "src/inter_op/cluster_layers.h"
 #include "src/intra_op/auto_shard.h"
 #include "src/intra_op/evaluate.h"
 #include "src/intra_op/planning_cache.h"
@@ -149,6 +151,23 @@ std::vector<int> stages_of_layers(const std::vector<StageRequest>& requests) {
 
 }  // namespace
 
+Graph traced_in_layers(const TrainingStep& step, const MethodOptions& method) {
+  const int micro_batches = method.options.num_micro_batches;
+  const auto* automatic = std::get_if<AutoLayers>(&method.pipeline.layers);
+  if (method.kind != MethodKind::pipeline || !automatic) return step.trace(micro_batches);
+  Graph graph = step.trace({micro_batches, /*per_node=*/true});
+  const std::vector<int> layers =
+      inter_op::cluster_layers(graph, automatic->count, automatic->tolerance);
+  std::map<int, int> layer_of;  // by the number of a forward node
+  for (std::size_t n = 0; n < layers.size(); ++n)
+    if (layers[n] >= 0) layer_of[graph.nodes[n].layer] = layers[n];
+  for (Node& node : graph.nodes) {
+    const auto found = layer_of.find(node.layer);
+    node.layer = found == layer_of.end() ? -1 : found->second;
+  }
+  return graph;
+}
+
 std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& method,
                                    const Cluster& cluster, double trace_seconds) {
   const ManualStages chosen =
@@ -202,12 +221,7 @@ double pipeline_seconds(const std::vector<StagePlan>& stages, int num_micro_batc
 pipeline::PipelineSchedule schedule_of(const CompiledStep& step) {
   const int stages = static_cast<int>(step.stages.size());
   if (stages == 0) return {};
-  const int micro_batches = step.graph.num_micro_batches;
-  switch (step.schedule) {
-    case ScheduleKind::gpipe: return pipeline::gpipe(stages, micro_batches);
-    case ScheduleKind::one_f_one_b: return pipeline::one_f_one_b(stages, micro_batches);
-  }
-  bug("no schedule has the number {}", static_cast<int>(step.schedule));
+  return pipeline::make_schedule(step.schedule, stages, step.graph.num_micro_batches);
 }
 
 }  // namespace alpa

@@ -8,6 +8,9 @@
 
 namespace alpa {
 
+/// The step's graph for this method: for `AutoLayers` with the layers that are found.
+Graph traced_in_layers(const TrainingStep& step, const MethodOptions& method);
+
 /// The stages that the method asks for, planned one by one. Throws Error if the stages fit neither
 /// the layers of `graph` nor the devices of `cluster`.
 std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& method,

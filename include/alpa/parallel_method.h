@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "alpa/intra_op/plan.h"
+#include "alpa/pipeline/schedule_kind.h"
 #include "alpa/runtime/executor_options.h"
 
 namespace alpa {
@@ -56,6 +57,12 @@ struct ParallelMethod {
 /// Layers are what `mark_pipeline_boundary` and `LayerScope` say.
 struct ManualLayers {};
 
+/// Layers are found: of balanced FLOPs, with the fewest bytes between them. Marks have no effect.
+struct AutoLayers {
+  int count = 0;           ///< 0: as many as cost no more than two do
+  double tolerance = 0.5;  ///< a layer may have 1 + tolerance times the average FLOPs
+};
+
 /// Stages of these layers on these parts of the cluster.
 struct ManualStages {
   /// Per stage its layers, in ascending order: {{0, 1}, {2}}.
@@ -71,22 +78,12 @@ struct UniformStages {
   int count = 2;
 };
 
-/// The order in which a stage runs micro-batches.
-enum class ScheduleKind : std::uint8_t {
-  gpipe,  ///< all forward runs, then all backward runs (arXiv 1811.06965)
-  /// stage s of n runs at most n - s micro-batches ahead (PipeDream-flush, arXiv 2006.09503)
-  one_f_one_b,
-};
-
-/// "gpipe", "1f1b".
-std::string_view name_of(ScheduleKind kind);
-
 /// Pipeline parallelism: layers are grouped into stages, each on a part of the devices of its own,
 /// where it is sharded as `ShardParallel` would (Alpa's PipeshardParallel, Zheng et al. 2022).
 template <>
 struct ParallelMethod<MethodKind::pipeline> {
   int num_micro_batches = 1;
-  ManualLayers layers = {};
+  std::variant<ManualLayers, AutoLayers> layers = ManualLayers{};
   std::variant<UniformStages, ManualStages> stages = UniformStages{};
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   bool shard_optimizer_state = false;  ///< this and all below: as for the other methods

@@ -50,8 +50,10 @@ std::int64_t Value::dim(std::int64_t axis) const {
   return shape()[axis < 0 ? axis + rank() : axis];
 }
 
-Builder::Builder(int num_micro_batches)
-    : self_(std::make_shared<Builder*>(this)), num_micro_batches_(num_micro_batches) {
+Builder::Builder(int num_micro_batches, bool layer_per_node)
+    : self_(std::make_shared<Builder*>(this)),
+      num_micro_batches_(num_micro_batches),
+      layer_per_node_(layer_per_node) {
   require(num_micro_batches >= 1, "num_micro_batches must be at least 1, not {}",
           num_micro_batches);
 }
@@ -166,7 +168,7 @@ Values Builder::emit(const OpDef& op, const Values& operands, Attributes attribu
   for (const std::string& scope : scopes_) node.name += scope + "/";
   node.name += op.name;
   node.region = region_;
-  node.layer = layer_;
+  node.layer = layer_per_node_ && region_ == Region::forward ? num_nodes() : layer_;
   nodes_.push_back(std::move(node));
   return results;
 }

@@ -56,17 +56,6 @@ constexpr std::array<Entry, 6> kSchedules{{{"gpipe", gpipe},
 
 }  // namespace
 
-std::string_view name_of(ScheduleKind kind) { return kSchedules[static_cast<int>(kind)].name; }
-
-ScheduleKind parse_schedule(std::string_view name) {
-  std::string known;
-  for (std::size_t kind = 0; kind < kSchedules.size(); ++kind) {
-    if (kSchedules[kind].name == name) return static_cast<ScheduleKind>(kind);
-    known += fmt::format("{}{}", kind == 0 ? "" : ", ", kSchedules[kind].name);
-  }
-  fail("schedule: \"{}\" is not known; known are {}", excerpt(name), known);
-}
-
 PipelineSchedule make_schedule(ScheduleKind kind, int meshes, int micro_batches,
                                int stages_per_mesh) {
   const MakeSchedule make = kSchedules[static_cast<int>(kind)].make;
@@ -166,3 +155,20 @@ std::string to_string(const PipelineSchedule& schedule) {
 }
 
 }  // namespace alpa::pipeline
+
+namespace alpa {
+
+std::string_view name_of(ScheduleKind kind) {
+  return pipeline::kSchedules[static_cast<int>(kind)].name;
+}
+
+ScheduleKind parse_schedule(std::string_view name) {
+  std::string known;
+  for (std::size_t kind = 0; kind < pipeline::kSchedules.size(); ++kind) {
+    if (pipeline::kSchedules[kind].name == name) return static_cast<ScheduleKind>(kind);
+    known += fmt::format("{}{}", kind == 0 ? "" : ", ", pipeline::kSchedules[kind].name);
+  }
+  fail("schedule: \"{}\" is not known; known are {}", excerpt(name), known);
+}
+
+}  // namespace alpa

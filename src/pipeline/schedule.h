@@ -3,10 +3,10 @@
 /// data, a function of the numbers of stages and micro-batches; lists, slots, memory and
 /// transfers follow from it.
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "alpa/ir/graph.h"
+#include "alpa/pipeline/schedule_kind.h"
 
 namespace alpa::pipeline {
 
@@ -29,22 +29,6 @@ struct RegionRun {
 /// mesh s % meshes, as chunk s / meshes. Empty: the step of one mesh, which keeps forward and
 /// backward together.
 using PipelineSchedule = std::vector<std::vector<RegionRun>>;
-
-/// The schedules by name.
-enum class ScheduleKind : std::uint8_t {
-  gpipe,
-  one_f_one_b,
-  one_f_one_b_overlap,
-  interleaved_one_f_one_b,
-  zero_bubble,
-  inference
-};
-
-/// "gpipe", "1f1b", "1f1b_overlap", "interleaved_1f1b", "zero_bubble" or "inference".
-std::string_view name_of(ScheduleKind kind);
-
-/// The schedule of this name. Throws Error that lists the known names.
-ScheduleKind parse_schedule(std::string_view name);
 
 /// The schedule of this kind. Throws Error unless the numbers are positive, and unless
 /// `stages_per_mesh` is 1 (interleaved_1f1b: at least 2).

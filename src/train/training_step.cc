@@ -168,13 +168,13 @@ Values trained_gradients(Builder& builder, Value share) {
 
 Graph trace_training(const std::vector<BatchInput>& inputs, const Model& model,
                      const Optimizer& optimizer, const StepOptions& options,
-                     int num_micro_batches) {
-  Builder builder(num_micro_batches);
+                     const TraceOptions& tracing) {
+  Builder builder(tracing.num_micro_batches, tracing.layer_per_node);
   const LossAndMetrics result = trace_model(model, make_batch(builder, inputs));
   apply_patterns(builder, options);
   // The mean over micro-batches costs nothing when taken here: the sum of
   // the gradients of loss / n.
-  const Value share = result.loss * (1.0 / num_micro_batches);
+  const Value share = result.loss * (1.0 / tracing.num_micro_batches);
   const auto metrics = metric_sums(result);
   builder.set_region(Region::backward);
   Values gradients = trained_gradients(builder, share);
@@ -187,8 +187,8 @@ Graph trace_training(const std::vector<BatchInput>& inputs, const Model& model,
 }
 
 Graph trace_evaluation(const std::vector<BatchInput>& inputs, const Model& model,
-                       int num_micro_batches) {
-  Builder builder(num_micro_batches);
+                       const TraceOptions& tracing) {
+  Builder builder(tracing.num_micro_batches, tracing.layer_per_node);
   builder.set_training(false);
   const auto metrics = metric_sums(trace_model(model, make_batch(builder, inputs)));
   builder.set_region(Region::apply);
@@ -198,8 +198,8 @@ Graph trace_evaluation(const std::vector<BatchInput>& inputs, const Model& model
 
 Graph trace_prediction(const std::vector<BatchInput>& inputs,
                        const std::function<Predictions(const Batch&)>& model,
-                       int num_micro_batches) {
-  Builder builder(num_micro_batches);
+                       const TraceOptions& tracing) {
+  Builder builder(tracing.num_micro_batches, tracing.layer_per_node);
   builder.set_training(false);
   const Predictions predictions = model(make_batch(builder, inputs));
   require(!predictions.values.empty(), "the model returned no tensors; name one at least");
@@ -259,8 +259,8 @@ TrainingStep training_step(std::vector<BatchInput> inputs,
       values[rate_name(group)] = group.optimizer.learning_rate(step);
     return values;
   };
-  auto trace = [=](int num_micro_batches) {
-    return trace_training(inputs, model, optimizer, options, num_micro_batches);
+  auto trace = [=](const TraceOptions& tracing) {
+    return trace_training(inputs, model, optimizer, options, tracing);
   };
   auto with_batch = [=](std::int64_t rows) {
     return training_step(with_rows(inputs, rows), model, optimizer, options);
@@ -271,8 +271,8 @@ TrainingStep training_step(std::vector<BatchInput> inputs,
 TrainingStep evaluation_step(std::vector<BatchInput> inputs,
                              std::function<LossAndMetrics(const Batch&)> model) {
   check_inputs(inputs);
-  auto trace = [=](int num_micro_batches) {
-    return trace_evaluation(inputs, model, num_micro_batches);
+  auto trace = [=](const TraceOptions& tracing) {
+    return trace_evaluation(inputs, model, tracing);
   };
   auto with_batch = [=](std::int64_t rows) {
     return evaluation_step(with_rows(inputs, rows), model);
@@ -283,8 +283,8 @@ TrainingStep evaluation_step(std::vector<BatchInput> inputs,
 TrainingStep prediction_step(std::vector<BatchInput> inputs,
                              std::function<Predictions(const Batch&)> model) {
   check_inputs(inputs);
-  auto trace = [=](int num_micro_batches) {
-    return trace_prediction(inputs, model, num_micro_batches);
+  auto trace = [=](const TraceOptions& tracing) {
+    return trace_prediction(inputs, model, tracing);
   };
   auto with_batch = [=](std::int64_t rows) {
     return prediction_step(with_rows(inputs, rows), model);
@@ -296,8 +296,8 @@ TrainingStep custom_step(std::vector<BatchInput> inputs,
                          std::function<void(Builder&, const Batch&)> build,
                          std::function<std::map<std::string, double>(std::int64_t step)> scalars) {
   check_inputs(inputs);
-  auto trace = [=](int num_micro_batches) {
-    Builder builder(num_micro_batches);
+  auto trace = [=](const TraceOptions& tracing) {
+    Builder builder(tracing.num_micro_batches, tracing.layer_per_node);
     build(builder, make_batch(builder, inputs));
     return builder.finish();
   };

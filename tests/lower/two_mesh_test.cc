@@ -45,7 +45,7 @@ Outcome on_one_device(const Graph& graph) {
   return run_steps_of(graph, executor, 3);
 }
 
-using pipeline::ScheduleKind;
+using ScheduleKind;
 
 /// Runs the program and compares it with one device: numbers, bytes of memory, traffic.
 void check_equal(const Graph& graph, const Outcome& expected, const spmd::SpmdProgram& program,

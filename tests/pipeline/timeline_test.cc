@@ -10,7 +10,7 @@
 
 using namespace alpa;
 using namespace alpa::testing;
-using pipeline::ScheduleKind;
+using ScheduleKind;
 
 namespace {
 
@@ -230,12 +230,12 @@ TEST_CASE("schedules have names that parse") {
        {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::one_f_one_b_overlap,
         ScheduleKind::interleaved_one_f_one_b, ScheduleKind::zero_bubble,
         ScheduleKind::inference}) {
-    CHECK(pipeline::parse_schedule(name_of(kind)) == kind);
+    CHECK(parse_schedule(name_of(kind)) == kind);
     names.insert(name_of(kind));
   }
   CHECK(names == std::set<std::string_view>{"1f1b", "1f1b_overlap", "gpipe", "inference",
                                             "interleaved_1f1b", "zero_bubble"});
-  CHECK(error_of([] { pipeline::parse_schedule("pipedream"); }) ==
+  CHECK(error_of([] { parse_schedule("pipedream"); }) ==
         "schedule: \"pipedream\" is not known; known are gpipe, 1f1b, 1f1b_overlap, "
         "interleaved_1f1b, zero_bubble, inference");
   CHECK(error_of([] { pipeline::make_schedule(ScheduleKind::gpipe, 2, 4, 2); }) ==

@@ -73,7 +73,9 @@ inline constexpr Initializer zeros{Initializer::Kind::constant, 0},
 
 class Builder {
  public:
-  explicit Builder(int num_micro_batches = 1);
+  /// With `layer_per_node`, every forward node is a layer of its own, whatever `set_layer` says: a
+  /// planner can group them later, and their gradients with them. Random streams stay as they are.
+  explicit Builder(int num_micro_batches = 1, bool layer_per_node = false);
   ~Builder();
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
@@ -181,6 +183,7 @@ class Builder {
   int layer_ = -1;
   std::map<int, std::int64_t> streams_;  ///< drawn so far, by layer
   int num_micro_batches_;
+  bool layer_per_node_;
   bool training_ = true, freezing_ = false;
 };
 

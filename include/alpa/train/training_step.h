@@ -42,10 +42,18 @@ struct LossAndMetrics {
       : loss(loss), metrics(std::move(metrics)) {}
 };
 
+/// How a step is traced.
+struct TraceOptions {
+  int num_micro_batches = 1;
+  bool layer_per_node = false;                            ///< as for `Builder`
+  TraceOptions(int micro_batches, bool per_node = false)  // NOLINT: a number is the usual case
+      : num_micro_batches(micro_batches), layer_per_node(per_node) {}
+};
+
 struct TrainingStep {
   std::vector<BatchInput> inputs;  ///< types of the whole batch
   /// throws Error if the micro-batches do not divide the batch
-  std::function<Graph(int num_micro_batches)> trace;
+  std::function<Graph(const TraceOptions&)> trace;
   /// Values of the scalar inputs at a step (1 for the first): learning rate, step counter.
   std::function<std::map<std::string, double>(std::int64_t step)> scalars;
   /// The same step for a batch of another number of rows; null: it has none.
