@@ -83,8 +83,8 @@ CompiledStep lower_partitioned(const CompiledStep& plan, spmd::SpmdProgram parti
 }
 
 CompiledStep lower_plan(const Graph& graph, ShardingPlan solved, const Target& target) {
-  CompiledStep planned{.graph = graph,
-                       .plan = target.log.check("plan.json", std::move(solved), graph)};
+  ShardingPlan plan = target.log.check("plan.json", std::move(solved), graph);
+  CompiledStep planned{.graph = graph, .plan = std::move(plan)};
   planned.repeated = repeated_work(planned.plan, graph);
   return lower_partitioned(planned, spmd::partition(graph, planned.plan), target);
 }
@@ -128,19 +128,26 @@ CompiledStep planned_by_search(const Graph& graph, const MethodOptions& method,
   });
 }
 
-/// A program of a stage per mesh.
-CompiledStep planned_in_stages(const Graph& graph, const MethodOptions& method,
-                               const Cluster& cluster, double trace_seconds, const Target& target) {
+/// Joins planned stages to one program, a mesh per stage.
+CompiledStep lower_stages(const Graph& graph, std::vector<StagePlan> stages, ScheduleKind schedule,
+                          std::string_view method, const Cluster& cluster, const Target& target) {
   CompiledStep planned{.graph = graph,
-                       .plan = {.method = std::string(name_of(method.kind))},
-                       .stages = plan_stages(graph, method, cluster, trace_seconds),
-                       .schedule = method.pipeline.schedule};
+                       .plan = {.method = std::string(method)},
+                       .stages = std::move(stages),
+                       .schedule = schedule};
   std::vector<spmd::PlannedPart> parts;
   for (const StagePlan& stage : planned.stages) parts.push_back({stage.graph, stage.plan});
   spmd::SpmdProgram joined = spmd::join_stages(graph, parts);
   add_transfer_seconds(joined, cluster, planned.stages);
   planned.plan.cost.objective_seconds = pipeline_seconds(planned.stages, graph.num_micro_batches);
-  planned = lower_partitioned(planned, std::move(joined), target);
+  return lower_partitioned(planned, std::move(joined), target);
+}
+
+CompiledStep planned_in_stages(const Graph& graph, const MethodOptions& method,
+                               const Cluster& cluster, double trace_seconds, const Target& target) {
+  CompiledStep planned =
+      lower_stages(graph, plan_stages(graph, method, cluster, trace_seconds),
+                   method.pipeline.schedule, name_of(method.kind), cluster, target);
   require(planned.memory_bytes <= target.budget,
           "method pipeline: the stages need {} bytes per device, {} more than the memory budget of "
           "{}; give more devices or stages, or raise the budget",
@@ -180,10 +187,16 @@ CompiledStep compile_following(const TrainingStep& step, int num_micro_batches,
   const lower::StateLayout state = leader.executor().layout_of_states();
   const Target target{runtime::find_backend(settings.cluster.backend),
                       settings.method.options.executor, budget, log, &state};
-  const Graph graph = log.check("graph.txt", step.trace(num_micro_batches));
-  ShardingPlan plan = intra_op::follow({leader.graph(), leader.plan()}, graph,
-                                       cost::CostModel::of(settings.cluster));
-  CompiledStep planned = lower_plan(graph, std::move(plan), target);
+  const cost::CostModel model = cost::CostModel::of(settings.cluster);
+  const CompiledStep& led = leader.planned();
+  const bool pipelined = !led.stages.empty();
+  const Graph graph = log.check(
+      "graph.txt", pipelined ? traced_in_layers_of(leader.graph(), step, num_micro_batches)
+                             : step.trace(num_micro_batches));
+  CompiledStep planned =
+      pipelined ? lower_stages(graph, follow_stages(led.stages, graph, model), led.schedule,
+                               kFollow, settings.cluster, target)
+                : lower_plan(graph, intra_op::follow({led.graph, led.plan}, graph, model), target);
   planned.seconds = watch.seconds();
   return planned;
 }
@@ -213,7 +226,7 @@ Executable shorter(const TrainingStep& step, std::int64_t rows, const Executable
 Executable loaded(CompiledStep planned, const TrainingStep& step, const Executable* leader,
                   const Settings& settings) {
   ExecutableRelations relations{.with = leader};
-  if (step.with_batch && planned.stages.empty())
+  if (step.with_batch)
     relations.shorter = [step, settings](const Executable& whole, std::int64_t rows) {
       return shorter(step.with_batch(rows), rows, whole, settings);
     };
@@ -243,9 +256,8 @@ std::vector<Executable> executables(std::span<const TrainingStep> steps, const M
   require(!steps.empty(), "parallelize: no steps; give at least one");
   require_devices(cluster);
   const Settings settings{options_of(method), cluster};
-  require(settings.method.kind != MethodKind::pipeline || (steps.size() == 1 && !plan_path),
-          "method pipeline: several steps on one state and plan files are not supported yet; give "
-          "one step, and plan it again");
+  require(settings.method.kind != MethodKind::pipeline || !plan_path,
+          "method pipeline: plans with stages cannot be read from a file yet; plan the step again");
   std::vector<Executable> loaded_steps{
       loaded(compile(steps.front(), settings.method, cluster, plan_path), steps.front(), nullptr,
              settings)};

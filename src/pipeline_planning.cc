@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 #include "alpa/base/error.h"
 #include "src/base/timing.h"
@@ -12,7 +13,9 @@
 #include "src/inter_op/cluster_layers.h"
 #include "src/intra_op/auto_shard.h"
 #include "src/intra_op/evaluate.h"
+#include "src/intra_op/follow.h"
 #include "src/intra_op/planning_cache.h"
+#include "src/ir/input.h"
 #include "src/ir/stages.h"
 #include "src/ir/subgraph.h"
 #include "src/spmd/program.h"
@@ -149,15 +152,9 @@ std::vector<int> stages_of_layers(const std::vector<StageRequest>& requests) {
   return stages;
 }
 
-}  // namespace
-
-Graph traced_in_layers(const TrainingStep& step, const MethodOptions& method) {
-  const int micro_batches = method.options.num_micro_batches;
-  const auto* automatic = std::get_if<AutoLayers>(&method.pipeline.layers);
-  if (method.kind != MethodKind::pipeline || !automatic) return step.trace(micro_batches);
-  Graph graph = step.trace({micro_batches, /*per_node=*/true});
-  const std::vector<int> layers =
-      inter_op::cluster_layers(graph, automatic->count, automatic->tolerance);
+/// `graph`, traced with a layer per node, with these layers of its forward nodes, and backward nodes
+/// in the layers of theirs.
+Graph with_layers_of_forward_nodes(Graph graph, const std::vector<int>& layers) {
   std::map<int, int> layer_of;  // by the number of a forward node
   for (std::size_t n = 0; n < layers.size(); ++n)
     if (layers[n] >= 0) layer_of[graph.nodes[n].layer] = layers[n];
@@ -166,6 +163,36 @@ Graph traced_in_layers(const TrainingStep& step, const MethodOptions& method) {
     node.layer = found == layer_of.end() ? -1 : found->second;
   }
   return graph;
+}
+
+}  // namespace
+
+Graph traced_in_layers(const TrainingStep& step, const MethodOptions& method) {
+  const int micro_batches = method.options.num_micro_batches;
+  const auto* automatic = std::get_if<AutoLayers>(&method.pipeline.layers);
+  if (method.kind != MethodKind::pipeline || !automatic) return step.trace(micro_batches);
+  const Graph graph = step.trace({micro_batches, /*per_node=*/true});
+  return with_layers_of_forward_nodes(
+      graph, inter_op::cluster_layers(graph, automatic->count, automatic->tolerance));
+}
+
+Graph traced_in_layers_of(const Graph& leader, const TrainingStep& step, int num_micro_batches) {
+  const Graph graph = step.trace({num_micro_batches, /*per_node=*/true});
+  using Key = std::tuple<const OpDef*, std::string, int>;  // operator, name, how many came before
+  const auto for_each_forward = [](const Graph& g, auto&& visit) {
+    std::map<std::pair<const OpDef*, std::string>, int> counts;
+    for (std::size_t n = 0; n < g.nodes.size(); ++n)
+      if (const Node& node = g.nodes[n]; node.region == Region::forward && node.op != &ops::input)
+        visit(n, Key{node.op, node.name, counts[{node.op, node.name}]++});
+  };
+  std::map<Key, int> known;
+  for_each_forward(leader,
+                   [&](std::size_t n, const Key& key) { known[key] = leader.nodes[n].layer; });
+  std::vector<int> layers(graph.nodes.size(), -1);
+  for_each_forward(graph, [&](std::size_t n, const Key& key) {
+    if (const auto found = known.find(key); found != known.end()) layers[n] = found->second;
+  });
+  return with_layers_of_forward_nodes(graph, layers);
 }
 
 std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& method,
@@ -183,12 +210,29 @@ std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& meth
   std::vector<StagePlan> stages;
   for (int s = 0; s < static_cast<int>(requests.size()); ++s) {
     const auto [first, last, meshes] = requests[s];
-    StagePlan stage{
-        .first_layer = first, .last_layer = last, .graph = subgraph(staged, s, s).graph};
+    StagePlan stage{.first_layer = first, .last_layer = last};
+    stage.graph = subgraph(staged, s, s).graph;
     const double left = options.time_limit_seconds - watch.seconds();
     intra_op::AutoShardOptions share = options;
     share.time_limit_seconds = left / static_cast<double>(requests.size() - s);
     stage.plan = intra_op::auto_shard(stage.graph, meshes, model, share, &cache);
+    set_seconds(model, stage);
+    stages.push_back(std::move(stage));
+  }
+  return stages;
+}
+
+std::vector<StagePlan> follow_stages(const std::vector<StagePlan>& leader, const Graph& graph,
+                                     const cost::CostModel& model) {
+  std::vector<int> stage_of_layer;
+  for (int s = 0; s < static_cast<int>(leader.size()); ++s)
+    stage_of_layer.resize(leader[s].last_layer + 1, s);
+  const Graph staged = with_stages(graph, stage_of_layer);
+  std::vector<StagePlan> stages;
+  for (int s = 0; s < static_cast<int>(leader.size()); ++s) {
+    StagePlan stage{.first_layer = leader[s].first_layer, .last_layer = leader[s].last_layer};
+    stage.graph = subgraph(staged, s, s).graph;
+    stage.plan = intra_op::follow({leader[s].graph, leader[s].plan}, stage.graph, model);
     set_seconds(model, stage);
     stages.push_back(std::move(stage));
   }
@@ -221,7 +265,11 @@ double pipeline_seconds(const std::vector<StagePlan>& stages, int num_micro_batc
 pipeline::PipelineSchedule schedule_of(const CompiledStep& step) {
   const int stages = static_cast<int>(step.stages.size());
   if (stages == 0) return {};
-  return pipeline::make_schedule(step.schedule, stages, step.graph.num_micro_batches);
+  const auto has_gradients =
+      std::any_of(step.graph.nodes.begin(), step.graph.nodes.end(),
+                  [](const Node& node) { return node.region == Region::backward; });
+  return pipeline::make_schedule(has_gradients ? step.schedule : ScheduleKind::inference, stages,
+                                 step.graph.num_micro_batches);
 }
 
 }  // namespace alpa

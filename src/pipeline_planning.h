@@ -4,6 +4,7 @@
 
 #include "alpa/executable.h"
 #include "method_options.h"
+#include "src/cost/cost_model.h"
 #include "src/pipeline/schedule.h"
 
 namespace alpa {
@@ -11,10 +12,19 @@ namespace alpa {
 /// The step's graph for this method: for `AutoLayers` with the layers that are found.
 Graph traced_in_layers(const TrainingStep& step, const MethodOptions& method);
 
+/// The step's graph with the layers that `leader`, the graph of another step on the same state, has
+/// for the same forward nodes.
+Graph traced_in_layers_of(const Graph& leader, const TrainingStep& step, int num_micro_batches);
+
 /// The stages that the method asks for, planned one by one. Throws Error if the stages fit neither
 /// the layers of `graph` nor the devices of `cluster`.
 std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& method,
                                    const Cluster& cluster, double trace_seconds);
+
+/// The stages of `graph` on the meshes, and along the plans, of a step's that works on the same
+/// state (intra_op/follow.h). `graph` is one of `traced_in_layers_of`.
+std::vector<StagePlan> follow_stages(const std::vector<StagePlan>& leader, const Graph& graph,
+                                     const cost::CostModel& model);
 
 /// Prices transfers into every stage of the joined `program`, per micro-batch and per step, and adds
 /// them to the stage's seconds.

@@ -219,9 +219,11 @@ class Following {
       specs_[node.results[i]] = result_spec(rule(n), strategy, mesh_, i);
   }
 
-  /// An input without a counterpart has the spec that its first reader needs; whole if it can't.
+  /// An input without a counterpart has the spec that its first reader needs; whole if it can't, as
+  /// what another mesh gives cannot be partial.
   void decide(int value, const ShardingSpec& spec) {
     undecided_[value] = false;
+    if (spec.is_partial()) return;
     const int n = graph_.values[value].producer;
     for (const Strategy& strategy : legal(n)) {
       if (result_spec(rule(n), strategy, mesh_) != spec) continue;

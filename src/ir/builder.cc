@@ -248,10 +248,16 @@ Graph Builder::finish() const {
   return graph;
 }
 
+void Builder::end_layer() {
+  for (Node& node : nodes_)
+    if (node.region == Region::forward && node.op != &ops::input)
+      node.layer = std::max(node.layer, 0);
+  layer_ = std::max(layer_, 0) + 1;
+}
+
 Value mark_pipeline_boundary(Value x) {
   require(static_cast<bool>(x), "mark_pipeline_boundary: the value is empty");
-  Builder& builder = x;
-  builder.set_layer(std::max(builder.layer(), 0) + 1);
+  x.builder->end_layer();
   return x;
 }
 

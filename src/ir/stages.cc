@@ -76,10 +76,39 @@ void assign_accumulators(Graph& graph) {
       graph.nodes[graph.values[update.input].producer].layer = graph.producer(update.value).layer;
 }
 
+/// Stages of the node's operands that stay where they are: state and sums over micro-batches.
+std::vector<int> stages_of_kept(const Graph& graph, const Node& node,
+                                const std::vector<bool>& is_sum) {
+  std::vector<int> stages;
+  for (int value : node.operands) {
+    const Input* input = find_input(graph, value);
+    if (is_sum[value] || (input && input->kind == InputKind::state))
+      stages.push_back(graph.producer(value).layer);
+  }
+  return stages;
+}
+
+/// Stages of operands that are more than one number: the norm of all gradients, a number, goes to
+/// the gradients.
+std::vector<int> stages_of_tensors(const Graph& graph, const Node& node) {
+  std::vector<int> stages;
+  for (int value : node.operands)
+    if (graph.type(value).rank() > 0 && graph.producer(value).layer >= 0)
+      stages.push_back(graph.producer(value).layer);
+  return stages;
+}
+
 /// Nodes of region apply, and the rest of the inputs.
 void assign_apply(Graph& graph) {
-  for (Node& node : graph.nodes)
-    if (node.layer < 0 && !is_input(node)) node.layer = last_of(stages_of_operands(graph, node), 0);
+  std::vector<bool> is_sum(graph.values.size(), false);
+  for (const Update& update : graph.updates)
+    is_sum[update.value] = find_input(graph, update.input)->kind == InputKind::accumulator;
+  for (Node& node : graph.nodes) {
+    if (node.layer >= 0 || is_input(node)) continue;
+    const int by_any = last_of(stages_of_operands(graph, node), 0);
+    const int by_tensors = last_of(stages_of_tensors(graph, node), by_any);
+    node.layer = first_of(stages_of_kept(graph, node, is_sum), by_tensors);
+  }
   for (Node& node : graph.nodes) node.layer = std::max(node.layer, 0);
 }
 
@@ -131,7 +160,7 @@ int num_layers(const Graph& graph) {
 }
 
 Graph with_stages(const Graph& graph, const std::vector<int>& stage_of_layer) {
-  invariant(static_cast<int>(stage_of_layer.size()) == num_layers(graph),
+  invariant(static_cast<int>(stage_of_layer.size()) >= num_layers(graph),
             "stages of {} layers for a graph of {}", stage_of_layer.size(), num_layers(graph));
   Graph staged = graph;
   assign_model(staged, stage_of_layer);

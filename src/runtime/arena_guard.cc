@@ -49,10 +49,13 @@ ArenaGuard::ArenaGuard(const lower::DeviceProgram& device) : device_(device) {
   points_.resize(positions);
   const std::vector<lower::LiveRange> ranges = lower::live_ranges(device);
   const std::vector<lower::CarriedMemory> carries = lower::carried_memory(device);
+  bool repeats = false;  // without repeated lists, positions are the order of the step
+  for (int l = 0; l < static_cast<int>(device.lists.size()); ++l)
+    repeats = repeats || lower::runs_of(device, l) > 1;
   std::vector<bool> passing(ranges.size());  // lives for part of a step
   for (int b = 0; b < static_cast<int>(ranges.size()); ++b) {
     if (ranges[b].empty() || device.buffers[b].type.bytes() == 0) continue;
-    if (ranges[b].begin < 0 || !carries[b].beside.empty()) {
+    if (ranges[b].begin < 0 || (!carries[b].beside.empty() && repeats)) {
       const Stretch memory = memory_at(b);
       always_.push_back(memory);
       always_.back().bytes += (memory.slots - 1) * memory.slot_bytes;
