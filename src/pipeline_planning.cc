@@ -7,18 +7,19 @@
 #include <tuple>
 
 #include "alpa/base/error.h"
+#include "auto_stages.h"
 #include "src/base/timing.h"
 #include "src/cost/cost_model.h"
 #include "src/cost/transfer.h"
 #include "src/inter_op/cluster_layers.h"
 #include "src/intra_op/auto_shard.h"
-#include "src/intra_op/evaluate.h"
 #include "src/intra_op/follow.h"
 #include "src/intra_op/planning_cache.h"
 #include "src/ir/input.h"
 #include "src/ir/stages.h"
 #include "src/ir/subgraph.h"
 #include "src/spmd/program.h"
+#include "stage_plan.h"
 
 namespace alpa {
 namespace {
@@ -89,59 +90,36 @@ ManualStages manual(ManualStages stages, int num_layers, const Cluster& cluster)
   return stages;
 }
 
-/// `devices` devices of the cluster from number `first` on, as a cluster. Throws Error unless they
-/// are a part of one host or whole hosts.
-Cluster part_of(const Cluster& cluster, int first, int devices) {
-  const int per_host = cluster.devices_per_host;
-  const bool within = first % per_host + devices <= per_host;
-  require(within || (first % per_host == 0 && devices % per_host == 0),
-          "stages: devices {} to {} are neither on one host of {} devices nor whole hosts; choose "
-          "other numbers of devices, or another order of stages",
-          first, first + devices - 1, per_host);
-  return within ? cluster.submesh(1, devices) : cluster.submesh(devices / per_host, per_host);
-}
-
-/// The logical meshes of a part of the cluster, of one shape or of all.
-std::vector<DeviceMesh> meshes_of(const Cluster& part, int first, const std::vector<int>& shape) {
-  std::vector<std::vector<int>> shapes = {shape};
-  if (shape.empty()) shapes = logical_mesh_shapes(part.num_devices());
-  std::vector<DeviceMesh> meshes;
-  for (const std::vector<int>& candidate : shapes) {
-    const DeviceMesh mesh = part.mesh(candidate);
-    std::vector<int> devices = mesh.devices();
-    for (int& device : devices) device += first;
-    meshes.emplace_back(mesh.axes(), std::move(devices));
+/// Device ids of the stages: in the order of stages where that makes parts of hosts and whole
+/// hosts, or else where they find a place. Throws Error if they do not tile the cluster.
+std::vector<std::vector<int>> devices_of(const std::vector<inter_op::Submesh>& submeshes,
+                                         const inter_op::Submesh& cluster) {
+  std::vector<std::vector<int>> devices;
+  int first = 0;
+  for (const inter_op::Submesh& submesh : submeshes) {
+    const int offset = first % cluster.devices;
+    if (submesh.hosts > 1 ? offset != 0 : offset + submesh.devices > cluster.devices)
+      return inter_op::place(cluster, submeshes);
+    devices.emplace_back(submesh.num_devices());
+    std::iota(devices.back().begin(), devices.back().end(), first);
+    first += submesh.num_devices();
   }
-  return meshes;
+  return devices;
 }
 
 std::vector<StageRequest> requests_of(const ManualStages& stages, const Cluster& cluster) {
+  std::vector<inter_op::Submesh> submeshes;
+  for (int devices : stages.devices) submeshes.push_back(submesh_of(cluster, devices));
+  const std::vector<std::vector<int>> devices =
+      devices_of(submeshes, {cluster.num_hosts, cluster.devices_per_host});
   std::vector<StageRequest> requests;
-  int first = 0;
   for (std::size_t s = 0; s < stages.layers.size(); ++s) {
     const std::vector<int> shape =
         stages.mesh_shapes.empty() ? std::vector<int>{} : stages.mesh_shapes[s];
     requests.push_back({stages.layers[s].front(), stages.layers[s].back(),
-                        meshes_of(part_of(cluster, first, stages.devices[s]), first, shape)});
-    first += stages.devices[s];
+                        logical_meshes(cluster, submeshes[s], devices[s], shape)});
   }
   return requests;
-}
-
-/// Splits the plan's seconds into those of a micro-batch and those of the step.
-void set_seconds(const cost::CostModel& model, StagePlan& stage) {
-  const intra_op::GraphFacts facts(stage.graph);
-  const intra_op::PartSeconds seconds = intra_op::part_seconds(stage.plan, facts, model);
-  const auto add = [&](Region region, double step_seconds) {
-    if (region == Region::apply)
-      stage.apply_seconds += step_seconds;
-    else
-      stage.micro_batch_seconds += step_seconds / stage.graph.num_micro_batches;
-  };
-  for (std::size_t n = 0; n < seconds.nodes.size(); ++n)
-    add(stage.graph.nodes[n].region, seconds.nodes[n]);
-  for (std::size_t r = 0; r < seconds.reshards.size(); ++r)
-    add(region_of_use(stage.graph, stage.plan.reshards[r].uses.front()), seconds.reshards[r]);
 }
 
 /// Per layer its stage.
@@ -197,16 +175,20 @@ Graph traced_in_layers_of(const Graph& leader, const TrainingStep& step, int num
 
 std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& method,
                                    const Cluster& cluster, double trace_seconds) {
-  const ManualStages chosen =
-      std::visit([&](const auto& stages) { return manual(stages, num_layers(graph), cluster); },
-                 method.pipeline.stages);
-  const std::vector<StageRequest> requests = requests_of(chosen, cluster);
-  const Graph staged = with_stages(graph, stages_of_layers(requests));
   const cost::CostModel model = cost::CostModel::of(cluster);
   const Stopwatch watch;
   intra_op::AutoShardOptions options = search_options(method, trace_seconds);
   options.whole_boundary_inputs = true;
   intra_op::PlanningCache cache;
+  const auto choose = [&](const auto& stages) {
+    if constexpr (std::is_same_v<decltype(stages), const AutoStages&>)
+      return auto_stages(graph, cluster, memory_budget(method, cluster), {model, options, cache});
+    else
+      return manual(stages, num_layers(graph), cluster);
+  };
+  const std::vector<StageRequest> requests =
+      requests_of(std::visit(choose, method.pipeline.stages), cluster);
+  const Graph staged = with_stages(graph, stages_of_layers(requests));
   std::vector<StagePlan> stages;
   for (int s = 0; s < static_cast<int>(requests.size()); ++s) {
     const auto [first, last, meshes] = requests[s];

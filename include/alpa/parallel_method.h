@@ -78,13 +78,16 @@ struct UniformStages {
   int count = 2;
 };
 
+/// Stages are searched for: any number, on any parts of the cluster that tile it.
+struct AutoStages {};
+
 /// Pipeline parallelism: layers are grouped into stages, each on a part of the devices of its own,
 /// where it is sharded as `ShardParallel` would (Alpa's PipeshardParallel, Zheng et al. 2022).
 template <>
 struct ParallelMethod<MethodKind::pipeline> {
   int num_micro_batches = 1;
   std::variant<ManualLayers, AutoLayers> layers = ManualLayers{};
-  std::variant<UniformStages, ManualStages> stages = UniformStages{};
+  std::variant<UniformStages, ManualStages, AutoStages> stages = UniformStages{};
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   bool shard_optimizer_state = false;  ///< this and all below: as for the other methods
   bool allow_all_gather = true;

@@ -1,0 +1,25 @@
+#pragma once
+/// The plan of one stage of a pipeline.
+#include <vector>
+
+#include "alpa/executable.h"
+#include "alpa/mesh/cluster.h"
+#include "src/cost/cost_model.h"
+#include "src/inter_op/submesh.h"
+
+namespace alpa {
+
+/// `devices` devices of a cluster as a part of a host or as whole hosts. Throws Error if they are
+/// neither.
+inter_op::Submesh submesh_of(const Cluster& cluster, int devices);
+
+/// The logical meshes of a part of the cluster with these device ids: of this shape, or, if it is
+/// empty, of every shape.
+std::vector<DeviceMesh> logical_meshes(const Cluster& cluster, const inter_op::Submesh& submesh,
+                                       const std::vector<int>& devices,
+                                       const std::vector<int>& shape = {});
+
+/// Splits the seconds of the stage's plan into those of a micro-batch and those of the step.
+void set_seconds(const cost::CostModel& model, StagePlan& stage);
+
+}  // namespace alpa
