@@ -64,7 +64,7 @@ class StageSearch {
         whole_{cluster.num_hosts, cluster.devices_per_host},
         submeshes_(inter_op::submesh_choices(whole_, inter_op::SubmeshSpace::any_size)) {}
 
-  ManualStages run() {
+  inter_op::StagePartition run() {
     const inter_op::StageCosts costs = costs_of_ranges();
     const std::vector<double> bytes = bytes_across();
     const auto result = inter_op::search_stages(
@@ -79,13 +79,10 @@ class StageSearch {
             "AutoStages: no stages of {} layers fit into {} bytes per device; give more layers or "
             "devices, or raise the memory budget",
             layers_, budget_);
-    ManualStages stages;
-    for (const inter_op::Stage& stage : result->partition.stages) {
-      stages.devices.push_back(stage.submesh.num_devices());
-      stages.layers.emplace_back(stage.last_layer - stage.first_layer + 1);
-      std::iota(stages.layers.back().begin(), stages.layers.back().end(), stage.first_layer);
-    }
-    return stages;
+    inter_op::StagePartition partition = result->partition;
+    for (inter_op::Stage& stage : partition.stages)
+      stage.configuration = -1;  // the planner's choice
+    return partition;
   }
 
  private:
@@ -127,8 +124,8 @@ class StageSearch {
             static_cast<int>(std::min<std::int64_t>(fit, graph_.num_micro_batches))};
   }
 
-  /// Per layer, bytes of tensors that a micro-batch passes between the layers before it and the
-  /// rest, there and back.
+  /// Per layer, bytes of tensors that a micro-batch passes between the layers before it and
+  /// the rest, there and back.
   std::vector<double> bytes_across() const {
     std::vector<double> bytes(layers_, 0);
     for (int layer = 1; layer < layers_; ++layer) {
@@ -168,8 +165,8 @@ class StageSearch {
 
 }  // namespace
 
-ManualStages auto_stages(const Graph& graph, const Cluster& cluster, std::int64_t budget,
-                         const RangePlanning& planning) {
+inter_op::StagePartition auto_stages(const Graph& graph, const Cluster& cluster,
+                                     std::int64_t budget, const RangePlanning& planning) {
   return StageSearch(graph, cluster, budget, planning).run();
 }
 

@@ -2,7 +2,7 @@
 /// Finds the stages of a pipeline: plans every range of layers on every part of the cluster, and
 /// searches for the best partition (inter_op/stage_search.h).
 #include "alpa/mesh/cluster.h"
-#include "alpa/parallel_method.h"
+#include "src/inter_op/stage.h"
 #include "src/intra_op/auto_shard.h"
 #include "src/intra_op/planning_cache.h"
 
@@ -15,11 +15,11 @@ struct RangePlanning {
   intra_op::PlanningCache& cache;
 };
 
-/// Stages of `graph`'s layers on `cluster` with the least predicted seconds per step; a single stage
-/// is one candidate. Ranges whose graphs are alike are planned once. Ranges that exceed
+/// Stages of `graph`'s layers on `cluster` with the least predicted seconds per step; a single
+/// stage is one candidate. Ranges whose graphs are alike are planned once. Ranges that exceed
 /// `budget` bytes per device are left out; more micro-batches in flight are counted by what the
 /// forward pass keeps for the backward pass. Throws Error if no stages fit.
-ManualStages auto_stages(const Graph& graph, const Cluster& cluster, std::int64_t budget,
-                         const RangePlanning& planning);
+inter_op::StagePartition auto_stages(const Graph& graph, const Cluster& cluster,
+                                     std::int64_t budget, const RangePlanning& planning);
 
 }  // namespace alpa

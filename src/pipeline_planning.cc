@@ -12,10 +12,12 @@
 #include "src/cost/cost_model.h"
 #include "src/cost/transfer.h"
 #include "src/inter_op/cluster_layers.h"
+#include "src/inter_op/given_stages.h"
 #include "src/intra_op/auto_shard.h"
 #include "src/intra_op/follow.h"
 #include "src/intra_op/planning_cache.h"
 #include "src/ir/input.h"
+#include "src/ir/rule.h"
 #include "src/ir/stages.h"
 #include "src/ir/subgraph.h"
 #include "src/spmd/program.h"
@@ -30,64 +32,27 @@ struct StageRequest {
   std::vector<DeviceMesh> meshes;  ///< logical shapes to choose from
 };
 
-/// Every layer once, in order. Throws Error otherwise.
-void check_layers(const std::vector<std::vector<int>>& stages, int num_layers) {
-  int next = 0;
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    require(!stages[s].empty(), "ManualStages: stage {} has no layers; give at least one", s);
-    for (int layer : stages[s])
-      require(layer == next++,
-              "ManualStages: stage {} has layer {} where layer {} comes next; give the layers 0 to "
-              "{} in order, each once",
-              s, layer, next - 1, num_layers - 1);
-  }
-  require(next == num_layers,
-          "ManualStages: the stages have {} layers but the step has {}; give each of the layers 0 "
-          "to {} to a stage",
-          next, num_layers, num_layers - 1);
+/// Floating-point operations of a step, forward and backward, per layer.
+std::vector<double> flops_of_layers(const Graph& graph) {
+  std::vector<double> flops_of(num_layers(graph), 0);
+  for (const Node& node : graph.nodes)
+    if (node.region != Region::apply && node.op != &ops::input)
+      flops_of[std::max(node.layer, 0)] += flops(rule_of(graph, node));
+  return flops_of;
 }
 
-/// Equal numbers of devices. Throws Error if there are none.
-std::vector<int> equal_devices(int stages, const Cluster& cluster) {
-  require(
-      cluster.num_devices() % stages == 0,
-      "{} stages cannot have equally many of {} devices; give ManualStages::devices, or another "
-      "number of stages",
-      stages, cluster.num_devices());
-  return std::vector<int>(stages, cluster.num_devices() / stages);
+inter_op::StagePartition given_stages(const UniformStages& uniform, const Graph& graph,
+                                      const Cluster& cluster) {
+  return inter_op::uniform_stages(flops_of_layers(graph), uniform.count,
+                                  {cluster.num_hosts, cluster.devices_per_host});
 }
 
-ManualStages manual(const UniformStages& uniform, int num_layers, const Cluster& cluster) {
-  require(uniform.count >= 1 && uniform.count <= num_layers,
-          "UniformStages: {} stages of {} layers; give at least 1 and at most as many as layers "
-          "(mark_pipeline_boundary begins a layer)",
-          uniform.count, num_layers);
-  ManualStages stages{.layers = {}, .devices = equal_devices(uniform.count, cluster)};
-  stages.layers.resize(uniform.count);
-  for (int layer = 0; layer < num_layers; ++layer)
-    stages.layers[layer * uniform.count / num_layers].push_back(layer);
-  return stages;
-}
-
-ManualStages manual(ManualStages stages, int num_layers, const Cluster& cluster) {
-  check_layers(stages.layers, num_layers);
-  const int count = static_cast<int>(stages.layers.size());
-  if (stages.devices.empty()) stages.devices = equal_devices(count, cluster);
-  require(static_cast<int>(stages.devices.size()) == count,
-          "ManualStages: devices of {} stages but layers of {}; give one number per stage",
-          stages.devices.size(), count);
-  require(stages.mesh_shapes.empty() || static_cast<int>(stages.mesh_shapes.size()) == count,
-          "ManualStages: mesh shapes of {} stages but layers of {}; give one shape per stage, or "
-          "none",
-          stages.mesh_shapes.size(), count);
-  for (int devices : stages.devices)
-    require(devices >= 1, "ManualStages: a stage on {} devices; give at least 1", devices);
-  const int total = std::accumulate(stages.devices.begin(), stages.devices.end(), 0);
-  require(total == cluster.num_devices(),
-          "ManualStages: the stages have {} devices but the cluster has {}; give each device to "
-          "one stage",
-          total, cluster.num_devices());
-  return stages;
+inter_op::StagePartition given_stages(const ManualStages& manual, const Graph& graph,
+                                      const Cluster& cluster) {
+  inter_op::GivenStages given{.layers = manual.layers, .logical_shapes = manual.mesh_shapes};
+  for (int devices : manual.devices) given.submeshes.push_back(submesh_of(cluster, devices));
+  return inter_op::manual_stages(given, num_layers(graph),
+                                 {cluster.num_hosts, cluster.devices_per_host});
 }
 
 /// Device ids of the stages: in the order of stages where that makes parts of hosts and whole
@@ -107,17 +72,19 @@ std::vector<std::vector<int>> devices_of(const std::vector<inter_op::Submesh>& s
   return devices;
 }
 
-std::vector<StageRequest> requests_of(const ManualStages& stages, const Cluster& cluster) {
-  std::vector<inter_op::Submesh> submeshes;
-  for (int devices : stages.devices) submeshes.push_back(submesh_of(cluster, devices));
+/// `shapes`: per configuration a logical mesh shape; configuration -1 may have any.
+std::vector<StageRequest> requests_of(const inter_op::StagePartition& partition,
+                                      const std::vector<std::vector<int>>& shapes,
+                                      const Cluster& cluster) {
   const std::vector<std::vector<int>> devices =
-      devices_of(submeshes, {cluster.num_hosts, cluster.devices_per_host});
+      devices_of(submeshes_of(partition), {cluster.num_hosts, cluster.devices_per_host});
   std::vector<StageRequest> requests;
-  for (std::size_t s = 0; s < stages.layers.size(); ++s) {
+  for (std::size_t s = 0; s < devices.size(); ++s) {
+    const inter_op::Stage& stage = partition.stages[s];
     const std::vector<int> shape =
-        stages.mesh_shapes.empty() ? std::vector<int>{} : stages.mesh_shapes[s];
-    requests.push_back({stages.layers[s].front(), stages.layers[s].back(),
-                        logical_meshes(cluster, submeshes[s], devices[s], shape)});
+        stage.configuration < 0 ? std::vector<int>{} : shapes[stage.configuration];
+    requests.push_back({stage.first_layer, stage.last_layer,
+                        logical_meshes(cluster, stage.submesh, devices[s], shape)});
   }
   return requests;
 }
@@ -130,8 +97,8 @@ std::vector<int> stages_of_layers(const std::vector<StageRequest>& requests) {
   return stages;
 }
 
-/// `graph`, traced with a layer per node, with these layers of its forward nodes, and backward nodes
-/// in the layers of theirs.
+/// `graph`, traced with a layer per node, with these layers of its forward nodes, and backward
+/// nodes in the layers of theirs.
 Graph with_layers_of_forward_nodes(Graph graph, const std::vector<int>& layers) {
   std::map<int, int> layer_of;  // by the number of a forward node
   for (std::size_t n = 0; n < layers.size(); ++n)
@@ -175,6 +142,9 @@ Graph traced_in_layers_of(const Graph& leader, const TrainingStep& step, int num
 
 std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& method,
                                    const Cluster& cluster, double trace_seconds) {
+  require(method.pipeline.schedule != ScheduleKind::interleaved_one_f_one_b,
+          "method pipeline: interleaved_1f1b needs several stages on each part of the devices, "
+          "which it does not make yet; take another schedule");
   const cost::CostModel model = cost::CostModel::of(cluster);
   const Stopwatch watch;
   intra_op::AutoShardOptions options = search_options(method, trace_seconds);
@@ -184,10 +154,12 @@ std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& meth
     if constexpr (std::is_same_v<decltype(stages), const AutoStages&>)
       return auto_stages(graph, cluster, memory_budget(method, cluster), {model, options, cache});
     else
-      return manual(stages, num_layers(graph), cluster);
+      return given_stages(stages, graph, cluster);
   };
+  const auto* manual = std::get_if<ManualStages>(&method.pipeline.stages);
   const std::vector<StageRequest> requests =
-      requests_of(std::visit(choose, method.pipeline.stages), cluster);
+      requests_of(std::visit(choose, method.pipeline.stages),
+                  manual ? manual->mesh_shapes : std::vector<std::vector<int>>{}, cluster);
   const Graph staged = with_stages(graph, stages_of_layers(requests));
   std::vector<StagePlan> stages;
   for (int s = 0; s < static_cast<int>(requests.size()); ++s) {

@@ -26,8 +26,8 @@ std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& meth
 std::vector<StagePlan> follow_stages(const std::vector<StagePlan>& leader, const Graph& graph,
                                      const cost::CostModel& model);
 
-/// Prices transfers into every stage of the joined `program`, per micro-batch and per step, and adds
-/// them to the stage's seconds.
+/// Prices transfers into every stage of the joined `program`, per micro-batch and per step, and
+/// adds them to the stage's seconds.
 void add_transfer_seconds(const spmd::SpmdProgram& program, const Cluster& cluster,
                           std::vector<StagePlan>& stages);
 

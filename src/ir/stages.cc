@@ -51,8 +51,8 @@ void assign_model(Graph& graph, const std::vector<int>& stage_of_layer) {
   }
 }
 
-/// Inputs that several stages read: where forward nodes read them first; optimizer state beside its
-/// parameter.
+/// Inputs that several stages read: where forward nodes read them first; optimizer
+/// state beside its parameter.
 void assign_inputs(Graph& graph) {
   const std::vector<std::vector<int>> readers = consumers(graph);
   std::map<std::string, int> of_state;
@@ -88,8 +88,8 @@ std::vector<int> stages_of_kept(const Graph& graph, const Node& node,
   return stages;
 }
 
-/// Stages of operands that are more than one number: the norm of all gradients, a number, goes to
-/// the gradients.
+/// Stages of operands that are more than one number: the norm of all gradients, a
+/// number, goes to the gradients.
 std::vector<int> stages_of_tensors(const Graph& graph, const Node& node) {
   std::vector<int> stages;
   for (int value : node.operands)

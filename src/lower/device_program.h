@@ -122,20 +122,20 @@ struct DeviceProgram {
   std::int64_t arena_bytes = 0;  ///< exact peak, known before running
 };
 
-/// The program of one device. Without a schedule (programs of one mesh), forward and backward nodes
-/// form list "accumulate", which runs for every micro-batch before list "apply"; with one
-/// micro-batch everything is in "apply". With a schedule the lists are "forward", "backward" and
-/// "apply" (src/lower/lists.h). A value passed between lists has one slot per micro-batch in
-/// flight; a value that is sent has at least two, so that one is computed while the other is in
-/// transit. Transfers become sends and receives. A run does not wait for its own sends; an
+/// The program of one device. Without a schedule (programs of one mesh), forward and backward
+/// nodes form list "accumulate", which runs for every micro-batch before list "apply"; with one
+/// micro-batch everything is in "apply". With a schedule the lists are "forward", "backward"
+/// and "apply" (src/lower/lists.h). A value passed between lists has one slot per micro-batch
+/// in flight; a value that is sent has at least two, so that one is computed while the other is
+/// in transit. Transfers become sends and receives. A run does not wait for its own sends; an
 /// instruction that overwrites a slot waits until the slot has been sent. With `overlap`, a
-/// collective is a start … wait pair if there is work before its result is needed; at most two are
-/// in flight, because each keeps its operands alive. A reshaped value shares its operand's memory.
-/// An update is written directly into its state's memory if the old content is no longer needed or
-/// the kernel works in place. Otherwise it is copied at the end. Throws Error if the schedule has
-/// no backward runs, but the program backward nodes. Throws Bug if no mesh has the device, or
-/// unless the schedule runs every region of every micro-batch of its mesh once, micro-batches in
-/// order.
+/// collective is a start … wait pair if there is work before its result is needed; at most two
+/// are in flight, because each keeps its operands alive. A reshaped value shares its operand's
+/// memory. An update is written directly into its state's memory if the old content is no
+/// longer needed or the kernel works in place. Otherwise it is copied at the end. Throws Error
+/// if the schedule has no backward runs, but the program backward nodes. Throws Bug if no mesh
+/// has the device, or unless the schedule runs every region of every micro-batch of its mesh
+/// once, micro-batches in order.
 DeviceProgram emit(const spmd::SpmdProgram& program, int device, bool overlap,
                    const pipeline::PipelineSchedule& schedule = {});
 

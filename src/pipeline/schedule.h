@@ -24,10 +24,10 @@ struct RegionRun {
   bool operator==(const RegionRun&) const = default;
 };
 
-/// Per mesh, its runs in order: forward and backward of every micro-batch, in ascending order for
-/// each of its stages, then apply. Backward runs are whole, or all are in two parts. Stage s is on
-/// mesh s % meshes, as chunk s / meshes. Empty: the step of one mesh, which keeps forward and
-/// backward together.
+/// Per mesh, its runs in order: forward and backward of every micro-batch, in ascending order
+/// for each of its stages, then apply. Backward runs are whole, or all are in two parts. Stage
+/// s is on mesh s % meshes, as chunk s / meshes. Empty: the step of one mesh, which keeps
+/// forward and backward together.
 using PipelineSchedule = std::vector<std::vector<RegionRun>>;
 
 /// The schedule of this kind. Throws Error unless the numbers are positive, and unless
@@ -44,9 +44,9 @@ PipelineSchedule gpipe(int stages, int micro_batches);
 /// Throws Error unless both numbers are positive.
 PipelineSchedule one_f_one_b(int stages, int micro_batches);
 
-/// 1F1B whose stage s runs forward up to 2(stages - s) - 1 micro-batches ahead (eager 1F1B, arXiv
-/// 2211.05322): more memory, in which transfers overlap with compute. Throws Error unless both
-/// numbers are positive.
+/// 1F1B whose stage s runs forward up to 2(stages - s) - 1 micro-batches ahead (eager 1F1B,
+/// arXiv 2211.05322): more memory, in which transfers overlap with compute. Throws Error unless
+/// both numbers are positive.
 PipelineSchedule one_f_one_b_overlap(int stages, int micro_batches);
 
 /// 1F1B over several stages per mesh (Megatron-LM, arXiv 2104.04473): the micro-batches pass
@@ -62,8 +62,8 @@ PipelineSchedule interleaved_one_f_one_b(int meshes, int chunks, int micro_batch
 /// 1F1B (meshes - 1)(F + B + W). Throws Error unless both numbers are positive.
 PipelineSchedule zero_bubble(int meshes, int micro_batches);
 
-/// All forward runs, then apply: steps without gradients. Throws Error unless both numbers are
-/// positive.
+/// All forward runs, then apply: steps without gradients. Throws Error unless
+/// both numbers are positive.
 PipelineSchedule inference(int stages, int micro_batches);
 
 /// "F0", "B0", of chunk 1 "F0/1", gradients of weights "W0"; "apply".

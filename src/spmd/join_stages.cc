@@ -1,4 +1,5 @@
-// src/spmd/join_stages.cc — joins the partitioned parts of a graph by transfers between their meshes
+// src/spmd/join_stages.cc — joins the partitioned parts of a graph by
+// transfers between their meshes
 #include "src/spmd/join_stages.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// A decoder unlike other graphs of the tests: 3 heads, RMS norm, a gated MLP of 77, a tied
-// embedding of 53 rows, a causal mask and a temperature beside the batch; as a user runs it, with
-// defaults.
+// A decoder unlike other graphs of the tests: 3 heads, RMS norm, a gated MLP of 77, a
+// tied embedding of 53 rows, a causal mask and a temperature beside the batch; as a
+// user runs it, with defaults.
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
@@ -49,7 +49,8 @@ const std::vector<BatchInput> inputs{{"ids", {i32, {kRows, kTokens}}},
 
 LossAndMetrics decoder(const Batch& b) {
   Value x = table(b["ids"]);
-  for (const Block& block : blocks) x = block(x, b["mask"]);
+  x = blocks[0](x, b["mask"]);
+  x = blocks[1](mark_pipeline_boundary(x), b["mask"]);
   const Value logits = einsum("btc,vc->btv", last(x), table.table(b.builder())) / b["temperature"];
   return nn::cross_entropy(logits, b["labels"]);
 }
@@ -96,4 +97,6 @@ TEST_CASE("an odd decoder trains and evaluates, on whole and short batches, as o
   };
   check(ShardParallel{.num_micro_batches = 3}, 4);
   check(ShardParallel{.shard_optimizer_state = true}, 3);
+  check(PipeshardParallel{.num_micro_batches = 3}, 4);
+  check(PipeshardParallel{.layers = AutoLayers{3}}, 6);
 }

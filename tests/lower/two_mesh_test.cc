@@ -1,5 +1,5 @@
-// Steps over several meshes, in the order of every schedule, compute what one device computes, in
-// the planned bytes.
+// Steps over several meshes, in the order of every schedule, compute what one device
+// computes, in the planned bytes.
 #include <doctest/doctest.h>
 
 #include "src/lower/memory_plan.h"
@@ -45,7 +45,7 @@ Outcome on_one_device(const Graph& graph) {
   return run_steps_of(graph, executor, 3);
 }
 
-using ScheduleKind;
+using pipeline::make_schedule;
 
 /// Runs the program and compares it with one device: numbers, bytes of memory, traffic.
 void check_equal(const Graph& graph, const Outcome& expected, const spmd::SpmdProgram& program,

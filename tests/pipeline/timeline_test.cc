@@ -10,7 +10,7 @@
 
 using namespace alpa;
 using namespace alpa::testing;
-using ScheduleKind;
+using pipeline::make_schedule;
 
 namespace {
 

@@ -120,8 +120,8 @@ class Builder {
   Region region() const { return region_; }
   void set_layer(int layer) { layer_ = layer; }
   int layer() const { return layer_; }
-  /// Begins the next layer. Forward nodes of no layer, which come before the first one, become
-  /// layer 0.
+  /// Begins the next layer. Forward nodes of no layer, which come before the
+  /// first one, become layer 0.
   void end_layer();
   /// Number of the next sequence of random numbers (kStreamAttribute), different for every
   /// call. Each layer counts its own, so that its random numbers do not depend on the

@@ -1,0 +1,161 @@
+// Pipelines as a user writes them: stages compute what one device computes.
+#include <alpa/alpa.h>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "support/error_text.h"
+
+using namespace alpa;
+using alpa::testing::error_of;
+
+namespace {
+
+constexpr std::int64_t kRows = 24, kWidth = 20;
+
+/// Four layers of different widths, with a boundary after each but the last.
+struct Mlp {
+  std::vector<nn::Dense> dense = {nn::Dense(28), nn::Dense(16), nn::Dense(kWidth),
+                                  nn::Dense(kWidth)};
+  bool residual = false, tied = false;
+
+  LossAndMetrics operator()(const Batch& b) const {
+    Value h = b["x"];
+    for (std::size_t l = 0; l < dense.size(); ++l) {
+      const Value next = tanh(dense[l](h));
+      h = residual && next.shape() == h.shape() ? h + next : next;
+      if (l + 1 < dense.size()) h = mark_pipeline_boundary(h);
+    }
+    if (residual) h = h + b["x"];
+    if (tied) h = matmul(h, dense[0].kernel(b.builder(), kWidth));
+    const Value error = mean(square(h)) + mean(square(h - 1));
+    return {error, {{"largest", mean(abs(h))}}};
+  }
+};
+
+TrainingStep step_of(const Mlp& model, StepOptions options = {}) {
+  return training_step({{"x", {f32, {kRows, kWidth}}}}, model, optim::Adam{.learning_rate = 0.01},
+                       std::move(options));
+}
+
+std::map<std::string, Array> batch(int n) {
+  std::vector<float> x(kRows * kWidth);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = std::sin(0.37F * static_cast<float>(i) + static_cast<float>(n));
+  return {{"x", Array(x, {kRows, kWidth})}};
+}
+
+struct Outcome {
+  std::vector<double> losses;
+  std::map<std::string, std::vector<double>> parameters;
+};
+
+/// Three steps. The peak that was planned is the one that is measured.
+Outcome run(const TrainingStep& step, const Method& method, int devices) {
+  const Executable train = parallelize(step, method, Cluster::local(devices));
+  TrainState state = train.init(1);
+  Outcome outcome;
+  for (int n = 0; n < 3; ++n) {
+    const Metrics metrics = train.run(state, batch(n));
+    outcome.losses.push_back(metrics.loss());
+    outcome.losses.push_back(metrics["largest"]);
+  }
+  CHECK(train.measured_bytes(state) == train.memory_bytes());
+  for (const DistributedArray& p : state.parameters())
+    outcome.parameters[p.name()] = p.to_host().to_doubles();
+  return outcome;
+}
+
+/// The largest difference of losses, and of a parameter by its largest element.
+double difference(const Outcome& a, const Outcome& b) {
+  double worst = 0;
+  for (std::size_t i = 0; i < a.losses.size(); ++i)
+    worst = std::max(worst, std::abs(a.losses[i] - b.losses.at(i)));
+  for (const auto& [name, values] : a.parameters) {
+    double most = 0, apart = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      most = std::max(most, std::abs(values[i]));
+      apart = std::max(apart, std::abs(values[i] - b.parameters.at(name)[i]));
+    }
+    worst = std::max(worst, apart / most);
+  }
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("stages of a marked model compute what one device does, in every order") {
+  struct Case {
+    const char* name;
+    TrainingStep step;
+  };
+  const Case cases[] = {
+      {"plain", step_of({})},
+      {"residual, clipped", step_of({.residual = true}, {.clip_global_norm = 0.1})},
+      {"tied", step_of({.tied = true}, {.clip_global_norm = 0.1})}};
+  struct Layout {
+    int devices, micro_batches;
+    std::variant<UniformStages, ManualStages, AutoStages> stages;
+    ScheduleKind schedule;
+  };
+  const Layout layouts[] = {
+      {2, 4, UniformStages{2}, ScheduleKind::one_f_one_b},
+      {4, 1, UniformStages{4}, ScheduleKind::gpipe},
+      {8, 8, UniformStages{2}, ScheduleKind::one_f_one_b_overlap},
+      {5, 2, ManualStages{{{0}, {1, 2}, {3}}, {1, 3, 1}}, ScheduleKind::one_f_one_b},
+      {6, 4, ManualStages{{{0, 1}, {2, 3}}, {2, 4}, {{2}, {2, 2}}}, ScheduleKind::gpipe},
+      {3, 4, UniformStages{3}, ScheduleKind::zero_bubble},
+      {4, 4, AutoStages{}, ScheduleKind::one_f_one_b}};
+  for (const Case& c : cases) {
+    std::map<int, Outcome> serial;  // by micro-batches
+    for (const Layout& layout : layouts) {
+      CAPTURE(c.name);
+      CAPTURE(layout.devices);
+      CAPTURE(name_of(layout.schedule));
+      if (!serial.contains(layout.micro_batches))
+        serial[layout.micro_batches] =
+            run(c.step, Serial{.num_micro_batches = layout.micro_batches}, 1);
+      const Outcome stages = run(c.step,
+                                 PipeshardParallel{.num_micro_batches = layout.micro_batches,
+                                                   .stages = layout.stages,
+                                                   .schedule = layout.schedule},
+                                 layout.devices);
+      CHECK(difference(serial[layout.micro_batches], stages) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("layers are found without marks, and evaluation follows the stages") {
+  const Mlp model;
+  const TrainingStep step = step_of(model);
+  const auto losses = [&](const Method& method, int devices) {
+    auto [train, evaluate] =
+        parallelize(step, evaluation_step({{"x", {f32, {kRows, kWidth}}}}, model), method,
+                    Cluster::local(devices));
+    TrainState state = train.init(1);
+    train.run(state, batch(0));
+    return std::pair{train.planned(), evaluate.run(state, batch(1)).loss()};
+  };
+  const auto [planned, loss] =
+      losses(PipeshardParallel{.num_micro_batches = 4, .layers = AutoLayers{2}}, 4);
+  REQUIRE(planned.stages.size() == 2);
+  for (const StagePlan& stage : planned.stages) CHECK(stage.plan.mesh.num_devices() == 2);
+  CHECK(planned.traffic().at("transfer").count > 0);
+  CHECK(loss == doctest::Approx(losses(Serial{}, 1).second).epsilon(1e-5));
+}
+
+TEST_CASE("stages that do not fit are errors that say how to mend them") {
+  const auto error = [](const PipeshardParallel& method, int devices) {
+    return error_of([&] { plan_only(step_of({}), method, Cluster::local(devices)); });
+  };
+  CHECK(error({.stages = UniformStages{5}}, 5) ==
+        "uniform stages: 5 stages of 4 layers; give between 1 and 4");
+  CHECK(error({.stages = ManualStages{{{0, 1}, {2}}, {1, 1}}}, 2).starts_with("manual stages: "));
+  CHECK(error({.stages = UniformStages{2}, .schedule = ScheduleKind::interleaved_one_f_one_b}, 2) ==
+        "method pipeline: interleaved_1f1b needs several stages on each part of the devices, which "
+        "it does not make yet; take another schedule");
+  CHECK(error({.num_micro_batches = 2, .memory_budget_bytes = 5000}, 2)
+            .starts_with("method pipeline: the stages need "));
+}
