@@ -2,6 +2,7 @@
 // computes, in the planned bytes.
 #include <doctest/doctest.h>
 
+#include "alpa/train/training_step.h"
 #include "src/lower/memory_plan.h"
 #include "support/error_text.h"
 #include "support/two_meshes.h"
@@ -207,6 +208,35 @@ TEST_CASE("zero_bubble computes only what other meshes wait for before it sends"
     return lower::lower(program, 0, false, lower::memory_rules("cpu"), runs).arena_bytes;
   };
   CHECK(bytes(schedule) == bytes(pipeline::one_f_one_b(kStages, kMicroBatches)));
+}
+
+TEST_CASE("inference on several meshes returns the tensors of all micro-batches") {
+  Builder g(kMicroBatches);
+  const std::int64_t rows = 24 / kMicroBatches;
+  Value x = g.input(InputKind::batch, "x", {f32, {rows, 10}});
+  for (int s = 0; s < 2; ++s) {
+    g.set_layer(s);
+    x = tanh(matmul(
+        x, g.parameter(fmt::format("w{}", s), {f32, {10, 10}}, Initializer::normal(0, 0.3))));
+    alpa::output(fmt::format("h{}", s), x);
+  }
+  g.set_layer(-1);
+  const Graph graph = g.finish();
+  const auto predict = [&](runtime::Executor& executor) {
+    const auto state = executor.make_state(1);
+    const runtime::StepResult result =
+        executor.start(*state, random_batch(graph, 1), scalars_of(graph, 1));
+    std::vector<double> values;
+    for (const char* name : {"h0", "h1"})
+      for (double value : result.outputs().at(name).to_doubles()) values.push_back(value);
+    CHECK(values.size() == 2 * 24 * 10);
+    return values;
+  };
+  runtime::Executor one(lowered(graph, replicated_plan(graph, mesh_of({1}))));
+  runtime::Executor two(on_meshes(graph, {{mesh_from(0, {2}), {{"x", "S0@0"}}},
+                                          {mesh_from(2, {3}), {{"cut0", "S1@0"}}}}),
+                        {.threads_per_device = 1}, "cpu", pipeline::inference(2, kMicroBatches));
+  CHECK(largest_difference(predict(two), predict(one), 0) < 1e-6);
 }
 
 TEST_CASE("inference runs forward only, and only steps without gradients") {

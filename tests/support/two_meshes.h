@@ -95,6 +95,9 @@ class Cutting {
     for (const Metric& metric : graph_.metrics)
       if (stage_[producer(metric.value)] == stage)
         part.graph.metrics.push_back({metric.name, here.at(metric.value)});
+    for (const Output& output : graph_.outputs)
+      if (stage_[producer(output.value)] == stage)
+        part.graph.outputs.push_back({output.name, here.at(output.value)});
     return part;
   }
 
@@ -229,6 +232,8 @@ class Cutting {
       program_.graph.updates.push_back({part.appended[update.input], part.appended[update.value]});
     for (const Metric& metric : graph.metrics)
       program_.graph.metrics.push_back({metric.name, part.appended[metric.value]});
+    for (const Output& output : graph.outputs)
+      program_.graph.outputs.push_back({output.name, part.appended[output.value]});
   }
 
   const Graph& graph_;
