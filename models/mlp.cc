@@ -163,13 +163,16 @@ Run train_and_report(const MlpFlags& flags, const Cluster& cluster, const Task& 
 
 /// Steps of each method in the comparison.
 constexpr std::int64_t kComparedSteps = 5;
+/// Micro-batches of the row with stages.
+constexpr int kComparedMicroBatches = 4;
 
 std::vector<std::string> comparison_row(const std::string& name, const Run& run,
                                         const Run& serial) {
   std::vector<std::string> row = {name, fmt::format("{:.4f}", median(run.result.seconds)),
                                   std::to_string(run.executable.memory_bytes()),
                                   std::to_string(run.result.measured_bytes)};
-  for (const char* kind : {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"}) {
+  for (const char* kind :
+       {"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "transfer"}) {
     const auto found = run.result.communication.find(kind);
     row.push_back(
         found == run.result.communication.end() ? "-" : fmt::format("{:.0f}", found->second.bytes));
@@ -190,13 +193,16 @@ std::string comparison_text(const MlpFlags& flags, const Cluster& cluster, const
   const Run serial = run_of(serial_reference(step, flags, cluster));
   std::vector<std::vector<std::string>> rows = {
       {"method", "s/step", "planned bytes", "measured bytes", "all_reduce", "reduce_scatter",
-       "all_gather", "all_to_all", "planning s", "difference"}};
+       "all_gather", "all_to_all", "transfer", "planning s", "difference"}};
   rows.push_back(comparison_row("single device", serial, serial));
   constexpr std::pair<const char*, const char*> kMethods[] = {
       {"data", "data parallel"}, {"zero2", "ZeRO-2"}, {"zero3", "ZeRO-3"}, {"shard", "automatic"}};
   for (const auto& [name, title] : kMethods)
     rows.push_back(comparison_row(
         title, run_of(parallelize(step, make_method(flags, name), cluster)), serial));
+  Method stages = make_method(flags, "pipeline");
+  std::get<PipeshardParallel>(stages).num_micro_batches = kComparedMicroBatches;
+  rows.push_back(comparison_row("two stages", run_of(parallelize(step, stages, cluster)), serial));
   return table_text(rows);
 }
 

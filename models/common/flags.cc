@@ -64,15 +64,27 @@ std::vector<cli::Flag> device_rows(CommonFlags& f) {
   };
 }
 
+bool is_auto_or_number(const std::string& word) {
+  return word == "auto" || (word.size() < 6 && word.find_first_not_of("0123456789") == word.npos &&
+                            !word.empty() && word[0] != '0');
+}
+
 std::vector<cli::Flag> plan_rows(CommonFlags& f) {
   using namespace cli;
   return {
       choice("--method", &f.method, "how the step is spread over the devices; shard is automatic",
-             {"serial", "data", "zero2", "zero3", "shard"}),
+             {"serial", "data", "zero2", "zero3", "shard", "pipeline"}),
       text("--mesh", &f.mesh, "logical mesh; auto tries all", "auto or sizes like 8, 1x8 or 2x4",
            cli::is_mesh_shape),
       whole("--micro-batches", &f.micro_batches,
             "parts of the batch over which gradients are accumulated", 1),
+      text("--stages", &f.stages, "of method pipeline; auto searches for them", "auto or a number",
+           is_auto_or_number),
+      text("--pipeline-layers", &f.pipeline_layers,
+           "layers that the stages are made of; auto finds their number, too", "auto or a number",
+           is_auto_or_number),
+      choice("--schedule", &f.schedule, "order in which the stages run micro-batches",
+             {"gpipe", "1f1b", "1f1b_overlap", "zero_bubble"}),
       positive_number("--solver-seconds", &f.solver_seconds,
                       "for planning; then the best plan so far is taken"),
       on("--plan-only", &f.plan_only, "plan and report, run nothing"),
@@ -129,7 +141,23 @@ Cluster make_cluster(const CommonFlags& flags) {
   return cluster;
 }
 
+/// The models mark no boundaries: layers are found.
+void set_stages(const CommonFlags& flags, PipeshardParallel& options) {
+  const int stages = flags.stages == "auto" ? 0 : std::stoi(flags.stages);
+  if (stages == 0)
+    options.stages = AutoStages{};
+  else
+    options.stages = UniformStages{stages};
+  options.layers =
+      AutoLayers{flags.pipeline_layers == "auto" ? stages : std::stoi(flags.pipeline_layers)};
+  options.schedule = parse_schedule(flags.schedule);
+}
+
 Method make_method(const CommonFlags& flags, const std::string& name) {
+  require(
+      name != "pipeline" || (flags.save_plan.empty() && flags.load_plan.empty()),
+      "--method pipeline: plans with stages cannot be saved or loaded yet; leave out --save-plan "
+      "and --load-plan");
   Method method = parse_method(name);
   const auto set = [&](auto& options) {
     options.num_micro_batches = flags.micro_batches;
@@ -141,6 +169,7 @@ Method make_method(const CommonFlags& flags, const std::string& name) {
     options.solver_seconds = flags.solver_seconds;
     if (flags.progress) options.progress = print_progress;
     options.executor.tf32 = flags.tf32;
+    if constexpr (requires { options.stages; }) set_stages(flags, options);
   };
   std::visit(set, method);
   return method;

@@ -19,6 +19,7 @@ struct CommonFlags {
   std::string backend = "auto";
   std::string mesh = "auto", method = "shard";
   int micro_batches = 1;
+  std::string stages = "2", pipeline_layers = "auto", schedule = "1f1b";  ///< of method pipeline
   std::int64_t steps = 10, seed = 0, batch = 512;
   std::string optimizer = "adam";
   double learning_rate = 1e-3;

@@ -48,22 +48,37 @@ Json planner_json(const CompiledStep& planned) {
           {"constraints", statistics.constraints}};
 }
 
-/// Calls `visit(name, type, spec)` for every parameter.
+/// Calls `visit(name, type, spec, mesh)` for every parameter of a graph.
 template <class Visitor>
-void for_each_parameter(const CompiledStep& planned, Visitor&& visit) {
-  const Graph& graph = planned.graph;
+void for_each_parameter(const Graph& graph, const ShardingPlan& plan, Visitor&& visit) {
   const std::vector<std::string> names = parameter_names(graph);
   for (const Input& input : graph.inputs)
     if (std::find(names.begin(), names.end(), input.name) != names.end())
-      visit(input.name, graph.type(input.value), planned.plan.specs[input.value]);
+      visit(input.name, graph.type(input.value), plan.specs[input.value], plan.mesh);
+}
+
+/// The same for a step, stage by stage.
+template <class Visitor>
+void for_each_parameter(const CompiledStep& planned, Visitor&& visit) {
+  if (planned.stages.empty()) return for_each_parameter(planned.graph, planned.plan, visit);
+  for (const StagePlan& stage : planned.stages) for_each_parameter(stage.graph, stage.plan, visit);
+}
+
+/// "2x4"; of stages "2x2 + 4".
+std::string meshes_text(const CompiledStep& planned) {
+  if (planned.stages.empty()) return shape_text(planned.plan.mesh);
+  std::string text;
+  for (const StagePlan& stage : planned.stages)
+    text += (text.empty() ? "" : " + ") + shape_text(stage.plan.mesh);
+  return text;
 }
 
 Json parameters_json(const CompiledStep& planned) {
   Json json = Json::object();
-  for_each_parameter(
-      planned, [&](const std::string& name, const TensorType& type, const ShardingSpec& spec) {
-        json[name] = {{"shape", type.shape}, {"sharding", to_string(spec)}};
-      });
+  for_each_parameter(planned, [&](const std::string& name, const TensorType& type,
+                                  const ShardingSpec& spec, const DeviceMesh&) {
+    json[name] = {{"shape", type.shape}, {"sharding", to_string(spec)}};
+  });
   return json;
 }
 
@@ -96,7 +111,7 @@ std::string difference_text(double difference) {
 std::string report_json(const CompiledStep& planned, const RunResult* run) {
   Json json;
   json["method"] = planned.plan.method;
-  json["mesh"] = shape_text(planned.plan.mesh);
+  json["mesh"] = meshes_text(planned);
   json["micro_batches"] = planned.graph.num_micro_batches;
   json["loss"] = run ? numbers_json(run->losses) : Json::array();
   json["step_seconds"] = step_seconds_json(run);
@@ -112,16 +127,18 @@ std::string report_json(const CompiledStep& planned, const RunResult* run) {
 }
 
 std::string summary_text(const CompiledStep& planned, const RunResult* run) {
-  std::string text =
-      fmt::format("plan        {}; planned in {}\n", planned.plan, seconds_text(planned.seconds));
+  std::string plan = to_string(planned);  // of stages, with a line for each
+  plan.insert(std::min(plan.find('\n'), plan.size()),
+              fmt::format("; planned in {}", seconds_text(planned.seconds)));
+  std::string text = fmt::format("plan        {}\n", plan);
   text += fmt::format("memory      {} bytes per device planned", planned.memory_bytes);
   text += run ? fmt::format(", {} measured\n", run->measured_bytes) : "\n";
   for (const auto& [kind, traffic] : communication_of(planned, run))
     text += fmt::format("sent        {} by {} {} per device and step\n", bytes_text(traffic.bytes),
                         traffic.count, kind);
-  if (const std::string repeated = repeated_work_text(planned.plan, planned.graph);
-      !repeated.empty())
-    text += fmt::format("repeated    {}\n", repeated);
+  const std::string repeated =
+      planned.stages.empty() ? repeated_work_text(planned.plan, planned.graph) : "";
+  if (!repeated.empty()) text += fmt::format("repeated    {}\n", repeated);
   if (!run) return text;
   text += fmt::format("time        {} per step (median)\n", seconds_text(median(run->seconds)));
   if (run->max_abs_parameter_difference)
@@ -134,11 +151,11 @@ std::string summary_text(const CompiledStep& planned, const RunResult* run) {
 std::string sharding_text(const CompiledStep& planned) {
   std::vector<std::vector<std::string>> rows;
   std::string text;
-  for_each_parameter(
-      planned, [&](const std::string& name, const TensorType& type, const ShardingSpec& spec) {
-        text += fmt::format("{:<14}  {:<16}  {}\n", name, to_string(type),
-                            describe(spec, type.rank(), planned.plan.mesh));
-      });
+  for_each_parameter(planned, [&](const std::string& name, const TensorType& type,
+                                  const ShardingSpec& spec, const DeviceMesh& mesh) {
+    text += fmt::format("{:<14}  {:<16}  {}\n", name, to_string(type),
+                        describe(spec, type.rank(), mesh));
+  });
   return text;
 }
 

@@ -42,8 +42,9 @@ TEST_CASE("alpa-mlp --help groups the flags by what they are about") {
   CHECK(flags["Data"] == Flags{"--data", "--epochs", "--batch", "--steps", "--seed"});
   CHECK(flags["Devices"] ==
         Flags{"--devices", "--backend", "--cluster", "--memory-budget", "--tf32"});
-  CHECK(flags["Plan"] == Flags{"--method", "--mesh", "--micro-batches", "--solver-seconds",
-                               "--plan-only", "--load-plan", "--save-plan"});
+  CHECK(flags["Plan"] == Flags{"--method", "--mesh", "--micro-batches", "--stages",
+                               "--pipeline-layers", "--schedule", "--solver-seconds", "--plan-only",
+                               "--load-plan", "--save-plan"});
   CHECK(flags["Output"] ==
         Flags{"--demo", "--explain", "--progress", "--compare", "--json", "--dump"});
   CHECK(help.text.find(
