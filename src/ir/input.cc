@@ -1,6 +1,8 @@
 // src/ir/input.cc — the operator of graph inputs: a tensor of attributes "dtype" and "shape"
 #include "src/ir/input.h"
 
+#include <algorithm>
+
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "src/ir/op_def.h"
@@ -53,7 +55,8 @@ const Input* find_input(const Graph& graph, InputKind kind, const std::string& n
 std::vector<std::string> input_names(const Graph& graph, InputKind kind) {
   std::vector<std::string> names;
   for (const Input& input : graph.inputs)
-    if (input.kind == kind) names.push_back(input.name);
+    if (input.kind == kind && std::find(names.begin(), names.end(), input.name) == names.end())
+      names.push_back(input.name);
   return names;
 }
 

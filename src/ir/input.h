@@ -18,7 +18,7 @@ extern const OpDef input;
 
 /// The graph's input of this kind and name, or nullptr.
 const Input* find_input(const Graph& graph, InputKind kind, const std::string& name);
-/// Names of the graph's inputs of this kind, in order.
+/// Names of the graph's inputs of this kind, in order, each once.
 std::vector<std::string> input_names(const Graph& graph, InputKind kind);
 
 /// "batch", "state", "accumulator", "shared", "scalar", "boundary".

@@ -44,6 +44,7 @@ class Joining {
       invariant(part.next == part.program.graph.nodes.size(),
                 "stages wait for each other: \"{}\" of mesh {} is never sent",
                 part.program.graph.nodes[part.next].name, &part - parts_.data());
+    append_unread_inputs(whole);
     for (int p = 0; p < static_cast<int>(parts_.size()); ++p) append_takers(p);
     put_in_order(whole);
     return std::move(result_);
@@ -140,6 +141,18 @@ class Joining {
     result_.specs.push_back(spec);
     result_.mesh_of_value.push_back(mesh);
     return static_cast<int>(result_.specs.size()) - 1;
+  }
+
+  /// Inputs that no part reads, such as the step's number under SGD: they are given all the same.
+  void append_unread_inputs(const Graph& whole) {
+    for (const Input& input : whole.inputs) {
+      if (find_input(result_.graph, input.kind, input.name) != nullptr) continue;
+      Node node = whole.producer(input.value);
+      node.results = {add_value(whole.type(input.value), 0, ShardingSpec::replicated(), 0)};
+      result_.graph.inputs.push_back(input);
+      result_.graph.inputs.back().value = node.results[0];
+      result_.graph.nodes.push_back(std::move(node));
+    }
   }
 
   /// Updates, metrics and outputs.
