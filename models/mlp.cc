@@ -112,6 +112,7 @@ std::int64_t number_of_steps(const MlpFlags& flags, const Task& task) {
 void report(const MlpFlags& flags, const CompiledStep& planned, const Cluster& cluster,
             const RunResult* run) {
   fmt::print("{}", summary_text(planned, run));
+  if (flags.timeline) fmt::print("{}", timeline(planned));
   if (!flags.explain.empty())
     fmt::print("\n{}",
                explain(planned, cluster, flags.explain == "full" ? Detail::full : Detail::summary));

@@ -10,6 +10,7 @@
 #include "src/base/file.h"
 #include "src/cost/cost_model.h"
 #include "src/ir/input.h"
+#include "src/pipeline/timeline.h"
 #include "src/runtime/device_state.h"
 #include "src/runtime/executor.h"
 #include "src/spmd/program.h"
@@ -170,6 +171,10 @@ std::string explained(const CompiledStep& step, const cost::CostModel& model, De
 }
 
 }  // namespace
+
+std::string timeline(const CompiledStep& step) {
+  return step.stages.empty() ? "" : to_string(pipeline::play(schedule_of(step)));
+}
 
 std::string explain(const CompiledStep& step, const Cluster& cluster, Detail detail) {
   return explained(step, cost::CostModel::of(cluster), detail);

@@ -36,6 +36,7 @@ MethodOptions options_of(const Method& method) {
       [](const auto& m) {
         MethodOptions result{m.kind,
                              {.num_micro_batches = m.num_micro_batches,
+                              .mesh_shape = m.mesh_shape,
                               .shard_optimizer_state = m.shard_optimizer_state,
                               .allow_all_gather = m.allow_all_gather,
                               .allow_all_to_all = m.allow_all_to_all,
@@ -46,12 +47,10 @@ MethodOptions options_of(const Method& method) {
                               .progress = m.progress,
                               .dump_dir = m.dump_dir,
                               .executor = m.executor}};
-        if constexpr (m.kind == MethodKind::pipeline) {
+        if constexpr (m.kind == MethodKind::pipeline)
           result.pipeline = m;
-        } else {
-          result.options.mesh_shape = m.mesh_shape;
+        else
           result.options.batch_mesh_axis = m.batch_mesh_axis;
-        }
         return result;
       },
       method);

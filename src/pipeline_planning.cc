@@ -43,8 +43,19 @@ std::vector<double> flops_of_layers(const Graph& graph) {
 
 inter_op::StagePartition given_stages(const UniformStages& uniform, const Graph& graph,
                                       const Cluster& cluster) {
-  return inter_op::uniform_stages(flops_of_layers(graph), uniform.count,
-                                  {cluster.num_hosts, cluster.devices_per_host});
+  const int per_part = uniform.stages_per_part;
+  require(
+      per_part >= 1 && uniform.count % per_part == 0,
+      "UniformStages: {} stages, {} on each part of the devices; give a number of stages that is "
+      "a multiple of stages_per_part",
+      uniform.count, per_part);
+  inter_op::StagePartition partition =
+      inter_op::uniform_stages(flops_of_layers(graph), uniform.count, {1, uniform.count});
+  const std::vector<inter_op::Submesh> parts = inter_op::equal_submeshes(
+      {cluster.num_hosts, cluster.devices_per_host}, uniform.count / per_part);
+  for (std::size_t s = 0; s < partition.stages.size(); ++s)
+    partition.stages[s].submesh = parts[s % parts.size()];
+  return partition;
 }
 
 inter_op::StagePartition given_stages(const ManualStages& manual, const Graph& graph,
@@ -72,19 +83,22 @@ std::vector<std::vector<int>> devices_of(const std::vector<inter_op::Submesh>& s
   return devices;
 }
 
-/// `shapes`: per configuration a logical mesh shape; configuration -1 may have any.
+/// `shapes`: per configuration a logical mesh shape; configuration -1 has `usual`. The first
+/// `parts` stages have devices of their own; later ones share them in turn.
 std::vector<StageRequest> requests_of(const inter_op::StagePartition& partition,
                                       const std::vector<std::vector<int>>& shapes,
+                                      const std::vector<int>& usual, int parts,
                                       const Cluster& cluster) {
+  std::vector<inter_op::Submesh> submeshes = submeshes_of(partition);
+  submeshes.resize(parts);
   const std::vector<std::vector<int>> devices =
-      devices_of(submeshes_of(partition), {cluster.num_hosts, cluster.devices_per_host});
+      devices_of(submeshes, {cluster.num_hosts, cluster.devices_per_host});
   std::vector<StageRequest> requests;
-  for (std::size_t s = 0; s < devices.size(); ++s) {
+  for (std::size_t s = 0; s < partition.stages.size(); ++s) {
     const inter_op::Stage& stage = partition.stages[s];
-    const std::vector<int> shape =
-        stage.configuration < 0 ? std::vector<int>{} : shapes[stage.configuration];
+    const std::vector<int> shape = stage.configuration < 0 ? usual : shapes[stage.configuration];
     requests.push_back({stage.first_layer, stage.last_layer,
-                        logical_meshes(cluster, stage.submesh, devices[s], shape)});
+                        logical_meshes(cluster, stage.submesh, devices[s % parts], shape)});
   }
   return requests;
 }
@@ -95,6 +109,15 @@ std::vector<int> stages_of_layers(const std::vector<StageRequest>& requests) {
   for (int s = 0; s < static_cast<int>(requests.size()); ++s)
     stages.resize(requests[s].last_layer + 1, s);
   return stages;
+}
+
+/// Parts of the devices: stages on the same one repeat it in order.
+int num_parts(const std::vector<StagePlan>& stages) {
+  int parts = 1;
+  while (parts < static_cast<int>(stages.size()) &&
+         stages[parts].plan.mesh.devices() != stages[0].plan.mesh.devices())
+    ++parts;
+  return parts;
 }
 
 /// `graph`, traced with a layer per node, with these layers of its forward nodes, and backward
@@ -142,9 +165,12 @@ Graph traced_in_layers_of(const Graph& leader, const TrainingStep& step, int num
 
 std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& method,
                                    const Cluster& cluster, double trace_seconds) {
-  require(method.pipeline.schedule != ScheduleKind::interleaved_one_f_one_b,
-          "method pipeline: interleaved_1f1b needs several stages on each part of the devices, "
-          "which it does not make yet; take another schedule");
+  const auto* uniform = std::get_if<UniformStages>(&method.pipeline.stages);
+  const int per_part = uniform ? uniform->stages_per_part : 1;
+  require((method.pipeline.schedule == ScheduleKind::interleaved_one_f_one_b) == (per_part > 1),
+          "method pipeline: schedule {} with {} stages on each part of the devices; "
+          "interleaved_1f1b needs UniformStages with stages_per_part above 1, all others 1",
+          name_of(method.pipeline.schedule), per_part);
   const cost::CostModel model = cost::CostModel::of(cluster);
   const Stopwatch watch;
   intra_op::AutoShardOptions options = search_options(method, trace_seconds);
@@ -157,9 +183,10 @@ std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& meth
       return given_stages(stages, graph, cluster);
   };
   const auto* manual = std::get_if<ManualStages>(&method.pipeline.stages);
-  const std::vector<StageRequest> requests =
-      requests_of(std::visit(choose, method.pipeline.stages),
-                  manual ? manual->mesh_shapes : std::vector<std::vector<int>>{}, cluster);
+  const inter_op::StagePartition partition = std::visit(choose, method.pipeline.stages);
+  const std::vector<StageRequest> requests = requests_of(
+      partition, manual ? manual->mesh_shapes : std::vector<std::vector<int>>{},
+      method.options.mesh_shape, static_cast<int>(partition.stages.size()) / per_part, cluster);
   const Graph staged = with_stages(graph, stages_of_layers(requests));
   std::vector<StagePlan> stages;
   for (int s = 0; s < static_cast<int>(requests.size()); ++s) {
@@ -207,23 +234,26 @@ void add_transfer_seconds(const spmd::SpmdProgram& program, const Cluster& clust
 }
 
 double pipeline_seconds(const std::vector<StagePlan>& stages, int num_micro_batches) {
-  double all = 0, slowest = 0, apply = 0;
-  for (const StagePlan& stage : stages) {
-    all += stage.micro_batch_seconds;
-    slowest = std::max(slowest, stage.micro_batch_seconds);
-    apply = std::max(apply, stage.apply_seconds);
+  const int parts = num_parts(stages);
+  std::vector<double> micro_batch(parts, 0), apply(parts, 0);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    micro_batch[s % parts] += stages[s].micro_batch_seconds;
+    apply[s % parts] += stages[s].apply_seconds;
   }
-  return all + (num_micro_batches - 1) * slowest + apply;
+  return std::accumulate(micro_batch.begin(), micro_batch.end(), 0.0) +
+         (num_micro_batches - 1) * *std::max_element(micro_batch.begin(), micro_batch.end()) +
+         *std::max_element(apply.begin(), apply.end());
 }
 
 pipeline::PipelineSchedule schedule_of(const CompiledStep& step) {
-  const int stages = static_cast<int>(step.stages.size());
-  if (stages == 0) return {};
+  if (step.stages.empty()) return {};
+  const int parts = num_parts(step.stages);
+  const int per_part = static_cast<int>(step.stages.size()) / parts;
   const auto has_gradients =
       std::any_of(step.graph.nodes.begin(), step.graph.nodes.end(),
                   [](const Node& node) { return node.region == Region::backward; });
-  return pipeline::make_schedule(has_gradients ? step.schedule : ScheduleKind::inference, stages,
-                                 step.graph.num_micro_batches);
+  const ScheduleKind kind = has_gradients || per_part > 1 ? step.schedule : ScheduleKind::inference;
+  return pipeline::make_schedule(kind, parts, step.graph.num_micro_batches, per_part);
 }
 
 }  // namespace alpa

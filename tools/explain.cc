@@ -88,7 +88,8 @@ Graph read_model(const ExplainFlags& flags, const std::string& text) {
 std::string explain_model(const ExplainFlags& flags, const std::string& text) {
   const Graph graph = read_model(flags, text);
   const Cluster cluster = cluster_of(flags, kDefaultDevices);
-  const TrainingStep step{.inputs = {}, .trace = [&](int) { return graph; }, .scalars = {}};
+  const TrainingStep step{
+      .inputs = {}, .trace = [&](const TraceOptions&) { return graph; }, .scalars = {}};
   const CompiledStep planned = plan_only(step, method_of(flags, graph.num_micro_batches), cluster);
   return explain(planned, cluster, flags.detail());
 }

@@ -149,6 +149,11 @@ struct CompiledStep {
 /// The plan in a line, as to_string(ShardingPlan); of a pipelined step with a line per stage.
 std::string to_string(const CompiledStep& step);
 
+/// The stages' runs on a clock, if all take equally long: a line per part of the devices, such as
+/// "m0: F0 F1 . B0 F2 B1 . B2 A2"; forward, backward and apply by micro-batch, '.' while it waits.
+/// Empty for a step without stages.
+std::string timeline(const CompiledStep& step);
+
 /// The plan explained in words, for devices of `cluster`.
 std::string explain(const CompiledStep& step, const Cluster& cluster,
                     Detail detail = Detail::summary);

@@ -73,9 +73,12 @@ struct ManualStages {
   std::vector<std::vector<int>> mesh_shapes = {};
 };
 
-/// This many stages of equally many layers, as far as possible, on equally many devices.
+/// This many stages of nearly equal FLOPs on equally many devices.
 struct UniformStages {
   int count = 2;
+  /// Above 1, a part of the devices runs several stages that are not neighbours: stage s is on part
+  /// s % (count / stages_per_part). Needs the schedule `interleaved_one_f_one_b`.
+  int stages_per_part = 1;
 };
 
 /// Stages are searched for: any number, on any parts of the cluster that tile it.
@@ -89,6 +92,8 @@ struct ParallelMethod<MethodKind::pipeline> {
   std::variant<ManualLayers, AutoLayers> layers = ManualLayers{};
   std::variant<UniformStages, ManualStages, AutoStages> stages = UniformStages{};
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  /// Logical mesh of each stage, unless ManualStages says it. Empty: every shape is tried.
+  std::vector<int> mesh_shape = {};
   bool shard_optimizer_state = false;  ///< this and all below: as for the other methods
   bool allow_all_gather = true;
   bool allow_all_to_all = true;

@@ -84,7 +84,7 @@ std::vector<cli::Flag> plan_rows(CommonFlags& f) {
            "layers that the stages are made of; auto finds their number, too", "auto or a number",
            is_auto_or_number),
       choice("--schedule", &f.schedule, "order in which the stages run micro-batches",
-             {"gpipe", "1f1b", "1f1b_overlap", "zero_bubble"}),
+             {"gpipe", "1f1b", "1f1b_overlap", "interleaved_1f1b", "zero_bubble"}),
       positive_number("--solver-seconds", &f.solver_seconds,
                       "for planning; then the best plan so far is taken"),
       on("--plan-only", &f.plan_only, "plan and report, run nothing"),
@@ -99,6 +99,7 @@ std::vector<cli::Flag> output_rows(CommonFlags& f) {
       optional_choice("--explain", &f.explain,
                       "print why this plan was chosen: in ten lines, or in full",
                       {"summary", "full"}, "summary"),
+      on("--timeline", &f.timeline, "print when each stage runs which micro-batch"),
       on("--progress", &f.progress, "print the best plan so far and its bound while planning"),
       on("--compare", &f.compare,
          "run on one device too and report the largest difference of a parameter"),
@@ -147,7 +148,7 @@ void set_stages(const CommonFlags& flags, PipeshardParallel& options) {
   if (stages == 0)
     options.stages = AutoStages{};
   else
-    options.stages = UniformStages{stages};
+    options.stages = UniformStages{stages, flags.schedule == "interleaved_1f1b" ? 2 : 1};
   options.layers =
       AutoLayers{flags.pipeline_layers == "auto" ? stages : std::stoi(flags.pipeline_layers)};
   options.schedule = parse_schedule(flags.schedule);
@@ -161,9 +162,8 @@ Method make_method(const CommonFlags& flags, const std::string& name) {
   Method method = parse_method(name);
   const auto set = [&](auto& options) {
     options.num_micro_batches = flags.micro_batches;
-    if constexpr (requires { options.mesh_shape; })
-      if (flags.mesh != "auto" && options.kind != MethodKind::serial)
-        options.mesh_shape = parse_mesh_shape(flags.mesh);
+    if (flags.mesh != "auto" && options.kind != MethodKind::serial)
+      options.mesh_shape = parse_mesh_shape(flags.mesh);
     options.memory_budget_bytes = flags.memory_budget;
     options.dump_dir = flags.dump;
     options.solver_seconds = flags.solver_seconds;

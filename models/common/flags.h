@@ -25,7 +25,7 @@ struct CommonFlags {
   double learning_rate = 1e-3;
   std::string cluster;
   std::optional<std::int64_t> memory_budget;
-  bool compare = false, plan_only = false, progress = false, tf32 = false;
+  bool compare = false, plan_only = false, progress = false, timeline = false, tf32 = false;
   double solver_seconds = 60;
   std::string explain;  ///< "", "summary" or "full"
   std::string save_plan, load_plan, dump, json;

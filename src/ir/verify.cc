@@ -54,9 +54,11 @@ void verify_inputs(const Graph& graph) {
     invariant(input.name == node.name && name_of(input.kind) == node.attributes.string("kind"),
               "graph: input {} \"{}\" differs from its node {}", name_of(input.kind), input.name,
               describe(node));
-    // A program of several meshes loads a scalar on each.
-    invariant(names.insert(input.name).second || input.kind == InputKind::scalar,
-              "graph: two inputs are called \"{}\"", input.name);
+    // A program of several meshes loads an input of the step on each.
+    const bool loaded = input.kind == InputKind::scalar || input.kind == InputKind::batch ||
+                        input.kind == InputKind::shared;
+    invariant(names.insert(input.name).second || loaded, "graph: two inputs are called \"{}\"",
+              input.name);
     if (input.kind == InputKind::state && input.of.empty()) parameters.insert(input.name);
     invariant(!input.frozen || parameters.count(input.name),
               "graph: \"{}\" is frozen but is not a parameter", input.name);

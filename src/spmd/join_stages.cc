@@ -75,8 +75,22 @@ class Joining {
     const Node& boundary = part.program.graph.producer(value);
     const int source = sent_value(boundary.name);
     if (source < 0) return false;
-    part.values[value] = transferred(source, boundary, p);
+    const Input* input = find_input(result_.graph, source);
+    const bool given =
+        input && (input->kind == InputKind::batch || input->kind == InputKind::shared);
+    part.values[value] =
+        given ? loaded(*input, part.program.specs[value], p) : transferred(source, boundary, p);
     return true;
+  }
+
+  /// An input of the step once more, for mesh p: nothing needs to be sent.
+  int loaded(Input input, const ShardingSpec& spec, int p) {
+    Node node = result_.graph.producer(input.value);
+    input.value = add_value(result_.graph.type(input.value), 0, spec, p);
+    node.results = {input.value};
+    result_.graph.nodes.push_back(std::move(node));
+    result_.graph.inputs.push_back(std::move(input));
+    return result_.graph.inputs.back().value;
   }
 
   void append_node(Node node, int p) {

@@ -15,8 +15,8 @@ struct PlannedPart {
 
 /// Partitions the parts of `whole`, which together are all of it, and joins them: a value that one
 /// part computes and another one reads is transferred between their meshes. A partial sum is
-/// reduced before it is sent. Every mesh loads the scalar inputs that it reads. Throws Bug if the
-/// meshes share a device, or if parts wait for each other in a circle.
+/// reduced before it is sent. Every mesh loads the inputs of the step that it reads. Throws Bug if
+/// the meshes share a device, or if parts wait for each other in a circle.
 SpmdProgram join_stages(const Graph& whole, std::span<const PlannedPart> parts);
 
 }  // namespace alpa::spmd

@@ -107,6 +107,7 @@ TEST_CASE("stages of a marked model compute what one device does, in every order
       {5, 2, ManualStages{{{0}, {1, 2}, {3}}, {1, 3, 1}}, ScheduleKind::one_f_one_b},
       {6, 4, ManualStages{{{0, 1}, {2, 3}}, {2, 4}, {{2}, {2, 2}}}, ScheduleKind::gpipe},
       {3, 4, UniformStages{3}, ScheduleKind::zero_bubble},
+      {4, 4, UniformStages{4, 2}, ScheduleKind::interleaved_one_f_one_b},
       {4, 4, AutoStages{}, ScheduleKind::one_f_one_b}};
   for (const Case& c : cases) {
     std::map<int, Outcome> serial;  // by micro-batches
@@ -143,6 +144,11 @@ TEST_CASE("layers are found without marks, and evaluation follows the stages") {
   REQUIRE(planned.stages.size() == 2);
   for (const StagePlan& stage : planned.stages) CHECK(stage.plan.mesh.num_devices() == 2);
   CHECK(planned.traffic().at("transfer").count > 0);
+  CHECK(timeline(planned) ==
+        "mesh 2 mb 4 clocks 11\n"
+        "  m0: F0 F1 . B0 F2 B1 F3 B2 . B3 A3\n"
+        "  m1: . F0 B0 F1 B1 F2 B2 F3 B3 . A3\n"
+        "  max in flight [2, 1]\n");
   CHECK(loss == doctest::Approx(losses(Serial{}, 1).second).epsilon(1e-5));
 }
 
@@ -154,8 +160,8 @@ TEST_CASE("stages that do not fit are errors that say how to mend them") {
         "uniform stages: 5 stages of 4 layers; give between 1 and 4");
   CHECK(error({.stages = ManualStages{{{0, 1}, {2}}, {1, 1}}}, 2).starts_with("manual stages: "));
   CHECK(error({.stages = UniformStages{2}, .schedule = ScheduleKind::interleaved_one_f_one_b}, 2) ==
-        "method pipeline: interleaved_1f1b needs several stages on each part of the devices, which "
-        "it does not make yet; take another schedule");
+        "method pipeline: schedule interleaved_1f1b with 1 stages on each part of the devices; "
+        "interleaved_1f1b needs UniformStages with stages_per_part above 1, all others 1");
   CHECK(error({.num_micro_batches = 2, .memory_budget_bytes = 5000}, 2)
             .starts_with("method pipeline: the stages need "));
 }

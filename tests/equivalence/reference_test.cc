@@ -20,7 +20,7 @@ constexpr int kLayers = 6;
 
 TrainingStep step_of(std::int64_t batch, std::int64_t width) {
   const TensorType data{f32, {batch, width}};
-  const auto trace = [=](int) {
+  const auto trace = [=](const TraceOptions&) {
     return mlp_graph({.layers = kLayers, .batch = batch, .width = width, .report_loss = false});
   };
   const auto scalars = [](std::int64_t step) {

@@ -51,7 +51,8 @@ TEST_CASE("options that make no sense") {
   CHECK(planning_error(ShardParallel{.memory_budget_bytes = -1}) ==
         "parallelize: a memory budget of -1 bytes; give more than 0");
   CHECK(error_of([] { parse_method("magic"); }) ==
-        "\"magic\" is not a parallel method; the methods are serial, data, zero2, zero3, shard");
+        "\"magic\" is not a parallel method; the methods are serial, data, zero2, zero3, shard, "
+        "pipeline");
 }
 
 TEST_CASE("devices and meshes that don't fit") {

@@ -42,7 +42,8 @@ void check_method(const std::string& name, const std::vector<int>& mesh_shape) {
   method.num_micro_batches = kMicroBatches;
   method.mesh_shape = mesh_shape;
   method.executor = {.threads_per_device = 1, .overlap = Overlap::always};
-  const TrainingStep step{.inputs = {}, .trace = [&](int) { return graph; }, .scalars = {}};
+  const TrainingStep step{
+      .inputs = {}, .trace = [&](const TraceOptions&) { return graph; }, .scalars = {}};
   const CompiledStep compiled = plan_only(step, method, small_cluster());
   check_golden("mlp/" + name + ".plan.json", to_json(compiled.plan, compiled.graph));
   if (!has_golden_offsets()) return;

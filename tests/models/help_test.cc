@@ -46,7 +46,7 @@ TEST_CASE("alpa-mlp --help groups the flags by what they are about") {
                                "--pipeline-layers", "--schedule", "--solver-seconds", "--plan-only",
                                "--load-plan", "--save-plan"});
   CHECK(flags["Output"] ==
-        Flags{"--demo", "--explain", "--progress", "--compare", "--json", "--dump"});
+        Flags{"--demo", "--explain", "--timeline", "--progress", "--compare", "--json", "--dump"});
   CHECK(help.text.find(
             "\nExit status: 0 done, 2 a mistake in what was given or a refusal of the system, "
             "3 an internal error.\n") != help.text.npos);

@@ -1,0 +1,45 @@
+// Stages on CUDA devices, planned and joined from a user's program, compute what they do on CPUs.
+#include <alpa/alpa.h>
+#include <doctest/doctest.h>
+
+#include "emulation.h"
+
+using namespace alpa;
+
+namespace {
+
+/// Losses of two training steps and an evaluation.
+std::vector<double> losses(const PipeshardParallel& method, const std::string& backend) {
+  const nn::Dense dense[3] = {nn::Dense(16), nn::Dense(12), nn::Dense(8)};
+  const std::vector<BatchInput> inputs = {{"x", {f32, {16, 8}}}, {"y", {f32, {16, 8}}}};
+  const auto loss = [&](const Batch& b) {
+    const Value h = mark_pipeline_boundary(relu(dense[0](b["x"])));
+    return nn::mean_squared_error(dense[2](relu(dense[1](h))), b["y"]);
+  };
+  const auto [train, evaluate] =
+      parallelize(training_step(inputs, loss, optim::Adam{}, {.clip_global_norm = 0.5}),
+                  evaluation_step(inputs, loss), method, Cluster::local(4, backend));
+  TrainState state = train.init(0);
+  const Dataset data = linear_dataset(16, 8, 1);
+  const std::map<std::string, Array> batch = {{"x", data.x}, {"y", data.y}};
+  std::vector<double> values;
+  for (int i = 0; i < 2; ++i) values.push_back(train.run(state, batch).loss());
+  values.push_back(evaluate.run(state, batch).loss());
+  CHECK(train.measured_bytes(state) == train.memory_bytes());
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("stages on one card and on several are as on the CPU, in planned memory") {
+  for (const int cards : {1, 4})
+    for (const int micro_batches : {1, 4}) {
+      CAPTURE(cards);
+      CAPTURE(micro_batches);
+      emulation::restart({.devices = cards});
+      const PipeshardParallel method{.num_micro_batches = micro_batches};
+      const auto cuda = losses(method, "cuda"), cpu = losses(method, "cpu");
+      for (std::size_t i = 0; i < cpu.size(); ++i)
+        CHECK(cuda[i] == doctest::Approx(cpu[i]).epsilon(1e-5));
+    }
+}
