@@ -116,7 +116,7 @@ void report(const MlpFlags& flags, const CompiledStep& planned, const Cluster& c
   if (!flags.explain.empty())
     fmt::print("\n{}",
                explain(planned, cluster, flags.explain == "full" ? Detail::full : Detail::summary));
-  if (!flags.save_plan.empty()) write_file(flags.save_plan, to_json(planned.plan, planned.graph));
+  if (!flags.save_plan.empty()) write_file(flags.save_plan, to_json(planned));
   if (!flags.json.empty()) write_file(flags.json, report_json(planned, run));
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "alpa/base/text.h"
+#include "pipeline_file.h"
 #include "pipeline_planning.h"
 #include "src/base/file.h"
 #include "src/cost/cost_model.h"
@@ -172,6 +173,10 @@ std::string explained(const CompiledStep& step, const cost::CostModel& model, De
 
 }  // namespace
 
+std::string to_json(const CompiledStep& step) {
+  return step.stages.empty() ? to_json(step.plan, step.graph) : pipeline_json(step);
+}
+
 std::string timeline(const CompiledStep& step) {
   return step.stages.empty() ? "" : to_string(pipeline::play(schedule_of(step)));
 }
@@ -303,9 +308,7 @@ ShardingSpec Executable::sharding_of(const std::string& name) const {
 }
 
 void Executable::save_plan(const std::string& path) const {
-  require(impl_->planned.stages.empty(),
-          "save_plan: plans with stages cannot be written yet; plan the step again instead");
-  write_file(path, to_json(plan(), graph()));
+  write_file(path, to_json(impl_->planned));
 }
 
 }  // namespace alpa

@@ -3,9 +3,11 @@
 #include "alpa/parallelize.h"
 
 #include <algorithm>
+#include <map>
 
 #include "method_options.h"
 #include "pass_log.h"
+#include "pipeline_file.h"
 #include "pipeline_planning.h"
 #include "planning_budget.h"
 #include "src/base/file.h"
@@ -15,6 +17,7 @@
 #include "src/lower/state_layout.h"
 #include "src/runtime/backend.h"
 #include "src/spmd/join_stages.h"
+#include "stage_plan.h"
 
 namespace alpa {
 namespace {
@@ -89,9 +92,24 @@ CompiledStep lower_plan(const Graph& graph, ShardingPlan solved, const Target& t
   return lower_partitioned(planned, spmd::partition(graph, planned.plan), target);
 }
 
-ShardingPlan read_plan(const Graph& graph, const MethodOptions& method, const Cluster& cluster,
-                       const std::string& path) {
-  ShardingPlan plan = plan_from_json(read_file(path, kPlanFile), graph, path);
+/// Joins planned stages to one program, a mesh per stage.
+CompiledStep lower_stages(const Graph& graph, std::vector<StagePlan> stages, ScheduleKind schedule,
+                          std::string_view method, const Cluster& cluster, const Target& target) {
+  CompiledStep planned{.graph = graph,
+                       .plan = {.method = std::string(method)},
+                       .stages = std::move(stages),
+                       .schedule = schedule};
+  std::vector<spmd::PlannedPart> parts;
+  for (const StagePlan& stage : planned.stages) parts.push_back({stage.graph, stage.plan});
+  spmd::SpmdProgram joined = spmd::join_stages(graph, parts);
+  add_transfer_seconds(joined, cluster, planned.stages);
+  planned.plan.cost.objective_seconds = pipeline_seconds(planned.stages, graph.num_micro_batches);
+  return lower_partitioned(planned, std::move(joined), target);
+}
+
+ShardingPlan read_plan(const Graph& graph, const std::string& text, const MethodOptions& method,
+                       const Cluster& cluster, const std::string& path) {
+  ShardingPlan plan = plan_from_json(text, graph, path);
   const int devices = plan.mesh.num_devices();
   const bool serial = plan.method == "serial" && devices == 1;
   require(devices == cluster.num_devices() || serial,
@@ -105,11 +123,42 @@ ShardingPlan read_plan(const Graph& graph, const MethodOptions& method, const Cl
   return plan;
 }
 
+/// Throws Error unless the stages' meshes together are the devices of the cluster. Stages have the
+/// same devices, or share none.
+void check_devices(const std::vector<StagePlan>& stages, const Cluster& cluster,
+                   const std::string& path) {
+  std::map<int, const std::vector<int>*> mesh_of;  // by device
+  for (const StagePlan& stage : stages)
+    for (int device : stage.plan.mesh.devices()) {
+      const auto [known, added] = mesh_of.emplace(device, &stage.plan.mesh.devices());
+      require(
+          device < cluster.num_devices() && *known->second == stage.plan.mesh.devices(),
+          "plan file {}: stage {} is on device {}, which the cluster lacks or another stage uses "
+          "together with other devices; plan the step again",
+          path, &stage - stages.data(), device);
+    }
+  require(static_cast<int>(mesh_of.size()) == cluster.num_devices(),
+          "plan file {}: the plan is for {} devices, but the cluster has {}", path, mesh_of.size(),
+          cluster.num_devices());
+}
+
 /// A plan from a file. It must keep the budget, as a searched plan does.
-CompiledStep planned_from_file(const Graph& graph, const MethodOptions& method,
+CompiledStep planned_from_file(const TrainingStep& step, const MethodOptions& method,
                                const Cluster& cluster, const std::string& path,
                                const Target& target) {
-  CompiledStep planned = lower_plan(graph, read_plan(graph, method, cluster, path), target);
+  const int micro_batches = method.options.num_micro_batches;
+  const std::string text = read_file(path, kPlanFile);
+  CompiledStep planned;
+  if (is_pipeline_file(text)) {
+    planned = pipeline_from_json(text, step, micro_batches, path);
+    check_devices(planned.stages, cluster, path);
+    for (StagePlan& stage : planned.stages) set_seconds(cost::CostModel::of(cluster), stage);
+    planned = lower_stages(target.log.check("graph.txt", planned.graph), planned.stages,
+                           planned.schedule, name_of(MethodKind::pipeline), cluster, target);
+  } else {
+    const Graph graph = target.log.check("graph.txt", step.trace(micro_batches));
+    planned = lower_plan(graph, read_plan(graph, text, method, cluster, path), target);
+  }
   require(planned.memory_bytes <= target.budget,
           "plan file {}: the plan needs {} bytes per device, {} more than the memory budget of {}; "
           "plan again within it, or raise the budget",
@@ -126,21 +175,6 @@ CompiledStep planned_by_search(const Graph& graph, const MethodOptions& method,
   return plan_within_budget(search, target.budget, [&](ShardingPlan plan) {
     return lower_plan(graph, std::move(plan), target);
   });
-}
-
-/// Joins planned stages to one program, a mesh per stage.
-CompiledStep lower_stages(const Graph& graph, std::vector<StagePlan> stages, ScheduleKind schedule,
-                          std::string_view method, const Cluster& cluster, const Target& target) {
-  CompiledStep planned{.graph = graph,
-                       .plan = {.method = std::string(method)},
-                       .stages = std::move(stages),
-                       .schedule = schedule};
-  std::vector<spmd::PlannedPart> parts;
-  for (const StagePlan& stage : planned.stages) parts.push_back({stage.graph, stage.plan});
-  spmd::SpmdProgram joined = spmd::join_stages(graph, parts);
-  add_transfer_seconds(joined, cluster, planned.stages);
-  planned.plan.cost.objective_seconds = pipeline_seconds(planned.stages, graph.num_micro_batches);
-  return lower_partitioned(planned, std::move(joined), target);
 }
 
 CompiledStep planned_in_stages(const Graph& graph, const MethodOptions& method,
@@ -162,13 +196,13 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& method, cons
   const PassLog log(method.options.dump_dir);
   const Target target{runtime::find_backend(cluster.backend), method.options.executor,
                       memory_budget(method, cluster), log};
-  const Graph graph = log.check("graph.txt", traced_in_layers(step, method));
-  const auto plan = [&] {
-    if (plan_path) return planned_from_file(graph, method, cluster, *plan_path, target);
+  const auto searched = [&] {
+    const Graph graph = log.check("graph.txt", traced_in_layers(step, method));
     return (method.kind == MethodKind::pipeline ? planned_in_stages : planned_by_search)(
         graph, method, cluster, watch.seconds(), target);
   };
-  CompiledStep planned = plan();
+  CompiledStep planned =
+      plan_path ? planned_from_file(step, method, cluster, *plan_path, target) : searched();
   planned.seconds = watch.seconds();
   return planned;
 }
@@ -256,8 +290,6 @@ std::vector<Executable> executables(std::span<const TrainingStep> steps, const M
   require(!steps.empty(), "parallelize: no steps; give at least one");
   require_devices(cluster);
   const Settings settings{options_of(method), cluster};
-  require(settings.method.kind != MethodKind::pipeline || !plan_path,
-          "method pipeline: plans with stages cannot be read from a file yet; plan the step again");
   std::vector<Executable> loaded_steps{
       loaded(compile(steps.front(), settings.method, cluster, plan_path), steps.front(), nullptr,
              settings)};

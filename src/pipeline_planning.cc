@@ -103,12 +103,24 @@ std::vector<StageRequest> requests_of(const inter_op::StagePartition& partition,
   return requests;
 }
 
-/// Per layer its stage.
-std::vector<int> stages_of_layers(const std::vector<StageRequest>& requests) {
-  std::vector<int> stages;
-  for (int s = 0; s < static_cast<int>(requests.size()); ++s)
-    stages.resize(requests[s].last_layer + 1, s);
-  return stages;
+/// The stages that the method asks for. Throws Error if its schedule needs others.
+std::vector<StageRequest> requested_stages(const Graph& graph, const MethodOptions& method,
+                                           const Cluster& cluster, const RangePlanning& planning) {
+  const PipeshardParallel& pipeline = method.pipeline;
+  const auto* uniform = std::get_if<UniformStages>(&pipeline.stages);
+  const auto* manual = std::get_if<ManualStages>(&pipeline.stages);
+  const int per_part = uniform ? uniform->stages_per_part : 1;
+  require((pipeline.schedule == ScheduleKind::interleaved_one_f_one_b) == (per_part > 1),
+          "method pipeline: schedule {} with {} stages on each part of the devices; "
+          "interleaved_1f1b needs UniformStages with stages_per_part above 1, all others 1",
+          name_of(pipeline.schedule), per_part);
+  const inter_op::StagePartition partition =
+      uniform  ? given_stages(*uniform, graph, cluster)
+      : manual ? given_stages(*manual, graph, cluster)
+               : auto_stages(graph, cluster, memory_budget(method, cluster), planning);
+  const int parts = static_cast<int>(partition.stages.size()) / per_part;
+  return requests_of(partition, manual ? manual->mesh_shapes : std::vector<std::vector<int>>{},
+                     method.options.mesh_shape, parts, cluster);
 }
 
 /// Parts of the devices: stages on the same one repeat it in order.
@@ -125,7 +137,7 @@ int num_parts(const std::vector<StagePlan>& stages) {
 Graph with_layers_of_forward_nodes(Graph graph, const std::vector<int>& layers) {
   std::map<int, int> layer_of;  // by the number of a forward node
   for (std::size_t n = 0; n < layers.size(); ++n)
-    if (layers[n] >= 0) layer_of[graph.nodes[n].layer] = layers[n];
+    if (layers[n] >= 0 && graph.nodes[n].layer >= 0) layer_of[graph.nodes[n].layer] = layers[n];
   for (Node& node : graph.nodes) {
     const auto found = layer_of.find(node.layer);
     node.layer = found == layer_of.end() ? -1 : found->second;
@@ -135,6 +147,15 @@ Graph with_layers_of_forward_nodes(Graph graph, const std::vector<int>& layers) 
 
 }  // namespace
 
+void cut_into_stages(const Graph& graph, std::vector<StagePlan>& stages) {
+  std::vector<int> stage_of_layer;
+  for (int s = 0; s < static_cast<int>(stages.size()); ++s)
+    stage_of_layer.resize(stages[s].last_layer + 1, s);
+  const Graph staged = with_stages(graph, stage_of_layer);
+  for (int s = 0; s < static_cast<int>(stages.size()); ++s)
+    stages[s].graph = subgraph(staged, s, s).graph;
+}
+
 Graph traced_in_layers(const TrainingStep& step, const MethodOptions& method) {
   const int micro_batches = method.options.num_micro_batches;
   const auto* automatic = std::get_if<AutoLayers>(&method.pipeline.layers);
@@ -142,6 +163,17 @@ Graph traced_in_layers(const TrainingStep& step, const MethodOptions& method) {
   const Graph graph = step.trace({micro_batches, /*per_node=*/true});
   return with_layers_of_forward_nodes(
       graph, inter_op::cluster_layers(graph, automatic->count, automatic->tolerance));
+}
+
+Graph traced_in_layers(const TrainingStep& step, int num_micro_batches,
+                       const std::vector<int>& layers, const std::string& origin) {
+  const Graph graph = step.trace({num_micro_batches, /*per_node=*/true});
+  require(
+      layers.size() == graph.nodes.size(),
+      "plan {}: layers: found those of {} nodes, but the step has {} with {} micro-batches; plan "
+      "the step again",
+      origin, layers.size(), graph.nodes.size(), num_micro_batches);
+  return with_layers_of_forward_nodes(graph, layers);
 }
 
 Graph traced_in_layers_of(const Graph& leader, const TrainingStep& step, int num_micro_batches) {
@@ -165,57 +197,40 @@ Graph traced_in_layers_of(const Graph& leader, const TrainingStep& step, int num
 
 std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& method,
                                    const Cluster& cluster, double trace_seconds) {
-  const auto* uniform = std::get_if<UniformStages>(&method.pipeline.stages);
-  const int per_part = uniform ? uniform->stages_per_part : 1;
-  require((method.pipeline.schedule == ScheduleKind::interleaved_one_f_one_b) == (per_part > 1),
-          "method pipeline: schedule {} with {} stages on each part of the devices; "
-          "interleaved_1f1b needs UniformStages with stages_per_part above 1, all others 1",
-          name_of(method.pipeline.schedule), per_part);
   const cost::CostModel model = cost::CostModel::of(cluster);
   const Stopwatch watch;
   intra_op::AutoShardOptions options = search_options(method, trace_seconds);
   options.whole_boundary_inputs = true;
   intra_op::PlanningCache cache;
-  const auto choose = [&](const auto& stages) {
-    if constexpr (std::is_same_v<decltype(stages), const AutoStages&>)
-      return auto_stages(graph, cluster, memory_budget(method, cluster), {model, options, cache});
-    else
-      return given_stages(stages, graph, cluster);
-  };
-  const auto* manual = std::get_if<ManualStages>(&method.pipeline.stages);
-  const inter_op::StagePartition partition = std::visit(choose, method.pipeline.stages);
-  const std::vector<StageRequest> requests = requests_of(
-      partition, manual ? manual->mesh_shapes : std::vector<std::vector<int>>{},
-      method.options.mesh_shape, static_cast<int>(partition.stages.size()) / per_part, cluster);
-  const Graph staged = with_stages(graph, stages_of_layers(requests));
-  std::vector<StagePlan> stages;
-  for (int s = 0; s < static_cast<int>(requests.size()); ++s) {
-    const auto [first, last, meshes] = requests[s];
-    StagePlan stage{.first_layer = first, .last_layer = last};
-    stage.graph = subgraph(staged, s, s).graph;
-    const double left = options.time_limit_seconds - watch.seconds();
-    intra_op::AutoShardOptions share = options;
-    share.time_limit_seconds = left / static_cast<double>(requests.size() - s);
-    stage.plan = intra_op::auto_shard(stage.graph, meshes, model, share, &cache);
-    set_seconds(model, stage);
-    stages.push_back(std::move(stage));
+  const std::vector<StageRequest> requests =
+      requested_stages(graph, method, cluster, {model, options, cache});
+  const double end = options.time_limit_seconds;
+  std::vector<StagePlan> stages(requests.size());
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    stages[s].first_layer = requests[s].first_layer;
+    stages[s].last_layer = requests[s].last_layer;
+  }
+  cut_into_stages(graph, stages);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    options.time_limit_seconds = (end - watch.seconds()) / static_cast<double>(stages.size() - s);
+    stages[s].plan =
+        intra_op::auto_shard(stages[s].graph, requests[s].meshes, model, options, &cache);
+    set_seconds(model, stages[s]);
   }
   return stages;
 }
 
 std::vector<StagePlan> follow_stages(const std::vector<StagePlan>& leader, const Graph& graph,
                                      const cost::CostModel& model) {
-  std::vector<int> stage_of_layer;
-  for (int s = 0; s < static_cast<int>(leader.size()); ++s)
-    stage_of_layer.resize(leader[s].last_layer + 1, s);
-  const Graph staged = with_stages(graph, stage_of_layer);
-  std::vector<StagePlan> stages;
-  for (int s = 0; s < static_cast<int>(leader.size()); ++s) {
-    StagePlan stage{.first_layer = leader[s].first_layer, .last_layer = leader[s].last_layer};
-    stage.graph = subgraph(staged, s, s).graph;
-    stage.plan = intra_op::follow({leader[s].graph, leader[s].plan}, stage.graph, model);
-    set_seconds(model, stage);
-    stages.push_back(std::move(stage));
+  std::vector<StagePlan> stages(leader.size());
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    stages[s].first_layer = leader[s].first_layer;
+    stages[s].last_layer = leader[s].last_layer;
+  }
+  cut_into_stages(graph, stages);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    stages[s].plan = intra_op::follow({leader[s].graph, leader[s].plan}, stages[s].graph, model);
+    set_seconds(model, stages[s]);
   }
   return stages;
 }

@@ -12,6 +12,14 @@ namespace alpa {
 /// The step's graph for this method: for `AutoLayers` with the layers that are found.
 Graph traced_in_layers(const TrainingStep& step, const MethodOptions& method);
 
+/// The step's graph with a layer per node, as a plan file says. Throws Error naming `origin` if the
+/// file was made for another number of nodes.
+Graph traced_in_layers(const TrainingStep& step, int num_micro_batches,
+                       const std::vector<int>& layers, const std::string& origin);
+
+/// Fills the graphs of `stages`, whose layers together are those of `graph`.
+void cut_into_stages(const Graph& graph, std::vector<StagePlan>& stages);
+
 /// The step's graph with the layers that `leader`, the graph of another step on the same state, has
 /// for the same forward nodes.
 Graph traced_in_layers_of(const Graph& leader, const TrainingStep& step, int num_micro_batches);

@@ -154,6 +154,9 @@ std::string to_string(const CompiledStep& step);
 /// Empty for a step without stages.
 std::string timeline(const CompiledStep& step);
 
+/// The plan as JSON for `load_plan`: schema "alpa.plan/1", of a step in stages "alpa.pipeline/1".
+std::string to_json(const CompiledStep& step);
+
 /// The plan explained in words, for devices of `cluster`.
 std::string explain(const CompiledStep& step, const Cluster& cluster,
                     Detail detail = Detail::summary);

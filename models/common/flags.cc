@@ -155,10 +155,6 @@ void set_stages(const CommonFlags& flags, PipeshardParallel& options) {
 }
 
 Method make_method(const CommonFlags& flags, const std::string& name) {
-  require(
-      name != "pipeline" || (flags.save_plan.empty() && flags.load_plan.empty()),
-      "--method pipeline: plans with stages cannot be saved or loaded yet; leave out --save-plan "
-      "and --load-plan");
   Method method = parse_method(name);
   const auto set = [&](auto& options) {
     options.num_micro_batches = flags.micro_batches;

@@ -44,7 +44,7 @@ Method PlanningInterrupt::ending(Method method) const {
 
 void PlanningInterrupt::exit_with(const CompiledStep& planned, const std::string& path) const {
   if (!active_ || !interrupted) return;
-  write_file(path, to_json(planned.plan, planned.graph));
+  write_file(path, to_json(planned));
   fmt::print(
       stderr,
       "interrupted while planning: the best plan so far is saved in {} (at most {:.3g} % above the "

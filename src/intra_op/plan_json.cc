@@ -1,11 +1,11 @@
 // src/intra_op/plan_json.cc — reads and writes plans as JSON
 #include <array>
-#include <climits>
 #include <optional>
 
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "alpa/intra_op/plan.h"
+#include "plan_file.h"
 #include "src/base/json.h"
 #include "src/ops/all_ops.h"
 
@@ -13,6 +13,7 @@ namespace alpa {
 namespace {
 
 using Json = nlohmann::ordered_json;  // as it is written
+using Place = intra_op::PlanFilePlace;
 
 constexpr const char* kSchema = "alpa.plan/1";
 std::string hash_text(const Graph& graph) { return fmt::format("{:016x}", structural_hash(graph)); }
@@ -95,76 +96,6 @@ Json json_of(const PlannerStatistics& statistics) {
           {"variables", statistics.variables},
           {"constraints", statistics.constraints}};
 }
-
-/// A place in the file, for messages and for typed access.
-class Place {
- public:
-  Place(const nlohmann::json& json, const std::string& origin, std::string path)
-      : json_(json), origin_(origin), path_(std::move(path)) {}
-
-  Place at(const char* key) const {
-    const auto entry = json_.is_object() ? json_.find(key) : json_.end();
-    if (!json_.is_object() || entry == json_.end())
-      fail("plan {}: {}{} is missing", origin_, path_.empty() ? "" : path_ + ".", key);
-    return {*entry, origin_, path_.empty() ? key : path_ + "." + key};
-  }
-  bool contains(const char* key) const { return json_.is_object() && json_.contains(key); }
-
-  std::vector<Place> items() const {
-    if (!json_.is_array()) bad("a list");
-    std::vector<Place> result;
-    for (const nlohmann::json& item : json_)
-      result.emplace_back(item, origin_, fmt::format("{}[{}]", path_, result.size()));
-    return result;
-  }
-  std::string text() const {
-    if (!json_.is_string()) bad("a text");
-    return json_.get<std::string>();
-  }
-  double number() const {
-    if (!json_.is_number()) bad("a number");
-    return json_.get<double>();
-  }
-  int integer() const {
-    // JSON of a larger unsigned number would wrap around when compared with a signed one.
-    const bool fits = json_.is_number_unsigned()
-                          ? json_.get<std::uint64_t>() <= INT_MAX
-                          : json_.is_number_integer() && json_.get<std::int64_t>() >= INT_MIN;
-    if (!fits) bad("a whole number of 32 bits");
-    return json_.get<int>();
-  }
-  std::vector<int> integers() const {
-    std::vector<int> result;
-    for (const Place& item : items()) result.push_back(item.integer());
-    return result;
-  }
-  /// Returns parse(text); adds the position to its error.
-  template <class Parse>
-  auto parsed(Parse parse) const {
-    const std::string given = text();
-    return checked([&] { return parse(given); });
-  }
-  /// Returns make(); adds the position to its error.
-  template <class Make>
-  auto checked(Make make) const {
-    try {
-      return make();
-    } catch (const Error& error) {
-      fail("plan {}: {}: {}", origin_, path_, excerpt(error.what(), 300));
-    }
-  }
-  [[noreturn]] void refuse(const std::string& mistake) const {
-    fail("plan {}: {}: {}", origin_, path_, mistake);
-  }
-  [[noreturn]] void bad(std::string_view expected) const {
-    fail("plan {}: {}: found {}, expected {}", origin_, path_, shown(json_), expected);
-  }
-
- private:
-  const nlohmann::json& json_;
-  const std::string& origin_;
-  std::string path_;
-};
 
 DeviceMesh read_mesh(const Place& place) {
   std::vector<MeshAxis> axes;

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "support/error_text.h"
+#include "support/temporary_file.h"
 
 using namespace alpa;
 using alpa::testing::error_of;
@@ -150,6 +151,31 @@ TEST_CASE("layers are found without marks, and evaluation follows the stages") {
         "  m1: . F0 B0 F1 B1 F2 B2 F3 B3 . A3\n"
         "  max in flight [2, 1]\n");
   CHECK(loss == doctest::Approx(losses(Serial{}, 1).second).epsilon(1e-5));
+}
+
+TEST_CASE("a saved plan with stages is loaded without a search, for the same step and devices") {
+  const TrainingStep step = step_of({.residual = true});
+  const PipeshardParallel method{
+      .num_micro_batches = 4, .layers = AutoLayers{3}, .stages = UniformStages{3}};
+  const Executable planned = parallelize(step, method, Cluster::local(6));
+  const alpa::testing::TemporaryFile file("pipeline_test.json", "");
+  planned.save_plan(file.path());
+  const auto load = [&](const TrainingStep& of, int micro_batches, int devices) {
+    return load_plan(of, ShardParallel{.num_micro_batches = micro_batches}, Cluster::local(devices),
+                     file.path());
+  };
+  const Executable loaded = load(step, 4, 6);
+  CHECK(to_json(loaded.planned()) == to_json(planned.planned()));
+  CHECK(to_string(loaded.planned()) == to_string(planned.planned()));
+  TrainState first = planned.init(1), second = loaded.init(1);
+  CHECK(planned.run(first, batch(0)).loss() == loaded.run(second, batch(0)).loss());
+
+  CHECK(error_of([&] { load(step, 4, 8); }) ==
+        "plan file " + file.path() + ": the plan is for 6 devices, but the cluster has 8");
+  CHECK(error_of([&] { load(step, 1, 6); }).starts_with("plan " + file.path() + ": layers: found"));
+  CHECK(error_of([&] {
+          load(step_of({.tied = true}), 4, 6);
+        }).starts_with("plan " + file.path() + ": layers: found"));
 }
 
 TEST_CASE("stages that do not fit are errors that say how to mend them") {

@@ -297,11 +297,11 @@ TEST_CASE("scratch is planned for the threads that a device has") {
 #if defined(__SANITIZE_ADDRESS__)
 TEST_CASE("AddressSanitizer knows which memory of an arena is in use at each instruction") {
   const Graph graph = batched_product();
-  const SpmdProgram program = lowered(graph, replicated_plan(graph, mesh_of({1})));
-  const DeviceProgram device = lower(program, 0, false);
-  const ArenaGuard guard(device);
+  const spmd::SpmdProgram program = lowered(graph, replicated_plan(graph, mesh_of({1})));
+  const lower::DeviceProgram device = lower::lower(program, 0, false);
+  const runtime::ArenaGuard guard(device);
   std::vector<std::byte> arena(device.arena_bytes);
-  const std::vector<LiveRange> ranges = live_ranges(device);
+  const std::vector<lower::LiveRange> ranges = lower::live_ranges(device);
   const auto check = [&](auto&& lives) {
     for (std::size_t b = 0; b < ranges.size(); ++b)
       if (!ranges[b].empty())
@@ -309,19 +309,19 @@ TEST_CASE("AddressSanitizer knows which memory of an arena is in use at each ins
               lives(ranges[b]));
   };
   guard.begin_step(arena.data());
-  check([](const LiveRange& range) { return range.begin < 0; });
+  check([](const lower::LiveRange& range) { return range.begin < 0; });
   for (int position = 0; position < static_cast<int>(device.lists.back().instructions.size());
        ++position) {
     guard.before(arena.data(), position);
     for (int buffer : device.lists.back().instructions[position].outputs)
       CHECK_FALSE(__asan_address_is_poisoned(
-          arena.data() + device.buffers[memory_of(device, buffer)].arena_offset));
+          arena.data() + device.buffers[lower::memory_of(device, buffer)].arena_offset));
     guard.after(arena.data(), position);
   }
-  check([&](const LiveRange& range) {
+  check([&](const lower::LiveRange& range) {
     return range.end >= static_cast<int>(device.lists.back().instructions.size());
   });
-  mark_alive(arena.data(), device.arena_bytes);
+  runtime::mark_alive(arena.data(), device.arena_bytes);
 }
 #endif
 
