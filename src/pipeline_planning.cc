@@ -114,6 +114,11 @@ std::vector<StageRequest> requested_stages(const Graph& graph, const MethodOptio
           "method pipeline: schedule {} with {} stages on each part of the devices; "
           "interleaved_1f1b needs UniformStages with stages_per_part above 1, all others 1",
           name_of(pipeline.schedule), per_part);
+  require(num_layers(graph) > 1 || !uniform || uniform->count == 1 ||
+              std::holds_alternative<AutoLayers>(pipeline.layers),
+          "method pipeline: the model is a single layer, which cannot be cut into {} stages; mark "
+          "where layers end with mark_pipeline_boundary, or give .layers = AutoLayers{{}}",
+          uniform ? uniform->count : 0);
   const inter_op::StagePartition partition =
       uniform  ? given_stages(*uniform, graph, cluster)
       : manual ? given_stages(*manual, graph, cluster)

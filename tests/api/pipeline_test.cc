@@ -184,6 +184,14 @@ TEST_CASE("stages that do not fit are errors that say how to mend them") {
   };
   CHECK(error({.stages = UniformStages{5}}, 5) ==
         "uniform stages: 5 stages of 4 layers; give between 1 and 4");
+  const auto unmarked = [](const Batch& b) { return mean(square(b["x"] * nn::Dense(1)(b["x"]))); };
+  CHECK(
+      error_of([&] {
+        plan_only(training_step({{"x", {f32, {4, 4}}}}, unmarked, optim::Adam{}),
+                  PipeshardParallel{}, Cluster::local(2));
+      }) ==
+      "method pipeline: the model is a single layer, which cannot be cut into 2 stages; mark where "
+      "layers end with mark_pipeline_boundary, or give .layers = AutoLayers{}");
   CHECK(error({.stages = ManualStages{{{0, 1}, {2}}, {1, 1}}}, 2).starts_with("manual stages: "));
   CHECK(error({.stages = UniformStages{2}, .schedule = ScheduleKind::interleaved_one_f_one_b}, 2) ==
         "method pipeline: schedule interleaved_1f1b with 1 stages on each part of the devices; "
