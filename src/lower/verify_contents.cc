@@ -14,8 +14,6 @@
 namespace alpa::lower {
 namespace {
 
-using Kind = Instruction::Kind;
-
 class Contents {
  public:
   Contents(const DeviceProgram& device, const spmd::SpmdProgram& program)
@@ -35,6 +33,8 @@ class Contents {
   }
 
  private:
+  using Kind = Instruction::Kind;
+
   bool is_here(int value) const {
     return program_.same_devices(program_.mesh_index(value), device_.mesh);
   }

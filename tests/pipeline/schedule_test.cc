@@ -1,6 +1,7 @@
 // Timelines of schedules, what they keep in flight, and the check that nobody waits for himself.
 #include <doctest/doctest.h>
 
+#include "pipeline/waiting_schedule.h"
 #include "src/lower/memory_plan.h"
 #include "support/error_text.h"
 #include "support/two_meshes.h"
@@ -116,16 +117,8 @@ TEST_CASE("a schedule that leaves out, repeats or reorders runs is refused") {
 TEST_CASE("a schedule in which two meshes wait for each other names who waits for whom") {
   const spmd::SpmdProgram program = two_stages(2);
   CHECK(mistake_of(programs_of(program, pipeline::one_f_one_b(2, 2)), program) == "");
-  // The first stage wants the gradient of micro-batch 0 before it has sent micro-batch 1; the
-  // second one begins backward when it has both.
-  pipeline::PipelineSchedule schedule = pipeline::gpipe(2, 2);
-  schedule[0] = {{Region::forward, 0},
-                 {Region::backward, 0},
-                 {Region::forward, 1},
-                 {Region::backward, 1},
-                 {Region::apply, 0}};
   CHECK(
-      mistake_of(programs_of(program, schedule), program) ==
+      mistake_of(programs_of(program, waiting_schedule()), program) ==
       "schedules: device 0 in backward of micro-batch 0, instruction 1 (\"einsum.grad/einsum.transfer\") waits "
       "for device 1, device 1 in forward of micro-batch 1, instruction 1 (\"tanh.transfer\") waits for device "
       "0");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "pipeline/waiting_schedule.h"
 #include "support/error_text.h"
 
 using namespace alpa;
@@ -212,13 +213,7 @@ TEST_CASE("runs take as long as their clocks say") {
 }
 
 TEST_CASE("a schedule whose runs wait for each other is not complete") {
-  pipeline::PipelineSchedule schedule = pipeline::gpipe(2, 2);
-  schedule[0] = {{Region::forward, 0},
-                 {Region::backward, 0},
-                 {Region::forward, 1},
-                 {Region::backward, 1},
-                 {Region::apply, 0}};
-  const pipeline::Timeline timeline = pipeline::play(schedule);
+  const pipeline::Timeline timeline = pipeline::play(waiting_schedule());
   CHECK_FALSE(timeline.complete);
   CHECK(timeline.meshes[0].size() == 1);
   CHECK(pipeline::play(pipeline::gpipe(2, 2)).complete);
