@@ -8,6 +8,7 @@
 
 #include "alpa/base/error.h"
 #include "src/base/timing.h"
+#include "src/cost/transfer.h"
 #include "src/inter_op/stage_search.h"
 #include "src/intra_op/peak_memory.h"
 #include "src/ir/input.h"
@@ -86,13 +87,16 @@ class StageSearch {
   }
 
  private:
+  /// Of ranges with graphs alike, the first is planned.
   inter_op::StageCosts costs_of_ranges() {
     inter_op::StageCosts costs(layers_, static_cast<int>(submeshes_.size()), 1);
     for (int first = 0; first < layers_; ++first)
       for (int last = first; last < layers_; ++last) {
         const Graph range = range_of(graph_, first, last, layers_);
+        std::vector<RangePrice>& prices = known_[layer_hash(range)];
         for (int m = 0; m < costs.submeshes; ++m) {
-          const RangePrice price = price_of(range, m);
+          if (m == static_cast<int>(prices.size())) prices.push_back(plan(range, submeshes_[m]));
+          const RangePrice& price = prices[m];
           costs.seconds[costs.index(first, last, m, 0)] = price.seconds;
           costs.max_in_flight[costs.index(first, last, m, 0)] = price.max_in_flight;
         }
@@ -100,22 +104,26 @@ class StageSearch {
     return costs;
   }
 
-  /// Of ranges with graphs alike, the first is planned.
-  RangePrice price_of(const Graph& range, int m) {
-    const auto [place, added] = known_.try_emplace({layer_hash(range), m});
-    if (added) place->second = plan(range, submeshes_[m]);
-    return place->second;
+  /// Its devices in a row, from number `first` on.
+  DeviceMesh mesh_at(int first, const inter_op::Submesh& submesh) const {
+    return logical_meshes(cluster_, submesh, neighbours(first, submesh), {submesh.num_devices()})
+        .front();
+  }
+
+  static std::vector<int> neighbours(int first, const inter_op::Submesh& submesh) {
+    std::vector<int> devices(submesh.num_devices());
+    std::iota(devices.begin(), devices.end(), first);
+    return devices;
   }
 
   RangePrice plan(const Graph& range, const inter_op::Submesh& submesh) const {
-    std::vector<int> devices(submesh.num_devices());
-    std::iota(devices.begin(), devices.end(), 0);
     intra_op::AutoShardOptions options = planning_.options;
     options.time_limit_seconds = std::max(0.0, options.time_limit_seconds - watch_.seconds());
     StagePlan stage;
     stage.graph = range;
-    stage.plan = intra_op::auto_shard(range, logical_meshes(cluster_, submesh, devices),
-                                      planning_.model, options, &planning_.cache);
+    stage.plan =
+        intra_op::auto_shard(range, logical_meshes(cluster_, submesh, neighbours(0, submesh)),
+                             planning_.model, options, &planning_.cache);
     set_seconds(planning_.model, stage);
     const std::int64_t one = intra_op::peak_memory(stage.plan, range).bytes;
     const std::int64_t more = std::max<std::int64_t>(kept_bytes(range, stage.plan), 1);
@@ -145,9 +153,8 @@ class StageSearch {
   /// Tensors are split over the devices of the smaller part.
   double transfer_seconds(double bytes, const inter_op::Submesh& before,
                           const inter_op::Submesh& after) const {
-    const bool within = before.hosts == 1 && after.hosts == 1 &&
-                        before.devices + after.devices <= cluster_.devices_per_host;
-    const Link& link = within ? cluster_.within_host : cluster_.between_hosts;
+    const Link link =
+        cost::link_between(cluster_, mesh_at(0, before), mesh_at(before.num_devices(), after));
     const int devices = std::min(before.num_devices(), after.num_devices());
     return 2 * link.alpha_seconds + bytes / devices * link.beta_seconds_per_byte;
   }
@@ -160,7 +167,7 @@ class StageSearch {
   const inter_op::Submesh whole_;
   const std::vector<inter_op::Submesh> submeshes_;
   const Stopwatch watch_;
-  std::map<std::pair<std::uint64_t, int>, RangePrice> known_;  ///< by hash and submesh
+  std::map<std::uint64_t, std::vector<RangePrice>> known_;  ///< by hash, per submesh
 };
 
 }  // namespace

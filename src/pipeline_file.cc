@@ -34,6 +34,14 @@ bool is_pipeline_file(const std::string& text) {
          schema->get<std::string>().starts_with(kFamily);
 }
 
+std::vector<std::string> stage_plans(const std::string& text, const std::string& origin) {
+  const nlohmann::json json = parse_json(text, "plan " + origin);
+  const Place file(json, origin, "");
+  std::vector<std::string> plans;
+  for (const Place& stage : file.at("stages").items()) plans.push_back(stage.at("plan").dump());
+  return plans;
+}
+
 std::string pipeline_json(const CompiledStep& step) {
   Json layers = Json::array(), stages = Json::array();
   for (const Node& node : step.graph.nodes) layers.push_back(node.layer);

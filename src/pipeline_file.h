@@ -1,6 +1,7 @@
 #pragma once
 /// Plans with stages as JSON files, schema "alpa.pipeline/1".
 #include <string>
+#include <vector>
 
 #include "alpa/executable.h"
 
@@ -8,6 +9,10 @@ namespace alpa {
 
 /// True if this is the text of a plan with stages, of whatever version.
 bool is_pipeline_file(const std::string& text);
+
+/// The plans of the stages in a file with this text, in order, each as a plan file's text. Throws
+/// Error as `pipeline_from_json`.
+std::vector<std::string> stage_plans(const std::string& text, const std::string& origin);
 
 /// A pipelined step's layers, stages with their plans, and schedule.
 std::string pipeline_json(const CompiledStep& step);

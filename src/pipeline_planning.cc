@@ -200,6 +200,22 @@ Graph traced_in_layers_of(const Graph& leader, const TrainingStep& step, int num
   return with_layers_of_forward_nodes(graph, layers);
 }
 
+namespace {
+
+/// Stages of `graph`, not planned yet, with the layers of these.
+template <class Stage>
+std::vector<StagePlan> stages_with_layers_of(const std::vector<Stage>& others, const Graph& graph) {
+  std::vector<StagePlan> stages(others.size());
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    stages[s].first_layer = others[s].first_layer;
+    stages[s].last_layer = others[s].last_layer;
+  }
+  cut_into_stages(graph, stages);
+  return stages;
+}
+
+}  // namespace
+
 std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& method,
                                    const Cluster& cluster, double trace_seconds) {
   const cost::CostModel model = cost::CostModel::of(cluster);
@@ -210,12 +226,7 @@ std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& meth
   const std::vector<StageRequest> requests =
       requested_stages(graph, method, cluster, {model, options, cache});
   const double end = options.time_limit_seconds;
-  std::vector<StagePlan> stages(requests.size());
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    stages[s].first_layer = requests[s].first_layer;
-    stages[s].last_layer = requests[s].last_layer;
-  }
-  cut_into_stages(graph, stages);
+  std::vector<StagePlan> stages = stages_with_layers_of(requests, graph);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     options.time_limit_seconds = (end - watch.seconds()) / static_cast<double>(stages.size() - s);
     stages[s].plan =
@@ -227,12 +238,7 @@ std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& meth
 
 std::vector<StagePlan> follow_stages(const std::vector<StagePlan>& leader, const Graph& graph,
                                      const cost::CostModel& model) {
-  std::vector<StagePlan> stages(leader.size());
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    stages[s].first_layer = leader[s].first_layer;
-    stages[s].last_layer = leader[s].last_layer;
-  }
-  cut_into_stages(graph, stages);
+  std::vector<StagePlan> stages = stages_with_layers_of(leader, graph);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     stages[s].plan = intra_op::follow({leader[s].graph, leader[s].plan}, stages[s].graph, model);
     set_seconds(model, stages[s]);

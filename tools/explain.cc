@@ -3,6 +3,7 @@
 #include <alpa/alpa.h>
 #include "src/base/file.h"
 #include "src/ops/all_ops.h"
+#include "src/pipeline_file.h"
 
 #include <optional>
 
@@ -56,7 +57,19 @@ Cluster cluster_of(const ExplainFlags& flags, int devices) {
                                : Cluster::from_file(flags.cluster);
 }
 
+std::string explain_plan(const ExplainFlags& flags, const std::string& text);
+
+/// Stage by stage.
+std::string explain_stages(const ExplainFlags& flags, const std::string& text) {
+  const std::vector<std::string> plans = stage_plans(text, flags.file);
+  std::string explained;
+  for (std::size_t s = 0; s < plans.size(); ++s)
+    explained += fmt::format("{}Stage {}\n{}", s > 0 ? "\n" : "", s, explain_plan(flags, plans[s]));
+  return explained;
+}
+
 std::string explain_plan(const ExplainFlags& flags, const std::string& text) {
+  if (is_pipeline_file(text)) return explain_stages(flags, text);
   const Graph graph = graph_from_plan_json(text, flags.file);
   const ShardingPlan plan = plan_from_json(text, graph, flags.file);
   const int devices = plan.mesh.num_devices();

@@ -36,6 +36,18 @@ TEST_CASE("a plan's file is explained as the plan is, from the file alone") {
         explain(planned.plan, planned.graph, model, Detail::full));
 }
 
+TEST_CASE("a plan with stages is explained stage by stage") {
+  const PipeshardParallel method{.layers = AutoLayers{2}};
+  const CompiledStep planned = plan_only(make_step(), method, Cluster::local(2));
+  const TemporaryFile file("explain_test_stages.json", to_json(planned));
+  const cost::CostModel model = cost::CostModel::of(Cluster::local(2));
+  const auto stage = [&](int s) {
+    return explain(planned.stages[s].plan, planned.stages[s].graph, model);
+  };
+  CHECK(explain_file(file.path(), {"--devices", "2"}).text ==
+        "Stage 0\n" + stage(0) + "\nStage 1\n" + stage(1));
+}
+
 TEST_CASE("a model's file is planned for, then explained") {
   const CompiledStep planned =
       plan_only(make_step(), Zero3Parallel{.num_micro_batches = 2}, Cluster::local(4));
