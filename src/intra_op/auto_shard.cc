@@ -21,13 +21,6 @@ constexpr std::int64_t kFirstWorkPerCell = 1500, kMoreWork = 4, kMostWork = std:
 constexpr double kPromising = 1.5;
 constexpr int kAll = std::numeric_limits<int>::max();
 
-AutoShardOptions batch_only(std::string method) {
-  AutoShardOptions options;
-  options.method = std::move(method);
-  options.split_batch_everywhere = true;
-  return options;
-}
-
 /// How far an error is from a plan.
 std::int64_t missing_bytes(const Error& error) {
   const auto* over = dynamic_cast<const OverBudget*>(&error);
@@ -80,24 +73,6 @@ class PlanningReport {
 };
 
 }  // namespace
-
-AutoShardOptions data_parallel_options() {
-  AutoShardOptions options = batch_only("data");
-  options.replicate_parameters = options.replicate_optimizer_state = true;
-  return options;
-}
-
-AutoShardOptions zero2_options() {
-  AutoShardOptions options = batch_only("zero2");
-  options.replicate_parameters = options.shard_optimizer_state = true;
-  return options;
-}
-
-AutoShardOptions zero3_options() {
-  AutoShardOptions options = batch_only("zero3");
-  options.shard_parameters = options.shard_optimizer_state = true;
-  return options;
-}
 
 struct AutoSharding::Impl {
   using Budget = std::optional<std::int64_t>;

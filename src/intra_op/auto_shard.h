@@ -1,80 +1,16 @@
 #pragma once
 /// Auto-sharding: one integer linear program over all nodes of the graph (docs/design.md section
 /// 5; after Alpa section 4).
-#include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "alpa/base/error.h"
-#include "alpa/intra_op/plan.h"
+#include "auto_shard_options.h"
 #include "src/cost/cost_model.h"
 #include "src/intra_op/planning_cache.h"
 
 namespace alpa::intra_op {
-
-/// The use of one mesh axis.
-enum class AxisUse : std::uint8_t {
-  any,    ///< not restricted
-  batch,  ///< splits the batch; each state tensor is whole or split, whichever is cheaper
-  data,   ///< splits the batch and nothing else
-  zero2,  ///< splits the batch, and the optimizer's state as far as its shapes allow
-  zero3,  ///< splits the batch, and all state as far as its shapes allow
-  /// splits heads and hidden features as Megatron-LM does, and tokens where there are none
-  tensor,
-};
-
-/// Restrictions of the search space. The defaults allow everything; parallel methods are the same
-/// program with fewer choices.
-struct AutoShardOptions {
-  std::string method = "shard";
-  /// this mesh axis must split the batch wherever a node has a batch dimension
-  std::optional<int> batch_mesh_axis;
-  bool split_batch_everywhere = false;  ///< every mesh axis must (data parallelism)
-  /// Uses of the first mesh axes, in addition to the other options; all axes of
-  /// `tensor` are used as one.
-  std::vector<AxisUse> axis_uses;
-  bool replicate_parameters = false;  ///< parameters are held whole by every device
-  bool replicate_optimizer_state = false;
-  /// parameters are split over all devices where their shape allows it (ZeRO-3)
-  bool shard_parameters = false;
-  bool shard_optimizer_state = false;  ///< so is the optimizer's state (ZeRO-2)
-  bool shard_gradients = false;        ///< so are the sums of gradients over micro-batches
-  /// Splits every einsum over as many devices as possible, so that none repeats another's
-  /// contraction (Alpa's allow_recompute_heavy_op = false). Needed with cost models of
-  /// communication only, in which repeating all work would be free.
-  bool split_contractions = false;
-  /// Boundary inputs arrive whole or split, not as partial sums: from another mesh.
-  bool whole_boundary_inputs = false;
-  /// Required specs of outputs of the graph, by name; other outputs may have any spec.
-  std::map<std::string, ShardingSpec> output_specs;
-  bool allow_all_gather = true;
-  bool allow_all_to_all = true;
-  /// per device, for all that is live at any point of the program
-  std::optional<std::int64_t> memory_budget_bytes;
-  double time_limit_seconds = 60;
-  const std::atomic<bool>* stop = nullptr;  ///< when true, planning ends as at the time limit
-  /// The search ends when (objective - bound) / objective is at most this. Easy problems are solved
-  /// to proven optimality anyway.
-  double relative_gap = 0.005;
-  ProgressCallback progress = {};
-};
-
-AutoShardOptions data_parallel_options();
-AutoShardOptions zero2_options();
-AutoShardOptions zero3_options();
-
-/// No plan keeps the memory budget, or none was found in time. The message says by how many bytes,
-/// where, and what would help.
-class OverBudget : public Error {
- public:
-  using Error::Error;
-  std::int64_t missing_bytes = 0;   ///< lower bound; 0: nothing is proven
-  std::int64_t smallest_bytes = 0;  ///< counted, of the smallest plan found; 0: none was
-};
 
 /// A search for plans on several logical meshes of the same devices. It continues over several
 /// calls, which share results: a plan found under one budget starts the search under the next. The

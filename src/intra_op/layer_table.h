@@ -14,7 +14,7 @@
 #include "instance.h"
 #include "src/ilp/boundary_bounds.h"
 #include "src/ilp/boundary_table.h"
-#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/auto_shard_options.h"
 
 namespace alpa::intra_op {
 

@@ -8,7 +8,8 @@
 #include <limits>
 #include <variant>
 
-#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/auto_shard_options.h"
+#include "src/intra_op/planning_cache.h"
 
 namespace alpa::intra_op {
 

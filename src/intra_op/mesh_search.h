@@ -11,7 +11,7 @@
 #include "planning_facts.h"
 #include "src/base/timing.h"
 #include "src/ilp/solve.h"
-#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/auto_shard_options.h"
 
 namespace alpa::intra_op {
 

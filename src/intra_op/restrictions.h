@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "node_classes.h"
-#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/auto_shard_options.h"
 
 namespace alpa::intra_op {
 

@@ -7,7 +7,7 @@
 #include "graph_facts.h"
 #include "layouts.h"
 #include "planning_facts.h"
-#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/auto_shard_options.h"
 
 namespace alpa::intra_op {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "search_space.h"
-#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/auto_shard_options.h"
 
 namespace alpa::intra_op {
 
