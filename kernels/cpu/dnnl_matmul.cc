@@ -148,6 +148,10 @@ class BatchedPrimitive {
                      matrices(count, s.k, s.n, batch.b, s.b_k, s.b_n),
                      matrices(count, s.m, s.n, batch.c, s.c_m, 1)} {
     const SingleThread single;
+    // oneDNN keeps descriptors and primitives in a cache of the process. Its own synchronisation is
+    // invisible to ThreadSanitizer, so threads that plan side by side take turns here.
+    static std::mutex creation;
+    const std::lock_guard turn(creation);
     dnnl_matmul_desc_t matmul;
     dnnl_primitive_attr_t attributes;
     check(dnnl_matmul_desc_init(&matmul, &descriptors_[0], &descriptors_[1], nullptr,
