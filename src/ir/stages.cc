@@ -36,19 +36,47 @@ int last_of(const std::vector<int>& stages, int otherwise) {
   return stages.empty() ? otherwise : *std::max_element(stages.begin(), stages.end());
 }
 
+/// The stage of a backward node in no layer: the first from which a gradient comes to it, or else,
+/// where gradients begin, the last whose forward values it reads; -1: it reads nothing of a stage.
+int backward_stage(const Graph& graph, const Node& node) {
+  Node gradients = node, values = node;
+  const auto from = [&](Region region) {
+    return [&graph, region](int value) { return graph.producer(value).region != region; };
+  };
+  std::erase_if(gradients.operands, from(Region::backward));
+  std::erase_if(values.operands, from(Region::forward));
+  const int first = first_of(stages_of_operands(graph, gradients), -1);
+  return first >= 0 ? first : last_of(stages_of_operands(graph, values), -1);
+}
+
+/// Forward nodes in no layer that read nothing of a stage, such as the one-hot form of labels: the
+/// stage that reads them first. Backward ones: the last stage.
+void assign_rest(Graph& graph, int last) {
+  const std::vector<std::vector<int>> readers = consumers(graph);
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (is_input(*node) || node->region == Region::apply || node->layer >= 0) continue;
+    std::vector<int> stages;
+    for (int result : node->results)
+      for (int reader : readers[result])
+        if (graph.nodes[reader].region == node->region && graph.nodes[reader].layer >= 0)
+          stages.push_back(graph.nodes[reader].layer);
+    node->layer = first_of(stages, node->region == Region::forward ? 0 : last);
+  }
+}
+
 /// Forward and backward nodes, but not inputs.
 void assign_model(Graph& graph, const std::vector<int>& stage_of_layer) {
-  const int last = *std::max_element(stage_of_layer.begin(), stage_of_layer.end());
   for (Node& node : graph.nodes) {
-    if (is_input(node) || node.region == Region::apply) {
+    if (is_input(node) || node.region == Region::apply)
       node.layer = -1;
-    } else if (node.layer >= 0) {
+    else if (node.layer >= 0)
       node.layer = stage_of_layer.at(node.layer);
-    } else {
-      const std::vector<int> stages = stages_of_operands(graph, node);
-      node.layer = node.region == Region::forward ? last_of(stages, 0) : first_of(stages, last);
-    }
+    else if (node.region == Region::forward)
+      node.layer = last_of(stages_of_operands(graph, node), -1);
+    else
+      node.layer = backward_stage(graph, node);
   }
+  assign_rest(graph, *std::max_element(stage_of_layer.begin(), stage_of_layer.end()));
 }
 
 /// Inputs that several stages read: where forward nodes read them first; optimizer

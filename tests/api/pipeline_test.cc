@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "support/error_text.h"
+#include "support/gpt_stack.h"
 #include "support/temporary_file.h"
 
 using namespace alpa;
@@ -127,6 +128,24 @@ TEST_CASE("stages of a marked model compute what one device does, in every order
       CHECK(difference(serial[layout.micro_batches], stages) < 1e-5);
     }
   }
+}
+
+TEST_CASE("what stands in no layer, such as a head with labels, is on the stages that need it") {
+  const alpa::testing::GptStack model{
+      .layers = 2, .batch = 8, .sequence = 5, .hidden = 12, .heads = 3, .vocabulary = 11};
+  const TrainingStep step =
+      alpa::testing::gpt_step(model, optim::Sgd{.learning_rate = 0.1, .momentum = 0.9});
+  std::vector<int> tokens(8 * 5);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int>(i * i % 11);
+  const Array ids(tokens, {8, 5});
+  const auto loss = [&](const Method& method, int devices) {
+    const Executable train = parallelize(step, method, Cluster::local(devices));
+    TrainState state = train.init(1);
+    for (int n = 0; n < 2; ++n) train.run(state, {{"x", ids}, {"y", ids}});
+    return train.run(state, {{"x", ids}, {"y", ids}}).loss();
+  };
+  CHECK(loss(PipeshardParallel{.num_micro_batches = 4}, 2) ==
+        doctest::Approx(loss(Serial{}, 1)).epsilon(1e-5));
 }
 
 TEST_CASE("layers are found without marks, and evaluation follows the stages") {
