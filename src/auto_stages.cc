@@ -124,11 +124,11 @@ class StageSearch {
     stage.plan =
         intra_op::auto_shard(range, logical_meshes(cluster_, submesh, neighbours(0, submesh)),
                              planning_.model, options, &planning_.cache);
-    set_seconds(planning_.model, stage);
+    const StageSeconds seconds = stage_seconds(stage.plan, range, planning_.model);
     const std::int64_t one = intra_op::peak_memory(stage.plan, range).bytes;
     const std::int64_t more = std::max<std::int64_t>(kept_bytes(range, stage.plan), 1);
     const std::int64_t fit = one <= budget_ ? 1 + (budget_ - one) / more : 0;
-    return {stage.micro_batch_seconds + stage.apply_seconds / graph_.num_micro_batches,
+    return {seconds.forward + seconds.backward + seconds.apply / graph_.num_micro_batches,
             static_cast<int>(std::min<std::int64_t>(fit, graph_.num_micro_batches))};
   }
 

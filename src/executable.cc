@@ -7,7 +7,7 @@
 
 #include "alpa/base/text.h"
 #include "pipeline_file.h"
-#include "pipeline_planning.h"
+#include "pipeline_forecast.h"
 #include "src/base/file.h"
 #include "src/cost/cost_model.h"
 #include "src/ir/input.h"
@@ -144,19 +144,44 @@ std::vector<std::string> parameter_names(const Graph& graph) {
   return parameters;
 }
 
+namespace {
+
+std::string memory_text(const StageMemory& memory) {
+  return fmt::format(
+      "{} per device of {}: state {}, accumulators {}, activations {} of {} in flight, temporaries "
+      "{}",
+      bytes_text(static_cast<double>(memory.total())),
+      bytes_text(static_cast<double>(memory.limit)), bytes_text(static_cast<double>(memory.state)),
+      bytes_text(static_cast<double>(memory.accumulators)),
+      bytes_text(static_cast<double>(memory.activations)), memory.in_flight,
+      bytes_text(static_cast<double>(memory.temporaries)));
+}
+
+std::string transfer_text(const StageTransfer& transfer) {
+  return fmt::format("stage {} to {}: {} in {} tensors per {}, {}", transfer.from, transfer.to,
+                     bytes_text(transfer.bytes), transfer.tensors,
+                     transfer.once ? "step" : "micro-batch", seconds_text(transfer.seconds));
+}
+
+}  // namespace
+
 std::string to_string(const CompiledStep& step) {
   if (step.stages.empty()) return to_string(step.plan);
-  std::string text =
-      fmt::format("pipeline of {} stages, {}, {} micro-batches: {} per step predicted",
-                  step.stages.size(), name_of(step.schedule), step.graph.num_micro_batches,
-                  seconds_text(step.plan.cost.objective_seconds));
+  std::string text = fmt::format(
+      "pipeline of {} stages, {}, {} micro-batches: {} per step predicted, bubble {:.0f} %",
+      step.stages.size(), name_of(step.schedule), step.graph.num_micro_batches,
+      seconds_text(step.plan.cost.objective_seconds), 100 * step.bubble);
   for (std::size_t s = 0; s < step.stages.size(); ++s) {
     const StagePlan& stage = step.stages[s];
-    text +=
-        fmt::format("\nstage {}     layers {} to {} on mesh {}, {} per micro-batch and {} per step",
-                    s, stage.first_layer, stage.last_layer, shape_text(stage.plan.mesh),
-                    seconds_text(stage.micro_batch_seconds), seconds_text(stage.apply_seconds));
+    text += fmt::format(
+        "\nstage {}     layers {} to {} on mesh {}: {} forward and {} backward per micro-batch, {} "
+        "per step\n            {}",
+        s, stage.first_layer, stage.last_layer, shape_text(stage.plan.mesh),
+        seconds_text(stage.seconds.forward), seconds_text(stage.seconds.backward),
+        seconds_text(stage.seconds.apply), memory_text(stage.memory));
   }
+  for (const StageTransfer& transfer : step.transfers)
+    text += "\ntransfer    " + transfer_text(transfer);
   return text;
 }
 

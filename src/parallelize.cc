@@ -8,6 +8,7 @@
 #include "method_options.h"
 #include "pass_log.h"
 #include "pipeline_file.h"
+#include "pipeline_forecast.h"
 #include "pipeline_planning.h"
 #include "planning_budget.h"
 #include "src/base/file.h"
@@ -43,6 +44,17 @@ spmd::SpmdProgram fused_program(spmd::SpmdProgram partitioned, const Target& tar
   return log.check("fused.txt", spmd::fuse_elementwise(program));
 }
 
+/// Notes what the stages' devices hold.
+void set_memory(std::vector<StagePlan>& stages, const std::vector<lower::DeviceProgram>& devices,
+                std::int64_t limit) {
+  for (StagePlan& stage : stages)
+    for (const lower::DeviceProgram& device : devices) {
+      const std::vector<int>& own = stage.plan.mesh.devices();
+      if (std::find(own.begin(), own.end(), device.device) == own.end()) continue;
+      if (device.arena_bytes > stage.memory.total()) stage.memory = stage_memory(device, limit);
+    }
+}
+
 /// Passes that merge collectives, and all later ones.
 CompiledStep lowered_program(CompiledStep planned, const spmd::SpmdProgram& fused,
                              std::int64_t bucket_bytes, std::int64_t slack, const Target& target) {
@@ -60,6 +72,7 @@ CompiledStep lowered_program(CompiledStep planned, const spmd::SpmdProgram& fuse
   planned.memory_bytes = 0;  // exact, as an executor will take
   for (const lower::DeviceProgram& device : devices.firsts)
     planned.memory_bytes = std::max(planned.memory_bytes, device.arena_bytes);
+  set_memory(planned.stages, devices.firsts, budget);
   planned.program = std::make_shared<const spmd::SpmdProgram>(std::move(program));
   planned.lowered = std::make_shared<const runtime::LoweredProgram>(std::move(devices));
   return planned;
@@ -95,15 +108,18 @@ CompiledStep lower_plan(const Graph& graph, ShardingPlan solved, const Target& t
 /// Joins planned stages to one program, a mesh per stage.
 CompiledStep lower_stages(const Graph& graph, std::vector<StagePlan> stages, ScheduleKind schedule,
                           std::string_view method, const Cluster& cluster, const Target& target) {
-  CompiledStep planned{.graph = graph,
-                       .plan = {.method = std::string(method)},
-                       .stages = std::move(stages),
-                       .schedule = schedule};
+  CompiledStep planned;
+  planned.graph = graph;
+  planned.stages = std::move(stages);
+  planned.schedule = schedule;
+  planned.plan.method = method;
   std::vector<spmd::PlannedPart> parts;
   for (const StagePlan& stage : planned.stages) parts.push_back({stage.graph, stage.plan});
   spmd::SpmdProgram joined = spmd::join_stages(graph, parts);
-  add_transfer_seconds(joined, cluster, planned.stages);
-  planned.plan.cost.objective_seconds = pipeline_seconds(planned.stages, graph.num_micro_batches);
+  planned.transfers = transfers_of(joined, cluster);
+  const pipeline::Timeline timeline = forecast(planned);
+  planned.plan.cost.objective_seconds = timeline.clocks;
+  planned.bubble = timeline.bubble();
   return lower_partitioned(planned, std::move(joined), target);
 }
 
@@ -152,7 +168,8 @@ CompiledStep planned_from_file(const TrainingStep& step, const MethodOptions& me
   if (is_pipeline_file(text)) {
     planned = pipeline_from_json(text, step, micro_batches, path);
     check_devices(planned.stages, cluster, path);
-    for (StagePlan& stage : planned.stages) set_seconds(cost::CostModel::of(cluster), stage);
+    for (StagePlan& stage : planned.stages)
+      stage.seconds = stage_seconds(stage.plan, stage.graph, cost::CostModel::of(cluster));
     planned = lower_stages(target.log.check("graph.txt", planned.graph), planned.stages,
                            planned.schedule, name_of(MethodKind::pipeline), cluster, target);
   } else {

@@ -25,6 +25,36 @@ StagePlan layers_of(const Place& stage, const std::vector<StagePlan>& before) {
   return result;
 }
 
+// What is predicted, for readers: loading computes it again.
+
+Json seconds_json(const StageSeconds& seconds) {
+  return {{"forward", seconds.forward},
+          {"backward", seconds.backward},
+          {"weights", seconds.weights},
+          {"apply", seconds.apply}};
+}
+
+Json memory_json(const StageMemory& memory) {
+  return {{"state", memory.state},
+          {"accumulators", memory.accumulators},
+          {"activations", memory.activations},
+          {"in_flight", memory.in_flight},
+          {"temporaries", memory.temporaries},
+          {"limit", memory.limit}};
+}
+
+Json transfers_json(const std::vector<StageTransfer>& transfers) {
+  Json json = Json::array();
+  for (const StageTransfer& transfer : transfers)
+    json.push_back({{"from", transfer.from},
+                    {"to", transfer.to},
+                    {"per", transfer.once ? "step" : "micro-batch"},
+                    {"tensors", transfer.tensors},
+                    {"bytes", transfer.bytes},
+                    {"seconds", transfer.seconds}});
+  return json;
+}
+
 }  // namespace
 
 bool is_pipeline_file(const std::string& text) {
@@ -48,9 +78,14 @@ std::string pipeline_json(const CompiledStep& step) {
   for (const StagePlan& stage : step.stages)
     stages.push_back({{"first_layer", stage.first_layer},
                       {"last_layer", stage.last_layer},
+                      {"seconds", seconds_json(stage.seconds)},
+                      {"memory_bytes", memory_json(stage.memory)},
                       {"plan", Json::parse(to_json(stage.plan, stage.graph))}});
   const Json file = {{"schema", kSchema},
                      {"schedule", std::string(name_of(step.schedule))},
+                     {"predicted_seconds", step.plan.cost.objective_seconds},
+                     {"bubble", step.bubble},
+                     {"transfers", transfers_json(step.transfers)},
                      {"layers", std::move(layers)},
                      {"stages", std::move(stages)}};
   return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

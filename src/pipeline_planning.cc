@@ -60,7 +60,9 @@ inter_op::StagePartition given_stages(const UniformStages& uniform, const Graph&
 
 inter_op::StagePartition given_stages(const ManualStages& manual, const Graph& graph,
                                       const Cluster& cluster) {
-  inter_op::GivenStages given{.layers = manual.layers, .logical_shapes = manual.mesh_shapes};
+  inter_op::GivenStages given;
+  given.layers = manual.layers;
+  given.logical_shapes = manual.mesh_shapes;
   for (int devices : manual.devices) given.submeshes.push_back(submesh_of(cluster, devices));
   return inter_op::manual_stages(given, num_layers(graph),
                                  {cluster.num_hosts, cluster.devices_per_host});
@@ -126,15 +128,6 @@ std::vector<StageRequest> requested_stages(const Graph& graph, const MethodOptio
   const int parts = static_cast<int>(partition.stages.size()) / per_part;
   return requests_of(partition, manual ? manual->mesh_shapes : std::vector<std::vector<int>>{},
                      method.options.mesh_shape, parts, cluster);
-}
-
-/// Parts of the devices: stages on the same one repeat it in order.
-int num_parts(const std::vector<StagePlan>& stages) {
-  int parts = 1;
-  while (parts < static_cast<int>(stages.size()) &&
-         stages[parts].plan.mesh.devices() != stages[0].plan.mesh.devices())
-    ++parts;
-  return parts;
 }
 
 /// `graph`, traced with a layer per node, with these layers of its forward nodes, and backward
@@ -231,7 +224,7 @@ std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& meth
     options.time_limit_seconds = (end - watch.seconds()) / static_cast<double>(stages.size() - s);
     stages[s].plan =
         intra_op::auto_shard(stages[s].graph, requests[s].meshes, model, options, &cache);
-    set_seconds(model, stages[s]);
+    stages[s].seconds = stage_seconds(stages[s].plan, stages[s].graph, model);
   }
   return stages;
 }
@@ -241,45 +234,9 @@ std::vector<StagePlan> follow_stages(const std::vector<StagePlan>& leader, const
   std::vector<StagePlan> stages = stages_with_layers_of(leader, graph);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     stages[s].plan = intra_op::follow({leader[s].graph, leader[s].plan}, stages[s].graph, model);
-    set_seconds(model, stages[s]);
+    stages[s].seconds = stage_seconds(stages[s].plan, stages[s].graph, model);
   }
   return stages;
-}
-
-void add_transfer_seconds(const spmd::SpmdProgram& program, const Cluster& cluster,
-                          std::vector<StagePlan>& stages) {
-  for (const Node& node : program.graph.nodes) {
-    if (!spmd::is_transfer(node)) continue;
-    const cost::MeshLayout from = source_of(program, node), to = target_of(program, node);
-    const double seconds = cost::transfer_cost(program.graph.type(node.results[0]), from, to,
-                                               cost::link_between(cluster, from.mesh, to.mesh))
-                               .seconds;
-    StagePlan& stage = stages[program.mesh_index(node.results[0])];
-    (node.region == Region::apply ? stage.apply_seconds : stage.micro_batch_seconds) += seconds;
-  }
-}
-
-double pipeline_seconds(const std::vector<StagePlan>& stages, int num_micro_batches) {
-  const int parts = num_parts(stages);
-  std::vector<double> micro_batch(parts, 0), apply(parts, 0);
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    micro_batch[s % parts] += stages[s].micro_batch_seconds;
-    apply[s % parts] += stages[s].apply_seconds;
-  }
-  return std::accumulate(micro_batch.begin(), micro_batch.end(), 0.0) +
-         (num_micro_batches - 1) * *std::max_element(micro_batch.begin(), micro_batch.end()) +
-         *std::max_element(apply.begin(), apply.end());
-}
-
-pipeline::PipelineSchedule schedule_of(const CompiledStep& step) {
-  if (step.stages.empty()) return {};
-  const int parts = num_parts(step.stages);
-  const int per_part = static_cast<int>(step.stages.size()) / parts;
-  const auto has_gradients =
-      std::any_of(step.graph.nodes.begin(), step.graph.nodes.end(),
-                  [](const Node& node) { return node.region == Region::backward; });
-  const ScheduleKind kind = has_gradients || per_part > 1 ? step.schedule : ScheduleKind::inference;
-  return pipeline::make_schedule(kind, parts, step.graph.num_micro_batches, per_part);
 }
 
 }  // namespace alpa

@@ -5,7 +5,6 @@
 #include "alpa/executable.h"
 #include "method_options.h"
 #include "src/cost/cost_model.h"
-#include "src/pipeline/schedule.h"
 
 namespace alpa {
 
@@ -33,17 +32,5 @@ std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& meth
 /// state (intra_op/follow.h). `graph` is one of `traced_in_layers_of`.
 std::vector<StagePlan> follow_stages(const std::vector<StagePlan>& leader, const Graph& graph,
                                      const cost::CostModel& model);
-
-/// Prices transfers into every stage of the joined `program`, per micro-batch and per step, and
-/// adds them to the stage's seconds.
-void add_transfer_seconds(const spmd::SpmdProgram& program, const Cluster& cluster,
-                          std::vector<StagePlan>& stages);
-
-/// Predicted seconds of a step: each stage once for the first micro-batch, the slowest for each of
-/// the others, and the slowest update.
-double pipeline_seconds(const std::vector<StagePlan>& stages, int num_micro_batches);
-
-/// The order in which the stages of a compiled step run; empty: it has no stages.
-pipeline::PipelineSchedule schedule_of(const CompiledStep& step);
 
 }  // namespace alpa

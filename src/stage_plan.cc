@@ -1,5 +1,7 @@
-// src/stage_plan.cc — meshes and seconds of one stage of a pipeline
+// src/stage_plan.cc — meshes, seconds and memory of one stage of a pipeline
 #include "stage_plan.h"
+
+#include <algorithm>
 
 #include "alpa/base/error.h"
 #include "src/intra_op/evaluate.h"
@@ -32,20 +34,70 @@ std::vector<DeviceMesh> logical_meshes(const Cluster& cluster, const inter_op::S
   return meshes;
 }
 
-/// Splits the plan's seconds into those of a micro-batch and those of the step.
-void set_seconds(const cost::CostModel& model, StagePlan& stage) {
-  const intra_op::GraphFacts facts(stage.graph);
-  const intra_op::PartSeconds seconds = intra_op::part_seconds(stage.plan, facts, model);
-  const auto add = [&](Region region, double step_seconds) {
-    if (region == Region::apply)
-      stage.apply_seconds += step_seconds;
-    else
-      stage.micro_batch_seconds += step_seconds / stage.graph.num_micro_batches;
+namespace {
+
+/// Per node, whether what other stages wait for depends on it.
+std::vector<bool> needed_outside(const Graph& graph) {
+  std::vector<bool> wanted(graph.values.size(), false), needed(graph.nodes.size(), false);
+  for (const Output& output : graph.outputs) wanted[output.value] = true;
+  for (int n = static_cast<int>(graph.nodes.size()) - 1; n >= 0; --n) {
+    for (int result : graph.nodes[n].results) needed[n] = needed[n] || wanted[result];
+    if (needed[n])
+      for (int value : graph.nodes[n].operands) wanted[value] = true;
+  }
+  return needed;
+}
+
+}  // namespace
+
+StageSeconds stage_seconds(const ShardingPlan& plan, const Graph& graph,
+                           const cost::CostModel& model) {
+  const intra_op::GraphFacts facts(graph);
+  const intra_op::PartSeconds parts = intra_op::part_seconds(plan, facts, model);
+  const std::vector<bool> needed = needed_outside(graph);
+  StageSeconds seconds;
+  const auto add = [&](Region region, bool weights, double of_step) {
+    if (region == Region::apply) {
+      seconds.apply += of_step;
+      return;
+    }
+    const double of_run = of_step / graph.num_micro_batches;
+    (region == Region::forward ? seconds.forward : seconds.backward) += of_run;
+    if (region == Region::backward && weights) seconds.weights += of_run;
   };
-  for (std::size_t n = 0; n < seconds.nodes.size(); ++n)
-    add(stage.graph.nodes[n].region, seconds.nodes[n]);
-  for (std::size_t r = 0; r < seconds.reshards.size(); ++r)
-    add(region_of_use(stage.graph, stage.plan.reshards[r].uses.front()), seconds.reshards[r]);
+  for (std::size_t n = 0; n < parts.nodes.size(); ++n)
+    add(graph.nodes[n].region, !needed[n], parts.nodes[n]);
+  for (std::size_t r = 0; r < parts.reshards.size(); ++r) {
+    const UseId first = plan.reshards[r].uses.front();
+    add(region_of_use(graph, first), first.kind != UseKind::node || !needed[first.index],
+        parts.reshards[r]);
+  }
+  return seconds;
+}
+
+StageMemory stage_memory(const lower::DeviceProgram& device, std::int64_t limit) {
+  const std::vector<lower::LiveRange> ranges = lower::live_ranges(device);
+  const auto holds = [&](const std::vector<int>& buffers, int memory) {
+    return std::any_of(buffers.begin(), buffers.end(),
+                       [&](int b) { return lower::memory_of(device, b) == memory; });
+  };
+  StageMemory memory{.limit = limit};
+  for (int b = 0; b < static_cast<int>(device.buffers.size()); ++b) {
+    const lower::Buffer& buffer = device.buffers[b];
+    if (buffer.alias_of >= 0 || ranges[b].empty()) continue;
+    const std::int64_t bytes =
+        buffer.slots > 1 ? buffer.slots * buffer.slot_bytes : buffer.type.bytes();
+    const bool always = ranges[b].begin < 0 && ranges[b].end >= lower::num_positions(device) - 1;
+    if (holds(device.kept, b))
+      memory.state += bytes;
+    else if (holds(device.zeroed, b))
+      memory.accumulators += bytes;
+    else if (buffer.slots > 1 || always)
+      memory.activations += bytes;
+    if (buffer.slots > 1) memory.in_flight = std::max(memory.in_flight, buffer.slots);
+  }
+  memory.temporaries = device.arena_bytes - memory.state - memory.accumulators - memory.activations;
+  return memory;
 }
 
 }  // namespace alpa

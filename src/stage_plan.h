@@ -6,6 +6,7 @@
 #include "alpa/mesh/cluster.h"
 #include "src/cost/cost_model.h"
 #include "src/inter_op/submesh.h"
+#include "src/lower/device_program.h"
 
 namespace alpa {
 
@@ -19,7 +20,11 @@ std::vector<DeviceMesh> logical_meshes(const Cluster& cluster, const inter_op::S
                                        const std::vector<int>& devices,
                                        const std::vector<int>& shape = {});
 
-/// Splits the seconds of the stage's plan into those of a micro-batch and those of the step.
-void set_seconds(const cost::CostModel& model, StagePlan& stage);
+/// The seconds of a stage under its plan, without transfers.
+StageSeconds stage_seconds(const ShardingPlan& plan, const Graph& graph,
+                           const cost::CostModel& model);
+
+/// The memory of a stage's device by what it holds.
+StageMemory stage_memory(const lower::DeviceProgram& device, std::int64_t limit);
 
 }  // namespace alpa

@@ -121,21 +121,51 @@ class TrainState {
 /// optimizer state ("dense0.kernel.adam_m").
 std::vector<std::string> parameter_names(const Graph& graph);
 
+/// Predicted seconds of a stage. Forward and backward: per micro-batch.
+struct StageSeconds {
+  double forward = 0;
+  double backward = 0;  ///< whole: with those of weights
+  double weights = 0;   ///< of backward, what schedule `zero_bubble` may put off
+  double apply = 0;     ///< what runs once per step
+};
+
+/// Bytes of a device of a stage, by what they hold; exact. Stages on the same devices share them.
+struct StageMemory {
+  std::int64_t state = 0;         ///< parameters and optimizer state
+  std::int64_t accumulators = 0;  ///< sums over micro-batches, such as gradients
+  std::int64_t activations = 0;   ///< what forward runs keep for backward runs, and what is sent
+  int in_flight = 1;              ///< micro-batches that have activations at the same time
+  std::int64_t temporaries = 0;   ///< everything else
+  std::int64_t limit = 0;         ///< a device may use
+  std::int64_t total() const { return state + accumulators + activations + temporaries; }
+};
+
 /// A stage of a pipelined step: a range of layers on devices of its own.
 struct StagePlan {
   int first_layer = 0, last_layer = 0;
   Graph graph;        ///< the stage's part of the step; what other stages give are boundary inputs
   ShardingPlan plan;  ///< of that part, on the stage's devices
-  double micro_batch_seconds = 0;  ///< predicted for the forward and backward run of a micro-batch
-  double apply_seconds = 0;        ///< predicted for what runs once per step
+  StageSeconds seconds = {};
+  StageMemory memory = {};
+};
+
+/// What one stage sends to another.
+struct StageTransfer {
+  int from = 0, to = 0;  ///< stages
+  bool once = false;     ///< once per step instead of once per micro-batch
+  int tensors = 0;
+  double bytes = 0;    ///< that cross, per micro-batch or step
+  double seconds = 0;  ///< predicted, per micro-batch or step
 };
 
 /// A partitioned program with its plan and planning time. Needs no devices.
 struct CompiledStep {
   Graph graph;
   ShardingPlan plan;  ///< of a pipelined step only method and cost; `stages` has the rest
-  std::vector<StagePlan> stages = {};                     ///< of a pipelined step, in order
-  ScheduleKind schedule = ScheduleKind::one_f_one_b;      ///< of the stages
+  std::vector<StagePlan> stages = {};                 ///< of a pipelined step, in order
+  std::vector<StageTransfer> transfers = {};          ///< between them
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;  ///< of the stages
+  double bubble = 0;  ///< predicted share of the step in which stages wait, mean over devices
   std::shared_ptr<const spmd::SpmdProgram> program = {};  ///< partitioned, fused, bucketed
   std::int64_t memory_bytes = 0;  ///< exact peak per device, maximum over devices
   double seconds = 0;             ///< of tracing, planning and lowering together
@@ -146,7 +176,8 @@ struct CompiledStep {
   std::map<std::string, Traffic> traffic() const;
 };
 
-/// The plan in a line, as to_string(ShardingPlan); of a pipelined step with a line per stage.
+/// The plan in a line, as to_string(ShardingPlan); of a pipelined step with lines per stage
+/// (layers, mesh, seconds, memory) and per transfer.
 std::string to_string(const CompiledStep& step);
 
 /// The stages' runs on a clock, if all take equally long: a line per part of the devices, such as

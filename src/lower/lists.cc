@@ -163,7 +163,8 @@ Transfers::Transfers(const spmd::SpmdProgram& program, const pipeline::PipelineS
   for (std::size_t group = 0; group < timeline.meshes.size(); ++group)
     for (const auto& [run, begin, end] : timeline.meshes[group])
       if (run.part != pipeline::GradientPart::weights)
-        begins_[groups[group][run.chunk]][static_cast<int>(run.region)].push_back(begin);
+        begins_[groups[group][run.chunk]][static_cast<int>(run.region)].push_back(
+            static_cast<int>(begin));
 }
 
 int Transfers::lane_of(const Node& transfer) const {

@@ -21,8 +21,8 @@ int clocks_of(const RegionRun& run, const RunClocks& clocks) {
 
 class Player {
  public:
-  Player(const PipelineSchedule& schedule, const RunClocks& clocks)
-      : schedule_(schedule), clocks_(clocks) {
+  Player(const PipelineSchedule& schedule, const RunTimes& times)
+      : schedule_(schedule), times_(times) {
     timeline_.meshes.resize(schedule.size());
     for (const std::vector<RegionRun>& runs : schedule)
       for (const RegionRun& run : runs) stages_ = std::max(stages_, (run.chunk + 1) * meshes());
@@ -48,11 +48,11 @@ class Player {
   bool begin_next(int mesh) {
     if (next(mesh) == schedule_[mesh].size()) return false;
     const RegionRun& run = schedule_[mesh][next(mesh)];
-    const std::optional<int> ready = ready_at(mesh, run);
+    const std::optional<double> ready = ready_at(mesh, run);
     if (!ready) return false;
     std::vector<TimedRun>& runs = timeline_.meshes[mesh];
-    const int begin = std::max(*ready, runs.empty() ? 0 : runs.back().end);
-    runs.push_back({run, begin, begin + clocks_of(run, clocks_)});
+    const double begin = std::max(*ready, runs.empty() ? 0 : runs.back().end);
+    runs.push_back({run, begin, begin + times_.run(stage_of(mesh, run), run)});
     if (run.part != GradientPart::weights)
       end_of_[{run.region, stage_of(mesh, run), run.micro_batch}] = runs.back().end;
     timeline_.clocks = std::max(timeline_.clocks, runs.back().end);
@@ -60,17 +60,18 @@ class Player {
     return true;
   }
 
-  std::optional<int> ready_at(int mesh, const RegionRun& run) const {
+  std::optional<double> ready_at(int mesh, const RegionRun& run) const {
     if (run.region == Region::apply) return all_done();
     const int next = run.part == GradientPart::weights ? 0 : run.region == Region::forward ? -1 : 1;
     const int source = stage_of(mesh, run) + next;
     if (source < 0 || source == stages_) return 0;
     const auto end = end_of_.find({run.region, source, run.micro_batch});
-    return end == end_of_.end() ? std::nullopt : std::optional(end->second);
+    if (end == end_of_.end()) return std::nullopt;
+    return end->second + (next == 0 ? 0 : times_.transfer(source, stage_of(mesh, run)));
   }
 
-  std::optional<int> all_done() const {
-    int done = 0;
+  std::optional<double> all_done() const {
+    double done = 0;
     for (int mesh = 0; mesh < meshes(); ++mesh) {
       const std::vector<RegionRun>& runs = schedule_[mesh];
       if (next(mesh) < runs.size() && runs[next(mesh)].region != Region::apply) return std::nullopt;
@@ -81,10 +82,10 @@ class Player {
   }
 
   const PipelineSchedule& schedule_;
-  const RunClocks& clocks_;
+  const RunTimes& times_;
   Timeline timeline_;
   int stages_ = 0;
-  std::map<std::tuple<Region, int, int>, int> end_of_;  ///< by region, stage and micro-batch
+  std::map<std::tuple<Region, int, int>, double> end_of_;  ///< by region, stage and micro-batch
 };
 
 int in_flight(const std::vector<RegionRun>& runs) {
@@ -96,10 +97,10 @@ int in_flight(const std::vector<RegionRun>& runs) {
   return most;
 }
 
-std::string row_of(const std::vector<TimedRun>& runs, int clocks, int micro_batches) {
-  std::vector<std::string> cells(clocks, ".");
+std::string row_of(const std::vector<TimedRun>& runs, double clocks, int micro_batches) {
+  std::vector<std::string> cells(static_cast<std::size_t>(clocks), ".");
   for (const auto& [run, begin, end] : runs) {
-    std::fill(cells.begin() + begin, cells.begin() + end,
+    std::fill(cells.begin() + static_cast<int>(begin), cells.begin() + static_cast<int>(end),
               run.region == Region::apply ? fmt::format("A{}", micro_batches - 1) : to_string(run));
   }
   std::string row;
@@ -109,10 +110,23 @@ std::string row_of(const std::vector<TimedRun>& runs, int clocks, int micro_batc
 
 }  // namespace
 
-Timeline play(const PipelineSchedule& schedule, const RunClocks& clocks) {
-  Timeline timeline = Player(schedule, clocks).run();
+double Timeline::bubble() const {
+  double busy = 0;
+  for (const std::vector<TimedRun>& runs : meshes)
+    for (const TimedRun& timed : runs) busy += timed.end - timed.begin;
+  return clocks > 0 ? 1 - busy / (clocks * static_cast<double>(meshes.size())) : 0;
+}
+
+Timeline play(const PipelineSchedule& schedule, const RunTimes& times) {
+  Timeline timeline = Player(schedule, times).run();
   for (const std::vector<RegionRun>& runs : schedule) timeline.in_flight.push_back(in_flight(runs));
   return timeline;
+}
+
+Timeline play(const PipelineSchedule& schedule, const RunClocks& clocks) {
+  return play(schedule,
+              {[&](int /*stage*/, const RegionRun& run) { return clocks_of(run, clocks); },
+               [](int /*from*/, int /*to*/) { return 0; }});
 }
 
 std::string to_string(const Timeline& timeline) {

@@ -172,6 +172,42 @@ TEST_CASE("layers are found without marks, and evaluation follows the stages") {
   CHECK(loss == doctest::Approx(losses(Serial{}, 1).second).epsilon(1e-5));
 }
 
+TEST_CASE("a plan says what its stages take and send, and how long they wait") {
+  const PipeshardParallel method{.num_micro_batches = 4, .stages = UniformStages{2}};
+  const CompiledStep planned = plan_only(step_of({}), method, Cluster::local(4));
+  std::int64_t most = 0;
+  double slowest = 0, sum = 0, updates = 0;
+  for (const StagePlan& stage : planned.stages) {
+    most = std::max(most, stage.memory.total());
+    CHECK(stage.memory.state > 0);
+    CHECK(stage.memory.accumulators > 0);
+    CHECK(stage.memory.activations > 0);
+    CHECK(stage.memory.temporaries > 0);
+    const double both = stage.seconds.forward + stage.seconds.backward;
+    slowest = std::max(slowest, both);
+    sum += both;
+    updates += stage.seconds.apply;
+    CHECK(stage.seconds.weights > 0);
+    CHECK(stage.seconds.weights <= stage.seconds.backward);
+  }
+  CHECK(most == planned.memory_bytes);
+  CHECK(planned.stages[0].memory.in_flight == 2);
+  double sent = 0, transfers = 0;
+  for (const StageTransfer& transfer : planned.transfers) {
+    CHECK(!transfer.once);
+    CHECK(std::abs(transfer.from - transfer.to) == 1);
+    sent += transfer.bytes;
+    transfers += transfer.seconds;
+  }
+  CHECK(planned.transfers.size() == 2);
+  CHECK(sent >= planned.traffic().at("transfer").bytes / 4);  // of four micro-batches, a device's
+  CHECK(planned.stages[1].seconds.weights < planned.stages[1].seconds.backward);
+  const double step = planned.plan.cost.objective_seconds;
+  CHECK(step >= sum + transfers + 3 * slowest + updates / 2 - 1e-9);
+  CHECK(planned.bubble == doctest::Approx(1 - (4 * sum + updates) / (2 * step)));
+  CHECK(to_string(planned).find("transfer    stage 0 to 1: ") != std::string::npos);
+}
+
 TEST_CASE("a saved plan with stages is loaded without a search, for the same step and devices") {
   const TrainingStep step = step_of({.residual = true});
   const PipeshardParallel method{

@@ -1,0 +1,89 @@
+// src/pipeline_forecast.cc — what is predicted of a pipelined step: its transfers and its times
+#include "pipeline_forecast.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "src/cost/transfer.h"
+#include "src/spmd/program.h"
+
+namespace alpa {
+namespace {
+
+/// Parts of the devices: stages on the same one repeat it in order.
+int num_parts(const std::vector<StagePlan>& stages) {
+  int parts = 1;
+  while (parts < static_cast<int>(stages.size()) &&
+         stages[parts].plan.mesh.devices() != stages[0].plan.mesh.devices())
+    ++parts;
+  return parts;
+}
+
+/// Seconds of a run, without those of transfers.
+double seconds_of(const StageSeconds& seconds, const pipeline::RegionRun& run) {
+  if (run.region == Region::apply) return seconds.apply;
+  if (run.region == Region::forward) return seconds.forward;
+  if (run.part == pipeline::GradientPart::weights) return seconds.weights;
+  const bool whole = run.part == pipeline::GradientPart::all;
+  return whole ? seconds.backward : seconds.backward - seconds.weights;
+}
+
+}  // namespace
+
+pipeline::PipelineSchedule schedule_of(const CompiledStep& step) {
+  if (step.stages.empty()) return {};
+  const int parts = num_parts(step.stages);
+  const int per_part = static_cast<int>(step.stages.size()) / parts;
+  const auto has_gradients =
+      std::any_of(step.graph.nodes.begin(), step.graph.nodes.end(),
+                  [](const Node& node) { return node.region == Region::backward; });
+  const ScheduleKind kind = has_gradients || per_part > 1 ? step.schedule : ScheduleKind::inference;
+  return pipeline::make_schedule(kind, parts, step.graph.num_micro_batches, per_part);
+}
+
+std::vector<StageTransfer> transfers_of(const spmd::SpmdProgram& program, const Cluster& cluster) {
+  std::map<std::tuple<int, int, bool>, StageTransfer> transfers;
+  for (const Node& node : program.graph.nodes) {
+    if (!spmd::is_transfer(node)) continue;
+    const cost::MeshLayout from = source_of(program, node), to = target_of(program, node);
+    const cost::TransferCost cost =
+        cost::transfer_cost(program.graph.type(node.results[0]), from, to,
+                            cost::link_between(cluster, from.mesh, to.mesh));
+    const int source = program.mesh_index(node.operands[0]),
+              target = program.mesh_index(node.results[0]);
+    const bool once = node.region == Region::apply;
+    StageTransfer& transfer = transfers[{source, target, once}];
+    transfer = {source,
+                target,
+                once,
+                transfer.tensors + 1,
+                transfer.bytes + cost.bytes,
+                transfer.seconds + cost.seconds};
+  }
+  std::vector<StageTransfer> result;
+  for (const auto& [key, transfer] : transfers) result.push_back(transfer);
+  return result;
+}
+
+pipeline::Timeline forecast(const CompiledStep& step) {
+  std::map<std::pair<int, int>, double> transfers;
+  std::vector<double> once(step.stages.size(), 0);
+  for (const StageTransfer& t : step.transfers)
+    (t.once ? once[t.to] : transfers[{t.from, t.to}]) += t.seconds;
+  const pipeline::PipelineSchedule schedule = schedule_of(step);
+  const int parts = static_cast<int>(schedule.size());
+  const auto run_seconds = [&](int stage, const pipeline::RegionRun& run) {
+    if (run.region != Region::apply) return seconds_of(step.stages[stage].seconds, run);
+    double seconds = 0;  // apply runs once on each part
+    for (std::size_t s = stage; s < step.stages.size(); s += parts)
+      seconds += step.stages[s].seconds.apply + once[s];
+    return seconds;
+  };
+  return pipeline::play(schedule, {run_seconds, [&](int from, int to) {
+                                     const auto found = transfers.find({from, to});
+                                     return found == transfers.end() ? 0 : found->second;
+                                   }});
+}
+
+}  // namespace alpa
