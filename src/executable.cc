@@ -1,6 +1,8 @@
 // src/executable.cc — compiled steps and their state: init, run, read and write, explain
 #include "alpa/executable.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <mutex>
 #include <optional>
@@ -158,9 +160,10 @@ std::string memory_text(const StageMemory& memory) {
 }
 
 std::string transfer_text(const StageTransfer& transfer) {
-  return fmt::format("stage {} to {}: {} in {} tensors per {}, {}", transfer.from, transfer.to,
+  return fmt::format("stage {} to {}: {} in {} tensors per {}, {}, {}", transfer.from, transfer.to,
                      bytes_text(transfer.bytes), transfer.tensors,
-                     transfer.once ? "step" : "micro-batch", seconds_text(transfer.seconds));
+                     transfer.once ? "step" : "micro-batch", seconds_text(transfer.seconds),
+                     fmt::join(transfer.strategies, ", "));
 }
 
 }  // namespace

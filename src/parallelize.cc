@@ -115,7 +115,7 @@ CompiledStep lower_stages(const Graph& graph, std::vector<StagePlan> stages, Sch
   planned.plan.method = method;
   std::vector<spmd::PlannedPart> parts;
   for (const StagePlan& stage : planned.stages) parts.push_back({stage.graph, stage.plan});
-  spmd::SpmdProgram joined = spmd::join_stages(graph, parts);
+  spmd::SpmdProgram joined = spmd::join_stages(graph, parts, cluster);
   planned.transfers = transfers_of(joined, cluster);
   const pipeline::Timeline timeline = forecast(planned);
   planned.plan.cost.objective_seconds = timeline.clocks;

@@ -51,7 +51,8 @@ Json transfers_json(const std::vector<StageTransfer>& transfers) {
                     {"per", transfer.once ? "step" : "micro-batch"},
                     {"tensors", transfer.tensors},
                     {"bytes", transfer.bytes},
-                    {"seconds", transfer.seconds}});
+                    {"seconds", transfer.seconds},
+                    {"strategies", transfer.strategies}});
   return json;
 }
 

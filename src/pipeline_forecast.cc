@@ -5,7 +5,6 @@
 #include <map>
 #include <tuple>
 
-#include "src/cost/transfer.h"
 #include "src/spmd/program.h"
 
 namespace alpa {
@@ -44,22 +43,19 @@ pipeline::PipelineSchedule schedule_of(const CompiledStep& step) {
 
 std::vector<StageTransfer> transfers_of(const spmd::SpmdProgram& program, const Cluster& cluster) {
   std::map<std::tuple<int, int, bool>, StageTransfer> transfers;
-  for (const Node& node : program.graph.nodes) {
+  for (int n = 0; n < static_cast<int>(program.graph.nodes.size()); ++n) {
+    const Node& node = program.graph.nodes[n];
     if (!spmd::is_transfer(node)) continue;
-    const cost::MeshLayout from = source_of(program, node), to = target_of(program, node);
-    const cost::TransferCost cost =
-        cost::transfer_cost(program.graph.type(node.results[0]), from, to,
-                            cost::link_between(cluster, from.mesh, to.mesh));
+    const cost::PlannedTransfer planned = planned_transfer(program, n, cluster);
     const int source = program.mesh_index(node.operands[0]),
               target = program.mesh_index(node.results[0]);
     const bool once = node.region == Region::apply;
     StageTransfer& transfer = transfers[{source, target, once}];
-    transfer = {source,
-                target,
-                once,
-                transfer.tensors + 1,
-                transfer.bytes + cost.bytes,
-                transfer.seconds + cost.seconds};
+    transfer.from = source, transfer.to = target, transfer.once = once;
+    ++transfer.tensors;
+    transfer.bytes += planned.cost.bytes;
+    transfer.seconds += planned.cost.seconds;
+    transfer.strategies.emplace(name_of(planned.strategy));
   }
   std::vector<StageTransfer> result;
   for (const auto& [key, transfer] : transfers) result.push_back(transfer);

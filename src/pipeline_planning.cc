@@ -10,7 +10,6 @@
 #include "auto_stages.h"
 #include "src/base/timing.h"
 #include "src/cost/cost_model.h"
-#include "src/cost/transfer.h"
 #include "src/inter_op/cluster_layers.h"
 #include "src/inter_op/given_stages.h"
 #include "src/intra_op/auto_shard.h"

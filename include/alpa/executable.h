@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -156,6 +157,8 @@ struct StageTransfer {
   int tensors = 0;
   double bytes = 0;    ///< that cross, per micro-batch or step
   double seconds = 0;  ///< predicted, per micro-batch or step
+  /// "send_receive", "local_all_gather", "local_reshard" or "broadcast"
+  std::set<std::string> strategies = {};
 };
 
 /// A partitioned program with its plan and planning time. Needs no devices.

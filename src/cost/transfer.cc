@@ -2,9 +2,15 @@
 #include "src/cost/transfer.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <map>
+#include <numeric>
+#include <optional>
+#include <set>
 
 #include "alpa/base/error.h"
+#include "src/cost/cost_model.h"
 
 namespace alpa::cost {
 namespace {
@@ -50,43 +56,270 @@ bool on_one_host(const Cluster& cluster, const DeviceMesh& a, const DeviceMesh& 
          std::all_of(b.devices().begin(), b.devices().end(), there);
 }
 
-}  // namespace
+int host_of(const TransferRoute& route, int device) {
+  return route.devices_per_host > 0 ? device / route.devices_per_host : 0;
+}
 
-std::vector<TransferTile> transfer_tiles(const TensorType& type, const MeshLayout& from,
-                                         const MeshLayout& to) {
-  invariant(!from.spec.is_partial() && !to.spec.is_partial(), "transfer of {} from {} to {}",
-            to_string(type), to_string(from.spec), to_string(to.spec));
-  const Owners owners = owners_of(type.shape, from);
-  std::map<int, std::int64_t> sent;  // elements, by device
-  std::vector<TransferTile> tiles;
-  for (int rank = 0; rank < to.mesh.num_devices(); ++rank) {
-    const Box wanted = shard_of(type.shape, to, rank);
-    for (const auto& [shard, devices] : owners) {
-      Box tile = intersection(shard, wanted);
-      const std::int64_t elements = TensorType{type.dtype, tile.extent}.elements();
-      if (elements == 0) continue;
-      const int sender = *std::min_element(devices.begin(), devices.end(),
-                                           [&](int a, int b) { return sent[a] < sent[b]; });
-      sent[sender] += elements;
-      tiles.push_back(
-          {sender, to.mesh.devices()[rank], std::move(tile.begin), std::move(tile.extent)});
-    }
+std::int64_t elements_of(const Shape& extent) {
+  return std::accumulate(extent.begin(), extent.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+/// Elements that devices and hosts have to send so far.
+class Loads {
+ public:
+  explicit Loads(const TransferRoute& route) : route_(route) {}
+
+  /// The least loaded of these devices, and then of their hosts; it is given `elements` more.
+  int sender(const std::vector<int>& devices, std::int64_t elements) {
+    const auto load = [&](int device) {
+      return std::pair(of_device_[device], of_host_[host_of(route_, device)]);
+    };
+    const int sender = *std::min_element(devices.begin(), devices.end(),
+                                         [&](int a, int b) { return load(a) < load(b); });
+    of_device_[sender] += elements;
+    of_host_[host_of(route_, sender)] += elements;
+    return sender;
   }
+
+ private:
+  const TransferRoute& route_;
+  std::map<int, std::int64_t> of_device_, of_host_;
+};
+
+/// The box in at most `count` parts along its longest dimension.
+std::vector<Box> chunks_of(const Box& box, int count) {
+  if (box.extent.empty()) return {box};
+  const auto longest = std::max_element(box.extent.begin(), box.extent.end());
+  const auto dim = static_cast<std::size_t>(longest - box.extent.begin());
+  const std::int64_t size = (*longest + count - 1) / count;
+  std::vector<Box> chunks;
+  for (std::int64_t begin = 0; begin < *longest; begin += size) {
+    Box chunk = box;
+    chunk.begin[dim] += begin;
+    chunk.extent[dim] = std::min(size, *longest - begin);
+    chunks.push_back(std::move(chunk));
+  }
+  return chunks;
+}
+
+/// A tile, and the one that brings what it passes on; -1: none.
+struct OrderedTile {
+  TransferTile tile;
+  int behind = -1;
+};
+
+/// Every receiver gets its boxes from those who hold them.
+std::vector<OrderedTile> direct_tiles(const Owners& sources, const Owners& targets,
+                                      const TransferRoute& route) {
+  Loads loads(route);
+  std::map<int, std::vector<OrderedTile>> of_receiver;
+  for (const auto& [wanted, receivers] : targets)
+    for (int receiver : receivers)
+      for (const auto& [shard, devices] : sources) {
+        Box box = intersection(shard, wanted);
+        if (const std::int64_t elements = elements_of(box.extent); elements > 0)
+          of_receiver[receiver].push_back({{loads.sender(devices, elements), receiver,
+                                            std::move(box.begin), std::move(box.extent)}});
+      }
+  std::vector<OrderedTile> tiles;
+  for (auto& [receiver, own] : of_receiver)
+    std::move(own.begin(), own.end(), std::back_inserter(tiles));
   return tiles;
 }
 
-TransferCost transfer_cost(const TensorType& type, const MeshLayout& from, const MeshLayout& to,
-                           const Link& link) {
-  TransferCost cost;
-  std::map<std::pair<bool, int>, double> busy;  // by direction and device
-  for (const TransferTile& tile : transfer_tiles(type, from, to)) {
-    const auto bytes = static_cast<double>(TensorType{type.dtype, tile.extent}.bytes());
-    cost.bytes += bytes;
-    for (double* seconds : {&busy[{true, tile.from}], &busy[{false, tile.to}]})
-      *seconds += link.alpha_seconds + bytes * link.beta_seconds_per_byte;
+/// Every box goes from the device that holds it along a chain of those that need it.
+std::vector<OrderedTile> chained_tiles(const Owners& sources, const Owners& targets,
+                                       const TransferRoute& route) {
+  Loads loads(route);
+  std::vector<OrderedTile> tiles;
+  for (const auto& [wanted, receivers] : targets)
+    for (const auto& [shard, devices] : sources) {
+      const Box box = intersection(shard, wanted);
+      const std::int64_t elements = elements_of(box.extent);
+      if (elements == 0) continue;
+      const int sender = loads.sender(devices, elements);
+      for (const Box& chunk : chunks_of(box, route.chunks))
+        for (std::size_t i = 0; i < receivers.size(); ++i)
+          tiles.push_back(
+              {{i == 0 ? sender : receivers[i - 1], receivers[i], chunk.begin, chunk.extent, i > 0},
+               i == 0 ? -1 : static_cast<int>(tiles.size()) - 1});
+    }
+  return tiles;
+}
+
+/// Who is busy in a round: devices that send, devices that receive, hosts.
+class Round {
+ public:
+  Round(const TransferRoute& route, int devices)
+      : route_(route), sends_(devices), receives_(devices), hosts_(devices) {}
+
+  void begin() { ++number_; }
+
+  /// False if a device or a host of the tile is busy; else they are from now on.
+  bool take(const TransferTile& tile) {
+    const int from = host_of(route_, tile.from), to = host_of(route_, tile.to);
+    const bool crosses = from != to;
+    if (sends_[tile.from] == number_ || receives_[tile.to] == number_ ||
+        (crosses && (hosts_[from] == number_ || hosts_[to] == number_)))
+      return false;
+    sends_[tile.from] = receives_[tile.to] = number_;
+    if (crosses) hosts_[from] = hosts_[to] = number_;
+    return true;
   }
-  for (const auto& [device, seconds] : busy) cost.seconds = std::max(cost.seconds, seconds);
+
+ private:
+  const TransferRoute& route_;
+  int number_ = 0;
+  std::vector<int> sends_, receives_, hosts_;  ///< the last round in which each was busy
+};
+
+/// Rounds of tiles in which no device sends or receives twice, and no host exchanges boxes with
+/// other hosts twice.
+std::vector<TransferTile> in_rounds(const std::vector<OrderedTile>& tiles,
+                                    const TransferRoute& route) {
+  int devices = 0;
+  for (const auto& [tile, behind] : tiles)
+    devices = std::max({devices, tile.from + 1, tile.to + 1});
+  Round busy(route, devices);
+  std::vector<int> round_of(tiles.size(), 0), open(tiles.size());
+  std::iota(open.begin(), open.end(), 0);
+  std::vector<TransferTile> ordered;
+  for (int round = 1; !open.empty(); ++round) {
+    busy.begin();
+    std::erase_if(open, [&](int t) {
+      const auto& [tile, behind] = tiles[t];
+      const bool brought = behind < 0 || (round_of[behind] > 0 && round_of[behind] < round);
+      if (!brought || !busy.take(tile)) return false;
+      round_of[t] = round;
+      ordered.push_back(tile);
+      return true;
+    });
+  }
+  return ordered;
+}
+
+/// Links of a cluster's devices.
+Link link_of(const Cluster& cluster, int a, int b) {
+  return a / cluster.devices_per_host == b / cluster.devices_per_host ? cluster.within_host
+                                                                      : cluster.between_hosts;
+}
+
+/// When devices have sent and received what they were given so far.
+class Clock {
+ public:
+  explicit Clock(const Cluster& cluster) : cluster_(cluster) {}
+
+  void move(const TransferTile& tile, double bytes) {
+    const Link link = link_of(cluster_, tile.from, tile.to);
+    double& sent = sent_[tile.from];
+    double& received = received_[tile.to];
+    double begin = std::max(sent, received);
+    if (tile.passed_on) begin = std::max(begin, arrived_.at({tile.from, tile.begin}));
+    sent = received = begin + link.alpha_seconds + bytes * link.beta_seconds_per_byte;
+    arrived_[{tile.to, tile.begin}] = received;
+    end_ = std::max(end_, received);
+  }
+
+  double end() const { return end_; }
+
+ private:
+  const Cluster& cluster_;
+  std::map<int, double> sent_, received_;            ///< by device
+  std::map<std::pair<int, Shape>, double> arrived_;  ///< by device and begin of the box
+  double end_ = 0;
+};
+
+TransferCost cost_of(const TensorType& type, const std::vector<TransferTile>& tiles,
+                     const Cluster& cluster) {
+  TransferCost cost;
+  Clock clock(cluster);
+  for (const TransferTile& tile : tiles) {
+    const auto bytes = static_cast<double>(TensorType{type.dtype, tile.extent}.bytes());
+    if (!tile.passed_on) cost.bytes += bytes;
+    clock.move(tile, bytes);
+  }
+  cost.seconds = clock.end();
   return cost;
+}
+
+/// Chunks for which a chain of devices is done first: n hops take
+/// (chunks + n - 1) · (α + βb/chunks) seconds. 0: no device has more than its own copy to pass on.
+int best_chunks(const TensorType& type, const MeshLayout& from, const MeshLayout& to,
+                const Cluster& cluster) {
+  constexpr int kMostChunks = 64;
+  const Owners targets = owners_of(type.shape, to);
+  std::size_t hops = 0;
+  for (const auto& [shard, receivers] : targets) hops = std::max(hops, receivers.size());
+  if (hops < 2) return 0;
+  const Link link = link_between(cluster, from.mesh, to.mesh);
+  const double bytes =
+      static_cast<double>(type.bytes()) /
+      static_cast<double>(std::max(targets.size(), owners_of(type.shape, from).size()));
+  if (link.alpha_seconds <= 0) return kMostChunks;
+  const double best = std::sqrt(static_cast<double>(hops - 1) * bytes * link.beta_seconds_per_byte /
+                                link.alpha_seconds);
+  return static_cast<int>(std::clamp<double>(std::round(best), 1, kMostChunks));
+}
+
+bool only_gathers(const ReshardPath& path) {
+  return std::all_of(path.steps.begin(), path.steps.end(), [](const ReshardStep& step) {
+    return step.kind == CollectiveKind::all_gather;
+  });
+}
+
+}  // namespace
+
+std::string_view name_of(TransferStrategy strategy) {
+  constexpr std::string_view kNames[] = {"send_receive", "local_all_gather", "local_reshard",
+                                         "broadcast"};
+  return kNames[static_cast<int>(strategy)];
+}
+
+std::vector<TransferTile> transfer_tiles(const TensorType& type, const MeshLayout& from,
+                                         const MeshLayout& to, const TransferRoute& route) {
+  invariant(!from.spec.is_partial() && !to.spec.is_partial(), "transfer of {} from {} to {}",
+            to_string(type), to_string(from.spec), to_string(to.spec));
+  const Owners sources = owners_of(type.shape, from), targets = owners_of(type.shape, to);
+  return in_rounds(route.chunks > 0 ? chained_tiles(sources, targets, route)
+                                    : direct_tiles(sources, targets, route),
+                   route);
+}
+
+TransferCost transfer_cost(const TensorType& type, const MeshLayout& from, const MeshLayout& to,
+                           const Cluster& cluster, const TransferRoute& route) {
+  return cost_of(type, transfer_tiles(type, from, to, route), cluster);
+}
+
+PlannedTransfer plan_transfer(const TensorType& type, const MeshLayout& from, const MeshLayout& to,
+                              const Cluster& cluster) {
+  std::optional<PlannedTransfer> best;
+  ReshardPrices prices(to.mesh, CostModel::of(cluster).reshard);
+  const auto consider = [&](const ShardingSpec& spec, double gather_seconds, bool chained) {
+    if (best && gather_seconds >= best->cost.seconds) return;
+    const MeshLayout arrives{to.mesh, spec};
+    TransferRoute route{.devices_per_host = cluster.num_hosts > 1 ? cluster.devices_per_host : 0};
+    if (chained) route.chunks = best_chunks(type, from, arrives, cluster);
+    if (chained && route.chunks == 0) return;
+    TransferCost cost = transfer_cost(type, from, arrives, cluster, route);
+    cost.seconds += gather_seconds;
+    if (best && cost.seconds >= best->cost.seconds) return;
+    best = {chained ? TransferStrategy::broadcast : TransferStrategy::send_receive,
+            route,
+            spec,
+            {},
+            cost};
+  };
+  consider(to.spec, 0, false);
+  consider(to.spec, 0, true);
+  const std::vector<ShardingSpec> specs = all_specs(type, to.mesh, kNoPartials);
+  const std::vector<double> gathers = prices.seconds(type, specs, {to.spec});
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    if (specs[i] != to.spec) consider(specs[i], gathers[i], false);
+  if (best->arrives == to.spec) return *best;
+  best->gather = *prices.path(type, best->arrives, to.spec);
+  best->strategy = only_gathers(best->gather) ? TransferStrategy::local_all_gather
+                                              : TransferStrategy::local_reshard;
+  return *best;
 }
 
 Link link_between(const Cluster& cluster, const DeviceMesh& a, const DeviceMesh& b) {

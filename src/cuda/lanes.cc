@@ -37,7 +37,9 @@ void Lanes::add(int index, const lower::DeviceProgram& program, const MakeChanne
     for (const lower::Instruction& instruction : program.lists[list].instructions)
       if (instruction.kind == Kind::wait) {
         int& runs = looked_back[&awaited_by(program, list, instruction)];
-        runs = std::max(runs, instruction.behind);
+        const bool same_list = instruction.awaits_list < 0 || instruction.awaits_list == list;
+        runs = std::max(runs, same_list ? instruction.behind
+                                        : lower::runs_of(program, instruction.awaits_list) - 1);
       }
   for (int list = 0; list < static_cast<int>(program.lists.size()); ++list)
     for (const lower::Instruction& instruction : program.lists[list].instructions) {
@@ -143,7 +145,9 @@ EventHandle Lanes::take_event(int ordinal) {
 bool Lanes::wait(int index, const lower::ListRun& run, const lower::Instruction& instruction,
                  Stream stream) const {
   const Flow& flow = flows_.at(&awaited_by(devices_[index]->program(), run.list, instruction));
-  const int wanted = flow.posted - 1 - instruction.behind;
+  const int wanted = instruction.behind == lower::Instruction::kAllRuns
+                         ? flow.posted - 1
+                         : run.micro_batch - instruction.behind;
   if (wanted < 0) return true;
   if (wanted >= flow.queued) return false;
   const EventHandle& done = flow.done[wanted % flow.done.size()];

@@ -49,7 +49,12 @@ struct Message {
   /// one per region and pair of stages, whose micro-batches every mesh runs in order
   int lane = 0;
   Shape begin, extent;  ///< the box, in the whole tensor
+  /// send: the box was received in the same run; the device is in the middle of a broadcast
+  bool passed_on = false;
 };
+
+/// True if the boxes of two messages of one tensor have common elements.
+bool boxes_meet(const Message& a, const Message& b);
 
 struct Instruction {
   enum class Kind : std::uint8_t {
@@ -72,10 +77,11 @@ struct Instruction {
   double value = 0;                  ///< fill
   int awaits = -1;                   ///< wait: index of the start, send or receive in its list
   int awaits_list = -1;              ///< wait: the list of that instruction; -1: the same list
-  /// wait: for all runs of that instruction in this step except the latest `behind`; 0: all runs.
-  /// Before a slot is overwritten, a wait makes sure that the run which sent it, `slots`
-  /// micro-batches ago, has completed.
+  /// wait: for the run of that instruction `behind` micro-batches before the waiting run's own, and
+  /// those before it. So a slot is overwritten once the run that sent it has completed, often
+  /// `slots` micro-batches ago. kAllRuns: for all runs so far.
   int behind = 0;
+  static constexpr int kAllRuns = -1;
   int workspace = -1;  ///< buffer of scratch, added by `plan_memory`; -1: none needed
   /// compute: may run concurrently with the rest of the list, which neither writes its operands nor
   /// touches its results

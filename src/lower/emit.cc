@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "alpa/base/error.h"
@@ -95,7 +96,8 @@ class Emitter {
         if (is_lasting(memory)) continue;
         int& slots = device_.buffers[memory].slots;
         if (carries[memory].lists.empty()) slots = std::max(slots, kSentSlots);
-        slots = std::max(slots, transfers_.slots_of(node(instruction.node)));
+        if (!instruction.message.passed_on)
+          slots = std::max(slots, transfers_.slots_of(node(instruction.node)));
       }
     for (const Returned& returned : device_.returned) {
       const int value = graph_.outputs[returned.output].value;
@@ -113,16 +115,18 @@ class Emitter {
     return has(device_.kept) || has(device_.zeroed);
   }
 
-  /// Sends of the devices that have the operand, receives of those that need the result.
+  /// Sends of the devices that have the operand, receives of those that need the result, and sends
+  /// of what they pass on.
   void add_transfer(int n) {
     const int operand = node(n).operands[0], result = node(n).results[0];
     if (!is_here(operand) && !is_here(result)) return;
-    for (cost::TransferTile& tile :
-         cost::transfer_tiles(graph_.type(result), spmd::source_of(program_, node(n)),
-                              spmd::target_of(program_, node(n)))) {
-      if (tile.from == device_.device) add_message(n, Kind::send, operand, tile);
+    const std::vector<cost::TransferTile> tiles = spmd::transfer_tiles(program_, node(n));
+    for (const cost::TransferTile& tile : tiles)
+      if (tile.from == device_.device && !tile.passed_on) add_message(n, Kind::send, operand, tile);
+    for (const cost::TransferTile& tile : tiles)
       if (tile.to == device_.device) add_message(n, Kind::receive, result, tile);
-    }
+    for (const cost::TransferTile& tile : tiles)
+      if (tile.from == device_.device && tile.passed_on) add_message(n, Kind::send, result, tile);
   }
 
   void add_message(int n, Kind kind, int value, const cost::TransferTile& tile) {
@@ -132,7 +136,7 @@ class Emitter {
     message.kind = kind;
     message.node = n;
     message.message = {kind == Kind::send ? tile.to : tile.from, transfers_.lane_of(node(n)),
-                       tile.begin, tile.extent};
+                       tile.begin, tile.extent, kind == Kind::send && tile.passed_on};
     (kind == Kind::send ? message.inputs : message.outputs) = {buffer(value)};
     list.push_back(std::move(message));
   }
@@ -272,15 +276,25 @@ class Emitter {
 };
 
 /// For every instruction the position of the next one in the list that touches a result of it; the
-/// list's end if there is none.
+/// list's end if there is none. Of a received tensor, a send that passes on another box does not
+/// count.
 std::vector<std::size_t> next_uses(const DeviceProgram& device,
                                    const std::vector<Instruction>& list) {
   std::vector<std::size_t> next(list.size(), list.size()),
       touched(device.buffers.size(), list.size());
+  std::map<int, std::vector<std::size_t>> passed_on;  // sends of what their own transfer brought
   for (std::size_t i = list.size(); i-- > 0;) {
     for (int buffer : list[i].outputs)
       next[i] = std::min(next[i], touched[memory_of(device, buffer)]);
-    if (list[i].kind == Kind::receive) continue;  // another box of the same tensor may come before
+    if (list[i].kind == Kind::receive) {
+      for (std::size_t send : passed_on[list[i].outputs[0]])
+        if (boxes_meet(list[i].message, list[send].message)) next[i] = std::min(next[i], send);
+      continue;  // another box of the same tensor may come before
+    }
+    if (list[i].message.passed_on) {
+      passed_on[list[i].inputs[0]].push_back(i);
+      continue;
+    }
     for (const auto* buffers : {&list[i].inputs, &list[i].outputs})
       for (int buffer : *buffers) touched[memory_of(device, buffer)] = i;
   }

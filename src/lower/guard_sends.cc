@@ -2,7 +2,9 @@
 // being sent
 #include "updates.h"
 
+#include <algorithm>
 #include <map>
+#include <optional>
 
 namespace alpa::lower {
 namespace {
@@ -36,22 +38,43 @@ Instruction wait_for(const DeviceProgram& device, int list, int awaits_list, int
   return wait;
 }
 
-/// The send's own list rewrites the slot after as many runs as there are slots; any other list only
-/// after all sends.
-void guard(const DeviceProgram& device, int list, int send, Waits& waits) {
-  const int memory = memory_of(device, device.lists[list].instructions[send].inputs[0]);
-  const auto add = [&](int reader, int position, int behind) {
-    waits[reader][position].push_back(wait_for(device, reader, list, send, behind));
+/// Instruction `at` of a list.
+struct Place {
+  int list = 0, at = 0;
+};
+
+/// Which sends a writer of the memory waits for, as Instruction::behind: of the micro-batches whose
+/// slot it writes, the latest that was sent before. nullopt: none ever was.
+std::optional<int> sent_before(const DeviceProgram& device, Place writer, Place send, int slots) {
+  std::vector<int> sent;  // micro-batches
+  std::optional<int> least;
+  for (const ListRun& run : device.schedule) {
+    if (run.list == send.list && writer.list == send.list && send.at < writer.at)
+      sent.push_back(run.micro_batch);
+    if (run.list == writer.list)
+      for (int micro_batch : sent)
+        if ((micro_batch - run.micro_batch) % slots == 0)
+          least = std::min(least.value_or(run.micro_batch), run.micro_batch - micro_batch);
+    if (run.list == send.list && !(writer.list == send.list && send.at < writer.at))
+      sent.push_back(run.micro_batch);
+  }
+  const bool once = runs_of(device, writer.list) == 1 && runs_of(device, send.list) > 1;
+  return least && (once || *least < 0) ? Instruction::kAllRuns : least;
+}
+
+/// Waits for the send before each instruction that writes its memory next.
+void guard(const DeviceProgram& device, Place send, Waits& waits) {
+  const int memory = memory_of(device, device.lists[send.list].instructions[send.at].inputs[0]);
+  const auto add = [&](Place writer) {
+    if (writer.at == kNowhere) return;
+    if (const auto behind = sent_before(device, writer, send, device.buffers[memory].slots))
+      waits[writer.list][writer.at].push_back(
+          wait_for(device, writer.list, send.list, send.at, *behind));
   };
   for (int l = 0; l < static_cast<int>(device.lists.size()); ++l) {
     const int first = first_write(device, l, 0, memory);
-    if (first == kNowhere) continue;
-    if (l != list) {
-      add(l, first, 0);
-      continue;
-    }
-    if (first < send && runs_of(device, l) > 1) add(l, first, device.buffers[memory].slots - 1);
-    if (const int next = first_write(device, l, send, memory); next != kNowhere) add(l, next, 0);
+    if (l != send.list || first < send.at) add({l, first});
+    if (l == send.list) add({l, first_write(device, l, send.at, memory)});
   }
 }
 
@@ -81,7 +104,7 @@ DeviceProgram guard_sends(const DeviceProgram& device) {
   Waits waits(device.lists.size());
   for (int l = 0; l < static_cast<int>(device.lists.size()); ++l)
     for (int i = 0; i < static_cast<int>(device.lists[l].instructions.size()); ++i)
-      if (device.lists[l].instructions[i].kind == Kind::send) guard(device, l, i, waits);
+      if (device.lists[l].instructions[i].kind == Kind::send) guard(device, {l, i}, waits);
   DeviceProgram guarded = device;
   insert(std::move(waits), guarded);
   return guarded;

@@ -108,6 +108,13 @@ std::vector<LiveRange> live_ranges(const DeviceProgram& device) {
   return ranges;
 }
 
+bool boxes_meet(const Message& a, const Message& b) {
+  for (std::size_t d = 0; d < a.begin.size(); ++d)
+    if (a.begin[d] + a.extent[d] <= b.begin[d] || b.begin[d] + b.extent[d] <= a.begin[d])
+      return false;
+  return true;
+}
+
 int list_at(const DeviceProgram& device, int position) {
   int list = 0;
   for (; position >= static_cast<int>(device.lists[list].instructions.size()); ++list)

@@ -38,12 +38,14 @@ std::string call_text(const CollectiveCall& call) {
   return text;
 }
 
-/// "wait 3", of another list "wait forward 3", for all runs but the latest "wait 3 but 1".
+/// "wait 3", of another list "wait forward 3", of an earlier micro-batch "wait 3 back 2", of all so
+/// far "wait 3 all".
 std::string wait_text(const DeviceProgram& device, const Instruction& wait) {
   std::string text = "wait ";
   if (wait.awaits_list >= 0) text += device.lists[wait.awaits_list].name + " ";
   text += std::to_string(wait.awaits);
-  return wait.behind > 0 ? text + fmt::format(" but {}", wait.behind) : text;
+  if (wait.behind == Instruction::kAllRuns) return text + " all";
+  return wait.behind > 0 ? text + fmt::format(" back {}", wait.behind) : text;
 }
 
 /// "send b4 [2, 3] at [0, 0] to 5 in lane 0".

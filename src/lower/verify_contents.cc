@@ -137,17 +137,19 @@ class Contents {
       expect(++copies_[node.results[0]] == 1, "updates it a second time");
   }
 
-  using Part = std::tuple<int, Kind, int, Shape, Shape>;  ///< node, kind, peer, begin, extent
+  /// Node, kind, peer, begin, extent, whether it is passed on.
+  using Part = std::tuple<int, Kind, int, Shape, Shape, bool>;
 
   void add_message(const Instruction& instruction, const Node& node) {
     const bool sends = instruction.kind == Kind::send;
     const Message& message = instruction.message;
-    expect(spmd::is_transfer(node) && (sends ? instruction.inputs : instruction.outputs) ==
-                                          buffers(sends ? node.operands : node.results),
+    expect(spmd::is_transfer(node) &&
+               (sends ? instruction.inputs : instruction.outputs) ==
+                   buffers(sends && !message.passed_on ? node.operands : node.results),
            "moves another buffer than that of its value");
     expect(messages_
                .insert({instruction.node, instruction.kind, message.peer, message.begin,
-                        message.extent})
+                        message.extent, message.passed_on})
                .second,
            "moves the box a second time");
   }
@@ -178,15 +180,14 @@ class Contents {
   void verify_transfer(int n) const {
     const Node& node = graph_.nodes[n];
     std::size_t expected = 0;
-    for (const cost::TransferTile& tile :
-         cost::transfer_tiles(graph_.type(node.results[0]), spmd::source_of(program_, node),
-                              spmd::target_of(program_, node)))
+    for (const cost::TransferTile& tile : spmd::transfer_tiles(program_, node))
       for (const auto& [kind, own, peer] :
            {std::tuple(Kind::send, tile.from, tile.to), {Kind::receive, tile.to, tile.from}}) {
         if (own != device_.device) continue;
         ++expected;
         invariant(
-            messages_.count({n, kind, peer, tile.begin, tile.extent}) == 1,
+            messages_.count({n, kind, peer, tile.begin, tile.extent,
+                             kind == Kind::send && tile.passed_on}) == 1,
             "schedules: device {}, {}: no instruction {}s the box of {} at {} of \"{}\", device {}",
             device_.device, name_of(node.region), name_of(kind), alpa::to_string(tile.extent),
             alpa::to_string(tile.begin), node.name, peer);

@@ -1,7 +1,9 @@
 // src/lower/verify_flow.cc — runs a device's schedule with names instead of numbers
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
+#include <numeric>
 
 #include "alpa/base/error.h"
 #include "src/ir/input.h"
@@ -19,9 +21,24 @@ constexpr int kInitial = -1;
 struct Slot {
   int buffer = -1;  ///< through which it was written; -1: never
   int micro_batch = kInitial;
-  int arriving = 0;  ///< boxes and collectives that write it and were not awaited
-  int leaving = 0;   ///< the same, of those that read it
+  /// Boxes and collectives that write it and were not awaited.
+  std::vector<const Instruction*> arriving;
+  std::vector<const Instruction*> received;  ///< all boxes of its content, if it was received
+  int leaving = 0;  ///< boxes and collectives that read it and were not awaited
 };
+
+std::int64_t elements_of(const Message& message) {
+  return std::accumulate(message.extent.begin(), message.extent.end(), std::int64_t{1},
+                         std::multiplies<>());
+}
+
+bool contains(const Message& box, const Message& part) {
+  for (std::size_t d = 0; d < box.begin.size(); ++d)
+    if (part.begin[d] < box.begin[d] ||
+        part.begin[d] + part.extent[d] > box.begin[d] + box.extent[d])
+      return false;
+  return true;
+}
 
 class Flow {
  public:
@@ -100,40 +117,57 @@ class Flow {
     return slot.buffer == buffer && slot.micro_batch == expected(buffer);
   }
 
-  void read(int given) {
+  /// `passed_on`: of a received tensor, the only box that is read.
+  void read(int given, const Message* passed_on) {
     if (is_empty(given)) return;
     const int buffer = shown(given);
     const Slot& slot = slot_of(buffer, micro_batch_);
-    if (slot.arriving > 0)
-      bug("schedules: {} reads {} before it has arrived", here(), name_of_buffer(buffer));
-    if (holds(slot, buffer)) return;
+    for (const Instruction* writer : slot.arriving)
+      if (!passed_on || writer->kind != Kind::receive || boxes_meet(*passed_on, writer->message))
+        bug("schedules: {} reads {} before it has arrived", here(), name_of_buffer(buffer));
+    if (holds(slot, buffer)) return verify_received(slot, buffer, passed_on);
     bug("schedules: {} reads {}, but {}", here(), name_of_buffer(buffer),
         slot.buffer < 0 ? "nothing has written it"
                         : fmt::format("its memory holds {} of micro-batch {}",
                                       name_of_buffer(slot.buffer), slot.micro_batch));
   }
 
-  void write(int buffer, bool arrives) {
+  /// Of a received tensor all boxes were received, or the one that is passed on.
+  void verify_received(const Slot& slot, int buffer, const Message* passed_on) const {
+    if (slot.received.empty()) return;
+    std::int64_t elements = 0;
+    for (const Instruction* receive : slot.received) {
+      if (passed_on && contains(receive->message, *passed_on)) return;
+      elements += elements_of(receive->message);
+    }
+    if (passed_on || elements != device_.buffers[buffer].type.elements())
+      bug("schedules: {} reads {}, of which not all was received", here(), name_of_buffer(buffer));
+  }
+
+  void write(int buffer, const Instruction* writer, bool arrives) {
     if (is_empty(buffer)) return;
     Slot& slot = slot_of(buffer, micro_batch_);
     if (slot.leaving > 0)
       bug("schedules: {} overwrites {}, which may still be in use", here(),
           name_of_buffer(slot.buffer));
     const bool same = slot.buffer == buffer && slot.micro_batch == micro_batch_;
-    if (slot.arriving > 0 && !(arrives && same))
+    if (!slot.arriving.empty() && !(arrives && same))
       bug("schedules: {} overwrites {}, which has not arrived", here(),
           name_of_buffer(slot.buffer));
     slot.buffer = buffer;
     slot.micro_batch = micro_batch_;
-    slot.arriving += arrives ? 1 : 0;
+    if (!same || writer->kind != Kind::receive) slot.received.clear();
+    if (writer->kind == Kind::receive) slot.received.push_back(writer);
+    if (arrives) slot.arriving.push_back(writer);
   }
 
   void step(const Instruction& instruction) {
     if (instruction.kind == Kind::wait) return wait(instruction);
     const bool flies = instruction.kind == Kind::send || instruction.kind == Kind::receive ||
                        instruction.kind == Kind::start;
-    for (int buffer : instruction.inputs) read(buffer);
-    for (int buffer : instruction.outputs) write(buffer, flies);
+    const bool passes_on = instruction.kind == Kind::send && instruction.message.passed_on;
+    for (int buffer : instruction.inputs) read(buffer, passes_on ? &instruction.message : nullptr);
+    for (int buffer : instruction.outputs) write(buffer, &instruction, flies);
     if (!flies) return;
     for (int buffer : instruction.inputs) ++slot_of(buffer, micro_batch_).leaving;
     flying_[&instruction].push_back(micro_batch_);
@@ -143,10 +177,11 @@ class Flow {
     const Instruction& awaited =
         device_.lists[wait.awaits_list < 0 ? list_ : wait.awaits_list].instructions[wait.awaits];
     std::deque<int>& runs = flying_[&awaited];
-    while (static_cast<int>(runs.size()) > wait.behind) {
+    while (!runs.empty() &&
+           (wait.behind == Instruction::kAllRuns || runs.front() <= micro_batch_ - wait.behind)) {
       for (int buffer : awaited.inputs) --slot_of(buffer, runs.front()).leaving;
       for (int buffer : awaited.outputs)
-        if (!is_empty(buffer)) --slot_of(buffer, runs.front()).arriving;
+        if (!is_empty(buffer)) std::erase(slot_of(buffer, runs.front()).arriving, &awaited);
       runs.pop_front();
     }
   }
@@ -179,7 +214,7 @@ class Flow {
     const int buffer = shown(given);
     const Slot& slot = slot_of(buffer, micro_batch);
     invariant(
-        slot.buffer == buffer && slot.arriving == 0 &&
+        slot.buffer == buffer && slot.arriving.empty() &&
             (is_state_[buffer] || slot.micro_batch == micro_batch),
         "schedules: device {}: at the end of the step, nothing holds \"{}\" of micro-batch {}",
         device_.device, name, micro_batch);

@@ -2,6 +2,7 @@
 // prove that it completes
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "alpa/base/error.h"
@@ -85,7 +86,7 @@ class Simulation {
       case Kind::collective:
         if (!cursors_[d].arrived) arrive(d, instruction);
         cursors_[d].arrived = true;
-        return met(d, instruction, calls_[{d, &instruction}].back());
+        return met(d, instruction, calls_[{d, &instruction}].back().number);
       case Kind::wait: return awaited(d, instruction);
       default: return true;
     }
@@ -116,7 +117,7 @@ class Simulation {
     const bool sends = instruction.kind == Kind::send;
     std::vector<Posted>&own = sends ? lane.sent : lane.received,
     &others = sends ? lane.received : lane.sent;
-    calls_[{d, &instruction}].push_back(static_cast<int>(own.size()));
+    calls_[{d, &instruction}].push_back({run_of(d).micro_batch, static_cast<int>(own.size())});
     own.push_back(posted(d, instruction));
     if (others.size() >= own.size()) {
       const Posted& other = others[own.size() - 1];
@@ -147,7 +148,7 @@ class Simulation {
     Arrivals& arrivals = arrivals_of(instruction);
     std::vector<Posted>& own = arrivals[devices_[d].device];
     const std::size_t call = own.size();
-    calls_[{d, &instruction}].push_back(static_cast<int>(call));
+    calls_[{d, &instruction}].push_back({run_of(d).micro_batch, static_cast<int>(call)});
     own.push_back(posted(d, instruction));
     for (const auto& [member, calls] : arrivals)
       if (calls.size() > call) verify_same_call(own[call], calls[call]);
@@ -181,13 +182,29 @@ class Simulation {
       bug("schedules: {} waits for instruction {}, which starts nothing", place_of(d, wait),
           wait.awaits);
     const Instruction& started = list[wait.awaits];
-    const std::vector<int>& calls = calls_[{d, &started}];
-    const int call = static_cast<int>(calls.size()) - 1 - wait.behind;
-    if (call < 0) return true;
-    if (started.kind == Kind::start) return met(d, started, calls[call]);
+    const std::optional<int> call = awaited_call(d, wait, calls_[{d, &started}]);
+    if (!call) return true;
+    if (started.kind == Kind::start) return met(d, started, *call);
     const LaneState& lane = lanes_[lane_of(d, started)];
     const std::size_t others = (started.kind == Kind::send ? lane.received : lane.sent).size();
-    return others > static_cast<std::size_t>(calls[call]) || wait_for(d, started.message.peer);
+    return others > static_cast<std::size_t>(*call) || wait_for(d, started.message.peer);
+  }
+
+  /// A run of an instruction, and its number in the lane or group.
+  struct Call {
+    int micro_batch = 0, number = 0;
+  };
+
+  std::optional<int> awaited_call(int d, const Instruction& wait,
+                                  const std::vector<Call>& calls) const {
+    if (wait.behind == Instruction::kAllRuns)
+      return calls.empty() ? std::nullopt : std::optional(calls.back().number);
+    const int micro_batch = run_of(d).micro_batch - wait.behind;
+    if (micro_batch < 0) return std::nullopt;
+    for (const Call& call : calls)
+      if (call.micro_batch == micro_batch) return call.number;
+    bug("schedules: {} waits for instruction {} of micro-batch {}, which comes later",
+        place_of(d, wait), wait.awaits, micro_batch);
   }
 
   bool wait_for(int d, int device) {
@@ -229,7 +246,7 @@ class Simulation {
   /// by group and thread
   std::map<std::pair<std::vector<int>, bool>, Arrivals> arrivals_;
   /// Numbers, in their lane or group, of all runs of an instruction.
-  std::map<std::pair<int, const Instruction*>, std::vector<int>> calls_;
+  std::map<std::pair<int, const Instruction*>, std::vector<Call>> calls_;
 };
 
 bool communicates_between_meshes(const DeviceProgram& device) {

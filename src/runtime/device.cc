@@ -310,9 +310,12 @@ void Device::hand_over(Operation& operation) {
   count.moved_bytes += bytes;
 }
 
-/// All runs of what is awaited but the latest `behind`; none if it did not run so often.
+/// The run of what is awaited that the wait names; none if that is before the first one. Earlier
+/// messages of the lane were handed over before.
 void Device::await_message(const Operation& wait) const {
-  const int run = wait.awaited->runs - 1 - wait.instruction->behind;
+  const int behind = wait.instruction->behind;
+  const int run =
+      behind == lower::Instruction::kAllRuns ? wait.awaited->runs - 1 : at_.micro_batch - behind;
   if (run >= 0) wait.awaited->lane->wait(wait.awaited->numbers[run]);
 }
 

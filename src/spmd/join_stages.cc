@@ -3,9 +3,11 @@
 #include "src/spmd/join_stages.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "alpa/base/error.h"
+#include "rewrite.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
 
@@ -22,7 +24,7 @@ struct Appending {
 
 class Joining {
  public:
-  explicit Joining(std::span<const PlannedPart> parts) {
+  Joining(std::span<const PlannedPart> parts, const Cluster& cluster) : cluster_(cluster) {
     for (const PlannedPart& part : parts) {
       Appending appending{.program = partition(part.graph, part.plan)};
       for (const Output& output : appending.program.graph.outputs)
@@ -47,7 +49,7 @@ class Joining {
     append_unread_inputs(whole);
     for (int p = 0; p < static_cast<int>(parts_.size()); ++p) append_takers(p);
     put_in_order(whole);
-    return std::move(result_);
+    return with_nodes(result_, with_early_transfers());
   }
 
  private:
@@ -118,15 +120,34 @@ class Joining {
     Node node;
     node.region = input.region;
     node.layer = input.layer;
-    const std::string name = result_.graph.producer(value).name;
+    const std::string name = result_.graph.producer(value).name + ".transfer";
     value = reduced(value, node);
-    node.op = &ops::transfer;
-    node.attributes = {};
-    node.operands = {value};
-    node.name = name + ".transfer";
-    node.results = {add_value(result_.graph.type(value), 0, spec, p)};
-    result_.graph.nodes.push_back(std::move(node));
-    return static_cast<int>(result_.specs.size()) - 1;
+    const cost::PlannedTransfer planned =
+        cost::plan_transfer(result_.graph.type(value),
+                            {result_.meshes[result_.mesh_of_value[value]], result_.specs[value]},
+                            {result_.meshes[p], spec}, cluster_);
+    node.name = name;
+    return append_transfer(result_, value, p, planned, std::move(node));
+  }
+
+  /// The nodes, each followed by the transfers of its results, and the sums that these send.
+  std::vector<Node> with_early_transfers() const {
+    const Graph& graph = result_.graph;
+    std::vector<bool> follows(graph.nodes.size());
+    for (const auto& [partial, sum] : sums_) follows[graph.values[sum].producer] = true;
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+      if (is_transfer(graph.nodes[n])) follows[n] = true;
+    const std::vector<std::vector<int>> readers = consumers(graph);
+    std::vector<Node> nodes;
+    const std::function<void(int)> append = [&](int n) {
+      nodes.push_back(graph.nodes[n]);
+      for (int value : graph.nodes[n].results)
+        for (int reader : readers[value])
+          if (follows[reader]) append(reader);
+    };
+    for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+      if (!follows[n]) append(n);
+    return nodes;
   }
 
   /// `value`, or its sum over the mesh axes along which it is partial. The sum is computed once.
@@ -141,13 +162,9 @@ class Joining {
     if (sum >= 0) return sum;
     node.op = &ops::all_reduce;
     node.attributes = {{"axes", axes}};
-    node.operands = {value};
     node.name = result_.graph.producer(value).name + ".all_reduce";
     node.layer = result_.graph.producer(value).layer;
-    sum = add_value(result_.graph.type(value), 0, whole, result_.mesh_of_value[value]);
-    node.results = {sum};
-    result_.graph.nodes.push_back(std::move(node));
-    return sum;
+    return sum = append_reshard(result_, value, whole, result_.mesh_of_value[value], node);
   }
 
   int add_value(const TensorType& type, int index, const ShardingSpec& spec, int mesh) {
@@ -196,6 +213,7 @@ class Joining {
     keep(whole.outputs, result_.graph.outputs);
   }
 
+  const Cluster& cluster_;
   std::vector<Appending> parts_;
   SpmdProgram result_;
   std::map<int, int> sums_;  ///< by partial value of the result
@@ -203,8 +221,9 @@ class Joining {
 
 }  // namespace
 
-SpmdProgram join_stages(const Graph& whole, std::span<const PlannedPart> parts) {
-  return Joining(parts).run(whole);
+SpmdProgram join_stages(const Graph& whole, std::span<const PlannedPart> parts,
+                        const Cluster& cluster) {
+  return Joining(parts, cluster).run(whole);
 }
 
 }  // namespace alpa::spmd

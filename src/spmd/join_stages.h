@@ -15,8 +15,11 @@ struct PlannedPart {
 
 /// Partitions the parts of `whole`, which together are all of it, and joins them: a value that one
 /// part computes and another one reads is transferred between their meshes. A partial sum is
-/// reduced before it is sent. Every mesh loads the inputs of the step that it reads. Throws Bug if
-/// the meshes share a device, or if parts wait for each other in a circle.
-SpmdProgram join_stages(const Graph& whole, std::span<const PlannedPart> parts);
+/// reduced before it is sent. A value is sent as soon as it is there, in the cheapest way on
+/// `cluster` (cost::plan_transfer); reshards of that way come before the first reader. Every mesh
+/// loads the inputs of the step that it reads. Throws Bug if the meshes share a device, or if parts
+/// wait for each other in a circle.
+SpmdProgram join_stages(const Graph& whole, std::span<const PlannedPart> parts,
+                        const Cluster& cluster);
 
 }  // namespace alpa::spmd

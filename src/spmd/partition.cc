@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "alpa/base/error.h"
+#include "rewrite.h"
 #include "src/intra_op/strategy.h"
 #include "src/ir/input.h"
 #include "src/ir/op_def.h"
@@ -12,14 +13,6 @@
 
 namespace alpa::spmd {
 namespace {
-
-Attributes attributes_of(const ReshardStep& step) {
-  Attributes attributes{{"axes", std::vector<std::int64_t>(step.axes.begin(), step.axes.end())}};
-  if (step.dim >= 0) attributes.set("dims", std::vector<std::int64_t>{step.dim});
-  if (step.kind == CollectiveKind::all_to_all)
-    attributes.set("from_dim", std::int64_t{step.from_dim});
-  return attributes;
-}
 
 class Partitioner {
  public:

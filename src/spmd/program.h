@@ -21,8 +21,9 @@ struct KernelCall;
 namespace alpa::ops {
 extern const OpDef all_reduce, reduce_scatter, all_gather, all_to_all, slice_shard, to_partial;
 /// Moves x from one mesh to another, between any specs that are not partial. The only operator
-/// whose operand and result are on different meshes. No attributes. `cost/transfer.h` defines
-/// which device sends which box.
+/// whose operand and result are on different meshes. Attributes, all optional: "strategy", by its
+/// name; "devices_per_host" and "chunks" of the TransferRoute; "reshards", the number of steps
+/// behind it that belong to it. `cost/transfer.h` defines which device sends which box.
 extern const OpDef transfer;
 /// An elementwise program as one node with several results of one shape. Attributes: those of the
 /// ElementwiseProgram, and "shape" and "dtypes" ("f32 u8") of the results.
@@ -80,6 +81,13 @@ bool is_transfer(const Node& node);
 /// Operand and result of a transfer.
 cost::MeshLayout source_of(const SpmdProgram& program, const Node& transfer);
 cost::MeshLayout target_of(const SpmdProgram& program, const Node& transfer);
+
+/// The boxes of a transfer, in the order in which devices send them.
+std::vector<cost::TransferTile> transfer_tiles(const SpmdProgram& program, const Node& transfer);
+
+/// A transfer's way, from its attributes, and what it costs. Node `n` of a program as
+/// `join_stages` makes it: later passes may merge the reshards behind a transfer.
+cost::PlannedTransfer planned_transfer(const SpmdProgram& program, int n, const Cluster& cluster);
 
 /// Inserts the plan's reshards, each just before its first use and named "<value>.<kind>". The
 /// result computes what `graph` computes, each device its part. A reshard that is read both per

@@ -1,5 +1,7 @@
 // src/spmd/reshard_ops.cc — operators that change a tensor's layout on the mesh, not its content
 #include "alpa/base/error.h"
+#include "rewrite.h"
+#include "src/cost/cost_model.h"
 #include "src/ir/op_def.h"
 #include "src/ir/rule.h"
 #include "src/spmd/program.h"
@@ -72,6 +74,14 @@ bool is_collective(const Node& node) { return node.op->reshard && exchanges(*nod
 
 bool is_transfer(const Node& node) { return node.op == &ops::transfer; }
 
+Attributes attributes_of(const ReshardStep& step) {
+  Attributes attributes{{"axes", std::vector<std::int64_t>(step.axes.begin(), step.axes.end())}};
+  if (step.dim >= 0) attributes.set("dims", std::vector<std::int64_t>{step.dim});
+  if (step.kind == CollectiveKind::all_to_all)
+    attributes.set("from_dim", std::int64_t{step.from_dim});
+  return attributes;
+}
+
 cost::MeshLayout source_of(const SpmdProgram& program, const Node& transfer) {
   const int value = transfer.operands[0];
   return {program.mesh_of(value), program.specs[value]};
@@ -80,6 +90,87 @@ cost::MeshLayout source_of(const SpmdProgram& program, const Node& transfer) {
 cost::MeshLayout target_of(const SpmdProgram& program, const Node& transfer) {
   const int value = transfer.results[0];
   return {program.mesh_of(value), program.specs[value]};
+}
+
+namespace {
+
+cost::TransferRoute route_of(const Node& transfer) {
+  const auto number = [&](std::string_view name) {
+    return transfer.attributes.contains(name) ? static_cast<int>(transfer.attributes.integer(name))
+                                              : 0;
+  };
+  return {number("devices_per_host"), number("chunks")};
+}
+
+}  // namespace
+
+int append_reshard(SpmdProgram& program, int value, const ShardingSpec& spec, int mesh, Node node) {
+  const int result = static_cast<int>(program.graph.values.size());
+  program.graph.values.push_back(
+      {program.graph.type(value), static_cast<int>(program.graph.nodes.size()), 0});
+  program.specs.push_back(spec);
+  program.mesh_of_value.push_back(mesh);
+  node.operands = {value};
+  node.results = {result};
+  program.graph.nodes.push_back(std::move(node));
+  return result;
+}
+
+int append_transfer(SpmdProgram& program, int value, int mesh, const cost::PlannedTransfer& way,
+                    Node node) {
+  const std::string name = node.name;
+  node.op = &ops::transfer;
+  node.attributes = {{"strategy", std::string(cost::name_of(way.strategy))}};
+  const auto set = [&](const char* attribute, std::int64_t number) {
+    if (number > 0) node.attributes.set(attribute, number);
+  };
+  set("devices_per_host", way.route.devices_per_host);
+  set("chunks", way.route.chunks);
+  set("reshards", static_cast<std::int64_t>(way.gather.steps.size()));
+  value = append_reshard(program, value, way.arrives, mesh, node);
+  for (const ReshardStep& step : way.gather.steps) {
+    node.op = &reshard_op(step.kind);
+    node.attributes = attributes_of(step);
+    node.name = name + "." + std::string(node.op->name);
+    value = append_reshard(program, value, step.to, mesh, node);
+  }
+  return value;
+}
+
+std::vector<cost::TransferTile> transfer_tiles(const SpmdProgram& program, const Node& transfer) {
+  return cost::transfer_tiles(program.graph.type(transfer.results[0]), source_of(program, transfer),
+                              target_of(program, transfer), route_of(transfer));
+}
+
+cost::PlannedTransfer planned_transfer(const SpmdProgram& program, int n, const Cluster& cluster) {
+  const Node& transfer = program.graph.nodes[n];
+  const cost::MeshLayout to = target_of(program, transfer);
+  cost::PlannedTransfer planned;
+  planned.route = route_of(transfer);
+  planned.arrives = to.spec;
+  const TensorType& type = program.graph.type(transfer.results[0]);
+  planned.cost = transfer_cost(type, source_of(program, transfer), to, cluster, planned.route);
+  for (const auto strategy :
+       {cost::TransferStrategy::local_all_gather, cost::TransferStrategy::local_reshard,
+        cost::TransferStrategy::broadcast})
+    if (transfer.attributes.contains("strategy") &&
+        transfer.attributes.string("strategy") == cost::name_of(strategy))
+      planned.strategy = strategy;
+  if (!transfer.attributes.contains("reshards")) return planned;
+  int value = transfer.results[0];
+  for (auto left = transfer.attributes.integer("reshards"); left > 0; --left) {
+    const auto reader = std::find_if(
+        program.graph.nodes.begin() + n, program.graph.nodes.end(),
+        [value](const Node& node) { return node.op->reshard && node.operands[0] == value; });
+    invariant(reader != program.graph.nodes.end(), "transfer \"{}\" lacks its reshards",
+              transfer.name);
+    value = reader->results[0];
+  }
+  planned.gather = cost::find_reshard(type, to.spec, program.specs[value], to.mesh,
+                                      cost::CostModel::of(cluster).reshard)
+                       .value();
+  planned.cost.seconds += planned.gather.seconds;
+  return planned;
 }
 
 }  // namespace alpa::spmd

@@ -21,6 +21,18 @@ SpmdProgram hoist_reductions(const SpmdProgram& program);
 /// values have in `program`; the node itself need not be in it.
 bool follows_a_strategy(const SpmdProgram& program, const Node& node);
 
+/// Attributes of the node that does this step.
+Attributes attributes_of(const ReshardStep& step);
+
+/// Appends `node`, which has its operator, attributes and name, to change the layout of `value` and
+/// perhaps its mesh. Returns the result.
+int append_reshard(SpmdProgram& program, int value, const ShardingSpec& spec, int mesh, Node node);
+
+/// Appends a transfer of `value` to a mesh in this way, and the reshards that belong to it. `node`
+/// has name, region and layer. Returns the last result.
+int append_transfer(SpmdProgram& program, int value, int mesh, const cost::PlannedTransfer& way,
+                    Node node);
+
 /// Combiner of the partial results on `axis`. Throws Bug if there are none.
 Combiner combiner_on(const ShardingSpec& spec, int axis);
 

@@ -31,8 +31,7 @@ void add_collective(const SpmdProgram& program, const Node& node, Sent& sent) {
 void add_transfer(const SpmdProgram& program, const Node& node, Sent& sent) {
   const int runs = runs_per_step(program.graph, node);
   const TensorType& type = program.graph.type(node.results[0]);
-  for (const cost::TransferTile& tile :
-       cost::transfer_tiles(type, source_of(program, node), target_of(program, node))) {
+  for (const cost::TransferTile& tile : transfer_tiles(program, node)) {
     Traffic& entry = sent[std::string(node.op->name)][tile.from];
     entry.count += runs;
     entry.bytes += runs * static_cast<double>(TensorType{type.dtype, tile.extent}.bytes());

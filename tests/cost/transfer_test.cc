@@ -42,16 +42,21 @@ TEST_CASE(
     for (const DeviceMesh& b : {mesh_from(4, {3}), mesh_from(4, {2, 2})})
       for (const ShardingSpec& p : cost::all_specs(type, a, cost::kNoPartials))
         for (const ShardingSpec& q : cost::all_specs(type, b, cost::kNoPartials)) {
-          std::map<int, std::set<Shape>> got;
-          for (const cost::TransferTile& tile : cost::transfer_tiles(type, {a, p}, {b, q})) {
-            const std::set<Shape> source = held_by(type.shape, {a, p}, tile.from);
-            for (const Shape& element : elements_of(tile.begin, tile.extent)) {
-              REQUIRE(source.count(element));
-              REQUIRE(got[tile.to].insert(element).second);
+          for (const cost::TransferRoute& route :
+               {cost::TransferRoute{}, {.devices_per_host = 2}, {2, 1}, {3, 3}}) {
+            std::map<int, std::set<Shape>> got;
+            for (const cost::TransferTile& tile :
+                 cost::transfer_tiles(type, {a, p}, {b, q}, route)) {
+              const std::set<Shape> source =
+                  tile.passed_on ? got[tile.from] : held_by(type.shape, {a, p}, tile.from);
+              for (const Shape& element : elements_of(tile.begin, tile.extent)) {
+                REQUIRE(source.count(element));
+                REQUIRE(got[tile.to].insert(element).second);
+              }
             }
+            for (int rank = 0; rank < b.num_devices(); ++rank)
+              REQUIRE(got[b.devices()[rank]] == held_by(type.shape, {b, q}, rank));
           }
-          for (int rank = 0; rank < b.num_devices(); ++rank)
-            REQUIRE(got[b.devices()[rank]] == held_by(type.shape, {b, q}, rank));
         }
 }
 
@@ -68,19 +73,21 @@ TEST_CASE("devices with equal shards share the sending") {
 TEST_CASE("a transfer costs what its busiest device does") {
   const DeviceMesh a = mesh_from(0, {2}), b = mesh_from(2, {4});
   const TensorType type{f32, {8, 2}};  // 64 bytes
-  const Link link{1e-6, 1e-9};
+  Cluster cluster;
+  cluster.devices_per_host = 6;
+  cluster.within_host = {1e-6, 1e-9};
   // Each of two senders has two boxes of 16 bytes to send.
   const cost::TransferCost split =
-      cost::transfer_cost(type, {a, parse_spec("S0@0")}, {b, parse_spec("S0@0")}, link);
+      cost::transfer_cost(type, {a, parse_spec("S0@0")}, {b, parse_spec("S0@0")}, cluster);
   CHECK(split.bytes == 64);
   CHECK(split.seconds == doctest::Approx(2 * (1e-6 + 16e-9)));
   // Four copies: each sender sends its half to all of them.
   const cost::TransferCost copies =
-      cost::transfer_cost(type, {a, parse_spec("S0@0")}, {b, ShardingSpec::replicated()}, link);
+      cost::transfer_cost(type, {a, parse_spec("S0@0")}, {b, ShardingSpec::replicated()}, cluster);
   CHECK(copies.bytes == 4 * 64);
   CHECK(copies.seconds == doctest::Approx(4 * (1e-6 + 32e-9)));
   CHECK_THROWS_AS(
-      cost::transfer_cost(type, {a, parse_spec("P+@0")}, {b, ShardingSpec::replicated()}, link),
+      cost::transfer_cost(type, {a, parse_spec("P+@0")}, {b, ShardingSpec::replicated()}, cluster),
       Bug);
 }
 

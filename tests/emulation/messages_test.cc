@@ -111,7 +111,7 @@ lower::DeviceProgram first_device(const spmd::SpmdProgram& program, bool togethe
   lower::Instruction load = m.compute(m.node("input"), {}, x);
   load.kind = Kind::load;
   // What may not be sent yet is overwritten two micro-batches later.
-  std::vector<lower::Instruction> send = {load, m.wait(3, 1), m.compute(m.node("exp"), {x}, a),
+  std::vector<lower::Instruction> send = {load, m.wait(3, 2), m.compute(m.node("exp"), {x}, a),
                                           m.message(Kind::send, 1, a)};
   std::vector<lower::Instruction> receive = {m.message(Kind::receive, 1, b),
                                              m.wait(together ? 4 : 0),
@@ -135,7 +135,7 @@ lower::DeviceProgram second_device(const spmd::SpmdProgram& program) {
   const int a = m.buffer(kPart, kBegin, kWhole.shape), b = m.buffer(kPart, kBegin, kWhole.shape, 2);
   const int square = m.node("mul");
   m.made.lists = {{"answer",
-                   {m.message(Kind::receive, 0, a), m.wait(0), m.wait(4, 1),
+                   {m.message(Kind::receive, 0, a), m.wait(0), m.wait(4, 2),
                     m.compute(square, {a, a}, b), m.message(Kind::send, 0, b)}}};
   for (int i = 0; i < program.graph.num_micro_batches; ++i) m.made.schedule.push_back({0, i});
   return m.finish();

@@ -118,7 +118,7 @@ std::vector<Mutant> mutants_of_lanes() {
       {"send doubled",
        [](Devices& d) { repeat(d[0], kForward, find(d[0], kForward, Kind::send, 1)); },
        "device 0 in forward of micro-batch 0, instruction 9 (\"tanh.transfer\") sends to"
-       " device 3 in forward of micro-batch 0, instruction 2 (\"einsum.transfer\"), "
+       " device 3 in forward of micro-batch 0, instruction 3 (\"einsum.transfer\"), "
        "which expects another value"},
       {"receive doubled",
        [](Devices& d) { repeat(d[2], kForward, find(d[2], kForward, Kind::receive)); },
@@ -211,7 +211,8 @@ std::vector<Mutant> mutants_of_waits() {
        },
        "device 2 in forward of micro-batch 0, instruction 4 (\"tanh.transfer\") waits "
        "for instruction 8, which starts nothing"},
-      {"wait for too early a run", [](Devices& d) { get(d[0], kForward, Kind::wait).behind = 2; },
+      {"wait for too early a run", [](Devices& d) { get(d[0], kForward, Kind::wait).behind = 3; },
+
        "device 0 in forward of micro-batch 2, instruction 3 (\"einsum\") overwrites "
        "\"einsum\", which may still be in use"},
       {"too few copies",
