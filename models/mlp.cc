@@ -152,7 +152,8 @@ Run train_and_report(const MlpFlags& flags, const Cluster& cluster, const Task& 
   Run run = train(task, executable, steps, seed, Show::progress);
   if (flags.compare) {
     const Run serial =
-        train(task, serial_reference(step, flags, cluster), steps, seed, Show::nothing);
+        train(task, serial_reference(step, executable.graph().num_micro_batches, cluster), steps,
+              seed, Show::nothing);
     run.result.max_abs_parameter_difference = max_abs_parameter_difference(run, serial);
   }
   if (task.has_test_set())
@@ -191,7 +192,8 @@ std::string comparison_text(const MlpFlags& flags, const Cluster& cluster, const
   const auto run_of = [&](Executable executable) {
     return train(task, std::move(executable), kComparedSteps, seed, Show::nothing);
   };
-  const Run serial = run_of(serial_reference(step, flags, cluster));
+  const Run serial =
+      run_of(serial_reference(step, micro_batches_of(flags, MethodKind::serial), cluster));
   std::vector<std::vector<std::string>> rows = {
       {"method", "s/step", "planned bytes", "measured bytes", "all_reduce", "reduce_scatter",
        "all_gather", "all_to_all", "transfer", "planning s", "difference"}};

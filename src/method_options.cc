@@ -37,6 +37,7 @@ MethodOptions options_of(const Method& method) {
         MethodOptions result{m.kind,
                              {.num_micro_batches = m.num_micro_batches,
                               .mesh_shape = m.mesh_shape,
+                              .batch_mesh_axis = m.batch_mesh_axis,
                               .shard_optimizer_state = m.shard_optimizer_state,
                               .allow_all_gather = m.allow_all_gather,
                               .allow_all_to_all = m.allow_all_to_all,
@@ -47,21 +48,23 @@ MethodOptions options_of(const Method& method) {
                               .progress = m.progress,
                               .dump_dir = m.dump_dir,
                               .executor = m.executor}};
-        if constexpr (m.kind == MethodKind::pipeline)
-          result.pipeline = m;
-        else
-          result.options.batch_mesh_axis = m.batch_mesh_axis;
+        if constexpr (m.kind == MethodKind::pipeline) result.pipeline = m;
         return result;
       },
       method);
+}
+
+bool chooses_micro_batches(const MethodOptions& method) {
+  return method.kind == MethodKind::pipeline &&
+         method.options.num_micro_batches == kAutoMicroBatches;
 }
 
 void check_options(const MethodOptions& method, const Cluster& cluster) {
   const ShardParallel& options = method.options;
   require(cluster.num_devices() >= 1,
           "parallelize: the cluster has {} devices; at least 1 is needed", cluster.num_devices());
-  require(options.num_micro_batches >= 1, "parallelize: {} micro-batches; give at least 1",
-          options.num_micro_batches);
+  require(options.num_micro_batches >= 1 || chooses_micro_batches(method),
+          "parallelize: {} micro-batches; give at least 1", options.num_micro_batches);
   require(
       method.kind != MethodKind::data || !options.shard_optimizer_state,
       "parallelize: method data holds optimizer state on every device, but shard_optimizer_state "

@@ -19,6 +19,9 @@ struct MethodOptions {
 
 MethodOptions options_of(const Method& method);
 
+/// Whether the planner chooses the number of micro-batches.
+bool chooses_micro_batches(const MethodOptions& method);
+
 /// Throws Error for an option, or a cluster, that no plan can follow.
 void check_options(const MethodOptions& method, const Cluster& cluster);
 

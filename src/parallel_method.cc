@@ -1,4 +1,4 @@
-// src/parallel_method.cc — names of parallel methods
+// src/parallel_method.cc — names of parallel methods, and shorthands
 #include "alpa/parallel_method.h"
 
 #include "alpa/base/error.h"
@@ -27,6 +27,20 @@ Method parse_method(std::string_view name) {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", own);
   }
   fail("\"{}\" is not a parallel method; the methods are {}", name, known);
+}
+
+PipeshardParallel parallel_3d(int data, int tensor, int pipeline, int num_micro_batches) {
+  require(data >= 1 && tensor >= 1 && pipeline >= 1,
+          "parallel_3d: degrees {} of data, {} of tensor and {} of pipeline parallelism; give at "
+          "least 1 of each",
+          data, tensor, pipeline);
+  PipeshardParallel method{.num_micro_batches = num_micro_batches,
+                           .layers = AutoLayers{pipeline},
+                           .stages = UniformStages{pipeline}};
+  method.mesh_shape = {data * tensor};
+  if (data > 1 && tensor > 1) method.mesh_shape = {data, tensor};
+  if (data > 1) method.batch_mesh_axis = 0;
+  return method;
 }
 
 }  // namespace alpa

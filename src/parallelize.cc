@@ -3,7 +3,9 @@
 #include "alpa/parallelize.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <optional>
 
 #include "method_options.h"
 #include "pass_log.h"
@@ -206,6 +208,29 @@ CompiledStep planned_in_stages(const Graph& graph, const MethodOptions& method,
   return planned;
 }
 
+/// The plan of least predicted seconds among those of `choices`, in ascending order, until two in a
+/// row are no better. Throws what the first choice throws if there is no plan at all.
+CompiledStep best_of_micro_batches(const std::vector<int>& choices, const std::atomic<bool>* stop,
+                                   const std::function<CompiledStep(int)>& plan) {
+  std::optional<CompiledStep> best;
+  std::exception_ptr first_failure;
+  int worse = 0;
+  for (int choice : choices) try {
+      if (worse == 2 || (best && stop && *stop)) break;
+      CompiledStep next = plan(choice);
+      const double seconds = next.plan.cost.objective_seconds;
+      ++worse;
+      if (best && seconds >= best->plan.cost.objective_seconds) continue;
+      best = std::move(next);
+      worse = 0;
+    } catch (
+        const Error&) {  // too large for the devices, or of another number than a schedule needs
+      if (!first_failure) first_failure = std::current_exception();
+    }
+  if (!best) std::rethrow_exception(first_failure);
+  return *std::move(best);
+}
+
 CompiledStep compile(const TrainingStep& step, const MethodOptions& method, const Cluster& cluster,
                      const std::string* plan_path) {
   const Stopwatch watch;
@@ -213,10 +238,16 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& method, cons
   const PassLog log(method.options.dump_dir);
   const Target target{runtime::find_backend(cluster.backend), method.options.executor,
                       memory_budget(method, cluster), log};
-  const auto searched = [&] {
-    const Graph graph = log.check("graph.txt", traced_in_layers(step, method));
+  const auto planned_with = [&](int num_micro_batches) {
+    MethodOptions chosen = method;
+    chosen.options.num_micro_batches = num_micro_batches;
+    const Graph graph = log.check("graph.txt", traced_in_layers(step, chosen));
     return (method.kind == MethodKind::pipeline ? planned_in_stages : planned_by_search)(
-        graph, method, cluster, watch.seconds(), target);
+        graph, chosen, cluster, watch.seconds(), target);
+  };
+  const auto searched = [&] {
+    if (!chooses_micro_batches(method)) return planned_with(method.options.num_micro_batches);
+    return best_of_micro_batches(micro_batch_choices(step), method.options.stop, planned_with);
   };
   CompiledStep planned =
       plan_path ? planned_from_file(step, method, cluster, *plan_path, target) : searched();
@@ -306,10 +337,10 @@ std::vector<Executable> executables(std::span<const TrainingStep> steps, const M
                                     const Cluster& cluster, const std::string* plan_path) {
   require(!steps.empty(), "parallelize: no steps; give at least one");
   require_devices(cluster);
-  const Settings settings{options_of(method), cluster};
-  std::vector<Executable> loaded_steps{
-      loaded(compile(steps.front(), settings.method, cluster, plan_path), steps.front(), nullptr,
-             settings)};
+  Settings settings{options_of(method), cluster};
+  CompiledStep first = compile(steps.front(), settings.method, cluster, plan_path);
+  settings.method.options.num_micro_batches = first.graph.num_micro_batches;
+  std::vector<Executable> loaded_steps{loaded(std::move(first), steps.front(), nullptr, settings)};
   for (std::size_t i = 1; i < steps.size(); ++i)
     loaded_steps.push_back(
         following(steps[i], static_cast<int>(i) + 1, loaded_steps.front(), settings));

@@ -83,6 +83,7 @@ std::string pipeline_json(const CompiledStep& step) {
                       {"memory_bytes", memory_json(stage.memory)},
                       {"plan", Json::parse(to_json(stage.plan, stage.graph))}});
   const Json file = {{"schema", kSchema},
+                     {"num_micro_batches", step.graph.num_micro_batches},
                      {"schedule", std::string(name_of(step.schedule))},
                      {"predicted_seconds", step.plan.cost.objective_seconds},
                      {"bubble", step.bubble},
@@ -98,6 +99,8 @@ CompiledStep pipeline_from_json(const std::string& text, const TrainingStep& ste
   const Place file(json, origin, "");
   if (file.at("schema").text() != kSchema) file.at("schema").bad(kSchema);
   CompiledStep planned;
+  if (num_micro_batches == kAutoMicroBatches)
+    num_micro_batches = file.at("num_micro_batches").integer();
   planned.graph = traced_in_layers(step, num_micro_batches, file.at("layers").integers(), origin);
   planned.schedule = file.at("schedule").parsed(parse_schedule);
   const std::vector<Place> stages = file.at("stages").items();

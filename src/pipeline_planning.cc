@@ -13,6 +13,7 @@
 #include "src/inter_op/cluster_layers.h"
 #include "src/inter_op/given_stages.h"
 #include "src/intra_op/auto_shard.h"
+#include "src/intra_op/batch_factors.h"
 #include "src/intra_op/follow.h"
 #include "src/intra_op/planning_cache.h"
 #include "src/ir/input.h"
@@ -62,6 +63,9 @@ inter_op::StagePartition given_stages(const ManualStages& manual, const Graph& g
   inter_op::GivenStages given;
   given.layers = manual.layers;
   given.logical_shapes = manual.mesh_shapes;
+  require(manual.options.empty() || manual.options.size() == manual.layers.size(),
+          "ManualStages: options of {} stages, but there are {}; give one for each, or none",
+          manual.options.size(), manual.layers.size());
   for (int devices : manual.devices) given.submeshes.push_back(submesh_of(cluster, devices));
   return inter_op::manual_stages(given, num_layers(graph),
                                  {cluster.num_hosts, cluster.devices_per_host});
@@ -104,6 +108,13 @@ std::vector<StageRequest> requests_of(const inter_op::StagePartition& partition,
   return requests;
 }
 
+void set_options(const StageOptions& stage, intra_op::AutoShardOptions& search) {
+  search.batch_mesh_axis = stage.batch_mesh_axis;
+  search.shard_optimizer_state = search.shard_gradients = stage.shard_optimizer_state;
+  search.allow_all_gather = stage.allow_all_gather;
+  search.allow_all_to_all = stage.allow_all_to_all;
+}
+
 /// The stages that the method asks for. Throws Error if its schedule needs others.
 std::vector<StageRequest> requested_stages(const Graph& graph, const MethodOptions& method,
                                            const Cluster& cluster, const RangePlanning& planning) {
@@ -144,13 +155,35 @@ Graph with_layers_of_forward_nodes(Graph graph, const std::vector<int>& layers) 
 
 }  // namespace
 
-void cut_into_stages(const Graph& graph, std::vector<StagePlan>& stages) {
+std::vector<BoundaryBatchDims> cut_into_stages(const Graph& graph, std::vector<StagePlan>& stages) {
   std::vector<int> stage_of_layer;
   for (int s = 0; s < static_cast<int>(stages.size()); ++s)
     stage_of_layer.resize(stages[s].last_layer + 1, s);
   const Graph staged = with_stages(graph, stage_of_layer);
-  for (int s = 0; s < static_cast<int>(stages.size()); ++s)
-    stages[s].graph = subgraph(staged, s, s).graph;
+  const std::vector<int> batch_dims = intra_op::batch_dims(staged);
+  std::vector<BoundaryBatchDims> dims(stages.size());
+  for (int s = 0; s < static_cast<int>(stages.size()); ++s) {
+    Subgraph part = subgraph(staged, s, s);
+    for (const Input& input : part.graph.inputs)
+      if (const int dim = batch_dims[part.values[input.value]];
+          input.kind == InputKind::boundary && dim >= 0)
+        dims[s][input.name] = dim;
+    stages[s].graph = std::move(part.graph);
+  }
+  return dims;
+}
+
+std::vector<int> micro_batch_choices(const TrainingStep& step) {
+  std::int64_t rows = 0;
+  for (const BatchInput& input : step.inputs)
+    if (input.batched) rows = std::gcd(rows, input.type.shape.at(0));
+  std::vector<int> choices;
+  for (std::int64_t power = 1; power <= std::max<std::int64_t>(rows, 1); power *= 2) {
+    std::int64_t divisor = power;
+    while (rows % divisor != 0) ++divisor;
+    if (choices.empty() || divisor > choices.back()) choices.push_back(static_cast<int>(divisor));
+  }
+  return choices;
 }
 
 Graph traced_in_layers(const TrainingStep& step, const MethodOptions& method) {
@@ -194,15 +227,14 @@ Graph traced_in_layers_of(const Graph& leader, const TrainingStep& step, int num
 
 namespace {
 
-/// Stages of `graph`, not planned yet, with the layers of these.
+/// Stages with the layers of these, without graphs and plans.
 template <class Stage>
-std::vector<StagePlan> stages_with_layers_of(const std::vector<Stage>& others, const Graph& graph) {
+std::vector<StagePlan> stages_with_layers_of(const std::vector<Stage>& others) {
   std::vector<StagePlan> stages(others.size());
   for (std::size_t s = 0; s < stages.size(); ++s) {
     stages[s].first_layer = others[s].first_layer;
     stages[s].last_layer = others[s].last_layer;
   }
-  cut_into_stages(graph, stages);
   return stages;
 }
 
@@ -214,15 +246,19 @@ std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& meth
   const Stopwatch watch;
   intra_op::AutoShardOptions options = search_options(method, trace_seconds);
   options.whole_boundary_inputs = true;
+  const auto* manual = std::get_if<ManualStages>(&method.pipeline.stages);
   intra_op::PlanningCache cache;
   const std::vector<StageRequest> requests =
       requested_stages(graph, method, cluster, {model, options, cache});
   const double end = options.time_limit_seconds;
-  std::vector<StagePlan> stages = stages_with_layers_of(requests, graph);
+  std::vector<StagePlan> stages = stages_with_layers_of(requests);
+  const std::vector<BoundaryBatchDims> batch_dims = cut_into_stages(graph, stages);
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    options.time_limit_seconds = (end - watch.seconds()) / static_cast<double>(stages.size() - s);
-    stages[s].plan =
-        intra_op::auto_shard(stages[s].graph, requests[s].meshes, model, options, &cache);
+    intra_op::AutoShardOptions own = options;
+    if (manual && !manual->options.empty()) set_options(manual->options[s], own);
+    own.boundary_batch_dims = batch_dims[s];
+    own.time_limit_seconds = (end - watch.seconds()) / static_cast<double>(stages.size() - s);
+    stages[s].plan = intra_op::auto_shard(stages[s].graph, requests[s].meshes, model, own, &cache);
     stages[s].seconds = stage_seconds(stages[s].plan, stages[s].graph, model);
   }
   return stages;
@@ -230,7 +266,8 @@ std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& meth
 
 std::vector<StagePlan> follow_stages(const std::vector<StagePlan>& leader, const Graph& graph,
                                      const cost::CostModel& model) {
-  std::vector<StagePlan> stages = stages_with_layers_of(leader, graph);
+  std::vector<StagePlan> stages = stages_with_layers_of(leader);
+  cut_into_stages(graph, stages);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     stages[s].plan = intra_op::follow({leader[s].graph, leader[s].plan}, stages[s].graph, model);
     stages[s].seconds = stage_seconds(stages[s].plan, stages[s].graph, model);

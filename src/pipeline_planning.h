@@ -1,5 +1,7 @@
 #pragma once
 /// Plans the stages of a pipelined step, each on its own part of the cluster.
+#include <map>
+#include <string>
 #include <vector>
 
 #include "alpa/executable.h"
@@ -7,6 +9,10 @@
 #include "src/cost/cost_model.h"
 
 namespace alpa {
+
+/// Numbers of micro-batches to choose from: the divisors of the batch that are the first at or
+/// above a power of two, ascending.
+std::vector<int> micro_batch_choices(const TrainingStep& step);
 
 /// The step's graph for this method: for `AutoLayers` with the layers that are found.
 Graph traced_in_layers(const TrainingStep& step, const MethodOptions& method);
@@ -16,8 +22,12 @@ Graph traced_in_layers(const TrainingStep& step, const MethodOptions& method);
 Graph traced_in_layers(const TrainingStep& step, int num_micro_batches,
                        const std::vector<int>& layers, const std::string& origin);
 
-/// Fills the graphs of `stages`, whose layers together are those of `graph`.
-void cut_into_stages(const Graph& graph, std::vector<StagePlan>& stages);
+/// Of a stage's boundary inputs, by name, the dimension that is the batch, if they have one.
+using BoundaryBatchDims = std::map<std::string, int>;
+
+/// Fills the graphs of `stages`, whose layers together are those of `graph`. Returns what only the
+/// whole graph tells of each.
+std::vector<BoundaryBatchDims> cut_into_stages(const Graph& graph, std::vector<StagePlan>& stages);
 
 /// The step's graph with the layers that `leader`, the graph of another step on the same state, has
 /// for the same forward nodes.

@@ -63,6 +63,14 @@ struct AutoLayers {
   double tolerance = 0.5;  ///< a layer may have 1 + tolerance times the average FLOPs
 };
 
+/// How one stage is sharded: options of the method that a stage may have otherwise.
+struct StageOptions {
+  std::optional<int> batch_mesh_axis = {};
+  bool shard_optimizer_state = false;
+  bool allow_all_gather = true;
+  bool allow_all_to_all = true;
+};
+
 /// Stages of these layers on these parts of the cluster.
 struct ManualStages {
   /// Per stage its layers, in ascending order: {{0, 1}, {2}}.
@@ -71,6 +79,8 @@ struct ManualStages {
   std::vector<int> devices = {};
   /// Per stage a logical mesh shape. Empty: every shape is tried and the cheapest taken.
   std::vector<std::vector<int>> mesh_shapes = {};
+  /// Per stage its options. Empty: those of the method.
+  std::vector<StageOptions> options = {};
 };
 
 /// This many stages of nearly equal FLOPs on equally many devices.
@@ -84,17 +94,22 @@ struct UniformStages {
 /// Stages are searched for: any number, on any parts of the cluster that tile it.
 struct AutoStages {};
 
+/// `num_micro_batches` of PipeshardParallel: the planner's choice among divisors of the batch,
+/// about powers of two, by the predicted seconds of a step.
+inline constexpr int kAutoMicroBatches = 0;
+
 /// Pipeline parallelism: layers are grouped into stages, each on a part of the devices of its own,
 /// where it is sharded as `ShardParallel` would (Alpa's PipeshardParallel, Zheng et al. 2022).
 template <>
 struct ParallelMethod<MethodKind::pipeline> {
-  int num_micro_batches = 1;
+  int num_micro_batches = 1;  ///< or kAutoMicroBatches
   std::variant<ManualLayers, AutoLayers> layers = ManualLayers{};
   std::variant<UniformStages, ManualStages, AutoStages> stages = UniformStages{};
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   /// Logical mesh of each stage, unless ManualStages says it. Empty: every shape is tried.
   std::vector<int> mesh_shape = {};
-  bool shard_optimizer_state = false;  ///< this and all below: as for the other methods
+  std::optional<int> batch_mesh_axis = {};  ///< this and all below: as for the other methods
+  bool shard_optimizer_state = false;
   bool allow_all_gather = true;
   bool allow_all_to_all = true;
   std::optional<std::int64_t> memory_budget_bytes = {};
@@ -107,6 +122,12 @@ struct ParallelMethod<MethodKind::pipeline> {
 
   static constexpr MethodKind kind = MethodKind::pipeline;
 };
+
+/// Data, tensor and pipeline parallelism of these degrees, as Megatron-LM has them: `pipeline`
+/// stages of nearly equal FLOPs, found without marks, each on data × tensor devices, whose first
+/// mesh axis splits the batch. Needs a cluster of data · tensor · pipeline devices.
+ParallelMethod<MethodKind::pipeline> parallel_3d(int data, int tensor, int pipeline,
+                                                 int num_micro_batches = kAutoMicroBatches);
 
 /// One device; the reference for all other methods.
 using Serial = ParallelMethod<MethodKind::serial>;

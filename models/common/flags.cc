@@ -76,8 +76,9 @@ std::vector<cli::Flag> plan_rows(CommonFlags& f) {
              {"serial", "data", "zero2", "zero3", "shard", "pipeline"}),
       text("--mesh", &f.mesh, "logical mesh; auto tries all", "auto or sizes like 8, 1x8 or 2x4",
            cli::is_mesh_shape),
-      whole("--micro-batches", &f.micro_batches,
-            "parts of the batch over which gradients are accumulated", 1),
+      text("--micro-batches", &f.micro_batches,
+           "parts of the batch over which gradients are accumulated; auto: method pipeline chooses",
+           "auto or a number", is_auto_or_number),
       text("--stages", &f.stages, "of method pipeline; auto searches for them", "auto or a number",
            is_auto_or_number),
       text("--pipeline-layers", &f.pipeline_layers,
@@ -154,10 +155,17 @@ void set_stages(const CommonFlags& flags, PipeshardParallel& options) {
   options.schedule = parse_schedule(flags.schedule);
 }
 
+int micro_batches_of(const CommonFlags& flags, MethodKind method) {
+  if (flags.micro_batches != "auto") return std::stoi(flags.micro_batches);
+  require(method == MethodKind::pipeline,
+          "--micro-batches is 'auto', but only --method pipeline chooses them; give a number");
+  return kAutoMicroBatches;
+}
+
 Method make_method(const CommonFlags& flags, const std::string& name) {
   Method method = parse_method(name);
   const auto set = [&](auto& options) {
-    options.num_micro_batches = flags.micro_batches;
+    options.num_micro_batches = micro_batches_of(flags, options.kind);
     if (flags.mesh != "auto" && options.kind != MethodKind::serial)
       options.mesh_shape = parse_mesh_shape(flags.mesh);
     options.memory_budget_bytes = flags.memory_budget;

@@ -18,7 +18,7 @@ struct CommonFlags {
   std::optional<int> devices;
   std::string backend = "auto";
   std::string mesh = "auto", method = "shard";
-  int micro_batches = 1;
+  std::string micro_batches = "1";
   std::string stages = "2", pipeline_layers = "auto", schedule = "1f1b";  ///< of method pipeline
   std::int64_t steps = 10, seed = 0, batch = 512;
   std::string optimizer = "adam";
@@ -46,6 +46,8 @@ std::vector<cli::Flag> rows_of(CommonFlags& flags, const ModelRows& own = {});
 alpa::Cluster make_cluster(const CommonFlags& flags);
 /// The method called `method` with the options of the flags.
 alpa::Method make_method(const CommonFlags& flags, const std::string& method);
+/// The number of --micro-batches. Throws Error if it is auto and this method cannot choose it.
+int micro_batches_of(const CommonFlags& flags, alpa::MethodKind method);
 alpa::Optimizer make_optimizer(const CommonFlags& flags);
 
 /// The backend of the steps, with the reason for its choice: "cpu (--backend cpu)".

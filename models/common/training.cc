@@ -39,9 +39,9 @@ Run train(const Task& task, Executable executable, std::int64_t steps, std::uint
   return run;
 }
 
-Executable serial_reference(const TrainingStep& step, const CommonFlags& flags,
+Executable serial_reference(const TrainingStep& step, int num_micro_batches,
                             const Cluster& cluster) {
-  Serial method{.num_micro_batches = flags.micro_batches};
+  Serial method{.num_micro_batches = num_micro_batches};
   method.memory_budget_bytes = std::numeric_limits<std::int64_t>::max() / 2;
   return parallelize(step, method, cluster);
 }

@@ -30,7 +30,7 @@ Run train(const Task& task, alpa::Executable executable, std::int64_t steps, std
           Show show);
 
 /// The step on one device, whatever memory it takes: the reference.
-alpa::Executable serial_reference(const alpa::TrainingStep& step, const CommonFlags& flags,
+alpa::Executable serial_reference(const alpa::TrainingStep& step, int num_micro_batches,
                                   const alpa::Cluster& cluster);
 
 /// Largest |a - b| of elements at the same place. NaN if an element of either is NaN, also if

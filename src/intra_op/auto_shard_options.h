@@ -45,6 +45,8 @@ struct AutoShardOptions {
   bool split_contractions = false;
   /// Boundary inputs arrive whole or split, not as partial sums: from another mesh.
   bool whole_boundary_inputs = false;
+  /// Of boundary inputs, by name, the dimension that is the batch; the others have none.
+  std::map<std::string, int> boundary_batch_dims;
   /// Required specs of outputs of the graph, by name; other outputs may have any spec.
   std::map<std::string, ShardingSpec> output_specs;
   bool allow_all_gather = true;

@@ -10,7 +10,8 @@ namespace {
 
 class Trace {
  public:
-  Trace(const Graph& graph, const NodeClasses& classes)
+  Trace(const Graph& graph, const NodeClasses& classes,
+        const std::map<std::string, int>& boundary_dims)
       : graph_(graph),
         classes_(classes),
         dims_(graph.values.size(), -1),
@@ -18,17 +19,22 @@ class Trace {
     for (const Input& input : graph.inputs) {
       if (input.kind == InputKind::batch && graph.type(input.value).rank() > 0)
         dims_[input.value] = 0;
+      if (const auto known = boundary_dims.find(input.name);
+          input.kind == InputKind::boundary && known != boundary_dims.end())
+        dims_[input.value] = known->second;
     }
   }
 
-  std::vector<int> run() && {
+  const std::vector<int>& dims() const { return dims_; }
+
+  const std::vector<int>& run() {
     const int n = static_cast<int>(graph_.nodes.size());
     do {
       changed_ = false;
       for (int i = 0; i < n; ++i) visit(i);
       for (int i = n - 1; i >= 0; --i) visit(i);
     } while (changed_);
-    return std::move(factors_);
+    return factors_;
   }
 
  private:
@@ -73,8 +79,16 @@ class Trace {
 
 }  // namespace
 
-std::vector<int> batch_factors(const Graph& graph, const NodeClasses& classes) {
-  return Trace(graph, classes).run();
+std::vector<int> batch_factors(const Graph& graph, const NodeClasses& classes,
+                               const std::map<std::string, int>& boundary_dims) {
+  return Trace(graph, classes, boundary_dims).run();
+}
+
+std::vector<int> batch_dims(const Graph& graph) {
+  const NodeClasses classes = classify(graph);
+  Trace trace(graph, classes, {});
+  trace.run();
+  return trace.dims();
 }
 
 }  // namespace alpa::intra_op

@@ -227,7 +227,7 @@ std::vector<Restriction> restrictions(const Graph& graph, const NodeClasses& cla
                                       const DeviceMesh& mesh, const AutoShardOptions& options) {
   const AxisLimits limits = limits_of(options, mesh);
   check_batch(graph, limits.batch, mesh, options.method);
-  const std::vector<int> batch = batch_factors(graph, classes);
+  const std::vector<int> batch = batch_factors(graph, classes, options.boundary_batch_dims);
   std::vector<TensorFactors> tensor;
   if (limits.tensor)
     tensor = tensor_factors(graph, classes, devices_on(limits.tensor, mesh), batch);

@@ -208,6 +208,76 @@ TEST_CASE("a plan says what its stages take and send, and how long they wait") {
   CHECK(to_string(planned).find("transfer    stage 0 to 1: ") != std::string::npos);
 }
 
+TEST_CASE("the planner chooses the number of micro-batches, for all steps on the state") {
+  const TrainingStep step = step_of({});
+  const auto seconds = [&](int micro_batches) {
+    const PipeshardParallel method{.num_micro_batches = micro_batches};
+    return plan_only(step, method, Cluster::local(2)).plan.cost.objective_seconds;
+  };
+  PipeshardParallel method{.num_micro_batches = kAutoMicroBatches};
+  const auto [train, evaluate] =
+      parallelize(step, evaluation_step(step.inputs, Mlp{}), method, Cluster::local(2));
+  const int chosen = train.graph().num_micro_batches;
+  for (int other : {1, 2, 4, 8}) CHECK(seconds(chosen) <= seconds(other));
+  CHECK(evaluate.graph().num_micro_batches == chosen);
+  const alpa::testing::TemporaryFile file("pipeline_test_chosen.json", "");
+  train.save_plan(file.path());
+  CHECK(load_plan(step, method, Cluster::local(2), file.path()).graph().num_micro_batches ==
+        chosen);
+
+  // Only numbers that are multiples of the parts of the devices suit this schedule.
+  method.stages = UniformStages{4, 2};
+  method.schedule = ScheduleKind::interleaved_one_f_one_b;
+  CHECK(plan_only(step, method, Cluster::local(2)).graph.num_micro_batches % 2 == 0);
+  CHECK(error_of([&] {
+          plan_only(step, ShardParallel{.num_micro_batches = 0}, Cluster::local(2));
+        }) == "parallelize: 0 micro-batches; give at least 1");
+}
+
+TEST_CASE(
+    "parallel_3d: stages on meshes of data x tensor devices, the batch split by the first axis") {
+  const PipeshardParallel method = parallel_3d(2, 2, 2, 4);
+  const CompiledStep planned = plan_only(step_of({}), method, Cluster::local(8));
+  REQUIRE(planned.stages.size() == 2);
+  for (const StagePlan& stage : planned.stages) {
+    CHECK(shape_text(stage.plan.mesh) == "2x2");
+    for (const Node& node : stage.graph.nodes)
+      if (node.name == "tanh")
+        CHECK(stage.plan.specs[node.results[0]].axes[0] ==
+              ShardingSpec::replicated().split(0, 0).axes[0]);
+  }
+  const Outcome serial = run(step_of({}), Serial{.num_micro_batches = 4}, 1);
+  for (const auto& [data, tensor, pipeline] :
+       {std::array{2, 2, 2}, {1, 2, 2}, {3, 1, 2}, {2, 3, 1}})
+    CHECK(difference(serial, run(step_of({}), parallel_3d(data, tensor, pipeline, 4),
+                                 data * tensor * pipeline)) < 1e-5);
+  CHECK(
+      error_of([] { parallel_3d(2, 0, 1); }) ==
+      "parallel_3d: degrees 2 of data, 0 of tensor and 1 of pipeline parallelism; give at least 1 "
+      "of each");
+}
+
+TEST_CASE("every stage may have options of its own") {
+  PipeshardParallel method{.num_micro_batches = 4, .mesh_shape = {2}};
+  const auto split_states = [&](const std::vector<StageOptions>& options) {
+    method.stages = ManualStages{{{0, 1}, {2, 3}}, {2, 2}, {}, options};
+    std::vector<int> split(2, 0);
+    const CompiledStep planned = plan_only(step_of({}), method, Cluster::local(4));
+    for (int s = 0; s < 2; ++s)
+      for (const Input& input : planned.stages[s].graph.inputs)
+        if (!input.of.empty() &&
+            planned.stages[s].plan.specs[input.value] != ShardingSpec::replicated())
+          ++split[s];
+    return split;
+  };
+  const StageOptions data{.batch_mesh_axis = 0},
+      zero{.batch_mesh_axis = 0, .shard_optimizer_state = true};
+  CHECK(split_states({data, zero}) == std::vector<int>{0, 8});
+  CHECK(split_states({zero, data}) == std::vector<int>{8, 0});
+  CHECK(error_of([&] { split_states({data}); }) ==
+        "ManualStages: options of 1 stages, but there are 2; give one for each, or none");
+}
+
 TEST_CASE("a saved plan with stages is loaded without a search, for the same step and devices") {
   const TrainingStep step = step_of({.residual = true});
   const PipeshardParallel method{
