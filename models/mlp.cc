@@ -61,8 +61,8 @@ std::optional<MlpFlags> read_flags(int argc, char** argv) {
   if (cli::parse(argc, argv, "Trains a multi-layer perceptron with an automatic parallel plan.",
                  rows_of_mlp(flags)))
     return std::nullopt;
-  require(!flags.plan_only || (!flags.compare && flags.load_plan.empty()),
-          "--plan-only runs nothing: it can't be combined with --compare or --load-plan");
+  require(!flags.plan_only || (!flags.compare && flags.load_plan.empty() && flags.trace.empty()),
+          "--plan-only runs nothing: it can't be combined with --compare, --load-plan or --trace");
   return flags;
 }
 
@@ -160,6 +160,10 @@ Run train_and_report(const MlpFlags& flags, const Cluster& cluster, const Task& 
     run.result.test_accuracy =
         evaluate.run(run.state, batches(task.test, task.batch).epoch(0))["accuracy"];
   report(flags, executable.planned(), cluster, &run.result);
+  if (!flags.trace.empty()) {
+    write_file(flags.trace, run.executable.trace());
+    fmt::print("trace       {}\n", run.executable.trace_summary());
+  }
   return run;
 }
 

@@ -17,6 +17,7 @@
 #include "src/runtime/device_state.h"
 #include "src/runtime/executor.h"
 #include "src/spmd/program.h"
+#include "step_trace.h"
 
 namespace alpa {
 namespace {
@@ -329,6 +330,14 @@ std::int64_t Executable::batch_rows() const { return impl_->batched().type.shape
 
 std::string Executable::explain(Detail detail) const {
   return explained(impl_->planned, impl_->model, detail);
+}
+
+std::string Executable::trace() const {
+  return chrome_trace(trace_of(impl_->planned, impl_->model, *impl_->executor));
+}
+
+std::string Executable::trace_summary() const {
+  return to_string(trace_of(impl_->planned, impl_->model, *impl_->executor));
 }
 
 ShardingSpec Executable::sharding_of(const std::string& name) const {

@@ -168,7 +168,7 @@ struct CompiledStep {
   std::vector<StagePlan> stages = {};                 ///< of a pipelined step, in order
   std::vector<StageTransfer> transfers = {};          ///< between them
   ScheduleKind schedule = ScheduleKind::one_f_one_b;  ///< of the stages
-  double bubble = 0;  ///< predicted share of the step in which stages wait, mean over devices
+  double bubble = 0;  ///< predicted share of the step in which stages wait, mean over stages
   std::shared_ptr<const spmd::SpmdProgram> program = {};  ///< partitioned, fused, bucketed
   std::int64_t memory_bytes = 0;  ///< exact peak per device, maximum over devices
   double seconds = 0;             ///< of tracing, planning and lowering together
@@ -238,6 +238,14 @@ class Executable {
   std::int64_t batch_rows() const;  ///< of a whole batch
   /// The plan explained in words.
   std::string explain(Detail detail = Detail::summary) const;
+  /// The last step as a Chrome trace (JSON, for chrome://tracing or Perfetto). Per device lanes of
+  /// what is predicted, of what ran by stage and micro-batch, and of its instructions: compute,
+  /// communication, transfer, waiting. Throws Error unless `ExecutorOptions::record_times` is set
+  /// and a step has run.
+  std::string trace() const;
+  /// That trace in lines: seconds, measured and predicted; the share in which devices wait; the
+  /// slowest stage. Throws Error as `trace`.
+  std::string trace_summary() const;
   /// The layout of state `name` on the mesh. Throws Error naming the known names.
   ShardingSpec sharding_of(const std::string& name) const;
   /// Writes the plan as JSON, for `load_plan`. Throws Error if writing fails.

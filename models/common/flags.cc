@@ -101,6 +101,8 @@ std::vector<cli::Flag> output_rows(CommonFlags& f) {
                       "print why this plan was chosen: in ten lines, or in full",
                       {"summary", "full"}, "summary"),
       on("--timeline", &f.timeline, "print when each stage runs which micro-batch"),
+      text("--trace", &f.trace,
+           "write a Chrome trace of the last step, predicted and measured, to this file"),
       on("--progress", &f.progress, "print the best plan so far and its bound while planning"),
       on("--compare", &f.compare,
          "run on one device too and report the largest difference of a parameter"),
@@ -173,6 +175,7 @@ Method make_method(const CommonFlags& flags, const std::string& name) {
     options.solver_seconds = flags.solver_seconds;
     if (flags.progress) options.progress = print_progress;
     options.executor.tf32 = flags.tf32;
+    options.executor.record_times = !flags.trace.empty();
     if constexpr (requires { options.stages; }) set_stages(flags, options);
   };
   std::visit(set, method);

@@ -28,7 +28,7 @@ struct CommonFlags {
   bool compare = false, plan_only = false, progress = false, timeline = false, tf32 = false;
   double solver_seconds = 60;
   std::string explain;  ///< "", "summary" or "full"
-  std::string save_plan, load_plan, dump, json;
+  std::string save_plan, load_plan, dump, json, trace;
 };
 
 /// Flags of one program, by their group in the help.

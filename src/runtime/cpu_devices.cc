@@ -30,6 +30,8 @@ class CpuDevices : public Devices {
       devices_.push_back(std::make_unique<Device>(std::move(program), surroundings,
                                                   static_cast<int>(devices_.size()),
                                                   request.threads_per_device));
+    if (request.record_times)
+      for (auto& device : devices_) device->record_times();
     lanes_.reset();  // makes room for a step's messages
     const bool communicates = std::any_of(devices_.begin(), devices_.end(), [](const auto& device) {
       return device->communicates();
@@ -102,6 +104,8 @@ class CpuDevices : public Devices {
       }
     return metrics;
   }
+
+  DeviceTimes times(int index) const override { return devices_.at(index)->times(); }
 
   std::vector<std::pair<int, comm::Counts>> counts(int index) const override {
     const int device = program(index).device;

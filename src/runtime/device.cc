@@ -74,6 +74,16 @@ Device::Device(lower::DeviceProgram program, Surroundings surroundings, int inde
   load_messages();
 }
 
+void Device::record_times() {
+  std::size_t own = 0, started = 0;
+  for (const lower::ListRun& run : program_.schedule) {
+    own += lists_[run.list].operations.size();
+    started += lists_[run.list].started.size();
+  }
+  times_.reserve(own);
+  communication_times_.reserve(started);
+}
+
 bool Device::communicates() const {
   return std::any_of(lists_.begin(), lists_.end(),
                      [](const List& list) { return !list.started.empty(); });
@@ -209,6 +219,8 @@ void Device::prepare_step() {
   issued_.store(0, std::memory_order_relaxed);
   finished_.store(0, std::memory_order_relaxed);
   messages_ = {};
+  times_.begin_step();
+  communication_times_.begin_step();
   if (!around_.lanes.any()) return;
   for (List& list : lists_)
     for (Operation& operation : list.operations) operation.runs = 0;
@@ -268,7 +280,8 @@ void Device::run_list(List& list, const StepInputs& inputs, int first_ticket) {
     at_.instruction = operation.instruction;
     if (around_.failure.any()) throw Stopped{};
     guard_.before(arena_, position, at_.micro_batch);
-    run_operation(operation, inputs, first_ticket);
+    times_.timed(operation.instruction, at_.micro_batch,
+                 [&] { run_operation(operation, inputs, first_ticket); });
     guard_.after(arena_, position++, at_.micro_batch);
   }
 }
@@ -366,8 +379,10 @@ void Device::communicate_list(const List& list, int first_ticket) {
     communicating_.instruction = operation.instruction;
     await(issued_, first_ticket + ticket + 1);
     const Membership& place = operation.membership;
-    run_collective(around_.communication_groups[place], place.member, operation.instruction->call,
-                   operation.call);
+    communication_times_.timed(operation.instruction, communicating_.micro_batch, [&] {
+      run_collective(around_.communication_groups[place], place.member, operation.instruction->call,
+                     operation.call);
+    });
     ++finished_;
     spin_wait_.wake(finished_);
   }

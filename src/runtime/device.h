@@ -15,6 +15,7 @@
 #include "src/comm/group.h"
 #include "src/lower/device_program.h"
 #include "src/runtime/devices.h"
+#include "src/runtime/step_times.h"
 #include "src/tensor/box_copy.h"
 
 namespace alpa::runtime {
@@ -52,6 +53,8 @@ class Device {
  public:
   /// `index`: among the devices of this process.
   Device(lower::DeviceProgram program, Surroundings surroundings, int index, int num_threads);
+  /// From the next step on, notes when its instructions run.
+  void record_times();
 
   const lower::DeviceProgram& program() const { return program_; }
   ThreadTeam& team() { return team_; }
@@ -71,6 +74,8 @@ class Device {
 
   /// Boxes sent and received in the last step.
   const comm::Counts& messages() const { return messages_; }
+  /// Of the last step; empty unless they are recorded.
+  DeviceTimes times() const { return {times_.times(), communication_times_.times()}; }
 
  private:
   /// One instruction, ready to run.
@@ -142,6 +147,7 @@ class Device {
   SpinWait::Word issued_{0},
       finished_{0};  ///< collectives started and done in this step; flag kStopped: give up
   Progress at_, communicating_;
+  TimeRecorder times_, communication_times_;
 };
 
 }  // namespace alpa::runtime

@@ -11,6 +11,7 @@
 #include "src/comm/group.h"
 #include "src/lower/device_program.h"
 #include "src/runtime/device_state.h"
+#include "src/runtime/step_times.h"
 
 namespace alpa::runtime {
 
@@ -34,7 +35,8 @@ struct DevicesRequest {
   bool check_instructions = false;  ///< CUDA: wait after every instruction of every step
   /// CUDA: capture steps as graphs; nullopt: only on one card
   std::optional<bool> capture = {};
-  bool keeps_nan = false;  ///< CUDA: relu of a NaN is NaN, not 0
+  bool keeps_nan = false;     ///< CUDA: relu of a NaN is NaN, not 0
+  bool record_times = false;  ///< CPU: note when the instructions of a step run
 };
 
 /// The devices of this process with their programs loaded, numbered as in DevicesRequest::programs.
@@ -69,6 +71,9 @@ class Devices {
 
   /// Counts of device `index` in the last started step: per group, its size and the counts.
   virtual std::vector<std::pair<int, comm::Counts>> counts(int index) const = 0;
+
+  /// When the instructions of device `index` ran in the last step, if they are recorded.
+  virtual DeviceTimes times(int /*index*/) const { return {}; }
 
  protected:
   Devices() = default;

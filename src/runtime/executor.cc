@@ -89,6 +89,11 @@ struct Executor::Impl {
                            options.tf32,     options.tune, options.check_instructions,
                            captures(options)};
     request.keeps_nan = options.check_finite;
+    request.record_times = options.record_times;
+    require(!options.record_times || backend.on_cores,
+            "record_times: times of instructions are recorded on the backend \"cpu\" only, this is "
+            "\"{}\"; use Nsight Systems there",
+            backend.name);
     const lower::StateLayout shared = first ? first->layout_of_state() : lower::StateLayout{};
     const lower::StateLayout* const state = first ? &shared : nullptr;
     if (lowered.backend != backend.name || lowered.threads != threads ||
@@ -531,6 +536,16 @@ std::int64_t Executor::measured_bytes(const DeviceState& state) const {
   for (int device = 0; device < impl_->num_devices; ++device)
     bytes = std::max(bytes, state.memory->bytes_in_use(device));
   return bytes;
+}
+
+std::vector<DeviceTimes> Executor::times() const {
+  require(impl_->options.record_times,
+          "no times of instructions were recorded; set ExecutorOptions::record_times");
+  const std::lock_guard lock(impl_->home().mutex);
+  std::vector<DeviceTimes> times;
+  for (int device = 0; device < impl_->num_devices; ++device)
+    times.push_back(impl_->devices->times(device));
+  return times;
 }
 
 std::map<std::string, Traffic> Executor::measured_traffic() const {

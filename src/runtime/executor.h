@@ -11,6 +11,7 @@
 #include "alpa/runtime/executor_options.h"
 #include "alpa/tensor/array.h"
 #include "src/lower/device_program.h"
+#include "src/runtime/step_times.h"
 
 namespace alpa::lower {
 struct StateLayout;
@@ -116,6 +117,9 @@ class Executor {
   /// Collective calls of the last step per kind, and the bytes sent by the formulas of `traffic`,
   /// from the tensors actually exchanged; of the busiest device.
   std::map<std::string, Traffic> measured_traffic() const;
+  /// When instructions ran in the last step, per device of this process. Throws Error unless
+  /// `ExecutorOptions::record_times` is set.
+  std::vector<DeviceTimes> times() const;
 
  private:
   friend class StepResult;

@@ -45,8 +45,8 @@ TEST_CASE("alpa-mlp --help groups the flags by what they are about") {
   CHECK(flags["Plan"] == Flags{"--method", "--mesh", "--micro-batches", "--stages",
                                "--pipeline-layers", "--schedule", "--solver-seconds", "--plan-only",
                                "--load-plan", "--save-plan"});
-  CHECK(flags["Output"] ==
-        Flags{"--demo", "--explain", "--timeline", "--progress", "--compare", "--json", "--dump"});
+  CHECK(flags["Output"] == Flags{"--demo", "--explain", "--timeline", "--trace", "--progress",
+                                 "--compare", "--json", "--dump"});
   CHECK(help.text.find(
             "\nExit status: 0 done, 2 a mistake in what was given or a refusal of the system, "
             "3 an internal error.\n") != help.text.npos);
