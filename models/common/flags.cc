@@ -61,6 +61,8 @@ std::vector<cli::Flag> device_rows(CommonFlags& f) {
       text("--cluster", &f.cluster, "cluster file to plan for instead of --devices"),
       whole("--memory-budget", &f.memory_budget, "bytes a device may use", 1, kMaxInt64),
       on("--tf32", &f.tf32, "CUDA: let products of f32 round their operands to TF32"),
+      positive_number("--stall-seconds", &f.stall_seconds,
+                      "CPU: a step in which no instruction finishes for so long is an error"),
   };
 }
 
@@ -176,6 +178,7 @@ Method make_method(const CommonFlags& flags, const std::string& name) {
     if (flags.progress) options.progress = print_progress;
     options.executor.tf32 = flags.tf32;
     options.executor.record_times = !flags.trace.empty();
+    options.executor.stall_seconds = flags.stall_seconds;
     if constexpr (requires { options.stages; }) set_stages(flags, options);
   };
   std::visit(set, method);

@@ -41,6 +41,19 @@ class SpinWait {
     return value;
   }
 
+  /// Waits until done(value of `word`), at most for `timeout`, asleep; false: it is not done.
+  template <class Done>
+  bool wait_for(const Word& word, std::chrono::nanoseconds timeout, Done&& done) {
+    const Clock::time_point end = Clock::now() + timeout;
+    const Sleeper sleeper(sleepers_);
+    for (std::uint32_t value = word.load(); !done(value); value = word.load()) {
+      const Clock::duration left = end - Clock::now();
+      if (left <= Clock::duration::zero()) return false;
+      sleep(word, value, left);
+    }
+    return true;
+  }
+
   /// Wakes up to `count` threads that sleep on `word`; called after a change of `word`.
   void wake(Word& word, int count = kAll) {
     if (sleepers_.load() > 0) wake_sleepers(word, count);
@@ -91,6 +104,7 @@ class SpinWait {
   /// run, or if one did recently.
   static bool yield();
   static void sleep(const Word& word, std::uint32_t value);
+  static void sleep(const Word& word, std::uint32_t value, std::chrono::nanoseconds timeout);
   static void wake_sleepers(Word& word, int count);
 
   // Whether spinning pays: a moving average over recent waits, of kAlways for a short one and 0 for

@@ -1,5 +1,7 @@
 // src/runtime/cpu_devices.cc — devices as threads of this process
 #include <algorithm>
+#include <chrono>
+#include <functional>
 #include <limits>
 
 #include "alpa/base/error.h"
@@ -9,6 +11,7 @@
 #include "src/base/exception_text.h"
 #include "src/runtime/devices.h"
 #include "src/tensor/element.h"
+#include "stall.h"
 
 namespace alpa::runtime {
 namespace {
@@ -36,7 +39,10 @@ class CpuDevices : public Devices {
     const bool communicates = std::any_of(devices_.begin(), devices_.end(), [](const auto& device) {
       return device->communicates();
     });
-    threads_ = std::make_unique<DeviceThreads>(communicates ? 2 * size() : size());
+    const int threads = communicates ? 2 * size() : size();
+    stall_seconds_ = request.stall_seconds;
+    positions_.resize(devices_.size());
+    threads_ = std::make_unique<DeviceThreads>(watches() ? 1 + threads : threads);
   }
 
   const lower::DeviceProgram& program(int index) const override {
@@ -72,7 +78,9 @@ class CpuDevices : public Devices {
   int depth() const override { return 1; }
 
   void start(DeviceMemory& memory, const StepInputs& inputs) override {
+    require(!lost_, "a device never came back from a step that stalled; make a new executable");
     memory_ = &memory;
+    inputs_ = &inputs;
     groups_.reset_counts();
     communication_groups_.reset_counts();
     lanes_.reset();
@@ -80,17 +88,17 @@ class CpuDevices : public Devices {
       devices_[i]->place(memory.arenas[i]);
       devices_[i]->prepare_step();
     }
-    threads_->run([&](int index) {
-      const bool done =
-          index < size() ? devices_[index]->step(inputs) : devices_[index - size()]->communicate();
-      if (!done) stop();
-    });
+    if (!watches()) return threads_->run([this](int index) { run_thread(index); });
+    threads_->start(watched_job_);
+    watch();
   }
+
+  bool lost() const override { return lost_; }
 
   std::vector<double> finish() override {
     if (failure_.any()) {
-      groups_.renew();
-      communication_groups_.renew();
+      if (!lost_) groups_.renew();
+      if (!lost_) communication_groups_.renew();
       const Failure::Record failed = failure_.take();
       rethrow_at(to_string(failed.place, program(failed.place.device), program_), failed.thrown);
     }
@@ -132,6 +140,53 @@ class CpuDevices : public Devices {
   }
 
   int size() const { return static_cast<int>(devices_.size()); }
+  bool watches() const { return stall_seconds_ > 0; }
+
+  /// The step of thread `index`: of a device, or of its collectives.
+  void run_thread(int index) {
+    const bool done =
+        index < size() ? devices_[index]->step(*inputs_) : devices_[index - size()]->communicate();
+    if (!done) stop();
+  }
+
+  /// Waits until all threads are done. If none gets on for too long, stops them. A thread that does
+  /// not come back even then is given up.
+  void watch() {
+    using Seconds = std::chrono::duration<double>;
+    constexpr std::chrono::milliseconds kGrace{500};
+    const auto limit =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(Seconds(stall_seconds_));
+    const auto look = std::min<std::chrono::nanoseconds>(limit / 4, std::chrono::milliseconds(100));
+    auto moved = std::chrono::steady_clock::now();
+    while (!threads_->finish_within(look)) {
+      const auto now = std::chrono::steady_clock::now();
+      if (any_moved()) moved = now;
+      if (now - moved < limit) continue;
+      record_stall();
+      stop();
+      if (threads_->finish_within(kGrace)) return;
+      lost_ = true;
+      return threads_->abandon();
+    }
+  }
+
+  /// Whether a device has begun another instruction since the last look.
+  bool any_moved() {
+    bool moved = false;
+    for (int i = 0; i < size(); ++i) {
+      const std::uint64_t position = devices_[i]->position();
+      moved = moved || position != positions_[i];
+      positions_[i] = position;
+    }
+    return moved;
+  }
+
+  void record_stall() {
+    std::vector<const lower::DeviceProgram*> programs;
+    for (const auto& device : devices_) programs.push_back(&device->program());
+    const Stall stall = stall_of(programs, positions_, program_, stall_seconds_);
+    failure_.record({stall.place, std::make_exception_ptr(Error(stall.text))});
+  }
 
   /// Called on the thread that failed or was stopped; wakes all others.
   void stop() {
@@ -147,7 +202,12 @@ class CpuDevices : public Devices {
   Lanes lanes_;
   Failure failure_;
   std::vector<std::unique_ptr<Device>> devices_;
-  DeviceMemory* memory_ = nullptr;          ///< of the step under way
+  DeviceMemory* memory_ = nullptr;        ///< of the step under way
+  const StepInputs* inputs_ = nullptr;    ///< of the step under way
+  double stall_seconds_ = 0;              ///< 0: nobody watches
+  std::vector<std::uint64_t> positions_;  ///< of devices, when last looked at
+  bool lost_ = false;
+  std::function<void(int)> watched_job_ = [this](int index) { run_thread(index - 1); };
   std::unique_ptr<DeviceThreads> threads_;  ///< last: its threads use all of the above
 };
 

@@ -221,6 +221,7 @@ void Device::prepare_step() {
   messages_ = {};
   times_.begin_step();
   communication_times_.begin_step();
+  position_.store(0, std::memory_order_relaxed);
   if (!around_.lanes.any()) return;
   for (List& list : lists_)
     for (Operation& operation : list.operations) operation.runs = 0;
@@ -236,7 +237,9 @@ void Device::stop() {
 // ---- one step
 
 bool Device::step(const StepInputs& inputs) {
-  return guarded(at_, [&] { run_step(inputs); });
+  const bool done = guarded(at_, [&] { run_step(inputs); });
+  position_.store(StepPosition::kOver, std::memory_order_relaxed);
+  return done;
 }
 
 bool Device::communicate() {
@@ -266,7 +269,9 @@ void Device::run_step(const StepInputs& inputs) {
   guard_.begin_step(arena_);
   clear_accumulators();
   int first_ticket = 0;
+  run_ = -1;
   for (const lower::ListRun& run : program_.schedule) {
+    ++run_;
     context_.micro_batch = at_.micro_batch = run.micro_batch;
     run_list(lists_[run.list], inputs, first_ticket);
     first_ticket += static_cast<int>(lists_[run.list].started.size());
@@ -276,8 +281,10 @@ void Device::run_step(const StepInputs& inputs) {
 void Device::run_list(List& list, const StepInputs& inputs, int first_ticket) {
   for (int i : list.slotted) point(list.operations[i], at_.micro_batch);
   int position = list.first_position;
+  std::uint64_t code = StepPosition::code(run_, 0);
   for (Operation& operation : list.operations) {
     at_.instruction = operation.instruction;
+    position_.store(code++, std::memory_order_relaxed);
     if (around_.failure.any()) throw Stopped{};
     guard_.before(arena_, position, at_.micro_batch);
     times_.timed(operation.instruction, at_.micro_batch,

@@ -17,6 +17,7 @@
 #include "src/runtime/devices.h"
 #include "src/runtime/step_times.h"
 #include "src/tensor/box_copy.h"
+#include "stall.h"
 
 namespace alpa::runtime {
 
@@ -71,6 +72,9 @@ class Device {
   bool communicate();
   /// Wakes both threads if they wait for each other.
   void stop();
+
+  /// Where the device is in its step, as StepPosition::code. Any thread may ask.
+  std::uint64_t position() const { return position_.load(std::memory_order_relaxed); }
 
   /// Boxes sent and received in the last step.
   const comm::Counts& messages() const { return messages_; }
@@ -148,6 +152,8 @@ class Device {
       finished_{0};  ///< collectives started and done in this step; flag kStopped: give up
   Progress at_, communicating_;
   TimeRecorder times_, communication_times_;
+  int run_ = 0;  ///< number in the schedule
+  std::atomic<std::uint64_t> position_{0};
 };
 
 }  // namespace alpa::runtime

@@ -30,7 +30,7 @@ class DeviceMemory {
 /// Plain data for the executor that made it, whose lock guards it.
 class DeviceState {
  public:
-  std::unique_ptr<DeviceMemory> memory;
+  std::shared_ptr<DeviceMemory> memory;  ///< also of steps whose devices were lost
   std::uint64_t seed = 0;
   std::int64_t arena_bytes = 0;  ///< of each device, at least
   /// Started so far, of each step that works on it; random operators use it as counter.

@@ -27,8 +27,20 @@ void DeviceThreads::start(void (*job)(void*, int), void* context) {
   pending_ = static_cast<std::uint32_t>(threads_.size());
   ++epoch_;
   spin_wait_.wake(epoch_);
-  job(context, 0);
+}
+
+void DeviceThreads::finish() {
   spin_wait_.wait(pending_, [](std::uint32_t pending) { return pending == 0; });
+}
+
+bool DeviceThreads::finish_within(std::chrono::nanoseconds timeout) {
+  return spin_wait_.wait_for(pending_, timeout, [](std::uint32_t pending) { return pending == 0; });
+}
+
+void DeviceThreads::abandon() {
+  dismiss();
+  for (std::thread& thread : threads_) thread.detach();
+  threads_.clear();
 }
 
 void DeviceThreads::work(int index) {

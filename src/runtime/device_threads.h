@@ -1,6 +1,7 @@
 #pragma once
 /// A fixed number of threads, including the caller's, that all run one job at a time. Thread rule:
 /// `run` is called by one thread at a time.
+#include <chrono>
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -23,12 +24,28 @@ class DeviceThreads {
   /// are done. The job must not throw. Allocates nothing.
   template <class Job>
   void run(Job&& job) {
-    start([](void* context,
-             int index) { (*static_cast<std::remove_reference_t<Job>*>(context))(index); },
-          &job);
+    start(caller<std::remove_reference_t<Job>>, &job);
+    job(0);
+    finish();
   }
 
+  /// Starts job(1) … job(size - 1) on the other threads. `job` must stay until they are done.
+  template <class Job>
+  void start(Job& job) {
+    start(caller<Job>, &job);
+  }
+  /// Whether all are done, after at most `timeout`.
+  bool finish_within(std::chrono::nanoseconds timeout);
+  void finish();
+  /// Gives up threads that are not done: they end when their job does, and may use this until
+  /// then, so it must never be destroyed.
+  void abandon();
+
  private:
+  template <class Job>
+  static void caller(void* context, int index) {
+    (*static_cast<Job*>(context))(index);
+  }
   void start(void (*job)(void*, int), void* context);
   void work(int index);
   void dismiss();  ///< lets all threads return

@@ -37,6 +37,7 @@ struct DevicesRequest {
   std::optional<bool> capture = {};
   bool keeps_nan = false;     ///< CUDA: relu of a NaN is NaN, not 0
   bool record_times = false;  ///< CPU: note when the instructions of a step run
+  double stall_seconds = 0;   ///< CPU: as ExecutorOptions has it
 };
 
 /// The devices of this process with their programs loaded, numbered as in DevicesRequest::programs.
@@ -69,6 +70,10 @@ class Devices {
   /// in flight, and the content of their memory is undefined.
   virtual std::vector<double> finish() = 0;
 
+  /// True if a device never came back from a step that stalled. No further step can run; the
+  /// devices and the memory of that step must never be destroyed.
+  virtual bool lost() const { return false; }
+
   /// Counts of device `index` in the last started step: per group, its size and the counts.
   virtual std::vector<std::pair<int, comm::Counts>> counts(int index) const = 0;
 
@@ -86,7 +91,8 @@ struct StepPlace {
       nullptr;  ///< in the device's lists; null: before the first one
   int micro_batch = 0;
 };
-/// "device 2: instruction 1 'dense0/add' (add, forward, micro-batch 2 of 2)".
+/// "device 2: instruction 1 'dense0/add' (add, forward, micro-batch 2 of 2)"; of a step in stages
+/// "stage 1, device 2: instruction …".
 std::string to_string(const StepPlace& place, const lower::DeviceProgram& device,
                       const spmd::SpmdProgram& program);
 

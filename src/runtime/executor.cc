@@ -12,6 +12,7 @@
 #include "alpa/base/text.h"
 #include "backend.h"
 #include "initialize.h"
+#include "lost_devices.h"
 #include "src/base/exception_text.h"
 #include "src/base/thread_team.h"
 #include "src/cost/collective.h"
@@ -94,6 +95,15 @@ struct Executor::Impl {
             "record_times: times of instructions are recorded on the backend \"cpu\" only, this is "
             "\"{}\"; use Nsight Systems there",
             backend.name);
+    request.stall_seconds = options.stall_seconds;
+    require(options.stall_seconds >= 0,
+            "stall_seconds is {}; give 0, or more for devices to be watched",
+            options.stall_seconds);
+    require(
+        options.stall_seconds == 0 || backend.on_cores,
+        "stall_seconds: only devices of backend \"cpu\" are watched, this is \"{}\"; leave it at 0 "
+        "there",
+        backend.name);
     const lower::StateLayout shared = first ? first->layout_of_state() : lower::StateLayout{};
     const lower::StateLayout* const state = first ? &shared : nullptr;
     if (lowered.backend != backend.name || lowered.threads != threads ||
@@ -117,6 +127,7 @@ struct Executor::Impl {
   ~Impl() {
     const std::lock_guard lock(home().mutex);
     if (home().active == this) activate(nullptr);
+    if (devices->lost()) keep_forever(std::move(devices), std::move(lost_memory));
   }
 
   // ---- executors that share states
@@ -352,6 +363,7 @@ struct Executor::Impl {
     } catch (...) {
       abandon(std::current_exception());
     }
+    if (devices->lost()) lost_memory = state.memory;
     return step;
   }
 
@@ -412,6 +424,7 @@ struct Executor::Impl {
   StepInputs inputs;
   std::mutex mutex;
   std::unique_ptr<Devices> devices;
+  std::shared_ptr<DeviceMemory> lost_memory;  ///< of the step from which a device did not return
   int num_devices = 0;
   Directory directory, returned;                            ///< of state and of outputs
   std::deque<std::shared_ptr<StepResult::Step>> under_way;  ///< oldest first

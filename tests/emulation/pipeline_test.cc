@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "emulation.h"
+#include "support/error_text.h"
 
 using namespace alpa;
 
@@ -42,4 +43,14 @@ TEST_CASE("stages on one card and on several are as on the CPU, in planned memor
       for (std::size_t i = 0; i < cpu.size(); ++i)
         CHECK(cuda[i] == doctest::Approx(cpu[i]).epsilon(1e-5));
     }
+}
+
+TEST_CASE("only CPU devices are watched for stalls") {
+  emulation::restart({});
+  PipeshardParallel method;
+  method.executor.stall_seconds = 1;
+  CHECK(
+      alpa::testing::error_of([&] { losses(method, "cuda"); }) ==
+      "stall_seconds: only devices of backend \"cpu\" are watched, this is \"cuda\"; leave it at 0 "
+      "there");
 }

@@ -174,7 +174,8 @@ TEST_CASE("if a device of one mesh fails, those of the other stop, and the execu
       };
       const std::string message = error_of([&] { run_steps_of(graph, executor, 1); });
       CAPTURE(message);
-      CHECK(message.starts_with(layer == 0 ? "device 1: instruction " : "device 3: instruction "));
+      CHECK(message.starts_with(layer == 0 ? "stage 0, device 1: instruction "
+                                           : "stage 1, device 3: instruction "));
       CHECK(message.find("'watched' (watched, forward, micro-batch 3 of 4): no ink") !=
             std::string::npos);
       on_run = [](const KernelCall&) {};

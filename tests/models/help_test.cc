@@ -40,8 +40,8 @@ TEST_CASE("alpa-mlp --help groups the flags by what they are about") {
   CHECK(flags["Model"] ==
         Flags{"--dim", "--hidden-factor", "--layers", "--optimizer", "--learning-rate"});
   CHECK(flags["Data"] == Flags{"--data", "--epochs", "--batch", "--steps", "--seed"});
-  CHECK(flags["Devices"] ==
-        Flags{"--devices", "--backend", "--cluster", "--memory-budget", "--tf32"});
+  CHECK(flags["Devices"] == Flags{"--devices", "--backend", "--cluster", "--memory-budget",
+                                  "--tf32", "--stall-seconds"});
   CHECK(flags["Plan"] == Flags{"--method", "--mesh", "--micro-batches", "--stages",
                                "--pipeline-layers", "--schedule", "--solver-seconds", "--plan-only",
                                "--load-plan", "--save-plan"});

@@ -1,0 +1,30 @@
+#pragma once
+/// What devices do that have come to a standstill: who waits for whom.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/runtime/devices.h"
+
+namespace alpa::runtime {
+
+/// How far a device is in its step, in one word that another thread may read at any time.
+struct StepPosition {
+  static constexpr std::uint64_t kOver = ~std::uint64_t{0};
+  /// Of instruction `at` of run number `run` of the schedule.
+  static std::uint64_t code(std::uint64_t run, std::uint64_t at) { return run << 32 | at; }
+};
+
+struct Stall {
+  StepPlace place;   ///< of a device that waits for nobody, or of one in a circle
+  std::string text;  ///< what it does, and who waits for whom
+};
+
+/// The stall of a step in which no instruction has finished for `seconds`. `devices` are in the
+/// order of this process; `positions` are theirs.
+Stall stall_of(std::span<const lower::DeviceProgram* const> devices,
+               const std::vector<std::uint64_t>& positions, const spmd::SpmdProgram& program,
+               double seconds);
+
+}  // namespace alpa::runtime
