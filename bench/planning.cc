@@ -1,6 +1,9 @@
 // Seconds of the processor for planning by phase, from the training step to the device programs of
 // all ranks: how they grow with the number of equal layers, and the peak memory of the process.
 //   bench_planning CLUSTER_FILE [--model mlp|gpt] [--layers N] [--rounds N]
+// With --method pipeline: from the training step to the plans of stages that are searched for, each
+// layer a layer of the pipeline; what is proven of them, and the best equal stages beside them.
+//   bench_planning CLUSTER_FILE --method pipeline [--hosts N] [--micro-batches N] …
 // CLUSTER_FILE: 8 hosts of 8 devices, e.g. clusters/a100_8x8.json. One case a process, so that the
 // memory is that of the case.
 #include <alpa/alpa.h>
@@ -14,6 +17,7 @@
 #include "src/cost/cost_model.h"
 #include "src/intra_op/auto_shard.h"
 #include "src/lower/rank_classes.h"
+#include "src/pipeline_planning.h"
 #include "src/runtime/executor.h"
 #include "tests/support/gpt_stack.h"
 
@@ -21,13 +25,20 @@ using namespace alpa;
 
 namespace {
 
+/// Every second layer is four times as wide.
 TrainingStep mlp_step(int layers, std::int64_t dim, std::int64_t batch) {
-  nn::Sequential mlp;
-  for (int i = 0; i < layers; ++i) mlp.add(nn::Dense(i % 2 == 0 ? 4 * dim : dim)).add(nn::ReLU());
+  std::vector<nn::Dense> dense;
+  for (int i = 0; i < layers; ++i) dense.emplace_back(i % 2 == 0 ? 4 * dim : dim);
   const TensorType type{f32, {batch, dim}};
-  return training_step(
-      {{"x", type}, {"y", type}},
-      [mlp](const Batch& b) { return mean(square(mlp(b["x"]) - b["y"])); }, optim::Adam{});
+  const auto loss = [dense](const Batch& b) {
+    Value h = b["x"];
+    for (std::size_t i = 0; i < dense.size(); ++i) {
+      h = relu(dense[i](h));
+      if (i + 1 < dense.size()) h = mark_pipeline_boundary(h);
+    }
+    return mean(square(h - b["y"]));
+  };
+  return training_step({{"x", type}, {"y", type}}, loss, optim::Adam{});
 }
 
 /// Seconds of the processor since the last call, as a figure: other programs on
@@ -95,29 +106,101 @@ std::vector<bench::Figure> phases(const TrainingStep& step,
   return figures;
 }
 
-void measure(const std::string& cluster_file, const std::string& model, int layers, int rounds) {
-  Cluster cluster = Cluster::from_file(cluster_file);
-  const bool gpt = model == "gpt";
-  const TrainingStep step =
-      gpt ? testing::gpt_step({.layers = layers, .batch = 64}) : mlp_step(layers, 4096, 4096);
+struct Settings {
+  std::string cluster_file, model = "mlp", method = "shard";
+  int layers = 96, rounds = 1, hosts = 8, micro_batches = 16;
+};
+
+TrainingStep step_of(const Settings& settings) {
+  // 512 rows of the GPT in micro-batches keep each device of a stage busy.
+  const std::int64_t rows = settings.method == "pipeline" ? 512 : 64;
+  if (settings.model == "gpt") return testing::gpt_step({.layers = settings.layers, .batch = rows});
+  return mlp_step(settings.layers, 4096, 4096);
+}
+
+void measure_shards(const Settings& settings) {
+  const Cluster cluster = Cluster::from_file(settings.cluster_file);
+  const TrainingStep step = step_of(settings);
   const intra_op::AutoShardOptions method =
-      gpt ? intra_op::zero3_options() : intra_op::AutoShardOptions{};
-  for (int round = 0; round < rounds; ++round) {
+      settings.model == "gpt" ? intra_op::zero3_options() : intra_op::AutoShardOptions{};
+  for (int round = 0; round < settings.rounds; ++round) {
     std::vector<bench::Figure> figures = phases(step, method, cluster);
     figures.push_back({"peak_gigabytes", peak_gigabytes()});
-    bench::print_row(fmt::format("{} {} layers on 8x8", model, layers), figures);
+    bench::print_row(fmt::format("{} {} layers on 8x8", settings.model, settings.layers), figures);
+  }
+}
+
+struct PlannedStages {
+  PlanningProgress last;  ///< best and bound as the search counts them
+  std::vector<StagePlan> stages;
+  double processor_seconds = 0;
+};
+
+PlannedStages plan(const Settings& settings, const TrainingStep& step,
+                   std::variant<UniformStages, ManualStages, AutoStages> stages,
+                   const Cluster& cluster) {
+  PlannedStages result;
+  PipeshardParallel method;
+  method.num_micro_batches = settings.micro_batches;
+  method.stages = std::move(stages);
+  method.progress = [&](const PlanningProgress& now) { result.last = now; };
+  const MethodOptions options = options_of(method);
+  Clock clock;
+  const Graph graph = traced_in_layers(step, options);
+  result.stages = plan_stages(graph, options, cluster, 0, memory_budget(options, cluster));
+  result.processor_seconds = clock.lap("").value;
+  return result;
+}
+
+/// sum + (micro-batches - 1) x slowest, without transfers.
+double seconds_of(const std::vector<StagePlan>& stages, int micro_batches) {
+  double sum = 0, most = 0;
+  for (const StagePlan& stage : stages) {
+    const double seconds = stage.plan.cost.objective_seconds / micro_batches;
+    sum += seconds;
+    most = std::max(most, seconds);
+  }
+  return sum + (micro_batches - 1) * most;
+}
+
+void measure_stages(const Settings& settings) {
+  const Cluster whole = Cluster::from_file(settings.cluster_file);
+  const Cluster cluster = whole.submesh(settings.hosts, whole.devices_per_host);
+  const TrainingStep step = step_of(settings);
+  for (int round = 0; round < settings.rounds; ++round) {
+    const PlannedStages found = plan(settings, step, AutoStages{}, cluster);
+    std::vector<bench::Figure> figures = {
+        {"processor_seconds", found.processor_seconds},
+        {"stages", static_cast<double>(found.stages.size())},
+        {"step_seconds", found.last.best_seconds},
+        {"bound_seconds", found.last.lower_bound_seconds},
+        {"gap", found.last.gap()},
+        {"searches", static_cast<double>(found.last.searches)},
+        {"ranges", static_cast<double>(found.last.ranges)},
+        {"seconds_without_transfers", seconds_of(found.stages, settings.micro_batches)}};
+    for (int count = 1; count <= std::min(settings.layers, cluster.num_devices()); count *= 2)
+      figures.push_back({fmt::format("{}_equal_stages_without_transfers", count),
+                         seconds_of(plan(settings, step, UniformStages{count}, cluster).stages,
+                                    settings.micro_batches)});
+    bench::print_row(
+        fmt::format("{} {} layers on {}x{}, {} micro-batches", settings.model, settings.layers,
+                    settings.hosts, whole.devices_per_host, settings.micro_batches),
+        figures);
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string cluster_file, model = "mlp";
-  int layers = 96, rounds = 1;
-  return bench::run(argc, argv, "Time of planning by phase.",
-                    {cli::text("CLUSTER_FILE", &cluster_file, "8x8 devices"),
-                     cli::text("--model", &model, "mlp or gpt (ZeRO-3)"),
-                     cli::whole("--layers", &layers, "Layers", 1, 100000),
-                     cli::whole("--rounds", &rounds, "Rounds", 1, 1000)},
-                    [&] { measure(cluster_file, model, layers, rounds); });
+  Settings settings;
+  return bench::run(
+      argc, argv, "Time of planning by phase.",
+      {cli::text("CLUSTER_FILE", &settings.cluster_file, "8x8 devices"),
+       cli::choice("--method", &settings.method, "shard, or pipeline", {"shard", "pipeline"}),
+       cli::text("--model", &settings.model, "mlp or gpt (shard: ZeRO-3)"),
+       cli::whole("--layers", &settings.layers, "Layers", 1, 100000),
+       cli::whole("--hosts", &settings.hosts, "Hosts of the cluster, for pipeline", 1, 1000),
+       cli::whole("--micro-batches", &settings.micro_batches, "For pipeline", 1, 1000),
+       cli::whole("--rounds", &settings.rounds, "Rounds", 1, 1000)},
+      [&] { (settings.method == "pipeline" ? measure_stages : measure_shards)(settings); });
 }

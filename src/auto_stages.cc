@@ -1,180 +1,198 @@
-// src/auto_stages.cc — prices ranges of layers on parts of the cluster, and searches for stages
+// src/auto_stages.cc — searches for stages, and prices what the search asks for
 #include "auto_stages.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "alpa/base/error.h"
+#include "range_costs.h"
 #include "src/base/timing.h"
 #include "src/cost/transfer.h"
 #include "src/inter_op/stage_search.h"
-#include "src/intra_op/peak_memory.h"
-#include "src/ir/input.h"
 #include "src/ir/stages.h"
-#include "src/ir/subgraph.h"
 #include "stage_plan.h"
 
 namespace alpa {
 namespace {
 
-/// Layers `first` to `last` as a graph of their own.
-Graph range_of(const Graph& graph, int first, int last, int layers) {
-  const int own = first > 0 ? 1 : 0;
-  std::vector<int> stages(layers);
-  for (int l = 0; l < layers; ++l) stages[l] = l < first ? 0 : l <= last ? own : own + 1;
-  return subgraph(with_stages(graph, stages), own, own).graph;
-}
-
-/// What a plan of a range costs.
-struct RangePrice {
-  double seconds = 0;  ///< of a micro-batch, with its share of what runs once per step
-  int max_in_flight = 0;
-};
-
-/// Bytes of a device, the first one, that a micro-batch in flight keeps for its backward run.
-std::int64_t kept_bytes(const Graph& graph, const ShardingPlan& plan) {
-  std::set<int> kept;
-  for (const Node& node : graph.nodes)
-    for (int value : node.operands)
-      if (node.region == Region::backward && graph.producer(value).region == Region::forward)
-        kept.insert(value);
-  std::int64_t bytes = 0;
-  const std::vector<int> first_device = plan.mesh.coordinates(0);
-  for (int value : kept) {
-    const Input* input = find_input(graph, value);
-    const TensorType& type = graph.type(value);
-    if (!input || input->kind == InputKind::boundary)
-      bytes += TensorType{type.dtype,
-                          local_shape(type.shape, plan.specs[value], plan.mesh, first_device)}
-                   .bytes();
+/// Per layer, bytes of tensors that a micro-batch passes between the layers before it and the rest,
+/// there and back.
+std::vector<double> bytes_across(const Graph& graph) {
+  const int layers = num_layers(graph);
+  std::vector<double> bytes(layers, 0);
+  for (int layer = 1; layer < layers; ++layer) {
+    std::vector<int> stages(layers, 0);
+    std::fill(stages.begin() + layer, stages.end(), 1);
+    const Graph staged = with_stages(graph, stages);
+    std::set<int> crossing;
+    for (const Node& node : staged.nodes)
+      for (int value : node.operands)
+        if (node.region != Region::apply && staged.producer(value).layer != node.layer)
+          crossing.insert(value);
+    for (int value : crossing) bytes[layer] += static_cast<double>(staged.type(value).bytes());
   }
   return bytes;
 }
 
+/// Neighbouring devices in a row, from number `first` on.
+DeviceMesh row_of(const Cluster& cluster, int first, const inter_op::Submesh& submesh) {
+  std::vector<int> devices(submesh.num_devices());
+  std::iota(devices.begin(), devices.end(), first);
+  return logical_meshes(cluster, submesh, devices, {submesh.num_devices()}).front();
+}
+
 class StageSearch {
  public:
-  StageSearch(const Graph& graph, const Cluster& cluster, std::int64_t budget,
-              const RangePlanning& planning)
-      : graph_(graph),
-        cluster_(cluster),
-        budget_(budget),
-        planning_(planning),
-        layers_(num_layers(graph)),
-        whole_{cluster.num_hosts, cluster.devices_per_host},
-        submeshes_(inter_op::submesh_choices(whole_, inter_op::SubmeshSpace::any_size)) {}
+  StageSearch(const StageQuestion& question, const StagePlanning& planning)
+      : question_(question),
+        options_(planning.options),
+        quiet_(without_progress(planning.options)),
+        planning_{planning.model, quiet_, planning.cache},
+        costs_(question.graph, question.cluster,
+               {question.budget, question.submeshes, question.mesh_shapes}, planning_),
+        transfer_seconds_(transfer_prices(question.graph, question.cluster, costs_.parts())) {}
 
-  inter_op::StagePartition run() {
-    const inter_op::StageCosts costs = costs_of_ranges();
-    const std::vector<double> bytes = bytes_across();
-    const auto result = inter_op::search_stages(
-        {.cluster = whole_,
-         .submeshes = submeshes_,
-         .costs = costs,
-         .micro_batches = graph_.num_micro_batches,
-         .transfer_seconds = [&](int layer, int before, int after) {
-           return transfer_seconds(bytes[layer], submeshes_[before], submeshes_[after]);
-         }});
-    require(result.has_value(),
-            "AutoStages: no stages of {} layers fit into {} bytes per device; give more layers or "
-            "devices, or raise the memory budget",
-            layers_, budget_);
-    inter_op::StagePartition partition = result->partition;
-    for (inter_op::Stage& stage : partition.stages)
-      stage.configuration = -1;  // the planner's choice
-    return partition;
+  FoundStages run() {
+    if (costs_.bound_layers())
+      while (improve()) {
+      }
+    for (const inter_op::StagePartition& partition : question_.templates)
+      if (!best_ || least_seconds(partition) < best_->seconds) consider(partition);
+    if (!best_)
+      throw intra_op::OverBudget(fmt::format(
+          "AutoStages: no stages of {} layers fit into {} bytes per device; give more layers or "
+          "devices, or raise the memory budget",
+          costs_.ranges().layers(), question_.budget));
+    best_->lower_bound = std::min(bound_, best_->seconds);
+    return *best_;
   }
 
  private:
-  /// Of ranges with graphs alike, the first is planned.
-  inter_op::StageCosts costs_of_ranges() {
-    inter_op::StageCosts costs(layers_, static_cast<int>(submeshes_.size()), 1);
-    for (int first = 0; first < layers_; ++first)
-      for (int last = first; last < layers_; ++last) {
-        const Graph range = range_of(graph_, first, last, layers_);
-        std::vector<RangePrice>& prices = known_[layer_hash(range)];
-        for (int m = 0; m < costs.submeshes; ++m) {
-          if (m == static_cast<int>(prices.size())) prices.push_back(plan(range, submeshes_[m]));
-          const RangePrice& price = prices[m];
-          costs.seconds[costs.index(first, last, m, 0)] = price.seconds;
-          costs.max_in_flight[costs.index(first, last, m, 0)] = price.max_in_flight;
-        }
-      }
-    return costs;
+  static intra_op::AutoShardOptions without_progress(intra_op::AutoShardOptions options) {
+    options.progress = {};
+    return options;
   }
 
-  /// Its devices in a row, from number `first` on.
-  DeviceMesh mesh_at(int first, const inter_op::Submesh& submesh) const {
-    return logical_meshes(cluster_, submesh, neighbours(first, submesh), {submesh.num_devices()})
-        .front();
+  /// One round: the best stages under the bounds. What is not known of them is found out: first
+  /// bounds of their own, then plans. False: the best stages are found, or time is over.
+  bool improve() {
+    const auto cheapest = search(false);
+    if (!cheapest) return false;
+    if (!costs_.is_memory_bound()) bound_ = std::max(bound_, cheapest->seconds);
+    tell();
+    if (best_ && bound_ >= enough(best_->seconds)) return false;
+    if (costs_.seconds_left() <= 0) return consider(cheapest->partition), false;
+    bool more = false;
+    for (const RangeQuery& query : queries_of(cheapest->partition)) more |= costs_.bound(query);
+    if (!more) return consider(cheapest->partition);
+    const auto likely = search(true);
+    if (likely && bound_ >= enough(likely->seconds)) consider(likely->partition);
+    return true;
   }
 
-  static std::vector<int> neighbours(int first, const inter_op::Submesh& submesh) {
-    std::vector<int> devices(submesh.num_devices());
-    std::iota(devices.begin(), devices.end(), first);
-    return devices;
+  double enough(double seconds) const { return (1 - options_.relative_gap) * seconds; }
+
+  std::optional<inter_op::StageSearchResult> search(bool final_only) {
+    const inter_op::StageCosts costs = costs_.table(final_only);
+    return inter_op::search_stages(
+        {.cluster = {question_.cluster.num_hosts, question_.cluster.devices_per_host},
+         .submeshes = costs_.parts(),
+         .costs = costs,
+         .micro_batches = question_.graph.num_micro_batches,
+         .in_flight = question_.in_flight,
+         .transfer_seconds = transfer_seconds_});
   }
 
-  RangePrice plan(const Graph& range, const inter_op::Submesh& submesh) const {
-    intra_op::AutoShardOptions options = planning_.options;
-    options.time_limit_seconds = std::max(0.0, options.time_limit_seconds - watch_.seconds());
-    StagePlan stage;
-    stage.graph = range;
-    stage.plan =
-        intra_op::auto_shard(range, logical_meshes(cluster_, submesh, neighbours(0, submesh)),
-                             planning_.model, options, &planning_.cache);
-    const StageSeconds seconds = stage_seconds(stage.plan, range, planning_.model);
-    const std::int64_t one = intra_op::peak_memory(stage.plan, range).bytes;
-    const std::int64_t more = std::max<std::int64_t>(kept_bytes(range, stage.plan), 1);
-    const std::int64_t fit = one <= budget_ ? 1 + (budget_ - one) / more : 0;
-    return {seconds.forward + seconds.backward + seconds.apply / graph_.num_micro_batches,
-            static_cast<int>(std::min<std::int64_t>(fit, graph_.num_micro_batches))};
-  }
-
-  /// Per layer, bytes of tensors that a micro-batch passes between the layers before it and
-  /// the rest, there and back.
-  std::vector<double> bytes_across() const {
-    std::vector<double> bytes(layers_, 0);
-    for (int layer = 1; layer < layers_; ++layer) {
-      std::vector<int> stages(layers_, 0);
-      std::fill(stages.begin() + layer, stages.end(), 1);
-      const Graph staged = with_stages(graph_, stages);
-      std::set<int> crossing;
-      for (const Node& node : staged.nodes)
-        for (int value : node.operands)
-          if (node.region != Region::apply && staged.producer(value).layer != node.layer)
-            crossing.insert(value);
-      for (int value : crossing) bytes[layer] += static_cast<double>(staged.type(value).bytes());
+  std::vector<RangeQuery> queries_of(const inter_op::StagePartition& partition) const {
+    std::vector<RangeQuery> queries;
+    int after = static_cast<int>(partition.stages.size());
+    for (const inter_op::Stage& stage : partition.stages) {
+      const auto part = std::find(costs_.parts().begin(), costs_.parts().end(), stage.submesh);
+      invariant(part != costs_.parts().end(), "AutoStages: submesh {} is none of the choices",
+                stage.submesh);
+      queries.push_back({costs_.ranges().class_of(stage.first_layer, stage.last_layer),
+                         static_cast<int>(part - costs_.parts().begin()),
+                         question_.in_flight(--after)});
     }
-    return bytes;
+    return queries;
   }
 
-  /// Tensors are split over the devices of the smaller part.
-  double transfer_seconds(double bytes, const inter_op::Submesh& before,
-                          const inter_op::Submesh& after) const {
-    const Link link =
-        cost::link_between(cluster_, mesh_at(0, before), mesh_at(before.num_devices(), after));
-    const int devices = std::min(before.num_devices(), after.num_devices());
-    return 2 * link.alpha_seconds + bytes / devices * link.beta_seconds_per_byte;
+  /// Plans the stages, and keeps them if they are the best. False: all were planned before.
+  bool consider(const inter_op::StagePartition& partition) {
+    bool any = false;
+    for (const RangeQuery& query : queries_of(partition)) any |= costs_.plan(query);
+    const double seconds = seconds_of(
+        partition, [&](const RangeQuery& query) { return costs_.planned_seconds(query); });
+    if (seconds < (best_ ? best_->seconds : std::numeric_limits<double>::infinity())) {
+      best_ = FoundStages{partition, seconds, 0};
+      tell();
+    }
+    return any;
   }
 
-  const Graph& graph_;
-  const Cluster& cluster_;
-  const std::int64_t budget_;
-  const RangePlanning& planning_;
-  const int layers_;
-  const inter_op::Submesh whole_;
-  const std::vector<inter_op::Submesh> submeshes_;
+  double least_seconds(const inter_op::StagePartition& partition) {
+    return seconds_of(partition,
+                      [&](const RangeQuery& query) { return costs_.least_seconds(query); });
+  }
+
+  /// As the stage search counts them.
+  template <class SecondsOf>
+  double seconds_of(const inter_op::StagePartition& partition, const SecondsOf& seconds_of_range) {
+    const std::vector<RangeQuery> queries = queries_of(partition);
+    std::vector<double> seconds;
+    for (const RangeQuery& query : queries) seconds.push_back(seconds_of_range(query));
+    for (std::size_t s = 1; s < queries.size(); ++s)
+      seconds.push_back(
+          transfer_seconds_(partition.stages[s].first_layer, queries[s - 1].part, queries[s].part));
+    return std::accumulate(seconds.begin(), seconds.end(), 0.0) +
+           (question_.graph.num_micro_batches - 1) *
+               *std::max_element(seconds.begin(), seconds.end());
+  }
+
+  void tell() const {
+    if (!options_.progress) return;
+    PlanningProgress now{.lower_bound_seconds = bound_, .elapsed_seconds = watch_.seconds()};
+    if (best_) now.best_seconds = best_->seconds;
+    if (best_) now.stages = static_cast<int>(best_->partition.stages.size());
+    now.lower_bound_seconds = std::min(now.lower_bound_seconds, now.best_seconds);
+    now.searches = costs_.num_searches();
+    now.ranges = costs_.num_ranges();
+    now.seconds_left = costs_.seconds_left();
+    options_.progress(now);
+  }
+
+  const StageQuestion& question_;
+  const intra_op::AutoShardOptions& options_;
+  const intra_op::AutoShardOptions quiet_;  ///< for the searches of ranges
+  const StagePlanning planning_;
+  RangeCosts costs_;
+  const std::function<double(int layer, int before, int after)> transfer_seconds_;
   const Stopwatch watch_;
-  std::map<std::uint64_t, std::vector<RangePrice>> known_;  ///< by hash, per submesh
+  double bound_ = 0;
+  std::optional<FoundStages> best_;
 };
 
 }  // namespace
 
-inter_op::StagePartition auto_stages(const Graph& graph, const Cluster& cluster,
-                                     std::int64_t budget, const RangePlanning& planning) {
-  return StageSearch(graph, cluster, budget, planning).run();
+std::function<double(int layer, int before, int after)> transfer_prices(
+    const Graph& graph, const Cluster& cluster, const std::vector<inter_op::Submesh>& submeshes) {
+  const std::size_t count = submeshes.size();
+  std::vector<Link> links;
+  for (const inter_op::Submesh& before : submeshes)
+    for (const inter_op::Submesh& after : submeshes)
+      links.push_back(cost::link_between(cluster, row_of(cluster, 0, before),
+                                         row_of(cluster, before.num_devices(), after)));
+  return [=, bytes = bytes_across(graph)](int layer, int before, int after) {
+    const Link& link = links[before * count + after];
+    const int devices = std::min(submeshes[before].num_devices(), submeshes[after].num_devices());
+    return 2 * link.alpha_seconds + bytes[layer] / devices * link.beta_seconds_per_byte;
+  };
+}
+
+FoundStages auto_stages(const StageQuestion& question, const StagePlanning& planning) {
+  return StageSearch(question, planning).run();
 }
 
 }  // namespace alpa

@@ -1,25 +1,44 @@
 #pragma once
-/// Finds the stages of a pipeline: plans every range of layers on every part of the cluster, and
-/// searches for the best partition (inter_op/stage_search.h).
+/// Finds the stages of a pipeline: prices ranges of layers on parts of the cluster
+/// (range_costs.h), and searches for the best partition (inter_op/stage_search.h).
+#include <functional>
+#include <vector>
+
 #include "alpa/mesh/cluster.h"
 #include "src/inter_op/stage.h"
-#include "src/intra_op/auto_shard.h"
-#include "src/intra_op/planning_cache.h"
+#include "stage_planning.h"
 
 namespace alpa {
 
-/// What the search plans ranges with.
-struct RangePlanning {
-  const cost::CostModel& model;
-  const intra_op::AutoShardOptions& options;  ///< its time limit is for all ranges together
-  intra_op::PlanningCache& cache;
+/// What stages are searched for.
+struct StageQuestion {
+  const Graph& graph;
+  const Cluster& cluster;
+  std::int64_t budget = 0;  ///< bytes of a device, as `counted_bytes` counts them
+  std::vector<inter_op::Submesh> submeshes = {};   ///< that stages may have
+  std::vector<std::vector<int>> mesh_shapes = {};  ///< of stages; empty: every shape
+  /// Micro-batches in flight at a stage with so many stages after it.
+  std::function<int(int stages_after)> in_flight = {};
+  /// Other stages that the result may not be dearer than: a single one, equal ones.
+  std::vector<inter_op::StagePartition> templates = {};
 };
 
-/// Stages of `graph`'s layers on `cluster` with the least predicted seconds per step; a single
-/// stage is one candidate. Ranges whose graphs are alike are planned once. Ranges that exceed
-/// `budget` bytes per device are left out; more micro-batches in flight are counted by what the
-/// forward pass keeps for the backward pass. Throws Error if no stages fit.
-inter_op::StagePartition auto_stages(const Graph& graph, const Cluster& cluster,
-                                     std::int64_t budget, const RangePlanning& planning);
+/// Seconds to pass a micro-batch, forward and backward, between stages: as
+/// inter_op::StageProblem::transfer_seconds, with indices of these submeshes. Tensors are split
+/// over the devices of the smaller part.
+std::function<double(int layer, int before, int after)> transfer_prices(
+    const Graph& graph, const Cluster& cluster, const std::vector<inter_op::Submesh>& submeshes);
+
+struct FoundStages {
+  inter_op::StagePartition partition;
+  double seconds = 0;  ///< predicted for the step's micro-batches, transfers included
+  /// Proven: no stages take less, unless memory made plans slower.
+  double lower_bound = 0;
+};
+
+/// Stages with the least predicted seconds per step, up to the options' relative gap; a single
+/// stage is one candidate. When time is over or the search is stopped, the best stages so far.
+/// Throws Error if no stages fit.
+FoundStages auto_stages(const StageQuestion& question, const StagePlanning& planning);
 
 }  // namespace alpa

@@ -8,6 +8,7 @@
 
 #include "alpa/base/error.h"
 #include "auto_stages.h"
+#include "range_costs.h"
 #include "src/base/timing.h"
 #include "src/cost/cost_model.h"
 #include "src/inter_op/cluster_layers.h"
@@ -20,7 +21,7 @@
 #include "src/ir/rule.h"
 #include "src/ir/stages.h"
 #include "src/ir/subgraph.h"
-#include "src/spmd/program.h"
+#include "src/pipeline/schedule.h"
 #include "stage_plan.h"
 
 namespace alpa {
@@ -115,9 +116,57 @@ void set_options(const StageOptions& stage, intra_op::AutoShardOptions& search) 
   search.allow_all_to_all = stage.allow_all_to_all;
 }
 
+/// Logical mesh shapes that stages may have; empty: all.
+std::vector<std::vector<int>> allowed_shapes(const AutoStages& automatic,
+                                             const ShardParallel& options) {
+  if (!options.mesh_shape.empty()) return {options.mesh_shape};
+  return automatic.mesh_shapes;
+}
+
+/// One stage, and as many equal ones as tile the cluster.
+std::vector<inter_op::StagePartition> uniform_partitions(const Graph& graph,
+                                                         const Cluster& cluster) {
+  const int most = std::min(num_layers(graph), cluster.num_devices());
+  std::vector<inter_op::StagePartition> partitions;
+  for (int count = 1; count <= most; ++count)
+    if (cluster.num_devices() % count == 0 &&
+        (cluster.num_hosts % count == 0 || count % cluster.num_hosts == 0))
+      partitions.push_back(given_stages(UniformStages{count}, graph, cluster));
+  return partitions;
+}
+
+/// Parts of the cluster of the sizes in question; the whole cluster is one.
+std::vector<inter_op::Submesh> submeshes_of(SubmeshSizes sizes, const inter_op::Submesh& whole) {
+  const auto space = sizes == SubmeshSizes::any ? inter_op::SubmeshSpace::any_size
+                                                : inter_op::SubmeshSpace::power_of_two;
+  std::vector<inter_op::Submesh> submeshes = inter_op::submesh_choices(whole, space);
+  if (submeshes.back() != whole) submeshes.push_back(whole);
+  return submeshes;
+}
+
+inter_op::StagePartition found_stages(const AutoStages& automatic, const Graph& graph,
+                                      const MethodOptions& method, const Cluster& cluster,
+                                      std::int64_t budget, const StagePlanning& planning) {
+  const int micro_batches = graph.num_micro_batches;
+  const int most_stages = std::min(num_layers(graph), cluster.num_devices());
+  StageQuestion question{graph, cluster};
+  question.budget = budget;
+  question.submeshes =
+      submeshes_of(automatic.submeshes, {cluster.num_hosts, cluster.devices_per_host});
+  question.mesh_shapes = allowed_shapes(automatic, method.options);
+  question.in_flight = [&](int after) {
+    return pipeline::most_in_flight(method.pipeline.schedule, after, most_stages, micro_batches);
+  };
+  question.templates = uniform_partitions(graph, cluster);
+  inter_op::StagePartition partition = auto_stages(question, planning).partition;
+  for (inter_op::Stage& stage : partition.stages) stage.configuration = -1;  // the planner's choice
+  return partition;
+}
+
 /// The stages that the method asks for. Throws Error if its schedule needs others.
 std::vector<StageRequest> requested_stages(const Graph& graph, const MethodOptions& method,
-                                           const Cluster& cluster, const RangePlanning& planning) {
+                                           const Cluster& cluster, std::int64_t budget,
+                                           const StagePlanning& planning) {
   const PipeshardParallel& pipeline = method.pipeline;
   const auto* uniform = std::get_if<UniformStages>(&pipeline.stages);
   const auto* manual = std::get_if<ManualStages>(&pipeline.stages);
@@ -134,10 +183,18 @@ std::vector<StageRequest> requested_stages(const Graph& graph, const MethodOptio
   const inter_op::StagePartition partition =
       uniform  ? given_stages(*uniform, graph, cluster)
       : manual ? given_stages(*manual, graph, cluster)
-               : auto_stages(graph, cluster, memory_budget(method, cluster), planning);
+               : found_stages(std::get<AutoStages>(pipeline.stages), graph, method, cluster, budget,
+                              planning);
   const int parts = static_cast<int>(partition.stages.size()) / per_part;
-  return requests_of(partition, manual ? manual->mesh_shapes : std::vector<std::vector<int>>{},
-                     method.options.mesh_shape, parts, cluster);
+  std::vector<StageRequest> requests =
+      requests_of(partition, manual ? manual->mesh_shapes : std::vector<std::vector<int>>{},
+                  method.options.mesh_shape, parts, cluster);
+  if (const auto* automatic = std::get_if<AutoStages>(&pipeline.stages))
+    for (StageRequest& request : requests)
+      std::erase_if(request.meshes, [&](const DeviceMesh& mesh) {
+        return !is_allowed(mesh, allowed_shapes(*automatic, method.options));
+      });
+  return requests;
 }
 
 /// `graph`, traced with a layer per node, with these layers of its forward nodes, and backward
@@ -241,24 +298,29 @@ std::vector<StagePlan> stages_with_layers_of(const std::vector<Stage>& others) {
 }  // namespace
 
 std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& method,
-                                   const Cluster& cluster, double trace_seconds) {
+                                   const Cluster& cluster, double trace_seconds,
+                                   std::int64_t budget) {
   const cost::CostModel model = cost::CostModel::of(cluster);
   const Stopwatch watch;
   intra_op::AutoShardOptions options = search_options(method, trace_seconds);
   options.whole_boundary_inputs = true;
   const auto* manual = std::get_if<ManualStages>(&method.pipeline.stages);
   intra_op::PlanningCache cache;
+  const StagePlanning planning{model, options, cache};
   const std::vector<StageRequest> requests =
-      requested_stages(graph, method, cluster, {model, options, cache});
-  const double end = options.time_limit_seconds;
+      requested_stages(graph, method, cluster, budget, planning);
+  if (std::holds_alternative<AutoStages>(method.pipeline.stages)) options.progress = {};
   std::vector<StagePlan> stages = stages_with_layers_of(requests);
   const std::vector<BoundaryBatchDims> batch_dims = cut_into_stages(graph, stages);
-  for (std::size_t s = 0; s < stages.size(); ++s) {
+  const int count = static_cast<int>(stages.size());
+  for (int s = 0; s < count; ++s) {
     intra_op::AutoShardOptions own = options;
     if (manual && !manual->options.empty()) set_options(manual->options[s], own);
     own.boundary_batch_dims = batch_dims[s];
-    own.time_limit_seconds = (end - watch.seconds()) / static_cast<double>(stages.size() - s);
-    stages[s].plan = intra_op::auto_shard(stages[s].graph, requests[s].meshes, model, own, &cache);
+    own.time_limit_seconds = (options.time_limit_seconds - watch.seconds()) / (count - s);
+    const StageLimit limit{budget, pipeline::most_in_flight(method.pipeline.schedule, count - s - 1,
+                                                            count, graph.num_micro_batches)};
+    stages[s].plan = plan_stage(stages[s].graph, requests[s].meshes, limit, {model, own, cache});
     stages[s].seconds = stage_seconds(stages[s].plan, stages[s].graph, model);
   }
   return stages;

@@ -33,10 +33,13 @@ std::vector<BoundaryBatchDims> cut_into_stages(const Graph& graph, std::vector<S
 /// for the same forward nodes.
 Graph traced_in_layers_of(const Graph& leader, const TrainingStep& step, int num_micro_batches);
 
-/// The stages that the method asks for, planned one by one. Throws Error if the stages fit neither
-/// the layers of `graph` nor the devices of `cluster`.
+/// The stages that the method asks for, planned one by one: each with the best plan that takes at
+/// most `budget` bytes of a device, as `counted_bytes` counts them. Throws Error if the stages fit
+/// neither the layers of `graph` nor the devices of `cluster`, and intra_op::OverBudget if they do
+/// not fit the budget.
 std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& method,
-                                   const Cluster& cluster, double trace_seconds);
+                                   const Cluster& cluster, double trace_seconds,
+                                   std::int64_t budget);
 
 /// The stages of `graph` on the meshes, and along the plans, of a step's that works on the same
 /// state (intra_op/follow.h). `graph` is one of `traced_in_layers_of`.

@@ -80,4 +80,22 @@ CompiledStep plan_within_budget(intra_op::AutoSharding& search, std::int64_t bud
   fail_budget(budget, best.memory_bytes, search.is_over());
 }
 
+CompiledStep plan_stages_within_budget(
+    std::int64_t budget, std::int64_t first,
+    const std::function<CompiledStep(std::int64_t limit)>& plan) {
+  CompiledStep best = plan(first);
+  PlannersLimit limit(budget);
+  if (best.memory_bytes > budget && first == budget) limit.was_too_high(best.memory_bytes);
+  for (int k = 0; k < kBudgetAttempts && best.memory_bytes > budget && !limit.is_exhausted(); ++k) {
+    try {
+      CompiledStep next = plan(limit.bytes());
+      limit.was_too_high(next.memory_bytes);
+      if (next.memory_bytes < best.memory_bytes) best = std::move(next);
+    } catch (const intra_op::OverBudget& error) {
+      limit.was_too_low(error.missing_bytes);
+    }
+  }
+  return best;
+}
+
 }  // namespace alpa

@@ -18,4 +18,10 @@ using LowerPlan = std::function<CompiledStep(ShardingPlan plan)>;
 CompiledStep plan_within_budget(intra_op::AutoSharding& search, std::int64_t budget,
                                 const LowerPlan& lower);
 
+/// The same for a step in stages. `plan` plans and lowers it with a limit on the bytes that the
+/// planner counts; a limit that no plan keeps: it throws intra_op::OverBudget. The first limit is
+/// `first`. The result exceeds the budget if no plan that was found keeps it.
+CompiledStep plan_stages_within_budget(std::int64_t budget, std::int64_t first,
+                                       const std::function<CompiledStep(std::int64_t limit)>& plan);
+
 }  // namespace alpa

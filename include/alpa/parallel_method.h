@@ -91,8 +91,22 @@ struct UniformStages {
   int stages_per_part = 1;
 };
 
-/// Stages are searched for: any number, on any parts of the cluster that tile it.
-struct AutoStages {};
+/// Numbers of devices that stages may have: parts of one host, or whole hosts.
+enum class SubmeshSizes : std::uint8_t {
+  any,            ///< also three of eight devices, or five hosts
+  powers_of_two,  ///< 1, 2, 4, … devices of a host or hosts, and the whole cluster: faster to search
+};
+
+/// Stages are searched for: any number, on parts of the cluster that tile it, each with the logical
+/// mesh shape and the sharding that the planner finds. A stage that exceeds the memory of its
+/// devices (`memory_budget_bytes`) with the micro-batches that the schedule keeps in flight gets a
+/// plan with less memory, or other layers or devices.
+struct AutoStages {
+  SubmeshSizes submeshes = SubmeshSizes::any;
+  /// Logical mesh shapes that stages may have, e.g. {{1}, {4}, {2, 4}}; parts of the cluster with
+  /// none of them are not used. Empty: every shape of every part.
+  std::vector<std::vector<int>> mesh_shapes = {};
+};
 
 /// `num_micro_batches` of PipeshardParallel: the planner's choice among divisors of the batch,
 /// about powers of two, by the predicted seconds of a step.

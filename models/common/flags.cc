@@ -114,6 +114,14 @@ std::vector<cli::Flag> output_rows(CommonFlags& f) {
 }
 
 void print_progress(const PlanningProgress& p) {
+  if (p.ranges > 0) {
+    fmt::print(stderr,
+               "planning    {:.1f} s: {} in {} stages, gap {:.2g} % (none take less than {}), {} "
+               "searches for {} ranges, {:.0f} s left at most\n",
+               p.elapsed_seconds, seconds_text(p.best_seconds), p.stages, 100 * p.gap(),
+               seconds_text(p.lower_bound_seconds), p.searches, p.ranges, p.seconds_left);
+    return;
+  }
   fmt::print(stderr,
              "planning    {:.1f} s: {} on mesh {}, gap {:.2g} % (no plan takes less than {})\n",
              p.elapsed_seconds, seconds_text(p.best_seconds), p.mesh, 100 * p.gap(),

@@ -98,7 +98,7 @@ struct AutoSharding::Impl {
         options(o),
         cache(known ? *known : own_cache),
         time(o.time_limit_seconds, o.stop),
-        graph(std::make_shared<GraphFacts>(g, &cache.facts().rules)),
+        graph(std::make_shared<GraphFacts>(g, &cache.facts().rules, o.loops)),
         report(o.progress) {}
 
   ShardingPlan plan(Budget budget) {

@@ -12,6 +12,8 @@
 
 namespace alpa::intra_op {
 
+struct LoopShare;
+
 /// The use of one mesh axis.
 enum class AxisUse : std::uint8_t {
   any,    ///< not restricted
@@ -47,6 +49,9 @@ struct AutoShardOptions {
   bool whole_boundary_inputs = false;
   /// Of boundary inputs, by name, the dimension that is the batch; the others have none.
   std::map<std::string, int> boundary_batch_dims;
+  /// Per node, its part in its loop (fusion.h), for a part of a graph whose loops reach beyond it;
+  /// null: as `loop_shares` says. Must outlive the search.
+  const std::vector<LoopShare>* loops = nullptr;
   /// Required specs of outputs of the graph, by name; other outputs may have any spec.
   std::map<std::string, ShardingSpec> output_specs;
   bool allow_all_gather = true;

@@ -70,7 +70,7 @@ class LayeredProblem {
         options_(options),
         facts_(facts),
         limits_(limits),
-        shares_(loop_shares(graph)),
+        shares_(options.loops ? *options.loops : loop_shares(graph)),
         boundaries_(boundaries_of(graph)) {}
 
   std::variant<LayeredPlan, LayerTooLarge> run() {

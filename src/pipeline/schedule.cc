@@ -66,6 +66,18 @@ PipelineSchedule make_schedule(ScheduleKind kind, int meshes, int micro_batches,
   return make(meshes, micro_batches);
 }
 
+int most_in_flight(ScheduleKind kind, int after, int stages, int micro_batches) {
+  switch (kind) {
+    case ScheduleKind::one_f_one_b: return std::min(micro_batches, after + 1);
+    case ScheduleKind::one_f_one_b_overlap: return std::min(micro_batches, 2 * after + 1);
+    case ScheduleKind::zero_bubble: return std::min(micro_batches, stages);
+    case ScheduleKind::inference: return 1;
+    case ScheduleKind::gpipe:
+    case ScheduleKind::interleaved_one_f_one_b: return micro_batches;
+  }
+  bug("schedule {} has no number of micro-batches in flight", static_cast<int>(kind));
+}
+
 PipelineSchedule gpipe(int stages, int micro_batches) {
   check("gpipe", stages, micro_batches);
   return PipelineSchedule(stages, forward_ahead(micro_batches, micro_batches));

@@ -35,6 +35,10 @@ using PipelineSchedule = std::vector<std::vector<RegionRun>>;
 PipelineSchedule make_schedule(ScheduleKind kind, int meshes, int micro_batches,
                                int stages_per_mesh = 1);
 
+/// Micro-batches in flight at a stage that has `after` of `stages` stages after it, at most: more
+/// than a schedule keeps where it depends on more than that.
+int most_in_flight(ScheduleKind kind, int after, int stages, int micro_batches);
+
 /// All forward runs, then all backward runs (GPipe, arXiv 1811.06965). Every micro-batch is in
 /// flight at once. Throws Error unless both numbers are positive.
 PipelineSchedule gpipe(int stages, int micro_batches);

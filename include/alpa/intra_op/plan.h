@@ -160,6 +160,11 @@ struct PlanningProgress {
   std::string mesh = {};
   /// a device may use for the plans meant; none: any plan is
   std::optional<std::int64_t> bytes = {};
+  int stages = 0;  ///< of the best plan, while stages are searched for
+  /// Searches that were made for the stages, and ranges of layers on meshes that could have one:
+  /// most are ruled out without.
+  int searches = 0, ranges = 0;
+  double seconds_left = 0;  ///< until the time limit, while stages are searched for
 
   /// (best - lower bound) / best; 1 while there is no plan.
   double gap() const {

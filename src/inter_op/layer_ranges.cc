@@ -1,0 +1,173 @@
+// src/inter_op/layer_ranges.cc — tells which ranges of layers are alike, and cuts them out
+#include "src/inter_op/layer_ranges.h"
+
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+
+#include "alpa/base/error.h"
+#include "src/intra_op/batch_factors.h"
+#include "src/intra_op/layer_table.h"
+#include "src/ir/input.h"
+#include "src/ir/rewrite.h"
+#include "src/ir/stages.h"
+#include "src/ir/subgraph.h"
+
+namespace alpa::inter_op {
+namespace {
+
+std::vector<int> every_layer(int layers) {
+  std::vector<int> stages(layers);
+  std::iota(stages.begin(), stages.end(), 0);
+  return stages;
+}
+
+/// Per value, the other layers that read it.
+std::vector<std::set<int>> readers_elsewhere(const Graph& staged) {
+  std::vector<std::set<int>> readers(staged.values.size());
+  const auto add = [&](int value, int layer) {
+    if (staged.producer(value).layer != layer) readers[value].insert(layer);
+  };
+  for (const Node& node : staged.nodes)
+    for (int value : node.operands) add(value, node.layer);
+  for (const Update& update : staged.updates)
+    add(update.value, staged.producer(update.input).layer);
+  return readers;
+}
+
+/// The node's part in its loop at the least it can cost inside a longer range.
+intra_op::LoopShare least_share(const Node& node, const intra_op::LoopShare& inside) {
+  if (node.op == &ops::input) return {};
+  intra_op::LoopShare share = inside;
+  share.vanishes |= node.operands.empty();
+  return share;
+}
+
+/// Text that is equal for layers with equal graphs that are connected to equally distant layers in
+/// the same way.
+class Signatures {
+ public:
+  explicit Signatures(const Graph& staged, const std::vector<intra_op::LoopShare>& loops)
+      : staged_(staged),
+        loops_(loops),
+        readers_(readers_elsewhere(staged)),
+        number_(staged.values.size()) {
+    std::map<int, int> count;  // per layer, values that other layers read
+    for (std::size_t v = 0; v < number_.size(); ++v)
+      if (!readers_[v].empty()) number_[v] = count[staged.producer(static_cast<int>(v)).layer]++;
+  }
+
+  std::string of(int layer) const {
+    const Subgraph part = subgraph(staged_, layer, layer);
+    intra_op::PartView view{part.graph, {}, {}};
+    for (std::size_t n = 0; n < part.nodes.size(); ++n)
+      view.shares.push_back(least_share(part.graph.nodes[n], loops_[part.nodes[n]]));
+    std::string text = intra_op::table_key(view, {});
+    for (const Input& input : part.graph.inputs)
+      if (input.kind == InputKind::boundary) {
+        const int value = part.values[input.value];
+        text += fmt::format(" {}.{}", staged_.producer(value).layer - layer, number_[value]);
+      }
+    for (const Output& output : part.graph.outputs) {
+      text += " o";
+      for (int reader : readers_[part.values[output.value]])
+        text += fmt::format("{},", reader - layer);
+    }
+    return text;
+  }
+
+ private:
+  const Graph& staged_;
+  const std::vector<intra_op::LoopShare>& loops_;
+  const std::vector<std::set<int>> readers_;
+  std::vector<int> number_;  ///< per value that other layers read, counted within its layer
+};
+
+}  // namespace
+
+LayerRanges::LayerRanges(const Graph& graph)
+    : graph_(graph),
+      layers_(num_layers(graph)),
+      staged_(with_stages(graph, every_layer(layers_))),
+      loops_(intra_op::loop_shares(staged_)),
+      class_of_(static_cast<std::size_t>(layers_) * layers_, -1) {
+  const Signatures signatures(staged_, loops_);
+  std::map<std::string, int> kinds;
+  std::vector<int> kind_of;
+  for (int layer = 0; layer < layers_; ++layer)
+    kind_of.push_back(
+        kinds.try_emplace(signatures.of(layer), static_cast<int>(kinds.size())).first->second);
+  std::map<std::pair<int, int>, int> longer;  // class without the last layer, kind of that layer
+  for (int length = 1; length <= layers_; ++length)
+    for (int first = 0; first + length <= layers_; ++first) {
+      const int last = first + length - 1;
+      const int before = length == 1 ? -1 : class_of(first, last - 1);
+      const auto [at, added] = longer.try_emplace({before, kind_of[last]}, classes());
+      if (added) examples_.push_back({first, last});
+      class_of_[first * layers_ + last] = at->second;
+    }
+}
+
+StageGraph LayerRanges::graph_of(Range range) const {
+  const int own = range.first > 0 ? 1 : 0;
+  std::vector<int> stages(layers_);
+  for (int l = 0; l < layers_; ++l)
+    stages[l] = l < range.first ? 0 : l <= range.last ? own : own + 1;
+  const Graph staged = with_stages(graph_, stages);
+  Subgraph part = subgraph(staged, own, own);
+  const std::vector<int> batch_dims = intra_op::batch_dims(staged);
+  StageGraph result;
+  for (const Input& input : part.graph.inputs)
+    if (const int dim = batch_dims[part.values[input.value]];
+        input.kind == InputKind::boundary && dim >= 0)
+      result.batch_dims[input.name] = dim;
+  result.graph = std::move(part.graph);
+  return result;
+}
+
+RelaxedRange LayerRanges::relaxed(Range range) const {
+  const Subgraph part = subgraph(staged_, range.first, range.last);
+  Graph graph = part.graph;
+  graph.inputs.clear();
+  RelaxedRange result;
+  std::vector<Node> nodes;
+  const auto add = [&](Node node, int value) {
+    if (const Input* input = find_input(part.graph, value)) {
+      graph.inputs.push_back(*input);
+      graph.inputs.back().value = node.results[0];
+      graph.inputs.back().name = node.name;
+    }
+    nodes.push_back(std::move(node));
+  };
+  std::vector<bool> read(part.graph.values.size(), false);
+  for (std::size_t n = 0; n < part.graph.nodes.size(); ++n) {
+    Node node = part.graph.nodes[n];
+    for (int& value : node.operands) {
+      const Input* input = find_input(part.graph, value);
+      if (!input || input->kind != InputKind::boundary) continue;
+      if (!read[value]) {
+        read[value] = true;
+        continue;
+      }
+      Node own = part.graph.producer(value);
+      const int made = static_cast<int>(graph.values.size());
+      own.name += fmt::format(" {}", made);
+      own.results = {made};
+      graph.values.push_back(graph.values[value]);
+      add(std::move(own), std::exchange(value, made));
+      result.loops.emplace_back();
+    }
+    result.loops.push_back(least_share(node, loops_[part.nodes[n]]));
+    const int first_result = node.results[0];
+    add(std::move(node), first_result);
+  }
+  const std::size_t count = nodes.size();
+  result.graph = with_nodes(graph, std::move(nodes)).graph;
+  invariant(result.graph.nodes.size() == count, "relaxed range: {} of {} nodes are left",
+            result.graph.nodes.size(), count);
+  verify(result.graph);
+  return result;
+}
+
+}  // namespace alpa::inter_op

@@ -1,0 +1,131 @@
+// The search for stages against an ILP per range of layers and part of the cluster.
+#include "src/auto_stages.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "alpa/mesh/cluster.h"
+#include "src/cost/cost_model.h"
+#include "src/inter_op/stage_search.h"
+#include "src/ir/stages.h"
+#include "src/range_costs.h"
+#include "src/stage_plan.h"
+#include "support/planning_suite.h"
+
+using namespace alpa;
+
+namespace {
+
+constexpr int kMicroBatches = 8;
+constexpr std::int64_t kMuch = std::int64_t{1} << 50;
+
+/// Hosts of two devices whose links are so slow that stages are worth their bubble.
+Cluster slow_links(int hosts) {
+  Cluster cluster = Cluster::local(2);
+  cluster.num_hosts = hosts;
+  cluster.within_host.beta_seconds_per_byte *= 20;
+  cluster.between_hosts.beta_seconds_per_byte *= 40;
+  return cluster;
+}
+
+Graph graph_of(const char* model, int layers) {
+  testing::SuiteShape shape{
+      .stack = {.layers = layers, .batch = 32, .sequence = 16, .hidden = 128, .heads = 4}};
+  return testing::suite_step(model, shape).trace(kMicroBatches);
+}
+
+int one_f_one_b(int after) { return std::min(kMicroBatches, after + 1); }
+
+struct Case {
+  explicit Case(Graph g, Cluster c) : graph(std::move(g)), cluster(std::move(c)) {
+    options.whole_boundary_inputs = true;
+    options.relative_gap = 0;
+  }
+
+  StageQuestion question(std::int64_t budget = kMuch) const {
+    StageQuestion question{graph, cluster};
+    question.budget = budget;
+    question.submeshes = submeshes;
+    question.in_flight = one_f_one_b;
+    return question;
+  }
+
+  Graph graph;
+  Cluster cluster;
+  std::vector<inter_op::Submesh> submeshes = inter_op::submesh_choices(
+      {cluster.num_hosts, cluster.devices_per_host}, inter_op::SubmeshSpace::any_size);
+  cost::CostModel model = cost::CostModel::of(cluster);
+  intra_op::AutoShardOptions options;
+  mutable intra_op::PlanningCache cache;
+  StagePlanning planning{model, options, cache};
+};
+
+/// Seconds of a micro-batch of every range on every submesh, each planned on all logical meshes.
+inter_op::StageCosts all_planned(const Case& c, const inter_op::LayerRanges& ranges) {
+  inter_op::StageCosts costs(ranges.layers(), static_cast<int>(c.submeshes.size()), 1);
+  for (int first = 0; first < costs.layers; ++first)
+    for (int last = first; last < costs.layers; ++last)
+      for (int m = 0; m < costs.submeshes; ++m) {
+        std::vector<int> devices(c.submeshes[m].num_devices());
+        std::iota(devices.begin(), devices.end(), 0);
+        const ShardingPlan plan = intra_op::auto_shard(
+            ranges.graph_of({first, last}).graph,
+            logical_meshes(c.cluster, c.submeshes[m], devices), c.model, c.options, &c.cache);
+        costs.seconds[costs.index(first, last, m, 0)] = plan.cost.objective_seconds / kMicroBatches;
+        costs.max_in_flight[costs.index(first, last, m, 0)] = kMicroBatches;
+      }
+  return costs;
+}
+
+}  // namespace
+
+TEST_CASE("the search finds what an ILP per range of layers and part of the cluster finds") {
+  for (const auto& [model, layers, hosts] :
+       {std::tuple{"residual-mlp", 3, 2}, {"attention", 3, 1}, {"gpt", 2, 1}}) {
+    CAPTURE(model);
+    const Case c(graph_of(model, layers), slow_links(hosts));
+    const FoundStages found = auto_stages(c.question(), c.planning);
+    const inter_op::StageCosts costs = all_planned(c, inter_op::LayerRanges(c.graph));
+    const auto best = inter_op::search_stages(
+        {.cluster = {c.cluster.num_hosts, c.cluster.devices_per_host},
+         .submeshes = c.submeshes,
+         .costs = costs,
+         .micro_batches = kMicroBatches,
+         .transfer_seconds = transfer_prices(c.graph, c.cluster, c.submeshes)});
+    REQUIRE(best);
+    CHECK(found.partition.stages.size() > 1);
+    CHECK(found.seconds == doctest::Approx(best->seconds).epsilon(1e-6));
+    CHECK(found.lower_bound <= best->seconds * (1 + 1e-6));
+    CHECK(found.lower_bound >= best->seconds * (1 - 1e-4));
+  }
+}
+
+TEST_CASE("a range costs at least what is proven of its parts") {
+  for (const auto& [model, layers] : {std::pair{"residual-mlp", 3}, {"gpt", 2}}) {
+    CAPTURE(model);
+    const Case c(graph_of(model, layers), slow_links(1));
+    RangeCosts costs(c.graph, c.cluster, {kMuch, c.submeshes, {}}, c.planning);
+    const inter_op::StageCosts exact = all_planned(c, costs.ranges());
+    REQUIRE(costs.bound_layers());
+    double least_ratio = 1;
+    const auto check = [&] {
+      const inter_op::StageCosts bounds = costs.table(false);
+      for (std::size_t at = 0; at < exact.seconds.size(); ++at) {
+        if (exact.max_in_flight[at] == 0) continue;
+        CHECK(bounds.seconds[at] <= exact.seconds[at] * (1 + 1e-6));
+        least_ratio = std::min(least_ratio, bounds.seconds[at] / exact.seconds[at]);
+      }
+    };
+    check();
+    CHECK(least_ratio > 0.5);
+    for (int range = 0; range < costs.ranges().classes(); ++range)
+      for (int part = 0; part < static_cast<int>(c.submeshes.size()); ++part)
+        costs.bound({range, part, 1});
+    least_ratio = 1;
+    check();
+    CHECK(least_ratio > 0.9);
+  }
+}
