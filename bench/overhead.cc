@@ -2,6 +2,7 @@
 // barriers, and small collectives.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "src/ir/op_def.h"
 #include "src/runtime/executor.h"
 #include "src/tensor/kernel.h"
+#include "src/train/accumulation.h"
 
 namespace {
 
@@ -72,6 +74,65 @@ void BM_EmptyInstructionsWithAllReduces(benchmark::State& state) {
   run_steps(state, Overlap::never, 10);
 }
 BENCHMARK(BM_EmptyInstructionsWithAllReduces)->ArgName("devices")->Arg(2)->Arg(8)->UseRealTime();
+
+/// Stages of one device, each with as many empty kernels forward and backward per micro-batch, which
+/// pass a number on.
+spmd::SpmdProgram empty_pipeline(int stages, int kernels, int micro_batches) {
+  Builder g(micro_batches);
+  Value value = g.input(InputKind::state, "x", {f32, {}});
+  std::vector<int> mesh_of_node{0};
+  for (const Region region : {Region::forward, Region::backward}) {
+    g.set_region(region);
+    for (int i = 0; i < stages; ++i)
+      // The first node of a stage is the transfer to it, except where the step turns round.
+      for (int n = i == 0 ? 1 : 0; n <= kernels; ++n) {
+        value = g.emit_one(empty, {value});
+        mesh_of_node.push_back(region == Region::forward ? i : stages - 1 - i);
+      }
+  }
+  value = micro_batch_sum("sum", value);
+  g.set_region(Region::apply);
+  g.metric("x", value);
+  spmd::SpmdProgram program;
+  for (int s = 0; s < stages; ++s)
+    program.meshes.push_back(DeviceMesh({{"x", 1, 1e-6, 1e-9}}, {s}));
+  program.graph = g.finish();
+  program.specs.resize(program.graph.values.size());
+  mesh_of_node.resize(program.graph.nodes.size());  // the sum is made on the first mesh
+  for (std::size_t n = 0; n < program.graph.nodes.size(); ++n) {
+    program.mesh_of_value.push_back(mesh_of_node[n]);
+    if (n > 0 && mesh_of_node[n] != mesh_of_node[n - 1]) program.graph.nodes[n].op = &ops::transfer;
+  }
+  verify(program);
+  return program;
+}
+
+/// Seconds of a step for each instruction that a device runs, waiting for others included.
+void BM_EmptyPipeline(benchmark::State& state) {
+  constexpr int kMicroBatches = 16;
+  const int stages = static_cast<int>(state.range(0)), kernels = static_cast<int>(state.range(1));
+  runtime::Executor executor(
+      empty_pipeline(stages, kernels, kMicroBatches),
+      {.threads_per_device = 1, .stall_seconds = static_cast<double>(state.range(2))}, "cpu",
+      pipeline::one_f_one_b(stages, kMicroBatches));
+  const auto memory = executor.make_state(0);
+  for (auto _ : state) executor.run(*memory, {}, {});
+  std::int64_t most = 0;
+  for (int d = 0; d < stages; ++d) {
+    const lower::DeviceProgram& device = executor.device_program(d);
+    std::int64_t instructions = 0;
+    for (const lower::ListRun& run : device.schedule)
+      instructions += static_cast<std::int64_t>(device.lists[run.list].instructions.size());
+    most = std::max(most, instructions);
+  }
+  state.counters["per_instruction"] =
+      benchmark::Counter(static_cast<double>(most), benchmark::Counter::kIsIterationInvariantRate |
+                                                        benchmark::Counter::kInvert);
+}
+BENCHMARK(BM_EmptyPipeline)
+    ->ArgNames({"stages", "kernels", "stall_seconds"})
+    ->ArgsProduct({{2, 4}, {4, 20}, {0, 60}})
+    ->UseRealTime();
 
 /// An empty step: handing work to the devices and back.
 void BM_EmptyStep(benchmark::State& state) {
