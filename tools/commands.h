@@ -8,5 +8,8 @@ int solve_command(int argc, char** argv);
 /// `explain FILE`: prints why a plan is as it is (tools/explain.cc).
 int explain_command(int argc, char** argv);
 
+/// `profile [--devices N] [--output FILE]`: measures this machine (tools/profile.cc).
+int profile_command(int argc, char** argv);
+
 /// `doctor [--json] [--seconds S]`: prints what was found, measured and missed (tools/doctor.cc).
 int doctor_command(int argc, char** argv);

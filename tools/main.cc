@@ -35,6 +35,8 @@ constexpr Command kCommands[] = {
     {"explain", "PLAN|MODEL [--full]",
      "say where time and memory of a plan go, what is split how, and what the next best costs",
      explain_command},
+    {"profile", "[--devices N] [--output FILE]", "measure this machine into a cluster file",
+     profile_command},
     {"solve", "FILE SECONDS", "solve an instance of the contest format within a time limit",
      solve_command},
     {"version", "", "print the version", version_command},

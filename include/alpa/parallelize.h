@@ -55,6 +55,12 @@ std::array<Executable, 2> load_plan(const TrainingStep& first, const TrainingSte
 /// `load_plan` call it first.
 void require_devices(const Cluster& cluster);
 
+/// `Cluster::local(devices)` with what the CPU devices of this machine achieve while all of them
+/// work: matrix products by shape and element type, elementwise loops by bytes, one instruction,
+/// all-reduces. Takes about `seconds`, more if steps are slow; other programs falsify the result.
+/// Throws Error if devices < 1.
+Cluster profile(int devices, double seconds = 10);
+
 /// Plans without loading. Needs no devices, so the cluster may be any.
 CompiledStep plan_only(const TrainingStep& step, const Method& method, const Cluster& cluster);
 

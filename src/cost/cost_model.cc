@@ -2,6 +2,7 @@
 #include "src/cost/cost_model.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "alpa/base/error.h"
@@ -63,16 +64,84 @@ double bytes_written(const Rule& rule, std::span<const TensorType> results,
 
 /// The type an operator computes in: its first floating operand's, else its first floating
 /// result's.
-double flop_rate(const DeviceModel& device, std::span<const TensorType> operands,
-                 std::span<const TensorType> results) {
-  for (std::span<const TensorType> types : {operands, results}) {
-    for (const TensorType& type : types) {
-      if (!is_floating(type.dtype)) continue;
-      const auto rate = device.flops_per_second.find(type.dtype);
-      return rate == device.flops_per_second.end() ? 0 : rate->second;
-    }
+std::optional<DType> computed_type(std::span<const TensorType> operands,
+                                   std::span<const TensorType> results) {
+  for (std::span<const TensorType> types : {operands, results})
+    for (const TensorType& type : types)
+      if (is_floating(type.dtype)) return type.dtype;
+  return {};
+}
+
+double flop_rate(const DeviceModel& device, std::optional<DType> dtype) {
+  if (!dtype) return 0;
+  const auto rate = device.flops_per_second.find(*dtype);
+  return rate == device.flops_per_second.end() ? 0 : rate->second;
+}
+
+/// Where x lies in `sizes`, in logarithms: the entry below, and how far it is to the next.
+struct Position {
+  std::size_t below = 0;
+  double share = 0;
+};
+Position position_of(const std::vector<std::int64_t>& sizes, double x) {
+  Position at;
+  while (at.below + 2 < sizes.size() && static_cast<double>(sizes[at.below + 1]) <= x) ++at.below;
+  if (sizes.size() < 2) return at;
+  const double low = std::log2(static_cast<double>(sizes[at.below])),
+               high = std::log2(static_cast<double>(sizes[at.below + 1]));
+  at.share = std::clamp((std::log2(std::max(x, 1.0)) - low) / (high - low), 0.0, 1.0);
+  return at;
+}
+
+/// m, n and k of a product [m, k] · [k, n] on a device; none for other operators.
+std::optional<std::array<double, 3>> product_sizes(const Rule& rule,
+                                                   const std::vector<std::int64_t>& sizes) {
+  if (rule.operands.size() < 2 || rule.results.size() != 1) return {};
+  std::vector<int> in(sizes.size(), 0);  // bit 0, 1: operands; bit 2: the result
+  const auto mark = [&](const DimFactors& dims, int bit) {
+    for (const std::vector<int>& factors : dims)
+      for (int factor : factors) in[factor] |= bit;
+  };
+  mark(rule.operands[0], 1);
+  mark(rule.operands[1], 2);
+  mark(rule.results[0], 4);
+  std::array<double, 3> mnk{1, 1, 1};
+  bool contracts = false;
+  for (std::size_t f = 0; f < sizes.size(); ++f) {
+    if (in[f] == (1 | 4)) mnk[0] *= static_cast<double>(sizes[f]);
+    if (in[f] == (2 | 4)) mnk[1] *= static_cast<double>(sizes[f]);
+    if (in[f] == (1 | 2)) mnk[2] *= static_cast<double>(sizes[f]);
+    contracts = contracts || in[f] == (1 | 2);
   }
-  return 0;
+  if (!contracts || mnk[0] * mnk[1] <= 1) return {};
+  return mnk;
+}
+
+/// FLOP/s at m, n and k, interpolated between the eight measured shapes around them.
+double rate_at(const MeasuredRates::Products& products, const std::array<double, 3>& mnk) {
+  const std::size_t n = products.sizes.size();
+  std::array<Position, 3> at;
+  for (int d = 0; d < 3; ++d) at[d] = position_of(products.sizes, mnk[d]);
+  double log_rate = 0;
+  for (int corner = 0; corner < 8; ++corner) {
+    double weight = 1;
+    std::size_t index = 0;
+    for (int d = 0; d < 3; ++d) {
+      const bool above = corner >> d & 1;
+      weight *= above ? at[d].share : 1 - at[d].share;
+      index = index * n + std::min(at[d].below + (above ? 1 : 0), n - 1);
+    }
+    if (weight > 0) log_rate += weight * std::log2(products.flops_per_second[index]);
+  }
+  return std::exp2(log_rate);
+}
+
+double loop_rate(const DeviceModel& device, double bytes) {
+  const std::vector<double>& rates = device.measured.loop_bytes_per_second;
+  if (rates.empty()) return device.memory_bytes_per_second;
+  const Position at = position_of(device.measured.loop_bytes, bytes);
+  const double below = rates[at.below], above = rates[std::min(at.below + 1, rates.size() - 1)];
+  return std::exp2(std::log2(below) * (1 - at.share) + std::log2(above) * at.share);
 }
 
 }  // namespace
@@ -104,8 +173,12 @@ double operator_seconds(const Rule& rule, std::span<const int> factor_of_axis,
   const std::vector<std::int64_t> sizes = local_factor_sizes(rule, factor_of_axis, mesh);
   const double bytes =
       moved ? *moved : bytes_read(rule, operands, sizes) + bytes_written(rule, results, sizes);
-  const double rate = flop_rate(model.device, operands, results),
-               bandwidth = model.device.memory_bytes_per_second;
+  const std::optional<DType> dtype = computed_type(operands, results);
+  if (dtype && model.device.measured.products.contains(*dtype))
+    if (const auto mnk = product_sizes(rule, sizes))
+      return flops(rule, sizes) / rate_at(model.device.measured.products.at(*dtype), *mnk) +
+             model.device.launch_seconds;
+  const double rate = flop_rate(model.device, dtype), bandwidth = loop_rate(model.device, bytes);
   const double compute = rate > 0 ? flops(rule, sizes) / rate : 0,
                memory = bandwidth > 0 ? bytes / bandwidth : 0;
   return std::max(compute, memory) + model.device.launch_seconds;

@@ -85,24 +85,76 @@ std::int64_t read_count(const Section& section, const std::string& key, double m
   return static_cast<std::int64_t>(number);
 }
 
+/// The element type that is a key of the section.
+DType dtype_of(const Section& section, const std::string& name) {
+  try {
+    return parse_dtype(name);
+  } catch (const Error& error) {
+    fail("cluster file {}: {}: {}", section.origin, key_path(section, name), error.what());
+  }
+}
+
 std::map<DType, double> read_rates(const Section& section) {
   std::map<DType, double> rates;
-  for (const auto& [name, value] : section.json.items()) {
-    DType dtype;
-    try {
-      dtype = parse_dtype(name);
-    } catch (const Error& error) {
-      fail("cluster file {}: {}: {}", section.origin, key_path(section, name), error.what());
-    }
-    rates[dtype] =
+  for (const auto& [name, value] : section.json.items())
+    rates[dtype_of(section, name)] =
         read_number(section, name, "FLOP/s of matrix products, 0 or more (0: infinitely fast)");
-  }
   return rates;
 }
 
+/// Numbers above 0; `ascending`: each larger than the one before.
+std::vector<double> read_numbers(const Section& section, const std::string& key, bool ascending) {
+  const std::string expected =
+      ascending ? "ascending numbers above 0" : "a list of numbers above 0";
+  const Json& value = at(section, key, expected);
+  std::vector<double> numbers;
+  for (const Json& entry : value.is_array() ? value : Json::array({nullptr})) {
+    const double number = entry.is_number() ? entry.get<double>() : 0;
+    if (!std::isfinite(number) || number <= (ascending && !numbers.empty() ? numbers.back() : 0))
+      bad_value(section, key, shown(value), expected);
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+std::vector<std::int64_t> read_sizes(const Section& section, const std::string& key) {
+  const std::vector<double> numbers = read_numbers(section, key, /*ascending=*/true);
+  return {numbers.begin(), numbers.end()};
+}
+
+void check_count(const Section& section, const std::string& key, std::size_t found,
+                 std::size_t expected) {
+  if (found != expected)
+    bad_value(section, key, fmt::format("{} numbers", found), fmt::format("{}", expected));
+}
+
+MeasuredRates::Products read_products(const Section& section) {
+  check_keys(section, {"sizes", "flops_per_second"});
+  MeasuredRates::Products products{read_sizes(section, "sizes"),
+                                   read_numbers(section, "flops_per_second", false)};
+  const std::size_t n = products.sizes.size();
+  check_count(section, "flops_per_second", products.flops_per_second.size(), n * n * n);
+  return products;
+}
+
+MeasuredRates read_measured(const Section& section) {
+  check_keys(section, {"products", "loop_bytes", "loop_bytes_per_second"});
+  MeasuredRates measured;
+  const Section products =
+      subsection(section, "products", "an object: measured rates by element type");
+  for (const auto& [name, value] : products.json.items())
+    measured.products[dtype_of(products, name)] =
+        read_products(subsection(products, name, "an object with sizes and flops_per_second"));
+  measured.loop_bytes = read_sizes(section, "loop_bytes");
+  measured.loop_bytes_per_second = read_numbers(section, "loop_bytes_per_second", false);
+  check_count(section, "loop_bytes_per_second", measured.loop_bytes_per_second.size(),
+              measured.loop_bytes.size());
+  return measured;
+}
+
 DeviceModel read_device(const Section& section) {
-  check_keys(section,
-             {"memory_bytes", "flops_per_second", "memory_bytes_per_second", "launch_seconds"});
+  check_keys(section, {"memory_bytes", "flops_per_second", "memory_bytes_per_second",
+                       "launch_seconds", "measured"});
   DeviceModel device;
   device.memory_bytes = read_count(section, "memory_bytes", kMaxInteger, "bytes of one device");
   device.flops_per_second = read_rates(subsection(
@@ -111,6 +163,8 @@ DeviceModel read_device(const Section& section) {
                                                "bytes per second, 0 or more (0: infinitely fast)");
   device.launch_seconds =
       read_number_or(section, "launch_seconds", "seconds per instruction, 0 or more", 0);
+  if (find(section, "measured"))
+    device.measured = read_measured(subsection(section, "measured", "an object"));
   return device;
 }
 
@@ -176,6 +230,16 @@ OrderedJson link_json(const Link& link) {
           {"beta_seconds_per_byte", link.beta_seconds_per_byte}};
 }
 
+OrderedJson measured_json(const MeasuredRates& measured) {
+  OrderedJson products = OrderedJson::object();
+  for (const auto& [dtype, rates] : measured.products)
+    products[std::string(name_of(dtype))] = {{"sizes", rates.sizes},
+                                             {"flops_per_second", rates.flops_per_second}};
+  return {{"products", products},
+          {"loop_bytes", measured.loop_bytes},
+          {"loop_bytes_per_second", measured.loop_bytes_per_second}};
+}
+
 }  // namespace
 
 Cluster Cluster::from_json(const std::string& text, const std::string& origin) {
@@ -192,14 +256,15 @@ std::string Cluster::to_json() const {
   OrderedJson rates = OrderedJson::object();
   for (const auto& [dtype, rate] : device.flops_per_second)
     rates[std::string(name_of(dtype))] = rate;
+  OrderedJson described = {{"memory_bytes", device.memory_bytes},
+                           {"flops_per_second", rates},
+                           {"memory_bytes_per_second", device.memory_bytes_per_second},
+                           {"launch_seconds", device.launch_seconds}};
+  if (device.measured != MeasuredRates{}) described["measured"] = measured_json(device.measured);
   const OrderedJson json = {{"backend", backend},
                             {"num_hosts", num_hosts},
                             {"devices_per_host", devices_per_host},
-                            {"device",
-                             {{"memory_bytes", device.memory_bytes},
-                              {"flops_per_second", rates},
-                              {"memory_bytes_per_second", device.memory_bytes_per_second},
-                              {"launch_seconds", device.launch_seconds}}},
+                            {"device", described},
                             {"within_host", link_json(within_host)},
                             {"between_hosts", link_json(between_hosts)}};
   return json.dump(2) + "\n";

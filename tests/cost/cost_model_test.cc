@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cmath>
 
 #include "alpa/base/error.h"
 
@@ -130,4 +131,35 @@ TEST_CASE("communication-only models do everything else in no time") {
   CHECK(model.reshard.launch_seconds == 0);
   CHECK(model.reshard.memory_bytes_per_second == 0);
   CHECK_FALSE(model.reshard.collectives.allow_all_gather);
+}
+
+TEST_CASE("measured rates: exact at measured shapes, in logarithms between, the last one beyond") {
+  cost::CostModel model;
+  model.device.flops_per_second = {{f32, 1.0}};
+  // FLOP/s 2^0 to 2^7, by m, n, k of 4 and 16
+  model.device.measured.products[f32] = {{4, 16}, {1, 2, 4, 8, 16, 32, 64, 128}};
+  const DeviceMesh one({{"x", 1, 1, 1}});
+  const auto rate = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    const Case types{{TensorType{f32, {m, k}}, TensorType{f32, {k, n}}}, {TensorType{f32, {m, n}}}};
+    return 2.0 * static_cast<double>(m * n * k) / seconds(matmul(m, n, k), {-1}, types, one, model);
+  };
+  CHECK(rate(4, 4, 4) == doctest::Approx(1));
+  CHECK(rate(4, 4, 16) == doctest::Approx(2));
+  CHECK(rate(4, 16, 4) == doctest::Approx(4));
+  CHECK(rate(16, 4, 4) == doctest::Approx(16));
+  CHECK(rate(8, 4, 4) == doctest::Approx(4));
+  CHECK(rate(8, 8, 8) == doctest::Approx(std::sqrt(128)));
+  CHECK(rate(1, 2, 100) == doctest::Approx(2));
+
+  // A split product has the rate of a device's part: m 16 → 4 of 4 devices.
+  const Case split{{TensorType{f32, {16, 4}}, TensorType{f32, {4, 4}}}, {TensorType{f32, {16, 4}}}};
+  CHECK(seconds(matmul(16, 4, 4), {-1, 0}, split, kMesh, model) == doctest::Approx(2 * 64.0));
+
+  // Loops: bytes at the rate of so many; other operators' FLOPs at the rate of the type.
+  model.device.flops_per_second.clear();
+  model.device.measured.loop_bytes = {100, 10000};
+  model.device.measured.loop_bytes_per_second = {1, 100};
+  const Rule copy{.factors = {{250}}, .operands = {{{0}}, {{0}}}, .results = {{{0}}}};
+  const Case types{{TensorType{f32, {250}}, TensorType{bf16, {250}}}, {TensorType{f32, {250}}}};
+  CHECK(seconds(copy, {-1}, types, one, model) == doctest::Approx(2500 / 25.0));
 }

@@ -124,6 +124,23 @@ TEST_CASE(
         file + "key \"memory_bytes\" is given twice in one object; remove one");
 }
 
+TEST_CASE("mistakes among measured rates are named with their place") {
+  const auto error = [](const std::string& products, const std::string& bytes) {
+    return error_with("\"memory_bytes\": 1e9",
+                      "\"memory_bytes\": 1e9, \"measured\": {\"products\": {" + products +
+                          "}, \"loop_bytes\": " + bytes + ", \"loop_bytes_per_second\": [1, 2]}");
+  };
+  const std::string place = "cluster file c.json: device.measured.";
+  CHECK(error(R"("f32": {"sizes": [4], "flops_per_second": [1, 2]})", "[1, 2]") ==
+        place + "products.f32.flops_per_second: found 2 numbers, expected 1");
+  CHECK(error(R"("f32": {"sizes": [4, 4], "flops_per_second": [1]})", "[1, 2]") ==
+        place + "products.f32.sizes: found a list, expected ascending numbers above 0");
+  CHECK(error(R"("f31": {"sizes": [4], "flops_per_second": [1]})", "[1, 2]")
+            .starts_with(place + "products.f31: "));
+  CHECK(error("", "[1]") == place + "loop_bytes_per_second: found 2 numbers, expected 1");
+  CHECK(error("", "7") == place + "loop_bytes: found 7, expected ascending numbers above 0");
+}
+
 TEST_CASE("text that is not a JSON object is refused with its place") {
   CHECK(error_of([] { Cluster::from_json("{\"num_hosts\": 2\n \"x\": 1}", "c.json"); }) ==
         "cluster file c.json: line 2, column 4: not valid JSON; "

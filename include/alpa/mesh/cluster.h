@@ -19,12 +19,29 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
+/// Rates by size, as `profile` measures them. Between sizes they are interpolated in logarithms,
+/// beyond them the last one holds.
+struct MeasuredRates {
+  /// FLOP/s of products [m, k] · [k, n], with m, n and k each one of `sizes`, ascending
+  struct Products {
+    std::vector<std::int64_t> sizes;
+    std::vector<double> flops_per_second;  ///< m major, then n, then k
+    bool operator==(const Products&) const = default;
+  };
+  std::map<DType, Products> products;
+  /// Elementwise loops: bytes that they read and write, ascending, and bytes per second.
+  std::vector<std::int64_t> loop_bytes;
+  std::vector<double> loop_bytes_per_second;
+  bool operator==(const MeasuredRates&) const = default;
+};
+
 /// Memory and speed of one device. Rates are achievable ones, measured where possible.
 struct DeviceModel {
   std::int64_t memory_bytes = 0;             ///< of one device
   std::map<DType, double> flops_per_second;  ///< matrix products; 0 or absent: infinitely fast
   double memory_bytes_per_second = 0;        ///< 0: infinitely fast
   double launch_seconds = 0;                 ///< per instruction
+  MeasuredRates measured = {};               ///< where it is not empty, instead of the rates above
   bool operator==(const DeviceModel&) const = default;
 };
 
