@@ -147,7 +147,9 @@ PlannedStages plan(const Settings& settings, const TrainingStep& step,
   const MethodOptions options = options_of(method);
   Clock clock;
   const Graph graph = traced_in_layers(step, options);
-  result.stages = plan_stages(graph, options, cluster, 0, memory_budget(options, cluster));
+  StagePlanner planner(graph, options, cluster, 0);
+  planner.choose(memory_budget(options, cluster));
+  result.stages = planner.plan({});
   result.processor_seconds = clock.lap("").value;
   return result;
 }

@@ -55,16 +55,13 @@ class StageSearch {
         transfer_seconds_(transfer_prices(question.graph, question.cluster, costs_.parts())) {}
 
   FoundStages run() {
-    if (costs_.bound_layers())
+    if (!costs_.parts().empty() && costs_.bound_layers())
       while (improve()) {
       }
     for (const inter_op::StagePartition& partition : question_.templates)
-      if (!best_ || least_seconds(partition) < best_->seconds) consider(partition);
-    if (!best_)
-      throw intra_op::OverBudget(fmt::format(
-          "AutoStages: no stages of {} layers fit into {} bytes per device; give more layers or "
-          "devices, or raise the memory budget",
-          costs_.ranges().layers(), question_.budget));
+      if (is_allowed(partition) && (!best_ || least_seconds(partition) < best_->seconds))
+        consider(partition);
+    if (!best_) fail_to_fit();
     best_->lower_bound = std::min(bound_, best_->seconds);
     return *best_;
   }
@@ -90,6 +87,26 @@ class StageSearch {
     const auto likely = search(true);
     if (likely && bound_ >= enough(likely->seconds)) consider(likely->partition);
     return true;
+  }
+
+  bool is_allowed(const inter_op::StagePartition& partition) const {
+    const auto& parts = costs_.parts();
+    return std::all_of(partition.stages.begin(), partition.stages.end(), [&](const auto& stage) {
+      return std::find(parts.begin(), parts.end(), stage.submesh) != parts.end();
+    });
+  }
+
+  [[noreturn]] void fail_to_fit() const {
+    const int layers = costs_.ranges().layers();
+    if (!question_.mesh_shapes.empty())
+      throw intra_op::OverBudget(fmt::format(
+          "AutoStages: no stages of {} layers with the logical mesh shapes that are allowed tile {} "
+          "devices and fit into {} bytes per device; allow more shapes, or raise the memory budget",
+          layers, question_.cluster.num_devices(), question_.budget));
+    throw intra_op::OverBudget(fmt::format(
+        "AutoStages: no stages of {} layers fit into {} bytes per device; give more layers or "
+        "devices, or raise the memory budget",
+        layers, question_.budget));
   }
 
   double enough(double seconds) const { return (1 - options_.relative_gap) * seconds; }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <map>
 #include <optional>
 
@@ -199,16 +198,13 @@ CompiledStep planned_by_search(const Graph& graph, const MethodOptions& method,
 
 CompiledStep planned_in_stages(const Graph& graph, const MethodOptions& method,
                                const Cluster& cluster, double trace_seconds, const Target& target) {
-  const Stopwatch watch;
-  const auto plan = [&](std::int64_t limit) {
-    return lower_stages(graph,
-                        plan_stages(graph, method, cluster, trace_seconds + watch.seconds(), limit),
-                        method.pipeline.schedule, name_of(method.kind), cluster, target);
-  };
-  // Given stages mostly fit; which ones are best to have depends on the memory.
-  const bool searched = std::holds_alternative<AutoStages>(method.pipeline.stages);
-  CompiledStep planned = plan_stages_within_budget(
-      target.budget, searched ? target.budget : std::numeric_limits<std::int64_t>::max(), plan);
+  StagePlanner planner(graph, method, cluster, trace_seconds);
+  const CompiledStep planned = plan_stages_within_budget(
+      planner, std::holds_alternative<AutoStages>(method.pipeline.stages), target.budget,
+      [&](std::vector<StagePlan> stages) {
+        return lower_stages(graph, std::move(stages), method.pipeline.schedule,
+                            name_of(method.kind), cluster, target);
+      });
   require(planned.memory_bytes <= target.budget,
           "method pipeline: the stages need {} bytes per device, {} more than the memory budget of "
           "{}; give more devices or stages, or raise the budget",

@@ -2,6 +2,7 @@
 #include "pipeline_planning.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -26,12 +27,6 @@
 
 namespace alpa {
 namespace {
-
-/// A stage before it is planned.
-struct StageRequest {
-  int first_layer = 0, last_layer = 0;
-  std::vector<DeviceMesh> meshes;  ///< logical shapes to choose from
-};
 
 /// Floating-point operations of a step, forward and backward, per layer.
 std::vector<double> flops_of_layers(const Graph& graph) {
@@ -297,31 +292,47 @@ std::vector<StagePlan> stages_with_layers_of(const std::vector<Stage>& others) {
 
 }  // namespace
 
-std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& method,
-                                   const Cluster& cluster, double trace_seconds,
-                                   std::int64_t budget) {
-  const cost::CostModel model = cost::CostModel::of(cluster);
-  const Stopwatch watch;
-  intra_op::AutoShardOptions options = search_options(method, trace_seconds);
-  options.whole_boundary_inputs = true;
-  const auto* manual = std::get_if<ManualStages>(&method.pipeline.stages);
-  intra_op::PlanningCache cache;
-  const StagePlanning planning{model, options, cache};
-  const std::vector<StageRequest> requests =
-      requested_stages(graph, method, cluster, budget, planning);
-  if (std::holds_alternative<AutoStages>(method.pipeline.stages)) options.progress = {};
-  std::vector<StagePlan> stages = stages_with_layers_of(requests);
-  const std::vector<BoundaryBatchDims> batch_dims = cut_into_stages(graph, stages);
-  const int count = static_cast<int>(stages.size());
-  for (int s = 0; s < count; ++s) {
-    intra_op::AutoShardOptions own = options;
+StagePlanner::StagePlanner(const Graph& graph, const MethodOptions& method, const Cluster& cluster,
+                           double trace_seconds)
+    : graph_(graph),
+      method_(method),
+      cluster_(cluster),
+      model_(cost::CostModel::of(cluster)),
+      options_(search_options(method, trace_seconds)) {
+  options_.whole_boundary_inputs = true;
+}
+
+void StagePlanner::choose(std::int64_t budget) {
+  intra_op::AutoShardOptions options = options_;
+  options.time_limit_seconds -= watch_.seconds();
+  requests_ = requested_stages(graph_, method_, cluster_, budget, {model_, options, cache_});
+}
+
+int StagePlanner::in_flight(std::size_t stage) const {
+  const int count = static_cast<int>(requests_.size());
+  return pipeline::most_in_flight(method_.pipeline.schedule, count - static_cast<int>(stage) - 1,
+                                  count, graph_.num_micro_batches);
+}
+
+std::int64_t StagePlanner::counted(const std::vector<StagePlan>& stages, std::size_t stage) const {
+  return counted_bytes(stages[stage].graph, stages[stage].plan).with(in_flight(stage));
+}
+
+std::vector<StagePlan> StagePlanner::plan(const std::vector<std::int64_t>& limits) const {
+  const auto* manual = std::get_if<ManualStages>(&method_.pipeline.stages);
+  std::vector<StagePlan> stages = stages_with_layers_of(requests_);
+  const std::vector<BoundaryBatchDims> batch_dims = cut_into_stages(graph_, stages);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    intra_op::AutoShardOptions own = options_;
+    if (std::holds_alternative<AutoStages>(method_.pipeline.stages)) own.progress = {};
     if (manual && !manual->options.empty()) set_options(manual->options[s], own);
     own.boundary_batch_dims = batch_dims[s];
-    own.time_limit_seconds = (options.time_limit_seconds - watch.seconds()) / (count - s);
-    const StageLimit limit{budget, pipeline::most_in_flight(method.pipeline.schedule, count - s - 1,
-                                                            count, graph.num_micro_batches)};
-    stages[s].plan = plan_stage(stages[s].graph, requests[s].meshes, limit, {model, own, cache});
-    stages[s].seconds = stage_seconds(stages[s].plan, stages[s].graph, model);
+    own.time_limit_seconds =
+        (options_.time_limit_seconds - watch_.seconds()) / static_cast<double>(stages.size() - s);
+    const StageLimit limit{limits.empty() ? std::numeric_limits<std::int64_t>::max() : limits[s],
+                           in_flight(s)};
+    stages[s].plan = plan_stage(stages[s].graph, requests_[s].meshes, limit, {model_, own, cache_});
+    stages[s].seconds = stage_seconds(stages[s].plan, stages[s].graph, model_);
   }
   return stages;
 }

@@ -6,7 +6,10 @@
 
 #include "alpa/executable.h"
 #include "method_options.h"
+#include "src/base/timing.h"
 #include "src/cost/cost_model.h"
+#include "src/intra_op/auto_shard.h"
+#include "src/intra_op/planning_cache.h"
 
 namespace alpa {
 
@@ -33,13 +36,42 @@ std::vector<BoundaryBatchDims> cut_into_stages(const Graph& graph, std::vector<S
 /// for the same forward nodes.
 Graph traced_in_layers_of(const Graph& leader, const TrainingStep& step, int num_micro_batches);
 
-/// The stages that the method asks for, planned one by one: each with the best plan that takes at
-/// most `budget` bytes of a device, as `counted_bytes` counts them. Throws Error if the stages fit
-/// neither the layers of `graph` nor the devices of `cluster`, and intra_op::OverBudget if they do
-/// not fit the budget.
-std::vector<StagePlan> plan_stages(const Graph& graph, const MethodOptions& method,
-                                   const Cluster& cluster, double trace_seconds,
-                                   std::int64_t budget);
+/// A stage before it is planned.
+struct StageRequest {
+  int first_layer = 0, last_layer = 0;
+  std::vector<DeviceMesh> meshes;  ///< logical shapes to choose from
+};
+
+/// Chooses stages and plans them. Arguments must outlive it.
+class StagePlanner {
+ public:
+  StagePlanner(const Graph& graph, const MethodOptions& method, const Cluster& cluster,
+               double trace_seconds);
+
+  /// The stages that the method asks for. If it says that they are searched for, they keep `budget`
+  /// bytes per device, as `counted_bytes` counts them; throws intra_op::OverBudget if none do.
+  /// Throws Error if the stages fit neither the layers nor the devices.
+  void choose(std::int64_t budget);
+
+  /// The chosen stages, planned one by one: each with the best plan within its limit in bytes, or
+  /// with the best of all if there are no limits. Throws intra_op::OverBudget.
+  std::vector<StagePlan> plan(const std::vector<std::int64_t>& limits) const;
+
+  /// What the planner counts for a stage of the result.
+  std::int64_t counted(const std::vector<StagePlan>& stages, std::size_t stage) const;
+
+ private:
+  int in_flight(std::size_t stage) const;
+
+  const Graph& graph_;
+  const MethodOptions& method_;
+  const Cluster& cluster_;
+  const cost::CostModel model_;
+  const Stopwatch watch_;
+  intra_op::AutoShardOptions options_;
+  mutable intra_op::PlanningCache cache_;
+  std::vector<StageRequest> requests_;
+};
 
 /// The stages of `graph` on the meshes, and along the plans, of a step's that works on the same
 /// state (intra_op/follow.h). `graph` is one of `traced_in_layers_of`.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <optional>
 
 #include "alpa/base/error.h"
 
@@ -80,22 +81,59 @@ CompiledStep plan_within_budget(intra_op::AutoSharding& search, std::int64_t bud
   fail_budget(budget, best.memory_bytes, search.is_over());
 }
 
-CompiledStep plan_stages_within_budget(
-    std::int64_t budget, std::int64_t first,
-    const std::function<CompiledStep(std::int64_t limit)>& plan) {
-  CompiledStep best = plan(first);
-  PlannersLimit limit(budget);
-  if (best.memory_bytes > budget && first == budget) limit.was_too_high(best.memory_bytes);
-  for (int k = 0; k < kBudgetAttempts && best.memory_bytes > budget && !limit.is_exhausted(); ++k) {
-    try {
-      CompiledStep next = plan(limit.bytes());
-      limit.was_too_high(next.memory_bytes);
-      if (next.memory_bytes < best.memory_bytes) best = std::move(next);
-    } catch (const intra_op::OverBudget& error) {
-      limit.was_too_low(error.missing_bytes);
-    }
+namespace {
+
+/// Stages whose plans are lowered again and again, each with a limit of its own.
+struct StageAttempts {
+  StagePlanner& planner;
+  std::int64_t budget;
+  const LowerStages& lower;
+  std::optional<CompiledStep> best = {};
+  std::int64_t uncounted = 0;  ///< bytes that lowering added to a stage, at most
+
+  bool is_done() const { return best && best->memory_bytes <= budget; }
+
+  /// Until the chosen stages keep the budget, or some stage has no smaller plan.
+  void run(std::vector<std::int64_t> limits) {
+    for (int attempt = 0; attempt < kBudgetAttempts && !is_done(); ++attempt) try {
+        CompiledStep next = lower(planner.plan(limits));
+        limits = next_limits(next, limits);
+        if (!best || next.memory_bytes < best->memory_bytes) best = std::move(next);
+      } catch (const intra_op::OverBudget&) {
+        return;
+      }
   }
-  return best;
+
+  /// The budget less what lowering added; lower by its excess where a stage had that limit already.
+  std::vector<std::int64_t> next_limits(const CompiledStep& step,
+                                        const std::vector<std::int64_t>& limits) {
+    std::vector<std::int64_t> next;
+    for (std::size_t s = 0; s < step.stages.size(); ++s) {
+      const std::int64_t bytes = step.stages[s].memory.total();
+      const std::int64_t added = std::max<std::int64_t>(0, bytes - planner.counted(step.stages, s));
+      next.push_back(budget - added);
+      if (!limits.empty() && bytes > budget)
+        next[s] = std::min(next[s], limits[s] - (bytes - budget));
+      uncounted = std::max(uncounted, added);
+    }
+    return next;
+  }
+};
+
+}  // namespace
+
+CompiledStep plan_stages_within_budget(StagePlanner& planner, bool searched, std::int64_t budget,
+                                       const LowerStages& lower) {
+  StageAttempts attempts{planner, budget, lower};
+  planner.choose(budget);
+  attempts.run({});
+  for (int k = 0; searched && k < kBudgetAttempts && !attempts.is_done(); ++k) try {
+      planner.choose(budget - (k + 1) * attempts.uncounted);
+      attempts.run({});
+    } catch (const intra_op::OverBudget&) {
+      break;
+    }
+  return *std::move(attempts.best);
 }
 
 }  // namespace alpa

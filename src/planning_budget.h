@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "alpa/executable.h"
+#include "pipeline_planning.h"
 #include "src/intra_op/auto_shard.h"
 
 namespace alpa {
@@ -18,10 +19,13 @@ using LowerPlan = std::function<CompiledStep(ShardingPlan plan)>;
 CompiledStep plan_within_budget(intra_op::AutoSharding& search, std::int64_t budget,
                                 const LowerPlan& lower);
 
-/// The same for a step in stages. `plan` plans and lowers it with a limit on the bytes that the
-/// planner counts; a limit that no plan keeps: it throws intra_op::OverBudget. The first limit is
-/// `first`. The result exceeds the budget if no plan that was found keeps it.
-CompiledStep plan_stages_within_budget(std::int64_t budget, std::int64_t first,
-                                       const std::function<CompiledStep(std::int64_t limit)>& plan);
+/// Lowers planned stages; says what each takes (StagePlan::memory).
+using LowerStages = std::function<CompiledStep(std::vector<StagePlan> stages)>;
+
+/// The same for a step in stages: those that exceed the budget get plans with less memory. Stages
+/// that are searched for are searched for again if that does not suffice. The result exceeds the
+/// budget if no plan that was found keeps it. Throws what `StagePlanner::choose` throws at first.
+CompiledStep plan_stages_within_budget(StagePlanner& planner, bool searched, std::int64_t budget,
+                                       const LowerStages& lower);
 
 }  // namespace alpa

@@ -22,6 +22,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kBlock = 4;
 /// Relative gap that suffices for a single layer on all logical meshes of a part.
 constexpr double kLayerGap = 0.05;
+/// Share of the time left for one range whose best plan has too much memory: to find out that there
+/// is no other may take any time.
+constexpr double kMemoryShare = 0.02;
 
 }  // namespace
 
@@ -209,6 +212,7 @@ bool RangeCosts::plan_on(const RangeQuery& query, int mesh) {
   const auto add = [&](const StageLimit& limit) {
     intra_op::AutoShardOptions options = options_left();
     options.boundary_batch_dims = stage.batch_dims;
+    if (limit.bytes == budget_) options.time_limit_seconds *= kMemoryShare;
     const ShardingPlan plan =
         plan_stage(graph, {meshes_[mesh]}, limit, {planning_.model, options, planning_.cache});
     const StageBytes bytes = counted_bytes(graph, plan);

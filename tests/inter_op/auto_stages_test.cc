@@ -129,3 +129,36 @@ TEST_CASE("a range costs at least what is proven of its parts") {
     CHECK(least_ratio > 0.9);
   }
 }
+
+TEST_CASE("stages that exceed the budget are replaced by stages that keep it") {
+  Case c(graph_of("residual-mlp", 2), slow_links(2));
+  c.options.relative_gap = 0.005;
+  c.options.time_limit_seconds = 5;
+  const inter_op::LayerRanges ranges(c.graph);
+  /// The largest of the stages' bytes, planned with the limit.
+  const auto bytes_of = [&](const inter_op::StagePartition& partition, std::int64_t limit) {
+    std::int64_t most = 0;
+    for (std::size_t s = 0; s < partition.stages.size(); ++s) {
+      const inter_op::Stage& stage = partition.stages[s];
+      std::vector<int> devices(stage.submesh.num_devices());
+      std::iota(devices.begin(), devices.end(), 0);
+      const Graph graph = ranges.graph_of({stage.first_layer, stage.last_layer}).graph;
+      const int in_flight = one_f_one_b(static_cast<int>(partition.stages.size() - s) - 1);
+      const ShardingPlan plan = plan_stage(graph, logical_meshes(c.cluster, stage.submesh, devices),
+                                           {limit, in_flight}, c.planning);
+      most = std::max(most, counted_bytes(graph, plan).with(in_flight));
+    }
+    return most;
+  };
+  const FoundStages free = auto_stages(c.question(), c.planning);
+  const std::int64_t budget = bytes_of(free.partition, kMuch) * 9 / 10;
+  const FoundStages found = auto_stages(c.question(budget), c.planning);
+  CHECK(bytes_of(found.partition, budget) <= budget);
+  CHECK(found.seconds > free.seconds);
+  CHECK(found.lower_bound <= found.seconds);
+  CHECK_THROWS_WITH_AS(
+      auto_stages(c.question(1000), c.planning),
+      "AutoStages: no stages of 2 layers fit into 1000 bytes per device; give more "
+      "layers or devices, or raise the memory budget",
+      intra_op::OverBudget);
+}
