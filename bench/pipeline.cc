@@ -1,12 +1,18 @@
 // Pipelined steps: the share in which devices wait against the formula of the schedule, and the
 // step's seconds against those of one device with as many micro-batches, in turns.
 //   bench_pipeline [--rounds N]
+// With --on-request it reads numbers of steps of two stages from its input, a line each, and
+// answers with the seconds they took; bench/peers/pipeline.py asks it and JAX in turn.
 #include <alpa/alpa.h>
+
+#include <cstdio>
+#include <iostream>
 
 #include "arguments.h"
 #include "interleave.h"
 #include "mlp.h"
 #include "report.h"
+#include "src/base/timing.h"
 #include "src/runtime/executor.h"
 
 using namespace alpa;
@@ -72,10 +78,21 @@ void bubble(int stages, int micro_batches, int rounds) {
                     {"percentage_points_apart", 100 * (median(shares) - formula)}});
 }
 
+const PipeshardParallel kTwoStages{.num_micro_batches = 16, .layers = AutoLayers{2}};
+
+void answer() {
+  Runner stages(bench::mlp_step({}), kTwoStages, 8);
+  for (int steps = 0; std::cin >> steps;) {
+    const Stopwatch watch;
+    for (int i = 0; i < steps; ++i) stages.run();
+    fmt::print("{}\n", watch.seconds());
+    std::fflush(stdout);
+  }
+}
+
 void against_one_device(int rounds) {
   const TrainingStep step = bench::mlp_step({});
-  Runner serial(step, Serial{.num_micro_batches = 16}, 1),
-      stages(step, PipeshardParallel{.num_micro_batches = 16, .layers = AutoLayers{2}}, 8);
+  Runner serial(step, Serial{.num_micro_batches = 16}, 1), stages(step, kTwoStages, 8);
   std::vector<bench::Variant> variants{
       {"dim 1024, 16 micro-batches, one device", [&] { serial.run(); }},
       {"dim 1024, 16 micro-batches, two stages on 8 devices", [&] { stages.run(); }}};
@@ -87,8 +104,12 @@ void against_one_device(int rounds) {
 
 int main(int argc, char** argv) {
   int rounds = 7;
+  bool on_request = false;
   return bench::run(argc, argv, "Waiting and seconds of pipelined steps.",
-                    {cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000)}, [&] {
+                    {cli::whole("--rounds", &rounds, "Counted rounds", 1, 1000),
+                     cli::on("--on-request", &on_request, "Answer numbers of steps with seconds")},
+                    [&] {
+                      if (on_request) return answer();
                       for (int micro_batches : {4, 16})
                         for (int stages : {2, 4}) bubble(stages, micro_batches, rounds);
                       against_one_device(rounds);
