@@ -203,8 +203,8 @@ std::function<double(int layer, int before, int after)> transfer_prices(
                                          row_of(cluster, before.num_devices(), after)));
   return [=, bytes = bytes_across(graph)](int layer, int before, int after) {
     const Link& link = links[before * count + after];
-    const int devices = std::min(submeshes[before].num_devices(), submeshes[after].num_devices());
-    return 2 * link.alpha_seconds + bytes[layer] / devices * link.beta_seconds_per_byte;
+    return 2 * cost::least_transfer_seconds(bytes[layer] / 2, submeshes[before].num_devices(),
+                                            submeshes[after].num_devices(), link);
   };
 }
 

@@ -24,8 +24,8 @@ struct StageQuestion {
 };
 
 /// Seconds to pass a micro-batch, forward and backward, between stages: as
-/// inter_op::StageProblem::transfer_seconds, with indices of these submeshes. Tensors are split
-/// over the devices of the smaller part.
+/// inter_op::StageProblem::transfer_seconds, with indices of these submeshes. No way
+/// to send them takes less (cost::least_transfer_seconds).
 std::function<double(int layer, int before, int after)> transfer_prices(
     const Graph& graph, const Cluster& cluster, const std::vector<inter_op::Submesh>& submeshes);
 

@@ -322,6 +322,10 @@ PlannedTransfer plan_transfer(const TensorType& type, const MeshLayout& from, co
   return *best;
 }
 
+double least_transfer_seconds(double bytes, int senders, int receivers, const Link& link) {
+  return link.alpha_seconds + bytes / std::min(senders, receivers) * link.beta_seconds_per_byte;
+}
+
 Link link_between(const Cluster& cluster, const DeviceMesh& a, const DeviceMesh& b) {
   if (on_one_host(cluster, a, b)) return cluster.within_host;
   return {std::max(cluster.within_host.alpha_seconds, cluster.between_hosts.alpha_seconds),

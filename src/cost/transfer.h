@@ -77,6 +77,10 @@ struct PlannedTransfer {
 PlannedTransfer plan_transfer(const TensorType& type, const MeshLayout& from, const MeshLayout& to,
                               const Cluster& cluster);
 
+/// The least seconds of any way to move `bytes` from one mesh to another, whatever the specs, over
+/// a link between every two devices: one latency, and the smaller mesh's share of the bytes.
+double least_transfer_seconds(double bytes, int senders, int receivers, const Link& link);
+
 /// The link between the devices of two meshes of a cluster: the one within a host if all are on one
 /// host, else the slower one. Device ids are numbered host by host.
 Link link_between(const Cluster& cluster, const DeviceMesh& a, const DeviceMesh& b);

@@ -97,9 +97,8 @@ class CpuDevices : public Devices {
 
   std::vector<double> finish() override {
     if (failure_.any()) {
-      if (!lost_) groups_.renew();
-      if (!lost_) communication_groups_.renew();
-      const Failure::Record failed = failure_.take();
+      const Failure::Record failed = failure_.first();
+      if (!lost_) forget_failure();  // lost threads must find it when they come back
       rethrow_at(to_string(failed.place, program(failed.place.device), program_), failed.thrown);
     }
     std::vector<double> metrics(program_.graph.metrics.size(),
@@ -140,6 +139,12 @@ class CpuDevices : public Devices {
   }
 
   int size() const { return static_cast<int>(devices_.size()); }
+  void forget_failure() {
+    groups_.renew();
+    communication_groups_.renew();
+    failure_.forget();
+  }
+
   bool watches() const { return stall_seconds_ > 0; }
 
   /// The step of thread `index`: of a device, or of its collectives.

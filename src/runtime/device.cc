@@ -58,9 +58,9 @@ void Failure::record(Record record) noexcept {
   failed_.store(true, std::memory_order_release);
 }
 
-Failure::Record Failure::take() noexcept {
+void Failure::forget() noexcept {
+  record_ = {};
   failed_ = claimed_ = false;
-  return std::exchange(record_, {});
 }
 
 Device::Device(lower::DeviceProgram program, Surroundings surroundings, int index, int num_threads)

@@ -32,8 +32,9 @@ class Failure {
   bool any() const { return failed_.load(std::memory_order_acquire); }
   /// Keeps the first record. Allocates nothing: memory may be what ran out.
   void record(Record record) noexcept;
-  /// Returns what was recorded and forgets it; after the step, and only if there is any.
-  Record take() noexcept;
+  /// What was recorded; after the step, and only if there is any.
+  const Record& first() const { return record_; }
+  void forget() noexcept;
 
  private:
   std::atomic<bool> claimed_{false}, failed_{false};

@@ -36,14 +36,14 @@ const OpDef watched = [] {
   return op;
 }();
 
-/// Two layers; the operator is in layer `layer`.
+/// Two layers; the operator is twice in layer `layer`.
 Executable train_with(int layer, double stall_seconds) {
   const auto model = [layer](const Batch& b) -> LossAndMetrics {
     static const nn::Dense dense[2] = {nn::Dense(kWidth), nn::Dense(kWidth)};
     Value h = b["x"];
     for (int l = 0; l < 2; ++l) {
       h = tanh(dense[l](h));
-      if (l == layer) h = b.builder().emit_one(watched, {h});
+      for (int twice = 0; l == layer && twice < 2; ++twice) h = b.builder().emit_one(watched, {h});
       if (l == 0) h = mark_pipeline_boundary(h);
     }
     return {mean(square(h)), {}};
@@ -115,9 +115,10 @@ TEST_CASE("devices are not watched for less than no time") {
 TEST_CASE("a device that never comes back is given up, and the program goes on without it") {
   std::promise<void> released;
   const std::shared_future<void> release = released.get_future().share();
-  std::atomic<bool> back{false};
+  std::atomic<bool> back{false}, went_on{false};
   on_run = [&](int micro_batch) {
     if (micro_batch != 2) return;
+    if (back) went_on = true;
     release.wait();
     back = true;
   };
@@ -134,4 +135,5 @@ TEST_CASE("a device that never comes back is given up, and the program goes on w
   released.set_value();
   while (!back) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(!went_on);
 }

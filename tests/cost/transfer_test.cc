@@ -101,3 +101,24 @@ TEST_CASE("meshes of one host have its link, others the slower one") {
   CHECK(cost::link_between(cluster, mesh_from(0, {4}), mesh_from(4, {4})) == cluster.between_hosts);
   CHECK(cost::link_between(cluster, mesh_from(4, {2}), mesh_from(6, {2})) == cluster.within_host);
 }
+
+TEST_CASE("no way to move a tensor takes less than the least, and the cheapest takes no more") {
+  const TensorType type{f32, {6, 8}};
+  Cluster cluster;
+  cluster.devices_per_host = 8;
+  cluster.within_host = {1e-6, 1e-8};
+  const auto bytes = static_cast<double>(type.bytes());
+  for (const DeviceMesh& a : {mesh_from(0, {2, 2}), mesh_from(0, {3}), mesh_from(0, {1})})
+    for (const DeviceMesh& b : {mesh_from(4, {3}), mesh_from(4, {2, 2})})
+      for (const ShardingSpec& p : cost::all_specs(type, a, cost::kNoPartials))
+        for (const ShardingSpec& q : cost::all_specs(type, b, cost::kNoPartials)) {
+          const double least = cost::least_transfer_seconds(bytes, a.num_devices(), b.num_devices(),
+                                                            cluster.within_host);
+          const double direct = cost::transfer_cost(type, {a, p}, {b, q}, cluster).seconds,
+                       broadcast = cost::transfer_cost(type, {a, p}, {b, q}, cluster, {.chunks = 2})
+                                       .seconds,
+                       best = cost::plan_transfer(type, {a, p}, {b, q}, cluster).cost.seconds;
+          REQUIRE(best >= least * (1 - 1e-12));
+          REQUIRE(best <= std::min(direct, broadcast));
+        }
+}
