@@ -75,8 +75,8 @@ void BM_EmptyInstructionsWithAllReduces(benchmark::State& state) {
 }
 BENCHMARK(BM_EmptyInstructionsWithAllReduces)->ArgName("devices")->Arg(2)->Arg(8)->UseRealTime();
 
-/// Stages of one device, which pass a number on. Each has as many empty kernels forward and backward
-/// per micro-batch.
+/// Stages of one device, which pass a number on. Each has as many empty kernels forward and
+/// backward per micro-batch.
 spmd::SpmdProgram empty_pipeline(int stages, int kernels, int micro_batches) {
   Builder g(micro_batches);
   Value value = g.input(InputKind::state, "x", {f32, {}});
