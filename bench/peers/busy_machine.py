@@ -8,43 +8,25 @@ over rounds of the slowdown; last the ratio of the slowdowns.
     bench/peers/busy_machine.py build/bin/bench_busy_machine [DIM [BATCH [LAYERS [DEVICES [LOOPS [ROUNDS]]]]]]
                                                                                        defaults: 512 64 10 1 2 15
 """
-import ctypes
 import json
-import os
 import signal
 import statistics
 import subprocess
 import sys
 import time
 
+from turns import JaxSteps, OnRequest, adam, ends_with_us
+
 BENCH = sys.argv[1]
 DIM, BATCH, LAYERS, DEVICES, LOOPS, ROUNDS = [int(a) for a in sys.argv[2:]] + [512, 64, 10, 1, 2, 15][len(sys.argv) - 2:]
 
 
-def ends_with_us():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
-class Alpa:
-    name = "alpa"
-
-    def __init__(self):
-        self.process = subprocess.Popen([BENCH, "--on-request", f"--dim={DIM}", f"--batch={BATCH}", f"--layers={LAYERS}", f"--devices={DEVICES}"], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, preexec_fn=ends_with_us)
-
-    def seconds_of(self, steps):
-        self.process.stdin.write(f"{steps}\n")
-        self.process.stdin.flush()
-        return float(self.process.stdout.readline())
-
-
-class Jax:
+class Jax(JaxSteps):
     def __init__(self):
         import jax
         jax.config.update("jax_platforms", "cpu")
         import jax.numpy as jnp
         self.name = f"JAX {jax.__version__}"
-        self.wait = jax.block_until_ready
         keys = jax.random.split(jax.random.PRNGKey(0), LAYERS + 2)
         parameters = [(jax.random.normal(k, (DIM, DIM)) * DIM ** -0.5, jnp.zeros(DIM)) for k in keys[:LAYERS]]
         x, y = (jax.random.normal(k, (BATCH, DIM)) for k in keys[LAYERS:])
@@ -57,26 +39,15 @@ class Jax:
                     h = jax.nn.relu(h)
             return jnp.mean(jnp.square(h - y))
 
-        def update(w, m, v, g, t):
-            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
-            return w - 1e-7 * (m / (1 - 0.9 ** t)) / (jnp.sqrt(v / (1 - 0.999 ** t)) + 1e-8), m, v
-
         def step(parameters, m, v, t):
             loss, gradients = jax.value_and_grad(loss_of)(parameters)
             flat, tree = jax.tree_util.tree_flatten(parameters)
-            rows = [update(*row, t) for row in zip(flat, *map(jax.tree_util.tree_leaves, (m, v, gradients)))]
+            rows = [adam(*row, t) for row in zip(flat, *map(jax.tree_util.tree_leaves, (m, v, gradients)))]
             return [jax.tree_util.tree_unflatten(tree, column) for column in zip(*rows)] + [t + 1, loss]
 
         self.step = jax.jit(step, donate_argnums=(0, 1, 2))
         zeros = [jax.tree_util.tree_map(jnp.zeros_like, parameters) for _ in range(2)]
         self.state = [parameters, *zeros, jnp.float32(1)]
-
-    def seconds_of(self, steps):
-        start = time.perf_counter()
-        for _ in range(steps):
-            self.state = self.step(*self.state)[:4]
-            self.wait(self.state)
-        return time.perf_counter() - start
 
 
 def run_loops(loops, running):
@@ -87,7 +58,8 @@ def run_loops(loops, running):
 
 loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=ends_with_us) for _ in range(LOOPS)]
 run_loops(loops, False)
-programs = [Alpa(), Jax()]
+alpa = OnRequest("alpa", [BENCH, "--on-request", f"--dim={DIM}", f"--batch={BATCH}", f"--layers={LAYERS}", f"--devices={DEVICES}"])
+programs = [alpa, Jax()]
 steps, seconds = {}, {}
 for program in programs:
     program.seconds_of(5)

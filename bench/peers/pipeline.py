@@ -11,9 +11,9 @@ object per line: median seconds of a step, last the median ratio of the rounds.
 import json
 import os
 import statistics
-import subprocess
 import sys
-import time
+
+from turns import JaxSteps, OnRequest, adam
 
 BENCH = sys.argv[1]
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 9
@@ -21,26 +21,13 @@ STAGES, DATA, DIM, LAYERS, ROWS, PARTS = 2, 4, 1024, 10, 1024, 16
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={STAGES * DATA}"
 
 
-class Alpa:
-    name = "alpa, 1f1b"
-
-    def __init__(self):
-        self.process = subprocess.Popen([BENCH, "--on-request"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def seconds_of(self, steps):
-        self.process.stdin.write(f"{steps}\n")
-        self.process.stdin.flush()
-        return float(self.process.stdout.readline())
-
-
-class Jax:
+class Jax(JaxSteps):
     def __init__(self):
         import jax
         jax.config.update("jax_platforms", "cpu")
         import jax.numpy as jnp
         from jax.sharding import NamedSharding, PartitionSpec as P
         self.name = f"JAX {jax.__version__}, by hand"
-        self.wait = jax.block_until_ready
         mesh = jax.make_mesh((STAGES, DATA), ("stage", "data"))
         keys = jax.random.split(jax.random.PRNGKey(0), 3)
         w = jax.random.normal(keys[0], (LAYERS, DIM, DIM)) * (2 / DIM) ** 0.5
@@ -70,13 +57,9 @@ class Jax:
         split = P(None, "data")
         loss_of = jax.shard_map(loss_of_device, mesh=mesh, in_specs=((P("stage"), P("stage")), split, split), out_specs=P())
 
-        def update(w, m, v, g, t):
-            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
-            return w - 1e-7 * (m / (1 - 0.9 ** t)) / (jnp.sqrt(v / (1 - 0.999 ** t)) + 1e-8), m, v
-
         def step(parameters, m, v, t):
             loss, gradients = jax.value_and_grad(loss_of)(parameters, *self.batch)
-            rows = [update(*row, t) for row in zip(parameters, m, v, gradients)]
+            rows = [adam(*row, t) for row in zip(parameters, m, v, gradients)]
             return [tuple(column) for column in zip(*rows)] + [t + 1, loss]
 
         place = lambda tree, spec: jax.device_put(tree, NamedSharding(mesh, spec))
@@ -85,15 +68,8 @@ class Jax:
         zeros = [jax.tree_util.tree_map(jnp.zeros_like, parameters) for _ in range(2)]
         self.state = [place(tree, P("stage")) for tree in (parameters, *zeros)] + [jnp.float32(1)]
 
-    def seconds_of(self, steps):
-        start = time.perf_counter()
-        for _ in range(steps):
-            self.state = self.step(*self.state)[:4]
-            self.wait(self.state)
-        return time.perf_counter() - start
 
-
-programs = [Alpa(), Jax()]
+programs = [OnRequest("alpa, 1f1b", [BENCH, "--on-request"]), Jax()]
 seconds = {program: [] for program in programs}
 for program in programs:
     program.seconds_of(2)

@@ -1,0 +1,41 @@
+"""What programs that are timed in turns have in common: alpa's benchmark on request, Adam, and seconds of JAX's steps."""
+import ctypes
+import signal
+import subprocess
+import time
+
+
+def ends_with_us():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+class OnRequest:
+    """A benchmark of alpa that reads numbers of steps and answers with the seconds they took."""
+
+    def __init__(self, name, command):
+        self.name = name
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=ends_with_us)
+
+    def seconds_of(self, steps):
+        self.process.stdin.write(f"{steps}\n")
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+
+class JaxSteps:
+    """Runs `self.step` on `self.state`, which the step returns with the loss behind it."""
+
+    def seconds_of(self, steps):
+        import jax
+        start = time.perf_counter()
+        for _ in range(steps):
+            self.state = self.step(*self.state)[:-1]
+            jax.block_until_ready(self.state)
+        return time.perf_counter() - start
+
+
+def adam(w, m, v, g, t):
+    """New parameter and moments; the rate is so small that nothing converges while it is measured."""
+    import jax.numpy as jnp
+    m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+    return w - 1e-7 * (m / (1 - 0.9 ** t)) / (jnp.sqrt(v / (1 - 0.999 ** t)) + 1e-8), m, v
