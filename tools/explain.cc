@@ -44,8 +44,9 @@ std::vector<cli::Flag> rows_of(ExplainFlags& f) {
                 1, kMaxDevices)}),
        in_group("Plan of a model",
                 {choice("--method", &f.method,
-                        "how the step is spread over the devices; shard is automatic",
-                        {"serial", "data", "zero2", "zero3", "shard"}),
+                        "how the step is spread over the devices; shard is automatic, pipeline "
+                        "makes two stages of the layers that the model marks",
+                        {"serial", "data", "zero2", "zero3", "shard", "pipeline"}),
                  text("--mesh", &f.mesh, "logical mesh; auto tries all",
                       "auto or sizes like 8, 1x8 or 2x4", is_mesh_shape),
                  positive_number("--solver-seconds", &f.solver_seconds,

@@ -48,6 +48,26 @@ TEST_CASE("a plan with stages is explained stage by stage") {
         "Stage 0\n" + stage(0) + "\nStage 1\n" + stage(1));
 }
 
+TEST_CASE("a model's file with marked layers is planned in stages") {
+  const TrainingStep step = training_step(
+      {{"x", {f32, {32, 16}}}},
+      [](const Batch& b) {
+        return mean(square(nn::Dense(16)(mark_pipeline_boundary(nn::Dense(64)(b["x"])))));
+      },
+      optim::Adam{});
+  const Graph graph = step.trace(4);
+  const TemporaryFile file("explain_test_marked.txt", to_string(graph));
+  const ProgramOutput output =
+      explain_file(file.path(), {"--method", "pipeline", "--devices", "4"});
+  CHECK(output.status == 0);
+  CHECK(output.text.starts_with("pipeline of 2 stages, 1f1b, 4 micro-batches: "));
+  const ProgramOutput unmarked = explain_file(
+      TemporaryFile("explain_test_unmarked.txt", to_string(make_step().trace(1))).path(),
+      {"--method", "pipeline", "--devices", "4"});
+  CHECK(unmarked.text.find("mark where layers end with mark_pipeline_boundary") !=
+        std::string::npos);
+}
+
 TEST_CASE("a model's file is planned for, then explained") {
   const CompiledStep planned =
       plan_only(make_step(), Zero3Parallel{.num_micro_batches = 2}, Cluster::local(4));
