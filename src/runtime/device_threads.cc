@@ -16,7 +16,7 @@ DeviceThreads::~DeviceThreads() {
 }
 
 void DeviceThreads::dismiss() {
-  job_ = nullptr;
+  dismissed_ = true;
   ++epoch_;
   spin_wait_.wake(epoch_);
 }
@@ -46,7 +46,7 @@ void DeviceThreads::abandon() {
 void DeviceThreads::work(int index) {
   for (std::uint32_t seen = 0;; ++seen) {
     spin_wait_.wait(epoch_, [seen](std::uint32_t epoch) { return epoch != seen; });
-    if (!job_) return;
+    if (dismissed_) return;
     job_(context_, index);
     if (--pending_ == 0) spin_wait_.wake(pending_);
   }

@@ -1,6 +1,7 @@
 #pragma once
 /// A fixed number of threads, including the caller's, that all run one job at a time. Thread rule:
 /// `run` is called by one thread at a time.
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <thread>
@@ -53,6 +54,7 @@ class DeviceThreads {
   SpinWait spin_wait_;
   void (*job_)(void*, int) = nullptr;
   void* context_ = nullptr;
+  std::atomic<bool> dismissed_{false};
   SpinWait::Word epoch_{0}, pending_{0};
   std::vector<std::thread> threads_;
 };

@@ -76,5 +76,19 @@ TEST_CASE("a waiter may throw out of its wait, and others are woken as before") 
   waiter.join();
 }
 
+TEST_CASE("a wait with a limit ends when the word changes, or else when the time is over") {
+  SpinWait spin_wait(2);
+  SpinWait::Word word{0};
+  const auto is_one = [](std::uint32_t now) { return now == 1; };
+  CHECK(!spin_wait.wait_for(word, std::chrono::milliseconds(2), is_one));
+  std::thread setter([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ++word;
+    spin_wait.wake(word);
+  });
+  CHECK(spin_wait.wait_for(word, std::chrono::minutes(1), is_one));
+  setter.join();
+}
+
 }  // namespace
 }  // namespace alpa
