@@ -26,7 +26,8 @@ class Joining {
  public:
   Joining(std::span<const PlannedPart> parts, const Cluster& cluster) : cluster_(cluster) {
     for (const PlannedPart& part : parts) {
-      Appending appending{.program = partition(part.graph, part.plan)};
+      Appending appending;
+      appending.program = partition(part.graph, part.plan);
       for (const Output& output : appending.program.graph.outputs)
         appending.outputs.emplace(output.name, output.value);
       appending.values.resize(appending.program.graph.values.size(), -1);
