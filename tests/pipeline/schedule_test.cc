@@ -135,7 +135,7 @@ TEST_CASE("a message without a receiver, or of another box, is found out") {
   message(backward, lower::Instruction::Kind::send)->message.extent[0] -= 1;
   CHECK(
       mistake_of(devices, program) ==
-      "schedules: device 1 in backward of micro-batch 0, instruction 6 (\"einsum.grad/einsum.transfer\") sends "
+      "schedules: device 1 in backward of micro-batch 0, instruction 5 (\"einsum.grad/einsum.transfer\") sends "
       "a box of [3, 4] at [0, 0], but device 0 expects one of [4, 4] at [0, 0]");
   devices = programs_of(program, pipeline::gpipe(2, 2));
   devices[0].lists[2].instructions.push_back(
