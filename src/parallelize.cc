@@ -199,12 +199,14 @@ CompiledStep planned_by_search(const Graph& graph, const MethodOptions& method,
 CompiledStep planned_in_stages(const Graph& graph, const MethodOptions& method,
                                const Cluster& cluster, double trace_seconds, const Target& target) {
   StagePlanner planner(graph, method, cluster, trace_seconds);
-  const CompiledStep planned = plan_stages_within_budget(
+  CompiledStep planned = plan_stages_within_budget(
       planner, std::holds_alternative<AutoStages>(method.pipeline.stages), target.budget,
       [&](std::vector<StagePlan> stages) {
         return lower_stages(graph, std::move(stages), method.pipeline.schedule,
                             name_of(method.kind), cluster, target);
       });
+  PlanCost& cost = planned.plan.cost;
+  cost.lower_bound_seconds = cost.objective_seconds * (1 - planner.gap());
   require(planned.memory_bytes <= target.budget,
           "method pipeline: the stages need {} bytes per device, {} more than the memory budget of "
           "{}; give more devices or stages, or raise the budget",

@@ -139,9 +139,9 @@ std::vector<inter_op::Submesh> submeshes_of(SubmeshSizes sizes, const inter_op::
   return submeshes;
 }
 
-inter_op::StagePartition found_stages(const AutoStages& automatic, const Graph& graph,
-                                      const MethodOptions& method, const Cluster& cluster,
-                                      std::int64_t budget, const StagePlanning& planning) {
+FoundStages found_stages(const AutoStages& automatic, const Graph& graph,
+                         const MethodOptions& method, const Cluster& cluster, std::int64_t budget,
+                         const StagePlanning& planning) {
   const int micro_batches = graph.num_micro_batches;
   const int most_stages = std::min(num_layers(graph), cluster.num_devices());
   StageQuestion question{graph, cluster};
@@ -153,15 +153,19 @@ inter_op::StagePartition found_stages(const AutoStages& automatic, const Graph& 
     return pipeline::most_in_flight(method.pipeline.schedule, after, most_stages, micro_batches);
   };
   question.templates = uniform_partitions(graph, cluster);
-  inter_op::StagePartition partition = auto_stages(question, planning).partition;
-  for (inter_op::Stage& stage : partition.stages) stage.configuration = -1;  // the planner's choice
-  return partition;
+  FoundStages found = auto_stages(question, planning);
+  for (inter_op::Stage& stage : found.partition.stages)
+    stage.configuration = -1;  // the planner's choice
+  return found;
 }
 
-/// The stages that the method asks for. Throws Error if its schedule needs others.
-std::vector<StageRequest> requested_stages(const Graph& graph, const MethodOptions& method,
-                                           const Cluster& cluster, std::int64_t budget,
-                                           const StagePlanning& planning) {
+/// The stages that the method asks for, and the gap that is proven if they were searched for, else
+/// 1. Throws Error if its schedule needs others.
+std::pair<std::vector<StageRequest>, double> requested_stages(const Graph& graph,
+                                                              const MethodOptions& method,
+                                                              const Cluster& cluster,
+                                                              std::int64_t budget,
+                                                              const StagePlanning& planning) {
   const PipeshardParallel& pipeline = method.pipeline;
   const auto* uniform = std::get_if<UniformStages>(&pipeline.stages);
   const auto* manual = std::get_if<ManualStages>(&pipeline.stages);
@@ -175,21 +179,22 @@ std::vector<StageRequest> requested_stages(const Graph& graph, const MethodOptio
           "method pipeline: the model is a single layer, which cannot be cut into {} stages; mark "
           "where layers end with mark_pipeline_boundary, or give .layers = AutoLayers{{}}",
           uniform ? uniform->count : 0);
-  const inter_op::StagePartition partition =
-      uniform  ? given_stages(*uniform, graph, cluster)
-      : manual ? given_stages(*manual, graph, cluster)
-               : found_stages(std::get<AutoStages>(pipeline.stages), graph, method, cluster, budget,
-                              planning);
+  const auto* automatic = std::get_if<AutoStages>(&pipeline.stages);
+  FoundStages found;
+  if (uniform) found.partition = given_stages(*uniform, graph, cluster);
+  if (manual) found.partition = given_stages(*manual, graph, cluster);
+  if (automatic) found = found_stages(*automatic, graph, method, cluster, budget, planning);
+  const inter_op::StagePartition& partition = found.partition;
   const int parts = static_cast<int>(partition.stages.size()) / per_part;
   std::vector<StageRequest> requests =
       requests_of(partition, manual ? manual->mesh_shapes : std::vector<std::vector<int>>{},
                   method.options.mesh_shape, parts, cluster);
-  if (const auto* automatic = std::get_if<AutoStages>(&pipeline.stages))
+  if (automatic)
     for (StageRequest& request : requests)
       std::erase_if(request.meshes, [&](const DeviceMesh& mesh) {
         return !is_allowed(mesh, allowed_shapes(*automatic, method.options));
       });
-  return requests;
+  return {std::move(requests), automatic ? 1 - found.lower_bound / found.seconds : 1};
 }
 
 /// `graph`, traced with a layer per node, with these layers of its forward nodes, and backward
@@ -305,7 +310,8 @@ StagePlanner::StagePlanner(const Graph& graph, const MethodOptions& method, cons
 void StagePlanner::choose(std::int64_t budget) {
   intra_op::AutoShardOptions options = options_;
   options.time_limit_seconds -= watch_.seconds();
-  requests_ = requested_stages(graph_, method_, cluster_, budget, {model_, options, cache_});
+  std::tie(requests_, gap_) =
+      requested_stages(graph_, method_, cluster_, budget, {model_, options, cache_});
 }
 
 int StagePlanner::in_flight(std::size_t stage) const {

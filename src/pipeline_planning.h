@@ -57,6 +57,10 @@ class StagePlanner {
   /// with the best of all if there are no limits. Throws intra_op::OverBudget.
   std::vector<StagePlan> plan(const std::vector<std::int64_t>& limits) const;
 
+  /// How much of the stages' seconds other stages may save at most, as the search proved: a share.
+  /// 1 if the stages were given.
+  double gap() const { return gap_; }
+
   /// What the planner counts for a stage of the result.
   std::int64_t counted(const std::vector<StagePlan>& stages, std::size_t stage) const;
 
@@ -71,6 +75,7 @@ class StagePlanner {
   intra_op::AutoShardOptions options_;
   mutable intra_op::PlanningCache cache_;
   std::vector<StageRequest> requests_;
+  double gap_ = 1;
 };
 
 /// The stages of `graph` on the meshes, and along the plans, of a step's that works on the same

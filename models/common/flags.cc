@@ -115,11 +115,15 @@ std::vector<cli::Flag> output_rows(CommonFlags& f) {
 
 void print_progress(const PlanningProgress& p) {
   if (p.ranges > 0) {
+    const std::string best =
+        p.stages == 0 ? "no stages yet"
+                      : fmt::format("{} in {} stages, gap {:.2g} %", seconds_text(p.best_seconds),
+                                    p.stages, 100 * p.gap());
     fmt::print(stderr,
-               "planning    {:.1f} s: {} in {} stages, gap {:.2g} % (none take less than {}), {} "
-               "searches for {} ranges, {:.0f} s left at most\n",
-               p.elapsed_seconds, seconds_text(p.best_seconds), p.stages, 100 * p.gap(),
-               seconds_text(p.lower_bound_seconds), p.searches, p.ranges, p.seconds_left);
+               "planning    {:.1f} s: {} (none take less than {}), {} searches for {} ranges, at "
+               "most {:.0f} s left\n",
+               p.elapsed_seconds, best, seconds_text(p.lower_bound_seconds), p.searches, p.ranges,
+               p.seconds_left);
     return;
   }
   fmt::print(stderr,

@@ -101,6 +101,7 @@ TEST_CASE(
   }
   CHECK(reports.back().gap() <= method.relative_gap);
   CHECK(reports.back().stages == static_cast<int>(found.stages.size()));
+  CHECK(found.plan.cost.gap() == doctest::Approx(reports.back().gap()));
   const int searches = reports.back().searches;
 
   reports.clear();
