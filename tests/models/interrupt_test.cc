@@ -67,6 +67,24 @@ TEST_CASE("an interrupted program saves the plan, which can be loaded, and exits
   std::remove(path.c_str());
 }
 
+TEST_CASE("an interrupted search for stages gives stages, too") {
+  const std::string path = "interrupt_test_stages.json";
+  std::remove(path.c_str());
+  const TrainingStep step =
+      gpt_step({.layers = 3, .batch = 32, .sequence = 16, .hidden = 64, .heads = 2});
+  CHECK(status_of([&] {
+          const PlanningInterrupt interrupt(true);
+          std::raise(SIGINT);
+          PipeshardParallel method{.num_micro_batches = 4, .stages = AutoStages{}};
+          method.solver_seconds = 600;
+          interrupt.exit_with(plan_only(step, interrupt.ending(method), Cluster::local(4)), path);
+        }) == 130);
+  const Executable loaded =
+      load_plan(step, PipeshardParallel{.num_micro_batches = 4}, Cluster::local(4), path);
+  CHECK(!loaded.planned().stages.empty());
+  std::remove(path.c_str());
+}
+
 TEST_CASE("a second SIGINT, and one where no plan is to be saved, end the program as always") {
   CHECK(status_of([] {
           const PlanningInterrupt interrupt(true);
