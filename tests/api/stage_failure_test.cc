@@ -2,39 +2,19 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <future>
 #include <thread>
 
-#include "src/ir/op_def.h"
-#include "src/tensor/kernel.h"
 #include "support/error_text.h"
+#include "support/watched_op.h"
 
 using namespace alpa;
-using alpa::testing::error_of;
+using namespace alpa::testing;
 
 namespace {
 
 constexpr std::int64_t kRows = 16, kWidth = 8;
-
-/// Called for every run of the operator on a device, with the micro-batch.
-std::function<void(int)> on_run;
-
-void run_watched(const KernelCall& call) {
-  std::copy_n(call.inputs[0].data, call.inputs[0].type.bytes(), call.outputs[0].data);
-  on_run(call.step->micro_batch);
-}
-const KernelDef kWatchedKernel{run_watched, nullptr, nullptr};
-
-const OpDef watched = [] {
-  OpDef op;
-  op.name = "watched";
-  op.dims = "... -> ...";
-  op.vjp = [](Builder&, const Node&, const Values& dys) -> Values { return {dys[0]}; };
-  op.cpu = &kWatchedKernel;
-  return op;
-}();
 
 /// Two layers; the operator is twice in layer `layer`.
 Executable train_with(int layer, double stall_seconds) {
@@ -74,14 +54,14 @@ TEST_CASE("a stage that throws ends the step of all stages, with its place") {
     for (const double stall_seconds : {0.0, 30.0}) {
       const Executable train = train_with(layer, stall_seconds);
       TrainState state = train.init(1);
-      on_run = [](int micro_batch) {
-        if (micro_batch == 2) fail("no ink");
+      on_run = [](const KernelCall& call) {
+        if (call.step->micro_batch == 2) fail("no ink");
       };
       const std::string text = error_of_step(train, state);
       CAPTURE(text);
       CHECK(starts_with_place(text, layer));
       CHECK(text.ends_with(": no ink"));
-      on_run = [](int) {};
+      on_run = [](const KernelCall&) {};
       TrainState fresh = train.init(1);
       CHECK(train.run(fresh, batch()).loss() > 0);
     }
@@ -91,8 +71,8 @@ TEST_CASE("a stage that stalls ends the step of all stages, and the error says w
   for (const int layer : {0, 1}) {
     const Executable train = train_with(layer, 0.04);
     TrainState state = train.init(1);
-    on_run = [](int micro_batch) {
-      if (micro_batch == 2) std::this_thread::sleep_for(std::chrono::milliseconds(120));
+    on_run = [](const KernelCall& call) {
+      if (call.step->micro_batch == 2) std::this_thread::sleep_for(std::chrono::milliseconds(120));
     };
     const std::string text = error_of_step(train, state);
     CAPTURE(text);
@@ -101,7 +81,7 @@ TEST_CASE("a stage that stalls ends the step of all stages, and the error says w
     CHECK(text.find(fmt::format(" waits for device {}", layer)) != text.npos);
     CHECK(text.ends_with("; give a larger stall_seconds if it takes longer"));
     CHECK(error_of_step(train, state).starts_with("this state is unusable since a step failed"));
-    on_run = [](int) {};
+    on_run = [](const KernelCall&) {};
     TrainState fresh = train.init(1);
     CHECK(train.run(fresh, batch()).loss() > 0);
   }
@@ -116,8 +96,8 @@ TEST_CASE("a device that never comes back is given up, and the program goes on w
   std::promise<void> released;
   const std::shared_future<void> release = released.get_future().share();
   std::atomic<bool> back{false}, went_on{false};
-  on_run = [&](int micro_batch) {
-    if (micro_batch != 2) return;
+  on_run = [&](const KernelCall& call) {
+    if (call.step->micro_batch != 2) return;
     if (back) went_on = true;
     release.wait();
     back = true;

@@ -1,9 +1,7 @@
 // A tensor that devices pass on in chunks: what their lists say, and which changes are refused.
 #include <doctest/doctest.h>
 
-#include <functional>
-
-#include "alpa/base/error.h"
+#include "lower/mutants.h"
 #include "src/lower/memory_plan.h"
 #include "support/transfers.h"
 
@@ -13,7 +11,6 @@ using namespace alpa::testing;
 namespace {
 
 using Kind = lower::Instruction::Kind;
-using Devices = std::vector<lower::DeviceProgram>;
 
 /// Device 0 has the tensor; 1, 2 and 3 get it in two chunks.
 spmd::SpmdProgram chain() {
@@ -79,11 +76,6 @@ TEST_CASE("broadcasts that pass on too early, too late, the wrong box or not at 
   const spmd::SpmdProgram program = chain();
   const Devices devices = lowered_devices(program);
   lower::verify_schedules(devices, program);
-  struct Mutant {
-    std::string kind;
-    std::function<void(Devices&)> change;
-    std::string rejected;
-  };
   const std::vector<Mutant> mutants = {
       {"passed on before it has arrived", [](Devices& d) { move(d[1], 3, 2); },
        "device 1 in forward of micro-batch 0, instruction 2 (\"move0\") reads \"move0\" before it "
@@ -122,16 +114,5 @@ TEST_CASE("broadcasts that pass on too early, too late, the wrong box or not at 
        "device 1 in forward of micro-batch 1, instruction 3 (\"move0\") sends a box of [2] at [0], "
        "but device 2 expects one of [2] at [2]"},
   };
-  for (const Mutant& mutant : mutants) {
-    CAPTURE(mutant.kind);
-    Devices changed = devices;
-    mutant.change(changed);
-    std::string rejected;
-    try {
-      lower::verify_schedules(changed, program);
-    } catch (const Bug& bug) {
-      rejected = bug.what();
-    }
-    CHECK(rejected == "schedules: " + mutant.rejected);
-  }
+  check_rejected(mutants, devices, program);
 }

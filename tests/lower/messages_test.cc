@@ -7,9 +7,9 @@
 
 #include "src/lower/memory_plan.h"
 #include "src/runtime/devices.h"
-#include "src/tensor/kernel.h"
 #include "support/error_text.h"
 #include "support/two_meshes.h"
+#include "support/watched_op.h"
 
 using namespace alpa;
 using namespace alpa::testing;
@@ -17,24 +17,6 @@ using namespace alpa::testing;
 namespace {
 
 using Kind = lower::Instruction::Kind;
-
-/// Called for every run of the operator on a device.
-std::function<void(const KernelCall&)> on_run;
-
-void run_watched(const KernelCall& call) {
-  std::copy_n(call.inputs[0].data, call.inputs[0].type.bytes(), call.outputs[0].data);
-  on_run(call);
-}
-const KernelDef kWatchedKernel{run_watched, nullptr, nullptr};
-
-const OpDef watched = [] {
-  OpDef op;
-  op.name = "watched";
-  op.dims = "... -> ...";
-  op.vjp = [](Builder&, const Node&, const Values& dys) -> Values { return {dys[0]}; };
-  op.cpu = &kWatchedKernel;
-  return op;
-}();
 
 /// As `one_layer_per_stage(2, …)`, with the operator in layer `layer`.
 Model watched_in(int layer) {
