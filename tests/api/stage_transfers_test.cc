@@ -48,12 +48,11 @@ const Node& transfer_to(const spmd::SpmdProgram& program, int mesh) {
 
 /// Links within a host, and as fast between hosts unless said otherwise.
 Cluster cluster_of(int hosts, int per_host, Link within, Link between) {
-  Cluster cluster = Cluster::local(hosts * per_host);
-  cluster.num_hosts = hosts;
-  cluster.devices_per_host = per_host;
-  cluster.within_host = within;
-  cluster.between_hosts = between;
-  return cluster;
+  return {.num_hosts = hosts,
+          .devices_per_host = per_host,
+          .device = Cluster::local(hosts * per_host).device,
+          .within_host = within,
+          .between_hosts = between};
 }
 
 }  // namespace
