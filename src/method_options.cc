@@ -46,6 +46,7 @@ MethodOptions options_of(const Method& method) {
                               .relative_gap = m.relative_gap,
                               .stop = m.stop,
                               .progress = m.progress,
+                              .plan_cache_dir = m.plan_cache_dir,
                               .dump_dir = m.dump_dir,
                               .executor = m.executor}};
         if constexpr (m.kind == MethodKind::pipeline) result.pipeline = m;

@@ -12,6 +12,7 @@
 #include "pipeline_file.h"
 #include "pipeline_forecast.h"
 #include "pipeline_planning.h"
+#include "plan_cache.h"
 #include "planning_budget.h"
 #include "src/base/file.h"
 #include "src/base/timing.h"
@@ -160,20 +161,21 @@ void check_devices(const std::vector<StagePlan>& stages, const Cluster& cluster,
           cluster.num_devices());
 }
 
-/// A plan from a file. It must keep the budget, as a searched plan does.
-CompiledStep planned_from_file(const TrainingStep& step, const MethodOptions& method,
-                               const Cluster& cluster, const std::string& path,
-                               const Target& target) {
+/// A plan from the text of a file. It must keep the budget, as a searched plan does.
+CompiledStep planned_from_text(const TrainingStep& step, const MethodOptions& method,
+                               const Cluster& cluster, const std::string& text,
+                               const std::string& path, const Target& target) {
   const int micro_batches = method.options.num_micro_batches;
-  const std::string text = read_file(path, kPlanFile);
   CompiledStep planned;
   if (is_pipeline_file(text)) {
     planned = pipeline_from_json(text, step, micro_batches, path);
+    const double bound = planned.plan.cost.lower_bound_seconds;
     check_devices(planned.stages, cluster, path);
     for (StagePlan& stage : planned.stages)
       stage.seconds = stage_seconds(stage.plan, stage.graph, cost::CostModel::of(cluster));
     planned = lower_stages(target.log.check("graph.txt", planned.graph), planned.stages,
                            planned.schedule, name_of(MethodKind::pipeline), cluster, target);
+    planned.plan.cost.lower_bound_seconds = bound;
   } else {
     const Graph graph = target.log.check("graph.txt", step.trace(micro_batches));
     planned = lower_plan(graph, read_plan(graph, text, method, cluster, path), target);
@@ -214,6 +216,21 @@ CompiledStep planned_in_stages(const Graph& graph, const MethodOptions& method,
   return planned;
 }
 
+/// The plan that is kept for this search, or else its result, which is kept if it is proven.
+CompiledStep kept_or(const Graph& graph, const TrainingStep& step, const MethodOptions& method,
+                     const Cluster& cluster, const Target& target,
+                     const std::function<CompiledStep()>& search) {
+  const ShardParallel& options = method.options;
+  if (options.plan_cache_dir.empty()) return search();
+  const PlanCache cache(options.plan_cache_dir);
+  const std::string key = planning_key(graph, method, cluster);
+  if (const std::optional<std::string> kept = cache.find(key))
+    return planned_from_text(step, method, cluster, *kept, "kept plan", target);
+  CompiledStep planned = search();
+  if (planned.plan.cost.gap() <= options.relative_gap) cache.keep(key, to_json(planned));
+  return planned;
+}
+
 /// The plan of least predicted seconds among those of `choices`, in ascending order, until two in a
 /// row are no better. Throws what the first choice throws if there is no plan at all.
 CompiledStep best_of_micro_batches(const std::vector<int>& choices, const std::atomic<bool>* stop,
@@ -247,16 +264,20 @@ CompiledStep compile(const TrainingStep& step, const MethodOptions& method, cons
   const auto planned_with = [&](int num_micro_batches) {
     MethodOptions chosen = method;
     chosen.options.num_micro_batches = num_micro_batches;
-    const Graph graph = log.check("graph.txt", traced_in_layers(step, chosen));
-    return (method.kind == MethodKind::pipeline ? planned_in_stages : planned_by_search)(
-        graph, chosen, cluster, watch.seconds(), target);
+    const Graph graph = traced_in_layers(step, chosen);
+    return kept_or(graph, step, chosen, cluster, target, [&] {
+      return (method.kind == MethodKind::pipeline ? planned_in_stages : planned_by_search)(
+          log.check("graph.txt", graph), chosen, cluster, watch.seconds(), target);
+    });
   };
   const auto searched = [&] {
     if (!chooses_micro_batches(method)) return planned_with(method.options.num_micro_batches);
     return best_of_micro_batches(micro_batch_choices(step), method.options.stop, planned_with);
   };
   CompiledStep planned =
-      plan_path ? planned_from_file(step, method, cluster, *plan_path, target) : searched();
+      plan_path ? planned_from_text(step, method, cluster, read_file(*plan_path, kPlanFile),
+                                    *plan_path, target)
+                : searched();
   planned.seconds = watch.seconds();
   return planned;
 }

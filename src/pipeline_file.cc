@@ -86,6 +86,7 @@ std::string pipeline_json(const CompiledStep& step) {
                      {"num_micro_batches", step.graph.num_micro_batches},
                      {"schedule", std::string(name_of(step.schedule))},
                      {"predicted_seconds", step.plan.cost.objective_seconds},
+                     {"lower_bound_seconds", step.plan.cost.lower_bound_seconds},
                      {"bubble", step.bubble},
                      {"transfers", transfers_json(step.transfers)},
                      {"layers", std::move(layers)},
@@ -103,6 +104,7 @@ CompiledStep pipeline_from_json(const std::string& text, const TrainingStep& ste
     num_micro_batches = file.at("num_micro_batches").integer();
   planned.graph = traced_in_layers(step, num_micro_batches, file.at("layers").integers(), origin);
   planned.schedule = file.at("schedule").parsed(parse_schedule);
+  planned.plan.cost.lower_bound_seconds = file.at("lower_bound_seconds").number();
   const std::vector<Place> stages = file.at("stages").items();
   for (const Place& stage : stages) planned.stages.push_back(layers_of(stage, planned.stages));
   const int layers = planned.stages.empty() ? 0 : planned.stages.back().last_layer + 1;

@@ -91,6 +91,7 @@ std::vector<cli::Flag> plan_rows(CommonFlags& f) {
       positive_number("--solver-seconds", &f.solver_seconds,
                       "for planning; then the best plan so far is taken"),
       on("--plan-only", &f.plan_only, "plan and report, run nothing"),
+      text("--plan-cache", &f.plan_cache, "directory for proven plans, which are found once"),
       text("--load-plan", &f.load_plan, "take the plan from this file instead of solving for one"),
       text("--save-plan", &f.save_plan, "write the plan to this file"),
   };
@@ -186,6 +187,7 @@ Method make_method(const CommonFlags& flags, const std::string& name) {
       options.mesh_shape = parse_mesh_shape(flags.mesh);
     options.memory_budget_bytes = flags.memory_budget;
     options.dump_dir = flags.dump;
+    options.plan_cache_dir = flags.plan_cache;
     options.solver_seconds = flags.solver_seconds;
     if (flags.progress) options.progress = print_progress;
     options.executor.tf32 = flags.tf32;

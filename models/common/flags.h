@@ -29,7 +29,7 @@ struct CommonFlags {
   double stall_seconds = 0;  ///< 0: devices may take any time
   double solver_seconds = 60;
   std::string explain;  ///< "", "summary" or "full"
-  std::string save_plan, load_plan, dump, json, trace;
+  std::string save_plan, load_plan, plan_cache, dump, json, trace;
 };
 
 /// Flags of one program, by their group in the help.

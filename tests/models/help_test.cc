@@ -44,7 +44,7 @@ TEST_CASE("alpa-mlp --help groups the flags by what they are about") {
                                   "--tf32", "--stall-seconds"});
   CHECK(flags["Plan"] == Flags{"--method", "--mesh", "--micro-batches", "--stages",
                                "--pipeline-layers", "--schedule", "--solver-seconds", "--plan-only",
-                               "--load-plan", "--save-plan"});
+                               "--plan-cache", "--load-plan", "--save-plan"});
   CHECK(flags["Output"] == Flags{"--demo", "--explain", "--timeline", "--trace", "--progress",
                                  "--compare", "--json", "--dump"});
   CHECK(help.text.find(

@@ -1,0 +1,119 @@
+// Plans kept on disk: taken without a search while nothing that matters has changed.
+#include <alpa/alpa.h>
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+using namespace alpa;
+
+namespace {
+
+TrainingStep step_of(std::int64_t rows = 16, std::int64_t width = 24) {
+  return training_step(
+      {{"x", {f32, {rows, 20}}}},
+      [width](const Batch& b) {
+        const Value h = mark_pipeline_boundary(tanh(nn::Dense(width)(b["x"])));
+        return mean(square(nn::Dense(12)(h)));
+      },
+      optim::Adam{});
+}
+
+/// A folder that ends with the test.
+struct Folder {
+  std::string path = "plan_cache_test_folder";
+  Folder() { std::filesystem::remove_all(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+  int files() const {
+    int count = 0;
+    if (std::filesystem::exists(path))
+      for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(path)) ++count;
+    return count;
+  }
+};
+
+/// The plan, and whether it was searched for: only a search tells its progress.
+std::pair<std::string, bool> plan(const TrainingStep& step, Method method, const Cluster& cluster,
+                                  const std::string& folder) {
+  bool searched = false;
+  std::visit(
+      [&](auto& options) {
+        options.plan_cache_dir = folder;
+        options.progress = [&](const PlanningProgress&) { searched = true; };
+      },
+      method);
+  const CompiledStep planned = plan_only(step, method, cluster);
+  return {to_string(planned) + to_json(planned), searched};
+}
+
+}  // namespace
+
+TEST_CASE("a plan is searched for once, and again when anything that matters has changed") {
+  const PipeshardParallel pipeline{.num_micro_batches = 4, .stages = AutoStages{}};
+  for (const Method& method : {Method(ShardParallel{}), Method(pipeline)}) {
+    const Folder folder;
+    const Cluster cluster = Cluster::local(4);
+    const auto [first, searched] = plan(step_of(), method, cluster, folder.path);
+    CHECK(searched);
+    CHECK(folder.files() == 1);
+    const auto [second, again] = plan(step_of(), method, cluster, folder.path);
+    CHECK(!again);
+    CHECK(second == first);
+
+    int files = 1;
+    const auto searches = [&](const TrainingStep& step, const Method& other, const Cluster& on) {
+      CHECK(plan(step, other, on, folder.path).second);
+      CHECK(folder.files() == ++files);
+    };
+    searches(step_of(32), method, cluster);
+    searches(step_of(16, 25), method, cluster);
+    searches(step_of(), method, Cluster::local(2));
+    Cluster faster = cluster;
+    faster.within_host.alpha_seconds /= 2;
+    searches(step_of(), method, faster);
+    const auto changed = [&](const std::function<void(ShardParallel&)>& change) {
+      ShardParallel options;
+      change(options);
+      Method other = method;
+      std::visit(
+          [&](auto& own) {
+            own.memory_budget_bytes = options.memory_budget_bytes;
+            own.allow_all_to_all = options.allow_all_to_all;
+            own.mesh_shape = options.mesh_shape;
+            own.executor = options.executor;
+          },
+          other);
+      return other;
+    };
+    searches(step_of(), changed([](auto& o) { o.memory_budget_bytes = 1 << 20; }), cluster);
+    searches(step_of(), changed([](auto& o) { o.allow_all_to_all = false; }), cluster);
+    searches(step_of(), changed([](auto& o) { o.executor.threads_per_device = 3; }), cluster);
+    CHECK(!plan(step_of(), method, cluster, folder.path).second);
+  }
+  const Folder folder;
+  PipeshardParallel stages = pipeline;
+  plan(step_of(), stages, Cluster::local(4), folder.path);
+  stages.schedule = ScheduleKind::gpipe;
+  plan(step_of(), stages, Cluster::local(4), folder.path);
+  stages.stages = AutoStages{.submeshes = SubmeshSizes::powers_of_two};
+  plan(step_of(), stages, Cluster::local(4), folder.path);
+  stages.num_micro_batches = 2;
+  plan(step_of(), stages, Cluster::local(4), folder.path);
+  CHECK(folder.files() == 4);
+}
+
+TEST_CASE("a kept plan that is damaged, or of another key, is searched for again") {
+  const Folder folder;
+  const Cluster cluster = Cluster::local(2);
+  const std::string first = plan(step_of(), ShardParallel{}, cluster, folder.path).first;
+  const std::filesystem::path file = std::filesystem::directory_iterator(folder.path)->path();
+  for (const char* damaged : {"", "{", "[]", R"({"key": "another", "plan": "{}"})"}) {
+    std::ofstream(file) << damaged;
+    const auto [again, searched] = plan(step_of(), ShardParallel{}, cluster, folder.path);
+    CHECK(searched);
+    CHECK(again == first);
+    CHECK(folder.files() == 1);
+    CHECK(!plan(step_of(), ShardParallel{}, cluster, folder.path).second);
+  }
+}
