@@ -118,7 +118,7 @@ void print_progress(const PlanningProgress& p) {
   if (p.ranges > 0) {
     const std::string best =
         p.stages == 0 ? "no stages yet"
-                      : fmt::format("{} in {} stages, gap {:.2g} %", seconds_text(p.best_seconds),
+                      : fmt::format("{} in {} stages, gap {:.3g} %", seconds_text(p.best_seconds),
                                     p.stages, 100 * p.gap());
     fmt::print(stderr,
                "planning    {:.1f} s: {} (none take less than {}), {} searches for {} ranges, at "
@@ -128,7 +128,7 @@ void print_progress(const PlanningProgress& p) {
     return;
   }
   fmt::print(stderr,
-             "planning    {:.1f} s: {} on mesh {}, gap {:.2g} % (no plan takes less than {})\n",
+             "planning    {:.1f} s: {} on mesh {}, gap {:.3g} % (no plan takes less than {})\n",
              p.elapsed_seconds, seconds_text(p.best_seconds), p.mesh, 100 * p.gap(),
              seconds_text(p.lower_bound_seconds));
 }
