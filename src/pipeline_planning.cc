@@ -45,13 +45,11 @@ inter_op::StagePartition given_stages(const UniformStages& uniform, const Graph&
       "UniformStages: {} stages, {} on each part of the devices; give a number of stages that is "
       "a multiple of stages_per_part",
       uniform.count, per_part);
-  inter_op::StagePartition partition =
-      inter_op::uniform_stages(flops_of_layers(graph), uniform.count, {1, uniform.count});
   const std::vector<inter_op::Submesh> parts = inter_op::equal_submeshes(
       {cluster.num_hosts, cluster.devices_per_host}, uniform.count / per_part);
-  for (std::size_t s = 0; s < partition.stages.size(); ++s)
-    partition.stages[s].submesh = parts[s % parts.size()];
-  return partition;
+  std::vector<inter_op::Submesh> submeshes;
+  for (int s = 0; s < uniform.count; ++s) submeshes.push_back(parts[s % parts.size()]);
+  return inter_op::uniform_stages(flops_of_layers(graph), submeshes);
 }
 
 inter_op::StagePartition given_stages(const ManualStages& manual, const Graph& graph,

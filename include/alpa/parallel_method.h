@@ -78,7 +78,7 @@ struct StageOptions {
 struct ManualStages {
   /// Per stage its layers, in ascending order: {{0, 1}, {2}}.
   std::vector<std::vector<int>> layers;
-  /// Per stage its number of devices. Empty: the same number each.
+  /// Per stage its number of devices. Empty: as for UniformStages.
   std::vector<int> devices = {};
   /// Per stage a logical mesh shape. Empty: every shape is tried and the cheapest taken.
   std::vector<std::vector<int>> mesh_shapes = {};
@@ -86,7 +86,8 @@ struct ManualStages {
   std::vector<StageOptions> options = {};
 };
 
-/// This many stages of nearly equal FLOPs on equally many devices.
+/// This many stages of nearly equal FLOPs per device on equally many devices, or, where the devices
+/// of a single host are no multiple of the stages, with one more for some.
 struct UniformStages {
   int count = 2;
   /// Above 1, a part of the devices runs several stages that are not neighbours: stage s is on part

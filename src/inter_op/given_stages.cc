@@ -10,6 +10,11 @@ namespace alpa::inter_op {
 
 std::vector<Submesh> equal_submeshes(const Submesh& cluster, int stages) {
   const int devices = stages > 0 ? cluster.num_devices() / stages : 0;
+  if (cluster.hosts == 1 && devices > 0) {
+    std::vector<Submesh> parts(stages, {1, devices});
+    for (int s = 0; s < cluster.devices % stages; ++s) ++parts[s].devices;
+    return parts;
+  }
   const bool part = devices > 0 && cluster.devices % devices == 0;
   const bool whole_hosts = devices > 0 && devices % cluster.devices == 0;
   require(devices * stages == cluster.num_devices() && stages > 0 && (part || whole_hosts),
@@ -25,20 +30,23 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The least total of combine(total so far, FLOPs of a stage), and its cuts: per stage its first
-/// layer, then the number of layers. Of equal cuts, those with more layers in later stages. No
-/// stage exceeds `limit`.
+/// The least total of combine(total so far, FLOPs per device of a stage), and its cuts: per stage
+/// its first layer, then the number of layers. Of equal cuts, those with more layers in later
+/// stages. No stage exceeds `limit`.
 template <class Combine>
-std::pair<double, std::vector<int>> best_cuts(const std::vector<double>& flops_before, int stages,
-                                              double limit, const Combine& combine) {
+std::pair<double, std::vector<int>> best_cuts(const std::vector<double>& flops_before,
+                                              const std::vector<Submesh>& submeshes, double limit,
+                                              const Combine& combine) {
   const int layers = static_cast<int>(flops_before.size()) - 1;
+  const int stages = static_cast<int>(submeshes.size());
   std::vector<std::vector<double>> best(stages + 1, std::vector<double>(layers + 1, kInfinity));
   std::vector<std::vector<int>> begin(stages + 1, std::vector<int>(layers + 1, 0));
   best[0][0] = 0;
   for (int s = 1; s <= stages; ++s)
     for (int end = s; end <= layers; ++end)
       for (int first = end - 1; first >= s - 1; --first) {
-        const double flops = flops_before[end] - flops_before[first];
+        const double flops =
+            (flops_before[end] - flops_before[first]) / submeshes[s - 1].num_devices();
         const double total = combine(best[s - 1][first], flops);
         if (flops > limit || total > best[s][end]) continue;
         best[s][end] = total;
@@ -51,17 +59,17 @@ std::pair<double, std::vector<int>> best_cuts(const std::vector<double>& flops_b
 
 }  // namespace
 
-StagePartition uniform_stages(const std::vector<double>& layer_flops, int stages,
-                              const Submesh& cluster) {
+StagePartition uniform_stages(const std::vector<double>& layer_flops,
+                              const std::vector<Submesh>& submeshes) {
+  const int stages = static_cast<int>(submeshes.size());
   require(stages >= 1 && stages <= static_cast<int>(layer_flops.size()),
           "uniform stages: {} stages of {} layers; give between 1 and {}", stages,
           layer_flops.size(), layer_flops.size());
-  const std::vector<Submesh> submeshes = equal_submeshes(cluster, stages);
   std::vector<double> flops_before = {0};
   for (double flops : layer_flops) flops_before.push_back(flops_before.back() + flops);
-  const auto largest = best_cuts(flops_before, stages, kInfinity,
+  const auto largest = best_cuts(flops_before, submeshes, kInfinity,
                                  [](double most, double flops) { return std::max(most, flops); });
-  const auto cuts = best_cuts(flops_before, stages, largest.first, [](double sum, double flops) {
+  const auto cuts = best_cuts(flops_before, submeshes, largest.first, [](double sum, double flops) {
                       return sum + flops * flops;
                     }).second;
   StagePartition partition;

@@ -7,16 +7,17 @@
 
 namespace alpa::inter_op {
 
-/// Submeshes of `stages` equal parts of `cluster`: parts of hosts, or whole hosts. Throws Error if
-/// there are none.
+/// Submeshes of `stages` equal parts of `cluster`: parts of hosts, or whole hosts. Of a single host
+/// whose devices are no multiple of the stages, the first parts have one device more. Throws Error
+/// if there are none.
 std::vector<Submesh> equal_submeshes(const Submesh& cluster, int stages);
 
-/// `stages` stages on equal parts of `cluster`. The largest FLOPs of a stage are minimal, then
+/// A stage on each of `submeshes`. The largest FLOPs per device of a stage are minimal, then
 /// the sum of their squares; on a tie later stages have more layers, because earlier ones keep more
 /// micro-batches in flight. `layer_flops` has the FLOPs of every layer. Throws Error unless there
-/// are at least as many layers as stages, and equal parts.
-StagePartition uniform_stages(const std::vector<double>& layer_flops, int stages,
-                              const Submesh& cluster);
+/// are at least as many layers as stages.
+StagePartition uniform_stages(const std::vector<double>& layer_flops,
+                              const std::vector<Submesh>& submeshes);
 
 /// Stages as a user gives them.
 struct GivenStages {

@@ -109,6 +109,7 @@ TEST_CASE("stages of a marked model compute what one device does, in every order
       {5, 2, ManualStages{{{0}, {1, 2}, {3}}, {1, 3, 1}}, ScheduleKind::one_f_one_b},
       {6, 4, ManualStages{{{0, 1}, {2, 3}}, {2, 4}, {{2}, {2, 2}}}, ScheduleKind::gpipe},
       {3, 4, UniformStages{3}, ScheduleKind::zero_bubble},
+      {7, 2, UniformStages{3}, ScheduleKind::one_f_one_b},
       {4, 4, UniformStages{4, 2}, ScheduleKind::interleaved_one_f_one_b},
       {4, 4, AutoStages{}, ScheduleKind::one_f_one_b}};
   for (const Case& c : cases) {

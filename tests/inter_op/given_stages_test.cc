@@ -51,24 +51,34 @@ Balance brute_force(const std::vector<double>& flops, int stages) {
 
 const Submesh kEight = {1, 8};
 
+StagePartition on_equal_parts(const std::vector<double>& flops, int stages,
+                              const Submesh& cluster) {
+  return uniform_stages(flops, equal_submeshes(cluster, stages));
+}
+
 }  // namespace
 
 TEST_CASE("uniform stages have equal parts of the cluster and balanced FLOPs") {
-  CHECK(to_string(uniform_stages({1, 1, 1, 1, 1, 1}, 4, kEight)) ==
+  CHECK(to_string(on_equal_parts({1, 1, 1, 1, 1, 1}, 4, kEight)) ==
         "[layers 0-0 on 1x2] [layers 1-1 on 1x2] [layers 2-3 on 1x2] [layers 4-5 on 1x2]");
-  CHECK(to_string(uniform_stages({1, 1, 4, 1, 1}, 2, {4, 4})) ==
+  CHECK(to_string(on_equal_parts({1, 1, 4, 1, 1}, 2, {4, 4})) ==
         "[layers 0-1 on 2x4] [layers 2-4 on 2x4]");
-  CHECK(to_string(uniform_stages({1, 1, 1}, 3, {1, 3})) ==
+  CHECK(to_string(on_equal_parts({1, 1, 1}, 3, {1, 3})) ==
         "[layers 0-0 on 1x1] [layers 1-1 on 1x1] [layers 2-2 on 1x1]");
+  // Nearly equal parts of one host, and FLOPs per device.
+  CHECK(to_string(on_equal_parts({1, 1, 1, 1, 1, 1, 1}, 2, {1, 7})) ==
+        "[layers 0-3 on 1x4] [layers 4-6 on 1x3]");
+  CHECK(to_string(on_equal_parts({2, 1, 3}, 2, {1, 3})) ==
+        "[layers 0-1 on 1x2] [layers 2-2 on 1x1]");
   // FLOPs 28, 24, 6; the least squares would have 21, 7, 30.
-  CHECK(to_string(uniform_stages({5, 16, 7, 0, 24, 6}, 3, {1, 3})) ==
+  CHECK(to_string(on_equal_parts({5, 16, 7, 0, 24, 6}, 3, {1, 3})) ==
         "[layers 0-2 on 1x1] [layers 3-4 on 1x1] [layers 5-5 on 1x1]");
   std::mt19937 random(2);
   for (int trial = 0; trial < 200; ++trial) {
     std::vector<double> flops(1 + random() % 8);
     for (double& f : flops) f = static_cast<double>(random() % 10);
     const int stages = 1 + static_cast<int>(random() % flops.size());
-    const StagePartition partition = uniform_stages(flops, stages, {1, stages});
+    const StagePartition partition = on_equal_parts(flops, stages, {1, stages});
     CHECK(static_cast<int>(partition.stages.size()) == stages);
     CHECK(balance_of(flops, partition) == brute_force(flops, stages));
   }
@@ -83,15 +93,10 @@ TEST_CASE("manual stages are the given ones") {
 
 TEST_CASE("uniform stages that the cluster or the model cannot have are errors") {
   CHECK(error_of([] {
-          uniform_stages({1, 1}, 3, {1, 3});
+          on_equal_parts({1, 1}, 3, {1, 3});
         }) == "uniform stages: 3 stages of 2 layers; give between 1 and 2");
   CHECK(error_of([] {
-          uniform_stages({1, 1}, 2, {1, 7});
-        }) ==
-        "uniform stages: 2 stages cannot have equal parts of cluster 1x7 (7 devices); give a "
-        "number of stages with whole hosts or equal parts of a host, or manual stages");
-  CHECK(error_of([] {
-          uniform_stages({1, 1}, 2, {3, 4});
+          on_equal_parts({1, 1}, 2, {3, 4});
         }) ==
         "uniform stages: 2 stages cannot have equal parts of cluster 3x4 (12 devices); give a "
         "number of stages with whole hosts or equal parts of a host, or manual stages");
