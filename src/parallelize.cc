@@ -238,18 +238,19 @@ CompiledStep best_of_micro_batches(const std::vector<int>& choices, const std::a
   std::optional<CompiledStep> best;
   std::exception_ptr first_failure;
   int worse = 0;
-  for (int choice : choices) try {
-      if (worse == 2 || (best && stop && *stop)) break;
+  for (int choice : choices) {
+    if (worse == 2 || (best && stop && *stop)) break;
+    try {
       CompiledStep next = plan(choice);
       const double seconds = next.plan.cost.objective_seconds;
       ++worse;
       if (best && seconds >= best->plan.cost.objective_seconds) continue;
       best = std::move(next);
       worse = 0;
-    } catch (
-        const Error&) {  // too large for the devices, or of another number than a schedule needs
+    } catch (const Error&) {  // too large, or of another number than the schedule needs
       if (!first_failure) first_failure = std::current_exception();
     }
+  }
   if (!best) std::rethrow_exception(first_failure);
   return *std::move(best);
 }
