@@ -363,7 +363,7 @@ struct Executor::Impl {
     } catch (...) {
       abandon(std::current_exception());
     }
-    if (devices->lost()) lost_memory = state.memory;
+    if (devices->lost() && !lost_memory) lost_memory = state.memory;  // of the step that stalled
     return step;
   }
 
