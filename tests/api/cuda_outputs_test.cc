@@ -2,6 +2,7 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+#include "support/cpu_and_cuda.h"
 #include "support/cuda.h"
 #include "support/difference.h"
 
@@ -41,9 +42,8 @@ TEST_CASE("steps on CUDA devices return the tensors that they return on the CPU"
       if (no_cuda(devices)) continue;
       CAPTURE(parts);
       CAPTURE(devices);
-      const DataParallel method{.num_micro_batches = parts};
-      const Executable cpu = parallelize(training(), method, Cluster::local(devices));
-      const Executable cuda = parallelize(training(), method, Cluster::local(devices, "cuda"));
+      const auto [cpu, cuda] =
+          on_cpu_and_cuda(training(), DataParallel{.num_micro_batches = parts}, devices);
       TrainState on_cpu = cpu.init(0), on_cuda = cuda.init(0);
       for (int n = 0; n < 4; ++n) {
         const Metrics expected = cpu.run(on_cpu, batch(n)), result = cuda.run(on_cuda, batch(n));

@@ -2,6 +2,7 @@
 #include <alpa/alpa.h>
 #include <doctest/doctest.h>
 
+#include "support/cpu_and_cuda.h"
 #include "support/cuda.h"
 
 using namespace alpa;
@@ -42,9 +43,8 @@ TEST_CASE("CUDA devices see masks and numbers of every step as CPU devices do") 
       if (no_cuda(devices)) continue;
       CAPTURE(parts);
       CAPTURE(devices);
-      const DataParallel method{.num_micro_batches = parts};
-      const Executable cpu = parallelize(masked_step(), method, Cluster::local(devices));
-      const Executable cuda = parallelize(masked_step(), method, Cluster::local(devices, "cuda"));
+      const auto [cpu, cuda] =
+          on_cpu_and_cuda(masked_step(), DataParallel{.num_micro_batches = parts}, devices);
       TrainState on_cpu = cpu.init(0), on_cuda = cuda.init(0);
       std::vector<Metrics> results;  // steps are under way while the next ones are uploaded
       for (int n = 0; n < 5; ++n) results.push_back(cuda.run(on_cuda, batch(n)));
