@@ -69,15 +69,15 @@ TEST_CASE("a stage that throws ends the step of all stages, with its place") {
 
 TEST_CASE("a stage that stalls ends the step of all stages, and the error says who waits for it") {
   for (const int layer : {0, 1}) {
-    const Executable train = train_with(layer, 0.04);
+    const Executable train = train_with(layer, 0.2);
     TrainState state = train.init(1);
     on_run = [](const KernelCall& call) {
-      if (call.step->micro_batch == 2) std::this_thread::sleep_for(std::chrono::milliseconds(120));
+      if (call.step->micro_batch == 2) std::this_thread::sleep_for(std::chrono::milliseconds(450));
     };
     const std::string text = error_of_step(train, state);
     CAPTURE(text);
     CHECK(starts_with_place(text, layer));
-    CHECK(text.find(": not finished after 40 ms, and stage ") != text.npos);
+    CHECK(text.find(": not finished after 200 ms, and stage ") != text.npos);
     CHECK(text.find(fmt::format(" waits for device {}", layer)) != text.npos);
     CHECK(text.ends_with("; give a larger stall_seconds if it takes longer"));
     CHECK(error_of_step(train, state).starts_with("this state is unusable since a step failed"));
@@ -103,7 +103,7 @@ TEST_CASE("a device that never comes back is given up, and the program goes on w
     back = true;
   };
   {
-    const Executable train = train_with(1, 0.04);
+    const Executable train = train_with(1, 0.2);
     TrainState state = train.init(1);
     CHECK(starts_with_place(error_of_step(train, state), 1));
     TrainState fresh = train.init(1);
