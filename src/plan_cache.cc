@@ -6,6 +6,7 @@
 #include "alpa/base/error.h"
 #include "alpa/version.h"
 #include "src/base/file.h"
+#include "src/base/fnv.h"
 #include "src/base/json.h"
 #include "src/runtime/backend.h"
 
@@ -15,13 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr FileKind kCachedPlan{"kept plan", 1 << 29};
-
-/// FNV-1a: the name of a file. What decides is the key inside.
-std::uint64_t hash_of(const std::string& text) {
-  std::uint64_t hash = 14695981039346656037u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return hash;
-}
 
 Json json_of(const std::optional<int>& number) { return number ? Json(*number) : Json(nullptr); }
 
@@ -74,8 +68,9 @@ std::string planning_key(const Graph& graph, const MethodOptions& method, const 
                      options_json(method).dump(), cluster.to_json(), to_string(graph));
 }
 
+// The hash names the file; what decides is the key inside.
 std::string PlanCache::path_of(const std::string& key) const {
-  return fmt::format("{}/{:016x}.json", folder_, hash_of(key));
+  return fmt::format("{}/{:016x}.json", folder_, fnv1a(key));
 }
 
 std::optional<std::string> PlanCache::find(const std::string& key) const {

@@ -12,6 +12,7 @@
 
 #include "alpa/base/error.h"
 #include "cache_folder.h"
+#include "src/base/fnv.h"
 #include "status.h"
 
 namespace alpa::cuda {
@@ -90,22 +91,15 @@ std::vector<char> compile(const std::string& source, int architecture) {
 
 // ---- the cache on disk: a file is the source, a zero, a hash of the machine code, and that
 
-/// FNV-1a, continued from `hash`.
-std::uint64_t hash_of(std::string_view text, std::uint64_t hash = 0xcbf29ce484222325) {
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
 std::uint64_t hash_of_headers() {
-  std::uint64_t hash = hash_of("");
-  for_each_header([&](const RunTimeHeader& header) {
-    hash = hash_of(header.text, hash_of(header.name, hash));
-  });
+  std::uint64_t hash = fnv1a("");
+  for_each_header(
+      [&](const RunTimeHeader& header) { hash = fnv1a(header.text, fnv1a(header.name, hash)); });
   return hash;
 }
 
 std::string kept_form(const std::string& source, const std::vector<char>& code) {
-  const std::uint64_t hash = hash_of({code.data(), code.size()});
+  const std::uint64_t hash = fnv1a({code.data(), code.size()});
   std::string content = source + '\0';
   content.append(reinterpret_cast<const char*>(&hash), sizeof hash);
   content.append(code.data(), code.size());
@@ -120,7 +114,7 @@ std::optional<std::vector<char>> code_in(const std::string& content, const std::
     return std::nullopt;
   std::memcpy(&hash, content.data() + source.size() + 1, sizeof hash);
   std::vector<char> code(content.begin() + static_cast<std::ptrdiff_t>(begin), content.end());
-  if (hash_of({code.data(), code.size()}) != hash) return std::nullopt;
+  if (fnv1a({code.data(), code.size()}) != hash) return std::nullopt;
   return code;
 }
 
@@ -146,7 +140,7 @@ bool can_compile_for(int architecture) {
 std::string kernel_file(const std::string& source, int architecture) {
   int major = 0, minor = 0;
   check(nvrtcVersion(&major, &minor), "nvrtcVersion");
-  return fmt::format("kernel_{:016x}_sm{}_nvrtc{}.{}", hash_of(source, hash_of_headers()),
+  return fmt::format("kernel_{:016x}_sm{}_nvrtc{}.{}", fnv1a(source, hash_of_headers()),
                      architecture, major, minor);
 }
 

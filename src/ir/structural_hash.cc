@@ -1,25 +1,28 @@
 // src/ir/structural_hash.cc — hashes of graphs without names
+#include <array>
 #include <map>
 #include <string>
 
 #include "alpa/ir/graph.h"
+#include "src/base/fnv.h"
 #include "src/ir/op_def.h"
 #include "src/ir/subgraph.h"
 
 namespace alpa {
 namespace {
 
-/// FNV-1a, 64 bits: the same on every machine, so that plans written on one are accepted by
-/// another.
+/// The same on every machine, so that plans written on one are accepted by another.
 class Hash {
  public:
   void add(std::string_view bytes) {
-    for (unsigned char byte : bytes) state_ = (state_ ^ byte) * 0x100000001b3u;
+    state_ = fnv1a(bytes, state_);
     add(static_cast<std::int64_t>(bytes.size()));
   }
   void add(std::int64_t number) {
+    std::array<char, 8> bytes;
     for (int i = 0; i < 8; ++i)
-      state_ = (state_ ^ (static_cast<std::uint64_t>(number) >> (8 * i) & 0xff)) * 0x100000001b3u;
+      bytes[i] = static_cast<char>(static_cast<std::uint64_t>(number) >> (8 * i));
+    state_ = fnv1a({bytes.data(), bytes.size()}, state_);
   }
   void add(const TensorType& type) {
     add(name_of(type.dtype));
@@ -29,7 +32,7 @@ class Hash {
   std::uint64_t value() const { return state_; }
 
  private:
-  std::uint64_t state_ = 0xcbf29ce484222325u;
+  std::uint64_t state_ = fnv1a("");
 };
 
 void add_inputs(const Graph& graph, Hash& hash) {

@@ -2,26 +2,16 @@
 #include "initialize.h"
 
 #include "kernels/cpu/kernels.h"
+#include "src/base/fnv.h"
 
 namespace alpa::runtime {
-namespace {
-
-/// FNV-1a: the number of a name's random stream.
-std::uint64_t hash(const std::string& name) {
-  std::uint64_t h = 14695981039346656037u;
-  for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return h;
-}
-
-}  // namespace
-
 void initialize(const KernelTensor& shard, const std::string& name, const Attributes& attributes,
                 std::uint64_t seed, ThreadTeam& team) {
   const std::string& kind = attributes.string("init");
   const double a = attributes.real("a"), b = attributes.real("b");
   const StepContext context{seed, 0, 0};
   const Attributes drawn{
-      {"value", a}, {"stream", static_cast<std::int64_t>(hash(name))}, {"a", a}, {"b", b}};
+      {"value", a}, {"stream", static_cast<std::int64_t>(fnv1a(name))}, {"a", a}, {"b", b}};
   KernelCall call;
   call.outputs = {shard};
   call.attributes = &drawn;

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/ir/op_def.h"
 #include "src/tensor/kernel.h"
+#include "support/copying_op.h"
 #include "support/error_text.h"
 
 using namespace alpa;
@@ -49,14 +49,7 @@ void run_breakable(const KernelCall& call) {
 }
 const KernelDef kBreakableKernel{run_breakable, nullptr, nullptr};
 
-const OpDef breakable = [] {
-  OpDef op;
-  op.name = "breakable";
-  op.dims = "... -> ...";
-  op.vjp = [](Builder&, const Node&, const Values& dys) -> Values { return {dys[0]}; };
-  op.cpu = &kBreakableKernel;
-  return op;
-}();
+const OpDef breakable = copying_op("breakable", kBreakableKernel);
 
 }  // namespace
 

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "alpa/ir/builder.h"
-#include "src/ir/op_def.h"
 #include "src/tensor/kernel.h"
+#include "support/copying_op.h"
 
 namespace alpa::testing {
 
@@ -18,13 +17,6 @@ inline void run_watched(const KernelCall& call) {
 }
 inline const KernelDef kWatchedKernel{run_watched, nullptr, nullptr};
 
-inline const OpDef watched = [] {
-  OpDef op;
-  op.name = "watched";
-  op.dims = "... -> ...";
-  op.vjp = [](Builder&, const Node&, const Values& dys) -> Values { return {dys[0]}; };
-  op.cpu = &kWatchedKernel;
-  return op;
-}();
+inline const OpDef watched = copying_op("watched", kWatchedKernel);
 
 }  // namespace alpa::testing

@@ -1,0 +1,20 @@
+#pragma once
+/// Operators of tests, whose result and gradient are copies, with kernels that do something else.
+#include <string_view>
+
+#include "alpa/ir/builder.h"
+#include "src/ir/op_def.h"
+
+namespace alpa::testing {
+
+/// `kernel` copies its operand into its result.
+inline OpDef copying_op(std::string_view name, const KernelDef& kernel) {
+  OpDef op;
+  op.name = name;
+  op.dims = "... -> ...";
+  op.vjp = [](Builder&, const Node&, const Values& dys) -> Values { return {dys[0]}; };
+  op.cpu = &kernel;
+  return op;
+}
+
+}  // namespace alpa::testing
