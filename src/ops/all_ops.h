@@ -33,6 +33,13 @@ extern const OpDef reshape, transpose, broadcast;
 extern const OpDef constant, iota, random_normal, random_uniform;
 extern const OpDef layer_norm, layer_norm_grad;
 extern const OpDef embedding, embedding_grad;
+extern const OpDef slice, pad, concatenate;
+extern const OpDef take_along_axis, take_along_axis_grad;
+extern const OpDef cumulative_sum, argmax, top_k;
+extern const OpDef rms_norm, rms_norm_grad, rotary, dropout;
+extern const OpDef attention, attention_grad;
+extern const OpDef conv2d, conv2d_grad_x, conv2d_grad_kernel;
+extern const OpDef max_pool, max_pool_grad, average_pool, average_pool_grad;
 /// Sums of squares of tensors, each a partial sum over the mesh axes that split the tensor.
 extern const OpDef squared_norms;
 /// Variadic: one node updates any number of parameters, whose specs may differ.

@@ -7,7 +7,9 @@
 /// of 1 stretch. Operands have one element type; `cast` is explicit. A `double` operand takes the
 /// element type of the other. Trivial cases (x * 1, x + 0, constants) are folded. Axes may be
 /// negative: -1 is the last.
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -56,6 +58,7 @@ Value rsqrt(Value x);  ///< 1 / sqrt(x)
 Value tanh(Value x);
 Value sigmoid(Value x);  ///< 1 / (1 + exp(-x))
 Value relu(Value x);     ///< max(x, 0); gradient 0 at 0
+Value silu(Value x);     ///< x · sigmoid(x) (Elfwing et al. 2018), SwiGLU's activation
 /// tanh approximation (Hendrycks & Gimpel 2016): x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 Value gelu(Value x);
 Value square(Value x);
@@ -110,6 +113,40 @@ Value transpose(Value x, const Axes& permutation = {});
 /// x stretched to `shape` by the rules of elementwise broadcasting.
 Value broadcast_to(Value x, const Shape& shape);
 
+/// Elements begin, begin + stride, … before `end` of dimension `axis`; a negative begin or end
+/// counts from the end. Throws Error if none is left.
+Value slice(Value x, std::int64_t axis, std::int64_t begin, std::int64_t end,
+            std::int64_t stride = 1);
+/// `parts` equal slices of dimension `axis`, which they must divide.
+Values split(Value x, std::int64_t parts, std::int64_t axis = -1);
+/// x with `before` and `after` elements of `value` added along dimension `axis`.
+Value pad(Value x, std::int64_t axis, std::int64_t before, std::int64_t after, double value = 0);
+/// Tensors one behind the other along dimension `axis`; all other extents are equal.
+Value concatenate(const Values& parts, std::int64_t axis = -1);
+
+/// x at `ids` (i32, any shape) of dimension `axis`, as np.take: the dimensions of ids take its
+/// place. x is floating; for ids outside see `embedding`.
+Value gather(Value x, Value ids, std::int64_t axis = 0);
+/// Adds rows up by id: rows [..., d] floating, ids i32 [...], result [extent, d]. An id outside of
+/// [0, extent) is an Error on the CPU; on CUDA it contributes nothing.
+Value scatter_add(Value rows, Value ids, std::int64_t extent);
+/// y[…, j, …] = x[…, ids[…, j, …], …] as np.take_along_axis: ids i32 of x's shape but for `axis`.
+/// An id outside the dimension is an Error on the CPU; on CUDA it gives NaN.
+Value take_along_axis(Value x, Value ids, std::int64_t axis = -1);
+/// y_i = x_0 + … + x_i along `axis`; without x_i itself if `exclusive`; summed from the end if
+/// `reverse`. x is floating or i32.
+Value cumulative_sum(Value x, std::int64_t axis = -1, bool exclusive = false, bool reverse = false);
+/// i32 index of the largest element along `axis`, the first of equal ones. No gradient.
+Value argmax(Value x, std::int64_t axis = -1);
+struct TopK {
+  Value values;   ///< [..., k], of x's type
+  Value indices;  ///< i32 [..., k]
+};
+/// The k largest elements of the last dimension, the largest first; equal ones keep their order.
+TopK top_k(Value x, std::int64_t k);
+/// The elements of dimension `axis` in order, and where they were; equal elements keep their order.
+TopK sort(Value x, std::int64_t axis = -1, bool descending = false);
+
 /// Every element is `value`; a scalar unless a shape is given.
 Value constant(Builder& builder, double value, DType dtype = f32, const Shape& shape = {});
 /// 0, 1, 2, … along `axis` of `type`, the same along all others.
@@ -132,13 +169,66 @@ Value one_hot(Value labels, std::int64_t classes, DType dtype = f32);
 /// (x - mean) / sqrt(variance + epsilon) · scale + bias over the last dimension (Ba et al. 2016): x
 /// [..., C], scale and bias [C], one floating type. C cannot be split. No second derivatives.
 Value layer_norm(Value x, Value scale, Value bias, double epsilon = 1e-5);
+/// x / sqrt(mean(x²) + epsilon) · scale over the last dimension (Zhang & Sennrich 2019): x
+/// [..., C], scale [C], one floating type. C cannot be split. No second derivatives.
+Value rms_norm(Value x, Value scale, double epsilon = 1e-6);
+/// Each element is 0 with probability `rate`, else divided by 1 - rate (Srivastava et al. 2014).
+/// The mask is a function of (seed, this node, step, micro-batch, index in the whole tensor): the
+/// same under every plan, and made again in the backward pass instead of kept.
+Value dropout(Value x, double rate);
+struct RotaryOptions {
+  double base = 10000;
+  bool interleaved = false;  ///< pairs are (2i, 2i + 1) (GPT-J) instead of (i, i + D/2) (Llama)
+};
+/// Rotary position embedding (Su et al. 2021): x [B, T, H, D] with even D, positions i32 [T] or
+/// [B, T]; pair i turns by position · base^(-2i/D). D cannot be split.
+Value rotary(Value x, Value positions, RotaryOptions options = {});
+struct AttentionOptions {
+  bool causal = false;          ///< query t sees keys up to t + S - T
+  double dropout = 0;           ///< rate, of the probabilities
+  std::optional<double> scale;  ///< of the products; default 1/sqrt(D)
+  Value key_mask;               ///< u8 [B, S]: 0 marks keys that nobody sees
+};
+/// softmax(scale · q kᵀ) v of every head (Vaswani et al. 2017), without the T × S products in
+/// memory (Dao et al. 2022): q [B, T, H, D], k [B, S, K, D], v [B, S, K, D], one floating type; K
+/// divides H, and query head h reads key head h / (H / K). A query that sees no key gives 0. B, T
+/// and the heads can be split. No second derivatives.
+Value attention(Value q, Value k, Value v, AttentionOptions options = {});
+
+struct ConvolutionOptions {
+  std::array<std::int64_t, 2> stride = {1, 1}, dilation = {1, 1};
+  /// Zeros before the first and after the last row, and column.
+  std::array<std::int64_t, 2> pad_before = {0, 0}, pad_after = {0, 0};
+  std::int64_t groups = 1;  ///< divides the channels of x and of the result
+};
+/// 2-D cross-correlation, NHWC: x [B, H, W, C], kernel [kh, kw, C / groups, F], result
+/// [B, H', W', F] with H' = floor((H + padding - dilation (kh - 1) - 1) / stride) + 1. B, C (one
+/// group) and F can be split.
+Value conv2d(Value x, Value kernel, ConvolutionOptions options = {});
+struct PoolingOptions {
+  std::array<std::int64_t, 2> window = {2, 2}, stride = {2, 2};
+  std::array<std::int64_t, 2> pad_before = {0, 0}, pad_after = {0, 0};
+};
+/// Largest element of every window, NHWC: x [B, H, W, C]; padding is never the largest. The
+/// gradient goes to the first of equal elements.
+Value max_pool(Value x, PoolingOptions options = {});
+/// Mean of every window, NHWC; padding does not count.
+Value average_pool(Value x, PoolingOptions options = {});
+
 /// Rows of a table: table [V, d] floating, ids i32 [...], result [..., d]. On the CPU an id outside
 /// [0, V) throws Error naming it; on CUDA its row is NaN and it contributes nothing to the
 /// gradient. V, d and the ids can be split.
 Value embedding(Value table, Value ids);
+struct CrossEntropyOptions {
+  /// The true class has this much less weight, which all classes share (Szegedy et al. 2016).
+  double label_smoothing = 0;
+  /// Rows of this label have loss 0.
+  std::optional<std::int64_t> ignored_label = {};
+};
 /// -log_softmax(logits)[..., label] for every row: logits [..., V] floating, labels i32 [...],
-/// result [...]. A label outside [0, V) means a row without a true class: its loss is the log of
-/// the sum of exponentials. The vocabulary V can be split.
-Value softmax_cross_entropy(Value logits, Value labels);
+/// result [...]. Any other label outside [0, V) means a row without a true class: its loss is the
+/// log of the sum of exponentials. The vocabulary V can be split; devices then exchange numbers per
+/// row only.
+Value softmax_cross_entropy(Value logits, Value labels, CrossEntropyOptions options = {});
 
 }  // namespace alpa
