@@ -70,6 +70,36 @@ extern const KernelDef reshape;
 /// becomes; there x's extent is 1 or y's. Other dimensions of y repeat x.
 extern const KernelDef broadcast;
 
+/// x → its elements "begin", "begin" + "stride", … before "end" of dimension "axis" (integers).
+extern const KernelDef slice;
+
+/// x → y: along dimension "axis" "before" elements of the real "value", then x's with "interior" of
+/// them after each but the last, then "after".
+extern const KernelDef pad;
+
+/// (x, …) → the inputs one behind the other along dimension "axis".
+extern const KernelDef concatenate;
+
+/// (x, ids) → y[…, j, …] = x[…, ids[…, j, …], …] along dimension "axis", of which x may hold some
+/// elements: ids of others give 0. Throws Error if an id is outside of the whole dimension.
+/// Floating types, ids i32.
+extern const KernelDef take_along_axis;
+
+/// (dy, ids) → dx, whose element e along "axis" is the sum of dy's with id e in their order,
+/// carried in f32 at least. Held elements and wrong ids as for `take_along_axis`.
+extern const KernelDef take_along_axis_grad;
+
+/// x → y_i = x_0 + … + x_i along dimension "axis", carried in double; integers "exclusive" (without
+/// x_i), "reverse" (from the end). Any type but u8.
+extern const KernelDef cumulative_sum;
+
+/// x → i32 index of the first element in the order of kernels/order.h, descending, along "axis".
+extern const KernelDef argmax;
+
+/// x → (values, i32 indices) of the first "k" elements of the last dimension in the order of
+/// kernels/order.h; integer "descending".
+extern const KernelDef top_k;
+
 /// () → every element is the real attribute "value".
 extern const KernelDef constant;
 

@@ -44,6 +44,9 @@ Load load_einsum;                                                        // eins
 Load load_einsum_epilogue;                                               // load_epilogue.cc
 Load load_reduce_sum, load_reduce_max;                                   // load_reduce.cc
 Load load_reshape, load_transpose, load_broadcast;                       // load_movement.cc
+Load load_slice, load_pad, load_concatenate;                             // load_slice.cc
+Load load_take_along_axis, load_take_along_axis_grad;                    // load_lines.cc
+Load load_cumulative_sum, load_argmax, load_top_k;                       // load_lines.cc
 Load load_constant, load_iota, load_random_normal, load_random_uniform;  // load_source.cc
 Load load_layer_norm, load_layer_norm_grad;                              // load_layer_norm.cc
 Load load_embedding, load_embedding_grad;                                // load_embedding.cc
@@ -63,6 +66,14 @@ inline constexpr KernelRow kKernels[] = {
     {"reshape", load_reshape},
     {"transpose", load_transpose},
     {"broadcast", load_broadcast},
+    {"slice", load_slice},
+    {"pad", load_pad},
+    {"concatenate", load_concatenate},
+    {"take_along_axis", load_take_along_axis},
+    {"take_along_axis_grad", load_take_along_axis_grad},
+    {"cumulative_sum", load_cumulative_sum},
+    {"argmax", load_argmax},
+    {"top_k", load_top_k},
     {"constant", load_constant},
     {"iota", load_iota},
     {"random_normal", load_random_normal},

@@ -41,7 +41,7 @@ Value one_hot(Value labels, std::int64_t classes, DType dtype) {
   return cast(label_mask(labels, classes), dtype);
 }
 
-Value softmax_cross_entropy(Value logits, Value labels) {
+Value softmax_cross_entropy(Value logits, Value labels, CrossEntropyOptions options) {
   require(logits && labels && logits.rank() >= 1,
           "softmax_cross_entropy: needs logits [..., V] and labels [...]");
   const Shape rows(logits.shape().begin(), logits.shape().end() - 1);
@@ -49,9 +49,15 @@ Value softmax_cross_entropy(Value logits, Value labels) {
       labels.dtype() == i32 && labels.shape() == rows,
       "softmax_cross_entropy: logits {} need labels {}, not {}; pass class indices, one per row",
       to_string(logits.type()), to_string(TensorType{i32, rows}), to_string(labels.type()));
+  const double smoothing = options.label_smoothing;
+  require(smoothing >= 0 && smoothing < 1,
+          "softmax_cross_entropy: label smoothing {} is not in [0, 1)", smoothing);
   const Value z = shifted("softmax_cross_entropy", logits, -1);
-  const Value picked = reduce_sum(where(label_mask(labels, logits.shape().back()), z, 0), {-1});
-  return log(reduce_sum(exp(z), {-1})) - picked;
+  Value expected = reduce_sum(where(label_mask(labels, logits.shape().back()), z, 0), {-1});
+  if (smoothing > 0) expected = expected * (1 - smoothing) + reduce_mean(z, {-1}) * smoothing;
+  const Value loss = log(reduce_sum(exp(z), {-1})) - expected;
+  if (!options.ignored_label) return loss;
+  return where(eq(labels, static_cast<double>(*options.ignored_label)), 0.0, loss);
 }
 
 }  // namespace alpa

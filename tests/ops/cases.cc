@@ -279,6 +279,71 @@ void movements() {
   add_broadcast(i32, {4}, {4, 3}, {0});
 }
 
+void add_slice(DType dtype, const Shape& from, std::int64_t axis, std::int64_t begin,
+               std::int64_t end, std::int64_t stride) {
+  Shape to = from;
+  to[axis] = (end - begin + stride - 1) / stride;
+  const auto source = [=](Shape index) {
+    index[axis] = begin + index[axis] * stride;
+    return index;
+  };
+  table.push_back({&ops::slice,
+                   {{{dtype, from}, 0, 1}},
+                   gather(to, source),
+                   0,
+                   {{"axis", axis}, {"begin", begin}, {"end", end}, {"stride", stride}}});
+}
+
+void add_pad(DType dtype, const Shape& from, std::int64_t axis, std::int64_t before,
+             std::int64_t after, std::int64_t interior, double value) {
+  table.push_back({&ops::pad,
+                   {{{dtype, from}, 0, 1}},
+                   padded(axis, before, after, interior, value),
+                   0,
+                   {{"axis", axis},
+                    {"before", before},
+                    {"after", after},
+                    {"interior", interior},
+                    {"value", value}}});
+}
+
+void add_concatenate(DType dtype, Shape shape, std::int64_t axis, const Ints& extents) {
+  std::vector<Operand> parts;
+  for (std::int64_t extent : extents) {
+    shape[axis] = extent;
+    parts.push_back({{dtype, shape}, 0, 1});
+  }
+  table.push_back({&ops::concatenate, parts, concatenation(axis), 0, {{"axis", axis}}});
+}
+
+void pieces() {
+  add_slice(f64, {7, 3}, 0, 2, 5, 1);
+  add_slice(f64, {3, 7}, 1, 1, 7, 2);
+  add_slice(f64, {2, 5, 3}, 1, 4, 5, 1);
+  add_slice(f32, {9}, 0, 0, 8, 3);
+  add_slice(bf16, {3, 8}, 1, 2, 6, 1);
+  add_slice(f16, {1, 6, 1}, 1, 0, 6, 5);
+  add_slice(i32, {4, 5}, 0, 1, 4, 1);
+  add_slice(u8, {5, 4}, 1, 1, 3, 1);
+  add_pad(f64, {3, 4}, 0, 1, 2, 0, 0);
+  add_pad(f64, {3, 4}, 1, 0, 3, 2, 0);
+  add_pad(f64, {2, 1, 3}, 1, 2, 1, 3, 0.5);
+  add_pad(f32, {5}, 0, 0, 0, 1, -3);
+  add_pad(f32, {3, 5, 2}, 2, 1, 1, 0, 1.25);
+  add_pad(bf16, {4, 3}, 0, 3, 0, 1, 0.5);
+  add_pad(f16, {4, 3}, 1, 1, 0, 0, 0);
+  add_pad(i32, {2, 3}, 1, 2, 2, 0, 7);
+  add_pad(u8, {3}, 0, 1, 1, 0, 1);
+  add_concatenate(f64, {3, 4}, 0, {1, 3, 2});
+  add_concatenate(f64, {3, 4}, 1, {4, 5});
+  add_concatenate(f64, {2, 1, 3}, 1, {1, 1, 2, 1});
+  add_concatenate(f32, {5, 0}, 1, {1, 7});
+  add_concatenate(bf16, {0, 4}, 0, {3, 2});
+  add_concatenate(f16, {0}, 0, {2, 3});
+  add_concatenate(i32, {0, 2, 2}, 0, {2, 1});
+  add_concatenate(u8, {3, 0}, 1, {2, 2, 2});
+}
+
 Reference filled(const Shape& shape, const std::function<double(const Shape&)>& f) {
   return [=](const std::vector<Tensor>&) {
     Tensor y{shape, {}};
@@ -366,6 +431,82 @@ void lookups() {
   add_embedding(f16, 11, 8, {7});
 }
 
+void add_take(DType dtype, const Shape& shape, std::int64_t axis, std::int64_t taken) {
+  Shape ids = shape;
+  ids[axis] = taken;
+  double points = 1;
+  for (std::int64_t extent : ids) points *= double(extent);
+  const std::int64_t extent = shape[axis];
+  const Operand places{{i32, ids}, 0, double(extent - 1)};
+  table.push_back({&ops::take_along_axis,
+                   {{{dtype, shape}}, places},
+                   take_along_axis(axis),
+                   0,
+                   {{"axis", axis}}});
+  table.push_back({&ops::take_along_axis_grad,
+                   {{{dtype, ids}}, places},
+                   take_along_axis_grad(axis, extent),
+                   points,
+                   {{"axis", axis}, {"extent", extent}}});
+}
+
+void add_cumulative_sum(DType dtype, const Shape& shape, std::int64_t axis) {
+  double points = 1;
+  for (std::int64_t extent : shape) points *= double(extent);
+  for (const bool exclusive : {false, true})
+    for (const bool reverse : {false, true})
+      table.push_back({&ops::cumulative_sum,
+                       {{{dtype, shape}, dtype == i32 ? -9.0 : -2.0, dtype == i32 ? 9.0 : 2.0}},
+                       cumulative_sum(axis, exclusive, reverse),
+                       points,
+                       {{"axis", axis},
+                        {"exclusive", std::int64_t{exclusive}},
+                        {"reverse", std::int64_t{reverse}}}});
+}
+
+/// Elements of few values, so that some are equal.
+void add_order(DType dtype, const Shape& shape, std::int64_t axis, std::int64_t k, double range) {
+  double points = 1;
+  for (std::int64_t extent : shape) points *= double(extent);
+  const Operand x{{dtype, shape}, -range, range};
+  table.push_back({&ops::argmax, {x}, argmax(axis), points, {{"axis", axis}}});
+  for (const bool descending : {false, true})
+    table.push_back({&ops::top_k,
+                     {x},
+                     top_k(k, descending),
+                     points,
+                     {{"k", k}, {"descending", std::int64_t{descending}}}});
+}
+
+void lines() {
+  add_take(f64, {5, 3}, 0, 4);
+  add_take(f64, {2, 6}, 1, 3);
+  add_take(f64, {2, 4, 3}, 1, 5);
+  add_take(f32, {7}, 0, 2);
+  add_take(f32, {3, 1, 2}, 1, 1);
+  add_take(f32, {2, 3, 300}, 1, 2);
+  add_take(bf16, {4, 5}, 1, 8);
+  add_take(f16, {3, 4}, 0, 2);
+  add_cumulative_sum(f64, {5, 3}, 0);
+  add_cumulative_sum(f64, {3, 7}, 1);
+  add_cumulative_sum(f64, {2, 4, 3}, 1);
+  add_cumulative_sum(f32, {1300}, 0);
+  add_cumulative_sum(f32, {2, 3, 520}, 1);
+  add_cumulative_sum(f32, {1, 1}, 0);
+  add_cumulative_sum(bf16, {4, 5}, 1);
+  add_cumulative_sum(f16, {4, 5}, 0);
+  add_cumulative_sum(i32, {3, 300}, 1);
+  add_order(f64, {4, 6}, 0, 3, 2);
+  add_order(f64, {2, 3, 5}, 1, 5, 2);
+  add_order(f32, {9}, 0, 1, 2);
+  add_order(f32, {3, 100}, 1, 40, 2);  // more than are inserted one by one
+  add_order(f32, {2, 300}, 1, 70, 2);  // more than CUDA finds one after the other
+  add_order(f32, {5, 1}, 1, 1, 2);
+  add_order(bf16, {3, 8}, 1, 2, 2);
+  add_order(f16, {2, 90}, 1, 90, 2);
+  add_order(i32, {4, 50}, 1, 45, 5);
+}
+
 void squares() {
   for (DType dtype : {f64, f32, bf16, f16}) {
     const Attributes result{{"dtype", dtype == f64 ? f64 : f32}};
@@ -417,7 +558,7 @@ std::string Case::label() const {
 const std::vector<Case>& all() {
   if (table.empty())
     for (auto part : {arithmetic, functions, conditions, conversions, contractions, reductions,
-                      movements, sources, normalisations, lookups, squares, updates})
+                      movements, pieces, sources, normalisations, lookups, lines, squares, updates})
       part();
   return table;
 }

@@ -158,6 +158,57 @@ TEST_CASE_FIXTURE(Fixture, "movements check shapes") {
         }) == "random_normal: i32[3] is not a floating type; draw f32 and cast");
 }
 
+TEST_CASE_FIXTURE(Fixture, "pieces of a dimension say what is left of it") {
+  const Value x = in({f32, {4, 6}});
+  CHECK(error_of([&] { slice(x, 2, 0, 1); }) ==
+        "slice: axis 2 of f32[4, 6]; axes are -2 to 1, negative ones count from the end");
+  CHECK(error_of([&] { slice(x, 1, 4, -2); }) ==
+        "slice: none of the 6 elements of dimension 1 of f32[4, 6] is between 4 and -2");
+  CHECK(error_of([&] { slice(x, 1, 0, 6, 0); }) == "slice: the stride must be at least 1, not 0");
+  CHECK(error_of([&] { split(x, 4); }) ==
+        "split: dimension 1 of f32[4, 6] is not a multiple of 4 parts; use slice for unequal ones");
+  CHECK(error_of([&] { pad(x, 0, -1, 0); }) ==
+        "pad: -1 before, 0 after and 0 between the elements of f32[4, 6]; none may be negative");
+  CHECK(error_of([&] { concatenate({}); }) == "concatenate: needs at least one part");
+  CHECK(error_of([&] {
+          concatenate({x, in({f32, {4, 5}})}, 0);
+        }) ==
+        "concatenate: part 1 is f32[4, 5], but part 0 is f32[4, 6]; only dimension 0 may differ");
+  CHECK(error_of([&] {
+          concatenate({x, in({bf16, {4, 6}})});
+        }) ==
+        "concatenate: part 1 is bf16[4, 6], but part 0 is f32[4, 6]; only dimension 1 may differ");
+}
+
+TEST_CASE_FIXTURE(Fixture, "lookups and orders along a dimension check types and shapes") {
+  const Value x = in({f32, {4, 6}}), mask = in({u8, {4}});
+  CHECK(error_of([&] {
+          gather(x, in({f32, {3}}));
+        }) ==
+        "gather: x must have a floating type and ids i32 (x f32[4, 6], ids f32[3]); cast them");
+  CHECK(error_of([&] {
+          scatter_add(x, in({i32, {3}}), 5);
+        }) ==
+        "scatter_add: rows must be floating with the dimensions of ids and a width, and ids i32 "
+        "(rows f32[4, 6], ids i32[3])");
+  CHECK(error_of([&] {
+          take_along_axis(x, in({i32, {3, 2}}));
+        }) == "take_along_axis: x and ids may differ in dimension 1 alone (f32[4, 6], i32[3, 2])");
+  CHECK(
+      error_of([&] {
+        take_along_axis(x, in({f32, {4, 2}}));
+      }) ==
+      "take_along_axis: x must have a floating type and ids i32 (f32[4, 6], f32[4, 2]); cast them");
+  CHECK(error_of([&] { cumulative_sum(mask); }) ==
+        "cumulative_sum: x is u8, the type of conditions (u8[4]); cast it");
+  CHECK(error_of([&] { argmax(mask); }) ==
+        "argmax: x is u8, the type of conditions (u8[4]); cast it");
+  CHECK(error_of([&] { top_k(x, 7); }) ==
+        "top_k: f32[4, 6] has no 7 elements in its last dimension");
+  CHECK(error_of([&] { sort(x, 2); }) ==
+        "sort: axis 2 of f32[4, 6]; axes are -2 to 1, negative ones count from the end");
+}
+
 TEST_CASE_FIXTURE(Fixture, "losses check logits and labels") {
   const Value logits = in({f32, {8, 10}});
   CHECK(error_of([&] {
@@ -170,6 +221,9 @@ TEST_CASE_FIXTURE(Fixture, "losses check logits and labels") {
         }) ==
         "softmax_cross_entropy: logits f32[8, 10] need labels i32[8], not f32[8]; "
         "pass class indices, one per row");
+  CHECK(error_of([&] {
+          softmax_cross_entropy(logits, in({i32, {8}}), {.label_smoothing = 1});
+        }) == "softmax_cross_entropy: label smoothing 1 is not in [0, 1)");
   CHECK(error_of([&] {
           softmax(in({i32, {4}}));
         }) == "softmax: i32[4] is not a floating type; cast it");

@@ -116,6 +116,41 @@ Reference gather(const Shape& result, const std::function<Shape(const Shape&)>& 
   };
 }
 
+Reference padded(std::int64_t axis, std::int64_t before, std::int64_t after, std::int64_t interior,
+                 double value) {
+  return [=](const std::vector<Tensor>& in) {
+    Shape shape = in[0].shape;
+    shape[axis] += before + after + (shape[axis] - 1) * interior;
+    Tensor y = empty(shape);
+    for (double& element : y.data) element = value;
+    for_each(in[0].shape, [&](Shape index) {
+      const double element = in[0].at(index);
+      index[axis] = before + index[axis] * (interior + 1);
+      y.at(index) = element;
+    });
+    return std::vector<Tensor>{y};
+  };
+}
+
+Reference concatenation(std::int64_t axis) {
+  return [axis](const std::vector<Tensor>& in) {
+    Shape shape = in[0].shape;
+    shape[axis] = 0;
+    for (const Tensor& part : in) shape[axis] += part.shape[axis];
+    Tensor y = empty(shape);
+    std::int64_t begin = 0;
+    for (const Tensor& part : in) {
+      for_each(part.shape, [&](Shape index) {
+        const double element = part.at(index);
+        index[axis] += begin;
+        y.at(index) = element;
+      });
+      begin += part.shape[axis];
+    }
+    return std::vector<Tensor>{y};
+  };
+}
+
 Reference same_order(const Shape& result) {
   return [=](const std::vector<Tensor>& in) { return std::vector<Tensor>{{result, in[0].data}}; };
 }
@@ -183,6 +218,82 @@ Reference embedding_grad(std::int64_t rows) {
       for (std::int64_t c = 0; c < width; ++c)
         dtable.at({std::int64_t(v[1].data[t]), c}) += v[0].data[t * width + c];
     return std::vector<Tensor>{dtable};
+  };
+}
+
+Reference take_along_axis(std::int64_t axis) {
+  return [axis](const std::vector<Tensor>& v) {
+    Tensor y = empty(v[1].shape);
+    for_each(y.shape, [&](const Shape& index) {
+      Shape from = index;
+      from[axis] = std::int64_t(v[1].at(index));
+      y.at(index) = v[0].at(from);
+    });
+    return std::vector<Tensor>{y};
+  };
+}
+
+Reference take_along_axis_grad(std::int64_t axis, std::int64_t extent) {
+  return [=](const std::vector<Tensor>& v) {
+    Shape shape = v[1].shape;
+    shape[axis] = extent;
+    Tensor dx = empty(shape);
+    for_each(v[1].shape, [&](const Shape& index) {
+      Shape to = index;
+      to[axis] = std::int64_t(v[1].at(index));
+      dx.at(to) += v[0].at(index);
+    });
+    return std::vector<Tensor>{dx};
+  };
+}
+
+Reference cumulative_sum(std::int64_t axis, bool exclusive, bool reverse) {
+  return [=](const std::vector<Tensor>& v) {
+    Tensor y = empty(v[0].shape);
+    for_each(y.shape, [&](const Shape& index) {
+      Shape other = index;
+      for (other[axis] = 0; other[axis] < y.shape[axis]; ++other[axis]) {
+        const std::int64_t behind = (other[axis] - index[axis]) * (reverse ? -1 : 1);
+        if (behind < 0 || (behind == 0 && !exclusive)) y.at(index) += v[0].at(other);
+      }
+    });
+    return std::vector<Tensor>{y};
+  };
+}
+
+Reference argmax(std::int64_t axis) {
+  return [axis](const std::vector<Tensor>& v) {
+    Shape shape = v[0].shape;
+    shape.erase(shape.begin() + axis);
+    Tensor y = empty(shape);
+    for_each(shape, [&](const Shape& index) {
+      Shape at = index;
+      at.insert(at.begin() + axis, 0);
+      double largest = -1e300;
+      for (; at[axis] < v[0].shape[axis]; ++at[axis])
+        if (v[0].at(at) > largest) largest = v[0].at(at), y.at(index) = double(at[axis]);
+    });
+    return std::vector<Tensor>{y};
+  };
+}
+
+Reference top_k(std::int64_t k, bool descending) {
+  return [=](const std::vector<Tensor>& v) {
+    Shape shape = v[0].shape;
+    const std::int64_t extent = shape.back();
+    shape.back() = k;
+    Tensor values{shape, {}}, indices{shape, {}};
+    for (std::size_t begin = 0; begin < v[0].data.size(); begin += extent) {
+      std::vector<std::pair<double, std::int64_t>> row;
+      for (std::int64_t e = 0; e < extent; ++e)
+        row.push_back({v[0].data[begin + e] * (descending ? -1 : 1), e});
+      std::sort(row.begin(), row.end());
+      for (std::int64_t i = 0; i < k; ++i) {
+        values.data.push_back(row[i].first * (descending ? -1 : 1));
+        indices.data.push_back(double(row[i].second));
+      }
+    }
+    return std::vector<Tensor>{values, indices};
   };
 }
 

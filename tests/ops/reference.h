@@ -26,6 +26,12 @@ Reference reduction(const std::vector<std::int64_t>& axes, bool keep_dims, doubl
 /// Element at `result_index` is operand 0 at source(result_index).
 Reference gather(const Shape& result, const std::function<Shape(const Shape&)>& source);
 
+/// `value` before, after and between the elements along `axis`.
+Reference padded(std::int64_t axis, std::int64_t before, std::int64_t after, std::int64_t interior,
+                 double value);
+/// The operands one behind the other along `axis`.
+Reference concatenation(std::int64_t axis);
+
 /// The same elements in another shape.
 Reference same_order(const Shape& result);
 
@@ -38,6 +44,19 @@ Reference layer_norm_grad();
 Reference embedding();
 /// (dy, ids) → the rows of dy summed by id.
 Reference embedding_grad(std::int64_t rows);
+
+/// (x, ids) → x by index along `axis`.
+Reference take_along_axis(std::int64_t axis);
+/// (dy, ids) → dy's elements summed by index along `axis`, which has `extent` elements.
+Reference take_along_axis_grad(std::int64_t axis, std::int64_t extent);
+
+/// Sum of all elements before along `axis` (behind if `reverse`), with the own one or without.
+Reference cumulative_sum(std::int64_t axis, bool exclusive, bool reverse);
+
+/// Index of the first of the largest elements along `axis`.
+Reference argmax(std::int64_t axis);
+/// Values and indices of the first k elements of the last dimension, sorted by (value, index).
+Reference top_k(std::int64_t k, bool descending);
 
 /// Kingma and Ba 2015, algorithm 1; with weight decay added to the gradient, or taken off the
 /// weight.

@@ -24,6 +24,7 @@ const std::map<std::string_view, std::string_view> kNotDifferentiable{
     {"le", "its result is u8"},
     {"gt", "its result is u8"},
     {"ge", "its result is u8"},
+    {"argmax", "its result is an index"},
     {"gelu_grad", "second derivatives of gelu are not offered"},
     {"layer_norm_grad", "second derivatives of layer_norm are not offered"},
     {"multi_tensor_adam", "the step ends with it"},

@@ -1,0 +1,16 @@
+#pragma once
+/// A tensor around one dimension: outer × extent × inner elements.
+#include "alpa/base/shape.h"
+
+namespace alpa::cpu {
+
+struct Lines {
+  std::int64_t outer = 1, extent = 1, inner = 1;
+
+  Lines(const TensorType& type, std::int64_t axis) : extent(type.shape.at(axis)) {
+    for (std::int64_t d = 0; d < type.rank(); ++d)
+      if (d != axis) (d < axis ? outer : inner) *= type.shape[d];
+  }
+};
+
+}  // namespace alpa::cpu
