@@ -7,6 +7,7 @@
 #include "alpa/base/error.h"
 #include "alpa/nn/layers.h"
 #include "alpa/nn/loss.h"
+#include "alpa/nn/moe.h"
 #include "alpa/nn/sequential.h"
 #include "alpa/ops/ops.h"
 #include "alpa/parallelize.h"
