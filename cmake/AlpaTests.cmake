@@ -12,7 +12,8 @@ target_link_libraries(alpa_test_main PUBLIC doctest::doctest PRIVATE alpa_settin
 target_compile_options(alpa_test_main PRIVATE -O0)
 
 # The case table of all operators: tests/ops and the CUDA tests are driven by it.
-add_library(alpa_test_cases OBJECT ${PROJECT_SOURCE_DIR}/tests/ops/cases.cc ${PROJECT_SOURCE_DIR}/tests/ops/reference.cc)
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/ops/*cases.cc)
+add_library(alpa_test_cases OBJECT ${sources} ${PROJECT_SOURCE_DIR}/tests/ops/reference.cc)
 target_link_libraries(alpa_test_cases PRIVATE alpa alpa_settings)
 
 # alpa_add_test(ENTRY PROGRAM FILE LABELS [EMULATED cards] [TIMEOUT seconds]): the cases of one file. EMULATED: the program
@@ -43,7 +44,7 @@ function(alpa_add_test_folder folder)
     set(name ${ARGV1})
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cc)
-  list(FILTER sources EXCLUDE REGEX "/tests/ops/(cases|reference)\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "/tests/ops/([a-z_]*cases|reference)\\.cc$")
   if(NOT sources)
     return()
   endif()

@@ -1,15 +1,14 @@
 // models/mlp.cc — alpa-mlp: trains a multi-layer perceptron on CPU or CUDA devices and reports
 // predictions of the plan beside measurements
-#include "src/base/file.h"
-#include "src/base/program.h"
-#include "src/base/timing.h"
-
 #include <optional>
 #include <string_view>
 
-#include "models/common/interrupt.h"
+#include "models/common/data.h"
 #include "models/common/report.h"
+#include "models/common/run.h"
 #include "models/common/text.h"
+#include "src/base/program.h"
+#include "src/base/timing.h"
 
 using namespace alpa;
 using namespace models;
@@ -61,8 +60,7 @@ std::optional<MlpFlags> read_flags(int argc, char** argv) {
   if (cli::parse(argc, argv, "Trains a multi-layer perceptron with an automatic parallel plan.",
                  rows_of_mlp(flags)))
     return std::nullopt;
-  require(!flags.plan_only || (!flags.compare && flags.load_plan.empty() && flags.trace.empty()),
-          "--plan-only runs nothing: it can't be combined with --compare, --load-plan or --trace");
+  check_flags(flags);
   return flags;
 }
 
@@ -81,90 +79,27 @@ LossAndMetrics classify(Value logits, Value labels) {
 }
 
 Task make_task(const MlpFlags& flags) {
-  Task task;
-  task.batch = flags.batch;
-  if (flags.plan_only) {
-    task.types = load_types(flags.data, flags.batch, flags.dim);
-  } else {
-    TaskData data =
-        load_data(flags.data, flags.batch, flags.dim, static_cast<std::uint64_t>(flags.seed));
-    task.training = std::move(data.training);
-    task.test = std::move(data.test);
-    task.types = types_of(task.training);
-  }
-  if (task.types.classes > 0) {
-    task.model = [mlp = make_mlp(flags, task.types.classes, false)](const Batch& b) {
+  const auto seed = static_cast<std::uint64_t>(flags.seed);
+  TaskData data;
+  if (!flags.plan_only) data = load_data(flags.data, flags.batch, flags.dim, seed);
+  const DataTypes types =
+      flags.plan_only ? load_types(flags.data, flags.batch, flags.dim) : types_of(data.training);
+  const auto task = [&](std::function<LossAndMetrics(const Batch&)> model) {
+    return dataset_task(std::move(model), inputs_of(types, flags.batch), data.training, data.test,
+                        seed);
+  };
+  if (types.classes > 0)
+    return task([mlp = make_mlp(flags, types.classes, false)](const Batch& b) {
       return classify(mlp(b["x"]), b["y"]);
-    };
-  } else {
-    const bool final_relu = flags.data == "tutorial";  // as in the Alpa tutorial
-    task.model = [mlp = make_mlp(flags, task.types.y.shape[1], final_relu)](const Batch& b) {
-      return nn::mean_squared_error(mlp(b["x"]), b["y"]);
-    };
-  }
-  return task;
+    });
+  const bool final_relu = flags.data == "tutorial";  // as in the Alpa tutorial
+  return task([mlp = make_mlp(flags, types.y.shape[1], final_relu)](const Batch& b) {
+    return nn::mean_squared_error(mlp(b["x"]), b["y"]);
+  });
 }
 
 std::int64_t number_of_steps(const MlpFlags& flags, const Task& task) {
-  return flags.epochs > 0 ? flags.epochs * (task.types.size() / task.batch) : flags.steps;
-}
-
-void report(const MlpFlags& flags, const CompiledStep& planned, const Cluster& cluster,
-            const RunResult* run) {
-  fmt::print("{}", summary_text(planned, run));
-  if (flags.timeline) fmt::print("{}", timeline(planned));
-  if (!flags.explain.empty())
-    fmt::print("\n{}",
-               explain(planned, cluster, flags.explain == "full" ? Detail::full : Detail::summary));
-  if (!flags.save_plan.empty()) write_file(flags.save_plan, to_json(planned));
-  if (!flags.json.empty()) write_file(flags.json, report_json(planned, run));
-}
-
-void plan_and_report(const MlpFlags& flags, const Cluster& cluster) {
-  const Task task = make_task(flags);
-  const TrainingStep step = training_step(task.inputs(), task.model, make_optimizer(flags));
-  const PlanningInterrupt interrupt(!flags.save_plan.empty());
-  const CompiledStep planned =
-      plan_only(step, interrupt.ending(make_method(flags, flags.method)), cluster);
-  interrupt.exit_with(planned, flags.save_plan);
-  report(flags, planned, cluster, nullptr);
-}
-
-/// The step, and the evaluation that follows its plan.
-std::array<Executable, 2> plan_or_load(const MlpFlags& flags, const TrainingStep& step,
-                                       const TrainingStep& evaluation, const Method& method,
-                                       const Cluster& cluster) {
-  if (!flags.load_plan.empty())
-    return load_plan(step, evaluation, method, cluster, flags.load_plan);
-  const PlanningInterrupt interrupt(!flags.save_plan.empty());
-  auto both = parallelize(step, evaluation, interrupt.ending(method), cluster);
-  interrupt.exit_with(both[0].planned(), flags.save_plan);
-  return both;
-}
-
-Run train_and_report(const MlpFlags& flags, const Cluster& cluster, const Task& task) {
-  const Method method = make_method(flags, flags.method);
-  const TrainingStep step = training_step(task.inputs(), task.model, make_optimizer(flags));
-  const auto [executable, evaluate] =
-      plan_or_load(flags, step, evaluation_step(task.inputs(), task.model), method, cluster);
-  const std::int64_t steps = number_of_steps(flags, task);
-  const auto seed = static_cast<std::uint64_t>(flags.seed);
-  Run run = train(task, executable, steps, seed, Show::progress);
-  if (flags.compare) {
-    const Run serial =
-        train(task, serial_reference(step, executable.graph().num_micro_batches, cluster), steps,
-              seed, Show::nothing);
-    run.result.max_abs_parameter_difference = max_abs_parameter_difference(run, serial);
-  }
-  if (task.has_test_set())
-    run.result.test_accuracy =
-        evaluate.run(run.state, batches(task.test, task.batch).epoch(0))["accuracy"];
-  report(flags, executable.planned(), cluster, &run.result);
-  if (!flags.trace.empty()) {
-    write_file(flags.trace, run.executable.trace());
-    fmt::print("trace       {}\n", run.executable.trace_summary());
-  }
-  return run;
+  return flags.epochs > 0 ? flags.epochs * task.training->size() : flags.steps;
 }
 
 /// Steps of each method in the comparison.
@@ -191,7 +126,7 @@ std::vector<std::string> comparison_row(const std::string& name, const Run& run,
 /// Every method from the same start: time, memory, communication, and how far its parameters are
 /// from those of one device.
 std::string comparison_text(const MlpFlags& flags, const Cluster& cluster, const Task& task) {
-  const TrainingStep step = training_step(task.inputs(), task.model, make_optimizer(flags));
+  const TrainingStep step = training_step(task.inputs, task.model, make_optimizer(flags));
   const auto seed = static_cast<std::uint64_t>(flags.seed);
   const auto run_of = [&](Executable executable) {
     return train(task, std::move(executable), kComparedSteps, seed, Show::nothing);
@@ -218,7 +153,7 @@ void run_demo(const MlpFlags& flags, const Cluster& cluster) {
   fmt::print("Training {} for {} epochs on {} devices with the {} plan.\n", flags.data,
              flags.epochs, cluster.num_devices(),
              flags.method == "shard" ? "automatic" : flags.method);
-  const Run run = train_and_report(flags, cluster, task);
+  const Run run = train_and_report(flags, cluster, task, number_of_steps(flags, task));
   fmt::print(
       "\nThe same step under every method: median of {} steps, "
       "bytes per device (peak) and bytes each device sends per step,\nlargest difference of a "
@@ -236,13 +171,12 @@ int run_mlp(int argc, char** argv) {
   if (!given) return 0;
   const MlpFlags& flags = *given;
   const Cluster cluster = make_cluster(flags);
-  if (flags.plan_only) return plan_and_report(flags, cluster), 0;
+  if (flags.plan_only) return plan_and_report(flags, cluster, make_task(flags)), 0;
   require_devices(cluster);
   fmt::print("backend     {}\n", backend_line(flags, cluster));
-  if (flags.demo)
-    run_demo(flags, cluster);
-  else
-    train_and_report(flags, cluster, make_task(flags));
+  if (flags.demo) return run_demo(flags, cluster), 0;
+  const Task task = make_task(flags);
+  train_and_report(flags, cluster, task, number_of_steps(flags, task));
   return 0;
 }
 

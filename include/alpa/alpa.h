@@ -9,6 +9,7 @@
 #include "alpa/nn/loss.h"
 #include "alpa/nn/moe.h"
 #include "alpa/nn/sequential.h"
+#include "alpa/nn/transformer.h"
 #include "alpa/ops/ops.h"
 #include "alpa/parallelize.h"
 #include "alpa/train/dataset.h"

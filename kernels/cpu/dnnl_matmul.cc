@@ -348,4 +348,12 @@ void DnnlMatmul::run(float* c, const float* a, const float* b, std::byte* worksp
     impl_->run_sgemms(c, a, b, team);
 }
 
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, Panel<float> a,
+          Panel<float> b, float beta, float* c, std::int64_t c_lead) {
+  const SingleThread single;
+  check(dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, alpha, a.data,
+                   a.lead, b.data, b.lead, beta, c, c_lead),
+        "sgemm");
+}
+
 }  // namespace alpa::cpu

@@ -3,14 +3,14 @@
 #include <cstring>
 
 #include "kernels/cpu/block_io.h"
+#include "kernels/cpu/draw.h"
 #include "kernels/cpu/kernels.h"
-#include "src/base/philox.h"
 #include "src/base/thread_team.h"
 
 namespace alpa::cpu {
 namespace {
 
-constexpr std::int64_t kBlock = 512;
+constexpr std::int64_t kBlock = kMostDrawn;
 
 /// Writes make(row, column, values, n) for pieces of rows of the result's last dimension; a scalar
 /// is one row of one column.
@@ -65,52 +65,23 @@ void run_iota(const KernelCall& call) {
   });
 }
 
-/// Index in the whole tensor of the local element (row, column).
-std::int64_t global_index(const KernelTensor& y, std::int64_t row, std::int64_t column) {
-  std::int64_t index = 0, scale = 1;
-  for (int d = y.type.rank() - 1; d >= 0; --d) {
-    const bool last = d == y.type.rank() - 1;
-    const std::int64_t local = last ? column : row % y.type.shape[d];
-    if (!last) row /= y.type.shape[d];
-    index += (y.offset[d] + local) * scale;
-    scale *= y.global_shape[d];
-  }
-  return index;
-}
-
-constexpr std::int64_t kMaxLanes = kVectorBytes / static_cast<std::int64_t>(sizeof(double));
-
-/// Elements [first, first + n) of a stream, n at most kBlock: whole groups are
-/// drawn, the wanted ones kept.
-void draw_elements(const RandomStream& stream, DrawFunction draw, std::uint64_t first,
-                   double* values, std::int64_t n) {
-  alignas(kVectorBytes) double drawn[kBlock + 8 * kMaxLanes];
-  const std::int64_t lanes = isa().random.lanes, skipped = static_cast<std::int64_t>(first % 4);
-  const std::int64_t groups = ((skipped + n + 3) / 4 + lanes - 1) / lanes * lanes;
-  draw(drawn, stream, first / 4, groups);
-  std::copy_n(drawn + skipped, n, values);
-}
-
 /// Every element is offset + scale · number of the stream.
-void run_random(const KernelCall& call, DrawFunction draw, double offset, double scale) {
+void run_random(const KernelCall& call, decltype(draw_uniform)* draw, double offset, double scale) {
   const KernelTensor& y = call.outputs[0];
-  const RandomStream stream =
-      random_stream(call.step->seed, static_cast<std::uint64_t>(call.attributes->integer("stream")),
-                    call.step->step, call.step->micro_batch);
+  const RandomStream stream = stream_of(call);
   fill_rows(call, [&](std::int64_t row, std::int64_t column, double* values, std::int64_t n) {
-    draw_elements(stream, draw, static_cast<std::uint64_t>(global_index(y, row, column)), values,
-                  n);
+    draw(stream, static_cast<std::uint64_t>(global_index(y, row, column)), values, n);
     for (std::int64_t i = 0; i < n; ++i) values[i] = offset + scale * values[i];
   });
 }
 
 void run_normal(const KernelCall& call) {
-  run_random(call, isa().random.normal, call.attributes->real("a"), call.attributes->real("b"));
+  run_random(call, draw_normal, call.attributes->real("a"), call.attributes->real("b"));
 }
 
 void run_uniform(const KernelCall& call) {
   const double low = call.attributes->real("a"), high = call.attributes->real("b");
-  run_random(call, isa().random.uniform, low, high - low);
+  run_random(call, draw_uniform, low, high - low);
 }
 
 }  // namespace

@@ -90,6 +90,21 @@ struct LayerNormTable {
   LayerNormLoops<double> f64;
 };
 
+/// Parts of attention over n probabilities of a query.
+template <class T>
+struct AttentionLoops {
+  /// x = exp(scale·x - shift); returns the sum.
+  T (*exponentials)(T* x, T scale, T shift, std::int64_t n);
+  /// dx = p·(dx - delta)·scale
+  void (*gradient)(T* dx, const T* p, T delta, T scale, std::int64_t n);
+  /// x *= factor
+  void (*scale)(T* x, T factor, std::int64_t n);
+};
+struct AttentionTable {
+  AttentionLoops<float> f32;
+  AttentionLoops<double> f64;
+};
+
 /// Optimizer updates of n elements, n a multiple of `lanes`; an output may be the input it updates.
 template <class T>
 struct UpdateLoops {
@@ -117,6 +132,7 @@ const ReduceTable& reduce_table();
 const UpdateTable& update_table();
 const RandomTable& random_table();
 const LayerNormTable& layer_norm_table();
+const AttentionTable& attention_table();
 }  // namespace baseline
 #if defined(__x86_64__)
 namespace avx2 {
@@ -125,6 +141,7 @@ const ReduceTable& reduce_table();
 const UpdateTable& update_table();
 const RandomTable& random_table();
 const LayerNormTable& layer_norm_table();
+const AttentionTable& attention_table();
 }  // namespace avx2
 namespace avx512 {
 const ElementwiseTable& elementwise_table();
@@ -132,6 +149,7 @@ const ReduceTable& reduce_table();
 const UpdateTable& update_table();
 const RandomTable& random_table();
 const LayerNormTable& layer_norm_table();
+const AttentionTable& attention_table();
 }  // namespace avx512
 #endif
 
@@ -143,6 +161,7 @@ struct Isa {
   const UpdateTable& update;
   const RandomTable& random;
   const LayerNormTable& layer_norm;
+  const AttentionTable& attention;
 };
 /// The best instruction set of this processor, unless another was selected.
 const Isa& isa();

@@ -123,6 +123,31 @@ extern const KernelDef layer_norm;
 /// `layer_norm` that arrive through y.
 extern const KernelDef layer_norm_grad;
 
+/// (x, scale) → (y, rstd), real "epsilon": rstd = 1 / sqrt(mean of x² + epsilon) over the last
+/// dimension, y = x·rstd·scale. Types as for `layer_norm`.
+extern const KernelDef rms_norm;
+
+/// (dy, x, scale, rstd) → (dx, dscale): the gradients of `rms_norm` that arrive through y.
+extern const KernelDef rms_norm_grad;
+
+/// x → x / (1 - rate) where a uniform number, drawn like `random_uniform` with integer "stream", is
+/// at least the real "rate", else 0. In place.
+extern const KernelDef dropout;
+
+/// (x [B, T, H, D], positions i32 [T] or [B, T]) → x with pair i of every head turned by position ·
+/// base^(-2i/D): real "base", integers "interleaved" (pairs of neighbours instead of halves) and
+/// "backward" (turns the other way). In place.
+extern const KernelDef rotary;
+
+/// (q [B, T, H, D], k and v [B, S, K, D], maybe mask u8 [B, S]) → (y like q, lse [B, T, H]): y =
+/// softmax(scale · q kᵀ) v of every head, lse the logarithm of its sums of exponentials, f32 or of
+/// f64 f64. Integer "causal", real "scale"; reals "dropout" and integer "stream" of probabilities.
+extern const KernelDef attention;
+
+/// (dy, q, k, v, lse, delta [B, T, H], maybe mask) → (dq, dk, dv), where delta is Σ dy·y over the
+/// last dimension less the gradient of lse.
+extern const KernelDef attention_grad;
+
 /// (table, ids) → rows of the table, which may hold some rows of the whole one: ids in others give
 /// zeros. Throws Error if an id is outside of the whole table. Floating types, ids i32.
 extern const KernelDef embedding;

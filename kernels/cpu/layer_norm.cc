@@ -1,6 +1,6 @@
-// kernels/cpu/layer_norm.cc — layer_norm and layer_norm_grad. Rows are read in blocks, once per
-// pass. Statistics and sums are carried in double; sums over rows are taken in pieces that
-// depend only on the shape.
+// kernels/cpu/layer_norm.cc — layer_norm and rms_norm with their gradients. rms_norm is layer_norm
+// with mean 0 and bias 0. Rows are read in blocks, once per pass. Statistics and sums are carried
+// in double; sums over rows are taken in pieces that depend only on the shape.
 #include <algorithm>
 #include <cmath>
 
@@ -53,45 +53,60 @@ void for_blocks(std::int64_t width, const Visit& visit) {
   for (std::int64_t i = 0; i < width; i += kBlock) visit(i, std::min(kBlock, width - i));
 }
 
+/// Which normalisation: layer_norm centres rows and adds a bias.
+enum class Norm : std::uint8_t { layer, rms };
+
 template <class T>
+double mean_of_row(const KernelTensor& x, std::int64_t begin, std::int64_t width) {
+  Block<T> xs;
+  double sum = 0;
+  for_blocks(width, [&](std::int64_t i, std::int64_t n) {
+    sum +=
+        loops<T>(isa().reduce)[static_cast<int>(ReduceOp::sum)].line(xs.read(x, begin + i, n), n);
+  });
+  return sum / static_cast<double>(width);
+}
+
+template <class T>
+constexpr T kNoBias[kBlock] = {};
+
+template <class T, Norm kind>
 void normalize_row(const KernelCall& call, std::int64_t row, std::int64_t width, double epsilon) {
   const KernelTensor &x = call.inputs[0], &y = call.outputs[0];
   const std::int64_t begin = row * width;
   const auto& norm = loops<T>(isa().layer_norm);
   Block<T> xs, scales, biases, ys;
-  double sum = 0, squares = 0;
-  for_blocks(width, [&](std::int64_t i, std::int64_t n) {
-    sum +=
-        loops<T>(isa().reduce)[static_cast<int>(ReduceOp::sum)].line(xs.read(x, begin + i, n), n);
-  });
-  const double mean = sum / static_cast<double>(width);
+  double squares = 0;
+  const double mean = kind == Norm::layer ? mean_of_row<T>(x, begin, width) : 0;
   for_blocks(width, [&](std::int64_t i, std::int64_t n) {
     squares += norm.squares_from(xs.read(x, begin + i, n), mean, n);
   });
   const double rstd = 1 / std::sqrt(squares / static_cast<double>(width) + epsilon);
-  put_element(call.outputs[1], row, mean);
-  put_element(call.outputs[2], row, rstd);
+  if (kind == Norm::layer) put_element(call.outputs[1], row, mean);
+  put_element(call.outputs.back(), row, rstd);
   for_blocks(width, [&](std::int64_t i, std::int64_t n) {
     norm.normalize(ys.target(y, begin + i), xs.read(x, begin + i, n),
-                   scales.read(call.inputs[1], i, n), biases.read(call.inputs[2], i, n),
+                   scales.read(call.inputs[1], i, n),
+                   kind == Norm::layer ? biases.read(call.inputs[2], i, n) : kNoBias<T>,
                    static_cast<T>(mean), static_cast<T>(rstd), n);
     ys.written(y, begin + i, n);
   });
 }
 
-template <class T>
+template <class T, Norm kind>
 void run_rows(const KernelCall& call) {
   const std::int64_t width = call.inputs[1].type.elements(), rows = call.outputs[1].type.elements();
   const double epsilon = call.attributes->real("epsilon");
   call.team->parallel_for(rows, std::max<std::int64_t>(1, kPiece / width),
                           [&](std::int64_t begin, std::int64_t end) {
                             for (std::int64_t row = begin; row < end; ++row)
-                              normalize_row<T>(call, row, width, epsilon);
+                              normalize_row<T, kind>(call, row, width, epsilon);
                           });
 }
 
-void run_layer_norm(const KernelCall& call) {
-  call.inputs[0].type.dtype == f64 ? run_rows<double>(call) : run_rows<float>(call);
+template <Norm kind>
+void run_norm(const KernelCall& call) {
+  call.inputs[0].type.dtype == f64 ? run_rows<double, kind>(call) : run_rows<float, kind>(call);
 }
 
 /// How the rows of a backward call are cut.
@@ -106,11 +121,12 @@ Pieces pieces_of(const KernelCall& call) {
   return {rows, width, (rows + per_piece - 1) / per_piece, per_piece};
 }
 
-template <class T>
+template <class T, Norm kind>
 void differentiate_row(const KernelCall& call, std::int64_t row, std::int64_t width, double* dscale,
                        double* dbias) {
   const KernelTensor &dy = call.inputs[0], &x = call.inputs[1], &scale = call.inputs[2];
-  const double mean = element(call.inputs[3], row), rstd = element(call.inputs[4], row);
+  const double mean = kind == Norm::layer ? element(call.inputs[3], row) : 0;
+  const double rstd = element(call.inputs.back(), row);
   const std::int64_t begin = row * width;
   const auto& norm = loops<T>(isa().layer_norm);
   Block<T> dys, xs, scales, dxs;
@@ -120,6 +136,7 @@ void differentiate_row(const KernelCall& call, std::int64_t row, std::int64_t wi
               mean, rstd, n);
   });
   for (double& sum : means) sum /= static_cast<double>(width);
+  if (kind == Norm::rms) means[0] = 0;  // the mean does not depend on x
   for_blocks(width, [&](std::int64_t i, std::int64_t n) {
     const T *g = dys.read(dy, begin + i, n), *values = xs.read(x, begin + i, n);
     norm.gradient(dxs.target(call.outputs[0], begin + i), g, values, scales.read(scale, i, n),
@@ -130,7 +147,7 @@ void differentiate_row(const KernelCall& call, std::int64_t row, std::int64_t wi
 }
 
 /// Piece p: the sums of dscale and then of dbias at workspace + p · 2 · width.
-template <class T>
+template <class T, Norm kind>
 void run_pieces(const KernelCall& call, const Pieces& pieces) {
   call.team->parallel_for(pieces.count, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t p = begin; p < end; ++p) {
@@ -138,17 +155,19 @@ void run_pieces(const KernelCall& call, const Pieces& pieces) {
       std::fill(sums, sums + 2 * pieces.width, 0.0);
       const std::int64_t last = std::min((p + 1) * pieces.per_piece, pieces.rows);
       for (std::int64_t row = p * pieces.per_piece; row < last; ++row)
-        differentiate_row<T>(call, row, pieces.width, sums, sums + pieces.width);
+        differentiate_row<T, kind>(call, row, pieces.width, sums, sums + pieces.width);
     }
   });
 }
 
-void run_layer_norm_grad(const KernelCall& call) {
+template <Norm kind>
+void run_norm_grad(const KernelCall& call) {
   const Pieces pieces = pieces_of(call);
-  call.inputs[1].type.dtype == f64 ? run_pieces<double>(call, pieces)
-                                   : run_pieces<float>(call, pieces);
+  call.inputs[1].type.dtype == f64 ? run_pieces<double, kind>(call, pieces)
+                                   : run_pieces<float, kind>(call, pieces);
+  const std::int64_t columns = (kind == Norm::layer ? 2 : 1) * pieces.width;
   const double* const sums = reinterpret_cast<const double*>(call.workspace);
-  call.team->parallel_for(2 * pieces.width, 4096, [&](std::int64_t begin, std::int64_t end) {
+  call.team->parallel_for(columns, 4096, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       double sum = 0;
       for (std::int64_t p = 0; p < pieces.count; ++p) sum += sums[p * 2 * pieces.width + i];
@@ -164,7 +183,9 @@ std::int64_t grad_workspace(const KernelCall& call) {
 
 }  // namespace
 
-const KernelDef layer_norm{run_layer_norm, nullptr, nullptr};
-const KernelDef layer_norm_grad{run_layer_norm_grad, nullptr, grad_workspace};
+const KernelDef layer_norm{run_norm<Norm::layer>, nullptr, nullptr};
+const KernelDef layer_norm_grad{run_norm_grad<Norm::layer>, nullptr, grad_workspace};
+const KernelDef rms_norm{run_norm<Norm::rms>, nullptr, nullptr};
+const KernelDef rms_norm_grad{run_norm_grad<Norm::rms>, nullptr, grad_workspace};
 
 }  // namespace alpa::cpu

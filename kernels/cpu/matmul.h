@@ -29,6 +29,20 @@ class DnnlMatmul {
   std::unique_ptr<Impl> impl_;
 };
 
+/// A row-major operand of `gemm`; `lead`: elements from row to row as it is stored.
+template <class T>
+struct Panel {
+  const T* data = nullptr;
+  std::int64_t lead = 1;
+  bool transposed = false;
+};
+/// c [m, n] = alpha · a b + beta · c, with a [m, k] and b [k, n] after their transposition, in the
+/// calling thread. Extents are at least 1.
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, Panel<float> a,
+          Panel<float> b, float beta, float* c, std::int64_t c_lead);
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, double alpha, Panel<double> a,
+          Panel<double> b, double beta, double* c, std::int64_t c_lead);
+
 /// The product in double, through Eigen.
 void matmul_f64(const kernels::MatmulShape& shape, double* c, const double* a, const double* b,
                 ThreadTeam& team);

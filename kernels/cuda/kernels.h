@@ -48,7 +48,11 @@ Load load_slice, load_pad, load_concatenate;                             // load
 Load load_take_along_axis, load_take_along_axis_grad;                    // load_lines.cc
 Load load_cumulative_sum, load_argmax, load_top_k;                       // load_lines.cc
 Load load_constant, load_iota, load_random_normal, load_random_uniform;  // load_source.cc
+Load load_dropout;                                                       // load_source.cc
 Load load_layer_norm, load_layer_norm_grad;                              // load_layer_norm.cc
+Load load_rms_norm, load_rms_norm_grad;                                  // load_layer_norm.cc
+Load load_rotary;                                                        // load_rotary.cc
+Load load_attention, load_attention_grad;                                // load_attention.cc
 Load load_embedding, load_embedding_grad;                                // load_embedding.cc
 Load load_multi_tensor_adam, load_multi_tensor_sgd, load_squared_norms;  // load_update.cc
 
@@ -80,6 +84,12 @@ inline constexpr KernelRow kKernels[] = {
     {"random_uniform", load_random_uniform},
     {"layer_norm", load_layer_norm},
     {"layer_norm_grad", load_layer_norm_grad, layer_norm_grad_scratch},
+    {"rms_norm", load_rms_norm},
+    {"rms_norm_grad", load_rms_norm_grad, layer_norm_grad_scratch},
+    {"dropout", load_dropout},
+    {"rotary", load_rotary},
+    {"attention", load_attention},
+    {"attention_grad", load_attention_grad},
     {"embedding", load_embedding},
     {"embedding_grad", load_embedding_grad, embedding_grad_scratch},
     {"multi_tensor_adam", load_multi_tensor_adam},

@@ -1,4 +1,4 @@
-// kernels/cuda/layer_norm.cu — layer_norm and layer_norm_grad
+// kernels/cuda/layer_norm.cu — layer_norm and rms_norm with their gradients
 #include "kernels/cuda/layer_norm.h"
 
 #include <type_traits>
@@ -100,7 +100,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int i = 0; i < n; ++i) sum += values[i];
     });
-    const S mean = sum_row<block>(sum) * share;
+    // All threads of a launch take the same branch.
+    const S mean = t.mean != nullptr ? sum_row<block>(sum) * share : S(0);
     x.for_packs([&](std::int64_t at, int pack) {
       x.read(values, at, pack);
 #pragma unroll
@@ -108,18 +109,24 @@ __global__ void __launch_bounds__(kThreads)
     });
     const S rstd =
         root_reciprocal(sum_row<block>(squares) * share + static_cast<S>(launch.epsilon));
-    if (threadIdx.x % Share<T, n, block>::kLanes == 0)
-      static_cast<S*>(t.mean)[row] = mean, static_cast<S*>(t.rstd)[row] = rstd;
+    if (threadIdx.x % Share<T, n, block>::kLanes == 0) static_cast<S*>(t.rstd)[row] = rstd;
+    if (t.mean != nullptr && threadIdx.x % Share<T, n, block>::kLanes == 0)
+      static_cast<S*>(t.mean)[row] = mean;
     x.for_packs([&](std::int64_t at, int pack) {
-      S scale[n], bias[n];
+      S scale[n], bias[n] = {};
       load_pack(scale, static_cast<const T*>(t.scale) + at);
-      load_pack(bias, static_cast<const T*>(t.bias) + at);
+      if (t.bias != nullptr) load_pack(bias, static_cast<const T*>(t.bias) + at);
       x.read(values, at, pack);
 #pragma unroll
       for (int i = 0; i < n; ++i) values[i] = (values[i] - mean) * rstd * scale[i] + bias[i];
       store_pack(static_cast<T*>(t.y) + row * launch.width + at, values);
     });
   }
+}
+
+template <class S>
+__device__ S mean_of(const LayerNormGradTensors& t, std::int64_t row) {
+  return t.mean != nullptr ? static_cast<const S*>(t.mean)[row] : S(0);
 }
 
 template <class T, int n, bool block>
@@ -131,7 +138,7 @@ __global__ void __launch_bounds__(kThreads)
   const RowWalk<block> walk;
   const S share = S(1) / static_cast<S>(launch.width);
   for (std::int64_t row = walk.first; row < launch.rows; row += walk.step) {
-    const S mean = static_cast<const S*>(t.mean)[row], rstd = static_cast<const S*>(t.rstd)[row];
+    const S mean = mean_of<S>(t, row), rstd = static_cast<const S*>(t.rstd)[row];
     const Share<T, n, block> dy(static_cast<const T*>(t.dy) + row * launch.width, launch.width),
         x(static_cast<const T*>(t.x) + row * launch.width, launch.width);
     S g[n], normal[n], first = 0, second = 0;
@@ -149,7 +156,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int i = 0; i < n; ++i) first += g[i], second += g[i] * normal[i];
     });
-    first = sum_row<block>(first) * share;
+    first = t.mean != nullptr ? sum_row<block>(first) * share : S(0);
     second = sum_row<block>(second) * share;
     dy.for_packs([&](std::int64_t at, int pack) {
       read(at, pack);
@@ -202,7 +209,7 @@ __global__ void __launch_bounds__(kThreads)
         if (r >= end) continue;
         load_words(dy[b], static_cast<const T*>(t.dy) + r * launch.width + column);
         load_words(x[b], static_cast<const T*>(t.x) + r * launch.width + column);
-        mean[b] = static_cast<const S*>(t.mean)[r], rstd[b] = static_cast<const S*>(t.rstd)[r];
+        mean[b] = mean_of<S>(t, r), rstd[b] = static_cast<const S*>(t.rstd)[r];
       }
 #pragma unroll
       for (int b = 0; b < batch; ++b) {
@@ -238,6 +245,7 @@ __global__ void __launch_bounds__(kThreads)
   sum_warps(sum);
   if (threadIdx.x >= 32 || column >= 2 * width) return;
   T* const out = static_cast<T*>(column < width ? t.dscale : t.dbias);
+  if (out == nullptr) return;
   out[column < width ? column : column - width] = Element<T>::narrow(sum[0]);
 }
 

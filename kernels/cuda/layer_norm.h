@@ -1,6 +1,6 @@
 #pragma once
-/// Layer normalisation over the last dimension: contracts of `cpu::layer_norm` and
-/// `cpu::layer_norm_grad`. A row's sums are taken in the type of its statistics, f32 or f64, by a
+/// Normalisation over the last dimension: contracts of `cpu::layer_norm`, `cpu::rms_norm` and their
+/// gradients. A row's sums are taken in the type of its statistics, f32 or f64, by a
 /// warp or a block; sums over rows are carried in double, in pieces that the shape alone
 /// determines: two passes and no atomics, so they repeat bit for bit.
 #include "kernels/cuda/launch.h"
@@ -14,6 +14,7 @@ struct LayerNormLaunch {
   double epsilon = 0;  ///< forward alone
 };
 
+/// Of rms_norm, bias, mean and dbias are null.
 struct LayerNormTensors {
   const void *x, *scale, *bias;
   void *y, *mean, *rstd;

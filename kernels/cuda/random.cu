@@ -1,5 +1,7 @@
-// kernels/cuda/random.cu — random_normal and random_uniform
+// kernels/cuda/random.cu — random_normal, random_uniform and dropout
 #include "kernels/cuda/random.h"
+
+#include <type_traits>
 
 #include "kernels/cuda/device.h"
 #include "src/base/philox.h"
@@ -41,10 +43,18 @@ __device__ inline void draw(Exact (&numbers)[4], const RandomStream& stream, std
   }
 }
 
+/// An element of dropout. The number is compared in f32, as on the CPU.
+template <class T>
+__device__ inline T kept(const RandomLaunch& r, Exact number, T x) {
+  using S = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  if (static_cast<float>(number.v) < static_cast<float>(r.offset)) return Element<T>::narrow(S(0));
+  return Element<T>::narrow(Element<T>::template widen<S>(x) * static_cast<S>(r.scale));
+}
+
 /// A thread draws a group and writes those of its numbers that lie in its row.
 template <class T, Distribution distribution>
 __global__ void __launch_bounds__(kThreads)
-    draw_rows(const __grid_constant__ RandomLaunch r, const StepNumbers* step, T* y,
+    draw_rows(const __grid_constant__ RandomLaunch r, const StepNumbers* step, const T* x, T* y,
               std::int64_t groups_per_row, bool aligned) {
   begin_kernel();
   const RandomStream stream = random_stream(step->seed, r.stream, step->step, step->micro_batch);
@@ -61,8 +71,14 @@ __global__ void __launch_bounds__(kThreads)
     draw<distribution>(numbers, stream, static_cast<std::uint64_t>(group));
     T values[4];
 #pragma unroll
-    for (int k = 0; k < 4; ++k)
-      values[k] = Element<T>::narrow((Exact(r.offset) + Exact(r.scale) * numbers[k]).v);
+    for (int k = 0; k < 4; ++k) {
+      if constexpr (distribution == Distribution::kept) {
+        if (column + k >= 0 && column + k < r.columns)
+          values[k] = kept(r, numbers[k], x[element + k]);
+      } else {
+        values[k] = Element<T>::narrow((Exact(r.offset) + Exact(r.scale) * numbers[k]).v);
+      }
+    }
     if (aligned && column >= 0 && column + 4 <= r.columns && element % 4 == 0) {
       store_words(y + element, values);
       continue;
@@ -74,20 +90,23 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class T>
-Status run_as(const RandomLaunch& r, const StepNumbers* step, T* y, Stream stream) {
+Status run_as(const RandomLaunch& r, const StepNumbers* step, const T* x, T* y, Stream stream) {
   // a row may begin anywhere in a group
   const std::int64_t groups_per_row = divide_up(r.columns + 3, 4);
   const auto kernel = r.distribution == Distribution::normal ? draw_rows<T, Distribution::normal>
+                      : r.distribution == Distribution::kept ? draw_rows<T, Distribution::kept>
                                                              : draw_rows<T, Distribution::uniform>;
   return launch(kernel, r.columns == 0 ? 0 : blocks_for(r.row_count * groups_per_row, kThreads),
-                kThreads, 0, stream, r, step, y, groups_per_row, aligned16(y));
+                kThreads, 0, stream, r, step, x, y, groups_per_row, aligned16(y));
 }
 
 }  // namespace
 
-Status run_random(const RandomLaunch& launch, const StepNumbers* step, void* y, Stream stream) {
+Status run_random(const RandomLaunch& launch, const StepNumbers* step, void* y, Stream stream,
+                  const void* x) {
   return with_element(launch.dtype, [&](auto t) {
-    return run_as(launch, step, static_cast<decltype(t)*>(y), stream);
+    using T = decltype(t);
+    return run_as(launch, step, static_cast<const T*>(x), static_cast<T*>(y), stream);
   });
 }
 

@@ -8,28 +8,31 @@
 
 namespace alpa::cuda {
 
-enum class Distribution : std::uint8_t { uniform, normal };
+/// kept: elements of an operand, kept where a uniform number is at least a rate (dropout).
+enum class Distribution : std::uint8_t { uniform, normal, kept };
 
 /// Positions of the local elements in the whole tensor: rows of neighbours.
 struct RandomLaunch {
   DType dtype = DType::f32;
   Distribution distribution = Distribution::uniform;
   std::uint64_t stream = 0;
-  double offset = 0, scale = 1;  ///< element = offset + scale · number
+  /// element = offset + scale · number; kept: scale · x where the number is at least offset, else 0
+  double offset = 0, scale = 1;
   /// their first elements' indices in the whole tensor, less `begin`
   Walk rows;
   std::int64_t row_count = 1, columns = 1;
   std::int64_t begin = 0;  ///< index of the first element
 };
 
-/// Numbers between a and b, or with mean a and standard deviation b, for the local part `extent` at
-/// `at` of a tensor of shape `whole`, all `rank` numbers. Returns false if more than kMaxDims
-/// dimensions remain after merging.
+/// Numbers between a and b, or with mean a and standard deviation b, or dropout at rate a, for the
+/// local part `extent` at `at` of a tensor of shape `whole`, all `rank` numbers. Returns false if
+/// more than kMaxDims dimensions remain after merging.
 bool plan_random(RandomLaunch& launch, Distribution distribution, DType dtype, std::uint64_t stream,
                  double a, double b, int rank, const std::int64_t* extent, const std::int64_t* at,
                  const std::int64_t* whole);
 
-/// `step` is device memory.
-Status run_random(const RandomLaunch& launch, const StepNumbers* step, void* y, Stream stream);
+/// `step` is device memory; `x` is the operand of dropout, which y may overwrite.
+Status run_random(const RandomLaunch& launch, const StepNumbers* step, void* y, Stream stream,
+                  const void* x = nullptr);
 
 }  // namespace alpa::cuda

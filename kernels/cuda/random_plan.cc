@@ -8,7 +8,10 @@ bool plan_random(RandomLaunch& launch, Distribution distribution, DType dtype, s
                  const std::int64_t* whole) {
   RandomLaunch r;
   r.dtype = dtype, r.distribution = distribution, r.stream = stream;
-  r.offset = a, r.scale = distribution == Distribution::uniform ? b - a : b;
+  r.offset = a;
+  r.scale = distribution == Distribution::uniform ? b - a
+            : distribution == Distribution::kept  ? 1 / (1 - a)
+                                                  : b;
   std::int64_t outer_extent[kMaxDims], outer_stride[kMaxDims], scale = 1;
   int outer = 0;
   bool contiguous = true;  // all dimensions so far are whole: the next one prolongs the row

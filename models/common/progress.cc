@@ -23,10 +23,11 @@ double seconds_between(std::chrono::steady_clock::time_point from,
 
 }  // namespace
 
-Progress::Progress(std::int64_t steps, std::int64_t samples_per_step, double flops_per_step,
-                   std::int64_t planned_bytes)
+Progress::Progress(std::int64_t steps, std::int64_t items_per_step, std::string item,
+                   double flops_per_step, std::int64_t planned_bytes)
     : steps_(steps),
-      samples_per_step_(samples_per_step),
+      items_per_step_(items_per_step),
+      item_(std::move(item)),
       flops_per_step_(flops_per_step),
       planned_bytes_(planned_bytes),
       live_(isatty(fileno(stdout)) != 0),
@@ -46,9 +47,9 @@ void Progress::step(double loss) {
   const double per_step = seconds_between(start_, now) / static_cast<double>(done_);
   const double shown = std::isnan(loss) ? std::abs(loss) : loss;  // the sign of a NaN says nothing
   const std::string line = fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  {:.0f} samples/s  {:.1f} GFLOP/s  {} per device planned  ETA {}",
+      "step {:>{}}/{}  loss {:.4f}  {:.0f} {}/s  {:.1f} GFLOP/s  {} per device planned  ETA {}",
       done_, fmt::formatted_size("{}", steps_), steps_, shown,
-      static_cast<double>(samples_per_step_) / per_step, flops_per_step_ / per_step * 1e-9,
+      static_cast<double>(items_per_step_) / per_step, item_, flops_per_step_ / per_step * 1e-9,
       alpa::bytes_text(static_cast<double>(planned_bytes_)),
       duration_text(per_step * static_cast<double>(steps_ - done_)));
   fmt::print("{}{}{}", live_ ? "\r\033[K" : "", line, live_ && done_ < steps_ ? "" : "\n");

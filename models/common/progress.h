@@ -3,13 +3,15 @@
 /// plain lines at intervals.
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 namespace models {
 
 class Progress {
  public:
-  /// `flops_per_step`: floating-point operations of one step; `planned_bytes`: peak of one device.
-  Progress(std::int64_t steps, std::int64_t samples_per_step, double flops_per_step,
+  /// `item`: what is counted, "samples" or "tokens"; `flops_per_step`: floating-point operations of
+  /// one step; `planned_bytes`: peak of one device.
+  Progress(std::int64_t steps, std::int64_t items_per_step, std::string item, double flops_per_step,
            std::int64_t planned_bytes);
 
   /// Call after every step; `loss` as the step reported it.
@@ -19,7 +21,8 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   bool due(Clock::time_point now) const;
 
-  std::int64_t steps_, samples_per_step_;
+  std::int64_t steps_, items_per_step_;
+  std::string item_;
   double flops_per_step_;
   std::int64_t planned_bytes_;
   std::int64_t done_ = 0;

@@ -98,6 +98,11 @@ Json or_null(const std::optional<double>& value) {
   return value ? number_json(*value) : Json(nullptr);
 }
 
+std::optional<double> test_metric(const RunResult& run, const std::string& name) {
+  const auto found = run.test.find(name);
+  return found == run.test.end() ? std::nullopt : std::optional(found->second);
+}
+
 std::string difference_text(double difference) {
   if (std::isnan(difference))
     return "difference  not a number: parameters of this run, "
@@ -121,7 +126,8 @@ std::string report_json(const CompiledStep& planned, const RunResult* run) {
   json["planner"] = planner_json(planned);
   json["max_abs_parameter_difference"] =
       run ? or_null(run->max_abs_parameter_difference) : Json(nullptr);
-  json["test_accuracy"] = run ? or_null(run->test_accuracy) : Json(nullptr);
+  json["test_accuracy"] = run ? or_null(test_metric(*run, "accuracy")) : Json(nullptr);
+  json["test_loss"] = run ? or_null(test_metric(*run, "loss")) : Json(nullptr);
   json["parameters"] = parameters_json(planned);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -143,8 +149,10 @@ std::string summary_text(const CompiledStep& planned, const RunResult* run) {
   text += fmt::format("time        {} per step (median)\n", seconds_text(median(run->seconds)));
   if (run->max_abs_parameter_difference)
     text += difference_text(*run->max_abs_parameter_difference);
-  if (run->test_accuracy)
-    text += fmt::format("accuracy    {:.2f} % of the test set\n", *run->test_accuracy * 100);
+  if (const std::optional<double> accuracy = test_metric(*run, "accuracy"))
+    text += fmt::format("accuracy    {:.2f} % of the test set\n", *accuracy * 100);
+  if (const std::optional<double> loss = test_metric(*run, "loss"))
+    text += fmt::format("test loss   {:.4f}\n", *loss);
   return text;
 }
 

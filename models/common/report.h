@@ -7,9 +7,9 @@
 namespace models {
 
 /// The report as JSON: loss, step_seconds, memory, communication, planner,
-/// max_abs_parameter_difference, parameters, and what the run was. A loss or difference that is not
-/// finite is "nan", "inf" or "-inf". Without a run (`--plan-only`) what only a run knows is null,
-/// and communication is the planned one.
+/// max_abs_parameter_difference, test_accuracy, test_loss, parameters, and what the run was. A loss
+/// or difference that is not finite is "nan", "inf" or "-inf". Without a run (`--plan-only`) what
+/// only a run knows is null, and communication is the planned one.
 std::string report_json(const alpa::CompiledStep& planned, const RunResult* run);
 
 /// A few lines: plan, memory, communication, time.

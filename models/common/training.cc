@@ -14,8 +14,8 @@ using namespace alpa;
 Run train(const Task& task, Executable executable, std::int64_t steps, std::uint64_t seed,
           Show show) {
   Run run{executable, executable.init(seed), {}};
-  const Batches examples = batches(task.training, task.batch, seed, {.drop_last = true});
-  Progress progress(steps, task.batch, flops_per_step(executable.graph()),
+  const Batches& examples = task.training.value();
+  Progress progress(steps, task.items_per_step, task.item, flops_per_step(executable.graph()),
                     executable.memory_bytes());
   // A step's loss is read when the next one has been started: on CUDA the
   // devices never wait for the host.

@@ -13,7 +13,7 @@ struct RunResult {
   std::int64_t measured_bytes = 0;                     ///< peak per device, maximum over devices
   std::map<std::string, alpa::Traffic> communication;  ///< of one step, per device
   std::optional<double> max_abs_parameter_difference;  ///< from the run on one device
-  std::optional<double> test_accuracy;
+  std::map<std::string, double> test;                  ///< metrics of the test set; empty: none
 };
 
 /// A run that is over: its executable, the trained state and the measurements.
@@ -25,7 +25,7 @@ struct Run {
 
 enum class Show : std::uint8_t { nothing, progress };
 
-/// Trains from `seed` for `steps` steps, on batches shuffled by the same seed.
+/// Trains from `seed` for `steps` steps on the task's batches.
 Run train(const Task& task, alpa::Executable executable, std::int64_t steps, std::uint64_t seed,
           Show show);
 

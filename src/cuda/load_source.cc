@@ -1,5 +1,5 @@
-// src/cuda/load_source.cc — loads operators without operands: constant,
-// iota, random_normal, random_uniform
+// src/cuda/load_source.cc — loads operators without operands (constant, iota, random_normal,
+// random_uniform) and dropout
 #include <cstddef>
 
 #include "kernels/cuda/copy.h"
@@ -15,18 +15,18 @@ static_assert(sizeof(StepNumbers) == sizeof(StepContext) &&
               offsetof(StepNumbers, step) == offsetof(StepContext, step) &&
               offsetof(StepNumbers, micro_batch) == offsetof(StepContext, micro_batch));
 
-Launch load_random(Distribution distribution, const OpDef& op, const KernelCall& call) {
+Launch load_random(Distribution distribution, const OpDef& op, const KernelCall& call, double a,
+                   double b) {
   const KernelTensor& y = call.outputs.at(0);
-  const Attributes& attributes = *call.attributes;
   RandomLaunch launch;
   if (!plan_random(launch, distribution, y.type.dtype,
-                   static_cast<std::uint64_t>(attributes.integer("stream")), attributes.real("a"),
-                   attributes.real("b"), y.type.rank(), y.type.shape.data(), y.offset.data(),
-                   y.global_shape.data()))
+                   static_cast<std::uint64_t>(call.attributes->integer("stream")), a, b,
+                   y.type.rank(), y.type.shape.data(), y.offset.data(), y.global_shape.data()))
     fail_dims(op.name, y.type);
   return [launch](const KernelCall& now, Stream stream) {
     const auto* const step = reinterpret_cast<const StepNumbers*>(now.step);
-    check_queued(run_random(launch, step, now.outputs[0].data, stream), "random numbers");
+    const void* const x = now.inputs.empty() ? nullptr : now.inputs[0].data;
+    check_queued(run_random(launch, step, now.outputs[0].data, stream, x), "random numbers");
   };
 }
 
@@ -53,11 +53,17 @@ Launch load_iota(const OpDef&, const KernelCall& call, const Gpu&) {
 }
 
 Launch load_random_normal(const OpDef& op, const KernelCall& call, const Gpu&) {
-  return load_random(Distribution::normal, op, call);
+  return load_random(Distribution::normal, op, call, call.attributes->real("a"),
+                     call.attributes->real("b"));
 }
 
 Launch load_random_uniform(const OpDef& op, const KernelCall& call, const Gpu&) {
-  return load_random(Distribution::uniform, op, call);
+  return load_random(Distribution::uniform, op, call, call.attributes->real("a"),
+                     call.attributes->real("b"));
+}
+
+Launch load_dropout(const OpDef& op, const KernelCall& call, const Gpu&) {
+  return load_random(Distribution::kept, op, call, call.attributes->real("rate"), 0);
 }
 
 }  // namespace alpa::cuda

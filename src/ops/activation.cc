@@ -36,5 +36,6 @@ const OpDef ops::gelu_grad = elementwise<ElementwiseOp::gelu_grad>({
 
 Value relu(Value x) { return ops::emit_unary(ops::relu, x); }
 Value gelu(Value x) { return ops::emit_unary(ops::gelu, x); }
+Value silu(Value x) { return x * sigmoid(x); }
 
 }  // namespace alpa

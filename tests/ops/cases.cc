@@ -556,10 +556,12 @@ std::string Case::label() const {
 }
 
 const std::vector<Case>& all() {
-  if (table.empty())
-    for (auto part : {arithmetic, functions, conditions, conversions, contractions, reductions,
-                      movements, pieces, sources, normalisations, lookups, lines, squares, updates})
-      part();
+  if (!table.empty()) return table;
+  for (auto part : {arithmetic, functions, conditions, conversions, contractions, reductions,
+                    movements, pieces, sources, normalisations, lookups, lines, squares, updates})
+    part();
+  for (auto part : {transformer_cases})
+    for (Case& row : part()) table.push_back(std::move(row));
   return table;
 }
 

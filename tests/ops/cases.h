@@ -44,6 +44,9 @@ struct Case {
   std::string label() const;
 };
 
+/// Rows of the table that are in files of their own.
+std::vector<Case> transformer_cases();
+
 /// The whole table.
 const std::vector<Case>& all();
 

@@ -27,6 +27,8 @@ const std::map<std::string_view, std::string_view> kNotDifferentiable{
     {"argmax", "its result is an index"},
     {"gelu_grad", "second derivatives of gelu are not offered"},
     {"layer_norm_grad", "second derivatives of layer_norm are not offered"},
+    {"rms_norm_grad", "second derivatives of rms_norm are not offered"},
+    {"attention_grad", "second derivatives of attention are not offered"},
     {"multi_tensor_adam", "the step ends with it"},
     {"multi_tensor_sgd", "the step ends with it"},
     {"output", "no operator reads its result"},

@@ -54,7 +54,7 @@ TEST_CASE("public headers include no heavy or private library") {
       }
 }
 
-TEST_CASE("include/alpa has at most 33 headers, those of alpa.h and eigen.h") {
+TEST_CASE("include/alpa has at most 40 headers, those of alpa.h and eigen.h") {
   std::set<std::string> found = {"include/alpa/eigen.h"}, open = {"include/alpa/alpa.h"};
   const std::vector<SourceFile> files = structure::source_files("include", {".h"});
   while (!open.empty()) {
@@ -70,7 +70,7 @@ TEST_CASE("include/alpa has at most 33 headers, those of alpa.h and eigen.h") {
   std::set<std::string> all;
   for (const SourceFile& file : files) all.insert(file.path);
   CHECK(all == found);
-  CHECK(all.size() <= 33);
+  CHECK(all.size() <= 40);
 }
 
 TEST_CASE("no source file is longer than 600 lines") {

@@ -141,11 +141,7 @@ class Dropout {
     require(rate >= 0 && rate < 1, "nn::Dropout: rate {} is not in [0, 1)", rate);
   }
 
-  Value operator()(Value x) const {
-    if (rate_ == 0 || !x.builder->training()) return x;
-    const Value kept = ge(random_uniform(x, {f32, x.shape()}), rate_);
-    return where(kept, x / (1 - rate_), 0.0);
-  }
+  Value operator()(Value x) const { return x.builder->training() ? dropout(x, rate_) : x; }
 
  private:
   double rate_;

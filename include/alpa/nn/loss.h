@@ -9,9 +9,13 @@ inline Value mean_squared_error(Value prediction, Value target) {
   return mean(square(prediction - target));
 }
 
-/// Mean over the rows of -log softmax(logits)[label]; logits [..., V], labels i32 [...].
-inline Value cross_entropy(Value logits, Value labels) {
-  return mean(softmax_cross_entropy(logits, labels));
+/// Mean of `softmax_cross_entropy` over the rows that are not ignored, 0 if all are; logits
+/// [..., V], labels i32 [...]. With micro-batches it is the mean of their means.
+inline Value cross_entropy(Value logits, Value labels, CrossEntropyOptions options = {}) {
+  const Value losses = softmax_cross_entropy(logits, labels, options);
+  if (!options.ignored_label) return mean(losses);
+  const Value counted = ne(labels, static_cast<double>(*options.ignored_label));
+  return sum(losses) / maximum(sum(cast(counted, losses.dtype())), 1);
 }
 
 /// Fraction of rows whose label has the largest logit: logits [..., V], labels i32 [...]. A tie

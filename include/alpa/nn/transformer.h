@@ -1,0 +1,139 @@
+#pragma once
+/// Layers of transformers: attention over heads, gated feed-forward, RMS normalisation.
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "alpa/nn/layers.h"
+
+namespace alpa::nn {
+
+/// x / sqrt(mean(x²) + epsilon) · scale over the last dimension of x [..., C] (Zhang & Sennrich
+/// 2019): parameter "rms_normN.scale" (ones), [C], of x's element type.
+class RMSNorm {
+ public:
+  /// Throws Error unless epsilon > 0.
+  explicit RMSNorm(double epsilon = 1e-6) : epsilon_(epsilon) {
+    require(epsilon > 0, "nn::RMSNorm: epsilon must be above 0, not {}", epsilon);
+  }
+
+  /// Throws Error if x is a scalar.
+  Value operator()(Value x) const {
+    require(x.rank() >= 1, "nn::RMSNorm: the input is {}; it needs a feature dimension",
+            to_string(x.type()));
+    const Scope in(x, id_, "rms_norm");
+    return rms_norm(x, in.parameter("scale", {x.dim(-1)}, ones), epsilon_);
+  }
+
+  /// This layer with a frozen parameter: training does not change it.
+  RMSNorm frozen() const {
+    RMSNorm layer = *this;
+    layer.id_.freeze();
+    return layer;
+  }
+
+ private:
+  LayerId id_;
+  double epsilon_;
+};
+
+struct SelfAttentionOptions {
+  std::int64_t key_heads = 0;  ///< of grouped queries (Ainslie et al. 2023); 0: as many as heads
+  bool causal = true;
+  double dropout = 0;  ///< rate, of the probabilities
+  bool bias = true;    ///< of the four products
+  std::optional<RotaryOptions> rotary = {};
+  KernelInitializer kernel = lecun_normal;
+  std::optional<KernelInitializer> projection = {};  ///< of the last product; default: `kernel`
+};
+
+/// Multi-head self-attention (Vaswani et al. 2017): x [B, T, C] → [B, T, C]. Its products are four
+/// `Dense` layers, so that heads can be split as in Megatron-LM: queries, keys, values, and the
+/// projection back to C.
+class SelfAttention {
+ public:
+  /// Throws Error unless width, heads ≥ 1, heads divide width and key heads divide heads.
+  SelfAttention(std::int64_t width, std::int64_t heads, SelfAttentionOptions options = {})
+      : heads_(heads),
+        key_heads_(options.key_heads > 0 ? options.key_heads : heads),
+        head_width_(heads > 0 ? width / heads : 0),
+        options_(std::move(options)),
+        query_(checked(width, heads, key_heads_), dense()),
+        key_(key_heads_ * head_width_, dense()),
+        value_(key_heads_ * head_width_, dense()),
+        projection_(width, {options_.bias, options_.projection.value_or(options_.kernel)}) {}
+
+  /// `key_mask`: u8 [B, T], 0 where a token is padding.
+  Value operator()(Value x, Value key_mask = {}) const {
+    const Heads h = heads(x);
+    const bool training = x.builder->training();
+    return project(attention(h.queries, h.keys, h.values,
+                             {.causal = options_.causal,
+                              .dropout = training ? options_.dropout : 0,
+                              .scale = {},
+                              .key_mask = key_mask}));
+  }
+
+  /// The parts, for a cache of keys and values: attention(heads(x)…) and `project` make the layer.
+  struct Heads {
+    Value queries;       ///< [B, T, heads, width / heads]
+    Value keys, values;  ///< [B, T, key heads, width / heads]
+  };
+  /// `positions`: i32 [T] or [B, T], for rotary positions; default 0, 1, …
+  Heads heads(Value x, Value positions = {}) const {
+    require(x.rank() == 3, "nn::SelfAttention: the input is {}; it must be [B, T, C]",
+            to_string(x.type()));
+    // In statements of their own: C++ may evaluate arguments in any order.
+    Heads h;
+    h.queries = split(query_(x), heads_);
+    h.keys = split(key_(x), key_heads_);
+    h.values = split(value_(x), key_heads_);
+    if (!options_.rotary) return h;
+    if (!positions) positions = iota(x, {i32, {x.dim(1)}});
+    h.queries = rotary(h.queries, positions, *options_.rotary);
+    h.keys = rotary(h.keys, positions, *options_.rotary);
+    return h;
+  }
+  /// What attention gives, [B, T, heads, width / heads], back to [B, T, C].
+  Value project(Value attended) const {
+    return projection_(reshape(attended, {attended.dim(0), attended.dim(1), heads_ * head_width_}));
+  }
+
+ private:
+  static std::int64_t checked(std::int64_t width, std::int64_t heads, std::int64_t key_heads) {
+    require(width >= 1 && heads >= 1 && width % heads == 0,
+            "nn::SelfAttention: {} heads do not divide the width {}", heads, width);
+    require(heads % key_heads == 0, "nn::SelfAttention: {} key heads do not divide {} heads",
+            key_heads, heads);
+    return width;
+  }
+  DenseOptions dense() const { return {options_.bias, options_.kernel}; }
+  Value split(Value x, std::int64_t heads) const {
+    return reshape(x, {x.dim(0), x.dim(1), heads, head_width_});
+  }
+
+  std::int64_t heads_, key_heads_, head_width_;
+  SelfAttentionOptions options_;
+  Dense query_, key_, value_, projection_;
+};
+
+/// down(silu(gate(x)) · up(x)) (Shazeer 2020), the feed-forward layer of Llama: three `Dense`
+/// layers without bias, [..., C] → [..., C].
+class SwiGLU {
+ public:
+  /// Throws Error if a width is below 1.
+  SwiGLU(std::int64_t width, std::int64_t hidden, KernelInitializer kernel = lecun_normal)
+      : gate_(hidden, {false, kernel}),
+        up_(hidden, {false, kernel}),
+        down_(width, {false, kernel}) {}
+
+  Value operator()(Value x) const {
+    const Value gate = silu(gate_(x));
+    return down_(gate * up_(x));
+  }
+
+ private:
+  Dense gate_, up_, down_;
+};
+
+}  // namespace alpa::nn

@@ -1,0 +1,295 @@
+// kernels/cpu/attention.cc — attention and its gradient in tiles of queries × keys, whose
+// probabilities stay in a thread's stack (Dao et al. 2022, FlashAttention). Tiles are fixed by the
+// shapes, so results do not depend on the number of threads.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/block_io.h"
+#include "kernels/cpu/draw.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/matmul.h"
+#include "kernels/plan/attention_shape.h"
+#include "src/base/thread_team.h"
+
+namespace alpa::cpu {
+namespace {
+
+using kernels::AttentionShape;
+using kernels::kMostHeadWidth;
+
+constexpr std::int64_t kQueries = 64, kKeys = 128;  ///< of a tile
+
+/// Rows of a tensor [B, N, heads, D] that belong to one head.
+struct HeadRows {
+  const KernelTensor& tensor;
+  std::int64_t row, head;
+
+  std::int64_t lead() const { return tensor.type.shape[2] * tensor.type.shape[3]; }
+  std::int64_t width() const { return tensor.type.shape[3]; }
+  std::int64_t element(std::int64_t i) const {
+    return ((row * tensor.type.shape[1] + i) * tensor.type.shape[2] + head) * width();
+  }
+};
+
+/// Rows [first, first + n) as T: in place, or converted into `buffer`.
+template <class T>
+Panel<T> panel(const HeadRows& rows, std::int64_t first, std::int64_t n, T* buffer) {
+  const KernelTensor& x = rows.tensor;
+  if (is_stored_as<T>(x.type.dtype)) return {x.as<T>() + rows.element(first), rows.lead()};
+  for (std::int64_t i = 0; i < n; ++i)
+    load_block(buffer + i * rows.width(), x.data, x.type.dtype, rows.element(first + i),
+               rows.width());
+  return {buffer, rows.width()};
+}
+
+template <class T>
+Panel<T> transposed(Panel<T> p) {
+  p.transposed = true;
+  return p;
+}
+
+/// A number of [B, T, H].
+template <class T>
+T statistic(const KernelTensor& x, std::int64_t row, std::int64_t t, std::int64_t head) {
+  return x.as<T>()[(row * x.type.shape[1] + t) * x.type.shape[2] + head];
+}
+
+/// Key mask of a row of the batch; null: no mask.
+const std::uint8_t* mask_of(const KernelCall& call, std::size_t at, std::int64_t row,
+                            std::int64_t keys) {
+  return call.inputs.size() <= at ? nullptr : call.inputs[at].as<std::uint8_t>() + row * keys;
+}
+
+/// p · (number ≥ rate) / (1 - rate), for probabilities [first, first + n) of the dropout's order.
+template <class T>
+void drop(const KernelCall& call, const AttentionShape& s, std::int64_t first, T* p,
+          std::int64_t n) {
+  double drawn[kKeys];
+  const RandomStream stream =
+      random_stream(call.step->seed, s.stream, call.step->step, call.step->micro_batch);
+  draw_uniform(stream, static_cast<std::uint64_t>(first), drawn, n);
+  const T kept = static_cast<T>(1 / (1 - s.dropout));
+  for (std::int64_t j = 0; j < n; ++j) p[j] = drawn[j] >= s.dropout ? p[j] * kept : T(0);
+}
+
+/// Where a tile is.
+struct Tile {
+  std::int64_t row, head, query, queries, key, keys;
+  const std::uint8_t* mask;
+
+  bool hides(std::int64_t j) const { return mask != nullptr && mask[key + j] == 0; }
+};
+
+/// Keys of the tile that query t of it sees, masks apart.
+std::int64_t seen(const AttentionShape& s, const Tile& tile, std::int64_t t) {
+  return std::clamp<std::int64_t>(s.seen(tile.query + t) - tile.key, 0, tile.keys);
+}
+
+// ---- forward
+
+/// Running softmax of the queries of a tile (Milakov & Gimelshein 2018).
+template <class T>
+struct Running {
+  T largest[kQueries], sum[kQueries];
+  T values[kQueries * kMostHeadWidth];
+};
+
+/// Products to exponentials in one line of a tile; earlier sums are brought to the new maximum.
+template <class T>
+void add_line(const KernelCall& call, const AttentionShape& s, const Tile& tile, std::int64_t t,
+              T* p, Running<T>& running) {
+  constexpr T kNothing = -std::numeric_limits<T>::infinity();
+  const auto& loops_of = loops<T>(isa().attention);
+  const std::int64_t n = seen(s, tile, t);
+  std::fill(p + n, p + tile.keys, T(0));
+  if (n == 0) return;
+  if (tile.mask != nullptr)
+    for (std::int64_t j = 0; j < n; ++j)
+      if (tile.hides(j)) p[j] = kNothing;
+  const T scale = static_cast<T>(s.scale);
+  const T largest = std::max(
+      running.largest[t],
+      static_cast<T>(loops<T>(isa().reduce)[static_cast<int>(ReduceOp::max)].line(p, n)) * scale);
+  if (largest == kNothing) return std::fill(p, p + n, T(0));
+  const T correction = std::exp(running.largest[t] - largest);
+  running.largest[t] = largest;
+  running.sum[t] = running.sum[t] * correction + loops_of.exponentials(p, scale, largest, n);
+  if (correction != 1) loops_of.scale(running.values + t * s.width, correction, s.width);
+  if (s.dropout > 0)
+    drop(call, s, s.first_draw(tile.row, tile.head, tile.query + t) + tile.key, p, n);
+}
+
+/// y and lse of a tile's queries.
+template <class T>
+void finish(const KernelCall& call, const AttentionShape& s, const Tile& tile,
+            Running<T>& running) {
+  const HeadRows out{call.outputs[0], tile.row, tile.head};
+  for (std::int64_t t = 0; t < tile.queries; ++t) {
+    T* const values = running.values + t * s.width;
+    const T sum = running.sum[t];
+    loops<T>(isa().attention).scale(values, sum > 0 ? 1 / sum : T(0), s.width);
+    store_block(out.tensor.data, s.dtype, out.element(tile.query + t), values, s.width);
+    // A query that sees nothing has probabilities exp(x - infinity) = 0 in the gradient.
+    call.outputs[1].as<T>()[(tile.row * s.queries + tile.query + t) * s.heads + tile.head] =
+        sum > 0 ? running.largest[t] + std::log(sum) : std::numeric_limits<T>::infinity();
+  }
+}
+
+/// Queries [first, first + kQueries) of a head.
+template <class T>
+void run_queries(const KernelCall& call, const AttentionShape& s, std::int64_t row,
+                 std::int64_t head, std::int64_t first) {
+  T p[kQueries * kKeys], q_buffer[kQueries * kMostHeadWidth], k_buffer[kKeys * kMostHeadWidth];
+  Running<T> running;
+  std::fill_n(running.largest, kQueries, -std::numeric_limits<T>::infinity());
+  std::fill_n(running.sum, kQueries, T(0));
+  const std::int64_t key_head = head / s.group();
+  Tile tile{
+      row, head, first, std::min(kQueries, s.queries - first), 0, 0, mask_of(call, 3, row, s.keys)};
+  std::fill_n(running.values, tile.queries * s.width, T(0));
+  const Panel<T> q = panel({call.inputs[0], row, head}, first, tile.queries, q_buffer);
+  const std::int64_t end = s.seen(first + tile.queries - 1);  // the last query sees most
+  for (; tile.key < end; tile.key += kKeys) {
+    tile.keys = std::min(kKeys, end - tile.key);
+    const Panel<T> k = panel({call.inputs[1], row, key_head}, tile.key, tile.keys, k_buffer);
+    gemm(tile.queries, tile.keys, s.width, T(1), q, transposed(k), T(0), p, kKeys);
+    for (std::int64_t t = 0; t < tile.queries; ++t)
+      add_line(call, s, tile, t, p + t * kKeys, running);
+    const Panel<T> v = panel({call.inputs[2], row, key_head}, tile.key, tile.keys, k_buffer);
+    gemm(tile.queries, s.width, tile.keys, T(1), {p, kKeys}, v, T(1), running.values, s.width);
+  }
+  finish(call, s, tile, running);
+}
+
+template <class T>
+void run_forward(const KernelCall& call, const AttentionShape& s) {
+  const std::int64_t blocks = (s.queries + kQueries - 1) / kQueries;
+  call.team->parallel_for(s.batch * s.heads * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t at = i / blocks;
+      run_queries<T>(call, s, at / s.heads, at % s.heads, i % blocks * kQueries);
+    }
+  });
+}
+
+void run_attention(const KernelCall& call) {
+  const AttentionShape s = kernels::attention_shape(call, call.inputs[0], call.inputs[1]);
+  s.dtype == f64 ? run_forward<double>(call, s) : run_forward<float>(call, s);
+}
+
+// ---- gradient
+
+/// Sums of dk and dv over the queries of a block of keys.
+template <class T>
+struct KeySums {
+  T dk[kKeys * kMostHeadWidth], dv[kKeys * kMostHeadWidth];
+};
+
+/// Where dq is summed over the blocks of keys: in place, or in the workspace in f32.
+template <class T>
+T* dq_sums(const KernelCall& call, const AttentionShape& s) {
+  return is_stored_as<T>(s.dtype) ? call.outputs[0].as<T>() : reinterpret_cast<T*>(call.workspace);
+}
+
+/// Products p and dp of line t to probabilities and their gradients.
+template <class T>
+void probabilities(const KernelCall& call, const AttentionShape& s, const Tile& tile,
+                   std::int64_t t, T* p, T* dp) {
+  const auto& loops_of = loops<T>(isa().attention);
+  const std::int64_t n = seen(s, tile, t), at = tile.query + t;
+  std::fill(p + n, p + tile.keys, T(0));
+  std::fill(dp + n, dp + tile.keys, T(0));
+  if (n == 0) return;
+  const T scale = static_cast<T>(s.scale);
+  loops_of.exponentials(p, scale, statistic<T>(call.inputs[4], tile.row, at, tile.head), n);
+  if (tile.mask != nullptr)
+    for (std::int64_t j = 0; j < n; ++j)
+      if (tile.hides(j)) p[j] = 0;
+  const std::int64_t first = s.first_draw(tile.row, tile.head, at) + tile.key;
+  if (s.dropout > 0) drop(call, s, first, dp, n);
+  loops_of.gradient(dp, p, statistic<T>(call.inputs[5], tile.row, at, tile.head), scale, n);
+  if (s.dropout > 0) drop(call, s, first, p, n);
+}
+
+/// Adds a tile's share to dq, dk and dv.
+template <class T>
+void add_tile(const KernelCall& call, const AttentionShape& s, const Tile& tile, Panel<T> k,
+              Panel<T> v, KeySums<T>& sums, bool first_of_keys) {
+  T p[kQueries * kKeys], dp[kQueries * kKeys];
+  T q_buffer[kQueries * kMostHeadWidth], dy_buffer[kQueries * kMostHeadWidth];
+  const Panel<T> q = panel({call.inputs[1], tile.row, tile.head}, tile.query, tile.queries,
+                           q_buffer),
+                 dy = panel({call.inputs[0], tile.row, tile.head}, tile.query, tile.queries,
+                            dy_buffer);
+  gemm(tile.queries, tile.keys, s.width, T(1), q, transposed(k), T(0), p, kKeys);
+  gemm(tile.queries, tile.keys, s.width, T(1), dy, transposed(v), T(0), dp, kKeys);
+  for (std::int64_t t = 0; t < tile.queries; ++t)
+    probabilities(call, s, tile, t, p + t * kKeys, dp + t * kKeys);
+  const HeadRows dq{call.outputs[0], tile.row, tile.head};
+  gemm(tile.queries, s.width, tile.keys, T(1), {dp, kKeys}, k, T(first_of_keys ? 0 : 1),
+       dq_sums<T>(call, s) + dq.element(tile.query), dq.lead());
+  gemm(tile.keys, s.width, tile.queries, T(1), {p, kKeys, true}, dy, T(1), sums.dv, s.width);
+  gemm(tile.keys, s.width, tile.queries, T(1), {dp, kKeys, true}, q, T(1), sums.dk, s.width);
+}
+
+/// The query heads of a key head, for keys [key, key + kKeys).
+template <class T>
+void run_keys(const KernelCall& call, const AttentionShape& s, std::int64_t row,
+              std::int64_t key_head, std::int64_t key) {
+  T k_buffer[kKeys * kMostHeadWidth], v_buffer[kKeys * kMostHeadWidth];
+  KeySums<T> sums;
+  Tile tile{row, 0, 0, 0, key, std::min(kKeys, s.keys - key), mask_of(call, 6, row, s.keys)};
+  std::fill_n(sums.dk, tile.keys * s.width, T(0));
+  std::fill_n(sums.dv, tile.keys * s.width, T(0));
+  const Panel<T> k = panel({call.inputs[2], row, key_head}, key, tile.keys, k_buffer),
+                 v = panel({call.inputs[3], row, key_head}, key, tile.keys, v_buffer);
+  for (std::int64_t g = 0; g < s.group(); ++g) {
+    tile.head = key_head * s.group() + g;
+    for (tile.query = 0; tile.query < s.queries; tile.query += kQueries) {
+      tile.queries = std::min(kQueries, s.queries - tile.query);
+      // The first block of keys writes dq everywhere.
+      if (key == 0 || s.seen(tile.query + tile.queries - 1) > key)
+        add_tile(call, s, tile, k, v, sums, key == 0);
+    }
+  }
+  const HeadRows dk{call.outputs[1], row, key_head}, dv{call.outputs[2], row, key_head};
+  for (std::int64_t j = 0; j < tile.keys; ++j) {
+    store_block(dk.tensor.data, s.dtype, dk.element(key + j), sums.dk + j * s.width, s.width);
+    store_block(dv.tensor.data, s.dtype, dv.element(key + j), sums.dv + j * s.width, s.width);
+  }
+}
+
+template <class T>
+void run_backward(const KernelCall& call, const AttentionShape& s) {
+  call.team->parallel_for(s.batch * s.key_heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      for (std::int64_t key = 0; key < s.keys; key += kKeys)
+        run_keys<T>(call, s, i / s.key_heads, i % s.key_heads, key);
+  });
+  if (is_stored_as<T>(s.dtype)) return;
+  const T* const sums = dq_sums<T>(call, s);
+  call.team->parallel_for(
+      call.outputs[0].type.elements(), 4096, [&](std::int64_t begin, std::int64_t end) {
+        store_block(call.outputs[0].data, s.dtype, begin, sums + begin, end - begin);
+      });
+}
+
+void run_attention_grad(const KernelCall& call) {
+  const AttentionShape s = kernels::attention_shape(call, call.inputs[1], call.inputs[2]);
+  s.dtype == f64 ? run_backward<double>(call, s) : run_backward<float>(call, s);
+}
+
+/// dq in f32, of 16-bit types.
+std::int64_t grad_workspace(const KernelCall& call) {
+  const TensorType& q = call.inputs[1].type;
+  return q.dtype == bf16 || q.dtype == f16 ? q.elements() * static_cast<std::int64_t>(sizeof(float))
+                                           : 0;
+}
+
+}  // namespace
+
+const KernelDef attention{run_attention, nullptr, nullptr};
+const KernelDef attention_grad{run_attention_grad, nullptr, grad_workspace};
+
+}  // namespace alpa::cpu

@@ -1,0 +1,29 @@
+#pragma once
+/// Attention: contracts of `cpu::attention` and `cpu::attention_grad`. A warp works on one query,
+/// or in the gradient of keys on one key, and takes the others 32 at a time, one per lane: nothing
+/// of size T × S is stored, and there are no atomics, so results repeat bit for bit. Sums are f32,
+/// of f64 f64.
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/step_numbers.h"
+#include "kernels/plan/attention_shape.h"
+
+namespace alpa::cuda {
+
+/// `mask` may be null. `step` is device memory, as for `run_random`.
+struct AttentionTensors {
+  const void *q, *k, *v;
+  const std::uint8_t* mask;
+  void *y, *lse;
+};
+Status run_attention(const kernels::AttentionShape& shape, const AttentionTensors& tensors,
+                     const StepNumbers* step, Stream stream);
+
+struct AttentionGradTensors {
+  const void *dy, *q, *k, *v, *lse, *delta;
+  const std::uint8_t* mask;
+  void *dq, *dk, *dv;
+};
+Status run_attention_grad(const kernels::AttentionShape& shape, const AttentionGradTensors& tensors,
+                          const StepNumbers* step, Stream stream);
+
+}  // namespace alpa::cuda

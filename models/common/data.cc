@@ -1,0 +1,85 @@
+// models/common/data.cc — data sets of the example programs
+#include "models/common/data.h"
+
+#include "src/base/host_memory.h"
+
+#include <cmath>
+
+namespace models {
+
+using namespace alpa;
+
+namespace {
+
+constexpr const char* kTutorial = "tutorial";
+constexpr const char* kFashionMnist = "fashion-mnist";
+
+/// Every feature to mean 0 and variance 1 (a constant one to 0).
+void standardise(Dataset& data) {
+  const std::int64_t rows = data.size(), columns = data.features();
+  auto x = data.x.mutable_elements_as<float>();
+  for (std::int64_t column = 0; column < columns; ++column) {
+    double sum = 0, squares = 0;
+    for (std::int64_t row = 0; row < rows; ++row) sum += x[row * columns + column];
+    const double mean = sum / static_cast<double>(rows);
+    for (std::int64_t row = 0; row < rows; ++row)
+      squares += std::pow(x[row * columns + column] - mean, 2);
+    const double deviation = std::sqrt(squares / static_cast<double>(rows));
+    const double scale = deviation > 0 ? 1 / deviation : 0;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      float& value = x[row * columns + column];
+      value = static_cast<float>((value - mean) * scale);
+    }
+  }
+}
+
+/// Throws Error if the tutorial's data does not fit in memory: x and y of [batch, dim]
+/// and weights of [dim, dim].
+void require_memory(std::int64_t batch, std::int64_t dim) {
+  const auto rows = static_cast<double>(batch), columns = static_cast<double>(dim);
+  const double bytes = 4 * columns * (2 * rows + columns);
+  const std::int64_t available = host_memory().available_bytes;
+  require(bytes <= static_cast<double>(available),
+          "--batch is {} and --dim is {}: making data for them takes {:.3g} bytes, "
+          "but {} are available; lower one of them, or plan with --plan-only",
+          batch, dim, bytes, available);
+}
+
+}  // namespace
+
+std::vector<BatchInput> inputs_of(const DataTypes& types, std::int64_t batch) {
+  require(batch <= types.size(), "--batch is {}, but there are only {} examples", batch,
+          types.size());
+  TensorType x = types.x, y = types.y;
+  x.shape[0] = y.shape[0] = batch;
+  return {{"x", x}, {"y", y}};
+}
+
+TaskData load_data(const std::string& data, std::int64_t batch, std::int64_t dim,
+                   std::uint64_t seed) {
+  if (data == kTutorial) {
+    require_memory(batch, dim);
+    return {linear_dataset(batch, dim, seed), {}};
+  }
+  if (data == kFashionMnist || data.starts_with(std::string(kFashionMnist) + ":")) {
+    const std::size_t colon = data.find(':');
+    TrainingAndTestSet sets =
+        load_fashion_mnist(colon == data.npos ? kFashionMnistDirectory : data.substr(colon + 1));
+    return {std::move(sets.training), std::move(sets.test)};
+  }
+  require(data.ends_with(".csv"), "--data is '{}'; it must be {}, {}[:DIR] or a file FILE.csv",
+          data, kTutorial, kFashionMnist);
+  TaskData table{read_csv(data), {}};
+  standardise(table.training);
+  return table;
+}
+
+DataTypes types_of(const Dataset& data) { return {data.x.type(), data.y.type(), data.classes}; }
+
+DataTypes load_types(const std::string& data, std::int64_t batch, std::int64_t dim) {
+  if (data != kTutorial) return types_of(load_data(data, batch, dim, 0).training);
+  const TensorType examples{f32, {batch, dim}};
+  return {examples, examples, 0};
+}
+
+}  // namespace models

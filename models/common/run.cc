@@ -1,0 +1,91 @@
+// models/common/run.cc — plans a task, trains it and reports
+#include "models/common/run.h"
+
+#include <array>
+
+#include "models/common/interrupt.h"
+#include "models/common/report.h"
+#include "src/base/file.h"
+
+namespace models {
+
+using namespace alpa;
+
+namespace {
+
+TrainingStep step_of(const CommonFlags& flags, const Task& task) {
+  return training_step(task.inputs, task.model, make_optimizer(flags));
+}
+
+void report(const CommonFlags& flags, const CompiledStep& planned, const Cluster& cluster,
+            const RunResult* run) {
+  fmt::print("{}", summary_text(planned, run));
+  if (flags.timeline) fmt::print("{}", timeline(planned));
+  if (!flags.explain.empty())
+    fmt::print("\n{}",
+               explain(planned, cluster, flags.explain == "full" ? Detail::full : Detail::summary));
+  if (!flags.save_plan.empty()) write_file(flags.save_plan, to_json(planned));
+  if (!flags.json.empty()) write_file(flags.json, report_json(planned, run));
+}
+
+/// The step, and the evaluation that follows its plan.
+std::array<Executable, 2> plan_or_load(const CommonFlags& flags, const TrainingStep& step,
+                                       const TrainingStep& evaluation, const Method& method,
+                                       const Cluster& cluster) {
+  if (!flags.load_plan.empty())
+    return load_plan(step, evaluation, method, cluster, flags.load_plan);
+  const PlanningInterrupt interrupt(!flags.save_plan.empty());
+  auto both = parallelize(step, evaluation, interrupt.ending(method), cluster);
+  interrupt.exit_with(both[0].planned(), flags.save_plan);
+  return both;
+}
+
+}  // namespace
+
+void check_flags(const CommonFlags& flags) {
+  require(!flags.plan_only || (!flags.compare && flags.load_plan.empty() && flags.trace.empty()),
+          "--plan-only runs nothing: it can't be combined with --compare, --load-plan or --trace");
+}
+
+void plan_and_report(const CommonFlags& flags, const Cluster& cluster, const Task& task) {
+  const PlanningInterrupt interrupt(!flags.save_plan.empty());
+  const CompiledStep planned =
+      plan_only(step_of(flags, task), interrupt.ending(make_method(flags, flags.method)), cluster);
+  interrupt.exit_with(planned, flags.save_plan);
+  report(flags, planned, cluster, nullptr);
+}
+
+Run train_and_report(const CommonFlags& flags, const Cluster& cluster, const Task& task,
+                     std::int64_t steps) {
+  const TrainingStep step = step_of(flags, task);
+  const auto [executable, evaluate] =
+      plan_or_load(flags, step, evaluation_step(task.inputs, task.model),
+                   make_method(flags, flags.method), cluster);
+  const auto seed = static_cast<std::uint64_t>(flags.seed);
+  Run run = train(task, executable, steps, seed, Show::progress);
+  if (flags.compare) {
+    const Run serial =
+        train(task, serial_reference(step, executable.graph().num_micro_batches, cluster), steps,
+              seed, Show::nothing);
+    run.result.max_abs_parameter_difference = max_abs_parameter_difference(run, serial);
+  }
+  if (task.test) run.result.test = evaluate.run(run.state, task.test->epoch(0)).values();
+  report(flags, executable.planned(), cluster, &run.result);
+  if (!flags.trace.empty()) {
+    write_file(flags.trace, run.executable.trace());
+    fmt::print("trace       {}\n", run.executable.trace_summary());
+  }
+  return run;
+}
+
+int run_task(const CommonFlags& flags, const std::function<Task()>& make_task) {
+  check_flags(flags);
+  const Cluster cluster = make_cluster(flags);
+  if (flags.plan_only) return plan_and_report(flags, cluster, make_task()), 0;
+  require_devices(cluster);
+  fmt::print("backend     {}\n", backend_line(flags, cluster));
+  train_and_report(flags, cluster, make_task(), flags.steps);
+  return 0;
+}
+
+}  // namespace models

@@ -1,0 +1,23 @@
+#pragma once
+/// What every example program does with its task: plans it, trains it, reports.
+#include "models/common/flags.h"
+#include "models/common/training.h"
+
+namespace models {
+
+/// Trains on the devices of `cluster` as the flags say, prints the report and writes the
+/// files that the flags name. `steps`: the number of training steps.
+Run train_and_report(const CommonFlags& flags, const alpa::Cluster& cluster, const Task& task,
+                     std::int64_t steps);
+
+/// Plans without running, and reports the plan.
+void plan_and_report(const CommonFlags& flags, const alpa::Cluster& cluster, const Task& task);
+
+/// A whole program: plans the task or trains it for `--steps` steps. `make_task` is called once.
+/// Returns the exit status.
+int run_task(const CommonFlags& flags, const std::function<Task()>& make_task);
+
+/// Throws Error if flags that need a run are given with --plan-only.
+void check_flags(const CommonFlags& flags);
+
+}  // namespace models

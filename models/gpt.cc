@@ -1,0 +1,59 @@
+// models/gpt.cc — alpa-gpt: trains a decoder, GPT or Llama-like, on CPU or CUDA devices
+#include "models/gpt.h"
+
+#include "models/common/language.h"
+#include "models/common/run.h"
+#include "src/base/program.h"
+
+using namespace alpa;
+using namespace models;
+
+namespace {
+
+struct GptFlags : LanguageFlags {
+  std::string kind = "gpt";
+  std::int64_t key_heads = 0;
+  double dropout = 0;
+};
+
+std::vector<cli::Flag> rows_of_gpt(GptFlags& flags) {
+  std::vector<std::string> sizes;
+  for (const DecoderSize& size : kGptSizes) sizes.emplace_back(size.name);
+  std::vector<cli::Flag> own = cli::in_group(
+      "Model",
+      {cli::choice("--kind", &flags.kind, "gpt, or llama: RMS norm, rotary positions and SwiGLU",
+                   {"gpt", "llama"}),
+       cli::whole("--key-heads", &flags.key_heads, "heads of keys and values; 0: as many as heads",
+                  0),
+       cli::number("--dropout", &flags.dropout, "rate of dropout", 0, 0.99)});
+  return cli::joined({own, rows_of_language(flags, sizes)});
+}
+
+DecoderOptions options_of(const GptFlags& flags) {
+  DecoderOptions options{.kind = flags.kind == "gpt" ? DecoderKind::gpt : DecoderKind::llama,
+                         .key_heads = flags.key_heads,
+                         .sequence = flags.sequence,
+                         .vocabulary = flags.vocabulary,
+                         .dropout = flags.dropout,
+                         .dtype = parse_dtype(flags.dtype)};
+  for (const DecoderSize& size : kGptSizes)
+    if (size.name == flags.model)
+      options.layers = size.layers, options.hidden = size.hidden, options.heads = size.heads;
+  return options;
+}
+
+int run_gpt(int argc, char** argv) {
+  GptFlags flags;
+  if (cli::parse(argc, argv, "Trains a transformer decoder with an automatic parallel plan.",
+                 rows_of_gpt(flags)))
+    return 0;
+  return run_task(flags, [&] {
+    return language_task(flags, [decoder = Decoder(options_of(flags))](const Batch& b) {
+      return decoder.loss(b["tokens"], b["labels"]);
+    });
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_program("alpa-gpt", run_gpt, argc, argv); }

@@ -1,0 +1,167 @@
+#pragma once
+/// Decoders: GPT (Radford et al. 2019; sizes of the Alpa paper's table) and a Llama-like variant
+/// (Touvron et al. 2023: RMS norm, rotary positions, SwiGLU, grouped queries).
+#include <alpa/alpa.h>
+
+#include <array>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace models {
+
+enum class DecoderKind : std::uint8_t { gpt, llama };
+
+struct DecoderOptions {
+  DecoderKind kind = DecoderKind::gpt;
+  std::int64_t layers = 2, hidden = 64, heads = 4, key_heads = 0;
+  std::int64_t sequence = 1024, vocabulary = 51200;
+  std::int64_t feed_forward = 0;  ///< width between the products; 0: 4·hidden
+  double dropout = 0;
+  bool head_bias = true;  ///< a learnt number per token of the vocabulary (Alpa's GPT; not GPT-2)
+  alpa::DType dtype = alpa::f32;
+};
+
+struct DecoderSize {
+  std::string_view name;
+  std::int64_t layers, hidden, heads;
+};
+
+/// Sizes of GPT in Alpa's evaluation (Zheng et al. 2022, table 4), and one for trials.
+inline constexpr std::array<DecoderSize, 10> kGptSizes{{{"tiny", 2, 64, 4},
+                                                        {"125M", 12, 768, 12},
+                                                        {"350M", 24, 1024, 16},
+                                                        {"760M", 24, 1536, 16},
+                                                        {"1.3B", 24, 2048, 32},
+                                                        {"2.6B", 32, 2560, 32},
+                                                        {"6.7B", 32, 4096, 32},
+                                                        {"15B", 48, 5120, 40},
+                                                        {"39B", 48, 8192, 64},
+                                                        {"76B", 60, 10240, 80}}};
+
+/// x + attention(norm(x)), then x + feed_forward(norm(x)).
+class DecoderBlock {
+ public:
+  explicit DecoderBlock(const DecoderOptions& o)
+      : attention_(o.hidden, o.heads, attention_options(o)),
+        norms_(o.kind == DecoderKind::llama
+                   ? std::array<alpa::nn::Layer, 2>{alpa::nn::RMSNorm(), alpa::nn::RMSNorm()}
+                   : std::array<alpa::nn::Layer, 2>{alpa::nn::LayerNorm(), alpa::nn::LayerNorm()}),
+        feed_forward_(feed_forward(o)),
+        dropout_(o.dropout) {}
+
+  alpa::Value operator()(alpa::Value x) const {
+    x = x + dropout_(attention_(norms_[0](x)));
+    return after_attention(x);
+  }
+
+  /// The block for new tokens x [B, 1, C], which attend to what is cached, too. `keys` and `values`
+  /// [B, S, K, D] become those with the new ones at `position` i32 [1].
+  alpa::Value decode(alpa::Value x, alpa::Value position, alpa::Value& keys,
+                     alpa::Value& values) const {
+    const auto heads = attention_.heads(norms_[0](x), position);
+    const std::int64_t extent = keys.dim(1);
+    const alpa::Value places = iota(x, {alpa::i32, {extent}});
+    const alpa::Value now = reshape(eq(places, position), {1, extent, 1, 1});
+    keys = where(now, heads.keys, keys);
+    values = where(now, heads.values, values);
+    const alpa::Value seen = broadcast_to(le(places, position), {x.dim(0), extent});
+    return after_attention(x + attention_.project(attention(heads.queries, keys, values,
+                                                            {.scale = {}, .key_mask = seen})));
+  }
+
+ private:
+  static alpa::nn::SelfAttentionOptions attention_options(const DecoderOptions& o) {
+    const bool llama = o.kind == DecoderKind::llama;
+    alpa::nn::SelfAttentionOptions options{.key_heads = o.key_heads,
+                                           .dropout = o.dropout,
+                                           .bias = !llama,
+                                           .kernel = kernel(),
+                                           .projection = narrow(o)};
+    if (llama) options.rotary = alpa::RotaryOptions{};
+    return options;
+  }
+  static alpa::nn::KernelInitializer kernel() { return alpa::Initializer::normal(0, 0.02); }
+  /// GPT-2's: what is added to the residual is smaller the more layers there are.
+  static alpa::nn::KernelInitializer narrow(const DecoderOptions& o) {
+    return alpa::Initializer::normal(0, 0.02 / std::sqrt(2.0 * static_cast<double>(o.layers)));
+  }
+  static alpa::nn::Layer feed_forward(const DecoderOptions& o) {
+    const std::int64_t width = o.feed_forward > 0 ? o.feed_forward : 4 * o.hidden;
+    if (o.kind == DecoderKind::llama) return alpa::nn::SwiGLU(o.hidden, width, kernel());
+    return alpa::nn::Sequential{alpa::nn::Dense(width, {.kernel = kernel()}), alpa::nn::GELU(),
+                                alpa::nn::Dense(o.hidden, {.kernel = narrow(o)})};
+  }
+  alpa::Value after_attention(alpa::Value x) const {
+    return x + dropout_(feed_forward_(norms_[1](x)));
+  }
+
+  alpa::nn::SelfAttention attention_;
+  std::array<alpa::nn::Layer, 2> norms_;
+  alpa::nn::Layer feed_forward_;
+  alpa::nn::Dropout dropout_;
+};
+
+/// Predicts every next token. The head is the embedding's table; each block is a layer of
+/// pipelines.
+class Decoder {
+ public:
+  explicit Decoder(DecoderOptions options)
+      : options_(options),
+        tokens_(options.vocabulary, options.hidden, {.dtype = options.dtype}),
+        positions_(options.sequence, options.hidden, {.dtype = options.dtype}),
+        norm_(options.kind == DecoderKind::llama ? alpa::nn::Layer(alpa::nn::RMSNorm())
+                                                 : alpa::nn::Layer(alpa::nn::LayerNorm())),
+        dropout_(options.dropout) {
+    for (std::int64_t i = 0; i < options.layers; ++i) blocks_.emplace_back(options_);
+  }
+
+  const DecoderOptions& options() const { return options_; }
+
+  /// Tokens i32 [B, T] → logits [B, T, vocabulary].
+  alpa::Value operator()(alpa::Value tokens) const {
+    alpa::Value x = dropout_(embed(tokens, iota(tokens, {alpa::i32, {tokens.dim(1)}})));
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      if (i > 0) x = mark_pipeline_boundary(x);
+      x = blocks_[i](x);
+    }
+    return head(x);
+  }
+
+  /// Logits [B, 1, vocabulary] of the token after tokens i32 [B, 1] at `position` i32 [1], with a
+  /// cache of keys and values per block.
+  alpa::Value decode(alpa::Value tokens, alpa::Value position, alpa::Values& keys,
+                     alpa::Values& values) const {
+    alpa::Value x = embed(tokens, position);
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
+      x = blocks_[i].decode(x, position, keys.at(i), values.at(i));
+    return head(x);
+  }
+
+  /// Mean cross-entropy of labels i32 [B, T].
+  alpa::LossAndMetrics loss(alpa::Value tokens, alpa::Value labels) const {
+    return alpa::nn::cross_entropy((*this)(tokens), labels);
+  }
+
+ private:
+  alpa::Value embed(alpa::Value tokens, alpa::Value positions) const {
+    const alpa::Value x = tokens_(tokens);
+    return options_.kind == DecoderKind::gpt ? x + positions_(positions) : x;
+  }
+  alpa::Value head(alpa::Value x) const {
+    const alpa::Value logits = einsum("btc,vc->btv", norm_(x), tokens_.table(*x.builder));
+    if (!options_.head_bias || options_.kind == DecoderKind::llama) return logits;
+    const alpa::nn::Scope in(x, head_, "head");
+    return logits + in.parameter("bias", {options_.vocabulary}, alpa::zeros);
+  }
+
+  DecoderOptions options_;
+  alpa::nn::Embedding tokens_, positions_;
+  std::vector<DecoderBlock> blocks_;
+  alpa::nn::Layer norm_;
+  alpa::nn::Dropout dropout_;
+  alpa::nn::LayerId head_;
+};
+
+}  // namespace models

@@ -1,0 +1,157 @@
+// src/ops/attention.cc — y = softmax(scale · q kᵀ) v of every head, and its gradient
+#include <algorithm>
+#include <cmath>
+
+#include "alpa/base/error.h"
+#include "alpa/ops/ops.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/plan/attention_shape.h"
+#include "src/ops/all_ops.h"
+
+namespace alpa {
+namespace {
+
+DType statistics_type(DType x) { return x == f64 ? f64 : f32; }
+
+/// Factors of both records.
+struct Heads {
+  std::vector<Factor> factors;
+  DimFactors q, k, rows, mask;   ///< rows: [B, T, H]
+  std::vector<Reduced> in_keys;  ///< what is summed into gradients of keys
+};
+
+/// Query heads are key heads × group. Where one of the two is 1, they are one factor, which can be
+/// split unevenly.
+Heads heads_of(const Shape& q, const Shape& k) {
+  enum : int { batch, query, key, width, head, group };
+  const bool compound = k[2] > 1 && q[2] > k[2], shared = k[2] == 1 && q[2] > 1;
+  Heads h;
+  h.factors = {{q[0]}, {q[1]}, {k[1], true}, {q[3], true}};
+  h.factors.push_back({compound ? k[2] : q[2], false, compound});
+  if (compound) h.factors.push_back({q[2] / k[2], true});
+  const std::vector<int> query_heads =
+      compound ? std::vector<int>{head, group} : std::vector<int>{head};
+  h.q = {{batch}, {query}, query_heads, {width}};
+  h.k = {{batch}, {key}, shared ? std::vector<int>{} : std::vector<int>{head}, {width}};
+  h.rows = {{batch}, {query}, query_heads};
+  h.mask = {{batch}, {key}};
+  h.in_keys = {{query}};
+  if (shared) h.in_keys.push_back({head});
+  return h;
+}
+
+void require_shapes(const OpQuery& query, std::size_t q_at, std::size_t others) {
+  const std::span<const TensorType> all = query.operands;
+  const bool counted = all.size() == others || all.size() == others + 1;
+  if (!counted || all.size() < q_at + 3)
+    fail("{}: needs {} operands and maybe a key mask ({})", query.op->name, others, to_string(all));
+  const TensorType &q = all[q_at], &k = all[q_at + 1], &v = all[q_at + 2];
+  if (!is_floating(q.dtype) || k.dtype != q.dtype || v != k)
+    fail("attention: q, k and v must have one floating type, and k and v one shape ({}); cast them",
+         to_string(all));
+  const bool shaped = q.rank() == 4 && k.rank() == 4 && q.shape[0] == k.shape[0] &&
+                      q.shape[3] == k.shape[3] && q.shape[2] % k.shape[2] == 0;
+  if (!shaped)
+    fail(
+        "attention: q must be [B, T, H, D], k and v [B, S, K, D], and K must divide H ({}); reshape "
+        "features to heads",
+        to_string(all));
+  if (q.shape[3] > kernels::kMostHeadWidth)
+    fail("attention: heads are {} wide, but at most {} is possible ({}); use more heads",
+         q.shape[3], kernels::kMostHeadWidth, to_string(all));
+  if (all.size() == others + 1 && all.back() != TensorType{u8, {k.shape[0], k.shape[1]}})
+    fail("attention: the key mask must be {}, not {}",
+         to_string(TensorType{u8, {k.shape[0], k.shape[1]}}), to_string(all.back()));
+  query.attributes.integer("causal"), query.attributes.real("scale");
+  if (query.attributes.real("dropout") > 0) query.attributes.integer(kStreamAttribute);
+}
+
+/// (q, k, v, maybe mask) -> (y, lse)
+Rule attention_rule(const OpQuery& query) {
+  require_shapes(query, 0, 3);
+  const Heads h = heads_of(query.operands[0].shape, query.operands[1].shape);
+  Rule rule{.factors = h.factors,
+            .operands = {h.q, h.k, h.k},
+            .results = {h.q, h.rows},
+            .flops_per_point = query.op->flops_per_point};
+  if (query.operands.size() == 4) rule.operands.push_back(h.mask);
+  return rule;
+}
+
+/// (dy, q, k, v, lse, delta, maybe mask) -> (dq, dk, dv)
+Rule attention_grad_rule(const OpQuery& query) {
+  require_shapes(query, 1, 6);
+  const std::span<const TensorType> all = query.operands;
+  const TensorType rows{statistics_type(all[1].dtype),
+                        {all[1].shape[0], all[1].shape[1], all[1].shape[2]}};
+  if (all[0] != all[1] || all[4] != rows || all[5] != rows)
+    fail("attention_grad: dy must be {}, lse and delta {} ({})", to_string(all[1]), to_string(rows),
+         to_string(all));
+  const Heads h = heads_of(all[1].shape, all[2].shape);
+  Rule rule{.factors = h.factors,
+            .operands = {h.q, h.q, h.k, h.k, h.rows, h.rows},
+            .results = {h.q, h.k, h.k},
+            .reduced = {{}, h.in_keys, h.in_keys},
+            .linear = query.op->linear,
+            .flops_per_point = query.op->flops_per_point};
+  if (all.size() == 7) rule.operands.push_back(h.mask);
+  return rule;
+}
+
+Values attention_vjp(Builder& g, const Node& n, const Values& dys) {
+  const Value q = g.operand(n, 0), y = g.result(n, 0), lse = g.result(n, 1);
+  const Value dy = dys[0] ? dys[0] : constant(g, 0, y.dtype(), y.shape());
+  Value delta = reduce_sum(cast(dy, lse.dtype()) * cast(y, lse.dtype()), {-1});
+  if (dys[1]) delta = delta - dys[1];
+  Values operands = {dy, q, g.operand(n, 1), g.operand(n, 2), lse, delta};
+  if (n.operands.size() == 4) operands.push_back(g.operand(n, 3));
+  Values gradients = g.emit(ops::attention_grad, operands, n.attributes);
+  gradients.resize(n.operands.size());
+  return gradients;
+}
+
+}  // namespace
+
+// The products q kᵀ and p v.
+const OpDef ops::attention = {
+    .name = "attention",
+    .rule = attention_rule,
+    .result_dtypes =
+        [](const OpQuery& query) {
+          const DType q = query.operands[0].dtype;
+          return std::vector<DType>{q, statistics_type(q)};
+        },
+    .flops_per_point = 4,
+    .vjp = attention_vjp,
+    .work = Work::heavy,
+    .cpu = &cpu::attention,
+};
+
+// Five products: the probabilities are computed again.
+const OpDef ops::attention_grad = {
+    .name = "attention_grad",
+    .rule = attention_grad_rule,
+    .result_dtypes =
+        [](const OpQuery& query) { return std::vector<DType>(3, query.operands[1].dtype); },
+    .flops_per_point = 10,
+    .linear = {0b100001},
+    .work = Work::heavy,
+    .cpu = &cpu::attention_grad,
+};
+
+Value attention(Value q, Value k, Value v, AttentionOptions options) {
+  require(q && k && v, "attention: an operand is an empty Value");
+  require(options.dropout >= 0 && options.dropout < 1,
+          "attention: dropout rate {} is not in [0, 1)", options.dropout);
+  const double scale = options.scale.value_or(
+      1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, q.dim(-1)))));
+  require(scale > 0 && std::isfinite(scale), "attention: scale must be above 0, not {}", scale);
+  Attributes attributes{
+      {"causal", std::int64_t{options.causal}}, {"scale", scale}, {"dropout", options.dropout}};
+  if (options.dropout > 0) attributes.set(std::string(kStreamAttribute), q.builder->next_stream());
+  Values operands = {q, k, v};
+  if (options.key_mask) operands.push_back(options.key_mask);
+  return q.builder->emit(ops::attention, operands, attributes)[0];
+}
+
+}  // namespace alpa

@@ -1,0 +1,57 @@
+// src/ops/rotary.cc — rotary position embedding: pairs of a head's elements are turned by angles
+// that grow with the position
+#include "alpa/base/error.h"
+#include "alpa/ops/ops.h"
+#include "elementwise_rule.h"
+#include "kernels/cpu/kernels.h"
+#include "src/ops/all_ops.h"
+
+namespace alpa {
+namespace {
+
+/// Factors B, T, H and D; positions have T, maybe B.
+Rule rotary_rule(const OpQuery& query) {
+  ops::require_operands(query, 2);
+  const TensorType &x = query.operands[0], &positions = query.operands[1];
+  const Shape& shape = x.shape;
+  if (!is_floating(x.dtype) || shape.size() != 4 || shape[3] % 2 != 0)
+    fail("rotary: x must be floating [B, T, H, D] with even D ({})", to_string(query.operands));
+  if (positions.dtype != i32 ||
+      (positions.shape != Shape{shape[1]} && positions.shape != Shape{shape[0], shape[1]}))
+    fail("rotary: positions must be i32 [T] or [B, T] ({})", to_string(query.operands));
+  query.attributes.real("base"), query.attributes.integer("interleaved");
+  query.attributes.integer("backward");
+  Rule rule{.factors = {{shape[0]}, {shape[1]}, {shape[2]}, {shape[3], true}},
+            .operands = {{{0}, {1}, {2}, {3}}, {{1}}},
+            .results = {{{0}, {1}, {2}, {3}}},
+            .linear = {0b01},
+            .flops_per_point = 20};
+  if (positions.shape.size() == 2) rule.operands[1] = {{0}, {1}};
+  return rule;
+}
+
+}  // namespace
+
+// A rotation's gradient is the rotation backward.
+const OpDef ops::rotary = {
+    .name = "rotary",
+    .rule = rotary_rule,
+    .vjp = [](Builder& g, const Node& n, const Values& dys) -> Values {
+      Attributes attributes = n.attributes;
+      attributes.set("backward", std::int64_t{1} - attributes.integer("backward"));
+      return {g.emit_one(ops::rotary, {dys[0], g.operand(n, 1)}, attributes), Value{}};
+    },
+    .in_place = InPlace::paired,
+    .cpu = &cpu::rotary,
+};
+
+Value rotary(Value x, Value positions, RotaryOptions options) {
+  require(x && positions, "rotary: an operand is an empty Value");
+  require(options.base > 0, "rotary: base must be above 0, not {}", options.base);
+  return x.builder->emit_one(ops::rotary, {x, positions},
+                             {{"base", options.base},
+                              {"interleaved", std::int64_t{options.interleaved}},
+                              {"backward", std::int64_t{0}}});
+}
+
+}  // namespace alpa

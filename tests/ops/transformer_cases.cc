@@ -1,0 +1,237 @@
+// Rows of the case table for the operators of transformers.
+#include <algorithm>
+
+#include "cases.h"
+#include "reference.h"
+
+namespace alpa::testing::cases {
+namespace {
+
+namespace ops = alpa::ops;
+using alpa::bf16;
+using alpa::DType;
+using alpa::f16;
+using alpa::f32;
+using alpa::f64;
+using alpa::i32;
+using alpa::u8;
+
+std::int64_t elements(const Shape& shape) {
+  std::int64_t n = 1;
+  for (std::int64_t extent : shape) n *= extent;
+  return n;
+}
+
+Tensor empty(const Shape& shape) {
+  return {shape, std::vector<double>(static_cast<std::size_t>(elements(shape)))};
+}
+
+DType statistics_of(DType dtype) { return dtype == f64 ? f64 : f32; }
+
+// ---- RMS norm
+
+Reference rms_norm(double epsilon) {
+  return [epsilon](const std::vector<Tensor>& v) {
+    const std::size_t width = v[1].data.size(), rows = v[0].data.size() / width;
+    Tensor y = v[0], rstd = empty(Shape(v[0].shape.begin(), v[0].shape.end() - 1));
+    for (std::size_t r = 0; r < rows; ++r) {
+      double squares = 0;
+      for (std::size_t c = 0; c < width; ++c)
+        squares += v[0].data[r * width + c] * v[0].data[r * width + c];
+      rstd.data[r] = 1 / std::sqrt(squares / double(width) + epsilon);
+      for (std::size_t c = 0; c < width; ++c) y.data[r * width + c] *= rstd.data[r] * v[1].data[c];
+    }
+    return std::vector<Tensor>{y, rstd};
+  };
+}
+
+/// (dy, x, scale, rstd) → (dx, dscale), whatever rstd is.
+Reference rms_norm_grad() {
+  return [](const std::vector<Tensor>& v) {
+    const std::size_t width = v[2].data.size(), rows = v[3].data.size();
+    Tensor dx = v[1], dscale = empty(v[2].shape);
+    for (std::size_t r = 0; r < rows; ++r) {
+      const double rstd = v[3].data[r];
+      double mean = 0;
+      const auto dy = [&](std::size_t c) { return v[0].data[r * width + c]; };
+      const auto x = [&](std::size_t c) { return v[1].data[r * width + c]; };
+      for (std::size_t c = 0; c < width; ++c) {
+        mean += dy(c) * v[2].data[c] * x(c) * rstd / double(width);
+        dscale.data[c] += dy(c) * x(c) * rstd;
+      }
+      for (std::size_t c = 0; c < width; ++c)
+        dx.data[r * width + c] = rstd * (dy(c) * v[2].data[c] - x(c) * rstd * mean);
+    }
+    return std::vector<Tensor>{dx, dscale};
+  };
+}
+
+void add_rms_norm(std::vector<Case>& table, DType dtype, const Shape& rows, std::int64_t width) {
+  Shape shape = rows;
+  shape.push_back(width);
+  const double points = double(elements(shape));
+  const Operand x{{dtype, shape}}, scale{{dtype, {width}}, 0.5, 1.5};
+  table.push_back({&ops::rms_norm, {x, scale}, rms_norm(1e-3), 5 * points, {{"epsilon", 1e-3}}});
+  table.push_back({&ops::rms_norm_grad,
+                   {x, x, scale, {{statistics_of(dtype), rows}, 0.5, 1.5}},
+                   rms_norm_grad(),
+                   9 * points});
+}
+
+// ---- rotary position embedding
+
+Reference rotary(double base, bool interleaved, bool backward) {
+  return [=](const std::vector<Tensor>& v) {
+    Tensor y = v[0];
+    const std::int64_t width = y.shape[3], half = width / 2;
+    for_each({y.shape[0], y.shape[1], y.shape[2], half}, [&](const Shape& at) {
+      const std::int64_t i = at[3];
+      const double position = v[1].shape.size() == 2 ? v[1].at({at[0], at[1]}) : v[1].at({at[1]});
+      const double angle =
+          (backward ? -1 : 1) * position * std::pow(base, -2.0 * double(i) / double(width));
+      const Shape first{at[0], at[1], at[2], interleaved ? 2 * i : i};
+      const Shape second{at[0], at[1], at[2], interleaved ? 2 * i + 1 : i + half};
+      const double a = v[0].at(first), b = v[0].at(second);
+      y.at(first) = a * std::cos(angle) - b * std::sin(angle);
+      y.at(second) = b * std::cos(angle) + a * std::sin(angle);
+    });
+    return std::vector<Tensor>{y};
+  };
+}
+
+void add_rotary(std::vector<Case>& table, DType dtype, const Shape& x, bool per_row,
+                std::int64_t interleaved, std::int64_t backward) {
+  const Shape positions = per_row ? Shape{x[0], x[1]} : Shape{x[1]};
+  table.push_back({&ops::rotary,
+                   {{{dtype, x}}, {{i32, positions}, 0, 50}},
+                   rotary(100, interleaved != 0, backward != 0),
+                   20 * double(elements(x)),
+                   {{"base", 100.0}, {"interleaved", interleaved}, {"backward", backward}}});
+}
+
+// ---- attention
+
+struct AttentionCase {
+  std::int64_t batch, queries, heads, keys, key_heads, width;
+  bool causal = false, mask = false;
+};
+
+/// exp(scale · q·k - shift) of (row, query, head) and a key it sees, else 0.
+double probability(const AttentionCase& c, double scale, const Tensor& q, const Tensor& k,
+                   const Tensor* mask, std::int64_t b, std::int64_t t, std::int64_t h,
+                   std::int64_t s, double shift) {
+  if (c.causal && s > t + c.keys - c.queries) return 0;
+  if (mask != nullptr && mask->at({b, s}) == 0) return 0;
+  double product = 0;
+  for (std::int64_t d = 0; d < c.width; ++d)
+    product += q.at({b, t, h, d}) * k.at({b, s, h / (c.heads / c.key_heads), d});
+  return std::exp(scale * product - shift);
+}
+
+Reference attention(const AttentionCase& c, double scale) {
+  return [=](const std::vector<Tensor>& v) {
+    Tensor y = empty(v[0].shape), lse = empty({c.batch, c.queries, c.heads});
+    const Tensor* const mask = c.mask ? &v[3] : nullptr;
+    for_each({c.batch, c.queries, c.heads}, [&](const Shape& at) {
+      double sum = 0;
+      std::vector<double> values(static_cast<std::size_t>(c.width));
+      for (std::int64_t s = 0; s < c.keys; ++s) {
+        const double p = probability(c, scale, v[0], v[1], mask, at[0], at[1], at[2], s, 0);
+        sum += p;
+        for (std::int64_t d = 0; d < c.width; ++d)
+          values[std::size_t(d)] += p * v[2].at({at[0], s, at[2] / (c.heads / c.key_heads), d});
+      }
+      lse.at(at) = sum > 0 ? std::log(sum) : INFINITY;
+      for (std::int64_t d = 0; d < c.width; ++d)
+        y.at({at[0], at[1], at[2], d}) = sum > 0 ? values[std::size_t(d)] / sum : 0;
+    });
+    return std::vector<Tensor>{y, lse};
+  };
+}
+
+/// (dy, q, k, v, lse, delta, maybe mask) → (dq, dk, dv), whatever lse and delta are.
+Reference attention_grad(const AttentionCase& c, double scale) {
+  return [=](const std::vector<Tensor>& v) {
+    Tensor dq = empty(v[1].shape), dk = empty(v[2].shape), dv = dk;
+    const Tensor* const mask = c.mask ? &v[6] : nullptr;
+    for_each({c.batch, c.queries, c.heads, c.keys}, [&](const Shape& at) {
+      const std::int64_t b = at[0], t = at[1], h = at[2], s = at[3],
+                         kh = h / (c.heads / c.key_heads);
+      const double p = probability(c, scale, v[1], v[2], mask, b, t, h, s, v[4].at({b, t, h}));
+      double dp = -v[5].at({b, t, h});
+      for (std::int64_t d = 0; d < c.width; ++d)
+        dp += v[0].at({b, t, h, d}) * v[3].at({b, s, kh, d});
+      for (std::int64_t d = 0; d < c.width; ++d) {
+        dq.at({b, t, h, d}) += p * dp * scale * v[2].at({b, s, kh, d});
+        dk.at({b, s, kh, d}) += p * dp * scale * v[1].at({b, t, h, d});
+        dv.at({b, s, kh, d}) += p * v[0].at({b, t, h, d});
+      }
+    });
+    return std::vector<Tensor>{dq, dk, dv};
+  };
+}
+
+void add_attention(std::vector<Case>& table, DType dtype, const AttentionCase& c) {
+  const double scale = 0.5;
+  const Attributes attributes{
+      {"causal", std::int64_t{c.causal}}, {"scale", scale}, {"dropout", 0.0}};
+  const Operand q{{dtype, {c.batch, c.queries, c.heads, c.width}}, -1, 1},
+      k{{dtype, {c.batch, c.keys, c.key_heads, c.width}}, -1, 1},
+      rows{{statistics_of(dtype), {c.batch, c.queries, c.heads}}, 0.5, 2};
+  std::vector<Operand> forward{q, k, k}, backward{q, q, k, k, rows, rows};
+  if (c.mask)
+    for (auto* operands : {&forward, &backward})
+      operands->push_back({{u8, {c.batch, c.keys}}, 0, 1});
+  const double points = double(c.batch * c.queries * c.heads * c.keys * c.width);
+  table.push_back({&ops::attention, forward, attention(c, scale), 4 * points, attributes});
+  table.push_back(
+      {&ops::attention_grad, backward, attention_grad(c, scale), 10 * points, attributes});
+}
+
+// ---- random numbers: tests of their own (tests/api/dropout_test.cc) check the values
+
+void add_dropped(std::vector<Case>& table) {
+  const Attributes dropout{{"rate", 0.25}, {"stream", std::int64_t{3}}};
+  for (DType dtype : {f64, f32, bf16, f16})
+    table.push_back({&ops::dropout, {{{dtype, {5, 7}}}}, {}, 35 * 20, dropout});
+  table.push_back({&ops::dropout, {{{f32, {}}}}, {}, 20, dropout});
+  const Attributes attention{
+      {"causal", std::int64_t{1}}, {"scale", 0.5}, {"dropout", 0.25}, {"stream", std::int64_t{3}}};
+  for (DType dtype : {f64, f32}) {
+    const Operand q{{dtype, {2, 3, 4, 2}}, -1, 1}, k{{dtype, {2, 5, 2, 2}}, -1, 1},
+        rows{{dtype, {2, 3, 4}}, 0.5, 2};
+    table.push_back({&ops::attention, {q, k, k}, {}, 240 * 4, attention});
+    table.push_back({&ops::attention_grad, {q, q, k, k, rows, rows}, {}, 240 * 10, attention});
+  }
+}
+
+}  // namespace
+
+std::vector<Case> transformer_cases() {
+  std::vector<Case> table;
+  add_rms_norm(table, f64, {5}, 6);
+  add_rms_norm(table, f64, {2, 3}, 1);
+  add_rms_norm(table, f32, {3}, 1040);
+  add_rms_norm(table, f32, {97}, 400);
+  add_rms_norm(table, bf16, {3, 2}, 8);
+  add_rms_norm(table, f16, {7}, 5);
+  add_rotary(table, f64, {2, 5, 3, 6}, false, 0, 0);
+  add_rotary(table, f64, {2, 5, 3, 6}, true, 1, 1);
+  add_rotary(table, f32, {1, 4, 1, 2}, false, 1, 0);
+  add_rotary(table, f32, {3, 2, 2, 520}, true, 0, 1);
+  add_rotary(table, bf16, {2, 3, 2, 8}, false, 0, 0);
+  add_rotary(table, f16, {2, 3, 2, 8}, true, 1, 0);
+  add_attention(table, f64, {2, 3, 3, 3, 3, 4, true});
+  add_attention(table, f64, {2, 3, 4, 5, 2, 2});
+  add_attention(table, f64, {1, 2, 3, 4, 1, 3, true});
+  add_attention(table, f64, {2, 3, 2, 7, 2, 2, false, true});
+  add_attention(table, f32, {1, 1, 1, 1, 1, 1});
+  add_attention(table, f32, {1, 66, 2, 130, 1, 3, true});  // several tiles of queries and of keys
+  add_attention(table, f32, {1, 5, 1, 3, 1, 33});
+  add_attention(table, bf16, {2, 4, 2, 4, 2, 8, true});
+  add_attention(table, f16, {1, 3, 2, 5, 1, 4});
+  add_dropped(table);
+  return table;
+}
+
+}  // namespace alpa::testing::cases
