@@ -67,8 +67,8 @@ class DecoderBlock {
     keys = where(now, heads.keys, keys);
     values = where(now, heads.values, values);
     const alpa::Value seen = broadcast_to(le(places, position), {x.dim(0), extent});
-    return after_attention(x + attention_.project(attention(heads.queries, keys, values,
-                                                            {.scale = {}, .key_mask = seen})));
+    return after_attention(
+        x + attention_.project(attention(heads.queries, keys, values, {.key_mask = seen})));
   }
 
  private:

@@ -70,7 +70,6 @@ class SelfAttention {
     return project(attention(h.queries, h.keys, h.values,
                              {.causal = options_.causal,
                               .dropout = training ? options_.dropout : 0,
-                              .scale = {},
                               .key_mask = key_mask}));
   }
 

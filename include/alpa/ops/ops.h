@@ -184,10 +184,10 @@ struct RotaryOptions {
 /// [B, T]; pair i turns by position · base^(-2i/D). D cannot be split.
 Value rotary(Value x, Value positions, RotaryOptions options = {});
 struct AttentionOptions {
-  bool causal = false;          ///< query t sees keys up to t + S - T
-  double dropout = 0;           ///< rate, of the probabilities
-  std::optional<double> scale;  ///< of the products; default 1/sqrt(D)
-  Value key_mask;               ///< u8 [B, S]: 0 marks keys that nobody sees
+  bool causal = false;               ///< query t sees keys up to t + S - T
+  double dropout = 0;                ///< rate, of the probabilities
+  std::optional<double> scale = {};  ///< of the products; default 1/sqrt(D)
+  Value key_mask = {};               ///< u8 [B, S]: 0 marks keys that nobody sees
 };
 /// softmax(scale · q kᵀ) v of every head (Vaswani et al. 2017), without the T × S products in
 /// memory (Dao et al. 2022): q [B, T, H, D], k [B, S, K, D], v [B, S, K, D], one floating type; K
