@@ -97,14 +97,17 @@ std::string read_bytes(const std::string& path, const FileKind& kind) {
                   path, kind);
 }
 
-/// False with errno set if not all of `text` could be written.
-bool write_all(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
+using Parts = std::span<const std::string_view>;
+
+/// False with errno set if not all of `parts` could be written.
+bool write_all(int file, Parts parts) {
+  for (std::string_view text : parts)
+    while (!text.empty()) {
+      const ssize_t written = ::write(file, text.data(), text.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return false;
+      text.remove_prefix(static_cast<std::size_t>(written));
+    }
   return true;
 }
 
@@ -114,7 +117,7 @@ bool write_all(int file, std::string_view text) {
 }
 
 /// Writes to a pipe or device, whose old content need not be kept.
-void write_through(const std::string& path, std::string_view text) {
+void write_through(const std::string& path, Parts text) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!file || !write_all(file.number(), text) || !file.close()) fail_write(path, errno);
 }
@@ -132,7 +135,7 @@ std::FILE* standard_stream(const struct stat& info) {
 }
 
 /// Flushes what the program printed before.
-void write_to_stream(std::FILE* stream, const std::string& path, std::string_view text) {
+void write_to_stream(std::FILE* stream, const std::string& path, Parts text) {
   if (std::fflush(stream) != 0 || !write_all(::fileno(stream), text)) fail_write(path, errno);
 }
 
@@ -144,8 +147,7 @@ std::string temporary_name(const std::string& path) {
 
 /// Writes beside `target`, which is `path` without links, then renames. `mode`: permissions of the
 /// file that is replaced, or 0 if there is none.
-void replace(const std::string& path, const std::string& target, std::string_view text,
-             mode_t mode) {
+void replace(const std::string& path, const std::string& target, Parts text, mode_t mode) {
   const std::string_view consequence = mode == 0 ? "" : "; what it held before is unchanged";
   const std::string temporary = temporary_name(target);
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
@@ -170,18 +172,22 @@ std::string read_file(const std::string& path, const FileKind& kind) {
 }
 
 void write_file(const std::string& path, std::string_view text) {
+  write_file(path, std::span(&text, 1));
+}
+
+void write_file(const std::string& path, Parts parts) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) {
     if (errno != ENOENT) fail_write(path, errno);
-    return replace(path, path, text, 0);
+    return replace(path, path, parts, 0);
   }
-  if (std::FILE* stream = standard_stream(info)) return write_to_stream(stream, path, text);
-  if (!S_ISREG(info.st_mode)) return write_through(path, text);
+  if (std::FILE* stream = standard_stream(info)) return write_to_stream(stream, path, parts);
+  if (!S_ISREG(info.st_mode)) return write_through(path, parts);
   std::error_code failure;
   // a link stays a link
   const std::string target = std::filesystem::canonical(path, failure).string();
   if (failure) fail_write(path, failure.value());
-  replace(path, target, text, info.st_mode);
+  replace(path, target, parts, info.st_mode);
 }
 
 }  // namespace alpa

@@ -1,6 +1,7 @@
 #pragma once
 /// Reading and writing of files. Every failure is an Error that names the file.
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -26,5 +27,7 @@ std::string unpack(std::string bytes, const std::string& path, const FileKind& k
 /// file in the same folder. On failure the old content stays, and Error says why. A pipe or
 /// device is written to directly.
 void write_file(const std::string& path, std::string_view text);
+/// The same for a text in several parts.
+void write_file(const std::string& path, std::span<const std::string_view> parts);
 
 }  // namespace alpa

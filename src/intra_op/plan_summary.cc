@@ -195,7 +195,9 @@ class Summary {
   std::string parameter_text(const Input& parameter) const {
     const std::string layout = layout_text(parameter);
     for (const Input& input : graph_.inputs) {
-      if (input.kind != InputKind::state || input.of != parameter.name) continue;
+      if (input.kind != InputKind::state || input.of != parameter.name ||
+          graph_.type(input.value).shape != graph_.type(parameter.value).shape)
+        continue;
       if (const std::string other = layout_text(input); other != layout)
         return fmt::format("{}; optimizer state {}", layout, other);
     }

@@ -80,6 +80,18 @@ Value Builder::input(InputKind kind, const std::string& name, TensorType type, I
 
 Value Builder::parameter(const std::string& name, TensorType type, Initializer init, bool frozen) {
   frozen = frozen || freezing_;
+  const DType asked = type.dtype;
+  if (view_.f32_masters && (asked == bf16 || asked == f16)) type.dtype = f32;
+  const Value stored = stored_parameter(name, std::move(type), init, frozen);
+  if (stored.dtype() == asked) return stored;
+  if (layer_per_node_) return view_.cast(stored, asked);
+  Value& converted = converted_[{stored.id, asked, layer_}];
+  if (!converted) converted = view_.cast(stored, asked);
+  return converted;
+}
+
+Value Builder::stored_parameter(const std::string& name, TensorType type, Initializer init,
+                                bool frozen) {
   const auto found = input_by_name_.find(name);
   if (found == input_by_name_.end()) {
     const Value made = input(InputKind::state, name, std::move(type), init);
@@ -106,6 +118,15 @@ Value Builder::parameter(const std::string& name, TensorType type, Initializer i
   return value(known.value);
 }
 
+void Builder::rename(Value input, const std::string& name) {
+  const Input* known = input_of(input);
+  require(known != nullptr, "rename to \"{}\": the value is not an input of this graph", name);
+  require(!input_by_name_.count(name), "rename: an input is called \"{}\" already", name);
+  const auto entry = input_by_name_.extract(known->name);
+  inputs_[entry.mapped()].name = nodes_[producer(input.id)].name = name;
+  input_by_name_[name] = entry.mapped();
+}
+
 void Builder::freeze(Value parameter) {
   require(static_cast<bool>(parameter), "freeze: the parameter is an empty Value");
   const Input* known = input_of(parameter);
@@ -119,7 +140,8 @@ void Builder::freeze(Value parameter) {
   std::erase_if(parameters_, [&](const Value& trained) { return trained.id == parameter.id; });
 }
 
-Value Builder::optimizer_state(Value parameter, const std::string& what) {
+Value Builder::optimizer_state(Value parameter, const std::string& what,
+                               const std::optional<TensorType>& type) {
   require(static_cast<bool>(parameter), "optimizer_state \"{}\": the parameter is an empty Value",
           what);
   const Input* of = input_of(parameter);
@@ -128,8 +150,14 @@ Value Builder::optimizer_state(Value parameter, const std::string& what) {
       "optimizer_state \"{}\": {} is not a parameter of this graph; give what `parameter` returned",
       what, to_string(parameter.type()));
   const std::string name = of->name;
-  const Value made =
-      input(InputKind::state, name + "." + what, parameter.type(), Initializer::zeros());
+  const Value made = input(InputKind::state, name + "." + what, type.value_or(parameter.type()),
+                           Initializer::zeros());
+  inputs_.back().of = name;
+  return made;
+}
+
+Value Builder::step_state(const std::string& name, TensorType type, Initializer init) {
+  const Value made = input(InputKind::state, name, std::move(type), init);
   inputs_.back().of = name;
   return made;
 }
@@ -194,6 +222,14 @@ void Builder::update(Value input, Value value) {
   for (const Update& earlier : updates_)
     require(earlier.input != input.id, "update of \"{}\": it has an update already", known->name);
   updates_.push_back({input.id, value.id});
+}
+
+void Builder::replace_update(Value input, Value value) {
+  const auto found = std::find_if(updates_.begin(), updates_.end(),
+                                  [&](const Update& update) { return update.input == input.id; });
+  require(found != updates_.end(), "replace_update: {} has no update", to_string(input.type()));
+  updates_.erase(found);
+  update(input, value);
 }
 
 void Builder::metric(const std::string& name, Value value) {

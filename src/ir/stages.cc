@@ -92,7 +92,8 @@ void assign_inputs(Graph& graph) {
         stages.push_back(graph.nodes[reader].layer);
     for (int reader : readers[input.value])
       if (stages.empty()) stages = {graph.nodes[reader].layer};
-    if (node.layer < 0) node.layer = input.of.empty() ? first_of(stages, -1) : of_state[input.of];
+    const bool owned = !input.of.empty() && input.of != input.name;
+    if (node.layer < 0) node.layer = owned ? of_state[input.of] : first_of(stages, -1);
     of_state[input.name] = node.layer;
   }
 }

@@ -64,7 +64,8 @@ void verify_inputs(const Graph& graph) {
               "graph: \"{}\" is frozen but is not a parameter", input.name);
   }
   for (const Input& input : graph.inputs)
-    invariant(input.of.empty() || (input.kind == InputKind::state && parameters.count(input.of)),
+    invariant(input.of.empty() || (input.kind == InputKind::state &&
+                                   (input.of == input.name || parameters.count(input.of))),
               "graph: {} \"{}\" belongs to \"{}\", which is not a parameter", name_of(input.kind),
               input.name, input.of);
   invariant(next == graph.inputs.size(), "graph: {} inputs but {} input nodes", graph.inputs.size(),

@@ -1,18 +1,13 @@
-// src/train/optimizer.cc — update nodes of SGD, Adam and AdamW, and learning rate schedules
+// src/train/optimizer.cc — update nodes of SGD, Adam and AdamW
 #include "alpa/train/optimizer.h"
-
-#include <cmath>
-#include <numbers>
 
 #include "alpa/base/error.h"
 #include "alpa/ops/ops.h"
+#include "composed_update.h"
 #include "src/ops/all_ops.h"
 
 namespace alpa {
 namespace {
-
-/// Half-precision parameters are updated in f32.
-DType update_dtype(DType dtype) { return dtype == f64 ? f64 : f32; }
 
 /// w ← w − lr·(g + weight_decay·w), which needs no state.
 void plain_sgd_update(Value w, Value gradient, Value learning_rate, double weight_decay) {
@@ -52,24 +47,12 @@ Optimizer adam(LearningRate rate, double beta1, double beta2, double epsilon, do
   return {update, std::move(rate)};
 }
 
-/// Throws Error unless 0 <= value < 1.
-void require_fraction(const char* what, double value) {
-  require(value >= 0 && value < 1, "{} is {}; it must be at least 0 and less than 1", what, value);
-}
-
 }  // namespace
 
-Schedule warmup_cosine(double peak, std::int64_t warmup, std::int64_t total, double floor) {
-  require(warmup >= 0 && total > warmup,
-          "warmup_cosine: {} warm-up steps of {} steps in total; the warm-up must be shorter",
-          warmup, total);
-  return [=](std::int64_t step) {
-    if (step < warmup) return peak * static_cast<double>(step) / static_cast<double>(warmup);
-    if (step >= total) return floor;
-    const double progress =
-        static_cast<double>(step - warmup) / static_cast<double>(total - warmup);
-    return floor + (peak - floor) * 0.5 * (1 + std::cos(std::numbers::pi * progress));
-  };
+DType update_dtype(DType dtype) { return dtype == f64 ? f64 : f32; }
+
+void require_fraction(const char* what, double value) {
+  require(value >= 0 && value < 1, "{} is {}; it must be at least 0 and less than 1", what, value);
 }
 
 namespace optim {

@@ -7,7 +7,9 @@
 #include "alpa/base/error.h"
 #include "alpa/base/text.h"
 #include "alpa/ops/ops.h"
+#include "loss_scaling.h"
 #include "parameter_pattern.h"
+#include "precision.h"
 
 namespace alpa {
 namespace {
@@ -54,10 +56,13 @@ Value make_input(Builder& builder, const BatchInput& input) {
   return builder.input(kind, input.name, type);
 }
 
-/// The inputs of one micro-batch.
-Batch make_batch(Builder& builder, const std::vector<BatchInput>& inputs) {
+/// The inputs of one micro-batch, as a model of this precision reads them.
+Batch make_batch(Builder& builder, const std::vector<BatchInput>& inputs,
+                 Precision precision = Precision::as_written) {
+  builder.set_parameter_view(view_of(precision));
   std::map<std::string, Value> values;
   for (const BatchInput& input : inputs) values.emplace(input.name, make_input(builder, input));
+  for (auto& [name, value] : values) value = in_precision(value, precision);
   return Batch(std::move(values));
 }
 
@@ -117,11 +122,11 @@ struct RatedOptimizer {
 };
 
 void update_parameters(Builder& builder, const Optimizer& optimizer,
-                       const std::vector<OptimizerGroup>& groups, const Values& gradients) {
+                       const std::vector<OptimizerGroup>& groups, const Values& gradients,
+                       Value step) {
   const Values& parameters = builder.parameters();
   const TensorType scalar{scalar_dtype(parameters), {}};
   const RatedOptimizer usual{&optimizer, builder.input(InputKind::scalar, "learning_rate", scalar)};
-  const Value step = builder.input(InputKind::scalar, "step", scalar);
   std::vector<RatedOptimizer> rated;
   for (const OptimizerGroup& group : groups)
     rated.push_back({&group.optimizer, builder.input(InputKind::scalar, rate_name(group), scalar)});
@@ -170,27 +175,35 @@ Graph trace_training(const std::vector<BatchInput>& inputs, const Model& model,
                      const Optimizer& optimizer, const StepOptions& options,
                      const TraceOptions& tracing) {
   Builder builder(tracing.num_micro_batches, tracing.layer_per_node);
-  const LossAndMetrics result = trace_model(model, make_batch(builder, inputs));
+  const LossAndMetrics result = trace_model(model, make_batch(builder, inputs, options.precision));
   apply_patterns(builder, options);
+  ScaledLoss scaled(builder, result.loss, loss_scale_of(options));
   // The mean over micro-batches costs nothing when taken here: the sum of
   // the gradients of loss / n.
-  const Value share = result.loss * (1.0 / tracing.num_micro_batches);
+  const Value share = scaled.loss() * (1.0 / tracing.num_micro_batches);
   const auto metrics = metric_sums(result);
   builder.set_region(Region::backward);
   Values gradients = trained_gradients(builder, share);
   builder.set_region(Region::apply);
+  gradients = scaled.unscaled(gradients);
   if (options.clip_global_norm > 0)
     gradients = clip_global_norm(gradients, options.clip_global_norm);
-  update_parameters(builder, optimizer, options.groups, gradients);
+  const Value step = scaled.step(
+      builder.input(InputKind::scalar, "step", {scalar_dtype(builder.parameters()), {}}));
+  update_parameters(builder, optimizer, options.groups, gradients, step);
+  if (options.ema != 0) average_parameters(builder, options.ema, step);
+  scaled.guard_updates();
   report_means(builder, metrics);
   return builder.finish();
 }
 
 Graph trace_evaluation(const std::vector<BatchInput>& inputs, const Model& model,
-                       const TraceOptions& tracing) {
+                       const EvaluationOptions& options, const TraceOptions& tracing) {
   Builder builder(tracing.num_micro_batches, tracing.layer_per_node);
   builder.set_training(false);
-  const auto metrics = metric_sums(trace_model(model, make_batch(builder, inputs)));
+  const auto metrics =
+      metric_sums(trace_model(model, make_batch(builder, inputs, options.precision)));
+  read_averages(builder, options);
   builder.set_region(Region::apply);
   report_means(builder, metrics);
   return builder.finish();
@@ -198,17 +211,18 @@ Graph trace_evaluation(const std::vector<BatchInput>& inputs, const Model& model
 
 Graph trace_prediction(const std::vector<BatchInput>& inputs,
                        const std::function<Predictions(const Batch&)>& model,
-                       const TraceOptions& tracing) {
+                       const EvaluationOptions& options, const TraceOptions& tracing) {
   Builder builder(tracing.num_micro_batches, tracing.layer_per_node);
   builder.set_training(false);
-  const Predictions predictions = model(make_batch(builder, inputs));
+  const Predictions predictions = model(make_batch(builder, inputs, options.precision));
   require(!predictions.values.empty(), "the model returned no tensors; name one at least");
   Values read;
   for (const auto& [name, value] : predictions.values) {
-    output(name, value);
+    output(name, in_user_precision(value, options.precision));
     read.push_back(value);
   }
   builder.order_parameters(read);
+  read_averages(builder, options);
   return builder.finish();
 }
 
@@ -252,6 +266,7 @@ TrainingStep training_step(std::vector<BatchInput> inputs,
                            StepOptions options) {
   check_inputs(inputs);
   check_groups(options.groups);
+  check_loss_scale(options);
   auto scalars = [rate = optimizer.learning_rate, groups = options.groups](std::int64_t step) {
     std::map<std::string, double> values{{"learning_rate", rate(step)},
                                          {"step", static_cast<double>(step)}};
@@ -269,25 +284,27 @@ TrainingStep training_step(std::vector<BatchInput> inputs,
 }
 
 TrainingStep evaluation_step(std::vector<BatchInput> inputs,
-                             std::function<LossAndMetrics(const Batch&)> model) {
+                             std::function<LossAndMetrics(const Batch&)> model,
+                             EvaluationOptions options) {
   check_inputs(inputs);
   auto trace = [=](const TraceOptions& tracing) {
-    return trace_evaluation(inputs, model, tracing);
+    return trace_evaluation(inputs, model, options, tracing);
   };
   auto with_batch = [=](std::int64_t rows) {
-    return evaluation_step(with_rows(inputs, rows), model);
+    return evaluation_step(with_rows(inputs, rows), model, options);
   };
   return {inputs, trace, no_scalars, with_batch};
 }
 
 TrainingStep prediction_step(std::vector<BatchInput> inputs,
-                             std::function<Predictions(const Batch&)> model) {
+                             std::function<Predictions(const Batch&)> model,
+                             EvaluationOptions options) {
   check_inputs(inputs);
   auto trace = [=](const TraceOptions& tracing) {
-    return trace_prediction(inputs, model, tracing);
+    return trace_prediction(inputs, model, options, tracing);
   };
   auto with_batch = [=](std::int64_t rows) {
-    return prediction_step(with_rows(inputs, rows), model);
+    return prediction_step(with_rows(inputs, rows), model, options);
   };
   return {inputs, trace, no_scalars, with_batch};
 }

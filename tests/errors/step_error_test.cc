@@ -79,6 +79,30 @@ TEST_CASE("layers and optimizers with impossible options") {
         "optim::Sgd: nesterov needs a momentum above 0");
   CHECK(error_of([] { Optimizer(optim::Adam{.beta2 = 1.5}); }) ==
         "optim::Adam: beta2 is 1.5; it must be at least 0 and less than 1");
+  CHECK(error_of([] { warmup_constant(1, -1); }) ==
+        "warmup_constant: -1 warm-up steps; give at least 0");
+  CHECK(error_of([] { linear_schedule(1, 0, 0); }) == "linear_schedule: 0 steps; give at least 1");
   CHECK(error_of([] { warmup_cosine(1, 10, 10); }) ==
         "warmup_cosine: 10 warm-up steps of 10 steps in total; the warm-up must be shorter");
+}
+
+TEST_CASE("loss scales and averages out of range") {
+  const auto error = [](StepOptions options, DType dtype = f32) {
+    return error_of([&] {
+      training_step(
+          {{"x", {dtype, {4, 3}}}}, [](const Batch& b) { return mean(nn::Dense(2)(b["x"])); },
+          optim::Sgd{}, options)
+          .trace(1);
+    });
+  };
+  CHECK(error({.loss_scale = LossScale{.initial = 0}}) ==
+        "StepOptions::loss_scale: the scale is 0; it must be above 0");
+  CHECK(error({.loss_scale = LossScale{.growth_interval = 0}}) ==
+        "StepOptions::loss_scale: growth_interval is 0; it must be at least 1");
+  CHECK(error({.ema = 1}) == "StepOptions::ema is 1; it must be above 0 and less than 1");
+  CHECK(error({.ema = 0.9}, bf16) ==
+        "StepOptions::ema: parameter \"dense0.kernel\" is bf16[3, 2], too coarse for an average; "
+        "keep it in f32 with .precision = bf16_mixed");
+  CHECK(error_of([] { Optimizer(optim::Adafactor{.decay = 0}); }) ==
+        "optim::Adafactor: decay is 0; it must be above 0");
 }

@@ -136,3 +136,29 @@ TEST_CASE("warmup_cosine rises linearly, then falls along a cosine to its floor"
   CHECK(rate(12) == doctest::Approx(0.2));
   CHECK(rate(100) == doctest::Approx(0.2));
 }
+
+TEST_CASE("schedules warm up linearly, then stay, or fall along a line or a root") {
+  const Schedule constant = warmup_constant(2.0, 4), line = warmup_linear(1.0, 4, 12, 0.2),
+                 root = warmup_inverse_sqrt(1.0, 4);
+  for (const Schedule& rate : {constant, line, root}) CHECK(rate(2) == rate(4) / 2);
+  CHECK(constant(4) == 2.0);
+  CHECK(constant(1000) == 2.0);
+  CHECK(line(4) == doctest::Approx(1.0));
+  CHECK(line(10) == doctest::Approx(0.4));
+  CHECK(line(12) == doctest::Approx(0.2));
+  CHECK(line(100) == doctest::Approx(0.2));
+  CHECK(root(16) == doctest::Approx(0.5));
+}
+
+TEST_CASE("joined schedules follow one another and count their own steps") {
+  const Schedule rate =
+      join_schedules({{2, linear_schedule(0, 1, 2)}, {3, 0.25}, {4, cosine_schedule(1, 0, 4)}},
+                     [](std::int64_t step) { return 10.0 * static_cast<double>(step); });
+  CHECK(rate(1) == doctest::Approx(0.5));
+  CHECK(rate(2) == doctest::Approx(1.0));
+  CHECK(rate(3) == 0.25);
+  CHECK(rate(5) == 0.25);
+  CHECK(rate(7) == doctest::Approx(0.5));
+  CHECK(rate(9) == doctest::Approx(0.0));
+  CHECK(rate(10) == 10.0);
+}

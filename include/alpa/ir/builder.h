@@ -5,8 +5,10 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "alpa/ir/graph.h"
 
@@ -71,6 +73,15 @@ struct Initializer {
 inline constexpr Initializer zeros{Initializer::Kind::constant, 0},
     ones{Initializer::Kind::constant, 1};
 
+/// How parameters are kept and read while a graph is recorded, other than as they are asked for.
+struct ParameterView {
+  /// Element type of layers without an operand that says it.
+  DType compute = f32;
+  /// Parameters asked for in half precision are kept in f32 and converted by `cast` where read.
+  bool f32_masters = false;
+  Value (*cast)(Value x, DType to) = nullptr;
+};
+
 class Builder {
  public:
   /// With `layer_per_node`, every forward node is a layer of its own, whatever `set_layer` says: a
@@ -89,12 +100,20 @@ class Builder {
   /// Freezes a parameter made as trainable. Throws Error if it has an update, or if
   /// `parameter` is not a parameter.
   void freeze(Value parameter);
+  /// Gives an input another name. Throws Error if the name is taken or `input` is not an input.
+  void rename(Value input, const std::string& name);
   /// While true, new parameters are frozen.
   void set_freezing(bool freezing) { freezing_ = freezing; }
   bool freezing() const { return freezing_; }
-  /// Optimizer state "<parameter's name>.<what>" of the parameter's type, initially zero. Throws
-  /// Error if `parameter` is not a parameter.
-  Value optimizer_state(Value parameter, const std::string& what);
+  /// How parameters are kept from now on, and read.
+  void set_parameter_view(ParameterView view) { view_ = std::move(view); }
+  const ParameterView& parameter_view() const { return view_; }
+  /// Optimizer state "<parameter's name>.<what>", initially zero; of the parameter's type unless
+  /// `type` is given. Throws Error if `parameter` is not a parameter.
+  Value optimizer_state(Value parameter, const std::string& what,
+                        const std::optional<TensorType>& type = {});
+  /// State of the step as a whole, such as a loss scale: not a parameter, nor that of one.
+  Value step_state(const std::string& name, TensorType type, Initializer init);
   /// Parameters that are not frozen (without other state), in the order of creation
   /// or of `order_parameters`.
   const std::vector<Value>& parameters() const { return parameters_; }
@@ -111,6 +130,10 @@ class Builder {
   /// Declares that `value` becomes the content of state or accumulator `input`. Throws Error if
   /// types differ or `input` already has an update.
   void update(Value input, Value value);
+  const std::vector<Update>& updates() const { return updates_; }
+  /// Changes the value that an earlier `update` of `input` declared. Throws Error if there is none
+  /// or types differ.
+  void replace_update(Value input, Value value);
   /// Reports a scalar after every step. Throws Error if `value` is not a
   /// scalar or the name is taken.
   void metric(const std::string& name, Value value);
@@ -164,6 +187,8 @@ class Builder {
   std::vector<Node> ordered_nodes() const;
   /// The record of an input of this builder, or nullptr.
   const Input* input_of(Value value) const;
+  /// `parameter` of a given type and without a view.
+  Value stored_parameter(const std::string& name, TensorType type, Initializer init, bool frozen);
 
   std::shared_ptr<Builder*> self_;  ///< holds null once the builder is gone
   std::deque<Node> nodes_;
@@ -173,6 +198,9 @@ class Builder {
   std::vector<Metric> metrics_;
   std::vector<Output> outputs_;
   std::vector<Value> parameters_;
+  ParameterView view_;
+  /// conversions of parameters, by parameter, element type and layer
+  std::map<std::tuple<int, DType, int>, Value> converted_;
   std::map<std::string, int, std::less<>> input_by_name_;
   std::map<const void*, std::string> layer_names_;
   std::map<std::string, std::string> layer_kinds_;  ///< by name

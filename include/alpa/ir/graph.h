@@ -56,7 +56,8 @@ struct Input {
   int value = -1;
   InputKind kind = InputKind::batch;
   std::string name;
-  /// Optimizer state: the name of its parameter. Empty: not optimizer state.
+  /// Optimizer state: the name of its parameter, or its own if it belongs to the step as a whole.
+  /// Empty: not optimizer state.
   std::string of = {};
   bool frozen = false;  ///< a parameter that no update changes
 

@@ -44,15 +44,17 @@ class LayerId {
 /// every use within a graph.
 class Scope {
  public:
-  /// A use on `x`. The parameters have its element type.
+  /// A use on `x`. The parameters have its element type; if that is not floating, the step's.
   Scope(Value x, const LayerId& id, std::string_view kind)
-      : Scope(*x.builder, id, kind, x.dtype()) {}
-  /// A use without an operand, e.g. of parameters alone.
-  Scope(Builder& builder, const LayerId& id, std::string_view kind, DType dtype = f32)
+      : Scope(*x.builder, id, kind,
+              is_floating(x.dtype()) ? std::optional(x.dtype()) : std::nullopt) {}
+  /// A use without an operand, e.g. of parameters alone. Without `dtype` they have the step's type:
+  /// f32, or half precision (`StepOptions::precision`).
+  Scope(Builder& builder, const LayerId& id, std::string_view kind, std::optional<DType> dtype = {})
       : builder_(builder),
         name_(builder.name_of(reinterpret_cast<const void*>(id.id_), kind)),
         frozen_(id.frozen_),
-        dtype_(dtype) {
+        dtype_(dtype.value_or(builder.parameter_view().compute)) {
     builder_.push_scope(name_);
   }
   ~Scope() { builder_.pop_scope(); }

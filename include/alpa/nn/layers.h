@@ -1,6 +1,7 @@
 #pragma once
 /// Layers: callables `Value(Value)`, with parameters or without.
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "alpa/base/error.h"
@@ -36,8 +37,9 @@ class Dense {
     return options_.bias ? y + in.parameter("bias", {features_}, zeros) : y;
   }
 
-  /// The kernel in `builder`'s graph, for tied weights: f32[inputs, features].
-  Value kernel(Builder& builder, std::int64_t inputs, DType dtype = f32) const {
+  /// The kernel in `builder`'s graph, for tied weights: [inputs, features], of the step's element
+  /// type unless it is given.
+  Value kernel(Builder& builder, std::int64_t inputs, std::optional<DType> dtype = {}) const {
     return kernel(Scope(builder, id_, "dense", dtype), inputs);
   }
 
@@ -60,7 +62,7 @@ class Dense {
 
 struct EmbeddingOptions {
   Initializer table = Initializer::normal(0, 0.02);  ///< GPT-2's (Radford et al. 2019)
-  DType dtype = f32;
+  std::optional<DType> dtype = {};  ///< default: the step's (`StepOptions::precision`), f32
 };
 
 /// ids i32 [...] → [..., width]: rows of the parameter "embeddingN.table" [rows, width].

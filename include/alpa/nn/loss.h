@@ -1,18 +1,24 @@
 #pragma once
-/// Losses and metrics: scalars, averaged over the batch.
+/// Losses and metrics: scalars, averaged over the batch. Of half precision, they are computed and
+/// returned in f32.
 #include "alpa/ops/ops.h"
 
 namespace alpa::nn {
 
+/// x in f32 if it is of half precision.
+inline Value at_least_f32(Value x) {
+  return x.dtype() == bf16 || x.dtype() == f16 ? cast(x, f32) : x;
+}
+
 /// Mean over all elements of (prediction - target)².
 inline Value mean_squared_error(Value prediction, Value target) {
-  return mean(square(prediction - target));
+  return mean(square(at_least_f32(prediction) - at_least_f32(target)));
 }
 
 /// Mean of `softmax_cross_entropy` over the rows that are not ignored, 0 if all are; logits
 /// [..., V], labels i32 [...]. With micro-batches it is the mean of their means.
 inline Value cross_entropy(Value logits, Value labels, CrossEntropyOptions options = {}) {
-  const Value losses = softmax_cross_entropy(logits, labels, options);
+  const Value losses = softmax_cross_entropy(at_least_f32(logits), labels, options);
   if (!options.ignored_label) return mean(losses);
   const Value counted = ne(labels, static_cast<double>(*options.ignored_label));
   return sum(losses) / maximum(sum(cast(counted, losses.dtype())), 1);

@@ -3,6 +3,7 @@
 /// per number of micro-batches.
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,23 @@ struct TrainingStep {
   std::function<TrainingStep(std::int64_t rows)> with_batch = {};
 };
 
+/// Element types of a step. Mixed precision (Micikevicius et al. 2018): parameters and optimizer
+/// state are f32; layers get the batch's f32 tensors, and their parameters, in half precision. The
+/// losses of `nn` and the sums of gradients over micro-batches are f32. Parameters that a layer
+/// asks for as f32 stay f32.
+enum class Precision : std::uint8_t { as_written, bf16_mixed, f16_mixed };
+inline constexpr Precision bf16_mixed = Precision::bf16_mixed, f16_mixed = Precision::f16_mixed;
+
+/// The loss is multiplied by a scale before its gradients are taken, and these are divided by it,
+/// so that small gradients are not lost in f16.
+struct LossScale {
+  double initial = 65536;
+  /// Steps with a gradient that is not finite change nothing but the scale, which is halved, down
+  /// to 1; after `growth_interval` other steps it is doubled, up to 2^24. Metric "loss_scale".
+  bool dynamic = true;
+  std::int64_t growth_interval = 2000;
+};
+
 struct StepOptions {
   /// scales gradients so that their joint norm is at most this; 0: off
   double clip_global_norm = 0;
@@ -69,6 +87,19 @@ struct StepOptions {
   /// Optimizers for some of the parameters, instead of the step's. The first group
   /// that matches a name is used.
   std::vector<OptimizerGroup> groups = {};
+  Precision precision = Precision::as_written;
+  /// The default is a dynamic scale with f16_mixed, and none otherwise.
+  std::optional<LossScale> loss_scale = {};
+  /// Keeps the exponential moving average of every trained parameter as state "<parameter>.ema":
+  /// average ← ema·average + (1 - ema)·parameter after each step; the first step sets it. 0: off
+  double ema = 0;
+};
+
+struct EvaluationOptions {
+  Precision precision = Precision::as_written;
+  /// Reads the averages that `StepOptions::ema` keeps, instead of the trained parameters.
+  bool ema = false;
+  std::vector<std::string> frozen = {};  ///< as in the training step; these have no averages
 };
 
 /// Gradients of the loss averaged over micro-batches, then one optimizer update of every parameter
@@ -81,7 +112,8 @@ TrainingStep training_step(std::vector<BatchInput> inputs,
 
 /// A step without an optimizer: computes metrics; parameters do not change.
 TrainingStep evaluation_step(std::vector<BatchInput> inputs,
-                             std::function<LossAndMetrics(const Batch&)> model);
+                             std::function<LossAndMetrics(const Batch&)> model,
+                             EvaluationOptions options = {});
 
 /// Tensors that a model predicts, by name; a single one is called "prediction".
 struct Predictions {
@@ -93,7 +125,8 @@ struct Predictions {
 /// A step without loss and optimizer: returns tensors (`Metrics::output`), one row or more per row
 /// of the batch. Layers such as dropout do nothing in it.
 TrainingStep prediction_step(std::vector<BatchInput> inputs,
-                             std::function<Predictions(const Batch&)> model);
+                             std::function<Predictions(const Batch&)> model,
+                             EvaluationOptions options = {});
 
 /// A step written directly on the graph. `build` gets the builder and the micro-batch's inputs; it
 /// makes parameters, updates and metrics itself. Work done once per step, on means from the

@@ -1,0 +1,43 @@
+#pragma once
+/// Weights in files: reading and writing the parameters of a state, under the names and in the
+/// layouts that other programs give them.
+#include <string>
+#include <vector>
+
+#include "alpa/executable.h"
+#include "alpa/train/safetensors.h"
+
+namespace alpa {
+
+/// A parameter and its tensors in a file.
+struct WeightName {
+  std::string parameter;             ///< in the state, "dense0.kernel"
+  std::vector<std::string> tensors;  ///< in the file; several are joined along `axis`
+  /// The file holds the last two dimensions in the other order: [out, in], as PyTorch's Linear.
+  bool transposed = false;
+  std::int64_t axis = -1;  ///< of the parameter, along which several tensors are joined
+  /// Extents along `axis` of several tensors, for writing; empty: equal ones.
+  std::vector<std::int64_t> extents = {};
+};
+
+/// The rule from a state to a file. Tensors and parameters that it does not name are left alone.
+using WeightMap = std::vector<WeightName>;
+
+/// Every parameter of the state under its own name.
+WeightMap own_names(const TrainState& state);
+
+/// Writes tensors of a file into the state, converted to the parameters' floating types. Throws
+/// Error naming the parameter, the tensor and both types if one is missing or does not fit; the
+/// state is then unchanged.
+void load_weights(TrainState& state, const TensorFile& file, const WeightMap& map);
+void load_weights(TrainState& state, const std::string& path, const WeightMap& map);
+/// Of parameters under their own names.
+void load_weights(TrainState& state, const std::string& path);
+
+/// Writes parameters of the state to a safetensors file. Throws Error if the state lacks one, or if
+/// the file can't be written.
+void save_weights(const TrainState& state, const std::string& path, const WeightMap& map,
+                  const std::map<std::string, std::string>& metadata = {});
+void save_weights(const TrainState& state, const std::string& path);
+
+}  // namespace alpa

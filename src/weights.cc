@@ -1,0 +1,185 @@
+// src/weights.cc — parameters of a state to and from safetensors files
+#include "alpa/weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "alpa/base/error.h"
+#include "alpa/base/text.h"
+
+namespace alpa {
+namespace {
+
+/// Exchanges the last two dimensions.
+Array transposed_last(const Array& x) {
+  Shape shape = x.shape();
+  const std::int64_t rows = shape[shape.size() - 2], columns = shape.back();
+  std::swap(shape[shape.size() - 2], shape.back());
+  Array y(TensorType{x.dtype(), shape});
+  const std::size_t size = size_of(x.dtype());
+  const std::int64_t matrix = rows * columns;
+  for (std::int64_t i = 0; i < x.elements(); ++i) {
+    const std::int64_t in_matrix = i % matrix, row = in_matrix / columns,
+                       column = in_matrix % columns;
+    const std::int64_t to = i - in_matrix + column * rows + row;
+    std::memcpy(y.mutable_data() + size * to, x.data() + size * i, size);
+  }
+  return y;
+}
+
+/// Elements before and behind dimension `axis`.
+std::int64_t product(const Shape& shape, std::size_t from, std::size_t to) {
+  return std::accumulate(shape.begin() + from, shape.begin() + to, std::int64_t{1},
+                         std::multiplies<>());
+}
+
+/// Copies between a tensor and the part of another that begins at `start` along `axis`.
+void copy_part(std::byte* whole, const Shape& whole_shape, std::byte* part, std::int64_t extent,
+               std::int64_t start, std::size_t axis, std::size_t element, bool into_whole) {
+  const std::int64_t outer = product(whole_shape, 0, axis);
+  const auto inner =
+      element * static_cast<std::size_t>(product(whole_shape, axis + 1, whole_shape.size()));
+  for (std::int64_t i = 0; i < outer; ++i) {
+    std::byte* in_whole = whole + inner * static_cast<std::size_t>(i * whole_shape[axis] + start);
+    std::byte* in_part = part + inner * static_cast<std::size_t>(i * extent);
+    if (into_whole)
+      std::memcpy(in_whole, in_part, inner * static_cast<std::size_t>(extent));
+    else
+      std::memcpy(in_part, in_whole, inner * static_cast<std::size_t>(extent));
+  }
+}
+
+std::string text_of(const WeightName& name) {
+  return fmt::format("weight map: parameter \"{}\"", excerpt(name.parameter));
+}
+
+/// The dimension along which tensors are joined. Throws Error if a rule can't be of the parameter.
+std::size_t axis_of(const WeightName& name, const TensorType& type) {
+  require(!name.tensors.empty(), "{}: names no tensor of the file", text_of(name));
+  require(!name.transposed || type.rank() >= 2,
+          "{}: is {}; only tensors of two dimensions or more can be transposed", text_of(name),
+          to_string(type));
+  if (name.tensors.size() == 1) return 0;
+  require(name.axis >= -type.rank() && name.axis < type.rank(),
+          "{}: is {}; it has no dimension {} to join tensors along", text_of(name), to_string(type),
+          name.axis);
+  return static_cast<std::size_t>(name.axis < 0 ? name.axis + type.rank() : name.axis);
+}
+
+/// Throws Error unless the tensors of the file make up the parameter.
+void check_fit(const TensorFile& file, const WeightName& name, const TensorType& type) {
+  const std::size_t axis = axis_of(name, type);
+  const bool joined = name.tensors.size() > 1;
+  std::int64_t extent = 0;
+  for (const std::string& tensor : name.tensors) {
+    const TensorType held = file.type(tensor);
+    Shape shape = held.shape, expected = type.shape;
+    if (name.transposed && shape.size() >= 2) std::swap(shape[shape.size() - 2], shape.back());
+    if (joined && shape.size() == expected.size()) expected[axis] = shape[axis];
+    require(is_floating(held.dtype) == is_floating(type.dtype) && shape == expected,
+            "{}: is {}, but tensor \"{}\" of {} is {}{}", text_of(name), to_string(type),
+            excerpt(tensor), file.path(), to_string(held),
+            name.transposed ? ", to be transposed" : "");
+    extent += joined ? shape[axis] : 0;
+  }
+  require(!joined || extent == type.shape[axis],
+          "{}: is {}, but its tensors in {} have extent {} together in dimension {}", text_of(name),
+          to_string(type), file.path(), extent, axis);
+}
+
+/// The parameter's content from the tensors of the file, which fit.
+Array read_weight(const TensorFile& file, const WeightName& name, const TensorType& type) {
+  const auto part = [&](const std::string& tensor) {
+    const Array held = file[tensor].cast(type.dtype);
+    return name.transposed ? transposed_last(held) : held;
+  };
+  if (name.tensors.size() == 1) return part(name.tensors[0]);
+  const std::size_t axis = axis_of(name, type);
+  Array whole(type);
+  std::int64_t start = 0;
+  for (const std::string& tensor : name.tensors) {
+    Array own = part(tensor);
+    const std::int64_t extent = own.shape()[axis];
+    copy_part(whole.mutable_data(), type.shape, own.mutable_data(), extent, start, axis,
+              size_of(type.dtype), true);
+    start += extent;
+  }
+  return whole;
+}
+
+/// Extents of the tensors that a parameter is written as.
+std::vector<std::int64_t> written_extents(const WeightName& name, const TensorType& type,
+                                          std::size_t axis) {
+  const auto parts = static_cast<std::int64_t>(name.tensors.size());
+  if (name.extents.empty()) {
+    require(type.shape[axis] % parts == 0,
+            "{}: is {}; {} equal tensors don't divide dimension {}, so give their extents",
+            text_of(name), to_string(type), parts, axis);
+    return std::vector<std::int64_t>(parts, type.shape[axis] / parts);
+  }
+  const auto& extents = name.extents;
+  require(extents.size() == name.tensors.size() &&
+              *std::min_element(extents.begin(), extents.end()) >= 1 &&
+              std::accumulate(extents.begin(), extents.end(), std::int64_t{0}) == type.shape[axis],
+          "{}: is {}; the extents of its {} tensors must add up to {}", text_of(name),
+          to_string(type), parts, type.shape[axis]);
+  return extents;
+}
+
+/// Adds the tensors of a parameter.
+void write_weight(Array whole, const WeightName& name, std::map<std::string, Array>& tensors) {
+  const std::size_t axis = axis_of(name, whole.type());
+  const auto add = [&](const std::string& tensor, const Array& array) {
+    require(tensors.emplace(tensor, name.transposed ? transposed_last(array) : array).second,
+            "weight map: tensor \"{}\" is written twice", excerpt(tensor));
+  };
+  if (name.tensors.size() == 1) return add(name.tensors[0], whole);
+  const std::vector<std::int64_t> extents = written_extents(name, whole.type(), axis);
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    Shape shape = whole.shape();
+    shape[axis] = extents[i];
+    Array part(TensorType{whole.dtype(), shape});
+    copy_part(whole.mutable_data(), whole.shape(), part.mutable_data(), extents[i], start, axis,
+              size_of(whole.dtype()), false);
+    add(name.tensors[i], part);
+    start += extents[i];
+  }
+}
+
+}  // namespace
+
+WeightMap own_names(const TrainState& state) {
+  WeightMap map;
+  for (const DistributedArray& parameter : state.parameters())
+    map.push_back({parameter.name(), {parameter.name()}});
+  return map;
+}
+
+void load_weights(TrainState& state, const TensorFile& file, const WeightMap& map) {
+  for (const WeightName& name : map) check_fit(file, name, state[name.parameter].type());
+  for (const WeightName& name : map)
+    state[name.parameter] = read_weight(file, name, state[name.parameter].type());
+}
+
+void load_weights(TrainState& state, const std::string& path, const WeightMap& map) {
+  load_weights(state, TensorFile(path), map);
+}
+
+void load_weights(TrainState& state, const std::string& path) {
+  load_weights(state, path, own_names(state));
+}
+
+void save_weights(const TrainState& state, const std::string& path, const WeightMap& map,
+                  const std::map<std::string, std::string>& metadata) {
+  std::map<std::string, Array> tensors;
+  for (const WeightName& name : map) write_weight(state[name.parameter].to_host(), name, tensors);
+  write_safetensors(path, tensors, metadata);
+}
+
+void save_weights(const TrainState& state, const std::string& path) {
+  save_weights(state, path, own_names(state));
+}
+
+}  // namespace alpa
