@@ -15,6 +15,7 @@
 #include "alpa/train/dataset.h"
 #include "alpa/train/optimizer.h"
 #include "alpa/train/safetensors.h"
+#include "alpa/train/text.h"
 #include "alpa/train/training_step.h"
 #include "alpa/version.h"
 #include "alpa/weights.h"

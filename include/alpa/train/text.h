@@ -1,0 +1,78 @@
+#pragma once
+/// Text as numbers: tokenizers, files of tokens, and batches of windows of them.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "alpa/train/dataset.h"
+
+namespace alpa {
+
+/// Text to tokens and back. Copies share their tables; safe to use from several threads.
+class Tokenizer {
+ public:
+  /// A token per byte: 256 of them, any text and no file.
+  static Tokenizer of_bytes();
+  /// Byte-pair encoding as GPT-2's (Sennrich et al. 2016; Radford et al. 2019), from its files
+  /// vocab.json and merges.txt. Throws Error naming file and mistake.
+  static Tokenizer gpt2(const std::string& vocabulary_path, const std::string& merges_path);
+
+  /// One more than the largest token.
+  std::int64_t vocabulary() const;
+  /// Any bytes; text that is not UTF-8 is encoded byte by byte. Special tokens are not recognised.
+  std::vector<std::int32_t> encode(std::string_view text) const;
+  /// The bytes that tokens stand for; a single token may be a part of a character. Throws Error
+  /// naming a token outside the vocabulary.
+  std::string decode(std::span<const std::int32_t> tokens) const;
+  /// The token of exactly this text, e.g. "<|endoftext|>".
+  std::optional<std::int32_t> find(std::string_view text) const;
+
+ private:
+  struct Impl;
+  explicit Tokenizer(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// How a file stores tokens: unsigned, little-endian, nothing else in the file.
+enum class TokenWidth : std::uint8_t { bytes_1 = 1, bytes_2 = 2, bytes_4 = 4 };
+
+/// A sequence of tokens, in memory or in a mapped file. Copies and parts share it.
+class Tokens {
+ public:
+  explicit Tokens(std::vector<std::int32_t> tokens);
+  /// The file's tokens where the kernel maps them: only what is read takes memory. Throws Error if
+  /// the file can't be read or does not hold whole tokens.
+  static Tokens of_file(const std::string& path, TokenWidth width = TokenWidth::bytes_2);
+  /// A text file, encoded; at most 4 GiB, gzip'd or not.
+  static Tokens of_text(const std::string& path, const Tokenizer& tokenizer);
+
+  std::int64_t size() const { return end_ - begin_; }
+  /// Throws Error if the token does not fit into 31 bits.
+  std::int32_t operator[](std::int64_t i) const;
+  /// Tokens begin to end - 1, e.g. for training or validation. Throws Error unless 0 <= begin <=
+  /// end <= size().
+  Tokens part(std::int64_t begin, std::int64_t end) const;
+  /// Writes a file for `of_file`. Throws Error if a token does not fit the width, or the file can't
+  /// be written.
+  void write(const std::string& path, TokenWidth width = TokenWidth::bytes_2) const;
+
+ private:
+  struct Source;
+  Tokens() = default;
+  std::shared_ptr<const Source> source_;
+  std::int64_t begin_ = 0, end_ = 0;
+};
+
+/// Batches of "tokens" and "labels", i32 [batch, length]: windows of consecutive tokens, and for
+/// each token the next one. Window i begins at token i · `stride`, by default at the end of the one
+/// before; the last tokens that fill no window are left out. With a seed, the order of windows is a
+/// function of (seed, epoch), whatever the devices. Throws Error if there is no window.
+Batches token_batches(const Tokens& tokens, std::int64_t batch, std::int64_t length,
+                      std::optional<std::uint64_t> seed = {}, BatchOptions options = {},
+                      std::int64_t stride = 0);
+
+}  // namespace alpa
