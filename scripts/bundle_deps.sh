@@ -29,6 +29,10 @@ development=$(sed 's/#.*//' scripts/packages.txt | grep -- -dev; dpkg-query -W -
 dpkg -L $development | sort -u | grep -E '^/usr/(include/|.*/cmake/|.*/libbenchmark_main\.a)' | grep -v /unsupported/ | while read -r path; do
   [ ! -f "$path" ] || install -D -m 644 "$path" "$stage/${path#/usr/}"
 done
+# What Debian keeps by architecture (jconfig.h), beside the headers that include it.
+for folder in "$stage"/include/*-linux-gnu; do
+  [ ! -d "$folder" ] || { cp -r "$folder"/. "$stage/include/" && rm -r "$folder"; }
+done
 # doctest's package alone names /usr as its prefix.
 # shellcheck disable=SC2016 # CMake's variables
 sed -i 's#set(_IMPORT_PREFIX "/usr")#get_filename_component(_IMPORT_PREFIX "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)#' \

@@ -13,6 +13,7 @@
 #include "alpa/ops/ops.h"
 #include "alpa/parallelize.h"
 #include "alpa/train/dataset.h"
+#include "alpa/train/images.h"
 #include "alpa/train/optimizer.h"
 #include "alpa/train/safetensors.h"
 #include "alpa/train/text.h"

@@ -1,0 +1,126 @@
+// src/train/image_codecs.cc — decodes PNG by libpng and JPEG by libjpeg-turbo
+#include "image_codecs.h"
+
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+
+#include <jpeglib.h>
+#include <png.h>
+
+#include "alpa/base/error.h"
+#include "alpa/base/text.h"
+
+namespace alpa {
+namespace {
+
+constexpr std::int64_t kColours = 3;
+
+/// The array for an image. Throws Error if it is too large.
+Array make_image(const std::string& path, std::int64_t height, std::int64_t width) {
+  require(height >= 1 && width >= 1 && height <= kMaxPixels / width,
+          "{}: has {} × {} pixels; at most 2^28 are read", path, width, height);
+  return Array(TensorType{u8, {height, width, kColours}});
+}
+
+[[noreturn]] void fail_damaged(const std::string& path, const char* format, const char* why) {
+  fail("{}: is no {} that can be read: {}", path, format, excerpt(why));
+}
+
+/// libjpeg's state, and what its error handler leaves behind. Plain data: errors jump over it.
+struct JpegReader {
+  jpeg_decompress_struct decoder;
+  jpeg_error_mgr errors;
+  std::jmp_buf on_error;
+  char message[JMSG_LENGTH_MAX];
+};
+
+[[noreturn]] void handle_error(j_common_ptr decoder) {
+  auto* reader = static_cast<JpegReader*>(decoder->client_data);
+  (*decoder->err->format_message)(decoder, reader->message);
+  std::longjmp(reader->on_error, 1);
+}
+
+/// A warning means damaged content, e.g. a file that ends early.
+void handle_warning(j_common_ptr decoder, int level) {
+  if (level < 0) handle_error(decoder);
+}
+
+void begin(JpegReader& reader) {
+  reader.decoder.err = jpeg_std_error(&reader.errors);
+  reader.errors.error_exit = handle_error;
+  reader.errors.emit_message = handle_warning;
+  reader.decoder.client_data = &reader;
+}
+
+/// Reads the header. False, with a message, if it is damaged.
+bool read_header(JpegReader& reader, const unsigned char* content, unsigned long size) {
+  if (setjmp(reader.on_error) != 0) return false;
+  jpeg_create_decompress(&reader.decoder);
+  jpeg_mem_src(&reader.decoder, content, size);
+  jpeg_read_header(&reader.decoder, TRUE);
+  reader.decoder.out_color_space = JCS_RGB;
+  return true;
+}
+
+/// Reads all rows. False, with a message, if they are damaged.
+bool read_rows(JpegReader& reader, unsigned char* pixels) {
+  if (setjmp(reader.on_error) != 0) return false;
+  jpeg_start_decompress(&reader.decoder);
+  while (reader.decoder.output_scanline < reader.decoder.output_height) {
+    JSAMPROW row = pixels + std::size_t{reader.decoder.output_scanline} *
+                                reader.decoder.output_width * kColours;
+    jpeg_read_scanlines(&reader.decoder, &row, 1);
+  }
+  jpeg_finish_decompress(&reader.decoder);
+  return true;
+}
+
+/// Frees what libjpeg holds, also when an Error is thrown.
+struct JpegEnd {
+  JpegReader& reader;
+  ~JpegEnd() { jpeg_destroy_decompress(&reader.decoder); }
+};
+
+/// Frees what libpng holds.
+struct PngEnd {
+  png_image& image;
+  ~PngEnd() { png_image_free(&image); }
+};
+
+}  // namespace
+
+bool is_png(std::string_view content) { return content.starts_with("\x89PNG\r\n\x1a\n"); }
+
+bool is_jpeg(std::string_view content) { return content.starts_with("\xff\xd8\xff"); }
+
+Array decode_png(std::string_view content, const std::string& path) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  const PngEnd end{image};
+  if (png_image_begin_read_from_memory(&image, content.data(), content.size()) == 0)
+    fail_damaged(path, "PNG", image.message);
+  Array result = make_image(path, image.height, image.width);
+  image.format = PNG_FORMAT_RGBA;  // so that nothing is blended into the colours
+  Array rgba(TensorType{u8, {result.shape()[0], result.shape()[1], 4}});
+  if (png_image_finish_read(&image, nullptr, rgba.mutable_data(), 0, nullptr) == 0 ||
+      image.warning_or_error != 0)
+    fail_damaged(path, "PNG", image.message);
+  for (std::int64_t pixel = 0; pixel < rgba.elements() / 4; ++pixel)
+    std::memcpy(result.mutable_data() + kColours * pixel, rgba.data() + 4 * pixel, kColours);
+  return result;
+}
+
+Array decode_jpeg(std::string_view content, const std::string& path) {
+  JpegReader reader{};
+  begin(reader);
+  const JpegEnd end{reader};
+  const auto* bytes = reinterpret_cast<const unsigned char*>(content.data());
+  if (!read_header(reader, bytes, content.size())) fail_damaged(path, "JPEG", reader.message);
+  Array result = make_image(path, reader.decoder.image_height, reader.decoder.image_width);
+  if (!read_rows(reader, reinterpret_cast<unsigned char*>(result.mutable_data())))
+    fail_damaged(path, "JPEG", reader.message);
+  return result;
+}
+
+}  // namespace alpa

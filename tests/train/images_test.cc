@@ -1,0 +1,129 @@
+// Images against Pillow (tests/golden/images/make.py), resizing by hand, and folders of images.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "alpa/train/images.h"
+#include "alpa/train/safetensors.h"
+#include "src/base/file.h"
+#include "support/error_text.h"
+#include "support/golden.h"
+#include "support/temporary_file.h"
+
+using namespace alpa;
+using namespace alpa::testing;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* const kImages[] = {"colour.png",  "grey.png",   "palette.png", "transparent.png",
+                               "bilevel.png", "colour.jpg", "grey.jpeg",   "progressive.jpg"};
+
+std::string image_path(const std::string& name) { return golden_path("images/" + name); }
+
+/// A folder that is gone at the end of a test.
+struct TemporaryFolder {
+  explicit TemporaryFolder(std::string name) : path(std::move(name)) { fs::create_directory(path); }
+  ~TemporaryFolder() { fs::remove_all(path); }
+  void add(const std::string& folder, const std::string& name, const std::string& image) const {
+    fs::create_directory(path + "/" + folder);
+    fs::copy_file(image_path(image), path + "/" + folder + "/" + name);
+  }
+  std::string path;
+};
+
+int largest_difference(const Array& a, const Array& b) {
+  REQUIRE(a.elements() == b.elements());
+  const std::vector<double> x = a.to_doubles(), y = b.to_doubles();
+  double largest = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) largest = std::max(largest, std::abs(x[i] - y[i]));
+  return static_cast<int>(largest);
+}
+
+Array bytes(const std::vector<std::uint8_t>& pixels, const Shape& shape) { return {pixels, shape}; }
+
+}  // namespace
+
+TEST_CASE("png and jpeg files of every kind are read as Pillow reads them") {
+  const TensorFile expected(image_path("pixels.safetensors"));
+  for (const std::string name : kImages) {
+    CAPTURE(name);
+    const Array image = read_image(image_path(name)), grey = read_image(image_path(name), 1);
+    CHECK(image.shape() == Shape{9, 13, 3});
+    CHECK(grey.shape() == Shape{9, 13, 1});
+    const int tolerance = name.ends_with("png") ? 0 : 2;  // versions of libjpeg round differently
+    CHECK(largest_difference(image, expected[name]) <= tolerance);
+    CHECK(largest_difference(grey, expected[name + ".grey"]) <= tolerance + 1);
+  }
+}
+
+TEST_CASE("resizing takes the middle and interpolates between pixel centres") {
+  const Array row = bytes({0, 10, 20, 30}, {1, 4, 1});
+  CHECK(to_string(resized_image(row, 1, 1)) == to_string(bytes({15}, {1, 1, 1})));
+  CHECK(to_string(resized_image(row, 1, 2)) == to_string(bytes({10, 20}, {1, 2, 1})));
+  const Array square = bytes({0, 100, 200, 60}, {2, 2, 1});
+  CHECK(to_string(resized_image(square, 2, 2)) == to_string(square));
+  CHECK(to_string(resized_image(square, 1, 1)) == to_string(bytes({90}, {1, 1, 1})));
+  CHECK(to_string(resized_image(square, 4, 4)) ==
+        to_string(bytes({0, 25, 75, 100, 50, 60, 80, 90, 150, 130, 90, 70, 200, 165, 95, 60},
+                        {4, 4, 1})));
+}
+
+TEST_CASE("a folder's sub-folders are classes, its images rows") {
+  const TemporaryFolder folder("image_folder");
+  folder.add("dog", "b.PNG", "grey.png");
+  folder.add("dog", "a.jpg", "colour.jpg");
+  folder.add("cat", "z.png", "colour.png");
+  folder.add("cat", ".hidden.png", "colour.png");
+  std::ofstream(folder.path + "/cat/notes.txt") << "no image";
+  const ImageFolder images = open_image_folder(folder.path);
+  CHECK(images.classes == std::vector<std::string>{"cat", "dog"});
+  CHECK(images.labels == std::vector<std::int32_t>{0, 1, 1});
+  CHECK(images.paths[1] == "image_folder/dog/a.jpg");
+  const Dataset all = load_images(images);
+  CHECK(all.x.shape() == Shape{3, 9 * 13 * 3});
+  CHECK(all.classes == 2);
+  CHECK(all.x.at<float>(0, 3) == doctest::Approx(20 / 255.0));
+  const ImageFolder small =
+      open_image_folder(folder.path, {.height = 4, .width = 6, .channels = 1});
+  int rows = 0;
+  for (const auto& batch : batches(small, 2, 1).epoch(0)) {
+    const Array &x = batch.at("x"), &y = batch.at("y");
+    CHECK(x.shape() == Shape{y.shape()[0], 4, 6, 1});
+    rows += static_cast<int>(y.shape()[0]);
+  }
+  CHECK(rows == 3);
+}
+
+TEST_CASE("mistakes in images and their folders") {
+  const TemporaryFile text("text.png", "no image"), cut("cut.jpg", "");
+  CHECK(error_of([&] { read_image(text.path()); }) == "text.png: is neither a PNG nor a JPEG file");
+  const std::string whole =
+      TemporaryFile("copy.png", read_file(image_path("colour.png"), {"", 1 << 20})).content();
+  const TemporaryFile half("half.png", whole.substr(0, whole.size() / 2));
+  CHECK(error_of([&] {
+          read_image(half.path());
+        }).starts_with("half.png: is no PNG that can be read: "));
+  const std::string jpeg = read_file(image_path("colour.jpg"), {"", 1 << 20});
+  const TemporaryFile part("part.jpg", jpeg.substr(0, jpeg.size() - 40));
+  CHECK(error_of([&] { read_image(part.path()); }) ==
+        "part.jpg: is no JPEG that can be read: Premature end of JPEG file");
+  CHECK(error_of([&] { read_image(text.path(), 2); }) ==
+        "read_image: 2 channels; give 3 for colours or 1 for grey");
+  const TemporaryFolder folder("bad_folder");
+  CHECK(error_of([&] { open_image_folder(folder.path); }) ==
+        "bad_folder: has no sub-folders; give a folder with one per class");
+  folder.add("a", "1.png", "colour.png");
+  fs::create_directory("bad_folder/b");
+  CHECK(error_of([&] { open_image_folder(folder.path); }) ==
+        "bad_folder/b: has no .png, .jpg or .jpeg file; remove the folder, or fill it");
+  CHECK(error_of([&] { open_image_folder(folder.path, {.height = 4}); }) ==
+        "ImageFolderOptions: height 4 and width 0; give both or neither");
+  CHECK(error_of([&] { open_image_folder("no_folder"); }) ==
+        "no_folder: cannot be read: No such file or directory");
+  const Array small = resized_image(read_image(image_path("colour.png")), 2, 2);
+  CHECK(error_of([&] { resized_image(small, 0, 2); }) ==
+        "resized_image: 2 × 0 pixels; give at least 1, and at most 2^28 together");
+}
