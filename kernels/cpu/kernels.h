@@ -156,6 +156,21 @@ extern const KernelDef embedding;
 /// double. Held rows and wrong ids as for `embedding`.
 extern const KernelDef embedding_grad;
 
+/// 2-D convolutions, NHWC, floating: x [B, H, W, C], kernel [kh, kw, C / groups, F], y [B, H', W',
+/// F]; attributes as for `kernels::convolution_shape`. (x, kernel) → y.
+extern const KernelDef conv2d;
+/// (dy, kernel) → dx
+extern const KernelDef conv2d_grad_x;
+/// (x, dy) → dkernel
+extern const KernelDef conv2d_grad_kernel;
+
+/// x → the largest element of every window, NHWC, floating; NaN if one is; attributes as for
+/// `kernels::pooling_shape`.
+extern const KernelDef max_pool;
+/// (dy, x) → dx: dy goes to the first of the largest elements of its window, and nowhere if one is
+/// NaN.
+extern const KernelDef max_pool_grad;
+
 /// (w, m, v, g, learning_rate, step) → (w, m, v): Adam (Kingma & Ba 2015) with bias
 /// correction, step counted from 1. Reals "beta1", "beta2", "epsilon", "weight_decay"; integer
 /// "decoupled": 1 decays w itself (AdamW), 0 adds weight_decay·w to g. learning_rate and step

@@ -54,6 +54,8 @@ Load load_rms_norm, load_rms_norm_grad;                                  // load
 Load load_rotary;                                                        // load_rotary.cc
 Load load_attention, load_attention_grad;                                // load_attention.cc
 Load load_embedding, load_embedding_grad;                                // load_embedding.cc
+Load load_conv2d, load_conv2d_grad_x, load_conv2d_grad_kernel;           // load_windows.cc
+Load load_max_pool, load_max_pool_grad;                                  // load_windows.cc
 Load load_multi_tensor_adam, load_multi_tensor_sgd, load_squared_norms;  // load_update.cc
 
 // kernels.cc
@@ -92,6 +94,11 @@ inline constexpr KernelRow kKernels[] = {
     {"attention_grad", load_attention_grad},
     {"embedding", load_embedding},
     {"embedding_grad", load_embedding_grad, embedding_grad_scratch},
+    {"conv2d", load_conv2d},
+    {"conv2d_grad_x", load_conv2d_grad_x},
+    {"conv2d_grad_kernel", load_conv2d_grad_kernel},
+    {"max_pool", load_max_pool},
+    {"max_pool_grad", load_max_pool_grad},
     {"multi_tensor_adam", load_multi_tensor_adam},
     {"multi_tensor_sgd", load_multi_tensor_sgd},
     {"squared_norms", load_squared_norms, norms_scratch},

@@ -75,7 +75,14 @@ Value Builder::input(InputKind kind, const std::string& name, TensorType type, I
   nodes_.back().name = name;
   input_by_name_[name] = static_cast<int>(inputs_.size());
   inputs_.push_back({.value = value.id, .kind = kind, .name = name});
+  note_layer();
   return value;
+}
+
+void Builder::note_layer() {
+  if (!scopes_.empty() && layer_kinds_.count(scopes_.back()) &&
+      inputs_.back().name.starts_with(scopes_.back() + "."))
+    layer_of_input_[static_cast<int>(inputs_.size()) - 1] = scopes_.back();
 }
 
 Value Builder::parameter(const std::string& name, TensorType type, Initializer init, bool frozen) {
@@ -96,9 +103,6 @@ Value Builder::stored_parameter(const std::string& name, TensorType type, Initia
   if (found == input_by_name_.end()) {
     const Value made = input(InputKind::state, name, std::move(type), init);
     inputs_.back().frozen = frozen;
-    if (!scopes_.empty() && layer_kinds_.count(scopes_.back()) &&
-        name.starts_with(scopes_.back() + "."))
-      layer_of_input_[static_cast<int>(inputs_.size()) - 1] = scopes_.back();
     if (!frozen) parameters_.push_back(made);
     return made;
   }
@@ -159,6 +163,25 @@ Value Builder::optimizer_state(Value parameter, const std::string& what,
 Value Builder::step_state(const std::string& name, TensorType type, Initializer init) {
   const Value made = input(InputKind::state, name, std::move(type), init);
   inputs_.back().of = name;
+  return made;
+}
+
+Value Builder::state_of(Value parameter, const std::string& name, TensorType type,
+                        Initializer init) {
+  require(static_cast<bool>(parameter), "state_of \"{}\": the parameter is an empty Value", name);
+  const Input* of = input_of(parameter);
+  require(of && of->kind == InputKind::state && of->of.empty(),
+          "state_of \"{}\": {} is not a parameter of this graph; give what `parameter` returned",
+          name, to_string(parameter.type()));
+  const std::string owner = of->name;
+  if (const auto found = input_by_name_.find(name); found != input_by_name_.end()) {
+    const Input& known = inputs_[found->second];
+    require(known.of == owner && this->type(known.value) == type,
+            "state_of \"{}\": another input has this name; choose another", name);
+    return value(known.value);
+  }
+  const Value made = input(InputKind::state, name, std::move(type), init);
+  inputs_.back().of = owner;
   return made;
 }
 

@@ -107,11 +107,15 @@ void Builder::rename_layers(const std::map<std::string, std::string>& renamed) {
   };
   for (Node& node : nodes_)
     if (!node.operands.empty()) node.name = with_parts(node.name, renamed);
+  std::map<std::string, std::string> names;
   for (auto& [input, layer] : layer_of_input_) {
-    const std::string rest = inputs_[input].name.substr(layer.size());
+    const std::string before = inputs_[input].name, rest = before.substr(layer.size());
     rename(layer);
     inputs_[input].name = nodes_[producer(inputs_[input].value)].name = layer + rest;
+    names[before] = inputs_[input].name;
   }
+  for (Input& input : inputs_)
+    if (const auto owner = names.find(input.of); owner != names.end()) input.of = owner->second;
   for (auto& [object, name] : layer_names_) rename(name);
   input_by_name_.clear();
   for (std::size_t i = 0; i < inputs_.size(); ++i)

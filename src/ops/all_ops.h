@@ -39,7 +39,7 @@ extern const OpDef cumulative_sum, argmax, top_k;
 extern const OpDef rms_norm, rms_norm_grad, rotary, dropout;
 extern const OpDef attention, attention_grad;
 extern const OpDef conv2d, conv2d_grad_x, conv2d_grad_kernel;
-extern const OpDef max_pool, max_pool_grad, average_pool, average_pool_grad;
+extern const OpDef max_pool, max_pool_grad;
 /// Sums of squares of tensors, each a partial sum over the mesh axes that split the tensor.
 extern const OpDef squared_norms;
 /// Variadic: one node updates any number of parameters, whose specs may differ.
@@ -107,6 +107,11 @@ inline constexpr const OpDef* kAll[] = {
     &cumulative_sum,
     &argmax,
     &top_k,
+    &conv2d,
+    &conv2d_grad_x,
+    &conv2d_grad_kernel,
+    &max_pool,
+    &max_pool_grad,
     &squared_norms,
     &multi_tensor_adam,
     &multi_tensor_sgd,

@@ -15,7 +15,7 @@ constexpr std::int64_t kBatch = 40, kInputs = 8, kHidden = 30;
 constexpr int kSteps = 3;
 
 /// Where parameters are bf16, and where they are f32 and rounded for every use ("master weights").
-enum class Precision : std::uint8_t { bf16, mixed };
+enum class Storage : std::uint8_t { bf16, mixed };
 
 Value rounded_dense(Value x, const std::string& name, std::int64_t features) {
   Builder& g = *x.builder;
@@ -26,11 +26,11 @@ Value rounded_dense(Value x, const std::string& name, std::int64_t features) {
   return matmul(x, cast(kernel, x.dtype())) + cast(bias, x.dtype());
 }
 
-TrainingStep make_step(Precision precision, const Optimizer& optimizer, DType dtype = bf16) {
+TrainingStep make_step(Storage precision, const Optimizer& optimizer, DType dtype = bf16) {
   const nn::Sequential mlp{nn::Dense(kHidden), nn::ReLU(), nn::Dense(kHidden), nn::Tanh(),
                            nn::Dense(kInputs)};
   const auto loss = [=](const Batch& b) -> Value {
-    if (precision == Precision::bf16) return nn::mean_squared_error(mlp(b["x"]), b["y"]);
+    if (precision == Storage::bf16) return nn::mean_squared_error(mlp(b["x"]), b["y"]);
     const Value h = relu(rounded_dense(b["x"], "a", kHidden));
     const Value y = rounded_dense(tanh(rounded_dense(h, "b", kHidden)), "c", kInputs);
     return nn::mean_squared_error(cast(y, f32), cast(b["y"], f32));
@@ -93,7 +93,7 @@ bool is_close(const std::vector<double>& actual, const std::vector<double>& expe
 
 /// Every method against one device, and that against f64. Where a gradient is smaller than its
 /// rounding, a step of Adam goes either way: `step_length` is what parameters may be off beside.
-void check_methods(Precision precision, const Optimizer& optimizer, double step_length) {
+void check_methods(Storage precision, const Optimizer& optimizer, double step_length) {
   const TrainingStep step = make_step(precision, optimizer);
   const Run serial = train(step, Serial{}, 1);
   CHECK(is_close(serial.losses,
@@ -116,17 +116,17 @@ void check_methods(Precision precision, const Optimizer& optimizer, double step_
 }  // namespace
 
 TEST_CASE("bf16 parameters, gradients and momenta") {
-  check_methods(Precision::bf16, optim::Sgd{.learning_rate = 0.1, .momentum = 0.9}, 0);
+  check_methods(Storage::bf16, optim::Sgd{.learning_rate = 0.1, .momentum = 0.9}, 0);
 }
 
 TEST_CASE("bf16 parameters and moments of Adam") {
-  check_methods(Precision::bf16, optim::Adam{.learning_rate = 0.01}, 0.01);
+  check_methods(Storage::bf16, optim::Adam{.learning_rate = 0.01}, 0.01);
 }
 
 TEST_CASE("f32 parameters and momenta behind a forward and backward pass in bf16") {
-  check_methods(Precision::mixed, optim::Sgd{.learning_rate = 0.1, .momentum = 0.9}, 0);
+  check_methods(Storage::mixed, optim::Sgd{.learning_rate = 0.1, .momentum = 0.9}, 0);
 }
 
 TEST_CASE("f32 parameters and moments of Adam behind a forward and backward pass in bf16") {
-  check_methods(Precision::mixed, optim::Adam{.learning_rate = 0.01}, 0.01);
+  check_methods(Storage::mixed, optim::Adam{.learning_rate = 0.01}, 0.01);
 }

@@ -560,7 +560,7 @@ const std::vector<Case>& all() {
   for (auto part : {arithmetic, functions, conditions, conversions, contractions, reductions,
                     movements, pieces, sources, normalisations, lookups, lines, squares, updates})
     part();
-  for (auto part : {transformer_cases})
+  for (auto part : {transformer_cases, window_cases})
     for (Case& row : part()) table.push_back(std::move(row));
   return table;
 }

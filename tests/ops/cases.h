@@ -46,6 +46,7 @@ struct Case {
 
 /// Rows of the table that are in files of their own.
 std::vector<Case> transformer_cases();
+std::vector<Case> window_cases();
 
 /// The whole table.
 const std::vector<Case>& all();

@@ -114,6 +114,10 @@ class Builder {
                         const std::optional<TensorType>& type = {});
   /// State of the step as a whole, such as a loss scale: not a parameter, nor that of one.
   Value step_state(const std::string& name, TensorType type, Initializer init);
+  /// State `name` that belongs to `parameter`, such as a running mean: not trained, changed by
+  /// `update` alone. Made at the first call; later calls return it. Throws Error if `parameter` is
+  /// not a parameter, or the name is taken by something else.
+  Value state_of(Value parameter, const std::string& name, TensorType type, Initializer init);
   /// Parameters that are not frozen (without other state), in the order of creation
   /// or of `order_parameters`.
   const std::vector<Value>& parameters() const { return parameters_; }
@@ -185,6 +189,8 @@ class Builder {
   void rename_layers(const std::map<std::string, std::string>& renamed);
   /// Nodes with the inputs of parameters in their order; inputs that are out of order move forward.
   std::vector<Node> ordered_nodes() const;
+  /// Notes the layer, if it is the innermost scope, that made the last input.
+  void note_layer();
   /// The record of an input of this builder, or nullptr.
   const Input* input_of(Value value) const;
   /// `parameter` of a given type and without a view.
@@ -204,7 +210,7 @@ class Builder {
   std::map<std::string, int, std::less<>> input_by_name_;
   std::map<const void*, std::string> layer_names_;
   std::map<std::string, std::string> layer_kinds_;  ///< by name
-  /// names of layers, by number of a parameter's input
+  /// names of layers, by number of an input that they made
   std::map<int, std::string> layer_of_input_;
   std::vector<int> parameter_order_;  ///< values; empty: as made
   std::map<std::string, int, std::less<>> layer_counts_;

@@ -43,7 +43,7 @@ struct ValueInfo {
 /// Kind of a graph input; attribute "kind" of an `input` node.
 enum class InputKind : std::uint8_t {
   batch,        ///< a slice of the step's batch along dimension 0, one per micro-batch
-  state,        ///< kept across steps: a parameter, or optimizer state of one
+  state,        ///< kept across steps: a parameter, or state that belongs to one
   accumulator,  ///< zero at the start of a step, kept across its micro-batches
   shared,  ///< a tensor given to every step, the same for all its micro-batches (a mask, a table)
   scalar,  ///< a number given to every step (learning rate, step counter, temperature)

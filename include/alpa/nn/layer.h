@@ -69,6 +69,17 @@ class Scope {
                               init, frozen_);
   }
 
+  /// The layer's state `name`, "norm0.mean" in the graph, which belongs to its parameter `of` and
+  /// changes by `Builder::update` alone; every use returns the same one.
+  Value state(std::string_view name, Value of, const Shape& shape, Initializer init,
+              std::optional<DType> dtype = {}) const {
+    return builder_.state_of(of, name_ + "." + std::string(name), {dtype.value_or(dtype_), shape},
+                             init);
+  }
+
+  /// Whether parameters made here are frozen.
+  bool frozen() const { return frozen_ || builder_.freezing(); }
+
   /// "norm0"
   const std::string& name() const { return name_; }
 

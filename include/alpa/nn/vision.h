@@ -1,0 +1,204 @@
+#pragma once
+/// Layers for images [B, H, W, C]: convolution, pooling, batch normalisation.
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "alpa/base/error.h"
+#include "alpa/nn/initializer.h"
+#include "alpa/nn/layer.h"
+#include "alpa/ops/ops.h"
+#include "alpa/train/training_step.h"
+
+namespace alpa::nn {
+
+/// Rows and columns.
+using Extents = std::array<std::int64_t, 2>;
+
+/// Zeros around an image: `same` gives ceil(extent / stride) windows, with the odd zero after the
+/// last element, as TensorFlow and Flax do; `valid` adds none.
+enum class Padding : std::uint8_t { same, valid };
+
+/// Zeros before and after the rows and columns.
+struct PaddingExtents {
+  Extents before = {0, 0}, after = {0, 0};
+};
+
+/// The zeros that `padding` puts around x [B, H, W, C].
+inline PaddingExtents padding_of(Padding padding, Value x, const Extents& window,
+                                 const Extents& stride, const Extents& dilation = {1, 1}) {
+  PaddingExtents zeros;
+  if (padding == Padding::valid || x.rank() != 4) return zeros;
+  for (int d = 0; d < 2; ++d) {
+    const std::int64_t extent = x.dim(1 + d), reach = dilation[d] * (window[d] - 1) + 1,
+                       last = (extent - 1) / stride[d] * stride[d],
+                       total = last + reach > extent ? last + reach - extent : 0;
+    zeros.before[d] = total / 2, zeros.after[d] = total - total / 2;
+  }
+  return zeros;
+}
+
+struct Conv2dOptions {
+  Extents stride = {1, 1}, dilation = {1, 1};
+  Padding padding = Padding::same;
+  std::int64_t groups = 1;               ///< divides channels and features; all channels: depthwise
+  bool bias = true;                      ///< add a learnt vector, initially zero
+  KernelInitializer kernel = he_normal;  ///< of fan-in kh · kw · C / groups
+};
+
+/// 2-D convolution of x [B, H, W, C]: parameters "conv2dN.kernel" [kh, kw, C / groups, features]
+/// and "conv2dN.bias" [features], of x's element type.
+class Conv2d {
+ public:
+  /// Throws Error if features, an extent of the window or a stride is below 1.
+  Conv2d(std::int64_t features, Extents window, Conv2dOptions options = {})
+      : features_(features), window_(window), options_(std::move(options)) {
+    const auto& [stride, dilation, padding, groups, bias, kernel] = options_;
+    require(features >= 1 && window[0] >= 1 && window[1] >= 1,
+            "nn::Conv2d: {} features of {} x {} windows; give at least 1 of each", features,
+            window[0], window[1]);
+    require(stride[0] >= 1 && stride[1] >= 1 && dilation[0] >= 1 && dilation[1] >= 1 && groups >= 1,
+            "nn::Conv2d: stride {} x {}, dilation {} x {}, {} groups; all must be at least 1",
+            stride[0], stride[1], dilation[0], dilation[1], groups);
+  }
+
+  /// Throws Error unless x is [B, H, W, C] with channels that the groups divide.
+  Value operator()(Value x) const {
+    require(x.rank() == 4 && x.dim(3) % options_.groups == 0,
+            "nn::Conv2d({}): the input is {}; it must be [B, H, W, C], C divisible by {} groups",
+            features_, to_string(x.type()), options_.groups);
+    const Scope in(x, id_, "conv2d");
+    const std::int64_t taps = window_[0] * window_[1], inputs = x.dim(3) / options_.groups;
+    const Value kernel =
+        in.parameter("kernel", {window_[0], window_[1], inputs, features_},
+                     options_.kernel(taps * inputs, taps * features_ / options_.groups));
+    const PaddingExtents zeros =
+        padding_of(options_.padding, x, window_, options_.stride, options_.dilation);
+    const Value y = conv2d(x, kernel,
+                           {.stride = options_.stride,
+                            .dilation = options_.dilation,
+                            .pad_before = zeros.before,
+                            .pad_after = zeros.after,
+                            .groups = options_.groups});
+    return options_.bias ? y + in.parameter("bias", {features_}, alpa::zeros) : y;
+  }
+
+  /// This layer with frozen parameters: training does not change them.
+  Conv2d frozen() const {
+    Conv2d layer = *this;
+    layer.id_.freeze();
+    return layer;
+  }
+
+ private:
+  LayerId id_;
+  std::int64_t features_;
+  Extents window_;
+  Conv2dOptions options_;
+};
+
+struct BatchNormOptions {
+  double momentum = 0.9;     ///< share of the running statistics that a step keeps
+  double epsilon = 1e-5;     ///< added to the variance
+  Initializer scale = ones;  ///< zeros for the last one of a residual branch (Goyal et al. 2017)
+};
+
+/// (x - mean) / sqrt(variance + epsilon) · scale + bias for x [..., C] (Ioffe & Szegedy 2015), in
+/// f32 or f64. A training step takes mean and variance of its micro-batch, over all devices; they
+/// need 2 C numbers from each. It averages them over micro-batches into "batch_normN.mean" and
+/// "batch_normN.variance", which evaluation and prediction steps use. Parameters
+/// "batch_normN.scale" and "batch_normN.bias", [C]. A layer normalises in one place of a model.
+class BatchNorm {
+ public:
+  /// Throws Error unless 0 <= momentum < 1 and epsilon > 0.
+  explicit BatchNorm(BatchNormOptions options = {}) : options_(options) {
+    require(options.momentum >= 0 && options.momentum < 1 && options.epsilon > 0,
+            "nn::BatchNorm: momentum {} must be in [0, 1) and epsilon {} above 0", options.momentum,
+            options.epsilon);
+  }
+
+  /// Throws Error unless x has channels and another dimension.
+  Value operator()(Value x) const {
+    require(x.rank() >= 2, "nn::BatchNorm: the input is {}; it needs channels and a batch",
+            to_string(x.type()));
+    const DType real = x.dtype() == f64 ? f64 : f32;
+    const Shape channels{x.dim(-1)};
+    const Scope in(x, id_, "batch_norm");
+    const Value scale = in.parameter("scale", channels, options_.scale, real);
+    const Value bias = in.parameter("bias", channels, zeros, real);
+    const Value mean = in.state("mean", scale, channels, zeros, real);
+    const Value variance = in.state("variance", scale, channels, ones, real);
+    const Value wide = cast(x, real);
+    const Moments moments = x.builder->training() && !in.frozen() ? observe(wide, {mean, variance})
+                                                                  : Moments{mean, variance};
+    const Value gain = rsqrt(moments.variance + options_.epsilon) * scale;
+    return cast((wide - moments.mean) * gain + bias, x.dtype());
+  }
+
+  /// This layer with frozen parameters: it normalises with the running statistics, and training
+  /// changes neither.
+  BatchNorm frozen() const {
+    BatchNorm layer = *this;
+    layer.id_.freeze();
+    return layer;
+  }
+
+ private:
+  struct Moments {
+    Value mean, variance;
+  };
+
+  /// Moments of this micro-batch; the running ones move towards their means over micro-batches.
+  Moments observe(Value x, const Moments& running) const {
+    Axes rows;
+    for (int d = 0; d + 1 < x.rank(); ++d) rows.push_back(d);
+    const Value mean = reduce_mean(x, rows), mean_square = reduce_mean(square(x), rows);
+    const Moments now{mean, maximum(mean_square - square(mean), 0)};
+    move(running.mean, now.mean);
+    move(running.variance, now.variance);
+    return now;
+  }
+
+  void move(Value running, Value now) const {
+    Builder& builder = running;
+    const std::string name = builder.node(builder.producer(running.id)).name;
+    const Value mean = mean_over_micro_batches(name, stop_gradient(now));
+    const RegionScope once(builder, Region::apply);
+    builder.update(running, running * options_.momentum + mean * (1 - options_.momentum));
+  }
+
+  LayerId id_;
+  BatchNormOptions options_;
+};
+
+/// Largest element of every window of x [B, H, W, C].
+struct MaxPool {
+  Extents window = {2, 2}, stride = {2, 2};
+  Padding padding = Padding::valid;
+  Value operator()(Value x) const {
+    const PaddingExtents zeros = padding_of(padding, x, window, stride);
+    return max_pool(x, {window, stride, zeros.before, zeros.after});
+  }
+};
+
+/// Mean of every window of x [B, H, W, C]; padding does not count.
+struct AveragePool {
+  Extents window = {2, 2}, stride = {2, 2};
+  Padding padding = Padding::valid;
+  Value operator()(Value x) const {
+    const PaddingExtents zeros = padding_of(padding, x, window, stride);
+    return average_pool(x, {window, stride, zeros.before, zeros.after});
+  }
+};
+
+/// [B, H, W, C] → [B, C]: the mean over all pixels.
+struct GlobalAveragePool {
+  Value operator()(Value x) const { return reduce_mean(x, {1, 2}); }
+};
+
+/// [B, ...] → [B, everything else].
+struct Flatten {
+  Value operator()(Value x) const { return reshape(x, {x.dim(0), -1}); }
+};
+
+}  // namespace alpa::nn

@@ -1,0 +1,152 @@
+// kernels/cuda/convolution.cu — conv2d and its gradients
+#include "kernels/cuda/convolution.h"
+
+#include <type_traits>
+
+#include "kernels/cuda/floating.h"
+#include "kernels/cuda/window_walk.h"
+
+namespace alpa::cuda {
+namespace {
+
+using kernels::ConvolutionShape;
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+
+/// The type of what is computed.
+template <class T>
+using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <class T>
+__device__ inline Sum<T> at(const T* x, std::int64_t i) {
+  return Element<T>::template widen<Sum<T>>(x[i]);
+}
+
+/// Σ over the taps of one window, and the channels of the feature's group.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    correlate(const __grid_constant__ ConvolutionShape s, const T* x, const T* kernel, T* y,
+              std::int64_t count) {
+  begin_kernel();
+  const std::int64_t channels = s.channels / s.groups, features = s.features / s.groups;
+  for (std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x; i < count;
+       i += gridDim.x * std::int64_t{kThreads}) {
+    const PixelPlace to = place_of(i, s.h.out, s.w.out, s.features);
+    const std::int64_t first = divide(to.channel, features).quotient * channels;
+    Sum<T> sum = 0;
+    for (std::int64_t r = 0; r < s.h.size; ++r)
+      for (std::int64_t c = 0; c < s.w.size; ++c) {
+        const std::int64_t row = source_of(s.h, to.row, r), column = source_of(s.w, to.column, c);
+        if (row < 0 || column < 0) continue;
+        const T* const from =
+            x + ((to.image * s.h.in + row) * s.w.in + column) * s.channels + first;
+        const T* const weights = kernel + (r * s.w.size + c) * channels * s.features + to.channel;
+        for (std::int64_t k = 0; k < channels; ++k)
+          sum += at(from, k) * at(weights, k * s.features);
+      }
+    y[i] = Element<T>::narrow(sum);
+  }
+}
+
+/// Σ over the windows that show an element, and the features of its group.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    correlate_back(const __grid_constant__ ConvolutionShape s, const T* dy, const T* kernel, T* dx,
+                   std::int64_t count) {
+  begin_kernel();
+  const std::int64_t channels = s.channels / s.groups, features = s.features / s.groups;
+  for (std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x; i < count;
+       i += gridDim.x * std::int64_t{kThreads}) {
+    const PixelPlace to = place_of(i, s.h.in, s.w.in, s.channels);
+    const Division group = divide(to.channel, channels);
+    const std::int64_t first = group.quotient * features;
+    Sum<T> sum = 0;
+    for (std::int64_t r = 0; r < s.h.size; ++r)
+      for (std::int64_t c = 0; c < s.w.size; ++c) {
+        const std::int64_t row = window_of(s.h, to.row, r), column = window_of(s.w, to.column, c);
+        if (row < 0 || column < 0) continue;
+        const T* const slopes =
+            dy + ((to.image * s.h.out + row) * s.w.out + column) * s.features + first;
+        const T* const weights =
+            kernel + ((r * s.w.size + c) * channels + group.remainder) * s.features + first;
+        for (std::int64_t f = 0; f < features; ++f) sum += at(slopes, f) * at(weights, f);
+      }
+    dx[i] = Element<T>::narrow(sum);
+  }
+}
+
+/// A block per tap, channel and 32 features; its warps take pixels in turn.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    correlate_slopes(const __grid_constant__ ConvolutionShape s, const T* x, const T* dy,
+                     T* dkernel, std::int64_t tasks) {
+  begin_kernel();
+  __shared__ Sum<T> shares[kWarps][32];
+  const std::int64_t channels = s.channels / s.groups, features = s.features / s.groups,
+                     across = (s.features + 31) / 32, pixels = s.batch * s.h.out * s.w.out;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  for (std::int64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
+    const Division line = divide(task, across), tap = divide(line.quotient, channels),
+                   rows = divide(tap.quotient, s.w.size);
+    const std::int64_t feature = line.remainder * 32 + lane;
+    const std::int64_t channel = divide(feature, features).quotient * channels + tap.remainder;
+    Sum<T> sum = 0;
+    if (feature < s.features)
+      for (std::int64_t p = warp; p < pixels; p += kWarps) {
+        const PixelPlace to = place_of(p, s.h.out, s.w.out, 1);
+        const std::int64_t row = source_of(s.h, to.row, rows.quotient),
+                           column = source_of(s.w, to.column, rows.remainder);
+        if (row < 0 || column < 0) continue;
+        sum += at(x, ((to.image * s.h.in + row) * s.w.in + column) * s.channels + channel) *
+               at(dy, p * s.features + feature);
+      }
+    __syncthreads();  // the last sums have been read
+    shares[warp][lane] = sum;
+    __syncthreads();
+    if (warp != 0 || feature >= s.features) continue;
+    for (int w = 1; w < kWarps; ++w) sum += shares[w][lane];
+    dkernel[line.quotient * s.features + feature] = Element<T>::narrow(sum);
+  }
+}
+
+}  // namespace
+
+Status run_conv2d(const ConvolutionLaunch& l, const void* x, const void* kernel, void* y,
+                  Stream stream) {
+  const ConvolutionShape& s = l.shape;
+  const std::int64_t count = s.batch * s.h.out * s.w.out * s.features;
+  return with_floating(l.dtype, [&](auto element) {
+    using T = decltype(element);
+    return launch(correlate<T>, blocks_for(count, kThreads, 65535), kThreads, 0, stream, s,
+                  static_cast<const T*>(x), static_cast<const T*>(kernel), static_cast<T*>(y),
+                  count);
+  });
+}
+
+Status run_conv2d_grad_x(const ConvolutionLaunch& l, const void* dy, const void* kernel, void* dx,
+                         Stream stream) {
+  const ConvolutionShape& s = l.shape;
+  const std::int64_t count = s.batch * s.h.in * s.w.in * s.channels;
+  return with_floating(l.dtype, [&](auto element) {
+    using T = decltype(element);
+    return launch(correlate_back<T>, blocks_for(count, kThreads, 65535), kThreads, 0, stream, s,
+                  static_cast<const T*>(dy), static_cast<const T*>(kernel), static_cast<T*>(dx),
+                  count);
+  });
+}
+
+Status run_conv2d_grad_kernel(const ConvolutionLaunch& l, const void* x, const void* dy,
+                              void* dkernel, std::int64_t elements, Stream stream) {
+  const ConvolutionShape& s = l.shape;
+  if (elements == 0) return cudaSuccess;
+  const std::int64_t tasks = elements / s.features * divide_up(s.features, 32);
+  return with_floating(l.dtype, [&](auto element) {
+    using T = decltype(element);
+    return launch(correlate_slopes<T>, blocks_for(tasks, 1, 65535), kThreads, 0, stream, s,
+                  static_cast<const T*>(x), static_cast<const T*>(dy), static_cast<T*>(dkernel),
+                  tasks);
+  });
+}
+
+}  // namespace alpa::cuda

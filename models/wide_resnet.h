@@ -1,0 +1,94 @@
+#pragma once
+/// Wide-ResNet (Zagoruyko & Komodakis 2016) as in Alpa's evaluation: bottleneck blocks (He et al.
+/// 2015) whose 3 x 3 convolution has `width` times as many features. Layers are only recorded, so
+/// the graph of any size costs no memory.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "alpa/alpa.h"
+
+namespace models {
+
+struct WideResNetSize {
+  std::vector<int> blocks = {3, 4, 6, 3};  ///< of every group; 50 layers
+  std::int64_t channels = 160;             ///< of the first group; doubled from group to group
+  std::int64_t width = 2;
+  std::int64_t classes = 1024;
+  bool small_images = false;  ///< a 3 x 3 stem that keeps the extents, for 28 to 64 pixels
+};
+
+/// Alpa's sizes (images of 224 pixels), and `cifar` for images of 28 to 64.
+inline const std::map<std::string, WideResNetSize>& wide_resnet_sizes() {
+  static const std::vector<int> deep = {3, 4, 23, 3};  // 101 layers
+  static const std::map<std::string, WideResNetSize> sizes{
+      {"cifar", {{2, 2, 2}, 16, 4, 10, true}},
+      {"tiny", {{1, 1}, 4, 2, 10, true}},
+      {"250M", {.channels = 160}},
+      {"500M", {.channels = 224}},
+      {"1B", {.channels = 320}},
+      {"2B", {.channels = 448}},
+      {"4B", {.channels = 640}},
+      {"6.8B", {.channels = 320, .width = 16}},
+      {"13B", {.blocks = deep, .channels = 320, .width = 16}}};
+  return sizes;
+}
+
+/// Convolution without bias and batch normalisation.
+class ConvNorm {
+ public:
+  ConvNorm(std::int64_t features, std::int64_t window, std::int64_t stride = 1,
+           alpa::Initializer scale = alpa::ones)
+      : conv_(features, {window, window}, {.stride = {stride, stride}, .bias = false}),
+        norm_({.scale = scale}) {}
+  alpa::Value operator()(alpa::Value x) const { return norm_(conv_(x)); }
+
+ private:
+  alpa::nn::Conv2d conv_;
+  alpa::nn::BatchNorm norm_;
+};
+
+/// relu(shortcut(x) + branch(x)): 1 x 1 to `channels`, 3 x 3 to `width` times these, 1 x 1 to four
+/// times these. The shortcut is a projection if the shape changes.
+class BottleneckBlock {
+ public:
+  BottleneckBlock(std::int64_t channels, std::int64_t width, std::int64_t stride)
+      : reduce_(channels, 1),
+        middle_(channels * width, 3, stride),
+        expand_(channels * 4, 1, 1, alpa::zeros),
+        project_(channels * 4, 1, stride) {}
+
+  alpa::Value operator()(alpa::Value x) const {
+    const alpa::Value narrow = relu(reduce_(x));
+    const alpa::Value branch = expand_(relu(middle_(narrow)));
+    return relu((branch.shape() == x.shape() ? x : project_(x)) + branch);
+  }
+
+ private:
+  ConvNorm reduce_, middle_, expand_, project_;
+};
+
+/// Images [B, H, W, 3] (any channels) → logits [B, classes]. A pipeline may be cut before every
+/// block.
+inline alpa::nn::Sequential wide_resnet(const WideResNetSize& size) {
+  alpa::nn::Sequential model{
+      ConvNorm(size.channels, size.small_images ? 3 : 7, size.small_images ? 1 : 2),
+      alpa::nn::ReLU()};
+  if (!size.small_images) model.add(alpa::nn::MaxPool{{3, 3}, {2, 2}, alpa::nn::Padding::same});
+  std::int64_t channels = size.channels;
+  for (std::size_t group = 0; group < size.blocks.size(); ++group, channels *= 2)
+    for (int block = 0; block < size.blocks[group]; ++block)
+      model.add(alpa::mark_pipeline_boundary)
+          .add(BottleneckBlock(channels, size.width, group > 0 && block == 0 ? 2 : 1));
+  return model.add(alpa::nn::GlobalAveragePool()).add(alpa::nn::Dense(size.classes));
+}
+
+/// Mean cross-entropy and accuracy of images "x" and labels "y".
+inline alpa::LossAndMetrics classify_images(const alpa::nn::Sequential& model,
+                                            const alpa::Batch& batch) {
+  const alpa::Value logits = model(batch["x"]);
+  return {alpa::nn::cross_entropy(logits, batch["y"]),
+          {{"accuracy", alpa::nn::accuracy(logits, batch["y"])}}};
+}
+
+}  // namespace models
